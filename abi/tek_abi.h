@@ -1,0 +1,223 @@
+/* SPDX-License-Identifier: MIT OR Apache-2.0 */
+/*
+ * What TEK's C and Rust halves agree on: the thread information table in
+ * shared memory and the event file of a run.
+ *
+ * This header includes nothing and holds plain structs only, so that C, BPF and
+ * Rust (crates/tek-abi, which repeats it and asserts the same sizes and
+ * offsets) can all read it.  Change a struct and TEK_ABI_VERSION changes too.
+ *
+ * The table file
+ * --------------
+ *   offset 0                    struct tek_table_header, padded
+ *   TEK_TABLE_HEADER_BYTES      chunk 0, chunk 1, ... of TEK_TABLE_CHUNK_BYTES
+ *
+ * A chunk is TEK_CHUNK_SLOTS records, at TEK_CHUNK_SIDE_OFFSET as many side
+ * records, and padding up to 64 KiB, the largest page of the processors that
+ * Linux runs on.  The file is sparse: memory is used for touched pages only.  It
+ * only ever grows, by whole chunks, so an offset that was once valid stays valid.
+ *
+ * Life of a slot: free (tid 0) -> filled by the thread that it describes ->
+ * changed, always under the process's own lock -> free again.
+ *
+ * Reading without a lock: load seq (acquire); odd means a write is under way;
+ * copy the record and its side record; fence (acquire); load seq again; use the
+ * copy only if both loads gave the same even number.  A writer may be stopped
+ * in mid-write, so try a bounded number of times.
+ */
+#ifndef TEK_ABI_H
+#define TEK_ABI_H
+
+typedef unsigned char tek_u8;
+typedef signed char tek_s8;
+typedef unsigned short tek_u16;
+typedef unsigned int tek_u32;
+typedef signed int tek_s32;
+typedef unsigned long long tek_u64;
+
+#define TEK_ABI_VERSION 1u
+
+/*
+ * The scheduling policy number of SCHED_TEK.  No kernel accepts it (Linux knows
+ * 0 to 7), so a request that does not reach TEK fails with EINVAL instead of
+ * meaning something else.  It fits in a record's 8-bit policy field.
+ */
+#define TEK_SCHED_POLICY 84
+
+/* Groups of threads (cpu-mediator-2019, 3.1). */
+#define TEK_GROUP_NORMAL 0u     /* on the screen; where every thread starts */
+#define TEK_GROUP_URGENT 1u     /* on the screen and interacting with the user */
+#define TEK_GROUP_SERVICE 2u    /* daemons */
+#define TEK_GROUP_BACKGROUND 3u /* at work, invisible to the user */
+
+/* Regions (tek-2020, IV-A). */
+#define TEK_REGION_NONE 0u /* normal mode as far as this process knows */
+#define TEK_REGION_FAST 1u /* runs before everything fair on the device */
+
+/* struct tek_record.place: group in bits 0-2, region in bits 3-4, stack zone in bits 5-6. */
+#define TEK_PLACE_GROUP_SHIFT 0
+#define TEK_PLACE_GROUP_MASK 0x07u
+#define TEK_PLACE_REGION_SHIFT 3
+#define TEK_PLACE_REGION_MASK 0x18u
+#define TEK_PLACE_ZONE_SHIFT 5
+#define TEK_PLACE_ZONE_MASK 0x60u
+
+/* struct tek_record.flags */
+#define TEK_FLAG_MARKED 0x01u   /* marked time-critical: follows a request of its group */
+#define TEK_FLAG_NAMED 0x02u    /* its name was set for this very thread, not inherited */
+#define TEK_FLAG_MAIN 0x04u     /* the process's first thread */
+#define TEK_FLAG_ADOPTED 0x08u  /* came by no door of ours; found later */
+#define TEK_FLAG_OVERRAN 0x10u  /* the guard sent it back at least once */
+
+/* One thread: 40 bytes (tek-2020, IV-C). */
+struct tek_record {
+	tek_u32 seq;           /* even: stable; odd: being written */
+	tek_u32 tid;           /* kernel thread id; 0: the slot is free */
+	tek_u64 start_ns;      /* CLOCK_BOOTTIME, read by the thread itself when it began or was
+	                          found.  With tid an identity: /proc's start time of the same
+	                          thread is never later, that of a thread which got a reused
+	                          tid always is. */
+	tek_u64 start_routine; /* address in the process; 0: not known */
+	tek_u32 stack_pages;   /* size of its stack, in pages; 0: not known */
+	tek_u32 peak_bytes;    /* stack certainly used, in bytes; 0: not measured */
+	tek_u16 bound_pages;   /* stack used at most, in pages; 0: not measured */
+	tek_u16 role;          /* index of its role; 0: none */
+	tek_u8 policy;         /* asked for: SCHED_*, or TEK_SCHED_POLICY */
+	tek_s8 priority;       /* asked for: nice value (fair, SCHED_TEK) or real-time priority */
+	tek_u8 place;          /* group, region, zone: TEK_PLACE_* */
+	tek_u8 flags;          /* TEK_FLAG_* */
+};
+
+/* struct tek_side.base_flags */
+#define TEK_BASE_RESET_ON_FORK 0x01u /* the thread had the kernel's reset-on-fork flag */
+#define TEK_BASE_SAVED 0x02u         /* base_* hold what is restored when the thread leaves */
+
+/* What a record has no room for: 64 bytes, guarded by the seq of the record of the same slot. */
+struct tek_side {
+	tek_u8 name[16];       /* the thread's name, NUL-terminated; valid with TEK_FLAG_NAMED */
+	tek_u64 fast_ns;       /* time spent in the Fast Region by finished stays, in ns */
+	tek_u64 fast_since_ns; /* CLOCK_BOOTTIME when the present stay began; 0: not there now */
+	tek_u32 stays;         /* how often it entered the Fast Region */
+	tek_u32 overruns;      /* how often the guard sent it back */
+	tek_u8 base_policy;    /* kernel policy to restore */
+	tek_u8 base_priority;  /* real-time priority to restore */
+	tek_u8 base_flags;     /* TEK_BASE_*; nice is not here: the kernel keeps it (docs) */
+	tek_u8 rt_priority;    /* real-time priority in force while Fast; 0: none of ours */
+	tek_u8 reserved[20];   /* zero */
+};
+
+#define TEK_TABLE_MAGIC 0x454c4241544b4554ull /* "TEKTABLE", little-endian */
+#define TEK_CHUNK_SLOTS 512u
+#define TEK_MAX_CHUNKS 64u
+#define TEK_MAX_SLOTS (TEK_CHUNK_SLOTS * TEK_MAX_CHUNKS) /* 32,768 */
+#define TEK_TABLE_HEADER_BYTES 65536u
+#define TEK_TABLE_CHUNK_BYTES 65536u
+#define TEK_CHUNK_SIDE_OFFSET 20480u /* 512 x 40 */
+
+/* The first page of a table file. */
+struct tek_table_header {
+	tek_u64 magic;       /* TEK_TABLE_MAGIC, written last */
+	tek_u32 version;     /* TEK_ABI_VERSION */
+	tek_u32 pid;         /* process that writes it */
+	tek_u64 start_ticks; /* the process's start time as in /proc/PID/stat, field 22 */
+	tek_u32 record_bytes; /* sizeof(struct tek_record) */
+	tek_u32 side_bytes;   /* sizeof(struct tek_side) */
+	tek_u32 page_bytes;   /* size of the pages that the records count in */
+	tek_u32 chunks;       /* chunks that the file holds now (only grows) */
+	tek_u32 slots;        /* slots ever used: a reader need not look further (only grows) */
+	tek_u32 threads;      /* slots in use now */
+	tek_u32 fast;         /* members of the Fast Region now: above 0 is responsiveness mode */
+	tek_u32 lost;         /* threads that found no slot */
+	tek_u8 program[64];   /* the program's short name, NUL-terminated */
+};
+
+/*
+ * The event file of a run: struct tek_event after struct tek_event, each
+ * appended with one write.  $TEK_EVENTS names it; without that variable a
+ * process tells its warnings on its standard error instead.
+ */
+#define TEK_EVENT_MAGIC 0x564b4554u /* "TEKV", little-endian */
+
+#define TEK_EVENT_REFUSED 1u     /* the kernel refused the Fast Region; error says why */
+#define TEK_EVENT_OVERRAN 2u     /* a thread used up its budget: value[0] ns in value[1] ns */
+#define TEK_EVENT_NOT_COVERED 3u /* TEK cannot ride in program; text says why */
+#define TEK_EVENT_SUMMARY 4u     /* a thread that was Fast has ended: value[0] ns in the
+                                    region, value[1] stays, value[2] context switches while
+                                    alive, value[3] CPU time in ns */
+#define TEK_EVENT_BAD_OPTION 5u  /* an environment variable was not understood; text says which */
+
+struct tek_event {
+	tek_u32 magic; /* TEK_EVENT_MAGIC */
+	tek_u16 bytes; /* sizeof(struct tek_event) */
+	tek_u16 kind;  /* TEK_EVENT_* */
+	tek_u32 pid;
+	tek_u32 tid;
+	tek_u64 time_ns;     /* CLOCK_REALTIME */
+	tek_s32 error;       /* errno value; 0: none */
+	tek_s32 priority;    /* SCHED_TEK priority (nice) */
+	tek_u64 value[4];
+	tek_u8 thread[16];   /* thread name, NUL-terminated */
+	tek_u8 program[64];  /* program name or path, NUL-terminated, shortened at the front */
+	tek_u8 text[112];    /* one line, NUL-terminated */
+};
+
+#ifndef __cplusplus
+#define TEK_ABI_ASSERT(cond) _Static_assert(cond, #cond)
+#else
+#define TEK_ABI_ASSERT(cond) static_assert(cond, #cond)
+#endif
+#define TEK_ABI_AT(type, field, offset) \
+	TEK_ABI_ASSERT(__builtin_offsetof(struct type, field) == (offset))
+
+TEK_ABI_ASSERT(sizeof(struct tek_record) == 40);
+TEK_ABI_AT(tek_record, seq, 0);
+TEK_ABI_AT(tek_record, tid, 4);
+TEK_ABI_AT(tek_record, start_ns, 8);
+TEK_ABI_AT(tek_record, start_routine, 16);
+TEK_ABI_AT(tek_record, stack_pages, 24);
+TEK_ABI_AT(tek_record, peak_bytes, 28);
+TEK_ABI_AT(tek_record, bound_pages, 32);
+TEK_ABI_AT(tek_record, role, 34);
+TEK_ABI_AT(tek_record, policy, 36);
+TEK_ABI_AT(tek_record, priority, 37);
+TEK_ABI_AT(tek_record, place, 38);
+TEK_ABI_AT(tek_record, flags, 39);
+
+TEK_ABI_ASSERT(sizeof(struct tek_side) == 64);
+TEK_ABI_AT(tek_side, fast_ns, 16);
+TEK_ABI_AT(tek_side, fast_since_ns, 24);
+TEK_ABI_AT(tek_side, stays, 32);
+TEK_ABI_AT(tek_side, overruns, 36);
+TEK_ABI_AT(tek_side, base_policy, 40);
+TEK_ABI_AT(tek_side, base_priority, 41);
+TEK_ABI_AT(tek_side, base_flags, 42);
+TEK_ABI_AT(tek_side, rt_priority, 43);
+
+TEK_ABI_ASSERT(sizeof(struct tek_table_header) == 120);
+TEK_ABI_AT(tek_table_header, version, 8);
+TEK_ABI_AT(tek_table_header, pid, 12);
+TEK_ABI_AT(tek_table_header, start_ticks, 16);
+TEK_ABI_AT(tek_table_header, record_bytes, 24);
+TEK_ABI_AT(tek_table_header, side_bytes, 28);
+TEK_ABI_AT(tek_table_header, page_bytes, 32);
+TEK_ABI_AT(tek_table_header, chunks, 36);
+TEK_ABI_AT(tek_table_header, slots, 40);
+TEK_ABI_AT(tek_table_header, threads, 44);
+TEK_ABI_AT(tek_table_header, fast, 48);
+TEK_ABI_AT(tek_table_header, lost, 52);
+TEK_ABI_AT(tek_table_header, program, 56);
+
+TEK_ABI_ASSERT(sizeof(struct tek_event) == 256);
+TEK_ABI_AT(tek_event, bytes, 4);
+TEK_ABI_AT(tek_event, kind, 6);
+TEK_ABI_AT(tek_event, pid, 8);
+TEK_ABI_AT(tek_event, tid, 12);
+TEK_ABI_AT(tek_event, time_ns, 16);
+TEK_ABI_AT(tek_event, error, 24);
+TEK_ABI_AT(tek_event, priority, 28);
+TEK_ABI_AT(tek_event, value, 32);
+TEK_ABI_AT(tek_event, thread, 64);
+TEK_ABI_AT(tek_event, program, 80);
+TEK_ABI_AT(tek_event, text, 144);
+
+#endif

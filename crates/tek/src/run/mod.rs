@@ -1,0 +1,11 @@
+//! tek run
+use std::process::ExitCode;
+
+/// Arguments of tek run.
+#[derive(clap::Args)]
+pub struct Args {}
+
+/// Runs it.
+pub fn run(_args: Args) -> anyhow::Result<ExitCode> {
+    anyhow::bail!("not yet")
+}

@@ -1,0 +1,158 @@
+/* SPDX-License-Identifier: MIT OR Apache-2.0 */
+/*
+ * tek/tek.h - time-critical threads for ordinary pthread programs.
+ *
+ * Life of a time-critical thread
+ * ------------------------------
+ * A thread is born in the normal mode and competes with every other thread of
+ * the device.  It enters the Fast Region when it, or another thread of its
+ * process, asks for the policy SCHED_TEK, when it calls tek_critical_enter() or
+ * tek_critical_for(), when it is marked and a thread of its group asks
+ * (follow-marked), or when a rule of `tek run --critical` names it.  There it
+ * runs before every thread of the fair scheduling classes.  It leaves when the
+ * last of these reasons is gone, when it ends, or when the guard sends it back
+ * because it used up its budget (default: 800 ms of CPU time in 1 s).  On leaving
+ * it has the policy, nice value and reset-on-fork flag that it had before, or
+ * that were set for it meanwhile.
+ *
+ * What it starts, threads and processes alike, is not Fast and begins with the
+ * policy and nice value that it had before it became Fast.
+ *
+ * How to get it: link with -ltek, or preload libtek.so (`tek run` does), or
+ * define TEK_OPTIONAL before including this header and link with nothing: then
+ * TEK is used where it is loaded, and where it is not every call below does
+ * nothing and succeeds.
+ *
+ * Unless a function says otherwise it may be called from any thread at any time,
+ * does not block beyond a short internal lock (with priority inheritance), is
+ * not a cancellation point, and must not be called from a signal handler.
+ * Functions return 0 or an error number, as pthread functions do; errno is left
+ * alone.
+ */
+#ifndef TEK_TEK_H
+#define TEK_TEK_H
+
+#include <pthread.h>
+#include <sched.h>
+#include <stdint.h>
+
+/*
+ * The scheduling policy of time-critical threads (tek-2020, IV-A).  Its priority
+ * (sched_param.sched_priority) is a nice value, TEK_PRIORITY_MIN to
+ * TEK_PRIORITY_MAX: a lower one gives a higher real-time priority.  By default
+ * 19 becomes real-time priority 10, 0 becomes 29 and -20 becomes 49, which stays
+ * below the kernel's interrupt threads (50).
+ *
+ * These calls take it:
+ *   pthread_setschedparam, pthread_getschedparam, pthread_setschedprio,
+ *   pthread_attr_setschedpolicy, then pthread_attr_setschedparam and
+ *   pthread_attr_setinheritsched(PTHREAD_EXPLICIT_SCHED): a thread born critical,
+ *   sched_setscheduler, sched_getscheduler, sched_setparam, sched_getparam (of a
+ *   thread of the calling process),
+ *   sched_get_priority_min (-20), sched_get_priority_max (19).
+ *
+ * Errors of those that set it, in addition to their own:
+ *   EINVAL  the priority is not in -20...19
+ *   ESRCH   the thread has ended or never was
+ *   EPERM   this process may not use real-time policies, or the thread belongs to
+ *           another process; one message on standard error says what to do
+ *   EDQUOT  the guard sent this thread back less than one budget window ago
+ *   EAGAIN  no resources for TEK's guard thread
+ */
+#define SCHED_TEK 84
+#define TEK_PRIORITY_MIN (-20)
+#define TEK_PRIORITY_MAX 19
+
+/* Groups of threads (cpu-mediator-2019, 3.1). A thread starts in its creator's. */
+enum tek_group {
+	TEK_NORMAL = 0,     /* on the screen; where the first thread starts */
+	TEK_URGENT = 1,     /* on the screen and interacting with the user */
+	TEK_SERVICE = 2,    /* daemons */
+	TEK_BACKGROUND = 3, /* at work, invisible to the user */
+};
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+#ifdef TEK_OPTIONAL
+#define TEK_API __attribute__((weak))
+#else
+#define TEK_API
+#endif
+
+/*
+ * Take the calling thread into the Fast Region, with priority 0 unless another
+ * reason gives it a better one.  Calls nest: it stays until as many
+ * tek_critical_leave() calls have been made.
+ * Errors: EPERM, EDQUOT, EAGAIN as for SCHED_TEK; EOVERFLOW after 65,535 nested
+ * calls.  A failed call does not count.
+ */
+TEK_API int tek_critical_enter(void);
+
+/*
+ * Undo one tek_critical_enter() of the calling thread.
+ * Errors: EINVAL if there is none to undo.
+ */
+TEK_API int tek_critical_leave(void);
+
+/*
+ * Take the calling thread into the Fast Region for the next `ns` nanoseconds (of
+ * CLOCK_MONOTONIC, at least 1); it leaves by itself.  A second call can make the
+ * stay longer, not shorter.
+ * Errors: EINVAL if ns is 0; EPERM, EDQUOT, EAGAIN as for SCHED_TEK.
+ */
+TEK_API int tek_critical_for(uint64_t ns);
+
+/*
+ * Mark a thread time-critical (1) or not (0).  That alone changes nothing (tek-2020,
+ * IV-A): it becomes Fast while any thread of the same group in the process is
+ * Fast at its own request, with the priority of the best such request.
+ * Errors: ESRCH if the thread has ended, EINVAL if marked is neither 0 nor 1.
+ */
+TEK_API int tek_thread_mark(pthread_t thread, int marked);
+
+/*
+ * Put a thread into a group.
+ * Errors: ESRCH if the thread has ended, EINVAL if there is no such group.
+ */
+TEK_API int tek_thread_set_group(pthread_t thread, enum tek_group group);
+
+/* The group of a thread, in *group. Errors: ESRCH if the thread has ended. */
+TEK_API int tek_thread_get_group(pthread_t thread, enum tek_group *group);
+
+/*
+ * Switch follow-marked on (1, the default unless TEK_FOLLOW_MARKED=0) or off (0)
+ * for this process.  Errors: EINVAL if on is neither 0 nor 1.
+ */
+TEK_API int tek_follow_marked(int on);
+
+/*
+ * Set the budget of every Fast thread of this process: at most cpu_ns of CPU
+ * time in any window_ns.  cpu_ns 0 switches the guard off; then only the
+ * kernel's own real-time throttling protects the rest of the device.
+ * The guard looks 16 times a window, so it can let a thread have up to a
+ * sixteenth of the window more.
+ * Errors: EINVAL if window_ns is below 10 ms or above 1 hour, or cpu_ns is above
+ * window_ns.
+ */
+TEK_API int tek_set_budget(uint64_t cpu_ns, uint64_t window_ns);
+
+/*
+ * Whether a thread of this process could enter the Fast Region now: 0 or the
+ * error that SCHED_TEK would get (EPERM, EAGAIN).  Starts the guard thread.
+ */
+TEK_API int tek_check(void);
+
+/* The version of the library that is loaded, as "MAJOR.MINOR.PATCH". Never NULL. */
+TEK_API const char *tek_version(void);
+
+#ifdef __cplusplus
+}
+#endif
+
+#ifdef TEK_OPTIONAL
+#include <tek/tek_optional.h>
+#endif
+
+#endif
