@@ -84,7 +84,7 @@ class Libtest(unittest.TestCase):
                            1, 1, 1)
         self.assertEqual([case.outcome for case in cases], [PASSED, FAILED, SKIPPED])
         self.assertEqual(cases[2].reason, "needs root")
-        self.assertEqual(cases[0].name, "src/lib.rs: a")
+        self.assertEqual(cases[0].name, "tek: a")
 
     def test_a_binary_that_dies_is_a_failure(self):
         cases = self.parse(3, "test a ... ok\n")
@@ -103,7 +103,7 @@ class PytestRecord(unittest.TestCase):
         return e2e_tests.parse([json.dumps(entry) for entry in entries], None, "hung")
 
     def test_a_test_that_never_ended_failed(self):
-        cases = self.parse({"event": "start", "name": "t"})
+        cases = self.parse({"event": "planned", "name": "t"})
         self.assertEqual(told(cases), [("t", FAILED)])
 
     def test_a_failing_clean_up_turns_a_pass_into_one_failure(self):

@@ -37,7 +37,7 @@ def parse(lines: list[str], log: Path | None, how: str) -> list[Case]:
     for line in lines:
         entry = json.loads(line)
         name = entry["name"]
-        if entry["event"] == "start":
+        if entry["event"] == "planned":
             cases[name] = None
             continue
         outcome = Outcome(entry["outcome"])
@@ -47,4 +47,4 @@ def parse(lines: list[str], log: Path | None, how: str) -> list[Case]:
             if outcome is Outcome.SKIPPED:
                 reason = reason or "no reason given"
             cases[name] = Case(name, outcome, reason, log if outcome is Outcome.FAILED else None)
-    return [case or failed(name, f"did not end ({how})", log) for name, case in cases.items()]
+    return [case or failed(name, f"never ended ({how})", log) for name, case in cases.items()]

@@ -21,8 +21,9 @@ def _reason(report) -> str:
     return (crash.message if crash else str(report.longrepr)).split("\n")[0]
 
 
-def pytest_runtest_logstart(nodeid, location):
-    _write(event="start", name=nodeid)
+def pytest_collection_finish(session):
+    for item in session.items:
+        _write(event="planned", name=item.nodeid)
 
 
 def pytest_runtest_logreport(report):

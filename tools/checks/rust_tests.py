@@ -5,7 +5,7 @@ import re
 from .process import BUILD_SILENCE, Context, run
 from .results import Case, failed, passed, skipped
 
-BINARY = re.compile(r"^\s+(?:Running (?:unittests )?(\S+)|Doc-tests (\S+))")
+BINARY = re.compile(r"^\s+(?:Running .*/(.+)-[0-9a-f]+\)|Doc-tests (\S+))$")
 ANNOUNCED = re.compile(r"^running (\d+) tests?$")
 RESULT = re.compile(r"^test (.+?) \.\.\. (ok|FAILED|ignored)(?:, (.*))?$")
 TOTAL = re.compile(r"^test result: \w+\. (\d+) passed; (\d+) failed; (\d+) ignored")
@@ -53,7 +53,7 @@ def parse(text: str, log=None) -> list[Case]:
     for line in text.splitlines():
         if match := BINARY.match(line):
             close(None)
-            binary = match[1] or f"doc-tests {match[2]}"
+            binary = match[1] or f"doc tests of {match[2]}"
         elif match := ANNOUNCED.match(line):
             close(None)
             announced = int(match[1])

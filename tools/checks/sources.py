@@ -27,5 +27,8 @@ def _is_shell(path: Path) -> bool:
     return first.startswith((b"#!/bin/sh", b"#!/bin/bash", b"#!/usr/bin/env bash", b"# shellcheck"))
 
 
-def man_pages(top: Path, build: Path) -> list[Path]:
-    return sorted([*(top / "docs" / "man").glob("*.[1-8]"), *(build / "share/man").rglob("*.[1-8]")])
+def man_pages(top: Path, build: Path) -> list[tuple[str, Path]]:
+    """With the level from which mandoc's remarks count: generated ones are not ours to polish."""
+    written, generated = (top / "docs/man").glob("*.[1-8]"), (build / "share/man").rglob("*.[1-8]")
+    return [*(("warning", page) for page in sorted(written)),
+            *(("error", page) for page in sorted(generated))]

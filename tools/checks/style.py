@@ -1,5 +1,6 @@
 """Checks of the sources themselves; each counts as one test."""
 
+from itertools import product
 from pathlib import Path
 from shutil import which
 
@@ -57,14 +58,16 @@ def _headers(context: Context) -> list[Case]:
         languages = [("g++", "c++", standard) for standard in CXX_STANDARDS]
         if header.suffix == ".h":
             languages += [("gcc", "c", standard) for standard in C_STANDARDS]
-        for compiler, language, standard in languages:
-            command = [compiler, f"-std={standard}", *STRICT, "-x", language, "-include", str(header),
-                       "/dev/null"]
-            cases.append(_check(context, f"{name} alone, {standard}", command, compiler))
+        ways = [[], ["-DTEK_OPTIONAL"]] if name.parts[0] == "include" else [[]]
+        for (compiler, language, standard), way in product(languages, ways):
+            cases.append(_check(
+                context, " ".join([f"{name} alone, {standard}", *way]),
+                [compiler, f"-std={standard}", *STRICT, *way, "-x", language,
+                 "-include", str(header), "/dev/null"], compiler))
     return cases
 
 
 def _man_pages(context: Context) -> list[Case]:
     return [_check(context, f"man page {page.name}",
-                   ["mandoc", "-T", "lint", "-W", "warning", str(page)], "mandoc")
-            for page in sources.man_pages(context.top, context.build)]
+                   ["mandoc", "-T", "lint", "-W", level, str(page)], "mandoc")
+            for level, page in sources.man_pages(context.top, context.build)]
