@@ -16,7 +16,7 @@ from pathlib import Path
 
 from . import c_tests, e2e_tests, rust_tests, style, tools_tests
 from .process import Context, describe_status
-from .results import Case, counts, failed, succeeded, summary
+from .results import Case, counts, failed, skipped, succeeded, summary
 
 SUITES = {
     "tools": tools_tests.own_tests,
@@ -52,6 +52,7 @@ def run_suite(name: str, context: Context) -> list[Case]:
     except Exception as error:  # a mistake in tools/check must not hide the other suites
         traceback.print_exc()
         cases = [failed(f"suite {name}", f"tools/check itself failed: {error}")]
+    cases = cases or [skipped("all", "no tests were found")]
     print(f"{counts(cases)}  ({time.monotonic() - began:.1f} s)", flush=True)
     return [replace(case, name=f"{name}: {case.name}") for case in cases]
 

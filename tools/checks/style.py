@@ -21,7 +21,10 @@ def _check(context: Context, name: str, command: list[str], package: str) -> Cas
     if not which(command[0]) and not (context.top / command[0]).exists():
         return skipped(name, f"{command[0]} is missing (Debian's {package})")
     finished = run(context, "style", command, BUILD_SILENCE)
-    return failed(name, finished.how, finished.log) if finished.status else passed(name)
+    if finished.status == 0:
+        return passed(name)
+    first = next((line for line in finished.output.splitlines() if line.strip()), "")
+    return failed(name, f"{finished.how}: {first[:120]}", finished.log)
 
 
 def _paths(paths: list[Path]) -> list[str]:
