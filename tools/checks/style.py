@@ -23,8 +23,13 @@ def _check(context: Context, name: str, command: list[str], package: str) -> Cas
     finished = run(context, "style", command, BUILD_SILENCE)
     if finished.status == 0:
         return passed(name)
-    first = next((line for line in finished.output.splitlines() if line.strip()), "")
-    return failed(name, f"{finished.how}: {first[:120]}", finished.log)
+    return failed(name, f"{finished.how}: {_telling_line(finished.output)}", finished.log)
+
+
+def _telling_line(output: str) -> str:
+    """The first line that speaks of an error, else the first."""
+    lines = [line.strip() for line in output.splitlines() if line.strip()] or [""]
+    return next((line for line in lines if "error" in line.lower()), lines[0])[:160]
 
 
 def _paths(paths: list[Path]) -> list[str]:
