@@ -22,9 +22,9 @@ enum { BUCKETS = 1024 };
 static struct tek_thread *chunks[TEK_MAX_CHUNKS];
 static struct tek_thread *buckets[BUCKETS];
 static struct tek_thread *free_list;
-static unsigned int used;    /* structures ever used: indices below it are valid */
-static unsigned int living;  /* structures in use */
-static unsigned int lost;    /* threads that found no slot */
+static unsigned int used;   /* structures ever used: indices below it are valid */
+static unsigned int living; /* structures in use */
+static unsigned int lost;   /* threads that found no slot */
 
 /* The calling thread's own structure. `past_end`: its destructor has run. */
 static __thread struct tek_thread *self __attribute__((tls_model("initial-exec")));

@@ -22,8 +22,19 @@ static void rules_are_globs_with_priorities(void **state)
 static void bad_rules_are_refused_whole(void **state)
 {
 	static const char *const bad[] = {
-		"=3",	  "ui=",   "ui=20", "ui=-21",	"ui=x", "ui=1x", "a,,b", ",a",
-		"ui=--1", "ui=-", "ui= 1", "ui=+1", "ui=999999999999999999999",
+		"=3",
+		"ui=",
+		"ui=20",
+		"ui=-21",
+		"ui=x",
+		"ui=1x",
+		"a,,b",
+		",a",
+		"ui=--1",
+		"ui=-",
+		"ui= 1",
+		"ui=+1",
+		"ui=999999999999999999999",
 		"0123456789012345678901234567890123456789012345678901234567890123",
 	};
 	struct tek_config config = {.rule_count = 7};
@@ -54,9 +65,10 @@ static void a_budget_is_cpu_time_in_a_window(void **state)
 
 static void a_bad_budget_is_refused(void **state)
 {
-	static const char *const bad[] = {"",	  "800ms", "800/1s", "1s/800ms", "0ms/1s",
-					  "1ms/1ms", "1s/2h",  "1s/4000s", "-1s/2s", "1s/2s ",
-					  "1s//2s", "99999999999999999999s/1s", "1 s/2s"};
+	static const char *const bad[] = {"",       "800ms",   "800/1s", "1s/800ms",
+					  "0ms/1s", "1ms/1ms", "1s/2h",  "1s/4000s",
+					  "-1s/2s", "1s/2s ",  "1s//2s", "99999999999999999999s/1s",
+					  "1 s/2s"};
 	struct tek_config config = {.budget_ns = 7};
 
 	(void)state;

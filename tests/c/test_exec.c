@@ -169,7 +169,8 @@ static void only_libtek_is_taken_out_of_ld_preload(void **state)
 	assert_null(without_us("libtek.so"));
 	assert_string_equal(without_us("/a.so:/x/libtek.so:/b.so"), "/a.so:/b.so");
 	assert_string_equal(without_us("/x/libtek.so /b.so"), "/b.so");
-	assert_string_equal(without_us("/x/notlibtek.so:/libtek.so.1"), "/x/notlibtek.so:/libtek.so.1");
+	assert_string_equal(without_us("/x/notlibtek.so:/libtek.so.1"),
+			    "/x/notlibtek.so:/libtek.so.1");
 	assert_string_equal(without_us("::/b.so::"), "/b.so");
 	assert_int_equal(tek__exec_environment_size(without), 0);
 	assert_int_equal(tek__exec_environment_size(NULL), 0);

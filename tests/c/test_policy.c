@@ -136,7 +136,8 @@ static void another_thread_can_be_made_fast_by_pthread_t_and_by_tid(void **state
 	assert_int_equal(sched_setscheduler(waiter.tid, SCHED_TEK, &param), 0);
 	assert_true(is_fast(waiter.tid));
 	assert_int_equal(sched_getscheduler(waiter.tid), SCHED_TEK);
-	assert_int_equal(sched_setparam(waiter.tid, &(struct sched_param){.sched_priority = -3}), 0);
+	assert_int_equal(sched_setparam(waiter.tid, &(struct sched_param){.sched_priority = -3}),
+			 0);
 	assert_int_equal(kernel_rt_priority(waiter.tid), 32);
 	assert_false(is_fast(0));
 	waiter_end(&waiter);

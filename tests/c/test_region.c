@@ -276,8 +276,7 @@ int main(void)
 		cmocka_unit_test(marked_threads_of_its_group_follow_a_request),
 		cmocka_unit_test(follow_marked_can_be_switched_off_and_on),
 		cmocka_unit_test(a_group_is_inherited_and_read_back),
-		cmocka_unit_test(
-			a_runaway_thread_is_sent_back_and_may_ask_again_one_window_later),
+		cmocka_unit_test(a_runaway_thread_is_sent_back_and_may_ask_again_one_window_later),
 		cmocka_unit_test(leaving_and_entering_again_does_not_renew_the_budget),
 		cmocka_unit_test(a_thread_within_its_budget_stays_fast),
 		cmocka_unit_test(a_budget_must_make_sense),

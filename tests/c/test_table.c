@@ -139,8 +139,9 @@ static tek_u64 proc_start_ns(pid_t tid)
 	assert_non_null(file);
 	assert_true(fread(text, 1, sizeof(text) - 1, file) > 0);
 	fclose(file);
-	sscanf(strrchr(text, ')'), ") %*c %*d %*d %*d %*d %*d %*u %*u %*u %*u %*u %*u %*u %*d %*d "
-				   "%*d %*d %*d %*d %llu",
+	sscanf(strrchr(text, ')'),
+	       ") %*c %*d %*d %*d %*d %*d %*u %*u %*u %*u %*u %*u %*u %*d %*d "
+	       "%*d %*d %*d %*d %llu",
 	       &ticks);
 	return ticks * (1000000000u / (unsigned int)sysconf(_SC_CLK_TCK));
 }
@@ -167,8 +168,8 @@ static volatile bool stop_writing;
 static void *write_at_full_speed(void *argument)
 {
 	pthread_t target = *(pthread_t *)argument;
-	static const char *const names[] = {"000000000000000", "111111111111111",
-					    "222222222222222", "333333333333333"};
+	static const char *const names[] = {"000000000000000", "111111111111111", "222222222222222",
+					    "333333333333333"};
 	for (unsigned int i = 0; !stop_writing; i++) {
 		tek_thread_set_group(target, (enum tek_group)(i % 4));
 		pthread_setname_np(target, names[i % 4]);
@@ -217,7 +218,7 @@ static void another_process_reads_at_full_speed_without_a_torn_record(void **sta
 
 	(void)state;
 	tek_thread_mark(pthread_self(), 0); /* slot 0 */
-	waiter_start(&waiter, NULL);	    /* slot 1 */
+	waiter_start(&waiter, NULL);        /* slot 1 */
 	stop_writing = false;
 	pthread_create(&writer, NULL, write_at_full_speed, &waiter.thread);
 	int result = in_child(read_at_full_speed);
