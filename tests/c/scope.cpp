@@ -7,6 +7,13 @@
 #include <stdexcept>
 #include <thread>
 
+// AddressSanitizer wants to be the first library; tests/meson.build says why it is not.
+extern "C" const char *__asan_default_options();
+extern "C" const char *__asan_default_options()
+{
+	return "verify_asan_link_order=0";
+}
+
 static int failures;
 
 static void expect(const char *what, bool good)

@@ -79,7 +79,13 @@ static void marked_threads_go_back_when_the_thread_they_follow_dies(void **state
 	need_real_time();
 	waiter_start(&waiter, NULL);
 	tek_thread_mark(waiter.thread, 1);
-	for (size_t i = 0; i < 4; i++) {
+	/* AddressSanitizer does not survive a thread that ends past the C library. */
+#ifdef __SANITIZE_ADDRESS__
+	const size_t count = 3;
+#else
+	const size_t count = 4;
+#endif
+	for (size_t i = 0; i < count; i++) {
 		pthread_t thread;
 		assert_int_equal(pthread_create(&thread, NULL, ways[i], NULL), 0);
 		if (ways[i] == end_by_cancellation) {
