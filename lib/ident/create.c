@@ -14,10 +14,10 @@
 /* Once, by the creator or by the thread itself, whichever comes first. Needs the lock. */
 static void enter_if_born_critical(struct tek_thread *thread)
 {
-	if (!thread->birth.critical || !thread->tid)
+	if (!thread->born_critical || !thread->tid)
 		return;
-	thread->birth.critical = false;
-	tek__region_ask(thread, TEK_WHY_POLICY, thread->birth.priority);
+	thread->born_critical = false;
+	tek__region_ask(thread, TEK_WHY_POLICY, thread->born_priority);
 }
 
 static void *trampoline(void *value)
@@ -114,8 +114,8 @@ int tek__create(pthread_t *handle, const pthread_attr_t *attr, void *(*routine)(
 	thread->birth.routine = routine;
 	thread->birth.argument = argument;
 	if (critical) {
-		thread->birth.critical = true;
-		thread->birth.priority = (signed char)tek__attr_priority(attr);
+		thread->born_critical = true;
+		thread->born_priority = (signed char)tek__attr_priority(attr);
 	}
 	if (attr) {
 		pthread_attr_getstacksize(attr, &thread->stack_bytes);

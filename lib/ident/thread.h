@@ -34,12 +34,10 @@ enum tek_state {
 	TEK_SLOT_LIVE,     /* handle known; tid too, unless the C library keeps it secret */
 };
 
-/* What its creator hands to a thread. */
+/* What its creator hands to a thread; constant once that exists. */
 struct tek_birth {
 	void *(*routine)(void *);
 	void *argument;
-	bool critical; /* has still to be taken into the Fast Region, with priority: */
-	signed char priority;
 	bool of_fast; /* its creator is Fast; it begins with what that had before: */
 	struct tek_base base;
 	int nice;
@@ -56,6 +54,8 @@ struct tek_thread {
 	pid_t tid;
 	uint64_t start_ns;      /* CLOCK_BOOTTIME */
 	struct tek_birth birth; /* all zero for the first thread and for adopted ones */
+	bool born_critical;      /* has still to be taken into the Fast Region, with priority: */
+	signed char born_priority;
 	size_t stack_bytes;
 	char name[16]; /* valid if it was set for this thread */
 	bool named;

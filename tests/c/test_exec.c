@@ -101,7 +101,7 @@ static void a_set_user_id_program_passes(void **state)
 	/* The kernel ignores the bit on scripts, so the interpreter is what counts. */
 	assert_int_equal(examine_bytes(script, sizeof(script) - 1, 04755).fit, TEK_FITS);
 	if (geteuid() != 0) {
-		print_message("# SKIP needs root\n");
+		print_message("# needs root\n");
 		skip();
 	}
 	char path[] = "/tmp/tek-test-XXXXXX";

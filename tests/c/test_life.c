@@ -38,9 +38,14 @@ static void *end_by_return(void *argument)
 
 static void *end_by_cancellation(void *argument)
 {
+	static const struct timespec pause = {.tv_nsec = 1000000};
+
+	/* Not pause(2): ThreadSanitizer loses track of a thread cancelled in one of its wrappers. */
 	tek_critical_enter();
-	for (;;)
-		pause();
+	for (;;) {
+		pthread_testcancel();
+		syscall(SYS_nanosleep, &pause, NULL);
+	}
 	return argument;
 }
 
@@ -79,8 +84,8 @@ static void marked_threads_go_back_when_the_thread_they_follow_dies(void **state
 	need_real_time();
 	waiter_start(&waiter, NULL);
 	tek_thread_mark(waiter.thread, 1);
-	/* AddressSanitizer does not survive a thread that ends past the C library. */
-#ifdef __SANITIZE_ADDRESS__
+	/* The sanitizers do not survive a thread that ends past the C library. */
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
 	const size_t count = 3;
 #else
 	const size_t count = 4;
@@ -109,7 +114,7 @@ static int late_policy;
 static void use_tek_late(void *value)
 {
 	late_policy = sched_getscheduler(0);
-	if (++late_rounds < 3)
+	if (++late_rounds < 2)
 		pthread_setspecific(late_key, value);
 }
 
@@ -131,7 +136,7 @@ static void destructors_of_thread_specific_data_still_run_in_the_fast_region(voi
 	pthread_create(&thread, NULL, end_with_a_late_destructor, NULL);
 	pthread_join(thread, NULL);
 	pthread_key_delete(late_key);
-	assert_int_equal(late_rounds, 3);
+	assert_int_equal(late_rounds, 2);
 	assert_int_equal(late_policy, SCHED_TEK);
 	assert_int_equal(threads_in_table(), before);
 }
@@ -211,6 +216,10 @@ static void a_thread_of_thrd_create_is_adopted(void **state)
 	thrd_t thread;
 
 	(void)state;
+#ifdef __SANITIZE_THREAD__
+	print_message("# ThreadSanitizer does not know thrd_create\n");
+	skip();
+#endif
 	need_real_time();
 	unsigned int before = threads_in_table();
 	assert_int_equal(thrd_create(&thread, thrd_main, &good), thrd_success);

@@ -233,7 +233,7 @@ static void nice_set_for_process_group_or_user_while_fast_is_what_is_restored(vo
 	(void)state;
 	need_real_time();
 	if (geteuid() != 0) {
-		print_message("# SKIP needs root\n");
+		print_message("# needs root\n");
 		skip();
 	}
 	assert_int_equal(in_child(nice_set_while_fast_in_every_way), 0);

@@ -162,7 +162,7 @@ static void tid_and_start_time_identify_a_thread(void **state)
 	munmap((void *)view.base, view.size);
 }
 
-static volatile bool stop_writing;
+static bool stop_writing;
 
 /* Writes records whose fields agree: name, group and mark say the same number. */
 static void *write_at_full_speed(void *argument)
@@ -170,7 +170,7 @@ static void *write_at_full_speed(void *argument)
 	pthread_t target = *(pthread_t *)argument;
 	static const char *const names[] = {"000000000000000", "111111111111111", "222222222222222",
 					    "333333333333333"};
-	for (unsigned int i = 0; !stop_writing; i++) {
+	for (unsigned int i = 0; !__atomic_load_n(&stop_writing, __ATOMIC_RELAXED); i++) {
 		tek_thread_set_group(target, (enum tek_group)(i % 4));
 		pthread_setname_np(target, names[i % 4]);
 	}
@@ -219,10 +219,10 @@ static void another_process_reads_at_full_speed_without_a_torn_record(void **sta
 	(void)state;
 	tek_thread_mark(pthread_self(), 0); /* slot 0 */
 	waiter_start(&waiter, NULL);        /* slot 1 */
-	stop_writing = false;
+	__atomic_store_n(&stop_writing, false, __ATOMIC_RELAXED);
 	pthread_create(&writer, NULL, write_at_full_speed, &waiter.thread);
 	int result = in_child(read_at_full_speed);
-	stop_writing = true;
+	__atomic_store_n(&stop_writing, true, __ATOMIC_RELAXED);
 	pthread_join(writer, NULL);
 	waiter_end(&waiter);
 	assert_int_equal(result, 0);
