@@ -97,7 +97,7 @@ int main(int argc, char **argv)
 	pin_process();
 	pthread_barrier_init(&ready, NULL, THREADS + 1);
 	for (int i = 0; i < THREADS; i++) {
-		spinners[i] = (struct spinner){ .nice = i + 1 };
+		spinners[i] = (struct spinner){.nice = i + 1};
 		errno = pthread_create(&spinners[i].thread, NULL, spin, &spinners[i]);
 		if (errno)
 			err(EXIT_FAILURE, "cannot start a thread");

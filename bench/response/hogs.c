@@ -12,10 +12,10 @@
 static const struct {
 	const char *name, *group;
 } kinds[] = {
-	{ "animation", "urgent" },
-	{ "media-dec", "normal" },
-	{ "net-sync", "service" },
-	{ "indexer", "background" },
+	{"animation", "urgent"},
+	{"media-dec", "normal"},
+	{"net-sync", "service"},
+	{"indexer", "background"},
 };
 
 #define KINDS (sizeof(kinds) / sizeof(kinds[0]))

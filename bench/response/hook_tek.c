@@ -8,7 +8,7 @@
 /* A refusal is said, and the program runs on: whoever measures it must see that it was refused. */
 static void set_policy(int policy)
 {
-	struct sched_param param = { .sched_priority = 0 };
+	struct sched_param param = {.sched_priority = 0};
 	int error = pthread_setschedparam(pthread_self(), policy, &param);
 	if (error) {
 		errno = error;

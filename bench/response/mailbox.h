@@ -15,7 +15,9 @@ struct mailbox {
 };
 
 #define MAILBOX_INITIALIZER \
-	{ .lock = PTHREAD_MUTEX_INITIALIZER, .changed = PTHREAD_COND_INITIALIZER }
+	{ \
+		.lock = PTHREAD_MUTEX_INITIALIZER, .changed = PTHREAD_COND_INITIALIZER \
+	}
 
 /* Leave a message. The box must be empty: sender and receiver take turns. */
 void mailbox_put(struct mailbox *box, uint64_t message);

@@ -41,19 +41,19 @@ struct options options_parse(int argc, char **argv)
 {
 	enum { EVENTS, HOGS, NO_LOAD, SEED, OBSERVE, SPEED, CALIBRATE, WAIT, LIMIT, HELP };
 	static const struct option table[] = {
-		[EVENTS] = { "events", required_argument, NULL, 0 },
-		[HOGS] = { "hogs", required_argument, NULL, 0 },
-		[NO_LOAD] = { "no-load", no_argument, NULL, 0 },
-		[SEED] = { "seed", required_argument, NULL, 0 },
-		[OBSERVE] = { "observe", required_argument, NULL, 0 },
-		[SPEED] = { "iterations-per-ms", required_argument, NULL, 0 },
-		[CALIBRATE] = { "calibrate", no_argument, NULL, 0 },
-		[WAIT] = { "wait", no_argument, NULL, 0 },
-		[LIMIT] = { "limit", required_argument, NULL, 0 },
-		[HELP] = { "help", no_argument, NULL, 0 },
-		{ NULL, 0, NULL, 0 },
+		[EVENTS] = {"events", required_argument, NULL, 0},
+		[HOGS] = {"hogs", required_argument, NULL, 0},
+		[NO_LOAD] = {"no-load", no_argument, NULL, 0},
+		[SEED] = {"seed", required_argument, NULL, 0},
+		[OBSERVE] = {"observe", required_argument, NULL, 0},
+		[SPEED] = {"iterations-per-ms", required_argument, NULL, 0},
+		[CALIBRATE] = {"calibrate", no_argument, NULL, 0},
+		[WAIT] = {"wait", no_argument, NULL, 0},
+		[LIMIT] = {"limit", required_argument, NULL, 0},
+		[HELP] = {"help", no_argument, NULL, 0},
+		{NULL, 0, NULL, 0},
 	};
-	struct options options = { .events = 25, .hogs = 5, .limit_s = 120, .seed = 1 };
+	struct options options = {.events = 25, .hogs = 5, .limit_s = 120, .seed = 1};
 	int index, c;
 
 	while ((c = getopt_long(argc, argv, "", table, &index)) != -1) {
@@ -94,7 +94,8 @@ struct options options_parse(int argc, char **argv)
 		}
 	}
 	if (optind < argc) {
-		fprintf(stderr, "%s: unexpected argument '%s' (see --help)\n", argv[0], argv[optind]);
+		fprintf(stderr, "%s: unexpected argument '%s' (see --help)\n", argv[0],
+			argv[optind]);
 		exit(2);
 	}
 	return options;

@@ -22,7 +22,7 @@ static void series_add(struct delay_series *series, uint64_t due_ns)
 		if (!series->delays)
 			err(EXIT_FAILURE, "cannot keep %zu delays", series->room);
 	}
-	series->delays[series->count++] = (struct delay){ due_ns, clock_ns() - due_ns };
+	series->delays[series->count++] = (struct delay){due_ns, clock_ns() - due_ns};
 }
 
 /* Sleep until the next whole period; those that were missed stay missed. */

@@ -22,8 +22,8 @@ struct thread *thread_add(const char *name, const char *group, enum thread_kind 
 	if (thread_count == MAX_THREADS)
 		errx(EXIT_FAILURE, "more than %d threads: ask for fewer hogs", MAX_THREADS);
 	struct thread *thread = &threads[thread_count++];
-	*thread = (struct thread){ .name = name, .group = group, .kind = kind, .run = run,
-				   .data = data };
+	*thread = (struct thread){
+		.name = name, .group = group, .kind = kind, .run = run, .data = data};
 	return thread;
 }
 
@@ -74,7 +74,7 @@ static FILE *open_task_file(pid_t tid, const char *file)
 
 static struct thread_counts read_counts(pid_t tid)
 {
-	struct thread_counts counts = { 0 };
+	struct thread_counts counts = {0};
 	char line[256];
 
 	FILE *status = open_task_file(tid, "status");
@@ -122,6 +122,8 @@ struct thread_sched thread_sched_read(pid_t tid)
 	/* The system call itself, so that no library can answer in the kernel's place. */
 	if (syscall(SYS_sched_getattr, tid, &attr, sizeof(attr), 0))
 		err(EXIT_FAILURE, "sched_getattr of thread %d", (int)tid);
-	return (struct thread_sched){ .policy = attr.policy, .priority = attr.priority,
-				      .nice = attr.nice, .flags = attr.flags };
+	return (struct thread_sched){.policy = attr.policy,
+				     .priority = attr.priority,
+				     .nice = attr.nice,
+				     .flags = attr.flags};
 }

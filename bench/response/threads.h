@@ -15,7 +15,7 @@ enum thread_kind {
 
 /* What /proc counts for a thread. */
 struct thread_counts {
-	uint64_t voluntary;    /* context switches */
+	uint64_t voluntary; /* context switches */
 	uint64_t involuntary;
 	uint64_t cpu_ns;       /* time on a CPU */
 	uint64_t run_delay_ns; /* time runnable, but waiting for a CPU */
