@@ -1,0 +1,198 @@
+//! Charts for terminals: as wide as the terminal, and plain ASCII where UTF-8 is not spoken.
+
+/// What the terminal can show.
+#[derive(Clone, Copy)]
+pub struct Terminal {
+    pub width: usize,
+    pub unicode: bool,
+}
+
+impl Terminal {
+    /// The one that standard output goes to; 80 columns if it is none.
+    pub fn of_stdout() -> Terminal {
+        let width = console::Term::stdout()
+            .size_checked()
+            .map_or(80, |(_, columns)| usize::from(columns));
+        let locale = ["LC_ALL", "LC_CTYPE", "LANG"]
+            .iter()
+            .filter_map(|name| std::env::var(name).ok())
+            .find(|value| !value.is_empty());
+        Terminal {
+            width: width.clamp(40, 160),
+            unicode: locale.is_some_and(|name| speaks_utf8(&name)),
+        }
+    }
+}
+
+fn speaks_utf8(locale: &str) -> bool {
+    let locale = locale.to_ascii_lowercase();
+    locale.contains("utf-8") || locale.contains("utf8")
+}
+
+const EIGHTHS_WIDE: [char; 9] = [' ', '▏', '▎', '▍', '▌', '▋', '▊', '▉', '█'];
+const EIGHTHS_HIGH: [char; 9] = [' ', '▁', '▂', '▃', '▄', '▅', '▆', '▇', '█'];
+
+/// A labelled value of a bar chart.
+pub struct Bar {
+    pub label: String,
+    pub value: f64,
+    pub text: String,
+}
+
+/// Horizontal bars, one a line, the longest as wide as there is room.
+pub fn bar_chart(bars: &[Bar], terminal: Terminal) -> String {
+    let length = |text: &str| text.chars().count();
+    let label_width = bars.iter().map(|bar| length(&bar.label)).max().unwrap_or(0);
+    let text_width = bars.iter().map(|bar| length(&bar.text)).max().unwrap_or(0);
+    let room = terminal
+        .width
+        .saturating_sub(label_width + text_width + 5)
+        .max(8);
+    let greatest = bars.iter().map(|bar| bar.value).fold(0.0, f64::max);
+    bars.iter()
+        .map(|bar| {
+            let share = if greatest > 0.0 {
+                bar.value / greatest
+            } else {
+                0.0
+            };
+            let drawn = horizontal(share, room, terminal.unicode);
+            format!("  {:<label_width$}  {drawn} {}\n", bar.label, bar.text)
+        })
+        .collect()
+}
+
+fn horizontal(share: f64, room: usize, unicode: bool) -> String {
+    if !unicode {
+        // At least one, so that a short bar is seen.
+        return "#".repeat(((share * room as f64).round() as usize).clamp(1, room));
+    }
+    let eighths = ((share * room as f64 * 8.0).round() as usize).clamp(1, room * 8);
+    let mut bar = "█".repeat(eighths / 8);
+    if eighths % 8 > 0 {
+        bar.push(EIGHTHS_WIDE[eighths % 8]);
+    }
+    bar
+}
+
+/// A chart over time: `points` are (time, value), times from 0 to `end`. Each column
+/// shows the greatest value of its time; `greatest` is the value of a full column.
+pub fn time_chart(
+    points: &[(f64, f64)],
+    end: f64,
+    greatest: f64,
+    rows: usize,
+    terminal: Terminal,
+) -> String {
+    let columns = terminal.width.saturating_sub(14).max(20);
+    let mut heights = vec![0.0f64; columns];
+    for (time, value) in points {
+        let column = ((time / end * columns as f64) as usize).min(columns - 1);
+        heights[column] = heights[column].max(*value);
+    }
+    let mut chart = String::new();
+    for row in (0..rows).rev() {
+        let label = if row == rows - 1 {
+            format!("{greatest:>7.0} ms")
+        } else {
+            String::new()
+        };
+        chart.push_str(&format!("{label:>10} |"));
+        let line: String = heights
+            .iter()
+            .map(|height| cell(height / greatest * rows as f64 - row as f64, terminal))
+            .collect();
+        chart.push_str(line.trim_end());
+        chart.push('\n');
+    }
+    chart.push_str(&format!("{:>10} +{}\n", "0 ms", "-".repeat(columns)));
+    chart
+}
+
+/// One character of a column that reaches `filled` of its height (1: all of it).
+fn cell(filled: f64, terminal: Terminal) -> char {
+    let filled = filled.clamp(0.0, 1.0);
+    if terminal.unicode {
+        EIGHTHS_HIGH[(filled * 8.0).round() as usize]
+    } else if filled >= 0.5 {
+        '#'
+    } else if filled > 0.0 {
+        '.'
+    } else {
+        ' '
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const ASCII: Terminal = Terminal {
+        width: 40,
+        unicode: false,
+    };
+    const UNICODE: Terminal = Terminal {
+        width: 40,
+        unicode: true,
+    };
+
+    fn bars() -> Vec<Bar> {
+        vec![
+            Bar {
+                label: "conventional".into(),
+                value: 200.0,
+                text: "200 ms".into(),
+            },
+            Bar {
+                label: "TEK".into(),
+                value: 20.0,
+                text: "20 ms".into(),
+            },
+        ]
+    }
+
+    #[test]
+    fn bars_are_in_proportion_and_fit_the_terminal() {
+        assert_eq!(
+            bar_chart(&bars(), ASCII),
+            "  conventional  ################# 200 ms\n  TEK           ## 20 ms\n"
+        );
+        for line in bar_chart(&bars(), UNICODE).lines() {
+            assert!(line.chars().count() <= 40, "{line}");
+        }
+    }
+
+    #[test]
+    fn ascii_terminals_get_ascii_only() {
+        let chart = bar_chart(&bars(), ASCII)
+            + &time_chart(&[(0.0, 1.0), (1.0, 30.0)], 2.0, 30.0, 4, ASCII);
+        assert!(chart.is_ascii());
+    }
+
+    #[test]
+    fn the_greatest_value_fills_its_column() {
+        let chart = time_chart(&[(0.0, 30.0)], 1.0, 30.0, 3, UNICODE);
+        let columns: Vec<char> = chart
+            .lines()
+            .take(3)
+            .map(|line| line.chars().nth(12).unwrap())
+            .collect();
+        assert_eq!(columns, ['█', '█', '█']);
+    }
+
+    #[test]
+    fn a_chart_of_zeros_is_drawn_too() {
+        let nothing = [Bar {
+            label: "a".into(),
+            value: 0.0,
+            text: "0".into(),
+        }];
+        assert_eq!(bar_chart(&nothing, ASCII), "  a  # 0\n");
+    }
+
+    #[test]
+    fn the_locale_decides() {
+        assert!(speaks_utf8("de_DE.UTF-8") && speaks_utf8("C.utf8"));
+        assert!(!speaks_utf8("C") && !speaks_utf8("de_DE@euro"));
+    }
+}
