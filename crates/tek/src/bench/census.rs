@@ -106,7 +106,7 @@ mod tests {
     fn stat(tid: u32, nice: i32, start: u64, rt_priority: u32, policy: u32) -> String {
         format!(
             "{tid} (a) b (c) S 1 2 3 4 5 6 7 8 9 10 11 12 13 14 20 {nice} 1 0 {start} 23 24 25 26 27 28 \
-             29 30 31 32 33 34 35 36 37 38 17 0 {rt_priority} {policy} 42"
+             29 30 31 32 33 34 35 36 37 38 0 {rt_priority} {policy} 42"
         )
     }
 

@@ -9,6 +9,7 @@ mod programs;
 mod response;
 mod sched;
 mod stats;
+mod table;
 mod terminal;
 
 use std::process::ExitCode;

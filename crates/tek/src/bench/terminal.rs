@@ -75,38 +75,51 @@ fn horizontal(share: f64, room: usize, unicode: bool) -> String {
     bar
 }
 
-/// A chart over time: `points` are (time, value), times from 0 to `end`. Each column
-/// shows the greatest value of its time; `greatest` is the value of a full column.
-pub fn time_chart(
-    points: &[(f64, f64)],
-    end: f64,
-    greatest: f64,
-    rows: usize,
-    terminal: Terminal,
-) -> String {
+/// What a chart over time shows; times in s, values in ms.
+pub struct TimeChart<'a> {
+    /// (time, value): each column shows the greatest value of its time.
+    pub points: &'a [(f64, f64)],
+    /// The time at the right edge.
+    pub end: f64,
+    /// The value of a full column.
+    pub greatest: f64,
+    /// The part of the time axis that is drawn double.
+    pub marked: (f64, f64),
+}
+
+/// Draws a chart over time, this many lines high.
+pub fn time_chart(chart: &TimeChart, lines: usize, terminal: Terminal) -> String {
     let columns = terminal.width.saturating_sub(14).max(20);
+    let column_of = |time: f64| ((time / chart.end * columns as f64) as usize).min(columns - 1);
     let mut heights = vec![0.0f64; columns];
-    for (time, value) in points {
-        let column = ((time / end * columns as f64) as usize).min(columns - 1);
-        heights[column] = heights[column].max(*value);
+    for (time, value) in chart.points {
+        let height = &mut heights[column_of(*time)];
+        *height = height.max(*value);
     }
-    let mut chart = String::new();
-    for row in (0..rows).rev() {
-        let label = if row == rows - 1 {
-            format!("{greatest:>7.0} ms")
+    let mut text = String::new();
+    for line in (0..lines).rev() {
+        let label = if line == lines - 1 {
+            format!("{:.1} ms", chart.greatest)
         } else {
             String::new()
         };
-        chart.push_str(&format!("{label:>10} |"));
-        let line: String = heights
+        let cells: String = heights
             .iter()
-            .map(|height| cell(height / greatest * rows as f64 - row as f64, terminal))
+            .map(|height| {
+                cell(
+                    height / chart.greatest * lines as f64 - line as f64,
+                    terminal,
+                )
+            })
             .collect();
-        chart.push_str(line.trim_end());
-        chart.push('\n');
+        text.push_str(&format!("{label:>10} |{}\n", cells.trim_end()));
     }
-    chart.push_str(&format!("{:>10} +{}\n", "0 ms", "-".repeat(columns)));
-    chart
+    let marked = column_of(chart.marked.0)..=column_of(chart.marked.1);
+    let axis: String = (0..columns)
+        .map(|column| if marked.contains(&column) { '=' } else { '-' })
+        .collect();
+    text.push_str(&format!("{:>10} +{axis}\n", "0 ms"));
+    text
 }
 
 /// One character of a column that reaches `filled` of its height (1: all of it).
@@ -164,14 +177,26 @@ mod tests {
 
     #[test]
     fn ascii_terminals_get_ascii_only() {
-        let chart = bar_chart(&bars(), ASCII)
-            + &time_chart(&[(0.0, 1.0), (1.0, 30.0)], 2.0, 30.0, 4, ASCII);
+        let over_time = TimeChart {
+            points: &[(0.0, 1.0), (1.0, 30.0)],
+            end: 2.0,
+            greatest: 30.0,
+            marked: (0.5, 1.5),
+        };
+        let chart = bar_chart(&bars(), ASCII) + &time_chart(&over_time, 4, ASCII);
         assert!(chart.is_ascii());
     }
 
     #[test]
     fn the_greatest_value_fills_its_column() {
-        let chart = time_chart(&[(0.0, 30.0)], 1.0, 30.0, 3, UNICODE);
+        let chart = TimeChart {
+            points: &[(0.0, 30.0)],
+            end: 1.0,
+            greatest: 30.0,
+            marked: (0.5, 1.0),
+        };
+        let chart = time_chart(&chart, 3, UNICODE);
+        assert!(chart.ends_with("-----=============\n"), "{chart}");
         let columns: Vec<char> = chart
             .lines()
             .take(3)

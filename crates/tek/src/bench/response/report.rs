@@ -6,20 +6,9 @@ use super::verdict::{change_percent, noise, Bar, Verdict};
 use crate::bench::census::Change;
 use crate::bench::json::NotRun;
 use crate::bench::stats::{median, median_of_ratios};
+use crate::bench::table::table;
 use crate::bench::terminal::{bar_chart, Terminal};
-use comfy_table::{Cell, CellAlignment, Color, LineStyle, Table, TableStyle};
-
-/// A table as all benchmarks draw it: the first column to the left, numbers to the right.
-pub fn table(header: &[&str], terminal: Terminal) -> Table {
-    let mut table = Table::new();
-    let rule = if terminal.unicode { '─' } else { '-' };
-    table.load_style(TableStyle::new().header_separator(LineStyle::none().fill(rule)));
-    table.set_header(header);
-    for column in table.column_iter_mut().skip(1) {
-        column.set_cell_alignment(CellAlignment::Right);
-    }
-    table
-}
+use comfy_table::{Cell, Color};
 
 /// The responses of all variants, as numbers and as bars.
 pub fn responses(summaries: &Summaries, terminal: Terminal) -> String {
@@ -59,7 +48,8 @@ pub fn responses(summaries: &Summaries, terminal: Terminal) -> String {
         })
         .collect();
     format!(
-        "{table}\np99/alone: median over the rounds of the ratio within a round\n\nmean response\n{}",
+        "{}\np99/alone: median over the rounds of the ratio within a round\n\nmean response\n{}",
+        table.trim_fmt(),
         bar_chart(&bars, terminal)
     )
 }
@@ -112,7 +102,7 @@ pub fn switches(summaries: &Summaries, terminal: Terminal) -> String {
         &|it| it.run_delay_ms,
         2,
     );
-    format!("{table}\n")
+    format!("{}\n", table.trim_fmt())
 }
 
 /// What must be shown, beside the papers' figures.
@@ -146,7 +136,7 @@ pub fn verdicts(
     let noise = noise(summaries).map_or_else(String::new, |noise| {
         format!("noise: p99 alone-2 / p99 alone is {noise:.3}, and both do the same\n")
     });
-    format!("{table}\n{noise}")
+    format!("{}\n{noise}", table.trim_fmt())
 }
 
 /// Whether the whole machine's threads are as they were.
