@@ -15,7 +15,7 @@
  * A chunk is TEK_CHUNK_SLOTS records, at TEK_CHUNK_SIDE_OFFSET as many side
  * records, and padding up to 64 KiB, the largest page of the processors that
  * Linux runs on.  The file is sparse: memory is used for touched pages only.  It
- * only ever grows, by whole chunks, so an offset that was once valid stays valid.
+ * never shrinks, so an offset that was once valid stays valid.
  *
  * Life of a slot: free (tid 0) -> filled by the thread that it describes ->
  * changed, always under the process's own lock -> free again.
@@ -123,7 +123,7 @@ struct tek_table_header {
 	tek_u32 record_bytes; /* sizeof(struct tek_record) */
 	tek_u32 side_bytes;   /* sizeof(struct tek_side) */
 	tek_u32 page_bytes;   /* size of the pages that the records count in */
-	tek_u32 chunks;       /* chunks that the file holds now (only grows) */
+	tek_u32 chunks;       /* chunks that the file has room for (only grows) */
 	tek_u32 slots;        /* slots ever used: a reader need not look further (only grows) */
 	tek_u32 threads;      /* slots in use now */
 	tek_u32 fast;         /* members of the Fast Region now: above 0 is responsiveness mode */
@@ -143,7 +143,8 @@ struct tek_table_header {
 #define TEK_EVENT_NOT_COVERED 3u /* TEK cannot ride in program; text says why */
 #define TEK_EVENT_SUMMARY 4u     /* a thread that was Fast has ended: value[0] ns in the
                                     region, value[1] stays, value[2] context switches while
-                                    alive, value[3] CPU time in ns */
+                                    alive, value[3] CPU time in ns, error how often the guard
+                                    sent it back */
 #define TEK_EVENT_BAD_OPTION 5u  /* an environment variable was not understood; text says which */
 
 struct tek_event {

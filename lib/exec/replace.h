@@ -1,0 +1,38 @@
+/* SPDX-License-Identifier: MIT OR Apache-2.0 */
+/*
+ * What TEK does around exec and spawn.
+ *
+ * exec:  a Fast thread that becomes another program stops being Fast, because
+ *        that program has not asked; if exec fails it is Fast again.
+ * spawn: the child must begin with the policy and nice value that its parent had
+ *        before it was Fast; the parent steps out of the Fast Region for as long as
+ *        the C library's spawn takes (the parent waits in it anyway).
+ * both:  a program in which TEK cannot ride is named, once, and where libtek.so
+ *        would disturb it, it is taken out of LD_PRELOAD.
+ */
+#ifndef TEK_EXEC_REPLACE_H
+#define TEK_EXEC_REPLACE_H
+
+#include "exec/target.h"
+
+#include <stdbool.h>
+#include <stddef.h>
+
+/* Step out before exec or spawn; true if tek__exec_step_in() must follow when it is over. */
+bool tek__exec_step_out(void);
+void tek__exec_step_in(void);
+
+/* The program will take the place of this one: its table ends here. */
+void tek__exec_end_table(void);
+
+/* Name a program in which TEK cannot ride. */
+void tek__exec_name(const char *path, struct tek_verdict verdict);
+
+/*
+ * The environment without libtek.so in LD_PRELOAD.  _size() says how many bytes
+ * `memory` must have for the result; 0: the environment is good as it is.
+ */
+size_t tek__exec_environment_size(char *const environment[]);
+char *const *tek__exec_environment(char *const environment[], void *memory);
+
+#endif

@@ -1,0 +1,41 @@
+/* SPDX-License-Identifier: MIT OR Apache-2.0 */
+/*
+ * Can TEK ride in a program that is about to run?  libtek.so gets into it by
+ * LD_PRELOAD, which children inherit.  Where it cannot get in nothing happens,
+ * and where it would do harm it has to be kept out.
+ *
+ * Everything here is async-signal-safe: it runs in the children of fork() and
+ * vfork() too.
+ */
+#ifndef TEK_EXEC_TARGET_H
+#define TEK_EXEC_TARGET_H
+
+#include <stddef.h>
+
+enum tek_fit {
+	TEK_FITS,     /* the loader will take libtek.so in */
+	TEK_PASSES,   /* the loader will ignore it, silently */
+	TEK_DISTURBS, /* it would break the program or make the loader complain */
+};
+
+struct tek_verdict {
+	enum tek_fit fit;
+	const char *why; /* half a sentence for TEK_PASSES and TEK_DISTURBS */
+};
+
+/* Examine an open file; scripts are followed to their interpreter. What cannot be read fits. */
+struct tek_verdict tek__target_examine_fd(int fd);
+
+/* The same by path; *path relative to the directory `directory` (AT_FDCWD). */
+struct tek_verdict tek__target_examine(int directory, const char *path);
+
+/*
+ * The path that execvp(3) would run for `file`, into `path`; `file` itself if it
+ * has a slash or is not found.
+ */
+const char *tek__target_search(const char *file, char *path, size_t size);
+
+/* At the start: find out what this process itself is. */
+void tek__target_start(void);
+
+#endif

@@ -1,0 +1,11 @@
+/* SPDX-License-Identifier: MIT OR Apache-2.0 */
+#ifndef TEK_IDENT_CREATE_H
+#define TEK_IDENT_CREATE_H
+
+#include <pthread.h>
+
+/* pthread_create(3) with TEK: the one door by which most threads come. */
+int tek__create(pthread_t *handle, const pthread_attr_t *attr, void *(*routine)(void *),
+		void *argument);
+
+#endif

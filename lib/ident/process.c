@@ -1,0 +1,125 @@
+/* SPDX-License-Identifier: MIT OR Apache-2.0 */
+#include "ident/process.h"
+
+#include "exec/target.h"
+#include "ident/table.h"
+#include "ident/thread.h"
+#include "mediate/config.h"
+#include "mediate/guard.h"
+#include "mediate/region.h"
+#include "mediate/report.h"
+#include "preload/real.h"
+
+#include <pthread.h>
+#include <stdatomic.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+static pthread_once_t once = PTHREAD_ONCE_INIT;
+static atomic_bool started;
+static pthread_mutex_t lock;
+static pid_t pid;
+
+/*
+ * A word that the kernel clears in the child of every kind of fork, raw clone
+ * and _Fork included, which run no pthread_atfork handlers (madvise(2),
+ * MADV_WIPEONFORK).  Where the kernel cannot do it, the word is an ordinary one
+ * and only fork() is noticed.
+ */
+static atomic_uint *alive;
+static atomic_uint alive_fallback;
+
+static void make_lock(void)
+{
+	pthread_mutexattr_t attr;
+	pthread_mutexattr_init(&attr);
+	pthread_mutexattr_settype(&attr, PTHREAD_MUTEX_ERRORCHECK);
+	pthread_mutexattr_setprotocol(&attr, PTHREAD_PRIO_INHERIT);
+	pthread_mutex_init(&lock, &attr);
+	pthread_mutexattr_destroy(&attr);
+}
+
+static void make_alive_word(void)
+{
+	long page = sysconf(_SC_PAGESIZE);
+	void *map = mmap(NULL, (size_t)page, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS,
+			 -1, 0);
+	alive = &alive_fallback;
+	if (map == MAP_FAILED)
+		return;
+	if (madvise(map, (size_t)page, MADV_WIPEONFORK))
+		munmap(map, (size_t)page);
+	else
+		alive = map;
+}
+
+/* In the child of a fork: the parent's threads, table and guard are not ours. */
+static void begin_again_in_child(void)
+{
+	make_lock();
+	pid = getpid();
+	tek__table_forget();
+	tek__guard_forget();
+	tek__region_forget();
+	tek__threads_forget();
+	atomic_store(alive, 1);
+}
+
+static void start(void)
+{
+	make_lock();
+	make_alive_word();
+	atomic_store(alive, 1);
+	pid = getpid();
+	tek__real_find();
+	tek__target_start();
+	tek__threads_start();
+	tek__report_start();
+	tek__config_read();
+	pthread_atfork(tek__thread_before_fork, tek__thread_after_fork, begin_again_in_child);
+	atomic_store_explicit(&started, true, memory_order_release);
+}
+
+void tek__start(void)
+{
+	if (!atomic_load_explicit(&started, memory_order_acquire))
+		pthread_once(&once, start);
+}
+
+bool tek__lock(void)
+{
+	tek__start();
+	if (!atomic_load_explicit(alive, memory_order_relaxed))
+		begin_again_in_child();
+	return pthread_mutex_lock(&lock) == 0;
+}
+
+void tek__unlock(void)
+{
+	struct tek_noted noted;
+	tek__report_take(&noted);
+	pthread_mutex_unlock(&lock);
+	tek__report_write(&noted);
+}
+
+pid_t tek__pid(void)
+{
+	return pid;
+}
+
+/* The program's own constructors and main() come later. */
+__attribute__((constructor)) static void constructor(void)
+{
+	tek__start();
+	tek__table_remove_stale();
+	tek__region_main_thread();
+}
+
+__attribute__((destructor)) static void destructor(void)
+{
+	if (!tek__lock())
+		return;
+	tek__region_summarise();
+	tek__table_unlink();
+	tek__unlock();
+}

@@ -1,0 +1,37 @@
+/* SPDX-License-Identifier: MIT OR Apache-2.0 */
+/*
+ * The process that TEK lives in: when it begins, the one lock, and what a fork
+ * does to both.
+ *
+ * Everything that TEK knows about the threads of the process is guarded by one
+ * mutex with priority inheritance: a Fast thread that waits for it lends its
+ * priority to the holder.  It is held for some hundred nanoseconds and a few
+ * system calls on threads of the same process; nothing is written to files
+ * under it.
+ */
+#ifndef TEK_IDENT_PROCESS_H
+#define TEK_IDENT_PROCESS_H
+
+#include <stdbool.h>
+#include <sys/types.h>
+
+/*
+ * Begin, once in a process image: find the C library's functions, read the
+ * configuration, register for fork.  Cheap afterwards.  Callable from anywhere,
+ * from other libraries' constructors too.
+ */
+void tek__start(void);
+
+/*
+ * Take the lock.  False if the calling thread holds it already, which means that
+ * a signal handler interrupted TEK: the caller then does without TEK.
+ */
+bool tek__lock(void);
+
+/* Release the lock, then write the events that were noted under it. */
+void tek__unlock(void);
+
+/* The process id, cached. */
+pid_t tek__pid(void);
+
+#endif

@@ -1,0 +1,306 @@
+/* SPDX-License-Identifier: MIT OR Apache-2.0 */
+#include "ident/table.h"
+
+#include "ident/process.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/resource.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#ifndef MADV_POPULATE_WRITE
+#define MADV_POPULATE_WRITE 23 /* Linux 5.14 */
+#endif
+
+enum {
+	FILE_BYTES = TEK_TABLE_HEADER_BYTES + TEK_MAX_CHUNKS * TEK_TABLE_CHUNK_BYTES,
+	READY_STEP = 64, /* slots whose memory is made ready at a time: one page of sides */
+};
+
+static struct {
+	char *base;          /* newest mapping, from offset 0; older ones stay mapped */
+	unsigned int chunks; /* chunks within that mapping */
+	unsigned int ready;  /* slots whose memory is there */
+	bool failed;         /* no table can be had; not tried again */
+	bool shared;         /* it is a file's memory, which may run out */
+	char path[128];      /* its file's name; empty: none */
+} table;
+
+/* Mappings made so far, to undo them in a forked child: one for each doubling of the chunks. */
+static struct {
+	void *address;
+	size_t bytes;
+} mappings[8];
+static unsigned int mapping_count;
+
+static size_t bytes_for(unsigned int chunks)
+{
+	return TEK_TABLE_HEADER_BYTES + (size_t)chunks * TEK_TABLE_CHUNK_BYTES;
+}
+
+/* The file name of this process's table, in `path`; false if there is nowhere to put it. */
+static bool choose_path(char *path, size_t size, bool make_directory)
+{
+	const char *given = secure_getenv("TEK_RUN_DIR");
+	const char *user = secure_getenv("XDG_RUNTIME_DIR");
+	char directory[96];
+	int length;
+
+	if (given && *given)
+		length = snprintf(directory, sizeof(directory), "%s", given);
+	else if (geteuid() == 0)
+		length = snprintf(directory, sizeof(directory), "/run/tek");
+	else if (user && *user)
+		length = snprintf(directory, sizeof(directory), "%s/tek", user);
+	else
+		return false;
+	if (length >= (int)sizeof(directory))
+		return false;
+	if (make_directory && mkdir(directory, 0755) && errno != EEXIST)
+		return false;
+	snprintf(path, size, "%s/%d.table", directory, (int)tek__pid());
+	return true;
+}
+
+static bool keep_mapping(void *map, size_t bytes, unsigned int chunks)
+{
+	if (map == MAP_FAILED)
+		return false;
+	mappings[mapping_count].address = map;
+	mappings[mapping_count].bytes = bytes;
+	mapping_count++;
+	table.base = map;
+	table.chunks = chunks;
+	return true;
+}
+
+/*
+ * A file of the full size, sparse, of which the first chunk is mapped.  No file
+ * descriptor is kept: programs close descriptors that they do not know, and
+ * would then have ours point at a file of theirs.
+ */
+static bool open_file(void)
+{
+	struct rlimit limit;
+	int fd = -1;
+
+	/* Beyond RLIMIT_FSIZE ftruncate() would raise SIGXFSZ in the program. */
+	if (getrlimit(RLIMIT_FSIZE, &limit) || limit.rlim_cur < FILE_BYTES)
+		return false;
+	if (!choose_path(table.path, sizeof(table.path), true))
+		return false;
+	for (int attempt = 0; attempt < 2 && fd < 0; attempt++) {
+		fd = open(table.path, O_RDWR | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0644);
+		if (fd < 0 && errno == EEXIST)
+			unlink(table.path); /* of a dead process that had our pid */
+	}
+	if (fd < 0)
+		return false;
+	bool mapped = ftruncate(fd, FILE_BYTES) == 0 &&
+		      keep_mapping(mmap(NULL, bytes_for(1), PROT_READ | PROT_WRITE, MAP_SHARED, fd,
+					0),
+				   bytes_for(1), 1);
+	if (!mapped)
+		unlink(table.path);
+	close(fd);
+	table.shared = mapped;
+	return mapped;
+}
+
+static bool open_private(void)
+{
+	table.path[0] = '\0';
+	return keep_mapping(mmap(NULL, FILE_BYTES, PROT_READ | PROT_WRITE,
+				 MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0),
+			    FILE_BYTES, TEK_MAX_CHUNKS);
+}
+
+/*
+ * Have the kernel provide the memory now.  Touching a page that a full tmpfs
+ * cannot provide would kill the program with SIGBUS; this only fails.
+ */
+static bool populate(void *address, size_t bytes)
+{
+	uintptr_t page = (uintptr_t)sysconf(_SC_PAGESIZE);
+	uintptr_t from = (uintptr_t)address & ~(page - 1);
+	uintptr_t to = ((uintptr_t)address + bytes + page - 1) & ~(page - 1);
+
+	if (!table.shared)
+		return true;
+	return madvise((void *)from, to - from, MADV_POPULATE_WRITE) == 0;
+}
+
+/* Field 22 of /proc/self/stat; 0 where /proc is not mounted. */
+static unsigned long long own_start_ticks(void)
+{
+	char text[1024];
+	unsigned long long ticks = 0;
+	int fd = open("/proc/self/stat", O_RDONLY | O_CLOEXEC);
+	if (fd < 0)
+		return 0;
+	ssize_t length = read(fd, text, sizeof(text) - 1);
+	close(fd);
+	if (length <= 0)
+		return 0;
+	text[length] = '\0';
+	/* The program's name, field 2, may hold anything; it ends at the last ')'. */
+	const char *field = strrchr(text, ')');
+	for (int n = 2; field && n < 22; n++) {
+		field = strchr(field, ' ');
+		field = field ? field + 1 : NULL;
+	}
+	if (field)
+		ticks = strtoull(field, NULL, 10);
+	return ticks;
+}
+
+static void fill_header(void)
+{
+	struct tek_table_header *header = tek__table_header();
+	header->version = TEK_ABI_VERSION;
+	header->pid = (tek_u32)tek__pid();
+	header->start_ticks = own_start_ticks();
+	header->record_bytes = sizeof(struct tek_record);
+	header->side_bytes = sizeof(struct tek_side);
+	header->page_bytes = (tek_u32)sysconf(_SC_PAGESIZE);
+	header->chunks = TEK_MAX_CHUNKS;
+	snprintf((char *)header->program, sizeof(header->program), "%s",
+		 program_invocation_short_name);
+	/* A reader that sees the magic number sees the rest. */
+	__atomic_store_n(&header->magic, TEK_TABLE_MAGIC, __ATOMIC_RELEASE);
+}
+
+static bool open_table(void)
+{
+	if (table.failed)
+		return false;
+	if (open_file() && !populate(table.base, sizeof(struct tek_table_header))) {
+		tek__table_unlink();
+		tek__table_forget();
+	}
+	if (!table.base && !open_private()) {
+		table.failed = true;
+		return false;
+	}
+	fill_header();
+	return true;
+}
+
+/*
+ * Map twice as many chunks.  mremap() with an old size of 0 maps the same file
+ * once more without a file descriptor (mremap(2), for shared mappings), and the
+ * old mapping stays, so pointers into it remain good.
+ */
+static bool grow(void)
+{
+	unsigned int chunks = table.chunks * 2;
+	if (chunks > TEK_MAX_CHUNKS)
+		return false;
+	return keep_mapping(mremap(table.base, 0, bytes_for(chunks), MREMAP_MAYMOVE),
+			    bytes_for(chunks), chunks);
+}
+
+static struct tek_slot locate(unsigned int index)
+{
+	char *chunk = table.base + bytes_for(index / TEK_CHUNK_SLOTS);
+	unsigned int within = index % TEK_CHUNK_SLOTS;
+	return (struct tek_slot){
+		.record = (struct tek_record *)chunk + within,
+		.side = (struct tek_side *)(chunk + TEK_CHUNK_SIDE_OFFSET) + within,
+	};
+}
+
+static bool make_ready(unsigned int index)
+{
+	if (index >= TEK_MAX_SLOTS)
+		return false;
+	while (index >= table.chunks * TEK_CHUNK_SLOTS)
+		if (!grow())
+			return false;
+	while (index >= table.ready) {
+		struct tek_slot first = locate(table.ready);
+		if (!populate(first.record, READY_STEP * sizeof(*first.record)) ||
+		    !populate(first.side, READY_STEP * sizeof(*first.side)))
+			return false;
+		table.ready += READY_STEP;
+	}
+	return true;
+}
+
+bool tek__table_slot(unsigned int index, struct tek_slot *slot)
+{
+	if (!table.base && !open_table())
+		return false;
+	if (!make_ready(index))
+		return false;
+	*slot = locate(index);
+	return true;
+}
+
+/*
+ * The sequence lock.  There is one writer, the holder of the process's lock.
+ * Each store into the record is a release store, so none can become visible
+ * before the odd number, and the even number, a release store too, not before
+ * any of them.  Readers load the same words with acquire (abi/tek_abi.h).
+ * ThreadSanitizer understands this; it does not understand fences.
+ */
+static void put_words(void *to, const void *from, size_t bytes)
+{
+	tek_u64 *target = to;
+	const tek_u64 *source = from;
+	for (size_t i = 0; i < bytes / sizeof(tek_u64); i++)
+		__atomic_store_n(target + i, source[i], __ATOMIC_RELEASE);
+}
+
+void tek__table_write(struct tek_slot slot, const struct tek_record *record,
+		      const struct tek_side *side)
+{
+	tek_u32 seq = __atomic_load_n(&slot.record->seq, __ATOMIC_RELAXED);
+
+	__atomic_store_n(&slot.record->seq, seq + 1, __ATOMIC_RELAXED);
+	__atomic_store_n(&slot.record->tid, record->tid, __ATOMIC_RELEASE);
+	put_words(&slot.record->start_ns, &record->start_ns,
+		  sizeof(*record) - offsetof(struct tek_record, start_ns));
+	put_words(slot.side, side, sizeof(*side));
+	__atomic_store_n(&slot.record->seq, seq + 2, __ATOMIC_RELEASE);
+}
+
+void tek__table_clear(struct tek_slot slot)
+{
+	static const struct tek_record no_record;
+	static const struct tek_side no_side;
+	tek__table_write(slot, &no_record, &no_side);
+}
+
+struct tek_table_header *tek__table_header(void)
+{
+	return (struct tek_table_header *)table.base;
+}
+
+void tek__table_forget(void)
+{
+	for (unsigned int i = 0; i < mapping_count; i++)
+		munmap(mappings[i].address, mappings[i].bytes);
+	mapping_count = 0;
+	memset(&table, 0, sizeof(table));
+}
+
+void tek__table_remove_stale(void)
+{
+	char path[sizeof(table.path)];
+	if (!table.base && choose_path(path, sizeof(path), false))
+		unlink(path);
+}
+
+void tek__table_unlink(void)
+{
+	if (table.path[0])
+		unlink(table.path);
+	table.path[0] = '\0';
+}

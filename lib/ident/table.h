@@ -1,0 +1,54 @@
+/* SPDX-License-Identifier: MIT OR Apache-2.0 */
+/*
+ * The thread information table of this process (abi/tek_abi.h, tek-2020 IV-C):
+ * where it lies and how a slot is written.  Who is in it: ident/thread.h.
+ *
+ * All functions need the lock (ident/process.h) unless they say otherwise.
+ */
+#ifndef TEK_IDENT_TABLE_H
+#define TEK_IDENT_TABLE_H
+
+#include "tek_abi.h"
+
+#include <stdbool.h>
+#include <stddef.h>
+
+/* Where one slot lies in the shared memory. */
+struct tek_slot {
+	struct tek_record *record;
+	struct tek_side *side;
+};
+
+/*
+ * Make slot `index` usable and say where it lies.  The pointers stay valid as
+ * long as the process image.  False when there is no memory for it or index is
+ * not below TEK_MAX_SLOTS.
+ */
+bool tek__table_slot(unsigned int index, struct tek_slot *slot);
+
+/* Write a slot so that no reader can take half of it for the whole. */
+void tek__table_write(struct tek_slot slot, const struct tek_record *record,
+		      const struct tek_side *side);
+
+/* Empty a slot. */
+void tek__table_clear(struct tek_slot slot);
+
+/* The header, for its counters; NULL while there is no table. */
+struct tek_table_header *tek__table_header(void);
+
+/* Set a counter of the header. */
+static inline void tek__table_count(tek_u32 *counter, tek_u32 value)
+{
+	__atomic_store_n(counter, value, __ATOMIC_RELAXED);
+}
+
+/* In the child of a fork: drop the parent's table without touching it. Needs no lock. */
+void tek__table_forget(void);
+
+/* Remove a table file that an earlier program left under this pid (exec). Needs no lock. */
+void tek__table_remove_stale(void);
+
+/* Remove the table's file; the memory stays usable. */
+void tek__table_unlink(void);
+
+#endif

@@ -1,0 +1,116 @@
+/* SPDX-License-Identifier: MIT OR Apache-2.0 */
+/*
+ * The threads of this process as TEK knows them.
+ *
+ * Life of a struct tek_thread
+ * ---------------------------
+ *   tek__thread_new()     by the creator, before the thread exists: a slot
+ *   tek__thread_born()    by the creator, once it has the pthread_t
+ *   tek__thread_begin()   by the thread itself, first thing; either may come first
+ *   the thread's end      a pthread key's destructor, in its last round, so after
+ *                         the destructors of C++ thread_local objects and of other
+ *                         keys; pthread_exit() and cancellation pass here too
+ *
+ * A thread that came by no door of ours is adopted when it, or somebody who knows
+ * its pthread_t, first talks to TEK.  One that leaves by none (SYS_exit) is
+ * reaped by whoever finds that it is gone.
+ *
+ * All functions need the lock (ident/process.h) unless they say otherwise.
+ */
+#ifndef TEK_IDENT_THREAD_H
+#define TEK_IDENT_THREAD_H
+
+#include "ident/table.h"
+#include "mediate/member.h"
+
+#include <pthread.h>
+#include <stdbool.h>
+#include <stdint.h>
+#include <sys/types.h>
+
+enum tek_state {
+	TEK_SLOT_FREE,
+	TEK_SLOT_CREATING, /* its creator is in pthread_create() */
+	TEK_SLOT_LIVE,     /* handle known; tid too, unless the C library keeps it secret */
+};
+
+/* What its creator hands to a thread. */
+struct tek_birth {
+	void *(*routine)(void *);
+	void *argument;
+	bool critical;        /* has still to be taken into the Fast Region, with priority: */
+	signed char priority;
+	bool of_fast;         /* its creator is Fast; it begins with what that had before: */
+	struct tek_base base;
+	int nice;
+};
+
+struct tek_thread {
+	enum tek_state state;
+	unsigned int index;      /* of its slot in the table */
+	unsigned int generation; /* counts the threads that used this structure */
+	struct tek_slot slot;
+	struct tek_thread *next; /* in its hash bucket, or in the free list */
+
+	pthread_t handle;
+	pid_t tid;
+	uint64_t start_ns; /* CLOCK_BOOTTIME */
+	struct tek_birth birth; /* all zero for the first thread and for adopted ones */
+	size_t stack_bytes;
+	char name[16]; /* valid if it was set for this thread */
+	bool named;
+	bool adopted;
+	unsigned char end_rounds; /* destructor rounds seen; see thread.c */
+
+	struct tek_member member; /* what the mediator knows of it */
+};
+
+/* The thread itself, found or adopted; NULL if there is no slot for it or it is past its end. */
+struct tek_thread *tek__thread_self(void);
+
+/* The calling thread if it is known already. Needs no lock; for the caller's own fields only. */
+struct tek_thread *tek__thread_known_self(void);
+
+/*
+ * A thread of this process by pthread_t, found or adopted; NULL if it has ended
+ * (as far as the C library can tell) or there is no slot for it.
+ */
+struct tek_thread *tek__thread_find(pthread_t handle);
+
+/* A thread of this process by tid, found or adopted; 0 is the calling one. NULL as above. */
+struct tek_thread *tek__thread_find_tid(pid_t tid);
+
+/* A new structure with a slot, state CREATING; NULL when 32,768 threads live or memory is out. */
+struct tek_thread *tek__thread_new(void);
+
+/* The creator knows the pthread_t. The caller has checked that the generation is still the same. */
+void tek__thread_born(struct tek_thread *thread, pthread_t handle);
+
+/* The new thread itself. */
+void tek__thread_begin(struct tek_thread *thread);
+
+/* It never was, has ended, or is found to be gone: out of every list and out of the table. */
+void tek__thread_free(struct tek_thread *thread);
+
+/* Whether its kernel thread still exists. One system call. */
+bool tek__thread_exists(const struct tek_thread *thread);
+
+/* Call visit for every live thread. visit may free the thread it is given. */
+void tek__thread_each(void (*visit)(struct tek_thread *, void *), void *context);
+
+/* Write what is known of the thread into the table. */
+void tek__thread_publish(struct tek_thread *thread);
+
+/* Its name was set: by the program, or by exec for the first thread. */
+void tek__thread_set_name(struct tek_thread *thread, const char *name);
+
+/*
+ * At start; before and after fork(), in the forking thread; in the child of any
+ * kind of fork.  None needs the lock.
+ */
+void tek__threads_start(void);
+void tek__thread_before_fork(void);
+void tek__thread_after_fork(void);
+void tek__threads_forget(void);
+
+#endif

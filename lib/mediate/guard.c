@@ -1,0 +1,256 @@
+/* SPDX-License-Identifier: MIT OR Apache-2.0 */
+#include "mediate/guard.h"
+
+#include "ident/clock.h"
+#include "ident/process.h"
+#include "mediate/config.h"
+#include "mediate/region.h"
+#include "mediate/rt.h"
+#include "preload/real.h"
+
+#include <errno.h>
+#include <linux/futex.h>
+#include <signal.h>
+#include <stdatomic.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+enum {
+	STACK_BYTES = 128 * 1024,
+	/* Looks without any Fast thread before the guard sleeps for good: a program that
+	   enters and leaves often then need not wake it each time. */
+	LINGER_LOOKS = TEK_GUARD_LOOKS,
+};
+
+static bool running;
+static unsigned int look; /* number of the next look; its slot in the rings */
+static uint64_t next_look_ns;
+static unsigned int idle_looks;
+
+/* Bumped to wake the guard. */
+static atomic_uint wakeups;
+/* When it will wake up by itself: CLOCK_MONOTONIC; UINT64_MAX: not at all. */
+static uint64_t sleeps_until_ns = UINT64_MAX;
+
+static uint64_t look_interval(void)
+{
+	return tek__config.window_ns / TEK_GUARD_LOOKS;
+}
+
+static void wake(void)
+{
+	atomic_fetch_add(&wakeups, 1);
+	syscall(SYS_futex, &wakeups, FUTEX_WAKE_PRIVATE, 1, NULL, NULL, 0);
+}
+
+/* Sleep until woken, but no longer than to `until`. `seen` is the wake-up count known. */
+static void sleep_until(uint64_t until, unsigned int seen)
+{
+	struct timespec deadline = {
+		.tv_sec = (time_t)(until / TEK_NS_PER_SEC),
+		.tv_nsec = (long)(until % TEK_NS_PER_SEC),
+	};
+	/* FUTEX_WAIT_BITSET takes an absolute time of CLOCK_MONOTONIC. */
+	syscall(SYS_futex, &wakeups, FUTEX_WAIT_BITSET_PRIVATE, seen,
+		until == UINT64_MAX ? NULL : &deadline, NULL, FUTEX_BITSET_MATCH_ANY);
+}
+
+/*
+ * CPU time that a thread has used in the Fast Region since ever: what was booked
+ * when it left, and what came since it entered.
+ */
+static uint64_t fast_cpu_time(const struct tek_member *member, uint64_t cpu)
+{
+	return member->fast_cpu_ns + (member->fast ? cpu - member->cpu_at_entry_ns : 0);
+}
+
+/*
+ * The budget: fast_cpu[] holds that time at the last looks, so the slot of the
+ * present look still has the value of one window ago.
+ */
+static void check_budget(struct tek_thread *thread, void *unused)
+{
+	struct tek_member *member = &thread->member;
+	uint64_t *slot = &member->fast_cpu[look % TEK_GUARD_LOOKS];
+	uint64_t cpu;
+
+	(void)unused;
+	if (!tek__thread_cpu_time(thread->tid, &cpu)) {
+		tek__thread_free(thread); /* it ended by no door of ours */
+		return;
+	}
+	uint64_t now = fast_cpu_time(member, cpu);
+	uint64_t used = now - *slot;
+	*slot = now;
+	member->last_look = look;
+	if (tek__config.budget_ns && used > tek__config.budget_ns)
+		tek__region_expel(thread, used);
+}
+
+struct deadlines {
+	uint64_t now, earliest;
+};
+
+static void check_deadline(struct tek_thread *thread, void *context)
+{
+	struct deadlines *deadlines = context;
+	uint64_t deadline = thread->member.deadline_ns;
+
+	if (!(thread->member.reasons & TEK_WHY_TIMED))
+		return;
+	if (deadline <= deadlines->now)
+		tek__region_drop(thread, TEK_WHY_TIMED);
+	else if (deadline < deadlines->earliest)
+		deadlines->earliest = deadline;
+}
+
+static void each_member(void (*check)(struct tek_thread *, void *), void *context)
+{
+	struct tek_thread *next;
+	for (struct tek_thread *thread = tek__region_first(); thread; thread = next) {
+		next = thread->member.region_next;
+		check(thread, context);
+		/* If others left with this one, begin again: a second look does no harm. */
+		if (next && !next->member.fast)
+			next = tek__region_first();
+	}
+}
+
+/* One turn of the guard: what is due now; returns when to come back. */
+static uint64_t turn(void)
+{
+	struct deadlines deadlines = {
+		.now = tek__now(CLOCK_MONOTONIC),
+		.earliest = UINT64_MAX,
+	};
+
+	if (deadlines.now >= next_look_ns) {
+		look++;
+		each_member(check_budget, NULL);
+		next_look_ns = deadlines.now + look_interval();
+		idle_looks = tek__region_first() ? 0 : idle_looks + 1;
+	}
+	each_member(check_deadline, &deadlines);
+	if (idle_looks < LINGER_LOOKS && next_look_ns < deadlines.earliest)
+		return next_look_ns;
+	return deadlines.earliest;
+}
+
+static void *guard_main(void *unused)
+{
+	(void)unused;
+	tek__real.prctl(PR_SET_NAME, "tek-guard");
+	for (;;) {
+		unsigned int seen = atomic_load(&wakeups);
+		if (!tek__lock())
+			return NULL;
+		uint64_t until = sleeps_until_ns = turn();
+		tek__unlock();
+		sleep_until(until, seen);
+	}
+}
+
+static int create(const struct tek_rt_range *range)
+{
+	const struct sched_param param = {.sched_priority = range->guard};
+	sigset_t all, before;
+	pthread_attr_t attr;
+	pthread_t thread;
+	clockid_t clock;
+
+	pthread_attr_init(&attr);
+	pthread_attr_setdetachstate(&attr, PTHREAD_CREATE_DETACHED);
+	pthread_attr_setinheritsched(&attr, PTHREAD_EXPLICIT_SCHED);
+	tek__real.pthread_attr_setschedpolicy(&attr, SCHED_FIFO);
+	tek__real.pthread_attr_setschedparam(&attr, &param);
+	pthread_attr_setstacksize(&attr, STACK_BYTES);
+
+	/* The program's signals are for the program's threads. */
+	sigfillset(&all);
+	pthread_sigmask(SIG_SETMASK, &all, &before);
+	int error = tek__real.pthread_create(&thread, &attr, guard_main, NULL);
+	if (error == EINVAL) {
+		/* A program with much thread-local storage; that lies on the stack too. */
+		pthread_attr_t large;
+		size_t bytes = 0;
+		if (pthread_getattr_default_np(&large) == 0) {
+			pthread_attr_getstacksize(&large, &bytes);
+			pthread_attr_destroy(&large);
+		}
+		pthread_attr_setstacksize(&attr, bytes);
+		error = tek__real.pthread_create(&thread, &attr, guard_main, NULL);
+	}
+	/* It cannot end before we release the lock, so `thread` is valid here. */
+	if (!error && pthread_getcpuclockid(thread, &clock) == 0)
+		tek__rt_learn_flag(tek__tid_of_cpu_clock(clock));
+	pthread_sigmask(SIG_SETMASK, &before, NULL);
+	pthread_attr_destroy(&attr);
+	return error;
+}
+
+int tek__guard_start(void)
+{
+	if (running)
+		return 0;
+
+	struct tek_rt_range range = tek__rt_range(true);
+	tek__rt_use(range);
+	int error = create(&range);
+	if (error == EPERM) {
+		range = tek__rt_range(false);
+		tek__rt_use(range);
+		if (range.guard > 0)
+			error = create(&range);
+	}
+	running = error == 0;
+	return error == EPERM ? EPERM : error ? EAGAIN : 0;
+}
+
+void tek__guard_enter(struct tek_thread *thread)
+{
+	struct tek_member *member = &thread->member;
+	unsigned int missed = look - member->last_look;
+
+	/* At the looks since it left last it had used what it had used then. */
+	if (missed > TEK_GUARD_LOOKS)
+		missed = TEK_GUARD_LOOKS;
+	for (unsigned int i = 0; i < missed; i++)
+		member->fast_cpu[(look - i) % TEK_GUARD_LOOKS] = member->fast_cpu_ns;
+	member->last_look = look;
+	tek__thread_cpu_time(thread->tid, &member->cpu_at_entry_ns);
+
+	idle_looks = 0;
+	if (sleeps_until_ns == UINT64_MAX)
+		wake();
+}
+
+void tek__guard_leave(struct tek_thread *thread)
+{
+	struct tek_member *member = &thread->member;
+	uint64_t cpu = member->cpu_at_entry_ns;
+
+	tek__thread_cpu_time(thread->tid, &cpu);
+	member->fast_cpu_ns = fast_cpu_time(member, cpu);
+}
+
+void tek__guard_deadline(uint64_t deadline_ns)
+{
+	if (deadline_ns < sleeps_until_ns)
+		wake();
+}
+
+void tek__guard_budget_changed(void)
+{
+	/* The looks so far were at other distances: what they saw counts as one window. */
+	next_look_ns = 0;
+	wake();
+}
+
+void tek__guard_forget(void)
+{
+	running = false;
+	sleeps_until_ns = UINT64_MAX;
+	next_look_ns = 0;
+}

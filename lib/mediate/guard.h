@@ -1,0 +1,35 @@
+/* SPDX-License-Identifier: MIT OR Apache-2.0 */
+/*
+ * The guard: one thread of ours, `tek-guard`, above all Fast threads of the
+ * process.  It sends back those that use up their budget and ends timed stays.
+ * It is made when something first becomes Fast and sleeps while nothing is.
+ *
+ * All functions need the lock (ident/process.h).
+ */
+#ifndef TEK_MEDIATE_GUARD_H
+#define TEK_MEDIATE_GUARD_H
+
+#include "ident/thread.h"
+
+/*
+ * Have the guard running.  Making it is also the proof that this process may use
+ * real-time policies.  Returns 0, EPERM or EAGAIN.
+ */
+int tek__guard_start(void);
+
+/* A thread has become Fast. */
+void tek__guard_enter(struct tek_thread *thread);
+
+/* A thread is about to leave. */
+void tek__guard_leave(struct tek_thread *thread);
+
+/* A timed stay ends then (CLOCK_MONOTONIC). */
+void tek__guard_deadline(uint64_t deadline_ns);
+
+/* tek__config's budget or window has changed. */
+void tek__guard_budget_changed(void);
+
+/* In the child of a fork there is none. */
+void tek__guard_forget(void);
+
+#endif

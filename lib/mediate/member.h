@@ -1,0 +1,63 @@
+/* SPDX-License-Identifier: MIT OR Apache-2.0 */
+/* What the mediator keeps for each thread. */
+#ifndef TEK_MEDIATE_MEMBER_H
+#define TEK_MEDIATE_MEMBER_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+struct tek_thread;
+
+/* Why a thread is, or wants to be, in the Fast Region. */
+enum tek_reason {
+	TEK_WHY_POLICY = 1, /* it was given the policy SCHED_TEK */
+	TEK_WHY_ENTER = 2,  /* it is between tek_critical_enter() and _leave() */
+	TEK_WHY_TIMED = 4,  /* tek_critical_for() has not run out */
+	TEK_WHY_RULE = 8,   /* its name matches --critical */
+	TEK_WHY_FOLLOW = 16, /* it is marked, and a thread of its group asks */
+};
+/* Reasons that count as a request, which marked threads of the group follow. */
+#define TEK_WHY_REQUEST (TEK_WHY_POLICY | TEK_WHY_ENTER | TEK_WHY_TIMED | TEK_WHY_RULE)
+/* Reasons that a program gives by itself, so that it expects to read SCHED_TEK back. */
+#define TEK_WHY_PROGRAM (TEK_WHY_POLICY | TEK_WHY_ENTER | TEK_WHY_TIMED | TEK_WHY_FOLLOW)
+
+/* Looks that the guard takes in one budget window. */
+#define TEK_GUARD_LOOKS 16
+
+/* What the kernel had for a thread before it became Fast, nice apart: see rt.h. */
+struct tek_base {
+	unsigned char policy;   /* SCHED_* */
+	unsigned char priority; /* real-time priority */
+	bool reset_on_fork;
+};
+
+struct tek_member {
+	unsigned char group;   /* TEK_GROUP_* */
+	bool marked;           /* time-critical, tek-2020 IV-A */
+	unsigned char reasons; /* set of enum tek_reason */
+	signed char policy_nice, rule_nice, follow_nice;
+	signed char nice;     /* SCHED_TEK priority of the present or last stay */
+	uint16_t depth;       /* of tek_critical_enter() */
+	uint64_t deadline_ns; /* end of TEK_WHY_TIMED, CLOCK_MONOTONIC */
+
+	/* While Fast. The region is a doubly linked list, as in tek-2020 IV-A. */
+	bool fast;
+	struct tek_thread *region_prev, *region_next;
+	struct tek_base base;      /* what is restored */
+	unsigned char rt_priority; /* in force; 0: its own priority was no lower, nothing done */
+	bool rt_reset_on_fork;     /* the kernel's flag is set, by us */
+	uint64_t fast_since_ns;    /* CLOCK_BOOTTIME */
+
+	/* Guard. */
+	uint64_t fast_cpu_ns;                 /* CPU time used while Fast, finished stays */
+	uint64_t cpu_at_entry_ns;             /* its CPU time when the present stay began */
+	uint64_t fast_cpu[TEK_GUARD_LOOKS];   /* the former at the last looks, a ring */
+	unsigned int last_look;               /* number of the newest look in it */
+	uint64_t banned_until_ns;             /* CLOCK_MONOTONIC; after an overrun */
+
+	/* Totals for the table and the report. */
+	uint64_t fast_ns;
+	uint32_t stays, overruns;
+};
+
+#endif

@@ -1,0 +1,44 @@
+/* SPDX-License-Identifier: MIT OR Apache-2.0 */
+/*
+ * SCHED_TEK as a scheduling policy: what the interposed calls of pthread.h and
+ * sched.h mean for a thread (tek/tek.h has the description for users).
+ *
+ * A thread that is Fast for a reason of the program's own reads SCHED_TEK back.
+ * One that is Fast only because a rule names it belongs to a program that knows
+ * nothing of TEK: it reads and sets what it would without TEK, and what it sets
+ * becomes what is restored.
+ *
+ * These functions take the lock themselves.  They return an error number, or
+ * TEK_NOT_OURS: the call has nothing to do with TEK, let the C library do it.
+ */
+#ifndef TEK_MEDIATE_POLICY_H
+#define TEK_MEDIATE_POLICY_H
+
+#include "ident/thread.h"
+
+#include <sched.h>
+
+enum { TEK_NOT_OURS = -1 };
+
+/* Which thread a call is about. */
+struct tek_target {
+	bool by_tid;
+	pthread_t handle;
+	pid_t tid; /* 0: the calling thread */
+};
+
+/*
+ * Set policy and priority.  `real` makes the same call in the C library; it is
+ * called only for a policy that is not SCHED_TEK.
+ */
+int tek__policy_set(struct tek_target target, int policy, const struct sched_param *param,
+		    int (*real)(struct tek_target, int, const struct sched_param *));
+
+/* Set the priority and leave the policy. `real` sets both, as above. */
+int tek__policy_set_priority(struct tek_target target, int priority,
+			     int (*real)(struct tek_target, int, const struct sched_param *));
+
+/* Get policy and priority. *policy may have SCHED_RESET_ON_FORK set. */
+int tek__policy_get(struct tek_target target, int *policy, struct sched_param *param);
+
+#endif

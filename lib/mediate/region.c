@@ -1,0 +1,328 @@
+/* SPDX-License-Identifier: MIT OR Apache-2.0 */
+#include "mediate/region.h"
+
+#include "ident/clock.h"
+#include "ident/process.h"
+#include "mediate/config.h"
+#include "mediate/guard.h"
+#include "mediate/report.h"
+#include "mediate/rt.h"
+#include "preload/real.h"
+
+#include <errno.h>
+#include <fnmatch.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <tek/tek.h>
+#include <unistd.h>
+
+static struct tek_thread *first;
+static unsigned int member_count;
+static unsigned int marked_count;
+
+static void count_members(int change)
+{
+	struct tek_table_header *header = tek__table_header();
+	member_count += (unsigned int)change;
+	if (header)
+		tek__table_count(&header->fast, member_count);
+}
+
+static void link_member(struct tek_thread *thread)
+{
+	thread->member.region_prev = NULL;
+	thread->member.region_next = first;
+	if (first)
+		first->member.region_prev = thread;
+	first = thread;
+	count_members(+1);
+}
+
+static void unlink_member(struct tek_thread *thread)
+{
+	struct tek_member *member = &thread->member;
+	if (member->region_prev)
+		member->region_prev->member.region_next = member->region_next;
+	else
+		first = member->region_next;
+	if (member->region_next)
+		member->region_next->member.region_prev = member->region_prev;
+	member->region_prev = member->region_next = NULL;
+	count_members(-1);
+}
+
+struct tek_thread *tek__region_first(void)
+{
+	return first;
+}
+
+static int smaller(int a, int b)
+{
+	return a < b ? a : b;
+}
+
+/* The best SCHED_TEK priority (lowest nice value) among the reasons. */
+static int best_nice(const struct tek_member *member)
+{
+	int nice = TEK_PRIORITY_MAX;
+	if (member->reasons & (TEK_WHY_ENTER | TEK_WHY_TIMED))
+		nice = smaller(nice, 0);
+	if (member->reasons & TEK_WHY_POLICY)
+		nice = smaller(nice, member->policy_nice);
+	if (member->reasons & TEK_WHY_RULE)
+		nice = smaller(nice, member->rule_nice);
+	if (member->reasons & TEK_WHY_FOLLOW)
+		nice = smaller(nice, member->follow_nice);
+	return nice;
+}
+
+/* Enter, leave or change priority, so that the thread is what its reasons say. */
+static int settle(struct tek_thread *thread)
+{
+	struct tek_member *member = &thread->member;
+	bool wanted = member->reasons != 0;
+	int error;
+
+	if (wanted && !thread->tid)
+		return ESRCH; /* not known yet; and 0 would mean the caller to the kernel */
+	if (wanted)
+		member->nice = (signed char)best_nice(member);
+	if (wanted && !member->fast) {
+		error = tek__guard_start();
+		if (!error)
+			error = tek__rt_enter(thread->tid, member, member->nice);
+		if (error)
+			return error;
+		member->fast = true;
+		member->fast_since_ns = tek__now(CLOCK_BOOTTIME);
+		member->stays++;
+		tek__guard_enter(thread);
+		link_member(thread);
+	} else if (wanted) {
+		tek__rt_move(thread->tid, member, member->nice);
+	} else if (member->fast) {
+		tek__rt_leave(thread->tid, member);
+		tek__guard_leave(thread);
+		unlink_member(thread);
+		member->fast = false;
+		member->fast_ns += tek__now(CLOCK_BOOTTIME) - member->fast_since_ns;
+	}
+	tek__thread_publish(thread);
+	return 0;
+}
+
+/* The best request in a group, for its marked threads. */
+struct group_request {
+	unsigned char group;
+	bool made;
+	int nice;
+};
+
+static void find_request(struct tek_thread *thread, void *context)
+{
+	struct group_request *request = context;
+	struct tek_member own = thread->member;
+
+	own.reasons &= TEK_WHY_REQUEST;
+	if (own.group != request->group || !own.reasons)
+		return;
+	request->made = true;
+	request->nice = smaller(request->nice, best_nice(&own));
+}
+
+static void follow(struct tek_thread *thread, void *context)
+{
+	const struct group_request *request = context;
+	struct tek_member *member = &thread->member;
+
+	if (member->group != request->group)
+		return;
+	if (member->marked && request->made) {
+		if (member->banned_until_ns > tek__now(CLOCK_MONOTONIC))
+			return;
+		member->follow_nice = (signed char)request->nice;
+		member->reasons |= TEK_WHY_FOLLOW;
+		if (settle(thread) == 0)
+			return;
+		/* The thread whose request this is has got the same error. */
+	} else if (!(member->reasons & TEK_WHY_FOLLOW)) {
+		return;
+	}
+	member->reasons &= (unsigned char)~TEK_WHY_FOLLOW;
+	settle(thread);
+}
+
+/* Requests or marks in a group have changed. */
+static void settle_group(unsigned int group)
+{
+	struct group_request request = {
+		.group = (unsigned char)group,
+		.nice = TEK_PRIORITY_MAX,
+	};
+
+	if (marked_count == 0)
+		return;
+	if (tek__config.follow_marked)
+		tek__thread_each(find_request, &request);
+	tek__thread_each(follow, &request);
+}
+
+int tek__region_ask(struct tek_thread *thread, enum tek_reason reason, int nice)
+{
+	struct tek_member *member = &thread->member;
+	const struct tek_member before = *member;
+
+	if (member->banned_until_ns && member->banned_until_ns > tek__now(CLOCK_MONOTONIC))
+		return EDQUOT;
+	if (reason == TEK_WHY_POLICY)
+		member->policy_nice = (signed char)nice;
+	else if (reason == TEK_WHY_RULE)
+		member->rule_nice = (signed char)nice;
+	member->reasons |= reason;
+
+	int error = settle(thread);
+	if (error) {
+		tek__report_refused(thread, error);
+		member->reasons = before.reasons;
+		member->policy_nice = before.policy_nice;
+		member->rule_nice = before.rule_nice;
+		return error;
+	}
+	settle_group(member->group);
+	return 0;
+}
+
+void tek__region_drop(struct tek_thread *thread, unsigned int reasons)
+{
+	if (!(thread->member.reasons & reasons))
+		return;
+	thread->member.reasons &= (unsigned char)~reasons;
+	settle(thread);
+	settle_group(thread->member.group);
+}
+
+void tek__region_expel(struct tek_thread *thread, uint64_t used_ns)
+{
+	struct tek_member *member = &thread->member;
+
+	member->overruns++;
+	member->banned_until_ns = tek__now(CLOCK_MONOTONIC) + tek__config.window_ns;
+	member->reasons = 0;
+	settle(thread);
+	settle_group(member->group);
+	tek__report_overrun(thread, used_ns);
+}
+
+void tek__region_remove(struct tek_thread *thread)
+{
+	struct tek_member *member = &thread->member;
+	unsigned char reasons = member->reasons;
+
+	if (member->fast) {
+		unlink_member(thread);
+		member->fast = false;
+	}
+	member->reasons = 0;
+	if (member->marked)
+		marked_count--;
+	member->marked = false;
+	if (reasons & TEK_WHY_REQUEST)
+		settle_group(member->group);
+}
+
+void tek__region_pause(struct tek_thread *thread)
+{
+	if (thread->member.fast)
+		tek__rt_leave(thread->tid, &thread->member);
+}
+
+void tek__region_resume(struct tek_thread *thread)
+{
+	struct tek_member *member = &thread->member;
+
+	if (!member->fast || tek__rt_enter(thread->tid, member, member->nice) == 0) {
+		tek__thread_publish(thread);
+		return;
+	}
+	/* The privilege is gone: it cannot stay. */
+	tek__report_refused(thread, EPERM);
+	tek__region_drop(thread, member->reasons);
+}
+
+void tek__region_mark(struct tek_thread *thread, bool marked)
+{
+	if (thread->member.marked == marked)
+		return;
+	if (!marked)
+		tek__region_drop(thread, TEK_WHY_FOLLOW);
+	thread->member.marked = marked;
+	marked_count += marked ? 1u : -1u;
+	tek__thread_publish(thread);
+	settle_group(thread->member.group);
+}
+
+void tek__region_set_group(struct tek_thread *thread, unsigned int group)
+{
+	unsigned int old = thread->member.group;
+	if (old == group)
+		return;
+	thread->member.group = (unsigned char)group;
+	tek__region_drop(thread, TEK_WHY_FOLLOW);
+	tek__thread_publish(thread);
+	settle_group(old);
+	settle_group(group);
+}
+
+void tek__region_follow_marked(bool on)
+{
+	tek__config.follow_marked = on;
+	for (unsigned int group = 0; group <= TEK_GROUP_BACKGROUND; group++)
+		settle_group(group);
+}
+
+void tek__region_match_name(struct tek_thread *thread)
+{
+	const struct tek_rule *best = NULL;
+
+	for (unsigned int i = 0; i < tek__config.rule_count; i++) {
+		const struct tek_rule *rule = &tek__config.rules[i];
+		if (fnmatch(rule->glob, thread->name, 0) == 0 && (!best || rule->nice < best->nice))
+			best = rule;
+	}
+	/* Where it is refused the report has said so, and the program runs on. */
+	if (best)
+		tek__region_ask(thread, TEK_WHY_RULE, best->nice);
+	else
+		tek__region_drop(thread, TEK_WHY_RULE);
+}
+
+void tek__region_main_thread(void)
+{
+	char name[16] = "";
+
+	if (tek__config.rule_count == 0 || !tek__lock())
+		return;
+	struct tek_thread *thread = tek__thread_self();
+	if (thread && tek__real.prctl(PR_GET_NAME, name) == 0) {
+		tek__thread_set_name(thread, name);
+		tek__region_match_name(thread);
+	}
+	tek__unlock();
+}
+
+static void summarise(struct tek_thread *thread, void *unused)
+{
+	(void)unused;
+	tek__report_summary(thread);
+}
+
+void tek__region_summarise(void)
+{
+	tek__thread_each(summarise, NULL);
+}
+
+void tek__region_forget(void)
+{
+	first = NULL;
+	member_count = marked_count = 0;
+}

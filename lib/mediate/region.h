@@ -1,0 +1,59 @@
+/* SPDX-License-Identifier: MIT OR Apache-2.0 */
+/*
+ * The Fast Region of this process: who is in it and why.
+ *
+ * A thread is Fast as long as it has at least one reason (mediate/member.h).
+ * tek__region_ask() adds one, tek__region_drop() takes one away; entering,
+ * leaving, the change of priority and the marked threads that follow are worked
+ * out from the reasons.
+ *
+ * All functions need the lock (ident/process.h) unless they say otherwise.
+ */
+#ifndef TEK_MEDIATE_REGION_H
+#define TEK_MEDIATE_REGION_H
+
+#include "ident/thread.h"
+
+/*
+ * Add a reason; for POLICY and RULE with a SCHED_TEK priority.  Returns 0, EPERM,
+ * EDQUOT, EAGAIN or ESRCH as tek/tek.h has them; on an error nothing changed.
+ */
+int tek__region_ask(struct tek_thread *thread, enum tek_reason reason, int nice);
+
+/* Take reasons away. The thread leaves with its last. */
+void tek__region_drop(struct tek_thread *thread, unsigned int reasons);
+
+/* The guard found that it used up its budget: out, and no way back for one window. */
+void tek__region_expel(struct tek_thread *thread, uint64_t used_ns);
+
+/* It has ended: out of the lists without a system call for it. */
+void tek__region_remove(struct tek_thread *thread);
+
+/*
+ * Its policy is about to be, or was just, set by somebody else.  pause puts back
+ * what the thread had; resume takes what it has now as the new base and makes it
+ * Fast again if it has reasons.
+ */
+void tek__region_pause(struct tek_thread *thread);
+void tek__region_resume(struct tek_thread *thread);
+
+void tek__region_mark(struct tek_thread *thread, bool marked);
+void tek__region_set_group(struct tek_thread *thread, unsigned int group);
+void tek__region_follow_marked(bool on);
+
+/* The first member; the next is member.region_next. NULL: normal mode. */
+struct tek_thread *tek__region_first(void);
+
+/* Its name was set: does a rule of --critical match it now? */
+void tek__region_match_name(struct tek_thread *thread);
+
+/* The program begins: exec has named the first thread. Takes the lock. */
+void tek__region_main_thread(void);
+
+/* The process ends: note a summary of every thread that was ever Fast. */
+void tek__region_summarise(void);
+
+/* In the child of a fork. Needs no lock. */
+void tek__region_forget(void);
+
+#endif

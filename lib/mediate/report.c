@@ -1,0 +1,233 @@
+/* SPDX-License-Identifier: MIT OR Apache-2.0 */
+#include "mediate/report.h"
+
+#include "ident/clock.h"
+#include "ident/process.h"
+#include "mediate/config.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+/* The variable is copied: a program may change its environment at any time. */
+static char event_path[256];
+
+/* What standard error was at the start. A program may have put a file of its own there since. */
+static struct stat first_stderr;
+static bool have_stderr;
+
+static struct tek_noted noted_now;
+static bool refused_once;
+
+void tek__report_start(void)
+{
+	const char *path = secure_getenv("TEK_EVENTS");
+	if (path && strlen(path) < sizeof(event_path))
+		strcpy(event_path, path);
+	have_stderr = fstat(STDERR_FILENO, &first_stderr) == 0;
+}
+
+static void say(const char *line, size_t length)
+{
+	struct stat now;
+
+	if (!have_stderr || fstat(STDERR_FILENO, &now) || now.st_dev != first_stderr.st_dev ||
+	    now.st_ino != first_stderr.st_ino)
+		return;
+	ssize_t written = write(STDERR_FILENO, line, length);
+	(void)written; /* there is nobody left to tell */
+}
+
+static void say_event(const struct tek_event *event)
+{
+	char line[512];
+	int length;
+
+	switch (event->kind) {
+	case TEK_EVENT_REFUSED:
+		length = snprintf(
+			line, sizeof(line),
+			"tek: %s[%u]: thread \"%s\" may not become time-critical: %s. Run it as root, "
+			"or raise the limit: now, as root, `prlimit --pid $$ --rtprio=60:60` for this "
+			"shell; for good `@tek - rtprio 60` in /etc/security/limits.d/tek.conf; for a "
+			"service `LimitRTPRIO=60` in its systemd unit.\n",
+			(const char *)event->program, event->pid, (const char *)event->thread,
+			strerrordesc_np(event->error));
+		break;
+	case TEK_EVENT_OVERRAN:
+		length = snprintf(line, sizeof(line),
+				  "tek: %s[%u]: thread \"%s\"[%u] used %llu ms of CPU time in %llu ms "
+				  "and is not time-critical any more\n",
+				  (const char *)event->program, event->pid,
+				  (const char *)event->thread, event->tid, event->value[0] / 1000000,
+				  event->value[1] / 1000000);
+		break;
+	case TEK_EVENT_BAD_OPTION:
+	case TEK_EVENT_NOT_COVERED:
+		length = snprintf(line, sizeof(line), "tek: %s: %s\n",
+				  (const char *)event->program, (const char *)event->text);
+		break;
+	default:
+		return;
+	}
+	if (length > 0)
+		say(line, (size_t)length < sizeof(line) ? (size_t)length : sizeof(line) - 1);
+}
+
+static void write_event(const struct tek_event *event)
+{
+	int saved = errno;
+
+	if (event_path[0]) {
+		/* Opened each time: a program closes descriptors that it does not know. */
+		int fd = open(event_path, O_WRONLY | O_APPEND | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK);
+		if (fd >= 0) {
+			ssize_t written = write(fd, event, sizeof(*event));
+			(void)written; /* a full disk: the event is lost, the program is not */
+			close(fd);
+		}
+	} else {
+		say_event(event);
+	}
+	errno = saved;
+}
+
+/* The end of a path says more than its beginning. */
+static void copy_tail(tek_u8 *to, size_t size, const char *from)
+{
+	size_t length = strlen(from);
+	if (length >= size)
+		from += length - (size - 1);
+	strncpy((char *)to, from, size - 1);
+}
+
+static struct tek_event make_event(unsigned int kind, const struct tek_thread *thread)
+{
+	struct tek_event event = {
+		.magic = TEK_EVENT_MAGIC,
+		.bytes = sizeof(event),
+		.kind = (tek_u16)kind,
+		.pid = (tek_u32)tek__pid(),
+		.time_ns = tek__now(CLOCK_REALTIME),
+	};
+	copy_tail(event.program, sizeof(event.program), program_invocation_short_name);
+	if (!thread)
+		return event;
+
+	event.tid = (tek_u32)thread->tid;
+	event.priority = thread->member.nice;
+	if (thread->named) {
+		memcpy(event.thread, thread->name, sizeof(event.thread));
+		return event;
+	}
+	/* It bears the name that it inherited; that says more than nothing. */
+	char path[64];
+	snprintf(path, sizeof(path), "/proc/self/task/%d/comm", (int)thread->tid);
+	int fd = open(path, O_RDONLY | O_CLOEXEC);
+	if (fd >= 0) {
+		ssize_t length = read(fd, event.thread, sizeof(event.thread) - 1);
+		close(fd);
+		event.thread[length > 0 ? length - 1 : 0] = '\0'; /* without the newline */
+	}
+	return event;
+}
+
+static void note(const struct tek_event *event)
+{
+	if (noted_now.count < sizeof(noted_now.events) / sizeof(noted_now.events[0]))
+		noted_now.events[noted_now.count++] = *event;
+	else
+		write_event(event);
+}
+
+void tek__report_refused(const struct tek_thread *thread, int error)
+{
+	if (refused_once)
+		return;
+	refused_once = true;
+	struct tek_event event = make_event(TEK_EVENT_REFUSED, thread);
+	event.error = error;
+	note(&event);
+}
+
+void tek__report_overrun(const struct tek_thread *thread, uint64_t used_ns)
+{
+	struct tek_event event = make_event(TEK_EVENT_OVERRAN, thread);
+	event.value[0] = used_ns;
+	event.value[1] = tek__config.window_ns;
+	note(&event);
+}
+
+/* Voluntary and other context switches of a thread, from /proc; 0 where that is not mounted. */
+static uint64_t context_switches(pid_t tid)
+{
+	char path[64], text[4096];
+	uint64_t sum = 0;
+
+	snprintf(path, sizeof(path), "/proc/self/task/%d/status", (int)tid);
+	int fd = open(path, O_RDONLY | O_CLOEXEC);
+	if (fd < 0)
+		return 0;
+	ssize_t length = read(fd, text, sizeof(text) - 1);
+	close(fd);
+	text[length > 0 ? length : 0] = '\0';
+	for (const char *at = text; (at = strstr(at, "voluntary_ctxt_switches:"));) {
+		at = strchr(at, ':') + 1;
+		sum += strtoull(at, NULL, 10);
+	}
+	return sum;
+}
+
+void tek__report_summary(const struct tek_thread *thread)
+{
+	const struct tek_member *member = &thread->member;
+	uint64_t cpu = 0;
+
+	if (member->stays == 0 || !event_path[0])
+		return;
+	struct tek_event event = make_event(TEK_EVENT_SUMMARY, thread);
+	event.value[0] = member->fast_ns +
+			 (member->fast ? tek__now(CLOCK_BOOTTIME) - member->fast_since_ns : 0);
+	event.value[1] = member->stays;
+	event.value[2] = context_switches(thread->tid);
+	if (tek__thread_cpu_time(thread->tid, &cpu))
+		event.value[3] = cpu;
+	event.error = (tek_s32)member->overruns;
+	note(&event);
+}
+
+void tek__report_bad_option(const char *name, const char *text)
+{
+	struct tek_event event = make_event(TEK_EVENT_BAD_OPTION, NULL);
+	snprintf((char *)event.text, sizeof(event.text), "%s is not understood and ignored: %s", name,
+		 text);
+	write_event(&event);
+}
+
+void tek__report_not_covered(const char *path, const char *why)
+{
+	struct tek_event event = make_event(TEK_EVENT_NOT_COVERED, NULL);
+	memset(event.program, 0, sizeof(event.program));
+	copy_tail(event.program, sizeof(event.program), path);
+	snprintf((char *)event.text, sizeof(event.text), "%s", why);
+	write_event(&event);
+}
+
+void tek__report_take(struct tek_noted *noted)
+{
+	noted->count = noted_now.count;
+	if (noted_now.count == 0)
+		return;
+	*noted = noted_now;
+	noted_now.count = 0;
+}
+
+void tek__report_write(const struct tek_noted *noted)
+{
+	for (unsigned int i = 0; i < noted->count; i++)
+		write_event(&noted->events[i]);
+}

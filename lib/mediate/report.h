@@ -1,0 +1,44 @@
+/* SPDX-License-Identifier: MIT OR Apache-2.0 */
+/*
+ * What TEK has to say: struct tek_event (abi/tek_abi.h) to the file that
+ * $TEK_EVENTS names, else one line on standard error.  TEK says each thing once
+ * and never more than it must, because both belong to the program.
+ *
+ * tek__report_*() note an event under the lock; tek__unlock() writes it.
+ */
+#ifndef TEK_MEDIATE_REPORT_H
+#define TEK_MEDIATE_REPORT_H
+
+#include "ident/thread.h"
+#include "tek_abi.h"
+
+struct tek_noted {
+	unsigned int count;
+	struct tek_event events[8];
+};
+
+/* The Fast Region was refused to a thread. Once a process. */
+void tek__report_refused(const struct tek_thread *thread, int error);
+
+/* The guard sent a thread back, which had used_ns of CPU time in one window. */
+void tek__report_overrun(const struct tek_thread *thread, uint64_t used_ns);
+
+/* A thread ends. Only if it was ever Fast, and only into an event file. */
+void tek__report_summary(const struct tek_thread *thread);
+
+/* A variable of the environment was not understood and is not followed. */
+void tek__report_bad_option(const char *name, const char *text);
+
+/* A program that TEK cannot ride in is about to run. Written at once; needs no lock. */
+void tek__report_not_covered(const char *path, const char *why);
+
+/* Move what was noted into *noted. Needs the lock. */
+void tek__report_take(struct tek_noted *noted);
+
+/* Write it. Needs no lock. */
+void tek__report_write(const struct tek_noted *noted);
+
+/* At the start. */
+void tek__report_start(void);
+
+#endif

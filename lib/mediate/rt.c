@@ -1,0 +1,178 @@
+/* SPDX-License-Identifier: MIT OR Apache-2.0 */
+#include "mediate/rt.h"
+
+#include "mediate/config.h"
+
+#include <errno.h>
+#include <sched.h>
+#include <stdint.h>
+#include <sys/resource.h>
+#include <sys/syscall.h>
+#include <tek/tek.h>
+#include <unistd.h>
+
+#ifndef SCHED_DEADLINE
+#define SCHED_DEADLINE 6
+#endif
+
+/* sched_setattr(2); the C library has the struct only since version 2.41. */
+struct kernel_sched_attr {
+	uint32_t size;
+	uint32_t policy;
+	uint64_t flags;
+	int32_t nice;
+	uint32_t priority;
+	uint64_t runtime, deadline, period;
+};
+enum { KERNEL_FLAG_RESET_ON_FORK = 1 };
+
+static struct tek_rt_range in_force = {.low = 10, .high = 49, .guard = 50};
+
+/*
+ * With this flag the kernel itself keeps children of every kind from being born
+ * Fast.  Clearing it needs CAP_SYS_NICE, so it is used only where that is there;
+ * elsewhere pthread_create, fork and posix_spawn see to it (exec/, ident/create.c).
+ */
+static bool may_clear_flag;
+
+/*
+ * The raw calls: the C library's sched_setscheduler() is one of our own symbols,
+ * and that of musl refuses all.
+ */
+static int get(pid_t tid, struct kernel_sched_attr *attr)
+{
+	return syscall(SYS_sched_getattr, tid, attr, sizeof(*attr), 0) ? errno : 0;
+}
+
+static int set(pid_t tid, int policy, bool reset_on_fork, int priority)
+{
+	struct sched_param param = {.sched_priority = priority};
+	if (reset_on_fork)
+		policy |= SCHED_RESET_ON_FORK;
+	return syscall(SYS_sched_setscheduler, tid, policy, &param) ? errno : 0;
+}
+
+static bool is_real_time(int policy)
+{
+	return policy == SCHED_FIFO || policy == SCHED_RR;
+}
+
+void tek__rt_learn_flag(pid_t guard_tid)
+{
+	may_clear_flag = set(guard_tid, SCHED_FIFO, true, in_force.guard) == 0 &&
+			 set(guard_tid, SCHED_FIFO, false, in_force.guard) == 0;
+}
+
+struct tek_rt_range tek__rt_range(bool privileged)
+{
+	struct rlimit limit;
+	struct tek_rt_range range = {
+		.low = tek__config.rt_low,
+		.high = tek__config.rt_high,
+		.guard = (unsigned char)(tek__config.rt_high + 1),
+	};
+
+	if (privileged || getrlimit(RLIMIT_RTPRIO, &limit) || limit.rlim_cur >= range.guard)
+		return range;
+	range.guard = (unsigned char)limit.rlim_cur;
+	range.high = (unsigned char)(range.guard > 1 ? range.guard - 1 : range.guard);
+	if (range.low > range.high)
+		range.low = range.high;
+	return range;
+}
+
+void tek__rt_use(struct tek_rt_range range)
+{
+	in_force = range;
+}
+
+int tek__rt_priority(int nice)
+{
+	int steps = TEK_PRIORITY_MAX - TEK_PRIORITY_MIN;
+	return in_force.low + (TEK_PRIORITY_MAX - nice) * (in_force.high - in_force.low) / steps;
+}
+
+int tek__rt_enter(pid_t tid, struct tek_member *member, int nice)
+{
+	struct kernel_sched_attr attr;
+	int priority = tek__rt_priority(nice);
+	int error = get(tid, &attr);
+	if (error)
+		return error;
+
+	member->base.policy = (unsigned char)attr.policy;
+	member->base.priority = (unsigned char)attr.priority;
+	member->base.reset_on_fork = attr.flags & KERNEL_FLAG_RESET_ON_FORK;
+	member->rt_priority = 0;
+	if (attr.policy == SCHED_DEADLINE ||
+	    (is_real_time((int)attr.policy) && (int)attr.priority >= priority))
+		return 0;
+
+	member->rt_reset_on_fork = may_clear_flag || member->base.reset_on_fork;
+	error = set(tid, SCHED_RR, member->rt_reset_on_fork, priority);
+	if (!error)
+		member->rt_priority = (unsigned char)priority;
+	return error;
+}
+
+/* Whether the thread still has what we gave it. */
+static bool is_ours(pid_t tid, const struct tek_member *member)
+{
+	struct kernel_sched_attr attr;
+	return member->rt_priority && get(tid, &attr) == 0 && attr.policy == SCHED_RR &&
+	       attr.priority == member->rt_priority;
+}
+
+void tek__rt_move(pid_t tid, struct tek_member *member, int nice)
+{
+	int priority = tek__rt_priority(nice);
+	if (!is_ours(tid, member) || priority == member->rt_priority)
+		return;
+	if (set(tid, SCHED_RR, member->rt_reset_on_fork, priority) == 0)
+		member->rt_priority = (unsigned char)priority;
+}
+
+void tek__rt_leave(pid_t tid, struct tek_member *member)
+{
+	const struct tek_base *base = &member->base;
+
+	if (is_ours(tid, member) && set(tid, base->policy, base->reset_on_fork, base->priority)) {
+		/*
+		 * The process gave up its privilege while the thread was Fast.  Giving up
+		 * the real-time class is always allowed, the flag is not ours to clear.
+		 */
+		set(tid, is_real_time(base->policy) ? SCHED_OTHER : base->policy, true, 0);
+	}
+	member->rt_priority = 0;
+}
+
+int tek__rt_nice(pid_t tid)
+{
+	int saved = errno;
+	int nice = getpriority(PRIO_PROCESS, (id_t)tid);
+	errno = saved;
+	return nice;
+}
+
+void tek__rt_inherit(const struct tek_base *base, int nice)
+{
+	int saved = errno;
+	int policy = base->policy;
+	int priority = base->priority;
+
+	if (base->reset_on_fork) {
+		/* What the kernel would have done: sched_setscheduler(2). */
+		if (is_real_time(policy)) {
+			policy = SCHED_OTHER;
+			priority = 0;
+			nice = 0;
+		} else if (nice < 0) {
+			nice = 0;
+		}
+	}
+	if (policy != SCHED_DEADLINE)
+		set(0, policy, false, priority);
+	if (tek__rt_nice(0) != nice)
+		setpriority(PRIO_PROCESS, 0, nice);
+	errno = saved;
+}

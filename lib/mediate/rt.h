@@ -1,0 +1,71 @@
+/* SPDX-License-Identifier: MIT OR Apache-2.0 */
+/*
+ * The backend `rt`: the Fast Region by the kernel's real-time class.  A Fast
+ * thread runs under SCHED_RR, so before everything fair; the kernel's own
+ * real-time throttling keeps a floor for the rest.
+ *
+ * What is saved and restored is policy, real-time priority and reset-on-fork
+ * flag.  The nice value needs neither: the kernel keeps a thread's nice value
+ * while the thread is real-time, setpriority(2) changes the kept value, and
+ * sched_setscheduler(2) back to a fair policy brings it into force again.  So
+ * what anybody sets meanwhile, for the thread, its process group or its user, is
+ * what the thread gets on leaving.
+ *
+ * Functions for other threads need the lock (ident/process.h), which keeps their
+ * tids from being reused.
+ */
+#ifndef TEK_MEDIATE_RT_H
+#define TEK_MEDIATE_RT_H
+
+#include "mediate/member.h"
+
+#include <stdbool.h>
+#include <sys/types.h>
+
+/* Real-time priorities of SCHED_TEK, and the one of the guard, which must be above them. */
+struct tek_rt_range {
+	unsigned char low, high, guard;
+};
+
+/*
+ * Find out what the kernel grants to this process: as root the configured range,
+ * else what RLIMIT_RTPRIO leaves of it.  guard_tid is a real-time thread of ours on
+ * which it is tried whether a reset-on-fork flag could be cleared again.
+ */
+void tek__rt_learn_flag(pid_t guard_tid);
+
+/* The range to use if RLIMIT_RTPRIO does not matter (true) or does (false). */
+struct tek_rt_range tek__rt_range(bool privileged);
+
+/* Choose the range in force. */
+void tek__rt_use(struct tek_rt_range range);
+
+/* The real-time priority that a SCHED_TEK priority gets: linear, 19 is low, -20 is high. */
+int tek__rt_priority(int nice);
+
+/*
+ * Bring a thread before everything fair.  Fills member's base and rt_priority.
+ * A thread whose own real-time priority is as high already, or which has a
+ * deadline, is left as it is.  Returns 0 or an errno value; then nothing changed.
+ */
+int tek__rt_enter(pid_t tid, struct tek_member *member, int nice);
+
+/* Change the priority of one that entered. */
+void tek__rt_move(pid_t tid, struct tek_member *member, int nice);
+
+/*
+ * Give back what it had.  If somebody else has changed its policy or priority
+ * since, that was the last word and stays.
+ */
+void tek__rt_leave(pid_t tid, struct tek_member *member);
+
+/* The nice value that a thread has or, while real-time, will have. */
+int tek__rt_nice(pid_t tid);
+
+/*
+ * For the calling thread, born of a Fast one: begin as the child of a thread with
+ * `base` and `nice` would.  Async-signal-safe.
+ */
+void tek__rt_inherit(const struct tek_base *base, int nice);
+
+#endif

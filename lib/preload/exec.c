@@ -1,0 +1,182 @@
+/* SPDX-License-Identifier: MIT OR Apache-2.0 */
+/*
+ * The exec family.  All of it ends in exec_at(): the C library's own functions
+ * do not call each other through symbols that we could replace.
+ */
+#include "exec/replace.h"
+#include "ident/process.h"
+#include "preload/real.h"
+
+#include <alloca.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <stdarg.h>
+#include <stdbool.h>
+#include <unistd.h>
+
+/* One exec call of the C library. */
+struct call {
+	enum { BY_PATH, BY_SEARCH, BY_FD, AT } how;
+	int fd; /* BY_FD, and the directory of AT */
+	const char *path;
+	char *const *arguments;
+	char *const *environment;
+	int flags; /* of AT */
+};
+
+static int call_real(const struct call *call, char *const environment[])
+{
+	switch (call->how) {
+	case BY_PATH:
+		return tek__real.execve(call->path, call->arguments, environment);
+	case BY_SEARCH:
+		return tek__real.execvpe(call->path, call->arguments, environment);
+	case BY_FD:
+		return tek__real.fexecve(call->fd, call->arguments, environment);
+	case AT:
+		return tek__real.execveat(call->fd, call->path, call->arguments, environment,
+					  call->flags);
+	}
+	return -1;
+}
+
+static struct tek_verdict examine(const struct call *call)
+{
+	char found[PATH_MAX];
+
+	switch (call->how) {
+	case BY_SEARCH:
+		return tek__target_examine(AT_FDCWD,
+					   tek__target_search(call->path, found, sizeof(found)));
+	case BY_FD:
+		return tek__target_examine_fd(call->fd);
+	case AT:
+		if (call->flags & AT_EMPTY_PATH && !*call->path)
+			return tek__target_examine_fd(call->fd);
+		return tek__target_examine(call->fd, call->path);
+	case BY_PATH:
+		break;
+	}
+	return tek__target_examine(AT_FDCWD, call->path);
+}
+
+static int execute(const struct call *call)
+{
+	char *const *environment = call->environment;
+
+	tek__start();
+	int saved = errno;
+	struct tek_verdict verdict = examine(call);
+	tek__exec_name(call->path, verdict);
+	size_t size = verdict.fit == TEK_DISTURBS ? tek__exec_environment_size(environment) : 0;
+	if (size)
+		environment = tek__exec_environment(environment, alloca(size));
+	bool stepped_out = tek__exec_step_out();
+	tek__exec_end_table();
+	errno = saved;
+
+	int result = call_real(call, environment);
+
+	saved = errno;
+	if (stepped_out)
+		tek__exec_step_in();
+	errno = saved;
+	return result;
+}
+
+TEK_EXPORT int execve(const char *path, char *const arguments[], char *const environment[])
+{
+	return execute(&(struct call){
+		.how = BY_PATH, .path = path, .arguments = arguments, .environment = environment});
+}
+
+TEK_EXPORT int execv(const char *path, char *const arguments[])
+{
+	return execve(path, arguments, environ);
+}
+
+TEK_EXPORT int execvpe(const char *file, char *const arguments[], char *const environment[])
+{
+	return execute(&(struct call){
+		.how = BY_SEARCH, .path = file, .arguments = arguments, .environment = environment});
+}
+
+TEK_EXPORT int execvp(const char *file, char *const arguments[])
+{
+	return execvpe(file, arguments, environ);
+}
+
+TEK_EXPORT int fexecve(int fd, char *const arguments[], char *const environment[])
+{
+	return execute(&(struct call){.how = BY_FD,
+				      .fd = fd,
+				      .path = "(file descriptor)",
+				      .arguments = arguments,
+				      .environment = environment});
+}
+
+TEK_EXPORT int execveat(int directory, const char *path, char *const arguments[],
+			char *const environment[], int flags)
+{
+	return execute(&(struct call){.how = AT,
+				      .fd = directory,
+				      .path = path,
+				      .arguments = arguments,
+				      .environment = environment,
+				      .flags = flags});
+}
+
+/* The list of arguments of execl() and its kin, up to the NULL that ends it. */
+static size_t count_arguments(const char *first, va_list list)
+{
+	size_t count = 0;
+	for (const char *argument = first; argument; argument = va_arg(list, const char *))
+		count++;
+	return count;
+}
+
+static void copy_arguments(char *arguments[], const char *first, va_list list)
+{
+	const char *argument = first;
+	for (; argument; argument = va_arg(list, const char *))
+		*arguments++ = (char *)argument;
+	*arguments = NULL;
+}
+
+TEK_EXPORT int execl(const char *path, const char *first, ...)
+{
+	va_list list;
+	va_start(list, first);
+	char **arguments = alloca((count_arguments(first, list) + 1) * sizeof(*arguments));
+	va_end(list);
+	va_start(list, first);
+	copy_arguments(arguments, first, list);
+	va_end(list);
+	return execve(path, arguments, environ);
+}
+
+TEK_EXPORT int execlp(const char *file, const char *first, ...)
+{
+	va_list list;
+	va_start(list, first);
+	char **arguments = alloca((count_arguments(first, list) + 1) * sizeof(*arguments));
+	va_end(list);
+	va_start(list, first);
+	copy_arguments(arguments, first, list);
+	va_end(list);
+	return execvpe(file, arguments, environ);
+}
+
+TEK_EXPORT int execle(const char *path, const char *first, ...)
+{
+	va_list list;
+	va_start(list, first);
+	char **arguments = alloca((count_arguments(first, list) + 1) * sizeof(*arguments));
+	va_end(list);
+	va_start(list, first);
+	copy_arguments(arguments, first, list);
+	char *const *environment = va_arg(list, char *const *);
+	va_end(list);
+	return execve(path, arguments, environment);
+}

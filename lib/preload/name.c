@@ -1,0 +1,49 @@
+/* SPDX-License-Identifier: MIT OR Apache-2.0 */
+/* The two ways to name a thread; rules look at the name as soon as it is set. */
+#include "ident/process.h"
+#include "mediate/region.h"
+#include "preload/real.h"
+
+#include <stdarg.h>
+#include <stdint.h>
+#include <sys/prctl.h>
+
+static void named(pthread_t handle, const char *name)
+{
+	if (!tek__lock())
+		return;
+	struct tek_thread *thread = tek__thread_find(handle);
+	if (thread) {
+		tek__thread_set_name(thread, name);
+		tek__region_match_name(thread);
+	}
+	tek__unlock();
+}
+
+TEK_EXPORT int pthread_setname_np(pthread_t handle, const char *name)
+{
+	tek__start();
+	int error = tek__real.pthread_setname_np(handle, name);
+	if (!error)
+		named(handle, name);
+	return error;
+}
+
+TEK_EXPORT int prctl(int option, ...)
+{
+	unsigned long arguments[4];
+	va_list list;
+
+	/* As the C library does: the kernel takes four words, used or not. */
+	va_start(list, option);
+	for (int i = 0; i < 4; i++)
+		arguments[i] = va_arg(list, unsigned long);
+	va_end(list);
+
+	tek__start();
+	int result = tek__real.prctl(option, arguments[0], arguments[1], arguments[2],
+				     arguments[3]);
+	if (option == PR_SET_NAME && result == 0)
+		named(pthread_self(), (const char *)(uintptr_t)arguments[0]);
+	return result;
+}

@@ -1,0 +1,45 @@
+/* SPDX-License-Identifier: MIT OR Apache-2.0 */
+#include "preload/real.h"
+
+#include <dlfcn.h>
+#include <stddef.h>
+#include <string.h>
+
+struct tek_real tek__real;
+
+#define FUNCTION(name) {#name, offsetof(struct tek_real, name)}
+static const struct {
+	const char *name;
+	size_t at;
+} functions[] = {
+	FUNCTION(pthread_create),
+	FUNCTION(pthread_attr_setschedpolicy),
+	FUNCTION(pthread_attr_setschedparam),
+	FUNCTION(pthread_setschedparam),
+	FUNCTION(pthread_getschedparam),
+	FUNCTION(pthread_setschedprio),
+	FUNCTION(pthread_setname_np),
+	FUNCTION(sched_setscheduler),
+	FUNCTION(sched_getscheduler),
+	FUNCTION(sched_setparam),
+	FUNCTION(sched_getparam),
+	FUNCTION(sched_get_priority_min),
+	FUNCTION(sched_get_priority_max),
+	FUNCTION(prctl),
+	FUNCTION(execve),
+	FUNCTION(execvpe),
+	FUNCTION(fexecve),
+	FUNCTION(execveat),
+	FUNCTION(posix_spawn),
+	FUNCTION(posix_spawnp),
+	FUNCTION(system),
+	FUNCTION(popen),
+};
+
+void tek__real_find(void)
+{
+	for (size_t i = 0; i < sizeof(functions) / sizeof(functions[0]); i++) {
+		void *function = dlsym(RTLD_NEXT, functions[i].name);
+		memcpy((char *)&tek__real + functions[i].at, &function, sizeof(function));
+	}
+}

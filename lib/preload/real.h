@@ -1,0 +1,48 @@
+/* SPDX-License-Identifier: MIT OR Apache-2.0 */
+/*
+ * The C library's own functions behind the symbols that libtek exports.
+ */
+#ifndef TEK_PRELOAD_REAL_H
+#define TEK_PRELOAD_REAL_H
+
+#include <pthread.h>
+#include <sched.h>
+#include <spawn.h>
+#include <stdio.h>
+
+#define TEK_EXPORT __attribute__((visibility("default")))
+
+struct tek_real {
+	int (*pthread_create)(pthread_t *, const pthread_attr_t *, void *(*)(void *), void *);
+	int (*pthread_attr_setschedpolicy)(pthread_attr_t *, int);
+	int (*pthread_attr_setschedparam)(pthread_attr_t *, const struct sched_param *);
+	int (*pthread_setschedparam)(pthread_t, int, const struct sched_param *);
+	int (*pthread_getschedparam)(pthread_t, int *, struct sched_param *);
+	int (*pthread_setschedprio)(pthread_t, int);
+	int (*pthread_setname_np)(pthread_t, const char *);
+	int (*sched_setscheduler)(pid_t, int, const struct sched_param *);
+	int (*sched_getscheduler)(pid_t);
+	int (*sched_setparam)(pid_t, const struct sched_param *);
+	int (*sched_getparam)(pid_t, struct sched_param *);
+	int (*sched_get_priority_min)(int);
+	int (*sched_get_priority_max)(int);
+	int (*prctl)(int, ...);
+	int (*execve)(const char *, char *const[], char *const[]);
+	int (*execvpe)(const char *, char *const[], char *const[]);
+	int (*fexecve)(int, char *const[], char *const[]);
+	int (*execveat)(int, const char *, char *const[], char *const[], int);
+	int (*posix_spawn)(pid_t *, const char *, const posix_spawn_file_actions_t *,
+			   const posix_spawnattr_t *, char *const[], char *const[]);
+	int (*posix_spawnp)(pid_t *, const char *, const posix_spawn_file_actions_t *,
+			    const posix_spawnattr_t *, char *const[], char *const[]);
+	int (*system)(const char *);
+	FILE *(*popen)(const char *, const char *);
+};
+
+/* Filled by tek__start(); constant afterwards. */
+extern struct tek_real tek__real;
+
+/* Fill it. A function that the C library lacks stays NULL. */
+void tek__real_find(void);
+
+#endif

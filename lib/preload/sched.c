@@ -1,0 +1,129 @@
+/* SPDX-License-Identifier: MIT OR Apache-2.0 */
+/* The scheduling calls of pthread.h and sched.h, which know SCHED_TEK here. */
+#include "ident/process.h"
+#include "mediate/attr.h"
+#include "mediate/policy.h"
+#include "preload/real.h"
+
+#include <errno.h>
+#include <tek/tek.h>
+
+/* For functions that return -1 and set errno. */
+static int with_errno(int error)
+{
+	if (error)
+		errno = error;
+	return error ? -1 : 0;
+}
+
+static struct tek_target by_handle(pthread_t handle)
+{
+	return (struct tek_target){.handle = handle};
+}
+
+static struct tek_target by_tid(pid_t tid)
+{
+	return (struct tek_target){.by_tid = true, .tid = tid};
+}
+
+static int real_set_by_handle(struct tek_target target, int policy, const struct sched_param *param)
+{
+	return tek__real.pthread_setschedparam(target.handle, policy, param);
+}
+
+static int real_set_by_tid(struct tek_target target, int policy, const struct sched_param *param)
+{
+	return tek__real.sched_setscheduler(target.tid, policy, param) ? errno : 0;
+}
+
+TEK_EXPORT int pthread_setschedparam(pthread_t handle, int policy, const struct sched_param *param)
+{
+	tek__start();
+	int error = tek__policy_set(by_handle(handle), policy, param, real_set_by_handle);
+	return error == TEK_NOT_OURS ? tek__real.pthread_setschedparam(handle, policy, param)
+				     : error;
+}
+
+TEK_EXPORT int pthread_getschedparam(pthread_t handle, int *policy, struct sched_param *param)
+{
+	tek__start();
+	int error = tek__policy_get(by_handle(handle), policy, param);
+	if (error == TEK_NOT_OURS)
+		return tek__real.pthread_getschedparam(handle, policy, param);
+	*policy &= ~SCHED_RESET_ON_FORK; /* pthread.h does not know the flag */
+	return error;
+}
+
+TEK_EXPORT int pthread_setschedprio(pthread_t handle, int priority)
+{
+	tek__start();
+	int error = tek__policy_set_priority(by_handle(handle), priority, real_set_by_handle);
+	return error == TEK_NOT_OURS ? tek__real.pthread_setschedprio(handle, priority) : error;
+}
+
+TEK_EXPORT int sched_setscheduler(pid_t tid, int policy, const struct sched_param *param)
+{
+	tek__start();
+	int error = tek__policy_set(by_tid(tid), policy, param, real_set_by_tid);
+	return error == TEK_NOT_OURS ? tek__real.sched_setscheduler(tid, policy, param)
+				     : with_errno(error);
+}
+
+TEK_EXPORT int sched_getscheduler(pid_t tid)
+{
+	struct sched_param param;
+	int policy;
+
+	tek__start();
+	int error = tek__policy_get(by_tid(tid), &policy, &param);
+	return error == TEK_NOT_OURS ? tek__real.sched_getscheduler(tid) : policy;
+}
+
+TEK_EXPORT int sched_setparam(pid_t tid, const struct sched_param *param)
+{
+	tek__start();
+	int error = tek__policy_set_priority(by_tid(tid), param->sched_priority, real_set_by_tid);
+	return error == TEK_NOT_OURS ? tek__real.sched_setparam(tid, param) : with_errno(error);
+}
+
+TEK_EXPORT int sched_getparam(pid_t tid, struct sched_param *param)
+{
+	int policy;
+
+	tek__start();
+	int error = tek__policy_get(by_tid(tid), &policy, param);
+	return error == TEK_NOT_OURS ? tek__real.sched_getparam(tid, param) : 0;
+}
+
+TEK_EXPORT int sched_get_priority_min(int policy)
+{
+	tek__start();
+	return policy == SCHED_TEK ? TEK_PRIORITY_MIN : tek__real.sched_get_priority_min(policy);
+}
+
+TEK_EXPORT int sched_get_priority_max(int policy)
+{
+	tek__start();
+	return policy == SCHED_TEK ? TEK_PRIORITY_MAX : tek__real.sched_get_priority_max(policy);
+}
+
+TEK_EXPORT int pthread_attr_setschedpolicy(pthread_attr_t *attr, int policy)
+{
+	tek__start();
+	if (policy == SCHED_TEK)
+		return tek__attr_set_policy(attr);
+
+	bool had_ours = tek__attr_has_policy(attr);
+	int error = tek__real.pthread_attr_setschedpolicy(attr, policy);
+	if (!error && had_ours)
+		tek__attr_clear_priority(attr);
+	return error;
+}
+
+TEK_EXPORT int pthread_attr_setschedparam(pthread_attr_t *attr, const struct sched_param *param)
+{
+	tek__start();
+	if (tek__attr_has_policy(attr))
+		return tek__attr_set_priority(attr, param->sched_priority);
+	return tek__real.pthread_attr_setschedparam(attr, param);
+}

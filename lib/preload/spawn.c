@@ -1,0 +1,79 @@
+/* SPDX-License-Identifier: MIT OR Apache-2.0 */
+/* Calls of the C library that start a process and exec in it, out of our sight. */
+#include "exec/replace.h"
+#include "ident/process.h"
+#include "preload/real.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <stdlib.h>
+
+typedef int spawn_function(pid_t *, const char *, const posix_spawn_file_actions_t *,
+			   const posix_spawnattr_t *, char *const[], char *const[]);
+
+static int spawn(spawn_function *real, const char *examined, pid_t *pid, const char *path,
+		 const posix_spawn_file_actions_t *actions, const posix_spawnattr_t *attr,
+		 char *const arguments[], char *const environment[])
+{
+	void *memory = NULL;
+	struct tek_verdict verdict = tek__target_examine(AT_FDCWD, examined);
+
+	tek__exec_name(examined, verdict);
+	size_t size = verdict.fit == TEK_DISTURBS ? tek__exec_environment_size(environment) : 0;
+	if (size) {
+		memory = malloc(size);
+		if (!memory)
+			return ENOMEM;
+		environment = tek__exec_environment(environment, memory);
+	}
+	bool stepped_out = tek__exec_step_out();
+	int error = real(pid, path, actions, attr, arguments, environment);
+	if (stepped_out)
+		tek__exec_step_in();
+	free(memory);
+	return error;
+}
+
+TEK_EXPORT int posix_spawn(pid_t *pid, const char *path, const posix_spawn_file_actions_t *actions,
+			   const posix_spawnattr_t *attr, char *const arguments[],
+			   char *const environment[])
+{
+	tek__start();
+	return spawn(tek__real.posix_spawn, path, pid, path, actions, attr, arguments, environment);
+}
+
+TEK_EXPORT int posix_spawnp(pid_t *pid, const char *file, const posix_spawn_file_actions_t *actions,
+			    const posix_spawnattr_t *attr, char *const arguments[],
+			    char *const environment[])
+{
+	char found[PATH_MAX];
+
+	tek__start();
+	return spawn(tek__real.posix_spawnp, tek__target_search(file, found, sizeof(found)), pid,
+		     file, actions, attr, arguments, environment);
+}
+
+TEK_EXPORT int system(const char *command)
+{
+	tek__start();
+	bool stepped_out = tek__exec_step_out();
+	int status = tek__real.system(command);
+	int saved = errno;
+	if (stepped_out)
+		tek__exec_step_in();
+	errno = saved;
+	return status;
+}
+
+TEK_EXPORT FILE *popen(const char *command, const char *mode)
+{
+	tek__start();
+	bool stepped_out = tek__exec_step_out();
+	FILE *stream = tek__real.popen(command, mode);
+	int saved = errno;
+	if (stepped_out)
+		tek__exec_step_in();
+	errno = saved;
+	return stream;
+}
