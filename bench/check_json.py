@@ -5,7 +5,7 @@ import json
 import subprocess
 import sys
 
-done = subprocess.run(sys.argv[1:], stdout=subprocess.PIPE, text=True, timeout=60)
+done = subprocess.run(sys.argv[1:], stdout=subprocess.PIPE, text=True, timeout=100)
 for line in done.stdout.splitlines():
     json.loads(line)
 sys.exit(done.returncode or not done.stdout)
