@@ -6,6 +6,7 @@ use serde::Serialize;
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub struct Summary {
     pub mean: f64,
+    pub min: f64,
     pub p50: f64,
     pub p99: f64,
     pub max: f64,
@@ -17,6 +18,7 @@ pub fn summarize(values: &[f64]) -> Option<Summary> {
     let sorted = sorted(values);
     Some(Summary {
         mean: values.iter().sum::<f64>() / values.len() as f64,
+        min: *sorted.first()?,
         p50: median(values)?,
         p99: nearest_rank(&sorted, 0.99)?,
         max: *sorted.last()?,
@@ -106,8 +108,8 @@ mod tests {
             values in prop::collection::vec(0.0..1e9f64, 1..300),
         ) {
             let summary = summarize(&values).unwrap();
-            let least = values.iter().copied().fold(f64::INFINITY, f64::min);
-            prop_assert!(least <= summary.p50);
+            prop_assert!(values.contains(&summary.min));
+            prop_assert!(summary.min <= summary.p50);
             prop_assert!(summary.p50 <= summary.p99);
             prop_assert!(summary.p99 <= summary.max);
             prop_assert!(values.contains(&summary.p99));

@@ -2,7 +2,7 @@
 
 use super::summary::{Summaries, VariantSummary};
 use super::variant::{Variant, CRITICAL};
-use super::verdict::{change_percent, noise, Bar, Verdict};
+use super::verdict::{change_percent, noise, too_few, Bar, Verdict};
 use crate::bench::census::Change;
 use crate::bench::json::NotRun;
 use crate::bench::stats::{median, median_of_ratios};
@@ -16,6 +16,7 @@ pub fn responses(summaries: &Summaries, terminal: Terminal) -> String {
         &[
             "response, ms",
             "mean",
+            "min",
             "p50",
             "p99",
             "max",
@@ -32,6 +33,7 @@ pub fn responses(summaries: &Summaries, terminal: Terminal) -> String {
         table.add_row([
             variant.name().to_owned(),
             format!("{:.1}", response.mean),
+            format!("{:.1}", response.min),
             format!("{:.1}", response.p50),
             format!("{:.1}", response.p99),
             format!("{:.1}", response.max),
@@ -59,7 +61,7 @@ pub fn switches(summaries: &Summaries, terminal: Terminal) -> String {
     let Some(conventional) = summaries.get(&Variant::Conventional) else {
         return String::new();
     };
-    let mut header = vec!["context switches", "conventional"];
+    let mut header = vec!["context switches and costs", "conventional"];
     let teks: Vec<&VariantSummary> = summaries
         .iter()
         .filter(|(variant, _)| variant.is_tek())
@@ -80,28 +82,39 @@ pub fn switches(summaries: &Summaries, terminal: Terminal) -> String {
         table.add_row(row);
     };
     for (index, thread) in CRITICAL.iter().enumerate() {
-        add(format!("{thread}, per event"), &|it| it.switches[index], 2);
+        add(
+            format!("switches of {thread}, per event"),
+            &|it| it.switches[index],
+            2,
+        );
     }
     add(
-        "these three, per event".into(),
+        "switches of these three, per event".into(),
         &|it| it.critical_switches(),
         2,
     );
-    add("all threads, per event".into(), &|it| it.all_switches, 1);
     add(
-        "all threads, per second".into(),
+        "switches of all threads, per event".into(),
+        &|it| it.all_switches,
+        1,
+    );
+    add(
+        "switches of all threads, per second".into(),
         &|it| it.all_switches_per_s,
         0,
     );
     for (index, thread) in CRITICAL.iter().enumerate() {
         let nanoseconds = |it: &VariantSummary| median(&it.switch_ns[index]).unwrap_or(f64::NAN);
-        add(format!("time of one, {thread}, ns"), &nanoseconds, 0);
+        add(format!("time of a switch of {thread}, ns"), &nanoseconds, 0);
     }
     add(
-        "wait for a CPU, ms per event".into(),
+        "their wait for a CPU, ms per event".into(),
         &|it| it.run_delay_ms,
         2,
     );
+    let stall = |it: &VariantSummary| it.stall_ms.unwrap_or(f64::NAN);
+    add("longest stall of another, ms".into(), &stall, 0);
+    add("CPUs that the others got".into(), &|it| it.load_cpus, 2);
     format!("{}\n", table.trim_fmt())
 }
 
@@ -136,7 +149,8 @@ pub fn verdicts(
     let noise = noise(summaries).map_or_else(String::new, |noise| {
         format!("noise: p99 alone-2 / p99 alone is {noise:.3}, and both do the same\n")
     });
-    format!("{}\n{noise}", table.trim_fmt())
+    let caution = too_few(summaries).map_or_else(String::new, |text| format!("caution: {text}\n"));
+    format!("{}\n{noise}{caution}", table.trim_fmt())
 }
 
 /// Whether the whole machine's threads are as they were.

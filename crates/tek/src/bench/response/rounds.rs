@@ -98,7 +98,7 @@ fn run_once(
     let appliance = Appliance::start(command)?;
     variant
         .apply(&appliance.threads)
-        .context("the kernel refused it: run as root, or with CAP_SYS_NICE")?;
+        .context("the kernel refused it; run as root or with CAP_SYS_NICE, and see `tek doctor`")?;
     let measured = appliance.go()?;
     variant.verify(&measured).map_err(|text| {
         anyhow::anyhow!("not scheduled as it should be: {text}; `tek doctor` says why")

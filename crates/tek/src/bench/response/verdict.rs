@@ -39,6 +39,9 @@ const FEWER_SWITCHES: f64 = 42.0;
 const SWITCH_TIME_RATIO: f64 = 1.05;
 /// The paper's worst stall (tek-2020, V-C), in ms.
 const STALL_MS: f64 = 1487.0;
+/// So many measurements make the median of the p99 ratios trustworthy.
+const MIN_ROUNDS: usize = 9;
+const MIN_EVENTS: usize = 200;
 
 static BARS: [Bar; 6] = [
     Bar {
@@ -166,6 +169,18 @@ pub fn noise(summaries: &Summaries) -> Option<f64> {
     )
 }
 
+/// What is missing to the number of measurements that the bars ask for; `None`: nothing.
+pub fn too_few(summaries: &Summaries) -> Option<String> {
+    let rounds = summaries.values().map(|it| it.round_p99_ms.len()).min()?;
+    let events = summaries.values().map(|it| it.response_ms.n).min()?;
+    (rounds < MIN_ROUNDS || events < MIN_EVENTS).then(|| {
+        format!(
+            "the bars ask for {MIN_ROUNDS} rounds and {MIN_EVENTS} events a variant; \
+             this run had {rounds} and {events}, so noise may decide"
+        )
+    })
+}
+
 /// The rows of the JSON document.
 pub fn rows(judged: &[(&Bar, Vec<Verdict>)]) -> Vec<Row> {
     let mut rows = Vec::new();
@@ -229,6 +244,12 @@ mod tests {
         let judged = judge(&summarize(&session));
         assert!(!judged[0].1[0].met && !judged[1].1[0].met);
         assert!(judged[2].1[0].met);
+    }
+
+    #[test]
+    fn a_short_run_says_that_it_is_one() {
+        let text = too_few(&summarize(&session())).unwrap();
+        assert!(text.contains("this run had 2 and 6"), "{text}");
     }
 
     #[test]
