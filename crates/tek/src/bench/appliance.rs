@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! One run of the program `appliance`: its command line and its protocol.
 //!
 //! It prints a line of JSON when its threads run, waits for `go`, and prints a line of
@@ -123,8 +124,8 @@ impl Appliance {
         Ok(appliance)
     }
 
-    /// Lets it run and waits for its end.
-    pub fn go(mut self) -> anyhow::Result<Measured> {
+    /// Lets it run and waits for its end. Returns also what it wrote to its standard error.
+    pub fn go(mut self) -> anyhow::Result<(Measured, String)> {
         // It may have died meanwhile; then the next line says so better than the pipe.
         if let Some(mut input) = self.child.stdin.take() {
             let _ = input.write_all(b"go\n");
@@ -133,11 +134,11 @@ impl Appliance {
         let status = self.child.wait()?;
         if !status.success() {
             bail!(
-                "the appliance failed at its end: {status}{}",
+                "the appliance failed at its end: {status}: {}",
                 self.complaint()
             );
         }
-        Ok(measured)
+        Ok((measured, self.complaint()))
     }
 
     fn read_line<T: serde::de::DeserializeOwned>(&mut self) -> anyhow::Result<T> {
@@ -145,21 +146,17 @@ impl Appliance {
         self.output.read_line(&mut line)?;
         if line.is_empty() {
             let status = self.child.wait()?;
-            bail!("the appliance ended early: {status}{}", self.complaint());
+            bail!("the appliance ended early: {status}: {}", self.complaint());
         }
         serde_json::from_str(&line).context("the appliance printed something else than JSON")
     }
 
-    /// What it wrote to its standard error, to be appended to a message.
     fn complaint(&mut self) -> String {
         let mut text = String::new();
         if let Some(mut stderr) = self.child.stderr.take() {
             let _ = stderr.read_to_string(&mut text);
         }
-        match text.trim() {
-            "" => String::new(),
-            text => format!(": {text}"),
-        }
+        text.trim().to_owned()
     }
 }
 

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! Policy, real-time priority and nice of every thread of the machine, before and after a run.
 
 use std::collections::HashMap;

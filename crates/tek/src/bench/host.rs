@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! What has to be known of a machine to understand numbers measured on it.
 
 use serde::Serialize;

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! The JSON document that every benchmark writes.
 
 use super::host::Host;

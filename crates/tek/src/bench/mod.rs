@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! `tek bench`: the experiments of the papers, measured on this machine.
 
 mod appliance;

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! Finding and running the benchmark programs.
 
 use anyhow::{bail, Context};

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! The scheduling calls that `renice` and `chrt` make for a thread of another process.
 
 use std::io;

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! The few statistics that the reports use, as pure functions.
 
 use serde::Serialize;

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! Tables as all benchmarks draw them.
 
 use super::terminal::Terminal;
@@ -13,4 +14,11 @@ pub fn table(header: &[&str], terminal: Terminal) -> Table {
         column.set_cell_alignment(CellAlignment::Right);
     }
     table
+}
+
+/// Colours the verdicts in a text, if standard output is a terminal that shows colours.
+pub fn coloured(text: &str) -> String {
+    // After the layout: a table counts the width of its cells.
+    text.replace(" PASS", &console::style(" PASS").green().to_string())
+        .replace(" short", &console::style(" short").red().to_string())
 }

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! Charts for terminals: as wide as the terminal, and plain ASCII where UTF-8 is not spoken.
 
 /// What the terminal can show.
@@ -68,11 +69,8 @@ fn horizontal(share: f64, room: usize, unicode: bool) -> String {
         return "#".repeat(((share * room as f64).round() as usize).clamp(1, room));
     }
     let eighths = ((share * room as f64 * 8.0).round() as usize).clamp(1, room * 8);
-    let mut bar = "█".repeat(eighths / 8);
-    if eighths % 8 > 0 {
-        bar.push(EIGHTHS_WIDE[eighths % 8]);
-    }
-    bar
+    let bar = format!("{}{}", "█".repeat(eighths / 8), EIGHTHS_WIDE[eighths % 8]);
+    bar.trim_end().to_owned()
 }
 
 /// What a chart over time shows; times in s, values in ms.

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! The delay of two critical threads over time, before, during and after contention
 //! (tek-2020, Fig. 2): `temp` probes the temperature, `display` shows it.
 
@@ -29,7 +30,7 @@ pub struct Session {
 /// Runs both.
 pub fn measure(seconds: u16, hogs: u16) -> anyhow::Result<Session> {
     let appliance = programs::find("response", "appliance")?;
-    let conventional = run_once(Command::new(&appliance), seconds, hogs)?;
+    let (conventional, _) = run_once(Command::new(&appliance), seconds, hogs)?;
 
     let mut command = Command::new(programs::own_executable()?);
     command.arg("run");
@@ -52,19 +53,19 @@ pub fn measure(seconds: u16, hogs: u16) -> anyhow::Result<Session> {
     })
 }
 
-fn run_once(mut command: Command, seconds: u16, hogs: u16) -> anyhow::Result<Measured> {
+fn run_once(mut command: Command, seconds: u16, hogs: u16) -> anyhow::Result<(Measured, String)> {
     command.args(["--observe", &seconds.to_string()]);
     command.args(["--hogs", &hogs.to_string()]);
     command.args(["--limit", &(seconds + 60).to_string()]);
     Appliance::start(command)?.go()
 }
 
-fn check_critical(measured: Measured) -> anyhow::Result<Measured> {
+fn check_critical((measured, said): (Measured, String)) -> anyhow::Result<Measured> {
     for (name, _) in CRITICAL {
         let thread = measured.threads.iter().find(|thread| thread.name == name);
         ensure!(
             thread.is_some_and(|thread| thread.during.policy == libc::SCHED_RR),
-            "thread {name} did not become critical; `tek doctor` says why"
+            "thread {name} did not become critical, `tek doctor` says why: {said}"
         );
     }
     Ok(measured)
@@ -221,6 +222,7 @@ mod tests {
 
     #[test]
     fn threads_that_stayed_fair_are_no_tek_run() {
-        assert!(check_critical(measured([1; 4])).is_err());
+        let run = (measured([1; 4]), String::new());
+        assert!(check_critical(run).is_err());
     }
 }

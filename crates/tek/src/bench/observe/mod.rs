@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! `tek bench observe` (tek-2020, III-A): what conventional scheduling does to critical
 //! threads, and what a nice value is worth.
 
@@ -8,16 +9,20 @@ use super::host::Host;
 use super::json::{self, Document};
 use super::terminal::Terminal;
 use indicatif::ProgressBar;
+use std::io::Write;
 use std::path::PathBuf;
 use std::process::ExitCode;
 use std::time::Duration;
 
 /// Arguments of `tek bench observe`.
 #[derive(clap::Args)]
-#[command(after_help = "Examples:
+#[command(after_help = "EXAMPLES:
   tek bench observe                        about 25 seconds
   tek bench observe --seconds 40           a longer look
-  tek bench observe --json result.json     the numbers for other programs")]
+  tek bench observe --json result.json     the numbers for other programs
+
+EXIT STATUS:
+  0 if it ran, 2 if the command line was not understood, 125 if it failed.")]
 pub struct Args {
     /// Watch the critical threads this long, with CPU-bound threads in the middle half
     #[arg(long, default_value_t = 8, value_parser = clap::value_parser!(u16).range(2..=600))]
@@ -37,7 +42,9 @@ pub struct Args {
 pub fn run(args: &Args) -> anyhow::Result<ExitCode> {
     let terminal = Terminal::of_stdout();
     let host = Host::read();
-    println!("{}\n", host.describe());
+    // A reader such as `head` that has seen enough makes a write fail, not panic.
+    let mut out = std::io::stdout().lock();
+    writeln!(out, "{}\n", host.describe())?;
     if let Some(warning) = host.warning() {
         eprintln!("tek: warning: {warning}");
     }
@@ -48,11 +55,11 @@ pub fn run(args: &Args) -> anyhow::Result<ExitCode> {
     let measured = shares::measure(args.share_seconds)?;
     spinner.finish_and_clear();
 
-    println!("{}", delays::report(&session, args.seconds, terminal));
+    writeln!(out, "{}", delays::report(&session, args.seconds, terminal))?;
     for entry in &session.not_run {
-        println!("NOT RUN {}: {}\n", entry.variant, entry.reason);
+        writeln!(out, "NOT RUN {}: {}\n", entry.variant, entry.reason)?;
     }
-    print!("{}", shares::report(&measured, terminal));
+    write!(out, "{}", shares::report(&measured, terminal))?;
 
     if let Some(path) = &args.json {
         let mut rows = delays::rows(&session);

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! The CPU shares of four threads at nice 1, 2, 3 and 4 on one CPU (tek-2020, III-A).
 
 use crate::bench::json::Row;

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! A small session with round numbers, for the tests of what is made of one.
 
 use super::rounds::Session;

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! `tek bench response` (tek-2020, V-B and V-C; cpu-mediator-2019, 4.1): touch events
 //! answered by an ordinary pthread program while its other threads use every CPU.
 
@@ -12,22 +13,27 @@ mod verdict;
 use super::census::Census;
 use super::host::Host;
 use super::json::{self, Document, Row};
-use super::programs;
 use super::terminal::Terminal;
+use super::{programs, table};
 use clap::ValueEnum;
 use rounds::{Plan, Session};
 use serde::Deserialize;
-use std::path::PathBuf;
+use std::io::Write;
+use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode};
 use variant::{Programs, Variant};
 
 /// Arguments of `tek bench response`.
 #[derive(clap::Args)]
-#[command(after_help = "Examples:
+#[command(after_help = "EXAMPLES:
   tek bench response                       all variants, about 5 minutes
   tek bench response --quick               the main ones, about a minute
   tek bench response --json result.json    the numbers for other programs
-  tek bench response --assert              exit status 1 if a bar is missed")]
+  tek bench response --assert              exit status 1 if a bar is missed
+
+EXIT STATUS:
+  0 if it ran (even if TEK fell short), 1 if --assert was given and TEK was not
+  measured or fell short, 2 if the command line was not understood, 125 if it failed.")]
 pub struct Args {
     /// Rounds; in each every variant runs once [default: 9, or 3 with --quick]
     #[arg(long, value_parser = clap::value_parser!(u16).range(1..=1000))]
@@ -74,8 +80,13 @@ pub fn run(args: &Args) -> anyhow::Result<ExitCode> {
     let host = Host::read();
     let plan = plan(args, &programs)?;
     let hogs = plan.hogs * GROUPS;
-    println!("touch -> ui -> render: 20 ms of CPU work an event, beside {hogs} CPU-bound threads");
-    println!("{}", host.describe());
+    // A reader such as `head` that has seen enough makes a write fail, not panic.
+    let mut out = std::io::stdout().lock();
+    writeln!(
+        out,
+        "touch -> ui -> render: 20 ms of CPU work an event, beside {hogs} CPU-bound threads\n{}",
+        host.describe()
+    )?;
     if let Some(warning) = host.warning() {
         eprintln!("tek: warning: {warning}");
     }
@@ -86,12 +97,15 @@ pub fn run(args: &Args) -> anyhow::Result<ExitCode> {
 
     let summaries = summary::summarize(&session);
     let judged = verdict::judge(&summaries);
-    println!("\n{}", report::responses(&summaries, terminal));
-    println!("{}", report::switches(&summaries, terminal));
-    println!("{}", report::verdicts(&judged, &summaries, terminal));
-    print!("{}", report::machine(before.len(), &changes));
-    print!("{}", report::not_run(&session.not_run));
-    println!("\n{}", report::headline(&summaries, hogs).trim_end());
+    let text = [
+        report::responses(&summaries, terminal),
+        report::switches(&summaries, terminal),
+        report::verdicts(&judged, &summaries, terminal),
+        report::machine(before.len(), &changes) + &report::not_run(&session.not_run),
+        report::headline(&summaries, hogs),
+    ]
+    .join("\n");
+    write!(out, "\n{}", table::coloured(&text))?;
 
     if let Some(path) = &args.json {
         let mut rows = summary::rows(&summaries);
@@ -140,12 +154,7 @@ fn plan(args: &Args, programs: &Programs) -> anyhow::Result<Plan> {
     })
 }
 
-fn write_json(
-    path: &std::path::Path,
-    host: &Host,
-    rows: Vec<Row>,
-    session: &Session,
-) -> anyhow::Result<()> {
+fn write_json(path: &Path, host: &Host, rows: Vec<Row>, session: &Session) -> anyhow::Result<()> {
     let runs: serde_json::Map<String, serde_json::Value> = session
         .runs
         .iter()

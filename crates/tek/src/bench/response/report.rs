@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! What people read of a run.
 
 use super::summary::{Summaries, VariantSummary};
@@ -8,7 +9,6 @@ use crate::bench::json::NotRun;
 use crate::bench::stats::{median, median_of_ratios};
 use crate::bench::table::table;
 use crate::bench::terminal::{bar_chart, Terminal};
-use comfy_table::{Cell, Color};
 
 /// The responses of all variants, as numbers and as bars.
 pub fn responses(summaries: &Summaries, terminal: Terminal) -> String {
@@ -131,17 +131,17 @@ pub fn verdicts(
     let mut header = vec!["TEK beside the papers", "paper", "must be"];
     header.extend(teks.iter().map(|variant| variant.name()));
     let mut table = table(&header, terminal);
-    for (bar, verdicts) in judged {
+    for (bar, verdicts) in judged.iter().filter(|(_, verdicts)| !verdicts.is_empty()) {
         let mut row = vec![
-            Cell::new(bar.what),
-            Cell::new(bar.paper),
-            Cell::new(bar.must),
+            bar.what.to_owned(),
+            bar.paper.to_owned(),
+            bar.must.to_owned(),
         ];
         for tek in &teks {
             row.push(match verdicts.iter().find(|it| it.variant == *tek) {
-                None => Cell::new("-"),
-                Some(it) if it.met => Cell::new(format!("{} PASS", it.text)).fg(Color::Green),
-                Some(it) => Cell::new(format!("{} short", it.text)).fg(Color::Red),
+                None => "-".to_owned(),
+                Some(it) if it.met => format!("{} PASS", it.text),
+                Some(it) => format!("{} short", it.text),
             });
         }
         table.add_row(row);

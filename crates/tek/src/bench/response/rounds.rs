@@ -1,9 +1,10 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! Running the variants in alternation, round after round.
 
 use super::variant::{Programs, Variant};
 use crate::bench::appliance::{Appliance, Measured};
 use crate::bench::json::NotRun;
-use anyhow::Context;
+use anyhow::{bail, Context};
 use indicatif::{ProgressBar, ProgressStyle};
 use std::collections::BTreeMap;
 
@@ -99,11 +100,12 @@ fn run_once(
     variant
         .apply(&appliance.threads)
         .context("the kernel refused it; run as root or with CAP_SYS_NICE, and see `tek doctor`")?;
-    let measured = appliance.go()?;
-    variant.verify(&measured).map_err(|text| {
-        anyhow::anyhow!("not scheduled as it should be: {text}; `tek doctor` says why")
-    })?;
-    Ok(measured)
+    let (measured, said) = appliance.go()?;
+    match variant.verify(&measured) {
+        Ok(()) => Ok(measured),
+        Err(text) if said.is_empty() => bail!("{text}; `tek doctor` says why"),
+        Err(text) => bail!("{text}: {said}"),
+    }
 }
 
 fn progress_bar(steps: usize) -> ProgressBar {

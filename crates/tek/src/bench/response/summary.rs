@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! From what was measured of a variant to the numbers that are reported.
 
 use super::rounds::Session;

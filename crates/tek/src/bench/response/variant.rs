@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! The ways of running the appliance that are compared.
 
 use crate::bench::appliance::{Kind, Measured, ReadyThread, Scheduling};
@@ -105,7 +106,7 @@ impl Variant {
         for thread in &measured.threads {
             if !self.is_as_meant(thread.kind, &thread.during) {
                 return Err(format!(
-                    "thread {} ran with policy {}, real-time priority {}, nice {}",
+                    "thread {} was not scheduled as meant (policy {}, real-time priority {}, nice {})",
                     thread.name, thread.during.policy, thread.during.priority, thread.during.nice
                 ));
             }

@@ -1,3 +1,4 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! What must be shown, and whether it was: our numbers beside the papers'.
 
 use super::summary::{Summaries, VariantSummary};
