@@ -49,10 +49,10 @@ static void print_sched(const char *key, const struct thread_sched *sched)
 static void print_thread(const struct thread *thread)
 {
 	print_identity(thread);
-	printf(",\"voluntary\":%" PRIu64 ",\"involuntary\":%" PRIu64 ",\"cpu_ns\":%" PRIu64
-	       ",\"run_delay_ns\":%" PRIu64,
-	       thread->counts.voluntary, thread->counts.involuntary, thread->counts.cpu_ns,
-	       thread->counts.run_delay_ns);
+	printf(",\"voluntary\":%" PRIu64 ",\"involuntary\":%" PRIu64 ",\"cpu_ns\":%" PRIu64,
+	       thread->counts.voluntary, thread->counts.involuntary, thread->counts.cpu_ns);
+	if (thread->counts.has_run_delay)
+		printf(",\"run_delay_ns\":%" PRIu64, thread->counts.run_delay_ns);
 	if (thread->kind == KIND_HOG)
 		printf(",\"turns\":%" PRIu64 ",\"stall_ns\":%" PRIu64, thread->turns,
 		       thread->stall_ns);

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
 #include "threads.h"
 
+#include "clock.h"
 #include "hook.h"
 #include "stage.h"
 
@@ -11,6 +12,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/syscall.h>
+#include <time.h>
 #include <unistd.h>
 
 struct thread threads[MAX_THREADS];
@@ -66,42 +68,63 @@ static FILE *open_task_file(pid_t tid, const char *file)
 {
 	char path[64];
 	snprintf(path, sizeof(path), "/proc/self/task/%d/%s", (int)tid, file);
-	FILE *stream = fopen(path, "re");
-	if (!stream)
-		err(EXIT_FAILURE, "cannot read %s", path);
-	return stream;
+	return fopen(path, "re");
 }
 
-static struct thread_counts read_counts(pid_t tid)
+static void read_switches(const struct thread *thread, struct thread_counts *counts)
 {
-	struct thread_counts counts = {0};
 	char line[256];
-
-	FILE *status = open_task_file(tid, "status");
+	FILE *status = open_task_file(thread->tid, "status");
+	if (!status)
+		err(EXIT_FAILURE, "cannot read /proc/self/task/%d/status", (int)thread->tid);
 	while (fgets(line, sizeof(line), status)) {
-		sscanf(line, "voluntary_ctxt_switches: %" SCNu64, &counts.voluntary);
-		sscanf(line, "nonvoluntary_ctxt_switches: %" SCNu64, &counts.involuntary);
+		sscanf(line, "voluntary_ctxt_switches: %" SCNu64, &counts->voluntary);
+		sscanf(line, "nonvoluntary_ctxt_switches: %" SCNu64, &counts->involuntary);
 	}
 	fclose(status);
+}
 
-	FILE *schedstat = open_task_file(tid, "schedstat");
-	if (fscanf(schedstat, "%" SCNu64 " %" SCNu64, &counts.cpu_ns, &counts.run_delay_ns) != 2)
-		errx(EXIT_FAILURE, "/proc/self/task/%d/schedstat is not understood", (int)tid);
+static void read_cpu_time(const struct thread *thread, struct thread_counts *counts)
+{
+	clockid_t clock;
+	struct timespec used;
+	if (pthread_getcpuclockid(thread->handle, &clock) || clock_gettime(clock, &used))
+		errx(EXIT_FAILURE, "cannot read the CPU time of thread %s", thread->name);
+	counts->cpu_ns = (uint64_t)used.tv_sec * NS_PER_S + (uint64_t)used.tv_nsec;
+}
+
+static void read_run_delay(const struct thread *thread, struct thread_counts *counts)
+{
+	uint64_t on_cpu;
+	FILE *schedstat = open_task_file(thread->tid, "schedstat");
+	/* A kernel without CONFIG_SCHED_INFO, as on small devices, does not count it. */
+	if (!schedstat)
+		return;
+	counts->has_run_delay = fscanf(schedstat, "%" SCNu64 " %" SCNu64, &on_cpu,
+				       &counts->run_delay_ns) == 2;
 	fclose(schedstat);
+}
+
+static struct thread_counts read_counts(const struct thread *thread)
+{
+	struct thread_counts counts = {0};
+	read_switches(thread, &counts);
+	read_cpu_time(thread, &counts);
+	read_run_delay(thread, &counts);
 	return counts;
 }
 
 void threads_count_begin(void)
 {
 	for (unsigned i = 0; i < thread_count; i++)
-		threads[i].counts = read_counts(threads[i].tid);
+		threads[i].counts = read_counts(&threads[i]);
 }
 
 void threads_count_end(void)
 {
 	for (unsigned i = 0; i < thread_count; i++) {
 		struct thread_counts *first = &threads[i].counts;
-		struct thread_counts last = read_counts(threads[i].tid);
+		struct thread_counts last = read_counts(&threads[i]);
 		first->voluntary = last.voluntary - first->voluntary;
 		first->involuntary = last.involuntary - first->involuntary;
 		first->cpu_ns = last.cpu_ns - first->cpu_ns;

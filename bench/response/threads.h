@@ -4,6 +4,7 @@
 #define APPLIANCE_THREADS_H
 
 #include <pthread.h>
+#include <stdbool.h>
 #include <stdint.h>
 #include <sys/types.h>
 
@@ -13,12 +14,13 @@ enum thread_kind {
 	KIND_HOG,    /* CPU-bound */
 };
 
-/* What /proc counts for a thread. */
+/* What the kernel counts for a thread. */
 struct thread_counts {
 	uint64_t voluntary; /* context switches */
 	uint64_t involuntary;
 	uint64_t cpu_ns;       /* time on a CPU */
 	uint64_t run_delay_ns; /* time runnable, but waiting for a CPU */
+	bool has_run_delay;    /* whether this kernel counts that */
 };
 
 /* How the kernel schedules a thread. */

@@ -47,7 +47,9 @@ pub struct Thread {
     pub voluntary: u64,
     pub involuntary: u64,
     pub cpu_ns: u64,
-    pub run_delay_ns: u64,
+    /// Time runnable but not running; not every kernel counts it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub run_delay_ns: Option<u64>,
     /// Loop turns of a CPU-bound thread.
     #[serde(default)]
     pub turns: u64,

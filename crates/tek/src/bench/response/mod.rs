@@ -104,6 +104,9 @@ pub fn run(args: &Args) -> anyhow::Result<ExitCode> {
         report::machine(before.len(), &changes) + &report::not_run(&session.not_run),
         report::headline(&summaries, hogs),
     ]
+    .into_iter()
+    .filter(|section| !section.is_empty())
+    .collect::<Vec<_>>()
     .join("\n");
     write!(out, "\n{}", table::coloured(&text))?;
 

@@ -72,12 +72,15 @@ pub fn switches(summaries: &Summaries, terminal: Terminal) -> String {
         .collect();
     let mut table = table(&header, terminal);
     let mut add = |what: String, number: &dyn Fn(&VariantSummary) -> f64, digits: usize| {
+        // What this kernel does not count is not a number.
+        let cell = |value: f64, text: String| if value.is_nan() { "-".into() } else { text };
         let from = number(conventional);
-        let mut row = vec![what, format!("{from:.digits$}")];
+        let mut row = vec![what, cell(from, format!("{from:.digits$}"))];
         for tek in &teks {
             let to = number(tek);
-            row.push(format!("{to:.digits$}"));
-            row.push(format!("{:+.0}%", change_percent(from, to)));
+            let change = change_percent(from, to);
+            row.push(cell(to, format!("{to:.digits$}")));
+            row.push(cell(change, format!("{change:+.0}%")));
         }
         table.add_row(row);
     };
@@ -109,7 +112,7 @@ pub fn switches(summaries: &Summaries, terminal: Terminal) -> String {
     }
     add(
         "their wait for a CPU, ms per event".into(),
-        &|it| it.run_delay_ms,
+        &|it| it.run_delay_ms.unwrap_or(f64::NAN),
         2,
     );
     let stall = |it: &VariantSummary| it.stall_ms.unwrap_or(f64::NAN);

@@ -21,7 +21,7 @@ pub struct VariantSummary {
     /// The same per second: with TEK an event takes less time, in which fewer switches fit.
     pub all_switches_per_s: f64,
     /// Time that the critical threads were kept waiting for a CPU, in ms per event.
-    pub run_delay_ms: f64,
+    pub run_delay_ms: Option<f64>,
     /// Time of one switch of each critical thread in each round, in ns.
     pub switch_ns: Vec<Vec<f64>>,
     /// Longest time in which a CPU-bound thread did nothing, in ms.
@@ -64,7 +64,7 @@ fn of_variant(runs: &[Measured]) -> Option<VariantSummary> {
             .collect(),
         all_switches: all_switches / events,
         all_switches_per_s: all_switches / seconds,
-        run_delay_ms: total(Some(Kind::Event), |thread| thread.run_delay_ns) / 1e6 / events,
+        run_delay_ms: run_delay_ns(runs).map(|ns| ns as f64 / 1e6 / events),
         switch_ns: CRITICAL
             .iter()
             .map(|name| {
@@ -84,6 +84,14 @@ fn of_variant(runs: &[Measured]) -> Option<VariantSummary> {
             .flat_map(|run| run.threads_of(Kind::Event))
             .all(|thread| thread.after.policy == libc::SCHED_OTHER && thread.after.flags == 0),
     })
+}
+
+/// `None` where the kernel does not count it.
+fn run_delay_ns(runs: &[Measured]) -> Option<u64> {
+    runs.iter()
+        .flat_map(|run| run.threads_of(Kind::Event))
+        .map(|thread| thread.run_delay_ns)
+        .sum()
 }
 
 fn switches(thread: &Thread) -> u64 {
@@ -141,15 +149,13 @@ pub fn rows(summaries: &Summaries) -> Vec<Row> {
         for (case, metric, unit, value) in [
             (all, "context switches", "1/event", summary.all_switches),
             (all, "context switches", "1/s", summary.all_switches_per_s),
-            (
-                "critical threads",
-                "run delay",
-                "ms/event",
-                summary.run_delay_ms,
-            ),
             ("CPU-bound threads", "CPUs used", "1", summary.load_cpus),
         ] {
             rows.push(Row::number(case, name, metric, unit, value));
+        }
+        if let Some(delay) = summary.run_delay_ms {
+            let case = "critical threads";
+            rows.push(Row::number(case, name, "run delay", "ms/event", delay));
         }
         if let Some(stall) = summary.stall_ms {
             rows.push(Row::number(
