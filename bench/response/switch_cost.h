@@ -8,7 +8,7 @@
 #define APPLIANCE_SWITCH_COST_H
 
 #define SWITCH_PLAYERS 3
-#define SWITCH_BATCHES 60
+#define SWITCH_BATCHES 120
 #define SWITCH_ROUND_TRIPS 200 /* in a batch */
 
 /* Main thread, before the others start. */
