@@ -63,11 +63,11 @@ typedef unsigned long long tek_u64;
 #define TEK_PLACE_ZONE_MASK 0x60u
 
 /* struct tek_record.flags */
-#define TEK_FLAG_MARKED 0x01u   /* marked time-critical: follows a request of its group */
-#define TEK_FLAG_NAMED 0x02u    /* its name was set for this very thread, not inherited */
-#define TEK_FLAG_MAIN 0x04u     /* the process's first thread */
-#define TEK_FLAG_ADOPTED 0x08u  /* came by no door of ours; found later */
-#define TEK_FLAG_OVERRAN 0x10u  /* the guard sent it back at least once */
+#define TEK_FLAG_MARKED 0x01u  /* marked time-critical: follows a request of its group */
+#define TEK_FLAG_NAMED 0x02u   /* its name was set for this very thread, not inherited */
+#define TEK_FLAG_MAIN 0x04u    /* the process's first thread */
+#define TEK_FLAG_ADOPTED 0x08u /* came by no door of ours; found later */
+#define TEK_FLAG_OVERRAN 0x10u /* the guard sent it back at least once */
 
 /* One thread: 40 bytes (tek-2020, IV-C). */
 struct tek_record {
@@ -116,10 +116,10 @@ struct tek_side {
 
 /* The first page of a table file. */
 struct tek_table_header {
-	tek_u64 magic;       /* TEK_TABLE_MAGIC, written last */
-	tek_u32 version;     /* TEK_ABI_VERSION */
-	tek_u32 pid;         /* process that writes it */
-	tek_u64 start_ticks; /* the process's start time as in /proc/PID/stat, field 22 */
+	tek_u64 magic;        /* TEK_TABLE_MAGIC, written last */
+	tek_u32 version;      /* TEK_ABI_VERSION */
+	tek_u32 pid;          /* process that writes it */
+	tek_u64 start_ticks;  /* the process's start time as in /proc/PID/stat, field 22 */
 	tek_u32 record_bytes; /* sizeof(struct tek_record) */
 	tek_u32 side_bytes;   /* sizeof(struct tek_side) */
 	tek_u32 page_bytes;   /* size of the pages that the records count in */
@@ -141,11 +141,12 @@ struct tek_table_header {
 #define TEK_EVENT_REFUSED 1u     /* the kernel refused the Fast Region; error says why */
 #define TEK_EVENT_OVERRAN 2u     /* a thread used up its budget: value[0] ns in value[1] ns */
 #define TEK_EVENT_NOT_COVERED 3u /* TEK cannot ride in program; text says why */
-#define TEK_EVENT_SUMMARY 4u     /* a thread that was Fast has ended: value[0] ns in the
+#define TEK_EVENT_SUMMARY \
+	4u                      /* a thread that was Fast has ended: value[0] ns in the
                                     region, value[1] stays, value[2] context switches while
                                     alive, value[3] CPU time in ns, error how often the guard
                                     sent it back */
-#define TEK_EVENT_BAD_OPTION 5u  /* an environment variable was not understood; text says which */
+#define TEK_EVENT_BAD_OPTION 5u /* an environment variable was not understood; text says which */
 
 struct tek_event {
 	tek_u32 magic; /* TEK_EVENT_MAGIC */
@@ -153,13 +154,13 @@ struct tek_event {
 	tek_u16 kind;  /* TEK_EVENT_* */
 	tek_u32 pid;
 	tek_u32 tid;
-	tek_u64 time_ns;     /* CLOCK_REALTIME */
-	tek_s32 error;       /* errno value; 0: none */
-	tek_s32 priority;    /* SCHED_TEK priority (nice) */
+	tek_u64 time_ns;  /* CLOCK_REALTIME */
+	tek_s32 error;    /* errno value; 0: none */
+	tek_s32 priority; /* SCHED_TEK priority (nice) */
 	tek_u64 value[4];
-	tek_u8 thread[16];   /* thread name, NUL-terminated */
-	tek_u8 program[64];  /* program name or path, NUL-terminated, shortened at the front */
-	tek_u8 text[112];    /* one line, NUL-terminated */
+	tek_u8 thread[16];  /* thread name, NUL-terminated */
+	tek_u8 program[64]; /* program name or path, NUL-terminated, shortened at the front */
+	tek_u8 text[112];   /* one line, NUL-terminated */
 };
 
 #ifndef __cplusplus

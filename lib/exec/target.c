@@ -71,7 +71,7 @@ static void read_string(int fd, char *to, size_t size, uint64_t offset)
 	to[length > 0 ? length : 0] = '\0';
 }
 
-static const ElfW(Phdr) *find_segment(const struct image *image, unsigned int type)
+static const ElfW(Phdr) * find_segment(const struct image *image, unsigned int type)
 {
 	for (unsigned int i = 0; i < image->count; i++)
 		if (image->segments[i].p_type == type)
@@ -90,7 +90,7 @@ static uint64_t file_offset(const struct image *image, uint64_t address)
 	return UINT64_MAX;
 }
 
-static bool get_dynamic(const struct image *image, unsigned int index, ElfW(Dyn) *entry)
+static bool get_dynamic(const struct image *image, unsigned int index, ElfW(Dyn) * entry)
 {
 	const ElfW(Phdr) *dynamic = find_segment(image, PT_DYNAMIC);
 	return dynamic && index < MAX_DYNAMIC &&
@@ -200,8 +200,7 @@ static struct tek_verdict examine(int fd, unsigned int scripts)
 	}
 
 	struct tek_verdict verdict = examine_privilege(fd);
-	if (verdict.fit == TEK_FITS &&
-	    read_at(fd, &image.header, sizeof(image.header), 0) &&
+	if (verdict.fit == TEK_FITS && read_at(fd, &image.header, sizeof(image.header), 0) &&
 	    memcmp(image.header.e_ident, ELFMAG, SELFMAG) == 0)
 		verdict = examine_elf(&image);
 	return verdict;

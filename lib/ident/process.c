@@ -2,6 +2,8 @@
 #include "ident/process.h"
 
 #include "exec/target.h"
+#include "ident/lock.h"
+#include "ident/sanitizer.h"
 #include "ident/table.h"
 #include "ident/thread.h"
 #include "mediate/config.h"
@@ -10,6 +12,7 @@
 #include "mediate/report.h"
 #include "preload/real.h"
 
+#include <errno.h>
 #include <pthread.h>
 #include <stdatomic.h>
 #include <sys/mman.h>
@@ -17,8 +20,11 @@
 
 static pthread_once_t once = PTHREAD_ONCE_INIT;
 static atomic_bool started;
-static pthread_mutex_t lock;
+static struct tek_lock lock;
 static pid_t pid;
+
+/* TEK does nothing in this program. */
+static bool stands_down;
 
 /*
  * A word that the kernel clears in the child of every kind of fork, raw clone
@@ -28,16 +34,6 @@ static pid_t pid;
  */
 static atomic_uint *alive;
 static atomic_uint alive_fallback;
-
-static void make_lock(void)
-{
-	pthread_mutexattr_t attr;
-	pthread_mutexattr_init(&attr);
-	pthread_mutexattr_settype(&attr, PTHREAD_MUTEX_ERRORCHECK);
-	pthread_mutexattr_setprotocol(&attr, PTHREAD_PRIO_INHERIT);
-	pthread_mutex_init(&lock, &attr);
-	pthread_mutexattr_destroy(&attr);
-}
 
 static void make_alive_word(void)
 {
@@ -56,7 +52,10 @@ static void make_alive_word(void)
 /* In the child of a fork: the parent's threads, table and guard are not ours. */
 static void begin_again_in_child(void)
 {
-	make_lock();
+	if (stands_down)
+		return;
+	lock.word = 0;
+	tek__lock_forget_tid();
 	pid = getpid();
 	tek__table_forget();
 	tek__guard_forget();
@@ -67,15 +66,17 @@ static void begin_again_in_child(void)
 
 static void start(void)
 {
-	make_lock();
 	make_alive_word();
 	atomic_store(alive, 1);
 	pid = getpid();
 	tek__real_find();
+	stands_down = tek__sanitizer_in_program();
 	tek__target_start();
 	tek__threads_start();
 	tek__report_start();
 	tek__config_read();
+	if (stands_down)
+		tek__report_not_covered(program_invocation_name, "is built with a sanitizer");
 	pthread_atfork(tek__thread_before_fork, tek__thread_after_fork, begin_again_in_child);
 	atomic_store_explicit(&started, true, memory_order_release);
 }
@@ -89,16 +90,18 @@ void tek__start(void)
 bool tek__lock(void)
 {
 	tek__start();
+	if (stands_down)
+		return false;
 	if (!atomic_load_explicit(alive, memory_order_relaxed))
 		begin_again_in_child();
-	return pthread_mutex_lock(&lock) == 0;
+	return tek__lock_take(&lock);
 }
 
 void tek__unlock(void)
 {
 	struct tek_noted noted;
 	tek__report_take(&noted);
-	pthread_mutex_unlock(&lock);
+	tek__lock_release(&lock);
 	tek__report_write(&noted);
 }
 

@@ -4,8 +4,7 @@
  * does to both.
  *
  * Everything that TEK knows about the threads of the process is guarded by one
- * mutex with priority inheritance: a Fast thread that waits for it lends its
- * priority to the holder.  It is held for some hundred nanoseconds and a few
+ * lock with priority inheritance (ident/lock.h).  It is held for some hundred nanoseconds and a few
  * system calls on threads of the same process; nothing is written to files
  * under it.
  */
@@ -24,7 +23,8 @@ void tek__start(void);
 
 /*
  * Take the lock.  False if the calling thread holds it already, which means that
- * a signal handler interrupted TEK: the caller then does without TEK.
+ * a signal handler interrupted TEK, or if TEK stands down in this program: the
+ * caller then does without TEK.
  */
 bool tek__lock(void);
 

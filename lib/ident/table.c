@@ -103,9 +103,9 @@ static bool open_file(void)
 	if (fd < 0)
 		return false;
 	bool mapped = ftruncate(fd, FILE_BYTES) == 0 &&
-		      keep_mapping(mmap(NULL, bytes_for(1), PROT_READ | PROT_WRITE, MAP_SHARED, fd,
-					0),
-				   bytes_for(1), 1);
+		      keep_mapping(
+			      mmap(NULL, bytes_for(1), PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0),
+			      bytes_for(1), 1);
 	if (!mapped)
 		unlink(table.path);
 	close(fd);

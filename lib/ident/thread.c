@@ -3,6 +3,7 @@
 
 #include "ident/clock.h"
 #include "ident/process.h"
+#include "ident/sanitizer.h"
 #include "mediate/region.h"
 #include "mediate/report.h"
 #include "mediate/rt.h"
@@ -22,9 +23,9 @@ enum { BUCKETS = 1024 };
 static struct tek_thread *chunks[TEK_MAX_CHUNKS];
 static struct tek_thread *buckets[BUCKETS];
 static struct tek_thread *free_list;
-static unsigned int used;    /* structures ever used: indices below it are valid */
-static unsigned int living;  /* structures in use */
-static unsigned int lost;    /* threads that found no slot */
+static unsigned int used;   /* structures ever used: indices below it are valid */
+static unsigned int living; /* structures in use */
+static unsigned int lost;   /* threads that found no slot */
 
 /* The calling thread's own structure. `past_end`: its destructor has run. */
 static __thread struct tek_thread *self __attribute__((tls_model("initial-exec")));
@@ -35,6 +36,7 @@ enum { NICE_UNKNOWN = 100 };
 static __thread int fork_nice __attribute__((tls_model("initial-exec"))) = NICE_UNKNOWN;
 
 static pthread_key_t end_key;
+static int last_round;
 
 static size_t default_stack_bytes;
 
@@ -343,7 +345,7 @@ static void at_end(void *value)
 		return;
 	/* After a fork in a destructor the structure is no longer ours. */
 	if (self == thread) {
-		if (++thread->end_rounds < PTHREAD_DESTRUCTOR_ITERATIONS) {
+		if (++thread->end_rounds < last_round) {
 			pthread_setspecific(end_key, thread);
 		} else {
 			tek__report_summary(thread);
@@ -360,6 +362,7 @@ void tek__threads_start(void)
 	pthread_attr_t attr;
 
 	pthread_key_create(&end_key, at_end);
+	last_round = PTHREAD_DESTRUCTOR_ITERATIONS - tek__sanitizer_of_threads();
 	if (pthread_getattr_default_np(&attr) == 0) {
 		pthread_attr_getstacksize(&attr, &default_stack_bytes);
 		pthread_attr_destroy(&attr);

@@ -38,9 +38,9 @@ enum tek_state {
 struct tek_birth {
 	void *(*routine)(void *);
 	void *argument;
-	bool critical;        /* has still to be taken into the Fast Region, with priority: */
+	bool critical; /* has still to be taken into the Fast Region, with priority: */
 	signed char priority;
-	bool of_fast;         /* its creator is Fast; it begins with what that had before: */
+	bool of_fast; /* its creator is Fast; it begins with what that had before: */
 	struct tek_base base;
 	int nice;
 };
@@ -54,7 +54,7 @@ struct tek_thread {
 
 	pthread_t handle;
 	pid_t tid;
-	uint64_t start_ns; /* CLOCK_BOOTTIME */
+	uint64_t start_ns;      /* CLOCK_BOOTTIME */
 	struct tek_birth birth; /* all zero for the first thread and for adopted ones */
 	size_t stack_bytes;
 	char name[16]; /* valid if it was set for this thread */

@@ -10,10 +10,10 @@ struct tek_thread;
 
 /* Why a thread is, or wants to be, in the Fast Region. */
 enum tek_reason {
-	TEK_WHY_POLICY = 1, /* it was given the policy SCHED_TEK */
-	TEK_WHY_ENTER = 2,  /* it is between tek_critical_enter() and _leave() */
-	TEK_WHY_TIMED = 4,  /* tek_critical_for() has not run out */
-	TEK_WHY_RULE = 8,   /* its name matches --critical */
+	TEK_WHY_POLICY = 1,  /* it was given the policy SCHED_TEK */
+	TEK_WHY_ENTER = 2,   /* it is between tek_critical_enter() and _leave() */
+	TEK_WHY_TIMED = 4,   /* tek_critical_for() has not run out */
+	TEK_WHY_RULE = 8,    /* its name matches --critical */
 	TEK_WHY_FOLLOW = 16, /* it is marked, and a thread of its group asks */
 };
 /* Reasons that count as a request, which marked threads of the group follow. */
@@ -49,11 +49,11 @@ struct tek_member {
 	uint64_t fast_since_ns;    /* CLOCK_BOOTTIME */
 
 	/* Guard. */
-	uint64_t fast_cpu_ns;                 /* CPU time used while Fast, finished stays */
-	uint64_t cpu_at_entry_ns;             /* its CPU time when the present stay began */
-	uint64_t fast_cpu[TEK_GUARD_LOOKS];   /* the former at the last looks, a ring */
-	unsigned int last_look;               /* number of the newest look in it */
-	uint64_t banned_until_ns;             /* CLOCK_MONOTONIC; after an overrun */
+	uint64_t fast_cpu_ns;               /* CPU time used while Fast, finished stays */
+	uint64_t cpu_at_entry_ns;           /* its CPU time when the present stay began */
+	uint64_t fast_cpu[TEK_GUARD_LOOKS]; /* the former at the last looks, a ring */
+	unsigned int last_look;             /* number of the newest look in it */
+	uint64_t banned_until_ns;           /* CLOCK_MONOTONIC; after an overrun */
 
 	/* Totals for the table and the report. */
 	uint64_t fast_ns;

@@ -49,27 +49,29 @@ static void say_event(const struct tek_event *event)
 
 	switch (event->kind) {
 	case TEK_EVENT_REFUSED:
-		length = snprintf(
-			line, sizeof(line),
-			"tek: %s[%u]: thread \"%s\" may not become time-critical: %s. Run it as root, "
-			"or raise the limit: now, as root, `prlimit --pid $$ --rtprio=60:60` for this "
-			"shell; for good `@tek - rtprio 60` in /etc/security/limits.d/tek.conf; for a "
-			"service `LimitRTPRIO=60` in its systemd unit.\n",
-			(const char *)event->program, event->pid, (const char *)event->thread,
-			strerrordesc_np(event->error));
+		length = snprintf(line, sizeof(line),
+				  "tek: %s[%u]: thread \"%s\" may not become time-critical: %s. "
+				  "Run it as root, "
+				  "or raise the limit: now, as root, `prlimit --pid $$ "
+				  "--rtprio=60:60` for this "
+				  "shell; for good `@tek - rtprio 60` in "
+				  "/etc/security/limits.d/tek.conf; for a "
+				  "service `LimitRTPRIO=60` in its systemd unit.\n",
+				  (const char *)event->program, event->pid,
+				  (const char *)event->thread, strerrordesc_np(event->error));
 		break;
 	case TEK_EVENT_OVERRAN:
-		length = snprintf(line, sizeof(line),
-				  "tek: %s[%u]: thread \"%s\"[%u] used %llu ms of CPU time in %llu ms "
-				  "and is not time-critical any more\n",
-				  (const char *)event->program, event->pid,
-				  (const char *)event->thread, event->tid, event->value[0] / 1000000,
-				  event->value[1] / 1000000);
+		length = snprintf(
+			line, sizeof(line),
+			"tek: %s[%u]: thread \"%s\"[%u] used %llu ms of CPU time in %llu ms "
+			"and is not time-critical any more\n",
+			(const char *)event->program, event->pid, (const char *)event->thread,
+			event->tid, event->value[0] / 1000000, event->value[1] / 1000000);
 		break;
 	case TEK_EVENT_BAD_OPTION:
 	case TEK_EVENT_NOT_COVERED:
-		length = snprintf(line, sizeof(line), "tek: %s: %s\n",
-				  (const char *)event->program, (const char *)event->text);
+		length = snprintf(line, sizeof(line), "tek: %s: %s\n", (const char *)event->program,
+				  (const char *)event->text);
 		break;
 	default:
 		return;
@@ -84,7 +86,8 @@ static void write_event(const struct tek_event *event)
 
 	if (event_path[0]) {
 		/* Opened each time: a program closes descriptors that it does not know. */
-		int fd = open(event_path, O_WRONLY | O_APPEND | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK);
+		int fd = open(event_path,
+			      O_WRONLY | O_APPEND | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK);
 		if (fd >= 0) {
 			ssize_t written = write(fd, event, sizeof(*event));
 			(void)written; /* a full disk: the event is lost, the program is not */
@@ -203,8 +206,8 @@ void tek__report_summary(const struct tek_thread *thread)
 void tek__report_bad_option(const char *name, const char *text)
 {
 	struct tek_event event = make_event(TEK_EVENT_BAD_OPTION, NULL);
-	snprintf((char *)event.text, sizeof(event.text), "%s is not understood and ignored: %s", name,
-		 text);
+	snprintf((char *)event.text, sizeof(event.text), "%s is not understood and ignored: %s",
+		 name, text);
 	write_event(&event);
 }
 

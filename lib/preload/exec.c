@@ -98,8 +98,10 @@ TEK_EXPORT int execv(const char *path, char *const arguments[])
 
 TEK_EXPORT int execvpe(const char *file, char *const arguments[], char *const environment[])
 {
-	return execute(&(struct call){
-		.how = BY_SEARCH, .path = file, .arguments = arguments, .environment = environment});
+	return execute(&(struct call){.how = BY_SEARCH,
+				      .path = file,
+				      .arguments = arguments,
+				      .environment = environment});
 }
 
 TEK_EXPORT int execvp(const char *file, char *const arguments[])

@@ -7,7 +7,10 @@
 
 struct tek_real tek__real;
 
-#define FUNCTION(name) {#name, offsetof(struct tek_real, name)}
+#define FUNCTION(name) \
+	{ \
+#name, offsetof(struct tek_real, name) \
+	}
 static const struct {
 	const char *name;
 	size_t at;

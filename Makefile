@@ -1,0 +1,40 @@
+## make build      build everything into build/
+## make demo       build, then show on this machine what TEK wins (under 5 minutes)
+## make check      build, then run every test and style check
+## make install    install what was built (PREFIX=/usr/local, DESTDIR=)
+## make uninstall  remove what the last `make install` from this tree installed
+## make format     lay out C, C++ and Rust sources as the project does
+## make clean      remove build/
+## make help       show this list
+#
+# A list of commands: what they do is written in tools/.
+
+PREFIX ?= /usr/local
+DESTDIR ?=
+export PREFIX DESTDIR
+
+.PHONY: build demo check install uninstall format clean help
+
+build:
+	@tools/build
+
+demo:
+	@tools/demo
+
+check:
+	@tools/check
+
+install:
+	@tools/install
+
+uninstall:
+	@tools/uninstall
+
+format:
+	@tools/format
+
+clean:
+	rm -rf build
+
+help:
+	@sed -n 's/^## //p' Makefile

@@ -1,0 +1,70 @@
+/* SPDX-License-Identifier: MIT OR Apache-2.0 */
+#include "ident/lock.h"
+
+#include <errno.h>
+#include <linux/futex.h>
+#include <stddef.h>
+#include <sys/syscall.h>
+#include <time.h>
+#include <unistd.h>
+
+static __thread unsigned int cached_tid __attribute__((tls_model("initial-exec")));
+
+static unsigned int own_tid(void)
+{
+	if (!cached_tid)
+		cached_tid = (unsigned int)syscall(SYS_gettid);
+	return cached_tid;
+}
+
+/*
+ * Taking is an acquire, releasing a release operation on the same word, so what
+ * one holder wrote the next one sees.  In the slow path the kernel writes our tid
+ * into the word; the acquire load after it pairs with the release of the thread
+ * that handed the lock over.
+ */
+static bool try_take(struct tek_lock *lock)
+{
+	unsigned int unlocked = 0;
+	return __atomic_compare_exchange_n(&lock->word, &unlocked, own_tid(), false,
+					   __ATOMIC_ACQUIRE, __ATOMIC_RELAXED);
+}
+
+bool tek__lock_take(struct tek_lock *lock)
+{
+	static const struct timespec pause = {.tv_nsec = 50000};
+	int saved = errno;
+	bool taken = try_take(lock);
+
+	while (!taken && (__atomic_load_n(&lock->word, __ATOMIC_ACQUIRE) & FUTEX_TID_MASK) !=
+				 own_tid()) {
+		taken = syscall(SYS_futex, &lock->word, FUTEX_LOCK_PI_PRIVATE, 0, NULL, NULL, 0) ==
+			0;
+		if (taken)
+			(void)__atomic_load_n(&lock->word, __ATOMIC_ACQUIRE);
+		else if (!(taken = try_take(lock)))
+			/* A system without PI futexes, such as an emulator. */
+			syscall(SYS_clock_nanosleep, CLOCK_MONOTONIC, 0, &pause, NULL);
+	}
+	errno = saved;
+	return taken;
+}
+
+void tek__lock_release(struct tek_lock *lock)
+{
+	unsigned int own = own_tid();
+
+	if (__atomic_compare_exchange_n(&lock->word, &own, 0, false, __ATOMIC_RELEASE,
+					__ATOMIC_RELAXED))
+		return;
+	/* Somebody waits: the kernel hands the lock over, behind this release. */
+	int saved = errno;
+	__atomic_fetch_or(&lock->word, 0, __ATOMIC_RELEASE);
+	syscall(SYS_futex, &lock->word, FUTEX_UNLOCK_PI_PRIVATE, 0, NULL, NULL, 0);
+	errno = saved;
+}
+
+void tek__lock_forget_tid(void)
+{
+	cached_tid = 0;
+}

@@ -1,0 +1,28 @@
+/* SPDX-License-Identifier: MIT OR Apache-2.0 */
+/*
+ * The one lock of TEK in a process: a futex with priority inheritance, so that a
+ * Fast thread that waits for it lends its priority to the holder.
+ *
+ * Not a pthread_mutex_t, because programs and tools replace those: sanitizers,
+ * lock profilers, and libraries with locks of their own would run inside TEK, at
+ * moments (before a thread is set up, after its last destructor) for which they
+ * are not made.
+ */
+#ifndef TEK_IDENT_LOCK_H
+#define TEK_IDENT_LOCK_H
+
+#include <stdbool.h>
+
+struct tek_lock {
+	unsigned int word; /* 0, or the holder's tid, with FUTEX_WAITERS; futex(2), PI futexes */
+};
+
+/* False if the calling thread holds it already. */
+bool tek__lock_take(struct tek_lock *lock);
+
+void tek__lock_release(struct tek_lock *lock);
+
+/* In the child of a fork: the thread has another tid now. */
+void tek__lock_forget_tid(void);
+
+#endif

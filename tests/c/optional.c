@@ -1,0 +1,65 @@
+/* SPDX-License-Identifier: MIT OR Apache-2.0 */
+/*
+ * A program written for SCHED_TEK and linked with nothing of ours: it must run
+ * the same where TEK is not installed.  The first argument says whether TEK is
+ * expected to be there: "with" or "without".
+ */
+#define TEK_OPTIONAL
+#include <tek/tek.h>
+
+#include <stdio.h>
+#include <string.h>
+
+static int failures;
+
+static void expect(const char *what, int got, int wanted)
+{
+	printf("%s: %d\n", what, got);
+	if (got != wanted) {
+		printf("  but %d was expected\n", wanted);
+		failures++;
+	}
+}
+
+static void *work(void *argument)
+{
+	return argument;
+}
+
+int main(int argc, char *argv[])
+{
+	const int with = argc > 1 && strcmp(argv[1], "with") == 0;
+	const struct sched_param good = {.sched_priority = -5}, bad = {.sched_priority = 20};
+	struct sched_param param;
+	enum tek_group group;
+	pthread_attr_t attr;
+	pthread_t thread;
+	int policy;
+
+	expect("present", tek_present(), with);
+	expect("version is known", strcmp(tek_version(), "0.0.0") != 0, with);
+	expect("check", tek_check(), 0);
+	expect("set", pthread_setschedparam(pthread_self(), SCHED_TEK, &good), 0);
+	expect("set to 20", pthread_setschedparam(pthread_self(), SCHED_TEK, &bad), EINVAL);
+	expect("get", pthread_getschedparam(pthread_self(), &policy, &param), 0);
+	expect("policy", policy, with ? SCHED_TEK : SCHED_OTHER);
+	expect("sched_setscheduler", sched_setscheduler(0, SCHED_TEK, &good), 0);
+	expect("min", sched_get_priority_min(SCHED_TEK), -20);
+	expect("max", sched_get_priority_max(SCHED_TEK), 19);
+	expect("enter", tek_critical_enter(), 0);
+	expect("leave", tek_critical_leave(), 0);
+	expect("for", tek_critical_for(1000), 0);
+	expect("mark", tek_thread_mark(pthread_self(), 1), 0);
+	expect("group", tek_thread_get_group(pthread_self(), &group), 0);
+	expect("budget", tek_set_budget(0, 1000000000), 0);
+
+	pthread_attr_init(&attr);
+	expect("attr policy", pthread_attr_setschedpolicy(&attr, SCHED_TEK), 0);
+	expect("attr param", pthread_attr_setschedparam(&attr, &good), 0);
+	expect("attr param 20", pthread_attr_setschedparam(&attr, &bad), EINVAL);
+	pthread_attr_setinheritsched(&attr, PTHREAD_EXPLICIT_SCHED);
+	expect("create", pthread_create(&thread, &attr, work, NULL), 0);
+	expect("join", pthread_join(thread, NULL), 0);
+	pthread_attr_destroy(&attr);
+	return failures != 0;
+}

@@ -1,0 +1,152 @@
+/* SPDX-License-Identifier: MIT OR Apache-2.0 */
+/* What the C tests share. Each test is one sentence about behaviour. */
+#ifndef TEK_TESTS_SUPPORT_H
+#define TEK_TESTS_SUPPORT_H
+
+/* cmocka.h wants these four first. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include <errno.h>
+#include <pthread.h>
+#include <sched.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/resource.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <tek/tek.h>
+#include <unistd.h>
+
+#include "tek_abi.h"
+
+/* AddressSanitizer wants to be the first library; tests/meson.build says why it is not. */
+const char *__asan_default_options(void);
+__attribute__((visibility("default"))) const char *__asan_default_options(void)
+{
+	return "verify_asan_link_order=0";
+}
+
+/* What the kernel says, past every interposed symbol. */
+static inline int kernel_policy(pid_t tid)
+{
+	return (int)syscall(SYS_sched_getscheduler, tid) & ~SCHED_RESET_ON_FORK;
+}
+
+static inline bool kernel_reset_on_fork(pid_t tid)
+{
+	return syscall(SYS_sched_getscheduler, tid) & SCHED_RESET_ON_FORK;
+}
+
+static inline int kernel_rt_priority(pid_t tid)
+{
+	struct sched_param param;
+	syscall(SYS_sched_getparam, tid, &param);
+	return param.sched_priority;
+}
+
+static inline int kernel_nice(pid_t tid)
+{
+	return getpriority(PRIO_PROCESS, (id_t)tid);
+}
+
+static inline bool is_fast(pid_t tid)
+{
+	return kernel_policy(tid) == SCHED_RR;
+}
+
+static inline pid_t own_tid(void)
+{
+	return (pid_t)syscall(SYS_gettid);
+}
+
+static inline int set_tek(pthread_t thread, int priority)
+{
+	const struct sched_param param = {.sched_priority = priority};
+	return pthread_setschedparam(thread, SCHED_TEK, &param);
+}
+
+static inline int set_other(pthread_t thread)
+{
+	const struct sched_param param = {.sched_priority = 0};
+	return pthread_setschedparam(thread, SCHED_OTHER, &param);
+}
+
+static inline void sleep_ms(unsigned int ms)
+{
+	usleep(ms * 1000);
+}
+
+/* Skip a test that needs real-time policies where this user may not use them. */
+static inline void need_real_time(void)
+{
+	if (tek_check() == 0)
+		return;
+	print_message("# SKIP needs CAP_SYS_NICE or RLIMIT_RTPRIO\n");
+	skip();
+}
+
+/* Run `body` in a forked child; its result (0 to 255) is returned, -1 if a signal killed it. */
+static inline int in_child(int (*body)(void))
+{
+	int status;
+	fflush(NULL);
+	pid_t pid = fork();
+	assert_true(pid >= 0);
+	if (pid == 0)
+		_exit(body());
+	assert_int_equal(waitpid(pid, &status, 0), pid);
+	return WIFEXITED(status) ? WEXITSTATUS(status) : -1;
+}
+
+/* A thread that waits until it is told to end, so that others can look at it. */
+struct waiter {
+	pthread_t thread;
+	pthread_barrier_t ready;
+	pthread_mutex_t lock;
+	pthread_cond_t changed;
+	bool end;
+	pid_t tid;
+};
+
+static inline void *waiter_main(void *argument)
+{
+	struct waiter *waiter = argument;
+	waiter->tid = own_tid();
+	pthread_barrier_wait(&waiter->ready);
+	pthread_mutex_lock(&waiter->lock);
+	while (!waiter->end)
+		pthread_cond_wait(&waiter->changed, &waiter->lock);
+	pthread_mutex_unlock(&waiter->lock);
+	return NULL;
+}
+
+static inline void waiter_start(struct waiter *waiter, const pthread_attr_t *attr)
+{
+	waiter->end = false;
+	pthread_barrier_init(&waiter->ready, NULL, 2);
+	pthread_mutex_init(&waiter->lock, NULL);
+	pthread_cond_init(&waiter->changed, NULL);
+	assert_int_equal(pthread_create(&waiter->thread, attr, waiter_main, waiter), 0);
+	pthread_barrier_wait(&waiter->ready);
+}
+
+static inline void waiter_end(struct waiter *waiter)
+{
+	pthread_mutex_lock(&waiter->lock);
+	waiter->end = true;
+	pthread_cond_signal(&waiter->changed);
+	pthread_mutex_unlock(&waiter->lock);
+	pthread_join(waiter->thread, NULL);
+	pthread_barrier_destroy(&waiter->ready);
+	pthread_mutex_destroy(&waiter->lock);
+	pthread_cond_destroy(&waiter->changed);
+}
+
+#endif

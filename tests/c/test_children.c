@@ -1,0 +1,184 @@
+/* SPDX-License-Identifier: MIT OR Apache-2.0 */
+/* What the children of a Fast thread, threads and processes, begin with. */
+#include "support.h"
+
+#include "mediate/rt.h"
+
+#include <spawn.h>
+#include <sys/mman.h>
+
+/* What a child, thread or process, sees of itself. */
+struct seen {
+	int policy;
+	int nice;
+	bool reset_on_fork;
+};
+
+static void *see(void *argument)
+{
+	*(struct seen *)argument = (struct seen){
+		.policy = kernel_policy(0),
+		.nice = kernel_nice(0),
+		.reset_on_fork = kernel_reset_on_fork(0),
+	};
+	return NULL;
+}
+
+static void assert_like_before(const struct seen *seen, int policy, int nice)
+{
+	assert_int_equal(seen->policy, policy);
+	assert_int_equal(seen->nice, nice);
+	assert_false(seen->reset_on_fork);
+}
+
+static struct seen *shared_seen;
+
+static int see_in_fork(void)
+{
+	see(shared_seen);
+	return 0;
+}
+
+/* A Fast thread that had `policy` and `nice` starts children of every kind. */
+static void assert_children_begin_with(int policy, int nice)
+{
+	const struct sched_param zero = {.sched_priority = 0};
+	struct seen seen;
+	pthread_t thread;
+	char command[128];
+
+	shared_seen = mmap(NULL, 4096, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+	syscall(SYS_sched_setscheduler, 0, policy, &zero);
+	setpriority(PRIO_PROCESS, 0, nice);
+	assert_int_equal(tek_critical_enter(), 0);
+
+	assert_int_equal(pthread_create(&thread, NULL, see, &seen), 0);
+	pthread_join(thread, NULL);
+	assert_like_before(&seen, policy, nice);
+
+	assert_int_equal(in_child(see_in_fork), 0);
+	assert_like_before(shared_seen, policy, nice);
+
+	/* Fields 19 and 41 of its stat are nice value and policy. */
+	snprintf(command, sizeof(command),
+		 "set -- $(cat /proc/self/stat); [ ${19} = %d ] && [ ${41} = %d ]", nice, policy);
+	assert_int_equal(system(command), 0);
+
+	char *const arguments[] = {"sh", "-c", command, NULL};
+	int status;
+	pid_t pid;
+	assert_int_equal(posix_spawn(&pid, "/bin/sh", NULL, NULL, arguments, environ), 0);
+	waitpid(pid, &status, 0);
+	assert_int_equal(status, 0);
+
+	pid = vfork();
+	if (pid == 0) {
+		execv("/bin/sh", arguments);
+		_exit(127);
+	}
+	waitpid(pid, &status, 0);
+	assert_int_equal(status, 0);
+
+	FILE *pipe = popen(command, "r");
+	assert_int_equal(pclose(pipe), 0);
+
+	assert_true(is_fast(0));
+	assert_int_equal(tek_critical_leave(), 0);
+	assert_int_equal(kernel_policy(0), policy);
+	assert_int_equal(kernel_nice(0), nice);
+	munmap(shared_seen, 4096);
+}
+
+static void begin_with_what_it_had_before(void)
+{
+	assert_children_begin_with(SCHED_OTHER, 0);
+	assert_children_begin_with(SCHED_OTHER, 5);
+	assert_children_begin_with(SCHED_BATCH, 3);
+	if (geteuid() == 0)
+		assert_children_begin_with(SCHED_OTHER, -5);
+	set_other(pthread_self());
+	setpriority(PRIO_PROCESS, 0, 0);
+}
+
+static void children_of_a_fast_thread_begin_with_what_it_had_before(void **state)
+{
+	(void)state;
+	need_real_time();
+	begin_with_what_it_had_before();
+}
+
+/*
+ * A process with RLIMIT_RTPRIO alone may not clear the kernel's flag, so it does
+ * without.  A guard that does not exist stands for one that may not.
+ */
+static void children_begin_so_without_the_kernels_reset_on_fork_flag_too(void **state)
+{
+	(void)state;
+	need_real_time();
+	tek__rt_learn_flag(-1);
+	assert_int_equal(tek_critical_enter(), 0);
+	assert_false(kernel_reset_on_fork(0));
+	assert_int_equal(tek_critical_leave(), 0);
+	begin_with_what_it_had_before();
+}
+
+static void explicit_attributes_of_a_child_are_respected(void **state)
+{
+	const struct sched_param fifo = {.sched_priority = 3};
+	pthread_attr_t attr;
+	struct seen seen;
+	pthread_t thread;
+
+	(void)state;
+	need_real_time();
+	pthread_attr_init(&attr);
+	pthread_attr_setinheritsched(&attr, PTHREAD_EXPLICIT_SCHED);
+	pthread_attr_setschedpolicy(&attr, SCHED_FIFO);
+	pthread_attr_setschedparam(&attr, &fifo);
+	tek_critical_enter();
+	assert_int_equal(pthread_create(&thread, &attr, see, &seen), 0);
+	pthread_join(thread, NULL);
+	tek_critical_leave();
+	pthread_attr_destroy(&attr);
+	assert_like_before(&seen, SCHED_FIFO, 0);
+}
+
+static void a_failed_exec_leaves_a_fast_thread_fast(void **state)
+{
+	(void)state;
+	need_real_time();
+	tek_critical_enter();
+	assert_int_equal(execl("/nonexistent/program", "program", NULL), -1);
+	assert_int_equal(errno, ENOENT);
+	assert_true(is_fast(0));
+	tek_critical_leave();
+	assert_false(is_fast(0));
+}
+
+static int exec_while_fast(void)
+{
+	if (tek_critical_enter())
+		return 1;
+	/* Field 41 is the policy: the new program has not asked for anything. */
+	execl("/bin/sh", "sh", "-c", "set -- $(cat /proc/$$/stat); exit ${41}", NULL);
+	return 2;
+}
+
+static void a_program_started_by_exec_is_not_fast(void **state)
+{
+	(void)state;
+	need_real_time();
+	assert_int_equal(in_child(exec_while_fast), 0);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(children_of_a_fast_thread_begin_with_what_it_had_before),
+		cmocka_unit_test(explicit_attributes_of_a_child_are_respected),
+		cmocka_unit_test(a_failed_exec_leaves_a_fast_thread_fast),
+		cmocka_unit_test(a_program_started_by_exec_is_not_fast),
+		cmocka_unit_test(children_begin_so_without_the_kernels_reset_on_fork_flag_too),
+	};
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,212 @@
+/* SPDX-License-Identifier: MIT OR Apache-2.0 */
+/* Which programs TEK can ride in, and how it keeps out of the others. */
+#include "support.h"
+
+#include "exec/replace.h"
+
+#include <elf.h>
+#include <fcntl.h>
+#include <link.h>
+#include <sys/stat.h>
+
+static struct tek_verdict examine_bytes(const void *bytes, size_t size, mode_t mode)
+{
+	char path[] = "/tmp/tek-test-XXXXXX";
+	int fd = mkstemp(path);
+	assert_true(fd >= 0);
+	assert_int_equal(write(fd, bytes, size), size);
+	fchmod(fd, mode);
+	struct tek_verdict verdict = tek__target_examine(AT_FDCWD, path);
+	close(fd);
+	unlink(path);
+	return verdict;
+}
+
+static void an_ordinary_program_fits(void **state)
+{
+	(void)state;
+	assert_int_equal(tek__target_examine(AT_FDCWD, "/bin/sh").fit, TEK_FITS);
+	assert_int_equal(tek__target_examine(AT_FDCWD, "/bin/ls").fit, TEK_FITS);
+}
+
+static void what_cannot_be_read_is_left_to_the_kernel(void **state)
+{
+	(void)state;
+	assert_int_equal(tek__target_examine(AT_FDCWD, "/nonexistent").fit, TEK_FITS);
+	assert_int_equal(tek__target_examine(AT_FDCWD, "/").fit, TEK_FITS);
+	assert_int_equal(examine_bytes("", 0, 0755).fit, TEK_FITS);
+	assert_int_equal(examine_bytes("hello\n", 6, 0755).fit, TEK_FITS);
+	assert_int_equal(examine_bytes("\177ELF", 4, 0755).fit, TEK_FITS);
+}
+
+static ElfW(Ehdr) own_header(void)
+{
+	ElfW(Ehdr) header;
+	int fd = open("/proc/self/exe", O_RDONLY);
+	assert_int_equal(read(fd, &header, sizeof(header)), sizeof(header));
+	close(fd);
+	return header;
+}
+
+static void another_word_size_or_processor_disturbs(void **state)
+{
+	ElfW(Ehdr) header = own_header();
+
+	(void)state;
+	header.e_ident[EI_CLASS] ^= ELFCLASS32 ^ ELFCLASS64;
+	assert_int_equal(examine_bytes(&header, sizeof(header), 0755).fit, TEK_DISTURBS);
+	header = own_header();
+	header.e_machine = EM_SPARC;
+	assert_int_equal(examine_bytes(&header, sizeof(header), 0755).fit, TEK_DISTURBS);
+}
+
+static void a_program_without_a_loader_passes(void **state)
+{
+	ElfW(Ehdr) header = own_header();
+
+	(void)state;
+	header.e_phnum = 0;
+	struct tek_verdict verdict = examine_bytes(&header, sizeof(header), 0755);
+	assert_int_equal(verdict.fit, TEK_PASSES);
+	assert_string_equal(verdict.why, "is statically linked");
+}
+
+static void a_program_with_another_loader_disturbs(void **state)
+{
+	struct {
+		ElfW(Ehdr) header;
+		ElfW(Phdr) segment;
+		char loader[32];
+	} program = {
+		.header = own_header(),
+		.segment = {.p_type = PT_INTERP,
+			    .p_offset = offsetof(typeof(program), loader),
+			    .p_filesz = 32},
+		.loader = "/lib/ld-musl-x86_64.so.1",
+	};
+
+	(void)state;
+	program.header.e_phnum = 1;
+	program.header.e_phoff = offsetof(typeof(program), segment);
+	struct tek_verdict verdict = examine_bytes(&program, sizeof(program), 0755);
+	assert_int_equal(verdict.fit, TEK_DISTURBS);
+	assert_string_equal(verdict.why, "is for another C library");
+}
+
+static void a_set_user_id_program_passes(void **state)
+{
+	static const char script[] = "#!/bin/sh\n";
+
+	(void)state;
+	/* The kernel ignores the bit on scripts, so the interpreter is what counts. */
+	assert_int_equal(examine_bytes(script, sizeof(script) - 1, 04755).fit, TEK_FITS);
+	if (geteuid() != 0) {
+		print_message("# SKIP needs root\n");
+		skip();
+	}
+	char path[] = "/tmp/tek-test-XXXXXX";
+	ElfW(Ehdr) header = own_header();
+	int fd = mkstemp(path);
+	assert_int_equal(write(fd, &header, sizeof(header)), sizeof(header));
+	assert_int_equal(fchown(fd, 12345, 12345), 0);
+	fchmod(fd, 04755);
+	assert_int_equal(tek__target_examine(AT_FDCWD, path).fit, TEK_PASSES);
+	fchmod(fd, 02755);
+	assert_int_equal(tek__target_examine(AT_FDCWD, path).fit, TEK_PASSES);
+	fchmod(fd, 02745); /* without group execute the bit means mandatory locking */
+	assert_int_equal(tek__target_examine(AT_FDCWD, path).fit, TEK_FITS);
+	close(fd);
+	unlink(path);
+}
+
+static void a_script_is_what_its_interpreter_is(void **state)
+{
+	static const char good[] = "#! /bin/sh -e\n";
+
+	(void)state;
+	assert_int_equal(examine_bytes(good, sizeof(good) - 1, 0755).fit, TEK_FITS);
+	assert_int_equal(examine_bytes("#!", 2, 0755).fit, TEK_FITS);
+	assert_int_equal(examine_bytes("#!   \n", 6, 0755).fit, TEK_FITS);
+	/* A script that is its own interpreter. */
+	char path[] = "/tmp/tek-test-XXXXXX";
+	int fd = mkstemp(path);
+	char line[64];
+	int length = snprintf(line, sizeof(line), "#!%s\n", path);
+	assert_int_equal(write(fd, line, (size_t)length), length);
+	assert_int_equal(tek__target_examine(AT_FDCWD, path).fit, TEK_FITS);
+	close(fd);
+	unlink(path);
+}
+
+static const char *preload_of(char *const environment[])
+{
+	for (; *environment; environment++)
+		if (strncmp(*environment, "LD_PRELOAD=", 11) == 0)
+			return *environment + 11;
+	return NULL;
+}
+
+static const char *without_us(const char *preload)
+{
+	static char memory[1024];
+	char entry[256];
+	char *environment[] = {"A=1", entry, "B=2", NULL};
+
+	snprintf(entry, sizeof(entry), "LD_PRELOAD=%s", preload);
+	size_t size = tek__exec_environment_size(environment);
+	assert_true(size > 0 && size <= sizeof(memory));
+	char *const *result = tek__exec_environment(environment, memory);
+	assert_string_equal(result[0], "A=1");
+	return preload_of(result);
+}
+
+static void only_libtek_is_taken_out_of_ld_preload(void **state)
+{
+	char *const without[] = {"A=1", NULL};
+
+	(void)state;
+	assert_null(without_us("/opt/tek/lib/libtek.so"));
+	assert_null(without_us("libtek.so"));
+	assert_string_equal(without_us("/a.so:/x/libtek.so:/b.so"), "/a.so:/b.so");
+	assert_string_equal(without_us("/x/libtek.so /b.so"), "/b.so");
+	assert_string_equal(without_us("/x/notlibtek.so:/libtek.so.1"),
+			    "/x/notlibtek.so:/libtek.so.1");
+	assert_string_equal(without_us("::/b.so::"), "/b.so");
+	assert_int_equal(tek__exec_environment_size(without), 0);
+	assert_int_equal(tek__exec_environment_size(NULL), 0);
+}
+
+static void a_program_is_searched_as_execvp_does(void **state)
+{
+	char path[256];
+
+	(void)state;
+	assert_string_equal(tek__target_search("./x/y", path, sizeof(path)), "./x/y");
+	assert_string_equal(tek__target_search("no-such-program", path, sizeof(path)),
+			    "no-such-program");
+	setenv("PATH", "/nonexistent:/bin:/usr/bin", 1);
+	assert_string_equal(tek__target_search("sh", path, sizeof(path)), "/bin/sh");
+}
+
+static int start(void **state)
+{
+	(void)state;
+	tek__target_start();
+	return 0;
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(an_ordinary_program_fits),
+		cmocka_unit_test(what_cannot_be_read_is_left_to_the_kernel),
+		cmocka_unit_test(another_word_size_or_processor_disturbs),
+		cmocka_unit_test(a_program_without_a_loader_passes),
+		cmocka_unit_test(a_program_with_another_loader_disturbs),
+		cmocka_unit_test(a_set_user_id_program_passes),
+		cmocka_unit_test(a_script_is_what_its_interpreter_is),
+		cmocka_unit_test(only_libtek_is_taken_out_of_ld_preload),
+		cmocka_unit_test(a_program_is_searched_as_execvp_does),
+	};
+	return cmocka_run_group_tests(tests, start, NULL);
+}

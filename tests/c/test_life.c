@@ -1,0 +1,314 @@
+/* SPDX-License-Identifier: MIT OR Apache-2.0 */
+/* Threads and processes that come and go in every way, and what is left of them. */
+#include "support.h"
+
+#include <signal.h>
+#include <threads.h>
+
+/* This process's own table, as another process would read it. */
+static unsigned int threads_in_table(void)
+{
+	char path[128];
+	struct tek_table_header header = {0};
+	const char *directory = getenv("TEK_RUN_DIR");
+
+	snprintf(path, sizeof(path), "%s/%d.table", directory ? directory : "/run/tek",
+		 (int)getpid());
+	FILE *file = fopen(path, "r");
+	if (!file)
+		return 0;
+	size_t got = fread(&header, sizeof(header), 1, file);
+	fclose(file);
+	assert_int_equal(got, 1);
+	assert_true(header.magic == TEK_TABLE_MAGIC);
+	return header.threads;
+}
+
+static void *end_by_pthread_exit(void *argument)
+{
+	tek_critical_enter();
+	pthread_exit(argument);
+}
+
+static void *end_by_return(void *argument)
+{
+	tek_critical_enter();
+	return argument;
+}
+
+static void *end_by_cancellation(void *argument)
+{
+	tek_critical_enter();
+	for (;;)
+		pause();
+	return argument;
+}
+
+static void *end_by_system_call(void *argument)
+{
+	tek_critical_enter();
+	syscall(SYS_exit, 0);
+	return argument;
+}
+
+static void a_thread_that_dies_critical_gives_its_slot_back(void **state)
+{
+	static void *(*const ways[])(void *) = {end_by_pthread_exit, end_by_return,
+						end_by_cancellation};
+
+	(void)state;
+	tek_thread_mark(pthread_self(), 0); /* the main thread is known from here on */
+	unsigned int before = threads_in_table();
+	for (size_t i = 0; i < 3; i++) {
+		pthread_t thread;
+		assert_int_equal(pthread_create(&thread, NULL, ways[i], NULL), 0);
+		if (ways[i] == end_by_cancellation)
+			pthread_cancel(thread);
+		pthread_join(thread, NULL);
+		assert_int_equal(threads_in_table(), before);
+	}
+}
+
+static void marked_threads_go_back_when_the_thread_they_follow_dies(void **state)
+{
+	static void *(*const ways[])(void *) = {end_by_pthread_exit, end_by_return,
+						end_by_cancellation, end_by_system_call};
+	struct waiter waiter;
+
+	(void)state;
+	need_real_time();
+	waiter_start(&waiter, NULL);
+	tek_thread_mark(waiter.thread, 1);
+	/* AddressSanitizer does not survive a thread that ends past the C library. */
+#ifdef __SANITIZE_ADDRESS__
+	const size_t count = 3;
+#else
+	const size_t count = 4;
+#endif
+	for (size_t i = 0; i < count; i++) {
+		pthread_t thread;
+		assert_int_equal(pthread_create(&thread, NULL, ways[i], NULL), 0);
+		if (ways[i] == end_by_cancellation) {
+			sleep_ms(50);
+			assert_true(is_fast(waiter.tid));
+			pthread_cancel(thread);
+		}
+		pthread_join(thread, NULL);
+		/* One that ends by SYS_exit is found by the guard at its next look. */
+		for (int j = 0; j < 100 && is_fast(waiter.tid); j++)
+			sleep_ms(10);
+		assert_false(is_fast(waiter.tid));
+	}
+	waiter_end(&waiter);
+}
+
+static pthread_key_t late_key;
+static int late_rounds;
+static int late_policy;
+
+static void use_tek_late(void *value)
+{
+	late_policy = sched_getscheduler(0);
+	if (++late_rounds < 3)
+		pthread_setspecific(late_key, value);
+}
+
+static void *end_with_a_late_destructor(void *argument)
+{
+	pthread_setspecific(late_key, &late_key);
+	tek_critical_enter();
+	return argument;
+}
+
+static void destructors_of_thread_specific_data_still_run_in_the_fast_region(void **state)
+{
+	pthread_t thread;
+
+	(void)state;
+	need_real_time();
+	unsigned int before = threads_in_table();
+	pthread_key_create(&late_key, use_tek_late);
+	pthread_create(&thread, NULL, end_with_a_late_destructor, NULL);
+	pthread_join(thread, NULL);
+	pthread_key_delete(late_key);
+	assert_int_equal(late_rounds, 3);
+	assert_int_equal(late_policy, SCHED_TEK);
+	assert_int_equal(threads_in_table(), before);
+}
+
+static void *nothing(void *argument)
+{
+	return argument;
+}
+
+static void ten_thousand_threads_leave_no_slot_behind(void **state)
+{
+	(void)state;
+	tek_thread_mark(pthread_self(), 0);
+	unsigned int before = threads_in_table();
+	for (int i = 0; i < 10000; i++) {
+		pthread_t thread;
+		assert_int_equal(pthread_create(&thread, NULL, nothing, NULL), 0);
+		pthread_join(thread, NULL);
+	}
+	assert_int_equal(threads_in_table(), before);
+}
+
+static void detached_threads_leave_no_slot_behind(void **state)
+{
+	pthread_attr_t attr;
+
+	(void)state;
+	tek_thread_mark(pthread_self(), 0);
+	unsigned int before = threads_in_table();
+	pthread_attr_init(&attr);
+	pthread_attr_setdetachstate(&attr, PTHREAD_CREATE_DETACHED);
+	for (int i = 0; i < 1000; i++) {
+		pthread_t thread;
+		while (pthread_create(&thread, &attr, nothing, NULL) == EAGAIN)
+			sleep_ms(10);
+	}
+	for (int i = 0; i < 300 && threads_in_table() != before; i++)
+		sleep_ms(10);
+	assert_int_equal(threads_in_table(), before);
+	pthread_attr_destroy(&attr);
+}
+
+static void *create_and_join(void *argument)
+{
+	for (int i = 0; i < 300; i++) {
+		pthread_t thread;
+		if (pthread_create(&thread, NULL, nothing, NULL) == 0)
+			pthread_join(thread, NULL);
+	}
+	return argument;
+}
+
+static void threads_that_create_threads_at_the_same_time_lose_none(void **state)
+{
+	pthread_t threads[8];
+
+	(void)state;
+	tek_thread_mark(pthread_self(), 0);
+	unsigned int before = threads_in_table();
+	for (int i = 0; i < 8; i++)
+		pthread_create(&threads[i], NULL, create_and_join, NULL);
+	for (int i = 0; i < 8; i++)
+		pthread_join(threads[i], NULL);
+	assert_int_equal(threads_in_table(), before);
+}
+
+static int thrd_main(void *argument)
+{
+	*(int *)argument = tek_critical_enter() == 0 && is_fast(0) && tek_critical_leave() == 0 &&
+			   !is_fast(0);
+	return 0;
+}
+
+static void a_thread_of_thrd_create_is_adopted(void **state)
+{
+	int good = 0;
+	thrd_t thread;
+
+	(void)state;
+	need_real_time();
+	unsigned int before = threads_in_table();
+	assert_int_equal(thrd_create(&thread, thrd_main, &good), thrd_success);
+	thrd_join(thread, NULL);
+	assert_true(good);
+	assert_int_equal(threads_in_table(), before);
+}
+
+static int a_forked_child_is_a_process_of_its_own(void)
+{
+	if (is_fast(0) || sched_getscheduler(0) != SCHED_OTHER)
+		return 1;
+	if (tek_critical_leave() != EINVAL)
+		return 2;
+	if (tek_critical_enter() || !is_fast(0) || tek_critical_leave() || is_fast(0))
+		return 3;
+	pthread_t thread;
+	if (pthread_create(&thread, NULL, create_and_join, NULL) || pthread_join(thread, NULL))
+		return 4;
+	return threads_in_table() == 1 ? 0 : 5; /* its own table, with its one thread */
+}
+
+static void a_child_of_fork_can_use_tek_itself(void **state)
+{
+	(void)state;
+	need_real_time();
+	assert_int_equal(in_child(a_forked_child_is_a_process_of_its_own), 0);
+	assert_int_equal(tek_critical_enter(), 0);
+	assert_int_equal(in_child(a_forked_child_is_a_process_of_its_own), 0);
+	assert_int_equal(tek_critical_leave(), 0);
+}
+
+static void a_child_of_a_raw_clone_does_not_write_into_its_parents_table(void **state)
+{
+	int status;
+
+	(void)state;
+	tek_thread_mark(pthread_self(), 0);
+	unsigned int before = threads_in_table();
+	pid_t pid = (pid_t)syscall(SYS_clone, SIGCHLD, 0, 0, 0, 0);
+	if (pid == 0) {
+		/* No fork handler has run; TEK must notice by itself. */
+		tek_thread_mark(pthread_self(), 1);
+		_exit(threads_in_table() == 1 ? 0 : 1);
+	}
+	waitpid(pid, &status, 0);
+	assert_int_equal(status, 0);
+	assert_int_equal(threads_in_table(), before);
+}
+
+static bool stop_forking;
+
+static void *fork_in_a_loop(void *argument)
+{
+	while (!__atomic_load_n(&stop_forking, __ATOMIC_RELAXED)) {
+		pid_t pid = fork();
+		if (pid == 0)
+			_exit(tek_critical_leave() == EINVAL ? 0 : 1);
+		int status;
+		waitpid(pid, &status, 0);
+		if (status)
+			return &stop_forking;
+	}
+	return argument;
+}
+
+static void forking_while_other_threads_use_tek_harms_nobody(void **state)
+{
+	pthread_t forker;
+	void *result;
+
+	(void)state;
+	need_real_time();
+	stop_forking = false;
+	pthread_create(&forker, NULL, fork_in_a_loop, NULL);
+	for (int i = 0; i < 3000; i++) {
+		assert_int_equal(tek_critical_enter(), 0);
+		assert_int_equal(tek_critical_leave(), 0);
+	}
+	create_and_join(NULL);
+	__atomic_store_n(&stop_forking, true, __ATOMIC_RELAXED);
+	pthread_join(forker, &result);
+	assert_null(result);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(a_thread_that_dies_critical_gives_its_slot_back),
+		cmocka_unit_test(marked_threads_go_back_when_the_thread_they_follow_dies),
+		cmocka_unit_test(destructors_of_thread_specific_data_still_run_in_the_fast_region),
+		cmocka_unit_test(ten_thousand_threads_leave_no_slot_behind),
+		cmocka_unit_test(detached_threads_leave_no_slot_behind),
+		cmocka_unit_test(threads_that_create_threads_at_the_same_time_lose_none),
+		cmocka_unit_test(a_thread_of_thrd_create_is_adopted),
+		cmocka_unit_test(a_child_of_fork_can_use_tek_itself),
+		cmocka_unit_test(a_child_of_a_raw_clone_does_not_write_into_its_parents_table),
+		cmocka_unit_test(forking_while_other_threads_use_tek_harms_nobody),
+	};
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

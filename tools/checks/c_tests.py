@@ -1,0 +1,105 @@
+"""The C tests, run by Meson: as built, and once more under each sanitizer."""
+
+import json
+import re
+from pathlib import Path
+from shutil import which
+
+from . import tap
+from .process import BUILD_SILENCE, Context, describe_status, run
+from .results import Case, failed, passed, skipped
+
+# Others use this machine too: a slow test is not yet a hanging one.
+TIMEOUT_FACTOR = "4"
+
+
+def as_built(context: Context) -> list[Case]:
+    return _test(context, "c", context.build, [], [])
+
+
+def address(context: Context) -> list[Case]:
+    """AddressSanitizer with leak detection, and UBSan."""
+    return _sanitized(context, "asan", "address,undefined", [], {
+        "ASAN_OPTIONS": "halt_on_error=1:abort_on_error=1:detect_leaks=1",
+        "UBSAN_OPTIONS": "halt_on_error=1:abort_on_error=1:print_stacktrace=1",
+    })
+
+
+def thread(context: Context) -> list[Case]:
+    # ThreadSanitizer of older compilers dies where the kernel places memory at very
+    # random addresses; setarch -R switches that off for the tests.
+    return _sanitized(context, "tsan", "thread", ["setarch", "-R"], {
+        "TSAN_OPTIONS": "halt_on_error=1:second_deadlock_stack=1",
+    })
+
+
+def _sanitized(context: Context, suite: str, sanitizer: str, wrapper: list[str],
+               environment: dict[str, str]) -> list[Case]:
+    builddir = context.build / suite
+    if not (builddir / "build.ninja").exists():
+        setup = run(context, suite, ["meson", "setup", str(builddir), str(context.top),
+                                     f"-Db_sanitize={sanitizer}", "-Db_lundef=false"])
+        if setup.status:
+            return [failed(f"{suite} set-up", setup.how, setup.log)]
+    compiled = run(context, suite, ["meson", "compile", "-C", str(builddir)], BUILD_SILENCE)
+    if compiled.status:
+        return [failed(f"{suite} build", compiled.how, compiled.log)]
+    return _test(context, suite, builddir, wrapper, ["--suite", "unit"], environment)
+
+
+def _test(context: Context, suite: str, builddir: Path, wrapper: list[str], options: list[str],
+          environment: dict[str, str] | None = None) -> list[Case]:
+    logs = builddir / "meson-logs"
+    record = logs / "testlog.json"
+    record.unlink(missing_ok=True)
+    wrapper = wrapper if wrapper and which(wrapper[0]) else []
+    finished = run(context, suite, [
+        *wrapper, "meson", "test", "-C", str(builddir), "--no-rebuild", "--print-errorlogs",
+        "--timeout-multiplier", TIMEOUT_FACTOR, *options], environment=environment)
+    runs = record.read_text().splitlines() if record.exists() else []
+    cases = [case for line in runs for case in cases_of_run(json.loads(line), logs / "testlog.txt")]
+    if finished.hung or (finished.status and not cases):
+        cases.append(failed(f"{suite}: meson test", finished.how, finished.log))
+    return cases
+
+
+def cases_of_run(record: dict, log: Path) -> list[Case]:
+    """The tests of one program, from its line in Meson's testlog.json.
+
+    A program that says TAP is judged by what it said, by whether it said everything
+    that it announced, and by its exit status; any other by Meson's verdict.
+    """
+    program = record["name"].split(" / ")[-1]
+    verdict, status = record["result"], record["returncode"]
+    if verdict in ("TIMEOUT", "INTERRUPT"):
+        how = "did not end in time" if verdict == "TIMEOUT" else "interrupted"
+    else:
+        how = describe_status(status)
+
+    said = tap.parse(record.get("stdout", ""), program, log)
+    speaks_tap = said.planned is not None or "CMOCKA_MESSAGE_OUTPUT" in record.get("env", {})
+    if not speaks_tap:
+        if verdict in ("OK", "EXPECTEDFAIL"):
+            return [passed(program)]
+        if verdict == "SKIP":
+            lines = record.get("stdout", "").split("\n")
+            return [skipped(program, next((line for line in reversed(lines) if line), ""))]
+        return [failed(program, how, log)]
+
+    cases = said.cases
+    if said.planned is None:
+        cases.append(failed(program, f"told nothing of its tests ({how})", log))
+    elif said.missing:
+        cases.append(failed(program, f"ended {said.missing} tests early ({how})", log))
+    elif verdict in ("TIMEOUT", "INTERRUPT") or (status and not _any_failed(said.cases)):
+        cases.append(failed(program, f"after its last test: {how}{_sanitizer_words(record)}", log))
+    return cases
+
+
+def _any_failed(cases: list[Case]) -> bool:
+    return any(case.outcome.value == "failed" for case in cases)
+
+
+def _sanitizer_words(record: dict) -> str:
+    words = re.search(r"^SUMMARY: (.*)$", record.get("stderr", ""), re.MULTILINE)
+    return f", {words[1]}" if words else ""

@@ -1,0 +1,37 @@
+"""A pytest plugin: one JSON line a test, written when it ends, to $CHECK_RECORD.
+
+Unlike a report at the end it is there up to the last test when pytest itself dies.
+"""
+
+import json
+import os
+
+
+def _write(**fields) -> None:
+    with open(os.environ["CHECK_RECORD"], "a", encoding="utf-8") as stream:
+        stream.write(json.dumps(fields) + "\n")
+
+
+def _reason(report) -> str:
+    if report.skipped and isinstance(report.longrepr, tuple):
+        return report.longrepr[2].removeprefix("Skipped: ")
+    if hasattr(report, "wasxfail"):
+        return f"expected to fail: {report.wasxfail}"
+    crash = getattr(report.longrepr, "reprcrash", None)
+    return (crash.message if crash else str(report.longrepr)).split("\n")[0]
+
+
+def pytest_collection_finish(session):
+    for item in session.items:
+        _write(event="planned", name=item.nodeid)
+
+
+def pytest_runtest_logreport(report):
+    if report.when == "call" or report.outcome != "passed":
+        reason = "" if report.outcome == "passed" else _reason(report)
+        _write(event="result", name=report.nodeid, outcome=report.outcome, reason=reason)
+
+
+def pytest_collectreport(report):
+    if report.outcome != "passed":
+        _write(event="result", name=report.nodeid, outcome=report.outcome, reason=_reason(report))

@@ -1,0 +1,81 @@
+"""Checks of the sources themselves; each counts as one test."""
+
+from itertools import product
+from pathlib import Path
+from shutil import which
+
+from . import sources
+from .process import BUILD_SILENCE, Context, run
+from .results import Case, failed, passed, skipped
+
+C_STANDARDS = ("c11", "gnu17")
+CXX_STANDARDS = ("c++11", "gnu++17")
+STRICT = ["-fsyntax-only", "-Wall", "-Wextra", "-Wpedantic", "-Werror", "-Iinclude"]
+
+
+def style(context: Context) -> list[Case]:
+    return [*_layout(context), *_lint(context), *_headers(context), *_man_pages(context)]
+
+
+def _check(context: Context, name: str, command: list[str], package: str) -> Case:
+    if not which(command[0]) and not (context.top / command[0]).exists():
+        return skipped(name, f"{command[0]} is missing (Debian's {package})")
+    finished = run(context, "style", command, BUILD_SILENCE)
+    if finished.status == 0:
+        return passed(name)
+    return failed(name, f"{finished.how}: {_telling_line(finished.output)}", finished.log)
+
+
+def _telling_line(output: str) -> str:
+    """The first line that speaks of an error, else the first."""
+    lines = [line.strip() for line in output.splitlines() if line.strip()] or [""]
+    return next((line for line in lines if "error" in line.lower()), lines[0])[:160]
+
+
+def _paths(paths: list[Path]) -> list[str]:
+    return [str(path) for path in paths]
+
+
+def _layout(context: Context) -> list[Case]:
+    return [
+        _check(context, "layout of C and C++", ["tools/format", "--check", "--only", "c"], "clang-format"),
+        _cargo(context, "layout of Rust", "fmt", ["--all", "--check"]),
+    ]
+
+
+def _lint(context: Context) -> list[Case]:
+    return [
+        _cargo(context, "clippy", "clippy",
+               ["--locked", "--workspace", "--all-targets", "--", "-D", "warnings"]),
+        _check(context, "shellcheck", ["shellcheck", "--external-sources", "--source-path=SCRIPTDIR",
+                                       *_paths(sources.shell_scripts(context.top))], "shellcheck"),
+    ]
+
+
+def _cargo(context: Context, name: str, tool: str, arguments: list[str]) -> Case:
+    if run(context, "style", ["tools/cargo", tool, "--version"]).status:
+        return skipped(name, f"cargo {tool} is missing (a component of your Rust)")
+    return _check(context, name, ["tools/cargo", tool, *arguments], "cargo-web")
+
+
+def _headers(context: Context) -> list[Case]:
+    """Every installed header compiles alone, strictly, in each language that it is for."""
+    cases = []
+    for header in sources.public_headers(context.top):
+        name = header.relative_to(context.top)
+        languages = [("g++", "c++", standard) for standard in CXX_STANDARDS]
+        if header.suffix == ".h":
+            languages += [("gcc", "c", standard) for standard in C_STANDARDS]
+        ways = [[], ["-DTEK_OPTIONAL"]] if name.parts[0] == "include" else [[]]
+        for (compiler, language, standard), way in product(languages, ways):
+            cases.append(_check(
+                context, " ".join([f"{name} alone, {standard}", *way]),
+                [compiler, f"-std={standard}", *STRICT, *way, "-x", language,
+                 "-include", str(header), "/dev/null"], compiler))
+    return cases
+
+
+def _man_pages(context: Context) -> list[Case]:
+    return [_check(context, f"man page {page.name}",
+                   ["mandoc", "-T", "lint", "-W", level, str(page)], "mandoc")
+            for level, page in sources.man_pages(context.top, context.build)]

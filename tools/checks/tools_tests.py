@@ -1,0 +1,28 @@
+"""The tests of tools/check itself: a parser that loses a failure would hide it for good."""
+
+import io
+import unittest
+
+from .process import Context
+from .results import Case, failed, passed
+
+
+class _Recorder(unittest.TextTestResult):
+    def __init__(self, *arguments):
+        super().__init__(*arguments)
+        self.cases: list[Case] = []
+
+    def addSuccess(self, test):
+        super().addSuccess(test)
+        self.cases.append(passed(test.id()))
+
+
+def own_tests(context: Context) -> list[Case]:
+    suite = unittest.defaultTestLoader.discover(str(context.top / "tools"), "test_*.py")
+    stream = io.StringIO()
+    result = unittest.TextTestRunner(stream=stream, resultclass=_Recorder).run(suite)
+    context.logs.mkdir(parents=True, exist_ok=True)
+    log = context.logs / "tools.log"
+    log.write_text(stream.getvalue())
+    return result.cases + [failed(test.id(), why.strip().split("\n")[-1], log)
+                           for test, why in [*result.failures, *result.errors]]

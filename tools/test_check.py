@@ -1,0 +1,157 @@
+"""Tests of tools/check: what it reads must never come out better than it is."""
+
+import json
+import shutil
+import tempfile
+import unittest
+from pathlib import Path
+
+from checks import c_tests, e2e_tests, process, results, rust_tests, tap
+
+PASSED, FAILED, SKIPPED = results.Outcome
+
+
+def told(cases):
+    return [(case.name, case.outcome) for case in cases]
+
+
+class Tap(unittest.TestCase):
+    def test_each_result_becomes_a_case(self):
+        report = tap.parse("1..2\nok 1 - a\nnot ok 2 - b\n# 0x1 != 0x2\n# not ok - t\n", "prog")
+        self.assertEqual(told(report.cases), [("prog/a", PASSED), ("prog/b", FAILED)])
+        self.assertEqual(report.cases[1].reason, "0x1 != 0x2")
+
+    def test_skips_of_old_and_new_cmocka_carry_the_reason_printed_before(self):
+        for line in ("not ok 1 # SKIP a", "ok 1 # SKIP a", "ok 1 - a # SKIP"):
+            report = tap.parse(f"1..1\n# needs root\n{line}\n", "prog")
+            self.assertEqual(told(report.cases), [("prog/a", SKIPPED)])
+            self.assertEqual(report.cases[0].reason, "needs root")
+
+    def test_a_reason_after_the_directive_is_taken(self):
+        report = tap.parse("1..1\nok 1 - a # SKIP no 32-bit compiler\n", "prog")
+        self.assertEqual(report.cases[0].reason, "no 32-bit compiler")
+
+    def test_plans_of_several_groups_add_up(self):
+        report = tap.parse("1..1\nok 1 - a\n1..2\nok 1 - b\n", "prog")
+        self.assertEqual((report.planned, report.missing), (3, 1))
+
+    def test_a_failed_last_line_without_explanation_is_not_lost(self):
+        self.assertEqual(told(tap.parse("1..1\nnot ok 1 - a", "prog").cases), [("prog/a", FAILED)])
+
+
+class MesonRecord(unittest.TestCase):
+    def outcomes(self, stdout, result="OK", returncode=0, **more):
+        record = {"name": "tek:unit / prog", "stdout": stdout, "result": result,
+                  "returncode": returncode, **more}
+        return [case.outcome for case in c_tests.cases_of_run(record, Path("log"))]
+
+    def test_a_program_that_dies_between_tests_fails(self):
+        self.assertEqual(self.outcomes("1..3\nok 1 - a\n", "ERROR"), [PASSED, FAILED])
+
+    def test_a_program_that_hangs_fails_even_after_its_last_test(self):
+        self.assertEqual(self.outcomes("1..1\nok 1 - a\n", "TIMEOUT", -15), [PASSED, FAILED])
+
+    def test_a_sanitizer_report_after_the_last_test_fails(self):
+        self.assertEqual(self.outcomes("1..1\nok 1 - a\n", "ERROR", 66), [PASSED, FAILED])
+
+    def test_a_failed_test_is_not_counted_again_for_the_exit_status(self):
+        self.assertEqual(self.outcomes("1..1\nnot ok 1 - a\n", "FAIL", 1), [FAILED])
+
+    def test_a_skip_that_meson_takes_for_a_failure_is_a_skip(self):
+        self.assertEqual(self.outcomes("1..1\nnot ok 1 # SKIP a\n", "FAIL"), [SKIPPED])
+
+    def test_a_cmocka_program_that_says_nothing_fails(self):
+        self.assertEqual(self.outcomes("", env={"CMOCKA_MESSAGE_OUTPUT": "TAP"}), [FAILED])
+        self.assertEqual(self.outcomes("garbage\n", env={"CMOCKA_MESSAGE_OUTPUT": "TAP"}), [FAILED])
+
+    def test_a_plain_program_is_judged_by_meson(self):
+        self.assertEqual(self.outcomes(""), [PASSED])
+        self.assertEqual(self.outcomes("", "FAIL", 1), [FAILED])
+        self.assertEqual(self.outcomes("", "ERROR", -11), [FAILED])
+        self.assertEqual(self.outcomes("no compiler\n", "SKIP", 77), [SKIPPED])
+
+
+class Libtest(unittest.TestCase):
+    HEAD = "     Running unittests src/lib.rs (build/cargo/debug/deps/tek-0)\n\nrunning {} tests\n"
+    TAIL = "test result: ok. {} passed; {} failed; {} ignored; 0 measured; 0 filtered out\n"
+
+    def parse(self, count, lines, *total):
+        tail = self.TAIL.format(*total) if total else ""
+        return rust_tests.parse(self.HEAD.format(count) + lines + tail)
+
+    def test_results_are_read_with_their_reasons(self):
+        cases = self.parse(3, "test a ... ok\ntest b ... FAILED\ntest c ... ignored, needs root\n",
+                           1, 1, 1)
+        self.assertEqual([case.outcome for case in cases], [PASSED, FAILED, SKIPPED])
+        self.assertEqual(cases[2].reason, "needs root")
+        self.assertEqual(cases[0].name, "tek: a")
+
+    def test_a_binary_that_dies_is_a_failure(self):
+        cases = self.parse(3, "test a ... ok\n")
+        self.assertEqual([case.outcome for case in cases], [PASSED, FAILED])
+
+    def test_a_garbled_line_is_counted_from_the_sum(self):
+        cases = self.parse(2, "test a ... output of a child\nok\ntest b ... ok\n", 1, 1, 0)
+        self.assertEqual([case.outcome for case in cases], [PASSED, FAILED])
+
+    def test_no_tests_are_no_cases(self):
+        self.assertEqual(self.parse(0, "", 0, 0, 0), [])
+
+
+class PytestRecord(unittest.TestCase):
+    def parse(self, *entries):
+        return e2e_tests.parse([json.dumps(entry) for entry in entries], None, "hung")
+
+    def test_a_test_that_never_ended_failed(self):
+        cases = self.parse({"event": "planned", "name": "t"})
+        self.assertEqual(told(cases), [("t", FAILED)])
+
+    def test_a_failing_clean_up_turns_a_pass_into_one_failure(self):
+        cases = self.parse({"event": "result", "name": "t", "outcome": "passed", "reason": ""},
+                           {"event": "result", "name": "t", "outcome": "failed", "reason": "x"})
+        self.assertEqual(told(cases), [("t", FAILED)])
+
+    def test_a_skip_keeps_its_reason(self):
+        cases = self.parse({"event": "result", "name": "t", "outcome": "skipped", "reason": "root"})
+        self.assertEqual((told(cases), cases[0].reason), ([("t", SKIPPED)], "root"))
+
+
+class Run(unittest.TestCase):
+    def setUp(self):
+        top = Path(tempfile.mkdtemp())
+        self.addCleanup(shutil.rmtree, top)
+        self.context = process.Context(top, top / "build", False)
+
+    def run_shell(self, script, silence=60):
+        return process.run(self.context, "test", ["sh", "-c", script], silence)
+
+    def test_output_and_status_come_back(self):
+        finished = self.run_shell("echo out; echo err >&2; exit 3")
+        self.assertEqual((finished.output, finished.status, finished.hung), ("out\nerr\n", 3, False))
+
+    def test_a_silent_command_is_ended_and_called_hung(self):
+        finished = self.run_shell("echo begin; sleep 60", silence=1)
+        self.assertEqual((finished.output, finished.hung), ("begin\n", True))
+
+    def test_a_process_left_behind_does_not_hold_us_up(self):
+        finished = self.run_shell("sleep 60 & exit 0")
+        self.assertEqual((finished.status, finished.hung), (0, False))
+
+    def test_a_missing_command_is_a_failure(self):
+        self.assertNotEqual(process.run(self.context, "test", ["/nowhere/x"]).status, 0)
+
+
+class Summary(unittest.TestCase):
+    def test_the_last_line_is_the_sum(self):
+        cases = [results.passed("a"), results.failed("b", "x"), results.skipped("c", "y")]
+        self.assertEqual(results.summary(cases).split("\n")[-1], "1 passed, 1 failed, 1 skipped")
+
+    def test_only_something_passed_and_nothing_failed_is_success(self):
+        self.assertTrue(results.succeeded([results.passed("a"), results.skipped("b", "x")]))
+        self.assertFalse(results.succeeded([]))
+        self.assertFalse(results.succeeded([results.skipped("b", "x")]))
+        self.assertFalse(results.succeeded([results.passed("a"), results.failed("b", "x")]))
+
+
+if __name__ == "__main__":
+    unittest.main()
