@@ -67,7 +67,8 @@ impl Host {
     pub fn warning(&self) -> Option<String> {
         let busy = self.busy_before.filter(|busy| *busy > 0.1)?;
         Some(format!(
-            "other programs use {:.0}% of this machine's CPU time: end them, or expect noise",
+            "other programs used {:.0}% of the CPU time just before the run: end them, or expect \
+             noise",
             busy * 100.0
         ))
     }

@@ -102,6 +102,8 @@ pub fn run(args: &Args) -> anyhow::Result<ExitCode> {
         report::switches(&summaries, terminal),
         report::verdicts(&judged, &summaries, terminal),
         report::machine(before.len(), &changes) + &report::not_run(&session.not_run),
+        host.warning()
+            .map_or_else(String::new, |text| format!("caution: {text}\n")),
         report::headline(&summaries, hogs),
     ]
     .into_iter()
