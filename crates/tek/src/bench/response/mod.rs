@@ -27,7 +27,7 @@ use variant::{Programs, Variant};
 #[derive(clap::Args)]
 #[command(after_help = "EXAMPLES:
   tek bench response                       all variants, about 5 minutes
-  tek bench response --quick               the main ones, about a minute
+  tek bench response --quick               the main ones, about half a minute
   tek bench response --json result.json    the numbers for other programs
   tek bench response --assert              exit status 1 if a bar is missed
 
