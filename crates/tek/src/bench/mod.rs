@@ -1,11 +1,39 @@
-//! tek bench
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! `tek bench`: the experiments of the papers, measured on this machine.
+
+mod appliance;
+mod census;
+mod host;
+mod json;
+mod observe;
+mod programs;
+mod response;
+mod sched;
+mod stats;
+mod table;
+mod terminal;
+
 use std::process::ExitCode;
 
-/// Arguments of tek bench.
+/// Arguments of `tek bench`.
 #[derive(clap::Args)]
-pub struct Args {}
+pub struct Args {
+    #[command(subcommand)]
+    bench: Bench,
+}
 
-/// Runs it.
-pub fn run(_args: Args) -> anyhow::Result<ExitCode> {
-    anyhow::bail!("not yet")
+#[derive(clap::Subcommand)]
+enum Bench {
+    /// How fast touch events are answered under full CPU load, with and without TEK
+    Response(response::Args),
+    /// What conventional scheduling does to critical threads, over time and by nice value
+    Observe(observe::Args),
+}
+
+/// Runs the chosen benchmark.
+pub fn run(args: Args) -> anyhow::Result<ExitCode> {
+    match args.bench {
+        Bench::Response(args) => response::run(&args),
+        Bench::Observe(args) => observe::run(&args),
+    }
 }

@@ -1,0 +1,97 @@
+/* SPDX-License-Identifier: MIT OR Apache-2.0 */
+#include "sensors.h"
+
+#include "clock.h"
+#include "stage.h"
+#include "threads.h"
+
+#include <err.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+struct delay_series temp_delays, display_delays;
+
+static uint64_t iterations_per_us;
+static int readings[2]; /* a pipe from temp to display */
+
+static void series_add(struct delay_series *series, uint64_t due_ns)
+{
+	if (series->count == series->room) {
+		series->room = series->room ? 2 * series->room : 1024;
+		series->delays = realloc(series->delays, series->room * sizeof(struct delay));
+		if (!series->delays)
+			err(EXIT_FAILURE, "cannot keep %zu delays", series->room);
+	}
+	series->delays[series->count++] = (struct delay){due_ns, clock_ns() - due_ns};
+}
+
+/* Sleep until the next whole period; those that were missed stay missed. */
+static uint64_t next_period(uint64_t due_ns, uint64_t period_ns)
+{
+	uint64_t now = clock_ns();
+	do
+		due_ns += period_ns;
+	while (due_ns < now);
+	sleep_until(due_ns);
+	return due_ns;
+}
+
+static void door_run(struct thread *self)
+{
+	(void)self;
+	stage_wait(STAGE_SENSE);
+	for (uint64_t due = clock_ns(); stage_now() < STAGE_QUIET;) {
+		due = next_period(due, 50 * NS_PER_MS);
+		work(50 * iterations_per_us);
+	}
+	stage_parked();
+}
+
+static void gas_run(struct thread *self)
+{
+	(void)self;
+	stage_wait(STAGE_SENSE);
+	for (uint64_t due = clock_ns(); stage_now() < STAGE_QUIET;) {
+		due = next_period(due, 100 * NS_PER_MS);
+		work(100 * iterations_per_us);
+	}
+	stage_parked();
+}
+
+static void temp_run(struct thread *self)
+{
+	(void)self;
+	stage_wait(STAGE_SENSE);
+	for (uint64_t due = clock_ns(); stage_now() < STAGE_QUIET;) {
+		due = next_period(due, 40 * NS_PER_MS);
+		work(200 * iterations_per_us);
+		series_add(&temp_delays, due);
+		if (write(readings[1], &due, sizeof(due)) != sizeof(due))
+			err(EXIT_FAILURE, "temp: cannot pass on a reading");
+	}
+	close(readings[1]);
+	stage_parked();
+}
+
+static void display_run(struct thread *self)
+{
+	uint64_t due;
+
+	(void)self;
+	while (read(readings[0], &due, sizeof(due)) == sizeof(due)) {
+		work(300 * iterations_per_us);
+		series_add(&display_delays, due);
+	}
+	stage_parked();
+}
+
+void sensors_add(const struct options *options)
+{
+	iterations_per_us = options->iterations_per_ms / 1000;
+	if (pipe(readings))
+		err(EXIT_FAILURE, "cannot make a pipe");
+	thread_add("door", "normal", KIND_SENSOR, door_run, NULL);
+	thread_add("gas", "service", KIND_SENSOR, gas_run, NULL);
+	thread_add("temp", "urgent", KIND_SENSOR, temp_run, NULL);
+	thread_add("display", "urgent", KIND_SENSOR, display_run, NULL);
+}

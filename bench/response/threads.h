@@ -1,0 +1,72 @@
+/* SPDX-License-Identifier: MIT OR Apache-2.0 */
+/* The appliance's threads: who they are, and what the kernel says about each. */
+#ifndef APPLIANCE_THREADS_H
+#define APPLIANCE_THREADS_H
+
+#include <pthread.h>
+#include <stdbool.h>
+#include <stdint.h>
+#include <sys/types.h>
+
+enum thread_kind {
+	KIND_EVENT,  /* on the path of a touch event */
+	KIND_SENSOR, /* periodic, short work */
+	KIND_HOG,    /* CPU-bound */
+};
+
+/* What the kernel counts for a thread. */
+struct thread_counts {
+	uint64_t voluntary; /* context switches */
+	uint64_t involuntary;
+	uint64_t cpu_ns;       /* time on a CPU */
+	uint64_t run_delay_ns; /* time runnable, but waiting for a CPU */
+	bool has_run_delay;    /* whether this kernel counts that */
+};
+
+/* How the kernel schedules a thread. */
+struct thread_sched {
+	uint32_t policy;
+	uint32_t priority;
+	int32_t nice;
+	uint64_t flags;
+};
+
+struct thread {
+	const char *name;
+	const char *group;
+	enum thread_kind kind;
+	void (*run)(struct thread *self);
+	void *data;
+
+	pthread_t handle;
+	pid_t tid;
+	struct thread_counts counts; /* during the events */
+	struct thread_sched during;  /* at the end of the events */
+	struct thread_sched after;   /* when it has left everything it asked for */
+	uint64_t turns;              /* a hog's loop turns during the events */
+	uint64_t stall_ns;           /* its longest gap between two of them */
+};
+
+#define MAX_THREADS 256
+
+extern struct thread threads[MAX_THREADS];
+extern unsigned thread_count;
+
+/* Add a thread to the table. Returns it. Exits with a message when the table is full. */
+struct thread *thread_add(const char *name, const char *group, enum thread_kind kind,
+			  void (*run)(struct thread *self), void *data);
+
+/* Start all of them, and wait until each has its name and has parked. */
+void threads_start(void);
+
+/* Wait for the end of all of them. */
+void threads_join(void);
+
+/* Between the two calls the counters of all threads are counted into their `counts`. */
+void threads_count_begin(void);
+void threads_count_end(void);
+
+/* Ask the kernel how a thread is scheduled. Exits with a message on failure. */
+struct thread_sched thread_sched_read(pid_t tid);
+
+#endif

@@ -1,0 +1,114 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! The JSON document that every benchmark writes.
+
+use super::host::Host;
+use super::stats::Summary;
+use anyhow::Context;
+use serde::Serialize;
+use std::path::Path;
+
+/// One number, or one distribution (then `value` is its mean).
+#[derive(Debug, PartialEq, Serialize)]
+pub struct Row {
+    pub case: String,
+    pub variant: String,
+    pub metric: &'static str,
+    pub unit: &'static str,
+    pub value: f64,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub p50: Option<f64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub p99: Option<f64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub max: Option<f64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub n: Option<usize>,
+}
+
+impl Row {
+    /// A single number.
+    pub fn number(
+        case: impl Into<String>,
+        variant: impl Into<String>,
+        metric: &'static str,
+        unit: &'static str,
+        value: f64,
+    ) -> Row {
+        Row {
+            case: case.into(),
+            variant: variant.into(),
+            metric,
+            unit,
+            value,
+            p50: None,
+            p99: None,
+            max: None,
+            n: None,
+        }
+    }
+
+    /// A distribution.
+    pub fn distribution(
+        case: impl Into<String>,
+        variant: impl Into<String>,
+        metric: &'static str,
+        unit: &'static str,
+        summary: &Summary,
+    ) -> Row {
+        Row {
+            p50: Some(summary.p50),
+            p99: Some(summary.p99),
+            max: Some(summary.max),
+            n: Some(summary.n),
+            ..Row::number(case, variant, metric, unit, summary.mean)
+        }
+    }
+}
+
+/// A variant that could not be run, and why: it has no rows.
+#[derive(Clone, Debug, Serialize)]
+pub struct NotRun {
+    pub variant: String,
+    pub reason: String,
+}
+
+/// The whole document.
+#[derive(Serialize)]
+pub struct Document<'a, Raw: Serialize> {
+    pub bench: &'static str,
+    pub host: &'a Host,
+    pub rows: Vec<Row>,
+    pub not_run: &'a [NotRun],
+    /// Everything as it was measured, for other evaluations.
+    pub raw: Raw,
+}
+
+/// Writes a document to a file.
+pub fn write<Raw: Serialize>(path: &Path, document: &Document<Raw>) -> anyhow::Result<()> {
+    let mut text = serde_json::to_string_pretty(document)?;
+    text.push('\n');
+    std::fs::write(path, text).with_context(|| format!("cannot write {}", path.display()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::bench::stats::summarize;
+
+    #[test]
+    fn a_number_has_no_percentiles() {
+        let row = Row::number("touch", "tek-name", "switches", "1/event", 4.0);
+        assert_eq!(
+            serde_json::to_string(&row).unwrap(),
+            r#"{"case":"touch","variant":"tek-name","metric":"switches","unit":"1/event","value":4.0}"#
+        );
+    }
+
+    #[test]
+    fn a_distribution_says_mean_p50_p99_max_and_n() {
+        let summary = summarize(&[1.0, 2.0, 6.0]).unwrap();
+        let row = Row::distribution("touch event", "alone", "response", "ms", &summary);
+        assert_eq!((row.value, row.p50, row.p99), (3.0, Some(2.0), Some(6.0)));
+        assert_eq!((row.max, row.n), (Some(6.0), Some(3)));
+    }
+}

@@ -1,0 +1,88 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! `tek bench observe` (tek-2020, III-A): what conventional scheduling does to critical
+//! threads, and what a nice value is worth.
+
+mod delays;
+mod shares;
+
+use super::host::Host;
+use super::json::{self, Document};
+use super::terminal::Terminal;
+use indicatif::ProgressBar;
+use std::io::Write;
+use std::path::PathBuf;
+use std::process::ExitCode;
+use std::time::Duration;
+
+/// Arguments of `tek bench observe`.
+#[derive(clap::Args)]
+#[command(after_help = "EXAMPLES:
+  tek bench observe                        about 25 seconds
+  tek bench observe --seconds 40           a longer look
+  tek bench observe --json result.json     the numbers for other programs
+
+EXIT STATUS:
+  0 if it ran, 2 if the command line was not understood, 125 if it failed.")]
+pub struct Args {
+    /// Watch the critical threads this long, with CPU-bound threads in the middle half
+    #[arg(long, default_value_t = 8, value_parser = clap::value_parser!(u16).range(2..=600))]
+    seconds: u16,
+    /// CPU-bound threads in each of the four groups
+    #[arg(long, default_value_t = 5, value_parser = clap::value_parser!(u16).range(1..=50))]
+    hogs: u16,
+    /// Measure the CPU shares this long
+    #[arg(long, default_value_t = 4, value_parser = clap::value_parser!(u16).range(1..=60))]
+    share_seconds: u16,
+    /// Also write all numbers to this file
+    #[arg(long, value_name = "FILE")]
+    json: Option<PathBuf>,
+}
+
+/// Runs it.
+pub fn run(args: &Args) -> anyhow::Result<ExitCode> {
+    let terminal = Terminal::of_stdout();
+    let host = Host::read();
+    // A reader such as `head` that has seen enough makes a write fail, not panic.
+    let mut out = std::io::stdout().lock();
+    writeln!(out, "{}\n", host.describe())?;
+    if let Some(warning) = host.warning() {
+        eprintln!("tek: warning: {warning}");
+    }
+
+    let spinner = spinner("watching two critical threads, conventional and under TEK");
+    let session = delays::measure(args.seconds, args.hogs)?;
+    spinner.set_message("measuring the CPU shares of four threads");
+    let measured = shares::measure(args.share_seconds)?;
+    spinner.finish_and_clear();
+
+    writeln!(out, "{}", delays::report(&session, args.seconds, terminal))?;
+    for entry in &session.not_run {
+        writeln!(out, "NOT RUN {}: {}\n", entry.variant, entry.reason)?;
+    }
+    write!(out, "{}", shares::report(&measured, terminal))?;
+
+    if let Some(path) = &args.json {
+        let mut rows = delays::rows(&session);
+        rows.extend(shares::rows(&measured));
+        let raw = serde_json::json!({
+            "conventional": session.conventional,
+            "tek-name": session.tek,
+            "shares": measured.shares,
+        });
+        let document = Document {
+            bench: "observe",
+            host: &host,
+            rows,
+            not_run: &session.not_run,
+            raw,
+        };
+        json::write(path, &document)?;
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+fn spinner(message: &'static str) -> ProgressBar {
+    let spinner = ProgressBar::new_spinner().with_message(message);
+    spinner.enable_steady_tick(Duration::from_millis(200));
+    spinner
+}

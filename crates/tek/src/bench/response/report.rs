@@ -1,0 +1,299 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! What people read of a run.
+
+use super::summary::{Summaries, VariantSummary};
+use super::variant::{Variant, CRITICAL};
+use super::verdict::{change_percent, noise, too_few, Bar, Verdict};
+use crate::bench::census::Change;
+use crate::bench::json::NotRun;
+use crate::bench::stats::{median, median_of_ratios};
+use crate::bench::table::table;
+use crate::bench::terminal::{bar_chart, Terminal};
+
+/// The responses of all variants, as numbers and as bars.
+pub fn responses(summaries: &Summaries, terminal: Terminal) -> String {
+    let mut table = table(
+        &[
+            "response, ms",
+            "mean",
+            "min",
+            "p50",
+            "p99",
+            "max",
+            "p99/alone",
+            "events",
+        ],
+        terminal,
+    );
+    let alone = summaries.get(&Variant::Alone);
+    for (variant, summary) in summaries {
+        let response = &summary.response_ms;
+        let ratio =
+            alone.and_then(|alone| median_of_ratios(&summary.round_p99_ms, &alone.round_p99_ms));
+        table.add_row([
+            variant.name().to_owned(),
+            format!("{:.1}", response.mean),
+            format!("{:.1}", response.min),
+            format!("{:.1}", response.p50),
+            format!("{:.1}", response.p99),
+            format!("{:.1}", response.max),
+            ratio.map_or_else(|| "-".to_owned(), |ratio| format!("{ratio:.3}")),
+            response.n.to_string(),
+        ]);
+    }
+    let bars: Vec<_> = summaries
+        .iter()
+        .map(|(variant, summary)| crate::bench::terminal::Bar {
+            label: variant.name().to_owned(),
+            value: summary.response_ms.mean,
+            text: format!("{:.1} ms", summary.response_ms.mean),
+        })
+        .collect();
+    format!(
+        "{}\np99/alone: median over the rounds of the ratio within a round\n\nmean response\n{}",
+        table.trim_fmt(),
+        bar_chart(&bars, terminal)
+    )
+}
+
+/// Number and time of context switches, conventional beside each TEK variant.
+pub fn switches(summaries: &Summaries, terminal: Terminal) -> String {
+    let Some(conventional) = summaries.get(&Variant::Conventional) else {
+        return String::new();
+    };
+    let mut header = vec!["context switches and costs", "conventional"];
+    let teks: Vec<&VariantSummary> = summaries
+        .iter()
+        .filter(|(variant, _)| variant.is_tek())
+        .map(|(variant, summary)| {
+            header.extend([variant.name(), "change"]);
+            summary
+        })
+        .collect();
+    let mut table = table(&header, terminal);
+    let mut add = |what: String, number: &dyn Fn(&VariantSummary) -> f64, digits: usize| {
+        // What this kernel does not count is not a number.
+        let cell = |value: f64, text: String| if value.is_nan() { "-".into() } else { text };
+        let from = number(conventional);
+        let mut row = vec![what, cell(from, format!("{from:.digits$}"))];
+        for tek in &teks {
+            let to = number(tek);
+            let change = change_percent(from, to);
+            row.push(cell(to, format!("{to:.digits$}")));
+            row.push(cell(change, format!("{change:+.0}%")));
+        }
+        table.add_row(row);
+    };
+    for (index, thread) in CRITICAL.iter().enumerate() {
+        add(
+            format!("switches of {thread}, per event"),
+            &|it| it.switches[index],
+            2,
+        );
+    }
+    add(
+        "switches of these three, per event".into(),
+        &|it| it.critical_switches(),
+        2,
+    );
+    add(
+        "switches of all threads, per event".into(),
+        &|it| it.all_switches,
+        1,
+    );
+    add(
+        "switches of all threads, per second".into(),
+        &|it| it.all_switches_per_s,
+        0,
+    );
+    for (index, thread) in CRITICAL.iter().enumerate() {
+        let nanoseconds = |it: &VariantSummary| median(&it.switch_ns[index]).unwrap_or(f64::NAN);
+        add(format!("time of a switch of {thread}, ns"), &nanoseconds, 0);
+    }
+    add(
+        "their wait for a CPU, ms per event".into(),
+        &|it| it.run_delay_ms.unwrap_or(f64::NAN),
+        2,
+    );
+    let stall = |it: &VariantSummary| it.stall_ms.unwrap_or(f64::NAN);
+    add("longest stall of another, ms".into(), &stall, 0);
+    add("CPUs that the others got".into(), &|it| it.load_cpus, 2);
+    format!("{}\n", table.trim_fmt())
+}
+
+/// What must be shown, beside the papers' figures.
+pub fn verdicts(
+    judged: &[(&Bar, Vec<Verdict>)],
+    summaries: &Summaries,
+    terminal: Terminal,
+) -> String {
+    let teks: Vec<Variant> = summaries.keys().copied().filter(|it| it.is_tek()).collect();
+    if teks.is_empty() {
+        return String::new();
+    }
+    let mut header = vec!["TEK beside the papers", "paper", "must be"];
+    header.extend(teks.iter().map(|variant| variant.name()));
+    let mut table = table(&header, terminal);
+    for (bar, verdicts) in judged.iter().filter(|(_, verdicts)| !verdicts.is_empty()) {
+        let mut row = vec![
+            bar.what.to_owned(),
+            bar.paper.to_owned(),
+            bar.must.to_owned(),
+        ];
+        for tek in &teks {
+            row.push(match verdicts.iter().find(|it| it.variant == *tek) {
+                None => "-".to_owned(),
+                Some(it) if it.met => format!("{} PASS", it.text),
+                Some(it) => format!("{} short", it.text),
+            });
+        }
+        table.add_row(row);
+    }
+    let noise = noise(summaries).map_or_else(String::new, |noise| {
+        format!("noise: p99 alone-2 / p99 alone is {noise:.3}, and both do the same\n")
+    });
+    let caution = too_few(summaries).map_or_else(String::new, |text| format!("caution: {text}\n"));
+    format!("{}\n{noise}{caution}", table.trim_fmt())
+}
+
+/// Whether the whole machine's threads are as they were.
+pub fn machine(threads: usize, changes: &[Change]) -> String {
+    if changes.is_empty() {
+        return format!(
+            "after the run all {threads} threads of the machine have the policy and nice they had: PASS\n"
+        );
+    }
+    let mut text = format!(
+        "after the run {} threads are scheduled differently: short\n",
+        changes.len()
+    );
+    for change in changes {
+        let (before, after) = (&change.before, &change.after);
+        text.push_str(&format!(
+            "  {} (tid {}): policy {} priority {} nice {}, was policy {} priority {} nice {}\n",
+            after.name,
+            change.tid,
+            after.policy,
+            after.rt_priority,
+            after.nice,
+            before.policy,
+            before.rt_priority,
+            before.nice,
+        ));
+    }
+    text
+}
+
+/// The variants that could not be run.
+pub fn not_run(entries: &[NotRun]) -> String {
+    entries
+        .iter()
+        .map(|entry| format!("NOT RUN {}: {}\n", entry.variant, entry.reason))
+        .collect()
+}
+
+/// The three numbers that matter, and a sentence.
+pub fn headline(summaries: &Summaries, hogs: usize) -> String {
+    let mean = |variant| Some(summaries.get(&variant)?.response_ms.mean);
+    let tek = mean(Variant::TekName).or(mean(Variant::TekApi));
+    let (Some(conventional), Some(limit)) = (mean(Variant::Conventional), mean(Variant::Alone))
+    else {
+        return String::new();
+    };
+    let Some(tek) = tek else {
+        return "TEK was not measured: the reasons are above.\n".to_owned();
+    };
+    format!(
+        "conventional {conventional:.0} ms   TEK {tek:.0} ms   limit {limit:.0} ms\n\
+         Beside {hogs} CPU-bound threads a touch is answered {:.1} times as fast under TEK, \
+         {:.0}% above the time it takes alone.\n",
+        conventional / tek,
+        (tek / limit - 1.0).max(0.0) * 100.0
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::bench::census::Scheduling;
+    use crate::bench::response::{fixture::session, summary::summarize, verdict::judge};
+
+    const TERMINAL: Terminal = Terminal {
+        width: 80,
+        unicode: false,
+    };
+
+    #[test]
+    fn the_response_table_has_a_line_and_a_bar_for_each_variant() {
+        let text = responses(&summarize(&session()), TERMINAL);
+        for name in ["alone", "alone-2", "conventional", "tek-name"] {
+            let lines = text
+                .lines()
+                .filter(|line| line.trim().starts_with(&format!("{name} ")));
+            assert_eq!(lines.count(), 2, "{name} in\n{text}");
+        }
+        assert!(text.is_ascii());
+    }
+
+    #[test]
+    fn the_switch_table_gives_the_change_in_percent() {
+        let text = switches(&summarize(&session()), TERMINAL);
+        let line = text
+            .lines()
+            .find(|line| line.contains("these three"))
+            .unwrap();
+        assert!(
+            line.contains("12.00") && line.contains("6.00") && line.contains("-50%"),
+            "{line}"
+        );
+    }
+
+    #[test]
+    fn verdicts_say_pass_or_short_and_name_the_noise() {
+        let mut session = session();
+        session.runs.get_mut(&Variant::TekName).unwrap()[0].responses_ns = vec![40_000_000; 3];
+        let summaries = summarize(&session);
+        let text = verdicts(&judge(&summaries), &summaries, TERMINAL);
+        assert!(
+            text.contains("PASS") && text.contains("short") && text.contains("1.050"),
+            "{text}"
+        );
+    }
+
+    #[test]
+    fn a_thread_left_changed_is_named() {
+        let scheduling = |nice| Scheduling {
+            name: "kworker".into(),
+            policy: 0,
+            rt_priority: 0,
+            nice,
+        };
+        let change = Change {
+            tid: 7,
+            before: scheduling(0),
+            after: scheduling(-20),
+        };
+        let text = machine(100, &[change]);
+        assert!(
+            text.contains("kworker (tid 7)") && text.contains("nice -20"),
+            "{text}"
+        );
+        assert!(machine(100, &[]).contains("PASS"));
+    }
+
+    #[test]
+    fn the_headline_names_conventional_tek_and_limit() {
+        let text = headline(&summarize(&session()), 20);
+        assert!(
+            text.starts_with("conventional 207 ms   TEK 20 ms   limit 20 ms\n"),
+            "{text}"
+        );
+    }
+
+    #[test]
+    fn without_tek_the_headline_compares_nothing() {
+        let mut session = session();
+        session.runs.remove(&Variant::TekName);
+        assert!(headline(&summarize(&session), 20).contains("not measured"));
+    }
+}

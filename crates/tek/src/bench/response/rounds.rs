@@ -1,0 +1,150 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Running the variants in alternation, round after round.
+
+use super::variant::{Programs, Variant};
+use crate::bench::appliance::{Appliance, Measured};
+use crate::bench::json::NotRun;
+use anyhow::{bail, Context};
+use indicatif::{ProgressBar, ProgressStyle};
+use std::collections::BTreeMap;
+
+/// What each run of the appliance does.
+pub struct Plan {
+    pub rounds: usize,
+    pub events: usize,
+    pub hogs: usize,
+    pub iterations_per_ms: u64,
+    pub variants: Vec<Variant>,
+}
+
+/// All that was measured: for each variant one entry a round.
+pub struct Session {
+    pub runs: BTreeMap<Variant, Vec<Measured>>,
+    pub not_run: Vec<NotRun>,
+}
+
+/// The order of a round: rotated, so that no variant always follows the same one.
+pub fn order(variants: &[Variant], round: usize) -> Vec<Variant> {
+    let mut order = variants.to_vec();
+    if !order.is_empty() {
+        order.rotate_left(round % variants.len());
+    }
+    order
+}
+
+/// Runs all of it. A variant that cannot be run is left out wholly and named with the
+/// reason; only the variants that need no privilege must succeed.
+pub fn measure(plan: &Plan, programs: &Programs) -> anyhow::Result<Session> {
+    let mut session = Session {
+        runs: BTreeMap::new(),
+        not_run: Vec::new(),
+    };
+    let progress = progress_bar(plan.rounds * plan.variants.len());
+    for round in 0..plan.rounds {
+        for variant in order(&plan.variants, round) {
+            if session.lacks(variant) {
+                progress.inc(1);
+                continue;
+            }
+            progress.set_message(format!("round {}, {}", round + 1, variant.name()));
+            match run_once(variant, plan, programs, round as u64 + 1) {
+                Ok(measured) => session.runs.entry(variant).or_default().push(measured),
+                Err(error) if is_optional(variant) => session.give_up(variant, &error),
+                Err(error) => return Err(error.context(variant.name())),
+            }
+            progress.inc(1);
+        }
+    }
+    progress.finish_and_clear();
+    Ok(session)
+}
+
+impl Session {
+    fn lacks(&self, variant: Variant) -> bool {
+        self.not_run
+            .iter()
+            .any(|entry| entry.variant == variant.name())
+    }
+
+    fn give_up(&mut self, variant: Variant, error: &anyhow::Error) {
+        self.runs.remove(&variant);
+        self.not_run.push(NotRun {
+            variant: variant.name().to_owned(),
+            reason: format!("{error:#}"),
+        });
+    }
+}
+
+fn is_optional(variant: Variant) -> bool {
+    variant.has_load() && variant != Variant::Conventional
+}
+
+fn run_once(
+    variant: Variant,
+    plan: &Plan,
+    programs: &Programs,
+    seed: u64,
+) -> anyhow::Result<Measured> {
+    let mut command = variant.command(programs).map_err(anyhow::Error::msg)?;
+    let hogs = if variant.has_load() { plan.hogs } else { 0 };
+    for (option, value) in [
+        ("--events", plan.events as u64),
+        ("--hogs", hogs as u64),
+        ("--iterations-per-ms", plan.iterations_per_ms),
+        ("--seed", seed),
+        ("--limit", 60 + 2 * plan.events as u64),
+    ] {
+        command.arg(option).arg(value.to_string());
+    }
+    let appliance = Appliance::start(command)?;
+    variant
+        .apply(&appliance.threads)
+        .context("the kernel refused it; run as root or with CAP_SYS_NICE, and see `tek doctor`")?;
+    let (measured, said) = appliance.go()?;
+    match variant.verify(&measured) {
+        Ok(()) => Ok(measured),
+        Err(text) if said.is_empty() => bail!("{text}; `tek doctor` says why"),
+        Err(text) => bail!("{text}: {said}"),
+    }
+}
+
+fn progress_bar(steps: usize) -> ProgressBar {
+    let style = ProgressStyle::with_template("{bar:30} {pos}/{len} {msg} ({eta} left)");
+    let progress = ProgressBar::new(steps as u64);
+    match style {
+        Ok(style) => progress.with_style(style),
+        Err(_) => progress,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_round_runs_every_variant_and_begins_with_another() {
+        let variants = [Variant::Alone, Variant::Conventional, Variant::TekName];
+        for round in 0..6 {
+            let mut order = order(&variants, round);
+            assert_eq!(order[0], variants[round % 3]);
+            order.sort();
+            assert_eq!(order, variants);
+        }
+    }
+
+    #[test]
+    fn a_variant_that_was_refused_has_no_numbers() {
+        let mut session = Session {
+            runs: BTreeMap::from([(Variant::Nice, Vec::new())]),
+            not_run: Vec::new(),
+        };
+        session.give_up(Variant::Nice, &anyhow::anyhow!("refused"));
+        assert!(session.runs.is_empty() && session.lacks(Variant::Nice));
+    }
+
+    #[test]
+    fn the_baselines_are_not_optional() {
+        assert!(!is_optional(Variant::Alone) && !is_optional(Variant::Conventional));
+        assert!(is_optional(Variant::TekApi) && is_optional(Variant::HogsIdle));
+    }
+}

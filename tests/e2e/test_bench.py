@@ -1,0 +1,73 @@
+# SPDX-License-Identifier: MIT OR Apache-2.0
+"""`tek bench`: short runs of the real thing. What it measured is judged by people, not here."""
+import json
+import os
+import pathlib
+import shutil
+import subprocess
+
+import pytest
+
+BUILD = pathlib.Path(os.environ.get("TEK_BUILD", "build")).resolve()
+VARIANTS = ["alone", "alone-2", "conventional", "nice-20", "chrt-rr", "hogs-idle", "tek-name",
+            "tek-api"]
+
+
+def bench(*args, program=BUILD / "bin" / "tek"):
+    return subprocess.run([program, "bench", *args], stdin=subprocess.DEVNULL,
+                          stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, timeout=120)
+
+
+def document_of(tmp_path, *args):
+    path = tmp_path / "result.json"
+    done = bench(*args, "--json", str(path))
+    assert done.returncode == 0, done.stderr
+    return done, json.loads(path.read_text())
+
+
+def test_every_variant_is_measured_or_named_with_the_reason(tmp_path):
+    done, document = document_of(tmp_path, "response", "--rounds", "1", "--events", "2")
+    measured = [row["variant"] for row in document["rows"] if row["metric"] == "response"]
+    not_run = [entry["variant"] for entry in document["not_run"]]
+    assert sorted(measured + not_run) == sorted(VARIANTS)
+    assert all(entry["reason"] for entry in document["not_run"])
+    assert all(f"NOT RUN {name}" in done.stdout for name in not_run)
+    if os.geteuid() == 0:
+        assert not not_run
+
+
+def test_a_response_row_is_a_distribution_of_all_events(tmp_path):
+    _, document = document_of(tmp_path, "response", "--rounds", "2", "--events", "2",
+                              "--variants", "alone")
+    row, = [row for row in document["rows"] if row["metric"] == "response"]
+    assert row["n"] == 4 and row["unit"] == "ms"
+    assert row["p50"] <= row["p99"] <= row["max"]
+    assert document["bench"] == "response" and document["host"]["cpus"] >= 1
+
+
+def test_assert_fails_where_tek_was_not_measured():
+    done = bench("response", "--rounds", "1", "--events", "1", "--variants", "alone", "--assert")
+    assert done.returncode == 1
+
+
+def test_observe_measures_delays_and_shares(tmp_path):
+    _, document = document_of(tmp_path, "observe", "--seconds", "2", "--share-seconds", "1")
+    metrics = {row["metric"] for row in document["rows"]}
+    assert metrics == {"delay under contention", "share of one CPU"}
+    shares = [row["value"] for row in document["rows"] if row["variant"] == "measured"]
+    assert sum(shares) == pytest.approx(100)
+
+
+def test_without_its_programs_it_says_where_it_looked(tmp_path):
+    lonely = tmp_path / "bin" / "tek"
+    lonely.parent.mkdir()
+    shutil.copy(BUILD / "bin" / "tek", lonely)
+    done = bench("response", program=lonely)
+    assert done.returncode == 125
+    assert "libexec/tek/appliance" in done.stderr
+
+
+@pytest.mark.parametrize("args", [("response", "--variants", "fastest"), ("response", "--rounds", "0"),
+                                  ("observe", "--seconds", "1"), ()])
+def test_nonsense_is_refused(args):
+    assert bench(*args).returncode == 2
