@@ -1,0 +1,139 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! The private directory of a run: its event file and, for a report, the thread tables of its
+//! processes.
+//!
+//! It lies in /run/tek (as root) or $XDG_RUNTIME_DIR/tek, else in the directory for temporary
+//! files. The event file is locked as long as its tek lives, which tells the next run which
+//! directories a killed tek left behind.
+use anyhow::Context;
+use nix::fcntl::{Flock, FlockArg};
+use std::env;
+use std::fs::{self, DirBuilder, File, OpenOptions, Permissions};
+use std::io;
+use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt, PermissionsExt};
+use std::path::{Path, PathBuf};
+use tempfile::TempDir;
+
+const PREFIX: &str = "run-";
+const EVENTS: &str = "events";
+
+/// A run's directory; removed when dropped, unless a process of the run still has its table there.
+pub struct RunDirectory {
+    directory: Option<TempDir>,
+    events: Flock<File>,
+}
+
+impl RunDirectory {
+    /// Makes the directory and its event file.
+    pub fn create() -> anyhow::Result<Self> {
+        let base = base().unwrap_or_else(env::temp_dir);
+        remove_left_behind(&base);
+        let directory = tempfile::Builder::new()
+            .prefix(&format!("{PREFIX}{}-", std::process::id()))
+            // Tables may be read by everybody, events only by their owner.
+            .permissions(Permissions::from_mode(0o755))
+            .tempdir_in(&base)
+            .with_context(|| {
+                format!("cannot make a directory for this run in {}", base.display())
+            })?;
+        let path = directory.path().join(EVENTS);
+        let events = OpenOptions::new()
+            .read(true)
+            .write(true)
+            .create_new(true)
+            .mode(0o600)
+            .open(&path)
+            .with_context(|| format!("cannot make the event file {}", path.display()))?;
+        let events = Flock::lock(events, FlockArg::LockExclusiveNonblock)
+            .map_err(|(_, error)| error)
+            .with_context(|| format!("cannot lock the event file {}", path.display()))?;
+        Ok(Self { directory: Some(directory), events })
+    }
+
+    /// The directory.
+    pub fn path(&self) -> &Path {
+        self.directory.as_ref().expect("only drop takes it").path()
+    }
+
+    /// Path of the event file.
+    pub fn events_path(&self) -> PathBuf {
+        self.path().join(EVENTS)
+    }
+
+    /// The event file.
+    pub fn events(&self) -> &File {
+        &self.events
+    }
+
+    /// The thread tables that lie in the directory, with their processes.
+    pub fn tables(&self) -> Vec<(i32, PathBuf)> {
+        tables_in(self.path())
+    }
+}
+
+impl Drop for RunDirectory {
+    fn drop(&mut self) {
+        let Some(directory) = self.directory.take() else { return };
+        if tables_in(directory.path()).iter().any(|&(pid, _)| is_alive(pid)) {
+            // A process outlives this tek. A later run clears the directory away.
+            let _ = directory.keep();
+        }
+    }
+}
+
+/// Whether a process exists.
+pub fn is_alive(pid: i32) -> bool {
+    nix::sys::signal::kill(nix::unistd::Pid::from_raw(pid), None) != Err(nix::errno::Errno::ESRCH)
+}
+
+fn tables_in(directory: &Path) -> Vec<(i32, PathBuf)> {
+    let Ok(entries) = fs::read_dir(directory) else { return Vec::new() };
+    let table = |path: PathBuf| {
+        let pid = path.file_name()?.to_str()?.strip_suffix(".table")?.parse().ok()?;
+        Some((pid, path))
+    };
+    let mut tables: Vec<_> = entries.flatten().filter_map(|entry| table(entry.path())).collect();
+    tables.sort();
+    tables
+}
+
+/// The directory for run-time files, if it can be used.
+fn base() -> Option<PathBuf> {
+    let parent = if nix::unistd::geteuid().is_root() {
+        PathBuf::from("/run")
+    } else {
+        PathBuf::from(env::var_os("XDG_RUNTIME_DIR")?)
+    };
+    if !parent.is_absolute() {
+        return None;
+    }
+    let base = parent.join("tek");
+    match DirBuilder::new().mode(0o755).create(&base) {
+        Err(error) if error.kind() != io::ErrorKind::AlreadyExists => return None,
+        _ => {}
+    }
+    // Somebody else's directory, or a link, is not used: its owner could swap our files.
+    let metadata = fs::symlink_metadata(&base).ok()?;
+    let ours = metadata.is_dir()
+        && metadata.uid() == nix::unistd::geteuid().as_raw()
+        && metadata.mode() & 0o022 == 0;
+    ours.then_some(base)
+}
+
+/// Removes directories whose tek was killed and whose processes are gone.
+fn remove_left_behind(base: &Path) {
+    for entry in fs::read_dir(base).into_iter().flatten().flatten() {
+        let path = entry.path();
+        let is_run = entry.file_name().to_string_lossy().starts_with(PREFIX);
+        let ours = fs::symlink_metadata(&path)
+            .is_ok_and(|m| m.is_dir() && m.uid() == nix::unistd::geteuid().as_raw());
+        if !is_run || !ours || tables_in(&path).iter().any(|&(pid, _)| is_alive(pid)) {
+            continue;
+        }
+        let Ok(events) = File::open(path.join(EVENTS)) else { continue };
+        // The lock is free only if no tek lives that made it.
+        if Flock::lock(events, FlockArg::LockExclusiveNonblock).is_ok() {
+            let _ = fs::remove_dir_all(&path);
+        }
+    }
+}
