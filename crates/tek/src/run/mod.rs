@@ -13,7 +13,7 @@ mod supervise;
 mod target;
 
 use crate::system::library;
-use anyhow::Context;
+use anyhow::{anyhow, Context};
 use directory::RunDirectory;
 use events::EventReader;
 use message::Messages;
@@ -97,7 +97,8 @@ const NOT_FOUND: u8 = 127;
 
 /// Runs the program; the result is its exit status. Dies by the signal that killed it, if one did.
 pub fn run(args: Args) -> anyhow::Result<ExitCode> {
-    let (library, library_elf) = library::find()?;
+    let (library, library_elf) =
+        library::find().map_err(|error| anyhow!("{error}; {}", error.cure()))?;
     let json = args.report_json.as_ref().map(create).transpose()?;
     let directory = RunDirectory::create()?;
     let mut collector = Collector::new(&args.critical);

@@ -9,14 +9,25 @@ use std::path::{Path, PathBuf};
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
     /// No file in any of the places.
-    #[error("libtek.so is not installed: looked for {}. Build it with `make build`, install it with `make install`, or set TEK_LIBRARY to its path", list(.0))]
+    #[error("libtek.so is not installed: looked for {}", list(.0))]
     Missing(Vec<PathBuf>),
     /// A file that the dynamic loader would not take.
-    #[error("{path} cannot be preloaded: {why}. Set TEK_LIBRARY to a libtek.so built for this machine", path = .0.display(), why = .1)]
+    #[error("{path} cannot be preloaded: {why}", path = .0.display(), why = .1)]
     Unfit(PathBuf, String),
     /// tek cannot find itself, and so not what lies beside it.
-    #[error("cannot find out where tek itself is installed ({0}); set TEK_LIBRARY to the path of libtek.so")]
+    #[error("cannot find out where tek itself is installed: {0}")]
     Lost(std::io::Error),
+}
+
+impl Error {
+    /// What to do about it.
+    pub fn cure(&self) -> &'static str {
+        match self {
+            Self::Missing(_) => "build it with `make build`, install it with `make install`, or set TEK_LIBRARY to its path",
+            Self::Unfit(..) => "set TEK_LIBRARY to a libtek.so built for this machine",
+            Self::Lost(_) => "set TEK_LIBRARY to the path of libtek.so",
+        }
+    }
 }
 
 fn list(paths: &[PathBuf]) -> String {
