@@ -24,8 +24,18 @@ pub struct Cli {
 #[derive(Subcommand)]
 pub enum Command {
     /// Run a program under TEK
+    ///
+    /// Preloads libtek.so into the program and what it starts, so that threads which ask for
+    /// SCHED_TEK, or which --critical names, become time-critical: they run before every thread
+    /// of the fair scheduling classes, as real-time threads with a budget. Otherwise the program
+    /// runs as if tek were not there: its exit status, signals, standard streams and everything
+    /// that it inherits are its own. What TEK cannot do it says once on standard error, in lines
+    /// that begin with `tek:`.
     Run(crate::run::Args),
     /// Tell what this kernel and this user can do
+    ///
+    /// Looks at privileges, limits, control groups and kernel features, and lets a thread of its
+    /// own try to become real-time, which goes back at once. Changes nothing.
     Doctor(crate::doctor::Args),
     /// Measure, as in the papers
     Bench(crate::bench::Args),

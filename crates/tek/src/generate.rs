@@ -54,10 +54,11 @@ fn completions(command: &mut Command, directory: &Path) -> anyhow::Result<()> {
 
 fn man_pages(command: &Command, directory: &Path) -> anyhow::Result<()> {
     create(directory)?;
+    // `tek help` is clap's own and needs no page.
+    let command = command.clone().mut_subcommand("help", |help| help.hide(true));
     let shown = || command.get_subcommands().filter(|sub| !sub.is_hide_set());
     let mut pages = vec![("tek".to_owned(), command.clone())];
-    // `tek help` is clap's own and needs no page.
-    for sub in shown().filter(|sub| sub.get_name() != "help") {
+    for sub in shown() {
         let name = format!("tek-{}", sub.get_name());
         pages.push((name.clone(), sub.clone().bin_name(name.replacen('-', " ", 1))));
     }
@@ -70,11 +71,14 @@ fn man_pages(command: &Command, directory: &Path) -> anyhow::Result<()> {
     Ok(())
 }
 
-fn man_page(name: &str, command: Command, all: &[String]) -> anyhow::Result<Vec<u8>> {
+fn man_page(name: &str, mut command: Command, all: &[String]) -> anyhow::Result<Vec<u8>> {
     let after_help = command.get_after_help().map(ToString::to_string).unwrap_or_default();
     let has_commands = command.get_subcommands().any(|sub| !sub.is_hide_set());
     let version = concat!("TEK ", env!("CARGO_PKG_VERSION"));
     let about = command.get_about().map(ToString::to_string).unwrap_or_default();
+    let mut usage = Roff::default();
+    let line = command.render_usage().to_string();
+    usage.control("SH", ["SYNOPSIS"]).text([roman(line.trim_start_matches("Usage: "))]);
     let man = Man::new(command).title(name.to_uppercase()).section("1").source(version);
     let mut page = Vec::new();
     man.render_title(&mut page)?;
@@ -82,7 +86,7 @@ fn man_page(name: &str, command: Command, all: &[String]) -> anyhow::Result<Vec<
     let mut head = Roff::default();
     head.control("SH", ["NAME"]).text([roman(format!("{name} - {about}"))]);
     head.to_writer(&mut page)?;
-    man.render_synopsis_section(&mut page)?;
+    usage.to_writer(&mut page)?;
     man.render_description_section(&mut page)?;
     man.render_options_section(&mut page)?;
     if has_commands {

@@ -80,7 +80,7 @@ fn refused(event: &Event, thread: &str, program: &str) -> String {
 /// other end is nothing to stop for.
 pub fn print(message: &str) {
     use std::io::Write;
-    let lines: String = message.lines().map(|line| format!("tek: {line}\n")).collect();
+    let lines: String = message.lines().map(|line| format!("tek: {}\n", line.trim_end())).collect();
     // One write, so that lines of the program do not get between.
     let _ = std::io::stderr().write_all(lines.as_bytes());
 }

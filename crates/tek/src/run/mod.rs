@@ -24,7 +24,7 @@ use std::fs::File;
 use std::io::{self, ErrorKind};
 use std::path::PathBuf;
 use std::process::ExitCode;
-use target::Target;
+use target::{Reason, Target};
 
 const AFTER_HELP: &str = "\
 EXAMPLES:
@@ -55,7 +55,7 @@ ENVIRONMENT:
 
 /// Arguments of `tek run`.
 #[derive(clap::Args)]
-#[command(after_help = AFTER_HELP)]
+#[command(after_help = AFTER_HELP, override_usage = "tek run [OPTIONS] [--] PROGRAM [ARGUMENT]...")]
 pub struct Args {
     /// Make threads with such a name time-critical (shell pattern), with a
     /// priority from -20 (first) to 19 (last), 0 unless given; may be repeated
@@ -104,13 +104,13 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
     let mut collector = Collector::new(&args.critical);
 
     let target = target::examine(&args.program[0], &library_elf);
-    let reason = target.as_ref().and_then(|target| target.reason.as_ref());
+    let reason = target.as_ref().and_then(|target| target.reason);
     if let Some(reason) = reason {
         let program = args.program[0].to_string_lossy();
         message::print(&format!("{program} {}: it runs, but not under TEK", reason.text()));
         collector.add_not_covered(program.into_owned());
     }
-    if !reason.is_some_and(|reason| reason.forbids_preload()) {
+    if !reason.is_some_and(Reason::forbids_preload) {
         let wants_tables = args.report || json.is_some();
         let tables = wants_tables.then(|| directory.path());
         environment::set(&args, &library, &directory.events_path(), tables)?;
@@ -126,14 +126,14 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
             }
         }
     });
-    let end = match ended {
-        Ok(end) => end,
+    let (pid, end) = match ended {
+        Ok(ended) => ended,
         Err(supervise::Error::Start(error)) => {
             return Ok(not_started(&args.program[0], target.as_ref(), &error));
         }
         Err(error) => return Err(error.into()),
     };
-    let report = collector.finish(end, &directory);
+    let report = collector.finish(end, pid, &directory);
     drop(directory);
     if args.report {
         message::print(&report.text());

@@ -23,9 +23,10 @@ const MOST_THREADS: usize = 10_000;
 enum State {
     /// The thread ended and told its own summary.
     Ended,
-    /// Its process was killed before it could; the times are of its finished stays.
+    /// Its process was killed before it could. Of a process other than the program itself only
+    /// finished stays count, for when it was killed is not known.
     Killed,
-    /// Its process outlives the run.
+    /// Its process outlives the run; the times are those so far.
     Running,
 }
 
@@ -136,7 +137,8 @@ impl Collector {
     }
 
     /// Takes from the tables that are left what processes could not tell themselves.
-    fn add_tables(&mut self, directory: &RunDirectory) {
+    fn add_tables(&mut self, directory: &RunDirectory, program: i32) {
+        let now = boot_time_ns();
         for (pid, path) in directory.tables() {
             let state = if is_alive(pid) { State::Running } else { State::Killed };
             let Ok(mut table) = Table::open(&path) else { continue };
@@ -144,12 +146,21 @@ impl Collector {
             let Ok(threads) = table.threads() else { continue };
             // A record that was being written when its process was killed cannot be read.
             for thread in threads.flatten() {
-                self.add_thread(&thread, header.pid, printable(&header.program), state);
+                // What is still running, or has ended just now, was Fast until now.
+                let until = (state == State::Running || pid == program).then_some(now);
+                self.add_thread(&thread, header.pid, printable(&header.program), state, until);
             }
         }
     }
 
-    fn add_thread(&mut self, thread: &Thread, pid: u32, program: String, state: State) {
+    fn add_thread(
+        &mut self,
+        thread: &Thread,
+        pid: u32,
+        program: String,
+        state: State,
+        until: Option<u64>,
+    ) {
         let Thread { record, side, .. } = thread;
         if record.flags & FLAG_NAMED != 0 {
             self.saw(&side.name);
@@ -158,6 +169,10 @@ impl Collector {
             return;
         }
         let asks = i32::from(record.policy) == SCHED_POLICY;
+        let stay = match until {
+            Some(until) if side.fast_since_ns != 0 => until.saturating_sub(side.fast_since_ns),
+            _ => 0,
+        };
         self.push(Row {
             pid,
             tid: record.tid,
@@ -165,7 +180,7 @@ impl Collector {
             thread: printable(&side.name),
             priority: asks.then_some(record.priority.into()),
             stays: side.stays.into(),
-            fast_ns: side.fast_ns,
+            fast_ns: side.fast_ns.saturating_add(stay),
             cpu_ns: None,
             context_switches: None,
             overruns: side.overruns.into(),
@@ -188,8 +203,8 @@ impl Collector {
     }
 
     /// The report, once the program has ended.
-    pub fn finish(mut self, end: End, directory: &RunDirectory) -> Report {
-        self.add_tables(directory);
+    pub fn finish(mut self, end: End, program: i32, directory: &RunDirectory) -> Report {
+        self.add_tables(directory, program);
         self.rows.sort_by_key(|row| (row.pid, std::cmp::Reverse(row.fast_ns)));
         let unmatched = self.critical.iter().zip(&self.matched).filter(|(_, matched)| !**matched);
         Report {
@@ -223,7 +238,7 @@ impl Report {
             let _ = writeln!(text, "and {} more threads", self.more_threads);
         }
         if self.threads.iter().any(|row| row.state != State::Ended) {
-            text.push_str("≥: its process did not tell the end, so only finished stays count\n");
+            text.push_str("≥: its process was killed or runs on, so this is what is known\n");
         }
         for pattern in &self.unmatched {
             let _ = writeln!(text, "no thread had a name that fits --critical '{pattern}'");
@@ -257,6 +272,12 @@ impl Report {
     }
 }
 
+/// CLOCK_BOOTTIME, as the table's times are.
+fn boot_time_ns() -> u64 {
+    nix::time::clock_gettime(nix::time::ClockId::CLOCK_BOOTTIME)
+        .map_or(0, |now| now.tv_sec() as u64 * 1_000_000_000 + now.tv_nsec() as u64)
+}
+
 /// A time, with three digits that matter.
 fn time(ns: u64) -> String {
     format!("{:.3?}", Duration::from_nanos(ns))
@@ -277,7 +298,7 @@ mod tests {
         let patterns: Vec<_> = critical.iter().map(|text| text.parse().unwrap()).collect();
         let mut collector = Collector::new(&patterns);
         events.iter().for_each(|event| collector.add(event));
-        collector.finish(End::Exited(0), &RunDirectory::create().unwrap())
+        collector.finish(End::Exited(0), 0, &RunDirectory::create().unwrap())
     }
 
     #[test]
@@ -304,10 +325,15 @@ mod tests {
         let mut thread = Thread { slot: 0, record: Default::default(), side: Default::default() };
         thread.side.stays = 3;
         thread.side.name[..3].copy_from_slice(b"gas");
-        collector.add_thread(&thread, 5, "fridge".into(), State::Killed);
+        thread.side.fast_ns = 100;
+        thread.side.fast_since_ns = 1000;
+        collector.add_thread(&thread, 5, "fridge".into(), State::Killed, None);
+        collector.add_thread(&thread, 5, "fridge".into(), State::Running, Some(1020));
         assert_eq!(collector.rows[0].thread, "gas");
+        assert_eq!(collector.rows[0].fast_ns, 100);
+        assert_eq!(collector.rows[1].fast_ns, 120);
         thread.side.stays = 0;
-        collector.add_thread(&thread, 5, "fridge".into(), State::Killed);
-        assert_eq!(collector.rows.len(), 1);
+        collector.add_thread(&thread, 5, "fridge".into(), State::Killed, None);
+        assert_eq!(collector.rows.len(), 2);
     }
 }

@@ -23,12 +23,12 @@ pub enum Error {
     Watch(#[from] Errno),
 }
 
-/// Runs a program to its end.
+/// Runs a program to its end: its process and how it ended.
 pub fn supervise(
     program: &[OsString],
     events: &mut EventReader<'_>,
     mut tell: impl FnMut(Vec<Event>),
-) -> Result<End, Error> {
+) -> Result<(i32, End), Error> {
     // Every signal waits in the signalfd from now on, so none is lost while the program starts.
     let everything = SigSet::all();
     let mask = everything.thread_swap_mask(SigmaskHow::SIG_SETMASK)?;
@@ -44,7 +44,7 @@ pub fn supervise(
         if let Some(end) = supervisor.handle_signals()? {
             // What the program's last threads wrote arrived before its end did.
             tell(events.read().unwrap_or_default());
-            return Ok(end);
+            return Ok((supervisor.child.pid(), end));
         }
     }
 }

@@ -15,37 +15,44 @@ use std::path::{Path, PathBuf};
 const SCRIPT_DEPTH: usize = 5;
 
 /// Why a program runs without TEK in it.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Reason {
     /// No dynamic loader.
     Static,
-    /// Runs with the rights of its file's owner or group.
-    SetId,
+    /// Runs with the rights of its file's owner.
+    SetUserId,
+    /// Runs with the rights of its file's group.
+    SetGroupId,
     /// Runs with the capabilities of its file.
     Capabilities,
-    /// Another processor or word size.
-    Machine(String),
-    /// Another C library; the name of its dynamic loader.
-    Libc(String),
+    /// 32 bits instead of 64, or the other way round.
+    WordSize,
+    /// Another processor.
+    Processor,
+    /// Another C library.
+    Libc,
     /// Linked with AddressSanitizer, which wants to be first in line.
     Asan,
 }
 
 impl Reason {
     /// Whether the library would break or disturb the program, so that it must not be preloaded.
-    pub fn forbids_preload(&self) -> bool {
-        matches!(self, Self::Machine(_) | Self::Libc(_) | Self::Asan)
+    pub fn forbids_preload(self) -> bool {
+        matches!(self, Self::WordSize | Self::Processor | Self::Libc | Self::Asan)
     }
 
-    /// What is the matter, as the predicate of a sentence about the program.
-    pub fn text(&self) -> String {
+    /// What is the matter, as the predicate of a sentence about the program; in the words that
+    /// libtek.so uses for the programs that it meets (lib/exec).
+    pub fn text(self) -> &'static str {
         match self {
-            Self::Static => "is statically linked".into(),
-            Self::SetId => "is set-user-id or set-group-id".into(),
-            Self::Capabilities => "has file capabilities".into(),
-            Self::Machine(machine) => format!("is made for {machine}"),
-            Self::Libc(loader) => format!("uses another C library ({loader})"),
-            Self::Asan => "is linked with AddressSanitizer".into(),
+            Self::Static => "is statically linked",
+            Self::SetUserId => "is set-user-id",
+            Self::SetGroupId => "is set-group-id",
+            Self::Capabilities => "has file capabilities",
+            Self::WordSize => "is of another word size",
+            Self::Processor => "is for another processor",
+            Self::Libc => "is for another C library",
+            Self::Asan => "is built with AddressSanitizer",
         }
     }
 }
@@ -83,15 +90,18 @@ pub fn examine(program: &OsStr, library: &Elf) -> Option<Target> {
 }
 
 fn reason(file: &Path, elf: &Elf, library: &Elf, own_loader: Option<&str>) -> Option<Reason> {
+    if elf.machine().bits != library.machine().bits {
+        return Some(Reason::WordSize);
+    }
     if elf.machine() != library.machine() {
-        return Some(Reason::Machine(elf.machine().to_string()));
+        return Some(Reason::Processor);
     }
     if elf.is_static() {
         return Some(Reason::Static);
     }
     if let (Some(theirs), Some(ours)) = (elf.loader_name(), own_loader) {
         if theirs != ours {
-            return Some(Reason::Libc(theirs.to_owned()));
+            return Some(Reason::Libc);
         }
     }
     let asan = |name: &String| name.starts_with("libasan.") || name.starts_with("libclang_rt.asan");
@@ -101,10 +111,7 @@ fn reason(file: &Path, elf: &Elf, library: &Elf, own_loader: Option<&str>) -> Op
     if gains_nothing(file) {
         return None;
     }
-    if changes_id(file) {
-        return Some(Reason::SetId);
-    }
-    has_capabilities(file).then_some(Reason::Capabilities)
+    set_id(file).or_else(|| has_capabilities(file).then_some(Reason::Capabilities))
 }
 
 /// Whether the kernel ignores set-id bits and capabilities of this file.
@@ -117,13 +124,15 @@ fn gains_nothing(file: &Path) -> bool {
 }
 
 /// Set-id bits matter where they change something: for root's own files they do not, to root.
-fn changes_id(file: &Path) -> bool {
-    let Ok(metadata) = fs::metadata(file) else { return false };
+fn set_id(file: &Path) -> Option<Reason> {
+    let metadata = fs::metadata(file).ok()?;
     let mode = metadata.permissions().mode();
-    let user = mode & 0o4000 != 0 && metadata.uid() != nix::unistd::getuid().as_raw();
+    if mode & 0o4000 != 0 && metadata.uid() != nix::unistd::getuid().as_raw() {
+        return Some(Reason::SetUserId);
+    }
     // Without group execution the bit means mandatory locking.
-    let group = mode & 0o2010 == 0o2010 && metadata.gid() != nix::unistd::getgid().as_raw();
-    user || group
+    let set_gid = mode & 0o2010 == 0o2010 && metadata.gid() != nix::unistd::getgid().as_raw();
+    set_gid.then_some(Reason::SetGroupId)
 }
 
 /// Root gains nothing from file capabilities, and so keeps its preloaded libraries.

@@ -27,7 +27,8 @@ pub struct Elf {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Machine {
     processor: u16,
-    bits: u8,
+    /// Word size.
+    pub bits: u8,
     little_endian: bool,
 }
 
