@@ -13,7 +13,7 @@ pub const EVENT_OVERRAN: u16 = 2;
 /// TEK cannot ride in `program`; `text` says why.
 pub const EVENT_NOT_COVERED: u16 = 3;
 /// A thread that was Fast has ended: `value` is time in the region in ns, stays, context switches
-/// while alive, CPU time in ns.
+/// while alive, CPU time in ns; `error` is how often the guard sent it back.
 pub const EVENT_SUMMARY: u16 = 4;
 /// An environment variable was not understood; `text` says which.
 pub const EVENT_BAD_OPTION: u16 = 5;

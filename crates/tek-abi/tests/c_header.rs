@@ -73,7 +73,8 @@ fn evaluate(expression: &str, known: &BTreeMap<String, i128>) -> i128 {
 fn every_constant_has_the_same_value_in_c_and_rust() {
     let define = Regex::new(r"(?m)^#define[ \t]+(TEK_\w+)[ \t]+([^/\n]+)").unwrap();
     let mut in_c = BTreeMap::new();
-    for found in define.captures_iter(HEADER) {
+    let header = HEADER.replace("\\\n", " ");
+    for found in define.captures_iter(&header) {
         let value = evaluate(&found[2], &in_c);
         in_c.insert(found[1].to_owned(), value);
     }

@@ -5,7 +5,6 @@ use super::directory::{is_alive, RunDirectory};
 use super::options::Critical;
 use comfy_table::{presets, CellAlignment, ContentArrangement, Table as Grid};
 use serde::Serialize;
-use std::collections::HashMap;
 use std::fmt::Write;
 use std::time::Duration;
 use tek_abi::{
@@ -77,7 +76,6 @@ pub struct Collector {
     more: u64,
     refused: u64,
     not_covered: Vec<String>,
-    overruns: HashMap<(u32, u32), u64>,
     matched: Vec<bool>,
     critical: Vec<Critical>,
 }
@@ -97,7 +95,6 @@ impl Collector {
         match event.kind {
             EVENT_SUMMARY => {
                 self.saw(&event.thread);
-                let overruns = self.overruns.remove(&(event.pid, event.tid)).unwrap_or(0);
                 let [fast_ns, stays, switches, cpu_ns] = event.value;
                 self.push(Row {
                     pid: event.pid,
@@ -109,14 +106,11 @@ impl Collector {
                     fast_ns,
                     cpu_ns: Some(cpu_ns),
                     context_switches: Some(switches),
-                    overruns,
+                    overruns: event.error.try_into().unwrap_or(0),
                     state: State::Ended,
                 });
             }
-            EVENT_OVERRAN => {
-                self.saw(&event.thread);
-                *self.overruns.entry((event.pid, event.tid)).or_default() += 1;
-            }
+            EVENT_OVERRAN => self.saw(&event.thread),
             EVENT_REFUSED => {
                 self.saw(&event.thread);
                 self.refused += 1;
@@ -303,8 +297,8 @@ mod tests {
 
     #[test]
     fn each_thread_that_was_fast_has_a_row_with_its_overruns() {
-        let overran = Event { kind: EVENT_OVERRAN, ..summary("touch", 0) };
-        let report = report(&["t*"], &[overran, overran, summary("touch", 1_500_000_000)]);
+        let ended = Event { error: 2, ..summary("touch", 1_500_000_000) };
+        let report = report(&["t*"], &[ended]);
         assert_eq!(report.threads.len(), 1);
         assert_eq!(report.threads[0].overruns, 2);
         assert_eq!(report.unmatched, Vec::<String>::new());
