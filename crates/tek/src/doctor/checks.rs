@@ -90,7 +90,11 @@ fn rt_trial(trial: &Trial) -> Check {
     }
 }
 
+/// Where the cure stands, or the cure itself if no other check has it.
 fn rt_cure() -> String {
+    if matches!(cgroup::rt_runtime(), Some((0, _))) {
+        return "see rt-group-sched".into();
+    }
     privilege::refused_despite_privilege().unwrap_or_else(|| "see rt-privilege".into())
 }
 
