@@ -34,28 +34,32 @@ enum What {
 
 /// Writes the files.
 pub fn run(args: Args) -> anyhow::Result<ExitCode> {
-    let mut command = Cli::command();
-    command.build();
     match args.what {
-        What::Man { directory } => man_pages(&command, &directory)?,
-        What::Completions { directory } => completions(&mut command, &directory)?,
+        What::Man { directory } => man_pages(&directory)?,
+        What::Completions { directory } => completions(&directory)?,
     }
     Ok(ExitCode::SUCCESS)
 }
 
-fn completions(command: &mut Command, directory: &Path) -> anyhow::Result<()> {
+fn completions(directory: &Path) -> anyhow::Result<()> {
     create(directory)?;
+    // The generators offer hidden commands too, so they get a command without them.
+    let all = Cli::command();
+    let shown = all.get_subcommands().filter(|sub| !sub.is_hide_set()).cloned();
+    let mut command = Command::new("tek").version(env!("CARGO_PKG_VERSION")).subcommands(shown);
     for shell in [Shell::Bash, Shell::Zsh, Shell::Fish] {
-        clap_complete::generate_to(shell, command, "tek", directory)
+        clap_complete::generate_to(shell, &mut command, "tek", directory)
             .with_context(|| format!("cannot write the completions for {shell}"))?;
     }
     Ok(())
 }
 
-fn man_pages(command: &Command, directory: &Path) -> anyhow::Result<()> {
+fn man_pages(directory: &Path) -> anyhow::Result<()> {
     create(directory)?;
+    let mut command = Cli::command();
+    command.build();
     // `tek help` is clap's own and needs no page.
-    let command = command.clone().mut_subcommand("help", |help| help.hide(true));
+    let command = command.mut_subcommand("help", |help| help.hide(true));
     let shown = || command.get_subcommands().filter(|sub| !sub.is_hide_set());
     let mut pages = vec![("tek".to_owned(), command.clone())];
     for sub in shown() {

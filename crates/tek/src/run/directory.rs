@@ -2,8 +2,8 @@
 //! The private directory of a run: its event file and, for a report, the thread tables of its
 //! processes.
 //!
-//! It lies in /run/tek (as root) or $XDG_RUNTIME_DIR/tek, else in the directory for temporary
-//! files. The event file is locked as long as its tek lives, which tells the next run which
+//! It lies in /run/tek (as root) or $XDG_RUNTIME_DIR/tek, else in tek-UID in the directory for
+//! temporary files. The event file is locked as long as its tek lives, which tells the next run which
 //! directories a killed tek left behind.
 use anyhow::Context;
 use nix::fcntl::{Flock, FlockArg};
@@ -26,8 +26,14 @@ pub struct RunDirectory {
 impl RunDirectory {
     /// Makes the directory and its event file.
     pub fn create() -> anyhow::Result<Self> {
-        let base = base().unwrap_or_else(env::temp_dir);
-        remove_left_behind(&base);
+        let base = match base() {
+            Some(base) => {
+                remove_left_behind(&base);
+                base
+            }
+            // Shared with everybody, so nothing in it is ours to clear away.
+            None => env::temp_dir(),
+        };
         let directory = tempfile::Builder::new()
             .prefix(&format!("{PREFIX}{}-", std::process::id()))
             // Tables may be read by everybody, events only by their owner.
@@ -97,27 +103,29 @@ fn tables_in(directory: &Path) -> Vec<(i32, PathBuf)> {
     tables
 }
 
-/// The directory for run-time files, if it can be used.
+/// The directory for run-time files, made if need be; `None` if none can be used.
 fn base() -> Option<PathBuf> {
-    let parent = if nix::unistd::geteuid().is_root() {
-        PathBuf::from("/run")
-    } else {
-        PathBuf::from(env::var_os("XDG_RUNTIME_DIR")?)
-    };
-    if !parent.is_absolute() {
-        return None;
-    }
-    let base = parent.join("tek");
-    match DirBuilder::new().mode(0o755).create(&base) {
-        Err(error) if error.kind() != io::ErrorKind::AlreadyExists => return None,
+    let user = nix::unistd::geteuid();
+    let run_time =
+        if user.is_root() { Some("/run".into()) } else { env::var_os("XDG_RUNTIME_DIR") };
+    let run_time = run_time.map(|parent| PathBuf::from(parent).join("tek"));
+    let temporary = env::temp_dir().join(format!("tek-{user}"));
+    run_time.into_iter().chain([temporary]).find(|base| base.is_absolute() && make_own(base))
+}
+
+/// Makes a directory unless it is there; true if it is ours alone to write to. In somebody else's,
+/// or behind a link, its owner could swap our files.
+fn make_own(base: &Path) -> bool {
+    match DirBuilder::new().mode(0o755).create(base) {
+        Err(error) if error.kind() != io::ErrorKind::AlreadyExists => return false,
         _ => {}
     }
-    // Somebody else's directory, or a link, is not used: its owner could swap our files.
-    let metadata = fs::symlink_metadata(&base).ok()?;
-    let ours = metadata.is_dir()
-        && metadata.uid() == nix::unistd::geteuid().as_raw()
-        && metadata.mode() & 0o022 == 0;
-    ours.then_some(base)
+    fs::symlink_metadata(base).is_ok_and(|metadata| {
+        metadata.is_dir()
+            && metadata.uid() == nix::unistd::geteuid().as_raw()
+            && metadata.mode() & 0o022 == 0
+            && nix::unistd::access(base, nix::unistd::AccessFlags::W_OK).is_ok()
+    })
 }
 
 /// Removes directories whose tek was killed and whose processes are gone.
