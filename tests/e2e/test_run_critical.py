@@ -41,11 +41,12 @@ def test_the_fast_threads_of_a_killed_program_are_in_the_report(tek, threads, tm
 
 
 def test_a_run_leaves_nothing_behind(tek, threads, real_time):
-    base = pathlib.Path("/run/tek" if os.geteuid() == 0 else "/nonexistent")
-    before = set(base.glob("run-*"))
-    tek("run", "--critical=stay", "--report", threads, "stay", "killed")
-    tek("run", threads, "ui", "0")
-    assert set(base.glob("run-*")) - before == set()
+    directory = "echo $TEK_RUN_DIR; echo $TEK_EVENTS >&2;"
+    ended = tek("run", "--critical=stay", "sh", "-c", f"{directory} {threads} stay killed; exit 4")
+    assert ended.returncode == 4
+    run = pathlib.Path(ended.stdout.splitlines()[0])
+    assert f"{run}/events" in ended.stderr
+    assert not run.exists()
 
 
 def test_without_privilege_one_message_gives_the_three_ways_and_the_program_runs(

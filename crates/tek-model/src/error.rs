@@ -7,7 +7,7 @@ use std::path::PathBuf;
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
     /// The system refused; for a symbolic link it says "Too many levels of symbolic links".
-    #[error("cannot read the thread table {path}: {source}")]
+    #[error("cannot read the thread table {path}")]
     Io {
         /// The table file.
         path: PathBuf,

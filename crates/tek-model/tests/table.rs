@@ -2,6 +2,7 @@
 //! Tables that are good, damaged, hostile, growing, and written while they are read.
 use memmap2::MmapRaw;
 use proptest::prelude::*;
+use std::error::Error as _;
 use std::fs::OpenOptions;
 use std::os::unix::fs::FileExt;
 use std::path::Path;
@@ -94,7 +95,9 @@ fn what_is_no_table_is_refused_with_the_reason() {
     let path = dir.path().join("1.table");
     let refused = |what: &str| {
         for result in read_both(&path) {
-            let error = result.unwrap_err().to_string();
+            let error = result.unwrap_err();
+            let cause = error.source().map(ToString::to_string).unwrap_or_default();
+            let error = format!("{error}: {cause}");
             assert!(error.contains(what), "{error:?} does not say {what:?}");
             assert!(error.contains(path.to_str().unwrap()), "{error:?} does not name the file");
         }

@@ -171,7 +171,7 @@ fn probe_alike(prepare: impl Fn(&mut Command)) -> String {
         let with_tek = run(under_tek(probe));
         // Only what tek is there to add, and find's own descriptors, whose path has its pid.
         let compared = |text: &str| {
-            let ours = ["LD_PRELOAD=", "TEK_EVENTS="];
+            let ours = ["LD_PRELOAD=", "TEK_EVENTS=", "TEK_RUN_DIR="];
             let kept = |line: &&str| {
                 !ours.iter().any(|name| line.starts_with(name)) && !line.contains(" -> /proc/")
             };

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The private directory of a run: its event file and, for a report, the thread tables of its
-//! processes.
+//! The private directory of a run: its event file and the thread tables of its processes, so that
+//! what killed processes leave behind goes with the run.
 //!
 //! It lies in /run/tek (as root) or $XDG_RUNTIME_DIR/tek, else in tek-UID in the directory for
 //! temporary files. The event file is locked as long as its tek lives, which tells the next run which
@@ -131,11 +131,13 @@ fn make_own(base: &Path) -> bool {
 /// Removes directories whose tek was killed and whose processes are gone.
 fn remove_left_behind(base: &Path) {
     for entry in fs::read_dir(base).into_iter().flatten().flatten() {
+        if !entry.file_name().to_string_lossy().starts_with(PREFIX) {
+            continue;
+        }
         let path = entry.path();
-        let is_run = entry.file_name().to_string_lossy().starts_with(PREFIX);
         let ours = fs::symlink_metadata(&path)
             .is_ok_and(|m| m.is_dir() && m.uid() == nix::unistd::geteuid().as_raw());
-        if !is_run || !ours || tables_in(&path).iter().any(|&(pid, _)| is_alive(pid)) {
+        if !ours || tables_in(&path).iter().any(|&(pid, _)| is_alive(pid)) {
             continue;
         }
         let Ok(events) = File::open(path.join(EVENTS)) else { continue };

@@ -3,6 +3,7 @@
 //!
 //! tek changes its own environment in place and lets the program inherit it, so that variables
 //! keep their order and duplicates, and entries without `=` survive.
+use super::directory::RunDirectory;
 use super::Args;
 use anyhow::bail;
 use std::env;
@@ -12,19 +13,12 @@ use std::path::Path;
 
 /// Sets what the options ask for. Without an option its variable stays as tek found it, so that
 /// defaults can be given by the environment too.
-pub fn set(
-    args: &Args,
-    library: &Path,
-    events: &Path,
-    tables: Option<&Path>,
-) -> anyhow::Result<()> {
+pub fn set(args: &Args, library: &Path, directory: &RunDirectory) -> anyhow::Result<()> {
     let preload = preload(env::var_os("LD_PRELOAD").as_deref(), library)?;
     // SAFETY of set_var, which the 2024 edition will ask for: tek has one thread.
     env::set_var("LD_PRELOAD", preload);
-    env::set_var("TEK_EVENTS", events);
-    if let Some(tables) = tables {
-        env::set_var("TEK_RUN_DIR", tables);
-    }
+    env::set_var("TEK_EVENTS", directory.events_path());
+    env::set_var("TEK_RUN_DIR", directory.path());
     if !args.critical.is_empty() {
         let patterns: Vec<_> = args.critical.iter().map(ToString::to_string).collect();
         env::set_var("TEK_CRITICAL", patterns.join(","));

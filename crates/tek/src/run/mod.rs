@@ -111,9 +111,7 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
         collector.add_not_covered(program.into_owned());
     }
     if !reason.is_some_and(Reason::forbids_preload) {
-        let wants_tables = args.report || json.is_some();
-        let tables = wants_tables.then(|| directory.path());
-        environment::set(&args, &library, &directory.events_path(), tables)?;
+        environment::set(&args, &library, &directory)?;
     }
 
     let mut messages = Messages::default();
