@@ -1,1 +1,37 @@
-//! tek-abi
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! `abi/tek_abi.h` for Rust: the thread information table and the event file.
+//!
+//! The C header is the text to read: it says what each field means and how a reader without a
+//! lock goes about it.  This crate repeats it; `tests/c_header.rs` fails when the two differ.
+#![forbid(unsafe_code)]
+
+mod event;
+mod table;
+mod text;
+
+pub use event::{
+    Event, EventError, EVENT_BAD_OPTION, EVENT_MAGIC, EVENT_NOT_COVERED, EVENT_OVERRAN,
+    EVENT_REFUSED, EVENT_SUMMARY,
+};
+pub use table::*;
+pub use text::{printable, until_nul};
+
+/// Asserts at compile time that a struct lies in memory as the C header says, and keeps the same
+/// numbers for the test that compares them with the header.
+macro_rules! layout {
+    ($type:ident, $c_name:literal, $size:literal, { $($field:ident: $offset:literal),* $(,)? }) => {
+        const _: () = {
+            assert!(core::mem::size_of::<$type>() == $size);
+            $(assert!(core::mem::offset_of!($type, $field) == $offset);)*
+        };
+        impl $type {
+            /// The struct's name in `abi/tek_abi.h`, its size and its fields' offsets.
+            pub const LAYOUT: $crate::Layout =
+                ($c_name, $size, &[$((stringify!($field), $offset)),*]);
+        }
+    };
+}
+pub(crate) use layout;
+
+/// A struct's name in C, its size in bytes, and its fields with their offsets.
+pub type Layout = (&'static str, usize, &'static [(&'static str, usize)]);

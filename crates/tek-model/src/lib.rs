@@ -1,1 +1,13 @@
-//! tek-model
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! The threads of the device, as TEK's tables tell them.
+//!
+//! [`Table::open`] takes a table file, [`Table::threads`] reads its records while the process
+//! goes on writing them.
+#![deny(unsafe_code)]
+
+mod error;
+mod source;
+mod table;
+
+pub use error::Error;
+pub use table::{Table, Thread, Threads};

@@ -1,10 +1,21 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! The one definition of the command line: help, man pages and completions come from it.
 use clap::{Parser, Subcommand};
 
-/// Thread Evolution Kit: make the time-critical threads of ordinary programs answer at once.
+const AFTER_HELP: &str = "\
+EXAMPLES:
+  tek doctor                                what this machine can do
+  tek run --critical 'ui*' -- ./appliance   run a program, its ui threads first
+
+EXIT STATUS:
+  Each command's --help lists its own. 2 means that the command line was not
+  understood, 125 that TEK itself failed.";
+
+/// Thread Evolution Kit: make the time-critical threads of ordinary programs answer at once
 #[derive(Parser)]
-#[command(version)]
+#[command(name = "tek", version, after_help = AFTER_HELP)]
 pub struct Cli {
+    /// What to do.
     #[command(subcommand)]
     pub command: Command,
 }
@@ -13,9 +24,25 @@ pub struct Cli {
 #[derive(Subcommand)]
 pub enum Command {
     /// Run a program under TEK
+    ///
+    /// Preloads libtek.so into the program and what it starts, so that threads which ask for
+    /// SCHED_TEK, or which --critical names, become time-critical: they run before every thread
+    /// of the fair scheduling classes, as real-time threads with a budget. Otherwise the program
+    /// runs as if tek were not there: its exit status, signals, standard streams and everything
+    /// that it inherits are its own. What TEK cannot do it says once on standard error, in lines
+    /// that begin with `tek:`.
     Run(crate::run::Args),
     /// Tell what this kernel and this user can do
+    ///
+    /// Looks at privileges, limits, control groups and kernel features, and lets a thread of its
+    /// own try to become real-time, which goes back at once. Changes nothing.
     Doctor(crate::doctor::Args),
     /// Measure, as in the papers
     Bench(crate::bench::Args),
+    /// Look into TEK's own files
+    #[command(hide = true)]
+    Debug(crate::debug::Args),
+    /// Write man pages and shell completions
+    #[command(hide = true)]
+    Generate(crate::generate::Args),
 }

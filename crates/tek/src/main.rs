@@ -1,24 +1,38 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
 //! The command `tek`.
 mod bench;
 mod cli;
+mod debug;
 mod doctor;
+mod generate;
 mod run;
+mod system;
 
 use clap::Parser;
+use cli::{Cli, Command};
 use std::process::ExitCode;
 
 fn main() -> ExitCode {
-    let cli = cli::Cli::parse();
-    let result = match cli.command {
-        cli::Command::Run(args) => run::run(args),
-        cli::Command::Doctor(args) => doctor::run(args),
-        cli::Command::Bench(args) => bench::run(args),
+    let result = match Cli::parse().command {
+        Command::Run(args) => run::run(args),
+        Command::Doctor(args) => doctor::run(args),
+        Command::Bench(args) => bench::run(args),
+        Command::Debug(args) => debug::run(args),
+        Command::Generate(args) => generate::run(args),
     };
     match result {
         Ok(code) => code,
+        // A reader such as `head` that has seen enough is no failure.
+        Err(error) if is_broken_pipe(&error) => ExitCode::SUCCESS,
         Err(error) => {
             eprintln!("tek: {error:#}");
             ExitCode::from(125)
         }
     }
+}
+
+fn is_broken_pipe(error: &anyhow::Error) -> bool {
+    error
+        .downcast_ref::<std::io::Error>()
+        .is_some_and(|error| error.kind() == std::io::ErrorKind::BrokenPipe)
 }

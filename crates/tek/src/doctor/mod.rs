@@ -1,11 +1,103 @@
-//! tek doctor
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! `tek doctor`: what this kernel and this user can do, and the cure for what they cannot.
+mod checks;
+mod render;
+mod trial;
+
+use serde::Serialize;
 use std::process::ExitCode;
 
-/// Arguments of tek doctor.
-#[derive(clap::Args)]
-pub struct Args {}
+const AFTER_HELP: &str = "\
+EXAMPLES:
+  tek doctor
+  tek doctor --json | jq '.backends[] | select(.usable == false)'
 
-/// Runs it.
-pub fn run(_args: Args) -> anyhow::Result<ExitCode> {
-    anyhow::bail!("not yet")
+Each `no` is followed by its cure. Run it as the user, and from the place
+(shell, service, container), from which your program is started: privileges and
+control groups belong to the process.
+
+EXIT STATUS:
+    0  time-critical threads can be had: the backend rt can be used
+    1  they cannot
+  125  TEK itself failed";
+
+/// Arguments of `tek doctor`.
+#[derive(clap::Args)]
+#[command(after_help = AFTER_HELP)]
+pub struct Args {
+    /// Print JSON
+    #[arg(long)]
+    json: bool,
+}
+
+/// The answer to a question.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Answer {
+    /// It is there, or can be done.
+    Yes,
+    /// It is not, or cannot.
+    No,
+    /// Neither good nor bad.
+    Info,
+    /// It could not be found out.
+    Unknown,
+}
+
+/// One thing that was looked at.
+#[derive(Debug, Serialize)]
+pub struct Check {
+    /// Name for scripts; stays as it is.
+    pub id: &'static str,
+    /// Answer.
+    pub answer: Answer,
+    /// What was found, in words.
+    pub found: String,
+    /// What to do about a `no`.
+    pub cure: Option<String>,
+}
+
+/// Whether this kernel and this user allow a way to put threads first.
+#[derive(Debug, Serialize)]
+pub struct Backend {
+    /// `rt`, `fair` or `scx`.
+    pub name: &'static str,
+    /// Whether they do.
+    pub usable: bool,
+    /// What it stands on, or what it lacks.
+    pub why: String,
+    /// What to do if not.
+    pub cure: Option<String>,
+}
+
+/// Everything that was found out: a stable format, to which fields may be added.
+#[derive(Debug, Serialize)]
+pub struct Diagnosis {
+    schema: u32,
+    kernel: String,
+    checks: Vec<Check>,
+    backends: Vec<Backend>,
+}
+
+/// Looks, and prints what it saw.
+pub fn run(args: Args) -> anyhow::Result<ExitCode> {
+    let diagnosis = diagnose();
+    if args.json {
+        use std::io::Write;
+        writeln!(std::io::stdout(), "{}", serde_json::to_string_pretty(&diagnosis)?)?;
+    } else {
+        render::print(&diagnosis, &mut anstream::stdout())?;
+    }
+    let rt = diagnosis.backends.iter().any(|backend| backend.name == "rt" && backend.usable);
+    Ok(if rt { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+}
+
+fn diagnose() -> Diagnosis {
+    let trial = trial::run();
+    Diagnosis {
+        schema: 1,
+        kernel: checks::kernel(),
+        backends: vec![checks::rt_backend(&trial), checks::fair_backend(), checks::scx_backend()],
+        checks: checks::all(&trial),
+    }
 }

@@ -1,11 +1,176 @@
-//! tek run
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! `tek run`: runs a program under TEK, and is otherwise not there.
+mod child;
+mod directory;
+mod environment;
+mod events;
+mod forward;
+mod inherited;
+mod message;
+mod options;
+mod report;
+mod supervise;
+mod target;
+
+use crate::system::library;
+use anyhow::{anyhow, Context};
+use directory::RunDirectory;
+use events::EventReader;
+use message::Messages;
+use options::{Budget, Critical, RtRange};
+use report::{Collector, Report};
+use std::ffi::OsString;
+use std::fs::File;
+use std::io::{self, ErrorKind};
+use std::path::PathBuf;
 use std::process::ExitCode;
+use target::{Reason, Target};
 
-/// Arguments of tek run.
+const AFTER_HELP: &str = "\
+EXAMPLES:
+  tek run --critical 'ui*' --critical touch=-5 -- ./appliance --window
+      Threads named ui... run before every ordinary thread of the device, and
+      one named touch before them.
+  tek run --report ./player film.ogg
+      Run a program that asks for SCHED_TEK itself, and tell afterwards what
+      its time-critical threads did.
+  tek run --critical gas --budget 200ms/1s --report-json gas.json -- sh -c ./fridge
+      Threads of the shell's children count too.
+
+A thread's name counts when it was set for that thread (pthread_setname_np,
+prctl): a child that only inherited its creator's name is not meant. To stop
+and continue the program from outside, send SIGTSTP and SIGCONT to tek.
+
+EXIT STATUS:
+  That of the program; if a signal killed it, tek dies by the same signal.
+  125  TEK itself failed, for example because libtek.so is not installed
+  126  the program was found but could not be executed
+  127  the program was not found
+    2  an option was not understood; nothing was started
+
+ENVIRONMENT:
+  TEK_LIBRARY   path of libtek.so, instead of ../lib/libtek.so beside tek
+  TEK_CRITICAL, TEK_BUDGET, TEK_RT_RANGE, TEK_FOLLOW_MARKED
+                defaults for the options";
+
+/// Arguments of `tek run`.
 #[derive(clap::Args)]
-pub struct Args {}
+#[command(after_help = AFTER_HELP, override_usage = "tek run [OPTIONS] [--] PROGRAM [ARGUMENT]...")]
+pub struct Args {
+    /// Make threads with such a name time-critical (shell pattern), with a
+    /// priority from -20 (first) to 19 (last), 0 unless given; may be repeated
+    #[arg(long, value_name = "GLOB[=NICE]")]
+    critical: Vec<Critical>,
 
-/// Runs it.
-pub fn run(_args: Args) -> anyhow::Result<ExitCode> {
-    anyhow::bail!("not yet")
+    /// Send a thread back that uses more CPU time than this in any window
+    /// [default: 800ms/1s]
+    #[arg(long, value_name = "CPU/WINDOW|off")]
+    budget: Option<Budget>,
+
+    /// Real-time priorities to use, for nice 19 to -20 [default: 10-49]
+    #[arg(long, value_name = "LO-HI")]
+    rt_range: Option<RtRange>,
+
+    /// Leave marked threads alone when a thread of their group becomes
+    /// time-critical
+    #[arg(long)]
+    no_follow_marked: bool,
+
+    /// When the program has ended, print on standard error what its
+    /// time-critical threads did
+    #[arg(long)]
+    report: bool,
+
+    /// Write the same report as JSON into a file
+    #[arg(long, value_name = "FILE")]
+    report_json: Option<PathBuf>,
+
+    /// The program and its arguments
+    #[arg(required = true, trailing_var_arg = true, value_name = "PROGRAM")]
+    program: Vec<OsString>,
+}
+
+/// Exit statuses of tek's own, as of env(1) and nohup(1).
+const FAILED: u8 = 125;
+const NOT_EXECUTABLE: u8 = 126;
+const NOT_FOUND: u8 = 127;
+
+/// Runs the program; the result is its exit status. Dies by the signal that killed it, if one did.
+pub fn run(args: Args) -> anyhow::Result<ExitCode> {
+    let (library, library_elf) =
+        library::find().map_err(|error| anyhow!("{error}; {}", error.cure()))?;
+    let json = args.report_json.as_ref().map(create).transpose()?;
+    let directory = RunDirectory::create()?;
+    let mut collector = Collector::new(&args.critical);
+
+    let target = target::examine(&args.program[0], &library_elf);
+    let reason = target.as_ref().and_then(|target| target.reason);
+    if let Some(reason) = reason {
+        let program = args.program[0].to_string_lossy();
+        message::print(&format!("{program} {}: it runs, but not under TEK", reason.text()));
+        collector.add_not_covered(program.into_owned());
+    }
+    if !reason.is_some_and(Reason::forbids_preload) {
+        environment::set(&args, &library, &directory)?;
+    }
+
+    let mut messages = Messages::default();
+    let mut reader = EventReader::new(directory.events(), &directory.events_path());
+    let ended = supervise::supervise(&args.program, &mut reader, |events| {
+        for event in events {
+            collector.add(&event);
+            if let Some(message) = messages.tell(&event) {
+                message::print(&message);
+            }
+        }
+    });
+    let (pid, end) = match ended {
+        Ok(ended) => ended,
+        Err(supervise::Error::Start(error)) => {
+            return Ok(not_started(&args.program[0], target.as_ref(), &error));
+        }
+        Err(error) => return Err(error.into()),
+    };
+    let report = collector.finish(end, pid, &directory);
+    drop(directory);
+    if args.report {
+        message::print(&report.text());
+    }
+    if let (Some(file), Some(path)) = (json, &args.report_json) {
+        // The program has run, and its exit status counts for more than this.
+        if let Err(error) = write(&file, &report) {
+            message::print(&format!("cannot write the report {}: {error}", path.display()));
+        }
+    }
+    Ok(end.pass_on())
+}
+
+fn create(path: &PathBuf) -> anyhow::Result<File> {
+    File::create(path).with_context(|| format!("cannot write the report {}", path.display()))
+}
+
+fn write(file: &File, report: &Report) -> io::Result<()> {
+    use io::Write;
+    let mut file = io::BufWriter::new(file);
+    serde_json::to_writer_pretty(&mut file, report)?;
+    writeln!(file)?;
+    file.flush()
+}
+
+/// Says why the program could not be started, and gives the exit status for it.
+fn not_started(program: &OsString, target: Option<&Target>, error: &io::Error) -> ExitCode {
+    let name = program.to_string_lossy();
+    let missing = target.and_then(|target| target.missing.as_ref());
+    let (why, status) = match (error.kind(), error.raw_os_error()) {
+        (ErrorKind::NotFound, _) => match missing {
+            Some(missing) => (format!("its interpreter {missing} does not exist"), NOT_FOUND),
+            None => ("not found".to_owned(), NOT_FOUND),
+        },
+        (_, Some(libc::EAGAIN | libc::ENOMEM | libc::EMFILE | libc::ENFILE)) => {
+            (error.to_string(), FAILED)
+        }
+        _ => (error.to_string(), NOT_EXECUTABLE),
+    };
+    message::print(&format!("cannot run {name}: {why}"));
+    ExitCode::from(status)
 }

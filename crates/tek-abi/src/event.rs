@@ -1,0 +1,143 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! The event file of a run.
+use crate::layout;
+use core::fmt;
+use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
+
+/// "TEKV", little-endian.
+pub const EVENT_MAGIC: u32 = 0x564b_4554;
+/// The kernel refused the Fast Region; `error` says why.
+pub const EVENT_REFUSED: u16 = 1;
+/// A thread used up its budget: `value[0]` ns in `value[1]` ns.
+pub const EVENT_OVERRAN: u16 = 2;
+/// TEK cannot ride in `program`; `text` says why.
+pub const EVENT_NOT_COVERED: u16 = 3;
+/// A thread that was Fast has ended: `value` is time in the region in ns, stays, context switches
+/// while alive, CPU time in ns; `error` is how often the guard sent it back.
+pub const EVENT_SUMMARY: u16 = 4;
+/// An environment variable was not understood; `text` says which.
+pub const EVENT_BAD_OPTION: u16 = 5;
+
+/// One event, as it lies in the event file.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, FromBytes, IntoBytes, KnownLayout, Immutable)]
+#[repr(C)]
+pub struct Event {
+    /// [`EVENT_MAGIC`].
+    pub magic: u32,
+    /// Size of this struct.
+    pub bytes: u16,
+    /// `EVENT_*`.
+    pub kind: u16,
+    /// Process that wrote it.
+    pub pid: u32,
+    /// Thread that it is about.
+    pub tid: u32,
+    /// CLOCK_REALTIME, in ns.
+    pub time_ns: u64,
+    /// errno value; 0: none.
+    pub error: i32,
+    /// SCHED_TEK priority (nice).
+    pub priority: i32,
+    /// Depends on the kind.
+    pub value: [u64; 4],
+    /// Thread name, NUL-terminated.
+    pub thread: [u8; 16],
+    /// Program name or path, NUL-terminated, shortened at the front.
+    pub program: [u8; 64],
+    /// One line, NUL-terminated.
+    pub text: [u8; 112],
+}
+layout!(Event, "tek_event", 256, {
+    magic: 0, bytes: 4, kind: 6, pid: 8, tid: 12, time_ns: 16, error: 24, priority: 28, value: 32,
+    thread: 64, program: 80, text: 144,
+});
+
+/// Why bytes are not an event.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum EventError {
+    /// Not 256 bytes.
+    Length(usize),
+    /// Does not begin with [`EVENT_MAGIC`].
+    Magic(u32),
+    /// Says that it has another size.
+    Size(u16),
+    /// Not one of `EVENT_*`.
+    Kind(u16),
+}
+
+impl fmt::Display for EventError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Length(length) => write!(f, "an event has 256 bytes, not {length}"),
+            Self::Magic(magic) => write!(f, "no event begins with {magic:#010x}"),
+            Self::Size(size) => write!(f, "an event of {size} bytes is of another version of TEK"),
+            Self::Kind(kind) => write!(f, "event kind {kind} is not known"),
+        }
+    }
+}
+
+impl std::error::Error for EventError {}
+
+impl Event {
+    /// Size of an event in the file.
+    pub const BYTES: usize = size_of::<Self>();
+
+    /// Takes an event from its bytes in the event file.
+    pub fn decode(bytes: &[u8]) -> Result<Self, EventError> {
+        let event = Self::read_from_bytes(bytes).map_err(|_| EventError::Length(bytes.len()))?;
+        if event.magic != EVENT_MAGIC {
+            return Err(EventError::Magic(event.magic));
+        }
+        if usize::from(event.bytes) != Self::BYTES {
+            return Err(EventError::Size(event.bytes));
+        }
+        if !(EVENT_REFUSED..=EVENT_BAD_OPTION).contains(&event.kind) {
+            return Err(EventError::Kind(event.kind));
+        }
+        Ok(event)
+    }
+
+    /// An event of this kind about nobody: the start for tests and writers.
+    pub fn blank(kind: u16) -> Self {
+        Self {
+            magic: EVENT_MAGIC,
+            bytes: Self::BYTES as u16,
+            kind,
+            pid: 0,
+            tid: 0,
+            time_ns: 0,
+            error: 0,
+            priority: 0,
+            value: [0; 4],
+            thread: [0; 16],
+            program: [0; 64],
+            text: [0; 112],
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_event_survives_its_way_through_bytes() {
+        let mut event = Event::blank(EVENT_OVERRAN);
+        event.value = [1, 2, 3, u64::MAX];
+        event.thread[..5].copy_from_slice(b"touch");
+        assert_eq!(Event::decode(event.as_bytes()), Ok(event));
+    }
+
+    #[test]
+    fn nonsense_is_refused_and_the_reason_given() {
+        let good = Event::blank(EVENT_SUMMARY);
+        assert_eq!(Event::decode(&good.as_bytes()[..255]), Err(EventError::Length(255)));
+        assert_eq!(Event::decode(&[0; 256]), Err(EventError::Magic(0)));
+        assert_eq!(
+            Event::decode(Event { bytes: 300, ..good }.as_bytes()),
+            Err(EventError::Size(300))
+        );
+        assert_eq!(Event::decode(Event::blank(6).as_bytes()), Err(EventError::Kind(6)));
+        assert_eq!(Event::decode(Event::blank(0).as_bytes()), Err(EventError::Kind(0)));
+    }
+}

@@ -1,0 +1,129 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! The C header and this crate say the same.
+use regex::Regex;
+use std::collections::BTreeMap;
+use tek_abi::*;
+
+const HEADER: &str = include_str!("../../../abi/tek_abi.h");
+
+macro_rules! constants {
+    ($($name:ident),* $(,)?) => { [$((concat!("TEK_", stringify!($name)), $name as i128)),*] };
+}
+
+fn rust_constants() -> BTreeMap<&'static str, i128> {
+    BTreeMap::from(constants![
+        ABI_VERSION,
+        SCHED_POLICY,
+        GROUP_NORMAL,
+        GROUP_URGENT,
+        GROUP_SERVICE,
+        GROUP_BACKGROUND,
+        REGION_NONE,
+        REGION_FAST,
+        PLACE_GROUP_SHIFT,
+        PLACE_GROUP_MASK,
+        PLACE_REGION_SHIFT,
+        PLACE_REGION_MASK,
+        PLACE_ZONE_SHIFT,
+        PLACE_ZONE_MASK,
+        FLAG_MARKED,
+        FLAG_NAMED,
+        FLAG_MAIN,
+        FLAG_ADOPTED,
+        FLAG_OVERRAN,
+        BASE_RESET_ON_FORK,
+        BASE_SAVED,
+        TABLE_MAGIC,
+        CHUNK_SLOTS,
+        MAX_CHUNKS,
+        MAX_SLOTS,
+        TABLE_HEADER_BYTES,
+        TABLE_CHUNK_BYTES,
+        CHUNK_SIDE_OFFSET,
+        EVENT_MAGIC,
+        EVENT_REFUSED,
+        EVENT_OVERRAN,
+        EVENT_NOT_COVERED,
+        EVENT_SUMMARY,
+        EVENT_BAD_OPTION,
+    ])
+}
+
+/// A number, a name defined before, or a product of them in parentheses.
+fn evaluate(expression: &str, known: &BTreeMap<String, i128>) -> i128 {
+    let expression = expression.trim().trim_start_matches('(').trim_end_matches(')');
+    expression
+        .split('*')
+        .map(|factor| {
+            let factor = factor.trim();
+            if let Some(&value) = known.get(factor) {
+                return value;
+            }
+            let digits = factor.trim_end_matches(['u', 'l', 'U', 'L']);
+            match digits.strip_prefix("0x") {
+                Some(hex) => i128::from_str_radix(hex, 16),
+                None => digits.parse(),
+            }
+            .unwrap_or_else(|_| panic!("cannot read `{factor}` in tek_abi.h: teach this test"))
+        })
+        .product()
+}
+
+#[test]
+fn every_constant_has_the_same_value_in_c_and_rust() {
+    let define = Regex::new(r"(?m)^#define[ \t]+(TEK_\w+)[ \t]+([^/\n]+)").unwrap();
+    let mut in_c = BTreeMap::new();
+    let header = HEADER.replace("\\\n", " ");
+    for found in define.captures_iter(&header) {
+        let value = evaluate(&found[2], &in_c);
+        in_c.insert(found[1].to_owned(), value);
+    }
+    let in_rust: BTreeMap<_, _> =
+        rust_constants().into_iter().map(|(name, value)| (name.to_owned(), value)).collect();
+    assert_eq!(in_c, in_rust);
+}
+
+#[test]
+fn every_struct_lies_in_memory_as_c_asserts() {
+    let at = Regex::new(r"(?m)^TEK_ABI_AT\((\w+), (\w+), (\d+)\);").unwrap();
+    let size = Regex::new(r"(?m)^TEK_ABI_ASSERT\(sizeof\(struct (\w+)\) == (\d+)\);").unwrap();
+    let structs = BTreeMap::from(
+        [Record::LAYOUT, Side::LAYOUT, TableHeader::LAYOUT, Event::LAYOUT]
+            .map(|(name, size, fields)| (name, (size, fields))),
+    );
+    let sizes: BTreeMap<_, usize> = size
+        .captures_iter(HEADER)
+        .map(|c| (c.extract::<2>().1[0], c[2].parse().unwrap()))
+        .collect();
+    assert_eq!(sizes, structs.iter().map(|(&name, &(size, _))| (name, size)).collect());
+
+    let mut asserted = 0;
+    for found in at.captures_iter(HEADER) {
+        let (_, fields) = structs[&found[1]];
+        let offset = fields.iter().find(|(name, _)| *name == &found[2]).map(|field| field.1);
+        assert_eq!(offset, Some(found[3].parse().unwrap()), "{}.{}", &found[1], &found[2]);
+        asserted += 1;
+    }
+    let lines = HEADER.lines().filter(|line| line.starts_with("TEK_ABI_A")).count();
+    assert_eq!(asserted + sizes.len(), lines, "an assertion of tek_abi.h was not understood");
+}
+
+#[test]
+fn every_field_has_the_same_place_in_c_and_rust() {
+    let body = Regex::new(r"(?s)struct (tek_\w+) \{(.*?)\n\};").unwrap();
+    let comment = Regex::new(r"(?s)/\*.*?\*/").unwrap();
+    let field = Regex::new(r"tek_[us](\d+) (\w+)(?:\[(\d+)\])?;").unwrap();
+    for (name, size, fields) in [Record::LAYOUT, Side::LAYOUT, TableHeader::LAYOUT, Event::LAYOUT] {
+        let found = body.captures_iter(HEADER).find(|c| &c[1] == name).expect(name);
+        let mut offset = 0usize;
+        let mut in_c = Vec::new();
+        for found in field.captures_iter(&comment.replace_all(&found[2], "")) {
+            let bytes = found[1].parse::<usize>().unwrap() / 8;
+            offset = offset.next_multiple_of(bytes);
+            in_c.push((found[2].to_owned(), offset));
+            offset += bytes * found.get(3).map_or(1, |n| n.as_str().parse().unwrap());
+        }
+        let in_rust: Vec<_> = fields.iter().map(|&(name, at)| (name.to_owned(), at)).collect();
+        assert_eq!((in_c, offset), (in_rust, size), "{name}");
+    }
+}

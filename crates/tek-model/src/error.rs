@@ -1,0 +1,56 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! What can go wrong when a table is read.
+use std::io;
+use std::path::PathBuf;
+
+/// Why a table, or a record of it, cannot be read.
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    /// The system refused; for a symbolic link it says "Too many levels of symbolic links".
+    #[error("cannot read the thread table {path}")]
+    Io {
+        /// The table file.
+        path: PathBuf,
+        /// What the system said.
+        source: io::Error,
+    },
+    /// A directory, device or socket.
+    #[error("{path} is not a regular file, so it is no thread table")]
+    NotAFile {
+        /// The file.
+        path: PathBuf,
+    },
+    /// It does not begin as a table does. A table that is just being made looks like this too.
+    #[error("{path} is not a thread table of TEK (or its process has not finished making it)")]
+    NotATable {
+        /// The file.
+        path: PathBuf,
+    },
+    /// Another version of the structs.
+    #[error("{path} has table version {found}, this tek reads version {expected}: use the tek and libtek.so of one release")]
+    Version {
+        /// The table file.
+        path: PathBuf,
+        /// Its version.
+        found: u32,
+        /// Ours.
+        expected: u32,
+    },
+    /// It contradicts itself.
+    #[error("the thread table {path} is damaged: {what}")]
+    Damaged {
+        /// The table file.
+        path: PathBuf,
+        /// What does not fit together.
+        what: String,
+    },
+    /// The record was being written at each of a bounded number of looks; its writer may have
+    /// been stopped or killed in mid-write.
+    #[error("record {slot} of {path} is being written: try again")]
+    Changing {
+        /// The table file.
+        path: PathBuf,
+        /// The record's slot.
+        slot: u32,
+    },
+}

@@ -1,0 +1,347 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! The questions that `tek doctor` asks, one function each.
+use super::trial::{Trial, HIGH, LOW};
+use super::{Answer, Backend, Check};
+use crate::system::privilege::{self, has_capability};
+use crate::system::{cgroup, library, line, number};
+use nix::unistd::{access, AccessFlags};
+use std::fs;
+use std::path::Path;
+
+/// All of them, in the order in which a person wants to read the answers.
+pub fn all(trial: &Trial) -> Vec<Check> {
+    vec![
+        library(),
+        rt_privilege(),
+        rt_trial(trial),
+        rt_throttling(),
+        rt_group_sched(),
+        preempt_rt(),
+        cgroups(),
+        autogroup(),
+        bpf(),
+        sched_ext(),
+        psi(),
+    ]
+}
+
+fn yes(id: &'static str, found: impl Into<String>) -> Check {
+    Check { id, answer: Answer::Yes, found: found.into(), cure: None }
+}
+
+fn info(id: &'static str, found: impl Into<String>) -> Check {
+    Check { answer: Answer::Info, ..yes(id, found) }
+}
+
+fn no(id: &'static str, found: impl Into<String>, cure: impl Into<String>) -> Check {
+    Check { id, answer: Answer::No, found: found.into(), cure: Some(cure.into()) }
+}
+
+/// The kernel's release and machine.
+pub fn kernel() -> String {
+    nix::sys::utsname::uname().map_or_else(
+        |_| "Linux".into(),
+        |name| {
+            let word = |text: &std::ffi::OsStr| text.to_string_lossy().into_owned();
+            format!("{} {} {}", word(name.sysname()), word(name.release()), word(name.machine()))
+        },
+    )
+}
+
+fn library() -> Check {
+    match library::find() {
+        Ok((path, _)) => yes("library", path.display().to_string()),
+        Err(error) => no("library", error.to_string(), error.cure()),
+    }
+}
+
+fn rt_privilege() -> Check {
+    let limit = privilege::rtprio_limit();
+    match (has_capability(privilege::SYS_NICE), limit) {
+        (true, _) => yes("rt-privilege", "CAP_SYS_NICE: any real-time priority"),
+        (false, 1..) => yes("rt-privilege", format!("RLIMIT_RTPRIO: priorities up to {limit}")),
+        (false, 0) => no(
+            "rt-privilege",
+            "neither CAP_SYS_NICE nor RLIMIT_RTPRIO",
+            privilege::ways_to_get_it().join("\nor "),
+        ),
+    }
+}
+
+fn rt_trial(trial: &Trial) -> Check {
+    match (&trial.low, &trial.high) {
+        (Ok(()), Ok(())) => {
+            yes("rt-trial", format!("a thread became SCHED_RR at priority {LOW} and {HIGH}"))
+        }
+        (Ok(()), Err(_)) => no(
+            "rt-trial",
+            format!("SCHED_RR is allowed at priority {LOW} but not at {HIGH}"),
+            format!(
+                "use what the limit allows: tek run --rt-range {}",
+                match privilege::rtprio_limit() {
+                    limit @ 1.. => format!("1-{limit}"),
+                    0 => format!("1-{LOW}"),
+                }
+            ),
+        ),
+        (Err(error), _) => {
+            no("rt-trial", format!("SCHED_RR at priority {LOW}: {error}"), rt_cure())
+        }
+    }
+}
+
+/// Where the cure stands, or the cure itself if no other check has it.
+fn rt_cure() -> String {
+    if matches!(cgroup::rt_runtime(), Some((0, _))) {
+        return "see rt-group-sched".into();
+    }
+    privilege::refused_despite_privilege().unwrap_or_else(|| "see rt-privilege".into())
+}
+
+fn rt_throttling() -> Check {
+    const ID: &str = "rt-throttling";
+    let setting = |name: &str| number(format!("/proc/sys/kernel/sched_rt_{name}_us"));
+    match (setting("runtime"), setting("period")) {
+        (Some(runtime), Some(period)) if runtime < 0 || runtime >= period => no(
+            ID,
+            "off: a real-time thread that never waits can hang a CPU for good",
+            "as root: sysctl kernel.sched_rt_runtime_us=950000",
+        ),
+        (Some(0), _) => no(
+            ID,
+            "real-time threads get no CPU time at all",
+            "as root: sysctl kernel.sched_rt_runtime_us=950000",
+        ),
+        (Some(runtime), Some(period)) => yes(
+            ID,
+            format!(
+                "real-time threads leave {:.3}% of the CPU to others ({runtime} us in {period} us)",
+                100.0 * (period - runtime) as f64 / period as f64
+            ),
+        ),
+        _ => unknown(ID, "no /proc/sys/kernel/sched_rt_runtime_us"),
+    }
+}
+
+fn unknown(id: &'static str, found: impl Into<String>) -> Check {
+    Check { answer: Answer::Unknown, ..yes(id, found) }
+}
+
+fn rt_group_sched() -> Check {
+    const ID: &str = "rt-group-sched";
+    match cgroup::rt_runtime() {
+        Some((0, file)) => no(
+            ID,
+            format!("this process's cpu cgroup has no real-time run-time ({})", file.display()),
+            privilege::refused_despite_privilege().unwrap_or_else(|| {
+                format!("as root: echo 300000 > {} (first in the groups above it)", file.display())
+            }),
+        ),
+        Some((runtime, file)) => {
+            yes(ID, format!("in the kernel; this process's cpu cgroup may use {runtime} us a period ({})", file.display()))
+        }
+        None => match kernel_config("CONFIG_RT_GROUP_SCHED") {
+            Some(true) => info(ID, "in the kernel, but no cgroup of version 1 shows its limits: a group other than the root one may be refused (see rt-trial)"),
+            Some(false) => info(ID, "not in the kernel: cgroups do not limit real-time threads"),
+            None => info(ID, "no limit to be seen"),
+        },
+    }
+}
+
+/// Whether an option is in the kernel's configuration; `None` where that cannot be read.
+fn kernel_config(option: &str) -> Option<bool> {
+    let release = line("/proc/sys/kernel/osrelease")?;
+    let config = line(format!("/boot/config-{release}"))?;
+    Some(config.lines().any(|line| line == format!("{option}=y")))
+}
+
+fn preempt_rt() -> Check {
+    match number("/sys/kernel/realtime") {
+        Some(1) => info("preempt-rt", "a PREEMPT_RT kernel"),
+        _ => info("preempt-rt", "not a PREEMPT_RT kernel; TEK needs none"),
+    }
+}
+
+fn cgroups() -> Check {
+    let hierarchies = cgroup::hierarchies(&line("/proc/self/mountinfo").unwrap_or_default());
+    let known = ["cpu", "cpuset", "memory", "io", "blkio", "pids"];
+    let mut words = Vec::new();
+    for version in [1, 2] {
+        let mut controllers = Vec::new();
+        let mut mounted = false;
+        for hierarchy in hierarchies.iter().filter(|h| h.version == version) {
+            mounted = true;
+            controllers.extend(controllers_of(hierarchy));
+        }
+        controllers.retain(|name| known.contains(&name.as_str()));
+        controllers.sort();
+        controllers.dedup();
+        if mounted {
+            let list = controllers.join(", ");
+            let list = if list.is_empty() { "none of cpu, memory, io ...".into() } else { list };
+            words.push(format!("version {version} with {list}"));
+        }
+    }
+    if words.is_empty() {
+        return no("cgroup", "none mounted", "as root: mount -t cgroup2 none /sys/fs/cgroup");
+    }
+    yes("cgroup", words.join("; "))
+}
+
+fn controllers_of(hierarchy: &cgroup::Hierarchy) -> Vec<String> {
+    if hierarchy.version == 1 {
+        return hierarchy.controllers.clone();
+    }
+    let list = line(hierarchy.mount.join("cgroup.controllers")).unwrap_or_default();
+    list.split_whitespace().map(str::to_owned).collect()
+}
+
+fn autogroup() -> Check {
+    match number("/proc/sys/kernel/sched_autogroup_enabled") {
+        Some(0) => info("autogroup", "off"),
+        Some(_) => {
+            info("autogroup", "on: sessions share the CPU evenly, and nice counts only within one")
+        }
+        None => info("autogroup", "not in the kernel"),
+    }
+}
+
+fn can_load_bpf() -> bool {
+    has_capability(privilege::BPF) || has_capability(privilege::SYS_ADMIN)
+}
+
+fn has_btf() -> bool {
+    Path::new("/sys/kernel/btf/vmlinux").exists()
+}
+
+fn bpf() -> Check {
+    if !has_btf() {
+        return no(
+            "bpf",
+            "the kernel has no type information (/sys/kernel/btf/vmlinux)",
+            "build it with CONFIG_BPF_SYSCALL and CONFIG_DEBUG_INFO_BTF",
+        );
+    }
+    if !can_load_bpf() {
+        let setting = match number("/proc/sys/kernel/unprivileged_bpf_disabled") {
+            Some(0) => "open to all users, but not for tracing",
+            _ => "closed to unprivileged users",
+        };
+        return no(
+            "bpf",
+            format!("in the kernel, {setting}"),
+            "run as root, or grant CAP_BPF and CAP_PERFMON",
+        );
+    }
+    yes("bpf", "programs with type information (BTF) can be loaded")
+}
+
+fn sched_ext() -> Check {
+    match line("/sys/kernel/sched_ext/state") {
+        Some(state) => yes("sched-ext", format!("in the kernel, {state}")),
+        None => no(
+            "sched-ext",
+            "not in the kernel",
+            "use Linux 6.12 or later built with CONFIG_SCHED_CLASS_EXT",
+        ),
+    }
+}
+
+fn psi() -> Check {
+    // Where it is built in but switched off, the file is there and cannot be read.
+    match fs::read("/proc/pressure/cpu") {
+        Ok(_) => yes("psi", "pressure stall information in /proc/pressure"),
+        Err(_) => no(
+            "psi",
+            "no pressure stall information",
+            "boot with psi=1, on a kernel built with CONFIG_PSI",
+        ),
+    }
+}
+
+/// SCHED_RR above everything fair.
+pub fn rt_backend(trial: &Trial) -> Backend {
+    let usable = trial.low.is_ok();
+    Backend {
+        name: "rt",
+        usable,
+        why: match &trial.low {
+            Ok(()) => "real-time priorities: needs no more than rt-trial showed".into(),
+            Err(error) => format!("real-time priorities: {error}"),
+        },
+        cure: (!usable).then(rt_cure),
+    }
+}
+
+/// Weights of control groups.
+pub fn fair_backend() -> Backend {
+    let (usable, why, cure) = match cgroup::of_cpu() {
+        None => (
+            false,
+            "cgroup weights: no cpu controller".to_owned(),
+            Some(
+                "mount cgroup2 and enable its cpu controller, on a kernel with CONFIG_CGROUP_SCHED"
+                    .to_owned(),
+            ),
+        ),
+        Some((hierarchy, directory)) => {
+            let has_cpu = controllers_of(&hierarchy).iter().any(|name| name == "cpu");
+            // The root group of a hierarchy has no weight; groups are made below it.
+            if !has_cpu {
+                let file = hierarchy.mount.join("cgroup.subtree_control");
+                (
+                    false,
+                    "cgroup weights: the cpu controller is not enabled".to_owned(),
+                    Some(format!("as root: echo +cpu > {}", file.display())),
+                )
+            } else if access(&directory, AccessFlags::W_OK).is_err() {
+                (
+                    false,
+                    format!("cgroup weights: {} cannot be written", directory.display()),
+                    Some("run as root, or have the group delegated (systemd: Delegate=cpu)".into()),
+                )
+            } else {
+                (true, format!("cgroup weights: {} can be written", directory.display()), None)
+            }
+        }
+    };
+    Backend { name: "fair", usable, why, cure }
+}
+
+/// A scheduler of TEK's own, as a BPF program.
+pub fn scx_backend() -> Backend {
+    let check = sched_ext();
+    let (usable, why, cure) = match (check.answer, can_load_bpf() && has_btf()) {
+        (Answer::Yes, true) => (true, "sched_ext: can be loaded".to_owned(), None),
+        (Answer::Yes, false) => {
+            let cure = "run as root, or grant CAP_BPF, CAP_PERFMON and CAP_SYS_ADMIN".to_owned();
+            (false, "sched_ext: this user cannot load it".to_owned(), Some(cure))
+        }
+        _ => (false, format!("sched_ext: {}", check.found), check.cure),
+    };
+    Backend { name: "scx", usable, why, cure }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::io;
+
+    #[test]
+    fn every_no_has_a_cure() {
+        let refused = Trial { low: Err(io::Error::from_raw_os_error(libc::EPERM)), high: Ok(()) };
+        for check in all(&refused) {
+            assert_eq!(check.answer == Answer::No, check.cure.is_some(), "{}", check.id);
+        }
+        for backend in [rt_backend(&refused), fair_backend(), scx_backend()] {
+            assert_eq!(!backend.usable, backend.cure.is_some(), "{}", backend.name);
+        }
+    }
+
+    #[test]
+    fn the_rt_backend_can_be_used_as_soon_as_the_lowest_priority_is_granted() {
+        let granted = Trial { low: Ok(()), high: Err(io::Error::from_raw_os_error(libc::EPERM)) };
+        assert!(rt_backend(&granted).usable);
+        assert_eq!(rt_trial(&granted).answer, Answer::No);
+    }
+}

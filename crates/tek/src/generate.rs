@@ -1,0 +1,164 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! `tek generate`: man pages and completions, from the definition in cli.rs.
+use crate::cli::Cli;
+use anyhow::Context;
+use clap::{Command, CommandFactory, Subcommand};
+use clap_complete::Shell;
+use clap_mangen::roff::{bold, roman, Roff};
+use clap_mangen::Man;
+use std::fs;
+use std::io::Write;
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+
+/// Arguments of `tek generate`.
+#[derive(clap::Args)]
+pub struct Args {
+    #[command(subcommand)]
+    what: What,
+}
+
+#[derive(Subcommand)]
+enum What {
+    /// Write one man page for each command
+    Man {
+        /// Directory for the pages
+        directory: PathBuf,
+    },
+    /// Write completions for bash, zsh and fish
+    Completions {
+        /// Directory for the files
+        directory: PathBuf,
+    },
+}
+
+/// Writes the files.
+pub fn run(args: Args) -> anyhow::Result<ExitCode> {
+    match args.what {
+        What::Man { directory } => man_pages(&directory)?,
+        What::Completions { directory } => completions(&directory)?,
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+fn completions(directory: &Path) -> anyhow::Result<()> {
+    create(directory)?;
+    // The generators offer hidden commands too, so they get a command without them.
+    let all = Cli::command();
+    let shown = all.get_subcommands().filter(|sub| !sub.is_hide_set()).cloned();
+    let mut command = Command::new("tek").version(env!("CARGO_PKG_VERSION")).subcommands(shown);
+    for shell in [Shell::Bash, Shell::Zsh, Shell::Fish] {
+        clap_complete::generate_to(shell, &mut command, "tek", directory)
+            .with_context(|| format!("cannot write the completions for {shell}"))?;
+    }
+    Ok(())
+}
+
+fn man_pages(directory: &Path) -> anyhow::Result<()> {
+    create(directory)?;
+    let mut command = Cli::command();
+    command.build();
+    // `tek help` is clap's own and needs no page.
+    let command = command.mut_subcommand("help", |help| help.hide(true));
+    let shown = || command.get_subcommands().filter(|sub| !sub.is_hide_set());
+    let mut pages = vec![("tek".to_owned(), command.clone())];
+    for sub in shown() {
+        let name = format!("tek-{}", sub.get_name());
+        pages.push((name.clone(), sub.clone().bin_name(name.replacen('-', " ", 1))));
+    }
+    let names: Vec<_> = pages.iter().map(|(name, _)| name.clone()).collect();
+    for (name, page) in pages {
+        let path = directory.join(format!("{name}.1"));
+        let text = man_page(&name, page, &names)?;
+        fs::write(&path, text).with_context(|| format!("cannot write {}", path.display()))?;
+    }
+    Ok(())
+}
+
+fn man_page(name: &str, mut command: Command, all: &[String]) -> anyhow::Result<Vec<u8>> {
+    let after_help = command.get_after_help().map(ToString::to_string).unwrap_or_default();
+    let has_commands = command.get_subcommands().any(|sub| !sub.is_hide_set());
+    let version = concat!("TEK ", env!("CARGO_PKG_VERSION"));
+    let about = command.get_about().map(ToString::to_string).unwrap_or_default();
+    let mut usage = Roff::default();
+    let line = command.render_usage().to_string();
+    usage.control("SH", ["SYNOPSIS"]).text([roman(line.trim_start_matches("Usage: "))]);
+    let man = Man::new(command).title(name.to_uppercase()).section("1").source(version);
+    let mut page = Vec::new();
+    man.render_title(&mut page)?;
+    // Not the library's section: man(1) wants `tek-run`, where the command is `tek run`.
+    let mut head = Roff::default();
+    head.control("SH", ["NAME"]).text([roman(format!("{name} - {about}"))]);
+    head.to_writer(&mut page)?;
+    usage.to_writer(&mut page)?;
+    man.render_description_section(&mut page)?;
+    man.render_options_section(&mut page)?;
+    if has_commands {
+        man.render_subcommands_section(&mut page)?;
+    }
+    sections(&after_help).to_writer(&mut page)?;
+    let mut see = Roff::default();
+    see.control("SH", ["SEE ALSO"]);
+    for other in all.iter().filter(|other| *other != name) {
+        see.text([bold(other.as_str()), roman("(1)")]);
+    }
+    see.to_writer(&mut page)?;
+    page.flush()?;
+    Ok(page)
+}
+
+/// The sections that stand below a command's help, each begun by a line such as `EXAMPLES:`.
+/// They are laid out for a terminal already and are kept line by line.
+fn sections(after_help: &str) -> Roff {
+    let mut roff = Roff::default();
+    let mut verbatim = false;
+    for line in after_help.lines() {
+        let title = line.strip_suffix(':').filter(|title| {
+            !title.is_empty() && title.chars().all(|c| c.is_ascii_uppercase() || c == ' ')
+        });
+        if let Some(title) = title {
+            if std::mem::take(&mut verbatim) {
+                roff.control("fi", []);
+            }
+            roff.control("SH", [title]);
+        } else {
+            if !std::mem::replace(&mut verbatim, true) {
+                roff.control("nf", []);
+            }
+            roff.text([roman(line)]);
+        }
+    }
+    if verbatim {
+        roff.control("fi", []);
+    }
+    roff
+}
+
+fn create(directory: &Path) -> anyhow::Result<()> {
+    fs::create_dir_all(directory)
+        .with_context(|| format!("cannot make the directory {}", directory.display()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_command_line_is_well_formed() {
+        Cli::command().debug_assert();
+    }
+
+    #[test]
+    fn every_shown_command_has_examples_and_exit_statuses_in_its_man_page() {
+        let mut command = Cli::command();
+        command.build();
+        for name in ["run", "doctor"] {
+            let page = man_page("tek-x", command.find_subcommand(name).unwrap().clone(), &[]);
+            let page = String::from_utf8(page.unwrap()).unwrap();
+            for section in [".SH NAME", ".SH SYNOPSIS", ".SH OPTIONS", ".SH EXAMPLES"] {
+                assert!(page.contains(section), "{name}: no {section}");
+            }
+            assert!(page.contains(".SH \"EXIT STATUS\""), "{name}: {page}");
+        }
+    }
+}

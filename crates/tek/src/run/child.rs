@@ -1,0 +1,151 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! The program: started as if tek were not there, and its end passed on.
+use super::inherited;
+use nix::sys::resource::{setrlimit, Resource};
+use nix::sys::signal::SigSet;
+use std::ffi::OsString;
+use std::io;
+use std::os::unix::process::CommandExt;
+use std::process::{Command, ExitCode};
+
+/// The running program.
+pub struct Child {
+    pid: i32,
+}
+
+/// What became of the program.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Change {
+    /// It is over.
+    Ended(End),
+    /// It was stopped.
+    Stopped,
+    /// It was continued.
+    Continued,
+}
+
+/// How the program ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum End {
+    /// By itself, with this exit status.
+    Exited(u8),
+    /// By this signal.
+    Killed(i32),
+}
+
+impl Child {
+    /// Starts the program with the signal mask, signal dispositions and standard streams that
+    /// tek was started with; everything else it inherits anyway. tek has blocked all signals.
+    pub fn start(program: &[OsString], mask: SigSet) -> io::Result<Self> {
+        // The environment was changed in place (see environment.rs), so that the program finds
+        // the variables in their old order, duplicates and oddities included.
+        let mut command = Command::new(&program[0]);
+        command.args(&program[1..]);
+        let become_program = move || {
+            for signal in [libc::SIGPIPE, libc::SIGCHLD] {
+                let ignored = inherited::was_ignored(signal);
+                set_action(signal, if ignored { libc::SIG_IGN } else { libc::SIG_DFL });
+            }
+            for fd in inherited::closed_streams() {
+                // SAFETY: the descriptor is the /dev/null of Rust's runtime; between fork and
+                // exec nobody uses it.
+                unsafe { libc::close(fd) };
+            }
+            mask.thread_set_mask()?;
+            Ok(())
+        };
+        // SAFETY: the closure makes async-signal-safe calls only and allocates nothing, as must
+        // be between fork and exec.
+        unsafe { command.pre_exec(become_program) };
+        let child = command.spawn()?;
+        Ok(Self { pid: child.id() as i32 })
+    }
+
+    /// The program's process.
+    pub fn pid(&self) -> i32 {
+        self.pid
+    }
+
+    /// The next thing that became of the program, without waiting for it.
+    ///
+    /// Other children of tek, which it can have when it was exec'ed by a process with children or
+    /// is process 1 of a container, are only laid to rest.
+    pub fn next_change(&self) -> Option<Change> {
+        loop {
+            let mut status = 0;
+            let flags = libc::WNOHANG | libc::WUNTRACED | libc::WCONTINUED;
+            // Not nix's waitpid: it knows no death by a real-time signal.
+            // SAFETY: the status is ours to fill.
+            let pid = unsafe { libc::waitpid(-1, &mut status, flags) };
+            if pid <= 0 {
+                return None;
+            }
+            if pid == self.pid {
+                return Some(if libc::WIFEXITED(status) {
+                    Change::Ended(End::Exited(libc::WEXITSTATUS(status) as u8))
+                } else if libc::WIFSIGNALED(status) {
+                    Change::Ended(End::Killed(libc::WTERMSIG(status)))
+                } else if libc::WIFSTOPPED(status) {
+                    Change::Stopped
+                } else {
+                    Change::Continued
+                });
+            }
+        }
+    }
+
+    /// Sends the program a signal. It may be dead, but not yet laid to rest: its number is its.
+    pub fn signal(&self, signal: i32) {
+        // SAFETY: kill takes any numbers.
+        unsafe { libc::kill(self.pid, signal) };
+    }
+
+    /// Sends the program a signal with the value that came with it.
+    pub fn signal_with(&self, signal: i32, value: usize) {
+        let value = libc::sigval { sival_ptr: value as *mut libc::c_void };
+        // SAFETY: sigqueue takes any numbers and does not look behind the pointer.
+        unsafe { libc::sigqueue(self.pid, signal, value) };
+    }
+}
+
+/// Sets a signal's disposition to SIG_DFL or SIG_IGN.
+pub fn set_action(signal: i32, handler: libc::sighandler_t) {
+    // SAFETY: an all-zero sigaction is a value of that type; no handler of ours is installed.
+    unsafe {
+        let mut action: libc::sigaction = std::mem::zeroed();
+        action.sa_sigaction = handler;
+        libc::sigaction(signal, &action, std::ptr::null_mut());
+    }
+}
+
+impl End {
+    /// Makes tek end as the program did, by the same signal if it was one.
+    pub fn pass_on(self) -> ExitCode {
+        let signal = match self {
+            Self::Exited(code) => return ExitCode::from(code),
+            Self::Killed(signal) => signal,
+        };
+        // The program has dumped its core if it was to; tek's would only overwrite it. The limit
+        // alone does not keep a core_pattern pipe such as systemd-coredump from taking one.
+        let _ = setrlimit(Resource::RLIMIT_CORE, 0, 0);
+        // SAFETY: takes plain numbers.
+        unsafe { libc::prctl(libc::PR_SET_DUMPABLE, 0) };
+        set_action(signal, libc::SIG_DFL);
+        // SAFETY: an all-zero set is a value of that type; raise takes any number.
+        unsafe {
+            let mut set: libc::sigset_t = std::mem::zeroed();
+            libc::sigemptyset(&mut set);
+            libc::sigaddset(&mut set, signal);
+            libc::raise(signal);
+            libc::pthread_sigmask(libc::SIG_UNBLOCK, &set, std::ptr::null_mut());
+        }
+        // Process 1 of a container survives signals; shells say it like this.
+        ExitCode::from(128u8.saturating_add(signal as u8))
+    }
+
+    /// The signal's name, or what to call it.
+    pub fn signal_name(signal: i32) -> String {
+        nix::sys::signal::Signal::try_from(signal)
+            .map_or_else(|_| format!("signal {signal}"), |known| known.as_str().to_owned())
+    }
+}

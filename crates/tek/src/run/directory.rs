@@ -1,0 +1,149 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! The private directory of a run: its event file and the thread tables of its processes, so that
+//! what killed processes leave behind goes with the run.
+//!
+//! It lies in /run/tek (as root) or $XDG_RUNTIME_DIR/tek, else in tek-UID in the directory for
+//! temporary files. The event file is locked as long as its tek lives, which tells the next run which
+//! directories a killed tek left behind.
+use anyhow::Context;
+use nix::fcntl::{Flock, FlockArg};
+use std::env;
+use std::fs::{self, DirBuilder, File, OpenOptions, Permissions};
+use std::io;
+use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt, PermissionsExt};
+use std::path::{Path, PathBuf};
+use tempfile::TempDir;
+
+const PREFIX: &str = "run-";
+const EVENTS: &str = "events";
+
+/// A run's directory; removed when dropped, unless a process of the run still has its table there.
+pub struct RunDirectory {
+    directory: Option<TempDir>,
+    events: Flock<File>,
+}
+
+impl RunDirectory {
+    /// Makes the directory and its event file.
+    pub fn create() -> anyhow::Result<Self> {
+        let base = match base() {
+            Some(base) => {
+                remove_left_behind(&base);
+                base
+            }
+            // Shared with everybody, so nothing in it is ours to clear away.
+            None => env::temp_dir(),
+        };
+        let directory = tempfile::Builder::new()
+            .prefix(&format!("{PREFIX}{}-", std::process::id()))
+            // Tables may be read by everybody, events only by their owner.
+            .permissions(Permissions::from_mode(0o755))
+            .tempdir_in(&base)
+            .with_context(|| {
+                format!("cannot make a directory for this run in {}", base.display())
+            })?;
+        let path = directory.path().join(EVENTS);
+        let events = OpenOptions::new()
+            .read(true)
+            .write(true)
+            .create_new(true)
+            .mode(0o600)
+            .open(&path)
+            .with_context(|| format!("cannot make the event file {}", path.display()))?;
+        let events = Flock::lock(events, FlockArg::LockExclusiveNonblock)
+            .map_err(|(_, error)| error)
+            .with_context(|| format!("cannot lock the event file {}", path.display()))?;
+        Ok(Self { directory: Some(directory), events })
+    }
+
+    /// The directory.
+    pub fn path(&self) -> &Path {
+        self.directory.as_ref().expect("only drop takes it").path()
+    }
+
+    /// Path of the event file.
+    pub fn events_path(&self) -> PathBuf {
+        self.path().join(EVENTS)
+    }
+
+    /// The event file.
+    pub fn events(&self) -> &File {
+        &self.events
+    }
+
+    /// The thread tables that lie in the directory, with their processes.
+    pub fn tables(&self) -> Vec<(i32, PathBuf)> {
+        tables_in(self.path())
+    }
+}
+
+impl Drop for RunDirectory {
+    fn drop(&mut self) {
+        let Some(directory) = self.directory.take() else { return };
+        if tables_in(directory.path()).iter().any(|&(pid, _)| is_alive(pid)) {
+            // A process outlives this tek. A later run clears the directory away.
+            let _ = directory.keep();
+        }
+    }
+}
+
+/// Whether a process exists.
+pub fn is_alive(pid: i32) -> bool {
+    nix::sys::signal::kill(nix::unistd::Pid::from_raw(pid), None) != Err(nix::errno::Errno::ESRCH)
+}
+
+fn tables_in(directory: &Path) -> Vec<(i32, PathBuf)> {
+    let Ok(entries) = fs::read_dir(directory) else { return Vec::new() };
+    let table = |path: PathBuf| {
+        let pid = path.file_name()?.to_str()?.strip_suffix(".table")?.parse().ok()?;
+        Some((pid, path))
+    };
+    let mut tables: Vec<_> = entries.flatten().filter_map(|entry| table(entry.path())).collect();
+    tables.sort();
+    tables
+}
+
+/// The directory for run-time files, made if need be; `None` if none can be used.
+fn base() -> Option<PathBuf> {
+    let user = nix::unistd::geteuid();
+    let run_time =
+        if user.is_root() { Some("/run".into()) } else { env::var_os("XDG_RUNTIME_DIR") };
+    let run_time = run_time.map(|parent| PathBuf::from(parent).join("tek"));
+    let temporary = env::temp_dir().join(format!("tek-{user}"));
+    run_time.into_iter().chain([temporary]).find(|base| base.is_absolute() && make_own(base))
+}
+
+/// Makes a directory unless it is there; true if it is ours alone to write to. In somebody else's,
+/// or behind a link, its owner could swap our files.
+fn make_own(base: &Path) -> bool {
+    match DirBuilder::new().mode(0o755).create(base) {
+        Err(error) if error.kind() != io::ErrorKind::AlreadyExists => return false,
+        _ => {}
+    }
+    fs::symlink_metadata(base).is_ok_and(|metadata| {
+        metadata.is_dir()
+            && metadata.uid() == nix::unistd::geteuid().as_raw()
+            && metadata.mode() & 0o022 == 0
+            && nix::unistd::access(base, nix::unistd::AccessFlags::W_OK).is_ok()
+    })
+}
+
+/// Removes directories whose tek was killed and whose processes are gone.
+fn remove_left_behind(base: &Path) {
+    for entry in fs::read_dir(base).into_iter().flatten().flatten() {
+        if !entry.file_name().to_string_lossy().starts_with(PREFIX) {
+            continue;
+        }
+        let path = entry.path();
+        let ours = fs::symlink_metadata(&path)
+            .is_ok_and(|m| m.is_dir() && m.uid() == nix::unistd::geteuid().as_raw());
+        if !ours || tables_in(&path).iter().any(|&(pid, _)| is_alive(pid)) {
+            continue;
+        }
+        let Ok(events) = File::open(path.join(EVENTS)) else { continue };
+        // The lock is free only if no tek lives that made it.
+        if Flock::lock(events, FlockArg::LockExclusiveNonblock).is_ok() {
+            let _ = fs::remove_dir_all(&path);
+        }
+    }
+}

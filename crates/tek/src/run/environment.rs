@@ -1,0 +1,88 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! What libtek.so is told, by the environment of the program.
+//!
+//! tek changes its own environment in place and lets the program inherit it, so that variables
+//! keep their order and duplicates, and entries without `=` survive.
+use super::directory::RunDirectory;
+use super::Args;
+use anyhow::bail;
+use std::env;
+use std::ffi::{OsStr, OsString};
+use std::os::unix::ffi::OsStrExt;
+use std::path::Path;
+
+/// Sets what the options ask for. Without an option its variable stays as tek found it, so that
+/// defaults can be given by the environment too.
+pub fn set(args: &Args, library: &Path, directory: &RunDirectory) -> anyhow::Result<()> {
+    let preload = preload(env::var_os("LD_PRELOAD").as_deref(), library)?;
+    // SAFETY of set_var, which the 2024 edition will ask for: tek has one thread.
+    env::set_var("LD_PRELOAD", preload);
+    env::set_var("TEK_EVENTS", directory.events_path());
+    env::set_var("TEK_RUN_DIR", directory.path());
+    if !args.critical.is_empty() {
+        let patterns: Vec<_> = args.critical.iter().map(ToString::to_string).collect();
+        env::set_var("TEK_CRITICAL", patterns.join(","));
+    }
+    if let Some(budget) = args.budget {
+        env::set_var("TEK_BUDGET", budget.to_string());
+    }
+    if let Some(range) = args.rt_range {
+        env::set_var("TEK_RT_RANGE", range.to_string());
+    }
+    if args.no_follow_marked {
+        env::set_var("TEK_FOLLOW_MARKED", "0");
+    }
+    Ok(())
+}
+
+/// LD_PRELOAD with the library in first place.
+fn preload(old: Option<&OsStr>, library: &Path) -> anyhow::Result<OsString> {
+    let path = library.as_os_str();
+    // ld.so(8): the list is separated by spaces or colons, and they cannot be escaped.
+    if path.as_bytes().iter().any(|byte| matches!(byte, b' ' | b':')) {
+        bail!(
+            "{} cannot be preloaded, because LD_PRELOAD cannot hold a path with a space or a \
+             colon: install TEK, or set TEK_LIBRARY to a copy or symbolic link, in a directory \
+             without them",
+            library.display()
+        );
+    }
+    let mut list = path.to_owned();
+    if let Some(old) = old.filter(|old| !old.is_empty()) {
+        let first = old.as_bytes().split(|byte| matches!(byte, b' ' | b':')).next();
+        if first == Some(path.as_bytes()) {
+            return Ok(old.to_owned());
+        }
+        list.push(":");
+        list.push(old);
+    }
+    Ok(list)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn preloaded(old: Option<&str>) -> OsString {
+        preload(old.map(OsStr::new), Path::new("/lib/libtek.so")).unwrap()
+    }
+
+    #[test]
+    fn the_library_comes_first_and_others_stay() {
+        assert_eq!(preloaded(None), "/lib/libtek.so");
+        assert_eq!(preloaded(Some("")), "/lib/libtek.so");
+        assert_eq!(preloaded(Some("a.so b.so")), "/lib/libtek.so:a.so b.so");
+    }
+
+    #[test]
+    fn a_run_inside_a_run_does_not_name_it_twice() {
+        assert_eq!(preloaded(Some("/lib/libtek.so:a.so")), "/lib/libtek.so:a.so");
+    }
+
+    #[test]
+    fn a_path_that_the_loader_would_split_is_an_error() {
+        for path in ["/a b/libtek.so", "/a:b/libtek.so"] {
+            assert!(preload(None, Path::new(path)).is_err());
+        }
+    }
+}

@@ -1,0 +1,112 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Which signals that reach tek are meant for the program.
+//!
+//! The terminal sends its signals to the whole foreground group, so the program has them already.
+//! Signals that somebody sends to tek by kill(2) are meant for the program, unless the program
+//! itself or a process it started sent them: those went to a group that it is in itself, or were
+//! meant for its parent, which tek only stands in for.
+use nix::libc::signalfd_siginfo;
+use std::fs;
+
+/// Where a signal came from.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Origin {
+    /// kill, sigqueue, tgkill and the like, by somebody outside.
+    Outside,
+    /// The same, by the program or its descendants, or by tek itself.
+    Inside,
+    /// The kernel: terminal, alarm, limits.
+    Kernel,
+}
+
+/// Finds out where a signal came from.
+pub fn origin(info: &signalfd_siginfo, child: i32) -> Origin {
+    if info.ssi_code > 0 {
+        return Origin::Kernel;
+    }
+    let sender = info.ssi_pid as i32;
+    if sender == std::process::id() as i32 || descends(sender, child) {
+        return Origin::Inside;
+    }
+    Origin::Outside
+}
+
+/// Whether the program is to get a signal that tek got.
+pub fn is_for_the_program(signal: i32, origin: Origin, tek_leads_session: bool) -> bool {
+    match origin {
+        Origin::Outside => true,
+        Origin::Inside => false,
+        Origin::Kernel => match signal {
+            // An alarm set before `exec tek run` ticks on in tek's process and is not inherited.
+            libc::SIGALRM => true,
+            // At a hangup the kernel tells the leader of the session alone.
+            libc::SIGHUP | libc::SIGCONT => tek_leads_session,
+            _ => false,
+        },
+    }
+}
+
+fn descends(mut pid: i32, ancestor: i32) -> bool {
+    // Bounded, for parents change while we look.
+    for _ in 0..64 {
+        if pid == ancestor {
+            return true;
+        }
+        match parent(pid) {
+            Some(parent) if parent > 1 => pid = parent,
+            _ => return false,
+        }
+    }
+    false
+}
+
+fn parent(pid: i32) -> Option<i32> {
+    stat_field(pid, 1)?.parse().ok()
+}
+
+/// Whether a process is stopped.
+pub fn is_stopped(pid: i32) -> bool {
+    stat_field(pid, 0).is_some_and(|state| state == "T" || state == "t")
+}
+
+/// A field of /proc/PID/stat, counted from the state.
+fn stat_field(pid: i32, index: usize) -> Option<String> {
+    let stat = fs::read(format!("/proc/{pid}/stat")).ok()?;
+    let stat = String::from_utf8_lossy(&stat).into_owned();
+    // The name before it may contain anything, so count from its closing parenthesis.
+    let (_, fields) = stat.rsplit_once(") ")?;
+    fields.split(' ').nth(index).map(str::to_owned)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn signals_of_the_terminal_are_not_doubled() {
+        for signal in [libc::SIGINT, libc::SIGQUIT, libc::SIGTSTP, libc::SIGWINCH] {
+            assert!(!is_for_the_program(signal, Origin::Kernel, false));
+            assert!(is_for_the_program(signal, Origin::Outside, false));
+        }
+    }
+
+    #[test]
+    fn a_hangup_reaches_the_program_when_tek_leads_the_session() {
+        assert!(is_for_the_program(libc::SIGHUP, Origin::Kernel, true));
+        assert!(!is_for_the_program(libc::SIGHUP, Origin::Kernel, false));
+    }
+
+    #[test]
+    fn what_the_program_sends_does_not_come_back_to_it() {
+        assert!(!is_for_the_program(libc::SIGUSR1, Origin::Inside, true));
+    }
+
+    #[test]
+    fn this_process_descends_from_its_parent() {
+        let own = std::process::id() as i32;
+        assert!(descends(own, own));
+        assert!(descends(own, parent(own).unwrap()));
+        assert!(!descends(parent(own).unwrap(), own));
+        assert!(!is_stopped(own));
+    }
+}

@@ -1,0 +1,143 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! What a person is told while the program runs: each thing once.
+use crate::system::privilege;
+use std::collections::HashSet;
+use std::time::Duration;
+use tek_abi::{
+    printable, Event, EVENT_BAD_OPTION, EVENT_NOT_COVERED, EVENT_OVERRAN, EVENT_REFUSED,
+};
+
+/// After so many different messages a run falls silent: nobody reads more, and they cost memory.
+const MOST: usize = 500;
+
+/// Turns events into messages.
+#[derive(Default)]
+pub struct Messages {
+    told: HashSet<(u16, String)>,
+}
+
+impl Messages {
+    /// The message for an event, unless it, or one that says the same, was given before.
+    pub fn tell(&mut self, event: &Event) -> Option<String> {
+        let (subject, message) = message(event)?;
+        if self.told.len() >= MOST {
+            return None;
+        }
+        if !self.told.insert((event.kind, subject)) {
+            return None;
+        }
+        if self.told.len() == MOST {
+            return Some(format!("{message}\nmore messages of this run are not shown"));
+        }
+        Some(message)
+    }
+}
+
+/// What an event is about (equal ones say the same), and how it is told; `None` for one that only
+/// the report is interested in.
+fn message(event: &Event) -> Option<(String, String)> {
+    let thread = printable(&event.thread);
+    let program = printable(&event.program);
+    let text = printable(&event.text);
+    Some(match event.kind {
+        EVENT_REFUSED => (String::new(), refused(event, &thread, &program)),
+        EVENT_OVERRAN => {
+            let [used, window, ..] = event.value.map(Duration::from_nanos);
+            let message = format!(
+                "thread {thread} of {program} [{}] used {used:.3?} of CPU time in {window:?}, more \
+                 than its budget, and is no longer time-critical; if it needs that much, give it \
+                 with --budget",
+                event.pid
+            );
+            (format!("{} {thread}", event.pid), message)
+        }
+        EVENT_NOT_COVERED => {
+            let message = format!("{program} {text}: it runs, but not under TEK");
+            (message.clone(), message)
+        }
+        EVENT_BAD_OPTION => (text.clone(), text),
+        _ => return None,
+    })
+}
+
+fn refused(event: &Event, thread: &str, program: &str) -> String {
+    let who = format!("thread {thread} of {program} [{}] cannot become time-critical", event.pid);
+    let why = std::io::Error::from_raw_os_error(event.error);
+    if event.error != libc::EPERM {
+        return format!("{who}: {why}; it runs on as it was");
+    }
+    if let Some(cure) = privilege::refused_despite_privilege() {
+        return format!("{who} and runs on as it was: {cure}");
+    }
+    let [now, for_good, service] = privilege::ways_to_get_it();
+    format!(
+        "{who} and runs on as it was, for it may not use real-time priorities. Three ways to \
+         allow it:\n  1. {now}\n  2. {for_good}\n  3. {service}"
+    )
+}
+
+/// Prints a message on tek's own standard error, each line marked as ours. A closed pipe at the
+/// other end is nothing to stop for.
+pub fn print(message: &str) {
+    use std::io::Write;
+    let lines: String = message.lines().map(|line| format!("tek: {}\n", line.trim_end())).collect();
+    // One write, so that lines of the program do not get between.
+    let _ = std::io::stderr().write_all(lines.as_bytes());
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn event(kind: u16, thread: &str, text: &str) -> Event {
+        let mut event = Event { pid: 12, error: libc::EAGAIN, ..Event::blank(kind) };
+        event.thread[..thread.len()].copy_from_slice(thread.as_bytes());
+        event.program[..6].copy_from_slice(b"fridge");
+        event.text[..text.len()].copy_from_slice(text.as_bytes());
+        event
+    }
+
+    #[test]
+    fn a_refusal_is_told_once_for_the_whole_run() {
+        let mut messages = Messages::default();
+        let first = messages.tell(&event(EVENT_REFUSED, "touch", "")).unwrap();
+        assert!(first.starts_with("thread touch of fridge [12] cannot become time-critical"));
+        assert_eq!(messages.tell(&event(EVENT_REFUSED, "render", "")), None);
+    }
+
+    #[test]
+    fn an_overrun_is_told_once_for_each_thread_whatever_it_used() {
+        let mut messages = Messages::default();
+        let overran = |used, thread| Event {
+            value: [used, 1_000_000_000, 0, 0],
+            ..event(EVENT_OVERRAN, thread, "")
+        };
+        let first = messages.tell(&overran(812_345_678, "touch")).unwrap();
+        assert!(first.contains("812.346ms of CPU time in 1s"), "{first}");
+        assert_eq!(messages.tell(&overran(813_000_000, "touch")), None);
+        assert!(messages.tell(&overran(812_000_000, "gas")).is_some());
+    }
+
+    #[test]
+    fn a_program_that_is_not_covered_is_named_with_the_reason() {
+        let message = Messages::default()
+            .tell(&event(EVENT_NOT_COVERED, "", "is statically linked"))
+            .unwrap();
+        assert_eq!(message, "fridge is statically linked: it runs, but not under TEK");
+    }
+
+    #[test]
+    fn a_flood_of_different_messages_ends() {
+        let mut messages = Messages::default();
+        let told = (0..2 * MOST)
+            .filter_map(|n| messages.tell(&event(EVENT_BAD_OPTION, "", &n.to_string())))
+            .count();
+        assert_eq!(told, MOST);
+    }
+
+    #[test]
+    fn a_summary_is_for_the_report_only() {
+        let summary = event(tek_abi::EVENT_SUMMARY, "touch", "");
+        assert_eq!(Messages::default().tell(&summary), None);
+    }
+}

@@ -1,0 +1,333 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! `tek run --report`: what became of every thread that was time-critical.
+use super::child::End;
+use super::directory::{is_alive, RunDirectory};
+use super::options::Critical;
+use comfy_table::{presets, CellAlignment, ContentArrangement, Table as Grid};
+use serde::Serialize;
+use std::fmt::Write;
+use std::time::Duration;
+use tek_abi::{
+    printable, until_nul, Event, EVENT_NOT_COVERED, EVENT_OVERRAN, EVENT_REFUSED, EVENT_SUMMARY,
+    FLAG_NAMED, SCHED_POLICY,
+};
+use tek_model::{Table, Thread};
+
+/// A program can start millions of threads; beyond this many the report only counts them.
+const MOST_THREADS: usize = 10_000;
+
+/// How a thread's account ends.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "lowercase")]
+enum State {
+    /// The thread ended and told its own summary.
+    Ended,
+    /// Its process was killed before it could. Of a process other than the program itself only
+    /// finished stays count, for when it was killed is not known.
+    Killed,
+    /// Its process outlives the run; the times are those so far.
+    Running,
+}
+
+/// A thread that was time-critical.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+struct Row {
+    pid: u32,
+    tid: u32,
+    program: String,
+    thread: String,
+    /// `null` where the thread no longer asked for SCHED_TEK.
+    priority: Option<i32>,
+    stays: u64,
+    fast_ns: u64,
+    cpu_ns: Option<u64>,
+    context_switches: Option<u64>,
+    overruns: u64,
+    state: State,
+}
+
+/// The report of a run: a stable format, to which fields may be added.
+#[derive(Debug, Serialize)]
+pub struct Report {
+    schema: u32,
+    end: Ending,
+    threads: Vec<Row>,
+    /// Time-critical threads beyond those in `threads`.
+    more_threads: u64,
+    /// How many requests the kernel refused.
+    refused: u64,
+    /// Programs that ran without TEK.
+    not_covered: Vec<String>,
+    /// Patterns that fitted no thread that TEK heard of.
+    unmatched: Vec<String>,
+}
+
+#[derive(Debug, Serialize)]
+#[serde(rename_all = "lowercase")]
+enum Ending {
+    Status(u8),
+    Signal(String),
+}
+
+/// Gathers what the report needs while the program runs.
+#[derive(Default)]
+pub struct Collector {
+    rows: Vec<Row>,
+    more: u64,
+    refused: u64,
+    not_covered: Vec<String>,
+    matched: Vec<bool>,
+    critical: Vec<Critical>,
+}
+
+impl Collector {
+    /// For a run with these patterns.
+    pub fn new(critical: &[Critical]) -> Self {
+        Self {
+            matched: vec![false; critical.len()],
+            critical: critical.to_vec(),
+            ..Self::default()
+        }
+    }
+
+    /// Takes an event.
+    pub fn add(&mut self, event: &Event) {
+        match event.kind {
+            EVENT_SUMMARY => {
+                self.saw(&event.thread);
+                let [fast_ns, stays, switches, cpu_ns] = event.value;
+                self.push(Row {
+                    pid: event.pid,
+                    tid: event.tid,
+                    program: printable(&event.program),
+                    thread: printable(&event.thread),
+                    priority: Some(event.priority),
+                    stays,
+                    fast_ns,
+                    cpu_ns: Some(cpu_ns),
+                    context_switches: Some(switches),
+                    overruns: event.error.try_into().unwrap_or(0),
+                    state: State::Ended,
+                });
+            }
+            EVENT_OVERRAN => self.saw(&event.thread),
+            EVENT_REFUSED => {
+                self.saw(&event.thread);
+                self.refused += 1;
+            }
+            EVENT_NOT_COVERED => {
+                let program = printable(&event.program);
+                if !self.not_covered.contains(&program) && self.not_covered.len() < MOST_THREADS {
+                    self.not_covered.push(program);
+                }
+            }
+            _ => {}
+        }
+    }
+
+    /// Names a program that runs without TEK.
+    pub fn add_not_covered(&mut self, program: String) {
+        self.not_covered.push(program);
+    }
+
+    /// Takes from the tables that are left what processes could not tell themselves.
+    fn add_tables(&mut self, directory: &RunDirectory, program: i32) {
+        let now = boot_time_ns();
+        for (pid, path) in directory.tables() {
+            let state = if is_alive(pid) { State::Running } else { State::Killed };
+            let Ok(mut table) = Table::open(&path) else { continue };
+            let Ok(header) = table.header() else { continue };
+            let Ok(threads) = table.threads() else { continue };
+            // A record that was being written when its process was killed cannot be read.
+            for thread in threads.flatten() {
+                // What is still running, or has ended just now, was Fast until now.
+                let until = (state == State::Running || pid == program).then_some(now);
+                self.add_thread(&thread, header.pid, printable(&header.program), state, until);
+            }
+        }
+    }
+
+    fn add_thread(
+        &mut self,
+        thread: &Thread,
+        pid: u32,
+        program: String,
+        state: State,
+        until: Option<u64>,
+    ) {
+        let Thread { record, side, .. } = thread;
+        if record.flags & FLAG_NAMED != 0 {
+            self.saw(&side.name);
+        }
+        if side.stays == 0 {
+            return;
+        }
+        let asks = i32::from(record.policy) == SCHED_POLICY;
+        let stay = match until {
+            Some(until) if side.fast_since_ns != 0 => until.saturating_sub(side.fast_since_ns),
+            _ => 0,
+        };
+        self.push(Row {
+            pid,
+            tid: record.tid,
+            program,
+            thread: printable(&side.name),
+            priority: asks.then_some(record.priority.into()),
+            stays: side.stays.into(),
+            fast_ns: side.fast_ns.saturating_add(stay),
+            cpu_ns: None,
+            context_switches: None,
+            overruns: side.overruns.into(),
+            state,
+        });
+    }
+
+    fn push(&mut self, row: Row) {
+        if self.rows.len() < MOST_THREADS {
+            self.rows.push(row);
+        } else {
+            self.more += 1;
+        }
+    }
+
+    fn saw(&mut self, name: &[u8]) {
+        for (pattern, matched) in self.critical.iter().zip(&mut self.matched) {
+            *matched = *matched || pattern.matches(until_nul(name));
+        }
+    }
+
+    /// The report, once the program has ended.
+    pub fn finish(mut self, end: End, program: i32, directory: &RunDirectory) -> Report {
+        self.add_tables(directory, program);
+        self.rows.sort_by_key(|row| (row.pid, std::cmp::Reverse(row.fast_ns)));
+        let unmatched = self.critical.iter().zip(&self.matched).filter(|(_, matched)| !**matched);
+        Report {
+            schema: 1,
+            end: match end {
+                End::Exited(code) => Ending::Status(code),
+                End::Killed(signal) => Ending::Signal(End::signal_name(signal)),
+            },
+            unmatched: unmatched.map(|(pattern, _)| pattern.glob.clone()).collect(),
+            threads: self.rows,
+            more_threads: self.more,
+            refused: self.refused,
+            not_covered: self.not_covered,
+        }
+    }
+}
+
+impl Report {
+    /// The report as a person reads it.
+    pub fn text(&self) -> String {
+        let mut text = String::new();
+        if self.threads.is_empty() {
+            text.push_str("no thread became time-critical\n");
+            if self.refused > 0 {
+                text.push_str("the kernel refused it: see the message above\n");
+            }
+        } else {
+            let _ = writeln!(text, "{}", self.grid());
+        }
+        if self.more_threads > 0 {
+            let _ = writeln!(text, "and {} more threads", self.more_threads);
+        }
+        if self.threads.iter().any(|row| row.state != State::Ended) {
+            text.push_str("≥: its process was killed or runs on, so this is what is known\n");
+        }
+        for pattern in &self.unmatched {
+            let _ = writeln!(text, "no thread had a name that fits --critical '{pattern}'");
+        }
+        text
+    }
+
+    fn grid(&self) -> Grid {
+        let mut grid = Grid::new();
+        grid.load_style(presets::NOTHING).set_content_arrangement(ContentArrangement::Disabled);
+        let heads = ["PROCESS", "THREAD", "PRIO", "STAYS", "FAST", "CPU", "SWITCHES", "OVERRUNS"];
+        grid.set_header(heads);
+        for column in grid.column_iter_mut().skip(2) {
+            column.set_cell_alignment(CellAlignment::Right);
+        }
+        let dash = || "-".to_owned();
+        for row in &self.threads {
+            let more = if row.state == State::Ended { "" } else { "≥ " };
+            grid.add_row([
+                format!("{} [{}]", row.program, row.pid),
+                format!("{} [{}]", row.thread, row.tid),
+                row.priority.map_or_else(dash, |nice| nice.to_string()),
+                row.stays.to_string(),
+                format!("{more}{}", time(row.fast_ns)),
+                row.cpu_ns.map_or_else(dash, time),
+                row.context_switches.map_or_else(dash, |count| count.to_string()),
+                row.overruns.to_string(),
+            ]);
+        }
+        grid
+    }
+}
+
+/// CLOCK_BOOTTIME, as the table's times are.
+fn boot_time_ns() -> u64 {
+    nix::time::clock_gettime(nix::time::ClockId::CLOCK_BOOTTIME)
+        .map_or(0, |now| now.tv_sec() as u64 * 1_000_000_000 + now.tv_nsec() as u64)
+}
+
+/// A time, with three digits that matter.
+fn time(ns: u64) -> String {
+    format!("{:.3?}", Duration::from_nanos(ns))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn summary(thread: &str, fast_ns: u64) -> Event {
+        let mut event = Event { pid: 5, tid: 6, ..Event::blank(EVENT_SUMMARY) };
+        event.value = [fast_ns, 2, 40, 9_000_000];
+        event.thread[..thread.len()].copy_from_slice(thread.as_bytes());
+        event
+    }
+
+    fn report(critical: &[&str], events: &[Event]) -> Report {
+        let patterns: Vec<_> = critical.iter().map(|text| text.parse().unwrap()).collect();
+        let mut collector = Collector::new(&patterns);
+        events.iter().for_each(|event| collector.add(event));
+        collector.finish(End::Exited(0), 0, &RunDirectory::create().unwrap())
+    }
+
+    #[test]
+    fn each_thread_that_was_fast_has_a_row_with_its_overruns() {
+        let ended = Event { error: 2, ..summary("touch", 1_500_000_000) };
+        let report = report(&["t*"], &[ended]);
+        assert_eq!(report.threads.len(), 1);
+        assert_eq!(report.threads[0].overruns, 2);
+        assert_eq!(report.unmatched, Vec::<String>::new());
+        let text = report.text();
+        assert!(text.contains("touch") && text.contains("1.500s"), "{text}");
+    }
+
+    #[test]
+    fn a_run_without_a_fast_thread_says_so_and_which_patterns_fitted_nothing() {
+        let text = report(&["ui*", "gas=-3"], &[]).text();
+        assert!(text.contains("no thread became time-critical"), "{text}");
+        assert!(text.contains("--critical 'ui*'") && text.contains("--critical 'gas'"), "{text}");
+    }
+
+    #[test]
+    fn a_thread_of_a_killed_process_is_taken_from_its_table() {
+        let mut collector = Collector::new(&[]);
+        let mut thread = Thread { slot: 0, record: Default::default(), side: Default::default() };
+        thread.side.stays = 3;
+        thread.side.name[..3].copy_from_slice(b"gas");
+        thread.side.fast_ns = 100;
+        thread.side.fast_since_ns = 1000;
+        collector.add_thread(&thread, 5, "fridge".into(), State::Killed, None);
+        collector.add_thread(&thread, 5, "fridge".into(), State::Running, Some(1020));
+        assert_eq!(collector.rows[0].thread, "gas");
+        assert_eq!(collector.rows[0].fast_ns, 100);
+        assert_eq!(collector.rows[1].fast_ns, 120);
+        thread.side.stays = 0;
+        collector.add_thread(&thread, 5, "fridge".into(), State::Killed, None);
+        assert_eq!(collector.rows.len(), 2);
+    }
+}

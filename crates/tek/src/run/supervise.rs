@@ -1,0 +1,119 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Lives beside the program until it ends: passes signals and stops on, tells of events.
+use super::child::{self, Change, Child, End};
+use super::events::EventReader;
+use super::forward::{self, Origin};
+use nix::errno::Errno;
+use nix::poll::{poll, PollFd, PollFlags, PollTimeout};
+use nix::sys::signal::{SigSet, SigmaskHow};
+use nix::sys::signalfd::{SfdFlags, SignalFd};
+use std::ffi::OsString;
+use std::io;
+use std::os::fd::AsFd;
+use tek_abi::Event;
+
+/// Why the program did not run to its end under tek.
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    /// It could not be executed.
+    #[error("{0}")]
+    Start(io::Error),
+    /// tek cannot watch it.
+    #[error("cannot watch the program: {0}")]
+    Watch(#[from] Errno),
+}
+
+/// Runs a program to its end: its process and how it ended.
+pub fn supervise(
+    program: &[OsString],
+    events: &mut EventReader<'_>,
+    mut tell: impl FnMut(Vec<Event>),
+) -> Result<(i32, End), Error> {
+    // Every signal waits in the signalfd from now on, so none is lost while the program starts.
+    let everything = SigSet::all();
+    let mask = everything.thread_swap_mask(SigmaskHow::SIG_SETMASK)?;
+    // If SIGCHLD was ignored the kernel would not keep the program's exit status for us.
+    child::set_action(libc::SIGCHLD, libc::SIG_DFL);
+    let signals =
+        SignalFd::with_flags(&everything, SfdFlags::SFD_CLOEXEC | SfdFlags::SFD_NONBLOCK)?;
+    let child = Child::start(program, mask).map_err(Error::Start)?;
+    let mut supervisor = Supervisor { child, signals, resumed: false };
+    loop {
+        supervisor.wait(events)?;
+        tell(events.read().unwrap_or_default());
+        if let Some(end) = supervisor.handle_signals()? {
+            // What the program's last threads wrote arrived before its end did.
+            tell(events.read().unwrap_or_default());
+            return Ok((supervisor.child.pid(), end));
+        }
+    }
+}
+
+struct Supervisor {
+    child: Child,
+    signals: SignalFd,
+    /// tek was just continued, and the SIGCONT that did it is still to be read.
+    resumed: bool,
+}
+
+impl Supervisor {
+    /// Sleeps until a signal or an event arrives.
+    fn wait(&self, events: &EventReader<'_>) -> Result<(), Errno> {
+        let mut watched = vec![PollFd::new(self.signals.as_fd(), PollFlags::POLLIN)];
+        if let Some(watch) = events.watch() {
+            watched.push(PollFd::new(watch, PollFlags::POLLIN));
+        }
+        match poll(&mut watched, PollTimeout::NONE) {
+            Ok(_) | Err(Errno::EINTR) => Ok(()),
+            Err(error) => Err(error),
+        }
+    }
+
+    fn handle_signals(&mut self) -> Result<Option<End>, Errno> {
+        while let Some(info) = self.signals.read_signal()? {
+            self.forward(&info);
+            if info.ssi_signo as i32 != libc::SIGCHLD {
+                continue;
+            }
+            while let Some(change) = self.child.next_change() {
+                match change {
+                    Change::Ended(end) => return Ok(Some(end)),
+                    Change::Stopped => self.stop_too(),
+                    Change::Continued => {}
+                }
+            }
+        }
+        Ok(None)
+    }
+
+    fn forward(&mut self, info: &libc::signalfd_siginfo) {
+        let signal = info.ssi_signo as i32;
+        if signal == libc::SIGCONT && std::mem::take(&mut self.resumed) {
+            return;
+        }
+        let origin = forward::origin(info, self.child.pid());
+        let leads_session = nix::unistd::getsid(None) == Ok(nix::unistd::getpid());
+        if !forward::is_for_the_program(signal, origin, leads_session) {
+            return;
+        }
+        match (origin, info.ssi_code) {
+            (Origin::Outside, libc::SI_QUEUE) => {
+                self.child.signal_with(signal, info.ssi_ptr as usize);
+            }
+            _ => self.child.signal(signal),
+        }
+    }
+
+    /// Stops tek as the program is stopped, so that the shell sees it; somebody who then
+    /// continues tek continues the program.
+    fn stop_too(&mut self) {
+        // SAFETY: raise takes any number. It returns when tek has been continued.
+        unsafe { libc::raise(libc::SIGSTOP) };
+        self.resumed = true;
+        // A shell continues the whole group; a second SIGCONT would run the program's handler
+        // twice.
+        if forward::is_stopped(self.child.pid()) {
+            self.child.signal(libc::SIGCONT);
+        }
+    }
+}

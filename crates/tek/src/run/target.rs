@@ -1,0 +1,203 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! A look at the program before it starts: can libtek.so ride in it?
+//!
+//! The library looks in the same way at what the program starts later.
+use crate::system::elf::{self, Elf};
+use std::env;
+use std::ffi::{CString, OsStr, OsString};
+use std::fs::{self, File};
+use std::io::Read;
+use std::os::unix::ffi::{OsStrExt, OsStringExt};
+use std::os::unix::fs::{MetadataExt, PermissionsExt};
+use std::path::{Path, PathBuf};
+
+/// Interpreters of interpreters that the kernel follows.
+const SCRIPT_DEPTH: usize = 5;
+
+/// Why a program runs without TEK in it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Reason {
+    /// No dynamic loader.
+    Static,
+    /// Runs with the rights of its file's owner.
+    SetUserId,
+    /// Runs with the rights of its file's group.
+    SetGroupId,
+    /// Runs with the capabilities of its file.
+    Capabilities,
+    /// 32 bits instead of 64, or the other way round.
+    WordSize,
+    /// Another processor.
+    Processor,
+    /// Another C library.
+    Libc,
+    /// Linked with AddressSanitizer, which wants to be first in line.
+    Asan,
+}
+
+impl Reason {
+    /// Whether the library would break or disturb the program, so that it must not be preloaded.
+    pub fn forbids_preload(self) -> bool {
+        matches!(self, Self::WordSize | Self::Processor | Self::Libc | Self::Asan)
+    }
+
+    /// What is the matter, as the predicate of a sentence about the program; in the words that
+    /// libtek.so uses for the programs that it meets (lib/exec).
+    pub fn text(self) -> &'static str {
+        match self {
+            Self::Static => "is statically linked",
+            Self::SetUserId => "is set-user-id",
+            Self::SetGroupId => "is set-group-id",
+            Self::Capabilities => "has file capabilities",
+            Self::WordSize => "is of another word size",
+            Self::Processor => "is for another processor",
+            Self::Libc => "is for another C library",
+            Self::Asan => "is built with AddressSanitizer",
+        }
+    }
+}
+
+/// What was found out about a program.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Target {
+    /// The file that the kernel runs: for a script its interpreter.
+    pub file: PathBuf,
+    /// Why TEK does not cover it; `None`: it does.
+    pub reason: Option<Reason>,
+    /// An interpreter or dynamic loader that the program needs and that does not exist.
+    pub missing: Option<String>,
+}
+
+/// Examines a program as execvp(3) would find it; `None` when it would not be found, or nothing
+/// can be said about it.
+pub fn examine(program: &OsStr, library: &Elf) -> Option<Target> {
+    let mut file = find(program)?;
+    for _ in 0..SCRIPT_DEPTH {
+        let Some(interpreter) = interpreter_of(&file) else { break };
+        let interpreter = PathBuf::from(interpreter);
+        if !interpreter.exists() {
+            let missing = Some(interpreter.display().to_string());
+            return Some(Target { file, reason: None, missing });
+        }
+        file = interpreter;
+    }
+    let elf = elf::read(&file).ok()??;
+    let own = elf::read(Path::new("/proc/self/exe")).ok().flatten();
+    let loader = own.as_ref().and_then(|own| own.loader_name());
+    let reason = reason(&file, &elf, library, loader);
+    let missing = elf.loader.clone().filter(|loader| !Path::new(loader).exists());
+    Some(Target { file, reason, missing })
+}
+
+fn reason(file: &Path, elf: &Elf, library: &Elf, own_loader: Option<&str>) -> Option<Reason> {
+    if elf.machine().bits != library.machine().bits {
+        return Some(Reason::WordSize);
+    }
+    if elf.machine() != library.machine() {
+        return Some(Reason::Processor);
+    }
+    if elf.is_static() {
+        return Some(Reason::Static);
+    }
+    if let (Some(theirs), Some(ours)) = (elf.loader_name(), own_loader) {
+        if theirs != ours {
+            return Some(Reason::Libc);
+        }
+    }
+    let asan = |name: &String| name.starts_with("libasan.") || name.starts_with("libclang_rt.asan");
+    if elf.needed.iter().any(asan) {
+        return Some(Reason::Asan);
+    }
+    if gains_nothing(file) {
+        return None;
+    }
+    set_id(file).or_else(|| has_capabilities(file).then_some(Reason::Capabilities))
+}
+
+/// Whether the kernel ignores set-id bits and capabilities of this file.
+fn gains_nothing(file: &Path) -> bool {
+    let no_new_privs =
+        crate::system::line("/proc/self/status").is_some_and(|s| s.contains("\nNoNewPrivs:\t1"));
+    no_new_privs
+        || nix::sys::statvfs::statvfs(file)
+            .is_ok_and(|fs| fs.flags().contains(nix::sys::statvfs::FsFlags::ST_NOSUID))
+}
+
+/// Set-id bits matter where they change something: for root's own files they do not, to root.
+fn set_id(file: &Path) -> Option<Reason> {
+    let metadata = fs::metadata(file).ok()?;
+    let mode = metadata.permissions().mode();
+    if mode & 0o4000 != 0 && metadata.uid() != nix::unistd::getuid().as_raw() {
+        return Some(Reason::SetUserId);
+    }
+    // Without group execution the bit means mandatory locking.
+    let set_gid = mode & 0o2010 == 0o2010 && metadata.gid() != nix::unistd::getgid().as_raw();
+    set_gid.then_some(Reason::SetGroupId)
+}
+
+/// Root gains nothing from file capabilities, and so keeps its preloaded libraries.
+fn has_capabilities(file: &Path) -> bool {
+    if nix::unistd::getuid().is_root() {
+        return false;
+    }
+    let Ok(path) = CString::new(file.as_os_str().as_bytes()) else { return false };
+    let name = c"security.capability";
+    // SAFETY: two NUL-terminated strings; a length of 0 asks for the size only.
+    unsafe { libc::getxattr(path.as_ptr(), name.as_ptr(), std::ptr::null_mut(), 0) > 0 }
+}
+
+/// The file that execvp(3) runs for a name.
+fn find(program: &OsStr) -> Option<PathBuf> {
+    if program.as_bytes().contains(&b'/') {
+        return Some(PathBuf::from(program));
+    }
+    let path = env::var_os("PATH").unwrap_or_else(|| "/bin:/usr/bin".into());
+    env::split_paths(&path).map(|directory| directory.join(program)).find(|file| {
+        let executable = |m: fs::Metadata| m.is_file() && m.permissions().mode() & 0o111 != 0;
+        fs::metadata(file).is_ok_and(executable)
+    })
+}
+
+/// The interpreter in a script's first line; a script without one is run by the shell.
+fn interpreter_of(file: &Path) -> Option<OsString> {
+    if !fs::metadata(file).ok()?.is_file() {
+        return None;
+    }
+    let mut start = Vec::new();
+    // The kernel reads no more than this either.
+    File::open(file).ok()?.take(256).read_to_end(&mut start).ok()?;
+    interpreter_in(&start)
+}
+
+fn interpreter_in(start: &[u8]) -> Option<OsString> {
+    let Some(line) = start.strip_prefix(b"#!") else {
+        return (!start.starts_with(b"\x7fELF")).then(|| "/bin/sh".into());
+    };
+    let line = line.split(|&byte| byte == b'\n').next()?;
+    let mut words = line.split(|byte| matches!(byte, b' ' | b'\t' | 0));
+    let word = words.find(|word| !word.is_empty())?;
+    Some(OsString::from_vec(word.to_vec()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_script_is_run_by_the_interpreter_in_its_first_line() {
+        let interpreter = |start: &[u8]| interpreter_in(start);
+        assert_eq!(interpreter(b"#!/bin/bash\necho"), Some("/bin/bash".into()));
+        assert_eq!(interpreter(b"#! \t/usr/bin/env -S python3"), Some("/usr/bin/env".into()));
+        assert_eq!(interpreter(b"echo no line"), Some("/bin/sh".into()));
+        assert_eq!(interpreter(b"#!\n"), None);
+        assert_eq!(interpreter(b"\x7fELF..."), None);
+    }
+
+    #[test]
+    fn an_ordinary_program_is_covered() {
+        let own = elf::read(Path::new("/proc/self/exe")).unwrap().unwrap();
+        let target = examine(OsStr::new("sh"), &own).unwrap();
+        assert_eq!((target.reason, target.missing), (None, None));
+        assert_eq!(examine(OsStr::new("no-such-program-anywhere"), &own), None);
+    }
+}

@@ -1,0 +1,110 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! The control group that this process, and what it starts, lives in.
+use std::path::{Path, PathBuf};
+
+/// A mounted cgroup hierarchy.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Hierarchy {
+    /// Where it is mounted.
+    pub mount: PathBuf,
+    /// What part of the hierarchy the mount shows.
+    root: PathBuf,
+    /// Version 1 or 2.
+    pub version: u8,
+    /// Controllers, from the mount's options (v1 only).
+    pub controllers: Vec<String>,
+}
+
+/// The hierarchies that are mounted, from /proc/self/mountinfo (proc(5)).
+pub fn hierarchies(mountinfo: &str) -> Vec<Hierarchy> {
+    mountinfo
+        .lines()
+        .filter_map(|line| {
+            let (before, after) = line.split_once(" - ")?;
+            let mut fields = before.split(' ').skip(3);
+            let (root, mount) = (fields.next()?, fields.next()?);
+            let mut fields = after.split(' ');
+            let version = match fields.next()? {
+                "cgroup" => 1,
+                "cgroup2" => 2,
+                _ => return None,
+            };
+            let controllers = fields.nth(1)?.split(',').map(str::to_owned).collect();
+            Some(Hierarchy { mount: mount.into(), root: root.into(), version, controllers })
+        })
+        .collect()
+}
+
+/// This process's directory in the hierarchy that has the cpu controller.
+pub fn of_cpu() -> Option<(Hierarchy, PathBuf)> {
+    let mountinfo = super::line("/proc/self/mountinfo")?;
+    let membership = super::line("/proc/self/cgroup")?;
+    cpu_directory(&mountinfo, &membership)
+}
+
+fn cpu_directory(mountinfo: &str, membership: &str) -> Option<(Hierarchy, PathBuf)> {
+    let all = hierarchies(mountinfo);
+    let v1 = all.iter().find(|h| h.version == 1 && h.controllers.iter().any(|c| c == "cpu"));
+    let hierarchy = v1.or_else(|| all.iter().find(|h| h.version == 2))?;
+    // A line is ID:CONTROLLERS:PATH; the one of version 2 names no controllers.
+    let path = membership.lines().find_map(|line| {
+        let mut fields = line.splitn(3, ':').skip(1);
+        let (controllers, path) = (fields.next()?, fields.next()?);
+        let mine = match hierarchy.version {
+            1 => controllers.split(',').any(|controller| controller == "cpu"),
+            _ => controllers.is_empty(),
+        };
+        mine.then_some(path)
+    })?;
+    // In a container the mount shows only a part of the hierarchy.
+    let shown = Path::new(path).strip_prefix(&hierarchy.root).unwrap_or(Path::new(""));
+    let directory = hierarchy.mount.join(shown.strip_prefix("/").unwrap_or(shown));
+    Some((hierarchy.clone(), directory))
+}
+
+/// Real-time run-time of this process's cpu group in microseconds, and the file that says so;
+/// `None` where groups have no such limit (version 2, or no CONFIG_RT_GROUP_SCHED).
+pub fn rt_runtime() -> Option<(i64, PathBuf)> {
+    let (_, directory) = of_cpu()?;
+    let file = directory.join("cpu.rt_runtime_us");
+    Some((super::number(&file)?, file))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const V1: &str = "\
+25 20 0:22 / /sys/fs/cgroup rw - tmpfs tmpfs rw
+26 25 0:23 / /sys/fs/cgroup/unified rw,nosuid - cgroup2 cgroup2 rw
+27 25 0:24 / /sys/fs/cgroup/cpu,cpuacct rw,nosuid - cgroup cgroup rw,cpu,cpuacct
+28 25 0:25 / /sys/fs/cgroup/cpuset rw - cgroup cgroup rw,cpuset";
+
+    #[test]
+    fn version_1_names_the_group_of_its_cpu_controller() {
+        let (hierarchy, directory) =
+            cpu_directory(V1, "4:cpuset:/other\n3:cpu,cpuacct:/user/shell\n0::/new").unwrap();
+        assert_eq!(hierarchy.version, 1);
+        assert_eq!(directory, Path::new("/sys/fs/cgroup/cpu,cpuacct/user/shell"));
+    }
+
+    #[test]
+    fn version_2_has_one_group_for_everything() {
+        let mountinfo = "30 25 0:26 / /sys/fs/cgroup rw - cgroup2 cgroup2 rw,nsdelegate";
+        let (hierarchy, directory) = cpu_directory(mountinfo, "0::/user.slice/a:b").unwrap();
+        assert_eq!(hierarchy.version, 2);
+        assert_eq!(directory, Path::new("/sys/fs/cgroup/user.slice/a:b"));
+    }
+
+    #[test]
+    fn a_container_sees_its_part_of_the_hierarchy_as_the_whole() {
+        let mountinfo = "30 25 0:26 /docker/7 /sys/fs/cgroup rw - cgroup2 cgroup rw";
+        let (_, directory) = cpu_directory(mountinfo, "0::/docker/7/app").unwrap();
+        assert_eq!(directory, Path::new("/sys/fs/cgroup/app"));
+    }
+
+    #[test]
+    fn a_system_without_cgroups_has_none() {
+        assert_eq!(cpu_directory("", "0::/"), None);
+    }
+}

@@ -1,0 +1,87 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Where libtek.so is.
+use super::elf::{self, Elf};
+use std::env;
+use std::ffi::OsString;
+use std::path::{Path, PathBuf};
+
+/// Why there is no library to preload.
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    /// No file in any of the places.
+    #[error("libtek.so is not installed: looked for {}", list(.0))]
+    Missing(Vec<PathBuf>),
+    /// A file that the dynamic loader would not take.
+    #[error("{path} cannot be preloaded: {why}", path = .0.display(), why = .1)]
+    Unfit(PathBuf, String),
+    /// tek cannot find itself, and so not what lies beside it.
+    #[error("cannot find out where tek itself is installed: {0}")]
+    Lost(std::io::Error),
+}
+
+impl Error {
+    /// What to do about it.
+    pub fn cure(&self) -> &'static str {
+        match self {
+            Self::Missing(_) => "build it with `make build`, install it with `make install`, or set TEK_LIBRARY to its path",
+            Self::Unfit(..) => "set TEK_LIBRARY to a libtek.so built for this machine",
+            Self::Lost(_) => "set TEK_LIBRARY to the path of libtek.so",
+        }
+    }
+}
+
+fn list(paths: &[PathBuf]) -> String {
+    paths.iter().map(|path| path.display().to_string()).collect::<Vec<_>>().join(" and ")
+}
+
+/// The library that `tek run` preloads, as an absolute path, and what kind of ELF file it is.
+///
+/// `$TEK_LIBRARY`; without it `../lib/libtek.so`, then `../lib/MULTIARCH/libtek.so`, seen from the
+/// directory of tek's own file.
+pub fn find() -> Result<(PathBuf, Elf), Error> {
+    let places = match env::var_os("TEK_LIBRARY").filter(|path| !path.is_empty()) {
+        Some(path) => vec![absolute(path).map_err(Error::Lost)?],
+        None => beside(&env::current_exe().map_err(Error::Lost)?),
+    };
+    let Some(path) = places.iter().find(|path| path.exists()) else {
+        return Err(Error::Missing(places));
+    };
+    let unfit = |why: String| Error::Unfit(path.clone(), why);
+    let elf = elf::read(path).map_err(|error| unfit(error.to_string()))?;
+    let elf = elf.ok_or_else(|| unfit("it is no ELF file".into()))?;
+    if !elf.is_library() {
+        return Err(unfit("it is no shared library".into()));
+    }
+    if let Ok(Some(own)) = elf::read(Path::new("/proc/self/exe")) {
+        if own.machine() != elf.machine() {
+            let (theirs, ours) = (elf.machine(), own.machine());
+            return Err(unfit(format!("it is made for {theirs}, this tek for {ours}")));
+        }
+    }
+    Ok((path.clone(), elf))
+}
+
+/// A path as the program will see it, wherever it changes to.
+fn absolute(path: OsString) -> std::io::Result<PathBuf> {
+    std::path::absolute(path)
+}
+
+fn beside(tek: &Path) -> Vec<PathBuf> {
+    // /proc/self/exe, which current_exe() reads, has its symbolic links resolved.
+    let prefix = tek.parent().and_then(Path::parent).unwrap_or(Path::new("/"));
+    let lib = prefix.join("lib");
+    let multiarch = format!("{}-linux-gnu", env::consts::ARCH);
+    vec![lib.join("libtek.so"), lib.join(multiarch).join("libtek.so")]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_library_lies_beside_the_command() {
+        let places = beside(Path::new("/opt/tek/bin/tek"));
+        assert_eq!(places[0], Path::new("/opt/tek/lib/libtek.so"));
+        assert!(places[1].starts_with("/opt/tek/lib"));
+    }
+}

@@ -1,0 +1,20 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! What the system says about itself: shared by `tek run` and `tek doctor`.
+pub mod cgroup;
+pub mod elf;
+pub mod library;
+pub mod privilege;
+
+use std::fs;
+use std::path::Path;
+
+/// A small file of /proc or /sys without its line end; `None` when it cannot be read.
+pub fn line(path: impl AsRef<Path>) -> Option<String> {
+    let bytes = fs::read(path).ok()?;
+    Some(String::from_utf8_lossy(&bytes).trim_end_matches(['\n', '\0']).to_owned())
+}
+
+/// A file of /proc or /sys that holds one number.
+pub fn number(path: impl AsRef<Path>) -> Option<i64> {
+    line(path)?.trim().parse().ok()
+}

@@ -1,0 +1,147 @@
+# SPDX-License-Identifier: MIT OR Apache-2.0
+"""What the end-to-end tests share: the built command and library, and small programs."""
+import os
+import pathlib
+import shutil
+import subprocess
+import tempfile
+
+import pytest
+
+BUILD = pathlib.Path(os.environ.get("TEK_BUILD", "build")).resolve()
+
+# Threads by name that each burn 0.1 s of CPU time, then do what the last argument says.
+THREADS = r"""
+#define _GNU_SOURCE
+#include <pthread.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+static void burn(long milliseconds)
+{
+	struct timespec now;
+	do
+		clock_gettime(CLOCK_THREAD_CPUTIME_ID, &now);
+	while (now.tv_sec * 1000 + now.tv_nsec / 1000000 < milliseconds);
+}
+
+static void *work(void *name)
+{
+	pthread_setname_np(pthread_self(), name);
+	burn(100);
+	if (strcmp(name, "stay") == 0)
+		pause();
+	return NULL;
+}
+
+int main(int argc, char **argv)
+{
+	pthread_t threads[16];
+	const char *then = argv[argc - 1];
+	for (int i = 1; i < argc - 1; i++)
+		pthread_create(&threads[i], NULL, work, argv[i]);
+	for (int i = 1; i < argc - 1; i++)
+		if (strcmp(argv[i], "stay") != 0)
+			pthread_join(threads[i], NULL);
+	if (strcmp(then, "killed") == 0) {
+		usleep(200000);
+		raise(SIGKILL);
+	}
+	return atoi(then);
+}
+"""
+
+
+@pytest.fixture(scope="session")
+def tek():
+    """Runs build/bin/tek with its output captured."""
+    command = BUILD / "bin" / "tek"
+    library = BUILD / "lib" / "libtek.so"
+    for needed in (command, library):
+        assert needed.exists(), f"{needed} is missing: run `make build`, or set TEK_BUILD"
+
+    def run(*arguments, **options):
+        options.setdefault("timeout", 60)
+        prefix = options.pop("prefix", [])
+        return subprocess.run(
+            [*prefix, str(command), *map(str, arguments)],
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+            check=False,
+            **options,
+        )
+
+    return run
+
+
+@pytest.fixture(scope="session")
+def open_directory():
+    """A directory that every user can enter, which pytest's own are not."""
+    with tempfile.TemporaryDirectory(prefix="tek-test-") as directory:
+        os.chmod(directory, 0o755)
+        yield pathlib.Path(directory)
+
+
+@pytest.fixture(scope="session")
+def compile_c(open_directory):
+    """Builds a C program; skips the test where the compiler or its libraries are missing."""
+
+    def build(source, *command):
+        number = len(list(open_directory.iterdir()))
+        program = open_directory / f"program{number}"
+        file = open_directory / f"program{number}.c"
+        file.write_text(source)
+        if shutil.which(command[0]) is None:
+            pytest.skip(f"{command[0]} is not installed")
+        built = subprocess.run(
+            [*command, str(file), "-o", str(program)], capture_output=True, text=True, check=False
+        )
+        if built.returncode != 0:
+            pytest.skip(f"{' '.join(command)} cannot build here: {built.stderr.splitlines()[-1]}")
+        return program
+
+    return build
+
+
+@pytest.fixture(scope="session")
+def threads(compile_c):
+    """The program above."""
+    return compile_c(THREADS, "cc", "-pthread")
+
+
+@pytest.fixture
+def as_nobody(tmp_path):
+    """A command prefix that drops all privileges."""
+    if os.geteuid() != 0:
+        pytest.skip("needs root, to become nobody")
+    if shutil.which("setpriv") is None:
+        pytest.skip("setpriv is not installed")
+    reachable = BUILD
+    while reachable != reachable.parent:
+        if not reachable.stat().st_mode & 0o001:
+            pytest.skip(f"{reachable} cannot be entered by nobody")
+        reachable = reachable.parent
+    return ["setpriv", "--reuid=65534", "--regid=65534", "--clear-groups", "--bounding-set=-all",
+            "--inh-caps=-all"]
+
+
+def can_be_real_time():
+    """Whether this process may use SCHED_RR."""
+    try:
+        old = os.sched_getscheduler(0)
+        os.sched_setscheduler(0, os.SCHED_RR, os.sched_param(10))
+        os.sched_setscheduler(0, old, os.sched_param(0))
+    except OSError:
+        return False
+    return True
+
+
+@pytest.fixture
+def real_time():
+    """For tests in which threads must become time-critical."""
+    if not can_be_real_time():
+        pytest.skip("this user may not use real-time priorities")

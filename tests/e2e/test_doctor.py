@@ -1,0 +1,42 @@
+# SPDX-License-Identifier: MIT OR Apache-2.0
+"""tek doctor says what can be done, and how to cure what cannot."""
+import json
+
+
+def diagnose(tek, **options):
+    ended = tek("doctor", "--json", **options)
+    diagnosis = json.loads(ended.stdout)
+    backends = {backend["name"]: backend for backend in diagnosis["backends"]}
+    return ended.returncode, diagnosis, backends
+
+
+def test_the_exit_status_is_whether_the_backend_rt_can_be_used(tek):
+    status, _, backends = diagnose(tek)
+    assert set(backends) == {"rt", "fair", "scx"}
+    assert status == (0 if backends["rt"]["usable"] else 1)
+
+
+def test_each_no_has_a_cure(tek):
+    _, diagnosis, _ = diagnose(tek)
+    for check in diagnosis["checks"]:
+        assert (check["answer"] == "no") == (check["cure"] is not None), check
+    for backend in diagnosis["backends"]:
+        assert backend["usable"] == (backend["cure"] is None), backend
+
+
+def test_a_user_without_privilege_is_told_how_to_get_it(tek, as_nobody):
+    status, diagnosis, backends = diagnose(tek, prefix=as_nobody)
+    assert status == 1
+    assert not backends["rt"]["usable"]
+    privilege = next(check for check in diagnosis["checks"] if check["id"] == "rt-privilege")
+    assert "prlimit" in privilege["cure"] and "limits.d" in privilege["cure"]
+
+
+def test_the_built_library_is_found_beside_the_command(tek):
+    _, diagnosis, _ = diagnose(tek)
+    library = next(check for check in diagnosis["checks"] if check["id"] == "library")
+    assert library["answer"] == "yes"
+
+
+def test_output_for_a_person_has_no_colours_in_a_pipe(tek):
+    assert "\x1b" not in tek("doctor").stdout

@@ -1,0 +1,80 @@
+# SPDX-License-Identifier: MIT OR Apache-2.0
+"""Threads that become time-critical by name, the report on them, and what is said if they cannot."""
+import json
+import os
+import pathlib
+
+import pytest
+
+
+def rows(path):
+    report = json.loads(path.read_text())
+    return report, {row["thread"]: row for row in report["threads"]}
+
+
+def test_named_threads_become_fast_and_are_reported(tek, threads, tmp_path, real_time):
+    path = tmp_path / "report.json"
+    ended = tek("run", "--critical=ui*", "--critical=touch=-20", "--critical=never", "--report",
+                "--report-json", path, threads, "ui1", "touch", "other", "5")
+    assert ended.returncode == 5
+    assert ended.stdout == ""
+    report, by_name = rows(path)
+    assert set(by_name) == {"ui1", "touch"}
+    assert (by_name["ui1"]["priority"], by_name["touch"]["priority"]) == (0, -20)
+    for row in by_name.values():
+        assert (row["state"], row["stays"], row["overruns"]) == ("ended", 1, 0)
+        assert row["cpu_ns"] >= 90_000_000
+        assert row["fast_ns"] >= 50_000_000
+    assert report["end"] == {"status": 5}
+    assert report["unmatched"] == ["never"]
+    assert "ui1" in ended.stderr and "--critical 'never'" in ended.stderr
+
+
+def test_the_fast_threads_of_a_killed_program_are_in_the_report(tek, threads, tmp_path, real_time):
+    path = tmp_path / "report.json"
+    ended = tek("run", "--critical=stay", "--report-json", path, threads, "stay", "killed")
+    assert ended.returncode == -9
+    report, by_name = rows(path)
+    assert by_name["stay"]["state"] == "killed"
+    assert by_name["stay"]["fast_ns"] >= 100_000_000
+    assert report["end"] == {"signal": "SIGKILL"}
+
+
+def test_a_run_leaves_nothing_behind(tek, threads, real_time):
+    directory = "echo $TEK_RUN_DIR; echo $TEK_EVENTS >&2;"
+    ended = tek("run", "--critical=stay", "sh", "-c", f"{directory} {threads} stay killed; exit 4")
+    assert ended.returncode == 4
+    run = pathlib.Path(ended.stdout.splitlines()[0])
+    assert f"{run}/events" in ended.stderr
+    assert not run.exists()
+
+
+def test_without_privilege_one_message_gives_the_three_ways_and_the_program_runs(
+        tek, threads, as_nobody):
+    ended = tek("run", "--critical=ui*", "--report", threads, "ui1", "ui2", "3", prefix=as_nobody)
+    assert ended.returncode == 3
+    assert ended.stderr.count("cannot become time-critical") == 1
+    for way in ("prlimit --pid $$ --rtprio=60:60", "@tek - rtprio 60", "LimitRTPRIO=60"):
+        assert way in ended.stderr
+    assert "no thread became time-critical" in ended.stderr
+
+
+def test_a_cgroup_without_real_time_run_time_is_named_with_its_cure(tek, threads):
+    base = pathlib.Path("/sys/fs/cgroup/cpu")
+    group = base / f"tek-test-{os.getpid()}"
+    if os.geteuid() != 0 or not (base / "cpu.rt_runtime_us").exists():
+        pytest.skip("needs root and a cgroup v1 cpu controller with RT_GROUP_SCHED")
+    group.mkdir()
+    try:
+        inside = ["sh", "-c", f'echo $$ > {group}/cgroup.procs && exec "$@"', "sh"]
+        ended = tek("run", "--critical=ui", threads, "ui", "3", prefix=inside)
+        doctor = tek("doctor", "--json", prefix=inside)
+    finally:
+        group.rmdir()
+    assert ended.returncode == 3
+    assert f"{group} has no real-time run-time" in ended.stderr
+    assert "rtprio" not in ended.stderr
+    assert doctor.returncode == 1
+    checks = {check["id"]: check for check in json.loads(doctor.stdout)["checks"]}
+    assert checks["rt-group-sched"]["answer"] == "no"
+    assert "cpu.rt_runtime_us" in checks["rt-group-sched"]["cure"]

@@ -1,0 +1,68 @@
+# SPDX-License-Identifier: MIT OR Apache-2.0
+"""The thread table of a running program, read by another process."""
+import pathlib
+import re
+import subprocess
+import time
+
+import pytest
+
+# Threads enter and leave the Fast Region, start and end, as fast as they can.
+CHURN = r"""
+#include <pthread.h>
+#include <tek/tek.h>
+#include <unistd.h>
+
+static void *toggle(void *unused)
+{
+	for (int i = 0; i < 100; i++) {
+		tek_critical_enter();
+		tek_critical_leave();
+	}
+	return unused;
+}
+
+int main(void)
+{
+	alarm(20);
+	for (;;) {
+		pthread_t threads[8];
+		for (int i = 0; i < 8; i++)
+			pthread_create(&threads[i], NULL, toggle, NULL);
+		for (int i = 0; i < 8; i++)
+			pthread_join(threads[i], NULL);
+	}
+}
+"""
+
+
+@pytest.fixture
+def churning(compile_c, tmp_path):
+    """The table of a program whose records change all the time."""
+    from conftest import BUILD
+
+    include = pathlib.Path(__file__).resolve().parents[2] / "include"
+    program = compile_c(CHURN, "cc", "-DTEK_OPTIONAL", f"-I{include}", "-pthread")
+    environment = {"LD_PRELOAD": str(BUILD / "lib" / "libtek.so"), "TEK_RUN_DIR": str(tmp_path)}
+    with subprocess.Popen([program], env=environment) as process:
+        table = tmp_path / f"{process.pid}.table"
+        end = time.monotonic() + 10
+        while not table.exists():
+            assert time.monotonic() < end, "the program made no table"
+            time.sleep(0.01)
+        yield table
+        process.kill()
+
+
+@pytest.mark.parametrize("how", [[], ["--no-map"]], ids=["mapped", "by-system-calls"])
+def test_no_record_is_torn_at_full_speed(tek, churning, real_time, how):
+    ended = tek("debug", "table", churning, "--hammer", "1", *how)
+    counts = {name: int(number) for name, number in re.findall(r"(\w+)=(\d+)", ended.stdout)}
+    assert (ended.returncode, counts["torn"]) == (0, 0), ended.stdout
+    assert counts["reads"] > 1000
+
+
+def test_a_table_can_be_printed_while_it_changes(tek, churning):
+    ended = tek("debug", "table", churning)
+    assert ended.returncode == 0, ended.stderr
+    assert "program" in ended.stdout.splitlines()[0]
