@@ -3,7 +3,7 @@
  * tek/tek_optional.h - what TEK_OPTIONAL adds to tek/tek.h: the program is linked
  * with nothing of ours, uses TEK where it is loaded (`tek run`, LD_PRELOAD) and
  * runs as if it had not asked where it is not.  Both headers can be copied into
- * a source tree.  Include it by defining TEK_OPTIONAL, not directly.
+ * a source tree.  Include it instead of tek/tek.h, or define TEK_OPTIONAL.
  *
  * Without TEK every tek_ function returns 0 and does nothing, SCHED_TEK is
  * accepted with a priority in -20...19 and has no effect, and the query
@@ -11,6 +11,14 @@
  */
 #ifndef TEK_TEK_OPTIONAL_H
 #define TEK_TEK_OPTIONAL_H
+
+#if defined(TEK_TEK_H) && !defined(TEK_OPTIONAL)
+#error "define TEK_OPTIONAL before the first #include <tek/tek.h>"
+#endif
+#ifndef TEK_OPTIONAL
+#define TEK_OPTIONAL 1
+#endif
+#include <tek/tek.h>
 
 #include <errno.h>
 

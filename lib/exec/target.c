@@ -105,7 +105,7 @@ static bool needs_asan(const struct image *image)
 {
 	uint64_t strings = UINT64_MAX;
 	ElfW(Dyn) entry;
-	char name[16];
+	char name[32];
 
 	for (unsigned int i = 0; get_dynamic(image, i, &entry); i++)
 		if (entry.d_tag == DT_STRTAB)
@@ -114,7 +114,9 @@ static bool needs_asan(const struct image *image)
 		if (entry.d_tag != DT_NEEDED)
 			continue;
 		read_string(image->fd, name, sizeof(name), strings + entry.d_un.d_val);
-		if (strncmp(name, "libasan.so", strlen("libasan.so")) == 0)
+		/* gcc's name, clang's name */
+		if (strncmp(name, "libasan.so", strlen("libasan.so")) == 0 ||
+		    strncmp(name, "libclang_rt.asan", strlen("libclang_rt.asan")) == 0)
 			return true;
 	}
 	return false;

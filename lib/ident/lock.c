@@ -36,8 +36,8 @@ bool tek__lock_take(struct tek_lock *lock)
 	int saved = errno;
 	bool taken = try_take(lock);
 
-	while (!taken && (__atomic_load_n(&lock->word, __ATOMIC_ACQUIRE) & FUTEX_TID_MASK) !=
-				 own_tid()) {
+	while (!taken &&
+	       (__atomic_load_n(&lock->word, __ATOMIC_ACQUIRE) & FUTEX_TID_MASK) != own_tid()) {
 		taken = syscall(SYS_futex, &lock->word, FUTEX_LOCK_PI_PRIVATE, 0, NULL, NULL, 0) ==
 			0;
 		if (taken)

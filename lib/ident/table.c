@@ -2,6 +2,7 @@
 #include "ident/table.h"
 
 #include "ident/process.h"
+#include "ident/rundir.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -29,7 +30,7 @@ static struct {
 	unsigned int ready;  /* slots whose memory is there */
 	bool failed;         /* no table can be had; not tried again */
 	bool shared;         /* it is a file's memory, which may run out */
-	char path[128];      /* its file's name; empty: none */
+	char path[512];      /* its file's name; empty: none */
 } table;
 
 /* Mappings made so far, to undo them in a forked child: one for each doubling of the chunks. */
@@ -42,30 +43,6 @@ static unsigned int mapping_count;
 static size_t bytes_for(unsigned int chunks)
 {
 	return TEK_TABLE_HEADER_BYTES + (size_t)chunks * TEK_TABLE_CHUNK_BYTES;
-}
-
-/* The file name of this process's table, in `path`; false if there is nowhere to put it. */
-static bool choose_path(char *path, size_t size, bool make_directory)
-{
-	const char *given = secure_getenv("TEK_RUN_DIR");
-	const char *user = secure_getenv("XDG_RUNTIME_DIR");
-	char directory[96];
-	int length;
-
-	if (given && *given)
-		length = snprintf(directory, sizeof(directory), "%s", given);
-	else if (geteuid() == 0)
-		length = snprintf(directory, sizeof(directory), "/run/tek");
-	else if (user && *user)
-		length = snprintf(directory, sizeof(directory), "%s/tek", user);
-	else
-		return false;
-	if (length >= (int)sizeof(directory))
-		return false;
-	if (make_directory && mkdir(directory, 0755) && errno != EEXIST)
-		return false;
-	snprintf(path, size, "%s/%d.table", directory, (int)tek__pid());
-	return true;
 }
 
 static bool keep_mapping(void *map, size_t bytes, unsigned int chunks)
@@ -93,7 +70,7 @@ static bool open_file(void)
 	/* Beyond RLIMIT_FSIZE ftruncate() would raise SIGXFSZ in the program. */
 	if (getrlimit(RLIMIT_FSIZE, &limit) || limit.rlim_cur < FILE_BYTES)
 		return false;
-	if (!choose_path(table.path, sizeof(table.path), true))
+	if (!tek__rundir_table(table.path, sizeof(table.path)) || !tek__rundir_prepare())
 		return false;
 	for (int attempt = 0; attempt < 2 && fd < 0; attempt++) {
 		fd = open(table.path, O_RDWR | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0644);
@@ -294,7 +271,7 @@ void tek__table_forget(void)
 void tek__table_remove_stale(void)
 {
 	char path[sizeof(table.path)];
-	if (!table.base && choose_path(path, sizeof(path), false))
+	if (!table.base && tek__rundir_table(path, sizeof(path)))
 		unlink(path);
 }
 

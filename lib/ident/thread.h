@@ -54,7 +54,7 @@ struct tek_thread {
 	pid_t tid;
 	uint64_t start_ns;      /* CLOCK_BOOTTIME */
 	struct tek_birth birth; /* all zero for the first thread and for adopted ones */
-	bool born_critical;      /* has still to be taken into the Fast Region, with priority: */
+	bool born_critical;     /* has still to be taken into the Fast Region, with priority: */
 	signed char born_priority;
 	size_t stack_bytes;
 	char name[16]; /* valid if it was set for this thread */

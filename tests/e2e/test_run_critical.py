@@ -78,3 +78,66 @@ def test_a_cgroup_without_real_time_run_time_is_named_with_its_cure(tek, threads
     checks = {check["id"]: check for check in json.loads(doctor.stdout)["checks"]}
     assert checks["rt-group-sched"]["answer"] == "no"
     assert "cpu.rt_runtime_us" in checks["rt-group-sched"]["cure"]
+
+
+UNNAMED_CHILD = r"""
+#define _GNU_SOURCE
+#include <pthread.h>
+#include <sched.h>
+#include <stdio.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+static void say(const char *who)
+{
+	printf("%s %ld\n", who, syscall(SYS_sched_getscheduler, 0) & 0xff);
+}
+
+static void *child(void *unused)
+{
+	char name[16];
+	pthread_getname_np(pthread_self(), name, sizeof(name));
+	say(name);
+	return unused;
+}
+
+static void *parent(void *unused)
+{
+	pthread_t thread;
+	pthread_setname_np(pthread_self(), "crit-touch");
+	say("parent");
+	pthread_create(&thread, NULL, child, NULL);
+	pthread_join(thread, NULL);
+	pthread_setname_np(pthread_self(), "other");
+	say("renamed");
+	pthread_setname_np(pthread_self(), "crit-again");
+	say("again");
+	return unused;
+}
+
+int main(void)
+{
+	pthread_t thread;
+	pthread_create(&thread, NULL, parent, NULL);
+	pthread_join(thread, NULL);
+	return 0;
+}
+"""
+
+
+def test_a_child_that_only_inherited_a_critical_name_is_not_critical(tek, compile_c, real_time):
+    program = compile_c(UNNAMED_CHILD, "cc", "-pthread")
+    ended = tek("run", "--critical=crit-*", program)
+    # 2 is SCHED_RR. The child bears the name, but nobody gave it that name.
+    assert ended.stdout.splitlines() == ["parent 2", "crit-touch 0", "renamed 0", "again 2"]
+    assert ended.stderr == ""
+
+
+def test_an_unknown_option_starts_nothing(tek, tmp_path):
+    started = tmp_path / "started"
+    for option in ("--no-such-option", "--critical=ui=20", "--critical=[", "--budget=1",
+                   "--rt-range=0-5"):
+        ended = tek("run", option, "--", "touch", started)
+        assert ended.returncode == 2
+        assert option.split("=")[0] in ended.stderr
+    assert not started.exists()

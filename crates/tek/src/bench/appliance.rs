@@ -80,17 +80,12 @@ pub struct Measured {
 impl Measured {
     /// The responses in ms.
     pub fn responses_ms(&self) -> Vec<f64> {
-        self.responses_ns
-            .iter()
-            .map(|ns| *ns as f64 / 1e6)
-            .collect()
+        self.responses_ns.iter().map(|ns| *ns as f64 / 1e6).collect()
     }
 
     /// The threads of one kind.
     pub fn threads_of(&self, kind: Kind) -> impl Iterator<Item = &Thread> {
-        self.threads
-            .iter()
-            .filter(move |thread| thread.kind == kind)
+        self.threads.iter().filter(move |thread| thread.kind == kind)
     }
 }
 
@@ -117,11 +112,7 @@ impl Appliance {
             .spawn()
             .with_context(|| format!("cannot start {:?}", command.get_program()))?;
         let output = BufReader::new(child.stdout.take().context("no output")?);
-        let mut appliance = Appliance {
-            child,
-            output,
-            threads: Vec::new(),
-        };
+        let mut appliance = Appliance { child, output, threads: Vec::new() };
         appliance.threads = appliance.read_line::<ReadyLine>()?.ready;
         Ok(appliance)
     }
@@ -135,10 +126,7 @@ impl Appliance {
         let measured = self.read_line()?;
         let status = self.child.wait()?;
         if !status.success() {
-            bail!(
-                "the appliance failed at its end: {status}: {}",
-                self.complaint()
-            );
+            bail!("the appliance failed at its end: {status}: {}", self.complaint());
         }
         Ok((measured, self.complaint()))
     }
@@ -182,14 +170,9 @@ mod tests {
 
     #[test]
     fn a_program_that_dies_at_once_is_reported_with_its_own_words() {
-        let error = Appliance::start(shell("echo no such luck >&2; exit 3"))
-            .err()
-            .unwrap();
+        let error = Appliance::start(shell("echo no such luck >&2; exit 3")).err().unwrap();
         let text = format!("{error:#}");
-        assert!(
-            text.contains("no such luck") && text.contains('3'),
-            "{text}"
-        );
+        assert!(text.contains("no such luck") && text.contains('3'), "{text}");
     }
 
     #[test]

@@ -120,10 +120,7 @@ mod tests {
         let (identity, scheduling) = parse_stat(&stat(12, -3, 4567, 29, 2)).unwrap();
         assert_eq!(identity, (12, 4567));
         assert_eq!(scheduling.name, "a) b (c");
-        assert_eq!(
-            (scheduling.policy, scheduling.rt_priority, scheduling.nice),
-            (2, 29, -3)
-        );
+        assert_eq!((scheduling.policy, scheduling.rt_priority, scheduling.nice), (2, 29, -3));
     }
 
     #[test]

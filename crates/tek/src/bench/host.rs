@@ -75,9 +75,7 @@ impl Host {
 }
 
 fn read_trimmed(path: impl AsRef<Path>) -> Option<String> {
-    fs::read_to_string(path)
-        .ok()
-        .map(|text| text.trim().to_owned())
+    fs::read_to_string(path).ok().map(|text| text.trim().to_owned())
 }
 
 fn cpu_model(cpuinfo: &str) -> Option<String> {
@@ -123,14 +121,8 @@ mod tests {
 
     #[test]
     fn the_cpu_model_is_found_on_x86_and_on_arm() {
-        assert_eq!(
-            cpu_model("processor\t: 0\nmodel name\t: X 1").as_deref(),
-            Some("X 1")
-        );
-        assert_eq!(
-            cpu_model("Model\t\t: Raspberry Pi 3").as_deref(),
-            Some("Raspberry Pi 3")
-        );
+        assert_eq!(cpu_model("processor\t: 0\nmodel name\t: X 1").as_deref(), Some("X 1"));
+        assert_eq!(cpu_model("Model\t\t: Raspberry Pi 3").as_deref(), Some("Raspberry Pi 3"));
         assert_eq!(cpu_model("processor : 0"), None);
     }
 }

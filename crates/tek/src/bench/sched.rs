@@ -24,9 +24,7 @@ pub fn set_idle(tid: i32) -> io::Result<()> {
 }
 
 fn set_scheduler(tid: i32, policy: i32, priority: i32) -> io::Result<()> {
-    let param = libc::sched_param {
-        sched_priority: priority,
-    };
+    let param = libc::sched_param { sched_priority: priority };
     // SAFETY: `param` outlives the call, which only reads it.
     check(unsafe { libc::sched_setscheduler(tid, policy, &param) })
 }

@@ -37,11 +37,7 @@ pub fn median(values: &[f64]) -> Option<f64> {
     let sorted = sorted(values);
     let middle = sorted.len() / 2;
     let upper = *sorted.get(middle)?;
-    Some(if sorted.len() % 2 == 1 {
-        upper
-    } else {
-        (sorted[middle - 1] + upper) / 2.0
-    })
+    Some(if sorted.len() % 2 == 1 { upper } else { (sorted[middle - 1] + upper) / 2.0 })
 }
 
 /// The median of `numerator / denominator` over the rounds.

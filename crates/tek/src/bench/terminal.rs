@@ -11,9 +11,8 @@ pub struct Terminal {
 impl Terminal {
     /// The one that standard output goes to; 80 columns if it is none.
     pub fn of_stdout() -> Terminal {
-        let width = console::Term::stdout()
-            .size_checked()
-            .map_or(80, |(_, columns)| usize::from(columns));
+        let width =
+            console::Term::stdout().size_checked().map_or(80, |(_, columns)| usize::from(columns));
         let locale = ["LC_ALL", "LC_CTYPE", "LANG"]
             .iter()
             .filter_map(|name| std::env::var(name).ok())
@@ -45,18 +44,11 @@ pub fn bar_chart(bars: &[Bar], terminal: Terminal) -> String {
     let length = |text: &str| text.chars().count();
     let label_width = bars.iter().map(|bar| length(&bar.label)).max().unwrap_or(0);
     let text_width = bars.iter().map(|bar| length(&bar.text)).max().unwrap_or(0);
-    let room = terminal
-        .width
-        .saturating_sub(label_width + text_width + 5)
-        .max(8);
+    let room = terminal.width.saturating_sub(label_width + text_width + 5).max(8);
     let greatest = bars.iter().map(|bar| bar.value).fold(0.0, f64::max);
     bars.iter()
         .map(|bar| {
-            let share = if greatest > 0.0 {
-                bar.value / greatest
-            } else {
-                0.0
-            };
+            let share = if greatest > 0.0 { bar.value / greatest } else { 0.0 };
             let drawn = horizontal(share, room, terminal.unicode);
             format!("  {:<label_width$}  {drawn} {}\n", bar.label, bar.text)
         })
@@ -96,26 +88,17 @@ pub fn time_chart(chart: &TimeChart, lines: usize, terminal: Terminal) -> String
     }
     let mut text = String::new();
     for line in (0..lines).rev() {
-        let label = if line == lines - 1 {
-            format!("{:.1} ms", chart.greatest)
-        } else {
-            String::new()
-        };
+        let label =
+            if line == lines - 1 { format!("{:.1} ms", chart.greatest) } else { String::new() };
         let cells: String = heights
             .iter()
-            .map(|height| {
-                cell(
-                    height / chart.greatest * lines as f64 - line as f64,
-                    terminal,
-                )
-            })
+            .map(|height| cell(height / chart.greatest * lines as f64 - line as f64, terminal))
             .collect();
         text.push_str(&format!("{label:>10} |{}\n", cells.trim_end()));
     }
     let marked = column_of(chart.marked.0)..=column_of(chart.marked.1);
-    let axis: String = (0..columns)
-        .map(|column| if marked.contains(&column) { '=' } else { '-' })
-        .collect();
+    let axis: String =
+        (0..columns).map(|column| if marked.contains(&column) { '=' } else { '-' }).collect();
     text.push_str(&format!("{:>10} +{axis}\n", "0 ms"));
     text
 }
@@ -138,27 +121,13 @@ fn cell(filled: f64, terminal: Terminal) -> char {
 mod tests {
     use super::*;
 
-    const ASCII: Terminal = Terminal {
-        width: 40,
-        unicode: false,
-    };
-    const UNICODE: Terminal = Terminal {
-        width: 40,
-        unicode: true,
-    };
+    const ASCII: Terminal = Terminal { width: 40, unicode: false };
+    const UNICODE: Terminal = Terminal { width: 40, unicode: true };
 
     fn bars() -> Vec<Bar> {
         vec![
-            Bar {
-                label: "conventional".into(),
-                value: 200.0,
-                text: "200 ms".into(),
-            },
-            Bar {
-                label: "TEK".into(),
-                value: 20.0,
-                text: "20 ms".into(),
-            },
+            Bar { label: "conventional".into(), value: 200.0, text: "200 ms".into() },
+            Bar { label: "TEK".into(), value: 20.0, text: "20 ms".into() },
         ]
     }
 
@@ -187,29 +156,18 @@ mod tests {
 
     #[test]
     fn the_greatest_value_fills_its_column() {
-        let chart = TimeChart {
-            points: &[(0.0, 30.0)],
-            end: 1.0,
-            greatest: 30.0,
-            marked: (0.5, 1.0),
-        };
+        let chart =
+            TimeChart { points: &[(0.0, 30.0)], end: 1.0, greatest: 30.0, marked: (0.5, 1.0) };
         let chart = time_chart(&chart, 3, UNICODE);
         assert!(chart.ends_with("-----=============\n"), "{chart}");
-        let columns: Vec<char> = chart
-            .lines()
-            .take(3)
-            .map(|line| line.chars().nth(12).unwrap())
-            .collect();
+        let columns: Vec<char> =
+            chart.lines().take(3).map(|line| line.chars().nth(12).unwrap()).collect();
         assert_eq!(columns, ['█', '█', '█']);
     }
 
     #[test]
     fn a_chart_of_zeros_is_drawn_too() {
-        let nothing = [Bar {
-            label: "a".into(),
-            value: 0.0,
-            text: "0".into(),
-        }];
+        let nothing = [Bar { label: "a".into(), value: 0.0, text: "0".into() }];
         assert_eq!(bar_chart(&nothing, ASCII), "  a  # 0\n");
     }
 

@@ -12,10 +12,8 @@ use anyhow::ensure;
 use std::process::Command;
 
 /// The critical threads, and what each does.
-const CRITICAL: [(&str, &str); 2] = [
-    ("temp", "probes the temperature"),
-    ("display", "shows the temperature"),
-];
+const CRITICAL: [(&str, &str); 2] =
+    [("temp", "probes the temperature"), ("display", "shows the temperature")];
 
 /// The lines of a chart.
 const HEIGHT: usize = 5;
@@ -41,16 +39,9 @@ pub fn measure(seconds: u16, hogs: u16) -> anyhow::Result<Session> {
     let tek = run_once(command, seconds, hogs).and_then(check_critical);
     let not_run = match &tek {
         Ok(_) => Vec::new(),
-        Err(error) => vec![NotRun {
-            variant: "tek-name".to_owned(),
-            reason: format!("{error:#}"),
-        }],
+        Err(error) => vec![NotRun { variant: "tek-name".to_owned(), reason: format!("{error:#}") }],
     };
-    Ok(Session {
-        conventional,
-        tek: tek.ok(),
-        not_run,
-    })
+    Ok(Session { conventional, tek: tek.ok(), not_run })
 }
 
 fn run_once(mut command: Command, seconds: u16, hogs: u16) -> anyhow::Result<(Measured, String)> {
@@ -74,22 +65,14 @@ fn check_critical((measured, said): (Measured, String)) -> anyhow::Result<Measur
 impl Session {
     fn variants(&self) -> impl Iterator<Item = (&'static str, &Measured)> {
         let tek = self.tek.as_ref().map(|tek| ("tek-name", tek));
-        [("conventional", &self.conventional)]
-            .into_iter()
-            .chain(tek)
+        [("conventional", &self.conventional)].into_iter().chain(tek)
     }
 }
 
 /// (time in s, delay in ms) of a thread's readings.
 fn points(measured: &Measured, thread: &str) -> Vec<(f64, f64)> {
-    let delays = measured
-        .delays_ns
-        .get(thread)
-        .map_or(&[][..], Vec::as_slice);
-    delays
-        .iter()
-        .map(|(at, delay)| (*at as f64 / 1e9, *delay as f64 / 1e6))
-        .collect()
+    let delays = measured.delays_ns.get(thread).map_or(&[][..], Vec::as_slice);
+    delays.iter().map(|(at, delay)| (*at as f64 / 1e9, *delay as f64 / 1e6)).collect()
 }
 
 /// The delays in ms of the readings that were due during the contention.
@@ -113,33 +96,19 @@ pub fn report(session: &Session, seconds: u16, terminal: Terminal) -> String {
             .map(|(_, delay)| delay)
             .fold(1.0, f64::max);
         for (variant, measured) in session.variants() {
-            text.push_str(&format!(
-                "{thread} ({does}), {variant}: delay over {seconds} s\n"
-            ));
+            text.push_str(&format!("{thread} ({does}), {variant}: delay over {seconds} s\n"));
             let chart = TimeChart {
                 points: &points(measured, thread),
                 end: f64::from(seconds),
                 greatest,
-                marked: (
-                    measured.load_from_ns as f64 / 1e9,
-                    measured.load_to_ns as f64 / 1e9,
-                ),
+                marked: (measured.load_from_ns as f64 / 1e9, measured.load_to_ns as f64 / 1e9),
             };
             text.push_str(&time_chart(&chart, HEIGHT, terminal));
         }
     }
     text.push_str("(=: contention)\n\n");
-    let mut table = table(
-        &[
-            "delay under contention, ms",
-            "mean",
-            "p50",
-            "p99",
-            "max",
-            "readings",
-        ],
-        terminal,
-    );
+    let mut table =
+        table(&["delay under contention, ms", "mean", "p50", "p99", "max", "readings"], terminal);
     for (thread, _) in CRITICAL {
         for (variant, measured) in session.variants() {
             let Some(delay) = under_load(measured, thread) else {
@@ -181,10 +150,8 @@ mod tests {
 
     /// Four readings, two of them during the contention from 1 s to 3 s.
     fn measured(delays_ms: [u64; 4]) -> Measured {
-        let delays: Vec<(u64, u64)> = (0..4)
-            .zip(delays_ms)
-            .map(|(at, ms)| (at * 1_000_000_000, ms * 1_000_000))
-            .collect();
+        let delays: Vec<(u64, u64)> =
+            (0..4).zip(delays_ms).map(|(at, ms)| (at * 1_000_000_000, ms * 1_000_000)).collect();
         Measured {
             events_phase_ns: 2_000_000_000,
             load_from_ns: 1_000_000_000,
@@ -192,9 +159,7 @@ mod tests {
             responses_ns: Vec::new(),
             threads: Vec::new(),
             switch_ns: BTreeMap::new(),
-            delays_ns: CRITICAL
-                .map(|(name, _)| (name.to_owned(), delays.clone()))
-                .into(),
+            delays_ns: CRITICAL.map(|(name, _)| (name.to_owned(), delays.clone())).into(),
         }
     }
 
@@ -211,10 +176,7 @@ mod tests {
             tek: Some(measured([1, 1, 1, 1])),
             not_run: Vec::new(),
         };
-        let terminal = Terminal {
-            width: 60,
-            unicode: false,
-        };
+        let terminal = Terminal { width: 60, unicode: false };
         let text = report(&session, 4, terminal);
         assert_eq!(text.matches("50.0 ms").count(), 4, "{text}");
         assert_eq!(rows(&session).len(), 4);

@@ -22,12 +22,8 @@ pub struct Share {
 }
 
 /// nice, percent according to the paper, and the weight in the kernel's sched_prio_to_weight[].
-const EXPECTED: [(i32, f64, u32); 4] = [
-    (1, 26.5, 820),
-    (2, 25.5, 655),
-    (3, 24.5, 526),
-    (4, 23.5, 423),
-];
+const EXPECTED: [(i32, f64, u32); 4] =
+    [(1, 26.5, 820), (2, 25.5, 655), (3, 24.5, 526), (4, 23.5, 423)];
 
 /// One line of the comparison, in percent.
 #[derive(Debug, PartialEq)]
@@ -64,15 +60,8 @@ fn compare(measured: &Measured) -> Vec<Line> {
 /// For people.
 pub fn report(measured: &Measured, terminal: Terminal) -> String {
     let lines = compare(measured);
-    let mut table = table(
-        &[
-            "share of one CPU, %",
-            "paper",
-            "kernel's weights",
-            "measured",
-        ],
-        terminal,
-    );
+    let mut table =
+        table(&["share of one CPU, %", "paper", "kernel's weights", "measured"], terminal);
     for line in &lines {
         table.add_row([
             format!("thread at nice {}", line.nice),
@@ -82,9 +71,7 @@ pub fn report(measured: &Measured, terminal: Terminal) -> String {
         ]);
     }
     let off = |expected: fn(&Line) -> f64| {
-        let distances = lines
-            .iter()
-            .map(|line| (line.measured - expected(line)).abs());
+        let distances = lines.iter().map(|line| (line.measured - expected(line)).abs());
         distances.fold(0.0, f64::max)
     };
     let (from_paper, from_kernel) = (off(|line| line.paper), off(|line| line.kernel));
@@ -106,11 +93,9 @@ pub fn report(measured: &Measured, terminal: Terminal) -> String {
 pub fn rows(measured: &Measured) -> Vec<Row> {
     let mut rows = Vec::new();
     for line in compare(measured) {
-        for (variant, value) in [
-            ("paper", line.paper),
-            ("kernel weights", line.kernel),
-            ("measured", line.measured),
-        ] {
+        for (variant, value) in
+            [("paper", line.paper), ("kernel weights", line.kernel), ("measured", line.measured)]
+        {
             let case = format!("nice {}", line.nice);
             rows.push(Row::number(case, variant, "share of one CPU", "%", value));
         }
@@ -123,12 +108,7 @@ mod tests {
     use super::*;
 
     fn measured(cpu: [u64; 4]) -> Measured {
-        Measured {
-            shares: (1..)
-                .zip(cpu)
-                .map(|(nice, cpu_ns)| Share { nice, cpu_ns })
-                .collect(),
-        }
+        Measured { shares: (1..).zip(cpu).map(|(nice, cpu_ns)| Share { nice, cpu_ns }).collect() }
     }
 
     #[test]
@@ -141,19 +121,13 @@ mod tests {
     #[test]
     fn the_kernels_weights_predict_33_8_percent_for_nice_1() {
         let lines = compare(&measured([1, 1, 1, 1]));
-        let kernel: Vec<String> = lines
-            .iter()
-            .map(|line| format!("{:.1}", line.kernel))
-            .collect();
+        let kernel: Vec<String> = lines.iter().map(|line| format!("{:.1}", line.kernel)).collect();
         assert_eq!(kernel, ["33.8", "27.0", "21.7", "17.5"]);
     }
 
     #[test]
     fn the_sentence_says_whom_the_kernel_follows() {
-        let terminal = Terminal {
-            width: 80,
-            unicode: false,
-        };
+        let terminal = Terminal { width: 80, unicode: false };
         let text = report(&measured([338, 270, 217, 175]), terminal);
         assert!(text.contains("follows its weight table"), "{text}");
         let text = report(&measured([265, 255, 245, 235]), terminal);
@@ -162,8 +136,6 @@ mod tests {
 
     #[test]
     fn nothing_measured_divides_by_nothing() {
-        assert!(compare(&measured([0; 4]))
-            .iter()
-            .all(|line| line.measured == 0.0));
+        assert!(compare(&measured([0; 4])).iter().all(|line| line.measured == 0.0));
     }
 }

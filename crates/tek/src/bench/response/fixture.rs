@@ -7,12 +7,7 @@ use crate::bench::appliance::{Kind, Measured, Scheduling, Thread};
 use std::collections::BTreeMap;
 
 fn thread(name: &str, kind: Kind, switches: u64, stall_ms: u64) -> Thread {
-    let scheduling = Scheduling {
-        policy: libc::SCHED_OTHER,
-        priority: 0,
-        nice: 0,
-        flags: 0,
-    };
+    let scheduling = Scheduling { policy: libc::SCHED_OTHER, priority: 0, nice: 0, flags: 0 };
     Thread {
         name: name.to_owned(),
         group: "urgent".to_owned(),
@@ -30,9 +25,7 @@ fn thread(name: &str, kind: Kind, switches: u64, stall_ms: u64) -> Thread {
 
 fn measured(responses_ms: [u64; 3], switches: u64, switch_ns: f64, stalls: &[u64]) -> Measured {
     let critical = CRITICAL.map(|name| thread(name, Kind::Event, switches, 0));
-    let hogs = stalls
-        .iter()
-        .map(|ms| thread("indexer0", Kind::Hog, 60, *ms));
+    let hogs = stalls.iter().map(|ms| thread("indexer0", Kind::Hog, 60, *ms));
     Measured {
         events_phase_ns: 1_000_000_000,
         load_from_ns: 0,

@@ -58,13 +58,8 @@ pub struct Args {
     assert: bool,
 }
 
-const QUICK: [Variant; 5] = [
-    Variant::Alone,
-    Variant::AloneAgain,
-    Variant::Conventional,
-    Variant::Nice,
-    Variant::TekName,
-];
+const QUICK: [Variant; 5] =
+    [Variant::Alone, Variant::AloneAgain, Variant::Conventional, Variant::Nice, Variant::TekName];
 
 /// Groups of CPU-bound threads in the appliance.
 const GROUPS: usize = 4;
@@ -102,8 +97,7 @@ pub fn run(args: &Args) -> anyhow::Result<ExitCode> {
         report::switches(&summaries, terminal),
         report::verdicts(&judged, &summaries, terminal),
         report::machine(before.len(), &changes) + &report::not_run(&session.not_run),
-        host.warning()
-            .map_or_else(String::new, |text| format!("caution: {text}\n")),
+        host.warning().map_or_else(String::new, |text| format!("caution: {text}\n")),
         report::headline(&summaries, hogs),
     ]
     .into_iter()
@@ -116,13 +110,7 @@ pub fn run(args: &Args) -> anyhow::Result<ExitCode> {
         let mut rows = summary::rows(&summaries);
         rows.extend(verdict::rows(&judged));
         let changed = changes.len() as f64;
-        rows.push(Row::number(
-            "machine",
-            "all",
-            "threads left changed",
-            "1",
-            changed,
-        ));
+        rows.push(Row::number("machine", "all", "threads left changed", "1", changed));
         write_json(path, &host, rows, &session)?;
     }
     let mut verdicts = judged.iter().flat_map(|(_, verdicts)| verdicts).peekable();
@@ -167,12 +155,6 @@ fn write_json(path: &Path, host: &Host, rows: Vec<Row>, session: &Session) -> an
         .collect::<serde_json::Result<_>>()?;
     json::write(
         path,
-        &Document {
-            bench: "response",
-            host,
-            rows,
-            not_run: &session.not_run,
-            raw: runs,
-        },
+        &Document { bench: "response", host, rows, not_run: &session.not_run, raw: runs },
     )
 }

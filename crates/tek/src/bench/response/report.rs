@@ -13,16 +13,7 @@ use crate::bench::terminal::{bar_chart, Terminal};
 /// The responses of all variants, as numbers and as bars.
 pub fn responses(summaries: &Summaries, terminal: Terminal) -> String {
     let mut table = table(
-        &[
-            "response, ms",
-            "mean",
-            "min",
-            "p50",
-            "p99",
-            "max",
-            "p99/alone",
-            "events",
-        ],
+        &["response, ms", "mean", "min", "p50", "p99", "max", "p99/alone", "events"],
         terminal,
     );
     let alone = summaries.get(&Variant::Alone);
@@ -85,36 +76,16 @@ pub fn switches(summaries: &Summaries, terminal: Terminal) -> String {
         table.add_row(row);
     };
     for (index, thread) in CRITICAL.iter().enumerate() {
-        add(
-            format!("switches of {thread}, per event"),
-            &|it| it.switches[index],
-            2,
-        );
+        add(format!("switches of {thread}, per event"), &|it| it.switches[index], 2);
     }
-    add(
-        "switches of these three, per event".into(),
-        &|it| it.critical_switches(),
-        2,
-    );
-    add(
-        "switches of all threads, per event".into(),
-        &|it| it.all_switches,
-        1,
-    );
-    add(
-        "switches of all threads, per second".into(),
-        &|it| it.all_switches_per_s,
-        0,
-    );
+    add("switches of these three, per event".into(), &|it| it.critical_switches(), 2);
+    add("switches of all threads, per event".into(), &|it| it.all_switches, 1);
+    add("switches of all threads, per second".into(), &|it| it.all_switches_per_s, 0);
     for (index, thread) in CRITICAL.iter().enumerate() {
         let nanoseconds = |it: &VariantSummary| median(&it.switch_ns[index]).unwrap_or(f64::NAN);
         add(format!("time of a switch of {thread}, ns"), &nanoseconds, 0);
     }
-    add(
-        "their wait for a CPU, ms per event".into(),
-        &|it| it.run_delay_ms.unwrap_or(f64::NAN),
-        2,
-    );
+    add("their wait for a CPU, ms per event".into(), &|it| it.run_delay_ms.unwrap_or(f64::NAN), 2);
     let stall = |it: &VariantSummary| it.stall_ms.unwrap_or(f64::NAN);
     add("longest stall of another, ms".into(), &stall, 0);
     add("CPUs that the others got".into(), &|it| it.load_cpus, 2);
@@ -135,11 +106,7 @@ pub fn verdicts(
     header.extend(teks.iter().map(|variant| variant.name()));
     let mut table = table(&header, terminal);
     for (bar, verdicts) in judged.iter().filter(|(_, verdicts)| !verdicts.is_empty()) {
-        let mut row = vec![
-            bar.what.to_owned(),
-            bar.paper.to_owned(),
-            bar.must.to_owned(),
-        ];
+        let mut row = vec![bar.what.to_owned(), bar.paper.to_owned(), bar.must.to_owned()];
         for tek in &teks {
             row.push(match verdicts.iter().find(|it| it.variant == *tek) {
                 None => "-".to_owned(),
@@ -163,10 +130,8 @@ pub fn machine(threads: usize, changes: &[Change]) -> String {
             "after the run all {threads} threads of the machine have the policy and nice they had: PASS\n"
         );
     }
-    let mut text = format!(
-        "after the run {} threads are scheduled differently: short\n",
-        changes.len()
-    );
+    let mut text =
+        format!("after the run {} threads are scheduled differently: short\n", changes.len());
     for change in changes {
         let (before, after) = (&change.before, &change.after);
         text.push_str(&format!(
@@ -186,10 +151,7 @@ pub fn machine(threads: usize, changes: &[Change]) -> String {
 
 /// The variants that could not be run.
 pub fn not_run(entries: &[NotRun]) -> String {
-    entries
-        .iter()
-        .map(|entry| format!("NOT RUN {}: {}\n", entry.variant, entry.reason))
-        .collect()
+    entries.iter().map(|entry| format!("NOT RUN {}: {}\n", entry.variant, entry.reason)).collect()
 }
 
 /// The three numbers that matter, and a sentence.
@@ -218,18 +180,13 @@ mod tests {
     use crate::bench::census::Scheduling;
     use crate::bench::response::{fixture::session, summary::summarize, verdict::judge};
 
-    const TERMINAL: Terminal = Terminal {
-        width: 80,
-        unicode: false,
-    };
+    const TERMINAL: Terminal = Terminal { width: 80, unicode: false };
 
     #[test]
     fn the_response_table_has_a_line_and_a_bar_for_each_variant() {
         let text = responses(&summarize(&session()), TERMINAL);
         for name in ["alone", "alone-2", "conventional", "tek-name"] {
-            let lines = text
-                .lines()
-                .filter(|line| line.trim().starts_with(&format!("{name} ")));
+            let lines = text.lines().filter(|line| line.trim().starts_with(&format!("{name} ")));
             assert_eq!(lines.count(), 2, "{name} in\n{text}");
         }
         assert!(text.is_ascii());
@@ -238,14 +195,8 @@ mod tests {
     #[test]
     fn the_switch_table_gives_the_change_in_percent() {
         let text = switches(&summarize(&session()), TERMINAL);
-        let line = text
-            .lines()
-            .find(|line| line.contains("these three"))
-            .unwrap();
-        assert!(
-            line.contains("12.00") && line.contains("6.00") && line.contains("-50%"),
-            "{line}"
-        );
+        let line = text.lines().find(|line| line.contains("these three")).unwrap();
+        assert!(line.contains("12.00") && line.contains("6.00") && line.contains("-50%"), "{line}");
     }
 
     #[test]
@@ -262,32 +213,18 @@ mod tests {
 
     #[test]
     fn a_thread_left_changed_is_named() {
-        let scheduling = |nice| Scheduling {
-            name: "kworker".into(),
-            policy: 0,
-            rt_priority: 0,
-            nice,
-        };
-        let change = Change {
-            tid: 7,
-            before: scheduling(0),
-            after: scheduling(-20),
-        };
+        let scheduling =
+            |nice| Scheduling { name: "kworker".into(), policy: 0, rt_priority: 0, nice };
+        let change = Change { tid: 7, before: scheduling(0), after: scheduling(-20) };
         let text = machine(100, &[change]);
-        assert!(
-            text.contains("kworker (tid 7)") && text.contains("nice -20"),
-            "{text}"
-        );
+        assert!(text.contains("kworker (tid 7)") && text.contains("nice -20"), "{text}");
         assert!(machine(100, &[]).contains("PASS"));
     }
 
     #[test]
     fn the_headline_names_conventional_tek_and_limit() {
         let text = headline(&summarize(&session()), 20);
-        assert!(
-            text.starts_with("conventional 207 ms   TEK 20 ms   limit 20 ms\n"),
-            "{text}"
-        );
+        assert!(text.starts_with("conventional 207 ms   TEK 20 ms   limit 20 ms\n"), "{text}");
     }
 
     #[test]

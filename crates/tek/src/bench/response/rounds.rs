@@ -35,10 +35,7 @@ pub fn order(variants: &[Variant], round: usize) -> Vec<Variant> {
 /// Runs all of it. A variant that cannot be run is left out wholly and named with the
 /// reason; only the variants that need no privilege must succeed.
 pub fn measure(plan: &Plan, programs: &Programs) -> anyhow::Result<Session> {
-    let mut session = Session {
-        runs: BTreeMap::new(),
-        not_run: Vec::new(),
-    };
+    let mut session = Session { runs: BTreeMap::new(), not_run: Vec::new() };
     let progress = progress_bar(plan.rounds * plan.variants.len());
     for round in 0..plan.rounds {
         for variant in order(&plan.variants, round) {
@@ -61,17 +58,13 @@ pub fn measure(plan: &Plan, programs: &Programs) -> anyhow::Result<Session> {
 
 impl Session {
     fn lacks(&self, variant: Variant) -> bool {
-        self.not_run
-            .iter()
-            .any(|entry| entry.variant == variant.name())
+        self.not_run.iter().any(|entry| entry.variant == variant.name())
     }
 
     fn give_up(&mut self, variant: Variant, error: &anyhow::Error) {
         self.runs.remove(&variant);
-        self.not_run.push(NotRun {
-            variant: variant.name().to_owned(),
-            reason: format!("{error:#}"),
-        });
+        self.not_run
+            .push(NotRun { variant: variant.name().to_owned(), reason: format!("{error:#}") });
     }
 }
 
@@ -134,10 +127,8 @@ mod tests {
 
     #[test]
     fn a_variant_that_was_refused_has_no_numbers() {
-        let mut session = Session {
-            runs: BTreeMap::from([(Variant::Nice, Vec::new())]),
-            not_run: Vec::new(),
-        };
+        let mut session =
+            Session { runs: BTreeMap::from([(Variant::Nice, Vec::new())]), not_run: Vec::new() };
         session.give_up(Variant::Nice, &anyhow::anyhow!("refused"));
         assert!(session.runs.is_empty() && session.lacks(Variant::Nice));
     }

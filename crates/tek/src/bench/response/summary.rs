@@ -37,11 +37,7 @@ pub type Summaries = BTreeMap<Variant, VariantSummary>;
 
 /// Summarizes a session.
 pub fn summarize(session: &Session) -> Summaries {
-    session
-        .runs
-        .iter()
-        .filter_map(|(variant, runs)| Some((*variant, of_variant(runs)?)))
-        .collect()
+    session.runs.iter().filter_map(|(variant, runs)| Some((*variant, of_variant(runs)?))).collect()
 }
 
 fn of_variant(runs: &[Measured]) -> Option<VariantSummary> {
@@ -58,20 +54,13 @@ fn of_variant(runs: &[Measured]) -> Option<VariantSummary> {
     Some(VariantSummary {
         response_ms,
         round_p99_ms: per_round.iter().filter_map(|ms| stats::p99(ms)).collect(),
-        switches: CRITICAL
-            .iter()
-            .map(|name| switches_of(runs, name) / events)
-            .collect(),
+        switches: CRITICAL.iter().map(|name| switches_of(runs, name) / events).collect(),
         all_switches: all_switches / events,
         all_switches_per_s: all_switches / seconds,
         run_delay_ms: run_delay_ns(runs).map(|ns| ns as f64 / 1e6 / events),
         switch_ns: CRITICAL
             .iter()
-            .map(|name| {
-                runs.iter()
-                    .filter_map(|run| run.switch_ns.get(*name).copied())
-                    .collect()
-            })
+            .map(|name| runs.iter().filter_map(|run| run.switch_ns.get(*name).copied()).collect())
             .collect(),
         stall_ms: runs
             .iter()
@@ -88,10 +77,7 @@ fn of_variant(runs: &[Measured]) -> Option<VariantSummary> {
 
 /// `None` where the kernel does not count it.
 fn run_delay_ns(runs: &[Measured]) -> Option<u64> {
-    runs.iter()
-        .flat_map(|run| run.threads_of(Kind::Event))
-        .map(|thread| thread.run_delay_ns)
-        .sum()
+    runs.iter().flat_map(|run| run.threads_of(Kind::Event)).map(|thread| thread.run_delay_ns).sum()
 }
 
 fn switches(thread: &Thread) -> u64 {
@@ -118,31 +104,13 @@ pub fn rows(summaries: &Summaries) -> Vec<Row> {
     let mut rows = Vec::new();
     for (variant, summary) in summaries {
         let name = variant.name();
-        rows.push(Row::distribution(
-            "touch event",
-            name,
-            "response",
-            "ms",
-            &summary.response_ms,
-        ));
+        rows.push(Row::distribution("touch event", name, "response", "ms", &summary.response_ms));
         for (thread, value) in CRITICAL.iter().zip(&summary.switches) {
-            rows.push(Row::number(
-                *thread,
-                name,
-                "context switches",
-                "1/event",
-                *value,
-            ));
+            rows.push(Row::number(*thread, name, "context switches", "1/event", *value));
         }
         for (thread, rounds) in CRITICAL.iter().zip(&summary.switch_ns) {
             if let Some(median) = stats::median(rounds) {
-                rows.push(Row::number(
-                    *thread,
-                    name,
-                    "time of a context switch",
-                    "ns",
-                    median,
-                ));
+                rows.push(Row::number(*thread, name, "time of a context switch", "ns", median));
             }
         }
         let all = "all threads";
@@ -158,13 +126,7 @@ pub fn rows(summaries: &Summaries) -> Vec<Row> {
             rows.push(Row::number(case, name, "run delay", "ms/event", delay));
         }
         if let Some(stall) = summary.stall_ms {
-            rows.push(Row::number(
-                "CPU-bound threads",
-                name,
-                "longest stall",
-                "ms",
-                stall,
-            ));
+            rows.push(Row::number("CPU-bound threads", name, "longest stall", "ms", stall));
         }
     }
     rows

@@ -94,10 +94,7 @@ impl Variant {
             Variant::HogsIdle => (Kind::Hog, sched::set_idle),
             _ => return Ok(()),
         };
-        threads
-            .iter()
-            .filter(|thread| thread.kind == kind)
-            .try_for_each(|thread| act(thread.tid))
+        threads.iter().filter(|thread| thread.kind == kind).try_for_each(|thread| act(thread.tid))
     }
 
     /// Checks that the kernel scheduled the threads as this variant means it: a variant
@@ -133,12 +130,7 @@ mod tests {
     use clap::ValueEnum;
 
     fn scheduling(policy: i32, priority: i32, nice: i32) -> Scheduling {
-        Scheduling {
-            policy,
-            priority,
-            nice,
-            flags: 0,
-        }
+        Scheduling { policy, priority, nice, flags: 0 }
     }
 
     #[test]

@@ -101,12 +101,7 @@ pub fn judge(summaries: &Summaries) -> Vec<(&'static Bar, Vec<Verdict>)> {
                     alone: summaries.get(&Variant::Alone),
                     conventional: summaries.get(&Variant::Conventional),
                 })?;
-                Some(Verdict {
-                    variant: *variant,
-                    value,
-                    text,
-                    met,
-                })
+                Some(Verdict { variant: *variant, value, text, met })
             });
             (bar, verdicts.collect())
         })
@@ -126,11 +121,7 @@ fn speed_up(compared: &Compared) -> Option<(f64, String, bool)> {
 fn fewer_switches(compared: &Compared) -> Option<(f64, String, bool)> {
     let before = compared.conventional?.critical_switches();
     let percent = change_percent(before, compared.tek.critical_switches());
-    Some((
-        percent,
-        format!("{percent:+.0}%"),
-        percent <= -FEWER_SWITCHES,
-    ))
+    Some((percent, format!("{percent:+.0}%"), percent <= -FEWER_SWITCHES))
 }
 
 /// The worst thread's. A disturbance here lasts for a run, not for a round, so the medians
@@ -190,13 +181,7 @@ pub fn rows(judged: &[(&Bar, Vec<Verdict>)]) -> Vec<Row> {
     for (bar, verdicts) in judged {
         for verdict in verdicts {
             let variant = verdict.variant.name();
-            rows.push(Row::number(
-                "must show",
-                variant,
-                bar.what,
-                bar.unit,
-                verdict.value,
-            ));
+            rows.push(Row::number("must show", variant, bar.what, bar.unit, verdict.value));
         }
     }
     rows
@@ -211,9 +196,7 @@ mod tests {
         judge(&summarize(&session()))
             .iter()
             .flat_map(|(bar, verdicts)| {
-                verdicts
-                    .iter()
-                    .map(|verdict| (bar.what, verdict.value, verdict.met))
+                verdicts.iter().map(|verdict| (bar.what, verdict.value, verdict.met))
             })
             .collect()
     }

@@ -1,0 +1,22 @@
+/* SPDX-License-Identifier: MIT OR Apache-2.0 */
+/*
+ * The directory of the table files: $TEK_RUN_DIR, else /run/tek as root, else
+ * $XDG_RUNTIME_DIR/tek.  A process that was killed leaves its file behind; who
+ * makes a new one removes those first, so that they cannot pile up where nobody
+ * runs `tek`.
+ *
+ * The functions need no lock and allocate nothing.
+ */
+#ifndef TEK_IDENT_RUNDIR_H
+#define TEK_IDENT_RUNDIR_H
+
+#include <stdbool.h>
+#include <stddef.h>
+
+/* Path of this process's table file; false if there is nowhere to put it. */
+bool tek__rundir_table(char *path, size_t size);
+
+/* Make the directory if it is missing, and remove what dead processes left in it. */
+bool tek__rundir_prepare(void);
+
+#endif

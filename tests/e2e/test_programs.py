@@ -1,0 +1,118 @@
+# SPDX-License-Identifier: MIT OR Apache-2.0
+"""Programs from Debian run under TEK as without it: same output, same exit status."""
+import random
+import re
+import shutil
+import subprocess
+import sys
+import time
+
+import pytest
+
+from conftest import BUILD
+
+TEK = str(BUILD / "bin" / "tek")
+
+# Nothing asked for; every thread that has a name of its own, until the guard sends it back.
+OPTIONS = [[], ["--critical", "*", "--budget", "50ms/100ms"]]
+
+PYTHON_50_THREADS = """
+import threading, hashlib
+results = [None] * 50
+def work(n):
+    results[n] = hashlib.sha256(bytes([n]) * 200000).hexdigest()
+threads = [threading.Thread(target=work, args=(n,), name=f"worker-{n}") for n in range(50)]
+for thread in threads: thread.start()
+for thread in threads: thread.join()
+print("\\n".join(results))
+raise SystemExit(7)
+"""
+
+CHILDREN = """
+echo start; (sleep 0.1; echo background) & seq 1 1000 | sort -r | tail -n 3
+ls /nonexistent-directory 2>/dev/null; echo "status $?"; wait; echo end >&2; exit 3
+"""
+
+
+@pytest.fixture(scope="module")
+def data(tmp_path_factory):
+    """A few MB that compress somewhat, the same in every run."""
+    path = tmp_path_factory.mktemp("data") / "data"
+    generator = random.Random(1)
+    path.write_bytes(b"".join(b"%d %x\n" % (n, generator.getrandbits(64)) for n in range(150000)))
+    return path
+
+
+def needs(program):
+    path = shutil.which(program)
+    if path is None:
+        pytest.skip(f"{program} is not installed")
+    return path
+
+
+def outcome(command, **options):
+    ended = subprocess.run(command, capture_output=True, timeout=120, check=False, **options)
+    # What TEK has to say of the threads that it sent back is not the program's.
+    stderr = [line for line in ended.stderr.splitlines() if not line.startswith(b"tek: ")]
+    return ended.returncode, ended.stdout, stderr
+
+
+def assert_same(options, *command):
+    assert outcome([TEK, "run", *options, "--", *command]) == outcome(command)
+
+
+@pytest.mark.parametrize("options", OPTIONS, ids=["plain", "critical"])
+def test_pigz_compresses_to_the_same_bytes(data, options):
+    assert_same(options, needs("pigz"), "-n", "-c", "-p", "4", str(data))
+
+
+@pytest.mark.parametrize("options", OPTIONS, ids=["plain", "critical"])
+def test_xz_with_two_threads_compresses_to_the_same_bytes(data, options):
+    assert_same(options, needs("xz"), "-1", "-T2", "-c", str(data))
+
+
+@pytest.mark.parametrize("options", OPTIONS, ids=["plain", "critical"])
+def test_python_with_50_threads_computes_the_same(options):
+    assert_same(options, sys.executable, "-c", PYTHON_50_THREADS)
+
+
+@pytest.mark.parametrize("options", OPTIONS, ids=["plain", "critical"])
+def test_a_shell_with_children_says_and_returns_the_same(options):
+    assert_same(options, "sh", "-c", CHILDREN)
+
+
+def serve_redis(prefix, directory):
+    """What redis's own client and benchmark see of a server, and how the server ends."""
+    socket = directory / "redis.sock"
+    server = subprocess.Popen(
+        [*prefix, needs("redis-server"), "--port", "0", "--unixsocket", str(socket), "--save", "",
+         "--dir", str(directory), "--io-threads", "2"],
+        stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    try:
+        for _ in range(500):
+            if socket.exists():
+                break
+            time.sleep(0.02)
+        client = [*prefix, needs("redis-cli"), "-s", str(socket)]
+        said = [outcome([*client, *words]) for words in (
+            ["set", "key", "value"], ["get", "key"], ["lrange", "none", "0", "-1"], ["nonsense"])]
+        benchmark = outcome([*prefix, needs("redis-benchmark"), "-s", str(socket), "-q", "-n", "5000",
+                             "-t", "set,get,lpush", "--threads", "2"])
+        tests = re.findall(rb"^([A-Z]+): [0-9.]+ requests per second", benchmark[1].replace(b"\r", b"\n"),
+                           re.MULTILINE)
+        said.append((benchmark[0], sorted(set(tests))))
+        said.append(outcome([*client, "shutdown", "nosave"]))
+        return said, server.wait(timeout=30)
+    finally:
+        if server.poll() is None:
+            server.kill()
+            server.wait()
+
+
+@pytest.mark.parametrize("options", OPTIONS, ids=["plain", "critical"])
+def test_redis_serves_its_clients_the_same(tmp_path, options):
+    (tmp_path / "with").mkdir()
+    (tmp_path / "without").mkdir()
+    without = serve_redis([], tmp_path / "without")
+    assert serve_redis([TEK, "run", *options, "--"], tmp_path / "with") == without
+    assert without[0][4] == (0, [b"GET", b"LPUSH", b"SET"])
