@@ -8,7 +8,6 @@
 #include "mediate/rt.h"
 
 #include <stdint.h>
-#include <string.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
@@ -72,76 +71,4 @@ void tek__exec_name(const char *path, struct tek_verdict verdict)
 			return;
 	named[next++ % (sizeof(named) / sizeof(named[0]))] = hash;
 	tek__report_not_covered(path, verdict.why);
-}
-
-static const char variable[] = "LD_PRELOAD=";
-
-static bool is_preload(const char *entry)
-{
-	return strncmp(entry, variable, sizeof(variable) - 1) == 0;
-}
-
-/* Whether a word of LD_PRELOAD is libtek.so, wherever it lies. */
-static bool is_ours(const char *word, size_t length)
-{
-	static const char name[] = "libtek.so";
-	size_t size = sizeof(name) - 1;
-
-	return length >= size && memcmp(word + length - size, name, size) == 0 &&
-	       (length == size || word[length - size - 1] == '/');
-}
-
-/* Copy an LD_PRELOAD entry without our words; false if no other word is left. */
-static bool copy_without_ours(char *to, const char *entry)
-{
-	const char *from = entry + sizeof(variable) - 1;
-	bool any = false;
-
-	memcpy(to, variable, sizeof(variable) - 1);
-	to += sizeof(variable) - 1;
-	while (*from) {
-		size_t length = strcspn(from, ": ");
-		if (length && !is_ours(from, length)) {
-			if (any)
-				*to++ = ':';
-			memcpy(to, from, length);
-			to += length;
-			any = true;
-		}
-		from += length;
-		if (*from)
-			from++;
-	}
-	*to = '\0';
-	return any;
-}
-
-size_t tek__exec_environment_size(char *const environment[])
-{
-	size_t entries = 0, text = 0;
-
-	for (; environment && environment[entries]; entries++)
-		if (is_preload(environment[entries]))
-			text += strlen(environment[entries]) + 1;
-	return text ? (entries + 1) * sizeof(char *) + text : 0;
-}
-
-char *const *tek__exec_environment(char *const environment[], void *memory)
-{
-	char **result = memory;
-	size_t entries = 0, kept = 0;
-
-	while (environment[entries])
-		entries++;
-	char *text = (char *)(result + entries + 1);
-	for (size_t i = 0; i < entries; i++) {
-		if (!is_preload(environment[i])) {
-			result[kept++] = environment[i];
-		} else if (copy_without_ours(text, environment[i])) {
-			result[kept++] = text;
-			text += strlen(text) + 1;
-		}
-	}
-	result[kept] = NULL;
-	return result;
 }

@@ -16,7 +16,6 @@
 #include "exec/target.h"
 
 #include <stdbool.h>
-#include <stddef.h>
 
 /* Step out before exec or spawn; true if tek__exec_step_in() must follow when it is over. */
 bool tek__exec_step_out(void);
@@ -27,12 +26,5 @@ void tek__exec_end_table(void);
 
 /* Name a program in which TEK cannot ride. */
 void tek__exec_name(const char *path, struct tek_verdict verdict);
-
-/*
- * The environment without libtek.so in LD_PRELOAD.  _size() says how many bytes
- * `memory` must have for the result; 0: the environment is good as it is.
- */
-size_t tek__exec_environment_size(char *const environment[]);
-char *const *tek__exec_environment(char *const environment[], void *memory);
 
 #endif

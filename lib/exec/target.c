@@ -183,6 +183,15 @@ static bool find_interpreter(const char *start, char *path, size_t size)
 	return true;
 }
 
+/* Opens nothing but ordinary files: to open a FIFO can wait for ever, a device can act on it. */
+static int open_program(int directory, const char *path)
+{
+	struct stat status;
+	if (fstatat(directory, path, &status, 0) || !S_ISREG(status.st_mode))
+		return -1;
+	return openat(directory, path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
+}
+
 static struct tek_verdict examine(int fd, unsigned int scripts)
 {
 	struct image image = {.fd = fd};
@@ -190,12 +199,9 @@ static struct tek_verdict examine(int fd, unsigned int scripts)
 
 	ssize_t length = pread(fd, start, sizeof(start) - 1, 0);
 	if (length > 0 && find_interpreter(start, start, sizeof(start))) {
-		int interpreter = open(start, O_RDONLY | O_CLOEXEC);
-		if (interpreter < 0 || scripts == MAX_SCRIPTS) {
-			if (interpreter >= 0)
-				close(interpreter);
+		int interpreter = scripts < MAX_SCRIPTS ? open_program(AT_FDCWD, start) : -1;
+		if (interpreter < 0)
 			return fits;
-		}
 		struct tek_verdict verdict = examine(interpreter, scripts + 1);
 		close(interpreter);
 		return verdict;
@@ -215,7 +221,7 @@ struct tek_verdict tek__target_examine_fd(int fd)
 
 struct tek_verdict tek__target_examine(int directory, const char *path)
 {
-	int fd = openat(directory, path, O_RDONLY | O_CLOEXEC);
+	int fd = open_program(directory, path);
 	if (fd < 0)
 		return fits;
 	struct tek_verdict verdict = examine(fd, 0);

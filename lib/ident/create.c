@@ -39,7 +39,7 @@ static void *trampoline(void *value)
 /* What a child of the calling thread inherits from it. Needs the lock. */
 static void inherit(struct tek_thread *child, const pthread_attr_t *attr)
 {
-	const struct tek_thread *self = tek__thread_known_self();
+	const struct tek_thread *self = tek__thread_self();
 	int scheduling = PTHREAD_INHERIT_SCHED;
 
 	if (!self)

@@ -4,6 +4,7 @@
 #include "ident/clock.h"
 #include "ident/process.h"
 #include "ident/sanitizer.h"
+#include "mediate/guard.h"
 #include "mediate/region.h"
 #include "mediate/report.h"
 #include "mediate/rt.h"
@@ -25,6 +26,7 @@ static struct tek_thread *buckets[BUCKETS];
 static struct tek_thread *free_list;
 static unsigned int used;   /* structures ever used: indices below it are valid */
 static unsigned int living; /* structures in use */
+static unsigned int tracked; /* those of them whose end will be noticed */
 static unsigned int lost;   /* threads that found no slot */
 
 /* The calling thread's own structure. `past_end`: its destructor has run. */
@@ -181,13 +183,21 @@ void tek__thread_born(struct tek_thread *thread, pthread_t handle)
 	thread->tid = tid_of(handle);
 }
 
+/* In the thread itself: its end shall not go unnoticed. */
+static void track(struct tek_thread *thread)
+{
+	pthread_setspecific(end_key, thread);
+	tracked += !thread->tracked;
+	thread->tracked = true;
+}
+
 void tek__thread_begin(struct tek_thread *thread)
 {
 	self = thread;
 	if (thread->state == TEK_SLOT_CREATING)
 		make_live(thread, pthread_self());
 	thread->tid = (pid_t)syscall(SYS_gettid);
-	pthread_setspecific(end_key, thread);
+	track(thread);
 	tek__thread_publish(thread);
 }
 
@@ -218,7 +228,7 @@ struct tek_thread *tek__thread_self(void)
 	if (!self)
 		self = adopt(pthread_self(), tid);
 	if (self)
-		pthread_setspecific(end_key, self);
+		track(self);
 	return self;
 }
 
@@ -260,6 +270,11 @@ struct tek_thread *tek__thread_find_tid(pid_t tid)
 	return tid == (pid_t)syscall(SYS_gettid) ? tek__thread_self() : NULL;
 }
 
+bool tek__threads_left(void)
+{
+	return tracked > 0;
+}
+
 bool tek__thread_exists(const struct tek_thread *thread)
 {
 	return syscall(SYS_tgkill, tek__pid(), thread->tid, 0) == 0;
@@ -271,6 +286,7 @@ void tek__thread_free(struct tek_thread *thread)
 	if (thread->state == TEK_SLOT_LIVE)
 		hash_remove(thread);
 	tek__table_clear(thread->slot);
+	tracked -= thread->tracked;
 	thread->state = TEK_SLOT_FREE;
 	thread->generation++;
 	thread->next = free_list;
@@ -340,6 +356,8 @@ void tek__thread_set_name(struct tek_thread *thread, const char *name)
 static void at_end(void *value)
 {
 	struct tek_thread *thread = value;
+	bool guard_ends = false;
+	pthread_t guard;
 
 	if (!tek__lock())
 		return;
@@ -352,9 +370,13 @@ static void at_end(void *value)
 			tek__thread_free(thread);
 			self = NULL;
 			past_end = true;
+			guard_ends = !tek__threads_left() && tek__guard_let_go(&guard);
 		}
 	}
 	tek__unlock();
+	/* The last thread to go runs the program's atexit() functions: this one, not the guard. */
+	if (guard_ends)
+		pthread_join(guard, NULL);
 }
 
 void tek__threads_start(void)
@@ -396,5 +418,5 @@ void tek__threads_forget(void)
 	}
 	memset(buckets, 0, sizeof(buckets));
 	free_list = NULL;
-	used = living = lost = 0;
+	used = living = tracked = lost = 0;
 }

@@ -60,6 +60,7 @@ struct tek_thread {
 	char name[16]; /* valid if it was set for this thread */
 	bool named;
 	bool adopted;
+	bool tracked;             /* its end will be noticed by its destructor */
 	unsigned char end_rounds; /* destructor rounds seen; see thread.c */
 
 	struct tek_member member; /* what the mediator knows of it */
@@ -94,6 +95,9 @@ void tek__thread_free(struct tek_thread *thread);
 
 /* Whether its kernel thread still exists. One system call. */
 bool tek__thread_exists(const struct tek_thread *thread);
+
+/* Whether any thread is left whose end will be noticed. */
+bool tek__threads_left(void);
 
 /* Call visit for every live thread. visit may free the thread it is given. */
 void tek__thread_each(void (*visit)(struct tek_thread *, void *), void *context);

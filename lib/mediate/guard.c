@@ -9,6 +9,7 @@
 #include "preload/real.h"
 
 #include <errno.h>
+#include <limits.h>
 #include <linux/futex.h>
 #include <signal.h>
 #include <stdatomic.h>
@@ -25,6 +26,8 @@ enum {
 };
 
 static bool running;
+static pthread_t handle;        /* if it is running */
+static unsigned int generation; /* of the running one; an older one has to end */
 static unsigned int look; /* number of the next look; its slot in the rings */
 static uint64_t next_look_ns;
 static unsigned int idle_looks;
@@ -42,7 +45,7 @@ static uint64_t look_interval(void)
 static void wake(void)
 {
 	atomic_fetch_add(&wakeups, 1);
-	syscall(SYS_futex, &wakeups, FUTEX_WAKE_PRIVATE, 1, NULL, NULL, 0);
+	syscall(SYS_futex, &wakeups, FUTEX_WAKE_PRIVATE, INT_MAX, NULL, NULL, 0);
 }
 
 /* Sleep until woken, but no longer than to `until`. `seen` is the wake-up count known. */
@@ -138,16 +141,32 @@ static uint64_t turn(void)
 	return deadlines.earliest;
 }
 
-static void *guard_main(void *unused)
+/* Whether the guard of this generation goes on. If it goes by itself nobody will join it. */
+static bool goes_on(unsigned int own_generation)
 {
-	(void)unused;
+	if (generation != own_generation)
+		return false;
+	if (tek__region_first() || tek__threads_left())
+		return true;
+	pthread_detach(pthread_self());
+	running = false;
+	return false;
+}
+
+static void *guard_main(void *argument)
+{
+	const unsigned int own_generation = (unsigned int)(uintptr_t)argument;
+
 	tek__real.prctl(PR_SET_NAME, "tek-guard");
 	for (;;) {
 		unsigned int seen = atomic_load(&wakeups);
 		if (!tek__lock())
 			return NULL;
 		uint64_t until = sleeps_until_ns = turn();
+		bool on = goes_on(own_generation);
 		tek__unlock();
+		if (!on)
+			return NULL;
 		sleep_until(until, seen);
 	}
 }
@@ -156,12 +175,11 @@ static int create(const struct tek_rt_range *range)
 {
 	const struct sched_param param = {.sched_priority = range->guard};
 	sigset_t all, before;
+	void *argument = (void *)(uintptr_t)generation;
 	pthread_attr_t attr;
-	pthread_t thread;
 	clockid_t clock;
 
 	pthread_attr_init(&attr);
-	pthread_attr_setdetachstate(&attr, PTHREAD_CREATE_DETACHED);
 	pthread_attr_setinheritsched(&attr, PTHREAD_EXPLICIT_SCHED);
 	tek__real.pthread_attr_setschedpolicy(&attr, SCHED_FIFO);
 	tek__real.pthread_attr_setschedparam(&attr, &param);
@@ -170,7 +188,7 @@ static int create(const struct tek_rt_range *range)
 	/* The program's signals are for the program's threads. */
 	sigfillset(&all);
 	pthread_sigmask(SIG_SETMASK, &all, &before);
-	int error = tek__real.pthread_create(&thread, &attr, guard_main, NULL);
+	int error = tek__real.pthread_create(&handle, &attr, guard_main, argument);
 	if (error == EINVAL) {
 		/* A program with much thread-local storage; that lies on the stack too. */
 		pthread_attr_t large;
@@ -180,10 +198,10 @@ static int create(const struct tek_rt_range *range)
 			pthread_attr_destroy(&large);
 		}
 		pthread_attr_setstacksize(&attr, bytes);
-		error = tek__real.pthread_create(&thread, &attr, guard_main, NULL);
+		error = tek__real.pthread_create(&handle, &attr, guard_main, argument);
 	}
-	/* It cannot end before we release the lock, so `thread` is valid here. */
-	if (!error && pthread_getcpuclockid(thread, &clock) == 0)
+	/* It cannot end before we release the lock, so the handle is valid here. */
+	if (!error && pthread_getcpuclockid(handle, &clock) == 0)
 		tek__rt_learn_flag(tek__tid_of_cpu_clock(clock));
 	pthread_sigmask(SIG_SETMASK, &before, NULL);
 	pthread_attr_destroy(&attr);
@@ -246,6 +264,17 @@ void tek__guard_budget_changed(void)
 	/* The looks so far were at other distances: what they saw counts as one window. */
 	next_look_ns = 0;
 	wake();
+}
+
+bool tek__guard_let_go(pthread_t *guard)
+{
+	if (!running || tek__region_first())
+		return false;
+	*guard = handle;
+	running = false;
+	generation++;
+	wake();
+	return true;
 }
 
 void tek__guard_forget(void)

@@ -2,7 +2,9 @@
 /*
  * The guard: one thread of ours, `tek-guard`, above all Fast threads of the
  * process.  It sends back those that use up their budget and ends timed stays.
- * It is made when something first becomes Fast and sleeps while nothing is.
+ * It is made when something first becomes Fast and sleeps while nothing is.  It
+ * goes when the last thread that is known goes: a process ends with its last
+ * thread, and that must not be ours.
  *
  * All functions need the lock (ident/process.h).
  */
@@ -28,6 +30,12 @@ void tek__guard_deadline(uint64_t deadline_ns);
 
 /* tek__config's budget or window has changed. */
 void tek__guard_budget_changed(void);
+
+/*
+ * No thread is left that is known.  True: the guard is ending, join *guard once
+ * the lock is released.  False: there is none, or it stays for a Fast thread.
+ */
+bool tek__guard_let_go(pthread_t *guard);
 
 /* In the child of a fork there is none. */
 void tek__guard_forget(void);

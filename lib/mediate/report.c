@@ -80,22 +80,27 @@ static void say_event(const struct tek_event *event)
 		say(line, (size_t)length < sizeof(line) ? (size_t)length : sizeof(line) - 1);
 }
 
+static bool append_event(const struct tek_event *event)
+{
+	if (!event_path[0])
+		return false;
+	/* Opened each time: a program closes descriptors that it does not know. */
+	int fd = open(event_path, O_WRONLY | O_APPEND | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK);
+	if (fd < 0)
+		return false;
+	ssize_t written = write(fd, event, sizeof(*event));
+	(void)written; /* a full disk: the event is lost, the program is not */
+	close(fd);
+	return true;
+}
+
 static void write_event(const struct tek_event *event)
 {
 	int saved = errno;
 
-	if (event_path[0]) {
-		/* Opened each time: a program closes descriptors that it does not know. */
-		int fd = open(event_path,
-			      O_WRONLY | O_APPEND | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK);
-		if (fd >= 0) {
-			ssize_t written = write(fd, event, sizeof(*event));
-			(void)written; /* a full disk: the event is lost, the program is not */
-			close(fd);
-		}
-	} else {
+	/* A program that gave up its privilege may not open the file of the run any more. */
+	if (!append_event(event))
 		say_event(event);
-	}
 	errno = saved;
 }
 

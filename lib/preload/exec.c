@@ -3,6 +3,7 @@
  * The exec family.  All of it ends in exec_at(): the C library's own functions
  * do not call each other through symbols that we could replace.
  */
+#include "exec/preload_list.h"
 #include "exec/replace.h"
 #include "ident/process.h"
 #include "preload/real.h"
@@ -69,9 +70,9 @@ static int execute(const struct call *call)
 	int saved = errno;
 	struct tek_verdict verdict = examine(call);
 	tek__exec_name(call->path, verdict);
-	size_t size = verdict.fit == TEK_DISTURBS ? tek__exec_environment_size(environment) : 0;
+	size_t size = verdict.fit == TEK_DISTURBS ? tek__preload_list_size(environment) : 0;
 	if (size)
-		environment = tek__exec_environment(environment, alloca(size));
+		environment = tek__preload_list_without_tek(environment, alloca(size));
 	bool stepped_out = tek__exec_step_out();
 	tek__exec_end_table();
 	errno = saved;

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
 /* Calls of the C library that start a process and exec in it, out of our sight. */
+#include "exec/preload_list.h"
 #include "exec/replace.h"
 #include "ident/process.h"
 #include "preload/real.h"
@@ -20,12 +21,12 @@ static int spawn(spawn_function *real, const char *examined, pid_t *pid, const c
 	struct tek_verdict verdict = tek__target_examine(AT_FDCWD, examined);
 
 	tek__exec_name(examined, verdict);
-	size_t size = verdict.fit == TEK_DISTURBS ? tek__exec_environment_size(environment) : 0;
+	size_t size = verdict.fit == TEK_DISTURBS ? tek__preload_list_size(environment) : 0;
 	if (size) {
 		memory = malloc(size);
 		if (!memory)
 			return ENOMEM;
-		environment = tek__exec_environment(environment, memory);
+		environment = tek__preload_list_without_tek(environment, memory);
 	}
 	bool stepped_out = tek__exec_step_out();
 	int error = real(pid, path, actions, attr, arguments, environment);

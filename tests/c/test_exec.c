@@ -2,7 +2,8 @@
 /* Which programs TEK can ride in, and how it keeps out of the others. */
 #include "support.h"
 
-#include "exec/replace.h"
+#include "exec/preload_list.h"
+#include "exec/target.h"
 
 #include <elf.h>
 #include <fcntl.h>
@@ -153,9 +154,9 @@ static const char *without_us(const char *preload)
 	char *environment[] = {"A=1", entry, "B=2", NULL};
 
 	snprintf(entry, sizeof(entry), "LD_PRELOAD=%s", preload);
-	size_t size = tek__exec_environment_size(environment);
+	size_t size = tek__preload_list_size(environment);
 	assert_true(size > 0 && size <= sizeof(memory));
-	char *const *result = tek__exec_environment(environment, memory);
+	char *const *result = tek__preload_list_without_tek(environment, memory);
 	assert_string_equal(result[0], "A=1");
 	return preload_of(result);
 }
@@ -172,8 +173,8 @@ static void only_libtek_is_taken_out_of_ld_preload(void **state)
 	assert_string_equal(without_us("/x/notlibtek.so:/libtek.so.1"),
 			    "/x/notlibtek.so:/libtek.so.1");
 	assert_string_equal(without_us("::/b.so::"), "/b.so");
-	assert_int_equal(tek__exec_environment_size(without), 0);
-	assert_int_equal(tek__exec_environment_size(NULL), 0);
+	assert_int_equal(tek__preload_list_size(without), 0);
+	assert_int_equal(tek__preload_list_size(NULL), 0);
 }
 
 static void a_program_is_searched_as_execvp_does(void **state)

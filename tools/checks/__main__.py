@@ -14,7 +14,7 @@ import traceback
 from dataclasses import replace
 from pathlib import Path
 
-from . import c_tests, e2e_tests, rust_tests, style, tools_tests
+from . import c_tests, e2e_tests, fuzz_tests, rust_tests, style, tools_tests
 from .process import Context, describe_status
 from .results import Case, counts, failed, skipped, succeeded, summary
 
@@ -25,6 +25,7 @@ SUITES = {
     "e2e": e2e_tests.end_to_end,
     "asan": c_tests.address,
     "tsan": c_tests.thread,
+    "fuzz": fuzz_tests.fuzzers,
     "style": style.style,
 }
 

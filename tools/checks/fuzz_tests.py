@@ -1,0 +1,36 @@
+"""The fuzzers of tests/fuzz, each for a few seconds: libFuzzer with the sanitizers."""
+
+import re
+from pathlib import Path
+from shutil import which
+
+from .process import BUILD_SILENCE, Context, run
+from .results import Case, failed, passed, skipped
+
+SECONDS = 10
+COMPILE = ["clang", "-g", "-O1", "-std=gnu17", "-D_GNU_SOURCE", "-Wall", "-Wextra", "-Werror",
+           "-fsanitize=fuzzer,address,undefined", "-fno-sanitize-recover=all",
+           "-Iabi", "-Iinclude", "-Ilib"]
+# A fuzzer names the files that it tests by the headers of lib/ that it includes.
+INCLUDE = re.compile(r'^#include "(\w+/\w+)\.h"$', re.MULTILINE)
+
+
+def fuzzers(context: Context) -> list[Case]:
+    return [_fuzz(context, source) for source in sorted((context.top / "tests/fuzz").glob("fuzz_*.c"))]
+
+
+def _fuzz(context: Context, source: Path) -> Case:
+    name = source.stem
+    if not which("clang"):
+        return skipped(name, "clang is missing (Debian's clang)")
+    program = context.logs / name
+    tested = [f"lib/{part}.c" for part in INCLUDE.findall(source.read_text())]
+    context.logs.mkdir(parents=True, exist_ok=True)
+    built = run(context, "fuzz", [*COMPILE, str(source), *tested, "-o", str(program)], BUILD_SILENCE)
+    if built.status:
+        return failed(name, f"does not build: {built.how}", built.log)
+    finished = run(context, "fuzz", [str(program), f"-max_total_time={SECONDS}", "-print_final_stats=1",
+                                     f"-artifact_prefix={context.logs}/{name}-"])
+    if finished.status:
+        return failed(name, finished.how, finished.log)
+    return passed(name)
