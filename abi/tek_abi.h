@@ -17,7 +17,7 @@
  * Linux runs on.  The file is sparse: memory is used for touched pages only.  It
  * never shrinks, so an offset that was once valid stays valid.
  *
- * Life of a slot: free (tid 0) -> filled by the thread that it describes ->
+ * Life of a slot: free (tid 0) -> filled when the thread begins or is found ->
  * changed, always under the process's own lock -> free again.
  *
  * Reading without a lock: load seq (acquire); odd means a write is under way;
@@ -73,8 +73,8 @@ typedef unsigned long long tek_u64;
 struct tek_record {
 	tek_u32 seq;           /* even: stable; odd: being written */
 	tek_u32 tid;           /* kernel thread id; 0: the slot is free */
-	tek_u64 start_ns;      /* CLOCK_BOOTTIME, read by the thread itself when it began or was
-	                          found.  With tid an identity: /proc's start time of the same
+	tek_u64 start_ns;      /* CLOCK_BOOTTIME, read once the thread existed, when it was created
+	                          or found.  With tid an identity: /proc's start time of the same
 	                          thread is never later, that of a thread which got a reused
 	                          tid always is. */
 	tek_u64 start_routine; /* address in the process; 0: not known */
@@ -82,8 +82,8 @@ struct tek_record {
 	tek_u32 peak_bytes;    /* stack certainly used, in bytes; 0: not measured */
 	tek_u16 bound_pages;   /* stack used at most, in pages; 0: not measured */
 	tek_u16 role;          /* index of its role; 0: none */
-	tek_u8 policy;         /* asked for: SCHED_*, or TEK_SCHED_POLICY */
-	tek_s8 priority;       /* asked for: nice value (fair, SCHED_TEK) or real-time priority */
+	tek_u8 policy;         /* TEK_SCHED_POLICY while it is Fast; 0: ask /proc */
+	tek_s8 priority;       /* SCHED_TEK priority (nice value) while it is Fast */
 	tek_u8 place;          /* group, region, zone: TEK_PLACE_* */
 	tek_u8 flags;          /* TEK_FLAG_* */
 };
@@ -123,7 +123,7 @@ struct tek_table_header {
 	tek_u32 record_bytes; /* sizeof(struct tek_record) */
 	tek_u32 side_bytes;   /* sizeof(struct tek_side) */
 	tek_u32 page_bytes;   /* size of the pages that the records count in */
-	tek_u32 chunks;       /* chunks that the file has room for (only grows) */
+	tek_u32 chunks;       /* chunks that the file has room for: TEK_MAX_CHUNKS */
 	tek_u32 slots;        /* slots ever used: a reader need not look further (only grows) */
 	tek_u32 threads;      /* slots in use now */
 	tek_u32 fast;         /* members of the Fast Region now: above 0 is responsiveness mode */
@@ -138,8 +138,10 @@ struct tek_table_header {
  */
 #define TEK_EVENT_MAGIC 0x564b4554u /* "TEKV", little-endian */
 
-#define TEK_EVENT_REFUSED 1u     /* the kernel refused the Fast Region; error says why */
-#define TEK_EVENT_OVERRAN 2u     /* a thread used up its budget: value[0] ns in value[1] ns */
+#define TEK_EVENT_REFUSED 1u /* the kernel refused the Fast Region; error says why */
+#define TEK_EVENT_OVERRAN \
+	2u                       /* a thread used up its budget: value[0] ns in value[1] ns;
+                                    it cannot come back for value[2] ns */
 #define TEK_EVENT_NOT_COVERED 3u /* TEK cannot ride in program; text says why */
 #define TEK_EVENT_SUMMARY \
 	4u                      /* a thread that was Fast has ended: value[0] ns in the

@@ -27,14 +27,14 @@ bool tek__exec_step_out(void)
 	if (!self || !self->member.fast)
 		return false;
 	if (in_vfork_child()) {
-		tek__rt_inherit(&self->member.base, tek__rt_nice(self->tid));
+		tek__rt_inherit(0, &self->member.base, tek__rt_nice(self->tid));
 		return false;
 	}
 	if (!tek__lock())
 		return false;
-	tek__region_pause(self);
+	bool paused = tek__region_pause(self);
 	tek__unlock();
-	return true;
+	return paused;
 }
 
 void tek__exec_step_in(void)

@@ -26,10 +26,9 @@ static void *trampoline(void *value)
 	/* A copy: once the lock has been released nothing in *thread is stable. */
 	const struct tek_birth birth = thread->birth;
 
-	if (birth.of_fast)
-		tek__rt_inherit(&birth.base, birth.nice);
 	if (tek__lock()) {
 		tek__thread_begin(thread);
+		tek__thread_inherit(thread);
 		enter_if_born_critical(thread);
 		tek__unlock();
 	}
@@ -48,7 +47,7 @@ static void inherit(struct tek_thread *child, const pthread_attr_t *attr)
 	if (!self->member.fast)
 		return;
 
-	child->birth.of_fast = true;
+	child->inherits = true;
 	child->birth.base = self->member.base;
 	child->birth.nice = tek__rt_nice(0);
 	if (attr)
@@ -99,7 +98,8 @@ int tek__create(pthread_t *handle, const pthread_attr_t *attr, void *(*routine)(
 	int error = 0;
 
 	if (!tek__lock())
-		return tek__real.pthread_create(handle, attr, routine, argument);
+		return critical ? EAGAIN
+				: tek__real.pthread_create(handle, attr, routine, argument);
 	/* Whether this process may have critical threads is known before there is one. */
 	if (critical)
 		error = tek__guard_start();

@@ -23,6 +23,10 @@ static atomic_bool started;
 static struct tek_lock lock;
 static pid_t pid;
 
+/* What the holder of the lock gets back when it releases it. */
+static __thread int caller_errno __attribute__((tls_model("initial-exec")));
+static __thread int caller_cancellation __attribute__((tls_model("initial-exec")));
+
 /* TEK does nothing in this program. */
 static bool stands_down;
 
@@ -50,18 +54,24 @@ static void make_alive_word(void)
 }
 
 /* In the child of a fork: the parent's threads, table and guard are not ours. */
-static void begin_again_in_child(void)
+static void begin_again(void)
 {
-	if (stands_down)
-		return;
 	lock.word = 0;
 	tek__lock_forget_tid();
 	pid = getpid();
 	tek__table_forget();
 	tek__guard_forget();
 	tek__region_forget();
+	tek__report_forget();
 	tek__threads_forget();
 	atomic_store(alive, 1);
+}
+
+/* fork()'s own handler; another one may have needed us before it. */
+static void after_fork_in_child(void)
+{
+	if (!stands_down && (alive == &alive_fallback || !atomic_load(alive)))
+		begin_again();
 }
 
 static void start(void)
@@ -70,14 +80,15 @@ static void start(void)
 	atomic_store(alive, 1);
 	pid = getpid();
 	tek__real_find();
-	stands_down = tek__sanitizer_in_program();
 	tek__target_start();
-	tek__threads_start();
+	stands_down = !tek__threads_start();
 	tek__report_start();
 	tek__config_read();
-	if (stands_down)
+	if (tek__sanitizer_in_program()) {
+		stands_down = true;
 		tek__report_not_covered(program_invocation_name, "is built with a sanitizer");
-	pthread_atfork(tek__thread_before_fork, tek__thread_after_fork, begin_again_in_child);
+	}
+	pthread_atfork(tek__thread_before_fork, tek__thread_after_fork, after_fork_in_child);
 	atomic_store_explicit(&started, true, memory_order_release);
 }
 
@@ -89,20 +100,36 @@ void tek__start(void)
 
 bool tek__lock(void)
 {
+	int saved_errno = errno, saved_cancellation;
+
 	tek__start();
 	if (stands_down)
 		return false;
+	/* What is done under the lock includes cancellation points such as open(2). */
+	pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &saved_cancellation);
 	if (!atomic_load_explicit(alive, memory_order_relaxed))
-		begin_again_in_child();
-	return tek__lock_take(&lock);
+		begin_again();
+	if (!tek__lock_take(&lock)) {
+		pthread_setcancelstate(saved_cancellation, NULL);
+		return false;
+	}
+	caller_errno = saved_errno;
+	caller_cancellation = saved_cancellation;
+	return true;
 }
 
 void tek__unlock(void)
 {
-	struct tek_noted noted;
-	tek__report_take(&noted);
-	tek__lock_release(&lock);
-	tek__report_write(&noted);
+	if (tek__report_pending()) {
+		struct tek_noted noted;
+		tek__report_take(&noted);
+		tek__lock_release(&lock);
+		tek__report_write(&noted);
+	} else {
+		tek__lock_release(&lock);
+	}
+	errno = caller_errno;
+	pthread_setcancelstate(caller_cancellation, NULL);
 }
 
 pid_t tek__pid(void)

@@ -4,9 +4,9 @@
  * does to both.
  *
  * Everything that TEK knows about the threads of the process is guarded by one
- * lock with priority inheritance (ident/lock.h).  It is held for some hundred nanoseconds and a few
- * system calls on threads of the same process; nothing is written to files
- * under it.
+ * lock with priority inheritance (ident/lock.h).  It is held for some hundred
+ * nanoseconds and a few system calls; the table's file and the guard thread are
+ * made under it, once, and warnings are written after it.
  */
 #ifndef TEK_IDENT_PROCESS_H
 #define TEK_IDENT_PROCESS_H
@@ -24,11 +24,12 @@ void tek__start(void);
 /*
  * Take the lock.  False if the calling thread holds it already, which means that
  * a signal handler interrupted TEK, or if TEK stands down in this program: the
- * caller then does without TEK.
+ * caller then does without TEK.  While the lock is held the thread cannot be
+ * cancelled.
  */
 bool tek__lock(void);
 
-/* Release the lock, then write the events that were noted under it. */
+/* Release the lock, then write the events that were noted under it. errno is as at tek__lock(). */
 void tek__unlock(void);
 
 /* The process id, cached. */

@@ -24,10 +24,10 @@ enum { BUCKETS = 1024 };
 static struct tek_thread *chunks[TEK_MAX_CHUNKS];
 static struct tek_thread *buckets[BUCKETS];
 static struct tek_thread *free_list;
-static unsigned int used;   /* structures ever used: indices below it are valid */
-static unsigned int living; /* structures in use */
+static unsigned int used;    /* structures ever used: indices below it are valid */
+static unsigned int living;  /* structures in use */
 static unsigned int tracked; /* those of them whose end will be noticed */
-static unsigned int lost;   /* threads that found no slot */
+static unsigned int lost;    /* threads that found no slot */
 
 /* The calling thread's own structure. `past_end`: its destructor has run. */
 static __thread struct tek_thread *self __attribute__((tls_model("initial-exec")));
@@ -145,12 +145,25 @@ struct tek_thread *tek__thread_new(void)
 	return thread;
 }
 
+/*
+ * Its creator took another thread's pthread_t for this one's, because two threads
+ * use one variable for pthread_create().  It will say itself who it is.
+ */
+static void forget_handle(struct tek_thread *thread)
+{
+	tek__region_remove(thread);
+	hash_remove(thread);
+	thread->state = TEK_SLOT_CREATING;
+	thread->tid = 0;
+}
+
 static void make_live(struct tek_thread *thread, pthread_t handle)
 {
-	/* An entry that is there already belongs to a thread that left by no door. */
-	struct tek_thread *stale = lookup(handle);
-	if (stale)
-		tek__thread_free(stale);
+	struct tek_thread *other = lookup(handle);
+	if (other && other->birth.routine && !other->tracked)
+		forget_handle(other);
+	else if (other)
+		tek__thread_free(other); /* it left by no door */
 	thread->state = TEK_SLOT_LIVE;
 	thread->handle = handle;
 	thread->start_ns = tek__now(CLOCK_BOOTTIME);
@@ -177,8 +190,8 @@ static pid_t tid_of(pthread_t handle)
 
 void tek__thread_born(struct tek_thread *thread, pthread_t handle)
 {
-	if (thread->state != TEK_SLOT_CREATING)
-		return; /* it has begun by itself */
+	if (thread->state != TEK_SLOT_CREATING || lookup(handle))
+		return; /* it has begun by itself, or it will and this is not its handle */
 	make_live(thread, handle);
 	thread->tid = tid_of(handle);
 }
@@ -194,6 +207,8 @@ static void track(struct tek_thread *thread)
 void tek__thread_begin(struct tek_thread *thread)
 {
 	self = thread;
+	if (thread->state == TEK_SLOT_LIVE && !pthread_equal(thread->handle, pthread_self()))
+		forget_handle(thread);
 	if (thread->state == TEK_SLOT_CREATING)
 		make_live(thread, pthread_self());
 	thread->tid = (pid_t)syscall(SYS_gettid);
@@ -282,6 +297,8 @@ bool tek__thread_exists(const struct tek_thread *thread)
 
 void tek__thread_free(struct tek_thread *thread)
 {
+	if (thread->state == TEK_SLOT_FREE)
+		return;
 	tek__region_remove(thread);
 	if (thread->state == TEK_SLOT_LIVE)
 		hash_remove(thread);
@@ -300,6 +317,14 @@ void tek__thread_each(void (*visit)(struct tek_thread *, void *), void *context)
 	for (unsigned int i = 0; i < used; i++)
 		if (at(i)->state == TEK_SLOT_LIVE)
 			visit(at(i), context);
+}
+
+void tek__thread_inherit(struct tek_thread *thread)
+{
+	if (!thread->inherits || !thread->tid)
+		return;
+	thread->inherits = false;
+	tek__rt_inherit(thread->tid, &thread->birth.base, thread->birth.nice);
 }
 
 void tek__thread_publish(struct tek_thread *thread)
@@ -375,20 +400,26 @@ static void at_end(void *value)
 	}
 	tek__unlock();
 	/* The last thread to go runs the program's atexit() functions: this one, not the guard. */
-	if (guard_ends)
+	if (guard_ends) {
+		int cancellation;
+		pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &cancellation);
 		pthread_join(guard, NULL);
+		pthread_setcancelstate(cancellation, NULL);
+	}
 }
 
-void tek__threads_start(void)
+bool tek__threads_start(void)
 {
 	pthread_attr_t attr;
 
-	pthread_key_create(&end_key, at_end);
+	if (pthread_key_create(&end_key, at_end))
+		return false; /* a thread's end would go unnoticed */
 	last_round = PTHREAD_DESTRUCTOR_ITERATIONS - tek__sanitizer_of_threads();
 	if (pthread_getattr_default_np(&attr) == 0) {
 		pthread_attr_getstacksize(&attr, &default_stack_bytes);
 		pthread_attr_destroy(&attr);
 	}
+	return true;
 }
 
 void tek__thread_before_fork(void)
@@ -406,12 +437,11 @@ void tek__threads_forget(void)
 {
 	/* The child of a Fast thread begins with what its parent had before. */
 	if (self && self->member.fast)
-		tek__rt_inherit(&self->member.base,
+		tek__rt_inherit(0, &self->member.base,
 				fork_nice == NICE_UNKNOWN ? tek__rt_nice(0) : fork_nice);
 	fork_nice = NICE_UNKNOWN;
 	self = NULL;
-	if (end_key)
-		pthread_setspecific(end_key, NULL);
+	pthread_setspecific(end_key, NULL);
 	for (unsigned int i = 0; i < TEK_MAX_CHUNKS && chunks[i]; i++) {
 		munmap(chunks[i], TEK_CHUNK_SLOTS * sizeof(struct tek_thread));
 		chunks[i] = NULL;

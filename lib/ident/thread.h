@@ -38,8 +38,7 @@ enum tek_state {
 struct tek_birth {
 	void *(*routine)(void *);
 	void *argument;
-	bool of_fast; /* its creator is Fast; it begins with what that had before: */
-	struct tek_base base;
+	struct tek_base base; /* of a Fast creator: what the thread begins with */
 	int nice;
 };
 
@@ -54,6 +53,7 @@ struct tek_thread {
 	pid_t tid;
 	uint64_t start_ns;      /* CLOCK_BOOTTIME */
 	struct tek_birth birth; /* all zero for the first thread and for adopted ones */
+	bool inherits;          /* has still to be given birth.base and birth.nice */
 	bool born_critical;     /* has still to be taken into the Fast Region, with priority: */
 	signed char born_priority;
 	size_t stack_bytes;
@@ -102,6 +102,9 @@ bool tek__threads_left(void);
 /* Call visit for every live thread. visit may free the thread it is given. */
 void tek__thread_each(void (*visit)(struct tek_thread *, void *), void *context);
 
+/* Give it what it inherits from a Fast creator, once, and before anything else is done to it. */
+void tek__thread_inherit(struct tek_thread *thread);
+
 /* Write what is known of the thread into the table. */
 void tek__thread_publish(struct tek_thread *thread);
 
@@ -109,10 +112,10 @@ void tek__thread_publish(struct tek_thread *thread);
 void tek__thread_set_name(struct tek_thread *thread, const char *name);
 
 /*
- * At start; before and after fork(), in the forking thread; in the child of any
+ * At start, false if TEK cannot work here; before and after fork(), in the forking thread; in the child of any
  * kind of fork.  None needs the lock.
  */
-void tek__threads_start(void);
+bool tek__threads_start(void);
 void tek__thread_before_fork(void);
 void tek__thread_after_fork(void);
 void tek__threads_forget(void);

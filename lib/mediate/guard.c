@@ -26,11 +26,12 @@ enum {
 };
 
 static bool running;
-static pthread_t handle;        /* if it is running */
-static unsigned int generation; /* of the running one; an older one has to end */
-static unsigned int look; /* number of the next look; its slot in the rings */
+static pthread_t handle;                  /* if it is running */
+static unsigned int generation;           /* of the running one; an older one has to end */
+static unsigned int look;                 /* number of the newest look; its slot in the rings */
+static uint64_t look_ns[TEK_GUARD_LOOKS]; /* when the last looks were, a ring */
 static uint64_t next_look_ns;
-static unsigned int idle_looks;
+static unsigned int idle_looks = LINGER_LOOKS;
 
 /* Bumped to wake the guard. */
 static atomic_uint wakeups;
@@ -71,15 +72,17 @@ static uint64_t fast_cpu_time(const struct tek_member *member, uint64_t cpu)
 
 /*
  * The budget: fast_cpu[] holds that time at the last looks, so the slot of the
- * present look still has the value of one window ago.
+ * present look still has the value of one window ago, or of somewhat longer ago if
+ * the guard itself came late.
  */
-static void check_budget(struct tek_thread *thread, void *unused)
+static void check_budget(struct tek_thread *thread, void *context)
 {
+	const uint64_t *elapsed = context;
 	struct tek_member *member = &thread->member;
 	uint64_t *slot = &member->fast_cpu[look % TEK_GUARD_LOOKS];
+	double windows = (double)*elapsed / (double)tek__config.window_ns;
 	uint64_t cpu;
 
-	(void)unused;
 	if (!tek__thread_cpu_time(thread->tid, &cpu)) {
 		tek__thread_free(thread); /* it ended by no door of ours */
 		return;
@@ -88,7 +91,9 @@ static void check_budget(struct tek_thread *thread, void *unused)
 	uint64_t used = now - *slot;
 	*slot = now;
 	member->last_look = look;
-	if (tek__config.budget_ns && used > tek__config.budget_ns)
+	if (windows < 1)
+		windows = 1;
+	if (tek__config.budget_ns && (double)used > (double)tek__config.budget_ns * windows)
 		tek__region_expel(thread, used);
 }
 
@@ -130,12 +135,17 @@ static uint64_t turn(void)
 	};
 
 	if (deadlines.now >= next_look_ns) {
-		look++;
-		each_member(check_budget, NULL);
+		uint64_t *slot = &look_ns[++look % TEK_GUARD_LOOKS];
+		uint64_t elapsed = deadlines.now - *slot;
+		*slot = deadlines.now;
+		each_member(check_budget, &elapsed);
 		next_look_ns = deadlines.now + look_interval();
 		idle_looks = tek__region_first() ? 0 : idle_looks + 1;
 	}
 	each_member(check_deadline, &deadlines);
+	uint64_t readmission = tek__region_readmit(deadlines.now);
+	if (readmission < deadlines.earliest)
+		deadlines.earliest = readmission;
 	if (idle_looks < LINGER_LOOKS && next_look_ns < deadlines.earliest)
 		return next_look_ns;
 	return deadlines.earliest;
@@ -162,11 +172,12 @@ static void *guard_main(void *argument)
 		unsigned int seen = atomic_load(&wakeups);
 		if (!tek__lock())
 			return NULL;
-		uint64_t until = sleeps_until_ns = turn();
-		bool on = goes_on(own_generation);
-		tek__unlock();
-		if (!on)
+		if (!goes_on(own_generation)) {
+			tek__unlock();
 			return NULL;
+		}
+		uint64_t until = sleeps_until_ns = turn();
+		tek__unlock();
 		sleep_until(until, seen);
 	}
 }
@@ -226,22 +237,33 @@ int tek__guard_start(void)
 	return error == EPERM ? EPERM : error ? EAGAIN : 0;
 }
 
+static void fill_looks(struct tek_member *member, unsigned int count, uint64_t value)
+{
+	if (count > TEK_GUARD_LOOKS)
+		count = TEK_GUARD_LOOKS;
+	for (unsigned int i = 0; i < count; i++)
+		member->fast_cpu[(look - i) % TEK_GUARD_LOOKS] = value;
+	member->last_look = look;
+}
+
 void tek__guard_enter(struct tek_thread *thread)
 {
 	struct tek_member *member = &thread->member;
 	unsigned int missed = look - member->last_look;
 
 	/* At the looks since it left last it had used what it had used then. */
-	if (missed > TEK_GUARD_LOOKS)
-		missed = TEK_GUARD_LOOKS;
-	for (unsigned int i = 0; i < missed; i++)
-		member->fast_cpu[(look - i) % TEK_GUARD_LOOKS] = member->fast_cpu_ns;
-	member->last_look = look;
+	fill_looks(member, missed, member->fast_cpu_ns);
 	tek__thread_cpu_time(thread->tid, &member->cpu_at_entry_ns);
 
-	idle_looks = 0;
-	if (sleeps_until_ns == UINT64_MAX)
+	if (idle_looks >= LINGER_LOOKS) {
+		/* There were no looks for a while: the present window begins now. */
+		uint64_t now = tek__now(CLOCK_MONOTONIC);
+		for (unsigned int i = 0; i < TEK_GUARD_LOOKS; i++)
+			look_ns[i] = now;
+		next_look_ns = now + look_interval();
 		wake();
+	}
+	idle_looks = 0;
 }
 
 void tek__guard_leave(struct tek_thread *thread)
@@ -261,8 +283,18 @@ void tek__guard_deadline(uint64_t deadline_ns)
 
 void tek__guard_budget_changed(void)
 {
-	/* The looks so far were at other distances: what they saw counts as one window. */
-	next_look_ns = 0;
+	uint64_t now = tek__now(CLOCK_MONOTONIC), cpu;
+
+	/* The looks so far were at other distances: the new window begins now, for everybody. */
+	look += TEK_GUARD_LOOKS;
+	for (unsigned int i = 0; i < TEK_GUARD_LOOKS; i++)
+		look_ns[i] = now;
+	for (struct tek_thread *thread = tek__region_first(); thread;
+	     thread = thread->member.region_next)
+		if (tek__thread_cpu_time(thread->tid, &cpu))
+			fill_looks(&thread->member, TEK_GUARD_LOOKS,
+				   fast_cpu_time(&thread->member, cpu));
+	next_look_ns = now + look_interval();
 	wake();
 }
 
@@ -282,4 +314,5 @@ void tek__guard_forget(void)
 	running = false;
 	sleeps_until_ns = UINT64_MAX;
 	next_look_ns = 0;
+	idle_looks = LINGER_LOOKS;
 }

@@ -40,6 +40,8 @@ struct tek_member {
 	uint16_t depth;       /* of tek_critical_enter() */
 	uint64_t deadline_ns; /* end of TEK_WHY_TIMED, CLOCK_MONOTONIC */
 
+	bool paused; /* Fast, but has its base meanwhile: it starts a process, see exec/ */
+
 	/* While Fast. The region is a doubly linked list, as in tek-2020 IV-A. */
 	bool fast;
 	struct tek_thread *region_prev, *region_next;
@@ -54,6 +56,7 @@ struct tek_member {
 	uint64_t fast_cpu[TEK_GUARD_LOOKS]; /* the former at the last looks, a ring */
 	unsigned int last_look;             /* number of the newest look in it */
 	uint64_t banned_until_ns;           /* CLOCK_MONOTONIC; after an overrun */
+	bool returns;                       /* a rule takes it back then */
 
 	/* Totals for the table and the report. */
 	uint64_t fast_ns;

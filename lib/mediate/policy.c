@@ -43,9 +43,10 @@ static int set_other(struct tek_thread *thread, struct tek_target target, int po
 		     const struct sched_param *param,
 		     int (*real)(struct tek_target, int, const struct sched_param *))
 {
-	tek__region_pause(thread);
+	bool paused = tek__region_pause(thread);
 	int error = real(target, policy, param);
-	tek__region_resume(thread);
+	if (paused)
+		tek__region_resume(thread);
 	if (!error)
 		tek__region_drop(thread, TEK_WHY_POLICY);
 	return error;

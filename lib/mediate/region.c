@@ -19,6 +19,10 @@
 static struct tek_thread *first;
 static unsigned int member_count;
 static unsigned int marked_count;
+static unsigned int returning_count; /* threads that a rule will take back */
+
+/* After its n-th overrun a thread is out for 2^(n-1) windows, up to 64. */
+enum { MAX_BAN_SHIFT = 6 };
 
 static void count_members(int change)
 {
@@ -85,11 +89,12 @@ static int settle(struct tek_thread *thread)
 
 	if (wanted && !thread->tid)
 		return ESRCH; /* not known yet; and 0 would mean the caller to the kernel */
+	tek__thread_inherit(thread);
 	if (wanted)
 		member->nice = (signed char)best_nice(member);
 	if (wanted && !member->fast) {
 		error = tek__guard_start();
-		if (!error)
+		if (!error && !member->paused)
 			error = tek__rt_enter(thread->tid, member, member->nice);
 		if (error)
 			return error;
@@ -98,11 +103,12 @@ static int settle(struct tek_thread *thread)
 		member->stays++;
 		tek__guard_enter(thread);
 		link_member(thread);
-	} else if (wanted) {
+	} else if (wanted && !member->paused) {
 		tek__rt_move(thread->tid, member, member->nice);
-	} else if (member->fast) {
-		tek__rt_leave(thread->tid, member);
+	} else if (!wanted && member->fast) {
 		tek__guard_leave(thread);
+		if (!member->paused)
+			tek__rt_leave(thread->tid, member);
 		unlink_member(thread);
 		member->fast = false;
 		member->fast_ns += tek__now(CLOCK_BOOTTIME) - member->fast_since_ns;
@@ -201,16 +207,54 @@ void tek__region_drop(struct tek_thread *thread, unsigned int reasons)
 	settle_group(thread->member.group);
 }
 
+static void set_returns(struct tek_member *member, bool returns)
+{
+	returning_count += (unsigned int)returns - (unsigned int)member->returns;
+	member->returns = returns;
+}
+
 void tek__region_expel(struct tek_thread *thread, uint64_t used_ns)
 {
 	struct tek_member *member = &thread->member;
+	unsigned int shift = member->overruns < MAX_BAN_SHIFT ? member->overruns : MAX_BAN_SHIFT;
+	uint64_t ban_ns = tek__config.window_ns << shift;
 
 	member->overruns++;
-	member->banned_until_ns = tek__now(CLOCK_MONOTONIC) + tek__config.window_ns;
+	member->banned_until_ns = tek__now(CLOCK_MONOTONIC) + ban_ns;
+	set_returns(member, member->reasons & TEK_WHY_RULE);
 	member->reasons = 0;
 	settle(thread);
 	settle_group(member->group);
-	tek__report_overrun(thread, used_ns);
+	tek__report_overrun(thread, used_ns, ban_ns);
+}
+
+struct readmission {
+	uint64_t now, next;
+};
+
+static void readmit(struct tek_thread *thread, void *context)
+{
+	struct readmission *readmission = context;
+	struct tek_member *member = &thread->member;
+
+	if (!member->returns)
+		return;
+	if (member->banned_until_ns > readmission->now) {
+		if (member->banned_until_ns < readmission->next)
+			readmission->next = member->banned_until_ns;
+		return;
+	}
+	set_returns(member, false);
+	tek__region_ask(thread, TEK_WHY_RULE, member->rule_nice);
+}
+
+uint64_t tek__region_readmit(uint64_t now)
+{
+	struct readmission readmission = {.now = now, .next = UINT64_MAX};
+
+	if (returning_count)
+		tek__thread_each(readmit, &readmission);
+	return readmission.next;
 }
 
 void tek__region_remove(struct tek_thread *thread)
@@ -222,6 +266,7 @@ void tek__region_remove(struct tek_thread *thread)
 		unlink_member(thread);
 		member->fast = false;
 	}
+	set_returns(member, false);
 	member->reasons = 0;
 	if (member->marked)
 		marked_count--;
@@ -230,22 +275,28 @@ void tek__region_remove(struct tek_thread *thread)
 		settle_group(member->group);
 }
 
-void tek__region_pause(struct tek_thread *thread)
+bool tek__region_pause(struct tek_thread *thread)
 {
-	if (thread->member.fast)
-		tek__rt_leave(thread->tid, &thread->member);
+	struct tek_member *member = &thread->member;
+
+	if (!member->fast || member->paused)
+		return false;
+	tek__rt_leave(thread->tid, member);
+	member->paused = true;
+	return true;
 }
 
 void tek__region_resume(struct tek_thread *thread)
 {
 	struct tek_member *member = &thread->member;
 
-	if (!member->fast || tek__rt_enter(thread->tid, member, member->nice) == 0) {
-		tek__thread_publish(thread);
+	member->paused = false;
+	int error = member->fast ? tek__rt_enter(thread->tid, member, member->nice) : 0;
+	tek__thread_publish(thread);
+	if (!error)
 		return;
-	}
 	/* The privilege is gone: it cannot stay. */
-	tek__report_refused(thread, EPERM);
+	tek__report_refused(thread, error);
 	tek__region_drop(thread, member->reasons);
 }
 
@@ -267,7 +318,6 @@ void tek__region_set_group(struct tek_thread *thread, unsigned int group)
 	if (old == group)
 		return;
 	thread->member.group = (unsigned char)group;
-	tek__region_drop(thread, TEK_WHY_FOLLOW);
 	tek__thread_publish(thread);
 	settle_group(old);
 	settle_group(group);
@@ -289,11 +339,14 @@ void tek__region_match_name(struct tek_thread *thread)
 		if (fnmatch(rule->glob, thread->name, 0) == 0 && (!best || rule->nice < best->nice))
 			best = rule;
 	}
-	/* Where it is refused the report has said so, and the program runs on. */
-	if (best)
-		tek__region_ask(thread, TEK_WHY_RULE, best->nice);
-	else
+	set_returns(&thread->member, false);
+	if (!best) {
 		tek__region_drop(thread, TEK_WHY_RULE);
+	} else if (tek__region_ask(thread, TEK_WHY_RULE, best->nice) == EDQUOT) {
+		thread->member.rule_nice = best->nice;
+		set_returns(&thread->member, true);
+	}
+	/* Any other refusal has been reported, and the program runs on. */
 }
 
 void tek__region_main_thread(void)
@@ -324,5 +377,5 @@ void tek__region_summarise(void)
 void tek__region_forget(void)
 {
 	first = NULL;
-	member_count = marked_count = 0;
+	member_count = marked_count = returning_count = 0;
 }

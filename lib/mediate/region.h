@@ -23,18 +23,28 @@ int tek__region_ask(struct tek_thread *thread, enum tek_reason reason, int nice)
 /* Take reasons away. The thread leaves with its last. */
 void tek__region_drop(struct tek_thread *thread, unsigned int reasons);
 
-/* The guard found that it used up its budget: out, and no way back for one window. */
+/*
+ * The guard found that it used up its budget: out, and no way back for one window,
+ * and twice as long after each further time, up to 64 windows.
+ */
 void tek__region_expel(struct tek_thread *thread, uint64_t used_ns);
+
+/*
+ * Take those back whom a rule names and whose time has come (CLOCK_MONOTONIC).
+ * Returns when the next one's comes, UINT64_MAX if none waits.
+ */
+uint64_t tek__region_readmit(uint64_t now);
 
 /* It has ended: out of the lists without a system call for it. */
 void tek__region_remove(struct tek_thread *thread);
 
 /*
- * Its policy is about to be, or was just, set by somebody else.  pause puts back
- * what the thread had; resume takes what it has now as the new base and makes it
- * Fast again if it has reasons.
+ * For a moment a Fast thread shall have what it had before: its policy is about
+ * to be set by somebody else, or it starts a process, which inherits.  pause
+ * returns whether it did so and resume must follow; resume takes what the thread
+ * has then as its new base.
  */
-void tek__region_pause(struct tek_thread *thread);
+bool tek__region_pause(struct tek_thread *thread);
 void tek__region_resume(struct tek_thread *thread);
 
 void tek__region_mark(struct tek_thread *thread, bool marked);

@@ -10,7 +10,9 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
 /* The variable is copied: a program may change its environment at any time. */
@@ -49,6 +51,14 @@ static void say_event(const struct tek_event *event)
 
 	switch (event->kind) {
 	case TEK_EVENT_REFUSED:
+		if (event->error != EPERM) {
+			length = snprintf(
+				line, sizeof(line),
+				"tek: %s[%u]: thread \"%s\" cannot become time-critical: %s\n",
+				(const char *)event->program, event->pid,
+				(const char *)event->thread, strerrordesc_np(event->error));
+			break;
+		}
 		length = snprintf(line, sizeof(line),
 				  "tek: %s[%u]: thread \"%s\" may not become time-critical: %s. "
 				  "Run it as root, "
@@ -64,9 +74,10 @@ static void say_event(const struct tek_event *event)
 		length = snprintf(
 			line, sizeof(line),
 			"tek: %s[%u]: thread \"%s\"[%u] used %llu ms of CPU time in %llu ms "
-			"and is not time-critical any more\n",
+			"and is not time-critical for the next %llu ms\n",
 			(const char *)event->program, event->pid, (const char *)event->thread,
-			event->tid, event->value[0] / 1000000, event->value[1] / 1000000);
+			event->tid, event->value[0] / 1000000, event->value[1] / 1000000,
+			event->value[2] / 1000000);
 		break;
 	case TEK_EVENT_BAD_OPTION:
 	case TEK_EVENT_NOT_COVERED:
@@ -162,19 +173,25 @@ void tek__report_refused(const struct tek_thread *thread, int error)
 	note(&event);
 }
 
-void tek__report_overrun(const struct tek_thread *thread, uint64_t used_ns)
+void tek__report_overrun(const struct tek_thread *thread, uint64_t used_ns, uint64_t ban_ns)
 {
 	struct tek_event event = make_event(TEK_EVENT_OVERRAN, thread);
 	event.value[0] = used_ns;
 	event.value[1] = tek__config.window_ns;
+	event.value[2] = ban_ns;
 	note(&event);
 }
 
 /* Voluntary and other context switches of a thread, from /proc; 0 where that is not mounted. */
 static uint64_t context_switches(pid_t tid)
 {
-	char path[64], text[4096];
+	char path[64], text[2048];
+	struct rusage usage;
 	uint64_t sum = 0;
+
+	/* The usual case, a thread at its end, needs neither a file nor much of its stack. */
+	if (tid == (pid_t)syscall(SYS_gettid) && getrusage(RUSAGE_THREAD, &usage) == 0)
+		return (uint64_t)usage.ru_nvcsw + (uint64_t)usage.ru_nivcsw;
 
 	snprintf(path, sizeof(path), "/proc/self/task/%d/status", (int)tid);
 	int fd = open(path, O_RDONLY | O_CLOEXEC);
@@ -225,12 +242,19 @@ void tek__report_not_covered(const char *path, const char *why)
 	write_event(&event);
 }
 
+bool tek__report_pending(void)
+{
+	return noted_now.count > 0;
+}
+
 void tek__report_take(struct tek_noted *noted)
 {
-	noted->count = noted_now.count;
-	if (noted_now.count == 0)
-		return;
 	*noted = noted_now;
+	noted_now.count = 0;
+}
+
+void tek__report_forget(void)
+{
 	noted_now.count = 0;
 }
 

@@ -20,8 +20,8 @@ struct tek_noted {
 /* The Fast Region was refused to a thread. Once a process. */
 void tek__report_refused(const struct tek_thread *thread, int error);
 
-/* The guard sent a thread back, which had used_ns of CPU time in one window. */
-void tek__report_overrun(const struct tek_thread *thread, uint64_t used_ns);
+/* The guard sent a thread back for ban_ns, which had used_ns of CPU time in one window. */
+void tek__report_overrun(const struct tek_thread *thread, uint64_t used_ns, uint64_t ban_ns);
 
 /* A thread ends. Only if it was ever Fast, and only into an event file. */
 void tek__report_summary(const struct tek_thread *thread);
@@ -32,13 +32,15 @@ void tek__report_bad_option(const char *name, const char *text);
 /* A program that TEK cannot ride in is about to run. Written at once; needs no lock. */
 void tek__report_not_covered(const char *path, const char *why);
 
-/* Move what was noted into *noted. Needs the lock. */
+/* Whether anything was noted; move it into *noted. Both need the lock. */
+bool tek__report_pending(void);
 void tek__report_take(struct tek_noted *noted);
 
 /* Write it. Needs no lock. */
 void tek__report_write(const struct tek_noted *noted);
 
-/* At the start. */
+/* At the start; in the child of a fork. */
 void tek__report_start(void);
+void tek__report_forget(void);
 
 #endif

@@ -92,29 +92,6 @@ int tek__rt_priority(int nice)
 	return in_force.low + (TEK_PRIORITY_MAX - nice) * (in_force.high - in_force.low) / steps;
 }
 
-int tek__rt_enter(pid_t tid, struct tek_member *member, int nice)
-{
-	struct kernel_sched_attr attr;
-	int priority = tek__rt_priority(nice);
-	int error = get(tid, &attr);
-	if (error)
-		return error;
-
-	member->base.policy = (unsigned char)attr.policy;
-	member->base.priority = (unsigned char)attr.priority;
-	member->base.reset_on_fork = attr.flags & KERNEL_FLAG_RESET_ON_FORK;
-	member->rt_priority = 0;
-	if (attr.policy == SCHED_DEADLINE ||
-	    (is_real_time((int)attr.policy) && (int)attr.priority >= priority))
-		return 0;
-
-	member->rt_reset_on_fork = may_clear_flag || member->base.reset_on_fork;
-	error = set(tid, SCHED_RR, member->rt_reset_on_fork, priority);
-	if (!error)
-		member->rt_priority = (unsigned char)priority;
-	return error;
-}
-
 /* Whether the thread still has what we gave it. */
 static bool is_ours(pid_t tid, const struct tek_member *member)
 {
@@ -123,16 +100,7 @@ static bool is_ours(pid_t tid, const struct tek_member *member)
 	       attr.priority == member->rt_priority;
 }
 
-void tek__rt_move(pid_t tid, struct tek_member *member, int nice)
-{
-	int priority = tek__rt_priority(nice);
-	if (!is_ours(tid, member) || priority == member->rt_priority)
-		return;
-	if (set(tid, SCHED_RR, member->rt_reset_on_fork, priority) == 0)
-		member->rt_priority = (unsigned char)priority;
-}
-
-void tek__rt_leave(pid_t tid, struct tek_member *member)
+static void give_back(pid_t tid, struct tek_member *member)
 {
 	const struct tek_base *base = &member->base;
 
@@ -146,6 +114,50 @@ void tek__rt_leave(pid_t tid, struct tek_member *member)
 	member->rt_priority = 0;
 }
 
+static int apply(pid_t tid, struct tek_member *member, int priority)
+{
+	const struct tek_base *base = &member->base;
+
+	if (base->policy == SCHED_DEADLINE ||
+	    (is_real_time(base->policy) && base->priority >= priority)) {
+		give_back(tid, member);
+		return 0;
+	}
+	member->rt_reset_on_fork = may_clear_flag || base->reset_on_fork;
+	int error = set(tid, SCHED_RR, member->rt_reset_on_fork, priority);
+	if (!error)
+		member->rt_priority = (unsigned char)priority;
+	return error;
+}
+
+int tek__rt_enter(pid_t tid, struct tek_member *member, int nice)
+{
+	struct kernel_sched_attr attr;
+	int error = get(tid, &attr);
+	if (error)
+		return error;
+
+	member->base.policy = (unsigned char)attr.policy;
+	member->base.priority = (unsigned char)attr.priority;
+	member->base.reset_on_fork = attr.flags & KERNEL_FLAG_RESET_ON_FORK;
+	member->rt_priority = 0;
+	return apply(tid, member, tek__rt_priority(nice));
+}
+
+void tek__rt_move(pid_t tid, struct tek_member *member, int nice)
+{
+	int priority = tek__rt_priority(nice);
+
+	if (priority == member->rt_priority || (member->rt_priority && !is_ours(tid, member)))
+		return;
+	apply(tid, member, priority);
+}
+
+void tek__rt_leave(pid_t tid, struct tek_member *member)
+{
+	give_back(tid, member);
+}
+
 int tek__rt_nice(pid_t tid)
 {
 	int saved = errno;
@@ -154,7 +166,7 @@ int tek__rt_nice(pid_t tid)
 	return nice;
 }
 
-void tek__rt_inherit(const struct tek_base *base, int nice)
+void tek__rt_inherit(pid_t tid, const struct tek_base *base, int nice)
 {
 	int saved = errno;
 	int policy = base->policy;
@@ -171,8 +183,8 @@ void tek__rt_inherit(const struct tek_base *base, int nice)
 		}
 	}
 	if (policy != SCHED_DEADLINE)
-		set(0, policy, false, priority);
-	if (tek__rt_nice(0) != nice)
-		setpriority(PRIO_PROCESS, 0, nice);
+		set(tid, policy, false, priority);
+	if (tek__rt_nice(tid) != nice)
+		setpriority(PRIO_PROCESS, (id_t)tid, nice);
 	errno = saved;
 }

@@ -28,14 +28,16 @@ struct tek_rt_range {
 };
 
 /*
- * Find out what the kernel grants to this process: as root the configured range,
- * else what RLIMIT_RTPRIO leaves of it.  guard_tid is a real-time thread of ours on
- * which it is tried whether a reset-on-fork flag could be cleared again.
+ * The range to use: as configured if the process is privileged, else what
+ * RLIMIT_RTPRIO leaves of it; guard is 0 if that is nothing.
+ */
+struct tek_rt_range tek__rt_range(bool privileged);
+
+/*
+ * Find out whether this process may clear a reset-on-fork flag, on a real-time
+ * thread of ours, the guard.
  */
 void tek__rt_learn_flag(pid_t guard_tid);
-
-/* The range to use if RLIMIT_RTPRIO does not matter (true) or does (false). */
-struct tek_rt_range tek__rt_range(bool privileged);
 
 /* Choose the range in force. */
 void tek__rt_use(struct tek_rt_range range);
@@ -50,7 +52,7 @@ int tek__rt_priority(int nice);
  */
 int tek__rt_enter(pid_t tid, struct tek_member *member, int nice);
 
-/* Change the priority of one that entered. */
+/* Change the priority of one that entered, with the same exception. */
 void tek__rt_move(pid_t tid, struct tek_member *member, int nice);
 
 /*
@@ -63,9 +65,9 @@ void tek__rt_leave(pid_t tid, struct tek_member *member);
 int tek__rt_nice(pid_t tid);
 
 /*
- * For the calling thread, born of a Fast one: begin as the child of a thread with
- * `base` and `nice` would.  Async-signal-safe.
+ * For a thread, 0 being the calling one, that was born of a Fast one: give it what
+ * the child of a thread with `base` and `nice` begins with.  Async-signal-safe.
  */
-void tek__rt_inherit(const struct tek_base *base, int nice);
+void tek__rt_inherit(pid_t tid, const struct tek_base *base, int nice);
 
 #endif
