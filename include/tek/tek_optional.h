@@ -62,6 +62,20 @@ static inline int tek__optional_attr_setschedpolicy(pthread_attr_t *attr, int po
 	return pthread_attr_setschedpolicy(attr, policy);
 }
 
+/* Without TEK nobody remembers that the policy is SCHED_TEK, so its priorities pass. */
+static inline int tek__optional_setschedprio(pthread_t thread, int priority)
+{
+	const struct sched_param param = {priority};
+	int error = pthread_setschedprio(thread, priority);
+	return error && !tek_present() ? tek__optional_priority(&param) : error;
+}
+
+static inline int tek__optional_sched_setparam(pid_t tid, const struct sched_param *param)
+{
+	int result = sched_setparam(tid, param);
+	return result && !tek_present() && tek__optional_priority(param) == 0 ? 0 : result;
+}
+
 /* Without TEK the attribute does not know that it holds SCHED_TEK, so its priorities pass. */
 static inline int tek__optional_attr_setschedparam(pthread_attr_t *attr,
 						   const struct sched_param *param)
@@ -84,6 +98,8 @@ static inline int tek__optional_get_priority_max(int policy)
 
 #define pthread_setschedparam tek__optional_setschedparam
 #define sched_setscheduler tek__optional_sched_setscheduler
+#define pthread_setschedprio tek__optional_setschedprio
+#define sched_setparam tek__optional_sched_setparam
 #define pthread_attr_setschedpolicy tek__optional_attr_setschedpolicy
 #define pthread_attr_setschedparam tek__optional_attr_setschedparam
 #define sched_get_priority_min tek__optional_get_priority_min

@@ -3,13 +3,15 @@
 
 #include <elf.h>
 #include <fcntl.h>
-#include <limits.h>
 #include <link.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/prctl.h>
 #include <sys/stat.h>
+#include <sys/statvfs.h>
+#include <sys/syscall.h>
 #include <sys/xattr.h>
 #include <unistd.h>
 
@@ -125,7 +127,7 @@ static bool needs_asan(const struct image *image)
 static struct tek_verdict examine_elf(struct image *image)
 {
 	const unsigned char *ident = image->header.e_ident;
-	char loader[PATH_MAX];
+	char loader[256];
 
 	if (ident[EI_CLASS] != __ehdr_start.e_ident[EI_CLASS])
 		return (struct tek_verdict){TEK_DISTURBS, "is of another word size"};
@@ -153,13 +155,18 @@ static struct tek_verdict examine_elf(struct image *image)
 /* A privileged program: the loader ignores LD_PRELOAD for it. */
 static struct tek_verdict examine_privilege(int fd)
 {
+	struct statvfs system;
 	struct stat status;
 
+	/* Where the kernel grants nothing the program is an ordinary one. */
+	if (syscall(SYS_prctl, PR_GET_NO_NEW_PRIVS, 0, 0, 0, 0) == 1 ||
+	    (fstatvfs(fd, &system) == 0 && system.f_flag & ST_NOSUID))
+		return fits;
 	if (fstat(fd, &status) == 0 && S_ISREG(status.st_mode)) {
-		if (status.st_mode & S_ISUID && status.st_uid != geteuid())
+		if (status.st_mode & S_ISUID && status.st_uid != getuid())
 			return (struct tek_verdict){TEK_PASSES, "is set-user-id"};
 		if ((status.st_mode & (S_ISGID | S_IXGRP)) == (S_ISGID | S_IXGRP) &&
-		    status.st_gid != getegid())
+		    status.st_gid != getgid())
 			return (struct tek_verdict){TEK_PASSES, "is set-group-id"};
 	}
 	/* Root has all capabilities already; only others gain by those of the file. */
@@ -192,22 +199,22 @@ static int open_program(int directory, const char *path)
 	return openat(directory, path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
 }
 
-static struct tek_verdict examine(int fd, unsigned int scripts)
+/* The program that the kernel will run for a script, opened; -1 if `fd` is no script. */
+static int open_interpreter(int fd)
+{
+	char start[256] = "";
+	ssize_t length = pread(fd, start, sizeof(start) - 1, 0);
+
+	return length > 0 && find_interpreter(start, start, sizeof(start))
+		       ? open_program(AT_FDCWD, start)
+		       : -1;
+}
+
+static struct tek_verdict examine_binary(int fd)
 {
 	struct image image = {.fd = fd};
-	char start[256] = "";
-
-	ssize_t length = pread(fd, start, sizeof(start) - 1, 0);
-	if (length > 0 && find_interpreter(start, start, sizeof(start))) {
-		int interpreter = scripts < MAX_SCRIPTS ? open_program(AT_FDCWD, start) : -1;
-		if (interpreter < 0)
-			return fits;
-		struct tek_verdict verdict = examine(interpreter, scripts + 1);
-		close(interpreter);
-		return verdict;
-	}
-
 	struct tek_verdict verdict = examine_privilege(fd);
+
 	if (verdict.fit == TEK_FITS && read_at(fd, &image.header, sizeof(image.header), 0) &&
 	    memcmp(image.header.e_ident, ELFMAG, SELFMAG) == 0)
 		verdict = examine_elf(&image);
@@ -216,7 +223,21 @@ static struct tek_verdict examine(int fd, unsigned int scripts)
 
 struct tek_verdict tek__target_examine_fd(int fd)
 {
-	return examine(fd, 0);
+	int program = fd, interpreter;
+
+	/* What the kernel will refuse, a missing or endless interpreter, is its affair. */
+	for (int scripts = 0; scripts < MAX_SCRIPTS; scripts++) {
+		interpreter = open_interpreter(program);
+		if (interpreter < 0)
+			break;
+		if (program != fd)
+			close(program);
+		program = interpreter;
+	}
+	struct tek_verdict verdict = examine_binary(program);
+	if (program != fd)
+		close(program);
+	return verdict;
 }
 
 struct tek_verdict tek__target_examine(int directory, const char *path)
@@ -224,7 +245,7 @@ struct tek_verdict tek__target_examine(int directory, const char *path)
 	int fd = open_program(directory, path);
 	if (fd < 0)
 		return fits;
-	struct tek_verdict verdict = examine(fd, 0);
+	struct tek_verdict verdict = tek__target_examine_fd(fd);
 	close(fd);
 	return verdict;
 }

@@ -44,7 +44,7 @@ bool tek__lock_take(struct tek_lock *lock)
 			(void)__atomic_load_n(&lock->word, __ATOMIC_ACQUIRE);
 		else if (!(taken = try_take(lock)))
 			/* A system without PI futexes, such as an emulator. */
-			syscall(SYS_clock_nanosleep, CLOCK_MONOTONIC, 0, &pause, NULL);
+			nanosleep(&pause, NULL);
 	}
 	errno = saved;
 	return taken;

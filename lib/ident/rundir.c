@@ -16,13 +16,16 @@
 
 enum { DIRECTORY_BYTES = 400 };
 
-static bool find_directory(char *directory)
+/* *made: TEK makes it if it is missing. */
+static bool find_directory(char *directory, bool *made)
 {
 	const char *given = secure_getenv("TEK_RUN_DIR");
 	const char *user = secure_getenv("XDG_RUNTIME_DIR");
 	int length;
 
-	if (given && *given)
+	/* A given one belongs to somebody, who may have removed it again. */
+	*made = !given || !*given;
+	if (!*made)
 		length = snprintf(directory, DIRECTORY_BYTES, "%s", given);
 	else if (geteuid() == 0)
 		length = snprintf(directory, DIRECTORY_BYTES, "/run/tek");
@@ -36,7 +39,8 @@ static bool find_directory(char *directory)
 bool tek__rundir_table(char *path, size_t size)
 {
 	char directory[DIRECTORY_BYTES];
-	return find_directory(directory) &&
+	bool made;
+	return find_directory(directory, &made) &&
 	       snprintf(path, size, "%s/%d.table", directory, (int)tek__pid()) < (int)size;
 }
 
@@ -73,16 +77,28 @@ static void remove_dead(int directory)
 	}
 }
 
+/* In a directory that others can write to, our files could be swapped. */
+static bool is_trusted(int directory)
+{
+	struct stat status;
+	return fstat(directory, &status) == 0 && (status.st_mode & 022) == 0 &&
+	       (status.st_uid == geteuid() || status.st_uid == 0);
+}
+
 bool tek__rundir_prepare(void)
 {
 	char directory[DIRECTORY_BYTES];
+	bool made;
 
-	if (!find_directory(directory) || (mkdir(directory, 0755) && errno != EEXIST))
+	if (!find_directory(directory, &made) ||
+	    (made && mkdir(directory, 0755) && errno != EEXIST))
 		return false;
 	int fd = open(directory, O_RDONLY | O_DIRECTORY | O_CLOEXEC | O_NOFOLLOW);
 	if (fd < 0)
 		return false;
-	remove_dead(fd);
+	bool trusted = is_trusted(fd);
+	if (trusted)
+		remove_dead(fd);
 	close(fd);
-	return true;
+	return trusted;
 }

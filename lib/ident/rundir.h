@@ -5,6 +5,9 @@
  * makes a new one removes those first, so that they cannot pile up where nobody
  * runs `tek`.
  *
+ * A process is dead if kill(2) says so: processes of different pid namespaces must
+ * not share a directory.
+ *
  * The functions need no lock and allocate nothing.
  */
 #ifndef TEK_IDENT_RUNDIR_H
@@ -16,7 +19,10 @@
 /* Path of this process's table file; false if there is nowhere to put it. */
 bool tek__rundir_table(char *path, size_t size);
 
-/* Make the directory if it is missing, and remove what dead processes left in it. */
+/*
+ * Make the default directory if it is missing, and remove what dead processes left.
+ * False if there is none, or if others than this user and root can write to it.
+ */
 bool tek__rundir_prepare(void);
 
 #endif

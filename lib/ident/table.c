@@ -113,6 +113,22 @@ static bool populate(void *address, size_t bytes)
 	return madvise((void *)from, to - from, MADV_POPULATE_WRITE) == 0;
 }
 
+/*
+ * The sequence lock.  There is one writer, the holder of the process's lock.
+ * Each store into the record is a release store, so none can become visible
+ * before the odd number, and the even number, a release store too, not before
+ * any of them.  Readers load the same words with acquire (abi/tek_abi.h).
+ * ThreadSanitizer understands this; it does not understand fences.
+ */
+static void put_words(void *to, const void *from, size_t bytes)
+{
+	/* Words of the processor: not every one of 32 bits can store 64 at once. */
+	uintptr_t *target = to;
+	const uintptr_t *source = from;
+	for (size_t i = 0; i < bytes / sizeof(uintptr_t); i++)
+		__atomic_store_n(target + i, source[i], __ATOMIC_RELEASE);
+}
+
 /* Field 22 of /proc/self/stat; 0 where /proc is not mounted. */
 static unsigned long long own_start_ticks(void)
 {
@@ -149,8 +165,8 @@ static void fill_header(void)
 	header->chunks = TEK_MAX_CHUNKS;
 	snprintf((char *)header->program, sizeof(header->program), "%s",
 		 program_invocation_short_name);
-	/* A reader that sees the magic number sees the rest. */
-	__atomic_store_n(&header->magic, TEK_TABLE_MAGIC, __ATOMIC_RELEASE);
+	/* A reader that sees the whole magic number sees the rest. */
+	put_words(&header->magic, &(const tek_u64){TEK_TABLE_MAGIC}, sizeof(header->magic));
 }
 
 static bool open_table(void)
@@ -218,21 +234,6 @@ bool tek__table_slot(unsigned int index, struct tek_slot *slot)
 		return false;
 	*slot = locate(index);
 	return true;
-}
-
-/*
- * The sequence lock.  There is one writer, the holder of the process's lock.
- * Each store into the record is a release store, so none can become visible
- * before the odd number, and the even number, a release store too, not before
- * any of them.  Readers load the same words with acquire (abi/tek_abi.h).
- * ThreadSanitizer understands this; it does not understand fences.
- */
-static void put_words(void *to, const void *from, size_t bytes)
-{
-	tek_u64 *target = to;
-	const tek_u64 *source = from;
-	for (size_t i = 0; i < bytes / sizeof(tek_u64); i++)
-		__atomic_store_n(target + i, source[i], __ATOMIC_RELEASE);
 }
 
 void tek__table_write(struct tek_slot slot, const struct tek_record *record,

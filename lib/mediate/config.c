@@ -76,7 +76,7 @@ static bool parse_nice(const char *text, const char *end, signed char *nice)
 
 static bool parse_rule(const char *text, const char *end, struct tek_rule *rule)
 {
-	const char *equals = memchr(text, '=', (size_t)(end - text));
+	const char *equals = memrchr(text, '=', (size_t)(end - text));
 	size_t length = (size_t)((equals ? equals : end) - text);
 
 	if (length == 0 || length >= sizeof(rule->glob))

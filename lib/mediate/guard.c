@@ -2,6 +2,7 @@
 #include "mediate/guard.h"
 
 #include "ident/clock.h"
+#include "ident/futex.h"
 #include "ident/process.h"
 #include "mediate/config.h"
 #include "mediate/region.h"
@@ -9,14 +10,10 @@
 #include "preload/real.h"
 
 #include <errno.h>
-#include <limits.h>
-#include <linux/futex.h>
 #include <signal.h>
 #include <stdatomic.h>
 #include <string.h>
 #include <sys/prctl.h>
-#include <sys/syscall.h>
-#include <unistd.h>
 
 enum {
 	STACK_BYTES = 128 * 1024,
@@ -46,19 +43,17 @@ static uint64_t look_interval(void)
 static void wake(void)
 {
 	atomic_fetch_add(&wakeups, 1);
-	syscall(SYS_futex, &wakeups, FUTEX_WAKE_PRIVATE, INT_MAX, NULL, NULL, 0);
+	tek__futex_wake_all(&wakeups);
 }
 
 /* Sleep until woken, but no longer than to `until`. `seen` is the wake-up count known. */
 static void sleep_until(uint64_t until, unsigned int seen)
 {
-	struct timespec deadline = {
+	const struct timespec deadline = {
 		.tv_sec = (time_t)(until / TEK_NS_PER_SEC),
 		.tv_nsec = (long)(until % TEK_NS_PER_SEC),
 	};
-	/* FUTEX_WAIT_BITSET takes an absolute time of CLOCK_MONOTONIC. */
-	syscall(SYS_futex, &wakeups, FUTEX_WAIT_BITSET_PRIVATE, seen,
-		until == UINT64_MAX ? NULL : &deadline, NULL, FUTEX_BITSET_MATCH_ANY);
+	tek__futex_wait(&wakeups, seen, until == UINT64_MAX ? NULL : &deadline);
 }
 
 /*

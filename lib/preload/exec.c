@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
 /*
- * The exec family.  All of it ends in exec_at(): the C library's own functions
+ * The exec family.  All of it ends in execute(): the C library's own functions
  * do not call each other through symbols that we could replace.
  */
 #include "exec/preload_list.h"
@@ -42,24 +42,25 @@ static int call_real(const struct call *call, char *const environment[])
 	return -1;
 }
 
-static struct tek_verdict examine(const struct call *call)
+/*
+ * What kind of program it is.  *runs: it will probably run, because there is such
+ * a file and it may be executed.
+ */
+static struct tek_verdict examine(const struct call *call, bool *runs)
 {
 	char found[PATH_MAX];
+	const char *path = call->path;
+	int directory = AT_FDCWD;
 
-	switch (call->how) {
-	case BY_SEARCH:
-		return tek__target_examine(AT_FDCWD,
-					   tek__target_search(call->path, found, sizeof(found)));
-	case BY_FD:
+	*runs = true;
+	if (call->how == BY_FD || (call->how == AT && call->flags & AT_EMPTY_PATH && !*path))
 		return tek__target_examine_fd(call->fd);
-	case AT:
-		if (call->flags & AT_EMPTY_PATH && !*call->path)
-			return tek__target_examine_fd(call->fd);
-		return tek__target_examine(call->fd, call->path);
-	case BY_PATH:
-		break;
-	}
-	return tek__target_examine(AT_FDCWD, call->path);
+	if (call->how == AT)
+		directory = call->fd;
+	if (call->how == BY_SEARCH)
+		path = tek__target_search(path, found, sizeof(found));
+	*runs = faccessat(directory, path, X_OK, AT_EACCESS) == 0;
+	return tek__target_examine(directory, path);
 }
 
 static int execute(const struct call *call)
@@ -68,13 +69,15 @@ static int execute(const struct call *call)
 
 	tek__start();
 	int saved = errno;
-	struct tek_verdict verdict = examine(call);
+	bool runs;
+	struct tek_verdict verdict = examine(call, &runs);
 	tek__exec_name(call->path, verdict);
 	size_t size = verdict.fit == TEK_DISTURBS ? tek__preload_list_size(environment) : 0;
 	if (size)
 		environment = tek__preload_list_without_tek(environment, alloca(size));
 	bool stepped_out = tek__exec_step_out();
-	tek__exec_end_table();
+	if (runs)
+		tek__exec_end_table();
 	errno = saved;
 
 	int result = call_real(call, environment);

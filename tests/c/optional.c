@@ -44,6 +44,10 @@ int main(int argc, char *argv[])
 	expect("get", pthread_getschedparam(pthread_self(), &policy, &param), 0);
 	expect("policy", policy, with ? SCHED_TEK : SCHED_OTHER);
 	expect("sched_setscheduler", sched_setscheduler(0, SCHED_TEK, &good), 0);
+	expect("setschedprio", pthread_setschedprio(pthread_self(), -6), 0);
+	expect("setschedprio 20", pthread_setschedprio(pthread_self(), 20), EINVAL);
+	expect("sched_setparam", sched_setparam(0, &good), 0);
+	expect("sched_setparam 20", sched_setparam(0, &bad), -1);
 	expect("min", sched_get_priority_min(SCHED_TEK), -20);
 	expect("max", sched_get_priority_max(SCHED_TEK), 19);
 	expect("enter", tek_critical_enter(), 0);
