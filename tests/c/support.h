@@ -134,13 +134,19 @@ static inline void *waiter_main(void *argument)
 	return NULL;
 }
 
-static inline void waiter_start(struct waiter *waiter, const pthread_attr_t *attr)
+/* Creates it without waiting until it runs; then waiter->ready is to be waited for. */
+static inline void waiter_start_unsynchronised(struct waiter *waiter, const pthread_attr_t *attr)
 {
 	waiter->end = false;
 	pthread_barrier_init(&waiter->ready, NULL, 2);
 	pthread_mutex_init(&waiter->lock, NULL);
 	pthread_cond_init(&waiter->changed, NULL);
 	assert_int_equal(pthread_create(&waiter->thread, attr, waiter_main, waiter), 0);
+}
+
+static inline void waiter_start(struct waiter *waiter, const pthread_attr_t *attr)
+{
+	waiter_start_unsynchronised(waiter, attr);
 	pthread_barrier_wait(&waiter->ready);
 }
 

@@ -122,6 +122,62 @@ static void children_begin_so_without_the_kernels_reset_on_fork_flag_too(void **
 	begin_with_what_it_had_before();
 }
 
+/* The creator may have made the child Fast before the child has run at all. */
+static void a_fast_thread_can_create_threads_that_are_fast(void **state)
+{
+	pthread_attr_t critical;
+
+	(void)state;
+	need_real_time();
+	pthread_attr_init(&critical);
+	pthread_attr_setschedpolicy(&critical, SCHED_TEK);
+	pthread_attr_setinheritsched(&critical, PTHREAD_EXPLICIT_SCHED);
+	setpriority(PRIO_PROCESS, 0, 5);
+	assert_int_equal(tek_critical_enter(), 0);
+	for (int i = 0; i < 100; i++) {
+		struct waiter waiter;
+		waiter_start_unsynchronised(&waiter, i % 2 ? &critical : NULL);
+		if (i % 2 == 0)
+			assert_int_equal(set_tek(waiter.thread, 0), 0);
+		pthread_barrier_wait(&waiter.ready);
+		assert_true(is_fast(waiter.tid));
+		assert_int_equal(set_other(waiter.thread), 0);
+		assert_int_equal(kernel_policy(waiter.tid), SCHED_OTHER);
+		assert_int_equal(kernel_nice(waiter.tid), 5);
+		waiter_end(&waiter);
+	}
+	assert_int_equal(tek_critical_leave(), 0);
+	setpriority(PRIO_PROCESS, 0, 0);
+	pthread_attr_destroy(&critical);
+}
+
+static bool stop_toggling;
+
+static void *toggle(void *argument)
+{
+	while (!__atomic_load_n(&stop_toggling, __ATOMIC_RELAXED))
+		if (tek_critical_enter() == 0)
+			tek_critical_leave();
+	return argument;
+}
+
+static void a_thread_that_follows_while_it_starts_processes_gets_its_own_policy_back(void **state)
+{
+	pthread_t leader;
+
+	(void)state;
+	need_real_time();
+	stop_toggling = false;
+	tek_thread_mark(pthread_self(), 1);
+	pthread_create(&leader, NULL, toggle, NULL);
+	for (int i = 0; i < 20; i++)
+		assert_int_equal(system("exit 0"), 0);
+	__atomic_store_n(&stop_toggling, true, __ATOMIC_RELAXED);
+	pthread_join(leader, NULL);
+	tek_thread_mark(pthread_self(), 0);
+	assert_int_equal(kernel_policy(0), SCHED_OTHER);
+}
+
 static void explicit_attributes_of_a_child_are_respected(void **state)
 {
 	const struct sched_param fifo = {.sched_priority = 3};
@@ -176,9 +232,13 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(children_of_a_fast_thread_begin_with_what_it_had_before),
 		cmocka_unit_test(explicit_attributes_of_a_child_are_respected),
+		cmocka_unit_test(a_fast_thread_can_create_threads_that_are_fast),
+		cmocka_unit_test(
+			a_thread_that_follows_while_it_starts_processes_gets_its_own_policy_back),
 		cmocka_unit_test(a_failed_exec_leaves_a_fast_thread_fast),
 		cmocka_unit_test(a_program_started_by_exec_is_not_fast),
 		cmocka_unit_test(children_begin_so_without_the_kernels_reset_on_fork_flag_too),
+		cmocka_unit_test(a_fast_thread_can_create_threads_that_are_fast),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -24,6 +24,11 @@ static unsigned int threads_in_table(void)
 	return header.threads;
 }
 
+static void *nothing(void *argument)
+{
+	return argument;
+}
+
 static void *end_by_pthread_exit(void *argument)
 {
 	tek_critical_enter();
@@ -107,6 +112,71 @@ static void marked_threads_go_back_when_the_thread_they_follow_dies(void **state
 	waiter_end(&waiter);
 }
 
+static void *end_while_being_cancelled(void *argument)
+{
+	tek_critical_enter();
+	pthread_cancel(pthread_self());
+	tek_critical_leave(); /* no cancellation point, and neither is the end of the thread */
+	return argument;
+}
+
+static int cancel_threads_that_use_tek(void)
+{
+	alarm(20);
+	/* With an event file the summary of each is written at its end. */
+	for (int i = 0; i < 100; i++) {
+		pthread_t thread;
+		if (pthread_create(&thread, NULL, end_while_being_cancelled, NULL) ||
+		    pthread_join(thread, NULL))
+			return 1;
+	}
+	return tek_critical_enter() || tek_critical_leave();
+}
+
+static void a_pending_cancellation_does_not_leave_the_lock_held(void **state)
+{
+	(void)state;
+	need_real_time();
+	assert_int_equal(in_child(cancel_threads_that_use_tek), 0);
+}
+
+enum { SHARING = 4, SHARED_CREATIONS = 500 };
+static pthread_t shared_handle;
+
+static void *create_with_shared_handle(void *argument)
+{
+	pthread_attr_t attr;
+
+	pthread_attr_init(&attr);
+	pthread_attr_setdetachstate(&attr, PTHREAD_CREATE_DETACHED);
+	for (int i = 0; i < SHARED_CREATIONS; i++)
+		while (pthread_create(&shared_handle, &attr, nothing, NULL) == EAGAIN)
+			sleep_ms(1);
+	pthread_attr_destroy(&attr);
+	return argument;
+}
+
+/* Careless, and common with detached threads: nobody needs the handle. */
+static void threads_that_share_a_variable_for_the_handle_lose_no_slot(void **state)
+{
+	pthread_t threads[SHARING];
+
+	(void)state;
+#ifdef __SANITIZE_THREAD__
+	print_message("# the program itself has a data race\n");
+	skip();
+#endif
+	tek_thread_mark(pthread_self(), 0);
+	unsigned int before = threads_in_table();
+	for (int i = 0; i < SHARING; i++)
+		pthread_create(&threads[i], NULL, create_with_shared_handle, NULL);
+	for (int i = 0; i < SHARING; i++)
+		pthread_join(threads[i], NULL);
+	for (int i = 0; i < 300 && threads_in_table() != before; i++)
+		sleep_ms(10);
+	assert_int_equal(threads_in_table(), before);
+}
+
 static pthread_key_t late_key;
 static int late_rounds;
 static int late_policy;
@@ -139,11 +209,6 @@ static void destructors_of_thread_specific_data_still_run_in_the_fast_region(voi
 	assert_int_equal(late_rounds, 2);
 	assert_int_equal(late_policy, SCHED_TEK);
 	assert_int_equal(threads_in_table(), before);
-}
-
-static void *nothing(void *argument)
-{
-	return argument;
 }
 
 static void ten_thousand_threads_leave_no_slot_behind(void **state)
@@ -342,6 +407,8 @@ int main(void)
 		cmocka_unit_test(ten_thousand_threads_leave_no_slot_behind),
 		cmocka_unit_test(detached_threads_leave_no_slot_behind),
 		cmocka_unit_test(threads_that_create_threads_at_the_same_time_lose_none),
+		cmocka_unit_test(a_pending_cancellation_does_not_leave_the_lock_held),
+		cmocka_unit_test(threads_that_share_a_variable_for_the_handle_lose_no_slot),
 		cmocka_unit_test(a_process_ends_with_its_last_thread),
 		cmocka_unit_test(a_thread_of_thrd_create_is_adopted),
 		cmocka_unit_test(a_child_of_fork_can_use_tek_itself),

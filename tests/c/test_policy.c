@@ -199,6 +199,49 @@ static void a_thread_with_a_higher_real_time_priority_keeps_it(void **state)
 	set_other(pthread_self());
 }
 
+static void the_higher_of_its_own_and_the_tek_priority_is_in_force(void **state)
+{
+	const struct sched_param fifo = {.sched_priority = 30};
+
+	(void)state;
+	need_real_time();
+	syscall(SYS_sched_setscheduler, 0, SCHED_FIFO, &fifo);
+	assert_int_equal(set_tek(pthread_self(), 0), 0);
+	assert_int_equal(kernel_rt_priority(0), 30);
+	assert_int_equal(set_tek(pthread_self(), -20), 0);
+	assert_int_equal(kernel_rt_priority(0), 49);
+	assert_int_equal(set_tek(pthread_self(), 19), 0);
+	assert_int_equal(kernel_rt_priority(0), 30);
+	assert_int_equal(kernel_policy(0), SCHED_FIFO);
+	set_other(pthread_self());
+	assert_int_equal(kernel_policy(0), SCHED_OTHER);
+}
+
+static void errno_is_left_alone(void **state)
+{
+	(void)state;
+	errno = 12345;
+	tek_check();
+	tek_thread_mark(pthread_self(), 0);
+	set_tek(pthread_self(), 20);
+	if (tek_critical_enter() == 0)
+		tek_critical_leave();
+	pthread_setname_np(pthread_self(), "errno");
+	assert_int_equal(errno, 12345);
+}
+
+static void too_many_nested_sections_are_eoverflow(void **state)
+{
+	(void)state;
+	need_real_time();
+	for (int i = 0; i < 65535; i++)
+		assert_int_equal(tek_critical_enter(), 0);
+	assert_int_equal(tek_critical_enter(), EOVERFLOW);
+	for (int i = 0; i < 65535; i++)
+		assert_int_equal(tek_critical_leave(), 0);
+	assert_false(is_fast(0));
+}
+
 /* As a user of its own, so that PRIO_USER means this process only. */
 static int nice_set_while_fast_in_every_way(void)
 {
@@ -364,6 +407,9 @@ int main(void)
 		cmocka_unit_test(policy_nice_and_reset_on_fork_flag_come_back_exactly),
 		cmocka_unit_test(a_real_time_thread_gets_its_own_real_time_priority_back),
 		cmocka_unit_test(a_thread_with_a_higher_real_time_priority_keeps_it),
+		cmocka_unit_test(the_higher_of_its_own_and_the_tek_priority_is_in_force),
+		cmocka_unit_test(errno_is_left_alone),
+		cmocka_unit_test(too_many_nested_sections_are_eoverflow),
 		cmocka_unit_test(nice_set_for_process_group_or_user_while_fast_is_what_is_restored),
 		cmocka_unit_test(a_policy_set_while_inside_a_critical_section_is_what_is_restored),
 		cmocka_unit_test(a_policy_set_from_outside_while_fast_stays),

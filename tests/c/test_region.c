@@ -257,6 +257,37 @@ static void a_thread_within_its_budget_stays_fast(void **state)
 	assert_int_equal(tek_set_budget(800000000, 1000000000), 0);
 }
 
+static void *use_up_and_shorten_the_window(void *argument)
+{
+	bool *stayed = argument;
+
+	/* 300 ms of work, then rest: within 80% of a second, and nothing in the last 100 ms. */
+	if (tek_critical_enter())
+		return NULL;
+	for (uint64_t start = now_ms(); now_ms() - start < 300;)
+		;
+	sleep_ms(200);
+	tek_set_budget(50000000, 100000000);
+	sleep_ms(150);
+	*stayed = is_fast(0);
+	tek_critical_leave();
+	return NULL;
+}
+
+static void a_new_window_begins_when_the_budget_is_set(void **state)
+{
+	bool stayed = false;
+	pthread_t thread;
+
+	(void)state;
+	need_real_time();
+	assert_int_equal(tek_set_budget(800000000, 1000000000), 0);
+	assert_int_equal(pthread_create(&thread, NULL, use_up_and_shorten_the_window, &stayed), 0);
+	pthread_join(thread, NULL);
+	assert_true(stayed);
+	assert_int_equal(tek_set_budget(800000000, 1000000000), 0);
+}
+
 static void a_budget_must_make_sense(void **state)
 {
 	(void)state;
@@ -279,6 +310,7 @@ int main(void)
 		cmocka_unit_test(a_runaway_thread_is_sent_back_and_may_ask_again_one_window_later),
 		cmocka_unit_test(leaving_and_entering_again_does_not_renew_the_budget),
 		cmocka_unit_test(a_thread_within_its_budget_stays_fast),
+		cmocka_unit_test(a_new_window_begins_when_the_budget_is_set),
 		cmocka_unit_test(a_budget_must_make_sense),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
