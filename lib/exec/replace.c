@@ -24,10 +24,12 @@ bool tek__exec_step_out(void)
 {
 	struct tek_thread *self = tek__thread_known_self();
 
-	if (!self || !self->member.fast)
+	if (!self)
 		return false;
 	if (in_vfork_child()) {
-		tek__rt_inherit(0, &self->member.base, tek__rt_nice(self->tid));
+		/* The parent waits, so nothing changes; but its lock may be held by others. */
+		if (self->member.fast)
+			tek__rt_inherit(0, &self->member.base, tek__rt_nice(self->tid));
 		return false;
 	}
 	if (!tek__lock())

@@ -40,7 +40,7 @@ struct tek_member {
 	uint16_t depth;       /* of tek_critical_enter() */
 	uint64_t deadline_ns; /* end of TEK_WHY_TIMED, CLOCK_MONOTONIC */
 
-	bool paused; /* Fast, but has its base meanwhile: it starts a process, see exec/ */
+	bool paused; /* has its base for the moment, Fast or not: see region.h */
 
 	/* While Fast. The region is a doubly linked list, as in tek-2020 IV-A. */
 	bool fast;

@@ -279,9 +279,10 @@ bool tek__region_pause(struct tek_thread *thread)
 {
 	struct tek_member *member = &thread->member;
 
-	if (!member->fast || member->paused)
+	if (member->paused)
 		return false;
-	tek__rt_leave(thread->tid, member);
+	if (member->fast)
+		tek__rt_leave(thread->tid, member);
 	member->paused = true;
 	return true;
 }

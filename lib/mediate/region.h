@@ -39,10 +39,10 @@ uint64_t tek__region_readmit(uint64_t now);
 void tek__region_remove(struct tek_thread *thread);
 
 /*
- * For a moment a Fast thread shall have what it had before: its policy is about
- * to be set by somebody else, or it starts a process, which inherits.  pause
- * returns whether it did so and resume must follow; resume takes what the thread
- * has then as its new base.
+ * For a moment a thread shall have what it has without TEK, Fast or not: its
+ * policy is about to be set by somebody else, or it starts a process, which
+ * inherits.  What happens to it meanwhile takes effect at resume, which takes what
+ * the thread has then as its new base.  pause returns whether resume must follow.
  */
 bool tek__region_pause(struct tek_thread *thread);
 void tek__region_resume(struct tek_thread *thread);

@@ -268,34 +268,6 @@ static void threads_that_create_threads_at_the_same_time_lose_none(void **state)
 	assert_int_equal(threads_in_table(), before);
 }
 
-static void *outlive_main(void *argument)
-{
-	sleep_ms(100);
-	return argument;
-}
-
-static int end_main_before_the_other_thread(void)
-{
-	pthread_t thread;
-
-	alarm(10);
-	if (tek_critical_enter() || tek_critical_leave() ||
-	    pthread_create(&thread, NULL, outlive_main, NULL))
-		return 1;
-	pthread_exit(NULL); /* the process ends, with status 0, when the other thread does */
-}
-
-static void a_process_ends_with_its_last_thread(void **state)
-{
-	(void)state;
-#ifdef __SANITIZE_THREAD__
-	print_message("# ThreadSanitizer mistakes the child's threads for its parent's\n");
-	skip();
-#endif
-	need_real_time();
-	assert_int_equal(in_child(end_main_before_the_other_thread), 0);
-}
-
 static int thrd_main(void *argument)
 {
 	*(int *)argument = tek_critical_enter() == 0 && is_fast(0) && tek_critical_leave() == 0 &&
@@ -409,7 +381,6 @@ int main(void)
 		cmocka_unit_test(threads_that_create_threads_at_the_same_time_lose_none),
 		cmocka_unit_test(a_pending_cancellation_does_not_leave_the_lock_held),
 		cmocka_unit_test(threads_that_share_a_variable_for_the_handle_lose_no_slot),
-		cmocka_unit_test(a_process_ends_with_its_last_thread),
 		cmocka_unit_test(a_thread_of_thrd_create_is_adopted),
 		cmocka_unit_test(a_child_of_fork_can_use_tek_itself),
 		cmocka_unit_test(a_child_of_a_raw_clone_does_not_write_into_its_parents_table),
