@@ -250,6 +250,12 @@ struct tek_verdict tek__target_examine(int directory, const char *path)
 	return verdict;
 }
 
+static bool is_program(const char *path)
+{
+	struct stat status;
+	return stat(path, &status) == 0 && S_ISREG(status.st_mode) && access(path, X_OK) == 0;
+}
+
 const char *tek__target_search(const char *file, char *path, size_t size)
 {
 	const char *search = getenv("PATH");
@@ -262,7 +268,7 @@ const char *tek__target_search(const char *file, char *path, size_t size)
 		size_t length = strcspn(search, ":");
 		int written = snprintf(path, size, "%.*s%s%s", (int)length, search,
 				       length ? "/" : "", file);
-		if (written > 0 && (size_t)written < size && access(path, X_OK) == 0)
+		if (written > 0 && (size_t)written < size && is_program(path))
 			return path;
 		if (!search[length])
 			return file;

@@ -84,7 +84,9 @@ static int create(struct tek_thread *thread, pthread_t *handle, const pthread_at
 	if (error) {
 		tek__thread_free(thread);
 	} else if (thread->generation == generation) { /* else it has ended already */
-		tek__thread_born(thread, *handle);
+		/* Once it runs, *handle may be gone: it belongs to the program. */
+		if (thread->state == TEK_SLOT_CREATING)
+			tek__thread_born(thread, *handle);
 		enter_if_born_critical(thread);
 	}
 	return error;

@@ -64,6 +64,12 @@ void tek__lock_release(struct tek_lock *lock)
 	errno = saved;
 }
 
+bool tek__lock_is_held(const struct tek_lock *lock)
+{
+	unsigned int word = __atomic_load_n(&lock->word, __ATOMIC_RELAXED);
+	return word && (word & FUTEX_TID_MASK) == cached_tid;
+}
+
 void tek__lock_forget_tid(void)
 {
 	cached_tid = 0;

@@ -20,6 +20,9 @@ struct tek_lock {
 /* False if the calling thread holds it already. */
 bool tek__lock_take(struct tek_lock *lock);
 
+/* Whether the calling thread holds it; in the child of a fork: whether it did before. */
+bool tek__lock_is_held(const struct tek_lock *lock);
+
 void tek__lock_release(struct tek_lock *lock);
 
 /* In the child of a fork: the thread has another tid now. */

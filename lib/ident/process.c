@@ -70,6 +70,11 @@ static void begin_again(void)
 /* fork()'s own handler; another one may have needed us before it. */
 static void after_fork_in_child(void)
 {
+	if (tek__lock_is_held(&lock)) {
+		/* A signal handler interrupted TEK and forked: the child will return into it. */
+		tek__table_make_private();
+		stands_down = true;
+	}
 	if (!stands_down && (alive == &alive_fallback || !atomic_load(alive)))
 		begin_again();
 }
@@ -147,7 +152,8 @@ __attribute__((constructor)) static void constructor(void)
 
 __attribute__((destructor)) static void destructor(void)
 {
-	if (!tek__lock())
+	/* A program that never needed TEK ends without it, in whatever sandbox it is by now. */
+	if (!tek__table_header() || !tek__lock())
 		return;
 	tek__region_summarise();
 	tek__table_unlink();

@@ -269,6 +269,14 @@ void tek__table_forget(void)
 	memset(&table, 0, sizeof(table));
 }
 
+void tek__table_make_private(void)
+{
+	for (unsigned int i = 0; i < mapping_count; i++)
+		mmap(mappings[i].address, mappings[i].bytes, PROT_READ | PROT_WRITE,
+		     MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED, -1, 0);
+	table.path[0] = '\0';
+}
+
 void tek__table_remove_stale(void)
 {
 	char path[sizeof(table.path)];

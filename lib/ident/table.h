@@ -45,6 +45,9 @@ static inline void tek__table_count(tek_u32 *counter, tek_u32 value)
 /* In the child of a fork: drop the parent's table without touching it. Needs no lock. */
 void tek__table_forget(void);
 
+/* The same where code may still write: put private memory in its place. Needs no lock. */
+void tek__table_make_private(void);
+
 /* Remove a table file that an earlier program left under this pid (exec). Needs no lock. */
 void tek__table_remove_stale(void);
 

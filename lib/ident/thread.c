@@ -190,8 +190,8 @@ static pid_t tid_of(pthread_t handle)
 
 void tek__thread_born(struct tek_thread *thread, pthread_t handle)
 {
-	if (thread->state != TEK_SLOT_CREATING || lookup(handle))
-		return; /* it has begun by itself, or it will and this is not its handle */
+	if (lookup(handle))
+		return; /* not its handle: make_live() has more of this */
 	make_live(thread, handle);
 	thread->tid = tid_of(handle);
 }
@@ -292,7 +292,8 @@ bool tek__threads_left(void)
 
 bool tek__thread_exists(const struct tek_thread *thread)
 {
-	return syscall(SYS_tgkill, tek__pid(), thread->tid, 0) == 0;
+	/* A sandbox may refuse the call; then it is not known to be gone. */
+	return syscall(SYS_tgkill, tek__pid(), thread->tid, 0) == 0 || errno != ESRCH;
 }
 
 void tek__thread_free(struct tek_thread *thread)

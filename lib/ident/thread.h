@@ -84,7 +84,7 @@ struct tek_thread *tek__thread_find_tid(pid_t tid);
 /* A new structure with a slot, state CREATING; NULL when 32,768 threads live or memory is out. */
 struct tek_thread *tek__thread_new(void);
 
-/* The creator knows the pthread_t. The caller has checked that the generation is still the same. */
+/* The creator knows the pthread_t, and the thread has not begun by itself: state CREATING. */
 void tek__thread_born(struct tek_thread *thread, pthread_t handle);
 
 /* The new thread itself. */

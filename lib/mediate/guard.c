@@ -14,6 +14,7 @@
 #include <stdatomic.h>
 #include <string.h>
 #include <sys/prctl.h>
+#include <sys/resource.h>
 
 enum {
 	STACK_BYTES = 128 * 1024,
@@ -214,10 +215,29 @@ static int create(const struct tek_rt_range *range)
 	return error;
 }
 
+/*
+ * RLIMIT_RTTIME kills a process whose real-time thread runs that long without a
+ * break.  Where a program has set it, the guard has to come first.
+ */
+static void respect_rttime(void)
+{
+	struct rlimit limit;
+
+	if (getrlimit(RLIMIT_RTTIME, &limit) || limit.rlim_cur > TEK_WINDOW_MAX_NS / 1000)
+		return;
+	uint64_t limit_ns = (uint64_t)limit.rlim_cur * 1000;
+	if (tek__config.window_ns > 4 * limit_ns)
+		tek__config.window_ns = 4 * limit_ns > TEK_WINDOW_MIN_NS ? 4 * limit_ns
+									 : TEK_WINDOW_MIN_NS;
+	if (tek__config.budget_ns == 0 || tek__config.budget_ns > limit_ns / 2)
+		tek__config.budget_ns = limit_ns / 2;
+}
+
 int tek__guard_start(void)
 {
 	if (running)
 		return 0;
+	respect_rttime();
 
 	struct tek_rt_range range = tek__rt_range(true);
 	tek__rt_use(range);

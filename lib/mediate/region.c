@@ -89,6 +89,10 @@ static int settle(struct tek_thread *thread)
 
 	if (wanted && !thread->tid)
 		return ESRCH; /* not known yet; and 0 would mean the caller to the kernel */
+	/* One that left by no door: its tid may be another process's by now. */
+	if (wanted && !member->fast && thread != tek__thread_known_self() &&
+	    !tek__thread_exists(thread))
+		return ESRCH;
 	tek__thread_inherit(thread);
 	if (wanted)
 		member->nice = (signed char)best_nice(member);
@@ -188,7 +192,8 @@ int tek__region_ask(struct tek_thread *thread, enum tek_reason reason, int nice)
 
 	int error = settle(thread);
 	if (error) {
-		tek__report_refused(thread, error);
+		if (error != ESRCH)
+			tek__report_refused(thread, error);
 		member->reasons = before.reasons;
 		member->policy_nice = before.policy_nice;
 		member->rule_nice = before.rule_nice;

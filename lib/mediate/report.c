@@ -7,6 +7,9 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <poll.h>
+#include <pthread.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -33,15 +36,42 @@ void tek__report_start(void)
 	have_stderr = fstat(STDERR_FILENO, &first_stderr) == 0;
 }
 
+/*
+ * Write without the signals that a write can bring, which would be the program's
+ * death: SIGPIPE, SIGXFSZ beyond RLIMIT_FSIZE, SIGTTOU in the background.
+ */
+static void write_quietly(int fd, const void *bytes, size_t length)
+{
+	static const struct timespec now;
+	sigset_t ours, before, pending;
+
+	sigemptyset(&ours);
+	sigaddset(&ours, SIGPIPE);
+	sigaddset(&ours, SIGXFSZ);
+	sigaddset(&ours, SIGTTOU);
+	pthread_sigmask(SIG_BLOCK, &ours, &before);
+	sigpending(&pending);
+	for (int signal = 1; signal < NSIG; signal++)
+		if (sigismember(&pending, signal) == 1)
+			sigdelset(&ours, signal); /* the program's own */
+	ssize_t written = write(fd, bytes, length);
+	(void)written; /* a full disk, nobody left to tell: the event is lost, the program is not */
+	while (sigtimedwait(&ours, NULL, &now) > 0)
+		;
+	pthread_sigmask(SIG_SETMASK, &before, NULL);
+}
+
 static void say(const char *line, size_t length)
 {
+	struct pollfd ready = {.fd = STDERR_FILENO, .events = POLLOUT};
 	struct stat now;
 
 	if (!have_stderr || fstat(STDERR_FILENO, &now) || now.st_dev != first_stderr.st_dev ||
 	    now.st_ino != first_stderr.st_ino)
 		return;
-	ssize_t written = write(STDERR_FILENO, line, length);
-	(void)written; /* there is nobody left to tell */
+	/* A pipe that nobody empties must not stop the program, or the guard. */
+	if (poll(&ready, 1, 0) == 1 && ready.revents & POLLOUT)
+		write_quietly(STDERR_FILENO, line, length);
 }
 
 static void say_event(const struct tek_event *event)
@@ -99,8 +129,7 @@ static bool append_event(const struct tek_event *event)
 	int fd = open(event_path, O_WRONLY | O_APPEND | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK);
 	if (fd < 0)
 		return false;
-	ssize_t written = write(fd, event, sizeof(*event));
-	(void)written; /* a full disk: the event is lost, the program is not */
+	write_quietly(fd, event, sizeof(*event));
 	close(fd);
 	return true;
 }

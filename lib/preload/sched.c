@@ -64,6 +64,8 @@ TEK_EXPORT int pthread_setschedprio(pthread_t handle, int priority)
 TEK_EXPORT int sched_setscheduler(pid_t tid, int policy, const struct sched_param *param)
 {
 	tek__start();
+	if (!param)
+		return with_errno(EINVAL);
 	int error = tek__policy_set(by_tid(tid), policy, param, real_set_by_tid);
 	return error == TEK_NOT_OURS ? tek__real.sched_setscheduler(tid, policy, param)
 				     : with_errno(error);
@@ -82,6 +84,8 @@ TEK_EXPORT int sched_getscheduler(pid_t tid)
 TEK_EXPORT int sched_setparam(pid_t tid, const struct sched_param *param)
 {
 	tek__start();
+	if (!param)
+		return with_errno(EINVAL);
 	int error = tek__policy_set_priority(by_tid(tid), param->sched_priority, real_set_by_tid);
 	return error == TEK_NOT_OURS ? tek__real.sched_setparam(tid, param) : with_errno(error);
 }
@@ -91,6 +95,8 @@ TEK_EXPORT int sched_getparam(pid_t tid, struct sched_param *param)
 	int policy;
 
 	tek__start();
+	if (!param)
+		return with_errno(EINVAL);
 	int error = tek__policy_get(by_tid(tid), &policy, param);
 	return error == TEK_NOT_OURS ? tek__real.sched_getparam(tid, param) : 0;
 }
