@@ -16,8 +16,8 @@
 #include <unistd.h>
 
 enum {
-	MAX_SCRIPTS = 5, /* as the kernel: a script's interpreter may be a script */
-	MAX_SEGMENTS = 64,
+	MAX_SCRIPTS = 5,   /* as the kernel: a script's interpreter may be a script */
+	MAX_SEGMENTS = 24, /* programs have some 13; room on small stacks counts */
 	MAX_DYNAMIC = 512,
 };
 

@@ -29,6 +29,9 @@ struct tek_verdict tek__target_examine_fd(int fd);
 /* The same by path; *path relative to the directory `directory` (AT_FDCWD). */
 struct tek_verdict tek__target_examine(int directory, const char *path);
 
+/* Room for a path: exec is called on small stacks too, and longer ones are not examined. */
+enum { TEK_TARGET_PATH_BYTES = 512 };
+
 /*
  * The path that execvp(3) would run for `file`, into `path`; `file` itself if it
  * has a slash or is not found.

@@ -87,6 +87,7 @@ static int create(struct tek_thread *thread, pthread_t *handle, const pthread_at
 		/* Once it runs, *handle may be gone: it belongs to the program. */
 		if (thread->state == TEK_SLOT_CREATING)
 			tek__thread_born(thread, *handle);
+		tek__thread_inherit(thread);
 		enter_if_born_critical(thread);
 	}
 	return error;

@@ -11,7 +11,6 @@
 #include <alloca.h>
 #include <errno.h>
 #include <fcntl.h>
-#include <limits.h>
 #include <stdarg.h>
 #include <stdbool.h>
 #include <unistd.h>
@@ -48,7 +47,7 @@ static int call_real(const struct call *call, char *const environment[])
  */
 static struct tek_verdict examine(const struct call *call, bool *runs)
 {
-	char found[PATH_MAX];
+	char found[TEK_TARGET_PATH_BYTES];
 	const char *path = call->path;
 	int directory = AT_FDCWD;
 

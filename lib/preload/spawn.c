@@ -7,7 +7,6 @@
 
 #include <errno.h>
 #include <fcntl.h>
-#include <limits.h>
 #include <stdlib.h>
 
 typedef int spawn_function(pid_t *, const char *, const posix_spawn_file_actions_t *,
@@ -48,7 +47,7 @@ TEK_EXPORT int posix_spawnp(pid_t *pid, const char *file, const posix_spawn_file
 			    const posix_spawnattr_t *attr, char *const arguments[],
 			    char *const environment[])
 {
-	char found[PATH_MAX];
+	char found[TEK_TARGET_PATH_BYTES];
 
 	tek__start();
 	return spawn(tek__real.posix_spawnp, tek__target_search(file, found, sizeof(found)), pid,
