@@ -35,7 +35,7 @@ def test_the_fast_threads_of_a_killed_program_are_in_the_report(tek, threads, tm
     ended = tek("run", "--critical=stay", "--report-json", path, threads, "stay", "killed")
     assert ended.returncode == -9
     report, by_name = rows(path)
-    assert by_name["stay"]["state"] == "killed"
+    assert by_name["stay"]["state"] == "gone"
     assert by_name["stay"]["fast_ns"] >= 100_000_000
     assert report["end"] == {"signal": "SIGKILL"}
 
