@@ -23,11 +23,18 @@ pub struct Session {
     pub not_run: Vec<NotRun>,
 }
 
-/// The order of a round: rotated, so that no variant always follows the same one.
+/// The order of a round: a row of a Williams square. Over as many rounds as there are variants
+/// each runs in each place once and directly after each other one once (with an odd number of
+/// variants, whose odd rounds run backwards, twice in twice as many rounds), so what one leaves
+/// behind, such as warmth, falls on all others alike.
 pub fn order(variants: &[Variant], round: usize) -> Vec<Variant> {
-    let mut order = variants.to_vec();
-    if !order.is_empty() {
-        order.rotate_left(round % variants.len());
+    let count = variants.len();
+    // 0, 1, n-1, 2, n-2 ... has each distance between neighbours; the rounds shift it.
+    let zigzag = |place: usize| if place % 2 == 1 { place.div_ceil(2) } else { count - place / 2 };
+    let mut order: Vec<_> =
+        (0..count).map(|place| variants[(zigzag(place) + round) % count]).collect();
+    if count % 2 == 1 && round % 2 == 1 {
+        order.reverse();
     }
     order
 }
@@ -113,15 +120,27 @@ fn progress_bar(steps: usize) -> ProgressBar {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use clap::ValueEnum;
 
     #[test]
-    fn each_round_runs_every_variant_and_begins_with_another() {
-        let variants = [Variant::Alone, Variant::Conventional, Variant::TekName];
-        for round in 0..6 {
-            let mut order = order(&variants, round);
-            assert_eq!(order[0], variants[round % 3]);
-            order.sort();
-            assert_eq!(order, variants);
+    fn each_variant_follows_each_other_one_and_stands_in_each_place_equally_often() {
+        for count in 1..=Variant::value_variants().len() {
+            let variants = &Variant::value_variants()[..count];
+            let (rounds, times) = if count % 2 == 0 { (count, 1) } else { (2 * count, 2) };
+            let (mut neighbours, mut places) = (BTreeMap::new(), BTreeMap::new());
+            for round in 0..rounds {
+                let order = order(variants, round);
+                for pair in order.windows(2) {
+                    *neighbours.entry((pair[0], pair[1])).or_insert(0) += 1;
+                }
+                for placed in order.into_iter().enumerate() {
+                    *places.entry(placed).or_insert(0) += 1;
+                }
+            }
+            assert_eq!(neighbours.len(), count * (count - 1));
+            assert!(neighbours.values().all(|&found| found == times), "{neighbours:?}");
+            assert_eq!(places.len(), count * count);
+            assert!(places.values().all(|&found| found == times), "{places:?}");
         }
     }
 
