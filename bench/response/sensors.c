@@ -90,8 +90,8 @@ void sensors_add(const struct options *options)
 	iterations_per_us = options->iterations_per_ms / 1000;
 	if (pipe(readings))
 		err(EXIT_FAILURE, "cannot make a pipe");
-	thread_add("door", "normal", KIND_SENSOR, door_run, NULL);
-	thread_add("gas", "service", KIND_SENSOR, gas_run, NULL);
-	thread_add("temp", "urgent", KIND_SENSOR, temp_run, NULL);
-	thread_add("display", "urgent", KIND_SENSOR, display_run, NULL);
+	thread_add("door", "normal", KIND_SENSOR, door_run);
+	thread_add("gas", "service", KIND_SENSOR, gas_run);
+	thread_add("temp", "urgent", KIND_SENSOR, temp_run);
+	thread_add("display", "urgent", KIND_SENSOR, display_run);
 }

@@ -36,7 +36,6 @@ struct thread {
 	const char *group;
 	enum thread_kind kind;
 	void (*run)(struct thread *self);
-	void *data;
 
 	pthread_t handle;
 	pid_t tid;
@@ -52,9 +51,9 @@ struct thread {
 extern struct thread threads[MAX_THREADS];
 extern unsigned thread_count;
 
-/* Add a thread to the table. Returns it. Exits with a message when the table is full. */
-struct thread *thread_add(const char *name, const char *group, enum thread_kind kind,
-			  void (*run)(struct thread *self), void *data);
+/* Add a thread to the table. Exits with a message when the table is full. */
+void thread_add(const char *name, const char *group, enum thread_kind kind,
+		void (*run)(struct thread *self));
 
 /* Start all of them, and wait until each has its name and has parked. */
 void threads_start(void);
