@@ -3,7 +3,7 @@
 use super::trial::{Range, Trial, DEFAULT};
 use super::{Answer, Backend, Check};
 use crate::system::privilege::{self, has_capability};
-use crate::system::{cgroup, library, line, number};
+use crate::system::{self, cgroup, library, line, number};
 use nix::unistd::{access, AccessFlags};
 use std::fs;
 use std::path::Path;
@@ -200,9 +200,9 @@ fn controllers_of(hierarchy: &cgroup::Hierarchy) -> Vec<String> {
 }
 
 fn autogroup() -> Check {
-    match number("/proc/sys/kernel/sched_autogroup_enabled") {
-        Some(0) => info("autogroup", "off"),
-        Some(_) => {
+    match system::autogroup() {
+        Some(false) => info("autogroup", "off"),
+        Some(true) => {
             info("autogroup", "on: sessions share the CPU evenly, and nice counts only within one")
         }
         None => info("autogroup", "not in the kernel"),
