@@ -12,9 +12,9 @@
 static const struct {
 	const char *name, *group;
 } kinds[] = {
-	{"animation", "urgent"},
-	{"media-dec", "normal"},
-	{"net-sync", "service"},
+	{"media", "urgent"},
+	{"network", "normal"},
+	{"updater", "service"},
 	{"indexer", "background"},
 };
 
