@@ -56,6 +56,7 @@ static void print_thread(const struct thread *thread)
 	if (thread->kind == KIND_HOG)
 		printf(",\"turns\":%" PRIu64 ",\"stall_ns\":%" PRIu64, thread->turns,
 		       thread->stall_ns);
+	print_sched("before", &thread->before);
 	print_sched("during", &thread->during);
 	print_sched("after", &thread->after);
 }

@@ -31,6 +31,7 @@ static void *thread_main(void *arg)
 {
 	struct thread *self = arg;
 	self->tid = (pid_t)syscall(SYS_gettid);
+	self->before = thread_sched_read(self->tid); /* its name can make it critical */
 	pthread_setname_np(pthread_self(), self->name);
 	if (self->kind == KIND_EVENT)
 		hook_critical_begin();

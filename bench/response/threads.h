@@ -40,6 +40,7 @@ struct thread {
 	pthread_t handle;
 	pid_t tid;
 	struct thread_counts counts; /* during the events */
+	struct thread_sched before;  /* at its start, before anything makes it critical */
 	struct thread_sched during;  /* at the end of the events */
 	struct thread_sched after;   /* when it has left everything it asked for */
 	uint64_t turns;              /* a hog's loop turns during the events */

@@ -56,6 +56,8 @@ pub struct Thread {
     /// Longest time between two of them.
     #[serde(default)]
     pub stall_ns: u64,
+    /// At its start, before anything made it critical.
+    pub before: Scheduling,
     /// At the end of the event phase.
     pub during: Scheduling,
     /// When it has left everything that it asked for itself.

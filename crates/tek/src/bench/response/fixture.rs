@@ -18,6 +18,7 @@ fn thread(name: &str, kind: Kind, switches: u64, stall_ms: u64) -> Thread {
         run_delay_ns: None,
         turns: 1,
         stall_ns: stall_ms * 1_000_000,
+        before: scheduling,
         during: scheduling,
         after: scheduling,
     }

@@ -28,7 +28,8 @@ pub struct VariantSummary {
     pub stall_ms: Option<f64>,
     /// CPU time that the CPU-bound threads got, in s per s.
     pub load_cpus: f64,
-    /// Whether the critical threads were as at their start when they had left.
+    /// Whether the critical threads had the policy, priority, nice and flags of their start when
+    /// they had left.
     pub left_clean: bool,
 }
 
@@ -71,7 +72,7 @@ fn of_variant(runs: &[Measured]) -> Option<VariantSummary> {
         left_clean: runs
             .iter()
             .flat_map(|run| run.threads_of(Kind::Event))
-            .all(|thread| thread.after.policy == libc::SCHED_OTHER && thread.after.flags == 0),
+            .all(|thread| thread.after == thread.before),
     })
 }
 
@@ -159,6 +160,23 @@ mod tests {
         let summaries = summarize(&session());
         assert_eq!(summaries[&Variant::TekName].stall_ms, Some(150.0));
         assert_eq!(summaries[&Variant::Alone].stall_ms, None);
+    }
+
+    #[test]
+    fn a_thread_is_left_clean_when_it_has_what_it_had() {
+        let clean = |change: fn(&mut Thread)| {
+            let mut session = session();
+            change(&mut session.runs.get_mut(&Variant::TekName).unwrap()[1].threads[0]);
+            summarize(&session)[&Variant::TekName].left_clean
+        };
+        assert!(clean(|_| ()));
+        assert!(!clean(|thread| thread.after.nice = -5));
+        assert!(!clean(|thread| thread.after.policy = libc::SCHED_RR));
+        assert!(!clean(|thread| thread.after.flags = 1));
+        assert!(clean(|thread| {
+            thread.before.nice = 3;
+            thread.after.nice = 3;
+        }));
     }
 
     #[test]
