@@ -44,7 +44,9 @@ struct thread {
 	struct thread_sched during;  /* at the end of the events */
 	struct thread_sched after;   /* when it has left everything it asked for */
 	uint64_t turns;              /* a hog's loop turns during the events */
-	uint64_t stall_ns;           /* its longest gap between two of them */
+	/* A hog's longest gap between two of them, a sensor's longest time from when a
+	   reading was due until it was made. */
+	uint64_t stall_ns;
 };
 
 #define MAX_THREADS 256

@@ -53,7 +53,7 @@ pub struct Thread {
     /// Loop turns of a CPU-bound thread.
     #[serde(default)]
     pub turns: u64,
-    /// Longest time between two of them.
+    /// Longest time between two of them; of a sensor, from when a reading was due until it was made.
     #[serde(default)]
     pub stall_ns: u64,
     /// At its start, before anything made it critical.

@@ -87,9 +87,13 @@ pub fn switches(summaries: &Summaries, terminal: Terminal) -> String {
     }
     add("their wait for a CPU, ms per event".into(), &|it| it.run_delay_ms.unwrap_or(f64::NAN), 2);
     let stall = |it: &VariantSummary| it.stall_ms.unwrap_or(f64::NAN);
-    add("longest stall of another, ms".into(), &stall, 0);
+    add("longest stall of a non-critical thread, ms".into(), &stall, 0);
     add("CPUs that the others got".into(), &|it| it.load_cpus, 2);
-    format!("{}\n", table.trim_fmt())
+    format!(
+        "{}\nstall: of a CPU-bound thread the longest time without a turn, of a sensor the longest \
+         time\nfrom when a reading was due until it was made\n",
+        table.trim_fmt()
+    )
 }
 
 /// What must be shown, beside the papers' figures.

@@ -74,7 +74,7 @@ static BARS: [Bar; 6] = [
         judge: switch_time,
     },
     Bar {
-        what: "longest stall of other threads",
+        what: "longest stall of a non-critical thread",
         paper: "1487 ms",
         must: "< 1487 ms",
         unit: "ms",
