@@ -89,7 +89,7 @@ void report_result(const struct options *options, const struct run_times *times)
 	}
 
 	printf("],\"switch_ns\":{");
-	for (unsigned i = 0; i < SWITCH_PLAYERS; i++)
+	for (unsigned i = 0; i < SWITCH_GAMES; i++)
 		printf("%s\"%s\":%.1f", comma(i), threads[i].name, switch_cost_ns[i]);
 
 	printf("},\"delays_ns\":{");

@@ -3,6 +3,7 @@
 
 #include "clock.h"
 #include "stage.h"
+#include "switch_cost.h"
 #include "threads.h"
 
 #include <err.h>
@@ -70,12 +71,14 @@ static void door_run(struct thread *self)
 {
 	read_periodically(self, 50 * NS_PER_MS, 50, NULL);
 	stage_parked();
+	switch_cost_take_part(3);
 }
 
 static void gas_run(struct thread *self)
 {
 	read_periodically(self, 100 * NS_PER_MS, 100, NULL);
 	stage_parked();
+	switch_cost_take_part(4);
 }
 
 static void show_temperature(uint64_t due)

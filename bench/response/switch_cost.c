@@ -11,7 +11,10 @@
 #include <sys/resource.h>
 #include <unistd.h>
 
-double switch_cost_ns[SWITCH_PLAYERS];
+double switch_cost_ns[SWITCH_GAMES];
+
+/* Who returns the balls of each game. */
+static const unsigned returners[SWITCH_GAMES] = {1, 2, 0, 4};
 
 static pthread_barrier_t between_games;
 static int serve[2], back[2];
@@ -102,11 +105,11 @@ void switch_cost_take_part(unsigned player)
 
 	stage_wait(STAGE_QUIET);
 	pin_to_last_cpu(&before);
-	for (unsigned game = 0; game < SWITCH_PLAYERS; game++) {
+	for (unsigned game = 0; game < SWITCH_GAMES; game++) {
 		pthread_barrier_wait(&between_games);
 		if (player == game)
 			switch_cost_ns[game] = play_server();
-		else if (player == (game + 1) % SWITCH_PLAYERS)
+		else if (player == returners[game])
 			play_returner();
 	}
 	pthread_barrier_wait(&between_games);

@@ -2,7 +2,7 @@
 //! What people read of a run.
 
 use super::summary::{Summaries, VariantSummary};
-use super::variant::{Variant, CRITICAL};
+use super::variant::{Variant, CRITICAL, ORDINARY};
 use super::verdict::{change_percent, noise, too_few, Bar, Verdict};
 use crate::bench::census::Change;
 use crate::bench::json::NotRun;
@@ -85,12 +85,18 @@ pub fn switches(summaries: &Summaries, terminal: Terminal) -> String {
         let nanoseconds = |it: &VariantSummary| median(&it.switch_ns[index]).unwrap_or(f64::NAN);
         add(format!("time of a switch of {thread}, ns"), &nanoseconds, 0);
     }
+    let ordinary = |it: &VariantSummary| median(&it.ordinary_switch_ns).unwrap_or(f64::NAN);
+    add(format!("time of a switch of {ORDINARY} (ordinary), ns"), &ordinary, 0);
+    let all = |it: &VariantSummary| it.all_switch_ns().unwrap_or(f64::NAN);
+    add("time of a switch of all threads, ns".into(), &all, 0);
     add("their wait for a CPU, ms per event".into(), &|it| it.run_delay_ms.unwrap_or(f64::NAN), 2);
     let stall = |it: &VariantSummary| it.stall_ms.unwrap_or(f64::NAN);
     add("longest stall of a non-critical thread, ms".into(), &stall, 0);
     add("CPUs that the others got".into(), &|it| it.load_cpus, 2);
     format!(
-        "{}\nstall: of a CPU-bound thread the longest time without a turn, of a sensor the longest \
+        "{}\ntime of a switch: pipe ping-pong of two such threads on one CPU, the machine idle; of all \
+         threads:\ntheir mean by the number of switches under load, {ORDINARY} standing for all \
+         others\nstall: of a CPU-bound thread the longest time without a turn, of a sensor the longest \
          time\nfrom when a reading was due until it was made\n",
         table.trim_fmt()
     )

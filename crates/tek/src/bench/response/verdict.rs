@@ -67,7 +67,7 @@ static BARS: [Bar; 6] = [
         judge: fewer_switches,
     },
     Bar {
-        what: "time of a switch / conventional",
+        what: "time of a switch (ping-pong) / conventional",
         paper: "similar",
         must: "<= 1.05",
         unit: "ratio",
