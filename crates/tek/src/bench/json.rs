@@ -65,7 +65,7 @@ impl Row {
     }
 }
 
-/// A variant that could not be run, and why: it has no rows.
+/// A variant that has no rows, and why.
 #[derive(Clone, Debug, Serialize)]
 pub struct NotRun {
     pub variant: String,
@@ -78,7 +78,10 @@ pub struct Document<'a, Raw: Serialize> {
     pub bench: &'static str,
     pub host: &'a Host,
     pub rows: Vec<Row>,
+    /// Variants that could not be run here.
     pub not_run: &'a [NotRun],
+    /// Variants that were run and then failed.
+    pub failed: &'a [NotRun],
     /// Everything as it was measured, for other evaluations.
     pub raw: Raw,
 }

@@ -69,8 +69,14 @@ pub fn run(args: &Args) -> anyhow::Result<ExitCode> {
             "tek-name": session.tek,
             "shares": measured.shares,
         });
-        let document =
-            Document { bench: "observe", host: &host, rows, not_run: &session.not_run, raw };
+        let document = Document {
+            bench: "observe",
+            host: &host,
+            rows,
+            not_run: &session.not_run,
+            failed: &[],
+            raw,
+        };
         json::write(path, &document)?;
     }
     Ok(ExitCode::SUCCESS)

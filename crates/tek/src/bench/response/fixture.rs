@@ -74,5 +74,6 @@ pub fn session() -> Session {
             ),
         ]),
         not_run: Vec::new(),
+        failed: Vec::new(),
     }
 }

@@ -12,10 +12,8 @@ use crate::bench::terminal::{bar_chart, Terminal};
 
 /// The responses of all variants, as numbers and as bars.
 pub fn responses(summaries: &Summaries, terminal: Terminal) -> String {
-    let mut table = table(
-        &["response, ms", "mean", "min", "p50", "p99", "max", "p99/alone", "events"],
-        terminal,
-    );
+    let mut table =
+        table(&["response, ms", "mean", "min", "p50", "p99", "max", "judged", "events"], terminal);
     let alone = summaries.get(&Variant::Alone);
     for (variant, summary) in summaries {
         let response = &summary.response_ms;
@@ -41,7 +39,9 @@ pub fn responses(summaries: &Summaries, terminal: Terminal) -> String {
         })
         .collect();
     format!(
-        "{}\np99/alone: median over the rounds of the ratio within a round\n\nmean response\n{}",
+        "{}\np99: of the events of all rounds together. judged: the p99 of each round by that of the \
+         same\nround alone, median over the rounds; of fewer than 100 events a round the p99 is the \
+         longest\n\nmean response\n{}",
         table.trim_fmt(),
         bar_chart(&bars, terminal)
     )
@@ -127,7 +127,9 @@ pub fn verdicts(
         table.add_row(row);
     }
     let noise = noise(summaries).map_or_else(String::new, |noise| {
-        format!("noise: p99 alone-2 / p99 alone is {noise:.3}, and both do the same\n")
+        format!(
+            "noise: p99 of a round of alone-2 / alone, median, is {noise:.3}, and both do the same\n"
+        )
     });
     let caution = too_few(summaries).map_or_else(String::new, |text| format!("caution: {text}\n"));
     format!("{}\n{noise}{caution}", table.trim_fmt())
@@ -159,9 +161,12 @@ pub fn machine(threads: usize, changes: &[Change]) -> String {
     text
 }
 
-/// The variants that could not be run.
-pub fn not_run(entries: &[NotRun]) -> String {
-    entries.iter().map(|entry| format!("NOT RUN {}: {}\n", entry.variant, entry.reason)).collect()
+/// The variants that could not be run, and those that failed after some good rounds.
+pub fn without_numbers(not_run: &[NotRun], failed: &[NotRun]) -> String {
+    let not_run = not_run.iter().map(|entry| ("NOT RUN", entry));
+    let failed = failed.iter().map(|entry| ("FAILED", entry));
+    let lines = not_run.chain(failed);
+    lines.map(|(what, it)| format!("{what} {}: {}\n", it.variant, it.reason)).collect()
 }
 
 /// The three numbers that matter, and a sentence.
@@ -200,6 +205,16 @@ mod tests {
             assert_eq!(lines.count(), 2, "{name} in\n{text}");
         }
         assert!(text.is_ascii());
+    }
+
+    #[test]
+    fn the_two_kinds_of_p99_are_told_apart() {
+        let summaries = summarize(&session());
+        let text = responses(&summaries, TERMINAL);
+        assert!(text.contains("p99: of the events of all rounds together"), "{text}");
+        assert!(text.contains("judged: the p99 of each round"), "{text}");
+        let text = verdicts(&judge(&summaries), &summaries, TERMINAL);
+        assert!(text.contains("p99 of a round / alone, median"), "{text}");
     }
 
     #[test]

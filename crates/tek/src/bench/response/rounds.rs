@@ -21,6 +21,8 @@ pub struct Plan {
 pub struct Session {
     pub runs: BTreeMap<Variant, Vec<Measured>>,
     pub not_run: Vec<NotRun>,
+    /// Ran well in some rounds and then did not: the numbers of those are left out too.
+    pub failed: Vec<NotRun>,
 }
 
 /// The order of a round: a row of a Williams square. Over as many rounds as there are variants
@@ -39,10 +41,10 @@ pub fn order(variants: &[Variant], round: usize) -> Vec<Variant> {
     order
 }
 
-/// Runs all of it. A variant that cannot be run is left out wholly and named with the
-/// reason; only the variants that need no privilege must succeed.
+/// Runs all of it. A variant that cannot be run, or fails once, is left out wholly and named with
+/// the reason; only the variants that need no privilege must succeed.
 pub fn measure(plan: &Plan, programs: &Programs) -> anyhow::Result<Session> {
-    let mut session = Session { runs: BTreeMap::new(), not_run: Vec::new() };
+    let mut session = Session { runs: BTreeMap::new(), not_run: Vec::new(), failed: Vec::new() };
     let progress = progress_bar(plan.rounds * plan.variants.len());
     for round in 0..plan.rounds {
         for variant in order(&plan.variants, round) {
@@ -65,13 +67,22 @@ pub fn measure(plan: &Plan, programs: &Programs) -> anyhow::Result<Session> {
 
 impl Session {
     fn lacks(&self, variant: Variant) -> bool {
-        self.not_run.iter().any(|entry| entry.variant == variant.name())
+        let mut without_numbers = self.not_run.iter().chain(&self.failed);
+        without_numbers.any(|entry| entry.variant == variant.name())
     }
 
     fn give_up(&mut self, variant: Variant, error: &anyhow::Error) {
-        self.runs.remove(&variant);
-        self.not_run
-            .push(NotRun { variant: variant.name().to_owned(), reason: format!("{error:#}") });
+        let variant_name = variant.name().to_owned();
+        match self.runs.remove(&variant).map_or(0, |runs| runs.len()) {
+            0 => {
+                let reason = format!("{error:#}");
+                self.not_run.push(NotRun { variant: variant_name, reason });
+            }
+            good => {
+                let reason = format!("after {good} good rounds, which are left out: {error:#}");
+                self.failed.push(NotRun { variant: variant_name, reason });
+            }
+        }
     }
 }
 
@@ -120,6 +131,7 @@ fn progress_bar(steps: usize) -> ProgressBar {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::bench::response::fixture;
     use clap::ValueEnum;
 
     #[test]
@@ -147,9 +159,20 @@ mod tests {
     #[test]
     fn a_variant_that_was_refused_has_no_numbers() {
         let mut session =
-            Session { runs: BTreeMap::from([(Variant::Nice, Vec::new())]), not_run: Vec::new() };
+            Session { runs: BTreeMap::new(), not_run: Vec::new(), failed: Vec::new() };
         session.give_up(Variant::Nice, &anyhow::anyhow!("refused"));
-        assert!(session.runs.is_empty() && session.lacks(Variant::Nice));
+        assert!(session.lacks(Variant::Nice) && !session.lacks(Variant::TekName));
+        assert_eq!((session.not_run.len(), session.failed.len()), (1, 0));
+    }
+
+    #[test]
+    fn a_variant_that_fails_after_good_rounds_is_not_hidden_among_those_that_cannot_run() {
+        let mut session = fixture::session();
+        session.give_up(Variant::TekName, &anyhow::anyhow!("was not scheduled as meant"));
+        assert!(session.lacks(Variant::TekName) && !session.runs.contains_key(&Variant::TekName));
+        assert_eq!((session.not_run.len(), session.failed.len()), (0, 1));
+        let reason = &session.failed[0].reason;
+        assert!(reason.contains("2 good rounds") && reason.contains("as meant"), "{reason}");
     }
 
     #[test]
