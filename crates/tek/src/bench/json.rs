@@ -72,6 +72,14 @@ pub struct NotRun {
     pub reason: String,
 }
 
+/// The variants that could not be run, and those that failed after some good rounds.
+pub fn without_numbers(not_run: &[NotRun], failed: &[NotRun]) -> String {
+    let not_run = not_run.iter().map(|entry| ("NOT RUN", entry));
+    let failed = failed.iter().map(|entry| ("FAILED", entry));
+    let lines = not_run.chain(failed);
+    lines.map(|(what, it)| format!("{what} {}: {}\n", it.variant, it.reason)).collect()
+}
+
 /// The whole document.
 #[derive(Serialize)]
 pub struct Document<'a, Raw: Serialize> {

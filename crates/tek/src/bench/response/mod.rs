@@ -15,13 +15,12 @@ use super::census::Census;
 use super::host::Host;
 use super::json::{self, Document, Row};
 use super::terminal::Terminal;
-use super::{programs, table};
+use super::{appliance, programs, table};
 use clap::ValueEnum;
 use rounds::{Plan, Session};
-use serde::Deserialize;
 use std::io::Write;
 use std::path::{Path, PathBuf};
-use std::process::{Command, ExitCode};
+use std::process::ExitCode;
 use variant::{Programs, Variant};
 
 /// Arguments of `tek bench response`.
@@ -99,7 +98,7 @@ pub fn run(args: &Args) -> anyhow::Result<ExitCode> {
         report::switches(&summaries, terminal),
         report::verdicts(&judged, &summaries, terminal),
         report::machine(before.len(), &changes)
-            + &report::without_numbers(&session.not_run, &session.failed),
+            + &json::without_numbers(&session.not_run, &session.failed),
         host.warning().map_or_else(String::new, |text| format!("caution: {text}\n")),
         report::headline(&summaries, hogs),
     ]
@@ -127,13 +126,6 @@ pub fn run(args: &Args) -> anyhow::Result<ExitCode> {
 }
 
 fn plan(args: &Args, programs: &Programs) -> anyhow::Result<Plan> {
-    #[derive(Deserialize)]
-    struct Calibration {
-        iterations_per_ms: u64,
-    }
-    let calibration: Calibration =
-        programs::run_json(Command::new(&programs.appliance).arg("--calibrate"))?;
-
     let mut variants = match (args.variants.is_empty(), args.quick) {
         (false, _) => args.variants.clone(),
         (true, true) => QUICK.to_vec(),
@@ -150,7 +142,7 @@ fn plan(args: &Args, programs: &Programs) -> anyhow::Result<Plan> {
         rounds: or_default(args.rounds, 3, 9),
         events: or_default(args.events, 12, 25),
         hogs: usize::from(args.hogs),
-        iterations_per_ms: calibration.iterations_per_ms,
+        iterations_per_ms: appliance::calibrate(&programs.appliance)?,
         variants,
     })
 }

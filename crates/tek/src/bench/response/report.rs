@@ -5,7 +5,6 @@ use super::summary::{Summaries, VariantSummary};
 use super::variant::{Variant, CRITICAL, ORDINARY};
 use super::verdict::{change_percent, noise, too_few, Bar, Verdict};
 use crate::bench::census::Change;
-use crate::bench::json::NotRun;
 use crate::bench::stats::{median, median_of_ratios};
 use crate::bench::table::table;
 use crate::bench::terminal::{bar_chart, Terminal};
@@ -159,14 +158,6 @@ pub fn machine(threads: usize, changes: &[Change]) -> String {
         ));
     }
     text
-}
-
-/// The variants that could not be run, and those that failed after some good rounds.
-pub fn without_numbers(not_run: &[NotRun], failed: &[NotRun]) -> String {
-    let not_run = not_run.iter().map(|entry| ("NOT RUN", entry));
-    let failed = failed.iter().map(|entry| ("FAILED", entry));
-    let lines = not_run.chain(failed);
-    lines.map(|(what, it)| format!("{what} {}: {}\n", it.variant, it.reason)).collect()
 }
 
 /// The three numbers that matter, and a sentence.
