@@ -11,8 +11,10 @@ use crate::bench::terminal::{bar_chart, Terminal};
 
 /// The responses of all variants, as numbers and as bars.
 pub fn responses(summaries: &Summaries, terminal: Terminal) -> String {
-    let mut table =
-        table(&["response, ms", "mean", "min", "p50", "p99", "max", "judged", "events"], terminal);
+    let mut table = table(
+        &["response, ms", "mean", "min", "p50", "p99", "max", "round p99/alone", "events"],
+        terminal,
+    );
     let alone = summaries.get(&Variant::Alone);
     for (variant, summary) in summaries {
         let response = &summary.response_ms;
@@ -38,9 +40,9 @@ pub fn responses(summaries: &Summaries, terminal: Terminal) -> String {
         })
         .collect();
     format!(
-        "{}\np99: of the events of all rounds together. judged: the p99 of each round by that of the \
-         same\nround alone, median over the rounds; of fewer than 100 events a round the p99 is the \
-         longest\n\nmean response\n{}",
+        "{}\np99: of the events of all rounds together. round p99/alone, which is judged: the p99 of \
+         each\nround by that of alone in the same round, median over the rounds; with fewer than 100 \
+         events in\na round its p99 is its longest response\n\nmean response\n{}",
         table.trim_fmt(),
         bar_chart(&bars, terminal)
     )
@@ -203,7 +205,7 @@ mod tests {
         let summaries = summarize(&session());
         let text = responses(&summaries, TERMINAL);
         assert!(text.contains("p99: of the events of all rounds together"), "{text}");
-        assert!(text.contains("judged: the p99 of each round"), "{text}");
+        assert!(text.contains("which is judged: the p99 of each"), "{text}");
         let text = verdicts(&judge(&summaries), &summaries, TERMINAL);
         assert!(text.contains("p99 of a round / alone, median"), "{text}");
     }
