@@ -4,12 +4,12 @@
  * (tek-2020, III-A)?  All are pinned to the same CPU; the answer is one line of JSON.
  */
 #include "../response/clock.h"
+#include "../response/pin.h"
 
 #include <err.h>
 #include <errno.h>
 #include <inttypes.h>
 #include <pthread.h>
-#include <sched.h>
 #include <stdatomic.h>
 #include <stdbool.h>
 #include <stdio.h>
@@ -56,21 +56,6 @@ static void *spin(void *arg)
 	return NULL;
 }
 
-static void pin_process(void)
-{
-	cpu_set_t allowed, one;
-	int cpu = CPU_SETSIZE - 1;
-
-	if (sched_getaffinity(0, sizeof(allowed), &allowed))
-		err(EXIT_FAILURE, "sched_getaffinity");
-	while (cpu > 0 && !CPU_ISSET(cpu, &allowed))
-		cpu--;
-	CPU_ZERO(&one);
-	CPU_SET(cpu, &one);
-	if (sched_setaffinity(0, sizeof(one), &one))
-		err(EXIT_FAILURE, "cannot pin to CPU %d", cpu);
-}
-
 static unsigned seconds_from(int argc, char **argv)
 {
 	char *end = NULL;
@@ -94,7 +79,7 @@ int main(int argc, char **argv)
 	unsigned seconds = seconds_from(argc, argv);
 
 	alarm(2 * seconds + 10); /* it must end by itself, however busy the CPU is */
-	pin_process();
+	pin_to_last_cpu(NULL);   /* and with it the threads that it will start */
 	pthread_barrier_init(&ready, NULL, THREADS + 1);
 	for (int i = 0; i < THREADS; i++) {
 		spinners[i] = (struct spinner){.nice = i + 1};

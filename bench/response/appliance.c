@@ -5,8 +5,8 @@
  * It answers scripted touch events (event_path.h) while light sensor threads
  * (sensors.h) and CPU-bound threads in the paper's four groups (hogs.h) run, and
  * measures each answer, the context switches of each thread, the longest stall of
- * each CPU-bound thread, and at last the time of one switch (switch_cost.h).  It
- * goes through the stages of stage.h.
+ * each thread that is not on the path of an event, and at last the time of
+ * one switch (switch_cost.h).  It goes through the stages of stage.h.
  */
 #include "clock.h"
 #include "event_path.h"

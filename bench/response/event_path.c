@@ -94,9 +94,9 @@ void event_path_add(const struct options *options)
 	responses_ns = calloc(options->events, sizeof(*responses_ns));
 	if (!responses_ns)
 		err(EXIT_FAILURE, "cannot keep %u responses", options->events);
-	thread_add("touch", "urgent", KIND_EVENT, touch_run, NULL);
-	thread_add("ui", "urgent", KIND_EVENT, ui_run, NULL);
-	thread_add("render", "urgent", KIND_EVENT, render_run, NULL);
+	thread_add("touch", "urgent", KIND_EVENT, touch_run);
+	thread_add("ui", "urgent", KIND_EVENT, ui_run);
+	thread_add("render", "urgent", KIND_EVENT, render_run);
 }
 
 void event_path_wait(void)

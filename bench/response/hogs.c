@@ -12,9 +12,9 @@
 static const struct {
 	const char *name, *group;
 } kinds[] = {
-	{"animation", "urgent"},
-	{"media-dec", "normal"},
-	{"net-sync", "service"},
+	{"media", "urgent"},
+	{"network", "normal"},
+	{"updater", "service"},
 	{"indexer", "background"},
 };
 
@@ -50,7 +50,7 @@ void hogs_add(const struct options *options)
 			char *name;
 			if (asprintf(&name, "%s%u", kinds[kind].name, i) < 0)
 				err(EXIT_FAILURE, "cannot name a thread");
-			thread_add(name, kinds[kind].group, KIND_HOG, hog_run, NULL);
+			thread_add(name, kinds[kind].group, KIND_HOG, hog_run);
 		}
 	}
 }

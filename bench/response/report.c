@@ -53,9 +53,11 @@ static void print_thread(const struct thread *thread)
 	       thread->counts.voluntary, thread->counts.involuntary, thread->counts.cpu_ns);
 	if (thread->counts.has_run_delay)
 		printf(",\"run_delay_ns\":%" PRIu64, thread->counts.run_delay_ns);
+	if (thread->kind != KIND_EVENT)
+		printf(",\"stall_ns\":%" PRIu64, thread->stall_ns);
 	if (thread->kind == KIND_HOG)
-		printf(",\"turns\":%" PRIu64 ",\"stall_ns\":%" PRIu64, thread->turns,
-		       thread->stall_ns);
+		printf(",\"turns\":%" PRIu64, thread->turns);
+	print_sched("before", &thread->before);
 	print_sched("during", &thread->during);
 	print_sched("after", &thread->after);
 }
@@ -87,7 +89,7 @@ void report_result(const struct options *options, const struct run_times *times)
 	}
 
 	printf("],\"switch_ns\":{");
-	for (unsigned i = 0; i < SWITCH_PLAYERS; i++)
+	for (unsigned i = 0; i < SWITCH_GAMES; i++)
 		printf("%s\"%s\":%.1f", comma(i), threads[i].name, switch_cost_ns[i]);
 
 	printf("},\"delays_ns\":{");

@@ -2,16 +2,19 @@
 #include "switch_cost.h"
 
 #include "clock.h"
+#include "pin.h"
 #include "stage.h"
 
 #include <err.h>
 #include <pthread.h>
-#include <sched.h>
 #include <stdlib.h>
 #include <sys/resource.h>
 #include <unistd.h>
 
-double switch_cost_ns[SWITCH_PLAYERS];
+double switch_cost_ns[SWITCH_GAMES];
+
+/* Who returns the balls of each game. */
+static const unsigned returners[SWITCH_GAMES] = {1, 2, 0, 4};
 
 static pthread_barrier_t between_games;
 static int serve[2], back[2];
@@ -96,33 +99,19 @@ static void play_returner(void)
 	}
 }
 
-static void pin_to_last_cpu(const cpu_set_t *allowed)
-{
-	cpu_set_t one;
-	int cpu = CPU_SETSIZE - 1;
-	while (cpu > 0 && !CPU_ISSET(cpu, allowed))
-		cpu--;
-	CPU_ZERO(&one);
-	CPU_SET(cpu, &one);
-	if (sched_setaffinity(0, sizeof(one), &one))
-		err(EXIT_FAILURE, "cannot pin a thread to CPU %d", cpu);
-}
-
 void switch_cost_take_part(unsigned player)
 {
-	cpu_set_t allowed;
+	cpu_set_t before;
 
 	stage_wait(STAGE_QUIET);
-	if (sched_getaffinity(0, sizeof(allowed), &allowed))
-		err(EXIT_FAILURE, "sched_getaffinity");
-	pin_to_last_cpu(&allowed);
-	for (unsigned game = 0; game < SWITCH_PLAYERS; game++) {
+	pin_to_last_cpu(&before);
+	for (unsigned game = 0; game < SWITCH_GAMES; game++) {
 		pthread_barrier_wait(&between_games);
 		if (player == game)
 			switch_cost_ns[game] = play_server();
-		else if (player == (game + 1) % SWITCH_PLAYERS)
+		else if (player == returners[game])
 			play_returner();
 	}
 	pthread_barrier_wait(&between_games);
-	sched_setaffinity(0, sizeof(allowed), &allowed);
+	sched_setaffinity(0, sizeof(before), &before);
 }

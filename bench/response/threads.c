@@ -18,21 +18,20 @@
 struct thread threads[MAX_THREADS];
 unsigned thread_count;
 
-struct thread *thread_add(const char *name, const char *group, enum thread_kind kind,
-			  void (*run)(struct thread *self), void *data)
+void thread_add(const char *name, const char *group, enum thread_kind kind,
+		void (*run)(struct thread *self))
 {
 	if (thread_count == MAX_THREADS)
 		errx(EXIT_FAILURE, "more than %d threads: ask for fewer hogs", MAX_THREADS);
-	struct thread *thread = &threads[thread_count++];
-	*thread = (struct thread){
-		.name = name, .group = group, .kind = kind, .run = run, .data = data};
-	return thread;
+	threads[thread_count++] = (struct thread){
+		.name = name, .group = group, .kind = kind, .run = run};
 }
 
 static void *thread_main(void *arg)
 {
 	struct thread *self = arg;
 	self->tid = (pid_t)syscall(SYS_gettid);
+	self->before = thread_sched_read(self->tid); /* its name can make it critical */
 	pthread_setname_np(pthread_self(), self->name);
 	if (self->kind == KIND_EVENT)
 		hook_critical_begin();

@@ -36,15 +36,17 @@ struct thread {
 	const char *group;
 	enum thread_kind kind;
 	void (*run)(struct thread *self);
-	void *data;
 
 	pthread_t handle;
 	pid_t tid;
 	struct thread_counts counts; /* during the events */
+	struct thread_sched before;  /* at its start, before anything makes it critical */
 	struct thread_sched during;  /* at the end of the events */
 	struct thread_sched after;   /* when it has left everything it asked for */
 	uint64_t turns;              /* a hog's loop turns during the events */
-	uint64_t stall_ns;           /* its longest gap between two of them */
+	/* A hog's longest gap between two of them, a sensor's longest time from when a
+	   reading was due until it was made. */
+	uint64_t stall_ns;
 };
 
 #define MAX_THREADS 256
@@ -52,9 +54,9 @@ struct thread {
 extern struct thread threads[MAX_THREADS];
 extern unsigned thread_count;
 
-/* Add a thread to the table. Returns it. Exits with a message when the table is full. */
-struct thread *thread_add(const char *name, const char *group, enum thread_kind kind,
-			  void (*run)(struct thread *self), void *data);
+/* Add a thread to the table. Exits with a message when the table is full. */
+void thread_add(const char *name, const char *group, enum thread_kind kind,
+		void (*run)(struct thread *self));
 
 /* Start all of them, and wait until each has its name and has parked. */
 void threads_start(void);

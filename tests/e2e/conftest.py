@@ -9,6 +9,7 @@ import tempfile
 import pytest
 
 BUILD = pathlib.Path(os.environ.get("TEK_BUILD", "build")).resolve()
+INCLUDE = pathlib.Path(__file__).resolve().parents[2] / "include"
 
 # Threads by name that each burn 0.1 s of CPU time, then do what the last argument says.
 THREADS = r"""

@@ -50,8 +50,17 @@ def test_assert_fails_where_tek_was_not_measured():
     assert done.returncode == 1
 
 
+def test_assert_fails_and_says_so_where_too_little_was_measured():
+    done = bench("response", "--rounds", "1", "--events", "2", "--variants", "alone,conventional,tek-name",
+                 "--assert")
+    assert done.returncode == 1
+    assert "--assert: the bars ask for 9 rounds and 200 events" in done.stderr
+
+
 def test_observe_measures_delays_and_shares(tmp_path):
-    _, document = document_of(tmp_path, "observe", "--seconds", "2", "--share-seconds", "1")
+    _, document = document_of(tmp_path, "observe", "--seconds", "2", "--rounds", "2", "--share-seconds", "1")
+    if os.geteuid() == 0:
+        assert [len(document["raw"][name]) for name in ("conventional", "tek-name")] == [2, 2]
     metrics = {row["metric"] for row in document["rows"]}
     assert metrics == {"delay under contention", "share of one CPU"}
     shares = [row["value"] for row in document["rows"] if row["variant"] == "measured"]

@@ -1,6 +1,10 @@
 # SPDX-License-Identifier: MIT OR Apache-2.0
 """tek doctor says what can be done, and how to cure what cannot."""
 import json
+import shutil
+import subprocess
+
+import pytest
 
 
 def diagnose(tek, **options):
@@ -30,6 +34,21 @@ def test_a_user_without_privilege_is_told_how_to_get_it(tek, as_nobody):
     assert not backends["rt"]["usable"]
     privilege = next(check for check in diagnosis["checks"] if check["id"] == "rt-privilege")
     assert "prlimit" in privilege["cure"] and "limits.d" in privilege["cure"]
+
+
+@pytest.mark.parametrize("limit", [1, 5, 10, 30, 49, 50])
+def test_any_limit_above_0_is_enough_for_doctor_and_library(tek, threads, as_nobody, real_time, limit):
+    prefix = ["prlimit", f"--rtprio={limit}:{limit}"]
+    if shutil.which("prlimit") is None or subprocess.run([*prefix, "true"], check=False).returncode:
+        pytest.skip("needs prlimit and CAP_SYS_RESOURCE")
+    prefix += as_nobody
+    status, diagnosis, backends = diagnose(tek, prefix=prefix)
+    trial = next(check for check in diagnosis["checks"] if check["id"] == "rt-trial")
+    assert (status, backends["rt"]["usable"]) == (0, True)
+    assert (trial["answer"], trial["cure"]) == ("yes" if limit == 50 else "info", None)
+    ended = tek("run", "--critical=ui", "--report", threads, "ui", "0", prefix=prefix)
+    assert "ui" in ended.stderr and "cannot become" not in ended.stderr
+    assert "no thread became" not in ended.stderr
 
 
 def test_the_built_library_is_found_beside_the_command(tek):

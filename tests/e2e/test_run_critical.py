@@ -35,7 +35,7 @@ def test_the_fast_threads_of_a_killed_program_are_in_the_report(tek, threads, tm
     ended = tek("run", "--critical=stay", "--report-json", path, threads, "stay", "killed")
     assert ended.returncode == -9
     report, by_name = rows(path)
-    assert by_name["stay"]["state"] == "killed"
+    assert by_name["stay"]["state"] == "gone"
     assert by_name["stay"]["fast_ns"] >= 100_000_000
     assert report["end"] == {"signal": "SIGKILL"}
 
@@ -136,8 +136,21 @@ def test_a_child_that_only_inherited_a_critical_name_is_not_critical(tek, compil
 def test_an_unknown_option_starts_nothing(tek, tmp_path):
     started = tmp_path / "started"
     for option in ("--no-such-option", "--critical=ui=20", "--critical=[", "--budget=1",
-                   "--rt-range=0-5"):
+                   "--rt-range=0-5", f"--critical={'*' * 64}"):
         ended = tek("run", option, "--", "touch", started)
         assert ended.returncode == 2
         assert option.split("=")[0] in ended.stderr
     assert not started.exists()
+
+
+def test_more_patterns_than_the_library_takes_start_nothing(tek, tmp_path):
+    started = tmp_path / "started"
+    patterns = [f"--critical=t{n}" for n in range(65)]
+    ended = tek("run", *patterns, "--", "touch", started)
+    assert ended.returncode == 2
+    assert "65 times" in ended.stderr and "64 patterns" in ended.stderr
+    assert not started.exists()
+    # As many as it takes are taken, without a complaint.
+    ended = tek("run", *patterns[:63], f"--critical={'*' * 63}", "--", "touch", started)
+    assert (ended.returncode, ended.stderr) == (0, "")
+    assert started.exists()

@@ -1,11 +1,12 @@
 # SPDX-License-Identifier: MIT OR Apache-2.0
 """The thread table of a running program, read by another process."""
-import pathlib
 import re
 import subprocess
 import time
 
 import pytest
+
+from conftest import BUILD, INCLUDE
 
 # Threads enter and leave the Fast Region, start and end, as fast as they can.
 CHURN = r"""
@@ -39,10 +40,7 @@ int main(void)
 @pytest.fixture
 def churning(compile_c, tmp_path):
     """The table of a program whose records change all the time."""
-    from conftest import BUILD
-
-    include = pathlib.Path(__file__).resolve().parents[2] / "include"
-    program = compile_c(CHURN, "cc", "-DTEK_OPTIONAL", f"-I{include}", "-pthread")
+    program = compile_c(CHURN, "cc", "-DTEK_OPTIONAL", f"-I{INCLUDE}", "-pthread")
     environment = {"LD_PRELOAD": str(BUILD / "lib" / "libtek.so"), "TEK_RUN_DIR": str(tmp_path)}
     with subprocess.Popen([program], env=environment) as process:
         table = tmp_path / f"{process.pid}.table"

@@ -174,7 +174,7 @@ pub struct TableHeader {
     pub side_bytes: u32,
     /// Size of the pages that the records count in.
     pub page_bytes: u32,
-    /// Chunks that the file holds now (only grows).
+    /// Chunks that the file has room for: all of them from the start, for it is made sparse.
     pub chunks: u32,
     /// Slots ever used (only grows).
     pub slots: u32,

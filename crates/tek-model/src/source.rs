@@ -11,7 +11,7 @@ use memmap2::{MmapOptions, MmapRaw};
 use std::fs::File;
 use std::io;
 use std::os::unix::fs::FileExt;
-use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::atomic::{fence, AtomicU32, Ordering};
 
 /// Where the bytes come from.
 pub(crate) enum Source {
@@ -80,7 +80,12 @@ impl Source {
     pub(crate) fn acquire(&self, offset: usize) -> io::Result<u32> {
         match self {
             Self::Mapped(map) if offset.is_multiple_of(4) && offset + 4 <= map.len() => {
-                Ok(word_at(map, offset).load(Ordering::Acquire))
+                // Of atomic loads only the relaxed one is defined on read-only memory (Rust's
+                // std::sync::atomic, "Atomic accesses to read-only memory"); with the fence it
+                // orders like an acquire load.
+                let word = word_at(map, offset).load(Ordering::Relaxed);
+                fence(Ordering::Acquire);
+                Ok(word)
             }
             _ => {
                 let mut word = [0; 4];

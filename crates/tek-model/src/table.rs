@@ -83,22 +83,29 @@ impl Table {
 
     /// The header as it is now. Its counters change one by one, so they need not fit together.
     pub fn header(&self) -> Result<TableHeader, Error> {
-        let mut header = TableHeader::new_zeroed();
-        match self.source.copy(0, header.as_mut_bytes()) {
-            // In a table that is read by pread the counters may never stand still for two
-            // copies, and they need not: one copy is as good.
-            Err(error) if error.kind() == io::ErrorKind::WouldBlock => Ok(()),
-            other => other,
+        let copy = |to: &mut [u8]| {
+            match self.source.copy(0, to) {
+                // In a table that is read by pread the counters may never stand still for two
+                // copies, and they need not: one copy is as good.
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => Ok(()),
+                other => other,
+            }
+            .map_err(|source| self.io(source))
+        };
+        // The writer's last store is the magic: who has seen it sees the rest after the fence.
+        let mut magic = [0; size_of::<u64>()];
+        copy(&mut magic)?;
+        if u64::from_ne_bytes(magic) != TABLE_MAGIC {
+            return Err(Error::NotATable { path: self.path.clone() });
         }
-        .map_err(|source| self.io(source))?;
+        fence(Ordering::Acquire);
+        let mut header = TableHeader::new_zeroed();
+        copy(header.as_mut_bytes())?;
         self.check(&header)?;
         Ok(header)
     }
 
     fn check(&self, header: &TableHeader) -> Result<(), Error> {
-        if header.magic != TABLE_MAGIC {
-            return Err(Error::NotATable { path: self.path.clone() });
-        }
         if header.version != ABI_VERSION {
             return Err(Error::Version {
                 path: self.path.clone(),

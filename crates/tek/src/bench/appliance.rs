@@ -4,10 +4,12 @@
 //! It prints a line of JSON when its threads run, waits for `go`, and prints a line of
 //! JSON with everything that it measured.
 
+use super::programs;
 use anyhow::{bail, Context};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::io::{BufRead, BufReader, Read, Write};
+use std::path::Path;
 use std::process::{Child, ChildStdout, Command, Stdio};
 
 /// What a thread of the appliance is for.
@@ -53,9 +55,11 @@ pub struct Thread {
     /// Loop turns of a CPU-bound thread.
     #[serde(default)]
     pub turns: u64,
-    /// Longest time between two of them.
+    /// Longest time between two of them; of a sensor, from when a reading was due until it was made.
     #[serde(default)]
     pub stall_ns: u64,
+    /// At its start, before anything made it critical.
+    pub before: Scheduling,
     /// At the end of the event phase.
     pub during: Scheduling,
     /// When it has left everything that it asked for itself.
@@ -87,6 +91,16 @@ impl Measured {
     pub fn threads_of(&self, kind: Kind) -> impl Iterator<Item = &Thread> {
         self.threads.iter().filter(move |thread| thread.kind == kind)
     }
+}
+
+/// Measures the speed of this CPU once for a session, so that all its runs do the same work.
+pub fn calibrate(program: &Path) -> anyhow::Result<u64> {
+    #[derive(Deserialize)]
+    struct Calibration {
+        iterations_per_ms: u64,
+    }
+    let calibration: Calibration = programs::run_json(Command::new(program).arg("--calibrate"))?;
+    Ok(calibration.iterations_per_ms)
 }
 
 #[derive(Deserialize)]

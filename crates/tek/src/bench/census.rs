@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Policy, real-time priority and nice of every thread of the machine, before and after a run.
 
+use crate::system::{line, stat::Stat};
 use std::collections::HashMap;
 use std::fs;
 use std::path::Path;
@@ -31,7 +32,7 @@ impl Census {
         let mut threads = HashMap::new();
         for process in numbered_entries(Path::new("/proc")) {
             for task in numbered_entries(&process.join("task")) {
-                let stat = fs::read_to_string(task.join("stat")).unwrap_or_default();
+                let stat = line(task.join("stat")).unwrap_or_default();
                 if let Some((identity, scheduling)) = parse_stat(&stat) {
                     threads.insert(identity, scheduling);
                 }
@@ -81,21 +82,16 @@ fn numbered_entries(directory: &Path) -> Vec<std::path::PathBuf> {
         .collect()
 }
 
-/// Reads a line of /proc/PID/task/TID/stat: (tid, start time) and the scheduling, see proc(5).
-fn parse_stat(stat: &str) -> Option<((u32, u64), Scheduling)> {
-    // A name may hold blanks and parentheses; what follows the last one may not.
-    let (head, tail) = stat.rsplit_once(')')?;
-    let (tid, name) = head.split_once(" (")?;
-    // proc(5) counts from 1, and the first field of the tail is number 3.
-    let fields: Vec<&str> = tail.split_ascii_whitespace().collect();
-    let field = |number: usize| fields.get(number - 3);
+/// (tid, start time) and the scheduling from a line of /proc/PID/task/TID/stat.
+fn parse_stat(line: &str) -> Option<((u32, u64), Scheduling)> {
+    let stat = Stat::parse(line)?;
     Some((
-        (tid.parse().ok()?, field(22)?.parse().ok()?),
+        (stat.tid.parse().ok()?, stat.field(22)?.parse().ok()?),
         Scheduling {
-            name: name.to_owned(),
-            policy: field(41)?.parse().ok()?,
-            rt_priority: field(40)?.parse().ok()?,
-            nice: field(19)?.parse().ok()?,
+            name: stat.name.to_owned(),
+            policy: stat.field(41)?.parse().ok()?,
+            rt_priority: stat.field(40)?.parse().ok()?,
+            nice: stat.field(19)?.parse().ok()?,
         },
     ))
 }
@@ -116,7 +112,7 @@ mod tests {
     }
 
     #[test]
-    fn a_name_with_parentheses_does_not_shift_the_fields() {
+    fn the_fields_are_those_of_proc_5() {
         let (identity, scheduling) = parse_stat(&stat(12, -3, 4567, 29, 2)).unwrap();
         assert_eq!(identity, (12, 4567));
         assert_eq!(scheduling.name, "a) b (c");

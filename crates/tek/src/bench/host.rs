@@ -1,9 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! What has to be known of a machine to understand numbers measured on it.
 
+use crate::system::{self, line};
 use serde::Serialize;
-use std::fs;
-use std::path::Path;
 use std::thread::sleep;
 use std::time::Duration;
 
@@ -27,14 +26,13 @@ impl Host {
     /// Reads it all; takes half a second.
     pub fn read() -> Host {
         Host {
-            kernel: read_trimmed("/proc/sys/kernel/osrelease").unwrap_or_default(),
+            kernel: line("/proc/sys/kernel/osrelease").unwrap_or_default(),
             architecture: std::env::consts::ARCH,
-            cpu: read_trimmed("/proc/cpuinfo").and_then(|text| cpu_model(&text)),
+            cpu: line("/proc/cpuinfo").and_then(|text| cpu_model(&text)),
             cpus: std::thread::available_parallelism().map_or(1, |count| count.get()),
-            autogroup: read_trimmed("/proc/sys/kernel/sched_autogroup_enabled")
-                .map(|value| value != "0"),
-            governor: read_trimmed("/sys/devices/system/cpu/cpu0/cpufreq/scaling_governor"),
-            cgroups: read_trimmed("/proc/self/cgroup")
+            autogroup: system::autogroup(),
+            governor: line("/sys/devices/system/cpu/cpu0/cpufreq/scaling_governor"),
+            cgroups: line("/proc/self/cgroup")
                 .map(|text| text.lines().map(str::to_owned).collect())
                 .unwrap_or_default(),
             busy_before: measure_busy(),
@@ -74,10 +72,6 @@ impl Host {
     }
 }
 
-fn read_trimmed(path: impl AsRef<Path>) -> Option<String> {
-    fs::read_to_string(path).ok().map(|text| text.trim().to_owned())
-}
-
 fn cpu_model(cpuinfo: &str) -> Option<String> {
     cpuinfo
         .lines()
@@ -87,9 +81,9 @@ fn cpu_model(cpuinfo: &str) -> Option<String> {
 }
 
 fn measure_busy() -> Option<f64> {
-    let first = cpu_times(&read_trimmed("/proc/stat")?)?;
+    let first = cpu_times(&line("/proc/stat")?)?;
     sleep(Duration::from_millis(500));
-    let last = cpu_times(&read_trimmed("/proc/stat")?)?;
+    let last = cpu_times(&line("/proc/stat")?)?;
     let total = last.1.checked_sub(first.1).filter(|total| *total > 0)?;
     Some(last.0.saturating_sub(first.0) as f64 / total as f64)
 }

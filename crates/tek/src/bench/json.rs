@@ -65,11 +65,19 @@ impl Row {
     }
 }
 
-/// A variant that could not be run, and why: it has no rows.
+/// A variant that has no rows, and why.
 #[derive(Clone, Debug, Serialize)]
 pub struct NotRun {
     pub variant: String,
     pub reason: String,
+}
+
+/// The variants that could not be run, and those that failed after some good rounds.
+pub fn without_numbers(not_run: &[NotRun], failed: &[NotRun]) -> String {
+    let not_run = not_run.iter().map(|entry| ("NOT RUN", entry));
+    let failed = failed.iter().map(|entry| ("FAILED", entry));
+    let lines = not_run.chain(failed);
+    lines.map(|(what, it)| format!("{what} {}: {}\n", it.variant, it.reason)).collect()
 }
 
 /// The whole document.
@@ -78,7 +86,10 @@ pub struct Document<'a, Raw: Serialize> {
     pub bench: &'static str,
     pub host: &'a Host,
     pub rows: Vec<Row>,
+    /// Variants that could not be run here.
     pub not_run: &'a [NotRun],
+    /// Variants that were run and then failed.
+    pub failed: &'a [NotRun],
     /// Everything as it was measured, for other evaluations.
     pub raw: Raw,
 }

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! The questions that `tek doctor` asks, one function each.
-use super::trial::{Trial, HIGH, LOW};
+use super::trial::{Range, Trial, DEFAULT};
 use super::{Answer, Backend, Check};
 use crate::system::privilege::{self, has_capability};
-use crate::system::{cgroup, library, line, number};
+use crate::system::{self, cgroup, library, line, number};
 use nix::unistd::{access, AccessFlags};
 use std::fs;
 use std::path::Path;
@@ -69,23 +69,26 @@ fn rt_privilege() -> Check {
 }
 
 fn rt_trial(trial: &Trial) -> Check {
+    let Range { low, high } = trial.range;
     match (&trial.low, &trial.high) {
-        (Ok(()), Ok(())) => {
-            yes("rt-trial", format!("a thread became SCHED_RR at priority {LOW} and {HIGH}"))
+        (Ok(()), Ok(())) if trial.range == DEFAULT => {
+            yes("rt-trial", format!("a thread became SCHED_RR at priority {low} and {high}"))
         }
-        (Ok(()), Err(_)) => no(
+        (Ok(()), Ok(())) => info(
             "rt-trial",
-            format!("SCHED_RR is allowed at priority {LOW} but not at {HIGH}"),
             format!(
-                "use what the limit allows: tek run --rt-range {}",
-                match privilege::rtprio_limit() {
-                    limit @ 1.. => format!("1-{limit}"),
-                    0 => format!("1-{LOW}"),
-                }
+                "a thread became SCHED_RR at priority {low} and {high}; TEK makes do with these, \
+                 because RLIMIT_RTPRIO does not grant its usual {} to {}",
+                DEFAULT.low, DEFAULT.high
             ),
         ),
+        (Ok(()), Err(error)) => no(
+            "rt-trial",
+            format!("SCHED_RR is allowed at priority {low} but not at {high}: {error}"),
+            rt_cure(),
+        ),
         (Err(error), _) => {
-            no("rt-trial", format!("SCHED_RR at priority {LOW}: {error}"), rt_cure())
+            no("rt-trial", format!("SCHED_RR at priority {low}: {error}"), rt_cure())
         }
     }
 }
@@ -197,9 +200,9 @@ fn controllers_of(hierarchy: &cgroup::Hierarchy) -> Vec<String> {
 }
 
 fn autogroup() -> Check {
-    match number("/proc/sys/kernel/sched_autogroup_enabled") {
-        Some(0) => info("autogroup", "off"),
-        Some(_) => {
+    match system::autogroup() {
+        Some(false) => info("autogroup", "off"),
+        Some(true) => {
             info("autogroup", "on: sessions share the CPU evenly, and nice counts only within one")
         }
         None => info("autogroup", "not in the kernel"),
@@ -327,9 +330,17 @@ mod tests {
     use super::*;
     use std::io;
 
+    fn eperm() -> io::Error {
+        io::Error::from_raw_os_error(libc::EPERM)
+    }
+
+    fn trial(range: Range, low: io::Result<()>, high: io::Result<()>) -> Trial {
+        Trial { range, low, high }
+    }
+
     #[test]
     fn every_no_has_a_cure() {
-        let refused = Trial { low: Err(io::Error::from_raw_os_error(libc::EPERM)), high: Ok(()) };
+        let refused = trial(DEFAULT, Err(eperm()), Ok(()));
         for check in all(&refused) {
             assert_eq!(check.answer == Answer::No, check.cure.is_some(), "{}", check.id);
         }
@@ -340,8 +351,15 @@ mod tests {
 
     #[test]
     fn the_rt_backend_can_be_used_as_soon_as_the_lowest_priority_is_granted() {
-        let granted = Trial { low: Ok(()), high: Err(io::Error::from_raw_os_error(libc::EPERM)) };
+        let granted = trial(DEFAULT, Ok(()), Err(eperm()));
         assert!(rt_backend(&granted).usable);
         assert_eq!(rt_trial(&granted).answer, Answer::No);
+    }
+
+    #[test]
+    fn a_limit_that_narrows_the_range_is_no_fault() {
+        let narrow = trial(Range { low: 4, high: 4 }, Ok(()), Ok(()));
+        assert_eq!(rt_trial(&narrow).answer, Answer::Info);
+        assert!(rt_backend(&narrow).usable);
     }
 }

@@ -1,26 +1,53 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! The one sure way to learn whether a thread may be real-time is to make one so.
+use crate::system::privilege;
 use std::io;
 
-/// The default range of SCHED_TEK's real-time priorities.
-pub const LOW: i32 = 10;
-/// Its upper end.
-pub const HIGH: i32 = 49;
+/// Real-time priorities that SCHED_TEK uses.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Range {
+    /// Priority of nice 19.
+    pub low: i32,
+    /// Priority of nice -20.
+    pub high: i32,
+}
+
+/// Without `--rt-range` and a limit.
+pub const DEFAULT: Range = Range { low: 10, high: 49 };
 
 /// What the kernel said to a request for SCHED_RR.
 #[derive(Debug)]
 pub struct Trial {
-    /// At the lowest priority that TEK uses by default.
+    /// What libtek.so uses here.
+    pub range: Range,
+    /// At its lowest priority.
     pub low: Result<(), io::Error>,
-    /// At the highest.
+    /// At its highest.
     pub high: Result<(), io::Error>,
+}
+
+/// The range that libtek.so makes do with: the highest priority that RLIMIT_RTPRIO grants is for
+/// its guard thread, what SCHED_TEK uses lies below.
+fn range_within(limit: u64) -> Range {
+    match i32::try_from(limit) {
+        Ok(limit) if (1..=DEFAULT.high).contains(&limit) => {
+            let high = (limit - 1).max(1);
+            Range { low: DEFAULT.low.min(high), high }
+        }
+        _ => DEFAULT,
+    }
 }
 
 /// Asks for SCHED_RR in a thread of its own, which goes back at once and ends.
 pub fn run() -> Trial {
+    let range = if privilege::has_capability(privilege::SYS_NICE) {
+        DEFAULT
+    } else {
+        range_within(privilege::rtprio_limit())
+    };
     std::thread::scope(|scope| {
-        let both = || Trial { low: request(LOW), high: request(HIGH) };
-        let failed = || Trial { low: Err(io::Error::last_os_error()), high: Ok(()) };
+        let both = || Trial { range, low: request(range.low), high: request(range.high) };
+        let failed = || Trial { range, low: Err(io::Error::last_os_error()), high: Ok(()) };
         std::thread::Builder::new()
             .name("tek-doctor".into())
             .spawn_scoped(scope, both)
@@ -55,7 +82,18 @@ mod tests {
         // SAFETY: asks about the calling thread.
         let policy = || unsafe { libc::sched_getscheduler(0) };
         let before = policy();
-        let _ = request(LOW);
+        let _ = request(DEFAULT.low);
         assert_eq!(policy(), before);
+    }
+
+    #[test]
+    fn a_limit_narrows_the_range_as_the_library_does() {
+        let range = |limit| {
+            let Range { low, high } = range_within(limit);
+            (low, high)
+        };
+        assert_eq!([range(1), range(2), range(9)], [(1, 1), (1, 1), (8, 8)]);
+        assert_eq!([range(11), range(30), range(49)], [(10, 10), (10, 29), (10, 48)]);
+        assert_eq!([range(0), range(50), range(u64::MAX)], [(10, 49); 3]);
     }
 }

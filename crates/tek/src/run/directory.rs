@@ -140,10 +140,62 @@ fn remove_left_behind(base: &Path) {
         if !ours || tables_in(&path).iter().any(|&(pid, _)| is_alive(pid)) {
             continue;
         }
-        let Ok(events) = File::open(path.join(EVENTS)) else { continue };
-        // The lock is free only if no tek lives that made it.
-        if Flock::lock(events, FlockArg::LockExclusiveNonblock).is_ok() {
+        let free = match File::open(path.join(EVENTS)) {
+            // The lock is free only if no tek lives that made it.
+            Ok(events) => Flock::lock(events, FlockArg::LockExclusiveNonblock).is_ok(),
+            // A process that outlived its tek made the directory anew for its table, unless a tek
+            // is making it right now.
+            Err(error) => error.kind() == io::ErrorKind::NotFound && !maker_lives(&path),
+        };
+        if free {
             let _ = fs::remove_dir_all(&path);
         }
+    }
+}
+
+/// Whether the tek whose pid is in a directory's name exists.
+fn maker_lives(path: &Path) -> bool {
+    let name = path.file_name().unwrap_or_default().to_string_lossy();
+    let pid = name.strip_prefix(PREFIX).and_then(|rest| rest.split('-').next()?.parse().ok());
+    pid.is_some_and(is_alive)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Above what Linux allows, so nobody has it.
+    const DEAD: i32 = i32::MAX;
+
+    #[test]
+    fn what_a_daemon_that_outlived_its_tek_made_anew_goes_with_the_daemon() {
+        let base = tempfile::tempdir().unwrap();
+        let own = std::process::id() as i32;
+        let make = |maker: i32, process: i32| {
+            let directory = base.path().join(format!("{PREFIX}{maker}-x{process}"));
+            fs::create_dir(&directory).unwrap();
+            fs::write(directory.join(format!("{process}.table")), "").unwrap();
+            directory
+        };
+        let (left, daemon) = (make(DEAD, DEAD), make(DEAD, own));
+        let beginning = base.path().join(format!("{PREFIX}{own}-y"));
+        fs::create_dir(&beginning).unwrap();
+        remove_left_behind(base.path());
+        assert!(!left.exists());
+        assert!(daemon.exists() && beginning.exists());
+    }
+
+    #[test]
+    fn the_directory_of_a_tek_that_lives_stays() {
+        let base = tempfile::tempdir().unwrap();
+        let directory = base.path().join(format!("{PREFIX}{DEAD}-x"));
+        fs::create_dir(&directory).unwrap();
+        let events = File::create(directory.join(EVENTS)).unwrap();
+        let lock = Flock::lock(events, FlockArg::LockExclusiveNonblock).unwrap();
+        remove_left_behind(base.path());
+        assert!(directory.exists());
+        drop(lock);
+        remove_left_behind(base.path());
+        assert!(!directory.exists());
     }
 }

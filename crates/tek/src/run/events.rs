@@ -78,20 +78,35 @@ fn take_events(bytes: &mut Vec<u8>, events: &mut Vec<Event>) {
     let mut at = 0;
     while let Some(candidate) = bytes.get(at..at + Event::BYTES) {
         // An event that begins inside this one shows that this one was cut short.
-        let magic = EVENT_MAGIC.to_ne_bytes();
-        let next = candidate[1..].windows(magic.len()).position(|four| four == magic);
+        let next = (1..Event::BYTES).find(|next| begins_event(&bytes[at + next..]));
         at += match (next, Event::decode(candidate)) {
-            (Some(next), _) => next + 1,
+            (Some(next), _) => next,
             (None, Ok(event)) => {
                 events.push(event);
                 Event::BYTES
             }
             (None, Err(EventError::Kind(_))) => Event::BYTES,
             // The next event's first bytes may be the last ones here.
-            (None, Err(_)) => Event::BYTES - (magic.len() - 1),
+            (None, Err(_)) => Event::BYTES - (HEADER_BYTES - 1),
         };
     }
     bytes.drain(..at);
+}
+
+/// Magic, size and kind, with which every event begins.
+const HEADER_BYTES: usize = 8;
+
+/// Whether an event begins here. The magic alone says little: a thread, a program or an option may
+/// be called `TEKV`.
+fn begins_event(bytes: &[u8]) -> bool {
+    let Some((magic, rest)) = bytes.split_first_chunk() else { return false };
+    let Some((&[size @ .., kind_low, kind_high], _)) = rest.split_first_chunk::<4>() else {
+        return false;
+    };
+    *magic == EVENT_MAGIC.to_ne_bytes()
+        && usize::from(u16::from_ne_bytes(size)) == Event::BYTES
+        // Room for the kinds of later versions.
+        && (1..=u16::from(u8::MAX)).contains(&u16::from_ne_bytes([kind_low, kind_high]))
 }
 
 #[cfg(test)]
@@ -116,6 +131,30 @@ mod tests {
         take_events(&mut bytes, &mut events);
         assert_eq!(events, [event, event]);
         assert!(bytes.is_empty());
+    }
+
+    #[test]
+    fn an_event_about_something_called_like_the_magic_is_an_event() {
+        let mut event = Event::blank(tek_abi::EVENT_OVERRAN);
+        event.thread[..4].copy_from_slice(b"TEKV");
+        event.program[..9].copy_from_slice(b"/bin/TEKV");
+        event.text[107..111].copy_from_slice(b"TEKV");
+        let mut bytes = event.as_bytes().repeat(2);
+        let mut events = Vec::new();
+        take_events(&mut bytes, &mut events);
+        assert_eq!(events, [event, event]);
+    }
+
+    #[test]
+    fn an_event_is_found_behind_one_that_lacks_its_last_bytes() {
+        for missing in 1..8 {
+            let event = Event { pid: 7, ..Event::blank(tek_abi::EVENT_REFUSED) };
+            let mut bytes = event.as_bytes()[..Event::BYTES - missing].to_vec();
+            bytes.extend_from_slice(event.as_bytes());
+            let mut events = Vec::new();
+            take_events(&mut bytes, &mut events);
+            assert_eq!(events, [event], "{missing}");
+        }
     }
 
     proptest! {

@@ -5,8 +5,8 @@
 //! Signals that somebody sends to tek by kill(2) are meant for the program, unless the program
 //! itself or a process it started sent them: those went to a group that it is in itself, or were
 //! meant for its parent, which tek only stands in for.
+use crate::system::{line, stat::Stat};
 use nix::libc::signalfd_siginfo;
-use std::fs;
 
 /// Where a signal came from.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -61,21 +61,18 @@ fn descends(mut pid: i32, ancestor: i32) -> bool {
 }
 
 fn parent(pid: i32) -> Option<i32> {
-    stat_field(pid, 1)?.parse().ok()
+    Stat::parse(&stat(pid)?)?.field(4)?.parse().ok()
 }
 
 /// Whether a process is stopped.
 pub fn is_stopped(pid: i32) -> bool {
-    stat_field(pid, 0).is_some_and(|state| state == "T" || state == "t")
+    stat(pid)
+        .and_then(|line| Some(matches!(Stat::parse(&line)?.field(3)?, "T" | "t")))
+        .unwrap_or_default()
 }
 
-/// A field of /proc/PID/stat, counted from the state.
-fn stat_field(pid: i32, index: usize) -> Option<String> {
-    let stat = fs::read(format!("/proc/{pid}/stat")).ok()?;
-    let stat = String::from_utf8_lossy(&stat).into_owned();
-    // The name before it may contain anything, so count from its closing parenthesis.
-    let (_, fields) = stat.rsplit_once(") ")?;
-    fields.split(' ').nth(index).map(str::to_owned)
+fn stat(pid: i32) -> Option<String> {
+    line(format!("/proc/{pid}/stat"))
 }
 
 #[cfg(test)]

@@ -12,12 +12,14 @@ mod report;
 mod supervise;
 mod target;
 
+use crate::cli::Cli;
 use crate::system::library;
 use anyhow::{anyhow, Context};
+use clap::CommandFactory;
 use directory::RunDirectory;
 use events::EventReader;
 use message::Messages;
-use options::{Budget, Critical, RtRange};
+use options::{Budget, Critical, RtRange, MOST_PATTERNS};
 use report::{Collector, Report};
 use std::ffi::OsString;
 use std::fs::File;
@@ -97,6 +99,14 @@ const NOT_FOUND: u8 = 127;
 
 /// Runs the program; the result is its exit status. Dies by the signal that killed it, if one did.
 pub fn run(args: Args) -> anyhow::Result<ExitCode> {
+    if args.critical.len() > MOST_PATTERNS {
+        let problem = format!(
+            "--critical was given {} times, at most {MOST_PATTERNS} patterns can be used: let one \
+             stand for several names, as in ui*",
+            args.critical.len()
+        );
+        Cli::command().error(clap::error::ErrorKind::TooManyValues, problem).exit();
+    }
     let (library, library_elf) =
         library::find().map_err(|error| anyhow!("{error}; {}", error.cure()))?;
     let json = args.report_json.as_ref().map(create).transpose()?;

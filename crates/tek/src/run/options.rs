@@ -11,6 +11,10 @@ use std::time::Duration;
 /// A thread name is at most so many bytes long.
 const NAME_BYTES: usize = 15;
 
+/// libtek.so takes patterns of at most so many bytes, and so many of them.
+const GLOB_BYTES: usize = 63;
+pub const MOST_PATTERNS: usize = 64;
+
 /// `GLOB[=NICE]`: threads by name that become time-critical.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Critical {
@@ -66,6 +70,9 @@ impl FromStr for Critical {
         }
         if glob.chars().any(char::is_control) {
             return Err("a pattern cannot contain control characters".into());
+        }
+        if glob.len() > GLOB_BYTES {
+            return Err(format!("the pattern is longer than {GLOB_BYTES} bytes: shorten it, for Linux cuts thread names to {NAME_BYTES}"));
         }
         let least = shortest_match(glob)?;
         if least > NAME_BYTES {
@@ -226,6 +233,7 @@ mod tests {
         let critical = |glob: &str, nice| Ok(Critical { glob: glob.into(), nice });
         assert_eq!("ui*".parse(), critical("ui*", None));
         assert_eq!("ui*=-20".parse(), critical("ui*", Some(-20)));
+        assert_eq!("k=v=1".parse(), critical("k=v", Some(1)));
         assert_eq!("[]x]=19".parse(), critical("[]x]", Some(19)));
         assert_eq!("[!]]*".parse(), critical("[!]]*", None));
         assert_eq!("[[:alpha:]]".parse(), critical("[[:alpha:]]", None));
@@ -240,6 +248,13 @@ mod tests {
         for bad in ["x\\", "[[:alpha:]", "a-name-of-16-byte", "??????????????[ab]x"] {
             assert!(bad.parse::<Critical>().is_err(), "{bad:?} was taken");
         }
+    }
+
+    #[test]
+    fn a_pattern_longer_than_the_library_takes_is_refused() {
+        assert!("*".repeat(63).parse::<Critical>().is_ok());
+        assert!("*".repeat(64).parse::<Critical>().is_err());
+        assert!(format!("{}=-20", "*".repeat(63)).parse::<Critical>().is_ok());
     }
 
     #[test]

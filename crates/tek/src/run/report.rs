@@ -22,9 +22,10 @@ const MOST_THREADS: usize = 10_000;
 enum State {
     /// The thread ended and told its own summary.
     Ended,
-    /// Its process was killed before it could. Of a process other than the program itself only
-    /// finished stays count, for when it was killed is not known.
-    Killed,
+    /// Its process is gone without a summary: killed, ended by `_exit`, or replaced by `exec`. Of
+    /// a process other than the program itself only finished stays count, for when it went is
+    /// not known.
+    Gone,
     /// Its process outlives the run; the times are those so far.
     Running,
 }
@@ -54,7 +55,7 @@ pub struct Report {
     threads: Vec<Row>,
     /// Time-critical threads beyond those in `threads`.
     more_threads: u64,
-    /// How many requests the kernel refused.
+    /// Processes in which the kernel refused a request: each tells its first refusal only.
     refused: u64,
     /// Programs that ran without TEK.
     not_covered: Vec<String>,
@@ -134,7 +135,7 @@ impl Collector {
     fn add_tables(&mut self, directory: &RunDirectory, program: i32) {
         let now = boot_time_ns();
         for (pid, path) in directory.tables() {
-            let state = if is_alive(pid) { State::Running } else { State::Killed };
+            let state = if is_alive(pid) { State::Running } else { State::Gone };
             let Ok(mut table) = Table::open(&path) else { continue };
             let Ok(header) = table.header() else { continue };
             let Ok(threads) = table.threads() else { continue };
@@ -232,7 +233,7 @@ impl Report {
             let _ = writeln!(text, "and {} more threads", self.more_threads);
         }
         if self.threads.iter().any(|row| row.state != State::Ended) {
-            text.push_str("≥: its process was killed or runs on, so this is what is known\n");
+            text.push_str("≥: its process is gone without a summary (killed, _exit or exec) or runs on, so this is what is known\n");
         }
         for pattern in &self.unmatched {
             let _ = writeln!(text, "no thread had a name that fits --critical '{pattern}'");
@@ -321,13 +322,13 @@ mod tests {
         thread.side.name[..3].copy_from_slice(b"gas");
         thread.side.fast_ns = 100;
         thread.side.fast_since_ns = 1000;
-        collector.add_thread(&thread, 5, "fridge".into(), State::Killed, None);
+        collector.add_thread(&thread, 5, "fridge".into(), State::Gone, None);
         collector.add_thread(&thread, 5, "fridge".into(), State::Running, Some(1020));
         assert_eq!(collector.rows[0].thread, "gas");
         assert_eq!(collector.rows[0].fast_ns, 100);
         assert_eq!(collector.rows[1].fast_ns, 120);
         thread.side.stays = 0;
-        collector.add_thread(&thread, 5, "fridge".into(), State::Killed, None);
+        collector.add_thread(&thread, 5, "fridge".into(), State::Gone, None);
         assert_eq!(collector.rows.len(), 2);
     }
 }

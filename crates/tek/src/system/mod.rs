@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! What the system says about itself: shared by `tek run` and `tek doctor`.
+//! What the system says about itself, for all commands.
 pub mod cgroup;
 pub mod elf;
 pub mod library;
 pub mod privilege;
+pub mod stat;
 
 use std::fs;
 use std::path::Path;
@@ -17,4 +18,10 @@ pub fn line(path: impl AsRef<Path>) -> Option<String> {
 /// A file of /proc or /sys that holds one number.
 pub fn number(path: impl AsRef<Path>) -> Option<i64> {
     line(path)?.trim().parse().ok()
+}
+
+/// Whether the kernel schedules sessions, not threads, fairly against each other (sched(7)); `None`
+/// where it cannot.
+pub fn autogroup() -> Option<bool> {
+    number("/proc/sys/kernel/sched_autogroup_enabled").map(|value| value != 0)
 }

@@ -2,13 +2,14 @@
 //! The delay of two critical threads over time, before, during and after contention
 //! (tek-2020, Fig. 2): `temp` probes the temperature, `display` shows it.
 
-use crate::bench::appliance::{Appliance, Measured};
+use crate::bench::appliance::{self, Appliance, Measured};
 use crate::bench::json::{NotRun, Row};
 use crate::bench::programs;
 use crate::bench::stats::{summarize, Summary};
 use crate::bench::table::table;
 use crate::bench::terminal::{time_chart, Terminal, TimeChart};
 use anyhow::ensure;
+use std::path::Path;
 use std::process::Command;
 
 /// The critical threads, and what each does.
@@ -18,36 +19,65 @@ const CRITICAL: [(&str, &str); 2] =
 /// The lines of a chart.
 const HEIGHT: usize = 5;
 
-/// Both variants; TEK may be impossible here.
+/// Both variants, one entry a round; TEK may be impossible here.
 pub struct Session {
-    pub conventional: Measured,
-    pub tek: Option<Measured>,
+    pub conventional: Vec<Measured>,
+    pub tek: Vec<Measured>,
     pub not_run: Vec<NotRun>,
+    pub failed: Vec<NotRun>,
 }
 
-/// Runs both.
-pub fn measure(seconds: u16, hogs: u16) -> anyhow::Result<Session> {
-    let appliance = programs::find("response", "appliance")?;
-    let (conventional, _) = run_once(Command::new(&appliance), seconds, hogs)?;
+/// What each run does.
+pub struct Plan {
+    pub rounds: u16,
+    pub seconds: u16,
+    pub hogs: u16,
+}
 
-    let mut command = Command::new(programs::own_executable()?);
+/// Runs both in turns; every second round begins with the other one, so that what one leaves
+/// behind falls on both.
+pub fn measure(plan: &Plan) -> anyhow::Result<Session> {
+    let appliance = programs::find("response", "appliance")?;
+    let tek = programs::own_executable()?;
+    let speed = appliance::calibrate(&appliance)?;
+    let mut session = Session::new();
+    for round in 0..plan.rounds {
+        let tek_first = round % 2 == 1;
+        for under_tek in [tek_first, !tek_first] {
+            if !under_tek {
+                let (measured, _) = run_once(Command::new(&appliance), plan, speed)?;
+                session.conventional.push(measured);
+            } else if session.not_run.is_empty() && session.failed.is_empty() {
+                let command = command_under_tek(&tek, &appliance);
+                match run_once(command, plan, speed).and_then(check_critical) {
+                    Ok(measured) => session.tek.push(measured),
+                    Err(error) => session.give_up_tek(&error),
+                }
+            }
+        }
+    }
+    Ok(session)
+}
+
+fn command_under_tek(tek: &Path, appliance: &Path) -> Command {
+    let mut command = Command::new(tek);
     command.arg("run");
     for (name, _) in CRITICAL {
         command.args(["--critical", name]);
     }
-    command.arg("--").arg(&appliance);
-    let tek = run_once(command, seconds, hogs).and_then(check_critical);
-    let not_run = match &tek {
-        Ok(_) => Vec::new(),
-        Err(error) => vec![NotRun { variant: "tek-name".to_owned(), reason: format!("{error:#}") }],
-    };
-    Ok(Session { conventional, tek: tek.ok(), not_run })
+    command.arg("--").arg(appliance);
+    command
 }
 
-fn run_once(mut command: Command, seconds: u16, hogs: u16) -> anyhow::Result<(Measured, String)> {
-    command.args(["--observe", &seconds.to_string()]);
-    command.args(["--hogs", &hogs.to_string()]);
-    command.args(["--limit", &(seconds + 60).to_string()]);
+fn run_once(mut command: Command, plan: &Plan, speed: u64) -> anyhow::Result<(Measured, String)> {
+    for (option, value) in [
+        ("--observe", u64::from(plan.seconds)),
+        ("--hogs", u64::from(plan.hogs)),
+        ("--limit", u64::from(plan.seconds) + 60),
+        ("--iterations-per-ms", speed),
+    ] {
+        command.arg(option).arg(value.to_string());
+    }
     Appliance::start(command)?.go()
 }
 
@@ -63,9 +93,21 @@ fn check_critical((measured, said): (Measured, String)) -> anyhow::Result<Measur
 }
 
 impl Session {
-    fn variants(&self) -> impl Iterator<Item = (&'static str, &Measured)> {
-        let tek = self.tek.as_ref().map(|tek| ("tek-name", tek));
-        [("conventional", &self.conventional)].into_iter().chain(tek)
+    fn new() -> Self {
+        let (not_run, failed) = (Vec::new(), Vec::new());
+        Self { conventional: Vec::new(), tek: Vec::new(), not_run, failed }
+    }
+
+    fn give_up_tek(&mut self, error: &anyhow::Error) {
+        let list = if self.tek.is_empty() { &mut self.not_run } else { &mut self.failed };
+        list.push(NotRun { variant: "tek-name".to_owned(), reason: format!("{error:#}") });
+        self.tek.clear();
+    }
+
+    fn variants(&self) -> impl Iterator<Item = (&'static str, &[Measured])> {
+        [("conventional", &self.conventional[..]), ("tek-name", &self.tek)]
+            .into_iter()
+            .filter(|(_, rounds)| !rounds.is_empty())
     }
 }
 
@@ -75,27 +117,31 @@ fn points(measured: &Measured, thread: &str) -> Vec<(f64, f64)> {
     delays.iter().map(|(at, delay)| (*at as f64 / 1e9, *delay as f64 / 1e6)).collect()
 }
 
-/// The delays in ms of the readings that were due during the contention.
-fn under_load(measured: &Measured, thread: &str) -> Option<Summary> {
-    let load = measured.load_from_ns as f64 / 1e9..measured.load_to_ns as f64 / 1e9;
-    let delays: Vec<f64> = points(measured, thread)
-        .into_iter()
-        .filter(|(at, _)| load.contains(at))
+/// The delays in ms of all rounds' readings that were due during the contention.
+fn under_load(rounds: &[Measured], thread: &str) -> Option<Summary> {
+    let delays: Vec<f64> = rounds
+        .iter()
+        .flat_map(|measured| {
+            let load = measured.load_from_ns as f64 / 1e9..measured.load_to_ns as f64 / 1e9;
+            points(measured, thread).into_iter().filter(move |(at, _)| load.contains(at))
+        })
         .map(|(_, delay)| delay)
         .collect();
     summarize(&delays)
 }
 
-/// For people: a chart of each thread and variant, on the same scale, and a table.
+/// For people: a chart of each thread and variant in the first round, on the same scale, and a
+/// table of all rounds.
 pub fn report(session: &Session, seconds: u16, terminal: Terminal) -> String {
     let mut text = String::new();
     for (thread, does) in CRITICAL {
         let greatest = session
             .variants()
-            .flat_map(|(_, measured)| points(measured, thread))
+            .flat_map(|(_, rounds)| points(&rounds[0], thread))
             .map(|(_, delay)| delay)
             .fold(1.0, f64::max);
-        for (variant, measured) in session.variants() {
+        for (variant, rounds) in session.variants() {
+            let measured = &rounds[0];
             text.push_str(&format!("{thread} ({does}), {variant}: delay over {seconds} s\n"));
             let chart = TimeChart {
                 points: &points(measured, thread),
@@ -106,12 +152,13 @@ pub fn report(session: &Session, seconds: u16, terminal: Terminal) -> String {
             text.push_str(&time_chart(&chart, HEIGHT, terminal));
         }
     }
-    text.push_str("(=: contention)\n\n");
+    let rounds = session.conventional.len();
+    text.push_str(&format!("(=: contention; round 1 of {rounds}, the table has all)\n\n"));
     let mut table =
         table(&["delay under contention, ms", "mean", "p50", "p99", "max", "readings"], terminal);
     for (thread, _) in CRITICAL {
-        for (variant, measured) in session.variants() {
-            let Some(delay) = under_load(measured, thread) else {
+        for (variant, rounds) in session.variants() {
+            let Some(delay) = under_load(rounds, thread) else {
                 continue;
             };
             table.add_row([
@@ -133,8 +180,8 @@ pub fn report(session: &Session, seconds: u16, terminal: Terminal) -> String {
 pub fn rows(session: &Session) -> Vec<Row> {
     let mut rows = Vec::new();
     for (thread, _) in CRITICAL {
-        for (variant, measured) in session.variants() {
-            if let Some(delay) = under_load(measured, thread) {
+        for (variant, rounds) in session.variants() {
+            if let Some(delay) = under_load(rounds, thread) {
                 let metric = "delay under contention";
                 rows.push(Row::distribution(thread, variant, metric, "ms", &delay));
             }
@@ -163,23 +210,36 @@ mod tests {
         }
     }
 
+    fn session() -> Session {
+        Session {
+            conventional: vec![measured([1, 50, 30, 1]), measured([1, 20, 20, 1])],
+            tek: vec![measured([1, 1, 1, 1]), measured([1, 1, 1, 1])],
+            ..Session::new()
+        }
+    }
+
     #[test]
-    fn only_readings_due_during_the_contention_count() {
-        let delay = under_load(&measured([1, 50, 30, 1]), "temp").unwrap();
-        assert_eq!((delay.mean, delay.max, delay.n), (40.0, 50.0, 2));
+    fn only_readings_due_during_the_contention_count_in_all_rounds() {
+        let delay = under_load(&session().conventional, "temp").unwrap();
+        assert_eq!((delay.mean, delay.max, delay.n), (30.0, 50.0, 4));
     }
 
     #[test]
     fn both_variants_are_drawn_on_one_scale() {
-        let session = Session {
-            conventional: measured([1, 50, 30, 1]),
-            tek: Some(measured([1, 1, 1, 1])),
-            not_run: Vec::new(),
-        };
         let terminal = Terminal { width: 60, unicode: false };
-        let text = report(&session, 4, terminal);
+        let text = report(&session(), 4, terminal);
         assert_eq!(text.matches("50.0 ms").count(), 4, "{text}");
-        assert_eq!(rows(&session).len(), 4);
+        assert_eq!(rows(&session()).len(), 4);
+    }
+
+    #[test]
+    fn tek_has_failed_when_it_ran_before_and_cannot_run_when_it_never_did() {
+        let mut session = session();
+        session.give_up_tek(&anyhow::anyhow!("no"));
+        assert_eq!((session.not_run.len(), session.failed.len(), session.tek.len()), (0, 1, 0));
+        let mut session = Session::new();
+        session.give_up_tek(&anyhow::anyhow!("no"));
+        assert_eq!((session.not_run.len(), session.failed.len()), (1, 0));
     }
 
     #[test]

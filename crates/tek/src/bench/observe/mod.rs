@@ -8,6 +8,7 @@ mod shares;
 use super::host::Host;
 use super::json::{self, Document};
 use super::terminal::Terminal;
+use delays::Plan;
 use indicatif::ProgressBar;
 use std::io::Write;
 use std::path::PathBuf;
@@ -17,13 +18,16 @@ use std::time::Duration;
 /// Arguments of `tek bench observe`.
 #[derive(clap::Args)]
 #[command(after_help = "EXAMPLES:
-  tek bench observe                        about 25 seconds
+  tek bench observe                        about a minute
   tek bench observe --seconds 40           a longer look
   tek bench observe --json result.json     the numbers for other programs
 
 EXIT STATUS:
   0 if it ran, 2 if the command line was not understood, 125 if it failed.")]
 pub struct Args {
+    /// Rounds; in each the threads are watched once conventional and once under TEK
+    #[arg(long, default_value_t = 3, value_parser = clap::value_parser!(u16).range(1..=100))]
+    rounds: u16,
     /// Watch the critical threads this long, with CPU-bound threads in the middle half
     #[arg(long, default_value_t = 8, value_parser = clap::value_parser!(u16).range(2..=600))]
     seconds: u16,
@@ -50,14 +54,16 @@ pub fn run(args: &Args) -> anyhow::Result<ExitCode> {
     }
 
     let spinner = spinner("watching two critical threads, conventional and under TEK");
-    let session = delays::measure(args.seconds, args.hogs)?;
+    let plan = Plan { rounds: args.rounds, seconds: args.seconds, hogs: args.hogs };
+    let session = delays::measure(&plan)?;
     spinner.set_message("measuring the CPU shares of four threads");
     let measured = shares::measure(args.share_seconds)?;
     spinner.finish_and_clear();
 
     writeln!(out, "{}", delays::report(&session, args.seconds, terminal))?;
-    for entry in &session.not_run {
-        writeln!(out, "NOT RUN {}: {}\n", entry.variant, entry.reason)?;
+    let missing = json::without_numbers(&session.not_run, &session.failed);
+    if !missing.is_empty() {
+        writeln!(out, "{missing}")?;
     }
     write!(out, "{}", shares::report(&measured, terminal))?;
 
@@ -69,8 +75,14 @@ pub fn run(args: &Args) -> anyhow::Result<ExitCode> {
             "tek-name": session.tek,
             "shares": measured.shares,
         });
-        let document =
-            Document { bench: "observe", host: &host, rows, not_run: &session.not_run, raw };
+        let document = Document {
+            bench: "observe",
+            host: &host,
+            rows,
+            not_run: &session.not_run,
+            failed: &session.failed,
+            raw,
+        };
         json::write(path, &document)?;
     }
     Ok(ExitCode::SUCCESS)

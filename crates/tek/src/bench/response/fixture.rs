@@ -2,7 +2,7 @@
 //! A small session with round numbers, for the tests of what is made of one.
 
 use super::rounds::Session;
-use super::variant::{Variant, CRITICAL};
+use super::variant::{Variant, CRITICAL, ORDINARY};
 use crate::bench::appliance::{Kind, Measured, Scheduling, Thread};
 use std::collections::BTreeMap;
 
@@ -18,6 +18,7 @@ fn thread(name: &str, kind: Kind, switches: u64, stall_ms: u64) -> Thread {
         run_delay_ns: None,
         turns: 1,
         stall_ns: stall_ms * 1_000_000,
+        before: scheduling,
         during: scheduling,
         after: scheduling,
     }
@@ -25,6 +26,8 @@ fn thread(name: &str, kind: Kind, switches: u64, stall_ms: u64) -> Thread {
 
 fn measured(responses_ms: [u64; 3], switches: u64, switch_ns: f64, stalls: &[u64]) -> Measured {
     let critical = CRITICAL.map(|name| thread(name, Kind::Event, switches, 0));
+    let mut times = BTreeMap::from(CRITICAL.map(|name| (name.to_owned(), switch_ns)));
+    times.insert(ORDINARY.to_owned(), 2000.0);
     let hogs = stalls.iter().map(|ms| thread("indexer0", Kind::Hog, 60, *ms));
     Measured {
         events_phase_ns: 1_000_000_000,
@@ -32,7 +35,7 @@ fn measured(responses_ms: [u64; 3], switches: u64, switch_ns: f64, stalls: &[u64
         load_to_ns: 0,
         responses_ns: responses_ms.map(|ms| ms * 1_000_000).to_vec(),
         threads: critical.into_iter().chain(hogs).collect(),
-        switch_ns: CRITICAL.map(|name| (name.to_owned(), switch_ns)).into(),
+        switch_ns: times,
         delays_ns: BTreeMap::new(),
     }
 }
@@ -71,5 +74,6 @@ pub fn session() -> Session {
             ),
         ]),
         not_run: Vec::new(),
+        failed: Vec::new(),
     }
 }

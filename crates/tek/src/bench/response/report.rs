@@ -2,10 +2,9 @@
 //! What people read of a run.
 
 use super::summary::{Summaries, VariantSummary};
-use super::variant::{Variant, CRITICAL};
+use super::variant::{Variant, CRITICAL, ORDINARY};
 use super::verdict::{change_percent, noise, too_few, Bar, Verdict};
 use crate::bench::census::Change;
-use crate::bench::json::NotRun;
 use crate::bench::stats::{median, median_of_ratios};
 use crate::bench::table::table;
 use crate::bench::terminal::{bar_chart, Terminal};
@@ -13,7 +12,7 @@ use crate::bench::terminal::{bar_chart, Terminal};
 /// The responses of all variants, as numbers and as bars.
 pub fn responses(summaries: &Summaries, terminal: Terminal) -> String {
     let mut table = table(
-        &["response, ms", "mean", "min", "p50", "p99", "max", "p99/alone", "events"],
+        &["response, ms", "mean", "min", "p50", "p99", "max", "round p99/alone", "events"],
         terminal,
     );
     let alone = summaries.get(&Variant::Alone);
@@ -41,7 +40,9 @@ pub fn responses(summaries: &Summaries, terminal: Terminal) -> String {
         })
         .collect();
     format!(
-        "{}\np99/alone: median over the rounds of the ratio within a round\n\nmean response\n{}",
+        "{}\np99: of the events of all rounds together. round p99/alone, which is judged: the p99 of \
+         each\nround by that of alone in the same round, median over the rounds; with fewer than 100 \
+         events in\na round its p99 is its longest response\n\nmean response\n{}",
         table.trim_fmt(),
         bar_chart(&bars, terminal)
     )
@@ -85,11 +86,21 @@ pub fn switches(summaries: &Summaries, terminal: Terminal) -> String {
         let nanoseconds = |it: &VariantSummary| median(&it.switch_ns[index]).unwrap_or(f64::NAN);
         add(format!("time of a switch of {thread}, ns"), &nanoseconds, 0);
     }
+    let ordinary = |it: &VariantSummary| median(&it.ordinary_switch_ns).unwrap_or(f64::NAN);
+    add(format!("time of a switch of {ORDINARY} (ordinary), ns"), &ordinary, 0);
+    let all = |it: &VariantSummary| it.all_switch_ns().unwrap_or(f64::NAN);
+    add("time of a switch of all threads, ns".into(), &all, 0);
     add("their wait for a CPU, ms per event".into(), &|it| it.run_delay_ms.unwrap_or(f64::NAN), 2);
     let stall = |it: &VariantSummary| it.stall_ms.unwrap_or(f64::NAN);
-    add("longest stall of another, ms".into(), &stall, 0);
+    add("longest stall of a non-critical thread, ms".into(), &stall, 0);
     add("CPUs that the others got".into(), &|it| it.load_cpus, 2);
-    format!("{}\n", table.trim_fmt())
+    format!(
+        "{}\ntime of a switch: pipe ping-pong of two such threads on one CPU, the machine idle; of all \
+         threads:\ntheir mean by the number of switches under load, {ORDINARY} standing for all \
+         others\nstall: of a CPU-bound thread the longest time without a turn, of a sensor the longest \
+         time\nfrom when a reading was due until it was made\n",
+        table.trim_fmt()
+    )
 }
 
 /// What must be shown, beside the papers' figures.
@@ -117,7 +128,9 @@ pub fn verdicts(
         table.add_row(row);
     }
     let noise = noise(summaries).map_or_else(String::new, |noise| {
-        format!("noise: p99 alone-2 / p99 alone is {noise:.3}, and both do the same\n")
+        format!(
+            "noise: p99 of a round of alone-2 / alone, median, is {noise:.3}, and both do the same\n"
+        )
     });
     let caution = too_few(summaries).map_or_else(String::new, |text| format!("caution: {text}\n"));
     format!("{}\n{noise}{caution}", table.trim_fmt())
@@ -147,11 +160,6 @@ pub fn machine(threads: usize, changes: &[Change]) -> String {
         ));
     }
     text
-}
-
-/// The variants that could not be run.
-pub fn not_run(entries: &[NotRun]) -> String {
-    entries.iter().map(|entry| format!("NOT RUN {}: {}\n", entry.variant, entry.reason)).collect()
 }
 
 /// The three numbers that matter, and a sentence.
@@ -190,6 +198,16 @@ mod tests {
             assert_eq!(lines.count(), 2, "{name} in\n{text}");
         }
         assert!(text.is_ascii());
+    }
+
+    #[test]
+    fn the_two_kinds_of_p99_are_told_apart() {
+        let summaries = summarize(&session());
+        let text = responses(&summaries, TERMINAL);
+        assert!(text.contains("p99: of the events of all rounds together"), "{text}");
+        assert!(text.contains("which is judged: the p99 of each"), "{text}");
+        let text = verdicts(&judge(&summaries), &summaries, TERMINAL);
+        assert!(text.contains("p99 of a round / alone, median"), "{text}");
     }
 
     #[test]

@@ -21,21 +21,30 @@ pub struct Plan {
 pub struct Session {
     pub runs: BTreeMap<Variant, Vec<Measured>>,
     pub not_run: Vec<NotRun>,
+    /// Ran well in some rounds and then did not: the numbers of those are left out too.
+    pub failed: Vec<NotRun>,
 }
 
-/// The order of a round: rotated, so that no variant always follows the same one.
+/// The order of a round: a row of a Williams square. Over as many rounds as there are variants
+/// each runs in each place once and directly after each other one once (with an odd number of
+/// variants, whose odd rounds run backwards, twice in twice as many rounds), so what one leaves
+/// behind, such as warmth, falls on all others alike.
 pub fn order(variants: &[Variant], round: usize) -> Vec<Variant> {
-    let mut order = variants.to_vec();
-    if !order.is_empty() {
-        order.rotate_left(round % variants.len());
+    let count = variants.len();
+    // 0, 1, n-1, 2, n-2 ... has each distance between neighbours; the rounds shift it.
+    let zigzag = |place: usize| if place % 2 == 1 { place.div_ceil(2) } else { count - place / 2 };
+    let mut order: Vec<_> =
+        (0..count).map(|place| variants[(zigzag(place) + round) % count]).collect();
+    if count % 2 == 1 && round % 2 == 1 {
+        order.reverse();
     }
     order
 }
 
-/// Runs all of it. A variant that cannot be run is left out wholly and named with the
-/// reason; only the variants that need no privilege must succeed.
+/// Runs all of it. A variant that cannot be run, or fails once, is left out wholly and named with
+/// the reason; only the variants that need no privilege must succeed.
 pub fn measure(plan: &Plan, programs: &Programs) -> anyhow::Result<Session> {
-    let mut session = Session { runs: BTreeMap::new(), not_run: Vec::new() };
+    let mut session = Session { runs: BTreeMap::new(), not_run: Vec::new(), failed: Vec::new() };
     let progress = progress_bar(plan.rounds * plan.variants.len());
     for round in 0..plan.rounds {
         for variant in order(&plan.variants, round) {
@@ -58,13 +67,22 @@ pub fn measure(plan: &Plan, programs: &Programs) -> anyhow::Result<Session> {
 
 impl Session {
     fn lacks(&self, variant: Variant) -> bool {
-        self.not_run.iter().any(|entry| entry.variant == variant.name())
+        let mut without_numbers = self.not_run.iter().chain(&self.failed);
+        without_numbers.any(|entry| entry.variant == variant.name())
     }
 
     fn give_up(&mut self, variant: Variant, error: &anyhow::Error) {
-        self.runs.remove(&variant);
-        self.not_run
-            .push(NotRun { variant: variant.name().to_owned(), reason: format!("{error:#}") });
+        let variant_name = variant.name().to_owned();
+        match self.runs.remove(&variant).map_or(0, |runs| runs.len()) {
+            0 => {
+                let reason = format!("{error:#}");
+                self.not_run.push(NotRun { variant: variant_name, reason });
+            }
+            good => {
+                let reason = format!("after {good} good rounds, which are left out: {error:#}");
+                self.failed.push(NotRun { variant: variant_name, reason });
+            }
+        }
     }
 }
 
@@ -113,24 +131,48 @@ fn progress_bar(steps: usize) -> ProgressBar {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::bench::response::fixture;
+    use clap::ValueEnum;
 
     #[test]
-    fn each_round_runs_every_variant_and_begins_with_another() {
-        let variants = [Variant::Alone, Variant::Conventional, Variant::TekName];
-        for round in 0..6 {
-            let mut order = order(&variants, round);
-            assert_eq!(order[0], variants[round % 3]);
-            order.sort();
-            assert_eq!(order, variants);
+    fn each_variant_follows_each_other_one_and_stands_in_each_place_equally_often() {
+        for count in 1..=Variant::value_variants().len() {
+            let variants = &Variant::value_variants()[..count];
+            let (rounds, times) = if count % 2 == 0 { (count, 1) } else { (2 * count, 2) };
+            let (mut neighbours, mut places) = (BTreeMap::new(), BTreeMap::new());
+            for round in 0..rounds {
+                let order = order(variants, round);
+                for pair in order.windows(2) {
+                    *neighbours.entry((pair[0], pair[1])).or_insert(0) += 1;
+                }
+                for placed in order.into_iter().enumerate() {
+                    *places.entry(placed).or_insert(0) += 1;
+                }
+            }
+            assert_eq!(neighbours.len(), count * (count - 1));
+            assert!(neighbours.values().all(|&found| found == times), "{neighbours:?}");
+            assert_eq!(places.len(), count * count);
+            assert!(places.values().all(|&found| found == times), "{places:?}");
         }
     }
 
     #[test]
     fn a_variant_that_was_refused_has_no_numbers() {
         let mut session =
-            Session { runs: BTreeMap::from([(Variant::Nice, Vec::new())]), not_run: Vec::new() };
+            Session { runs: BTreeMap::new(), not_run: Vec::new(), failed: Vec::new() };
         session.give_up(Variant::Nice, &anyhow::anyhow!("refused"));
-        assert!(session.runs.is_empty() && session.lacks(Variant::Nice));
+        assert!(session.lacks(Variant::Nice) && !session.lacks(Variant::TekName));
+        assert_eq!((session.not_run.len(), session.failed.len()), (1, 0));
+    }
+
+    #[test]
+    fn a_variant_that_fails_after_good_rounds_is_not_hidden_among_those_that_cannot_run() {
+        let mut session = fixture::session();
+        session.give_up(Variant::TekName, &anyhow::anyhow!("was not scheduled as meant"));
+        assert!(session.lacks(Variant::TekName) && !session.runs.contains_key(&Variant::TekName));
+        assert_eq!((session.not_run.len(), session.failed.len()), (0, 1));
+        let reason = &session.failed[0].reason;
+        assert!(reason.contains("2 good rounds") && reason.contains("as meant"), "{reason}");
     }
 
     #[test]

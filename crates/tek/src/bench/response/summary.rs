@@ -2,7 +2,7 @@
 //! From what was measured of a variant to the numbers that are reported.
 
 use super::rounds::Session;
-use super::variant::{Variant, CRITICAL};
+use super::variant::{Variant, CRITICAL, ORDINARY};
 use crate::bench::appliance::{Kind, Measured, Thread};
 use crate::bench::json::Row;
 use crate::bench::stats::{self, Summary};
@@ -24,11 +24,15 @@ pub struct VariantSummary {
     pub run_delay_ms: Option<f64>,
     /// Time of one switch of each critical thread in each round, in ns.
     pub switch_ns: Vec<Vec<f64>>,
-    /// Longest time in which a CPU-bound thread did nothing, in ms.
+    /// The same of an ordinary thread.
+    pub ordinary_switch_ns: Vec<f64>,
+    /// Longest time, in ms, in which a CPU-bound thread did nothing or by which a sensor was late;
+    /// `None` without CPU-bound threads.
     pub stall_ms: Option<f64>,
     /// CPU time that the CPU-bound threads got, in s per s.
     pub load_cpus: f64,
-    /// Whether the critical threads were as at their start when they had left.
+    /// Whether the critical threads had the policy, priority, nice and flags of their start when
+    /// they had left.
     pub left_clean: bool,
 }
 
@@ -51,6 +55,9 @@ fn of_variant(runs: &[Measured]) -> Option<VariantSummary> {
         wanted.map(count).sum::<u64>() as f64
     };
     let all_switches = total(None, switches);
+    let switch_ns = |name: &str| -> Vec<f64> {
+        runs.iter().filter_map(|run| run.switch_ns.get(name).copied()).collect()
+    };
     Some(VariantSummary {
         response_ms,
         round_p99_ms: per_round.iter().filter_map(|ms| stats::p99(ms)).collect(),
@@ -58,20 +65,19 @@ fn of_variant(runs: &[Measured]) -> Option<VariantSummary> {
         all_switches: all_switches / events,
         all_switches_per_s: all_switches / seconds,
         run_delay_ms: run_delay_ns(runs).map(|ns| ns as f64 / 1e6 / events),
-        switch_ns: CRITICAL
-            .iter()
-            .map(|name| runs.iter().filter_map(|run| run.switch_ns.get(*name).copied()).collect())
-            .collect(),
+        switch_ns: CRITICAL.map(switch_ns).to_vec(),
+        ordinary_switch_ns: switch_ns(ORDINARY),
         stall_ms: runs
             .iter()
-            .flat_map(|run| run.threads_of(Kind::Hog))
+            .filter(|run| run.threads_of(Kind::Hog).next().is_some())
+            .flat_map(|run| run.threads.iter().filter(|thread| thread.kind != Kind::Event))
             .map(|thread| thread.stall_ns as f64 / 1e6)
             .reduce(f64::max),
         load_cpus: total(Some(Kind::Hog), |thread| thread.cpu_ns) / 1e9 / seconds,
         left_clean: runs
             .iter()
             .flat_map(|run| run.threads_of(Kind::Event))
-            .all(|thread| thread.after.policy == libc::SCHED_OTHER && thread.after.flags == 0),
+            .all(|thread| thread.after == thread.before),
     })
 }
 
@@ -97,6 +103,18 @@ impl VariantSummary {
     pub fn critical_switches(&self) -> f64 {
         self.switches.iter().sum()
     }
+
+    /// Mean time of a switch of all threads, in ns: each critical thread's own and, for all
+    /// others, the ordinary thread's, each as often as it happened.
+    pub fn all_switch_ns(&self) -> Option<f64> {
+        let mut total = 0.0;
+        for (number, times) in self.switches.iter().zip(&self.switch_ns) {
+            total += number * stats::median(times)?;
+        }
+        let others = self.all_switches - self.critical_switches();
+        total += others * stats::median(&self.ordinary_switch_ns)?;
+        Some(total / self.all_switches)
+    }
 }
 
 /// The rows of the JSON document.
@@ -114,6 +132,12 @@ pub fn rows(summaries: &Summaries) -> Vec<Row> {
             }
         }
         let all = "all threads";
+        let ordinary = stats::median(&summary.ordinary_switch_ns);
+        for (case, time) in [(ORDINARY, ordinary), (all, summary.all_switch_ns())] {
+            if let Some(time) = time {
+                rows.push(Row::number(case, name, "time of a context switch", "ns", time));
+            }
+        }
         for (case, metric, unit, value) in [
             (all, "context switches", "1/event", summary.all_switches),
             (all, "context switches", "1/s", summary.all_switches_per_s),
@@ -126,7 +150,7 @@ pub fn rows(summaries: &Summaries) -> Vec<Row> {
             rows.push(Row::number(case, name, "run delay", "ms/event", delay));
         }
         if let Some(stall) = summary.stall_ms {
-            rows.push(Row::number("CPU-bound threads", name, "longest stall", "ms", stall));
+            rows.push(Row::number("non-critical threads", name, "longest stall", "ms", stall));
         }
     }
     rows
@@ -155,10 +179,40 @@ mod tests {
     }
 
     #[test]
-    fn the_longest_stall_is_that_of_any_cpu_bound_thread_in_any_round() {
-        let summaries = summarize(&session());
+    fn the_time_of_a_switch_of_all_threads_is_weighted_by_their_number() {
+        let summary = &summarize(&session())[&Variant::Conventional];
+        // Each round: 3 critical threads with 12 switches of 1900 ns, 2 others with 60 of 2000 ns.
+        let expected = (36.0 * 1900.0 + 120.0 * 2000.0) / 156.0;
+        assert!((summary.all_switch_ns().unwrap() - expected).abs() < 1e-6);
+    }
+
+    #[test]
+    fn the_longest_stall_is_that_of_any_other_thread_in_any_round() {
+        let mut session = session();
+        let summaries = summarize(&session);
         assert_eq!(summaries[&Variant::TekName].stall_ms, Some(150.0));
         assert_eq!(summaries[&Variant::Alone].stall_ms, None);
+        let thread = &mut session.runs.get_mut(&Variant::TekName).unwrap()[0].threads[3];
+        thread.kind = Kind::Sensor;
+        thread.stall_ns = 160_000_000;
+        assert_eq!(summarize(&session)[&Variant::TekName].stall_ms, Some(160.0));
+    }
+
+    #[test]
+    fn a_thread_is_left_clean_when_it_has_what_it_had() {
+        let clean = |change: fn(&mut Thread)| {
+            let mut session = session();
+            change(&mut session.runs.get_mut(&Variant::TekName).unwrap()[1].threads[0]);
+            summarize(&session)[&Variant::TekName].left_clean
+        };
+        assert!(clean(|_| ()));
+        assert!(!clean(|thread| thread.after.nice = -5));
+        assert!(!clean(|thread| thread.after.policy = libc::SCHED_RR));
+        assert!(!clean(|thread| thread.after.flags = 1));
+        assert!(clean(|thread| {
+            thread.before.nice = 3;
+            thread.after.nice = 3;
+        }));
     }
 
     #[test]

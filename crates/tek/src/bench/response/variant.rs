@@ -33,6 +33,9 @@ pub enum Variant {
 /// The names of the threads on the path of an event.
 pub const CRITICAL: [&str; 3] = ["touch", "ui", "render"];
 
+/// The thread whose switches stand for those of all others.
+pub const ORDINARY: &str = "door";
+
 /// The programs that variants start.
 pub struct Programs {
     pub tek: PathBuf,

@@ -20,12 +20,13 @@ pub struct Bar {
     pub paper: &'static str,
     pub must: &'static str,
     pub unit: &'static str,
+    /// Whether a TEK variant is judged by it.
+    pub applies: fn(Variant) -> bool,
     judge: fn(&Compared) -> Option<(f64, String, bool)>,
 }
 
 /// What one TEK variant is judged by.
 struct Compared<'a> {
-    variant: Variant,
     tek: &'a VariantSummary,
     alone: Option<&'a VariantSummary>,
     conventional: Option<&'a VariantSummary>,
@@ -46,10 +47,11 @@ const MIN_EVENTS: usize = 200;
 
 static BARS: [Bar; 6] = [
     Bar {
-        what: "p99 response / p99 alone",
+        what: "p99 of a round / alone, median",
         paper: "-",
         must: "<= 1.05",
         unit: "ratio",
+        applies: Variant::is_tek,
         judge: p99_ratio,
     },
     Bar {
@@ -57,6 +59,7 @@ static BARS: [Bar; 6] = [
         paper: "7.3 (1719 -> 235 ms)",
         must: ">= 7.3",
         unit: "ratio",
+        applies: Variant::is_tek,
         judge: speed_up,
     },
     Bar {
@@ -64,20 +67,23 @@ static BARS: [Bar; 6] = [
         paper: "-41...-42%",
         must: "<= -42%",
         unit: "%",
+        applies: Variant::is_tek,
         judge: fewer_switches,
     },
     Bar {
-        what: "time of a switch / conventional",
+        what: "time of a switch (ping-pong) / conventional",
         paper: "similar",
         must: "<= 1.05",
         unit: "ratio",
+        applies: Variant::is_tek,
         judge: switch_time,
     },
     Bar {
-        what: "longest stall of other threads",
+        what: "longest stall of a non-critical thread",
         paper: "1487 ms",
         must: "< 1487 ms",
         unit: "ms",
+        applies: Variant::is_tek,
         judge: stall,
     },
     Bar {
@@ -85,6 +91,8 @@ static BARS: [Bar; 6] = [
         paper: "-",
         must: "all",
         unit: "bool",
+        // A thread that is critical by its name stays so to its end: only the API leaves.
+        applies: |variant| variant == Variant::TekApi,
         judge: left_clean,
     },
 ];
@@ -93,10 +101,10 @@ static BARS: [Bar; 6] = [
 pub fn judge(summaries: &Summaries) -> Vec<(&'static Bar, Vec<Verdict>)> {
     BARS.iter()
         .map(|bar| {
-            let tek = summaries.iter().filter(|(variant, _)| variant.is_tek());
+            let tek = summaries.iter();
+            let tek = tek.filter(|(variant, _)| variant.is_tek() && (bar.applies)(**variant));
             let verdicts = tek.filter_map(|(variant, tek)| {
                 let (value, text, met) = (bar.judge)(&Compared {
-                    variant: *variant,
                     tek,
                     alone: summaries.get(&Variant::Alone),
                     conventional: summaries.get(&Variant::Conventional),
@@ -144,8 +152,7 @@ fn stall(compared: &Compared) -> Option<(f64, String, bool)> {
 }
 
 fn left_clean(compared: &Compared) -> Option<(f64, String, bool)> {
-    // A thread that is critical by its name stays so to its end: only the API leaves.
-    let clean = (compared.variant == Variant::TekApi).then_some(compared.tek.left_clean)?;
+    let clean = compared.tek.left_clean;
     let text = if clean { "all" } else { "not all" };
     Some((f64::from(u8::from(clean)), text.to_owned(), clean))
 }
