@@ -94,7 +94,7 @@ static void say_event(const struct tek_event *event)
 				  "Run it as root, "
 				  "or raise the limit: now, as root, `prlimit --pid $$ "
 				  "--rtprio=60:60` for this "
-				  "shell; for good `@tek - rtprio 60` in "
+				  "shell; for good `USER - rtprio 60` in "
 				  "/etc/security/limits.d/tek.conf; for a "
 				  "service `LimitRTPRIO=60` in its systemd unit.\n",
 				  (const char *)event->program, event->pid,

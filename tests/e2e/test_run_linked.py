@@ -50,7 +50,7 @@ def test_without_privilege_the_api_says_eperm_once_tells_three_ways_and_changes_
     assert (ended.returncode, ended.stdout) == (7, f"{EPERM} {EPERM} {EPERM} 0 {os.nice(0)}\n")
     line, = ended.stderr.splitlines()
     assert line.startswith("tek: ")
-    for way in ("prlimit --pid $$", "@tek - rtprio", "LimitRTPRIO="):
+    for way in ("prlimit --pid $$", "USER - rtprio", "LimitRTPRIO="):
         assert line.count(way) == 1, line
 
 

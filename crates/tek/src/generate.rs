@@ -63,8 +63,7 @@ fn man_pages(directory: &Path) -> anyhow::Result<()> {
     let shown = || command.get_subcommands().filter(|sub| !sub.is_hide_set());
     let mut pages = vec![("tek".to_owned(), command.clone())];
     for sub in shown() {
-        let name = format!("tek-{}", sub.get_name());
-        pages.push((name.clone(), sub.clone().bin_name(name.replacen('-', " ", 1))));
+        add_pages(sub, "tek", &mut pages);
     }
     let names: Vec<_> = pages.iter().map(|(name, _)| name.clone()).collect();
     for (name, page) in pages {
@@ -73,6 +72,19 @@ fn man_pages(directory: &Path) -> anyhow::Result<()> {
         fs::write(&path, text).with_context(|| format!("cannot write {}", path.display()))?;
     }
     Ok(())
+}
+
+/// The page of a command, and those of its own commands.
+fn add_pages(command: &Command, parent: &str, pages: &mut Vec<(String, Command)>) {
+    let name = format!("{parent}-{}", command.get_name());
+    let mut command = command.clone().bin_name(name.replace('-', " "));
+    if command.has_subcommands() {
+        command = command.mut_subcommand("help", |help| help.hide(true));
+    }
+    for sub in command.get_subcommands().filter(|sub| !sub.is_hide_set()) {
+        add_pages(sub, &name, pages);
+    }
+    pages.push((name, command));
 }
 
 fn man_page(name: &str, mut command: Command, all: &[String]) -> anyhow::Result<Vec<u8>> {

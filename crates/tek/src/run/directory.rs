@@ -137,15 +137,15 @@ fn remove_left_behind(base: &Path) {
         let path = entry.path();
         let ours = fs::symlink_metadata(&path)
             .is_ok_and(|m| m.is_dir() && m.uid() == nix::unistd::geteuid().as_raw());
-        if !ours || tables_in(&path).iter().any(|&(pid, _)| is_alive(pid)) {
+        // A tek that lives may be between making its event file and locking it.
+        if !ours || maker_lives(&path) || tables_in(&path).iter().any(|&(pid, _)| is_alive(pid)) {
             continue;
         }
         let free = match File::open(path.join(EVENTS)) {
             // The lock is free only if no tek lives that made it.
             Ok(events) => Flock::lock(events, FlockArg::LockExclusiveNonblock).is_ok(),
-            // A process that outlived its tek made the directory anew for its table, unless a tek
-            // is making it right now.
-            Err(error) => error.kind() == io::ErrorKind::NotFound && !maker_lives(&path),
+            // A process that outlived its tek made the directory anew for its table.
+            Err(error) => error.kind() == io::ErrorKind::NotFound,
         };
         if free {
             let _ = fs::remove_dir_all(&path);

@@ -42,11 +42,11 @@ fn message(event: &Event) -> Option<(String, String)> {
     Some(match event.kind {
         EVENT_REFUSED => (String::new(), refused(event, &thread, &program)),
         EVENT_OVERRAN => {
-            let [used, window, ..] = event.value.map(Duration::from_nanos);
+            let [used, window, ban, _] = event.value.map(Duration::from_nanos);
             let message = format!(
                 "thread {thread} of {program} [{}] used {used:.3?} of CPU time in {window:?}, more \
-                 than its budget, and is no longer time-critical; if it needs that much, give it \
-                 with --budget",
+                 than its budget, and is not time-critical for the next {ban:?}; if it needs that \
+                 much, give it with --budget",
                 event.pid
             );
             (format!("{} {thread}", event.pid), message)
@@ -71,8 +71,8 @@ fn refused(event: &Event, thread: &str, program: &str) -> String {
     }
     let [now, for_good, service] = privilege::ways_to_get_it();
     format!(
-        "{who} and runs on as it was, for it may not use real-time priorities. Three ways to \
-         allow it:\n  1. {now}\n  2. {for_good}\n  3. {service}"
+        "{who} and runs on as it was: its process may not use real-time priorities. Three ways \
+         to allow it:\n  1. {now}\n  2. {for_good}\n  3. {service}"
     )
 }
 

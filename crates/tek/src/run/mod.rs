@@ -40,8 +40,16 @@ EXAMPLES:
       Threads of the shell's children count too.
 
 A thread's name counts when it was set for that thread (pthread_setname_np,
-prctl): a child that only inherited its creator's name is not meant. To stop
-and continue the program from outside, send SIGTSTP and SIGCONT to tek.
+prctl): a child that only inherited its creator's name is not meant, and neither
+is the process that a daemon forks, so run daemons in the foreground. A thread
+that used up its budget is sent back for one window, for twice as long after each
+further time, up to 64 windows, and then taken back by its name.
+
+The report has a line for each thread that was time-critical: its SCHED_TEK
+priority, how many STAYS in the Fast Region and how long (FAST), and of its whole
+life the CPU time, the context switches, and how often the budget ran out.
+
+To stop and continue the program from outside, send SIGTSTP and SIGCONT to tek.
 
 EXIT STATUS:
   That of the program; if a signal killed it, tek dies by the same signal.
@@ -145,6 +153,8 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
     drop(directory);
     if args.report {
         message::print(&report.text());
+    } else {
+        message::print(&report.unmatched_text());
     }
     if let (Some(file), Some(path)) = (json, &args.report_json) {
         // The program has run, and its exit status counts for more than this.

@@ -235,16 +235,20 @@ impl Report {
         if self.threads.iter().any(|row| row.state != State::Ended) {
             text.push_str("≥: its process is gone without a summary (killed, _exit or exec) or runs on, so this is what is known\n");
         }
-        for pattern in &self.unmatched {
-            let _ = writeln!(text, "no thread had a name that fits --critical '{pattern}'");
-        }
-        text
+        text + &self.unmatched_text()
+    }
+
+    /// The patterns that fitted nothing, most likely because of a mistake.
+    pub fn unmatched_text(&self) -> String {
+        let lines = self.unmatched.iter();
+        lines.map(|glob| format!("no thread had a name that fits --critical '{glob}'\n")).collect()
     }
 
     fn grid(&self) -> Grid {
         let mut grid = Grid::new();
         grid.load_style(presets::NOTHING).set_content_arrangement(ContentArrangement::Disabled);
-        let heads = ["PROCESS", "THREAD", "PRIO", "STAYS", "FAST", "CPU", "SWITCHES", "OVERRUNS"];
+        let heads =
+            ["PROCESS", "THREAD", "PRIO", "STAYS", "FAST", "CPU (ALL)", "SWITCHES", "OVERRUNS"];
         grid.set_header(heads);
         for column in grid.column_iter_mut().skip(2) {
             column.set_cell_alignment(CellAlignment::Right);

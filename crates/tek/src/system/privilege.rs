@@ -40,8 +40,8 @@ pub fn in_user_namespace() -> bool {
 /// The ways to get the privilege, one a line.
 pub fn ways_to_get_it() -> [String; 3] {
     [
-        format!("now, for this shell and what it starts: sudo prlimit --pid $$ --rtprio={GRANT}:{GRANT}  (in a shell of root: with the pid of this shell for $$)"),
-        format!("for good, for members of the group tek: put the line `@tek - rtprio {GRANT}` into /etc/security/limits.d/tek.conf; it counts from the next login on"),
+        format!("now, for this shell and what it starts: sudo prlimit --pid $$ --rtprio={GRANT}:{GRANT}"),
+        format!("for good: put the line `USER - rtprio {GRANT}`, with the user's name for USER, into /etc/security/limits.d/tek.conf; it counts from the next login on"),
         format!("for a service: `LimitRTPRIO={GRANT}` (or `AmbientCapabilities=CAP_SYS_NICE`) in its systemd unit"),
     ]
 }
