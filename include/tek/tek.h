@@ -11,7 +11,8 @@
  * (follow-marked), or when a rule of `tek run --critical` names it.  There it
  * runs before every thread of the fair scheduling classes.  It leaves when the
  * last of these reasons is gone, when it ends, or when the guard sends it back
- * because it used up its budget (default: 800 ms of CPU time in 1 s).  On leaving
+ * because it used up its budget (default: 800 ms of CPU time in 1 s); it may ask
+ * again later, and a rule takes it back by itself.  On leaving
  * it has the policy, nice value and reset-on-fork flag that it had before, or
  * that were set for it meanwhile.
  *
@@ -56,8 +57,10 @@
  *   ESRCH   the thread has ended or never was
  *   EPERM   this process may not use real-time policies, or the thread belongs to
  *           another process; one message on standard error says what to do
- *   EDQUOT  the guard sent this thread back less than one budget window ago
- *   EAGAIN  no resources for TEK's guard thread
+ *   EDQUOT  the guard sent this thread back: for one budget window, and for twice as
+ *           long after each further time, up to 64 windows
+ *   EAGAIN  no resources for TEK's guard thread; or TEK does nothing here, because a
+ *           signal handler interrupted it or a sanitizer is linked into the program
  */
 #define SCHED_TEK 84
 #define TEK_PRIORITY_MIN (-20)
@@ -132,7 +135,8 @@ TEK_API int tek_follow_marked(int on);
  * time in any window_ns.  cpu_ns 0 switches the guard off; then only the
  * kernel's own real-time throttling protects the rest of the device.
  * The guard looks 16 times a window, so it can let a thread have up to a
- * sixteenth of the window more.
+ * sixteenth of the window more.  Where RLIMIT_RTTIME is set the budget is at most
+ * half of it.
  * Errors: EINVAL if window_ns is below 10 ms or above 1 hour, or cpu_ns is above
  * window_ns.
  */
