@@ -42,8 +42,8 @@ def run(command, **options):
 
 
 def test_without_privilege_the_api_says_eperm_once_tells_three_ways_and_changes_nothing(
-        compile_c, as_nobody):
-    library = BUILD / "lib"
+        compile_c, as_nobody, open_build):
+    library = open_build / "lib"
     program = compile_c(ASK, "cc", f"-I{INCLUDE}", "-pthread", f"-L{library}", f"-Wl,-rpath,{library}",
                         "-Wl,--no-as-needed", "-ltek")
     ended = run([*as_nobody, program])

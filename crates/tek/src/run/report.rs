@@ -16,6 +16,9 @@ use tek_model::{Table, Thread};
 /// A program can start millions of threads; beyond this many the report only counts them.
 const MOST_THREADS: usize = 10_000;
 
+/// So many patterns that fitted nothing are named; the others are counted.
+const MOST_UNMATCHED: usize = 5;
+
 /// How a thread's account ends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
@@ -240,8 +243,12 @@ impl Report {
 
     /// The patterns that fitted nothing, most likely because of a mistake.
     pub fn unmatched_text(&self) -> String {
-        let lines = self.unmatched.iter();
-        lines.map(|glob| format!("no thread had a name that fits --critical '{glob}'\n")).collect()
+        let line = |glob| format!("no thread had a name that fits --critical '{glob}'\n");
+        let mut text: String = self.unmatched.iter().take(MOST_UNMATCHED).map(line).collect();
+        if self.unmatched.len() > MOST_UNMATCHED {
+            let _ = writeln!(text, "nor {} more patterns", self.unmatched.len() - MOST_UNMATCHED);
+        }
+        text
     }
 
     fn grid(&self) -> Grid {
