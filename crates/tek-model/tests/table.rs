@@ -197,7 +197,7 @@ fn hammer(map: &MmapRaw, stop: &AtomicBool) {
         for _ in 0..count % 64 {
             std::hint::spin_loop();
         }
-        if count % 256 == 0 {
+        if count.is_multiple_of(256) {
             std::thread::sleep(std::time::Duration::from_micros(100));
         }
     }
