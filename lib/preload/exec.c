@@ -132,56 +132,51 @@ TEK_EXPORT int execveat(int directory, const char *path, char *const arguments[]
 				      .flags = flags});
 }
 
-/* The list of arguments of execl() and its kin, up to the NULL that ends it. */
-static size_t count_arguments(const char *first, va_list list)
+/* The calls whose arguments are a list that NULL ends, with the environment behind it or not. */
+static int execute_list(struct call call, const char *first, va_list list, bool with_environment)
 {
-	size_t count = 0;
-	for (const char *argument = first; argument; argument = va_arg(list, const char *))
-		count++;
-	return count;
-}
+	size_t count = 1;
+	va_list counted;
 
-static void copy_arguments(char *arguments[], const char *first, va_list list)
-{
+	va_copy(counted, list);
+	for (const char *argument = first; argument; argument = va_arg(counted, const char *))
+		count++;
+	va_end(counted);
+
+	char **arguments = alloca(count * sizeof(*arguments));
 	const char *argument = first;
-	for (; argument; argument = va_arg(list, const char *))
-		*arguments++ = (char *)argument;
-	*arguments = NULL;
+	for (size_t i = 0; i < count - 1; i++, argument = va_arg(list, const char *))
+		arguments[i] = (char *)argument;
+	arguments[count - 1] = NULL;
+	call.arguments = arguments;
+	call.environment = with_environment ? va_arg(list, char *const *) : environ;
+	return execute(&call);
 }
 
 TEK_EXPORT int execl(const char *path, const char *first, ...)
 {
 	va_list list;
 	va_start(list, first);
-	char **arguments = alloca((count_arguments(first, list) + 1) * sizeof(*arguments));
+	int result = execute_list((struct call){.how = BY_PATH, .path = path}, first, list, false);
 	va_end(list);
-	va_start(list, first);
-	copy_arguments(arguments, first, list);
-	va_end(list);
-	return execve(path, arguments, environ);
+	return result;
 }
 
 TEK_EXPORT int execlp(const char *file, const char *first, ...)
 {
 	va_list list;
 	va_start(list, first);
-	char **arguments = alloca((count_arguments(first, list) + 1) * sizeof(*arguments));
+	int result = execute_list((struct call){.how = BY_SEARCH, .path = file}, first, list,
+				  false);
 	va_end(list);
-	va_start(list, first);
-	copy_arguments(arguments, first, list);
-	va_end(list);
-	return execvpe(file, arguments, environ);
+	return result;
 }
 
 TEK_EXPORT int execle(const char *path, const char *first, ...)
 {
 	va_list list;
 	va_start(list, first);
-	char **arguments = alloca((count_arguments(first, list) + 1) * sizeof(*arguments));
+	int result = execute_list((struct call){.how = BY_PATH, .path = path}, first, list, true);
 	va_end(list);
-	va_start(list, first);
-	copy_arguments(arguments, first, list);
-	char *const *environment = va_arg(list, char *const *);
-	va_end(list);
-	return execve(path, arguments, environment);
+	return result;
 }

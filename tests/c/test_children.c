@@ -220,6 +220,39 @@ static int exec_while_fast(void)
 	return 2;
 }
 
+static int exec_with_lists(void)
+{
+	char *const environment[] = {"WHO=execle", NULL};
+	int status;
+
+	/* Every function of the family hands over all its arguments and the right environment. */
+	setenv("WHO", "inherited", 1);
+	for (int way = 0; way < 3; way++) {
+		fflush(NULL);
+		if (fork() == 0) {
+			if (way == 0)
+				execl("/bin/sh", "sh", "-c", "[ $#$1$2$WHO = 2abinherited ]", "x",
+				      "a", "b", NULL);
+			else if (way == 1)
+				execlp("sh", "sh", "-c", "[ $#$1$2$WHO = 2abinherited ]", "x", "a",
+				       "b", NULL);
+			else
+				execle("/bin/sh", "sh", "-c", "[ $#$1$2$WHO = 2abexecle ]", "x",
+				       "a", "b", NULL, environment);
+			_exit(99);
+		}
+		if (wait(&status) < 0 || status)
+			return way + 1;
+	}
+	return 0;
+}
+
+static void lists_of_arguments_reach_the_program(void **state)
+{
+	(void)state;
+	assert_int_equal(in_child(exec_with_lists), 0);
+}
+
 static void a_program_started_by_exec_is_not_fast(void **state)
 {
 	(void)state;
@@ -236,6 +269,7 @@ int main(void)
 		cmocka_unit_test(
 			a_thread_that_follows_while_it_starts_processes_gets_its_own_policy_back),
 		cmocka_unit_test(a_failed_exec_leaves_a_fast_thread_fast),
+		cmocka_unit_test(lists_of_arguments_reach_the_program),
 		cmocka_unit_test(a_program_started_by_exec_is_not_fast),
 		cmocka_unit_test(children_begin_so_without_the_kernels_reset_on_fork_flag_too),
 		cmocka_unit_test(a_fast_thread_can_create_threads_that_are_fast),
