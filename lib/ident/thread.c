@@ -190,7 +190,8 @@ static pid_t tid_of(pthread_t handle)
 
 void tek__thread_born(struct tek_thread *thread, pthread_t handle)
 {
-	if (lookup(handle))
+	const struct tek_thread *other = lookup(handle);
+	if (other && tek__thread_exists(other))
 		return; /* not its handle: make_live() has more of this */
 	make_live(thread, handle);
 	thread->tid = tid_of(handle);

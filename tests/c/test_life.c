@@ -177,6 +177,31 @@ static void threads_that_share_a_variable_for_the_handle_lose_no_slot(void **sta
 	assert_int_equal(threads_in_table(), before);
 }
 
+static void a_thread_that_reuses_the_handle_of_one_that_ended_unseen_is_itself(void **state)
+{
+	(void)state;
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+	print_message("# the sanitizers do not survive a thread that ends past the C library\n");
+	skip();
+#endif
+	need_real_time();
+	for (int i = 0; i < 50; i++) {
+		struct waiter waiter;
+		pthread_t unseen;
+
+		/* The C library gives the new thread the block, and so the handle, of the old one. */
+		assert_int_equal(pthread_create(&unseen, NULL, end_by_system_call, NULL), 0);
+		pthread_join(unseen, NULL);
+		waiter_start_unsynchronised(&waiter, NULL);
+		assert_int_equal(set_tek(waiter.thread, 0), 0);
+		pthread_barrier_wait(&waiter.ready);
+		assert_true(is_fast(waiter.tid));
+		assert_int_equal(set_other(waiter.thread), 0);
+		assert_int_equal(kernel_policy(waiter.tid), SCHED_OTHER);
+		waiter_end(&waiter);
+	}
+}
+
 static pthread_key_t late_key;
 static int late_rounds;
 static int late_policy;
@@ -379,6 +404,8 @@ int main(void)
 		cmocka_unit_test(ten_thousand_threads_leave_no_slot_behind),
 		cmocka_unit_test(detached_threads_leave_no_slot_behind),
 		cmocka_unit_test(threads_that_create_threads_at_the_same_time_lose_none),
+		cmocka_unit_test(
+			a_thread_that_reuses_the_handle_of_one_that_ended_unseen_is_itself),
 		cmocka_unit_test(a_pending_cancellation_does_not_leave_the_lock_held),
 		cmocka_unit_test(threads_that_share_a_variable_for_the_handle_lose_no_slot),
 		cmocka_unit_test(a_thread_of_thrd_create_is_adopted),
