@@ -10,12 +10,13 @@
  * The table file
  * --------------
  *   offset 0                    struct tek_table_header, padded
+ *   TEK_MODULES_OFFSET          struct tek_module, header.modules of them, padded
  *   TEK_TABLE_HEADER_BYTES      chunk 0, chunk 1, ... of TEK_TABLE_CHUNK_BYTES
  *
  * A chunk is TEK_CHUNK_SLOTS records, at TEK_CHUNK_SIDE_OFFSET as many side
- * records, and padding up to 64 KiB, the largest page of the processors that
- * Linux runs on.  The file is sparse: memory is used for touched pages only.  It
- * never shrinks, so an offset that was once valid stays valid.
+ * records, and padding up to a multiple of 64 KiB, the largest page of the
+ * processors that Linux runs on.  The file is sparse: memory is used for touched
+ * pages only.  It never shrinks, so an offset that was once valid stays valid.
  *
  * Life of a slot: free (tid 0) -> filled when the thread begins or is found ->
  * changed, always under the process's own lock -> free again.
@@ -24,6 +25,12 @@
  * copy the record and its side record; fence (acquire); load seq again; use the
  * copy only if both loads gave the same even number.  A writer may be stopped
  * in mid-write, so try a bounded number of times.
+ *
+ * By system calls (pread), for who does not want to map a file that its owner
+ * might shrink: read the records, then records and side records, then the records
+ * again.  The middle copy of a record is good if its seq is the same even number
+ * in the first and the last copy.  A module is written once, before header.modules
+ * counts it.
  */
 #ifndef TEK_ABI_H
 #define TEK_ABI_H
@@ -35,7 +42,7 @@ typedef unsigned int tek_u32;
 typedef signed int tek_s32;
 typedef unsigned long long tek_u64;
 
-#define TEK_ABI_VERSION 1u
+#define TEK_ABI_VERSION 2u
 
 /*
  * The scheduling policy number of SCHED_TEK.  No kernel accepts it (Linux knows
@@ -77,13 +84,15 @@ struct tek_record {
 	                          or found.  With tid an identity: /proc's start time of the same
 	                          thread is never later, that of a thread which got a reused
 	                          tid always is. */
-	tek_u64 start_routine; /* address in the process; 0: not known */
+	tek_u64 start_routine; /* address in the process of what it runs; 0: not known.  Of a
+	                          std::thread: its function, else the vtable of its state */
 	tek_u32 stack_pages;   /* size of its stack, in pages; 0: not known */
 	tek_u32 peak_bytes;    /* stack certainly used, in bytes; 0: not measured */
 	tek_u16 bound_pages;   /* stack used at most, in pages; 0: not measured */
-	tek_u16 role;          /* index of its role; 0: none */
-	tek_u8 policy;         /* TEK_SCHED_POLICY while it is Fast; 0: ask /proc */
-	tek_s8 priority;       /* SCHED_TEK priority (nice value) while it is Fast */
+	tek_u16 role_bytes;    /* length of its role, without the NUL; 0: none */
+	tek_u8 policy;         /* as TEK last saw it set: SCHED_*, or TEK_SCHED_POLICY while it
+	                          is Fast; the kernel has the last word (/proc) */
+	tek_s8 priority;       /* with it: nice value (fair, SCHED_TEK) or real-time priority */
 	tek_u8 place;          /* group, region, zone: TEK_PLACE_* */
 	tek_u8 flags;          /* TEK_FLAG_* */
 };
@@ -92,7 +101,16 @@ struct tek_record {
 #define TEK_BASE_RESET_ON_FORK 0x01u /* the thread had the kernel's reset-on-fork flag */
 #define TEK_BASE_SAVED 0x02u         /* base_* hold what is restored when the thread leaves */
 
-/* What a record has no room for: 64 bytes, guarded by the seq of the record of the same slot. */
+/* struct tek_side.reasons: why a thread is Fast, or was at the last look. */
+#define TEK_WHY_POLICY 0x01u /* it was given the policy SCHED_TEK */
+#define TEK_WHY_ENTER 0x02u  /* it is between tek_critical_enter() and _leave() */
+#define TEK_WHY_TIMED 0x04u  /* tek_critical_for() has not run out */
+#define TEK_WHY_RULE 0x08u   /* a rule names it */
+#define TEK_WHY_FOLLOW 0x10u /* it is marked, and a thread of its group asks */
+
+#define TEK_ROLE_BYTES 64 /* of a role, with its NUL */
+
+/* What a record has no room for: 128 bytes, guarded by the seq of the record of the same slot. */
 struct tek_side {
 	tek_u8 name[16];       /* the thread's name, NUL-terminated; valid with TEK_FLAG_NAMED */
 	tek_u64 fast_ns;       /* time spent in the Fast Region by finished stays, in ns */
@@ -103,32 +121,55 @@ struct tek_side {
 	tek_u8 base_priority;  /* real-time priority to restore */
 	tek_u8 base_flags;     /* TEK_BASE_*; nice is not here: the kernel keeps it (docs) */
 	tek_u8 rt_priority;    /* real-time priority in force while Fast; 0: none of ours */
-	tek_u8 reserved[20];   /* zero */
+	tek_u32 creator_tid;   /* thread that created it; 0: not known */
+	tek_u64 call_site;     /* address in the process that its pthread_create() returned to; 0:
+	                          not known */
+	tek_u8 reasons;        /* TEK_WHY_* */
+	tek_u8 rule;           /* number, from 1, of the rule of TEK_RULES behind TEK_WHY_RULE; 0:
+	                          TEK_CRITICAL */
+	tek_u8 reserved[6];    /* zero */
+	tek_u8 role[64];       /* what it is for: UTF-8, NUL-terminated */
 };
+
+/* A file that start routines lie in: 512 bytes. */
+struct tek_module {
+	tek_u64 start;       /* first address that it takes in the process */
+	tek_u64 end;         /* the address behind the last */
+	tek_u64 bias;        /* address in the process minus address in its file's ELF headers */
+	tek_u8 build_id[20]; /* its NT_GNU_BUILD_ID note, the first bytes */
+	tek_u32 build_id_bytes;
+	tek_u8 path[464]; /* NUL-terminated; empty where it does not fit */
+};
+
+#define TEK_MODULES_OFFSET 4096u
+#define TEK_MAX_MODULES 64u
 
 #define TEK_TABLE_MAGIC 0x454c4241544b4554ull /* "TEKTABLE", little-endian */
 #define TEK_CHUNK_SLOTS 512u
 #define TEK_MAX_CHUNKS 64u
 #define TEK_MAX_SLOTS (TEK_CHUNK_SLOTS * TEK_MAX_CHUNKS) /* 32,768 */
 #define TEK_TABLE_HEADER_BYTES 65536u
-#define TEK_TABLE_CHUNK_BYTES 65536u
+#define TEK_TABLE_CHUNK_BYTES 131072u
 #define TEK_CHUNK_SIDE_OFFSET 20480u /* 512 x 40 */
 
 /* The first page of a table file. */
 struct tek_table_header {
-	tek_u64 magic;        /* TEK_TABLE_MAGIC, written last */
-	tek_u32 version;      /* TEK_ABI_VERSION */
-	tek_u32 pid;          /* process that writes it */
-	tek_u64 start_ticks;  /* the process's start time as in /proc/PID/stat, field 22 */
-	tek_u32 record_bytes; /* sizeof(struct tek_record) */
-	tek_u32 side_bytes;   /* sizeof(struct tek_side) */
-	tek_u32 page_bytes;   /* size of the pages that the records count in */
-	tek_u32 chunks;       /* chunks that the file has room for: TEK_MAX_CHUNKS */
-	tek_u32 slots;        /* slots ever used: a reader need not look further (only grows) */
-	tek_u32 threads;      /* slots in use now */
-	tek_u32 fast;         /* members of the Fast Region now: above 0 is responsiveness mode */
-	tek_u32 lost;         /* threads that found no slot */
-	tek_u8 program[64];   /* the program's short name, NUL-terminated */
+	tek_u64 magic;         /* TEK_TABLE_MAGIC, written last */
+	tek_u32 version;       /* TEK_ABI_VERSION */
+	tek_u32 pid;           /* process that writes it */
+	tek_u64 start_ticks;   /* the process's start time as in /proc/PID/stat, field 22 */
+	tek_u32 record_bytes;  /* sizeof(struct tek_record) */
+	tek_u32 side_bytes;    /* sizeof(struct tek_side) */
+	tek_u32 page_bytes;    /* size of the pages that the records count in */
+	tek_u32 chunks;        /* chunks that the file has room for: TEK_MAX_CHUNKS */
+	tek_u32 slots;         /* slots ever used: a reader need not look further (only grows) */
+	tek_u32 threads;       /* slots in use now */
+	tek_u32 fast;          /* members of the Fast Region now: above 0 is responsiveness mode */
+	tek_u32 lost;          /* threads that found no slot */
+	tek_u8 program[64];    /* the program's short name, NUL-terminated */
+	tek_u64 pid_namespace; /* inode number of /proc/PID/ns/pid; 0: not known */
+	tek_u32 modules;       /* struct tek_module that are there (only grows) */
+	tek_u32 reserved;      /* zero */
 };
 
 /*
@@ -181,13 +222,13 @@ TEK_ABI_AT(tek_record, start_routine, 16);
 TEK_ABI_AT(tek_record, stack_pages, 24);
 TEK_ABI_AT(tek_record, peak_bytes, 28);
 TEK_ABI_AT(tek_record, bound_pages, 32);
-TEK_ABI_AT(tek_record, role, 34);
+TEK_ABI_AT(tek_record, role_bytes, 34);
 TEK_ABI_AT(tek_record, policy, 36);
 TEK_ABI_AT(tek_record, priority, 37);
 TEK_ABI_AT(tek_record, place, 38);
 TEK_ABI_AT(tek_record, flags, 39);
 
-TEK_ABI_ASSERT(sizeof(struct tek_side) == 64);
+TEK_ABI_ASSERT(sizeof(struct tek_side) == 128);
 TEK_ABI_AT(tek_side, fast_ns, 16);
 TEK_ABI_AT(tek_side, fast_since_ns, 24);
 TEK_ABI_AT(tek_side, stays, 32);
@@ -196,8 +237,20 @@ TEK_ABI_AT(tek_side, base_policy, 40);
 TEK_ABI_AT(tek_side, base_priority, 41);
 TEK_ABI_AT(tek_side, base_flags, 42);
 TEK_ABI_AT(tek_side, rt_priority, 43);
+TEK_ABI_AT(tek_side, creator_tid, 44);
+TEK_ABI_AT(tek_side, call_site, 48);
+TEK_ABI_AT(tek_side, reasons, 56);
+TEK_ABI_AT(tek_side, rule, 57);
+TEK_ABI_AT(tek_side, role, 64);
 
-TEK_ABI_ASSERT(sizeof(struct tek_table_header) == 120);
+TEK_ABI_ASSERT(sizeof(struct tek_module) == 512);
+TEK_ABI_AT(tek_module, end, 8);
+TEK_ABI_AT(tek_module, bias, 16);
+TEK_ABI_AT(tek_module, build_id, 24);
+TEK_ABI_AT(tek_module, build_id_bytes, 44);
+TEK_ABI_AT(tek_module, path, 48);
+
+TEK_ABI_ASSERT(sizeof(struct tek_table_header) == 136);
 TEK_ABI_AT(tek_table_header, version, 8);
 TEK_ABI_AT(tek_table_header, pid, 12);
 TEK_ABI_AT(tek_table_header, start_ticks, 16);
@@ -210,6 +263,8 @@ TEK_ABI_AT(tek_table_header, threads, 44);
 TEK_ABI_AT(tek_table_header, fast, 48);
 TEK_ABI_AT(tek_table_header, lost, 52);
 TEK_ABI_AT(tek_table_header, program, 56);
+TEK_ABI_AT(tek_table_header, pid_namespace, 120);
+TEK_ABI_AT(tek_table_header, modules, 128);
 
 TEK_ABI_ASSERT(sizeof(struct tek_event) == 256);
 TEK_ABI_AT(tek_event, bytes, 4);

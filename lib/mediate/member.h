@@ -3,19 +3,13 @@
 #ifndef TEK_MEDIATE_MEMBER_H
 #define TEK_MEDIATE_MEMBER_H
 
+#include "tek_abi.h"
+
 #include <stdbool.h>
 #include <stdint.h>
 
 struct tek_thread;
 
-/* Why a thread is, or wants to be, in the Fast Region. */
-enum tek_reason {
-	TEK_WHY_POLICY = 1,  /* it was given the policy SCHED_TEK */
-	TEK_WHY_ENTER = 2,   /* it is between tek_critical_enter() and _leave() */
-	TEK_WHY_TIMED = 4,   /* tek_critical_for() has not run out */
-	TEK_WHY_RULE = 8,    /* its name matches --critical */
-	TEK_WHY_FOLLOW = 16, /* it is marked, and a thread of its group asks */
-};
 /* Reasons that count as a request, which marked threads of the group follow. */
 #define TEK_WHY_REQUEST (TEK_WHY_POLICY | TEK_WHY_ENTER | TEK_WHY_TIMED | TEK_WHY_RULE)
 /* Reasons that a program gives by itself, so that it expects to read SCHED_TEK back. */
@@ -34,7 +28,7 @@ struct tek_base {
 struct tek_member {
 	unsigned char group;   /* TEK_GROUP_* */
 	bool marked;           /* time-critical, tek-2020 IV-A */
-	unsigned char reasons; /* set of enum tek_reason */
+	unsigned char reasons; /* set of TEK_WHY_* */
 	signed char policy_nice, rule_nice, follow_nice;
 	signed char nice;     /* SCHED_TEK priority of the present or last stay */
 	uint16_t depth;       /* of tek_critical_enter() */

@@ -177,7 +177,7 @@ static void settle_group(unsigned int group)
 	tek__thread_each(follow, &request);
 }
 
-int tek__region_ask(struct tek_thread *thread, enum tek_reason reason, int nice)
+int tek__region_ask(struct tek_thread *thread, unsigned int reason, int nice)
 {
 	struct tek_member *member = &thread->member;
 	const struct tek_member before = *member;
@@ -188,7 +188,7 @@ int tek__region_ask(struct tek_thread *thread, enum tek_reason reason, int nice)
 		member->policy_nice = (signed char)nice;
 	else if (reason == TEK_WHY_RULE)
 		member->rule_nice = (signed char)nice;
-	member->reasons |= reason;
+	member->reasons |= (unsigned char)reason;
 
 	int error = settle(thread);
 	if (error) {

@@ -18,7 +18,7 @@
  * Add a reason; for POLICY and RULE with a SCHED_TEK priority.  Returns 0, EPERM,
  * EDQUOT, EAGAIN or ESRCH as tek/tek.h has them; on an error nothing changed.
  */
-int tek__region_ask(struct tek_thread *thread, enum tek_reason reason, int nice);
+int tek__region_ask(struct tek_thread *thread, unsigned int reason, int nice);
 
 /* Take reasons away. The thread leaves with its last. */
 void tek__region_drop(struct tek_thread *thread, unsigned int reasons);

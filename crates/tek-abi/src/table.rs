@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! The thread information table in shared memory.
 use crate::layout;
-use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
+use zerocopy::{FromBytes, FromZeros, Immutable, IntoBytes, KnownLayout};
 
 /// Version of the structs and constants; a reader of another version must not guess.
-pub const ABI_VERSION: u32 = 1;
+pub const ABI_VERSION: u32 = 2;
 /// The policy number of SCHED_TEK, which no kernel accepts.
 pub const SCHED_POLICY: i32 = 84;
 
@@ -51,6 +51,24 @@ pub const BASE_RESET_ON_FORK: u8 = 0x01;
 /// `base_*` hold what is restored when the thread leaves the Fast Region.
 pub const BASE_SAVED: u8 = 0x02;
 
+/// It was given the policy SCHED_TEK.
+pub const WHY_POLICY: u8 = 0x01;
+/// It is between tek_critical_enter() and _leave().
+pub const WHY_ENTER: u8 = 0x02;
+/// tek_critical_for() has not run out.
+pub const WHY_TIMED: u8 = 0x04;
+/// A rule names it.
+pub const WHY_RULE: u8 = 0x08;
+/// It is marked, and a thread of its group asks.
+pub const WHY_FOLLOW: u8 = 0x10;
+
+/// Bytes of a role, with its NUL.
+pub const ROLE_BYTES: usize = 64;
+/// Where the modules begin in a table file.
+pub const MODULES_OFFSET: u32 = 4096;
+/// Modules that a table has room for.
+pub const MAX_MODULES: u32 = 64;
+
 /// "TEKTABLE", little-endian.
 pub const TABLE_MAGIC: u64 = 0x454c_4241_544b_4554;
 /// Slots in a chunk.
@@ -62,7 +80,7 @@ pub const MAX_SLOTS: u32 = CHUNK_SLOTS * MAX_CHUNKS;
 /// Bytes before the first chunk.
 pub const TABLE_HEADER_BYTES: u32 = 65536;
 /// Bytes of a chunk.
-pub const TABLE_CHUNK_BYTES: u32 = 65536;
+pub const TABLE_CHUNK_BYTES: u32 = 131072;
 /// Where a chunk's side records begin in it.
 pub const CHUNK_SIDE_OFFSET: u32 = 20480;
 
@@ -86,11 +104,11 @@ pub struct Record {
     pub peak_bytes: u32,
     /// Stack used at most, in pages; 0: not measured.
     pub bound_pages: u16,
-    /// Index of its role; 0: none.
-    pub role: u16,
-    /// Policy asked for: SCHED_*, or [`SCHED_POLICY`].
+    /// Length of its role, without the NUL; 0: none.
+    pub role_bytes: u16,
+    /// Policy as TEK last saw it set: SCHED_*, or [`SCHED_POLICY`] while it is Fast.
     pub policy: u8,
-    /// Priority asked for: nice value (fair, SCHED_TEK) or real-time priority.
+    /// With it: nice value (fair, SCHED_TEK) or real-time priority.
     pub priority: i8,
     /// Group, region and zone: `PLACE_*`.
     pub place: u8,
@@ -99,7 +117,7 @@ pub struct Record {
 }
 layout!(Record, "tek_record", 40, {
     seq: 0, tid: 4, start_ns: 8, start_routine: 16, stack_pages: 24, peak_bytes: 28,
-    bound_pages: 32, role: 34, policy: 36, priority: 37, place: 38, flags: 39,
+    bound_pages: 32, role_bytes: 34, policy: 36, priority: 37, place: 38, flags: 39,
 });
 
 impl Record {
@@ -125,9 +143,7 @@ impl Record {
 }
 
 /// What a record has no room for; guarded by the `seq` of the record of the same slot.
-#[derive(
-    Clone, Copy, Debug, Default, PartialEq, Eq, FromBytes, IntoBytes, KnownLayout, Immutable,
-)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, FromBytes, IntoBytes, KnownLayout, Immutable)]
 #[repr(C)]
 pub struct Side {
     /// The thread's name, NUL-terminated; valid with [`FLAG_NAMED`].
@@ -148,12 +164,50 @@ pub struct Side {
     pub base_flags: u8,
     /// Real-time priority in force while Fast; 0: none of TEK's.
     pub rt_priority: u8,
+    /// Thread that created it; 0: not known.
+    pub creator_tid: u32,
+    /// Address in the process that its `pthread_create` returned to; 0: not known.
+    pub call_site: u64,
+    /// `WHY_*`.
+    pub reasons: u8,
+    /// Number, from 1, of the rule of TEK_RULES behind [`WHY_RULE`]; 0: TEK_CRITICAL.
+    pub rule: u8,
     /// Zero.
-    pub reserved: [u8; 20],
+    pub reserved: [u8; 6],
+    /// What it is for: UTF-8, NUL-terminated.
+    pub role: [u8; ROLE_BYTES],
 }
-layout!(Side, "tek_side", 64, {
+layout!(Side, "tek_side", 128, {
     name: 0, fast_ns: 16, fast_since_ns: 24, stays: 32, overruns: 36, base_policy: 40,
-    base_priority: 41, base_flags: 42, rt_priority: 43, reserved: 44,
+    base_priority: 41, base_flags: 42, rt_priority: 43, creator_tid: 44, call_site: 48,
+    reasons: 56, rule: 57, reserved: 58, role: 64,
+});
+
+impl Default for Side {
+    fn default() -> Self {
+        Self::new_zeroed()
+    }
+}
+
+/// A file that start routines lie in.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, FromBytes, IntoBytes, KnownLayout, Immutable)]
+#[repr(C)]
+pub struct Module {
+    /// First address that it takes in the process.
+    pub start: u64,
+    /// The address behind the last.
+    pub end: u64,
+    /// Address in the process minus address in its file's ELF headers.
+    pub bias: u64,
+    /// Its NT_GNU_BUILD_ID note, the first bytes.
+    pub build_id: [u8; 20],
+    /// How many of them count.
+    pub build_id_bytes: u32,
+    /// NUL-terminated; empty where it does not fit.
+    pub path: [u8; 464],
+}
+layout!(Module, "tek_module", 512, {
+    start: 0, end: 8, bias: 16, build_id: 24, build_id_bytes: 44, path: 48,
 });
 
 /// The first bytes of a table file.
@@ -186,8 +240,15 @@ pub struct TableHeader {
     pub lost: u32,
     /// The program's short name, NUL-terminated.
     pub program: [u8; 64],
+    /// Inode number of /proc/PID/ns/pid; 0: not known.
+    pub pid_namespace: u64,
+    /// [`Module`]s that are there (only grows).
+    pub modules: u32,
+    /// Zero.
+    pub reserved: u32,
 }
-layout!(TableHeader, "tek_table_header", 120, {
+layout!(TableHeader, "tek_table_header", 136, {
     magic: 0, version: 8, pid: 12, start_ticks: 16, record_bytes: 24, side_bytes: 28,
     page_bytes: 32, chunks: 36, slots: 40, threads: 44, fast: 48, lost: 52, program: 56,
+    pid_namespace: 120, modules: 128, reserved: 132,
 });

@@ -33,6 +33,14 @@ fn rust_constants() -> BTreeMap<&'static str, i128> {
         FLAG_OVERRAN,
         BASE_RESET_ON_FORK,
         BASE_SAVED,
+        WHY_POLICY,
+        WHY_ENTER,
+        WHY_TIMED,
+        WHY_RULE,
+        WHY_FOLLOW,
+        ROLE_BYTES,
+        MODULES_OFFSET,
+        MAX_MODULES,
         TABLE_MAGIC,
         CHUNK_SLOTS,
         MAX_CHUNKS,
@@ -88,7 +96,7 @@ fn every_struct_lies_in_memory_as_c_asserts() {
     let at = Regex::new(r"(?m)^TEK_ABI_AT\((\w+), (\w+), (\d+)\);").unwrap();
     let size = Regex::new(r"(?m)^TEK_ABI_ASSERT\(sizeof\(struct (\w+)\) == (\d+)\);").unwrap();
     let structs = BTreeMap::from(
-        [Record::LAYOUT, Side::LAYOUT, TableHeader::LAYOUT, Event::LAYOUT]
+        [Record::LAYOUT, Side::LAYOUT, Module::LAYOUT, TableHeader::LAYOUT, Event::LAYOUT]
             .map(|(name, size, fields)| (name, (size, fields))),
     );
     let sizes: BTreeMap<_, usize> = size
@@ -113,7 +121,9 @@ fn every_field_has_the_same_place_in_c_and_rust() {
     let body = Regex::new(r"(?s)struct (tek_\w+) \{(.*?)\n\};").unwrap();
     let comment = Regex::new(r"(?s)/\*.*?\*/").unwrap();
     let field = Regex::new(r"tek_[us](\d+) (\w+)(?:\[(\d+)\])?;").unwrap();
-    for (name, size, fields) in [Record::LAYOUT, Side::LAYOUT, TableHeader::LAYOUT, Event::LAYOUT] {
+    for (name, size, fields) in
+        [Record::LAYOUT, Side::LAYOUT, Module::LAYOUT, TableHeader::LAYOUT, Event::LAYOUT]
+    {
         let found = body.captures_iter(HEADER).find(|c| &c[1] == name).expect(name);
         let mut offset = 0usize;
         let mut in_c = Vec::new();
