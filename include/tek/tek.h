@@ -36,6 +36,7 @@
 #include <pthread.h>
 #include <sched.h>
 #include <stdint.h>
+#include <sys/types.h>
 
 /*
  * The scheduling policy of time-critical threads (tek-2020, IV-A).  Its priority
@@ -123,6 +124,91 @@ TEK_API int tek_thread_set_group(pthread_t thread, enum tek_group group);
 
 /* The group of a thread, in *group. Errors: ESRCH if the thread has ended. */
 TEK_API int tek_thread_get_group(pthread_t thread, enum tek_group *group);
+
+#define TEK_ROLE_BYTES 64 /* of a role, with its NUL */
+
+/* What can be set of a thread: which attributes a call is about. */
+#define TEK_ATTRIBUTE_ROLE 1u
+#define TEK_ATTRIBUTE_CRITICAL 2u
+#define TEK_ATTRIBUTE_GROUP 4u
+#define TEK_ATTRIBUTE_POLICY 8u /* policy and priority, as pthread_setschedparam() */
+#define TEK_ATTRIBUTES_ALL 15u
+
+/* The attributes of a thread (tek-2020, IV-C). */
+struct tek_attributes {
+	char role[TEK_ROLE_BYTES]; /* what it is for: up to 63 bytes of UTF-8; "": not said */
+	int critical;              /* 1: marked time-critical, as by tek_thread_mark() */
+	enum tek_group group;
+	int policy;   /* SCHED_*, without SCHED_RESET_ON_FORK */
+	int priority; /* nice value with a fair policy or SCHED_TEK, else real-time priority */
+
+	/* What cannot be set. */
+	pid_t tid;            /* kernel thread id */
+	uint64_t created_ns;  /* CLOCK_BOOTTIME when it was created or found */
+	uint64_t stack_bytes; /* size of its stack; 0: not known */
+	uint64_t peak_bytes;  /* of it used so far at most; 0: not measured */
+	uint64_t vm_bytes;    /* virtual memory of its process; 0: not asked for */
+};
+
+/*
+ * Get the attributes of a thread of this process, without a system call: a copy of
+ * one moment from the thread information table.  Policy and priority are what was
+ * last set through the C library or TEK (not by another process, setpriority(2) or
+ * a system call made by hand); tek_attributes_refresh() asks the kernel.
+ * Errors: ESRCH if the thread has ended; EAGAIN if there is no slot for it.
+ * One that left by the system call exit instead of pthread_exit() may be found until
+ * TEK next looks after it.
+ */
+TEK_API int tek_thread_get_attributes(pthread_t thread, struct tek_attributes *attributes);
+
+/*
+ * Set those attributes of a thread of this process that `which` names
+ * (TEK_ATTRIBUTE_*), all or none.
+ * Errors, of which none changes anything: ESRCH if the thread has ended; EAGAIN if
+ * there is no slot for it; ENAMETOOLONG if the role has no NUL within its 64 bytes;
+ * EILSEQ if it is not UTF-8; EINVAL for a bit of `which`, a group, a policy, a
+ * priority or a `critical` that does not exist; EPERM and EDQUOT as for SCHED_TEK and
+ * pthread_setschedparam().
+ */
+TEK_API int tek_thread_set_attributes(pthread_t thread, unsigned int which,
+				      const struct tek_attributes *attributes);
+
+/*
+ * The same by kernel thread id, 0 being the calling thread.
+ *
+ * A thread of another process can be read: from its process's table, with policy,
+ * priority and vm_bytes from the kernel.  It cannot be set.
+ * Further errors: EPERM when setting one of another process; EACCES if that process's
+ * table may not be read, ENODATA if it has none because it does not run under TEK,
+ * EBADMSG if the table makes no sense, EBUSY if the record was being written for too
+ * long (its process may have been stopped in mid-write).
+ */
+TEK_API int tek_tid_get_attributes(pid_t tid, struct tek_attributes *attributes);
+TEK_API int tek_tid_set_attributes(pid_t tid, unsigned int which,
+				   const struct tek_attributes *attributes);
+
+/*
+ * Ask the kernel for policy, priority and vm_bytes of the thread attributes->tid, of
+ * whatever process; a Fast thread that asked for SCHED_TEK keeps saying so.
+ * Errors: ESRCH if there is no such thread, EACCES if the kernel does not tell.
+ */
+TEK_API int tek_attributes_refresh(struct tek_attributes *attributes);
+
+/*
+ * The paper's names (tek-2020, IV-C): all attributes of a thread of this process.
+ * Begin with what pthread_get_attributes() gives and change what shall change: policy
+ * and priority are set only if they differ from what it gives.
+ */
+TEK_API int pthread_get_attributes(pthread_t thread, struct tek_attributes *attributes);
+TEK_API int pthread_set_attributes(pthread_t thread, const struct tek_attributes *attributes);
+
+/*
+ * The kernel's id of the calling thread, as gettid(2), without a system call once it
+ * is known; right in the child of fork(), vfork(), _Fork() and clone() too, system
+ * calls made by hand included unless they share the memory (CLONE_VM).  libtek.so
+ * puts it in the place of gettid().  Async-signal-safe.
+ */
+TEK_API pid_t tek_gettid(void);
 
 /*
  * Switch follow-marked on (1, the default unless TEK_FOLLOW_MARKED=0) or off (0)
