@@ -15,16 +15,11 @@ struct field {
 #define TEXT(member) offsetof(struct tek_rule, member), sizeof(((struct tek_rule *)0)->member)
 
 static const struct field fields[] = {
-	{"program", PATTERN, TEXT(program)},
-	{"thread", PATTERN, TEXT(thread)},
-	{"role-is", PATTERN, TEXT(role_is)},
-	{"function", PATTERN, TEXT(function)},
-	{"role", TEK_SET_ROLE, TEXT(role)},
-	{"group", TEK_SET_GROUP, 0, 0},
-	{"critical", TEK_SET_CRITICAL, 0, 0},
-	{"mark", TEK_SET_MARK, 0, 0},
-	{"priority", TEK_SET_PRIORITY, 0, 0},
-	{"budget", TEK_SET_BUDGET, 0, 0},
+	{"program", PATTERN, TEXT(program)},  {"thread", PATTERN, TEXT(thread)},
+	{"role-is", PATTERN, TEXT(role_is)},  {"function", PATTERN, TEXT(function)},
+	{"role", TEK_SET_ROLE, TEXT(role)},   {"group", TEK_SET_GROUP, 0, 0},
+	{"critical", TEK_SET_CRITICAL, 0, 0}, {"mark", TEK_SET_MARK, 0, 0},
+	{"priority", TEK_SET_PRIORITY, 0, 0}, {"budget", TEK_SET_BUDGET, 0, 0},
 	{"source", INFORMATION, 0, 0},
 };
 enum { FIELDS = sizeof(fields) / sizeof(fields[0]) };
