@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
 #include "mediate/rule.h"
 
+#include "ident/utf8.h"
+
 #include <stddef.h>
 #include <string.h>
 
@@ -132,7 +134,8 @@ static bool parse_rule(const char **text, struct tek_rule *rule)
 			return false;
 	} while (tek__parse_word(text, ","));
 	bool asks = rule->program[0] || rule->thread[0] || rule->role_is[0] || rule->function[0];
-	return asks && rule->sets && (!**text || **text == ';');
+	return asks && rule->sets && tek__is_utf8(rule->role, strlen(rule->role)) &&
+	       (!**text || **text == ';');
 }
 
 const char *tek__rules_parse(struct tek_rules *rules, const char *text)

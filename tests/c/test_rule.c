@@ -77,6 +77,7 @@ static void what_is_not_understood_is_refused_whole(void **state)
 		"thread=%0a,mark=1",
 		"thread=a\n,mark=1",
 		"thread=a,mark=1;;thread=b,mark=1",
+		"thread=a,role=%ff",
 		"thread=a,role=0123456789012345678901234567890123456789012345678901234567890123",
 	};
 

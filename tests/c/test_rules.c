@@ -3,10 +3,8 @@
 #include "support.h"
 
 #include "ident/process.h"
-#include "ident/record.h"
 #include "ident/symbol.h"
 #include "ident/thread.h"
-#include "mediate/rules.h"
 
 #include <time.h>
 
@@ -43,10 +41,10 @@ static void name(const char *name)
 
 static void say_role(const char *role)
 {
-	assert_true(tek__lock());
-	tek__thread_set_role(tek__thread_self(), role);
-	tek__rules_apply(tek__thread_self());
-	tek__unlock();
+	struct tek_attributes attributes;
+	snprintf(attributes.role, sizeof(attributes.role), "%s", role);
+	assert_int_equal(tek_thread_set_attributes(pthread_self(), TEK_ATTRIBUTE_ROLE, &attributes),
+			 0);
 }
 
 /* Runs in a thread of its own, which ends with what it was given. */

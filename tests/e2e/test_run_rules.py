@@ -109,7 +109,7 @@ def test_a_stripped_program_has_no_functions_and_its_names_still_count(
     assert said(stripped, text) == FAIR | {"named": "2 29"}
 
 
-def test_a_function_of_a_library_is_known(said, tek, tmp_path, compile_c, real_time):
+def test_a_function_of_a_library_is_known(said, compile_c, real_time):
     library = compile_c("void *exported(void *f) { ((void (*)(void))f)(); return 0; }",
                         "cc", "-shared", "-fPIC")
     program = compile_c(r"""
@@ -127,7 +127,7 @@ int main(void)
 	pthread_join(thread, 0);
 	return 0;
 }
-""", "cc", "-pthread", str(library))
+""", "cc", "-pthread", "-Wl,--no-as-needed", str(library))
     assert said(program, rule('function = "export??"', "critical = true")) == {"exported": "2"}
 
 

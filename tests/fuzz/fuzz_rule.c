@@ -2,6 +2,7 @@
 /* The parser of TEK_RULES: any text, and only sensible rules. */
 #include "mediate/rule.h"
 
+#include "ident/utf8.h"
 #include "mediate/parse.h"
 
 #include <stddef.h>
@@ -20,7 +21,8 @@ static void check(const struct tek_rule *rule)
 	    rule->priority > TEK_PRIORITY_MAX || rule->budget.window_ns < TEK_WINDOW_MIN_NS ||
 	    rule->budget.window_ns > TEK_WINDOW_MAX_NS ||
 	    rule->budget.cpu_ns > rule->budget.window_ns ||
-	    strnlen(rule->role, sizeof(rule->role)) == sizeof(rule->role))
+	    strnlen(rule->role, sizeof(rule->role)) == sizeof(rule->role) ||
+	    !tek__is_utf8(rule->role, strlen(rule->role)))
 		abort();
 }
 
