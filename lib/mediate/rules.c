@@ -57,6 +57,17 @@ void tek__rules_read(void)
 	tek__rules_any = here || tek__config.critical_count > 0;
 }
 
+/* What a std::thread runs may be known by a vtable only (struct tek_record), two words behind its symbol. */
+static bool symbol_of(uintptr_t function, char *symbol, size_t size)
+{
+	static const char vtable[] = "_ZTV";
+
+	if (tek__symbol_of(function, symbol, size))
+		return true;
+	return tek__symbol_of(function - 2 * sizeof(void *), symbol, size) &&
+	       strncmp(symbol, vtable, strlen(vtable)) == 0;
+}
+
 /* The rules that a symbol fits. */
 static uint64_t rules_of_symbol(const char *symbol)
 {
@@ -82,7 +93,7 @@ uint64_t tek__rules_of_function(uintptr_t function)
 	if (known)
 		return result;
 
-	if (tek__symbol_of(function, symbol, sizeof(symbol)))
+	if (symbol_of(function, symbol, sizeof(symbol)))
 		result = rules_of_symbol(symbol);
 	if (tek__lock()) {
 		functions[slot].function = function;
