@@ -6,8 +6,10 @@
 #![deny(unsafe_code)]
 
 mod error;
+mod process;
 mod source;
 mod table;
 
 pub use error::Error;
+pub use process::{boot_time_ns, processes, Process, SchedStat, Stat, Switches};
 pub use table::{Table, Thread, Threads};
