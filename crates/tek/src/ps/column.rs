@@ -42,7 +42,7 @@ pub enum Column {
     Zone,
     /// Time since it began
     Age,
-    /// CPU time that it used
+    /// CPU time that it used: in steps of 10ms, exact where cpu% or run-delay is shown too
     Cpu,
     /// Share of a CPU that it had: of its whole life, with --watch since the last look
     #[value(name = "cpu%")]
@@ -133,7 +133,7 @@ impl Column {
     /// Adds what has to be read for it.
     pub fn want(self, wanted: &mut Wanted) {
         match self {
-            Self::Cpu | Self::CpuPercent | Self::RunDelay => wanted.schedstat = true,
+            Self::CpuPercent | Self::RunDelay => wanted.schedstat = true,
             Self::Switches => wanted.switches = true,
             Self::Vm => wanted.vm = true,
             Self::Function | Self::CallSite => wanted.modules = true,

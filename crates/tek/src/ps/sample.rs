@@ -52,6 +52,7 @@ pub fn run(view: &mut View, series: &Series, output: Option<&Path>) -> anyhow::R
         out.flush()?;
     }
     let mut pace = Pace::new(series.interval)?;
+    view.take_exact_times();
     // The first look is what the second one is compared with.
     super::tell(&view.look()?.problems);
     let (mut written, mut found) = (0, false);

@@ -41,6 +41,11 @@ impl View {
         Self { columns, sort, tree, filter, wanted, threads, told: HashSet::new() }
     }
 
+    /// From now on CPU times are exact, whatever the columns are: for differences.
+    pub fn take_exact_times(&mut self) {
+        self.wanted.schedstat = true;
+    }
+
     /// Looks.
     pub fn look(&mut self) -> anyhow::Result<Look> {
         let mut device = Device::look(&self.wanted)?;
