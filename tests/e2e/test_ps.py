@@ -210,7 +210,7 @@ def test_filters_choose_threads_and_must_all_fit(ps, victim, tables):
 
 def test_a_thread_that_is_not_there_is_told_by_the_status(ps, victim):
     fridge = victim("gas")
-    assert ps("--tid", 2**31 - 1, "-o", "tid", status=1, stderr=None) == " TID\n"
+    assert ps("--tid", 2**31 - 1, "-o", "tid", status=1, stderr=None) == "TID\n"
     ps("--pid", 2**31 - 1, status=1, stderr=None)
     ps("--pid", fridge.pid, "--name", "nobody", status=1, stderr=None)
     ps("--name", "nobody at all", stderr=None)
