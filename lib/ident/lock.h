@@ -17,6 +17,9 @@ struct tek_lock {
 	unsigned int word; /* 0, or the holder's tid, with FUTEX_WAITERS; futex(2), PI futexes */
 };
 
+/* Once, without waiting: false if anybody holds it. */
+bool tek__lock_try(struct tek_lock *lock);
+
 /* False if the calling thread holds it already. */
 bool tek__lock_take(struct tek_lock *lock);
 
@@ -24,8 +27,5 @@ bool tek__lock_take(struct tek_lock *lock);
 bool tek__lock_is_held(const struct tek_lock *lock);
 
 void tek__lock_release(struct tek_lock *lock);
-
-/* In the child of a fork: the thread has another tid now. */
-void tek__lock_forget_tid(void);
 
 #endif
