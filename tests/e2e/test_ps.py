@@ -248,8 +248,7 @@ def test_what_threads_run_is_named_until_the_file_is_replaced_or_stripped(ps, ta
     assert shown(state % "4Oveni", 16) == "Oven"
     offset = f"functions+{addresses['gas_loop']:#x}"
     assert shown("gas_loop", build_id=build_id[::-1]) == offset
-    stripped = program.parent / "stripped" / "functions"
-    stripped.parent.mkdir(exist_ok=True)
+    stripped = tables / "functions"
     subprocess.run(["strip", "-o", stripped, program], check=True)
     assert shown("gas_loop", path=stripped) == offset
     assert shown("gas_loop", path="/dev/zero").startswith("zero+0x")
