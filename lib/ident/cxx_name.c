@@ -203,6 +203,10 @@ static bool skip_type(struct reader *reader, size_t *size)
 	skip_qualifiers(reader);
 	if (skip_builtin(reader, size))
 		return true;
+	if (take(reader, "Dn")) { /* of nullptr */
+		*size = sizeof(void *);
+		return true;
+	}
 	if (reader->at[0] == 'S' && strncmp(reader->at, "St17r", 5) != 0) {
 		reader->at++;
 		return skip_substitution(reader, size) &&

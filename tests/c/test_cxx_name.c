@@ -28,6 +28,7 @@ static void a_plain_function_stands_behind_its_arguments(void **state)
 	assert_int_equal(tek__cxx_function_offset(STATE("PFvRiESt17reference_wrapperIiE")),
 			 2 * WORD);
 	assert_int_equal(tek__cxx_function_offset(STATE("PFvPKcEPKc")), 2 * WORD);
+	assert_int_equal(tek__cxx_function_offset(STATE("PFviPvEiDn")), 3 * WORD);
 	assert_int_equal(tek__cxx_function_offset(STATE("PFvPN3app6ConfigEEPNS3_6ConfigE")),
 			 2 * WORD);
 }

@@ -5,7 +5,6 @@ mod cli;
 mod debug;
 mod doctor;
 mod generate;
-mod glob;
 mod ps;
 mod run;
 mod system;
