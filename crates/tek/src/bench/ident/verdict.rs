@@ -1,0 +1,140 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! What must be shown, and whether it was: our numbers beside the paper's.
+
+use super::Measured;
+use crate::bench::json::Row;
+use crate::bench::table::table;
+use crate::bench::terminal::Terminal;
+
+/// A bar and what it judges. The value is `None` where nothing was measured.
+pub struct Verdict {
+    what: &'static str,
+    paper: &'static str,
+    must: Must,
+    unit: &'static str,
+    value: Option<f64>,
+}
+
+#[derive(Clone, Copy)]
+enum Must {
+    BeAtMost(f64),
+    BeAtLeast(f64),
+}
+
+impl Verdict {
+    fn met(&self) -> bool {
+        self.value.is_some_and(|value| match self.must {
+            Must::BeAtMost(limit) => value <= limit,
+            Must::BeAtLeast(limit) => value >= limit,
+        })
+    }
+
+    fn must(&self) -> String {
+        match self.must {
+            Must::BeAtMost(limit) => format!("<= {limit} {}", self.unit),
+            Must::BeAtLeast(limit) => format!(">= {limit} {}", self.unit),
+        }
+    }
+
+    fn measured(&self) -> String {
+        self.value.map_or_else(
+            || "not measured".to_owned(),
+            |value| format!("{value:.*} {}", if value < 100.0 { 1 } else { 0 }, self.unit),
+        )
+    }
+}
+
+/// A call of the program `calls` and the longest time that it may take, in ns.
+const CALLS: [(&str, &str, f64); 8] = [
+    ("get own", "46 ns", 5.0),
+    ("get by tid, one", "46 ns", 15.0),
+    ("get by tid, random", "46 ns", 15.0),
+    ("set own group", "67 ns", 20.0),
+    ("set own role", "67 ns", 20.0),
+    ("set another's group", "67 ns", 20.0),
+    ("tek_gettid", "-", 2.0),
+    ("gettid", "-", 2.0),
+];
+
+/// /proc's time by the table's.
+const SNAPSHOT_RATIO: f64 = 10.0;
+/// What a thread's creation and join may take longer, in ns.
+const ADDED_NS: f64 = 250.0;
+/// tek-2020, IV-C.
+const BYTES: f64 = 40.0;
+/// So many rounds make a median trustworthy.
+const MIN_ROUNDS: usize = 11;
+
+/// Judges everything that was measured.
+pub fn judge(measured: &Measured) -> Vec<Verdict> {
+    let calls = CALLS.map(|(what, paper, limit)| Verdict {
+        what,
+        paper,
+        must: Must::BeAtMost(limit),
+        unit: "ns",
+        value: measured.calls.median_ns(what),
+    });
+    let [preloaded, linked] = measured.births.added_ns();
+    let added = [
+        ("create and join, added by preloading", preloaded),
+        ("create and join, added by linking", linked),
+    ];
+    let added = added.map(|(what, value)| Verdict {
+        what,
+        paper: "-",
+        must: Must::BeAtMost(ADDED_NS),
+        unit: "ns",
+        value,
+    });
+    let snapshot = Verdict {
+        what: "snapshot, /proc by the table",
+        paper: "-",
+        must: Must::BeAtLeast(SNAPSHOT_RATIO),
+        unit: "times",
+        value: measured.snapshot.ratio(),
+    };
+    let memory = Verdict {
+        what: "memory of a thread's record",
+        paper: "40 bytes",
+        must: Must::BeAtMost(BYTES),
+        unit: "bytes",
+        value: Some(measured.memory.bytes_per_thread()),
+    };
+    calls.into_iter().chain([snapshot]).chain(added).chain([memory]).collect()
+}
+
+/// For people.
+pub fn report(verdicts: &[Verdict], terminal: Terminal) -> String {
+    let mut table = table(&["TEK beside the paper", "paper", "must be", "measured"], terminal);
+    for verdict in verdicts {
+        let result = if verdict.met() { "PASS" } else { "short" };
+        table.add_row([
+            verdict.what.to_owned(),
+            verdict.paper.to_owned(),
+            verdict.must(),
+            format!("{} {result}", verdict.measured()),
+        ]);
+    }
+    format!("{}\n", table.trim_fmt())
+}
+
+/// The rows of the JSON document.
+pub fn rows(verdicts: &[Verdict]) -> Vec<Row> {
+    let row = |it: &Verdict| Some(Row::number("must show", "tek", it.what, it.unit, it.value?));
+    verdicts.iter().filter_map(row).collect()
+}
+
+/// What `--assert` asks for and was not shown, a reason each; empty: all was.
+pub fn failures(verdicts: &[Verdict], measured: &Measured) -> Vec<String> {
+    let missed = verdicts.iter().filter(|verdict| !verdict.met());
+    let mut failures: Vec<String> = missed
+        .map(|it| format!("{} is {}, must be {}", it.what, it.measured(), it.must()))
+        .collect();
+    let rounds = measured.births.rounds();
+    if rounds < MIN_ROUNDS {
+        failures.push(format!(
+            "the bars ask for {MIN_ROUNDS} rounds of creating threads; this run had {rounds}"
+        ));
+    }
+    failures
+}
