@@ -342,6 +342,7 @@ void tek__thread_publish(struct tek_thread *thread)
 		.place = (tek_u8)(member->group << TEK_PLACE_GROUP_SHIFT |
 				  (member->fast ? TEK_REGION_FAST : TEK_REGION_NONE)
 					  << TEK_PLACE_REGION_SHIFT),
+		.role_bytes = (tek_u16)strlen(thread->role),
 		.flags = (tek_u8)((member->marked ? TEK_FLAG_MARKED : 0) |
 				  (thread->named ? TEK_FLAG_NAMED : 0) |
 				  (thread->tid == tek__pid() ? TEK_FLAG_MAIN : 0) |
@@ -353,6 +354,8 @@ void tek__thread_publish(struct tek_thread *thread)
 		.fast_since_ns = member->fast ? member->fast_since_ns : 0,
 		.stays = member->stays,
 		.overruns = member->overruns,
+		.reasons = member->reasons,
+		.rule = member->rule,
 	};
 	if (member->fast) {
 		record.policy = TEK_SCHED_POLICY;
@@ -364,6 +367,7 @@ void tek__thread_publish(struct tek_thread *thread)
 		side.rt_priority = member->rt_priority;
 	}
 	memcpy(side.name, thread->name, sizeof(side.name));
+	memcpy(side.role, thread->role, sizeof(side.role));
 	tek__table_write(thread->slot, &record, &side);
 }
 
@@ -372,6 +376,13 @@ void tek__thread_set_name(struct tek_thread *thread, const char *name)
 	strncpy(thread->name, name, sizeof(thread->name) - 1);
 	thread->name[sizeof(thread->name) - 1] = '\0';
 	thread->named = true;
+	tek__thread_publish(thread);
+}
+
+void tek__thread_set_role(struct tek_thread *thread, const char *role)
+{
+	strncpy(thread->own_role, role, sizeof(thread->own_role) - 1);
+	memcpy(thread->role, thread->own_role, sizeof(thread->role));
 	tek__thread_publish(thread);
 }
 

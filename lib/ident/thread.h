@@ -59,6 +59,8 @@ struct tek_thread {
 	size_t stack_bytes;
 	char name[16]; /* valid if it was set for this thread */
 	bool named;
+	char own_role[TEK_ROLE_BYTES]; /* what the program says that it is for */
+	char role[TEK_ROLE_BYTES];     /* in force: its own, or the one that a rule gives */
 	bool adopted;
 	bool tracked;             /* its end will be noticed by its destructor */
 	unsigned char end_rounds; /* destructor rounds seen; see thread.c */
@@ -110,6 +112,9 @@ void tek__thread_publish(struct tek_thread *thread);
 
 /* Its name was set: by the program, or by exec for the first thread. */
 void tek__thread_set_name(struct tek_thread *thread, const char *name);
+
+/* Its role was set by the program; at most TEK_ROLE_BYTES - 1 bytes of it count. */
+void tek__thread_set_role(struct tek_thread *thread, const char *role);
 
 /*
  * At start, false if TEK cannot work here; before and after fork(), in the forking thread; in the child of any
