@@ -2,9 +2,9 @@
 #include "ident/process.h"
 
 #include "exec/target.h"
+#include "ident/end.h"
 #include "ident/lock.h"
 #include "ident/sanitizer.h"
-#include "ident/self.h"
 #include "ident/table.h"
 #include "ident/thread.h"
 #include "mediate/config.h"
@@ -30,8 +30,8 @@ static __thread int caller_cancellation __attribute__((tls_model("initial-exec")
 /* TEK does nothing in this program. */
 static bool stands_down;
 
-/* Of this process; another one than tek__self_epoch() in the child of a fork (ident/self.h). */
-static unsigned int epoch;
+size_t tek__page_bytes;
+unsigned int tek__process_epoch;
 
 /* In the child of a fork: the parent's threads, table and guard are not ours. */
 static void begin_again(void)
@@ -44,7 +44,8 @@ static void begin_again(void)
 	tek__region_forget();
 	tek__report_forget();
 	tek__threads_forget();
-	epoch = tek__self_epoch();
+	tek__end_forget();
+	tek__process_epoch = tek__self_epoch();
 }
 
 /* fork()'s own handler; another one may have needed us before it. */
@@ -55,18 +56,20 @@ static void after_fork_in_child(void)
 		tek__table_make_private();
 		stands_down = true;
 	}
-	if (!stands_down && (epoch == 0 || tek__self_epoch() != epoch))
+	if (!stands_down && (tek__process_epoch == 0 || tek__self_epoch() != tek__process_epoch))
 		begin_again();
 }
 
 static void start(void)
 {
 	tek__self_start();
-	epoch = tek__self_epoch();
+	tek__process_epoch = tek__self_epoch();
+	tek__page_bytes = (size_t)sysconf(_SC_PAGESIZE);
 	pid = getpid();
 	tek__real_find();
 	tek__target_start();
-	stands_down = !tek__threads_start();
+	stands_down = !tek__end_start();
+	tek__threads_start();
 	tek__report_start();
 	tek__config_read();
 	if (tek__sanitizer_in_program()) {
@@ -92,7 +95,7 @@ bool tek__lock(void)
 		return false;
 	/* What is done under the lock includes cancellation points such as open(2). */
 	pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &saved_cancellation);
-	if (tek__self_epoch() != epoch)
+	if (tek__self_epoch() != tek__process_epoch)
 		begin_again();
 	if (!tek__lock_take(&lock)) {
 		pthread_setcancelstate(saved_cancellation, NULL);
