@@ -4,14 +4,12 @@ import json
 import os
 import pathlib
 import re
-import shutil
 import subprocess
-import sys
 import time
 
 import pytest
 
-from conftest import BUILD, needs
+from conftest import BUILD, THREADS, needs
 
 PROGRAMS = pathlib.Path(__file__).resolve().parent / "programs"
 TEK = str(BUILD / "bin" / "tek")
@@ -218,8 +216,7 @@ def test_three_kinds_of_std_thread_run_three_functions(ps, running, compile_c):
     assert "main" in functions["lambda"]
 
 
-def test_a_32_bit_program_is_named_beside_tek(ps, running, threads, compile_c):
-    from conftest import THREADS
+def test_a_32_bit_program_is_named_beside_tek(ps, running, compile_c):
     program = running(compile_c(THREADS, "gcc", "-m32", "-pthread"), "stay", "heater", "stay", "0")
     eventually(lambda: list(names_of(program.pid).values()).count("stay") == 2)
     rows = check_all_named(ps, program.pid)

@@ -23,10 +23,7 @@ static void cool_down(int)
 }
 
 struct Defroster {
-	void operator()(const std::string &) const
-	{
-		sleep_as("functor");
-	}
+	void operator()(const std::string &) const { sleep_as("functor"); }
 };
 
 int main()

@@ -37,10 +37,11 @@ impl Verdict {
     }
 
     fn measured(&self) -> String {
-        self.value.map_or_else(
-            || "not measured".to_owned(),
-            |value| format!("{value:.*} {}", if value < 100.0 { 1 } else { 0 }, self.unit),
-        )
+        let Some(value) = self.value else {
+            return "not measured".to_owned();
+        };
+        let digits = if value.abs() < 10.0 { 2 } else { 0 };
+        format!("{value:.digits$} {}", self.unit)
     }
 }
 
@@ -137,4 +138,68 @@ pub fn failures(verdicts: &[Verdict], measured: &Measured) -> Vec<String> {
         ));
     }
     failures
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::bench::ident::{births, calls, memory, snapshot};
+
+    /// What meets every bar: each call takes 1 ns.
+    fn measured() -> Measured {
+        let call = |name: &str| calls::Call { name: name.to_owned(), ns: vec![1.0; 3] };
+        Measured {
+            calls: calls::Measured {
+                threads: 2000,
+                calls: CALLS.map(|(name, _, _)| call(name)).into(),
+            },
+            snapshot: snapshot::Measured {
+                table_us: vec![100.0],
+                proc_us: vec![1000.0],
+                ..Default::default()
+            },
+            memory: memory::Measured {
+                threads: 2000,
+                slots: 2000,
+                record_bytes: 80_000,
+                side_bytes: 256_000,
+                file_bytes: 400_000,
+            },
+            births: births::Measured::of([7000.0, 7250.0, 7250.0], MIN_ROUNDS),
+            unpinned_births: births::Measured::default(),
+        }
+    }
+
+    #[test]
+    fn a_value_at_its_limit_passes() {
+        let measured = measured();
+        let judged = judge(&measured);
+        assert_eq!(failures(&judged, &measured), Vec::<String>::new());
+        assert_eq!(rows(&judged).len(), judged.len());
+    }
+
+    #[test]
+    fn a_slow_call_is_named_with_its_limit() {
+        let mut measured = measured();
+        measured.calls.calls[0].ns = vec![5.25; 3];
+        let failures = failures(&judge(&measured), &measured);
+        assert_eq!(failures, ["get own is 5.25 ns, must be <= 5 ns"]);
+    }
+
+    #[test]
+    fn what_was_not_measured_does_not_pass() {
+        let mut measured = measured();
+        measured.calls.calls.clear();
+        let failures = failures(&judge(&measured), &measured);
+        assert_eq!(failures.len(), CALLS.len());
+        assert!(failures[0].contains("not measured"), "{failures:?}");
+    }
+
+    #[test]
+    fn a_short_run_says_that_it_is_one() {
+        let mut measured = measured();
+        measured.births = births::Measured::of([7000.0, 7100.0, 7100.0], 5);
+        let failures = failures(&judge(&measured), &measured);
+        assert!(failures[0].ends_with("this run had 5"), "{failures:?}");
+    }
 }
