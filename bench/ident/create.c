@@ -17,9 +17,9 @@
 #include <string.h>
 #include <unistd.h>
 
-#define DEFAULT_BATCHES 100
+#define DEFAULT_BATCHES 250
 #define MAX_BATCHES 10000
-#define THREADS 50 /* of a batch, one after the other */
+#define THREADS 20 /* of a batch, one after the other */
 
 static void *do_nothing(void *unused)
 {

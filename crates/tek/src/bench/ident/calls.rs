@@ -26,10 +26,20 @@ pub struct Call {
     pub ns: Vec<f64>,
 }
 
+/// The loop around each call, measured as a call that is not there.
+pub const LOOP: &str = "empty loop";
+
 impl Measured {
-    /// The median of a call's times in ns; `None` if the program does not know the call.
-    pub fn median_ns(&self, name: &str) -> Option<f64> {
-        median(&self.calls.iter().find(|call| call.name == name)?.ns)
+    /// The time of a call in ns, less that of the loop around it: the median of the rounds'
+    /// differences. `None` if the program does not know the call.
+    pub fn call_ns(&self, name: &str) -> Option<f64> {
+        let (call, empty) = (self.times(name)?, self.times(LOOP)?);
+        let differences: Vec<f64> = call.iter().zip(empty).map(|(ns, empty)| ns - empty).collect();
+        median(&differences)
+    }
+
+    fn times(&self, name: &str) -> Option<&[f64]> {
+        Some(&self.calls.iter().find(|call| call.name == name)?.ns)
     }
 }
 
@@ -101,20 +111,23 @@ impl Drop for Crowd {
 
 /// For people.
 pub fn report(measured: &Measured, terminal: Terminal) -> String {
-    let mut table = table(&["time of a call, ns", "median", "least", "p99"], terminal);
+    let mut table =
+        table(&["time of a call, ns", "median", "less the loop", "least", "p99"], terminal);
     for call in &measured.calls {
-        let Some(summary) = summarize(&call.ns) else {
+        let (Some(summary), Some(alone)) = (summarize(&call.ns), measured.call_ns(&call.name))
+        else {
             continue;
         };
         table.add_row([
             call.name.clone(),
             format!("{:.2}", summary.p50),
+            format!("{alone:.2}"),
             format!("{:.2}", summary.min),
             format!("{:.2}", summary.p99),
         ]);
     }
     format!(
-        "{}\n(of one of {} threads on one CPU; what the empty loop takes is in all of them)\n",
+        "{}\n(made by one of {} threads, on one CPU; the bars are for the time less that of the loop)\n",
         table.trim_fmt(),
         measured.threads
     )
@@ -129,4 +142,21 @@ pub fn rows(measured: &Measured) -> Vec<Row> {
             Some(Row::distribution("call", &call.name, "time of a call", "ns", &summary))
         })
         .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_loop_of_the_same_round_is_taken_off() {
+        let call = |name: &str, ns: [f64; 3]| Call { name: name.to_owned(), ns: ns.into() };
+        let measured = Measured {
+            threads: 2,
+            calls: vec![call(LOOP, [0.5, 0.25, 0.5]), call("gettid", [2.5, 2.0, 9.0])],
+        };
+        assert_eq!(measured.call_ns("gettid"), Some(2.0));
+        assert_eq!(measured.call_ns(LOOP), Some(0.0));
+        assert_eq!(measured.call_ns("unknown"), None);
+    }
 }
