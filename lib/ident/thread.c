@@ -304,7 +304,7 @@ static struct tek_thread *adopt(pthread_t handle, pid_t tid)
 		return NULL;
 	make_live(thread, handle, tid);
 	thread->adopted = true;
-	thread->seen = tek__rt_seen(tid);
+	tek__rt_ask(tid, &thread->seen);
 	tek__thread_publish(thread);
 	return thread;
 }

@@ -29,6 +29,8 @@ static const struct {
 	FUNCTION(sched_get_priority_min),
 	FUNCTION(sched_get_priority_max),
 	FUNCTION(prctl),
+	FUNCTION(clone),
+	FUNCTION(vfork),
 	FUNCTION(execve),
 	FUNCTION(execvpe),
 	FUNCTION(fexecve),

@@ -27,6 +27,8 @@ struct tek_real {
 	int (*sched_get_priority_min)(int);
 	int (*sched_get_priority_max)(int);
 	int (*prctl)(int, ...);
+	int (*clone)(int (*)(void *), void *, int, void *, ...);
+	pid_t (*vfork)(void);
 	int (*execve)(const char *, char *const[], char *const[]);
 	int (*execvpe)(const char *, char *const[], char *const[]);
 	int (*fexecve)(int, char *const[], char *const[]);
