@@ -40,7 +40,11 @@ impl Verdict {
         let Some(value) = self.value else {
             return "not measured".to_owned();
         };
-        let digits = if value.abs() < 10.0 { 2 } else { 0 };
+        let digits = match value.abs() {
+            ..10.0 => 2,
+            10.0..100.0 => 1,
+            _ => 0,
+        };
         format!("{value:.digits$} {}", self.unit)
     }
 }
