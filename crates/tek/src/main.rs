@@ -5,6 +5,8 @@ mod cli;
 mod debug;
 mod doctor;
 mod generate;
+mod glob;
+mod ps;
 mod run;
 mod system;
 
@@ -15,6 +17,7 @@ use std::process::ExitCode;
 fn main() -> ExitCode {
     let result = match Cli::parse().command {
         Command::Run(args) => run::run(args),
+        Command::Ps(args) => ps::run(args),
         Command::Doctor(args) => doctor::run(args),
         Command::Bench(args) => bench::run(args),
         Command::Debug(args) => debug::run(args),
