@@ -138,7 +138,16 @@ def test_of_100000_threads_no_record_is_lost_doubled_or_left(tek, churn, under_t
     assert not list(tmp_path.glob("*.table"))
 
 
-def test_programs_killed_while_they_create_threads_leave_nothing(churn, under_tek, tmp_path):
+def tracked(tek, directory):
+    """The threads that `tek ps` knows by the tables in a directory, by pid; and how long it took."""
+    begin = time.monotonic()
+    ended = tek("ps", "--json", "--tracked", env=dict(os.environ, TEK_RUN_DIR=str(directory)))
+    took = time.monotonic() - begin
+    pids = [thread["pid"] for thread in json.loads(ended.stdout)["threads"]]
+    return pids, took
+
+
+def test_programs_killed_while_they_create_threads_leave_nothing(tek, churn, under_tek, tmp_path):
     generator = random.Random(1)
     tables = []
     for _ in range(20):
@@ -148,6 +157,7 @@ def test_programs_killed_while_they_create_threads_leave_nothing(churn, under_te
         time.sleep(generator.uniform(0, 0.02))
         process.kill()
         process.wait(timeout=20)
+        assert process.pid not in tracked(tek, tmp_path)[0]
         tables.append(table)
     survivor = under_tek(churn, "returned", 0)
     own = tmp_path / f"{survivor.pid}.table"
@@ -170,6 +180,8 @@ def test_a_program_stopped_while_it_creates_threads_is_read_at_once(tek, churn, 
         assert time.monotonic() - begin < 5
         # It may have been stopped in the middle of a write, and then the reader says so.
         assert ended.returncode == 0 or "being written" in ended.stderr, ended.stderr
+        pids, took = tracked(tek, tmp_path)
+        assert process.pid in pids and took < 5
         process.send_signal(signal.SIGCONT)
 
 

@@ -95,12 +95,11 @@ def running():
 
 @pytest.fixture
 def ps(tek):
-    """The rows of `tek ps` by tid, of one process or of all."""
-    def rows(pid=None):
-        ended = tek("ps", "--json")
+    """The rows of `tek ps` by tid."""
+    def rows(*options):
+        ended = tek("ps", "--json", *options)
         assert ended.returncode == 0, ended.stderr
-        threads = json.loads(ended.stdout)["threads"]
-        return {row["tid"]: row for row in threads if pid in (None, row["pid"])}
+        return {row["tid"]: row for row in json.loads(ended.stdout)["threads"]}
 
     return rows
 
@@ -108,7 +107,7 @@ def ps(tek):
 def check_all_named(ps, pid):
     """Each thread that is there all the time has a row, with its name. The rows."""
     before = names_of(pid)
-    rows = ps(pid)
+    rows = ps("--pid", pid)
     after = names_of(pid)
     steady = {tid: name for tid, name in before.items() if after.get(tid) == name}
     assert steady, "the program has ended"
@@ -117,9 +116,10 @@ def check_all_named(ps, pid):
 
 
 def check_functions_known(rows, pid):
-    """Every thread but the first one was met by TEK, which knows what it runs."""
-    unknown = [row for tid, row in rows.items() if tid != pid and not row["function"]]
-    assert not unknown
+    """TEK knows what every thread runs but the first one's."""
+    unknown = {row["name"] for tid, row in rows.items() if tid != pid and not row["function"]}
+    # jemalloc takes the C library's pthread_create() past everybody who interposes it.
+    assert unknown <= {"jemalloc_bg_thd"}
 
 
 def test_memcached_has_13_named_threads(ps, running, tmp_path):
@@ -237,7 +237,7 @@ def kernel_threads():
 
 def test_every_kernel_thread_is_named(ps):
     before = kernel_threads()
-    rows = ps()
+    rows = ps("--kernel")
     after = kernel_threads()
     steady = {tid: name for tid, name in before.items() if after.get(tid) == name}
     if not steady:
@@ -256,7 +256,7 @@ def test_threads_that_came_by_no_door_are_there_and_then_gone(ps, running, compi
     program.say("")
     assert program.run.stdout.readline() == "over\n"
     eventually(lambda: len(names_of(program.pid)) <= 2)  # the timer's maker stays
-    assert set(ps(program.pid)) == set(names_of(program.pid))
+    assert set(ps("--pid", program.pid)) == set(names_of(program.pid))
 
 
 PYTHON_LOADS_TEK = """
@@ -291,6 +291,6 @@ def test_threads_older_than_tek_in_their_process_are_there_and_then_gone(ps, tmp
         program.stdin.write("\n")
         program.stdin.flush()
         assert program.stdout.readline() == "over\n"
-        assert set(ps(program.pid)) == {program.pid}
+        assert set(ps("--pid", program.pid)) == {program.pid}
         program.stdin.close()
         assert program.wait(timeout=20) == 0
