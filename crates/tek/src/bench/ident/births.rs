@@ -11,66 +11,61 @@ use crate::bench::terminal::Terminal;
 use crate::system::library;
 use anyhow::{ensure, Context};
 use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
 /// A way of running it.
-#[derive(Clone, Copy)]
-enum Variant {
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+pub enum Variant {
     Plain,
+    /// The same once more: how much two equal measurements differ.
+    PlainAgain,
     Preloaded,
     Linked,
 }
 
 impl Variant {
-    const ALL: [Variant; 3] = [Variant::Plain, Variant::Preloaded, Variant::Linked];
+    const ALL: [Variant; 4] =
+        [Variant::Plain, Variant::PlainAgain, Variant::Preloaded, Variant::Linked];
 
     fn name(self) -> &'static str {
         match self {
             Variant::Plain => "glibc",
+            Variant::PlainAgain => "glibc, again",
             Variant::Preloaded => "libtek.so preloaded",
             Variant::Linked => "linked with libtek",
         }
+    }
+
+    fn is_tek(self) -> bool {
+        matches!(self, Variant::Preloaded | Variant::Linked)
     }
 }
 
 /// The time of one thread's creation and join in ns: of each process the median.
 #[derive(Default, Serialize)]
-pub struct Measured {
-    plain_ns: Vec<f64>,
-    preloaded_ns: Vec<f64>,
-    linked_ns: Vec<f64>,
-}
+pub struct Measured(BTreeMap<Variant, Vec<f64>>);
 
 impl Measured {
-    /// So many rounds of the same times, for tests: plain, preloaded, linked.
+    /// So many rounds of the same times, for tests: plain, again, preloaded, linked.
     #[cfg(test)]
-    pub fn of([plain, preloaded, linked]: [f64; 3], rounds: usize) -> Measured {
-        let [plain_ns, preloaded_ns, linked_ns] =
-            [plain, preloaded, linked].map(|ns| vec![ns; rounds]);
-        Measured { plain_ns, preloaded_ns, linked_ns }
+    pub fn of(ns: [f64; 4], rounds: usize) -> Measured {
+        Measured(Variant::ALL.into_iter().zip(ns.map(|ns| vec![ns; rounds])).collect())
     }
 
     fn times(&self, variant: Variant) -> &[f64] {
-        match variant {
-            Variant::Plain => &self.plain_ns,
-            Variant::Preloaded => &self.preloaded_ns,
-            Variant::Linked => &self.linked_ns,
-        }
+        self.0.get(&variant).map_or(&[], Vec::as_slice)
     }
 
     /// How many processes of each variant ran.
     pub fn rounds(&self) -> usize {
-        self.plain_ns.len()
+        self.times(Variant::Plain).len()
     }
 
-    /// What libtek adds, in ns: the median of the rounds' differences, preloaded and linked.
-    pub fn added_ns(&self) -> [Option<f64>; 2] {
-        [Variant::Preloaded, Variant::Linked].map(|variant| self.added_by(variant))
-    }
-
-    fn added_by(&self, variant: Variant) -> Option<f64> {
-        let pairs = self.times(variant).iter().zip(&self.plain_ns);
+    /// What a variant takes longer than glibc's, in ns: the median of the rounds' differences.
+    pub fn added_ns(&self, variant: Variant) -> Option<f64> {
+        let pairs = self.times(variant).iter().zip(self.times(Variant::Plain));
         let added: Vec<f64> = pairs.map(|(with, without)| with - without).collect();
         median(&added)
     }
@@ -87,15 +82,10 @@ pub fn measure(tables: &Path, rounds: usize, pinned: bool) -> anyhow::Result<Mea
     };
     let mut measured = Measured::default();
     for round in 0..rounds {
-        // Each variant is the first, the second and the last one equally often.
+        // Each variant is the first and each other one in the row equally often.
         for place in 0..Variant::ALL.len() {
             let variant = Variant::ALL[(round + place) % Variant::ALL.len()];
-            let ns = bench.run(variant)?;
-            match variant {
-                Variant::Plain => measured.plain_ns.push(ns),
-                Variant::Preloaded => measured.preloaded_ns.push(ns),
-                Variant::Linked => measured.linked_ns.push(ns),
-            }
+            measured.0.entry(variant).or_default().push(bench.run(variant)?);
         }
     }
     Ok(measured)
@@ -120,10 +110,10 @@ impl Bench<'_> {
     fn run(&self, variant: Variant) -> anyhow::Result<f64> {
         let mut command = match variant {
             Variant::Linked => Command::new(&self.linked),
-            Variant::Plain | Variant::Preloaded => Command::new(&self.plain),
+            _ => Command::new(&self.plain),
         };
         command.env_remove("LD_PRELOAD").env("TEK_RUN_DIR", self.tables);
-        if matches!(variant, Variant::Preloaded) {
+        if variant == Variant::Preloaded {
             command.env("LD_PRELOAD", &self.library);
         }
         if !self.pinned {
@@ -131,12 +121,11 @@ impl Bench<'_> {
         }
         let output: Output = programs::run_json(&mut command)?;
         // A variant that silently was another one would be a lie.
-        let meant = !matches!(variant, Variant::Plain);
         ensure!(
-            output.under_tek == meant,
+            output.under_tek == variant.is_tek(),
             "{}: libtek.so is {}loaded",
             variant.name(),
-            if meant { "not " } else { "" }
+            if variant.is_tek() { "not " } else { "" }
         );
         median(&output.ns).context("the program create measured nothing")
     }
@@ -152,9 +141,9 @@ pub fn report(pinned: &Measured, unpinned: &Measured, terminal: Terminal) -> Str
         else {
             continue;
         };
-        let added = |measured: &Measured| match variant {
-            Variant::Plain => String::new(),
-            _ => measured.added_by(variant).map_or_else(String::new, |ns| format!("{ns:+.0}")),
+        let added = |measured: &Measured| match measured.added_ns(variant) {
+            Some(ns) if variant != Variant::Plain => format!("{ns:+.0}"),
+            _ => String::new(),
         };
         table.add_row([
             variant.name().to_owned(),
@@ -181,9 +170,7 @@ pub fn rows(case: &str, measured: &Measured) -> Vec<Row> {
             let metric = "time of a thread's creation and join";
             rows.push(Row::distribution(case, variant.name(), metric, "ns", &summary));
         }
-    }
-    for variant in [Variant::Preloaded, Variant::Linked] {
-        if let Some(ns) = measured.added_by(variant) {
+        if let Some(ns) = measured.added_ns(variant).filter(|_| variant != Variant::Plain) {
             rows.push(Row::number(case, variant.name(), "added to glibc's, median", "ns", ns));
         }
     }
@@ -196,18 +183,17 @@ mod tests {
 
     #[test]
     fn what_is_added_is_the_median_of_the_differences() {
-        let measured = Measured {
-            plain_ns: vec![7000.0, 14000.0, 7000.0],
-            preloaded_ns: vec![7200.0, 14210.0, 9000.0],
-            linked_ns: vec![7100.0, 14100.0, 7100.0],
-        };
-        assert_eq!(measured.added_ns(), [Some(210.0), Some(100.0)]);
+        let measured = Measured(BTreeMap::from([
+            (Variant::Plain, vec![7000.0, 14000.0, 7000.0]),
+            (Variant::Preloaded, vec![7200.0, 14210.0, 9000.0]),
+        ]));
+        assert_eq!(measured.added_ns(Variant::Preloaded), Some(210.0));
         assert_eq!(measured.rounds(), 3);
     }
 
     #[test]
     fn nothing_measured_adds_nothing_known() {
-        assert_eq!(Measured::default().added_ns(), [None, None]);
+        assert_eq!(Measured::default().added_ns(Variant::Linked), None);
         assert!(rows("create", &Measured::default()).is_empty());
     }
 }
