@@ -3,6 +3,7 @@
 
 #include "exec/target.h"
 #include "ident/end.h"
+#include "ident/keys.h"
 #include "ident/lock.h"
 #include "ident/sanitizer.h"
 #include "ident/table.h"
@@ -67,6 +68,7 @@ static void start(void)
 	tek__page_bytes = (size_t)sysconf(_SC_PAGESIZE);
 	pid = getpid();
 	tek__real_find();
+	tek__keys_start();
 	tek__target_start();
 	stands_down = !tek__end_start();
 	tek__threads_start();
