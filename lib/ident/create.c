@@ -2,6 +2,7 @@
 #include "ident/create.h"
 
 #include "ident/clock.h"
+#include "ident/cxx_thread.h"
 #include "ident/process.h"
 #include "ident/thread.h"
 #include "mediate/attr.h"
@@ -139,6 +140,7 @@ int tek__create(pthread_t *handle, const pthread_attr_t *attr, void *(*routine)(
 		void *argument, const void *call_site)
 {
 	bool critical = born_critical(attr);
+	uintptr_t function = tek__cxx_function((uintptr_t)routine, argument);
 	pthread_attr_t plain;
 	int error = 0;
 
@@ -158,7 +160,7 @@ int tek__create(pthread_t *handle, const pthread_attr_t *attr, void *(*routine)(
 
 	thread->birth.routine = routine;
 	thread->birth.argument = argument;
-	thread->birth.function = (uintptr_t)routine;
+	thread->birth.function = function;
 	thread->birth.call_site = (uintptr_t)call_site;
 	if (critical) {
 		thread->born_critical = true;
