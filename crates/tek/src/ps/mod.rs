@@ -196,5 +196,5 @@ fn help() -> io::Result<()> {
         let usual = if column::USUAL.contains(column) { "*" } else { " " };
         writeln!(out, "{usual} {:<10} {what}", value.get_name())?;
     }
-    writeln!(out, "\n* shown unless you choose")
+    writeln!(out, "\nThose with * are shown unless you choose.")
 }
