@@ -6,19 +6,9 @@
 
 #include <threads.h>
 
-/*
- * TEK's own start may come here: looking for a symbol that is not there allocates, and the
- * program's allocator (jemalloc) makes its key with its first block.
- */
-static void find_real(void)
-{
-	if (!tek__real.pthread_key_create || !tek__real.tss_create)
-		tek__start();
-}
-
 TEK_EXPORT int pthread_key_create(pthread_key_t *key, void (*destructor)(void *))
 {
-	find_real();
+	tek__start();
 	int error = tek__real.pthread_key_create(key, destructor);
 	if (!error && destructor)
 		tek__keys_note(*key);
@@ -27,7 +17,7 @@ TEK_EXPORT int pthread_key_create(pthread_key_t *key, void (*destructor)(void *)
 
 TEK_EXPORT int tss_create(tss_t *key, tss_dtor_t destructor)
 {
-	find_real();
+	tek__start();
 	int result = tek__real.tss_create(key, destructor);
 	if (result == thrd_success && destructor)
 		tek__keys_note(*key);

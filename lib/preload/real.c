@@ -15,8 +15,6 @@ static const struct {
 	const char *name;
 	size_t at;
 } functions[] = {
-	FUNCTION(pthread_key_create), /* first: preload/key.c says why */
-	FUNCTION(tss_create),
 	FUNCTION(pthread_create),
 	FUNCTION(pthread_attr_setschedpolicy),
 	FUNCTION(pthread_attr_setschedparam),
@@ -31,6 +29,8 @@ static const struct {
 	FUNCTION(sched_get_priority_min),
 	FUNCTION(sched_get_priority_max),
 	FUNCTION(prctl),
+	FUNCTION(pthread_key_create),
+	FUNCTION(tss_create),
 	FUNCTION(clone),
 	FUNCTION(vfork),
 	FUNCTION(execve),
