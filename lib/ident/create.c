@@ -9,6 +9,7 @@
 #include "mediate/guard.h"
 #include "mediate/region.h"
 #include "mediate/rt.h"
+#include "mediate/rules.h"
 #include "preload/real.h"
 
 #include <errno.h>
@@ -40,12 +41,14 @@ static void *trampoline(void *value)
 	const struct tek_birth birth = thread->birth;
 
 	learn_own_tid();
-	if (tek__lock()) {
+	enum tek_locked locked = tek__lock_either();
+	if (locked) {
 		thread = tek__thread_begin(thread);
 		tek__thread_inherit(thread);
 		enter_if_born_critical(thread);
-		tek__unlock();
+		tek__rules_apply(thread);
 	}
+	tek__unlock_either(locked);
 	return birth.routine(birth.argument);
 }
 
@@ -141,6 +144,7 @@ int tek__create(pthread_t *handle, const pthread_attr_t *attr, void *(*routine)(
 {
 	bool critical = born_critical(attr);
 	uintptr_t function = tek__cxx_function((uintptr_t)routine, argument);
+	uint64_t functions = tek__rules_of_function(function);
 	pthread_attr_t plain;
 	int error = 0;
 
@@ -162,6 +166,7 @@ int tek__create(pthread_t *handle, const pthread_attr_t *attr, void *(*routine)(
 	thread->birth.argument = argument;
 	thread->birth.function = function;
 	thread->birth.call_site = (uintptr_t)call_site;
+	thread->birth.functions = functions;
 	if (critical) {
 		thread->born_critical = true;
 		thread->born_priority = (signed char)tek__attr_priority(attr);

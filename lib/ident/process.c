@@ -13,6 +13,7 @@
 #include "mediate/guard.h"
 #include "mediate/region.h"
 #include "mediate/report.h"
+#include "mediate/rules.h"
 #include "preload/real.h"
 
 #include <errno.h>
@@ -76,6 +77,7 @@ static void start(void)
 	tek__threads_start();
 	tek__report_start();
 	tek__config_read();
+	tek__rules_read();
 	if (tek__sanitizer_in_program()) {
 		stands_down = true;
 		tek__report_not_covered(program_invocation_name, "is built with a sanitizer");
@@ -120,16 +122,21 @@ bool tek__lock(void)
 	return true;
 }
 
+static void release_and_report(void)
+{
+	struct tek_noted noted;
+
+	tek__report_take(&noted);
+	tek__lock_release(&lock);
+	tek__report_write(&noted);
+}
+
 void tek__unlock(void)
 {
-	if (tek__report_pending()) {
-		struct tek_noted noted;
-		tek__report_take(&noted);
+	if (tek__report_pending())
+		release_and_report();
+	else
 		tek__lock_release(&lock);
-		tek__report_write(&noted);
-	} else {
-		tek__lock_release(&lock);
-	}
 	errno = caller_errno;
 	pthread_setcancelstate(caller_cancellation, NULL);
 }
@@ -141,7 +148,30 @@ bool tek__lock_brief(void)
 
 void tek__unlock_brief(void)
 {
-	tek__lock_release(&lock);
+	int cancellation;
+
+	if (!tek__report_pending()) {
+		tek__lock_release(&lock);
+		return;
+	}
+	pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &cancellation);
+	release_and_report();
+	pthread_setcancelstate(cancellation, NULL);
+}
+
+enum tek_locked tek__lock_either(void)
+{
+	if (tek__lock_brief())
+		return TEK_LOCKED_BRIEFLY;
+	return tek__lock() ? TEK_LOCKED : TEK_NOT_LOCKED;
+}
+
+void tek__unlock_either(enum tek_locked locked)
+{
+	if (locked == TEK_LOCKED)
+		tek__unlock();
+	else if (locked == TEK_LOCKED_BRIEFLY)
+		tek__unlock_brief();
 }
 
 pid_t tek__pid(void)
@@ -154,7 +184,7 @@ __attribute__((constructor)) static void constructor(void)
 {
 	tek__start();
 	tek__table_remove_stale();
-	tek__region_main_thread();
+	tek__rules_main_thread();
 }
 
 __attribute__((destructor)) static void destructor(void)

@@ -9,6 +9,7 @@
 #include "mediate/guard.h"
 #include "mediate/region.h"
 #include "mediate/rt.h"
+#include "mediate/rules.h"
 
 #include <errno.h>
 #include <signal.h>
@@ -305,6 +306,7 @@ static struct tek_thread *adopt(pthread_t handle, pid_t tid)
 	thread->adopted = true;
 	tek__rt_ask(tid, &thread->seen);
 	tek__thread_publish(thread);
+	tek__rules_apply(thread);
 	return thread;
 }
 
