@@ -4,7 +4,6 @@
 #include <stddef.h>
 #include <sys/mman.h>
 
-/* Kernel ids are given in sequence, so an id is its own hash: neighbours share cache lines. */
 struct entry {
 	unsigned int tid; /* 0: free */
 	unsigned int slot;
@@ -33,6 +32,15 @@ static void put(struct entry *entry, struct entry value)
 	__atomic_store_n(&entry->tid, value.tid, __ATOMIC_RELEASE);
 }
 
+/*
+ * Where the search for an id begins.  Ids are given in sequence, with gaps where other
+ * processes made threads: taken as they are they would fall into long runs that overlap.
+ */
+static unsigned int home_of(const struct index *index, unsigned int tid)
+{
+	return (tid * 0x9e3779b1u >> 16) & index->mask; /* Knuth's multiplicative hash */
+}
+
 static size_t bytes_of(unsigned int entries)
 {
 	return sizeof(struct index) + entries * sizeof(struct entry);
@@ -41,7 +49,7 @@ static size_t bytes_of(unsigned int entries)
 /* Where the id is, or where it belongs. There is always a free entry. */
 static struct entry *place_of(struct index *index, unsigned int tid)
 {
-	unsigned int at = tid & index->mask;
+	unsigned int at = home_of(index, tid);
 	while (index->entries[at].tid && index->entries[at].tid != tid)
 		at = (at + 1) & index->mask;
 	return &index->entries[at];
@@ -79,7 +87,7 @@ static void close_gap(struct index *index, unsigned int gap)
 {
 	for (unsigned int at = (gap + 1) & index->mask; index->entries[at].tid;
 	     at = (at + 1) & index->mask) {
-		unsigned int home = index->entries[at].tid & index->mask;
+		unsigned int home = home_of(index, index->entries[at].tid);
 		if (((at - home) & index->mask) < ((at - gap) & index->mask))
 			continue;
 		put(&index->entries[gap], index->entries[at]);
@@ -103,8 +111,11 @@ bool tek__index_find(pid_t tid, unsigned int *slot)
 {
 	const struct index *index = __atomic_load_n(&current, __ATOMIC_ACQUIRE);
 
-	for (unsigned int i = 0; index && i <= index->mask; i++) {
-		const struct entry *entry = &index->entries[((unsigned int)tid + i) & index->mask];
+	if (!index)
+		return false;
+	unsigned int home = home_of(index, (unsigned int)tid);
+	for (unsigned int i = 0; i <= index->mask; i++) {
+		const struct entry *entry = &index->entries[(home + i) & index->mask];
 		unsigned int found = get(&entry->tid);
 		if (found == (unsigned int)tid) {
 			*slot = get(&entry->slot);

@@ -149,6 +149,14 @@ def as_nobody():
             "--inh-caps=-all"]
 
 
+def needs(program):
+    """The path of a program; skips the test where it is missing."""
+    path = shutil.which(program)
+    if path is None:
+        pytest.skip(f"{program} is not installed")
+    return path
+
+
 def can_be_real_time():
     """Whether this process may use SCHED_RR."""
     try:

@@ -67,6 +67,25 @@ def test_observe_measures_delays_and_shares(tmp_path):
     assert sum(shares) == pytest.approx(100)
 
 
+def test_ident_measures_every_call_and_judges_it(tmp_path):
+    done, document = document_of(tmp_path, "ident", "--quick", "--threads", "200")
+    metrics = {row["metric"] for row in document["rows"] if row["case"] != "must show"}
+    assert metrics == {"time of a call", "snapshot", "time of a thread's creation and join",
+                       "added to glibc's, median", "memory of a thread"}
+    times = {row["variant"]: row["p50"] for row in document["rows"] if row["case"] == "call"}
+    assert 0 < times["empty loop"] < times["gettid, system call"] < times["read /proc stat"]
+    judged = [row for row in document["rows"] if row["case"] == "must show"]
+    assert done.stdout.count(" PASS") + done.stdout.count(" short") == len(judged) == 12
+    record, = [row for row in judged if row["metric"] == "memory of a thread's record"]
+    assert record["value"] == 40
+
+
+def test_ident_asks_for_11_rounds(tmp_path):
+    done = bench("ident", "--quick", "--threads", "20", "--assert")
+    assert done.returncode == 1
+    assert "--assert: the bars ask for 11 rounds" in done.stderr
+
+
 def test_without_its_programs_it_says_where_it_looked(tmp_path):
     lonely = tmp_path / "bin" / "tek"
     lonely.parent.mkdir()
@@ -77,6 +96,6 @@ def test_without_its_programs_it_says_where_it_looked(tmp_path):
 
 
 @pytest.mark.parametrize("args", [("response", "--variants", "fastest"), ("response", "--rounds", "0"),
-                                  ("observe", "--seconds", "1"), ()])
+                                  ("observe", "--seconds", "1"), ("ident", "--threads", "1"), ()])
 def test_nonsense_is_refused(args):
     assert bench(*args).returncode == 2

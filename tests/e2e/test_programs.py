@@ -2,14 +2,13 @@
 """Programs from Debian run under TEK as without it: same output, same exit status."""
 import random
 import re
-import shutil
 import subprocess
 import sys
 import time
 
 import pytest
 
-from conftest import BUILD
+from conftest import BUILD, needs
 
 TEK = str(BUILD / "bin" / "tek")
 
@@ -48,13 +47,6 @@ def data(tmp_path_factory):
     path = tmp_path_factory.mktemp("data") / "data"
     generator = random.Random(1)
     path.write_bytes(b"".join(b"%d %x\n" % (n, generator.getrandbits(64)) for n in range(150000)))
-    return path
-
-
-def needs(program):
-    path = shutil.which(program)
-    if path is None:
-        pytest.skip(f"{program} is not installed")
     return path
 
 

@@ -4,6 +4,7 @@
 mod appliance;
 mod census;
 mod host;
+mod ident;
 mod json;
 mod observe;
 mod programs;
@@ -28,6 +29,8 @@ enum Bench {
     Response(response::Args),
     /// What conventional scheduling does to critical threads, over time and by nice value
     Observe(observe::Args),
+    /// What it costs to know what every thread is: calls, snapshots, creation, memory
+    Ident(ident::Args),
 }
 
 /// Runs the chosen benchmark.
@@ -35,5 +38,6 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
     match args.bench {
         Bench::Response(args) => response::run(&args),
         Bench::Observe(args) => observe::run(&args),
+        Bench::Ident(args) => ident::run(&args),
     }
 }

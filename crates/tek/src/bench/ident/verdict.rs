@@ -1,0 +1,211 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! What must be shown, and whether it was: our numbers beside the paper's.
+
+use super::births::Variant;
+use super::Measured;
+use crate::bench::json::Row;
+use crate::bench::table::table;
+use crate::bench::terminal::Terminal;
+
+/// A bar and what it judges. The value is `None` where nothing was measured.
+pub struct Verdict {
+    what: &'static str,
+    paper: &'static str,
+    must: Must,
+    unit: &'static str,
+    value: Option<f64>,
+}
+
+#[derive(Clone, Copy)]
+enum Must {
+    BeAtMost(f64),
+    BeAtLeast(f64),
+}
+
+impl Verdict {
+    fn met(&self) -> bool {
+        self.value.is_some_and(|value| match self.must {
+            Must::BeAtMost(limit) => value <= limit,
+            Must::BeAtLeast(limit) => value >= limit,
+        })
+    }
+
+    fn must(&self) -> String {
+        match self.must {
+            Must::BeAtMost(limit) => format!("<= {limit} {}", self.unit),
+            Must::BeAtLeast(limit) => format!(">= {limit} {}", self.unit),
+        }
+    }
+
+    fn measured(&self) -> String {
+        let Some(value) = self.value else {
+            return "not measured".to_owned();
+        };
+        let digits = match value.abs() {
+            ..10.0 => 2,
+            10.0..100.0 => 1,
+            _ => 0,
+        };
+        format!("{value:.digits$} {}", self.unit)
+    }
+}
+
+/// A call of the program `calls`, the paper's time, and the longest that it may take, in ns.
+const CALLS: [(&str, &str, f64); 8] = [
+    ("get own", "46 ns", 5.0),
+    ("get by tid, one", "46 ns", 15.0),
+    ("get by tid, random", "46 ns", 15.0),
+    ("set own group", "67 ns", 20.0),
+    ("set own role", "67 ns", 20.0),
+    ("set another's group", "67 ns", 20.0),
+    ("tek_gettid", "-", 2.0),
+    ("gettid", "-", 2.0),
+];
+
+/// /proc's time by the table's.
+const SNAPSHOT_RATIO: f64 = 10.0;
+/// What a thread's creation and join may take longer, in ns.
+const ADDED_NS: f64 = 250.0;
+/// tek-2020, IV-C.
+const BYTES: f64 = 40.0;
+/// So many rounds make a median trustworthy.
+const MIN_ROUNDS: usize = 11;
+
+/// Judges everything that was measured.
+pub fn judge(measured: &Measured) -> Vec<Verdict> {
+    let calls = CALLS.map(|(what, paper, limit)| Verdict {
+        what,
+        paper,
+        must: Must::BeAtMost(limit),
+        unit: "ns",
+        value: measured.calls.call_ns(what),
+    });
+    let added = [
+        ("create and join, added by preloading", Variant::Preloaded),
+        ("create and join, added by linking", Variant::Linked),
+    ];
+    let added = added.map(|(what, variant)| Verdict {
+        what,
+        paper: "-",
+        must: Must::BeAtMost(ADDED_NS),
+        unit: "ns",
+        value: measured.births.added_ns(variant),
+    });
+    let snapshot = Verdict {
+        what: "snapshot, /proc by the table",
+        paper: "-",
+        must: Must::BeAtLeast(SNAPSHOT_RATIO),
+        unit: "times",
+        value: measured.snapshot.ratio(),
+    };
+    let memory = Verdict {
+        what: "memory of a thread's record",
+        paper: "40 bytes",
+        must: Must::BeAtMost(BYTES),
+        unit: "bytes",
+        value: Some(measured.memory.bytes_per_thread()),
+    };
+    calls.into_iter().chain([snapshot]).chain(added).chain([memory]).collect()
+}
+
+/// For people.
+pub fn report(verdicts: &[Verdict], terminal: Terminal) -> String {
+    let mut table = table(&["TEK beside the paper", "paper", "must be", "measured"], terminal);
+    for verdict in verdicts {
+        let result = if verdict.met() { "PASS" } else { "short" };
+        table.add_row([
+            verdict.what.to_owned(),
+            verdict.paper.to_owned(),
+            verdict.must(),
+            format!("{} {result}", verdict.measured()),
+        ]);
+    }
+    format!("{}\n", table.trim_fmt())
+}
+
+/// The rows of the JSON document.
+pub fn rows(verdicts: &[Verdict]) -> Vec<Row> {
+    let row = |it: &Verdict| Some(Row::number("must show", "tek", it.what, it.unit, it.value?));
+    verdicts.iter().filter_map(row).collect()
+}
+
+/// What `--assert` asks for and was not shown, a reason each; empty: all was.
+pub fn failures(verdicts: &[Verdict], measured: &Measured) -> Vec<String> {
+    let missed = verdicts.iter().filter(|verdict| !verdict.met());
+    let mut failures: Vec<String> = missed
+        .map(|it| format!("{} is {}, must be {}", it.what, it.measured(), it.must()))
+        .collect();
+    let rounds = measured.births.rounds();
+    if rounds < MIN_ROUNDS {
+        failures.push(format!(
+            "the bars ask for {MIN_ROUNDS} rounds of creating threads; this run had {rounds}"
+        ));
+    }
+    failures
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::bench::ident::{births, calls, memory, snapshot};
+
+    fn call(name: &str, ns: f64) -> calls::Call {
+        calls::Call { name: name.to_owned(), ns: vec![ns; 3] }
+    }
+
+    /// What meets every bar: each call takes 1 ns.
+    fn measured() -> Measured {
+        let mut calls: Vec<_> = CALLS.map(|(name, _, _)| call(name, 1.25)).into();
+        calls.push(call(calls::LOOP, 0.25));
+        Measured {
+            calls: calls::Measured { threads: 2000, calls },
+            snapshot: snapshot::Measured {
+                table_us: vec![100.0],
+                proc_us: vec![1000.0],
+                ..Default::default()
+            },
+            memory: memory::Measured {
+                threads: 2000,
+                slots: 2000,
+                record_bytes: 80_000,
+                side_bytes: 256_000,
+                file_bytes: 400_000,
+            },
+            births: births::Measured::of([7000.0, 7010.0, 7250.0, 7250.0], MIN_ROUNDS),
+            unpinned_births: births::Measured::default(),
+        }
+    }
+
+    #[test]
+    fn a_value_at_its_limit_passes() {
+        let measured = measured();
+        let judged = judge(&measured);
+        assert_eq!(failures(&judged, &measured), Vec::<String>::new());
+        assert_eq!(rows(&judged).len(), judged.len());
+    }
+
+    #[test]
+    fn a_slow_call_is_named_with_its_limit() {
+        let mut measured = measured();
+        measured.calls.calls[0].ns = vec![5.5; 3];
+        let failures = failures(&judge(&measured), &measured);
+        assert_eq!(failures, ["get own is 5.25 ns, must be <= 5 ns"]);
+    }
+
+    #[test]
+    fn what_was_not_measured_does_not_pass() {
+        let mut measured = measured();
+        measured.calls.calls.clear();
+        let failures = failures(&judge(&measured), &measured);
+        assert_eq!(failures.len(), CALLS.len());
+        assert!(failures[0].contains("not measured"), "{failures:?}");
+    }
+
+    #[test]
+    fn a_short_run_says_that_it_is_one() {
+        let mut measured = measured();
+        measured.births = births::Measured::of([7000.0; 4], 5);
+        let failures = failures(&judge(&measured), &measured);
+        assert!(failures[0].ends_with("this run had 5"), "{failures:?}");
+    }
+}

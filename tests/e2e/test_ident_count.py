@@ -1,0 +1,197 @@
+# SPDX-License-Identifier: MIT OR Apache-2.0
+"""Threads are counted: none is lost, doubled or left, however they and their processes end."""
+import json
+import os
+import pathlib
+import random
+import re
+import signal
+import subprocess
+import time
+
+import pytest
+
+from conftest import BUILD
+
+PROGRAMS = pathlib.Path(__file__).resolve().parent / "programs"
+ABI = PROGRAMS.parents[2] / "abi"
+HELD, TOGETHER = 100, 10  # as in churn.c
+MIB = 1 << 20
+
+
+@pytest.fixture(scope="module")
+def churn(compile_c):
+    return compile_c((PROGRAMS / "churn.c").read_text(), "cc", "-O1", "-D_GNU_SOURCE", "-pthread")
+
+
+@pytest.fixture(scope="module")
+def forks(compile_c):
+    return compile_c((PROGRAMS / "forks.c").read_text(), "cc", "-O1", "-D_GNU_SOURCE", "-pthread",
+                     f"-I{ABI}")
+
+
+@pytest.fixture
+def under_tek(tmp_path):
+    """Starts a program with libtek.so and its table in tmp_path; ends what a test leaves."""
+    environment = {"LD_PRELOAD": str(BUILD / "lib" / "libtek.so"), "TEK_RUN_DIR": str(tmp_path)}
+    started = []
+
+    def start(*command, **options):
+        process = subprocess.Popen([str(word) for word in command], text=True,
+                                   env=dict(os.environ, **environment), **options)
+        started.append(process)
+        return process
+
+    yield start
+    for process in started:
+        if process.poll() is None:
+            process.kill()
+        process.communicate()
+
+
+def table_of(tek, directory, process):
+    ended = tek("debug", "table", directory / f"{process.pid}.table", "--json", timeout=20)
+    assert ended.returncode == 0, ended.stderr
+    return json.loads(ended.stdout)
+
+
+def tasks_of(process):
+    return sorted(int(task) for task in os.listdir(f"/proc/{process.pid}/task"))
+
+
+def memory_of(process):
+    """Resident and virtual memory in bytes, and the number of mappings."""
+    status = pathlib.Path(f"/proc/{process.pid}/status").read_text()
+    resident, virtual = (1024 * int(re.search(rf"{field}:\s*(\d+)", status)[1])
+                         for field in ("VmRSS", "VmSize"))
+    mappings = pathlib.Path(f"/proc/{process.pid}/maps").read_text().count("\n")
+    return resident, virtual, mappings
+
+
+def eventually(condition, seconds=10):
+    end = time.monotonic() + seconds
+    while not condition():
+        assert time.monotonic() < end, "it did not come about"
+        time.sleep(0.01)
+
+
+class Churn:
+    """The program churn, stop by stop."""
+
+    def __init__(self, process):
+        self.process = process
+
+    def wait_for(self, word):
+        assert self.process.stdout.readline().strip() == word
+
+    def go_on(self):
+        self.process.stdin.write("\n")
+        self.process.stdin.flush()
+
+
+def check_while_held(tek, directory, process, way):
+    """Every living thread has one record, and no other has one."""
+    # Who has been joined, or said that it ends, may still be there for a moment.
+    eventually(lambda: len(tasks_of(process)) == HELD + 1)
+    table = table_of(tek, directory, process)
+    tids = sorted(record["tid"] for record in table["records"])
+    assert len(set(tids)) == len(tids), "a thread has two records"
+    assert table["threads"] == len(tids)
+    assert table["lost"] == 0
+    if way == "thrd_create":  # these pass no door of TEK's: they are adopted when they first ask
+        assert set(tids) <= set(tasks_of(process))
+    else:
+        assert tids == tasks_of(process)
+
+
+def check_after_the_end(tek, directory, process, way):
+    eventually(lambda: len(tasks_of(process)) == 1)
+    table = table_of(tek, directory, process)
+    if way == "sys_exit":  # found to be gone when somebody next looks after them
+        assert table["threads"] <= HELD + 1
+    else:
+        assert [record["tid"] for record in table["records"]] == [process.pid]
+        assert table["threads"] == 1
+    return table["slots"]
+
+
+@pytest.mark.parametrize("way", ["returned", "pthread_exit", "cancelled", "detached", "sys_exit",
+                                 "thrd_create"])
+def test_of_100000_threads_no_record_is_lost_doubled_or_left(tek, churn, under_tek, tmp_path, way):
+    process = under_tek(churn, way, 10000, 100000, stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+    program, memory, slots = Churn(process), [], []
+    begin = time.monotonic()
+    for _ in range(2):
+        program.wait_for("held")
+        check_while_held(tek, tmp_path, process, way)
+        program.go_on()
+        program.wait_for("ended")
+        slots.append(check_after_the_end(tek, tmp_path, process, way))
+        memory.append(memory_of(process))
+        program.go_on()
+    assert process.wait(timeout=20) == 0
+    assert time.monotonic() - begin < 60
+    assert slots[1] <= slots[0] + TOGETHER, "90,000 more threads took more slots"
+    grown = [after - before for before, after in zip(*memory)]
+    assert grown[0] < MIB, "resident memory grew"
+    assert grown[1] < 48 * MIB, "virtual memory grew beyond the C library's cache of stacks"
+    assert grown[2] < 16, "mappings were left"
+    assert not list(tmp_path.glob("*.table"))
+
+
+def tracked(tek, directory):
+    """The threads that `tek ps` knows by the tables in a directory, by pid; and how long it took."""
+    begin = time.monotonic()
+    ended = tek("ps", "--json", "--tracked", env=dict(os.environ, TEK_RUN_DIR=str(directory)))
+    took = time.monotonic() - begin
+    pids = [thread["pid"] for thread in json.loads(ended.stdout)["threads"]]
+    return pids, took
+
+
+def test_programs_killed_while_they_create_threads_leave_nothing(tek, churn, under_tek, tmp_path):
+    generator = random.Random(1)
+    tables = []
+    for _ in range(20):
+        process = under_tek(churn, "returned", 0)
+        table = tmp_path / f"{process.pid}.table"
+        eventually(table.exists)
+        time.sleep(generator.uniform(0, 0.02))
+        process.kill()
+        process.wait(timeout=20)
+        assert process.pid not in tracked(tek, tmp_path)[0]
+        tables.append(table)
+    survivor = under_tek(churn, "returned", 0)
+    own = tmp_path / f"{survivor.pid}.table"
+    eventually(own.exists)
+    eventually(lambda: not any(table.exists() for table in tables))
+    assert list(tmp_path.glob("*.table")) == [own]
+
+
+@pytest.mark.parametrize("way", ["returned", "detached"])
+def test_a_program_stopped_while_it_creates_threads_is_read_at_once(tek, churn, under_tek, tmp_path, way):
+    process = under_tek(churn, way, 0)
+    table = tmp_path / f"{process.pid}.table"
+    eventually(table.exists)
+    generator = random.Random(2)
+    for _ in range(20):
+        time.sleep(generator.uniform(0, 0.01))
+        process.send_signal(signal.SIGSTOP)
+        begin = time.monotonic()
+        ended = tek("debug", "table", table, "--json", timeout=20)
+        assert time.monotonic() - begin < 5
+        # It may have been stopped in the middle of a write, and then the reader says so.
+        assert ended.returncode == 0 or "being written" in ended.stderr, ended.stderr
+        pids, took = tracked(tek, tmp_path)
+        assert process.pid in pids and took < 5
+        process.send_signal(signal.SIGCONT)
+
+
+def test_children_of_every_kind_of_fork_have_tables_of_their_own_or_none(churn, forks, under_tek, tmp_path):
+    process = under_tek(forks, 100, stderr=subprocess.PIPE)
+    _, said = process.communicate(timeout=90)
+    assert (process.returncode, said) == (0, "")
+    # What children left that ended by _exit() goes when the next process makes its table.
+    next_one = under_tek(churn, "returned", 0)
+    own = tmp_path / f"{next_one.pid}.table"
+    eventually(own.exists)
+    eventually(lambda: list(tmp_path.glob("*.table")) == [own])

@@ -1,0 +1,299 @@
+# SPDX-License-Identifier: MIT OR Apache-2.0
+"""`tek ps` names the threads of real programs while they run, however those were born."""
+import fnmatch
+import json
+import os
+import pathlib
+import re
+import subprocess
+import time
+
+import pytest
+
+from conftest import BUILD, THREADS, needs
+
+PROGRAMS = pathlib.Path(__file__).resolve().parent / "programs"
+TEK = str(BUILD / "bin" / "tek")
+KERNEL_THREAD = 0x200000  # PF_KTHREAD in the flags of /proc/PID/stat
+
+
+def eventually(find, seconds=20):
+    """What `find` returns once that is something."""
+    end = time.monotonic() + seconds
+    while not (found := find()):
+        assert time.monotonic() < end, "it did not come about"
+        time.sleep(0.02)
+    return found
+
+
+def read(path):
+    """A file of /proc; empty where its thread has ended."""
+    try:
+        return pathlib.Path(path).read_text(errors="replace")
+    except OSError:
+        return ""
+
+
+def names_of(pid):
+    """The names of a process's threads by tid, as the kernel tells them."""
+    try:
+        tids = os.listdir(f"/proc/{pid}/task")
+    except OSError:
+        return {}
+    names = {int(tid): read(f"/proc/{pid}/task/{tid}/comm").rstrip("\n") for tid in tids}
+    return {tid: name for tid, name in names.items() if name}
+
+
+def child_of(pid):
+    """The one child of `tek run`."""
+    return eventually(lambda: read(f"/proc/{pid}/task/{pid}/children").split())[0]
+
+
+class Running:
+    """A program under `tek run`, which ends when its standard input does."""
+
+    def __init__(self, command, options=()):
+        self.run = subprocess.Popen([TEK, "run", *options, "--", *map(str, command)], text=True,
+                                    stdin=subprocess.PIPE, stdout=subprocess.PIPE,
+                                    stderr=subprocess.PIPE)
+        self.pid = int(child_of(self.run.pid))
+
+    def wait_until_ready(self):
+        assert self.run.stdout.readline() == "ready\n", self.run.stderr.read()
+
+    def wait_for_names(self, *patterns):
+        """Until it has as many threads with such names as there are patterns, which are shell's."""
+        def there():
+            names = list(names_of(self.pid).values())
+            return all(len(fnmatch.filter(names, pattern)) >= patterns.count(pattern)
+                       for pattern in patterns)
+
+        eventually(there)
+
+    def say(self, line):
+        self.run.stdin.write(line + "\n")
+        self.run.stdin.flush()
+
+    def end(self):
+        """By the end of its input, or by SIGTERM, which `tek run` hands on."""
+        self.run.stdin.close()
+        try:
+            self.run.wait(timeout=1)
+        except subprocess.TimeoutExpired:
+            self.run.terminate()
+            self.run.wait(timeout=20)
+        self.run.stdout.close()
+        self.run.stderr.close()
+
+
+@pytest.fixture
+def running():
+    """Starts programs under `tek run` and ends them."""
+    started = []
+
+    def start(*command, options=()):
+        started.append(Running(command, options))
+        return started[-1]
+
+    yield start
+    for program in started:
+        program.end()
+
+
+@pytest.fixture
+def ps(tek):
+    """The rows of `tek ps` by tid."""
+    def rows(*options):
+        ended = tek("ps", "--json", *options)
+        assert ended.returncode == 0, ended.stderr
+        return {row["tid"]: row for row in json.loads(ended.stdout)["threads"]}
+
+    return rows
+
+
+def check_all_named(ps, pid):
+    """Each thread that is there all the time has a row, with its name. The rows."""
+    before = names_of(pid)
+    rows = ps("--pid", pid)
+    after = names_of(pid)
+    steady = {tid: name for tid, name in before.items() if after.get(tid) == name}
+    assert steady, "the program has ended"
+    assert {tid: rows.get(tid, {}).get("name") for tid in steady} == steady
+    return {tid: rows[tid] for tid in steady}
+
+
+def check_functions_known(rows, pid):
+    """TEK knows what every thread runs but the first one's."""
+    unknown = {row["name"] for tid, row in rows.items() if tid != pid and not row["function"]}
+    # jemalloc takes the C library's pthread_create() past everybody who interposes it.
+    assert unknown <= {"jemalloc_bg_thd"}
+
+
+def test_memcached_has_13_named_threads(ps, running, tmp_path):
+    options = ["-u", "root"] if os.geteuid() == 0 else []
+    program = running(needs("memcached"), *options, "-t", "8", "-s", tmp_path / "socket")
+    program.wait_for_names(*["mc-*"] * 13)
+    rows = check_all_named(ps, program.pid)
+    assert sum(row["name"].startswith("mc-") for row in rows.values()) == 13
+    check_functions_known(rows, program.pid)
+
+
+def test_redis_has_named_threads_for_its_work_in_the_background(ps, running, tmp_path):
+    program = running(needs("redis-server"), "--port", "0", "--unixsocket", tmp_path / "socket",
+                      "--save", "", "--dir", tmp_path, "--io-threads", "2")
+    program.wait_for_names("bio_aof_fsync", "bio_close_file", "bio_lazy_free", "io_thd_1")
+    rows = check_all_named(ps, program.pid)
+    check_functions_known(rows, program.pid)
+
+
+PYTHON = """
+import sys, threading
+end = threading.Event()
+threads = [threading.Thread(target=end.wait, daemon=True) for _ in range(50)]
+for thread in threads: thread.start()
+print("ready", flush=True)
+sys.stdin.read()
+end.set()
+"""
+
+
+def test_python_has_50_threads_of_one_function(ps, running):
+    program = running("/usr/bin/python3", "-c", PYTHON)
+    program.wait_until_ready()
+    rows = check_all_named(ps, program.pid)
+    assert len(rows) == 51
+    check_functions_known(rows, program.pid)
+    assert len({row["function"] for tid, row in rows.items() if tid != program.pid}) == 1
+
+
+NODE = """
+const { Worker } = require("worker_threads");
+let online = 0;
+for (let i = 0; i < 4; i++)
+  new Worker("setInterval(() => {}, 1000)", { eval: true })
+    .on("online", () => { if (++online == 4) console.log("ready"); });
+process.stdin.on("end", () => process.exit(0)).resume();
+"""
+
+
+def test_node_has_workers(ps, running):
+    program = running(needs("node"), "-e", NODE)
+    program.wait_until_ready()
+    rows = check_all_named(ps, program.pid)
+    assert len(rows) >= 5
+    check_functions_known(rows, program.pid)
+
+
+def test_java_has_the_threads_that_its_program_named_and_those_of_its_machine(ps, running, tmp_path):
+    java, compiler = needs("java"), needs("javac")
+    subprocess.run([compiler, "-d", tmp_path, PROGRAMS / "Sleepers.java"], check=True, timeout=60)
+    program = running(java, "-cp", tmp_path, "Sleepers")
+    program.wait_until_ready()
+    program.wait_for_names("sleeper-0", "sleeper-1", "sleeper-2", "sleeper-3", "VM Thread")
+    rows = check_all_named(ps, program.pid)
+    check_functions_known(rows, program.pid)
+
+
+def test_go_makes_its_threads_by_raw_clone(ps, running, tmp_path):
+    compiler = needs("go")
+    program = tmp_path / "sleepers"
+    subprocess.run([compiler, "build", "-o", program, PROGRAMS / "sleepers.go"], check=True,
+                   timeout=100, env=dict(os.environ, CGO_ENABLED="0", GOCACHE=str(tmp_path / "cache"),
+                                         GOFLAGS="-mod=mod"))
+    go = running(program)
+    go.wait_until_ready()
+    rows = check_all_named(ps, go.pid)
+    assert len(rows) >= 9 and {row["name"] for row in rows.values()} == {"sleepers"}
+
+
+def test_three_kinds_of_std_thread_run_three_functions(ps, running, compile_c):
+    program = running(compile_c((PROGRAMS / "kinds.cpp").read_text(), "g++", "-x", "c++", "-O1",
+                                "-D_GNU_SOURCE", "-pthread"))
+    program.wait_until_ready()
+    program.wait_for_names("pointer", "lambda", "functor")
+    rows = check_all_named(ps, program.pid)
+    functions = {row["name"]: row["function"] for tid, row in rows.items() if tid != program.pid}
+    assert len(set(functions.values())) == 3, functions
+    assert "cool_down" in functions["pointer"]
+    assert "Defroster" in functions["functor"]
+    assert "main" in functions["lambda"]
+
+
+def test_a_32_bit_program_is_named_beside_tek(ps, running, compile_c):
+    program = running(compile_c(THREADS, "gcc", "-m32", "-pthread"), "stay", "heater", "stay", "0")
+    program.wait_for_names("stay", "stay")
+    rows = check_all_named(ps, program.pid)
+    assert not any(row["tracked"] for row in rows.values())
+
+
+def kernel_threads():
+    """Names by tid. What a worker has to do at the moment follows its name after - or +."""
+    found = {}
+    for entry in os.listdir("/proc"):
+        if not entry.isdigit():
+            continue
+        head, _, fields = read(f"/proc/{entry}/stat").rpartition(")")
+        if fields and int(fields.split()[6]) & KERNEL_THREAD:
+            found[int(entry)] = re.split("[-+]", head.partition("(")[2])[0]
+    return found
+
+
+def test_every_kernel_thread_is_named(ps):
+    before = kernel_threads()
+    rows = ps("--kernel")
+    after = kernel_threads()
+    steady = {tid: name for tid, name in before.items() if after.get(tid) == name}
+    if not steady:
+        pytest.skip("needs to see the kernel's threads, not a container")
+    assert {tid: re.split("[-+]", rows[tid]["name"])[0] for tid in steady if tid in rows} == steady
+
+
+def test_threads_that_came_by_no_door_are_there_and_then_gone(ps, running, compile_c):
+    program = running(compile_c((PROGRAMS / "births.c").read_text(), "cc", "-O1", "-D_GNU_SOURCE",
+                                "-pthread"))
+    program.wait_until_ready()
+    rows = check_all_named(ps, program.pid)
+    # The first, the clone, the timer's and the C library's that makes those, and that of the input.
+    assert len(rows) == 5
+    assert "timer" in {row["name"] for row in rows.values()}
+    program.say("")
+    assert program.run.stdout.readline() == "over\n"
+    eventually(lambda: len(names_of(program.pid)) <= 2)  # the timer's maker stays
+    assert set(ps("--pid", program.pid)) == set(names_of(program.pid))
+
+
+PYTHON_LOADS_TEK = """
+import ctypes, sys, threading
+end = threading.Event()
+def work(): end.wait()
+threads = [threading.Thread(target=work, daemon=True) for _ in range(5)]
+for thread in threads: thread.start()
+tek = ctypes.CDLL(sys.argv[1])
+assert tek.tek_thread_set_group(ctypes.c_ulong(threads[0].ident), 2) == 0
+print("ready", flush=True)
+sys.stdin.readline()
+end.set()
+for thread in threads: thread.join()
+group = ctypes.c_int()
+assert tek.tek_thread_get_group(ctypes.c_ulong(threading.get_ident()), ctypes.byref(group)) == 0
+print("over", flush=True)
+sys.stdin.read()
+"""
+
+
+def test_threads_older_than_tek_in_their_process_are_there_and_then_gone(ps, tmp_path):
+    environment = dict(os.environ)
+    environment.pop("LD_PRELOAD", None)
+    with subprocess.Popen(["/usr/bin/python3", "-c", PYTHON_LOADS_TEK, str(BUILD / "lib" / "libtek.so")],
+                          text=True, stdin=subprocess.PIPE, stdout=subprocess.PIPE,
+                          env=environment) as program:
+        assert program.stdout.readline() == "ready\n"
+        rows = check_all_named(ps, program.pid)
+        assert len(rows) == 6
+        assert [row["group"] for row in rows.values()].count("service") == 1
+        program.stdin.write("\n")
+        program.stdin.flush()
+        assert program.stdout.readline() == "over\n"
+        assert set(ps("--pid", program.pid)) == {program.pid}
+        program.stdin.close()
+        assert program.wait(timeout=20) == 0
