@@ -29,6 +29,7 @@
 #define PICKS 4096 /* a power of 2: tids picked at random */
 
 static struct crowd crowd;
+static pthread_t own;
 static pid_t picks[PICKS];
 static pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;
 static int (*libc_getschedparam)(pthread_t, int *, struct sched_param *);
@@ -59,12 +60,12 @@ static struct tek_attributes got;
 
 CALL(nothing, 0)
 CALL(empty_call, !tek_version())
-CALL(get_own, tek_thread_get_attributes(pthread_self(), &got))
+CALL(get_own, tek_thread_get_attributes(own, &got))
 CALL(get_other, tek_thread_get_attributes(crowd.threads[0], &got))
 CALL(get_tid_one, tek_tid_get_attributes(crowd.tids[0], &got))
 CALL(get_tid_random, tek_tid_get_attributes(picks[i % PICKS], &got))
-CALL(set_own_group, tek_thread_set_attributes(pthread_self(), TEK_ATTRIBUTE_GROUP, &turns[i % 2]))
-CALL(set_own_role, tek_thread_set_attributes(pthread_self(), TEK_ATTRIBUTE_ROLE, &turns[i % 2]))
+CALL(set_own_group, tek_thread_set_attributes(own, TEK_ATTRIBUTE_GROUP, &turns[i % 2]))
+CALL(set_own_role, tek_thread_set_attributes(own, TEK_ATTRIBUTE_ROLE, &turns[i % 2]))
 CALL(set_other_group,
      tek_thread_set_attributes(crowd.threads[0], TEK_ATTRIBUTE_GROUP, &turns[i % 2]))
 CALL(own_gettid, tek_gettid() <= 0)
@@ -121,6 +122,7 @@ static const struct {
 
 static void prepare(void)
 {
+	own = pthread_self();
 	void *libc = dlopen(LIBC_SO, RTLD_LAZY);
 	void *found = libc ? dlsym(libc, "pthread_getschedparam") : NULL;
 

@@ -13,6 +13,7 @@
 #include "preload/real.h"
 
 #include <errno.h>
+#include <string.h>
 
 #undef tek_gettid
 TEK_EXPORT pid_t tek_gettid(void)
@@ -92,10 +93,8 @@ TEK_EXPORT int tek_attributes_refresh(struct tek_attributes *attributes)
 /* A role as the caller gave it, once it has been looked at. */
 static int check_role(const char role[TEK_ROLE_BYTES], unsigned char *bytes)
 {
-	size_t length = 0;
+	size_t length = strnlen(role, TEK_ROLE_BYTES);
 
-	while (length < TEK_ROLE_BYTES && role[length])
-		length++;
 	*bytes = (unsigned char)length;
 	if (length == TEK_ROLE_BYTES)
 		return ENAMETOOLONG;

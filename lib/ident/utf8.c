@@ -1,6 +1,9 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
 #include "ident/utf8.h"
 
+#include <stdint.h>
+#include <string.h>
+
 /* How many bytes follow the first of a character that is not ASCII; *low and *high bound the next one, the rest are 80 to BF. */
 static int follow(unsigned char first, unsigned char *low, unsigned char *high)
 {
@@ -13,11 +16,25 @@ static int follow(unsigned char first, unsigned char *low, unsigned char *high)
 	return first >= 0xf0 && first <= 0xf4 ? 3 : -1;
 }
 
+/* How many bytes at the beginning are whole words of ASCII: most texts are nothing else. */
+static size_t ascii_words(const char *bytes, size_t length)
+{
+	uint64_t word;
+	size_t i = 0;
+
+	for (; length - i >= sizeof(word); i += sizeof(word)) {
+		memcpy(&word, bytes + i, sizeof(word));
+		if (word & UINT64_C(0x8080808080808080))
+			break;
+	}
+	return i;
+}
+
 bool tek__is_utf8(const char *bytes, size_t length)
 {
 	unsigned char low, high;
 
-	for (size_t i = 0; i < length; i++) {
+	for (size_t i = ascii_words(bytes, length); i < length; i++) {
 		if (!(bytes[i] & 0x80))
 			continue;
 		int more = follow((unsigned char)bytes[i], &low, &high);
