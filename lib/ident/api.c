@@ -53,6 +53,14 @@ TEK_EXPORT int tek_thread_get_attributes(pthread_t handle, struct tek_attributes
 	if (self && self->handle == handle &&
 	    tek__attributes_copy(self->slot, self->tid, attributes))
 		return 0;
+	if (tek__lock_brief()) {
+		const struct tek_thread *thread = tek__thread_known(handle);
+		bool copied = thread && thread->tracked &&
+			      tek__attributes_copy(thread->slot, thread->tid, attributes);
+		tek__unlock_brief();
+		if (copied)
+			return 0;
+	}
 	return get(by_handle(handle), attributes);
 }
 
