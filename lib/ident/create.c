@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
 #include "ident/create.h"
 
+#include "ident/clock.h"
 #include "ident/process.h"
 #include "ident/thread.h"
 #include "mediate/attr.h"
@@ -20,14 +21,26 @@ static void enter_if_born_critical(struct tek_thread *thread)
 	tek__region_ask(thread, TEK_WHY_POLICY, thread->born_priority);
 }
 
+/*
+ * The C library knows the kernel id of a thread that it has just made: the kernel
+ * wrote it before the thread ran (clone(2), CLONE_PARENT_SETTID).
+ */
+static void learn_own_tid(void)
+{
+	clockid_t clock;
+	if (pthread_getcpuclockid(pthread_self(), &clock) == 0)
+		tek__self_is(tek__tid_of_cpu_clock(clock));
+}
+
 static void *trampoline(void *value)
 {
 	struct tek_thread *thread = value;
 	/* A copy: once the lock has been released nothing in *thread is stable. */
 	const struct tek_birth birth = thread->birth;
 
+	learn_own_tid();
 	if (tek__lock()) {
-		tek__thread_begin(thread);
+		thread = tek__thread_begin(thread);
 		tek__thread_inherit(thread);
 		enter_if_born_critical(thread);
 		tek__unlock();
@@ -35,31 +48,55 @@ static void *trampoline(void *value)
 	return birth.routine(birth.argument);
 }
 
+/* What the C library sets before the child runs. Returns whether it sets anything. */
+static bool explicit_scheduling(const pthread_attr_t *attr, struct tek_seen *seen)
+{
+	int scheduling = PTHREAD_INHERIT_SCHED, policy;
+	struct sched_param param;
+
+	if (!attr || pthread_attr_getinheritsched(attr, &scheduling) ||
+	    scheduling != PTHREAD_EXPLICIT_SCHED)
+		return false;
+	pthread_attr_getschedpolicy(attr, &policy);
+	pthread_attr_getschedparam(attr, &param);
+	seen->policy = (unsigned char)policy;
+	seen->rt_priority = (unsigned char)param.sched_priority;
+	return true;
+}
+
+/* What the kernel gives to a child: sched(7), reset-on-fork. */
+static struct tek_seen seen_in_child(struct tek_seen seen)
+{
+	bool real_time = seen.policy == SCHED_FIFO || seen.policy == SCHED_RR;
+
+	if (seen.reset_on_fork && real_time)
+		return (struct tek_seen){.policy = SCHED_OTHER};
+	if (seen.reset_on_fork && seen.nice < 0)
+		seen.nice = 0;
+	seen.reset_on_fork = false;
+	return seen;
+}
+
 /* What a child of the calling thread inherits from it. Needs the lock. */
 static void inherit(struct tek_thread *child, const pthread_attr_t *attr)
 {
 	const struct tek_thread *self = tek__thread_self();
-	int scheduling = PTHREAD_INHERIT_SCHED;
 
 	if (!self)
 		return;
+	child->birth.creator = self->tid;
 	child->member.group = self->member.group;
+	child->seen = seen_in_child(self->seen);
+	bool is_explicit = explicit_scheduling(attr, &child->seen);
 	if (!self->member.fast)
 		return;
 
 	child->inherits = true;
 	child->birth.base = self->member.base;
 	child->birth.nice = tek__rt_nice(0);
-	if (attr)
-		pthread_attr_getinheritsched(attr, &scheduling);
-	if (scheduling == PTHREAD_EXPLICIT_SCHED) {
-		/* The C library sets these itself before the child runs. */
-		struct sched_param param;
-		int policy;
-		pthread_attr_getschedpolicy(attr, &policy);
-		pthread_attr_getschedparam(attr, &param);
-		child->birth.base.policy = (unsigned char)policy;
-		child->birth.base.priority = (unsigned char)param.sched_priority;
+	if (is_explicit) {
+		child->birth.base.policy = child->seen.policy;
+		child->birth.base.priority = child->seen.rt_priority;
 		child->birth.base.reset_on_fork = false;
 	}
 }
@@ -73,14 +110,20 @@ static bool born_critical(const pthread_attr_t *attr)
 	       scheduling == PTHREAD_EXPLICIT_SCHED;
 }
 
-/* With the lock held; it is released meanwhile. */
+/*
+ * With the lock held; it is released.  Most threads see to themselves when they begin.
+ * One that has to be brought before everything else, or that was born as high as its
+ * creator, cannot wait until it gets a CPU for that.
+ */
 static int create(struct tek_thread *thread, pthread_t *handle, const pthread_attr_t *attr)
 {
 	unsigned int generation = thread->generation;
+	bool urgent = thread->inherits || thread->born_critical;
 
 	tek__unlock();
 	int error = tek__real.pthread_create(handle, attr, trampoline, thread);
-	tek__lock();
+	if ((!error && !urgent) || !tek__lock())
+		return error;
 	if (error) {
 		tek__thread_free(thread);
 	} else if (thread->generation == generation) { /* else it has ended already */
@@ -90,11 +133,12 @@ static int create(struct tek_thread *thread, pthread_t *handle, const pthread_at
 		tek__thread_inherit(thread);
 		enter_if_born_critical(thread);
 	}
+	tek__unlock();
 	return error;
 }
 
 int tek__create(pthread_t *handle, const pthread_attr_t *attr, void *(*routine)(void *),
-		void *argument)
+		void *argument, const void *call_site)
 {
 	bool critical = born_critical(attr);
 	pthread_attr_t plain;
@@ -116,6 +160,8 @@ int tek__create(pthread_t *handle, const pthread_attr_t *attr, void *(*routine)(
 
 	thread->birth.routine = routine;
 	thread->birth.argument = argument;
+	thread->birth.function = (uintptr_t)routine;
+	thread->birth.call_site = (uintptr_t)call_site;
 	if (critical) {
 		thread->born_critical = true;
 		thread->born_priority = (signed char)tek__attr_priority(attr);
@@ -128,7 +174,5 @@ int tek__create(pthread_t *handle, const pthread_attr_t *attr, void *(*routine)(
 		}
 	}
 	inherit(thread, attr);
-	error = create(thread, handle, attr);
-	tek__unlock();
-	return error;
+	return create(thread, handle, attr);
 }

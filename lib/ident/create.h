@@ -4,8 +4,8 @@
 
 #include <pthread.h>
 
-/* pthread_create(3) with TEK: the one door by which most threads come. */
+/* pthread_create(3) with TEK, called from `call_site`: the one door by which most threads come. */
 int tek__create(pthread_t *handle, const pthread_attr_t *attr, void *(*routine)(void *),
-		void *argument);
+		void *argument, const void *call_site);
 
 #endif

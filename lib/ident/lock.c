@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
 #include "ident/lock.h"
 
+#include "ident/self.h"
+
 #include <errno.h>
 #include <linux/futex.h>
 #include <stddef.h>
@@ -8,13 +10,12 @@
 #include <time.h>
 #include <unistd.h>
 
-static __thread unsigned int cached_tid __attribute__((tls_model("initial-exec")));
+/* Whoever the calling thread was when it last took, or tried to take, the lock. */
+static __thread unsigned int taker __attribute__((tls_model("initial-exec")));
 
 static unsigned int own_tid(void)
 {
-	if (!cached_tid)
-		cached_tid = (unsigned int)syscall(SYS_gettid);
-	return cached_tid;
+	return taker = (unsigned int)tek__gettid();
 }
 
 /*
@@ -67,10 +68,5 @@ void tek__lock_release(struct tek_lock *lock)
 bool tek__lock_is_held(const struct tek_lock *lock)
 {
 	unsigned int word = __atomic_load_n(&lock->word, __ATOMIC_RELAXED);
-	return word && (word & FUTEX_TID_MASK) == cached_tid;
-}
-
-void tek__lock_forget_tid(void)
-{
-	cached_tid = 0;
+	return word && (word & FUTEX_TID_MASK) == taker;
 }

@@ -25,7 +25,4 @@ bool tek__lock_is_held(const struct tek_lock *lock);
 
 void tek__lock_release(struct tek_lock *lock);
 
-/* In the child of a fork: the thread has another tid now. */
-void tek__lock_forget_tid(void);
-
 #endif

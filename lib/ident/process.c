@@ -2,6 +2,7 @@
 #include "ident/process.h"
 
 #include "exec/target.h"
+#include "ident/end.h"
 #include "ident/lock.h"
 #include "ident/sanitizer.h"
 #include "ident/table.h"
@@ -15,7 +16,6 @@
 #include <errno.h>
 #include <pthread.h>
 #include <stdatomic.h>
-#include <sys/mman.h>
 #include <unistd.h>
 
 static pthread_once_t once = PTHREAD_ONCE_INIT;
@@ -30,41 +30,22 @@ static __thread int caller_cancellation __attribute__((tls_model("initial-exec")
 /* TEK does nothing in this program. */
 static bool stands_down;
 
-/*
- * A word that the kernel clears in the child of every kind of fork, raw clone
- * and _Fork included, which run no pthread_atfork handlers (madvise(2),
- * MADV_WIPEONFORK).  Where the kernel cannot do it, the word is an ordinary one
- * and only fork() is noticed.
- */
-static atomic_uint *alive;
-static atomic_uint alive_fallback;
-
-static void make_alive_word(void)
-{
-	long page = sysconf(_SC_PAGESIZE);
-	void *map = mmap(NULL, (size_t)page, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS,
-			 -1, 0);
-	alive = &alive_fallback;
-	if (map == MAP_FAILED)
-		return;
-	if (madvise(map, (size_t)page, MADV_WIPEONFORK))
-		munmap(map, (size_t)page);
-	else
-		alive = map;
-}
+size_t tek__page_bytes;
+unsigned int tek__process_epoch;
 
 /* In the child of a fork: the parent's threads, table and guard are not ours. */
 static void begin_again(void)
 {
 	lock.word = 0;
-	tek__lock_forget_tid();
+	tek__self_forget();
 	pid = getpid();
 	tek__table_forget();
 	tek__guard_forget();
 	tek__region_forget();
 	tek__report_forget();
 	tek__threads_forget();
-	atomic_store(alive, 1);
+	tek__end_forget();
+	tek__process_epoch = tek__self_epoch();
 }
 
 /* fork()'s own handler; another one may have needed us before it. */
@@ -75,18 +56,20 @@ static void after_fork_in_child(void)
 		tek__table_make_private();
 		stands_down = true;
 	}
-	if (!stands_down && (alive == &alive_fallback || !atomic_load(alive)))
+	if (!stands_down && (tek__process_epoch == 0 || tek__self_epoch() != tek__process_epoch))
 		begin_again();
 }
 
 static void start(void)
 {
-	make_alive_word();
-	atomic_store(alive, 1);
+	tek__self_start();
+	tek__process_epoch = tek__self_epoch();
+	tek__page_bytes = (size_t)sysconf(_SC_PAGESIZE);
 	pid = getpid();
 	tek__real_find();
 	tek__target_start();
-	stands_down = !tek__threads_start();
+	stands_down = !tek__end_start();
+	tek__threads_start();
 	tek__report_start();
 	tek__config_read();
 	if (tek__sanitizer_in_program()) {
@@ -108,11 +91,11 @@ bool tek__lock(void)
 	int saved_errno = errno, saved_cancellation;
 
 	tek__start();
-	if (stands_down)
+	if (stands_down || tek__self_is_borrower())
 		return false;
 	/* What is done under the lock includes cancellation points such as open(2). */
 	pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &saved_cancellation);
-	if (!atomic_load_explicit(alive, memory_order_relaxed))
+	if (tek__self_epoch() != tek__process_epoch)
 		begin_again();
 	if (!tek__lock_take(&lock)) {
 		pthread_setcancelstate(saved_cancellation, NULL);

@@ -11,7 +11,10 @@
 #ifndef TEK_IDENT_PROCESS_H
 #define TEK_IDENT_PROCESS_H
 
+#include "ident/self.h"
+
 #include <stdbool.h>
+#include <stddef.h>
 #include <sys/types.h>
 
 /*
@@ -34,5 +37,21 @@ void tek__unlock(void);
 
 /* The process id, cached. */
 pid_t tek__pid(void);
+
+/* Size of a page; set by tek__start(). */
+extern size_t tek__page_bytes;
+
+/* tek__self_epoch() of the process that TEK knows. */
+extern unsigned int tek__process_epoch;
+
+/*
+ * Without the lock: this is the process that TEK knows, not the child of a fork that it
+ * has not noticed yet, and the calling thread's variables are its own.
+ */
+static inline bool tek__process_is_known(void)
+{
+	unsigned int epoch = __atomic_load_n(tek__epoch, __ATOMIC_RELAXED);
+	return epoch != 0 && epoch == tek__process_epoch && tek__self.epoch == epoch;
+}
 
 #endif

@@ -104,7 +104,7 @@ static bool open_private(void)
  */
 static bool populate(void *address, size_t bytes)
 {
-	uintptr_t page = (uintptr_t)sysconf(_SC_PAGESIZE);
+	uintptr_t page = tek__page_bytes;
 	uintptr_t from = (uintptr_t)address & ~(page - 1);
 	uintptr_t to = ((uintptr_t)address + bytes + page - 1) & ~(page - 1);
 
@@ -161,7 +161,7 @@ static void fill_header(void)
 	header->start_ticks = own_start_ticks();
 	header->record_bytes = sizeof(struct tek_record);
 	header->side_bytes = sizeof(struct tek_side);
-	header->page_bytes = (tek_u32)sysconf(_SC_PAGESIZE);
+	header->page_bytes = (tek_u32)tek__page_bytes;
 	header->chunks = TEK_MAX_CHUNKS;
 	snprintf((char *)header->program, sizeof(header->program), "%s",
 		 program_invocation_short_name);
@@ -236,24 +236,41 @@ bool tek__table_slot(unsigned int index, struct tek_slot *slot)
 	return true;
 }
 
-void tek__table_write(struct tek_slot slot, const struct tek_record *record,
-		      const struct tek_side *side)
+static tek_u32 begin_write(struct tek_slot slot)
 {
 	tek_u32 seq = __atomic_load_n(&slot.record->seq, __ATOMIC_RELAXED);
-
 	__atomic_store_n(&slot.record->seq, seq + 1, __ATOMIC_RELAXED);
-	__atomic_store_n(&slot.record->tid, record->tid, __ATOMIC_RELEASE);
-	put_words(&slot.record->start_ns, &record->start_ns,
-		  sizeof(*record) - offsetof(struct tek_record, start_ns));
-	put_words(slot.side, side, sizeof(*side));
+	return seq;
+}
+
+static void end_write(struct tek_slot slot, tek_u32 seq)
+{
 	__atomic_store_n(&slot.record->seq, seq + 2, __ATOMIC_RELEASE);
 }
 
+static void write_record(struct tek_slot slot, const struct tek_record *record)
+{
+	__atomic_store_n(&slot.record->tid, record->tid, __ATOMIC_RELEASE);
+	put_words(&slot.record->start_ns, &record->start_ns,
+		  sizeof(*record) - offsetof(struct tek_record, start_ns));
+}
+
+void tek__table_write(struct tek_slot slot, const struct tek_record *record,
+		      const struct tek_side *side)
+{
+	tek_u32 seq = begin_write(slot);
+	write_record(slot, record);
+	put_words(slot.side, side, sizeof(*side));
+	end_write(slot, seq);
+}
+
+/* What the side record still says counts no more. */
 void tek__table_clear(struct tek_slot slot)
 {
-	static const struct tek_record no_record;
-	static const struct tek_side no_side;
-	tek__table_write(slot, &no_record, &no_side);
+	static const struct tek_record nothing;
+	tek_u32 seq = begin_write(slot);
+	write_record(slot, &nothing);
+	end_write(slot, seq);
 }
 
 struct tek_table_header *tek__table_header(void)

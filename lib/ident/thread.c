@@ -2,32 +2,36 @@
 #include "ident/thread.h"
 
 #include "ident/clock.h"
+#include "ident/end.h"
+#include "ident/index.h"
 #include "ident/process.h"
-#include "ident/sanitizer.h"
+#include "ident/record.h"
 #include "mediate/guard.h"
 #include "mediate/region.h"
-#include "mediate/report.h"
 #include "mediate/rt.h"
 
 #include <errno.h>
-#include <limits.h>
 #include <signal.h>
-#include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
-enum { BUCKETS = 1024 };
+enum {
+	BUCKETS = 1024,
+	FIRST_SWEEP = 64, /* threads ever known before those that left unseen are looked for */
+};
 
 /* Parallel to the table's chunks; anonymous memory of our own, so it never moves or shrinks. */
 static struct tek_thread *chunks[TEK_MAX_CHUNKS];
 static struct tek_thread *buckets[BUCKETS];
 static struct tek_thread *free_list;
-static unsigned int used;    /* structures ever used: indices below it are valid */
-static unsigned int living;  /* structures in use */
-static unsigned int tracked; /* those of them whose end will be noticed */
-static unsigned int lost;    /* threads that found no slot */
+static unsigned int used;                   /* structures ever used: indices below it are valid */
+static unsigned int living;                 /* structures in use */
+static unsigned int tracked;                /* those of them whose end will be noticed */
+static unsigned int lost;                   /* threads that found no slot */
+static unsigned int serial;                 /* threads known so far */
+static unsigned int sweep_at = FIRST_SWEEP; /* when as many structures are used, look again */
 
 /* The calling thread's own structure. `past_end`: its destructor has run. */
 static __thread struct tek_thread *self __attribute__((tls_model("initial-exec")));
@@ -36,9 +40,6 @@ static __thread bool past_end __attribute__((tls_model("initial-exec")));
 /* In fork(): the nice value of the forking thread, for its child. */
 enum { NICE_UNKNOWN = 100 };
 static __thread int fork_nice __attribute__((tls_model("initial-exec"))) = NICE_UNKNOWN;
-
-static pthread_key_t end_key;
-static int last_round;
 
 static size_t default_stack_bytes;
 
@@ -60,6 +61,34 @@ static struct tek_thread *lookup(pthread_t handle)
 	while (thread && thread->handle != handle)
 		thread = thread->next;
 	return thread;
+}
+
+/* Its end may have gone unseen: the kernel is not asked. */
+static struct tek_thread *lookup_tid(pid_t tid)
+{
+	unsigned int slot;
+	struct tek_thread *thread = tek__index_find(tid, &slot) ? at(slot) : NULL;
+	return thread && thread->state == TEK_SLOT_LIVE && thread->tid == tid ? thread : NULL;
+}
+
+/* From here on nobody finds it by its tid, in the table neither. */
+static void no_tid(struct tek_thread *thread)
+{
+	if (!thread->tid)
+		return;
+	tek__index_remove(thread->tid, thread->index);
+	tek__table_clear(thread->slot);
+	thread->tid = 0;
+}
+
+static void set_tid(struct tek_thread *thread, pid_t tid)
+{
+	if (thread->tid == tid)
+		return;
+	no_tid(thread);
+	thread->tid = tid;
+	if (tid)
+		tek__index_insert(tid, thread->index);
 }
 
 static void hash_insert(struct tek_thread *thread)
@@ -119,8 +148,11 @@ struct tek_thread *tek__thread_new(void)
 {
 	struct tek_thread *thread;
 
-	if (!free_list && used == TEK_MAX_SLOTS)
+	if (!free_list && used >= sweep_at) {
 		tek__thread_each(reap, NULL);
+		/* Twice as many, so that all sweeps together cost a system call or two a thread. */
+		sweep_at = used < TEK_MAX_SLOTS / 2 ? 2 * used : TEK_MAX_SLOTS;
+	}
 	thread = free_list;
 	if (thread)
 		free_list = thread->next;
@@ -137,6 +169,7 @@ struct tek_thread *tek__thread_new(void)
 		.index = thread->index,
 		.slot = thread->slot,
 		.generation = thread->generation + 1,
+		.serial = ++serial,
 		.stack_bytes = default_stack_bytes,
 	};
 	*thread = blank;
@@ -153,21 +186,33 @@ static void forget_handle(struct tek_thread *thread)
 {
 	tek__region_remove(thread);
 	hash_remove(thread);
+	thread->handle = 0;
+	no_tid(thread);
 	thread->state = TEK_SLOT_CREATING;
-	thread->tid = 0;
 }
 
-static void make_live(struct tek_thread *thread, pthread_t handle)
+static void set_handle(struct tek_thread *thread, pthread_t handle)
 {
 	struct tek_thread *other = lookup(handle);
 	if (other && other->birth.routine && !other->tracked)
 		forget_handle(other);
 	else if (other)
 		tek__thread_free(other); /* it left by no door */
-	thread->state = TEK_SLOT_LIVE;
 	thread->handle = handle;
-	thread->start_ns = tek__now(CLOCK_BOOTTIME);
 	hash_insert(thread);
+}
+
+/* handle or tid may be 0, not known. */
+static void make_live(struct tek_thread *thread, pthread_t handle, pid_t tid)
+{
+	struct tek_thread *other = tid ? lookup_tid(tid) : NULL;
+	if (other)
+		tek__thread_free(other); /* it left by no door */
+	if (handle)
+		set_handle(thread, handle);
+	set_tid(thread, tid);
+	thread->state = TEK_SLOT_LIVE;
+	thread->start_ns = tek__now(CLOCK_BOOTTIME);
 }
 
 /*
@@ -179,70 +224,115 @@ static pid_t tid_of(pthread_t handle)
 {
 	clockid_t clock;
 	unsigned char resident;
-	uintptr_t page = (uintptr_t)sysconf(_SC_PAGESIZE);
-	void *start = (void *)((uintptr_t)handle & ~(page - 1));
+	void *start = (void *)((uintptr_t)handle & ~((uintptr_t)tek__page_bytes - 1));
 
-	if (mincore(start, page, &resident) || pthread_getcpuclockid(handle, &clock))
+	if (mincore(start, tek__page_bytes, &resident) || pthread_getcpuclockid(handle, &clock))
 		return 0;
 	pid_t tid = tek__tid_of_cpu_clock(clock);
 	return tid > 0 && syscall(SYS_tgkill, tek__pid(), tid, 0) == 0 ? tid : 0;
+}
+
+/* Somebody met `thread` by its tid, and adopted it, before it began. */
+static struct tek_thread *met_before(const struct tek_thread *thread, pid_t tid)
+{
+	struct tek_thread *met = lookup_tid(tid);
+	return met && met->adopted && met->serial > thread->serial ? met : NULL;
 }
 
 void tek__thread_born(struct tek_thread *thread, pthread_t handle)
 {
 	const struct tek_thread *other = lookup(handle);
 	if (other && tek__thread_exists(other))
-		return; /* not its handle: make_live() has more of this */
-	make_live(thread, handle);
-	thread->tid = tid_of(handle);
+		return; /* not its handle: set_handle() has more of this */
+	pid_t tid = tid_of(handle);
+	if (!tid || !met_before(thread, tid))
+		make_live(thread, handle, tid);
 }
 
 /* In the thread itself: its end shall not go unnoticed. */
 static void track(struct tek_thread *thread)
 {
-	pthread_setspecific(end_key, thread);
+	tek__end_watch(thread);
 	tracked += !thread->tracked;
 	thread->tracked = true;
 }
 
-void tek__thread_begin(struct tek_thread *thread)
+/* What was done to `met` stays; what the creator left for `thread` comes to it. */
+static struct tek_thread *merge(struct tek_thread *met, struct tek_thread *thread)
 {
-	self = thread;
-	if (thread->state == TEK_SLOT_LIVE && !pthread_equal(thread->handle, pthread_self()))
+	met->birth = thread->birth;
+	met->inherits = thread->inherits && !met->member.fast;
+	met->born_critical = thread->born_critical;
+	met->born_priority = thread->born_priority;
+	met->stack_bytes = thread->stack_bytes;
+	met->adopted = false;
+	if (!met->group_given)
+		tek__region_set_group(met, thread->member.group);
+	tek__thread_free(thread);
+	return met;
+}
+
+struct tek_thread *tek__thread_begin(struct tek_thread *thread)
+{
+	pthread_t handle = pthread_self();
+	pid_t tid = tek__gettid();
+	struct tek_thread *met = met_before(thread, tid);
+
+	if (thread->state == TEK_SLOT_LIVE && !pthread_equal(thread->handle, handle))
 		forget_handle(thread);
+	if (met)
+		thread = merge(met, thread);
 	if (thread->state == TEK_SLOT_CREATING)
-		make_live(thread, pthread_self());
-	thread->tid = (pid_t)syscall(SYS_gettid);
+		make_live(thread, handle, tid);
+	set_tid(thread, tid);
+	if (!thread->handle)
+		set_handle(thread, handle);
+	self = thread;
 	track(thread);
 	tek__thread_publish(thread);
+	return thread;
 }
 
 static struct tek_thread *adopt(pthread_t handle, pid_t tid)
 {
-	struct tek_thread *thread = tek__thread_new();
+	struct tek_thread *thread;
+
+	if (tek__guard_is(tid))
+		return NULL; /* ours */
+	thread = tek__thread_new();
 	if (!thread)
 		return NULL;
-	make_live(thread, handle);
+	make_live(thread, handle, tid);
 	thread->adopted = true;
-	thread->tid = tid;
+	thread->seen = tek__rt_seen(tid);
 	tek__thread_publish(thread);
 	return thread;
 }
 
 struct tek_thread *tek__thread_self(void)
 {
+	pthread_t handle = pthread_self();
 	pid_t tid;
 
 	if (self || past_end)
 		return self;
-	tid = (pid_t)syscall(SYS_gettid);
-	self = lookup(pthread_self());
+	tid = tek__gettid();
+	self = lookup(handle);
 	if (self && self->tid != tid) {
 		tek__thread_free(self);
 		self = NULL;
 	}
+	if (!self) {
+		self = lookup_tid(tid);
+		if (self && self->handle) {
+			tek__thread_free(self); /* its tid was another thread's before */
+			self = NULL;
+		} else if (self) {
+			set_handle(self, handle);
+		}
+	}
 	if (!self)
-		self = adopt(pthread_self(), tid);
+		self = adopt(handle, tid);
 	if (self)
 		track(self);
 	return self;
@@ -253,37 +343,50 @@ struct tek_thread *tek__thread_known_self(void)
 	return self;
 }
 
+struct tek_thread *tek__thread_known(pthread_t handle)
+{
+	return lookup(handle);
+}
+
+struct tek_thread *tek__thread_known_tid(pid_t tid)
+{
+	return lookup_tid(tid);
+}
+
+/* A structure that was found, unless its thread turns out to be gone. */
+static struct tek_thread *if_it_exists(struct tek_thread *thread)
+{
+	if (!thread || !thread->tid || tek__thread_exists(thread))
+		return thread;
+	tek__thread_free(thread);
+	return NULL;
+}
+
 struct tek_thread *tek__thread_find(pthread_t handle)
 {
 	if (pthread_equal(handle, pthread_self()))
 		return tek__thread_self();
 
-	struct tek_thread *thread = lookup(handle);
-	if (thread && thread->tid && !tek__thread_exists(thread)) {
-		tek__thread_free(thread);
-		thread = NULL;
-	}
-	if (!thread) {
-		pid_t tid = tid_of(handle);
-		thread = tid ? adopt(handle, tid) : NULL;
-	}
+	struct tek_thread *thread = if_it_exists(lookup(handle));
+	pid_t tid = thread ? 0 : tid_of(handle);
+	if (!tid)
+		return thread;
+	thread = lookup_tid(tid);
+	if (thread && !thread->handle)
+		set_handle(thread, handle); /* met by its tid before */
+	else
+		thread = adopt(handle, tid);
 	return thread;
 }
 
 struct tek_thread *tek__thread_find_tid(pid_t tid)
 {
-	if (tid == 0)
+	if (tid == 0 || tid == tek__gettid())
 		return tek__thread_self();
-	for (unsigned int i = 0; i < used; i++) {
-		struct tek_thread *thread = at(i);
-		if (thread->state != TEK_SLOT_LIVE || thread->tid != tid)
-			continue;
-		if (tek__thread_exists(thread))
-			return thread;
-		tek__thread_free(thread);
-	}
-	/* One that nobody has met: only the thread itself knows its pthread_t. */
-	return tid == (pid_t)syscall(SYS_gettid) ? tek__thread_self() : NULL;
+	struct tek_thread *thread = if_it_exists(lookup_tid(tid));
+	if (!thread && syscall(SYS_tgkill, tek__pid(), tid, 0) == 0)
+		thread = adopt(0, tid);
+	return thread;
 }
 
 bool tek__threads_left(void)
@@ -302,9 +405,9 @@ void tek__thread_free(struct tek_thread *thread)
 	if (thread->state == TEK_SLOT_FREE)
 		return;
 	tek__region_remove(thread);
-	if (thread->state == TEK_SLOT_LIVE)
+	if (thread->handle)
 		hash_remove(thread);
-	tek__table_clear(thread->slot);
+	no_tid(thread);
 	tracked -= thread->tracked;
 	thread->state = TEK_SLOT_FREE;
 	thread->generation++;
@@ -329,99 +432,21 @@ void tek__thread_inherit(struct tek_thread *thread)
 	tek__rt_inherit(thread->tid, &thread->birth.base, thread->birth.nice);
 }
 
-void tek__thread_publish(struct tek_thread *thread)
+void tek__thread_end(struct tek_thread *thread)
 {
-	if (!thread->tid)
-		return; /* it will do so itself when it begins */
-	const struct tek_member *member = &thread->member;
-	struct tek_record record = {
-		.tid = (tek_u32)thread->tid,
-		.start_ns = thread->start_ns,
-		.start_routine = (tek_u64)(uintptr_t)thread->birth.routine,
-		.stack_pages = (tek_u32)(thread->stack_bytes / (size_t)sysconf(_SC_PAGESIZE)),
-		.place = (tek_u8)(member->group << TEK_PLACE_GROUP_SHIFT |
-				  (member->fast ? TEK_REGION_FAST : TEK_REGION_NONE)
-					  << TEK_PLACE_REGION_SHIFT),
-		.flags = (tek_u8)((member->marked ? TEK_FLAG_MARKED : 0) |
-				  (thread->named ? TEK_FLAG_NAMED : 0) |
-				  (thread->tid == tek__pid() ? TEK_FLAG_MAIN : 0) |
-				  (thread->adopted ? TEK_FLAG_ADOPTED : 0) |
-				  (member->overruns ? TEK_FLAG_OVERRAN : 0)),
-	};
-	struct tek_side side = {
-		.fast_ns = member->fast_ns,
-		.fast_since_ns = member->fast ? member->fast_since_ns : 0,
-		.stays = member->stays,
-		.overruns = member->overruns,
-	};
-	if (member->fast) {
-		record.policy = TEK_SCHED_POLICY;
-		record.priority = member->nice;
-		side.base_policy = member->base.policy;
-		side.base_priority = member->base.priority;
-		side.base_flags = TEK_BASE_SAVED |
-				  (member->base.reset_on_fork ? TEK_BASE_RESET_ON_FORK : 0);
-		side.rt_priority = member->rt_priority;
-	}
-	memcpy(side.name, thread->name, sizeof(side.name));
-	tek__table_write(thread->slot, &record, &side);
+	tek__thread_free(thread);
+	self = NULL;
+	past_end = true;
 }
 
-void tek__thread_set_name(struct tek_thread *thread, const char *name)
-{
-	strncpy(thread->name, name, sizeof(thread->name) - 1);
-	thread->name[sizeof(thread->name) - 1] = '\0';
-	thread->named = true;
-	tek__thread_publish(thread);
-}
-
-/*
- * The C library runs the destructors of all keys in up to
- * PTHREAD_DESTRUCTOR_ITERATIONS rounds, as long as some key has a value.  Ours
- * gives itself a value again until the last round.
- */
-static void at_end(void *value)
-{
-	struct tek_thread *thread = value;
-	bool guard_ends = false;
-	pthread_t guard;
-
-	if (!tek__lock())
-		return;
-	/* After a fork in a destructor the structure is no longer ours. */
-	if (self == thread) {
-		if (++thread->end_rounds < last_round) {
-			pthread_setspecific(end_key, thread);
-		} else {
-			tek__report_summary(thread);
-			tek__thread_free(thread);
-			self = NULL;
-			past_end = true;
-			guard_ends = !tek__threads_left() && tek__guard_let_go(&guard);
-		}
-	}
-	tek__unlock();
-	/* The last thread to go runs the program's atexit() functions: this one, not the guard. */
-	if (guard_ends) {
-		int cancellation;
-		pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &cancellation);
-		pthread_join(guard, NULL);
-		pthread_setcancelstate(cancellation, NULL);
-	}
-}
-
-bool tek__threads_start(void)
+void tek__threads_start(void)
 {
 	pthread_attr_t attr;
 
-	if (pthread_key_create(&end_key, at_end))
-		return false; /* a thread's end would go unnoticed */
-	last_round = PTHREAD_DESTRUCTOR_ITERATIONS - tek__sanitizer_of_threads();
 	if (pthread_getattr_default_np(&attr) == 0) {
 		pthread_attr_getstacksize(&attr, &default_stack_bytes);
 		pthread_attr_destroy(&attr);
 	}
-	return true;
 }
 
 void tek__thread_before_fork(void)
@@ -443,12 +468,13 @@ void tek__threads_forget(void)
 				fork_nice == NICE_UNKNOWN ? tek__rt_nice(0) : fork_nice);
 	fork_nice = NICE_UNKNOWN;
 	self = NULL;
-	pthread_setspecific(end_key, NULL);
 	for (unsigned int i = 0; i < TEK_MAX_CHUNKS && chunks[i]; i++) {
 		munmap(chunks[i], TEK_CHUNK_SLOTS * sizeof(struct tek_thread));
 		chunks[i] = NULL;
 	}
 	memset(buckets, 0, sizeof(buckets));
+	tek__index_forget();
 	free_list = NULL;
 	used = living = tracked = lost = 0;
+	sweep_at = FIRST_SWEEP;
 }

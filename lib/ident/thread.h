@@ -5,17 +5,16 @@
  * Life of a struct tek_thread
  * ---------------------------
  *   tek__thread_new()     by the creator, before the thread exists: a slot
- *   tek__thread_born()    by the creator, once it has the pthread_t
+ *   tek__thread_born()    by the creator, if it has to do something for it at once
  *   tek__thread_begin()   by the thread itself, first thing; either may come first
- *   the thread's end      a pthread key's destructor, in its last round, so after
- *                         the destructors of C++ thread_local objects and of other
- *                         keys; pthread_exit() and cancellation pass here too
+ *   tek__thread_end()     by the thread itself, last thing (ident/end.h)
  *
  * A thread that came by no door of ours is adopted when it, or somebody who knows
  * its pthread_t, first talks to TEK.  One that leaves by none (SYS_exit) is
  * reaped by whoever finds that it is gone.
  *
- * All functions need the lock (ident/process.h) unless they say otherwise.
+ * All functions need the lock (ident/process.h) unless they say otherwise; those for
+ * start and fork do not.
  */
 #ifndef TEK_IDENT_THREAD_H
 #define TEK_IDENT_THREAD_H
@@ -34,10 +33,21 @@ enum tek_state {
 	TEK_SLOT_LIVE,     /* handle known; tid too, unless the C library keeps it secret */
 };
 
+/* Policy and priority as they were last seen being set; the kernel may know better. */
+struct tek_seen {
+	unsigned char policy; /* SCHED_* */
+	signed char nice;
+	unsigned char rt_priority;
+	bool reset_on_fork;
+};
+
 /* What its creator hands to a thread; constant once that exists. */
 struct tek_birth {
 	void *(*routine)(void *);
 	void *argument;
+	uintptr_t function;   /* what it runs: see start_routine in struct tek_record */
+	uintptr_t call_site;  /* of pthread_create() */
+	pid_t creator;        /* its kernel id */
 	struct tek_base base; /* of a Fast creator: what the thread begins with */
 	int nice;
 };
@@ -46,11 +56,14 @@ struct tek_thread {
 	enum tek_state state;
 	unsigned int index;      /* of its slot in the table */
 	unsigned int generation; /* counts the threads that used this structure */
+	unsigned int serial;     /* counts all threads: a later one has a greater number */
 	struct tek_slot slot;
 	struct tek_thread *next; /* in its hash bucket, or in the free list */
 
-	pthread_t handle;
+	pthread_t handle; /* 0: met by its tid only, not known yet */
 	pid_t tid;
+	struct tek_seen seen;
+	bool group_given;       /* its group was set, not inherited */
 	uint64_t start_ns;      /* CLOCK_BOOTTIME */
 	struct tek_birth birth; /* all zero for the first thread and for adopted ones */
 	bool inherits;          /* has still to be given birth.base and birth.nice */
@@ -59,6 +72,8 @@ struct tek_thread {
 	size_t stack_bytes;
 	char name[16]; /* valid if it was set for this thread */
 	bool named;
+	char own_role[TEK_ROLE_BYTES]; /* what the program says that it is for */
+	char role[TEK_ROLE_BYTES];     /* in force: its own, or the one that a rule gives */
 	bool adopted;
 	bool tracked;             /* its end will be noticed by its destructor */
 	unsigned char end_rounds; /* destructor rounds seen; see thread.c */
@@ -69,7 +84,10 @@ struct tek_thread {
 /* The thread itself, found or adopted; NULL if there is no slot for it or it is past its end. */
 struct tek_thread *tek__thread_self(void);
 
-/* The calling thread if it is known already. Needs no lock; for the caller's own fields only. */
+/*
+ * The calling thread if it is known already.  Needs no lock; for the caller's own fields
+ * only, and elsewhere than in the child of a fork only if tek__process_is_known().
+ */
 struct tek_thread *tek__thread_known_self(void);
 
 /*
@@ -81,14 +99,21 @@ struct tek_thread *tek__thread_find(pthread_t handle);
 /* A thread of this process by tid, found or adopted; 0 is the calling one. NULL as above. */
 struct tek_thread *tek__thread_find_tid(pid_t tid);
 
+/* One that is known already, without asking the kernel whether it still exists. */
+struct tek_thread *tek__thread_known(pthread_t handle);
+struct tek_thread *tek__thread_known_tid(pid_t tid);
+
 /* A new structure with a slot, state CREATING; NULL when 32,768 threads live or memory is out. */
 struct tek_thread *tek__thread_new(void);
 
 /* The creator knows the pthread_t, and the thread has not begun by itself: state CREATING. */
 void tek__thread_born(struct tek_thread *thread, pthread_t handle);
 
-/* The new thread itself. */
-void tek__thread_begin(struct tek_thread *thread);
+/*
+ * The new thread itself, which knows its tid (ident/self.h).  Returns what it is from
+ * here on: another structure if somebody has met and adopted it before it ran.
+ */
+struct tek_thread *tek__thread_begin(struct tek_thread *thread);
 
 /* It never was, has ended, or is found to be gone: out of every list and out of the table. */
 void tek__thread_free(struct tek_thread *thread);
@@ -105,17 +130,11 @@ void tek__thread_each(void (*visit)(struct tek_thread *, void *), void *context)
 /* Give it what it inherits from a Fast creator, once, and before anything else is done to it. */
 void tek__thread_inherit(struct tek_thread *thread);
 
-/* Write what is known of the thread into the table. */
-void tek__thread_publish(struct tek_thread *thread);
+/* In the thread itself, at its end, after everything else: without TEK from here on. */
+void tek__thread_end(struct tek_thread *thread);
 
-/* Its name was set: by the program, or by exec for the first thread. */
-void tek__thread_set_name(struct tek_thread *thread, const char *name);
-
-/*
- * At start, false if TEK cannot work here; before and after fork(), in the forking thread; in the child of any
- * kind of fork.  None needs the lock.
- */
-bool tek__threads_start(void);
+/* At start; before and after fork(), in the forking thread; in the child of any kind of fork. */
+void tek__threads_start(void);
 void tek__thread_before_fork(void);
 void tek__thread_after_fork(void);
 void tek__threads_forget(void);

@@ -25,6 +25,7 @@ enum {
 
 static bool running;
 static pthread_t handle;                  /* if it is running */
+static pid_t guard_tid;                   /* likewise */
 static unsigned int generation;           /* of the running one; an older one has to end */
 static unsigned int look;                 /* number of the newest look; its slot in the rings */
 static uint64_t look_ns[TEK_GUARD_LOOKS]; /* when the last looks were, a ring */
@@ -208,8 +209,10 @@ static int create(const struct tek_rt_range *range)
 		error = tek__real.pthread_create(&handle, &attr, guard_main, argument);
 	}
 	/* It cannot end before we release the lock, so the handle is valid here. */
-	if (!error && pthread_getcpuclockid(handle, &clock) == 0)
-		tek__rt_learn_flag(tek__tid_of_cpu_clock(clock));
+	if (!error && pthread_getcpuclockid(handle, &clock) == 0) {
+		guard_tid = tek__tid_of_cpu_clock(clock);
+		tek__rt_learn_flag(guard_tid);
+	}
 	pthread_sigmask(SIG_SETMASK, &before, NULL);
 	pthread_attr_destroy(&attr);
 	return error;
@@ -250,6 +253,11 @@ int tek__guard_start(void)
 	}
 	running = error == 0;
 	return error == EPERM ? EPERM : error ? EAGAIN : 0;
+}
+
+bool tek__guard_is(pid_t tid)
+{
+	return running && tid == guard_tid;
 }
 
 static void fill_looks(struct tek_member *member, unsigned int count, uint64_t value)

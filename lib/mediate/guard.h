@@ -19,6 +19,9 @@
  */
 int tek__guard_start(void);
 
+/* Whether it is the guard's kernel id. */
+bool tek__guard_is(pid_t tid);
+
 /* A thread has become Fast. */
 void tek__guard_enter(struct tek_thread *thread);
 

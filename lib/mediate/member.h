@@ -30,6 +30,7 @@ struct tek_member {
 	bool marked;           /* time-critical, tek-2020 IV-A */
 	unsigned char reasons; /* set of TEK_WHY_* */
 	signed char policy_nice, rule_nice, follow_nice;
+	unsigned char rule;   /* behind TEK_WHY_RULE: see struct tek_side */
 	signed char nice;     /* SCHED_TEK priority of the present or last stay */
 	uint16_t depth;       /* of tek_critical_enter() */
 	uint64_t deadline_ns; /* end of TEK_WHY_TIMED, CLOCK_MONOTONIC */

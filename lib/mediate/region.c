@@ -3,6 +3,7 @@
 
 #include "ident/clock.h"
 #include "ident/process.h"
+#include "ident/record.h"
 #include "mediate/config.h"
 #include "mediate/guard.h"
 #include "mediate/report.h"

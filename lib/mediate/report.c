@@ -219,7 +219,7 @@ static uint64_t context_switches(pid_t tid)
 	uint64_t sum = 0;
 
 	/* The usual case, a thread at its end, needs neither a file nor much of its stack. */
-	if (tid == (pid_t)syscall(SYS_gettid) && getrusage(RUSAGE_THREAD, &usage) == 0)
+	if (tid == tek__gettid() && getrusage(RUSAGE_THREAD, &usage) == 0)
 		return (uint64_t)usage.ru_nvcsw + (uint64_t)usage.ru_nivcsw;
 
 	snprintf(path, sizeof(path), "/proc/self/task/%d/status", (int)tid);

@@ -158,6 +158,35 @@ void tek__rt_leave(pid_t tid, struct tek_member *member)
 	give_back(tid, member);
 }
 
+struct tek_seen tek__rt_seen(pid_t tid)
+{
+	struct kernel_sched_attr attr = {0};
+	int saved = errno;
+
+	get(tid, &attr);
+	errno = saved;
+	return (struct tek_seen){
+		.policy = (unsigned char)attr.policy,
+		.nice = (signed char)attr.nice,
+		.rt_priority = (unsigned char)attr.priority,
+		.reset_on_fork = attr.flags & KERNEL_FLAG_RESET_ON_FORK,
+	};
+}
+
+int tek__rt_set(pid_t tid, int policy, int priority)
+{
+	struct kernel_sched_attr attr = {.size = sizeof(attr), .policy = (uint32_t)policy};
+	int saved = errno;
+
+	if (is_real_time(policy))
+		attr.priority = (uint32_t)priority;
+	else
+		attr.nice = priority;
+	int error = syscall(SYS_sched_setattr, tid, &attr, 0) ? errno : 0;
+	errno = saved;
+	return error;
+}
+
 int tek__rt_nice(pid_t tid)
 {
 	int saved = errno;

@@ -17,7 +17,7 @@
 #ifndef TEK_MEDIATE_RT_H
 #define TEK_MEDIATE_RT_H
 
-#include "mediate/member.h"
+#include "ident/thread.h"
 
 #include <stdbool.h>
 #include <sys/types.h>
@@ -60,6 +60,15 @@ void tek__rt_move(pid_t tid, struct tek_member *member, int nice);
  * since, that was the last word and stays.
  */
 void tek__rt_leave(pid_t tid, struct tek_member *member);
+
+/* What the kernel has for a thread now, as far as a record tells it. */
+struct tek_seen tek__rt_seen(pid_t tid);
+
+/*
+ * Set policy and, with it, the nice value (fair policies) or the real-time priority, both or
+ * neither.  Returns 0 or an errno value.
+ */
+int tek__rt_set(pid_t tid, int policy, int priority);
 
 /* The nice value that a thread has or, while real-time, will have. */
 int tek__rt_nice(pid_t tid);

@@ -8,5 +8,5 @@ TEK_EXPORT int pthread_create(pthread_t *handle, const pthread_attr_t *attr,
 			      void *(*routine)(void *), void *argument)
 {
 	tek__start();
-	return tek__create(handle, attr, routine, argument);
+	return tek__create(handle, attr, routine, argument, __builtin_return_address(0));
 }

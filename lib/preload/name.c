@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
 /* The two ways to name a thread; rules look at the name as soon as it is set. */
 #include "ident/process.h"
+#include "ident/record.h"
 #include "mediate/region.h"
 #include "preload/real.h"
 

@@ -417,7 +417,7 @@ fn the_library_is_preloaded_first_and_told_the_options() {
     command.args(["--rt-range=5-6", "--no-follow-marked", "sh", "-c"]);
     command.arg("echo $LD_PRELOAD $TEK_CRITICAL $TEK_BUDGET $TEK_RT_RANGE $TEK_FOLLOW_MARKED");
     let output = command.env("LD_PRELOAD", "").output().unwrap();
-    let expected = format!("{} ui*=-5,gas 1000000ns/10000000ns 5-6 0\n", library().display());
+    let expected = format!("{} ui*=-5,gas 1ms/10ms 5-6 0\n", library().display());
     assert_eq!(output.stdout.as_bstr(), expected.as_bytes().as_bstr());
 }
 

@@ -13,7 +13,12 @@ use std::path::Path;
 
 /// Sets what the options ask for. Without an option its variable stays as tek found it, so that
 /// defaults can be given by the environment too.
-pub fn set(args: &Args, library: &Path, directory: &RunDirectory) -> anyhow::Result<()> {
+pub fn set(
+    args: &Args,
+    rules: Option<&str>,
+    library: &Path,
+    directory: &RunDirectory,
+) -> anyhow::Result<()> {
     let preload = preload(env::var_os("LD_PRELOAD").as_deref(), library)?;
     // SAFETY of set_var, which the 2024 edition will ask for: tek has one thread.
     env::set_var("LD_PRELOAD", preload);
@@ -22,6 +27,9 @@ pub fn set(args: &Args, library: &Path, directory: &RunDirectory) -> anyhow::Res
     if !args.critical.is_empty() {
         let patterns: Vec<_> = args.critical.iter().map(ToString::to_string).collect();
         env::set_var("TEK_CRITICAL", patterns.join(","));
+    }
+    if let Some(rules) = rules {
+        env::set_var("TEK_RULES", rules);
     }
     if let Some(budget) = args.budget {
         env::set_var("TEK_BUDGET", budget.to_string());

@@ -9,6 +9,7 @@ mod inherited;
 mod message;
 mod options;
 mod report;
+mod rules;
 mod supervise;
 mod target;
 
@@ -19,14 +20,16 @@ use clap::CommandFactory;
 use directory::RunDirectory;
 use events::EventReader;
 use message::Messages;
-use options::{Budget, Critical, RtRange, MOST_PATTERNS};
+use options::{Critical, RoleOption, RtRange, MOST_PATTERNS};
 use report::{Collector, Report};
+use rules::Sources;
 use std::ffi::OsString;
 use std::fs::File;
 use std::io::{self, ErrorKind};
 use std::path::PathBuf;
 use std::process::ExitCode;
 use target::{Reason, Target};
+use tek_policy::Budget;
 
 const AFTER_HELP: &str = "\
 EXAMPLES:
@@ -38,6 +41,8 @@ EXAMPLES:
       its time-critical threads did.
   tek run --critical gas --budget 200ms/1s --report-json gas.json -- sh -c ./fridge
       Threads of the shell's children count too.
+  tek run --rules fridge.toml --role 'net*=cloud' -- ./fridge
+      Follow a file that says of many threads what they are for and how they run.
 
 A thread's name counts when it was set for that thread (pthread_setname_np,
 prctl): a child that only inherited its creator's name is not meant, and neither
@@ -56,10 +61,11 @@ EXIT STATUS:
   125  TEK itself failed, for example because libtek.so is not installed
   126  the program was found but could not be executed
   127  the program was not found
-    2  an option was not understood; nothing was started
+    2  an option or a rules file was not understood; nothing was started
 
 ENVIRONMENT:
   TEK_LIBRARY   path of libtek.so, instead of ../lib/libtek.so beside tek
+  TEK_RULES     the rules, if no file and no option gives any; see libtek(7)
   TEK_CRITICAL, TEK_BUDGET, TEK_RT_RANGE, TEK_FOLLOW_MARKED
                 defaults for the options";
 
@@ -71,6 +77,19 @@ pub struct Args {
     /// priority from -20 (first) to 19 (last), 0 unless given; may be repeated
     #[arg(long, value_name = "GLOB[=NICE]")]
     critical: Vec<Critical>,
+
+    /// Follow the rules in this file, tek-rules(5), after those of /etc/tek and
+    /// ~/.config/tek; may be repeated
+    #[arg(long, value_name = "FILE")]
+    rules: Vec<PathBuf>,
+
+    /// Say what threads with such a name are for; may be repeated
+    #[arg(long, value_name = "GLOB=ROLE")]
+    role: Vec<RoleOption>,
+
+    /// Leave the rules in /etc/tek and ~/.config/tek out
+    #[arg(long)]
+    no_rules: bool,
 
     /// Send a thread back that uses more CPU time than this in any window
     /// [default: 800ms/1s]
@@ -100,7 +119,8 @@ pub struct Args {
     program: Vec<OsString>,
 }
 
-/// Exit statuses of tek's own, as of env(1) and nohup(1).
+/// Exit statuses of tek's own: clap's for bad options, and those of env(1) and nohup(1).
+const MISUSED: u8 = 2;
 const FAILED: u8 = 125;
 const NOT_EXECUTABLE: u8 = 126;
 const NOT_FOUND: u8 = 127;
@@ -115,6 +135,14 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
         );
         Cli::command().error(clap::error::ErrorKind::TooManyValues, problem).exit();
     }
+    let sources = Sources { no_defaults: args.no_rules, files: &args.rules, roles: &args.role };
+    let rules = match sources.gather() {
+        Ok(rules) => rules,
+        Err(error) => {
+            message::print(&error.to_string());
+            return Ok(ExitCode::from(MISUSED));
+        }
+    };
     let (library, library_elf) =
         library::find().map_err(|error| anyhow!("{error}; {}", error.cure()))?;
     let json = args.report_json.as_ref().map(create).transpose()?;
@@ -129,7 +157,7 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
         collector.add_not_covered(program.into_owned());
     }
     if !reason.is_some_and(Reason::forbids_preload) {
-        environment::set(&args, &library, &directory)?;
+        environment::set(&args, rules.as_deref(), &library, &directory)?;
     }
 
     let mut messages = Messages::default();

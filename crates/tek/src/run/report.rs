@@ -196,7 +196,7 @@ impl Collector {
 
     fn saw(&mut self, name: &[u8]) {
         for (pattern, matched) in self.critical.iter().zip(&mut self.matched) {
-            *matched = *matched || pattern.matches(until_nul(name));
+            *matched = *matched || pattern.glob.matches(until_nul(name));
         }
     }
 
@@ -211,7 +211,7 @@ impl Collector {
                 End::Exited(code) => Ending::Status(code),
                 End::Killed(signal) => Ending::Signal(End::signal_name(signal)),
             },
-            unmatched: unmatched.map(|(pattern, _)| pattern.glob.clone()).collect(),
+            unmatched: unmatched.map(|(pattern, _)| pattern.glob.to_string()).collect(),
             threads: self.rows,
             more_threads: self.more,
             refused: self.refused,

@@ -1,0 +1,127 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Budgets: what the guard lets a time-critical thread use up.
+use crate::value::Invalid;
+use serde::{Deserialize, Serialize};
+use std::fmt;
+use std::str::FromStr;
+use std::time::Duration;
+
+/// `CPU/WINDOW` or `off`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(try_from = "String", into = "String")]
+pub enum Budget {
+    /// No guard of ours.
+    Off,
+    /// So much CPU time in any window.
+    Limit {
+        /// CPU time.
+        cpu: Duration,
+        /// Window.
+        window: Duration,
+    },
+}
+
+impl FromStr for Budget {
+    type Err = Invalid;
+
+    fn from_str(text: &str) -> Result<Self, Invalid> {
+        if text == "off" {
+            return Ok(Self::Off);
+        }
+        let (cpu, window) = text.split_once('/').ok_or(Invalid::BudgetForm)?;
+        let (cpu, window) = (duration(cpu)?, duration(window)?);
+        if window < Duration::from_millis(10) || window > Duration::from_secs(3600) {
+            return Err(Invalid::Window);
+        }
+        if cpu > window {
+            return Err(Invalid::MoreThanTheWindow);
+        }
+        if cpu.is_zero() {
+            return Err(Invalid::NoBudget);
+        }
+        Ok(Self::Limit { cpu, window })
+    }
+}
+
+impl TryFrom<String> for Budget {
+    type Error = Invalid;
+
+    fn try_from(text: String) -> Result<Self, Invalid> {
+        text.parse()
+    }
+}
+
+impl From<Budget> for String {
+    fn from(budget: Budget) -> Self {
+        budget.to_string()
+    }
+}
+
+impl fmt::Display for Budget {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Off => f.write_str("off"),
+            // As one reads a Duration: 200ms, 1s; but never with a fraction or µs.
+            Self::Limit { cpu, window } => write!(f, "{}/{}", shown(*cpu), shown(*window)),
+        }
+    }
+}
+
+const UNITS: [(&str, u64); 4] = [("s", 1_000_000_000), ("ms", 1_000_000), ("us", 1_000), ("ns", 1)];
+
+/// In the largest unit that needs no fraction.
+fn shown(duration: Duration) -> String {
+    let ns = duration.as_nanos();
+    let (unit, scale) = UNITS
+        .into_iter()
+        .find(|(_, scale)| ns.is_multiple_of(u128::from(*scale)))
+        .unwrap_or(("ns", 1));
+    format!("{}{unit}", ns / u128::from(scale))
+}
+
+fn duration(text: &str) -> Result<Duration, Invalid> {
+    let digits = text.find(|c: char| !c.is_ascii_digit()).ok_or(Invalid::BudgetForm)?;
+    let (number, unit) = text.split_at(digits);
+    let (_, scale) =
+        UNITS.into_iter().find(|(name, _)| *name == unit).ok_or(Invalid::BudgetForm)?;
+    let number: u64 = number.parse().map_err(|_| Invalid::BudgetForm)?;
+    number.checked_mul(scale).map(Duration::from_nanos).ok_or(Invalid::BudgetForm)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    #[test]
+    fn a_budget_is_cpu_time_in_a_window() {
+        let limit = |cpu, window| {
+            let (cpu, window) = (Duration::from_nanos(cpu), Duration::from_nanos(window));
+            Ok(Budget::Limit { cpu, window })
+        };
+        assert_eq!("800ms/1s".parse(), limit(800_000_000, 1_000_000_000));
+        assert_eq!("1ns/10000us".parse(), limit(1, 10_000_000));
+        assert_eq!("off".parse(), Ok(Budget::Off));
+        for bad in ["", "1s", "1/1", "0s/1s", "2s/1s", "1ms/9ms", "1s/3601s", "-1s/1s", "1.5s/2s"] {
+            assert!(bad.parse::<Budget>().is_err(), "{bad:?} was taken");
+        }
+        assert!("99999999999999999999s/1s".parse::<Budget>().is_err());
+        assert!("18446744073709551615s/1s".parse::<Budget>().is_err());
+    }
+
+    #[test]
+    fn a_budget_is_shown_in_units_that_one_reads() {
+        for text in ["200ms/1s", "1500us/20ms", "1ns/3600s", "off"] {
+            assert_eq!(text.parse::<Budget>().unwrap().to_string(), text);
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn every_budget_in_range_is_taken_and_passed_on(cpu in 1u64..=1000, window in 1000u64..=60_000) {
+            let text = format!("{cpu}ms/{window}ms");
+            let budget: Budget = text.parse().unwrap();
+            prop_assert_eq!(budget.to_string().parse::<Budget>(), Ok(budget));
+        }
+    }
+}

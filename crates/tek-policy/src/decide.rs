@@ -1,0 +1,83 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! What rules make of a thread: the reference for lib/mediate/rules.c, in which it happens.
+use crate::budget::Budget;
+use crate::glob::Glob;
+use crate::rule::{Group, Match, Rule};
+use crate::value::{Priority, Role};
+
+/// What rules look at. The bytes come from a foreign process, so they need not be UTF-8.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Facts<'a> {
+    /// File name of the program, without directories.
+    pub program: &'a [u8],
+    /// The name that was set for this very thread.
+    pub thread: Option<&'a [u8]>,
+    /// The role that the program gave it; none is as good as an empty one.
+    pub role: Option<&'a [u8]>,
+    /// Symbol of its start routine.
+    pub function: Option<&'a [u8]>,
+}
+
+/// A value, and which rule set it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Given<T> {
+    /// The value.
+    pub value: T,
+    /// The rule's number, from 1.
+    pub rule: usize,
+}
+
+/// What the rules set; `None` is what no rule says anything about.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Decision<'a> {
+    /// Its role.
+    pub role: Option<Given<&'a Role>>,
+    /// Its group.
+    pub group: Option<Given<Group>>,
+    /// Whether it is time-critical.
+    pub critical: Option<Given<bool>>,
+    /// Whether it is marked.
+    pub mark: Option<Given<bool>>,
+    /// Its SCHED_TEK priority, if it is time-critical.
+    pub priority: Option<Given<Priority>>,
+    /// Its budget.
+    pub budget: Option<Given<Budget>>,
+}
+
+/// Tries the rules in order. For each thing the last matching rule that sets it wins, and a
+/// pattern for roles sees the role as the rules before it left it.
+pub fn decide<'a>(rules: &'a [Rule], facts: &Facts<'_>) -> Decision<'a> {
+    let mut decision = Decision::default();
+    for (rule, number) in rules.iter().zip(1..) {
+        let given_role = decision.role.map(|role| role.value.as_str().as_bytes());
+        let own_role = facts.role.filter(|role| !role.is_empty());
+        let facts = Facts { role: given_role.or(own_role), ..*facts };
+        if !is_meant(&rule.matches, &facts) {
+            continue;
+        }
+        let set = &rule.set;
+        give(&mut decision.role, set.role.as_ref(), number);
+        give(&mut decision.group, set.group, number);
+        give(&mut decision.critical, set.critical, number);
+        give(&mut decision.mark, set.mark, number);
+        give(&mut decision.priority, set.priority, number);
+        give(&mut decision.budget, set.budget, number);
+    }
+    decision
+}
+
+fn give<T>(decided: &mut Option<Given<T>>, value: Option<T>, rule: usize) {
+    if let Some(value) = value {
+        *decided = Some(Given { value, rule });
+    }
+}
+
+fn is_meant(matches: &Match, facts: &Facts<'_>) -> bool {
+    fn fits(glob: &Option<Glob>, name: Option<&[u8]>) -> bool {
+        glob.as_ref().is_none_or(|glob| name.is_some_and(|name| glob.matches(name)))
+    }
+    fits(&matches.program, Some(facts.program))
+        && fits(&matches.thread, facts.thread)
+        && fits(&matches.role, facts.role)
+        && fits(&matches.function, facts.function)
+}

@@ -1,0 +1,99 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Rules files: TOML, read with the place of every mistake, and written.
+use crate::rule::{Rule, MOST_RULES};
+use serde::{Deserialize, Serialize};
+use std::ops::Range;
+use toml::ser::ValueSerializer;
+use toml::Spanned;
+
+/// What is wrong in a rules file, and where.
+#[derive(Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{file}:{line}:{column}: {reason}")]
+pub struct Error {
+    /// The file's name, as it was given to [`parse`].
+    pub file: String,
+    /// Line, from 1.
+    pub line: usize,
+    /// Character in the line, from 1.
+    pub column: usize,
+    /// What it is.
+    pub reason: Reason,
+}
+
+/// What is wrong in a rules file.
+#[derive(Debug, PartialEq, Eq, thiserror::Error)]
+pub enum Reason {
+    /// A byte that begins no character.
+    #[error("this is not UTF-8")]
+    NotUtf8,
+    /// Not TOML, an unknown key, or a value that makes no sense.
+    #[error("{0}")]
+    Toml(String),
+    /// More rules than libtek.so takes.
+    #[error("this is rule {n}, at most {MOST_RULES} can be used", n = MOST_RULES + 1)]
+    TooMany,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct File {
+    #[serde(default)]
+    rule: Vec<Spanned<Rule>>,
+}
+
+/// Reads the text of a rules file. `file` is for messages and the rules' source.
+pub fn parse(text: impl AsRef<[u8]>, file: &str) -> Result<Vec<Rule>, Error> {
+    let bytes = text.as_ref();
+    let at = |offset, reason| {
+        let (line, column) = position(bytes, offset);
+        Error { file: file.to_owned(), line, column, reason }
+    };
+    let text =
+        std::str::from_utf8(bytes).map_err(|error| at(error.valid_up_to(), Reason::NotUtf8))?;
+    let parsed: File = toml::from_str(text).map_err(|error| {
+        let Range { start, .. } = error.span().unwrap_or_default();
+        at(start, Reason::Toml(error.message().replace('\n', ", ")))
+    })?;
+    if let Some(rule) = parsed.rule.get(MOST_RULES) {
+        return Err(at(rule.span().start, Reason::TooMany));
+    }
+    Ok(parsed
+        .rule
+        .into_iter()
+        .map(|rule| {
+            let (line, _) = position(bytes, rule.span().start);
+            Rule { source: format!("{file}:{line}"), ..rule.into_inner() }
+        })
+        .collect())
+}
+
+/// Line and column, from 1, of a byte.
+fn position(text: &[u8], offset: usize) -> (usize, usize) {
+    let before = &text[..offset.min(text.len())];
+    let line_start = before.iter().rposition(|&byte| byte == b'\n').map_or(0, |at| at + 1);
+    let line = before.iter().filter(|&&byte| byte == b'\n').count() + 1;
+    (line, String::from_utf8_lossy(&before[line_start..]).chars().count() + 1)
+}
+
+/// Writes rules as a rules file has them, one `[[rule]]` after the other. A single one can so be
+/// written between comments.
+pub fn to_toml(rules: &[Rule]) -> String {
+    let mut text = String::new();
+    for rule in rules {
+        if !text.is_empty() {
+            text.push('\n');
+        }
+        let (matches, set) = (inline(&rule.matches), inline(&rule.set));
+        text.push_str(&format!("[[rule]]\nmatch = {matches}\nset = {set}\n"));
+    }
+    text
+}
+
+/// A value as an inline table.
+fn inline(value: &impl Serialize) -> String {
+    let mut text = String::new();
+    value
+        .serialize(ValueSerializer::new(&mut text))
+        .expect("strings, numbers and booleans can be written as TOML");
+    text
+}

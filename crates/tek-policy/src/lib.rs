@@ -1,0 +1,23 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Rules about threads, as data: which threads they mean, and what they set of them.
+//!
+//! [`parse`] reads the TOML of a rules file (tek-rules(5)) and says where it is wrong, [`to_toml`]
+//! writes it. [`to_environment`] writes what libtek.so follows, the variable `TEK_RULES`
+//! (libtek(7)), and [`from_environment`] reads it. [`decide`] is what libtek.so makes of rules and
+//! a thread. No I/O is done here.
+
+mod budget;
+mod decide;
+mod environment;
+mod file;
+mod glob;
+mod rule;
+mod value;
+
+pub use budget::Budget;
+pub use decide::{decide, Decision, Facts, Given};
+pub use environment::{from_environment, to_environment, EnvironmentError};
+pub use file::{parse, to_toml, Error, Reason};
+pub use glob::{Glob, Subject};
+pub use rule::{Group, Match, Rule, Set, MOST_RULES};
+pub use value::{Invalid, Priority, Role};

@@ -1,0 +1,272 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Rules files and the variable TEK_RULES: what is taken, what is refused and where, and that
+//! nothing is lost on the way.
+use proptest::option::of;
+use proptest::prelude::*;
+use tek_policy::{
+    decide, from_environment, parse, to_environment, to_toml, Budget, EnvironmentError, Facts,
+    Glob, Group, Match, Reason, Rule, Set, Subject,
+};
+
+const EXAMPLE: &str = r#"
+[[rule]]
+match = { program = "fridge", thread = "gas*", function = "gas_*", role = "Gas*" }
+set   = { role = "gas detection", group = "urgent", critical = true, mark = false, priority = -5, budget = "200ms/1s" }
+"#;
+
+#[test]
+fn a_rule_says_whom_it_means_and_what_it_sets() {
+    let rules = parse(EXAMPLE, "fridge.toml").unwrap();
+    let glob = |text, subject| Some(Glob::new(text, subject).unwrap());
+    let expected = Rule {
+        matches: Match {
+            program: glob("fridge", Subject::Program),
+            thread: glob("gas*", Subject::Thread),
+            function: glob("gas_*", Subject::Function),
+            role: glob("Gas*", Subject::Role),
+        },
+        set: Set {
+            role: Some("gas detection".parse().unwrap()),
+            group: Some(Group::Urgent),
+            critical: Some(true),
+            mark: Some(false),
+            priority: Some("-5".parse().unwrap()),
+            budget: Some("200ms/1s".parse().unwrap()),
+        },
+        source: "fridge.toml:2".to_owned(),
+    };
+    assert_eq!(rules, [expected]);
+    assert_eq!(to_toml(&rules).parse::<toml::Table>(), EXAMPLE.parse::<toml::Table>());
+    assert_eq!(
+        to_environment(&rules).unwrap(),
+        "program=fridge,thread=gas*,role-is=Gas*,function=gas_*,role=gas detection,group=urgent,\
+         critical=1,mark=0,priority=-5,budget=200ms/1s,source=fridge.toml:2"
+    );
+}
+
+#[test]
+fn a_file_without_rules_is_no_mistake() {
+    assert_eq!(parse("", "f").unwrap(), []);
+    assert_eq!(parse("# nothing yet\n", "f").unwrap(), []);
+}
+
+#[test]
+fn a_mistake_is_shown_with_its_place_and_reason() {
+    let rule = |set: &str| format!("[[rule]]\nmatch = {{ thread = \"ui\" }}\nset = {{ {set} }}\n");
+    let long = format!("role = \"{}\"", "x".repeat(64));
+    for (text, place, reason) in [
+        ("x = 1\n", "f:1:1", "unknown field `x`"),
+        ("[[rule]]\nmatch = { thraed = \"a\" }\n", "f:2:11", "unknown field `thraed`"),
+        ("\n[[rule]]\nset = { mark = true }\n", "f:2:1", "missing field `match`"),
+        ("[[rule]]\nmatch = { thread = \"[a\" }\n", "f:2:20", "not closed"),
+        ("[[rule]]\nmatch = { thread = 1 }\n", "f:2:20", "invalid type: integer `1`"),
+        ("[[rule]]\nmatch = { thread = \"a-name-of-16-byte\" }\n", "f:2:20", "has at most 15"),
+        ("[[rule]]\nmatch = { }\n", "f:2:9", "matches everything"),
+        (&rule(""), "f:3:7", "sets nothing"),
+        (&rule("colour = 1"), "f:3:9", "unknown field `colour`"),
+        (&rule("group = \"fast\""), "f:3:17", "unknown variant `fast`, expected one of `normal`"),
+        (&rule("priority = 20"), "f:3:20", "`20` is no priority"),
+        (&rule("priority = 99999999999"), "f:3:20", "`99999999999` is no priority"),
+        (&rule("budget = \"2s\""), "f:3:18", "write CPU/WINDOW"),
+        (&rule("critical = \"yes\""), "f:3:20", "invalid type: string \"yes\""),
+        (&rule("role = \"\""), "f:3:16", "the role is empty"),
+        (&rule("role = \"a\\tb\""), "f:3:16", "control characters"),
+        (&rule(&long), "f:3:16", "the role is 64 bytes long, at most 63 fit"),
+        (&rule("role = \"ä\", mark = 1"), "f:3:28", "invalid type: integer `1`"),
+        ("[[rule]]\nrule = {\n", "f:2:9", "unclosed inline table"),
+        ("mark = true\nmark = true\n", "f:2:1", "duplicate key"),
+        ("\u{1}\u{2}", "f:1:3", "key with no value"),
+    ] {
+        let error = parse(text, "f").expect_err(text).to_string();
+        assert!(error.starts_with(&format!("{place}: ")), "{error} is not {place}");
+        assert!(error.contains(reason), "{error} does not say {reason}");
+    }
+}
+
+#[test]
+fn a_file_that_is_not_utf_8_is_shown_where() {
+    let error = parse(b"# ok\n# \xc3\xa4 \xff", "f").unwrap_err();
+    assert_eq!((error.line, error.column, error.reason), (2, 5, Reason::NotUtf8));
+}
+
+#[test]
+fn more_rules_than_the_library_takes_are_refused() {
+    let rules = |count| "[[rule]]\nmatch.thread = \"a\"\nset.mark = true\n".repeat(count);
+    let parsed = parse(rules(64), "f").unwrap();
+    assert_eq!(parsed.len(), 64);
+    let error = parse(rules(65), "f").unwrap_err();
+    assert_eq!((error.line, &error.reason), (3 * 64 + 1, &Reason::TooMany));
+    let twice = [parsed.clone(), parsed].concat();
+    assert_eq!(to_environment(&twice), Err(EnvironmentError::TooMany(128)));
+}
+
+#[test]
+fn rules_that_would_fill_the_environment_are_refused() {
+    let glob = "\u{7f80}".repeat(84) + "*"; // escaped it takes three times as much
+    let rule = format!("[[rule]]\nmatch.function = \"{glob}\"\nset.mark = true\n").repeat(64);
+    let mut rules = parse(&rule, "f").unwrap();
+    assert!(to_environment(&rules).is_ok());
+    for rule in &mut rules {
+        rule.source = "x".repeat(1000);
+    }
+    assert!(matches!(to_environment(&rules), Err(EnvironmentError::TooLong(_))));
+}
+
+#[test]
+fn what_is_not_understood_in_the_environment_is_refused() {
+    for bad in [
+        ";",
+        "x",
+        "thread=a",
+        "mark=1",
+        "thread=a,thread=b,mark=1",
+        "thread=a,mark=2",
+        "thread=a,colour=1",
+        "thread=[,mark=1",
+        "thread=%,mark=1",
+        "thread=%0g,mark=1",
+        "thread=%ff,mark=1",
+        "thread=%00,mark=1",
+        "thread=a,mark=1;",
+        "thread=a,priority=20",
+        "thread=a,group=Normal",
+    ] {
+        assert!(from_environment(bad).is_err(), "{bad:?} was taken");
+    }
+    assert_eq!(from_environment(""), Ok(Vec::new()));
+}
+
+fn decided(rules: &str, facts: &Facts<'_>) -> String {
+    let rules = from_environment(rules).unwrap();
+    let decision = decide(&rules, facts);
+    let mut text = String::new();
+    if let Some(role) = decision.role {
+        text += &format!("role {} by {}. ", role.value, role.rule);
+    }
+    if let Some(critical) = decision.critical {
+        text += &format!("critical {} by {}. ", critical.value, critical.rule);
+    }
+    if let Some(priority) = decision.priority {
+        text += &format!("priority {} by {}. ", priority.value, priority.rule);
+    }
+    text
+}
+
+#[test]
+fn the_last_rule_that_sets_something_wins_each_thing_for_itself() {
+    let ui = Facts { thread: Some(b"ui"), ..Facts::default() };
+    assert_eq!(
+        decided("thread=u*,critical=1,priority=3;thread=*i,priority=-3;thread=x,critical=0", &ui),
+        "critical true by 1. priority -3 by 2. "
+    );
+    assert_eq!(decided("thread=ui,critical=1;thread=ui,critical=0", &ui), "critical false by 2. ");
+}
+
+#[test]
+fn a_rule_sees_the_role_that_an_earlier_one_gave_and_no_later_one() {
+    let gas = Facts { thread: Some(b"gas"), ..Facts::default() };
+    let chain = ["role-is=C,critical=1", "thread=gas,role=B", "role-is=B,role=C"];
+    assert_eq!(decided(&chain.join(";"), &gas), "role C by 3. ");
+    let chain = [chain[1], chain[2], chain[0]];
+    assert_eq!(decided(&chain.join(";"), &gas), "role C by 2. critical true by 3. ");
+}
+
+#[test]
+fn only_a_name_of_its_own_counts_and_all_patterns_must_fit() {
+    let unnamed = Facts { program: b"fridge", ..Facts::default() };
+    assert_eq!(decided("thread=*,critical=1;role-is=*,critical=1", &unnamed), "");
+    assert_eq!(decided("program=fri*,critical=1", &unnamed), "critical true by 1. ");
+    assert_eq!(decided("program=fri*,function=*,critical=1", &unnamed), "");
+    let known = Facts { function: Some(b"_ZL3gasv"), ..unnamed };
+    assert_eq!(
+        decided("program=fri*,function=_ZL3gas*,critical=1", &known),
+        "critical true by 1. "
+    );
+}
+
+fn glob(subject: Subject, text: &'static str) -> impl Strategy<Value = Option<Glob>> {
+    of(text.prop_filter_map("no pattern", move |text| Glob::new(&text, subject).ok()))
+}
+
+prop_compose! {
+    fn any_match()(
+        program in glob(Subject::Program, r#"[a-z*?,;%=."'\\\[\]ä]{1,20}"#),
+        thread in glob(Subject::Thread, r#"[a-z*?,;%="' ]{1,15}"#),
+        role in glob(Subject::Role, r#"\PC{1,15}"#),
+        function in glob(Subject::Function, "[a-zA-Z_0-9*]{1,100}"),
+    ) -> Match {
+        let program = match (&thread, &role, &function) {
+            (None, None, None) => program.or(Some(Glob::new("p", Subject::Program).unwrap())),
+            _ => program,
+        };
+        Match { program, thread, function, role }
+    }
+}
+
+prop_compose! {
+    fn any_set()(
+        role in of(r#"[\PC]{1,15}"#.prop_filter_map("no role", |text| text.parse().ok())),
+        group in of(proptest::sample::select(&Group::ALL[..])),
+        critical in of(any::<bool>()),
+        mark in any::<bool>(),
+        priority in of((-20..=19i64).prop_map(|nice| nice.try_into().unwrap())),
+        budget in of(prop_oneof![
+            Just(Budget::Off),
+            (1u64..10_000_000, 10_000_000u64..3_600_000_000_000).prop_map(|(cpu, window)| {
+                format!("{cpu}ns/{window}ns").parse().unwrap()
+            }),
+        ]),
+    ) -> Set {
+        Set { role, group, critical, mark: Some(mark), priority, budget }
+    }
+}
+
+fn any_rules() -> impl Strategy<Value = Vec<Rule>> {
+    let rule = (any_match(), any_set(), r#"\PC{0,10}"#).prop_map(|(matches, set, source)| Rule {
+        matches,
+        set,
+        source,
+    });
+    proptest::collection::vec(rule, 0..8)
+}
+
+proptest! {
+    #[test]
+    fn no_bytes_make_the_parser_panic(text in proptest::collection::vec(any::<u8>(), 0..200)) {
+        let _ = parse(text, "f");
+    }
+
+    #[test]
+    fn no_text_makes_the_parsers_panic(text in r#"(\[\[rule\]\]\n)?(match|set|=|\{|\}|thread|"a*"|\n|,|.){0,30}"#) {
+        let _ = parse(&text, "f");
+        let _ = from_environment(&text);
+    }
+
+    #[test]
+    fn what_was_written_reads_the_same(mut rules in any_rules()) {
+        let mut read = parse(to_toml(&rules), "f").unwrap();
+        for rule in rules.iter_mut().chain(&mut read) {
+            rule.source.clear();
+        }
+        prop_assert_eq!(read, rules);
+    }
+
+    #[test]
+    fn what_goes_through_the_environment_comes_out_the_same(rules in any_rules()) {
+        let text = to_environment(&rules).unwrap();
+        prop_assert!(!text.contains(char::is_control));
+        prop_assert_eq!(from_environment(&text).unwrap(), rules);
+    }
+
+    #[test]
+    fn a_decision_names_rules_that_set_what_they_are_said_to(rules in any_rules(), thread in "[a-z]{1,15}") {
+        let facts = Facts { program: b"p", thread: Some(thread.as_bytes()), ..Facts::default() };
+        let decision = decide(&rules, &facts);
+        if let Some(role) = decision.role {
+            prop_assert_eq!(rules[role.rule - 1].set.role.as_ref(), Some(role.value));
+        }
+        if let Some(mark) = decision.mark {
+            prop_assert_eq!(rules[mark.rule - 1].set.mark, Some(mark.value));
+        }
+    }
+}

@@ -1,0 +1,193 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Which rules hold for a run: files of the system, of the user and of the command line, in this
+//! order, then `--role`. Whatever is wrong with one is said before anything starts.
+use super::options::RoleOption;
+use std::env;
+use std::fs::{File, OpenOptions};
+use std::io::{self, Read};
+use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
+use std::path::{Path, PathBuf};
+use tek_policy::{EnvironmentError, Rule};
+
+/// Where the administrator's rules lie.
+const SYSTEM: &str = "/etc/tek";
+
+/// More is no rules file; 64 rules need a hundredth of it.
+const MOST_BYTES: u64 = 1024 * 1024;
+
+const ADVICE: &str =
+    "mend it, or leave the files of /etc/tek and ~/.config/tek out with --no-rules";
+
+/// Why the rules cannot be followed.
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    /// It says itself where.
+    #[error(transparent)]
+    File(#[from] tek_policy::Error),
+    /// A file or a directory of them.
+    #[error("{path}: the rules cannot be read: {source}")]
+    Io {
+        /// Which.
+        path: PathBuf,
+        /// What the system said.
+        source: io::Error,
+    },
+    /// Something else, or garbage.
+    #[error("{path}: this is no rules file: it has more than {MOST_BYTES} bytes")]
+    TooLarge {
+        /// Which.
+        path: PathBuf,
+    },
+    /// Found in a default directory, but somebody else could have put it there.
+    #[error("{path}: these rules are not trusted: {why}")]
+    NotTrusted {
+        /// File or directory.
+        path: PathBuf,
+        /// Who could change it.
+        why: String,
+    },
+    /// All together are too many.
+    #[error(transparent)]
+    All(#[from] EnvironmentError),
+    /// Nobody asked for this file.
+    #[error("{0}\n{ADVICE}")]
+    Unasked(Box<Error>),
+}
+
+/// Where to look for rules.
+pub struct Sources<'a> {
+    /// Leave the default directories out.
+    pub no_defaults: bool,
+    /// `--rules`.
+    pub files: &'a [PathBuf],
+    /// `--role`.
+    pub roles: &'a [RoleOption],
+}
+
+impl Sources<'_> {
+    /// The rules as libtek.so takes them; `None` if there are none.
+    pub fn gather(&self) -> Result<Option<String>, Error> {
+        let mut rules = Vec::new();
+        if !self.no_defaults {
+            for directory in [Some(PathBuf::from(SYSTEM)), user_directory()].into_iter().flatten() {
+                let found =
+                    read_directory(&directory).map_err(|error| Error::Unasked(error.into()))?;
+                rules.extend(found);
+            }
+        }
+        for path in self.files {
+            let open = File::open(path).map_err(cannot_read(path))?;
+            rules.extend(read(open, path)?);
+        }
+        rules.extend(self.roles.iter().map(|RoleOption(rule)| rule.clone()));
+        let text = tek_policy::to_environment(&rules)?;
+        Ok((!rules.is_empty()).then_some(text))
+    }
+}
+
+/// $XDG_CONFIG_HOME/tek, as the XDG Base Directory Specification has it.
+fn user_directory() -> Option<PathBuf> {
+    let absolute = |name| env::var_os(name).map(PathBuf::from).filter(|path| path.is_absolute());
+    let config = absolute("XDG_CONFIG_HOME").or_else(|| Some(absolute("HOME")?.join(".config")))?;
+    Some(config.join("tek"))
+}
+
+/// The rules of a default directory, which need not exist; its files by name.
+fn read_directory(directory: &Path) -> Result<Vec<Rule>, Error> {
+    let entries = match directory.read_dir() {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
+        entries => entries.map_err(cannot_read(directory))?,
+    };
+    trust(directory, &directory.metadata().map_err(cannot_read(directory))?)?;
+    let mut paths: Vec<PathBuf> = entries
+        .map(|entry| entry.map(|entry| entry.path()))
+        .collect::<io::Result<_>>()
+        .map_err(cannot_read(directory))?;
+    paths.retain(|path| path.extension().is_some_and(|extension| extension == "toml"));
+    paths.sort();
+
+    let mut rules = Vec::new();
+    for path in &paths {
+        // A FIFO somebody left there must not stop every run.
+        let open = OpenOptions::new().read(true).custom_flags(libc::O_NONBLOCK).open(path);
+        let file = open.map_err(cannot_read(path))?;
+        trust(path, &file.metadata().map_err(cannot_read(path))?)?;
+        rules.extend(read(file, path)?);
+    }
+    Ok(rules)
+}
+
+/// Rules decide about real-time priorities: those that nobody named must be root's or the user's.
+fn trust(path: &Path, metadata: &std::fs::Metadata) -> Result<(), Error> {
+    let user = nix::unistd::geteuid().as_raw();
+    let why = if metadata.uid() != 0 && metadata.uid() != user {
+        format!("user {} owns them, neither root nor you", metadata.uid())
+    } else if metadata.mode() & 0o022 != 0 {
+        format!("others can write to them (mode {:o}); chmod go-w", metadata.mode() & 0o777)
+    } else {
+        return Ok(());
+    };
+    Err(Error::NotTrusted { path: path.to_owned(), why })
+}
+
+fn read(file: File, path: &Path) -> Result<Vec<Rule>, Error> {
+    let mut text = Vec::new();
+    file.take(MOST_BYTES + 1).read_to_end(&mut text).map_err(cannot_read(path))?;
+    if text.len() as u64 > MOST_BYTES {
+        return Err(Error::TooLarge { path: path.to_owned() });
+    }
+    Ok(tek_policy::parse(text, &path.to_string_lossy())?)
+}
+
+fn cannot_read(path: &Path) -> impl Fn(io::Error) -> Error + '_ {
+    |source| Error::Io { path: path.to_owned(), source }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::fs::{self, Permissions};
+    use std::os::unix::fs::PermissionsExt;
+
+    fn rule(role: &str) -> String {
+        format!("[[rule]]\nmatch.thread = \"ui\"\nset.role = \"{role}\"\n")
+    }
+
+    fn roles(directory: &Path) -> Vec<String> {
+        let rules = read_directory(directory).unwrap();
+        rules.into_iter().map(|rule| rule.set.role.unwrap().to_string()).collect()
+    }
+
+    #[test]
+    fn the_files_of_a_directory_are_read_by_name_and_only_toml() {
+        let directory = tempfile::tempdir().unwrap();
+        for (name, role) in [("b.toml", "second"), ("a.toml", "first"), ("c.toml~", "backup")] {
+            fs::write(directory.path().join(name), rule(role)).unwrap();
+        }
+        assert_eq!(roles(directory.path()), ["first", "second"]);
+        assert_eq!(roles(&directory.path().join("nowhere")), [""; 0]);
+    }
+
+    #[test]
+    fn what_others_can_write_is_not_trusted() {
+        let directory = tempfile::tempdir().unwrap();
+        let file = directory.path().join("a.toml");
+        fs::write(&file, rule("any")).unwrap();
+        for path in [file.as_path(), directory.path()] {
+            let before = path.metadata().unwrap().permissions();
+            fs::set_permissions(path, Permissions::from_mode(0o777)).unwrap();
+            let error = read_directory(directory.path()).unwrap_err().to_string();
+            assert!(error.contains("others can write to them (mode 777)"), "{error}");
+            fs::set_permissions(path, before).unwrap();
+        }
+        assert_eq!(roles(directory.path()), ["any"]);
+    }
+
+    #[test]
+    fn a_pipe_among_the_rules_stops_nobody() {
+        let directory = tempfile::tempdir().unwrap();
+        let mode = nix::sys::stat::Mode::S_IRUSR;
+        nix::unistd::mkfifo(&directory.path().join("a.toml"), mode).unwrap();
+        assert_eq!(roles(directory.path()), [""; 0]);
+    }
+}

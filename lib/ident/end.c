@@ -1,0 +1,70 @@
+/* SPDX-License-Identifier: MIT OR Apache-2.0 */
+#include "ident/end.h"
+
+#include "ident/process.h"
+#include "ident/sanitizer.h"
+#include "ident/thread.h"
+#include "mediate/guard.h"
+#include "mediate/report.h"
+
+#include <limits.h>
+
+static pthread_key_t key;
+static int last_round;
+
+static void end(struct tek_thread *thread)
+{
+	bool guard_ends = false;
+	pthread_t guard;
+
+	if (!tek__lock())
+		return;
+	/* Taking the lock is also what notices a fork. */
+	if (tek__thread_known_self() == thread) {
+		tek__report_summary(thread);
+		tek__thread_end(thread);
+		guard_ends = !tek__threads_left() && tek__guard_let_go(&guard);
+	}
+	tek__unlock();
+	/* The last thread to go runs the program's atexit() functions: this one, not the guard. */
+	if (guard_ends) {
+		int cancellation;
+		pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &cancellation);
+		pthread_join(guard, NULL);
+		pthread_setcancelstate(cancellation, NULL);
+	}
+}
+
+/*
+ * The C library runs the destructors of all keys in up to
+ * PTHREAD_DESTRUCTOR_ITERATIONS rounds, as long as some key has a value.  Ours
+ * gives itself a value again until the last round.
+ */
+static void at_end(void *value)
+{
+	struct tek_thread *thread = value;
+
+	/* Not so in the child of a fork in a destructor: the structure is no longer ours. */
+	if (tek__thread_known_self() != thread)
+		return;
+	if (++thread->end_rounds < last_round)
+		pthread_setspecific(key, thread);
+	else
+		end(thread);
+}
+
+bool tek__end_start(void)
+{
+	last_round = PTHREAD_DESTRUCTOR_ITERATIONS - tek__sanitizer_of_threads();
+	return pthread_key_create(&key, at_end) == 0;
+}
+
+void tek__end_watch(struct tek_thread *thread)
+{
+	pthread_setspecific(key, thread);
+}
+
+void tek__end_forget(void)
+{
+	pthread_setspecific(key, NULL);
+}

@@ -1,0 +1,126 @@
+/* SPDX-License-Identifier: MIT OR Apache-2.0 */
+#include "ident/index.h"
+
+#include <stddef.h>
+#include <sys/mman.h>
+
+/* Kernel ids are given in sequence, so an id is its own hash: neighbours share cache lines. */
+struct entry {
+	unsigned int tid; /* 0: free */
+	unsigned int slot;
+};
+
+struct index {
+	unsigned int mask;  /* number of entries, a power of two, minus one */
+	unsigned int count; /* entries in use: at most half of them */
+	struct index *older;
+	struct entry entries[];
+};
+
+enum { FIRST_ENTRIES = 1024 };
+
+static struct index *current;
+
+static unsigned int get(const unsigned int *word)
+{
+	return __atomic_load_n(word, __ATOMIC_ACQUIRE);
+}
+
+/* The slot first: who sees the id sees a slot that was its own at some time. */
+static void put(struct entry *entry, struct entry value)
+{
+	__atomic_store_n(&entry->slot, value.slot, __ATOMIC_RELEASE);
+	__atomic_store_n(&entry->tid, value.tid, __ATOMIC_RELEASE);
+}
+
+static size_t bytes_of(unsigned int entries)
+{
+	return sizeof(struct index) + entries * sizeof(struct entry);
+}
+
+/* Where the id is, or where it belongs. There is always a free entry. */
+static struct entry *place_of(struct index *index, unsigned int tid)
+{
+	unsigned int at = tid & index->mask;
+	while (index->entries[at].tid && index->entries[at].tid != tid)
+		at = (at + 1) & index->mask;
+	return &index->entries[at];
+}
+
+static bool grow(void)
+{
+	unsigned int entries = current ? 2 * (current->mask + 1) : FIRST_ENTRIES;
+	struct index *index = mmap(NULL, bytes_of(entries), PROT_READ | PROT_WRITE,
+				   MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+
+	if (index == MAP_FAILED)
+		return false;
+	index->mask = entries - 1;
+	index->older = current;
+	for (unsigned int i = 0; current && i <= current->mask; i++)
+		if (current->entries[i].tid)
+			*place_of(index, current->entries[i].tid) = current->entries[i];
+	index->count = current ? current->count : 0;
+	__atomic_store_n(&current, index, __ATOMIC_RELEASE);
+	return true;
+}
+
+void tek__index_insert(pid_t tid, unsigned int slot)
+{
+	if ((!current || current->count > current->mask / 2) && !grow())
+		return;
+	struct entry *entry = place_of(current, (unsigned int)tid);
+	current->count += entry->tid == 0;
+	put(entry, (struct entry){.tid = (unsigned int)tid, .slot = slot});
+}
+
+/* Fill the gap with a later entry that may not stand behind a free one, and so on. */
+static void close_gap(struct index *index, unsigned int gap)
+{
+	for (unsigned int at = (gap + 1) & index->mask; index->entries[at].tid;
+	     at = (at + 1) & index->mask) {
+		unsigned int home = index->entries[at].tid & index->mask;
+		if (((at - home) & index->mask) < ((at - gap) & index->mask))
+			continue;
+		put(&index->entries[gap], index->entries[at]);
+		gap = at;
+	}
+	put(&index->entries[gap], (struct entry){0});
+}
+
+void tek__index_remove(pid_t tid, unsigned int slot)
+{
+	if (!current)
+		return;
+	struct entry *entry = place_of(current, (unsigned int)tid);
+	if (!entry->tid || entry->slot != slot)
+		return;
+	current->count--;
+	close_gap(current, (unsigned int)(entry - current->entries));
+}
+
+bool tek__index_find(pid_t tid, unsigned int *slot)
+{
+	const struct index *index = __atomic_load_n(&current, __ATOMIC_ACQUIRE);
+
+	for (unsigned int i = 0; index && i <= index->mask; i++) {
+		const struct entry *entry = &index->entries[((unsigned int)tid + i) & index->mask];
+		unsigned int found = get(&entry->tid);
+		if (found == (unsigned int)tid) {
+			*slot = get(&entry->slot);
+			return true;
+		}
+		if (!found)
+			return false;
+	}
+	return false;
+}
+
+void tek__index_forget(void)
+{
+	while (current) {
+		struct index *older = current->older;
+		munmap(current, bytes_of(current->mask + 1));
+		current = older;
+	}
+}

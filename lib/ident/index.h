@@ -1,0 +1,28 @@
+/* SPDX-License-Identifier: MIT OR Apache-2.0 */
+/*
+ * Which slot of the table the thread with a kernel id has: a hash table with
+ * linear probing that is changed under the lock and read without it.
+ *
+ * A reader that meets a change may miss an entry, or get the slot of another thread:
+ * it compares the id in the slot's record (ident/table.h), and asks again under the
+ * lock when it found nothing.  When the table grows the old one stays where it is.
+ */
+#ifndef TEK_IDENT_INDEX_H
+#define TEK_IDENT_INDEX_H
+
+#include <stdbool.h>
+#include <sys/types.h>
+
+/* Needs the lock. Without memory the thread is not in the index, which only makes it slow to find. */
+void tek__index_insert(pid_t tid, unsigned int slot);
+
+/* Take the id out if it leads to this slot. Needs the lock. */
+void tek__index_remove(pid_t tid, unsigned int slot);
+
+/* From anywhere, without the lock. */
+bool tek__index_find(pid_t tid, unsigned int *slot);
+
+/* In the child of a fork. Needs no lock. */
+void tek__index_forget(void);
+
+#endif

@@ -1,0 +1,81 @@
+/* SPDX-License-Identifier: MIT OR Apache-2.0 */
+#include "ident/record.h"
+
+#include "ident/process.h"
+
+#include <sched.h>
+#include <string.h>
+
+static tek_u8 flags_of(const struct tek_thread *thread)
+{
+	const struct tek_member *member = &thread->member;
+	return (tek_u8)((member->marked ? TEK_FLAG_MARKED : 0) |
+			(thread->named ? TEK_FLAG_NAMED : 0) |
+			(thread->tid == tek__pid() ? TEK_FLAG_MAIN : 0) |
+			(thread->adopted ? TEK_FLAG_ADOPTED : 0) |
+			(member->overruns ? TEK_FLAG_OVERRAN : 0));
+}
+
+static tek_u8 place_of(const struct tek_member *member)
+{
+	return (tek_u8)(member->group << TEK_PLACE_GROUP_SHIFT |
+			(member->fast ? TEK_REGION_FAST : TEK_REGION_NONE)
+				<< TEK_PLACE_REGION_SHIFT);
+}
+
+void tek__thread_publish(struct tek_thread *thread)
+{
+	if (!thread->tid)
+		return; /* it will do so itself when it begins */
+	const struct tek_member *member = &thread->member;
+	const struct tek_seen *seen = &thread->seen;
+	bool real_time = seen->policy == SCHED_FIFO || seen->policy == SCHED_RR;
+	struct tek_record record = {
+		.tid = (tek_u32)thread->tid,
+		.start_ns = thread->start_ns,
+		.start_routine = thread->birth.function,
+		.stack_pages = (tek_u32)(thread->stack_bytes / tek__page_bytes),
+		.role_bytes = (tek_u16)strlen(thread->role),
+		.policy = seen->policy,
+		.priority = real_time ? (tek_s8)seen->rt_priority : seen->nice,
+		.place = place_of(member),
+		.flags = flags_of(thread),
+	};
+	struct tek_side side = {
+		.fast_ns = member->fast_ns,
+		.fast_since_ns = member->fast ? member->fast_since_ns : 0,
+		.stays = member->stays,
+		.overruns = member->overruns,
+		.creator_tid = (tek_u32)thread->birth.creator,
+		.call_site = thread->birth.call_site,
+		.reasons = member->reasons,
+		.rule = member->rule,
+	};
+	if (member->fast) {
+		record.policy = TEK_SCHED_POLICY;
+		record.priority = member->nice;
+		side.base_policy = member->base.policy;
+		side.base_priority = member->base.priority;
+		side.base_flags = TEK_BASE_SAVED |
+				  (member->base.reset_on_fork ? TEK_BASE_RESET_ON_FORK : 0);
+		side.rt_priority = member->rt_priority;
+	}
+	memcpy(side.name, thread->name, sizeof(side.name));
+	memcpy(side.role, thread->role, sizeof(side.role));
+	tek__table_write(thread->slot, &record, &side);
+}
+
+void tek__thread_set_name(struct tek_thread *thread, const char *name)
+{
+	strncpy(thread->name, name, sizeof(thread->name) - 1);
+	thread->name[sizeof(thread->name) - 1] = '\0';
+	thread->named = true;
+	tek__thread_publish(thread);
+}
+
+void tek__thread_set_role(struct tek_thread *thread, const char *role)
+{
+	strncpy(thread->own_role, role, sizeof(thread->own_role) - 1);
+	memcpy(thread->role, thread->own_role, sizeof(thread->role));
+	tek__thread_publish(thread);
+}

@@ -1,0 +1,21 @@
+/* SPDX-License-Identifier: MIT OR Apache-2.0 */
+/*
+ * From what TEK knows of a thread to what the table says of it.
+ *
+ * All functions need the lock (ident/process.h).
+ */
+#ifndef TEK_IDENT_RECORD_H
+#define TEK_IDENT_RECORD_H
+
+#include "ident/thread.h"
+
+/* Write what is known of the thread into the table. */
+void tek__thread_publish(struct tek_thread *thread);
+
+/* Its name was set: by the program, or by exec for the first thread. */
+void tek__thread_set_name(struct tek_thread *thread, const char *name);
+
+/* Its role was set by the program; at most TEK_ROLE_BYTES - 1 bytes of it count. */
+void tek__thread_set_role(struct tek_thread *thread, const char *role);
+
+#endif

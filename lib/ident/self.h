@@ -1,0 +1,74 @@
+/* SPDX-License-Identifier: MIT OR Apache-2.0 */
+/*
+ * Which thread is calling: its kernel id, without a system call once it is known.
+ *
+ * A cached id goes wrong in the child of a fork, where the thread has another id
+ * but the same memory.  fork(), _Fork() and clone calls without CLONE_VM are
+ * noticed by a word that the kernel clears in their children (madvise(2),
+ * MADV_WIPEONFORK).  vfork() and clone() with CLONE_VM share the memory, that word
+ * and the thread's own included: preload/fork.c says beforehand that it is lent.
+ *
+ * These functions need no lock and are async-signal-safe, tek__self_start() apart.
+ */
+#ifndef TEK_IDENT_SELF_H
+#define TEK_IDENT_SELF_H
+
+#include <stdbool.h>
+#include <sys/types.h>
+
+/* The calling thread. */
+struct tek_self {
+	pid_t tid;
+	unsigned int epoch; /* *tek__epoch when tid was learnt; 0: not known */
+	enum {
+		TEK_SELF_OWN, /* one kernel thread has these variables */
+		TEK_SELF_LENT, /* a vfork() child has them until it execs or ends; tid is its parent's */
+		TEK_SELF_SHARED, /* several have them at the same time */
+	} use;
+};
+extern __thread struct tek_self tek__self __attribute__((tls_model("initial-exec")));
+
+/*
+ * Number of the process among its forefathers since the program began; 0 in a child that
+ * has not noticed yet that it is one.
+ */
+extern unsigned int *tek__epoch;
+
+/* Until then, and where the kernel cannot clear a page in children, each look is a system call. */
+void tek__self_start(void);
+
+/* *tek__epoch, given to a child that has none yet; 0: only fork()'s handlers notice a fork. */
+unsigned int tek__self_epoch(void);
+
+/* In the child of a fork: its variables are its own, whatever they were in the parent. */
+void tek__self_forget(void);
+
+/* The calling thread's id where it is not known; learns it. */
+pid_t tek__self_ask(void);
+
+/* The calling thread has this id: it was just created. */
+void tek__self_is(pid_t tid);
+
+/* The calling thread is about to lend (vfork) or share (clone with CLONE_VM) its variables. */
+void tek__self_lend(bool for_good);
+
+/*
+ * Whether the calling thread runs with the variables of another one, so that nothing
+ * there is its own.
+ */
+bool tek__self_is_borrower(void);
+
+/* The calling thread's id is known and right. */
+static inline bool tek__self_known(void)
+{
+	unsigned int epoch = __atomic_load_n(tek__epoch, __ATOMIC_RELAXED);
+	return epoch != 0 && tek__self.epoch == epoch;
+}
+
+/* Kernel id of the calling thread. */
+static inline pid_t tek__gettid(void)
+{
+	return tek__self_known() ? tek__self.tid : tek__self_ask();
+}
+
+#endif
