@@ -52,9 +52,8 @@ def churning(compile_c, tmp_path):
         process.kill()
 
 
-@pytest.mark.parametrize("how", [[], ["--no-map"]], ids=["mapped", "by-system-calls"])
-def test_no_record_is_torn_at_full_speed(tek, churning, real_time, how):
-    ended = tek("debug", "table", churning, "--hammer", "1", *how)
+def test_no_record_is_torn_at_full_speed(tek, churning, real_time):
+    ended = tek("debug", "table", churning, "--hammer", "1")
     counts = {name: int(number) for name, number in re.findall(r"(\w+)=(\d+)", ended.stdout)}
     assert (ended.returncode, counts["torn"]) == (0, 0), ended.stdout
     assert counts["reads"] > 1000

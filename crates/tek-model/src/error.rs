@@ -44,13 +44,29 @@ pub enum Error {
         /// What does not fit together.
         what: String,
     },
-    /// The record was being written at each of a bounded number of looks; its writer may have
+    /// It is not the table of the process in its name.
+    #[error("the thread table {path} is not that of process {pid}: {what}")]
+    Stranger {
+        /// The table file.
+        path: PathBuf,
+        /// The process.
+        pid: u32,
+        /// What speaks against it.
+        what: String,
+    },
+    /// Records were being written at each of a bounded number of looks; their writer may have
     /// been stopped or killed in mid-write.
-    #[error("record {slot} of {path} is being written: try again")]
+    #[error("{path} has records that are being written ({count}): try again")]
     Changing {
         /// The table file.
         path: PathBuf,
-        /// The record's slot.
-        slot: u32,
+        /// How many.
+        count: usize,
+    },
+    /// A directory of tables was not read to its end.
+    #[error("{path} holds too many files: not all tables in it were looked at")]
+    TooMany {
+        /// The directory.
+        path: PathBuf,
     },
 }

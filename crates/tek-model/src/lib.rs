@@ -1,13 +1,20 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The threads of the device, as TEK's tables tell them.
+//! The threads of the device: /proc, joined with what TEK's tables tell.
 //!
-//! [`Table::open`] takes a table file, [`Table::threads`] reads its records while the process
-//! goes on writing them.
-#![deny(unsafe_code)]
+//! [`Device::look`] gives all of them. Below it [`Process`] reads the threads of one process from
+//! /proc, and [`Table`] a table file while its process goes on writing it.
+#![forbid(unsafe_code)]
 
+mod device;
 mod error;
-mod source;
+mod files;
+mod process;
+mod snapshot;
 mod table;
 
+pub use device::{Device, Program, Task, Wanted};
 pub use error::Error;
-pub use table::{Table, Thread, Threads};
+pub use files::directories;
+pub use process::{boot_time_ns, processes, Process, SchedStat, Stat, Switches};
+pub use snapshot::{Snapshot, Thread};
+pub use table::Table;

@@ -1,57 +1,21 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Tables that are good, damaged, hostile, growing, and written while they are read.
+mod common;
+
+use common::{header, record_at, side_at, write};
 use memmap2::MmapRaw;
 use proptest::prelude::*;
 use std::error::Error as _;
-use std::fs::OpenOptions;
 use std::os::unix::fs::FileExt;
 use std::path::Path;
 use std::sync::atomic::{fence, AtomicBool, AtomicU32, Ordering};
+use std::time::{Duration, Instant};
 use tek_abi::*;
-use tek_model::{Error, Table, Thread};
+use tek_model::{Error, Snapshot, Table};
 use zerocopy::{FromZeros, IntoBytes};
 
-fn header(chunks: u32, slots: u32) -> TableHeader {
-    TableHeader {
-        magic: TABLE_MAGIC,
-        version: ABI_VERSION,
-        pid: 1,
-        record_bytes: size_of::<Record>() as u32,
-        side_bytes: size_of::<Side>() as u32,
-        page_bytes: 4096,
-        chunks,
-        slots,
-        ..TableHeader::new_zeroed()
-    }
-}
-
-fn record_at(slot: u32) -> u64 {
-    u64::from(TABLE_HEADER_BYTES + slot / CHUNK_SLOTS * TABLE_CHUNK_BYTES)
-        + u64::from(slot % CHUNK_SLOTS) * size_of::<Record>() as u64
-}
-
-fn side_at(slot: u32) -> u64 {
-    u64::from(TABLE_HEADER_BYTES + slot / CHUNK_SLOTS * TABLE_CHUNK_BYTES + CHUNK_SIDE_OFFSET)
-        + u64::from(slot % CHUNK_SLOTS) * size_of::<Side>() as u64
-}
-
-/// Writes a table with these threads and returns its file for further harm.
-fn write(path: &Path, header: &TableHeader, threads: &[(u32, Record, Side)]) -> std::fs::File {
-    let file =
-        OpenOptions::new().read(true).write(true).create(true).truncate(true).open(path).unwrap();
-    file.set_len(u64::from(TABLE_HEADER_BYTES + header.chunks.min(64) * TABLE_CHUNK_BYTES))
-        .unwrap();
-    for (slot, record, side) in threads {
-        file.write_all_at(record.as_bytes(), record_at(*slot)).unwrap();
-        file.write_all_at(side.as_bytes(), side_at(*slot)).unwrap();
-    }
-    file.write_all_at(header.as_bytes(), 0).unwrap();
-    file
-}
-
-/// What both ways of reading, mapped and by system call, make of a table.
-fn read_both(path: &Path) -> [Result<Vec<Thread>, Error>; 2] {
-    [Table::open, Table::open_unmapped].map(|open| open(path)?.threads()?.collect())
+fn read(path: &Path) -> Result<Snapshot, Error> {
+    Table::open(path)?.snapshot()
 }
 
 #[test]
@@ -65,10 +29,8 @@ fn threads_are_found_wherever_they_stand_and_free_slots_passed_over() {
         })
         .into();
     write(&path, &header(2, 1024), &threads);
-    for read in read_both(&path) {
-        let read: Vec<_> = read.unwrap().into_iter().map(|t| (t.slot, t.record, t.side)).collect();
-        assert_eq!(read, threads);
-    }
+    let read = read(&path).unwrap().threads.into_iter();
+    assert_eq!(read.map(|t| (t.slot, t.record, t.side)).collect::<Vec<_>>(), threads);
 }
 
 #[test]
@@ -77,16 +39,13 @@ fn a_table_that_grew_since_it_was_opened_is_read_to_its_new_end() {
     let path = dir.path().join("1.table");
     let thread = |slot| (slot, Record { tid: slot + 1, ..Default::default() }, Side::default());
     let file = write(&path, &header(1, 1), &[thread(0)]);
-    for open in [Table::open, Table::open_unmapped] {
-        file.write_all_at(header(1, 1).as_bytes(), 0).unwrap();
-        let mut table = open(&path).unwrap();
-        assert_eq!(table.threads().unwrap().count(), 1);
-        let (slot, record, _) = thread(1600);
-        file.set_len(u64::from(TABLE_HEADER_BYTES + 4 * TABLE_CHUNK_BYTES)).unwrap();
-        file.write_all_at(record.as_bytes(), record_at(slot)).unwrap();
-        file.write_all_at(header(4, 1601).as_bytes(), 0).unwrap();
-        assert_eq!(table.threads().unwrap().count(), 2);
-    }
+    let mut table = Table::open(&path).unwrap();
+    assert_eq!(table.snapshot().unwrap().threads.len(), 1);
+    let (slot, record, _) = thread(1600);
+    file.set_len(u64::from(TABLE_HEADER_BYTES + 4 * TABLE_CHUNK_BYTES)).unwrap();
+    file.write_all_at(record.as_bytes(), record_at(slot)).unwrap();
+    file.write_all_at(header(4, 1601).as_bytes(), 0).unwrap();
+    assert_eq!(table.snapshot().unwrap().threads.len(), 2);
 }
 
 #[test]
@@ -94,13 +53,11 @@ fn what_is_no_table_is_refused_with_the_reason() {
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join("1.table");
     let refused = |what: &str| {
-        for result in read_both(&path) {
-            let error = result.unwrap_err();
-            let cause = error.source().map(ToString::to_string).unwrap_or_default();
-            let error = format!("{error}: {cause}");
-            assert!(error.contains(what), "{error:?} does not say {what:?}");
-            assert!(error.contains(path.to_str().unwrap()), "{error:?} does not name the file");
-        }
+        let error = read(&path).unwrap_err();
+        let cause = error.source().map(ToString::to_string).unwrap_or_default();
+        let error = format!("{error}: {cause}");
+        assert!(error.contains(what), "{error:?} does not say {what:?}");
+        assert!(error.contains(path.to_str().unwrap()), "{error:?} does not name the file");
     };
     refused("No such file");
     let good = header(1, 1);
@@ -113,6 +70,8 @@ fn what_is_no_table_is_refused_with_the_reason() {
     write(&path, &TableHeader { page_bytes: 0, ..good }, &[]);
     refused("damaged");
     write(&path, &TableHeader { slots: 513, ..good }, &[]);
+    refused("damaged");
+    write(&path, &TableHeader { modules: 65, ..good }, &[]);
     refused("damaged");
     write(&path, &TableHeader { chunks: u32::MAX, slots: u32::MAX, ..good }, &[]);
     refused("damaged");
@@ -127,6 +86,12 @@ fn what_is_no_table_is_refused_with_the_reason() {
     std::fs::remove_file(&path).unwrap();
     std::fs::create_dir(&path).unwrap();
     refused("not a regular file");
+    std::fs::remove_dir(&path).unwrap();
+    nix::unistd::mkfifo(&path, nix::sys::stat::Mode::S_IRWXU).unwrap();
+    refused("not a regular file");
+    std::fs::remove_file(&path).unwrap();
+    let _socket = std::os::unix::net::UnixListener::bind(&path).unwrap();
+    refused("cannot read");
 }
 
 #[test]
@@ -136,12 +101,34 @@ fn a_record_whose_writer_stopped_in_mid_write_is_named_and_the_others_still_come
     let record = |seq, tid| Record { seq, tid, ..Default::default() };
     let side = Side::default();
     write(&path, &header(1, 2), &[(0, record(3, 9), side), (1, record(4, 10), side)]);
-    for open in [Table::open, Table::open_unmapped] {
-        let mut table = open(&path).unwrap();
-        let read: Vec<_> = table.threads().unwrap().collect();
-        assert!(matches!(read[0], Err(Error::Changing { slot: 0, .. })));
-        assert_eq!(read[1].as_ref().unwrap().record.tid, 10);
-    }
+    let snapshot = read(&path).unwrap();
+    assert_eq!(snapshot.changing, [0]);
+    assert_eq!(snapshot.threads.iter().map(|t| t.record.tid).collect::<Vec<_>>(), [10]);
+}
+
+#[test]
+fn a_full_table_in_which_every_write_stopped_half_way_costs_bounded_time() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("1.table");
+    let torn = Record { seq: 1, tid: 1, ..Default::default() };
+    let threads: Vec<_> = (0..MAX_SLOTS).map(|slot| (slot, torn, Side::default())).collect();
+    write(&path, &header(MAX_CHUNKS, MAX_SLOTS), &threads);
+    let begin = Instant::now();
+    let snapshot = read(&path).unwrap();
+    assert_eq!((snapshot.threads.len(), snapshot.changing.len()), (0, MAX_SLOTS as usize));
+    assert!(begin.elapsed() < Duration::from_secs(10), "it took {:?}", begin.elapsed());
+}
+
+#[test]
+fn modules_are_read_as_many_as_the_header_counts() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("1.table");
+    let file = write(&path, &TableHeader { modules: 2, ..header(1, 0) }, &[]);
+    let mut module = Module::new_zeroed();
+    module.path[..8].copy_from_slice(b"/bin/gas");
+    let second = u64::from(MODULES_OFFSET) + size_of::<Module>() as u64;
+    file.write_all_at(module.as_bytes(), second).unwrap();
+    assert_eq!(Table::open(&path).unwrap().modules().unwrap(), [Module::new_zeroed(), module]);
 }
 
 proptest! {
@@ -161,13 +148,9 @@ proptest! {
         let file = write(&path, &header(2, slots), &[]);
         file.write_all_at(&noise, at).unwrap();
         file.set_len(length).unwrap();
-        for open in [Table::open, Table::open_unmapped] {
-            let Ok(mut table) = open(&path) else { continue };
-            let Ok(threads) = table.threads() else { continue };
-            for thread in threads.flatten() {
-                prop_assert!(thread.record.tid != 0);
-                prop_assert!(thread.record.seq % 2 == 0);
-            }
+        for thread in read(&path).unwrap_or_default().threads {
+            prop_assert!(thread.record.tid != 0);
+            prop_assert!(thread.record.seq % 2 == 0);
         }
     }
 }
@@ -198,7 +181,7 @@ fn hammer(map: &MmapRaw, stop: &AtomicBool) {
             std::hint::spin_loop();
         }
         if count.is_multiple_of(256) {
-            std::thread::sleep(std::time::Duration::from_micros(100));
+            std::thread::sleep(Duration::from_micros(100));
         }
     }
 }
@@ -222,24 +205,57 @@ fn no_record_is_torn_however_fast_it_is_written() {
     std::thread::scope(|scope| {
         let _stop = StopAtEnd(&stop);
         scope.spawn(|| hammer(&map, &stop));
-        for open in [Table::open, Table::open_unmapped] {
-            let mut table = open(&path).unwrap();
-            let (mut read, mut changing) = (0u32, 0u32);
-            let until = std::time::Instant::now() + std::time::Duration::from_millis(700);
-            while std::time::Instant::now() < until {
-                for thread in table.threads().unwrap() {
-                    let Ok(thread) = thread else {
-                        changing += 1;
-                        continue;
-                    };
-                    read += 1;
-                    let tid = thread.record.tid.to_ne_bytes();
-                    let words = thread.record.as_bytes()[4..].chunks(4);
-                    let torn = words.chain(thread.side.as_bytes().chunks(4)).any(|w| w != tid);
-                    assert!(!torn, "torn: {thread:?}");
-                }
+        let mut table = Table::open(&path).unwrap();
+        let (mut read, mut changing) = (0, 0);
+        let until = Instant::now() + Duration::from_millis(700);
+        while Instant::now() < until {
+            let snapshot = table.snapshot().unwrap();
+            read += snapshot.threads.len();
+            changing += snapshot.changing.len();
+            for thread in snapshot.threads {
+                let tid = thread.record.tid.to_ne_bytes();
+                let words = thread.record.as_bytes()[4..].chunks(4);
+                let torn = words.chain(thread.side.as_bytes().chunks(4)).any(|w| w != tid);
+                assert!(!torn, "torn: {thread:?}");
             }
-            assert!(read > 100, "only {read} records read, {changing} given up");
         }
+        assert!(read > 100, "only {read} records read, {changing} given up");
+    });
+}
+
+#[test]
+fn a_writer_that_truncates_grows_and_scribbles_meanwhile_gets_no_reader_down() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("1.table");
+    let good = header(2, 1000);
+    let thread = (900, Record { tid: 7, ..Default::default() }, Side::default());
+    let file = write(&path, &good, &[thread]);
+    let whole = file.metadata().unwrap().len();
+    let stop = AtomicBool::new(false);
+    std::thread::scope(|scope| {
+        let _stop = StopAtEnd(&stop);
+        scope.spawn(|| {
+            let lengths = [whole, 0, whole, 100, 70_000, whole, 200_000, 3 * whole];
+            for (round, &length) in lengths.iter().cycle().enumerate() {
+                if stop.load(Ordering::Relaxed) {
+                    break;
+                }
+                file.set_len(length).unwrap();
+                let lie = TableHeader { slots: (round as u32 * 37) % 1100, ..good };
+                file.write_all_at(lie.as_bytes(), 0).unwrap();
+                let torn = Record { seq: round as u32, tid: 7, ..Default::default() };
+                file.write_all_at(torn.as_bytes(), record_at(900)).unwrap();
+            }
+        });
+        let (mut read_well, mut refused) = (0, 0);
+        let until = Instant::now() + Duration::from_millis(700);
+        while Instant::now() < until {
+            match read(&path) {
+                Ok(snapshot) => read_well += usize::from(!snapshot.threads.is_empty()),
+                Err(Error::Damaged { .. } | Error::NotATable { .. }) => refused += 1,
+                Err(error) => panic!("{error}"),
+            }
+        }
+        assert!(read_well + refused > 100, "{read_well} read, {refused} refused");
     });
 }

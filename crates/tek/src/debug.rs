@@ -8,7 +8,7 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 use std::time::{Duration, Instant};
 use tek_abi::printable;
-use tek_model::{Error, Table, Thread};
+use tek_model::{Error, Snapshot, Table, Thread};
 
 /// Arguments of `tek debug`.
 #[derive(clap::Args)]
@@ -32,9 +32,6 @@ enum What {
         /// A record with a start routine is torn unless start_routine XOR start_ns is this
         #[arg(long, value_name = "HEX", value_parser = hex, requires = "hammer")]
         invariant: Option<u64>,
-        /// Read by system calls instead of by a mapping
-        #[arg(long)]
-        no_map: bool,
     },
 }
 
@@ -45,8 +42,8 @@ fn hex(text: &str) -> Result<u64, String> {
 
 /// Does it.
 pub fn run(args: Args) -> anyhow::Result<ExitCode> {
-    let What::Table { path, json, hammer: seconds, invariant, no_map } = args.what;
-    let mut table = if no_map { Table::open_unmapped(&path)? } else { Table::open(&path)? };
+    let What::Table { path, json, hammer: seconds, invariant } = args.what;
+    let mut table = Table::open(&path)?;
     match seconds {
         Some(seconds) if seconds.is_finite() && (0.0..=3600.0).contains(&seconds) => {
             hammer(&mut table, Duration::from_secs_f64(seconds), invariant)
@@ -132,6 +129,10 @@ struct Dump {
 
 fn print(table: &mut Table, json: bool) -> anyhow::Result<ExitCode> {
     let header = table.header()?;
+    let Snapshot { threads, changing } = table.snapshot()?;
+    if !changing.is_empty() {
+        return Err(Error::Changing { path: table.path().into(), count: changing.len() }.into());
+    }
     let dump = Dump {
         pid: header.pid,
         program: printable(&header.program),
@@ -142,7 +143,7 @@ fn print(table: &mut Table, json: bool) -> anyhow::Result<ExitCode> {
         threads: header.threads,
         fast: header.fast,
         lost: header.lost,
-        records: table.threads()?.map(|thread| thread.map(Row::from)).collect::<Result<_, _>>()?,
+        records: threads.into_iter().map(Row::from).collect(),
     };
     let mut out = std::io::stdout().lock();
     if json {
@@ -162,18 +163,12 @@ fn print(table: &mut Table, json: bool) -> anyhow::Result<ExitCode> {
 /// stay, which are written together, contradict each other, or when `invariant` is hurt, which
 /// the test's writer keeps.
 fn hammer(table: &mut Table, time: Duration, invariant: Option<u64>) -> anyhow::Result<ExitCode> {
-    let (mut reads, mut torn, mut changing) = (0u64, 0u64, 0u64);
+    let (mut reads, mut torn, mut changing) = (0u64, 0u64, 0usize);
     let end = Instant::now() + time;
     while Instant::now() < end {
-        for thread in table.threads()? {
-            let Thread { record, side, .. } = match thread {
-                Ok(thread) => thread,
-                Err(Error::Changing { .. }) => {
-                    changing += 1;
-                    continue;
-                }
-                Err(error) => return Err(error.into()),
-            };
+        let snapshot = table.snapshot()?;
+        changing += snapshot.changing.len();
+        for Thread { record, side, .. } in snapshot.threads {
             reads += 1;
             let region_torn = record.is_fast() != (side.fast_since_ns != 0);
             let invariant_torn = invariant.is_some_and(|value| {

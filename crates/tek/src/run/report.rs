@@ -11,7 +11,7 @@ use tek_abi::{
     printable, until_nul, Event, EVENT_NOT_COVERED, EVENT_OVERRAN, EVENT_REFUSED, EVENT_SUMMARY,
     FLAG_NAMED, SCHED_POLICY,
 };
-use tek_model::{Table, Thread};
+use tek_model::{boot_time_ns, Table, Thread};
 
 /// A program can start millions of threads; beyond this many the report only counts them.
 const MOST_THREADS: usize = 10_000;
@@ -141,9 +141,9 @@ impl Collector {
             let state = if is_alive(pid) { State::Running } else { State::Gone };
             let Ok(mut table) = Table::open(&path) else { continue };
             let Ok(header) = table.header() else { continue };
-            let Ok(threads) = table.threads() else { continue };
             // A record that was being written when its process was killed cannot be read.
-            for thread in threads.flatten() {
+            let Ok(snapshot) = table.snapshot() else { continue };
+            for thread in snapshot.threads {
                 // What is still running, or has ended just now, was Fast until now.
                 let until = (state == State::Running || pid == program).then_some(now);
                 self.add_thread(&thread, header.pid, printable(&header.program), state, until);
@@ -276,12 +276,6 @@ impl Report {
         }
         grid
     }
-}
-
-/// CLOCK_BOOTTIME, as the table's times are.
-fn boot_time_ns() -> u64 {
-    nix::time::clock_gettime(nix::time::ClockId::CLOCK_BOOTTIME)
-        .map_or(0, |now| now.tv_sec() as u64 * 1_000_000_000 + now.tv_nsec() as u64)
 }
 
 /// A time, with three digits that matter.

@@ -1,0 +1,192 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! All threads of the device: /proc, joined with what TEK's tables tell.
+//!
+//! /proc says which threads there are. A record counts only for a thread that is there now and is
+//! the same one (abi/tek_abi.h), in a table that is its process's own. A look takes no lock and
+//! waits for nobody; a table that makes no sense is named and its threads are shown without it.
+use crate::process::{own_pid_namespace, SchedStat, Stat, Switches};
+use crate::{boot_time_ns, files, processes, Error, Process, Table, Thread};
+use std::collections::HashMap;
+use std::io;
+use std::path::{Path, PathBuf};
+use tek_abi::{printable, Module, TableHeader};
+
+/// What is read of each thread besides its stat.
+#[derive(Clone, Debug, Default)]
+pub struct Wanted {
+    /// These processes only; all when empty.
+    pub pids: Vec<u32>,
+    /// Where tables lie: see [`crate::directories`]. None, and /proc alone is read.
+    pub directories: Vec<PathBuf>,
+    /// [`Task::schedstat`].
+    pub schedstat: bool,
+    /// [`Task::switches`].
+    pub switches: bool,
+    /// [`Program::vm_bytes`].
+    pub vm: bool,
+    /// [`Program::modules`].
+    pub modules: bool,
+}
+
+/// A thread.
+#[derive(Clone, Debug)]
+pub struct Task {
+    /// What the kernel says.
+    pub stat: Stat,
+    /// What its process says of it.
+    pub record: Option<Thread>,
+    /// Its times.
+    pub schedstat: Option<SchedStat>,
+    /// Its context switches.
+    pub switches: Option<Switches>,
+}
+
+/// A process: a running program.
+#[derive(Clone, Debug)]
+pub struct Program {
+    /// Its pid.
+    pub pid: u32,
+    /// Its name: as in its table, else that of its first thread. Fit to be printed.
+    pub name: String,
+    /// Its threads, in the order of their tids.
+    pub tasks: Vec<Task>,
+    /// Size of its address space.
+    pub vm_bytes: Option<u64>,
+    /// Size of the pages that its records count in.
+    pub page_bytes: u32,
+    /// Files that start routines lie in.
+    pub modules: Vec<Module>,
+}
+
+/// A look at the device.
+#[derive(Debug)]
+pub struct Device {
+    /// CLOCK_BOOTTIME of the look.
+    pub time_ns: u64,
+    /// The processes, in the order of their pids.
+    pub programs: Vec<Program>,
+    /// Tables that could not be used, and why.
+    pub problems: Vec<Error>,
+}
+
+impl Device {
+    /// Looks once. An error says that /proc cannot be read at all.
+    pub fn look(wanted: &Wanted) -> io::Result<Self> {
+        let mut problems = Vec::new();
+        let tables = files::tables_in(&wanted.directories, &mut problems);
+        let pids = if wanted.pids.is_empty() { processes()? } else { wanted.pids.clone() };
+        let mut programs = Vec::with_capacity(pids.len());
+        for pid in pids {
+            let Ok(process) = Process::open(pid) else { continue };
+            let table = tables.get(&pid).and_then(|files| table_of(&process, files, &mut problems));
+            programs.extend(look_at(&process, table, wanted, &mut problems));
+        }
+        Ok(Self { time_ns: boot_time_ns(), programs, problems })
+    }
+}
+
+/// `None` when the process ended meanwhile.
+fn look_at(
+    process: &Process,
+    table: Option<(Table, TableHeader)>,
+    wanted: &Wanted,
+    problems: &mut Vec<Error>,
+) -> Option<Program> {
+    // The table first: a thread that it told of and that ended since is found missing in /proc.
+    let mut program = Program {
+        pid: process.pid(),
+        name: String::new(),
+        tasks: Vec::new(),
+        vm_bytes: wanted.vm.then(|| process.vm_bytes()).flatten(),
+        page_bytes: 0,
+        modules: Vec::new(),
+    };
+    let mut records = HashMap::<u32, Vec<Thread>>::new();
+    if let Some((mut table, header)) = table {
+        program.name = printable(&header.program);
+        program.page_bytes = header.page_bytes;
+        let read = table.snapshot().and_then(|snapshot| {
+            if wanted.modules {
+                program.modules = table.modules()?;
+            }
+            Ok(snapshot)
+        });
+        match read {
+            Ok(snapshot) => {
+                if !snapshot.changing.is_empty() {
+                    let (path, count) = (table.path().to_owned(), snapshot.changing.len());
+                    problems.push(Error::Changing { path, count });
+                }
+                for thread in snapshot.threads {
+                    records.entry(thread.record.tid).or_default().push(thread);
+                }
+            }
+            Err(error) => problems.push(error),
+        }
+    }
+    for stat in process.threads().ok()? {
+        let tid = stat.tid;
+        if program.name.is_empty() && tid == program.pid {
+            program.name = printable(stat.name.as_bytes());
+        }
+        program.tasks.push(Task {
+            record: records.remove(&tid).and_then(|records| own_record(records, &stat)),
+            schedstat: wanted.schedstat.then(|| process.schedstat(tid)).flatten(),
+            switches: wanted.switches.then(|| process.switches(tid)).flatten(),
+            stat,
+        });
+    }
+    (!program.tasks.is_empty()).then_some(program)
+}
+
+/// The record of this very thread. There may be others of threads that had its tid before.
+fn own_record(records: Vec<Thread>, stat: &Stat) -> Option<Thread> {
+    // /proc's start time is rounded down to a tick: of the same thread it is never later, of one
+    // that got the tid again it always is.
+    let own = records.into_iter().filter(|thread| thread.record.start_ns >= stat.start_ns);
+    own.max_by_key(|thread| thread.record.start_ns)
+}
+
+/// The first of these files that is a process's own table.
+fn table_of(
+    process: &Process,
+    files: &[PathBuf],
+    problems: &mut Vec<Error>,
+) -> Option<(Table, TableHeader)> {
+    for path in files {
+        match open_own(process, path) {
+            Ok(Some(table)) => return Some(table),
+            Ok(None) => {}
+            Err(error) => problems.push(error),
+        }
+    }
+    None
+}
+
+/// Opens a table; `None` if it was left behind by a process that is gone.
+fn open_own(process: &Process, path: &Path) -> Result<Option<(Table, TableHeader)>, Error> {
+    let table = match Table::open(path) {
+        Err(Error::Io { source, .. }) if source.kind() == io::ErrorKind::NotFound => {
+            return Ok(None)
+        }
+        other => other?,
+    };
+    let header = table.header()?;
+    let stranger = |what| Error::Stranger { path: path.to_owned(), pid: process.pid(), what };
+    if header.pid != process.pid() {
+        return Err(stranger(format!("its header names process {}", header.pid)));
+    }
+    if header.pid_namespace != 0 && Some(header.pid_namespace) != own_pid_namespace() {
+        return Err(stranger("its process lives in another pid namespace".into()));
+    }
+    if header.start_ticks != 0 && Some(header.start_ticks) != process.start_ticks() {
+        return Ok(None);
+    }
+    match (table.owner(), process.user()) {
+        (_, None) => Ok(None),
+        (owner, Some(user)) if owner != 0 && owner != user => {
+            Err(stranger(format!("it belongs to user {owner}, the process to user {user}")))
+        }
+        _ => Ok(Some((table, header))),
+    }
+}

@@ -1,0 +1,277 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Processes and their threads, as /proc tells them.
+//!
+//! Only files of /proc are read that neither take a lock of the target's address space nor wait
+//! for it (so no cmdline, environ, exe, maps or smaps): a look never blocks, nor is blocked by, the
+//! program that is looked at. What ends meanwhile is left out.
+use nix::fcntl::{openat, AtFlags, OFlag};
+use nix::sys::stat::{fstatat, Mode};
+use nix::unistd::{sysconf, SysconfVar};
+use procfs_core::process::{Schedstat, StatM};
+use procfs_core::FromRead;
+use std::fs::{self, File};
+use std::io::{self, Read};
+use std::os::fd::OwnedFd;
+use std::path::Path;
+use std::str::FromStr;
+
+/// The kernel's PF_KTHREAD in the flags of a thread.
+const KERNEL_THREAD: u32 = 0x0020_0000;
+
+/// Of a file of /proc. A status lists the groups of its user, which may be thousands.
+const USUAL_BYTES: usize = 4096;
+const MOST_BYTES: u64 = 1 << 20;
+
+/// A thread's /proc/PID/task/TID/stat.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Stat {
+    /// Kernel thread id.
+    pub tid: u32,
+    /// Name: what it was given, or inherited from its creator. Any bytes, as lossy UTF-8.
+    pub name: String,
+    /// R, S, D, T, t, Z, X or I: see proc(5).
+    pub state: char,
+    /// CLOCK_BOOTTIME when it began, rounded down to a clock tick (usually 10 ms).
+    pub start_ns: u64,
+    /// SCHED_*.
+    pub policy: u32,
+    /// Nice value.
+    pub nice: i8,
+    /// Real-time priority; 0: none.
+    pub rt_priority: u32,
+    /// CPU time used in user and kernel mode, in whole clock ticks.
+    pub cpu_ns: u64,
+    /// Whether it is a thread of the kernel.
+    pub kernel: bool,
+}
+
+/// A thread's /proc/PID/task/TID/schedstat.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct SchedStat {
+    /// CPU time used.
+    pub cpu_ns: u64,
+    /// Time it was ready to run and had to wait for a CPU.
+    pub run_delay_ns: u64,
+    /// How often it was given a CPU.
+    pub slices: u64,
+}
+
+/// How often a thread left its CPU.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Switches {
+    /// Because it waited for something.
+    pub voluntary: u64,
+    /// Because another thread was to run.
+    pub involuntary: u64,
+}
+
+impl Switches {
+    /// Both kinds.
+    pub fn total(&self) -> u64 {
+        self.voluntary + self.involuntary
+    }
+}
+
+/// The processes that there are now, in the order of their pids.
+pub fn processes() -> io::Result<Vec<u32>> {
+    numbers_in(Path::new("/proc"))
+}
+
+/// A process, opened: what is read of it is never of another one that got its pid later.
+pub struct Process {
+    pid: u32,
+    directory: OwnedFd,
+    tick_ns: u64,
+}
+
+impl Process {
+    /// Opens a process; an error says that there is none.
+    pub fn open(pid: u32) -> io::Result<Self> {
+        let path = format!("/proc/{pid}");
+        let flags = OFlag::O_PATH | OFlag::O_DIRECTORY | OFlag::O_CLOEXEC;
+        let directory = nix::fcntl::open(path.as_str(), flags, Mode::empty())?;
+        let ticks = sysconf(SysconfVar::CLK_TCK)?.and_then(|ticks| u64::try_from(ticks).ok());
+        let tick_ns = 1_000_000_000 / ticks.filter(|&ticks| ticks > 0).unwrap_or(100);
+        Ok(Self { pid, directory, tick_ns })
+    }
+
+    /// Its pid.
+    pub fn pid(&self) -> u32 {
+        self.pid
+    }
+
+    /// The tids of its threads, in their order. Of a program that starts and ends threads all the
+    /// time some may be missed.
+    pub fn tids(&self) -> io::Result<Vec<u32>> {
+        numbers_in(&Path::new("/proc").join(self.pid.to_string()).join("task"))
+    }
+
+    /// Its threads.
+    pub fn threads(&self) -> io::Result<Vec<Stat>> {
+        Ok(self.tids()?.into_iter().filter_map(|tid| self.stat(tid)).collect())
+    }
+
+    /// One of its threads; `None` when it has ended.
+    pub fn stat(&self, tid: u32) -> Option<Stat> {
+        let stat: procfs_core::process::Stat = self.read(&format!("task/{tid}/stat"))?;
+        Some(Stat {
+            tid,
+            name: stat.comm,
+            state: stat.state,
+            start_ns: stat.starttime.saturating_mul(self.tick_ns),
+            policy: stat.policy.unwrap_or(0),
+            nice: stat.nice as i8,
+            rt_priority: stat.rt_priority.unwrap_or(0),
+            cpu_ns: (stat.utime.saturating_add(stat.stime)).saturating_mul(self.tick_ns),
+            kernel: stat.flags & KERNEL_THREAD != 0,
+        })
+    }
+
+    /// A thread's times; `None` when it has ended, or the kernel keeps no such account.
+    pub fn schedstat(&self, tid: u32) -> Option<SchedStat> {
+        let stat: Schedstat = self.read(&format!("task/{tid}/schedstat"))?;
+        Some(SchedStat {
+            cpu_ns: stat.sum_exec_runtime,
+            run_delay_ns: stat.run_delay,
+            slices: stat.pcount,
+        })
+    }
+
+    /// A thread's context switches; `None` when it has ended.
+    pub fn switches(&self, tid: u32) -> Option<Switches> {
+        self.with(&format!("task/{tid}/status"), |status| {
+            Some(Switches {
+                voluntary: status_field(status, "voluntary_ctxt_switches")?,
+                involuntary: status_field(status, "nonvoluntary_ctxt_switches")?,
+            })
+        })
+    }
+
+    /// The size of its address space, in bytes; 0 for a process of the kernel.
+    pub fn vm_bytes(&self) -> Option<u64> {
+        let page = sysconf(SysconfVar::PAGE_SIZE).ok().flatten()?;
+        let pages = self.read::<StatM>("statm")?.size;
+        Some(pages.saturating_mul(u64::try_from(page).ok()?))
+    }
+
+    /// Its start time in clock ticks, as in its own stat.
+    pub(crate) fn start_ticks(&self) -> Option<u64> {
+        Some(self.stat(self.pid)?.start_ns / self.tick_ns)
+    }
+
+    /// Its effective user.
+    pub(crate) fn user(&self) -> Option<u32> {
+        // The second number; the owner of its directory in /proc is root where it may not be
+        // dumped.
+        self.with("status", |status| {
+            status_text(status, "Uid")?.split_ascii_whitespace().nth(1)?.parse().ok()
+        })
+    }
+
+    fn read<T: FromRead>(&self, file: &str) -> Option<T> {
+        self.with(file, |bytes| T::from_read(bytes).ok())
+    }
+
+    /// Calls with what a file holds.
+    fn with<T>(&self, file: &str, use_it: impl FnOnce(&[u8]) -> Option<T>) -> Option<T> {
+        let flags = OFlag::O_RDONLY | OFlag::O_CLOEXEC;
+        let file = File::from(openat(&self.directory, file, flags, Mode::empty()).ok()?);
+        let mut bytes = Vec::with_capacity(USUAL_BYTES);
+        // With a limit, so that the library does not first ask for a size, which /proc does not know.
+        file.take(MOST_BYTES).read_to_end(&mut bytes).ok()?;
+        use_it(&bytes)
+    }
+}
+
+/// A number of /proc/PID/status.
+fn status_field<T: FromStr>(status: &[u8], name: &str) -> Option<T> {
+    status_text(status, name)?.parse().ok()
+}
+
+fn status_text<'a>(status: &'a [u8], name: &str) -> Option<&'a str> {
+    let mut lines = status.split(|&byte| byte == b'\n');
+    let text = lines.find_map(|line| line.strip_prefix(name.as_bytes())?.strip_prefix(b":"))?;
+    Some(std::str::from_utf8(text).ok()?.trim())
+}
+
+/// The names in a directory that are numbers, sorted.
+fn numbers_in(directory: &Path) -> io::Result<Vec<u32>> {
+    let names = fs::read_dir(directory)?.flatten().map(|entry| entry.file_name());
+    let mut numbers: Vec<u32> = names.filter_map(|name| name.to_str()?.parse().ok()).collect();
+    numbers.sort_unstable();
+    Ok(numbers)
+}
+
+/// The inode number of this process's own pid namespace.
+pub(crate) fn own_pid_namespace() -> Option<u64> {
+    let proc = nix::fcntl::AT_FDCWD;
+    fstatat(proc, "/proc/self/ns/pid", AtFlags::empty()).ok().map(|status| status.st_ino)
+}
+
+/// CLOCK_BOOTTIME, as the times of threads are.
+pub fn boot_time_ns() -> u64 {
+    nix::time::clock_gettime(nix::time::ClockId::CLOCK_BOOTTIME)
+        .map_or(0, |now| now.tv_sec() as u64 * 1_000_000_000 + now.tv_nsec() as u64)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::time::{Duration, Instant};
+
+    fn own() -> Process {
+        Process::open(std::process::id()).unwrap()
+    }
+
+    #[test]
+    fn a_thread_of_this_process_is_found_with_its_name_age_and_cpu_time() {
+        let before = boot_time_ns();
+        let (tell, told) = std::sync::mpsc::channel();
+        let (end, ended) = std::sync::mpsc::channel::<()>();
+        let thread = std::thread::Builder::new().name("gas ) (x".into()).spawn(move || {
+            let until = Instant::now() + Duration::from_millis(60);
+            while Instant::now() < until {}
+            tell.send(nix::unistd::gettid().as_raw() as u32).unwrap();
+            let _ = ended.recv();
+        });
+        let tid: u32 = told.recv().unwrap();
+        let process = own();
+        let threads = process.threads().unwrap();
+        let stat = threads.iter().find(|stat| stat.tid == tid).unwrap();
+        assert_eq!(stat.name, "gas ) (x");
+        assert!(!stat.kernel);
+        assert!(stat.start_ns + process.tick_ns >= before && stat.start_ns <= boot_time_ns());
+        let times = process.schedstat(tid).unwrap();
+        assert!(times.cpu_ns > 0 && times.slices > 0, "{times:?}");
+        assert!(process.switches(tid).unwrap().total() > 0);
+        drop(end);
+        thread.unwrap().join().unwrap();
+        assert_eq!(process.stat(tid), None);
+    }
+
+    #[test]
+    fn a_thread_with_a_name_that_is_no_text_is_read_like_any_other() {
+        std::thread::spawn(|| {
+            nix::sys::prctl::set_name(c"\xff\n:\xfe").unwrap();
+            let tid = nix::unistd::gettid().as_raw() as u32;
+            assert_eq!(own().stat(tid).unwrap().name, "\u{fffd}\n:\u{fffd}");
+            assert!(own().switches(tid).is_some());
+        })
+        .join()
+        .unwrap();
+    }
+
+    #[test]
+    fn the_process_itself_has_an_owner_a_size_and_a_start_time() {
+        assert_eq!(own().user(), Some(nix::unistd::geteuid().as_raw()));
+        assert!(own().vm_bytes().unwrap() > 1 << 20);
+        assert!(own().start_ticks().unwrap() > 0);
+        assert!(processes().unwrap().contains(&std::process::id()));
+    }
+
+    #[test]
+    fn what_is_not_there_is_not_found() {
+        assert!(Process::open(u32::MAX).is_err());
+        assert_eq!(own().stat(u32::MAX), None);
+    }
+}
