@@ -37,6 +37,12 @@ pub enum Command {
     /// Looks at privileges, limits, control groups and kernel features, and lets a thread of its
     /// own try to become real-time, which goes back at once. Changes nothing.
     Doctor(crate::doctor::Args),
+    /// Find the time-critical threads of a program, as rules for tek run
+    ///
+    /// Runs a program, or watches one that runs, and finds the threads that are woken often and
+    /// soon done each time. Prints rules that make these time-critical, ready for `tek run
+    /// --rules`, with the evidence in comments.
+    Suggest(crate::suggest::Args),
     /// Measure, as in the papers
     Bench(crate::bench::Args),
     /// Look into TEK's own files

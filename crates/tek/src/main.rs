@@ -6,6 +6,7 @@ mod debug;
 mod doctor;
 mod generate;
 mod run;
+mod suggest;
 mod system;
 
 use clap::Parser;
@@ -16,6 +17,7 @@ fn main() -> ExitCode {
     let result = match Cli::parse().command {
         Command::Run(args) => run::run(args),
         Command::Doctor(args) => doctor::run(args),
+        Command::Suggest(args) => suggest::run(args),
         Command::Bench(args) => bench::run(args),
         Command::Debug(args) => debug::run(args),
         Command::Generate(args) => generate::run(args),

@@ -8,9 +8,10 @@ use super::evidence::Evidence;
 use serde::Serialize;
 use std::time::Duration;
 
-/// Less than this is no evidence: seconds of activity, and wake-ups in them.
-const LEAST_ACTIVE_S: f64 = 1.0;
-const LEAST_WAKEUPS: u64 = 5;
+/// Less than this is no evidence: seconds of activity, and wake-ups in them. A program's start and
+/// end alone wake its threads several times.
+const LEAST_ACTIVE_S: f64 = 2.0;
+const LEAST_WAKEUPS: u64 = 20;
 
 /// A thread that waits for storage at more than this share of its waits is woken by it.
 const MOST_STORAGE: f64 = 0.5;
@@ -66,7 +67,7 @@ pub enum Reason {
 
 /// Why threads that did this are not suggested; `None`: they are.
 pub fn why_not(evidence: &Evidence, borders: &Thresholds) -> Option<Reason> {
-    if evidence.active_s < LEAST_ACTIVE_S || evidence.wakeups < LEAST_WAKEUPS {
+    if evidence.active_s < LEAST_ACTIVE_S {
         Some(Reason::HardlySeen)
     } else if evidence.cpu_share * 100.0 > borders.max_share {
         Some(Reason::CpuBound)
@@ -74,6 +75,8 @@ pub fn why_not(evidence: &Evidence, borders: &Thresholds) -> Option<Reason> {
         Some(Reason::WaitsForStorage)
     } else if evidence.wakeups_per_s < borders.min_rate {
         Some(Reason::RarelyWoken)
+    } else if evidence.wakeups < LEAST_WAKEUPS {
+        Some(Reason::HardlySeen)
     } else if evidence.wakeups_per_s > borders.max_rate {
         Some(Reason::BusyPoller)
     } else if evidence.cpu_per_wakeup_ns as f64 / 1e6 > borders.max_burst {
@@ -84,6 +87,21 @@ pub fn why_not(evidence: &Evidence, borders: &Thresholds) -> Option<Reason> {
 }
 
 impl Reason {
+    /// The reason in a word or two.
+    pub fn word(self) -> &'static str {
+        match self {
+            Self::HardlySeen => "hardly seen",
+            Self::CpuBound => "CPU-bound",
+            Self::WaitsForStorage => "waits for storage",
+            Self::RarelyWoken => "rarely woken",
+            Self::BusyPoller => "polls",
+            Self::LongBursts => "long bursts",
+            Self::RealTime => "real-time already",
+            Self::NoName => "has no name",
+            Self::OddName => "has an odd name",
+        }
+    }
+
     /// The reason as a person reads it, with the option that moves the border.
     pub fn text(self, evidence: &Evidence, borders: &Thresholds) -> String {
         match self {
@@ -162,7 +180,7 @@ mod tests {
         assert_eq!(reason(Evidence { wakeups_per_s: 1.0, ..touch() }), Reason::RarelyWoken);
         assert_eq!(reason(Evidence { wakeups_per_s: 9000.0, ..touch() }), Reason::BusyPoller);
         assert_eq!(reason(Evidence { active_s: 0.4, ..touch() }), Reason::HardlySeen);
-        assert_eq!(reason(Evidence { wakeups: 4, ..touch() }), Reason::HardlySeen);
+        assert_eq!(reason(Evidence { wakeups: 19, ..touch() }), Reason::HardlySeen);
         let long = Evidence { cpu_per_wakeup_ns: 60_000_000, ..touch() };
         assert_eq!(reason(long), Reason::LongBursts);
     }

@@ -71,6 +71,11 @@ impl Track {
         }
     }
 
+    /// The last look.
+    pub fn last(&self) -> &Counters {
+        &self.last
+    }
+
     /// The windows in which the thread ran, and the time in which it slept only.
     pub fn finish(mut self) -> (Vec<Window>, u64) {
         self.close();
