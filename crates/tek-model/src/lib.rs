@@ -6,8 +6,10 @@
 #![forbid(unsafe_code)]
 
 mod device;
+mod elf;
 mod error;
 mod files;
+mod functions;
 mod process;
 mod snapshot;
 mod table;
@@ -15,6 +17,7 @@ mod table;
 pub use device::{Device, Program, Task, Wanted};
 pub use error::Error;
 pub use files::directories;
+pub use functions::Functions;
 pub use process::{boot_time_ns, processes, Process, SchedStat, Stat, Switches};
 pub use snapshot::{Snapshot, Thread};
 pub use table::Table;

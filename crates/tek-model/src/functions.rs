@@ -1,0 +1,148 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Names for addresses in other processes: what a thread runs and where it was created.
+use crate::elf::Elf;
+use std::collections::HashMap;
+use std::ffi::OsStr;
+use std::os::unix::ffi::OsStrExt;
+use std::path::PathBuf;
+use tek_abi::{printable, until_nul, Module};
+
+/// What is read of all files together.
+const MOST_BYTES: u64 = 512 << 20;
+
+/// What the demangler calls the table of functions behind a std::thread, up to and behind the
+/// types of what it calls.
+const STATE: (&str, &str) =
+    ("{vtable(std::thread::_State_impl<std::thread::_Invoker<std::tuple<", "> > >)}");
+
+/// The symbols of the files that were asked for, each read once.
+pub struct Functions {
+    files: HashMap<PathBuf, Option<Elf>>,
+    budget: u64,
+}
+
+impl Default for Functions {
+    fn default() -> Self {
+        Self { files: HashMap::new(), budget: MOST_BYTES }
+    }
+}
+
+impl Functions {
+    /// The name of what lies at an address of a process: a function, demangled; of a std::thread
+    /// what it calls; `file+0x1234` with the address in its file where there is no symbol, or where
+    /// the file is no longer the one that the process has. `None` for an address in no module. Fit
+    /// to be printed.
+    pub fn name(&mut self, modules: &[Module], address: u64) -> Option<String> {
+        let module = modules.iter().find(|module| (module.start..module.end).contains(&address))?;
+        let inside = address.wrapping_sub(module.bias);
+        let path = PathBuf::from(OsStr::from_bytes(until_nul(&module.path)));
+        let file =
+            self.files.entry(path.clone()).or_insert_with(|| Elf::read(&path, &mut self.budget));
+        let own = file.as_ref().filter(|file| has_build_id(module, &file.build_id));
+        Some(match own.and_then(|file| file.symbol_at(inside)) {
+            Some((symbol, offset)) => readable(symbol, offset),
+            None => {
+                let name = path.file_name().unwrap_or(OsStr::new("?"));
+                format!("{}+{inside:#x}", printable(name.as_bytes()))
+            }
+        })
+    }
+}
+
+/// Whether a file is still the one that the process has.
+fn has_build_id(module: &Module, build_id: &[u8]) -> bool {
+    let known = module.build_id.len();
+    let own = &module.build_id[..known.min(module.build_id_bytes as usize)];
+    &build_id[..known.min(build_id.len())] == own
+}
+
+fn readable(symbol: &[u8], offset: u64) -> String {
+    let name = demangled(symbol);
+    if let Some(called) = called_by_thread(&name) {
+        return called;
+    }
+    if offset == 0 {
+        name
+    } else {
+        format!("{name}+{offset:#x}")
+    }
+}
+
+fn demangled(symbol: &[u8]) -> String {
+    let text = printable(symbol);
+    if let Ok(name) = rustc_demangle::try_demangle(&text) {
+        // The short form, without the hash.
+        return printable(format!("{name:#}").as_bytes());
+    }
+    let options = cpp_demangle::DemangleOptions::new().no_return_type();
+    let name = cpp_demangle::Symbol::new(symbol)
+        .ok()
+        .and_then(|symbol| symbol.demangle_with_options(&options).ok());
+    name.map_or(text, |name| printable(name.as_bytes()))
+}
+
+/// Of the state of a std::thread the callable: the first type of its tuple, for the others are the
+/// arguments.
+fn called_by_thread(name: &str) -> Option<String> {
+    let types = name.strip_prefix(STATE.0)?.strip_suffix(STATE.1)?;
+    let mut depth = 0;
+    let end = types.char_indices().find(|&(_, character)| {
+        match character {
+            '<' | '(' | '{' | '[' => depth += 1,
+            '>' | ')' | '}' | ']' => depth -= 1,
+            _ => {}
+        }
+        depth == 0 && character == ','
+    });
+    Some(types[..end.map_or(types.len(), |(at, _)| at)].trim_end().to_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use zerocopy::FromZeros;
+
+    #[test]
+    fn what_a_std_thread_calls_is_shown_instead_of_its_state() {
+        let name = |symbol: &str| readable(symbol.as_bytes(), 16);
+        let state = |types| {
+            name(&format!("_ZTVNSt6thread11_State_implINS_8_InvokerISt5tupleIJ{types}EEEEEE"))
+        };
+        assert_eq!(state("3Gasi"), "Gas");
+        assert_eq!(state("Z4mainEUlvE_"), "main::{lambda()#1}");
+        assert_eq!(state("PFviEi"), "void (*)(int)");
+        assert_eq!(state("M3GasFvvEPS3_"), "void (Gas::*)()");
+        assert_eq!(state("3GasIiiE"), "Gas<int, int>");
+        assert_eq!(name("_ZTVNSt6thread6_StateE"), "{vtable(std::thread::_State)}+0x10");
+    }
+
+    #[test]
+    fn names_of_all_languages_are_readable_and_cannot_control_the_terminal() {
+        let name = |symbol: &str| readable(symbol.as_bytes(), 0);
+        assert_eq!(name("gas_loop"), "gas_loop");
+        assert_eq!(name("_Z8gas_loopPv"), "gas_loop(void*)");
+        assert_eq!(name("_ZN3gas4loop17h0123456789abcdefE"), "gas::loop");
+        assert_eq!(name("_ZN\x1b[2J"), "_ZN\\u{1b}[2J");
+    }
+
+    #[test]
+    fn a_function_is_named_unless_its_file_was_replaced_or_is_stripped() {
+        let exe = std::env::current_exe().unwrap();
+        let elf = Elf::read(&exe, &mut MOST_BYTES.clone()).unwrap();
+        let path = exe.as_os_str().as_bytes();
+        let mut module = Module::new_zeroed();
+        (module.start, module.end, module.bias) = (0x10_0000, u64::MAX, 0x10_0000);
+        module.path[..path.len()].copy_from_slice(path);
+        module.build_id.copy_from_slice(&elf.build_id[..20]);
+        module.build_id_bytes = 20;
+        let main = elf.address_of(b"main").unwrap() + module.bias;
+        let mut functions = Functions::default();
+        assert_eq!(functions.name(&[module], main).as_deref(), Some("main"));
+        module.build_id[0] ^= 1;
+        let name = functions.name(&[module], main).unwrap();
+        assert!(name.starts_with("tek_model-") && name.contains("+0x"), "{name}");
+        assert_eq!(functions.name(&[module], 5), None);
+        module.path[0] = b'\n';
+        assert!(functions.name(&[module], main).unwrap().contains("+0x"));
+    }
+}
