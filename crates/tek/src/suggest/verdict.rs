@@ -10,7 +10,7 @@ use std::time::Duration;
 
 /// Less than this is no evidence: seconds of activity, and wake-ups in them. A program's start and
 /// end alone wake its threads several times.
-const LEAST_ACTIVE_S: f64 = 2.0;
+const LEAST_ACTIVE_S: f64 = 5.0;
 const LEAST_WAKEUPS: u64 = 20;
 
 /// A thread that waits for storage at more than this share of its waits is woken by it.
@@ -45,8 +45,6 @@ fn rate(text: &str) -> Result<f64, String> {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Reason {
-    /// Too little was seen of it.
-    HardlySeen,
     /// It wants more of a CPU than a time-critical thread should.
     CpuBound,
     /// It waits for storage rather than for events.
@@ -57,6 +55,8 @@ pub enum Reason {
     BusyPoller,
     /// It works for too long each time.
     LongBursts,
+    /// Too little was seen of it.
+    HardlySeen,
     /// Its program made it real-time itself.
     RealTime,
     /// No rule can tell it from others.
@@ -67,20 +67,18 @@ pub enum Reason {
 
 /// Why threads that did this are not suggested; `None`: they are.
 pub fn why_not(evidence: &Evidence, borders: &Thresholds) -> Option<Reason> {
-    if evidence.active_s < LEAST_ACTIVE_S {
-        Some(Reason::HardlySeen)
-    } else if evidence.cpu_share * 100.0 > borders.max_share {
+    if evidence.cpu_share * 100.0 > borders.max_share {
         Some(Reason::CpuBound)
     } else if evidence.storage_share > MOST_STORAGE {
         Some(Reason::WaitsForStorage)
     } else if evidence.wakeups_per_s < borders.min_rate {
         Some(Reason::RarelyWoken)
-    } else if evidence.wakeups < LEAST_WAKEUPS {
-        Some(Reason::HardlySeen)
     } else if evidence.wakeups_per_s > borders.max_rate {
         Some(Reason::BusyPoller)
     } else if evidence.cpu_per_wakeup_ns as f64 / 1e6 > borders.max_burst {
         Some(Reason::LongBursts)
+    } else if evidence.active_s < LEAST_ACTIVE_S || evidence.wakeups < LEAST_WAKEUPS {
+        Some(Reason::HardlySeen)
     } else {
         None
     }
@@ -106,7 +104,8 @@ impl Reason {
     pub fn text(self, evidence: &Evidence, borders: &Thresholds) -> String {
         match self {
             Self::HardlySeen => format!(
-                "hardly seen: active for {:.1} s, woken {} times; watch it longer, at work",
+                "would be suggested, but was hardly seen: active for {:.1} s, woken {} times; \
+                 watch it longer, at work",
                 evidence.active_s, evidence.wakeups
             ),
             Self::CpuBound => format!(

@@ -3,11 +3,11 @@
 use super::plan::Watched;
 use super::window::{Counters, Track};
 use crate::run::forward::descends;
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
 use tek_abi::FLAG_NAMED;
-use tek_model::{boot_time_ns, processes, Device, Program, Task, Wanted};
+use tek_model::{boot_time_ns, processes, Device, Functions, Program, Task, Wanted};
 
 /// Time between two looks. Of a thread that lives shorter than this nothing may be seen.
 const EVERY: Duration = Duration::from_millis(100);
@@ -31,21 +31,29 @@ pub struct Watch {
     began_ns: u64,
     next: Instant,
     wanted: Wanted,
+    functions: Functions,
     threads: HashMap<Identity, (Watched, Track)>,
-    processes: std::collections::HashSet<u32>,
+    processes: HashSet<u32>,
 }
 
 impl Watch {
     /// Of this process and its descendants, whose thread tables lie in these directories.
     pub fn new(root: u32, directories: Vec<PathBuf>) -> Self {
-        let wanted = Wanted { directories, schedstat: true, switches: true, ..Wanted::default() };
+        let wanted = Wanted {
+            directories,
+            schedstat: true,
+            switches: true,
+            modules: true,
+            ..Wanted::default()
+        };
         Self {
             root,
             began_ns: boot_time_ns(),
             next: Instant::now(),
             wanted,
+            functions: Functions::default(),
             threads: HashMap::new(),
-            processes: Default::default(),
+            processes: HashSet::new(),
         }
     }
 
@@ -93,6 +101,10 @@ impl Watch {
         watched.name.clone_from(&stat.name);
         watched.named = is_named(program, task);
         watched.real_time = stat.rt_priority > 0;
+        if let (None, Some(thread)) = (&watched.function, &task.record) {
+            let routine = thread.record.start_routine;
+            watched.function = self.functions.symbol(&program.modules, routine);
+        }
     }
 
     /// What became of all of them; and of how many processes they were.
