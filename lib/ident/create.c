@@ -8,6 +8,7 @@
 #include "mediate/guard.h"
 #include "mediate/region.h"
 #include "mediate/rt.h"
+#include "mediate/rules.h"
 #include "preload/real.h"
 
 #include <errno.h>
@@ -43,6 +44,7 @@ static void *trampoline(void *value)
 		thread = tek__thread_begin(thread);
 		tek__thread_inherit(thread);
 		enter_if_born_critical(thread);
+		tek__rules_apply(thread);
 		tek__unlock();
 	}
 	return birth.routine(birth.argument);
@@ -141,6 +143,7 @@ int tek__create(pthread_t *handle, const pthread_attr_t *attr, void *(*routine)(
 		void *argument, const void *call_site)
 {
 	bool critical = born_critical(attr);
+	uint64_t functions = tek__rules_of_function((uintptr_t)routine);
 	pthread_attr_t plain;
 	int error = 0;
 
@@ -162,6 +165,7 @@ int tek__create(pthread_t *handle, const pthread_attr_t *attr, void *(*routine)(
 	thread->birth.argument = argument;
 	thread->birth.function = (uintptr_t)routine;
 	thread->birth.call_site = (uintptr_t)call_site;
+	thread->birth.functions = functions;
 	if (critical) {
 		thread->born_critical = true;
 		thread->born_priority = (signed char)tek__attr_priority(attr);

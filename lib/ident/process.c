@@ -11,6 +11,7 @@
 #include "mediate/guard.h"
 #include "mediate/region.h"
 #include "mediate/report.h"
+#include "mediate/rules.h"
 #include "preload/real.h"
 
 #include <errno.h>
@@ -72,6 +73,7 @@ static void start(void)
 	tek__threads_start();
 	tek__report_start();
 	tek__config_read();
+	tek__rules_read();
 	if (tek__sanitizer_in_program()) {
 		stands_down = true;
 		tek__report_not_covered(program_invocation_name, "is built with a sanitizer");
@@ -130,7 +132,7 @@ __attribute__((constructor)) static void constructor(void)
 {
 	tek__start();
 	tek__table_remove_stale();
-	tek__region_main_thread();
+	tek__rules_main_thread();
 }
 
 __attribute__((destructor)) static void destructor(void)

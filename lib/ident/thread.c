@@ -9,6 +9,7 @@
 #include "mediate/guard.h"
 #include "mediate/region.h"
 #include "mediate/rt.h"
+#include "mediate/rules.h"
 
 #include <errno.h>
 #include <signal.h>
@@ -306,6 +307,7 @@ static struct tek_thread *adopt(pthread_t handle, pid_t tid)
 	thread->adopted = true;
 	thread->seen = tek__rt_seen(tid);
 	tek__thread_publish(thread);
+	tek__rules_apply(thread);
 	return thread;
 }
 

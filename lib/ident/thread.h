@@ -47,6 +47,7 @@ struct tek_birth {
 	void *argument;
 	uintptr_t function;   /* what it runs: see start_routine in struct tek_record */
 	uintptr_t call_site;  /* of pthread_create() */
+	uint64_t functions;   /* the rules whose function it runs: see mediate/rules.h */
 	pid_t creator;        /* its kernel id */
 	struct tek_base base; /* of a Fast creator: what the thread begins with */
 	int nice;

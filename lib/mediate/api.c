@@ -137,8 +137,7 @@ TEK_EXPORT int tek_set_budget(uint64_t cpu_ns, uint64_t window_ns)
 		return EINVAL;
 	if (!tek__lock())
 		return EAGAIN;
-	tek__config.budget_ns = cpu_ns;
-	tek__config.window_ns = window_ns;
+	tek__config.budget = (struct tek_budget){.cpu_ns = cpu_ns, .window_ns = window_ns};
 	tek__guard_budget_changed();
 	tek__unlock();
 	return 0;

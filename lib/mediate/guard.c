@@ -31,6 +31,7 @@ static unsigned int look;                 /* number of the newest look; its slot
 static uint64_t look_ns[TEK_GUARD_LOOKS]; /* when the last looks were, a ring */
 static uint64_t next_look_ns;
 static unsigned int idle_looks = LINGER_LOOKS;
+static uint64_t rttime_ns; /* RLIMIT_RTTIME when the guard was made; 0: none */
 
 /* Bumped to wake the guard. */
 static atomic_uint wakeups;
@@ -39,7 +40,7 @@ static uint64_t sleeps_until_ns = UINT64_MAX;
 
 static uint64_t look_interval(void)
 {
-	return tek__config.window_ns / TEK_GUARD_LOOKS;
+	return tek__config.budget.window_ns / TEK_GUARD_LOOKS;
 }
 
 static void wake(void)
@@ -67,6 +68,36 @@ static uint64_t fast_cpu_time(const struct tek_member *member, uint64_t cpu)
 	return member->fast_cpu_ns + (member->fast ? cpu - member->cpu_at_entry_ns : 0);
 }
 
+/* Whether so much CPU time is more than the budget allows for that long. */
+static bool is_over(const struct tek_budget *budget, uint64_t used_ns, uint64_t elapsed_ns)
+{
+	double windows = (double)elapsed_ns / (double)budget->window_ns;
+
+	if (windows < 1)
+		windows = 1;
+	return budget->cpu_ns && (double)used_ns > (double)budget->cpu_ns * windows;
+}
+
+static void begin_own_window(struct tek_member *member, uint64_t now, uint64_t fast_cpu)
+{
+	member->own_since_ns = now;
+	member->own_cpu_ns = fast_cpu;
+}
+
+static void check_own_budget(struct tek_thread *thread, uint64_t fast_cpu)
+{
+	struct tek_member *member = &thread->member;
+	struct tek_budget budget = tek__guard_budget(thread);
+	uint64_t now = tek__now(CLOCK_MONOTONIC);
+	uint64_t used = fast_cpu - member->own_cpu_ns;
+	uint64_t elapsed = now - member->own_since_ns;
+
+	if (is_over(&budget, used, elapsed))
+		tek__region_expel(thread, used);
+	if (elapsed >= budget.window_ns)
+		begin_own_window(member, now, fast_cpu);
+}
+
 /*
  * The budget: fast_cpu[] holds that time at the last looks, so the slot of the
  * present look still has the value of one window ago, or of somewhat longer ago if
@@ -77,7 +108,6 @@ static void check_budget(struct tek_thread *thread, void *context)
 	const uint64_t *elapsed = context;
 	struct tek_member *member = &thread->member;
 	uint64_t *slot = &member->fast_cpu[look % TEK_GUARD_LOOKS];
-	double windows = (double)*elapsed / (double)tek__config.window_ns;
 	uint64_t cpu;
 
 	if (!tek__thread_cpu_time(thread->tid, &cpu)) {
@@ -88,9 +118,9 @@ static void check_budget(struct tek_thread *thread, void *context)
 	uint64_t used = now - *slot;
 	*slot = now;
 	member->last_look = look;
-	if (windows < 1)
-		windows = 1;
-	if (tek__config.budget_ns && (double)used > (double)tek__config.budget_ns * windows)
+	if (member->own_budget)
+		check_own_budget(thread, now);
+	else if (is_over(&tek__config.budget, used, *elapsed))
 		tek__region_expel(thread, used);
 }
 
@@ -222,25 +252,54 @@ static int create(const struct tek_rt_range *range)
  * RLIMIT_RTTIME kills a process whose real-time thread runs that long without a
  * break.  Where a program has set it, the guard has to come first.
  */
-static void respect_rttime(void)
+static void respect_rttime(struct tek_budget *budget)
+{
+	if (budget->window_ns > 4 * rttime_ns)
+		budget->window_ns = 4 * rttime_ns > TEK_WINDOW_MIN_NS ? 4 * rttime_ns
+								      : TEK_WINDOW_MIN_NS;
+	if (budget->cpu_ns == 0 || budget->cpu_ns > rttime_ns / 2)
+		budget->cpu_ns = rttime_ns / 2;
+}
+
+static void learn_rttime(void)
 {
 	struct rlimit limit;
 
+	rttime_ns = 0;
 	if (getrlimit(RLIMIT_RTTIME, &limit) || limit.rlim_cur > TEK_WINDOW_MAX_NS / 1000)
 		return;
-	uint64_t limit_ns = (uint64_t)limit.rlim_cur * 1000;
-	if (tek__config.window_ns > 4 * limit_ns)
-		tek__config.window_ns = 4 * limit_ns > TEK_WINDOW_MIN_NS ? 4 * limit_ns
-									 : TEK_WINDOW_MIN_NS;
-	if (tek__config.budget_ns == 0 || tek__config.budget_ns > limit_ns / 2)
-		tek__config.budget_ns = limit_ns / 2;
+	rttime_ns = (uint64_t)limit.rlim_cur * 1000;
+	respect_rttime(&tek__config.budget);
+}
+
+struct tek_budget tek__guard_budget(const struct tek_thread *thread)
+{
+	struct tek_budget budget =
+		thread->member.own_budget ? thread->member.budget : tek__config.budget;
+
+	if (rttime_ns)
+		respect_rttime(&budget);
+	return budget;
+}
+
+void tek__guard_set_budget(struct tek_thread *thread, const struct tek_budget *budget)
+{
+	struct tek_member *member = &thread->member;
+	bool begins = budget && !member->own_budget;
+	uint64_t cpu = 0;
+
+	member->own_budget = budget;
+	if (budget)
+		member->budget = *budget;
+	if (begins && (!member->fast || tek__thread_cpu_time(thread->tid, &cpu)))
+		begin_own_window(member, tek__now(CLOCK_MONOTONIC), fast_cpu_time(member, cpu));
 }
 
 int tek__guard_start(void)
 {
 	if (running)
 		return 0;
-	respect_rttime();
+	learn_rttime();
 
 	struct tek_rt_range range = tek__rt_range(true);
 	tek__rt_use(range);
@@ -277,6 +336,11 @@ void tek__guard_enter(struct tek_thread *thread)
 	/* At the looks since it left last it had used what it had used then. */
 	fill_looks(member, missed, member->fast_cpu_ns);
 	tek__thread_cpu_time(thread->tid, &member->cpu_at_entry_ns);
+	if (member->own_budget) {
+		uint64_t now = tek__now(CLOCK_MONOTONIC);
+		if (now - member->own_since_ns >= member->budget.window_ns)
+			begin_own_window(member, now, member->fast_cpu_ns);
+	}
 
 	if (idle_looks >= LINGER_LOOKS) {
 		/* There were no looks for a while: the present window begins now. */

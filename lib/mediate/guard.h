@@ -22,6 +22,16 @@ int tek__guard_start(void);
 /* Whether it is the guard's kernel id. */
 bool tek__guard_is(pid_t tid);
 
+/*
+ * The budget of a thread: its process's, or its own.  The former counts for any
+ * window.  The latter is counted in windows that follow each other, because it may
+ * have another length, and looked at as often as the former.
+ */
+struct tek_budget tek__guard_budget(const struct tek_thread *thread);
+
+/* Give a thread a budget of its own; NULL: that of its process again. */
+void tek__guard_set_budget(struct tek_thread *thread, const struct tek_budget *budget);
+
 /* A thread has become Fast. */
 void tek__guard_enter(struct tek_thread *thread);
 

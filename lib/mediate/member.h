@@ -3,6 +3,7 @@
 #ifndef TEK_MEDIATE_MEMBER_H
 #define TEK_MEDIATE_MEMBER_H
 
+#include "mediate/parse.h"
 #include "tek_abi.h"
 
 #include <stdbool.h>
@@ -50,6 +51,9 @@ struct tek_member {
 	uint64_t cpu_at_entry_ns;           /* its CPU time when the present stay began */
 	uint64_t fast_cpu[TEK_GUARD_LOOKS]; /* the former at the last looks, a ring */
 	unsigned int last_look;             /* number of the newest look in it */
+	bool own_budget;                    /* a rule gives it one: */
+	struct tek_budget budget;           /* instead of its process's */
+	uint64_t own_since_ns, own_cpu_ns;  /* when its window began, and what it had used */
 	uint64_t banned_until_ns;           /* CLOCK_MONOTONIC; after an overrun */
 	bool returns;                       /* a rule takes it back then */
 

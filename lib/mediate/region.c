@@ -8,12 +8,8 @@
 #include "mediate/guard.h"
 #include "mediate/report.h"
 #include "mediate/rt.h"
-#include "preload/real.h"
 
 #include <errno.h>
-#include <fnmatch.h>
-#include <string.h>
-#include <sys/prctl.h>
 #include <tek/tek.h>
 #include <unistd.h>
 
@@ -223,7 +219,7 @@ void tek__region_expel(struct tek_thread *thread, uint64_t used_ns)
 {
 	struct tek_member *member = &thread->member;
 	unsigned int shift = member->overruns < MAX_BAN_SHIFT ? member->overruns : MAX_BAN_SHIFT;
-	uint64_t ban_ns = tek__config.window_ns << shift;
+	uint64_t ban_ns = tek__guard_budget(thread).window_ns << shift;
 
 	member->overruns++;
 	member->banned_until_ns = tek__now(CLOCK_MONOTONIC) + ban_ns;
@@ -337,37 +333,24 @@ void tek__region_follow_marked(bool on)
 		settle_group(group);
 }
 
-void tek__region_match_name(struct tek_thread *thread)
+void tek__region_follow_rule(struct tek_thread *thread, unsigned int rule, int nice)
 {
-	const struct tek_rule *best = NULL;
+	struct tek_member *member = &thread->member;
 
-	for (unsigned int i = 0; i < tek__config.rule_count; i++) {
-		const struct tek_rule *rule = &tek__config.rules[i];
-		if (fnmatch(rule->glob, thread->name, 0) == 0 && (!best || rule->nice < best->nice))
-			best = rule;
-	}
-	set_returns(&thread->member, false);
-	if (!best) {
-		tek__region_drop(thread, TEK_WHY_RULE);
-	} else if (tek__region_ask(thread, TEK_WHY_RULE, best->nice) == EDQUOT) {
-		thread->member.rule_nice = best->nice;
-		set_returns(&thread->member, true);
+	set_returns(member, false);
+	member->rule = (unsigned char)rule;
+	if (tek__region_ask(thread, TEK_WHY_RULE, nice) == EDQUOT) {
+		member->rule_nice = (signed char)nice;
+		set_returns(member, true);
 	}
 	/* Any other refusal has been reported, and the program runs on. */
 }
 
-void tek__region_main_thread(void)
+void tek__region_follow_no_rule(struct tek_thread *thread)
 {
-	char name[16] = "";
-
-	if (tek__config.rule_count == 0 || !tek__lock())
-		return;
-	struct tek_thread *thread = tek__thread_self();
-	if (thread && tek__real.prctl(PR_GET_NAME, name) == 0) {
-		tek__thread_set_name(thread, name);
-		tek__region_match_name(thread);
-	}
-	tek__unlock();
+	set_returns(&thread->member, false);
+	thread->member.rule = 0;
+	tek__region_drop(thread, TEK_WHY_RULE);
 }
 
 static void summarise(struct tek_thread *thread, void *unused)

@@ -54,11 +54,12 @@ void tek__region_follow_marked(bool on);
 /* The first member; the next is member.region_next. NULL: normal mode. */
 struct tek_thread *tek__region_first(void);
 
-/* Its name was set: does a rule of --critical match it now? */
-void tek__region_match_name(struct tek_thread *thread);
-
-/* The program begins: exec has named the first thread. Takes the lock. */
-void tek__region_main_thread(void);
+/*
+ * A rule says that it is Fast: the one of that number, 0 for TEK_CRITICAL.  Or none says
+ * so any more.
+ */
+void tek__region_follow_rule(struct tek_thread *thread, unsigned int rule, int nice);
+void tek__region_follow_no_rule(struct tek_thread *thread);
 
 /* The process ends: note a summary of every thread that was ever Fast. */
 void tek__region_summarise(void);

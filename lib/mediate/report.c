@@ -3,7 +3,7 @@
 
 #include "ident/clock.h"
 #include "ident/process.h"
-#include "mediate/config.h"
+#include "mediate/guard.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -206,7 +206,7 @@ void tek__report_overrun(const struct tek_thread *thread, uint64_t used_ns, uint
 {
 	struct tek_event event = make_event(TEK_EVENT_OVERRAN, thread);
 	event.value[0] = used_ns;
-	event.value[1] = tek__config.window_ns;
+	event.value[1] = tek__guard_budget(thread).window_ns;
 	event.value[2] = ban_ns;
 	note(&event);
 }

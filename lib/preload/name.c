@@ -2,7 +2,7 @@
 /* The two ways to name a thread; rules look at the name as soon as it is set. */
 #include "ident/process.h"
 #include "ident/record.h"
-#include "mediate/region.h"
+#include "mediate/rules.h"
 #include "preload/real.h"
 
 #include <stdarg.h>
@@ -16,7 +16,7 @@ static void named(pthread_t handle, const char *name)
 	struct tek_thread *thread = tek__thread_find(handle);
 	if (thread) {
 		tek__thread_set_name(thread, name);
-		tek__region_match_name(thread);
+		tek__rules_apply(thread);
 	}
 	tek__unlock();
 }

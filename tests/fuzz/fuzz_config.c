@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
 /* The parsers of the environment variables: any text, and only sensible results. */
 #include "mediate/config.h"
+#include "mediate/parse.h"
 
 #include <stddef.h>
 #include <stdlib.h>
@@ -18,20 +19,20 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
-	struct tek_config config = {.window_ns = 1000000000, .rt_low = 10, .rt_high = 49};
+	struct tek_config config = {.budget.window_ns = 1000000000, .rt_low = 10, .rt_high = 49};
 	char *text = malloc(size + 1);
 
 	memcpy(text, data, size);
 	text[size] = '\0';
-	if (tek__config_parse_rules(&config, text)) {
-		for (unsigned int i = 0; i < config.rule_count; i++)
-			if (!config.rules[i].glob[0] || config.rules[i].nice < TEK_PRIORITY_MIN ||
-			    config.rules[i].nice > TEK_PRIORITY_MAX)
+	if (tek__config_parse_critical(&config, text)) {
+		for (unsigned int i = 0; i < config.critical_count; i++)
+			if (!config.critical[i].glob[0] || config.critical[i].nice < TEK_PRIORITY_MIN ||
+			    config.critical[i].nice > TEK_PRIORITY_MAX)
 				abort();
 	}
 	if (tek__config_parse_budget(&config, text) &&
-	    (config.budget_ns > config.window_ns || config.window_ns < TEK_WINDOW_MIN_NS ||
-	     config.window_ns > TEK_WINDOW_MAX_NS))
+	    (config.budget.cpu_ns > config.budget.window_ns || config.budget.window_ns < TEK_WINDOW_MIN_NS ||
+	     config.budget.window_ns > TEK_WINDOW_MAX_NS))
 		abort();
 	if (tek__config_parse_range(&config, text) &&
 	    (config.rt_low < 1 || config.rt_low > config.rt_high || config.rt_high > 98))

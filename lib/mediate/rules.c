@@ -1,0 +1,178 @@
+/* SPDX-License-Identifier: MIT OR Apache-2.0 */
+#include "mediate/rules.h"
+
+#include "ident/process.h"
+#include "ident/record.h"
+#include "ident/symbol.h"
+#include "mediate/config.h"
+#include "mediate/guard.h"
+#include "mediate/region.h"
+#include "mediate/report.h"
+#include "mediate/rule.h"
+#include "preload/real.h"
+
+#include <errno.h>
+#include <fnmatch.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/prctl.h>
+
+static struct tek_rules rules;
+static uint64_t elsewhere;      /* those for other programs: a bit for each */
+static uint64_t function_rules; /* those that ask for a function and are for this program */
+static bool any;                /* whether there is anything to do, TEK_CRITICAL included */
+
+/* What is known of start routines; guarded by the lock. A later one takes the place. */
+static struct {
+	uintptr_t function;
+	uint64_t rules;
+} functions[64];
+
+static bool fits(const char *glob, const char *name)
+{
+	return !glob[0] || (name[0] && fnmatch(glob, name, 0) == 0);
+}
+
+void tek__rules_read(void)
+{
+	const char *text = secure_getenv("TEK_RULES");
+	const char *bad = text ? tek__rules_parse(&rules, text) : NULL;
+
+	if (bad)
+		tek__report_bad_option("TEK_RULES", bad);
+	for (unsigned int i = 0; i < rules.count; i++) {
+		const struct tek_rule *rule = &rules.rule[i];
+		if (!fits(rule->program, program_invocation_short_name))
+			elsewhere |= UINT64_C(1) << i;
+		else if (rule->function[0])
+			function_rules |= UINT64_C(1) << i;
+	}
+	for (unsigned int i = 0; i < rules.count; i++)
+		any = any || !(elsewhere & UINT64_C(1) << i);
+	any = any || tek__config.critical_count > 0;
+}
+
+/* The rules that a symbol fits. */
+static uint64_t rules_of_symbol(const char *symbol)
+{
+	uint64_t result = 0;
+	for (unsigned int i = 0; i < rules.count; i++)
+		if (function_rules & UINT64_C(1) << i && fits(rules.rule[i].function, symbol))
+			result |= UINT64_C(1) << i;
+	return result;
+}
+
+uint64_t tek__rules_of_function(uintptr_t function)
+{
+	size_t slot = (function >> 4) % (sizeof(functions) / sizeof(functions[0]));
+	char symbol[256];
+	uint64_t result = 0;
+
+	if (!function_rules || !tek__lock())
+		return 0;
+	bool known = functions[slot].function == function;
+	if (known)
+		result = functions[slot].rules;
+	tek__unlock();
+	if (known)
+		return result;
+
+	if (tek__symbol_of(function, symbol, sizeof(symbol)))
+		result = rules_of_symbol(symbol);
+	if (tek__lock()) {
+		functions[slot].function = function;
+		functions[slot].rules = result;
+		tek__unlock();
+	}
+	return result;
+}
+
+/* For each setting the rule that gives it; NULL where none does. */
+struct verdict {
+	const struct tek_rule *by[TEK_SETTINGS];
+};
+
+static struct verdict try_rules(const struct tek_thread *thread)
+{
+	struct verdict verdict = {0};
+	const char *role = thread->own_role;
+
+	for (unsigned int i = 0; i < rules.count; i++) {
+		const struct tek_rule *rule = &rules.rule[i];
+		uint64_t bit = UINT64_C(1) << i;
+		if (elsewhere & bit || (function_rules & bit && !(thread->birth.functions & bit)) ||
+		    !fits(rule->thread, thread->named ? thread->name : "") ||
+		    !fits(rule->role_is, role))
+			continue;
+		for (unsigned int setting = 0; setting < TEK_SETTINGS; setting++)
+			if (rule->sets & 1u << setting)
+				verdict.by[setting] = rule;
+		if (verdict.by[TEK_SET_ROLE])
+			role = verdict.by[TEK_SET_ROLE]->role;
+	}
+	return verdict;
+}
+
+/* The best priority (lowest nice value) that TEK_CRITICAL has for its name; NULL: none. */
+static const struct tek_critical *critical_by_name(const struct tek_thread *thread)
+{
+	const struct tek_critical *best = NULL;
+
+	for (unsigned int i = 0; thread->named && i < tek__config.critical_count; i++) {
+		const struct tek_critical *critical = &tek__config.critical[i];
+		if (fnmatch(critical->glob, thread->name, 0) == 0 &&
+		    (!best || critical->nice < best->nice))
+			best = critical;
+	}
+	return best;
+}
+
+static void apply_critical(struct tek_thread *thread, const struct tek_rule *rule,
+			   const struct tek_rule *priority)
+{
+	const struct tek_critical *critical = critical_by_name(thread);
+
+	if (critical)
+		tek__region_follow_rule(thread, 0, critical->nice);
+	else if (rule && rule->critical)
+		tek__region_follow_rule(thread, (unsigned int)(rule - rules.rule) + 1,
+					priority ? priority->priority : 0);
+	else
+		tek__region_follow_no_rule(thread);
+}
+
+void tek__rules_apply(struct tek_thread *thread)
+{
+	if (!any)
+		return;
+	const struct verdict verdict = try_rules(thread);
+	const struct tek_rule *role = verdict.by[TEK_SET_ROLE];
+	const struct tek_rule *group = verdict.by[TEK_SET_GROUP];
+	const struct tek_rule *mark = verdict.by[TEK_SET_MARK];
+	const struct tek_rule *budget = verdict.by[TEK_SET_BUDGET];
+
+	strcpy(thread->role, role ? role->role : thread->own_role);
+	tek__thread_publish(thread);
+	if (group) {
+		thread->group_given = true;
+		tek__region_set_group(thread, group->group);
+	}
+	if (mark)
+		tek__region_mark(thread, mark->mark);
+	tek__guard_set_budget(thread, budget ? &budget->budget : NULL);
+	apply_critical(thread, verdict.by[TEK_SET_CRITICAL], verdict.by[TEK_SET_PRIORITY]);
+}
+
+void tek__rules_main_thread(void)
+{
+	char name[16] = "";
+
+	if (!any || !tek__lock())
+		return;
+	struct tek_thread *thread = tek__thread_self();
+	if (thread && tek__real.prctl(PR_GET_NAME, name) == 0) {
+		tek__thread_set_name(thread, name);
+		tek__rules_apply(thread);
+	}
+	tek__unlock();
+}
