@@ -37,6 +37,11 @@ pub enum Command {
     /// Looks at privileges, limits, control groups and kernel features, and lets a thread of its
     /// own try to become real-time, which goes back at once. Changes nothing.
     Doctor(crate::doctor::Args),
+    /// Tell why a thread runs as it does
+    ///
+    /// Who it is, what the kernel has for it, what TEK did with it and why, what it waited for,
+    /// and what of this is not known.
+    Explain(crate::explain::Args),
     /// Find the time-critical threads of a program, as rules for tek run
     ///
     /// Runs a program, or watches one that runs, and finds the threads that are woken often and

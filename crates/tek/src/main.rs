@@ -4,6 +4,7 @@ mod bench;
 mod cli;
 mod debug;
 mod doctor;
+mod explain;
 mod generate;
 mod run;
 mod suggest;
@@ -17,6 +18,7 @@ fn main() -> ExitCode {
     let result = match Cli::parse().command {
         Command::Run(args) => run::run(args),
         Command::Doctor(args) => doctor::run(args),
+        Command::Explain(args) => explain::run(args),
         Command::Suggest(args) => suggest::run(args),
         Command::Bench(args) => bench::run(args),
         Command::Debug(args) => debug::run(args),
