@@ -37,13 +37,14 @@ static void burn(double for_s)
 		;
 }
 
-static void live(double work_s, unsigned pause_us, unsigned jitter_us)
+/* One pause in four can be longer. */
+static void live(double work_s, unsigned pause_us, unsigned longer_us)
 {
 	double end = now(CLOCK_MONOTONIC) + seconds;
 	unsigned seed = 1;
 	while (now(CLOCK_MONOTONIC) < end) {
 		burn(work_s);
-		usleep(pause_us + (jitter_us ? rand_r(&seed) % jitter_us : 0));
+		usleep(pause_us + (rand_r(&seed) % 4 ? 0 : longer_us));
 	}
 }
 
@@ -57,7 +58,7 @@ static void *run(void *name)
 {
 	pthread_setname_np(pthread_self(), name);
 	if (strncmp(name, "click", 5) == 0)
-		live(0.001, 20000, 80000);
+		live(0.001, 20000, 300000);
 	else if (strcmp(name, "clock") == 0)
 		live(0.0002, 50000, 0);
 	else if (strcmp(name, "slow") == 0)

@@ -5,7 +5,7 @@ use serde::Serialize;
 
 /// Threads count as woken evenly where half of their seconds are within this share of the usual
 /// number of wake-ups ...
-const EVEN: f64 = 0.1;
+const EVEN: f64 = 0.05;
 /// ... and that number is large enough for it to mean something, as is that of seconds.
 const EVEN_WAKEUPS: f64 = 8.0;
 const EVEN_WINDOWS: usize = 3;

@@ -84,7 +84,7 @@ pub struct Args {
     pid: Option<u32>,
 
     /// How long to watch it
-    #[arg(long, value_name = "SECONDS", default_value_t = 10.0, requires = "pid", value_parser = seconds)]
+    #[arg(long, value_name = "SECONDS", default_value_t = 10.0, conflicts_with = "program", value_parser = seconds)]
     time: f64,
 
     /// Write the rules into this file
