@@ -69,9 +69,7 @@ static bool explicit_scheduling(const pthread_attr_t *attr, struct tek_seen *see
 /* What the kernel gives to a child: sched(7), reset-on-fork. */
 static struct tek_seen seen_in_child(struct tek_seen seen)
 {
-	bool real_time = seen.policy == SCHED_FIFO || seen.policy == SCHED_RR;
-
-	if (seen.reset_on_fork && real_time)
+	if (seen.reset_on_fork && tek__is_real_time(seen.policy))
 		return (struct tek_seen){.policy = SCHED_OTHER};
 	if (seen.reset_on_fork && seen.nice < 0)
 		seen.nice = 0;

@@ -1,11 +1,13 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
 #include "ident/end.h"
 
+#include "ident/keys.h"
 #include "ident/process.h"
 #include "ident/sanitizer.h"
 #include "ident/thread.h"
 #include "mediate/guard.h"
 #include "mediate/report.h"
+#include "preload/real.h"
 
 #include <limits.h>
 
@@ -38,7 +40,7 @@ static void end(struct tek_thread *thread)
 /*
  * The C library runs the destructors of all keys in up to
  * PTHREAD_DESTRUCTOR_ITERATIONS rounds, as long as some key has a value.  Ours
- * gives itself a value again until the last round.
+ * gives itself a value again as long as another key has one.
  */
 static void at_end(void *value)
 {
@@ -47,7 +49,7 @@ static void at_end(void *value)
 	/* Not so in the child of a fork in a destructor: the structure is no longer ours. */
 	if (tek__thread_known_self() != thread)
 		return;
-	if (++thread->end_rounds < last_round)
+	if (++thread->end_rounds < last_round && tek__keys_have_values())
 		pthread_setspecific(key, thread);
 	else
 		end(thread);
@@ -56,7 +58,7 @@ static void at_end(void *value)
 bool tek__end_start(void)
 {
 	last_round = PTHREAD_DESTRUCTOR_ITERATIONS - tek__sanitizer_of_threads();
-	return pthread_key_create(&key, at_end) == 0;
+	return tek__real.pthread_key_create(&key, at_end) == 0;
 }
 
 void tek__end_watch(struct tek_thread *thread)

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
 /*
- * The end of a thread: the destructor of a pthread key, in its last round, so after
- * the destructors of C++ thread_local objects and of other keys.  Return,
+ * The end of a thread: the destructor of a pthread key, in the last round of
+ * destructors, so after those of C++ thread_local objects and of other keys.  Return,
  * pthread_exit() and cancellation pass here; the system call exit does not.
  */
 #ifndef TEK_IDENT_END_H

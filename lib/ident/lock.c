@@ -24,18 +24,18 @@ static unsigned int own_tid(void)
  * into the word; the acquire load after it pairs with the release of the thread
  * that handed the lock over.
  */
-static bool try_take(struct tek_lock *lock)
+bool tek__lock_try(struct tek_lock *lock)
 {
 	unsigned int unlocked = 0;
 	return __atomic_compare_exchange_n(&lock->word, &unlocked, own_tid(), false,
 					   __ATOMIC_ACQUIRE, __ATOMIC_RELAXED);
 }
 
-bool tek__lock_take(struct tek_lock *lock)
+static bool wait_for(struct tek_lock *lock)
 {
 	static const struct timespec pause = {.tv_nsec = 50000};
 	int saved = errno;
-	bool taken = try_take(lock);
+	bool taken = false;
 
 	while (!taken &&
 	       (__atomic_load_n(&lock->word, __ATOMIC_ACQUIRE) & FUTEX_TID_MASK) != own_tid()) {
@@ -43,12 +43,17 @@ bool tek__lock_take(struct tek_lock *lock)
 			0;
 		if (taken)
 			(void)__atomic_load_n(&lock->word, __ATOMIC_ACQUIRE);
-		else if (!(taken = try_take(lock)))
+		else if (!(taken = tek__lock_try(lock)))
 			/* A system without PI futexes, such as an emulator. */
 			nanosleep(&pause, NULL);
 	}
 	errno = saved;
 	return taken;
+}
+
+bool tek__lock_take(struct tek_lock *lock)
+{
+	return tek__lock_try(lock) || wait_for(lock);
 }
 
 void tek__lock_release(struct tek_lock *lock)

@@ -3,6 +3,7 @@
 
 #include "exec/target.h"
 #include "ident/end.h"
+#include "ident/keys.h"
 #include "ident/lock.h"
 #include "ident/sanitizer.h"
 #include "ident/table.h"
@@ -68,6 +69,7 @@ static void start(void)
 	tek__page_bytes = (size_t)sysconf(_SC_PAGESIZE);
 	pid = getpid();
 	tek__real_find();
+	tek__keys_start();
 	tek__target_start();
 	stands_down = !tek__end_start();
 	tek__threads_start();
@@ -88,17 +90,27 @@ void tek__start(void)
 		pthread_once(&once, start);
 }
 
+/* What has to be seen to first when anything is new. False: nothing here is the caller's own. */
+static bool get_to_know(void)
+{
+	tek__start();
+	if (stands_down || tek__self_is_borrower())
+		return false;
+	if (tek__self_epoch() != tek__process_epoch)
+		begin_again();
+	return true;
+}
+
 bool tek__lock(void)
 {
 	int saved_errno = errno, saved_cancellation;
 
-	tek__start();
-	if (stands_down || tek__self_is_borrower())
+	if (!tek__process_is_known() && !get_to_know())
+		return false;
+	if (stands_down)
 		return false;
 	/* What is done under the lock includes cancellation points such as open(2). */
 	pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &saved_cancellation);
-	if (tek__self_epoch() != tek__process_epoch)
-		begin_again();
 	if (!tek__lock_take(&lock)) {
 		pthread_setcancelstate(saved_cancellation, NULL);
 		return false;
@@ -120,6 +132,16 @@ void tek__unlock(void)
 	}
 	errno = caller_errno;
 	pthread_setcancelstate(caller_cancellation, NULL);
+}
+
+bool tek__lock_brief(void)
+{
+	return tek__process_is_known() && !stands_down && tek__lock_try(&lock);
+}
+
+void tek__unlock_brief(void)
+{
+	tek__lock_release(&lock);
 }
 
 pid_t tek__pid(void)

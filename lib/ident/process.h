@@ -35,6 +35,15 @@ bool tek__lock(void);
 /* Release the lock, then write the events that were noted under it. errno is as at tek__lock(). */
 void tek__unlock(void);
 
+/*
+ * For a few writes to memory, without a system call and without a function of the C
+ * library: take the lock if that is possible at once, else false, and tek__lock() is the
+ * way.  A thread that has made itself cancellable at any moment
+ * (PTHREAD_CANCEL_ASYNCHRONOUS) must not be cancelled here.
+ */
+bool tek__lock_brief(void);
+void tek__unlock_brief(void);
+
 /* The process id, cached. */
 pid_t tek__pid(void);
 

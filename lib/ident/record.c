@@ -3,7 +3,6 @@
 
 #include "ident/process.h"
 
-#include <sched.h>
 #include <string.h>
 
 static tek_u8 flags_of(const struct tek_thread *thread)
@@ -23,24 +22,26 @@ static tek_u8 place_of(const struct tek_member *member)
 				<< TEK_PLACE_REGION_SHIFT);
 }
 
-void tek__thread_publish(struct tek_thread *thread)
+static struct tek_record record_of(const struct tek_thread *thread)
 {
-	if (!thread->tid)
-		return; /* it will do so itself when it begins */
 	const struct tek_member *member = &thread->member;
-	const struct tek_seen *seen = &thread->seen;
-	bool real_time = seen->policy == SCHED_FIFO || seen->policy == SCHED_RR;
-	struct tek_record record = {
+	return (struct tek_record){
 		.tid = (tek_u32)thread->tid,
 		.start_ns = thread->start_ns,
 		.start_routine = thread->birth.function,
-		.stack_pages = (tek_u32)(thread->stack_bytes / tek__page_bytes),
-		.role_bytes = (tek_u16)strlen(thread->role),
-		.policy = seen->policy,
-		.priority = real_time ? (tek_s8)seen->rt_priority : seen->nice,
+		/* A power of two: a shift instead of a division. */
+		.stack_pages = (tek_u32)(thread->stack_bytes >> __builtin_ctzl(tek__page_bytes)),
+		.role_bytes = thread->role_bytes,
+		.policy = member->fast ? TEK_SCHED_POLICY : thread->seen.policy,
+		.priority = member->fast ? member->nice : tek__seen_priority(thread->seen),
 		.place = place_of(member),
 		.flags = flags_of(thread),
 	};
+}
+
+static struct tek_side side_of(const struct tek_thread *thread)
+{
+	const struct tek_member *member = &thread->member;
 	struct tek_side side = {
 		.fast_ns = member->fast_ns,
 		.fast_since_ns = member->fast ? member->fast_since_ns : 0,
@@ -52,8 +53,6 @@ void tek__thread_publish(struct tek_thread *thread)
 		.rule = member->rule,
 	};
 	if (member->fast) {
-		record.policy = TEK_SCHED_POLICY;
-		record.priority = member->nice;
 		side.base_policy = member->base.policy;
 		side.base_priority = member->base.priority;
 		side.base_flags = TEK_BASE_SAVED |
@@ -62,7 +61,24 @@ void tek__thread_publish(struct tek_thread *thread)
 	}
 	memcpy(side.name, thread->name, sizeof(side.name));
 	memcpy(side.role, thread->role, sizeof(side.role));
+	return side;
+}
+
+void tek__thread_publish(struct tek_thread *thread)
+{
+	if (!thread->tid)
+		return; /* it will do so itself when it begins */
+	const struct tek_record record = record_of(thread);
+	const struct tek_side side = side_of(thread);
 	tek__table_write(thread->slot, &record, &side);
+}
+
+void tek__thread_publish_record(struct tek_thread *thread)
+{
+	if (!thread->tid)
+		return;
+	const struct tek_record record = record_of(thread);
+	tek__table_write_record(thread->slot, &record, NULL);
 }
 
 void tek__thread_set_name(struct tek_thread *thread, const char *name)
@@ -73,9 +89,14 @@ void tek__thread_set_name(struct tek_thread *thread, const char *name)
 	tek__thread_publish(thread);
 }
 
-void tek__thread_set_role(struct tek_thread *thread, const char *role)
+void tek__thread_set_role(struct tek_thread *thread, const char role[TEK_ROLE_BYTES],
+			  unsigned char bytes)
 {
-	strncpy(thread->own_role, role, sizeof(thread->own_role) - 1);
-	memcpy(thread->role, thread->own_role, sizeof(thread->role));
-	tek__thread_publish(thread);
+	memcpy(thread->own_role, role, TEK_ROLE_BYTES);
+	memcpy(thread->role, role, TEK_ROLE_BYTES);
+	thread->role_bytes = bytes;
+	if (!thread->tid)
+		return;
+	const struct tek_record record = record_of(thread);
+	tek__table_write_record(thread->slot, &record, thread->role);
 }

@@ -12,10 +12,14 @@
 /* Write what is known of the thread into the table. */
 void tek__thread_publish(struct tek_thread *thread);
 
+/* The same after a change that the record tells alone, not the side record. */
+void tek__thread_publish_record(struct tek_thread *thread);
+
 /* Its name was set: by the program, or by exec for the first thread. */
 void tek__thread_set_name(struct tek_thread *thread, const char *name);
 
-/* Its role was set by the program; at most TEK_ROLE_BYTES - 1 bytes of it count. */
-void tek__thread_set_role(struct tek_thread *thread, const char *role);
+/* Its role was set by the program: so many bytes and a NUL. */
+void tek__thread_set_role(struct tek_thread *thread, const char role[TEK_ROLE_BYTES],
+			  unsigned char bytes);
 
 #endif

@@ -2,6 +2,7 @@
 #include "ident/table.h"
 
 #include "ident/process.h"
+#include "ident/procfs.h"
 #include "ident/rundir.h"
 
 #include <errno.h>
@@ -52,7 +53,7 @@ static bool keep_mapping(void *map, size_t bytes, unsigned int chunks)
 	mappings[mapping_count].address = map;
 	mappings[mapping_count].bytes = bytes;
 	mapping_count++;
-	table.base = map;
+	__atomic_store_n(&table.base, map, __ATOMIC_RELEASE);
 	table.chunks = chunks;
 	return true;
 }
@@ -129,36 +130,16 @@ static void put_words(void *to, const void *from, size_t bytes)
 		__atomic_store_n(target + i, source[i], __ATOMIC_RELEASE);
 }
 
-/* Field 22 of /proc/self/stat; 0 where /proc is not mounted. */
-static unsigned long long own_start_ticks(void)
-{
-	char text[1024];
-	unsigned long long ticks = 0;
-	int fd = open("/proc/self/stat", O_RDONLY | O_CLOEXEC);
-	if (fd < 0)
-		return 0;
-	ssize_t length = read(fd, text, sizeof(text) - 1);
-	close(fd);
-	if (length <= 0)
-		return 0;
-	text[length] = '\0';
-	/* The program's name, field 2, may hold anything; it ends at the last ')'. */
-	const char *field = strrchr(text, ')');
-	for (int n = 2; field && n < 22; n++) {
-		field = strchr(field, ' ');
-		field = field ? field + 1 : NULL;
-	}
-	if (field)
-		ticks = strtoull(field, NULL, 10);
-	return ticks;
-}
-
 static void fill_header(void)
 {
 	struct tek_table_header *header = tek__table_header();
+	uint64_t start_ticks = 0;
+
 	header->version = TEK_ABI_VERSION;
 	header->pid = (tek_u32)tek__pid();
-	header->start_ticks = own_start_ticks();
+	tek__procfs_stat(tek__pid(), TEK_STAT_START_TICKS, &start_ticks);
+	header->start_ticks = start_ticks;
+	header->pid_namespace = tek__procfs_pid_namespace();
 	header->record_bytes = sizeof(struct tek_record);
 	header->side_bytes = sizeof(struct tek_side);
 	header->page_bytes = (tek_u32)tek__page_bytes;
@@ -199,9 +180,10 @@ static bool grow(void)
 			    bytes_for(chunks), chunks);
 }
 
-static struct tek_slot locate(unsigned int index)
+struct tek_slot tek__table_at(unsigned int index)
 {
-	char *chunk = table.base + bytes_for(index / TEK_CHUNK_SLOTS);
+	char *base = __atomic_load_n(&table.base, __ATOMIC_ACQUIRE);
+	char *chunk = base + bytes_for(index / TEK_CHUNK_SLOTS);
 	unsigned int within = index % TEK_CHUNK_SLOTS;
 	return (struct tek_slot){
 		.record = (struct tek_record *)chunk + within,
@@ -217,7 +199,7 @@ static bool make_ready(unsigned int index)
 		if (!grow())
 			return false;
 	while (index >= table.ready) {
-		struct tek_slot first = locate(table.ready);
+		struct tek_slot first = tek__table_at(table.ready);
 		if (!populate(first.record, READY_STEP * sizeof(*first.record)) ||
 		    !populate(first.side, READY_STEP * sizeof(*first.side)))
 			return false;
@@ -232,7 +214,7 @@ bool tek__table_slot(unsigned int index, struct tek_slot *slot)
 		return false;
 	if (!make_ready(index))
 		return false;
-	*slot = locate(index);
+	*slot = tek__table_at(index);
 	return true;
 }
 
@@ -250,9 +232,21 @@ static void end_write(struct tek_slot slot, tek_u32 seq)
 
 static void write_record(struct tek_slot slot, const struct tek_record *record)
 {
-	__atomic_store_n(&slot.record->tid, record->tid, __ATOMIC_RELEASE);
-	put_words(&slot.record->start_ns, &record->start_ns,
-		  sizeof(*record) - offsetof(struct tek_record, start_ns));
+	/* By fields: a load of words that were just put together from bytes stalls. */
+#define STORE(field) __atomic_store_n(&slot.record->field, record->field, __ATOMIC_RELEASE)
+	STORE(tid);
+	put_words(&slot.record->start_ns, &record->start_ns, sizeof(record->start_ns));
+	put_words(&slot.record->start_routine, &record->start_routine,
+		  sizeof(record->start_routine));
+	STORE(stack_pages);
+	STORE(peak_bytes);
+	STORE(bound_pages);
+	STORE(role_bytes);
+	STORE(policy);
+	STORE(priority);
+	STORE(place);
+	STORE(flags);
+#undef STORE
 }
 
 void tek__table_write(struct tek_slot slot, const struct tek_record *record,
@@ -264,13 +258,21 @@ void tek__table_write(struct tek_slot slot, const struct tek_record *record,
 	end_write(slot, seq);
 }
 
+void tek__table_write_record(struct tek_slot slot, const struct tek_record *record,
+			     const char *role)
+{
+	tek_u32 seq = begin_write(slot);
+	write_record(slot, record);
+	if (role) /* what stands behind its end does not matter: whole words */
+		put_words(slot.side->role, role, (record->role_bytes + 8u) / 8 * 8);
+	end_write(slot, seq);
+}
+
 /* What the side record still says counts no more. */
 void tek__table_clear(struct tek_slot slot)
 {
 	static const struct tek_record nothing;
-	tek_u32 seq = begin_write(slot);
-	write_record(slot, &nothing);
-	end_write(slot, seq);
+	tek__table_write_record(slot, &nothing, NULL);
 }
 
 struct tek_table_header *tek__table_header(void)

@@ -165,15 +165,14 @@ struct tek_thread *tek__thread_new(void)
 		return NULL;
 	}
 
-	const struct tek_thread blank = {
-		.state = TEK_SLOT_CREATING,
-		.index = thread->index,
-		.slot = thread->slot,
-		.generation = thread->generation + 1,
-		.serial = ++serial,
-		.stack_bytes = default_stack_bytes,
-	};
-	*thread = blank;
+	const struct tek_thread before = *thread;
+	memset(thread, 0, sizeof(*thread));
+	thread->state = TEK_SLOT_CREATING;
+	thread->index = before.index;
+	thread->slot = before.slot;
+	thread->generation = before.generation + 1;
+	thread->serial = ++serial;
+	thread->stack_bytes = default_stack_bytes;
 	living++;
 	count();
 	return thread;
@@ -305,7 +304,7 @@ static struct tek_thread *adopt(pthread_t handle, pid_t tid)
 		return NULL;
 	make_live(thread, handle, tid);
 	thread->adopted = true;
-	thread->seen = tek__rt_seen(tid);
+	tek__rt_ask(tid, &thread->seen);
 	tek__thread_publish(thread);
 	tek__rules_apply(thread);
 	return thread;

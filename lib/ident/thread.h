@@ -23,6 +23,7 @@
 #include "mediate/member.h"
 
 #include <pthread.h>
+#include <sched.h>
 #include <stdbool.h>
 #include <stdint.h>
 #include <sys/types.h>
@@ -40,6 +41,17 @@ struct tek_seen {
 	unsigned char rt_priority;
 	bool reset_on_fork;
 };
+
+static inline bool tek__is_real_time(int policy)
+{
+	return policy == SCHED_FIFO || policy == SCHED_RR;
+}
+
+/* The one that goes with the policy: nice value or real-time priority. */
+static inline signed char tek__seen_priority(struct tek_seen seen)
+{
+	return tek__is_real_time(seen.policy) ? (signed char)seen.rt_priority : seen.nice;
+}
 
 /* What its creator hands to a thread; constant once that exists. */
 struct tek_birth {
@@ -75,6 +87,7 @@ struct tek_thread {
 	bool named;
 	char own_role[TEK_ROLE_BYTES]; /* what the program says that it is for */
 	char role[TEK_ROLE_BYTES];     /* in force: its own, or the one that a rule gives */
+	unsigned char role_bytes;      /* length of the latter, without the NUL */
 	bool adopted;
 	bool tracked;             /* its end will be noticed by its destructor */
 	unsigned char end_rounds; /* destructor rounds seen; see thread.c */

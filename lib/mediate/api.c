@@ -103,8 +103,10 @@ TEK_EXPORT int tek_thread_set_group(pthread_t handle, enum tek_group group)
 	if (!tek__lock())
 		return EAGAIN;
 	struct tek_thread *thread = tek__thread_find(handle);
-	if (thread)
+	if (thread) {
+		thread->group_given = true;
 		tek__region_set_group(thread, group);
+	}
 	tek__unlock();
 	return thread ? 0 : ESRCH;
 }

@@ -2,19 +2,20 @@
 #include "mediate/policy.h"
 
 #include "ident/process.h"
+#include "ident/record.h"
 #include "mediate/region.h"
+#include "mediate/rt.h"
 
 #include <errno.h>
 #include <signal.h>
 #include <tek/tek.h>
 
-static struct tek_thread *find(struct tek_target target)
+struct tek_thread *tek__policy_find(struct tek_target target)
 {
 	return target.by_tid ? tek__thread_find_tid(target.tid) : tek__thread_find(target.handle);
 }
 
-/* Why there is no such thread in this process. */
-static int why_not_found(struct tek_target target)
+int tek__policy_why_not_found(struct tek_target target)
 {
 	if (target.by_tid && target.tid < 0)
 		return EINVAL;
@@ -22,17 +23,65 @@ static int why_not_found(struct tek_target target)
 	return target.by_tid && target.tid && kill(target.tid, 0) == 0 ? EPERM : ESRCH;
 }
 
+/* The priorities of SCHED_TEK are nice values. */
+static bool is_nice(int priority)
+{
+	return priority >= TEK_PRIORITY_MIN && priority <= TEK_PRIORITY_MAX;
+}
+
 static int set_tek(struct tek_target target, int priority)
 {
-	if (priority < TEK_PRIORITY_MIN || priority > TEK_PRIORITY_MAX)
+	if (!is_nice(priority))
 		return EINVAL;
 	if (!tek__lock())
 		return EAGAIN;
-	struct tek_thread *thread = find(target);
+	struct tek_thread *thread = tek__policy_find(target);
 	int error = thread ? tek__region_ask(thread, TEK_WHY_POLICY, priority)
-			   : why_not_found(target);
+			   : tek__policy_why_not_found(target);
 	tek__unlock();
 	return error;
+}
+
+/* Nice value or real-time priority, as the policy has it; of a fair policy nice stays. */
+static void saw(struct tek_thread *thread, int policy, int priority)
+{
+	struct tek_seen *seen = &thread->seen;
+
+	seen->policy = (unsigned char)(policy & ~SCHED_RESET_ON_FORK);
+	seen->reset_on_fork = policy & SCHED_RESET_ON_FORK;
+	seen->rt_priority = (unsigned char)priority;
+}
+
+struct tek_thread *tek__policy_find_known(struct tek_target target)
+{
+	if (!target.by_tid)
+		return tek__thread_known(target.handle);
+	return tek__thread_known_tid(target.tid ? target.tid : tek__gettid());
+}
+
+void tek__policy_saw(struct tek_target target, int policy, int priority)
+{
+	if (!tek__lock())
+		return;
+	/* No thread is adopted for it: when one is, the kernel is asked. */
+	struct tek_thread *thread = tek__policy_find_known(target);
+	if (thread) {
+		saw(thread, policy, priority);
+		tek__thread_publish(thread);
+	}
+	tek__unlock();
+}
+
+void tek__policy_saw_priority(struct tek_target target, int priority)
+{
+	if (!tek__lock())
+		return;
+	struct tek_thread *thread = tek__policy_find_known(target);
+	if (thread) {
+		thread->seen.rt_priority = (unsigned char)priority;
+		tek__thread_publish(thread);
+	}
+	tek__unlock();
 }
 
 /*
@@ -52,13 +101,42 @@ static int set_other(struct tek_thread *thread, struct tek_target target, int po
 	return error;
 }
 
+/* As the functions behind `real`, but with the nice value as the priority of a fair policy. */
+static int give(struct tek_target target, int policy, const struct sched_param *param)
+{
+	return tek__rt_set(target.tid, policy, param->sched_priority);
+}
+
+int tek__policy_give(struct tek_thread *thread, int policy, int priority)
+{
+	const struct sched_param param = {.sched_priority = priority};
+	const struct tek_target target = {.by_tid = true, .tid = thread->tid};
+	bool real_time = tek__is_real_time(policy);
+
+	if (policy == SCHED_TEK)
+		return is_nice(priority) ? tek__region_ask(thread, TEK_WHY_POLICY, priority)
+					 : EINVAL;
+	if (!thread->tid)
+		return ESRCH; /* not known yet; and 0 would mean the caller to the kernel */
+	if (!real_time && !is_nice(priority))
+		return EINVAL; /* the kernel would take the nearest one */
+	int error = set_other(thread, target, policy, &param, give);
+	if (!error) {
+		saw(thread, policy, real_time ? priority : 0);
+		if (!real_time)
+			thread->seen.nice = (signed char)priority;
+		tek__thread_publish(thread);
+	}
+	return error;
+}
+
 /* The thread if it is in the Fast Region, so that the call concerns TEK. */
 static struct tek_thread *find_fast(struct tek_target target)
 {
 	/* In normal mode no thread is looked up, and none adopted. */
 	if (!tek__region_first())
 		return NULL;
-	struct tek_thread *thread = find(target);
+	struct tek_thread *thread = tek__policy_find(target);
 	return thread && thread->member.fast ? thread : NULL;
 }
 
@@ -72,8 +150,11 @@ int tek__policy_set(struct tek_target target, int policy, const struct sched_par
 	if (!tek__lock())
 		return TEK_NOT_OURS;
 	struct tek_thread *thread = find_fast(target);
-	if (thread)
+	if (thread) {
 		error = set_other(thread, target, policy, param, real);
+		if (!error)
+			saw(thread, policy, param->sched_priority);
+	}
 	tek__unlock();
 	return error;
 }
@@ -93,9 +174,8 @@ int tek__policy_set_priority(struct tek_target target, int priority,
 		return TEK_NOT_OURS;
 	struct tek_thread *thread = find_fast(target);
 	if (thread && thread->member.reasons & TEK_WHY_POLICY)
-		error = priority < TEK_PRIORITY_MIN || priority > TEK_PRIORITY_MAX
-				? EINVAL
-				: tek__region_ask(thread, TEK_WHY_POLICY, priority);
+		error = is_nice(priority) ? tek__region_ask(thread, TEK_WHY_POLICY, priority)
+					  : EINVAL;
 	else if (thread)
 		error = set_other(thread, target, base_policy(&thread->member), &param, real);
 	tek__unlock();

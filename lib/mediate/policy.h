@@ -27,6 +27,26 @@ struct tek_target {
 	pid_t tid; /* 0: the calling thread */
 };
 
+/* The thread, found or adopted; NULL if there is none in this process. Needs the lock. */
+struct tek_thread *tek__policy_find(struct tek_target target);
+
+/* The same without adopting, and without asking the kernel whether it still exists. */
+struct tek_thread *tek__policy_find_known(struct tek_target target);
+
+/* Why there is none: EINVAL, EPERM (one of another process) or ESRCH. Needs no lock. */
+int tek__policy_why_not_found(struct tek_target target);
+
+/*
+ * Set policy and priority of a thread, SCHED_TEK or any other; the priority of a fair
+ * policy is its nice value.  Returns 0 or an error number; then nothing changed.  Needs
+ * the lock.
+ */
+int tek__policy_give(struct tek_thread *thread, int policy, int priority);
+
+/* Somebody set policy or priority through the C library. Both take the lock. */
+void tek__policy_saw(struct tek_target target, int policy, int priority);
+void tek__policy_saw_priority(struct tek_target target, int priority);
+
 /*
  * Set policy and priority.  `real` makes the same call in the C library; it is
  * called only for a policy that is not SCHED_TEK.

@@ -321,9 +321,14 @@ void tek__region_set_group(struct tek_thread *thread, unsigned int group)
 	if (old == group)
 		return;
 	thread->member.group = (unsigned char)group;
-	tek__thread_publish(thread);
+	tek__thread_publish_record(thread);
 	settle_group(old);
 	settle_group(group);
+}
+
+bool tek__region_has_marks(void)
+{
+	return marked_count > 0;
 }
 
 void tek__region_follow_marked(bool on)

@@ -51,6 +51,9 @@ void tek__region_mark(struct tek_thread *thread, bool marked);
 void tek__region_set_group(struct tek_thread *thread, unsigned int group);
 void tek__region_follow_marked(bool on);
 
+/* Whether any thread is marked, so that groups matter. */
+bool tek__region_has_marks(void);
+
 /* The first member; the next is member.region_next. NULL: normal mode. */
 struct tek_thread *tek__region_first(void);
 

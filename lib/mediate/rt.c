@@ -52,11 +52,6 @@ static int set(pid_t tid, int policy, bool reset_on_fork, int priority)
 	return syscall(SYS_sched_setscheduler, tid, policy, &param) ? errno : 0;
 }
 
-static bool is_real_time(int policy)
-{
-	return policy == SCHED_FIFO || policy == SCHED_RR;
-}
-
 void tek__rt_learn_flag(pid_t guard_tid)
 {
 	may_clear_flag = set(guard_tid, SCHED_FIFO, true, in_force.guard) == 0 &&
@@ -109,7 +104,7 @@ static void give_back(pid_t tid, struct tek_member *member)
 		 * The process gave up its privilege while the thread was Fast.  Giving up
 		 * the real-time class is always allowed, the flag is not ours to clear.
 		 */
-		set(tid, is_real_time(base->policy) ? SCHED_OTHER : base->policy, true, 0);
+		set(tid, tek__is_real_time(base->policy) ? SCHED_OTHER : base->policy, true, 0);
 	}
 	member->rt_priority = 0;
 }
@@ -119,7 +114,7 @@ static int apply(pid_t tid, struct tek_member *member, int priority)
 	const struct tek_base *base = &member->base;
 
 	if (base->policy == SCHED_DEADLINE ||
-	    (is_real_time(base->policy) && base->priority >= priority)) {
+	    (tek__is_real_time(base->policy) && base->priority >= priority)) {
 		give_back(tid, member);
 		return 0;
 	}
@@ -158,19 +153,20 @@ void tek__rt_leave(pid_t tid, struct tek_member *member)
 	give_back(tid, member);
 }
 
-struct tek_seen tek__rt_seen(pid_t tid)
+int tek__rt_ask(pid_t tid, struct tek_seen *seen)
 {
 	struct kernel_sched_attr attr = {0};
 	int saved = errno;
+	int error = get(tid, &attr);
 
-	get(tid, &attr);
 	errno = saved;
-	return (struct tek_seen){
+	*seen = (struct tek_seen){
 		.policy = (unsigned char)attr.policy,
 		.nice = (signed char)attr.nice,
 		.rt_priority = (unsigned char)attr.priority,
 		.reset_on_fork = attr.flags & KERNEL_FLAG_RESET_ON_FORK,
 	};
+	return error;
 }
 
 int tek__rt_set(pid_t tid, int policy, int priority)
@@ -178,7 +174,7 @@ int tek__rt_set(pid_t tid, int policy, int priority)
 	struct kernel_sched_attr attr = {.size = sizeof(attr), .policy = (uint32_t)policy};
 	int saved = errno;
 
-	if (is_real_time(policy))
+	if (tek__is_real_time(policy))
 		attr.priority = (uint32_t)priority;
 	else
 		attr.nice = priority;
@@ -203,7 +199,7 @@ void tek__rt_inherit(pid_t tid, const struct tek_base *base, int nice)
 
 	if (base->reset_on_fork) {
 		/* What the kernel would have done: sched_setscheduler(2). */
-		if (is_real_time(policy)) {
+		if (tek__is_real_time(policy)) {
 			policy = SCHED_OTHER;
 			priority = 0;
 			nice = 0;

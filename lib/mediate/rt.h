@@ -61,8 +61,8 @@ void tek__rt_move(pid_t tid, struct tek_member *member, int nice);
  */
 void tek__rt_leave(pid_t tid, struct tek_member *member);
 
-/* What the kernel has for a thread now, as far as a record tells it. */
-struct tek_seen tek__rt_seen(pid_t tid);
+/* What the kernel has for a thread now, as far as a record tells it. Returns 0 or an errno value. */
+int tek__rt_ask(pid_t tid, struct tek_seen *seen);
 
 /*
  * Set policy and, with it, the nice value (fair policies) or the real-time priority, both or

@@ -40,8 +40,12 @@ TEK_EXPORT int pthread_setschedparam(pthread_t handle, int policy, const struct 
 {
 	tek__start();
 	int error = tek__policy_set(by_handle(handle), policy, param, real_set_by_handle);
-	return error == TEK_NOT_OURS ? tek__real.pthread_setschedparam(handle, policy, param)
-				     : error;
+	if (error != TEK_NOT_OURS)
+		return error;
+	error = tek__real.pthread_setschedparam(handle, policy, param);
+	if (!error)
+		tek__policy_saw(by_handle(handle), policy, param->sched_priority);
+	return error;
 }
 
 TEK_EXPORT int pthread_getschedparam(pthread_t handle, int *policy, struct sched_param *param)
@@ -58,7 +62,12 @@ TEK_EXPORT int pthread_setschedprio(pthread_t handle, int priority)
 {
 	tek__start();
 	int error = tek__policy_set_priority(by_handle(handle), priority, real_set_by_handle);
-	return error == TEK_NOT_OURS ? tek__real.pthread_setschedprio(handle, priority) : error;
+	if (error != TEK_NOT_OURS)
+		return error;
+	error = tek__real.pthread_setschedprio(handle, priority);
+	if (!error)
+		tek__policy_saw_priority(by_handle(handle), priority);
+	return error;
 }
 
 TEK_EXPORT int sched_setscheduler(pid_t tid, int policy, const struct sched_param *param)
@@ -67,8 +76,12 @@ TEK_EXPORT int sched_setscheduler(pid_t tid, int policy, const struct sched_para
 	if (!param)
 		return with_errno(EINVAL);
 	int error = tek__policy_set(by_tid(tid), policy, param, real_set_by_tid);
-	return error == TEK_NOT_OURS ? tek__real.sched_setscheduler(tid, policy, param)
-				     : with_errno(error);
+	if (error != TEK_NOT_OURS)
+		return with_errno(error);
+	int result = tek__real.sched_setscheduler(tid, policy, param);
+	if (result == 0)
+		tek__policy_saw(by_tid(tid), policy, param->sched_priority);
+	return result;
 }
 
 TEK_EXPORT int sched_getscheduler(pid_t tid)
@@ -87,7 +100,12 @@ TEK_EXPORT int sched_setparam(pid_t tid, const struct sched_param *param)
 	if (!param)
 		return with_errno(EINVAL);
 	int error = tek__policy_set_priority(by_tid(tid), param->sched_priority, real_set_by_tid);
-	return error == TEK_NOT_OURS ? tek__real.sched_setparam(tid, param) : with_errno(error);
+	if (error != TEK_NOT_OURS)
+		return with_errno(error);
+	int result = tek__real.sched_setparam(tid, param);
+	if (result == 0)
+		tek__policy_saw_priority(by_tid(tid), param->sched_priority);
+	return result;
 }
 
 TEK_EXPORT int sched_getparam(pid_t tid, struct sched_param *param)

@@ -18,7 +18,8 @@ use std::str::FromStr;
 /// The kernel's PF_KTHREAD in the flags of a thread.
 const KERNEL_THREAD: u32 = 0x0020_0000;
 
-/// Of a file of /proc. A status lists the groups of its user, which may be thousands.
+/// Of a file of /proc. It comes whole by one read if there is room: only the status of a user with
+/// hundreds of groups is longer.
 const USUAL_BYTES: usize = 4096;
 const MOST_BYTES: u64 = 1 << 20;
 
@@ -185,10 +186,13 @@ impl Process {
     /// Calls with what a file holds.
     fn with<T>(&self, file: &str, use_it: impl FnOnce(&[u8]) -> Option<T>) -> Option<T> {
         let flags = OFlag::O_RDONLY | OFlag::O_CLOEXEC;
-        let file = File::from(openat(&self.directory, file, flags, Mode::empty()).ok()?);
-        let mut bytes = Vec::with_capacity(USUAL_BYTES);
-        // With a limit, so that the library does not first ask for a size, which /proc does not know.
-        file.take(MOST_BYTES).read_to_end(&mut bytes).ok()?;
+        let mut file = File::from(openat(&self.directory, file, flags, Mode::empty()).ok()?);
+        let mut bytes = vec![0; USUAL_BYTES];
+        let length = file.read(&mut bytes).ok()?;
+        bytes.truncate(length);
+        if length == USUAL_BYTES {
+            file.take(MOST_BYTES).read_to_end(&mut bytes).ok()?;
+        }
         use_it(&bytes)
     }
 }

@@ -6,6 +6,7 @@ const AFTER_HELP: &str = "\
 EXAMPLES:
   tek doctor                                what this machine can do
   tek run --critical 'ui*' -- ./appliance   run a program, its ui threads first
+  tek ps --tracked                          what its threads are
 
 EXIT STATUS:
   Each command's --help lists its own. 2 means that the command line was not
@@ -32,6 +33,11 @@ pub enum Command {
     /// that it inherits are its own. What TEK cannot do it says once on standard error, in lines
     /// that begin with `tek:`.
     Run(crate::run::Args),
+    /// Show every thread of the device
+    ///
+    /// Shows what /proc tells of each thread, the kernel's own included, and what TEK knows of
+    /// those in its programs: what they are for, what they run, how they are scheduled and why.
+    Ps(crate::ps::Args),
     /// Tell what this kernel and this user can do
     ///
     /// Looks at privileges, limits, control groups and kernel features, and lets a thread of its

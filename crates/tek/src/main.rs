@@ -6,6 +6,8 @@ mod debug;
 mod doctor;
 mod explain;
 mod generate;
+mod glob;
+mod ps;
 mod run;
 mod suggest;
 mod system;
@@ -17,6 +19,7 @@ use std::process::ExitCode;
 fn main() -> ExitCode {
     let result = match Cli::parse().command {
         Command::Run(args) => run::run(args),
+        Command::Ps(args) => ps::run(args),
         Command::Doctor(args) => doctor::run(args),
         Command::Explain(args) => explain::run(args),
         Command::Suggest(args) => suggest::run(args),

@@ -1,0 +1,257 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! What can be told of a thread: one column each.
+use super::thread::Thread;
+use super::value::Value;
+use clap::ValueEnum;
+use tek_abi::{
+    printable, FLAG_MARKED, GROUP_BACKGROUND, GROUP_NORMAL, GROUP_SERVICE, GROUP_URGENT,
+    SCHED_POLICY, WHY_ENTER, WHY_FOLLOW, WHY_POLICY, WHY_RULE, WHY_TIMED,
+};
+use tek_model::Wanted;
+
+/// A column. Its name on the command line is that of the variant.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum Column {
+    /// Process
+    Pid,
+    /// Thread
+    Tid,
+    /// Program: the short name from its table, else that of its first thread
+    Program,
+    /// Thread's name, as the kernel knows it
+    Name,
+    /// What it is for: set by the program or a rule
+    Role,
+    /// Function that it runs; of a std::thread what that calls (from its table)
+    Function,
+    /// Group: normal, urgent, service, background (from its table)
+    Group,
+    /// Region: fast, or none (from its table)
+    Region,
+    /// Scheduling policy: other, fifo, rr, batch, idle, deadline, ext, tek
+    Policy,
+    /// With it: the real-time priority of fifo and rr, else the nice value
+    Priority,
+    /// Size of its stack (from its table)
+    Stack,
+    /// Stack that it certainly used (from its table)
+    Peak,
+    /// Stack that it used at most (from its table)
+    Bound,
+    /// Zone of its stack (from its table)
+    Zone,
+    /// Time since it began
+    Age,
+    /// CPU time that it used: in steps of 10ms, exact where cpu% or run-delay is shown too
+    Cpu,
+    /// Share of a CPU that it had: of its whole life, with --watch since the last look
+    #[value(name = "cpu%")]
+    CpuPercent,
+    /// Time that it was ready to run and waited for a CPU
+    RunDelay,
+    /// Context switches
+    Switches,
+    /// Size of its process's address space
+    Vm,
+    /// Thread that created it (from its table)
+    Creator,
+    /// Where it was created: the caller of pthread_create (from its table)
+    CallSite,
+    /// State: R running, S sleeping, D waiting for a device, T stopped, Z ended, I idle
+    State,
+    /// Why it is in the Fast Region: policy, enter, timed, rule, follow; or that it is marked
+    Critical,
+    /// Whether TEK knows it; what it does not know is from /proc alone
+    Tracked,
+    /// Whether it is a thread of the kernel
+    Kernel,
+}
+
+/// What `tek ps` shows unless told otherwise.
+pub const USUAL: [Column; 11] = [
+    Column::Pid,
+    Column::Tid,
+    Column::Program,
+    Column::Name,
+    Column::Role,
+    Column::Region,
+    Column::Policy,
+    Column::Priority,
+    Column::State,
+    Column::Cpu,
+    Column::Age,
+];
+
+impl Column {
+    /// Its name on the command line.
+    pub fn name(self) -> String {
+        self.to_possible_value().expect("no column is hidden").get_name().to_owned()
+    }
+
+    /// Its key in JSON and CSV; the unit is in it.
+    pub fn key(self) -> &'static str {
+        match self {
+            Self::Pid => "pid",
+            Self::Tid => "tid",
+            Self::Program => "program",
+            Self::Name => "name",
+            Self::Role => "role",
+            Self::Function => "function",
+            Self::Group => "group",
+            Self::Region => "region",
+            Self::Policy => "policy",
+            Self::Priority => "priority",
+            Self::Stack => "stack_bytes",
+            Self::Peak => "peak_bytes",
+            Self::Bound => "bound_bytes",
+            Self::Zone => "zone",
+            Self::Age => "age_ns",
+            Self::Cpu => "cpu_ns",
+            Self::CpuPercent => "cpu_percent",
+            Self::RunDelay => "run_delay_ns",
+            Self::Switches => "switches",
+            Self::Vm => "vm_bytes",
+            Self::Creator => "creator_tid",
+            Self::CallSite => "call_site",
+            Self::State => "state",
+            Self::Critical => "critical",
+            Self::Tracked => "tracked",
+            Self::Kernel => "kernel",
+        }
+    }
+
+    /// Whether its values are numbers, which stand to the right.
+    pub fn is_number(self) -> bool {
+        use Column::*;
+        let numbers = [
+            Pid, Tid, Priority, Stack, Peak, Bound, Zone, Age, Cpu, CpuPercent, RunDelay, Switches,
+            Vm, Creator,
+        ];
+        numbers.contains(&self)
+    }
+
+    /// Adds what has to be read for it.
+    pub fn want(self, wanted: &mut Wanted) {
+        match self {
+            Self::CpuPercent | Self::RunDelay => wanted.schedstat = true,
+            Self::Switches => wanted.switches = true,
+            Self::Vm => wanted.vm = true,
+            Self::Function | Self::CallSite => wanted.modules = true,
+            _ => {}
+        }
+    }
+
+    /// What stands in it for a thread.
+    pub fn value(self, thread: &Thread) -> Value {
+        let stat = &thread.task.stat;
+        let record = thread.task.record.map(|thread| thread.record);
+        let side = thread.task.record.map(|thread| thread.side);
+        let positive = |number: u64| (number != 0).then_some(number);
+        let pages = |number: u64| positive(number.saturating_mul(thread.page_bytes.into()));
+        match self {
+            Self::Pid => Value::Count(thread.pid.into()),
+            Self::Tid => Value::Count(stat.tid.into()),
+            Self::Program => Value::Text(thread.program.to_string()),
+            Self::Name => Value::Text(printable(stat.name.as_bytes())),
+            Self::Role => Value::of(thread.role(), Value::Text),
+            Self::Function => Value::of(thread.function.clone(), Value::Text),
+            Self::Group => Value::of(record, |record| Value::Text(group(record.group()))),
+            Self::Region => Value::of(record, |record| {
+                Value::Text(if record.is_fast() { "fast" } else { "none" }.into())
+            }),
+            Self::Policy => Value::Text(policy(thread)),
+            Self::Priority => Value::Level(priority(thread)),
+            Self::Stack => {
+                Value::of(record.and_then(|r| pages(r.stack_pages.into())), Value::Bytes)
+            }
+            Self::Peak => {
+                Value::of(record.and_then(|r| positive(r.peak_bytes.into())), Value::Bytes)
+            }
+            Self::Bound => {
+                Value::of(record.and_then(|r| pages(r.bound_pages.into())), Value::Bytes)
+            }
+            // A zone means something only where the stack was measured.
+            Self::Zone => {
+                let measured = record.filter(|record| record.bound_pages != 0);
+                Value::of(measured, |record| Value::Count(record.zone().into()))
+            }
+            Self::Age => Value::Time(thread.age_ns()),
+            Self::Cpu => Value::Time(thread.cpu_ns()),
+            Self::CpuPercent => Value::of(thread.cpu_percent(), Value::Percent),
+            Self::RunDelay => {
+                Value::of(thread.task.schedstat, |times| Value::Time(times.run_delay_ns))
+            }
+            Self::Switches => {
+                Value::of(thread.task.switches, |switches| Value::Count(switches.total()))
+            }
+            Self::Vm => Value::of(thread.vm_bytes.and_then(positive), Value::Bytes),
+            Self::Creator => {
+                Value::of(side.and_then(|side| positive(side.creator_tid.into())), Value::Count)
+            }
+            Self::CallSite => Value::of(thread.call_site.clone(), Value::Text),
+            Self::State => Value::Text(stat.state.to_string()),
+            Self::Critical => Value::of(critical(thread), Value::Text),
+            Self::Tracked => Value::Flag(record.is_some()),
+            Self::Kernel => Value::Flag(stat.kernel),
+        }
+    }
+}
+
+fn group(number: u8) -> String {
+    match number {
+        GROUP_NORMAL => "normal".into(),
+        GROUP_URGENT => "urgent".into(),
+        GROUP_SERVICE => "service".into(),
+        GROUP_BACKGROUND => "background".into(),
+        other => other.to_string(),
+    }
+}
+
+/// Whether it asked for SCHED_TEK and has it. The kernel, which runs such threads as `rr`, has the
+/// last word.
+fn has_sched_tek(thread: &Thread) -> bool {
+    let asked = thread.task.record.is_some_and(|t| i32::from(t.record.policy) == SCHED_POLICY);
+    asked && thread.task.stat.policy == libc::SCHED_RR as u32
+}
+
+fn policy(thread: &Thread) -> String {
+    const NAMES: [&str; 8] = ["other", "fifo", "rr", "batch", "iso", "idle", "deadline", "ext"];
+    let number = thread.task.stat.policy;
+    match NAMES.get(number as usize) {
+        _ if has_sched_tek(thread) => "tek".into(),
+        Some(&name) => name.into(),
+        None => number.to_string(),
+    }
+}
+
+fn priority(thread: &Thread) -> i64 {
+    let stat = &thread.task.stat;
+    match thread.task.record {
+        Some(own) if has_sched_tek(thread) => own.record.priority.into(),
+        _ if stat.rt_priority != 0 => stat.rt_priority.into(),
+        _ => stat.nice.into(),
+    }
+}
+
+fn critical(thread: &Thread) -> Option<String> {
+    let own = thread.task.record?;
+    let reasons = [
+        (WHY_POLICY, "policy".to_owned()),
+        (WHY_ENTER, "enter".into()),
+        (WHY_TIMED, "timed".into()),
+        (
+            WHY_RULE,
+            if own.side.rule == 0 { "rule".into() } else { format!("rule {}", own.side.rule) },
+        ),
+        (WHY_FOLLOW, "follow".into()),
+    ];
+    let mut words: Vec<String> = Vec::new();
+    if own.record.is_fast() {
+        let held = reasons.into_iter().filter(|(bit, _)| own.side.reasons & bit != 0);
+        words.extend(held.map(|(_, word)| word));
+    }
+    if own.record.flags & FLAG_MARKED != 0 {
+        words.push("marked".into());
+    }
+    (!words.is_empty()).then(|| words.join("+"))
+}

@@ -1,0 +1,74 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Which threads are shown.
+use super::thread::Thread;
+use crate::glob::Glob;
+use clap::ValueEnum;
+
+/// All that is given must fit; of an option that is given more than once, one.
+#[derive(clap::Args)]
+#[command(next_help_heading = "Which threads")]
+pub struct Filter {
+    /// Threads of this process (list: 1,2,3)
+    #[arg(long, value_name = "PID", value_delimiter = ',')]
+    pub pid: Vec<u32>,
+    /// This thread (list: 1,2,3)
+    #[arg(long, value_name = "TID", value_delimiter = ',')]
+    tid: Vec<u32>,
+    /// Threads of programs with such a name (shell pattern)
+    #[arg(long, value_name = "GLOB")]
+    program: Vec<Glob>,
+    /// Threads with such a name (shell pattern)
+    #[arg(long, value_name = "GLOB")]
+    name: Vec<Glob>,
+    /// Threads with such a role (shell pattern)
+    #[arg(long, value_name = "GLOB")]
+    role: Vec<Glob>,
+    /// Threads in the Fast Region, or those that are not
+    #[arg(long)]
+    region: Option<Region>,
+    /// Threads of the kernel only
+    #[arg(long, conflicts_with = "no_kernel")]
+    kernel: bool,
+    /// No threads of the kernel
+    #[arg(long)]
+    no_kernel: bool,
+    /// Threads that TEK knows only
+    #[arg(long)]
+    tracked: bool,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
+enum Region {
+    Fast,
+    None,
+}
+
+impl Filter {
+    /// Whether a thread is to be shown.
+    pub fn fits(&self, thread: &Thread) -> bool {
+        let stat = &thread.task.stat;
+        among(&self.pid, thread.pid)
+            && among(&self.tid, stat.tid)
+            && fits_one(&self.program, || Some(thread.program.to_string()))
+            && fits_one(&self.name, || Some(stat.name.clone()))
+            && fits_one(&self.role, || thread.role())
+            && self.region.is_none_or(|region| (region == Region::Fast) == thread.is_fast())
+            && (!self.kernel || stat.kernel)
+            && !(self.no_kernel && stat.kernel)
+            && (!self.tracked || thread.task.record.is_some())
+    }
+
+    /// Whether certain processes or threads were asked for, which may not be there.
+    pub fn names_one(&self) -> bool {
+        !self.pid.is_empty() || !self.tid.is_empty()
+    }
+}
+
+fn among(numbers: &[u32], number: u32) -> bool {
+    numbers.is_empty() || numbers.contains(&number)
+}
+
+fn fits_one(globs: &[Glob], text: impl FnOnce() -> Option<String>) -> bool {
+    globs.is_empty()
+        || text().is_some_and(|text| globs.iter().any(|glob| glob.matches(text.as_bytes())))
+}

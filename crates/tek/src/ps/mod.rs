@@ -1,0 +1,200 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! `tek ps`: every thread of the device.
+mod column;
+mod filter;
+mod pace;
+mod render;
+mod sample;
+mod thread;
+mod tree;
+mod value;
+mod view;
+mod watch;
+
+use clap::ValueEnum;
+use column::Column;
+use console::Term;
+use filter::Filter;
+use pace::interval;
+use sample::Series;
+use serde_json::json;
+use std::io::{self, Write};
+use std::path::PathBuf;
+use std::process::ExitCode;
+use std::time::Duration;
+use view::{Look, View};
+
+const AFTER_HELP: &str = "\
+EXAMPLES:
+  tek ps --tracked
+      The threads that TEK knows: those of programs under tek run, or linked
+      with libtek.so, and what each is for.
+  tek ps --program redis-server -o tid,name,function,policy,priority,cpu
+      What the threads of a program run.
+  tek ps --no-kernel --sort cpu:desc | head
+      The busiest threads.
+  tek ps --pid 4711 --tree -o name,tid,call-site
+      Who created whom, and where.
+  tek ps --program fridge -o name,cpu%,run-delay,switches --watch
+      What they do now.
+  tek ps --program fridge --sample 1s --count 60 --output fridge.csv
+      A minute of their lives, a record each second.
+
+COLUMNS:
+  `tek ps --columns help` lists them. `-` is shown for what a thread has not, what
+  is not measured, and what only TEK's table of its process could tell.
+
+SERIES:
+  --sample writes CSV, with --json JSON lines: a record for each thread at each
+  time, with time_ns (since 1970), interval_ns (since the record before) and the
+  columns. cpu, cpu%, run-delay and switches are those of the interval. The first
+  records come one interval after the start; ^C ends the series cleanly.
+
+Looking never stops, slows or waits for a program, a stopped one included. A table
+that makes no sense is named on standard error, and its threads are shown as /proc
+tells them.
+
+EXIT STATUS:
+    0  done
+    1  --pid or --tid: there is no such thread
+  125  TEK itself failed
+
+ENVIRONMENT:
+  TEK_RUN_DIR   one more directory with tables of threads";
+
+/// Arguments of `tek ps`.
+#[derive(clap::Args)]
+#[command(after_help = AFTER_HELP)]
+pub struct Args {
+    /// What to show of each thread, in this order: a list, or `help`
+    #[arg(short = 'o', long, value_name = "COLUMN,...", value_delimiter = ',', value_parser = chosen)]
+    columns: Vec<Chosen>,
+    /// Sort by a column, downwards with `:desc`
+    #[arg(long, value_name = "COLUMN[:desc]", value_parser = sorting)]
+    sort: Option<Sorting>,
+    /// Show processes with their threads below them, each below the one that created it
+    #[arg(long)]
+    tree: bool,
+    /// Print JSON: of all columns, unless some are chosen
+    #[arg(long, conflicts_with = "tree")]
+    json: bool,
+    /// Look again every 2s, or as often as is said; q or ^C ends it
+    #[arg(long, value_name = "INTERVAL", num_args = 0..=1, default_missing_value = "2s",
+          value_parser = interval, conflicts_with_all = ["json", "sample"])]
+    watch: Option<Duration>,
+    /// Record what each thread did in each interval, as CSV or, with --json, JSON lines
+    #[arg(long, value_name = "INTERVAL", value_parser = interval, conflicts_with = "tree")]
+    sample: Option<Duration>,
+    /// End the series after so many intervals
+    #[arg(long, value_name = "N", requires = "sample")]
+    count: Option<u64>,
+    /// Write the series to a file
+    #[arg(long, value_name = "FILE", requires = "sample")]
+    output: Option<PathBuf>,
+    #[command(flatten)]
+    filter: Filter,
+}
+
+/// What -o takes.
+#[derive(Clone)]
+enum Chosen {
+    Column(Column),
+    Help,
+}
+
+fn chosen(text: &str) -> Result<Chosen, String> {
+    if text == "help" {
+        return Ok(Chosen::Help);
+    }
+    let column = Column::from_str(text, true);
+    column
+        .map(Chosen::Column)
+        .map_err(|_| format!("there is no column {text}: `tek ps --columns help` lists them"))
+}
+
+/// What --sort takes.
+#[derive(Clone, Copy)]
+struct Sorting {
+    column: Column,
+    down: bool,
+}
+
+fn sorting(text: &str) -> Result<Sorting, String> {
+    let (name, down) = text.strip_suffix(":desc").map_or((text, false), |name| (name, true));
+    match chosen(name)? {
+        Chosen::Column(column) => Ok(Sorting { column, down }),
+        Chosen::Help => Err("sort by a column: `tek ps --columns help` lists them".into()),
+    }
+}
+
+/// Looks, and prints what it saw.
+pub fn run(args: Args) -> anyhow::Result<ExitCode> {
+    let mut columns = Vec::new();
+    for chosen in &args.columns {
+        match chosen {
+            Chosen::Column(column) => columns.push(*column),
+            Chosen::Help => return Ok(help().map(|()| ExitCode::SUCCESS)?),
+        }
+    }
+    if columns.is_empty() {
+        columns = match (args.json, args.sample) {
+            (_, Some(_)) => sample::USUAL.to_vec(),
+            (true, None) => Column::value_variants().to_vec(),
+            (false, None) => column::USUAL.to_vec(),
+        };
+    }
+    let names_one = args.filter.names_one();
+    let mut view = View::new(columns, args.sort, args.tree, args.filter);
+    let found = match (args.sample, args.watch) {
+        (Some(interval), _) => {
+            let series = Series { interval, count: args.count, json: args.json };
+            sample::run(&mut view, &series, args.output.as_deref())?
+        }
+        (None, Some(interval)) => watch::run(&mut view, interval)?,
+        (None, None) => once(&mut view, args.json)?,
+    };
+    Ok(if names_one && !found { ExitCode::FAILURE } else { ExitCode::SUCCESS })
+}
+
+/// One look. True if a thread was found.
+fn once(view: &mut View, as_json: bool) -> anyhow::Result<bool> {
+    let Look { threads, problems } = view.look()?;
+    let found = !threads.is_empty();
+    tell(&problems);
+    let mut out = io::BufWriter::new(io::stdout().lock());
+    if as_json {
+        let object = |thread| -> serde_json::Map<String, serde_json::Value> {
+            let columns = view.columns.iter();
+            columns.map(|c| (c.key().to_owned(), c.value(thread).json())).collect()
+        };
+        let threads: Vec<_> = threads.iter().map(object).collect();
+        let all = json!({ "threads": threads, "problems": problems });
+        writeln!(out, "{}", serde_json::to_string_pretty(&all)?)?;
+    } else {
+        let width = Term::stdout().size_checked().map(|(_, columns)| usize::from(columns));
+        for line in view.lines(threads) {
+            writeln!(out, "{}", render::cut(&line, width))?;
+        }
+    }
+    out.flush()?;
+    Ok(found)
+}
+
+/// Says on standard error what could not be read.
+fn tell(problems: &[String]) {
+    for problem in problems {
+        eprintln!("tek: {problem}");
+    }
+}
+
+/// The columns, with a line on each.
+fn help() -> io::Result<()> {
+    let mut out = io::stdout().lock();
+    for column in Column::value_variants() {
+        let value = column.to_possible_value().expect("no column is hidden");
+        let what = value.get_help().map(ToString::to_string).unwrap_or_default();
+        let usual = if column::USUAL.contains(column) { "*" } else { " " };
+        writeln!(out, "{usual} {:<10} {what}", value.get_name())?;
+    }
+    writeln!(out, "\nThose with * are shown unless you choose.")
+}

@@ -1,0 +1,128 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Looks that are taken again and again: the time between them, and how they end.
+use nix::errno::Errno;
+use nix::poll::{poll, PollFd, PollFlags, PollTimeout};
+use nix::sys::signal::{SigSet, Signal};
+use nix::sys::signalfd::{SfdFlags, SignalFd};
+use nix::sys::termios::{tcgetattr, tcsetattr, LocalFlags, SetArg, Termios};
+use std::io::{self, IsTerminal, Read};
+use std::os::fd::AsFd;
+use std::time::{Duration, Instant};
+
+/// Looks at equal distances, until somebody has seen enough.
+pub struct Pace {
+    interval: Duration,
+    next: Instant,
+    signals: SignalFd,
+    keys: Option<Keys>,
+}
+
+impl Pace {
+    /// From now on SIGINT and SIGTERM end the looks instead of the process.
+    pub fn new(interval: Duration) -> anyhow::Result<Self> {
+        let mut ends = SigSet::empty();
+        ends.add(Signal::SIGINT);
+        ends.add(Signal::SIGTERM);
+        ends.thread_block()?;
+        let flags = SfdFlags::SFD_NONBLOCK | SfdFlags::SFD_CLOEXEC;
+        let signals = SignalFd::with_flags(&ends, flags)?;
+        Ok(Self { interval, next: Instant::now() + interval, signals, keys: None })
+    }
+
+    /// From now on the key q ends them too, where there is a keyboard.
+    pub fn watch_keys(&mut self) {
+        self.keys = Keys::take();
+    }
+
+    /// Waits for the time of the next look; false when there shall be none.
+    pub fn wait(&mut self) -> anyhow::Result<bool> {
+        let end = self.next;
+        loop {
+            let left = end.saturating_duration_since(Instant::now());
+            if left.is_zero() {
+                break;
+            }
+            // Rounded up, so as not to wake too early and turn around for the rest.
+            let timeout = PollTimeout::try_from(left + Duration::from_micros(999))
+                .unwrap_or(PollTimeout::MAX);
+            let stdin = io::stdin();
+            let mut ready = vec![PollFd::new(self.signals.as_fd(), PollFlags::POLLIN)];
+            if self.keys.is_some() {
+                ready.push(PollFd::new(stdin.as_fd(), PollFlags::POLLIN));
+            }
+            match poll(&mut ready, timeout) {
+                Ok(_) | Err(Errno::EINTR) => {}
+                Err(error) => return Err(error.into()),
+            }
+            let is_ready = |at: usize| ready.get(at).is_some_and(|fd| fd.any() == Some(true));
+            if is_ready(0) || is_ready(1) && Keys::want_to_end() {
+                return Ok(false);
+            }
+        }
+        // Looks that took longer than the interval are left out, not made up for.
+        self.next = (end + self.interval).max(Instant::now());
+        Ok(true)
+    }
+}
+
+/// The keyboard, giving each key at once; as before when dropped.
+struct Keys(Termios);
+
+impl Keys {
+    fn take() -> Option<Self> {
+        if !io::stdin().is_terminal() {
+            return None;
+        }
+        let before = tcgetattr(io::stdin()).ok()?;
+        let mut now = before.clone();
+        now.local_flags.remove(LocalFlags::ICANON | LocalFlags::ECHO);
+        tcsetattr(io::stdin(), SetArg::TCSANOW, &now).ok()?;
+        Some(Self(before))
+    }
+
+    /// Reads what was typed; a keyboard that is gone is a wish to end.
+    fn want_to_end() -> bool {
+        let mut typed = [0; 64];
+        match io::stdin().read(&mut typed) {
+            Ok(0) | Err(_) => true,
+            Ok(length) => typed[..length].iter().any(|key| matches!(key, b'q' | b'Q')),
+        }
+    }
+}
+
+impl Drop for Keys {
+    fn drop(&mut self) {
+        let _ = tcsetattr(io::stdin(), SetArg::TCSANOW, &self.0);
+    }
+}
+
+/// `2`, `0.5s`, `200ms`, `5m`: from 10 ms to a day; a number alone is seconds.
+pub fn interval(text: &str) -> Result<Duration, String> {
+    const FORM: &str = "write a time such as 2s, 0.5 or 200ms, from 10ms to a day";
+    let unit = text.find(|c: char| c.is_ascii_alphabetic()).unwrap_or(text.len());
+    let scale = match &text[unit..] {
+        "" | "s" => 1.0,
+        "ms" => 0.001,
+        "m" => 60.0,
+        _ => return Err(FORM.into()),
+    };
+    let seconds = text[..unit].parse::<f64>().map_err(|_| FORM)? * scale;
+    if !(0.01..=86_400.0).contains(&seconds) {
+        return Err(FORM.into());
+    }
+    Ok(Duration::from_secs_f64(seconds))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_interval_is_seconds_or_has_a_unit() {
+        let ms = |text| interval(text).map(|time| time.as_millis());
+        assert_eq!([ms("2"), ms("0.5s"), ms("200ms"), ms("5m")], [2000, 500, 200, 300_000].map(Ok));
+        for bad in ["", "s", "-1", "1h", "9ms", "nan", "inf", "2 s", "1e9"] {
+            assert!(interval(bad).is_err(), "{bad}");
+        }
+    }
+}

@@ -1,0 +1,101 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! `tek ps --sample`: the Thread Monitor of tek-2020, a time series of every thread.
+use super::column::Column;
+use super::pace::Pace;
+use super::thread::Thread;
+use super::value::Value;
+use super::view::{Look, View};
+use anyhow::Context;
+use std::fs::File;
+use std::io::{self, BufWriter, Write};
+use std::path::Path;
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+/// What is told of each thread unless columns were chosen.
+pub const USUAL: [Column; 11] = [
+    Column::Pid,
+    Column::Tid,
+    Column::Program,
+    Column::Name,
+    Column::Role,
+    Column::Region,
+    Column::State,
+    Column::Cpu,
+    Column::CpuPercent,
+    Column::RunDelay,
+    Column::Switches,
+];
+
+/// A series.
+pub struct Series {
+    /// Time between two looks.
+    pub interval: Duration,
+    /// How many records each thread that lives on gets; for ever if `None`.
+    pub count: Option<u64>,
+    /// JSON lines instead of CSV.
+    pub json: bool,
+}
+
+/// Writes it, to standard output unless a file is given. True if a thread was in it.
+pub fn run(view: &mut View, series: &Series, output: Option<&Path>) -> anyhow::Result<bool> {
+    let out: Box<dyn Write> = match output {
+        Some(path) => {
+            let file = File::create(path);
+            Box::new(file.with_context(|| format!("cannot make {}", path.display()))?)
+        }
+        None => Box::new(io::stdout()),
+    };
+    let mut out = BufWriter::new(out);
+    if !series.json {
+        let keys: Vec<_> = view.columns.iter().map(|column| column.key()).collect();
+        writeln!(out, "time_ns,interval_ns,{}", keys.join(","))?;
+        out.flush()?;
+    }
+    let mut pace = Pace::new(series.interval)?;
+    view.take_exact_times();
+    // The first look is what the second one is compared with.
+    super::tell(&view.look()?.problems);
+    let (mut written, mut found) = (0, false);
+    while series.count.is_none_or(|count| written < count) && pace.wait()? {
+        let Look { threads, problems } = view.look()?;
+        super::tell(&problems);
+        let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_nanos();
+        for thread in &threads {
+            let record = record(&view.columns, thread, now as u64);
+            if series.json {
+                let object: serde_json::Map<_, _> =
+                    record.map(|(key, value)| (key.to_owned(), value.json())).collect();
+                serde_json::to_writer(&mut out, &object)?;
+            } else {
+                let fields: Vec<_> = record.map(|(_, value)| value.csv()).collect();
+                out.write_all(fields.join(",").as_bytes())?;
+            }
+            out.write_all(b"\n")?;
+        }
+        // Who follows the series wants whole records, at once.
+        out.flush()?;
+        found |= !threads.is_empty();
+        written += 1;
+    }
+    Ok(found)
+}
+
+/// One thread at one time, with what it did since the look before.
+fn record<'a>(
+    columns: &'a [Column],
+    thread: &'a Thread,
+    now: u64,
+) -> impl Iterator<Item = (&'static str, Value)> + 'a {
+    let interval = thread.interval();
+    let length = Value::of(interval.as_ref(), |interval| Value::Time(interval.ns));
+    let told = columns.iter().map(move |&column| {
+        let value = match (column, &interval) {
+            (Column::Cpu, Some(interval)) => Value::Time(interval.cpu_ns),
+            (Column::RunDelay, Some(interval)) => Value::Time(interval.run_delay_ns),
+            (Column::Switches, Some(interval)) => Value::Count(interval.switches),
+            _ => column.value(thread),
+        };
+        (column.key(), value)
+    });
+    [("time_ns", Value::Time(now)), ("interval_ns", length)].into_iter().chain(told)
+}

@@ -1,0 +1,193 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! A thread as `tek ps` shows it: what was read of it and of its process, with names found and, from
+//! the second look on, what it did since the one before.
+use std::collections::HashMap;
+use std::rc::Rc;
+use tek_abi::{printable, Module};
+use tek_model::{Device, Functions, Program, SchedStat, Switches, Task};
+
+/// A thread.
+pub struct Thread {
+    /// Its process.
+    pub pid: u32,
+    /// The name of that.
+    pub program: Rc<str>,
+    /// What was read of it.
+    pub task: Task,
+    /// Size of its process's address space.
+    pub vm_bytes: Option<u64>,
+    /// Size of the pages that its record counts in.
+    pub page_bytes: u32,
+    /// The function that it runs, if that was asked for.
+    pub function: Option<String>,
+    /// Where it was created, if that was asked for.
+    pub call_site: Option<String>,
+    /// CLOCK_BOOTTIME of the look.
+    pub time_ns: u64,
+    /// When and how it was at the look before.
+    pub before: Option<Before>,
+}
+
+/// A thread at an earlier look.
+#[derive(Clone, Copy, Default)]
+pub struct Before {
+    time_ns: u64,
+    cpu_ns: u64,
+    schedstat: SchedStat,
+    switches: Switches,
+}
+
+/// What a thread did between two looks.
+pub struct Interval {
+    /// How long that is.
+    pub ns: u64,
+    /// CPU time.
+    pub cpu_ns: u64,
+    /// Time that it waited for a CPU.
+    pub run_delay_ns: u64,
+    /// Context switches.
+    pub switches: u64,
+}
+
+/// Names are looked up only where they are shown.
+#[derive(Clone, Copy, Default)]
+pub struct Names {
+    /// [`Thread::function`].
+    pub function: bool,
+    /// [`Thread::call_site`].
+    pub call_site: bool,
+}
+
+impl Thread {
+    /// Its role.
+    pub fn role(&self) -> Option<String> {
+        let own = self.task.record.filter(|own| own.record.role_bytes != 0)?;
+        Some(printable(&own.side.role))
+    }
+
+    /// Whether it is in the Fast Region.
+    pub fn is_fast(&self) -> bool {
+        self.task.record.is_some_and(|own| own.record.is_fast())
+    }
+
+    /// The thread that created it.
+    pub fn creator(&self) -> Option<u32> {
+        self.task.record.map(|own| own.side.creator_tid).filter(|&tid| tid != 0)
+    }
+
+    /// Time since it began.
+    pub fn age_ns(&self) -> u64 {
+        self.time_ns.saturating_sub(self.task.stat.start_ns)
+    }
+
+    /// CPU time: exact where that was read, else in clock ticks.
+    pub fn cpu_ns(&self) -> u64 {
+        self.task.schedstat.map_or(self.task.stat.cpu_ns, |times| times.cpu_ns)
+    }
+
+    /// The share of a CPU that it had since the look before, else in its life.
+    pub fn cpu_percent(&self) -> Option<f64> {
+        let (cpu, time) = match self.interval() {
+            Some(interval) => (interval.cpu_ns, interval.ns),
+            None => (self.cpu_ns(), self.age_ns()),
+        };
+        (time != 0).then(|| cpu as f64 * 100.0 / time as f64)
+    }
+
+    /// What it did since the look before; `None` at the first.
+    pub fn interval(&self) -> Option<Interval> {
+        let before = self.before?;
+        let times = self.task.schedstat.unwrap_or_default();
+        let switches = self.task.switches.unwrap_or_default().total();
+        Some(Interval {
+            ns: self.time_ns.saturating_sub(before.time_ns),
+            cpu_ns: self.cpu_ns().saturating_sub(before.cpu_ns),
+            run_delay_ns: times.run_delay_ns.saturating_sub(before.schedstat.run_delay_ns),
+            switches: switches.saturating_sub(before.switches.total()),
+        })
+    }
+}
+
+/// Takes looks at the device apart into threads, and remembers the look before.
+#[derive(Default)]
+pub struct Threads {
+    names: Names,
+    functions: Functions,
+    last_ns: Option<u64>,
+    /// By tid and start time, which together are one thread's.
+    last: HashMap<(u32, u64), Before>,
+}
+
+impl Threads {
+    /// With these names.
+    pub fn new(names: Names) -> Self {
+        Self { names, ..Self::default() }
+    }
+
+    /// The threads of a look that fit.
+    pub fn of(&mut self, device: Device, fits: impl Fn(&Thread) -> bool) -> Vec<Thread> {
+        let Device { time_ns, programs, .. } = device;
+        let mut threads = Vec::new();
+        for program in programs {
+            self.add(program, time_ns, &fits, &mut threads);
+        }
+        self.last_ns = Some(time_ns);
+        self.last = threads
+            .iter()
+            .map(|thread| {
+                let before = Before {
+                    time_ns,
+                    cpu_ns: thread.cpu_ns(),
+                    schedstat: thread.task.schedstat.unwrap_or_default(),
+                    switches: thread.task.switches.unwrap_or_default(),
+                };
+                ((thread.task.stat.tid, thread.task.stat.start_ns), before)
+            })
+            .collect();
+        threads
+    }
+
+    fn add(
+        &mut self,
+        program: Program,
+        time_ns: u64,
+        fits: impl Fn(&Thread) -> bool,
+        threads: &mut Vec<Thread>,
+    ) {
+        let Program { pid, name, tasks, vm_bytes, page_bytes, modules } = program;
+        let name: Rc<str> = name.into();
+        // One that is new since the last look did all that it did since then.
+        let new = self.last_ns.map(|time_ns| Before { time_ns, ..Before::default() });
+        for task in tasks {
+            let known = self.last.get(&(task.stat.tid, task.stat.start_ns));
+            let mut thread = Thread {
+                pid,
+                program: name.clone(),
+                vm_bytes,
+                page_bytes,
+                function: None,
+                call_site: None,
+                time_ns,
+                before: known.copied().or(new),
+                task,
+            };
+            if fits(&thread) {
+                self.find_names(&mut thread, &modules);
+                threads.push(thread);
+            }
+        }
+    }
+
+    fn find_names(&mut self, thread: &mut Thread, modules: &[Module]) {
+        let Some(own) = thread.task.record else { return };
+        let mut name = |wanted: bool, address: u64| {
+            if !wanted || address == 0 {
+                return None;
+            }
+            let name = self.functions.name(modules, address);
+            Some(name.unwrap_or_else(|| format!("{address:#x}")))
+        };
+        thread.function = name(self.names.function, own.record.start_routine);
+        thread.call_site = name(self.names.call_site, own.side.call_site);
+    }
+}

@@ -1,0 +1,66 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Threads as a tree: below the first thread of each process the others, each below the one that
+//! created it where that is known.
+use super::thread::Thread;
+use std::collections::HashMap;
+
+/// Deeper threads are drawn as if they were this deep. A table may tell of any depth.
+const DEEPEST: usize = 16;
+
+/// The threads in the order of the tree, each with what is drawn before its name. Siblings keep their
+/// order.
+pub fn arrange(threads: Vec<Thread>) -> Vec<(Thread, String)> {
+    let parents = parents(&threads);
+    let mut children: HashMap<Option<usize>, Vec<usize>> = HashMap::new();
+    for (index, parent) in parents.into_iter().enumerate() {
+        children.entry(parent).or_default().push(index);
+    }
+    let mut threads: Vec<Option<Thread>> = threads.into_iter().map(Some).collect();
+    let mut arranged = Vec::with_capacity(threads.len());
+    // A stack of what is still to be drawn, the next one on top.
+    let mut waiting: Vec<(usize, Vec<bool>)> = Vec::new();
+    let push = |waiting: &mut Vec<_>, below: &[usize], lasts: &[bool]| {
+        for (position, &index) in below.iter().enumerate().rev() {
+            let mut lasts = lasts.to_vec();
+            if lasts.len() < DEEPEST {
+                lasts.push(position + 1 == below.len());
+            }
+            waiting.push((index, lasts));
+        }
+    };
+    push(&mut waiting, children.get(&None).map_or(&[], Vec::as_slice), &[]);
+    while let Some((index, lasts)) = waiting.pop() {
+        let Some(thread) = threads[index].take() else { continue };
+        arranged.push((thread, branch(&lasts[1..])));
+        push(&mut waiting, children.get(&Some(index)).map_or(&[], Vec::as_slice), &lasts);
+    }
+    arranged
+}
+
+/// The place of each thread's parent: its creator, else the first thread of its process.
+fn parents(threads: &[Thread]) -> Vec<Option<usize>> {
+    let places: HashMap<(u32, u32), usize> =
+        threads.iter().enumerate().map(|(at, t)| ((t.pid, t.task.stat.tid), at)).collect();
+    let place = |pid, tid| places.get(&(pid, tid)).copied();
+    let parent = |thread: &Thread| {
+        let own = thread.task.stat.tid;
+        if own == thread.pid {
+            return None;
+        }
+        // A thread is younger than its creator: what contradicts that could make a circle.
+        let older = |&at: &usize| {
+            let other = &threads[at].task.stat;
+            (other.start_ns, other.tid) < (thread.task.stat.start_ns, own)
+        };
+        let creator = thread.creator().and_then(|tid| place(thread.pid, tid)).filter(older);
+        creator.or_else(|| place(thread.pid, thread.pid))
+    };
+    threads.iter().map(parent).collect()
+}
+
+/// What is drawn before a name, given for each level whether the branch is the last there.
+fn branch(lasts: &[bool]) -> String {
+    let Some((own, above)) = lasts.split_last() else { return String::new() };
+    let lines: String = above.iter().map(|&last| if last { "   " } else { "|  " }).collect();
+    lines + if *own { "`- " } else { "|- " }
+}

@@ -1,0 +1,146 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! What stands in a cell: told to people in units, to programs as it is.
+use serde_json::json;
+use std::cmp::Ordering;
+use std::time::Duration;
+
+/// A value of a thread.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Value {
+    /// Not known, not measured, or it has none.
+    None,
+    /// A name.
+    Text(String),
+    /// A yes or no.
+    Flag(bool),
+    /// A number of something.
+    Count(u64),
+    /// A number on a scale that goes below 0.
+    Level(i64),
+    /// A size.
+    Bytes(u64),
+    /// A time in ns.
+    Time(u64),
+    /// A share of a CPU.
+    Percent(f64),
+}
+
+impl Value {
+    /// Of what may be missing.
+    pub fn of<T>(value: Option<T>, kind: impl FnOnce(T) -> Self) -> Self {
+        value.map_or(Self::None, kind)
+    }
+
+    /// As a person reads it.
+    pub fn human(&self) -> String {
+        match self {
+            Self::None | Self::Flag(false) => "-".into(),
+            Self::Text(text) => text.clone(),
+            Self::Flag(true) => "yes".into(),
+            Self::Count(count) => count.to_string(),
+            Self::Level(level) => level.to_string(),
+            Self::Bytes(bytes) => size(*bytes),
+            Self::Time(ns) => time(Duration::from_nanos(*ns)),
+            Self::Percent(percent) => format!("{percent:.1}"),
+        }
+    }
+
+    /// As JSON.
+    pub fn json(&self) -> serde_json::Value {
+        match self {
+            Self::None => serde_json::Value::Null,
+            Self::Text(text) => json!(text),
+            Self::Flag(flag) => json!(flag),
+            Self::Count(number) | Self::Bytes(number) | Self::Time(number) => json!(number),
+            Self::Level(level) => json!(level),
+            Self::Percent(percent) => json!((percent * 1000.0).round() / 1000.0),
+        }
+    }
+
+    /// As a field of CSV (RFC 4180); empty for what is not known.
+    pub fn csv(&self) -> String {
+        match self {
+            Self::None => String::new(),
+            Self::Text(text) if text.contains([',', '"', '\n', '\r']) => {
+                format!("\"{}\"", text.replace('"', "\"\""))
+            }
+            Self::Text(text) => text.clone(),
+            other => other.json().to_string(),
+        }
+    }
+
+    /// The order of two values of one column; what is not known comes first.
+    pub fn order(&self, other: &Self) -> Ordering {
+        match (self, other) {
+            (Self::Text(a), Self::Text(b)) => a.cmp(b),
+            (Self::Flag(a), Self::Flag(b)) => a.cmp(b),
+            (Self::Count(a), Self::Count(b))
+            | (Self::Bytes(a), Self::Bytes(b))
+            | (Self::Time(a), Self::Time(b)) => a.cmp(b),
+            (Self::Level(a), Self::Level(b)) => a.cmp(b),
+            (Self::Percent(a), Self::Percent(b)) => a.total_cmp(b),
+            (Self::None, Self::None) => Ordering::Equal,
+            (Self::None, _) => Ordering::Less,
+            (_, Self::None) => Ordering::Greater,
+            _ => Ordering::Equal,
+        }
+    }
+}
+
+/// 512, 4.0K, 8.0M.
+fn size(bytes: u64) -> String {
+    let mut number = bytes as f64;
+    for unit in ["", "K", "M", "G", "T"] {
+        if number < 1024.0 {
+            let digits = usize::from(!unit.is_empty() && number < 100.0);
+            return format!("{number:.digits$}{unit}");
+        }
+        number /= 1024.0;
+    }
+    format!("{number:.0}P")
+}
+
+/// 950us, 12ms, 3.45s, 2:05 (minutes), 7h12m, 3d4h.
+fn time(time: Duration) -> String {
+    let (seconds, minutes) = (time.as_secs(), time.as_secs() / 60);
+    match seconds {
+        0 if time.as_millis() == 0 => format!("{}us", time.as_micros()),
+        0 => format!("{}ms", time.as_millis()),
+        1..=59 => format!("{:.2}s", time.as_secs_f64()),
+        60..=3599 => format!("{minutes}:{:02}", seconds % 60),
+        3600..=86_399 => format!("{}h{:02}m", minutes / 60, minutes % 60),
+        _ => format!("{}d{}h", minutes / 1440, minutes / 60 % 24),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn people_read_units_and_programs_plain_numbers() {
+        let time = |ns| Value::Time(ns).human();
+        let times = [950_000, 12_000_000, 3_451_000_000, 125_000_000_000, 25_920_000_000_000];
+        assert_eq!(times.map(time), ["950us", "12ms", "3.45s", "2:05", "7h12m"]);
+        assert_eq!(time(273_600_000_000_000), "3d4h");
+        let sizes = [512, 4096, 8 << 20, 200 << 20];
+        assert_eq!(sizes.map(|bytes| Value::Bytes(bytes).human()), ["512", "4.0K", "8.0M", "200M"]);
+        assert_eq!(Value::Time(12_000_000).json(), json!(12_000_000));
+        assert_eq!(Value::None.human(), "-");
+        assert_eq!(Value::None.json(), json!(null));
+    }
+
+    #[test]
+    fn a_name_cannot_break_out_of_its_field_of_csv() {
+        assert_eq!(Value::Text("a,\"b\"".into()).csv(), "\"a,\"\"b\"\"\"");
+        assert_eq!(Value::Level(-5).csv(), "-5");
+        assert_eq!(Value::None.csv(), "");
+    }
+
+    #[test]
+    fn what_is_not_known_comes_before_everything_known() {
+        assert_eq!(Value::None.order(&Value::Count(0)), Ordering::Less);
+        assert_eq!(Value::Level(-1).order(&Value::Level(1)), Ordering::Less);
+        assert_eq!(Value::Text("b".into()).order(&Value::Text("a".into())), Ordering::Greater);
+    }
+}

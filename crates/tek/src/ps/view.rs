@@ -1,0 +1,81 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Looks at the device as the command line asked for: chosen, in order, and with no more read than
+//! what is shown.
+use super::column::Column;
+use super::filter::Filter;
+use super::thread::{Names, Thread, Threads};
+use super::{render, tree, Sorting};
+use std::collections::HashSet;
+use tek_model::{directories, Device, Wanted};
+
+/// What is looked at.
+pub struct View {
+    pub columns: Vec<Column>,
+    sort: Option<Sorting>,
+    tree: bool,
+    filter: Filter,
+    wanted: Wanted,
+    threads: Threads,
+    told: HashSet<String>,
+}
+
+/// What was seen.
+pub struct Look {
+    /// The threads that were asked for, in their order.
+    pub threads: Vec<Thread>,
+    /// What could not be read, and why; each only the first time.
+    pub problems: Vec<String>,
+}
+
+impl View {
+    /// For these columns and threads.
+    pub fn new(columns: Vec<Column>, sort: Option<Sorting>, tree: bool, filter: Filter) -> Self {
+        let mut wanted =
+            Wanted { pids: filter.pid.clone(), directories: directories(), ..Wanted::default() };
+        for column in columns.iter().copied().chain(sort.map(|sort| sort.column)) {
+            column.want(&mut wanted);
+        }
+        let shows = |column| columns.contains(&column) || sort.is_some_and(|s| s.column == column);
+        let names = Names { function: shows(Column::Function), call_site: shows(Column::CallSite) };
+        let threads = Threads::new(names);
+        Self { columns, sort, tree, filter, wanted, threads, told: HashSet::new() }
+    }
+
+    /// From now on CPU times are exact, whatever the columns are: for differences.
+    pub fn take_exact_times(&mut self) {
+        self.wanted.schedstat = true;
+    }
+
+    /// Looks.
+    pub fn look(&mut self) -> anyhow::Result<Look> {
+        let mut device = Device::look(&self.wanted)?;
+        let problems = std::mem::take(&mut device.problems).into_iter();
+        let problems = problems.map(|problem| format!("{:#}", anyhow::Error::from(problem)));
+        let problems = problems.filter(|problem| self.told.insert(problem.clone())).collect();
+        let mut threads = self.threads.of(device, |thread| self.filter.fits(thread));
+        if let Some(Sorting { column, down }) = self.sort {
+            let mut keyed: Vec<_> = threads.into_iter().map(|t| (column.value(&t), t)).collect();
+            keyed.sort_by(|(a, _), (b, _)| if down { b.order(a) } else { a.order(b) });
+            threads = keyed.into_iter().map(|(_, thread)| thread).collect();
+        }
+        Ok(Look { threads, problems })
+    }
+
+    /// The lines of a table of them, its heads first.
+    pub fn lines(&self, threads: Vec<Thread>) -> Vec<String> {
+        let cells = |thread: &Thread| -> Vec<String> {
+            self.columns.iter().map(|column| column.value(thread).human()).collect()
+        };
+        if !self.tree {
+            return render::table(&self.columns, threads.iter().map(cells));
+        }
+        // The branches are drawn before the names, or in what comes first.
+        let at = self.columns.iter().position(|&column| column == Column::Name).unwrap_or(0);
+        let rows = tree::arrange(threads).into_iter().map(|(thread, branch)| {
+            let mut cells = cells(&thread);
+            cells[at].insert_str(0, &branch);
+            cells
+        });
+        render::table(&self.columns, rows)
+    }
+}

@@ -1,0 +1,54 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! `tek ps --watch`: on a terminal the same screen drawn again, elsewhere one table after another.
+use super::pace::Pace;
+use super::render;
+use super::view::{Look, View};
+use console::Term;
+use std::io::{self, Write};
+use std::time::Duration;
+
+/// Looks until q, ^C or SIGTERM. True if a thread was found.
+pub fn run(view: &mut View, interval: Duration) -> anyhow::Result<bool> {
+    let term = Term::stdout();
+    let mut pace = Pace::new(interval)?;
+    if term.is_term() {
+        pace.watch_keys();
+    }
+    let (mut found, mut problems) = (false, Vec::new());
+    loop {
+        let Look { threads, problems: new } = view.look()?;
+        found |= !threads.is_empty();
+        let lines = view.lines(threads);
+        if term.is_term() {
+            problems.extend(new);
+            draw(&term, &lines)?;
+        } else {
+            super::tell(&new);
+            writeln!(io::stdout().lock(), "{}\n", lines.join("\n"))?;
+        }
+        if !pace.wait()? {
+            // On the screen they would have been drawn over.
+            super::tell(&problems);
+            return Ok(found);
+        }
+    }
+}
+
+/// As much as the screen has room for, in one write so that it does not flicker.
+fn draw(term: &Term, lines: &[String]) -> io::Result<()> {
+    const HOME: &str = "\x1b[H";
+    const REST_OF_LINE: &str = "\x1b[K";
+    const REST_OF_SCREEN: &str = "\x1b[J";
+    let (rows, columns) = term.size();
+    let room = usize::from(rows).saturating_sub(1);
+    let mut screen = HOME.to_owned();
+    for line in lines.iter().take(room) {
+        screen += &render::cut(line, Some(columns.into()));
+        screen += REST_OF_LINE;
+        screen += "\r\n";
+    }
+    screen += REST_OF_SCREEN;
+    let mut out = io::stdout().lock();
+    out.write_all(screen.as_bytes())?;
+    out.flush()
+}

@@ -1,0 +1,223 @@
+/* SPDX-License-Identifier: MIT OR Apache-2.0 */
+/*
+ * A thread of another process, from that process's table.  The table is read by system
+ * calls and believed in nothing that could harm: its owner may write what he likes.
+ */
+#include "ident/attributes.h"
+#include "ident/procfs.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+enum {
+	PATH_BYTES = 512,
+	TRIES = 64, /* for a record that is being written */
+	BATCH = 64, /* records read at a time: it may be a small stack */
+};
+
+/* A process as its table has to describe it. */
+struct process {
+	pid_t pid;
+	uid_t user;
+	uint64_t start_ticks;
+};
+
+/* An open table that is the process's own. */
+struct open_table {
+	int fd;
+	unsigned int slots;
+	size_t page_bytes;
+};
+
+static bool read_at(int fd, void *to, size_t bytes, uint64_t offset)
+{
+	return pread(fd, to, bytes, (off_t)offset) == (ssize_t)bytes;
+}
+
+static bool describes(const struct tek_table_header *header, const struct process *process)
+{
+	uint64_t namespace = tek__procfs_pid_namespace();
+
+	return header->magic == TEK_TABLE_MAGIC && header->version == TEK_ABI_VERSION &&
+	       header->pid == (tek_u32)process->pid &&
+	       (!header->start_ticks || header->start_ticks == process->start_ticks) &&
+	       (!header->pid_namespace || header->pid_namespace == namespace);
+}
+
+static bool makes_sense(const struct tek_table_header *header)
+{
+	return header->record_bytes == sizeof(struct tek_record) &&
+	       header->side_bytes == sizeof(struct tek_side) && header->slots <= TEK_MAX_SLOTS;
+}
+
+/* Returns 0, ENODATA if there is no table of this process, or EACCES, or EBADMSG. */
+static int try_open(const char *directory, const struct process *process, struct open_table *table)
+{
+	char path[PATH_BYTES];
+	struct tek_table_header header;
+	struct stat status;
+
+	if (snprintf(path, sizeof(path), "%s/%d.table", directory, (int)process->pid) >=
+	    (int)sizeof(path))
+		return ENODATA;
+	int fd = open(path, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_NOCTTY | O_CLOEXEC);
+	if (fd < 0)
+		return errno == EACCES ? EACCES : ENODATA;
+	int error = ENODATA;
+	if (fstat(fd, &status) == 0 && S_ISREG(status.st_mode) &&
+	    (status.st_uid == process->user || status.st_uid == 0) &&
+	    read_at(fd, &header, sizeof(header), 0) && describes(&header, process))
+		error = makes_sense(&header) ? 0 : EBADMSG;
+	if (error) {
+		close(fd);
+		return error;
+	}
+	*table = (struct open_table){
+		.fd = fd,
+		.slots = header.slots,
+		.page_bytes = header.page_bytes,
+	};
+	return 0;
+}
+
+/* In a directory for run-time files and in those of single runs (`tek run`) below it. */
+static int search(const char *base, const struct process *process, struct open_table *table)
+{
+	char run[PATH_BYTES];
+	int error = try_open(base, process, table);
+	DIR *directory = error == ENODATA ? opendir(base) : NULL;
+	struct dirent *entry;
+
+	while (directory && error == ENODATA && (entry = readdir(directory))) {
+		if (strncmp(entry->d_name, "run-", 4) == 0 &&
+		    snprintf(run, sizeof(run), "%s/%s", base, entry->d_name) < (int)sizeof(run))
+			error = try_open(run, process, table);
+	}
+	if (directory)
+		closedir(directory);
+	return error;
+}
+
+/* Where a process of this user may have its table; docs/man/libtek.7, TEK_RUN_DIR. */
+static int find_table(const struct process *process, struct open_table *table)
+{
+	const char *given = secure_getenv("TEK_RUN_DIR");
+	const char *run_time = secure_getenv("XDG_RUNTIME_DIR");
+	const char *temporary = secure_getenv("TMPDIR");
+	char bases[3][PATH_BYTES] = {"", "/run/tek", ""};
+	int error = ENODATA;
+
+	if (given)
+		snprintf(bases[0], PATH_BYTES, "%s", given);
+	if (process->user != 0 && run_time && process->user == geteuid())
+		snprintf(bases[1], PATH_BYTES, "%s/tek", run_time);
+	else if (process->user != 0)
+		snprintf(bases[1], PATH_BYTES, "/run/user/%u/tek", process->user);
+	snprintf(bases[2], PATH_BYTES, "%s/tek-%u", temporary ? temporary : "/tmp", process->user);
+	for (size_t i = 0; i < 3 && error == ENODATA; i++)
+		if (bases[i][0] == '/')
+			error = search(bases[i], process, table);
+	return error;
+}
+
+static uint64_t chunk_at(unsigned int slot)
+{
+	return TEK_TABLE_HEADER_BYTES + (uint64_t)(slot / TEK_CHUNK_SLOTS) * TEK_TABLE_CHUNK_BYTES;
+}
+
+static uint64_t record_at(unsigned int slot)
+{
+	return chunk_at(slot) + slot % TEK_CHUNK_SLOTS * sizeof(struct tek_record);
+}
+
+static uint64_t side_at(unsigned int slot)
+{
+	return chunk_at(slot) + TEK_CHUNK_SIDE_OFFSET +
+	       slot % TEK_CHUNK_SLOTS * sizeof(struct tek_side);
+}
+
+/* The record of a slot if it is this thread's. Returns 0, ENODATA, EBUSY or EBADMSG. */
+static int read_slot(const struct open_table *table, unsigned int slot, pid_t tid,
+		     struct tek_attributes *attributes)
+{
+	struct tek_record before, record, after;
+	struct tek_side side;
+
+	/* The protocol of abi/tek_abi.h for system calls. */
+	for (int attempt = 0; attempt < TRIES; attempt++) {
+		if (!read_at(table->fd, &before, sizeof(before), record_at(slot)) ||
+		    !read_at(table->fd, &record, sizeof(record), record_at(slot)) ||
+		    !read_at(table->fd, &side, sizeof(side), side_at(slot)) ||
+		    !read_at(table->fd, &after, sizeof(after), record_at(slot)))
+			return EBADMSG;
+		if (before.seq != after.seq || before.seq & 1)
+			continue;
+		if (record.tid != (tek_u32)tid)
+			return ENODATA;
+		tek__attributes_decode(&record, &side, table->page_bytes, attributes);
+		return 0;
+	}
+	return EBUSY;
+}
+
+/* Whether the record can be this thread's, and not that of an earlier one with the same tid. */
+static bool is_of_thread(const struct tek_attributes *attributes)
+{
+	uint64_t ticks, second = (uint64_t)sysconf(_SC_CLK_TCK);
+
+	return tek__procfs_stat(attributes->tid, TEK_STAT_START_TICKS, &ticks) &&
+	       ticks <= attributes->created_ns / (UINT64_C(1000000000) / second);
+}
+
+static int find_thread(const struct open_table *table, pid_t tid, struct tek_attributes *attributes)
+{
+	struct tek_record records[BATCH];
+
+	for (unsigned int slot = 0; slot < table->slots; slot += BATCH) {
+		if (!read_at(table->fd, records, sizeof(records), record_at(slot)))
+			return EBADMSG;
+		for (unsigned int i = 0; i < BATCH; i++) {
+			if (records[i].tid != (tek_u32)tid)
+				continue;
+			int error = read_slot(table, slot + i, tid, attributes);
+			if (error != ENODATA)
+				return error || is_of_thread(attributes) ? error : ENODATA;
+		}
+	}
+	return ENODATA;
+}
+
+/* The process of a thread: its user and its start. */
+static bool examine(pid_t tid, struct process *process)
+{
+	char path[32];
+	struct stat status;
+
+	process->pid = tek__procfs_process_of(tid);
+	snprintf(path, sizeof(path), "/proc/%d", (int)process->pid);
+	if (!process->pid || stat(path, &status))
+		return false;
+	process->user = status.st_uid;
+	return tek__procfs_stat(process->pid, TEK_STAT_START_TICKS, &process->start_ticks);
+}
+
+int tek__attributes_of_other(pid_t tid, struct tek_attributes *attributes)
+{
+	struct process process;
+	struct open_table table;
+	int saved = errno;
+
+	int error = examine(tid, &process) ? find_table(&process, &table) : ESRCH;
+	if (error == 0) {
+		error = find_thread(&table, tid, attributes);
+		close(table.fd);
+	}
+	errno = saved;
+	return error;
+}

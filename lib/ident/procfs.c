@@ -1,0 +1,68 @@
+/* SPDX-License-Identifier: MIT OR Apache-2.0 */
+#include "ident/procfs.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+/* The file's beginning as a string; false if there is none. */
+static bool read_text(pid_t tid, const char *name, char *text, size_t size)
+{
+	char path[48];
+	int saved = errno;
+	ssize_t length = -1;
+
+	snprintf(path, sizeof(path), "/proc/%d/%s", (int)tid, name);
+	int fd = open(path, O_RDONLY | O_CLOEXEC);
+	if (fd >= 0) {
+		length = read(fd, text, size - 1);
+		close(fd);
+	}
+	errno = saved;
+	if (length <= 0)
+		return false;
+	text[length] = '\0';
+	return true;
+}
+
+bool tek__procfs_stat(pid_t tid, enum tek_stat_field field, uint64_t *value)
+{
+	char text[1024];
+
+	if (!read_text(tid, "stat", text, sizeof(text)))
+		return false;
+	/* The program's name, field 2, may hold anything; it ends at the last ')'. */
+	const char *at = strrchr(text, ')');
+	for (int number = 2; at && number < (int)field; number++) {
+		at = strchr(at, ' ');
+		at = at ? at + 1 : NULL;
+	}
+	if (!at)
+		return false;
+	*value = strtoull(at, NULL, 10);
+	return true;
+}
+
+pid_t tek__procfs_process_of(pid_t tid)
+{
+	char text[1024];
+	static const char key[] = "\nTgid:";
+
+	/* The name stands in the first line, its own line ends escaped. */
+	const char *at = read_text(tid, "status", text, sizeof(text)) ? strstr(text, key) : NULL;
+	return at ? (pid_t)strtol(at + strlen(key), NULL, 10) : 0;
+}
+
+uint64_t tek__procfs_pid_namespace(void)
+{
+	struct stat status;
+	int saved = errno;
+	bool known = stat("/proc/self/ns/pid", &status) == 0;
+
+	errno = saved;
+	return known ? status.st_ino : 0;
+}

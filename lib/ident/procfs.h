@@ -1,0 +1,28 @@
+/* SPDX-License-Identifier: MIT OR Apache-2.0 */
+/*
+ * The little that the library asks /proc.  Nothing here allocates or takes a lock; errno
+ * stays as it is.
+ */
+#ifndef TEK_IDENT_PROCFS_H
+#define TEK_IDENT_PROCFS_H
+
+#include <stdbool.h>
+#include <stdint.h>
+#include <sys/types.h>
+
+/* Fields of /proc/PID/stat: proc_pid_stat(5). */
+enum tek_stat_field {
+	TEK_STAT_START_TICKS = 22, /* start time after boot in clock ticks */
+	TEK_STAT_VM_BYTES = 23,    /* virtual memory of the process */
+};
+
+/* One of them, of a process or thread. False if there is none with this id, or no /proc. */
+bool tek__procfs_stat(pid_t tid, enum tek_stat_field field, uint64_t *value);
+
+/* The process that a thread belongs to; 0 if there is no such thread, or no /proc. */
+pid_t tek__procfs_process_of(pid_t tid);
+
+/* The inode number of the calling process's pid namespace; 0: not known. */
+uint64_t tek__procfs_pid_namespace(void);
+
+#endif

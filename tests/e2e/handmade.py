@@ -1,0 +1,48 @@
+# SPDX-License-Identifier: MIT OR Apache-2.0
+"""Thread tables (abi/tek_abi.h) written by hand."""
+import struct
+import time
+
+VERSION = 2
+MAGIC = 0x454C4241544B4554
+HEADER_BYTES, CHUNK_BYTES, CHUNK_SLOTS, SIDE_OFFSET = 65536, 131072, 512, 20480
+MODULES_OFFSET = 4096
+
+FAST = 1 << 3  # place
+MARKED, NAMED, RULE = 0x01, 0x02, 0x08  # flags, flags, reasons
+
+
+def header(pid, slots, *, program="handmade", modules=0, **changes):
+    fields = {"magic": MAGIC, "version": VERSION, "pid": pid, "chunks": 64, **changes}
+    return struct.pack(
+        "<QIIQIIIIIIII64sQII", fields["magic"], fields["version"], fields["pid"], 0, 40, 128, 4096,
+        fields["chunks"], slots, slots, 0, 0, program.encode(), 0, modules, 0)
+
+
+def record(tid, *, seq=2, role="", start_routine=0, stack_pages=0, place=0, flags=0):
+    return struct.pack("<IIQQIIHHBbBB", seq, tid, time.clock_gettime_ns(time.CLOCK_BOOTTIME),
+                       start_routine, stack_pages, 0, 0, len(role.encode()), 0, 0, place, flags)
+
+
+def side(*, role="", creator=0, call_site=0, reasons=0, rule=0):
+    return struct.pack("<16sQQIIBBBBIQBB6s64s", b"", 0, 0, 0, 0, 0, 0, 0, 0, creator, call_site,
+                       reasons, rule, b"", role.encode())
+
+
+def write(directory, pid, threads, **head):
+    """Writes a process's table: each thread is what record() and side() take, by name."""
+    path = directory / f"{pid}.table"
+    with open(path, "wb") as file:
+        for slot, thread in enumerate(threads):
+            of_record = {"tid", "seq", "role", "start_routine", "stack_pages", "place", "flags"}
+            of_side = {"role", "creator", "call_site", "reasons", "rule"}
+            chunk = HEADER_BYTES + slot // CHUNK_SLOTS * CHUNK_BYTES
+            index = slot % CHUNK_SLOTS
+            file.seek(chunk + index * 40)
+            file.write(record(**{key: thread[key] for key in thread if key in of_record}))
+            file.seek(chunk + SIDE_OFFSET + index * 128)
+            file.write(side(**{key: thread[key] for key in thread if key in of_side}))
+        file.truncate(HEADER_BYTES + 64 * CHUNK_BYTES)
+        file.seek(0)
+        file.write(header(pid, len(threads), **head))
+    return path

@@ -1,0 +1,387 @@
+# SPDX-License-Identifier: MIT OR Apache-2.0
+"""tek ps: every thread of the device, as the kernel and as TEK's tables tell of it."""
+import csv
+import json
+import os
+import pathlib
+import pty
+import re
+import select
+import signal
+import subprocess
+import tempfile
+import time
+
+import pytest
+
+import handmade
+
+# Threads by name that wait, but one named spin, which burns CPU time.
+NAMED = r"""
+#define _GNU_SOURCE
+#include <pthread.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+static void *live(void *name)
+{
+	pthread_setname_np(pthread_self(), name);
+	while (strcmp(name, "spin") == 0)
+		;
+	pause();
+	return NULL;
+}
+
+int main(int argc, char **argv)
+{
+	pthread_t thread;
+	alarm(60);
+	for (int i = 1; i < argc; i++)
+		pthread_create(&thread, NULL, live, argv[i]);
+	puts("ready");
+	fflush(stdout);
+	pause();
+}
+"""
+
+
+def tids_by_name(pid, names):
+    """Waits until a process has threads of these names; their tids."""
+    end = time.monotonic() + 10
+    while True:
+        found = {}
+        for task in pathlib.Path(f"/proc/{pid}/task").iterdir():
+            found[(task / "comm").read_text().strip()] = int(task.name)
+        if set(names) <= set(found):
+            return found
+        assert time.monotonic() < end, f"process {pid} has only {found}"
+        time.sleep(0.01)
+
+
+class Victim:
+    """A running program."""
+
+    def __init__(self, process, names):
+        self.process, self.pid = process, process.pid
+        self.tids = tids_by_name(self.pid, names)
+
+
+@pytest.fixture(scope="module")
+def named(compile_c):
+    return compile_c(NAMED, "cc", "-pthread")
+
+
+@pytest.fixture
+def victim(named):
+    """Starts the program above with threads of these names."""
+    started = []
+
+    def start(*names):
+        process = subprocess.Popen([named, *names], stdout=subprocess.PIPE)
+        started.append(process)
+        assert process.stdout.readline() == b"ready\n"
+        return Victim(process, names)
+
+    yield start
+    for process in started:
+        process.kill()
+        process.communicate()
+
+
+@pytest.fixture
+def tables():
+    """A directory for tables written by hand, that other users can enter."""
+    with tempfile.TemporaryDirectory(prefix="tek-tables-") as directory:
+        os.chmod(directory, 0o755)
+        yield pathlib.Path(directory)
+
+
+@pytest.fixture
+def ps(tek, tables):
+    """Runs tek ps, with the tables of that directory among others; its rows as lists of words."""
+
+    def run(*arguments, status=0, stderr="", **options):
+        ended = tek("ps", *arguments, env={**os.environ, "TEK_RUN_DIR": str(tables)}, **options)
+        assert ended.returncode == status, ended.stderr
+        if stderr is not None:
+            assert ended.stderr == stderr
+        return ended.stdout
+
+    return run
+
+
+def rows(text):
+    """The table without its heads, cell by cell."""
+    return [line.split() for line in text.splitlines()[1:]]
+
+
+def threads_of(ps, *arguments, **options):
+    return json.loads(ps("--json", *arguments, **options))["threads"]
+
+
+def kernel_threads():
+    found = set()
+    for stat in pathlib.Path("/proc").glob("[0-9]*/stat"):
+        try:
+            text = stat.read_text()
+        except OSError:
+            continue
+        if int(text.rpartition(")")[2].split()[6]) & 0x00200000:
+            found.add(int(stat.parent.name))
+    return found
+
+
+def test_every_thread_of_the_kernel_is_listed_and_marked(ps):
+    before = kernel_threads()
+    if not before:
+        pytest.skip("this machine shows no threads of the kernel")
+    listed = {row["tid"] for row in threads_of(ps, "--kernel", "-o", "tid,name,kernel", stderr=None)}
+    assert before & kernel_threads() <= listed
+
+
+def test_every_thread_of_a_program_has_a_line(ps, victim):
+    fridge = victim("gas", "ui", "touch")
+    lines = rows(ps("--pid", fridge.pid, "-o", "tid,name", stderr=None))
+    assert {name: int(tid) for tid, name in lines} == fridge.tids
+
+
+def test_without_privilege_every_thread_is_listed_too(ps, victim, as_nobody):
+    fridge = victim("gas", "ui")
+    listed = threads_of(ps, prefix=as_nobody, stderr=None)
+    assert set(fridge.tids.values()) <= {row["tid"] for row in listed}
+    assert kernel_threads() & {row["tid"] for row in listed if row["kernel"]} or not kernel_threads()
+
+
+def test_columns_are_chosen_in_their_order_and_listed_with_what_they_mean(ps, tek, victim):
+    fridge = victim("gas")
+    text = ps("--tid", fridge.tids["gas"], "-o", "name,tid,policy,vm", stderr=None)
+    assert text.splitlines()[0].split() == ["NAME", "TID", "POLICY", "VM"]
+    assert rows(text)[0][:3] == ["gas", str(fridge.tids["gas"]), "other"]
+    known = re.findall(r"^[ *] (\S+) +\S", tek("ps", "--columns", "help").stdout, re.M)
+    assert set("pid tid program name role function group region policy priority stack peak zone age "
+               "cpu cpu% run-delay switches vm creator call-site state critical".split()) <= set(known)
+    every = threads_of(ps, "--tid", fridge.tids["gas"], "-o", ",".join(known), stderr=None)
+    assert len(every[0]) == len(known)
+    refused = tek("ps", "-o", "tid,colour")
+    assert refused.returncode == 2 and "no column colour" in refused.stderr
+
+
+def test_what_a_table_tells_stands_beside_what_the_kernel_says(ps, victim, tables):
+    fridge = victim("gas", "ui")
+    gas, ui = fridge.tids["gas"], fridge.tids["ui"]
+    handmade.write(tables, fridge.pid, [
+        {"tid": gas, "role": "gas détection", "stack_pages": 2048, "place": handmade.FAST | 1,
+         "reasons": handmade.RULE, "rule": 3, "creator": fridge.pid, "start_routine": 0x1234},
+        {"tid": ui, "flags": handmade.MARKED}], program="fridge-os")
+    first, = threads_of(ps, "--tid", gas)
+    expected = {"pid": fridge.pid, "program": "fridge-os", "name": "gas", "role": "gas détection",
+                "region": "fast", "group": "urgent", "stack_bytes": 8 << 20, "critical": "rule 3",
+                "creator_tid": fridge.pid, "tracked": True, "kernel": False, "peak_bytes": None,
+                "zone": None, "policy": "other", "function": "0x1234"}
+    assert {key: first[key] for key in expected} == expected
+    second, = threads_of(ps, "--tid", ui)
+    assert (second["region"], second["role"], second["critical"]) == ("none", None, "marked")
+    main, = threads_of(ps, "--tid", fridge.pid)
+    assert (main["tracked"], main["region"], main["program"]) == (False, None, "fridge-os")
+
+
+def test_filters_choose_threads_and_must_all_fit(ps, victim, tables):
+    fridge = victim("gas", "ui")
+    handmade.write(tables, fridge.pid, [
+        {"tid": fridge.tids["gas"], "role": "gas detection", "place": handmade.FAST}])
+
+    def names(*options):
+        listed = threads_of(ps, "-o", "pid,name", *options, stderr=None)
+        return sorted(row["name"] for row in listed if row["pid"] == fridge.pid)
+
+    every = sorted(fridge.tids)
+    assert names() == every
+    assert names("--pid", fridge.pid) == names("--program", "hand*") == every
+    assert names("--program", "none such") == []
+    assert names("--name", "g?s", "--name", "ui") == ["gas", "ui"]
+    assert names("--role", "gas*") == ["gas"]
+    assert names("--region", "fast") == names("--tracked") == ["gas"]
+    assert names("--region", "none") == [name for name in every if name != "gas"]
+    assert names("--name", "ui", "--region", "fast") == []
+    assert names("--kernel") == []
+    assert names("--no-kernel") == every
+
+
+def test_a_thread_that_is_not_there_is_told_by_the_status(ps, victim):
+    fridge = victim("gas")
+    assert ps("--tid", 2**31 - 1, "-o", "tid", status=1, stderr=None) == "TID\n"
+    ps("--pid", 2**31 - 1, status=1, stderr=None)
+    ps("--pid", fridge.pid, "--name", "nobody", status=1, stderr=None)
+    ps("--name", "nobody at all", stderr=None)
+
+
+def test_sorting_goes_up_and_down(ps, victim):
+    fridge = victim("b", "a", "c")
+
+    def order(by):
+        names = [row[0] for row in rows(ps("--pid", fridge.pid, "-o", "name", "--sort", by, stderr=None))]
+        return [name for name in names if name in "abc"]
+
+    assert order("name") == ["a", "b", "c"]
+    assert order("name:desc") == ["c", "b", "a"]
+    assert order("tid") == ["b", "a", "c"]
+
+
+def test_the_tree_has_threads_below_their_creators(ps, victim, tables):
+    fridge = victim("gas", "ui", "touch")
+    tids = fridge.tids
+    handmade.write(tables, fridge.pid, [
+        {"tid": tids["gas"], "creator": fridge.pid}, {"tid": tids["ui"], "creator": tids["gas"]},
+        {"tid": tids["touch"], "creator": tids["touch"]}])
+    lines = ps("--pid", fridge.pid, "--tree", "-o", "tid,name").splitlines()[1:]
+    drawn = [line.split(None, 1)[1] for line in lines]
+    assert drawn[1:] == ["|- gas", "|  `- ui", "`- touch"]
+
+
+def hostile(kind, path, pid):
+    if kind == "random bytes":
+        path.write_bytes(os.urandom(300_000))
+    elif kind == "symbolic link":
+        path.symlink_to("/dev/zero")
+    elif kind == "FIFO":
+        os.mkfifo(path)
+    elif kind == "directory":
+        path.mkdir()
+    elif kind == "truncated":
+        handmade.write(path.parent, pid, [{"tid": pid}])
+        os.truncate(path, 70_000)
+    elif kind == "lying counter":
+        handmade.write(path.parent, pid, [{"tid": pid}], chunks=2**32 - 1)
+    elif kind == "another process's pid":
+        handmade.write(path.parent, 1, []).rename(path)
+    elif kind == "other owner":
+        handmade.write(path.parent, pid, [{"tid": pid}])
+        os.chown(path, 65534, 65534)
+    elif kind == "stopped in mid-write":
+        handmade.write(path.parent, pid, [{"tid": pid, "seq": 3}] * 32768)
+
+
+@pytest.mark.parametrize("kind, reason", [
+    ("random bytes", "is not a thread table"),
+    ("symbolic link", "Too many levels of symbolic links"),
+    ("FIFO", "not a regular file"),
+    ("directory", "not a regular file"),
+    ("truncated", "shorter than it says"),
+    ("lying counter", "damaged"),
+    ("another process's pid", "names process 1"),
+    ("other owner", "belongs to user 65534"),
+    ("stopped in mid-write", "32768"),
+])
+def test_a_hostile_table_is_named_once_and_its_threads_still_shown(ps, victim, tables, kind, reason):
+    if kind == "other owner" and os.geteuid() != 0:
+        pytest.skip("needs root, to give a file away")
+    fridge = victim("gas")
+    path = tables / f"{fridge.pid}.table"
+    hostile(kind, path, fridge.pid)
+    ended = json.loads(ps("--json", "--pid", fridge.pid, stderr=None))
+    assert {row["tid"] for row in ended["threads"]} == set(fridge.tids.values())
+    assert not any(row["tracked"] for row in ended["threads"])
+    problem, = ended["problems"]
+    assert reason in problem and str(path) in problem
+    ps("--pid", fridge.pid, stderr=f"tek: {problem}\n")
+
+
+def test_a_stopped_program_does_not_hold_up_the_look(ps, victim, tables):
+    fridge = victim("gas", "ui")
+    handmade.write(tables, fridge.pid, [{"tid": fridge.tids["gas"], "seq": 5},
+                                        {"tid": fridge.tids["ui"], "role": "screen"}])
+    fridge.process.send_signal(signal.SIGSTOP)
+    os.waitpid(fridge.pid, os.WUNTRACED)
+    begin = time.monotonic()
+    listed = threads_of(ps, "--pid", fridge.pid, stderr=None)
+    assert time.monotonic() - begin < 2
+    told = {row["name"]: (row["state"], row["role"]) for row in listed}
+    assert (told["gas"], told["ui"]) == (("T", None), ("T", "screen"))
+
+
+def test_the_threads_of_a_program_under_tek_run_are_known(open_build, tek, named):
+    command = [open_build / "bin" / "tek", "run", "--", named, "gas", "ui"]
+    with subprocess.Popen(command, stdout=subprocess.PIPE) as run:
+        assert run.stdout.readline() == b"ready\n"
+        children = pathlib.Path(f"/proc/{run.pid}/task/{run.pid}/children").read_text().split()
+        tids_by_name(int(children[0]), ["gas", "ui"])
+        listed = json.loads(tek("ps", "--json", "--tracked", "--pid", children[0]).stdout)["threads"]
+        os.kill(int(children[0]), signal.SIGKILL)
+    known = {row["name"]: row for row in listed}
+    assert {"gas", "ui"} <= set(known)
+    assert known["gas"]["stack_bytes"] >= 16384 and known["gas"]["region"] == "none"
+
+
+def test_a_series_tells_what_each_thread_did_in_each_interval(ps, victim, tables):
+    fridge = victim("spin", "rest")
+    out = tables / "series.csv"
+    assert ps("--pid", fridge.pid, "--sample", "200ms", "--count", 3, "--output", out) == ""
+    records = list(csv.DictReader(out.open()))
+    spin = [record for record in records if record["name"] == "spin"]
+    rest = [record for record in records if record["name"] == "rest"]
+    assert len(spin) == len(rest) == 3
+    for busy, idle in zip(spin, rest):
+        interval = int(busy["interval_ns"])
+        assert 150e6 < interval < 2e9
+        share = 100 * int(busy["cpu_ns"]) / interval
+        assert float(busy["cpu_percent"]) == pytest.approx(share, abs=0.01) and share > 5
+        assert (float(idle["cpu_percent"]), idle["switches"]) == (0, "0")
+        assert abs(int(busy["time_ns"]) - time.time_ns()) < 60e9
+    times = [int(record["time_ns"]) for record in spin]
+    assert times == sorted(times)
+
+
+def test_a_series_ends_cleanly_at_an_interrupt(open_build, victim):
+    fridge = victim("gas")
+    command = [open_build / "bin" / "tek", "ps", "--pid", str(fridge.pid), "--sample", "20ms", "--json"]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as series:
+        first = json.loads(series.stdout.readline())
+        assert {"time_ns", "interval_ns", "cpu_percent", "run_delay_ns", "switches"} <= set(first)
+        series.send_signal(signal.SIGINT)
+        rest, errors = series.communicate(timeout=20)
+        assert (series.returncode, errors) == (0, "")
+        assert all(json.loads(line)["pid"] == fridge.pid for line in rest.splitlines())
+        assert rest == "" or rest.endswith("\n")
+
+
+def test_watch_prints_table_after_table_where_there_is_no_terminal(open_build, victim):
+    fridge = victim("gas")
+    command = [open_build / "bin" / "tek", "ps", "--pid", str(fridge.pid), "-o", "name", "--watch", "50ms"]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as watch:
+        lines = [watch.stdout.readline() for _ in range(8)]
+        watch.send_signal(signal.SIGINT)
+        watch.communicate(timeout=20)
+        assert watch.returncode == 0
+    assert lines[:4] == lines[4:] and "\x1b" not in "".join(lines)
+
+
+def test_watch_on_a_terminal_draws_over_itself_until_q(open_build, victim):
+    fridge = victim("gas")
+    command = [open_build / "bin" / "tek", "ps", "--pid", str(fridge.pid), "-o", "name", "--watch", "50ms"]
+    control, terminal = pty.openpty()
+    with subprocess.Popen(command, stdin=terminal, stdout=terminal, stderr=terminal) as watch:
+        os.close(terminal)
+        drawn, end = b"", time.monotonic() + 20
+        while drawn.count(b"\x1b[H") < 3:
+            assert time.monotonic() < end and watch.poll() is None, drawn
+            if select.select([control], [], [], 0.1)[0]:
+                drawn += os.read(control, 4096)
+        os.write(control, b"q")
+        assert watch.wait(20) == 0
+    os.close(control)
+    assert b"gas" in drawn
+
+
+def test_two_thousand_threads_are_shown_in_no_time(ps, tables, victim):
+    names = [f"worker-{number}" for number in range(2000)]
+    fridge = victim(*names)
+    handmade.write(tables, fridge.pid, [{"tid": tid, "role": name} for name, tid in fridge.tids.items()])
+    took = []
+    for _ in range(5):
+        begin = time.monotonic()
+        listed = rows(ps("--pid", fridge.pid, stderr=None))
+        took.append(time.monotonic() - begin)
+    assert len(listed) == 2001
+    # It takes a twentieth of this where nothing else runs.
+    assert sorted(took)[2] < 1
