@@ -9,6 +9,7 @@
 #include "mediate/policy.h"
 #include "mediate/region.h"
 #include "mediate/rt.h"
+#include "mediate/rules.h"
 #include "preload/real.h"
 
 #include <errno.h>
@@ -139,8 +140,10 @@ static int apply(struct tek_thread *thread, const struct request *request)
 	}
 	if (which & TEK_ATTRIBUTE_CRITICAL)
 		tek__region_mark(thread, attributes->critical);
-	if (which & TEK_ATTRIBUTE_ROLE)
+	if (which & TEK_ATTRIBUTE_ROLE) {
 		tek__thread_set_role(thread, attributes->role, request->role_bytes);
+		tek__rules_apply(thread);
+	}
 	return 0;
 }
 
@@ -148,7 +151,7 @@ static int apply(struct tek_thread *thread, const struct request *request)
 static bool is_brief(const struct request *request)
 {
 	return !(request->which & ~(TEK_ATTRIBUTE_ROLE | TEK_ATTRIBUTE_GROUP)) &&
-	       !tek__region_has_marks();
+	       !tek__region_has_marks() && !tek__rules_any;
 }
 
 /* With the brief lock, which is released. Returns false if it has to be done with more care. */

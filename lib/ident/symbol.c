@@ -49,8 +49,7 @@ static bool search(const struct image *image, const ElfW(Shdr) * symbols,
 {
 	ElfW(Sym) symbol;
 
-	if (strings->sh_offset > image->size ||
-	    strings->sh_size > image->size - strings->sh_offset)
+	if (strings->sh_offset > image->size || strings->sh_size > image->size - strings->sh_offset)
 		return false;
 	for (uint64_t at = 0; at + sizeof(symbol) <= symbols->sh_size; at += sizeof(symbol)) {
 		if (!copy(image, symbols->sh_offset + at, &symbol, sizeof(symbol)))

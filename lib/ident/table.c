@@ -125,9 +125,11 @@ static void put_words(void *to, const void *from, size_t bytes)
 {
 	/* Words of the processor: not every one of 32 bits can store 64 at once. */
 	uintptr_t *target = to;
-	const uintptr_t *source = from;
-	for (size_t i = 0; i < bytes / sizeof(uintptr_t); i++)
-		__atomic_store_n(target + i, source[i], __ATOMIC_RELEASE);
+	for (size_t i = 0; i < bytes / sizeof(uintptr_t); i++) {
+		uintptr_t word; /* a role need not be aligned */
+		memcpy(&word, (const char *)from + i * sizeof(word), sizeof(word));
+		__atomic_store_n(target + i, word, __ATOMIC_RELEASE);
+	}
 }
 
 static void fill_header(void)

@@ -274,8 +274,8 @@ static void learn_rttime(void)
 
 struct tek_budget tek__guard_budget(const struct tek_thread *thread)
 {
-	struct tek_budget budget =
-		thread->member.own_budget ? thread->member.budget : tek__config.budget;
+	struct tek_budget budget = thread->member.own_budget ? thread->member.budget
+							     : tek__config.budget;
 
 	if (rttime_ns)
 		respect_rttime(&budget);

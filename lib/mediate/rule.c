@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
 #include "mediate/rule.h"
 
+#include "ident/utf8.h"
+
 #include <stddef.h>
 #include <string.h>
 
@@ -15,16 +17,11 @@ struct field {
 #define TEXT(member) offsetof(struct tek_rule, member), sizeof(((struct tek_rule *)0)->member)
 
 static const struct field fields[] = {
-	{"program", PATTERN, TEXT(program)},
-	{"thread", PATTERN, TEXT(thread)},
-	{"role-is", PATTERN, TEXT(role_is)},
-	{"function", PATTERN, TEXT(function)},
-	{"role", TEK_SET_ROLE, TEXT(role)},
-	{"group", TEK_SET_GROUP, 0, 0},
-	{"critical", TEK_SET_CRITICAL, 0, 0},
-	{"mark", TEK_SET_MARK, 0, 0},
-	{"priority", TEK_SET_PRIORITY, 0, 0},
-	{"budget", TEK_SET_BUDGET, 0, 0},
+	{"program", PATTERN, TEXT(program)},  {"thread", PATTERN, TEXT(thread)},
+	{"role-is", PATTERN, TEXT(role_is)},  {"function", PATTERN, TEXT(function)},
+	{"role", TEK_SET_ROLE, TEXT(role)},   {"group", TEK_SET_GROUP, 0, 0},
+	{"critical", TEK_SET_CRITICAL, 0, 0}, {"mark", TEK_SET_MARK, 0, 0},
+	{"priority", TEK_SET_PRIORITY, 0, 0}, {"budget", TEK_SET_BUDGET, 0, 0},
 	{"source", INFORMATION, 0, 0},
 };
 enum { FIELDS = sizeof(fields) / sizeof(fields[0]) };
@@ -137,7 +134,8 @@ static bool parse_rule(const char **text, struct tek_rule *rule)
 			return false;
 	} while (tek__parse_word(text, ","));
 	bool asks = rule->program[0] || rule->thread[0] || rule->role_is[0] || rule->function[0];
-	return asks && rule->sets && (!**text || **text == ';');
+	return asks && rule->sets && tek__is_utf8(rule->role, strlen(rule->role)) &&
+	       (!**text || **text == ';');
 }
 
 const char *tek__rules_parse(struct tek_rules *rules, const char *text)

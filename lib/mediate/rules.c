@@ -20,7 +20,8 @@
 static struct tek_rules rules;
 static uint64_t elsewhere;      /* those for other programs: a bit for each */
 static uint64_t function_rules; /* those that ask for a function and are for this program */
-static bool any;                /* whether there is anything to do, TEK_CRITICAL included */
+
+bool tek__rules_any;
 
 /* What is known of start routines; guarded by the lock. A later one takes the place. */
 static struct {
@@ -48,8 +49,8 @@ void tek__rules_read(void)
 			function_rules |= UINT64_C(1) << i;
 	}
 	for (unsigned int i = 0; i < rules.count; i++)
-		any = any || !(elsewhere & UINT64_C(1) << i);
-	any = any || tek__config.critical_count > 0;
+		tek__rules_any = tek__rules_any || !(elsewhere & UINT64_C(1) << i);
+	tek__rules_any = tek__rules_any || tek__config.critical_count > 0;
 }
 
 /* The rules that a symbol fits. */
@@ -143,7 +144,7 @@ static void apply_critical(struct tek_thread *thread, const struct tek_rule *rul
 
 void tek__rules_apply(struct tek_thread *thread)
 {
-	if (!any)
+	if (!tek__rules_any)
 		return;
 	const struct verdict verdict = try_rules(thread);
 	const struct tek_rule *role = verdict.by[TEK_SET_ROLE];
@@ -152,6 +153,7 @@ void tek__rules_apply(struct tek_thread *thread)
 	const struct tek_rule *budget = verdict.by[TEK_SET_BUDGET];
 
 	strcpy(thread->role, role ? role->role : thread->own_role);
+	thread->role_bytes = (unsigned char)strlen(thread->role);
 	tek__thread_publish(thread);
 	if (group) {
 		thread->group_given = true;
@@ -167,7 +169,7 @@ void tek__rules_main_thread(void)
 {
 	char name[16] = "";
 
-	if (!any || !tek__lock())
+	if (!tek__rules_any || !tek__lock())
 		return;
 	struct tek_thread *thread = tek__thread_self();
 	if (thread && tek__real.prctl(PR_GET_NAME, name) == 0) {

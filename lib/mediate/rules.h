@@ -18,6 +18,9 @@
 /* At the start. Needs no lock. */
 void tek__rules_read(void);
 
+/* Whether there is anything to do, TEK_CRITICAL included. Constant from the start on. */
+extern bool tek__rules_any;
+
 /* Do to a thread what the rules say. Needs the lock. Costs nothing where there are none. */
 void tek__rules_apply(struct tek_thread *thread);
 

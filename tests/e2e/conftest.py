@@ -74,6 +74,15 @@ def open_build(open_directory):
     return copy
 
 
+@pytest.fixture(autouse=True)
+def user_rules(tmp_path_factory, monkeypatch):
+    """The user's rules directory, empty: what the user who runs the tests has there is not meant."""
+    config = tmp_path_factory.mktemp("config")
+    (config / "tek").mkdir()
+    monkeypatch.setenv("XDG_CONFIG_HOME", str(config))
+    return config / "tek"
+
+
 @pytest.fixture(scope="session")
 def tek(open_build):
     """Runs build/bin/tek with its output captured."""

@@ -136,7 +136,8 @@ def test_a_child_that_only_inherited_a_critical_name_is_not_critical(tek, compil
 def test_an_unknown_option_starts_nothing(tek, tmp_path):
     started = tmp_path / "started"
     for option in ("--no-such-option", "--critical=ui=20", "--critical=[", "--budget=1",
-                   "--rt-range=0-5", f"--critical={'*' * 64}"):
+                   "--rt-range=0-5", f"--critical={'*' * 64}", "--role=gas", "--role=gas=",
+                   f"--role=gas={'x' * 64}"):
         ended = tek("run", option, "--", "touch", started)
         assert ended.returncode == 2
         assert option.split("=")[0] in ended.stderr

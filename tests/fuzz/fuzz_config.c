@@ -26,12 +26,14 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	text[size] = '\0';
 	if (tek__config_parse_critical(&config, text)) {
 		for (unsigned int i = 0; i < config.critical_count; i++)
-			if (!config.critical[i].glob[0] || config.critical[i].nice < TEK_PRIORITY_MIN ||
+			if (!config.critical[i].glob[0] ||
+			    config.critical[i].nice < TEK_PRIORITY_MIN ||
 			    config.critical[i].nice > TEK_PRIORITY_MAX)
 				abort();
 	}
 	if (tek__config_parse_budget(&config, text) &&
-	    (config.budget.cpu_ns > config.budget.window_ns || config.budget.window_ns < TEK_WINDOW_MIN_NS ||
+	    (config.budget.cpu_ns > config.budget.window_ns ||
+	     config.budget.window_ns < TEK_WINDOW_MIN_NS ||
 	     config.budget.window_ns > TEK_WINDOW_MAX_NS))
 		abort();
 	if (tek__config_parse_range(&config, text) &&

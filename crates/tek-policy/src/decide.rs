@@ -8,7 +8,7 @@ use crate::value::{Priority, Role};
 /// What rules look at. The bytes come from a foreign process, so they need not be UTF-8.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Facts<'a> {
-    /// File name of the program, without directories.
+    /// What the program was called by, without directories.
     pub program: &'a [u8],
     /// The name that was set for this very thread.
     pub thread: Option<&'a [u8]>,

@@ -8,7 +8,7 @@ use std::fmt;
 /// Whose names a pattern is for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Subject {
-    /// The file name of a program.
+    /// What a program was called by, without directories.
     Program,
     /// The name of a thread.
     Thread,

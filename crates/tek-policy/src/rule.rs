@@ -2,7 +2,7 @@
 //! A rule: which threads it means, and what it sets of them.
 use crate::budget::Budget;
 use crate::glob::{self, Glob};
-use crate::value::{Priority, Role};
+use crate::value::{Invalid, Priority, Role};
 use serde::de::{Deserialize, Deserializer, Error};
 use serde::Serialize;
 use std::fmt;
@@ -30,7 +30,7 @@ pub struct Rule {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, serde::Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Match {
-    /// The file name of its program, without directories.
+    /// What its program was called by (argv[0]), without directories.
     #[serde(default, deserialize_with = "glob::program", skip_serializing_if = "Option::is_none")]
     pub program: Option<Glob>,
     /// Its name, if that was set for this very thread.
@@ -125,16 +125,11 @@ impl fmt::Display for Group {
     }
 }
 
-/// There is no group of that name.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("`{0}` is no group: there are normal, urgent, service and background")]
-pub struct NoSuchGroup(String);
-
 impl FromStr for Group {
-    type Err = NoSuchGroup;
+    type Err = Invalid;
 
-    fn from_str(text: &str) -> Result<Self, NoSuchGroup> {
+    fn from_str(text: &str) -> Result<Self, Invalid> {
         let named = Self::ALL.into_iter().find(|group| group.name() == text);
-        named.ok_or_else(|| NoSuchGroup(text.to_owned()))
+        named.ok_or_else(|| Invalid::Group(text.to_owned()))
     }
 }

@@ -38,6 +38,9 @@ pub enum Invalid {
     /// No SCHED_TEK priority.
     #[error("`{0}` is no priority: it is a nice value from -20 to 19")]
     Priority(String),
+    /// There is no group of that name.
+    #[error("`{0}` is no group: there are normal, urgent, service and background")]
+    Group(String),
     /// Not in the form of a budget.
     #[error("write CPU/WINDOW with units ns, us, ms or s, as in 800ms/1s, or off")]
     BudgetForm,

@@ -114,6 +114,9 @@ fn man_page(name: &str, mut command: Command, all: &[String]) -> anyhow::Result<
     for other in all.iter().filter(|other| *other != name) {
         see.text([bold(other.as_str()), roman("(1)")]);
     }
+    // The pages that are written by hand, docs/man.
+    see.text([bold("tek-rules"), roman("(5)")]);
+    see.text([bold("libtek"), roman("(7)")]);
     see.to_writer(&mut page)?;
     page.flush()?;
     Ok(page)

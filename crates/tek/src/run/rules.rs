@@ -92,19 +92,23 @@ fn user_directory() -> Option<PathBuf> {
     Some(config.join("tek"))
 }
 
-/// The rules of a default directory, which need not exist; its files by name.
+/// The rules of a default directory, its files by name. It need not exist; and one that may not
+/// be entered, such as that of a $HOME which is another user's, has none for this user.
 fn read_directory(directory: &Path) -> Result<Vec<Rule>, Error> {
+    use io::ErrorKind::{NotFound, PermissionDenied};
     let entries = match directory.read_dir() {
-        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
+        Err(error) if matches!(error.kind(), NotFound | PermissionDenied) => return Ok(Vec::new()),
         entries => entries.map_err(cannot_read(directory))?,
     };
-    trust(directory, &directory.metadata().map_err(cannot_read(directory))?)?;
     let mut paths: Vec<PathBuf> = entries
         .map(|entry| entry.map(|entry| entry.path()))
         .collect::<io::Result<_>>()
         .map_err(cannot_read(directory))?;
     paths.retain(|path| path.extension().is_some_and(|extension| extension == "toml"));
     paths.sort();
+    if !paths.is_empty() {
+        trust(directory, &directory.metadata().map_err(cannot_read(directory))?)?;
+    }
 
     let mut rules = Vec::new();
     for path in &paths {
