@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Everything that can be found out about one thread.
 use super::kernel;
-use crate::system::{self, cgroup, privilege};
+use crate::system::{self, cgroup, library, privilege};
 use serde::Serialize;
 use std::io;
 use std::time::Duration;
@@ -206,7 +206,8 @@ fn of_tek(program: &Program, task: &Task, functions: &mut Functions, now_ns: u64
     let (record, side) = (own.record, own.side);
     let mut name = |address: u64| {
         (address != 0).then(|| {
-            functions.name(&program.modules, address).unwrap_or_else(|| format!("{address:#x}"))
+            let name = functions.name(&program.modules, address);
+            name.unwrap_or_else(|| format!("what is at {address:#x}, in a file that is not known"))
         })
     };
     let fast_now_ns = match side.fast_since_ns {
@@ -270,6 +271,9 @@ fn problems_of(problems: &[Error], pid: u32) -> Vec<String> {
 }
 
 fn without_tek(program: &Program, facts: &Facts) -> String {
+    if facts.name == library::GUARD {
+        return "more: it is TEK's own guard of the budgets in this process".into();
+    }
     // Only a table that could be read says what its pages are like.
     if program.page_bytes != 0 {
         return "its program runs under TEK, but has no record of this thread: either it has never \

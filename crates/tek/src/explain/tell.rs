@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! The facts in plain sentences: a pure function.
 use super::facts::{Facts, Kernel, RuleFact, Tek};
-use std::time::Duration;
+use crate::ps::value::Value;
 
 /// What a process without TEK_BUDGET has.
 const BUDGET: &str = "800ms/1s";
@@ -254,7 +254,7 @@ fn times(count: u64) -> String {
 }
 
 fn time(ns: u64) -> String {
-    format!("{:.1?}", Duration::from_nanos(ns))
+    Value::Time(ns).human()
 }
 
 #[cfg(test)]
@@ -313,12 +313,12 @@ mod tests {
     fn a_fast_thread_has_its_reasons_its_rule_and_what_it_gets_back() {
         let text = text(&touch());
         for part in [
-            "touch [13] is a thread of fridge [12], 10.0s old.",
+            "touch [13] is a thread of fridge [12], 10.00s old.",
             "Its role: touch input.",
             "It runs touch_run.",
             "created by fridge [12]",
             "SCHED_RR with real-time priority 29",
-            "time-critical with SCHED_TEK priority -5, since 9.0s, because",
+            "time-critical with SCHED_TEK priority -5, since 9.00s, because",
             "- it was given the policy SCHED_TEK",
             "- rule 2, fridge.toml:4 (match = { thread = \"touch\" }) makes it so",
             "gets back SCHED_OTHER,",
@@ -336,7 +336,7 @@ mod tests {
         let tek = facts.tek.as_mut().unwrap();
         (tek.fast, tek.stays, tek.overruns, tek.reasons) = (false, 3, 2, Vec::new());
         let text = text(&facts);
-        assert!(text.contains("not time-critical now; it was 3 times, for 9.0s in all"), "{text}");
+        assert!(text.contains("not time-critical now; it was 3 times, for 9.00s in all"), "{text}");
         assert!(text.contains("The guard sent it back twice"), "{text}");
         assert!(!text.contains("gets back"), "{text}");
     }

@@ -3,6 +3,7 @@
 use super::plan::Watched;
 use super::window::{Counters, Track};
 use crate::run::forward::descends;
+use crate::system::library;
 use std::collections::{HashMap, HashSet};
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
@@ -18,9 +19,6 @@ const PAUSE: u32 = 9;
 
 /// The kernel tells start times in whole clock ticks, rounded down; none is longer than this.
 const TICK_NS: u64 = 10_000_000;
-
-/// TEK's own thread in a process that has been time-critical.
-const GUARD: &str = "tek-guard";
 
 /// A thread, and not another one that got its number later.
 type Identity = (u32, u32, u64);
@@ -79,7 +77,7 @@ impl Watch {
         let Ok(device) = Device::look(&self.wanted) else { return };
         for program in &device.programs {
             self.processes.insert(program.pid);
-            for task in program.tasks.iter().filter(|task| task.stat.name != GUARD) {
+            for task in program.tasks.iter().filter(|task| task.stat.name != library::GUARD) {
                 self.add(program, task, device.time_ns);
             }
         }
