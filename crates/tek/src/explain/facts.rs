@@ -167,9 +167,9 @@ pub fn of(tid: u32) -> io::Result<Facts> {
     }
     // Last, because it can block: only of programs that may have rules.
     if facts.tek.is_some() {
-        let symbol = task.record.and_then(|own| {
-            functions.symbol(&program.modules, own.record.start_routine)
-        });
+        let symbol = task
+            .record
+            .and_then(|own| functions.symbol(&program.modules, own.record.start_routine));
         add_rules(&mut facts, task, symbol.as_deref());
     }
     Ok(facts)
@@ -291,19 +291,20 @@ fn without_tek(program: &Program, facts: &Facts) -> String {
 /// What rules there are for the thread, and its budget.
 fn add_rules(facts: &mut Facts, task: &Task, symbol: Option<&str>) {
     let variable = |name| tek_model::environment(facts.pid, name, PATIENCE);
-    let (text, budget) = match variable("TEK_RULES").and_then(|rules| Ok((rules, variable("TEK_BUDGET")?))) {
-        Ok((text, budget)) => (text.unwrap_or_default(), budget),
-        Err(error) => {
-            let why = match error.kind() {
-                io::ErrorKind::TimedOut => "its process is stuck in the kernel".into(),
-                _ => error.to_string(),
-            };
-            facts.not_known.push(format!(
+    let (text, budget) =
+        match variable("TEK_RULES").and_then(|rules| Ok((rules, variable("TEK_BUDGET")?))) {
+            Ok((text, budget)) => (text.unwrap_or_default(), budget),
+            Err(error) => {
+                let why = match error.kind() {
+                    io::ErrorKind::TimedOut => "its process is stuck in the kernel".into(),
+                    _ => error.to_string(),
+                };
+                facts.not_known.push(format!(
                 "its rules and its budget: the environment of its process cannot be read: {why}"
             ));
-            return;
-        }
-    };
+                return;
+            }
+        };
     let (Some(tek), Some(own)) = (&mut facts.tek, task.record) else { return };
     let rules = match from_environment(&text) {
         Ok(rules) => rules,
@@ -338,7 +339,8 @@ fn add_rules(facts: &mut Facts, task: &Task, symbol: Option<&str>) {
                 ("critical", Some(by)) => by == number,
                 _ => *rule == Some(number),
             };
-            let sets: Vec<_> = decided.iter().filter(|pair| is_meant(pair)).map(|(what, _)| *what).collect();
+            let sets: Vec<_> =
+                decided.iter().filter(|pair| is_meant(pair)).map(|(what, _)| *what).collect();
             (!sets.is_empty()).then(|| fact_of(rule, number, sets))
         })
         .collect();

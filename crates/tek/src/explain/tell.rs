@@ -34,7 +34,9 @@ fn who(facts: &Facts) -> Vec<String> {
     };
     let mut told = vec![format!("{name} [{tid}] is {which}, {age} old.")];
     if facts.named == Some(false) && tid != pid {
-        told.push("It has no name of its own: this one is inherited, and no rule goes by it.".into());
+        told.push(
+            "It has no name of its own: this one is inherited, and no rule goes by it.".into(),
+        );
     }
     let Some(tek) = &facts.tek else { return told };
     if let Some(role) = &tek.role {
@@ -49,7 +51,9 @@ fn who(facts: &Facts) -> Vec<String> {
         told.push(format!("It was created by {name} [{creator}]{site}."));
     }
     if tek.adopted && tid != pid {
-        told.push("It was not created through TEK: it was there before, or came by clone(2).".into());
+        told.push(
+            "It was not created through TEK: it was there before, or came by clone(2).".into(),
+        );
     }
     told
 }
@@ -197,7 +201,9 @@ fn why(reason: &str, tek: &Tek) -> String {
         "follow" => "it is marked, and a thread of its group asks to be time-critical;".into(),
         _ => match tek.rules.iter().find(|rule| rule.sets.contains(&"critical")) {
             Some(rule) => format!("{} makes it so;", called(rule)),
-            None => "its name is in TEK_CRITICAL (`tek run --critical`), or a rule makes it so;".into(),
+            None => {
+                "its name is in TEK_CRITICAL (`tek run --critical`), or a rule makes it so;".into()
+            }
         },
     }
 }
@@ -361,7 +367,8 @@ mod tests {
 
     #[test]
     fn a_section_with_nothing_to_tell_is_left_out() {
-        let titles = |facts: &Facts| tell(facts).iter().map(|(title, _)| *title).collect::<Vec<_>>();
+        let titles =
+            |facts: &Facts| tell(facts).iter().map(|(title, _)| *title).collect::<Vec<_>>();
         assert!(!titles(&touch()).contains(&"What is not known"));
         let without = Facts { tek: None, not_known: vec!["x".into()], ..touch() };
         assert!(!titles(&without).contains(&"What TEK did"));

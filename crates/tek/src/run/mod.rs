@@ -16,9 +16,9 @@ mod target;
 use crate::cli::Cli;
 use crate::system::library;
 use anyhow::{anyhow, Context};
+use child::End;
 use clap::CommandFactory;
 use directory::RunDirectory;
-use child::End;
 use events::EventReader;
 use message::Messages;
 use nix::poll::PollTimeout;
@@ -181,9 +181,8 @@ pub fn run_watched(
     let args = Args { program, ..Args::default() };
     let directory = RunDirectory::create()?;
     let path = directory.path().to_owned();
-    let ended = under_tek(&args, Some(""), &directory, &mut Collector::new(&[]), |pid| {
-        look(pid, &path)
-    })?;
+    let ended =
+        under_tek(&args, Some(""), &directory, &mut Collector::new(&[]), |pid| look(pid, &path))?;
     Ok(ended.map(|(_, end)| end))
 }
 

@@ -40,7 +40,8 @@ impl Findings {
     /// The rules file.
     pub fn rules_file(&self) -> String {
         let Findings { seconds, threads, processes, borders, .. } = self;
-        let processes = if *processes == 1 { "1 process".into() } else { format!("{processes} processes") };
+        let processes =
+            if *processes == 1 { "1 process".into() } else { format!("{processes} processes") };
         let mut text = comment(&format!(
             "Suggested by `tek suggest`: threads that are woken often and soon done each time \
              (tek-2020, V-A).\nWatched: {}; {seconds:.1} s, {threads} threads in \
@@ -77,7 +78,14 @@ impl Findings {
         let mut grid = Grid::new();
         grid.load_style(presets::NOTHING).set_content_arrangement(ContentArrangement::Disabled);
         grid.set_header([
-            "PROGRAM", "THREAD", "THREADS", "WOKEN/S", "CPU EACH", "OF A CPU", "WAIT EACH", "VERDICT",
+            "PROGRAM",
+            "THREAD",
+            "THREADS",
+            "WOKEN/S",
+            "CPU EACH",
+            "OF A CPU",
+            "WAIT EACH",
+            "VERDICT",
         ]);
         for column in grid.column_iter_mut().skip(2).take(5) {
             column.set_cell_alignment(CellAlignment::Right);

@@ -81,10 +81,17 @@ pub fn plan(threads: &[Watched], borders: &Thresholds) -> Vec<Kind> {
         .map(|((program, mark), members)| judge(program, mark, members, borders))
         .collect();
     // Only now is it known whom a pattern must not mean.
-    let meant: BTreeSet<_> =
-        groups.keys().zip(&kinds).filter(|(_, kind)| kind.reason.is_none()).map(|(key, _)| key).cloned().collect();
-    let others: Vec<_> =
-        threads.iter().filter(|thread| !meant.contains(&(thread.program.as_str(), mark_of(thread)))).collect();
+    let meant: BTreeSet<_> = groups
+        .keys()
+        .zip(&kinds)
+        .filter(|(_, kind)| kind.reason.is_none())
+        .map(|(key, _)| key)
+        .cloned()
+        .collect();
+    let others: Vec<_> = threads
+        .iter()
+        .filter(|thread| !meant.contains(&(thread.program.as_str(), mark_of(thread))))
+        .collect();
     for (kind, members) in kinds.iter_mut().zip(groups.values()) {
         narrow(kind, members, &others);
     }
@@ -148,7 +155,8 @@ fn critical(program: &str, thread: Option<Glob>, function: Option<Glob>) -> Resu
 fn narrow(kind: &mut Kind, members: &[&Watched], others: &[&Watched]) {
     let names: BTreeSet<_> = members.iter().map(|thread| &thread.name).collect();
     let by_name = kind.rules.first().is_some_and(|rule| rule.matches.thread.is_some());
-    if !by_name || names.len() > MOST_NAMES || !others.iter().any(|other| means(&kind.rules, other)) {
+    if !by_name || names.len() > MOST_NAMES || !others.iter().any(|other| means(&kind.rules, other))
+    {
         return;
     }
     let exact = |name: &&String| {
@@ -216,7 +224,8 @@ mod tests {
     #[test]
     fn a_pattern_that_would_mean_a_hog_is_written_out() {
         let threads = [quick("io1"), quick("io2"), hog("io1-scan")];
-        let rules: Vec<_> = plan(&threads, &BORDERS).into_iter().flat_map(|kind| kind.rules).collect();
+        let rules: Vec<_> =
+            plan(&threads, &BORDERS).into_iter().flat_map(|kind| kind.rules).collect();
         assert_eq!(rules.len(), 2);
         assert!(means(&rules, &threads[0]) && means(&rules, &threads[1]));
         assert!(!means(&rules, &threads[2]));

@@ -98,8 +98,15 @@ impl Track {
         self.unended_ns = if wakeups == 0 { self.unended_ns + cpu_ns } else { 0 };
         let delay_ns = to.delay_ns.saturating_sub(from.delay_ns);
         let (sleeping, storage) = (to.sleeping - from.sleeping, to.storage - from.storage);
-        self.windows
-            .push(Window { time_ns, wakeups, cpu_ns, delay_ns, sleeping, storage, burst_ns });
+        self.windows.push(Window {
+            time_ns,
+            wakeups,
+            cpu_ns,
+            delay_ns,
+            sleeping,
+            storage,
+            burst_ns,
+        });
     }
 }
 
