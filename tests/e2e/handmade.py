@@ -29,7 +29,11 @@ def side(*, role="", creator=0, call_site=0, reasons=0, rule=0):
                        reasons, rule, b"", role.encode())
 
 
-def write(directory, pid, threads, **head):
+def module(path, start, end, bias, build_id):
+    return struct.pack("<QQQ20sI464s", start, end, bias, build_id, len(build_id), str(path).encode())
+
+
+def write(directory, pid, threads, *, modules=(), **head):
     """Writes a process's table: each thread is what record() and side() take, by name."""
     path = directory / f"{pid}.table"
     with open(path, "wb") as file:
@@ -43,6 +47,8 @@ def write(directory, pid, threads, **head):
             file.seek(chunk + SIDE_OFFSET + index * 128)
             file.write(side(**{key: thread[key] for key in thread if key in of_side}))
         file.truncate(HEADER_BYTES + 64 * CHUNK_BYTES)
+        file.seek(MODULES_OFFSET)
+        file.write(b"".join(modules))
         file.seek(0)
-        file.write(header(pid, len(threads), **head))
+        file.write(header(pid, len(threads), modules=len(modules), **head))
     return path

@@ -7,6 +7,7 @@ import pathlib
 import pty
 import re
 import select
+import shutil
 import signal
 import subprocess
 import tempfile
@@ -120,6 +121,48 @@ def threads_of(ps, *arguments, **options):
     return json.loads(ps("--json", *arguments, **options))["threads"]
 
 
+FUNCTIONS = r"""
+#include <thread>
+#include <unistd.h>
+
+struct Oven { void operator()(int) const { pause(); } };
+extern "C" void *gas_loop(void *unused) { return unused; }
+static void heat(int, void *) {}
+
+int main()
+{
+	alarm(60);
+	std::thread([] { pause(); }).detach();
+	std::thread(Oven{}, 5).detach();
+	std::thread(heat, 5, nullptr).join();
+	puts("ready");
+	fflush(stdout);
+	pause();
+}
+"""
+
+
+@pytest.fixture
+def functions(open_directory):
+    """A running C++ program: its process, and a module of it as its table would tell."""
+    if shutil.which("g++") is None or shutil.which("nm") is None:
+        pytest.skip("g++ or nm is not installed")
+    source, program = open_directory / "functions.cpp", open_directory / "functions"
+    source.write_text("#include <cstdio>\n" + FUNCTIONS)
+    subprocess.run(["g++", "-pthread", "-Wl,--build-id", source, "-o", program], check=True)
+    notes = subprocess.run(["readelf", "-n", program], capture_output=True, text=True, check=True)
+    build_id = bytes.fromhex(re.search(r"Build ID: (\w+)", notes.stdout)[1])
+    with subprocess.Popen([program], stdout=subprocess.PIPE) as process:
+        assert process.stdout.readline() == b"ready\n"
+        maps = pathlib.Path(f"/proc/{process.pid}/maps").read_text().splitlines()
+        own = [line.split()[0].split("-") for line in maps if line.endswith(str(program))]
+        start, end = int(own[0][0], 16), int(own[-1][1], 16)
+        symbols = subprocess.run(["nm", program], capture_output=True, text=True, check=True).stdout
+        addresses = {name: int(at, 16) for at, name in re.findall(r"^(\w+) \w (\S+)$", symbols, re.M)}
+        yield process.pid, program, (start, end, start, build_id), addresses
+        process.kill()
+
+
 def kernel_threads():
     found = set()
     for stat in pathlib.Path("/proc").glob("[0-9]*/stat"):
@@ -184,6 +227,32 @@ def test_what_a_table_tells_stands_beside_what_the_kernel_says(ps, victim, table
     assert (second["region"], second["role"], second["critical"]) == ("none", None, "marked")
     main, = threads_of(ps, "--tid", fridge.pid)
     assert (main["tracked"], main["region"], main["program"]) == (False, None, "fridge-os")
+
+
+def test_what_threads_run_is_named_until_the_file_is_replaced_or_stripped(ps, tables, functions):
+    pid, program, (start, end, bias, build_id), addresses = functions
+
+    def shown(symbol, offset=0, path=program, build_id=build_id, column="function"):
+        address = bias + addresses[symbol] + offset
+        handmade.write(tables, pid, [{"tid": pid, "start_routine": address, "call_site": address}],
+                       modules=[handmade.module(path, start, end, bias, build_id)])
+        row, = threads_of(ps, "--tid", pid, "-o", column)
+        return row[column.replace("-", "_")]
+
+    # What a vtable's pointer points to is behind its first two words.
+    state = "_ZTVNSt6thread11_State_implINS_8_InvokerISt5tupleIJ%sEEEEEE"
+    assert shown("gas_loop") == "gas_loop"
+    assert shown("_ZL4heatiPv") == "heat(int, void*)"
+    assert shown("main", 5, column="call-site") == "main+0x5"
+    assert shown(state % "Z4mainEUlvE_", 16) == "main::{lambda()#1}"
+    assert shown(state % "4Oveni", 16) == "Oven"
+    offset = f"functions+{addresses['gas_loop']:#x}"
+    assert shown("gas_loop", build_id=build_id[::-1]) == offset
+    stripped = program.parent / "stripped" / "functions"
+    stripped.parent.mkdir(exist_ok=True)
+    subprocess.run(["strip", "-o", stripped, program], check=True)
+    assert shown("gas_loop", path=stripped) == offset
+    assert shown("gas_loop", path="/dev/zero").startswith("zero+0x")
 
 
 def test_filters_choose_threads_and_must_all_fit(ps, victim, tables):

@@ -30,6 +30,8 @@ pub struct Stat {
     pub tid: u32,
     /// Name: what it was given, or inherited from its creator. Any bytes, as lossy UTF-8.
     pub name: String,
+    /// The process that its process is a child of; 0: none.
+    pub parent: u32,
     /// R, S, D, T, t, Z, X or I: see proc(5).
     pub state: char,
     /// CLOCK_BOOTTIME when it began, rounded down to a clock tick (usually 10 ms).
@@ -118,6 +120,7 @@ impl Process {
         Some(Stat {
             tid,
             name: stat.comm,
+            parent: stat.ppid.try_into().unwrap_or(0),
             state: stat.state,
             start_ns: stat.starttime.saturating_mul(self.tick_ns),
             policy: stat.policy.unwrap_or(0),

@@ -35,8 +35,13 @@ fn harm() -> impl Strategy<Value = u32> {
     ]
 }
 
+/// As many as take some seconds, unless told otherwise.
+fn cases() -> u32 {
+    std::env::var("PROPTEST_CASES").ok().and_then(|cases| cases.parse().ok()).unwrap_or(4000)
+}
+
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 4000, ..Default::default() })]
+    #![proptest_config(ProptestConfig { cases: cases(), ..Default::default() })]
 
     /// Whatever is done to it, a table is read or refused; what is read has a tid, was not being
     /// written, and is no more than the table has slots.

@@ -5,8 +5,8 @@
 //! Signals that somebody sends to tek by kill(2) are meant for the program, unless the program
 //! itself or a process it started sent them: those went to a group that it is in itself, or were
 //! meant for its parent, which tek only stands in for.
-use crate::system::{line, stat::Stat};
 use nix::libc::signalfd_siginfo;
+use tek_model::{Process, Stat};
 
 /// Where a signal came from.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -62,18 +62,17 @@ pub fn descends(mut pid: i32, ancestor: i32) -> bool {
 }
 
 fn parent(pid: i32) -> Option<i32> {
-    Stat::parse(&stat(pid)?)?.field(4)?.parse().ok()
+    stat(pid)?.parent.try_into().ok()
 }
 
 /// Whether a process is stopped.
 pub fn is_stopped(pid: i32) -> bool {
-    stat(pid)
-        .and_then(|line| Some(matches!(Stat::parse(&line)?.field(3)?, "T" | "t")))
-        .unwrap_or_default()
+    stat(pid).is_some_and(|stat| matches!(stat.state, 'T' | 't'))
 }
 
-fn stat(pid: i32) -> Option<String> {
-    line(format!("/proc/{pid}/stat"))
+fn stat(pid: i32) -> Option<Stat> {
+    let pid = pid.try_into().ok()?;
+    Process::open(pid).ok()?.stat(pid)
 }
 
 #[cfg(test)]

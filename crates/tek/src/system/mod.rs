@@ -4,7 +4,6 @@ pub mod cgroup;
 pub mod elf;
 pub mod library;
 pub mod privilege;
-pub mod stat;
 
 use std::fs;
 use std::path::Path;
