@@ -217,8 +217,8 @@ TEK_API pid_t tek_gettid(void);
 TEK_API int tek_follow_marked(int on);
 
 /*
- * Set the budget of every Fast thread of this process: at most cpu_ns of CPU
- * time in any window_ns.  cpu_ns 0 switches the guard off; then only the
+ * Set the budget of every Fast thread of this process to which no rule gives one of
+ * its own: at most cpu_ns of CPU time in any window_ns.  cpu_ns 0 switches the guard off; then only the
  * kernel's own real-time throttling protects the rest of the device.
  * The guard looks 16 times a window, so it can let a thread have up to a
  * sixteenth of the window more.  Where RLIMIT_RTTIME is set the budget is at most

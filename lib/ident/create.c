@@ -2,6 +2,7 @@
 #include "ident/create.h"
 
 #include "ident/clock.h"
+#include "ident/cxx_thread.h"
 #include "ident/process.h"
 #include "ident/thread.h"
 #include "mediate/attr.h"
@@ -141,7 +142,8 @@ int tek__create(pthread_t *handle, const pthread_attr_t *attr, void *(*routine)(
 		void *argument, const void *call_site)
 {
 	bool critical = born_critical(attr);
-	uint64_t functions = tek__rules_of_function((uintptr_t)routine);
+	uintptr_t function = tek__cxx_function((uintptr_t)routine, argument);
+	uint64_t functions = tek__rules_of_function(function);
 	pthread_attr_t plain;
 	int error = 0;
 
@@ -161,7 +163,7 @@ int tek__create(pthread_t *handle, const pthread_attr_t *attr, void *(*routine)(
 
 	thread->birth.routine = routine;
 	thread->birth.argument = argument;
-	thread->birth.function = (uintptr_t)routine;
+	thread->birth.function = function;
 	thread->birth.call_site = (uintptr_t)call_site;
 	thread->birth.functions = functions;
 	if (critical) {

@@ -5,6 +5,7 @@
 #include "ident/end.h"
 #include "ident/keys.h"
 #include "ident/lock.h"
+#include "ident/module.h"
 #include "ident/sanitizer.h"
 #include "ident/table.h"
 #include "ident/thread.h"
@@ -46,6 +47,7 @@ static void begin_again(void)
 	tek__region_forget();
 	tek__report_forget();
 	tek__threads_forget();
+	tek__modules_forget();
 	tek__end_forget();
 	tek__process_epoch = tek__self_epoch();
 }

@@ -277,6 +277,19 @@ void tek__table_clear(struct tek_slot slot)
 	tek__table_write_record(slot, &nothing, NULL);
 }
 
+bool tek__table_add_module(unsigned int index, const struct tek_module *module)
+{
+	if (index >= TEK_MAX_MODULES || (!table.base && !open_table()))
+		return false;
+	/* In the first mapping, which holds the whole header area, as every later one does. */
+	struct tek_module *place = (struct tek_module *)(table.base + TEK_MODULES_OFFSET) + index;
+	if (!populate(place, sizeof(*place)))
+		return false;
+	memcpy(place, module, sizeof(*place));
+	__atomic_store_n(&tek__table_header()->modules, index + 1, __ATOMIC_RELEASE);
+	return true;
+}
+
 struct tek_table_header *tek__table_header(void)
 {
 	return (struct tek_table_header *)table.base;

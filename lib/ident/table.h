@@ -40,6 +40,9 @@ void tek__table_write_record(struct tek_slot slot, const struct tek_record *reco
 /* Empty a slot. */
 void tek__table_clear(struct tek_slot slot);
 
+/* List a file as number `index`, counted from 0. False where there is no room or no table. */
+bool tek__table_add_module(unsigned int index, const struct tek_module *module);
+
 /* The header, for its counters; NULL while there is no table. */
 struct tek_table_header *tek__table_header(void);
 

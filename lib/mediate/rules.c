@@ -18,8 +18,8 @@
 #include <sys/prctl.h>
 
 static struct tek_rules rules;
-static uint64_t elsewhere;      /* those for other programs: a bit for each */
-static uint64_t function_rules; /* those that ask for a function and are for this program */
+static uint64_t here;           /* those for this program: a bit for each */
+static uint64_t function_rules; /* those of them that ask for a function */
 
 bool tek__rules_any;
 
@@ -28,6 +28,11 @@ static struct {
 	uintptr_t function;
 	uint64_t rules;
 } functions[64];
+
+static uint64_t bit_of(unsigned int index)
+{
+	return UINT64_C(1) << index;
+}
 
 static bool fits(const char *glob, const char *name)
 {
@@ -44,13 +49,23 @@ void tek__rules_read(void)
 	for (unsigned int i = 0; i < rules.count; i++) {
 		const struct tek_rule *rule = &rules.rule[i];
 		if (!fits(rule->program, program_invocation_short_name))
-			elsewhere |= UINT64_C(1) << i;
-		else if (rule->function[0])
-			function_rules |= UINT64_C(1) << i;
+			continue;
+		here |= bit_of(i);
+		if (rule->function[0])
+			function_rules |= bit_of(i);
 	}
-	for (unsigned int i = 0; i < rules.count; i++)
-		tek__rules_any = tek__rules_any || !(elsewhere & UINT64_C(1) << i);
-	tek__rules_any = tek__rules_any || tek__config.critical_count > 0;
+	tek__rules_any = here || tek__config.critical_count > 0;
+}
+
+/* What a std::thread runs may be known by a vtable only (struct tek_record), two words behind its symbol. */
+static bool symbol_of(uintptr_t function, char *symbol, size_t size)
+{
+	static const char vtable[] = "_ZTV";
+
+	if (tek__symbol_of(function, symbol, size))
+		return true;
+	return tek__symbol_of(function - 2 * sizeof(void *), symbol, size) &&
+	       strncmp(symbol, vtable, strlen(vtable)) == 0;
 }
 
 /* The rules that a symbol fits. */
@@ -58,8 +73,8 @@ static uint64_t rules_of_symbol(const char *symbol)
 {
 	uint64_t result = 0;
 	for (unsigned int i = 0; i < rules.count; i++)
-		if (function_rules & UINT64_C(1) << i && fits(rules.rule[i].function, symbol))
-			result |= UINT64_C(1) << i;
+		if (function_rules & bit_of(i) && fits(rules.rule[i].function, symbol))
+			result |= bit_of(i);
 	return result;
 }
 
@@ -78,7 +93,7 @@ uint64_t tek__rules_of_function(uintptr_t function)
 	if (known)
 		return result;
 
-	if (tek__symbol_of(function, symbol, sizeof(symbol)))
+	if (symbol_of(function, symbol, sizeof(symbol)))
 		result = rules_of_symbol(symbol);
 	if (tek__lock()) {
 		functions[slot].function = function;
@@ -95,15 +110,14 @@ struct verdict {
 
 static struct verdict try_rules(const struct tek_thread *thread)
 {
+	uint64_t asked = here & (~function_rules | thread->birth.functions);
 	struct verdict verdict = {0};
+	const char *name = thread->named ? thread->name : "";
 	const char *role = thread->own_role;
 
 	for (unsigned int i = 0; i < rules.count; i++) {
 		const struct tek_rule *rule = &rules.rule[i];
-		uint64_t bit = UINT64_C(1) << i;
-		if (elsewhere & bit || (function_rules & bit && !(thread->birth.functions & bit)) ||
-		    !fits(rule->thread, thread->named ? thread->name : "") ||
-		    !fits(rule->role_is, role))
+		if (!(asked & bit_of(i)) || !fits(rule->thread, name) || !fits(rule->role_is, role))
 			continue;
 		for (unsigned int setting = 0; setting < TEK_SETTINGS; setting++)
 			if (rule->sets & 1u << setting)
@@ -128,6 +142,17 @@ static const struct tek_critical *critical_by_name(const struct tek_thread *thre
 	return best;
 }
 
+static void apply_role(struct tek_thread *thread, const struct tek_rule *rule)
+{
+	const char *role = rule ? rule->role : thread->own_role;
+
+	if (strcmp(thread->role, role) == 0)
+		return;
+	strcpy(thread->role, role);
+	thread->role_bytes = (unsigned char)strlen(role);
+	tek__thread_publish(thread);
+}
+
 static void apply_critical(struct tek_thread *thread, const struct tek_rule *rule,
 			   const struct tek_rule *priority)
 {
@@ -147,14 +172,11 @@ void tek__rules_apply(struct tek_thread *thread)
 	if (!tek__rules_any)
 		return;
 	const struct verdict verdict = try_rules(thread);
-	const struct tek_rule *role = verdict.by[TEK_SET_ROLE];
 	const struct tek_rule *group = verdict.by[TEK_SET_GROUP];
 	const struct tek_rule *mark = verdict.by[TEK_SET_MARK];
 	const struct tek_rule *budget = verdict.by[TEK_SET_BUDGET];
 
-	strcpy(thread->role, role ? role->role : thread->own_role);
-	thread->role_bytes = (unsigned char)strlen(thread->role);
-	tek__thread_publish(thread);
+	apply_role(thread, verdict.by[TEK_SET_ROLE]);
 	if (group) {
 		thread->group_given = true;
 		tek__region_set_group(thread, group->group);

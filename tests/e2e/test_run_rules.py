@@ -99,6 +99,48 @@ def test_a_function_of_cxx_is_known_by_its_mangled_name(said, program, real_time
     assert said(program, rule('function = "gas_*"', "critical = true")) == FAIR
 
 
+STD_THREADS = r"""
+#include <stdio.h>
+#include <sys/syscall.h>
+#include <thread>
+#include <unistd.h>
+
+static void say(const char *who)
+{
+	printf("%s %ld\n", who, syscall(SYS_sched_getscheduler, 0) & 0xff);
+	fflush(stdout);
+}
+
+static void gas_sensor()
+{
+	say("gas_sensor");
+}
+
+static void other()
+{
+	say("other");
+}
+
+int main()
+{
+	std::thread(gas_sensor).join();
+	std::thread(other).join();
+	std::thread([] { say("lambda"); }).join();
+	return 0;
+}
+"""
+
+
+def test_what_a_std_thread_runs_counts(said, compile_c, real_time):
+    program = compile_c(STD_THREADS, "c++", "-xc++", "-O1", "-pthread")
+    fair = {"gas_sensor": "0", "other": "0", "lambda": "0"}
+    text = rule('function = "_ZL10gas_sensorv"', "critical = true")
+    assert said(program, text) == fair | {"gas_sensor": "2"}
+    # A lambda has no function of its own that TEK could see, but a type.
+    text = rule('function = "_ZTV*Z4mainE*"', "critical = true")
+    assert said(program, text) == fair | {"lambda": "2"}
+
+
 def test_a_stripped_program_has_no_functions_and_its_names_still_count(
         said, program, open_directory, real_time):
     if shutil.which("strip") is None:
