@@ -7,6 +7,8 @@ EXAMPLES:
   tek doctor                                what this machine can do
   tek run --critical 'ui*' -- ./appliance   run a program, its ui threads first
   tek ps --tracked                          what its threads are
+  tek suggest -o rules.toml -- ./appliance  find out which of them are time-critical
+  tek explain 815                           why a thread runs as it does
 
 EXIT STATUS:
   Each command's --help lists its own. 2 means that the command line was not

@@ -35,7 +35,7 @@ EXAMPLES:
 
 Use the program as it will be used: what was not woken is not found.
 
-WHAT COUNTS AS TIME-CRITICAL:
+WHAT IS SUGGESTED:
   A thread that frequently handles events of the user during a short time (TEK,
   2020, V-A). From outside that is one which is woken often and soon done each
   time. Each second in which a thread ran is looked at by itself, the time that it
