@@ -15,6 +15,9 @@ const MOST_BYTES: u64 = 512 << 20;
 const STATE: (&str, &str) =
     ("{vtable(std::thread::_State_impl<std::thread::_Invoker<std::tuple<", "> > >)}");
 
+/// Objects point two words behind the symbol of their vtable.
+const VTABLE_POINT: u64 = 2 * size_of::<usize>() as u64;
+
 /// The symbols of the files that were asked for, each read once.
 pub struct Functions {
     files: HashMap<PathBuf, Option<Elf>>,
@@ -44,12 +47,13 @@ impl Functions {
         })
     }
 
-    /// The symbol of the function that begins at an address of a process, as nm(1) prints it and
-    /// rules match it; `None` where there is none.
+    /// What rules match: the symbol of the function that begins at an address of a process, as nm(1)
+    /// prints it, or of the vtable of a std::thread's state; `None` where there is none.
     pub fn symbol(&mut self, modules: &[Module], address: u64) -> Option<String> {
         let (module, inside) = place_of(modules, address)?;
         let (symbol, offset) = self.symbol_at(module, inside)?;
-        let text = std::str::from_utf8(symbol).ok().filter(|_| offset == 0)?;
+        let begins = offset == 0 || offset == VTABLE_POINT && symbol.starts_with(b"_ZTV");
+        let text = std::str::from_utf8(symbol).ok().filter(|_| begins)?;
         Some(text.to_owned())
     }
 

@@ -94,7 +94,7 @@ impl Findings {
             let Evidence { wakeups_per_s, cpu_per_wakeup_ns, .. } = kind.evidence;
             grid.add_row([
                 printable(kind.program.as_bytes()),
-                printable(kind.thread.as_bytes()),
+                kind.name(),
                 kind.threads.to_string(),
                 format!("{wakeups_per_s:.1}"),
                 time(cpu_per_wakeup_ns),
@@ -108,19 +108,25 @@ impl Findings {
 }
 
 impl Kind {
+    /// What to call them, in a table.
+    fn name(&self) -> String {
+        let name = printable(self.thread.as_bytes());
+        match &self.runs {
+            Some(runs) if !self.named => format!("{name}: {runs}"),
+            _ => name,
+        }
+    }
+
+    /// What to call them, in a sentence.
     fn called(&self) -> String {
         let name = printable(self.thread.as_bytes());
         let program = printable(self.program.as_bytes());
-        let function = match &self.function {
-            Some(function) if !self.thread.starts_with(function.as_str()) => {
-                format!(", which run {function}()")
-            }
-            _ => String::new(),
+        let (count, run) = match self.threads {
+            1 => (String::new(), "runs"),
+            count => (format!(" ({count} threads)"), "run"),
         };
-        match self.threads {
-            1 => format!("{name} of {program}{}", function.replace("run ", "runs ")),
-            count => format!("{name} of {program} ({count} threads){function}"),
-        }
+        let runs = self.runs.as_ref().map(|runs| format!(", which {run} {runs}"));
+        format!("{name} of {program}{count}{}", runs.unwrap_or_default())
     }
 
     fn why(&self, borders: &Thresholds) -> String {

@@ -9,7 +9,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use tek_policy::{decide, Facts, Glob, Invalid, Match, Rule, Set, Subject};
 
 /// A kind with a pattern that would mean other threads too is named thread by thread, if it has no
-/// more than this.
+/// more than this: there can be 64 rules in all.
 const MOST_NAMES: usize = 8;
 
 /// A thread that was watched.
@@ -21,8 +21,10 @@ pub struct Watched {
     pub name: String,
     /// Whether that name is its own, and not inherited from its creator.
     pub named: bool,
-    /// Symbol of what it runs, if known.
+    /// Symbol of what it runs, as rules match it, if known.
     pub function: Option<String>,
+    /// The same for people.
+    pub runs: Option<String>,
     /// Whether it was real-time when it was last seen.
     pub real_time: bool,
     /// What it did.
@@ -36,10 +38,12 @@ pub struct Watched {
 pub struct Kind {
     /// Their program.
     pub program: String,
-    /// What to call them: the pattern of their names, or what they run.
+    /// What to call them: the pattern of their names, or the name that they inherited.
     pub thread: String,
+    /// Whether that is their own.
+    pub named: bool,
     /// What they run, if known, and all the same.
-    pub function: Option<String>,
+    pub runs: Option<String>,
     /// How many there were.
     pub threads: usize,
     /// What they did.
@@ -58,15 +62,15 @@ enum Mark {
     Name(String),
     /// By what they run, for want of a name.
     Function(String),
-    /// Not at all.
-    Nothing,
+    /// Not at all, but people may know what they run.
+    Nothing(Option<String>),
 }
 
 fn mark_of(thread: &Watched) -> Mark {
     match &thread.function {
         _ if thread.named => Mark::Name(kind_of(&thread.name)),
         Some(function) => Mark::Function(function.clone()),
-        None => Mark::Nothing,
+        None => Mark::Nothing(thread.runs.clone()),
     }
 }
 
@@ -106,7 +110,7 @@ fn judge(program: &str, mark: &Mark, members: &[&Watched], borders: &Thresholds)
     let windows: Vec<_> = members.iter().flat_map(|thread| &thread.windows).copied().collect();
     let evidence = measure(&windows, members.iter().map(|thread| thread.asleep_ns).sum());
     let first = members[0];
-    let same = members.iter().all(|thread| thread.function == first.function);
+    let same = members.iter().all(|thread| thread.runs == first.runs);
     let rule = rule_for(program, mark, members);
     let reason = why_not(&evidence, borders).or(match &rule {
         _ if members.iter().all(|thread| thread.real_time) => Some(Reason::RealTime),
@@ -114,17 +118,13 @@ fn judge(program: &str, mark: &Mark, members: &[&Watched], borders: &Thresholds)
         Ok(None) => Some(Reason::NoName),
         Err(_) => Some(Reason::OddName),
     });
-    let thread = match (mark, &rule) {
-        (Mark::Name(_), Ok(Some(Rule { matches: Match { thread: Some(glob), .. }, .. }))) => {
-            glob.to_string()
-        }
-        (Mark::Function(function), _) => format!("{function}()"),
-        _ => first.name.clone(),
-    };
+    let glob = rule.as_ref().ok().and_then(|rule| rule.as_ref()?.matches.thread.as_ref());
+    let thread = glob.map_or_else(|| first.name.clone(), ToString::to_string);
     Kind {
         program: program.to_owned(),
         thread,
-        function: same.then(|| first.function.clone()).flatten(),
+        named: first.named,
+        runs: same.then(|| first.runs.clone()).flatten(),
         threads: members.len(),
         evidence,
         rules: if reason.is_none() { rule.ok().flatten().into_iter().collect() } else { vec![] },
@@ -137,7 +137,7 @@ fn rule_for(program: &str, mark: &Mark, members: &[&Watched]) -> Result<Option<R
     let (thread, function) = match mark {
         Mark::Name(_) => (Some(glob_of(&names())?), None),
         Mark::Function(function) => (None, Some(Glob::exactly(function, Subject::Function)?)),
-        Mark::Nothing => return Ok(None),
+        Mark::Nothing(_) => return Ok(None),
     };
     Ok(Some(critical(program, thread, function)?))
 }
@@ -151,18 +151,22 @@ fn critical(program: &str, thread: Option<Glob>, function: Option<Glob>) -> Resu
     })
 }
 
-/// Names threads one by one where their pattern would mean one of the others too.
+/// Makes sure that the rules mean none of the others: names threads one by one if need be, and
+/// suggests nothing if that does not help.
 fn narrow(kind: &mut Kind, members: &[&Watched], others: &[&Watched]) {
-    let names: BTreeSet<_> = members.iter().map(|thread| &thread.name).collect();
-    let by_name = kind.rules.first().is_some_and(|rule| rule.matches.thread.is_some());
-    if !by_name || names.len() > MOST_NAMES || !others.iter().any(|other| means(&kind.rules, other))
-    {
+    let means_others = |rules: &[Rule]| others.iter().any(|other| means(rules, other));
+    if !means_others(&kind.rules) {
         return;
     }
+    let names: BTreeSet<_> = members.iter().map(|thread| &thread.name).collect();
     let exact = |name: &&String| {
         critical(&kind.program, Some(Glob::exactly(name, Subject::Thread).ok()?), None).ok()
     };
-    kind.rules = names.iter().filter_map(exact).collect();
+    kind.rules = names.iter().take(MOST_NAMES).filter_map(exact).collect();
+    if !kind.named || kind.rules.len() < names.len() || means_others(&kind.rules) {
+        kind.rules.clear();
+        kind.reason = Some(Reason::NoName);
+    }
 }
 
 /// Whether rules make a thread time-critical.
@@ -244,6 +248,15 @@ mod tests {
     }
 
     #[test]
+    fn a_function_that_hogs_run_too_is_no_rule() {
+        let run = |thread: Watched| Watched { function: Some("thread_main".into()), ..thread };
+        let threads = [run(Watched { named: false, ..quick("fridge") }), run(hog("media"))];
+        let kinds = plan(&threads, &BORDERS);
+        assert!(kinds.iter().all(|kind| kind.rules.is_empty()));
+        assert!(kinds.iter().any(|kind| kind.reason == Some(Reason::NoName)));
+    }
+
+    #[test]
     fn a_thread_that_is_real_time_already_needs_no_rule() {
         let threads = [Watched { real_time: true, ..quick("audio") }];
         assert_eq!(plan(&threads, &BORDERS)[0].reason, Some(Reason::RealTime));
@@ -251,22 +264,25 @@ mod tests {
 
     proptest! {
         #[test]
-        fn what_is_suggested_is_what_the_rules_mean(
-            names in proptest::collection::vec((r"[ab]{1,2}[0-9]{0,2}[ab]?", any::<bool>()), 1..12),
+        fn the_rules_mean_all_that_is_suggested_and_nothing_else(
+            threads in proptest::collection::vec(
+                (r"[ab]{1,2}[0-9]{0,2}[ab]?", any::<bool>(), proptest::option::of("[fg]")), 1..12,
+            ),
         ) {
-            // One verdict a kind: a kind with hogs in it may go either way.
-            let is_hog = |name: &str| {
-                names.iter().any(|(other, hog)| *hog && kind_of(other) == kind_of(name))
-            };
-            let threads: Vec<_> = names
+            let threads: Vec<_> = threads
                 .iter()
-                .map(|(name, _)| if is_hog(name) { hog(name) } else { quick(name) })
+                .map(|(name, is_hog, function)| Watched {
+                    named: function.is_none(),
+                    // Two threads in three run one of two functions, named or not.
+                    function: function.clone().or((name.len() > 2).then(|| "f".to_owned())),
+                    ..if *is_hog { hog(name) } else { quick(name) }
+                })
                 .collect();
-            let rules: Vec<_> =
-                plan(&threads, &BORDERS).into_iter().flat_map(|kind| kind.rules).collect();
-            for thread in &threads {
-                prop_assert_eq!(means(&rules, thread), !is_hog(&thread.name));
-            }
+            let kinds = plan(&threads, &BORDERS);
+            let rules: Vec<_> = kinds.iter().flat_map(|kind| kind.rules.clone()).collect();
+            let suggested = kinds.iter().filter(|kind| kind.reason.is_none());
+            let meant = threads.iter().filter(|thread| means(&rules, thread)).count();
+            prop_assert_eq!(meant, suggested.map(|kind| kind.threads).sum::<usize>());
         }
     }
 }

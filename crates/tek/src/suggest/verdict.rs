@@ -95,7 +95,12 @@ impl Reason {
             Self::BusyPoller => "polls",
             Self::LongBursts => "long bursts",
             Self::RealTime => "real-time already",
-            Self::NoName => "has no name",
+            Self::NoName => {
+                "would be suggested, but no rule can tell it from others: it has no name \
+                of its own, and what it runs is not known, or others run it too; give it a name in \
+                the program (pthread_setname_np)"
+                    .into()
+            }
             Self::OddName => "has an odd name",
         }
     }

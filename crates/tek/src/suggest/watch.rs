@@ -99,9 +99,10 @@ impl Watch {
         watched.name.clone_from(&stat.name);
         watched.named = is_named(program, task);
         watched.real_time = stat.rt_priority > 0;
-        if let (None, Some(thread)) = (&watched.function, &task.record) {
+        if let (None, Some(thread)) = (&watched.runs, &task.record) {
             let routine = thread.record.start_routine;
             watched.function = self.functions.symbol(&program.modules, routine);
+            watched.runs = self.functions.name(&program.modules, routine);
         }
     }
 
