@@ -70,11 +70,12 @@ typedef unsigned long long tek_u64;
 #define TEK_PLACE_ZONE_MASK 0x60u
 
 /* struct tek_record.flags */
-#define TEK_FLAG_MARKED 0x01u  /* marked time-critical: follows a request of its group */
-#define TEK_FLAG_NAMED 0x02u   /* its name was set for this very thread, not inherited */
-#define TEK_FLAG_MAIN 0x04u    /* the process's first thread */
-#define TEK_FLAG_ADOPTED 0x08u /* came by no door of ours; found later */
-#define TEK_FLAG_OVERRAN 0x10u /* the guard sent it back at least once */
+#define TEK_FLAG_MARKED 0x01u    /* marked time-critical: follows a request of its group */
+#define TEK_FLAG_NAMED 0x02u     /* its name was set for this very thread, not inherited */
+#define TEK_FLAG_MAIN 0x04u      /* the process's first thread */
+#define TEK_FLAG_ADOPTED 0x08u   /* came by no door of ours; found later */
+#define TEK_FLAG_OVERRAN 0x10u   /* the guard sent it back at least once */
+#define TEK_FLAG_UNWATCHED 0x20u /* its end will be noticed late: it may be gone */
 
 /* One thread: 40 bytes (tek-2020, IV-C). */
 struct tek_record {

@@ -61,7 +61,7 @@ TEK_EXPORT int tek_tid_get_attributes(pid_t tid, struct tek_attributes *attribut
 	if (tid == 0)
 		tid = tek__gettid();
 	if (tek__process_is_known() && tek__index_find(tid, &slot) &&
-	    tek__attributes_copy(tek__table_at(slot), tid, attributes))
+	    tek__attributes_copy_watched(tek__table_at(slot), tid, attributes))
 		return 0;
 	if (tid < 0)
 		return EINVAL;

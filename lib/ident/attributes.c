@@ -57,6 +57,13 @@ bool tek__attributes_copy(struct tek_slot slot, pid_t tid, struct tek_attributes
 	return false;
 }
 
+bool tek__attributes_copy_watched(struct tek_slot slot, pid_t tid,
+				  struct tek_attributes *attributes)
+{
+	return !(LOAD(slot.record->flags) & TEK_FLAG_UNWATCHED) &&
+	       tek__attributes_copy(slot, tid, attributes);
+}
+
 void tek__attributes_decode(const struct tek_record *record, const struct tek_side *side,
 			    size_t page_bytes, struct tek_attributes *attributes)
 {

@@ -16,6 +16,10 @@
  */
 bool tek__attributes_copy(struct tek_slot slot, pid_t tid, struct tek_attributes *attributes);
 
+/* The same for a thread whose end would have been noticed; false for any other. */
+bool tek__attributes_copy_watched(struct tek_slot slot, pid_t tid,
+				  struct tek_attributes *attributes);
+
 /* From copies of both records, of a table that counts in pages of page_bytes. */
 void tek__attributes_decode(const struct tek_record *record, const struct tek_side *side,
 			    size_t page_bytes, struct tek_attributes *attributes);

@@ -41,13 +41,14 @@ static void *trampoline(void *value)
 	const struct tek_birth birth = thread->birth;
 
 	learn_own_tid();
-	if (tek__lock()) {
+	enum tek_locked locked = tek__lock_either();
+	if (locked) {
 		thread = tek__thread_begin(thread);
 		tek__thread_inherit(thread);
 		enter_if_born_critical(thread);
 		tek__rules_apply(thread);
-		tek__unlock();
 	}
+	tek__unlock_either(locked);
 	return birth.routine(birth.argument);
 }
 

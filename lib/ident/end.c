@@ -19,7 +19,8 @@ static void end(struct tek_thread *thread)
 	bool guard_ends = false;
 	pthread_t guard;
 
-	if (!tek__lock())
+	enum tek_locked locked = tek__lock_either();
+	if (!locked)
 		return;
 	/* Taking the lock is also what notices a fork. */
 	if (tek__thread_known_self() == thread) {
@@ -27,7 +28,7 @@ static void end(struct tek_thread *thread)
 		tek__thread_end(thread);
 		guard_ends = !tek__threads_left() && tek__guard_let_go(&guard);
 	}
-	tek__unlock();
+	tek__unlock_either(locked);
 	/* The last thread to go runs the program's atexit() functions: this one, not the guard. */
 	if (guard_ends) {
 		int cancellation;

@@ -122,16 +122,21 @@ bool tek__lock(void)
 	return true;
 }
 
+static void release_and_report(void)
+{
+	struct tek_noted noted;
+
+	tek__report_take(&noted);
+	tek__lock_release(&lock);
+	tek__report_write(&noted);
+}
+
 void tek__unlock(void)
 {
-	if (tek__report_pending()) {
-		struct tek_noted noted;
-		tek__report_take(&noted);
+	if (tek__report_pending())
+		release_and_report();
+	else
 		tek__lock_release(&lock);
-		tek__report_write(&noted);
-	} else {
-		tek__lock_release(&lock);
-	}
 	errno = caller_errno;
 	pthread_setcancelstate(caller_cancellation, NULL);
 }
@@ -143,7 +148,30 @@ bool tek__lock_brief(void)
 
 void tek__unlock_brief(void)
 {
-	tek__lock_release(&lock);
+	int cancellation;
+
+	if (!tek__report_pending()) {
+		tek__lock_release(&lock);
+		return;
+	}
+	pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &cancellation);
+	release_and_report();
+	pthread_setcancelstate(cancellation, NULL);
+}
+
+enum tek_locked tek__lock_either(void)
+{
+	if (tek__lock_brief())
+		return TEK_LOCKED_BRIEFLY;
+	return tek__lock() ? TEK_LOCKED : TEK_NOT_LOCKED;
+}
+
+void tek__unlock_either(enum tek_locked locked)
+{
+	if (locked == TEK_LOCKED)
+		tek__unlock();
+	else if (locked == TEK_LOCKED_BRIEFLY)
+		tek__unlock_brief();
 }
 
 pid_t tek__pid(void)

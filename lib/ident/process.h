@@ -36,13 +36,18 @@ bool tek__lock(void);
 void tek__unlock(void);
 
 /*
- * For a few writes to memory, without a system call and without a function of the C
- * library: take the lock if that is possible at once, else false, and tek__lock() is the
- * way.  A thread that has made itself cancellable at any moment
- * (PTHREAD_CANCEL_ASYNCHRONOUS) must not be cancelled here.
+ * A cheaper lock, for what passes no cancellation point and where errno does not matter.
+ * A thread that has made itself cancellable at any moment (PTHREAD_CANCEL_ASYNCHRONOUS)
+ * must not be cancelled meanwhile.  Taken only if that is possible at once; else false, and
+ * tek__lock() is the way.
  */
 bool tek__lock_brief(void);
 void tek__unlock_brief(void);
+
+/* For threads that begin or end: the brief lock if it can be had at once, else the full one. */
+enum tek_locked { TEK_NOT_LOCKED, TEK_LOCKED_BRIEFLY, TEK_LOCKED };
+enum tek_locked tek__lock_either(void);
+void tek__unlock_either(enum tek_locked locked);
 
 /* The process id, cached. */
 pid_t tek__pid(void);

@@ -12,7 +12,8 @@ static tek_u8 flags_of(const struct tek_thread *thread)
 			(thread->named ? TEK_FLAG_NAMED : 0) |
 			(thread->tid == tek__pid() ? TEK_FLAG_MAIN : 0) |
 			(thread->adopted ? TEK_FLAG_ADOPTED : 0) |
-			(member->overruns ? TEK_FLAG_OVERRAN : 0));
+			(member->overruns ? TEK_FLAG_OVERRAN : 0) |
+			(thread->tracked ? 0 : TEK_FLAG_UNWATCHED));
 }
 
 static tek_u8 place_of(const struct tek_member *member)

@@ -2,6 +2,8 @@
 #include "ident/rundir.h"
 
 #include "ident/process.h"
+#include "ident/procfs.h"
+#include "tek_abi.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -61,6 +63,32 @@ struct kernel_dirent {
 	char name[];
 };
 
+/*
+ * Whether the process that wrote a table file is gone: nobody has its pid, or somebody who
+ * began at another time.  A file that does not say so counts as alive, and so does one of
+ * another pid namespace, whose pids mean nothing here.
+ */
+static bool is_dead(int directory, const char *name, pid_t owner)
+{
+	struct tek_table_header header = {0};
+	uint64_t start_ticks;
+	bool gone = kill(owner, 0) && errno == ESRCH;
+
+	if (owner == tek__pid())
+		return false; /* ours, or it makes room for ours in a moment */
+	int fd = openat(directory, name, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
+	ssize_t length = fd < 0 ? -1 : pread(fd, &header, sizeof(header), 0);
+	if (fd >= 0)
+		close(fd);
+	if (length != sizeof(header) || header.magic != TEK_TABLE_MAGIC)
+		return gone;
+	if (header.pid_namespace && header.pid_namespace != tek__procfs_pid_namespace())
+		return false;
+	return gone ||
+	       (header.start_ticks && tek__procfs_stat(owner, TEK_STAT_START_TICKS, &start_ticks) &&
+		start_ticks != header.start_ticks);
+}
+
 static void remove_dead(int directory)
 {
 	_Alignas(struct kernel_dirent) char entries[4096];
@@ -70,7 +98,7 @@ static void remove_dead(int directory)
 		for (long at = 0; at < length;) {
 			const struct kernel_dirent *entry = (const void *)(entries + at);
 			pid_t pid = pid_of(entry->name);
-			if (pid && kill(pid, 0) && errno == ESRCH)
+			if (pid && is_dead(directory, entry->name, pid))
 				unlinkat(directory, entry->name, 0);
 			at += entry->bytes;
 		}

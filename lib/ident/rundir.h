@@ -5,8 +5,9 @@
  * makes a new one removes those first, so that they cannot pile up where nobody
  * runs `tek`.
  *
- * A process is dead if kill(2) says so: processes of different pid namespaces must
- * not share a directory.
+ * A process is dead if its pid and start time say so.  Of a process of another pid
+ * namespace nothing can be said, so its file stays; of two with one pid the later has the
+ * file.
  *
  * The functions need no lock and allocate nothing.
  */

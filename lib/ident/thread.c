@@ -334,8 +334,10 @@ struct tek_thread *tek__thread_self(void)
 	}
 	if (!self)
 		self = adopt(handle, tid);
-	if (self)
+	if (self) {
 		track(self);
+		tek__thread_publish(self);
+	}
 	return self;
 }
 

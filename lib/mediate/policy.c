@@ -20,7 +20,10 @@ int tek__policy_why_not_found(struct tek_target target)
 	if (target.by_tid && target.tid < 0)
 		return EINVAL;
 	/* A thread of another process: only tekd could move it. */
-	return target.by_tid && target.tid && kill(target.tid, 0) == 0 ? EPERM : ESRCH;
+	int saved = errno;
+	bool exists = target.by_tid && target.tid && (kill(target.tid, 0) == 0 || errno == EPERM);
+	errno = saved;
+	return exists ? EPERM : ESRCH;
 }
 
 /* The priorities of SCHED_TEK are nice values. */

@@ -31,7 +31,7 @@ static struct {
 
 static uint64_t bit_of(unsigned int index)
 {
-	return UINT64_C(1) << index;
+	return UINT64_C(1) << index % TEK_MAX_RULES;
 }
 
 static bool fits(const char *glob, const char *name)

@@ -30,7 +30,6 @@ static const struct {
 	FUNCTION(sched_get_priority_max),
 	FUNCTION(prctl),
 	FUNCTION(pthread_key_create),
-	FUNCTION(tss_create),
 	FUNCTION(clone),
 	FUNCTION(vfork),
 	FUNCTION(execve),

@@ -9,7 +9,6 @@
 #include <sched.h>
 #include <spawn.h>
 #include <stdio.h>
-#include <threads.h>
 
 #define TEK_EXPORT __attribute__((visibility("default")))
 
@@ -29,7 +28,6 @@ struct tek_real {
 	int (*sched_get_priority_max)(int);
 	int (*prctl)(int, ...);
 	int (*pthread_key_create)(pthread_key_t *, void (*)(void *));
-	int (*tss_create)(tss_t *, tss_dtor_t);
 	int (*clone)(int (*)(void *), void *, int, void *, ...);
 	pid_t (*vfork)(void);
 	int (*execve)(const char *, char *const[], char *const[]);

@@ -26,6 +26,7 @@ static const char variable[] = "role-is=later,mark=1;"                          
 			       "function=runs_exp?rted,role=by an exported one;"   /* 13 */
 			       "program=another,thread=*,role=of another program;" /* 14 */
 			       "thread=busy,critical=1,budget=20ms/40ms;"          /* 15 */
+			       "thread=free,critical=1,budget=off;"                /* 16 */
 			       "program=test_rules,thread=test_rules,role=first thread";
 
 /* A copy of what TEK has of the calling thread. */

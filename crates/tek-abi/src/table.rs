@@ -45,6 +45,8 @@ pub const FLAG_MAIN: u8 = 0x04;
 pub const FLAG_ADOPTED: u8 = 0x08;
 /// The guard sent it back at least once.
 pub const FLAG_OVERRAN: u8 = 0x10;
+/// Its end will be noticed late: it may be gone.
+pub const FLAG_UNWATCHED: u8 = 0x20;
 
 /// The thread had the kernel's reset-on-fork flag.
 pub const BASE_RESET_ON_FORK: u8 = 0x01;

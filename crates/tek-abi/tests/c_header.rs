@@ -31,6 +31,7 @@ fn rust_constants() -> BTreeMap<&'static str, i128> {
         FLAG_MAIN,
         FLAG_ADOPTED,
         FLAG_OVERRAN,
+        FLAG_UNWATCHED,
         BASE_RESET_ON_FORK,
         BASE_SAVED,
         WHY_POLICY,

@@ -163,9 +163,10 @@ fn table_of(
     None
 }
 
-/// Opens a table; `None` if it was left behind by a process that is gone.
+/// Opens a table; `None` if it was left behind by a process that is gone, or is only being made.
 fn open_own(process: &Process, path: &Path) -> Result<Option<(Table, TableHeader)>, Error> {
     let table = match Table::open(path) {
+        Err(Error::Unfinished { .. }) => return Ok(None),
         Err(Error::Io { source, .. }) if source.kind() == io::ErrorKind::NotFound => {
             return Ok(None)
         }

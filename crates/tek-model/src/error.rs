@@ -20,8 +20,14 @@ pub enum Error {
         /// The file.
         path: PathBuf,
     },
-    /// It does not begin as a table does. A table that is just being made looks like this too.
-    #[error("{path} is not a thread table of TEK (or its process has not finished making it)")]
+    /// It is empty so far.
+    #[error("{path} is a thread table that its process has not finished making: try again")]
+    Unfinished {
+        /// The file.
+        path: PathBuf,
+    },
+    /// It does not begin as a table does.
+    #[error("{path} is not a thread table of TEK")]
     NotATable {
         /// The file.
         path: PathBuf,

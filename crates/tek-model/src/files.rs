@@ -1,14 +1,16 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Where table files lie on the device.
 use crate::Error;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashSet};
 use std::env;
 use std::fs;
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
-/// Names that are believed to be in a directory of tables. Somebody may have filled his with millions.
+/// Names that are looked at in a directory of tables and those of its runs. Its owner may have filled
+/// it with millions.
 const MOST_NAMES: usize = 100_000;
-/// Table files that are looked at for one process.
+/// Table files that are looked at for one process in it.
 const MOST_FILES: usize = 16;
 
 /// The directories in which processes of this device put their tables. Their private `run-*`
@@ -16,13 +18,23 @@ const MOST_FILES: usize = 16;
 pub fn directories() -> Vec<PathBuf> {
     let given = env::var_os("TEK_RUN_DIR").map(PathBuf::from);
     let own = env::var_os("XDG_RUNTIME_DIR").map(|parent| PathBuf::from(parent).join("tek"));
-    let users = below(Path::new("/run/user"), "").into_iter().map(|user| user.join("tek"));
-    let mut directories: Vec<PathBuf> =
-        given.into_iter().chain([PathBuf::from("/run/tek")]).chain(own).chain(users).collect();
-    directories.extend(below(&env::temp_dir(), "tek-"));
-    let mut seen = std::collections::HashSet::new();
-    directories.retain(|directory| directory.is_absolute() && seen.insert(directory.clone()));
-    directories
+    let users = names_in(Path::new("/run/user"), &mut MOST_NAMES.clone());
+    let users = users.into_iter().map(|user| user.join("tek"));
+    let temporary = names_in(&env::temp_dir(), &mut MOST_NAMES.clone());
+    let temporary = temporary.into_iter().filter(|path| is_a_users(path));
+    let fixed = given.into_iter().chain([PathBuf::from("/run/tek")]).chain(own);
+    let mut seen = HashSet::new();
+    fixed
+        .chain(users)
+        .chain(temporary)
+        .filter(|directory| directory.is_absolute() && seen.insert(directory.clone()))
+        .collect()
+}
+
+/// Whether it is called tek-UID and belongs to that user: each user has one such directory to fill.
+fn is_a_users(path: &Path) -> bool {
+    let user: Option<u32> = name_of(path).strip_prefix("tek-").and_then(|user| user.parse().ok());
+    fs::symlink_metadata(path).is_ok_and(|metadata| Some(metadata.uid()) == user)
 }
 
 /// The table files of each process, by the pid in their names.
@@ -32,38 +44,46 @@ pub(crate) fn tables_in(
 ) -> BTreeMap<u32, Vec<PathBuf>> {
     let mut tables = BTreeMap::<u32, Vec<PathBuf>>::new();
     for directory in directories {
-        let runs = below(directory, "run-");
-        for path in [vec![directory.clone()], runs].concat() {
-            let names = below(&path, "");
-            if names.len() == MOST_NAMES {
-                problems.push(Error::TooMany { path });
+        let mut names_left = MOST_NAMES;
+        let mut names = names_in(directory, &mut names_left);
+        let runs = names.iter().filter(|path| name_of(path).starts_with("run-"));
+        let runs: Vec<_> = runs.map(|run| names_in(run, &mut names_left)).collect();
+        names.extend(runs.into_iter().flatten());
+        if names_left == 0 {
+            problems.push(Error::TooMany { path: directory.clone() });
+        }
+        let mut own = BTreeMap::<u32, Vec<PathBuf>>::new();
+        for path in names {
+            let Some(pid) = pid_of(&path) else { continue };
+            let files = own.entry(pid).or_default();
+            if files.len() < MOST_FILES {
+                files.push(path);
             }
-            for table in names {
-                let Some(pid) = pid_of(&table) else { continue };
-                let files = tables.entry(pid).or_default();
-                if files.len() < MOST_FILES {
-                    files.push(table);
-                }
-            }
+        }
+        for (pid, files) in own {
+            tables.entry(pid).or_default().extend(files);
         }
     }
     tables
 }
 
 fn pid_of(path: &Path) -> Option<u32> {
-    path.file_name()?.to_str()?.strip_suffix(".table")?.parse().ok()
+    name_of(path).strip_suffix(".table")?.parse().ok()
 }
 
-/// What is in a directory and begins so. A link in its place is not followed.
-fn below(directory: &Path, prefix: &str) -> Vec<PathBuf> {
+fn name_of(path: &Path) -> &str {
+    path.file_name().and_then(|name| name.to_str()).unwrap_or_default()
+}
+
+/// What is in a directory, as far as names are left. A link in its place is not followed.
+fn names_in(directory: &Path, names_left: &mut usize) -> Vec<PathBuf> {
     if !fs::symlink_metadata(directory).is_ok_and(|metadata| metadata.is_dir()) {
         return Vec::new();
     }
-    let entries = fs::read_dir(directory).into_iter().flatten().take(MOST_NAMES).flatten();
-    let fits = |path: &PathBuf| {
-        path.file_name().and_then(|name| name.to_str()).is_some_and(|name| name.starts_with(prefix))
-    };
-    entries.map(|entry| entry.path()).filter(fits).collect()
+    let entries = fs::read_dir(directory).into_iter().flatten().flatten();
+    let names: Vec<_> = entries.take(*names_left).map(|entry| entry.path()).collect();
+    *names_left -= names.len();
+    names
 }
 
 #[cfg(test)]

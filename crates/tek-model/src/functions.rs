@@ -92,11 +92,15 @@ fn readable(symbol: &[u8], offset: u64) -> String {
 
 fn demangled(symbol: &[u8]) -> String {
     let text = printable(symbol);
+    // To the demangler a C function called `w` would be the type wchar_t.
+    if !text.starts_with("_Z") && !text.starts_with("_R") {
+        return text;
+    }
     if let Ok(name) = rustc_demangle::try_demangle(&text) {
         // The short form, without the hash.
         return printable(format!("{name:#}").as_bytes());
     }
-    let options = cpp_demangle::DemangleOptions::new().no_return_type();
+    let options = cpp_demangle::DemangleOptions::new().no_return_type().no_params();
     let name = cpp_demangle::Symbol::new(symbol)
         .ok()
         .and_then(|symbol| symbol.demangle_with_options(&options).ok());
@@ -142,7 +146,8 @@ mod tests {
     fn names_of_all_languages_are_readable_and_cannot_control_the_terminal() {
         let name = |symbol: &str| readable(symbol.as_bytes(), 0);
         assert_eq!(name("gas_loop"), "gas_loop");
-        assert_eq!(name("_Z8gas_loopPv"), "gas_loop(void*)");
+        assert_eq!(name("w"), "w");
+        assert_eq!(name("_Z8gas_loopPv"), "gas_loop");
         assert_eq!(name("_ZN3gas4loop17h0123456789abcdefE"), "gas::loop");
         assert_eq!(name("_ZN\x1b[2J"), "_ZN\\u{1b}[2J");
     }

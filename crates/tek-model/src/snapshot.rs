@@ -13,10 +13,13 @@ use zerocopy::{FromZeros, IntoBytes};
 
 /// How often records that are being written are looked at before they are given up. A write takes
 /// well under a microsecond, unless the writer was taken off its CPU in the middle: from `SPINS`
-/// on each further look first lets somebody else run. A table in which every record is for ever
-/// being written costs this often its 8 MiB.
-const TRIES: u32 = 64;
-const SPINS: u32 = 16;
+/// on each further look first lets somebody else run.
+const TRIES: u32 = 32;
+const SPINS: u32 = 24;
+
+/// Records of one table that are looked at again, each time counted. A writer writes one at a time:
+/// where many are for ever being written the table is broken, and not worth the time.
+const MOST_RETRIES: usize = 65_536;
 
 /// One thread, as its process describes it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -44,12 +47,15 @@ impl Snapshot {
     /// Reads the first slots of a table; adds to `retries` how many it had to look at again.
     pub(crate) fn read(file: &File, slots: u32, retries: &mut u64) -> io::Result<Self> {
         let mut snapshot = Self::default();
+        let mut retries_left = MOST_RETRIES;
         for first in (0..slots).step_by(CHUNK_SLOTS as usize) {
             let end = slots.min(first + CHUNK_SLOTS);
             let mut pending: Vec<u32> = (first..end).collect();
             for attempt in 0..TRIES {
                 let (Some(&low), Some(&high)) = (pending.first(), pending.last()) else { break };
                 if attempt > 0 {
+                    let Some(left) = retries_left.checked_sub(pending.len()) else { break };
+                    retries_left = left;
                     *retries += pending.len() as u64;
                 }
                 if attempt >= SPINS {

@@ -39,6 +39,9 @@ impl Table {
         if !metadata.is_file() {
             return Err(Error::NotAFile { path: path.to_owned() });
         }
+        if metadata.len() == 0 {
+            return Err(Error::Unfinished { path: path.to_owned() });
+        }
         if metadata.len() < u64::from(TABLE_HEADER_BYTES) {
             return Err(Error::NotATable { path: path.to_owned() });
         }
@@ -67,8 +70,10 @@ impl Table {
         // The writer's last store is the magic: who has seen it sees the rest after the fence.
         let mut magic = 0u64;
         self.read(magic.as_mut_bytes(), 0)?;
-        if magic != TABLE_MAGIC {
-            return Err(Error::NotATable { path: self.path.clone() });
+        match magic {
+            TABLE_MAGIC => {}
+            0 => return Err(Error::Unfinished { path: self.path.clone() }),
+            _ => return Err(Error::NotATable { path: self.path.clone() }),
         }
         fence(Ordering::Acquire);
         let mut header = TableHeader::new_zeroed();

@@ -37,7 +37,7 @@ fn harm() -> impl Strategy<Value = u32> {
 
 /// As many as take some seconds, unless told otherwise.
 fn cases() -> u32 {
-    std::env::var("PROPTEST_CASES").ok().and_then(|cases| cases.parse().ok()).unwrap_or(4000)
+    std::env::var("PROPTEST_CASES").ok().and_then(|cases| cases.parse().ok()).unwrap_or(2000)
 }
 
 proptest! {

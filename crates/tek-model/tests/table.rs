@@ -61,8 +61,12 @@ fn what_is_no_table_is_refused_with_the_reason() {
     };
     refused("No such file");
     let good = header(1, 1);
-    write(&path, &TableHeader { magic: 0, ..good }, &[]);
+    write(&path, &TableHeader { magic: 1, ..good }, &[]);
     refused("is not a thread table");
+    let file = write(&path, &TableHeader { magic: 0, ..good }, &[]);
+    refused("not finished");
+    file.set_len(0).unwrap();
+    refused("not finished");
     write(&path, &TableHeader { version: 99, ..good }, &[]);
     refused("version 99");
     write(&path, &TableHeader { record_bytes: 48, ..good }, &[]);
@@ -252,7 +256,9 @@ fn a_writer_that_truncates_grows_and_scribbles_meanwhile_gets_no_reader_down() {
         while Instant::now() < until {
             match read(&path) {
                 Ok(snapshot) => read_well += usize::from(!snapshot.threads.is_empty()),
-                Err(Error::Damaged { .. } | Error::NotATable { .. }) => refused += 1,
+                Err(Error::Damaged { .. } | Error::NotATable { .. } | Error::Unfinished { .. }) => {
+                    refused += 1
+                }
                 Err(error) => panic!("{error}"),
             }
         }

@@ -6,7 +6,6 @@ mod debug;
 mod doctor;
 mod explain;
 mod generate;
-mod glob;
 mod ps;
 mod run;
 mod suggest;

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Which threads are shown.
 use super::thread::Thread;
-use crate::glob::Glob;
 use clap::ValueEnum;
+use tek_policy::{Glob, Invalid, Subject};
 
 /// All that is given must fit; of an option that is given more than once, one.
 #[derive(clap::Args)]
@@ -15,13 +15,13 @@ pub struct Filter {
     #[arg(long, value_name = "TID", value_delimiter = ',')]
     tid: Vec<u32>,
     /// Threads of programs with such a name (shell pattern)
-    #[arg(long, value_name = "GLOB")]
+    #[arg(long, value_name = "GLOB", value_parser = name)]
     program: Vec<Glob>,
     /// Threads with such a name (shell pattern)
-    #[arg(long, value_name = "GLOB")]
+    #[arg(long, value_name = "GLOB", value_parser = name)]
     name: Vec<Glob>,
     /// Threads with such a role (shell pattern)
-    #[arg(long, value_name = "GLOB")]
+    #[arg(long, value_name = "GLOB", value_parser = role)]
     role: Vec<Glob>,
     /// Threads in the Fast Region, or those that are not
     #[arg(long)]
@@ -35,6 +35,15 @@ pub struct Filter {
     /// Threads that TEK knows only
     #[arg(long)]
     tracked: bool,
+}
+
+/// Of a program, or of a thread: the kernel's have longer names than others can.
+fn name(text: &str) -> Result<Glob, Invalid> {
+    Glob::new(text, Subject::Program)
+}
+
+fn role(text: &str) -> Result<Glob, Invalid> {
+    Glob::new(text, Subject::Role)
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]

@@ -38,13 +38,11 @@ impl Pace {
     pub fn wait(&mut self) -> anyhow::Result<bool> {
         let end = self.next;
         loop {
+            // Asked at least once: looks may take longer than the interval.
             let left = end.saturating_duration_since(Instant::now());
-            if left.is_zero() {
-                break;
-            }
             // Rounded up, so as not to wake too early and turn around for the rest.
-            let timeout = PollTimeout::try_from(left + Duration::from_micros(999))
-                .unwrap_or(PollTimeout::MAX);
+            let left_ms = left.as_micros().div_ceil(1000);
+            let timeout = PollTimeout::try_from(left_ms).unwrap_or(PollTimeout::MAX);
             let stdin = io::stdin();
             let mut ready = vec![PollFd::new(self.signals.as_fd(), PollFlags::POLLIN)];
             if self.keys.is_some() {
@@ -57,6 +55,9 @@ impl Pace {
             let is_ready = |at: usize| ready.get(at).is_some_and(|fd| fd.any() == Some(true));
             if is_ready(0) || is_ready(1) && Keys::want_to_end() {
                 return Ok(false);
+            }
+            if left.is_zero() {
+                break;
             }
         }
         // Looks that took longer than the interval are left out, not made up for.

@@ -65,7 +65,7 @@ pub fn run(view: &mut View, series: &Series, output: Option<&Path>) -> anyhow::R
             if series.json {
                 let object: serde_json::Map<_, _> =
                     record.map(|(key, value)| (key.to_owned(), value.json())).collect();
-                serde_json::to_writer(&mut out, &object)?;
+                out.write_all(serde_json::to_string(&object)?.as_bytes())?;
             } else {
                 let fields: Vec<_> = record.map(|(_, value)| value.csv()).collect();
                 out.write_all(fields.join(",").as_bytes())?;

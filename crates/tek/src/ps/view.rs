@@ -6,6 +6,7 @@ use super::filter::Filter;
 use super::thread::{Names, Thread, Threads};
 use super::{render, tree, Sorting};
 use std::collections::HashSet;
+use tek_abi::printable;
 use tek_model::{directories, Device, Wanted};
 
 /// What is looked at.
@@ -50,7 +51,8 @@ impl View {
     pub fn look(&mut self) -> anyhow::Result<Look> {
         let mut device = Device::look(&self.wanted)?;
         let problems = std::mem::take(&mut device.problems).into_iter();
-        let problems = problems.map(|problem| format!("{:#}", anyhow::Error::from(problem)));
+        let text = |problem| printable(format!("{:#}", anyhow::Error::from(problem)).as_bytes());
+        let problems = problems.map(text);
         let problems = problems.filter(|problem| self.told.insert(problem.clone())).collect();
         let mut threads = self.threads.of(device, |thread| self.filter.fits(thread));
         if let Some(Sorting { column, down }) = self.sort {

@@ -36,8 +36,8 @@ EXAMPLES:
 Use the program as it will be used: what was not woken is not found.
 
 WHAT IS SUGGESTED:
-  A thread that frequently handles events of the user during a short time (TEK,
-  2020, V-A). From outside that is one which is woken often and soon done each
+  A thread that frequently handles events of the user during a short time, as the
+  paper TEK (2020, V-A) has it. From outside that is one which is woken often and soon done each
   time. Each second in which a thread ran is looked at by itself, the time that it
   waited for a CPU left out; of these seconds the median counts, and threads whose
   names differ only in numbers are judged together. A thread is suggested with
@@ -49,13 +49,16 @@ WHAT IS SUGGESTED:
       in a row still answer within the 100 ms that people take for at once;
     --max-share of a CPU or less: one that wants more has work, not events, and
       would keep everything else waiting. The guard of `tek run` stops at 80%.
-  and if it waits for storage in less than half of its waits. One that a clock
-  wakes (a sensor, an audio buffer, but also a loop that polls) is told to be
+  if it waits for storage in less than half of its waits, and if it was active for
+  5 seconds with 20 wake-ups or more: a program's start alone wakes its threads
+  several times. One that a clock wakes (a sensor, an audio buffer, but also a loop that polls) is told to be
   woken evenly and is suggested like any other: only you know whether somebody
   waits for what it does. Read the rules before you use them.
 
   A thread is named in the rules by its own name, or if it has none by the
-  function that it runs. One with neither is listed with advice.
+  function that it runs. One with neither is listed with advice. Threads are
+  looked at 10 times a second, less often if there are thousands; one that lives
+  shorter may be missed.
 
 OUTPUT:
   The rules, with the evidence in comments, go to FILE of -o; the program then

@@ -1,0 +1,231 @@
+/* SPDX-License-Identifier: MIT OR Apache-2.0 */
+/* gettid() without a system call is right in every kind of child, and in its parent again. */
+#include "support.h"
+
+#include <linux/audit.h>
+#include <linux/filter.h>
+#include <linux/seccomp.h>
+#include <signal.h>
+#include <sys/mman.h>
+#include <sys/prctl.h>
+
+static bool is_right(void)
+{
+	return gettid() == own_tid() && tek_gettid() == own_tid();
+}
+
+static bool is_right_twice(void)
+{
+	return is_right() && is_right();
+}
+
+/* The child says by its exit status whether it was right. */
+static void assert_child_was_right(pid_t pid)
+{
+	int status;
+	assert_true(pid > 0);
+	assert_int_equal(waitpid(pid, &status, __WALL), pid);
+	assert_true(WIFEXITED(status));
+	assert_int_equal(WEXITSTATUS(status), 0);
+	assert_true(is_right_twice());
+}
+
+static void *thread_main(void *argument)
+{
+	*(bool *)argument = is_right_twice();
+	return NULL;
+}
+
+static void it_is_right_in_every_thread(void **state)
+{
+	pthread_t thread;
+	bool right = false;
+
+	(void)state;
+	assert_true(is_right_twice());
+	assert_int_equal(pthread_create(&thread, NULL, thread_main, &right), 0);
+	pthread_join(thread, NULL);
+	assert_true(right);
+}
+
+static void it_is_right_in_the_child_of_fork(void **state)
+{
+	(void)state;
+	gettid();
+	pid_t pid = fork();
+	if (pid == 0)
+		_exit(!is_right_twice());
+	assert_child_was_right(pid);
+}
+
+static void it_is_right_in_the_child_of__Fork(void **state)
+{
+	(void)state;
+	gettid();
+	pid_t pid = _Fork();
+	if (pid == 0)
+		_exit(!is_right_twice());
+	assert_child_was_right(pid);
+}
+
+static void it_is_right_in_the_child_of_vfork(void **state)
+{
+	(void)state;
+	gettid();
+	pid_t pid = vfork();
+	if (pid == 0)
+		_exit(!is_right_twice());
+	assert_child_was_right(pid);
+}
+
+static void it_is_right_in_a_child_of_a_child_of_vfork(void **state)
+{
+	(void)state;
+	pid_t pid = vfork();
+	if (pid == 0) {
+		int status;
+		pid_t inner = fork();
+		if (inner == 0)
+			_exit(!is_right_twice());
+		_exit(waitpid(inner, &status, 0) != inner || status != 0 || !is_right_twice());
+	}
+	assert_child_was_right(pid);
+}
+
+static void it_is_right_in_the_child_of_a_raw_clone(void **state)
+{
+	(void)state;
+	gettid();
+	pid_t pid = (pid_t)syscall(SYS_clone, SIGCHLD, 0, 0, 0, 0);
+	if (pid == 0)
+		syscall(SYS_exit_group, !is_right_twice());
+	assert_child_was_right(pid);
+}
+
+static int clone_main(void *argument)
+{
+	(void)argument;
+	return !is_right_twice();
+}
+
+static void assert_right_with_clone(int flags)
+{
+	enum { STACK = 256 * 1024 };
+	char *stack = mmap(NULL, STACK, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	assert_true(stack != MAP_FAILED);
+	gettid();
+	assert_child_was_right(clone(clone_main, stack + STACK, flags | SIGCHLD, NULL));
+	munmap(stack, STACK);
+}
+
+static void it_is_right_in_the_child_of_clone(void **state)
+{
+	(void)state;
+	assert_right_with_clone(0);
+}
+
+static void it_is_right_in_a_child_that_shares_the_memory_for_a_while(void **state)
+{
+	(void)state;
+	assert_right_with_clone(CLONE_VM | CLONE_VFORK);
+}
+
+static void *share_memory(void *unused)
+{
+	/* Child and parent use the same variables at the same time, from here on. */
+	assert_right_with_clone(CLONE_VM);
+	return unused;
+}
+
+static void it_is_right_in_a_child_that_shares_the_memory_for_good(void **state)
+{
+	pthread_t thread;
+
+	(void)state;
+	assert_int_equal(pthread_create(&thread, NULL, share_memory, NULL), 0);
+	pthread_join(thread, NULL);
+	assert_true(is_right_twice());
+}
+
+/* From here on the system call gettid ends the process. */
+static bool forbid_the_system_call(void)
+{
+	struct sock_filter filter[] = {
+		BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, nr)),
+		BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_gettid, 0, 1),
+		BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_KILL_PROCESS),
+		BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW),
+	};
+	struct sock_fprog program = {.len = sizeof(filter) / sizeof(filter[0]), .filter = filter};
+	return prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) == 0 &&
+	       syscall(SYS_seccomp, SECCOMP_SET_MODE_FILTER, 0, &program) == 0;
+}
+
+static int without_the_system_call(void)
+{
+	pid_t tid = gettid(); /* a child learns it once */
+	if (!forbid_the_system_call())
+		return 2;
+	for (int i = 0; i < 1000; i++)
+		if (gettid() != tid || tek_gettid() != tid)
+			return 1;
+	return tid == getpid() ? 0 : 1;
+}
+
+static void *new_thread(void *unused)
+{
+	(void)unused;
+	return (void *)(intptr_t)gettid();
+}
+
+static int new_threads_without_the_system_call(void)
+{
+	pthread_t thread;
+	void *tid;
+
+	gettid();
+	if (!forbid_the_system_call() || pthread_create(&thread, NULL, new_thread, NULL) ||
+	    pthread_join(thread, &tid))
+		return 2;
+	return (intptr_t)tid > getpid() ? 0 : 1;
+}
+
+static void need_seccomp(void)
+{
+#if defined(__SANITIZE_THREAD__) || defined(__SANITIZE_ADDRESS__)
+	print_message("# the sanitizers ask for the thread's id themselves\n");
+	skip();
+#endif
+}
+
+static void it_makes_no_system_call_once_it_is_known(void **state)
+{
+	(void)state;
+	need_seccomp();
+	assert_int_equal(in_child(without_the_system_call), 0);
+}
+
+static void a_new_thread_never_makes_one(void **state)
+{
+	(void)state;
+	need_seccomp();
+	assert_int_equal(in_child(new_threads_without_the_system_call), 0);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(it_is_right_in_every_thread),
+		cmocka_unit_test(it_is_right_in_the_child_of_fork),
+		cmocka_unit_test(it_is_right_in_the_child_of__Fork),
+		cmocka_unit_test(it_is_right_in_the_child_of_vfork),
+		cmocka_unit_test(it_is_right_in_a_child_of_a_child_of_vfork),
+		cmocka_unit_test(it_is_right_in_the_child_of_a_raw_clone),
+		cmocka_unit_test(it_is_right_in_the_child_of_clone),
+		cmocka_unit_test(it_is_right_in_a_child_that_shares_the_memory_for_a_while),
+		cmocka_unit_test(it_is_right_in_a_child_that_shares_the_memory_for_good),
+		cmocka_unit_test(it_makes_no_system_call_once_it_is_known),
+		cmocka_unit_test(a_new_thread_never_makes_one),
+	};
+	return cmocka_run_group_tests_name("gettid", tests, NULL, NULL);
+}

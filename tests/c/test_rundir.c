@@ -1,0 +1,140 @@
+/* SPDX-License-Identifier: MIT OR Apache-2.0 */
+/* Whose table files are removed by the next process that makes one. */
+#include "support.h"
+
+#include "ident/process.h"
+#include "ident/procfs.h"
+#include "ident/rundir.h"
+
+#include <fcntl.h>
+
+static char directory[] = "/tmp/tek-test-XXXXXX";
+
+static int make_directory(void **state)
+{
+	(void)state;
+	tek__start();
+	return !mkdtemp(directory) || setenv("TEK_RUN_DIR", directory, 1);
+}
+
+static int remove_directory(void **state)
+{
+	(void)state;
+	return rmdir(directory);
+}
+
+static const char *path_of(pid_t pid)
+{
+	static char path[64];
+	snprintf(path, sizeof(path), "%s/%d.table", directory, (int)pid);
+	return path;
+}
+
+static void write_file(pid_t pid, const void *bytes, size_t size)
+{
+	int fd = open(path_of(pid), O_CREAT | O_WRONLY | O_TRUNC, 0644);
+	assert_true(fd >= 0);
+	assert_int_equal(write(fd, bytes, size), size);
+	close(fd);
+}
+
+/* A table of that process, begun then. */
+static struct tek_table_header header_of(pid_t pid, uint64_t later_by)
+{
+	uint64_t start = 0;
+	tek__procfs_stat(pid, TEK_STAT_START_TICKS, &start);
+	return (struct tek_table_header){
+		.magic = TEK_TABLE_MAGIC,
+		.version = TEK_ABI_VERSION,
+		.pid = (tek_u32)pid,
+		.start_ticks = start + later_by,
+		.pid_namespace = tek__procfs_pid_namespace(),
+	};
+}
+
+static bool is_left(pid_t pid)
+{
+	assert_true(tek__rundir_prepare());
+	bool left = access(path_of(pid), F_OK) == 0;
+	unlink(path_of(pid));
+	return left;
+}
+
+static pid_t dead_pid(void)
+{
+	pid_t pid = fork();
+	if (pid == 0)
+		_exit(0);
+	assert_int_equal(waitpid(pid, NULL, 0), pid);
+	return pid;
+}
+
+static void the_table_of_a_dead_process_goes(void **state)
+{
+	pid_t pid = dead_pid();
+	struct tek_table_header header = header_of(pid, 0);
+
+	(void)state;
+	write_file(pid, &header, sizeof(header));
+	assert_false(is_left(pid));
+	write_file(pid, "", 0); /* killed before it wrote anything */
+	assert_false(is_left(pid));
+}
+
+static void the_table_of_a_living_process_stays(void **state)
+{
+	struct tek_table_header header = header_of(getppid(), 0);
+
+	(void)state;
+	write_file(getppid(), &header, sizeof(header));
+	assert_true(is_left(getppid()));
+	write_file(getppid(), "", 0); /* it is just making it */
+	assert_true(is_left(getppid()));
+}
+
+static void a_table_goes_when_its_pid_is_another_process_by_now(void **state)
+{
+	struct tek_table_header header = header_of(getppid(), 1);
+
+	(void)state;
+	write_file(getppid(), &header, sizeof(header));
+	assert_false(is_left(getppid()));
+}
+
+static void the_table_of_another_pid_namespace_stays(void **state)
+{
+	pid_t pid = dead_pid();
+	struct tek_table_header header = header_of(pid, 0);
+
+	(void)state;
+	header.pid_namespace++;
+	write_file(pid, &header, sizeof(header));
+	assert_true(is_left(pid));
+}
+
+static void files_that_are_no_tables_stay(void **state)
+{
+	static const char *const names[] = {"events", "12x.table", "table", "-5.table",
+					    "1.table.old"};
+	char path[96];
+
+	(void)state;
+	for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++) {
+		snprintf(path, sizeof(path), "%s/%s", directory, names[i]);
+		close(open(path, O_CREAT | O_WRONLY, 0644));
+		assert_true(tek__rundir_prepare());
+		assert_int_equal(unlink(path), 0);
+	}
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(the_table_of_a_dead_process_goes),
+		cmocka_unit_test(the_table_of_a_living_process_stays),
+		cmocka_unit_test(a_table_goes_when_its_pid_is_another_process_by_now),
+		cmocka_unit_test(the_table_of_another_pid_namespace_stays),
+		cmocka_unit_test(files_that_are_no_tables_stay),
+	};
+	return cmocka_run_group_tests_name("rundir", tests, make_directory, remove_directory);
+}
