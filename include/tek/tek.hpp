@@ -1,11 +1,13 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-// tek/tek.hpp - scoped time-critical sections for C++11 and later.
+// tek/tek.hpp - scoped time-critical sections and roles for C++11 and later.
 #ifndef TEK_TEK_HPP
 #define TEK_TEK_HPP
 
 #include <tek/tek.h>
 
+#include <cerrno>
 #include <chrono>
+#include <string>
 
 namespace tek {
 
@@ -38,6 +40,17 @@ int critical_for(std::chrono::duration<Rep, Period> duration) noexcept
 {
 	const auto ns = std::chrono::duration_cast<std::chrono::nanoseconds>(duration).count();
 	return tek_critical_for(ns > 0 ? static_cast<uint64_t>(ns) : 0);
+}
+
+// What the calling thread is for: up to 63 bytes of UTF-8.  Returns 0, ENAMETOOLONG or
+// EILSEQ; see tek_thread_set_attributes().
+inline int set_role(const std::string &role) noexcept
+{
+	tek_attributes attributes{};
+	if (role.size() >= sizeof(attributes.role))
+		return ENAMETOOLONG;
+	role.copy(attributes.role, role.size());
+	return tek_thread_set_attributes(pthread_self(), TEK_ATTRIBUTE_ROLE, &attributes);
 }
 
 } // namespace tek

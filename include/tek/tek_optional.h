@@ -5,7 +5,8 @@
  * runs as if it had not asked where it is not.  Both headers can be copied into
  * a source tree.  Include it instead of tek/tek.h, or define TEK_OPTIONAL.
  *
- * Without TEK every tek_ function returns 0 and does nothing, SCHED_TEK is
+ * Without TEK every tek_ function returns 0 and does nothing (attributes read as
+ * zero, tek_gettid() asks the kernel), SCHED_TEK is
  * accepted with a priority in -20...19 and has no effect, and the query
  * functions give what the C library gives.
  */
@@ -21,11 +22,20 @@
 #include <tek/tek.h>
 
 #include <errno.h>
+#include <string.h>
+#include <sys/syscall.h>
+#include <unistd.h>
 
 /* Non-zero where libtek is loaded. */
 static inline int tek_present(void)
 {
 	return tek_version != 0;
+}
+
+static inline int tek__optional_get_attributes(struct tek_attributes *attributes)
+{
+	memset(attributes, 0, sizeof(*attributes));
+	return 0;
 }
 
 static inline int tek__optional_priority(const struct sched_param *param)
@@ -114,6 +124,21 @@ static inline int tek__optional_get_priority_max(int policy)
 	(tek_present() ? tek_thread_set_group(thread, group) : 0)
 #define tek_thread_get_group(thread, group) \
 	(tek_present() ? tek_thread_get_group(thread, group) : (*(group) = TEK_NORMAL, 0))
+#define tek_thread_get_attributes(thread, attributes) \
+	(tek_present() ? tek_thread_get_attributes(thread, attributes) \
+		       : tek__optional_get_attributes(attributes))
+#define tek_thread_set_attributes(thread, which, attributes) \
+	(tek_present() ? tek_thread_set_attributes(thread, which, attributes) : 0)
+#define tek_tid_get_attributes(tid, attributes) \
+	(tek_present() ? tek_tid_get_attributes(tid, attributes) \
+		       : tek__optional_get_attributes(attributes))
+#define tek_tid_set_attributes(tid, which, attributes) \
+	(tek_present() ? tek_tid_set_attributes(tid, which, attributes) : 0)
+#define tek_attributes_refresh(attributes) (tek_present() ? tek_attributes_refresh(attributes) : 0)
+#define pthread_get_attributes(thread, attributes) tek_thread_get_attributes(thread, attributes)
+#define pthread_set_attributes(thread, attributes) \
+	(tek_present() ? pthread_set_attributes(thread, attributes) : 0)
+#define tek_gettid() (tek_present() ? tek_gettid() : (pid_t)syscall(SYS_gettid))
 #define tek_follow_marked(on) (tek_present() ? tek_follow_marked(on) : 0)
 #define tek_set_budget(cpu_ns, window_ns) (tek_present() ? tek_set_budget(cpu_ns, window_ns) : 0)
 #define tek_check() (tek_present() ? tek_check() : 0)

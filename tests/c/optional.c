@@ -31,6 +31,7 @@ int main(int argc, char *argv[])
 	const int with = argc > 1 && strcmp(argv[1], "with") == 0;
 	const struct sched_param good = {.sched_priority = -5}, bad = {.sched_priority = 20};
 	struct sched_param param;
+	struct tek_attributes attributes = {0};
 	enum tek_group group;
 	pthread_attr_t attr;
 	pthread_t thread;
@@ -55,6 +56,13 @@ int main(int argc, char *argv[])
 	expect("for", tek_critical_for(1000), 0);
 	expect("mark", tek_thread_mark(pthread_self(), 1), 0);
 	expect("group", tek_thread_get_group(pthread_self(), &group), 0);
+	strcpy(attributes.role, "optional");
+	expect("set role",
+	       tek_thread_set_attributes(pthread_self(), TEK_ATTRIBUTE_ROLE, &attributes), 0);
+	expect("get role", pthread_get_attributes(pthread_self(), &attributes), 0);
+	expect("role is there", strcmp(attributes.role, "optional") == 0, with);
+	expect("get by tid", tek_tid_get_attributes(tek_gettid(), &attributes), 0);
+	expect("own tid", tek_gettid() == (pid_t)syscall(SYS_gettid), 1);
 	expect("budget", tek_set_budget(0, 1000000000), 0);
 
 	pthread_attr_init(&attr);

@@ -95,12 +95,7 @@ impl Reason {
             Self::BusyPoller => "polls",
             Self::LongBursts => "long bursts",
             Self::RealTime => "real-time already",
-            Self::NoName => {
-                "would be suggested, but no rule can tell it from others: it has no name \
-                of its own, and what it runs is not known, or others run it too; give it a name in \
-                the program (pthread_setname_np)"
-                    .into()
-            }
+            Self::NoName => "has no name",
             Self::OddName => "has an odd name",
         }
     }
@@ -136,9 +131,12 @@ impl Reason {
                 borders.max_burst
             ),
             Self::RealTime => "would be suggested, but is real-time already".into(),
-            Self::NoName => "would be suggested, but has no name of its own and what it runs is not \
-                known: give it a name in the program (pthread_setname_np)"
-                .into(),
+            Self::NoName => {
+                "would be suggested, but no rule can tell it from others: it has no name \
+                of its own, and what it runs is not known, or others run it too; give it a name in \
+                the program (pthread_setname_np)"
+                    .into()
+            }
             Self::OddName => "would be suggested, but its name cannot be written into a rule: give \
                 it another one in the program (pthread_setname_np)"
                 .into(),
