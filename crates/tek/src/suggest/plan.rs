@@ -12,6 +12,9 @@ use tek_policy::{decide, Facts, Glob, Invalid, Match, Rule, Set, Subject};
 /// more than this: there can be 64 rules in all.
 const MOST_NAMES: usize = 8;
 
+/// A program without TEK is known by the name of its first thread only, which Linux cuts to this.
+const CUT_BYTES: usize = 15;
+
 /// A thread that was watched.
 #[derive(Clone, Debug, Default)]
 pub struct Watched {
@@ -143,9 +146,13 @@ fn rule_for(program: &str, mark: &Mark, members: &[&Watched]) -> Result<Option<R
 }
 
 fn critical(program: &str, thread: Option<Glob>, function: Option<Glob>) -> Result<Rule, Invalid> {
-    let program = Some(Glob::exactly(program, Subject::Program)?);
+    let exact = Glob::exactly(program, Subject::Program)?;
+    let program = match program.len() {
+        CUT_BYTES => Glob::new(&format!("{exact}*"), Subject::Program)?,
+        _ => exact,
+    };
     Ok(Rule {
-        matches: Match { program, thread, function, ..Match::default() },
+        matches: Match { program: Some(program), thread, function, ..Match::default() },
         set: Set { critical: Some(true), ..Set::default() },
         source: String::new(),
     })
@@ -248,6 +255,14 @@ mod tests {
     }
 
     #[test]
+    fn a_program_whose_name_may_have_been_cut_is_meant_by_its_beginning() {
+        let threads = [Watched { program: "fifteen-bytes-l".into(), ..quick("touch") }];
+        let rules = plan(&threads, &BORDERS).remove(0).rules;
+        let whole = Watched { program: "fifteen-bytes-long".into(), ..threads[0].clone() };
+        assert!(means(&rules, &threads[0]) && means(&rules, &whole));
+    }
+
+    #[test]
     fn a_function_that_hogs_run_too_is_no_rule() {
         let run = |thread: Watched| Watched { function: Some("thread_main".into()), ..thread };
         let threads = [run(Watched { named: false, ..quick("fridge") }), run(hog("media"))];
@@ -266,7 +281,7 @@ mod tests {
         #[test]
         fn the_rules_mean_all_that_is_suggested_and_nothing_else(
             threads in proptest::collection::vec(
-                (r"[ab]{1,2}[0-9]{0,2}[ab]?", any::<bool>(), proptest::option::of("[fg]")), 1..12,
+                (r"[ab]{1,2}[0-9]{0,2}[ab]?", any::<bool>(), proptest::option::of("[fg]")), 1..8,
             ),
         ) {
             let threads: Vec<_> = threads
