@@ -305,6 +305,10 @@ def test_the_tree_has_threads_below_their_creators(ps, victim, tables):
     lines = ps("--pid", fridge.pid, "--tree", "-o", "tid,name").splitlines()[1:]
     drawn = [line.split(None, 1)[1] for line in lines]
     assert drawn[1:] == ["|- gas", "|  `- ui", "`- touch"]
+    # A table that tells of a circle loses nobody.
+    handmade.write(tables, fridge.pid, [
+        {"tid": tids["gas"], "creator": tids["ui"]}, {"tid": tids["ui"], "creator": tids["gas"]}])
+    assert len(ps("--pid", fridge.pid, "--tree", "-o", "name").splitlines()) == 1 + len(tids)
 
 
 def hostile(kind, path, pid):

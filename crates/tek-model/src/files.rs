@@ -33,8 +33,10 @@ pub fn directories() -> Vec<PathBuf> {
 
 /// Whether it is called tek-UID and belongs to that user: each user has one such directory to fill.
 fn is_a_users(path: &Path) -> bool {
-    let user: Option<u32> = name_of(path).strip_prefix("tek-").and_then(|user| user.parse().ok());
-    fs::symlink_metadata(path).is_ok_and(|metadata| Some(metadata.uid()) == user)
+    let user = name_of(path).strip_prefix("tek-").and_then(|user| user.parse().ok());
+    user.is_some_and(|user: u32| {
+        fs::symlink_metadata(path).is_ok_and(|metadata| metadata.uid() == user)
+    })
 }
 
 /// The table files of each process, by the pid in their names.
