@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: MIT OR Apache-2.0
 """Rules files, and what they do to the threads of real programs."""
+import json
 import os
 import pathlib
 import shutil
@@ -199,6 +200,50 @@ def test_a_role_that_an_earlier_rule_gives_is_seen_by_later_rules_only(said, pro
     assert said(program, names + asks) == FAIR | {"named": "2 29"}
     assert said(program, asks + names) == FAIR
     assert said(program, asks, "--role", "touch=input") == FAIR
+
+
+# A thread that gets a name and lives until its parent's standard input is closed.
+LIVING = r"""
+#define _GNU_SOURCE
+#include <pthread.h>
+#include <stdio.h>
+
+static pthread_barrier_t named;
+
+static void *live(void *unused)
+{
+	pthread_setname_np(pthread_self(), "gas-1");
+	pthread_barrier_wait(&named);
+	getchar();
+	return unused;
+}
+
+int main(void)
+{
+	pthread_t thread;
+	pthread_barrier_init(&named, NULL, 2);
+	pthread_create(&thread, NULL, live, NULL);
+	pthread_barrier_wait(&named);
+	puts("named");
+	fflush(stdout);
+	pthread_join(thread, NULL);
+	return 0;
+}
+"""
+
+
+def test_what_rules_give_is_seen_from_outside(tek, open_build, compile_c, tmp_path):
+    path = tmp_path / "rules.toml"
+    path.write_text(rule('thread = "gas*"', 'role = "gas détection, 2; 100%", group = "service"'))
+    program = compile_c(LIVING, "cc", "-pthread")
+    run = [open_build / "bin" / "tek", "run", "--rules", path, program]
+    with subprocess.Popen(run, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as living:
+        assert living.stdout.readline() == "named\n"
+        shown = tek("ps", "--json", "--name", "gas-1", "--program", program.name)
+        living.stdin.close()
+        assert living.wait(timeout=60) == 0
+    thread, = json.loads(shown.stdout)["threads"]
+    assert (thread["role"], thread["group"]) == ("gas détection, 2; 100%", "service")
 
 
 def test_of_two_rules_that_match_the_later_wins(said, program, real_time):
