@@ -210,6 +210,23 @@ TEK_API int pthread_set_attributes(pthread_t thread, const struct tek_attributes
  */
 TEK_API pid_t tek_gettid(void);
 
+#ifndef TEK_OPTIONAL
+/* What the call below reads, without even a call into the library; not for programs. */
+struct tek_self_id {
+	pid_t tid;
+	unsigned int epoch; /* *tek_epoch_ when tid was learnt; 0: not known */
+};
+extern __thread struct tek_self_id tek_self_id_ __attribute__((tls_model("initial-exec")));
+extern unsigned int *tek_epoch_; /* 0 in a child that TEK has not noticed yet */
+
+static inline pid_t tek_gettid_inline(void)
+{
+	unsigned int epoch = __atomic_load_n(tek_epoch_, __ATOMIC_RELAXED);
+	return epoch != 0 && tek_self_id_.epoch == epoch ? tek_self_id_.tid : tek_gettid();
+}
+#define tek_gettid() tek_gettid_inline()
+#endif
+
 /*
  * Switch follow-marked on (1, the default unless TEK_FOLLOW_MARKED=0) or off (0)
  * for this process.  Errors: EINVAL if on is neither 0 nor 1.

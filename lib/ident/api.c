@@ -14,6 +14,7 @@
 
 #include <errno.h>
 
+#undef tek_gettid
 TEK_EXPORT pid_t tek_gettid(void)
 {
 	return tek__gettid();

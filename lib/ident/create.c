@@ -117,12 +117,13 @@ static bool born_critical(const pthread_attr_t *attr)
  * One that has to be brought before everything else, or that was born as high as its
  * creator, cannot wait until it gets a CPU for that.
  */
-static int create(struct tek_thread *thread, pthread_t *handle, const pthread_attr_t *attr)
+static int create(enum tek_locked locked, struct tek_thread *thread, pthread_t *handle,
+		  const pthread_attr_t *attr)
 {
 	unsigned int generation = thread->generation;
 	bool urgent = thread->inherits || thread->born_critical;
 
-	tek__unlock();
+	tek__unlock_either(locked);
 	int error = tek__real.pthread_create(handle, attr, trampoline, thread);
 	if ((!error && !urgent) || !tek__lock())
 		return error;
@@ -139,6 +140,17 @@ static int create(struct tek_thread *thread, pthread_t *handle, const pthread_at
 	return error;
 }
 
+/* Where a slot is at hand there is nothing to do but writing to it. */
+static enum tek_locked lock_to_create(bool critical)
+{
+	if (!critical && tek__lock_brief()) {
+		if (tek__thread_at_hand())
+			return TEK_LOCKED_BRIEFLY;
+		tek__unlock_brief();
+	}
+	return tek__lock() ? TEK_LOCKED : TEK_NOT_LOCKED;
+}
+
 int tek__create(pthread_t *handle, const pthread_attr_t *attr, void *(*routine)(void *),
 		void *argument, const void *call_site)
 {
@@ -148,7 +160,8 @@ int tek__create(pthread_t *handle, const pthread_attr_t *attr, void *(*routine)(
 	pthread_attr_t plain;
 	int error = 0;
 
-	if (!tek__lock())
+	enum tek_locked locked = lock_to_create(critical);
+	if (!locked)
 		return critical ? EAGAIN
 				: tek__real.pthread_create(handle, attr, routine, argument);
 	/* Whether this process may have critical threads is known before there is one. */
@@ -156,7 +169,7 @@ int tek__create(pthread_t *handle, const pthread_attr_t *attr, void *(*routine)(
 		error = tek__guard_start();
 	struct tek_thread *thread = error ? NULL : tek__thread_new();
 	if (!thread) {
-		tek__unlock();
+		tek__unlock_either(locked);
 		if (critical)
 			return error ? error : EAGAIN;
 		return tek__real.pthread_create(handle, attr, routine, argument);
@@ -179,5 +192,5 @@ int tek__create(pthread_t *handle, const pthread_attr_t *attr, void *(*routine)(
 		}
 	}
 	inherit(thread, attr);
-	return create(thread, handle, attr);
+	return create(locked, thread, handle, attr);
 }

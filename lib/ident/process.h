@@ -64,8 +64,8 @@ extern unsigned int tek__process_epoch;
  */
 static inline bool tek__process_is_known(void)
 {
-	unsigned int epoch = __atomic_load_n(tek__epoch, __ATOMIC_RELAXED);
-	return epoch != 0 && epoch == tek__process_epoch && tek__self.epoch == epoch;
+	unsigned int epoch = __atomic_load_n(tek_epoch_, __ATOMIC_RELAXED);
+	return epoch != 0 && epoch == tek__process_epoch && tek_self_id_.epoch == epoch;
 }
 
 #endif

@@ -1,17 +1,20 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
 #include "ident/self.h"
 
+#include "preload/real.h"
+
 #include <errno.h>
 #include <stdatomic.h>
 #include <sys/mman.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
-__thread struct tek_self tek__self __attribute__((tls_model("initial-exec")));
+TEK_EXPORT __thread struct tek_self_id tek_self_id_ __attribute__((tls_model("initial-exec")));
+__thread enum tek_use tek__self_use __attribute__((tls_model("initial-exec")));
 
 /* Before the start and where the kernel cannot clear a page in children: never known. */
 static unsigned int no_epoch;
-unsigned int *tek__epoch = &no_epoch;
+TEK_EXPORT unsigned int *tek_epoch_ = &no_epoch;
 static unsigned int last_epoch;
 
 static pid_t ask_kernel(void)
@@ -34,7 +37,7 @@ void tek__self_start(void)
 		return;
 	}
 	*(unsigned int *)map = last_epoch = 1;
-	__atomic_store_n(&tek__epoch, map, __ATOMIC_RELEASE);
+	__atomic_store_n(&tek_epoch_, map, __ATOMIC_RELEASE);
 }
 
 /*
@@ -43,12 +46,12 @@ void tek__self_start(void)
  */
 unsigned int tek__self_epoch(void)
 {
-	unsigned int epoch = __atomic_load_n(tek__epoch, __ATOMIC_RELAXED);
+	unsigned int epoch = __atomic_load_n(tek_epoch_, __ATOMIC_RELAXED);
 
-	if (epoch || tek__epoch == &no_epoch)
+	if (epoch || tek_epoch_ == &no_epoch)
 		return epoch;
 	unsigned int next = __atomic_add_fetch(&last_epoch, 1, __ATOMIC_RELAXED);
-	return __atomic_compare_exchange_n(tek__epoch, &epoch, next, false, __ATOMIC_RELAXED,
+	return __atomic_compare_exchange_n(tek_epoch_, &epoch, next, false, __ATOMIC_RELAXED,
 					   __ATOMIC_RELAXED)
 		       ? next
 		       : epoch;
@@ -56,29 +59,29 @@ unsigned int tek__self_epoch(void)
 
 static void learn(pid_t tid)
 {
-	tek__self.epoch = 0;
+	tek_self_id_.epoch = 0;
 	/* A signal handler in between asks for itself. */
 	atomic_signal_fence(memory_order_seq_cst);
-	tek__self.tid = tid;
+	tek_self_id_.tid = tid;
 	atomic_signal_fence(memory_order_seq_cst);
-	tek__self.epoch = tek__self_epoch();
+	tek_self_id_.epoch = tek__self_epoch();
 }
 
 pid_t tek__self_ask(void)
 {
 	pid_t tid = ask_kernel();
 
-	if (tek__self.use == TEK_SELF_LENT && tid == tek__self.tid)
-		tek__self.use = TEK_SELF_OWN; /* given back */
-	if (tek__self.use == TEK_SELF_OWN)
+	if (tek__self_use == TEK_SELF_LENT && tid == tek_self_id_.tid)
+		tek__self_use = TEK_SELF_OWN; /* given back */
+	if (tek__self_use == TEK_SELF_OWN)
 		learn(tid);
 	return tid;
 }
 
 void tek__self_forget(void)
 {
-	tek__self.epoch = 0;
-	tek__self.use = TEK_SELF_OWN;
+	tek_self_id_.epoch = 0;
+	tek__self_use = TEK_SELF_OWN;
 }
 
 void tek__self_is(pid_t tid)
@@ -94,16 +97,16 @@ void tek__self_lend(bool for_good)
 {
 	pid_t tid = tek__gettid();
 
-	if (tek__self.use == TEK_SELF_OWN) {
-		tek__self.epoch = 0;
+	if (tek__self_use == TEK_SELF_OWN) {
+		tek_self_id_.epoch = 0;
 		atomic_signal_fence(memory_order_seq_cst);
-		tek__self.tid = tid;
+		tek_self_id_.tid = tid;
 	}
-	if (tek__self.use != TEK_SELF_SHARED)
-		tek__self.use = for_good ? TEK_SELF_SHARED : TEK_SELF_LENT;
+	if (tek__self_use != TEK_SELF_SHARED)
+		tek__self_use = for_good ? TEK_SELF_SHARED : TEK_SELF_LENT;
 }
 
 bool tek__self_is_borrower(void)
 {
-	return tek__self.use != TEK_SELF_OWN && tek__self_ask() != tek__self.tid;
+	return tek__self_use != TEK_SELF_OWN && tek__self_ask() != tek_self_id_.tid;
 }

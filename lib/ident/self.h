@@ -15,29 +15,24 @@
 
 #include <stdbool.h>
 #include <sys/types.h>
-
-/* The calling thread. */
-struct tek_self {
-	pid_t tid;
-	unsigned int epoch; /* *tek__epoch when tid was learnt; 0: not known */
-	enum {
-		TEK_SELF_OWN, /* one kernel thread has these variables */
-		TEK_SELF_LENT, /* a vfork() child has them until it execs or ends; tid is its parent's */
-		TEK_SELF_SHARED, /* several have them at the same time */
-	} use;
-};
-extern __thread struct tek_self tek__self __attribute__((tls_model("initial-exec")));
+#include <tek/tek.h>
 
 /*
- * Number of the process among its forefathers since the program began; 0 in a child that
- * has not noticed yet that it is one.
+ * The public half is in tek/tek.h: the calling thread's id and when it was learnt, and the
+ * number of the process among its forefathers since the program began, which is 0 in a child
+ * that has not noticed yet that it is one.
  */
-extern unsigned int *tek__epoch;
+enum tek_use {
+	TEK_SELF_OWN,    /* one kernel thread has these variables */
+	TEK_SELF_LENT,   /* a vfork() child has them until it execs or ends; tid is its parent's */
+	TEK_SELF_SHARED, /* several have them at the same time */
+};
+extern __thread enum tek_use tek__self_use __attribute__((tls_model("initial-exec")));
 
 /* Until then, and where the kernel cannot clear a page in children, each look is a system call. */
 void tek__self_start(void);
 
-/* *tek__epoch, given to a child that has none yet; 0: only fork()'s handlers notice a fork. */
+/* *tek_epoch_, given to a child that has none yet; 0: only fork()'s handlers notice a fork. */
 unsigned int tek__self_epoch(void);
 
 /* In the child of a fork: its variables are its own, whatever they were in the parent. */
@@ -58,17 +53,11 @@ void tek__self_lend(bool for_good);
  */
 bool tek__self_is_borrower(void);
 
-/* The calling thread's id is known and right. */
-static inline bool tek__self_known(void)
-{
-	unsigned int epoch = __atomic_load_n(tek__epoch, __ATOMIC_RELAXED);
-	return epoch != 0 && tek__self.epoch == epoch;
-}
-
 /* Kernel id of the calling thread. */
 static inline pid_t tek__gettid(void)
 {
-	return tek__self_known() ? tek__self.tid : tek__self_ask();
+	unsigned int epoch = __atomic_load_n(tek_epoch_, __ATOMIC_RELAXED);
+	return epoch != 0 && tek_self_id_.epoch == epoch ? tek_self_id_.tid : tek__self_ask();
 }
 
 #endif

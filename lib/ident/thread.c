@@ -178,6 +178,11 @@ struct tek_thread *tek__thread_new(void)
 	return thread;
 }
 
+bool tek__thread_at_hand(void)
+{
+	return free_list && self && !self->member.fast;
+}
+
 /*
  * Its creator took another thread's pthread_t for this one's, because two threads
  * use one variable for pthread_create().  It will say itself who it is.

@@ -120,6 +120,9 @@ struct tek_thread *tek__thread_known_tid(pid_t tid);
 /* A new structure with a slot, state CREATING; NULL when 32,768 threads live or memory is out. */
 struct tek_thread *tek__thread_new(void);
 
+/* Whether the former is a matter of memory that is there, and the calling thread known and not Fast. */
+bool tek__thread_at_hand(void);
+
 /* The creator knows the pthread_t, and the thread has not begun by itself: state CREATING. */
 void tek__thread_born(struct tek_thread *thread, pthread_t handle);
 
