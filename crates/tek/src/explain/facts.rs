@@ -1,19 +1,16 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Everything that can be found out about one thread.
 use super::kernel;
+use super::rules::{self, RuleFact};
 use crate::system::{self, cgroup, library, privilege};
 use serde::Serialize;
 use std::io;
-use std::time::Duration;
 use tek_abi::{
-    printable, until_nul, BASE_RESET_ON_FORK, BASE_SAVED, FLAG_ADOPTED, FLAG_MARKED, FLAG_NAMED,
-    SCHED_POLICY, WHY_ENTER, WHY_FOLLOW, WHY_POLICY, WHY_RULE, WHY_TIMED,
+    printable, BASE_RESET_ON_FORK, BASE_SAVED, FLAG_ADOPTED, FLAG_MARKED, FLAG_NAMED, SCHED_POLICY,
+    WHY_ENTER, WHY_FOLLOW, WHY_POLICY, WHY_RULE, WHY_TIMED,
 };
 use tek_model::{Detail, Device, Error, Functions, Program, Task, Wanted};
-use tek_policy::{decide, from_environment, to_toml, Group, Rule};
-
-/// How long the answer to a question that can block is waited for.
-const PATIENCE: Duration = Duration::from_secs(1);
+use tek_policy::Group;
 
 /// A thread: a stable format, to which fields may be added.
 #[derive(Clone, Debug, Default, Serialize)]
@@ -118,19 +115,6 @@ pub struct Tek {
     pub budget: Option<String>,
 }
 
-/// A rule behind something.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
-pub struct RuleFact {
-    /// Its number in TEK_RULES, from 1.
-    pub number: usize,
-    /// Where it comes from.
-    pub source: String,
-    /// The rule.
-    pub text: String,
-    /// What of the thread it decided.
-    pub sets: Vec<&'static str>,
-}
-
 /// Finds out. An error says that there is no such thread (`NotFound`), or that /proc is not readable.
 pub fn of(tid: u32) -> io::Result<Facts> {
     let detail = Detail::of(tid)?;
@@ -170,7 +154,9 @@ pub fn of(tid: u32) -> io::Result<Facts> {
         let symbol = task
             .record
             .and_then(|own| functions.symbol(&program.modules, own.record.start_routine));
-        add_rules(&mut facts, task, symbol.as_deref());
+        if let Err(reason) = rules::add(&mut facts, task, symbol.as_deref()) {
+            facts.not_known.push(reason);
+        }
     }
     Ok(facts)
 }
@@ -286,71 +272,6 @@ fn without_tek(program: &Program, facts: &Facts) -> String {
          hidden from you; start it with `tek run`, as in: tek run --critical '{}' -- {} ...",
         facts.name, facts.program
     )
-}
-
-/// What rules there are for the thread, and its budget.
-fn add_rules(facts: &mut Facts, task: &Task, symbol: Option<&str>) {
-    let variable = |name| tek_model::environment(facts.pid, name, PATIENCE);
-    let (text, budget) =
-        match variable("TEK_RULES").and_then(|rules| Ok((rules, variable("TEK_BUDGET")?))) {
-            Ok((text, budget)) => (text.unwrap_or_default(), budget),
-            Err(error) => {
-                let why = match error.kind() {
-                    io::ErrorKind::TimedOut => "its process is stuck in the kernel".into(),
-                    _ => error.to_string(),
-                };
-                facts.not_known.push(format!(
-                "its rules and its budget: the environment of its process cannot be read: {why}"
-            ));
-                return;
-            }
-        };
-    let (Some(tek), Some(own)) = (&mut facts.tek, task.record) else { return };
-    let rules = match from_environment(&text) {
-        Ok(rules) => rules,
-        Err(error) => {
-            facts.not_known.push(format!("its rules: {error}"));
-            return;
-        }
-    };
-    let thread = tek_policy::Facts {
-        program: facts.program.as_bytes(),
-        thread: (facts.named == Some(true)).then(|| until_nul(&own.side.name)),
-        role: None,
-        function: symbol.map(str::as_bytes),
-    };
-    let decision = decide(&rules, &thread);
-    let decided = [
-        ("role", decision.role.map(|given| given.rule)),
-        ("group", decision.group.map(|given| given.rule)),
-        ("critical", decision.critical.map(|given| given.rule)),
-        ("mark", decision.mark.map(|given| given.rule)),
-        ("priority", decision.priority.map(|given| given.rule)),
-        ("budget", decision.budget.map(|given| given.rule)),
-    ];
-    // The library has the last word on which rule it is Fast by: it knows the role that it had.
-    let by_rule = tek.reasons.contains(&"rule") && own.side.rule != 0;
-    let by = by_rule.then_some(usize::from(own.side.rule));
-    tek.rules = rules
-        .iter()
-        .zip(1..)
-        .filter_map(|(rule, number)| {
-            let is_meant = |(what, rule): &(&'static str, Option<usize>)| match (*what, by) {
-                ("critical", Some(by)) => by == number,
-                _ => *rule == Some(number),
-            };
-            let sets: Vec<_> =
-                decided.iter().filter(|pair| is_meant(pair)).map(|(what, _)| *what).collect();
-            (!sets.is_empty()).then(|| fact_of(rule, number, sets))
-        })
-        .collect();
-    tek.budget = decision.budget.map(|given| given.value.to_string()).or(budget);
-}
-
-fn fact_of(rule: &Rule, number: usize, sets: Vec<&'static str>) -> RuleFact {
-    let text = to_toml(std::slice::from_ref(rule));
-    let lines: Vec<_> = text.lines().filter(|line| !line.starts_with("[[")).collect();
-    RuleFact { number, source: rule.source.clone(), text: lines.join(", "), sets }
 }
 
 #[cfg(test)]

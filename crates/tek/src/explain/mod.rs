@@ -2,6 +2,7 @@
 //! `tek explain`: why one thread runs as it does, as far as is known.
 mod facts;
 mod kernel;
+mod rules;
 mod tell;
 
 use crate::run::message;

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! The facts in plain sentences: a pure function.
-use super::facts::{Facts, Kernel, RuleFact, Tek};
+use super::facts::{Facts, Kernel, Tek};
+use super::rules::RuleFact;
 use crate::ps::value::Value;
 
 /// What a process without TEK_BUDGET has.
