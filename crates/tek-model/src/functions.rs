@@ -4,7 +4,7 @@ use crate::elf::Elf;
 use std::collections::HashMap;
 use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use tek_abi::{printable, until_nul, Module};
 
 /// What is read of all files together.
@@ -14,6 +14,9 @@ const MOST_BYTES: u64 = 512 << 20;
 /// types of what it calls.
 const STATE: (&str, &str) =
     ("{vtable(std::thread::_State_impl<std::thread::_Invoker<std::tuple<", "> > >)}");
+
+/// Objects point two words behind the symbol of their vtable.
+const VTABLE_POINT: u64 = 2 * size_of::<usize>() as u64;
 
 /// The symbols of the files that were asked for, each read once.
 pub struct Functions {
@@ -33,20 +36,39 @@ impl Functions {
     /// the file is no longer the one that the process has. `None` for an address in no module. Fit
     /// to be printed.
     pub fn name(&mut self, modules: &[Module], address: u64) -> Option<String> {
-        let module = modules.iter().find(|module| (module.start..module.end).contains(&address))?;
-        let inside = address.wrapping_sub(module.bias);
-        let path = PathBuf::from(OsStr::from_bytes(until_nul(&module.path)));
-        let file =
-            self.files.entry(path.clone()).or_insert_with(|| Elf::read(&path, &mut self.budget));
-        let own = file.as_ref().filter(|file| has_build_id(module, &file.build_id));
-        Some(match own.and_then(|file| file.symbol_at(inside)) {
+        let (module, inside) = place_of(modules, address)?;
+        Some(match self.symbol_at(module, inside) {
             Some((symbol, offset)) => readable(symbol, offset),
             None => {
+                let path = Path::new(OsStr::from_bytes(until_nul(&module.path)));
                 let name = path.file_name().unwrap_or(OsStr::new("?"));
                 format!("{}+{inside:#x}", printable(name.as_bytes()))
             }
         })
     }
+
+    /// What rules match: the symbol of the function that begins at an address of a process, as nm(1)
+    /// prints it, or of the vtable of a std::thread's state; `None` where there is none.
+    pub fn symbol(&mut self, modules: &[Module], address: u64) -> Option<String> {
+        let (module, inside) = place_of(modules, address)?;
+        let (symbol, offset) = self.symbol_at(module, inside)?;
+        let begins = offset == 0 || offset == VTABLE_POINT && symbol.starts_with(b"_ZTV");
+        let text = std::str::from_utf8(symbol).ok().filter(|_| begins)?;
+        Some(text.to_owned())
+    }
+
+    fn symbol_at(&mut self, module: &Module, inside: u64) -> Option<(&[u8], u64)> {
+        let path = PathBuf::from(OsStr::from_bytes(until_nul(&module.path)));
+        let read = || Elf::read(&path, &mut self.budget);
+        let file = self.files.entry(path.clone()).or_insert_with(read).as_ref()?;
+        has_build_id(module, &file.build_id).then(|| file.symbol_at(inside)).flatten()
+    }
+}
+
+/// The module that an address lies in, and the address as its file has it.
+fn place_of(modules: &[Module], address: u64) -> Option<(&Module, u64)> {
+    let module = modules.iter().find(|module| (module.start..module.end).contains(&address))?;
+    Some((module, address.wrapping_sub(module.bias)))
 }
 
 /// Whether a file is still the one that the process has.
@@ -143,6 +165,8 @@ mod tests {
         let main = elf.address_of(b"main").unwrap() + module.bias;
         let mut functions = Functions::default();
         assert_eq!(functions.name(&[module], main).as_deref(), Some("main"));
+        assert_eq!(functions.symbol(&[module], main).as_deref(), Some("main"));
+        assert_eq!(functions.symbol(&[module], main + 1), None);
         module.build_id[0] ^= 1;
         let name = functions.name(&[module], main).unwrap();
         assert!(name.starts_with("tek_model-") && name.contains("+0x"), "{name}");

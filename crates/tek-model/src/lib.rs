@@ -5,6 +5,7 @@
 //! /proc, and [`Table`] a table file while its process goes on writing it.
 #![forbid(unsafe_code)]
 
+mod detail;
 mod device;
 mod elf;
 mod error;
@@ -14,6 +15,7 @@ mod process;
 mod snapshot;
 mod table;
 
+pub use detail::{environment, Detail};
 pub use device::{Device, Program, Task, Wanted};
 pub use error::Error;
 pub use files::directories;

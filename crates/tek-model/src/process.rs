@@ -8,7 +8,7 @@ use nix::fcntl::{openat, AtFlags, OFlag};
 use nix::sys::stat::{fstatat, Mode};
 use nix::unistd::{sysconf, SysconfVar};
 use procfs_core::process::{Schedstat, StatM};
-use procfs_core::FromRead;
+use procfs_core::{FromBufRead, FromRead};
 use std::fs::{self, File};
 use std::io::{self, Read};
 use std::os::fd::OwnedFd;
@@ -174,6 +174,16 @@ impl Process {
 
     fn read<T: FromRead>(&self, file: &str) -> Option<T> {
         self.with(file, |bytes| T::from_read(bytes).ok())
+    }
+
+    /// As `read`, of a file of many lines.
+    pub(crate) fn parse<T: FromBufRead>(&self, file: &str) -> Option<T> {
+        self.with(file, |bytes| T::from_buf_read(bytes).ok())
+    }
+
+    /// The text of a file without the end of its last line.
+    pub(crate) fn text(&self, file: &str) -> Option<String> {
+        self.with(file, |bytes| Some(String::from_utf8_lossy(bytes).trim_end().to_owned()))
     }
 
     /// Calls with what a file holds.

@@ -7,6 +7,8 @@ EXAMPLES:
   tek doctor                                what this machine can do
   tek run --critical 'ui*' -- ./appliance   run a program, its ui threads first
   tek ps --tracked                          what its threads are
+  tek suggest -o rules.toml -- ./appliance  find out which of them are time-critical
+  tek explain 815                           why a thread runs as it does
 
 EXIT STATUS:
   Each command's --help lists its own. 2 means that the command line was not
@@ -43,6 +45,17 @@ pub enum Command {
     /// Looks at privileges, limits, control groups and kernel features, and lets a thread of its
     /// own try to become real-time, which goes back at once. Changes nothing.
     Doctor(crate::doctor::Args),
+    /// Tell why a thread runs as it does
+    ///
+    /// Who it is, what the kernel has for it, what TEK did with it and why, what it waited for,
+    /// and what of this is not known.
+    Explain(crate::explain::Args),
+    /// Find the time-critical threads of a program, as rules for tek run
+    ///
+    /// Runs a program, or watches one that runs, and finds the threads that are woken often and
+    /// soon done each time. Prints rules that make these time-critical, ready for `tek run
+    /// --rules`, with the evidence in comments.
+    Suggest(crate::suggest::Args),
     /// Measure, as in the papers
     Bench(crate::bench::Args),
     /// Look into TEK's own files

@@ -4,9 +4,11 @@ mod bench;
 mod cli;
 mod debug;
 mod doctor;
+mod explain;
 mod generate;
 mod ps;
 mod run;
+mod suggest;
 mod system;
 
 use clap::Parser;
@@ -18,6 +20,8 @@ fn main() -> ExitCode {
         Command::Run(args) => run::run(args),
         Command::Ps(args) => ps::run(args),
         Command::Doctor(args) => doctor::run(args),
+        Command::Explain(args) => explain::run(args),
+        Command::Suggest(args) => suggest::run(args),
         Command::Bench(args) => bench::run(args),
         Command::Debug(args) => debug::run(args),
         Command::Generate(args) => generate::run(args),

@@ -7,7 +7,7 @@ mod render;
 mod sample;
 mod thread;
 mod tree;
-mod value;
+pub mod value;
 mod view;
 mod watch;
 

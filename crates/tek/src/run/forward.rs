@@ -46,7 +46,8 @@ pub fn is_for_the_program(signal: i32, origin: Origin, tek_leads_session: bool) 
     }
 }
 
-fn descends(mut pid: i32, ancestor: i32) -> bool {
+/// Whether a process is another one or one of its descendants.
+pub fn descends(mut pid: i32, ancestor: i32) -> bool {
     // Bounded, for parents change while we look.
     for _ in 0..64 {
         if pid == ancestor {

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! `tek run`: runs a program under TEK, and is otherwise not there.
-mod child;
+pub mod child;
 mod directory;
 mod environment;
 mod events;
-mod forward;
+pub mod forward;
 mod inherited;
-mod message;
+pub mod message;
 mod options;
 mod report;
 mod rules;
@@ -16,19 +16,22 @@ mod target;
 use crate::cli::Cli;
 use crate::system::library;
 use anyhow::{anyhow, Context};
+use child::End;
 use clap::CommandFactory;
 use directory::RunDirectory;
 use events::EventReader;
 use message::Messages;
+use nix::poll::PollTimeout;
 use options::{Critical, RoleOption, RtRange, MOST_PATTERNS};
 use report::{Collector, Report};
 use rules::Sources;
 use std::ffi::OsString;
 use std::fs::File;
 use std::io::{self, ErrorKind};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use target::{Reason, Target};
+use tek_abi::Event;
 use tek_policy::Budget;
 
 const AFTER_HELP: &str = "\
@@ -70,7 +73,7 @@ ENVIRONMENT:
                 defaults for the options";
 
 /// Arguments of `tek run`.
-#[derive(clap::Args)]
+#[derive(clap::Args, Default)]
 #[command(after_help = AFTER_HELP, override_usage = "tek run [OPTIONS] [--] PROGRAM [ARGUMENT]...")]
 pub struct Args {
     /// Make threads with such a name time-critical (shell pattern), with a
@@ -143,39 +146,14 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
             return Ok(ExitCode::from(MISUSED));
         }
     };
-    let (library, library_elf) =
-        library::find().map_err(|error| anyhow!("{error}; {}", error.cure()))?;
     let json = args.report_json.as_ref().map(create).transpose()?;
     let directory = RunDirectory::create()?;
     let mut collector = Collector::new(&args.critical);
-
-    let target = target::examine(&args.program[0], &library_elf);
-    let reason = target.as_ref().and_then(|target| target.reason);
-    if let Some(reason) = reason {
-        let program = args.program[0].to_string_lossy();
-        message::print(&format!("{program} {}: it runs, but not under TEK", reason.text()));
-        collector.add_not_covered(program.into_owned());
-    }
-    if !reason.is_some_and(Reason::forbids_preload) {
-        environment::set(&args, rules.as_deref(), &library, &directory)?;
-    }
-
-    let mut messages = Messages::default();
-    let mut reader = EventReader::new(directory.events(), &directory.events_path());
-    let ended = supervise::supervise(&args.program, &mut reader, |events| {
-        for event in events {
-            collector.add(&event);
-            if let Some(message) = messages.tell(&event) {
-                message::print(&message);
-            }
-        }
-    });
+    let ended =
+        under_tek(&args, rules.as_deref(), &directory, &mut collector, |_| PollTimeout::NONE)?;
     let (pid, end) = match ended {
         Ok(ended) => ended,
-        Err(supervise::Error::Start(error)) => {
-            return Ok(not_started(&args.program[0], target.as_ref(), &error));
-        }
-        Err(error) => return Err(error.into()),
+        Err(status) => return Ok(status),
     };
     let report = collector.finish(end, pid, &directory);
     drop(directory);
@@ -191,6 +169,62 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
         }
     }
     Ok(end.pass_on())
+}
+
+/// Runs a program under TEK as `tek run --no-rules` does, for who wants to `look` at its process
+/// from time to time; the path is that of the directory with its thread tables. `Err` is the exit
+/// status where it could not be started, after saying so.
+pub fn run_watched(
+    program: Vec<OsString>,
+    mut look: impl FnMut(i32, &Path) -> PollTimeout,
+) -> anyhow::Result<Result<End, ExitCode>> {
+    let args = Args { program, ..Args::default() };
+    let directory = RunDirectory::create()?;
+    let path = directory.path().to_owned();
+    let ended =
+        under_tek(&args, Some(""), &directory, &mut Collector::new(&[]), |pid| look(pid, &path))?;
+    Ok(ended.map(|(_, end)| end))
+}
+
+/// Runs the program to its end: its process and how it ended, or the exit status where it could
+/// not be started.
+fn under_tek(
+    args: &Args,
+    rules: Option<&str>,
+    directory: &RunDirectory,
+    collector: &mut Collector,
+    look: impl FnMut(i32) -> PollTimeout,
+) -> anyhow::Result<Result<(i32, End), ExitCode>> {
+    let (library, library_elf) =
+        library::find().map_err(|error| anyhow!("{error}; {}", error.cure()))?;
+    let target = target::examine(&args.program[0], &library_elf);
+    let reason = target.as_ref().and_then(|target| target.reason);
+    if let Some(reason) = reason {
+        let program = args.program[0].to_string_lossy();
+        message::print(&format!("{program} {}: it runs, but not under TEK", reason.text()));
+        collector.add_not_covered(program.into_owned());
+    }
+    if !reason.is_some_and(Reason::forbids_preload) {
+        environment::set(args, rules, &library, directory)?;
+    }
+
+    let mut messages = Messages::default();
+    let mut reader = EventReader::new(directory.events(), &directory.events_path());
+    let tell = |events: Vec<Event>| {
+        for event in events {
+            collector.add(&event);
+            if let Some(message) = messages.tell(&event) {
+                message::print(&message);
+            }
+        }
+    };
+    match supervise::supervise(&args.program, &mut reader, tell, look) {
+        Ok(ended) => Ok(Ok(ended)),
+        Err(supervise::Error::Start(error)) => {
+            Ok(Err(not_started(&args.program[0], target.as_ref(), &error)))
+        }
+        Err(error) => Err(error.into()),
+    }
 }
 
 fn create(path: &PathBuf) -> anyhow::Result<File> {

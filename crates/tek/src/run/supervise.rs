@@ -23,11 +23,13 @@ pub enum Error {
     Watch(#[from] Errno),
 }
 
-/// Runs a program to its end: its process and how it ended.
+/// Runs a program to its end: its process and how it ended. `look` is called whenever something
+/// happened, and again after the time that it returned.
 pub fn supervise(
     program: &[OsString],
     events: &mut EventReader<'_>,
     mut tell: impl FnMut(Vec<Event>),
+    mut look: impl FnMut(i32) -> PollTimeout,
 ) -> Result<(i32, End), Error> {
     // Every signal waits in the signalfd from now on, so none is lost while the program starts.
     let everything = SigSet::all();
@@ -39,7 +41,8 @@ pub fn supervise(
     let child = Child::start(program, mask).map_err(Error::Start)?;
     let mut supervisor = Supervisor { child, signals, resumed: false };
     loop {
-        supervisor.wait(events)?;
+        let timeout = look(supervisor.child.pid());
+        supervisor.wait(events, timeout)?;
         tell(events.read().unwrap_or_default());
         if let Some(end) = supervisor.handle_signals()? {
             // What the program's last threads wrote arrived before its end did.
@@ -57,13 +60,13 @@ struct Supervisor {
 }
 
 impl Supervisor {
-    /// Sleeps until a signal or an event arrives.
-    fn wait(&self, events: &EventReader<'_>) -> Result<(), Errno> {
+    /// Sleeps until a signal or an event arrives, or the time is over.
+    fn wait(&self, events: &EventReader<'_>, timeout: PollTimeout) -> Result<(), Errno> {
         let mut watched = vec![PollFd::new(self.signals.as_fd(), PollFlags::POLLIN)];
         if let Some(watch) = events.watch() {
             watched.push(PollFd::new(watch, PollFlags::POLLIN));
         }
-        match poll(&mut watched, PollTimeout::NONE) {
+        match poll(&mut watched, timeout) {
             Ok(_) | Err(Errno::EINTR) => Ok(()),
             Err(error) => Err(error),
         }

@@ -37,9 +37,12 @@ pub fn hierarchies(mountinfo: &str) -> Vec<Hierarchy> {
 
 /// This process's directory in the hierarchy that has the cpu controller.
 pub fn of_cpu() -> Option<(Hierarchy, PathBuf)> {
-    let mountinfo = super::line("/proc/self/mountinfo")?;
-    let membership = super::line("/proc/self/cgroup")?;
-    cpu_directory(&mountinfo, &membership)
+    of_cpu_in(&super::line("/proc/self/cgroup")?)
+}
+
+/// The same of a thread, given the text of its /proc/TID/cgroup.
+pub fn of_cpu_in(membership: &str) -> Option<(Hierarchy, PathBuf)> {
+    cpu_directory(&super::line("/proc/self/mountinfo")?, membership)
 }
 
 fn cpu_directory(mountinfo: &str, membership: &str) -> Option<(Hierarchy, PathBuf)> {

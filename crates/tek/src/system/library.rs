@@ -5,6 +5,9 @@ use std::env;
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 
+/// Name of the one thread that libtek.so itself has in a process.
+pub const GUARD: &str = "tek-guard";
+
 /// Why there is no library to preload.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {

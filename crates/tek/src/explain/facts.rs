@@ -1,0 +1,301 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Everything that can be found out about one thread.
+use super::kernel;
+use super::rules::{self, RuleFact};
+use crate::system::{self, cgroup, library, privilege};
+use serde::Serialize;
+use std::io;
+use tek_abi::{
+    printable, BASE_RESET_ON_FORK, BASE_SAVED, FLAG_ADOPTED, FLAG_MARKED, FLAG_NAMED, SCHED_POLICY,
+    WHY_ENTER, WHY_FOLLOW, WHY_POLICY, WHY_RULE, WHY_TIMED,
+};
+use tek_model::{Detail, Device, Error, Functions, Program, Task, Wanted};
+use tek_policy::Group;
+
+/// A thread: a stable format, to which fields may be added.
+#[derive(Clone, Debug, Default, Serialize)]
+pub struct Facts {
+    /// Version of this format.
+    pub schema: u32,
+    /// Kernel thread id.
+    pub tid: u32,
+    /// Process.
+    pub pid: u32,
+    /// Name of that.
+    pub program: String,
+    /// Name.
+    pub name: String,
+    /// Whether the name was set for this very thread; `null` without TEK.
+    pub named: Option<bool>,
+    /// What a thread of the kernel is for, as far as known.
+    pub kernel_thread: Option<String>,
+    /// Time since it began.
+    pub age_ns: u64,
+    /// What the kernel has for it.
+    pub kernel: Kernel,
+    /// What its table tells; `null` if it does not run under TEK.
+    pub tek: Option<Tek>,
+    /// What could not be found out, and what to do about it.
+    pub not_known: Vec<String>,
+}
+
+/// What the kernel has for a thread.
+#[derive(Clone, Debug, Default, Serialize)]
+pub struct Kernel {
+    /// SCHED_*.
+    pub policy: String,
+    /// Real-time priority; 0: none.
+    pub rt_priority: u32,
+    /// Nice value, which counts with the fair policies.
+    pub nice: i8,
+    /// State letter of proc(5).
+    pub state: char,
+    /// CPUs that it may run on.
+    pub cpus: String,
+    /// Directory of its cpu control group.
+    pub cgroup: Option<String>,
+    /// Real-time run-time of that a period; `null` where there is no such limit.
+    pub cgroup_rt_runtime_us: Option<i64>,
+    /// Its autogroup; `null` where the kernel makes none.
+    pub autogroup: Option<String>,
+    /// Whether its process may use any real-time priority.
+    pub sys_nice: bool,
+    /// RLIMIT_RTPRIO of its process.
+    pub rtprio_limit: Option<u64>,
+    /// CPU time.
+    pub cpu_ns: u64,
+    /// Time that it was ready and waited for a CPU; `null` where the kernel does not count it.
+    pub run_delay_ns: Option<u64>,
+    /// How often it left its CPU to wait for something.
+    pub voluntary_switches: Option<u64>,
+    /// How often because another thread was to run.
+    pub involuntary_switches: Option<u64>,
+}
+
+/// What TEK knows and did.
+#[derive(Clone, Debug, Default, Serialize)]
+pub struct Tek {
+    /// What it is for.
+    pub role: Option<String>,
+    /// What it runs.
+    pub function: Option<String>,
+    /// Who created it.
+    pub creator_tid: Option<u32>,
+    /// The name of that, if it lives.
+    pub creator: Option<String>,
+    /// Where in the program that was.
+    pub call_site: Option<String>,
+    /// Whether it came by no door of TEK's.
+    pub adopted: bool,
+    /// Its group.
+    pub group: String,
+    /// Whether it is marked time-critical.
+    pub marked: bool,
+    /// Whether it is in the Fast Region.
+    pub fast: bool,
+    /// For how long now.
+    pub fast_now_ns: u64,
+    /// For how long in all.
+    pub fast_ns: u64,
+    /// How often it entered.
+    pub stays: u32,
+    /// How often the guard sent it back.
+    pub overruns: u32,
+    /// Its SCHED_TEK priority, if it has that policy.
+    pub priority: Option<i8>,
+    /// TEK_WHY_*, without the prefix.
+    pub reasons: Vec<&'static str>,
+    /// What it gets back when it leaves the Fast Region: SCHED_*, and a real-time priority.
+    pub base: Option<(String, u8)>,
+    /// Whether it gets reset-on-fork back.
+    pub base_reset_on_fork: bool,
+    /// The rules that hold for it, with what they set.
+    pub rules: Vec<RuleFact>,
+    /// Its budget, from a rule or from its process.
+    pub budget: Option<String>,
+}
+
+/// Finds out. An error says that there is no such thread (`NotFound`), or that /proc is not readable.
+pub fn of(tid: u32) -> io::Result<Facts> {
+    let detail = Detail::of(tid)?;
+    let device = Device::look(&Wanted {
+        pids: vec![detail.pid],
+        directories: tek_model::directories(),
+        schedstat: true,
+        switches: true,
+        modules: true,
+        ..Wanted::default()
+    })?;
+    let gone = || io::Error::from(io::ErrorKind::NotFound);
+    let program = device.programs.first().ok_or_else(gone)?;
+    let task = program.tasks.iter().find(|task| task.stat.tid == tid).ok_or_else(gone)?;
+    let mut facts = Facts {
+        schema: 1,
+        tid,
+        pid: detail.pid,
+        program: program.name.clone(),
+        name: printable(task.stat.name.as_bytes()),
+        named: task.record.map(|own| own.record.flags & FLAG_NAMED != 0),
+        kernel_thread: task.stat.kernel.then(|| kernel::what_is(&task.stat.name).to_owned()),
+        age_ns: device.time_ns.saturating_sub(task.stat.start_ns),
+        kernel: of_kernel(&detail, task),
+        ..Facts::default()
+    };
+    let mut functions = Functions::default();
+    facts.tek = task.record.map(|_| of_tek(program, task, &mut functions, device.time_ns));
+    for problem in problems_of(&device.problems, detail.pid) {
+        facts.not_known.push(problem);
+    }
+    if facts.tek.is_none() && !task.stat.kernel {
+        facts.not_known.push(without_tek(program, &facts));
+    }
+    // Last, because it can block: only of programs that may have rules.
+    if facts.tek.is_some() {
+        let symbol = task
+            .record
+            .and_then(|own| functions.symbol(&program.modules, own.record.start_routine));
+        if let Err(reason) = rules::add(&mut facts, task, symbol.as_deref()) {
+            facts.not_known.push(reason);
+        }
+    }
+    Ok(facts)
+}
+
+fn of_kernel(detail: &Detail, task: &Task) -> Kernel {
+    let group = cgroup::of_cpu_in(&detail.cgroups).map(|(_, directory)| directory);
+    Kernel {
+        policy: policy_name(task.stat.policy),
+        rt_priority: task.stat.rt_priority,
+        nice: task.stat.nice,
+        state: task.stat.state,
+        cpus: detail.cpus.clone(),
+        cgroup_rt_runtime_us: group
+            .as_ref()
+            .and_then(|group| system::number(group.join("cpu.rt_runtime_us"))),
+        // Without the slash that the root group's ends in.
+        cgroup: group.map(|group| group.components().as_path().display().to_string()),
+        autogroup: detail
+            .autogroup
+            .clone()
+            .filter(|group| !group.is_empty() && system::autogroup() == Some(true)),
+        sys_nice: detail.capabilities & (1 << privilege::SYS_NICE) != 0,
+        rtprio_limit: detail.rtprio_limit,
+        cpu_ns: task.schedstat.map_or(task.stat.cpu_ns, |times| times.cpu_ns),
+        run_delay_ns: task.schedstat.map(|times| times.run_delay_ns),
+        voluntary_switches: task.switches.map(|switches| switches.voluntary),
+        involuntary_switches: task.switches.map(|switches| switches.involuntary),
+    }
+}
+
+fn of_tek(program: &Program, task: &Task, functions: &mut Functions, now_ns: u64) -> Tek {
+    let Some(own) = task.record else { return Tek::default() };
+    let (record, side) = (own.record, own.side);
+    let mut name = |address: u64| {
+        (address != 0).then(|| {
+            let name = functions.name(&program.modules, address);
+            name.unwrap_or_else(|| format!("what is at {address:#x}, in a file that is not known"))
+        })
+    };
+    let fast_now_ns = match side.fast_since_ns {
+        0 => 0,
+        since => now_ns.saturating_sub(since),
+    };
+    let creator_tid = (side.creator_tid != 0).then_some(side.creator_tid);
+    let creator = program.tasks.iter().find(|task| Some(task.stat.tid) == creator_tid);
+    let saved = side.base_flags & BASE_SAVED != 0;
+    Tek {
+        role: (record.role_bytes != 0).then(|| printable(&side.role)),
+        function: name(record.start_routine),
+        creator_tid,
+        creator: creator.map(|task| printable(task.stat.name.as_bytes())),
+        call_site: name(side.call_site),
+        adopted: record.flags & FLAG_ADOPTED != 0,
+        group: Group::ALL
+            .get(usize::from(record.group()))
+            .map_or_else(|| record.group().to_string(), ToString::to_string),
+        marked: record.flags & FLAG_MARKED != 0,
+        fast: record.is_fast(),
+        fast_now_ns,
+        fast_ns: side.fast_ns.saturating_add(fast_now_ns),
+        stays: side.stays,
+        overruns: side.overruns,
+        priority: (i32::from(record.policy) == SCHED_POLICY).then_some(record.priority),
+        reasons: reasons(side.reasons),
+        base: saved.then(|| (policy_name(side.base_policy.into()), side.base_priority)),
+        base_reset_on_fork: saved && side.base_flags & BASE_RESET_ON_FORK != 0,
+        ..Tek::default()
+    }
+}
+
+fn reasons(set: u8) -> Vec<&'static str> {
+    let all = [
+        (WHY_POLICY, "policy"),
+        (WHY_ENTER, "enter"),
+        (WHY_TIMED, "timed"),
+        (WHY_RULE, "rule"),
+        (WHY_FOLLOW, "follow"),
+    ];
+    all.into_iter().filter(|(bit, _)| set & bit != 0).map(|(_, name)| name).collect()
+}
+
+fn policy_name(number: u32) -> String {
+    let names = ["OTHER", "FIFO", "RR", "BATCH", "ISO", "IDLE", "DEADLINE", "EXT"];
+    match names.get(number as usize) {
+        Some(name) => format!("SCHED_{name}"),
+        None => format!("policy {number}"),
+    }
+}
+
+/// The problems that concern the table of this process.
+fn problems_of(problems: &[Error], pid: u32) -> Vec<String> {
+    let file = format!("{pid}.table");
+    let texts = problems.iter().map(|problem| match std::error::Error::source(problem) {
+        Some(source) => format!("{problem}: {source}"),
+        None => problem.to_string(),
+    });
+    texts.filter(|text| text.contains(&file)).collect()
+}
+
+fn without_tek(program: &Program, facts: &Facts) -> String {
+    if facts.name == library::GUARD {
+        return "more: it is TEK's own guard of the budgets in this process".into();
+    }
+    // Only a table that could be read says what its pages are like.
+    if program.page_bytes != 0 {
+        return "its program runs under TEK, but has no record of this thread: either it has never \
+                talked to TEK (made by a raw clone(2) or by the C library), or its record is being \
+                written: try again"
+            .into();
+    }
+    format!(
+        "what TEK could tell (role, function, creator): it does not run under TEK, or its table is \
+         hidden from you; start it with `tek run`, as in: tek run --critical '{}' -- {} ...",
+        facts.name, facts.program
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn this_thread_does_not_run_under_tek_and_is_told_how_it_could() {
+        let tid = nix::unistd::gettid().as_raw() as u32;
+        let facts = of(tid).unwrap();
+        assert_eq!((facts.tid, facts.pid), (tid, std::process::id()));
+        assert_eq!(facts.kernel.policy, "SCHED_OTHER");
+        assert!(facts.tek.is_none() && facts.kernel_thread.is_none());
+        assert!(facts.not_known[0].contains("tek run --critical"), "{facts:?}");
+    }
+
+    #[test]
+    fn a_thread_that_is_not_there_is_not_found() {
+        assert_eq!(of(u32::MAX).unwrap_err().kind(), io::ErrorKind::NotFound);
+    }
+
+    #[test]
+    fn every_reason_has_a_name() {
+        assert_eq!(reasons(0x1f), ["policy", "enter", "timed", "rule", "follow"]);
+        assert!(reasons(0).is_empty());
+    }
+}

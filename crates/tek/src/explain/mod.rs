@@ -1,0 +1,73 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! `tek explain`: why one thread runs as it does, as far as is known.
+mod facts;
+mod kernel;
+mod rules;
+mod tell;
+
+use crate::run::message;
+use std::io::{self, Write};
+use std::process::ExitCode;
+
+const AFTER_HELP: &str = "\
+EXAMPLES:
+  tek explain 815
+  tek explain $(pidof fridge)               its first thread
+  tek explain --json 815 | jq .tek.reasons
+
+What a program tells TEK about its threads can be read only of one that runs
+under TEK, and whose table you may read: your own, or as root. Of the others the
+kernel's part is told, and how to get the rest. Nothing that is looked at is
+stopped or waited for; the rules come from the environment of the process, which
+is read last, and given up after a second if the process is stuck.
+
+EXIT STATUS:
+    0  it was explained; what is not known is named
+    1  there is no such thread
+  125  TEK itself failed
+    2  an option was not understood";
+
+/// Arguments of `tek explain`.
+#[derive(clap::Args)]
+#[command(after_help = AFTER_HELP)]
+pub struct Args {
+    /// Kernel thread id, as tek ps and top -H show it; a process id is that of its first thread
+    #[arg(value_name = "TID", value_parser = clap::value_parser!(u32).range(1..))]
+    tid: u32,
+
+    /// Print JSON
+    #[arg(long)]
+    json: bool,
+}
+
+/// Finds out and tells.
+pub fn run(args: Args) -> anyhow::Result<ExitCode> {
+    let facts = match facts::of(args.tid) {
+        Err(error) if is_gone(&error) => {
+            message::print(&format!("there is no thread {}: it may have ended", args.tid));
+            return Ok(ExitCode::FAILURE);
+        }
+        other => other?,
+    };
+    let mut out = anstream::stdout();
+    if args.json {
+        writeln!(out, "{}", serde_json::to_string_pretty(&facts)?)?;
+        return Ok(ExitCode::SUCCESS);
+    }
+    let bold = anstyle::Style::new().bold();
+    for (number, (title, paragraphs)) in tell::tell(&facts).into_iter().enumerate() {
+        if number > 0 {
+            writeln!(out)?;
+        }
+        writeln!(out, "{bold}{title}{bold:#}")?;
+        for paragraph in paragraphs {
+            writeln!(out, "  {paragraph}")?;
+        }
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+/// Whether a thread is not there, or ended while it was looked at.
+fn is_gone(error: &io::Error) -> bool {
+    error.kind() == io::ErrorKind::NotFound || error.raw_os_error() == Some(libc::ESRCH)
+}

@@ -1,0 +1,104 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Which rules hold for a thread, found by following them as the library does.
+use super::facts::Facts;
+use serde::Serialize;
+use std::io;
+use std::time::Duration;
+use tek_abi::until_nul;
+use tek_model::Task;
+use tek_policy::{decide, from_environment, to_toml, Decision, Rule};
+
+/// How long a process that may be stuck is waited for.
+const PATIENCE: Duration = Duration::from_secs(1);
+
+/// A rule behind something.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct RuleFact {
+    /// Its number in TEK_RULES, from 1.
+    pub number: usize,
+    /// Where it comes from.
+    pub source: String,
+    /// The rule.
+    pub text: String,
+    /// What of the thread it decided.
+    pub sets: Vec<&'static str>,
+}
+
+/// Adds the rules for a thread, which runs what has this symbol, and its budget. An error says
+/// what remains unknown, and why.
+pub fn add(facts: &mut Facts, task: &Task, symbol: Option<&str>) -> Result<(), String> {
+    let (Some(tek), Some(own)) = (&mut facts.tek, task.record) else { return Ok(()) };
+    let variable = |name| {
+        tek_model::environment(facts.pid, name, PATIENCE).map_err(|error| {
+            let why = match error.kind() {
+                io::ErrorKind::TimedOut => "its process is stuck in the kernel".into(),
+                _ => error.to_string(),
+            };
+            format!("its rules and its budget: its process's environment cannot be read: {why}")
+        })
+    };
+    let text = variable("TEK_RULES")?.unwrap_or_default();
+    let budget = variable("TEK_BUDGET")?;
+    let rules = from_environment(&text).map_err(|error| format!("its rules: {error}"))?;
+    let thread = tek_policy::Facts {
+        program: facts.program.as_bytes(),
+        thread: (facts.named == Some(true)).then(|| until_nul(&own.side.name)),
+        role: None,
+        function: symbol.map(str::as_bytes),
+    };
+    let mut decision = decide(&rules, &thread);
+    if decision.role.is_none() {
+        // Then its role is the program's own, and rules may go by it.
+        let role = Some(until_nul(&own.side.role));
+        decision = decide(&rules, &tek_policy::Facts { role, ..thread });
+    }
+    // The library has the last word on the rule that it is Fast by: it knows when it looked.
+    let by_rule = tek.reasons.contains(&"rule") && own.side.rule != 0;
+    let fast_by = by_rule.then_some(usize::from(own.side.rule));
+    tek.rules = behind(&rules, &decision, fast_by);
+    tek.budget = decision.budget.map(|given| given.value.to_string()).or(budget);
+    Ok(())
+}
+
+/// The rules that decided something, with what.
+fn behind(rules: &[Rule], decision: &Decision<'_>, fast_by: Option<usize>) -> Vec<RuleFact> {
+    let decided = [
+        ("role", decision.role.map(|given| given.rule)),
+        ("group", decision.group.map(|given| given.rule)),
+        ("critical", fast_by.or(decision.critical.map(|given| given.rule))),
+        ("mark", decision.mark.map(|given| given.rule)),
+        ("priority", decision.priority.map(|given| given.rule)),
+        ("budget", decision.budget.map(|given| given.rule)),
+    ];
+    let fact = |(rule, number): (&Rule, usize)| {
+        let own = decided.iter().filter(|(_, rule)| *rule == Some(number));
+        let sets: Vec<_> = own.map(|(what, _)| *what).collect();
+        let text = to_toml(std::slice::from_ref(rule));
+        let lines: Vec<_> = text.lines().filter(|line| !line.starts_with("[[")).collect();
+        let (source, text) = (rule.source.clone(), lines.join(", "));
+        (!sets.is_empty()).then_some(RuleFact { number, source, text, sets })
+    };
+    rules.iter().zip(1..).filter_map(fact).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_rule_has_what_it_decided_and_the_library_knows_which_made_the_thread_fast() {
+        let text = "thread=ui*,role=screen,critical=1,source=a.toml:1;\
+                    role-is=screen,group=urgent,critical=1;thread=gas,mark=1";
+        let rules = from_environment(text).unwrap();
+        let thread = tek_policy::Facts { thread: Some(b"ui1"), ..Default::default() };
+        let sets = |fast_by| {
+            let facts = behind(&rules, &decide(&rules, &thread), fast_by);
+            facts.into_iter().map(|fact| (fact.number, fact.sets)).collect::<Vec<_>>()
+        };
+        assert_eq!(sets(None), [(1, vec!["role"]), (2, vec!["group", "critical"])]);
+        assert_eq!(sets(Some(1)), [(1, vec!["role", "critical"]), (2, vec!["group"])]);
+        let first = &behind(&rules, &decide(&rules, &thread), None)[0];
+        assert_eq!(first.source, "a.toml:1");
+        assert!(first.text.starts_with("match = { thread = \"ui*\" }, set = "), "{first:?}");
+    }
+}

@@ -1,0 +1,378 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! The facts in plain sentences: a pure function.
+use super::facts::{Facts, Kernel, Tek};
+use super::rules::RuleFact;
+use crate::ps::value::Value;
+
+/// What a process without TEK_BUDGET has.
+const BUDGET: &str = "800ms/1s";
+
+/// A headline and what stands below it, a paragraph each.
+pub type Section = (&'static str, Vec<String>);
+
+/// Tells everything.
+pub fn tell(facts: &Facts) -> Vec<Section> {
+    let mut sections = vec![
+        ("Who it is", who(facts)),
+        ("What the kernel has for it", kernel(facts)),
+        ("What TEK did", facts.tek.as_ref().map(tek).unwrap_or_default()),
+        ("What it waited for", waits(facts)),
+        ("What is not known", facts.not_known.clone()),
+    ];
+    sections.retain(|(_, paragraphs)| !paragraphs.is_empty());
+    sections
+}
+
+fn who(facts: &Facts) -> Vec<String> {
+    let Facts { tid, pid, program, name, .. } = facts;
+    let age = time(facts.age_ns);
+    if let Some(what) = &facts.kernel_thread {
+        return vec![format!("{name} [{tid}] is a thread of the kernel, {age} old: {what}.")];
+    }
+    let which = match tid == pid {
+        true => format!("the first thread of {program}"),
+        false => format!("a thread of {program} [{pid}]"),
+    };
+    let mut told = vec![format!("{name} [{tid}] is {which}, {age} old.")];
+    if facts.named == Some(false) && tid != pid {
+        told.push(
+            "It has no name of its own: this one is inherited, and no rule goes by it.".into(),
+        );
+    }
+    let Some(tek) = &facts.tek else { return told };
+    if let Some(role) = &tek.role {
+        told.push(format!("Its role: {role}."));
+    }
+    if let Some(function) = &tek.function {
+        told.push(format!("It runs {function}."));
+    }
+    if let Some(creator) = tek.creator_tid {
+        let name = tek.creator.as_deref().unwrap_or("a thread that has ended");
+        let site = tek.call_site.as_ref().map(|site| format!(", at {site}")).unwrap_or_default();
+        told.push(format!("It was created by {name} [{creator}]{site}."));
+    }
+    if tek.adopted && tid != pid {
+        told.push(
+            "It was not created through TEK: it was there before, or came by clone(2).".into(),
+        );
+    }
+    told
+}
+
+fn kernel(facts: &Facts) -> Vec<String> {
+    let kernel = &facts.kernel;
+    let mut told = vec![scheduling(kernel), format!("It is {}.", state(kernel.state))];
+    if !kernel.cpus.is_empty() {
+        told.push(format!("It may run on CPU {}.", kernel.cpus));
+    }
+    if let Some(group) = &kernel.cgroup {
+        told.push(match kernel.cgroup_rt_runtime_us {
+            Some(0) => format!(
+                "Its cpu control group, {group}, has no real-time run-time: in there no thread can \
+                 become time-critical (`tek doctor` has the cure)."
+            ),
+            Some(us) => {
+                format!("Its cpu control group is {group}, with {us} us of real-time run-time a period.")
+            }
+            None => format!("Its cpu control group is {group}."),
+        });
+    }
+    if let (Some(autogroup), 0) = (&kernel.autogroup, kernel.rt_priority) {
+        told.push(format!(
+            "Autogroup is on: it shares the CPU with its session ({autogroup}) first, and its nice \
+             value counts only there."
+        ));
+    }
+    if facts.kernel_thread.is_none() {
+        told.push(privilege(kernel));
+    }
+    told
+}
+
+fn scheduling(kernel: &Kernel) -> String {
+    let Kernel { policy, rt_priority, nice, .. } = kernel;
+    match policy.as_str() {
+        "SCHED_FIFO" | "SCHED_RR" => format!(
+            "It is scheduled as {policy} with real-time priority {rt_priority}: before every thread \
+             of the fair classes, behind those of a higher one. Its nice value, {nice}, does not \
+             count meanwhile."
+        ),
+        "SCHED_DEADLINE" => format!("It is scheduled as {policy}: before every other class."),
+        "SCHED_IDLE" => format!("It is scheduled as {policy}: it gets what all others leave."),
+        _ => format!("It is scheduled as {policy}, nice {nice}: fairly, by weight, with all others."),
+    }
+}
+
+fn privilege(kernel: &Kernel) -> String {
+    match (kernel.sys_nice, kernel.rtprio_limit) {
+        (true, _) => "Its process may use every real-time priority (CAP_SYS_NICE).".into(),
+        (false, Some(0)) => "Its process may not use real-time priorities: it has neither \
+            CAP_SYS_NICE nor RLIMIT_RTPRIO (`tek doctor` has the cure)."
+            .into(),
+        (false, Some(limit)) => {
+            format!("Its process may use real-time priorities up to {limit} (RLIMIT_RTPRIO).")
+        }
+        (false, None) => "Whether its process may use real-time priorities is not told.".into(),
+    }
+}
+
+fn state(letter: char) -> &'static str {
+    match letter {
+        'R' => "running, or ready to run and waiting for a CPU",
+        'S' => "asleep, waiting for something to happen",
+        'D' => "waiting for storage or the kernel, and cannot be interrupted",
+        'T' => "stopped by a signal",
+        't' => "stopped by a debugger",
+        'I' => "idle",
+        'Z' | 'X' => "dead",
+        _ => "in a state that tek does not know",
+    }
+}
+
+fn tek(tek: &Tek) -> Vec<String> {
+    let mut told = vec![fast(tek)];
+    told.extend(tek.reasons.iter().map(|reason| format!("- {}", why(reason, tek))));
+    if tek.fast {
+        told.extend(tek.base.as_ref().map(|base| given_back(base, tek.base_reset_on_fork)));
+        let budget = tek.budget.as_deref().unwrap_or(BUDGET);
+        told.push(format!("Its budget is {budget}: CPU time in any window of that length."));
+    }
+    if tek.overruns > 0 {
+        told.push(format!(
+            "The guard sent it back {}, because it used up its budget.",
+            times(tek.overruns.into())
+        ));
+    }
+    told.push(format!("Its group is {}.", tek.group));
+    if tek.marked {
+        told.push(
+            "It is marked: it becomes time-critical while another thread of its group in the \
+             process asks to be."
+                .into(),
+        );
+    }
+    told.extend(tek.rules.iter().filter_map(|rule| comes_from(rule, tek.fast)));
+    told
+}
+
+/// What else a rule decided; that it made the thread Fast is among the reasons for it.
+fn comes_from(rule: &RuleFact, fast: bool) -> Option<String> {
+    let others = rule.sets.iter().filter(|what| !(fast && **what == "critical"));
+    let words: Vec<_> = others
+        .map(|what| match *what {
+            "critical" => "place in the Fast Region (or out of it)",
+            what => what,
+        })
+        .collect();
+    let come = if words.len() == 1 { "comes" } else { "come" };
+    let what = words.join(" and ");
+    // Its text stands there already if it is the reason.
+    let rule = match fast && rule.sets.contains(&"critical") {
+        true => format!("that rule, {}", rule.number),
+        false => called(rule),
+    };
+    (!words.is_empty()).then(|| format!("Its {what} {come} from {rule}."))
+}
+
+fn fast(tek: &Tek) -> String {
+    let priority =
+        tek.priority.map(|nice| format!(" with SCHED_TEK priority {nice}")).unwrap_or_default();
+    match (tek.fast, tek.stays) {
+        (true, stays) => {
+            let before = match stays {
+                0 | 1 => String::new(),
+                stays => format!("; in all {} and {}", times(stays.into()), time(tek.fast_ns)),
+            };
+            let since = time(tek.fast_now_ns);
+            format!("It is time-critical{priority}, since {since}{before}, because")
+        }
+        (false, 0) => "It was never time-critical.".into(),
+        (false, stays) => {
+            let (times, time) = (times(stays.into()), time(tek.fast_ns));
+            format!("It is not time-critical now; it was {times}, for {time} in all.")
+        }
+    }
+}
+
+fn why(reason: &str, tek: &Tek) -> String {
+    match reason {
+        "policy" => "it was given the policy SCHED_TEK;".into(),
+        "enter" => "it is between tek_critical_enter() and tek_critical_leave();".into(),
+        "timed" => "its tek_critical_for() has not run out;".into(),
+        "follow" => "it is marked, and a thread of its group asks to be time-critical;".into(),
+        _ => match tek.rules.iter().find(|rule| rule.sets.contains(&"critical")) {
+            Some(rule) => format!("{} makes it so;", called(rule)),
+            None => {
+                "its name is in TEK_CRITICAL (`tek run --critical`), or a rule makes it so;".into()
+            }
+        },
+    }
+}
+
+fn called(rule: &RuleFact) -> String {
+    let RuleFact { number, source, text, .. } = rule;
+    let from = if source.is_empty() { "TEK_RULES" } else { source };
+    format!("rule {number}, {from} ({text})")
+}
+
+fn given_back((policy, priority): &(String, u8), reset_on_fork: bool) -> String {
+    let priority = match priority {
+        0 => String::new(),
+        priority => format!(" with real-time priority {priority}"),
+    };
+    let flag = if reset_on_fork { " and its reset-on-fork flag" } else { "" };
+    format!("When it leaves it gets back {policy}{priority}{flag}, at the nice value it has then.")
+}
+
+fn waits(facts: &Facts) -> Vec<String> {
+    let kernel = &facts.kernel;
+    let mut told = Vec::new();
+    let share = 100.0 * kernel.cpu_ns as f64 / facts.age_ns.max(1) as f64;
+    let mut ran = format!("In its life it ran for {}, {share:.1}% of a CPU", time(kernel.cpu_ns));
+    match kernel.run_delay_ns {
+        Some(delay) => {
+            ran += &format!(", and was ready but had to wait for a CPU for {}.", time(delay));
+            if delay > kernel.cpu_ns {
+                ran += " It waits for a CPU longer than it runs.";
+            }
+        }
+        None => ran += "; how long it waited for a CPU this kernel does not count.",
+    }
+    told.push(ran);
+    if let (Some(voluntary), Some(involuntary)) =
+        (kernel.voluntary_switches, kernel.involuntary_switches)
+    {
+        told.push(format!(
+            "It left its CPU {} to wait for something, and {} because another thread was to run.",
+            times(voluntary),
+            times(involuntary)
+        ));
+    }
+    told
+}
+
+fn times(count: u64) -> String {
+    match count {
+        0 => "never".into(),
+        1 => "once".into(),
+        2 => "twice".into(),
+        count => format!("{count} times"),
+    }
+}
+
+fn time(ns: u64) -> String {
+    Value::Time(ns).human()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn touch() -> Facts {
+        Facts {
+            tid: 13,
+            pid: 12,
+            program: "fridge".into(),
+            name: "touch".into(),
+            named: Some(true),
+            age_ns: 10_000_000_000,
+            kernel: Kernel {
+                policy: "SCHED_RR".into(),
+                rt_priority: 29,
+                state: 'S',
+                cpus: "0-1".into(),
+                cpu_ns: 1_000_000,
+                run_delay_ns: Some(2_000_000),
+                voluntary_switches: Some(40),
+                involuntary_switches: Some(2),
+                ..Kernel::default()
+            },
+            tek: Some(Tek {
+                function: Some("touch_run".into()),
+                role: Some("touch input".into()),
+                creator_tid: Some(12),
+                creator: Some("fridge".into()),
+                group: "urgent".into(),
+                fast: true,
+                fast_now_ns: 9_000_000_000,
+                fast_ns: 9_000_000_000,
+                stays: 1,
+                priority: Some(-5),
+                reasons: vec!["policy", "rule"],
+                base: Some(("SCHED_OTHER".into(), 0)),
+                rules: vec![RuleFact {
+                    number: 2,
+                    source: "fridge.toml:4".into(),
+                    text: "match = { thread = \"touch\" }".into(),
+                    sets: vec!["role", "critical"],
+                }],
+                ..Tek::default()
+            }),
+            ..Facts::default()
+        }
+    }
+
+    fn text(facts: &Facts) -> String {
+        tell(facts).into_iter().flat_map(|(_, told)| told).collect::<Vec<_>>().join("\n")
+    }
+
+    #[test]
+    fn a_fast_thread_has_its_reasons_its_rule_and_what_it_gets_back() {
+        let text = text(&touch());
+        for part in [
+            "touch [13] is a thread of fridge [12], 10.00s old.",
+            "Its role: touch input.",
+            "It runs touch_run.",
+            "created by fridge [12]",
+            "SCHED_RR with real-time priority 29",
+            "time-critical with SCHED_TEK priority -5, since 9.00s, because",
+            "- it was given the policy SCHED_TEK",
+            "- rule 2, fridge.toml:4 (match = { thread = \"touch\" }) makes it so",
+            "gets back SCHED_OTHER,",
+            "Its budget is 800ms/1s",
+            "Its role comes from that rule, 2",
+            "waits for a CPU longer than it runs",
+        ] {
+            assert!(text.contains(part), "{part} is not in {text}");
+        }
+    }
+
+    #[test]
+    fn a_thread_that_was_sent_back_is_told_so() {
+        let mut facts = touch();
+        let tek = facts.tek.as_mut().unwrap();
+        (tek.fast, tek.stays, tek.overruns, tek.reasons) = (false, 3, 2, Vec::new());
+        let text = text(&facts);
+        assert!(text.contains("not time-critical now; it was 3 times, for 9.00s in all"), "{text}");
+        assert!(text.contains("The guard sent it back twice"), "{text}");
+        assert!(!text.contains("gets back"), "{text}");
+    }
+
+    #[test]
+    fn every_reason_is_a_sentence() {
+        let tek = Tek::default();
+        for reason in ["policy", "enter", "timed", "rule", "follow"] {
+            assert!(why(reason, &tek).ends_with(';'));
+        }
+        assert!(why("rule", &tek).contains("TEK_CRITICAL"));
+    }
+
+    #[test]
+    fn a_thread_of_the_kernel_has_no_privilege_to_tell() {
+        let mut facts = Facts { kernel_thread: Some("it moves threads".into()), ..touch() };
+        facts.tek = None;
+        let text = text(&facts);
+        assert!(text.contains("is a thread of the kernel"), "{text}");
+        assert!(!text.contains("RLIMIT_RTPRIO"), "{text}");
+    }
+
+    #[test]
+    fn a_section_with_nothing_to_tell_is_left_out() {
+        let titles =
+            |facts: &Facts| tell(facts).iter().map(|(title, _)| *title).collect::<Vec<_>>();
+        assert!(!titles(&touch()).contains(&"What is not known"));
+        let without = Facts { tek: None, not_known: vec!["x".into()], ..touch() };
+        assert!(!titles(&without).contains(&"What TEK did"));
+        assert!(titles(&without).contains(&"What is not known"));
+    }
+}

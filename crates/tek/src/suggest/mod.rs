@@ -1,0 +1,197 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! `tek suggest`: which threads of a program are time-critical, as rules for `tek run`.
+mod evidence;
+mod kind;
+mod output;
+mod plan;
+mod verdict;
+mod watch;
+mod window;
+
+use crate::run::{message, run_watched};
+use anyhow::{bail, Context};
+use nix::poll::PollTimeout;
+use output::Findings;
+use std::ffi::OsString;
+use std::fs::File;
+use std::io::Write;
+use std::os::fd::{AsFd, OwnedFd};
+use std::path::PathBuf;
+use std::process::ExitCode;
+use std::time::{Duration, Instant};
+use verdict::Thresholds;
+use watch::Watch;
+
+const AFTER_HELP: &str = "\
+EXAMPLES:
+  tek suggest -o fridge.toml -- ./fridge --window
+      Run the program; when it has ended (use it meanwhile, then close it or
+      press Ctrl-C) the rules are in fridge.toml.
+  tek run --rules fridge.toml -- ./fridge --window
+      Run it with them.
+  tek suggest --pid 812 --time 30 > fridge.toml
+      Watch a program that runs already for 30 seconds; use it meanwhile.
+  tek suggest --json -- ./fridge | jq '.kinds[] | select(.reason == null)'
+
+Use the program as it will be used: what was not woken is not found.
+
+WHAT IS SUGGESTED:
+  A thread that frequently handles events of the user during a short time, as the
+  paper TEK (2020, V-A) has it. From outside that is one which is woken often and soon done each
+  time. Each second in which a thread ran is looked at by itself, the time that it
+  waited for a CPU left out; of these seconds the median counts, and threads whose
+  names differ only in numbers are judged together. A thread is suggested with
+    --min-rate or more wake-ups a second: people touch, type and turn several
+      times a second; housekeeping comes once a second or less;
+    --max-rate or fewer: people and devices are slower; it polls, or works in a
+      pipeline, and real-time priority would multiply what that costs;
+    --max-burst or less CPU time from one wake-up to the next: two such threads
+      in a row still answer within the 100 ms that people take for at once;
+    --max-share of a CPU or less: one that wants more has work, not events, and
+      would keep everything else waiting. The guard of `tek run` stops at 80%.
+  if it waits for storage in less than half of its waits, and if it was active for
+  5 seconds with 20 wake-ups or more: a program's start alone wakes its threads
+  several times. One that a clock wakes (a sensor, an audio buffer, but also a loop that polls) is told to be
+  woken evenly and is suggested like any other: only you know whether somebody
+  waits for what it does. Read the rules before you use them.
+
+  A thread is named in the rules by its own name, or if it has none by the
+  function that it runs. One with neither is listed with advice. Threads are
+  looked at 10 times a second, less often if there are thousands; one that lives
+  shorter may be missed.
+
+OUTPUT:
+  The rules, with the evidence in comments, go to FILE of -o; the program then
+  keeps its standard output. Without -o they go to standard output when the
+  program has ended, and what the program writes there goes to standard error, so
+  that the two do not mix. A summary goes to standard error.
+
+EXIT STATUS:
+  That of the program; if a signal killed it, tek dies by the same signal.
+    0  with --pid: the process was watched (that nothing is suggested is no error)
+    1  with --pid: there is no such process
+  125  TEK itself failed
+  126  the program was found but could not be executed
+  127  the program was not found
+    2  an option was not understood; nothing was started";
+
+/// Arguments of `tek suggest`.
+#[derive(clap::Args)]
+#[command(
+    after_help = AFTER_HELP,
+    override_usage = "tek suggest [OPTIONS] [--] PROGRAM [ARGUMENT]...\n       tek suggest [OPTIONS] --pid PID [--time SECONDS]"
+)]
+pub struct Args {
+    /// Watch a process that runs already, and what it starts
+    #[arg(long, value_name = "PID", conflicts_with = "program")]
+    pid: Option<u32>,
+
+    /// How long to watch it
+    #[arg(long, value_name = "SECONDS", default_value_t = 10.0, conflicts_with = "program", value_parser = seconds)]
+    time: f64,
+
+    /// Write the rules into this file
+    #[arg(short, long, value_name = "FILE")]
+    output: Option<PathBuf>,
+
+    /// Write the evidence as JSON instead of the rules
+    #[arg(long)]
+    json: bool,
+
+    #[command(flatten)]
+    borders: Thresholds,
+
+    /// The program and its arguments
+    #[arg(required_unless_present = "pid", trailing_var_arg = true, value_name = "PROGRAM")]
+    program: Vec<OsString>,
+}
+
+fn seconds(text: &str) -> Result<f64, String> {
+    let number = text.parse().ok().filter(|number: &f64| (1.0..=86400.0).contains(number));
+    number.ok_or_else(|| "write a number of seconds from 1 to 86400".into())
+}
+
+/// Watches, judges and writes.
+pub fn run(args: Args) -> anyhow::Result<ExitCode> {
+    // Before anything runs: a file that cannot be written is found out now.
+    let mut output: Box<dyn Write> = match &args.output {
+        Some(path) => Box::new(
+            File::create(path).with_context(|| format!("cannot write {}", path.display()))?,
+        ),
+        None if args.pid.is_some() => Box::new(std::io::stdout()),
+        None => Box::new(File::from(stdout_for_ourselves()?)),
+    };
+    let began = Instant::now();
+    let mut watch = None;
+    let mut written = |watch: Watch| {
+        let (threads, processes) = watch.finish();
+        let findings = Findings {
+            schema: 1,
+            watched: what(&args),
+            seconds: began.elapsed().as_secs_f64(),
+            processes,
+            threads: threads.len(),
+            kinds: plan::plan(&threads, &args.borders),
+            borders: args.borders,
+        };
+        message::print(&findings.summary());
+        let text = match args.json {
+            true => serde_json::to_string_pretty(&findings)? + "\n",
+            false => findings.rules_file(),
+        };
+        output.write_all(text.as_bytes()).context("cannot write the rules")
+    };
+
+    if let Some(pid) = args.pid {
+        if tek_model::Process::open(pid).is_err() {
+            message::print(&format!("there is no process {pid}"));
+            return Ok(ExitCode::FAILURE);
+        }
+        written(watch_running(pid, Duration::from_secs_f64(args.time)))?;
+        return Ok(ExitCode::SUCCESS);
+    }
+    let ended = run_watched(args.program.clone(), |pid, tables| {
+        let watch = watch.get_or_insert_with(|| Watch::new(pid as u32, vec![tables.to_owned()]));
+        PollTimeout::try_from(watch.look()).unwrap_or(PollTimeout::ZERO)
+    })?;
+    match (ended, watch) {
+        (Ok(end), Some(watch)) => {
+            // The program has run, and its exit status counts for more than this.
+            if let Err(error) = written(watch) {
+                message::print(&format!("{error:#}"));
+            }
+            Ok(end.pass_on())
+        }
+        (Err(status), _) => Ok(status),
+        (Ok(_), None) => bail!("the program ended before it was looked at"),
+    }
+}
+
+/// Looks at a process until the time is over or it is gone.
+fn watch_running(pid: u32, time: Duration) -> Watch {
+    let mut watch = Watch::new(pid, tek_model::directories());
+    let end = Instant::now() + time;
+    while Instant::now() < end && tek_model::Process::open(pid).is_ok() {
+        let pause = watch.look().min(end.saturating_duration_since(Instant::now()));
+        std::thread::sleep(pause);
+    }
+    watch
+}
+
+/// Keeps standard output for the rules: from now on what is written there, by the program above
+/// all, goes to standard error.
+fn stdout_for_ourselves() -> anyhow::Result<OwnedFd> {
+    let own = std::io::stdout().as_fd().try_clone_to_owned()?;
+    nix::unistd::dup2_stdout(std::io::stderr().as_fd())?;
+    Ok(own)
+}
+
+fn what(args: &Args) -> String {
+    match args.pid {
+        Some(pid) => format!("process {pid}"),
+        None => {
+            let words: Vec<_> = args.program.iter().map(|word| word.to_string_lossy()).collect();
+            words.join(" ")
+        }
+    }
+}

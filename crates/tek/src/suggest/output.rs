@@ -1,0 +1,244 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! What was found, as a rules file for `tek run --rules`, as JSON, and in a few lines.
+use super::evidence::Evidence;
+use super::plan::Kind;
+use super::verdict::{Reason, Thresholds};
+use comfy_table::{presets, CellAlignment, ContentArrangement, Table as Grid};
+use serde::Serialize;
+use std::fmt::Write;
+use std::time::Duration;
+use tek_abi::printable;
+use tek_policy::to_toml;
+
+/// Columns of a comment.
+const WIDTH: usize = 98;
+
+/// All that was found: a stable format, to which fields may be added.
+#[derive(Debug, Serialize)]
+pub struct Findings {
+    /// Version of this format.
+    pub schema: u32,
+    /// What was watched, for a person.
+    pub watched: String,
+    /// For how long, in seconds.
+    pub seconds: f64,
+    /// Processes that were seen.
+    pub processes: usize,
+    /// Threads that were seen.
+    pub threads: usize,
+    /// The borders between the suggested and the others.
+    pub borders: Thresholds,
+    /// The threads by kind, the suggested ones first.
+    pub kinds: Vec<Kind>,
+}
+
+impl Findings {
+    fn suggested(&self) -> impl Iterator<Item = &Kind> {
+        self.kinds.iter().filter(|kind| kind.reason.is_none())
+    }
+
+    /// The rules file.
+    pub fn rules_file(&self) -> String {
+        let Findings { seconds, threads, processes, borders, .. } = self;
+        let processes =
+            if *processes == 1 { "1 process".into() } else { format!("{processes} processes") };
+        let mut text = comment(&format!(
+            "Suggested by `tek suggest`: threads that are woken often and soon done each time \
+             (tek-2020, V-A).\nWatched: {}; {seconds:.1} s, {threads} threads in \
+             {processes}.\nBorders: {} to {} wake-ups a second, at most {} ms of CPU time each and \
+             {}% of a CPU.",
+            printable(self.watched.as_bytes()),
+            borders.min_rate,
+            borders.max_rate,
+            borders.max_burst,
+            borders.max_share
+        ));
+        for kind in self.suggested() {
+            text.push('\n');
+            text.push_str(&comment(&format!("{}: {}", kind.called(), kind.evidence.text())));
+            text.push_str(&to_toml(&kind.rules));
+        }
+        if self.suggested().next().is_none() {
+            text.push_str("\n# No thread is suggested.\n");
+        }
+        let mut others = self.kinds.iter().filter(|kind| kind.reason.is_some()).peekable();
+        if others.peek().is_some() {
+            text.push_str("\n# Not suggested:\n");
+        }
+        for kind in others {
+            let evidence = kind.evidence.text();
+            let why = kind.why(borders);
+            text.push_str(&comment(&format!("- {}: {why} ({evidence})", kind.called())));
+        }
+        text
+    }
+
+    /// The summary for standard error.
+    pub fn summary(&self) -> String {
+        let mut grid = Grid::new();
+        grid.load_style(presets::NOTHING).set_content_arrangement(ContentArrangement::Disabled);
+        grid.set_header([
+            "PROGRAM",
+            "THREAD",
+            "THREADS",
+            "WOKEN/S",
+            "CPU EACH",
+            "OF A CPU",
+            "WAIT EACH",
+            "VERDICT",
+        ]);
+        for column in grid.column_iter_mut().skip(2).take(5) {
+            column.set_cell_alignment(CellAlignment::Right);
+        }
+        for kind in &self.kinds {
+            let Evidence { wakeups_per_s, cpu_per_wakeup_ns, .. } = kind.evidence;
+            grid.add_row([
+                printable(kind.program.as_bytes()),
+                kind.name(),
+                kind.threads.to_string(),
+                format!("{wakeups_per_s:.1}"),
+                time(cpu_per_wakeup_ns),
+                format!("{:.1}%", kind.evidence.cpu_share * 100.0),
+                time(kind.evidence.delay_per_wakeup_ns),
+                kind.reason.map_or("time-critical", Reason::word).to_owned(),
+            ]);
+        }
+        format!("{grid}\n")
+    }
+}
+
+impl Kind {
+    /// What to call them, in a table.
+    fn name(&self) -> String {
+        let name = printable(self.thread.as_bytes());
+        match &self.runs {
+            Some(runs) if !self.named => format!("{name}: {runs}"),
+            _ => name,
+        }
+    }
+
+    /// What to call them, in a sentence.
+    fn called(&self) -> String {
+        let name = printable(self.thread.as_bytes());
+        let program = printable(self.program.as_bytes());
+        let (count, run) = match self.threads {
+            1 => (String::new(), "runs"),
+            count => (format!(" ({count} threads)"), "run"),
+        };
+        let runs = self.runs.as_ref().map(|runs| format!(", which {run} {runs}"));
+        format!("{name} of {program}{count}{}", runs.unwrap_or_default())
+    }
+
+    fn why(&self, borders: &Thresholds) -> String {
+        self.reason.map(|reason| reason.text(&self.evidence, borders)).unwrap_or_default()
+    }
+}
+
+impl Evidence {
+    /// The evidence in one sentence.
+    fn text(&self) -> String {
+        let evenly = if self.periodic { " evenly, as by a clock," } else { "" };
+        format!(
+            "woken{evenly} {:.1} times a second, {} of CPU time each, {:.1}% of a CPU; waits {} for \
+             one each time; active for {:.0} of {:.0} s",
+            self.wakeups_per_s,
+            time(self.cpu_per_wakeup_ns),
+            self.cpu_share * 100.0,
+            time(self.delay_per_wakeup_ns),
+            self.active_s,
+            self.watched_s
+        )
+    }
+}
+
+fn time(ns: u64) -> String {
+    format!("{:.1?}", Duration::from_nanos(ns))
+}
+
+/// Text as comment lines, broken at blanks.
+fn comment(text: &str) -> String {
+    let mut lines = String::new();
+    for paragraph in text.lines() {
+        let mut line = String::from("#");
+        for word in paragraph.split(' ') {
+            if line.len() > 1 && line.chars().count() + 1 + word.chars().count() > WIDTH {
+                let _ = writeln!(lines, "{line}");
+                line = String::from("#  ");
+            }
+            line.push(' ');
+            line.push_str(word);
+        }
+        let _ = writeln!(lines, "{line}");
+    }
+    lines
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::plan::{plan, Watched};
+    use super::super::window::Window;
+    use super::*;
+
+    const BORDERS: Thresholds =
+        Thresholds { min_rate: 2.0, max_rate: 1000.0, max_burst: 50.0, max_share: 50.0 };
+
+    fn findings(names: &[(&str, u64)]) -> Findings {
+        let window = |wakeups: u64| Window {
+            time_ns: 1_000_000_000,
+            wakeups,
+            cpu_ns: 1_000_000,
+            ..Window::default()
+        };
+        let threads: Vec<_> = names
+            .iter()
+            .map(|(name, wakeups)| Watched {
+                program: "fridge".into(),
+                name: (*name).into(),
+                named: true,
+                windows: vec![window(*wakeups); 5],
+                ..Watched::default()
+            })
+            .collect();
+        Findings {
+            schema: 1,
+            watched: "./fridge --name \"\n[[rule]]\"".into(),
+            seconds: 5.0,
+            processes: 1,
+            threads: threads.len(),
+            borders: BORDERS,
+            kinds: plan(&threads, &BORDERS),
+        }
+    }
+
+    #[test]
+    fn the_file_is_one_that_tek_run_reads() {
+        let text = findings(&[("touch", 9), ("clock", 1), ("odd \"name\n", 8)]).rules_file();
+        let rules = tek_policy::parse(&text, "suggested.toml").unwrap();
+        assert_eq!(rules.len(), 1, "{text}");
+        assert_eq!(rules[0].matches.thread.as_ref().unwrap().as_str(), "touch");
+        assert_eq!(rules[0].set.critical, Some(true));
+    }
+
+    #[test]
+    fn what_is_not_suggested_stands_there_with_its_reason() {
+        let text = findings(&[("clock", 1)]).rules_file();
+        assert!(text.contains("# No thread is suggested."), "{text}");
+        assert!(text.contains("- clock of fridge: rarely woken"), "{text}");
+        assert!(text.contains("--min-rate 2"), "{text}");
+    }
+
+    #[test]
+    fn the_summary_has_a_line_for_each_kind() {
+        let summary = findings(&[("clock", 1), ("touch", 9)]).summary();
+        let lines: Vec<_> = summary.lines().collect();
+        assert_eq!(lines.len(), 3);
+        assert!(lines[1].contains("touch") && lines[1].trim_end().ends_with("time-critical"));
+        assert!(lines[2].contains("clock") && lines[2].trim_end().ends_with("rarely woken"));
+    }
+
+    #[test]
+    fn no_comment_line_is_too_wide() {
+        let text = findings(&[("touch", 9), ("clock", 1)]).rules_file();
+        assert!(text.lines().all(|line| line.chars().count() <= WIDTH), "{text}");
+    }
+}

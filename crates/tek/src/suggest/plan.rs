@@ -1,0 +1,303 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! From threads that were watched to kinds of threads, each with a rule or the reason why not.
+use super::evidence::{measure, Evidence};
+use super::kind::{glob_of, kind_of};
+use super::verdict::{why_not, Reason, Thresholds};
+use super::window::Window;
+use serde::Serialize;
+use std::collections::{BTreeMap, BTreeSet};
+use tek_policy::{decide, Facts, Glob, Invalid, Match, Rule, Set, Subject};
+
+/// A kind with a pattern that would mean other threads too is named thread by thread, if it has no
+/// more than this: there can be 64 rules in all.
+const MOST_NAMES: usize = 8;
+
+/// A program without TEK is known by the name of its first thread only, which Linux cuts to this.
+const CUT_BYTES: usize = 15;
+
+/// A thread that was watched.
+#[derive(Clone, Debug, Default)]
+pub struct Watched {
+    /// Its program, as rules name it.
+    pub program: String,
+    /// Its name.
+    pub name: String,
+    /// Whether that name is its own, and not inherited from its creator.
+    pub named: bool,
+    /// Symbol of what it runs, as rules match it, if known.
+    pub function: Option<String>,
+    /// The same for people.
+    pub runs: Option<String>,
+    /// Whether it was real-time when it was last seen.
+    pub real_time: bool,
+    /// What it did.
+    pub windows: Vec<Window>,
+    /// How long it slept besides.
+    pub asleep_ns: u64,
+}
+
+/// Threads of one kind, and what is made of them.
+#[derive(Clone, Debug, Serialize)]
+pub struct Kind {
+    /// Their program.
+    pub program: String,
+    /// What to call them: the pattern of their names, or the name that they inherited.
+    pub thread: String,
+    /// Whether that is their own.
+    pub named: bool,
+    /// What they run, if known, and all the same.
+    pub runs: Option<String>,
+    /// How many there were.
+    pub threads: usize,
+    /// What they did.
+    #[serde(flatten)]
+    pub evidence: Evidence,
+    /// Why they are not suggested; `None`: they are.
+    pub reason: Option<Reason>,
+    #[serde(skip)]
+    pub rules: Vec<Rule>,
+}
+
+/// How threads are told apart by rules.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+enum Mark {
+    /// By their names, which differ in numbers only.
+    Name(String),
+    /// By what they run, for want of a name.
+    Function(String),
+    /// Not at all, but people may know what they run.
+    Nothing(Option<String>),
+}
+
+fn mark_of(thread: &Watched) -> Mark {
+    match &thread.function {
+        _ if thread.named => Mark::Name(kind_of(&thread.name)),
+        Some(function) => Mark::Function(function.clone()),
+        None => Mark::Nothing(thread.runs.clone()),
+    }
+}
+
+/// Judges them, the suggested ones first.
+pub fn plan(threads: &[Watched], borders: &Thresholds) -> Vec<Kind> {
+    let mut groups = BTreeMap::<(&str, Mark), Vec<&Watched>>::new();
+    for thread in threads {
+        groups.entry((&thread.program, mark_of(thread))).or_default().push(thread);
+    }
+    let mut kinds: Vec<_> = groups
+        .iter()
+        .map(|((program, mark), members)| judge(program, mark, members, borders))
+        .collect();
+    // Only now is it known whom a pattern must not mean.
+    let meant: BTreeSet<_> = groups
+        .keys()
+        .zip(&kinds)
+        .filter(|(_, kind)| kind.reason.is_none())
+        .map(|(key, _)| key)
+        .cloned()
+        .collect();
+    let others: Vec<_> = threads
+        .iter()
+        .filter(|thread| !meant.contains(&(thread.program.as_str(), mark_of(thread))))
+        .collect();
+    for (kind, members) in kinds.iter_mut().zip(groups.values()) {
+        narrow(kind, members, &others);
+    }
+    kinds.sort_by(|a, b| {
+        let key = |kind: &Kind| (kind.reason.is_some(), kind.evidence.cpu_per_wakeup_ns);
+        key(a).cmp(&key(b))
+    });
+    kinds
+}
+
+fn judge(program: &str, mark: &Mark, members: &[&Watched], borders: &Thresholds) -> Kind {
+    let windows: Vec<_> = members.iter().flat_map(|thread| &thread.windows).copied().collect();
+    let evidence = measure(&windows, members.iter().map(|thread| thread.asleep_ns).sum());
+    let first = members[0];
+    let same = members.iter().all(|thread| thread.runs == first.runs);
+    let rule = rule_for(program, mark, members);
+    let reason = why_not(&evidence, borders).or(match &rule {
+        _ if members.iter().all(|thread| thread.real_time) => Some(Reason::RealTime),
+        Ok(Some(_)) => None,
+        Ok(None) => Some(Reason::NoName),
+        Err(_) => Some(Reason::OddName),
+    });
+    let glob = rule.as_ref().ok().and_then(|rule| rule.as_ref()?.matches.thread.as_ref());
+    let thread = glob.map_or_else(|| first.name.clone(), ToString::to_string);
+    Kind {
+        program: program.to_owned(),
+        thread,
+        named: first.named,
+        runs: same.then(|| first.runs.clone()).flatten(),
+        threads: members.len(),
+        evidence,
+        rules: if reason.is_none() { rule.ok().flatten().into_iter().collect() } else { vec![] },
+        reason,
+    }
+}
+
+fn rule_for(program: &str, mark: &Mark, members: &[&Watched]) -> Result<Option<Rule>, Invalid> {
+    let names = || members.iter().map(|thread| thread.name.clone()).collect::<BTreeSet<_>>();
+    let (thread, function) = match mark {
+        Mark::Name(_) => (Some(glob_of(&names())?), None),
+        Mark::Function(function) => (None, Some(Glob::exactly(function, Subject::Function)?)),
+        Mark::Nothing(_) => return Ok(None),
+    };
+    Ok(Some(critical(program, thread, function)?))
+}
+
+fn critical(program: &str, thread: Option<Glob>, function: Option<Glob>) -> Result<Rule, Invalid> {
+    let exact = Glob::exactly(program, Subject::Program)?;
+    let program = match program.len() {
+        CUT_BYTES => Glob::new(&format!("{exact}*"), Subject::Program)?,
+        _ => exact,
+    };
+    Ok(Rule {
+        matches: Match { program: Some(program), thread, function, ..Match::default() },
+        set: Set { critical: Some(true), ..Set::default() },
+        source: String::new(),
+    })
+}
+
+/// Makes sure that the rules mean none of the others: names threads one by one if need be, and
+/// suggests nothing if that does not help.
+fn narrow(kind: &mut Kind, members: &[&Watched], others: &[&Watched]) {
+    let means_others = |rules: &[Rule]| others.iter().any(|other| means(rules, other));
+    if !means_others(&kind.rules) {
+        return;
+    }
+    let names: BTreeSet<_> = members.iter().map(|thread| &thread.name).collect();
+    let exact = |name: &&String| {
+        critical(&kind.program, Some(Glob::exactly(name, Subject::Thread).ok()?), None).ok()
+    };
+    kind.rules = names.iter().take(MOST_NAMES).filter_map(exact).collect();
+    if !kind.named || kind.rules.len() < names.len() || means_others(&kind.rules) {
+        kind.rules.clear();
+        kind.reason = Some(Reason::NoName);
+    }
+}
+
+/// Whether rules make a thread time-critical.
+pub fn means(rules: &[Rule], thread: &Watched) -> bool {
+    let facts = Facts {
+        program: thread.program.as_bytes(),
+        thread: thread.named.then_some(thread.name.as_bytes()),
+        function: thread.function.as_ref().map(String::as_bytes),
+        role: None,
+    };
+    decide(rules, &facts).critical.is_some_and(|critical| critical.value)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    const BORDERS: Thresholds =
+        Thresholds { min_rate: 2.0, max_rate: 1000.0, max_burst: 50.0, max_share: 50.0 };
+
+    fn thread(name: &str, wakeups: u64, cpu_ns: u64) -> Watched {
+        let window = Window {
+            time_ns: 1_000_000_000,
+            wakeups,
+            cpu_ns,
+            burst_ns: cpu_ns / wakeups.max(1),
+            ..Window::default()
+        };
+        Watched {
+            program: "fridge".into(),
+            name: name.into(),
+            named: true,
+            windows: vec![window; 5],
+            ..Watched::default()
+        }
+    }
+
+    fn quick(name: &str) -> Watched {
+        thread(name, 10, 1_000_000)
+    }
+
+    fn hog(name: &str) -> Watched {
+        thread(name, 0, 990_000_000)
+    }
+
+    #[test]
+    fn threads_of_one_kind_get_one_rule_and_hogs_get_none() {
+        let threads = [quick("touch"), quick("io-1"), quick("io-2"), hog("media0"), hog("media1")];
+        let kinds = plan(&threads, &BORDERS);
+        let suggested: Vec<_> = kinds.iter().filter(|kind| kind.reason.is_none()).collect();
+        assert_eq!(suggested.len(), 2);
+        assert_eq!(suggested[0].thread, "io-[0-9]*");
+        assert_eq!((suggested[0].threads, suggested[1].threads), (2, 1));
+        assert_eq!(kinds[2].reason, Some(Reason::CpuBound));
+        assert_eq!(kinds[2].threads, 2);
+    }
+
+    #[test]
+    fn a_pattern_that_would_mean_a_hog_is_written_out() {
+        let threads = [quick("io1"), quick("io2"), hog("io1-scan")];
+        let rules: Vec<_> =
+            plan(&threads, &BORDERS).into_iter().flat_map(|kind| kind.rules).collect();
+        assert_eq!(rules.len(), 2);
+        assert!(means(&rules, &threads[0]) && means(&rules, &threads[1]));
+        assert!(!means(&rules, &threads[2]));
+    }
+
+    #[test]
+    fn a_thread_without_a_name_of_its_own_is_meant_by_what_it_runs() {
+        let nameless = |function: Option<&str>| Watched {
+            named: false,
+            function: function.map(str::to_owned),
+            ..quick("fridge")
+        };
+        let kinds = plan(&[nameless(Some("gas_main")), nameless(None)], &BORDERS);
+        assert_eq!(kinds[0].rules[0].matches.function.as_ref().unwrap().as_str(), "gas_main");
+        assert_eq!(kinds[1].reason, Some(Reason::NoName));
+    }
+
+    #[test]
+    fn a_program_whose_name_may_have_been_cut_is_meant_by_its_beginning() {
+        let threads = [Watched { program: "fifteen-bytes-l".into(), ..quick("touch") }];
+        let rules = plan(&threads, &BORDERS).remove(0).rules;
+        let whole = Watched { program: "fifteen-bytes-long".into(), ..threads[0].clone() };
+        assert!(means(&rules, &threads[0]) && means(&rules, &whole));
+    }
+
+    #[test]
+    fn a_function_that_hogs_run_too_is_no_rule() {
+        let run = |thread: Watched| Watched { function: Some("thread_main".into()), ..thread };
+        let threads = [run(Watched { named: false, ..quick("fridge") }), run(hog("media"))];
+        let kinds = plan(&threads, &BORDERS);
+        assert!(kinds.iter().all(|kind| kind.rules.is_empty()));
+        assert!(kinds.iter().any(|kind| kind.reason == Some(Reason::NoName)));
+    }
+
+    #[test]
+    fn a_thread_that_is_real_time_already_needs_no_rule() {
+        let threads = [Watched { real_time: true, ..quick("audio") }];
+        assert_eq!(plan(&threads, &BORDERS)[0].reason, Some(Reason::RealTime));
+    }
+
+    proptest! {
+        #[test]
+        fn the_rules_mean_all_that_is_suggested_and_nothing_else(
+            threads in proptest::collection::vec(
+                (r"[ab]{1,2}[0-9]{0,2}[ab]?", any::<bool>(), proptest::option::of("[fg]")), 1..8,
+            ),
+        ) {
+            let threads: Vec<_> = threads
+                .iter()
+                .map(|(name, is_hog, function)| Watched {
+                    named: function.is_none(),
+                    // Two threads in three run one of two functions, named or not.
+                    function: function.clone().or((name.len() > 2).then(|| "f".to_owned())),
+                    ..if *is_hog { hog(name) } else { quick(name) }
+                })
+                .collect();
+            let kinds = plan(&threads, &BORDERS);
+            let rules: Vec<_> = kinds.iter().flat_map(|kind| kind.rules.clone()).collect();
+            let suggested = kinds.iter().filter(|kind| kind.reason.is_none());
+            let meant = threads.iter().filter(|thread| means(&rules, thread)).count();
+            prop_assert_eq!(meant, suggested.map(|kind| kind.threads).sum::<usize>());
+        }
+    }
+}

@@ -1,0 +1,144 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Looks at the threads of a program and of what it starts, again and again.
+use super::plan::Watched;
+use super::window::{Counters, Track};
+use crate::run::forward::descends;
+use crate::system::library;
+use std::collections::{HashMap, HashSet};
+use std::path::PathBuf;
+use std::time::{Duration, Instant};
+use tek_abi::FLAG_NAMED;
+use tek_model::{boot_time_ns, processes, Device, Functions, Program, Task, Wanted};
+
+/// Time between two looks. Of a thread that lives shorter than this nothing may be seen.
+const EVERY: Duration = Duration::from_millis(100);
+
+/// Looks at thousands of threads take long; they must not disturb what they look at. So there is at
+/// least so many times as long between them.
+const PAUSE: u32 = 9;
+
+/// The kernel tells start times in whole clock ticks, rounded down; none is longer than this.
+const TICK_NS: u64 = 10_000_000;
+
+/// A thread, and not another one that got its number later.
+type Identity = (u32, u32, u64);
+
+/// The threads that were seen so far.
+pub struct Watch {
+    root: u32,
+    began_ns: u64,
+    next: Instant,
+    wanted: Wanted,
+    functions: Functions,
+    threads: HashMap<Identity, (Watched, Track)>,
+    processes: HashSet<u32>,
+}
+
+impl Watch {
+    /// Of this process and its descendants, whose thread tables lie in these directories.
+    pub fn new(root: u32, directories: Vec<PathBuf>) -> Self {
+        let wanted = Wanted {
+            directories,
+            schedstat: true,
+            switches: true,
+            modules: true,
+            ..Wanted::default()
+        };
+        Self {
+            root,
+            began_ns: boot_time_ns(),
+            next: Instant::now(),
+            wanted,
+            functions: Functions::default(),
+            threads: HashMap::new(),
+            processes: HashSet::new(),
+        }
+    }
+
+    /// Looks, if it is time, and says when it will be.
+    pub fn look(&mut self) -> Duration {
+        let now = Instant::now();
+        if now >= self.next {
+            self.look_now();
+            self.next = now + EVERY.max(now.elapsed() * PAUSE);
+        }
+        self.next.saturating_duration_since(Instant::now())
+    }
+
+    fn look_now(&mut self) {
+        let root = self.root;
+        let Ok(mut pids) = processes() else { return };
+        pids.retain(|&pid| descends(pid as i32, root as i32));
+        // No pids would mean all.
+        if pids.is_empty() {
+            return;
+        }
+        self.wanted.pids = pids;
+        let Ok(device) = Device::look(&self.wanted) else { return };
+        for program in &device.programs {
+            self.processes.insert(program.pid);
+            for task in program.tasks.iter().filter(|task| task.stat.name != library::GUARD) {
+                self.add(program, task, device.time_ns);
+            }
+        }
+    }
+
+    fn add(&mut self, program: &Program, task: &Task, at_ns: u64) {
+        let stat = &task.stat;
+        let began_ns = self.began_ns;
+        let entry = self.threads.entry((program.pid, stat.tid, stat.start_ns));
+        let (watched, track) = entry.or_insert_with(|| {
+            // Of a thread that was there before only what it does from now on counts.
+            let is_new = stat.start_ns + TICK_NS >= began_ns;
+            let zero = Counters { at_ns: stat.start_ns, ..Counters::default() };
+            let first = if is_new { zero } else { counters(task, at_ns, &zero) };
+            (Watched::default(), Track::new(first))
+        });
+        track.add(counters(task, at_ns, track.last()));
+        watched.program.clone_from(&program.name);
+        watched.name.clone_from(&stat.name);
+        watched.named = is_named(program, task);
+        watched.real_time = stat.rt_priority > 0;
+        if let (None, Some(thread)) = (&watched.runs, &task.record) {
+            let routine = thread.record.start_routine;
+            watched.function = self.functions.symbol(&program.modules, routine);
+            watched.runs = self.functions.name(&program.modules, routine);
+        }
+    }
+
+    /// What became of all of them; and of how many processes they were.
+    pub fn finish(self) -> (Vec<Watched>, usize) {
+        let threads = self.threads.into_values().map(|(watched, track)| {
+            let (windows, asleep_ns) = track.finish();
+            Watched { windows, asleep_ns, ..watched }
+        });
+        (threads.collect(), self.processes.len())
+    }
+}
+
+fn counters(task: &Task, at_ns: u64, before: &Counters) -> Counters {
+    let times = task.schedstat.unwrap_or_default();
+    Counters {
+        at_ns,
+        wakeups: task.switches.unwrap_or_default().voluntary,
+        // A kernel without CONFIG_SCHED_INFO keeps the one in ticks only.
+        cpu_ns: if times.cpu_ns > 0 { times.cpu_ns } else { task.stat.cpu_ns },
+        delay_ns: times.run_delay_ns,
+        sleeping: before.sleeping + u64::from(task.stat.state == 'S'),
+        storage: before.storage + u64::from(task.stat.state == 'D'),
+    }
+}
+
+/// Whether a thread has a name of its own. TEK knows; without it one that bears the name of its
+/// program's first thread is taken to have inherited it.
+fn is_named(program: &Program, task: &Task) -> bool {
+    let is_first = task.stat.tid == program.pid;
+    match &task.record {
+        _ if is_first => true,
+        Some(thread) => thread.record.flags & FLAG_NAMED != 0,
+        None => {
+            let mut tasks = program.tasks.iter();
+            tasks.find(|t| t.stat.tid == program.pid).is_none_or(|t| t.stat.name != task.stat.name)
+        }
+    }
+}

@@ -1,0 +1,190 @@
+# SPDX-License-Identifier: MIT OR Apache-2.0
+"""tek explain says of one thread who it is, what it was given, and why."""
+import json
+import os
+import pathlib
+import signal
+import subprocess
+import time
+
+import pytest
+
+# Threads by name that wait; one named busy burns 0.5 s of CPU time before.
+WAITING = r"""
+#define _GNU_SOURCE
+#include <pthread.h>
+#include <stdio.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+static void *run(void *name)
+{
+	struct timespec used = {0};
+	pthread_setname_np(pthread_self(), name);
+	while (strcmp(name, "busy") == 0 && used.tv_sec * 1000 + used.tv_nsec / 1000000 < 500)
+		clock_gettime(CLOCK_THREAD_CPUTIME_ID, &used);
+	pause();
+	return NULL;
+}
+
+int main(int argc, char **argv)
+{
+	pthread_t thread;
+	alarm(60);
+	for (int i = 1; i < argc; i++)
+		pthread_create(&thread, NULL, run, argv[i]);
+	puts("ready");
+	fflush(stdout);
+	pause();
+}
+"""
+
+RULES = """\
+[[rule]]
+match = { thread = "touch" }
+set = { role = "touch input", critical = true, priority = -5 }
+
+[[rule]]
+match = { role = "touch*" }
+set = { group = "urgent" }
+"""
+
+
+@pytest.fixture(scope="module")
+def waiting(compile_c):
+    return compile_c(WAITING, "cc", "-pthread")
+
+
+@pytest.fixture
+def start(open_build):
+    """Starts a command; its process and the tids of its threads by name, when they wait."""
+    started = []
+
+    def run(command, *names, under=None):
+        prefix = [open_build / "bin" / "tek", "run", *under, "--"] if under is not None else []
+        process = subprocess.Popen([*prefix, command, *names], stdout=subprocess.PIPE)
+        started.append(process)
+        assert process.stdout.readline() == b"ready\n"
+        pid = process.pid
+        if prefix:
+            pid = int(pathlib.Path(f"/proc/{pid}/task/{pid}/children").read_text().split()[0])
+        end = time.monotonic() + 10
+        tids = {}
+        while not set(names) <= set(tids):
+            assert time.monotonic() < end, f"{names} are not all in {tids}"
+            for task in sorted(pathlib.Path(f"/proc/{pid}/task").iterdir()):
+                # The guard begins with the name of the thread that started it.
+                tids.setdefault((task / "comm").read_text().strip(), int(task.name))
+        return pid, tids
+
+    yield run
+    for process in started:
+        process.send_signal(signal.SIGCONT)
+        process.terminate()
+        process.wait(timeout=10)
+
+
+def facts_of(tek, tid, **options):
+    ended = tek("explain", "--json", tid, **options)
+    assert ended.returncode == 0, ended.stderr
+    return json.loads(ended.stdout)
+
+
+def wait_until(tek, tid, fits):
+    end = time.monotonic() + 10
+    while not fits(facts := facts_of(tek, tid)):
+        assert time.monotonic() < end, facts
+        time.sleep(0.05)
+    return facts
+
+
+def test_a_thread_that_a_rule_makes_fast_is_explained_by_that_rule(
+        tek, start, waiting, tmp_path, real_time):
+    rules = tmp_path / "fridge.toml"
+    rules.write_text(RULES)
+    pid, tids = start(waiting, "touch", "other", under=["--no-rules", "--rules", rules])
+    facts = wait_until(tek, tids["touch"], lambda facts: facts["tek"]["fast"])
+    known = facts["tek"]
+    assert (facts["pid"], facts["named"]) == (pid, True)
+    assert (known["role"], known["group"], known["reasons"]) == ("touch input", "urgent", ["rule"])
+    assert (known["creator_tid"], known["priority"]) == (pid, -5)
+    assert facts["kernel"]["policy"] == "SCHED_RR"
+    assert known["base"] == ["SCHED_OTHER", 0]
+    by_number = {rule["number"]: rule for rule in known["rules"]}
+    assert "critical" in by_number[1]["sets"] and by_number[2]["sets"] == ["group"]
+    assert by_number[1]["source"] == f"{rules}:1"
+    assert facts["not_known"] == []
+
+    text = tek("explain", tids["touch"]).stdout
+    assert f"rule 1, {rules}:1 (match = " in text
+    assert "Its role: touch input." in text and "gets back SCHED_OTHER" in text
+    assert "It was never time-critical." in tek("explain", tids["other"]).stdout
+
+
+def test_a_name_on_the_command_line_is_a_reason_too(tek, start, waiting, real_time):
+    _, tids = start(waiting, "touch", under=["--no-rules", "--critical", "touch"])
+    wait_until(tek, tids["touch"], lambda facts: facts["tek"]["fast"])
+    assert "its name is in TEK_CRITICAL" in tek("explain", tids["touch"]).stdout
+
+
+def test_a_thread_that_the_guard_sent_back_is_told_so(tek, start, waiting, real_time):
+    options = ["--no-rules", "--critical", "busy", "--budget", "50ms/1s"]
+    _, tids = start(waiting, "busy", under=options)
+    facts = wait_until(tek, tids["busy"], lambda facts: facts["tek"]["overruns"] > 0)
+    assert facts["tek"]["budget"] in ("50ms/1s", "50000000ns/1000000000ns")
+    assert "The guard sent it back once" in tek("explain", tids["busy"]).stdout
+
+
+def test_a_program_without_tek_is_explained_as_far_as_the_kernel_tells(tek, start, waiting):
+    pid, tids = start(waiting, "touch")
+    facts = facts_of(tek, tids["touch"])
+    assert facts["tek"] is None and facts["name"] == "touch" and facts["pid"] == pid
+    assert "tek run --critical 'touch'" in facts["not_known"][0]
+    assert "It is scheduled as SCHED_OTHER" in tek("explain", pid).stdout
+
+
+def test_a_stopped_program_is_explained_at_once(tek, start, waiting):
+    pid, tids = start(waiting, "touch", under=["--no-rules"])
+    os.kill(pid, signal.SIGSTOP)
+    try:
+        began = time.monotonic()
+        facts = facts_of(tek, tids["touch"])
+        assert time.monotonic() - began < 5
+    finally:
+        os.kill(pid, signal.SIGCONT)
+    assert facts["kernel"]["state"] == "T" and facts["tek"] is not None
+
+
+def test_of_another_users_thread_what_is_hidden_is_named(tek, start, waiting, as_nobody):
+    _, tids = start(waiting, "touch", under=["--no-rules"])
+    facts = facts_of(tek, tids["touch"], prefix=as_nobody)
+    assert facts["kernel"]["policy"] == "SCHED_OTHER"
+    assert any("its rules and its budget" in text or "table" in text
+               for text in facts["not_known"]), facts
+
+
+def test_a_thread_of_the_kernel_is_known_for_what_it_does(tek):
+    named = {}
+    for comm in pathlib.Path("/proc").glob("[0-9]*/comm"):
+        try:
+            named[comm.read_text().strip()] = comm.parent.name
+        except OSError:
+            pass  # it has ended
+    if "ksoftirqd/0" not in named:
+        pytest.skip("needs to see the kernel's threads, which a container hides")
+    text = tek("explain", named["ksoftirqd/0"]).stdout
+    assert "is a thread of the kernel" in text and "interrupts" in text
+    assert "What TEK did" not in text
+
+
+def test_what_is_not_there_is_an_error(tek):
+    ended = tek("explain", 2**22 + 1)
+    assert (ended.returncode, ended.stdout) == (1, "")
+    assert "there is no thread" in ended.stderr
+    for bad in ("0", "-1", "x", "99999999999"):
+        assert tek("explain", bad).returncode == 2
+
+
+def test_output_for_a_person_has_no_colours_in_a_pipe(tek):
+    assert "\x1b" not in tek("explain", os.getpid()).stdout

@@ -1,0 +1,221 @@
+# SPDX-License-Identifier: MIT OR Apache-2.0
+"""tek suggest finds the threads that are woken often and soon done, and writes rules for them."""
+import json
+import os
+import signal
+import subprocess
+import time
+
+import pytest
+
+from conftest import BUILD
+
+# Threads that each live one way for so many seconds; then the exit status.
+LIVES = r"""
+#define _GNU_SOURCE
+#include <pthread.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+static double seconds;
+
+static double now(clockid_t clock)
+{
+	struct timespec time;
+	clock_gettime(clock, &time);
+	return time.tv_sec + time.tv_nsec / 1e9;
+}
+
+static void burn(double for_s)
+{
+	double end = now(CLOCK_THREAD_CPUTIME_ID) + for_s;
+	while (now(CLOCK_THREAD_CPUTIME_ID) < end)
+		;
+}
+
+/* One pause in four can be longer. */
+static void live(double work_s, unsigned pause_us, unsigned longer_us)
+{
+	double end = now(CLOCK_MONOTONIC) + seconds;
+	unsigned seed = 1;
+	while (now(CLOCK_MONOTONIC) < end) {
+		burn(work_s);
+		usleep(pause_us + (rand_r(&seed) % 4 ? 0 : longer_us));
+	}
+}
+
+static void *nameless(void *unused)
+{
+	live(0.0005, 50000, 0);
+	return unused;
+}
+
+static void *run(void *name)
+{
+	pthread_setname_np(pthread_self(), name);
+	if (strncmp(name, "click", 5) == 0)
+		live(0.001, 20000, 300000);
+	else if (strcmp(name, "clock") == 0)
+		live(0.0002, 50000, 0);
+	else if (strcmp(name, "slow") == 0)
+		live(0.001, 900000, 0);
+	else if (strcmp(name, "long") == 0)
+		live(0.08, 150000, 0);
+	else
+		live(0.1, 0, 0);
+	return NULL;
+}
+
+int main(int argc, char **argv)
+{
+	pthread_t threads[16];
+	seconds = atof(argv[1]);
+	alarm(60);
+	for (int i = 2; i < argc - 1; i++)
+		pthread_create(&threads[i], NULL, strcmp(argv[i], "-") ? run : nameless, argv[i]);
+	puts("out");
+	fflush(stdout);
+	for (int i = 2; i < argc - 1; i++)
+		pthread_join(threads[i], NULL);
+	if (strcmp(argv[argc - 1], "killed") == 0)
+		raise(SIGKILL);
+	return atoi(argv[argc - 1]);
+}
+"""
+
+
+@pytest.fixture(scope="module")
+def lives(compile_c):
+    return compile_c(LIVES, "cc", "-pthread")
+
+
+def rules_in(text):
+    """The thread patterns of the rules in a file."""
+    lines = [line for line in text.splitlines() if line.startswith("match = ")]
+    return [line.split('thread = "')[1].split('"')[0] for line in lines if "thread = " in line]
+
+
+def kinds_in(text):
+    return {kind["thread"]: kind for kind in json.loads(text)["kinds"]}
+
+
+def test_the_event_path_of_the_appliance_is_found_and_then_fast(tek, tmp_path, real_time):
+    appliance = BUILD / "bench" / "response" / "appliance"
+    rules, report = tmp_path / "rules.toml", tmp_path / "report.json"
+    ended = tek("suggest", "-o", rules, "--", appliance, timeout=150)
+    assert ended.returncode == 0, ended.stderr
+    suggested = set(rules_in(rules.read_text()))
+    assert {"touch", "ui", "render"} <= suggested
+    hogs = ("media", "network", "updater", "indexer")
+    assert not [name for name in suggested if name.startswith(hogs)]
+    assert all(f"# - {hog}[0-9]* of appliance (5 threads)" in rules.read_text() for hog in hogs)
+
+    ended = tek("run", "--no-rules", "--rules", rules, "--report-json", report, "--", appliance,
+                timeout=150)
+    assert ended.returncode == 0, ended.stderr
+    fast = {row["thread"] for row in json.loads(report.read_text())["threads"]}
+    assert fast == suggested
+
+
+def test_each_way_to_live_has_its_verdict(tek, lives):
+    ended = tek("suggest", "--json", "--", lives, 7, "click1", "click2", "clock", "slow", "long",
+                "hog", "0")
+    assert ended.returncode == 0, ended.stderr
+    kinds = kinds_in(ended.stdout)
+    reasons = {name: kind["reason"] for name, kind in kinds.items()}
+    assert reasons["click[0-9]*"] is None and kinds["click[0-9]*"]["threads"] == 2
+    assert reasons["clock"] is None and kinds["clock"]["periodic"]
+    assert not kinds["click[0-9]*"]["periodic"]
+    assert 10 <= kinds["clock"]["wakeups_per_s"] <= 25
+    assert reasons["slow"] == "rarely_woken"
+    assert reasons["long"] == "long_bursts"
+    assert reasons["hog"] == "cpu_bound"
+
+
+def test_the_borders_can_be_moved(tek, lives):
+    ended = tek("suggest", "--json", "--min-rate", "30", "--", lives, 6, "clock", "0")
+    assert kinds_in(ended.stdout)["clock"]["reason"] == "rarely_woken"
+
+
+def test_without_a_file_the_rules_are_all_of_standard_output(tek, lives):
+    ended = tek("suggest", "--", lives, 6, "clock", "5")
+    assert ended.returncode == 5
+    assert rules_in(ended.stdout) == ["clock"]
+    assert "out" not in ended.stdout.splitlines()
+    assert "out" in ended.stderr.splitlines()
+
+
+def test_with_a_file_the_program_keeps_its_streams_and_its_end(tek, lives, tmp_path):
+    rules = tmp_path / "rules.toml"
+    ended = tek("suggest", "-o", rules, lives, 6, "click", "killed")
+    assert ended.returncode == -signal.SIGKILL
+    assert ended.stdout == "out\n"
+    assert rules_in(rules.read_text()) == ["click"]
+    assert all(line.startswith("tek:") for line in ended.stderr.splitlines())
+
+
+def test_a_thread_without_a_name_is_meant_by_its_function(tek, lives):
+    ended = tek("suggest", "--", lives, 6, "-", "0")
+    assert ended.returncode == 0
+    assert 'function = "nameless"' in ended.stdout
+
+
+def test_a_thread_without_name_and_known_function_gets_advice(tek, lives, tmp_path):
+    stripped = tmp_path / "stripped"
+    if subprocess.run(["strip", "-o", stripped, lives], check=False).returncode:
+        pytest.skip("needs strip")
+    ended = tek("suggest", "--", stripped, 6, "-", "0")
+    advice = "give it a name in the program (pthread_setname_np)"
+    assert advice in " ".join(ended.stdout.replace("\n#", "").split())
+    assert rules_in(ended.stdout) == []
+
+
+def test_a_running_program_can_be_watched(tek, lives):
+    with subprocess.Popen([lives, "30", "clock", "hog", "0"], stdout=subprocess.DEVNULL) as process:
+        try:
+            time.sleep(0.5)
+            ended = tek("suggest", "--pid", process.pid, "--time", 6)
+        finally:
+            process.kill()
+    assert ended.returncode == 0, ended.stderr
+    assert rules_in(ended.stdout) == ["clock"]
+
+
+def test_a_signal_reaches_the_program_and_the_rules_are_written(open_build, lives, tmp_path):
+    rules = tmp_path / "rules.toml"
+    command = [open_build / "bin" / "tek", "suggest", "-o", rules, "--", lives, "30", "clock", "0"]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as process:
+        assert process.stdout.readline() == b"out\n"
+        time.sleep(6)
+        process.send_signal(signal.SIGTERM)
+        assert process.wait(timeout=20) == -signal.SIGTERM
+    assert rules_in(rules.read_text()) == ["clock"]
+
+
+def test_nothing_is_started_that_could_not_be_told_of(tek, tmp_path):
+    started = tmp_path / "started"
+    ended = tek("suggest", "-o", tmp_path / "no" / "file", "--", "touch", started)
+    assert ended.returncode == 125 and "cannot write" in ended.stderr
+    for bad in (["--max-share", "x"], ["--min-rate=-1"], ["--time", "5"], ["--pid", "1"], ["-x"]):
+        ended = tek("suggest", *bad, "--", "touch", started)
+        assert ended.returncode == 2, bad
+    assert not started.exists()
+
+
+def test_what_is_not_there_is_said(tek):
+    assert tek("suggest", "--", "no-such-program-anywhere").returncode == 127
+    ended = tek("suggest", "--pid", 2**22 + 1)
+    assert ended.returncode == 1
+    assert "no process" in ended.stderr
+    assert tek("suggest").returncode == 2
+
+
+def test_a_program_that_ends_at_once_gets_an_empty_file(tek):
+    ended = tek("suggest", "--", "true")
+    assert ended.returncode == 0
+    assert "# No thread is suggested." in ended.stdout
+    assert os.linesep in ended.stdout and rules_in(ended.stdout) == []
