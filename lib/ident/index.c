@@ -55,7 +55,7 @@ static struct entry *place_of(struct index *index, unsigned int tid)
 	return &index->entries[at];
 }
 
-static bool grow(void)
+__attribute__((cold)) static bool grow(void)
 {
 	unsigned int entries = current ? 2 * (current->mask + 1) : FIRST_ENTRIES;
 	struct index *index = mmap(NULL, bytes_of(entries), PROT_READ | PROT_WRITE,

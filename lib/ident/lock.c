@@ -31,7 +31,7 @@ bool tek__lock_try(struct tek_lock *lock)
 					   __ATOMIC_ACQUIRE, __ATOMIC_RELAXED);
 }
 
-static bool wait_for(struct tek_lock *lock)
+__attribute__((cold)) static bool wait_for(struct tek_lock *lock)
 {
 	static const struct timespec pause = {.tv_nsec = 50000};
 	int saved = errno;

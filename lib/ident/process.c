@@ -37,7 +37,7 @@ size_t tek__page_bytes;
 unsigned int tek__process_epoch;
 
 /* In the child of a fork: the parent's threads, table and guard are not ours. */
-static void begin_again(void)
+__attribute__((cold)) static void begin_again(void)
 {
 	lock.word = 0;
 	tek__self_forget();
@@ -93,7 +93,7 @@ void tek__start(void)
 }
 
 /* What has to be seen to first when anything is new. False: nothing here is the caller's own. */
-static bool get_to_know(void)
+__attribute__((cold)) static bool get_to_know(void)
 {
 	tek__start();
 	if (stands_down || tek__self_is_borrower())
@@ -122,7 +122,7 @@ bool tek__lock(void)
 	return true;
 }
 
-static void release_and_report(void)
+__attribute__((cold)) static void release_and_report(void)
 {
 	struct tek_noted noted;
 

@@ -118,7 +118,7 @@ static void count(void)
 	tek__table_count(&header->lost, lost);
 }
 
-static struct tek_thread *take_fresh(void)
+__attribute__((cold)) static struct tek_thread *take_fresh(void)
 {
 	unsigned int chunk = used / TEK_CHUNK_SLOTS;
 	struct tek_slot slot;
@@ -138,22 +138,26 @@ static struct tek_thread *take_fresh(void)
 	return thread;
 }
 
-static void reap(struct tek_thread *thread, void *unused)
+__attribute__((cold)) static void reap(struct tek_thread *thread, void *unused)
 {
 	(void)unused;
 	if (thread->tid && !tek__thread_exists(thread))
 		tek__thread_free(thread);
 }
 
+__attribute__((cold)) static void sweep(void)
+{
+	tek__thread_each(reap, NULL);
+	/* Twice as many, so that all sweeps together cost a system call or two a thread. */
+	sweep_at = used < TEK_MAX_SLOTS / 2 ? 2 * used : TEK_MAX_SLOTS;
+}
+
 struct tek_thread *tek__thread_new(void)
 {
 	struct tek_thread *thread;
 
-	if (!free_list && used >= sweep_at) {
-		tek__thread_each(reap, NULL);
-		/* Twice as many, so that all sweeps together cost a system call or two a thread. */
-		sweep_at = used < TEK_MAX_SLOTS / 2 ? 2 * used : TEK_MAX_SLOTS;
-	}
+	if (!free_list && used >= sweep_at)
+		sweep();
 	thread = free_list;
 	if (thread)
 		free_list = thread->next;
@@ -187,7 +191,7 @@ bool tek__thread_at_hand(void)
  * Its creator took another thread's pthread_t for this one's, because two threads
  * use one variable for pthread_create().  It will say itself who it is.
  */
-static void forget_handle(struct tek_thread *thread)
+__attribute__((cold)) static void forget_handle(struct tek_thread *thread)
 {
 	tek__region_remove(thread);
 	hash_remove(thread);
@@ -263,7 +267,7 @@ static void track(struct tek_thread *thread)
 }
 
 /* What was done to `met` stays; what the creator left for `thread` comes to it. */
-static struct tek_thread *merge(struct tek_thread *met, struct tek_thread *thread)
+__attribute__((cold)) static struct tek_thread *merge(struct tek_thread *met, struct tek_thread *thread)
 {
 	met->birth = thread->birth;
 	met->inherits = thread->inherits && !met->member.fast;
@@ -298,7 +302,7 @@ struct tek_thread *tek__thread_begin(struct tek_thread *thread)
 	return thread;
 }
 
-static struct tek_thread *adopt(pthread_t handle, pid_t tid)
+__attribute__((cold)) static struct tek_thread *adopt(pthread_t handle, pid_t tid)
 {
 	struct tek_thread *thread;
 
