@@ -129,7 +129,8 @@ struct tek_side {
 	tek_u8 rule;           /* number, from 1, of the rule of TEK_RULES behind TEK_WHY_RULE; 0:
 	                          TEK_CRITICAL */
 	tek_u8 reserved[6];    /* zero */
-	tek_u8 role[64];       /* what it is for: UTF-8, NUL-terminated */
+	/* what it is for: UTF-8, NUL-terminated; valid if tek_record.role_bytes is not 0 */
+	tek_u8 role[64];
 };
 
 /* A file that start routines lie in: 512 bytes. */

@@ -7,7 +7,7 @@ void tek__attributes_decode(const struct tek_record *record, const struct tek_si
 			    size_t page_bytes, struct tek_attributes *attributes)
 {
 	memcpy(attributes->role, side->role, sizeof(attributes->role));
-	attributes->role[sizeof(attributes->role) - 1] = '\0';
+	attributes->role[record->role_bytes < TEK_ROLE_BYTES ? record->role_bytes : 0] = '\0';
 	attributes->critical = (record->flags & TEK_FLAG_MARKED) != 0;
 	attributes->group = record->place & TEK_PLACE_GROUP_MASK;
 	attributes->policy = record->policy;

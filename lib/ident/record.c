@@ -61,7 +61,6 @@ static struct tek_side side_of(const struct tek_thread *thread)
 		side.rt_priority = member->rt_priority;
 	}
 	memcpy(side.name, thread->name, sizeof(side.name));
-	memcpy(side.role, thread->role, sizeof(side.role));
 	return side;
 }
 
@@ -71,7 +70,7 @@ void tek__thread_publish(struct tek_thread *thread)
 		return; /* it will do so itself when it begins */
 	const struct tek_record record = record_of(thread);
 	const struct tek_side side = side_of(thread);
-	tek__table_write(thread->slot, &record, &side);
+	tek__table_write(thread->slot, &record, &side, thread->role);
 }
 
 void tek__thread_publish_record(struct tek_thread *thread)
@@ -79,7 +78,7 @@ void tek__thread_publish_record(struct tek_thread *thread)
 	if (!thread->tid)
 		return;
 	const struct tek_record record = record_of(thread);
-	tek__table_write_record(thread->slot, &record, NULL);
+	tek__table_write(thread->slot, &record, NULL, NULL);
 }
 
 void tek__thread_set_name(struct tek_thread *thread, const char *name)
@@ -99,5 +98,5 @@ void tek__thread_set_role(struct tek_thread *thread, const char role[TEK_ROLE_BY
 	if (!thread->tid)
 		return;
 	const struct tek_record record = record_of(thread);
-	tek__table_write_record(thread->slot, &record, thread->role);
+	tek__table_write(thread->slot, &record, NULL, thread->role);
 }

@@ -252,29 +252,24 @@ static void write_record(struct tek_slot slot, const struct tek_record *record)
 }
 
 void tek__table_write(struct tek_slot slot, const struct tek_record *record,
-		      const struct tek_side *side)
+		      const struct tek_side *side, const char *role)
 {
 	tek_u32 seq = begin_write(slot);
 	write_record(slot, record);
-	put_words(slot.side, side, sizeof(*side));
-	end_write(slot, seq);
-}
-
-void tek__table_write_record(struct tek_slot slot, const struct tek_record *record,
-			     const char *role)
-{
-	tek_u32 seq = begin_write(slot);
-	write_record(slot, record);
-	if (role) /* what stands behind its end does not matter: whole words */
+	if (side)
+		put_words(slot.side, side, offsetof(struct tek_side, role));
+	if (role &&
+	    record->role_bytes) /* what stands behind its end does not matter: whole words */
 		put_words(slot.side->role, role, (record->role_bytes + 8u) / 8 * 8);
 	end_write(slot, seq);
 }
 
-/* What the side record still says counts no more. */
+/* What the rest still says counts no more. */
 void tek__table_clear(struct tek_slot slot)
 {
-	static const struct tek_record nothing;
-	tek__table_write_record(slot, &nothing, NULL);
+	tek_u32 seq = begin_write(slot);
+	__atomic_store_n(&slot.record->tid, 0, __ATOMIC_RELEASE);
+	end_write(slot, seq);
 }
 
 bool tek__table_add_module(unsigned int index, const struct tek_module *module)

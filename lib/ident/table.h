@@ -29,13 +29,12 @@ bool tek__table_slot(unsigned int index, struct tek_slot *slot);
 /* Where a slot lies that was made usable. Needs no lock. */
 struct tek_slot tek__table_at(unsigned int index);
 
-/* Write a slot so that no reader can take half of it for the whole. */
+/*
+ * Write a slot so that no reader can take half of it for the whole: the record, what is not
+ * NULL of the side record, apart from its role, and the role.
+ */
 void tek__table_write(struct tek_slot slot, const struct tek_record *record,
-		      const struct tek_side *side);
-
-/* The record alone, or with the role in its side record if role is not NULL. */
-void tek__table_write_record(struct tek_slot slot, const struct tek_record *record,
-			     const char *role);
+		      const struct tek_side *side, const char *role);
 
 /* Empty a slot. */
 void tek__table_clear(struct tek_slot slot);

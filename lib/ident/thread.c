@@ -170,7 +170,8 @@ struct tek_thread *tek__thread_new(void)
 	}
 
 	const struct tek_thread before = *thread;
-	memset(thread, 0, sizeof(*thread));
+	memset(thread, 0, offsetof(struct tek_thread, member.fast_cpu));
+	thread->own_role[0] = thread->role[0] = '\0';
 	thread->state = TEK_SLOT_CREATING;
 	thread->index = before.index;
 	thread->slot = before.slot;
@@ -267,7 +268,8 @@ static void track(struct tek_thread *thread)
 }
 
 /* What was done to `met` stays; what the creator left for `thread` comes to it. */
-__attribute__((cold)) static struct tek_thread *merge(struct tek_thread *met, struct tek_thread *thread)
+__attribute__((cold)) static struct tek_thread *merge(struct tek_thread *met,
+						      struct tek_thread *thread)
 {
 	met->birth = thread->birth;
 	met->inherits = thread->inherits && !met->member.fast;

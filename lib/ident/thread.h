@@ -85,14 +85,16 @@ struct tek_thread {
 	size_t stack_bytes;
 	char name[16]; /* valid if it was set for this thread */
 	bool named;
-	char own_role[TEK_ROLE_BYTES]; /* what the program says that it is for */
-	char role[TEK_ROLE_BYTES];     /* in force: its own, or the one that a rule gives */
-	unsigned char role_bytes;      /* length of the latter, without the NUL */
+	unsigned char role_bytes; /* length of its role, without the NUL */
 	bool adopted;
 	bool tracked;             /* its end will be noticed by its destructor */
 	unsigned char end_rounds; /* destructor rounds seen; see thread.c */
 
 	struct tek_member member; /* what the mediator knows of it */
+
+	/* tek__thread_new() clears what is above, and below only the first bytes. */
+	char own_role[TEK_ROLE_BYTES]; /* what the program says that it is for */
+	char role[TEK_ROLE_BYTES];     /* in force: its own, or the one that a rule gives */
 };
 
 /* The thread itself, found or adopted; NULL if there is no slot for it or it is past its end. */

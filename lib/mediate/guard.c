@@ -331,7 +331,7 @@ static void fill_looks(struct tek_member *member, unsigned int count, uint64_t v
 void tek__guard_enter(struct tek_thread *thread)
 {
 	struct tek_member *member = &thread->member;
-	unsigned int missed = look - member->last_look;
+	unsigned int missed = member->stays > 1 ? look - member->last_look : TEK_GUARD_LOOKS;
 
 	/* At the looks since it left last it had used what it had used then. */
 	fill_looks(member, missed, member->fast_cpu_ns);

@@ -47,19 +47,21 @@ struct tek_member {
 	uint64_t fast_since_ns;    /* CLOCK_BOOTTIME */
 
 	/* Guard. */
-	uint64_t fast_cpu_ns;               /* CPU time used while Fast, finished stays */
-	uint64_t cpu_at_entry_ns;           /* its CPU time when the present stay began */
-	uint64_t fast_cpu[TEK_GUARD_LOOKS]; /* the former at the last looks, a ring */
-	unsigned int last_look;             /* number of the newest look in it */
-	bool own_budget;                    /* a rule gives it one: */
-	struct tek_budget budget;           /* instead of its process's */
-	uint64_t own_since_ns, own_cpu_ns;  /* when its window began, and what it had used */
-	uint64_t banned_until_ns;           /* CLOCK_MONOTONIC; after an overrun */
-	bool returns;                       /* a rule takes it back then */
+	uint64_t fast_cpu_ns;              /* CPU time used while Fast, finished stays */
+	uint64_t cpu_at_entry_ns;          /* its CPU time when the present stay began */
+	unsigned int last_look;            /* number of the newest look in fast_cpu[] */
+	bool own_budget;                   /* a rule gives it one: */
+	struct tek_budget budget;          /* instead of its process's */
+	uint64_t own_since_ns, own_cpu_ns; /* when its window began, and what it had used */
+	uint64_t banned_until_ns;          /* CLOCK_MONOTONIC; after an overrun */
+	bool returns;                      /* a rule takes it back then */
 
 	/* Totals for the table and the report. */
 	uint64_t fast_ns;
 	uint32_t stays, overruns;
+
+	/* fast_cpu_ns at the last looks, a ring; valid once it was Fast. */
+	uint64_t fast_cpu[TEK_GUARD_LOOKS];
 };
 
 #endif

@@ -176,7 +176,7 @@ pub struct Side {
     pub rule: u8,
     /// Zero.
     pub reserved: [u8; 6],
-    /// What it is for: UTF-8, NUL-terminated.
+    /// What it is for: UTF-8, NUL-terminated; valid if [`Record::role_bytes`] is not 0.
     pub role: [u8; ROLE_BYTES],
 }
 layout!(Side, "tek_side", 128, {

@@ -94,7 +94,7 @@ impl From<Thread> for Row {
             stack_pages: record.stack_pages,
             peak_bytes: record.peak_bytes,
             bound_pages: record.bound_pages,
-            role: printable(&side.role),
+            role: if record.role_bytes == 0 { String::new() } else { printable(&side.role) },
             policy: record.policy,
             priority: record.priority,
             group: record.group(),
