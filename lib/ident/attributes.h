@@ -54,6 +54,7 @@ static inline bool tek__attributes_copy(struct tek_slot slot, pid_t tid,
 		if (role_bytes >= TEK_ROLE_BYTES)
 			return false;
 		tek__load_words(attributes->role, slot.side->role, role_bytes + 1);
+		attributes->role[role_bytes] = '\0'; /* of an earlier thread, if it is empty */
 		attributes->critical = (TEK__LOAD(record->flags) & TEK_FLAG_MARKED) != 0;
 		attributes->group = TEK__LOAD(record->place) & TEK_PLACE_GROUP_MASK;
 		attributes->policy = TEK__LOAD(record->policy);

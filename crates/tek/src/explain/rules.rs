@@ -49,7 +49,7 @@ pub fn add(facts: &mut Facts, task: &Task, symbol: Option<&str>) -> Result<(), S
     let mut decision = decide(&rules, &thread);
     if decision.role.is_none() {
         // Then its role is the program's own, and rules may go by it.
-        let role = Some(until_nul(&own.side.role));
+        let role = (own.record.role_bytes != 0).then(|| until_nul(&own.side.role));
         decision = decide(&rules, &tek_policy::Facts { role, ..thread });
     }
     // The library has the last word on the rule that it is Fast by: it knows when it looked.
