@@ -144,10 +144,19 @@ def test_a_program_without_tek_is_explained_as_far_as_the_kernel_tells(tek, star
     assert "It is scheduled as SCHED_OTHER" in tek("explain", pid).stdout
 
 
+def wait_until_stopped(tid):
+    """A signal to a process reaches each of its threads in its own time."""
+    end = time.monotonic() + 10
+    while pathlib.Path(f"/proc/{tid}/stat").read_text().rpartition(")")[2].split()[0] != "T":
+        assert time.monotonic() < end, "it does not stop"
+        time.sleep(0.01)
+
+
 def test_a_stopped_program_is_explained_at_once(tek, start, waiting):
     pid, tids = start(waiting, "touch", under=["--no-rules"])
     os.kill(pid, signal.SIGSTOP)
     try:
+        wait_until_stopped(tids["touch"])
         began = time.monotonic()
         facts = facts_of(tek, tids["touch"])
         assert time.monotonic() - began < 5

@@ -93,6 +93,9 @@ def check_while_held(tek, directory, process, way):
     """Every living thread has one record, and no other has one."""
     # Who has been joined, or said that it ends, may still be there for a moment.
     eventually(lambda: len(tasks_of(process)) == HELD + 1)
+    if way != "thrd_create":
+        # A thread is known once it has begun, and on a busy machine that takes a moment too.
+        eventually(lambda: table_of(tek, directory, process)["threads"] == HELD + 1)
     table = table_of(tek, directory, process)
     tids = sorted(record["tid"] for record in table["records"])
     assert len(set(tids)) == len(tids), "a thread has two records"
