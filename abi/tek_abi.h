@@ -28,7 +28,7 @@
  *
  * By system calls (pread), for who does not want to map a file that its owner
  * might shrink: read the records, then records and side records, then the records
- * again.  The middle copy of a record is good if its seq is the same even number
+ * again, with an acquire fence between the calls.  The middle copy of a record is good if its seq is the same even number
  * in the first and the last copy.  A module is written once, before header.modules
  * counts it.
  */

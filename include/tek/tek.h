@@ -26,7 +26,8 @@
  *
  * Unless a function says otherwise it may be called from any thread at any time,
  * does not block beyond a short internal lock (with priority inheritance), is
- * not a cancellation point, and must not be called from a signal handler.
+ * not a cancellation point, must not be called from a signal handler, nor by a thread that
+ * can be cancelled at any moment (PTHREAD_CANCEL_ASYNCHRONOUS).
  * Functions return 0 or an error number, as pthread functions do; errno is left
  * alone.
  */
@@ -146,13 +147,13 @@ struct tek_attributes {
 	pid_t tid;            /* kernel thread id */
 	uint64_t created_ns;  /* CLOCK_BOOTTIME when it was created or found */
 	uint64_t stack_bytes; /* size of its stack; 0: not known */
-	uint64_t peak_bytes;  /* of it used so far at most; 0: not measured */
+	uint64_t peak_bytes;  /* of it certainly used so far; 0: not measured */
 	uint64_t vm_bytes;    /* virtual memory of its process; 0: not asked for */
 };
 
 /*
- * Get the attributes of a thread of this process, without a system call: a copy of
- * one moment from the thread information table.  Policy and priority are what was
+ * Get the attributes of a thread of this process, as a rule without a system call: a copy
+ * of one moment from the thread information table.  Policy and priority are what was
  * last set through the C library or TEK (not by another process, setpriority(2) or
  * a system call made by hand); tek_attributes_refresh() asks the kernel.
  * Errors: ESRCH if the thread has ended; EAGAIN if there is no slot for it.
@@ -190,7 +191,8 @@ TEK_API int tek_tid_set_attributes(pid_t tid, unsigned int which,
 /*
  * Ask the kernel for policy, priority and vm_bytes of the thread attributes->tid, of
  * whatever process; a Fast thread that asked for SCHED_TEK keeps saying so.
- * Errors: ESRCH if there is no such thread, EACCES if the kernel does not tell.
+ * Errors: ESRCH if there is no such thread, EACCES if the kernel does not tell (or the
+ * thread ended while it was asked).
  */
 TEK_API int tek_attributes_refresh(struct tek_attributes *attributes);
 

@@ -21,17 +21,6 @@ TEK_EXPORT pid_t tek_gettid(void)
 	return tek__gettid();
 }
 
-/* Which thread a call is about, as for the scheduling calls (mediate/policy.h). */
-static struct tek_target by_handle(pthread_t handle)
-{
-	return (struct tek_target){.handle = handle};
-}
-
-static struct tek_target by_tid(pid_t tid)
-{
-	return (struct tek_target){.by_tid = true, .tid = tid};
-}
-
 /* With the lock: whatever the quick ways did not find or could not read. */
 __attribute__((noinline)) static int get(struct tek_target target,
 					 struct tek_attributes *attributes)
@@ -39,9 +28,11 @@ __attribute__((noinline)) static int get(struct tek_target target,
 	if (!tek__lock())
 		return EAGAIN;
 	struct tek_thread *thread = tek__policy_find(target);
-	int error = thread ? 0 : ESRCH;
-	if (thread && !tek__attributes_copy(thread->slot, thread->tid, attributes))
-		error = ESRCH; /* it has not begun yet: nobody knows its tid */
+	int error = thread ? 0 : tek__policy_why_not_found(target);
+	/* Nobody knows the tid of one that has not begun yet, unless the C library tells. */
+	if (thread &&
+	    (!thread->tid || !tek__attributes_copy(thread->slot, thread->tid, attributes)))
+		error = ESRCH;
 	tek__unlock();
 	return error;
 }
@@ -61,7 +52,7 @@ TEK_EXPORT int tek_thread_get_attributes(pthread_t handle, struct tek_attributes
 		if (copied)
 			return 0;
 	}
-	return get(by_handle(handle), attributes);
+	return get(tek__by_handle(handle), attributes);
 }
 
 TEK_EXPORT int tek_tid_get_attributes(pid_t tid, struct tek_attributes *attributes)
@@ -73,10 +64,8 @@ TEK_EXPORT int tek_tid_get_attributes(pid_t tid, struct tek_attributes *attribut
 	if (tek__process_is_known() && tek__index_find(tid, &slot) &&
 	    tek__attributes_copy_watched(tek__table_at(slot), tid, attributes))
 		return 0;
-	if (tid < 0)
-		return EINVAL;
-	int error = get(by_tid(tid), attributes);
-	if (error != ESRCH)
+	int error = get(tek__by_tid(tid), attributes);
+	if (error != EPERM)
 		return error;
 	error = tek__attributes_of_other(tid, attributes);
 	return error ? error : tek_attributes_refresh(attributes);
@@ -190,7 +179,7 @@ TEK_EXPORT int tek_thread_set_attributes(pthread_t handle, unsigned int which,
 
 	if (error || (tek__lock_brief() && set_briefly(tek__thread_known(handle), &request)))
 		return error;
-	return set(by_handle(handle), &request);
+	return set(tek__by_handle(handle), &request);
 }
 
 TEK_EXPORT int tek_tid_set_attributes(pid_t tid, unsigned int which,
@@ -199,9 +188,11 @@ TEK_EXPORT int tek_tid_set_attributes(pid_t tid, unsigned int which,
 	struct request request = {.which = which, .attributes = attributes};
 	int error = check(&request);
 
+	if (tid == 0)
+		tid = tek__gettid();
 	if (error || (tek__lock_brief() && set_briefly(tek__thread_known_tid(tid), &request)))
 		return error;
-	return set(by_tid(tid), &request);
+	return set(tek__by_tid(tid), &request);
 }
 
 TEK_EXPORT int pthread_get_attributes(pthread_t handle, struct tek_attributes *attributes)

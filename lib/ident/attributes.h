@@ -80,7 +80,7 @@ static inline bool tek__attributes_copy_watched(struct tek_slot slot, pid_t tid,
 	       tek__attributes_copy(slot, tid, attributes);
 }
 
-/* From copies of both records, of a table that counts in pages of page_bytes. */
+/* The same from copies of both records, of a table that counts in pages of page_bytes. */
 void tek__attributes_decode(const struct tek_record *record, const struct tek_side *side,
 			    size_t page_bytes, struct tek_attributes *attributes);
 

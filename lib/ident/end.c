@@ -30,12 +30,8 @@ static void end(struct tek_thread *thread)
 	}
 	tek__unlock_either(locked);
 	/* The last thread to go runs the program's atexit() functions: this one, not the guard. */
-	if (guard_ends) {
-		int cancellation;
-		pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &cancellation);
+	if (guard_ends)
 		pthread_join(guard, NULL);
-		pthread_setcancelstate(cancellation, NULL);
-	}
 }
 
 /*
@@ -46,14 +42,19 @@ static void end(struct tek_thread *thread)
 static void at_end(void *value)
 {
 	struct tek_thread *thread = value;
+	int cancellation;
 
 	/* Not so in the child of a fork in a destructor: the structure is no longer ours. */
 	if (tek__thread_known_self() != thread)
 		return;
-	if (++thread->end_rounds < last_round && tek__keys_have_values())
+	if (++thread->end_rounds < last_round && tek__keys_have_values()) {
 		pthread_setspecific(key, thread);
-	else
-		end(thread);
+		return;
+	}
+	/* A thread that returns can still be cancelled at any moment, if it wanted that. */
+	pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &cancellation);
+	end(thread);
+	pthread_setcancelstate(cancellation, NULL);
 }
 
 bool tek__end_start(void)

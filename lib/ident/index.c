@@ -2,6 +2,7 @@
 #include "ident/index.h"
 
 #include <stddef.h>
+#include <string.h>
 #include <sys/mman.h>
 
 struct entry {
@@ -19,6 +20,7 @@ struct index {
 enum { FIRST_ENTRIES = 1024 };
 
 static struct index *current;
+static bool incomplete; /* some id found no memory */
 
 static unsigned int get(const unsigned int *word)
 {
@@ -75,8 +77,11 @@ __attribute__((cold)) static bool grow(void)
 
 void tek__index_insert(pid_t tid, unsigned int slot)
 {
-	if ((!current || current->count > current->mask / 2) && !grow())
+	bool full = !current || current->count > current->mask / 2;
+	if (full && !grow()) {
+		incomplete = true;
 		return;
+	}
 	struct entry *entry = place_of(current, (unsigned int)tid);
 	current->count += entry->tid == 0;
 	put(entry, (struct entry){.tid = (unsigned int)tid, .slot = slot});
@@ -117,21 +122,27 @@ bool tek__index_find(pid_t tid, unsigned int *slot)
 	for (unsigned int i = 0; i <= index->mask; i++) {
 		const struct entry *entry = &index->entries[(home + i) & index->mask];
 		unsigned int found = get(&entry->tid);
+		if (!found)
+			return false;
 		if (found == (unsigned int)tid) {
 			*slot = get(&entry->slot);
 			return true;
 		}
-		if (!found)
-			return false;
 	}
 	return false;
 }
 
+/* Whoever was interrupted by a signal handler that forked may still look for an id. */
 void tek__index_forget(void)
 {
-	while (current) {
-		struct index *older = current->older;
-		munmap(current, bytes_of(current->mask + 1));
-		current = older;
-	}
+	if (!current)
+		return;
+	memset(current->entries, 0, (current->mask + 1) * sizeof(struct entry));
+	current->count = 0;
+	incomplete = false;
+}
+
+bool tek__index_is_incomplete(void)
+{
+	return incomplete;
 }

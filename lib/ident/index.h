@@ -13,7 +13,7 @@
 #include <stdbool.h>
 #include <sys/types.h>
 
-/* Needs the lock. Without memory the thread is not in the index, which only makes it slow to find. */
+/* Needs the lock. Without memory the id is not in the index, which is incomplete from then on. */
 void tek__index_insert(pid_t tid, unsigned int slot);
 
 /* Take the id out if it leads to this slot. Needs the lock. */
@@ -21,6 +21,9 @@ void tek__index_remove(pid_t tid, unsigned int slot);
 
 /* From anywhere, without the lock. */
 bool tek__index_find(pid_t tid, unsigned int *slot);
+
+/* Whether an id that is not found may be there all the same. Needs the lock. */
+bool tek__index_is_incomplete(void);
 
 /* In the child of a fork. Needs no lock. */
 void tek__index_forget(void);

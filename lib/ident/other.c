@@ -9,6 +9,7 @@
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -53,7 +54,8 @@ static bool describes(const struct tek_table_header *header, const struct proces
 static bool makes_sense(const struct tek_table_header *header)
 {
 	return header->record_bytes == sizeof(struct tek_record) &&
-	       header->side_bytes == sizeof(struct tek_side) && header->slots <= TEK_MAX_SLOTS;
+	       header->side_bytes == sizeof(struct tek_side) && header->slots <= TEK_MAX_SLOTS &&
+	       header->page_bytes && !(header->page_bytes & (header->page_bytes - 1));
 }
 
 /* Returns 0, ENODATA if there is no table of this process, or EACCES, or EBADMSG. */
@@ -142,6 +144,14 @@ static uint64_t side_at(unsigned int slot)
 	       slot % TEK_CHUNK_SLOTS * sizeof(struct tek_side);
 }
 
+/* What was read before it was there before what is read after it. */
+static void fence(void)
+{
+#ifndef __SANITIZE_THREAD__ /* which does not know fences */
+	__atomic_thread_fence(__ATOMIC_ACQUIRE);
+#endif
+}
+
 /* The record of a slot if it is this thread's. Returns 0, ENODATA, EBUSY or EBADMSG. */
 static int read_slot(const struct open_table *table, unsigned int slot, pid_t tid,
 		     struct tek_attributes *attributes)
@@ -149,12 +159,16 @@ static int read_slot(const struct open_table *table, unsigned int slot, pid_t ti
 	struct tek_record before, record, after;
 	struct tek_side side;
 
-	/* The protocol of abi/tek_abi.h for system calls. */
+	/* The protocol of abi/tek_abi.h for system calls; the calls alone order nothing. */
 	for (int attempt = 0; attempt < TRIES; attempt++) {
-		if (!read_at(table->fd, &before, sizeof(before), record_at(slot)) ||
-		    !read_at(table->fd, &record, sizeof(record), record_at(slot)) ||
-		    !read_at(table->fd, &side, sizeof(side), side_at(slot)) ||
-		    !read_at(table->fd, &after, sizeof(after), record_at(slot)))
+		if (!read_at(table->fd, &before, sizeof(before), record_at(slot)))
+			return EBADMSG;
+		fence();
+		if (!read_at(table->fd, &record, sizeof(record), record_at(slot)) ||
+		    !read_at(table->fd, &side, sizeof(side), side_at(slot)))
+			return EBADMSG;
+		fence();
+		if (!read_at(table->fd, &after, sizeof(after), record_at(slot)))
 			return EBADMSG;
 		if (before.seq != after.seq || before.seq & 1)
 			continue;
@@ -211,13 +225,16 @@ int tek__attributes_of_other(pid_t tid, struct tek_attributes *attributes)
 {
 	struct process process;
 	struct open_table table;
-	int saved = errno;
+	int saved = errno, cancellation;
 
+	/* Files are open in between. */
+	pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &cancellation);
 	int error = examine(tid, &process) ? find_table(&process, &table) : ESRCH;
 	if (error == 0) {
 		error = find_thread(&table, tid, attributes);
 		close(table.fd);
 	}
+	pthread_setcancelstate(cancellation, NULL);
 	errno = saved;
 	return error;
 }

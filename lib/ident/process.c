@@ -133,12 +133,15 @@ __attribute__((cold)) static void release_and_report(void)
 
 void tek__unlock(void)
 {
+	/* Once the lock is free a signal handler may take it, and these with it. */
+	int saved_errno = caller_errno, saved_cancellation = caller_cancellation;
+
 	if (tek__report_pending())
 		release_and_report();
 	else
 		tek__lock_release(&lock);
-	errno = caller_errno;
-	pthread_setcancelstate(caller_cancellation, NULL);
+	errno = saved_errno;
+	pthread_setcancelstate(saved_cancellation, NULL);
 }
 
 bool tek__lock_brief(void)

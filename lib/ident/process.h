@@ -37,9 +37,9 @@ void tek__unlock(void);
 
 /*
  * A cheaper lock, for what passes no cancellation point and where errno does not matter.
- * A thread that has made itself cancellable at any moment (PTHREAD_CANCEL_ASYNCHRONOUS)
- * must not be cancelled meanwhile.  Taken only if that is possible at once; else false, and
- * tek__lock() is the way.
+ * It is taken without waiting or not at all; then tek__lock() is the way.  The caller must
+ * not be a thread that can be cancelled at any moment (PTHREAD_CANCEL_ASYNCHRONOUS): it
+ * would take the lock to its grave.
  */
 bool tek__lock_brief(void);
 void tek__unlock_brief(void);

@@ -3,6 +3,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -13,8 +14,10 @@
 static bool read_text(pid_t tid, const char *name, char *text, size_t size)
 {
 	char path[48];
-	int saved = errno;
+	int saved = errno, cancellation;
 	ssize_t length = -1;
+
+	pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &cancellation);
 
 	snprintf(path, sizeof(path), "/proc/%d/%s", (int)tid, name);
 	int fd = open(path, O_RDONLY | O_CLOEXEC);
@@ -22,6 +25,7 @@ static bool read_text(pid_t tid, const char *name, char *text, size_t size)
 		length = read(fd, text, size - 1);
 		close(fd);
 	}
+	pthread_setcancelstate(cancellation, NULL);
 	errno = saved;
 	if (length <= 0)
 		return false;

@@ -290,20 +290,19 @@ struct tek_table_header *tek__table_header(void)
 	return (struct tek_table_header *)table.base;
 }
 
-void tek__table_forget(void)
-{
-	for (unsigned int i = 0; i < mapping_count; i++)
-		munmap(mappings[i].address, mappings[i].bytes);
-	mapping_count = 0;
-	memset(&table, 0, sizeof(table));
-}
-
 void tek__table_make_private(void)
 {
 	for (unsigned int i = 0; i < mapping_count; i++)
 		mmap(mappings[i].address, mappings[i].bytes, PROT_READ | PROT_WRITE,
 		     MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED, -1, 0);
 	table.path[0] = '\0';
+}
+
+void tek__table_forget(void)
+{
+	tek__table_make_private();
+	mapping_count = 0;
+	memset(&table, 0, sizeof(table));
 }
 
 void tek__table_remove_stale(void)

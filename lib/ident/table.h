@@ -51,11 +51,15 @@ static inline void tek__table_count(tek_u32 *counter, tek_u32 value)
 	__atomic_store_n(counter, value, __ATOMIC_RELAXED);
 }
 
-/* In the child of a fork: drop the parent's table without touching it. Needs no lock. */
-void tek__table_forget(void);
-
-/* The same where code may still write: put private memory in its place. Needs no lock. */
+/*
+ * In the child of a fork: empty private memory takes the place of the parent's table, which
+ * whoever was interrupted by a signal handler that forked may still read or write.  Needs no
+ * lock.
+ */
 void tek__table_make_private(void);
+
+/* The same, and the next slot is one of a new table. */
+void tek__table_forget(void);
 
 /* Remove a table file that an earlier program left under this pid (exec). Needs no lock. */
 void tek__table_remove_stale(void);

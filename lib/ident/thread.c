@@ -69,6 +69,10 @@ static struct tek_thread *lookup_tid(pid_t tid)
 {
 	unsigned int slot;
 	struct tek_thread *thread = tek__index_find(tid, &slot) ? at(slot) : NULL;
+
+	for (unsigned int i = 0; !thread && tek__index_is_incomplete() && i < used; i++)
+		if (at(i)->tid == tid)
+			thread = at(i);
 	return thread && thread->state == TEK_SLOT_LIVE && thread->tid == tid ? thread : NULL;
 }
 
@@ -169,13 +173,14 @@ struct tek_thread *tek__thread_new(void)
 		return NULL;
 	}
 
-	const struct tek_thread before = *thread;
+	const unsigned int index = thread->index, generation = thread->generation;
+	const struct tek_slot slot = thread->slot;
 	memset(thread, 0, offsetof(struct tek_thread, member.fast_cpu));
 	thread->own_role[0] = thread->role[0] = '\0';
 	thread->state = TEK_SLOT_CREATING;
-	thread->index = before.index;
-	thread->slot = before.slot;
-	thread->generation = before.generation + 1;
+	thread->index = index;
+	thread->slot = slot;
+	thread->generation = generation + 1;
 	thread->serial = ++serial;
 	thread->stack_bytes = default_stack_bytes;
 	living++;
@@ -482,10 +487,7 @@ void tek__threads_forget(void)
 				fork_nice == NICE_UNKNOWN ? tek__rt_nice(0) : fork_nice);
 	fork_nice = NICE_UNKNOWN;
 	self = NULL;
-	for (unsigned int i = 0; i < TEK_MAX_CHUNKS && chunks[i]; i++) {
-		munmap(chunks[i], TEK_CHUNK_SLOTS * sizeof(struct tek_thread));
-		chunks[i] = NULL;
-	}
+	/* The memory of the structures serves again: see tek__table_make_private(). */
 	memset(buckets, 0, sizeof(buckets));
 	tek__index_forget();
 	free_list = NULL;

@@ -88,11 +88,11 @@ struct tek_thread {
 	unsigned char role_bytes; /* length of its role, without the NUL */
 	bool adopted;
 	bool tracked;             /* its end will be noticed by its destructor */
-	unsigned char end_rounds; /* destructor rounds seen; see thread.c */
+	unsigned char end_rounds; /* destructor rounds seen; see end.c */
 
 	struct tek_member member; /* what the mediator knows of it */
 
-	/* tek__thread_new() clears what is above, and below only the first bytes. */
+	/* tek__thread_new() clears what is above, member.fast_cpu apart, and of these one byte. */
 	char own_role[TEK_ROLE_BYTES]; /* what the program says that it is for */
 	char role[TEK_ROLE_BYTES];     /* in force: its own, or the one that a rule gives */
 };
@@ -122,7 +122,7 @@ struct tek_thread *tek__thread_known_tid(pid_t tid);
 /* A new structure with a slot, state CREATING; NULL when 32,768 threads live or memory is out. */
 struct tek_thread *tek__thread_new(void);
 
-/* Whether the former is a matter of memory that is there, and the calling thread known and not Fast. */
+/* Whether tek__thread_new() needs no new memory, and the calling thread is known and not Fast. */
 bool tek__thread_at_hand(void);
 
 /* The creator knows the pthread_t, and the thread has not begun by itself: state CREATING. */

@@ -338,7 +338,7 @@ void tek__guard_enter(struct tek_thread *thread)
 	tek__thread_cpu_time(thread->tid, &member->cpu_at_entry_ns);
 	if (member->own_budget) {
 		uint64_t now = tek__now(CLOCK_MONOTONIC);
-		if (now - member->own_since_ns >= member->budget.window_ns)
+		if (now - member->own_since_ns >= tek__guard_budget(thread).window_ns)
 			begin_own_window(member, now, member->fast_cpu_ns);
 	}
 

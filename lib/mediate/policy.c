@@ -8,7 +8,9 @@
 
 #include <errno.h>
 #include <signal.h>
+#include <sys/syscall.h>
 #include <tek/tek.h>
+#include <unistd.h>
 
 struct tek_thread *tek__policy_find(struct tek_target target)
 {
@@ -17,13 +19,18 @@ struct tek_thread *tek__policy_find(struct tek_target target)
 
 int tek__policy_why_not_found(struct tek_target target)
 {
-	if (target.by_tid && target.tid < 0)
+	int saved = errno, error = ESRCH;
+
+	if (!target.by_tid)
+		return pthread_equal(target.handle, pthread_self()) ? EAGAIN : ESRCH;
+	if (target.tid < 0)
 		return EINVAL;
-	/* A thread of another process: only tekd could move it. */
-	int saved = errno;
-	bool exists = target.by_tid && target.tid && (kill(target.tid, 0) == 0 || errno == EPERM);
+	if (target.tid == 0 || syscall(SYS_tgkill, tek__pid(), target.tid, 0) == 0)
+		error = EAGAIN;
+	else if (kill(target.tid, 0) == 0 || errno == EPERM)
+		error = EPERM; /* only tekd could move it */
 	errno = saved;
-	return exists ? EPERM : ESRCH;
+	return error;
 }
 
 /* The priorities of SCHED_TEK are nice values. */

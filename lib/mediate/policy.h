@@ -27,13 +27,26 @@ struct tek_target {
 	pid_t tid; /* 0: the calling thread */
 };
 
+static inline struct tek_target tek__by_handle(pthread_t handle)
+{
+	return (struct tek_target){.handle = handle};
+}
+
+static inline struct tek_target tek__by_tid(pid_t tid)
+{
+	return (struct tek_target){.by_tid = true, .tid = tid};
+}
+
 /* The thread, found or adopted; NULL if there is none in this process. Needs the lock. */
 struct tek_thread *tek__policy_find(struct tek_target target);
 
 /* The same without adopting, and without asking the kernel whether it still exists. */
 struct tek_thread *tek__policy_find_known(struct tek_target target);
 
-/* Why there is none: EINVAL, EPERM (one of another process) or ESRCH. Needs no lock. */
+/*
+ * Why there is none: EINVAL, EAGAIN (it is of this process but has no slot, or is past its
+ * end), EPERM (it is of another process) or ESRCH.  Needs no lock.
+ */
 int tek__policy_why_not_found(struct tek_target target);
 
 /*

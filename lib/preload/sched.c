@@ -16,16 +16,6 @@ static int with_errno(int error)
 	return error ? -1 : 0;
 }
 
-static struct tek_target by_handle(pthread_t handle)
-{
-	return (struct tek_target){.handle = handle};
-}
-
-static struct tek_target by_tid(pid_t tid)
-{
-	return (struct tek_target){.by_tid = true, .tid = tid};
-}
-
 static int real_set_by_handle(struct tek_target target, int policy, const struct sched_param *param)
 {
 	return tek__real.pthread_setschedparam(target.handle, policy, param);
@@ -39,19 +29,19 @@ static int real_set_by_tid(struct tek_target target, int policy, const struct sc
 TEK_EXPORT int pthread_setschedparam(pthread_t handle, int policy, const struct sched_param *param)
 {
 	tek__start();
-	int error = tek__policy_set(by_handle(handle), policy, param, real_set_by_handle);
+	int error = tek__policy_set(tek__by_handle(handle), policy, param, real_set_by_handle);
 	if (error != TEK_NOT_OURS)
 		return error;
 	error = tek__real.pthread_setschedparam(handle, policy, param);
 	if (!error)
-		tek__policy_saw(by_handle(handle), policy, param->sched_priority);
+		tek__policy_saw(tek__by_handle(handle), policy, param->sched_priority);
 	return error;
 }
 
 TEK_EXPORT int pthread_getschedparam(pthread_t handle, int *policy, struct sched_param *param)
 {
 	tek__start();
-	int error = tek__policy_get(by_handle(handle), policy, param);
+	int error = tek__policy_get(tek__by_handle(handle), policy, param);
 	if (error == TEK_NOT_OURS)
 		return tek__real.pthread_getschedparam(handle, policy, param);
 	*policy &= ~SCHED_RESET_ON_FORK; /* pthread.h does not know the flag */
@@ -61,12 +51,12 @@ TEK_EXPORT int pthread_getschedparam(pthread_t handle, int *policy, struct sched
 TEK_EXPORT int pthread_setschedprio(pthread_t handle, int priority)
 {
 	tek__start();
-	int error = tek__policy_set_priority(by_handle(handle), priority, real_set_by_handle);
+	int error = tek__policy_set_priority(tek__by_handle(handle), priority, real_set_by_handle);
 	if (error != TEK_NOT_OURS)
 		return error;
 	error = tek__real.pthread_setschedprio(handle, priority);
 	if (!error)
-		tek__policy_saw_priority(by_handle(handle), priority);
+		tek__policy_saw_priority(tek__by_handle(handle), priority);
 	return error;
 }
 
@@ -75,12 +65,12 @@ TEK_EXPORT int sched_setscheduler(pid_t tid, int policy, const struct sched_para
 	tek__start();
 	if (!param)
 		return with_errno(EINVAL);
-	int error = tek__policy_set(by_tid(tid), policy, param, real_set_by_tid);
+	int error = tek__policy_set(tek__by_tid(tid), policy, param, real_set_by_tid);
 	if (error != TEK_NOT_OURS)
 		return with_errno(error);
 	int result = tek__real.sched_setscheduler(tid, policy, param);
 	if (result == 0)
-		tek__policy_saw(by_tid(tid), policy, param->sched_priority);
+		tek__policy_saw(tek__by_tid(tid), policy, param->sched_priority);
 	return result;
 }
 
@@ -90,7 +80,7 @@ TEK_EXPORT int sched_getscheduler(pid_t tid)
 	int policy;
 
 	tek__start();
-	int error = tek__policy_get(by_tid(tid), &policy, &param);
+	int error = tek__policy_get(tek__by_tid(tid), &policy, &param);
 	return error == TEK_NOT_OURS ? tek__real.sched_getscheduler(tid) : policy;
 }
 
@@ -99,12 +89,13 @@ TEK_EXPORT int sched_setparam(pid_t tid, const struct sched_param *param)
 	tek__start();
 	if (!param)
 		return with_errno(EINVAL);
-	int error = tek__policy_set_priority(by_tid(tid), param->sched_priority, real_set_by_tid);
+	int error = tek__policy_set_priority(tek__by_tid(tid), param->sched_priority,
+					     real_set_by_tid);
 	if (error != TEK_NOT_OURS)
 		return with_errno(error);
 	int result = tek__real.sched_setparam(tid, param);
 	if (result == 0)
-		tek__policy_saw_priority(by_tid(tid), param->sched_priority);
+		tek__policy_saw_priority(tek__by_tid(tid), param->sched_priority);
 	return result;
 }
 
@@ -115,7 +106,7 @@ TEK_EXPORT int sched_getparam(pid_t tid, struct sched_param *param)
 	tek__start();
 	if (!param)
 		return with_errno(EINVAL);
-	int error = tek__policy_get(by_tid(tid), &policy, param);
+	int error = tek__policy_get(tek__by_tid(tid), &policy, param);
 	return error == TEK_NOT_OURS ? tek__real.sched_getparam(tid, param) : 0;
 }
 

@@ -4,9 +4,13 @@
 	.type	vfork, @function
 	.text
 vfork:
+	.cfi_startproc
 	subl	$12, %esp
+	.cfi_adjust_cfa_offset 12
 	call	tek__vfork_begin
 	addl	$12, %esp
+	.cfi_adjust_cfa_offset -12
 	jmp	*%eax
+	.cfi_endproc
 	.size	vfork, .-vfork
 	.section .note.GNU-stack, "", @progbits

@@ -4,10 +4,14 @@
 	.type	vfork, @function
 	.text
 vfork:
+	.cfi_startproc
 	endbr64
 	subq	$8, %rsp
+	.cfi_adjust_cfa_offset 8
 	call	tek__vfork_begin
 	addq	$8, %rsp
+	.cfi_adjust_cfa_offset -8
 	jmp	*%rax
+	.cfi_endproc
 	.size	vfork, .-vfork
 	.section .note.GNU-stack, "", @progbits
