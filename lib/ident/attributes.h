@@ -76,7 +76,7 @@ static inline bool tek__attributes_copy(struct tek_slot slot, pid_t tid,
 static inline bool tek__attributes_copy_watched(struct tek_slot slot, pid_t tid,
 						struct tek_attributes *attributes)
 {
-	return !(TEK__LOAD(slot.record->flags) & TEK_FLAG_UNWATCHED) &&
+	return slot.record && !(TEK__LOAD(slot.record->flags) & TEK_FLAG_UNWATCHED) &&
 	       tek__attributes_copy(slot, tid, attributes);
 }
 

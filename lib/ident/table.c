@@ -185,6 +185,8 @@ static bool grow(void)
 struct tek_slot tek__table_at(unsigned int index)
 {
 	char *base = __atomic_load_n(&table.base, __ATOMIC_ACQUIRE);
+	if (!base)
+		return (struct tek_slot){0};
 	char *chunk = base + bytes_for(index / TEK_CHUNK_SLOTS);
 	unsigned int within = index % TEK_CHUNK_SLOTS;
 	return (struct tek_slot){

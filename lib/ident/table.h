@@ -26,7 +26,7 @@ struct tek_slot {
  */
 bool tek__table_slot(unsigned int index, struct tek_slot *slot);
 
-/* Where a slot lies that was made usable. Needs no lock. */
+/* Where a slot lies that was made usable; NULLs in the child of a fork since. Needs no lock. */
 struct tek_slot tek__table_at(unsigned int index);
 
 /*

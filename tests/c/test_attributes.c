@@ -349,6 +349,80 @@ static void a_process_without_a_table_has_no_attributes(void **state)
 	end_other(pid);
 }
 
+/* A table file of that process, in the directory of this one's own. */
+static void write_table(pid_t pid, const struct tek_table_header *header,
+			const struct tek_record *record, size_t size)
+{
+	static char bytes[TEK_TABLE_HEADER_BYTES + TEK_TABLE_CHUNK_BYTES];
+	const char *directory = getenv("TEK_RUN_DIR");
+	char path[128];
+
+	memset(bytes, 0, sizeof(bytes));
+	memcpy(bytes, header, sizeof(*header));
+	memcpy(bytes + TEK_TABLE_HEADER_BYTES, record, sizeof(*record));
+	snprintf(path, sizeof(path), "%s/%d.table", directory ? directory : "/run/tek", (int)pid);
+	unlink(path);
+	FILE *file = fopen(path, "w");
+	assert_non_null(file);
+	assert_int_equal(fwrite(bytes, 1, size, file), size);
+	fclose(file);
+}
+
+static void remove_table(pid_t pid)
+{
+	const char *directory = getenv("TEK_RUN_DIR");
+	char path[128];
+	snprintf(path, sizeof(path), "%s/%d.table", directory ? directory : "/run/tek", (int)pid);
+	unlink(path);
+}
+
+static void a_table_that_makes_no_sense_is_refused(void **state)
+{
+	enum { WHOLE = TEK_TABLE_HEADER_BYTES + TEK_TABLE_CHUNK_BYTES };
+	struct tek_attributes attributes;
+
+	(void)state;
+	pid_t pid = start_other(nothing);
+	const struct tek_table_header good = {
+		.magic = TEK_TABLE_MAGIC,
+		.version = TEK_ABI_VERSION,
+		.pid = (tek_u32)pid,
+		.record_bytes = sizeof(struct tek_record),
+		.side_bytes = sizeof(struct tek_side),
+		.page_bytes = 4096,
+		.chunks = 1,
+		.slots = 1,
+	};
+	struct tek_record record = {
+		.tid = (tek_u32)pid, .start_ns = UINT64_MAX, .role_bytes = 65535};
+	struct tek_table_header header = good;
+
+	write_table(pid, &header, &record, WHOLE);
+	assert_int_equal(tek_tid_get_attributes(pid, &attributes), 0);
+	assert_string_equal(attributes.role, "");
+	record.seq = 1;
+	write_table(pid, &header, &record, WHOLE);
+	assert_int_equal(tek_tid_get_attributes(pid, &attributes), EBUSY);
+	record = (struct tek_record){.tid = (tek_u32)pid, .start_ns = 1};
+	write_table(pid, &header, &record, WHOLE);
+	assert_int_equal(tek_tid_get_attributes(pid, &attributes), ENODATA); /* an earlier one's */
+	write_table(pid, &header, &record, TEK_TABLE_HEADER_BYTES + 8);
+	assert_int_equal(tek_tid_get_attributes(pid, &attributes), EBADMSG);
+	header.slots = UINT32_MAX;
+	write_table(pid, &header, &record, WHOLE);
+	assert_int_equal(tek_tid_get_attributes(pid, &attributes), EBADMSG);
+	header = good;
+	header.page_bytes = 4095;
+	write_table(pid, &header, &record, WHOLE);
+	assert_int_equal(tek_tid_get_attributes(pid, &attributes), EBADMSG);
+	header = good;
+	header.pid = 1;
+	write_table(pid, &header, &record, WHOLE);
+	assert_int_equal(tek_tid_get_attributes(pid, &attributes), ENODATA);
+	remove_table(pid);
+	end_other(pid);
+}
+
 static int try_as_nobody(void)
 {
 	struct tek_attributes attributes = {.role = "x"};
@@ -388,6 +462,7 @@ int main(void)
 		cmocka_unit_test(what_is_set_before_a_thread_has_begun_stays),
 		cmocka_unit_test(a_thread_of_another_process_is_read_but_not_set),
 		cmocka_unit_test(a_process_without_a_table_has_no_attributes),
+		cmocka_unit_test(a_table_that_makes_no_sense_is_refused),
 		cmocka_unit_test(another_users_thread_is_not_set),
 	};
 	return cmocka_run_group_tests_name("attributes", tests, NULL, NULL);

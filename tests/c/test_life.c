@@ -3,6 +3,7 @@
 #include "support.h"
 
 #include <signal.h>
+#include <sys/time.h>
 #include <threads.h>
 
 /* This process's own table, as another process would read it. */
@@ -395,12 +396,82 @@ static void forking_while_other_threads_use_tek_harms_nobody(void **state)
 	assert_null(result);
 }
 
+static void *return_while_being_cancelled(void *argument)
+{
+	int before;
+	pthread_setcanceltype(PTHREAD_CANCEL_ASYNCHRONOUS, &before);
+	return argument;
+}
+
+static void a_thread_that_is_cancelled_while_it_returns_holds_nothing_up(void **state)
+{
+	(void)state;
+#if defined(__SANITIZE_THREAD__) || defined(__SANITIZE_ADDRESS__)
+	print_message("# the sanitizers do not survive asynchronous cancellation\n");
+	skip();
+#endif
+	for (int i = 0; i < 20000; i++) {
+		pthread_t thread;
+		assert_int_equal(pthread_create(&thread, NULL, return_while_being_cancelled, NULL),
+				 0);
+		for (volatile int wait = 0; wait < i % 500; wait++)
+			;
+		pthread_cancel(thread);
+		pthread_join(thread, NULL);
+	}
+}
+
+static pid_t forked_in_handler;
+
+static void fork_in_handler(int number)
+{
+	(void)number;
+	forked_in_handler = fork();
+	if (forked_in_handler == 0)
+		signal(SIGSEGV, SIG_DFL); /* cmocka would go on with the next test */
+}
+
+/* The child of a fork in the middle of a call goes on with that call. */
+static void a_handler_that_forks_may_interrupt_any_look(void **state)
+{
+	struct tek_attributes attributes;
+	struct waiter waiter;
+	unsigned int good = 0;
+
+	(void)state;
+#ifdef __SANITIZE_THREAD__
+	print_message("# ThreadSanitizer does not survive a fork in a handler\n");
+	skip();
+#endif
+	waiter_start(&waiter, NULL);
+	signal(SIGALRM, fork_in_handler);
+	for (int i = 0; i < 300; i++) {
+		struct itimerval soon = {.it_value = {.tv_usec = 20 + i % 50}};
+		int status;
+		forked_in_handler = -1;
+		setitimer(ITIMER_REAL, &soon, NULL);
+		while (forked_in_handler < 0) {
+			tek_thread_get_attributes(pthread_self(), &attributes);
+			tek_tid_get_attributes(waiter.tid, &attributes);
+		}
+		if (forked_in_handler == 0)
+			_exit(tek_thread_get_attributes(pthread_self(), &attributes) != 0);
+		assert_int_equal(waitpid(forked_in_handler, &status, 0), forked_in_handler);
+		good += status == 0;
+	}
+	signal(SIGALRM, SIG_DFL);
+	waiter_end(&waiter);
+	assert_int_equal(good, 300);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(a_thread_that_dies_critical_gives_its_slot_back),
 		cmocka_unit_test(marked_threads_go_back_when_the_thread_they_follow_dies),
 		cmocka_unit_test(destructors_of_thread_specific_data_still_run_in_the_fast_region),
+		cmocka_unit_test(a_thread_that_is_cancelled_while_it_returns_holds_nothing_up),
+		cmocka_unit_test(a_handler_that_forks_may_interrupt_any_look),
 		cmocka_unit_test(ten_thousand_threads_leave_no_slot_behind),
 		cmocka_unit_test(detached_threads_leave_no_slot_behind),
 		cmocka_unit_test(threads_that_create_threads_at_the_same_time_lose_none),
