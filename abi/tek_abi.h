@@ -75,6 +75,7 @@ typedef unsigned long long tek_u64;
 #define TEK_FLAG_MAIN 0x04u      /* the process's first thread */
 #define TEK_FLAG_ADOPTED 0x08u   /* came by no door of ours; found later */
 #define TEK_FLAG_OVERRAN 0x10u   /* the guard sent it back at least once */
+#define TEK_FLAG_ASKED 0x40u     /* it was given the policy SCHED_TEK (TEK_WHY_POLICY) */
 #define TEK_FLAG_UNWATCHED 0x20u /* its end will be noticed late: it may be gone */
 
 /* One thread: 40 bytes (tek-2020, IV-C). */
@@ -128,7 +129,9 @@ struct tek_side {
 	tek_u8 reasons;        /* TEK_WHY_* */
 	tek_u8 rule;           /* number, from 1, of the rule of TEK_RULES behind TEK_WHY_RULE; 0:
 	                          TEK_CRITICAL */
-	tek_u8 reserved[6];    /* zero */
+	tek_u8 own_policy;     /* as record.policy and record.priority if it were not Fast */
+	tek_s8 own_priority;
+	tek_u8 reserved[4]; /* zero */
 	/* what it is for: UTF-8, NUL-terminated; valid if tek_record.role_bytes is not 0 */
 	tek_u8 role[64];
 };
@@ -243,6 +246,8 @@ TEK_ABI_AT(tek_side, creator_tid, 44);
 TEK_ABI_AT(tek_side, call_site, 48);
 TEK_ABI_AT(tek_side, reasons, 56);
 TEK_ABI_AT(tek_side, rule, 57);
+TEK_ABI_AT(tek_side, own_policy, 58);
+TEK_ABI_AT(tek_side, own_priority, 59);
 TEK_ABI_AT(tek_side, role, 64);
 
 TEK_ABI_ASSERT(sizeof(struct tek_module) == 512);

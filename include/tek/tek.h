@@ -140,7 +140,8 @@ struct tek_attributes {
 	char role[TEK_ROLE_BYTES]; /* what it is for: up to 63 bytes of UTF-8; "": not said */
 	int critical;              /* 1: marked time-critical, as by tek_thread_mark() */
 	enum tek_group group;
-	int policy;   /* SCHED_*, without SCHED_RESET_ON_FORK */
+	int policy;   /* SCHED_*, without SCHED_RESET_ON_FORK; SCHED_TEK only if it was set, not
+	                 while the thread is Fast for another reason */
 	int priority; /* nice value with a fair policy or SCHED_TEK, else real-time priority */
 
 	/* What cannot be set. */

@@ -49,12 +49,23 @@ void tek__exec_step_in(void)
 	tek__unlock();
 }
 
-void tek__exec_end_table(void)
+/* In a vfork() child the table is its parent's, which goes on. */
+static void with_table(void (*change)(void))
 {
 	if (!in_vfork_child() && tek__lock()) {
-		tek__table_unlink();
+		change();
 		tek__unlock();
 	}
+}
+
+void tek__exec_hide_table(void)
+{
+	with_table(tek__table_hide);
+}
+
+void tek__exec_show_table(void)
+{
+	with_table(tek__table_show);
 }
 
 void tek__exec_name(const char *path, struct tek_verdict verdict)

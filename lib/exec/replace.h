@@ -21,8 +21,9 @@
 bool tek__exec_step_out(void);
 void tek__exec_step_in(void);
 
-/* The program will take the place of this one: its table ends here. */
-void tek__exec_end_table(void);
+/* The program will take the place of this one, which ends its table; or it did not, after all. */
+void tek__exec_hide_table(void);
+void tek__exec_show_table(void);
 
 /* Name a program in which TEK cannot ride. */
 void tek__exec_name(const char *path, struct tek_verdict verdict);

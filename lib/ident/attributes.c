@@ -10,8 +10,9 @@ void tek__attributes_decode(const struct tek_record *record, const struct tek_si
 	attributes->role[record->role_bytes < TEK_ROLE_BYTES ? record->role_bytes : 0] = '\0';
 	attributes->critical = (record->flags & TEK_FLAG_MARKED) != 0;
 	attributes->group = record->place & TEK_PLACE_GROUP_MASK;
-	attributes->policy = record->policy;
-	attributes->priority = record->priority;
+	bool own = record->policy != TEK_SCHED_POLICY || record->flags & TEK_FLAG_ASKED;
+	attributes->policy = own ? record->policy : side->own_policy;
+	attributes->priority = own ? record->priority : side->own_priority;
 	attributes->tid = (pid_t)record->tid;
 	attributes->created_ns = record->start_ns;
 	attributes->stack_bytes = (uint64_t)record->stack_pages * page_bytes;

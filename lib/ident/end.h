@@ -2,7 +2,9 @@
 /*
  * The end of a thread: the destructor of a pthread key, in the last round of
  * destructors, so after those of C++ thread_local objects and of other keys.  Return,
- * pthread_exit() and cancellation pass here; the system call exit does not.
+ * pthread_exit() and cancellation pass here; the system call exit does not.  A destructor
+ * that runs in the very last of the possible rounds (PTHREAD_DESTRUCTOR_ITERATIONS) comes
+ * after it: the C library calls them in the order in which keys were made.
  */
 #ifndef TEK_IDENT_END_H
 #define TEK_IDENT_END_H

@@ -4,16 +4,14 @@
 #include "ident/process.h"
 #include "ident/table.h"
 
+#include <dlfcn.h>
 #include <errno.h>
 #include <link.h>
 #include <string.h>
 #include <unistd.h>
 
-/* Where they lie: what tek_table_header.modules counts, at hand without the table. */
-static struct {
-	uintptr_t start, end;
-	bool libstdcxx;
-} ranges[TEK_MAX_MODULES];
+static struct tek_module modules[TEK_MAX_MODULES];
+static bool is_libstdcxx[TEK_MAX_MODULES];
 static unsigned int count;
 
 static unsigned int known(void)
@@ -25,21 +23,27 @@ static unsigned int known(void)
 static int find(uintptr_t address)
 {
 	int i = (int)known() - 1;
-	while (i >= 0 && (address < ranges[i].start || address >= ranges[i].end))
+	while (i >= 0 && (address < modules[i].start || address >= modules[i].end))
 		i--;
 	return i;
+}
+
+const struct tek_module *tek__module_of(uintptr_t address)
+{
+	int i = find(address);
+	return i >= 0 ? &modules[i] : NULL;
 }
 
 bool tek__module_has(uintptr_t address, size_t bytes)
 {
 	int i = find(address);
-	return i >= 0 && bytes <= ranges[i].end - address;
+	return i >= 0 && bytes <= modules[i].end - address;
 }
 
 bool tek__module_is_libstdcxx(uintptr_t address)
 {
 	int i = find(address);
-	return i >= 0 && ranges[i].libstdcxx;
+	return i >= 0 && is_libstdcxx[i];
 }
 
 struct search {
@@ -118,16 +122,46 @@ static int examine(struct dl_phdr_info *info, size_t size, void *value)
 	return 1;
 }
 
+#if __GLIBC_PREREQ(2, 35)
+/*
+ * _dl_find_object(3) takes no lock: one that another thread held while the process forked
+ * would never come free in the child.
+ */
+static bool look_up(struct search *search)
+{
+	struct dl_find_object object;
+	ElfW(Ehdr) header;
+
+	if (_dl_find_object((void *)search->address, &object))
+		return false;
+	memcpy(&header, object.dlfo_map_start, sizeof(header));
+	if (memcmp(header.e_ident, ELFMAG, SELFMAG) != 0)
+		return false;
+	struct dl_phdr_info info = {
+		.dlpi_addr = object.dlfo_link_map->l_addr,
+		.dlpi_name = object.dlfo_link_map->l_name,
+		.dlpi_phdr = (const void *)((const char *)object.dlfo_map_start + header.e_phoff),
+		.dlpi_phnum = header.e_phnum,
+	};
+	return examine(&info, sizeof(info), search) == 1;
+}
+#else
+static bool look_up(struct search *search)
+{
+	return dl_iterate_phdr(examine, search) == 1;
+}
+#endif
+
 /* Under the lock. Another thread may have been faster. */
 static void add(const struct tek_module *module)
 {
-	if (count == TEK_MAX_MODULES || tek__module_has(module->start, 1) ||
-	    !tek__table_add_module(count, module))
+	if (count == TEK_MAX_MODULES || tek__module_has(module->start, 1))
 		return;
-	ranges[count].start = module->start;
-	ranges[count].end = module->end;
-	ranges[count].libstdcxx = strstr((const char *)module->path, "/libstdc++.so") != NULL;
+	const char *name = strrchr((const char *)module->path, '/');
+	modules[count] = *module;
+	is_libstdcxx[count] = name && strncmp(name, "/libstdc++.so.", 14) == 0;
 	__atomic_store_n(&count, count + 1, __ATOMIC_RELEASE);
+	tek__table_list_modules(modules, count);
 }
 
 void tek__module_note(uintptr_t address)
@@ -138,14 +172,14 @@ void tek__module_note(uintptr_t address)
 
 	if (tek__module_has(address, 1) || known() == TEK_MAX_MODULES)
 		return;
-	if (dl_iterate_phdr(examine, &search) == 1 && tek__lock()) {
+	if (look_up(&search) && tek__lock()) {
 		add(&module);
 		tek__unlock();
 	}
 	errno = saved;
 }
 
-void tek__modules_forget(void)
+void tek__modules_list(void)
 {
-	count = 0;
+	tek__table_list_modules(modules, count);
 }

@@ -4,12 +4,13 @@
  * lists them (struct tek_module), so that others can name a routine without looking
  * into the process.
  *
- * A file is looked up when a thread first begins in it, which takes the loader's lock,
- * and believed to stay.  Of two that cover an address (the first was unloaded) the
+ * A file is looked up when a thread first begins in it, and believed to stay.  Of two that cover an address (the first was unloaded) the
  * later one counts.
  */
 #ifndef TEK_IDENT_MODULE_H
 #define TEK_IDENT_MODULE_H
+
+#include "tek_abi.h"
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -24,7 +25,10 @@ bool tek__module_has(uintptr_t address, size_t bytes);
 /* Whether the address lies in the C++ library, which is listed. Needs no lock. */
 bool tek__module_is_libstdcxx(uintptr_t address);
 
-/* In the child of a fork: listed again when threads begin. */
-void tek__modules_forget(void);
+/* The latest that has the address; NULL: none that is known. Needs no lock; stays as it is. */
+const struct tek_module *tek__module_of(uintptr_t address);
+
+/* List them in a table that was just made; in the child of a fork they are the same. Needs the lock. */
+void tek__modules_list(void);
 
 #endif

@@ -5,10 +5,10 @@
 #include "ident/end.h"
 #include "ident/keys.h"
 #include "ident/lock.h"
-#include "ident/module.h"
 #include "ident/sanitizer.h"
 #include "ident/table.h"
 #include "ident/thread.h"
+#include "mediate/attr.h"
 #include "mediate/config.h"
 #include "mediate/guard.h"
 #include "mediate/region.h"
@@ -47,7 +47,6 @@ __attribute__((cold)) static void begin_again(void)
 	tek__region_forget();
 	tek__report_forget();
 	tek__threads_forget();
-	tek__modules_forget();
 	tek__end_forget();
 	tek__process_epoch = tek__self_epoch();
 }
@@ -71,7 +70,9 @@ static void start(void)
 	tek__page_bytes = (size_t)sysconf(_SC_PAGESIZE);
 	pid = getpid();
 	tek__real_find();
+	tek__sanitizer_start();
 	tek__keys_start();
+	tek__attr_start();
 	tek__target_start();
 	stands_down = !tek__end_start();
 	tek__threads_start();

@@ -13,7 +13,8 @@ static tek_u8 flags_of(const struct tek_thread *thread)
 			(thread->tid == tek__pid() ? TEK_FLAG_MAIN : 0) |
 			(thread->adopted ? TEK_FLAG_ADOPTED : 0) |
 			(member->overruns ? TEK_FLAG_OVERRAN : 0) |
-			(thread->tracked ? 0 : TEK_FLAG_UNWATCHED));
+			(thread->tracked ? 0 : TEK_FLAG_UNWATCHED) |
+			(member->reasons & TEK_WHY_POLICY ? TEK_FLAG_ASKED : 0));
 }
 
 static tek_u8 place_of(const struct tek_member *member)
@@ -52,6 +53,8 @@ static struct tek_side side_of(const struct tek_thread *thread)
 		.call_site = thread->birth.call_site,
 		.reasons = member->reasons,
 		.rule = member->rule,
+		.own_policy = thread->seen.policy,
+		.own_priority = tek__seen_priority(thread->seen),
 	};
 	if (member->fast) {
 		side.base_policy = member->base.policy;
@@ -95,6 +98,9 @@ void tek__thread_set_role(struct tek_thread *thread, const char role[TEK_ROLE_BY
 	memcpy(thread->own_role, role, TEK_ROLE_BYTES);
 	memcpy(thread->role, role, TEK_ROLE_BYTES);
 	thread->role_bytes = bytes;
+	/* What the caller has behind the NUL is nobody's business: it goes out in whole words. */
+	for (unsigned int i = bytes; i == bytes || i % sizeof(uintptr_t); i++)
+		thread->own_role[i] = thread->role[i] = '\0';
 	if (!thread->tid)
 		return;
 	const struct tek_record record = record_of(thread);

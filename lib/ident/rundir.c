@@ -46,12 +46,13 @@ bool tek__rundir_table(char *path, size_t size)
 	       snprintf(path, size, "%s/%d.table", directory, (int)tek__pid()) < (int)size;
 }
 
-/* The pid in the name of a table file; 0 if it is none. */
+/* The pid in the name of a table file, hidden or not; 0 if it is none. */
 static pid_t pid_of(const char *name)
 {
 	char *end;
 	long pid = strtol(name, &end, 10);
-	return pid > 0 && pid <= INT32_MAX && strcmp(end, ".table") == 0 ? (pid_t)pid : 0;
+	bool is_table = strcmp(end, ".table") == 0 || strcmp(end, ".table~") == 0;
+	return pid > 0 && pid <= INT32_MAX && is_table ? (pid_t)pid : 0;
 }
 
 /* getdents64(2); the C library's opendir() would allocate, here within pthread_create(). */
@@ -63,6 +64,27 @@ struct kernel_dirent {
 	char name[];
 };
 
+static bool read_header(int directory, const char *path, struct tek_table_header *header)
+{
+	int fd = openat(directory, path, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
+	ssize_t length = fd < 0 ? -1 : pread(fd, header, sizeof(*header), 0);
+
+	if (fd >= 0)
+		close(fd);
+	return length == sizeof(*header) && header->magic == TEK_TABLE_MAGIC;
+}
+
+static bool is_foreign(const struct tek_table_header *header)
+{
+	return header->pid_namespace && header->pid_namespace != tek__procfs_pid_namespace();
+}
+
+bool tek__rundir_is_foreign(const char *path)
+{
+	struct tek_table_header header;
+	return read_header(AT_FDCWD, path, &header) && is_foreign(&header);
+}
+
 /*
  * Whether the process that wrote a table file is gone: nobody has its pid, or somebody who
  * began at another time.  A file that does not say so counts as alive, and so does one of
@@ -70,19 +92,15 @@ struct kernel_dirent {
  */
 static bool is_dead(int directory, const char *name, pid_t owner)
 {
-	struct tek_table_header header = {0};
+	struct tek_table_header header;
 	uint64_t start_ticks;
 	bool gone = kill(owner, 0) && errno == ESRCH;
 
 	if (owner == tek__pid())
 		return false; /* ours, or it makes room for ours in a moment */
-	int fd = openat(directory, name, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
-	ssize_t length = fd < 0 ? -1 : pread(fd, &header, sizeof(header), 0);
-	if (fd >= 0)
-		close(fd);
-	if (length != sizeof(header) || header.magic != TEK_TABLE_MAGIC)
+	if (!read_header(directory, name, &header))
 		return gone;
-	if (header.pid_namespace && header.pid_namespace != tek__procfs_pid_namespace())
+	if (is_foreign(&header))
 		return false;
 	return gone ||
 	       (header.start_ticks && tek__procfs_stat(owner, TEK_STAT_START_TICKS, &start_ticks) &&

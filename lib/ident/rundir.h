@@ -6,8 +6,7 @@
  * runs `tek`.
  *
  * A process is dead if its pid and start time say so.  Of a process of another pid
- * namespace nothing can be said, so its file stays; of two with one pid the later has the
- * file.
+ * namespace nothing can be said, so its file stays; who has the same pid here does without.
  *
  * The functions need no lock and allocate nothing.
  */
@@ -19,6 +18,9 @@
 
 /* Path of this process's table file; false if there is nowhere to put it. */
 bool tek__rundir_table(char *path, size_t size);
+
+/* Whether a process of another pid namespace made this table file. */
+bool tek__rundir_is_foreign(const char *path);
 
 /*
  * Make the default directory if it is missing, and remove what dead processes left.

@@ -13,9 +13,22 @@ static int find_program(struct dl_phdr_info *info, size_t size, void *base)
 	return 1; /* the program itself is the first */
 }
 
+static const char *const symbols[] = {"__asan_init", "__tsan_init", "__msan_init"};
+static bool loaded;
+
+void tek__sanitizer_start(void)
+{
+	for (size_t i = 0; i < sizeof(symbols) / sizeof(symbols[0]); i++)
+		loaded = loaded || dlsym(RTLD_DEFAULT, symbols[i]);
+}
+
+bool tek__sanitizer_is_loaded(void)
+{
+	return loaded;
+}
+
 bool tek__sanitizer_in_program(void)
 {
-	static const char *const symbols[] = {"__asan_init", "__tsan_init", "__msan_init"};
 	ElfW(Addr) program = 0;
 
 	dl_iterate_phdr(find_program, &program);

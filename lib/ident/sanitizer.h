@@ -12,6 +12,10 @@
  */
 bool tek__sanitizer_in_program(void);
 
+/* At start: look whether any of them is there, in the program or in a library; and whether. */
+void tek__sanitizer_start(void);
+bool tek__sanitizer_is_loaded(void);
+
 /*
  * Whether ThreadSanitizer is there at all.  It gives up a thread in the last
  * round of the destructors of thread-specific data.

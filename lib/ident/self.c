@@ -71,6 +71,9 @@ pid_t tek__self_ask(void)
 {
 	pid_t tid = ask_kernel();
 
+	/* A new process has memory of its own, whatever its parent had lent or shared. */
+	if (tek_epoch_ != &no_epoch && __atomic_load_n(tek_epoch_, __ATOMIC_RELAXED) == 0)
+		tek__self_use = TEK_SELF_OWN;
 	if (tek__self_use == TEK_SELF_LENT && tid == tek_self_id_.tid)
 		tek__self_use = TEK_SELF_OWN; /* given back */
 	if (tek__self_use == TEK_SELF_OWN)
@@ -89,10 +92,6 @@ void tek__self_is(pid_t tid)
 	learn(tid);
 }
 
-/*
- * Between this and the system call a signal handler of the same thread that asks for
- * its id takes the loan for over: nothing can tell it apart from the thread afterwards.
- */
 void tek__self_lend(bool for_good)
 {
 	pid_t tid = tek__gettid();

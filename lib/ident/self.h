@@ -44,7 +44,10 @@ pid_t tek__self_ask(void);
 /* The calling thread has this id: it was just created. */
 void tek__self_is(pid_t tid);
 
-/* The calling thread is about to lend (vfork) or share (clone with CLONE_VM) its variables. */
+/*
+ * In a child that has just borrowed its parent's variables (vfork); or, for good, in a thread
+ * that is about to share its own (clone with CLONE_VM).  Their owner's id must be known.
+ */
 void tek__self_lend(bool for_good);
 
 /*

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
 #include "ident/symbol.h"
 
-#include <dlfcn.h>
 #include <elf.h>
 #include <errno.h>
 #include <fcntl.h>
@@ -77,22 +76,24 @@ bool tek__symbol_in_file(const void *bytes, size_t length, uint64_t address, cha
 	    header.e_ident[EI_CLASS] != (sizeof(void *) == 8 ? ELFCLASS64 : ELFCLASS32) ||
 	    header.e_shentsize != sizeof(symbols))
 		return false;
+	/* .symtab has all of them; a stripped file has .dynsym, those that it exports. */
 	for (uint32_t i = 0; get_section(&image, &header, i, &symbols); i++)
-		if (symbols.sh_type == SHT_SYMTAB)
-			return get_section(&image, &header, symbols.sh_link, &strings) &&
-			       search(&image, &symbols, &strings, address, name, size);
+		if ((symbols.sh_type == SHT_SYMTAB || symbols.sh_type == SHT_DYNSYM) &&
+		    get_section(&image, &header, symbols.sh_link, &strings) &&
+		    search(&image, &symbols, &strings, address, name, size))
+			return true;
 	return false;
 }
 
-static bool search_path(const char *path, uint64_t address, char *name, size_t size)
+bool tek__symbol_of(const char *path, uint64_t address, char *name, size_t size)
 {
 	struct stat status;
 	bool found = false;
-	int fd = open(path, O_RDONLY | O_CLOEXEC);
+	int saved = errno, cancellation;
 
-	if (fd < 0)
-		return false;
-	if (fstat(fd, &status) == 0 && S_ISREG(status.st_mode) && status.st_size > 0) {
+	pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &cancellation);
+	int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+	if (fd >= 0 && fstat(fd, &status) == 0 && S_ISREG(status.st_mode) && status.st_size > 0) {
 		size_t bytes = (size_t)status.st_size;
 		void *image = mmap(NULL, bytes, PROT_READ, MAP_PRIVATE, fd, 0);
 		if (image != MAP_FAILED) {
@@ -100,25 +101,8 @@ static bool search_path(const char *path, uint64_t address, char *name, size_t s
 			munmap(image, bytes);
 		}
 	}
-	close(fd);
-	return found;
-}
-
-bool tek__symbol_of(uintptr_t address, char *name, size_t size)
-{
-	struct link_map *map;
-	Dl_info info;
-
-	if (!dladdr1((const void *)address, &info, (void **)&map, RTLD_DL_LINKMAP))
-		return false;
-	if (info.dli_sname && (uintptr_t)info.dli_saddr == address)
-		return copy_name(name, size, info.dli_sname, size);
-
-	int saved = errno, cancellation;
-	pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &cancellation);
-	/* The loader does not know the path of the program itself. */
-	const char *path = map->l_name[0] ? map->l_name : "/proc/self/exe";
-	bool found = search_path(path, address - map->l_addr, name, size);
+	if (fd >= 0)
+		close(fd);
 	pthread_setcancelstate(cancellation, NULL);
 	errno = saved;
 	return found;

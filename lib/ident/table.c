@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
 #include "ident/table.h"
 
+#include "ident/module.h"
 #include "ident/process.h"
 #include "ident/procfs.h"
 #include "ident/rundir.h"
@@ -75,7 +76,7 @@ static bool open_file(void)
 		return false;
 	for (int attempt = 0; attempt < 2 && fd < 0; attempt++) {
 		fd = open(table.path, O_RDWR | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0644);
-		if (fd < 0 && errno == EEXIST)
+		if (fd < 0 && errno == EEXIST && !tek__rundir_is_foreign(table.path))
 			unlink(table.path); /* of a dead process that had our pid */
 	}
 	if (fd < 0)
@@ -165,6 +166,7 @@ static bool open_table(void)
 		return false;
 	}
 	fill_header();
+	tek__modules_list();
 	return true;
 }
 
@@ -274,17 +276,17 @@ void tek__table_clear(struct tek_slot slot)
 	end_write(slot, seq);
 }
 
-bool tek__table_add_module(unsigned int index, const struct tek_module *module)
+void tek__table_list_modules(const struct tek_module *modules, unsigned int count)
 {
-	if (index >= TEK_MAX_MODULES || (!table.base && !open_table()))
-		return false;
-	/* In the first mapping, which holds the whole header area, as every later one does. */
-	struct tek_module *place = (struct tek_module *)(table.base + TEK_MODULES_OFFSET) + index;
-	if (!populate(place, sizeof(*place)))
-		return false;
-	memcpy(place, module, sizeof(*place));
-	__atomic_store_n(&tek__table_header()->modules, index + 1, __ATOMIC_RELEASE);
-	return true;
+	struct tek_table_header *header = tek__table_header();
+	struct tek_module *places = (struct tek_module *)(table.base + TEK_MODULES_OFFSET);
+
+	for (unsigned int i = header ? header->modules : count; i < count; i++) {
+		if (!populate(&places[i], sizeof(places[i])))
+			return;
+		places[i] = modules[i];
+		__atomic_store_n(&header->modules, i + 1, __ATOMIC_RELEASE);
+	}
 }
 
 struct tek_table_header *tek__table_header(void)
@@ -307,11 +309,35 @@ void tek__table_forget(void)
 	memset(&table, 0, sizeof(table));
 }
 
+/* Where the table is while a program is being replaced that may come back. */
+static bool hidden_path(char *hidden, const char *path)
+{
+	return snprintf(hidden, sizeof(table.path), "%s~", path) < (int)sizeof(table.path);
+}
+
 void tek__table_remove_stale(void)
 {
-	char path[sizeof(table.path)];
-	if (!table.base && tek__rundir_table(path, sizeof(path)))
+	char path[sizeof(table.path)], hidden[sizeof(table.path)];
+	if (table.base || !tek__rundir_table(path, sizeof(path)))
+		return;
+	if (!tek__rundir_is_foreign(path))
 		unlink(path);
+	if (hidden_path(hidden, path) && !tek__rundir_is_foreign(hidden))
+		unlink(hidden);
+}
+
+void tek__table_hide(void)
+{
+	char hidden[sizeof(table.path)];
+	if (table.path[0] && hidden_path(hidden, table.path))
+		rename(table.path, hidden);
+}
+
+void tek__table_show(void)
+{
+	char hidden[sizeof(table.path)];
+	if (table.path[0] && hidden_path(hidden, table.path))
+		rename(hidden, table.path);
 }
 
 void tek__table_unlink(void)

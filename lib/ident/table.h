@@ -39,8 +39,8 @@ void tek__table_write(struct tek_slot slot, const struct tek_record *record,
 /* Empty a slot. */
 void tek__table_clear(struct tek_slot slot);
 
-/* List a file as number `index`, counted from 0. False where there is no room or no table. */
-bool tek__table_add_module(unsigned int index, const struct tek_module *module);
+/* List those of the files that the table, if there is one, does not list yet. */
+void tek__table_list_modules(const struct tek_module *modules, unsigned int count);
 
 /* The header, for its counters; NULL while there is no table. */
 struct tek_table_header *tek__table_header(void);
@@ -63,6 +63,13 @@ void tek__table_forget(void);
 
 /* Remove a table file that an earlier program left under this pid (exec). Needs no lock. */
 void tek__table_remove_stale(void);
+
+/*
+ * The program is about to be replaced (exec): the table's file must not be taken for that of
+ * its successor; and again, if it was not replaced.
+ */
+void tek__table_hide(void);
+void tek__table_show(void);
 
 /* Remove the table's file; the memory stays usable. */
 void tek__table_unlink(void);

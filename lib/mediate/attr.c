@@ -9,7 +9,6 @@
 #include <string.h>
 #include <tek/tek.h>
 
-static pthread_once_t once = PTHREAD_ONCE_INIT;
 static size_t policy_at, priority_at;
 static bool found;
 
@@ -47,7 +46,7 @@ static bool set_stand_in(pthread_attr_t *attr, int policy, int priority)
 	       tek__real.pthread_attr_setschedparam(attr, &param) == 0;
 }
 
-static void probe(void)
+void tek__attr_start(void)
 {
 	pthread_attr_t before, after;
 
@@ -60,15 +59,9 @@ static void probe(void)
 	pthread_attr_destroy(&before);
 }
 
-static bool can_hold(void)
-{
-	pthread_once(&once, probe);
-	return found;
-}
-
 int tek__attr_set_policy(pthread_attr_t *attr)
 {
-	if (!can_hold())
+	if (!found)
 		return ENOTSUP;
 	if (!tek__attr_has_policy(attr)) {
 		if (!set_stand_in(attr, SCHED_RR, 1))
@@ -81,7 +74,7 @@ int tek__attr_set_policy(pthread_attr_t *attr)
 
 bool tek__attr_has_policy(const pthread_attr_t *attr)
 {
-	return can_hold() && read_int(attr, policy_at) == SCHED_TEK;
+	return found && read_int(attr, policy_at) == SCHED_TEK;
 }
 
 int tek__attr_priority(const pthread_attr_t *attr)

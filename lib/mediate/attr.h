@@ -15,6 +15,9 @@
 #include <pthread.h>
 #include <stdbool.h>
 
+/* At start: a sandbox that comes later may not let it ask. */
+void tek__attr_start(void);
+
 /* Put SCHED_TEK with priority 0 in. Returns 0, or ENOTSUP if the object cannot hold it. */
 int tek__attr_set_policy(pthread_attr_t *attr);
 

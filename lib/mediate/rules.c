@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
 #include "mediate/rules.h"
 
+#include "ident/module.h"
 #include "ident/process.h"
 #include "ident/record.h"
 #include "ident/symbol.h"
@@ -61,10 +62,15 @@ void tek__rules_read(void)
 static bool symbol_of(uintptr_t function, char *symbol, size_t size)
 {
 	static const char vtable[] = "_ZTV";
+	const struct tek_module *module = tek__module_of(function);
 
-	if (tek__symbol_of(function, symbol, size))
+	if (!module)
+		return false;
+	const char *path = (const char *)module->path;
+	uint64_t address = function - module->bias;
+	if (tek__symbol_of(path, address, symbol, size))
 		return true;
-	return tek__symbol_of(function - 2 * sizeof(void *), symbol, size) &&
+	return tek__symbol_of(path, address - 2 * sizeof(void *), symbol, size) &&
 	       strncmp(symbol, vtable, strlen(vtable)) == 0;
 }
 

@@ -76,12 +76,14 @@ static int execute(const struct call *call)
 		environment = tek__preload_list_without_tek(environment, alloca(size));
 	bool stepped_out = tek__exec_step_out();
 	if (runs)
-		tek__exec_end_table();
+		tek__exec_hide_table();
 	errno = saved;
 
 	int result = call_real(call, environment);
 
 	saved = errno;
+	if (runs)
+		tek__exec_show_table();
 	if (stepped_out)
 		tek__exec_step_in();
 	errno = saved;

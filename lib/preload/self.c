@@ -5,8 +5,10 @@
  * are noticed without being replaced (ident/self.h).
  */
 #include "ident/process.h"
+#include "ident/sanitizer.h"
 #include "preload/real.h"
 
+#include <errno.h>
 #include <sched.h>
 #include <stdarg.h>
 #include <tek/tek.h>
@@ -14,6 +16,19 @@
 TEK_EXPORT pid_t gettid(void)
 {
 	return tek__gettid();
+}
+
+/* What a child that borrows its parent's variables is to run. */
+struct borrower {
+	int (*run)(void *);
+	void *argument;
+};
+
+static int begin_borrower(void *value)
+{
+	const struct borrower *borrower = value;
+	tek__self_lend(false);
+	return borrower->run(borrower->argument);
 }
 
 TEK_EXPORT int clone(int (*run)(void *), void *stack, int flags, void *argument, ...)
@@ -30,21 +45,47 @@ TEK_EXPORT int clone(int (*run)(void *), void *stack, int flags, void *argument,
 	va_end(list);
 
 	tek__start();
-	if (flags & CLONE_VM && !(flags & CLONE_SETTLS))
-		tek__self_lend(!(flags & CLONE_VFORK));
+	const bool shares = flags & CLONE_VM && !(flags & CLONE_SETTLS);
+	struct borrower borrower = {.run = run, .argument = argument};
+	tek__gettid(); /* the child cannot learn it any more */
+	if (shares && flags & CLONE_VFORK) {
+		/* The caller waits, so this frame is there for the child. */
+		run = begin_borrower;
+		argument = &borrower;
+	} else if (shares) {
+		tek__self_lend(true);
+	}
 	return tek__real.clone(run, stack, flags, argument, parent_tid, tls, child_tid);
 }
 
 /*
- * What arch/CPU/vfork.S calls, to jump to what it returns: two processes come back from
- * vfork(), and the first of them would destroy a frame of C that the second one needs.
+ * What arch/CPU/vfork.S calls.  It makes the system call itself, so that the child marks the
+ * variables as lent before anything else runs in it: until then they are the parent's, in a
+ * signal handler too.  Where a sanitizer has a vfork() of its own that one is used: it is
+ * returned, and jumped to, because a frame of C would not survive the child.
  */
 typedef pid_t vfork_function(void);
 vfork_function *tek__vfork_begin(void);
+void tek__vfork_in_child(void);
+pid_t tek__vfork_failed(long result);
 
 vfork_function *tek__vfork_begin(void)
 {
 	tek__start();
+	tek__gettid(); /* the child cannot learn it any more */
+	if (!tek__sanitizer_is_loaded())
+		return NULL;
 	tek__self_lend(false);
 	return tek__real.vfork;
+}
+
+void tek__vfork_in_child(void)
+{
+	tek__self_lend(false);
+}
+
+pid_t tek__vfork_failed(long result)
+{
+	errno = (int)-result;
+	return -1;
 }

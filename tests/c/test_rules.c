@@ -2,6 +2,7 @@
 /* What rules do to threads, and when. */
 #include "support.h"
 
+#include "ident/module.h"
 #include "ident/process.h"
 #include "ident/symbol.h"
 #include "ident/thread.h"
@@ -189,11 +190,16 @@ static void a_thread_counts_by_the_function_that_it_runs(void **state)
 	in_thread(runs_static);
 	in_thread(runs_exported);
 	in_thread(runs_static);
-	assert_true(tek__symbol_of((uintptr_t)runs_static, symbol, sizeof(symbol)));
+	tek__module_note((uintptr_t)runs_static);
+	const struct tek_module *module = tek__module_of((uintptr_t)runs_static);
+	assert_non_null(module);
+	const char *path = (const char *)module->path;
+	const uint64_t address = (uintptr_t)runs_static - module->bias;
+	assert_true(tek__symbol_of(path, address, symbol, sizeof(symbol)));
 	assert_string_equal(symbol, "runs_static");
-	assert_false(tek__symbol_of((uintptr_t)runs_static, symbol, sizeof(symbol) - 1));
-	assert_false(tek__symbol_of((uintptr_t)runs_static + 1, symbol, sizeof(symbol)));
-	assert_false(tek__symbol_of(0, symbol, sizeof(symbol)));
+	assert_false(tek__symbol_of(path, address, symbol, sizeof(symbol) - 1));
+	assert_false(tek__symbol_of(path, address + 1, symbol, sizeof(symbol)));
+	assert_false(tek__symbol_of("/nonexistent", address, symbol, sizeof(symbol)));
 }
 
 static uint64_t own_cpu_ms(void)

@@ -45,6 +45,8 @@ pub const FLAG_MAIN: u8 = 0x04;
 pub const FLAG_ADOPTED: u8 = 0x08;
 /// The guard sent it back at least once.
 pub const FLAG_OVERRAN: u8 = 0x10;
+/// It was given the policy SCHED_TEK ([`WHY_POLICY`]).
+pub const FLAG_ASKED: u8 = 0x40;
 /// Its end will be noticed late: it may be gone.
 pub const FLAG_UNWATCHED: u8 = 0x20;
 
@@ -174,15 +176,19 @@ pub struct Side {
     pub reasons: u8,
     /// Number, from 1, of the rule of TEK_RULES behind [`WHY_RULE`]; 0: TEK_CRITICAL.
     pub rule: u8,
+    /// As the record's policy and priority if it were not Fast.
+    pub own_policy: u8,
+    /// With it.
+    pub own_priority: i8,
     /// Zero.
-    pub reserved: [u8; 6],
+    pub reserved: [u8; 4],
     /// What it is for: UTF-8, NUL-terminated; valid if [`Record::role_bytes`] is not 0.
     pub role: [u8; ROLE_BYTES],
 }
 layout!(Side, "tek_side", 128, {
     name: 0, fast_ns: 16, fast_since_ns: 24, stays: 32, overruns: 36, base_policy: 40,
     base_priority: 41, base_flags: 42, rt_priority: 43, creator_tid: 44, call_site: 48,
-    reasons: 56, rule: 57, reserved: 58, role: 64,
+    reasons: 56, rule: 57, own_policy: 58, own_priority: 59, reserved: 60, role: 64,
 });
 
 impl Default for Side {

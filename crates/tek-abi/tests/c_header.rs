@@ -32,6 +32,7 @@ fn rust_constants() -> BTreeMap<&'static str, i128> {
         FLAG_ADOPTED,
         FLAG_OVERRAN,
         FLAG_UNWATCHED,
+        FLAG_ASKED,
         BASE_RESET_ON_FORK,
         BASE_SAVED,
         WHY_POLICY,
