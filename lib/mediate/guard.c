@@ -84,20 +84,6 @@ static void begin_own_window(struct tek_member *member, uint64_t now, uint64_t f
 	member->own_cpu_ns = fast_cpu;
 }
 
-static void check_own_budget(struct tek_thread *thread, uint64_t fast_cpu)
-{
-	struct tek_member *member = &thread->member;
-	struct tek_budget budget = tek__guard_budget(thread);
-	uint64_t now = tek__now(CLOCK_MONOTONIC);
-	uint64_t used = fast_cpu - member->own_cpu_ns;
-	uint64_t elapsed = now - member->own_since_ns;
-
-	if (is_over(&budget, used, elapsed))
-		tek__region_expel(thread, used);
-	if (elapsed >= budget.window_ns)
-		begin_own_window(member, now, fast_cpu);
-}
-
 /*
  * The budget: fast_cpu[] holds that time at the last looks, so the slot of the
  * present look still has the value of one window ago, or of somewhat longer ago if
@@ -118,15 +104,45 @@ static void check_budget(struct tek_thread *thread, void *context)
 	uint64_t used = now - *slot;
 	*slot = now;
 	member->last_look = look;
-	if (member->own_budget)
-		check_own_budget(thread, now);
-	else if (is_over(&tek__config.budget, used, *elapsed))
+	if (!member->own_budget && is_over(&tek__config.budget, used, *elapsed))
 		tek__region_expel(thread, used);
 }
 
 struct deadlines {
 	uint64_t now, earliest;
 };
+
+/* A budget of the thread's own has looks of its own, as many in its window. */
+static void look_at_own_budget(struct tek_thread *thread, uint64_t now, uint64_t fast_cpu)
+{
+	struct tek_member *member = &thread->member;
+	struct tek_budget budget = tek__guard_budget(thread);
+	uint64_t used = fast_cpu - member->own_cpu_ns;
+	uint64_t elapsed = now - member->own_since_ns;
+
+	if (is_over(&budget, used, elapsed))
+		tek__region_expel(thread, used);
+	if (elapsed >= budget.window_ns)
+		begin_own_window(member, now, fast_cpu);
+	member->own_look_ns = now + budget.window_ns / TEK_GUARD_LOOKS;
+}
+
+static void check_own_budget(struct tek_thread *thread, void *context)
+{
+	struct deadlines *deadlines = context;
+	struct tek_member *member = &thread->member;
+	uint64_t cpu;
+
+	if (!member->own_budget)
+		return;
+	if (member->own_look_ns <= deadlines->now) {
+		if (!tek__thread_cpu_time(thread->tid, &cpu))
+			return; /* gone: the other budget's look will find out */
+		look_at_own_budget(thread, deadlines->now, fast_cpu_time(member, cpu));
+	}
+	if (member->fast && member->own_look_ns < deadlines->earliest)
+		deadlines->earliest = member->own_look_ns;
+}
 
 static void check_deadline(struct tek_thread *thread, void *context)
 {
@@ -169,6 +185,7 @@ static uint64_t turn(void)
 		next_look_ns = deadlines.now + look_interval();
 		idle_looks = tek__region_first() ? 0 : idle_looks + 1;
 	}
+	each_member(check_own_budget, &deadlines);
 	each_member(check_deadline, &deadlines);
 	uint64_t readmission = tek__region_readmit(deadlines.now);
 	if (readmission < deadlines.earliest)
@@ -282,6 +299,15 @@ struct tek_budget tek__guard_budget(const struct tek_thread *thread)
 	return budget;
 }
 
+/* The guard may sleep longer than to the next look at the thread's own budget. */
+static void look_soon(struct tek_thread *thread)
+{
+	uint64_t interval = tek__guard_budget(thread).window_ns / TEK_GUARD_LOOKS;
+
+	thread->member.own_look_ns = tek__now(CLOCK_MONOTONIC) + interval;
+	tek__guard_deadline(thread->member.own_look_ns);
+}
+
 void tek__guard_set_budget(struct tek_thread *thread, const struct tek_budget *budget)
 {
 	struct tek_member *member = &thread->member;
@@ -293,6 +319,8 @@ void tek__guard_set_budget(struct tek_thread *thread, const struct tek_budget *b
 		member->budget = *budget;
 	if (begins && (!member->fast || tek__thread_cpu_time(thread->tid, &cpu)))
 		begin_own_window(member, tek__now(CLOCK_MONOTONIC), fast_cpu_time(member, cpu));
+	if (budget && member->fast)
+		look_soon(thread);
 }
 
 int tek__guard_start(void)
@@ -340,6 +368,7 @@ void tek__guard_enter(struct tek_thread *thread)
 		uint64_t now = tek__now(CLOCK_MONOTONIC);
 		if (now - member->own_since_ns >= tek__guard_budget(thread).window_ns)
 			begin_own_window(member, now, member->fast_cpu_ns);
+		look_soon(thread);
 	}
 
 	if (idle_looks >= LINGER_LOOKS) {

@@ -53,6 +53,7 @@ struct tek_member {
 	bool own_budget;                   /* a rule gives it one: */
 	struct tek_budget budget;          /* instead of its process's */
 	uint64_t own_since_ns, own_cpu_ns; /* when its window began, and what it had used */
+	uint64_t own_look_ns;              /* when the guard looks at it next */
 	uint64_t banned_until_ns;          /* CLOCK_MONOTONIC; after an overrun */
 	bool returns;                      /* a rule takes it back then */
 
