@@ -55,6 +55,12 @@ int main(int argc, char **argv)
 }
 """
 
+# What every compiler that is fully installed builds.
+EMPTY = """
+#include <stdio.h>
+int main(void) { return 0; }
+"""
+
 
 def everybody_can_enter(directory):
     return all(path.stat().st_mode & 0o001 for path in (directory, *directory.parents))
@@ -113,23 +119,31 @@ def open_directory():
 
 @pytest.fixture(scope="session")
 def compile_c(open_directory):
-    """Builds a C program; skips the test where the compiler or its libraries are missing."""
+    """Builds a C program; skips the test where nothing can be built with the same command."""
 
     def build(source, *command):
-        number = len(list(open_directory.iterdir()))
-        program = open_directory / f"program{number}"
-        file = open_directory / f"program{number}.c"
-        file.write_text(source)
         if shutil.which(command[0]) is None:
             pytest.skip(f"{command[0]} is not installed")
-        built = subprocess.run(
-            [*command, str(file), "-o", str(program)], capture_output=True, text=True, check=False
-        )
-        if built.returncode != 0:
-            pytest.skip(f"{' '.join(command)} cannot build here: {built.stderr.splitlines()[-1]}")
+        number = len(list(open_directory.iterdir()))
+        program = open_directory / f"program{number}"
+        complaint = complaint_of_compiler(source, command, program)
+        if complaint and complaint_of_compiler(EMPTY, command, open_directory / f"empty{number}"):
+            pytest.skip(f"{' '.join(command)} cannot build here: {complaint.splitlines()[-1]}")
+        # Else it is the program's fault, and the test must not pass for one that cannot run here.
+        if complaint:
+            pytest.fail(f"{' '.join(command)} does not build this program:\n{complaint}")
         return program
 
     return build
+
+
+def complaint_of_compiler(source, command, program):
+    """Builds a program; what the compiler says, where it fails."""
+    file = program.with_suffix(".c")
+    file.write_text(source)
+    built = subprocess.run([*command, str(file), "-o", str(program)], capture_output=True, text=True,
+                           timeout=60, check=False)
+    return built.returncode != 0 and (built.stderr or f"exit status {built.returncode}")
 
 
 @pytest.fixture(scope="session")
