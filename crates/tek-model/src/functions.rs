@@ -65,9 +65,10 @@ impl Functions {
     }
 }
 
-/// The module that an address lies in, and the address as its file has it.
+/// The module that an address lies in, and the address as its file has it. Of two that cover it the
+/// first was unloaded, so the later one counts.
 fn place_of(modules: &[Module], address: u64) -> Option<(&Module, u64)> {
-    let module = modules.iter().find(|module| (module.start..module.end).contains(&address))?;
+    let module = modules.iter().rfind(|module| (module.start..module.end).contains(&address))?;
     Some((module, address.wrapping_sub(module.bias)))
 }
 
@@ -152,17 +153,36 @@ mod tests {
         assert_eq!(name("_ZN\x1b[2J"), "_ZN\\u{1b}[2J");
     }
 
-    #[test]
-    fn a_function_is_named_unless_its_file_was_replaced_or_is_stripped() {
-        let exe = std::env::current_exe().unwrap();
-        let elf = Elf::read(&exe, &mut MOST_BYTES.clone()).unwrap();
-        let path = exe.as_os_str().as_bytes();
+    fn module(path: &[u8]) -> Module {
         let mut module = Module::new_zeroed();
         (module.start, module.end, module.bias) = (0x10_0000, u64::MAX, 0x10_0000);
         module.path[..path.len()].copy_from_slice(path);
+        module
+    }
+
+    /// The module of this test, and the address of its main().
+    fn own_module() -> (Module, u64) {
+        let exe = std::env::current_exe().unwrap();
+        let mut most = MOST_BYTES;
+        let elf = Elf::read(&exe, &mut most).unwrap();
+        let mut module = module(exe.as_os_str().as_bytes());
         module.build_id.copy_from_slice(&elf.build_id[..20]);
         module.build_id_bytes = 20;
-        let main = elf.address_of(b"main").unwrap() + module.bias;
+        (module, elf.address_of(b"main").unwrap() + module.bias)
+    }
+
+    #[test]
+    fn of_two_modules_that_cover_an_address_the_later_one_counts() {
+        let ((own, main), unloaded) = (own_module(), module(b"/nowhere/unloaded.so"));
+        let mut functions = Functions::default();
+        assert_eq!(functions.name(&[unloaded, own], main).as_deref(), Some("main"));
+        let name = functions.name(&[own, unloaded], main).unwrap();
+        assert!(name.starts_with("unloaded.so+0x"), "{name}");
+    }
+
+    #[test]
+    fn a_function_is_named_unless_its_file_was_replaced_or_is_stripped() {
+        let (mut module, main) = own_module();
         let mut functions = Functions::default();
         assert_eq!(functions.name(&[module], main).as_deref(), Some("main"));
         assert_eq!(functions.symbol(&[module], main).as_deref(), Some("main"));
