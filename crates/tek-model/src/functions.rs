@@ -15,9 +15,6 @@ const MOST_BYTES: u64 = 512 << 20;
 const STATE: (&str, &str) =
     ("{vtable(std::thread::_State_impl<std::thread::_Invoker<std::tuple<", "> > >)}");
 
-/// Objects point two words behind the symbol of their vtable.
-const VTABLE_POINT: u64 = 2 * size_of::<usize>() as u64;
-
 /// The symbols of the files that were asked for, each read once.
 pub struct Functions {
     files: HashMap<PathBuf, Option<Elf>>,
@@ -37,7 +34,7 @@ impl Functions {
     /// to be printed.
     pub fn name(&mut self, modules: &[Module], address: u64) -> Option<String> {
         let (module, inside) = place_of(modules, address)?;
-        Some(match self.symbol_at(module, inside) {
+        Some(match self.file_of(module).and_then(|file| file.symbol_at(inside)) {
             Some((symbol, offset)) => readable(symbol, offset),
             None => {
                 let path = Path::new(OsStr::from_bytes(until_nul(&module.path)));
@@ -51,17 +48,20 @@ impl Functions {
     /// prints it, or of the vtable of a std::thread's state; `None` where there is none.
     pub fn symbol(&mut self, modules: &[Module], address: u64) -> Option<String> {
         let (module, inside) = place_of(modules, address)?;
-        let (symbol, offset) = self.symbol_at(module, inside)?;
-        let begins = offset == 0 || offset == VTABLE_POINT && symbol.starts_with(b"_ZTV");
-        let text = std::str::from_utf8(symbol).ok().filter(|_| begins)?;
+        let file = self.file_of(module)?;
+        let (symbol, offset) = file.symbol_at(inside)?;
+        // Objects point two words behind the symbol of their vtable.
+        let is_vtable = offset == 2 * file.word_bytes && symbol.starts_with(b"_ZTV");
+        let text = std::str::from_utf8(symbol).ok().filter(|_| offset == 0 || is_vtable)?;
         Some(text.to_owned())
     }
 
-    fn symbol_at(&mut self, module: &Module, inside: u64) -> Option<(&[u8], u64)> {
+    /// The file of a module, if it is still the one that the process has.
+    fn file_of(&mut self, module: &Module) -> Option<&Elf> {
         let path = PathBuf::from(OsStr::from_bytes(until_nul(&module.path)));
         let read = || Elf::read(&path, &mut self.budget);
         let file = self.files.entry(path.clone()).or_insert_with(read).as_ref()?;
-        has_build_id(module, &file.build_id).then(|| file.symbol_at(inside)).flatten()
+        has_build_id(module, &file.build_id).then_some(file)
     }
 }
 
@@ -141,6 +141,20 @@ mod tests {
         assert_eq!(state("M3GasFvvEPS3_"), "void (Gas::*)()");
         assert_eq!(state("3GasIiiE"), "Gas<int, int>");
         assert_eq!(name("_ZTVNSt6thread6_StateE"), "{vtable(std::thread::_State)}+0x10");
+    }
+
+    #[test]
+    fn the_state_of_a_std_thread_is_a_symbol_in_programs_of_either_word_size() {
+        let state = "_ZTVNSt6thread11_State_implINS_8_InvokerISt5tupleIJ3GasEEEEEE";
+        for word_bytes in [4, 8] {
+            let module = module(b"/nowhere/thermostat");
+            let file = Elf::of(word_bytes, 0x100, state.as_bytes());
+            let mut functions = Functions::default();
+            functions.files.insert("/nowhere/thermostat".into(), Some(file));
+            let mut is_known = |at: &u64| functions.symbol(&[module], module.bias + at).is_some();
+            let known: Vec<_> = (0x100..0x120).filter(|at| is_known(at)).collect();
+            assert_eq!(known, [0x100, 0x100 + 2 * word_bytes]);
+        }
     }
 
     #[test]
