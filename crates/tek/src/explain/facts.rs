@@ -111,7 +111,7 @@ pub struct Tek {
     pub base_reset_on_fork: bool,
     /// The rules that hold for it, with what they set.
     pub rules: Vec<RuleFact>,
-    /// Its budget, from a rule or from its process.
+    /// Its budget: from a rule, or the one that its process was started with.
     pub budget: Option<String>,
 }
 
