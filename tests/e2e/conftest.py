@@ -5,6 +5,7 @@ import pathlib
 import shutil
 import subprocess
 import tempfile
+import time
 
 import pytest
 
@@ -52,6 +53,39 @@ int main(int argc, char **argv)
 		raise(SIGKILL);
 	}
 	return atoi(then);
+}
+"""
+
+# Threads by name that wait; one named spin burns CPU time instead, one named busy 0.5 s before.
+WAITING = r"""
+#define _GNU_SOURCE
+#include <pthread.h>
+#include <stdio.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+static void *live(void *name)
+{
+	struct timespec used = {0};
+	pthread_setname_np(pthread_self(), name);
+	while (strcmp(name, "spin") == 0)
+		;
+	while (strcmp(name, "busy") == 0 && used.tv_sec * 1000 + used.tv_nsec / 1000000 < 500)
+		clock_gettime(CLOCK_THREAD_CPUTIME_ID, &used);
+	pause();
+	return NULL;
+}
+
+int main(int argc, char **argv)
+{
+	pthread_t thread;
+	alarm(60);
+	for (int i = 1; i < argc; i++)
+		pthread_create(&thread, NULL, live, argv[i]);
+	puts("ready");
+	fflush(stdout);
+	pause();
 }
 """
 
@@ -150,6 +184,56 @@ def complaint_of_compiler(source, command, program):
 def threads(compile_c):
     """The program above."""
     return compile_c(THREADS, "cc", "-pthread")
+
+
+@pytest.fixture(scope="session")
+def waiting(compile_c):
+    """The other program above."""
+    return compile_c(WAITING, "cc", "-pthread")
+
+
+def eventually(find, seconds=20):
+    """What `find` returns once that is something."""
+    end = time.monotonic() + seconds
+    while not (found := find()):
+        assert time.monotonic() < end, "it did not come about"
+        time.sleep(0.02)
+    return found
+
+
+def read(path):
+    """A file of /proc; empty where its thread has ended."""
+    try:
+        return pathlib.Path(path).read_text(errors="replace")
+    except OSError:
+        return ""
+
+
+def names_of(pid):
+    """The names of a process's threads by tid, as the kernel tells them."""
+    try:
+        tids = os.listdir(f"/proc/{pid}/task")
+    except OSError:
+        return {}
+    names = {int(tid): read(f"/proc/{pid}/task/{tid}/comm").rstrip("\n") for tid in tids}
+    return {tid: name for tid, name in names.items() if name}
+
+
+def tids_by_name(pid, names):
+    """Waits until a process has threads of these names; their tids."""
+    def there():
+        found = {}
+        for tid, name in sorted(names_of(pid).items()):
+            # The guard begins with the name of the thread that started it.
+            found.setdefault(name, tid)
+        return set(names) <= set(found) and found
+
+    return eventually(there)
+
+
+def child_of(pid):
+    """The one child of `tek run`."""
+    return int(eventually(lambda: read(f"/proc/{pid}/task/{pid}/children").split())[0])
 
 
 @pytest.fixture

@@ -11,7 +11,7 @@ import time
 
 import pytest
 
-from conftest import BUILD
+from conftest import BUILD, eventually
 
 PROGRAMS = pathlib.Path(__file__).resolve().parent / "programs"
 ABI = PROGRAMS.parents[2] / "abi"
@@ -66,13 +66,6 @@ def memory_of(process):
                          for field in ("VmRSS", "VmSize"))
     mappings = pathlib.Path(f"/proc/{process.pid}/maps").read_text().count("\n")
     return resident, virtual, mappings
-
-
-def eventually(condition, seconds=10):
-    end = time.monotonic() + seconds
-    while not condition():
-        assert time.monotonic() < end, "it did not come about"
-        time.sleep(0.01)
 
 
 class Churn:
