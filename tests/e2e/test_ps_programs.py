@@ -261,6 +261,8 @@ def test_threads_older_than_tek_in_their_process_are_there_and_then_gone(ps, tmp
         program.stdin.write("\n")
         program.stdin.flush()
         assert program.stdout.readline() == "over\n"
+        # Who has been joined may still be there for a moment.
+        eventually(lambda: len(names_of(program.pid)) == 1)
         assert set(ps("--pid", program.pid)) == {program.pid}
         program.stdin.close()
         assert program.wait(timeout=20) == 0
