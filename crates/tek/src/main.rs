@@ -10,6 +10,7 @@ mod ps;
 mod run;
 mod suggest;
 mod system;
+mod words;
 
 use clap::Parser;
 use cli::{Cli, Command};
