@@ -10,6 +10,7 @@ mod ps;
 mod run;
 mod suggest;
 mod system;
+mod units;
 mod words;
 
 use clap::Parser;

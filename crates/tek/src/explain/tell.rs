@@ -2,7 +2,7 @@
 //! The facts in plain sentences: a pure function.
 use super::facts::{Facts, Kernel, Tek};
 use super::rules::RuleFact;
-use crate::ps::value::Value;
+use crate::units::time;
 
 /// What a process without TEK_BUDGET has.
 const BUDGET: &str = "800ms/1s";
@@ -269,10 +269,6 @@ fn times(count: u64) -> String {
         2 => "twice".into(),
         count => format!("{count} times"),
     }
-}
-
-fn time(ns: u64) -> String {
-    Value::Time(ns).human()
 }
 
 #[cfg(test)]
