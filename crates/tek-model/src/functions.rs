@@ -72,7 +72,8 @@ fn place_of(modules: &[Module], address: u64) -> Option<(&Module, u64)> {
     Some((module, address.wrapping_sub(module.bias)))
 }
 
-/// Whether a file is still the one that the process has.
+/// Whether a file is still the one that the process has. Without a build-id on either side nobody can
+/// tell, and it counts as the same.
 fn has_build_id(module: &Module, build_id: &[u8]) -> bool {
     let known = module.build_id.len();
     let own = &module.build_id[..known.min(module.build_id_bytes as usize)];
