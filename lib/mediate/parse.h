@@ -10,7 +10,10 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-/* CPU time that a Fast thread may use in any window. */
+/*
+ * CPU time that a Fast thread may use in each window: of a rule's budget from a window's
+ * beginning to its end, of the process's in whichever window one looks at.
+ */
 struct tek_budget {
 	uint64_t cpu_ns; /* 0: no limit */
 	uint64_t window_ns;

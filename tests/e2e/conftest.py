@@ -5,6 +5,7 @@ import pathlib
 import shutil
 import subprocess
 import tempfile
+import time
 
 import pytest
 
@@ -53,6 +54,45 @@ int main(int argc, char **argv)
 	}
 	return atoi(then);
 }
+"""
+
+# Threads by name that wait; one named spin burns CPU time instead, one named busy 0.5 s before.
+WAITING = r"""
+#define _GNU_SOURCE
+#include <pthread.h>
+#include <stdio.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+static void *live(void *name)
+{
+	struct timespec used = {0};
+	pthread_setname_np(pthread_self(), name);
+	while (strcmp(name, "spin") == 0)
+		;
+	while (strcmp(name, "busy") == 0 && used.tv_sec * 1000 + used.tv_nsec / 1000000 < 500)
+		clock_gettime(CLOCK_THREAD_CPUTIME_ID, &used);
+	pause();
+	return NULL;
+}
+
+int main(int argc, char **argv)
+{
+	pthread_t thread;
+	alarm(60);
+	for (int i = 1; i < argc; i++)
+		pthread_create(&thread, NULL, live, argv[i]);
+	puts("ready");
+	fflush(stdout);
+	pause();
+}
+"""
+
+# What every compiler that is fully installed builds.
+EMPTY = """
+#include <stdio.h>
+int main(void) { return 0; }
 """
 
 
@@ -113,29 +153,87 @@ def open_directory():
 
 @pytest.fixture(scope="session")
 def compile_c(open_directory):
-    """Builds a C program; skips the test where the compiler or its libraries are missing."""
+    """Builds a C program; skips the test where nothing can be built with the same command."""
 
     def build(source, *command):
-        number = len(list(open_directory.iterdir()))
-        program = open_directory / f"program{number}"
-        file = open_directory / f"program{number}.c"
-        file.write_text(source)
         if shutil.which(command[0]) is None:
             pytest.skip(f"{command[0]} is not installed")
-        built = subprocess.run(
-            [*command, str(file), "-o", str(program)], capture_output=True, text=True, check=False
-        )
-        if built.returncode != 0:
-            pytest.skip(f"{' '.join(command)} cannot build here: {built.stderr.splitlines()[-1]}")
+        number = len(list(open_directory.iterdir()))
+        program = open_directory / f"program{number}"
+        complaint = complaint_of_compiler(source, command, program)
+        if complaint and complaint_of_compiler(EMPTY, command, open_directory / f"empty{number}"):
+            pytest.skip(f"{' '.join(command)} cannot build here: {complaint.splitlines()[-1]}")
+        # Else it is the program's fault, and the test must not pass for one that cannot run here.
+        if complaint:
+            pytest.fail(f"{' '.join(command)} does not build this program:\n{complaint}")
         return program
 
     return build
+
+
+def complaint_of_compiler(source, command, program):
+    """Builds a program; what the compiler says, where it fails."""
+    file = program.with_suffix(".c")
+    file.write_text(source)
+    built = subprocess.run([*command, str(file), "-o", str(program)], capture_output=True, text=True,
+                           timeout=60, check=False)
+    return built.returncode != 0 and (built.stderr or f"exit status {built.returncode}")
 
 
 @pytest.fixture(scope="session")
 def threads(compile_c):
     """The program above."""
     return compile_c(THREADS, "cc", "-pthread")
+
+
+@pytest.fixture(scope="session")
+def waiting(compile_c):
+    """The other program above."""
+    return compile_c(WAITING, "cc", "-pthread")
+
+
+def eventually(find, seconds=20):
+    """What `find` returns once that is something."""
+    end = time.monotonic() + seconds
+    while not (found := find()):
+        assert time.monotonic() < end, "it did not come about"
+        time.sleep(0.02)
+    return found
+
+
+def read(path):
+    """A file of /proc; empty where its thread has ended."""
+    try:
+        return pathlib.Path(path).read_text(errors="replace")
+    except OSError:
+        return ""
+
+
+def names_of(pid):
+    """The names of a process's threads by tid, as the kernel tells them."""
+    try:
+        tids = os.listdir(f"/proc/{pid}/task")
+    except OSError:
+        return {}
+    names = {int(tid): read(f"/proc/{pid}/task/{tid}/comm").rstrip("\n") for tid in tids}
+    return {tid: name for tid, name in names.items() if name}
+
+
+def tids_by_name(pid, names):
+    """Waits until a process has threads of these names; their tids."""
+    def there():
+        found = {}
+        for tid, name in sorted(names_of(pid).items()):
+            # The guard begins with the name of the thread that started it.
+            found.setdefault(name, tid)
+        return set(names) <= set(found) and found
+
+    return eventually(there)
+
+
+def child_of(pid):
+    """The one child of `tek run`."""
+    return int(eventually(lambda: read(f"/proc/{pid}/task/{pid}/children").split())[0])
 
 
 @pytest.fixture

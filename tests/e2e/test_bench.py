@@ -71,11 +71,11 @@ def test_ident_measures_every_call_and_judges_it(tmp_path):
     done, document = document_of(tmp_path, "ident", "--quick", "--threads", "200")
     metrics = {row["metric"] for row in document["rows"] if row["case"] != "must show"}
     assert metrics == {"time of a call", "snapshot", "time of a thread's creation and join",
-                       "added to glibc's, median", "memory of a thread"}
+                       "added to glibc's, median", "memory of a thread", "time of tek ps"}
     times = {row["variant"]: row["p50"] for row in document["rows"] if row["case"] == "call"}
     assert 0 < times["empty loop"] < times["gettid, system call"] < times["read /proc stat"]
     judged = [row for row in document["rows"] if row["case"] == "must show"]
-    assert done.stdout.count(" PASS") + done.stdout.count(" short") == len(judged) == 12
+    assert done.stdout.count(" PASS") + done.stdout.count(" short") == len(judged) == 13
     record, = [row for row in judged if row["metric"] == "memory of a thread's record"]
     assert record["value"] == 40
 

@@ -4,11 +4,10 @@ import random
 import re
 import subprocess
 import sys
-import time
 
 import pytest
 
-from conftest import BUILD, needs
+from conftest import BUILD, eventually, needs
 
 TEK = str(BUILD / "bin" / "tek")
 
@@ -85,10 +84,7 @@ def serve_redis(prefix, directory):
          "--dir", str(directory), "--io-threads", "2"],
         stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
     try:
-        for _ in range(500):
-            if socket.exists():
-                break
-            time.sleep(0.02)
+        eventually(socket.exists)
         client = [*prefix, needs("redis-cli"), "-s", str(socket)]
         said = [outcome([*client, *words]) for words in (
             ["set", "key", "value"], ["get", "key"], ["lrange", "none", "0", "-1"], ["nonsense"])]

@@ -16,49 +16,7 @@ import time
 import pytest
 
 import handmade
-
-# Threads by name that wait, but one named spin, which burns CPU time.
-NAMED = r"""
-#define _GNU_SOURCE
-#include <pthread.h>
-#include <stdio.h>
-#include <string.h>
-#include <unistd.h>
-
-static void *live(void *name)
-{
-	pthread_setname_np(pthread_self(), name);
-	while (strcmp(name, "spin") == 0)
-		;
-	pause();
-	return NULL;
-}
-
-int main(int argc, char **argv)
-{
-	pthread_t thread;
-	alarm(60);
-	for (int i = 1; i < argc; i++)
-		pthread_create(&thread, NULL, live, argv[i]);
-	puts("ready");
-	fflush(stdout);
-	pause();
-}
-"""
-
-
-def tids_by_name(pid, names):
-    """Waits until a process has threads of these names; their tids."""
-    end = time.monotonic() + 10
-    while True:
-        found = {}
-        for task in pathlib.Path(f"/proc/{pid}/task").iterdir():
-            found[(task / "comm").read_text().strip()] = int(task.name)
-        if set(names) <= set(found):
-            return found
-        assert time.monotonic() < end, f"process {pid} has only {found}"
-        time.sleep(0.01)
-
+from conftest import child_of, tids_by_name
 
 class Victim:
     """A running program."""
@@ -68,18 +26,13 @@ class Victim:
         self.tids = tids_by_name(self.pid, names)
 
 
-@pytest.fixture(scope="module")
-def named(compile_c):
-    return compile_c(NAMED, "cc", "-pthread")
-
-
 @pytest.fixture
-def victim(named):
-    """Starts the program above with threads of these names."""
+def victim(waiting):
+    """Starts a program with threads of these names."""
     started = []
 
     def start(*names):
-        process = subprocess.Popen([named, *names], stdout=subprocess.PIPE)
+        process = subprocess.Popen([waiting, *names], stdout=subprocess.PIPE)
         started.append(process)
         assert process.stdout.readline() == b"ready\n"
         return Victim(process, names)
@@ -372,19 +325,19 @@ def test_a_stopped_program_does_not_hold_up_the_look(ps, victim, tables):
     assert (told["gas"], told["ui"]) == (("T", None), ("T", "screen"))
 
 
-def test_the_threads_of_a_program_under_tek_run_are_known(open_build, tek, named):
-    command = [open_build / "bin" / "tek", "run", "--", named, "gas", "ui"]
+def test_the_threads_of_a_program_under_tek_run_are_known(open_build, tek, waiting):
+    command = [open_build / "bin" / "tek", "run", "--", waiting, "gas", "ui"]
     with subprocess.Popen(command, stdout=subprocess.PIPE) as run:
         assert run.stdout.readline() == b"ready\n"
-        children = pathlib.Path(f"/proc/{run.pid}/task/{run.pid}/children").read_text().split()
-        tids_by_name(int(children[0]), ["gas", "ui"])
-        listed = json.loads(tek("ps", "--json", "--tracked", "--pid", children[0]).stdout)["threads"]
-        os.kill(int(children[0]), signal.SIGKILL)
+        child = child_of(run.pid)
+        tids_by_name(child, ["gas", "ui"])
+        listed = json.loads(tek("ps", "--json", "--tracked", "--pid", child).stdout)["threads"]
+        os.kill(child, signal.SIGKILL)
     known = {row["name"]: row for row in listed}
     assert {"gas", "ui"} <= set(known)
     gas = known["gas"]
     assert gas["stack_bytes"] >= 16384 and gas["region"] == "none"
-    assert (gas["function"], gas["creator_tid"]) == ("live", int(children[0]))
+    assert (gas["function"], gas["creator_tid"]) == ("live", child)
     assert gas["call_site"].startswith("main+0x")
 
 

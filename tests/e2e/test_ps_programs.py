@@ -6,47 +6,14 @@ import os
 import pathlib
 import re
 import subprocess
-import time
 
 import pytest
 
-from conftest import BUILD, THREADS, needs
+from conftest import BUILD, THREADS, child_of, eventually, names_of, needs, read
 
 PROGRAMS = pathlib.Path(__file__).resolve().parent / "programs"
 TEK = str(BUILD / "bin" / "tek")
 KERNEL_THREAD = 0x200000  # PF_KTHREAD in the flags of /proc/PID/stat
-
-
-def eventually(find, seconds=20):
-    """What `find` returns once that is something."""
-    end = time.monotonic() + seconds
-    while not (found := find()):
-        assert time.monotonic() < end, "it did not come about"
-        time.sleep(0.02)
-    return found
-
-
-def read(path):
-    """A file of /proc; empty where its thread has ended."""
-    try:
-        return pathlib.Path(path).read_text(errors="replace")
-    except OSError:
-        return ""
-
-
-def names_of(pid):
-    """The names of a process's threads by tid, as the kernel tells them."""
-    try:
-        tids = os.listdir(f"/proc/{pid}/task")
-    except OSError:
-        return {}
-    names = {int(tid): read(f"/proc/{pid}/task/{tid}/comm").rstrip("\n") for tid in tids}
-    return {tid: name for tid, name in names.items() if name}
-
-
-def child_of(pid):
-    """The one child of `tek run`."""
-    return eventually(lambda: read(f"/proc/{pid}/task/{pid}/children").split())[0]
 
 
 class Running:
@@ -56,7 +23,7 @@ class Running:
         self.run = subprocess.Popen([TEK, "run", *options, "--", *map(str, command)], text=True,
                                     stdin=subprocess.PIPE, stdout=subprocess.PIPE,
                                     stderr=subprocess.PIPE)
-        self.pid = int(child_of(self.run.pid))
+        self.pid = child_of(self.run.pid)
 
     def wait_until_ready(self):
         assert self.run.stdout.readline() == "ready\n", self.run.stderr.read()
@@ -294,6 +261,8 @@ def test_threads_older_than_tek_in_their_process_are_there_and_then_gone(ps, tmp
         program.stdin.write("\n")
         program.stdin.flush()
         assert program.stdout.readline() == "over\n"
+        # Who has been joined may still be there for a moment.
+        eventually(lambda: len(names_of(program.pid)) == 1)
         assert set(ps("--pid", program.pid)) == {program.pid}
         program.stdin.close()
         assert program.wait(timeout=20) == 0

@@ -2,11 +2,10 @@
 """The thread table of a running program, read by another process."""
 import re
 import subprocess
-import time
 
 import pytest
 
-from conftest import BUILD, INCLUDE
+from conftest import BUILD, INCLUDE, eventually
 
 # Threads enter and leave the Fast Region, start and end, as fast as they can.
 CHURN = r"""
@@ -44,11 +43,8 @@ def churning(compile_c, tmp_path):
     environment = {"LD_PRELOAD": str(BUILD / "lib" / "libtek.so"), "TEK_RUN_DIR": str(tmp_path)}
     with subprocess.Popen([program], env=environment) as process:
         table = tmp_path / f"{process.pid}.table"
-        end = time.monotonic() + 10
         # The first word is written last.
-        while not table.exists() or table.read_bytes()[:8] in (b"", bytes(8)):
-            assert time.monotonic() < end, "the program made no table"
-            time.sleep(0.01)
+        eventually(lambda: table.exists() and table.read_bytes()[:8] not in (b"", bytes(8)))
         yield table
         process.kill()
 

@@ -23,6 +23,8 @@ const NAME_BYTES: usize = 4096;
 pub(crate) struct Elf {
     /// Its NT_GNU_BUILD_ID; empty when it has none.
     pub build_id: Vec<u8>,
+    /// Size of a word of its programs, by its class.
+    pub word_bytes: u64,
     /// Sorted by address.
     symbols: Vec<Symbol>,
     /// The string tables.
@@ -78,6 +80,12 @@ impl Elf {
         let mut addresses = self.symbols.iter().map(|symbol| symbol.address);
         addresses.find(|&address| self.symbol_at(address) == Some((name, 0)))
     }
+
+    /// A file with one symbol, of 32 bytes.
+    pub fn of(word_bytes: u64, address: u64, name: &[u8]) -> Self {
+        let symbols = vec![Symbol { address, bytes: 32, table: 0, name: 0 }];
+        Self { build_id: Vec::new(), word_bytes, symbols, names: vec![[name, b"\0"].concat()] }
+    }
 }
 
 /// Opens a file for reading if it is a regular one. Others are not even opened: that can wait, or do
@@ -97,7 +105,8 @@ fn parse(read: &mut impl FnMut(u64, u64) -> Option<Vec<u8>>) -> Option<Elf> {
     let header = goblin::elf::Elf::parse_header(&read(0, 64)?).ok()?;
     let context = Ctx::new(header.container().ok()?, header.endianness().ok()?);
     let build_id = build_id(read, &header, context).unwrap_or_default();
-    let mut elf = Elf { build_id, symbols: Vec::new(), names: Vec::new() };
+    let word_bytes = context.size() as u64;
+    let mut elf = Elf { build_id, word_bytes, symbols: Vec::new(), names: Vec::new() };
     let sections = sections(read, &header, context).unwrap_or_default();
     for section in &sections {
         if matches!(section.sh_type, SHT_SYMTAB | SHT_DYNSYM) {
@@ -187,6 +196,15 @@ mod tests {
         }
         let elf = Elf::read(Path::new("/proc/self/exe"), &mut 1000).unwrap();
         assert!(elf.symbols.is_empty());
+    }
+
+    #[test]
+    fn the_class_of_a_file_tells_how_long_its_words_are() {
+        for (class, word_bytes) in [(1, 4), (2, 8)] {
+            let header = [b"\x7fELF", &[class, 1, 1][..], &[0; 57]].concat();
+            let read = &mut |_, bytes| Some(header[..bytes as usize].to_vec());
+            assert_eq!(parse(read).unwrap().word_bytes, word_bytes);
+        }
     }
 
     proptest! {

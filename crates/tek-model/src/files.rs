@@ -18,9 +18,11 @@ const MOST_FILES: usize = 16;
 pub fn directories() -> Vec<PathBuf> {
     let given = env::var_os("TEK_RUN_DIR").map(PathBuf::from);
     let own = env::var_os("XDG_RUNTIME_DIR").map(|parent| PathBuf::from(parent).join("tek"));
-    let users = names_in(Path::new("/run/user"), &mut MOST_NAMES.clone());
+    let mut names_left = MOST_NAMES;
+    let users = names_in(Path::new("/run/user"), &mut names_left);
     let users = users.into_iter().map(|user| user.join("tek"));
-    let temporary = names_in(&env::temp_dir(), &mut MOST_NAMES.clone());
+    let mut names_left = MOST_NAMES;
+    let temporary = names_in(&env::temp_dir(), &mut names_left);
     let temporary = temporary.into_iter().filter(|path| is_a_users(path));
     let fixed = given.into_iter().chain([PathBuf::from("/run/tek")]).chain(own);
     let mut seen = HashSet::new();

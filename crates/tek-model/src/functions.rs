@@ -15,9 +15,6 @@ const MOST_BYTES: u64 = 512 << 20;
 const STATE: (&str, &str) =
     ("{vtable(std::thread::_State_impl<std::thread::_Invoker<std::tuple<", "> > >)}");
 
-/// Objects point two words behind the symbol of their vtable.
-const VTABLE_POINT: u64 = 2 * size_of::<usize>() as u64;
-
 /// The symbols of the files that were asked for, each read once.
 pub struct Functions {
     files: HashMap<PathBuf, Option<Elf>>,
@@ -37,7 +34,7 @@ impl Functions {
     /// to be printed.
     pub fn name(&mut self, modules: &[Module], address: u64) -> Option<String> {
         let (module, inside) = place_of(modules, address)?;
-        Some(match self.symbol_at(module, inside) {
+        Some(match self.file_of(module).and_then(|file| file.symbol_at(inside)) {
             Some((symbol, offset)) => readable(symbol, offset),
             None => {
                 let path = Path::new(OsStr::from_bytes(until_nul(&module.path)));
@@ -51,27 +48,32 @@ impl Functions {
     /// prints it, or of the vtable of a std::thread's state; `None` where there is none.
     pub fn symbol(&mut self, modules: &[Module], address: u64) -> Option<String> {
         let (module, inside) = place_of(modules, address)?;
-        let (symbol, offset) = self.symbol_at(module, inside)?;
-        let begins = offset == 0 || offset == VTABLE_POINT && symbol.starts_with(b"_ZTV");
-        let text = std::str::from_utf8(symbol).ok().filter(|_| begins)?;
+        let file = self.file_of(module)?;
+        let (symbol, offset) = file.symbol_at(inside)?;
+        // Objects point two words behind the symbol of their vtable.
+        let is_vtable = offset == 2 * file.word_bytes && symbol.starts_with(b"_ZTV");
+        let text = std::str::from_utf8(symbol).ok().filter(|_| offset == 0 || is_vtable)?;
         Some(text.to_owned())
     }
 
-    fn symbol_at(&mut self, module: &Module, inside: u64) -> Option<(&[u8], u64)> {
+    /// The file of a module, if it is still the one that the process has.
+    fn file_of(&mut self, module: &Module) -> Option<&Elf> {
         let path = PathBuf::from(OsStr::from_bytes(until_nul(&module.path)));
         let read = || Elf::read(&path, &mut self.budget);
         let file = self.files.entry(path.clone()).or_insert_with(read).as_ref()?;
-        has_build_id(module, &file.build_id).then(|| file.symbol_at(inside)).flatten()
+        has_build_id(module, &file.build_id).then_some(file)
     }
 }
 
-/// The module that an address lies in, and the address as its file has it.
+/// The module that an address lies in, and the address as its file has it. Of two that cover it the
+/// first was unloaded, so the later one counts.
 fn place_of(modules: &[Module], address: u64) -> Option<(&Module, u64)> {
-    let module = modules.iter().find(|module| (module.start..module.end).contains(&address))?;
+    let module = modules.iter().rfind(|module| (module.start..module.end).contains(&address))?;
     Some((module, address.wrapping_sub(module.bias)))
 }
 
-/// Whether a file is still the one that the process has.
+/// Whether a file is still the one that the process has. Without a build-id on either side nobody can
+/// tell, and it counts as the same.
 fn has_build_id(module: &Module, build_id: &[u8]) -> bool {
     let known = module.build_id.len();
     let own = &module.build_id[..known.min(module.build_id_bytes as usize)];
@@ -143,6 +145,20 @@ mod tests {
     }
 
     #[test]
+    fn the_state_of_a_std_thread_is_a_symbol_in_programs_of_either_word_size() {
+        let state = "_ZTVNSt6thread11_State_implINS_8_InvokerISt5tupleIJ3GasEEEEEE";
+        for word_bytes in [4, 8] {
+            let module = module(b"/nowhere/thermostat");
+            let file = Elf::of(word_bytes, 0x100, state.as_bytes());
+            let mut functions = Functions::default();
+            functions.files.insert("/nowhere/thermostat".into(), Some(file));
+            let mut is_known = |at: &u64| functions.symbol(&[module], module.bias + at).is_some();
+            let known: Vec<_> = (0x100..0x120).filter(|at| is_known(at)).collect();
+            assert_eq!(known, [0x100, 0x100 + 2 * word_bytes]);
+        }
+    }
+
+    #[test]
     fn names_of_all_languages_are_readable_and_cannot_control_the_terminal() {
         let name = |symbol: &str| readable(symbol.as_bytes(), 0);
         assert_eq!(name("gas_loop"), "gas_loop");
@@ -152,17 +168,36 @@ mod tests {
         assert_eq!(name("_ZN\x1b[2J"), "_ZN\\u{1b}[2J");
     }
 
-    #[test]
-    fn a_function_is_named_unless_its_file_was_replaced_or_is_stripped() {
-        let exe = std::env::current_exe().unwrap();
-        let elf = Elf::read(&exe, &mut MOST_BYTES.clone()).unwrap();
-        let path = exe.as_os_str().as_bytes();
+    fn module(path: &[u8]) -> Module {
         let mut module = Module::new_zeroed();
         (module.start, module.end, module.bias) = (0x10_0000, u64::MAX, 0x10_0000);
         module.path[..path.len()].copy_from_slice(path);
+        module
+    }
+
+    /// The module of this test, and the address of its main().
+    fn own_module() -> (Module, u64) {
+        let exe = std::env::current_exe().unwrap();
+        let mut most = MOST_BYTES;
+        let elf = Elf::read(&exe, &mut most).unwrap();
+        let mut module = module(exe.as_os_str().as_bytes());
         module.build_id.copy_from_slice(&elf.build_id[..20]);
         module.build_id_bytes = 20;
-        let main = elf.address_of(b"main").unwrap() + module.bias;
+        (module, elf.address_of(b"main").unwrap() + module.bias)
+    }
+
+    #[test]
+    fn of_two_modules_that_cover_an_address_the_later_one_counts() {
+        let ((own, main), unloaded) = (own_module(), module(b"/nowhere/unloaded.so"));
+        let mut functions = Functions::default();
+        assert_eq!(functions.name(&[unloaded, own], main).as_deref(), Some("main"));
+        let name = functions.name(&[own, unloaded], main).unwrap();
+        assert!(name.starts_with("unloaded.so+0x"), "{name}");
+    }
+
+    #[test]
+    fn a_function_is_named_unless_its_file_was_replaced_or_is_stripped() {
+        let (mut module, main) = own_module();
         let mut functions = Functions::default();
         assert_eq!(functions.name(&[module], main).as_deref(), Some("main"));
         assert_eq!(functions.symbol(&[module], main).as_deref(), Some("main"));

@@ -12,7 +12,8 @@ use std::time::Duration;
 pub enum Budget {
     /// No guard of ours.
     Off,
-    /// So much CPU time in any window.
+    /// So much CPU time in each window: of a rule from a window's beginning to its end, of a process
+    /// in whichever window one looks at.
     Limit {
         /// CPU time.
         cpu: Duration,

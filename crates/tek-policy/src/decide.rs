@@ -5,14 +5,15 @@ use crate::glob::Glob;
 use crate::rule::{Group, Match, Rule};
 use crate::value::{Priority, Role};
 
-/// What rules look at. The bytes come from a foreign process, so they need not be UTF-8.
+/// What rules look at. The bytes come from a foreign process, so they need not be UTF-8. An empty
+/// name is as good as none: no pattern fits it.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Facts<'a> {
     /// What the program was called by, without directories.
     pub program: &'a [u8],
     /// The name that was set for this very thread.
     pub thread: Option<&'a [u8]>,
-    /// The role that the program gave it; none is as good as an empty one.
+    /// The role that the program gave it.
     pub role: Option<&'a [u8]>,
     /// Symbol of its start routine.
     pub function: Option<&'a [u8]>,
@@ -50,8 +51,7 @@ pub fn decide<'a>(rules: &'a [Rule], facts: &Facts<'_>) -> Decision<'a> {
     let mut decision = Decision::default();
     for (rule, number) in rules.iter().zip(1..) {
         let given_role = decision.role.map(|role| role.value.as_str().as_bytes());
-        let own_role = facts.role.filter(|role| !role.is_empty());
-        let facts = Facts { role: given_role.or(own_role), ..*facts };
+        let facts = Facts { role: given_role.or(facts.role), ..*facts };
         if !is_meant(&rule.matches, &facts) {
             continue;
         }
@@ -73,7 +73,9 @@ fn give<T>(decided: &mut Option<Given<T>>, value: Option<T>, rule: usize) {
 }
 
 fn is_meant(matches: &Match, facts: &Facts<'_>) -> bool {
+    // An empty name is none: not even `*` fits it.
     fn fits(glob: &Option<Glob>, name: Option<&[u8]>) -> bool {
+        let name = name.filter(|name| !name.is_empty());
         glob.as_ref().is_none_or(|glob| name.is_some_and(|name| glob.matches(name)))
     }
     fits(&matches.program, Some(facts.program))

@@ -65,7 +65,9 @@ fn write_rule(rule: &Rule) -> String {
     fields.into_iter().flatten().collect::<Vec<_>>().join(",")
 }
 
-/// Reads rules as libtek.so does.
+/// Reads rules as libtek.so does, but for patterns that no name can fit (`[a`, one that is too
+/// long): libtek.so takes them, and they match nothing there; here they are refused. `tek run` never
+/// writes one.
 pub fn from_environment(text: &str) -> Result<Vec<Rule>, EnvironmentError> {
     if text.is_empty() {
         return Ok(Vec::new());

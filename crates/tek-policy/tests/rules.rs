@@ -184,6 +184,22 @@ fn only_a_name_of_its_own_counts_and_all_patterns_must_fit() {
     );
 }
 
+#[test]
+fn no_pattern_fits_an_empty_name() {
+    let empty = Facts { program: b"", thread: Some(b""), role: Some(b""), function: Some(b"") };
+    for field in ["program", "thread", "role-is", "function"] {
+        assert_eq!(decided(&format!("{field}=*,critical=1"), &empty), "", "{field}");
+    }
+    // The role that a rule gave counts all the same.
+    assert_eq!(
+        decided(
+            "role-is=*,critical=0;program=fridge,role=A;role-is=*,critical=1",
+            &Facts { program: b"fridge", ..empty }
+        ),
+        "role A by 2. critical true by 3. "
+    );
+}
+
 fn glob(subject: Subject, text: &'static str) -> impl Strategy<Value = Option<Glob>> {
     of(text.prop_filter_map("no pattern", move |text| Glob::new(&text, subject).ok()))
 }

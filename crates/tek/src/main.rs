@@ -10,6 +10,8 @@ mod ps;
 mod run;
 mod suggest;
 mod system;
+mod units;
+mod words;
 
 use clap::Parser;
 use cli::{Cli, Command};

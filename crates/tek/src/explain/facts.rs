@@ -3,14 +3,13 @@
 use super::kernel;
 use super::rules::{self, RuleFact};
 use crate::system::{self, cgroup, library, privilege};
+use crate::words;
 use serde::Serialize;
 use std::io;
 use tek_abi::{
     printable, BASE_RESET_ON_FORK, BASE_SAVED, FLAG_ADOPTED, FLAG_MARKED, FLAG_NAMED, SCHED_POLICY,
-    WHY_ENTER, WHY_FOLLOW, WHY_POLICY, WHY_RULE, WHY_TIMED,
 };
 use tek_model::{Detail, Device, Error, Functions, Program, Task, Wanted};
-use tek_policy::Group;
 
 /// A thread: a stable format, to which fields may be added.
 #[derive(Clone, Debug, Default, Serialize)]
@@ -111,7 +110,7 @@ pub struct Tek {
     pub base_reset_on_fork: bool,
     /// The rules that hold for it, with what they set.
     pub rules: Vec<RuleFact>,
-    /// Its budget, from a rule or from its process.
+    /// Its budget: from a rule, or the one that its process was started with.
     pub budget: Option<String>,
 }
 
@@ -210,9 +209,7 @@ fn of_tek(program: &Program, task: &Task, functions: &mut Functions, now_ns: u64
         creator: creator.map(|task| printable(task.stat.name.as_bytes())),
         call_site: name(side.call_site),
         adopted: record.flags & FLAG_ADOPTED != 0,
-        group: Group::ALL
-            .get(usize::from(record.group()))
-            .map_or_else(|| record.group().to_string(), ToString::to_string),
+        group: words::group(record.group()),
         marked: record.flags & FLAG_MARKED != 0,
         fast: record.is_fast(),
         fast_now_ns,
@@ -220,28 +217,16 @@ fn of_tek(program: &Program, task: &Task, functions: &mut Functions, now_ns: u64
         stays: side.stays,
         overruns: side.overruns,
         priority: (i32::from(record.policy) == SCHED_POLICY).then_some(record.priority),
-        reasons: reasons(side.reasons),
+        reasons: words::reasons(side.reasons),
         base: saved.then(|| (policy_name(side.base_policy.into()), side.base_priority)),
         base_reset_on_fork: saved && side.base_flags & BASE_RESET_ON_FORK != 0,
         ..Tek::default()
     }
 }
 
-fn reasons(set: u8) -> Vec<&'static str> {
-    let all = [
-        (WHY_POLICY, "policy"),
-        (WHY_ENTER, "enter"),
-        (WHY_TIMED, "timed"),
-        (WHY_RULE, "rule"),
-        (WHY_FOLLOW, "follow"),
-    ];
-    all.into_iter().filter(|(bit, _)| set & bit != 0).map(|(_, name)| name).collect()
-}
-
 fn policy_name(number: u32) -> String {
-    let names = ["OTHER", "FIFO", "RR", "BATCH", "ISO", "IDLE", "DEADLINE", "EXT"];
-    match names.get(number as usize) {
-        Some(name) => format!("SCHED_{name}"),
+    match words::policy(number) {
+        Some(name) => format!("SCHED_{}", name.to_uppercase()),
         None => format!("policy {number}"),
     }
 }
@@ -291,11 +276,5 @@ mod tests {
     #[test]
     fn a_thread_that_is_not_there_is_not_found() {
         assert_eq!(of(u32::MAX).unwrap_err().kind(), io::ErrorKind::NotFound);
-    }
-
-    #[test]
-    fn every_reason_has_a_name() {
-        assert_eq!(reasons(0x1f), ["policy", "enter", "timed", "rule", "follow"]);
-        assert!(reasons(0).is_empty());
     }
 }

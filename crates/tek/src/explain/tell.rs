@@ -2,7 +2,7 @@
 //! The facts in plain sentences: a pure function.
 use super::facts::{Facts, Kernel, Tek};
 use super::rules::RuleFact;
-use crate::ps::value::Value;
+use crate::units::time;
 
 /// What a process without TEK_BUDGET has.
 const BUDGET: &str = "800ms/1s";
@@ -134,8 +134,7 @@ fn tek(tek: &Tek) -> Vec<String> {
     told.extend(tek.reasons.iter().map(|reason| format!("- {}", why(reason, tek))));
     if tek.fast {
         told.extend(tek.base.as_ref().map(|base| given_back(base, tek.base_reset_on_fork)));
-        let budget = tek.budget.as_deref().unwrap_or(BUDGET);
-        told.push(format!("Its budget is {budget}: CPU time in any window of that length."));
+        told.push(budget(tek));
     }
     if tek.overruns > 0 {
         told.push(format!(
@@ -153,6 +152,18 @@ fn tek(tek: &Tek) -> Vec<String> {
     }
     told.extend(tek.rules.iter().filter_map(|rule| comes_from(rule, tek.fast)));
     told
+}
+
+/// Of a process only the environment is known, and that is what it was started with.
+fn budget(tek: &Tek) -> String {
+    let budget = tek.budget.as_deref().unwrap_or(BUDGET);
+    match tek.rules.iter().any(|rule| rule.sets.contains(&"budget")) {
+        true => format!("Its budget is {budget}: CPU time in each window of that length."),
+        false => format!(
+            "Its budget is that of its process, which was started with {budget}: CPU time in any \
+             window of that length. The program may have changed it (tek_set_budget)."
+        ),
+    }
 }
 
 /// What else a rule decided; that it made the thread Fast is among the reasons for it.
@@ -260,10 +271,6 @@ fn times(count: u64) -> String {
     }
 }
 
-fn time(ns: u64) -> String {
-    Value::Time(ns).human()
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -329,12 +336,23 @@ mod tests {
             "- it was given the policy SCHED_TEK",
             "- rule 2, fridge.toml:4 (match = { thread = \"touch\" }) makes it so",
             "gets back SCHED_OTHER,",
-            "Its budget is 800ms/1s",
+            "its process, which was started with 800ms/1s: CPU time in any window",
             "Its role comes from that rule, 2",
             "waits for a CPU longer than it runs",
         ] {
             assert!(text.contains(part), "{part} is not in {text}");
         }
+    }
+
+    #[test]
+    fn a_budget_of_a_rule_holds_in_each_window_and_is_no_other() {
+        let mut facts = touch();
+        let tek = facts.tek.as_mut().unwrap();
+        tek.budget = Some("20ms/100ms".into());
+        tek.rules[0].sets.push("budget");
+        let text = text(&facts);
+        assert!(text.contains("Its budget is 20ms/100ms: CPU time in each window"), "{text}");
+        assert!(!text.contains("started with"), "{text}");
     }
 
     #[test]

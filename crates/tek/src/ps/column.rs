@@ -2,11 +2,9 @@
 //! What can be told of a thread: one column each.
 use super::thread::Thread;
 use super::value::Value;
+use crate::words;
 use clap::ValueEnum;
-use tek_abi::{
-    printable, FLAG_MARKED, GROUP_BACKGROUND, GROUP_NORMAL, GROUP_SERVICE, GROUP_URGENT,
-    SCHED_POLICY, WHY_ENTER, WHY_FOLLOW, WHY_POLICY, WHY_RULE, WHY_TIMED,
-};
+use tek_abi::{printable, FLAG_MARKED, SCHED_POLICY};
 use tek_model::Wanted;
 
 /// A column. Its name on the command line is that of the variant.
@@ -155,7 +153,7 @@ impl Column {
             Self::Name => Value::Text(printable(stat.name.as_bytes())),
             Self::Role => Value::of(thread.role(), Value::Text),
             Self::Function => Value::of(thread.function.clone(), Value::Text),
-            Self::Group => Value::of(record, |record| Value::Text(group(record.group()))),
+            Self::Group => Value::of(record, |record| Value::Text(words::group(record.group()))),
             Self::Region => Value::of(record, |record| {
                 Value::Text(if record.is_fast() { "fast" } else { "none" }.into())
             }),
@@ -197,16 +195,6 @@ impl Column {
     }
 }
 
-fn group(number: u8) -> String {
-    match number {
-        GROUP_NORMAL => "normal".into(),
-        GROUP_URGENT => "urgent".into(),
-        GROUP_SERVICE => "service".into(),
-        GROUP_BACKGROUND => "background".into(),
-        other => other.to_string(),
-    }
-}
-
 /// Whether it asked for SCHED_TEK and has it. The kernel, which runs such threads as `rr`, has the
 /// last word.
 fn has_sched_tek(thread: &Thread) -> bool {
@@ -215,11 +203,10 @@ fn has_sched_tek(thread: &Thread) -> bool {
 }
 
 fn policy(thread: &Thread) -> String {
-    const NAMES: [&str; 8] = ["other", "fifo", "rr", "batch", "iso", "idle", "deadline", "ext"];
     let number = thread.task.stat.policy;
-    match NAMES.get(number as usize) {
+    match words::policy(number) {
         _ if has_sched_tek(thread) => "tek".into(),
-        Some(&name) => name.into(),
+        Some(name) => name.into(),
         None => number.to_string(),
     }
 }
@@ -235,23 +222,17 @@ fn priority(thread: &Thread) -> i64 {
 
 fn critical(thread: &Thread) -> Option<String> {
     let own = thread.task.record?;
-    let reasons = [
-        (WHY_POLICY, "policy".to_owned()),
-        (WHY_ENTER, "enter".into()),
-        (WHY_TIMED, "timed".into()),
-        (
-            WHY_RULE,
-            if own.side.rule == 0 { "rule".into() } else { format!("rule {}", own.side.rule) },
-        ),
-        (WHY_FOLLOW, "follow".into()),
-    ];
-    let mut words: Vec<String> = Vec::new();
+    let mut told: Vec<String> = Vec::new();
     if own.record.is_fast() {
-        let held = reasons.into_iter().filter(|(bit, _)| own.side.reasons & bit != 0);
-        words.extend(held.map(|(_, word)| word));
+        told.extend(words::reasons(own.side.reasons).into_iter().map(|reason| {
+            match (reason, own.side.rule) {
+                ("rule", number @ 1..) => format!("rule {number}"),
+                _ => reason.to_owned(),
+            }
+        }));
     }
     if own.record.flags & FLAG_MARKED != 0 {
-        words.push("marked".into());
+        told.push("marked".into());
     }
-    (!words.is_empty()).then(|| words.join("+"))
+    (!told.is_empty()).then(|| told.join("+"))
 }

@@ -7,7 +7,7 @@ mod render;
 mod sample;
 mod thread;
 mod tree;
-pub mod value;
+mod value;
 mod view;
 mod watch;
 

@@ -3,10 +3,10 @@
 use super::evidence::Evidence;
 use super::plan::Kind;
 use super::verdict::{Reason, Thresholds};
+use crate::units::time;
 use comfy_table::{presets, CellAlignment, ContentArrangement, Table as Grid};
 use serde::Serialize;
 use std::fmt::Write;
-use std::time::Duration;
 use tek_abi::printable;
 use tek_policy::to_toml;
 
@@ -149,10 +149,6 @@ impl Evidence {
             self.watched_s
         )
     }
-}
-
-fn time(ns: u64) -> String {
-    format!("{:.1?}", Duration::from_nanos(ns))
 }
 
 /// Text as comment lines, broken at blanks.

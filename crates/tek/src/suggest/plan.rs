@@ -20,6 +20,8 @@ const CUT_BYTES: usize = 15;
 pub struct Watched {
     /// Its program, as rules name it.
     pub program: String,
+    /// Whether that is certainly the whole name: so its table has it.
+    pub whole_program: bool,
     /// Its name.
     pub name: String,
     /// Whether that name is its own, and not inherited from its creator.
@@ -142,20 +144,24 @@ fn rule_for(program: &str, mark: &Mark, members: &[&Watched]) -> Result<Option<R
         Mark::Function(function) => (None, Some(Glob::exactly(function, Subject::Function)?)),
         Mark::Nothing(_) => return Ok(None),
     };
-    Ok(Some(critical(program, thread, function)?))
+    Ok(Some(critical(program_of(program, members)?, thread, function)))
 }
 
-fn critical(program: &str, thread: Option<Glob>, function: Option<Glob>) -> Result<Rule, Invalid> {
-    let exact = Glob::exactly(program, Subject::Program)?;
-    let program = match program.len() {
-        CUT_BYTES => Glob::new(&format!("{exact}*"), Subject::Program)?,
-        _ => exact,
-    };
-    Ok(Rule {
+/// The pattern for the program of these threads.
+fn program_of(name: &str, members: &[&Watched]) -> Result<Glob, Invalid> {
+    let exact = Glob::exactly(name, Subject::Program)?;
+    if name.len() != CUT_BYTES || members.iter().all(|thread| thread.whole_program) {
+        return Ok(exact);
+    }
+    Glob::new(&format!("{exact}*"), Subject::Program)
+}
+
+fn critical(program: Glob, thread: Option<Glob>, function: Option<Glob>) -> Rule {
+    Rule {
         matches: Match { program: Some(program), thread, function, ..Match::default() },
         set: Set { critical: Some(true), ..Set::default() },
         source: String::new(),
-    })
+    }
 }
 
 /// Makes sure that the rules mean none of the others: names threads one by one if need be, and
@@ -167,7 +173,8 @@ fn narrow(kind: &mut Kind, members: &[&Watched], others: &[&Watched]) {
     }
     let names: BTreeSet<_> = members.iter().map(|thread| &thread.name).collect();
     let exact = |name: &&String| {
-        critical(&kind.program, Some(Glob::exactly(name, Subject::Thread).ok()?), None).ok()
+        let program = program_of(&kind.program, members).ok()?;
+        Some(critical(program, Some(Glob::exactly(name, Subject::Thread).ok()?), None))
     };
     kind.rules = names.iter().take(MOST_NAMES).filter_map(exact).collect();
     if !kind.named || kind.rules.len() < names.len() || means_others(&kind.rules) {
@@ -260,6 +267,10 @@ mod tests {
         let rules = plan(&threads, &BORDERS).remove(0).rules;
         let whole = Watched { program: "fifteen-bytes-long".into(), ..threads[0].clone() };
         assert!(means(&rules, &threads[0]) && means(&rules, &whole));
+        // Under TEK its table has the whole name.
+        let threads = [Watched { whole_program: true, ..threads[0].clone() }];
+        let rules = plan(&threads, &BORDERS).remove(0).rules;
+        assert!(means(&rules, &threads[0]) && !means(&rules, &whole));
     }
 
     #[test]

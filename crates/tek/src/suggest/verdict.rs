@@ -5,8 +5,8 @@
 //! is considered to be time-critical because it requires a short response time." Seen from outside
 //! that is a thread which is woken often and is soon done each time.
 use super::evidence::Evidence;
+use crate::units::time;
 use serde::Serialize;
-use std::time::Duration;
 
 /// Less than this is no evidence: seconds of activity, and wake-ups in them. A program's start and
 /// end alone wake its threads several times.
@@ -126,8 +126,8 @@ impl Reason {
                 evidence.wakeups_per_s, borders.max_rate
             ),
             Self::LongBursts => format!(
-                "works too long each time: {:.1?} of CPU time, above --max-burst {}",
-                Duration::from_nanos(evidence.cpu_per_wakeup_ns),
+                "works too long each time: {} of CPU time, above --max-burst {}",
+                time(evidence.cpu_per_wakeup_ns),
                 borders.max_burst
             ),
             Self::RealTime => "would be suggested, but is real-time already".into(),

@@ -96,6 +96,8 @@ impl Watch {
         });
         track.add(counters(task, at_ns, track.last()));
         watched.program.clone_from(&program.name);
+        // Only a table that could be read says what its pages are like.
+        watched.whole_program = program.page_bytes != 0;
         watched.name.clone_from(&stat.name);
         watched.named = is_named(program, task);
         watched.real_time = stat.rt_priority > 0;

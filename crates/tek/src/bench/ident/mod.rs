@@ -4,6 +4,7 @@
 mod births;
 mod calls;
 mod memory;
+mod ps;
 mod snapshot;
 mod verdict;
 
@@ -63,6 +64,7 @@ const QUICK: Plan = Plan { calls: 51, snapshots: 11, births: 5, unpinned_births:
 pub struct Measured {
     calls: calls::Measured,
     snapshot: snapshot::Measured,
+    ps: ps::Measured,
     memory: memory::Measured,
     births: births::Measured,
     unpinned_births: births::Measured,
@@ -84,6 +86,7 @@ pub fn run(args: &Args) -> anyhow::Result<ExitCode> {
     let text = [
         calls::report(&measured.calls, terminal),
         snapshot::report(&measured.snapshot, terminal),
+        ps::report(&measured.ps),
         births::report(&measured.births, &measured.unpinned_births, terminal),
         memory::report(&measured.memory),
         verdict::report(&judged, terminal),
@@ -98,6 +101,7 @@ pub fn run(args: &Args) -> anyhow::Result<ExitCode> {
     if let Some(path) = &args.json {
         let mut rows = calls::rows(&measured.calls);
         rows.extend(snapshot::rows(&measured.snapshot));
+        rows.extend(ps::rows(&measured.ps));
         rows.extend(births::rows("create and join", &measured.births));
         rows.extend(births::rows("create and join, unpinned", &measured.unpinned_births));
         rows.extend(memory::rows(&measured.memory));
@@ -132,6 +136,7 @@ fn measure(threads: u16, plan: &Plan) -> anyhow::Result<Measured> {
     let crowd = calls::Crowd::start(directory.path(), threads, plan.calls)?;
     spinner.set_message(format!("taking snapshots of its {threads} threads"));
     let snapshot = snapshot::measure(&crowd, plan.snapshots)?;
+    let ps = ps::measure(&crowd)?;
     let memory = memory::measure(&crowd)?;
     let calls = crowd.end()?;
 
@@ -139,5 +144,5 @@ fn measure(threads: u16, plan: &Plan) -> anyhow::Result<Measured> {
     let births = births::measure(directory.path(), plan.births, true)?;
     let unpinned_births = births::measure(directory.path(), plan.unpinned_births, false)?;
     spinner.finish_and_clear();
-    Ok(Measured { calls, snapshot, memory, births, unpinned_births })
+    Ok(Measured { calls, snapshot, ps, memory, births, unpinned_births })
 }

@@ -64,6 +64,8 @@ const CALLS: [(&str, &str, f64); 8] = [
 
 /// /proc's time by the table's.
 const SNAPSHOT_RATIO: f64 = 10.0;
+/// `tek ps` of 2,000 threads, in ms.
+const PS_MS: f64 = 50.0;
 /// What a thread's creation and join may take longer, in ns.
 const ADDED_NS: f64 = 250.0;
 /// tek-2020, IV-C.
@@ -98,6 +100,13 @@ pub fn judge(measured: &Measured) -> Vec<Verdict> {
         unit: "times",
         value: measured.snapshot.ratio(),
     };
+    let ps = Verdict {
+        what: "tek ps of all threads",
+        paper: "-",
+        must: Must::BeAtMost(PS_MS),
+        unit: "ms",
+        value: measured.ps.usual_ms(),
+    };
     let memory = Verdict {
         what: "memory of a thread's record",
         paper: "40 bytes",
@@ -105,7 +114,7 @@ pub fn judge(measured: &Measured) -> Vec<Verdict> {
         unit: "bytes",
         value: Some(measured.memory.bytes_per_thread()),
     };
-    calls.into_iter().chain([snapshot]).chain(added).chain([memory]).collect()
+    calls.into_iter().chain([snapshot, ps]).chain(added).chain([memory]).collect()
 }
 
 /// For people.
@@ -147,7 +156,7 @@ pub fn failures(verdicts: &[Verdict], measured: &Measured) -> Vec<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::bench::ident::{births, calls, memory, snapshot};
+    use crate::bench::ident::{births, calls, memory, ps, snapshot};
 
     fn call(name: &str, ns: f64) -> calls::Call {
         calls::Call { name: name.to_owned(), ns: vec![ns; 3] }
@@ -164,6 +173,7 @@ mod tests {
                 proc_us: vec![1000.0],
                 ..Default::default()
             },
+            ps: ps::Measured { threads: 2000, ms: vec![20.0, 50.0, 90.0] },
             memory: memory::Measured {
                 threads: 2000,
                 slots: 2000,
@@ -190,6 +200,14 @@ mod tests {
         measured.calls.calls[0].ns = vec![5.5; 3];
         let failures = failures(&judge(&measured), &measured);
         assert_eq!(failures, ["get own is 5.25 ns, must be <= 5 ns"]);
+    }
+
+    #[test]
+    fn a_slow_tek_ps_is_named_with_its_limit() {
+        let mut measured = measured();
+        measured.ps.ms = vec![50.5; 3];
+        let failures = failures(&judge(&measured), &measured);
+        assert_eq!(failures, ["tek ps of all threads is 50.5 ms, must be <= 50 ms"]);
     }
 
     #[test]

@@ -1,0 +1,53 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! The words for what is a number in a record or in the kernel.
+use tek_abi::{WHY_ENTER, WHY_FOLLOW, WHY_POLICY, WHY_RULE, WHY_TIMED};
+use tek_policy::Group;
+
+/// A group.
+pub fn group(number: u8) -> String {
+    Group::ALL.get(usize::from(number)).map_or_else(|| number.to_string(), ToString::to_string)
+}
+
+/// A scheduling policy of the kernel: the end of its SCHED_*, in small letters.
+pub fn policy(number: u32) -> Option<&'static str> {
+    let names = ["other", "fifo", "rr", "batch", "iso", "idle", "deadline", "ext"];
+    names.get(number as usize).copied()
+}
+
+/// The reasons in a set, for which a thread is Fast: TEK_WHY_*, without the prefix.
+pub fn reasons(set: u8) -> Vec<&'static str> {
+    let all = [
+        (WHY_POLICY, "policy"),
+        (WHY_ENTER, "enter"),
+        (WHY_TIMED, "timed"),
+        (WHY_RULE, "rule"),
+        (WHY_FOLLOW, "follow"),
+    ];
+    all.into_iter().filter(|(bit, _)| set & bit != 0).map(|(_, name)| name).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use tek_abi::{GROUP_BACKGROUND, GROUP_NORMAL, GROUP_SERVICE, GROUP_URGENT};
+
+    #[test]
+    fn every_group_has_the_name_that_rules_give_it() {
+        let groups = [GROUP_NORMAL, GROUP_URGENT, GROUP_SERVICE, GROUP_BACKGROUND];
+        assert_eq!(groups.map(group), ["normal", "urgent", "service", "background"]);
+        assert_eq!(group(200), "200");
+    }
+
+    #[test]
+    fn every_policy_of_the_kernel_has_a_name() {
+        assert_eq!(policy(libc::SCHED_RR as u32), Some("rr"));
+        assert_eq!(policy(libc::SCHED_DEADLINE as u32), Some("deadline"));
+        assert_eq!(policy(84), None);
+    }
+
+    #[test]
+    fn every_reason_has_a_name() {
+        assert_eq!(reasons(0x1f), ["policy", "enter", "timed", "rule", "follow"]);
+        assert!(reasons(0).is_empty());
+    }
+}
