@@ -165,6 +165,20 @@ static void what_was_read_and_changed_a_little_can_be_set(void **state)
 	assert_int_equal(after.priority, attributes.priority);
 }
 
+static void a_stay_in_the_fast_region_is_no_policy_to_set_again(void **state)
+{
+	struct tek_attributes attributes;
+
+	(void)state;
+	need_real_time();
+	assert_int_equal(tek_critical_enter(), 0);
+	attributes = attributes_of(pthread_self());
+	assert_int_equal(attributes.policy, SCHED_OTHER);
+	assert_int_equal(tek_critical_leave(), 0);
+	assert_int_equal(pthread_set_attributes(pthread_self(), &attributes), 0);
+	assert_false(is_fast(0));
+}
+
 static void a_policy_set_by_other_calls_is_read_too(void **state)
 {
 	const struct sched_param idle = {0};
@@ -453,6 +467,7 @@ int main(void)
 		cmocka_unit_test(one_bad_attribute_refuses_all),
 		cmocka_unit_test(policy_and_priority_reach_the_kernel),
 		cmocka_unit_test(what_was_read_and_changed_a_little_can_be_set),
+		cmocka_unit_test(a_stay_in_the_fast_region_is_no_policy_to_set_again),
 		cmocka_unit_test(a_policy_set_by_other_calls_is_read_too),
 		cmocka_unit_test(the_kernel_can_be_asked_for_what_others_changed),
 		cmocka_unit_test(the_stack_size_is_the_one_that_was_asked_for),

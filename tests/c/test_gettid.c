@@ -8,6 +8,7 @@
 #include <signal.h>
 #include <sys/mman.h>
 #include <sys/prctl.h>
+#include <sys/time.h>
 
 static bool is_right(void)
 {
@@ -76,6 +77,46 @@ static void it_is_right_in_the_child_of_vfork(void **state)
 	if (pid == 0)
 		_exit(!is_right_twice());
 	assert_child_was_right(pid);
+}
+
+/* By itself, so that no variable is alive across vfork(). */
+static pid_t start_and_end_child(void)
+{
+	pid_t pid = vfork();
+	if (pid == 0)
+		_exit(!is_right_twice());
+	return pid;
+}
+
+static void ask(int signal)
+{
+	(void)signal;
+	gettid();
+}
+
+static void it_is_right_in_the_child_of_vfork_whenever_a_handler_asks_too(void **state)
+{
+	struct itimerval often = {.it_interval = {.tv_usec = 100}, .it_value = {.tv_usec = 100}};
+	const struct itimerval never = {0};
+	int wrong = 0;
+
+	(void)state;
+#if defined(__SANITIZE_THREAD__) || defined(__SANITIZE_ADDRESS__)
+	print_message("# the sanitizers have a vfork() of their own\n");
+	skip();
+#endif
+	signal(SIGALRM, ask);
+	setitimer(ITIMER_REAL, &often, NULL);
+	for (int i = 0; i < 3000; i++) {
+		int status = 0;
+		pid_t pid = start_and_end_child();
+		while (waitpid(pid, &status, 0) < 0 && errno == EINTR)
+			;
+		wrong += status != 0 || !is_right();
+	}
+	setitimer(ITIMER_REAL, &never, NULL);
+	signal(SIGALRM, SIG_DFL);
+	assert_int_equal(wrong, 0);
 }
 
 static void it_is_right_in_a_child_of_a_child_of_vfork(void **state)
@@ -219,6 +260,7 @@ int main(void)
 		cmocka_unit_test(it_is_right_in_the_child_of_fork),
 		cmocka_unit_test(it_is_right_in_the_child_of__Fork),
 		cmocka_unit_test(it_is_right_in_the_child_of_vfork),
+		cmocka_unit_test(it_is_right_in_the_child_of_vfork_whenever_a_handler_asks_too),
 		cmocka_unit_test(it_is_right_in_a_child_of_a_child_of_vfork),
 		cmocka_unit_test(it_is_right_in_the_child_of_a_raw_clone),
 		cmocka_unit_test(it_is_right_in_the_child_of_clone),

@@ -2,6 +2,7 @@
 /* Threads and processes that come and go in every way, and what is left of them. */
 #include "support.h"
 
+#include <link.h>
 #include <signal.h>
 #include <sys/time.h>
 #include <threads.h>
@@ -464,6 +465,60 @@ static void a_handler_that_forks_may_interrupt_any_look(void **state)
 	assert_int_equal(good, 300);
 }
 
+static int each_module(struct dl_phdr_info *info, size_t size, void *end)
+{
+	(void)info;
+	(void)size;
+	return __atomic_load_n((bool *)end, __ATOMIC_RELAXED);
+}
+
+static void *hold_the_loaders_lock(void *end)
+{
+	while (!__atomic_load_n((bool *)end, __ATOMIC_RELAXED))
+		dl_iterate_phdr(each_module, end);
+	return NULL;
+}
+
+static int create_a_thread(void)
+{
+	pthread_t thread;
+	alarm(10); /* it must not wait for a lock that nobody holds any more */
+	return pthread_create(&thread, NULL, nothing, NULL) || pthread_join(thread, NULL);
+}
+
+static void a_forked_child_can_create_threads_whoever_held_the_loaders_lock(void **state)
+{
+	pthread_t threads[3];
+	bool end = false;
+
+	(void)state;
+#ifdef __SANITIZE_THREAD__
+	print_message("# ThreadSanitizer wants no threads in a forked child\n");
+	skip();
+#endif
+	for (int i = 0; i < 3; i++)
+		pthread_create(&threads[i], NULL, hold_the_loaders_lock, &end);
+	for (int i = 0; i < 50; i++)
+		assert_int_equal(in_child(create_a_thread), 0);
+	__atomic_store_n(&end, true, __ATOMIC_RELAXED);
+	for (int i = 0; i < 3; i++)
+		pthread_join(threads[i], NULL);
+}
+
+static void a_program_that_cannot_be_replaced_keeps_its_table(void **state)
+{
+	static char long_argument[3 << 20];
+	char *arguments[] = {"true", long_argument, NULL};
+
+	(void)state;
+	tek_thread_mark(pthread_self(), 0);
+	unsigned int before = threads_in_table();
+	memset(long_argument, 'x', sizeof(long_argument) - 1);
+	assert_int_equal(execv("/bin/true", arguments), -1);
+	assert_true(before > 0);
+	assert_int_equal(threads_in_table(), before);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -472,6 +527,8 @@ int main(void)
 		cmocka_unit_test(destructors_of_thread_specific_data_still_run_in_the_fast_region),
 		cmocka_unit_test(a_thread_that_is_cancelled_while_it_returns_holds_nothing_up),
 		cmocka_unit_test(a_handler_that_forks_may_interrupt_any_look),
+		cmocka_unit_test(a_forked_child_can_create_threads_whoever_held_the_loaders_lock),
+		cmocka_unit_test(a_program_that_cannot_be_replaced_keeps_its_table),
 		cmocka_unit_test(ten_thousand_threads_leave_no_slot_behind),
 		cmocka_unit_test(detached_threads_leave_no_slot_behind),
 		cmocka_unit_test(threads_that_create_threads_at_the_same_time_lose_none),
