@@ -178,7 +178,8 @@ impl Process {
 
     /// As `read`, of a file of many lines.
     pub(crate) fn parse<T: FromBufRead>(&self, file: &str) -> Option<T> {
-        self.with(file, |bytes| T::from_buf_read(bytes).ok())
+        // The parsers want UTF-8, and the name of a thread may be anything.
+        self.with(file, |bytes| T::from_buf_read(String::from_utf8_lossy(bytes).as_bytes()).ok())
     }
 
     /// The text of a file without the end of its last line.

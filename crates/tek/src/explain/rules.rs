@@ -4,7 +4,7 @@ use super::facts::Facts;
 use serde::Serialize;
 use std::io;
 use std::time::Duration;
-use tek_abi::until_nul;
+use tek_abi::{printable, until_nul};
 use tek_model::Task;
 use tek_policy::{decide, from_environment, to_toml, Decision, Rule};
 
@@ -39,7 +39,8 @@ pub fn add(facts: &mut Facts, task: &Task, symbol: Option<&str>) -> Result<(), S
     };
     let text = variable("TEK_RULES")?.unwrap_or_default();
     let budget = variable("TEK_BUDGET")?;
-    let rules = from_environment(&text).map_err(|error| format!("its rules: {error}"))?;
+    let told = |error| printable(format!("its rules: {error}").as_bytes());
+    let rules = from_environment(&text).map_err(told)?;
     let thread = tek_policy::Facts {
         program: facts.program.as_bytes(),
         thread: (facts.named == Some(true)).then(|| until_nul(&own.side.name)),
@@ -75,7 +76,9 @@ fn behind(rules: &[Rule], decision: &Decision<'_>, fast_by: Option<usize>) -> Ve
         let sets: Vec<_> = own.map(|(what, _)| *what).collect();
         let text = to_toml(std::slice::from_ref(rule));
         let lines: Vec<_> = text.lines().filter(|line| !line.starts_with("[[")).collect();
-        let (source, text) = (rule.source.clone(), lines.join(", "));
+        // Whoever started the program wrote them, and they end on somebody's terminal.
+        let shown = |text: &str| printable(text.as_bytes());
+        let (source, text) = (shown(&rule.source), shown(&lines.join(", ")));
         (!sets.is_empty()).then_some(RuleFact { number, source, text, sets })
     };
     rules.iter().zip(1..).filter_map(fact).collect()
