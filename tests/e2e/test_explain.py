@@ -128,6 +128,23 @@ def test_a_name_on_the_command_line_is_a_reason_too(tek, start, waiting, real_ti
     assert "its name is in TEK_CRITICAL" in tek("explain", tids["touch"]).stdout
 
 
+@pytest.mark.parametrize("policy, priority, name, words", [
+    (os.SCHED_OTHER, 0, "other", "SCHED_OTHER since"),
+    (os.SCHED_RR, 5, "rr", "SCHED_RR with real-time priority 5 since"),
+])
+def test_a_thread_whose_policy_was_set_from_outside_is_not_called_fast(
+        tek, start, waiting, real_time, policy, priority, name, words):
+    _, tids = start(waiting, "touch", under=["--no-rules", "--critical", "touch"])
+    wait_until(tek, tids["touch"], lambda facts: facts["tek"]["fast"])
+    os.sched_setscheduler(tids["touch"], policy, os.sched_param(priority))
+    row, = json.loads(tek("ps", "--json", "--tid", tids["touch"]).stdout)["threads"]
+    known = (row["region"], row["policy"], row["priority"], row["critical"])
+    assert known == ("none", name, priority, None)
+    text = tek("explain", tids["touch"]).stdout
+    assert words in text and "stays as it is when it leaves" in text
+    assert "It is time-critical" not in text and "gets back" not in text
+
+
 def test_a_thread_that_the_guard_sent_back_is_told_so(tek, start, waiting, real_time):
     options = ["--no-rules", "--critical", "busy", "--budget", "50ms/1s"]
     _, tids = start(waiting, "busy", under=options)

@@ -41,6 +41,23 @@ pub struct Task {
     pub switches: Option<Switches>,
 }
 
+impl Task {
+    /// Whether it runs as a member of the Fast Region.
+    pub fn is_fast(&self) -> bool {
+        self.record.is_some_and(|own| own.record.is_fast()) && !self.is_overridden()
+    }
+
+    /// Whether TEK made it Fast, and somebody has set its policy since by other means than TEK,
+    /// whose word is the last.
+    pub fn is_overridden(&self) -> bool {
+        self.record.is_some_and(|Thread { record, side, .. }| {
+            let now = (self.stat.policy, self.stat.rt_priority);
+            let given = (nix::libc::SCHED_RR as u32, side.rt_priority.into());
+            record.is_fast() && side.rt_priority != 0 && now != given
+        })
+    }
+}
+
 /// A process: a running program.
 #[derive(Clone, Debug)]
 pub struct Program {

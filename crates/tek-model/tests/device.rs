@@ -62,6 +62,23 @@ fn a_thread_has_the_record_that_is_its_own() {
 }
 
 #[test]
+fn a_thread_whose_policy_somebody_else_set_is_not_fast() {
+    let fast_at = |rt_priority| {
+        let (program, _) = look(|path| {
+            let mut own = record(own_tid(), boot_time_ns());
+            own.1.place = REGION_FAST << PLACE_REGION_SHIFT;
+            own.2.rt_priority = rt_priority;
+            write(path, &own_header(512), &[own]);
+        });
+        let task = program.tasks.iter().find(|task| task.stat.tid == own_tid()).unwrap();
+        (task.is_fast(), task.is_overridden())
+    };
+    // This thread is not real-time: with a priority of TEK's that is somebody's doing.
+    assert_eq!(fast_at(29), (false, true));
+    assert_eq!(fast_at(0), (true, false));
+}
+
+#[test]
 fn a_record_of_a_thread_that_had_the_tid_before_does_not_count() {
     let (program, problems) = look(|path| {
         write(path, &own_header(512), &[record(own_tid(), 1)]);

@@ -93,6 +93,8 @@ pub struct Tek {
     pub marked: bool,
     /// Whether it is in the Fast Region.
     pub fast: bool,
+    /// Whether TEK put it there, and somebody has set its policy since by other means.
+    pub overridden: bool,
     /// For how long now.
     pub fast_now_ns: u64,
     /// For how long in all.
@@ -214,12 +216,14 @@ fn of_tek(program: &Program, task: &Task, functions: &mut Functions, now_ns: u64
             .get(usize::from(record.group()))
             .map_or_else(|| record.group().to_string(), ToString::to_string),
         marked: record.flags & FLAG_MARKED != 0,
-        fast: record.is_fast(),
+        fast: task.is_fast(),
+        overridden: task.is_overridden(),
         fast_now_ns,
         fast_ns: side.fast_ns.saturating_add(fast_now_ns),
         stays: side.stays,
         overruns: side.overruns,
-        priority: (i32::from(record.policy) == SCHED_POLICY).then_some(record.priority),
+        priority: (i32::from(record.policy) == SCHED_POLICY && !task.is_overridden())
+            .then_some(record.priority),
         reasons: reasons(side.reasons),
         base: saved.then(|| (policy_name(side.base_policy.into()), side.base_priority)),
         base_reset_on_fork: saved && side.base_flags & BASE_RESET_ON_FORK != 0,

@@ -15,7 +15,10 @@ pub fn tell(facts: &Facts) -> Vec<Section> {
     let mut sections = vec![
         ("Who it is", who(facts)),
         ("What the kernel has for it", kernel(facts)),
-        ("What TEK did", facts.tek.as_ref().map(tek).unwrap_or_default()),
+        (
+            "What TEK did",
+            facts.tek.as_ref().map(|known| tek(known, &facts.kernel)).unwrap_or_default(),
+        ),
         ("What it waited for", waits(facts)),
         ("What is not known", facts.not_known.clone()),
     ];
@@ -129,8 +132,8 @@ fn state(letter: char) -> &'static str {
     }
 }
 
-fn tek(tek: &Tek) -> Vec<String> {
-    let mut told = vec![fast(tek)];
+fn tek(tek: &Tek, kernel: &Kernel) -> Vec<String> {
+    let mut told = vec![if tek.overridden { overridden(kernel) } else { fast(tek) }];
     told.extend(tek.reasons.iter().map(|reason| format!("- {}", why(reason, tek))));
     if tek.fast {
         told.extend(tek.base.as_ref().map(|base| given_back(base, tek.base_reset_on_fork)));
@@ -151,7 +154,7 @@ fn tek(tek: &Tek) -> Vec<String> {
                 .into(),
         );
     }
-    told.extend(tek.rules.iter().filter_map(|rule| comes_from(rule, tek.fast)));
+    told.extend(tek.rules.iter().filter_map(|rule| comes_from(rule, tek.fast || tek.overridden)));
     told
 }
 
@@ -192,6 +195,19 @@ fn fast(tek: &Tek) -> String {
             format!("It is not time-critical now; it was {times}, for {time} in all.")
         }
     }
+}
+
+fn overridden(kernel: &Kernel) -> String {
+    let priority = match kernel.rt_priority {
+        0 => String::new(),
+        priority => format!(" with real-time priority {priority}"),
+    };
+    format!(
+        "TEK made it time-critical, but somebody has set its policy to {}{priority} since, by other \
+         means (chrt, sched_setscheduler of another process): it does not run as time-critical, \
+         and stays as it is when it leaves. TEK made it so because",
+        kernel.policy
+    )
 }
 
 fn why(reason: &str, tek: &Tek) -> String {
@@ -346,6 +362,18 @@ mod tests {
         assert!(text.contains("not time-critical now; it was 3 times, for 9.00s in all"), "{text}");
         assert!(text.contains("The guard sent it back twice"), "{text}");
         assert!(!text.contains("gets back"), "{text}");
+    }
+
+    #[test]
+    fn a_thread_whose_policy_somebody_else_set_is_not_called_time_critical() {
+        let mut facts = touch();
+        let tek = facts.tek.as_mut().unwrap();
+        (tek.fast, tek.overridden, tek.priority) = (false, true, None);
+        facts.kernel.rt_priority = 5;
+        let text = text(&facts);
+        assert!(text.contains("set its policy to SCHED_RR with real-time priority 5"), "{text}");
+        assert!(text.contains("stays as it is when it leaves"), "{text}");
+        assert!(!text.contains("It is time-critical") && !text.contains("gets back"), "{text}");
     }
 
     #[test]

@@ -156,8 +156,8 @@ impl Column {
             Self::Role => Value::of(thread.role(), Value::Text),
             Self::Function => Value::of(thread.function.clone(), Value::Text),
             Self::Group => Value::of(record, |record| Value::Text(group(record.group()))),
-            Self::Region => Value::of(record, |record| {
-                Value::Text(if record.is_fast() { "fast" } else { "none" }.into())
+            Self::Region => Value::of(record, |_| {
+                Value::Text(if thread.is_fast() { "fast" } else { "none" }.into())
             }),
             Self::Policy => Value::Text(policy(thread)),
             Self::Priority => Value::Level(priority(thread)),
@@ -211,7 +211,8 @@ fn group(number: u8) -> String {
 /// last word.
 fn has_sched_tek(thread: &Thread) -> bool {
     let asked = thread.task.record.is_some_and(|t| i32::from(t.record.policy) == SCHED_POLICY);
-    asked && thread.task.stat.policy == libc::SCHED_RR as u32
+    let runs_so = thread.task.stat.policy == libc::SCHED_RR as u32 && !thread.task.is_overridden();
+    asked && runs_so
 }
 
 fn policy(thread: &Thread) -> String {
@@ -246,7 +247,7 @@ fn critical(thread: &Thread) -> Option<String> {
         (WHY_FOLLOW, "follow".into()),
     ];
     let mut words: Vec<String> = Vec::new();
-    if own.record.is_fast() {
+    if thread.is_fast() {
         let held = reasons.into_iter().filter(|(bit, _)| own.side.reasons & bit != 0);
         words.extend(held.map(|(_, word)| word));
     }

@@ -67,7 +67,7 @@ impl Thread {
 
     /// Whether it is in the Fast Region.
     pub fn is_fast(&self) -> bool {
-        self.task.record.is_some_and(|own| own.record.is_fast())
+        self.task.is_fast()
     }
 
     /// The thread that created it.
