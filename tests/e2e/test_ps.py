@@ -284,6 +284,32 @@ def test_a_thread_that_is_not_there_is_told_by_the_status(ps, victim):
     ps("--name", "nobody at all", stderr=None)
 
 
+def test_what_is_missing_is_named_and_a_thread_is_no_process(ps, victim):
+    fridge = victim("gas")
+    gas, none = fridge.tids["gas"], 2**22 + 1
+    told = f"tek: there is no process {none}\n"
+    assert ps("--pid", none, "-o", "tid", status=1, stderr=told) == "TID\n"
+    assert ps("--pid", none, "--watch", "50ms", status=1, stderr=told, timeout=20) == ""
+    ps("--pid", none, "--sample", "50ms", status=1, stderr=told, timeout=20)
+    ps("--tid", none, status=1, stderr=f"tek: there is no thread {none}\n")
+    told = f"tek: {gas} is a thread of {fridge.pid}\n"
+    assert ps("--pid", gas, "-o", "tid", status=1, stderr=told) == "TID\n"
+    listed = rows(ps("--pid", f"{gas},{fridge.pid},{fridge.pid}", "-o", "tid", stderr=told))
+    assert sorted(int(tid) for tid, in listed) == sorted(fridge.tids.values())
+
+
+def test_watch_ends_with_the_process_that_it_looks_at(open_build, victim):
+    fridge = victim("gas")
+    command = [open_build / "bin" / "tek", "ps", "--pid", str(fridge.pid), "--watch", "50ms"]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as watch:
+        watch.stdout.readline()
+        fridge.process.kill()
+        fridge.process.wait()
+        _, errors = watch.communicate(timeout=20)
+        assert watch.returncode == 0
+    assert f"there is no process {fridge.pid}" in errors
+
+
 def test_sorting_goes_up_and_down(ps, victim):
     fridge = victim("b", "a", "c")
 

@@ -14,7 +14,7 @@ use tek_abi::{printable, Module, TableHeader};
 /// What is read of each thread besides its stat.
 #[derive(Clone, Debug, Default)]
 pub struct Wanted {
-    /// These processes only; all when empty.
+    /// These processes only; all when empty. The tid of a later thread names no process.
     pub pids: Vec<u32>,
     /// Where tables lie: see [`crate::directories`]. None, and /proc alone is read.
     pub directories: Vec<PathBuf>,
@@ -91,10 +91,16 @@ impl Device {
     pub fn look(wanted: &Wanted) -> io::Result<Self> {
         let mut problems = Vec::new();
         let tables = files::tables_in(&wanted.directories, &mut problems);
-        let pids = if wanted.pids.is_empty() { processes()? } else { wanted.pids.clone() };
+        let mut pids = if wanted.pids.is_empty() { processes()? } else { wanted.pids.clone() };
+        pids.sort_unstable();
+        pids.dedup();
         let mut programs = Vec::with_capacity(pids.len());
         for pid in pids {
             let Ok(process) = Process::open(pid) else { continue };
+            // Every thread has a directory beside those of the processes, which is only not listed.
+            if !wanted.pids.is_empty() && process.leader() != Some(pid) {
+                continue;
+            }
             let table = tables.get(&pid).and_then(|files| table_of(&process, files, &mut problems));
             programs.extend(look_at(&process, table, wanted, &mut problems));
         }

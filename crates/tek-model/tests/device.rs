@@ -157,6 +157,15 @@ fn a_full_table_of_a_stopped_writer_does_not_hold_up_the_look() {
 }
 
 #[test]
+fn a_process_is_seen_once_and_only_by_its_own_pid() {
+    // The thread of a test is not the first one.
+    let pids = vec![own_tid(), own_pid(), own_pid()];
+    let device = Device::look(&Wanted { pids, ..Wanted::default() }).unwrap();
+    let seen: Vec<_> = device.programs.iter().map(|program| program.pid).collect();
+    assert_eq!(seen, [own_pid()]);
+}
+
+#[test]
 fn every_thread_of_the_device_is_seen_the_kernels_marked() {
     let device = Device::look(&Wanted::default()).unwrap();
     let own = device.programs.iter().find(|program| program.pid == own_pid()).unwrap();

@@ -56,7 +56,8 @@ tells them.
 
 EXIT STATUS:
     0  done
-    1  --pid or --tid: there is no such thread
+    1  nothing that --pid or --tid names is there, or it does not fit
+    2  the command line was not understood
   125  TEK itself failed
 
 ENVIRONMENT:
@@ -158,7 +159,7 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
 
 /// One look. True if a thread was found.
 fn once(view: &mut View, as_json: bool) -> anyhow::Result<bool> {
-    let Look { threads, problems } = view.look()?;
+    let Look { threads, problems, .. } = view.look()?;
     let found = !threads.is_empty();
     tell(&problems);
     let mut out = io::BufWriter::new(io::stdout().lock());
