@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: MIT OR Apache-2.0
 """tek ps: every thread of the device, as the kernel and as TEK's tables tell of it."""
 import csv
+import io
 import json
 import os
 import pathlib
@@ -252,6 +253,20 @@ def test_what_threads_run_is_named_until_the_file_is_replaced_or_stripped(ps, ta
     subprocess.run(["strip", "-o", stripped, program], check=True)
     assert shown("gas_loop", path=stripped) == offset
     assert shown("gas_loop", path="/dev/zero").startswith("zero+0x")
+
+
+def test_text_is_escaped_in_the_table_alone(ps, victim, tables):
+    fridge = victim("a\x1b[2J\nb")
+    tid = fridge.tids["a\x1b[2J\nb"]
+    handmade.write(tables, fridge.pid, [{"tid": tid, "role": "x\ny\u202e"}], program="p\tq")
+    columns = ("--pid", fridge.pid, "--tid", tid, "-o", "program,name,role")
+    row, = threads_of(ps, *columns)
+    assert row == {"program": "p\tq", "name": "a\x1b[2J\nb", "role": "x\ny\u202e"}
+    assert rows(ps(*columns)) == [["p\\tq", "a\\u{1b}[2J\\nb", "x\\ny\\u{202e}"]]
+    series = ps(*columns, "--sample", "50ms", "--count", 1)
+    record, = csv.DictReader(io.StringIO(series, newline=""))
+    assert {key: record[key] for key in row} == row
+    assert len(threads_of(ps, "--program", "p\tq")) == len(fridge.tids)
 
 
 def test_filters_choose_threads_and_must_all_fit(ps, victim, tables):

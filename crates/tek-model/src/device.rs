@@ -9,7 +9,7 @@ use crate::{boot_time_ns, files, processes, Error, Process, Table, Thread};
 use std::collections::HashMap;
 use std::io;
 use std::path::{Path, PathBuf};
-use tek_abi::{printable, Module, TableHeader};
+use tek_abi::{text, Module, TableHeader};
 
 /// What is read of each thread besides its stat.
 #[derive(Clone, Debug, Default)]
@@ -63,7 +63,7 @@ impl Task {
 pub struct Program {
     /// Its pid.
     pub pid: u32,
-    /// Its name: as in its table, else that of its first thread. Fit to be printed.
+    /// Its name: as in its table, else that of its first thread. Any text.
     pub name: String,
     /// Its threads, in the order of their tids.
     pub tasks: Vec<Task>,
@@ -126,7 +126,7 @@ fn look_at(
     };
     let mut records = HashMap::<u32, Vec<Thread>>::new();
     if let Some((mut table, header)) = table {
-        program.name = printable(&header.program);
+        program.name = text(&header.program);
         program.page_bytes = header.page_bytes;
         let read = table.snapshot().and_then(|snapshot| {
             if wanted.modules {
@@ -150,7 +150,7 @@ fn look_at(
     for stat in process.threads().ok()? {
         let tid = stat.tid;
         if program.name.is_empty() && tid == program.pid {
-            program.name = printable(stat.name.as_bytes());
+            program.name.clone_from(&stat.name);
         }
         program.tasks.push(Task {
             record: records.remove(&tid).and_then(|records| own_record(records, &stat)),

@@ -6,7 +6,7 @@ use crate::system::{self, cgroup, library, privilege};
 use serde::Serialize;
 use std::io;
 use tek_abi::{
-    printable, BASE_RESET_ON_FORK, BASE_SAVED, FLAG_ADOPTED, FLAG_MARKED, FLAG_NAMED, SCHED_POLICY,
+    text, BASE_RESET_ON_FORK, BASE_SAVED, FLAG_ADOPTED, FLAG_MARKED, FLAG_NAMED, SCHED_POLICY,
     WHY_ENTER, WHY_FOLLOW, WHY_POLICY, WHY_RULE, WHY_TIMED,
 };
 use tek_model::{Detail, Device, Error, Functions, Program, Task, Wanted};
@@ -136,7 +136,7 @@ pub fn of(tid: u32) -> io::Result<Facts> {
         tid,
         pid: detail.pid,
         program: program.name.clone(),
-        name: printable(task.stat.name.as_bytes()),
+        name: task.stat.name.clone(),
         named: task.record.map(|own| own.record.flags & FLAG_NAMED != 0),
         kernel_thread: task.stat.kernel.then(|| kernel::what_is(&task.stat.name).to_owned()),
         age_ns: device.time_ns.saturating_sub(task.stat.start_ns),
@@ -206,10 +206,10 @@ fn of_tek(program: &Program, task: &Task, functions: &mut Functions, now_ns: u64
     let creator = program.tasks.iter().find(|task| Some(task.stat.tid) == creator_tid);
     let saved = side.base_flags & BASE_SAVED != 0;
     Tek {
-        role: (record.role_bytes != 0).then(|| printable(&side.role)),
+        role: (record.role_bytes != 0).then(|| text(&side.role)),
         function: name(record.start_routine),
         creator_tid,
-        creator: creator.map(|task| printable(task.stat.name.as_bytes())),
+        creator: creator.map(|task| task.stat.name.clone()),
         call_site: name(side.call_site),
         adopted: record.flags & FLAG_ADOPTED != 0,
         group: Group::ALL

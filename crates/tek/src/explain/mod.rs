@@ -8,6 +8,7 @@ mod tell;
 use crate::run::message;
 use std::io::{self, Write};
 use std::process::ExitCode;
+use tek_abi::printable;
 
 const AFTER_HELP: &str = "\
 EXAMPLES:
@@ -61,7 +62,8 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
         }
         writeln!(out, "{bold}{title}{bold:#}")?;
         for paragraph in paragraphs {
-            writeln!(out, "  {paragraph}")?;
+            // Names in it are whatever the program chose.
+            writeln!(out, "  {}", printable(paragraph.as_bytes()))?;
         }
     }
     Ok(ExitCode::SUCCESS)

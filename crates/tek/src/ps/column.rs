@@ -4,8 +4,8 @@ use super::thread::Thread;
 use super::value::Value;
 use clap::ValueEnum;
 use tek_abi::{
-    printable, FLAG_MARKED, GROUP_BACKGROUND, GROUP_NORMAL, GROUP_SERVICE, GROUP_URGENT,
-    SCHED_POLICY, WHY_ENTER, WHY_FOLLOW, WHY_POLICY, WHY_RULE, WHY_TIMED,
+    FLAG_MARKED, GROUP_BACKGROUND, GROUP_NORMAL, GROUP_SERVICE, GROUP_URGENT, SCHED_POLICY,
+    WHY_ENTER, WHY_FOLLOW, WHY_POLICY, WHY_RULE, WHY_TIMED,
 };
 use tek_model::Wanted;
 
@@ -152,7 +152,7 @@ impl Column {
             Self::Pid => Value::Count(thread.pid.into()),
             Self::Tid => Value::Count(stat.tid.into()),
             Self::Program => Value::Text(thread.program.to_string()),
-            Self::Name => Value::Text(printable(stat.name.as_bytes())),
+            Self::Name => Value::Text(stat.name.clone()),
             Self::Role => Value::of(thread.role(), Value::Text),
             Self::Function => Value::of(thread.function.clone(), Value::Text),
             Self::Group => Value::of(record, |record| Value::Text(group(record.group()))),

@@ -22,6 +22,7 @@ use std::io::{self, Write};
 use std::path::PathBuf;
 use std::process::ExitCode;
 use std::time::Duration;
+use tek_abi::printable;
 use view::{Look, View};
 
 const AFTER_HELP: &str = "\
@@ -184,7 +185,7 @@ fn once(view: &mut View, as_json: bool) -> anyhow::Result<bool> {
 /// Says on standard error what could not be read.
 fn tell(problems: &[String]) {
     for problem in problems {
-        eprintln!("tek: {problem}");
+        eprintln!("tek: {}", printable(problem.as_bytes()));
     }
 }
 

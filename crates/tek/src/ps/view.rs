@@ -6,7 +6,6 @@ use super::filter::Filter;
 use super::thread::{Names, Thread, Threads};
 use super::{render, tree, Sorting};
 use std::collections::HashSet;
-use tek_abi::printable;
 use tek_model::{directories, Device, Wanted};
 
 /// What is looked at.
@@ -53,7 +52,7 @@ impl View {
     pub fn look(&mut self) -> anyhow::Result<Look> {
         let mut device = Device::look(&self.wanted)?;
         let problems = std::mem::take(&mut device.problems).into_iter();
-        let text = |problem| printable(format!("{:#}", anyhow::Error::from(problem)).as_bytes());
+        let text = |problem| format!("{:#}", anyhow::Error::from(problem));
         let (missing, gone) = self.filter.missing(&device);
         let problems = missing.into_iter().chain(problems.map(text));
         let problems = problems.filter(|problem| self.told.insert(problem.clone())).collect();
