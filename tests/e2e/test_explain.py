@@ -123,9 +123,9 @@ def test_a_thread_that_a_rule_makes_fast_is_explained_by_that_rule(
 
 
 def test_a_name_on_the_command_line_is_a_reason_too(tek, start, waiting, real_time):
-    _, tids = start(waiting, "touch", under=["--no-rules", "--critical", "touch"])
+    _, tids = start(waiting, "touch", under=["--no-rules", "--critical", "ui", "--critical", "to*"])
     wait_until(tek, tids["touch"], lambda facts: facts["tek"]["fast"])
-    assert "its name is in TEK_CRITICAL" in tek("explain", tids["touch"]).stdout
+    assert "- its name fits `--critical to*`.\n" in tek("explain", tids["touch"]).stdout
 
 
 @pytest.mark.parametrize("policy, priority, name, words", [

@@ -107,6 +107,10 @@ pub struct Tek {
     pub priority: Option<i8>,
     /// TEK_WHY_*, without the prefix.
     pub reasons: Vec<&'static str>,
+    /// Number of the rule behind the reason `rule`; 0: TEK_CRITICAL, or not that reason.
+    pub rule: u8,
+    /// What its name fits of TEK_CRITICAL, as GLOB[=NICE], where that is behind the reason `rule`.
+    pub critical_pattern: Option<String>,
     /// What it gets back when it leaves the Fast Region: SCHED_*, and a real-time priority.
     pub base: Option<(String, u8)>,
     /// Whether it gets reset-on-fork back.
@@ -225,6 +229,7 @@ fn of_tek(program: &Program, task: &Task, functions: &mut Functions, now_ns: u64
         priority: (i32::from(record.policy) == SCHED_POLICY && !task.is_overridden())
             .then_some(record.priority),
         reasons: reasons(side.reasons),
+        rule: side.rule,
         base: saved.then(|| (policy_name(side.base_policy.into()), side.base_priority)),
         base_reset_on_fork: saved && side.base_flags & BASE_RESET_ON_FORK != 0,
         ..Tek::default()

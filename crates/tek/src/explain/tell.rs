@@ -134,7 +134,9 @@ fn state(letter: char) -> &'static str {
 
 fn tek(tek: &Tek, kernel: &Kernel) -> Vec<String> {
     let mut told = vec![if tek.overridden { overridden(kernel) } else { fast(tek) }];
-    told.extend(tek.reasons.iter().map(|reason| format!("- {}", why(reason, tek))));
+    let ends = (1..=tek.reasons.len()).map(|n| if n == tek.reasons.len() { "." } else { ";" });
+    let reasons = tek.reasons.iter().zip(ends);
+    told.extend(reasons.map(|(reason, end)| format!("- {}{end}", why(reason, tek))));
     if tek.fast {
         told.extend(tek.base.as_ref().map(|base| given_back(base, tek.base_reset_on_fork)));
         let budget = tek.budget.as_deref().unwrap_or(BUDGET);
@@ -212,15 +214,21 @@ fn overridden(kernel: &Kernel) -> String {
 
 fn why(reason: &str, tek: &Tek) -> String {
     match reason {
-        "policy" => "it was given the policy SCHED_TEK;".into(),
-        "enter" => "it is between tek_critical_enter() and tek_critical_leave();".into(),
-        "timed" => "its tek_critical_for() has not run out;".into(),
-        "follow" => "it is marked, and a thread of its group asks to be time-critical;".into(),
-        _ => match tek.rules.iter().find(|rule| rule.sets.contains(&"critical")) {
-            Some(rule) => format!("{} makes it so;", called(rule)),
-            None => {
-                "its name is in TEK_CRITICAL (`tek run --critical`), or a rule makes it so;".into()
-            }
+        "policy" => "it was given the policy SCHED_TEK".into(),
+        "enter" => "it is between tek_critical_enter() and tek_critical_leave()".into(),
+        "timed" => "its tek_critical_for() has not run out".into(),
+        "follow" => "it is marked, and a thread of its group asks to be time-critical".into(),
+        _ => by_rule(tek),
+    }
+}
+
+fn by_rule(tek: &Tek) -> String {
+    match (tek.rule, &tek.critical_pattern) {
+        (0, Some(pattern)) => format!("its name fits `--critical {pattern}`"),
+        (0, None) => "its name is in TEK_CRITICAL (`tek run --critical`)".into(),
+        (number, _) => match tek.rules.iter().find(|rule| rule.sets.contains(&"critical")) {
+            Some(rule) => format!("{} makes it so", called(rule)),
+            None => format!("rule {number} makes it so"),
         },
     }
 }
@@ -315,6 +323,7 @@ mod tests {
                 stays: 1,
                 priority: Some(-5),
                 reasons: vec!["policy", "rule"],
+                rule: 2,
                 base: Some(("SCHED_OTHER".into(), 0)),
                 rules: vec![RuleFact {
                     number: 2,
@@ -342,8 +351,8 @@ mod tests {
             "created by fridge [12]",
             "SCHED_RR with real-time priority 29",
             "time-critical with SCHED_TEK priority -5, since 9.00s, because",
-            "- it was given the policy SCHED_TEK",
-            "- rule 2, fridge.toml:4 (match = { thread = \"touch\" }) makes it so",
+            "- it was given the policy SCHED_TEK;",
+            "- rule 2, fridge.toml:4 (match = { thread = \"touch\" }) makes it so.",
             "gets back SCHED_OTHER,",
             "Its budget is 800ms/1s",
             "Its role comes from that rule, 2",
@@ -377,12 +386,13 @@ mod tests {
     }
 
     #[test]
-    fn every_reason_is_a_sentence() {
-        let tek = Tek::default();
-        for reason in ["policy", "enter", "timed", "rule", "follow"] {
-            assert!(why(reason, &tek).ends_with(';'));
-        }
+    fn a_rule_that_cannot_be_read_has_its_number_and_a_pattern_is_named() {
+        let mut tek = Tek::default();
         assert!(why("rule", &tek).contains("TEK_CRITICAL"));
+        tek.critical_pattern = Some("mc-lru*".into());
+        assert_eq!(why("rule", &tek), "its name fits `--critical mc-lru*`");
+        tek.rule = 3;
+        assert_eq!(why("rule", &tek), "rule 3 makes it so");
     }
 
     #[test]
