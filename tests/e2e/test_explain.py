@@ -161,6 +161,13 @@ def test_a_program_without_tek_is_explained_as_far_as_the_kernel_tells(tek, star
     assert "It is scheduled as SCHED_OTHER" in tek("explain", pid).stdout
 
 
+def test_a_program_that_tek_cannot_ride_in_is_told_so(tek, start, compile_c):
+    static = compile_c(WAITING, "cc", "-pthread", "-static")
+    _, tids = start(static, "touch", under=["--no-rules"])
+    told, = facts_of(tek, tids["touch"])["not_known"]
+    assert "libtek.so is in its LD_PRELOAD but not in it" in told
+
+
 def wait_until_stopped(tid):
     """A signal to a process reaches each of its threads in its own time."""
     end = time.monotonic() + 10

@@ -149,13 +149,11 @@ pub fn of(tid: u32) -> io::Result<Facts> {
     };
     let mut functions = Functions::default();
     facts.tek = task.record.map(|_| of_tek(program, task, &mut functions, device.time_ns));
-    for problem in problems_of(&device.problems, detail.pid) {
-        facts.not_known.push(problem);
-    }
+    facts.not_known = problems_of(&device.problems, detail.pid);
+    // From here on, last, the process's environment is read, because that can block.
     if facts.tek.is_none() && !task.stat.kernel {
         facts.not_known.push(without_tek(program, &facts));
     }
-    // Last, because it can block: only of programs that may have rules.
     if facts.tek.is_some() {
         let symbol = task
             .record
@@ -274,6 +272,11 @@ fn without_tek(program: &Program, facts: &Facts) -> String {
         return "its program runs under TEK, but has no record of this thread: either it has never \
                 talked to TEK (made by a raw clone(2) or by the C library), or its record is being \
                 written: try again"
+            .into();
+    }
+    if facts.not_known.is_empty() && rules::is_preloaded(program.pid) {
+        return "what TEK could tell (role, function, creator): libtek.so is in its LD_PRELOAD but \
+                not in it: a static, set-user-ID or foreign program, in which TEK cannot ride"
             .into();
     }
     format!(

@@ -65,6 +65,14 @@ pub fn add(facts: &mut Facts, task: &Task, symbol: Option<&str>) -> Result<(), S
     Ok(())
 }
 
+/// Whether a process was started with libtek.so in its LD_PRELOAD, as far as that can be read.
+pub fn is_preloaded(pid: u32) -> bool {
+    let list = tek_model::environment(pid, "LD_PRELOAD", PATIENCE).ok().flatten();
+    let is_library =
+        |file: &str| file.rsplit('/').next().is_some_and(|n| n.starts_with("libtek.so"));
+    list.is_some_and(|list| list.split([':', ' ']).any(is_library))
+}
+
 /// The entry of TEK_CRITICAL that a name is time-critical by: of those that it fits the one with the
 /// best priority, the first of equals.
 fn pattern(critical: &str, name: &[u8]) -> Option<String> {
