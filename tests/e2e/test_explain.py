@@ -140,6 +140,7 @@ def test_a_thread_whose_policy_was_set_from_outside_is_not_called_fast(
     row, = json.loads(tek("ps", "--json", "--tid", tids["touch"]).stdout)["threads"]
     known = (row["region"], row["policy"], row["priority"], row["critical"])
     assert known == ("none", name, priority, None)
+    assert row["rt_priority"] == (priority or None)
     text = tek("explain", tids["touch"]).stdout
     assert words in text and "stays as it is when it leaves" in text
     assert "It is time-critical" not in text and "gets back" not in text

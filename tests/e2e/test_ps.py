@@ -266,7 +266,7 @@ def test_text_is_escaped_in_the_table_alone(ps, victim, tables):
     series = ps(*columns, "--sample", "50ms", "--count", 1)
     record, = csv.DictReader(io.StringIO(series, newline=""))
     assert {key: record[key] for key in row} == row
-    assert len(threads_of(ps, "--program", "p\tq")) == len(fridge.tids)
+    assert len(threads_of(ps, "--program", "p?q")) == len(fridge.tids)
 
 
 def test_filters_choose_threads_and_must_all_fit(ps, victim, tables):

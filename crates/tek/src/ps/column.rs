@@ -32,6 +32,8 @@ pub enum Column {
     Policy,
     /// With it: the real-time priority of fifo and rr, else the nice value
     Priority,
+    /// Real-time priority in force: that of fifo, rr and tek, from 1 (last) to 99 (first)
+    RtPriority,
     /// Size of its stack (from its table)
     Stack,
     /// Stack that it certainly used (from its table)
@@ -101,6 +103,7 @@ impl Column {
             Self::Region => "region",
             Self::Policy => "policy",
             Self::Priority => "priority",
+            Self::RtPriority => "rt_priority",
             Self::Stack => "stack_bytes",
             Self::Peak => "peak_bytes",
             Self::Bound => "bound_bytes",
@@ -124,7 +127,7 @@ impl Column {
     pub fn is_number(self) -> bool {
         use Column::*;
         let numbers = [
-            Pid, Tid, Priority, Stack, Peak, Bound, Zone, Age, Cpu, CpuPercent, RunDelay, Switches,
+            Pid, Tid, Priority, RtPriority, Stack, Peak, Bound, Zone, Age, Cpu, CpuPercent, RunDelay, Switches,
             Vm, Creator,
         ];
         numbers.contains(&self)
@@ -161,6 +164,7 @@ impl Column {
             }),
             Self::Policy => Value::Text(policy(thread)),
             Self::Priority => Value::Level(priority(thread)),
+            Self::RtPriority => Value::of(positive(stat.rt_priority.into()), Value::Count),
             Self::Stack => {
                 Value::of(record.and_then(|r| pages(r.stack_pages.into())), Value::Bytes)
             }

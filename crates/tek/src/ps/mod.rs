@@ -196,7 +196,7 @@ fn help() -> io::Result<()> {
         let value = column.to_possible_value().expect("no column is hidden");
         let what = value.get_help().map(ToString::to_string).unwrap_or_default();
         let usual = if column::USUAL.contains(column) { "*" } else { " " };
-        writeln!(out, "{usual} {:<10} {what}", value.get_name())?;
+        writeln!(out, "{usual} {:<11} {what}", value.get_name())?;
     }
     writeln!(out, "\nThose with * are shown unless you choose.")
 }
