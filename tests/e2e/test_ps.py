@@ -325,6 +325,15 @@ def test_watch_ends_with_the_process_that_it_looks_at(open_build, victim):
     assert f"there is no process {fridge.pid}" in errors
 
 
+def test_less_than_a_tick_is_no_exact_zero(ps, victim):
+    fridge = victim("gas")
+    gas = ("--tid", fridge.tids["gas"])
+    assert rows(ps(*gas, "-o", "cpu", stderr=None)) == [["<10ms"]]
+    assert "<" not in ps(*gas, "-o", "cpu,run-delay", stderr=None)
+    row, = threads_of(ps, *gas, "-o", "cpu", stderr=None)
+    assert row == {"cpu_ns": 0}
+
+
 def test_sorting_goes_up_and_down(ps, victim):
     fridge = victim("b", "a", "c")
 

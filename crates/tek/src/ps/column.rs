@@ -127,8 +127,8 @@ impl Column {
     pub fn is_number(self) -> bool {
         use Column::*;
         let numbers = [
-            Pid, Tid, Priority, RtPriority, Stack, Peak, Bound, Zone, Age, Cpu, CpuPercent, RunDelay, Switches,
-            Vm, Creator,
+            Pid, Tid, Priority, RtPriority, Stack, Peak, Bound, Zone, Age, Cpu, CpuPercent,
+            RunDelay, Switches, Vm, Creator,
         ];
         numbers.contains(&self)
     }
@@ -197,6 +197,15 @@ impl Column {
             Self::Critical => Value::of(critical(thread), Value::Text),
             Self::Tracked => Value::Flag(record.is_some()),
             Self::Kernel => Value::Flag(stat.kernel),
+        }
+    }
+
+    /// What a person reads of it.
+    pub fn human(self, thread: &Thread) -> String {
+        match self {
+            // Less than a clock tick is all that its stat tells.
+            Self::Cpu if thread.cpu_ns() == 0 && thread.task.schedstat.is_none() => "<10ms".into(),
+            _ => self.value(thread).human(),
         }
     }
 }

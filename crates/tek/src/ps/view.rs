@@ -68,7 +68,7 @@ impl View {
     /// The lines of a table of them, its heads first.
     pub fn lines(&self, threads: Vec<Thread>) -> Vec<String> {
         let cells = |thread: &Thread| -> Vec<String> {
-            self.columns.iter().map(|column| column.value(thread).human()).collect()
+            self.columns.iter().map(|column| column.human(thread)).collect()
         };
         if !self.tree {
             return render::table(&self.columns, threads.iter().map(cells));
