@@ -116,6 +116,10 @@ def test_a_thread_that_a_rule_makes_fast_is_explained_by_that_rule(
     assert by_number[1]["source"] == f"{rules}:1"
     assert facts["not_known"] == []
 
+    tasks = pathlib.Path(f"/proc/{pid}/task").iterdir()
+    guard, = (task.name for task in tasks if (task / "comm").read_text() == "tek-guard\n")
+    assert "It is TEK's own guard" in tek("explain", guard).stdout.split("\n\n")[0]
+
     text = tek("explain", tids["touch"]).stdout
     assert f"rule 1, {rules}:1 (match = " in text
     assert "Its role: touch input." in text and "gets back SCHED_OTHER" in text

@@ -29,6 +29,8 @@ pub struct Facts {
     pub named: Option<bool>,
     /// What a thread of the kernel is for, as far as known.
     pub kernel_thread: Option<String>,
+    /// Whether it is TEK's own, which looks after the budgets of its process.
+    pub guard: bool,
     /// Time since it began.
     pub age_ns: u64,
     /// What the kernel has for it.
@@ -143,6 +145,7 @@ pub fn of(tid: u32) -> io::Result<Facts> {
         name: task.stat.name.clone(),
         named: task.record.map(|own| own.record.flags & FLAG_NAMED != 0),
         kernel_thread: task.stat.kernel.then(|| kernel::what_is(&task.stat.name).to_owned()),
+        guard: !task.stat.kernel && task.stat.name == library::GUARD,
         age_ns: device.time_ns.saturating_sub(task.stat.start_ns),
         kernel: of_kernel(&detail, task),
         ..Facts::default()
@@ -151,7 +154,7 @@ pub fn of(tid: u32) -> io::Result<Facts> {
     facts.tek = task.record.map(|_| of_tek(program, task, &mut functions, device.time_ns));
     facts.not_known = problems_of(&device.problems, detail.pid);
     // From here on, last, the process's environment is read, because that can block.
-    if facts.tek.is_none() && !task.stat.kernel {
+    if facts.tek.is_none() && !task.stat.kernel && !facts.guard {
         facts.not_known.push(without_tek(program, &facts));
     }
     if facts.tek.is_some() {
@@ -264,9 +267,6 @@ fn problems_of(problems: &[Error], pid: u32) -> Vec<String> {
 }
 
 fn without_tek(program: &Program, facts: &Facts) -> String {
-    if facts.name == library::GUARD {
-        return "more: it is TEK's own guard of the budgets in this process".into();
-    }
     // Only a table that could be read says what its pages are like.
     if program.page_bytes != 0 {
         return "its program runs under TEK, but has no record of this thread: either it has never \

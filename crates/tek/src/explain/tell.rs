@@ -37,6 +37,9 @@ fn who(facts: &Facts) -> Vec<String> {
         false => format!("a thread of {program} [{pid}]"),
     };
     let mut told = vec![format!("{name} [{tid}] is {which}, {age} old.")];
+    if facts.guard {
+        told.push("It is TEK's own guard of the budgets in this process.".into());
+    }
     if facts.named == Some(false) && tid != pid {
         told.push(
             "It has no name of its own: this one is inherited, and no rule goes by it.".into(),
@@ -170,10 +173,13 @@ fn comes_from(rule: &RuleFact, fast: bool) -> Option<String> {
         })
         .collect();
     let come = if words.len() == 1 { "comes" } else { "come" };
-    let what = words.join(" and ");
+    let what = match words.split_last() {
+        Some((last, others)) if !others.is_empty() => format!("{} and {last}", others.join(", ")),
+        _ => words.concat(),
+    };
     // Its text stands there already if it is the reason.
     let rule = match fast && rule.sets.contains(&"critical") {
-        true => format!("that rule, {}", rule.number),
+        true => format!("rule {}", rule.number),
         false => called(rule),
     };
     (!words.is_empty()).then(|| format!("Its {what} {come} from {rule}."))
@@ -188,8 +194,8 @@ fn fast(tek: &Tek) -> String {
                 0 | 1 => String::new(),
                 stays => format!("; in all {} and {}", times(stays.into()), time(tek.fast_ns)),
             };
-            let since = time(tek.fast_now_ns);
-            format!("It is time-critical{priority}, since {since}{before}, because")
+            let now = time(tek.fast_now_ns);
+            format!("It is time-critical{priority}, for {now}{before}, because")
         }
         (false, 0) => "It was never time-critical.".into(),
         (false, stays) => {
@@ -266,10 +272,13 @@ fn waits(facts: &Facts) -> Vec<String> {
     if let (Some(voluntary), Some(involuntary)) =
         (kernel.voluntary_switches, kernel.involuntary_switches)
     {
+        let left = match voluntary {
+            0 => "never left its CPU".into(),
+            count => format!("left its CPU {}", times(count)),
+        };
+        let driven_out = times(involuntary);
         told.push(format!(
-            "It left its CPU {} to wait for something, and {} because another thread was to run.",
-            times(voluntary),
-            times(involuntary)
+            "It {left} to wait for something, and {driven_out} because another thread was to run."
         ));
     }
     told
@@ -284,8 +293,14 @@ fn times(count: u64) -> String {
     }
 }
 
+/// As in a table, but as sentences have it: `2.31 s`.
 fn time(ns: u64) -> String {
-    Value::Time(ns).human()
+    let text = Value::Time(ns).human();
+    let unit = text.find(|c: char| c.is_ascii_alphabetic()).map(|at| text.split_at(at));
+    match unit {
+        Some((number, unit @ ("us" | "ms" | "s"))) => format!("{number} {unit}"),
+        _ => text,
+    }
 }
 
 #[cfg(test)]
@@ -345,21 +360,33 @@ mod tests {
     fn a_fast_thread_has_its_reasons_its_rule_and_what_it_gets_back() {
         let text = text(&touch());
         for part in [
-            "touch [13] is a thread of fridge [12], 10.00s old.",
+            "touch [13] is a thread of fridge [12], 10.00 s old.",
             "Its role: touch input.",
             "It runs touch_run.",
             "created by fridge [12]",
             "SCHED_RR with real-time priority 29",
-            "time-critical with SCHED_TEK priority -5, since 9.00s, because",
+            "time-critical with SCHED_TEK priority -5, for 9.00 s, because",
             "- it was given the policy SCHED_TEK;",
             "- rule 2, fridge.toml:4 (match = { thread = \"touch\" }) makes it so.",
             "gets back SCHED_OTHER,",
             "Its budget is 800ms/1s",
-            "Its role comes from that rule, 2",
+            "Its role comes from rule 2.",
             "waits for a CPU longer than it runs",
         ] {
             assert!(text.contains(part), "{part} is not in {text}");
         }
+    }
+
+    #[test]
+    fn sentences_read_as_sentences() {
+        let mut facts = touch();
+        facts.kernel.voluntary_switches = Some(0);
+        let rule = &mut facts.tek.as_mut().unwrap().rules[0];
+        rule.sets = vec!["role", "group", "critical", "priority"];
+        let text = text(&facts);
+        assert!(text.contains("It never left its CPU to wait for something, and twice"), "{text}");
+        assert!(text.contains("Its role, group and priority come from rule 2."), "{text}");
+        assert_eq!([time(2_310_000_000), time(25_920_000_000_000)], ["2.31 s", "7h12m"]);
     }
 
     #[test]
@@ -368,7 +395,10 @@ mod tests {
         let tek = facts.tek.as_mut().unwrap();
         (tek.fast, tek.stays, tek.overruns, tek.reasons) = (false, 3, 2, Vec::new());
         let text = text(&facts);
-        assert!(text.contains("not time-critical now; it was 3 times, for 9.00s in all"), "{text}");
+        assert!(
+            text.contains("not time-critical now; it was 3 times, for 9.00 s in all"),
+            "{text}"
+        );
         assert!(text.contains("The guard sent it back twice"), "{text}");
         assert!(!text.contains("gets back"), "{text}");
     }
