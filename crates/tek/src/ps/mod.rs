@@ -42,8 +42,9 @@ EXAMPLES:
       A minute of their lives, a record each second.
 
 COLUMNS:
-  `tek ps --columns help` lists them. `-` is shown for what a thread has not, what
-  is not measured, and what only TEK's table of its process could tell.
+{COLUMNS}
+  Those with * are shown unless you choose. `-` is shown for what a thread has not,
+  what is not measured, and what only TEK's table of its process could tell.
 
 SERIES:
   --sample writes CSV, with --json JSON lines: a record for each thread at each
@@ -66,7 +67,7 @@ ENVIRONMENT:
 
 /// Arguments of `tek ps`.
 #[derive(clap::Args)]
-#[command(after_help = AFTER_HELP)]
+#[command(after_help = after_help())]
 pub struct Args {
     /// What to show of each thread, in this order: a list, or `help`
     #[arg(short = 'o', long, value_name = "COLUMN,...", value_delimiter = ',', value_parser = chosen)]
@@ -189,14 +190,38 @@ fn tell(problems: &[String]) {
     }
 }
 
-/// The columns, with a line on each.
-fn help() -> io::Result<()> {
-    let mut out = io::stdout().lock();
-    for column in Column::value_variants() {
+fn after_help() -> String {
+    AFTER_HELP.replace("{COLUMNS}\n", &columns("  "))
+}
+
+/// The columns, a line on each.
+fn columns(indent: &str) -> String {
+    let line = |column: &Column| {
         let value = column.to_possible_value().expect("no column is hidden");
         let what = value.get_help().map(ToString::to_string).unwrap_or_default();
         let usual = if column::USUAL.contains(column) { "*" } else { " " };
-        writeln!(out, "{usual} {:<11} {what}", value.get_name())?;
+        format!("{indent}{usual} {:<11} {what}\n", value.get_name())
+    };
+    Column::value_variants().iter().map(line).collect()
+}
+
+fn help() -> io::Result<()> {
+    let columns = columns("");
+    writeln!(io::stdout().lock(), "{columns}\nThose with * are shown unless you choose.")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_help_lists_every_column_with_what_it_means() {
+        let help = after_help();
+        for column in Column::value_variants() {
+            let name = column.name();
+            let mut lines = help.lines().map(|line| line.trim_start_matches([' ', '*']));
+            assert!(lines.any(|line| line.split_once(' ').is_some_and(|(word, _)| word == name)));
+        }
+        assert!(!help.contains('{'), "{help}");
     }
-    writeln!(out, "\nThose with * are shown unless you choose.")
 }
