@@ -36,11 +36,11 @@ pub enum Column {
     RtPriority,
     /// Size of its stack (from its table)
     Stack,
-    /// Stack that it certainly used (from its table)
+    /// Stack that it certainly used (not measured yet)
     Peak,
-    /// Stack that it used at most (from its table)
+    /// Stack that it used at most (not measured yet)
     Bound,
-    /// Zone of its stack (from its table)
+    /// Zone of its stack (not measured yet)
     Zone,
     /// Time since it began
     Age,
