@@ -325,6 +325,13 @@ def test_watch_ends_with_the_process_that_it_looks_at(open_build, victim):
     assert f"there is no process {fridge.pid}" in errors
 
 
+def test_what_is_no_number_or_no_order_is_refused_with_what_is_wanted(tek):
+    refused = tek("ps", "--pid", "abc")
+    assert refused.returncode == 2 and "write a number such as 815" in refused.stderr
+    refused = tek("ps", "--sort", "cpu:down")
+    assert refused.returncode == 2 and "write cpu:asc or cpu:desc" in refused.stderr
+
+
 def test_less_than_a_tick_is_no_exact_zero(ps, victim):
     fridge = victim("gas")
     gas = ("--tid", fridge.tids["gas"])
@@ -341,7 +348,7 @@ def test_sorting_goes_up_and_down(ps, victim):
         names = [row[0] for row in rows(ps("--pid", fridge.pid, "-o", "name", "--sort", by, stderr=None))]
         return [name for name in names if name in "abc"]
 
-    assert order("name") == ["a", "b", "c"]
+    assert order("name") == order("name:asc") == ["a", "b", "c"]
     assert order("name:desc") == ["c", "b", "a"]
     assert order("tid") == ["b", "a", "c"]
 

@@ -11,10 +11,10 @@ use tek_policy::{Glob, Invalid, Subject};
 #[command(next_help_heading = "Which threads")]
 pub struct Filter {
     /// Threads of this process (list: 1,2,3)
-    #[arg(long, value_name = "PID", value_delimiter = ',')]
+    #[arg(long, value_name = "PID", value_delimiter = ',', value_parser = number)]
     pub pid: Vec<u32>,
     /// This thread (list: 1,2,3)
-    #[arg(long, value_name = "TID", value_delimiter = ',')]
+    #[arg(long, value_name = "TID", value_delimiter = ',', value_parser = number)]
     tid: Vec<u32>,
     /// Threads of programs with such a name (shell pattern)
     #[arg(long, value_name = "GLOB", value_parser = name)]
@@ -37,6 +37,11 @@ pub struct Filter {
     /// Threads that TEK knows only
     #[arg(long)]
     tracked: bool,
+}
+
+fn number(text: &str) -> Result<u32, &'static str> {
+    text.parse()
+        .map_err(|_| "write a number such as 815, or several: 815,816 (--name goes by names)")
 }
 
 /// Of a program, or of a thread: the kernel's have longer names than others can.

@@ -73,7 +73,7 @@ pub struct Args {
     #[arg(short = 'o', long, value_name = "COLUMN,...", value_delimiter = ',', value_parser = chosen)]
     columns: Vec<Chosen>,
     /// Sort by a column, downwards with `:desc`
-    #[arg(long, value_name = "COLUMN[:desc]", value_parser = sorting)]
+    #[arg(long, value_name = "COLUMN[:asc|:desc]", value_parser = sorting)]
     sort: Option<Sorting>,
     /// Show processes with their threads below them, each below the one that created it
     #[arg(long)]
@@ -123,7 +123,12 @@ struct Sorting {
 }
 
 fn sorting(text: &str) -> Result<Sorting, String> {
-    let (name, down) = text.strip_suffix(":desc").map_or((text, false), |name| (name, true));
+    let (name, down) = match text.rsplit_once(':') {
+        None => (text, false),
+        Some((name, "asc")) => (name, false),
+        Some((name, "desc")) => (name, true),
+        Some((name, _)) => return Err(format!("write {name}:asc or {name}:desc")),
+    };
     match chosen(name)? {
         Chosen::Column(column) => Ok(Sorting { column, down }),
         Chosen::Help => Err("sort by a column: `tek ps --columns help` lists them".into()),
