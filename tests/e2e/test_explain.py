@@ -216,6 +216,15 @@ def test_a_thread_of_the_kernel_is_known_for_what_it_does(tek):
     assert "What TEK did" not in text
 
 
+def test_several_threads_are_explained_one_after_the_other(tek, start, waiting):
+    pid, tids = start(waiting, "touch")
+    text = tek("explain", pid, tids["touch"]).stdout
+    assert text.count("Who it is\n") == 2 and text.index(f"[{pid}]") < text.index("touch [")
+    ended = tek("explain", "--json", 2**22 + 1, tids["touch"])
+    assert ended.returncode == 1 and "there is no thread" in ended.stderr
+    assert json.loads(ended.stdout)["name"] == "touch"
+
+
 def test_what_is_not_there_is_an_error(tek):
     ended = tek("explain", 2**22 + 1)
     assert (ended.returncode, ended.stdout) == (1, "")
