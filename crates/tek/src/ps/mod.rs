@@ -37,7 +37,8 @@ EXAMPLES:
   tek ps --pid 4711 --tree -o name,tid,call-site
       Who created whom, and where.
   tek ps --program fridge -o name,cpu%,run-delay,switches --watch
-      What they do now.
+      What they do: their share of a CPU since the last look; how long they waited
+      for a CPU, and how often they left one, since they began.
   tek ps --program fridge --sample 1s --count 60 --output fridge.csv
       A minute of their lives, a record each second.
 
