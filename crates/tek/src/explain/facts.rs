@@ -12,6 +12,9 @@ use tek_abi::{
 use tek_model::{Detail, Device, Error, Functions, Program, Task, Wanted};
 use tek_policy::Group;
 
+/// How often a thread that enters and leaves all the time is looked at again.
+const LOOKS: usize = 4;
+
 /// A thread: a stable format, to which fields may be added.
 #[derive(Clone, Debug, Default, Serialize)]
 pub struct Facts {
@@ -126,14 +129,7 @@ pub struct Tek {
 /// Finds out. An error says that there is no such thread (`NotFound`), or that /proc is not readable.
 pub fn of(tid: u32) -> io::Result<Facts> {
     let detail = Detail::of(tid)?;
-    let device = Device::look(&Wanted {
-        pids: vec![detail.pid],
-        directories: tek_model::directories(),
-        schedstat: true,
-        switches: true,
-        modules: true,
-        ..Wanted::default()
-    })?;
+    let device = look(detail.pid, tid)?;
     let gone = || io::Error::from(io::ErrorKind::NotFound);
     let program = device.programs.first().ok_or_else(gone)?;
     let task = program.tasks.iter().find(|task| task.stat.tid == tid).ok_or_else(gone)?;
@@ -166,6 +162,36 @@ pub fn of(tid: u32) -> io::Result<Facts> {
         }
     }
     Ok(facts)
+}
+
+/// Looks at a process. The table is read before /proc, and a thread that left the Fast Region in
+/// between seems to have been given another policy by somebody: so that counts only if its record is
+/// the same at the next look.
+fn look(pid: u32, tid: u32) -> io::Result<Device> {
+    let wanted = Wanted {
+        pids: vec![pid],
+        directories: tek_model::directories(),
+        schedstat: true,
+        switches: true,
+        modules: true,
+        ..Wanted::default()
+    };
+    let overridden = |device: &Device| {
+        let mut tasks = device.programs.iter().flat_map(|program| &program.tasks);
+        let task = tasks.find(|task| task.stat.tid == tid && task.is_overridden())?;
+        task.record.map(|own| own.record.seq)
+    };
+    let mut device = Device::look(&wanted)?;
+    let mut before = None;
+    for _ in 0..LOOKS {
+        let now = overridden(&device);
+        if now.is_none() || now == before {
+            break;
+        }
+        before = now;
+        device = Device::look(&wanted)?;
+    }
+    Ok(device)
 }
 
 fn of_kernel(detail: &Detail, task: &Task) -> Kernel {
