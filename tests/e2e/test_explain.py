@@ -72,6 +72,10 @@ def test_a_thread_that_a_rule_makes_fast_is_explained_by_that_rule(
     assert by_number[1]["source"] == f"{rules}:1"
     assert facts["not_known"] == []
 
+    tasks = pathlib.Path(f"/proc/{pid}/task").iterdir()
+    guard, = (task.name for task in tasks if (task / "comm").read_text() == "tek-guard\n")
+    assert "It is TEK's own guard" in tek("explain", guard).stdout.split("\n\n")[0]
+
     text = tek("explain", tids["touch"]).stdout
     assert f"rule 1, {rules}:1 (match = " in text
     assert "Its role: touch input." in text and "gets back SCHED_OTHER" in text
@@ -79,9 +83,27 @@ def test_a_thread_that_a_rule_makes_fast_is_explained_by_that_rule(
 
 
 def test_a_name_on_the_command_line_is_a_reason_too(tek, start, waiting, real_time):
+    _, tids = start(waiting, "touch", under=["--no-rules", "--critical", "ui", "--critical", "to*"])
+    wait_until(tek, tids["touch"], lambda facts: facts["tek"]["fast"])
+    assert "- its name fits `--critical to*`.\n" in tek("explain", tids["touch"]).stdout
+
+
+@pytest.mark.parametrize("policy, priority, name, words", [
+    (os.SCHED_OTHER, 0, "other", "SCHED_OTHER since"),
+    (os.SCHED_RR, 5, "rr", "SCHED_RR with real-time priority 5 since"),
+])
+def test_a_thread_whose_policy_was_set_from_outside_is_not_called_fast(
+        tek, start, waiting, real_time, policy, priority, name, words):
     _, tids = start(waiting, "touch", under=["--no-rules", "--critical", "touch"])
     wait_until(tek, tids["touch"], lambda facts: facts["tek"]["fast"])
-    assert "its name is in TEK_CRITICAL" in tek("explain", tids["touch"]).stdout
+    os.sched_setscheduler(tids["touch"], policy, os.sched_param(priority))
+    row, = json.loads(tek("ps", "--json", "--tid", tids["touch"]).stdout)["threads"]
+    known = (row["region"], row["policy"], row["priority"], row["critical"])
+    assert known == ("none", name, priority, None)
+    assert row["rt_priority"] == (priority or None)
+    text = tek("explain", tids["touch"]).stdout
+    assert words in text and "stays as it is when it leaves" in text
+    assert "It is time-critical" not in text and "gets back" not in text
 
 
 def test_a_thread_that_the_guard_sent_back_is_told_so(tek, start, waiting, real_time):
@@ -98,6 +120,13 @@ def test_a_program_without_tek_is_explained_as_far_as_the_kernel_tells(tek, star
     assert facts["tek"] is None and facts["name"] == "touch" and facts["pid"] == pid
     assert "tek run --critical 'touch'" in facts["not_known"][0]
     assert "It is scheduled as SCHED_OTHER" in tek("explain", pid).stdout
+
+
+def test_a_program_that_tek_cannot_ride_in_is_told_so(tek, start, compile_c):
+    static = compile_c(WAITING, "cc", "-pthread", "-static")
+    _, tids = start(static, "touch", under=["--no-rules"])
+    told, = facts_of(tek, tids["touch"])["not_known"]
+    assert "libtek.so is in its LD_PRELOAD but not in it" in told
 
 
 def wait_until_stopped(tid):
@@ -137,6 +166,15 @@ def test_a_thread_of_the_kernel_is_known_for_what_it_does(tek):
     text = tek("explain", named["ksoftirqd/0"]).stdout
     assert "is a thread of the kernel" in text and "interrupts" in text
     assert "What TEK did" not in text
+
+
+def test_several_threads_are_explained_one_after_the_other(tek, start, waiting):
+    pid, tids = start(waiting, "touch")
+    text = tek("explain", pid, tids["touch"]).stdout
+    assert text.count("Who it is\n") == 2 and text.index(f"[{pid}]") < text.index("touch [")
+    ended = tek("explain", "--json", 2**22 + 1, tids["touch"])
+    assert ended.returncode == 1 and "there is no thread" in ended.stderr
+    assert json.loads(ended.stdout)["name"] == "touch"
 
 
 def test_what_is_not_there_is_an_error(tek):

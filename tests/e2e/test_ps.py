@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: MIT OR Apache-2.0
 """tek ps: every thread of the device, as the kernel and as TEK's tables tell of it."""
 import csv
+import io
 import json
 import os
 import pathlib
@@ -207,6 +208,20 @@ def test_what_threads_run_is_named_until_the_file_is_replaced_or_stripped(ps, ta
     assert shown("gas_loop", path="/dev/zero").startswith("zero+0x")
 
 
+def test_text_is_escaped_in_the_table_alone(ps, victim, tables):
+    fridge = victim("a\x1b[2J\nb")
+    tid = fridge.tids["a\x1b[2J\nb"]
+    handmade.write(tables, fridge.pid, [{"tid": tid, "role": "x\ny\u202e"}], program="p\tq")
+    columns = ("--pid", fridge.pid, "--tid", tid, "-o", "program,name,role")
+    row, = threads_of(ps, *columns)
+    assert row == {"program": "p\tq", "name": "a\x1b[2J\nb", "role": "x\ny\u202e"}
+    assert rows(ps(*columns)) == [["p\\tq", "a\\u{1b}[2J\\nb", "x\\ny\\u{202e}"]]
+    series = ps(*columns, "--sample", "50ms", "--count", 1)
+    record, = csv.DictReader(io.StringIO(series, newline=""))
+    assert {key: record[key] for key in row} == row
+    assert len(threads_of(ps, "--program", "p?q")) == len(fridge.tids)
+
+
 def test_filters_choose_threads_and_must_all_fit(ps, victim, tables):
     fridge = victim("gas", "ui")
     handmade.write(tables, fridge.pid, [
@@ -237,6 +252,48 @@ def test_a_thread_that_is_not_there_is_told_by_the_status(ps, victim):
     ps("--name", "nobody at all", stderr=None)
 
 
+def test_what_is_missing_is_named_and_a_thread_is_no_process(ps, victim):
+    fridge = victim("gas")
+    gas, none = fridge.tids["gas"], 2**22 + 1
+    told = f"tek: there is no process {none}\n"
+    assert ps("--pid", none, "-o", "tid", status=1, stderr=told) == "TID\n"
+    assert ps("--pid", none, "--watch", "50ms", status=1, stderr=told, timeout=20) == ""
+    ps("--pid", none, "--sample", "50ms", status=1, stderr=told, timeout=20)
+    ps("--tid", none, status=1, stderr=f"tek: there is no thread {none}\n")
+    told = f"tek: {gas} is a thread of {fridge.pid}\n"
+    assert ps("--pid", gas, "-o", "tid", status=1, stderr=told) == "TID\n"
+    listed = rows(ps("--pid", f"{gas},{fridge.pid},{fridge.pid}", "-o", "tid", stderr=told))
+    assert sorted(int(tid) for tid, in listed) == sorted(fridge.tids.values())
+
+
+def test_watch_ends_with_the_process_that_it_looks_at(open_build, victim):
+    fridge = victim("gas")
+    command = [open_build / "bin" / "tek", "ps", "--pid", str(fridge.pid), "--watch", "50ms"]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as watch:
+        watch.stdout.readline()
+        fridge.process.kill()
+        fridge.process.wait()
+        _, errors = watch.communicate(timeout=20)
+        assert watch.returncode == 0
+    assert f"there is no process {fridge.pid}" in errors
+
+
+def test_what_is_no_number_or_no_order_is_refused_with_what_is_wanted(tek):
+    refused = tek("ps", "--pid", "abc")
+    assert refused.returncode == 2 and "write a number such as 815" in refused.stderr
+    refused = tek("ps", "--sort", "cpu:down")
+    assert refused.returncode == 2 and "write cpu:asc or cpu:desc" in refused.stderr
+
+
+def test_less_than_a_tick_is_no_exact_zero(ps, victim):
+    fridge = victim("gas")
+    gas = ("--tid", fridge.tids["gas"])
+    assert rows(ps(*gas, "-o", "cpu", stderr=None)) == [["<10ms"]]
+    assert "<" not in ps(*gas, "-o", "cpu,run-delay", stderr=None)
+    row, = threads_of(ps, *gas, "-o", "cpu", stderr=None)
+    assert row == {"cpu_ns": 0}
+
+
 def test_sorting_goes_up_and_down(ps, victim):
     fridge = victim("b", "a", "c")
 
@@ -244,7 +301,7 @@ def test_sorting_goes_up_and_down(ps, victim):
         names = [row[0] for row in rows(ps("--pid", fridge.pid, "-o", "name", "--sort", by, stderr=None))]
         return [name for name in names if name in "abc"]
 
-    assert order("name") == ["a", "b", "c"]
+    assert order("name") == order("name:asc") == ["a", "b", "c"]
     assert order("name:desc") == ["c", "b", "a"]
     assert order("tid") == ["b", "a", "c"]
 

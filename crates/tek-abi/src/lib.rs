@@ -14,7 +14,7 @@ pub use event::{
     EVENT_REFUSED, EVENT_SUMMARY,
 };
 pub use table::*;
-pub use text::{printable, until_nul};
+pub use text::{printable, text, until_nul};
 
 /// Asserts at compile time that a struct lies in memory as the C header says, and keeps the same
 /// numbers for the test that compares them with the header.

@@ -9,12 +9,12 @@ use crate::{boot_time_ns, files, processes, Error, Process, Table, Thread};
 use std::collections::HashMap;
 use std::io;
 use std::path::{Path, PathBuf};
-use tek_abi::{printable, Module, TableHeader};
+use tek_abi::{text, Module, TableHeader};
 
 /// What is read of each thread besides its stat.
 #[derive(Clone, Debug, Default)]
 pub struct Wanted {
-    /// These processes only; all when empty.
+    /// These processes only; all when empty. The tid of a later thread names no process.
     pub pids: Vec<u32>,
     /// Where tables lie: see [`crate::directories`]. None, and /proc alone is read.
     pub directories: Vec<PathBuf>,
@@ -41,12 +41,29 @@ pub struct Task {
     pub switches: Option<Switches>,
 }
 
+impl Task {
+    /// Whether it runs as a member of the Fast Region.
+    pub fn is_fast(&self) -> bool {
+        self.record.is_some_and(|own| own.record.is_fast()) && !self.is_overridden()
+    }
+
+    /// Whether TEK made it Fast, and somebody has set its policy since by other means than TEK,
+    /// whose word is the last.
+    pub fn is_overridden(&self) -> bool {
+        self.record.is_some_and(|Thread { record, side, .. }| {
+            let now = (self.stat.policy, self.stat.rt_priority);
+            let given = (nix::libc::SCHED_RR as u32, side.rt_priority.into());
+            record.is_fast() && side.rt_priority != 0 && now != given
+        })
+    }
+}
+
 /// A process: a running program.
 #[derive(Clone, Debug)]
 pub struct Program {
     /// Its pid.
     pub pid: u32,
-    /// Its name: as in its table, else that of its first thread. Fit to be printed.
+    /// Its name: as in its table, else that of its first thread. Any text.
     pub name: String,
     /// Its threads, in the order of their tids.
     pub tasks: Vec<Task>,
@@ -74,10 +91,16 @@ impl Device {
     pub fn look(wanted: &Wanted) -> io::Result<Self> {
         let mut problems = Vec::new();
         let tables = files::tables_in(&wanted.directories, &mut problems);
-        let pids = if wanted.pids.is_empty() { processes()? } else { wanted.pids.clone() };
+        let mut pids = if wanted.pids.is_empty() { processes()? } else { wanted.pids.clone() };
+        pids.sort_unstable();
+        pids.dedup();
         let mut programs = Vec::with_capacity(pids.len());
         for pid in pids {
             let Ok(process) = Process::open(pid) else { continue };
+            // Every thread has a directory beside those of the processes, which is only not listed.
+            if !wanted.pids.is_empty() && process.leader() != Some(pid) {
+                continue;
+            }
             let table = tables.get(&pid).and_then(|files| table_of(&process, files, &mut problems));
             programs.extend(look_at(&process, table, wanted, &mut problems));
         }
@@ -103,7 +126,7 @@ fn look_at(
     };
     let mut records = HashMap::<u32, Vec<Thread>>::new();
     if let Some((mut table, header)) = table {
-        program.name = printable(&header.program);
+        program.name = text(&header.program);
         program.page_bytes = header.page_bytes;
         let read = table.snapshot().and_then(|snapshot| {
             if wanted.modules {
@@ -127,7 +150,7 @@ fn look_at(
     for stat in process.threads().ok()? {
         let tid = stat.tid;
         if program.name.is_empty() && tid == program.pid {
-            program.name = printable(stat.name.as_bytes());
+            program.name.clone_from(&stat.name);
         }
         program.tasks.push(Task {
             record: records.remove(&tid).and_then(|records| own_record(records, &stat)),

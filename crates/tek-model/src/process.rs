@@ -163,6 +163,11 @@ impl Process {
         Some(self.stat(self.pid)?.start_ns / self.tick_ns)
     }
 
+    /// Its first thread, which is this one unless it was opened by the tid of another.
+    pub(crate) fn leader(&self) -> Option<u32> {
+        self.with("status", |status| status_field(status, "Tgid"))
+    }
+
     /// Its effective user.
     pub(crate) fn user(&self) -> Option<u32> {
         // The second number; the owner of its directory in /proc is root where it may not be

@@ -62,6 +62,23 @@ fn a_thread_has_the_record_that_is_its_own() {
 }
 
 #[test]
+fn a_thread_whose_policy_somebody_else_set_is_not_fast() {
+    let fast_at = |rt_priority| {
+        let (program, _) = look(|path| {
+            let mut own = record(own_tid(), boot_time_ns());
+            own.1.place = REGION_FAST << PLACE_REGION_SHIFT;
+            own.2.rt_priority = rt_priority;
+            write(path, &own_header(512), &[own]);
+        });
+        let task = program.tasks.iter().find(|task| task.stat.tid == own_tid()).unwrap();
+        (task.is_fast(), task.is_overridden())
+    };
+    // This thread is not real-time: with a priority of TEK's that is somebody's doing.
+    assert_eq!(fast_at(29), (false, true));
+    assert_eq!(fast_at(0), (true, false));
+}
+
+#[test]
 fn a_record_of_a_thread_that_had_the_tid_before_does_not_count() {
     let (program, problems) = look(|path| {
         write(path, &own_header(512), &[record(own_tid(), 1)]);
@@ -137,6 +154,15 @@ fn a_full_table_of_a_stopped_writer_does_not_hold_up_the_look() {
         write(path, &own_header(MAX_SLOTS), &threads);
     });
     assert!(begin.elapsed() < Duration::from_secs(10), "it took {:?}", begin.elapsed());
+}
+
+#[test]
+fn a_process_is_seen_once_and_only_by_its_own_pid() {
+    // The thread of a test is not the first one.
+    let pids = vec![own_tid(), own_pid(), own_pid()];
+    let device = Device::look(&Wanted { pids, ..Wanted::default() }).unwrap();
+    let seen: Vec<_> = device.programs.iter().map(|program| program.pid).collect();
+    assert_eq!(seen, [own_pid()]);
 }
 
 #[test]

@@ -29,6 +29,9 @@ pub enum Reason {
     /// Not TOML, an unknown key, or a value that makes no sense.
     #[error("{0}")]
     Toml(String),
+    /// A table where a list of tables is wanted.
+    #[error("write [[rule]], in double brackets, above each rule")]
+    OneRule,
     /// More rules than libtek.so takes.
     #[error("this is rule {n}, at most {MOST_RULES} can be used", n = MOST_RULES + 1)]
     TooMany,
@@ -52,7 +55,15 @@ pub fn parse(text: impl AsRef<[u8]>, file: &str) -> Result<Vec<Rule>, Error> {
         std::str::from_utf8(bytes).map_err(|error| at(error.valid_up_to(), Reason::NotUtf8))?;
     let parsed: File = toml::from_str(text).map_err(|error| {
         let Range { start, .. } = error.span().unwrap_or_default();
-        at(start, Reason::Toml(error.message().replace('\n', ", ")))
+        // The commonest mistake: the parser speaks of a sequence, or, of two, of a duplicate key.
+        let mut lines = text.split_inclusive('\n').scan(0, |end, line| {
+            *end += line.len();
+            Some((*end - line.len(), line))
+        });
+        match lines.find(|(_, line)| line.trim_start().starts_with("[rule]")) {
+            Some((start, _)) => at(start, Reason::OneRule),
+            None => at(start, Reason::Toml(error.message().replace('\n', ", "))),
+        }
     })?;
     if let Some(rule) = parsed.rule.get(MOST_RULES) {
         return Err(at(rule.span().start, Reason::TooMany));

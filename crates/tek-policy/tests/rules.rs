@@ -62,6 +62,8 @@ fn a_mistake_is_shown_with_its_place_and_reason() {
         ("[[rule]]\nmatch = { thread = 1 }\n", "f:2:20", "invalid type: integer `1`"),
         ("[[rule]]\nmatch = { thread = \"a-name-of-16-byte\" }\n", "f:2:20", "has at most 15"),
         ("[[rule]]\nmatch = { }\n", "f:2:9", "matches everything"),
+        ("# x\n[rule]\nmatch = { thread = \"a\" }\n", "f:2:1", "write [[rule]]"),
+        ("[rule]\nset = { }\n[rule]\n", "f:1:1", "write [[rule]]"),
         (&rule(""), "f:3:7", "sets nothing"),
         (&rule("colour = 1"), "f:3:9", "unknown field `colour`"),
         (&rule("group = \"fast\""), "f:3:17", "unknown variant `fast`, expected one of `normal`"),

@@ -7,9 +7,12 @@ use crate::words;
 use serde::Serialize;
 use std::io;
 use tek_abi::{
-    printable, BASE_RESET_ON_FORK, BASE_SAVED, FLAG_ADOPTED, FLAG_MARKED, FLAG_NAMED, SCHED_POLICY,
+    text, BASE_RESET_ON_FORK, BASE_SAVED, FLAG_ADOPTED, FLAG_MARKED, FLAG_NAMED, SCHED_POLICY,
 };
 use tek_model::{Detail, Device, Error, Functions, Program, Task, Wanted};
+
+/// How often a thread that enters and leaves all the time is looked at again.
+const LOOKS: usize = 4;
 
 /// A thread: a stable format, to which fields may be added.
 #[derive(Clone, Debug, Default, Serialize)]
@@ -28,6 +31,8 @@ pub struct Facts {
     pub named: Option<bool>,
     /// What a thread of the kernel is for, as far as known.
     pub kernel_thread: Option<String>,
+    /// Whether it is TEK's own, which looks after the budgets of its process.
+    pub guard: bool,
     /// Time since it began.
     pub age_ns: u64,
     /// What the kernel has for it.
@@ -92,6 +97,8 @@ pub struct Tek {
     pub marked: bool,
     /// Whether it is in the Fast Region.
     pub fast: bool,
+    /// Whether TEK put it there, and somebody has set its policy since by other means.
+    pub overridden: bool,
     /// For how long now.
     pub fast_now_ns: u64,
     /// For how long in all.
@@ -104,6 +111,10 @@ pub struct Tek {
     pub priority: Option<i8>,
     /// TEK_WHY_*, without the prefix.
     pub reasons: Vec<&'static str>,
+    /// Number of the rule behind the reason `rule`; 0: TEK_CRITICAL, or not that reason.
+    pub rule: u8,
+    /// What its name fits of TEK_CRITICAL, as GLOB[=NICE], where that is behind the reason `rule`.
+    pub critical_pattern: Option<String>,
     /// What it gets back when it leaves the Fast Region: SCHED_*, and a real-time priority.
     pub base: Option<(String, u8)>,
     /// Whether it gets reset-on-fork back.
@@ -117,14 +128,7 @@ pub struct Tek {
 /// Finds out. An error says that there is no such thread (`NotFound`), or that /proc is not readable.
 pub fn of(tid: u32) -> io::Result<Facts> {
     let detail = Detail::of(tid)?;
-    let device = Device::look(&Wanted {
-        pids: vec![detail.pid],
-        directories: tek_model::directories(),
-        schedstat: true,
-        switches: true,
-        modules: true,
-        ..Wanted::default()
-    })?;
+    let device = look(detail.pid, tid)?;
     let gone = || io::Error::from(io::ErrorKind::NotFound);
     let program = device.programs.first().ok_or_else(gone)?;
     let task = program.tasks.iter().find(|task| task.stat.tid == tid).ok_or_else(gone)?;
@@ -133,22 +137,21 @@ pub fn of(tid: u32) -> io::Result<Facts> {
         tid,
         pid: detail.pid,
         program: program.name.clone(),
-        name: printable(task.stat.name.as_bytes()),
+        name: task.stat.name.clone(),
         named: task.record.map(|own| own.record.flags & FLAG_NAMED != 0),
         kernel_thread: task.stat.kernel.then(|| kernel::what_is(&task.stat.name).to_owned()),
+        guard: !task.stat.kernel && task.stat.name == library::GUARD,
         age_ns: device.time_ns.saturating_sub(task.stat.start_ns),
         kernel: of_kernel(&detail, task),
         ..Facts::default()
     };
     let mut functions = Functions::default();
     facts.tek = task.record.map(|_| of_tek(program, task, &mut functions, device.time_ns));
-    for problem in problems_of(&device.problems, detail.pid) {
-        facts.not_known.push(problem);
-    }
-    if facts.tek.is_none() && !task.stat.kernel {
+    facts.not_known = problems_of(&device.problems, detail.pid);
+    // From here on, last, the process's environment is read, because that can block.
+    if facts.tek.is_none() && !task.stat.kernel && !facts.guard {
         facts.not_known.push(without_tek(program, &facts));
     }
-    // Last, because it can block: only of programs that may have rules.
     if facts.tek.is_some() {
         let symbol = task
             .record
@@ -158,6 +161,36 @@ pub fn of(tid: u32) -> io::Result<Facts> {
         }
     }
     Ok(facts)
+}
+
+/// Looks at a process. The table is read before /proc, and a thread that left the Fast Region in
+/// between seems to have been given another policy by somebody: so that counts only if its record is
+/// the same at the next look.
+fn look(pid: u32, tid: u32) -> io::Result<Device> {
+    let wanted = Wanted {
+        pids: vec![pid],
+        directories: tek_model::directories(),
+        schedstat: true,
+        switches: true,
+        modules: true,
+        ..Wanted::default()
+    };
+    let overridden = |device: &Device| {
+        let mut tasks = device.programs.iter().flat_map(|program| &program.tasks);
+        let task = tasks.find(|task| task.stat.tid == tid && task.is_overridden())?;
+        task.record.map(|own| own.record.seq)
+    };
+    let mut device = Device::look(&wanted)?;
+    let mut before = None;
+    for _ in 0..LOOKS {
+        let now = overridden(&device);
+        if now.is_none() || now == before {
+            break;
+        }
+        before = now;
+        device = Device::look(&wanted)?;
+    }
+    Ok(device)
 }
 
 fn of_kernel(detail: &Detail, task: &Task) -> Kernel {
@@ -203,21 +236,24 @@ fn of_tek(program: &Program, task: &Task, functions: &mut Functions, now_ns: u64
     let creator = program.tasks.iter().find(|task| Some(task.stat.tid) == creator_tid);
     let saved = side.base_flags & BASE_SAVED != 0;
     Tek {
-        role: (record.role_bytes != 0).then(|| printable(&side.role)),
+        role: (record.role_bytes != 0).then(|| text(&side.role)),
         function: name(record.start_routine),
         creator_tid,
-        creator: creator.map(|task| printable(task.stat.name.as_bytes())),
+        creator: creator.map(|task| task.stat.name.clone()),
         call_site: name(side.call_site),
         adopted: record.flags & FLAG_ADOPTED != 0,
         group: words::group(record.group()),
         marked: record.flags & FLAG_MARKED != 0,
-        fast: record.is_fast(),
+        fast: task.is_fast(),
+        overridden: task.is_overridden(),
         fast_now_ns,
         fast_ns: side.fast_ns.saturating_add(fast_now_ns),
         stays: side.stays,
         overruns: side.overruns,
-        priority: (i32::from(record.policy) == SCHED_POLICY).then_some(record.priority),
+        priority: (i32::from(record.policy) == SCHED_POLICY && !task.is_overridden())
+            .then_some(record.priority),
         reasons: words::reasons(side.reasons),
+        rule: side.rule,
         base: saved.then(|| (policy_name(side.base_policy.into()), side.base_priority)),
         base_reset_on_fork: saved && side.base_flags & BASE_RESET_ON_FORK != 0,
         ..Tek::default()
@@ -242,14 +278,16 @@ fn problems_of(problems: &[Error], pid: u32) -> Vec<String> {
 }
 
 fn without_tek(program: &Program, facts: &Facts) -> String {
-    if facts.name == library::GUARD {
-        return "more: it is TEK's own guard of the budgets in this process".into();
-    }
     // Only a table that could be read says what its pages are like.
     if program.page_bytes != 0 {
         return "its program runs under TEK, but has no record of this thread: either it has never \
                 talked to TEK (made by a raw clone(2) or by the C library), or its record is being \
                 written: try again"
+            .into();
+    }
+    if facts.not_known.is_empty() && rules::is_preloaded(program.pid) {
+        return "what TEK could tell (role, function, creator): libtek.so is in its LD_PRELOAD but \
+                not in it: a static, set-user-ID or foreign program, in which TEK cannot ride"
             .into();
     }
     format!(

@@ -6,12 +6,15 @@ mod rules;
 mod tell;
 
 use crate::run::message;
+use facts::Facts;
 use std::io::{self, Write};
 use std::process::ExitCode;
+use tek_abi::printable;
 
 const AFTER_HELP: &str = "\
 EXAMPLES:
   tek explain 815
+  tek explain 815 816
   tek explain $(pidof fridge)               its first thread
   tek explain --json 815 | jq .tek.reasons
 
@@ -22,8 +25,8 @@ stopped or waited for; the rules come from the environment of the process, which
 is read last, and given up after a second if the process is stuck.
 
 EXIT STATUS:
-    0  it was explained; what is not known is named
-    1  there is no such thread
+    0  the threads were explained; what is not known is named
+    1  one of them is not there; the others were explained
   125  TEK itself failed
     2  an option was not understood";
 
@@ -32,39 +35,53 @@ EXIT STATUS:
 #[command(after_help = AFTER_HELP)]
 pub struct Args {
     /// Kernel thread id, as tek ps and top -H show it; a process id is that of its first thread
-    #[arg(value_name = "TID", value_parser = clap::value_parser!(u32).range(1..))]
-    tid: u32,
+    #[arg(value_name = "TID", required = true, value_parser = clap::value_parser!(u32).range(1..))]
+    tids: Vec<u32>,
 
-    /// Print JSON
+    /// Print JSON: an object for each thread
     #[arg(long)]
     json: bool,
 }
 
 /// Finds out and tells.
 pub fn run(args: Args) -> anyhow::Result<ExitCode> {
-    let facts = match facts::of(args.tid) {
-        Err(error) if is_gone(&error) => {
-            message::print(&format!("there is no thread {}: it may have ended", args.tid));
-            return Ok(ExitCode::FAILURE);
-        }
-        other => other?,
-    };
     let mut out = anstream::stdout();
-    if args.json {
-        writeln!(out, "{}", serde_json::to_string_pretty(&facts)?)?;
-        return Ok(ExitCode::SUCCESS);
+    let (mut told, mut code) = (0, ExitCode::SUCCESS);
+    for tid in args.tids {
+        let facts = match facts::of(tid) {
+            Err(error) if is_gone(&error) => {
+                message::print(&format!("there is no thread {tid}: it may have ended"));
+                code = ExitCode::FAILURE;
+                continue;
+            }
+            other => other?,
+        };
+        if args.json {
+            writeln!(out, "{}", serde_json::to_string_pretty(&facts)?)?;
+            continue;
+        }
+        if told > 0 {
+            writeln!(out, "\n")?;
+        }
+        print(&mut out, &facts)?;
+        told += 1;
     }
+    Ok(code)
+}
+
+fn print(out: &mut impl Write, facts: &Facts) -> io::Result<()> {
     let bold = anstyle::Style::new().bold();
-    for (number, (title, paragraphs)) in tell::tell(&facts).into_iter().enumerate() {
+    for (number, (title, paragraphs)) in tell::tell(facts).into_iter().enumerate() {
         if number > 0 {
             writeln!(out)?;
         }
         writeln!(out, "{bold}{title}{bold:#}")?;
         for paragraph in paragraphs {
-            writeln!(out, "  {paragraph}")?;
+            // Names in it are whatever the program chose.
+            writeln!(out, "  {}", printable(paragraph.as_bytes()))?;
         }
     }
-    Ok(ExitCode::SUCCESS)
+    Ok(())
 }
 
 /// Whether a thread is not there, or ended while it was looked at.

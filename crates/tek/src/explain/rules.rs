@@ -1,12 +1,13 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Which rules hold for a thread, found by following them as the library does.
 use super::facts::Facts;
+use crate::run::options::Critical;
 use serde::Serialize;
 use std::io;
 use std::time::Duration;
 use tek_abi::{printable, until_nul};
 use tek_model::Task;
-use tek_policy::{decide, from_environment, to_toml, Decision, Rule};
+use tek_policy::{decide, from_environment, to_toml, Decision, Priority, Rule};
 
 /// How long a process that may be stuck is waited for.
 const PATIENCE: Duration = Duration::from_secs(1);
@@ -39,6 +40,10 @@ pub fn add(facts: &mut Facts, task: &Task, symbol: Option<&str>) -> Result<(), S
     };
     let text = variable("TEK_RULES")?.unwrap_or_default();
     let budget = variable("TEK_BUDGET")?;
+    let by_name = tek.reasons.contains(&"rule") && own.side.rule == 0;
+    if let Some(critical) = by_name.then(|| variable("TEK_CRITICAL")).transpose()?.flatten() {
+        tek.critical_pattern = pattern(&critical, until_nul(&own.side.name));
+    }
     let told = |error| printable(format!("its rules: {error}").as_bytes());
     let rules = from_environment(&text).map_err(told)?;
     let thread = tek_policy::Facts {
@@ -59,6 +64,23 @@ pub fn add(facts: &mut Facts, task: &Task, symbol: Option<&str>) -> Result<(), S
     tek.rules = behind(&rules, &decision, fast_by);
     tek.budget = decision.budget.map(|given| given.value.to_string()).or(budget);
     Ok(())
+}
+
+/// Whether a process was started with libtek.so in its LD_PRELOAD, as far as that can be read.
+pub fn is_preloaded(pid: u32) -> bool {
+    let list = tek_model::environment(pid, "LD_PRELOAD", PATIENCE).ok().flatten();
+    let is_library =
+        |file: &str| file.rsplit('/').next().is_some_and(|n| n.starts_with("libtek.so"));
+    list.is_some_and(|list| list.split([':', ' ']).any(is_library))
+}
+
+/// The entry of TEK_CRITICAL that a name is time-critical by: of those that it fits the one with the
+/// best priority, the first of equals.
+fn pattern(critical: &str, name: &[u8]) -> Option<String> {
+    let entries = critical.split(',').filter_map(|entry| entry.parse::<Critical>().ok());
+    let fitting = entries.filter(|entry| entry.glob.matches(name));
+    let best = fitting.min_by_key(|entry| entry.nice.map_or(0, Priority::nice))?;
+    Some(best.to_string())
 }
 
 /// The rules that decided something, with what.
@@ -87,6 +109,14 @@ fn behind(rules: &[Rule], decision: &Decision<'_>, fast_by: Option<usize>) -> Ve
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn the_pattern_with_the_best_priority_counts() {
+        let found = |name: &str| pattern("ui,mc-*,mc-lru*=-5,m*", name.as_bytes());
+        assert_eq!(found("mc-lru-crawl").as_deref(), Some("mc-lru*=-5"));
+        assert_eq!(found("mc-idle").as_deref(), Some("mc-*"));
+        assert_eq!(found("gas"), None);
+    }
 
     #[test]
     fn each_rule_has_what_it_decided_and_the_library_knows_which_made_the_thread_fast() {

@@ -2,7 +2,7 @@
 //! The facts in plain sentences: a pure function.
 use super::facts::{Facts, Kernel, Tek};
 use super::rules::RuleFact;
-use crate::units::time;
+use crate::units;
 
 /// What a process without TEK_BUDGET has.
 const BUDGET: &str = "800ms/1s";
@@ -15,7 +15,10 @@ pub fn tell(facts: &Facts) -> Vec<Section> {
     let mut sections = vec![
         ("Who it is", who(facts)),
         ("What the kernel has for it", kernel(facts)),
-        ("What TEK did", facts.tek.as_ref().map(tek).unwrap_or_default()),
+        (
+            "What TEK did",
+            facts.tek.as_ref().map(|known| tek(known, &facts.kernel)).unwrap_or_default(),
+        ),
         ("What it waited for", waits(facts)),
         ("What is not known", facts.not_known.clone()),
     ];
@@ -34,6 +37,9 @@ fn who(facts: &Facts) -> Vec<String> {
         false => format!("a thread of {program} [{pid}]"),
     };
     let mut told = vec![format!("{name} [{tid}] is {which}, {age} old.")];
+    if facts.guard {
+        told.push("It is TEK's own guard of the budgets in this process.".into());
+    }
     if facts.named == Some(false) && tid != pid {
         told.push(
             "It has no name of its own: this one is inherited, and no rule goes by it.".into(),
@@ -129,9 +135,11 @@ fn state(letter: char) -> &'static str {
     }
 }
 
-fn tek(tek: &Tek) -> Vec<String> {
-    let mut told = vec![fast(tek)];
-    told.extend(tek.reasons.iter().map(|reason| format!("- {}", why(reason, tek))));
+fn tek(tek: &Tek, kernel: &Kernel) -> Vec<String> {
+    let mut told = vec![if tek.overridden { overridden(kernel) } else { fast(tek) }];
+    let ends = (1..=tek.reasons.len()).map(|n| if n == tek.reasons.len() { "." } else { ";" });
+    let reasons = tek.reasons.iter().zip(ends);
+    told.extend(reasons.map(|(reason, end)| format!("- {}{end}", why(reason, tek))));
     if tek.fast {
         told.extend(tek.base.as_ref().map(|base| given_back(base, tek.base_reset_on_fork)));
         told.push(budget(tek));
@@ -150,7 +158,7 @@ fn tek(tek: &Tek) -> Vec<String> {
                 .into(),
         );
     }
-    told.extend(tek.rules.iter().filter_map(|rule| comes_from(rule, tek.fast)));
+    told.extend(tek.rules.iter().filter_map(|rule| comes_from(rule, tek.fast || tek.overridden)));
     told
 }
 
@@ -176,10 +184,13 @@ fn comes_from(rule: &RuleFact, fast: bool) -> Option<String> {
         })
         .collect();
     let come = if words.len() == 1 { "comes" } else { "come" };
-    let what = words.join(" and ");
+    let what = match words.split_last() {
+        Some((last, others)) if !others.is_empty() => format!("{} and {last}", others.join(", ")),
+        _ => words.concat(),
+    };
     // Its text stands there already if it is the reason.
     let rule = match fast && rule.sets.contains(&"critical") {
-        true => format!("that rule, {}", rule.number),
+        true => format!("rule {}", rule.number),
         false => called(rule),
     };
     (!words.is_empty()).then(|| format!("Its {what} {come} from {rule}."))
@@ -194,8 +205,8 @@ fn fast(tek: &Tek) -> String {
                 0 | 1 => String::new(),
                 stays => format!("; in all {} and {}", times(stays.into()), time(tek.fast_ns)),
             };
-            let since = time(tek.fast_now_ns);
-            format!("It is time-critical{priority}, since {since}{before}, because")
+            let now = time(tek.fast_now_ns);
+            format!("It is time-critical{priority}, for {now}{before}, because")
         }
         (false, 0) => "It was never time-critical.".into(),
         (false, stays) => {
@@ -205,17 +216,36 @@ fn fast(tek: &Tek) -> String {
     }
 }
 
+fn overridden(kernel: &Kernel) -> String {
+    let priority = match kernel.rt_priority {
+        0 => String::new(),
+        priority => format!(" with real-time priority {priority}"),
+    };
+    format!(
+        "TEK made it time-critical, but somebody has set its policy to {}{priority} since, by other \
+         means (chrt, sched_setscheduler of another process): it does not run as time-critical, \
+         and stays as it is when it leaves. TEK made it so because",
+        kernel.policy
+    )
+}
+
 fn why(reason: &str, tek: &Tek) -> String {
     match reason {
-        "policy" => "it was given the policy SCHED_TEK;".into(),
-        "enter" => "it is between tek_critical_enter() and tek_critical_leave();".into(),
-        "timed" => "its tek_critical_for() has not run out;".into(),
-        "follow" => "it is marked, and a thread of its group asks to be time-critical;".into(),
-        _ => match tek.rules.iter().find(|rule| rule.sets.contains(&"critical")) {
-            Some(rule) => format!("{} makes it so;", called(rule)),
-            None => {
-                "its name is in TEK_CRITICAL (`tek run --critical`), or a rule makes it so;".into()
-            }
+        "policy" => "it was given the policy SCHED_TEK".into(),
+        "enter" => "it is between tek_critical_enter() and tek_critical_leave()".into(),
+        "timed" => "its tek_critical_for() has not run out".into(),
+        "follow" => "it is marked, and a thread of its group asks to be time-critical".into(),
+        _ => by_rule(tek),
+    }
+}
+
+fn by_rule(tek: &Tek) -> String {
+    match (tek.rule, &tek.critical_pattern) {
+        (0, Some(pattern)) => format!("its name fits `--critical {pattern}`"),
+        (0, None) => "its name is in TEK_CRITICAL (`tek run --critical`)".into(),
+        (number, _) => match tek.rules.iter().find(|rule| rule.sets.contains(&"critical")) {
+            Some(rule) => format!("{} makes it so", called(rule)),
+            None => format!("rule {number} makes it so"),
         },
     }
 }
@@ -253,10 +283,13 @@ fn waits(facts: &Facts) -> Vec<String> {
     if let (Some(voluntary), Some(involuntary)) =
         (kernel.voluntary_switches, kernel.involuntary_switches)
     {
+        let left = match voluntary {
+            0 => "never left its CPU".into(),
+            count => format!("left its CPU {}", times(count)),
+        };
+        let driven_out = times(involuntary);
         told.push(format!(
-            "It left its CPU {} to wait for something, and {} because another thread was to run.",
-            times(voluntary),
-            times(involuntary)
+            "It {left} to wait for something, and {driven_out} because another thread was to run."
         ));
     }
     told
@@ -268,6 +301,16 @@ fn times(count: u64) -> String {
         1 => "once".into(),
         2 => "twice".into(),
         count => format!("{count} times"),
+    }
+}
+
+/// As in a table, but as sentences have it: `2.31 s`.
+fn time(ns: u64) -> String {
+    let text = units::time(ns);
+    let unit = text.find(|c: char| c.is_ascii_alphabetic()).map(|at| text.split_at(at));
+    match unit {
+        Some((number, unit @ ("us" | "ms" | "s"))) => format!("{number} {unit}"),
+        _ => text,
     }
 }
 
@@ -306,6 +349,7 @@ mod tests {
                 stays: 1,
                 priority: Some(-5),
                 reasons: vec!["policy", "rule"],
+                rule: 2,
                 base: Some(("SCHED_OTHER".into(), 0)),
                 rules: vec![RuleFact {
                     number: 2,
@@ -327,17 +371,17 @@ mod tests {
     fn a_fast_thread_has_its_reasons_its_rule_and_what_it_gets_back() {
         let text = text(&touch());
         for part in [
-            "touch [13] is a thread of fridge [12], 10.00s old.",
+            "touch [13] is a thread of fridge [12], 10.00 s old.",
             "Its role: touch input.",
             "It runs touch_run.",
             "created by fridge [12]",
             "SCHED_RR with real-time priority 29",
-            "time-critical with SCHED_TEK priority -5, since 9.00s, because",
-            "- it was given the policy SCHED_TEK",
-            "- rule 2, fridge.toml:4 (match = { thread = \"touch\" }) makes it so",
+            "time-critical with SCHED_TEK priority -5, for 9.00 s, because",
+            "- it was given the policy SCHED_TEK;",
+            "- rule 2, fridge.toml:4 (match = { thread = \"touch\" }) makes it so.",
             "gets back SCHED_OTHER,",
             "its process, which was started with 800ms/1s: CPU time in any window",
-            "Its role comes from that rule, 2",
+            "Its role comes from rule 2.",
             "waits for a CPU longer than it runs",
         ] {
             assert!(text.contains(part), "{part} is not in {text}");
@@ -356,23 +400,51 @@ mod tests {
     }
 
     #[test]
+    fn sentences_read_as_sentences() {
+        let mut facts = touch();
+        facts.kernel.voluntary_switches = Some(0);
+        let rule = &mut facts.tek.as_mut().unwrap().rules[0];
+        rule.sets = vec!["role", "group", "critical", "priority"];
+        let text = text(&facts);
+        assert!(text.contains("It never left its CPU to wait for something, and twice"), "{text}");
+        assert!(text.contains("Its role, group and priority come from rule 2."), "{text}");
+        assert_eq!([time(2_310_000_000), time(25_920_000_000_000)], ["2.31 s", "7h12m"]);
+    }
+
+    #[test]
     fn a_thread_that_was_sent_back_is_told_so() {
         let mut facts = touch();
         let tek = facts.tek.as_mut().unwrap();
         (tek.fast, tek.stays, tek.overruns, tek.reasons) = (false, 3, 2, Vec::new());
         let text = text(&facts);
-        assert!(text.contains("not time-critical now; it was 3 times, for 9.00s in all"), "{text}");
+        assert!(
+            text.contains("not time-critical now; it was 3 times, for 9.00 s in all"),
+            "{text}"
+        );
         assert!(text.contains("The guard sent it back twice"), "{text}");
         assert!(!text.contains("gets back"), "{text}");
     }
 
     #[test]
-    fn every_reason_is_a_sentence() {
-        let tek = Tek::default();
-        for reason in ["policy", "enter", "timed", "rule", "follow"] {
-            assert!(why(reason, &tek).ends_with(';'));
-        }
+    fn a_thread_whose_policy_somebody_else_set_is_not_called_time_critical() {
+        let mut facts = touch();
+        let tek = facts.tek.as_mut().unwrap();
+        (tek.fast, tek.overridden, tek.priority) = (false, true, None);
+        facts.kernel.rt_priority = 5;
+        let text = text(&facts);
+        assert!(text.contains("set its policy to SCHED_RR with real-time priority 5"), "{text}");
+        assert!(text.contains("stays as it is when it leaves"), "{text}");
+        assert!(!text.contains("It is time-critical") && !text.contains("gets back"), "{text}");
+    }
+
+    #[test]
+    fn a_rule_that_cannot_be_read_has_its_number_and_a_pattern_is_named() {
+        let mut tek = Tek::default();
         assert!(why("rule", &tek).contains("TEK_CRITICAL"));
+        tek.critical_pattern = Some("mc-lru*".into());
+        assert_eq!(why("rule", &tek), "its name fits `--critical mc-lru*`");
+        tek.rule = 3;
+        assert_eq!(why("rule", &tek), "rule 3 makes it so");
     }
 
     #[test]

@@ -4,7 +4,7 @@ use super::thread::Thread;
 use super::value::Value;
 use crate::words;
 use clap::ValueEnum;
-use tek_abi::{printable, FLAG_MARKED, SCHED_POLICY};
+use tek_abi::{FLAG_MARKED, SCHED_POLICY};
 use tek_model::Wanted;
 
 /// A column. Its name on the command line is that of the variant.
@@ -30,13 +30,15 @@ pub enum Column {
     Policy,
     /// With it: the real-time priority of fifo and rr, else the nice value
     Priority,
+    /// Real-time priority in force: that of fifo, rr and tek, from 1 (last) to 99 (first)
+    RtPriority,
     /// Size of its stack (from its table)
     Stack,
-    /// Stack that it certainly used (from its table)
+    /// Stack that it certainly used (not measured yet)
     Peak,
-    /// Stack that it used at most (from its table)
+    /// Stack that it used at most (not measured yet)
     Bound,
-    /// Zone of its stack (from its table)
+    /// Zone of its stack (not measured yet)
     Zone,
     /// Time since it began
     Age,
@@ -99,6 +101,7 @@ impl Column {
             Self::Region => "region",
             Self::Policy => "policy",
             Self::Priority => "priority",
+            Self::RtPriority => "rt_priority",
             Self::Stack => "stack_bytes",
             Self::Peak => "peak_bytes",
             Self::Bound => "bound_bytes",
@@ -122,8 +125,8 @@ impl Column {
     pub fn is_number(self) -> bool {
         use Column::*;
         let numbers = [
-            Pid, Tid, Priority, Stack, Peak, Bound, Zone, Age, Cpu, CpuPercent, RunDelay, Switches,
-            Vm, Creator,
+            Pid, Tid, Priority, RtPriority, Stack, Peak, Bound, Zone, Age, Cpu, CpuPercent,
+            RunDelay, Switches, Vm, Creator,
         ];
         numbers.contains(&self)
     }
@@ -150,15 +153,16 @@ impl Column {
             Self::Pid => Value::Count(thread.pid.into()),
             Self::Tid => Value::Count(stat.tid.into()),
             Self::Program => Value::Text(thread.program.to_string()),
-            Self::Name => Value::Text(printable(stat.name.as_bytes())),
+            Self::Name => Value::Text(stat.name.clone()),
             Self::Role => Value::of(thread.role(), Value::Text),
             Self::Function => Value::of(thread.function.clone(), Value::Text),
             Self::Group => Value::of(record, |record| Value::Text(words::group(record.group()))),
-            Self::Region => Value::of(record, |record| {
-                Value::Text(if record.is_fast() { "fast" } else { "none" }.into())
+            Self::Region => Value::of(record, |_| {
+                Value::Text(if thread.is_fast() { "fast" } else { "none" }.into())
             }),
             Self::Policy => Value::Text(policy(thread)),
             Self::Priority => Value::Level(priority(thread)),
+            Self::RtPriority => Value::of(positive(stat.rt_priority.into()), Value::Count),
             Self::Stack => {
                 Value::of(record.and_then(|r| pages(r.stack_pages.into())), Value::Bytes)
             }
@@ -193,13 +197,23 @@ impl Column {
             Self::Kernel => Value::Flag(stat.kernel),
         }
     }
+
+    /// What a person reads of it.
+    pub fn human(self, thread: &Thread) -> String {
+        match self {
+            // Less than a clock tick is all that its stat tells.
+            Self::Cpu if thread.cpu_ns() == 0 && thread.task.schedstat.is_none() => "<10ms".into(),
+            _ => self.value(thread).human(),
+        }
+    }
 }
 
 /// Whether it asked for SCHED_TEK and has it. The kernel, which runs such threads as `rr`, has the
 /// last word.
 fn has_sched_tek(thread: &Thread) -> bool {
     let asked = thread.task.record.is_some_and(|t| i32::from(t.record.policy) == SCHED_POLICY);
-    asked && thread.task.stat.policy == libc::SCHED_RR as u32
+    let runs_so = thread.task.stat.policy == libc::SCHED_RR as u32 && !thread.task.is_overridden();
+    asked && runs_so
 }
 
 fn policy(thread: &Thread) -> String {
@@ -223,7 +237,7 @@ fn priority(thread: &Thread) -> i64 {
 fn critical(thread: &Thread) -> Option<String> {
     let own = thread.task.record?;
     let mut told: Vec<String> = Vec::new();
-    if own.record.is_fast() {
+    if thread.is_fast() {
         told.extend(words::reasons(own.side.reasons).into_iter().map(|reason| {
             match (reason, own.side.rule) {
                 ("rule", number @ 1..) => format!("rule {number}"),

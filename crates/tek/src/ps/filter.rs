@@ -2,6 +2,8 @@
 //! Which threads are shown.
 use super::thread::Thread;
 use clap::ValueEnum;
+use std::collections::HashSet;
+use tek_model::{Detail, Device};
 use tek_policy::{Glob, Invalid, Subject};
 
 /// All that is given must fit; of an option that is given more than once, one.
@@ -9,10 +11,10 @@ use tek_policy::{Glob, Invalid, Subject};
 #[command(next_help_heading = "Which threads")]
 pub struct Filter {
     /// Threads of this process (list: 1,2,3)
-    #[arg(long, value_name = "PID", value_delimiter = ',')]
+    #[arg(long, value_name = "PID", value_delimiter = ',', value_parser = number)]
     pub pid: Vec<u32>,
     /// This thread (list: 1,2,3)
-    #[arg(long, value_name = "TID", value_delimiter = ',')]
+    #[arg(long, value_name = "TID", value_delimiter = ',', value_parser = number)]
     tid: Vec<u32>,
     /// Threads of programs with such a name (shell pattern)
     #[arg(long, value_name = "GLOB", value_parser = name)]
@@ -35,6 +37,11 @@ pub struct Filter {
     /// Threads that TEK knows only
     #[arg(long)]
     tracked: bool,
+}
+
+fn number(text: &str) -> Result<u32, &'static str> {
+    text.parse()
+        .map_err(|_| "write a number such as 815, or several: 815,816 (--name goes by names)")
 }
 
 /// Of a program, or of a thread: the kernel's have longer names than others can.
@@ -65,6 +72,28 @@ impl Filter {
             && (!self.kernel || stat.kernel)
             && !(self.no_kernel && stat.kernel)
             && (!self.tracked || thread.task.record.is_some())
+    }
+
+    /// A sentence on each process and thread that was asked for by number and is not there, and
+    /// whether nothing is left to be shown.
+    pub fn missing(&self, device: &Device) -> (Vec<String>, bool) {
+        let is_there = |pid| device.programs.iter().any(|program| program.pid == pid);
+        let tids: HashSet<u32> = match self.tid.is_empty() {
+            true => HashSet::new(),
+            false => device.programs.iter().flat_map(|p| &p.tasks).map(|t| t.stat.tid).collect(),
+        };
+        let pids: Vec<_> = self.pid.iter().copied().filter(|&pid| !is_there(pid)).collect();
+        let tids: Vec<_> = self.tid.iter().copied().filter(|tid| !tids.contains(tid)).collect();
+        let all =
+            |named: &[u32], missing: &[u32]| !named.is_empty() && named.len() == missing.len();
+        let nothing = all(&self.pid, &pids) || all(&self.tid, &tids);
+        let among = if self.pid.is_empty() { "" } else { " in the processes of --pid" };
+        let processes = pids.into_iter().map(|pid| match Detail::of(pid) {
+            Ok(thread) if thread.pid != pid => format!("{pid} is a thread of {}", thread.pid),
+            _ => format!("there is no process {pid}"),
+        });
+        let threads = tids.into_iter().map(|tid| format!("there is no thread {tid}{among}"));
+        (processes.chain(threads).collect(), nothing)
     }
 
     /// Whether certain processes or threads were asked for, which may not be there.

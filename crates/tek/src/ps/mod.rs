@@ -22,6 +22,7 @@ use std::io::{self, Write};
 use std::path::PathBuf;
 use std::process::ExitCode;
 use std::time::Duration;
+use tek_abi::printable;
 use view::{Look, View};
 
 const AFTER_HELP: &str = "\
@@ -36,13 +37,15 @@ EXAMPLES:
   tek ps --pid 4711 --tree -o name,tid,call-site
       Who created whom, and where.
   tek ps --program fridge -o name,cpu%,run-delay,switches --watch
-      What they do now.
+      What they do: their share of a CPU since the last look; how long they waited
+      for a CPU, and how often they left one, since they began.
   tek ps --program fridge --sample 1s --count 60 --output fridge.csv
       A minute of their lives, a record each second.
 
 COLUMNS:
-  `tek ps --columns help` lists them. `-` is shown for what a thread has not, what
-  is not measured, and what only TEK's table of its process could tell.
+{COLUMNS}
+  Those with * are shown unless you choose. `-` is shown for what a thread has not,
+  what is not measured, and what only TEK's table of its process could tell.
 
 SERIES:
   --sample writes CSV, with --json JSON lines: a record for each thread at each
@@ -56,7 +59,8 @@ tells them.
 
 EXIT STATUS:
     0  done
-    1  --pid or --tid: there is no such thread
+    1  nothing that --pid or --tid names is there, or it does not fit
+    2  the command line was not understood
   125  TEK itself failed
 
 ENVIRONMENT:
@@ -64,13 +68,13 @@ ENVIRONMENT:
 
 /// Arguments of `tek ps`.
 #[derive(clap::Args)]
-#[command(after_help = AFTER_HELP)]
+#[command(after_help = after_help())]
 pub struct Args {
     /// What to show of each thread, in this order: a list, or `help`
     #[arg(short = 'o', long, value_name = "COLUMN,...", value_delimiter = ',', value_parser = chosen)]
     columns: Vec<Chosen>,
     /// Sort by a column, downwards with `:desc`
-    #[arg(long, value_name = "COLUMN[:desc]", value_parser = sorting)]
+    #[arg(long, value_name = "COLUMN[:asc|:desc]", value_parser = sorting)]
     sort: Option<Sorting>,
     /// Show processes with their threads below them, each below the one that created it
     #[arg(long)]
@@ -120,7 +124,12 @@ struct Sorting {
 }
 
 fn sorting(text: &str) -> Result<Sorting, String> {
-    let (name, down) = text.strip_suffix(":desc").map_or((text, false), |name| (name, true));
+    let (name, down) = match text.rsplit_once(':') {
+        None => (text, false),
+        Some((name, "asc")) => (name, false),
+        Some((name, "desc")) => (name, true),
+        Some((name, _)) => return Err(format!("write {name}:asc or {name}:desc")),
+    };
     match chosen(name)? {
         Chosen::Column(column) => Ok(Sorting { column, down }),
         Chosen::Help => Err("sort by a column: `tek ps --columns help` lists them".into()),
@@ -158,7 +167,7 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
 
 /// One look. True if a thread was found.
 fn once(view: &mut View, as_json: bool) -> anyhow::Result<bool> {
-    let Look { threads, problems } = view.look()?;
+    let Look { threads, problems, .. } = view.look()?;
     let found = !threads.is_empty();
     tell(&problems);
     let mut out = io::BufWriter::new(io::stdout().lock());
@@ -183,18 +192,42 @@ fn once(view: &mut View, as_json: bool) -> anyhow::Result<bool> {
 /// Says on standard error what could not be read.
 fn tell(problems: &[String]) {
     for problem in problems {
-        eprintln!("tek: {problem}");
+        eprintln!("tek: {}", printable(problem.as_bytes()));
     }
 }
 
-/// The columns, with a line on each.
-fn help() -> io::Result<()> {
-    let mut out = io::stdout().lock();
-    for column in Column::value_variants() {
+fn after_help() -> String {
+    AFTER_HELP.replace("{COLUMNS}\n", &columns("  "))
+}
+
+/// The columns, a line on each.
+fn columns(indent: &str) -> String {
+    let line = |column: &Column| {
         let value = column.to_possible_value().expect("no column is hidden");
         let what = value.get_help().map(ToString::to_string).unwrap_or_default();
         let usual = if column::USUAL.contains(column) { "*" } else { " " };
-        writeln!(out, "{usual} {:<10} {what}", value.get_name())?;
+        format!("{indent}{usual} {:<11} {what}\n", value.get_name())
+    };
+    Column::value_variants().iter().map(line).collect()
+}
+
+fn help() -> io::Result<()> {
+    let columns = columns("");
+    writeln!(io::stdout().lock(), "{columns}\nThose with * are shown unless you choose.")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_help_lists_every_column_with_what_it_means() {
+        let help = after_help();
+        for column in Column::value_variants() {
+            let name = column.name();
+            let mut lines = help.lines().map(|line| line.trim_start_matches([' ', '*']));
+            assert!(lines.any(|line| line.split_once(' ').is_some_and(|(word, _)| word == name)));
+        }
+        assert!(!help.contains('{'), "{help}");
     }
-    writeln!(out, "\nThose with * are shown unless you choose.")
 }

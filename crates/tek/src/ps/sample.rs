@@ -54,10 +54,12 @@ pub fn run(view: &mut View, series: &Series, output: Option<&Path>) -> anyhow::R
     let mut pace = Pace::new(series.interval)?;
     view.take_exact_times();
     // The first look is what the second one is compared with.
-    super::tell(&view.look()?.problems);
-    let (mut written, mut found) = (0, false);
-    while series.count.is_none_or(|count| written < count) && pace.wait()? {
-        let Look { threads, problems } = view.look()?;
+    let first = view.look()?;
+    super::tell(&first.problems);
+    let (mut written, mut found, mut gone) = (0, false, first.gone);
+    while !gone && series.count.is_none_or(|count| written < count) && pace.wait()? {
+        let Look { threads, problems, gone: now } = view.look()?;
+        gone = now;
         super::tell(&problems);
         let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_nanos();
         for thread in &threads {

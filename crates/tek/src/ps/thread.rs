@@ -3,7 +3,7 @@
 //! the second look on, what it did since the one before.
 use std::collections::HashMap;
 use std::rc::Rc;
-use tek_abi::{printable, Module};
+use tek_abi::{text, Module};
 use tek_model::{Device, Functions, Program, SchedStat, Switches, Task};
 
 /// A thread.
@@ -62,12 +62,12 @@ impl Thread {
     /// Its role.
     pub fn role(&self) -> Option<String> {
         let own = self.task.record.filter(|own| own.record.role_bytes != 0)?;
-        Some(printable(&own.side.role))
+        Some(text(&own.side.role))
     }
 
     /// Whether it is in the Fast Region.
     pub fn is_fast(&self) -> bool {
-        self.task.record.is_some_and(|own| own.record.is_fast())
+        self.task.is_fast()
     }
 
     /// The thread that created it.

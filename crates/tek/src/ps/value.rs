@@ -3,13 +3,14 @@
 use crate::units::{size, time};
 use serde_json::json;
 use std::cmp::Ordering;
+use tek_abi::printable;
 
 /// A value of a thread.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Value {
     /// Not known, not measured, or it has none.
     None,
-    /// A name.
+    /// A name: any text, which [`Value::human`] makes fit for a terminal.
     Text(String),
     /// A yes or no.
     Flag(bool),
@@ -35,7 +36,7 @@ impl Value {
     pub fn human(&self) -> String {
         match self {
             Self::None | Self::Flag(false) => "-".into(),
-            Self::Text(text) => text.clone(),
+            Self::Text(text) => printable(text.as_bytes()),
             Self::Flag(true) => "yes".into(),
             Self::Count(count) => count.to_string(),
             Self::Level(level) => level.to_string(),
@@ -61,7 +62,7 @@ impl Value {
     pub fn csv(&self) -> String {
         match self {
             Self::None => String::new(),
-            Self::Text(text) if text.contains([',', '"', '\n', '\r']) => {
+            Self::Text(text) if text.contains(|c: char| ",\"".contains(c) || c.is_control()) => {
                 format!("\"{}\"", text.replace('"', "\"\""))
             }
             Self::Text(text) => text.clone(),
@@ -103,8 +104,16 @@ mod tests {
     #[test]
     fn a_name_cannot_break_out_of_its_field_of_csv() {
         assert_eq!(Value::Text("a,\"b\"".into()).csv(), "\"a,\"\"b\"\"\"");
+        assert_eq!(Value::Text("a\nb".into()).csv(), "\"a\nb\"");
         assert_eq!(Value::Level(-5).csv(), "-5");
         assert_eq!(Value::None.csv(), "");
+    }
+
+    #[test]
+    fn text_is_escaped_for_people_alone() {
+        let name = Value::Text("\x1b[2J\u{202e}".into());
+        assert_eq!(name.human(), "\\u{1b}[2J\\u{202e}");
+        assert_eq!(name.json(), json!("\x1b[2J\u{202e}"));
     }
 
     #[test]

@@ -6,7 +6,6 @@ use super::filter::Filter;
 use super::thread::{Names, Thread, Threads};
 use super::{render, tree, Sorting};
 use std::collections::HashSet;
-use tek_abi::printable;
 use tek_model::{directories, Device, Wanted};
 
 /// What is looked at.
@@ -24,8 +23,10 @@ pub struct View {
 pub struct Look {
     /// The threads that were asked for, in their order.
     pub threads: Vec<Thread>,
-    /// What could not be read, and why; each only the first time.
+    /// What is not there or could not be read, and why; each only the first time.
     pub problems: Vec<String>,
+    /// Whether what was asked for by number is all missing: nothing more will be seen.
+    pub gone: bool,
 }
 
 impl View {
@@ -51,8 +52,9 @@ impl View {
     pub fn look(&mut self) -> anyhow::Result<Look> {
         let mut device = Device::look(&self.wanted)?;
         let problems = std::mem::take(&mut device.problems).into_iter();
-        let text = |problem| printable(format!("{:#}", anyhow::Error::from(problem)).as_bytes());
-        let problems = problems.map(text);
+        let text = |problem| format!("{:#}", anyhow::Error::from(problem));
+        let (missing, gone) = self.filter.missing(&device);
+        let problems = missing.into_iter().chain(problems.map(text));
         let problems = problems.filter(|problem| self.told.insert(problem.clone())).collect();
         let mut threads = self.threads.of(device, |thread| self.filter.fits(thread));
         if let Some(Sorting { column, down }) = self.sort {
@@ -60,13 +62,13 @@ impl View {
             keyed.sort_by(|(a, _), (b, _)| if down { b.order(a) } else { a.order(b) });
             threads = keyed.into_iter().map(|(_, thread)| thread).collect();
         }
-        Ok(Look { threads, problems })
+        Ok(Look { threads, problems, gone })
     }
 
     /// The lines of a table of them, its heads first.
     pub fn lines(&self, threads: Vec<Thread>) -> Vec<String> {
         let cells = |thread: &Thread| -> Vec<String> {
-            self.columns.iter().map(|column| column.value(thread).human()).collect()
+            self.columns.iter().map(|column| column.human(thread)).collect()
         };
         if !self.tree {
             return render::table(&self.columns, threads.iter().map(cells));

@@ -7,7 +7,7 @@ use console::Term;
 use std::io::{self, Write};
 use std::time::Duration;
 
-/// Looks until q, ^C or SIGTERM. True if a thread was found.
+/// Looks until q, ^C or SIGTERM, or until all that was asked for by number is gone. True if a thread was found.
 pub fn run(view: &mut View, interval: Duration) -> anyhow::Result<bool> {
     let term = Term::stdout();
     let mut pace = Pace::new(interval)?;
@@ -16,7 +16,12 @@ pub fn run(view: &mut View, interval: Duration) -> anyhow::Result<bool> {
     }
     let (mut found, mut problems) = (false, Vec::new());
     loop {
-        let Look { threads, problems: new } = view.look()?;
+        let Look { threads, problems: new, gone } = view.look()?;
+        if gone {
+            problems.extend(new);
+            super::tell(&problems);
+            return Ok(found);
+        }
         found |= !threads.is_empty();
         let lines = view.lines(threads);
         if term.is_term() {

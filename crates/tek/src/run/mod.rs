@@ -7,7 +7,7 @@ mod events;
 pub mod forward;
 mod inherited;
 pub mod message;
-mod options;
+pub mod options;
 mod report;
 mod rules;
 mod supervise;
