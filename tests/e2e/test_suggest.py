@@ -185,6 +185,24 @@ def test_a_running_program_can_be_watched(tek, lives):
     assert rules_in(ended.stdout) == ["clock"]
 
 
+def test_a_watch_that_is_too_short_for_a_verdict_is_refused(tek):
+    for short in ("1", "4.9", "0", "nan"):
+        ended = tek("suggest", "--pid", os.getpid(), "--time", short)
+        assert ended.returncode == 2 and ended.stdout == ""
+        assert "from 5, for a thread that was active for less gets no verdict" in ended.stderr
+
+
+def test_the_shortest_watch_is_long_enough_for_a_verdict(tek, lives):
+    with subprocess.Popen([lives, "30", "click", "0"], stdout=subprocess.DEVNULL) as process:
+        try:
+            time.sleep(0.5)
+            ended = tek("suggest", "--json", "--pid", process.pid, "--time", 5)
+        finally:
+            process.kill()
+    assert kinds_in(ended.stdout)["click"]["active_s"] >= 5
+    assert kinds_in(ended.stdout)["click"]["reason"] is None
+
+
 def test_a_signal_reaches_the_program_and_the_rules_are_written(open_build, lives, tmp_path):
     rules = tmp_path / "rules.toml"
     command = [open_build / "bin" / "tek", "suggest", "-o", rules, "--", lives, "30", "clock", "0"]

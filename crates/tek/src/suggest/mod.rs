@@ -19,7 +19,7 @@ use std::os::fd::{AsFd, OwnedFd};
 use std::path::PathBuf;
 use std::process::ExitCode;
 use std::time::{Duration, Instant};
-use verdict::Thresholds;
+use verdict::{Thresholds, LEAST_ACTIVE_S};
 use watch::Watch;
 
 const AFTER_HELP: &str = "\
@@ -107,8 +107,14 @@ pub struct Args {
 }
 
 fn seconds(text: &str) -> Result<f64, String> {
-    let number = text.parse().ok().filter(|number: &f64| (1.0..=86400.0).contains(number));
-    number.ok_or_else(|| "write a number of seconds from 1 to 86400".into())
+    let number =
+        text.parse().ok().filter(|number: &f64| (LEAST_ACTIVE_S..=86400.0).contains(number));
+    number.ok_or_else(|| {
+        format!(
+            "write a number of seconds from {LEAST_ACTIVE_S}, for a thread that was active for less \
+             gets no verdict, to 86400"
+        )
+    })
 }
 
 /// Watches, judges and writes.
@@ -151,8 +157,10 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
         return Ok(ExitCode::SUCCESS);
     }
     let ended = run_watched(args.program.clone(), |pid, tables| {
-        let watch = watch.get_or_insert_with(|| Watch::new(pid as u32, vec![tables.to_owned()]));
-        PollTimeout::try_from(watch.look()).unwrap_or(PollTimeout::ZERO)
+        let tables = || vec![tables.to_owned()];
+        let watch = watch.get_or_insert_with(|| Watch::new(pid as u32, tables(), None));
+        let pause = watch.look();
+        pause.map_or(PollTimeout::NONE, |pause| pause.try_into().unwrap_or(PollTimeout::ZERO))
     })?;
     match (ended, watch) {
         (Ok(end), Some(watch)) => {
@@ -169,10 +177,8 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
 
 /// Looks at a process until the time is over or it is gone.
 fn watch_running(pid: u32, time: Duration) -> Watch {
-    let mut watch = Watch::new(pid, tek_model::directories());
-    let end = Instant::now() + time;
-    while Instant::now() < end && tek_model::Process::open(pid).is_ok() {
-        let pause = watch.look().min(end.saturating_duration_since(Instant::now()));
+    let mut watch = Watch::new(pid, tek_model::directories(), Some(time));
+    while let (Some(pause), Ok(_)) = (watch.look(), tek_model::Process::open(pid)) {
         std::thread::sleep(pause);
     }
     watch

@@ -10,7 +10,7 @@ use std::time::Duration;
 
 /// Less than this is no evidence: seconds of activity, and wake-ups in them. A program's start and
 /// end alone wake its threads several times.
-const LEAST_ACTIVE_S: f64 = 5.0;
+pub const LEAST_ACTIVE_S: f64 = 5.0;
 const LEAST_WAKEUPS: u64 = 20;
 
 /// A thread that waits for storage at more than this share of its waits is woken by it.
