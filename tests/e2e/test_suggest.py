@@ -232,6 +232,18 @@ def test_what_is_not_there_is_said(tek):
     assert tek("suggest").returncode == 2
 
 
+def test_a_thread_is_not_taken_for_a_process(tek, lives):
+    with subprocess.Popen([lives, "30", "click", "0"], stdout=subprocess.PIPE) as process:
+        try:
+            process.stdout.readline()
+            tid = max(int(tid) for tid in os.listdir(f"/proc/{process.pid}/task"))
+            ended = tek("suggest", "--pid", tid)
+        finally:
+            process.kill()
+    assert ended.returncode == 1 and ended.stdout == ""
+    assert f"{tid} is a thread of {process.pid}" in ended.stderr
+
+
 def test_a_program_that_ends_at_once_gets_an_empty_file(tek):
     ended = tek("suggest", "--", "true")
     assert ended.returncode == 0

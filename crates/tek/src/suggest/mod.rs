@@ -69,7 +69,7 @@ OUTPUT:
 EXIT STATUS:
   That of the program; if a signal killed it, tek dies by the same signal.
     0  with --pid: the process was watched (that nothing is suggested is no error)
-    1  with --pid: there is no such process
+    1  with --pid: there is no such process, or it is a thread
   125  TEK itself failed
   126  the program was found but could not be executed
   127  the program was not found
@@ -151,6 +151,14 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
     if let Some(pid) = args.pid {
         if tek_model::Process::open(pid).is_err() {
             message::print(&format!("there is no process {pid}"));
+            return Ok(ExitCode::FAILURE);
+        }
+        // A thread can be opened as if it were a process, but has no threads.
+        let process = tek_model::Detail::of(pid).map_or(pid, |detail| detail.pid);
+        if process != pid {
+            message::print(&format!(
+                "{pid} is a thread of {process}, and processes are watched: use --pid {process}"
+            ));
             return Ok(ExitCode::FAILURE);
         }
         written(watch_running(pid, Duration::from_secs_f64(args.time)))?;
