@@ -51,9 +51,12 @@ WHAT IS SUGGESTED:
       would keep everything else waiting. The guard of `tek run` stops at 80%.
   if it waits for storage in less than half of its waits, and if it was active for
   5 seconds with 20 wake-ups or more: a program's start alone wakes its threads
-  several times. One that a clock wakes (a sensor, an audio buffer, but also a loop that polls) is told to be
-  woken evenly and is suggested like any other: only you know whether somebody
-  waits for what it does. Read the rules before you use them.
+  several times.
+
+  One that is woken evenly, as by a clock, and by nothing else perhaps is one: a
+  sensor or an audio buffer, but also a timer that looks after things. Its rule
+  stands in the file commented out: only you know whether somebody waits for what
+  it does. Read the rules before you use them.
 
   A thread is named in the rules by its own name, or if it has none by the
   function that it runs. One with neither is listed with advice. Threads are

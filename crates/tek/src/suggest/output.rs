@@ -10,6 +10,13 @@ use std::time::Duration;
 use tek_abi::printable;
 use tek_policy::to_toml;
 
+/// What stands above the rules that are not in force. What can be uncommented begins with `#` and
+/// no blank.
+const PERHAPS: &str = "\
+Perhaps time-critical: woken evenly, as by a clock, and by nothing else. An audio buffer and a sensor \
+are, a timer that looks after things is not: only you know whether somebody waits for what they \
+do. If so, take the # away from the lines of the rule.";
+
 /// Columns of a comment.
 const WIDTH: usize = 98;
 
@@ -37,6 +44,10 @@ impl Findings {
         self.kinds.iter().filter(|kind| kind.reason.is_none())
     }
 
+    fn perhaps(&self) -> impl Iterator<Item = &Kind> {
+        self.kinds.iter().filter(|kind| kind.reason == Some(Reason::WokenEvenly))
+    }
+
     /// The rules file.
     pub fn rules_file(&self) -> String {
         let Findings { seconds, threads, processes, borders, .. } = self;
@@ -61,7 +72,20 @@ impl Findings {
         if self.suggested().next().is_none() {
             text.push_str("\n# No thread is suggested.\n");
         }
-        let mut others = self.kinds.iter().filter(|kind| kind.reason.is_some()).peekable();
+        if self.perhaps().next().is_some() {
+            text.push('\n');
+            text.push_str(&comment(PERHAPS));
+        }
+        for kind in self.perhaps() {
+            text.push('\n');
+            let about = format!("perhaps: {}: {}", kind.called(), kind.evidence.text());
+            text.push_str(&comment(&about));
+            let rules = to_toml(&kind.rules);
+            let rules = rules.lines().filter(|line| !line.is_empty());
+            rules.for_each(|line| text.push_str(&format!("#{line}\n")));
+        }
+        let is_other = |kind: &&Kind| kind.reason.is_some_and(|why| why != Reason::WokenEvenly);
+        let mut others = self.kinds.iter().filter(is_other).peekable();
         if others.peek().is_some() {
             text.push_str("\n# Not suggested:\n");
         }
@@ -212,11 +236,24 @@ mod tests {
 
     #[test]
     fn the_file_is_one_that_tek_run_reads() {
-        let text = findings(&[("touch", 9), ("clock", 1), ("odd \"name\n", 8)]).rules_file();
+        let text = findings(&[("touch", 7), ("clock", 1), ("odd \"name\n", 6)]).rules_file();
         let rules = tek_policy::parse(&text, "suggested.toml").unwrap();
         assert_eq!(rules.len(), 1, "{text}");
         assert_eq!(rules[0].matches.thread.as_ref().unwrap().as_str(), "touch");
         assert_eq!(rules[0].set.critical, Some(true));
+    }
+
+    #[test]
+    fn what_a_clock_wakes_has_a_rule_that_is_ready_to_be_uncommented() {
+        let text = findings(&[("touch", 7), ("sensor", 20), ("clock", 1)]).rules_file();
+        assert_eq!(tek_policy::parse(&text, "suggested.toml").unwrap().len(), 1, "{text}");
+        assert!(text.contains("\n# perhaps: sensor of fridge: woken evenly"), "{text}");
+        let blank = |line: &str| line.starts_with("# ") || line == "#";
+        let uncommented: Vec<_> =
+            text.lines().map(|l| if blank(l) { l } else { l.trim_start_matches('#') }).collect();
+        let rules = tek_policy::parse(&uncommented.join("\n"), "suggested.toml").unwrap();
+        assert_eq!(rules.len(), 2, "{text}");
+        assert_eq!(rules[1].matches.thread.as_ref().unwrap().as_str(), "sensor");
     }
 
     #[test]
@@ -229,7 +266,7 @@ mod tests {
 
     #[test]
     fn the_summary_has_a_line_for_each_kind() {
-        let summary = findings(&[("clock", 1), ("touch", 9)]).summary();
+        let summary = findings(&[("clock", 1), ("touch", 7)]).summary();
         let lines: Vec<_> = summary.lines().collect();
         assert_eq!(lines.len(), 3);
         assert!(lines[1].contains("touch") && lines[1].trim_end().ends_with("time-critical"));
@@ -238,7 +275,7 @@ mod tests {
 
     #[test]
     fn no_comment_line_is_too_wide() {
-        let text = findings(&[("touch", 9), ("clock", 1)]).rules_file();
+        let text = findings(&[("touch", 7), ("clock", 1)]).rules_file();
         assert!(text.lines().all(|line| line.chars().count() <= WIDTH), "{text}");
     }
 }

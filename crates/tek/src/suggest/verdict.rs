@@ -63,9 +63,12 @@ pub enum Reason {
     NoName,
     /// Its name cannot be written into a rule.
     OddName,
+    /// Perhaps it is: a clock wakes it, and only its program's user knows whether somebody waits for
+    /// what it does.
+    WokenEvenly,
 }
 
-/// Why threads that did this are not suggested; `None`: they are.
+/// Why threads that did this are not suggested; `None`: they are, or perhaps, if woken evenly.
 pub fn why_not(evidence: &Evidence, borders: &Thresholds) -> Option<Reason> {
     if evidence.cpu_share * 100.0 > borders.max_share {
         Some(Reason::CpuBound)
@@ -97,6 +100,7 @@ impl Reason {
             Self::RealTime => "real-time already",
             Self::NoName => "has no name",
             Self::OddName => "has an odd name",
+            Self::WokenEvenly => "perhaps",
         }
     }
 
@@ -140,6 +144,7 @@ impl Reason {
             Self::OddName => "would be suggested, but its name cannot be written into a rule: give \
                 it another one in the program (pthread_setname_np)"
                 .into(),
+            Self::WokenEvenly => "perhaps: woken evenly, as by a clock".into(),
         }
     }
 }
