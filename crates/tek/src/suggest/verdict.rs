@@ -121,6 +121,9 @@ impl Reason {
                 "waits for storage, not for events, in {:.0}% of its waits",
                 evidence.storage_share * 100.0
             ),
+            Self::RarelyWoken if evidence.wakeups == 0 => {
+                format!("rarely woken: below --min-rate {}", borders.min_rate)
+            }
             Self::RarelyWoken => format!(
                 "rarely woken: {:.1} times a second, below --min-rate {}",
                 evidence.wakeups_per_s, borders.min_rate
