@@ -212,6 +212,29 @@ def test_the_shortest_watch_is_long_enough_for_a_verdict(tek, lives):
     assert kinds_in(ended.stdout)["click"]["reason"] is None
 
 
+def test_the_watch_of_a_program_can_end_before_the_program(open_build, lives):
+    command = [open_build / "bin" / "tek", "suggest", "--time", "6", "--", lives, "9", "click", "5"]
+    began = time.monotonic()
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+                          text=True) as process:
+        try:
+            assert rules_in(process.stdout.read()) == ["click"]
+            assert 6 <= time.monotonic() - began
+            assert process.poll() is None
+            assert process.wait(timeout=30) == 5
+        finally:
+            process.kill()
+        assert "the program runs on, and tek waits for it" in process.stderr.read()
+    assert time.monotonic() - began >= 9
+
+
+def test_a_program_that_ends_before_its_watch_gets_its_rules(tek, lives):
+    ended = tek("suggest", "--time", "60", "--", lives, 6, "click", "3")
+    assert ended.returncode == 3
+    assert rules_in(ended.stdout) == ["click"]
+    assert "runs on" not in ended.stderr
+
+
 def test_a_signal_reaches_the_program_and_the_rules_are_written(open_build, lives, tmp_path):
     rules = tmp_path / "rules.toml"
     command = [open_build / "bin" / "tek", "suggest", "-o", rules, "--", lives, "30", "click", "0"]
@@ -227,7 +250,7 @@ def test_nothing_is_started_that_could_not_be_told_of(tek, tmp_path):
     started = tmp_path / "started"
     ended = tek("suggest", "-o", tmp_path / "no" / "file", "--", "touch", started)
     assert ended.returncode == 125 and "cannot write" in ended.stderr
-    for bad in (["--max-share", "x"], ["--min-rate=-1"], ["--time", "5"], ["--pid", "1"], ["-x"]):
+    for bad in (["--max-share", "x"], ["--min-rate=-1"], ["--time", "4"], ["--pid", "1"], ["-x"]):
         ended = tek("suggest", *bad, "--", "touch", started)
         assert ended.returncode == 2, bad
     assert not started.exists()

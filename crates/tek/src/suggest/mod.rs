@@ -9,7 +9,7 @@ mod watch;
 mod window;
 
 use crate::run::{message, run_watched};
-use anyhow::{bail, Context};
+use anyhow::Context;
 use nix::poll::PollTimeout;
 use output::Findings;
 use std::ffi::OsString;
@@ -29,6 +29,8 @@ EXAMPLES:
       press Ctrl-C) the rules are in fridge.toml.
   tek run --rules fridge.toml -- ./fridge --window
       Run it with them.
+  tek suggest --time 30 -o fridge.toml -- ./fridge
+      Write the rules after 30 seconds. The program runs on, and tek waits for it.
   tek suggest --pid 812 --time 30 > fridge.toml
       Watch a program that runs already for 30 seconds; use it meanwhile.
   tek suggest --json -- ./fridge | jq '.kinds[] | select(.reason == null)'
@@ -65,9 +67,10 @@ WHAT IS SUGGESTED:
 
 OUTPUT:
   The rules, with the evidence in comments, go to FILE of -o; the program then
-  keeps its standard output. Without -o they go to standard output when the
-  program has ended, and what the program writes there goes to standard error, so
-  that the two do not mix. A summary goes to standard error.
+  keeps its standard output. Without -o they go to standard output, and what the
+  program writes there goes to standard error, so that the two do not mix. They are
+  written when the program has ended or the time of --time is over. A summary goes
+  to standard error.
 
 EXIT STATUS:
   That of the program; if a signal killed it, tek dies by the same signal.
@@ -82,16 +85,16 @@ EXIT STATUS:
 #[derive(clap::Args)]
 #[command(
     after_help = AFTER_HELP,
-    override_usage = "tek suggest [OPTIONS] [--] PROGRAM [ARGUMENT]...\n       tek suggest [OPTIONS] --pid PID [--time SECONDS]"
+    override_usage = "tek suggest [OPTIONS] [--] PROGRAM [ARGUMENT]...\n       tek suggest [OPTIONS] --pid PID"
 )]
 pub struct Args {
     /// Watch a process that runs already, and what it starts
     #[arg(long, value_name = "PID", conflicts_with = "program")]
     pid: Option<u32>,
 
-    /// How long to watch it
-    #[arg(long, value_name = "SECONDS", default_value_t = 10.0, conflicts_with = "program", value_parser = seconds)]
-    time: f64,
+    /// How long to watch [default: a PROGRAM until it ends, a process 10]
+    #[arg(long, value_name = "SECONDS", value_parser = seconds)]
+    time: Option<f64>,
 
     /// Write the rules into this file
     #[arg(short, long, value_name = "FILE")]
@@ -109,13 +112,16 @@ pub struct Args {
     program: Vec<OsString>,
 }
 
+/// How long a process that runs already is watched, unless --time says so.
+const TIME: Duration = Duration::from_secs(10);
+
 fn seconds(text: &str) -> Result<f64, String> {
     let number =
         text.parse().ok().filter(|number: &f64| (LEAST_ACTIVE_S..=86400.0).contains(number));
     number.ok_or_else(|| {
         format!(
-            "write a number of seconds from {LEAST_ACTIVE_S}, for a thread that was active for less \
-             gets no verdict, to 86400"
+            "write a number of seconds from {LEAST_ACTIVE_S}, for a thread that was active for \
+             less gets no verdict, to 86400"
         )
     })
 }
@@ -123,7 +129,7 @@ fn seconds(text: &str) -> Result<f64, String> {
 /// Watches, judges and writes.
 pub fn run(args: Args) -> anyhow::Result<ExitCode> {
     // Before anything runs: a file that cannot be written is found out now.
-    let mut output: Box<dyn Write> = match &args.output {
+    let output: Box<dyn Write> = match &args.output {
         Some(path) => Box::new(
             File::create(path).with_context(|| format!("cannot write {}", path.display()))?,
         ),
@@ -131,8 +137,9 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
         None => Box::new(File::from(stdout_for_ourselves()?)),
     };
     let began = Instant::now();
-    let mut watch = None;
-    let mut written = |watch: Watch| {
+    // Closes the file: who reads it waits no longer than for the rules.
+    let write_rules = |watch: Watch| {
+        let mut output = output;
         let (threads, processes) = watch.finish();
         let findings = Findings {
             schema: 1,
@@ -164,25 +171,44 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
             ));
             return Ok(ExitCode::FAILURE);
         }
-        written(watch_running(pid, Duration::from_secs_f64(args.time)))?;
+        let time = args.time.map_or(TIME, Duration::from_secs_f64);
+        write_rules(watch_running(pid, time))?;
         return Ok(ExitCode::SUCCESS);
     }
+    // The program has run, or runs, and its exit status counts for more than this.
+    let write_rules = |watch| match write_rules(watch) {
+        Ok(()) => true,
+        Err(error) => {
+            message::print(&format!("{error:#}"));
+            false
+        }
+    };
+    let time = args.time.map(Duration::from_secs_f64);
+    let mut watch = None;
+    let mut write_rules = Some(write_rules);
     let ended = run_watched(args.program.clone(), |pid, tables| {
-        let tables = || vec![tables.to_owned()];
-        let watch = watch.get_or_insert_with(|| Watch::new(pid as u32, tables(), None));
-        let pause = watch.look();
-        pause.map_or(PollTimeout::NONE, |pause| pause.try_into().unwrap_or(PollTimeout::ZERO))
+        if write_rules.is_none() {
+            return PollTimeout::NONE;
+        }
+        let new = || Watch::new(pid as u32, vec![tables.to_owned()], time);
+        if let Some(pause) = watch.get_or_insert_with(new).look() {
+            return pause.try_into().unwrap_or(PollTimeout::ZERO);
+        }
+        if let (Some(watch), Some(write)) = (watch.take(), write_rules.take()) {
+            if write(watch) {
+                message::print("the rules are written; the program runs on, and tek waits for it");
+            }
+        }
+        PollTimeout::NONE
     })?;
-    match (ended, watch) {
-        (Ok(end), Some(watch)) => {
-            // The program has run, and its exit status counts for more than this.
-            if let Err(error) = written(watch) {
-                message::print(&format!("{error:#}"));
+    match ended {
+        Ok(end) => {
+            if let (Some(watch), Some(write)) = (watch, write_rules) {
+                write(watch);
             }
             Ok(end.pass_on())
         }
-        (Err(status), _) => Ok(status),
-        (Ok(_), None) => bail!("the program ended before it was looked at"),
+        Err(status) => Ok(status),
     }
 }
 

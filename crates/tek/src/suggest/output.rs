@@ -13,9 +13,9 @@ use tek_policy::to_toml;
 /// What stands above the rules that are not in force. What can be uncommented begins with `#` and
 /// no blank.
 const PERHAPS: &str = "\
-Perhaps time-critical: woken evenly, as by a clock, and by nothing else. An audio buffer and a sensor \
-are, a timer that looks after things is not: only you know whether somebody waits for what they \
-do. If so, take the # away from the lines of the rule.";
+Perhaps time-critical: woken evenly, as by a clock, and by nothing else. An audio buffer and a \
+sensor are, a timer that looks after things is not: only you know whether somebody waits for what \
+they do. If so, take the # away from the lines of the rule.";
 
 /// Columns of a comment.
 const WIDTH: usize = 98;
@@ -57,9 +57,9 @@ impl Findings {
             "Suggested by `tek suggest`: threads that are woken often and soon done each time \
              (tek-2020, V-A).\nWatched: {}; {seconds:.1} s, {threads} threads in \
              {processes}.\nNumbers: of each second in which they ran the time that they waited \
-             for a CPU is left out, and of these seconds the median counts. So a rate can be higher \
-             than wake-ups divided by time.\nLimits: {} to {} wake-ups a second, at most {} ms of \
-             CPU time each and {}% of a CPU.",
+             for a CPU is left out, and of these seconds the median counts. So a rate can be \
+             higher than wake-ups divided by time.\nLimits: {} to {} wake-ups a second, at most \
+             {} ms of CPU time each and {}% of a CPU.",
             printable(self.watched.as_bytes()),
             borders.min_rate,
             borders.max_rate,
@@ -270,7 +270,7 @@ mod tests {
         let blank = |line: &str| line.starts_with("# ") || line == "#";
         let uncommented: Vec<_> =
             text.lines().map(|l| if blank(l) { l } else { l.trim_start_matches('#') }).collect();
-        let rules = tek_policy::parse(&uncommented.join("\n"), "suggested.toml").unwrap();
+        let rules = tek_policy::parse(uncommented.join("\n"), "suggested.toml").unwrap();
         assert_eq!(rules.len(), 2, "{text}");
         assert_eq!(rules[1].matches.thread.as_ref().unwrap().as_str(), "sensor");
     }

@@ -63,8 +63,8 @@ pub enum Reason {
     NoName,
     /// Its name cannot be written into a rule.
     OddName,
-    /// Perhaps it is: a clock wakes it, and only its program's user knows whether somebody waits for
-    /// what it does.
+    /// Perhaps it is: a clock wakes it, and only its program's user knows whether somebody waits
+    /// for what it does.
     WokenEvenly,
 }
 
@@ -113,7 +113,8 @@ impl Reason {
                 evidence.active_s, evidence.wakeups
             ),
             Self::CpuBound => format!(
-                "CPU-bound, or polls without sleeping: it wants {:.0}% of a CPU, above --max-share {}",
+                "CPU-bound, or polls without sleeping: it wants {:.0}% of a CPU, above \
+                 --max-share {}",
                 evidence.cpu_share * 100.0,
                 borders.max_share
             ),
@@ -144,9 +145,11 @@ impl Reason {
                 the program (pthread_setname_np)"
                     .into()
             }
-            Self::OddName => "would be suggested, but its name cannot be written into a rule: give \
+            Self::OddName => {
+                "would be suggested, but its name cannot be written into a rule: give \
                 it another one in the program (pthread_setname_np)"
-                .into(),
+                    .into()
+            }
             Self::WokenEvenly => "perhaps: woken evenly, as by a clock".into(),
         }
     }
