@@ -30,7 +30,7 @@ EXAMPLES:
   tek run --rules fridge.toml -- ./fridge --window
       Run it with them.
   tek suggest --time 30 -o fridge.toml -- ./fridge
-      Write the rules after 30 seconds. The program runs on, and tek waits for it.
+      Write the rules after 30 seconds; the program runs on, tek waits for it.
   tek suggest --pid 812 --time 30 > fridge.toml
       Watch a program that runs already for 30 seconds; use it meanwhile.
   tek suggest --json -- ./fridge | jq '.kinds[] | select(.reason == null)'
@@ -38,11 +38,12 @@ EXAMPLES:
 Use the program as it will be used: what was not woken is not found.
 
 WHAT IS SUGGESTED:
-  A thread that frequently handles events of the user during a short time, as the
-  paper TEK (2020, V-A) has it. From outside that is one which is woken often and soon done each
-  time. Each second in which a thread ran is looked at by itself, the time that it
-  waited for a CPU left out; of these seconds the median counts, and threads whose
-  names differ only in numbers are judged together. A thread is suggested with
+  A thread that frequently handles events of the user during a short time, as
+  the paper TEK (2020, V-A) has it. Seen from outside that is one which is woken
+  often and is soon done each time. Each second in which a thread ran is looked
+  at by itself, the time that it waited for a CPU left out; of these seconds the
+  median counts, and threads whose names differ only in numbers are judged
+  together. A thread is suggested with
     --min-rate or more wake-ups a second: people touch, type and turn several
       times a second; housekeeping comes once a second or less;
     --max-rate or fewer: people and devices are slower; it polls, or works in a
@@ -51,14 +52,14 @@ WHAT IS SUGGESTED:
       in a row still answer within the 100 ms that people take for at once;
     --max-share of a CPU or less: one that wants more has work, not events, and
       would keep everything else waiting. The guard of `tek run` stops at 80%.
-  if it waits for storage in less than half of its waits, and if it was active for
-  5 seconds with 20 wake-ups or more: a program's start alone wakes its threads
-  several times.
+  if it waits for storage in less than half of its waits, and if it was active
+  for 5 seconds with 20 wake-ups or more: a program's start alone wakes its
+  threads several times.
 
   One that is woken evenly, as by a clock, and by nothing else perhaps is one: a
   sensor or an audio buffer, but also a timer that looks after things. Its rule
-  stands in the file commented out: only you know whether somebody waits for what
-  it does. Read the rules before you use them.
+  stands in the file commented out: only you know whether somebody waits for
+  what it does. Read the rules before you use them.
 
   A thread is named in the rules by its own name, or if it has none by the
   function that it runs. One with neither is listed with advice. Threads are
@@ -68,13 +69,13 @@ WHAT IS SUGGESTED:
 OUTPUT:
   The rules, with the evidence in comments, go to FILE of -o; the program then
   keeps its standard output. Without -o they go to standard output, and what the
-  program writes there goes to standard error, so that the two do not mix. They are
-  written when the program has ended or the time of --time is over. A summary goes
-  to standard error.
+  program writes there goes to standard error, so that the two do not mix. They
+  are written when the program has ended or the time of --time is over. A
+  summary goes to standard error.
 
 EXIT STATUS:
   That of the program; if a signal killed it, tek dies by the same signal.
-    0  with --pid: the process was watched (that nothing is suggested is no error)
+    0  with --pid: it was watched (that nothing is suggested is no error)
     1  with --pid: there is no such process, or it is a thread
   125  TEK itself failed
   126  the program was found but could not be executed
@@ -85,7 +86,8 @@ EXIT STATUS:
 #[derive(clap::Args)]
 #[command(
     after_help = AFTER_HELP,
-    override_usage = "tek suggest [OPTIONS] [--] PROGRAM [ARGUMENT]...\n       tek suggest [OPTIONS] --pid PID"
+    override_usage = "tek suggest [OPTIONS] [--] PROGRAM [ARGUMENT]...\n       \
+                      tek suggest [OPTIONS] --pid PID"
 )]
 pub struct Args {
     /// Watch a process that runs already, and what it starts
@@ -236,5 +238,16 @@ fn what(args: &Args) -> String {
             let words: Vec<_> = args.program.iter().map(|word| word.to_string_lossy()).collect();
             words.join(" ")
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::AFTER_HELP;
+
+    #[test]
+    fn no_line_of_the_help_is_wider_than_a_terminal() {
+        let wide: Vec<_> = AFTER_HELP.lines().filter(|line| line.chars().count() > 80).collect();
+        assert_eq!(wide, Vec::<&str>::new());
     }
 }
