@@ -2,6 +2,7 @@
 """tek suggest finds the threads that are woken often and soon done, and writes rules for them."""
 import json
 import os
+import re
 import signal
 import subprocess
 import time
@@ -53,7 +54,7 @@ static void live(double work_s, unsigned pause_us, unsigned longer_us)
 
 static void *nameless(void *unused)
 {
-	live(0.0005, 50000, 0);
+	live(0.0005, 20000, 300000);
 	return unused;
 }
 
@@ -131,7 +132,7 @@ def test_each_way_to_live_has_its_verdict(tek, lives):
     kinds = kinds_in(ended.stdout)
     reasons = {name: kind["reason"] for name, kind in kinds.items()}
     assert reasons["click[0-9]*"] is None and kinds["click[0-9]*"]["threads"] == 2
-    assert reasons["clock"] is None and kinds["clock"]["periodic"]
+    assert reasons["clock"] == "woken_evenly" and kinds["clock"]["periodic"]
     assert not kinds["click[0-9]*"]["periodic"]
     assert 10 <= kinds["clock"]["wakeups_per_s"] <= 25
     assert reasons["slow"] == "rarely_woken"
@@ -145,11 +146,19 @@ def test_the_borders_can_be_moved(tek, lives):
 
 
 def test_without_a_file_the_rules_are_all_of_standard_output(tek, lives):
-    ended = tek("suggest", "--", lives, SECONDS, "clock", "5")
+    ended = tek("suggest", "--", lives, SECONDS, "click", "5")
     assert ended.returncode == 5
-    assert rules_in(ended.stdout) == ["clock"]
+    assert rules_in(ended.stdout) == ["click"]
     assert "out" not in ended.stdout.splitlines()
     assert "out" in ended.stderr.splitlines()
+
+
+def test_the_rule_of_a_thread_that_a_clock_wakes_waits_to_be_uncommented(tek, lives):
+    ended = tek("suggest", "--", lives, 7, "click", "clock", "0")
+    assert rules_in(ended.stdout) == ["click"]
+    assert "# perhaps: clock of" in ended.stdout
+    uncommented = re.sub(r"(?m)^#(?=\S)", "", ended.stdout)
+    assert rules_in(uncommented) == ["click", "clock"]
 
 
 def test_with_a_file_the_program_keeps_its_streams_and_its_end(tek, lives, tmp_path):
@@ -178,33 +187,74 @@ def test_a_thread_without_name_and_known_function_gets_advice(tek, lives, tmp_pa
 
 
 def test_a_running_program_can_be_watched(tek, lives):
-    with subprocess.Popen([lives, "30", "clock", "hog", "0"], stdout=subprocess.DEVNULL) as process:
+    with subprocess.Popen([lives, "30", "click", "hog", "0"], stdout=subprocess.DEVNULL) as process:
         try:
-            tids_by_name(process.pid, ["clock", "hog"])
+            tids_by_name(process.pid, ["click", "hog"])
             ended = tek("suggest", "--pid", process.pid, "--time", SECONDS)
         finally:
             process.kill()
     assert ended.returncode == 0, ended.stderr
-    assert rules_in(ended.stdout) == ["clock"]
+    assert rules_in(ended.stdout) == ["click"]
+
+
+def test_a_watch_that_is_too_short_for_a_verdict_is_refused(tek):
+    for short in ("1", "4.9", "0", "nan"):
+        ended = tek("suggest", "--pid", os.getpid(), "--time", short)
+        assert ended.returncode == 2 and ended.stdout == ""
+        assert "from 5, for a thread that was active for less gets no verdict" in ended.stderr
+
+
+def test_the_shortest_watch_is_long_enough_for_a_verdict(tek, lives):
+    with subprocess.Popen([lives, "30", "click", "0"], stdout=subprocess.DEVNULL) as process:
+        try:
+            time.sleep(0.5)
+            ended = tek("suggest", "--json", "--pid", process.pid, "--time", 5)
+        finally:
+            process.kill()
+    assert kinds_in(ended.stdout)["click"]["active_s"] >= 5
+    assert kinds_in(ended.stdout)["click"]["reason"] is None
+
+
+def test_the_watch_of_a_program_can_end_before_the_program(open_build, lives):
+    command = [open_build / "bin" / "tek", "suggest", "--time", "6", "--", lives, "9", "click", "5"]
+    began = time.monotonic()
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+                          text=True) as process:
+        try:
+            assert rules_in(process.stdout.read()) == ["click"]
+            assert 6 <= time.monotonic() - began
+            assert process.poll() is None
+            assert process.wait(timeout=30) == 5
+        finally:
+            process.kill()
+        assert "the program runs on, and tek waits for it" in process.stderr.read()
+    assert time.monotonic() - began >= 9
+
+
+def test_a_program_that_ends_before_its_watch_gets_its_rules(tek, lives):
+    ended = tek("suggest", "--time", "60", "--", lives, 6, "click", "3")
+    assert ended.returncode == 3
+    assert rules_in(ended.stdout) == ["click"]
+    assert "runs on" not in ended.stderr
 
 
 def test_a_signal_reaches_the_program_and_the_rules_are_written(open_build, lives, tmp_path):
     rules = tmp_path / "rules.toml"
-    command = [open_build / "bin" / "tek", "suggest", "-o", rules, "--", lives, "30", "clock", "0"]
+    command = [open_build / "bin" / "tek", "suggest", "-o", rules, "--", lives, "30", "click", "0"]
     with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as process:
         assert process.stdout.readline() == b"out\n"
-        tids_by_name(child_of(process.pid), ["clock"])
+        tids_by_name(child_of(process.pid), ["click"])
         time.sleep(SECONDS)
         process.send_signal(signal.SIGTERM)
         assert process.wait(timeout=20) == -signal.SIGTERM
-    assert rules_in(rules.read_text()) == ["clock"]
+    assert rules_in(rules.read_text()) == ["click"]
 
 
 def test_nothing_is_started_that_could_not_be_told_of(tek, tmp_path):
     started = tmp_path / "started"
     ended = tek("suggest", "-o", tmp_path / "no" / "file", "--", "touch", started)
     assert ended.returncode == 125 and "cannot write" in ended.stderr
-    for bad in (["--max-share", "x"], ["--min-rate=-1"], ["--time", "5"], ["--pid", "1"], ["-x"]):
+    for bad in (["--max-share", "x"], ["--min-rate=-1"], ["--time", "4"], ["--pid", "1"], ["-x"]):
         ended = tek("suggest", *bad, "--", "touch", started)
         assert ended.returncode == 2, bad
     assert not started.exists()
@@ -216,6 +266,18 @@ def test_what_is_not_there_is_said(tek):
     assert ended.returncode == 1
     assert "no process" in ended.stderr
     assert tek("suggest").returncode == 2
+
+
+def test_a_thread_is_not_taken_for_a_process(tek, lives):
+    with subprocess.Popen([lives, "30", "click", "0"], stdout=subprocess.PIPE) as process:
+        try:
+            process.stdout.readline()
+            tid = max(int(tid) for tid in os.listdir(f"/proc/{process.pid}/task"))
+            ended = tek("suggest", "--pid", tid)
+        finally:
+            process.kill()
+    assert ended.returncode == 1 and ended.stdout == ""
+    assert f"{tid} is a thread of {process.pid}" in ended.stderr
 
 
 def test_a_program_that_ends_at_once_gets_an_empty_file(tek):

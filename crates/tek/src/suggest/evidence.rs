@@ -10,6 +10,13 @@ const EVEN: f64 = 0.05;
 const EVEN_WAKEUPS: f64 = 8.0;
 const EVEN_WINDOWS: usize = 3;
 
+/// They are woken by something else as well where in so many seconds, and in so large a share of
+/// them, there were clearly more wake-ups than usual. Its start alone gives each thread one such.
+const MORE: f64 = 0.25;
+const MORE_WAKEUPS: f64 = 2.0;
+const MORE_WINDOWS: usize = 2;
+const MORE_SHARE: f64 = 0.1;
+
 /// What threads of one kind did in the seconds in which they ran: "usual" is the median of these
 /// seconds, of all the threads together.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
@@ -32,7 +39,7 @@ pub struct Evidence {
     pub delay_per_wakeup_ns: u64,
     /// Of the looks at which they did not run, the share at which they waited for storage.
     pub storage_share: f64,
-    /// Whether they are woken evenly, as by a clock.
+    /// Whether they are woken evenly, as by a clock, and by nothing else.
     pub periodic: bool,
 }
 
@@ -50,7 +57,7 @@ pub fn measure(windows: &[Window], asleep_ns: u64) -> Evidence {
         cpu_share: usual(windows, |w| w.cpu_ns as f64 / free_ns(w) as f64),
         delay_per_wakeup_ns: sum(|w| w.delay_ns) / wakeups.max(1),
         storage_share: storage as f64 / (storage + sum(|w| w.sleeping)).max(1) as f64,
-        periodic: is_even(windows),
+        periodic: is_even(windows) && !has_more(windows),
     }
 }
 
@@ -66,6 +73,17 @@ fn is_even(windows: &[Window]) -> bool {
     windows.len() >= EVEN_WINDOWS
         && middle >= EVEN_WAKEUPS
         && usual(windows, |w| (rate(w) - middle).abs()) <= EVEN * middle
+}
+
+/// Whether there were seconds in which something else than the clock woke them.
+fn has_more(windows: &[Window]) -> bool {
+    let middle = usual(windows, |w| w.wakeups as f64 / seconds(w.time_ns));
+    let more = windows.iter().filter(|w| {
+        let clock = middle * seconds(w.time_ns);
+        w.wakeups as f64 - clock > MORE_WAKEUPS.max(MORE * clock)
+    });
+    let more = more.count();
+    more >= MORE_WINDOWS && more as f64 >= MORE_SHARE * windows.len() as f64
 }
 
 /// The median of a number over windows that count by their length, for the last one of a thread
@@ -138,6 +156,17 @@ mod tests {
         let few = [2, 2, 2, 2].map(|wakeups| second(wakeups, 1, 0));
         assert!(measure(&clock, 0).periodic);
         assert!(!measure(&events, 0).periodic && !measure(&few, 0).periodic);
+    }
+
+    #[test]
+    fn a_clock_that_is_not_all_that_wakes_a_thread_is_none() {
+        let woken = |often: &[u64]| {
+            measure(&often.iter().map(|&wakeups| second(wakeups, 1, 0)).collect::<Vec<_>>(), 0)
+        };
+        let clock = [10; 20];
+        assert!(woken(&[&clock[..], &[40]].concat()).periodic, "its start");
+        assert!(woken(&[&clock[..], &[2, 3, 4]].concat()).periodic, "it had to wait");
+        assert!(!woken(&[&clock[..], &[15, 40, 25]].concat()).periodic);
     }
 
     #[test]

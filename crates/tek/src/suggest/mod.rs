@@ -9,7 +9,7 @@ mod watch;
 mod window;
 
 use crate::run::{message, run_watched};
-use anyhow::{bail, Context};
+use anyhow::Context;
 use nix::poll::PollTimeout;
 use output::Findings;
 use std::ffi::OsString;
@@ -19,7 +19,7 @@ use std::os::fd::{AsFd, OwnedFd};
 use std::path::PathBuf;
 use std::process::ExitCode;
 use std::time::{Duration, Instant};
-use verdict::Thresholds;
+use verdict::{Thresholds, LEAST_ACTIVE_S};
 use watch::Watch;
 
 const AFTER_HELP: &str = "\
@@ -29,6 +29,8 @@ EXAMPLES:
       press Ctrl-C) the rules are in fridge.toml.
   tek run --rules fridge.toml -- ./fridge --window
       Run it with them.
+  tek suggest --time 30 -o fridge.toml -- ./fridge
+      Write the rules after 30 seconds; the program runs on, tek waits for it.
   tek suggest --pid 812 --time 30 > fridge.toml
       Watch a program that runs already for 30 seconds; use it meanwhile.
   tek suggest --json -- ./fridge | jq '.kinds[] | select(.reason == null)'
@@ -36,11 +38,12 @@ EXAMPLES:
 Use the program as it will be used: what was not woken is not found.
 
 WHAT IS SUGGESTED:
-  A thread that frequently handles events of the user during a short time, as the
-  paper TEK (2020, V-A) has it. From outside that is one which is woken often and soon done each
-  time. Each second in which a thread ran is looked at by itself, the time that it
-  waited for a CPU left out; of these seconds the median counts, and threads whose
-  names differ only in numbers are judged together. A thread is suggested with
+  A thread that frequently handles events of the user during a short time, as
+  the paper TEK (2020, V-A) has it. Seen from outside that is one which is woken
+  often and is soon done each time. Each second in which a thread ran is looked
+  at by itself, the time that it waited for a CPU left out; of these seconds the
+  median counts, and threads whose names differ only in numbers are judged
+  together. A thread is suggested with
     --min-rate or more wake-ups a second: people touch, type and turn several
       times a second; housekeeping comes once a second or less;
     --max-rate or fewer: people and devices are slower; it polls, or works in a
@@ -49,11 +52,14 @@ WHAT IS SUGGESTED:
       in a row still answer within the 100 ms that people take for at once;
     --max-share of a CPU or less: one that wants more has work, not events, and
       would keep everything else waiting. The guard of `tek run` stops at 80%.
-  if it waits for storage in less than half of its waits, and if it was active for
-  5 seconds with 20 wake-ups or more: a program's start alone wakes its threads
-  several times. One that a clock wakes (a sensor, an audio buffer, but also a loop that polls) is told to be
-  woken evenly and is suggested like any other: only you know whether somebody
-  waits for what it does. Read the rules before you use them.
+  if it waits for storage in less than half of its waits, and if it was active
+  for 5 seconds with 20 wake-ups or more: a program's start alone wakes its
+  threads several times.
+
+  One that is woken evenly, as by a clock, and by nothing else perhaps is one: a
+  sensor or an audio buffer, but also a timer that looks after things. Its rule
+  stands in the file commented out: only you know whether somebody waits for
+  what it does. Read the rules before you use them.
 
   A thread is named in the rules by its own name, or if it has none by the
   function that it runs. One with neither is listed with advice. Threads are
@@ -62,14 +68,15 @@ WHAT IS SUGGESTED:
 
 OUTPUT:
   The rules, with the evidence in comments, go to FILE of -o; the program then
-  keeps its standard output. Without -o they go to standard output when the
-  program has ended, and what the program writes there goes to standard error, so
-  that the two do not mix. A summary goes to standard error.
+  keeps its standard output. Without -o they go to standard output, and what the
+  program writes there goes to standard error, so that the two do not mix. They
+  are written when the program has ended or the time of --time is over. A
+  summary goes to standard error.
 
 EXIT STATUS:
   That of the program; if a signal killed it, tek dies by the same signal.
-    0  with --pid: the process was watched (that nothing is suggested is no error)
-    1  with --pid: there is no such process
+    0  with --pid: it was watched (that nothing is suggested is no error)
+    1  with --pid: there is no such process, or it is a thread
   125  TEK itself failed
   126  the program was found but could not be executed
   127  the program was not found
@@ -79,16 +86,17 @@ EXIT STATUS:
 #[derive(clap::Args)]
 #[command(
     after_help = AFTER_HELP,
-    override_usage = "tek suggest [OPTIONS] [--] PROGRAM [ARGUMENT]...\n       tek suggest [OPTIONS] --pid PID [--time SECONDS]"
+    override_usage = "tek suggest [OPTIONS] [--] PROGRAM [ARGUMENT]...\n       \
+                      tek suggest [OPTIONS] --pid PID"
 )]
 pub struct Args {
     /// Watch a process that runs already, and what it starts
     #[arg(long, value_name = "PID", conflicts_with = "program")]
     pid: Option<u32>,
 
-    /// How long to watch it
-    #[arg(long, value_name = "SECONDS", default_value_t = 10.0, conflicts_with = "program", value_parser = seconds)]
-    time: f64,
+    /// How long to watch [default: a PROGRAM until it ends, a process 10]
+    #[arg(long, value_name = "SECONDS", value_parser = seconds)]
+    time: Option<f64>,
 
     /// Write the rules into this file
     #[arg(short, long, value_name = "FILE")]
@@ -106,15 +114,24 @@ pub struct Args {
     program: Vec<OsString>,
 }
 
+/// How long a process that runs already is watched, unless --time says so.
+const TIME: Duration = Duration::from_secs(10);
+
 fn seconds(text: &str) -> Result<f64, String> {
-    let number = text.parse().ok().filter(|number: &f64| (1.0..=86400.0).contains(number));
-    number.ok_or_else(|| "write a number of seconds from 1 to 86400".into())
+    let number =
+        text.parse().ok().filter(|number: &f64| (LEAST_ACTIVE_S..=86400.0).contains(number));
+    number.ok_or_else(|| {
+        format!(
+            "write a number of seconds from {LEAST_ACTIVE_S}, for a thread that was active for \
+             less gets no verdict, to 86400"
+        )
+    })
 }
 
 /// Watches, judges and writes.
 pub fn run(args: Args) -> anyhow::Result<ExitCode> {
     // Before anything runs: a file that cannot be written is found out now.
-    let mut output: Box<dyn Write> = match &args.output {
+    let output: Box<dyn Write> = match &args.output {
         Some(path) => Box::new(
             File::create(path).with_context(|| format!("cannot write {}", path.display()))?,
         ),
@@ -122,8 +139,9 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
         None => Box::new(File::from(stdout_for_ourselves()?)),
     };
     let began = Instant::now();
-    let mut watch = None;
-    let mut written = |watch: Watch| {
+    // Closes the file: who reads it waits no longer than for the rules.
+    let write_rules = |watch: Watch| {
+        let mut output = output;
         let (threads, processes) = watch.finish();
         let findings = Findings {
             schema: 1,
@@ -147,32 +165,59 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
             message::print(&format!("there is no process {pid}"));
             return Ok(ExitCode::FAILURE);
         }
-        written(watch_running(pid, Duration::from_secs_f64(args.time)))?;
+        // A thread can be opened as if it were a process, but has no threads.
+        let process = tek_model::Detail::of(pid).map_or(pid, |detail| detail.pid);
+        if process != pid {
+            message::print(&format!(
+                "{pid} is a thread of {process}, and processes are watched: use --pid {process}"
+            ));
+            return Ok(ExitCode::FAILURE);
+        }
+        let time = args.time.map_or(TIME, Duration::from_secs_f64);
+        write_rules(watch_running(pid, time))?;
         return Ok(ExitCode::SUCCESS);
     }
+    // The program has run, or runs, and its exit status counts for more than this.
+    let write_rules = |watch| match write_rules(watch) {
+        Ok(()) => true,
+        Err(error) => {
+            message::print(&format!("{error:#}"));
+            false
+        }
+    };
+    let time = args.time.map(Duration::from_secs_f64);
+    let mut watch = None;
+    let mut write_rules = Some(write_rules);
     let ended = run_watched(args.program.clone(), |pid, tables| {
-        let watch = watch.get_or_insert_with(|| Watch::new(pid as u32, vec![tables.to_owned()]));
-        PollTimeout::try_from(watch.look()).unwrap_or(PollTimeout::ZERO)
+        if write_rules.is_none() {
+            return PollTimeout::NONE;
+        }
+        let new = || Watch::new(pid as u32, vec![tables.to_owned()], time);
+        if let Some(pause) = watch.get_or_insert_with(new).look() {
+            return pause.try_into().unwrap_or(PollTimeout::ZERO);
+        }
+        if let (Some(watch), Some(write)) = (watch.take(), write_rules.take()) {
+            if write(watch) {
+                message::print("the rules are written; the program runs on, and tek waits for it");
+            }
+        }
+        PollTimeout::NONE
     })?;
-    match (ended, watch) {
-        (Ok(end), Some(watch)) => {
-            // The program has run, and its exit status counts for more than this.
-            if let Err(error) = written(watch) {
-                message::print(&format!("{error:#}"));
+    match ended {
+        Ok(end) => {
+            if let (Some(watch), Some(write)) = (watch, write_rules) {
+                write(watch);
             }
             Ok(end.pass_on())
         }
-        (Err(status), _) => Ok(status),
-        (Ok(_), None) => bail!("the program ended before it was looked at"),
+        Err(status) => Ok(status),
     }
 }
 
 /// Looks at a process until the time is over or it is gone.
 fn watch_running(pid: u32, time: Duration) -> Watch {
-    let mut watch = Watch::new(pid, tek_model::directories());
-    let end = Instant::now() + time;
-    while Instant::now() < end && tek_model::Process::open(pid).is_ok() {
-        let pause = watch.look().min(end.saturating_duration_since(Instant::now()));
+    let mut watch = Watch::new(pid, tek_model::directories(), Some(time));
+    while let (Some(pause), Ok(_)) = (watch.look(), tek_model::Process::open(pid)) {
         std::thread::sleep(pause);
     }
     watch
@@ -193,5 +238,16 @@ fn what(args: &Args) -> String {
             let words: Vec<_> = args.program.iter().map(|word| word.to_string_lossy()).collect();
             words.join(" ")
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::AFTER_HELP;
+
+    #[test]
+    fn no_line_of_the_help_is_wider_than_a_terminal() {
+        let wide: Vec<_> = AFTER_HELP.lines().filter(|line| line.chars().count() > 80).collect();
+        assert_eq!(wide, Vec::<&str>::new());
     }
 }

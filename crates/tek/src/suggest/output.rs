@@ -10,6 +10,13 @@ use std::fmt::Write;
 use tek_abi::printable;
 use tek_policy::to_toml;
 
+/// What stands above the rules that are not in force. What can be uncommented begins with `#` and
+/// no blank.
+const PERHAPS: &str = "\
+Perhaps time-critical: woken evenly, as by a clock, and by nothing else. An audio buffer and a \
+sensor are, a timer that looks after things is not: only you know whether somebody waits for what \
+they do. If so, take the # away from the lines of the rule.";
+
 /// Columns of a comment.
 const WIDTH: usize = 98;
 
@@ -37,6 +44,10 @@ impl Findings {
         self.kinds.iter().filter(|kind| kind.reason.is_none())
     }
 
+    fn perhaps(&self) -> impl Iterator<Item = &Kind> {
+        self.kinds.iter().filter(|kind| kind.reason == Some(Reason::WokenEvenly))
+    }
+
     /// The rules file.
     pub fn rules_file(&self) -> String {
         let Findings { seconds, threads, processes, borders, .. } = self;
@@ -45,8 +56,10 @@ impl Findings {
         let mut text = comment(&format!(
             "Suggested by `tek suggest`: threads that are woken often and soon done each time \
              (tek-2020, V-A).\nWatched: {}; {seconds:.1} s, {threads} threads in \
-             {processes}.\nBorders: {} to {} wake-ups a second, at most {} ms of CPU time each and \
-             {}% of a CPU.",
+             {processes}.\nNumbers: of each second in which they ran the time that they waited \
+             for a CPU is left out, and of these seconds the median counts. So a rate can be \
+             higher than wake-ups divided by time.\nLimits: {} to {} wake-ups a second, at most \
+             {} ms of CPU time each and {}% of a CPU.",
             printable(self.watched.as_bytes()),
             borders.min_rate,
             borders.max_rate,
@@ -61,7 +74,20 @@ impl Findings {
         if self.suggested().next().is_none() {
             text.push_str("\n# No thread is suggested.\n");
         }
-        let mut others = self.kinds.iter().filter(|kind| kind.reason.is_some()).peekable();
+        if self.perhaps().next().is_some() {
+            text.push('\n');
+            text.push_str(&comment(PERHAPS));
+        }
+        for kind in self.perhaps() {
+            text.push('\n');
+            let about = format!("perhaps: {}: {}", kind.called(), kind.evidence.text());
+            text.push_str(&comment(&about));
+            let rules = to_toml(&kind.rules);
+            let rules = rules.lines().filter(|line| !line.is_empty());
+            rules.for_each(|line| text.push_str(&format!("#{line}\n")));
+        }
+        let is_other = |kind: &&Kind| kind.reason.is_some_and(|why| why != Reason::WokenEvenly);
+        let mut others = self.kinds.iter().filter(is_other).peekable();
         if others.peek().is_some() {
             text.push_str("\n# Not suggested:\n");
         }
@@ -91,15 +117,16 @@ impl Findings {
             column.set_cell_alignment(CellAlignment::Right);
         }
         for kind in &self.kinds {
-            let Evidence { wakeups_per_s, cpu_per_wakeup_ns, .. } = kind.evidence;
+            let Evidence { wakeups, wakeups_per_s, cpu_per_wakeup_ns, .. } = kind.evidence;
+            let each = |ns| if wakeups == 0 { "-".to_owned() } else { time(ns) };
             grid.add_row([
                 printable(kind.program.as_bytes()),
                 kind.name(),
                 kind.threads.to_string(),
                 format!("{wakeups_per_s:.1}"),
-                time(cpu_per_wakeup_ns),
+                each(cpu_per_wakeup_ns),
                 format!("{:.1}%", kind.evidence.cpu_share * 100.0),
-                time(kind.evidence.delay_per_wakeup_ns),
+                each(kind.evidence.delay_per_wakeup_ns),
                 kind.reason.map_or("time-critical", Reason::word).to_owned(),
             ]);
         }
@@ -126,7 +153,13 @@ impl Kind {
             count => (format!(" ({count} threads)"), "run"),
         };
         let runs = self.runs.as_ref().map(|runs| format!(", which {run} {runs}"));
-        format!("{name} of {program}{count}{}", runs.unwrap_or_default())
+        let runs = runs.unwrap_or_default();
+        match self.threads {
+            1 if !self.named => format!("a thread of {program}{runs}"),
+            count if !self.named => format!("{count} threads of {program}{runs}"),
+            1 if self.thread == self.program => format!("the thread {name}{runs}"),
+            _ => format!("{name} of {program}{count}{runs}"),
+        }
     }
 
     fn why(&self, borders: &Thresholds) -> String {
@@ -137,16 +170,26 @@ impl Kind {
 impl Evidence {
     /// The evidence in one sentence.
     fn text(&self) -> String {
-        let evenly = if self.periodic { " evenly, as by a clock," } else { "" };
+        let Self { wakeups, wakeups_per_s, active_s, watched_s, .. } = self;
+        if *wakeups == 0 && *active_s == 0.0 {
+            return format!("never woken in {watched_s:.0} s");
+        }
+        let woken = match wakeups {
+            0 => "never woken".into(),
+            _ if *wakeups_per_s < 0.05 => format!("woken {wakeups} times in all"),
+            _ => {
+                let evenly = if self.periodic { " evenly, as by a clock," } else { "" };
+                let each = time(self.cpu_per_wakeup_ns);
+                format!("woken{evenly} {wakeups_per_s:.1} times a second, {each} of CPU time each")
+            }
+        };
+        let waits = match (wakeups, self.delay_per_wakeup_ns) {
+            (0, _) | (_, 0) => String::new(),
+            (_, delay) => format!("; waits {} for one each time", time(delay)),
+        };
+        let share = self.cpu_share * 100.0;
         format!(
-            "woken{evenly} {:.1} times a second, {} of CPU time each, {:.1}% of a CPU; waits {} for \
-             one each time; active for {:.0} of {:.0} s",
-            self.wakeups_per_s,
-            time(self.cpu_per_wakeup_ns),
-            self.cpu_share * 100.0,
-            time(self.delay_per_wakeup_ns),
-            self.active_s,
-            self.watched_s
+            "{woken}, {share:.1}% of a CPU{waits}; active for {active_s:.0} of {watched_s:.0} s"
         )
     }
 }
@@ -208,11 +251,24 @@ mod tests {
 
     #[test]
     fn the_file_is_one_that_tek_run_reads() {
-        let text = findings(&[("touch", 9), ("clock", 1), ("odd \"name\n", 8)]).rules_file();
+        let text = findings(&[("touch", 7), ("clock", 1), ("odd \"name\n", 6)]).rules_file();
         let rules = tek_policy::parse(&text, "suggested.toml").unwrap();
         assert_eq!(rules.len(), 1, "{text}");
         assert_eq!(rules[0].matches.thread.as_ref().unwrap().as_str(), "touch");
         assert_eq!(rules[0].set.critical, Some(true));
+    }
+
+    #[test]
+    fn what_a_clock_wakes_has_a_rule_that_is_ready_to_be_uncommented() {
+        let text = findings(&[("touch", 7), ("sensor", 20), ("clock", 1)]).rules_file();
+        assert_eq!(tek_policy::parse(&text, "suggested.toml").unwrap().len(), 1, "{text}");
+        assert!(text.contains("\n# perhaps: sensor of fridge: woken evenly"), "{text}");
+        let blank = |line: &str| line.starts_with("# ") || line == "#";
+        let uncommented: Vec<_> =
+            text.lines().map(|l| if blank(l) { l } else { l.trim_start_matches('#') }).collect();
+        let rules = tek_policy::parse(uncommented.join("\n"), "suggested.toml").unwrap();
+        assert_eq!(rules.len(), 2, "{text}");
+        assert_eq!(rules[1].matches.thread.as_ref().unwrap().as_str(), "sensor");
     }
 
     #[test]
@@ -224,8 +280,25 @@ mod tests {
     }
 
     #[test]
+    fn a_thread_that_slept_all_the_time_is_told_to_be_never_woken() {
+        let asleep = Evidence { watched_s: 10.0, ..Evidence::default() };
+        assert_eq!(asleep.text(), "never woken in 10 s");
+        let hog = Evidence { active_s: 9.0, cpu_share: 1.0, ..asleep };
+        assert_eq!(hog.text(), "never woken, 100.0% of a CPU; active for 9 of 10 s");
+        let text = findings(&[("clock", 0)]).summary();
+        assert!(!text.contains("0.0ns"), "{text}");
+    }
+
+    #[test]
+    fn a_thread_with_the_name_of_its_program_is_told_once() {
+        let text = findings(&[("fridge", 7), ("ui", 7)]).rules_file();
+        assert!(text.contains("# the thread fridge: woken 7.0 times a second"), "{text}");
+        assert!(text.contains("# ui of fridge: woken"), "{text}");
+    }
+
+    #[test]
     fn the_summary_has_a_line_for_each_kind() {
-        let summary = findings(&[("clock", 1), ("touch", 9)]).summary();
+        let summary = findings(&[("clock", 1), ("touch", 7)]).summary();
         let lines: Vec<_> = summary.lines().collect();
         assert_eq!(lines.len(), 3);
         assert!(lines[1].contains("touch") && lines[1].trim_end().ends_with("time-critical"));
@@ -234,7 +307,7 @@ mod tests {
 
     #[test]
     fn no_comment_line_is_too_wide() {
-        let text = findings(&[("touch", 9), ("clock", 1)]).rules_file();
+        let text = findings(&[("touch", 7), ("clock", 1)]).rules_file();
         assert!(text.lines().all(|line| line.chars().count() <= WIDTH), "{text}");
     }
 }

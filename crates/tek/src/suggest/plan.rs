@@ -56,6 +56,7 @@ pub struct Kind {
     pub evidence: Evidence,
     /// Why they are not suggested; `None`: they are.
     pub reason: Option<Reason>,
+    /// The rules for those that are suggested, or perhaps are time-critical.
     #[serde(skip)]
     pub rules: Vec<Rule>,
 }
@@ -79,7 +80,7 @@ fn mark_of(thread: &Watched) -> Mark {
     }
 }
 
-/// Judges them, the suggested ones first.
+/// Judges them, the suggested ones first, then those that perhaps are time-critical.
 pub fn plan(threads: &[Watched], borders: &Thresholds) -> Vec<Kind> {
     let mut groups = BTreeMap::<(&str, Mark), Vec<&Watched>>::new();
     for thread in threads {
@@ -101,12 +102,22 @@ pub fn plan(threads: &[Watched], borders: &Thresholds) -> Vec<Kind> {
         .iter()
         .filter(|thread| !meant.contains(&(thread.program.as_str(), mark_of(thread))))
         .collect();
-    for (kind, members) in kinds.iter_mut().zip(groups.values()) {
+    for (kind, (key, members)) in kinds.iter_mut().zip(&groups) {
+        if kind.rules.is_empty() {
+            continue;
+        }
+        // Of those that are perhaps time-critical each is decided about by itself.
+        let is_other = |thread: &&Watched| (thread.program.as_str(), mark_of(thread)) != *key;
+        let others: Vec<_> = others.iter().copied().filter(is_other).collect();
         narrow(kind, members, &others);
     }
-    kinds.sort_by(|a, b| {
-        let key = |kind: &Kind| (kind.reason.is_some(), kind.evidence.cpu_per_wakeup_ns);
-        key(a).cmp(&key(b))
+    kinds.sort_by_key(|kind| {
+        let rank = match kind.reason {
+            None => 0,
+            Some(Reason::WokenEvenly) => 1,
+            Some(_) => 2,
+        };
+        (rank, kind.evidence.cpu_per_wakeup_ns)
     });
     kinds
 }
@@ -119,7 +130,7 @@ fn judge(program: &str, mark: &Mark, members: &[&Watched], borders: &Thresholds)
     let rule = rule_for(program, mark, members);
     let reason = why_not(&evidence, borders).or(match &rule {
         _ if members.iter().all(|thread| thread.real_time) => Some(Reason::RealTime),
-        Ok(Some(_)) => None,
+        Ok(Some(_)) => evidence.periodic.then_some(Reason::WokenEvenly),
         Ok(None) => Some(Reason::NoName),
         Err(_) => Some(Reason::OddName),
     });
@@ -132,7 +143,10 @@ fn judge(program: &str, mark: &Mark, members: &[&Watched], borders: &Thresholds)
         runs: same.then(|| first.runs.clone()).flatten(),
         threads: members.len(),
         evidence,
-        rules: if reason.is_none() { rule.ok().flatten().into_iter().collect() } else { vec![] },
+        rules: match reason {
+            None | Some(Reason::WokenEvenly) => rule.ok().flatten().into_iter().collect(),
+            _ => vec![],
+        },
         reason,
     }
 }
@@ -220,7 +234,7 @@ mod tests {
     }
 
     fn quick(name: &str) -> Watched {
-        thread(name, 10, 1_000_000)
+        thread(name, 7, 1_000_000)
     }
 
     fn hog(name: &str) -> Watched {
@@ -286,6 +300,29 @@ mod tests {
     fn a_thread_that_is_real_time_already_needs_no_rule() {
         let threads = [Watched { real_time: true, ..quick("audio") }];
         assert_eq!(plan(&threads, &BORDERS)[0].reason, Some(Reason::RealTime));
+    }
+
+    fn clock(name: &str) -> Watched {
+        thread(name, 20, 1_000_000)
+    }
+
+    #[test]
+    fn a_thread_that_a_clock_wakes_is_perhaps_time_critical() {
+        let kinds = plan(&[clock("sensor"), hog("media"), quick("touch")], &BORDERS);
+        let reasons: Vec<_> = kinds.iter().map(|kind| kind.reason).collect();
+        assert_eq!(reasons, [None, Some(Reason::WokenEvenly), Some(Reason::CpuBound)]);
+        assert!(means(&kinds[1].rules, &clock("sensor")));
+        let threads = [Watched { real_time: true, ..clock("audio") }];
+        assert_eq!(plan(&threads, &BORDERS)[0].reason, Some(Reason::RealTime));
+    }
+
+    #[test]
+    fn a_rule_that_is_in_force_means_none_that_perhaps_has_one() {
+        let threads = [quick("io1"), quick("io2"), clock("io1-tick")];
+        let kinds = plan(&threads, &BORDERS);
+        assert_eq!((kinds[0].rules.len(), kinds[1].rules.len()), (2, 1));
+        assert!(!means(&kinds[0].rules, &threads[2]));
+        assert!(means(&kinds[1].rules, &threads[2]) && !means(&kinds[1].rules, &threads[0]));
     }
 
     proptest! {

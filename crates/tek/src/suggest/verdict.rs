@@ -10,7 +10,7 @@ use serde::Serialize;
 
 /// Less than this is no evidence: seconds of activity, and wake-ups in them. A program's start and
 /// end alone wake its threads several times.
-const LEAST_ACTIVE_S: f64 = 5.0;
+pub const LEAST_ACTIVE_S: f64 = 5.0;
 const LEAST_WAKEUPS: u64 = 20;
 
 /// A thread that waits for storage at more than this share of its waits is woken by it.
@@ -63,9 +63,12 @@ pub enum Reason {
     NoName,
     /// Its name cannot be written into a rule.
     OddName,
+    /// Perhaps it is: a clock wakes it, and only its program's user knows whether somebody waits
+    /// for what it does.
+    WokenEvenly,
 }
 
-/// Why threads that did this are not suggested; `None`: they are.
+/// Why threads that did this are not suggested; `None`: they are, or perhaps, if woken evenly.
 pub fn why_not(evidence: &Evidence, borders: &Thresholds) -> Option<Reason> {
     if evidence.cpu_share * 100.0 > borders.max_share {
         Some(Reason::CpuBound)
@@ -97,6 +100,7 @@ impl Reason {
             Self::RealTime => "real-time already",
             Self::NoName => "has no name",
             Self::OddName => "has an odd name",
+            Self::WokenEvenly => "perhaps",
         }
     }
 
@@ -109,7 +113,8 @@ impl Reason {
                 evidence.active_s, evidence.wakeups
             ),
             Self::CpuBound => format!(
-                "CPU-bound, or polls without sleeping: it wants {:.0}% of a CPU, above --max-share {}",
+                "CPU-bound, or polls without sleeping: it wants {:.0}% of a CPU, above \
+                 --max-share {}",
                 evidence.cpu_share * 100.0,
                 borders.max_share
             ),
@@ -117,6 +122,9 @@ impl Reason {
                 "waits for storage, not for events, in {:.0}% of its waits",
                 evidence.storage_share * 100.0
             ),
+            Self::RarelyWoken if evidence.wakeups == 0 => {
+                format!("rarely woken: below --min-rate {}", borders.min_rate)
+            }
             Self::RarelyWoken => format!(
                 "rarely woken: {:.1} times a second, below --min-rate {}",
                 evidence.wakeups_per_s, borders.min_rate
@@ -137,9 +145,12 @@ impl Reason {
                 the program (pthread_setname_np)"
                     .into()
             }
-            Self::OddName => "would be suggested, but its name cannot be written into a rule: give \
+            Self::OddName => {
+                "would be suggested, but its name cannot be written into a rule: give \
                 it another one in the program (pthread_setname_np)"
-                .into(),
+                    .into()
+            }
+            Self::WokenEvenly => "perhaps: woken evenly, as by a clock".into(),
         }
     }
 }

@@ -27,6 +27,8 @@ type Identity = (u32, u32, u64);
 pub struct Watch {
     root: u32,
     began_ns: u64,
+    time: Option<Duration>,
+    end: Option<Instant>,
     next: Instant,
     wanted: Wanted,
     functions: Functions,
@@ -35,8 +37,9 @@ pub struct Watch {
 }
 
 impl Watch {
-    /// Of this process and its descendants, whose thread tables lie in these directories.
-    pub fn new(root: u32, directories: Vec<PathBuf>) -> Self {
+    /// Of this process and its descendants, whose thread tables lie in these directories, for so
+    /// long or without an end.
+    pub fn new(root: u32, directories: Vec<PathBuf>, time: Option<Duration>) -> Self {
         let wanted = Wanted {
             directories,
             schedstat: true,
@@ -47,6 +50,8 @@ impl Watch {
         Self {
             root,
             began_ns: boot_time_ns(),
+            time,
+            end: None,
             next: Instant::now(),
             wanted,
             functions: Functions::default(),
@@ -55,14 +60,19 @@ impl Watch {
         }
     }
 
-    /// Looks, if it is time, and says when it will be.
-    pub fn look(&mut self) -> Duration {
+    /// Looks, if it is time, and says when it will be; `None` after the last look. There is all of
+    /// the time between the first and the last.
+    pub fn look(&mut self) -> Option<Duration> {
         let now = Instant::now();
         if now >= self.next {
             self.look_now();
+            if self.end.is_some_and(|end| now >= end) {
+                return None;
+            }
             self.next = now + EVERY.max(now.elapsed() * PAUSE);
+            self.end = self.end.or_else(|| Some(Instant::now() + self.time?));
         }
-        self.next.saturating_duration_since(Instant::now())
+        Some(self.next.saturating_duration_since(Instant::now()))
     }
 
     fn look_now(&mut self) {
