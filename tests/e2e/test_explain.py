@@ -8,7 +8,7 @@ import subprocess
 
 import pytest
 
-from conftest import child_of, eventually, read, tids_by_name
+from conftest import WAITING, child_of, eventually, read, tids_by_name
 
 RULES = """\
 [[rule]]

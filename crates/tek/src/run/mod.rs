@@ -124,7 +124,7 @@ pub struct Args {
 
 /// Exit statuses of tek's own: clap's for bad options, and those of env(1) and nohup(1).
 const MISUSED: u8 = 2;
-const FAILED: u8 = 125;
+pub const FAILED: u8 = 125;
 const NOT_EXECUTABLE: u8 = 126;
 const NOT_FOUND: u8 = 127;
 

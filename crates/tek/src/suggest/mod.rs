@@ -16,7 +16,7 @@ use std::ffi::OsString;
 use std::fs::File;
 use std::io::Write;
 use std::os::fd::{AsFd, OwnedFd};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::time::{Duration, Instant};
 use verdict::{Thresholds, LEAST_ACTIVE_S};
@@ -131,12 +131,10 @@ fn seconds(text: &str) -> Result<f64, String> {
 /// Watches, judges and writes.
 pub fn run(args: Args) -> anyhow::Result<ExitCode> {
     // Before anything runs: a file that cannot be written is found out now.
-    let output: Box<dyn Write> = match &args.output {
-        Some(path) => Box::new(
-            File::create(path).with_context(|| format!("cannot write {}", path.display()))?,
-        ),
-        None if args.pid.is_some() => Box::new(std::io::stdout()),
-        None => Box::new(File::from(stdout_for_ourselves()?)),
+    let output = match &args.output {
+        Some(path) => open(path)?,
+        None if args.pid.is_some() => std::io::stdout().as_fd().try_clone_to_owned()?.into(),
+        None => stdout_for_ourselves()?.into(),
     };
     let began = Instant::now();
     // Closes the file: who reads it waits no longer than for the rules.
@@ -157,6 +155,9 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
             true => serde_json::to_string_pretty(&findings)? + "\n",
             false => findings.rules_file(),
         };
+        if args.output.is_some() {
+            let _ = output.set_len(0); // a device or a pipe has no length
+        }
         output.write_all(text.as_bytes()).context("cannot write the rules")
     };
 
@@ -177,12 +178,12 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
         write_rules(watch_running(pid, time))?;
         return Ok(ExitCode::SUCCESS);
     }
-    // The program has run, or runs, and its exit status counts for more than this.
-    let write_rules = |watch| match write_rules(watch) {
-        Ok(()) => true,
-        Err(error) => {
+    // The program has run, or runs: that the rules cannot be written is told after its end.
+    let mut failed = false;
+    let write_rules = |watch, failed: &mut bool| {
+        if let Err(error) = write_rules(watch) {
             message::print(&format!("{error:#}"));
-            false
+            *failed = true;
         }
     };
     let time = args.time.map(Duration::from_secs_f64);
@@ -197,7 +198,8 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
             return pause.try_into().unwrap_or(PollTimeout::ZERO);
         }
         if let (Some(watch), Some(write)) = (watch.take(), write_rules.take()) {
-            if write(watch) {
+            write(watch, &mut failed);
+            if !failed {
                 message::print("the rules are written; the program runs on, and tek waits for it");
             }
         }
@@ -206,12 +208,23 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
     match ended {
         Ok(end) => {
             if let (Some(watch), Some(write)) = (watch, write_rules) {
-                write(watch);
+                write(watch, &mut failed);
             }
-            Ok(end.pass_on())
+            let status = end.pass_on();
+            Ok(if failed && status == ExitCode::SUCCESS {
+                ExitCode::from(crate::run::FAILED)
+            } else {
+                status
+            })
         }
         Err(status) => Ok(status),
     }
+}
+
+/// What a file holds stays until there are rules to take its place.
+fn open(path: &Path) -> anyhow::Result<File> {
+    let file = File::options().write(true).create(true).truncate(false).open(path);
+    file.with_context(|| format!("cannot write {}", path.display()))
 }
 
 /// Looks at a process until the time is over or it is gone.
