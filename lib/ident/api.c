@@ -37,13 +37,8 @@ __attribute__((noinline)) static int get(struct tek_target target,
 	return error;
 }
 
-TEK_EXPORT int tek_thread_get_attributes(pthread_t handle, struct tek_attributes *attributes)
+__attribute__((noinline)) static int get_others(pthread_t handle, struct tek_attributes *attributes)
 {
-	const struct tek_thread *self = tek__process_is_known() ? tek__thread_known_self() : NULL;
-
-	if (self && self->handle == handle &&
-	    tek__attributes_copy(self->slot, self->tid, attributes))
-		return 0;
 	if (tek__lock_brief()) {
 		const struct tek_thread *thread = tek__thread_known(handle);
 		bool copied = thread && thread->tracked &&
@@ -53,6 +48,16 @@ TEK_EXPORT int tek_thread_get_attributes(pthread_t handle, struct tek_attributes
 			return 0;
 	}
 	return get(tek__by_handle(handle), attributes);
+}
+
+TEK_EXPORT int tek_thread_get_attributes(pthread_t handle, struct tek_attributes *attributes)
+{
+	const struct tek_thread *self = tek__process_is_known() ? tek__thread_known_self() : NULL;
+
+	if (self && self->handle == handle &&
+	    tek__attributes_copy(self->slot, self->tid, attributes))
+		return 0;
+	return get_others(handle, attributes);
 }
 
 TEK_EXPORT int tek_tid_get_attributes(pid_t tid, struct tek_attributes *attributes)

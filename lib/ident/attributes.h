@@ -53,15 +53,19 @@ static inline bool tek__attributes_copy(struct tek_slot slot, pid_t tid,
 		size_t role_bytes = TEK__LOAD(record->role_bytes);
 		if (role_bytes >= TEK_ROLE_BYTES)
 			return false;
-		tek__load_words(attributes->role, slot.side->role, role_bytes + 1);
-		attributes->role[role_bytes] = '\0'; /* of an earlier thread, if it is empty */
+		attributes->role[0] = '\0'; /* in the side record is an earlier thread's, then */
+		if (role_bytes > 0)
+			tek__load_words(attributes->role, slot.side->role, role_bytes + 1);
 		tek_u8 flags = TEK__LOAD(record->flags);
-		bool own = TEK__LOAD(record->policy) != TEK_SCHED_POLICY || flags & TEK_FLAG_ASKED;
 		attributes->critical = (flags & TEK_FLAG_MARKED) != 0;
 		attributes->group = TEK__LOAD(record->place) & TEK_PLACE_GROUP_MASK;
-		attributes->policy = TEK__LOAD(*(own ? &record->policy : &slot.side->own_policy));
-		attributes->priority = TEK__LOAD(
-			*(own ? &record->priority : &slot.side->own_priority));
+		attributes->policy = TEK__LOAD(record->policy);
+		attributes->priority = TEK__LOAD(record->priority);
+		if (__builtin_expect(attributes->policy == TEK_SCHED_POLICY, 0) &&
+		    !(flags & TEK_FLAG_ASKED)) {
+			attributes->policy = TEK__LOAD(slot.side->own_policy);
+			attributes->priority = TEK__LOAD(slot.side->own_priority);
+		}
 		attributes->tid = tid;
 		tek__load_words(&attributes->created_ns, &record->start_ns,
 				sizeof(record->start_ns));

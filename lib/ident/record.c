@@ -3,6 +3,8 @@
 
 #include "ident/process.h"
 
+#include <endian.h>
+#include <stdint.h>
 #include <string.h>
 
 static tek_u8 flags_of(const struct tek_thread *thread)
@@ -92,15 +94,24 @@ void tek__thread_set_name(struct tek_thread *thread, const char *name)
 	tek__thread_publish(thread);
 }
 
+/* Zeros behind the role: what the caller has there is nobody's business, and it goes out in words. */
+static void copy_role(char to[TEK_ROLE_BYTES], const char from[TEK_ROLE_BYTES], unsigned int bytes)
+{
+	for (unsigned int i = 0; i < TEK_ROLE_BYTES; i += sizeof(uint64_t)) {
+		uint64_t word, all = UINT64_MAX, some = (UINT64_C(1) << bytes % 8 * 8) - 1;
+		memcpy(&word, from + i, sizeof(word));
+		word &= i + 8 <= bytes ? all : i <= bytes ? htole64(some) : 0;
+		memcpy(to + i, &word, sizeof(word));
+	}
+}
+
 void tek__thread_set_role(struct tek_thread *thread, const char role[TEK_ROLE_BYTES],
 			  unsigned char bytes)
 {
-	memcpy(thread->own_role, role, TEK_ROLE_BYTES);
-	memcpy(thread->role, role, TEK_ROLE_BYTES);
+	copy_role(thread->own_role, role, bytes);
+	copy_role(thread->role, role,
+		  bytes); /* not from own_role: to load what was just stored stalls */
 	thread->role_bytes = bytes;
-	/* What the caller has behind the NUL is nobody's business: it goes out in whole words. */
-	for (unsigned int i = bytes; i == bytes || i % sizeof(uintptr_t); i++)
-		thread->own_role[i] = thread->role[i] = '\0';
 	if (!thread->tid)
 		return;
 	const struct tek_record record = record_of(thread);

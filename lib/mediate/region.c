@@ -322,6 +322,8 @@ void tek__region_set_group(struct tek_thread *thread, unsigned int group)
 		return;
 	thread->member.group = (unsigned char)group;
 	tek__thread_publish_record(thread);
+	if (!tek__region_has_marks())
+		return;
 	settle_group(old);
 	settle_group(group);
 }
