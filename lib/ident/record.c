@@ -109,8 +109,7 @@ void tek__thread_set_role(struct tek_thread *thread, const char role[TEK_ROLE_BY
 			  unsigned char bytes)
 {
 	copy_role(thread->own_role, role, bytes);
-	copy_role(thread->role, role,
-		  bytes); /* not from own_role: to load what was just stored stalls */
+	thread->role = thread->own_role;
 	thread->role_bytes = bytes;
 	if (!thread->tid)
 		return;

@@ -176,7 +176,8 @@ struct tek_thread *tek__thread_new(void)
 	const unsigned int index = thread->index, generation = thread->generation;
 	const struct tek_slot slot = thread->slot;
 	memset(thread, 0, offsetof(struct tek_thread, member.fast_cpu));
-	thread->own_role[0] = thread->role[0] = '\0';
+	thread->own_role[0] = '\0';
+	thread->role = thread->own_role;
 	thread->state = TEK_SLOT_CREATING;
 	thread->index = index;
 	thread->slot = slot;

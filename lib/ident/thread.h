@@ -85,16 +85,16 @@ struct tek_thread {
 	size_t stack_bytes;
 	char name[16]; /* valid if it was set for this thread */
 	bool named;
-	unsigned char role_bytes; /* length of its role, without the NUL */
+	const char *role;         /* in force: own_role, or the one that a rule gives */
+	unsigned char role_bytes; /* its length, without the NUL */
 	bool adopted;
 	bool tracked;             /* its end will be noticed by its destructor */
 	unsigned char end_rounds; /* destructor rounds seen; see end.c */
 
 	struct tek_member member; /* what the mediator knows of it */
 
-	/* tek__thread_new() clears what is above, member.fast_cpu apart, and of these one byte. */
+	/* tek__thread_new() clears what is above, member.fast_cpu apart, and of this one byte. */
 	char own_role[TEK_ROLE_BYTES]; /* what the program says that it is for */
-	char role[TEK_ROLE_BYTES];     /* in force: its own, or the one that a rule gives */
 };
 
 /* The thread itself, found or adopted; NULL if there is no slot for it or it is past its end. */

@@ -150,13 +150,12 @@ static const struct tek_critical *critical_by_name(const struct tek_thread *thre
 
 static void apply_role(struct tek_thread *thread, const struct tek_rule *rule)
 {
-	const char *role = rule ? rule->role : thread->own_role;
+	const char *before = thread->role;
 
-	if (strcmp(thread->role, role) == 0)
-		return;
-	strcpy(thread->role, role);
-	thread->role_bytes = (unsigned char)strlen(role);
-	tek__thread_publish(thread);
+	thread->role = rule ? rule->role : thread->own_role;
+	thread->role_bytes = (unsigned char)strlen(thread->role);
+	if (strcmp(before, thread->role) != 0)
+		tek__thread_publish(thread);
 }
 
 static void apply_critical(struct tek_thread *thread, const struct tek_rule *rule,
