@@ -62,6 +62,12 @@ static void saw(struct tek_thread *thread, int policy, int priority)
 	seen->rt_priority = (unsigned char)priority;
 }
 
+static void saw_priority(struct tek_thread *thread, int priority)
+{
+	thread->seen.rt_priority = (unsigned char)priority;
+	tek__thread_publish(thread);
+}
+
 struct tek_thread *tek__policy_find_known(struct tek_target target)
 {
 	if (!target.by_tid)
@@ -87,10 +93,8 @@ void tek__policy_saw_priority(struct tek_target target, int priority)
 	if (!tek__lock())
 		return;
 	struct tek_thread *thread = tek__policy_find_known(target);
-	if (thread) {
-		thread->seen.rt_priority = (unsigned char)priority;
-		tek__thread_publish(thread);
-	}
+	if (thread)
+		saw_priority(thread, priority);
 	tek__unlock();
 }
 
@@ -183,11 +187,14 @@ int tek__policy_set_priority(struct tek_target target, int priority,
 	if (!tek__lock())
 		return TEK_NOT_OURS;
 	struct tek_thread *thread = find_fast(target);
-	if (thread && thread->member.reasons & TEK_WHY_POLICY)
+	if (thread && thread->member.reasons & TEK_WHY_POLICY) {
 		error = is_nice(priority) ? tek__region_ask(thread, TEK_WHY_POLICY, priority)
 					  : EINVAL;
-	else if (thread)
+	} else if (thread) {
 		error = set_other(thread, target, base_policy(&thread->member), &param, real);
+		if (!error)
+			saw_priority(thread, priority);
+	}
 	tek__unlock();
 	return error;
 }
