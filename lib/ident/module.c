@@ -10,6 +10,7 @@
 #include <string.h>
 #include <unistd.h>
 
+/* Written once each, before `count` tells of them; a forked child keeps them. */
 static struct tek_module modules[TEK_MAX_MODULES];
 static bool is_libstdcxx[TEK_MAX_MODULES];
 static unsigned int count;
@@ -135,7 +136,10 @@ static bool look_up(struct search *search)
 	if (_dl_find_object((void *)search->address, &object))
 		return false;
 	memcpy(&header, object.dlfo_map_start, sizeof(header));
-	if (memcmp(header.e_ident, ELFMAG, SELFMAG) != 0)
+	/* Tools that edit programs may put the program headers where no segment has them. */
+	if (memcmp(header.e_ident, ELFMAG, SELFMAG) != 0 ||
+	    header.e_phnum > tek__page_bytes / sizeof(ElfW(Phdr)) ||
+	    header.e_phoff > tek__page_bytes - header.e_phnum * sizeof(ElfW(Phdr)))
 		return false;
 	struct dl_phdr_info info = {
 		.dlpi_addr = object.dlfo_link_map->l_addr,

@@ -35,7 +35,7 @@ static struct {
 	char path[512];      /* its file's name; empty: none */
 } table;
 
-/* Mappings made so far, to undo them in a forked child: one for each doubling of the chunks. */
+/* Mappings made so far, to replace them in a forked child: one for each doubling of the chunks. */
 static struct {
 	void *address;
 	size_t bytes;
@@ -262,8 +262,8 @@ void tek__table_write(struct tek_slot slot, const struct tek_record *record,
 	write_record(slot, record);
 	if (side)
 		put_words(slot.side, side, offsetof(struct tek_side, role));
-	if (role &&
-	    record->role_bytes) /* what stands behind its end does not matter: whole words */
+	/* In whole words: readers do not look behind its end. */
+	if (role && record->role_bytes)
 		put_words(slot.side->role, role, (record->role_bytes + 8u) / 8 * 8);
 	end_write(slot, seq);
 }
@@ -279,9 +279,10 @@ void tek__table_clear(struct tek_slot slot)
 void tek__table_list_modules(const struct tek_module *modules, unsigned int count)
 {
 	struct tek_table_header *header = tek__table_header();
+	if (!header)
+		return;
 	struct tek_module *places = (struct tek_module *)(table.base + TEK_MODULES_OFFSET);
-
-	for (unsigned int i = header ? header->modules : count; i < count; i++) {
+	for (unsigned int i = header->modules; i < count; i++) {
 		if (!populate(&places[i], sizeof(places[i])))
 			return;
 		places[i] = modules[i];
