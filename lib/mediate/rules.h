@@ -26,8 +26,7 @@ void tek__rules_apply(struct tek_thread *thread);
 
 /*
  * The rules whose function pattern fits what is at this address: a bit for each, 1 <<
- * index.  Takes the lock; must be called without it, because it also takes the
- * loader's.
+ * index.  Takes the lock; must be called without it, because it may read a file.
  */
 uint64_t tek__rules_of_function(uintptr_t function);
 
