@@ -46,7 +46,7 @@ void tek__rules_read(void)
 	const char *bad = text ? tek__rules_parse(&rules, text) : NULL;
 
 	if (bad)
-		tek__report_bad_option("TEK_RULES", bad);
+		tek__report_bad_option("TEK_RULES", *bad ? bad : "an empty rule at its end");
 	for (unsigned int i = 0; i < rules.count; i++) {
 		const struct tek_rule *rule = &rules.rule[i];
 		if (!fits(rule->program, program_invocation_short_name))

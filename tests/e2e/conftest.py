@@ -204,7 +204,7 @@ def eventually(find, seconds=20):
 def read(path):
     """A file of /proc; empty where its thread has ended."""
     try:
-        return pathlib.Path(path).read_text(errors="replace")
+        return pathlib.Path(path).read_text(errors="surrogateescape")
     except OSError:
         return ""
 

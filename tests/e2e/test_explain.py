@@ -187,3 +187,19 @@ def test_what_is_not_there_is_an_error(tek):
 
 def test_output_for_a_person_has_no_colours_in_a_pipe(tek):
     assert "\x1b" not in tek("explain", os.getpid()).stdout
+
+
+def test_a_name_may_be_anything(tek, start, waiting):
+    name = os.fsdecode(b"\xff\xfe\x1b[31m")
+    _, tids = start(waiting, name)
+    ended = tek("explain", tids[name])
+    assert ended.returncode == 0, ended.stderr
+    assert "\x1b" not in ended.stdout
+
+
+def test_no_rule_controls_the_terminal(tek, start, waiting, monkeypatch):
+    monkeypatch.setenv("TEK_RULES", "thread=touch,role=a,source=x\x1b[31m\nFORGED")
+    _, tids = start(waiting, "touch", under=["--no-rules"])
+    ended = tek("explain", tids["touch"])
+    assert ended.returncode == 0 and "\x1b" not in ended.stdout
+    assert "FORGED" not in ended.stdout.splitlines()

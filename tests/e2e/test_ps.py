@@ -470,3 +470,14 @@ def test_two_thousand_threads_are_shown_in_no_time(ps, tables, victim):
     assert len(listed) == 2001
     # It takes a twentieth of this where nothing else runs.
     assert sorted(took)[2] < 1
+
+
+def test_without_proc_it_says_so(open_build):
+    if os.geteuid() != 0:
+        pytest.skip("needs root, for a mount of its own")
+    # In a mount namespace of its own: nobody else's /proc is covered.
+    command = ["unshare", "--mount", "sh", "-c", 'mount -t tmpfs none /proc && exec "$0" ps',
+               open_build / "bin" / "tek"]
+    ended = subprocess.run(command, capture_output=True, text=True, timeout=20)
+    assert (ended.returncode, ended.stdout) == (125, "")
+    assert "/proc is not there" in ended.stderr

@@ -254,10 +254,25 @@ def test_nothing_is_started_that_could_not_be_told_of(tek, tmp_path):
     started = tmp_path / "started"
     ended = tek("suggest", "-o", tmp_path / "no" / "file", "--", "touch", started)
     assert ended.returncode == 125 and "cannot write" in ended.stderr
-    for bad in (["--max-share", "x"], ["--min-rate=-1"], ["--time", "4"], ["--pid", "1"], ["-x"]):
+    for bad in (["--max-share", "x"], ["--max-share", "101"], ["--min-rate=-1"], ["--time", "4"],
+                ["--min-rate", "5", "--max-rate", "1"], ["--pid", "1"], ["-x"]):
         ended = tek("suggest", *bad, "--", "touch", started)
         assert ended.returncode == 2, bad
     assert not started.exists()
+
+
+def test_a_file_of_rules_stays_until_there_are_new_ones(tek, tmp_path):
+    rules = tmp_path / "rules.toml"
+    rules.write_text("# mine\n")
+    assert tek("suggest", "-o", rules, "--", "no-such-program-anywhere").returncode == 127
+    assert rules.read_text() == "# mine\n"
+    assert tek("suggest", "-o", rules, "--", "true").returncode == 0
+    assert "# mine" not in rules.read_text()
+
+
+def test_rules_that_cannot_be_written_are_told_by_the_status(tek):
+    ended = tek("suggest", "-o", "/dev/full", "--", "true")
+    assert ended.returncode == 125 and "cannot write the rules" in ended.stderr
 
 
 def test_what_is_not_there_is_said(tek):

@@ -69,8 +69,11 @@ impl Glob {
         Ok(Self(text.to_owned()))
     }
 
-    /// The pattern that only this name matches.
+    /// The pattern that only this name matches, which was made text with U+FFFD for what is none.
     pub fn exactly(name: &str, subject: Subject) -> Result<Self, Invalid> {
+        if name.contains(char::REPLACEMENT_CHARACTER) {
+            return Err(Invalid::NotText);
+        }
         let special = |c| matches!(c, '*' | '?' | '[' | '\\');
         let escaped: String =
             name.chars().flat_map(|c| special(c).then_some('\\').into_iter().chain([c])).collect();
@@ -200,6 +203,12 @@ mod tests {
         let glob = Glob::exactly("a*[b]?\\", Subject::Thread).unwrap();
         assert!(glob.matches(b"a*[b]?\\"));
         assert!(!glob.matches(b"ax[b]?\\"));
+    }
+
+    #[test]
+    fn a_name_that_is_no_text_cannot_be_meant() {
+        let name = String::from_utf8_lossy(b"\xff\xfe");
+        assert_eq!(Glob::exactly(&name, Subject::Thread), Err(Invalid::NotText));
     }
 
     proptest! {

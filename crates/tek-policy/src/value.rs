@@ -13,6 +13,9 @@ pub enum Invalid {
     /// A pattern that no name can match.
     #[error("a pattern cannot contain control characters")]
     ControlInGlob,
+    /// A name of which only a part can be told.
+    #[error("the name is not UTF-8, so no pattern can be it alone")]
+    NotText,
     /// A pattern that libtek.so has no room for.
     #[error("the pattern is longer than {most} bytes: shorten it with *")]
     LongGlob {

@@ -11,6 +11,7 @@ mod value;
 mod view;
 mod watch;
 
+use anyhow::Context;
 use clap::ValueEnum;
 use column::Column;
 use console::Term;
@@ -152,6 +153,8 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
             (false, None) => column::USUAL.to_vec(),
         };
     }
+    std::fs::metadata("/proc/self/stat")
+        .context("/proc is not there, or hides this very process")?;
     let names_one = args.filter.names_one();
     let mut view = View::new(columns, args.sort, args.tree, args.filter);
     let found = match (args.sample, args.watch) {

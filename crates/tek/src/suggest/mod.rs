@@ -8,8 +8,10 @@ mod verdict;
 mod watch;
 mod window;
 
+use crate::cli::Cli;
 use crate::run::{message, run_watched};
 use anyhow::Context;
+use clap::CommandFactory;
 use nix::poll::PollTimeout;
 use output::Findings;
 use std::ffi::OsString;
@@ -130,6 +132,9 @@ fn seconds(text: &str) -> Result<f64, String> {
 
 /// Watches, judges and writes.
 pub fn run(args: Args) -> anyhow::Result<ExitCode> {
+    if let Some(problem) = args.borders.contradiction() {
+        Cli::command().error(clap::error::ErrorKind::ValueValidation, problem).exit();
+    }
     // Before anything runs: a file that cannot be written is found out now.
     let output = match &args.output {
         Some(path) => open(path)?,

@@ -32,8 +32,21 @@ pub struct Thresholds {
     pub max_burst: f64,
 
     /// Largest share of one CPU, in percent
-    #[arg(long, value_name = "PERCENT", default_value_t = 50.0, value_parser = rate)]
+    #[arg(long, value_name = "PERCENT", default_value_t = 50.0, value_parser = percent)]
     pub max_share: f64,
+}
+
+fn percent(text: &str) -> Result<f64, String> {
+    let number = rate(text).ok().filter(|number| *number <= 100.0);
+    number.ok_or_else(|| "write a number from 0 to 100: a thread has one CPU at a time".into())
+}
+
+impl Thresholds {
+    /// Why no thread could ever be suggested.
+    pub fn contradiction(&self) -> Option<String> {
+        (self.min_rate > self.max_rate)
+            .then(|| format!("--min-rate {} is above --max-rate {}", self.min_rate, self.max_rate))
+    }
 }
 
 fn rate(text: &str) -> Result<f64, String> {
