@@ -11,12 +11,16 @@
  * --------------
  *   offset 0                    struct tek_table_header, padded
  *   TEK_MODULES_OFFSET          struct tek_module, header.modules of them, padded
+ *   TEK_KINDS_OFFSET            struct tek_kind, header.kinds of them, padded
  *   TEK_TABLE_HEADER_BYTES      chunk 0, chunk 1, ... of TEK_TABLE_CHUNK_BYTES
  *
  * A chunk is TEK_CHUNK_SLOTS records, at TEK_CHUNK_SIDE_OFFSET as many side
  * records, and padding up to a multiple of 64 KiB, the largest page of the
  * processors that Linux runs on.  The file is sparse: memory is used for touched
  * pages only.  It never shrinks, so an offset that was once valid stays valid.
+ *
+ * A process that ran with the Stack Tuner leaves its table behind as PID-NUMBER.ended in
+ * the run directory, if it has kinds: `tek run` learns from it and removes it.
  *
  * Life of a slot: free (tid 0) -> filled when the thread begins or is found ->
  * changed, always under the process's own lock -> free again.
@@ -28,9 +32,9 @@
  *
  * By system calls (pread), for who does not want to map a file that its owner
  * might shrink: read the records, then records and side records, then the records
- * again, with an acquire fence between the calls.  The middle copy of a record is good if its seq is the same even number
- * in the first and the last copy.  A module is written once, before header.modules
- * counts it.
+ * again, with an acquire fence between the calls.  The middle copy of a record is good if its
+ * seq is the same even number in the first and the last copy.  A kind has a seq of its own,
+ * to be read in the same way.  A module is written once, before header.modules counts it.
  */
 #ifndef TEK_ABI_H
 #define TEK_ABI_H
@@ -42,7 +46,7 @@ typedef unsigned int tek_u32;
 typedef signed int tek_s32;
 typedef unsigned long long tek_u64;
 
-#define TEK_ABI_VERSION 2u
+#define TEK_ABI_VERSION 3u
 
 /*
  * The scheduling policy number of SCHED_TEK.  No kernel accepts it (Linux knows
@@ -68,6 +72,12 @@ typedef unsigned long long tek_u64;
 #define TEK_PLACE_REGION_MASK 0x18u
 #define TEK_PLACE_ZONE_SHIFT 5
 #define TEK_PLACE_ZONE_MASK 0x60u
+
+/* Zones of a stack, by how much of it is used (tek-2020, IV-B). */
+#define TEK_ZONE_NONE 0u /* not measured */
+#define TEK_ZONE_LOW 1u  /* most of it is wasted */
+#define TEK_ZONE_NORMAL 2u
+#define TEK_ZONE_HIGH 3u /* near its end */
 
 /* struct tek_record.flags */
 #define TEK_FLAG_MARKED 0x01u    /* marked time-critical: follows a request of its group */
@@ -112,7 +122,16 @@ struct tek_record {
 
 #define TEK_ROLE_BYTES 64 /* of a role, with its NUL */
 
-/* What a record has no room for: 128 bytes, guarded by the seq of the record of the same slot. */
+/* struct tek_side.stack_flags, struct tek_kind.stack_flags */
+#define TEK_STACK_TUNED 0x01u      /* TEK chose its size */
+#define TEK_STACK_EXPLICIT 0x02u   /* its program chose its size */
+#define TEK_STACK_OWN 0x04u        /* its program gave it the memory: pthread_attr_setstack(3) */
+#define TEK_STACK_EXACT 0x08u      /* its peak is exact: painted */
+#define TEK_STACK_UNCLEAN 0x10u    /* its bound may be an earlier thread's, or the kernel's */
+#define TEK_STACK_GROWN 0x20u      /* it needed its reserve (--stack grow) */
+#define TEK_STACK_OVERFLOWED 0x40u /* it ran into its guard */
+
+/* What a record has no room for: 136 bytes, guarded by the seq of the record of the same slot. */
 struct tek_side {
 	tek_u8 name[16];       /* the thread's name, NUL-terminated; valid with TEK_FLAG_NAMED */
 	tek_u64 fast_ns;       /* time spent in the Fast Region by finished stays, in ns */
@@ -131,7 +150,12 @@ struct tek_side {
 	                          TEK_CRITICAL */
 	tek_u8 own_policy;     /* as record.policy and record.priority if it were not Fast */
 	tek_s8 own_priority;
-	tek_u8 reserved[4]; /* zero */
+	tek_u16 kind;       /* number, from 1, of its kind in the table; 0: none */
+	tek_u8 stack_flags; /* TEK_STACK_* */
+	tek_u8 reserved;    /* zero */
+	tek_u64 stack_end;  /* address behind the top of its stack; 0: not known.  The stack is
+	                          the stack_pages below, the C library's own data at the top
+	                          included, the guard below them not */
 	/* what it is for: UTF-8, NUL-terminated; valid if tek_record.role_bytes is not 0 */
 	tek_u8 role[64];
 };
@@ -149,33 +173,74 @@ struct tek_module {
 #define TEK_MODULES_OFFSET 4096u
 #define TEK_MAX_MODULES 64u
 
+/* struct tek_kind.label_is */
+#define TEK_LABEL_NONE 0u
+#define TEK_LABEL_NAME 1u
+#define TEK_LABEL_ROLE 2u
+
+/*
+ * A kind of thread, and what the stacks of its threads were like: 128 bytes.  Threads are of
+ * one kind if they run the same function, were created at the same place, and bear the same
+ * label: their role, else the name that was set for them, each run of digits in it as one '#'.
+ */
+struct tek_kind {
+	tek_u32 seq;            /* even: stable; odd: being written */
+	tek_u32 threads;        /* threads of it that were measured, when they ended or since */
+	tek_u64 function;       /* as struct tek_record.start_routine */
+	tek_u64 call_site;      /* as in struct tek_side */
+	tek_u64 stack_bytes;    /* the largest stack that one of them had */
+	tek_u64 overflow_bytes; /* the largest stack that one of them ran out of; 0: none */
+	tek_u32 peak_bytes;     /* most stack that one of them certainly used */
+	tek_u32 bound_bytes;    /* most stack that one of them can have used; 0: not known */
+	tek_u32 overflows;      /* how often one ran into its guard */
+	tek_u8 stack_flags;     /* TEK_STACK_* of any of them */
+	tek_u8 label_is;        /* TEK_LABEL_* */
+	tek_u8 reserved[10];    /* zero */
+	tek_u8 label[64];       /* NUL-terminated */
+};
+
+#define TEK_KINDS_OFFSET 36864u /* 4096 + 64 x 512 */
+#define TEK_MAX_KINDS 512u
+
 #define TEK_TABLE_MAGIC 0x454c4241544b4554ull /* "TEKTABLE", little-endian */
 #define TEK_CHUNK_SLOTS 512u
 #define TEK_MAX_CHUNKS 64u
 #define TEK_MAX_SLOTS (TEK_CHUNK_SLOTS * TEK_MAX_CHUNKS) /* 32,768 */
-#define TEK_TABLE_HEADER_BYTES 65536u
+#define TEK_TABLE_HEADER_BYTES 131072u
 #define TEK_TABLE_CHUNK_BYTES 131072u
 #define TEK_CHUNK_SIDE_OFFSET 20480u /* 512 x 40 */
 
 /* The first page of a table file. */
 struct tek_table_header {
-	tek_u64 magic;         /* TEK_TABLE_MAGIC, written last */
-	tek_u32 version;       /* TEK_ABI_VERSION */
-	tek_u32 pid;           /* process that writes it */
-	tek_u64 start_ticks;   /* the process's start time as in /proc/PID/stat, field 22 */
-	tek_u32 record_bytes;  /* sizeof(struct tek_record) */
-	tek_u32 side_bytes;    /* sizeof(struct tek_side) */
-	tek_u32 page_bytes;    /* size of the pages that the records count in */
-	tek_u32 chunks;        /* chunks that the file has room for: TEK_MAX_CHUNKS */
-	tek_u32 slots;         /* slots ever used: a reader need not look further (only grows) */
-	tek_u32 threads;       /* slots in use now */
-	tek_u32 fast;          /* members of the Fast Region now: above 0 is responsiveness mode */
-	tek_u32 lost;          /* threads that found no slot */
-	tek_u8 program[64];    /* the program's short name, NUL-terminated */
-	tek_u64 pid_namespace; /* inode number of /proc/PID/ns/pid; 0: not known */
-	tek_u32 modules;       /* struct tek_module that are there (only grows) */
-	tek_u32 reserved;      /* zero */
+	tek_u64 magic;          /* TEK_TABLE_MAGIC, written last */
+	tek_u32 version;        /* TEK_ABI_VERSION */
+	tek_u32 pid;            /* process that writes it */
+	tek_u64 start_ticks;    /* the process's start time as in /proc/PID/stat, field 22 */
+	tek_u32 record_bytes;   /* sizeof(struct tek_record) */
+	tek_u32 side_bytes;     /* sizeof(struct tek_side) */
+	tek_u32 page_bytes;     /* size of the pages that the records count in */
+	tek_u32 chunks;         /* chunks that the file has room for: TEK_MAX_CHUNKS */
+	tek_u32 slots;          /* slots ever used: a reader need not look further (only grows) */
+	tek_u32 threads;        /* slots in use now */
+	tek_u32 fast;           /* members of the Fast Region now: above 0 is responsiveness mode */
+	tek_u32 lost;           /* threads that found no slot */
+	tek_u8 program[64];     /* the program's short name, NUL-terminated */
+	tek_u64 pid_namespace;  /* inode number of /proc/PID/ns/pid; 0: not known */
+	tek_u32 modules;        /* struct tek_module that are there (only grows) */
+	tek_u32 kinds;          /* struct tek_kind that are there (only grows) */
+	tek_u32 program_module; /* number, from 1, of the module that is the program itself; 0: not
+	                           listed */
+	tek_u8 stack_mode;      /* TEK_STACK_MODE_* */
+	tek_u8 low_percent;     /* a stack of which less is used is in the Low Zone, */
+	tek_u8 high_percent;    /* and one of which more is used in the High Zone */
+	tek_u8 reserved;        /* zero */
 };
+
+/* struct tek_table_header.stack_mode */
+#define TEK_STACK_MODE_OFF 0u
+#define TEK_STACK_MODE_REPORT 1u /* stacks are measured */
+#define TEK_STACK_MODE_AUTO 2u   /* and fitted */
+#define TEK_STACK_MODE_TIGHT 3u  /* to the page */
 
 /*
  * The event file of a run: struct tek_event after struct tek_event, each
@@ -195,6 +260,16 @@ struct tek_table_header {
                                     alive, value[3] CPU time in ns, error how often the guard
                                     sent it back */
 #define TEK_EVENT_BAD_OPTION 5u /* an environment variable was not understood; text says which */
+#define TEK_EVENT_STACK_HIGH \
+	6u /* a thread's stack is nearly used up: value[0] bytes certainly used, value[1] at most, of
+	      value[2]; text is its role.  Once for each kind */
+#define TEK_EVENT_OVERFLOW \
+	7u /* a thread ran out of its stack of value[0] bytes, at the address value[1]; error is 1
+	      if TEK chose that size; text is its role.  FRAMEs follow */
+#define TEK_EVENT_FRAME \
+	8u /* of the same thread's backtrace: value[0] its number, from 1 for the innermost, 0 for the
+	      function that the thread runs; value[1] the address in the ELF headers of the file
+	      that text names, value[2] the same in the process */
 
 struct tek_event {
 	tek_u32 magic; /* TEK_EVENT_MAGIC */
@@ -233,7 +308,7 @@ TEK_ABI_AT(tek_record, priority, 37);
 TEK_ABI_AT(tek_record, place, 38);
 TEK_ABI_AT(tek_record, flags, 39);
 
-TEK_ABI_ASSERT(sizeof(struct tek_side) == 128);
+TEK_ABI_ASSERT(sizeof(struct tek_side) == 136);
 TEK_ABI_AT(tek_side, fast_ns, 16);
 TEK_ABI_AT(tek_side, fast_since_ns, 24);
 TEK_ABI_AT(tek_side, stays, 32);
@@ -248,7 +323,22 @@ TEK_ABI_AT(tek_side, reasons, 56);
 TEK_ABI_AT(tek_side, rule, 57);
 TEK_ABI_AT(tek_side, own_policy, 58);
 TEK_ABI_AT(tek_side, own_priority, 59);
-TEK_ABI_AT(tek_side, role, 64);
+TEK_ABI_AT(tek_side, kind, 60);
+TEK_ABI_AT(tek_side, stack_flags, 62);
+TEK_ABI_AT(tek_side, stack_end, 64);
+TEK_ABI_AT(tek_side, role, 72);
+
+TEK_ABI_ASSERT(sizeof(struct tek_kind) == 128);
+TEK_ABI_AT(tek_kind, function, 8);
+TEK_ABI_AT(tek_kind, call_site, 16);
+TEK_ABI_AT(tek_kind, stack_bytes, 24);
+TEK_ABI_AT(tek_kind, overflow_bytes, 32);
+TEK_ABI_AT(tek_kind, peak_bytes, 40);
+TEK_ABI_AT(tek_kind, bound_bytes, 44);
+TEK_ABI_AT(tek_kind, overflows, 48);
+TEK_ABI_AT(tek_kind, stack_flags, 52);
+TEK_ABI_AT(tek_kind, label_is, 53);
+TEK_ABI_AT(tek_kind, label, 64);
 
 TEK_ABI_ASSERT(sizeof(struct tek_module) == 512);
 TEK_ABI_AT(tek_module, end, 8);
@@ -257,7 +347,7 @@ TEK_ABI_AT(tek_module, build_id, 24);
 TEK_ABI_AT(tek_module, build_id_bytes, 44);
 TEK_ABI_AT(tek_module, path, 48);
 
-TEK_ABI_ASSERT(sizeof(struct tek_table_header) == 136);
+TEK_ABI_ASSERT(sizeof(struct tek_table_header) == 144);
 TEK_ABI_AT(tek_table_header, version, 8);
 TEK_ABI_AT(tek_table_header, pid, 12);
 TEK_ABI_AT(tek_table_header, start_ticks, 16);
@@ -272,6 +362,11 @@ TEK_ABI_AT(tek_table_header, lost, 52);
 TEK_ABI_AT(tek_table_header, program, 56);
 TEK_ABI_AT(tek_table_header, pid_namespace, 120);
 TEK_ABI_AT(tek_table_header, modules, 128);
+TEK_ABI_AT(tek_table_header, kinds, 132);
+TEK_ABI_AT(tek_table_header, program_module, 136);
+TEK_ABI_AT(tek_table_header, stack_mode, 140);
+TEK_ABI_AT(tek_table_header, low_percent, 141);
+TEK_ABI_AT(tek_table_header, high_percent, 142);
 
 TEK_ABI_ASSERT(sizeof(struct tek_event) == 256);
 TEK_ABI_AT(tek_event, bytes, 4);

@@ -11,6 +11,7 @@
 #include "mediate/rt.h"
 #include "mediate/rules.h"
 #include "preload/real.h"
+#include "stack/stack.h"
 
 #include <errno.h>
 
@@ -49,6 +50,8 @@ static void *trampoline(void *value)
 		tek__rules_apply(thread);
 	}
 	tek__unlock_either(locked);
+	if (locked)
+		tek__stack_prepare(thread);
 	return birth.routine(birth.argument);
 }
 
@@ -112,19 +115,32 @@ static bool born_critical(const pthread_attr_t *attr)
 	       scheduling == PTHREAD_EXPLICIT_SCHED;
 }
 
+/* A stack that TEK chose cannot be had: the program's own choice counts. */
+__attribute__((cold)) static int create_unfitted(struct tek_thread *thread, pthread_t *handle,
+						 const pthread_attr_t *attr)
+{
+	if (tek__lock()) {
+		tek__stack_refused(thread);
+		tek__unlock();
+	}
+	return tek__real.pthread_create(handle, attr, trampoline, thread);
+}
+
 /*
  * With the lock held; it is released.  Most threads see to themselves when they begin.
  * One that has to be brought before everything else, or that was born as high as its
  * creator, cannot wait until it gets a CPU for that.
  */
 static int create(enum tek_locked locked, struct tek_thread *thread, pthread_t *handle,
-		  const pthread_attr_t *attr)
+		  const pthread_attr_t *attr, const pthread_attr_t *fitted)
 {
 	unsigned int generation = thread->generation;
 	bool urgent = thread->inherits || thread->born_critical;
 
 	tek__unlock_either(locked);
-	int error = tek__real.pthread_create(handle, attr, trampoline, thread);
+	int error = tek__real.pthread_create(handle, fitted, trampoline, thread);
+	if (error && fitted != attr)
+		error = create_unfitted(thread, handle, attr);
 	if ((!error && !urgent) || !tek__lock())
 		return error;
 	if (error) {
@@ -157,7 +173,7 @@ int tek__create(pthread_t *handle, const pthread_attr_t *attr, void *(*routine)(
 	bool critical = born_critical(attr);
 	uintptr_t function = tek__cxx_function((uintptr_t)routine, argument);
 	uint64_t functions = tek__rules_of_function(function);
-	pthread_attr_t plain;
+	pthread_attr_t plain, fitted;
 	int error = 0;
 
 	enum tek_locked locked = lock_to_create(critical);
@@ -185,12 +201,12 @@ int tek__create(pthread_t *handle, const pthread_attr_t *attr, void *(*routine)(
 		thread->born_priority = (signed char)tek__attr_priority(attr);
 	}
 	if (attr) {
-		pthread_attr_getstacksize(attr, &thread->stack_bytes);
+		pthread_attr_getstacksize(attr, &thread->stack.bytes);
 		if (tek__attr_has_policy(attr)) {
 			tek__attr_without_policy(&plain, attr);
 			attr = &plain;
 		}
 	}
 	inherit(thread, attr);
-	return create(locked, thread, handle, attr);
+	return create(locked, thread, handle, attr, tek__stack_choose(thread, attr, &fitted));
 }

@@ -8,6 +8,7 @@
 #include "mediate/guard.h"
 #include "mediate/report.h"
 #include "preload/real.h"
+#include "stack/stack.h"
 
 #include <limits.h>
 
@@ -18,13 +19,17 @@ static void end(struct tek_thread *thread)
 {
 	bool guard_ends = false;
 	pthread_t guard;
+	struct tek_stack_use use;
 
+	bool measured = tek__stack_measure_at_end(thread, &use);
 	enum tek_locked locked = tek__lock_either();
 	if (!locked)
 		return;
 	/* Taking the lock is also what notices a fork. */
 	if (tek__thread_known_self() == thread) {
 		tek__report_summary(thread);
+		if (measured)
+			tek__stack_measured(thread, &use);
 		tek__thread_end(thread);
 		guard_ends = !tek__threads_left() && tek__guard_let_go(&guard);
 	}

@@ -15,6 +15,7 @@
 #include "mediate/report.h"
 #include "mediate/rules.h"
 #include "preload/real.h"
+#include "stack/stack.h"
 
 #include <errno.h>
 #include <pthread.h>
@@ -47,6 +48,7 @@ __attribute__((cold)) static void begin_again(void)
 	tek__region_forget();
 	tek__report_forget();
 	tek__threads_forget();
+	tek__stack_forget();
 	tek__end_forget();
 	tek__process_epoch = tek__self_epoch();
 }
@@ -79,6 +81,7 @@ static void start(void)
 	tek__report_start();
 	tek__config_read();
 	tek__rules_read();
+	tek__stack_start();
 	if (tek__sanitizer_in_program()) {
 		stands_down = true;
 		tek__report_not_covered(program_invocation_name, "is built with a sanitizer");

@@ -19,11 +19,19 @@ static tek_u8 flags_of(const struct tek_thread *thread)
 			(member->reasons & TEK_WHY_POLICY ? TEK_FLAG_ASKED : 0));
 }
 
-static tek_u8 place_of(const struct tek_member *member)
+static tek_u8 place_of(const struct tek_thread *thread)
 {
+	const struct tek_member *member = &thread->member;
 	return (tek_u8)(member->group << TEK_PLACE_GROUP_SHIFT |
 			(member->fast ? TEK_REGION_FAST : TEK_REGION_NONE)
-				<< TEK_PLACE_REGION_SHIFT);
+				<< TEK_PLACE_REGION_SHIFT |
+			thread->stack.zone << TEK_PLACE_ZONE_SHIFT);
+}
+
+static tek_u16 bound_pages(uint32_t bytes)
+{
+	size_t pages = (bytes + tek__page_bytes - 1) >> __builtin_ctzl(tek__page_bytes);
+	return pages < UINT16_MAX ? (tek_u16)pages : UINT16_MAX;
 }
 
 static struct tek_record record_of(const struct tek_thread *thread)
@@ -34,11 +42,13 @@ static struct tek_record record_of(const struct tek_thread *thread)
 		.start_ns = thread->start_ns,
 		.start_routine = thread->birth.function,
 		/* A power of two: a shift instead of a division. */
-		.stack_pages = (tek_u32)(thread->stack_bytes >> __builtin_ctzl(tek__page_bytes)),
+		.stack_pages = (tek_u32)(thread->stack.bytes >> __builtin_ctzl(tek__page_bytes)),
+		.peak_bytes = thread->stack.use.peak_bytes,
+		.bound_pages = bound_pages(thread->stack.use.bound_bytes),
 		.role_bytes = thread->role_bytes,
 		.policy = member->fast ? TEK_SCHED_POLICY : thread->seen.policy,
 		.priority = member->fast ? member->nice : tek__seen_priority(thread->seen),
-		.place = place_of(member),
+		.place = place_of(thread),
 		.flags = flags_of(thread),
 	};
 }
@@ -57,6 +67,9 @@ static struct tek_side side_of(const struct tek_thread *thread)
 		.rule = member->rule,
 		.own_policy = thread->seen.policy,
 		.own_priority = tek__seen_priority(thread->seen),
+		.kind = thread->stack.kind,
+		.stack_flags = thread->stack.flags | thread->stack.use.flags,
+		.stack_end = thread->stack.end,
 	};
 	if (member->fast) {
 		side.base_policy = member->base.policy;

@@ -10,6 +10,7 @@
 #include "mediate/region.h"
 #include "mediate/rt.h"
 #include "mediate/rules.h"
+#include "stack/stack.h"
 
 #include <errno.h>
 #include <signal.h>
@@ -145,8 +146,10 @@ __attribute__((cold)) static struct tek_thread *take_fresh(void)
 __attribute__((cold)) static void reap(struct tek_thread *thread, void *unused)
 {
 	(void)unused;
-	if (thread->tid && !tek__thread_exists(thread))
-		tek__thread_free(thread);
+	if (!thread->tid || tek__thread_exists(thread))
+		return;
+	tek__stack_gone(thread);
+	tek__thread_free(thread);
 }
 
 __attribute__((cold)) static void sweep(void)
@@ -183,7 +186,7 @@ struct tek_thread *tek__thread_new(void)
 	thread->slot = slot;
 	thread->generation = generation + 1;
 	thread->serial = ++serial;
-	thread->stack_bytes = default_stack_bytes;
+	thread->stack.bytes = default_stack_bytes;
 	living++;
 	count();
 	return thread;
@@ -281,7 +284,7 @@ __attribute__((cold)) static struct tek_thread *merge(struct tek_thread *met,
 	met->inherits = thread->inherits && !met->member.fast;
 	met->born_critical = thread->born_critical;
 	met->born_priority = thread->born_priority;
-	met->stack_bytes = thread->stack_bytes;
+	met->stack = thread->stack;
 	met->adopted = false;
 	if (!met->group_given)
 		tek__region_set_group(met, thread->member.group);
@@ -306,6 +309,7 @@ struct tek_thread *tek__thread_begin(struct tek_thread *thread)
 		set_handle(thread, handle);
 	self = thread;
 	track(thread);
+	tek__stack_locate(thread);
 	tek__thread_publish(thread);
 	return thread;
 }
@@ -353,6 +357,7 @@ struct tek_thread *tek__thread_self(void)
 		self = adopt(handle, tid);
 	if (self) {
 		track(self);
+		tek__stack_locate(self);
 		tek__thread_publish(self);
 	}
 	return self;
@@ -425,6 +430,7 @@ void tek__thread_free(struct tek_thread *thread)
 	if (thread->state == TEK_SLOT_FREE)
 		return;
 	tek__region_remove(thread);
+	tek__stack_release(thread);
 	if (thread->handle)
 		hash_remove(thread);
 	no_tid(thread);

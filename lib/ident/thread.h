@@ -21,6 +21,7 @@
 
 #include "ident/table.h"
 #include "mediate/member.h"
+#include "stack/use.h"
 
 #include <pthread.h>
 #include <sched.h>
@@ -82,7 +83,7 @@ struct tek_thread {
 	bool inherits;          /* has still to be given birth.base and birth.nice */
 	bool born_critical;     /* has still to be taken into the Fast Region, with priority: */
 	signed char born_priority;
-	size_t stack_bytes;
+	struct tek_stack stack;
 	char name[16]; /* valid if it was set for this thread */
 	bool named;
 	const char *role;         /* in force: own_role, or the one that a rule gives */

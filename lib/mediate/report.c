@@ -254,6 +254,16 @@ void tek__report_summary(const struct tek_thread *thread)
 	note(&event);
 }
 
+void tek__report_stack_high(const struct tek_thread *thread)
+{
+	struct tek_event event = make_event(TEK_EVENT_STACK_HIGH, thread);
+	event.value[0] = thread->stack.use.peak_bytes;
+	event.value[1] = thread->stack.use.bound_bytes;
+	event.value[2] = thread->stack.bytes;
+	memcpy(event.text, thread->role, thread->role_bytes);
+	note(&event);
+}
+
 void tek__report_bad_option(const char *name, const char *text)
 {
 	struct tek_event event = make_event(TEK_EVENT_BAD_OPTION, NULL);

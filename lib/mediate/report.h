@@ -26,6 +26,9 @@ void tek__report_overrun(const struct tek_thread *thread, uint64_t used_ns, uint
 /* A thread ends. Only if it was ever Fast, and only into an event file. */
 void tek__report_summary(const struct tek_thread *thread);
 
+/* A thread's stack is nearly used up. */
+void tek__report_stack_high(const struct tek_thread *thread);
+
 /* A variable of the environment was not understood and is not followed. */
 void tek__report_bad_option(const char *name, const char *text);
 

@@ -3,9 +3,9 @@
 import struct
 import time
 
-VERSION = 2
+VERSION = 3
 MAGIC = 0x454C4241544B4554
-HEADER_BYTES, CHUNK_BYTES, CHUNK_SLOTS, SIDE_OFFSET = 65536, 131072, 512, 20480
+HEADER_BYTES, CHUNK_BYTES, CHUNK_SLOTS, SIDE_OFFSET = 131072, 131072, 512, 20480
 MODULES_OFFSET = 4096
 
 FAST = 1 << 3  # place
@@ -15,8 +15,9 @@ MARKED, NAMED, RULE = 0x01, 0x02, 0x08  # flags, flags, reasons
 def header(pid, slots, *, program="handmade", modules=0, **changes):
     fields = {"magic": MAGIC, "version": VERSION, "pid": pid, "chunks": 64, **changes}
     return struct.pack(
-        "<QIIQIIIIIIII64sQII", fields["magic"], fields["version"], fields["pid"], 0, 40, 128, 4096,
-        fields["chunks"], slots, slots, 0, 0, program.encode(), 0, modules, 0)
+        "<QIIQIIIIIIII64sQIIIBBBB", fields["magic"], fields["version"], fields["pid"], 0, 40, 136, 4096,
+        fields["chunks"], slots, slots, 0, 0, program.encode(), 0, modules,
+        0, 0, 0, 25, 80, 0)
 
 
 def record(tid, *, seq=2, role="", start_routine=0, stack_pages=0, place=0, flags=0):
@@ -25,8 +26,8 @@ def record(tid, *, seq=2, role="", start_routine=0, stack_pages=0, place=0, flag
 
 
 def side(*, role="", creator=0, call_site=0, reasons=0, rule=0):
-    return struct.pack("<16sQQIIBBBBIQBB6s64s", b"", 0, 0, 0, 0, 0, 0, 0, 0, creator, call_site,
-                       reasons, rule, b"", role.encode())
+    return struct.pack("<16sQQIIBBBBIQBB2xHBxQ64s", b"", 0, 0, 0, 0, 0, 0, 0, 0, creator, call_site,
+                       reasons, rule, 0, 0, 0, role.encode())
 
 
 def module(path, start, end, bias, build_id):
@@ -44,7 +45,7 @@ def write(directory, pid, threads, *, modules=(), **head):
             index = slot % CHUNK_SLOTS
             file.seek(chunk + index * 40)
             file.write(record(**{key: thread[key] for key in thread if key in of_record}))
-            file.seek(chunk + SIDE_OFFSET + index * 128)
+            file.seek(chunk + SIDE_OFFSET + index * 136)
             file.write(side(**{key: thread[key] for key in thread if key in of_side}))
         file.truncate(HEADER_BYTES + 64 * CHUNK_BYTES)
         file.seek(MODULES_OFFSET)

@@ -332,7 +332,7 @@ def hostile(kind, path, pid):
         path.mkdir()
     elif kind == "truncated":
         handmade.write(path.parent, pid, [{"tid": pid}])
-        os.truncate(path, 70_000)
+        os.truncate(path, handmade.HEADER_BYTES + 4096)
     elif kind == "lying counter":
         handmade.write(path.parent, pid, [{"tid": pid}], chunks=2**32 - 1)
     elif kind == "another process's pid":

@@ -17,6 +17,16 @@ pub const EVENT_NOT_COVERED: u16 = 3;
 pub const EVENT_SUMMARY: u16 = 4;
 /// An environment variable was not understood; `text` says which.
 pub const EVENT_BAD_OPTION: u16 = 5;
+/// A thread's stack is nearly used up: `value[0]` bytes certainly, `value[1]` at most, of
+/// `value[2]`; `text` is its role.
+pub const EVENT_STACK_HIGH: u16 = 6;
+/// A thread ran out of its stack of `value[0]` bytes, at the address `value[1]`; `error` is 1 if TEK
+/// chose that size; `text` is its role.
+pub const EVENT_OVERFLOW: u16 = 7;
+/// Of the same thread's backtrace: `value[0]` its number, from 1 for the innermost, 0 for the
+/// function that the thread runs; `value[1]` the address in the file that `text` names, `value[2]`
+/// the same in the process.
+pub const EVENT_FRAME: u16 = 8;
 
 /// One event, as it lies in the event file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, FromBytes, IntoBytes, KnownLayout, Immutable)]
@@ -91,7 +101,7 @@ impl Event {
         if usize::from(event.bytes) != Self::BYTES {
             return Err(EventError::Size(event.bytes));
         }
-        if !(EVENT_REFUSED..=EVENT_BAD_OPTION).contains(&event.kind) {
+        if !(EVENT_REFUSED..=EVENT_FRAME).contains(&event.kind) {
             return Err(EventError::Kind(event.kind));
         }
         Ok(event)
@@ -137,7 +147,7 @@ mod tests {
             Event::decode(Event { bytes: 300, ..good }.as_bytes()),
             Err(EventError::Size(300))
         );
-        assert_eq!(Event::decode(Event::blank(6).as_bytes()), Err(EventError::Kind(6)));
+        assert_eq!(Event::decode(Event::blank(9).as_bytes()), Err(EventError::Kind(9)));
         assert_eq!(Event::decode(Event::blank(0).as_bytes()), Err(EventError::Kind(0)));
     }
 }

@@ -10,8 +10,8 @@ mod table;
 mod text;
 
 pub use event::{
-    Event, EventError, EVENT_BAD_OPTION, EVENT_MAGIC, EVENT_NOT_COVERED, EVENT_OVERRAN,
-    EVENT_REFUSED, EVENT_SUMMARY,
+    Event, EventError, EVENT_BAD_OPTION, EVENT_FRAME, EVENT_MAGIC, EVENT_NOT_COVERED,
+    EVENT_OVERFLOW, EVENT_OVERRAN, EVENT_REFUSED, EVENT_STACK_HIGH, EVENT_SUMMARY,
 };
 pub use table::*;
 pub use text::{printable, text, until_nul};

@@ -4,7 +4,7 @@ use crate::layout;
 use zerocopy::{FromBytes, FromZeros, Immutable, IntoBytes, KnownLayout};
 
 /// Version of the structs and constants; a reader of another version must not guess.
-pub const ABI_VERSION: u32 = 2;
+pub const ABI_VERSION: u32 = 3;
 /// The policy number of SCHED_TEK, which no kernel accepts.
 pub const SCHED_POLICY: i32 = 84;
 
@@ -34,6 +34,15 @@ pub const PLACE_REGION_MASK: u8 = 0x18;
 pub const PLACE_ZONE_SHIFT: u32 = 5;
 /// The stack zone's bits in [`Record::place`].
 pub const PLACE_ZONE_MASK: u8 = 0x60;
+
+/// Zone of a stack that was not measured.
+pub const ZONE_NONE: u8 = 0;
+/// Most of it is wasted.
+pub const ZONE_LOW: u8 = 1;
+/// As it should be.
+pub const ZONE_NORMAL: u8 = 2;
+/// Near its end.
+pub const ZONE_HIGH: u8 = 3;
 
 /// Marked time-critical: follows a request of its group.
 pub const FLAG_MARKED: u8 = 0x01;
@@ -68,6 +77,41 @@ pub const WHY_FOLLOW: u8 = 0x10;
 
 /// Bytes of a role, with its NUL.
 pub const ROLE_BYTES: usize = 64;
+/// TEK chose the size of the stack.
+pub const STACK_TUNED: u8 = 0x01;
+/// Its program chose it.
+pub const STACK_EXPLICIT: u8 = 0x02;
+/// Its program gave the memory: pthread_attr_setstack(3).
+pub const STACK_OWN: u8 = 0x04;
+/// Its peak is exact.
+pub const STACK_EXACT: u8 = 0x08;
+/// Its bound may be an earlier thread's, or the kernel's.
+pub const STACK_UNCLEAN: u8 = 0x10;
+/// It needed its reserve.
+pub const STACK_GROWN: u8 = 0x20;
+/// It ran into its guard.
+pub const STACK_OVERFLOWED: u8 = 0x40;
+
+/// A kind without a label.
+pub const LABEL_NONE: u8 = 0;
+/// Its label is its threads' name, each run of digits as one `#`.
+pub const LABEL_NAME: u8 = 1;
+/// Its label is its threads' role.
+pub const LABEL_ROLE: u8 = 2;
+
+/// Stacks are left alone.
+pub const STACK_MODE_OFF: u8 = 0;
+/// Stacks are measured.
+pub const STACK_MODE_REPORT: u8 = 1;
+/// And fitted.
+pub const STACK_MODE_AUTO: u8 = 2;
+/// To the page.
+pub const STACK_MODE_TIGHT: u8 = 3;
+
+/// Where the kinds begin in a table file.
+pub const KINDS_OFFSET: u32 = 36864;
+/// Kinds that a table has room for.
+pub const MAX_KINDS: u32 = 512;
 /// Where the modules begin in a table file.
 pub const MODULES_OFFSET: u32 = 4096;
 /// Modules that a table has room for.
@@ -82,7 +126,7 @@ pub const MAX_CHUNKS: u32 = 64;
 /// Slots that a table may grow to.
 pub const MAX_SLOTS: u32 = CHUNK_SLOTS * MAX_CHUNKS;
 /// Bytes before the first chunk.
-pub const TABLE_HEADER_BYTES: u32 = 65536;
+pub const TABLE_HEADER_BYTES: u32 = 131072;
 /// Bytes of a chunk.
 pub const TABLE_CHUNK_BYTES: u32 = 131072;
 /// Where a chunk's side records begin in it.
@@ -180,15 +224,22 @@ pub struct Side {
     pub own_policy: u8,
     /// With it.
     pub own_priority: i8,
+    /// Number, from 1, of its [`Kind`]; 0: none.
+    pub kind: u16,
+    /// `STACK_*`.
+    pub stack_flags: u8,
     /// Zero.
-    pub reserved: [u8; 4],
+    pub reserved: u8,
+    /// Address behind the top of its stack; 0: not known.
+    pub stack_end: u64,
     /// What it is for: UTF-8, NUL-terminated; valid if [`Record::role_bytes`] is not 0.
     pub role: [u8; ROLE_BYTES],
 }
-layout!(Side, "tek_side", 128, {
+layout!(Side, "tek_side", 136, {
     name: 0, fast_ns: 16, fast_since_ns: 24, stays: 32, overruns: 36, base_policy: 40,
     base_priority: 41, base_flags: 42, rt_priority: 43, creator_tid: 44, call_site: 48,
-    reasons: 56, rule: 57, own_policy: 58, own_priority: 59, reserved: 60, role: 64,
+    reasons: 56, rule: 57, own_policy: 58, own_priority: 59, kind: 60,
+    stack_flags: 62, reserved: 63, stack_end: 64, role: 72,
 });
 
 impl Default for Side {
@@ -216,6 +267,43 @@ pub struct Module {
 }
 layout!(Module, "tek_module", 512, {
     start: 0, end: 8, bias: 16, build_id: 24, build_id_bytes: 44, path: 48,
+});
+
+/// A kind of thread, and what the stacks of its threads were like.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, FromBytes, IntoBytes, KnownLayout, Immutable)]
+#[repr(C)]
+pub struct Kind {
+    /// Even: stable; odd: being written.
+    pub seq: u32,
+    /// Threads of it that were measured, when they ended or since.
+    pub threads: u32,
+    /// As [`Record::start_routine`].
+    pub function: u64,
+    /// As [`Side::call_site`].
+    pub call_site: u64,
+    /// The largest stack that one of them had, in bytes.
+    pub stack_bytes: u64,
+    /// The largest stack that one of them ran out of, in bytes; 0: none.
+    pub overflow_bytes: u64,
+    /// Most stack that one of them certainly used, in bytes.
+    pub peak_bytes: u32,
+    /// Most stack that one of them can have used, in bytes; 0: not known.
+    pub bound_bytes: u32,
+    /// How often one ran into its guard.
+    pub overflows: u32,
+    /// `STACK_*` of any of them.
+    pub stack_flags: u8,
+    /// `LABEL_*`.
+    pub label_is: u8,
+    /// Zero.
+    pub reserved: [u8; 10],
+    /// NUL-terminated.
+    pub label: [u8; 64],
+}
+layout!(Kind, "tek_kind", 128, {
+    seq: 0, threads: 4, function: 8, call_site: 16, stack_bytes: 24, overflow_bytes: 32,
+    peak_bytes: 40, bound_bytes: 44, overflows: 48, stack_flags: 52, label_is: 53, reserved: 54,
+    label: 64,
 });
 
 /// The first bytes of a table file.
@@ -252,11 +340,22 @@ pub struct TableHeader {
     pub pid_namespace: u64,
     /// [`Module`]s that are there (only grows).
     pub modules: u32,
+    /// [`Kind`]s that are there (only grows).
+    pub kinds: u32,
+    /// Number, from 1, of the module that is the program itself; 0: not listed.
+    pub program_module: u32,
+    /// `STACK_MODE_*`.
+    pub stack_mode: u8,
+    /// A stack of which less is used is in the Low Zone,
+    pub low_percent: u8,
+    /// and one of which more is used in the High Zone.
+    pub high_percent: u8,
     /// Zero.
-    pub reserved: u32,
+    pub reserved: u8,
 }
-layout!(TableHeader, "tek_table_header", 136, {
+layout!(TableHeader, "tek_table_header", 144, {
     magic: 0, version: 8, pid: 12, start_ticks: 16, record_bytes: 24, side_bytes: 28,
     page_bytes: 32, chunks: 36, slots: 40, threads: 44, fast: 48, lost: 52, program: 56,
-    pid_namespace: 120, modules: 128, reserved: 132,
+    pid_namespace: 120, modules: 128, kinds: 132, program_module: 136, stack_mode: 140, low_percent: 141,
+    high_percent: 142, reserved: 143,
 });

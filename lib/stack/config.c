@@ -1,0 +1,111 @@
+/* SPDX-License-Identifier: MIT OR Apache-2.0 */
+#include "stack/config.h"
+
+#include "mediate/parse.h"
+#include "mediate/report.h"
+#include "tek_abi.h"
+
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum {
+	MOST_MARGIN_PERCENT = 10000,
+	MOST_FLOOR_BYTES = 1 << 30,
+	MOST_PERIOD_MS = 3600000,
+};
+
+struct tek_stack_config tek__stack_config = {
+	.low_percent = 25,
+	.high_percent = 80,
+	.period_ms = 1000,
+};
+
+static bool parse_mode(struct tek_stack_config *config, const char **text)
+{
+	static const struct {
+		const char *word;
+		unsigned char mode;
+	} modes[] = {
+		{"off", TEK_STACK_MODE_OFF},
+		{"report", TEK_STACK_MODE_REPORT},
+		{"auto", TEK_STACK_MODE_AUTO},
+		{"tight", TEK_STACK_MODE_TIGHT},
+	};
+	for (size_t i = 0; i < sizeof(modes) / sizeof(modes[0]); i++) {
+		if (tek__parse_word(text, modes[i].word)) {
+			config->mode = modes[i].mode;
+			return true;
+		}
+	}
+	return false;
+}
+
+static bool parse_switch(struct tek_stack_config *config, const char **text)
+{
+	bool *target = tek__parse_word(text, "override") ? &config->override
+		       : tek__parse_word(text, "grow")   ? &config->grow
+		       : tek__parse_word(text, "exact")  ? &config->exact
+							 : NULL;
+	if (target)
+		*target = true;
+	return target;
+}
+
+static bool parse_number(struct tek_stack_config *config, const char **text)
+{
+	uint64_t number;
+
+	if (tek__parse_word(text, "low=")) {
+		if (!tek__parse_number(text, 100, &number))
+			return false;
+		config->low_percent = (unsigned char)number;
+	} else if (tek__parse_word(text, "high=")) {
+		if (!tek__parse_number(text, 100, &number))
+			return false;
+		config->high_percent = (unsigned char)number;
+	} else if (tek__parse_word(text, "margin=")) {
+		if (!tek__parse_number(text, MOST_MARGIN_PERCENT, &number) || number < 100)
+			return false;
+		config->margin_percent = (unsigned int)number;
+	} else if (tek__parse_word(text, "floor=")) {
+		if (!tek__parse_number(text, MOST_FLOOR_BYTES, &number))
+			return false;
+		config->floor_bytes = (size_t)number;
+	} else if (tek__parse_word(text, "period=")) {
+		if (!tek__parse_number(text, MOST_PERIOD_MS, &number))
+			return false;
+		config->period_ms = (unsigned int)number;
+	} else {
+		return false;
+	}
+	return true;
+}
+
+bool tek__stack_config_parse(struct tek_stack_config *config, const char *text)
+{
+	struct tek_stack_config parsed = *config;
+
+	do {
+		if (!parse_mode(&parsed, &text) && !parse_switch(&parsed, &text) &&
+		    !parse_number(&parsed, &text))
+			return false;
+	} while (*text == ',' && *++text);
+	if (*text || text[-1] == ',' || parsed.low_percent > parsed.high_percent)
+		return false;
+	*config = parsed;
+	return true;
+}
+
+void tek__stack_config_read(void)
+{
+	const char *text = secure_getenv("TEK_STACK");
+	const char *profiles = secure_getenv("TEK_STACK_PROFILES");
+
+	if (text && *text && !tek__stack_config_parse(&tek__stack_config, text))
+		tek__report_bad_option("TEK_STACK", text);
+	if (profiles && strlen(profiles) < sizeof(tek__stack_config.profiles))
+		strcpy(tek__stack_config.profiles, profiles);
+	else if (profiles)
+		tek__report_bad_option("TEK_STACK_PROFILES", profiles);
+}

@@ -1,0 +1,47 @@
+/* SPDX-License-Identifier: MIT OR Apache-2.0 */
+/*
+ * Kinds of threads, and what is known of their stacks.
+ *
+ * A *site* is what is known of a thread when it is created: its function and the caller of
+ * pthread_create().  It says how large the stack is to be, and whether it need be measured.  A
+ * *kind* is a site and a label (role or name), which comes later; kinds are listed in the table
+ * (struct tek_kind), where `tek` finds what is to be learnt, of a process that was killed too.
+ * A site's size is that of its largest kind.
+ *
+ * All functions need the lock (ident/process.h) unless they say otherwise.
+ */
+#ifndef TEK_STACK_KIND_H
+#define TEK_STACK_KIND_H
+
+#include "stack/use.h"
+
+struct tek_thread;
+
+/* What is known of a site. */
+struct tek_known {
+	size_t bound_bytes;    /* most that any of its threads may use; 0: nothing known */
+	size_t overflow_bytes; /* the largest stack that one ran out of; 0: none did */
+};
+
+/* The site of a thread that is to be created, from its birth; 0: there is no room for it. */
+unsigned short tek__site_of(const struct tek_thread *thread);
+
+struct tek_known tek__site_known(unsigned short site);
+
+/* Whether the next thread of this site is to be measured: all until it has settled, then some. */
+bool tek__site_wants_measure(unsigned short site);
+
+/*
+ * A thread was measured, perhaps not for the first time: `use` is news of it.  Sets
+ * stack.kind.  True: it is the first of its kind in the High Zone.
+ */
+bool tek__kind_note(struct tek_thread *thread, const struct tek_stack_use *use);
+
+/* A thread ran into its guard. In a signal handler of that thread: no lock, async-signal-safe. */
+void tek__kind_overflowed(struct tek_thread *thread);
+
+/* At the start, after the profile was read; in the child of a fork. */
+void tek__kinds_start(void);
+void tek__kinds_forget(void);
+
+#endif

@@ -1,0 +1,35 @@
+/* SPDX-License-Identifier: MIT OR Apache-2.0 */
+/*
+ * What earlier runs of this program learnt about its threads: the file BUILD-ID.stack in the
+ * directory of the profiles; tek-stack-profile(5).  `tek` writes it, this reads it.  Anybody may
+ * have written anything into it.
+ */
+#ifndef TEK_STACK_PROFILE_H
+#define TEK_STACK_PROFILE_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+/* A place in a file: its build id in hexadecimal, or `@` and its name if it has none. */
+struct tek_place {
+	char module[48];
+	uint64_t offset; /* address in its ELF headers */
+};
+
+struct tek_learnt {
+	struct tek_place function;
+	struct tek_place caller; /* module "" if it is not known */
+	uint64_t bound_bytes;
+	uint64_t overflow_bytes; /* 0: none */
+	uint64_t threads;        /* that were measured */
+};
+
+/* Calls visit for each kind in the text; false if it is no profile, or a later version's. */
+bool tek__profile_parse(const char *text, size_t bytes,
+			void (*visit)(const struct tek_learnt *, void *), void *context);
+
+/* The same with this program's profile. False: there is none that can be used. */
+bool tek__profile_read(void (*visit)(const struct tek_learnt *, void *), void *context);
+
+#endif

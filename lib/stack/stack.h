@@ -1,0 +1,58 @@
+/* SPDX-License-Identifier: MIT OR Apache-2.0 */
+/*
+ * The Stack Tuner's part in the life of a thread (tek-2020, IV-B).  ident/ calls these at the
+ * doors; each does nothing unless TEK_STACK asks for it.
+ *
+ *   tek__stack_choose()    by the creator: a size, if its kind is known and it may be chosen
+ *   tek__stack_locate()    by the thread, first thing, under the lock: where its stack lies
+ *   tek__stack_prepare()   by the thread, before it runs: what measuring and overflows need
+ *   tek__stack_measure_at_end()
+ *                          by the thread, after its last destructor
+ *   tek__stack_gone()      by whoever finds that it left by no door
+ *   tek__stack_release()   by whoever frees its structure
+ */
+#ifndef TEK_STACK_STACK_H
+#define TEK_STACK_STACK_H
+
+#include "stack/use.h"
+
+#include <pthread.h>
+
+struct tek_thread;
+
+/* At the start of the process, after the configuration; in the child of any kind of fork. */
+void tek__stack_start(void);
+void tek__stack_forget(void);
+
+/*
+ * Before the thread is created; its birth is filled in.  Returns the attributes to create it
+ * with: `attr` itself, or *own with another size.  Needs the lock.
+ */
+const pthread_attr_t *tek__stack_choose(struct tek_thread *thread, const pthread_attr_t *attr,
+					pthread_attr_t *own);
+
+/* Creation failed with attributes of ours: the program's own are tried. Needs the lock. */
+void tek__stack_refused(struct tek_thread *thread);
+
+/* In the thread itself. Needs the lock; makes no system call where it can be helped. */
+void tek__stack_locate(struct tek_thread *thread);
+
+/* In the thread itself, without the lock, before the program's function runs. */
+void tek__stack_prepare(struct tek_thread *thread);
+
+/*
+ * In the thread itself, at its end, without the lock: the last measure, if there is to be one.
+ * tek__stack_measured() follows, with the lock.
+ */
+bool tek__stack_measure_at_end(struct tek_thread *thread, struct tek_stack_use *use);
+
+/* It is gone, without having ended here. Needs the lock. */
+void tek__stack_gone(struct tek_thread *thread);
+
+/* Its structure is about to be free. Needs the lock. */
+void tek__stack_release(struct tek_thread *thread);
+
+/* It was measured: note it, set its zone, warn. Does not publish. Needs the lock. */
+void tek__stack_measured(struct tek_thread *thread, const struct tek_stack_use *use);
+
+#endif
