@@ -413,8 +413,8 @@ static bool ended_path(char *ended, const char *path)
 	int directory = slash ? (int)(slash - path) : 0;
 
 	return snprintf(ended, sizeof(table.ended), "%.*s/%d-%llu.ended", directory, path,
-			(int)tek__pid(), (unsigned long long)tek__now(CLOCK_BOOTTIME)) <
-	       (int)sizeof(table.ended);
+			(int)tek__pid(),
+			(unsigned long long)tek__now(CLOCK_BOOTTIME)) < (int)sizeof(table.ended);
 }
 
 /* Whether a stack was measured, or ran over, in the process that a table of ours was. */

@@ -35,8 +35,8 @@ static bool profile_path(char *path, size_t size)
 	if (!program || !tek__stack_config.profiles[0])
 		return false;
 	name_module(name, program);
-	return name[0] && snprintf(path, size, "%s/%s.stack", tek__stack_config.profiles, name) <
-				  (int)size;
+	return name[0] &&
+	       snprintf(path, size, "%s/%s.stack", tek__stack_config.profiles, name) < (int)size;
 }
 
 static void keep(const struct tek_learnt *learnt, void *unused)

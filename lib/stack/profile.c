@@ -39,7 +39,8 @@ static bool begins(struct span *span, const char *word)
 static struct span split(struct span *rest, char separator)
 {
 	struct span first = *rest;
-	const char *found = first.at == first.end ? NULL : memchr(first.at, separator, length(first));
+	const char *found = first.at == first.end ? NULL
+						  : memchr(first.at, separator, length(first));
 
 	if (found)
 		first.end = found;
@@ -136,8 +137,7 @@ static bool parse_place(struct span text, struct tek_place *place)
 	struct span module = {text.at, plus}, offset = {plus + 1, text.end};
 	bool is_name = length(module) && module.at[0] == '@';
 
-	if (is_name ? !decode(module, place->module, sizeof(place->module)) ||
-			      !place->module[1]
+	if (is_name ? !decode(module, place->module, sizeof(place->module)) || !place->module[1]
 		    : !parse_build_id(module, place->module))
 		return false;
 	if (!begins(&offset, "0x") || length(offset) < 1 || length(offset) > 16)
@@ -161,9 +161,10 @@ static bool check_label(struct span text)
 
 enum key { FUNCTION, CALLER, LABEL, BOUND, PEAK, STACK, OVERFLOW, OVERFLOWS, THREADS, RUNS, KEYS };
 static const char *const keys[KEYS] = {
-	[FUNCTION] = "function",   [CALLER] = "caller",   [LABEL] = "label", [BOUND] = "bound",
-	[PEAK] = "peak",           [STACK] = "stack",     [OVERFLOW] = "overflow",
-	[OVERFLOWS] = "overflows", [THREADS] = "threads", [RUNS] = "runs",
+	[FUNCTION] = "function", [CALLER] = "caller",       [LABEL] = "label",
+	[BOUND] = "bound",       [PEAK] = "peak",           [STACK] = "stack",
+	[OVERFLOW] = "overflow", [OVERFLOWS] = "overflows", [THREADS] = "threads",
+	[RUNS] = "runs",
 };
 enum { REQUIRED = 1 << FUNCTION | 1 << BOUND | 1 << THREADS };
 

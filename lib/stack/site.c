@@ -75,8 +75,7 @@ unsigned short tek__site_of(const struct tek_thread *thread)
 	if (!birth->function)
 		return 0;
 	bucket = find(birth->function, birth->call_site);
-	unsigned short number = *bucket ? *bucket
-					: make(birth->function, birth->call_site, bucket);
+	unsigned short number = *bucket ? *bucket : make(birth->function, birth->call_site, bucket);
 	struct tek_site *site = tek__site_at(number);
 	if (site && !site->bare_kind)
 		site->bare_kind = tek__kind_bare(site);

@@ -20,7 +20,7 @@ enum {
 	TIGHT_MARGIN_PERCENT = 108,
 	AUTO_FLOOR_BYTES = 64 * 1024, /* and what a thread needs that does nothing */
 	MOST_BYTES = 1 << 30,
-	REST_BYTES = 2048, /* that glibc wants beside the static TLS: MINIMAL_REST_STACK */
+	REST_BYTES = 2048,       /* that glibc wants beside the static TLS: MINIMAL_REST_STACK */
 	OLD_SIGNAL_BYTES = 2048, /* a frame of a signal, where the kernel does not say */
 };
 

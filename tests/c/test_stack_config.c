@@ -13,7 +13,8 @@ static void everything_can_be_said_at_once(void **state)
 
 	(void)state;
 	assert_true(tek__stack_config_parse(
-		&config, "auto,override,grow,exact,low=10,high=90,margin=200,floor=65536,period=5"));
+		&config,
+		"auto,override,grow,exact,low=10,high=90,margin=200,floor=65536,period=5"));
 	assert_int_equal(config.mode, TEK_STACK_MODE_AUTO);
 	assert_true(config.override);
 	assert_true(config.grow);
@@ -56,13 +57,36 @@ static void the_last_word_counts(void **state)
 static void text_that_is_not_wholly_understood_changes_nothing(void **state)
 {
 	static const char *const texts[] = {
-		"",           ",",           "auto,",       ",auto",       "auto,,grow",
-		"autotight",  "Auto",        "auto grow",   "auto;grow",   "auto,nonsense",
-		"low",        "low=",        "low=-1",      "low=101",     "high=101",
-		"low=81",     "high=24",     "low=50,high=49",             "low=25%",
-		"margin=99",  "margin=10001",               "margin=1.5",  "floor=1073741825",
-		"floor=64K",  "period=3600001",             "period=1s",   "override=1",
-		"auto,low=99999999999999999999",            "exactly",     "auto,high=80,x",
+		"",
+		",",
+		"auto,",
+		",auto",
+		"auto,,grow",
+		"autotight",
+		"Auto",
+		"auto grow",
+		"auto;grow",
+		"auto,nonsense",
+		"low",
+		"low=",
+		"low=-1",
+		"low=101",
+		"high=101",
+		"low=81",
+		"high=24",
+		"low=50,high=49",
+		"low=25%",
+		"margin=99",
+		"margin=10001",
+		"margin=1.5",
+		"floor=1073741825",
+		"floor=64K",
+		"period=3600001",
+		"period=1s",
+		"override=1",
+		"auto,low=99999999999999999999",
+		"exactly",
+		"auto,high=80,x",
 	};
 
 	(void)state;
