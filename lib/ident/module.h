@@ -28,6 +28,12 @@ bool tek__module_is_libstdcxx(uintptr_t address);
 /* The latest that has the address; NULL: none that is known. Needs no lock; stays as it is. */
 const struct tek_module *tek__module_of(uintptr_t address);
 
+/*
+ * Where an address lies: the path of its file, "" for the program itself where it is not listed,
+ * and *bias as in struct tek_module; NULL: in no file.  Async-signal-safe.
+ */
+const char *tek__module_path(uintptr_t address, uintptr_t *bias);
+
 /* List them in a table that was just made; in the child of a fork they are the same. Needs the lock. */
 void tek__modules_list(void);
 

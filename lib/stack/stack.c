@@ -98,6 +98,8 @@ void tek__stack_gone(struct tek_thread *thread)
 
 void tek__stack_release(struct tek_thread *thread)
 {
+	if (thread->stack.reserve_bytes)
+		tek__grow_inherit(thread);
 	if (thread->stack.signal_stack)
 		tek__signal_stack_release(thread);
 }
