@@ -30,6 +30,8 @@ static const struct {
 	FUNCTION(sched_get_priority_min),
 	FUNCTION(sched_get_priority_max),
 	FUNCTION(prctl),
+	FUNCTION(sigaction),
+	FUNCTION(signal),
 	FUNCTION(pthread_key_create),
 	FUNCTION(clone),
 	FUNCTION(vfork),

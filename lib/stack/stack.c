@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
 #include "stack/stack.h"
 
-#include "ident/sanitizer.h"
 #include "ident/process.h"
 #include "ident/record.h"
+#include "ident/sanitizer.h"
 #include "ident/thread.h"
 #include "mediate/report.h"
 #include "stack/area.h"
@@ -160,6 +160,8 @@ void tek__stack_release(struct tek_thread *thread)
 {
 	const struct tek_stack *stack = &thread->stack;
 
+	if (stack->reserve_bytes)
+		tek__grow_inherit(thread);
 	if (stack->signal_stack)
 		tek__signal_stack_release(thread);
 	if (stack->left_clean)
