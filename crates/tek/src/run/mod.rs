@@ -67,7 +67,8 @@ EXIT STATUS:
     2  an option or a rules file was not understood; nothing was started
 
 ENVIRONMENT:
-  TEK_LIBRARY   path of libtek.so, instead of ../lib/libtek.so beside tek
+  TEK_LIBRARY   path of libtek.so, instead of ../lib/libtek.so beside tek;
+                32-bit programs get the one in lib32 beside its lib
   TEK_RULES     the rules, if no file and no option gives any; see libtek(7)
   TEK_CRITICAL, TEK_BUDGET, TEK_RT_RANGE, TEK_FOLLOW_MARKED
                 defaults for the options";
@@ -107,6 +108,11 @@ pub struct Args {
     /// time-critical
     #[arg(long)]
     no_follow_marked: bool,
+
+    /// Let malloc keep at most so many arenas: each takes 64 MiB of addresses
+    /// (1 MiB in a 32-bit program), and threads make up to 8 a CPU
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=65536))]
+    arena_max: Option<u32>,
 
     /// When the program has ended, print on standard error what its
     /// time-critical threads did
@@ -195,17 +201,20 @@ fn under_tek(
     collector: &mut Collector,
     look: impl FnMut(i32) -> PollTimeout,
 ) -> anyhow::Result<Result<(i32, End), ExitCode>> {
-    let (library, library_elf) =
-        library::find().map_err(|error| anyhow!("{error}; {}", error.cure()))?;
-    let target = target::examine(&args.program[0], &library_elf);
+    let (library, elf) = library::find().map_err(|error| anyhow!("{error}; {}", error.cure()))?;
+    let sibling = library::sibling(&library, &elf);
+    let libraries: Vec<_> = [(library, elf)].into_iter().chain(sibling).collect();
+    let target = target::examine(&args.program[0], &libraries);
     let reason = target.as_ref().and_then(|target| target.reason);
     if let Some(reason) = reason {
         let program = args.program[0].to_string_lossy();
         message::print(&format!("{program} {}: it runs, but not under TEK", reason.text()));
         collector.add_not_covered(program.into_owned());
     }
+    environment::limit_arenas(args.arena_max);
     if !reason.is_some_and(Reason::forbids_preload) {
-        environment::set(args, rules, &library, directory)?;
+        let fitting = target.as_ref().and_then(|target| target.library.as_ref());
+        environment::set(args, rules, fitting.unwrap_or(&libraries[0].0), directory)?;
     }
 
     let mut messages = Messages::default();
