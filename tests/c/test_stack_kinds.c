@@ -659,6 +659,8 @@ static int left_behind(const char *word)
 		leave_a_kind();
 	else if (take_lock(NULL) == 0)
 		give_lock(NULL);
+	if (strcmp(word, "clearenv") == 0)
+		clearenv();
 	if (strcmp(word, "exec") == 0)
 		execl("/proc/self/exe", "test_stack_kinds", "nothing", NULL);
 	if (strcmp(word, "exec-unseen") == 0)
@@ -753,6 +755,7 @@ static void a_process_that_ends_leaves_its_table_as_ended(void **state)
 {
 	(void)state;
 	check_ended("exit");
+	check_ended("clearenv");
 }
 
 static void a_program_that_is_replaced_leaves_its_table_as_ended(void **state)
