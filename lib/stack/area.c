@@ -171,6 +171,15 @@ bool tek__area_of_self(struct tek_area *area)
 	return false;
 }
 
+bool tek__area_is_given(const pthread_attr_t *attr)
+{
+	void *low;
+	size_t bytes;
+
+	/* Where none was given its end is NULL. */
+	return pthread_attr_getstack(attr, &low, &bytes) == 0 && (uintptr_t)low + bytes != 0;
+}
+
 bool tek__area_of(pthread_t handle, struct tek_area *area)
 {
 	struct words words;

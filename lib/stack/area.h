@@ -34,6 +34,9 @@ bool tek__area_of_self(struct tek_area *area);
  */
 bool tek__area_ask(struct tek_area *area);
 
+/* Whether the program gave the memory: pthread_attr_setstack(3). */
+bool tek__area_is_given(const pthread_attr_t *attr);
+
 /* Another thread's of this process, which may have ended. One system call. */
 bool tek__area_of(pthread_t handle, struct tek_area *area);
 

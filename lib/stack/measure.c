@@ -196,18 +196,18 @@ static uint32_t bytes_below(uintptr_t end, uintptr_t address)
 /* What was found, in bytes. */
 static void sum_up(const struct tek_stack *stack, struct found *found, struct tek_stack_use *use)
 {
-	const bool nothing = !found->bound;
+	const bool untouched = !found->bound, hidden = !found->certain;
 	unsigned char flags = 0;
 
 	if (!stack->clean_end)
 		found->bound = found->lowest;
-	else if (nothing)
+	else if (untouched)
 		found->bound = stack->clean_end;
 	found->bound = lower(found->bound, stack->begin);
 	found->certain = found->certain ? lower(found->certain, stack->begin) : stack->begin;
-	if (!stack->clean_end || (nothing && stack->clean_end < stack->begin))
+	if (!stack->clean_end || (hidden && stack->clean_end < stack->begin))
 		flags = TEK_STACK_UNCLEAN;
-	else if (found->bound == found->certain && (nothing || found->at_paint))
+	else if (found->bound == found->certain && (untouched || found->at_paint))
 		flags = TEK_STACK_EXACT;
 	*use = (struct tek_stack_use){
 		.peak_bytes = bytes_below(stack->end, found->certain),
@@ -333,11 +333,6 @@ void tek__measure_begin_late(struct tek_stack *stack)
 	struct tek_run run;
 
 	stack->begin = (uintptr_t)__builtin_frame_address(0);
-	if (stack->first) {
-		/* It is fresh from the kernel, which never hands on what it held. */
-		stack->painted_from = stack->clean_end = stack->end;
-		return;
-	}
 	if (!tek__present_lowest(low_of(stack), stack->end, 1, &run))
 		return;
 	stack->painted_from = stack->clean_end = higher(run.low, low_of(stack));

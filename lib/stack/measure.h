@@ -22,7 +22,7 @@
 /* The calling thread's stack, before it runs. */
 void tek__measure_prepare(struct tek_stack *stack);
 
-/* The same for a thread that has run for a while: what is present now is not known to be used. */
+/* The same for a thread that has run for a while: what is present now may be an earlier one's. */
 void tek__measure_begin_late(struct tek_stack *stack);
 
 /* The calling thread's. False: not known. No lock, no allocation; async-signal-safe. */

@@ -16,6 +16,7 @@
 #include "stack/signal_stack.h"
 #include "stack/size.h"
 #include "stack/watch.h"
+#include "tek_abi.h"
 
 void tek__stack_start(void)
 {
@@ -48,6 +49,8 @@ const pthread_attr_t *tek__stack_choose(struct tek_thread *thread, const pthread
 		return attr;
 	stack->site = tek__site_of(thread);
 	stack->measured = tek__site_wants_measure(stack->site);
+	if (attr && tek__area_is_given(attr))
+		stack->flags |= TEK_STACK_OWN;
 	tek__watch_start();
 	return tek__size_choose(stack, attr, own);
 }
@@ -65,6 +68,11 @@ static void set_area(struct tek_thread *thread, const struct tek_area *area)
 	stack->bytes = area->low ? area->end - area->low : 0;
 	stack->end = area->end;
 	stack->first = area->first;
+	if (area->first && !stack->begin) {
+		/* Fresh from the kernel, which never hands on what a stack held. */
+		stack->begin = stack->painted_from = area->end;
+		stack->clean_end = area->end;
+	}
 	/* The C library makes no guard where the program gave the memory, nor says that it did. */
 	if (!area->guard_bytes && !area->first && !thread->birth.routine)
 		stack->flags |= TEK_STACK_OWN;
@@ -73,10 +81,11 @@ static void set_area(struct tek_thread *thread, const struct tek_area *area)
 /* It runs already, and came by no door of ours. */
 static void begin_late(struct tek_stack *stack)
 {
-	if (!tek__stack_is_on() || stack->begin)
+	if (!tek__stack_is_on() || stack->measured)
 		return;
 	stack->measured = true;
-	tek__measure_begin_late(stack);
+	if (!stack->first)
+		tek__measure_begin_late(stack);
 }
 
 void tek__stack_locate(struct tek_thread *thread)
@@ -96,15 +105,19 @@ void tek__stack_locate(struct tek_thread *thread)
 	}
 }
 
-/* The first threads have to ask. */
-__attribute__((cold, noinline)) static void ask_and_publish(struct tek_thread *thread)
+__attribute__((cold, noinline)) void tek__stack_locate_slowly(void)
 {
+	const struct tek_thread *known =
+		tek__process_is_known() ? tek__thread_known_self() : NULL;
 	struct tek_area area;
 
-	if (!tek__area_ask(&area) || !tek__lock())
+	if ((known && known->stack.end) || !tek__area_ask(&area) || !tek__lock())
 		return;
-	if (tek__thread_known_self() == thread) {
+	struct tek_thread *thread = tek__thread_self();
+	if (thread && !thread->stack.end) {
 		set_area(thread, &area);
+		if (!thread->birth.routine)
+			begin_late(&thread->stack);
 		tek__thread_publish(thread);
 	}
 	tek__unlock();
@@ -117,7 +130,7 @@ void tek__stack_prepare(struct tek_thread *thread)
 	if (!tek__stack_is_on())
 		return;
 	if (!stack->end)
-		ask_and_publish(thread);
+		tek__stack_locate_slowly();
 	if (stack->flags & TEK_STACK_TUNED) {
 		tek__signal_stack_give(thread);
 		tek__overflow_watch();
@@ -180,13 +193,13 @@ bool tek__stack_locate_other(struct tek_thread *thread)
 		return thread->stack.end;
 	set_area(thread, &area);
 	if (!thread->stack.begin)
-		thread->stack.begin = area.first ? area.end : (uintptr_t)thread->handle;
+		thread->stack.begin = (uintptr_t)thread->handle;
 	return true;
 }
 
-static unsigned char zone_of(const struct tek_stack *stack)
+unsigned char tek__stack_zone(const struct tek_stack *stack, const struct tek_stack_use *use)
 {
-	uint64_t used = (uint64_t)stack->use.peak_bytes * 100;
+	uint64_t used = (uint64_t)use->peak_bytes * 100;
 
 	if (!stack->bytes || !used)
 		return TEK_ZONE_NONE;
@@ -216,7 +229,7 @@ void tek__stack_measured(struct tek_thread *thread, const struct tek_stack_use *
 	size_t learnt = fitted ? tek__site_known(stack->site).bound_bytes : 0;
 
 	stack->use = joined(&stack->use, use);
-	stack->zone = zone_of(stack);
+	stack->zone = tek__stack_zone(stack, &stack->use);
 	/* A stack that fits is nearly full: what matters is that it was not expected to be. */
 	if (fitted && stack->zone == TEK_ZONE_HIGH && stack->use.peak_bytes <= learnt)
 		stack->zone = TEK_ZONE_NORMAL;
