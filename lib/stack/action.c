@@ -12,7 +12,7 @@
 #include <unistd.h>
 
 enum {
-	MOST_ACTIONS = 32, /* different ones in the life of a process */
+	MOST_ACTIONS = 32,           /* different ones in the life of a process */
 	MASK_BYTES = (NSIG - 1) / 8, /* of a sigset_t what the kernel knows */
 	FLAG_RESTORER = 0x04000000,  /* the C library's, in what it reads back */
 };
@@ -35,8 +35,9 @@ static void handle(int number, int signal, siginfo_t *info, void *context);
 		handle(0x##n, signal, info, context); \
 	}
 #define ENTRIES(x) \
-	x(0) x(1) x(2) x(3) x(4) x(5) x(6) x(7) x(8) x(9) x(a) x(b) x(c) x(d) x(e) x(f) \
-	x(10) x(11) x(12) x(13) x(14) x(15) x(16) x(17) x(18) x(19) x(1a) x(1b) x(1c) x(1d) x(1e) x(1f)
+	x(0) x(1) x(2) x(3) x(4) x(5) x(6) x(7) x(8) x(9) x(a) x(b) x(c) x(d) x(e) x(f) x(10) \
+		x(11) x(12) x(13) x(14) x(15) x(16) x(17) x(18) x(19) x(1a) x(1b) x(1c) x(1d) \
+			x(1e) x(1f)
 ENTRIES(ENTRY)
 #define NAME(n) entry_##n,
 static void (*const entries[MOST_ACTIONS])(int, siginfo_t *, void *) = {ENTRIES(NAME)};
@@ -88,7 +89,8 @@ static struct sigaction ours_for(int own)
 	struct sigaction ours = *action;
 
 	ours.sa_sigaction = entries[own];
-	ours.sa_flags = (int)((unsigned int)action->sa_flags & ~SA_RESETHAND) | SA_SIGINFO | SA_ONSTACK;
+	ours.sa_flags = (int)((unsigned int)action->sa_flags & ~SA_RESETHAND) | SA_SIGINFO |
+			SA_ONSTACK;
 	if (has_no_handler(action)) {
 		ours.sa_flags |= SA_RESTART;
 		memset(&ours.sa_mask, 0, sizeof(ours.sa_mask));
@@ -130,12 +132,11 @@ int tek__action_change(const struct sigaction *act, struct sigaction *old)
 {
 	struct sigaction before, ours;
 
-	if (act && number_of(act) >= 0) {
-		/* sigset(3) had shown it to the program, which puts it back. */
-		ours = *act;
-		act = &ours;
-	} else if (act) {
-		int own = number_if_wanted(act);
+	if (act) {
+		/* A system call may have shown ours to the program, which puts it back. */
+		int own = number_of(act);
+		if (own < 0)
+			own = number_if_wanted(act);
 		if (own >= 0) {
 			ours = ours_for(own);
 			act = &ours;
@@ -160,13 +161,26 @@ void tek__action_watch(void)
 	__atomic_store_n(&in_place, true, __ATOMIC_RELAXED);
 	if (tek__real.sigaction(SIGSEGV, NULL, &now) == 0) {
 		/* Again if another thread has set one meanwhile, and we had overwritten it. */
-		for (int own; number_of(&now) < 0 && (own = number_if_wanted(&now)) >= 0; now = before) {
+		for (int own; number_of(&now) < 0 && (own = number_if_wanted(&now)) >= 0;
+		     now = before) {
 			struct sigaction ours = ours_for(own);
 			if (tek__real.sigaction(SIGSEGV, &ours, &before) || same(&before, &now))
 				break;
 		}
 	}
 	errno = saved;
+}
+
+sighandler_t tek__action_adopt(sighandler_t old)
+{
+	const struct sigaction before = {.sa_handler = old};
+	int own = number_of(&before);
+
+	if (old == SIG_ERR)
+		return old;
+	__atomic_store_n(&in_place, false, __ATOMIC_RELAXED);
+	tek__action_watch();
+	return own < 0 ? old : actions[own].action.sa_handler;
 }
 
 /* The program's own, as if TEK were not there, until a fitted thread begins. */

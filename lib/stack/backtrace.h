@@ -8,8 +8,8 @@
 enum { TEK_BACKTRACE_INNER = 24, TEK_BACKTRACE_OUTER = 6 };
 
 struct tek_frame {
-	uintptr_t address;  /* in the function: of a caller, the last byte of the call */
-	unsigned int more;  /* frames behind it that were left out: they repeat those before, or are
+	uintptr_t address; /* in the function: of a caller, the last byte of the call */
+	unsigned int more; /* frames behind it that were left out: they repeat those before, or are
 			       neither innermost nor outermost */
 };
 

@@ -8,7 +8,7 @@
 #include <sys/mman.h>
 
 enum {
-	WHOLE_BYTES = 8 << 20,      /* what a stack may become */
+	WHOLE_BYTES = 8 << 20,       /* what a stack may become */
 	LEAST_STEP_BYTES = 64 << 10, /* a fault costs more than such a piece of memory */
 };
 

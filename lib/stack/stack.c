@@ -55,6 +55,8 @@ void tek__stack_locate(struct tek_thread *thread)
 	struct tek_stack *stack = &thread->stack;
 	struct tek_area area;
 
+	if (stack->flags & TEK_STACK_TUNED)
+		tek__signal_stack_take(thread);
 	if (!tek__area_of_self(&area))
 		return;
 	stack->bytes = area.end - area.low;
