@@ -123,6 +123,53 @@ static void a_recursion_in_turn_is_folded_and_the_outermost_frames_are_kept(void
 	assert_int_equal(trace.frames[trace.count - 1].address, 199);
 }
 
+/* Whether a child's death wrote a core, in a directory of its own. */
+static bool dumps_core(int (*body)(void))
+{
+	char directory[] = "/tmp/tek-test-XXXXXX", command[64];
+	int status;
+
+	assert_non_null(mkdtemp(directory));
+	fflush(NULL);
+	pid_t pid = fork();
+	if (pid == 0) {
+		struct rlimit limit;
+		signal(SIGSEGV, SIG_DFL);
+		alarm(60);
+		getrlimit(RLIMIT_CORE, &limit);
+		limit.rlim_cur = limit.rlim_max;
+		setrlimit(RLIMIT_CORE, &limit);
+		_exit(chdir(directory) || body());
+	}
+	waitpid(pid, &status, 0);
+	snprintf(command, sizeof(command), "rm -r %s", directory);
+	assert_int_equal(system(command), 0);
+	assert_true(WIFSIGNALED(status));
+	return WCOREDUMP(status);
+}
+
+static int crash(void)
+{
+	return *(volatile int *)NULL;
+}
+
+static int overflow_quietly(void)
+{
+	setenv("TEK_EVENTS", "/dev/null", 1);
+	tek__report_start();
+	return overflow_in_thread();
+}
+
+static void an_overflow_dumps_core_where_a_crash_does(void **state)
+{
+	(void)state;
+	if (!dumps_core(crash)) {
+		print_message("# needs core dumps\n");
+		skip();
+	}
+	assert_true(dumps_core(overflow_quietly));
+}
+
 /* ---- handlers of the program ---- */
 
 static volatile sig_atomic_t calls;
@@ -723,6 +770,7 @@ int main(void)
 		cmocka_unit_test(
 			an_overflow_is_reported_with_name_role_size_function_and_backtrace),
 		cmocka_unit_test(the_report_is_on_standard_error_where_there_is_no_event_file),
+		cmocka_unit_test(an_overflow_dumps_core_where_a_crash_does),
 		cmocka_unit_test(a_recursion_in_turn_is_folded_and_the_outermost_frames_are_kept),
 		cmocka_unit_test(
 			a_handler_on_the_alternate_stack_gets_the_overflow_after_the_report),
