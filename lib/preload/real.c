@@ -32,6 +32,8 @@ static const struct {
 	FUNCTION(prctl),
 	FUNCTION(sigaction),
 	FUNCTION(signal),
+	FUNCTION(sysv_signal),
+	FUNCTION(sigset),
 	FUNCTION(pthread_key_create),
 	FUNCTION(clone),
 	FUNCTION(vfork),

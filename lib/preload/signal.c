@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
 /*
- * The two usual ways to set the action for a signal: of SIGSEGV the program sees its own once TEK
+ * The ways to set the action for a signal: of SIGSEGV the program sees its own once TEK
  * has a handler there (stack/action.h).  Until then, and for every other signal, these are the C
  * library's.
  *
@@ -25,14 +25,44 @@ TEK_EXPORT int sigaction(int number, const struct sigaction *restrict act,
 	return real(number, act, old);
 }
 
+static sighandler_t set(sighandler_t (*real)(int, sighandler_t), int number, sighandler_t handler)
+{
+	sighandler_t old = real(number, handler);
+	return number == SIGSEGV && tek__action_is_watched() ? tek__action_adopt(old) : old;
+}
+
 TEK_EXPORT sighandler_t signal(int number, sighandler_t handler)
 {
-	sighandler_t (*real)(int, sighandler_t) = REAL(signal);
-	struct sigaction act = {.sa_handler = handler, .sa_flags = SA_RESTART}, old;
+	return set(REAL(signal), number, handler);
+}
 
-	if (number != SIGSEGV || handler == SIG_ERR || !tek__action_is_watched())
-		return real(number, handler);
-	sigaddset(&act.sa_mask, SIGSEGV); /* as the C library does */
-	return tek__action_change(&act, &old) ? SIG_ERR : old.sa_handler;
+/* Other names for it, and what it was in other systems. */
+sighandler_t bsd_signal(int number, sighandler_t handler);
+sighandler_t __sysv_signal(int number, sighandler_t handler);
+
+TEK_EXPORT sighandler_t bsd_signal(int number, sighandler_t handler)
+{
+	return set(REAL(signal), number, handler);
+}
+
+TEK_EXPORT sighandler_t ssignal(int number, sighandler_t handler)
+{
+	return set(REAL(signal), number, handler);
+}
+
+/* What signal() is in programs that are compiled for a standard only. */
+TEK_EXPORT sighandler_t __sysv_signal(int number, sighandler_t handler)
+{
+	return set(REAL(sysv_signal), number, handler);
+}
+
+TEK_EXPORT sighandler_t sysv_signal(int number, sighandler_t handler)
+{
+	return set(REAL(sysv_signal), number, handler);
+}
+
+TEK_EXPORT sighandler_t sigset(int number, sighandler_t handler)
+{
+	return set(REAL(sigset), number, handler);
 }
 #endif

@@ -132,12 +132,11 @@ int tek__action_change(const struct sigaction *act, struct sigaction *old)
 {
 	struct sigaction before, ours;
 
-	if (act && number_of(act) >= 0) {
-		/* sigset(3) had shown it to the program, which puts it back. */
-		ours = *act;
-		act = &ours;
-	} else if (act) {
-		int own = number_if_wanted(act);
+	if (act) {
+		/* A system call may have shown ours to the program, which puts it back. */
+		int own = number_of(act);
+		if (own < 0)
+			own = number_if_wanted(act);
 		if (own >= 0) {
 			ours = ours_for(own);
 			act = &ours;
@@ -170,6 +169,18 @@ void tek__action_watch(void)
 		}
 	}
 	errno = saved;
+}
+
+sighandler_t tek__action_adopt(sighandler_t old)
+{
+	const struct sigaction before = {.sa_handler = old};
+	int own = number_of(&before);
+
+	if (old == SIG_ERR)
+		return old;
+	__atomic_store_n(&in_place, false, __ATOMIC_RELAXED);
+	tek__action_watch();
+	return own < 0 ? old : actions[own].action.sa_handler;
 }
 
 /* The program's own, as if TEK were not there, until a fitted thread begins. */

@@ -17,8 +17,8 @@ enum {
 	GUARD_BYTES = 64 << 10, /* so far below a stack an access counts as its overflow */
 	RED_ZONE_BYTES = 256,   /* what code uses below its stack pointer */
 	FRAME_BYTES = 16 << 20, /* the largest frame that is thought of */
-	REPORT_BYTES = 3072,    /* stack that a report takes; a backtrace needs */
-	BACKTRACE_BYTES = 3072, /* as much again */
+	REPORT_BYTES = 3072,    /* of stack: what a report takes */
+	BACKTRACE_BYTES = 4096, /* and a backtrace, where calls are bound lazily */
 };
 
 /* Where to go on if our own report faults; NULL: it is not at work. */
@@ -94,12 +94,12 @@ __attribute__((noinline)) static void backtrace(struct tek_backtrace *trace,
 						const ucontext_t *context)
 {
 	sigjmp_buf here;
-	sigset_t segv, before;
+	sigset_t all_others, before;
 
 	/* What cannot be read is a second fault, which must come to us and not kill. */
-	sigemptyset(&segv);
-	sigaddset(&segv, SIGSEGV);
-	pthread_sigmask(SIG_UNBLOCK, &segv, &before);
+	sigfillset(&all_others);
+	sigdelset(&all_others, SIGSEGV);
+	pthread_sigmask(SIG_SETMASK, &all_others, &before);
 	if (sigsetjmp(here, 0) == 0) {
 		on_fault = &here;
 		tek__backtrace(trace, tek__overflow_program_counter(context));

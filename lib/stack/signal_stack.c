@@ -153,7 +153,7 @@ static struct place *new_place(void)
 	return place;
 }
 
-static struct place *take(pthread_t handle)
+static struct place *find(pthread_t handle)
 {
 	struct place *place = left_by(handle);
 
@@ -168,27 +168,28 @@ static struct place *take(pthread_t handle)
 	return place ? place : new_place();
 }
 
-void tek__signal_stack_give(struct tek_thread *thread)
+void tek__signal_stack_take(struct tek_thread *thread)
 {
-	int saved = errno;
-	enum tek_locked locked = tek__lock_either();
-	struct place *place = NULL;
+	struct place *place = find(thread->handle);
 
-	if (locked) {
-		place = take(pthread_self());
-		thread->stack.signal_stack = place;
-	}
-	if (place) {
-		place->handle = pthread_self();
-		place->tid = thread->tid;
-	}
-	tek__unlock_either(locked);
-	if (place) {
-		stack_t ours = {.ss_sp = place->low, .ss_size = stack_bytes}, before;
-		/* Who began the thread before us may have given it one. */
-		if (sigaltstack(&ours, &before) == 0 && !(before.ss_flags & SS_DISABLE))
-			sigaltstack(&before, NULL);
-	}
+	thread->stack.signal_stack = place;
+	if (!place)
+		return;
+	place->handle = thread->handle;
+	place->tid = thread->tid;
+}
+
+void tek__signal_stack_give(const struct tek_thread *thread)
+{
+	const struct place *place = thread->stack.signal_stack;
+	int saved = errno;
+
+	if (!place)
+		return;
+	stack_t ours = {.ss_sp = place->low, .ss_size = stack_bytes}, before;
+	/* Who began the thread before us may have given it one. */
+	if (sigaltstack(&ours, &before) == 0 && !(before.ss_flags & SS_DISABLE))
+		sigaltstack(&before, NULL);
 	errno = saved;
 }
 

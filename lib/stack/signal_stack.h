@@ -15,8 +15,11 @@
 
 struct tek_thread;
 
-/* The calling thread gets one, unless it has one. Takes the lock; without memory it gets none. */
-void tek__signal_stack_give(struct tek_thread *thread);
+/* One for the calling thread, in thread->stack; none without memory. Needs the lock. */
+void tek__signal_stack_take(struct tek_thread *thread);
+
+/* It is the calling thread's from here on, unless that has one already. Needs no lock. */
+void tek__signal_stack_give(const struct tek_thread *thread);
 
 /* The thread is at its end, or gone. Needs the lock. */
 void tek__signal_stack_release(struct tek_thread *thread);

@@ -94,6 +94,8 @@ void tek__stack_locate(struct tek_thread *thread)
 	struct tek_block block;
 	struct tek_area area;
 
+	if (stack->flags & TEK_STACK_TUNED)
+		tek__signal_stack_take(thread);
 	if (!tek__area_of_self(&area))
 		return;
 	set_area(thread, &area);

@@ -12,6 +12,7 @@
 #include "ident/thread.h"
 #include "mediate/report.h"
 #include "stack/config.h"
+#include "stack/signal_stack.h"
 #include "stack/stack.h"
 
 #include <fcntl.h>
@@ -78,6 +79,10 @@ static inline struct tek_thread *fit_self(size_t reserve)
 	thread->stack.end = (uintptr_t)low + bytes;
 	thread->stack.flags = TEK_STACK_TUNED;
 	thread->stack.reserve_bytes = reserve;
+	if (!tek__lock())
+		abort();
+	tek__signal_stack_take(thread);
+	tek__unlock();
 	tek__stack_prepare(thread);
 	return thread;
 }
