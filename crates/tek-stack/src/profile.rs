@@ -85,6 +85,8 @@ pub struct Kind {
     pub symbol: Option<String>,
     /// The name of the file that it is in, for people.
     pub file: Option<String>,
+    /// The name of where its threads are created, for people.
+    pub creator: Option<String>,
 }
 
 impl Kind {
@@ -101,6 +103,7 @@ impl Kind {
         // Any of two names will do, so long as the order does not matter.
         self.symbol = self.symbol.take().max(other.symbol.clone());
         self.file = self.file.take().max(other.file.clone());
+        self.creator = self.creator.take().max(other.creator.clone());
     }
 }
 

@@ -222,7 +222,7 @@ mod tests {
         ) {
             let rule = Rule { margin_percent: margin, ..rule(Mode::Auto) };
             let size = rule.size(&Kind { overflow, ..used(bound, 8 << 20) }).unwrap();
-            prop_assert!(size >= bound && size % 4096 == 0 && size <= MOST_STACK);
+            prop_assert!(size >= bound && size.is_multiple_of(4096) && size <= MOST_STACK);
         }
 
         #[test]

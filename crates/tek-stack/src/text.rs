@@ -143,7 +143,8 @@ fn read_kind(fields: &[u8]) -> Result<(Key, Kind), String> {
             b"threads" => threads = Some(number(value).map_err(wrong)?),
             b"runs" => kind.runs = number(value).map_err(wrong)?,
             b"symbol" => kind.symbol = Some(text(value).map_err(wrong)?),
-            _ => kind.file = Some(text(value).map_err(wrong)?),
+            b"in" => kind.file = Some(text(value).map_err(wrong)?),
+            _ => kind.creator = Some(text(value).map_err(wrong)?),
         }
     }
     kind.bound = bound.ok_or("it has no bound")?;
@@ -284,13 +285,13 @@ fn write_kind(key: &Key, kind: &Kind, to: &mut String) {
             encode(role, to);
         }
     }
-    let Kind { bound, peak, stack, overflow, overflows, threads, runs, symbol, file } = kind;
+    let Kind { bound, peak, stack, overflow, overflows, threads, runs, .. } = kind;
     let _ = write!(
         to,
         " bound={bound} peak={peak} stack={stack} overflow={overflow} overflows={overflows} \
          threads={threads} runs={runs}"
     );
-    for (name, value) in [("symbol", symbol), ("in", file)] {
+    for (name, value) in [("symbol", &kind.symbol), ("in", &kind.file), ("from", &kind.creator)] {
         if let Some(value) = value {
             let mut value = value.clone();
             shorten(&mut value);

@@ -31,9 +31,9 @@ fn label() -> impl Strategy<Value = Label> {
 
 fn kind() -> impl Strategy<Value = Kind> {
     let name = || proptest::option::of("[a-z :<>%é\n]{0,30}");
-    (any::<[u64; 7]>(), name(), name()).prop_map(|(numbers, symbol, file)| {
+    (any::<[u64; 7]>(), name(), name(), name()).prop_map(|(numbers, symbol, file, creator)| {
         let [bound, peak, stack, overflow, overflows, threads, runs] = numbers;
-        Kind { bound, peak, stack, overflow, overflows, threads, runs, symbol, file }
+        Kind { bound, peak, stack, overflow, overflows, threads, runs, symbol, file, creator }
     })
 }
 

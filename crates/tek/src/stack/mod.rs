@@ -1,6 +1,12 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! `tek stack`: what the stacks of threads were like, and what to do about them.
+mod advice;
+pub mod learn;
+mod list;
+mod merge;
+pub mod render;
 mod report;
+mod source;
 
 use std::process::ExitCode;
 
@@ -16,11 +22,23 @@ pub struct Args {
 enum Command {
     /// Show what stack each kind of thread has, uses and needs
     Report(report::Args),
+    /// Tell what to write into a program's source
+    Advice(advice::Args),
+    /// Merge profiles of many devices
+    Merge(merge::Args),
+    /// List the programs of which something was learnt
+    List(list::List),
+    /// Forget what was learnt about a program
+    Forget(list::Forget),
 }
 
 /// Does it.
 pub fn run(args: Args) -> anyhow::Result<ExitCode> {
     match args.command {
         Command::Report(args) => report::run(args),
+        Command::Advice(args) => advice::run(args),
+        Command::Merge(args) => merge::run(args),
+        Command::List(args) => list::list(args),
+        Command::Forget(args) => list::forget(args),
     }
 }
