@@ -109,8 +109,7 @@ void tek__stack_locate(struct tek_thread *thread)
 
 __attribute__((cold, noinline)) void tek__stack_locate_slowly(void)
 {
-	const struct tek_thread *known =
-		tek__process_is_known() ? tek__thread_known_self() : NULL;
+	const struct tek_thread *known = tek__process_is_known() ? tek__thread_known_self() : NULL;
 	struct tek_area area;
 
 	if ((known && known->stack.end) || !tek__area_ask(&area) || !tek__lock())

@@ -77,7 +77,7 @@ impl Functions {
 
 /// The module that an address lies in, and the address as its file has it. Of two that cover it the
 /// first was unloaded, so the later one counts.
-fn place_of(modules: &[Module], address: u64) -> Option<(&Module, u64)> {
+pub fn place_of(modules: &[Module], address: u64) -> Option<(&Module, u64)> {
     let module = modules.iter().rfind(|module| (module.start..module.end).contains(&address))?;
     Some((module, address.wrapping_sub(module.bias)))
 }

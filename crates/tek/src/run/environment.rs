@@ -4,6 +4,7 @@
 //! tek changes its own environment in place and lets the program inherit it, so that variables
 //! keep their order and duplicates, and entries without `=` survive.
 use super::directory::RunDirectory;
+use super::stack::{self, Tuning};
 use super::Args;
 use anyhow::bail;
 use std::env;
@@ -16,6 +17,7 @@ use std::path::Path;
 pub fn set(
     args: &Args,
     rules: Option<&str>,
+    tuning: Option<&Tuning>,
     library: &Path,
     directory: &RunDirectory,
 ) -> anyhow::Result<()> {
@@ -39,6 +41,15 @@ pub fn set(
     }
     if args.no_follow_marked {
         env::set_var("TEK_FOLLOW_MARKED", "0");
+    }
+    if let Some(Tuning { variable, profiles, .. }) = tuning {
+        if let Some(variable) = variable {
+            env::set_var(stack::VARIABLE, variable);
+        }
+        match profiles {
+            Some(profiles) => env::set_var(stack::PROFILES_VARIABLE, profiles),
+            None => env::remove_var(stack::PROFILES_VARIABLE),
+        }
     }
     Ok(())
 }

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! What a person is told while the program runs: each thing once.
 use crate::system::privilege;
-use crate::units;
+use crate::units::size;
 use std::collections::{HashMap, HashSet};
 use std::time::Duration;
 use tek_abi::{
     printable, until_nul, Event, EVENT_BAD_OPTION, EVENT_FRAME, EVENT_NOT_COVERED, EVENT_OVERFLOW,
-    EVENT_OVERRAN, EVENT_REFUSED,
+    EVENT_OVERRAN, EVENT_REFUSED, EVENT_STACK_HIGH,
 };
 use tek_model::Functions;
 
@@ -96,21 +96,41 @@ fn message(event: &Event) -> Option<(String, String)> {
             let subject = format!("{} {} {}", event.pid, event.tid, event.time_ns);
             (subject, overflow(event, &thread, &program, &text))
         }
+        // The same kind of thread, in whichever process.
+        EVENT_STACK_HIGH => {
+            (format!("{program} {thread} {text}"), stack_high(event, &thread, &program, &text))
+        }
         _ => return None,
     })
 }
 
 fn overflow(event: &Event, thread: &str, program: &str, role: &str) -> String {
     let role = if role.is_empty() { String::new() } else { format!(" ({role})") };
-    let size = units::size(event.value[0]);
+    let bytes = size(event.value[0]);
     let chosen = if event.error == 0 {
         "which TEK did not choose"
     } else {
         "which TEK chose; the next run gives it more"
     };
     format!(
-        "thread {thread}{role} [{}] of {program} [{}] ran out of its stack of {size}, {chosen}",
+        "thread {thread}{role} [{}] of {program} [{}] ran out of its stack of {bytes}, {chosen}",
         event.tid, event.pid
+    )
+}
+
+fn stack_high(event: &Event, thread: &str, program: &str, role: &str) -> String {
+    let [peak, bound, stack, _] = event.value;
+    let role = if role.is_empty() { String::new() } else { format!(" ({role})") };
+    let used = match bound.checked_sub(peak) {
+        Some(1..) => format!("{} to {}", size(peak), size(bound)),
+        _ => size(peak),
+    };
+    format!(
+        "thread {thread}{role} of {program} [{}] has used {used} of its stack of {}, which is \
+         nearly all: give such threads more with pthread_attr_setstacksize, or let --stack auto do \
+         it in the next run; tek stack report {program} says how much",
+        event.pid,
+        size(stack)
     )
 }
 
@@ -226,6 +246,26 @@ mod tests {
             .filter_map(|n| messages.tell(&event(EVENT_BAD_OPTION, "", &n.to_string())))
             .count();
         assert_eq!(told, MOST);
+    }
+
+    #[test]
+    fn a_stack_that_is_nearly_full_is_told_once_for_all_threads_like_it() {
+        let mut messages = Messages::default();
+        let high = |pid, thread| Event {
+            pid,
+            value: [250 << 10, 252 << 10, 256 << 10, 0],
+            ..event(EVENT_STACK_HIGH, thread, "gas detection")
+        };
+        let first = messages.tell(&high(12, "gas")).unwrap();
+        assert!(
+            first.starts_with(
+                "thread gas (gas detection) of fridge [12] has used 250K to 252K of its stack of \
+                 256K"
+            ),
+            "{first}"
+        );
+        assert_eq!(messages.tell(&high(13, "gas")), None);
+        assert!(messages.tell(&high(13, "touch")).is_some());
     }
 
     #[test]
