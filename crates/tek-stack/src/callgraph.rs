@@ -244,8 +244,11 @@ impl Graph {
             self.functions.iter().enumerate().filter(|(_, function)| function.frame.is_some());
         let found = known.filter(|(_, function)| {
             let bare = without_parameters(&function.name);
+            // The compiler's copies have a suffix: f.constprop.0, f.isra.0, f.part.0.
+            let original = function.symbol.split_once('.').map_or("", |(original, _)| original);
             function.symbol == name
                 || function.name == name
+                || (original == name && !original.is_empty())
                 || bare == name
                 || bare.strip_suffix(name).is_some_and(|scope| scope.ends_with("::"))
         });

@@ -2,6 +2,7 @@
 //! `tek stack`: what the stacks of threads were like, and what to do about them.
 mod budget;
 mod report;
+mod worst;
 
 use std::process::ExitCode;
 
@@ -22,6 +23,11 @@ enum Command {
     /// Counts what the threads need of addresses, locked memory, mappings, ids and memory, and
     /// compares it with the limits of this shell, or of a process.
     Budget(budget::Args),
+    /// Tell what stack functions need at most, from gcc's -fstack-usage
+    ///
+    /// Adds up the frames on the deepest path below a function, from the files that gcc writes
+    /// with -fstack-usage and -fcallgraph-info=su, and names what these cannot tell.
+    Static(worst::Args),
 }
 
 /// Does it.
@@ -29,5 +35,6 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
     match args.command {
         Command::Report(args) => report::run(args),
         Command::Budget(args) => budget::run(args),
+        Command::Static(args) => worst::run(args),
     }
 }
