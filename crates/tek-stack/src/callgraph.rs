@@ -688,7 +688,7 @@ node: { title: "_Zli3_kmy" label: "int operator""_km(unsigned long long)\nb.cpp:
             let count = calls.len();
             let graph = made(count, |index| calls[index].iter().map(|to| to % count).collect());
             for root in graph.roots() {
-                prop_assert!(root.doubts.any() == !graph.need(root.function).unknown.is_empty());
+                prop_assert_eq!(root.doubts.any(), !graph.need(root.function).unknown.is_empty());
             }
             for index in 0..count {
                 let need = graph.need(index);
