@@ -8,6 +8,7 @@ mod merge;
 pub mod render;
 mod report;
 mod source;
+mod worst;
 
 use std::process::ExitCode;
 
@@ -36,6 +37,11 @@ enum Command {
     List(list::List),
     /// Forget what was learnt about a program
     Forget(list::Forget),
+    /// Tell what stack functions need at most, from gcc's -fstack-usage
+    ///
+    /// Adds up the frames on the deepest path below a function, from the files that gcc writes
+    /// with -fstack-usage and -fcallgraph-info=su, and names what these cannot tell.
+    Static(worst::Args),
 }
 
 /// Does it.
@@ -47,5 +53,6 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
         Command::Merge(args) => merge::run(args),
         Command::List(args) => list::list(args),
         Command::Forget(args) => list::forget(args),
+        Command::Static(args) => worst::run(args),
     }
 }
