@@ -86,6 +86,41 @@ def test_ident_asks_for_11_rounds(tmp_path):
     assert "--assert: the bars ask for 11 rounds" in done.stderr
 
 
+def test_stack_compares_conventional_stacks_with_what_is_used(tmp_path):
+    done, document = document_of(tmp_path, "stack", "--quick", "--days", "3", "--hour-ms", "0")
+    rows = {(row["case"], row["variant"], row["metric"]): row["value"] for row in document["rows"]}
+    at_once = "273 threads at once"
+    assert rows[at_once, "8 MiB", "used of stacks"] == 50828
+    assert rows[at_once, "8 MiB", "allocated by used"] == pytest.approx(44, abs=0.1)
+    assert rows["RLIMIT_AS 1 GiB", "8 MiB", "running threads"] == pytest.approx(127, abs=3)
+    assert rows["RLIMIT_AS 1 GiB", "8 MiB", "failed of 2,000 creations"] == pytest.approx(1873, abs=3)
+    assert done.stdout.count(" PASS") + done.stdout.count(" short") == 10
+
+
+def test_stack_measures_tek_or_says_why_not(tmp_path):
+    done, document = document_of(tmp_path, "stack", "--quick", "--days", "3", "--hour-ms", "0")
+    not_run = {entry["variant"]: entry["reason"] for entry in document["not_run"]}
+    allowed = {"measuring every thread, stackusage", "32 bits, 3 GiB, conventional", "32 bits, 3 GiB, TEK",
+               "300 threads and mlockall, conventional", "300 threads and mlockall, TEK"}
+    assert set(not_run) <= allowed, not_run
+    assert all(f"NOT RUN {name}" in done.stdout for name in not_run)
+
+
+def test_stack_learns_nothing_into_the_profiles_of_the_machine(tmp_path):
+    home = tmp_path / "state"
+    done = subprocess.run([BUILD / "bin" / "tek", "bench", "stack", "--quick", "--days", "3", "--hour-ms", "0"],
+                          env={**os.environ, "XDG_STATE_HOME": str(home)}, stdout=subprocess.DEVNULL,
+                          stderr=subprocess.PIPE, text=True, timeout=120)
+    assert done.returncode == 0, done.stderr
+    assert not home.exists()
+
+
+def test_stack_asks_for_as_many_runs_as_the_bars_do(tmp_path):
+    done = bench("stack", "--quick", "--days", "3", "--hour-ms", "0", "--assert")
+    assert done.returncode == 1
+    assert "--assert: the bars ask for 50 runs in tight mode" in done.stderr
+
+
 def test_without_its_programs_it_says_where_it_looked(tmp_path):
     lonely = tmp_path / "bin" / "tek"
     lonely.parent.mkdir()
@@ -96,6 +131,7 @@ def test_without_its_programs_it_says_where_it_looked(tmp_path):
 
 
 @pytest.mark.parametrize("args", [("response", "--variants", "fastest"), ("response", "--rounds", "0"),
-                                  ("observe", "--seconds", "1"), ("ident", "--threads", "1"), ()])
+                                  ("observe", "--seconds", "1"), ("ident", "--threads", "1"),
+                                  ("stack", "--days", "2"), ()])
 def test_nonsense_is_refused(args):
     assert bench(*args).returncode == 2

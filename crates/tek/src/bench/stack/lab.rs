@@ -46,6 +46,8 @@ pub enum Tek<'a> {
     Idle,
     /// `--stack MODE`, with the profiles in a directory.
     Stack(&'a str, &'a Path),
+    /// Another tool runs it, as its arguments.
+    Other(&'a Path),
 }
 
 /// How a program ended that may overflow a stack.
@@ -104,6 +106,11 @@ impl Lab {
     pub fn command(&self, program: &Path, tek: Tek, limits: Limits) -> Command {
         let mut command = match tek {
             Tek::Without => Command::new(program),
+            Tek::Other(tool) => {
+                let mut command = Command::new(tool);
+                command.arg(program);
+                command
+            }
             Tek::Idle | Tek::Stack(..) => {
                 let mut command = Command::new(&self.tek);
                 command.args(["run", "--no-rules"]);

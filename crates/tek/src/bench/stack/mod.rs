@@ -2,6 +2,7 @@
 //! `tek bench stack` (tek-2020, IV-B and V-D): what stacks take, what of them is used, and how
 //! many threads fit, with the C library's stacks and with those that TEK fits.
 
+mod beside;
 mod births;
 mod churn;
 mod fit;
@@ -81,6 +82,7 @@ pub struct Measured {
     fit: Vec<fit::Run>,
     live: Option<live::Measured>,
     births: Option<births::Measured>,
+    beside: Vec<beside::Run>,
     locked: locked::Measured,
 }
 
@@ -104,6 +106,7 @@ pub fn run(args: &Args) -> anyhow::Result<ExitCode> {
         fit::report(&measured.fit, terminal),
         measured.live.as_ref().map_or_else(String::new, live::report),
         measured.births.as_ref().map_or_else(String::new, |it| births::report(it, terminal)),
+        beside::report(&measured.beside, terminal),
         locked::report(&measured.locked),
         super::verdict::report(&judged, terminal),
         json::without_numbers(&not_run, &[]),
@@ -122,6 +125,7 @@ pub fn run(args: &Args) -> anyhow::Result<ExitCode> {
         rows.extend(fit::rows(&measured.fit));
         rows.extend(measured.live.iter().flat_map(live::rows));
         rows.extend(measured.births.iter().flat_map(births::rows));
+        rows.extend(beside::rows(&measured.beside));
         rows.extend(locked::rows(&measured.locked));
         rows.extend(super::verdict::rows(&judged));
         let document = Document {
@@ -187,6 +191,14 @@ fn measure(args: &Args) -> anyhow::Result<(Measured, Vec<NotRun>)> {
     let part = "creating and joining a thread";
     let progress = |round| spinner.set_message(format!("{part}, {round} of {rounds}"));
     measured.births = session.one(part, "TEK", || births::measure(&lab, rounds, progress));
+
+    let part = "measuring every thread";
+    let beside = [
+        session.one(part, "glibc", || beside::conventional(&lab)),
+        session.one(part, "TEK", || beside::under_tek(&lab)),
+        session.one(part, "stackusage", || beside::under_stackusage(&lab)),
+    ];
+    measured.beside = beside.into_iter().flatten().collect();
 
     let part = "300 threads and mlockall";
     measured.locked.conventional = session.one(part, "conventional", || locked::conventional(&lab));

@@ -138,6 +138,7 @@ mod tests {
                 resident_after: 4096,
             }),
             births: Some(births::Measured::of([7e3, 7e3, 7e3, 7300.0, 8e3, 9e3], 11)),
+            beside: Vec::new(),
             locked: locked::Measured { conventional: None, fitted: Some(60_000_000) },
         }
     }
