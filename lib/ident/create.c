@@ -3,6 +3,7 @@
 
 #include "ident/clock.h"
 #include "ident/cxx_thread.h"
+#include "ident/module.h"
 #include "ident/process.h"
 #include "ident/thread.h"
 #include "mediate/attr.h"
@@ -11,6 +12,7 @@
 #include "mediate/rt.h"
 #include "mediate/rules.h"
 #include "preload/real.h"
+#include "stack/config.h"
 #include "stack/stack.h"
 
 #include <errno.h>
@@ -175,6 +177,9 @@ int tek__create(pthread_t *handle, const pthread_attr_t *attr, void *(*routine)(
 	uint64_t functions = tek__rules_of_function(function);
 	pthread_attr_t plain, fitted;
 	int error = 0;
+
+	if (tek__stack_is_on())
+		tek__module_note((uintptr_t)call_site);
 
 	enum tek_locked locked = lock_to_create(critical);
 	if (!locked)

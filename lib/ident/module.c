@@ -6,14 +6,18 @@
 
 #include <dlfcn.h>
 #include <errno.h>
+#include <limits.h>
 #include <link.h>
+#include <stdlib.h>
 #include <string.h>
+#include <sys/auxv.h>
 #include <unistd.h>
 
 /* Written once each, before `count` tells of them; a forked child keeps them. */
 static struct tek_module modules[TEK_MAX_MODULES];
 static bool is_libstdcxx[TEK_MAX_MODULES];
 static unsigned int count;
+static unsigned int program; /* number, from 1, of the program itself; 0: not noted */
 
 static unsigned int known(void)
 {
@@ -78,6 +82,18 @@ static void read_build_id(struct tek_module *module, const char *note, size_t si
 	}
 }
 
+/*
+ * Where the dynamic linker was told to run the program, and so has no linker above it,
+ * /proc/self/exe is the linker.  A function of its own, for the size of its frame.
+ */
+__attribute__((cold, noinline)) static void set_path_of_argument(struct tek_module *module)
+{
+	char full[PATH_MAX];
+
+	if (realpath(program_invocation_name, full) && strlen(full) < sizeof(module->path))
+		strcpy((char *)module->path, full);
+}
+
 static void set_path(struct tek_module *module, const char *name)
 {
 	ssize_t length = 0;
@@ -85,6 +101,8 @@ static void set_path(struct tek_module *module, const char *name)
 	/* The program itself has no name here. */
 	if (name[0])
 		strncpy((char *)module->path, name, sizeof(module->path) - 1);
+	else if (!getauxval(AT_BASE))
+		set_path_of_argument(module);
 	else
 		length = readlink("/proc/self/exe", (char *)module->path, sizeof(module->path));
 	if (length < 0 || length == sizeof(module->path) || strlen(name) >= sizeof(module->path))
@@ -165,7 +183,7 @@ static void add(const struct tek_module *module)
 	modules[count] = *module;
 	is_libstdcxx[count] = name && strncmp(name, "/libstdc++.so.", 14) == 0;
 	__atomic_store_n(&count, count + 1, __ATOMIC_RELEASE);
-	tek__table_list_modules(modules, count);
+	tek__table_list_modules(modules, count, program);
 }
 
 void tek__module_note(uintptr_t address)
@@ -183,7 +201,37 @@ void tek__module_note(uintptr_t address)
 	errno = saved;
 }
 
+/* For dl_iterate_phdr(3): any address of the program, which comes first. */
+static int find_program(struct dl_phdr_info *info, size_t size, void *value)
+{
+	uintptr_t *address = value;
+
+	(void)size;
+	for (int i = 0; i < info->dlpi_phnum && !*address; i++)
+		if (info->dlpi_phdr[i].p_type == PT_LOAD)
+			*address = info->dlpi_addr + info->dlpi_phdr[i].p_vaddr;
+	return 1;
+}
+
+void tek__module_note_program(void)
+{
+	struct tek_module module;
+	struct search search = {.module = &module};
+	int saved = errno;
+
+	dl_iterate_phdr(find_program, &search.address);
+	if (search.address && !tek__module_has(search.address, 1) && look_up(&search))
+		add(&module);
+	program = (unsigned int)(find(search.address) + 1);
+	errno = saved;
+}
+
+const struct tek_module *tek__module_program(void)
+{
+	return program ? &modules[program - 1] : NULL;
+}
+
 void tek__modules_list(void)
 {
-	tek__table_list_modules(modules, count);
+	tek__table_list_modules(modules, count, program);
 }

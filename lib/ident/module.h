@@ -28,6 +28,12 @@ bool tek__module_is_libstdcxx(uintptr_t address);
 /* The latest that has the address; NULL: none that is known. Needs no lock; stays as it is. */
 const struct tek_module *tek__module_of(uintptr_t address);
 
+/* At the start, without the lock: have the program itself listed. */
+void tek__module_note_program(void);
+
+/* The program itself; NULL: it was not noted, or cannot be. Needs no lock. */
+const struct tek_module *tek__module_program(void);
+
 /* List them in a table that was just made; in the child of a fork they are the same. Needs the lock. */
 void tek__modules_list(void);
 

@@ -200,6 +200,6 @@ __attribute__((destructor)) static void destructor(void)
 	if (!tek__table_header() || !tek__lock())
 		return;
 	tek__region_summarise();
-	tek__table_unlink();
+	tek__table_end();
 	tek__unlock();
 }

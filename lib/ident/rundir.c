@@ -38,6 +38,13 @@ static bool find_directory(char *directory, bool *made)
 	return length < DIRECTORY_BYTES;
 }
 
+bool tek__rundir_is_given(void)
+{
+	char directory[DIRECTORY_BYTES];
+	bool made;
+	return find_directory(directory, &made) && !made;
+}
+
 bool tek__rundir_table(char *path, size_t size)
 {
 	char directory[DIRECTORY_BYTES];
@@ -143,7 +150,7 @@ bool tek__rundir_prepare(void)
 	if (fd < 0)
 		return false;
 	bool trusted = is_trusted(fd);
-	if (trusted)
+	if (trusted && made)
 		remove_dead(fd);
 	close(fd);
 	return trusted;

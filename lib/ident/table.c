@@ -1,10 +1,12 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
 #include "ident/table.h"
 
+#include "ident/clock.h"
 #include "ident/module.h"
 #include "ident/process.h"
 #include "ident/procfs.h"
 #include "ident/rundir.h"
+#include "stack/config.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -31,8 +33,10 @@ static struct {
 	unsigned int chunks; /* chunks within that mapping */
 	unsigned int ready;  /* slots whose memory is there */
 	bool failed;         /* no table can be had; not tried again */
+	unsigned int kinds;  /* of threads, for which there is room */
 	bool shared;         /* it is a file's memory, which may run out */
 	char path[512];      /* its file's name; empty: none */
+	char ended[512];     /* the name it has once an exec has succeeded; empty: as it was */
 } table;
 
 /* Mappings made so far, to replace them in a forked child: one for each doubling of the chunks. */
@@ -59,6 +63,8 @@ static bool keep_mapping(void *map, size_t bytes, unsigned int chunks)
 	return true;
 }
 
+static void retire(const char *path);
+
 /*
  * A file of the full size, sparse, of which the first chunk is mapped.  No file
  * descriptor is kept: programs close descriptors that they do not know, and
@@ -77,7 +83,7 @@ static bool open_file(void)
 	for (int attempt = 0; attempt < 2 && fd < 0; attempt++) {
 		fd = open(table.path, O_RDWR | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0644);
 		if (fd < 0 && errno == EEXIST && !tek__rundir_is_foreign(table.path))
-			unlink(table.path); /* of a dead process that had our pid */
+			retire(table.path); /* of a dead process that had our pid */
 	}
 	if (fd < 0)
 		return false;
@@ -147,6 +153,9 @@ static void fill_header(void)
 	header->side_bytes = sizeof(struct tek_side);
 	header->page_bytes = (tek_u32)tek__page_bytes;
 	header->chunks = TEK_MAX_CHUNKS;
+	header->stack_mode = tek__stack_config.mode;
+	header->low_percent = tek__stack_config.low_percent;
+	header->high_percent = tek__stack_config.high_percent;
 	snprintf((char *)header->program, sizeof(header->program), "%s",
 		 program_invocation_short_name);
 	/* A reader that sees the whole magic number sees the rest. */
@@ -158,7 +167,7 @@ static bool open_table(void)
 	if (table.failed)
 		return false;
 	if (open_file() && !populate(table.base, sizeof(struct tek_table_header))) {
-		tek__table_unlink();
+		unlink(table.path);
 		tek__table_forget();
 	}
 	if (!table.base && !open_private()) {
@@ -276,7 +285,84 @@ void tek__table_clear(struct tek_slot slot)
 	end_write(slot, seq);
 }
 
-void tek__table_list_modules(const struct tek_module *modules, unsigned int count)
+struct tek_kind *tek__table_kind_at(unsigned int number)
+{
+	char *base = __atomic_load_n(&table.base, __ATOMIC_ACQUIRE);
+	return base && number ? (struct tek_kind *)(base + TEK_KINDS_OFFSET) + (number - 1) : NULL;
+}
+
+struct tek_kind *tek__table_new_kind(unsigned int number)
+{
+	struct tek_kind *kind = tek__table_kind_at(number);
+
+	if (!kind || number > TEK_MAX_KINDS)
+		return NULL;
+	/* A page at a time, once. */
+	const unsigned int step = (unsigned int)(tek__page_bytes / sizeof(*kind));
+	while (number > table.kinds) {
+		if (!populate(tek__table_kind_at(table.kinds + 1), step * sizeof(*kind)))
+			return NULL;
+		table.kinds += step;
+	}
+	return kind;
+}
+
+/*
+ * A kind has two kinds of writer.  The holder of the lock writes it as it writes a record, with
+ * an odd number meanwhile; but it adds to the number and never sets it, leaves overflow_bytes and
+ * overflows alone, and adds to stack_flags.  Handlers of overflows, of any number of threads and
+ * of the holder itself, write those three only, each in one piece and never downwards, and add 2
+ * before and after.  So nobody's write is lost, odd still means that the holder writes, and who
+ * copies across a handler's writes sees another number.  Who copies between two of them, while
+ * the handler is stopped, can miss the later: the size is written first, the count last.
+ */
+void tek__table_write_kind(unsigned int number, const struct tek_kind *kind)
+{
+	struct tek_table_header *header = tek__table_header();
+	struct tek_kind *place = tek__table_kind_at(number);
+
+	__atomic_fetch_add(&place->seq, 1, __ATOMIC_RELAXED);
+	__atomic_store_n(&place->threads, kind->threads, __ATOMIC_RELEASE);
+	put_words(&place->function, &kind->function, sizeof(kind->function));
+	put_words(&place->call_site, &kind->call_site, sizeof(kind->call_site));
+	put_words(&place->stack_bytes, &kind->stack_bytes, sizeof(kind->stack_bytes));
+	__atomic_store_n(&place->peak_bytes, kind->peak_bytes, __ATOMIC_RELEASE);
+	__atomic_store_n(&place->bound_bytes, kind->bound_bytes, __ATOMIC_RELEASE);
+	__atomic_fetch_or(&place->stack_flags, kind->stack_flags, __ATOMIC_RELEASE);
+	__atomic_store_n(&place->label_is, kind->label_is, __ATOMIC_RELEASE);
+	put_words(place->label, kind->label, sizeof(kind->label));
+	__atomic_fetch_add(&place->seq, 1, __ATOMIC_RELEASE);
+	if (number > header->kinds)
+		__atomic_store_n(&header->kinds, number, __ATOMIC_RELEASE);
+}
+
+/* The half of a number of 64 bits that the processor can exchange at once: its low one. */
+static uintptr_t *low_word(tek_u64 *number)
+{
+	size_t above = __BYTE_ORDER__ == __ORDER_BIG_ENDIAN__ ? sizeof(*number) - sizeof(uintptr_t)
+							      : 0;
+	return (uintptr_t *)((char *)number + above);
+}
+
+void tek__table_kind_overflowed(unsigned int number, size_t bytes)
+{
+	struct tek_kind *place = tek__table_kind_at(number);
+
+	if (!place)
+		return;
+	uintptr_t *largest = low_word(&place->overflow_bytes);
+	uintptr_t before = __atomic_load_n(largest, __ATOMIC_RELAXED);
+	__atomic_fetch_add(&place->seq, 2, __ATOMIC_RELAXED);
+	while (before < bytes && !__atomic_compare_exchange_n(largest, &before, bytes, false,
+							      __ATOMIC_RELEASE, __ATOMIC_RELAXED))
+		;
+	__atomic_fetch_or(&place->stack_flags, TEK_STACK_OVERFLOWED, __ATOMIC_RELEASE);
+	__atomic_fetch_add(&place->overflows, 1, __ATOMIC_RELEASE);
+	__atomic_fetch_add(&place->seq, 2, __ATOMIC_RELEASE);
+}
+
+void tek__table_list_modules(const struct tek_module *modules, unsigned int count,
+			     unsigned int program)
 {
 	struct tek_table_header *header = tek__table_header();
 	if (!header)
@@ -288,6 +374,7 @@ void tek__table_list_modules(const struct tek_module *modules, unsigned int coun
 		places[i] = modules[i];
 		__atomic_store_n(&header->modules, i + 1, __ATOMIC_RELEASE);
 	}
+	__atomic_store_n(&header->program_module, program, __ATOMIC_RELEASE);
 }
 
 struct tek_table_header *tek__table_header(void)
@@ -316,34 +403,113 @@ static bool hidden_path(char *hidden, const char *path)
 	return snprintf(hidden, sizeof(table.path), "%s~", path) < (int)sizeof(table.path);
 }
 
+/*
+ * The name under which a table stays: of this process, whose pid may come again, and so may its
+ * start time in clock ticks; the time does not.
+ */
+static bool ended_path(char *ended, const char *path)
+{
+	const char *slash = strrchr(path, '/');
+	int directory = slash ? (int)(slash - path) : 0;
+
+	return snprintf(ended, sizeof(table.ended), "%.*s/%d-%llu.ended", directory, path,
+			(int)tek__pid(),
+			(unsigned long long)tek__now(CLOCK_BOOTTIME)) < (int)sizeof(table.ended);
+}
+
+/* Whether a stack was measured, or ran over, in the process that a table of ours was. */
+static bool has_news(const struct tek_kind *kinds, unsigned int count)
+{
+	for (unsigned int i = 0; i < count; i++)
+		if (kinds[i].threads || kinds[i].overflows)
+			return true;
+	return false;
+}
+
+/* The same of a table in a file. */
+static bool file_has_news(const char *path)
+{
+	struct tek_table_header header;
+	struct tek_kind kinds[16];
+	bool news = false;
+	int fd = open(path, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
+
+	if (fd < 0)
+		return false;
+	if (pread(fd, &header, sizeof(header), 0) == sizeof(header) &&
+	    header.magic == TEK_TABLE_MAGIC && header.version == TEK_ABI_VERSION &&
+	    header.kinds <= TEK_MAX_KINDS) {
+		for (unsigned int i = 0; !news && i < header.kinds;) {
+			ssize_t got = pread(fd, kinds, sizeof(kinds),
+					    (off_t)(TEK_KINDS_OFFSET + i * sizeof(*kinds)));
+			unsigned int count = got < 0 ? 0 : (unsigned int)got / sizeof(*kinds);
+			if (!count)
+				break;
+			if (count > header.kinds - i)
+				count = header.kinds - i;
+			news = has_news(kinds, count);
+			i += count;
+		}
+	}
+	close(fd);
+	return news;
+}
+
+/* A table that an earlier program left under this pid. */
+static void retire(const char *path)
+{
+	char ended[sizeof(table.ended)];
+
+	if (!tek__rundir_is_given() || !file_has_news(path) || !ended_path(ended, path) ||
+	    rename(path, ended))
+		unlink(path);
+}
+
 void tek__table_remove_stale(void)
 {
 	char path[sizeof(table.path)], hidden[sizeof(table.path)];
 	if (table.base || !tek__rundir_table(path, sizeof(path)))
 		return;
 	if (!tek__rundir_is_foreign(path))
-		unlink(path);
+		retire(path);
 	if (hidden_path(hidden, path) && !tek__rundir_is_foreign(hidden))
-		unlink(hidden);
+		retire(hidden);
 }
 
+/* Whether this process's table is to stay once it has ended; then *ended is its name. */
+static bool is_to_stay(char *ended)
+{
+	const unsigned int listed = tek__table_header()->kinds;
+	const unsigned int count = listed < table.kinds ? listed : table.kinds;
+
+	return tek__rundir_is_given() && has_news(tek__table_kind_at(1), count) &&
+	       ended_path(ended, table.path);
+}
+
+/* An exec that succeeds is the end of what the table is about: it gets its last name now. */
 void tek__table_hide(void)
 {
-	char hidden[sizeof(table.path)];
-	if (table.path[0] && hidden_path(hidden, table.path))
-		rename(table.path, hidden);
+	if (!table.path[0])
+		return;
+	if (!is_to_stay(table.ended) && !hidden_path(table.ended, table.path))
+		table.ended[0] = '\0';
+	else if (rename(table.path, table.ended))
+		table.ended[0] = '\0';
 }
 
+/* If it is no longer there, then somebody took it for that of a process that had ended. */
 void tek__table_show(void)
 {
-	char hidden[sizeof(table.path)];
-	if (table.path[0] && hidden_path(hidden, table.path))
-		rename(hidden, table.path);
+	if (table.ended[0] && rename(table.ended, table.path))
+		table.path[0] = '\0';
+	table.ended[0] = '\0';
 }
 
-void tek__table_unlink(void)
+void tek__table_end(void)
 {
-	if (table.path[0])
+	char ended[sizeof(table.ended)];
+
+	if (table.path[0] && (!is_to_stay(ended) || rename(table.path, ended)))
 		unlink(table.path);
 	table.path[0] = '\0';
 }

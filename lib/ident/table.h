@@ -39,8 +39,30 @@ void tek__table_write(struct tek_slot slot, const struct tek_record *record,
 /* Empty a slot. */
 void tek__table_clear(struct tek_slot slot);
 
-/* List those of the files that the table, if there is one, does not list yet. */
-void tek__table_list_modules(const struct tek_module *modules, unsigned int count);
+/*
+ * List those of the files that the table, if there is one, does not list yet.  `program`: the
+ * number, from 1, of the one that is the program itself; 0: none is known to be.
+ */
+void tek__table_list_modules(const struct tek_module *modules, unsigned int count,
+			     unsigned int program);
+
+/*
+ * Make room for the kind with this number, from 1, and say where it lies, as with slots; NULL
+ * if there is none.
+ */
+struct tek_kind *tek__table_new_kind(unsigned int number);
+
+/* Where a kind lies that was made; NULL in the child of a fork since. Needs no lock. */
+struct tek_kind *tek__table_kind_at(unsigned int number);
+
+/* Write a kind, apart from what belongs to tek__table_kind_overflowed(), and count it. */
+void tek__table_write_kind(unsigned int number, const struct tek_kind *kind);
+
+/*
+ * One of its threads ran out of a stack of so many bytes. In a signal handler: no lock,
+ * async-signal-safe.
+ */
+void tek__table_kind_overflowed(unsigned int number, size_t bytes);
 
 /* The header, for its counters; NULL while there is no table. */
 struct tek_table_header *tek__table_header(void);
@@ -61,7 +83,10 @@ void tek__table_make_private(void);
 /* The same, and the next slot is one of a new table. */
 void tek__table_forget(void);
 
-/* Remove a table file that an earlier program left under this pid (exec). Needs no lock. */
+/*
+ * Remove a table file that an earlier program left under this pid (exec), or leave it as ended.
+ * Needs no lock.
+ */
 void tek__table_remove_stale(void);
 
 /*
@@ -71,7 +96,10 @@ void tek__table_remove_stale(void);
 void tek__table_hide(void);
 void tek__table_show(void);
 
-/* Remove the table's file; the memory stays usable. */
-void tek__table_unlink(void);
+/*
+ * The process ends: its table's file goes, or stays as PID-NUMBER.ended if there is something to
+ * be learnt from it, and somebody who does.  The memory stays usable.
+ */
+void tek__table_end(void);
 
 #endif

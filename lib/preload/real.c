@@ -18,6 +18,7 @@ static const struct {
 	FUNCTION(pthread_create),
 	FUNCTION(pthread_attr_setschedpolicy),
 	FUNCTION(pthread_attr_setschedparam),
+	FUNCTION(pthread_setattr_default_np),
 	FUNCTION(pthread_setschedparam),
 	FUNCTION(pthread_getschedparam),
 	FUNCTION(pthread_setschedprio),

@@ -16,6 +16,7 @@ struct tek_real {
 	int (*pthread_create)(pthread_t *, const pthread_attr_t *, void *(*)(void *), void *);
 	int (*pthread_attr_setschedpolicy)(pthread_attr_t *, int);
 	int (*pthread_attr_setschedparam)(pthread_attr_t *, const struct sched_param *);
+	int (*pthread_setattr_default_np)(const pthread_attr_t *);
 	int (*pthread_setschedparam)(pthread_t, int, const struct sched_param *);
 	int (*pthread_getschedparam)(pthread_t, int *, struct sched_param *);
 	int (*pthread_setschedprio)(pthread_t, int);

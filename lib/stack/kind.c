@@ -1,36 +1,187 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
 #include "stack/kind.h"
 
-unsigned short tek__site_of(const struct tek_thread *thread)
+#include "ident/module.h"
+#include "ident/process.h"
+#include "ident/thread.h"
+#include "stack/learnt.h"
+#include "stack/site.h"
+
+#include <string.h>
+
+struct kind {
+	struct tek_kind said; /* what the table says of it, and never less */
+	unsigned short next;  /* of the same site; 0: none */
+	bool warned;          /* of the High Zone */
+};
+
+/* Not read back from the table: that is a file, which others of the same user can write. */
+static struct kind kinds[TEK_MAX_KINDS];
+static unsigned short count;
+
+/* Threads without a kind: the first one, and those that came by no door of ours. */
+static bool warned_first, warned_others;
+
+static struct kind *at(unsigned short number)
 {
-	(void)thread;
-	return 0;
+	return &kinds[number - 1];
 }
 
-struct tek_known tek__site_known(unsigned short site)
+/* Each run of digits as one '#': worker-1 and worker-12 are of one kind. */
+static void put_name(tek_u8 *label, const char *name)
 {
-	(void)site;
-	return (struct tek_known){0};
+	bool in_digits = false;
+
+	for (; *name; name++) {
+		bool digit = *name >= '0' && *name <= '9';
+		if (!digit || !in_digits)
+			*label++ = digit ? '#' : (tek_u8)*name;
+		in_digits = digit;
+	}
 }
 
-bool tek__site_wants_measure(unsigned short site)
+/* Its label: all but label and label_is are zero. */
+static struct tek_kind label_of(const struct tek_thread *thread)
 {
-	(void)site;
-	return true;
+	struct tek_kind kind = {.label_is = TEK_LABEL_NONE};
+
+	if (thread->role_bytes) {
+		kind.label_is = TEK_LABEL_ROLE;
+		memcpy(kind.label, thread->role, thread->role_bytes);
+	} else if (thread->named && thread->name[0]) {
+		kind.label_is = TEK_LABEL_NAME;
+		put_name(kind.label, thread->name);
+	}
+	return kind;
+}
+
+/* 0: there is no room for it. `kind` has its label. */
+static unsigned short make(const struct tek_site *site, struct tek_kind *kind)
+{
+	unsigned int number = count + 1u;
+
+	if (number > TEK_MAX_KINDS || !tek__table_new_kind(number))
+		return 0;
+	kind->function = site->function;
+	kind->call_site = site->call_site;
+	kinds[count++] = (struct kind){.said = *kind};
+	tek__table_write_kind(number, kind);
+	return (unsigned short)number;
+}
+
+unsigned short tek__kind_bare(const struct tek_site *site)
+{
+	struct tek_kind none = {.label_is = TEK_LABEL_NONE};
+	return make(site, &none);
+}
+
+static unsigned short find_or_make(struct tek_site *site, struct tek_kind *label)
+{
+	unsigned short number = site->first_kind;
+
+	if (label->label_is == TEK_LABEL_NONE)
+		return site->bare_kind;
+	while (number && (at(number)->said.label_is != label->label_is ||
+			  memcmp(at(number)->said.label, label->label, sizeof(label->label)) != 0))
+		number = at(number)->next;
+	if (number)
+		return number;
+	number = make(site, label);
+	if (!number)
+		return site->bare_kind;
+	at(number)->next = site->first_kind;
+	site->first_kind = number;
+	return number;
+}
+
+/* A thread's label came or changed since the last look: what it used stays with both. */
+static void move(struct tek_thread *thread, unsigned short number)
+{
+	unsigned short before = thread->stack.kind;
+
+	if (before) {
+		at(before)->said.threads--;
+		tek__table_write_kind(before, &at(before)->said);
+	}
+	at(number)->said.threads++;
+	thread->stack.kind = number;
+}
+
+static tek_u32 most(tek_u32 a, tek_u32 b)
+{
+	return a > b ? a : b;
+}
+
+static void raise(struct tek_kind *kind, const struct tek_stack *stack,
+		  const struct tek_stack_use *use)
+{
+	kind->peak_bytes = most(kind->peak_bytes, use->peak_bytes);
+	kind->bound_bytes = most(kind->bound_bytes, use->bound_bytes);
+	if (kind->stack_bytes < stack->bytes)
+		kind->stack_bytes = stack->bytes;
+	kind->stack_flags |= stack->flags | use->flags;
+}
+
+/* Whether a stack is so full that somebody should know. */
+static bool is_news(const struct tek_stack *stack, const struct tek_site *site,
+		    const struct tek_stack_use *use)
+{
+	if (stack->zone != TEK_ZONE_HIGH)
+		return false;
+	/* One that TEK made is meant to be full, up to what its kind is known to use. */
+	return !(stack->flags & TEK_STACK_TUNED) || !site || use->peak_bytes > site->learnt_bytes;
+}
+
+static bool once(bool *warned, bool now)
+{
+	bool first = now && !*warned;
+	*warned |= now;
+	return first;
 }
 
 bool tek__kind_note(struct tek_thread *thread, const struct tek_stack_use *use)
 {
-	(void)thread;
-	(void)use;
-	return false;
+	struct tek_stack *stack = &thread->stack;
+	struct tek_kind label = label_of(thread);
+
+	if (!stack->site)
+		stack->site = tek__site_of(thread);
+	struct tek_site *site = tek__site_at(stack->site);
+	bool news = is_news(stack, site, use);
+	bool first_time = !stack->kind;
+	unsigned short number = site ? find_or_make(site, &label) : 0;
+	if (site)
+		tek__site_note(site, use->bound_bytes, first_time);
+	if (!number)
+		return once(thread->tid == tek__pid() ? &warned_first : &warned_others, news);
+	if (number != stack->kind)
+		move(thread, number);
+	raise(&at(number)->said, stack, use);
+	tek__table_write_kind(number, &at(number)->said);
+	return once(&at(number)->warned, news);
 }
 
 void tek__kind_overflowed(struct tek_thread *thread)
 {
-	(void)thread;
+	const struct tek_stack *stack = &thread->stack;
+	struct tek_site *site = tek__site_at(stack->site);
+
+	/* In the child of a fork that TEK has not noticed yet the table is its parent's. */
+	if (!site || !tek__process_is_known())
+		return;
+	tek__table_kind_overflowed(stack->kind ? stack->kind : site->bare_kind, stack->bytes);
+	tek__site_overflowed(site, stack->bytes);
 }
 
-void tek__kinds_start(void) {}
+void tek__kinds_start(void)
+{
+	tek__module_note_program();
+	tek__learnt_start();
+}
 
-void tek__kinds_forget(void) {}
+void tek__kinds_forget(void)
+{
+	count = 0;
+	warned_first = warned_others = false;
+	tek__sites_forget_kinds();
+}

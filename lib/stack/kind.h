@@ -8,6 +8,9 @@
  * (struct tek_kind), where `tek` finds what is to be learnt, of a process that was killed too.
  * A site's size is that of its largest kind.
  *
+ * Each site has a kind without label in the table from the first, of 0 threads perhaps: the
+ * handler of an overflow cannot make one.  It also takes in the labels that find no room.
+ *
  * All functions need the lock (ident/process.h) unless they say otherwise.
  */
 #ifndef TEK_STACK_KIND_H
@@ -23,9 +26,13 @@ struct tek_known {
 	size_t overflow_bytes; /* the largest stack that one ran out of; 0: none did */
 };
 
-/* The site of a thread that is to be created, from its birth; 0: there is no room for it. */
+/*
+ * The site of a thread that is to be created, from its birth; 0: there is no room for it.  The
+ * files of both addresses must be listed.
+ */
 unsigned short tek__site_of(const struct tek_thread *thread);
 
+/* From the profile, and raised by what threads of this process did; nothing of what is new. */
 struct tek_known tek__site_known(unsigned short site);
 
 /* Whether the next thread of this site is to be measured: all until it has settled, then some. */
@@ -33,14 +40,15 @@ bool tek__site_wants_measure(unsigned short site);
 
 /*
  * A thread was measured, perhaps not for the first time: `use` is news of it.  Sets
- * stack.kind.  True: it is the first of its kind in the High Zone.
+ * stack.kind.  True: it is the first of its kind in the High Zone, and, if TEK fitted its stack,
+ * uses more than had been learnt.
  */
 bool tek__kind_note(struct tek_thread *thread, const struct tek_stack_use *use);
 
 /* A thread ran into its guard. In a signal handler of that thread: no lock, async-signal-safe. */
 void tek__kind_overflowed(struct tek_thread *thread);
 
-/* At the start, after the profile was read; in the child of a fork. */
+/* At the start: reads the profile; in the child of a fork. */
 void tek__kinds_start(void);
 void tek__kinds_forget(void);
 

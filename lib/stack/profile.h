@@ -3,6 +3,8 @@
  * What earlier runs of this program learnt about its threads: the file BUILD-ID.stack in the
  * directory of the profiles; tek-stack-profile(5).  `tek` writes it, this reads it.  Anybody may
  * have written anything into it.
+ *
+ * Both halves judge each line alike; tests/profiles/lines.txt has the cases.
  */
 #ifndef TEK_STACK_PROFILE_H
 #define TEK_STACK_PROFILE_H
@@ -10,6 +12,12 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+
+enum {
+	TEK_PROFILE_MOST_BYTES = 1 << 20,
+	TEK_PROFILE_MOST_KINDS = 4096,
+	TEK_PROFILE_MOST_STACK = 1 << 30, /* of bound_bytes and overflow_bytes */
+};
 
 /* A place in a file: its build id in hexadecimal, or `@` and its name if it has none. */
 struct tek_place {
@@ -25,11 +33,18 @@ struct tek_learnt {
 	uint64_t threads;        /* that were measured */
 };
 
-/* Calls visit for each kind in the text; false if it is no profile, or a later version's. */
+/*
+ * Calls visit for each kind in the text, for the first TEK_PROFILE_MOST_KINDS of them; false if
+ * it is no profile, or a later version's.
+ */
 bool tek__profile_parse(const char *text, size_t bytes,
 			void (*visit)(const struct tek_learnt *, void *), void *context);
 
-/* The same with this program's profile. False: there is none that can be used. */
-bool tek__profile_read(void (*visit)(const struct tek_learnt *, void *), void *context);
+/*
+ * The same with a file, if it is root's or the user's and others cannot write to it.  The
+ * directory is not asked: what somebody else puts there is his, and so not read.
+ */
+bool tek__profile_read(const char *path, void (*visit)(const struct tek_learnt *, void *),
+		       void *context);
 
 #endif

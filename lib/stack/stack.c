@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
 #include "stack/stack.h"
 
+#include "ident/sanitizer.h"
 #include "ident/thread.h"
 #include "mediate/report.h"
 #include "stack/area.h"
@@ -16,6 +17,9 @@
 void tek__stack_start(void)
 {
 	tek__stack_config_read();
+	/* Its runtime makes stacks larger, and has its own ways with them. */
+	if (tek__sanitizer_is_loaded())
+		tek__stack_config.mode = TEK_STACK_MODE_OFF;
 	tek__area_start();
 	if (!tek__stack_is_on())
 		return;

@@ -8,19 +8,28 @@
 
 #include <fcntl.h>
 
-static char directory[] = "/tmp/tek-test-XXXXXX";
+static char above[] = "/tmp/tek-test-XXXXXX";
+static char directory[sizeof(above) + 4]; /* the default one of who is not root */
 
 static int make_directory(void **state)
 {
+	enum { NOBODY = 65534 };
+
 	(void)state;
 	tek__start();
-	return !mkdtemp(directory) || setenv("TEK_RUN_DIR", directory, 1);
+	unsetenv("TEK_RUN_DIR");
+	if (!mkdtemp(above) || setenv("XDG_RUNTIME_DIR", above, 1))
+		return 1;
+	snprintf(directory, sizeof(directory), "%s/tek", above);
+	return (geteuid() == 0 && (chown(above, NOBODY, NOBODY) || seteuid(NOBODY))) ||
+	       !tek__rundir_prepare();
 }
 
 static int remove_directory(void **state)
 {
 	(void)state;
-	return rmdir(directory);
+	int left = rmdir(directory);
+	return seteuid(getuid()) || rmdir(above) || left;
 }
 
 static const char *path_of(pid_t pid)
@@ -127,6 +136,20 @@ static void files_that_are_no_tables_stay(void **state)
 	}
 }
 
+static void what_is_left_in_a_given_directory_is_for_its_owner(void **state)
+{
+	pid_t pid = dead_pid();
+	struct tek_table_header header = header_of(pid, 0);
+
+	(void)state;
+	write_file(pid, &header, sizeof(header));
+	setenv("TEK_RUN_DIR", directory, 1);
+	assert_true(tek__rundir_is_given());
+	assert_true(is_left(pid));
+	unsetenv("TEK_RUN_DIR");
+	assert_false(tek__rundir_is_given());
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -135,6 +158,7 @@ int main(void)
 		cmocka_unit_test(a_table_goes_when_its_pid_is_another_process_by_now),
 		cmocka_unit_test(the_table_of_another_pid_namespace_stays),
 		cmocka_unit_test(files_that_are_no_tables_stay),
+		cmocka_unit_test(what_is_left_in_a_given_directory_is_for_its_owner),
 	};
 	return cmocka_run_group_tests_name("rundir", tests, make_directory, remove_directory);
 }

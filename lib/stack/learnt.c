@@ -1,0 +1,107 @@
+/* SPDX-License-Identifier: MIT OR Apache-2.0 */
+#include "stack/learnt.h"
+
+#include "ident/module.h"
+#include "ident/process.h"
+#include "stack/config.h"
+#include "stack/profile.h"
+
+#include <stdio.h>
+#include <string.h>
+#include <sys/mman.h>
+
+static struct tek_learnt *kinds;
+static unsigned int count;
+
+/* How a profile calls a file; "" where it has neither a build id nor a name that is known. */
+static void name_module(char name[sizeof(((struct tek_place *)NULL)->module)],
+			const struct tek_module *module)
+{
+	const char *base = strrchr((const char *)module->path, '/');
+	size_t size = sizeof(((struct tek_place *)NULL)->module);
+
+	name[0] = '\0';
+	for (tek_u32 i = 0; i < module->build_id_bytes; i++)
+		snprintf(name + (size_t)i * 2, 3, "%02x", module->build_id[i]);
+	if (!module->build_id_bytes && base && base[1] && strlen(base) < size)
+		snprintf(name, size, "@%s", base + 1);
+}
+
+static bool profile_path(char *path, size_t size)
+{
+	char name[sizeof(((struct tek_place *)NULL)->module)];
+	const struct tek_module *program = tek__module_program();
+
+	if (!program || !tek__stack_config.profiles[0])
+		return false;
+	name_module(name, program);
+	return name[0] &&
+	       snprintf(path, size, "%s/%s.stack", tek__stack_config.profiles, name) < (int)size;
+}
+
+static void keep(const struct tek_learnt *learnt, void *unused)
+{
+	(void)unused;
+	kinds[count++] = *learnt;
+}
+
+void tek__learnt_start(void)
+{
+	char path[sizeof(tek__stack_config.profiles) + 64];
+	const size_t most = TEK_PROFILE_MOST_KINDS * sizeof(*kinds);
+
+	if (!profile_path(path, sizeof(path)))
+		return;
+	void *memory = mmap(NULL, most, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	if (memory == MAP_FAILED)
+		return;
+	kinds = memory;
+	tek__profile_read(path, keep, NULL);
+	/* What it did not need, which may be all of it. */
+	size_t used = (count * sizeof(*kinds) + tek__page_bytes - 1) & ~(tek__page_bytes - 1);
+	if (used < most)
+		munmap((char *)memory + used, most - used);
+}
+
+/* An address in the terms of a profile. Module "": nothing can be said of it. */
+static struct tek_place place_of(uintptr_t address)
+{
+	const struct tek_module *module = tek__module_of(address);
+	struct tek_place place = {0};
+
+	if (module) {
+		name_module(place.module, module);
+		place.offset = address - (uintptr_t)module->bias;
+	}
+	return place;
+}
+
+static bool same(const struct tek_place *a, const struct tek_place *b)
+{
+	return a->offset == b->offset && strcmp(a->module, b->module) == 0;
+}
+
+static uint64_t larger(uint64_t a, uint64_t b)
+{
+	return a > b ? a : b;
+}
+
+struct tek_learnt_site tek__learnt_of(uintptr_t function, uintptr_t call_site)
+{
+	struct tek_learnt_site sum = {0};
+
+	if (!count)
+		return sum;
+	const struct tek_place runs = place_of(function), caller = place_of(call_site);
+	for (unsigned int i = 0; i < count && runs.module[0]; i++) {
+		const struct tek_learnt *kind = &kinds[i];
+		if (!same(&kind->function, &runs) ||
+		    (kind->caller.module[0] && !same(&kind->caller, &caller)))
+			continue;
+		sum.bound_bytes = larger(sum.bound_bytes, kind->bound_bytes);
+		sum.overflow_bytes = larger(sum.overflow_bytes, kind->overflow_bytes);
+		if (__builtin_add_overflow(sum.threads, kind->threads, &sum.threads))
+			sum.threads = UINT64_MAX;
+	}
+	return sum;
+}

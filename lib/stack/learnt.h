@@ -1,0 +1,26 @@
+/* SPDX-License-Identifier: MIT OR Apache-2.0 */
+/*
+ * The kinds of this program's profile, in memory: read once at the start, constant afterwards.
+ * The functions need no lock.
+ */
+#ifndef TEK_STACK_LEARNT_H
+#define TEK_STACK_LEARNT_H
+
+#include <stdint.h>
+
+struct tek_learnt_site {
+	uint64_t bound_bytes;    /* of the kind with the largest; 0: none is known */
+	uint64_t overflow_bytes; /* the same */
+	uint64_t threads;        /* of all of them */
+};
+
+void tek__learnt_start(void);
+
+/*
+ * What is known of threads that run this function and are created there, both addresses in this
+ * process, whose files must be listed (ident/module.h).  All kinds count that the two may be of:
+ * their labels come later, and a kind whose caller is not known may be anybody's.
+ */
+struct tek_learnt_site tek__learnt_of(uintptr_t function, uintptr_t call_site);
+
+#endif

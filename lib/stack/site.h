@@ -1,0 +1,41 @@
+/* SPDX-License-Identifier: MIT OR Apache-2.0 */
+/*
+ * Where threads are created and what they run: the half of stack/kind.h that is known before a
+ * thread exists.  Needs the lock unless it says otherwise.
+ */
+#ifndef TEK_STACK_SITE_H
+#define TEK_STACK_SITE_H
+
+#include "stack/kind.h"
+
+enum { TEK_MAX_SITES = 512 };
+
+struct tek_site {
+	uintptr_t function, call_site;
+	bool is_learnt;            /* it is in the profile, */
+	size_t learnt_bytes;       /* with this bound; 0: not known */
+	struct tek_known known;    /* all zero if it is not in the profile */
+	size_t bound_bytes;        /* largest that this process met, or the profile has */
+	unsigned int measured;     /* threads, in earlier runs too */
+	unsigned int since_higher; /* of them, since one that brought a higher bound */
+	unsigned int created;      /* since it settled */
+	unsigned short first_kind; /* of its labels: numbers in the table, linked; 0: none */
+	unsigned short bare_kind;  /* the one without label; 0: there was no room for it */
+};
+
+/* The site with this number; NULL for 0. Needs no lock. */
+struct tek_site *tek__site_at(unsigned short number);
+
+/* Its thread was measured, for the first time or again. */
+void tek__site_note(struct tek_site *site, size_t bound_bytes, bool first_time);
+
+/* A stack of it ran over. Needs no lock; async-signal-safe. */
+void tek__site_overflowed(struct tek_site *site, size_t bytes);
+
+/* In the child of a fork: none of its kinds is in the table. */
+void tek__sites_forget_kinds(void);
+
+/* The kind without label of a new site (kind.c). */
+unsigned short tek__kind_bare(const struct tek_site *site);
+
+#endif

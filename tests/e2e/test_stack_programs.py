@@ -1,0 +1,278 @@
+# SPDX-License-Identifier: MIT OR Apache-2.0
+"""Programs from Debian do the same with stacks that TEK fits, in the run that learns and in the next."""
+import hashlib
+import os
+import pathlib
+import random
+import re
+import shutil
+import socket
+import struct
+import subprocess
+import sys
+
+import pytest
+
+from conftest import BUILD, eventually, needs
+from test_programs import outcome, serve_redis
+
+TEK = str(BUILD / "bin" / "tek")
+PROGRAMS = pathlib.Path(__file__).resolve().parent / "programs"
+
+PYTHON_300_THREADS = """
+import threading, hashlib, re
+all_there = threading.Barrier(300)
+results = [None] * 300
+def work(n):
+    all_there.wait()
+    text = hashlib.sha256(str(n).encode()).hexdigest()
+    results[n] = re.sub(r"[0-9]+", lambda found: str(int(found[0]) % 97), text)
+threads = [threading.Thread(target=work, args=(n,)) for n in range(300)]
+for thread in threads: thread.start()
+for thread in threads: thread.join()
+print("\\n".join(results))
+raise SystemExit(7)
+"""
+
+NODE_4_WORKERS = """
+const { Worker, isMainThread, parentPort, workerData } = require('worker_threads');
+const { createHash } = require('crypto');
+if (isMainThread) {
+  const results = [];
+  for (let n = 0; n < 4; n++)
+    new Worker(__filename, { workerData: n }).on('message', text => {
+      if (results.push(text) === 4) console.log(results.sort().join('\\n'));
+    });
+} else {
+  const deep = n => n === 0 ? 0 : 1 + deep(n - 1);
+  let text = String(workerData + deep(5000));
+  for (let i = 0; i < 1000; i++) text = createHash('sha256').update(text).digest('hex');
+  parentPort.postMessage(text);
+}
+"""
+
+UNBOUND = """
+server:
+  interface: 127.0.0.1
+  port: {port}
+  num-threads: 4
+  username: ""
+  chroot: ""
+  directory: "{directory}"
+  pidfile: ""
+  use-syslog: no
+  do-daemonize: no
+  module-config: "iterator"
+  local-zone: "example." static
+  local-data: "fridge.example. A 192.0.2.1"
+  local-data: "door.example. A 192.0.2.2"
+remote-control:
+  control-enable: no
+"""
+
+
+@pytest.fixture(scope="module")
+def data(tmp_path_factory):
+    """Some MB that compress somewhat, the same in every run."""
+    path = tmp_path_factory.mktemp("data") / "data"
+    generator = random.Random(1)
+    path.write_bytes(b"".join(b"%d %x\n" % (n, generator.getrandbits(64)) for n in range(150000)))
+    return path
+
+
+@pytest.fixture(autouse=True)
+def daemons_in_path(monkeypatch):
+    """Not every user has the directory of the daemons in his PATH."""
+    monkeypatch.setenv("PATH", os.environ["PATH"] + ":/usr/local/sbin:/usr/sbin:/sbin")
+
+
+@pytest.fixture
+def prefixes(tmp_path):
+    """Without TEK, then with the run that learns, then with the one that fits."""
+    tuned = [TEK, "run", "--stack", "auto", "--stack-profiles", str(tmp_path / "profiles"), "--"]
+    return [[], tuned, tuned]
+
+
+def learnt(tmp_path):
+    """The kinds in all profiles."""
+    files = list((tmp_path / "profiles").glob("*.stack"))
+    lines = [line for file in files for line in file.read_text().splitlines()]
+    return [dict(re.findall(r"([a-z]+)=(\S+)", line)) for line in lines if line.startswith("kind ")]
+
+
+def same(tmp_path, outcomes, threads=1):
+    """All did the same, and something was learnt of the threads."""
+    without, first, second = outcomes
+    assert first == without
+    assert second == without
+    assert sum(int(kind["threads"]) for kind in learnt(tmp_path)) >= threads
+
+
+@pytest.mark.parametrize("command", [
+    ["pigz", "-n", "-c", "-p", "4"], ["pbzip2", "-c", "-p4"], ["xz", "-1", "-T2", "-c"],
+    ["zstd", "-T2", "-c", "-q"],
+], ids=lambda command: command[0])
+def test_compressors_compress_to_the_same_bytes(tmp_path, prefixes, data, command):
+    command = [needs(command[0]), *command[1:], str(data)]
+    same(tmp_path, [outcome([*prefix, *command]) for prefix in prefixes])
+
+
+def test_python_with_300_threads_computes_the_same(tmp_path, prefixes):
+    command = [sys.executable, "-c", PYTHON_300_THREADS]
+    same(tmp_path, [outcome([*prefix, *command]) for prefix in prefixes], threads=600)
+
+
+def test_node_with_4_workers_computes_the_same(tmp_path, prefixes):
+    script = tmp_path / "workers.js"
+    script.write_text(NODE_4_WORKERS)
+    same(tmp_path, [outcome([*prefix, needs("node"), str(script)]) for prefix in prefixes])
+
+
+def test_java_says_its_version(tmp_path, prefixes):
+    same(tmp_path, [outcome([*prefix, needs("java"), "-version"]) for prefix in prefixes])
+
+
+def test_three_kinds_of_std_thread_are_told_apart(tmp_path, prefixes, compile_c):
+    source = (PROGRAMS / "stack_kinds.cpp").read_text()
+    program = compile_c(source, "g++", "-x", "c++", "-O1", "-pthread")
+    same(tmp_path, [outcome([*prefix, str(program)]) for prefix in prefixes], threads=3)
+    bounds = {kind["function"]: int(kind["bound"]) for kind in learnt(tmp_path)}
+    assert len(bounds) == 3
+    low, middle, high = sorted(bounds.values())
+    assert low < 60_000 < middle < 160_000 < high
+
+
+def test_redis_serves_its_clients_the_same(tmp_path, prefixes):
+    outcomes = []
+    for number, prefix in enumerate(prefixes):
+        directory = tmp_path / str(number)
+        directory.mkdir()
+        outcomes.append(serve_redis(prefix, directory))
+    same(tmp_path, outcomes)
+
+
+class Server:
+    """A program that serves until it is told to end."""
+
+    def __init__(self, prefix, *command):
+        self.process = subprocess.Popen([*prefix, *map(str, command)], stdout=subprocess.DEVNULL,
+                                        stderr=subprocess.DEVNULL, stdin=subprocess.DEVNULL)
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        self.process.terminate()
+        try:
+            self.status = self.process.wait(timeout=60)
+        except subprocess.TimeoutExpired:
+            self.process.kill()
+            self.status = self.process.wait()
+            raise
+
+
+def ask_memcached(path):
+    """What a client on 8 connections is answered."""
+    clients = [socket.socket(socket.AF_UNIX) for _ in range(8)]
+    answers = []
+    for client in clients:
+        client.settimeout(20)
+        client.connect(str(path))
+    for n in range(400):
+        client = clients[n % 8]
+        value = hashlib.sha256(str(n % 50).encode()).hexdigest().encode() * (n % 40)
+        client.sendall(b"set key%d 0 0 %d\r\n%s\r\nget key%d\r\n" % (n % 50, len(value), value, n % 50))
+        answer = b""
+        while not answer.endswith(b"END\r\n"):
+            answer += client.recv(65536)
+        answers.append(answer)
+    for client in clients:
+        client.close()
+    return answers
+
+
+def test_memcached_serves_its_clients_the_same(tmp_path, prefixes):
+    outcomes = []
+    user = ["-u", "root"] if os.geteuid() == 0 else []
+    for number, prefix in enumerate(prefixes):
+        path = tmp_path / f"socket{number}"
+        with Server(prefix, needs("memcached"), *user, "-t", "8", "-s", path) as server:
+            eventually(path.exists)
+            answers = ask_memcached(path)
+        outcomes.append((answers, server.status))
+    same(tmp_path, outcomes, threads=8)
+
+
+def free_port():
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as probe:
+        probe.bind(("127.0.0.1", 0))
+        return probe.getsockname()[1]
+
+
+def ask_dns(port, name):
+    """The answer to a question for an address, without its number; None until there is one."""
+    labels = b"".join(bytes([len(label)]) + label.encode() for label in name.split("."))
+    question = struct.pack(">HHHHHH", 7, 0x0100, 1, 0, 0, 0) + labels + b"\0" + struct.pack(">HH", 1, 1)
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as client:
+        client.settimeout(0.5)
+        client.connect(("127.0.0.1", port))
+        try:
+            client.send(question)
+            return client.recv(4096)
+        except OSError:
+            return None
+
+
+def test_unbound_answers_the_same(tmp_path, prefixes):
+    outcomes = []
+    for prefix in prefixes:
+        port = free_port()
+        config = tmp_path / "unbound.conf"
+        config.write_text(UNBOUND.format(port=port, directory=tmp_path))
+        with Server(prefix, needs("unbound"), "-d", "-c", config) as server:
+            eventually(lambda: ask_dns(port, "fridge.example"))
+            names = [f"{name}.example" for name in ("fridge", "door", "nobody")] * 30
+            answers = [eventually(lambda name=name: ask_dns(port, name)) for name in names]
+        outcomes.append((answers, server.status))
+    same(tmp_path, outcomes, threads=3)
+
+
+def sysbench(directory, *command):
+    """Its counts, without its times."""
+    ended = subprocess.run(
+        [needs("sysbench"), "oltp_read_write", "--mysql-user=root", "--mysql-db=test",
+         f"--mysql-socket={directory}/socket", "--table-size=2000", "--rand-seed=1", "--time=0",
+         "--events=300", "--threads=16", *command],
+        capture_output=True, text=True, timeout=120, check=False)
+    assert ended.returncode == 0, ended.stdout + ended.stderr
+    return re.findall(r"(transactions|reconnects): +([0-9]+)", ended.stdout)
+
+
+def serve_mariadb(prefix, directory, sql):
+    user = ["--user=root"] if os.geteuid() == 0 else []
+    options = ["--no-defaults", *user, f"--datadir={directory}/data", f"--socket={directory}/socket",
+               "--skip-networking", "--skip-grant-tables", "--innodb-buffer-pool-size=32M",
+               "--innodb-flush-log-at-trx-commit=0", f"--pid-file={directory}/pid"]
+    with Server(prefix, needs("mariadbd"), *options) as server:
+        def ask(text):
+            return outcome([needs("mariadb"), "--no-defaults", "-S", f"{directory}/socket", "-N", "-e", text])
+        eventually(lambda: ask("select 1")[0] == 0, seconds=60)
+        said = [ask("create database if not exists test"), sysbench(directory, "prepare")]
+        said += [sysbench(directory, "run"), ask(sql)]
+    return said, server.status
+
+
+def test_mariadb_serves_sysbench_with_16_clients_the_same(tmp_path, prefixes):
+    needs("mariadbd"), needs("sysbench")
+    installer = needs("mariadb-install-db")
+    user = ["--user=root"] if os.geteuid() == 0 else []
+    (tmp_path / "new").mkdir()
+    subprocess.run([installer, "--no-defaults", *user, f"--datadir={tmp_path}/new/data", "--skip-test-db",
+                    "--auth-root-authentication-method=normal"],
+                   check=True, capture_output=True, timeout=120)
+    outcomes = []
+    for number, prefix in enumerate(prefixes):
+        directory = tmp_path / str(number)
+        shutil.copytree(tmp_path / "new", directory)
+        outcomes.append(serve_mariadb(prefix, directory, "select count(*), sum(length(pad)) from test.sbtest1"))
+    same(tmp_path, outcomes, threads=16)
