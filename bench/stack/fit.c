@@ -135,7 +135,7 @@ int main(int argc, char **argv)
 	printf("],\"tried\":%u,\"running\":%u,\"first_failure\":%u,\"error\":\"%s\"",
 	       options.threads, count, first_failure, error ? strerror(error) : "");
 	printf(",\"vm\":%" PRIu64 ",\"resident\":%" PRIu64 ",\"locked\":%" PRIu64 "}\n",
-	       status_bytes("VmSize"), status_bytes("VmRSS"), status_bytes("VmLck"));
+	       status_bytes("VmSize"), resident_bytes(), status_bytes("VmLck"));
 	for (unsigned int i = 0; i < count; i++)
 		sem_post(&leave);
 	for (unsigned int i = 0; i < count; i++)

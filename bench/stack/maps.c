@@ -45,16 +45,26 @@ void maps_measure(struct range *ranges, size_t count)
 	fclose(maps);
 }
 
-uint64_t status_bytes(const char *name)
+static uint64_t bytes_in(const char *path, const char *name)
 {
 	char line[256];
 	size_t length = strlen(name);
-	FILE *status = opened("/proc/self/status");
+	FILE *file = opened(path);
 	uint64_t kib = 0;
 
-	while (fgets(line, sizeof(line), status))
+	while (fgets(line, sizeof(line), file))
 		if (!strncmp(line, name, length) && line[length] == ':')
 			kib = strtoull(line + length + 1, NULL, 10);
-	fclose(status);
+	fclose(file);
 	return kib * 1024;
+}
+
+uint64_t resident_bytes(void)
+{
+	return bytes_in("/proc/self/smaps_rollup", "Rss");
+}
+
+uint64_t status_bytes(const char *name)
+{
+	return bytes_in("/proc/self/status", name);
 }

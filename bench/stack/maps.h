@@ -14,6 +14,9 @@ struct range {
 /* Sets `mapped` of the ranges, which do not overlap; sorts them. Exits with a message on failure. */
 void maps_measure(struct range *ranges, size_t count);
 
+/* Resident memory of the process, page by page: VmRSS is only about right. */
+uint64_t resident_bytes(void);
+
 /* A line of /proc/self/status in bytes, such as "VmSize". */
 uint64_t status_bytes(const char *name);
 

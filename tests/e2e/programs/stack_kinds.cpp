@@ -5,7 +5,8 @@
 #include <thread>
 #include <vector>
 
-template <int bytes> static int touch()
+template <int bytes>
+static int touch()
 {
 	volatile char on_stack[bytes];
 	for (int i = 0; i < bytes; i += 512)
@@ -25,10 +26,7 @@ static void more(int *sum)
 
 struct Most {
 	int *sum;
-	void operator()() const
-	{
-		*sum = touch<300000>();
-	}
+	void operator()() const { *sum = touch<300000>(); }
 };
 
 int main()
