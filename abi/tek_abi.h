@@ -269,7 +269,9 @@ struct tek_table_header {
 #define TEK_EVENT_FRAME \
 	8u /* of the same thread's backtrace: value[0] its number, from 1 for the innermost, 0 for the
 	      function that the thread runs; value[1] the address in the ELF headers of the file
-	      that text names, value[2] the same in the process */
+	      that text names, value[2] the same in the process, value[3] how many
+	      frames behind it were left out, because they repeat those before it or are neither
+	      innermost nor outermost */
 
 struct tek_event {
 	tek_u32 magic; /* TEK_EVENT_MAGIC */

@@ -205,6 +205,42 @@ TEK_API int tek_attributes_refresh(struct tek_attributes *attributes);
 TEK_API int pthread_get_attributes(pthread_t thread, struct tek_attributes *attributes);
 TEK_API int pthread_set_attributes(pthread_t thread, const struct tek_attributes *attributes);
 
+/* How much of a stack is used (tek-2020, IV-B); the thresholds are those of `tek run`. */
+enum tek_zone {
+	TEK_STACK_NOT_MEASURED = 0,
+	TEK_STACK_LOW = 1, /* most of it is wasted */
+	TEK_STACK_NORMAL = 2,
+	TEK_STACK_HIGH = 3, /* near its end */
+};
+
+/*
+ * A thread's stack.  Sizes are in bytes and counted from the end of the stack, its highest
+ * address, where the C library keeps data of its own: that is in them, the guard is not.
+ */
+struct tek_stack_info {
+	uint64_t stack_bytes; /* size; of the first thread its limit now, 0 if unlimited */
+	uint64_t peak_bytes;  /* certainly used so far, at the deepest */
+	uint64_t bound_bytes; /* used at most */
+	int exact;            /* 1: peak_bytes is right to the byte */
+	enum tek_zone zone;
+};
+
+/*
+ * Measure how much of its stack a thread of this process has used up to now, whatever it is
+ * doing, without making any of the stack resident: some microseconds.  Where stacks are not
+ * measured anyway (`tek run --stack`) what an earlier thread left on a stack that the C library
+ * used again is not known, and the two numbers lie further apart.
+ * Errors: ESRCH if the thread has ended; EAGAIN if there is no slot for it; ENODATA if it is not
+ * known where its stack lies, or what of it is used.
+ */
+TEK_API int tek_stack_get(pthread_t thread, struct tek_stack_info *info);
+
+/*
+ * The same by kernel thread id, 0 being the calling thread.  Further error: EPERM for a thread of
+ * another process, of which tek_tid_get_attributes() tells what its table says.
+ */
+TEK_API int tek_tid_stack_get(pid_t tid, struct tek_stack_info *info);
+
 /*
  * The kernel's id of the calling thread, as gettid(2), without a system call once it
  * is known; right in the child of fork(), vfork(), _Fork() and clone() too, system

@@ -5,7 +5,7 @@
  * runs as if it had not asked where it is not.  Both headers can be copied into
  * a source tree.  Include it instead of tek/tek.h, or define TEK_OPTIONAL.
  *
- * Without TEK every tek_ function returns 0 and does nothing (attributes read as
+ * Without TEK every tek_ function returns 0 and does nothing (attributes and stacks read as
  * zero, tek_gettid() asks the kernel), SCHED_TEK is
  * accepted with a priority in -20...19 and has no effect, and the query
  * functions give what the C library gives.
@@ -35,6 +35,12 @@ static inline int tek_present(void)
 static inline int tek__optional_get_attributes(struct tek_attributes *attributes)
 {
 	memset(attributes, 0, sizeof(*attributes));
+	return 0;
+}
+
+static inline int tek__optional_stack_get(struct tek_stack_info *info)
+{
+	memset(info, 0, sizeof(*info));
 	return 0;
 }
 
@@ -138,6 +144,10 @@ static inline int tek__optional_get_priority_max(int policy)
 #define pthread_get_attributes(thread, attributes) tek_thread_get_attributes(thread, attributes)
 #define pthread_set_attributes(thread, attributes) \
 	(tek_present() ? pthread_set_attributes(thread, attributes) : 0)
+#define tek_stack_get(thread, info) \
+	(tek_present() ? tek_stack_get(thread, info) : tek__optional_stack_get(info))
+#define tek_tid_stack_get(tid, info) \
+	(tek_present() ? tek_tid_stack_get(tid, info) : tek__optional_stack_get(info))
 #define tek_gettid() (tek_present() ? tek_gettid() : (pid_t)syscall(SYS_gettid))
 #define tek_follow_marked(on) (tek_present() ? tek_follow_marked(on) : 0)
 #define tek_set_budget(cpu_ns, window_ns) (tek_present() ? tek_set_budget(cpu_ns, window_ns) : 0)

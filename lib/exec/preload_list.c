@@ -21,8 +21,8 @@ static bool is_ours(const char *word, size_t length)
 	       (length == size || word[length - size - 1] == '/');
 }
 
-/* Copy an LD_PRELOAD entry without our words; false if no other word is left. */
-static bool copy_without_ours(char *to, const char *entry)
+/* Copy an LD_PRELOAD entry with `other` for our words; false if no word is left. */
+static bool copy_with_other(char *to, const char *entry, const char *other)
 {
 	const char *from = entry + sizeof(variable) - 1;
 	bool any = false;
@@ -31,11 +31,17 @@ static bool copy_without_ours(char *to, const char *entry)
 	to += sizeof(variable) - 1;
 	while (*from) {
 		size_t length = strcspn(from, ": ");
-		if (length && !is_ours(from, length)) {
+		const char *word = from;
+		size_t bytes = length;
+		if (length && is_ours(from, length)) {
+			word = other;
+			bytes = other ? strlen(other) : 0;
+		}
+		if (bytes) {
 			if (any)
 				*to++ = ':';
-			memcpy(to, from, length);
-			to += length;
+			memcpy(to, word, bytes);
+			to += bytes;
 			any = true;
 		}
 		from += length;
@@ -46,17 +52,32 @@ static bool copy_without_ours(char *to, const char *entry)
 	return any;
 }
 
-size_t tek__preload_list_size(char *const environment[])
+static size_t count_ours(const char *entry)
 {
+	size_t count = 0;
+
+	for (const char *word = entry + sizeof(variable) - 1; *word;) {
+		size_t length = strcspn(word, ": ");
+		count += is_ours(word, length);
+		word += length;
+		word += *word != '\0';
+	}
+	return count;
+}
+
+size_t tek__preload_list_size(char *const environment[], const char *other)
+{
+	const size_t more = other ? strlen(other) : 0;
 	size_t entries = 0, text = 0;
 
 	for (; environment && environment[entries]; entries++)
 		if (is_preload(environment[entries]))
-			text += strlen(environment[entries]) + 1;
+			text += strlen(environment[entries]) + 1 +
+				more * count_ours(environment[entries]);
 	return text ? (entries + 1) * sizeof(char *) + text : 0;
 }
 
-char *const *tek__preload_list_without_tek(char *const environment[], void *memory)
+char *const *tek__preload_list_exchange(char *const environment[], const char *other, void *memory)
 {
 	char **result = memory;
 	size_t entries = 0, kept = 0;
@@ -67,7 +88,7 @@ char *const *tek__preload_list_without_tek(char *const environment[], void *memo
 	for (size_t i = 0; i < entries; i++) {
 		if (!is_preload(environment[i])) {
 			result[kept++] = environment[i];
-		} else if (copy_without_ours(text, environment[i])) {
+		} else if (copy_with_other(text, environment[i], other)) {
 			result[kept++] = text;
 			text += strlen(text) + 1;
 		}

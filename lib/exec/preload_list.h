@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
 /*
- * The environment without libtek.so in LD_PRELOAD.
+ * The environment without libtek.so in LD_PRELOAD, or with another one in its place.
  *
  * Allocates nothing, so that it can be used after fork() and vfork().
  */
@@ -9,10 +9,13 @@
 
 #include <stddef.h>
 
-/* Bytes that the result needs; 0: there is no LD_PRELOAD, the environment is good as it is. */
-size_t tek__preload_list_size(char *const environment[]);
+/*
+ * Bytes that the result needs; 0: there is no LD_PRELOAD, the environment is good as it is.
+ * `other`: the path that takes the place of libtek.so; NULL: none.
+ */
+size_t tek__preload_list_size(char *const environment[], const char *other);
 
 /* The result, in `memory` of that many bytes; its other entries are those of `environment`. */
-char *const *tek__preload_list_without_tek(char *const environment[], void *memory);
+char *const *tek__preload_list_exchange(char *const environment[], const char *other, void *memory);
 
 #endif

@@ -75,7 +75,7 @@ void tek__exec_name(const char *path, struct tek_verdict verdict)
 	static unsigned int next;
 	uint32_t hash = 2166136261u; /* FNV-1a */
 
-	if (verdict.fit == TEK_FITS)
+	if (!verdict.why)
 		return;
 	for (const char *p = path; *p; p++)
 		hash = (hash ^ (unsigned char)*p) * 16777619u;

@@ -8,7 +8,8 @@
  *        before it was Fast; the parent steps out of the Fast Region for as long as
  *        the C library's spawn takes (the parent waits in it anyway).
  * both:  a program in which TEK cannot ride is named, once, and where libtek.so
- *        would disturb it, it is taken out of LD_PRELOAD.
+ *        would disturb it, it is taken out of LD_PRELOAD; for one of another word
+ *        size its sibling takes its place, if there is one.
  */
 #ifndef TEK_EXEC_REPLACE_H
 #define TEK_EXEC_REPLACE_H

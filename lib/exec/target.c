@@ -29,35 +29,119 @@ extern const ElfW(Ehdr) __ehdr_start __attribute__((visibility("hidden")));
 /* File name of this process's loader, such as ld-linux-x86-64.so.2: which C library it has. */
 static char own_loader[64];
 
+/* The library for the other word size, and what it is made for; empty: there is none. */
+static char sibling[TEK_TARGET_PATH_BYTES];
+static ElfW(Half) sibling_machine;
+
+/* Where both libraries are put: by `make install`, and by a system of many architectures. */
+static const char *const directories[][2] = {
+	{"/lib/", "/lib32/"},
+	{"/lib/x86_64-linux-gnu/", "/lib/i386-linux-gnu/"},
+};
+
 static const char *base_name(const char *path)
 {
 	const char *slash = strrchr(path, '/');
 	return slash ? slash + 1 : path;
 }
 
-static int find_own_loader(struct dl_phdr_info *info, size_t size, void *unused)
+bool tek__target_sibling_of(const char *library, char *path, size_t size)
 {
-	(void)size;
-	(void)unused;
+	const char *name = base_name(library);
+	size_t length = (size_t)(name - library);
+
+	for (size_t i = 0; i < sizeof(directories) / sizeof(directories[0]) * 2; i++) {
+		const char *from = directories[i / 2][i % 2], *to = directories[i / 2][1 - i % 2];
+		size_t tail = strlen(from);
+		if (length < tail || memcmp(name - tail, from, tail) != 0)
+			continue;
+		int written = snprintf(path, size, "%.*s%s%s", (int)(length - tail), library, to,
+				       name);
+		return written > 0 && (size_t)written < size;
+	}
+	return false;
+}
+
+/* Remembers what lies beside this library, if it is a library of the other word size. */
+static void find_sibling(const char *library)
+{
+	ElfW(Ehdr) header; /* its beginning, with the machine, is the same for both sizes */
+
+	if (library[0] != '/' || !tek__target_sibling_of(library, sibling, sizeof(sibling)))
+		return;
+	int fd = open(sibling, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
+	bool good = fd >= 0 && pread(fd, &header, sizeof(header), 0) == sizeof(header) &&
+		    memcmp(header.e_ident, ELFMAG, SELFMAG) == 0 &&
+		    header.e_ident[EI_CLASS] != __ehdr_start.e_ident[EI_CLASS] &&
+		    header.e_ident[EI_DATA] == __ehdr_start.e_ident[EI_DATA];
+	if (fd >= 0)
+		close(fd);
+	if (good)
+		sibling_machine = header.e_machine;
+	else
+		sibling[0] = '\0';
+}
+
+static bool is_this_library(const struct dl_phdr_info *info)
+{
+	const ElfW(Addr) ours = (ElfW(Addr)) & __ehdr_start;
+
 	for (int i = 0; i < info->dlpi_phnum; i++) {
+		const ElfW(Phdr) *segment = &info->dlpi_phdr[i];
+		if (segment->p_type == PT_LOAD &&
+		    ours - (info->dlpi_addr + segment->p_vaddr) < segment->p_memsz)
+			return true;
+	}
+	return false;
+}
+
+static int look_at_object(struct dl_phdr_info *info, size_t size, void *counted)
+{
+	unsigned int *objects = counted;
+
+	(void)size;
+	/* The program itself is the first. */
+	for (int i = 0; i < info->dlpi_phnum && *objects == 0; i++) {
 		const ElfW(Phdr) *segment = &info->dlpi_phdr[i];
 		if (segment->p_type == PT_INTERP)
 			strncpy(own_loader,
 				base_name((const char *)(info->dlpi_addr + segment->p_vaddr)),
 				sizeof(own_loader) - 1);
 	}
-	return 1; /* the program itself is the first; the libraries do not matter */
+	(*objects)++;
+	if (!is_this_library(info))
+		return 0;
+	find_sibling(info->dlpi_name);
+	return 1;
 }
 
 void tek__target_start(void)
 {
-	dl_iterate_phdr(find_own_loader, NULL);
+	unsigned int objects = 0;
+
+	dl_iterate_phdr(look_at_object, &objects);
 }
+
+const char *tek__target_sibling(void)
+{
+	return sibling[0] ? sibling : NULL;
+}
+
+/* What is needed of a segment, of either word size. */
+struct segment {
+	uint32_t type;
+	uint64_t address, offset, bytes;
+};
 
 struct image {
 	int fd;
-	ElfW(Ehdr) header;
-	ElfW(Phdr) segments[MAX_SEGMENTS];
+	bool is_wide; /* of 64 bits */
+	union {
+		unsigned char ident[EI_NIDENT];
+		Elf32_Ehdr narrow;
+		Elf64_Ehdr wide;
+	} header;
+	struct segment segments[MAX_SEGMENTS];
 	unsigned int count;
 };
 
@@ -73,10 +157,37 @@ static void read_string(int fd, char *to, size_t size, uint64_t offset)
 	to[length > 0 ? length : 0] = '\0';
 }
 
-static const ElfW(Phdr) * find_segment(const struct image *image, unsigned int type)
+/* False: there are none to be read, or more than anybody has. */
+static bool read_segments(struct image *image)
+{
+	const bool wide = image->is_wide;
+	const size_t entry = wide ? sizeof(Elf64_Phdr) : sizeof(Elf32_Phdr);
+	const uint64_t at = wide ? image->header.wide.e_phoff : image->header.narrow.e_phoff;
+	union {
+		Elf32_Phdr narrow;
+		Elf64_Phdr wide;
+	} read;
+
+	image->count = wide ? image->header.wide.e_phnum : image->header.narrow.e_phnum;
+	if (image->count > MAX_SEGMENTS ||
+	    entry != (wide ? image->header.wide.e_phentsize : image->header.narrow.e_phentsize))
+		return false;
+	for (unsigned int i = 0; i < image->count; i++) {
+		if (!read_at(image->fd, &read, entry, at + i * entry))
+			return false;
+		image->segments[i] = wide ? (struct segment){read.wide.p_type, read.wide.p_vaddr,
+							     read.wide.p_offset, read.wide.p_filesz}
+					  : (struct segment){
+						    read.narrow.p_type, read.narrow.p_vaddr,
+						    read.narrow.p_offset, read.narrow.p_filesz};
+	}
+	return true;
+}
+
+static const struct segment *find_segment(const struct image *image, uint32_t type)
 {
 	for (unsigned int i = 0; i < image->count; i++)
-		if (image->segments[i].p_type == type)
+		if (image->segments[i].type == type)
 			return &image->segments[i];
 	return NULL;
 }
@@ -84,29 +195,36 @@ static const ElfW(Phdr) * find_segment(const struct image *image, unsigned int t
 static uint64_t file_offset(const struct image *image, uint64_t address)
 {
 	for (unsigned int i = 0; i < image->count; i++) {
-		const ElfW(Phdr) *segment = &image->segments[i];
-		if (segment->p_type == PT_LOAD && address >= segment->p_vaddr &&
-		    address - segment->p_vaddr < segment->p_filesz)
-			return address - segment->p_vaddr + segment->p_offset;
+		const struct segment *segment = &image->segments[i];
+		if (segment->type == PT_LOAD && address >= segment->address &&
+		    address - segment->address < segment->bytes)
+			return address - segment->address + segment->offset;
 	}
 	return UINT64_MAX;
 }
 
-static bool get_dynamic(const struct image *image, unsigned int index, ElfW(Dyn) * entry)
+static bool get_dynamic(const struct image *image, unsigned int index, Elf64_Dyn *entry)
 {
-	const ElfW(Phdr) *dynamic = find_segment(image, PT_DYNAMIC);
-	return dynamic && index < MAX_DYNAMIC &&
-	       (index + 1) * sizeof(*entry) <= dynamic->p_filesz &&
-	       read_at(image->fd, entry, sizeof(*entry),
-		       dynamic->p_offset + index * sizeof(*entry)) &&
-	       entry->d_tag != DT_NULL;
+	const struct segment *dynamic = find_segment(image, PT_DYNAMIC);
+	const size_t size = image->is_wide ? sizeof(Elf64_Dyn) : sizeof(Elf32_Dyn);
+	union {
+		Elf32_Dyn narrow;
+		Elf64_Dyn wide;
+	} read;
+
+	if (!dynamic || index >= MAX_DYNAMIC || (index + 1) * size > dynamic->bytes ||
+	    !read_at(image->fd, &read, size, dynamic->offset + index * size))
+		return false;
+	entry->d_tag = image->is_wide ? read.wide.d_tag : read.narrow.d_tag;
+	entry->d_un.d_val = image->is_wide ? read.wide.d_un.d_val : read.narrow.d_un.d_val;
+	return entry->d_tag != DT_NULL;
 }
 
 /* AddressSanitizer aborts a program in which it is not the first library. */
 static bool needs_asan(const struct image *image)
 {
 	uint64_t strings = UINT64_MAX;
-	ElfW(Dyn) entry;
+	Elf64_Dyn entry;
 	char name[32];
 
 	for (unsigned int i = 0; get_dynamic(image, i, &entry); i++)
@@ -124,32 +242,42 @@ static bool needs_asan(const struct image *image)
 	return false;
 }
 
+/* The C library of a program is known by its loader. */
+static bool has_our_libc(const char *loader, bool crosses)
+{
+	/* The GNU C library's loader has another name for each word size. */
+	if (crosses)
+		return strncmp(loader, "ld-linux", strlen("ld-linux")) == 0;
+	return !own_loader[0] || strcmp(loader, own_loader) == 0;
+}
+
 static struct tek_verdict examine_elf(struct image *image)
 {
-	const unsigned char *ident = image->header.e_ident;
+	const unsigned char *ident = image->header.ident;
+	const bool crosses = ident[EI_CLASS] != __ehdr_start.e_ident[EI_CLASS];
+	/* Both kinds of header have it in the same place. */
+	const ElfW(Half) machine = image->header.narrow.e_machine;
 	char loader[256];
 
-	if (ident[EI_CLASS] != __ehdr_start.e_ident[EI_CLASS])
+	if (crosses && (!sibling[0] || machine != sibling_machine))
 		return (struct tek_verdict){TEK_DISTURBS, "is of another word size"};
 	if (ident[EI_DATA] != __ehdr_start.e_ident[EI_DATA] ||
-	    image->header.e_machine != __ehdr_start.e_machine)
+	    (!crosses && machine != __ehdr_start.e_machine))
 		return (struct tek_verdict){TEK_DISTURBS, "is for another processor"};
 
-	image->count = image->header.e_phnum;
-	if (image->count > MAX_SEGMENTS || image->header.e_phentsize != sizeof(ElfW(Phdr)) ||
-	    !read_at(image->fd, image->segments, image->count * sizeof(ElfW(Phdr)),
-		     image->header.e_phoff))
+	image->is_wide = ident[EI_CLASS] == ELFCLASS64;
+	if (!read_segments(image))
 		return fits; /* the kernel will say what it thinks of it */
 
-	const ElfW(Phdr) *interpreter = find_segment(image, PT_INTERP);
+	const struct segment *interpreter = find_segment(image, PT_INTERP);
 	if (!interpreter)
 		return (struct tek_verdict){TEK_PASSES, "is statically linked"};
-	read_string(image->fd, loader, sizeof(loader), interpreter->p_offset);
-	if (own_loader[0] && strcmp(base_name(loader), own_loader) != 0)
+	read_string(image->fd, loader, sizeof(loader), interpreter->offset);
+	if (!has_our_libc(base_name(loader), crosses))
 		return (struct tek_verdict){TEK_DISTURBS, "is for another C library"};
 	if (needs_asan(image))
 		return (struct tek_verdict){TEK_DISTURBS, "is built with AddressSanitizer"};
-	return fits;
+	return crosses ? (struct tek_verdict){TEK_CROSSES, NULL} : fits;
 }
 
 /* A privileged program: the loader ignores LD_PRELOAD for it. */
@@ -210,13 +338,20 @@ static int open_interpreter(int fd)
 		       : -1;
 }
 
+/* A file of 32 bits may be shorter than the longer header. */
+static bool read_header(struct image *image)
+{
+	return pread(image->fd, &image->header, sizeof(image->header), 0) >=
+	       (ssize_t)sizeof(Elf32_Ehdr);
+}
+
 static struct tek_verdict examine_binary(int fd)
 {
 	struct image image = {.fd = fd};
 	struct tek_verdict verdict = examine_privilege(fd);
 
-	if (verdict.fit == TEK_FITS && read_at(fd, &image.header, sizeof(image.header), 0) &&
-	    memcmp(image.header.e_ident, ELFMAG, SELFMAG) == 0)
+	if (verdict.fit == TEK_FITS && read_header(&image) &&
+	    memcmp(image.header.ident, ELFMAG, SELFMAG) == 0)
 		verdict = examine_elf(&image);
 	return verdict;
 }

@@ -10,10 +10,12 @@
 #ifndef TEK_EXEC_TARGET_H
 #define TEK_EXEC_TARGET_H
 
+#include <stdbool.h>
 #include <stddef.h>
 
 enum tek_fit {
 	TEK_FITS,     /* the loader will take libtek.so in */
+	TEK_CROSSES,  /* of another word size: it will take tek__target_sibling() in */
 	TEK_PASSES,   /* the loader will ignore it, silently */
 	TEK_DISTURBS, /* it would break the program or make the loader complain */
 };
@@ -38,7 +40,19 @@ enum { TEK_TARGET_PATH_BYTES = 512 };
  */
 const char *tek__target_search(const char *file, char *path, size_t size);
 
-/* At the start: find out what this process itself is. */
+/* At the start: find out what this process itself is, and where its library lies. */
 void tek__target_start(void);
+
+/*
+ * The libtek.so for programs of the other word size: NULL unless this one lies in a directory
+ * that is one of two for both (such as lib and lib32), and there is one in the other. Constant.
+ */
+const char *tek__target_sibling(void);
+
+/*
+ * The path of the sibling of a libtek.so, whether it is there or not, into `sibling`; false
+ * if there is none for such a path.
+ */
+bool tek__target_sibling_of(const char *library, char *sibling, size_t size);
 
 #endif

@@ -9,6 +9,7 @@
 #include "mediate/report.h"
 #include "preload/real.h"
 #include "stack/stack.h"
+#include "stack/watch.h"
 
 #include <limits.h>
 
@@ -17,8 +18,8 @@ static int last_round;
 
 static void end(struct tek_thread *thread)
 {
-	bool guard_ends = false;
-	pthread_t guard;
+	bool guard_ends = false, watch_ends = false;
+	pthread_t guard, watch;
 	struct tek_stack_use use;
 
 	bool measured = tek__stack_measure_at_end(thread, &use);
@@ -31,12 +32,17 @@ static void end(struct tek_thread *thread)
 		if (measured)
 			tek__stack_measured(thread, &use);
 		tek__thread_end(thread);
-		guard_ends = !tek__threads_left() && tek__guard_let_go(&guard);
+		if (!tek__threads_left()) {
+			guard_ends = tek__guard_let_go(&guard);
+			watch_ends = tek__watch_let_go(&watch);
+		}
 	}
 	tek__unlock_either(locked);
-	/* The last thread to go runs the program's atexit() functions: this one, not the guard. */
+	/* The last thread to go runs the program's atexit() functions: this one, none of ours. */
 	if (guard_ends)
 		pthread_join(guard, NULL);
+	if (watch_ends)
+		pthread_join(watch, NULL);
 }
 
 /*

@@ -174,6 +174,21 @@ static bool look_up(struct search *search)
 }
 #endif
 
+const char *tek__module_path(uintptr_t address, uintptr_t *bias)
+{
+	const struct tek_module *module = tek__module_of(address);
+
+#if __GLIBC_PREREQ(2, 35)
+	struct dl_find_object object;
+	if (!module && _dl_find_object((void *)address, &object) == 0) {
+		*bias = object.dlfo_link_map->l_addr;
+		return object.dlfo_link_map->l_name;
+	}
+#endif
+	*bias = module ? (uintptr_t)module->bias : 0;
+	return module ? (const char *)module->path : NULL;
+}
+
 /* Under the lock. Another thread may have been faster. */
 static void add(const struct tek_module *module)
 {

@@ -33,6 +33,11 @@ void tek__module_note_program(void);
 
 /* The program itself; NULL: it was not noted, or cannot be. Needs no lock. */
 const struct tek_module *tek__module_program(void);
+/*
+ * Where an address lies: the path of its file, "" for the program itself where it is not listed,
+ * and *bias as in struct tek_module; NULL: in no file.  Async-signal-safe.
+ */
+const char *tek__module_path(uintptr_t address, uintptr_t *bias);
 
 /* List them in a table that was just made; in the child of a fork they are the same. Needs the lock. */
 void tek__modules_list(void);

@@ -35,8 +35,9 @@ static struct {
 	bool failed;         /* no table can be had; not tried again */
 	unsigned int kinds;  /* of threads, for which there is room */
 	bool shared;         /* it is a file's memory, which may run out */
-	char path[512];      /* its file's name; empty: none */
-	char ended[512];     /* the name it has once an exec has succeeded; empty: as it was */
+	bool awaited;    /* somebody waits for it to end: programs overwrite their environment */
+	char path[512];  /* its file's name; empty: none */
+	char ended[512]; /* the name it has once an exec has succeeded; empty: as it was */
 } table;
 
 /* Mappings made so far, to replace them in a forked child: one for each doubling of the chunks. */
@@ -95,6 +96,7 @@ static bool open_file(void)
 		unlink(table.path);
 	close(fd);
 	table.shared = mapped;
+	table.awaited = tek__rundir_is_given();
 	return mapped;
 }
 
@@ -482,7 +484,7 @@ static bool is_to_stay(char *ended)
 	const unsigned int listed = tek__table_header()->kinds;
 	const unsigned int count = listed < table.kinds ? listed : table.kinds;
 
-	return tek__rundir_is_given() && has_news(tek__table_kind_at(1), count) &&
+	return table.awaited && has_news(tek__table_kind_at(1), count) &&
 	       ended_path(ended, table.path);
 }
 

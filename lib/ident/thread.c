@@ -11,6 +11,7 @@
 #include "mediate/rt.h"
 #include "mediate/rules.h"
 #include "stack/stack.h"
+#include "stack/watch.h"
 
 #include <errno.h>
 #include <signal.h>
@@ -318,7 +319,7 @@ __attribute__((cold)) static struct tek_thread *adopt(pthread_t handle, pid_t ti
 {
 	struct tek_thread *thread;
 
-	if (tek__guard_is(tid))
+	if (tek__guard_is(tid) || tek__watch_is(tid))
 		return NULL; /* ours */
 	thread = tek__thread_new();
 	if (!thread)
@@ -383,6 +384,7 @@ static struct tek_thread *if_it_exists(struct tek_thread *thread)
 {
 	if (!thread || !thread->tid || tek__thread_exists(thread))
 		return thread;
+	tek__stack_gone(thread);
 	tek__thread_free(thread);
 	return NULL;
 }
@@ -448,6 +450,16 @@ void tek__thread_each(void (*visit)(struct tek_thread *, void *), void *context)
 	for (unsigned int i = 0; i < used; i++)
 		if (at(i)->state == TEK_SLOT_LIVE)
 			visit(at(i), context);
+}
+
+unsigned int tek__thread_count(void)
+{
+	return used;
+}
+
+struct tek_thread *tek__thread_at(unsigned int number)
+{
+	return number < used && at(number)->state == TEK_SLOT_LIVE ? at(number) : NULL;
 }
 
 void tek__thread_inherit(struct tek_thread *thread)

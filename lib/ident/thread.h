@@ -147,6 +147,10 @@ bool tek__threads_left(void);
 /* Call visit for every live thread. visit may free the thread it is given. */
 void tek__thread_each(void (*visit)(struct tek_thread *, void *), void *context);
 
+/* Those of which tek__thread_each() tells, one by one: numbers from 0 to tek__thread_count() - 1. */
+unsigned int tek__thread_count(void);
+struct tek_thread *tek__thread_at(unsigned int number); /* NULL: there is none now */
+
 /* Give it what it inherits from a Fast creator, once, and before anything else is done to it. */
 void tek__thread_inherit(struct tek_thread *thread);
 

@@ -2,7 +2,7 @@
 #include "mediate/guard.h"
 
 #include "ident/clock.h"
-#include "ident/futex.h"
+#include "ident/helper.h"
 #include "ident/process.h"
 #include "mediate/config.h"
 #include "mediate/region.h"
@@ -10,10 +10,7 @@
 #include "preload/real.h"
 
 #include <errno.h>
-#include <signal.h>
-#include <stdatomic.h>
 #include <string.h>
-#include <sys/prctl.h>
 #include <sys/resource.h>
 
 enum {
@@ -23,40 +20,24 @@ enum {
 	LINGER_LOOKS = TEK_GUARD_LOOKS,
 };
 
-static bool running;
-static pthread_t handle;                  /* if it is running */
-static pid_t guard_tid;                   /* likewise */
-static unsigned int generation;           /* of the running one; an older one has to end */
+static uint64_t turn(void);
+static bool has_work(void);
+
+static struct tek_helper guard = {
+	.name = "tek-guard",
+	.turn = turn,
+	.has_work = has_work,
+	.sleeps_until_ns = UINT64_MAX,
+};
 static unsigned int look;                 /* number of the newest look; its slot in the rings */
 static uint64_t look_ns[TEK_GUARD_LOOKS]; /* when the last looks were, a ring */
 static uint64_t next_look_ns;
 static unsigned int idle_looks = LINGER_LOOKS;
 static uint64_t rttime_ns; /* RLIMIT_RTTIME when the guard was made; 0: none */
 
-/* Bumped to wake the guard. */
-static atomic_uint wakeups;
-/* When it will wake up by itself: CLOCK_MONOTONIC; UINT64_MAX: not at all. */
-static uint64_t sleeps_until_ns = UINT64_MAX;
-
 static uint64_t look_interval(void)
 {
 	return tek__config.budget.window_ns / TEK_GUARD_LOOKS;
-}
-
-static void wake(void)
-{
-	atomic_fetch_add(&wakeups, 1);
-	tek__futex_wake_all(&wakeups);
-}
-
-/* Sleep until woken, but no longer than to `until`. `seen` is the wake-up count known. */
-static void sleep_until(uint64_t until, unsigned int seen)
-{
-	const struct timespec deadline = {
-		.tv_sec = (time_t)(until / TEK_NS_PER_SEC),
-		.tv_nsec = (long)(until % TEK_NS_PER_SEC),
-	};
-	tek__futex_wait(&wakeups, seen, until == UINT64_MAX ? NULL : &deadline);
 }
 
 /*
@@ -195,44 +176,16 @@ static uint64_t turn(void)
 	return deadlines.earliest;
 }
 
-/* Whether the guard of this generation goes on. If it goes by itself nobody will join it. */
-static bool goes_on(unsigned int own_generation)
+/* A Fast thread is never without the guard. */
+static bool has_work(void)
 {
-	if (generation != own_generation)
-		return false;
-	if (tek__region_first() || tek__threads_left())
-		return true;
-	pthread_detach(pthread_self());
-	running = false;
-	return false;
-}
-
-static void *guard_main(void *argument)
-{
-	const unsigned int own_generation = (unsigned int)(uintptr_t)argument;
-
-	tek__real.prctl(PR_SET_NAME, "tek-guard");
-	for (;;) {
-		unsigned int seen = atomic_load(&wakeups);
-		if (!tek__lock())
-			return NULL;
-		if (!goes_on(own_generation)) {
-			tek__unlock();
-			return NULL;
-		}
-		uint64_t until = sleeps_until_ns = turn();
-		tek__unlock();
-		sleep_until(until, seen);
-	}
+	return tek__region_first() != NULL;
 }
 
 static int create(const struct tek_rt_range *range)
 {
 	const struct sched_param param = {.sched_priority = range->guard};
-	sigset_t all, before;
-	void *argument = (void *)(uintptr_t)generation;
 	pthread_attr_t attr;
-	clockid_t clock;
 
 	pthread_attr_init(&attr);
 	pthread_attr_setinheritsched(&attr, PTHREAD_EXPLICIT_SCHED);
@@ -240,27 +193,9 @@ static int create(const struct tek_rt_range *range)
 	tek__real.pthread_attr_setschedparam(&attr, &param);
 	pthread_attr_setstacksize(&attr, STACK_BYTES);
 
-	/* The program's signals are for the program's threads. */
-	sigfillset(&all);
-	pthread_sigmask(SIG_SETMASK, &all, &before);
-	int error = tek__real.pthread_create(&handle, &attr, guard_main, argument);
-	if (error == EINVAL) {
-		/* A program with much thread-local storage; that lies on the stack too. */
-		pthread_attr_t large;
-		size_t bytes = 0;
-		if (pthread_getattr_default_np(&large) == 0) {
-			pthread_attr_getstacksize(&large, &bytes);
-			pthread_attr_destroy(&large);
-		}
-		pthread_attr_setstacksize(&attr, bytes);
-		error = tek__real.pthread_create(&handle, &attr, guard_main, argument);
-	}
-	/* It cannot end before we release the lock, so the handle is valid here. */
-	if (!error && pthread_getcpuclockid(handle, &clock) == 0) {
-		guard_tid = tek__tid_of_cpu_clock(clock);
-		tek__rt_learn_flag(guard_tid);
-	}
-	pthread_sigmask(SIG_SETMASK, &before, NULL);
+	int error = tek__helper_start(&guard, &attr);
+	if (!error)
+		tek__rt_learn_flag(guard.tid);
 	pthread_attr_destroy(&attr);
 	return error;
 }
@@ -325,7 +260,7 @@ void tek__guard_set_budget(struct tek_thread *thread, const struct tek_budget *b
 
 int tek__guard_start(void)
 {
-	if (running)
+	if (guard.running)
 		return 0;
 	learn_rttime();
 
@@ -338,13 +273,12 @@ int tek__guard_start(void)
 		if (range.guard > 0)
 			error = create(&range);
 	}
-	running = error == 0;
 	return error == EPERM ? EPERM : error ? EAGAIN : 0;
 }
 
 bool tek__guard_is(pid_t tid)
 {
-	return running && tid == guard_tid;
+	return tek__helper_is(&guard, tid);
 }
 
 static void fill_looks(struct tek_member *member, unsigned int count, uint64_t value)
@@ -377,7 +311,7 @@ void tek__guard_enter(struct tek_thread *thread)
 		for (unsigned int i = 0; i < TEK_GUARD_LOOKS; i++)
 			look_ns[i] = now;
 		next_look_ns = now + look_interval();
-		wake();
+		tek__helper_wake(&guard);
 	}
 	idle_looks = 0;
 }
@@ -393,8 +327,8 @@ void tek__guard_leave(struct tek_thread *thread)
 
 void tek__guard_deadline(uint64_t deadline_ns)
 {
-	if (deadline_ns < sleeps_until_ns)
-		wake();
+	if (deadline_ns < guard.sleeps_until_ns)
+		tek__helper_wake(&guard);
 }
 
 void tek__guard_budget_changed(void)
@@ -411,24 +345,17 @@ void tek__guard_budget_changed(void)
 			fill_looks(&thread->member, TEK_GUARD_LOOKS,
 				   fast_cpu_time(&thread->member, cpu));
 	next_look_ns = now + look_interval();
-	wake();
+	tek__helper_wake(&guard);
 }
 
-bool tek__guard_let_go(pthread_t *guard)
+bool tek__guard_let_go(pthread_t *handle)
 {
-	if (!running || tek__region_first())
-		return false;
-	*guard = handle;
-	running = false;
-	generation++;
-	wake();
-	return true;
+	return tek__helper_let_go(&guard, handle);
 }
 
 void tek__guard_forget(void)
 {
-	running = false;
-	sleeps_until_ns = UINT64_MAX;
+	tek__helper_forget(&guard);
 	next_look_ns = 0;
 	idle_looks = LINGER_LOOKS;
 }

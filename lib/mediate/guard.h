@@ -45,10 +45,10 @@ void tek__guard_deadline(uint64_t deadline_ns);
 void tek__guard_budget_changed(void);
 
 /*
- * No thread is left that is known.  True: the guard is ending, join *guard once
+ * No thread is left that is known.  True: the guard is ending, join *handle once
  * the lock is released.  False: there is none, or it stays for a Fast thread.
  */
-bool tek__guard_let_go(pthread_t *guard);
+bool tek__guard_let_go(pthread_t *handle);
 
 /* In the child of a fork there is none. */
 void tek__guard_forget(void);

@@ -2,8 +2,11 @@
 #include "mediate/report.h"
 
 #include "ident/clock.h"
+#include "ident/module.h"
 #include "ident/process.h"
 #include "mediate/guard.h"
+#include "mediate/line.h"
+#include "stack/backtrace.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -13,6 +16,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/prctl.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
@@ -144,13 +148,12 @@ static void write_event(const struct tek_event *event)
 	errno = saved;
 }
 
-/* The end of a path says more than its beginning. */
+/* The end of a path says more than its beginning. To zeroed memory. */
 static void copy_tail(tek_u8 *to, size_t size, const char *from)
 {
 	size_t length = strlen(from);
-	if (length >= size)
-		from += length - (size - 1);
-	strncpy((char *)to, from, size - 1);
+	size_t left_out = length < size ? 0 : length - (size - 1);
+	memcpy(to, from + left_out, length - left_out);
 }
 
 static struct tek_event make_event(unsigned int kind, const struct tek_thread *thread)
@@ -173,6 +176,10 @@ static struct tek_event make_event(unsigned int kind, const struct tek_thread *t
 		return event;
 	}
 	/* It bears the name that it inherited; that says more than nothing. */
+	if (thread->tid == tek__gettid()) {
+		syscall(SYS_prctl, PR_GET_NAME, event.thread);
+		return event;
+	}
 	char path[64];
 	snprintf(path, sizeof(path), "/proc/self/task/%d/comm", (int)thread->tid);
 	int fd = open(path, O_RDONLY | O_CLOEXEC);
@@ -262,6 +269,101 @@ void tek__report_stack_high(const struct tek_thread *thread)
 	event.value[2] = thread->stack.bytes;
 	memcpy(event.text, thread->role, thread->role_bytes);
 	note(&event);
+}
+
+static void say_line(struct tek_line *line)
+{
+	tek__line_add(line, "\n");
+	say(line->text, line->length);
+}
+
+static void say_overflow(const struct tek_event *event)
+{
+	struct tek_line line = {0};
+
+	tek__line_add(&line, "tek: ");
+	tek__line_add(&line, (const char *)event->program);
+	tek__line_add(&line, "[");
+	tek__line_add_number(&line, event->pid);
+	tek__line_add(&line, "]: thread \"");
+	tek__line_add(&line, (const char *)event->thread);
+	tek__line_add(&line, "\"[");
+	tek__line_add_number(&line, event->tid);
+	tek__line_add(&line, "] ");
+	if (event->text[0]) {
+		tek__line_add(&line, "(");
+		tek__line_add(&line, (const char *)event->text);
+		tek__line_add(&line, ") ");
+	}
+	tek__line_add(&line, "ran out of its stack of ");
+	tek__line_add_number(&line, event->value[0]);
+	tek__line_add(&line, event->error ? " bytes, which TEK chose" : " bytes");
+	say_line(&line);
+}
+
+static void say_frame(const struct tek_event *event)
+{
+	struct tek_line line = {0};
+
+	tek__line_add(&line, "tek:   ");
+	if (event->value[0]) {
+		tek__line_add(&line, "#");
+		tek__line_add_number(&line, event->value[0]);
+	} else {
+		tek__line_add(&line, "it runs");
+	}
+	tek__line_add(&line, " ");
+	tek__line_add(&line, (const char *)event->text);
+	tek__line_add(&line, "+0x");
+	tek__line_add_hex(&line, event->value[1]);
+	if (event->value[3]) {
+		tek__line_add(&line, ", then ");
+		tek__line_add_number(&line, event->value[3]);
+		tek__line_add(&line, " more");
+	}
+	say_line(&line);
+}
+
+/* Which file an address lies in, and where there. */
+static void locate(struct tek_event *event, uintptr_t address)
+{
+	uintptr_t bias;
+	const char *path = tek__module_path(address, &bias);
+	char program[256];
+
+	memset(event->text, 0, sizeof(event->text));
+	event->value[1] = event->value[2] = address;
+	if (!path)
+		return;
+	event->value[1] = address - bias;
+	if (!path[0]) {
+		ssize_t length = readlink("/proc/self/exe", program, sizeof(program) - 1);
+		program[length > 0 ? length : 0] = '\0';
+		path = program;
+	}
+	copy_tail(event->text, sizeof(event->text), path);
+}
+
+void tek__report_overflow(const struct tek_thread *thread, uintptr_t address,
+			  const struct tek_backtrace *trace)
+{
+	struct tek_event event = make_event(TEK_EVENT_OVERFLOW, thread);
+	event.error = thread->stack.flags & TEK_STACK_TUNED ? 1 : 0;
+	event.value[0] = thread->stack.bytes;
+	event.value[1] = address;
+	memcpy(event.text, thread->role, thread->role_bytes);
+	if (!append_event(&event))
+		say_overflow(&event);
+
+	event.kind = TEK_EVENT_FRAME;
+	event.error = 0;
+	for (unsigned int i = 0; i <= trace->count; i++) {
+		event.value[0] = i;
+		event.value[3] = i ? trace->frames[i - 1].more : 0;
+		locate(&event, i ? trace->frames[i - 1].address : thread->birth.function);
+		if (event.value[2] && !append_event(&event))
+			say_frame(&event);
+	}
 }
 
 void tek__report_bad_option(const char *name, const char *text)

@@ -12,6 +12,8 @@
 #include "ident/thread.h"
 #include "tek_abi.h"
 
+struct tek_backtrace;
+
 struct tek_noted {
 	unsigned int count;
 	struct tek_event events[8];
@@ -28,6 +30,13 @@ void tek__report_summary(const struct tek_thread *thread);
 
 /* A thread's stack is nearly used up. */
 void tek__report_stack_high(const struct tek_thread *thread);
+
+/*
+ * The calling thread ran out of its stack, at this address.  Written at once; async-signal-safe,
+ * needs no lock.
+ */
+void tek__report_overflow(const struct tek_thread *thread, uintptr_t address,
+			  const struct tek_backtrace *trace);
 
 /* A variable of the environment was not understood and is not followed. */
 void tek__report_bad_option(const char *name, const char *text);

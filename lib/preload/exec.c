@@ -71,9 +71,12 @@ static int execute(const struct call *call)
 	bool runs;
 	struct tek_verdict verdict = examine(call, &runs);
 	tek__exec_name(call->path, verdict);
-	size_t size = verdict.fit == TEK_DISTURBS ? tek__preload_list_size(environment) : 0;
+	const char *other = verdict.fit == TEK_CROSSES ? tek__target_sibling() : NULL;
+	size_t size = verdict.fit == TEK_CROSSES || verdict.fit == TEK_DISTURBS
+			      ? tek__preload_list_size(environment, other)
+			      : 0;
 	if (size)
-		environment = tek__preload_list_without_tek(environment, alloca(size));
+		environment = tek__preload_list_exchange(environment, other, alloca(size));
 	bool stepped_out = tek__exec_step_out();
 	if (runs)
 		tek__exec_hide_table();

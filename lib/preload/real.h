@@ -7,6 +7,7 @@
 
 #include <pthread.h>
 #include <sched.h>
+#include <signal.h>
 #include <spawn.h>
 #include <stdio.h>
 
@@ -28,6 +29,10 @@ struct tek_real {
 	int (*sched_get_priority_min)(int);
 	int (*sched_get_priority_max)(int);
 	int (*prctl)(int, ...);
+	int (*sigaction)(int, const struct sigaction *, struct sigaction *);
+	sighandler_t (*signal)(int, sighandler_t);
+	sighandler_t (*sysv_signal)(int, sighandler_t);
+	sighandler_t (*sigset)(int, sighandler_t);
 	int (*pthread_key_create)(pthread_key_t *, void (*)(void *));
 	int (*clone)(int (*)(void *), void *, int, void *, ...);
 	pid_t (*vfork)(void);

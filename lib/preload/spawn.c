@@ -20,12 +20,15 @@ static int spawn(spawn_function *real, const char *examined, pid_t *pid, const c
 	struct tek_verdict verdict = tek__target_examine(AT_FDCWD, examined);
 
 	tek__exec_name(examined, verdict);
-	size_t size = verdict.fit == TEK_DISTURBS ? tek__preload_list_size(environment) : 0;
+	const char *other = verdict.fit == TEK_CROSSES ? tek__target_sibling() : NULL;
+	size_t size = verdict.fit == TEK_CROSSES || verdict.fit == TEK_DISTURBS
+			      ? tek__preload_list_size(environment, other)
+			      : 0;
 	if (size) {
 		memory = malloc(size);
 		if (!memory)
 			return ENOMEM;
-		environment = tek__preload_list_without_tek(environment, memory);
+		environment = tek__preload_list_exchange(environment, other, memory);
 	}
 	bool stepped_out = tek__exec_step_out();
 	int error = real(pid, path, actions, attr, arguments, environment);

@@ -1,25 +1,104 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
 #include "stack/grow.h"
 
+#include "ident/process.h"
+#include "ident/thread.h"
+
+#include <errno.h>
+#include <sys/mman.h>
+
+enum {
+	WHOLE_BYTES = 8 << 20,       /* what a stack may become */
+	LEAST_STEP_BYTES = 64 << 10, /* a fault costs more than such a piece of memory */
+};
+
+/* The calling thread's; not in its structure, because the child of a fork has none at first. */
+static __thread struct {
+	uintptr_t low, closed_end; /* closed from low up to, not with, closed_end */
+	uintptr_t end;             /* of the stack */
+} own __attribute__((tls_model("initial-exec")));
+
+static uintptr_t low_of(const struct tek_stack *stack)
+{
+	return stack->end - stack->bytes;
+}
+
+static bool open_up(uintptr_t from, uintptr_t to)
+{
+	int saved = errno;
+	bool opened = mprotect((void *)from, to - from, PROT_READ | PROT_WRITE) == 0;
+	errno = saved;
+	return opened;
+}
+
 size_t tek__grow_reserve(size_t bytes)
 {
-	(void)bytes;
-	return 0;
+	return bytes < WHOLE_BYTES ? WHOLE_BYTES - bytes : 0;
 }
 
 void tek__grow_begin(struct tek_thread *thread)
 {
-	(void)thread;
+	struct tek_stack *stack = &thread->stack;
+	int saved = errno;
+
+	/* The stack may have come out smaller, or larger: out of the C library's cache. */
+	stack->reserve_bytes &= ~(tek__page_bytes - 1);
+	if (!stack->end || stack->bytes < stack->reserve_bytes + LEAST_STEP_BYTES / 4) {
+		stack->reserve_bytes = 0;
+		return;
+	}
+	void *low = (void *)low_of(stack);
+	/* An earlier thread's pages, or mlockall()'s. */
+	if (madvise(low, stack->reserve_bytes, MADV_DONTNEED) &&
+	    munlock(low, stack->reserve_bytes) == 0)
+		madvise(low, stack->reserve_bytes, MADV_DONTNEED);
+	own.low = low_of(stack);
+	own.end = stack->end;
+	own.closed_end = own.low + stack->reserve_bytes;
+	if (mprotect(low, stack->reserve_bytes, PROT_NONE)) {
+		own.closed_end = own.low;
+		stack->reserve_bytes = 0;
+	}
+	errno = saved;
 }
 
 void tek__grow_end(struct tek_thread *thread)
 {
-	(void)thread;
+	struct tek_stack *stack = &thread->stack;
+
+	if (stack->reserve_bytes)
+		open_up(low_of(stack), low_of(stack) + stack->reserve_bytes);
+	stack->reserve_bytes = 0;
+	own.closed_end = own.low;
+}
+
+void tek__grow_inherit(struct tek_thread *gone)
+{
+	if (gone->stack.end && gone->tracked && pthread_equal(gone->handle, pthread_self()))
+		tek__grow_end(gone);
 }
 
 bool tek__grow_at(struct tek_thread *thread, uintptr_t address)
 {
-	(void)thread;
-	(void)address;
-	return false;
+	if (address < own.low || address >= own.closed_end)
+		return false;
+	/* Twice what there is, so that a deep recursion faults seldom. */
+	size_t step = own.end - own.closed_end;
+	if (step < LEAST_STEP_BYTES)
+		step = LEAST_STEP_BYTES;
+	uintptr_t from = step < own.closed_end - own.low ? own.closed_end - step : own.low;
+	if (from > address)
+		from = address;
+	from &= ~(uintptr_t)(tek__page_bytes - 1);
+	if (!open_up(from, own.closed_end))
+		return false;
+	own.closed_end = from;
+	if (!thread)
+		return true;
+	thread->stack.reserve_bytes = from - own.low;
+	thread->stack.flags |= TEK_STACK_GROWN;
+	if (thread->slot.side)
+		__atomic_fetch_or(&thread->slot.side->stack_flags, TEK_STACK_GROWN,
+				  __ATOMIC_RELAXED);
+	return true;
 }

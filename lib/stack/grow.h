@@ -2,6 +2,9 @@
 /*
  * --stack grow: the low part of a fitted stack, its reserve, cannot be accessed until the thread
  * faults there; then TEK's handler of SIGSEGV gives it more.
+ *
+ * stack.reserve_bytes is what cannot be accessed now: less after each fault, 0 once it is all there.
+ * A system call that is given an address in the reserve fails with EFAULT.
  */
 #ifndef TEK_STACK_GROW_H
 #define TEK_STACK_GROW_H
@@ -10,14 +13,23 @@
 
 struct tek_thread;
 
-/* How much larger a stack is made, for its reserve. */
+/* How much larger a stack is made, for its reserve: up to the 8 MiB that a thread has elsewhere. */
 size_t tek__grow_reserve(size_t bytes);
 
 /* The calling thread: take its reserve away; give it back when it ends. Need no lock. */
 void tek__grow_begin(struct tek_thread *thread);
 void tek__grow_end(struct tek_thread *thread);
 
-/* In the handler: whether the fault was in the reserve, and there is more now. */
+/*
+ * A thread that left by SYS_exit could not give its reserve back; if the calling thread has its
+ * stack by now, it gets it. Needs no lock.
+ */
+void tek__grow_inherit(struct tek_thread *gone);
+
+/*
+ * In the handler: whether the fault was in the calling thread's reserve, and there is more now.
+ * `thread` is the calling one; NULL where it is not known, as in the child of a fork.
+ */
 bool tek__grow_at(struct tek_thread *thread, uintptr_t address);
 
 #endif

@@ -112,11 +112,21 @@ static tek_u32 most(tek_u32 a, tek_u32 b)
 	return a > b ? a : b;
 }
 
+/*
+ * What is learnt from a bound.  One that may not be the thread's own, and is perhaps its whole
+ * stack, says nothing where enough is known already: each run would make the stacks larger.
+ */
+static tek_u32 bound_of(const struct tek_site *site, const struct tek_stack_use *use)
+{
+	bool is_enough = use->flags & TEK_STACK_UNCLEAN && use->peak_bytes <= site->learnt_bytes;
+	return is_enough ? use->peak_bytes : use->bound_bytes;
+}
+
 static void raise(struct tek_kind *kind, const struct tek_stack *stack,
-		  const struct tek_stack_use *use)
+		  const struct tek_stack_use *use, tek_u32 bound_bytes)
 {
 	kind->peak_bytes = most(kind->peak_bytes, use->peak_bytes);
-	kind->bound_bytes = most(kind->bound_bytes, use->bound_bytes);
+	kind->bound_bytes = most(kind->bound_bytes, bound_bytes);
 	if (kind->stack_bytes < stack->bytes)
 		kind->stack_bytes = stack->bytes;
 	kind->stack_flags |= stack->flags | use->flags;
@@ -151,12 +161,12 @@ bool tek__kind_note(struct tek_thread *thread, const struct tek_stack_use *use)
 	bool first_time = !stack->kind;
 	unsigned short number = site ? find_or_make(site, &label) : 0;
 	if (site)
-		tek__site_note(site, use->bound_bytes, first_time);
+		tek__site_note(site, bound_of(site, use), first_time);
 	if (!number)
 		return once(thread->tid == tek__pid() ? &warned_first : &warned_others, news);
 	if (number != stack->kind)
 		move(thread, number);
-	raise(&at(number)->said, stack, use);
+	raise(&at(number)->said, stack, use, bound_of(site, use));
 	tek__table_write_kind(number, &at(number)->said);
 	return once(&at(number)->warned, news);
 }

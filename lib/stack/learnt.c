@@ -17,14 +17,20 @@ static unsigned int count;
 static void name_module(char name[sizeof(((struct tek_place *)NULL)->module)],
 			const struct tek_module *module)
 {
+	const size_t size = sizeof(((struct tek_place *)NULL)->module);
 	const char *base = strrchr((const char *)module->path, '/');
-	size_t size = sizeof(((struct tek_place *)NULL)->module);
 
 	name[0] = '\0';
 	for (tek_u32 i = 0; i < module->build_id_bytes; i++)
 		snprintf(name + (size_t)i * 2, 3, "%02x", module->build_id[i]);
-	if (!module->build_id_bytes && base && base[1] && strlen(base) < size)
-		snprintf(name, size, "@%s", base + 1);
+	if (module->build_id_bytes || !base || !base[1])
+		return;
+	size_t length = strnlen(base + 1, size - 2);
+	while (length && (base[1 + length] & 0xc0) == 0x80)
+		length--; /* not in the middle of a character */
+	name[0] = '@';
+	memcpy(name + 1, base + 1, length);
+	name[1 + length] = '\0';
 }
 
 static bool profile_path(char *path, size_t size)

@@ -1,23 +1,395 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
 #include "stack/measure.h"
 
-void tek__measure_prepare(struct tek_stack *stack)
+#include "ident/process.h"
+#include "stack/config.h"
+#include "stack/present.h"
+#include "tek_abi.h"
+
+#include <errno.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/uio.h>
+
+enum {
+	PAINT_BYTE = 0xd7,
+	/* Below the frame of the function that paints: what the functions that it calls use. */
+	OWN_BYTES = 512,
+	/* Below our last frame: what we and the C library still use until the thread is gone, and
+	   the next one until it is prepared. */
+	LAST_BYTES = 2048,
+	KEPT_BYTES = 12 * 1024, /* less than what the C library keeps below its last frame */
+	EXACT_BYTES = 1024 *
+		      1024, /* of a stack that --stack exact paints though TEK did not fit it */
+	FIRST_BYTES =
+		120 << 20, /* below the first thread's stack nothing else is mapped that far */
+	FEW_PAGES = 16,
+	MANY_PAGES = 4096,
+	WORDS = 2048, /* that are read at a time from another's stack */
+};
+
+#define PAINT (UINTPTR_MAX / 0xff * PAINT_BYTE)
+
+/* What a look at a stack finds. Addresses. */
+struct found {
+	uintptr_t lowest;  /* present page */
+	uintptr_t bound;   /* nothing below was used */
+	uintptr_t certain; /* this was */
+	bool at_paint;     /* paint was changed there, so both are right to the byte */
+};
+
+/* Words of a stack: the calling thread's own, or read by the kernel from another's. */
+typedef const uintptr_t *reader(uintptr_t from, size_t words, size_t *count);
+
+static const uintptr_t *read_own(uintptr_t from, size_t words, size_t *count)
 {
-	(void)stack;
+	*count = words;
+	return (const uintptr_t *)from;
+}
+
+/* Guarded by the lock. */
+static uintptr_t copied[WORDS];
+
+static const uintptr_t *read_other(uintptr_t from, size_t words, size_t *count)
+{
+	/* Most stacks say it in their first page. */
+	size_t wanted = from % (WORDS * sizeof(uintptr_t)) ? tek__page_bytes / sizeof(uintptr_t)
+							   : WORDS;
+	if (wanted > words)
+		wanted = words;
+	if (wanted > WORDS)
+		wanted = WORDS;
+	struct iovec to = {copied, wanted * sizeof(copied[0])};
+	struct iovec there = {(void *)from, wanted * sizeof(copied[0])};
+	ssize_t bytes = process_vm_readv(tek__pid(), &to, 1, &there, 1, 0);
+	*count = bytes > 0 ? (size_t)bytes / sizeof(copied[0]) : 0;
+	return copied;
+}
+
+/* How many words from the first on have this value. */
+__attribute__((no_sanitize("address", "thread"), noinline)) static size_t
+count_same(const uintptr_t *words, size_t count, uintptr_t value)
+{
+	enum { BLOCK = 32 };
+	size_t i = 0;
+
+	for (; i + BLOCK <= count; i += BLOCK) {
+		uintptr_t different = 0;
+		for (size_t j = 0; j < BLOCK; j++)
+			different |= words[i + j] ^ value;
+		if (different)
+			break;
+	}
+	while (i < count && words[i] == value)
+		i++;
+	return i;
+}
+
+/* The lowest byte of the word at `address` that is another one than in `before`. */
+static uintptr_t lowest_byte(uintptr_t address, uintptr_t word, uintptr_t before)
+{
+	unsigned int bit = __BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__
+				   ? (unsigned int)__builtin_ctzl(word ^ before)
+				   : (unsigned int)__builtin_clzl(word ^ before);
+	return address + bit / 8;
+}
+
+/* Look through [low, end), of which all pages are present and nothing below was used. */
+__attribute__((no_sanitize("address", "thread"))) static bool
+look_through(const struct tek_stack *stack, reader *read, uintptr_t low, uintptr_t end,
+	     struct found *found)
+{
+	const bool painted = low >= stack->painted_from;
+	uintptr_t fill = painted ? stack->fill : 0;
+
+	while (low < end) {
+		size_t count, same, wanted = (end - low) / sizeof(uintptr_t);
+		const uintptr_t *words = wanted ? read(low, wanted, &count) : NULL;
+		if (!words || !count)
+			return false;
+		same = count_same(words, count, fill);
+		if (same < count && painted && !found->bound) {
+			found->bound = lowest_byte(low + same * sizeof(words[0]), words[same],
+						   fill);
+			found->at_paint = true;
+		}
+		if (same < count && painted && !stack->surely_painted && !words[same]) {
+			/* Zeros: written, or of a page that was taken away and came back. */
+			found->at_paint = false;
+			fill = 0;
+			low += same * sizeof(words[0]);
+			continue;
+		}
+		if (same < count && fill != (painted ? stack->fill : 0) &&
+		    words[same] == stack->fill) {
+			fill = stack->fill; /* paint again, of the next page */
+			low += same * sizeof(words[0]);
+			continue;
+		}
+		if (same < count) {
+			found->certain = lowest_byte(low + same * sizeof(words[0]), words[same],
+						     fill);
+			return true;
+		}
+		low += count * sizeof(words[0]);
+	}
+	return false;
+}
+
+static uintptr_t lower(uintptr_t one, uintptr_t other)
+{
+	return one < other ? one : other;
+}
+
+static uintptr_t higher(uintptr_t one, uintptr_t other)
+{
+	return one > other ? one : other;
+}
+
+/*
+ * Below the first thread's stack other things may be mapped where its limit is high, but not near
+ * to it.
+ */
+static uintptr_t low_of(const struct tek_stack *stack)
+{
+	size_t bytes = stack->bytes;
+
+	if (stack->first && (!bytes || bytes > FIRST_BYTES))
+		bytes = FIRST_BYTES;
+	return stack->end - bytes + stack->reserve_bytes;
+}
+
+static bool look(const struct tek_stack *stack, reader *read, struct found *found)
+{
+	const uintptr_t low = low_of(stack), known = stack->clean_end;
+	const uintptr_t word = ~(uintptr_t)(sizeof(uintptr_t) - 1);
+	unsigned int most = FEW_PAGES;
+	struct tek_run run = {low, low};
+
+	*found = (struct found){0};
+	for (uintptr_t from = low; from < (found->lowest ? known : stack->end); from = run.end) {
+		if (!tek__present_lowest(from, stack->end, most, &run))
+			return false;
+		most = most < MANY_PAGES ? 4 * most : most;
+		if (run.low >= stack->end)
+			break;
+		run.low = higher(run.low, low);
+		if (!found->lowest)
+			found->lowest = run.low;
+		if (run.low < stack->painted_from && !found->bound)
+			found->bound = run.low;
+		if (look_through(stack, read, (run.low + ~word) & word,
+				 lower(lower(run.end, known), stack->painted_from), found) ||
+		    look_through(stack, read, higher(run.low, stack->painted_from),
+				 lower(run.end, known) & word, found))
+			return true;
+	}
+	return found->lowest != 0;
+}
+
+static uint32_t bytes_below(uintptr_t end, uintptr_t address)
+{
+	uintptr_t bytes = end - address;
+	return bytes < UINT32_MAX ? (uint32_t)bytes : UINT32_MAX;
+}
+
+/* What was found, in bytes. */
+static void sum_up(const struct tek_stack *stack, struct found *found, struct tek_stack_use *use)
+{
+	const bool untouched = !found->bound, hidden = !found->certain;
+	unsigned char flags = 0;
+
+	if (!stack->clean_end)
+		found->bound = found->lowest;
+	else if (untouched)
+		found->bound = stack->clean_end;
+	found->bound = lower(found->bound, stack->begin);
+	found->certain = found->certain ? lower(found->certain, stack->begin) : stack->begin;
+	if (!stack->clean_end || (hidden && stack->clean_end < stack->begin))
+		flags = TEK_STACK_UNCLEAN;
+	else if (found->bound == found->certain && (untouched || found->at_paint))
+		flags = TEK_STACK_EXACT;
+	*use = (struct tek_stack_use){
+		.peak_bytes = bytes_below(stack->end, found->certain),
+		.bound_bytes = bytes_below(stack->end, found->bound),
+		.flags = flags,
+	};
 }
 
 bool tek__measure_self(const struct tek_stack *stack, struct tek_stack_use *use)
 {
-	(void)stack;
-	(void)use;
-	return false;
+	struct found found;
+
+	if (!look(stack, read_own, &found))
+		return false;
+	sum_up(stack, &found, use);
+	return true;
 }
 
 bool tek__measure_other(const struct tek_stack *stack, struct tek_stack_use *use)
 {
-	(void)stack;
-	(void)use;
-	return false;
+	struct found found;
+
+	if (!look(stack, read_other, &found))
+		return false;
+	sum_up(stack, &found, use);
+	return true;
 }
 
-void tek__measure_forget(void) {}
+/* What is present of [low, end), and nothing else. False: not known. */
+static bool paint_present(uintptr_t low, uintptr_t end, uintptr_t *lowest, bool *holes)
+{
+	struct tek_run run = {low, low};
+	bool any = false;
+
+	*lowest = end;
+	for (uintptr_t from = low; from < end; from = run.end) {
+		if (!tek__present_lowest(from, end, MANY_PAGES, &run))
+			return false;
+		if (run.low >= end)
+			break;
+		run.low = higher(run.low, low);
+		*holes |= any && run.low > from;
+		if (!any)
+			*lowest = run.low;
+		any = true;
+		memset((void *)run.low, PAINT_BYTE, lower(run.end, end) - run.low);
+	}
+	return true;
+}
+
+/* A stack that the program gave: up to where what is present has one value, the same all the way. */
+static void look_beforehand(struct tek_stack *stack, uintptr_t end)
+{
+	const uintptr_t low = (low_of(stack) + sizeof(low) - 1) & ~(sizeof(low) - 1);
+	uintptr_t clean = 0, from = 0, value = 0;
+	struct tek_run run;
+	bool holes = false, dirty = false;
+
+	for (uintptr_t at = low; at < end && !dirty; at = run.end) {
+		if (!tek__present_lowest(at, end, MANY_PAGES, &run))
+			return;
+		if (run.low >= end)
+			break;
+		run.low = higher(run.low, low);
+		holes |= clean && run.low > at;
+		if (!clean) {
+			value = *(const uintptr_t *)run.low;
+			from = run.low;
+		}
+		size_t words = (lower(run.end, end) - run.low) / sizeof(uintptr_t);
+		size_t same = count_same((const uintptr_t *)run.low, words, value);
+		clean = run.low + same * sizeof(uintptr_t);
+		dirty = same < words;
+	}
+	stack->fill = value;
+	stack->surely_painted = value && !holes;
+	stack->painted_from = value ? from : clean;
+	if (!dirty)
+		stack->begin = clean;
+	__atomic_store_n(&stack->clean_end, clean, __ATOMIC_RELEASE);
+}
+
+static bool is_to_be_exact(const struct tek_stack *stack)
+{
+	return tek__stack_config.exact && !stack->first &&
+	       (stack->flags & TEK_STACK_TUNED || stack->bytes <= EXACT_BYTES);
+}
+
+__attribute__((noinline)) void tek__measure_prepare(struct tek_stack *stack)
+{
+	const uintptr_t frame = (uintptr_t)__builtin_frame_address(0);
+	const uintptr_t end = (frame - OWN_BYTES) & ~(uintptr_t)15, low = low_of(stack);
+	bool holes = false;
+
+	if (end <= low || frame >= stack->end)
+		return; /* it runs on another stack */
+	stack->begin = frame;
+	if (stack->flags & TEK_STACK_OWN) {
+		look_beforehand(stack, end);
+		return;
+	}
+	uintptr_t from = stack->painted_from;
+	bool noted = stack->noted_to && stack->noted_to <= end &&
+		     *(const uintptr_t *)(stack->noted_to - sizeof(uintptr_t)) == PAINT;
+	if (is_to_be_exact(stack)) {
+		from = low;
+		noted = false;
+		memset((void *)low, PAINT_BYTE, end - low);
+	} else if (noted) {
+		memset((void *)stack->noted_to, PAINT_BYTE, end - stack->noted_to);
+	} else if (!paint_present(low, end, &from, &holes)) {
+		return;
+	}
+	stack->painted_from = from;
+	stack->fill = PAINT;
+	stack->surely_painted = !noted && !holes;
+	stack->begin = end;
+	__atomic_store_n(&stack->clean_end, end, __ATOMIC_RELEASE);
+}
+
+void tek__measure_begin_late(struct tek_stack *stack)
+{
+	struct tek_run run;
+
+	stack->begin = (uintptr_t)__builtin_frame_address(0);
+	if (!tek__present_lowest(low_of(stack), stack->end, 1, &run))
+		return;
+	stack->painted_from = stack->clean_end = higher(run.low, low_of(stack));
+}
+
+/*
+ * Paint what was used, up to `to`, for the thread that gets this stack next; below, it holds
+ * paint already, or nothing.  What the C library is about to drop is dropped now, which costs it
+ * nothing any more; of a stack whose pages are locked it cannot drop anything.
+ */
+static bool paint_for_next(struct tek_stack *stack, const struct found *found, uintptr_t to)
+{
+	const uintptr_t page = ~((uintptr_t)tek__page_bytes - 1);
+	uintptr_t from = lower(found->bound, found->certain), keep = (to & page) - KEPT_BYTES;
+	bool fresh = found->lowest < stack->painted_from, holes = false;
+
+	if (from & (sizeof(uintptr_t) - 1))
+		from &= ~(sizeof(uintptr_t) - 1);
+	if (from >= to)
+		return found->lowest < to;
+	if (from < keep - tek__page_bytes &&
+	    madvise((void *)(found->lowest & page), keep - (found->lowest & page), MADV_DONTNEED) ==
+		    0) {
+		memset((void *)keep, PAINT_BYTE, to - keep);
+		stack->painted_from = keep;
+		return true;
+	}
+	if (!fresh) {
+		memset((void *)from, PAINT_BYTE, to - from);
+		return true;
+	}
+	uintptr_t lowest;
+	if (!paint_present(found->lowest, to, &lowest, &holes) || holes || lowest >= to)
+		return false;
+	stack->painted_from = lowest;
+	return true;
+}
+
+__attribute__((noinline)) bool tek__measure_last(struct tek_stack *stack, struct tek_stack_use *use)
+{
+	const uintptr_t frame = (uintptr_t)__builtin_frame_address(0);
+	const uintptr_t to = (frame - LAST_BYTES) & ~(uintptr_t)15;
+	struct found found;
+
+	if (!look(stack, read_own, &found))
+		return false;
+	sum_up(stack, &found, use);
+	if (!(stack->flags & TEK_STACK_OWN) && !stack->first && stack->fill == PAINT &&
+	    frame < stack->end && to > stack->end - stack->bytes &&
+	    paint_for_next(stack, &found, to)) {
+		stack->clean_end = to;
+		stack->left_clean = true;
+	}
+	return true;
+}
+
+void tek__measure_forget(void)
+{
+	tek__present_forget();
+}

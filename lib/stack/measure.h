@@ -1,21 +1,40 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
 /*
- * How much of a stack was used.  What lies in pages that are not present was not; of the lowest
- * present one only what differs from what was there before the thread began.  A page that is
- * not present is never read, because reading makes it present.
+ * How much of a stack was used.
+ *
+ * What lies in pages that are not present was not: the lowest present page is the bound.  What
+ * was certainly used is what differs from what was there before.  A page that is not present
+ * is never read, because reading makes it present.
+ *
+ * Before: pages that the kernel gives are zero, so a word that is not was written; one that is
+ * may have been, too.  Where the C library hands on the stack of an earlier thread, and where
+ * all pages are present from the start (mlockall(2)), what is present is painted before the
+ * thread runs: there both numbers are the same.  A painted page that was taken away (the C
+ * library drops all but the top of a stack that it keeps) has zeros instead of paint: then only
+ * the bound says so.  Stacks that the program gave are never painted, but what is in them is
+ * looked at beforehand: it may be one value over and over.
  */
 #ifndef TEK_STACK_MEASURE_H
 #define TEK_STACK_MEASURE_H
 
 #include "stack/use.h"
 
-/* The calling thread's, before it runs: clean what an earlier one left below the caller's frame. */
+/* The calling thread's stack, before it runs. */
 void tek__measure_prepare(struct tek_stack *stack);
+
+/* The same for a thread that has run for a while: what is present now may be an earlier one's. */
+void tek__measure_begin_late(struct tek_stack *stack);
 
 /* The calling thread's. False: not known. No lock, no allocation; async-signal-safe. */
 bool tek__measure_self(const struct tek_stack *stack, struct tek_stack_use *use);
 
-/* Another's of this process, which may end meanwhile: reads by system calls only. */
+/* The same at its end, and paint for the next thread. */
+bool tek__measure_last(struct tek_stack *stack, struct tek_stack_use *use);
+
+/*
+ * Another's of this process, which may end meanwhile: reads by system calls only.  Needs the
+ * lock.
+ */
 bool tek__measure_other(const struct tek_stack *stack, struct tek_stack_use *use);
 
 /* In the child of a fork. */

@@ -1,4 +1,150 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
 #include "stack/overflow.h"
 
-void tek__overflow_watch(void) {}
+#include "ident/process.h"
+#include "ident/thread.h"
+#include "mediate/report.h"
+#include "stack/action.h"
+#include "stack/backtrace.h"
+#include "stack/grow.h"
+#include "stack/kind.h"
+
+#include <errno.h>
+#include <setjmp.h>
+#include <stddef.h>
+
+enum {
+	GUARD_BYTES = 64 << 10, /* so far below a stack an access counts as its overflow */
+	RED_ZONE_BYTES = 256,   /* what code uses below its stack pointer */
+	FRAME_BYTES = 16 << 20, /* the largest frame that is thought of */
+	REPORT_BYTES = 3072,    /* of stack: what a report takes */
+	BACKTRACE_BYTES = 4096, /* and a backtrace, where calls are bound lazily */
+};
+
+/* Where to go on if our own report faults; NULL: it is not at work. */
+static __thread sigjmp_buf *volatile on_fault __attribute__((tls_model("initial-exec")));
+
+void tek__overflow_watch(void)
+{
+	tek__action_watch();
+}
+
+uintptr_t tek__overflow_stack_pointer(const ucontext_t *context)
+{
+#if defined(__x86_64__)
+	return (uintptr_t)context->uc_mcontext.gregs[REG_RSP];
+#elif defined(__i386__)
+	return (uintptr_t)context->uc_mcontext.gregs[REG_ESP];
+#elif defined(__aarch64__)
+	return (uintptr_t)context->uc_mcontext.sp;
+#elif defined(__arm__)
+	return (uintptr_t)context->uc_mcontext.arm_sp;
+#else
+	(void)context;
+	return 0;
+#endif
+}
+
+uintptr_t tek__overflow_program_counter(const ucontext_t *context)
+{
+#if defined(__x86_64__)
+	return (uintptr_t)context->uc_mcontext.gregs[REG_RIP];
+#elif defined(__i386__)
+	return (uintptr_t)context->uc_mcontext.gregs[REG_EIP];
+#elif defined(__aarch64__)
+	return (uintptr_t)context->uc_mcontext.pc;
+#elif defined(__arm__)
+	return (uintptr_t)context->uc_mcontext.arm_pc;
+#else
+	(void)context;
+	return 0;
+#endif
+}
+
+/*
+ * The access was below the stack, and the stack pointer is there too, or nearly: else a stray
+ * pointer happened to point there.
+ */
+static bool is_overflow(const struct tek_stack *stack, uintptr_t address, uintptr_t pointer)
+{
+	if (!stack->end || !stack->bytes)
+		return false;
+	uintptr_t low = stack->end - stack->bytes;
+	if (address >= low)
+		return false;
+	if (low - address <= GUARD_BYTES)
+		return !pointer || (pointer < low + GUARD_BYTES && low < pointer + FRAME_BYTES);
+	return pointer < low && low - pointer <= FRAME_BYTES && address + RED_ZONE_BYTES >= pointer;
+}
+
+/* How much of the stack that this runs on is left; it is the thread's own if it has no other. */
+static size_t room(const struct tek_stack *stack, const ucontext_t *context)
+{
+	uintptr_t here = (uintptr_t)__builtin_frame_address(0);
+	uintptr_t low = (uintptr_t)context->uc_stack.ss_sp;
+
+	if (!(context->uc_stack.ss_flags & SS_DISABLE) && here - low < context->uc_stack.ss_size)
+		return here - low;
+	low = stack->end - stack->bytes;
+	return here - low < stack->bytes ? here - low : 0;
+}
+
+/* Apart, so that its frame is gone when the program's handler runs on the same small stack. */
+__attribute__((noinline)) static void backtrace(struct tek_backtrace *trace,
+						const ucontext_t *context)
+{
+	sigjmp_buf here;
+	sigset_t all_others, before;
+
+	/* What cannot be read is a second fault, which must come to us and not kill. */
+	sigfillset(&all_others);
+	sigdelset(&all_others, SIGSEGV);
+	pthread_sigmask(SIG_SETMASK, &all_others, &before);
+	if (sigsetjmp(here, 0) == 0) {
+		on_fault = &here;
+		tek__backtrace(trace, tek__overflow_program_counter(context));
+	}
+	on_fault = NULL;
+	pthread_sigmask(SIG_SETMASK, &before, NULL);
+}
+
+__attribute__((noinline)) static void report(struct tek_thread *thread, uintptr_t address,
+					     const ucontext_t *context)
+{
+	struct tek_backtrace trace = {0};
+
+	if (room(&thread->stack, context) >= REPORT_BYTES + BACKTRACE_BYTES)
+		backtrace(&trace, context);
+	if (trace.count == 0)
+		tek__backtrace_add(&trace, tek__overflow_program_counter(context));
+	tek__report_overflow(thread, address, &trace);
+}
+
+bool tek__overflow_at(const siginfo_t *info, const ucontext_t *context)
+{
+	uintptr_t address = (uintptr_t)info->si_addr;
+
+	if (on_fault && info->si_code > 0)
+		siglongjmp(*on_fault, 1);
+	if (info->si_code != SEGV_MAPERR && info->si_code != SEGV_ACCERR)
+		return false;
+
+	/* What a borrower of the thread's variables does is not the thread's doing. */
+	struct tek_thread *thread = tek__process_is_known() ? tek__thread_known_self() : NULL;
+	if (tek__grow_at(thread, address))
+		return true;
+	if (!thread || thread->stack.flags & TEK_STACK_OVERFLOWED ||
+	    !is_overflow(&thread->stack, address, tek__overflow_stack_pointer(context)))
+		return false;
+
+	int saved = errno;
+	thread->stack.flags |= TEK_STACK_OVERFLOWED;
+	if (thread->slot.side)
+		__atomic_fetch_or(&thread->slot.side->stack_flags, TEK_STACK_OVERFLOWED,
+				  __ATOMIC_RELAXED);
+	tek__kind_overflowed(thread);
+	if (room(&thread->stack, context) >= REPORT_BYTES)
+		report(thread, address, context);
+	errno = saved;
+	return false;
+}

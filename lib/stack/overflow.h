@@ -1,13 +1,28 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
 /*
  * What happens when a thread runs into the guard of its stack: it is reported, and then the
- * program's own handler, or the kernel, gets the signal as if TEK were not there.  With --stack
- * grow the reserve is tried first (stack/grow.h).
+ * program's own handler, or the kernel, gets the signal as if TEK were not there
+ * (stack/action.h).  With --stack grow the reserve is tried first (stack/grow.h).
  */
 #ifndef TEK_STACK_OVERFLOW_H
 #define TEK_STACK_OVERFLOW_H
 
-/* Have TEK's handler of SIGSEGV in place; once a process. Needs no lock. */
+#include <signal.h>
+#include <stdbool.h>
+#include <stdint.h>
+#include <ucontext.h>
+
+/* Have TEK's handler of SIGSEGV in place. Cheap where it is. Needs no lock. */
 void tek__overflow_watch(void);
+
+/*
+ * In the handler: SIGSEGV has come.  True: the thread can go on, it has more stack.  False:
+ * hand the signal over; if it was an overflow it has been reported.
+ */
+bool tek__overflow_at(const siginfo_t *info, const ucontext_t *context);
+
+/* Registers of the interrupted thread; 0 where TEK does not know the processor. */
+uintptr_t tek__overflow_stack_pointer(const ucontext_t *context);
+uintptr_t tek__overflow_program_counter(const ucontext_t *context);
 
 #endif

@@ -12,7 +12,7 @@
 
 static const char first_line[] = "tek-stack-profile 1";
 
-/* Text that ends before `end`, and has no NUL there. */
+/* Text from `at` up to, not with, `end`. */
 struct span {
 	const char *at, *end;
 };
@@ -35,35 +35,33 @@ static bool begins(struct span *span, const char *word)
 	return true;
 }
 
-/* What is before the next such byte, which is dropped, or all; *rest is what follows. */
-static struct span split(struct span *rest, char separator)
+/*
+ * What is before the next such byte, into *first; *rest is then what is behind it. False: there
+ * is none.
+ */
+static bool split(struct span *rest, char separator, struct span *first)
 {
-	struct span first = *rest;
-	const char *found = first.at == first.end ? NULL
-						  : memchr(first.at, separator, length(first));
+	const char *found = length(*rest) ? memchr(rest->at, separator, length(*rest)) : NULL;
 
-	if (found)
-		first.end = found;
-	rest->at = found ? found + 1 : rest->end;
-	return first;
+	if (!found)
+		return false;
+	*first = (struct span){rest->at, found};
+	rest->at = found + 1;
+	return true;
 }
 
 static int hex_digit(char c)
 {
 	if (c >= '0' && c <= '9')
 		return c - '0';
-	return c >= 'a' && c <= 'f' ? c - 'a' + 10 : -1;
-}
-
-/* A percent sequence may have capital letters, as everywhere. */
-static int percent_digit(char c)
-{
-	return hex_digit(c >= 'A' && c <= 'F' ? (char)(c - 'A' + 'a') : c);
+	if (c >= 'a' && c <= 'f')
+		return c - 'a' + 10;
+	return c >= 'A' && c <= 'F' ? c - 'A' + 10 : -1;
 }
 
 /*
  * Percent sequences decoded, into at most `size` bytes with a NUL behind them; to may be NULL.
- * False if it does not fit or is not well encoded.
+ * False if that is too few, if there is a NUL, or if a % has no two digits.
  */
 static bool decode(struct span text, char *to, size_t size)
 {
@@ -71,23 +69,18 @@ static bool decode(struct span text, char *to, size_t size)
 
 	while (text.at < text.end) {
 		unsigned char byte = (unsigned char)*text.at++;
-		if (byte <= ' ' || byte == 0x7f)
-			return false;
 		if (byte == '%') {
-			if (length(text) < 2 || percent_digit(text.at[0]) < 0 ||
-			    percent_digit(text.at[1]) < 0)
+			if (length(text) < 2 || hex_digit(text.at[0]) < 0 ||
+			    hex_digit(text.at[1]) < 0)
 				return false;
-			byte = (unsigned char)(percent_digit(text.at[0]) << 4 |
-					       percent_digit(text.at[1]));
+			byte = (unsigned char)(hex_digit(text.at[0]) << 4 | hex_digit(text.at[1]));
 			text.at += 2;
-			if (!byte)
-				return false;
 		}
-		if (to && count + 1 >= size)
+		if (!to)
+			continue;
+		if (!byte || count + 1 >= size)
 			return false;
-		if (to)
-			to[count] = (char)byte;
-		count++;
+		to[count++] = (char)byte;
 	}
 	if (to)
 		to[count] = '\0';
@@ -108,39 +101,33 @@ static bool parse_number(struct span text, uint64_t *number)
 	return true;
 }
 
+/* What is too much for any stack counts as the most. */
 static bool parse_size(struct span text, uint64_t *bytes)
 {
-	return parse_number(text, bytes) && *bytes <= TEK_PROFILE_MOST_STACK;
+	if (!parse_number(text, bytes))
+		return false;
+	if (*bytes > TEK_PROFILE_MOST_STACK)
+		*bytes = TEK_PROFILE_MOST_STACK;
+	return true;
 }
 
-static bool parse_build_id(struct span text, char *to)
+static bool is_module(const char *name)
 {
-	enum { MOST_DIGITS = 40 };
-
-	if (length(text) < 2 || length(text) > MOST_DIGITS || length(text) % 2)
-		return false;
-	for (; text.at < text.end; text.at++) {
-		if (hex_digit(*text.at) < 0)
-			return false;
-		*to++ = *text.at;
-	}
-	*to = '\0';
-	return true;
+	if (name[0] == '@')
+		return name[1] && tek__is_utf8(name, strlen(name));
+	return name[0] && name[strspn(name, "0123456789abcdefABCDEF")] == '\0';
 }
 
 static bool parse_place(struct span text, struct tek_place *place)
 {
 	/* The last one: names of files may have it too. */
-	const char *plus = memrchr(text.at, '+', length(text));
+	const char *plus = length(text) ? memrchr(text.at, '+', length(text)) : NULL;
 	if (!plus)
 		return false;
 	struct span module = {text.at, plus}, offset = {plus + 1, text.end};
-	bool is_name = length(module) && module.at[0] == '@';
 
-	if (is_name ? !decode(module, place->module, sizeof(place->module)) || !place->module[1]
-		    : !parse_build_id(module, place->module))
-		return false;
-	if (!begins(&offset, "0x") || length(offset) < 1 || length(offset) > 16)
+	if (!decode(module, place->module, sizeof(place->module)) || !is_module(place->module) ||
+	    !begins(&offset, "0x") || length(offset) < 1 || length(offset) > 16)
 		return false;
 	place->offset = 0;
 	for (; offset.at < offset.end; offset.at++) {
@@ -151,20 +138,34 @@ static bool parse_place(struct span text, struct tek_place *place)
 	return true;
 }
 
+/* A label of another sort is as good as none: a later version may know it. */
 static bool check_label(struct span text)
 {
-	char label[64];
-
-	return is(text, "-") || ((begins(&text, "name:") || begins(&text, "role:")) &&
-				 decode(text, label, sizeof(label)));
+	return (!begins(&text, "name:") && !begins(&text, "role:")) || decode(text, NULL, 0);
 }
 
-enum key { FUNCTION, CALLER, LABEL, BOUND, PEAK, STACK, OVERFLOW, OVERFLOWS, THREADS, RUNS, KEYS };
+enum key {
+	FUNCTION,
+	CALLER,
+	LABEL,
+	BOUND,
+	PEAK,
+	STACK,
+	OVERFLOW,
+	OVERFLOWS,
+	THREADS,
+	RUNS,
+	SYMBOL,
+	IN,
+	FROM,
+	KEYS, /* any other */
+};
 static const char *const keys[KEYS] = {
 	[FUNCTION] = "function", [CALLER] = "caller",       [LABEL] = "label",
 	[BOUND] = "bound",       [PEAK] = "peak",           [STACK] = "stack",
 	[OVERFLOW] = "overflow", [OVERFLOWS] = "overflows", [THREADS] = "threads",
-	[RUNS] = "runs",
+	[RUNS] = "runs",         [SYMBOL] = "symbol",       [IN] = "in",
+	[FROM] = "from",
 };
 enum { REQUIRED = 1 << FUNCTION | 1 << BOUND | 1 << THREADS };
 
@@ -191,49 +192,55 @@ static bool parse_value(struct tek_learnt *learnt, enum key key, struct span val
 	case OVERFLOWS:
 	case RUNS:
 		return parse_number(value, &unused);
+	case SYMBOL:
+	case IN:
+	case FROM:
+		return decode(value, NULL, 0);
 	case KEYS:
 		break;
 	}
-	return decode(value, NULL, 0);
+	return true;
+}
+
+static bool parse_field(struct tek_learnt *learnt, struct span field, unsigned int *seen)
+{
+	struct span name;
+	unsigned int key = 0;
+
+	if (!split(&field, '=', &name) || !length(name))
+		return false;
+	while (key < KEYS && !is(name, keys[key]))
+		key++;
+	if (key < KEYS && *seen & 1u << key)
+		return false;
+	*seen |= 1u << key;
+	return parse_value(learnt, key, field);
 }
 
 static bool parse_kind(struct span line, struct tek_learnt *learnt)
 {
 	unsigned int seen = 0;
+	struct span field;
 
 	*learnt = (struct tek_learnt){0};
-	if (!tek__is_utf8(line.at, length(line)) || line.end[-1] == ' ')
-		return false;
-	while (line.at < line.end) {
-		struct span value = split(&line, ' ');
-		const char *equals = memchr(value.at, '=', length(value));
-		if (!equals || equals == value.at)
+	while (split(&line, ' ', &field))
+		if (!parse_field(learnt, field, &seen))
 			return false;
-		struct span name = {value.at, equals};
-		value.at = equals + 1;
-		unsigned int key = 0;
-		while (key < KEYS && !is(name, keys[key]))
-			key++;
-		if (key < KEYS && seen & 1u << key)
-			return false;
-		seen |= 1u << key;
-		if (!decode(name, NULL, 0) || !parse_value(learnt, key, value))
-			return false;
-	}
-	return (seen & REQUIRED) == REQUIRED;
+	return parse_field(learnt, line, &seen) && (seen & REQUIRED) == REQUIRED;
 }
 
 bool tek__profile_parse(const char *text, size_t bytes,
 			void (*visit)(const struct tek_learnt *, void *), void *context)
 {
-	struct span rest = {text, text + bytes};
+	struct span rest = {text, text + bytes}, line;
 	struct tek_learnt learnt;
+	unsigned int kinds = 0;
 
-	if (bytes > TEK_PROFILE_MOST_BYTES || !is(split(&rest, '\n'), first_line))
+	if (bytes > TEK_PROFILE_MOST_BYTES || !split(&rest, '\n', &line) || !is(line, first_line))
 		return false;
-	for (unsigned int kinds = 0; rest.at < rest.end && kinds < TEK_PROFILE_MOST_KINDS;) {
-		struct span line = split(&rest, '\n');
-		if (!begins(&line, "kind ") || !length(line) || !parse_kind(line, &learnt))
+	/* A line without an end was cut short: even a number may lack its last digits. */
+	while (kinds < TEK_PROFILE_MOST_KINDS && split(&rest, '\n', &line)) {
+		if (!begins(&line, "kind ") || !parse_kind(line, &learnt))
 			continue;
 		kinds++;
 		visit(&learnt, context);

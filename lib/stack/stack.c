@@ -1,10 +1,13 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
 #include "stack/stack.h"
 
+#include "ident/process.h"
+#include "ident/record.h"
 #include "ident/sanitizer.h"
 #include "ident/thread.h"
 #include "mediate/report.h"
 #include "stack/area.h"
+#include "stack/block.h"
 #include "stack/config.h"
 #include "stack/grow.h"
 #include "stack/kind.h"
@@ -13,6 +16,7 @@
 #include "stack/signal_stack.h"
 #include "stack/size.h"
 #include "stack/watch.h"
+#include "tek_abi.h"
 
 void tek__stack_start(void)
 {
@@ -30,6 +34,7 @@ void tek__stack_start(void)
 void tek__stack_forget(void)
 {
 	tek__measure_forget();
+	tek__blocks_forget();
 	tek__kinds_forget();
 	tek__signal_stack_forget();
 	tek__watch_forget();
@@ -44,6 +49,8 @@ const pthread_attr_t *tek__stack_choose(struct tek_thread *thread, const pthread
 		return attr;
 	stack->site = tek__site_of(thread);
 	stack->measured = tek__site_wants_measure(stack->site);
+	if (attr && tek__area_is_given(attr))
+		stack->flags |= TEK_STACK_OWN;
 	tek__watch_start();
 	return tek__size_choose(stack, attr, own);
 }
@@ -54,23 +61,77 @@ void tek__stack_refused(struct tek_thread *thread)
 	thread->stack.reserve_bytes = 0;
 }
 
+static void set_area(struct tek_thread *thread, const struct tek_area *area)
+{
+	struct tek_stack *stack = &thread->stack;
+
+	stack->bytes = area->low ? area->end - area->low : 0;
+	stack->end = area->end;
+	stack->first = area->first;
+	if (area->first && !stack->begin) {
+		/* Fresh from the kernel, which never hands on what a stack held. */
+		stack->begin = stack->painted_from = area->end;
+		stack->clean_end = area->end;
+	}
+	/* The C library makes no guard where the program gave the memory, nor says that it did. */
+	if (!area->guard_bytes && !area->first && !thread->birth.routine)
+		stack->flags |= TEK_STACK_OWN;
+}
+
+/* It runs already, and came by no door of ours. */
+static void begin_late(struct tek_stack *stack)
+{
+	if (!tek__stack_is_on() || stack->measured)
+		return;
+	stack->measured = true;
+	if (!stack->first)
+		tek__measure_begin_late(stack);
+}
+
 void tek__stack_locate(struct tek_thread *thread)
 {
 	struct tek_stack *stack = &thread->stack;
+	struct tek_block block;
 	struct tek_area area;
 
+	if (stack->flags & TEK_STACK_TUNED)
+		tek__signal_stack_take(thread);
 	if (!tek__area_of_self(&area))
 		return;
-	stack->bytes = area.end - area.low;
-	stack->end = area.end;
-	if (area.own)
-		stack->flags |= TEK_STACK_OWN;
+	set_area(thread, &area);
+	if (!thread->birth.routine)
+		begin_late(stack);
+	else if (tek__stack_is_on() && tek__block_take(thread->handle, &block)) {
+		stack->painted_from = block.painted_from;
+		stack->noted_to = block.painted_to;
+	}
+}
+
+__attribute__((cold, noinline)) void tek__stack_locate_slowly(void)
+{
+	const struct tek_thread *known = tek__process_is_known() ? tek__thread_known_self() : NULL;
+	struct tek_area area;
+
+	if ((known && known->stack.end) || !tek__area_ask(&area) || !tek__lock())
+		return;
+	struct tek_thread *thread = tek__thread_self();
+	if (thread && !thread->stack.end) {
+		set_area(thread, &area);
+		if (!thread->birth.routine)
+			begin_late(&thread->stack);
+		tek__thread_publish(thread);
+	}
+	tek__unlock();
 }
 
 void tek__stack_prepare(struct tek_thread *thread)
 {
 	struct tek_stack *stack = &thread->stack;
 
+	if (!tek__stack_is_on())
+		return;
+	if (!stack->end)
+		tek__stack_locate_slowly();
 	if (stack->flags & TEK_STACK_TUNED) {
 		tek__signal_stack_give(thread);
 		tek__overflow_watch();
@@ -83,12 +144,21 @@ void tek__stack_prepare(struct tek_thread *thread)
 
 bool tek__stack_measure_at_end(struct tek_thread *thread, struct tek_stack_use *use)
 {
-	const struct tek_stack *stack = &thread->stack;
-	bool measured = stack->measured && stack->end && tek__measure_self(stack, use);
+	struct tek_stack *stack = &thread->stack;
+	bool measured = stack->measured && stack->end && tek__measure_last(stack, use);
 
 	if (stack->reserve_bytes)
 		tek__grow_end(thread);
 	return measured;
+}
+
+/* It may have been unmapped since, or be another thread's. */
+static bool is_still_there(const struct tek_thread *thread)
+{
+	struct tek_area area;
+
+	return thread->handle && tek__area_of(thread->handle, &area) &&
+	       area.end == thread->stack.end;
 }
 
 void tek__stack_gone(struct tek_thread *thread)
@@ -96,19 +166,41 @@ void tek__stack_gone(struct tek_thread *thread)
 	struct tek_stack_use use;
 
 	if (tek__stack_is_on() && thread->stack.measured && thread->stack.end &&
-	    tek__measure_other(&thread->stack, &use))
+	    is_still_there(thread) && tek__measure_other(&thread->stack, &use))
 		tek__stack_measured(thread, &use);
 }
 
 void tek__stack_release(struct tek_thread *thread)
 {
-	if (thread->stack.signal_stack)
+	const struct tek_stack *stack = &thread->stack;
+
+	if (stack->reserve_bytes)
+		tek__grow_inherit(thread);
+	if (stack->signal_stack)
 		tek__signal_stack_release(thread);
+	if (stack->left_clean)
+		tek__block_leave(thread->handle,
+				 &(struct tek_block){stack->painted_from, stack->clean_end});
 }
 
-static unsigned char zone_of(const struct tek_stack *stack)
+bool tek__stack_locate_other(struct tek_thread *thread)
 {
-	uint64_t used = (uint64_t)stack->use.peak_bytes * 100;
+	struct tek_area area;
+
+	/* The first thread's limit may have been changed. */
+	if (thread->stack.end && !thread->stack.first)
+		return true;
+	if (!thread->handle || !tek__area_of(thread->handle, &area))
+		return thread->stack.end;
+	set_area(thread, &area);
+	if (!thread->stack.begin)
+		thread->stack.begin = (uintptr_t)thread->handle;
+	return true;
+}
+
+unsigned char tek__stack_zone(const struct tek_stack *stack, const struct tek_stack_use *use)
+{
+	uint64_t used = (uint64_t)use->peak_bytes * 100;
 
 	if (!stack->bytes || !used)
 		return TEK_ZONE_NONE;
@@ -118,12 +210,30 @@ static unsigned char zone_of(const struct tek_stack *stack)
 									      : TEK_ZONE_NORMAL;
 }
 
+/* What was used stays used; only between the two numbers one can come to know better. */
+static struct tek_stack_use joined(const struct tek_stack_use *before,
+				   const struct tek_stack_use *now)
+{
+	struct tek_stack_use use = *now;
+
+	if (use.peak_bytes < before->peak_bytes)
+		use = *before;
+	if (use.bound_bytes < use.peak_bytes)
+		use.bound_bytes = use.peak_bytes;
+	return use;
+}
+
 void tek__stack_measured(struct tek_thread *thread, const struct tek_stack_use *use)
 {
 	struct tek_stack *stack = &thread->stack;
+	bool fitted = stack->flags & TEK_STACK_TUNED;
+	size_t learnt = fitted ? tek__site_known(stack->site).bound_bytes : 0;
 
-	stack->use = *use;
-	stack->zone = zone_of(stack);
-	if (tek__kind_note(thread, use))
+	stack->use = joined(&stack->use, use);
+	stack->zone = tek__stack_zone(stack, &stack->use);
+	/* A stack that fits is nearly full: what matters is that it was not expected to be. */
+	if (fitted && stack->zone == TEK_ZONE_HIGH && stack->use.peak_bytes <= learnt)
+		stack->zone = TEK_ZONE_NORMAL;
+	if (tek__kind_note(thread, &stack->use))
 		tek__report_stack_high(thread);
 }

@@ -49,6 +49,18 @@ bool tek__stack_measure_at_end(struct tek_thread *thread, struct tek_stack_use *
 /* It is gone, without having ended here. Needs the lock. */
 void tek__stack_gone(struct tek_thread *thread);
 
+/* The calling thread's, by asking the C library if need be: not under the lock. */
+void tek__stack_locate_slowly(void);
+
+/* TEK_ZONE_* */
+unsigned char tek__stack_zone(const struct tek_stack *stack, const struct tek_stack_use *use);
+
+/*
+ * Where the stack of another thread lies, if it has not said so itself, or its limit may have
+ * changed.  False: not known.  Needs the lock.
+ */
+bool tek__stack_locate_other(struct tek_thread *thread);
+
 /* Its structure is about to be free. Needs the lock. */
 void tek__stack_release(struct tek_thread *thread);
 

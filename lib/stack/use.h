@@ -29,10 +29,17 @@ struct tek_stack {
 	unsigned short site;      /* where it was created: stack/kind.h; 0: none */
 	unsigned short kind;      /* number of its kind in the table; 0: none yet */
 
-	/* Known once it has been prepared: what is below `clean_end` holds `fill` where it is present. */
-	uintptr_t clean_end;
-	uintptr_t painted_from; /* and was present from here up; stack/measure.h */
+	/*
+	 * What was there before it ran, for stack/measure.h.  Below `painted_from` nothing: zeros,
+	 * once pages are there.  From there to `clean_end` the word `fill`.  Above, anything.
+	 */
+	uintptr_t painted_from, clean_end; /* clean_end 0: nothing is known */
 	uintptr_t fill;
+	uintptr_t noted_to;  /* as another thread left it: painted up to here; 0: not known */
+	uintptr_t begin;     /* it certainly used what is above */
+	bool surely_painted; /* no page of the painted part can have been taken away since */
+	bool left_clean;     /* at its end it painted up to clean_end, for the next thread */
+	bool first; /* the process's first thread's: `bytes` is its limit, 0 if unlimited */
 
 	size_t reserve_bytes; /* of `bytes`, at its low end: stack/grow.h */
 	void *signal_stack;   /* stack/signal_stack.h; NULL: none of ours */

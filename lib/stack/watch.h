@@ -19,7 +19,7 @@ void tek__watch_start(void);
 bool tek__watch_is(pid_t tid);
 
 /* As tek__guard_let_go(). */
-bool tek__watch_let_go(pthread_t *helper);
+bool tek__watch_let_go(pthread_t *handle);
 
 void tek__watch_forget(void);
 

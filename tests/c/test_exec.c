@@ -147,18 +147,57 @@ static const char *preload_of(char *const environment[])
 	return NULL;
 }
 
-static const char *without_us(const char *preload)
+static const char *exchanged(const char *preload, const char *other)
 {
 	static char memory[1024];
 	char entry[256];
 	char *environment[] = {"A=1", entry, "B=2", NULL};
 
 	snprintf(entry, sizeof(entry), "LD_PRELOAD=%s", preload);
-	size_t size = tek__preload_list_size(environment);
+	size_t size = tek__preload_list_size(environment, other);
 	assert_true(size > 0 && size <= sizeof(memory));
-	char *const *result = tek__preload_list_without_tek(environment, memory);
+	char *const *result = tek__preload_list_exchange(environment, other, memory);
 	assert_string_equal(result[0], "A=1");
 	return preload_of(result);
+}
+
+static const char *without_us(const char *preload)
+{
+	return exchanged(preload, NULL);
+}
+
+static void libtek_is_exchanged_for_its_sibling_in_ld_preload(void **state)
+{
+	static const char other[] = "/usr/local/lib32/libtek.so";
+
+	(void)state;
+	assert_string_equal(exchanged("/x/libtek.so", other), other);
+	assert_string_equal(exchanged("/a.so:/x/libtek.so /b.so", other),
+			    "/a.so:/usr/local/lib32/libtek.so:/b.so");
+	assert_string_equal(exchanged("libtek.so::libtek.so", other),
+			    "/usr/local/lib32/libtek.so:/usr/local/lib32/libtek.so");
+	assert_string_equal(exchanged("/b.so", other), "/b.so");
+}
+
+static void the_sibling_lies_in_the_directory_for_the_other_word_size(void **state)
+{
+	static const char *const pairs[][2] = {
+		{"/opt/tek/lib/libtek.so", "/opt/tek/lib32/libtek.so"},
+		{"/lib/libtek.so", "/lib32/libtek.so"},
+		{"/usr/lib/x86_64-linux-gnu/libtek.so", "/usr/lib/i386-linux-gnu/libtek.so"},
+	};
+	char path[64];
+
+	(void)state;
+	for (size_t i = 0; i < sizeof(pairs) / sizeof(pairs[0]); i++)
+		for (size_t from = 0; from < 2; from++) {
+			assert_true(tek__target_sibling_of(pairs[i][from], path, sizeof(path)));
+			assert_string_equal(path, pairs[i][1 - from]);
+		}
+	assert_false(tek__target_sibling_of("/opt/tek/libtek.so", path, sizeof(path)));
+	assert_false(tek__target_sibling_of("/opt/lib/tek/libtek.so", path, sizeof(path)));
+	assert_false(tek__target_sibling_of("libtek.so", path, sizeof(path)));
+	assert_false(tek__target_sibling_of("/opt/tek/lib/libtek.so", path, 24));
 }
 
 static void only_libtek_is_taken_out_of_ld_preload(void **state)
@@ -173,8 +212,8 @@ static void only_libtek_is_taken_out_of_ld_preload(void **state)
 	assert_string_equal(without_us("/x/notlibtek.so:/libtek.so.1"),
 			    "/x/notlibtek.so:/libtek.so.1");
 	assert_string_equal(without_us("::/b.so::"), "/b.so");
-	assert_int_equal(tek__preload_list_size(without), 0);
-	assert_int_equal(tek__preload_list_size(NULL), 0);
+	assert_int_equal(tek__preload_list_size(without, NULL), 0);
+	assert_int_equal(tek__preload_list_size(NULL, NULL), 0);
 }
 
 static void a_program_is_searched_as_execvp_does(void **state)
@@ -207,6 +246,8 @@ int main(void)
 		cmocka_unit_test(a_set_user_id_program_passes),
 		cmocka_unit_test(a_script_is_what_its_interpreter_is),
 		cmocka_unit_test(only_libtek_is_taken_out_of_ld_preload),
+		cmocka_unit_test(libtek_is_exchanged_for_its_sibling_in_ld_preload),
+		cmocka_unit_test(the_sibling_lies_in_the_directory_for_the_other_word_size),
 		cmocka_unit_test(a_program_is_searched_as_execvp_does),
 	};
 	return cmocka_run_group_tests(tests, start, NULL);

@@ -534,6 +534,61 @@ static void an_overflow_is_in_the_table_at_once(void **state)
 	assert_int_equal(kind.threads, 1);
 }
 
+static void a_bound_that_is_not_its_own_raises_nothing_that_is_known(void **state)
+{
+	const struct tek_stack_use unclean = {KNOWN_BOUND - 1, MIB, TEK_STACK_UNCLEAN},
+				   more = {KNOWN_BOUND + 1, MIB, TEK_STACK_UNCLEAN};
+	struct tek_thread thread = made_up((uintptr_t)known, 0x97), unknown = made_up(0xc000, 1);
+
+	(void)state;
+	need_tuner();
+	tek__kind_note(&thread, &unclean);
+	assert_int_equal(tek__site_known(thread.stack.site).bound_bytes, KNOWN_BOUND);
+	assert_int_equal(kind_of(&thread).bound_bytes, KNOWN_BOUND - 1);
+	tek__kind_note(&thread, &more);
+	assert_int_equal(tek__site_known(thread.stack.site).bound_bytes, MIB);
+	tek__kind_note(&unknown, &unclean);
+	assert_int_equal(kind_of(&unknown).bound_bytes, MIB);
+}
+
+enum { OVERFLOWS = 20000, WRITERS = 3 };
+
+static void *overflows(void *value)
+{
+	struct tek_thread thread = *(struct tek_thread *)value;
+	for (size_t i = 1; i <= OVERFLOWS; i++) {
+		thread.stack.bytes = i * KIB;
+		tek__kind_overflowed(&thread);
+	}
+	return NULL;
+}
+
+static void no_overflow_is_lost_while_others_write(void **state)
+{
+	struct tek_thread thread = made_up(0xd000, 1);
+	pthread_t threads[WRITERS];
+
+	(void)state;
+	assert_int_equal(take_lock(NULL), 0);
+	note(&thread, 1000);
+	give_lock(NULL);
+	for (int i = 0; i < WRITERS; i++)
+		assert_int_equal(pthread_create(&threads[i], NULL, overflows, &thread), 0);
+	struct tek_thread copy = thread;
+	for (uint32_t i = 0; i < OVERFLOWS; i++) {
+		assert_int_equal(take_lock(NULL), 0);
+		note(&copy, 1000 + i);
+		give_lock(NULL);
+	}
+	for (int i = 0; i < WRITERS; i++)
+		pthread_join(threads[i], NULL);
+	const struct tek_kind kind = kind_of(&thread);
+	assert_int_equal(kind.overflows, WRITERS * OVERFLOWS);
+	assert_int_equal(kind.overflow_bytes, (size_t)OVERFLOWS * KIB);
+	assert_true(kind.stack_flags & TEK_STACK_OVERFLOWED);
+	assert_int_equal(kind.peak_bytes, 1000 + OVERFLOWS - 1);
+}
+
 static void the_header_names_the_program_and_the_mode(void **state)
 {
 	const struct tek_table_header *header = tek__table_header();
@@ -604,6 +659,8 @@ static int left_behind(const char *word)
 		leave_a_kind();
 	else if (take_lock(NULL) == 0)
 		give_lock(NULL);
+	if (strcmp(word, "clearenv") == 0)
+		clearenv();
 	if (strcmp(word, "exec") == 0)
 		execl("/proc/self/exe", "test_stack_kinds", "nothing", NULL);
 	if (strcmp(word, "exec-unseen") == 0)
@@ -618,6 +675,15 @@ static int left_behind(const char *word)
 			exit(0);
 		waitpid(pid, NULL, 0);
 		_exit(0);
+	}
+	if (strcmp(word, "child") == 0) {
+		fflush(NULL);
+		pid_t pid = fork();
+		if (pid == 0) {
+			leave_a_kind();
+			exit(0);
+		}
+		waitpid(pid, NULL, 0);
 	}
 	return 0;
 }
@@ -689,6 +755,7 @@ static void a_process_that_ends_leaves_its_table_as_ended(void **state)
 {
 	(void)state;
 	check_ended("exit");
+	check_ended("clearenv");
 }
 
 static void a_program_that_is_replaced_leaves_its_table_as_ended(void **state)
@@ -715,6 +782,25 @@ static void the_child_of_a_fork_leaves_nothing_of_its_parent_s(void **state)
 	assert_int_equal(files(0, ".ended", NULL, 0), 0);
 	assert_int_equal(files(pid, ".table", path, sizeof(path)), 1);
 	unlink(path);
+}
+
+static void a_child_with_kinds_of_its_own_leaves_a_table_of_its_own(void **state)
+{
+	struct tek_table_header header;
+	char path[320];
+
+	(void)state;
+	pid_t pid = leaves("child");
+	assert_int_equal(files(0, ".ended", NULL, 0), 2);
+	assert_int_equal(files(pid, ".ended", path, sizeof(path)), 1);
+	unlink(path);
+	assert_int_equal(files(0, ".ended", path, sizeof(path)), 1);
+	int fd = open(path, O_RDONLY);
+	assert_int_equal(pread(fd, &header, sizeof(header), 0), sizeof(header));
+	close(fd);
+	unlink(path);
+	assert_int_not_equal(header.pid, pid);
+	assert_int_equal(header.kinds, 1);
 }
 
 static void where_nobody_learns_nothing_is_left(void **state)
@@ -844,12 +930,15 @@ int main(int count, char **words)
 		MADE_UP(a_fitted_stack_is_meant_to_be_full),
 		MADE_UP(what_is_not_in_the_profile_is_for_the_next_run),
 		MADE_UP(an_overflow_is_in_the_table_at_once),
+		MADE_UP(a_bound_that_is_not_its_own_raises_nothing_that_is_known),
+		cmocka_unit_test(no_overflow_is_lost_while_others_write),
 		MADE_UP(the_header_names_the_program_and_the_mode),
 		MADE_UP(labels_without_room_go_to_the_kind_without_one),
 		cmocka_unit_test(a_process_that_ends_leaves_its_table_as_ended),
 		cmocka_unit_test(a_program_that_is_replaced_leaves_its_table_as_ended),
 		cmocka_unit_test(without_kinds_nothing_is_left),
 		cmocka_unit_test(the_child_of_a_fork_leaves_nothing_of_its_parent_s),
+		cmocka_unit_test(a_child_with_kinds_of_its_own_leaves_a_table_of_its_own),
 		cmocka_unit_test(where_nobody_learns_nothing_is_left),
 	};
 

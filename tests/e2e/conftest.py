@@ -109,9 +109,20 @@ def open_build(open_directory):
         return BUILD
     copy = open_directory / "build"
     shutil.copytree(BUILD / "bin", copy / "bin")
-    (copy / "lib").mkdir()
-    shutil.copy(BUILD / "lib" / "libtek.so", copy / "lib")
+    for lib in ("lib", "lib32"):
+        if (BUILD / lib / "libtek.so").exists():
+            (copy / lib).mkdir()
+            shutil.copy(BUILD / lib / "libtek.so", copy / lib)
     return copy
+
+
+@pytest.fixture
+def library_32(open_build):
+    """The library for 32-bit programs."""
+    library = open_build / "lib32" / "libtek.so"
+    if not library.exists():
+        pytest.skip("the library for 32-bit programs is not built (gcc-multilib)")
+    return library
 
 
 @pytest.fixture(autouse=True)

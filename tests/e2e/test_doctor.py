@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: MIT OR Apache-2.0
 """tek doctor says what can be done, and how to cure what cannot."""
 import json
+import os
 import shutil
 import subprocess
 
@@ -55,6 +56,14 @@ def test_the_built_library_is_found_beside_the_command(tek):
     _, diagnosis, _ = diagnose(tek)
     library = next(check for check in diagnosis["checks"] if check["id"] == "library")
     assert library["answer"] == "yes"
+
+
+def test_the_library_for_32_bit_programs_is_named_or_missed(tek, open_build):
+    _, diagnosis, _ = diagnose(tek)
+    found, = (check["found"] for check in diagnosis["checks"] if check["id"] == "library-32")
+    library = str(open_build / "lib32" / "libtek.so")
+    assert library in found
+    assert found.startswith("no ") == (not os.path.exists(library))
 
 
 def test_output_for_a_person_has_no_colours_in_a_pipe(tek):

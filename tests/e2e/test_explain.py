@@ -129,6 +129,15 @@ def test_a_program_that_tek_cannot_ride_in_is_told_so(tek, start, compile_c):
     assert "libtek.so is in its LD_PRELOAD but not in it" in told
 
 
+@pytest.mark.usefixtures("library_32")
+def test_a_thread_of_a_32_bit_program_is_explained(tek, start, compile_c, real_time):
+    narrow = compile_c(WAITING, "cc", "-m32", "-pthread")
+    _, tids = start(narrow, "touch", "other", under=["--critical", "touch"])
+    facts = facts_of(tek, tids["touch"])
+    assert facts["tek"] is not None and not facts["not_known"]
+    assert "- its name fits `--critical touch`.\n" in tek("explain", tids["touch"]).stdout
+
+
 def wait_until_stopped(tid):
     """A signal to a process reaches each of its threads in its own time."""
     eventually(lambda: read(f"/proc/{tid}/stat").rpartition(")")[2].split()[0] == "T")

@@ -9,7 +9,8 @@ import subprocess
 
 import pytest
 
-from conftest import BUILD, THREADS, child_of, eventually, names_of, needs, read
+from conftest import (BUILD, WAITING, can_be_real_time, child_of, eventually, names_of,
+                      needs, read)
 
 PROGRAMS = pathlib.Path(__file__).resolve().parent / "programs"
 TEK = str(BUILD / "bin" / "tek")
@@ -186,11 +187,17 @@ def test_three_kinds_of_std_thread_run_three_functions(ps, running, compile_c):
     assert "main" in functions["lambda"]
 
 
-def test_a_32_bit_program_is_named_beside_tek(ps, running, compile_c):
-    program = running(compile_c(THREADS, "gcc", "-m32", "-pthread"), "stay", "heater", "stay", "0")
-    program.wait_for_names("stay", "stay")
+@pytest.mark.usefixtures("library_32")
+def test_the_threads_of_a_32_bit_program_are_known_under_tek(ps, running, compile_c):
+    program = running(compile_c(WAITING, "gcc", "-m32", "-pthread"), "heater", "pump",
+                      options=["--critical", "heater"])
+    program.wait_until_ready()
+    program.wait_for_names("heater", "pump")
     rows = check_all_named(ps, program.pid)
-    assert not any(row["tracked"] for row in rows.values())
+    kept = {row["name"]: row for row in rows.values()}
+    assert "live" in kept["heater"]["function"] and "live" in kept["pump"]["function"]
+    if can_be_real_time():
+        assert (kept["heater"]["region"], kept["pump"]["region"]) == ("fast", "none")
 
 
 def kernel_threads():

@@ -109,3 +109,59 @@ def test_a_thread_that_uses_up_its_budget_is_named(tek, threads, tmp_path, real_
 def test_a_thread_within_its_budget_is_not_sent_back(tek, threads, real_time):
     ended = tek("run", "--critical=spinner", "--budget=off", threads, "spinner", "3")
     assert (ended.returncode, ended.stderr) == (3, "")
+
+
+# 16 threads at once, each of which takes memory of its own; says how many arenas that made.
+ARENAS = r"""
+#include <malloc.h>
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+static pthread_barrier_t all;
+static void *take(void *unused)
+{
+	void *volatile memory = malloc(1000);
+	pthread_barrier_wait(&all);
+	free(memory);
+	return unused;
+}
+int main(void)
+{
+	pthread_t threads[16];
+	char *text, *at;
+	size_t size;
+	int arenas = 0;
+	pthread_barrier_init(&all, NULL, 16);
+	for (int i = 0; i < 16; i++)
+		pthread_create(&threads[i], NULL, take, NULL);
+	for (int i = 0; i < 16; i++)
+		pthread_join(threads[i], NULL);
+	FILE *stream = open_memstream(&text, &size);
+	malloc_info(0, stream);
+	fclose(stream);
+	for (at = text; (at = strstr(at, "<heap nr=")); at++)
+		arenas++;
+	printf("%d\n", arenas);
+	return 0;
+}
+"""
+
+
+@pytest.mark.parametrize("compiler", [["cc"], ["cc", "-static"]])
+@pytest.mark.parametrize("variables", [
+    {}, {"GLIBC_TUNABLES": "glibc.malloc.arena_max=6:glibc.malloc.tcache_count=3"},
+    {"MALLOC_ARENA_MAX": "5"}], ids=["alone", "tunables", "variable"])
+def test_the_arenas_of_malloc_are_limited(tek, compile_c, compiler, variables):
+    program = compile_c(ARENAS, *compiler, "-pthread")
+    environment = {**os.environ, **variables}
+    assert int(tek("run", program, env=environment).stdout) > 3
+    assert int(tek("run", "--arena-max=2", program, env=environment).stdout) <= 2
+    shown = tek("run", "--arena-max", 3, "sh", "-c", "echo $GLIBC_TUNABLES", env=environment).stdout
+    assert ("tcache_count=3" in shown) == ("GLIBC_TUNABLES" in variables)
+
+
+@pytest.mark.parametrize("bad", ["0", "-1", "many", "1.5"])
+def test_a_limit_of_arenas_that_cannot_be_meant_starts_nothing(tek, bad):
+    ended = tek("run", f"--arena-max={bad}", "echo", "started")
+    assert (ended.returncode, ended.stdout) == (2, "")

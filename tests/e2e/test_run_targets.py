@@ -25,27 +25,113 @@ CASES = {
     "static": (["cc", "-static"], "is statically linked", "preload"),
     "static-pie": (["cc", "-static-pie"], "is statically linked", "preload"),
     "musl": (["musl-gcc"], "is for another C library", "no preload"),
-    "32-bit": (["cc", "-m32"], "is of another word size", "no preload"),
+    "static 32-bit": (["cc", "-m32", "-static"], "is statically linked", "preload"),
     "asan": (["cc", "-fsanitize=address"], "is built with AddressSanitizer", "no preload"),
 }
 
 
+@pytest.fixture
+def built_for(request, compile_c):
+    """Builds the program of a case."""
+    def build(case):
+        if "32-bit" in case:
+            request.getfixturevalue("library_32")
+        return compile_c(HELLO, *CASES[case][0])
+
+    return build
+
+
 @pytest.mark.parametrize("case", CASES)
-def test_a_program_that_cannot_be_covered_is_named_and_runs(tek, compile_c, case):
-    compiler, reason, preload = CASES[case]
-    program = compile_c(HELLO, *compiler)
+def test_a_program_that_cannot_be_covered_is_named_and_runs(tek, built_for, case):
+    _, reason, preload = CASES[case]
+    program = built_for(case)
     ended = tek("run", program)
     assert (ended.returncode, ended.stdout) == (7, preload + "\n")
     assert ended.stderr == not_covered(program, reason)
 
 
 @pytest.mark.parametrize("case", CASES)
-def test_a_child_that_cannot_be_covered_is_named_and_runs(tek, compile_c, case):
-    compiler, reason, _ = CASES[case]
-    program = compile_c(HELLO, *compiler)
+def test_a_child_that_cannot_be_covered_is_named_and_runs(tek, built_for, case):
+    _, reason, _ = CASES[case]
+    program = built_for(case)
     ended = tek("run", "sh", "-c", f"{program}; echo $?")
     assert ended.stdout.endswith("7\n")
     assert ended.stderr == not_covered(program, reason)
+
+
+# Runs the program of its arguments, by exec or, as the name of this one may say, by posix_spawn.
+STARTS = r"""
+#include <spawn.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
+extern char **environ;
+int main(int argc, char **argv)
+{
+	int status;
+	if (strcmp(argv[1], "exec") == 0)
+		execv(argv[2], argv + 2);
+	else if (posix_spawn(NULL, argv[2], NULL, NULL, argv + 2, environ) == 0 && wait(&status) > 0)
+		return WEXITSTATUS(status);
+	return argc;
+}
+"""
+PRELOADED = r"""
+#include <stdio.h>
+#include <stdlib.h>
+int main(void)
+{
+	puts(getenv("LD_PRELOAD"));
+	return 7;
+}
+"""
+
+
+def test_a_32_bit_program_gets_the_library_for_32_bits(tek, compile_c, library_32):
+    ended = tek("run", compile_c(PRELOADED, "cc", "-m32"))
+    assert (ended.returncode, ended.stdout, ended.stderr) == (7, f"{library_32}\n", "")
+
+
+@pytest.mark.parametrize("how", ["exec", "spawn"])
+def test_a_child_of_the_other_word_size_gets_the_library_for_it(tek, compile_c, library_32, how):
+    wide, narrow = (compile_c(STARTS, "cc", bits) for bits in ("-m64", "-m32"))
+    shown = {bits: compile_c(PRELOADED, "cc", bits) for bits in ("-m64", "-m32")}
+    ended = tek("run", wide, how, shown["-m32"])
+    assert (ended.returncode, ended.stdout, ended.stderr) == (7, f"{library_32}\n", "")
+    ended = tek("run", narrow, how, shown["-m64"])
+    library = library_32.parents[1] / "lib" / "libtek.so"
+    assert (ended.returncode, ended.stdout, ended.stderr) == (7, f"{library}\n", "")
+    ended = tek("run", wide, how, narrow, how, wide, how, shown["-m32"])
+    assert (ended.returncode, ended.stdout, ended.stderr) == (7, f"{library_32}\n", "")
+
+
+def test_other_libraries_stay_preloaded_in_a_child_of_the_other_word_size(tek, compile_c, library_32):
+    wide = compile_c(STARTS, "cc", "-m64")
+    ended = tek("run", wide, "exec", compile_c(PRELOADED, "cc", "-m32"),
+                env={**os.environ, "LD_PRELOAD": "libm.so.6"})
+    assert (ended.returncode, ended.stdout) == (7, f"{library_32}:libm.so.6\n")
+
+
+@pytest.mark.parametrize("prefix", [[], ["sh", "-c", '"$0"; exit $?']])
+def test_without_the_library_for_it_a_32_bit_program_is_named_and_runs(tek, open_build, compile_c,
+                                                                       tmp_path, prefix):
+    program = compile_c(HELLO, "cc", "-m32")
+    (tmp_path / "lib").mkdir()
+    alone = shutil.copy(open_build / "lib" / "libtek.so", tmp_path / "lib")
+    ended = tek("run", *prefix, program, env={**os.environ, "TEK_LIBRARY": str(alone)})
+    assert (ended.returncode, ended.stdout) == (7, "no preload\n")
+    assert ended.stderr == not_covered(program, "is of another word size")
+
+
+def test_a_32_bit_program_on_another_c_library_is_left_alone(tek, compile_c, library_32, tmp_path):
+    loader = tmp_path / "ld-musl-i386.so.1"
+    loader.symlink_to("/lib/ld-linux.so.2")
+    program = compile_c(HELLO, "cc", "-m32", f"-Wl,--dynamic-linker={loader}")
+    for prefix in ([], ["sh", "-c", '"$0"; exit $?']):
+        ended = tek("run", *prefix, program)
+        assert (ended.returncode, ended.stdout) == (7, "no preload\n")
+        assert ended.stderr == not_covered(program, "is for another C library")
 
 
 def test_an_ordinary_program_is_covered_without_a_word(tek, compile_c):

@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
-/* Taking libtek.so out of any LD_PRELOAD: the rest stays, and nothing is written past the end. */
+/*
+ * Taking libtek.so out of any LD_PRELOAD, and putting another in its place: the rest stays,
+ * and nothing is written past the end.
+ */
 #include "exec/preload_list.h"
 
 #include <stdint.h>
@@ -18,15 +21,18 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	memcpy(entry + sizeof(name) - 1, data, size);
 	entry[sizeof(name) - 1 + size] = '\0';
 
-	void *memory = malloc(tek__preload_list_size(environment));
-	char *const *result = tek__preload_list_without_tek(environment, memory);
-	if (strcmp(result[0], "A=1") != 0)
-		abort();
-	for (; *result; result++)
-		if (strncmp(*result, name, sizeof(name) - 1) == 0 &&
-		    (strstr(*result, "/libtek.so:") || strstr(*result, ":libtek.so:")))
+	static const char *const others[] = {NULL, "/lib32/other.so"};
+	for (size_t i = 0; i < 2; i++) {
+		void *memory = malloc(tek__preload_list_size(environment, others[i]));
+		char *const *result = tek__preload_list_exchange(environment, others[i], memory);
+		if (strcmp(result[0], "A=1") != 0)
 			abort();
-	free(memory);
+		for (; *result; result++)
+			if (strncmp(*result, name, sizeof(name) - 1) == 0 &&
+			    (strstr(*result, "/libtek.so:") || strstr(*result, ":libtek.so:")))
+				abort();
+		free(memory);
+	}
 	free(entry);
 	return 0;
 }

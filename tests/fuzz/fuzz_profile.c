@@ -13,8 +13,8 @@ static void check_place(const struct tek_place *place)
 {
 	size_t length = strnlen(place->module, sizeof(place->module));
 
-	if (length == sizeof(place->module) || length < 2 ||
-	    (place->module[0] != '@' && strspn(place->module, "0123456789abcdef") != length))
+	if (length == sizeof(place->module) || !length ||
+	    (place->module[0] != '@' && strspn(place->module, "0123456789abcdefABCDEF") != length))
 		abort();
 }
 
@@ -34,17 +34,18 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
 	static const char begin[] = "tek-stack-profile 1\nkind function=ab+0x1 bound=1 threads=1 ";
 	unsigned int count = 0;
-	char *text = malloc(sizeof(begin) - 1 + size);
+	char *text = malloc(sizeof(begin) + size);
 
 	memcpy(text, begin, sizeof(begin) - 1);
 	memcpy(text + sizeof(begin) - 1, data, size);
-	if (!tek__profile_parse(text, sizeof(begin) - 1 + size, check, &count))
+	text[sizeof(begin) - 1 + size] = '\n';
+	if (!tek__profile_parse(text, sizeof(begin) + size, check, &count))
 		abort();
 	memcpy(text, data, size);
 	text = realloc(text, size ? size : 1); /* so that reading behind its end is noticed */
 	count = 0;
 	if (tek__profile_parse(text, size, check, &count) &&
-	    (size < 19 || memcmp(text, "tek-stack-profile 1", 19) != 0))
+	    (size < 20 || memcmp(text, "tek-stack-profile 1\n", 20) != 0))
 		abort();
 	free(text);
 	return 0;

@@ -25,7 +25,8 @@ pub const EVENT_STACK_HIGH: u16 = 6;
 pub const EVENT_OVERFLOW: u16 = 7;
 /// Of the same thread's backtrace: `value[0]` its number, from 1 for the innermost, 0 for the
 /// function that the thread runs; `value[1]` the address in the file that `text` names, `value[2]`
-/// the same in the process.
+/// the same in the process, `value[3]` how many frames behind it were left out, because they repeat
+/// those before it or are neither innermost nor outermost.
 pub const EVENT_FRAME: u16 = 8;
 
 /// One event, as it lies in the event file.

@@ -5,11 +5,12 @@
 //! the same one (abi/tek_abi.h), in a table that is its process's own. A look takes no lock and
 //! waits for nobody; a table that makes no sense is named and its threads are shown without it.
 use crate::process::{own_pid_namespace, SchedStat, Stat, Switches};
+use crate::stack::{StackUse, Stacks};
 use crate::{boot_time_ns, files, processes, Error, Process, Table, Thread};
 use std::collections::HashMap;
 use std::io;
 use std::path::{Path, PathBuf};
-use tek_abi::{text, Module, TableHeader};
+use tek_abi::{text, Kind, Module, TableHeader};
 
 /// What is read of each thread besides its stat.
 #[derive(Clone, Debug, Default)]
@@ -26,6 +27,10 @@ pub struct Wanted {
     pub vm: bool,
     /// [`Program::modules`].
     pub modules: bool,
+    /// [`Program::kinds`].
+    pub kinds: bool,
+    /// [`Task::stack`]. This is the one thing that takes a lock of the process, for a moment.
+    pub stacks: bool,
 }
 
 /// A thread.
@@ -39,6 +44,8 @@ pub struct Task {
     pub schedstat: Option<SchedStat>,
     /// Its context switches.
     pub switches: Option<Switches>,
+    /// How much of its stack it used: as its process says, or else seen from outside.
+    pub stack: Option<StackUse>,
 }
 
 impl Task {
@@ -73,6 +80,10 @@ pub struct Program {
     pub page_bytes: u32,
     /// Files that start routines lie in.
     pub modules: Vec<Module>,
+    /// The header of its table, if it has one.
+    pub table: Option<TableHeader>,
+    /// The kinds of thread that its process measured, with their numbers.
+    pub kinds: Vec<(u16, Kind)>,
 }
 
 /// A look at the device.
@@ -123,14 +134,20 @@ fn look_at(
         vm_bytes: wanted.vm.then(|| process.vm_bytes()).flatten(),
         page_bytes: 0,
         modules: Vec::new(),
+        table: None,
+        kinds: Vec::new(),
     };
     let mut records = HashMap::<u32, Vec<Thread>>::new();
     if let Some((mut table, header)) = table {
         program.name = text(&header.program);
         program.page_bytes = header.page_bytes;
+        program.table = Some(header);
         let read = table.snapshot().and_then(|snapshot| {
             if wanted.modules {
                 program.modules = table.modules()?;
+            }
+            if wanted.kinds {
+                program.kinds = table.kinds()?;
             }
             Ok(snapshot)
         });
@@ -147,19 +164,37 @@ fn look_at(
             Err(error) => problems.push(error),
         }
     }
+    let mut stacks =
+        (wanted.stacks && !records.is_empty()).then(|| Stacks::open(process)).flatten();
     for stat in process.threads().ok()? {
         let tid = stat.tid;
         if program.name.is_empty() && tid == program.pid {
             program.name.clone_from(&stat.name);
         }
+        let record = records.remove(&tid).and_then(|records| own_record(records, &stat));
         program.tasks.push(Task {
-            record: records.remove(&tid).and_then(|records| own_record(records, &stat)),
+            record,
+            stack: record.and_then(|own| stack_of(&own, program.page_bytes, &mut stacks)),
             schedstat: wanted.schedstat.then(|| process.schedstat(tid)).flatten(),
             switches: wanted.switches.then(|| process.switches(tid)).flatten(),
             stat,
         });
     }
     (!program.tasks.is_empty()).then_some(program)
+}
+
+/// What its process says of a thread's stack, which knows what others left there; else what is seen.
+fn stack_of(own: &Thread, page_bytes: u32, stacks: &mut Option<Stacks>) -> Option<StackUse> {
+    let Thread { record, side, .. } = own;
+    let pages = |count: u32| u64::from(count) * u64::from(page_bytes);
+    if record.bound_pages != 0 {
+        let peak = u64::from(record.peak_bytes);
+        return Some(StackUse {
+            peak_bytes: (peak != 0).then_some(peak),
+            bound_bytes: pages(record.bound_pages.into()),
+        });
+    }
+    stacks.as_mut()?.measure(side.stack_end, pages(record.stack_pages))
 }
 
 /// The record of this very thread. There may be others of threads that had its tid before.

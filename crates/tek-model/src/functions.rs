@@ -36,12 +36,18 @@ impl Functions {
         let (module, inside) = place_of(modules, address)?;
         Some(match self.file_of(module).and_then(|file| file.symbol_at(inside)) {
             Some((symbol, offset)) => readable(symbol, offset),
-            None => {
-                let path = Path::new(OsStr::from_bytes(until_nul(&module.path)));
-                let name = path.file_name().unwrap_or(OsStr::new("?"));
-                format!("{}+{inside:#x}", printable(name.as_bytes()))
-            }
+            None => unnamed(until_nul(&module.path), inside),
         })
+    }
+
+    /// The same for an address in the ELF headers of a file that is known by its path only.
+    pub fn name_in(&mut self, path: &[u8], inside: u64) -> String {
+        // One that begins elsewhere was shortened.
+        let file = path.starts_with(b"/").then(|| self.file(path)).flatten();
+        match file.and_then(|file| file.symbol_at(inside)) {
+            Some((symbol, offset)) => readable(symbol, offset),
+            None => unnamed(path, inside),
+        }
     }
 
     /// What rules match: the symbol of the function that begins at an address of a process, as nm(1)
@@ -58,16 +64,20 @@ impl Functions {
 
     /// The file of a module, if it is still the one that the process has.
     fn file_of(&mut self, module: &Module) -> Option<&Elf> {
-        let path = PathBuf::from(OsStr::from_bytes(until_nul(&module.path)));
-        let read = || Elf::read(&path, &mut self.budget);
-        let file = self.files.entry(path.clone()).or_insert_with(read).as_ref()?;
+        let file = self.file(until_nul(&module.path))?;
         has_build_id(module, &file.build_id).then_some(file)
+    }
+
+    fn file(&mut self, path: &[u8]) -> Option<&Elf> {
+        let path = PathBuf::from(OsStr::from_bytes(path));
+        let read = || Elf::read(&path, &mut self.budget);
+        self.files.entry(path.clone()).or_insert_with(read).as_ref()
     }
 }
 
 /// The module that an address lies in, and the address as its file has it. Of two that cover it the
 /// first was unloaded, so the later one counts.
-fn place_of(modules: &[Module], address: u64) -> Option<(&Module, u64)> {
+pub fn place_of(modules: &[Module], address: u64) -> Option<(&Module, u64)> {
     let module = modules.iter().rfind(|module| (module.start..module.end).contains(&address))?;
     Some((module, address.wrapping_sub(module.bias)))
 }
@@ -78,6 +88,12 @@ fn has_build_id(module: &Module, build_id: &[u8]) -> bool {
     let known = module.build_id.len();
     let own = &module.build_id[..known.min(module.build_id_bytes as usize)];
     &build_id[..known.min(build_id.len())] == own
+}
+
+/// What lies at an address of a file, where no symbol says it.
+fn unnamed(path: &[u8], inside: u64) -> String {
+    let name = Path::new(OsStr::from_bytes(path)).file_name().unwrap_or(OsStr::new("?"));
+    format!("{}+{inside:#x}", printable(name.as_bytes()))
 }
 
 fn readable(symbol: &[u8], offset: u64) -> String {
@@ -193,6 +209,18 @@ mod tests {
         assert_eq!(functions.name(&[unloaded, own], main).as_deref(), Some("main"));
         let name = functions.name(&[own, unloaded], main).unwrap();
         assert!(name.starts_with("unloaded.so+0x"), "{name}");
+    }
+
+    #[test]
+    fn a_function_is_named_by_a_path_that_was_not_shortened() {
+        let exe = std::env::current_exe().unwrap();
+        let path = exe.as_os_str().as_bytes();
+        let (module, main) = own_module();
+        let mut functions = Functions::default();
+        assert_eq!(functions.name_in(path, main - module.bias), "main");
+        let name = functions.name_in(&path[1..], 0x12);
+        assert!(name.starts_with("tek_model-") && name.ends_with("+0x12"), "{name}");
+        assert_eq!(functions.name_in(b"", 0x12), "?+0x12");
     }
 
     #[test]

@@ -192,10 +192,15 @@ impl Process {
         self.with(file, |bytes| Some(String::from_utf8_lossy(bytes).trim_end().to_owned()))
     }
 
+    /// One of its files, open for reading.
+    pub(crate) fn open_file(&self, file: &str) -> Option<File> {
+        let flags = OFlag::O_RDONLY | OFlag::O_CLOEXEC;
+        Some(File::from(openat(&self.directory, file, flags, Mode::empty()).ok()?))
+    }
+
     /// Calls with what a file holds.
     fn with<T>(&self, file: &str, use_it: impl FnOnce(&[u8]) -> Option<T>) -> Option<T> {
-        let flags = OFlag::O_RDONLY | OFlag::O_CLOEXEC;
-        let mut file = File::from(openat(&self.directory, file, flags, Mode::empty()).ok()?);
+        let mut file = self.open_file(file)?;
         let mut bytes = vec![0; USUAL_BYTES];
         let length = file.read(&mut bytes).ok()?;
         bytes.truncate(length);

@@ -4,6 +4,7 @@
 //! Its writer is not trusted: it may be stopped, lie in every field, and shrink or swap the file
 //! while it is read. So the file is read by pread into memory of our own, never mapped: to touch a
 //! mapped page that its owner took away kills the reader (SIGBUS).
+use crate::kinds;
 use crate::snapshot::Snapshot;
 use crate::Error;
 use std::fs::{File, OpenOptions};
@@ -12,8 +13,8 @@ use std::os::unix::fs::{FileExt, MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{fence, Ordering};
 use tek_abi::{
-    Module, Record, Side, TableHeader, ABI_VERSION, CHUNK_SLOTS, MAX_CHUNKS, MAX_MODULES,
-    MODULES_OFFSET, TABLE_HEADER_BYTES, TABLE_MAGIC,
+    Kind, Module, Record, Side, TableHeader, ABI_VERSION, CHUNK_SLOTS, MAX_CHUNKS, MAX_KINDS,
+    MAX_MODULES, MODULES_OFFSET, TABLE_HEADER_BYTES, TABLE_MAGIC,
 };
 use zerocopy::{FromZeros, IntoBytes};
 
@@ -112,6 +113,9 @@ impl Table {
         if header.modules > MAX_MODULES {
             return Err(self.damaged(format!("{} modules, at most {MAX_MODULES}", header.modules)));
         }
+        if header.kinds > MAX_KINDS {
+            return Err(self.damaged(format!("{} kinds, at most {MAX_KINDS}", header.kinds)));
+        }
         if !header.page_bytes.is_power_of_two() {
             return Err(self.damaged(format!("pages of {} bytes", header.page_bytes)));
         }
@@ -131,6 +135,13 @@ impl Table {
         fence(Ordering::Acquire);
         self.read(modules.as_mut_bytes(), MODULES_OFFSET.into())?;
         Ok(modules)
+    }
+
+    /// The kinds of thread that were measured, with their numbers.
+    pub fn kinds(&self) -> Result<Vec<(u16, Kind)>, Error> {
+        let count = self.header()?.kinds as usize;
+        fence(Ordering::Acquire);
+        kinds::read(&self.file, count).map_err(|error| self.failed(error))
     }
 
     fn read(&self, to: &mut [u8], at: u64) -> Result<(), Error> {

@@ -126,7 +126,7 @@ fn a_hostile_table_is_named_with_the_reason() {
         std::fs::write(path, vec![0xa5; 200_000]).unwrap();
     });
     is_named("shorter than it says", |path| {
-        write(path, &good, &own).set_len(70_000).unwrap();
+        write(path, &good, &own).set_len(140_000).unwrap();
     });
     is_named("symbolic links", |path| {
         let target = path.with_extension("target");

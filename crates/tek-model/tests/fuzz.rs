@@ -19,6 +19,7 @@ fn place() -> impl Strategy<Value = u64> {
         4 => word(size_of::<TableHeader>() as u64 / 4),
         1 => word(2048).prop_map(|at| u64::from(MODULES_OFFSET) + at),
         3 => word(100).prop_map(|at| record_at(0) + at),
+        1 => word(600).prop_map(|at| u64::from(KINDS_OFFSET) + at),
         1 => word(80_000),
     ]
 }
@@ -55,10 +56,14 @@ proptest! {
         let pid = std::process::id();
         let path = dir.path().join(format!("{pid}.table"));
         let thread = |slot| {
-            let record = Record { tid: pid, start_ns: u64::MAX, ..Default::default() };
-            (slot, record, Side { name: [b'x'; 16], role: [b'y'; 64], ..Default::default() })
+            let record =
+                Record { tid: pid, start_ns: u64::MAX, stack_pages: 2048, ..Default::default() };
+            let stack_end = &record as *const _ as u64;
+            let side =
+                Side { name: [b'x'; 16], role: [b'y'; 64], stack_end, ..Default::default() };
+            (slot, record, side)
         };
-        let good = TableHeader { pid, modules: 3, ..header(3, slots) };
+        let good = TableHeader { pid, modules: 3, kinds: 4, ..header(3, slots) };
         let file = write(&path, &good, &[thread(0), thread(1), thread(600)]);
         for (at, word) in damage {
             file.write_all_at(word.as_bytes(), at).unwrap();
@@ -68,6 +73,7 @@ proptest! {
         }
         if let Ok(mut table) = Table::open(&path) {
             let _ = table.modules();
+            let _ = table.kinds();
             if let Ok(snapshot) = table.snapshot() {
                 prop_assert!(snapshot.threads.len() + snapshot.changing.len() <= MAX_SLOTS as usize);
                 for thread in snapshot.threads {
@@ -76,7 +82,14 @@ proptest! {
             }
         }
         let directories = vec![dir.path().to_owned()];
-        let wanted = Wanted { pids: vec![pid], directories, modules: true, ..Wanted::default() };
+        let wanted = Wanted {
+            pids: vec![pid],
+            directories,
+            modules: true,
+            kinds: true,
+            stacks: true,
+            ..Wanted::default()
+        };
         let device = Device::look(&wanted).unwrap();
         prop_assert!(device.programs[0].tasks.iter().any(|task| task.stat.tid == pid));
     }

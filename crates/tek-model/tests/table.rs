@@ -265,3 +265,26 @@ fn a_writer_that_truncates_grows_and_scribbles_meanwhile_gets_no_reader_down() {
         assert!(read_well + refused > 100, "{read_well} read, {refused} refused");
     });
 }
+
+#[test]
+fn kinds_are_read_with_their_numbers_and_one_that_is_being_written_is_left_out() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("1.table");
+    let file = write(&path, &TableHeader { kinds: 3, ..header(64, 0) }, &[]);
+    for (number, seq) in [(0u32, 2), (1, 3), (2, 4)] {
+        let kind = Kind { seq, threads: number + 10, ..Kind::new_zeroed() };
+        file.write_all_at(kind.as_bytes(), u64::from(KINDS_OFFSET + number * 128)).unwrap();
+    }
+    let kinds = Table::open(&path).unwrap().kinds().unwrap();
+    let told: Vec<_> = kinds.iter().map(|(number, kind)| (*number, kind.threads)).collect();
+    assert_eq!(told, [(1, 10), (3, 12)]);
+}
+
+#[test]
+fn a_table_with_more_kinds_than_there_is_room_for_is_refused() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("1.table");
+    write(&path, &TableHeader { kinds: MAX_KINDS + 1, ..header(64, 0) }, &[]);
+    let error = Table::open(&path).err().unwrap().to_string();
+    assert!(error.ends_with("513 kinds, at most 512"), "{error}");
+}

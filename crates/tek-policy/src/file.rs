@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Rules files: TOML, read with the place of every mistake, and written.
 use crate::rule::{Rule, MOST_RULES};
+use crate::stack::StackSettings;
 use serde::{Deserialize, Serialize};
 use std::ops::Range;
 use toml::ser::ValueSerializer;
@@ -35,6 +36,9 @@ pub enum Reason {
     /// More rules than libtek.so takes.
     #[error("this is rule {n}, at most {MOST_RULES} can be used", n = MOST_RULES + 1)]
     TooMany,
+    /// Zones of a stack that overlap.
+    #[error("low is above high: a stack cannot be in both zones")]
+    Zones,
 }
 
 #[derive(Deserialize)]
@@ -42,10 +46,26 @@ pub enum Reason {
 struct File {
     #[serde(default)]
     rule: Vec<Spanned<Rule>>,
+    #[serde(default)]
+    stack: Option<Spanned<StackSettings>>,
+}
+
+/// What a rules file says.
+#[derive(Debug, PartialEq)]
+pub struct Contents {
+    /// Its rules, in their order.
+    pub rules: Vec<Rule>,
+    /// Its settings of the Stack Tuner.
+    pub stack: StackSettings,
+}
+
+/// The rules of a rules file.
+pub fn parse(text: impl AsRef<[u8]>, file: &str) -> Result<Vec<Rule>, Error> {
+    read(text, file).map(|contents| contents.rules)
 }
 
 /// Reads the text of a rules file. `file` is for messages and the rules' source.
-pub fn parse(text: impl AsRef<[u8]>, file: &str) -> Result<Vec<Rule>, Error> {
+pub fn read(text: impl AsRef<[u8]>, file: &str) -> Result<Contents, Error> {
     let bytes = text.as_ref();
     let at = |offset, reason| {
         let (line, column) = position(bytes, offset);
@@ -68,14 +88,25 @@ pub fn parse(text: impl AsRef<[u8]>, file: &str) -> Result<Vec<Rule>, Error> {
     if let Some(rule) = parsed.rule.get(MOST_RULES) {
         return Err(at(rule.span().start, Reason::TooMany));
     }
-    Ok(parsed
+    let stack = match parsed.stack {
+        Some(stack) => {
+            let StackSettings { low, high, .. } = *stack.get_ref();
+            if low.zip(high).is_some_and(|(low, high)| low > high) {
+                return Err(at(stack.span().start, Reason::Zones));
+            }
+            stack.into_inner()
+        }
+        None => StackSettings::default(),
+    };
+    let rules = parsed
         .rule
         .into_iter()
         .map(|rule| {
             let (line, _) = position(bytes, rule.span().start);
             Rule { source: format!("{file}:{line}"), ..rule.into_inner() }
         })
-        .collect())
+        .collect();
+    Ok(Contents { rules, stack })
 }
 
 /// Line and column, from 1, of a byte.

@@ -12,12 +12,14 @@ mod environment;
 mod file;
 mod glob;
 mod rule;
+mod stack;
 mod value;
 
 pub use budget::Budget;
 pub use decide::{decide, Decision, Facts, Given};
 pub use environment::{from_environment, to_environment, EnvironmentError};
-pub use file::{parse, to_toml, Error, Reason};
+pub use file::{parse, read, to_toml, Contents, Error, Reason};
 pub use glob::{Glob, Subject};
 pub use rule::{Group, Match, Rule, Set, MOST_RULES};
+pub use stack::{InvalidStack, Margin, Percent, StackSettings, StackSize, StackZones};
 pub use value::{Invalid, Priority, Role};

@@ -56,6 +56,11 @@ pub enum Command {
     /// soon done each time. Prints rules that make these time-critical, ready for `tek run
     /// --rules`, with the evidence in comments.
     Suggest(crate::suggest::Args),
+    /// Show and learn what stack each kind of thread needs
+    ///
+    /// Says what the stacks of threads have, use and need: of programs that run under TEK, and of
+    /// those whose threads it learnt about in earlier runs (`tek run --stack`).
+    Stack(crate::stack::Args),
     /// Measure, as in the papers
     Bench(crate::bench::Args),
     /// Look into TEK's own files

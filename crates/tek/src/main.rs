@@ -8,6 +8,7 @@ mod explain;
 mod generate;
 mod ps;
 mod run;
+mod stack;
 mod suggest;
 mod system;
 mod units;
@@ -24,6 +25,7 @@ fn main() -> ExitCode {
         Command::Doctor(args) => doctor::run(args),
         Command::Explain(args) => explain::run(args),
         Command::Suggest(args) => suggest::run(args),
+        Command::Stack(args) => stack::run(args),
         Command::Bench(args) => bench::run(args),
         Command::Debug(args) => debug::run(args),
         Command::Generate(args) => generate::run(args),

@@ -2,6 +2,7 @@
 //! The words for what is a number in a record or in the kernel.
 use tek_abi::{WHY_ENTER, WHY_FOLLOW, WHY_POLICY, WHY_RULE, WHY_TIMED};
 use tek_policy::Group;
+use tek_stack::Zone;
 
 /// A group.
 pub fn group(number: u8) -> String {
@@ -24,6 +25,15 @@ pub fn reasons(set: u8) -> Vec<&'static str> {
         (WHY_FOLLOW, "follow"),
     ];
     all.into_iter().filter(|(bit, _)| set & bit != 0).map(|(_, name)| name).collect()
+}
+
+/// A zone of a stack.
+pub fn zone(zone: Zone) -> &'static str {
+    match zone {
+        Zone::Low => "low",
+        Zone::Normal => "normal",
+        Zone::High => "high",
+    }
 }
 
 #[cfg(test)]

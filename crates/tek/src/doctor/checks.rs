@@ -12,6 +12,7 @@ use std::path::Path;
 pub fn all(trial: &Trial) -> Vec<Check> {
     vec![
         library(),
+        library_32(),
         rt_privilege(),
         rt_trial(trial),
         rt_throttling(),
@@ -52,6 +53,24 @@ fn library() -> Check {
     match library::find() {
         Ok((path, _)) => yes("library", path.display().to_string()),
         Err(error) => no("library", error.to_string(), error.cure()),
+    }
+}
+
+/// Of the processors that run 32-bit programs too.
+fn library_32() -> Check {
+    const ID: &str = "library-32";
+    let Ok((path, elf)) = library::find() else { return unknown(ID, "see library") };
+    match library::sibling(&path, &elf) {
+        Some((path, _)) => info(ID, path.display().to_string()),
+        None => info(
+            ID,
+            match library::sibling_of(&path) {
+                Some(path) => {
+                    format!("no {}: 32-bit programs run, but not under TEK", path.display())
+                }
+                None => "none: 32-bit programs run, but not under TEK".into(),
+            },
+        ),
     }
 }
 

@@ -34,11 +34,11 @@ pub enum Column {
     RtPriority,
     /// Size of its stack (from its table)
     Stack,
-    /// Stack that it certainly used (not measured yet)
+    /// Stack that it certainly used (from its table; where that does not say, as far as it may be seen)
     Peak,
-    /// Stack that it used at most (not measured yet)
+    /// Stack that it used at most (likewise)
     Bound,
-    /// Zone of its stack (not measured yet)
+    /// Zone of its stack, by its peak: low, normal, high
     Zone,
     /// Time since it began
     Age,
@@ -125,8 +125,8 @@ impl Column {
     pub fn is_number(self) -> bool {
         use Column::*;
         let numbers = [
-            Pid, Tid, Priority, RtPriority, Stack, Peak, Bound, Zone, Age, Cpu, CpuPercent,
-            RunDelay, Switches, Vm, Creator,
+            Pid, Tid, Priority, RtPriority, Stack, Peak, Bound, Age, Cpu, CpuPercent, RunDelay,
+            Switches, Vm, Creator,
         ];
         numbers.contains(&self)
     }
@@ -138,6 +138,7 @@ impl Column {
             Self::Switches => wanted.switches = true,
             Self::Vm => wanted.vm = true,
             Self::Function | Self::CallSite => wanted.modules = true,
+            Self::Peak | Self::Bound | Self::Zone => wanted.stacks = true,
             _ => {}
         }
     }
@@ -167,15 +168,12 @@ impl Column {
                 Value::of(record.and_then(|r| pages(r.stack_pages.into())), Value::Bytes)
             }
             Self::Peak => {
-                Value::of(record.and_then(|r| positive(r.peak_bytes.into())), Value::Bytes)
+                Value::of(thread.task.stack.and_then(|stack| stack.peak_bytes), Value::Bytes)
             }
-            Self::Bound => {
-                Value::of(record.and_then(|r| pages(r.bound_pages.into())), Value::Bytes)
-            }
-            // A zone means something only where the stack was measured.
+            Self::Bound => Value::of(thread.task.stack, |stack| Value::Bytes(stack.bound_bytes)),
             Self::Zone => {
-                let measured = record.filter(|record| record.bound_pages != 0);
-                Value::of(measured, |record| Value::Count(record.zone().into()))
+                let zone = thread.zone().map(|zone| Value::Text(words::zone(zone).into()));
+                zone.unwrap_or(Value::None)
             }
             Self::Age => Value::Time(thread.age_ns()),
             Self::Cpu => Value::Time(thread.cpu_ns()),

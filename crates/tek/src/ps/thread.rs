@@ -3,8 +3,9 @@
 //! the second look on, what it did since the one before.
 use std::collections::HashMap;
 use std::rc::Rc;
-use tek_abi::{text, Module};
+use tek_abi::{text, Module, ZONE_HIGH, ZONE_LOW, ZONE_NORMAL};
 use tek_model::{Device, Functions, Program, SchedStat, Switches, Task};
+use tek_stack::{Zone, Zones};
 
 /// A thread.
 pub struct Thread {
@@ -18,6 +19,8 @@ pub struct Thread {
     pub vm_bytes: Option<u64>,
     /// Size of the pages that its record counts in.
     pub page_bytes: u32,
+    /// Where the zones of its stack meet.
+    pub zones: Zones,
     /// The function that it runs, if that was asked for.
     pub function: Option<String>,
     /// Where it was created, if that was asked for.
@@ -63,6 +66,18 @@ impl Thread {
     pub fn role(&self) -> Option<String> {
         let own = self.task.record.filter(|own| own.record.role_bytes != 0)?;
         Some(text(&own.side.role))
+    }
+
+    /// The zone of its stack: as its process has it, else by what was seen.
+    pub fn zone(&self) -> Option<Zone> {
+        let own = self.task.record?.record;
+        let stack = u64::from(own.stack_pages) * u64::from(self.page_bytes);
+        match own.zone() {
+            ZONE_LOW => Some(Zone::Low),
+            ZONE_NORMAL => Some(Zone::Normal),
+            ZONE_HIGH => Some(Zone::High),
+            _ => self.zones.of(self.task.stack?.peak_bytes?, stack),
+        }
     }
 
     /// Whether it is in the Fast Region.
@@ -154,10 +169,14 @@ impl Threads {
         fits: impl Fn(&Thread) -> bool,
         threads: &mut Vec<Thread>,
     ) {
-        let Program { pid, name, tasks, vm_bytes, page_bytes, modules } = program;
+        let Program { pid, name, tasks, vm_bytes, page_bytes, modules, table, .. } = program;
         let name: Rc<str> = name.into();
         // One that is new since the last look did all that it did since then.
         let new = self.last_ns.map(|time_ns| Before { time_ns, ..Before::default() });
+        let zones = table.map_or_else(Zones::default, |header| Zones {
+            low_percent: header.low_percent,
+            high_percent: header.high_percent,
+        });
         for task in tasks {
             let known = self.last.get(&(task.stat.tid, task.stat.start_ns));
             let mut thread = Thread {
@@ -165,6 +184,7 @@ impl Threads {
                 program: name.clone(),
                 vm_bytes,
                 page_bytes,
+                zones,
                 function: None,
                 call_site: None,
                 time_ns,

@@ -5,6 +5,7 @@
 //! It lies in /run/tek (as root) or $XDG_RUNTIME_DIR/tek, else in tek-UID in the directory for
 //! temporary files. The event file is locked as long as its tek lives, which tells the next run which
 //! directories a killed tek left behind.
+use super::harvest;
 use anyhow::Context;
 use nix::fcntl::{Flock, FlockArg};
 use std::env;
@@ -148,6 +149,7 @@ fn remove_left_behind(base: &Path) {
             Err(error) => error.kind() == io::ErrorKind::NotFound,
         };
         if free {
+            harvest::left_behind(&path);
             let _ = fs::remove_dir_all(&path);
         }
     }

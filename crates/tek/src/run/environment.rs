@@ -4,11 +4,12 @@
 //! tek changes its own environment in place and lets the program inherit it, so that variables
 //! keep their order and duplicates, and entries without `=` survive.
 use super::directory::RunDirectory;
+use super::stack::{self, Tuning};
 use super::Args;
 use anyhow::bail;
 use std::env;
 use std::ffi::{OsStr, OsString};
-use std::os::unix::ffi::OsStrExt;
+use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::path::Path;
 
 /// Sets what the options ask for. Without an option its variable stays as tek found it, so that
@@ -16,6 +17,7 @@ use std::path::Path;
 pub fn set(
     args: &Args,
     rules: Option<&str>,
+    tuning: Option<&Tuning>,
     library: &Path,
     directory: &RunDirectory,
 ) -> anyhow::Result<()> {
@@ -40,7 +42,38 @@ pub fn set(
     if args.no_follow_marked {
         env::set_var("TEK_FOLLOW_MARKED", "0");
     }
+    if let Some(Tuning { variable, profiles, .. }) = tuning {
+        if let Some(variable) = variable {
+            env::set_var(stack::VARIABLE, variable);
+        }
+        match profiles {
+            Some(profiles) => env::set_var(stack::PROFILES_VARIABLE, profiles),
+            None => env::remove_var(stack::PROFILES_VARIABLE),
+        }
+    }
     Ok(())
+}
+
+/// Limits malloc's arenas, in programs that TEK does not cover too.
+pub fn limit_arenas(most: Option<u32>) {
+    if let Some(most) = most {
+        // The C library lets a tunable win over the older variable.
+        if let Some(old) = env::var_os("GLIBC_TUNABLES").filter(|old| !old.is_empty()) {
+            env::set_var("GLIBC_TUNABLES", tunables(&old, most));
+        }
+        env::set_var("MALLOC_ARENA_MAX", most.to_string());
+    }
+}
+
+/// The tunables, `name=value` with colons between them, with another limit of arenas.
+fn tunables(old: &OsStr, arenas: u32) -> OsString {
+    const NAME: &[u8] = b"glibc.malloc.arena_max";
+    let limits = |tunable: &&[u8]| tunable.split(|&byte| byte == b'=').next() == Some(NAME);
+    let others = old.as_bytes().split(|&byte| byte == b':').filter(|tunable| !limits(tunable));
+    let mut list = others.collect::<Vec<_>>();
+    let own = [NAME, b"=", arenas.to_string().as_bytes()].concat();
+    list.push(&own);
+    OsString::from_vec(list.join(&b':'))
 }
 
 /// LD_PRELOAD with the library in first place.
@@ -85,6 +118,16 @@ mod tests {
     #[test]
     fn a_run_inside_a_run_does_not_name_it_twice() {
         assert_eq!(preloaded(Some("/lib/libtek.so:a.so")), "/lib/libtek.so:a.so");
+    }
+
+    #[test]
+    fn a_limit_of_arenas_takes_the_place_of_an_older_one_and_other_tunables_stay() {
+        let limited = |old: &str| tunables(OsStr::new(old), 2);
+        assert_eq!(limited("a.b=1"), "a.b=1:glibc.malloc.arena_max=2");
+        assert_eq!(
+            limited("glibc.malloc.arena_max=7:glibc.malloc.arena_maximum=3:a.b=1"),
+            "glibc.malloc.arena_maximum=3:a.b=1:glibc.malloc.arena_max=2"
+        );
     }
 
     #[test]

@@ -34,6 +34,14 @@ impl<'a> EventReader<'a> {
         Self { file, offset: 0, released: 0, pending: Vec::new(), watch }
     }
 
+    /// Has [`Self::watch`] become readable too when a file gets a name in this directory.
+    pub fn watch_names(&self, directory: &Path) {
+        if let Some(watch) = &self.watch {
+            // Without it who waits for files has to look from time to time.
+            let _ = watch.add_watch(directory, AddWatchFlags::IN_MOVED_TO);
+        }
+    }
+
     /// Becomes readable when events arrive.
     pub fn watch(&self) -> Option<BorrowedFd<'_>> {
         self.watch.as_ref().map(AsFd::as_fd)

@@ -1,24 +1,44 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! What a person is told while the program runs: each thing once.
 use crate::system::privilege;
-use std::collections::HashSet;
+use crate::units::size;
+use std::collections::{HashMap, HashSet};
 use std::time::Duration;
 use tek_abi::{
-    printable, Event, EVENT_BAD_OPTION, EVENT_NOT_COVERED, EVENT_OVERRAN, EVENT_REFUSED,
+    printable, until_nul, Event, EVENT_BAD_OPTION, EVENT_FRAME, EVENT_NOT_COVERED, EVENT_OVERFLOW,
+    EVENT_OVERRAN, EVENT_REFUSED, EVENT_STACK_HIGH,
 };
+use tek_model::Functions;
 
 /// After so many different messages a run falls silent: nobody reads more, and they cost memory.
 const MOST: usize = 500;
+
+/// Frames that are told of one overflow.
+const MOST_FRAMES: u32 = 64;
 
 /// Turns events into messages.
 #[derive(Default)]
 pub struct Messages {
     told: HashSet<(u16, String)>,
+    /// Frames still to be told of the overflows that were, by pid and tid.
+    frames: HashMap<(u32, u32), u32>,
+    functions: Functions,
 }
 
 impl Messages {
     /// The message for an event, unless it, or one that says the same, was given before.
     pub fn tell(&mut self, event: &Event) -> Option<String> {
+        let told = self.tell_new(event);
+        if event.kind == EVENT_OVERFLOW && told.is_some() {
+            self.frames.insert((event.pid, event.tid), MOST_FRAMES);
+        }
+        told
+    }
+
+    fn tell_new(&mut self, event: &Event) -> Option<String> {
+        if event.kind == EVENT_FRAME {
+            return self.frame(event);
+        }
         let (subject, message) = message(event)?;
         if self.told.len() >= MOST {
             return None;
@@ -30,6 +50,22 @@ impl Messages {
             return Some(format!("{message}\nmore messages of this run are not shown"));
         }
         Some(message)
+    }
+
+    /// A line of the backtrace of an overflow that was told. Those of several threads may come
+    /// between each other, so each line says whose it is.
+    fn frame(&mut self, event: &Event) -> Option<String> {
+        let left = self.frames.get_mut(&(event.pid, event.tid))?;
+        *left = left.checked_sub(1)?;
+        let name = self.functions.name_in(until_nul(&event.text), event.value[1]);
+        let who = format!("  [{}]", event.tid);
+        let [number, _, _, more] = event.value;
+        Some(match (number, more) {
+            (0, _) => format!("{who} runs {name}"),
+            (_, 0) => format!("{who} #{number} {name}"),
+            (_, 1) => format!("{who} #{number} {name}, then 1 more frame"),
+            _ => format!("{who} #{number} {name}, then {more} more frames"),
+        })
     }
 }
 
@@ -56,8 +92,46 @@ fn message(event: &Event) -> Option<(String, String)> {
             (message.clone(), message)
         }
         EVENT_BAD_OPTION => (text.clone(), text),
+        EVENT_OVERFLOW => {
+            let subject = format!("{} {} {}", event.pid, event.tid, event.time_ns);
+            (subject, overflow(event, &thread, &program, &text))
+        }
+        // The same kind of thread, in whichever process.
+        EVENT_STACK_HIGH => {
+            (format!("{program} {thread} {text}"), stack_high(event, &thread, &program, &text))
+        }
         _ => return None,
     })
+}
+
+fn overflow(event: &Event, thread: &str, program: &str, role: &str) -> String {
+    let role = if role.is_empty() { String::new() } else { format!(" ({role})") };
+    let bytes = size(event.value[0]);
+    let chosen = if event.error == 0 {
+        "which TEK did not choose"
+    } else {
+        "which TEK chose; the next run gives it more"
+    };
+    format!(
+        "thread {thread}{role} [{}] of {program} [{}] ran out of its stack of {bytes}, {chosen}",
+        event.tid, event.pid
+    )
+}
+
+fn stack_high(event: &Event, thread: &str, program: &str, role: &str) -> String {
+    let [peak, bound, stack, _] = event.value;
+    let role = if role.is_empty() { String::new() } else { format!(" ({role})") };
+    let used = match bound.checked_sub(peak) {
+        Some(1..) => format!("{} to {}", size(peak), size(bound)),
+        _ => size(peak),
+    };
+    format!(
+        "thread {thread}{role} of {program} [{}] has used {used} of its stack of {}, which is \
+         nearly all: give such threads more with pthread_attr_setstacksize, or let --stack auto do \
+         it in the next run; tek stack report {program} says how much",
+        event.pid,
+        size(stack)
+    )
 }
 
 fn refused(event: &Event, thread: &str, program: &str) -> String {
@@ -127,12 +201,71 @@ mod tests {
     }
 
     #[test]
+    fn the_frames_of_an_overflow_are_told_with_it_and_no_others() {
+        let mut messages = Messages::default();
+        let of = |tid, event| Event { tid, ..event };
+        let overflow = Event {
+            value: [65536, 0x7000_0000, 0, 0],
+            error: 1,
+            ..event(EVENT_OVERFLOW, "gas", "gas detection")
+        };
+        let frame = |number, more| Event {
+            value: [number, 0x12, 0x5012, more],
+            ..event(EVENT_FRAME, "gas", "/nowhere/fridge")
+        };
+        assert_eq!(messages.tell(&of(13, frame(1, 0))), None);
+        assert_eq!(
+            messages.tell(&of(13, overflow)).unwrap(),
+            "thread gas (gas detection) [13] of fridge [12] ran out of its stack of 64.0K, which \
+             TEK chose; the next run gives it more"
+        );
+        let told = [(0, 0), (1, 0), (2, 1), (3, 400)]
+            .map(|(number, more)| messages.tell(&of(13, frame(number, more))).unwrap());
+        assert_eq!(
+            told,
+            [
+                "  [13] runs fridge+0x12",
+                "  [13] #1 fridge+0x12",
+                "  [13] #2 fridge+0x12, then 1 more frame",
+                "  [13] #3 fridge+0x12, then 400 more frames"
+            ]
+        );
+        assert_eq!(messages.tell(&of(14, frame(1, 0))), None);
+        // The same thread id again, of a later thread.
+        let later = Event { time_ns: 9, error: 0, ..overflow };
+        let message = messages.tell(&of(13, later)).unwrap();
+        assert!(message.ends_with("stack of 64.0K, which TEK did not choose"), "{message}");
+        let flood = (0..1000).filter_map(|n| messages.tell(&of(13, frame(n, 0)))).count();
+        assert_eq!(flood, MOST_FRAMES as usize);
+    }
+
+    #[test]
     fn a_flood_of_different_messages_ends() {
         let mut messages = Messages::default();
         let told = (0..2 * MOST)
             .filter_map(|n| messages.tell(&event(EVENT_BAD_OPTION, "", &n.to_string())))
             .count();
         assert_eq!(told, MOST);
+    }
+
+    #[test]
+    fn a_stack_that_is_nearly_full_is_told_once_for_all_threads_like_it() {
+        let mut messages = Messages::default();
+        let high = |pid, thread| Event {
+            pid,
+            value: [250 << 10, 252 << 10, 256 << 10, 0],
+            ..event(EVENT_STACK_HIGH, thread, "gas detection")
+        };
+        let first = messages.tell(&high(12, "gas")).unwrap();
+        assert!(
+            first.starts_with(
+                "thread gas (gas detection) of fridge [12] has used 250K to 252K of its stack of \
+                 256K"
+            ),
+            "{first}"
+        );
+        assert_eq!(messages.tell(&high(13, "gas")), None);
+        assert!(messages.tell(&high(13, "touch")).is_some());
     }
 
     #[test]

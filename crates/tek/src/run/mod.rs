@@ -5,26 +5,32 @@ mod directory;
 mod environment;
 mod events;
 pub mod forward;
+mod harvest;
 mod inherited;
 pub mod message;
 pub mod options;
 mod report;
-mod rules;
+pub mod rules;
+mod stack;
 mod supervise;
 mod target;
 
 use crate::cli::Cli;
+use crate::stack::learn::Learnt;
+use crate::stack::render;
 use crate::system::library;
 use anyhow::{anyhow, Context};
 use child::End;
 use clap::CommandFactory;
 use directory::RunDirectory;
 use events::EventReader;
+use harvest::Harvest;
 use message::Messages;
 use nix::poll::PollTimeout;
 use options::{Critical, RoleOption, RtRange, MOST_PATTERNS};
 use report::{Collector, Report};
-use rules::Sources;
+use rules::{Gathered, Sources};
+use stack::{Modes, Tuning};
 use std::ffi::OsString;
 use std::fs::File;
 use std::io::{self, ErrorKind};
@@ -46,6 +52,9 @@ EXAMPLES:
       Threads of the shell's children count too.
   tek run --rules fridge.toml --role 'net*=cloud' -- ./fridge
       Follow a file that says of many threads what they are for and how they run.
+  tek run --stack auto -- ./fridge
+      Learn what stack each kind of thread needs, and from the second run on give
+      it that; tek stack report fridge shows it.
 
 A thread's name counts when it was set for that thread (pthread_setname_np,
 prctl): a child that only inherited its creator's name is not meant, and neither
@@ -67,9 +76,11 @@ EXIT STATUS:
     2  an option or a rules file was not understood; nothing was started
 
 ENVIRONMENT:
-  TEK_LIBRARY   path of libtek.so, instead of ../lib/libtek.so beside tek
+  TEK_LIBRARY   path of libtek.so, instead of ../lib/libtek.so beside tek;
+                32-bit programs get the one in lib32 beside its lib
   TEK_RULES     the rules, if no file and no option gives any; see libtek(7)
-  TEK_CRITICAL, TEK_BUDGET, TEK_RT_RANGE, TEK_FOLLOW_MARKED
+  TEK_CRITICAL, TEK_BUDGET, TEK_RT_RANGE, TEK_FOLLOW_MARKED, TEK_STACK,
+  TEK_STACK_PROFILES
                 defaults for the options";
 
 /// Arguments of `tek run`.
@@ -108,6 +119,11 @@ pub struct Args {
     #[arg(long)]
     no_follow_marked: bool,
 
+    /// Let malloc keep at most so many arenas: each takes 64 MiB of addresses
+    /// (1 MiB in a 32-bit program), and threads make up to 8 a CPU
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=65536))]
+    arena_max: Option<u32>,
+
     /// When the program has ended, print on standard error what its
     /// time-critical threads did
     #[arg(long)]
@@ -116,6 +132,9 @@ pub struct Args {
     /// Write the same report as JSON into a file
     #[arg(long, value_name = "FILE")]
     report_json: Option<PathBuf>,
+
+    #[command(flatten)]
+    stack: stack::Options,
 
     /// The program and its arguments
     #[arg(required = true, trailing_var_arg = true, value_name = "PROGRAM")]
@@ -139,28 +158,45 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
         Cli::command().error(clap::error::ErrorKind::TooManyValues, problem).exit();
     }
     let sources = Sources { no_defaults: args.no_rules, files: &args.rules, roles: &args.role };
-    let rules = match sources.gather() {
-        Ok(rules) => rules,
+    let gathered = sources.gather().map_err(|error| error.to_string());
+    let tuned =
+        gathered.and_then(|gathered| Ok((Tuning::of(&args.stack, gathered.stack)?, gathered)));
+    let (tuning, Gathered { rules, .. }) = match tuned {
+        Ok(tuned) => tuned,
         Err(error) => {
-            message::print(&error.to_string());
+            message::print(&error);
             return Ok(ExitCode::from(MISUSED));
         }
     };
     let json = args.report_json.as_ref().map(create).transpose()?;
     let directory = RunDirectory::create()?;
     let mut collector = Collector::new(&args.critical);
+    let mut harvest = Harvest::of(tuning.as_ref(), &directory);
     let ended =
-        under_tek(&args, rules.as_deref(), &directory, &mut collector, |_| PollTimeout::NONE)?;
+        under_tek(&args, rules.as_deref(), tuning.as_ref(), &directory, &mut collector, |_| {
+            harvest.as_mut().map_or(PollTimeout::NONE, Harvest::look)
+        })?;
     let (pid, end) = match ended {
         Ok(ended) => ended,
         Err(status) => return Ok(status),
     };
-    let report = collector.finish(end, pid, &directory);
+    let mut report = collector.finish(end, pid, &directory);
+    // After the report, which needs the tables that this removes.
+    let learnt = harvest.map(Harvest::finish);
     drop(directory);
+    let stacks = learnt.zip(tuning).map(|(learnt, tuning)| (learnt, tuning.judgement()));
     if args.report {
+        report.stacks = stacks.map(|(learnt, judgement)| report::stacks(&learnt, judgement));
         message::print(&report.text());
     } else {
         message::print(&report.unmatched_text());
+        // Who set the mode by the environment did not ask now.
+        if let Some((learnt, judgement)) = &stacks {
+            if args.stack.modes.is_some() {
+                message::print(&render::summary(learnt, *judgement));
+            }
+        }
+        report.stacks = stacks.map(|(learnt, judgement)| report::stacks(&learnt, judgement));
     }
     if let (Some(file), Some(path)) = (json, &args.report_json) {
         // The program has run, and its exit status counts for more than this.
@@ -169,6 +205,40 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
         }
     }
     Ok(end.pass_on())
+}
+
+/// Runs a program as `tek run --stack report` does, for who wants to know what was learnt, which
+/// goes into the usual directory of profiles unless one is given. `Err` is the exit status where
+/// it could not be started, after saying so.
+pub fn run_measured(
+    program: Vec<OsString>,
+    profiles: Option<PathBuf>,
+) -> anyhow::Result<Result<(End, Learnt), ExitCode>> {
+    let stack = stack::Options { modes: Some(Modes::REPORT), profiles, ..Default::default() };
+    let args = Args { program, stack, ..Args::default() };
+    let gathered = Sources { no_defaults: false, files: &[], roles: &[] }.gather();
+    let tuned = gathered
+        .map_err(|error| error.to_string())
+        .and_then(|gathered| Ok((Tuning::of(&args.stack, gathered.stack)?, gathered.rules)));
+    let (tuning, rules) = match tuned {
+        Ok(tuned) => tuned,
+        Err(error) => {
+            message::print(&error);
+            return Ok(Err(ExitCode::from(MISUSED)));
+        }
+    };
+    let directory = RunDirectory::create()?;
+    let mut harvest = Harvest::of(tuning.as_ref(), &directory);
+    let ended = under_tek(
+        &args,
+        rules.as_deref(),
+        tuning.as_ref(),
+        &directory,
+        &mut Collector::new(&[]),
+        |_| harvest.as_mut().map_or(PollTimeout::NONE, Harvest::look),
+    )?;
+    let learnt = harvest.map(Harvest::finish).unwrap_or_default();
+    Ok(ended.map(|(_, end)| (end, learnt)))
 }
 
 /// Runs a program under TEK as `tek run --no-rules` does, for who wants to `look` at its process
@@ -181,8 +251,9 @@ pub fn run_watched(
     let args = Args { program, ..Args::default() };
     let directory = RunDirectory::create()?;
     let path = directory.path().to_owned();
-    let ended =
-        under_tek(&args, Some(""), &directory, &mut Collector::new(&[]), |pid| look(pid, &path))?;
+    let ended = under_tek(&args, Some(""), None, &directory, &mut Collector::new(&[]), |pid| {
+        look(pid, &path)
+    })?;
     Ok(ended.map(|(_, end)| end))
 }
 
@@ -191,25 +262,33 @@ pub fn run_watched(
 fn under_tek(
     args: &Args,
     rules: Option<&str>,
+    tuning: Option<&Tuning>,
     directory: &RunDirectory,
     collector: &mut Collector,
     look: impl FnMut(i32) -> PollTimeout,
 ) -> anyhow::Result<Result<(i32, End), ExitCode>> {
-    let (library, library_elf) =
-        library::find().map_err(|error| anyhow!("{error}; {}", error.cure()))?;
-    let target = target::examine(&args.program[0], &library_elf);
+    let (library, elf) = library::find().map_err(|error| anyhow!("{error}; {}", error.cure()))?;
+    let sibling = library::sibling(&library, &elf);
+    let libraries: Vec<_> = [(library, elf)].into_iter().chain(sibling).collect();
+    let target = target::examine(&args.program[0], &libraries);
     let reason = target.as_ref().and_then(|target| target.reason);
     if let Some(reason) = reason {
         let program = args.program[0].to_string_lossy();
         message::print(&format!("{program} {}: it runs, but not under TEK", reason.text()));
         collector.add_not_covered(program.into_owned());
     }
+    environment::limit_arenas(args.arena_max);
     if !reason.is_some_and(Reason::forbids_preload) {
-        environment::set(args, rules, &library, directory)?;
+        let fitting = target.as_ref().and_then(|target| target.library.as_ref());
+        let library = fitting.unwrap_or(&libraries[0].0);
+        environment::set(args, rules, tuning, library, directory)?;
     }
 
     let mut messages = Messages::default();
     let mut reader = EventReader::new(directory.events(), &directory.events_path());
+    if tuning.is_some_and(Tuning::is_on) {
+        reader.watch_names(directory.path());
+    }
     let tell = |events: Vec<Event>| {
         for event in events {
             collector.add(&event);

@@ -3,6 +3,8 @@
 use super::child::End;
 use super::directory::{is_alive, RunDirectory};
 use super::options::Critical;
+use crate::stack::learn::Learnt;
+use crate::stack::render::{Judgement, Rows};
 use comfy_table::{presets, CellAlignment, ContentArrangement, Table as Grid};
 use serde::Serialize;
 use std::fmt::Write;
@@ -64,6 +66,31 @@ pub struct Report {
     not_covered: Vec<String>,
     /// Patterns that fitted no thread that TEK heard of.
     unmatched: Vec<String>,
+    /// What was learnt about stacks, a part for each program; left out unless that was asked for.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub stacks: Option<Vec<Stacks>>,
+}
+
+/// The stacks of a program's threads.
+#[derive(Debug, Serialize)]
+pub struct Stacks {
+    program: String,
+    build_id: String,
+    #[serde(flatten)]
+    rows: Rows,
+}
+
+/// Programs whose stacks a report tells of; of more there is tek stack list.
+const MOST_PROGRAMS: usize = 100;
+
+/// What was learnt about stacks, as a part of the report.
+pub fn stacks(learnt: &Learnt, judgement: Judgement) -> Vec<Stacks> {
+    let stacks = learnt.iter().take(MOST_PROGRAMS).map(|(program, profile)| Stacks {
+        program: profile.program.clone(),
+        build_id: program.to_string(),
+        rows: Rows::new(profile, judgement),
+    });
+    stacks.collect()
 }
 
 #[derive(Debug, Serialize)]
@@ -216,6 +243,7 @@ impl Collector {
             more_threads: self.more,
             refused: self.refused,
             not_covered: self.not_covered,
+            stacks: None,
         }
     }
 }
@@ -237,6 +265,16 @@ impl Report {
         }
         if self.threads.iter().any(|row| row.state != State::Ended) {
             text.push_str("≥: its process is gone without a summary (killed, _exit or exec) or runs on, so this is what is known\n");
+        }
+        match self.stacks.as_deref() {
+            None => {}
+            Some([]) => text.push_str("no stack was measured\n"),
+            Some(stacks) => {
+                for Stacks { program, rows, .. } in stacks {
+                    let program = printable(program.as_bytes());
+                    let _ = write!(text, "stacks of {program}:\n{}", rows.text());
+                }
+            }
         }
         text + &self.unmatched_text()
     }

@@ -7,7 +7,7 @@ use std::fs::{File, OpenOptions};
 use std::io::{self, Read};
 use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
-use tek_policy::{EnvironmentError, Rule};
+use tek_policy::{Contents, EnvironmentError, StackSettings};
 
 /// Where the administrator's rules lie.
 const SYSTEM: &str = "/etc/tek";
@@ -64,24 +64,42 @@ pub struct Sources<'a> {
     pub roles: &'a [RoleOption],
 }
 
-impl Sources<'_> {
+/// What the files and options say.
+pub struct Gathered {
     /// The rules as libtek.so takes them; `None` if there are none.
-    pub fn gather(&self) -> Result<Option<String>, Error> {
+    pub rules: Option<String>,
+    /// What the files set for the Stack Tuner; of two files the later one counts.
+    pub stack: StackSettings,
+}
+
+/// What the default files set for the Stack Tuner.
+pub fn stack_settings() -> Result<StackSettings, Error> {
+    Ok(Sources { no_defaults: false, files: &[], roles: &[] }.gather()?.stack)
+}
+
+impl Sources<'_> {
+    /// All that they say.
+    pub fn gather(&self) -> Result<Gathered, Error> {
         let mut rules = Vec::new();
+        let mut stack = StackSettings::default();
+        let mut add = |contents: Contents| {
+            rules.extend(contents.rules);
+            stack = stack.overridden_by(contents.stack);
+        };
         if !self.no_defaults {
             for directory in [Some(PathBuf::from(SYSTEM)), user_directory()].into_iter().flatten() {
                 let found =
                     read_directory(&directory).map_err(|error| Error::Unasked(error.into()))?;
-                rules.extend(found);
+                found.into_iter().for_each(&mut add);
             }
         }
         for path in self.files {
             let open = File::open(path).map_err(cannot_read(path))?;
-            rules.extend(read(open, path)?);
+            add(read(open, path)?);
         }
         rules.extend(self.roles.iter().map(|RoleOption(rule)| rule.clone()));
         let text = tek_policy::to_environment(&rules)?;
-        Ok((!rules.is_empty()).then_some(text))
+        Ok(Gathered { rules: (!rules.is_empty()).then_some(text), stack })
     }
 }
 
@@ -94,7 +112,7 @@ fn user_directory() -> Option<PathBuf> {
 
 /// The rules of a default directory, its files by name. It need not exist; and one that may not
 /// be entered, such as that of a $HOME which is another user's, has none for this user.
-fn read_directory(directory: &Path) -> Result<Vec<Rule>, Error> {
+fn read_directory(directory: &Path) -> Result<Vec<Contents>, Error> {
     use io::ErrorKind::{NotFound, PermissionDenied};
     let entries = match directory.read_dir() {
         Err(error) if matches!(error.kind(), NotFound | PermissionDenied) => return Ok(Vec::new()),
@@ -110,15 +128,15 @@ fn read_directory(directory: &Path) -> Result<Vec<Rule>, Error> {
         trust(directory, &directory.metadata().map_err(cannot_read(directory))?)?;
     }
 
-    let mut rules = Vec::new();
+    let mut files = Vec::new();
     for path in &paths {
         // A FIFO somebody left there must not stop every run.
         let open = OpenOptions::new().read(true).custom_flags(libc::O_NONBLOCK).open(path);
         let file = open.map_err(cannot_read(path))?;
         trust(path, &file.metadata().map_err(cannot_read(path))?)?;
-        rules.extend(read(file, path)?);
+        files.push(read(file, path)?);
     }
-    Ok(rules)
+    Ok(files)
 }
 
 /// Rules decide about real-time priorities: those that nobody named must be root's or the user's.
@@ -134,13 +152,13 @@ fn trust(path: &Path, metadata: &std::fs::Metadata) -> Result<(), Error> {
     Err(Error::NotTrusted { path: path.to_owned(), why })
 }
 
-fn read(file: File, path: &Path) -> Result<Vec<Rule>, Error> {
+fn read(file: File, path: &Path) -> Result<Contents, Error> {
     let mut text = Vec::new();
     file.take(MOST_BYTES + 1).read_to_end(&mut text).map_err(cannot_read(path))?;
     if text.len() as u64 > MOST_BYTES {
         return Err(Error::TooLarge { path: path.to_owned() });
     }
-    Ok(tek_policy::parse(text, &path.to_string_lossy())?)
+    Ok(tek_policy::read(text, &path.to_string_lossy())?)
 }
 
 fn cannot_read(path: &Path) -> impl Fn(io::Error) -> Error + '_ {
@@ -158,8 +176,9 @@ mod tests {
     }
 
     fn roles(directory: &Path) -> Vec<String> {
-        let rules = read_directory(directory).unwrap();
-        rules.into_iter().map(|rule| rule.set.role.unwrap().to_string()).collect()
+        let files = read_directory(directory).unwrap();
+        let rules = files.into_iter().flat_map(|contents| contents.rules);
+        rules.map(|rule| rule.set.role.unwrap().to_string()).collect()
     }
 
     #[test]

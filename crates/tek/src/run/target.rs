@@ -64,43 +64,56 @@ pub struct Target {
     pub file: PathBuf,
     /// Why TEK does not cover it; `None`: it does.
     pub reason: Option<Reason>,
+    /// The library that fits it by word size and processor; `None`: there is none.
+    pub library: Option<PathBuf>,
     /// An interpreter or dynamic loader that the program needs and that does not exist.
     pub missing: Option<String>,
 }
 
 /// Examines a program as execvp(3) would find it; `None` when it would not be found, or nothing
-/// can be said about it.
-pub fn examine(program: &OsStr, library: &Elf) -> Option<Target> {
+/// can be said about it. `libraries` are those for one word size and the other.
+pub fn examine(program: &OsStr, libraries: &[(PathBuf, Elf)]) -> Option<Target> {
     let mut file = find(program)?;
     for _ in 0..SCRIPT_DEPTH {
         let Some(interpreter) = interpreter_of(&file) else { break };
         let interpreter = PathBuf::from(interpreter);
         if !interpreter.exists() {
             let missing = Some(interpreter.display().to_string());
-            return Some(Target { file, reason: None, missing });
+            return Some(Target { file, reason: None, library: None, missing });
         }
         file = interpreter;
     }
     let elf = elf::read(&file).ok()??;
     let own = elf::read(Path::new("/proc/self/exe")).ok().flatten();
-    let loader = own.as_ref().and_then(|own| own.loader_name());
-    let reason = reason(&file, &elf, library, loader);
+    let library = libraries.iter().find(|(_, library)| library.machine() == elf.machine());
+    let reason = match library {
+        Some(_) => reason(&file, &elf, own.as_ref()),
+        None if libraries
+            .iter()
+            .any(|(_, library)| library.machine().bits == elf.machine().bits) =>
+        {
+            Some(Reason::Processor)
+        }
+        None => Some(Reason::WordSize),
+    };
+    let library = library.map(|(path, _)| path.clone());
     let missing = elf.loader.clone().filter(|loader| !Path::new(loader).exists());
-    Some(Target { file, reason, missing })
+    Some(Target { file, reason, library, missing })
 }
 
-fn reason(file: &Path, elf: &Elf, library: &Elf, own_loader: Option<&str>) -> Option<Reason> {
-    if elf.machine().bits != library.machine().bits {
-        return Some(Reason::WordSize);
-    }
-    if elf.machine() != library.machine() {
-        return Some(Reason::Processor);
-    }
+/// What stands between a program and the library that is made for its processor.
+fn reason(file: &Path, elf: &Elf, own: Option<&Elf>) -> Option<Reason> {
     if elf.is_static() {
         return Some(Reason::Static);
     }
-    if let (Some(theirs), Some(ours)) = (elf.loader_name(), own_loader) {
-        if theirs != ours {
+    if let (Some(theirs), Some(own)) = (elf.loader_name(), own) {
+        // The GNU C library's loader has another name for each word size.
+        let same = if own.machine() == elf.machine() {
+            own.loader_name().is_none_or(|ours| theirs == ours)
+        } else {
+            theirs.starts_with("ld-linux")
+        };
+        if !same {
             return Some(Reason::Libc);
         }
     }
@@ -196,8 +209,10 @@ mod tests {
     #[test]
     fn an_ordinary_program_is_covered() {
         let own = elf::read(Path::new("/proc/self/exe")).unwrap().unwrap();
-        let target = examine(OsStr::new("sh"), &own).unwrap();
+        let libraries = [("/lib/libtek.so".into(), own)];
+        let target = examine(OsStr::new("sh"), &libraries).unwrap();
         assert_eq!((target.reason, target.missing), (None, None));
-        assert_eq!(examine(OsStr::new("no-such-program-anywhere"), &own), None);
+        assert_eq!(target.library, Some("/lib/libtek.so".into()));
+        assert_eq!(examine(OsStr::new("no-such-program-anywhere"), &libraries), None);
     }
 }

@@ -42,19 +42,24 @@ pub fn of_cpu() -> Option<(Hierarchy, PathBuf)> {
 
 /// The same of a thread, given the text of its /proc/TID/cgroup.
 pub fn of_cpu_in(membership: &str) -> Option<(Hierarchy, PathBuf)> {
-    cpu_directory(&super::line("/proc/self/mountinfo")?, membership)
+    of_in("cpu", membership)
 }
 
-fn cpu_directory(mountinfo: &str, membership: &str) -> Option<(Hierarchy, PathBuf)> {
+/// The same of another controller.
+pub fn of_in(controller: &str, membership: &str) -> Option<(Hierarchy, PathBuf)> {
+    directory(&super::line("/proc/self/mountinfo")?, membership, controller)
+}
+
+fn directory(mountinfo: &str, membership: &str, wanted: &str) -> Option<(Hierarchy, PathBuf)> {
     let all = hierarchies(mountinfo);
-    let v1 = all.iter().find(|h| h.version == 1 && h.controllers.iter().any(|c| c == "cpu"));
+    let v1 = all.iter().find(|h| h.version == 1 && h.controllers.iter().any(|c| c == wanted));
     let hierarchy = v1.or_else(|| all.iter().find(|h| h.version == 2))?;
     // A line is ID:CONTROLLERS:PATH; the one of version 2 names no controllers.
     let path = membership.lines().find_map(|line| {
         let mut fields = line.splitn(3, ':').skip(1);
         let (controllers, path) = (fields.next()?, fields.next()?);
         let mine = match hierarchy.version {
-            1 => controllers.split(',').any(|controller| controller == "cpu"),
+            1 => controllers.split(',').any(|controller| controller == wanted),
             _ => controllers.is_empty(),
         };
         mine.then_some(path)
@@ -86,7 +91,7 @@ mod tests {
     #[test]
     fn version_1_names_the_group_of_its_cpu_controller() {
         let (hierarchy, directory) =
-            cpu_directory(V1, "4:cpuset:/other\n3:cpu,cpuacct:/user/shell\n0::/new").unwrap();
+            directory(V1, "4:cpuset:/other\n3:cpu,cpuacct:/user/shell\n0::/new", "cpu").unwrap();
         assert_eq!(hierarchy.version, 1);
         assert_eq!(directory, Path::new("/sys/fs/cgroup/cpu,cpuacct/user/shell"));
     }
@@ -94,7 +99,7 @@ mod tests {
     #[test]
     fn version_2_has_one_group_for_everything() {
         let mountinfo = "30 25 0:26 / /sys/fs/cgroup rw - cgroup2 cgroup2 rw,nsdelegate";
-        let (hierarchy, directory) = cpu_directory(mountinfo, "0::/user.slice/a:b").unwrap();
+        let (hierarchy, directory) = directory(mountinfo, "0::/user.slice/a:b", "cpu").unwrap();
         assert_eq!(hierarchy.version, 2);
         assert_eq!(directory, Path::new("/sys/fs/cgroup/user.slice/a:b"));
     }
@@ -102,12 +107,12 @@ mod tests {
     #[test]
     fn a_container_sees_its_part_of_the_hierarchy_as_the_whole() {
         let mountinfo = "30 25 0:26 /docker/7 /sys/fs/cgroup rw - cgroup2 cgroup rw";
-        let (_, directory) = cpu_directory(mountinfo, "0::/docker/7/app").unwrap();
+        let (_, directory) = directory(mountinfo, "0::/docker/7/app", "cpu").unwrap();
         assert_eq!(directory, Path::new("/sys/fs/cgroup/app"));
     }
 
     #[test]
     fn a_system_without_cgroups_has_none() {
-        assert_eq!(cpu_directory("", "0::/"), None);
+        assert_eq!(directory("", "0::/", "cpu"), None);
     }
 }

@@ -64,6 +64,31 @@ pub fn find() -> Result<(PathBuf, Elf), Error> {
     Ok((path.clone(), elf))
 }
 
+/// The directories of a library for 64-bit programs and its sibling for 32-bit ones: those of
+/// `make install`, and of a system of many architectures. libtek.so knows the same (lib/exec).
+const DIRECTORIES: [(&str, &str); 2] =
+    [("/lib/", "/lib32/"), ("/lib/x86_64-linux-gnu/", "/lib/i386-linux-gnu/")];
+
+/// The library for the programs of the other word size, and what kind of ELF file it is: it lies
+/// in the sibling of the directory of this one. `None`: there is none.
+pub fn sibling(library: &Path, elf: &Elf) -> Option<(PathBuf, Elf)> {
+    let path = sibling_of(library)?;
+    let other = elf::read(&path).ok()??;
+    (other.is_library() && other.machine().bits != elf.machine().bits).then_some((path, other))
+}
+
+/// Where the sibling of a library lies, whether it is there or not.
+pub fn sibling_of(library: &Path) -> Option<PathBuf> {
+    let name = library.file_name()?;
+    let directory = format!("{}/", library.parent()?.to_str()?.trim_end_matches('/'));
+    let both = DIRECTORIES.iter().flat_map(|&(wide, narrow)| [(wide, narrow), (narrow, wide)]);
+    let mut found = both.filter_map(|(from, to)| {
+        let prefix = directory.strip_suffix(from)?;
+        Some(Path::new(&format!("{prefix}{to}")).join(name))
+    });
+    found.next()
+}
+
 /// A path as the program will see it, wherever it changes to.
 fn absolute(path: OsString) -> std::io::Result<PathBuf> {
     std::path::absolute(path)
@@ -86,5 +111,21 @@ mod tests {
         let places = beside(Path::new("/opt/tek/bin/tek"));
         assert_eq!(places[0], Path::new("/opt/tek/lib/libtek.so"));
         assert!(places[1].starts_with("/opt/tek/lib"));
+    }
+
+    #[test]
+    fn the_sibling_lies_in_the_directory_for_the_other_word_size() {
+        let pairs = [
+            ("/opt/tek/lib/libtek.so", "/opt/tek/lib32/libtek.so"),
+            ("/lib/libtek.so", "/lib32/libtek.so"),
+            ("/usr/lib/x86_64-linux-gnu/libtek.so", "/usr/lib/i386-linux-gnu/libtek.so"),
+        ];
+        for (wide, narrow) in pairs {
+            assert_eq!(sibling_of(Path::new(wide)), Some(narrow.into()));
+            assert_eq!(sibling_of(Path::new(narrow)), Some(wide.into()));
+        }
+        for path in ["/opt/tek/libtek.so", "/opt/lib/tek/libtek.so", "libtek.so", "/"] {
+            assert_eq!(sibling_of(Path::new(path)), None, "{path}");
+        }
     }
 }

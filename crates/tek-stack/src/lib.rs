@@ -1,0 +1,20 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! What is known of the stacks of a program's threads.
+//!
+//! A [`Profile`] says it of each kind of thread, as text in the form of tek-stack-profile(5); a
+//! [`Store`] keeps the profiles of all programs, and lets several processes add to them at once.
+//! [`Rule`] is how large a stack TEK makes of what is known, and [`Advice`] what it tells people
+//! to do. lib/stack follows the same rules in C.
+#![forbid(unsafe_code)]
+
+pub mod budget;
+pub mod callgraph;
+mod profile;
+mod size;
+mod store;
+mod text;
+
+pub use profile::{Key, Kind, Label, Place, Profile, MOST_KINDS};
+pub use size::{Advice, Mode, Rule, Zone, Zones};
+pub use store::{Error as StoreError, Program, Store, Stored};
+pub use text::{parse, Error as FormatError, Parsed, Problem, MOST_BYTES};

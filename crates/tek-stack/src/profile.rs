@@ -1,0 +1,184 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Kinds of thread of one program, and what their stacks were like.
+use std::collections::BTreeMap;
+use std::fmt;
+
+/// Kinds that a profile has room for.
+pub const MOST_KINDS: usize = 4096;
+
+/// A place in a file that a program is made of.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Place {
+    /// The build-id of the file, in hexadecimal; of one without, `@` and its name.
+    pub module: String,
+    /// Address in its ELF headers.
+    pub offset: u64,
+}
+
+impl Place {
+    /// Longest module that libtek.so has room for, in bytes.
+    pub const MOST_BYTES: usize = 47;
+
+    /// What stands for a file with this build-id, or else this path.
+    pub fn module(build_id: &[u8], path: &[u8]) -> String {
+        if !build_id.is_empty() {
+            return build_id.iter().map(|byte| format!("{byte:02x}")).collect();
+        }
+        let name = path.rsplit(|&byte| byte == b'/').next().unwrap_or_default();
+        let name = String::from_utf8_lossy(name);
+        let mut end = name.len().min(Self::MOST_BYTES - 1);
+        while !name.is_char_boundary(end) {
+            end -= 1;
+        }
+        format!("@{}", &name[..end])
+    }
+}
+
+impl fmt::Display for Place {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}+{:#x}", self.module, self.offset)
+    }
+}
+
+/// What the threads of a kind are called, or are for. Any bytes.
+#[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Label {
+    /// They bear none.
+    #[default]
+    None,
+    /// Their name, each run of digits in it as one `#`.
+    Name(Vec<u8>),
+    /// Their role.
+    Role(Vec<u8>),
+}
+
+/// What makes a kind: its threads run the same function, were created at the same place, and bear
+/// the same label.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Key {
+    /// What they run; of a std::thread the table of functions of its state, if it is known.
+    pub function: Place,
+    /// Where they are created.
+    pub caller: Option<Place>,
+    /// What they are called.
+    pub label: Label,
+}
+
+/// What the stacks of a kind of thread were like. Sizes are in bytes.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Kind {
+    /// Most that one of them can have used.
+    pub bound: u64,
+    /// Most that one of them certainly used.
+    pub peak: u64,
+    /// The largest stack that one of them had.
+    pub stack: u64,
+    /// The largest stack that one of them ran out of; 0: none.
+    pub overflow: u64,
+    /// How often one ran out of its stack.
+    pub overflows: u64,
+    /// Threads that were measured.
+    pub threads: u64,
+    /// Runs of the program that had such threads.
+    pub runs: u64,
+    /// The function's name, for people.
+    pub symbol: Option<String>,
+    /// The name of the file that it is in, for people.
+    pub file: Option<String>,
+    /// The name of where its threads are created, for people.
+    pub creator: Option<String>,
+}
+
+impl Kind {
+    /// Adds what was seen of the same kind in other runs: what is largest of both, and the sum of
+    /// what is counted.
+    pub fn merge(&mut self, other: &Self) {
+        self.bound = self.bound.max(other.bound);
+        self.peak = self.peak.max(other.peak);
+        self.stack = self.stack.max(other.stack);
+        self.overflow = self.overflow.max(other.overflow);
+        self.overflows = self.overflows.saturating_add(other.overflows);
+        self.threads = self.threads.saturating_add(other.threads);
+        self.runs = self.runs.saturating_add(other.runs);
+        // Any of two names will do, so long as the order does not matter.
+        self.symbol = self.symbol.take().max(other.symbol.clone());
+        self.file = self.file.take().max(other.file.clone());
+        self.creator = self.creator.take().max(other.creator.clone());
+    }
+}
+
+/// What is known of a program.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Profile {
+    /// Its short name.
+    pub program: String,
+    /// Its kinds of thread.
+    pub kinds: BTreeMap<Key, Kind>,
+}
+
+impl Profile {
+    /// Of a program of which nothing is known.
+    pub fn new(program: impl Into<String>) -> Self {
+        Self { program: program.into(), kinds: BTreeMap::new() }
+    }
+
+    /// Adds what other runs of the same program showed.
+    pub fn merge(&mut self, other: &Self) {
+        if other.program > self.program {
+            self.program.clone_from(&other.program);
+        }
+        for (key, kind) in &other.kinds {
+            self.add(key.clone(), kind);
+        }
+    }
+
+    /// Adds what is known of one kind.
+    pub fn add(&mut self, key: Key, kind: &Kind) {
+        self.kinds.entry(key).or_default().merge(kind);
+    }
+
+    /// Drops kinds until so many are left: those with the fewest threads first, but those that
+    /// overflowed last. How many were dropped.
+    pub fn keep(&mut self, most: usize) -> usize {
+        let dropped = self.kinds.len().saturating_sub(most);
+        if dropped > 0 {
+            let mut keys: Vec<_> = self
+                .kinds
+                .iter()
+                .map(|(key, kind)| (kind.overflow != 0, kind.threads, key.clone()))
+                .collect();
+            keys.sort();
+            for (_, _, key) in keys.drain(..dropped) {
+                self.kinds.remove(&key);
+            }
+        }
+        dropped
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_file_is_known_by_its_build_id_or_else_by_its_name() {
+        assert_eq!(Place::module(&[0x0a, 0xff], b"/bin/x"), "0aff");
+        assert_eq!(Place::module(&[], b"/usr/bin/fridge"), "@fridge");
+        let long = Place::module(&[], "é".repeat(40).as_bytes());
+        assert_eq!(long.len(), Place::MOST_BYTES);
+    }
+
+    #[test]
+    fn what_is_dropped_has_the_fewest_threads_and_did_not_overflow() {
+        let mut profile = Profile::new("fridge");
+        for (offset, threads, overflow) in [(1, 5, 0), (2, 1, 65536), (3, 2, 0), (4, 9, 0)] {
+            let function = Place { module: "@fridge".into(), offset };
+            let key = Key { function, caller: None, label: Label::None };
+            profile.add(key, &Kind { threads, overflow, ..Kind::default() });
+        }
+        assert_eq!(profile.keep(2), 2);
+        let left: Vec<_> = profile.kinds.keys().map(|key| key.function.offset).collect();
+        assert_eq!(left, [2, 4]);
+        assert_eq!(profile.keep(2), 0);
+    }
+}

@@ -1,0 +1,235 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! How large a stack should be: the rule of lib/stack/size.c, for reports and advice.
+use crate::profile::Kind;
+
+/// No stack is made larger.
+const MOST_STACK: u64 = 1 << 30;
+
+/// What the kernel writes onto a stack for a signal (AT_MINSIGSTKSZ) and the static TLS of most
+/// programs, taken together: from outside of a process they are not known exactly.
+const USUAL_EXTRA: u64 = 12 << 10;
+
+/// How closely stacks are fitted.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Mode {
+    /// With a margin for what was not seen yet.
+    Auto,
+    /// To the page.
+    Tight,
+}
+
+/// How a size is chosen.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Rule {
+    /// Of what was used at most.
+    pub margin_percent: u64,
+    /// No stack is made smaller, in bytes.
+    pub floor_bytes: u64,
+    /// Size of a page.
+    pub page_bytes: u64,
+}
+
+impl Rule {
+    /// The rule of a mode on this machine, with a margin and a floor if they are not its own.
+    pub fn new(mode: Mode, margin_percent: Option<u64>, floor_bytes: Option<u64>) -> Self {
+        let page = nix::unistd::sysconf(nix::unistd::SysconfVar::PAGE_SIZE).ok().flatten();
+        let page_bytes = page.and_then(|page| u64::try_from(page).ok()).unwrap_or(4096);
+        let (margin, floor) = match mode {
+            Mode::Auto => (150, (64 << 10) + USUAL_EXTRA),
+            Mode::Tight => (108, 16 << 10),
+        };
+        Self {
+            margin_percent: margin_percent.unwrap_or(margin),
+            floor_bytes: floor_bytes.unwrap_or(floor),
+            page_bytes,
+        }
+    }
+
+    /// The size for a kind of thread, in bytes; `None` if nothing is known of it.
+    pub fn size(&self, kind: &Kind) -> Option<u64> {
+        if kind.bound == 0 && kind.overflow == 0 {
+            return None;
+        }
+        let margin = kind.bound.saturating_mul(self.margin_percent).div_ceil(100);
+        let wanted = margin.max(self.floor_bytes).max(kind.overflow.saturating_mul(2));
+        let page = self.page_bytes.max(1);
+        Some(wanted.min(MOST_STACK).div_ceil(page) * page)
+    }
+
+    /// What to do about a kind.
+    pub fn advice(&self, kind: &Kind, zones: Zones) -> Advice {
+        let Some(size) = self.size(kind) else { return Advice::Measure };
+        if kind.overflow != 0 && kind.stack <= kind.overflow {
+            return Advice::Overflowed { had: kind.overflow, to: size };
+        }
+        if kind.stack == 0 {
+            return Advice::Choose { to: size };
+        }
+        if zones.of(kind.peak, kind.stack) == Some(Zone::High) && size > kind.stack {
+            return Advice::Raise { to: size };
+        }
+        // What is fitted within a margin is left alone, however large the margin.
+        if kind.stack > size && zones.of(kind.bound, kind.stack) != Some(Zone::High) {
+            return Advice::Lower { to: size };
+        }
+        Advice::Keep
+    }
+}
+
+/// What to do about the stacks of a kind of thread. Sizes are in bytes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Advice {
+    /// Find out first what it needs.
+    Measure,
+    /// They had no size that is known.
+    Choose {
+        /// What would do.
+        to: u64,
+    },
+    /// They are larger than need be.
+    Lower {
+        /// What would do.
+        to: u64,
+    },
+    /// They are nearly used up.
+    Raise {
+        /// What would do.
+        to: u64,
+    },
+    /// One ran out of its stack.
+    Overflowed {
+        /// The size of that.
+        had: u64,
+        /// What is to be tried.
+        to: u64,
+    },
+    /// They fit.
+    Keep,
+}
+
+impl Advice {
+    /// The size that is advised, if it is another than they have.
+    pub fn size(self) -> Option<u64> {
+        match self {
+            Self::Choose { to }
+            | Self::Lower { to }
+            | Self::Raise { to }
+            | Self::Overflowed { to, .. } => Some(to),
+            Self::Measure | Self::Keep => None,
+        }
+    }
+}
+
+/// How much of a stack is used (tek-2020, IV-B).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Zone {
+    /// Most of it is wasted.
+    Low,
+    /// As it should be.
+    Normal,
+    /// It is near its end.
+    High,
+}
+
+/// Where the zones meet.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Zones {
+    /// A stack of which less is used is in the Low Zone,
+    pub low_percent: u8,
+    /// and one of which more is used in the High Zone.
+    pub high_percent: u8,
+}
+
+impl Default for Zones {
+    fn default() -> Self {
+        Self { low_percent: 25, high_percent: 80 }
+    }
+}
+
+impl Zones {
+    /// The zone of a stack of which so much is used; `None` where either is not known.
+    pub fn of(self, used: u64, stack: u64) -> Option<Zone> {
+        if used == 0 || stack == 0 {
+            return None;
+        }
+        let (used, stack) = (u128::from(used) * 100, u128::from(stack));
+        Some(if used < stack * u128::from(self.low_percent) {
+            Zone::Low
+        } else if used > stack * u128::from(self.high_percent) {
+            Zone::High
+        } else {
+            Zone::Normal
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    fn rule(mode: Mode) -> Rule {
+        Rule { page_bytes: 4096, ..Rule::new(mode, None, None) }
+    }
+
+    fn used(bound: u64, stack: u64) -> Kind {
+        Kind { bound, peak: bound.saturating_sub(100), stack, threads: 1, ..Kind::default() }
+    }
+
+    #[test]
+    fn auto_leaves_a_margin_and_a_floor_and_tight_goes_to_the_page() {
+        let auto = rule(Mode::Auto);
+        assert_eq!(auto.size(&used(12288, 8 << 20)), Some(77824));
+        assert_eq!(auto.size(&used(100 << 10, 8 << 20)), Some(152 << 10));
+        assert_eq!(rule(Mode::Tight).size(&used(100 << 10, 8 << 20)), Some(108 << 10));
+        assert_eq!(auto.size(&Kind::default()), None);
+    }
+
+    #[test]
+    fn a_kind_that_overflowed_gets_at_least_twice_the_size_for_ever() {
+        let kind = Kind { overflow: 128 << 10, stack: 8 << 20, ..used(4096, 0) };
+        assert_eq!(rule(Mode::Auto).size(&kind), Some(256 << 10));
+        assert_eq!(rule(Mode::Tight).size(&kind), Some(256 << 10));
+    }
+
+    #[test]
+    fn advice_is_to_lower_raise_or_keep() {
+        let auto = rule(Mode::Auto);
+        let advice = |kind: &Kind| auto.advice(kind, Zones::default());
+        assert_eq!(advice(&used(12288, 8 << 20)), Advice::Lower { to: 77824 });
+        assert_eq!(advice(&used(120 << 10, 128 << 10)), Advice::Raise { to: 184320 });
+        assert_eq!(advice(&used(12288, 77824)), Advice::Keep);
+        assert_eq!(advice(&Kind::default()), Advice::Measure);
+        let overflowed = Kind { overflow: 65536, stack: 65536, ..used(65536, 0) };
+        assert_eq!(advice(&overflowed), Advice::Overflowed { had: 65536, to: 131072 });
+    }
+
+    #[test]
+    fn zones_are_by_share() {
+        let zones = Zones::default();
+        let of = |used| zones.of(used, 1000);
+        assert_eq!(of(249), Some(Zone::Low));
+        assert_eq!([of(250), of(800)], [Some(Zone::Normal); 2]);
+        assert_eq!(of(801), Some(Zone::High));
+        assert_eq!([of(0), zones.of(5, 0)], [None; 2]);
+        assert_eq!(zones.of(u64::MAX, u64::MAX), Some(Zone::High));
+    }
+
+    proptest! {
+        #[test]
+        fn a_size_holds_what_was_used_and_is_whole_pages(
+            bound in 1u64..1 << 30, overflow in 0u64..1 << 31, margin in 100u64..10_000,
+        ) {
+            let rule = Rule { margin_percent: margin, ..rule(Mode::Auto) };
+            let size = rule.size(&Kind { overflow, ..used(bound, 8 << 20) }).unwrap();
+            prop_assert!(size >= bound && size.is_multiple_of(4096) && size <= MOST_STACK);
+        }
+
+        #[test]
+        fn no_kind_makes_the_advice_panic(numbers in any::<[u64; 5]>()) {
+            let [bound, peak, stack, overflow, threads] = numbers;
+            let kind = Kind { bound, peak, stack, overflow, threads, ..Kind::default() };
+            let _ = rule(Mode::Tight).advice(&kind, Zones::default());
+        }
+    }
+}

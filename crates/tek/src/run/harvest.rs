@@ -1,0 +1,177 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Learns about stacks from the tables that processes leave in a run's directory: `PID-N.ended` of
+//! those that ended, while the program runs, and `PID.table` of those that were killed, at its end.
+use super::directory::{is_alive, RunDirectory};
+use super::message;
+use super::stack::{nothing_is_learnt, Tuning};
+use crate::stack::learn::{self, Learnt};
+use nix::poll::PollTimeout;
+use std::fs;
+use std::io::Read;
+use std::os::unix::ffi::{OsStrExt, OsStringExt};
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
+use tek_model::{Functions, Table};
+use tek_stack::Store;
+
+/// In a run's directory: where what is learnt belongs, for who clears up after a tek that was
+/// killed.
+const PROFILES: &str = "profiles";
+
+/// Tables that are read at one look, so that signals and messages do not wait long.
+const MOST_AT_ONCE: usize = 64;
+/// Tables in a directory that are looked for.
+const MOST_NAMES: usize = 100_000;
+
+/// How long what was learnt waits for more.
+const WRITE_EVERY: Duration = Duration::from_secs(2);
+/// A look is taken at least so often, in ms; inotify says when there is news, if it can.
+const LOOK_EVERY: u16 = 5000;
+
+/// What is learnt in a run.
+pub struct Harvest {
+    directory: PathBuf,
+    store: Option<Store>,
+    /// Not yet in the store.
+    pending: Learnt,
+    /// Of the whole run.
+    total: Learnt,
+    written: Instant,
+    told: bool,
+}
+
+impl Harvest {
+    /// Of a run that measures stacks.
+    pub fn of(tuning: Option<&Tuning>, run: &RunDirectory) -> Option<Self> {
+        let tuning = tuning.filter(|tuning| tuning.is_on())?;
+        Some(Self::new(run.path(), tuning.profiles.as_deref()))
+    }
+
+    /// In a run's directory; into a directory of profiles, if there is one.
+    pub fn new(directory: &Path, profiles: Option<&Path>) -> Self {
+        if let Some(profiles) = profiles {
+            // Without it only what a killed tek leaves behind is lost.
+            let _ = fs::write(directory.join(PROFILES), profiles.as_os_str().as_bytes());
+        }
+        Self {
+            directory: directory.to_owned(),
+            store: profiles.map(Store::at),
+            pending: Learnt::new(),
+            total: Learnt::new(),
+            written: Instant::now(),
+            told: false,
+        }
+    }
+
+    /// Learns from what has ended so far. After the time that is returned there is more to do.
+    pub fn look(&mut self) -> PollTimeout {
+        let more = self.take_ended(MOST_AT_ONCE);
+        let due = self.written.elapsed() >= WRITE_EVERY;
+        if !self.pending.is_empty() && due {
+            self.write();
+        }
+        if more {
+            return PollTimeout::ZERO;
+        }
+        let left = match self.pending.is_empty() {
+            true => Duration::from_millis(LOOK_EVERY.into()),
+            false => WRITE_EVERY.saturating_sub(self.written.elapsed()),
+        };
+        // Rounded up: not to look once more just before the time.
+        (left + Duration::from_millis(1)).try_into().unwrap_or(PollTimeout::from(LOOK_EVERY))
+    }
+
+    /// The program has ended: learns from what is left, and says what was learnt. Tables of
+    /// processes that live on stay.
+    pub fn finish(mut self) -> Learnt {
+        self.take_all();
+        self.write();
+        self.total
+    }
+
+    fn take_all(&mut self) {
+        while self.take_ended(MOST_NAMES) {}
+        for path in names(&self.directory) {
+            let pid = name_of(&path).strip_suffix(".table").and_then(|pid| pid.parse().ok());
+            if pid.is_some_and(|pid: i32| pid > 0 && !is_alive(pid)) {
+                self.take(&path);
+            }
+        }
+    }
+
+    /// True if there are more.
+    fn take_ended(&mut self, most: usize) -> bool {
+        let mut ended: Vec<_> = names(&self.directory);
+        ended.retain(|path| name_of(path).ends_with(".ended"));
+        for path in ended.iter().take(most) {
+            self.take(path);
+        }
+        // What cannot be removed would be taken again and again.
+        ended.len() > most && ended.iter().take(most).all(|path| !path.exists())
+    }
+
+    /// What a table says is learnt once: it is removed. One that makes no sense says nothing.
+    fn take(&mut self, path: &Path) {
+        // Symbols are kept for this one only: there may be many programs, and the run be long.
+        let read = Table::open(path)
+            .and_then(|mut table| learn::from_table(&mut table, &mut Functions::default()));
+        if fs::remove_file(path).is_err() {
+            return;
+        }
+        if let Ok(Some((program, profile))) = read {
+            if self.store.is_some() && !learn::add(&mut self.pending, &program, &profile) {
+                self.write();
+                learn::add(&mut self.pending, &program, &profile);
+            }
+            learn::add(&mut self.total, &program, &profile);
+        }
+    }
+
+    fn write(&mut self) {
+        self.written = Instant::now();
+        let pending = std::mem::take(&mut self.pending);
+        let Some(store) = &self.store else { return };
+        for (program, learnt) in &pending {
+            match store.update(program, |profile| profile.merge(learnt)) {
+                Ok(0) => {}
+                Ok(dropped) if !self.told => {
+                    self.told = true;
+                    message::print(&format!(
+                        "{} is full: {dropped} kinds of thread with the fewest threads are not in it",
+                        store.path(program).display()
+                    ));
+                }
+                Ok(_) => {}
+                Err(error) if !self.told => {
+                    self.told = true;
+                    nothing_is_learnt(&error.to_string());
+                }
+                Err(_) => {}
+            }
+        }
+    }
+}
+
+/// Learns from the directory of a run whose tek was killed, before it is removed.
+pub fn left_behind(directory: &Path) {
+    let mut profiles = Vec::new();
+    let read = fs::File::open(directory.join(PROFILES))
+        .and_then(|file| file.take(4096).read_to_end(&mut profiles));
+    if read.is_err() || profiles.is_empty() {
+        return;
+    }
+    let profiles = PathBuf::from(std::ffi::OsString::from_vec(profiles));
+    let mut harvest = Harvest::new(directory, None);
+    // That something is wrong with it was told by the tek that was killed.
+    (harvest.store, harvest.told) = (Some(Store::at(profiles)), true);
+    harvest.finish();
+}
+
+fn names(directory: &Path) -> Vec<PathBuf> {
+    let entries = fs::read_dir(directory).into_iter().flatten().flatten();
+    entries.take(MOST_NAMES).map(|entry| entry.path()).collect()
+}
+
+fn name_of(path: &Path) -> &str {
+    path.file_name().and_then(|name| name.to_str()).unwrap_or_default()
+}

@@ -1,0 +1,288 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! What `tek run` is asked to do about stacks: its options, and the settings of the rules files.
+use super::message;
+use crate::stack::render::Judgement;
+use std::env;
+use std::fmt;
+use std::os::unix::ffi::OsStrExt;
+use std::path::PathBuf;
+use std::str::FromStr;
+use tek_policy::{Margin, StackSettings, StackSize, StackZones};
+use tek_stack::{Mode, Rule, Store, Zones};
+
+/// Variables of libtek(7).
+pub const VARIABLE: &str = "TEK_STACK";
+pub const PROFILES_VARIABLE: &str = "TEK_STACK_PROFILES";
+
+/// libtek.so has room for so many bytes of a directory.
+const MOST_DIRECTORY_BYTES: usize = 255;
+
+/// The options.
+#[derive(clap::Args, Clone, Debug, Default)]
+#[command(next_help_heading = "Stacks")]
+pub struct Options {
+    /// Measure what stack each thread uses (report), and give new threads of a known
+    /// kind what fits, with a margin (auto) or to the page (tight). With override also
+    /// those whose size the program chose; with grow a reserve below; with exact peaks
+    /// to the byte
+    #[arg(long = "stack", value_name = "MODES")]
+    pub modes: Option<Modes>,
+
+    /// How much of what a kind of thread used at most its stacks get
+    /// [default: 1.5, with tight 1.08]
+    #[arg(long = "stack-margin", value_name = "FACTOR", requires = "modes")]
+    pub margin: Option<Margin>,
+
+    /// Make no stack smaller than this [default: 64K and what the C library and
+    /// signals need, with tight the latter]
+    #[arg(long = "stack-floor", value_name = "SIZE", requires = "modes")]
+    pub floor: Option<StackSize>,
+
+    /// Of which share of a stack the Low Zone ends and the High Zone begins; that a
+    /// thread is in the High Zone is told [default: 25%-80%]
+    #[arg(long = "stack-zones", value_name = "LOW-HIGH", requires = "modes")]
+    pub zones: Option<StackZones>,
+
+    /// Where to keep what is learnt about each program [default: ~/.local/state/tek/stack,
+    /// for root /var/lib/tek/stack]
+    #[arg(long = "stack-profiles", value_name = "DIRECTORY", requires = "modes")]
+    pub profiles: Option<PathBuf>,
+}
+
+/// `report|auto|tight,override,grow,exact`.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Modes {
+    mode: Option<&'static str>,
+    switches: [bool; 3],
+}
+
+const MODES: [&str; 4] = ["off", "report", "auto", "tight"];
+const SWITCHES: [&str; 3] = ["override", "grow", "exact"];
+
+impl Modes {
+    /// Measure only.
+    pub const REPORT: Self = Self { mode: Some("report"), switches: [false; 3] };
+
+    fn mode(self) -> &'static str {
+        self.mode.unwrap_or("auto")
+    }
+}
+
+impl FromStr for Modes {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        let mut modes = Self::default();
+        for word in text.split(',') {
+            if let Some(mode) = MODES.into_iter().find(|&mode| mode == word) {
+                if let Some(other) = modes.mode.filter(|&other| other != mode) {
+                    return Err(format!("{other} and {mode} exclude each other"));
+                }
+                modes.mode = Some(mode);
+            } else if let Some(at) = SWITCHES.iter().position(|&switch| switch == word) {
+                modes.switches[at] = true;
+            } else {
+                return Err(format!(
+                    "`{word}` is no mode: there are report, auto and tight, and with auto or \
+                     tight override, grow and exact, separated by commas"
+                ));
+            }
+        }
+        match (modes.mode, modes.switches.iter().position(|&on| on)) {
+            (Some(mode @ ("off" | "report")), Some(at)) => Err(format!(
+                "{} has no meaning with {mode}, which leaves sizes as they are",
+                SWITCHES[at]
+            )),
+            _ => Ok(modes),
+        }
+    }
+}
+
+impl fmt::Display for Modes {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.mode())?;
+        let switches = SWITCHES.iter().zip(self.switches).filter(|(_, on)| *on);
+        switches.map(|(switch, _)| write!(f, ",{switch}")).collect()
+    }
+}
+
+/// What was asked for.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Tuning {
+    /// Value of TEK_STACK; `None` leaves what the environment says.
+    pub variable: Option<String>,
+    /// Directory of the profiles; `None` if there can be none.
+    pub profiles: Option<PathBuf>,
+    /// Where zones meet, for reports.
+    pub zones: Zones,
+    /// How sizes are chosen, for reports.
+    pub rule: Rule,
+}
+
+impl Tuning {
+    /// From the options and the files; `None` if stacks are left alone. The error is told and
+    /// nothing is run.
+    pub fn of(options: &Options, files: StackSettings) -> Result<Option<Self>, String> {
+        let inherited = || env::var(VARIABLE).ok().filter(|text| !text.is_empty());
+        let settings = files.overridden_by(StackSettings {
+            low: options.zones.map(|zones| zones.low),
+            high: options.zones.map(|zones| zones.high),
+            margin: options.margin,
+            floor: options.floor,
+        });
+        let usual = Zones::default();
+        let zones = Zones {
+            low_percent: settings.low.map_or(usual.low_percent, |percent| percent.0),
+            high_percent: settings.high.map_or(usual.high_percent, |percent| percent.0),
+        };
+        if zones.low_percent > zones.high_percent {
+            return Err(format!(
+                "the Low Zone of stacks would end at {}%, above the {}% where the High Zone begins: \
+                 mend [stack] in the rules files, or give --stack-zones",
+                zones.low_percent, zones.high_percent
+            ));
+        }
+        let variable = match options.modes {
+            Some(modes) => Some(variable(modes, settings)),
+            // What it says in full is for libtek.so to judge.
+            None if inherited().is_some_and(|text| text != "off") => None,
+            None => return Ok(None),
+        };
+        let word = options.modes.map(|modes| modes.mode().to_owned()).or_else(inherited);
+        let word = word.unwrap_or_default();
+        let mode = if word.starts_with("tight") { Mode::Tight } else { Mode::Auto };
+        let margin = settings.margin.map(|margin| margin.0.into());
+        let rule = Rule::new(mode, margin, settings.floor.map(|floor| floor.0));
+        if word == "off" {
+            return Ok(Some(Self { variable, profiles: None, zones, rule }));
+        }
+        Ok(Some(Self { variable, profiles: profiles(options), zones, rule }))
+    }
+
+    /// How reports judge.
+    pub fn judgement(&self) -> Judgement {
+        Judgement { rule: self.rule, zones: self.zones }
+    }
+
+    /// Whether anything is measured.
+    pub fn is_on(&self) -> bool {
+        self.variable.as_deref() != Some("off")
+    }
+}
+
+fn variable(modes: Modes, settings: StackSettings) -> String {
+    if modes.mode() == "off" {
+        return "off".to_owned();
+    }
+    let mut text = modes.to_string();
+    let numbers = [
+        ("low", settings.low.map(|percent| percent.0.into())),
+        ("high", settings.high.map(|percent| percent.0.into())),
+        ("margin", settings.margin.map(|margin| margin.0.into())),
+        ("floor", settings.floor.map(|floor| floor.0)),
+    ];
+    for (name, number) in numbers {
+        if let Some(number) = number {
+            text.push_str(&format!(",{name}={number}"));
+        }
+    }
+    text
+}
+
+/// The directory to learn into. Where there can be none that is told, and the program runs.
+fn profiles(options: &Options) -> Option<PathBuf> {
+    let inherited = || env::var_os(PROFILES_VARIABLE).filter(|text| !text.is_empty());
+    let given = options.profiles.clone().or_else(|| inherited().map(PathBuf::from));
+    let path = match given.map_or_else(Store::usual_directory, Ok) {
+        // The program may change its directory.
+        Ok(path) => std::path::absolute(&path).unwrap_or(path),
+        Err(error) => {
+            nothing_is_learnt(&error.to_string());
+            return None;
+        }
+    };
+    if path.as_os_str().as_bytes().len() > MOST_DIRECTORY_BYTES {
+        let path = path.display();
+        nothing_is_learnt(&format!("{path} is longer than {MOST_DIRECTORY_BYTES} bytes"));
+        return None;
+    }
+    match Store::create(&path) {
+        Ok(store) => Some(store.directory().to_owned()),
+        Err(error) => {
+            nothing_is_learnt(&error.to_string());
+            None
+        }
+    }
+}
+
+/// Tells why.
+pub fn nothing_is_learnt(why: &str) {
+    message::print(&format!(
+        "nothing is learnt about stacks: {why}; --stack-profiles names another directory"
+    ));
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn read(text: &str) -> Result<String, String> {
+        text.parse::<Modes>().map(|modes| modes.to_string())
+    }
+
+    #[test]
+    fn switches_alone_mean_auto() {
+        assert_eq!(read("report").unwrap(), "report");
+        assert_eq!(read("override").unwrap(), "auto,override");
+        assert_eq!(read("exact,tight,grow").unwrap(), "tight,grow,exact");
+        assert_eq!(read("off").unwrap(), "off");
+    }
+
+    #[test]
+    fn what_makes_no_sense_is_refused_with_the_reason() {
+        for (text, told) in [
+            ("", "`` is no mode"),
+            ("auto,", "`` is no mode"),
+            ("Auto", "`Auto` is no mode"),
+            ("low=5", "`low=5` is no mode"),
+            ("auto,tight", "auto and tight exclude each other"),
+            ("report,override", "override has no meaning with report"),
+            ("grow,off", "grow has no meaning with off"),
+        ] {
+            let error = read(text).unwrap_err();
+            assert!(error.starts_with(told), "{text:?}: {error}");
+        }
+    }
+
+    #[test]
+    fn the_library_is_told_what_was_set_and_no_more() {
+        let settings = StackSettings {
+            low: Some("10%".parse().unwrap()),
+            margin: Some("2".parse().unwrap()),
+            floor: Some("128K".parse().unwrap()),
+            ..StackSettings::default()
+        };
+        assert_eq!(variable(Modes::REPORT, StackSettings::default()), "report");
+        let text = variable("tight,grow".parse().unwrap(), settings);
+        assert_eq!(text, "tight,grow,low=10,margin=200,floor=131072");
+        assert_eq!(variable("off".parse().unwrap(), settings), "off");
+    }
+
+    #[test]
+    fn the_command_line_wins_and_zones_that_overlap_in_the_end_are_refused() {
+        let directory = tempfile::tempdir().unwrap();
+        let files = StackSettings { low: Some("90%".parse().unwrap()), ..Default::default() };
+        let mut options = Options {
+            modes: Some(Modes::REPORT),
+            profiles: Some(directory.path().join("new")),
+            ..Options::default()
+        };
+        let error = Tuning::of(&options, files).unwrap_err();
+        assert!(error.contains("at 90%, above the 80%"), "{error}");
+        options.zones = Some("30%-70%".parse().unwrap());
+        let tuning = Tuning::of(&options, files).unwrap().unwrap();
+        assert_eq!(tuning.variable.as_deref(), Some("report,low=30,high=70"));
+        assert_eq!(tuning.profiles, options.profiles);
+        assert!(tuning.is_on());
+    }
+}

@@ -1,0 +1,241 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! `tek stack advice`: what to write into a program's source.
+use super::render::{self, advised, Rows};
+use super::source::{Found, From};
+use crate::units::size;
+use serde::Serialize;
+use std::collections::{BTreeMap, HashSet};
+use std::fmt::Write as _;
+use std::io::Write;
+use std::process::ExitCode;
+use tek_abi::printable;
+use tek_stack::{Key, Kind, Place};
+
+const AFTER_HELP: &str = "\
+EXAMPLES:
+  tek stack advice memcached
+  tek stack advice --c memcached > stacks.h
+  tek stack advice --c -- ./fridge --window
+
+With --c there is one function for each place where threads are created, to be
+called with the attributes that pthread_create(3) gets there. Its size is that
+of the threads from there that need most. In a program that is not C the number
+is what counts: std::thread takes no attributes, a Rust thread's Builder does.
+
+EXIT STATUS:
+    0  it was printed; with a COMMAND, the exit status of that
+    1  nothing is known of what was named
+  125  TEK itself failed
+    2  an option was not understood";
+
+/// Arguments of `tek stack advice`.
+#[derive(clap::Args)]
+#[command(after_help = AFTER_HELP, override_usage = "tek stack advice [OPTIONS] [PROGRAM]\n       \
+    tek stack advice [OPTIONS] -- COMMAND [ARGUMENT]...")]
+pub struct Args {
+    #[command(flatten)]
+    from: From,
+
+    /// Print calls of pthread_attr_setstacksize(3) for the source
+    #[arg(long, conflicts_with = "json")]
+    c: bool,
+
+    /// Print JSON
+    #[arg(long)]
+    json: bool,
+}
+
+/// The threads that are created at one place to run one function.
+struct Site {
+    function: String,
+    file: Option<String>,
+    creator: Option<String>,
+    labels: Vec<String>,
+    all: Kind,
+}
+
+#[derive(Serialize)]
+struct Advised {
+    program: String,
+    build_id: Option<String>,
+    source: String,
+    kinds: Vec<render::Row>,
+}
+
+/// Prints it.
+pub fn run(args: Args) -> anyhow::Result<ExitCode> {
+    let answer = match args.from.find()? {
+        Ok(answer) => answer,
+        Err(status) => return Ok(status),
+    };
+    let text = if args.json {
+        let programs: Vec<_> = answer.found.iter().map(advised_as_json).collect();
+        let text = serde_json::json!({ "schema": 1, "programs": programs });
+        serde_json::to_string_pretty(&text)? + "\n"
+    } else if args.c {
+        in_c(&answer.found)
+    } else {
+        let texts: Vec<_> = answer.found.iter().map(in_words).collect();
+        match texts.is_empty() {
+            true => "nothing runs under TEK that has more than its first thread\n".to_owned(),
+            false => texts.join("\n"),
+        }
+    };
+    let mut out = answer.out;
+    out.write_all(text.as_bytes())?;
+    Ok(answer.end.map_or(ExitCode::SUCCESS, |end| end.pass_on()))
+}
+
+fn advised_as_json(found: &Found) -> Advised {
+    Advised {
+        program: found.profile.program.clone(),
+        build_id: found.build_id.clone(),
+        source: found.source.clone(),
+        kinds: Rows::new(&found.profile, found.judgement).kinds,
+    }
+}
+
+/// Labels come later than the size of a stack, so at one place there is one size.
+fn sites(found: &Found) -> Vec<Site> {
+    let mut sites = BTreeMap::<(&Place, Option<&Place>), Site>::new();
+    for (key, kind) in &found.profile.kinds {
+        let Key { function, caller, .. } = key;
+        let site = sites.entry((function, caller.as_ref())).or_insert_with(|| Site {
+            function: render::function(key, kind),
+            file: kind.file.clone(),
+            creator: kind.creator.clone().or_else(|| caller.as_ref().map(ToString::to_string)),
+            labels: Vec::new(),
+            all: Kind::default(),
+        });
+        site.labels.extend(render::label(key));
+        let runs = site.all.runs.max(kind.runs);
+        site.all.merge(kind);
+        site.all.runs = runs;
+    }
+    sites.into_values().collect()
+}
+
+fn in_words(found: &Found) -> String {
+    let mut text = found.title() + "\n";
+    for site in sites(found) {
+        let _ = writeln!(
+            text,
+            "  {}: {}: {}",
+            printable(site.function.as_bytes()),
+            printable(site.measured().as_bytes()),
+            advised(found.judgement.rule.advice(&site.all, found.judgement.zones))
+        );
+    }
+    text
+}
+
+impl Site {
+    fn measured(&self) -> String {
+        let Kind { threads, runs, stack, bound, overflow, .. } = self.all;
+        let mut text = match &self.creator {
+            Some(creator) => format!("created in {creator}, "),
+            None => String::new(),
+        };
+        if !self.labels.is_empty() {
+            let shown: Vec<_> = self.labels.iter().take(5).map(String::as_str).collect();
+            let more = if self.labels.len() > 5 { ", ..." } else { "" };
+            let _ = write!(text, "called {}{more}, ", shown.join(", "));
+        }
+        let plural = |count: u64| if count == 1 { "" } else { "s" };
+        let _ = write!(
+            text,
+            "{threads} thread{} in {runs} run{} used {} at most of {}",
+            plural(threads),
+            plural(runs),
+            size(bound),
+            if stack == 0 { "an unknown size".to_owned() } else { size(stack) }
+        );
+        if overflow != 0 {
+            let _ = write!(text, ", and one ran out of {}", size(overflow));
+        }
+        text
+    }
+}
+
+fn in_c(programs: &[Found]) -> String {
+    let mut text = "\
+/* Sizes of stacks as TEK measured them; tek stack advice --c printed this. */
+#include <pthread.h>
+#include <stddef.h>
+"
+    .to_owned();
+    let mut names = HashSet::new();
+    for found in programs {
+        let _ = writeln!(text, "\n/* {} */", comment(&found.title()));
+        for site in sites(found) {
+            let file = site.file.as_deref().map_or(String::new(), |file| format!(" ({file})"));
+            let _ = write!(
+                text,
+                "\n/*\n * {}{}:\n * {}.\n */\n",
+                comment(&site.function),
+                comment(&file),
+                comment(&site.measured())
+            );
+            let Some(bytes) = found.judgement.rule.size(&site.all) else {
+                text.push_str("/* It was not measured yet. */\n");
+                continue;
+            };
+            let name = unique(&site.function, &mut names);
+            let _ = write!(
+                text,
+                "static inline int {name}(pthread_attr_t *attr)\n{{\n\treturn \
+                 pthread_attr_setstacksize(attr, (size_t){bytes});\n}}\n"
+            );
+        }
+    }
+    text
+}
+
+/// Text that ends no comment, and no line.
+fn comment(text: &str) -> String {
+    let mut text = printable(text.as_bytes());
+    for end in ["*/", "/*"] {
+        // Once more than once: what is left may be one again.
+        while text.contains(end) {
+            text = text.replace(end, &format!("{} {}", &end[..1], &end[1..]));
+        }
+    }
+    // A question mark pair could be a trigraph, a backslash goes into the next line.
+    text.replace("??", "? ?").replace('\\', "/").replace("*/", "* /").replace("/*", "/ *")
+}
+
+/// A name in C that was not used before.
+fn unique(function: &str, names: &mut HashSet<String>) -> String {
+    let plain = |character: char| match character.is_ascii_alphanumeric() {
+        true => character,
+        false => '_',
+    };
+    let short: String = function.chars().take(60).map(plain).collect();
+    let name = format!("set_stack_of_{}", short.trim_matches('_'));
+    let mut numbered = name.clone();
+    let mut number = 1;
+    while !names.insert(numbered.clone()) {
+        number += 1;
+        numbered = format!("{name}_{number}");
+    }
+    numbered
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn no_name_ends_a_comment_or_is_used_twice() {
+        for text in ["a*/b", "*/", "/*/", "a\nb", "**//", "x\\", "?\u{3f}/"] {
+            let comment = comment(text);
+            for bad in ["*/", "/*", "\n", "\\", "??"] {
+                assert!(!comment.contains(bad), "{text:?}: {comment:?}");
+            }
+        }
+        let mut names = HashSet::new();
+        assert_eq!(unique("main::{lambda()#1}", &mut names), "set_stack_of_main___lambda___1");
+        assert_eq!(unique("main::{lambda()#1}", &mut names), "set_stack_of_main___lambda___1_2");
+        assert_eq!(unique("é", &mut names), "set_stack_of_");
+    }
+}

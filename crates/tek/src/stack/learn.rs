@@ -1,0 +1,295 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! What the table of a process tells of the stacks of its threads, as a profile of its program.
+use std::collections::{BTreeMap, HashMap};
+use std::ffi::OsStr;
+use std::os::unix::ffi::OsStrExt;
+use std::path::Path;
+use tek_abi::{
+    printable, until_nul, Module, TableHeader, FLAG_MAIN, FLAG_NAMED, LABEL_NAME, LABEL_ROLE,
+};
+use tek_model::{place_of, Error, Functions, StackUse, Table, Thread};
+use tek_stack::{Key, Kind, Label, Place, Profile, Program, MOST_KINDS};
+
+/// What was learnt about several programs.
+pub type Learnt = BTreeMap<Program, Profile>;
+
+/// Programs of which something is kept; a run that starts more is passed by.
+const MOST_PROGRAMS: usize = 1000;
+
+/// Adds to what is known of a program; false if there is no room for another one.
+pub fn add(learnt: &mut Learnt, program: &Program, profile: &Profile) -> bool {
+    if !learnt.contains_key(program) && learnt.len() >= MOST_PROGRAMS {
+        return false;
+    }
+    let known = learnt.entry(program.clone()).or_default();
+    known.merge(profile);
+    known.keep(MOST_KINDS);
+    true
+}
+
+/// What a table that lies in a file tells; `None` if that is nothing.
+pub fn from_table(
+    table: &mut Table,
+    functions: &mut Functions,
+) -> Result<Option<(Program, Profile)>, Error> {
+    let header = table.header()?;
+    if header.kinds == 0 {
+        return Ok(None);
+    }
+    let kinds = table.kinds()?;
+    let modules = table.modules()?;
+    let threads = table.snapshot()?.threads;
+    let page = u64::from(header.page_bytes);
+    let threads = threads.iter().map(|thread| {
+        let record = &thread.record;
+        let used = (record.bound_pages != 0).then(|| StackUse {
+            peak_bytes: (record.peak_bytes != 0).then_some(record.peak_bytes.into()),
+            bound_bytes: u64::from(record.bound_pages) * page,
+        });
+        (thread, used)
+    });
+    let source = Source { header: &header, modules: &modules };
+    Ok(source.learn(&kinds, threads, functions).filter(|(_, profile)| !profile.kinds.is_empty()))
+}
+
+/// A process whose table was read.
+pub struct Source<'a> {
+    /// Its header.
+    pub header: &'a TableHeader,
+    /// Its modules.
+    pub modules: &'a [Module],
+}
+
+impl Source<'_> {
+    /// The program, and what is to be learnt: of the kinds that the process measured, and the
+    /// threads that it had when its table was read. `None` if it has no name.
+    pub fn learn<'t>(
+        &self,
+        kinds: &[(u16, tek_abi::Kind)],
+        threads: impl Iterator<Item = (&'t Thread, Option<StackUse>)>,
+        functions: &mut Functions,
+    ) -> Option<(Program, Profile)> {
+        let program = self.program()?;
+        let mut profile = Profile::new(printable(&self.header.program));
+        let mut keys = HashMap::new();
+        for (number, kind) in
+            kinds.iter().filter(|(_, kind)| kind.threads != 0 || kind.overflows != 0)
+        {
+            let Some(key) = self.key(kind.function, kind.call_site, label(kind)) else { continue };
+            profile.add(
+                key.clone(),
+                &Kind {
+                    bound: kind.bound_bytes.into(),
+                    peak: kind.peak_bytes.into(),
+                    stack: kind.stack_bytes,
+                    overflow: kind.overflow_bytes,
+                    overflows: kind.overflows.into(),
+                    threads: kind.threads.into(),
+                    ..Kind::default()
+                },
+            );
+            keys.insert(*number, (key, kind.function, kind.call_site));
+        }
+        // Threads that are of a kind are counted there; of the others it is news.
+        for (thread, used) in threads {
+            let Some(used) = used else { continue };
+            let Thread { record, side, .. } = thread;
+            if record.flags & FLAG_MAIN != 0 {
+                continue;
+            }
+            let page = u64::from(self.header.page_bytes);
+            let mut own = Kind {
+                bound: used.bound_bytes,
+                peak: used.peak_bytes.unwrap_or(0),
+                stack: u64::from(record.stack_pages) * page,
+                ..Kind::default()
+            };
+            match keys.get(&side.kind) {
+                Some((key, ..)) => profile.add(key.clone(), &own),
+                None => {
+                    let (function, call_site) = (record.start_routine, side.call_site);
+                    let Some(key) = self.key(function, call_site, label_of(thread)) else {
+                        continue;
+                    };
+                    own.threads = 1;
+                    profile.add(key, &own);
+                }
+            }
+        }
+        for (key, kind) in &mut profile.kinds {
+            // All of them were seen in one run.
+            kind.runs = 1;
+            self.name(key, kind, functions);
+        }
+        Some((program, profile))
+    }
+
+    fn program(&self) -> Option<Program> {
+        let at = (self.header.program_module as usize).checked_sub(1);
+        if let Some(module) = at.and_then(|at| self.modules.get(at)) {
+            let program = Program::new(build_id(module), until_nul(&module.path));
+            return Program::parse(&program.to_string());
+        }
+        let name = until_nul(&self.header.program);
+        Program::parse(&Program::new(&[], name).to_string())
+    }
+
+    fn key(&self, function: u64, call_site: u64, label: Label) -> Option<Key> {
+        Some(Key { function: self.place(function)?, caller: self.place(call_site), label })
+    }
+
+    fn place(&self, address: u64) -> Option<Place> {
+        if address == 0 {
+            return None;
+        }
+        let (module, offset) = place_of(self.modules, address)?;
+        let module = Place::module(build_id(module), until_nul(&module.path));
+        (module != "@").then_some(Place { module, offset })
+    }
+
+    /// Names for people.
+    fn name(&self, key: &Key, kind: &mut Kind, functions: &mut Functions) {
+        let module = |place: &Place| {
+            self.modules.iter().rfind(|module| {
+                Place::module(build_id(module), until_nul(&module.path)) == place.module
+            })
+        };
+        let mut name = |place: &Place| {
+            let address = module(place)?.bias.wrapping_add(place.offset);
+            functions.name(self.modules, address)
+        };
+        kind.symbol = name(&key.function);
+        kind.creator = key.caller.as_ref().and_then(name);
+        kind.file = module(&key.function).and_then(|module| {
+            let path = Path::new(OsStr::from_bytes(until_nul(&module.path)));
+            Some(printable(path.file_name()?.as_bytes()))
+        });
+    }
+}
+
+fn build_id(module: &Module) -> &[u8] {
+    &module.build_id[..module.build_id.len().min(module.build_id_bytes as usize)]
+}
+
+fn label(kind: &tek_abi::Kind) -> Label {
+    let text = until_nul(&kind.label).to_vec();
+    match kind.label_is {
+        LABEL_NAME => Label::Name(text),
+        LABEL_ROLE => Label::Role(text),
+        _ => Label::None,
+    }
+}
+
+/// The label that a thread has without being of a kind yet.
+fn label_of(thread: &Thread) -> Label {
+    let Thread { record, side, .. } = thread;
+    if record.role_bytes != 0 {
+        return Label::Role(until_nul(&side.role).to_vec());
+    }
+    if record.flags & FLAG_NAMED == 0 {
+        return Label::None;
+    }
+    Label::Name(without_digits(until_nul(&side.name)))
+}
+
+/// Each run of digits as one `#`.
+fn without_digits(name: &[u8]) -> Vec<u8> {
+    let mut text = Vec::with_capacity(name.len());
+    let mut in_digits = false;
+    for &byte in name {
+        if !byte.is_ascii_digit() {
+            text.push(byte);
+        } else if !in_digits {
+            text.push(b'#');
+        }
+        in_digits = byte.is_ascii_digit();
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use zerocopy::FromZeros;
+
+    #[test]
+    fn numbered_names_are_of_one_kind() {
+        assert_eq!(without_digits(b"worker-12"), b"worker-#");
+        assert_eq!(without_digits(b"1a22b"), b"#a#b");
+        assert_eq!(without_digits(b""), b"");
+    }
+
+    fn module(path: &str, start: u64, build_id: &[u8]) -> Module {
+        let mut module = Module::new_zeroed();
+        (module.start, module.end, module.bias) = (start, start + 0x1000, start);
+        module.path[..path.len()].copy_from_slice(path.as_bytes());
+        module.build_id[..build_id.len()].copy_from_slice(build_id);
+        module.build_id_bytes = build_id.len() as u32;
+        module
+    }
+
+    fn header() -> TableHeader {
+        let mut header = TableHeader::new_zeroed();
+        header.program[..6].copy_from_slice(b"fridge");
+        header.page_bytes = 4096;
+        header
+    }
+
+    fn kind(function: u64) -> tek_abi::Kind {
+        tek_abi::Kind { function, threads: 3, bound_bytes: 8192, ..tek_abi::Kind::new_zeroed() }
+    }
+
+    #[test]
+    fn kinds_become_those_of_the_program_and_lie_where_its_files_have_them() {
+        let modules = [module("/x/lib.so", 0x10_0000, &[]), module("/bin/fridge", 0x20_0000, &[1])];
+        let header = TableHeader { program_module: 2, ..header() };
+        let source = Source { header: &header, modules: &modules };
+        let kinds = [(1, kind(0x10_0020)), (2, kind(0x20_0030)), (3, kind(0x99))];
+        let (program, profile) =
+            source.learn(&kinds, std::iter::empty(), &mut Functions::default()).unwrap();
+        assert_eq!((program.to_string().as_str(), profile.program.as_str()), ("01", "fridge"));
+        let places: Vec<_> = profile.kinds.keys().map(|key| key.function.to_string()).collect();
+        assert_eq!(places, ["01+0x30", "@lib.so+0x20"]);
+        let kind = profile.kinds.values().next().unwrap();
+        assert_eq!((kind.threads, kind.runs, kind.bound), (3, 1, 8192));
+        assert_eq!(kind.symbol.as_deref(), Some("fridge+0x30"));
+        assert_eq!(kind.file.as_deref(), Some("fridge"));
+    }
+
+    #[test]
+    fn a_thread_of_a_kind_is_counted_once_and_one_of_none_makes_its_own() {
+        let modules = [module("/bin/fridge", 0x20_0000, &[1])];
+        let header = TableHeader { program_module: 1, ..header() };
+        let mut thread = Thread { slot: 0, record: Default::default(), side: Default::default() };
+        thread.record.start_routine = 0x20_0030;
+        thread.record.flags = FLAG_NAMED;
+        thread.side.name[..3].copy_from_slice(b"ui7");
+        let mut counted = thread;
+        counted.side.kind = 1;
+        let used = |bound_bytes| Some(StackUse { peak_bytes: Some(5), bound_bytes });
+        let threads = [(&thread, used(100)), (&counted, used(20_000)), (&thread, None)];
+        let source = Source { header: &header, modules: &modules };
+        let (_, profile) = source
+            .learn(&[(1, kind(0x20_0030))], threads.into_iter(), &mut Functions::default())
+            .unwrap();
+        let told: Vec<_> = profile
+            .kinds
+            .iter()
+            .map(|(key, kind)| (key.label.clone(), kind.threads, kind.bound))
+            .collect();
+        assert_eq!(told, [(Label::None, 3, 20_000), (Label::Name(b"ui#".to_vec()), 1, 100)]);
+    }
+
+    #[test]
+    fn a_program_of_which_no_file_can_be_named_has_no_profile() {
+        let nameless = TableHeader { page_bytes: 4096, ..TableHeader::new_zeroed() };
+        let source = Source { header: &nameless, modules: &[] };
+        let learnt = source.learn(&[], std::iter::empty(), &mut Functions::default());
+        assert_eq!(learnt, None);
+        let mut hostile = nameless;
+        hostile.program[..4].copy_from_slice(b"../x");
+        hostile.program_module = 77;
+        let source = Source { header: &hostile, modules: &[] };
+        assert_eq!(source.program().unwrap().to_string(), "@x");
+    }
+}

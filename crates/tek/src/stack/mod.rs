@@ -1,0 +1,51 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! `tek stack`: what the stacks of threads were like, and what to do about them.
+mod advice;
+mod budget;
+pub mod learn;
+mod list;
+mod merge;
+pub mod render;
+mod report;
+mod source;
+
+use std::process::ExitCode;
+
+/// Arguments of `tek stack`.
+#[derive(clap::Args)]
+pub struct Args {
+    #[command(subcommand)]
+    command: Command,
+}
+
+/// What `tek stack` can do: each in a module of its own, which has its arguments and `run`.
+#[derive(clap::Subcommand)]
+enum Command {
+    /// Show what stack each kind of thread has, uses and needs
+    Report(report::Args),
+    /// Tell whether so many threads fit, and what is in the way
+    ///
+    /// Counts what the threads need of addresses, locked memory, mappings, ids and memory, and
+    /// compares it with the limits of this shell, or of a process.
+    Budget(budget::Args),
+    /// Tell what to write into a program's source
+    Advice(advice::Args),
+    /// Merge profiles of many devices
+    Merge(merge::Args),
+    /// List the programs of which something was learnt
+    List(list::List),
+    /// Forget what was learnt about a program
+    Forget(list::Forget),
+}
+
+/// Does it.
+pub fn run(args: Args) -> anyhow::Result<ExitCode> {
+    match args.command {
+        Command::Report(args) => report::run(args),
+        Command::Budget(args) => budget::run(args),
+        Command::Advice(args) => advice::run(args),
+        Command::Merge(args) => merge::run(args),
+        Command::List(args) => list::list(args),
+        Command::Forget(args) => list::forget(args),
+    }
+}

@@ -1,0 +1,217 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Where `tek stack report` and `tek stack advice` get their kinds of thread from.
+use super::learn::{Learnt, Source};
+use super::render::Judgement;
+use crate::run::{self, message};
+use anyhow::Context;
+use std::ffi::OsString;
+use std::fs::File;
+use std::os::fd::AsFd;
+use std::path::PathBuf;
+use std::process::ExitCode;
+use tek_model::{directories, Device, Functions, Wanted};
+use tek_stack::{Mode, Parsed, Problem, Profile, Rule, Store, Zones};
+
+/// Which kinds.
+#[derive(clap::Args)]
+pub struct From {
+    /// Name of a program of which something was learnt; without one, all programs that
+    /// run under TEK now
+    #[arg(value_name = "PROGRAM", conflicts_with_all = ["pid", "profile"])]
+    name: Option<String>,
+
+    /// The threads that this process has now
+    #[arg(long, value_name = "PID", conflicts_with = "profile")]
+    pid: Option<u32>,
+
+    /// This profile, tek-stack-profile(5)
+    #[arg(long, value_name = "FILE")]
+    profile: Option<PathBuf>,
+
+    /// Where profiles lie [default: ~/.local/state/tek/stack, for root
+    /// /var/lib/tek/stack]
+    #[arg(long, value_name = "DIRECTORY")]
+    profiles: Option<PathBuf>,
+
+    /// Judge by what --stack tight does instead of --stack auto
+    #[arg(long)]
+    tight: bool,
+
+    /// Run this program, measuring its stacks, and tell of them when it has ended; what
+    /// it writes goes to standard error
+    #[arg(last = true, value_name = "COMMAND", conflicts_with_all = ["name", "pid", "profile"])]
+    command: Vec<OsString>,
+}
+
+/// What is known of a program.
+pub struct Found {
+    /// Where it is from.
+    pub source: String,
+    /// What it is filed under, if it is.
+    pub build_id: Option<String>,
+    /// What is known.
+    pub profile: Profile,
+    /// How to judge it.
+    pub judgement: Judgement,
+}
+
+/// What was found.
+pub struct Answer {
+    /// The programs.
+    pub found: Vec<Found>,
+    /// Where to write to: standard output as it was when tek began.
+    pub out: File,
+    /// What tek is to exit with, or die by, if all goes well.
+    pub end: Option<run::child::End>,
+}
+
+impl From {
+    /// Finds it. `Err` is the exit status, after saying why.
+    pub fn find(self) -> anyhow::Result<Result<Answer, ExitCode>> {
+        let mode = if self.tight { Mode::Tight } else { Mode::Auto };
+        let judgement = configured(mode);
+        let mut end = None;
+        let out = std::io::stdout().as_fd().try_clone_to_owned()?;
+        let found = if !self.command.is_empty() {
+            nix::unistd::dup2_stdout(std::io::stderr().as_fd())?;
+            let (ended, learnt) = match run::run_measured(self.command, self.profiles)? {
+                Ok(ended) => ended,
+                Err(status) => return Ok(Err(status)),
+            };
+            end = Some(ended);
+            of_run(learnt, judgement)
+        } else if let Some(path) = &self.profile {
+            let parsed = Parsed::read(path)?;
+            tell(&path.display().to_string(), &parsed.problems);
+            let source = path.display().to_string();
+            vec![Found { source, build_id: None, profile: parsed.profile, judgement }]
+        } else if let Some(name) = &self.name {
+            let store = store(self.profiles)?;
+            let found = of_store(&store, name, judgement);
+            if found.is_empty() {
+                message::print(&format!(
+                    "nothing was learnt about {name} yet: there is no profile of it in {}; run it \
+                     with tek run --stack auto",
+                    store.directory().display()
+                ));
+                return Ok(Err(ExitCode::FAILURE));
+            }
+            found
+        } else {
+            let found = running(self.pid, judgement)?;
+            if let (Some(pid), true) = (self.pid, found.is_empty()) {
+                message::print(&match tek_model::Process::open(pid) {
+                    Ok(_) => format!(
+                        "process {pid} does not run under TEK, or its table may not be read"
+                    ),
+                    Err(_) => format!("there is no process {pid}"),
+                });
+                return Ok(Err(ExitCode::FAILURE));
+            }
+            found
+        };
+        Ok(Ok(Answer { found, out: out.into(), end }))
+    }
+}
+
+/// The rule of a mode, with what the rules files set.
+fn configured(mode: Mode) -> Judgement {
+    // What is wrong with them is told by tek run.
+    let settings = run::rules::stack_settings().unwrap_or_default();
+    let usual = Zones::default();
+    let percent = |percent: Option<tek_policy::Percent>, usual| percent.map_or(usual, |p| p.0);
+    Judgement {
+        rule: Rule::new(
+            mode,
+            settings.margin.map(|margin| margin.0.into()),
+            settings.floor.map(|floor| floor.0),
+        ),
+        zones: Zones {
+            low_percent: percent(settings.low, usual.low_percent),
+            high_percent: percent(settings.high, usual.high_percent),
+        },
+    }
+}
+
+/// The store that was named, or the usual one.
+pub fn store(directory: Option<PathBuf>) -> anyhow::Result<Store> {
+    Ok(Store::at(directory.map_or_else(Store::usual_directory, Ok)?))
+}
+
+/// Tells what is wrong with a profile.
+pub fn tell(path: &str, problems: &[Problem]) {
+    const MOST: usize = 5;
+    for problem in problems.iter().take(MOST) {
+        message::print(&format!("{path}: {problem}; the line is passed over"));
+    }
+    if problems.len() > MOST {
+        message::print(&format!("{path}: {} more lines are passed over", problems.len() - MOST));
+    }
+}
+
+fn of_run(learnt: Learnt, judgement: Judgement) -> Vec<Found> {
+    let found = learnt.into_iter().map(|(program, profile)| Found {
+        source: "this run".into(),
+        build_id: Some(program.to_string()),
+        profile,
+        judgement,
+    });
+    found.collect()
+}
+
+fn of_store(store: &Store, name: &str, judgement: Judgement) -> Vec<Found> {
+    let short = name.rsplit('/').next().unwrap_or(name);
+    let mut problems = Vec::new();
+    let mut found = Vec::new();
+    for stored in store.list(&mut problems) {
+        let by_id = name.len() >= 6 && stored.program.to_string().starts_with(name);
+        if stored.profile.program == short || by_id {
+            tell(&stored.path.display().to_string(), &stored.problems);
+            found.push(Found {
+                source: stored.path.display().to_string(),
+                build_id: Some(stored.program.to_string()),
+                profile: stored.profile,
+                judgement,
+            });
+        }
+    }
+    for problem in problems {
+        message::print(&problem.to_string());
+    }
+    found
+}
+
+/// The programs that run under TEK now.
+fn running(pid: Option<u32>, judgement: Judgement) -> anyhow::Result<Vec<Found>> {
+    let wanted = Wanted {
+        pids: pid.into_iter().collect(),
+        directories: directories(),
+        modules: true,
+        kinds: true,
+        stacks: true,
+        ..Wanted::default()
+    };
+    let device = Device::look(&wanted).context("cannot read /proc")?;
+    for problem in &device.problems {
+        message::print(&problem.to_string());
+    }
+    let mut functions = Functions::default();
+    let mut found = Vec::new();
+    for program in &device.programs {
+        let Some(header) = &program.table else { continue };
+        let source = Source { header, modules: &program.modules };
+        let threads =
+            program.tasks.iter().filter_map(|task| Some((task.record.as_ref()?, task.stack)));
+        let Some((id, profile)) = source.learn(&program.kinds, threads, &mut functions) else {
+            continue;
+        };
+        let zones = Zones { low_percent: header.low_percent, high_percent: header.high_percent };
+        found.push(Found {
+            source: format!("process {}", program.pid),
+            build_id: Some(id.to_string()),
+            profile,
+            judgement: Judgement { zones, ..judgement },
+        });
+    }
+    Ok(found)
+}

@@ -1,0 +1,68 @@
+/* SPDX-License-Identifier: MIT OR Apache-2.0 */
+/*
+ * The ways to set the action for a signal: of SIGSEGV the program sees its own once TEK
+ * has a handler there (stack/action.h).  Until then, and for every other signal, these are the C
+ * library's.
+ *
+ * Sanitizers come here before anything else in the process is ready: TEK is not started.  Their
+ * own code, in a build of libtek with a sanitizer, could not even run.
+ */
+#if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)
+#include "preload/real.h"
+#include "stack/action.h"
+
+#include <dlfcn.h>
+
+/* Found at the start; who comes before that looks it up. */
+#define REAL(name) (tek__real.name ? (void *)tek__real.name : dlsym(RTLD_NEXT, #name))
+
+TEK_EXPORT int sigaction(int number, const struct sigaction *restrict act,
+			 struct sigaction *restrict old)
+{
+	if (number == SIGSEGV && tek__action_is_watched())
+		return tek__action_change(act, old);
+	int (*real)(int, const struct sigaction *, struct sigaction *) = REAL(sigaction);
+	return real(number, act, old);
+}
+
+static sighandler_t set(sighandler_t (*real)(int, sighandler_t), int number, sighandler_t handler)
+{
+	sighandler_t old = real(number, handler);
+	return number == SIGSEGV && tek__action_is_watched() ? tek__action_adopt(old) : old;
+}
+
+TEK_EXPORT sighandler_t signal(int number, sighandler_t handler)
+{
+	return set(REAL(signal), number, handler);
+}
+
+/* Other names for it, and what it was in other systems. */
+sighandler_t bsd_signal(int number, sighandler_t handler);
+sighandler_t __sysv_signal(int number, sighandler_t handler);
+
+TEK_EXPORT sighandler_t bsd_signal(int number, sighandler_t handler)
+{
+	return set(REAL(signal), number, handler);
+}
+
+TEK_EXPORT sighandler_t ssignal(int number, sighandler_t handler)
+{
+	return set(REAL(signal), number, handler);
+}
+
+/* What signal() is in programs that are compiled for a standard only. */
+TEK_EXPORT sighandler_t __sysv_signal(int number, sighandler_t handler)
+{
+	return set(REAL(sysv_signal), number, handler);
+}
+
+TEK_EXPORT sighandler_t sysv_signal(int number, sighandler_t handler)
+{
+	return set(REAL(sysv_signal), number, handler);
+}
+
+TEK_EXPORT sighandler_t sigset(int number, sighandler_t handler)
+{
+	return set(REAL(sigset), number, handler);
+}
+#endif

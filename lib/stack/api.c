@@ -1,0 +1,71 @@
+/* SPDX-License-Identifier: MIT OR Apache-2.0 */
+/* The functions of tek/tek.h about stacks. */
+#include "ident/process.h"
+#include "ident/record.h"
+#include "mediate/policy.h"
+#include "preload/real.h"
+#include "stack/config.h"
+#include "stack/measure.h"
+#include "stack/stack.h"
+#include "tek_abi.h"
+
+#include <errno.h>
+#include <tek/tek.h>
+
+static bool measure(const struct tek_thread *thread, struct tek_stack_use *use)
+{
+	return thread == tek__thread_known_self() ? tek__measure_self(&thread->stack, use)
+						  : tek__measure_other(&thread->stack, use);
+}
+
+/* Needs the lock. */
+static int measure_now(struct tek_thread *thread, struct tek_stack_info *info)
+{
+	struct tek_stack *stack = &thread->stack;
+	struct tek_stack_use use;
+
+	if (!tek__stack_locate_other(thread) || !measure(thread, &use))
+		return ENODATA;
+	/* What may be an earlier thread's is told, but not learnt. */
+	if (tek__stack_is_on() && !(use.flags & TEK_STACK_UNCLEAN)) {
+		tek__stack_measured(thread, &use);
+		tek__thread_publish(thread);
+		use = stack->use;
+	}
+	*info = (struct tek_stack_info){
+		.stack_bytes = stack->bytes,
+		.peak_bytes = use.peak_bytes,
+		.bound_bytes = use.bound_bytes,
+		.exact = (use.flags & TEK_STACK_EXACT) != 0,
+		.zone = tek__stack_zone(stack, &use),
+	};
+	return 0;
+}
+
+static int get(struct tek_target target, struct tek_stack_info *info)
+{
+	int error;
+
+	tek__stack_locate_slowly();
+	if (!tek__lock())
+		return EAGAIN;
+	struct tek_thread *thread = tek__policy_find(target);
+	if (!thread)
+		error = tek__policy_why_not_found(target);
+	else if (!thread->tid)
+		error = ESRCH;
+	else
+		error = measure_now(thread, info);
+	tek__unlock();
+	return error;
+}
+
+TEK_EXPORT int tek_stack_get(pthread_t thread, struct tek_stack_info *info)
+{
+	return get(tek__by_handle(thread), info);
+}
+
+TEK_EXPORT int tek_tid_stack_get(pid_t tid, struct tek_stack_info *info)
+{
+	return get(tek__by_tid(tid), info);
+}

@@ -1,0 +1,31 @@
+/* SPDX-License-Identifier: MIT OR Apache-2.0 */
+/* Who called whom, in the handler of a signal: the innermost functions and the outermost few. */
+#ifndef TEK_STACK_BACKTRACE_H
+#define TEK_STACK_BACKTRACE_H
+
+#include <stdint.h>
+
+enum { TEK_BACKTRACE_INNER = 24, TEK_BACKTRACE_OUTER = 6 };
+
+struct tek_frame {
+	uintptr_t address; /* in the function: of a caller, the last byte of the call */
+	unsigned int more; /* frames behind it that were left out: they repeat those before, or are
+			       neither innermost nor outermost */
+};
+
+struct tek_backtrace {
+	unsigned int count;
+	unsigned int outer; /* frames that came when it was full: the latest are at the end */
+	struct tek_frame frames[TEK_BACKTRACE_INNER + TEK_BACKTRACE_OUTER];
+};
+
+/*
+ * Of the calling thread, from the frame that was interrupted at this program counter; nothing
+ * if that is not found.  Async-signal-safe, but for what it reads: a broken stack makes it fault.
+ */
+void tek__backtrace(struct tek_backtrace *trace, uintptr_t program_counter);
+
+/* The next frame outwards. */
+void tek__backtrace_add(struct tek_backtrace *trace, uintptr_t address);
+
+#endif

@@ -1,0 +1,246 @@
+/* SPDX-License-Identifier: MIT OR Apache-2.0 */
+#include "stack/present.h"
+
+#include "ident/process.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <linux/ioctl.h>
+#include <stdatomic.h>
+#include <stddef.h>
+#include <sys/ioctl.h>
+#include <sys/mman.h>
+#include <sys/resource.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+/* linux/fs.h, since 6.7. */
+struct scan {
+	uint64_t bytes, flags, start, end, walk_end, regions, region_count, most_pages, inverted,
+		all_of, any_of, wanted;
+};
+struct region {
+	uint64_t start, end, categories;
+};
+#define SCAN _IOWR('f', 16, struct scan)
+enum {
+	IS_PRESENT = 1 << 3,
+	IS_SWAPPED = 1 << 4,
+};
+
+/* pagemap: Documentation/admin-guide/mm/pagemap.rst */
+#define PAGEMAP_USED (UINT64_C(3) << 62)
+
+enum {
+	NONE = -1,   /* not opened yet */
+	REFUSED = -2 /* it cannot be opened */
+};
+
+enum {
+	HIGH_FD = 900, /* above what programs count on, below what select(2) can do */
+	ENTRIES = 64,  /* of pagemap that are read at a time: it may be a small stack */
+	VECTOR = 256,  /* pages that mincore() is asked for at a time */
+};
+
+static atomic_int kept = NONE;
+static atomic_bool without_scan; /* the kernel is older */
+/* What file it is: a number can come to stand for another one. */
+static dev_t device;
+static ino_t inode;
+
+unsigned int tek__present_ways = TEK_PRESENT_SCAN | TEK_PRESENT_PAGEMAP | TEK_PRESENT_MINCORE;
+
+int tek__present_fd(void)
+{
+	int fd = atomic_load_explicit(&kept, memory_order_relaxed);
+	return fd < 0 ? -1 : fd;
+}
+
+/* Where programs that count or close their descriptors from below do not meet it. */
+static int high_fd(void)
+{
+	struct rlimit limit;
+
+	if (getrlimit(RLIMIT_NOFILE, &limit) || limit.rlim_cur > HIGH_FD)
+		return HIGH_FD;
+	return (int)(limit.rlim_cur - limit.rlim_cur / 4);
+}
+
+/* `before` is of no use (any more). */
+__attribute__((cold)) static int open_again(int before)
+{
+	struct stat status;
+	int fd = open("/proc/self/pagemap", O_RDONLY | O_CLOEXEC | O_NOCTTY);
+	int high = fd < 0 ? -1 : fcntl(fd, F_DUPFD_CLOEXEC, high_fd());
+
+	if (high >= 0) {
+		close(fd);
+		fd = high;
+	}
+	if (fd >= 0 && fstat(fd, &status) == 0) {
+		device = status.st_dev;
+		inode = status.st_ino;
+	}
+	if (!atomic_compare_exchange_strong(&kept, &before, fd < 0 ? REFUSED : fd)) {
+		if (fd >= 0)
+			close(fd); /* another thread was faster */
+		fd = atomic_load(&kept);
+	}
+	return fd;
+}
+
+static int descriptor(void)
+{
+	int fd = atomic_load_explicit(&kept, memory_order_acquire);
+	return fd == NONE ? open_again(NONE) : fd;
+}
+
+static bool is_ours(int fd)
+{
+	struct stat status;
+	return fstat(fd, &status) == 0 && status.st_dev == device && status.st_ino == inode;
+}
+
+static bool scan(int fd, uintptr_t low, uintptr_t end, unsigned int most, struct tek_run *run)
+{
+	struct region region;
+	struct scan request = {
+		.bytes = sizeof(request),
+		.start = low,
+		.end = end,
+		.regions = (uintptr_t)&region,
+		.region_count = 1,
+		.most_pages = most,
+		.any_of = IS_PRESENT | IS_SWAPPED,
+		.wanted = IS_PRESENT | IS_SWAPPED,
+	};
+	int found = ioctl(fd, SCAN, &request);
+
+	if (found < 0 || found > 1)
+		return false;
+	*run = found ? (struct tek_run){(uintptr_t)region.start, (uintptr_t)region.end}
+		     : (struct tek_run){end, end};
+	return true;
+}
+
+/* A run is begun or goes on at `page`, or has ended there: then true. */
+static bool extend(struct tek_run *run, uintptr_t page, bool present)
+{
+	if (present && run->low == run->end)
+		run->low = page;
+	if (present)
+		run->end = page + tek__page_bytes;
+	return !present && run->low != run->end;
+}
+
+__attribute__((cold, noinline)) static bool read_pagemap(int fd, uintptr_t low, uintptr_t end,
+							 struct tek_run *run)
+{
+	uint64_t entries[ENTRIES];
+	uintptr_t page = low;
+
+	*run = (struct tek_run){0, 0};
+	while (page < end) {
+		size_t pages = (end - page) / tek__page_bytes;
+		size_t bytes = (pages < ENTRIES ? pages : ENTRIES) * sizeof(entries[0]);
+		off64_t offset = (off64_t)(page / tek__page_bytes * sizeof(entries[0]));
+		ssize_t count = pread64(fd, entries, bytes, offset);
+		if (count < (ssize_t)sizeof(entries[0]))
+			return false;
+		for (size_t i = 0; i < (size_t)count / sizeof(entries[0]); i++) {
+			if (extend(run, page, entries[i] & PAGEMAP_USED))
+				return true;
+			page += tek__page_bytes;
+		}
+	}
+	if (run->low == run->end)
+		*run = (struct tek_run){end, end};
+	return true;
+}
+
+/* Where nothing is mapped it fails, page by page: a stack that is mapped in part is looked at so. */
+__attribute__((cold, noinline)) static bool ask_mincore(uintptr_t low, uintptr_t end,
+							struct tek_run *run)
+{
+	unsigned char vector[VECTOR];
+	uintptr_t page = low;
+
+	*run = (struct tek_run){0, 0};
+	while (page < end) {
+		size_t pages = (end - page) / tek__page_bytes;
+		if (pages > VECTOR)
+			pages = VECTOR;
+		while (mincore((void *)page, pages * tek__page_bytes, vector)) {
+			if (errno != ENOMEM)
+				return false;
+			if (pages > 1) {
+				pages /= 2;
+				continue;
+			}
+			vector[0] = 0;
+			break;
+		}
+		for (size_t i = 0; i < pages; i++) {
+			if (extend(run, page, vector[i] & 1))
+				return true;
+			page += tek__page_bytes;
+		}
+	}
+	if (run->low == run->end)
+		*run = (struct tek_run){end, end};
+	return true;
+}
+
+static bool can_scan(void)
+{
+	return tek__present_ways & TEK_PRESENT_SCAN &&
+	       !atomic_load_explicit(&without_scan, memory_order_relaxed);
+}
+
+/* By the file, whose descriptor may turn out to be somebody else's. */
+static bool ask_file(uintptr_t low, uintptr_t end, unsigned int most, struct tek_run *run)
+{
+	int fd = descriptor();
+
+	if (fd < 0)
+		return false;
+	if (can_scan() && scan(fd, low, end, most, run))
+		return true;
+	if (!is_ours(fd)) {
+		fd = open_again(fd);
+		if (fd < 0)
+			return false;
+		if (can_scan() && scan(fd, low, end, most, run))
+			return true;
+	}
+	if (can_scan() && errno == ENOTTY)
+		atomic_store(&without_scan, true);
+	return tek__present_ways & TEK_PRESENT_PAGEMAP && is_ours(fd) &&
+	       read_pagemap(fd, low, end, run);
+}
+
+bool tek__present_lowest(uintptr_t low, uintptr_t end, unsigned int most, struct tek_run *run)
+{
+	const uintptr_t mask = tek__page_bytes - 1;
+	int saved = errno;
+
+	low &= ~mask;
+	end = (end + mask) & ~mask;
+	/* In a child that has not noticed yet that it is one the file is its parent's. */
+	bool known = tek__process_is_known() &&
+		     tek__present_ways & (TEK_PRESENT_SCAN | TEK_PRESENT_PAGEMAP) &&
+		     ask_file(low, end, most, run);
+	if (!known && tek__present_ways & TEK_PRESENT_MINCORE)
+		known = ask_mincore(low, end, run);
+	errno = saved;
+	return known;
+}
+
+void tek__present_forget(void)
+{
+	int fd = atomic_load(&kept);
+
+	if (fd >= 0 && is_ours(fd))
+		close(fd);
+	atomic_store(&kept, NONE);
+}

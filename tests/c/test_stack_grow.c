@@ -1,0 +1,239 @@
+/* SPDX-License-Identifier: MIT OR Apache-2.0 */
+/* --stack grow: a stack whose low part comes when it is needed. */
+#include "fitted.h"
+
+#include "stack/grow.h"
+
+#include <sys/mman.h>
+
+enum {
+	STACK_BYTES = 8 << 20,
+	COMMITTED_BYTES = 64 << 10,
+	RESERVE_BYTES = STACK_BYTES - COMMITTED_BYTES,
+};
+
+static struct ended ended;
+
+static int run_thread(void *(*routine)(void *))
+{
+	void *result;
+	pthread_join(start_with_stack(STACK_BYTES, routine, NULL), &result);
+	return (int)(intptr_t)result;
+}
+
+static void *go_deep(void *unused)
+{
+	(void)unused;
+	volatile struct tek_thread *thread = fit_self(RESERVE_BYTES);
+	recurse(16 << 10);
+	if (thread->stack.flags & TEK_STACK_GROWN)
+		return (void *)1;
+	recurse(300 << 10);
+	if (!(thread->stack.flags & TEK_STACK_GROWN) || thread->stack.reserve_bytes > RESERVE_BYTES)
+		return (void *)2;
+	size_t left = thread->stack.reserve_bytes;
+	if (left < 6 << 20)
+		return (void *)3;
+	recurse(7 << 20);
+	return (void *)(intptr_t)(thread->stack.reserve_bytes < left ? 0 : 4);
+}
+
+static int grow(void)
+{
+	return run_thread(go_deep);
+}
+
+static void a_thread_grows_into_its_reserve(void **state)
+{
+	(void)state;
+	run_child(&ended, grow);
+	assert_exited(&ended, 0);
+	assert_int_equal(ended.events, 0);
+}
+
+static void *go_too_deep(void *unused)
+{
+	(void)unused;
+	fit_self(RESERVE_BYTES);
+	recurse(ENDLESS);
+	return NULL;
+}
+
+static int grow_too_much(void)
+{
+	return run_thread(go_too_deep);
+}
+
+static void a_thread_that_needs_more_than_the_reserve_overflows(void **state)
+{
+	(void)state;
+	run_child(&ended, grow_too_much);
+	assert_true(WIFSIGNALED(ended.status));
+	assert_int_equal(WTERMSIG(ended.status), SIGSEGV);
+	assert_true(ended.events > 3);
+	assert_in_range(ended.event[0].value[0], STACK_BYTES - 8192, STACK_BYTES);
+}
+
+static void *do_without_reserve(void *unused)
+{
+	(void)unused;
+	recurse(7 << 20);
+	return NULL;
+}
+
+static void *only_begin(void *unused)
+{
+	(void)unused;
+	fit_self(RESERVE_BYTES);
+	return NULL;
+}
+
+static void *leave_by_system_call(void *unused)
+{
+	only_begin(unused);
+	syscall(SYS_exit, 0);
+	return NULL;
+}
+
+static int use_again(void)
+{
+	run_thread(only_begin);
+	run_thread(do_without_reserve);
+	pthread_join(start_with_stack(STACK_BYTES, leave_by_system_call, NULL), NULL);
+	return run_thread(do_without_reserve);
+}
+
+static void the_stack_is_whole_for_the_next_thread_that_gets_it(void **state)
+{
+	(void)state;
+	run_child(&ended, use_again);
+	assert_exited(&ended, 0);
+}
+
+static size_t resident_kib(void)
+{
+	char line[256];
+	size_t kib = 0;
+	FILE *file = fopen("/proc/self/status", "re");
+	while (file && fgets(line, sizeof(line), file))
+		sscanf(line, "VmRSS: %zu", &kib);
+	fclose(file);
+	return kib;
+}
+
+static void *look_at_locked(void *unused)
+{
+	size_t before = resident_kib();
+	only_begin(unused);
+	size_t after = resident_kib();
+	recurse(1 << 20);
+	return (void *)(intptr_t)(before > after + (6 << 10) ? 0 : 1);
+}
+
+static int lock_all(void)
+{
+	return mlockall(MCL_CURRENT | MCL_FUTURE) ? 77 : run_thread(look_at_locked);
+}
+
+static void the_reserve_of_a_program_that_locks_its_memory_is_given_back(void **state)
+{
+	(void)state;
+	run_child(&ended, lock_all);
+	if (WIFEXITED(ended.status) && WEXITSTATUS(ended.status) == 77) {
+		print_message("# needs CAP_IPC_LOCK\n");
+		skip();
+	}
+	assert_exited(&ended, 0);
+}
+
+static void *read_into_reserve(void *unused)
+{
+	(void)unused;
+	struct tek_thread *thread = fit_self(RESERVE_BYTES);
+	char *low = (char *)(thread->stack.end - thread->stack.bytes);
+	int zero = open("/dev/zero", O_RDONLY | O_CLOEXEC);
+	ssize_t got = read(zero, low + 4096, 16);
+	return (void *)(intptr_t)(got == -1 && errno == EFAULT ? 0 : 1);
+}
+
+static int read_there(void)
+{
+	return run_thread(read_into_reserve);
+}
+
+static void a_system_call_is_refused_an_address_in_the_reserve(void **state)
+{
+	(void)state;
+	run_child(&ended, read_there);
+	assert_exited(&ended, 0);
+}
+
+static void *fork_and_go_deep(void *unused)
+{
+	int status;
+
+	(void)unused;
+	fit_self(RESERVE_BYTES);
+	pid_t pid = fork();
+	if (pid == 0) {
+		recurse(1 << 20);
+		_exit(0);
+	}
+	waitpid(pid, &status, 0);
+	return (void *)(intptr_t)(WIFEXITED(status) ? WEXITSTATUS(status) : 1);
+}
+
+static int fork_from_it(void)
+{
+	return run_thread(fork_and_go_deep);
+}
+
+static void the_child_of_a_fork_grows_too(void **state)
+{
+	(void)state;
+	run_child(&ended, fork_from_it);
+	assert_exited(&ended, 0);
+}
+
+static int too_little_room(void)
+{
+	setrlimit(RLIMIT_AS, &(struct rlimit){64 << 20, 64 << 20});
+	pthread_attr_t attr;
+	pthread_t thread;
+	int error = 0;
+	pthread_attr_init(&attr);
+	pthread_attr_setstacksize(&attr, STACK_BYTES);
+	for (int i = 0; i < 20 && !error; i++)
+		error = pthread_create(&thread, &attr, only_begin, NULL);
+	return error == EAGAIN ? 0 : 1;
+}
+
+static void the_reserve_counts_against_the_limit_of_address_space(void **state)
+{
+	(void)state;
+	run_child(&ended, too_little_room);
+	assert_exited(&ended, 0);
+}
+
+static void a_stack_and_its_reserve_are_as_large_as_a_stack_is_elsewhere(void **state)
+{
+	(void)state;
+	assert_int_equal(tek__grow_reserve(COMMITTED_BYTES), RESERVE_BYTES);
+	assert_int_equal(tek__grow_reserve(STACK_BYTES), 0);
+	assert_int_equal(tek__grow_reserve(2 * (size_t)STACK_BYTES), 0);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(a_thread_grows_into_its_reserve),
+		cmocka_unit_test(a_thread_that_needs_more_than_the_reserve_overflows),
+		cmocka_unit_test(the_stack_is_whole_for_the_next_thread_that_gets_it),
+		cmocka_unit_test(the_reserve_of_a_program_that_locks_its_memory_is_given_back),
+		cmocka_unit_test(a_system_call_is_refused_an_address_in_the_reserve),
+		cmocka_unit_test(the_child_of_a_fork_grows_too),
+		cmocka_unit_test(the_reserve_counts_against_the_limit_of_address_space),
+		cmocka_unit_test(a_stack_and_its_reserve_are_as_large_as_a_stack_is_elsewhere),
+	};
+	return cmocka_run_group_tests_name("stack_grow", tests, NULL, NULL);
+}
