@@ -86,6 +86,47 @@ def test_ident_asks_for_11_rounds(tmp_path):
     assert "--assert: the bars ask for 11 rounds" in done.stderr
 
 
+@pytest.fixture(scope="module")
+def stack(tmp_path_factory):
+    """One run for all: (what it did, its document, where profiles would be by default)."""
+    directory = tmp_path_factory.mktemp("stack")
+    result, state = directory / "result.json", directory / "state"
+    command = [BUILD / "bin" / "tek", "bench", "stack", "--quick", "--days", "3", "--hour-ms", "0", "--assert",
+               "--json", result]
+    done = subprocess.run(command, env={**os.environ, "XDG_STATE_HOME": str(state)}, stdin=subprocess.DEVNULL,
+                          stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, timeout=300)
+    return done, json.loads(result.read_text()), state
+
+
+def test_stack_compares_conventional_stacks_with_what_is_used(stack):
+    done, document, _ = stack
+    rows = {(row["case"], row["variant"], row["metric"]): row["value"] for row in document["rows"]}
+    at_once = "273 threads at once"
+    assert rows[at_once, "8 MiB", "used of stacks"] == 50828
+    assert rows[at_once, "8 MiB", "allocated by used"] == pytest.approx(44, abs=0.1)
+    assert rows["RLIMIT_AS 1 GiB", "8 MiB", "running threads"] == pytest.approx(127, abs=3)
+    assert rows["RLIMIT_AS 1 GiB", "8 MiB", "failed of 2,000 creations"] == pytest.approx(1873, abs=3)
+    assert done.stdout.count(" PASS") + done.stdout.count(" short") == 10
+
+
+def test_stack_measures_tek_or_says_why_not(stack):
+    done, document, _ = stack
+    not_run = {entry["variant"]: entry["reason"] for entry in document["not_run"]}
+    needs_more = ("stackusage", "32 bits", "mlockall")
+    assert not {name: why for name, why in not_run.items() if not any(it in name for it in needs_more)}
+    assert all(f"NOT RUN {name}" in done.stdout for name in not_run)
+
+
+def test_stack_learns_nothing_into_the_profiles_of_the_machine(stack):
+    assert not stack[2].exists()
+
+
+def test_stack_asks_for_as_many_runs_as_the_bars_do(stack):
+    done, _, _ = stack
+    assert done.returncode == 1
+    assert "--assert: the bars ask for 50 runs in tight mode" in done.stderr
+
+
 def test_without_its_programs_it_says_where_it_looked(tmp_path):
     lonely = tmp_path / "bin" / "tek"
     lonely.parent.mkdir()
@@ -96,6 +137,7 @@ def test_without_its_programs_it_says_where_it_looked(tmp_path):
 
 
 @pytest.mark.parametrize("args", [("response", "--variants", "fastest"), ("response", "--rounds", "0"),
-                                  ("observe", "--seconds", "1"), ("ident", "--threads", "1"), ()])
+                                  ("observe", "--seconds", "1"), ("ident", "--threads", "1"),
+                                  ("stack", "--days", "2"), ()])
 def test_nonsense_is_refused(args):
     assert bench(*args).returncode == 2

@@ -10,9 +10,11 @@ mod observe;
 mod programs;
 mod response;
 mod sched;
+mod stack;
 mod stats;
 mod table;
 mod terminal;
+mod verdict;
 
 use std::process::ExitCode;
 
@@ -31,6 +33,8 @@ enum Bench {
     Observe(observe::Args),
     /// What it costs to know what every thread is: calls, snapshots, creation, memory
     Ident(ident::Args),
+    /// What stacks take and what of them is used, and how many threads fit, with and without TEK
+    Stack(stack::Args),
 }
 
 /// Runs the chosen benchmark.
@@ -39,5 +43,6 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
         Bench::Response(args) => response::run(&args),
         Bench::Observe(args) => observe::run(&args),
         Bench::Ident(args) => ident::run(&args),
+        Bench::Stack(args) => stack::run(&args),
     }
 }

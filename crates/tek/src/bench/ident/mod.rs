@@ -89,7 +89,7 @@ pub fn run(args: &Args) -> anyhow::Result<ExitCode> {
         ps::report(&measured.ps),
         births::report(&measured.births, &measured.unpinned_births, terminal),
         memory::report(&measured.memory),
-        verdict::report(&judged, terminal),
+        super::verdict::report(&judged, terminal),
         host.warning().map_or_else(String::new, |text| format!("caution: {text}\n")),
     ]
     .into_iter()
@@ -105,7 +105,7 @@ pub fn run(args: &Args) -> anyhow::Result<ExitCode> {
         rows.extend(births::rows("create and join", &measured.births));
         rows.extend(births::rows("create and join, unpinned", &measured.unpinned_births));
         rows.extend(memory::rows(&measured.memory));
-        rows.extend(verdict::rows(&judged));
+        rows.extend(super::verdict::rows(&judged));
         let document = Document {
             bench: "ident",
             host: &host,

@@ -3,52 +3,7 @@
 
 use super::births::Variant;
 use super::Measured;
-use crate::bench::json::Row;
-use crate::bench::table::table;
-use crate::bench::terminal::Terminal;
-
-/// A bar and what it judges. The value is `None` where nothing was measured.
-pub struct Verdict {
-    what: &'static str,
-    paper: &'static str,
-    must: Must,
-    unit: &'static str,
-    value: Option<f64>,
-}
-
-#[derive(Clone, Copy)]
-enum Must {
-    BeAtMost(f64),
-    BeAtLeast(f64),
-}
-
-impl Verdict {
-    fn met(&self) -> bool {
-        self.value.is_some_and(|value| match self.must {
-            Must::BeAtMost(limit) => value <= limit,
-            Must::BeAtLeast(limit) => value >= limit,
-        })
-    }
-
-    fn must(&self) -> String {
-        match self.must {
-            Must::BeAtMost(limit) => format!("<= {limit} {}", self.unit),
-            Must::BeAtLeast(limit) => format!(">= {limit} {}", self.unit),
-        }
-    }
-
-    fn measured(&self) -> String {
-        let Some(value) = self.value else {
-            return "not measured".to_owned();
-        };
-        let digits = match value.abs() {
-            ..10.0 => 2,
-            10.0..100.0 => 1,
-            _ => 0,
-        };
-        format!("{value:.digits$} {}", self.unit)
-    }
-}
+use crate::bench::verdict::{missed, Must, Verdict};
 
 /// A call of the program `calls`, the paper's time, and the longest that it may take, in ns.
 const CALLS: [(&str, &str, f64); 8] = [
@@ -117,33 +72,9 @@ pub fn judge(measured: &Measured) -> Vec<Verdict> {
     calls.into_iter().chain([snapshot, ps]).chain(added).chain([memory]).collect()
 }
 
-/// For people.
-pub fn report(verdicts: &[Verdict], terminal: Terminal) -> String {
-    let mut table = table(&["TEK beside the paper", "paper", "must be", "measured"], terminal);
-    for verdict in verdicts {
-        let result = if verdict.met() { "PASS" } else { "short" };
-        table.add_row([
-            verdict.what.to_owned(),
-            verdict.paper.to_owned(),
-            verdict.must(),
-            format!("{} {result}", verdict.measured()),
-        ]);
-    }
-    format!("{}\n", table.trim_fmt())
-}
-
-/// The rows of the JSON document.
-pub fn rows(verdicts: &[Verdict]) -> Vec<Row> {
-    let row = |it: &Verdict| Some(Row::number("must show", "tek", it.what, it.unit, it.value?));
-    verdicts.iter().filter_map(row).collect()
-}
-
 /// What `--assert` asks for and was not shown, a reason each; empty: all was.
 pub fn failures(verdicts: &[Verdict], measured: &Measured) -> Vec<String> {
-    let missed = verdicts.iter().filter(|verdict| !verdict.met());
-    let mut failures: Vec<String> = missed
-        .map(|it| format!("{} is {}, must be {}", it.what, it.measured(), it.must()))
-        .collect();
+    let mut failures = missed(verdicts);
     let rounds = measured.births.rounds();
     if rounds < MIN_ROUNDS {
         failures.push(format!(
@@ -157,6 +88,7 @@ pub fn failures(verdicts: &[Verdict], measured: &Measured) -> Vec<String> {
 mod tests {
     use super::*;
     use crate::bench::ident::{births, calls, memory, ps, snapshot};
+    use crate::bench::verdict::rows;
 
     fn call(name: &str, ns: f64) -> calls::Call {
         calls::Call { name: name.to_owned(), ns: vec![ns; 3] }
