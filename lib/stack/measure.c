@@ -159,23 +159,31 @@ static uintptr_t low_of(const struct tek_stack *stack)
 	return stack->end - bytes + stack->reserve_bytes;
 }
 
+/* Whether all pages of the painted part were present when it was painted. */
+static bool has_no_holes(const struct tek_stack *stack)
+{
+	return stack->fill == PAINT && (stack->surely_painted || stack->noted_to);
+}
+
 static bool look(const struct tek_stack *stack, reader *read, struct found *found)
 {
 	const uintptr_t low = low_of(stack), known = stack->clean_end;
 	const uintptr_t word = ~(uintptr_t)(sizeof(uintptr_t) - 1);
-	unsigned int most = FEW_PAGES;
+	unsigned int most = 1; /* nearly always it is in the first */
 	struct tek_run run = {low, low};
 
 	*found = (struct found){0};
 	for (uintptr_t from = low; from < (found->lowest ? known : stack->end); from = run.end) {
 		if (!tek__present_lowest(from, stack->end, most, &run))
 			return false;
-		most = most < MANY_PAGES ? 4 * most : most;
+		most = most < FEW_PAGES ? FEW_PAGES : most < MANY_PAGES ? 4 * most : most;
 		if (run.low >= stack->end)
 			break;
 		run.low = higher(run.low, low);
 		if (!found->lowest)
 			found->lowest = run.low;
+		if (run.low >= stack->painted_from && run.end < known && has_no_holes(stack))
+			run.end = known;
 		if (run.low < stack->painted_from && !found->bound)
 			found->bound = run.low;
 		if (look_through(stack, read, (run.low + ~word) & word,
@@ -322,6 +330,7 @@ __attribute__((noinline)) void tek__measure_prepare(struct tek_stack *stack)
 		return;
 	}
 	stack->painted_from = from;
+	stack->noted_to = noted ? stack->noted_to : 0;
 	stack->fill = PAINT;
 	stack->surely_painted = !noted && !holes;
 	stack->begin = end;

@@ -34,7 +34,6 @@ void tek__stack_start(void)
 void tek__stack_forget(void)
 {
 	tek__measure_forget();
-	tek__blocks_forget();
 	tek__kinds_forget();
 	tek__signal_stack_forget();
 	tek__watch_forget();
