@@ -28,8 +28,10 @@ static int measure_now(struct tek_thread *thread, struct tek_stack_info *info)
 		return ENODATA;
 	/* What may be an earlier thread's is told, but not learnt. */
 	if (tek__stack_is_on() && !(use.flags & TEK_STACK_UNCLEAN)) {
-		tek__stack_measured(thread, &use);
-		tek__thread_publish(thread);
+		if (use.peak_bytes > stack->use.peak_bytes) {
+			tek__stack_measured(thread, &use);
+			tek__thread_publish(thread);
+		}
 		use = stack->use;
 	}
 	*info = (struct tek_stack_info){
@@ -49,7 +51,10 @@ static int get(struct tek_target target, struct tek_stack_info *info)
 	tek__stack_locate_slowly();
 	if (!tek__lock())
 		return EAGAIN;
-	struct tek_thread *thread = tek__policy_find(target);
+	/* Of one whose end will be noticed the kernel need not be asked whether it exists. */
+	struct tek_thread *thread = tek__policy_find_known(target);
+	if (!thread || !thread->tracked)
+		thread = tek__policy_find(target);
 	if (!thread)
 		error = tek__policy_why_not_found(target);
 	else if (!thread->tid)

@@ -49,12 +49,14 @@ static const uintptr_t *read_own(uintptr_t from, size_t words, size_t *count)
 
 /* Guarded by the lock. */
 static uintptr_t copied[WORDS];
+static uintptr_t copied_to; /* where the last reading ended */
 
 static const uintptr_t *read_other(uintptr_t from, size_t words, size_t *count)
 {
-	/* Most stacks say it in their first page. */
-	size_t wanted = from % (WORDS * sizeof(uintptr_t)) ? tek__page_bytes / sizeof(uintptr_t)
-							   : WORDS;
+	/* Most stacks say it in their lowest page. */
+	size_t wanted = (tek__page_bytes - from % tek__page_bytes) / sizeof(uintptr_t);
+	if (from == copied_to)
+		wanted = WORDS;
 	if (wanted > words)
 		wanted = words;
 	if (wanted > WORDS)
@@ -63,6 +65,7 @@ static const uintptr_t *read_other(uintptr_t from, size_t words, size_t *count)
 	struct iovec there = {(void *)from, wanted * sizeof(copied[0])};
 	ssize_t bytes = process_vm_readv(tek__pid(), &to, 1, &there, 1, 0);
 	*count = bytes > 0 ? (size_t)bytes / sizeof(copied[0]) : 0;
+	copied_to = from + *count * sizeof(copied[0]);
 	return copied;
 }
 

@@ -101,25 +101,6 @@ static bool is_ours(int fd)
 	return fstat(fd, &status) == 0 && status.st_dev == device && status.st_ino == inode;
 }
 
-/* One page: told by where the walk ended, which is cheaper than having a region written. */
-static bool scan_for_page(int fd, uintptr_t low, uintptr_t end, struct tek_run *run)
-{
-	struct scan request = {
-		.bytes = sizeof(request),
-		.start = low,
-		.end = end,
-		.most_pages = 1,
-		.any_of = IS_PRESENT | IS_SWAPPED,
-		.wanted = IS_PRESENT | IS_SWAPPED,
-	};
-
-	if (ioctl(fd, SCAN, &request) != 0 || request.walk_end <= low || request.walk_end >= end)
-		return false; /* of the last page it does not say whether it is present */
-	*run = (struct tek_run){(uintptr_t)request.walk_end - tek__page_bytes,
-				(uintptr_t)request.walk_end};
-	return true;
-}
-
 static bool scan(int fd, uintptr_t low, uintptr_t end, unsigned int most, struct tek_run *run)
 {
 	struct region region;
@@ -133,11 +114,8 @@ static bool scan(int fd, uintptr_t low, uintptr_t end, unsigned int most, struct
 		.any_of = IS_PRESENT | IS_SWAPPED,
 		.wanted = IS_PRESENT | IS_SWAPPED,
 	};
-	int found;
+	int found = ioctl(fd, SCAN, &request);
 
-	if (most == 1 && scan_for_page(fd, low, end, run))
-		return true;
-	found = ioctl(fd, SCAN, &request);
 	if (found < 0 || found > 1)
 		return false;
 	*run = found ? (struct tek_run){(uintptr_t)region.start, (uintptr_t)region.end}

@@ -67,6 +67,8 @@ static void set_area(struct tek_thread *thread, const struct tek_area *area)
 	stack->bytes = area->low ? area->end - area->low : 0;
 	stack->end = area->end;
 	stack->first = area->first;
+	if (!area->first && !stack->begin)
+		stack->begin = (uintptr_t)thread->handle; /* that is on it */
 	if (area->first && !stack->begin) {
 		/* Fresh from the kernel, which never hands on what a stack held. */
 		stack->begin = stack->painted_from = area->end;
@@ -106,8 +108,7 @@ void tek__stack_locate(struct tek_thread *thread)
 
 __attribute__((cold, noinline)) void tek__stack_locate_slowly(void)
 {
-	const struct tek_thread *known =
-		tek__process_is_known() ? tek__thread_known_self() : NULL;
+	const struct tek_thread *known = tek__process_is_known() ? tek__thread_known_self() : NULL;
 	struct tek_area area;
 
 	if ((known && known->stack.end) || !tek__area_ask(&area) || !tek__lock())
@@ -189,8 +190,6 @@ bool tek__stack_locate_other(struct tek_thread *thread)
 	if (!thread->handle || !tek__area_of(thread->handle, &area))
 		return thread->stack.end;
 	set_area(thread, &area);
-	if (!thread->stack.begin)
-		thread->stack.begin = (uintptr_t)thread->handle;
 	return true;
 }
 

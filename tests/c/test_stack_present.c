@@ -32,7 +32,8 @@ static bool is_found(unsigned int from, unsigned int low, unsigned int end)
 	struct tek_run run;
 	return tek__present_lowest((uintptr_t)memory + from * page,
 				   (uintptr_t)memory + PAGES * page, PAGES, &run) &&
-	       run.low == (uintptr_t)memory + low * page && run.end == (uintptr_t)memory + end * page;
+	       run.low == (uintptr_t)memory + low * page &&
+	       run.end == (uintptr_t)memory + end * page;
 }
 
 static void assert_finds_runs(void)
