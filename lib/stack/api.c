@@ -28,19 +28,20 @@ static int measure_now(struct tek_thread *thread, struct tek_stack_info *info)
 		return ENODATA;
 	/* What may be an earlier thread's is told, but not learnt. */
 	if (tek__stack_is_on() && !(use.flags & TEK_STACK_UNCLEAN)) {
-		if (use.peak_bytes > stack->use.peak_bytes) {
+		if (use.peak_bytes > stack->use.peak_bytes ||
+		    use.bound_bytes != stack->use.bound_bytes) {
 			tek__stack_measured(thread, &use);
 			tek__thread_publish(thread);
 		}
+		info->zone = stack->zone;
 		use = stack->use;
+	} else {
+		info->zone = tek__stack_zone(stack, &use);
 	}
-	*info = (struct tek_stack_info){
-		.stack_bytes = stack->bytes,
-		.peak_bytes = use.peak_bytes,
-		.bound_bytes = use.bound_bytes,
-		.exact = (use.flags & TEK_STACK_EXACT) != 0,
-		.zone = tek__stack_zone(stack, &use),
-	};
+	info->stack_bytes = stack->bytes;
+	info->peak_bytes = use.peak_bytes;
+	info->bound_bytes = use.bound_bytes;
+	info->exact = (use.flags & TEK_STACK_EXACT) != 0;
 	return 0;
 }
 

@@ -108,8 +108,15 @@ look_through(const struct tek_stack *stack, reader *read, uintptr_t low, uintptr
 	while (low < end) {
 		size_t count, same, wanted = (end - low) / sizeof(uintptr_t);
 		const uintptr_t *words = wanted ? read(low, wanted, &count) : NULL;
-		if (!words || !count)
+		if (!words)
 			return false;
+		if (!count) {
+			/* Not to be read: unmapped since, or forbidden. It may all have been used. */
+			if (!found->bound)
+				found->bound = low;
+			found->at_paint = false;
+			return true;
+		}
 		same = count_same(words, count, fill);
 		if (same < count && painted && !found->bound) {
 			found->bound = lowest_byte(low + same * sizeof(words[0]), words[same],

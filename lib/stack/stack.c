@@ -205,16 +205,21 @@ unsigned char tek__stack_zone(const struct tek_stack *stack, const struct tek_st
 									      : TEK_ZONE_NORMAL;
 }
 
-/* What was used stays used; only between the two numbers one can come to know better. */
+/* What was used stays used, also where the program has dropped the pages since. */
 static struct tek_stack_use joined(const struct tek_stack_use *before,
 				   const struct tek_stack_use *now)
 {
 	struct tek_stack_use use = *now;
 
-	if (use.peak_bytes < before->peak_bytes)
-		use = *before;
-	if (use.bound_bytes < use.peak_bytes)
-		use.bound_bytes = use.peak_bytes;
+	if (use.peak_bytes >= before->peak_bytes)
+		return use;
+	use.peak_bytes = before->peak_bytes;
+	if (use.bound_bytes < before->bound_bytes)
+		use.bound_bytes = before->bound_bytes;
+	if (use.bound_bytes == use.peak_bytes)
+		use.flags = before->flags;
+	else
+		use.flags &= (unsigned char)~TEK_STACK_EXACT;
 	return use;
 }
 

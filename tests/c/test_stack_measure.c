@@ -24,6 +24,16 @@ bool __wrap_tek__kind_note(struct tek_thread *thread, const struct tek_stack_use
 	return __real_tek__kind_note(thread, use);
 }
 
+/* What was learnt of the site of each thread. */
+static struct tek_known learnt;
+
+struct tek_known __wrap_tek__site_known(unsigned short site);
+struct tek_known __wrap_tek__site_known(unsigned short site)
+{
+	(void)site;
+	return learnt;
+}
+
 struct job {
 	uintptr_t (*use)(size_t bytes);
 	size_t bytes;
@@ -222,6 +232,51 @@ static void in_exact_mode_the_measure_is_right_to_the_byte(void **state)
 		assert_exact(&skipped);
 	}
 	tek__stack_config.exact = false;
+	pthread_attr_destroy(&attr);
+}
+
+static void the_zone_says_how_much_of_a_stack_is_used(void **state)
+{
+	(void)state;
+	static const struct {
+		size_t bytes;
+		int zone;
+	} cases[] = {{30 * KIB, TEK_STACK_LOW},
+		     {100 * KIB, TEK_STACK_NORMAL},
+		     {220 * KIB, TEK_STACK_HIGH}};
+	pthread_attr_t attr;
+	pthread_attr_init(&attr);
+	pthread_attr_setstacksize(&attr, 256 * KIB);
+	for (size_t i = 0; i < 3; i++) {
+		struct job job = {.use = use_stack, .bytes = cases[i].bytes};
+		run(&job, &attr);
+		assert_int_equal(job.live.zone, cases[i].zone);
+	}
+	pthread_attr_destroy(&attr);
+}
+
+static uintptr_t use_as_fitted(size_t bytes)
+{
+	assert_true(tek__lock());
+	tek__thread_self()->stack.flags |= TEK_STACK_TUNED;
+	tek__unlock();
+	return use_stack(bytes);
+}
+
+static void a_fitted_stack_is_high_only_beyond_what_was_learnt(void **state)
+{
+	(void)state;
+	struct job job = {.use = use_as_fitted, .bytes = 220 * KIB};
+	pthread_attr_t attr;
+	pthread_attr_init(&attr);
+	pthread_attr_setstacksize(&attr, 256 * KIB);
+	learnt.bound_bytes = 230 * KIB;
+	run(&job, &attr);
+	assert_int_equal(job.live.zone, TEK_STACK_NORMAL);
+	learnt.bound_bytes = 210 * KIB;
+	run(&job, &attr);
+	assert_int_equal(job.live.zone, TEK_STACK_HIGH);
+	learnt.bound_bytes = 0;
 	pthread_attr_destroy(&attr);
 }
 
@@ -603,6 +658,8 @@ int main(int count, char **arguments)
 		cmocka_unit_test(a_signal_handler_on_the_stack_is_measured),
 		cmocka_unit_test(a_destructor_of_thread_specific_data_is_measured),
 		cmocka_unit_test(in_exact_mode_the_measure_is_right_to_the_byte),
+		cmocka_unit_test(the_zone_says_how_much_of_a_stack_is_used),
+		cmocka_unit_test(a_fitted_stack_is_high_only_beyond_what_was_learnt),
 		cmocka_unit_test(zeros_count_in_exact_mode_and_are_within_the_bound_without),
 		cmocka_unit_test(a_stack_of_the_programs_own_is_measured),
 		cmocka_unit_test(
