@@ -232,6 +232,7 @@ struct tek_stack_info {
  * used again is not known, and the two numbers lie further apart.
  * Errors: ESRCH if the thread has ended; EAGAIN if there is no slot for it; ENODATA if it is not
  * known where its stack lies, or what of it is used.
+ * One that left by the system call exit may be found until TEK next looks after it.
  */
 TEK_API int tek_stack_get(pthread_t thread, struct tek_stack_info *info);
 

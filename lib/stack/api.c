@@ -28,17 +28,20 @@ static int measure_now(struct tek_thread *thread, struct tek_stack_info *info)
 		return ENODATA;
 	/* What may be an earlier thread's is told, but not learnt. */
 	if (tek__stack_is_on() && !(use.flags & TEK_STACK_UNCLEAN)) {
-		tek__stack_measured(thread, &use);
-		tek__thread_publish(thread);
+		if (use.peak_bytes > stack->use.peak_bytes ||
+		    use.bound_bytes != stack->use.bound_bytes) {
+			tek__stack_measured(thread, &use);
+			tek__thread_publish(thread);
+		}
+		info->zone = stack->zone;
 		use = stack->use;
+	} else {
+		info->zone = tek__stack_zone(stack, &use);
 	}
-	*info = (struct tek_stack_info){
-		.stack_bytes = stack->bytes,
-		.peak_bytes = use.peak_bytes,
-		.bound_bytes = use.bound_bytes,
-		.exact = (use.flags & TEK_STACK_EXACT) != 0,
-		.zone = tek__stack_zone(stack, &use),
-	};
+	info->stack_bytes = stack->bytes;
+	info->peak_bytes = use.peak_bytes;
+	info->bound_bytes = use.bound_bytes;
+	info->exact = (use.flags & TEK_STACK_EXACT) != 0;
 	return 0;
 }
 
@@ -49,7 +52,10 @@ static int get(struct tek_target target, struct tek_stack_info *info)
 	tek__stack_locate_slowly();
 	if (!tek__lock())
 		return EAGAIN;
-	struct tek_thread *thread = tek__policy_find(target);
+	/* Of one whose end will be noticed the kernel need not be asked whether it exists. */
+	struct tek_thread *thread = tek__policy_find_known(target);
+	if (!thread || !thread->tracked)
+		thread = tek__policy_find(target);
 	if (!thread)
 		error = tek__policy_why_not_found(target);
 	else if (!thread->tid)

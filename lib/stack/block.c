@@ -1,8 +1,6 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
 #include "stack/block.h"
 
-#include <string.h>
-
 enum { PLACES = 1024 };
 
 static struct {
@@ -34,9 +32,4 @@ bool tek__block_take(pthread_t handle, struct tek_block *block)
 	places[place].handle = 0;
 	*block = places[place].block;
 	return true;
-}
-
-void tek__blocks_forget(void)
-{
-	memset(places, 0, sizeof(places));
 }

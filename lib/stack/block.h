@@ -5,8 +5,8 @@
  * measured at its end paints that over and leaves a note of it here, so that the next one need
  * neither ask the kernel nor paint much.
  *
- * A small table: a note that finds its place taken drives the other out.  All functions need
- * the lock.
+ * A small table: a note that finds its place taken drives the other out.  In the child of a fork
+ * what it says is as true as before.  All functions need the lock.
  */
 #ifndef TEK_STACK_BLOCK_H
 #define TEK_STACK_BLOCK_H
@@ -24,8 +24,5 @@ void tek__block_leave(pthread_t handle, const struct tek_block *block);
 
 /* The note about the calling thread's stack, if there is one, which is removed. */
 bool tek__block_take(pthread_t handle, struct tek_block *block);
-
-/* In the child of a fork. */
-void tek__blocks_forget(void);
 
 #endif

@@ -49,12 +49,14 @@ static const uintptr_t *read_own(uintptr_t from, size_t words, size_t *count)
 
 /* Guarded by the lock. */
 static uintptr_t copied[WORDS];
+static uintptr_t copied_to; /* where the last reading ended */
 
 static const uintptr_t *read_other(uintptr_t from, size_t words, size_t *count)
 {
-	/* Most stacks say it in their first page. */
-	size_t wanted = from % (WORDS * sizeof(uintptr_t)) ? tek__page_bytes / sizeof(uintptr_t)
-							   : WORDS;
+	/* Most stacks say it in their lowest page. */
+	size_t wanted = (tek__page_bytes - from % tek__page_bytes) / sizeof(uintptr_t);
+	if (from == copied_to)
+		wanted = WORDS;
 	if (wanted > words)
 		wanted = words;
 	if (wanted > WORDS)
@@ -63,6 +65,7 @@ static const uintptr_t *read_other(uintptr_t from, size_t words, size_t *count)
 	struct iovec there = {(void *)from, wanted * sizeof(copied[0])};
 	ssize_t bytes = process_vm_readv(tek__pid(), &to, 1, &there, 1, 0);
 	*count = bytes > 0 ? (size_t)bytes / sizeof(copied[0]) : 0;
+	copied_to = from + *count * sizeof(copied[0]);
 	return copied;
 }
 
@@ -105,8 +108,15 @@ look_through(const struct tek_stack *stack, reader *read, uintptr_t low, uintptr
 	while (low < end) {
 		size_t count, same, wanted = (end - low) / sizeof(uintptr_t);
 		const uintptr_t *words = wanted ? read(low, wanted, &count) : NULL;
-		if (!words || !count)
+		if (!words)
 			return false;
+		if (!count) {
+			/* Not to be read: unmapped since, or forbidden. It may all have been used. */
+			if (!found->bound)
+				found->bound = low;
+			found->at_paint = false;
+			return true;
+		}
 		same = count_same(words, count, fill);
 		if (same < count && painted && !found->bound) {
 			found->bound = lowest_byte(low + same * sizeof(words[0]), words[same],
@@ -159,23 +169,31 @@ static uintptr_t low_of(const struct tek_stack *stack)
 	return stack->end - bytes + stack->reserve_bytes;
 }
 
+/* Whether all pages of the painted part were present when it was painted. */
+static bool has_no_holes(const struct tek_stack *stack)
+{
+	return stack->fill == PAINT && (stack->surely_painted || stack->noted_to);
+}
+
 static bool look(const struct tek_stack *stack, reader *read, struct found *found)
 {
 	const uintptr_t low = low_of(stack), known = stack->clean_end;
 	const uintptr_t word = ~(uintptr_t)(sizeof(uintptr_t) - 1);
-	unsigned int most = FEW_PAGES;
+	unsigned int most = 1; /* nearly always it is in the first */
 	struct tek_run run = {low, low};
 
 	*found = (struct found){0};
 	for (uintptr_t from = low; from < (found->lowest ? known : stack->end); from = run.end) {
 		if (!tek__present_lowest(from, stack->end, most, &run))
 			return false;
-		most = most < MANY_PAGES ? 4 * most : most;
+		most = most < FEW_PAGES ? FEW_PAGES : most < MANY_PAGES ? 4 * most : most;
 		if (run.low >= stack->end)
 			break;
 		run.low = higher(run.low, low);
 		if (!found->lowest)
 			found->lowest = run.low;
+		if (run.low >= stack->painted_from && run.end < known && has_no_holes(stack))
+			run.end = known;
 		if (run.low < stack->painted_from && !found->bound)
 			found->bound = run.low;
 		if (look_through(stack, read, (run.low + ~word) & word,
@@ -322,6 +340,7 @@ __attribute__((noinline)) void tek__measure_prepare(struct tek_stack *stack)
 		return;
 	}
 	stack->painted_from = from;
+	stack->noted_to = noted ? stack->noted_to : 0;
 	stack->fill = PAINT;
 	stack->surely_painted = !noted && !holes;
 	stack->begin = end;

@@ -34,7 +34,6 @@ void tek__stack_start(void)
 void tek__stack_forget(void)
 {
 	tek__measure_forget();
-	tek__blocks_forget();
 	tek__kinds_forget();
 	tek__signal_stack_forget();
 	tek__watch_forget();
@@ -68,6 +67,8 @@ static void set_area(struct tek_thread *thread, const struct tek_area *area)
 	stack->bytes = area->low ? area->end - area->low : 0;
 	stack->end = area->end;
 	stack->first = area->first;
+	if (!area->first && !stack->begin)
+		stack->begin = (uintptr_t)thread->handle; /* that is on it */
 	if (area->first && !stack->begin) {
 		/* Fresh from the kernel, which never hands on what a stack held. */
 		stack->begin = stack->painted_from = area->end;
@@ -193,8 +194,6 @@ bool tek__stack_locate_other(struct tek_thread *thread)
 	if (!thread->handle || !tek__area_of(thread->handle, &area))
 		return thread->stack.end;
 	set_area(thread, &area);
-	if (!thread->stack.begin)
-		thread->stack.begin = (uintptr_t)thread->handle;
 	return true;
 }
 
@@ -210,16 +209,21 @@ unsigned char tek__stack_zone(const struct tek_stack *stack, const struct tek_st
 									      : TEK_ZONE_NORMAL;
 }
 
-/* What was used stays used; only between the two numbers one can come to know better. */
+/* What was used stays used, also where the program has dropped the pages since. */
 static struct tek_stack_use joined(const struct tek_stack_use *before,
 				   const struct tek_stack_use *now)
 {
 	struct tek_stack_use use = *now;
 
-	if (use.peak_bytes < before->peak_bytes)
-		use = *before;
-	if (use.bound_bytes < use.peak_bytes)
-		use.bound_bytes = use.peak_bytes;
+	if (use.peak_bytes >= before->peak_bytes)
+		return use;
+	use.peak_bytes = before->peak_bytes;
+	if (use.bound_bytes < before->bound_bytes)
+		use.bound_bytes = before->bound_bytes;
+	if (use.bound_bytes == use.peak_bytes)
+		use.flags = before->flags;
+	else
+		use.flags &= (unsigned char)~TEK_STACK_EXACT;
 	return use;
 }
 

@@ -2,6 +2,7 @@
 /* How much of a stack was used: the interval contains the truth, whatever the thread does. */
 #include "stack_support.h"
 
+#include "ident/process.h"
 #include "ident/thread.h"
 #include "stack/area.h"
 #include "stack/config.h"
@@ -21,6 +22,16 @@ bool __wrap_tek__kind_note(struct tek_thread *thread, const struct tek_stack_use
 {
 	newest = *use;
 	return __real_tek__kind_note(thread, use);
+}
+
+/* What was learnt of the site of each thread. */
+static struct tek_known learnt;
+
+struct tek_known __wrap_tek__site_known(unsigned short site);
+struct tek_known __wrap_tek__site_known(unsigned short site)
+{
+	(void)site;
+	return learnt;
 }
 
 struct job {
@@ -221,6 +232,51 @@ static void in_exact_mode_the_measure_is_right_to_the_byte(void **state)
 		assert_exact(&skipped);
 	}
 	tek__stack_config.exact = false;
+	pthread_attr_destroy(&attr);
+}
+
+static void the_zone_says_how_much_of_a_stack_is_used(void **state)
+{
+	(void)state;
+	static const struct {
+		size_t bytes;
+		int zone;
+	} cases[] = {{30 * KIB, TEK_STACK_LOW},
+		     {100 * KIB, TEK_STACK_NORMAL},
+		     {220 * KIB, TEK_STACK_HIGH}};
+	pthread_attr_t attr;
+	pthread_attr_init(&attr);
+	pthread_attr_setstacksize(&attr, 256 * KIB);
+	for (size_t i = 0; i < 3; i++) {
+		struct job job = {.use = use_stack, .bytes = cases[i].bytes};
+		run(&job, &attr);
+		assert_int_equal(job.live.zone, cases[i].zone);
+	}
+	pthread_attr_destroy(&attr);
+}
+
+static uintptr_t use_as_fitted(size_t bytes)
+{
+	assert_true(tek__lock());
+	tek__thread_self()->stack.flags |= TEK_STACK_TUNED;
+	tek__unlock();
+	return use_stack(bytes);
+}
+
+static void a_fitted_stack_is_high_only_beyond_what_was_learnt(void **state)
+{
+	(void)state;
+	struct job job = {.use = use_as_fitted, .bytes = 220 * KIB};
+	pthread_attr_t attr;
+	pthread_attr_init(&attr);
+	pthread_attr_setstacksize(&attr, 256 * KIB);
+	learnt.bound_bytes = 230 * KIB;
+	run(&job, &attr);
+	assert_int_equal(job.live.zone, TEK_STACK_NORMAL);
+	learnt.bound_bytes = 210 * KIB;
+	run(&job, &attr);
+	assert_int_equal(job.live.zone, TEK_STACK_HIGH);
+	learnt.bound_bytes = 0;
 	pthread_attr_destroy(&attr);
 }
 
@@ -566,7 +622,6 @@ static void a_thread_that_left_by_the_system_call_exit_is_measured_when_it_is_mi
 {
 	(void)state;
 	struct job job = {.use = use_stack, .bytes = 80 * KIB};
-	struct tek_stack_info info;
 	pthread_attr_t attr;
 	pthread_t thread;
 
@@ -578,7 +633,9 @@ static void a_thread_that_left_by_the_system_call_exit_is_measured_when_it_is_mi
 	while (__atomic_load_n(&job.error, __ATOMIC_ACQUIRE) == 0 ||
 	       syscall(SYS_tgkill, getpid(), job.error, 0) == 0);
 	newest = (struct tek_stack_use){0};
-	assert_int_equal(tek_tid_stack_get(job.error, &info), ESRCH);
+	assert_true(tek__lock());
+	assert_null(tek__thread_find_tid(job.error));
+	tek__unlock();
 	assert_int_equal(newest.peak_bytes, job.truth);
 	pthread_attr_destroy(&attr);
 }
@@ -601,6 +658,8 @@ int main(int count, char **arguments)
 		cmocka_unit_test(a_signal_handler_on_the_stack_is_measured),
 		cmocka_unit_test(a_destructor_of_thread_specific_data_is_measured),
 		cmocka_unit_test(in_exact_mode_the_measure_is_right_to_the_byte),
+		cmocka_unit_test(the_zone_says_how_much_of_a_stack_is_used),
+		cmocka_unit_test(a_fitted_stack_is_high_only_beyond_what_was_learnt),
 		cmocka_unit_test(zeros_count_in_exact_mode_and_are_within_the_bound_without),
 		cmocka_unit_test(a_stack_of_the_programs_own_is_measured),
 		cmocka_unit_test(

@@ -31,7 +31,7 @@ pub struct Facts {
     pub named: Option<bool>,
     /// What a thread of the kernel is for, as far as known.
     pub kernel_thread: Option<String>,
-    /// Whether it is TEK's own, which looks after the budgets of its process.
+    /// Whether it is one of TEK's own, which looks after the budgets or the stacks of its process.
     pub guard: bool,
     /// Time since it began.
     pub age_ns: u64,
@@ -140,7 +140,7 @@ pub fn of(tid: u32) -> io::Result<Facts> {
         name: task.stat.name.clone(),
         named: task.record.map(|own| own.record.flags & FLAG_NAMED != 0),
         kernel_thread: task.stat.kernel.then(|| kernel::what_is(&task.stat.name).to_owned()),
-        guard: !task.stat.kernel && task.stat.name == library::GUARD,
+        guard: !task.stat.kernel && library::is_helper(&task.stat.name),
         age_ns: device.time_ns.saturating_sub(task.stat.start_ns),
         kernel: of_kernel(&detail, task),
         ..Facts::default()

@@ -2,6 +2,7 @@
 //! The facts in plain sentences: a pure function.
 use super::facts::{Facts, Kernel, Tek};
 use super::rules::RuleFact;
+use crate::system::library;
 use crate::units;
 
 /// What a process without TEK_BUDGET has.
@@ -38,7 +39,10 @@ fn who(facts: &Facts) -> Vec<String> {
     };
     let mut told = vec![format!("{name} [{tid}] is {which}, {age} old.")];
     if facts.guard {
-        told.push("It is TEK's own guard of the budgets in this process.".into());
+        told.push(match name.as_str() {
+            library::WATCH => "It is TEK's own: it looks at the stacks of this process.".into(),
+            _ => "It is TEK's own guard of the budgets in this process.".into(),
+        });
     }
     if facts.named == Some(false) && tid != pid {
         told.push(

@@ -87,7 +87,7 @@ impl Watch {
         let Ok(device) = Device::look(&self.wanted) else { return };
         for program in &device.programs {
             self.processes.insert(program.pid);
-            for task in program.tasks.iter().filter(|task| task.stat.name != library::GUARD) {
+            for task in program.tasks.iter().filter(|task| !library::is_helper(&task.stat.name)) {
                 self.add(program, task, device.time_ns);
             }
         }

@@ -5,8 +5,16 @@ use std::env;
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 
-/// Name of the one thread that libtek.so itself has in a process.
-pub const GUARD: &str = "tek-guard";
+/// Name of the thread with which libtek.so looks at the stacks of a process.
+pub const WATCH: &str = "tek-stack";
+
+/// Names of the threads that libtek.so itself may have in a process.
+const HELPERS: [&str; 2] = ["tek-guard", WATCH];
+
+/// Whether a thread of that name is one of libtek.so's own.
+pub fn is_helper(name: &str) -> bool {
+    HELPERS.contains(&name)
+}
 
 /// Why there is no library to preload.
 #[derive(Debug, thiserror::Error)]
