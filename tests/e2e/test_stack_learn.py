@@ -256,7 +256,7 @@ def test_without_the_option_stacks_are_left_alone(tek):
 def test_the_report_of_a_run_has_a_table_of_stacks(run, tmp_path):
     path = tmp_path / "report.json"
     result = run("leave(run, 1, [worker()])", "--report", "--report-json", path)
-    assert re.search(r"^tek: fridge\+0x100 +worker-# +13 +8.0M +11.6K +12.0K +low +8.0M +76.0K would do",
+    assert re.search(r"^tek: +fridge\+0x100 +worker-# +13 +8.0M +11.6K +12.0K +low +8.0M +76.0K would do",
                      result.stderr, re.M), result.stderr
     stacks, = json.loads(path.read_text())["stacks"]
     assert (stacks["program"], stacks["build_id"]) == ("fridge", BUILD_ID.hex())
@@ -325,7 +325,7 @@ def test_profiles_are_listed_and_forgotten(run, tek, tmp_path):
     where = ["--profiles", tmp_path / "profiles"]
     assert "there are no profiles" in tek("stack", "list", *where).stdout
     run("leave(run, 1, [worker()])")
-    assert re.search(rf"^fridge +1 +13 +{BUILD_ID.hex()}$", tek("stack", "list", *where).stdout, re.M)
+    assert re.search(rf"^ *fridge +1 +13 +{BUILD_ID.hex()} *$", tek("stack", "list", *where).stdout, re.M)
     assert tek("stack", "forget", *where, "oven").returncode == 1
     assert tek("stack", "forget", *where, "fridge").returncode == 0
     assert json.loads(tek("stack", "list", "--json", *where).stdout)["profiles"] == []
@@ -359,7 +359,8 @@ def test_the_stack_of_a_running_thread_is_seen_from_outside(tek, waiting, tmp_pa
             handmade.write(tmp_path, process.pid, [thread], modules=[fridge()], program_module=1)
             monkeypatch.setenv("TEK_RUN_DIR", str(tmp_path))
             before = resident(process.pid)
-            row, = json.loads(tek("ps", "--json", "--tid", gas, "-o", "stack,peak,bound,zone").stdout)
+            shown = tek("ps", "--json", "--tid", gas, "-o", "stack,peak,bound,zone").stdout
+            row, = json.loads(shown)["threads"]
             assert 0 < row["peak_bytes"] <= row["bound_bytes"] < 64 << 10
             assert row["zone"] == "low" and row["stack_bytes"] == pages * 4096
             report = json.loads(tek("stack", "report", "--json", "--pid", process.pid).stdout)
