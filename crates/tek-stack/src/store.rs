@@ -288,11 +288,8 @@ pub(crate) fn read(path: &Path, must_be_trusted: bool) -> Result<Parsed, Error> 
         flags |= nix::libc::O_NOFOLLOW;
     }
     // A FIFO that somebody left there must not stop us.
-    let file = OpenOptions::new()
-        .read(true)
-        .custom_flags(flags)
-        .open(path)
-        .map_err(io_error(path))?;
+    let file =
+        OpenOptions::new().read(true).custom_flags(flags).open(path).map_err(io_error(path))?;
     if must_be_trusted {
         trust(path, &file.metadata().map_err(io_error(path))?)?;
     }
