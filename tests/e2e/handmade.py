@@ -7,40 +7,51 @@ VERSION = 3
 MAGIC = 0x454C4241544B4554
 HEADER_BYTES, CHUNK_BYTES, CHUNK_SLOTS, SIDE_OFFSET = 131072, 131072, 512, 20480
 MODULES_OFFSET = 4096
+KINDS_OFFSET = 36864
 
 FAST = 1 << 3  # place
 MARKED, NAMED, RULE = 0x01, 0x02, 0x08  # flags, flags, reasons
 
 
-def header(pid, slots, *, program="handmade", modules=0, **changes):
+def header(pid, slots, *, program="handmade", modules=0, kinds=0, program_module=0, stack_mode=0,
+           **changes):
     fields = {"magic": MAGIC, "version": VERSION, "pid": pid, "chunks": 64, **changes}
     return struct.pack(
         "<QIIQIIIIIIII64sQIIIBBBB", fields["magic"], fields["version"], fields["pid"], 0, 40, 136, 4096,
         fields["chunks"], slots, slots, 0, 0, program.encode(), 0, modules,
-        0, 0, 0, 25, 80, 0)
+        kinds, program_module, stack_mode, 25, 80, 0)
 
 
-def record(tid, *, seq=2, role="", start_routine=0, stack_pages=0, place=0, flags=0):
+def record(tid, *, seq=2, role="", start_routine=0, stack_pages=0, peak=0, bound_pages=0, place=0,
+           flags=0):
     return struct.pack("<IIQQIIHHBbBB", seq, tid, time.clock_gettime_ns(time.CLOCK_BOOTTIME),
-                       start_routine, stack_pages, 0, 0, len(role.encode()), 0, 0, place, flags)
+                       start_routine, stack_pages, peak, bound_pages, len(role.encode()), 0, 0, place, flags)
 
 
-def side(*, role="", creator=0, call_site=0, reasons=0, rule=0):
-    return struct.pack("<16sQQIIBBBBIQBB2xHBxQ64s", b"", 0, 0, 0, 0, 0, 0, 0, 0, creator, call_site,
-                       reasons, rule, 0, 0, 0, role.encode())
+def side(*, role="", name="", creator=0, call_site=0, reasons=0, rule=0, kind=0, stack_end=0):
+    return struct.pack("<16sQQIIBBBBIQBB2xHBxQ64s", name.encode(), 0, 0, 0, 0, 0, 0, 0, 0, creator, call_site,
+                       reasons, rule, kind, 0, stack_end, role.encode())
 
 
 def module(path, start, end, bias, build_id):
     return struct.pack("<QQQ20sI464s", start, end, bias, build_id, len(build_id), str(path).encode())
 
 
-def write(directory, pid, threads, *, modules=(), **head):
+def kind(function, *, seq=2, threads=1, call_site=0, stack=8 << 20, overflow=0, peak=0, bound=0,
+         overflows=0, label_is=0, label=""):
+    return struct.pack("<IIQQQQIIIBB10x64s", seq, threads, function, call_site, stack, overflow, peak,
+                       bound, overflows, 0, label_is, label.encode())
+
+
+def write(directory, pid, threads, *, modules=(), kinds=(), name=None, **head):
     """Writes a process's table: each thread is what record() and side() take, by name."""
-    path = directory / f"{pid}.table"
-    with open(path, "wb") as file:
+    path = directory / (name or f"{pid}.table")
+    hidden = directory / f".{path.name}"
+    with open(hidden, "wb") as file:
         for slot, thread in enumerate(threads):
-            of_record = {"tid", "seq", "role", "start_routine", "stack_pages", "place", "flags"}
-            of_side = {"role", "creator", "call_site", "reasons", "rule"}
+            of_record = {"tid", "seq", "role", "start_routine", "stack_pages", "peak",
+                         "bound_pages", "place", "flags"}
+            of_side = {"role", "name", "creator", "call_site", "reasons", "rule", "kind", "stack_end"}
             chunk = HEADER_BYTES + slot // CHUNK_SLOTS * CHUNK_BYTES
             index = slot % CHUNK_SLOTS
             file.seek(chunk + index * 40)
@@ -50,6 +61,9 @@ def write(directory, pid, threads, *, modules=(), **head):
         file.truncate(HEADER_BYTES + 64 * CHUNK_BYTES)
         file.seek(MODULES_OFFSET)
         file.write(b"".join(modules))
+        file.seek(KINDS_OFFSET)
+        file.write(b"".join(kinds))
         file.seek(0)
-        file.write(header(pid, len(threads), modules=len(modules), **head))
+        file.write(header(pid, len(threads), modules=len(modules), kinds=len(kinds), **head))
+    hidden.rename(path)
     return path

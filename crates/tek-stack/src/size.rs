@@ -68,8 +68,9 @@ impl Rule {
         if zones.of(kind.peak, kind.stack) == Some(Zone::High) && size > kind.stack {
             return Advice::Raise { to: size };
         }
-        // What is fitted within a margin is left alone, however large the margin.
-        if kind.stack > size && zones.of(kind.bound, kind.stack) != Some(Zone::High) {
+        // What fits but for a little is left alone: another run may show a little more or less.
+        let fits = kind.stack <= size.saturating_add(size / 4);
+        if !fits && zones.of(kind.bound, kind.stack) != Some(Zone::High) {
             return Advice::Lower { to: size };
         }
         Advice::Keep
@@ -147,6 +148,14 @@ impl Default for Zones {
 }
 
 impl Zones {
+    /// As a table has them; of one that has none, the usual ones.
+    pub fn of_table(low_percent: u8, high_percent: u8) -> Self {
+        match high_percent {
+            0 => Self::default(),
+            _ => Self { low_percent, high_percent },
+        }
+    }
+
     /// The zone of a stack of which so much is used; `None` where either is not known.
     pub fn of(self, used: u64, stack: u64) -> Option<Zone> {
         if used == 0 || stack == 0 {
@@ -199,6 +208,7 @@ mod tests {
         assert_eq!(advice(&used(12288, 8 << 20)), Advice::Lower { to: 77824 });
         assert_eq!(advice(&used(120 << 10, 128 << 10)), Advice::Raise { to: 184320 });
         assert_eq!(advice(&used(12288, 77824)), Advice::Keep);
+        assert_eq!(advice(&used(12288, 90 << 10)), Advice::Keep);
         assert_eq!(advice(&Kind::default()), Advice::Measure);
         let overflowed = Kind { overflow: 65536, stack: 65536, ..used(65536, 0) };
         assert_eq!(advice(&overflowed), Advice::Overflowed { had: 65536, to: 131072 });

@@ -283,12 +283,13 @@ impl Store {
 
 /// Reads a profile anywhere: one that the user named.
 pub(crate) fn read(path: &Path, must_be_trusted: bool) -> Result<Parsed, Error> {
+    let mut flags = nix::libc::O_NONBLOCK | nix::libc::O_NOCTTY;
+    if must_be_trusted {
+        flags |= nix::libc::O_NOFOLLOW;
+    }
     // A FIFO that somebody left there must not stop us.
-    let file = OpenOptions::new()
-        .read(true)
-        .custom_flags(nix::libc::O_NONBLOCK | nix::libc::O_NOCTTY)
-        .open(path)
-        .map_err(io_error(path))?;
+    let file =
+        OpenOptions::new().read(true).custom_flags(flags).open(path).map_err(io_error(path))?;
     if must_be_trusted {
         trust(path, &file.metadata().map_err(io_error(path))?)?;
     }

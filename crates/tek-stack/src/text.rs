@@ -120,6 +120,7 @@ fn read_kind(fields: &[u8]) -> Result<(Key, Kind), String> {
             b"runs",
             b"symbol",
             b"in",
+            b"from",
         ];
         if !known.contains(&name) {
             continue;

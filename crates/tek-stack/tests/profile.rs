@@ -193,3 +193,28 @@ proptest! {
         }
     }
 }
+
+/// tests/c/test_stack_profile.c judges the same lines.
+#[test]
+fn each_line_is_judged_as_the_list_of_lines_says() {
+    let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../../tests/profiles/lines.txt");
+    let lines = std::fs::read_to_string(path).unwrap();
+    let mut judged = 0;
+    for line in lines.lines().filter(|line| !line.starts_with('#')) {
+        let (verdict, rest) = line.split_once(' ').unwrap();
+        let (numbers, text) = match verdict {
+            "good" => rest.split_once(' ').unwrap(),
+            _ => ("", rest),
+        };
+        let parsed = parse(format!("tek-stack-profile 1\n{text}\n").as_bytes()).unwrap();
+        assert_eq!(parsed.problems.len(), usize::from(verdict == "bad"), "{line}");
+        assert_eq!(parsed.profile.kinds.len(), usize::from(verdict == "good"), "{line}");
+        if let Some(kind) = parsed.profile.kinds.values().next() {
+            // The library takes no size above 1 GiB.
+            let [bound, overflow] = [kind.bound, kind.overflow].map(|bytes| bytes.min(1 << 30));
+            assert_eq!(format!("{bound},{overflow},{}", kind.threads), numbers, "{line}");
+        }
+        judged += 1;
+    }
+    assert!(judged > 50);
+}

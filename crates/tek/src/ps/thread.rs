@@ -173,9 +173,8 @@ impl Threads {
         let name: Rc<str> = name.into();
         // One that is new since the last look did all that it did since then.
         let new = self.last_ns.map(|time_ns| Before { time_ns, ..Before::default() });
-        let zones = table.map_or_else(Zones::default, |header| Zones {
-            low_percent: header.low_percent,
-            high_percent: header.high_percent,
+        let zones = table.map_or_else(Zones::default, |header| {
+            Zones::of_table(header.low_percent, header.high_percent)
         });
         for task in tasks {
             let known = self.last.get(&(task.stat.tid, task.stat.start_ns));

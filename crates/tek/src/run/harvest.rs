@@ -102,7 +102,7 @@ impl Harvest {
     /// True if there are more.
     fn take_ended(&mut self, most: usize) -> bool {
         let mut ended: Vec<_> = names(&self.directory);
-        ended.retain(|path| name_of(path).ends_with(".ended"));
+        ended.retain(|path| is_of_ended(name_of(path)));
         for path in ended.iter().take(most) {
             self.take(path);
         }
@@ -165,6 +165,13 @@ pub fn left_behind(directory: &Path) {
     // That something is wrong with it was told by the tek that was killed.
     (harvest.store, harvest.told) = (Some(Store::at(profiles)), true);
     harvest.finish();
+}
+
+/// `PID-NUMBER.ended`.
+fn is_of_ended(name: &str) -> bool {
+    let numbers = name.strip_suffix(".ended").and_then(|rest| rest.split_once('-'));
+    let is_number = |text: &str| !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
+    numbers.is_some_and(|(pid, number)| is_number(pid) && is_number(number))
 }
 
 fn names(directory: &Path) -> Vec<PathBuf> {

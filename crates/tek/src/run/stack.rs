@@ -101,8 +101,8 @@ impl FromStr for Modes {
 impl fmt::Display for Modes {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(self.mode())?;
-        let switches = SWITCHES.iter().zip(self.switches).filter(|(_, on)| *on);
-        switches.map(|(switch, _)| write!(f, ",{switch}")).collect()
+        let mut switches = SWITCHES.iter().zip(self.switches).filter(|(_, on)| *on);
+        switches.try_for_each(|(switch, _)| write!(f, ",{switch}"))
     }
 }
 

@@ -149,21 +149,23 @@ impl Source<'_> {
 
     /// Names for people.
     fn name(&self, key: &Key, kind: &mut Kind, functions: &mut Functions) {
-        let module = |place: &Place| {
-            self.modules.iter().rfind(|module| {
-                Place::module(build_id(module), until_nul(&module.path)) == place.module
-            })
-        };
-        let mut name = |place: &Place| {
-            let address = module(place)?.bias.wrapping_add(place.offset);
-            functions.name(self.modules, address)
-        };
-        kind.symbol = name(&key.function);
-        kind.creator = key.caller.as_ref().and_then(name);
-        kind.file = module(&key.function).and_then(|module| {
+        kind.symbol = self.name_of(&key.function, functions);
+        kind.creator = key.caller.as_ref().and_then(|caller| self.name_of(caller, functions));
+        kind.file = self.module_of(&key.function).and_then(|module| {
             let path = Path::new(OsStr::from_bytes(until_nul(&module.path)));
             Some(printable(path.file_name()?.as_bytes()))
         });
+    }
+
+    fn name_of(&self, place: &Place, functions: &mut Functions) -> Option<String> {
+        let address = self.module_of(place)?.bias.wrapping_add(place.offset);
+        functions.name(self.modules, address)
+    }
+
+    fn module_of(&self, place: &Place) -> Option<&Module> {
+        self.modules.iter().rfind(|module| {
+            Place::module(build_id(module), until_nul(&module.path)) == place.module
+        })
     }
 }
 

@@ -21,8 +21,8 @@ different programs are no one file; in the store each has its own.
 
 EXIT STATUS:
     0  they were merged
-    1  a file cannot be read, is no profile, or is of another program; nothing was
-       written
+    1  a file cannot be read, is no profile, or is of another program; nothing
+       was written
   125  TEK itself failed
     2  an option was not understood";
 

@@ -205,7 +205,7 @@ fn running(pid: Option<u32>, judgement: Judgement) -> anyhow::Result<Vec<Found>>
         let Some((id, profile)) = source.learn(&program.kinds, threads, &mut functions) else {
             continue;
         };
-        let zones = Zones { low_percent: header.low_percent, high_percent: header.high_percent };
+        let zones = Zones::of_table(header.low_percent, header.high_percent);
         found.push(Found {
             source: format!("process {}", program.pid),
             build_id: Some(id.to_string()),
