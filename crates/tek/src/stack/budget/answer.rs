@@ -54,7 +54,7 @@ struct Line {
     available: Option<u64>,
     fits: bool,
     most: Option<u64>,
-    cure: Option<&'static str>,
+    cure: Option<String>,
 }
 
 /// `None`: more than can be counted.
@@ -72,7 +72,7 @@ fn line(item: &Item) -> Line {
         available: item.available,
         fits: item.fits(),
         most: most(item.most),
-        cure: (!item.fits()).then(|| cure(item.resource)),
+        cure: (!item.fits()).then(|| cure(item)),
     }
 }
 
@@ -118,8 +118,7 @@ impl Answer<'_> {
             }
         }
         let items = self.verdict.items.iter().filter(|item| !item.fits());
-        let raised =
-            items.map(|item| format!("{}: {}", names(item.resource).0, cure(item.resource)));
+        let raised = items.map(|item| format!("{}: {}", names(item.resource).0, cure(item)));
         let helped =
             self.helps.iter().map(|help| format!("{}: {} fit", help.how, number(help.most)));
         let lines: Vec<_> = helped.chain(raised).collect();

@@ -10,7 +10,7 @@ use room::Seen;
 use size::{Size, Stack};
 use std::io::Write;
 use std::process::ExitCode;
-use tek_stack::budget::{judge, Available, Process, Resource, Threads};
+use tek_stack::budget::{judge, Available, Item, Process, Resource, Threads};
 
 const AFTER_HELP: &str = "\
 EXAMPLES:
@@ -245,20 +245,26 @@ fn helps(args: &Args, threads: &Threads, process: &Process, room: &[Available]) 
     helps
 }
 
-/// How a limit is raised.
-fn cure(resource: Resource) -> &'static str {
-    match resource {
-        Resource::Limit | Resource::WordSize => "smaller stacks; or a 64-bit program",
-        Resource::RlimitAs => "ulimit -v, or LimitAS= of its systemd unit",
-        Resource::Memlock => "ulimit -l, LimitMEMLOCK= of its systemd unit, or CAP_IPC_LOCK",
-        Resource::Mappings => "as root: sysctl vm.max_map_count=262144",
-        Resource::ThreadsMax => "as root: sysctl kernel.threads-max",
-        Resource::PidMax => "as root: sysctl kernel.pid_max=4194304",
-        Resource::PidsMax => "pids.max of its control group, or TasksMax= of its systemd unit",
-        Resource::Nproc => "ulimit -u, or LimitNPROC= of its systemd unit",
-        Resource::Memory => "more memory, or fewer threads",
-        Resource::Commit => "as root: sysctl vm.overcommit_memory=0",
-        Resource::Stack => "a larger --stack",
+/// How a limit is raised that is in the way.
+fn cure(item: &Item) -> String {
+    let kib = item.needed.div_ceil(1024);
+    let missing = item.needed.saturating_sub(item.available.unwrap_or(u64::MAX));
+    match item.resource {
+        Resource::Limit | Resource::WordSize => "smaller stacks, or a 64-bit program".into(),
+        Resource::RlimitAs => format!("`ulimit -v {kib}`, or LimitAS= of its systemd unit"),
+        Resource::Memlock => {
+            format!("`ulimit -l {kib}`, LimitMEMLOCK= of its systemd unit, or CAP_IPC_LOCK")
+        }
+        Resource::Mappings => format!("as root: sysctl vm.max_map_count={}", item.needed),
+        Resource::ThreadsMax => format!("as root: raise kernel.threads-max by {missing}"),
+        Resource::PidMax => format!("as root: raise kernel.pid_max by {missing}"),
+        Resource::PidsMax => {
+            format!("raise pids.max of its control group, or TasksMax= of its unit, by {missing}")
+        }
+        Resource::Nproc => format!("raise `ulimit -u`, or LimitNPROC= of its unit, by {missing}"),
+        Resource::Memory => "more memory, or fewer threads".into(),
+        Resource::Commit => "as root: sysctl vm.overcommit_memory=0".into(),
+        Resource::Stack => format!("a --stack of {} bytes or more", pages(item.needed)),
     }
 }
 
