@@ -69,7 +69,7 @@ static double batch_ns(void)
 	for (unsigned int i = 0; i < THREADS; i++)
 		error |= tek_stack_get(threads[i], &info);
 	uint64_t end = clock_ns();
-	if (error || info.peak_bytes < USED || info.bound_bytes < info.peak_bytes)
+	if (error || info.bound_bytes < USED || info.bound_bytes < info.peak_bytes)
 		errx(EXIT_FAILURE, "wrong: %" PRIu64 " to %" PRIu64 " bytes used, error %d",
 		     info.peak_bytes, info.bound_bytes, error);
 	return (double)(end - begin) / THREADS;

@@ -215,15 +215,17 @@ static uint32_t bytes_below(uintptr_t end, uintptr_t address)
 static void sum_up(const struct tek_stack *stack, struct found *found, struct tek_stack_use *use)
 {
 	const bool untouched = !found->bound, hidden = !found->certain;
+	/* Of a thread that was not prepared it is not known. */
+	const uintptr_t begin = stack->begin ? stack->begin : stack->end;
 	unsigned char flags = 0;
 
 	if (!stack->clean_end)
 		found->bound = found->lowest;
 	else if (untouched)
 		found->bound = stack->clean_end;
-	found->bound = lower(found->bound, stack->begin);
-	found->certain = found->certain ? lower(found->certain, stack->begin) : stack->begin;
-	if (!stack->clean_end || (hidden && stack->clean_end < stack->begin))
+	found->bound = lower(found->bound, begin);
+	found->certain = found->certain ? lower(found->certain, begin) : begin;
+	if (!stack->clean_end || (hidden && stack->clean_end < begin))
 		flags = TEK_STACK_UNCLEAN;
 	else if (found->bound == found->certain && (untouched || found->at_paint))
 		flags = TEK_STACK_EXACT;
