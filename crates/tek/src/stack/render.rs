@@ -271,7 +271,7 @@ mod tests {
     #[test]
     fn a_table_says_what_each_kind_wastes_and_what_to_do() {
         let text = Rows::new(&profile(), judgement()).text();
-        let lines: Vec<_> = text.lines().collect();
+        let lines: Vec<_> = text.lines().map(str::trim_end).collect();
         assert!(lines[1].contains("worker_libevent"), "{text}");
         assert!(lines[1].contains("low") && lines[1].ends_with("would do"), "{text}");
         assert!(lines[2].contains("overflowed: 64.0K was too small, try 128K"), "{text}");
