@@ -42,6 +42,8 @@ static inline void run_child(struct ended *ended, int (*body)(void))
 		alarm(60);
 		setenv("TEK_EVENTS", path, 1);
 		tek__report_start();
+		tek__stack_config.mode = TEK_STACK_MODE_AUTO;
+		tek__stack_config.period_ms = 0;
 		_exit(body());
 	}
 	assert_int_equal(waitpid(pid, &ended->status, 0), pid);

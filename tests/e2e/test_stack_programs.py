@@ -119,7 +119,7 @@ def test_compressors_compress_to_the_same_bytes(tmp_path, prefixes, data, comman
 
 def test_python_with_300_threads_computes_the_same(tmp_path, prefixes):
     command = [sys.executable, "-c", PYTHON_300_THREADS]
-    same(tmp_path, [outcome([*prefix, *command]) for prefix in prefixes], threads=600)
+    same(tmp_path, [outcome([*prefix, *command]) for prefix in prefixes], threads=300)
 
 
 def test_node_with_4_workers_computes_the_same(tmp_path, prefixes):
