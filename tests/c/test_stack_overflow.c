@@ -91,6 +91,8 @@ static void the_report_is_on_standard_error_where_there_is_no_event_file(void **
 		alarm(60);
 		dup2(ends[1], STDERR_FILENO);
 		tek__report_start();
+		tek__stack_config.mode = TEK_STACK_MODE_AUTO;
+		tek__stack_config.period_ms = 0;
 		_exit(overflow_in_thread());
 	}
 	close(ends[1]);
