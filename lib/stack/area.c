@@ -29,14 +29,17 @@ static uintptr_t first_end; /* behind the first thread's stack; 0: not known */
 static pthread_t first_handle;
 
 /* Where the words are, as an offset; and how it was found. Written by a few threads at first. */
-static atomic_size_t offset; /* 0: not found */
-static atomic_uint agreed;   /* threads, one after the other, that said so */
+static atomic_size_t offset;  /* 0: not found */
+static atomic_uint agreed;    /* threads, one after the other, that said so */
+static atomic_bool confirmed; /* and the C library did, of one of them */
 static atomic_uint tries;
 static atomic_int agreed_by; /* the last of them */
 
 static bool is_trusted(void)
 {
-	return atomic_load_explicit(&agreed, memory_order_acquire) >= AGREE;
+	/* Where stacks are not measured nothing but what others are told depends on it. */
+	return atomic_load_explicit(&agreed, memory_order_acquire) >= AGREE &&
+	       (atomic_load_explicit(&confirmed, memory_order_relaxed) || !tek__stack_is_on());
 }
 
 /* Whether this can be the block of the thread whose structure lies at `self`. */
@@ -103,11 +106,9 @@ __attribute__((cold)) static size_t find(uintptr_t self, const struct tek_area *
 	return found;
 }
 
-/* The calling thread found the words there; only different threads count. */
-static void agree(size_t found)
+/* The words were found there in the structure of this thread; only different threads count. */
+static void agree(size_t found, pid_t tid)
 {
-	pid_t tid = tek__gettid();
-
 	if (!found || is_trusted())
 		return;
 	if (atomic_load(&offset) != found || atomic_load(&agreed_by) == tid) {
@@ -119,29 +120,34 @@ static void agree(size_t found)
 	atomic_fetch_add(&agreed, 1);
 }
 
-bool tek__area_ask(struct tek_area *area)
+bool tek__area_learn_from(pthread_t handle, pid_t tid, struct tek_area *area)
 {
 	pthread_attr_t attr;
 	void *low;
-	size_t bytes;
+	size_t bytes, found;
 
-	if (pthread_equal(pthread_self(), first_handle))
-		return first_area(area);
-	if (pthread_getattr_np(pthread_self(), &attr))
+	if (pthread_getattr_np(handle, &attr))
 		return false;
 	bool known = pthread_attr_getstack(&attr, &low, &bytes) == 0;
 	*area = (struct tek_area){.low = (uintptr_t)low, .end = (uintptr_t)low + bytes};
 	pthread_attr_getguardsize(&attr, &area->guard_bytes);
 	pthread_attr_destroy(&attr);
-	if (known)
-		agree(find((uintptr_t)pthread_self(), area));
+	found = known ? find((uintptr_t)handle, area) : 0;
+	if (found) {
+		agree(found, tid);
+		atomic_store(&confirmed, true);
+	}
 	return known;
 }
 
-/*
- * Where stacks are not measured nobody asks the C library: words that can mean nothing else do.
- * Nothing but what others are told depends on them then.
- */
+bool tek__area_ask(struct tek_area *area)
+{
+	if (pthread_equal(pthread_self(), first_handle))
+		return first_area(area);
+	return tek__area_learn_from(pthread_self(), tek__gettid(), area);
+}
+
+/* Words that can mean nothing else, in the calling thread's structure. */
 __attribute__((cold)) static void guess(void)
 {
 	const uintptr_t self = (uintptr_t)pthread_self();
@@ -154,7 +160,7 @@ __attribute__((cold)) static void guess(void)
 		if (makes_sense(&words, self) && words.guard_bytes &&
 		    words.block % tek__page_bytes == 0 && words.bytes % tek__page_bytes == 0 &&
 		    words.block + words.bytes == page_end) {
-			agree(at - self);
+			agree(at - self, tek__gettid());
 			return;
 		}
 	}
@@ -164,11 +170,9 @@ bool tek__area_of_self(struct tek_area *area)
 {
 	if (pthread_equal(pthread_self(), first_handle))
 		return first_area(area);
-	if (is_trusted())
-		return read_area(area);
-	if (!tek__stack_is_on() && atomic_fetch_add(&tries, 1) < TRIES)
+	if (!is_trusted() && atomic_fetch_add(&tries, 1) < TRIES)
 		guess();
-	return false;
+	return is_trusted() && read_area(area);
 }
 
 bool tek__area_is_given(const pthread_attr_t *attr)

@@ -29,10 +29,13 @@ void tek__area_start(void);
 bool tek__area_of_self(struct tek_area *area);
 
 /*
- * The same, from the C library: allocates memory, so not under the lock.  By the answers
- * tek__area_of_self() learns.
+ * The same, from the C library: allocates memory, so a thread that has none yet may get an
+ * arena of malloc's for it.  tek__area_of_self() learns by the answer.
  */
 bool tek__area_ask(struct tek_area *area);
+
+/* The same of another thread, which cannot end meanwhile: ours, so that no program's need ask. */
+bool tek__area_learn_from(pthread_t handle, pid_t tid, struct tek_area *area);
 
 /* Whether the program gave the memory: pthread_attr_setstack(3). */
 bool tek__area_is_given(const pthread_attr_t *attr);

@@ -7,6 +7,7 @@
 #include "ident/record.h"
 #include "ident/thread.h"
 #include "preload/real.h"
+#include "stack/area.h"
 #include "stack/config.h"
 #include "stack/measure.h"
 #include "stack/stack.h"
@@ -85,6 +86,7 @@ static uint64_t turn(void)
 __attribute__((cold, noinline)) static void start(void)
 {
 	const struct sched_param none = {.sched_priority = 0};
+	struct tek_area area;
 	pthread_attr_t attr;
 
 	pthread_attr_init(&attr);
@@ -96,6 +98,8 @@ __attribute__((cold, noinline)) static void start(void)
 	periods = 1;
 	refused = tek__helper_start(&helper, &attr) != 0;
 	pthread_attr_destroy(&attr);
+	if (!refused)
+		tek__area_learn_from(helper.handle, helper.tid, &area);
 }
 
 void tek__watch_start(void)
