@@ -185,7 +185,8 @@ struct tek_module {
  */
 struct tek_kind {
 	tek_u32 seq;            /* even: stable; odd: being written */
-	tek_u32 threads;        /* threads of it that were measured, when they ended or since */
+	tek_u32 threads;        /* threads of it so far: those that were measured, and for each
+	                           the threads of a settled kind since the one before */
 	tek_u64 function;       /* as struct tek_record.start_routine */
 	tek_u64 call_site;      /* as in struct tek_side */
 	tek_u64 stack_bytes;    /* the largest stack that one of them had */

@@ -7,6 +7,8 @@
 #include "mediate/report.h"
 #include "mediate/rt.h"
 
+#include "stack/kind.h"
+
 #include <stdint.h>
 #include <sys/syscall.h>
 #include <unistd.h>
@@ -60,6 +62,7 @@ static void with_table(void (*change)(void))
 
 void tek__exec_hide_table(void)
 {
+	with_table(tek__kinds_finish);
 	with_table(tek__table_hide);
 }
 

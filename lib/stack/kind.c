@@ -107,6 +107,13 @@ static void move(struct tek_thread *thread, unsigned short number)
 	thread->stack.kind = number;
 }
 
+/* Of a settled site one in so many is measured, which stands for those since the last one. */
+static void count_those_between(struct tek_site *site, unsigned short number)
+{
+	at(number)->said.threads += site->uncounted;
+	site->uncounted = 0;
+}
+
 static tek_u32 most(tek_u32 a, tek_u32 b)
 {
 	return a > b ? a : b;
@@ -166,6 +173,8 @@ bool tek__kind_note(struct tek_thread *thread, const struct tek_stack_use *use)
 		return once(thread->tid == tek__pid() ? &warned_first : &warned_others, news);
 	if (number != stack->kind)
 		move(thread, number);
+	if (first_time)
+		count_those_between(site, number);
 	raise(&at(number)->said, stack, use, bound_of(site, use));
 	tek__table_write_kind(number, &at(number)->said);
 	return once(&at(number)->warned, news);
@@ -181,6 +190,23 @@ void tek__kind_overflowed(struct tek_thread *thread)
 		return;
 	tek__table_kind_overflowed(stack->kind ? stack->kind : site->bare_kind, stack->bytes);
 	tek__site_overflowed(site, stack->bytes);
+}
+
+static void finish(struct tek_site *site)
+{
+	unsigned short number = site->bare_kind;
+
+	if (number && !at(number)->said.threads && site->first_kind)
+		number = site->first_kind;
+	if (!number || !site->uncounted)
+		return;
+	count_those_between(site, number);
+	tek__table_write_kind(number, &at(number)->said);
+}
+
+void tek__kinds_finish(void)
+{
+	tek__sites_each(finish);
 }
 
 void tek__kinds_start(void)

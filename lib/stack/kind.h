@@ -48,6 +48,9 @@ bool tek__kind_note(struct tek_thread *thread, const struct tek_stack_use *use);
 /* A thread ran into its guard. In a signal handler of that thread: no lock, async-signal-safe. */
 void tek__kind_overflowed(struct tek_thread *thread);
 
+/* The table is about to be left to who learns from it: count threads that nobody measured. */
+void tek__kinds_finish(void);
+
 /* At the start: reads the profile; in the child of a fork. */
 void tek__kinds_start(void);
 void tek__kinds_forget(void);

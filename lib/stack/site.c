@@ -100,7 +100,10 @@ bool tek__site_wants_measure(unsigned short number)
 
 	if (!site || site->measured < SETTLED_THREADS || site->since_higher < SETTLED_SINCE)
 		return true;
-	return ++site->created % SAMPLE == 0;
+	if (++site->created % SAMPLE == 0)
+		return true;
+	site->uncounted++;
+	return false;
 }
 
 void tek__site_note(struct tek_site *site, size_t bound_bytes, bool first_time)
@@ -127,8 +130,14 @@ void tek__site_overflowed(struct tek_site *site, size_t bytes)
 		;
 }
 
+void tek__sites_each(void (*visit)(struct tek_site *))
+{
+	for (unsigned short i = 0; i < count; i++)
+		visit(&sites[i]);
+}
+
 void tek__sites_forget_kinds(void)
 {
 	for (unsigned short i = 0; i < count; i++)
-		sites[i].first_kind = sites[i].bare_kind = 0;
+		sites[i].first_kind = sites[i].bare_kind = sites[i].uncounted = 0;
 }

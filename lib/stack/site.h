@@ -19,6 +19,7 @@ struct tek_site {
 	unsigned int measured;     /* threads, in earlier runs too */
 	unsigned int since_higher; /* of them, since one that brought a higher bound */
 	unsigned int created;      /* since it settled */
+	unsigned int uncounted;    /* of them: not measured, and no kind counts them yet */
 	unsigned short first_kind; /* of its labels: numbers in the table, linked; 0: none */
 	unsigned short bare_kind;  /* the one without label; 0: there was no room for it */
 };
@@ -34,6 +35,9 @@ void tek__site_overflowed(struct tek_site *site, size_t bytes);
 
 /* In the child of a fork: none of its kinds is in the table. */
 void tek__sites_forget_kinds(void);
+
+/* Call visit for every site. */
+void tek__sites_each(void (*visit)(struct tek_site *));
 
 /* The kind without label of a new site (kind.c). */
 unsigned short tek__kind_bare(const struct tek_site *site);

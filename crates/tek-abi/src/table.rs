@@ -275,7 +275,8 @@ layout!(Module, "tek_module", 512, {
 pub struct Kind {
     /// Even: stable; odd: being written.
     pub seq: u32,
-    /// Threads of it that were measured, when they ended or since.
+    /// Threads of it so far: those that were measured, and for each the threads of a settled kind
+    /// since the one before.
     pub threads: u32,
     /// As [`Record::start_routine`].
     pub function: u64,
