@@ -207,7 +207,7 @@ static void the_kernel_can_be_asked_for_what_others_changed(void **state)
 	assert_int_equal(tek_attributes_refresh(&attributes), ESRCH);
 }
 
-static void the_stack_size_is_the_one_that_was_asked_for(void **state)
+static void the_stack_size_is_what_the_thread_got(void **state)
 {
 	pthread_attr_t attr;
 	struct waiter waiter;
@@ -217,7 +217,8 @@ static void the_stack_size_is_the_one_that_was_asked_for(void **state)
 	pthread_attr_setstacksize(&attr, 256 * 1024);
 	waiter_start(&waiter, &attr);
 	pthread_attr_destroy(&attr);
-	assert_int_equal(attributes_of(waiter.thread).stack_bytes, 256 * 1024);
+	/* The C library may reuse a larger stack, and sanitizers want larger ones. */
+	assert_in_range(attributes_of(waiter.thread).stack_bytes, 256 * 1024, 4 << 20);
 	waiter_end(&waiter);
 }
 
@@ -470,7 +471,7 @@ int main(void)
 		cmocka_unit_test(a_stay_in_the_fast_region_is_no_policy_to_set_again),
 		cmocka_unit_test(a_policy_set_by_other_calls_is_read_too),
 		cmocka_unit_test(the_kernel_can_be_asked_for_what_others_changed),
-		cmocka_unit_test(the_stack_size_is_the_one_that_was_asked_for),
+		cmocka_unit_test(the_stack_size_is_what_the_thread_got),
 		cmocka_unit_test(a_child_has_its_creators_group_but_not_its_role),
 		cmocka_unit_test(an_ended_thread_is_not_found),
 		cmocka_unit_test(a_thread_that_libc_made_is_found_by_its_tid_and_its_handle),
