@@ -131,10 +131,11 @@ bool tek__action_is_watched(void)
 int tek__action_change(const struct sigaction *act, struct sigaction *old)
 {
 	struct sigaction before, ours;
+	int own = -1;
 
 	if (act) {
 		/* A system call may have shown ours to the program, which puts it back. */
-		int own = number_of(act);
+		own = number_of(act);
 		if (own < 0)
 			own = number_if_wanted(act);
 		if (own >= 0) {
@@ -144,7 +145,7 @@ int tek__action_change(const struct sigaction *act, struct sigaction *old)
 	}
 	int result = tek__real.sigaction(SIGSEGV, act, &before);
 	if (result == 0 && act)
-		__atomic_store_n(&in_place, true, __ATOMIC_RELAXED);
+		__atomic_store_n(&in_place, own >= 0, __ATOMIC_RELAXED);
 	if (result == 0 && old)
 		*old = seen(&before);
 	return result;
@@ -167,6 +168,9 @@ void tek__action_watch(void)
 			if (tek__real.sigaction(SIGSEGV, &ours, &before) || same(&before, &now))
 				break;
 		}
+		/* Not wanted, or there are too many: what comes later may be another. */
+		if (number_of(&now) < 0 && number_if_wanted(&now) < 0)
+			__atomic_store_n(&in_place, false, __ATOMIC_RELAXED);
 	}
 	errno = saved;
 }

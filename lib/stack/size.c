@@ -169,11 +169,14 @@ const pthread_attr_t *tek__size_choose(struct tek_stack *stack, const pthread_at
 				       pthread_attr_t *own)
 {
 	const struct tek_known known = tek__site_known(stack->site);
-	const size_t programs = programs_own(stack, attr), bytes = tek__size_for(&known);
-	size_t reserve = 0;
+	const size_t programs = programs_own(stack, attr);
+	size_t bytes = tek__size_for(&known), reserve = 0;
 
 	if (!programs || !bytes || (bytes >= programs && !known.overflow_bytes))
 		return attr;
+	/* How deep it would have gone nobody knows: what its program meant it to have may do. */
+	if (known.overflow_bytes)
+		bytes = most(bytes, programs);
 	if (tek__stack_config.grow)
 		reserve = tek__grow_reserve(bytes);
 	/* With its reserve it is to take no more addresses than without TEK, if that can be. */

@@ -72,11 +72,12 @@ static void look(struct shape *shape)
 		look(shape); \
 		return NULL; \
 	}
-FUNCTION(known, 1)      /* in the profile, of any caller */
-FUNCTION(unknown, 2)    /* not in it */
-FUNCTION(by_caller, 3)  /* only if created by create_there() */
-FUNCTION(overflowed, 4) /* known to have overflowed */
-FUNCTION(elsewhere, 5)  /* in the profile, but in a file of another name */
+FUNCTION(known, 1)            /* in the profile, of any caller */
+FUNCTION(unknown, 2)          /* not in it */
+FUNCTION(by_caller, 3)        /* only if created by create_there() */
+FUNCTION(overflowed, 4)       /* known to have overflowed */
+FUNCTION(overflowed_small, 6) /* known to have overflowed a stack much smaller than usual */
+FUNCTION(elsewhere, 5)        /* in the profile, but in a file of another name */
 
 __attribute__((noinline)) static struct shape create_here(void *(*function)(void *),
 							  const pthread_attr_t *attr)
@@ -133,6 +134,26 @@ static void a_kind_that_overflowed_gets_more_than_its_program_asks_for(void **st
 	need_tuner();
 	const struct shape shape = create_here(overflowed, NULL);
 	assert_int_equal(shape.bytes, 2 * huge);
+	assert_true(shape.stack.flags & TEK_STACK_TUNED);
+}
+
+static void a_kind_that_overflowed_a_small_stack_gets_what_its_program_asks_for(void **state)
+{
+	pthread_attr_t attr;
+
+	(void)state;
+	need_tuner();
+	struct shape shape = create_here(overflowed_small, NULL);
+	assert_int_equal(shape.bytes, DEFAULT_BYTES);
+	assert_true(shape.stack.flags & TEK_STACK_TUNED);
+	pthread_attr_init(&attr);
+	pthread_attr_setstacksize(&attr, 3 * MIB);
+	tek__stack_config.override = true;
+	shape = create_here(overflowed_small, &attr);
+	tek__stack_config.override = false;
+	pthread_attr_destroy(&attr);
+	/* The C library may give a larger one that an earlier thread had. */
+	assert_true(shape.bytes >= 3 * MIB);
 	assert_true(shape.stack.flags & TEK_STACK_TUNED);
 }
 
@@ -870,6 +891,7 @@ static void write_profile(void)
 	print_kind(profile, by_caller, create_there(by_caller).call_site, rest);
 	snprintf(rest, sizeof(rest), "bound=1000 overflow=%zu threads=3", huge);
 	print_kind(profile, overflowed, 0, rest);
+	print_kind(profile, overflowed_small, 0, "bound=1000 overflow=77824 threads=3");
 	fprintf(profile, "kind function=@elsewhere+0x%llx bound=1000 threads=1\n",
 		(unsigned long long)((uintptr_t)elsewhere - program->bias));
 	assert_int_equal(fclose(profile), 0);
@@ -912,6 +934,8 @@ int main(int count, char **words)
 		cmocka_unit_test(an_unknown_kind_keeps_its_stack),
 		cmocka_unit_test(a_kind_of_one_caller_says_nothing_of_others),
 		cmocka_unit_test(where_memory_is_short_the_program_s_own_size_counts),
+		cmocka_unit_test(
+			a_kind_that_overflowed_a_small_stack_gets_what_its_program_asks_for),
 		cmocka_unit_test(a_kind_that_overflowed_gets_more_than_its_program_asks_for),
 		cmocka_unit_test(a_size_that_the_program_chose_is_respected_unless_overridden),
 		cmocka_unit_test(a_size_that_is_smaller_than_ours_stays),
