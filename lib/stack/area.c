@@ -2,11 +2,12 @@
 #include "stack/area.h"
 
 #include "ident/process.h"
-#include "stack/config.h"
 
+#include <errno.h>
 #include <stdatomic.h>
 #include <string.h>
 #include <sys/auxv.h>
+#include <sys/syscall.h>
 #include <sys/uio.h>
 #include <unistd.h>
 
@@ -138,14 +139,25 @@ bool tek__area_ask(struct tek_area *area)
 	return known;
 }
 
+/* Whether the guard is where the words say: the kernel tells what cannot be read. */
+static bool has_guard(const struct words *words)
+{
+	const uintptr_t last = words->block + words->guard_bytes - sizeof(uint64_t);
+
+	/* It reads the mask of signals before it looks at what is to become of it. */
+	return syscall(SYS_rt_sigprocmask, -1, last, NULL, sizeof(uint64_t)) == -1 &&
+	       errno == EFAULT;
+}
+
 /*
- * Where stacks are not measured nobody asks the C library: words that can mean nothing else do.
- * Nothing but what others are told depends on them then.
+ * Words that can mean nothing else.  Asking the C library instead would give the thread a malloc
+ * arena, 64 MiB of addresses, which mlockall() counts as locked memory.
  */
-__attribute__((cold)) static void guess(void)
+__attribute__((cold)) static bool guess(struct tek_area *area)
 {
 	const uintptr_t self = (uintptr_t)pthread_self();
 	const uintptr_t page_end = (self | (tek__page_bytes - 1)) + 1;
+	const int saved = errno;
 	struct words words;
 
 	for (uintptr_t at = self + sizeof(uintptr_t); at + sizeof(words) <= page_end;
@@ -153,11 +165,15 @@ __attribute__((cold)) static void guess(void)
 		memcpy(&words, (const void *)at, sizeof(words));
 		if (makes_sense(&words, self) && words.guard_bytes &&
 		    words.block % tek__page_bytes == 0 && words.bytes % tek__page_bytes == 0 &&
-		    words.block + words.bytes == page_end) {
+		    words.block + words.bytes == page_end && has_guard(&words)) {
+			errno = saved;
 			agree(at - self);
-			return;
+			area_from(&words, area);
+			return true;
 		}
 	}
+	errno = saved;
+	return false;
 }
 
 bool tek__area_of_self(struct tek_area *area)
@@ -166,9 +182,7 @@ bool tek__area_of_self(struct tek_area *area)
 		return first_area(area);
 	if (is_trusted())
 		return read_area(area);
-	if (!tek__stack_is_on() && atomic_fetch_add(&tries, 1) < TRIES)
-		guess();
-	return false;
+	return atomic_fetch_add(&tries, 1) < TRIES && guess(area);
 }
 
 bool tek__area_is_given(const pthread_attr_t *attr)
