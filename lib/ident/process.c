@@ -16,6 +16,7 @@
 #include "mediate/rules.h"
 #include "preload/real.h"
 #include "stack/stack.h"
+#include "stack/watch.h"
 
 #include <errno.h>
 #include <pthread.h>
@@ -200,6 +201,7 @@ __attribute__((destructor)) static void destructor(void)
 	if (!tek__table_header() || !tek__lock())
 		return;
 	tek__region_summarise();
+	tek__watch_last();
 	tek__table_end();
 	tek__unlock();
 }

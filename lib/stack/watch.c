@@ -62,6 +62,15 @@ static void look_at(struct tek_thread *thread)
 	tek__thread_publish(thread);
 }
 
+void tek__watch_last(void)
+{
+	for (unsigned int i = 0; tek__stack_is_on() && i < tek__thread_count(); i++) {
+		struct tek_thread *thread = tek__thread_at(i);
+		if (thread && thread->tid)
+			look_at(thread);
+	}
+}
+
 /* One thread, then others may have the lock. */
 static uint64_t turn(void)
 {
