@@ -113,6 +113,7 @@ int main(int argc, char **argv)
 	int kib = atoi(argv[1]);
 	pthread_t thread;
 
+	alarm(60);
 	if (argc > 2)
 		what = argv[2];
 	if (pthread_create(&thread, attributes(), detect_gas, &kib) || pthread_join(thread, NULL))

@@ -127,6 +127,7 @@ int main(int argc, char **argv)
 	const pthread_attr_t *chosen = NULL;
 	const struct rlimit small = {600u << 20, 600u << 20};
 
+	alarm(60);
 	kib = atoi(argv[2]);
 	chosen = attributes(argc > 3 ? argv[3] : "none", &attr);
 	if (argc > 4)
