@@ -77,7 +77,7 @@ int tek__helper_start(struct tek_helper *helper, pthread_attr_t *attr)
 		return 0;
 	/* The program's signals are for the program's threads. */
 	sigfillset(&all);
-	pthread_sigmask(SIG_SETMASK, &all, &before);
+	tek__real.pthread_sigmask(SIG_SETMASK, &all, &before);
 	int error = tek__real.pthread_create(&helper->handle, attr, helper_main, helper);
 	if (error == EINVAL) {
 		/* A program with much thread-local storage; that lies on the stack too. */
@@ -87,7 +87,7 @@ int tek__helper_start(struct tek_helper *helper, pthread_attr_t *attr)
 	/* It cannot end before we release the lock, so the handle is valid here. */
 	if (!error && pthread_getcpuclockid(helper->handle, &clock) == 0)
 		helper->tid = tek__tid_of_cpu_clock(clock);
-	pthread_sigmask(SIG_SETMASK, &before, NULL);
+	tek__real.pthread_sigmask(SIG_SETMASK, &before, NULL);
 	helper->running = error == 0;
 	return error;
 }

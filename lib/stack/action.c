@@ -4,6 +4,7 @@
 #include "ident/process.h"
 #include "preload/real.h"
 #include "stack/config.h"
+#include "stack/mask.h"
 #include "stack/overflow.h"
 
 #include <errno.h>
@@ -245,8 +246,27 @@ static void hand_over(const struct sigaction *action, int signal, siginfo_t *inf
 	action->sa_sigaction(signal, info, context);
 }
 
+/* The program has blocked it, the kernel has not. */
+static void act_as_if_blocked(const siginfo_t *info, ucontext_t *context)
+{
+	int saved = errno;
+
+	if (info->si_code > 0) {
+		const struct sigaction fatal = {.sa_handler = SIG_DFL};
+		put_back(&fatal);
+		deliver_again(info);
+	} else {
+		tek__mask_keep(info, context);
+	}
+	errno = saved;
+}
+
 static void handle(int number, int signal, siginfo_t *info, void *context)
 {
-	if (!tek__overflow_at(info, context))
+	if (tek__overflow_at(info, context))
+		return;
+	if (tek__mask_is_hidden())
+		act_as_if_blocked(info, context);
+	else
 		hand_over(&actions[number].action, signal, info, context);
 }

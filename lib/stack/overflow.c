@@ -4,6 +4,7 @@
 #include "ident/process.h"
 #include "ident/thread.h"
 #include "mediate/report.h"
+#include "preload/real.h"
 #include "stack/action.h"
 #include "stack/backtrace.h"
 #include "stack/grow.h"
@@ -155,13 +156,13 @@ __attribute__((noinline)) static void backtrace(struct tek_backtrace *trace,
 	/* What cannot be read is a second fault, which must come to us and not kill. */
 	sigfillset(&all_others);
 	sigdelset(&all_others, SIGSEGV);
-	pthread_sigmask(SIG_SETMASK, &all_others, &before);
+	tek__real.pthread_sigmask(SIG_SETMASK, &all_others, &before);
 	if (sigsetjmp(here, 0) == 0) {
 		on_fault = &here;
 		tek__backtrace(trace, tek__overflow_program_counter(context));
 	}
 	on_fault = NULL;
-	pthread_sigmask(SIG_SETMASK, &before, NULL);
+	tek__real.pthread_sigmask(SIG_SETMASK, &before, NULL);
 }
 
 __attribute__((noinline)) static void report(struct tek_thread *thread, uintptr_t address,

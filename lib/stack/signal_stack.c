@@ -3,14 +3,13 @@
 
 #include "ident/process.h"
 #include "ident/thread.h"
+#include "stack/memory.h"
 
 #include <errno.h>
 #include <signal.h>
 #include <stdbool.h>
-#include <stdint.h>
 #include <sys/auxv.h>
 #include <sys/mman.h>
-#include <sys/resource.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
@@ -142,33 +141,13 @@ static size_t slab_for(size_t stack_bytes)
 /* 32-bit programs and those with RLIMIT_AS want their addresses for threads. */
 static bool has_addresses(size_t bytes)
 {
-	struct rlimit limit;
-	size_t most = SIZE_MAX;
-
-	if (getrlimit(RLIMIT_AS, &limit) == 0 && limit.rlim_cur < most)
-		most = (size_t)limit.rlim_cur;
-	return large_bytes + bytes <= most / LARGE_SHARE;
-}
-
-/* mlockall(MCL_FUTURE) fills what is mapped; not so with MCL_ONFAULT, which costs nothing. */
-static bool new_memory_is_filled(void)
-{
-	unsigned char resident = 0;
-	void *page = mmap(NULL, tek__page_bytes, PROT_READ | PROT_WRITE,
-			  MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-
-	if (page == MAP_FAILED)
-		return false;
-	if (mincore(page, tek__page_bytes, &resident))
-		resident = 0;
-	munmap(page, tek__page_bytes);
-	return resident & 1;
+	return large_bytes + bytes <= tek__memory_addresses() / LARGE_SHARE;
 }
 
 static bool map_slab(size_t stack_bytes)
 {
 	const size_t bytes = slab_for(stack_bytes);
-	const bool locked = new_memory_is_filled();
+	const bool locked = tek__memory_is_filled();
 	/* What cannot be accessed is not filled: megabytes would take a millisecond. */
 	struct slab *slab = mmap(NULL, bytes, locked ? PROT_NONE : PROT_READ | PROT_WRITE,
 				 MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);

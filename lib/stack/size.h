@@ -15,7 +15,8 @@ void tek__size_default_changed(void);
 
 /*
  * The size for a stack of which so much is known, in bytes, TLS included; 0: the program's own.
- * A kind that overflowed gets the program's own too if that is larger: tek__size_choose() does it.
+ * A kind that overflowed gets the program's own if that is larger, and no more than four times
+ * that: tek__size_choose() does it.
  */
 size_t tek__size_for(const struct tek_known *known);
 

@@ -11,6 +11,7 @@
 #include "stack/config.h"
 #include "stack/grow.h"
 #include "stack/kind.h"
+#include "stack/mask.h"
 #include "stack/measure.h"
 #include "stack/overflow.h"
 #include "stack/signal_stack.h"
@@ -28,6 +29,7 @@ void tek__stack_start(void)
 	if (!tek__stack_is_on())
 		return;
 	tek__size_start();
+	tek__mask_start();
 	tek__kinds_start();
 }
 
@@ -50,6 +52,7 @@ const pthread_attr_t *tek__stack_choose(struct tek_thread *thread, const pthread
 	stack->measured = tek__site_wants_measure(stack->site);
 	if (attr && tek__area_is_given(attr))
 		stack->flags |= TEK_STACK_OWN;
+	stack->hides_segv = tek__mask_is_hidden();
 	tek__watch_start();
 	return tek__size_choose(stack, attr, own);
 }
@@ -139,6 +142,8 @@ void tek__stack_prepare(struct tek_thread *thread)
 		if (stack->reserve_bytes)
 			tek__grow_begin(thread);
 	}
+	if (stack->flags & TEK_STACK_TUNED || stack->hides_segv)
+		tek__mask_begin(stack->hides_segv);
 	if (stack->measured && stack->end)
 		tek__measure_prepare(stack);
 }

@@ -43,6 +43,7 @@ struct tek_stack {
 
 	size_t reserve_bytes; /* of `bytes`, at its low end: stack/grow.h */
 	void *signal_stack;   /* stack/signal_stack.h; NULL: none of ours */
+	bool hides_segv;      /* its creator does: stack/mask.h */
 };
 
 #endif
