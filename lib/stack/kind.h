@@ -24,6 +24,7 @@ struct tek_thread;
 struct tek_known {
 	size_t bound_bytes;    /* most that any of its threads may use; 0: nothing known */
 	size_t overflow_bytes; /* the largest stack that one ran out of; 0: none did */
+	size_t peak_bytes;     /* most that one certainly used in earlier runs; 0: nothing known */
 };
 
 /*

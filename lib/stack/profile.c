@@ -183,11 +183,12 @@ static bool parse_value(struct tek_learnt *learnt, enum key key, struct span val
 		return check_label(value);
 	case BOUND:
 		return parse_size(value, &learnt->bound_bytes);
+	case PEAK:
+		return parse_size(value, &learnt->peak_bytes);
 	case OVERFLOW:
 		return parse_size(value, &learnt->overflow_bytes);
 	case THREADS:
 		return parse_number(value, &learnt->threads);
-	case PEAK:
 	case STACK:
 	case OVERFLOWS:
 	case RUNS:

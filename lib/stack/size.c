@@ -156,6 +156,13 @@ static size_t programs_own(struct tek_stack *stack, const pthread_attr_t *attr)
 	return changed ? set : default_bytes;
 }
 
+/* Whether threads of it may have a larger stack than their program gives them. */
+static bool needs_more(const struct tek_known *known, size_t programs)
+{
+	return known->overflow_bytes || (uint64_t)known->peak_bytes * 100 >
+						(uint64_t)programs * tek__stack_config.high_percent;
+}
+
 /*
  * Of the guard, where it costs addresses alone: not where the program locks its memory either, as
  * what cannot be accessed counts against that limit.  In C libraries before 2.27 it is a part of
@@ -197,7 +204,7 @@ const pthread_attr_t *tek__size_choose(struct tek_stack *stack, const pthread_at
 	const size_t programs = programs_own(stack, attr);
 	size_t bytes = tek__size_for(&known), reserve = 0;
 
-	if (!programs || !bytes || (bytes >= programs && !known.overflow_bytes))
+	if (!programs || !bytes || (bytes >= programs && !needs_more(&known, programs)))
 		return attr;
 	/* How deep it would have gone nobody knows: what its program meant it to have may do. */
 	if (known.overflow_bytes)

@@ -28,6 +28,7 @@ enum {
 	USED = 100 * KIB,
 	KNOWN_BOUND = 200 * KIB,
 	CALLER_BOUND = 300 * KIB,
+	NEARLY_FULL = 7 * MIB,
 	DEFAULT_BYTES = 8 * MIB,
 };
 static const size_t huge = 512 * (size_t)MIB; /* of overflowed(): more than it gets */
@@ -77,6 +78,8 @@ FUNCTION(unknown, 2)          /* not in it */
 FUNCTION(by_caller, 3)        /* only if created by create_there() */
 FUNCTION(overflowed, 4)       /* known to have overflowed */
 FUNCTION(overflowed_small, 6) /* known to have overflowed a stack much smaller than usual */
+FUNCTION(nearly_full, 7)      /* known to use certainly most of a usual stack */
+FUNCTION(perhaps_full, 8)     /* known to use that perhaps */
 FUNCTION(elsewhere, 5)        /* in the profile, but in a file of another name */
 
 __attribute__((noinline)) static struct shape create_here(void *(*function)(void *),
@@ -156,6 +159,29 @@ static void a_kind_that_overflowed_a_small_stack_gets_what_its_program_asks_for(
 	/* The C library may give a larger one that an earlier thread had. */
 	assert_true(shape.bytes >= 3 * MIB);
 	assert_true(shape.stack.flags & TEK_STACK_TUNED);
+}
+
+/* In a child, so that the C library does not give its stacks to threads of other tests. */
+static int nearly_fill(void)
+{
+	pthread_attr_t attr;
+	struct shape shape = create_here(nearly_full, NULL);
+	const size_t over = shape.bytes - NEARLY_FULL / 2 * 3;
+
+	if (!(shape.stack.flags & TEK_STACK_TUNED) || over > 2 * 4096)
+		return 1;
+	if (create_here(perhaps_full, NULL).stack.flags & TEK_STACK_TUNED)
+		return 2;
+	pthread_attr_init(&attr);
+	pthread_attr_setstacksize(&attr, 7 * MIB);
+	return create_here(nearly_full, &attr).stack.flags & TEK_STACK_TUNED ? 3 : 0;
+}
+
+static void a_kind_that_nearly_fills_its_program_s_stack_gets_a_larger_one(void **state)
+{
+	(void)state;
+	need_tuner();
+	assert_int_equal(in_child(nearly_fill), 0);
 }
 
 static void where_memory_is_short_the_program_s_own_size_counts(void **state)
@@ -347,8 +373,10 @@ static void defaults_that_the_program_changed_are_a_choice_of_its_own(void **sta
 static void sizes_follow_mode_margin_and_floor(void **state)
 {
 	const struct tek_stack_config before = tek__stack_config;
-	const struct tek_known nothing = {0}, small = {4000, 0}, large = {1000000, 0},
-			       over = {10000, 300000}, absurd = {900 * (size_t)MIB, 0};
+	const struct tek_known nothing = {0}, small = {.bound_bytes = 4000},
+			       large = {.bound_bytes = 1000000},
+			       over = {.bound_bytes = 10000, .overflow_bytes = 300000},
+			       absurd = {.bound_bytes = 900 * (size_t)MIB};
 	const size_t least = (size_t)sysconf(_SC_THREAD_STACK_MIN);
 
 	(void)state;
@@ -925,6 +953,10 @@ static void write_profile(void)
 	snprintf(rest, sizeof(rest), "bound=1000 overflow=%zu threads=3", huge);
 	print_kind(profile, overflowed, 0, rest);
 	print_kind(profile, overflowed_small, 0, "bound=1000 overflow=77824 threads=3");
+	snprintf(rest, sizeof(rest), "bound=%d peak=%d threads=3", NEARLY_FULL, NEARLY_FULL - 100);
+	print_kind(profile, nearly_full, 0, rest);
+	snprintf(rest, sizeof(rest), "bound=%d peak=4000 threads=3", NEARLY_FULL);
+	print_kind(profile, perhaps_full, 0, rest);
 	fprintf(profile, "kind function=@elsewhere+0x%llx bound=1000 threads=1\n",
 		(unsigned long long)((uintptr_t)elsewhere - program->bias));
 	assert_int_equal(fclose(profile), 0);
@@ -967,6 +999,7 @@ int main(int count, char **words)
 		cmocka_unit_test(an_unknown_kind_keeps_its_stack),
 		cmocka_unit_test(a_kind_of_one_caller_says_nothing_of_others),
 		cmocka_unit_test(where_memory_is_short_the_program_s_own_size_counts),
+		cmocka_unit_test(a_kind_that_nearly_fills_its_program_s_stack_gets_a_larger_one),
 		cmocka_unit_test(
 			a_kind_that_overflowed_a_small_stack_gets_what_its_program_asks_for),
 		cmocka_unit_test(
