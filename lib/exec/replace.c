@@ -6,6 +6,7 @@
 #include "mediate/region.h"
 #include "mediate/report.h"
 #include "mediate/rt.h"
+#include "stack/watch.h"
 
 #include <stdint.h>
 #include <sys/syscall.h>
@@ -58,9 +59,16 @@ static void with_table(void (*change)(void))
 	}
 }
 
+/* The other threads end with the program. */
+static void end_table(void)
+{
+	tek__watch_last();
+	tek__table_hide();
+}
+
 void tek__exec_hide_table(void)
 {
-	with_table(tek__table_hide);
+	with_table(end_table);
 }
 
 void tek__exec_show_table(void)
