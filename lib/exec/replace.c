@@ -6,8 +6,7 @@
 #include "mediate/region.h"
 #include "mediate/report.h"
 #include "mediate/rt.h"
-
-#include "stack/kind.h"
+#include "stack/stack.h"
 
 #include <stdint.h>
 #include <sys/syscall.h>
@@ -62,7 +61,7 @@ static void with_table(void (*change)(void))
 
 void tek__exec_hide_table(void)
 {
-	with_table(tek__kinds_finish);
+	with_table(tek__stack_finish);
 	with_table(tek__table_hide);
 }
 

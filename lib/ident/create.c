@@ -14,6 +14,7 @@
 #include "preload/real.h"
 #include "stack/config.h"
 #include "stack/stack.h"
+#include "stack/watch.h"
 
 #include <errno.h>
 
@@ -54,6 +55,7 @@ static void *trampoline(void *value)
 	tek__unlock_either(locked);
 	if (locked)
 		tek__stack_prepare(thread);
+	errno = 0; /* as in any thread that begins */
 	return birth.routine(birth.argument);
 }
 
@@ -140,6 +142,7 @@ static int create(enum tek_locked locked, struct tek_thread *thread, pthread_t *
 	bool urgent = thread->inherits || thread->born_critical;
 
 	tek__unlock_either(locked);
+	tek__watch_learn();
 	int error = tek__real.pthread_create(handle, fitted, trampoline, thread);
 	if (error && fitted != attr)
 		error = create_unfitted(thread, handle, attr);

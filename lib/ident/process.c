@@ -15,7 +15,6 @@
 #include "mediate/report.h"
 #include "mediate/rules.h"
 #include "preload/real.h"
-#include "stack/kind.h"
 #include "stack/stack.h"
 
 #include <errno.h>
@@ -201,7 +200,7 @@ __attribute__((destructor)) static void destructor(void)
 	if (!tek__table_header() || !tek__lock())
 		return;
 	tek__region_summarise();
-	tek__kinds_finish();
+	tek__stack_finish();
 	tek__table_end();
 	tek__unlock();
 }

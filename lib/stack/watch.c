@@ -4,19 +4,15 @@
 #include "ident/clock.h"
 #include "ident/helper.h"
 #include "ident/process.h"
-#include "ident/record.h"
 #include "ident/thread.h"
 #include "preload/real.h"
 #include "stack/area.h"
 #include "stack/config.h"
-#include "stack/measure.h"
 #include "stack/stack.h"
 
 enum {
 	STACK_BYTES = 64 * 1024,
 	MOST_PERIODS = 16, /* between two rounds, while nothing changes */
-	/* What an earlier thread may have left on a stack that was not looked at beforehand. */
-	LEFTOVER_BYTES = 64 * 1024,
 	NS_PER_MS = 1000000,
 };
 
@@ -31,37 +27,7 @@ static unsigned int next;    /* number of the thread that is looked at next */
 static bool changed;         /* in this round */
 static unsigned int periods; /* to the next one */
 static bool refused;         /* it could not be made */
-
-/* Whether what is found can be told from what an earlier thread left there. */
-static bool is_news(const struct tek_stack *stack, const struct tek_stack_use *use)
-{
-	if (!__atomic_load_n(&stack->clean_end, __ATOMIC_ACQUIRE) &&
-	    (stack->measured || use->bound_bytes <= LEFTOVER_BYTES))
-		return false;
-	return use->peak_bytes > stack->use.peak_bytes ||
-	       use->bound_bytes != stack->use.bound_bytes;
-}
-
-static void look_at(struct tek_thread *thread)
-{
-	const struct tek_stack_use before = thread->stack.use;
-	struct tek_stack_use use;
-
-	if (!tek__thread_exists(thread)) {
-		tek__stack_gone(thread);
-		tek__thread_free(thread);
-		return;
-	}
-	if (!tek__stack_locate_other(thread) || !tek__measure_other(&thread->stack, &use) ||
-	    !is_news(&thread->stack, &use))
-		return;
-	tek__stack_measured(thread, &use);
-	if (before.peak_bytes == thread->stack.use.peak_bytes &&
-	    before.bound_bytes == thread->stack.use.bound_bytes)
-		return;
-	changed = true;
-	tek__thread_publish(thread);
-}
+static atomic_bool is_new;   /* the C library has not been asked yet where its stack lies */
 
 /* One thread, then others may have the lock. */
 static uint64_t turn(void)
@@ -69,7 +35,7 @@ static uint64_t turn(void)
 	while (next < tek__thread_count()) {
 		struct tek_thread *thread = tek__thread_at(next++);
 		if (thread && thread->tid) {
-			look_at(thread);
+			changed |= tek__stack_look_at(thread);
 			return 0;
 		}
 	}
@@ -86,7 +52,6 @@ static uint64_t turn(void)
 __attribute__((cold, noinline)) static void start(void)
 {
 	const struct sched_param none = {.sched_priority = 0};
-	struct tek_area area;
 	pthread_attr_t attr;
 
 	pthread_attr_init(&attr);
@@ -98,14 +63,25 @@ __attribute__((cold, noinline)) static void start(void)
 	periods = 1;
 	refused = tek__helper_start(&helper, &attr) != 0;
 	pthread_attr_destroy(&attr);
-	if (!refused)
-		tek__area_learn_from(helper.handle, helper.tid, &area);
+	atomic_store(&is_new, !refused);
 }
 
 void tek__watch_start(void)
 {
 	if (!helper.running && !refused && tek__stack_config.period_ms)
 		start();
+}
+
+void tek__watch_learn(void)
+{
+	struct tek_area area;
+
+	/* It stays while a thread is known whose end will be noticed: the calling one. */
+	if (!atomic_load_explicit(&is_new, memory_order_relaxed) || !tek__process_is_known() ||
+	    !tek__thread_known_self())
+		return;
+	tek__area_learn_from(helper.handle, helper.tid, &area);
+	atomic_store(&is_new, false);
 }
 
 bool tek__watch_is(pid_t tid)
@@ -122,4 +98,5 @@ void tek__watch_forget(void)
 {
 	tek__helper_forget(&helper);
 	refused = false;
+	atomic_store(&is_new, false);
 }

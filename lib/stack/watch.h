@@ -4,7 +4,7 @@
  * a stack that is nearly full is told of while the program runs.  A helper thread of ours,
  * `tek-stack`, made with the second thread of the process, gone with the last one that is known.
  *
- * All functions need the lock.
+ * All functions need the lock, tek__watch_learn() apart.
  */
 #ifndef TEK_STACK_WATCH_H
 #define TEK_STACK_WATCH_H
@@ -15,6 +15,13 @@
 
 /* There are threads to look at. */
 void tek__watch_start(void);
+
+/*
+ * By a creator, once it has released the lock and before its thread exists: the C library is asked
+ * where the helper's stack lies, so that it need not be asked by threads of the program.  That
+ * allocates memory, and the program's allocator may be waiting for our lock.
+ */
+void tek__watch_learn(void);
 
 bool tek__watch_is(pid_t tid);
 

@@ -10,6 +10,7 @@
 #include <dirent.h>
 #include <fcntl.h>
 #include <signal.h>
+#include <stdatomic.h>
 
 enum { KIB = 1024, PATIENCE_MS = 5000 };
 
@@ -33,6 +34,20 @@ static pid_t helper_of(pid_t pid)
 	if (directory)
 		closedir(directory);
 	return found;
+}
+
+static atomic_uint asked, asked_with_lock;
+
+/* It allocates memory, by the program's allocator, which may be waiting for TEK's lock. */
+int __real_pthread_getattr_np(pthread_t thread, pthread_attr_t *attr);
+int __wrap_pthread_getattr_np(pthread_t thread, pthread_attr_t *attr)
+{
+	asked++;
+	if (tek__lock())
+		tek__unlock();
+	else
+		asked_with_lock++;
+	return __real_pthread_getattr_np(thread, attr);
 }
 
 struct user {
@@ -87,6 +102,13 @@ static void what_running_threads_use_comes_into_the_table_by_itself(void **state
 	assert_true(attributes.peak_bytes > 0);
 	for (size_t i = 0; i < 5; i++)
 		waiter_end(&users[i].waiter);
+}
+
+static void the_c_library_is_asked_without_the_lock(void **state)
+{
+	(void)state;
+	assert_true(asked > 0);
+	assert_int_equal(asked_with_lock, 0);
 }
 
 static void the_helper_is_no_thread_of_the_program(void **state)
@@ -277,6 +299,7 @@ int main(int count, char **arguments)
 							 : use_and_end(arguments[1]);
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(what_running_threads_use_comes_into_the_table_by_itself),
+		cmocka_unit_test(the_c_library_is_asked_without_the_lock),
 		cmocka_unit_test(the_helper_is_no_thread_of_the_program),
 		cmocka_unit_test(the_child_of_a_fork_has_its_own_once_it_has_threads),
 		cmocka_unit_test(a_thread_that_left_by_the_system_call_exit_is_found_gone),
