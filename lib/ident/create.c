@@ -14,7 +14,6 @@
 #include "preload/real.h"
 #include "stack/config.h"
 #include "stack/stack.h"
-#include "stack/watch.h"
 
 #include <errno.h>
 
@@ -142,7 +141,6 @@ static int create(enum tek_locked locked, struct tek_thread *thread, pthread_t *
 	bool urgent = thread->inherits || thread->born_critical;
 
 	tek__unlock_either(locked);
-	tek__watch_learn();
 	int error = tek__real.pthread_create(handle, fitted, trampoline, thread);
 	if (error && fitted != attr)
 		error = create_unfitted(thread, handle, attr);

@@ -6,9 +6,15 @@
 #include "stack/present.h"
 #include "tek_abi.h"
 
+#include <errno.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/uio.h>
+
+#ifndef MADV_POPULATE_READ
+#define MADV_POPULATE_READ 22 /* Linux 5.14 */
+#define MADV_POPULATE_WRITE 23
+#endif
 
 enum {
 	PAINT_BYTE = 0xd7,
@@ -17,6 +23,7 @@ enum {
 	/* Below our last frame: what we and the C library still use until the thread is gone, and
 	   the next one until it is prepared. */
 	LAST_BYTES = 2048,
+	NEAR_BYTES = 16 * 1024, /* below a frame: there a stack can be touched */
 	KEPT_BYTES = 12 * 1024, /* less than what the C library keeps below its last frame */
 	EXACT_BYTES = 1 << 20,  /* the largest stack that --stack exact paints: a millisecond */
 	FIRST_BYTES =
@@ -37,12 +44,35 @@ struct found {
 	bool at_paint;     /* paint was changed there, so both are right to the byte */
 };
 
+/*
+ * Whether the calling thread's stack can be touched there: the program may have forbidden it,
+ * though hardly near to the frame that it is in.  Linux before 5.14 does not say; then yes.
+ */
+static bool is_accessible(uintptr_t low, uintptr_t end, int advice)
+{
+	const uintptr_t frame = (uintptr_t)__builtin_frame_address(0);
+	const uintptr_t page = ~((uintptr_t)tek__page_bytes - 1);
+	const int saved = errno;
+
+	if (low <= frame && end > frame - NEAR_BYTES)
+		end = frame - NEAR_BYTES;
+	if (low >= end)
+		return true;
+	low &= page;
+	bool can = madvise((void *)low, end - low, advice) == 0 ||
+		   madvise((void *)(frame & page), tek__page_bytes, advice) != 0;
+	errno = saved;
+	return can;
+}
+
 /* Words of a stack: the calling thread's own, or read by the kernel from another's. */
 typedef const uintptr_t *reader(uintptr_t from, size_t words, size_t *count);
 
 static const uintptr_t *read_own(uintptr_t from, size_t words, size_t *count)
 {
-	*count = words;
+	bool can = is_accessible(from, from + words * sizeof(from), MADV_POPULATE_READ);
+
+	*count = can ? words : 0;
 	return (const uintptr_t *)from;
 }
 
@@ -278,6 +308,14 @@ bool tek__measure_other(const struct tek_stack *stack, struct tek_stack_use *use
 	return __atomic_load_n(&stack->clean_end, __ATOMIC_RELAXED) == clean_end;
 }
 
+static bool paint(uintptr_t low, uintptr_t end)
+{
+	if (!is_accessible(low, end, MADV_POPULATE_WRITE))
+		return false;
+	memset((void *)low, PAINT_BYTE, end - low);
+	return true;
+}
+
 /* What is present of [low, end), and nothing else. False: not known. */
 static bool paint_present(uintptr_t low, uintptr_t end, uintptr_t *lowest, bool *holes)
 {
@@ -295,7 +333,8 @@ static bool paint_present(uintptr_t low, uintptr_t end, uintptr_t *lowest, bool 
 		if (!any)
 			*lowest = run.low;
 		any = true;
-		memset((void *)run.low, PAINT_BYTE, lower(run.end, end) - run.low);
+		if (!paint(run.low, lower(run.end, end)))
+			return false;
 	}
 	return true;
 }
@@ -314,6 +353,8 @@ static void look_beforehand(struct tek_stack *stack, uintptr_t end)
 		if (run.low >= end)
 			break;
 		run.low = higher(run.low, low);
+		if (!is_accessible(run.low, lower(run.end, end), MADV_POPULATE_READ))
+			return;
 		holes |= clean && run.low > at;
 		if (!clean) {
 			value = *(const uintptr_t *)run.low;
@@ -356,7 +397,8 @@ __attribute__((noinline)) void tek__measure_prepare(struct tek_stack *stack)
 	if (is_to_be_exact(stack)) {
 		from = low;
 		noted = false;
-		memset((void *)low, PAINT_BYTE, end - low);
+		if (!paint(low, end))
+			return;
 	} else if (noted) {
 		memset((void *)stack->noted_to, PAINT_BYTE, end - stack->noted_to);
 	} else if (!paint_present(low, end, &from, &holes)) {
@@ -404,10 +446,8 @@ static bool paint_for_next(struct tek_stack *stack, const struct found *found, u
 		stack->left_from = keep;
 		return true;
 	}
-	if (!fresh) {
-		memset((void *)from, PAINT_BYTE, to - from);
-		return true;
-	}
+	if (!fresh)
+		return paint(from, to);
 	return paint_present(found->lowest, to, &stack->left_from, &holes) && !holes &&
 	       stack->left_from < to;
 }

@@ -6,7 +6,6 @@
 #include "ident/process.h"
 #include "ident/thread.h"
 #include "preload/real.h"
-#include "stack/area.h"
 #include "stack/config.h"
 #include "stack/stack.h"
 
@@ -25,9 +24,10 @@ static struct tek_helper helper = {
 };
 static unsigned int next;    /* number of the thread that is looked at next */
 static bool changed;         /* in this round */
+static unsigned int seen;    /* threads, in this round */
+static bool was_alone;       /* one thread only, in the last round, and no other since */
 static unsigned int periods; /* to the next one */
 static bool refused;         /* it could not be made */
-static atomic_bool is_new;   /* the C library has not been asked yet where its stack lies */
 
 /* One thread, then others may have the lock. */
 static uint64_t turn(void)
@@ -35,6 +35,7 @@ static uint64_t turn(void)
 	while (next < tek__thread_count()) {
 		struct tek_thread *thread = tek__thread_at(next++);
 		if (thread && thread->tid) {
+			seen++;
 			changed |= tek__stack_look_at(thread);
 			return 0;
 		}
@@ -44,6 +45,13 @@ static uint64_t turn(void)
 		periods = MOST_PERIODS;
 	next = 0;
 	changed = false;
+	bool alone = seen <= 1;
+	seen = 0;
+	if (alone && was_alone)
+		return TEK_HELPER_GOES;
+	was_alone = alone;
+	if (alone)
+		periods = 1;
 	return tek__now(CLOCK_MONOTONIC) +
 	       (uint64_t)periods * tek__stack_config.period_ms * NS_PER_MS;
 }
@@ -59,29 +67,17 @@ __attribute__((cold, noinline)) static void start(void)
 	tek__real.pthread_attr_setschedpolicy(&attr, SCHED_OTHER);
 	tek__real.pthread_attr_setschedparam(&attr, &none);
 	pthread_attr_setstacksize(&attr, STACK_BYTES);
-	next = 0;
+	next = seen = 0;
 	periods = 1;
 	refused = tek__helper_start(&helper, &attr) != 0;
 	pthread_attr_destroy(&attr);
-	atomic_store(&is_new, !refused);
 }
 
 void tek__watch_start(void)
 {
+	was_alone = false;
 	if (!helper.running && !refused && tek__stack_config.period_ms)
 		start();
-}
-
-void tek__watch_learn(void)
-{
-	struct tek_area area;
-
-	/* It stays while a thread is known whose end will be noticed: the calling one. */
-	if (!atomic_load_explicit(&is_new, memory_order_relaxed) || !tek__process_is_known() ||
-	    !tek__thread_known_self())
-		return;
-	tek__area_learn_from(helper.handle, helper.tid, &area);
-	atomic_store(&is_new, false);
 }
 
 bool tek__watch_is(pid_t tid)
@@ -98,5 +94,4 @@ void tek__watch_forget(void)
 {
 	tek__helper_forget(&helper);
 	refused = false;
-	atomic_store(&is_new, false);
 }

@@ -2,9 +2,11 @@
 /*
  * Looks at the stacks of running threads from time to time, so that the table is up to date and
  * a stack that is nearly full is told of while the program runs.  A helper thread of ours,
- * `tek-stack`, made with the second thread of the process, gone with the last one that is known.
+ * `tek-stack`, made with the second thread of the process, gone with the last one that is known,
+ * or a period after all threads but one have gone: a process with two threads may not do all that
+ * a process with one may, unshare(2) for example.
  *
- * All functions need the lock, tek__watch_learn() apart.
+ * All functions need the lock.
  */
 #ifndef TEK_STACK_WATCH_H
 #define TEK_STACK_WATCH_H
@@ -15,13 +17,6 @@
 
 /* There are threads to look at. */
 void tek__watch_start(void);
-
-/*
- * By a creator, once it has released the lock and before its thread exists: the C library is asked
- * where the helper's stack lies, so that it need not be asked by threads of the program.  That
- * allocates memory, and the program's allocator may be waiting for our lock.
- */
-void tek__watch_learn(void);
 
 bool tek__watch_is(pid_t tid);
 

@@ -689,6 +689,67 @@ static void a_thread_that_is_just_ending_is_not_measured_too_large(void **state)
 	assert_in_range(largest_peak, 1, truth);
 }
 
+/* 8 pages below its frame, and it leaves it so. */
+static uintptr_t forbid_a_page(size_t bytes)
+{
+	uintptr_t lowest = use_stack(bytes);
+	uintptr_t page = ((uintptr_t)__builtin_frame_address(0) & ~4095ul) - 8ul * 4096;
+
+	assert_int_equal(mprotect((void *)page, 4096, bytes & 1 ? PROT_READ : PROT_NONE), 0);
+	return lowest;
+}
+
+static int measure_forbidden(void)
+{
+	pthread_attr_t attr;
+	pthread_t thread;
+	struct job job;
+
+	for (int i = 0; i < 24; i++) {
+		char *memory = i < 12 ? NULL : new_memory(MIB);
+		tek__stack_config.exact = i & 4;
+		if (i & 8 && mlockall(MCL_CURRENT | MCL_FUTURE))
+			break;
+		job = (struct job){.use = forbid_a_page, .bytes = (60 + (size_t)i) * KIB + (i & 1)};
+		pthread_attr_init(&attr);
+		/* New sizes, so that no thread runs into the page that another left. */
+		pthread_attr_setstacksize(&attr, (200 + 40 * (size_t)i) * KIB);
+		if (memory)
+			pthread_attr_setstack(&attr, memory, MIB);
+		if (pthread_create(&thread, &attr, work, &job))
+			return 2;
+		pthread_join(thread, NULL);
+		pthread_attr_destroy(&attr);
+		if (newest.peak_bytes > job.truth || newest.bound_bytes < job.truth)
+			return 1;
+	}
+	return 0;
+}
+
+static void a_page_that_the_program_forbids_is_not_touched(void **state)
+{
+	(void)state;
+	assert_int_equal(in_child(measure_forbidden), 0);
+}
+
+/* Its own guard page, which was used before. */
+static int measure_with_own_guard(void)
+{
+	struct job job = {.use = use_stack, .bytes = 30 * KIB};
+	char *memory = new_memory(MIB);
+
+	memset(memory, 1, 8192);
+	mprotect(memory, 4096, PROT_NONE);
+	run_on_own_stack(&job, memory, MIB);
+	return newest.peak_bytes <= job.truth && newest.bound_bytes >= job.truth ? 0 : 1;
+}
+
+static void nor_is_a_guard_of_its_own(void **state)
+{
+	(void)state;
+	assert_int_equal(in_child(measure_with_own_guard), 0);
+}
+
 static void each_way_of_asking_the_kernel_gives_the_same(void **state)
 {
 	(void)state;
@@ -844,6 +905,8 @@ int main(int count, char **arguments)
 		cmocka_unit_test(another_thread_is_measured_live_and_nothing_becomes_resident),
 		cmocka_unit_test(
 			a_thread_that_has_ended_or_is_of_another_process_has_no_stack_to_measure),
+		cmocka_unit_test(a_page_that_the_program_forbids_is_not_touched),
+		cmocka_unit_test(nor_is_a_guard_of_its_own),
 		cmocka_unit_test(of_megabytes_of_zeros_another_thread_reads_little),
 		cmocka_unit_test(a_thread_that_is_just_ending_is_not_measured_too_large),
 		cmocka_unit_test(each_way_of_asking_the_kernel_gives_the_same),

@@ -142,7 +142,7 @@ fn remove_left_behind(base: &Path) {
         if !ours || maker_lives(&path) || tables_in(&path).iter().any(|&(pid, _)| is_alive(pid)) {
             continue;
         }
-        let free = match File::open(path.join(EVENTS)) {
+        let free = match harvest::open_without_waiting(&path.join(EVENTS)) {
             // The lock is free only if no tek lives that made it.
             Ok(events) => Flock::lock(events, FlockArg::LockExclusiveNonblock).is_ok(),
             // A process that outlived its tek made the directory anew for its table.
@@ -185,6 +185,18 @@ mod tests {
         remove_left_behind(base.path());
         assert!(!left.exists());
         assert!(daemon.exists() && beginning.exists());
+    }
+
+    #[test]
+    fn nobody_waits_for_a_fifo_that_a_program_left() {
+        let base = tempfile::tempdir().unwrap();
+        let directory = base.path().join(format!("{PREFIX}{DEAD}-x"));
+        fs::create_dir(&directory).unwrap();
+        for name in [EVENTS, "profiles", "1-1.ended"] {
+            nix::unistd::mkfifo(&directory.join(name), nix::sys::stat::Mode::S_IRWXU).unwrap();
+        }
+        remove_left_behind(base.path());
+        assert!(!directory.exists());
     }
 
     #[test]

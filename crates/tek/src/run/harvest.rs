@@ -5,10 +5,12 @@ use super::directory::{is_alive, RunDirectory};
 use super::message;
 use super::stack::{nothing_is_learnt, Tuning};
 use crate::stack::learn::{self, Learnt};
+use nix::fcntl::OFlag;
 use nix::poll::PollTimeout;
 use std::fs;
-use std::io::Read;
+use std::io::{self, Read};
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
+use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 use tek_model::{Functions, Table};
@@ -155,7 +157,7 @@ impl Harvest {
 /// Learns from the directory of a run whose tek was killed, before it is removed.
 pub fn left_behind(directory: &Path) {
     let mut profiles = Vec::new();
-    let read = fs::File::open(directory.join(PROFILES))
+    let read = open_without_waiting(&directory.join(PROFILES))
         .and_then(|file| file.take(4096).read_to_end(&mut profiles));
     if read.is_err() || profiles.is_empty() {
         return;
@@ -165,6 +167,12 @@ pub fn left_behind(directory: &Path) {
     // That something is wrong with it was told by the tek that was killed.
     (harvest.store, harvest.told) = (Some(Store::at(profiles)), true);
     harvest.finish();
+}
+
+/// What programs that ran there left may be a FIFO, which nobody will ever write to.
+pub fn open_without_waiting(path: &Path) -> io::Result<fs::File> {
+    let flags = OFlag::O_NONBLOCK | OFlag::O_NOFOLLOW;
+    fs::File::options().read(true).custom_flags(flags.bits()).open(path)
 }
 
 /// `PID-NUMBER.ended`.

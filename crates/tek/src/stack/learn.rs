@@ -6,6 +6,7 @@ use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 use tek_abi::{
     printable, until_nul, Module, TableHeader, FLAG_MAIN, FLAG_NAMED, LABEL_NAME, LABEL_ROLE,
+    STACK_OVERFLOWED,
 };
 use tek_model::{place_of, Error, Functions, StackUse, Table, Thread};
 use tek_stack::{Key, Kind, Label, Place, Profile, Program, MOST_KINDS};
@@ -42,6 +43,10 @@ pub fn from_table(
     let page = u64::from(header.page_bytes);
     let threads = threads.iter().map(|thread| {
         let record = &thread.record;
+        if thread.side.stack_flags & STACK_OVERFLOWED != 0 {
+            let bytes = u64::from(record.stack_pages) * page;
+            return (thread, Some(StackUse { peak_bytes: Some(bytes), bound_bytes: bytes }));
+        }
         let used = (record.bound_pages != 0).then(|| StackUse {
             peak_bytes: (record.peak_bytes != 0).then_some(record.peak_bytes.into()),
             bound_bytes: u64::from(record.bound_pages) * page,
@@ -112,6 +117,10 @@ impl Source<'_> {
                         continue;
                     };
                     own.threads = 1;
+                    if side.stack_flags & STACK_OVERFLOWED != 0 && key.label != Label::None {
+                        let bare = Key { label: Label::None, ..key.clone() };
+                        (own.overflow, own.overflows) = take_overflow(&mut profile, &bare);
+                    }
                     profile.add(key, &own);
                 }
             }
@@ -167,6 +176,23 @@ impl Source<'_> {
             Place::module(build_id(module), until_nul(&module.path)) == place.module
         })
     }
+}
+
+/// A thread that was killed by its overflow was not measured, so the process counted the overflow
+/// for threads without a label.
+fn take_overflow(profile: &mut Profile, bare: &Key) -> (u64, u64) {
+    let Some(kind) = profile.kinds.get_mut(bare).filter(|kind| kind.overflows != 0) else {
+        return (0, 0);
+    };
+    let bytes = kind.overflow;
+    kind.overflows -= 1;
+    if kind.overflows == 0 {
+        kind.overflow = 0;
+    }
+    if kind.overflows == 0 && kind.threads == 0 {
+        profile.kinds.remove(bare);
+    }
+    (bytes, 1)
 }
 
 fn build_id(module: &Module) -> &[u8] {
