@@ -699,6 +699,7 @@ static uintptr_t forbid_a_page(size_t bytes)
 	return lowest;
 }
 
+/* A process of its own, whose stacks are all new. */
 static int measure_forbidden(void)
 {
 	pthread_attr_t attr;
@@ -726,10 +727,16 @@ static int measure_forbidden(void)
 	return 0;
 }
 
+static int begin_forbidden(void)
+{
+	execl("/proc/self/exe", "test_stack_measure", "forbidden", NULL);
+	return 126;
+}
+
 static void a_page_that_the_program_forbids_is_not_touched(void **state)
 {
 	(void)state;
-	assert_int_equal(in_child(measure_forbidden), 0);
+	assert_int_equal(in_child(begin_forbidden), 0);
 }
 
 /* Its own guard page, which was used before. */
@@ -876,7 +883,9 @@ static void a_stack_that_another_thread_has_by_now_is_not_measured_as_the_gone_o
 int main(int count, char **arguments)
 {
 	if (count > 1)
-		return strcmp(arguments[1], "since") ? measure_locked() : measure_locked_since();
+		return strcmp(arguments[1], "locked") == 0  ? measure_locked()
+		       : strcmp(arguments[1], "since") == 0 ? measure_locked_since()
+							    : measure_forbidden();
 	measure_in(arguments, "report,period=0");
 	if (cannot_measure())
 		return 0;
