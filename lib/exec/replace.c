@@ -59,10 +59,16 @@ static void with_table(void (*change)(void))
 	}
 }
 
+/* The other threads end with the program. */
+static void end_table(void)
+{
+	tek__stack_finish();
+	tek__table_hide();
+}
+
 void tek__exec_hide_table(void)
 {
-	with_table(tek__stack_finish);
-	with_table(tek__table_hide);
+	with_table(end_table);
 }
 
 void tek__exec_show_table(void)

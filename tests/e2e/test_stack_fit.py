@@ -150,7 +150,7 @@ def test_a_program_that_is_killed_later_is_learnt_from(command, program, learnt)
     assert 230 * KIB < learnt()["name:worker"]["peak"] < 256 * KIB
 
 
-@pytest.mark.parametrize("how", ["fork", "exec"])
+@pytest.mark.parametrize("how", ["fork", "exec", "become"])
 def test_children_and_what_they_become_are_learnt_from(run, learnt, how):
     run("report", 3, 20, "none", how)
     kinds = learnt()

@@ -61,7 +61,8 @@ def test_an_overflow_is_told_kills_as_ever_and_happens_once(run, shallow, tmp_pa
     assert re.search(r"\] runs detect_gas$", told, re.M), told
     assert re.search(r"#\d dig\+0x\w+, then \d+ more frames$", told, re.M), told
     assert re.search(r"#\d detect_gas\+0x\w+$", told, re.M), told
-    assert "label=role:gas%20detection " in line_of_overflow(tmp_path)
+    # Without, where it was killed while its record was being written.
+    assert re.search(r" label=(role:gas%20detection|-) ", line_of_overflow(tmp_path))
     known = learnt(tmp_path)
     assert known["overflows"] == 1 and known["overflow"] == size_told(told) < 100 << 10
     for kib in (100, 1, 100):  # what is used less does not shrink it again

@@ -5,8 +5,8 @@
  *   none          NULL
  *   size=BYTES, noguard, memory=BYTES (pthread_attr_setstack), defaults=BYTES
  * END, in the threads or thereafter:
- *   ended, sleep (until there is input), killed, later (both), _exit, SYS_exit, fork, exec,
- *   locked (mlockall), limited (RLIMIT_AS)
+ *   ended, sleep (until there is input), killed, later (both), _exit, SYS_exit, fork, exec (in
+ *   a child), become (exec), locked (mlockall), limited (RLIMIT_AS)
  */
 #define _GNU_SOURCE
 #include <pthread.h>
@@ -55,7 +55,7 @@ static void *work(void *unused)
 	pthread_setname_np(pthread_self(), name);
 	use(kib);
 	pthread_barrier_wait(&all_used);
-	while (strcmp(end, "sleep") == 0 || strcmp(end, "later") == 0)
+	while (strcmp(end, "sleep") == 0 || strcmp(end, "later") == 0 || strcmp(end, "become") == 0)
 		pause();
 	if (strcmp(end, "SYS_exit") == 0)
 		syscall(SYS_exit, 0);
@@ -155,6 +155,9 @@ int main(int argc, char **argv)
 	if (strcmp(end, "locked") == 0)
 		tell_locked();
 	fflush(stdout);
+	if (strcmp(end, "become") == 0)
+		return execl(argv[0], argv[0], argv[1], argv[2], argv[3], "ended", "in-child",
+			     NULL);
 	if (strcmp(end, "sleep") == 0 || strcmp(end, "later") == 0)
 		getchar();
 	if (strcmp(end, "sleep") == 0)

@@ -109,17 +109,22 @@ impl Source<'_> {
                 stack: u64::from(record.stack_pages) * page,
                 ..Kind::default()
             };
-            match keys.get(&side.kind) {
-                Some((key, ..)) => profile.add(key.clone(), &own),
-                None => {
+            let overflowed = side.stack_flags & STACK_OVERFLOWED != 0;
+            let of_kind = keys.get(&side.kind).map(|(key, ..)| key);
+            match of_kind {
+                Some(key) if !overflowed || key.label != Label::None => {
+                    profile.add(key.clone(), &own);
+                }
+                _ => {
                     let (function, call_site) = (record.start_routine, side.call_site);
                     let Some(key) = self.key(function, call_site, label_of(thread)) else {
                         continue;
                     };
                     own.threads = 1;
-                    if side.stack_flags & STACK_OVERFLOWED != 0 && key.label != Label::None {
+                    if overflowed {
                         let bare = Key { label: Label::None, ..key.clone() };
-                        (own.overflow, own.overflows) = take_overflow(&mut profile, &bare);
+                        let counted = of_kind == Some(&bare);
+                        (own.overflow, own.overflows) = take_overflow(&mut profile, &bare, counted);
                     }
                     profile.add(key, &own);
                 }
@@ -178,12 +183,14 @@ impl Source<'_> {
     }
 }
 
-/// A thread that was killed by its overflow was not measured, so the process counted the overflow
-/// for threads without a label.
-fn take_overflow(profile: &mut Profile, bare: &Key) -> (u64, u64) {
-    let Some(kind) = profile.kinds.get_mut(bare).filter(|kind| kind.overflows != 0) else {
+/// A thread that was killed by its overflow was not measured, or `counted` when it had no label
+/// yet, so the process noted the overflow for threads without one.
+fn take_overflow(profile: &mut Profile, bare: &Key, counted: bool) -> (u64, u64) {
+    let Some(kind) = profile.kinds.get_mut(bare) else { return (0, 0) };
+    kind.threads = kind.threads.saturating_sub(counted.into());
+    if kind.overflows == 0 {
         return (0, 0);
-    };
+    }
     let bytes = kind.overflow;
     kind.overflows -= 1;
     if kind.overflows == 0 {
@@ -306,6 +313,30 @@ mod tests {
             .map(|(key, kind)| (key.label.clone(), kind.threads, kind.bound))
             .collect();
         assert_eq!(told, [(Label::None, 3, 20_000), (Label::Name(b"ui#".to_vec()), 1, 100)]);
+    }
+
+    #[test]
+    fn what_overflowed_is_the_kind_that_the_thread_had_by_then() {
+        let modules = [module("/bin/fridge", 0x20_0000, &[1])];
+        let header = TableHeader { program_module: 1, ..header() };
+        let mut thread = Thread { slot: 0, record: Default::default(), side: Default::default() };
+        thread.record.start_routine = 0x20_0030;
+        thread.record.flags = FLAG_NAMED;
+        thread.side.name[..2].copy_from_slice(b"ui");
+        thread.side.stack_flags = STACK_OVERFLOWED;
+        let used = Some(StackUse { peak_bytes: Some(65536), bound_bytes: 65536 });
+        for (number, threads) in [(0, 0), (1, 1)] {
+            thread.side.kind = number;
+            let bare =
+                tek_abi::Kind { threads, overflows: 1, overflow_bytes: 65536, ..kind(0x20_0030) };
+            let source = Source { header: &header, modules: &modules };
+            let (_, profile) = source
+                .learn(&[(1, bare)], std::iter::once((&thread, used)), &mut Functions::default())
+                .unwrap();
+            let (key, kind) = profile.kinds.first_key_value().unwrap();
+            assert_eq!((profile.kinds.len(), &key.label), (1, &Label::Name(b"ui".to_vec())));
+            assert_eq!((kind.threads, kind.overflows, kind.overflow), (1, 1, 65536));
+        }
     }
 
     #[test]
