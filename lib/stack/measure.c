@@ -23,7 +23,7 @@ enum {
 	/* Below our last frame: what we and the C library still use until the thread is gone, and
 	   the next one until it is prepared. */
 	LAST_BYTES = 2048,
-	NEAR_BYTES = 16 * 1024, /* below a frame: there a stack can be touched */
+	NEAR_BYTES = 20 * 1024, /* below a frame: what threads mostly use can be touched */
 	KEPT_BYTES = 12 * 1024, /* less than what the C library keeps below its last frame */
 	EXACT_BYTES = 1 << 20,  /* the largest stack that --stack exact paints: a millisecond */
 	FIRST_BYTES =
