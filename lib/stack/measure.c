@@ -31,7 +31,8 @@ enum {
 	FEW_PAGES = 16,
 	MANY_PAGES = 4096,
 	WORDS = 2048, /* that are read at a time from another's stack */
-	MOST_WORDS = (1 << 20) / sizeof(uintptr_t), /* in all: the lock is held meanwhile */
+	/* In all, the lock being held: more than the usual stack where that is locked and painted. */
+	MOST_WORDS = (12 << 20) / sizeof(uintptr_t),
 };
 
 #define PAINT (UINTPTR_MAX / 0xff * PAINT_BYTE)

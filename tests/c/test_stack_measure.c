@@ -618,7 +618,7 @@ static void a_thread_that_has_ended_or_is_of_another_process_has_no_stack_to_mea
 static void *zeros_main(void *argument)
 {
 	struct deep *deep = argument;
-	deep->truth = stack_end() - use_zeros(6 * MIB);
+	deep->truth = stack_end() - use_zeros(40 * MIB);
 	return waiter_main(&deep->waiter);
 }
 
@@ -627,19 +627,23 @@ static void of_megabytes_of_zeros_another_thread_reads_little(void **state)
 {
 	(void)state;
 	struct tek_stack_info info;
+	pthread_attr_t attr;
 	struct deep deep;
 
 	deep.waiter.end = false;
 	pthread_barrier_init(&deep.waiter.ready, NULL, 2);
 	pthread_mutex_init(&deep.waiter.lock, NULL);
 	pthread_cond_init(&deep.waiter.changed, NULL);
-	assert_int_equal(pthread_create(&deep.waiter.thread, NULL, zeros_main, &deep), 0);
+	pthread_attr_init(&attr);
+	pthread_attr_setstacksize(&attr, 64 * MIB);
+	assert_int_equal(pthread_create(&deep.waiter.thread, &attr, zeros_main, &deep), 0);
 	pthread_barrier_wait(&deep.waiter.ready);
 	read_bytes = 0;
 	assert_int_equal(tek_stack_get(deep.waiter.thread, &info), 0);
-	assert_in_range(read_bytes, 1, 2 * MIB);
+	assert_in_range(read_bytes, 1, 13 * MIB);
 	assert_in_range(deep.truth, info.peak_bytes, info.bound_bytes);
 	assert_in_range(info.bound_bytes, deep.truth, deep.truth + 4 * KIB);
+	pthread_attr_destroy(&attr);
 	waiter_end(&deep.waiter);
 }
 
