@@ -11,9 +11,16 @@
 #include <signal.h>
 #include <sys/prctl.h>
 
+/* Nobody will join it. */
+static void leave(struct tek_helper *helper)
+{
+	pthread_detach(pthread_self());
+	helper->running = false;
+}
+
 /*
  * Whether the calling thread, a helper, goes on.  One that was let go may find that another has
- * taken its place.  If it goes by itself nobody will join it.
+ * taken its place.
  */
 static bool goes_on(struct tek_helper *helper)
 {
@@ -21,8 +28,7 @@ static bool goes_on(struct tek_helper *helper)
 		return false;
 	if (tek__threads_left() || (helper->has_work && helper->has_work()))
 		return true;
-	pthread_detach(pthread_self());
-	helper->running = false;
+	leave(helper);
 	return false;
 }
 
@@ -51,7 +57,11 @@ static void *helper_main(void *argument)
 			return NULL;
 		}
 		uint64_t until = helper->sleeps_until_ns = helper->turn();
+		if (until == TEK_HELPER_GOES)
+			leave(helper);
 		tek__unlock();
+		if (until == TEK_HELPER_GOES)
+			return NULL;
 		sleep_until(helper, until, seen);
 	}
 }

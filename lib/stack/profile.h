@@ -42,8 +42,8 @@ bool tek__profile_parse(const char *text, size_t bytes,
 			void (*visit)(const struct tek_learnt *, void *), void *context);
 
 /*
- * The same with a file, if it is root's or the user's and others cannot write to it.  The
- * directory is not asked: what somebody else puts there is his, and so not read.
+ * The same with a file, if it and its directory are root's or the user's and others cannot write
+ * to them: who can write to the directory could put an older file of the user's in its place.
  */
 bool tek__profile_read(const char *path, void (*visit)(const struct tek_learnt *, void *),
 		       void *context);

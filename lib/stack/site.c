@@ -97,6 +97,13 @@ struct tek_known tek__site_known(unsigned short number)
 	};
 }
 
+size_t tek__site_learnt_bytes(unsigned short number)
+{
+	const struct tek_site *site = tek__site_at(number);
+
+	return site ? site->learnt_bytes : 0;
+}
+
 bool tek__site_wants_measure(unsigned short number)
 {
 	struct tek_site *site = tek__site_at(number);
