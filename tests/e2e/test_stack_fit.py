@@ -110,7 +110,7 @@ def test_where_a_fitted_stack_cannot_be_had_the_programs_own_attributes_count(ru
     run("report", 1, 20)
     file, = (tmp_path / "profiles").glob("*.stack")
     file.write_text(file.read_text().replace(" overflow=0 overflows=0", f" overflow={512 * MIB} overflows=1"))
-    assert stack_of(run("auto", 1, 20))[0] == 1024 * MIB
+    assert stack_of(run("auto", 1, 20))[0] == 4 * default_size()
     assert stack_of(run("auto", 1, 20, "none", "limited"))[0] == default_size()
 
 

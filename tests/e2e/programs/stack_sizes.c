@@ -125,7 +125,7 @@ int main(int argc, char **argv)
 	pthread_t threads[MOST];
 	pthread_attr_t attr;
 	const pthread_attr_t *chosen = NULL;
-	const struct rlimit small = {600u << 20, 600u << 20};
+	const struct rlimit small = {30u << 20, 30u << 20};
 
 	alarm(60);
 	kib = atoi(argv[2]);
