@@ -51,7 +51,7 @@ impl Rule {
             return None;
         }
         let margin = kind.bound.saturating_mul(self.margin_percent).div_ceil(100);
-        let wanted = margin.max(self.floor_bytes).max(kind.overflow.saturating_mul(2));
+        let wanted = margin.max(self.floor_bytes).max(after_overflow(kind));
         let page = self.page_bytes.max(1);
         Some(wanted.min(MOST_STACK).div_ceil(page) * page)
     }
@@ -74,6 +74,15 @@ impl Rule {
             return Advice::Lower { to: size };
         }
         Advice::Keep
+    }
+}
+
+/// The least after an overflow: what was needed nobody knows, so also the largest stack that one had,
+/// the program's own choice as a rule.
+fn after_overflow(kind: &Kind) -> u64 {
+    match kind.overflow {
+        0 => 0,
+        overflow => overflow.saturating_mul(2).max(kind.stack),
     }
 }
 
@@ -195,10 +204,12 @@ mod tests {
     }
 
     #[test]
-    fn a_kind_that_overflowed_gets_at_least_twice_the_size_for_ever() {
-        let kind = Kind { overflow: 128 << 10, stack: 8 << 20, ..used(4096, 0) };
-        assert_eq!(rule(Mode::Auto).size(&kind), Some(256 << 10));
-        assert_eq!(rule(Mode::Tight).size(&kind), Some(256 << 10));
+    fn a_kind_that_overflowed_gets_twice_the_size_or_the_largest_that_one_had() {
+        for (stack, size) in [(8 << 20, 8 << 20), (128 << 10, 256 << 10), (0, 256 << 10)] {
+            let kind = Kind { overflow: 128 << 10, ..used(4096, stack) };
+            assert_eq!(rule(Mode::Auto).size(&kind), Some(size));
+            assert_eq!(rule(Mode::Tight).size(&kind), Some(size));
+        }
     }
 
     #[test]
