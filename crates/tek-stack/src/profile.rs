@@ -64,6 +64,16 @@ pub struct Key {
     pub label: Label,
 }
 
+/// What threads run, and where they are created.
+pub type Site<'a> = (&'a Place, Option<&'a Place>);
+
+impl Key {
+    /// What is known of such threads when they are created.
+    pub fn site(&self) -> Site<'_> {
+        (&self.function, self.caller.as_ref())
+    }
+}
+
 /// What the stacks of a kind of thread were like. Sizes are in bytes.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Kind {
@@ -81,6 +91,8 @@ pub struct Kind {
     pub threads: u64,
     /// Runs of the program that had such threads.
     pub runs: u64,
+    /// The program chose the size of one of them, or gave it the memory.
+    pub explicit: bool,
     /// The function's name, for people.
     pub symbol: Option<String>,
     /// The name of the file that it is in, for people.
@@ -100,6 +112,7 @@ impl Kind {
         self.overflows = self.overflows.saturating_add(other.overflows);
         self.threads = self.threads.saturating_add(other.threads);
         self.runs = self.runs.saturating_add(other.runs);
+        self.explicit |= other.explicit;
         // Any of two names will do, so long as the order does not matter.
         self.symbol = self.symbol.take().max(other.symbol.clone());
         self.file = self.file.take().max(other.file.clone());
@@ -135,6 +148,19 @@ impl Profile {
     /// Adds what is known of one kind.
     pub fn add(&mut self, key: Key, kind: &Kind) {
         self.kinds.entry(key).or_default().merge(kind);
+    }
+
+    /// The kinds of each site together: a label comes later than the size of a stack, so the threads
+    /// of a function that are created at one place all have one size.
+    pub fn sites(&self) -> BTreeMap<Site<'_>, Kind> {
+        let mut sites = BTreeMap::<Site<'_>, Kind>::new();
+        for (key, kind) in &self.kinds {
+            let site = sites.entry(key.site()).or_default();
+            let runs = site.runs.max(kind.runs);
+            site.merge(kind);
+            site.runs = runs;
+        }
+        sites
     }
 
     /// Drops kinds until so many are left: those with the fewest threads first, but those that

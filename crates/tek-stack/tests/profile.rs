@@ -33,7 +33,8 @@ fn kind() -> impl Strategy<Value = Kind> {
     let name = || proptest::option::of("[a-z :<>%é\n]{0,30}");
     (any::<[u64; 7]>(), name(), name(), name()).prop_map(|(numbers, symbol, file, creator)| {
         let [bound, peak, stack, overflow, overflows, threads, runs] = numbers;
-        Kind { bound, peak, stack, overflow, overflows, threads, runs, symbol, file, creator }
+        let explicit = runs % 2 == 1;
+        Kind { bound, peak, stack, overflow, overflows, threads, runs, explicit, symbol, file, creator }
     })
 }
 

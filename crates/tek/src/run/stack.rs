@@ -8,7 +8,7 @@ use std::os::unix::ffi::OsStrExt;
 use std::path::PathBuf;
 use std::str::FromStr;
 use tek_policy::{Margin, StackSettings, StackSize, StackZones};
-use tek_stack::{Mode, Rule, Store, Zones};
+use tek_stack::{Costs, Mode, Rule, Store, Zones};
 
 /// Variables of libtek(7).
 pub const VARIABLE: &str = "TEK_STACK";
@@ -148,11 +148,15 @@ impl Tuning {
             None if inherited().is_some_and(|text| text != "off") => None,
             None => return Ok(None),
         };
-        let word = options.modes.map(|modes| modes.mode().to_owned()).or_else(inherited);
+        let word = options.modes.map(|modes| modes.to_string()).or_else(inherited);
         let word = word.unwrap_or_default();
         let mode = if word.starts_with("tight") { Mode::Tight } else { Mode::Auto };
         let margin = settings.margin.map(|margin| margin.0.into());
-        let rule = Rule::new(mode, margin, settings.floor.map(|floor| floor.0));
+        let floor = settings.floor.map(|floor| floor.0);
+        let rule = Rule {
+            overrides: word.split(',').any(|word| word == "override"),
+            ..Rule::new(mode, margin, floor, Costs::here())
+        };
         if word == "off" {
             return Ok(Some(Self { variable, profiles: None, zones, rule }));
         }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! `tek stack advice`: what to write into a program's source.
-use super::render::{self, advised, Rows};
+use super::render::{self, advised, Judgement, Rows};
 use super::source::{Found, From};
 use crate::units::size;
 use serde::Serialize;
@@ -9,7 +9,7 @@ use std::fmt::Write as _;
 use std::io::Write;
 use std::process::ExitCode;
 use tek_abi::printable;
-use tek_stack::{Key, Kind, Place};
+use tek_stack::Kind;
 
 const AFTER_HELP: &str = "\
 EXAMPLES:
@@ -95,22 +95,19 @@ fn advised_as_json(found: &Found) -> Advised {
     }
 }
 
-/// Labels come later than the size of a stack, so at one place there is one size.
+/// The sites of a program, with the names of their kinds.
 fn sites(found: &Found) -> Vec<Site> {
-    let mut sites = BTreeMap::<(&Place, Option<&Place>), Site>::new();
+    let mut sites = BTreeMap::<_, Site>::new();
+    let all = found.profile.sites();
     for (key, kind) in &found.profile.kinds {
-        let Key { function, caller, .. } = key;
-        let site = sites.entry((function, caller.as_ref())).or_insert_with(|| Site {
+        let site = sites.entry(key.site()).or_insert_with(|| Site {
             function: render::function(key, kind),
             file: kind.file.clone(),
-            creator: kind.creator.clone().or_else(|| caller.as_ref().map(ToString::to_string)),
+            creator: kind.creator.clone().or_else(|| key.caller.as_ref().map(ToString::to_string)),
             labels: Vec::new(),
-            all: Kind::default(),
+            all: all[&key.site()].clone(),
         });
         site.labels.extend(render::label(key));
-        let runs = site.all.runs.max(kind.runs);
-        site.all.merge(kind);
-        site.all.runs = runs;
     }
     sites.into_values().collect()
 }
@@ -123,7 +120,7 @@ fn in_words(found: &Found) -> String {
             "  {}: {}: {}",
             printable(site.function.as_bytes()),
             printable(site.measured().as_bytes()),
-            advised(found.judgement.rule.advice(&site.all, found.judgement.zones))
+            advised(found.judgement.rule.advice(&site.all, found.judgement.zones), site.all.explicit)
         );
     }
     text
@@ -176,7 +173,8 @@ fn in_c(programs: &[Found]) -> String {
                 comment(&file),
                 comment(&site.measured())
             );
-            let Some(bytes) = found.judgement.rule.size(&site.all) else {
+            let Judgement { rule, zones } = found.judgement;
+            let Some(bytes) = rule.needed(&site.all, zones) else {
                 text.push_str("/* It was not measured yet. */\n");
                 continue;
             };

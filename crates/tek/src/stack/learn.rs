@@ -6,7 +6,7 @@ use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 use tek_abi::{
     printable, until_nul, Module, Side, TableHeader, FLAG_MAIN, FLAG_NAMED, LABEL_NAME, LABEL_ROLE,
-    STACK_TUNED, STACK_UNCLEAN,
+    STACK_EXPLICIT, STACK_OWN, STACK_TUNED, STACK_UNCLEAN,
 };
 use tek_model::{place_of, Error, Functions, StackUse, Table, Thread};
 use tek_stack::{Key, Kind, Label, Place, Profile, Program, MOST_KINDS};
@@ -80,6 +80,7 @@ impl Source<'_> {
                     overflow: kind.overflow_bytes,
                     overflows: kind.overflows.into(),
                     threads: kind.threads.into(),
+                    explicit: is_explicit(kind.stack_flags),
                     ..Kind::default()
                 },
             );
@@ -100,6 +101,7 @@ impl Source<'_> {
                 bound: bound_of(side, used),
                 peak,
                 stack: u64::from(record.stack_pages) * page,
+                explicit: is_explicit(side.stack_flags),
                 ..Kind::default()
             };
             match keys.get(&side.kind) {
@@ -178,6 +180,11 @@ fn label(kind: &tek_abi::Kind) -> Label {
         LABEL_ROLE => Label::Role(text),
         _ => Label::None,
     }
+}
+
+/// Whether the program chose the size, or gave the memory.
+fn is_explicit(stack_flags: u8) -> bool {
+    stack_flags & (STACK_EXPLICIT | STACK_OWN) != 0
 }
 
 /// What is learnt from a bound. One that may not be the thread's own, on a stack that TEK fitted,

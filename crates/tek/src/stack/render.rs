@@ -40,6 +40,8 @@ pub struct Row {
     waste_bytes: u64,
     overflows: u64,
     overflow_bytes: u64,
+    /// The program chose the size of one, or gave it the memory.
+    pub explicit: bool,
     /// What to do, in words.
     pub advice: String,
     /// The size that would do; `null` where nothing is to be changed.
@@ -75,11 +77,13 @@ impl Rows {
     /// Of a profile.
     pub fn new(profile: &Profile, judgement: Judgement) -> Self {
         let mut sums = Sums { kinds: profile.kinds.len(), ..Sums::default() };
+        let sites = profile.sites();
         let mut kinds: Vec<Row> = profile
             .kinds
             .iter()
             .map(|(key, kind)| {
-                let fitted = judgement.rule.size(kind);
+                let site = &sites[&key.site()];
+                let fitted = judgement.rule.fitted(site, judgement.zones);
                 let threads = threads_of_a_run(kind);
                 let all = |bytes: u64| bytes.saturating_mul(threads);
                 sums.threads = sums.threads.saturating_add(threads);
@@ -87,7 +91,7 @@ impl Rows {
                 sums.bound_bytes = sums.bound_bytes.saturating_add(all(kind.bound));
                 let stack = fitted.unwrap_or(kind.stack);
                 sums.fitted_bytes = sums.fitted_bytes.saturating_add(all(stack));
-                row(key, kind, judgement)
+                row(key, kind, site, judgement)
             })
             .collect();
         kinds.sort_by_key(|row| std::cmp::Reverse(row.waste_bytes.saturating_mul(row.threads)));
@@ -127,13 +131,13 @@ impl Rows {
             callers.entry(&row.function).or_default().insert(&row.caller);
         }
         let shows_callers = callers.values().any(|callers| callers.len() > 1);
-        let mut heads = vec!["FUNCTION", "LABEL", "THREADS", "SIZE", "PEAK", "BOUND"];
-        heads.extend(["ZONE", "WASTE", "ADVICE"]);
+        let mut heads = vec!["FUNCTION", "LABEL", "RUNS", "THREADS", "SIZE", "PEAK", "BOUND"];
+        heads.extend(["ZONE", "WASTE", "FITTED", "ADVICE"]);
         if shows_callers {
             heads.insert(1, "CREATED IN");
         }
         grid.set_header(&heads);
-        let numbers = ["THREADS", "SIZE", "PEAK", "BOUND", "WASTE"];
+        let numbers = ["RUNS", "THREADS", "SIZE", "PEAK", "BOUND", "WASTE", "FITTED"];
         for (column, head) in grid.column_iter_mut().zip(&heads) {
             if numbers.contains(head) {
                 column.set_cell_alignment(CellAlignment::Right);
@@ -149,12 +153,14 @@ impl Rows {
             let mut cells = vec![
                 printable(row.function.as_bytes()),
                 shown(&row.label),
+                row.runs.to_string(),
                 row.threads.to_string(),
                 bytes(row.stack_bytes),
                 bytes(row.peak_bytes),
                 bytes(row.bound_bytes),
                 row.zone.unwrap_or("-").to_owned(),
                 bytes(row.waste_bytes),
+                bytes(row.fitted_bytes.unwrap_or(0)),
                 row.advice.clone(),
             ];
             if shows_callers {
@@ -210,8 +216,9 @@ pub fn label(key: &Key) -> Option<String> {
     }
 }
 
-fn row(key: &Key, kind: &Kind, Judgement { rule, zones }: Judgement) -> Row {
-    let advice = rule.advice(kind, zones);
+/// A label comes later than a stack: what to do is the same for all kinds of a site.
+fn row(key: &Key, kind: &Kind, site: &Kind, Judgement { rule, zones }: Judgement) -> Row {
+    let advice = rule.advice(site, zones);
     let caller = key.caller.as_ref();
     Row {
         function: function(key, kind),
@@ -227,32 +234,38 @@ fn row(key: &Key, kind: &Kind, Judgement { rule, zones }: Judgement) -> Row {
         waste_bytes: if kind.bound == 0 { 0 } else { kind.stack.saturating_sub(kind.bound) },
         overflows: kind.overflows,
         overflow_bytes: kind.overflow,
-        advice: advised(advice),
+        explicit: kind.explicit,
+        advice: advised(advice, kind.explicit && !rule.overrides),
         advised_bytes: advice.size(),
-        fitted_bytes: rule.size(kind),
+        fitted_bytes: rule.fitted(site, zones),
     }
 }
 
-/// Advice in words.
-pub fn advised(advice: Advice) -> String {
-    match advice {
-        Advice::Measure => "not measured yet".into(),
+/// Advice in words; `is_explicit`: TEK leaves the program's choice alone.
+pub fn advised(advice: Advice, is_explicit: bool) -> String {
+    let text = match advice {
+        Advice::Measure => return "not measured yet".into(),
         Advice::Choose { to } | Advice::Lower { to } => format!("{} would do", size(to)),
         Advice::Raise { to } => format!("raise to {}", size(to)),
         Advice::Overflowed { had, to } => {
             format!("overflowed: {} was too small, try {}", size(had), size(to))
         }
         Advice::Keep => "fits".into(),
+    };
+    match (is_explicit, advice) {
+        (false, _) => text,
+        (true, Advice::Keep) => text + " (set by the program)",
+        (true, _) => text + " (set by the program: change it there, or --stack override)",
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use tek_stack::{Mode, Place, Program};
+    use tek_stack::{Costs, Mode, Place, Program};
 
     fn judgement() -> Judgement {
-        Judgement { rule: Rule::new(Mode::Auto, None, None), zones: Zones::default() }
+        Judgement { rule: Rule::new(Mode::Auto, None, None, Costs::here()), zones: Zones::default() }
     }
 
     fn profile() -> Profile {

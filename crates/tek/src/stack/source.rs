@@ -10,7 +10,7 @@ use std::os::fd::AsFd;
 use std::path::PathBuf;
 use std::process::ExitCode;
 use tek_model::{directories, Device, Functions, Wanted};
-use tek_stack::{Mode, Parsed, Problem, Profile, Rule, Store, Zones};
+use tek_stack::{Costs, Mode, Parsed, Problem, Profile, Rule, Store, Zones};
 
 /// Which kinds.
 #[derive(clap::Args)]
@@ -125,6 +125,7 @@ fn configured(mode: Mode) -> Judgement {
             mode,
             settings.margin.map(|margin| margin.0.into()),
             settings.floor.map(|floor| floor.0),
+            Costs::here(),
         ),
         zones: Zones {
             low_percent: percent(settings.low, usual.low_percent),

@@ -11,6 +11,7 @@ use size::{Size, Stack};
 use std::io::Write;
 use std::process::ExitCode;
 use tek_stack::budget::{judge, Available, Item, Process, Resource, Threads};
+use tek_stack::Costs;
 
 const AFTER_HELP: &str = "\
 EXAMPLES:
@@ -105,11 +106,6 @@ pub struct Args {
 const BASE_ADDRESSES: u64 = 4 << 20;
 const BASE_MAPPINGS: u64 = 25;
 
-/// The floor of `--stack auto` beside TLS and two signal frames, and the signal stack that it
-/// gives: lib/stack.
-const FLOOR_BYTES: u64 = 64 << 10;
-const SIGNAL_STACK_BYTES: u64 = 16 << 10;
-
 /// Where RLIMIT_STACK is unlimited glibc takes this.
 const UNLIMITED_STACK_BYTES: u64 = 2 << 20;
 
@@ -187,11 +183,10 @@ fn threads(args: &Args, seen: &Seen) -> Threads {
 /// Threads as TEK makes them where they use little.
 fn fitted(threads: &Threads) -> Threads {
     let guard = u64::from(room::guards_need_mappings());
+    let costs = Costs { tls: threads.tls, ..Costs::here() };
     Threads {
-        stack: pages(
-            FLOOR_BYTES.saturating_add(threads.tls).saturating_add(2 * room::signal_frame()),
-        ),
-        signal_stack: Some((SIGNAL_STACK_BYTES + PAGE_BYTES, 1 + guard)),
+        stack: costs.in_pages(costs.floor()),
+        signal_stack: Some((costs.signal_stack() + costs.page, 1 + guard)),
         ..threads.clone()
     }
 }
