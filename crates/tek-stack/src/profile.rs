@@ -52,6 +52,30 @@ pub enum Label {
     Role(Vec<u8>),
 }
 
+impl Label {
+    /// Of threads with such names.
+    pub fn of_name(name: &[u8]) -> Self {
+        Self::Name(with_numbers_as(name, b"#"))
+    }
+}
+
+/// A name with something else for each run of digits: what the names of threads of one kind have in
+/// common, such as worker-1 and worker-12. lib/stack/kind.c does the same, and
+/// tests/profiles/labels.txt has the cases.
+pub fn with_numbers_as(name: &[u8], number: &[u8]) -> Vec<u8> {
+    let mut text = Vec::with_capacity(name.len());
+    let mut in_digits = false;
+    for &byte in name {
+        if !byte.is_ascii_digit() {
+            text.push(byte);
+        } else if !in_digits {
+            text.extend(number);
+        }
+        in_digits = byte.is_ascii_digit();
+    }
+    text
+}
+
 /// What makes a kind: its threads run the same function, were created at the same place, and bear
 /// the same label.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]

@@ -19,8 +19,11 @@ const HANDLER_BYTES: u64 = 8 << 10;
 const REST_BYTES: u64 = 2 << 10;
 
 /// PTHREAD_STACK_MIN of the C library.
-const LEAST_STACK: u64 =
-    if cfg!(any(target_arch = "aarch64", target_arch = "powerpc64")) { 128 << 10 } else { 16 << 10 };
+const LEAST_STACK: u64 = if cfg!(any(target_arch = "aarch64", target_arch = "powerpc64")) {
+    128 << 10
+} else {
+    16 << 10
+};
 
 /// Thread control block and static TLS of most programs: from outside they are not known.
 pub const DEFAULT_TLS_BYTES: u64 = 4 << 10;
@@ -321,7 +324,10 @@ mod tests {
         let costs = Costs { page: 4096, tls: 40_000, frame: 4096 };
         for floor in [None, Some(0), Some(20_000)] {
             let rule = Rule::new(Mode::Tight, None, floor, costs);
-            assert_eq!(rule.size(&used(100, 8 << 20)), Some(if LEAST_STACK > 45056 { LEAST_STACK } else { 45056 }));
+            assert_eq!(
+                rule.size(&used(100, 8 << 20)),
+                Some(if LEAST_STACK > 45056 { LEAST_STACK } else { 45056 })
+            );
         }
     }
 

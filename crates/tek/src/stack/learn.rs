@@ -206,35 +206,13 @@ fn label_of(thread: &Thread) -> Label {
     if record.flags & FLAG_NAMED == 0 {
         return Label::None;
     }
-    Label::Name(without_digits(until_nul(&side.name)))
-}
-
-/// Each run of digits as one `#`.
-fn without_digits(name: &[u8]) -> Vec<u8> {
-    let mut text = Vec::with_capacity(name.len());
-    let mut in_digits = false;
-    for &byte in name {
-        if !byte.is_ascii_digit() {
-            text.push(byte);
-        } else if !in_digits {
-            text.push(b'#');
-        }
-        in_digits = byte.is_ascii_digit();
-    }
-    text
+    Label::of_name(until_nul(&side.name))
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
     use zerocopy::FromZeros;
-
-    #[test]
-    fn numbered_names_are_of_one_kind() {
-        assert_eq!(without_digits(b"worker-12"), b"worker-#");
-        assert_eq!(without_digits(b"1a22b"), b"#a#b");
-        assert_eq!(without_digits(b""), b"");
-    }
 
     fn module(path: &str, start: u64, build_id: &[u8]) -> Module {
         let mut module = Module::new_zeroed();

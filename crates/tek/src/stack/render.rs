@@ -7,8 +7,9 @@ use comfy_table::{presets, CellAlignment, ContentArrangement, Table as Grid};
 use serde::Serialize;
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write;
+use std::path::Path;
 use tek_abi::printable;
-use tek_stack::{Advice, Key, Kind, Label, Profile, Rule, Zones};
+use tek_stack::{Advice, Key, Kind, Label, Profile, Rule, Zone, Zones};
 
 /// How stacks are judged.
 #[derive(Clone, Copy, Debug)]
@@ -172,12 +173,33 @@ impl Rows {
     }
 }
 
-/// One sentence about what was learnt in a run.
-pub fn summary(learnt: &Learnt, judgement: Judgement) -> String {
+/// About a program that died of SIGSEGV without that an overflow was noticed: of a stack that TEK did
+/// not fit nobody is told.
+pub fn after_sigsegv(learnt: &Learnt, judgement: Judgement) -> String {
+    let rows = learnt.values().flat_map(|profile| Rows::new(profile, judgement).kinds);
+    let full: Vec<_> = rows.filter(|row| row.zone == Some(words::zone(Zone::High))).collect();
+    let names = full.iter().take(5).map(|row| {
+        let label = row.label.as_ref().map_or(String::new(), |label| format!(" ({label})"));
+        printable(format!("{}{label}", row.function).as_bytes())
+    });
+    let names = names.collect::<Vec<_>>().join(", ");
+    let nearly = match names.as_str() {
+        "" => String::new(),
+        names => format!("; nearly full were those of {names}"),
+    };
+    format!(
+        "the program died of SIGSEGV. If a thread ran out of its stack, TEK could not notice: it \
+         notices that of stacks that it fitted{nearly}. To find out, give threads more stack \
+         (ulimit -s, pthread_attr_setstacksize), or fit all with --stack auto,override,grow"
+    )
+}
+
+/// One sentence about what was learnt in a run; `profiles`: where, if that is not the usual place.
+pub fn summary(learnt: &Learnt, judgement: Judgement, profiles: Option<&Path>) -> String {
     let all: Vec<_> = learnt.values().map(|profile| Rows::new(profile, judgement).sums).collect();
     let sum = |part: fn(&Sums) -> u64| all.iter().map(part).fold(0, u64::saturating_add);
     let kinds = all.iter().map(|sums| sums.kinds as u64).sum();
-    if kinds == 0 {
+    if kinds == 0 || sum(|sums| sums.threads) == 0 {
         return "stacks: no thread but the first ones of processes was measured".to_owned();
     }
     let program = match learnt.values().next() {
@@ -185,12 +207,13 @@ pub fn summary(learnt: &Learnt, judgement: Judgement) -> String {
         _ => String::new(),
     };
     format!(
-        "stacks: {} of {} had {} and used {} at most; see tek stack {}{program}",
+        "stacks: {} of {} had {} and used {} at most; see tek stack {}{program}{}",
         counted(sum(|sums| sums.threads), "thread"),
         counted(kinds, "kind"),
         size(sum(|sums| sums.stack_bytes)),
         size(sum(|sums| sums.bound_bytes)),
         if program.is_empty() { "list" } else { "report" },
+        profiles.map_or_else(String::new, |path| format!(" --profiles {}", path.display())),
     )
 }
 
@@ -265,7 +288,10 @@ mod tests {
     use tek_stack::{Costs, Mode, Place, Program};
 
     fn judgement() -> Judgement {
-        Judgement { rule: Rule::new(Mode::Auto, None, None, Costs::here()), zones: Zones::default() }
+        Judgement {
+            rule: Rule::new(Mode::Auto, None, None, Costs::here()),
+            zones: Zones::default(),
+        }
     }
 
     fn profile() -> Profile {
@@ -296,12 +322,27 @@ mod tests {
     fn the_summary_is_one_sentence() {
         let mut learnt = Learnt::new();
         learnt.insert(Program::new(&[1], b""), profile());
-        let text = summary(&learnt, judgement());
+        let text = summary(&learnt, judgement(), None);
         assert_eq!(
             text,
             "stacks: 11 threads of 2 kinds had 80.1M and used 132K at most; see tek stack report \
              memcached"
         );
-        assert!(summary(&Learnt::new(), judgement()).contains("no thread"));
+        assert!(summary(&Learnt::new(), judgement(), None).contains("no thread"));
+        let text = summary(&learnt, judgement(), Some(Path::new("/p")));
+        assert!(text.ends_with("tek stack report memcached --profiles /p"), "{text}");
+    }
+
+    #[test]
+    fn after_a_sigsegv_the_kinds_are_named_that_were_nearly_full() {
+        let mut learnt = Learnt::new();
+        let mut program = profile();
+        for kind in program.kinds.values_mut().skip(1) {
+            (kind.peak, kind.bound) = (60_000, 61_440);
+        }
+        learnt.insert(Program::new(&[1], b""), program);
+        let text = after_sigsegv(&learnt, judgement());
+        assert!(text.contains("nearly full were those of log\\u{1b}[2J."), "{text}");
+        assert!(!after_sigsegv(&Learnt::new(), judgement()).contains("nearly"));
     }
 }
