@@ -6,8 +6,8 @@
 #include "mediate/region.h"
 #include "mediate/report.h"
 #include "mediate/rt.h"
-
 #include "stack/kind.h"
+#include "stack/watch.h"
 
 #include <stdint.h>
 #include <sys/syscall.h>
@@ -60,10 +60,17 @@ static void with_table(void (*change)(void))
 	}
 }
 
+/* The other threads end with the program. */
+static void end_table(void)
+{
+	tek__watch_last();
+	tek__kinds_finish();
+	tek__table_hide();
+}
+
 void tek__exec_hide_table(void)
 {
-	with_table(tek__kinds_finish);
-	with_table(tek__table_hide);
+	with_table(end_table);
 }
 
 void tek__exec_show_table(void)

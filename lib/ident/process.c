@@ -17,6 +17,7 @@
 #include "preload/real.h"
 #include "stack/kind.h"
 #include "stack/stack.h"
+#include "stack/watch.h"
 
 #include <errno.h>
 #include <pthread.h>
@@ -201,6 +202,7 @@ __attribute__((destructor)) static void destructor(void)
 	if (!tek__table_header() || !tek__lock())
 		return;
 	tek__region_summarise();
+	tek__watch_last();
 	tek__kinds_finish();
 	tek__table_end();
 	tek__unlock();

@@ -2,11 +2,12 @@
 #include "stack/area.h"
 
 #include "ident/process.h"
-#include "stack/config.h"
 
+#include <errno.h>
 #include <stdatomic.h>
 #include <string.h>
 #include <sys/auxv.h>
+#include <sys/syscall.h>
 #include <sys/uio.h>
 #include <unistd.h>
 
@@ -29,17 +30,14 @@ static uintptr_t first_end; /* behind the first thread's stack; 0: not known */
 static pthread_t first_handle;
 
 /* Where the words are, as an offset; and how it was found. Written by a few threads at first. */
-static atomic_size_t offset;  /* 0: not found */
-static atomic_uint agreed;    /* threads, one after the other, that said so */
-static atomic_bool confirmed; /* and the C library did, of one of them */
+static atomic_size_t offset; /* 0: not found */
+static atomic_uint agreed;   /* threads, one after the other, that said so */
 static atomic_uint tries;
 static atomic_int agreed_by; /* the last of them */
 
 static bool is_trusted(void)
 {
-	/* Where stacks are not measured nothing but what others are told depends on it. */
-	return atomic_load_explicit(&agreed, memory_order_acquire) >= AGREE &&
-	       (atomic_load_explicit(&confirmed, memory_order_relaxed) || !tek__stack_is_on());
+	return atomic_load_explicit(&agreed, memory_order_acquire) >= AGREE;
 }
 
 /* Whether this can be the block of the thread whose structure lies at `self`. */
@@ -106,9 +104,11 @@ __attribute__((cold)) static size_t find(uintptr_t self, const struct tek_area *
 	return found;
 }
 
-/* The words were found there in the structure of this thread; only different threads count. */
-static void agree(size_t found, pid_t tid)
+/* The calling thread found the words there; only different threads count. */
+static void agree(size_t found)
 {
+	pid_t tid = tek__gettid();
+
 	if (!found || is_trusted())
 		return;
 	if (atomic_load(&offset) != found || atomic_load(&agreed_by) == tid) {
@@ -120,38 +120,44 @@ static void agree(size_t found, pid_t tid)
 	atomic_fetch_add(&agreed, 1);
 }
 
-bool tek__area_learn_from(pthread_t handle, pid_t tid, struct tek_area *area)
+bool tek__area_ask(struct tek_area *area)
 {
 	pthread_attr_t attr;
 	void *low;
-	size_t bytes, found;
+	size_t bytes;
 
-	if (pthread_getattr_np(handle, &attr))
+	if (pthread_equal(pthread_self(), first_handle))
+		return first_area(area);
+	if (pthread_getattr_np(pthread_self(), &attr))
 		return false;
 	bool known = pthread_attr_getstack(&attr, &low, &bytes) == 0;
 	*area = (struct tek_area){.low = (uintptr_t)low, .end = (uintptr_t)low + bytes};
 	pthread_attr_getguardsize(&attr, &area->guard_bytes);
 	pthread_attr_destroy(&attr);
-	found = known ? find((uintptr_t)handle, area) : 0;
-	if (found) {
-		agree(found, tid);
-		atomic_store(&confirmed, true);
-	}
+	if (known)
+		agree(find((uintptr_t)pthread_self(), area));
 	return known;
 }
 
-bool tek__area_ask(struct tek_area *area)
+/* Whether the guard is where the words say: the kernel tells what cannot be read. */
+static bool has_guard(const struct words *words)
 {
-	if (pthread_equal(pthread_self(), first_handle))
-		return first_area(area);
-	return tek__area_learn_from(pthread_self(), tek__gettid(), area);
+	const uintptr_t last = words->block + words->guard_bytes - sizeof(uint64_t);
+
+	/* It reads the mask of signals before it looks at what is to become of it. */
+	return syscall(SYS_rt_sigprocmask, -1, last, NULL, sizeof(uint64_t)) == -1 &&
+	       errno == EFAULT;
 }
 
-/* Words that can mean nothing else, in the calling thread's structure. */
-__attribute__((cold)) static void guess(void)
+/*
+ * Words that can mean nothing else.  Asking the C library instead would give the thread a malloc
+ * arena, 64 MiB of addresses, which mlockall() counts as locked memory.
+ */
+__attribute__((cold)) static bool guess(struct tek_area *area)
 {
 	const uintptr_t self = (uintptr_t)pthread_self();
 	const uintptr_t page_end = (self | (tek__page_bytes - 1)) + 1;
+	const int saved = errno;
 	struct words words;
 
 	for (uintptr_t at = self + sizeof(uintptr_t); at + sizeof(words) <= page_end;
@@ -159,20 +165,24 @@ __attribute__((cold)) static void guess(void)
 		memcpy(&words, (const void *)at, sizeof(words));
 		if (makes_sense(&words, self) && words.guard_bytes &&
 		    words.block % tek__page_bytes == 0 && words.bytes % tek__page_bytes == 0 &&
-		    words.block + words.bytes == page_end) {
-			agree(at - self, tek__gettid());
-			return;
+		    words.block + words.bytes == page_end && has_guard(&words)) {
+			errno = saved;
+			agree(at - self);
+			area_from(&words, area);
+			return true;
 		}
 	}
+	errno = saved;
+	return false;
 }
 
 bool tek__area_of_self(struct tek_area *area)
 {
 	if (pthread_equal(pthread_self(), first_handle))
 		return first_area(area);
-	if (!is_trusted() && atomic_fetch_add(&tries, 1) < TRIES)
-		guess();
-	return is_trusted() && read_area(area);
+	if (is_trusted())
+		return read_area(area);
+	return atomic_fetch_add(&tries, 1) < TRIES && guess(area);
 }
 
 bool tek__area_is_given(const pthread_attr_t *attr)

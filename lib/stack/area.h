@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
 /*
  * Where the stack of a thread lies.  pthread_getattr_np(3) says it, but allocates memory to do
- * so, which would give each thread a malloc arena, and makes system calls; so it is asked by
- * the first threads only, to find out where the C library keeps its answer.
+ * so, which would give each thread a malloc arena, and makes system calls; so the first threads
+ * find out where the C library keeps its answer, and ask it only where they cannot.
  */
 #ifndef TEK_STACK_AREA_H
 #define TEK_STACK_AREA_H
@@ -24,18 +24,16 @@ void tek__area_start(void);
 
 /*
  * The calling thread's; the first thread's as far as its limit lets it grow now, low 0 if that
- * is unlimited.  False: not known (yet).  Makes no system call, but for the first thread's.
+ * is unlimited.  False: not known.  Makes no system call, but for the first thread's and by the
+ * first few threads.
  */
 bool tek__area_of_self(struct tek_area *area);
 
 /*
- * The same, from the C library: allocates memory, so a thread that has none yet may get an
- * arena of malloc's for it.  tek__area_of_self() learns by the answer.
+ * The same, from the C library: allocates memory, so not under the lock.  From the answers
+ * tek__area_of_self() learns too.
  */
 bool tek__area_ask(struct tek_area *area);
-
-/* The same of another thread, which cannot end meanwhile: ours, so that no program's need ask. */
-bool tek__area_learn_from(pthread_t handle, pid_t tid, struct tek_area *area);
 
 /* Whether the program gave the memory: pthread_attr_setstack(3). */
 bool tek__area_is_given(const pthread_attr_t *attr);

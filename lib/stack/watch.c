@@ -7,7 +7,6 @@
 #include "ident/record.h"
 #include "ident/thread.h"
 #include "preload/real.h"
-#include "stack/area.h"
 #include "stack/config.h"
 #include "stack/measure.h"
 #include "stack/stack.h"
@@ -63,6 +62,15 @@ static void look_at(struct tek_thread *thread)
 	tek__thread_publish(thread);
 }
 
+void tek__watch_last(void)
+{
+	for (unsigned int i = 0; tek__stack_is_on() && i < tek__thread_count(); i++) {
+		struct tek_thread *thread = tek__thread_at(i);
+		if (thread && thread->tid)
+			look_at(thread);
+	}
+}
+
 /* One thread, then others may have the lock. */
 static uint64_t turn(void)
 {
@@ -86,7 +94,6 @@ static uint64_t turn(void)
 __attribute__((cold, noinline)) static void start(void)
 {
 	const struct sched_param none = {.sched_priority = 0};
-	struct tek_area area;
 	pthread_attr_t attr;
 
 	pthread_attr_init(&attr);
@@ -98,8 +105,6 @@ __attribute__((cold, noinline)) static void start(void)
 	periods = 1;
 	refused = tek__helper_start(&helper, &attr) != 0;
 	pthread_attr_destroy(&attr);
-	if (!refused)
-		tek__area_learn_from(helper.handle, helper.tid, &area);
 }
 
 void tek__watch_start(void)

@@ -16,6 +16,9 @@
 /* There are threads to look at. */
 void tek__watch_start(void);
 
+/* The process ends: what its threads have used by now, and those that nobody found gone yet. */
+void tek__watch_last(void);
+
 bool tek__watch_is(pid_t tid);
 
 /* As tek__guard_let_go(). */

@@ -206,6 +206,18 @@ mod tests {
     }
 
     #[test]
+    fn nobody_waits_for_a_fifo_that_a_program_left() {
+        let base = tempfile::tempdir().unwrap();
+        let directory = base.path().join(format!("{PREFIX}{DEAD}-x"));
+        fs::create_dir(&directory).unwrap();
+        for name in [EVENTS, "profiles", "1-1.ended"] {
+            nix::unistd::mkfifo(&directory.join(name), nix::sys::stat::Mode::S_IRWXU).unwrap();
+        }
+        remove_left_behind(base.path());
+        assert!(!directory.exists());
+    }
+
+    #[test]
     fn the_directory_of_a_tek_that_lives_stays() {
         let base = tempfile::tempdir().unwrap();
         let directory = base.path().join(format!("{PREFIX}{DEAD}-x"));

@@ -6,7 +6,7 @@ use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 use tek_abi::{
     printable, until_nul, Module, Side, TableHeader, FLAG_MAIN, FLAG_NAMED, LABEL_NAME, LABEL_ROLE,
-    STACK_EXPLICIT, STACK_OWN, STACK_TUNED, STACK_UNCLEAN,
+    STACK_EXPLICIT, STACK_OVERFLOWED, STACK_OWN, STACK_TUNED, STACK_UNCLEAN,
 };
 use tek_model::{place_of, Error, Functions, StackUse, Table, Thread};
 use tek_stack::{Key, Kind, Label, Place, Profile, Program, MOST_KINDS};
@@ -40,8 +40,14 @@ pub fn from_table(
     let kinds = table.kinds()?;
     let modules = table.modules()?;
     let threads = table.snapshot()?.threads;
-    let threads =
-        threads.iter().map(|thread| (thread, StackUse::of(&thread.record, header.page_bytes)));
+    let threads = threads.iter().map(|thread| {
+        let Thread { record, side, .. } = thread;
+        if side.stack_flags & STACK_OVERFLOWED != 0 {
+            let bytes = u64::from(record.stack_pages) * u64::from(header.page_bytes);
+            return (thread, Some(StackUse { peak_bytes: Some(bytes), bound_bytes: bytes }));
+        }
+        (thread, StackUse::of(record, header.page_bytes))
+    });
     let source = Source { header: &header, modules: &modules };
     Ok(source.learn(&kinds, threads, functions).filter(|(_, profile)| !profile.kinds.is_empty()))
 }
@@ -91,7 +97,8 @@ impl Source<'_> {
             let Thread { record, side, .. } = thread;
             // What the process measured of a thread of a kind is in the kind, with what it knows
             // of the stack's earlier owners, and to the byte.
-            let is_told = record.bound_pages != 0 && listed.contains(&side.kind);
+            let overflowed = side.stack_flags & STACK_OVERFLOWED != 0;
+            let is_told = record.bound_pages != 0 && listed.contains(&side.kind) && !overflowed;
             if record.flags & FLAG_MAIN != 0 || is_told {
                 continue;
             }
@@ -104,14 +111,22 @@ impl Source<'_> {
                 explicit: is_explicit(side.stack_flags),
                 ..Kind::default()
             };
-            match keys.get(&side.kind) {
-                Some((key, ..)) => profile.add(key.clone(), &own),
-                None => {
+            let of_kind = keys.get(&side.kind).map(|(key, ..)| key);
+            match of_kind {
+                Some(key) if !overflowed || key.label != Label::None => {
+                    profile.add(key.clone(), &own);
+                }
+                _ => {
                     let (function, call_site) = (record.start_routine, side.call_site);
                     let Some(key) = self.key(function, call_site, label_of(thread)) else {
                         continue;
                     };
                     own.threads = 1;
+                    if overflowed {
+                        let bare = Key { label: Label::None, ..key.clone() };
+                        let counted = of_kind == Some(&bare);
+                        (own.overflow, own.overflows) = take_overflow(&mut profile, &bare, counted);
+                    }
                     profile.add(key, &own);
                 }
             }
@@ -167,6 +182,25 @@ impl Source<'_> {
             Place::module(build_id(module), until_nul(&module.path)) == place.module
         })
     }
+}
+
+/// A thread that was killed by its overflow was not measured, or `counted` when it had no label
+/// yet, so the process noted the overflow for threads without one.
+fn take_overflow(profile: &mut Profile, bare: &Key, counted: bool) -> (u64, u64) {
+    let Some(kind) = profile.kinds.get_mut(bare) else { return (0, 0) };
+    kind.threads = kind.threads.saturating_sub(counted.into());
+    if kind.overflows == 0 {
+        return (0, 0);
+    }
+    let bytes = kind.overflow;
+    kind.overflows -= 1;
+    if kind.overflows == 0 {
+        kind.overflow = 0;
+    }
+    if kind.overflows == 0 && kind.threads == 0 {
+        profile.kinds.remove(bare);
+    }
+    (bytes, 1)
 }
 
 fn build_id(module: &Module) -> &[u8] {
@@ -294,6 +328,30 @@ mod tests {
         let told: Vec<_> =
             profile.kinds.values().map(|kind| (kind.threads, kind.bound, kind.peak)).collect();
         assert_eq!(told, [(3, 8192, 0), (1, 5000, 5000)]);
+    }
+
+    #[test]
+    fn what_overflowed_is_the_kind_that_the_thread_had_by_then() {
+        let modules = [module("/bin/fridge", 0x20_0000, &[1])];
+        let header = TableHeader { program_module: 1, ..header() };
+        let mut thread = Thread { slot: 0, record: Default::default(), side: Default::default() };
+        thread.record.start_routine = 0x20_0030;
+        thread.record.flags = FLAG_NAMED;
+        thread.side.name[..2].copy_from_slice(b"ui");
+        thread.side.stack_flags = STACK_OVERFLOWED;
+        let used = Some(StackUse { peak_bytes: Some(65536), bound_bytes: 65536 });
+        for (number, threads) in [(0, 0), (1, 1)] {
+            thread.side.kind = number;
+            let bare =
+                tek_abi::Kind { threads, overflows: 1, overflow_bytes: 65536, ..kind(0x20_0030) };
+            let source = Source { header: &header, modules: &modules };
+            let (_, profile) = source
+                .learn(&[(1, bare)], std::iter::once((&thread, used)), &mut Functions::default())
+                .unwrap();
+            let (key, kind) = profile.kinds.first_key_value().unwrap();
+            assert_eq!((profile.kinds.len(), &key.label), (1, &Label::Name(b"ui".to_vec())));
+            assert_eq!((kind.threads, kind.overflows, kind.overflow), (1, 1, 65536));
+        }
     }
 
     #[test]
