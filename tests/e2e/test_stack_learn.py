@@ -129,7 +129,8 @@ leave(run, 0, [worker()], threads=threads, name=f"{NO_PID}.table")
 """)
     assert result.returncode == 0, result.stderr
     killed, gas = profile()
-    assert (killed["threads"], killed["bound"], killed["peak"]) == ("13", str(6 * 4096), "20000")
+    # What the process measured of its threads, it had noted in their kinds.
+    assert (killed["threads"], killed["bound"], killed["peak"]) == ("13", "12288", "11832")
     assert (gas["threads"], gas["bound"], gas["label"]) == ("1", "8192", "role:gas%20detection")
 
 
@@ -256,11 +257,13 @@ def test_without_the_option_stacks_are_left_alone(tek):
 def test_the_report_of_a_run_has_a_table_of_stacks(run, tmp_path):
     path = tmp_path / "report.json"
     result = run("leave(run, 1, [worker()])", "--report", "--report-json", path)
-    assert re.search(r"^tek: +fridge\+0x100 +worker-# +13 +8.0M +11.6K +12.0K +low +8.0M +76.0K would do",
-                     result.stderr, re.M), result.stderr
+    assert re.search(r"^tek: +fridge\+0x100 +worker-# +1 +13 +8.0M +11.6K +12.0K +low +8.0M"
+                     r" +([0-9.]+K) +\1 would do", result.stderr, re.M), result.stderr
     stacks, = json.loads(path.read_text())["stacks"]
     assert (stacks["program"], stacks["build_id"]) == ("fridge", BUILD_ID.hex())
-    assert stacks["kinds"][0]["advised_bytes"] == 77824
+    kind, = stacks["kinds"]
+    # 64 KiB, what most programs have of TLS, and twice what this processor's signals take.
+    assert kind["advised_bytes"] == kind["fitted_bytes"] and 68 << 10 < kind["fitted_bytes"] < 256 << 10
 
 
 def test_what_was_learnt_is_reported_and_advised_in_c_that_compiles(run, tek, tmp_path, compile_c):

@@ -6,6 +6,7 @@ mod room;
 mod size;
 
 use crate::run::message;
+use crate::system::memory;
 use answer::{Answer, Help};
 use anyhow::Context;
 use learnt::Known;
@@ -206,7 +207,7 @@ fn threads(args: &Args, seen: &Seen, learnt: Option<u64>) -> Threads {
 
 /// Threads as TEK makes them: of what was learnt, or else where they use little.
 fn fitted(threads: &Threads, learnt: Option<u64>) -> Threads {
-    let guard = u64::from(room::guards_need_mappings());
+    let guard = u64::from(!memory::has_light_guards());
     let costs = Costs { tls: threads.tls, ..Costs::here() };
     Threads {
         stack: learnt.unwrap_or_else(|| costs.in_pages(costs.floor())),

@@ -128,13 +128,6 @@ impl Seen {
     }
 }
 
-/// Whether guards need a mapping of their own: before Linux 6.13 there is no MADV_GUARD_INSTALL.
-pub fn guards_need_mappings() -> bool {
-    let release = line("/proc/sys/kernel/osrelease").unwrap_or_default();
-    let mut numbers = release.split(['.', '-']).map(|number| number.parse().unwrap_or(0));
-    (numbers.next().unwrap_or(0), numbers.next().unwrap_or(0)) < (6, 13)
-}
-
 fn limit(limits: &str, name: &str) -> Option<u64> {
     let rest = limits.lines().find_map(|line| line.strip_prefix(name))?;
     rest.split_whitespace().next()?.parse().ok()
