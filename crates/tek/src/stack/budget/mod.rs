@@ -50,7 +50,8 @@ EXIT STATUS:
     0  they fit
     1  they do not
     2  the command line was not understood
-  125  TEK itself failed, for example because there is no such process";
+  125  TEK itself failed, for example because there is no such process, or nothing
+       was learnt about the PROGRAM";
 
 /// Arguments of `tek stack budget`.
 #[derive(clap::Args)]
