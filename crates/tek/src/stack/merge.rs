@@ -94,7 +94,12 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
         replace(path, text.as_bytes())
             .with_context(|| format!("cannot write {}", path.display()))?;
     } else {
-        let store = tek_stack::Store::create(store(args.profiles)?.directory())?;
+        let is_usual = args.profiles.is_none();
+        let store = store(args.profiles)?;
+        let store = match is_usual {
+            true => tek_stack::Store::create_all(store.directory())?,
+            false => tek_stack::Store::create(store.directory())?,
+        };
         for (program, merged) in &merged {
             let Some(program) = program else { continue };
             let dropped = store.update(program, |profile| profile.merge(merged))?;
