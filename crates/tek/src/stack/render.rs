@@ -188,7 +188,7 @@ pub fn after_sigsegv(learnt: &Learnt, judgement: Judgement) -> String {
         names => format!("; nearly full were those of {names}"),
     };
     format!(
-        "the program died of SIGSEGV. If a thread ran out of its stack, TEK could not notice: it \
+        "the program died of SIGSEGV. If that was a stack overflow, TEK could not notice: it \
          notices that of stacks that it fitted{nearly}. To find out, give threads more stack \
          (ulimit -s, pthread_attr_setstacksize), or fit all with --stack auto,override,grow"
     )
