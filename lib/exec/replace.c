@@ -6,8 +6,7 @@
 #include "mediate/region.h"
 #include "mediate/report.h"
 #include "mediate/rt.h"
-#include "stack/kind.h"
-#include "stack/watch.h"
+#include "stack/stack.h"
 
 #include <stdint.h>
 #include <sys/syscall.h>
@@ -63,8 +62,7 @@ static void with_table(void (*change)(void))
 /* The other threads end with the program. */
 static void end_table(void)
 {
-	tek__watch_last();
-	tek__kinds_finish();
+	tek__stack_finish();
 	tek__table_hide();
 }
 

@@ -54,6 +54,7 @@ static void *trampoline(void *value)
 	tek__unlock_either(locked);
 	if (locked)
 		tek__stack_prepare(thread);
+	errno = 0; /* as in any thread that begins */
 	return birth.routine(birth.argument);
 }
 

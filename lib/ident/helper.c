@@ -11,9 +11,16 @@
 #include <signal.h>
 #include <sys/prctl.h>
 
+/* Nobody will join it. */
+static void leave(struct tek_helper *helper)
+{
+	pthread_detach(pthread_self());
+	helper->running = false;
+}
+
 /*
  * Whether the calling thread, a helper, goes on.  One that was let go may find that another has
- * taken its place.  If it goes by itself nobody will join it.
+ * taken its place.
  */
 static bool goes_on(struct tek_helper *helper)
 {
@@ -21,8 +28,7 @@ static bool goes_on(struct tek_helper *helper)
 		return false;
 	if (tek__threads_left() || (helper->has_work && helper->has_work()))
 		return true;
-	pthread_detach(pthread_self());
-	helper->running = false;
+	leave(helper);
 	return false;
 }
 
@@ -51,7 +57,11 @@ static void *helper_main(void *argument)
 			return NULL;
 		}
 		uint64_t until = helper->sleeps_until_ns = helper->turn();
+		if (until == TEK_HELPER_GOES)
+			leave(helper);
 		tek__unlock();
+		if (until == TEK_HELPER_GOES)
+			return NULL;
 		sleep_until(helper, until, seen);
 	}
 }
@@ -77,7 +87,7 @@ int tek__helper_start(struct tek_helper *helper, pthread_attr_t *attr)
 		return 0;
 	/* The program's signals are for the program's threads. */
 	sigfillset(&all);
-	pthread_sigmask(SIG_SETMASK, &all, &before);
+	tek__real.pthread_sigmask(SIG_SETMASK, &all, &before);
 	int error = tek__real.pthread_create(&helper->handle, attr, helper_main, helper);
 	if (error == EINVAL) {
 		/* A program with much thread-local storage; that lies on the stack too. */
@@ -87,7 +97,7 @@ int tek__helper_start(struct tek_helper *helper, pthread_attr_t *attr)
 	/* It cannot end before we release the lock, so the handle is valid here. */
 	if (!error && pthread_getcpuclockid(helper->handle, &clock) == 0)
 		helper->tid = tek__tid_of_cpu_clock(clock);
-	pthread_sigmask(SIG_SETMASK, &before, NULL);
+	tek__real.pthread_sigmask(SIG_SETMASK, &before, NULL);
 	helper->running = error == 0;
 	return error;
 }

@@ -6,7 +6,7 @@
  *
  * It calls turn() again and again, with the lock, and sleeps until the time (CLOCK_MONOTONIC) that
  * it returns; 0: no sleep, but others may have the lock in between.  It goes by itself when
- * neither has_work() nor any thread is left.
+ * neither has_work() nor any thread is left, and when turn() returns TEK_HELPER_GOES.
  *
  * All functions need the lock (ident/process.h).
  */
@@ -18,6 +18,8 @@
 #include <stdbool.h>
 #include <stdint.h>
 #include <sys/types.h>
+
+enum { TEK_HELPER_GOES = 1 };
 
 struct tek_helper {
 	const char *name;

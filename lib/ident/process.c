@@ -15,9 +15,7 @@
 #include "mediate/report.h"
 #include "mediate/rules.h"
 #include "preload/real.h"
-#include "stack/kind.h"
 #include "stack/stack.h"
-#include "stack/watch.h"
 
 #include <errno.h>
 #include <pthread.h>
@@ -202,8 +200,7 @@ __attribute__((destructor)) static void destructor(void)
 	if (!tek__table_header() || !tek__lock())
 		return;
 	tek__region_summarise();
-	tek__watch_last();
-	tek__kinds_finish();
+	tek__stack_finish();
 	tek__table_end();
 	tek__unlock();
 }

@@ -114,7 +114,14 @@ static bool is_dead(int directory, const char *name, pid_t owner)
 		start_ticks != header.start_ticks);
 }
 
-static void remove_dead(int directory)
+/* Whether there may be something to be learnt from it, by whoever gave the directory. */
+static bool has_kinds(int directory, const char *name)
+{
+	struct tek_table_header header;
+	return read_header(directory, name, &header) && header.kinds;
+}
+
+static void remove_dead(int directory, bool is_given)
 {
 	_Alignas(struct kernel_dirent) char entries[4096];
 	long length;
@@ -123,7 +130,8 @@ static void remove_dead(int directory)
 		for (long at = 0; at < length;) {
 			const struct kernel_dirent *entry = (const void *)(entries + at);
 			pid_t pid = pid_of(entry->name);
-			if (pid && is_dead(directory, entry->name, pid))
+			if (pid && is_dead(directory, entry->name, pid) &&
+			    !(is_given && has_kinds(directory, entry->name)))
 				unlinkat(directory, entry->name, 0);
 			at += entry->bytes;
 		}
@@ -150,8 +158,8 @@ bool tek__rundir_prepare(void)
 	if (fd < 0)
 		return false;
 	bool trusted = is_trusted(fd);
-	if (trusted && made)
-		remove_dead(fd);
+	if (trusted)
+		remove_dead(fd, !made);
 	close(fd);
 	return trusted;
 }

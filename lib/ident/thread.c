@@ -236,11 +236,10 @@ static void make_live(struct tek_thread *thread, pthread_t handle, pid_t tid)
 }
 
 /*
- * The tid that belongs to a pthread_t; 0 if the thread has ended.  The C library
- * has no call for it but puts it into the clock id.  A pthread_t that was joined
+ * The C library has no call for it but puts it into the clock id.  A pthread_t that was joined
  * is the address of freed memory: ask the kernel before the C library looks.
  */
-static pid_t tid_of(pthread_t handle)
+pid_t tek__thread_tid_of(pthread_t handle)
 {
 	clockid_t clock;
 	unsigned char resident;
@@ -264,7 +263,7 @@ void tek__thread_born(struct tek_thread *thread, pthread_t handle)
 	const struct tek_thread *other = lookup(handle);
 	if (other && tek__thread_exists(other))
 		return; /* not its handle: set_handle() has more of this */
-	pid_t tid = tid_of(handle);
+	pid_t tid = tek__thread_tid_of(handle);
 	if (!tid || !met_before(thread, tid))
 		make_live(thread, handle, tid);
 }
@@ -395,7 +394,7 @@ struct tek_thread *tek__thread_find(pthread_t handle)
 		return tek__thread_self();
 
 	struct tek_thread *thread = if_it_exists(lookup(handle));
-	pid_t tid = thread ? 0 : tid_of(handle);
+	pid_t tid = thread ? 0 : tek__thread_tid_of(handle);
 	if (!tid)
 		return thread;
 	thread = lookup_tid(tid);

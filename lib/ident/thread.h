@@ -138,6 +138,9 @@ struct tek_thread *tek__thread_begin(struct tek_thread *thread);
 /* It never was, has ended, or is found to be gone: out of every list and out of the table. */
 void tek__thread_free(struct tek_thread *thread);
 
+/* The kernel id of the thread that a pthread_t is about; 0 if that has ended. Needs no lock. */
+pid_t tek__thread_tid_of(pthread_t handle);
+
 /* Whether its kernel thread still exists. One system call. */
 bool tek__thread_exists(const struct tek_thread *thread);
 

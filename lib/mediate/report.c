@@ -6,6 +6,7 @@
 #include "ident/process.h"
 #include "mediate/guard.h"
 #include "mediate/line.h"
+#include "preload/real.h"
 #include "stack/backtrace.h"
 
 #include <errno.h>
@@ -53,7 +54,7 @@ static void write_quietly(int fd, const void *bytes, size_t length)
 	sigaddset(&ours, SIGPIPE);
 	sigaddset(&ours, SIGXFSZ);
 	sigaddset(&ours, SIGTTOU);
-	pthread_sigmask(SIG_BLOCK, &ours, &before);
+	tek__real.pthread_sigmask(SIG_BLOCK, &ours, &before);
 	sigpending(&pending);
 	for (int signal = 1; signal < NSIG; signal++)
 		if (sigismember(&pending, signal) == 1)
@@ -62,7 +63,7 @@ static void write_quietly(int fd, const void *bytes, size_t length)
 	(void)written; /* a full disk, nobody left to tell: the event is lost, the program is not */
 	while (sigtimedwait(&ours, NULL, &now) > 0)
 		;
-	pthread_sigmask(SIG_SETMASK, &before, NULL);
+	tek__real.pthread_sigmask(SIG_SETMASK, &before, NULL);
 }
 
 static void say(const char *line, size_t length)

@@ -31,6 +31,8 @@ static const struct {
 	FUNCTION(sched_get_priority_max),
 	FUNCTION(prctl),
 	FUNCTION(sigaction),
+	FUNCTION(pthread_sigmask),
+	FUNCTION(sigprocmask),
 	FUNCTION(signal),
 	FUNCTION(sysv_signal),
 	FUNCTION(sigset),

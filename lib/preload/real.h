@@ -30,6 +30,8 @@ struct tek_real {
 	int (*sched_get_priority_max)(int);
 	int (*prctl)(int, ...);
 	int (*sigaction)(int, const struct sigaction *, struct sigaction *);
+	int (*pthread_sigmask)(int, const sigset_t *, sigset_t *);
+	int (*sigprocmask)(int, const sigset_t *, sigset_t *);
 	sighandler_t (*signal)(int, sighandler_t);
 	sighandler_t (*sysv_signal)(int, sighandler_t);
 	sighandler_t (*sigset)(int, sighandler_t);

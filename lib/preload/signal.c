@@ -2,7 +2,7 @@
 /*
  * The ways to set the action for a signal: of SIGSEGV the program sees its own once TEK
  * has a handler there (stack/action.h).  Until then, and for every other signal, these are the C
- * library's.
+ * library's.  The ways to block it, in fitted threads, likewise (stack/mask.h).
  *
  * Sanitizers come here before anything else in the process is ready: TEK is not started.  Their
  * own code, in a build of libtek with a sanitizer, could not even run.
@@ -10,6 +10,7 @@
 #if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)
 #include "preload/real.h"
 #include "stack/action.h"
+#include "stack/mask.h"
 
 #include <dlfcn.h>
 
@@ -23,6 +24,18 @@ TEK_EXPORT int sigaction(int number, const struct sigaction *restrict act,
 		return tek__action_change(act, old);
 	int (*real)(int, const struct sigaction *, struct sigaction *) = REAL(sigaction);
 	return real(number, act, old);
+}
+
+TEK_EXPORT int pthread_sigmask(int how, const sigset_t *set, sigset_t *old)
+{
+	tek__mask_function *real = REAL(pthread_sigmask);
+	return tek__mask_change(real, how, set, old);
+}
+
+TEK_EXPORT int sigprocmask(int how, const sigset_t *restrict set, sigset_t *restrict old)
+{
+	tek__mask_function *real = REAL(sigprocmask);
+	return tek__mask_change(real, how, set, old);
 }
 
 static sighandler_t set(sighandler_t (*real)(int, sighandler_t), int number, sighandler_t handler)

@@ -4,6 +4,7 @@
 #include "ident/process.h"
 #include "preload/real.h"
 #include "stack/config.h"
+#include "stack/mask.h"
 #include "stack/overflow.h"
 
 #include <errno.h>
@@ -131,10 +132,11 @@ bool tek__action_is_watched(void)
 int tek__action_change(const struct sigaction *act, struct sigaction *old)
 {
 	struct sigaction before, ours;
+	int own = -1;
 
 	if (act) {
 		/* A system call may have shown ours to the program, which puts it back. */
-		int own = number_of(act);
+		own = number_of(act);
 		if (own < 0)
 			own = number_if_wanted(act);
 		if (own >= 0) {
@@ -144,7 +146,7 @@ int tek__action_change(const struct sigaction *act, struct sigaction *old)
 	}
 	int result = tek__real.sigaction(SIGSEGV, act, &before);
 	if (result == 0 && act)
-		__atomic_store_n(&in_place, true, __ATOMIC_RELAXED);
+		__atomic_store_n(&in_place, own >= 0, __ATOMIC_RELAXED);
 	if (result == 0 && old)
 		*old = seen(&before);
 	return result;
@@ -167,6 +169,9 @@ void tek__action_watch(void)
 			if (tek__real.sigaction(SIGSEGV, &ours, &before) || same(&before, &now))
 				break;
 		}
+		/* Not wanted, or there are too many: what comes later may be another. */
+		if (number_of(&now) < 0 && number_if_wanted(&now) < 0)
+			__atomic_store_n(&in_place, false, __ATOMIC_RELAXED);
 	}
 	errno = saved;
 }
@@ -241,8 +246,27 @@ static void hand_over(const struct sigaction *action, int signal, siginfo_t *inf
 	action->sa_sigaction(signal, info, context);
 }
 
+/* The program has blocked it, the kernel has not. */
+static void act_as_if_blocked(const siginfo_t *info, ucontext_t *context)
+{
+	int saved = errno;
+
+	if (info->si_code > 0) {
+		const struct sigaction fatal = {.sa_handler = SIG_DFL};
+		put_back(&fatal);
+		deliver_again(info);
+	} else {
+		tek__mask_keep(info, context);
+	}
+	errno = saved;
+}
+
 static void handle(int number, int signal, siginfo_t *info, void *context)
 {
-	if (!tek__overflow_at(info, context))
+	if (tek__overflow_at(info, context))
+		return;
+	if (tek__mask_is_hidden())
+		act_as_if_blocked(info, context);
+	else
 		hand_over(&actions[number].action, signal, info, context);
 }

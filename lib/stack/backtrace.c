@@ -8,12 +8,14 @@
 enum {
 	LONGEST_CYCLE = 4,     /* functions that call each other in turn */
 	MOST_FRAMES = 1 << 20, /* some hundred milliseconds */
+	MOST_TURNS = 16,       /* frames that do not lie above the one before: leaves, signals */
 };
 
 struct walk {
 	struct tek_backtrace *trace;
 	uintptr_t start;
-	unsigned int frames;
+	uintptr_t frame_address;
+	unsigned int frames, turns;
 	bool started;
 };
 
@@ -66,7 +68,12 @@ static _Unwind_Reason_Code step(struct _Unwind_Context *context, void *value)
 	struct walk *walk = value;
 	int is_exact = 0;
 	uintptr_t address = _Unwind_GetIPInfo(context, &is_exact);
+	uintptr_t before = walk->frame_address;
 
+	walk->frame_address = _Unwind_GetCFA(context);
+	/* Stacks grow downwards: a walk that goes round and round would find no end. */
+	if (walk->frame_address <= before && ++walk->turns > MOST_TURNS)
+		return _URC_END_OF_STACK;
 	if (!address || ++walk->frames > MOST_FRAMES)
 		return _URC_END_OF_STACK;
 	/* First come our own frames and the kernel's. */

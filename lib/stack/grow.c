@@ -102,3 +102,11 @@ bool tek__grow_at(struct tek_thread *thread, uintptr_t address)
 				  __ATOMIC_RELAXED);
 	return true;
 }
+
+bool tek__grow_for_signal(struct tek_thread *thread, uintptr_t pointer, size_t bytes)
+{
+	if (pointer < own.low || pointer >= own.end)
+		return false;
+	uintptr_t low = pointer - own.low > bytes ? pointer - bytes : own.low;
+	return tek__grow_at(thread, low);
+}

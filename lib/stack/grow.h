@@ -32,4 +32,10 @@ void tek__grow_inherit(struct tek_thread *gone);
  */
 bool tek__grow_at(struct tek_thread *thread, uintptr_t address);
 
+/*
+ * The same where the kernel found no room for the frame of a signal, of so many bytes, below the
+ * stack pointer.  That signal is lost: the kernel does not say which one it was.
+ */
+bool tek__grow_for_signal(struct tek_thread *thread, uintptr_t pointer, size_t bytes);
+
 #endif

@@ -99,11 +99,11 @@ static void move(struct tek_thread *thread, unsigned short number)
 {
 	unsigned short before = thread->stack.kind;
 
-	if (before) {
+	if (before && thread->stack.counted) {
 		at(before)->said.threads--;
 		tek__table_write_kind(before, &at(before)->said);
+		at(number)->said.threads++;
 	}
-	at(number)->said.threads++;
 	thread->stack.kind = number;
 }
 
@@ -112,6 +112,20 @@ static void count_those_between(struct tek_site *site, unsigned short number)
 {
 	at(number)->said.threads += site->uncounted;
 	site->uncounted = 0;
+}
+
+/* It is measured for the first time. */
+static void count_thread(struct tek_site *site, struct tek_stack *stack)
+{
+	/* One of those between, which was to go unmeasured, may have been counted with them. */
+	if (!stack->measured && !site->uncounted)
+		return;
+	if (stack->measured)
+		count_those_between(site, stack->kind);
+	else
+		site->uncounted--;
+	at(stack->kind)->said.threads++;
+	stack->counted = true;
 }
 
 static tek_u32 most(tek_u32 a, tek_u32 b)
@@ -139,16 +153,6 @@ static void raise(struct tek_kind *kind, const struct tek_stack *stack,
 	kind->stack_flags |= stack->flags | use->flags;
 }
 
-/* Whether a stack is so full that somebody should know. */
-static bool is_news(const struct tek_stack *stack, const struct tek_site *site,
-		    const struct tek_stack_use *use)
-{
-	if (stack->zone != TEK_ZONE_HIGH)
-		return false;
-	/* One that TEK made is meant to be full, up to what its kind is known to use. */
-	return !(stack->flags & TEK_STACK_TUNED) || !site || use->peak_bytes > site->learnt_bytes;
-}
-
 static bool once(bool *warned, bool now)
 {
 	bool first = now && !*warned;
@@ -164,7 +168,7 @@ bool tek__kind_note(struct tek_thread *thread, const struct tek_stack_use *use)
 	if (!stack->site)
 		stack->site = tek__site_of(thread);
 	struct tek_site *site = tek__site_at(stack->site);
-	bool news = is_news(stack, site, use);
+	bool news = stack->zone == TEK_ZONE_HIGH; /* somebody should know */
 	bool first_time = !stack->kind;
 	unsigned short number = site ? find_or_make(site, &label) : 0;
 	if (site)
@@ -174,7 +178,7 @@ bool tek__kind_note(struct tek_thread *thread, const struct tek_stack_use *use)
 	if (number != stack->kind)
 		move(thread, number);
 	if (first_time)
-		count_those_between(site, number);
+		count_thread(site, stack);
 	raise(&at(number)->said, stack, use, bound_of(site, use));
 	tek__table_write_kind(number, &at(number)->said);
 	return once(&at(number)->warned, news);

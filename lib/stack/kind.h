@@ -24,6 +24,7 @@ struct tek_thread;
 struct tek_known {
 	size_t bound_bytes;    /* most that any of its threads may use; 0: nothing known */
 	size_t overflow_bytes; /* the largest stack that one ran out of; 0: none did */
+	size_t peak_bytes;     /* most that one certainly used in earlier runs; 0: nothing known */
 };
 
 /*
@@ -35,13 +36,15 @@ unsigned short tek__site_of(const struct tek_thread *thread);
 /* From the profile, and raised by what threads of this process did; nothing of what is new. */
 struct tek_known tek__site_known(unsigned short site);
 
+/* The bound that the profile has for it, whatever threads of this process did; 0: none. */
+size_t tek__site_learnt_bytes(unsigned short site);
+
 /* Whether the next thread of this site is to be measured: all until it has settled, then some. */
 bool tek__site_wants_measure(unsigned short site);
 
 /*
  * A thread was measured, perhaps not for the first time: `use` is news of it.  Sets
- * stack.kind.  True: it is the first of its kind in the High Zone, and, if TEK fitted its stack,
- * uses more than had been learnt.
+ * stack.kind.  True: it is the first of its kind in the High Zone.
  */
 bool tek__kind_note(struct tek_thread *thread, const struct tek_stack_use *use);
 

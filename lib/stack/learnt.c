@@ -105,6 +105,7 @@ struct tek_learnt_site tek__learnt_of(uintptr_t function, uintptr_t call_site)
 		    (kind->caller.module[0] && !same(&kind->caller, &caller)))
 			continue;
 		sum.bound_bytes = larger(sum.bound_bytes, kind->bound_bytes);
+		sum.peak_bytes = larger(sum.peak_bytes, kind->peak_bytes);
 		sum.overflow_bytes = larger(sum.overflow_bytes, kind->overflow_bytes);
 		if (__builtin_add_overflow(sum.threads, kind->threads, &sum.threads))
 			sum.threads = UINT64_MAX;

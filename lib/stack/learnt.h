@@ -10,6 +10,7 @@
 
 struct tek_learnt_site {
 	uint64_t bound_bytes;    /* of the kind with the largest; 0: none is known */
+	uint64_t peak_bytes;     /* the same */
 	uint64_t overflow_bytes; /* the same */
 	uint64_t threads;        /* of all of them */
 };

@@ -9,8 +9,12 @@
 #include <errno.h>
 #include <string.h>
 #include <sys/mman.h>
-#include <sys/resource.h>
 #include <sys/uio.h>
+
+#ifndef MADV_POPULATE_READ
+#define MADV_POPULATE_READ 22 /* Linux 5.14 */
+#define MADV_POPULATE_WRITE 23
+#endif
 
 enum {
 	PAINT_BYTE = 0xd7,
@@ -19,14 +23,16 @@ enum {
 	/* Below our last frame: what we and the C library still use until the thread is gone, and
 	   the next one until it is prepared. */
 	LAST_BYTES = 2048,
+	NEAR_BYTES = 20 * 1024, /* below a frame: what threads mostly use can be touched */
 	KEPT_BYTES = 12 * 1024, /* less than what the C library keeps below its last frame */
-	EXACT_BYTES = 1024 *
-		      1024, /* of a stack that --stack exact paints though TEK did not fit it */
+	EXACT_BYTES = 1 << 20,  /* the largest stack that --stack exact paints: a millisecond */
 	FIRST_BYTES =
 		120 << 20, /* below the first thread's stack nothing else is mapped that far */
 	FEW_PAGES = 16,
 	MANY_PAGES = 4096,
 	WORDS = 2048, /* that are read at a time from another's stack */
+	/* In all, the lock being held: more than the usual stack where that is locked and painted. */
+	MOST_WORDS = (12 << 20) / sizeof(uintptr_t),
 };
 
 #define PAINT (UINTPTR_MAX / 0xff * PAINT_BYTE)
@@ -39,18 +45,42 @@ struct found {
 	bool at_paint;     /* paint was changed there, so both are right to the byte */
 };
 
+/*
+ * Whether the calling thread's stack can be touched there: the program may have forbidden it,
+ * though hardly near to the frame that it is in.  Linux before 5.14 does not say; then yes.
+ */
+static bool is_accessible(uintptr_t low, uintptr_t end, int advice)
+{
+	const uintptr_t frame = (uintptr_t)__builtin_frame_address(0);
+	const uintptr_t page = ~((uintptr_t)tek__page_bytes - 1);
+	const int saved = errno;
+
+	if (low <= frame && end > frame - NEAR_BYTES)
+		end = frame - NEAR_BYTES;
+	if (low >= end)
+		return true;
+	low &= page;
+	bool can = madvise((void *)low, end - low, advice) == 0 ||
+		   madvise((void *)(frame & page), tek__page_bytes, advice) != 0;
+	errno = saved;
+	return can;
+}
+
 /* Words of a stack: the calling thread's own, or read by the kernel from another's. */
 typedef const uintptr_t *reader(uintptr_t from, size_t words, size_t *count);
 
 static const uintptr_t *read_own(uintptr_t from, size_t words, size_t *count)
 {
-	*count = words;
+	bool can = is_accessible(from, from + words * sizeof(from), MADV_POPULATE_READ);
+
+	*count = can ? words : 0;
 	return (const uintptr_t *)from;
 }
 
 /* Guarded by the lock. */
 static uintptr_t copied[WORDS];
 static uintptr_t copied_to; /* where the last reading ended */
+static size_t words_left;   /* that may be read of this stack */
 
 static const uintptr_t *read_other(uintptr_t from, size_t words, size_t *count)
 {
@@ -62,10 +92,13 @@ static const uintptr_t *read_other(uintptr_t from, size_t words, size_t *count)
 		wanted = words;
 	if (wanted > WORDS)
 		wanted = WORDS;
+	if (wanted > words_left)
+		wanted = words_left;
 	struct iovec to = {copied, wanted * sizeof(copied[0])};
 	struct iovec there = {(void *)from, wanted * sizeof(copied[0])};
-	ssize_t bytes = process_vm_readv(tek__pid(), &to, 1, &there, 1, 0);
+	ssize_t bytes = wanted ? process_vm_readv(tek__pid(), &to, 1, &there, 1, 0) : 0;
 	*count = bytes > 0 ? (size_t)bytes / sizeof(copied[0]) : 0;
+	words_left -= *count;
 	copied_to = from + *count * sizeof(copied[0]);
 	return copied;
 }
@@ -112,7 +145,7 @@ look_through(const struct tek_stack *stack, reader *read, uintptr_t low, uintptr
 		if (!words)
 			return false;
 		if (!count) {
-			/* Not to be read: unmapped since, or forbidden. It may all have been used. */
+			/* Not to be read: unmapped, forbidden, too much. It may all have been used. */
 			if (!found->bound)
 				found->bound = low;
 			found->at_paint = false;
@@ -176,32 +209,6 @@ static bool has_no_holes(const struct tek_stack *stack)
 	return stack->fill == PAINT && (stack->surely_painted || stack->noted_to);
 }
 
-/*
- * Whether the calling thread has met no page that was not there.  Then nothing below the part that
- * was painted when it began can have been used: it would have had to hand memory below its
- * deepest frame to another thread without ever calling a function.  A third of the price of
- * asking which pages are present.
- */
-static bool had_no_page_fault(void)
-{
-	struct rusage usage;
-	int saved = errno;
-	bool none = getrusage(RUSAGE_THREAD, &usage) == 0 && !usage.ru_minflt && !usage.ru_majflt;
-
-	errno = saved;
-	return none;
-}
-
-/* The calling thread's, where what was painted is all that can have been used. */
-static bool look_at_paint(const struct tek_stack *stack, struct found *found)
-{
-	if (!stack->noted_to || stack->painted_from >= stack->clean_end || !had_no_page_fault())
-		return false;
-	*found = (struct found){.lowest = stack->painted_from};
-	look_through(stack, read_own, stack->painted_from, stack->clean_end, found);
-	return true;
-}
-
 static bool look(const struct tek_stack *stack, reader *read, struct found *found)
 {
 	const uintptr_t low = low_of(stack), known = stack->clean_end;
@@ -260,6 +267,7 @@ static void sum_up(const struct tek_stack *stack, struct found *found, struct te
 		.peak_bytes = bytes_below(stack->end, found->certain),
 		.bound_bytes = bytes_below(stack->end, found->bound),
 		.flags = flags,
+		.unprepared = !stack->clean_end,
 	};
 }
 
@@ -275,11 +283,37 @@ bool tek__measure_self(const struct tek_stack *stack, struct tek_stack_use *use)
 
 bool tek__measure_other(const struct tek_stack *stack, struct tek_stack_use *use)
 {
+	const uintptr_t clean_end = __atomic_load_n(&stack->clean_end, __ATOMIC_ACQUIRE);
+	struct tek_stack now = {
+		.bytes = stack->bytes,
+		.end = stack->end,
+		.reserve_bytes = stack->reserve_bytes,
+		.first = stack->first,
+		.begin = __atomic_load_n(&stack->begin, __ATOMIC_RELAXED),
+		.clean_end = clean_end,
+	};
 	struct found found;
 
-	if (!look(stack, read_other, &found))
+	if (clean_end) {
+		now.painted_from = stack->painted_from;
+		now.fill = stack->fill;
+		now.noted_to = stack->noted_to;
+		now.surely_painted = stack->surely_painted;
+	}
+	words_left = MOST_WORDS;
+	if (!look(&now, read_other, &found))
 		return false;
-	sum_up(stack, &found, use);
+	sum_up(&now, &found, use);
+	/* What was read may have been painted meanwhile. */
+	__atomic_thread_fence(__ATOMIC_SEQ_CST);
+	return __atomic_load_n(&stack->clean_end, __ATOMIC_RELAXED) == clean_end;
+}
+
+static bool paint(uintptr_t low, uintptr_t end)
+{
+	if (!is_accessible(low, end, MADV_POPULATE_WRITE))
+		return false;
+	memset((void *)low, PAINT_BYTE, end - low);
 	return true;
 }
 
@@ -300,7 +334,8 @@ static bool paint_present(uintptr_t low, uintptr_t end, uintptr_t *lowest, bool 
 		if (!any)
 			*lowest = run.low;
 		any = true;
-		memset((void *)run.low, PAINT_BYTE, lower(run.end, end) - run.low);
+		if (!paint(run.low, lower(run.end, end)))
+			return false;
 	}
 	return true;
 }
@@ -319,6 +354,8 @@ static void look_beforehand(struct tek_stack *stack, uintptr_t end)
 		if (run.low >= end)
 			break;
 		run.low = higher(run.low, low);
+		if (!is_accessible(run.low, lower(run.end, end), MADV_POPULATE_READ))
+			return;
 		holes |= clean && run.low > at;
 		if (!clean) {
 			value = *(const uintptr_t *)run.low;
@@ -333,14 +370,13 @@ static void look_beforehand(struct tek_stack *stack, uintptr_t end)
 	stack->surely_painted = value && !holes;
 	stack->painted_from = value ? from : clean;
 	if (!dirty)
-		stack->begin = clean;
+		__atomic_store_n(&stack->begin, clean, __ATOMIC_RELAXED);
 	__atomic_store_n(&stack->clean_end, clean, __ATOMIC_RELEASE);
 }
 
 static bool is_to_be_exact(const struct tek_stack *stack)
 {
-	return tek__stack_config.exact && !stack->first &&
-	       (stack->flags & TEK_STACK_TUNED || stack->bytes <= EXACT_BYTES);
+	return tek__stack_config.exact && !stack->first && stack->bytes <= EXACT_BYTES;
 }
 
 __attribute__((noinline)) void tek__measure_prepare(struct tek_stack *stack)
@@ -351,7 +387,7 @@ __attribute__((noinline)) void tek__measure_prepare(struct tek_stack *stack)
 
 	if (end <= low || frame >= stack->end)
 		return; /* it runs on another stack */
-	stack->begin = frame;
+	__atomic_store_n(&stack->begin, frame, __ATOMIC_RELAXED);
 	if (stack->flags & TEK_STACK_OWN) {
 		look_beforehand(stack, end);
 		return;
@@ -362,7 +398,8 @@ __attribute__((noinline)) void tek__measure_prepare(struct tek_stack *stack)
 	if (is_to_be_exact(stack)) {
 		from = low;
 		noted = false;
-		memset((void *)low, PAINT_BYTE, end - low);
+		if (!paint(low, end))
+			return;
 	} else if (noted) {
 		memset((void *)stack->noted_to, PAINT_BYTE, end - stack->noted_to);
 	} else if (!paint_present(low, end, &from, &holes)) {
@@ -372,7 +409,7 @@ __attribute__((noinline)) void tek__measure_prepare(struct tek_stack *stack)
 	stack->noted_to = noted ? stack->noted_to : 0;
 	stack->fill = PAINT;
 	stack->surely_painted = !noted && !holes;
-	stack->begin = end;
+	__atomic_store_n(&stack->begin, end, __ATOMIC_RELAXED);
 	__atomic_store_n(&stack->clean_end, end, __ATOMIC_RELEASE);
 }
 
@@ -397,6 +434,8 @@ static bool paint_for_next(struct tek_stack *stack, const struct found *found, u
 	uintptr_t from = lower(found->bound, found->certain), keep = (to & page) - KEPT_BYTES;
 	bool fresh = found->lowest < stack->painted_from, holes = false;
 
+	stack->left_from = stack->painted_from;
+
 	if (from & (sizeof(uintptr_t) - 1))
 		from &= ~(sizeof(uintptr_t) - 1);
 	if (from >= to)
@@ -405,18 +444,13 @@ static bool paint_for_next(struct tek_stack *stack, const struct found *found, u
 	    madvise((void *)(found->lowest & page), keep - (found->lowest & page), MADV_DONTNEED) ==
 		    0) {
 		memset((void *)keep, PAINT_BYTE, to - keep);
-		stack->painted_from = keep;
+		stack->left_from = keep;
 		return true;
 	}
-	if (!fresh) {
-		memset((void *)from, PAINT_BYTE, to - from);
-		return true;
-	}
-	uintptr_t lowest;
-	if (!paint_present(found->lowest, to, &lowest, &holes) || holes || lowest >= to)
-		return false;
-	stack->painted_from = lowest;
-	return true;
+	if (!fresh)
+		return paint(from, to);
+	return paint_present(found->lowest, to, &stack->left_from, &holes) && !holes &&
+	       stack->left_from < to;
 }
 
 __attribute__((noinline)) bool tek__measure_last(struct tek_stack *stack, struct tek_stack_use *use)
@@ -425,15 +459,16 @@ __attribute__((noinline)) bool tek__measure_last(struct tek_stack *stack, struct
 	const uintptr_t to = (frame - LAST_BYTES) & ~(uintptr_t)15;
 	struct found found;
 
-	if (!look_at_paint(stack, &found) && !look(stack, read_own, &found))
+	if (!look(stack, read_own, &found))
 		return false;
 	sum_up(stack, &found, use);
-	if (!(stack->flags & TEK_STACK_OWN) && !stack->first && stack->fill == PAINT &&
-	    frame < stack->end && to > stack->end - stack->bytes &&
-	    paint_for_next(stack, &found, to)) {
-		stack->clean_end = to;
-		stack->left_clean = true;
-	}
+	if (stack->flags & TEK_STACK_OWN || stack->first || stack->fill != PAINT ||
+	    frame >= stack->end || to <= stack->end - stack->bytes)
+		return true;
+	/* Nobody may take the new paint for what this thread wrote. */
+	__atomic_store_n(&stack->clean_end, 0, __ATOMIC_SEQ_CST);
+	if (paint_for_next(stack, &found, to))
+		stack->left_to = to;
 	return true;
 }
 

@@ -32,8 +32,8 @@ bool tek__measure_self(const struct tek_stack *stack, struct tek_stack_use *use)
 bool tek__measure_last(struct tek_stack *stack, struct tek_stack_use *use);
 
 /*
- * Another's of this process, which may end meanwhile: reads by system calls only.  Needs the
- * lock.
+ * Another's of this process, which may begin or end meanwhile: then false.  Reads by system calls
+ * only, of tens of megabytes of zeros not all: then only the bound is told.  Needs the lock.
  */
 bool tek__measure_other(const struct tek_stack *stack, struct tek_stack_use *use);
 

@@ -4,6 +4,7 @@
 #include "ident/process.h"
 #include "ident/thread.h"
 #include "mediate/report.h"
+#include "preload/real.h"
 #include "stack/action.h"
 #include "stack/backtrace.h"
 #include "stack/grow.h"
@@ -12,11 +13,17 @@
 #include <errno.h>
 #include <setjmp.h>
 #include <stddef.h>
+#include <sys/auxv.h>
+
+#ifndef AT_MINSIGSTKSZ
+#define AT_MINSIGSTKSZ 51
+#endif
 
 enum {
 	GUARD_BYTES = 64 << 10, /* so far below a stack an access counts as its overflow */
 	RED_ZONE_BYTES = 256,   /* what code uses below its stack pointer */
 	FRAME_BYTES = 16 << 20, /* the largest frame that is thought of */
+	SIGNAL_BYTES = 4096,    /* the kernel's frame, where that does not say */
 	REPORT_BYTES = 3072,    /* of stack: what a report takes */
 	BACKTRACE_BYTES = 4096, /* and a backtrace, where calls are bound lazily */
 };
@@ -62,19 +69,69 @@ uintptr_t tek__overflow_program_counter(const ucontext_t *context)
 }
 
 /*
+ * Whether the fault was on the thread's alternate stack, or just below: a handler of the
+ * program's ran out of that, not the thread out of its stack.
+ */
+static bool is_of_signal_stack(const struct tek_stack *stack, const ucontext_t *context,
+			       uintptr_t address)
+{
+	const uintptr_t low = (uintptr_t)context->uc_stack.ss_sp;
+	const uintptr_t bytes = context->uc_stack.ss_size;
+	const uintptr_t pointer = tek__overflow_stack_pointer(context);
+
+	if (context->uc_stack.ss_flags & SS_DISABLE)
+		return false;
+	if (pointer - low < bytes)
+		return true;
+	/* One that the program made in the thread's stack has the thread's guard below it. */
+	if (low - (stack->end - stack->bytes) < stack->bytes)
+		return false;
+	return low - pointer <= GUARD_BYTES || low - address <= GUARD_BYTES;
+}
+
+/*
  * The access was below the stack, and the stack pointer is there too, or nearly: else a stray
  * pointer happened to point there.
  */
 static bool is_overflow(const struct tek_stack *stack, uintptr_t address, uintptr_t pointer)
 {
-	if (!stack->end || !stack->bytes)
-		return false;
-	uintptr_t low = stack->end - stack->bytes;
+	const uintptr_t low = stack->end - stack->bytes;
+
 	if (address >= low)
 		return false;
-	if (low - address <= GUARD_BYTES)
-		return !pointer || (pointer < low + GUARD_BYTES && low < pointer + FRAME_BYTES);
-	return pointer < low && low - pointer <= FRAME_BYTES && address + RED_ZONE_BYTES >= pointer;
+	if (low - address > GUARD_BYTES)
+		return pointer < low && low - pointer <= FRAME_BYTES &&
+		       (address >= pointer || pointer - address <= RED_ZONE_BYTES);
+	if (!pointer)
+		return true;
+	return pointer < low ? low - pointer < FRAME_BYTES : pointer - low < GUARD_BYTES;
+}
+
+/*
+ * The kernel could not put the frame of some signal on the stack, and sent SIGSEGV instead.  It
+ * does not tell an address, nor which signal that was.
+ */
+static bool is_frame_refused(const siginfo_t *info, const ucontext_t *context)
+{
+#if defined(__x86_64__) || defined(__i386__)
+	enum { PROTECTION_FAULT = 13 }; /* a wild address, for which the kernel says the same */
+	if (context->uc_mcontext.gregs[REG_TRAPNO] == PROTECTION_FAULT)
+		return false;
+#endif
+	return info->si_code == SI_KERNEL && tek__overflow_stack_pointer(context);
+}
+
+/* What a signal takes of a stack before its handler begins. */
+static size_t signal_bytes(void)
+{
+	unsigned long bytes = getauxval(AT_MINSIGSTKSZ);
+	return (bytes > SIGNAL_BYTES ? bytes : SIGNAL_BYTES) + RED_ZONE_BYTES;
+}
+
+static bool is_full(const struct tek_stack *stack, uintptr_t pointer)
+{
+	const uintptr_t low = stack->end - stack->bytes;
+	return pointer < low ? low - pointer < FRAME_BYTES : pointer - low < signal_bytes();
 }
 
 /* How much of the stack that this runs on is left; it is the thread's own if it has no other. */
@@ -99,13 +156,13 @@ __attribute__((noinline)) static void backtrace(struct tek_backtrace *trace,
 	/* What cannot be read is a second fault, which must come to us and not kill. */
 	sigfillset(&all_others);
 	sigdelset(&all_others, SIGSEGV);
-	pthread_sigmask(SIG_SETMASK, &all_others, &before);
+	tek__real.pthread_sigmask(SIG_SETMASK, &all_others, &before);
 	if (sigsetjmp(here, 0) == 0) {
 		on_fault = &here;
 		tek__backtrace(trace, tek__overflow_program_counter(context));
 	}
 	on_fault = NULL;
-	pthread_sigmask(SIG_SETMASK, &before, NULL);
+	tek__real.pthread_sigmask(SIG_SETMASK, &before, NULL);
 }
 
 __attribute__((noinline)) static void report(struct tek_thread *thread, uintptr_t address,
@@ -126,15 +183,23 @@ bool tek__overflow_at(const siginfo_t *info, const ucontext_t *context)
 
 	if (on_fault && info->si_code > 0)
 		siglongjmp(*on_fault, 1);
-	if (info->si_code != SEGV_MAPERR && info->si_code != SEGV_ACCERR)
+	const bool refused = is_frame_refused(info, context);
+	if (info->si_code != SEGV_MAPERR && info->si_code != SEGV_ACCERR && !refused)
 		return false;
 
 	/* What a borrower of the thread's variables does is not the thread's doing. */
 	struct tek_thread *thread = tek__process_is_known() ? tek__thread_known_self() : NULL;
-	if (tek__grow_at(thread, address))
+	const uintptr_t pointer = tek__overflow_stack_pointer(context);
+	if (refused)
+		address = pointer;
+	if (refused ? tek__grow_for_signal(thread, pointer, signal_bytes())
+		    : tek__grow_at(thread, address))
 		return true;
-	if (!thread || thread->stack.flags & TEK_STACK_OVERFLOWED ||
-	    !is_overflow(&thread->stack, address, tek__overflow_stack_pointer(context)))
+	if (!thread || thread->stack.flags & TEK_STACK_OVERFLOWED || !thread->stack.end ||
+	    !thread->stack.bytes || is_of_signal_stack(&thread->stack, context, address))
+		return false;
+	if (refused ? !is_full(&thread->stack, pointer)
+		    : !is_overflow(&thread->stack, address, pointer))
 		return false;
 
 	int saved = errno;

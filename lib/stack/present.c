@@ -6,6 +6,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <linux/ioctl.h>
+#include <pthread.h>
 #include <stdatomic.h>
 #include <stddef.h>
 #include <sys/ioctl.h>
@@ -32,7 +33,7 @@ enum {
 #define PAGEMAP_USED (UINT64_C(3) << 62)
 
 enum {
-	NONE = -1,   /* not opened yet */
+	NONE = -1,   /* not opened yet, or there was no room for it just now */
 	REFUSED = -2 /* it cannot be opened */
 };
 
@@ -71,6 +72,7 @@ __attribute__((cold)) static int open_again(int before)
 {
 	struct stat status;
 	int fd = open("/proc/self/pagemap", O_RDONLY | O_CLOEXEC | O_NOCTTY);
+	bool passing = fd < 0 && (errno == EMFILE || errno == ENFILE || errno == ENOMEM);
 	int high = fd < 0 ? -1 : fcntl(fd, F_DUPFD_CLOEXEC, high_fd());
 
 	if (high >= 0) {
@@ -81,7 +83,8 @@ __attribute__((cold)) static int open_again(int before)
 		device = status.st_dev;
 		inode = status.st_ino;
 	}
-	if (!atomic_compare_exchange_strong(&kept, &before, fd < 0 ? REFUSED : fd)) {
+	int now = fd >= 0 ? fd : passing ? NONE : REFUSED;
+	if (!atomic_compare_exchange_strong(&kept, &before, now)) {
 		if (fd >= 0)
 			close(fd); /* another thread was faster */
 		fd = atomic_load(&kept);
@@ -222,8 +225,10 @@ static bool ask_file(uintptr_t low, uintptr_t end, unsigned int most, struct tek
 bool tek__present_lowest(uintptr_t low, uintptr_t end, unsigned int most, struct tek_run *run)
 {
 	const uintptr_t mask = tek__page_bytes - 1;
-	int saved = errno;
+	int saved = errno, cancellation;
 
+	/* A thread that is being cancelled may not have begun with its own work yet. */
+	pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &cancellation);
 	low &= ~mask;
 	end = (end + mask) & ~mask;
 	/* In a child that has not noticed yet that it is one the file is its parent's. */
@@ -232,6 +237,7 @@ bool tek__present_lowest(uintptr_t low, uintptr_t end, unsigned int most, struct
 		     ask_file(low, end, most, run);
 	if (!known && tek__present_ways & TEK_PRESENT_MINCORE)
 		known = ask_mincore(low, end, run);
+	pthread_setcancelstate(cancellation, NULL);
 	errno = saved;
 	return known;
 }

@@ -5,6 +5,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <limits.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
@@ -183,11 +184,12 @@ static bool parse_value(struct tek_learnt *learnt, enum key key, struct span val
 		return check_label(value);
 	case BOUND:
 		return parse_size(value, &learnt->bound_bytes);
+	case PEAK:
+		return parse_size(value, &learnt->peak_bytes);
 	case OVERFLOW:
 		return parse_size(value, &learnt->overflow_bytes);
 	case THREADS:
 		return parse_number(value, &learnt->threads);
-	case PEAK:
 	case STACK:
 	case OVERFLOWS:
 	case RUNS:
@@ -248,11 +250,35 @@ bool tek__profile_parse(const char *text, size_t bytes,
 	return true;
 }
 
-static bool is_trusted(const struct stat *status)
+static bool is_ours_alone(int fd, struct stat *status)
 {
-	return S_ISREG(status->st_mode) && (status->st_mode & 022) == 0 &&
-	       (status->st_uid == 0 || status->st_uid == geteuid()) && status->st_size > 0 &&
-	       status->st_size <= TEK_PROFILE_MOST_BYTES;
+	return fstat(fd, status) == 0 && (status->st_mode & 022) == 0 &&
+	       (status->st_uid == 0 || status->st_uid == geteuid());
+}
+
+/* Or -1, if it or its directory is not to be trusted. */
+static int open_trusted(const char *path, struct stat *status)
+{
+	const char *slash = strrchr(path, '/');
+	char directory[PATH_MAX];
+
+	if (!slash || (size_t)(slash - path) >= sizeof(directory) - 1)
+		return -1;
+	memcpy(directory, path, (size_t)(slash - path) + 1);
+	directory[slash - path + 1] = '\0';
+	int within = open(directory, O_PATH | O_DIRECTORY | O_CLOEXEC);
+	if (within < 0)
+		return -1;
+	int fd = !is_ours_alone(within, status)
+			 ? -1
+			 : openat(within, slash + 1,
+				  O_RDONLY | O_NONBLOCK | O_NOFOLLOW | O_NOCTTY | O_CLOEXEC);
+	close(within);
+	if (fd >= 0 && !(is_ours_alone(fd, status) && S_ISREG(status->st_mode))) {
+		close(fd);
+		return -1;
+	}
+	return fd;
 }
 
 /* The whole of it, which may have become shorter since; its length. */
@@ -276,11 +302,11 @@ bool tek__profile_read(const char *path, void (*visit)(const struct tek_learnt *
 {
 	struct stat status;
 	bool is_profile = false;
-	int fd = open(path, O_RDONLY | O_NONBLOCK | O_NOFOLLOW | O_NOCTTY | O_CLOEXEC);
+	int fd = open_trusted(path, &status);
 
 	if (fd < 0)
 		return false;
-	if (fstat(fd, &status) == 0 && is_trusted(&status)) {
+	if (status.st_size > 0 && status.st_size <= TEK_PROFILE_MOST_BYTES) {
 		size_t size = (size_t)status.st_size;
 		/* Not mapped: who shortens a mapped file kills its reader. */
 		char *text = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS,

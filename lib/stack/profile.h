@@ -16,7 +16,7 @@
 enum {
 	TEK_PROFILE_MOST_BYTES = 1 << 20,
 	TEK_PROFILE_MOST_KINDS = 4096,
-	TEK_PROFILE_MOST_STACK = 1 << 30, /* of bound_bytes and overflow_bytes */
+	TEK_PROFILE_MOST_STACK = 1 << 30, /* of bound_bytes, peak_bytes and overflow_bytes */
 };
 
 /* A place in a file: its build id in hexadecimal, or `@` and its name if it has none. */
@@ -29,6 +29,7 @@ struct tek_learnt {
 	struct tek_place function;
 	struct tek_place caller; /* module "" if it is not known */
 	uint64_t bound_bytes;
+	uint64_t peak_bytes;     /* certainly used by one of them; 0: not known */
 	uint64_t overflow_bytes; /* 0: none */
 	uint64_t threads;        /* that were measured */
 };
@@ -41,8 +42,8 @@ bool tek__profile_parse(const char *text, size_t bytes,
 			void (*visit)(const struct tek_learnt *, void *), void *context);
 
 /*
- * The same with a file, if it is root's or the user's and others cannot write to it.  The
- * directory is not asked: what somebody else puts there is his, and so not read.
+ * The same with a file, if it and its directory are root's or the user's and others cannot write
+ * to them: who can write to the directory could put an older file of the user's in its place.
  */
 bool tek__profile_read(const char *path, void (*visit)(const struct tek_learnt *, void *),
 		       void *context);

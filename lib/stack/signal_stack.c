@@ -3,6 +3,7 @@
 
 #include "ident/process.h"
 #include "ident/thread.h"
+#include "stack/memory.h"
 
 #include <errno.h>
 #include <signal.h>
@@ -20,12 +21,20 @@
 #endif
 
 enum {
-	HANDLER_BYTES = 8192, /* what a handler has, besides the kernel's frame: SIGSTKSZ of old */
+	/*
+	 * What a handler has, besides the kernel's frame.  A program's handler with SA_ONSTACK
+	 * would have had the thread's whole stack, without TEK; so it gets much where that costs
+	 * nothing but addresses, and elsewhere the SIGSTKSZ of old.
+	 */
+	HANDLER_BYTES = 64 << 10,
+	LEAST_HANDLER_BYTES = 8192,
+	LARGE_SHARE = 64, /* large ones take no more than this part of the process's addresses */
 	SLAB_PLACES = 64,
 	BUCKETS = 1024,
 	LOOKS = 2, /* at threads that may be gone, for each new one */
 	/* A guard that is a mapping of its own costs two of vm.max_map_count, by default 65,530. */
 	MOST_MAPPED_GUARDS = 8192,
+	MOST_LOCKED = 8192, /* the same holds for a part that is locked */
 };
 
 /* One signal stack. */
@@ -35,11 +44,14 @@ struct place {
 	pthread_t handle;              /* of the latest thread that had it */
 	pid_t tid;
 	char *low; /* the guard is below */
+	size_t bytes;
 };
 
 /* One mapping: this, then guard and stack for each place. Never unmapped. */
 struct slab {
 	struct slab *next;
+	size_t stack_bytes;
+	bool locked;       /* the program locks its memory: of each stack the upper part is, too */
 	unsigned int used; /* places that have a guard: those before it */
 	struct place places[SLAB_PLACES];
 };
@@ -48,8 +60,8 @@ static struct slab *slabs;
 static struct place *free_places;      /* nobody has them */
 static struct place *buckets[BUCKETS]; /* left, by the pthread_t of their thread */
 static struct place *oldest, *latest;  /* the same, in the order in which they were left */
-static size_t stack_bytes, slab_head_bytes;
-static size_t count, mapped_guards;
+static size_t large_bytes;             /* of the slabs of large ones */
+static size_t count, mapped_guards, locked_parts;
 static bool guards_are_mapped; /* the kernel has no lighter ones */
 
 static size_t round_up(size_t bytes)
@@ -110,22 +122,62 @@ static struct place *left_by_the_dead(void)
 	return NULL;
 }
 
-__attribute__((cold)) static bool add_slab(void)
+static size_t stack_for(size_t handler_bytes)
 {
-	if (!stack_bytes) {
-		unsigned long frame = getauxval(AT_MINSIGSTKSZ);
-		stack_bytes = round_up((frame ? frame : MINSIGSTKSZ) + HANDLER_BYTES);
-		slab_head_bytes = round_up(sizeof(struct slab));
-	}
-	size_t bytes = slab_head_bytes + SLAB_PLACES * (tek__page_bytes + stack_bytes);
-	struct slab *slab = mmap(NULL, bytes, PROT_READ | PROT_WRITE,
+	unsigned long frame = getauxval(AT_MINSIGSTKSZ);
+	return round_up((frame ? frame : MINSIGSTKSZ) + handler_bytes);
+}
+
+static size_t slab_head_bytes(void)
+{
+	return round_up(sizeof(struct slab));
+}
+
+static size_t slab_for(size_t stack_bytes)
+{
+	return slab_head_bytes() + SLAB_PLACES * (tek__page_bytes + stack_bytes);
+}
+
+/* 32-bit programs and those with RLIMIT_AS want their addresses for threads. */
+static bool has_addresses(size_t bytes)
+{
+	return large_bytes + bytes <= tek__memory_addresses() / LARGE_SHARE;
+}
+
+static bool map_slab(size_t stack_bytes)
+{
+	const size_t bytes = slab_for(stack_bytes);
+	const bool locked = tek__memory_is_filled();
+	/* What cannot be accessed is not filled: megabytes would take a millisecond. */
+	struct slab *slab = mmap(NULL, bytes, locked ? PROT_NONE : PROT_READ | PROT_WRITE,
 				 MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+
 	if (slab == MAP_FAILED)
 		return false;
+	if (locked && (munlock(slab, bytes) || mprotect(slab, bytes, PROT_READ | PROT_WRITE))) {
+		munmap(slab, bytes);
+		return false;
+	}
 	madvise(slab, bytes, MADV_NOHUGEPAGE);
+	if (locked)
+		mlock(slab, slab_head_bytes());
 	slab->next = slabs;
-	slabs = slab;
+	slab->stack_bytes = stack_bytes;
+	slab->locked = locked;
+	/* A fork in another thread finds it whole, here and below. */
+	__atomic_store_n(&slabs, slab, __ATOMIC_RELEASE);
 	return true;
+}
+
+__attribute__((cold)) static bool add_slab(void)
+{
+	const size_t large = stack_for(HANDLER_BYTES);
+
+	if (has_addresses(slab_for(large)) && map_slab(large)) {
+		large_bytes += slab_for(large);
+		return true;
+	}
+	return map_slab(stack_for(LEAST_HANDLER_BYTES));
 }
 
 static bool guard(char *page)
@@ -139,16 +191,29 @@ static bool guard(char *page)
 	return true;
 }
 
+/* Where the program locks its memory, what most handlers need does not fault. */
+static void lock_upper_part(const struct place *place)
+{
+	const size_t bytes = stack_for(LEAST_HANDLER_BYTES);
+
+	if (locked_parts < MOST_LOCKED && mlock(place->low + place->bytes - bytes, bytes) == 0)
+		locked_parts++;
+}
+
 static struct place *new_place(void)
 {
 	if ((!slabs || slabs->used == SLAB_PLACES) && !add_slab())
 		return NULL;
-	size_t at = slabs->used * (tek__page_bytes + stack_bytes);
-	char *page = (char *)slabs + slab_head_bytes + at;
+	size_t at = slabs->used * (tek__page_bytes + slabs->stack_bytes);
+	char *page = (char *)slabs + slab_head_bytes() + at;
 	if (!guard(page))
 		return NULL;
-	struct place *place = &slabs->places[slabs->used++];
+	struct place *place = &slabs->places[slabs->used];
 	place->low = page + tek__page_bytes;
+	place->bytes = slabs->stack_bytes;
+	__atomic_store_n(&slabs->used, slabs->used + 1, __ATOMIC_RELEASE);
+	if (slabs->locked)
+		lock_upper_part(place);
 	count++;
 	return place;
 }
@@ -186,7 +251,7 @@ void tek__signal_stack_give(const struct tek_thread *thread)
 
 	if (!place)
 		return;
-	stack_t ours = {.ss_sp = place->low, .ss_size = stack_bytes}, before;
+	stack_t ours = {.ss_sp = place->low, .ss_size = place->bytes}, before;
 	/* Who began the thread before us may have given it one. */
 	if (sigaltstack(&ours, &before) == 0 && !(before.ss_flags & SS_DISABLE))
 		sigaltstack(&before, NULL);
@@ -205,11 +270,6 @@ void tek__signal_stack_release(struct tek_thread *thread)
 size_t tek__signal_stack_count(void)
 {
 	return count;
-}
-
-size_t tek__signal_stack_bytes(void)
-{
-	return stack_bytes;
 }
 
 /* Only the calling thread is left; it still has its own. */

@@ -1,7 +1,11 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
 /*
  * Alternate signal stacks (sigaltstack(2)), each with a guard page, for threads whose stack TEK
- * fitted: where a stack is full a handler cannot run on it.
+ * fitted: where a stack is full a handler cannot run on it.  The program's own handlers with
+ * SA_ONSTACK run there too: the kernel knows one alternate stack for all signals, and TEK cannot
+ * bring a handler back to the thread's stack without hiding its callers from unwinders.  So each
+ * has 64 KiB for a handler; 8 KiB where all the large ones together would take more than a 64th
+ * of the addresses that the process may have (RLIMIT_AS, 32-bit programs).
  *
  * A thread's end is not told to the kernel: it costs a system call.  So a signal stack that was
  * released still belongs to its thread until that is gone for sure: when the C library gives its
@@ -24,9 +28,8 @@ void tek__signal_stack_give(const struct tek_thread *thread);
 /* The thread is at its end, or gone. Needs the lock. */
 void tek__signal_stack_release(struct tek_thread *thread);
 
-/* How many there are, in use or not; bytes of each, guard not included. For tests. */
+/* How many there are, in use or not. For tests. */
 size_t tek__signal_stack_count(void);
-size_t tek__signal_stack_bytes(void);
 
 /* In the child of a fork. */
 void tek__signal_stack_forget(void);

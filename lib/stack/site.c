@@ -58,7 +58,9 @@ __attribute__((cold)) static unsigned short make(uintptr_t function, uintptr_t c
 		.call_site = call_site,
 		.is_learnt = learnt.bound_bytes || learnt.overflow_bytes,
 		.learnt_bytes = (size_t)learnt.bound_bytes,
-		.known = {(size_t)learnt.bound_bytes, (size_t)learnt.overflow_bytes},
+		.known = {.bound_bytes = (size_t)learnt.bound_bytes,
+			  .overflow_bytes = (size_t)learnt.overflow_bytes,
+			  .peak_bytes = (size_t)learnt.peak_bytes},
 		.bound_bytes = (size_t)learnt.bound_bytes,
 		.measured = settled ? SETTLED_THREADS : (unsigned int)learnt.threads,
 		.since_higher = settled ? SETTLED_SINCE : 0,
@@ -90,8 +92,16 @@ struct tek_known tek__site_known(unsigned short number)
 		return (struct tek_known){0};
 	return (struct tek_known){
 		.bound_bytes = site->known.bound_bytes,
+		.peak_bytes = site->known.peak_bytes,
 		.overflow_bytes = __atomic_load_n(&site->known.overflow_bytes, __ATOMIC_RELAXED),
 	};
+}
+
+size_t tek__site_learnt_bytes(unsigned short number)
+{
+	const struct tek_site *site = tek__site_at(number);
+
+	return site ? site->learnt_bytes : 0;
 }
 
 bool tek__site_wants_measure(unsigned short number)

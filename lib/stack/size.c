@@ -4,6 +4,7 @@
 #include "ident/process.h"
 #include "stack/config.h"
 #include "stack/grow.h"
+#include "stack/memory.h"
 #include "tek_abi.h"
 
 #include <dlfcn.h>
@@ -20,6 +21,9 @@ enum {
 	TIGHT_MARGIN_PERCENT = 108,
 	AUTO_FLOOR_BYTES = 64 * 1024, /* and what a thread needs that does nothing */
 	MOST_BYTES = 1 << 30,
+	MOST_TIMES = 4, /* the program's own: what an endless recursion gets at most */
+	LARGE_GUARD_BYTES = 64 * 1024, /* a page is jumped over by an array of some KiB */
+	LOOK_EVERY = 64,               /* at what memory costs; once for so many stacks */
 	REST_BYTES = 2048,       /* that glibc wants beside the static TLS: MINIMAL_REST_STACK */
 	OLD_SIGNAL_BYTES = 2048, /* a frame of a signal, where the kernel does not say */
 };
@@ -152,16 +156,44 @@ static size_t programs_own(struct tek_stack *stack, const pthread_attr_t *attr)
 	return changed ? set : default_bytes;
 }
 
+/* Whether threads of it may have a larger stack than their program gives them. */
+static bool needs_more(const struct tek_known *known, size_t programs)
+{
+	return known->overflow_bytes || (uint64_t)known->peak_bytes * 100 >
+						(uint64_t)programs * tek__stack_config.high_percent;
+}
+
+/*
+ * Of the guard, where it costs addresses alone: not where the program locks its memory either, as
+ * what cannot be accessed counts against that limit.  In C libraries before 2.27 it is a part of
+ * the stack.
+ */
+static size_t guard_bytes(void)
+{
+#if __GLIBC_PREREQ(2, 27)
+	static unsigned int calls;
+	static bool is_free;
+
+	if (calls++ % LOOK_EVERY == 0)
+		is_free = sizeof(void *) > 4 && tek__memory_addresses() == SIZE_MAX &&
+			  !tek__memory_is_filled();
+	if (is_free && tek__stack_config.mode == TEK_STACK_MODE_AUTO)
+		return LARGE_GUARD_BYTES;
+#endif
+	return tek__page_bytes;
+}
+
 /* *own becomes what *attr, or nothing, stands for, but of this size and with a guard. */
 static bool with_size(pthread_attr_t *own, const pthread_attr_t *attr, size_t bytes)
 {
+	const size_t least = guard_bytes();
 	size_t guard;
 
 	memcpy(own, attr ? attr : &default_attr, sizeof(*own));
 	if (pthread_attr_setstacksize(own, bytes))
 		return false;
-	if (pthread_attr_getguardsize(own, &guard) || guard == 0)
-		pthread_attr_setguardsize(own, tek__page_bytes);
+	if (pthread_attr_getguardsize(own, &guard) || guard < least)
+		pthread_attr_setguardsize(own, least);
 	return true;
 }
 
@@ -169,11 +201,15 @@ const pthread_attr_t *tek__size_choose(struct tek_stack *stack, const pthread_at
 				       pthread_attr_t *own)
 {
 	const struct tek_known known = tek__site_known(stack->site);
-	const size_t programs = programs_own(stack, attr), bytes = tek__size_for(&known);
-	size_t reserve = 0;
+	const size_t programs = programs_own(stack, attr);
+	size_t bytes = tek__size_for(&known), reserve = 0;
 
-	if (!programs || !bytes || (bytes >= programs && !known.overflow_bytes))
+	if (!programs || !bytes || (bytes >= programs && !needs_more(&known, programs)))
 		return attr;
+	/* How deep it would have gone nobody knows: what its program meant it to have may do. */
+	if (known.overflow_bytes)
+		bytes = bytes / MOST_TIMES > programs ? programs * MOST_TIMES
+						      : most(bytes, programs);
 	if (tek__stack_config.grow)
 		reserve = tek__grow_reserve(bytes);
 	/* With its reserve it is to take no more addresses than without TEK, if that can be. */

@@ -13,7 +13,11 @@ void tek__size_start(void);
 /* The program has changed the attributes of threads that have none. Needs no lock. */
 void tek__size_default_changed(void);
 
-/* The size for a stack of which so much is known, in bytes, TLS included; 0: the program's own. */
+/*
+ * The size for a stack of which so much is known, in bytes, TLS included; 0: the program's own.
+ * A kind that overflowed gets the program's own if that is larger, and no more than four times
+ * that: tek__size_choose() does it.
+ */
 size_t tek__size_for(const struct tek_known *known);
 
 /*

@@ -11,12 +11,16 @@
 #include "stack/config.h"
 #include "stack/grow.h"
 #include "stack/kind.h"
+#include "stack/mask.h"
 #include "stack/measure.h"
 #include "stack/overflow.h"
 #include "stack/signal_stack.h"
 #include "stack/size.h"
 #include "stack/watch.h"
 #include "tek_abi.h"
+
+/* What an earlier thread may have left on a stack that was not looked at beforehand. */
+enum { LEFTOVER_BYTES = 64 * 1024 };
 
 void tek__stack_start(void)
 {
@@ -28,6 +32,7 @@ void tek__stack_start(void)
 	if (!tek__stack_is_on())
 		return;
 	tek__size_start();
+	tek__mask_start();
 	tek__kinds_start();
 }
 
@@ -50,6 +55,7 @@ const pthread_attr_t *tek__stack_choose(struct tek_thread *thread, const pthread
 	stack->measured = tek__site_wants_measure(stack->site);
 	if (attr && tek__area_is_given(attr))
 		stack->flags |= TEK_STACK_OWN;
+	stack->hides_segv = tek__mask_is_hidden();
 	tek__watch_start();
 	return tek__size_choose(stack, attr, own);
 }
@@ -139,6 +145,8 @@ void tek__stack_prepare(struct tek_thread *thread)
 		if (stack->reserve_bytes)
 			tek__grow_begin(thread);
 	}
+	if (stack->flags & TEK_STACK_TUNED || stack->hides_segv)
+		tek__mask_begin(stack->hides_segv);
 	if (stack->measured && stack->end)
 		tek__measure_prepare(stack);
 }
@@ -153,22 +161,68 @@ bool tek__stack_measure_at_end(struct tek_thread *thread, struct tek_stack_use *
 	return measured;
 }
 
-/* It may have been unmapped since, or be another thread's. */
+/* It may have been unmapped since, or be another thread's, at the same pthread_t. */
 static bool is_still_there(const struct tek_thread *thread)
 {
 	struct tek_area area;
 
 	return thread->handle && tek__area_of(thread->handle, &area) &&
-	       area.end == thread->stack.end;
+	       area.end == thread->stack.end && !tek__thread_tid_of(thread->handle);
 }
 
 void tek__stack_gone(struct tek_thread *thread)
 {
 	struct tek_stack_use use;
 
+	/* What was measured is its own if it is there afterwards. */
 	if (tek__stack_is_on() && thread->stack.measured && thread->stack.end &&
-	    is_still_there(thread) && tek__measure_other(&thread->stack, &use))
+	    tek__measure_other(&thread->stack, &use) && is_still_there(thread))
 		tek__stack_measured(thread, &use);
+}
+
+/* Whether what is found can be told from what an earlier thread left there. */
+static bool is_news(const struct tek_stack *stack, const struct tek_stack_use *use)
+{
+	if (use->unprepared && (stack->measured || use->bound_bytes <= LEFTOVER_BYTES))
+		return false;
+	return use->peak_bytes > stack->use.peak_bytes ||
+	       use->bound_bytes != stack->use.bound_bytes;
+}
+
+bool tek__stack_look_at(struct tek_thread *thread)
+{
+	const struct tek_stack_use before = thread->stack.use;
+	struct tek_stack_use use;
+
+	if (!tek__thread_exists(thread)) {
+		tek__stack_gone(thread);
+		tek__thread_free(thread);
+		return false;
+	}
+	if (!tek__stack_locate_other(thread) || !tek__measure_other(&thread->stack, &use) ||
+	    !is_news(&thread->stack, &use))
+		return false;
+	tek__stack_measured(thread, &use);
+	if (before.peak_bytes == thread->stack.use.peak_bytes &&
+	    before.bound_bytes == thread->stack.use.bound_bytes)
+		return false;
+	tek__thread_publish(thread);
+	return true;
+}
+
+static void look_once_more(struct tek_thread *thread, void *unused)
+{
+	(void)unused;
+	if (thread->tid)
+		tek__stack_look_at(thread);
+}
+
+void tek__stack_finish(void)
+{
+	if (!tek__stack_is_on())
+		return;
+	tek__thread_each(look_once_more, NULL);
+	tek__kinds_finish();
 }
 
 void tek__stack_release(struct tek_thread *thread)
@@ -179,9 +233,9 @@ void tek__stack_release(struct tek_thread *thread)
 		tek__grow_inherit(thread);
 	if (stack->signal_stack)
 		tek__signal_stack_release(thread);
-	if (stack->left_clean)
+	if (stack->left_to)
 		tek__block_leave(thread->handle,
-				 &(struct tek_block){stack->painted_from, stack->clean_end});
+				 &(struct tek_block){stack->left_from, stack->left_to});
 }
 
 bool tek__stack_locate_other(struct tek_thread *thread)
@@ -205,8 +259,12 @@ unsigned char tek__stack_zone(const struct tek_stack *stack, const struct tek_st
 		return TEK_ZONE_NONE;
 	if (used < (uint64_t)stack->bytes * tek__stack_config.low_percent)
 		return TEK_ZONE_LOW;
-	return used > (uint64_t)stack->bytes * tek__stack_config.high_percent ? TEK_ZONE_HIGH
-									      : TEK_ZONE_NORMAL;
+	if (used <= (uint64_t)stack->bytes * tek__stack_config.high_percent)
+		return TEK_ZONE_NORMAL;
+	/* A stack that fits is nearly full: what matters is that it was not expected to be. */
+	bool expected = stack->flags & TEK_STACK_TUNED &&
+			use->peak_bytes <= tek__site_learnt_bytes(stack->site);
+	return expected ? TEK_ZONE_NORMAL : TEK_ZONE_HIGH;
 }
 
 /* What was used stays used, also where the program has dropped the pages since. */
@@ -230,14 +288,9 @@ static struct tek_stack_use joined(const struct tek_stack_use *before,
 void tek__stack_measured(struct tek_thread *thread, const struct tek_stack_use *use)
 {
 	struct tek_stack *stack = &thread->stack;
-	bool fitted = stack->flags & TEK_STACK_TUNED;
-	size_t learnt = fitted ? tek__site_known(stack->site).bound_bytes : 0;
 
 	stack->use = joined(&stack->use, use);
 	stack->zone = tek__stack_zone(stack, &stack->use);
-	/* A stack that fits is nearly full: what matters is that it was not expected to be. */
-	if (fitted && stack->zone == TEK_ZONE_HIGH && stack->use.peak_bytes <= learnt)
-		stack->zone = TEK_ZONE_NORMAL;
 	if (tek__kind_note(thread, &stack->use))
 		tek__report_stack_high(thread);
 }

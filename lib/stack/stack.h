@@ -52,7 +52,10 @@ void tek__stack_gone(struct tek_thread *thread);
 /* The calling thread's, by asking the C library if need be: not under the lock. */
 void tek__stack_locate_slowly(void);
 
-/* TEK_ZONE_* */
+/*
+ * TEK_ZONE_*.  A stack that TEK fitted is meant to be full: it is High only beyond what had been
+ * learnt before this process began, whichever of its threads is measured first.
+ */
 unsigned char tek__stack_zone(const struct tek_stack *stack, const struct tek_stack_use *use);
 
 /*
@@ -60,6 +63,18 @@ unsigned char tek__stack_zone(const struct tek_stack *stack, const struct tek_st
  * changed.  False: not known.  Needs the lock.
  */
 bool tek__stack_locate_other(struct tek_thread *thread);
+
+/*
+ * How much a running thread uses now, into the table; it is freed if it turns out to be gone.
+ * True: something changed.  Needs the lock.
+ */
+bool tek__stack_look_at(struct tek_thread *thread);
+
+/*
+ * The table is about to be left to who learns from it (exit, exec): threads that still run may
+ * have gone deeper since the last look.  Needs the lock.
+ */
+void tek__stack_finish(void);
 
 /* Its structure is about to be free. Needs the lock. */
 void tek__stack_release(struct tek_thread *thread);

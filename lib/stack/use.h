@@ -17,6 +17,7 @@ struct tek_stack_use {
 	uint32_t peak_bytes;
 	uint32_t bound_bytes;
 	unsigned char flags; /* TEK_STACK_EXACT, TEK_STACK_UNCLEAN */
+	bool unprepared;     /* measured without knowing what had been there before */
 };
 
 struct tek_stack {
@@ -28,21 +29,25 @@ struct tek_stack {
 	bool measured;            /* it will be measured when it ends */
 	unsigned short site;      /* where it was created: stack/kind.h; 0: none */
 	unsigned short kind;      /* number of its kind in the table; 0: none yet */
+	bool counted;             /* it is one of that kind's threads */
 
 	/*
 	 * What was there before it ran, for stack/measure.h.  Below `painted_from` nothing: zeros,
 	 * once pages are there.  From there to `clean_end` the word `fill`.  Above, anything.
+	 * The thread itself writes it without the lock, clean_end last, which is 0 meanwhile.
 	 */
 	uintptr_t painted_from, clean_end; /* clean_end 0: nothing is known */
 	uintptr_t fill;
 	uintptr_t noted_to;  /* as another thread left it: painted up to here; 0: not known */
 	uintptr_t begin;     /* it certainly used what is above */
 	bool surely_painted; /* no page of the painted part can have been taken away since */
-	bool left_clean;     /* at its end it painted up to clean_end, for the next thread */
 	bool first; /* the process's first thread's: `bytes` is its limit, 0 if unlimited */
+
+	uintptr_t left_from, left_to; /* at its end: painted for the next thread; left_to 0: not */
 
 	size_t reserve_bytes; /* of `bytes`, at its low end: stack/grow.h */
 	void *signal_stack;   /* stack/signal_stack.h; NULL: none of ours */
+	bool hides_segv;      /* its creator does: stack/mask.h */
 };
 
 #endif

@@ -4,18 +4,14 @@
 #include "ident/clock.h"
 #include "ident/helper.h"
 #include "ident/process.h"
-#include "ident/record.h"
 #include "ident/thread.h"
 #include "preload/real.h"
 #include "stack/config.h"
-#include "stack/measure.h"
 #include "stack/stack.h"
 
 enum {
 	STACK_BYTES = 64 * 1024,
 	MOST_PERIODS = 16, /* between two rounds, while nothing changes */
-	/* What an earlier thread may have left on a stack that was not looked at beforehand. */
-	LEFTOVER_BYTES = 64 * 1024,
 	NS_PER_MS = 1000000,
 };
 
@@ -28,48 +24,10 @@ static struct tek_helper helper = {
 };
 static unsigned int next;    /* number of the thread that is looked at next */
 static bool changed;         /* in this round */
+static unsigned int seen;    /* threads, in this round */
+static bool was_alone;       /* one thread only, in the last round, and no other since */
 static unsigned int periods; /* to the next one */
 static bool refused;         /* it could not be made */
-
-/* Whether what is found can be told from what an earlier thread left there. */
-static bool is_news(const struct tek_stack *stack, const struct tek_stack_use *use)
-{
-	if (!__atomic_load_n(&stack->clean_end, __ATOMIC_ACQUIRE) &&
-	    (stack->measured || use->bound_bytes <= LEFTOVER_BYTES))
-		return false;
-	return use->peak_bytes > stack->use.peak_bytes ||
-	       use->bound_bytes != stack->use.bound_bytes;
-}
-
-static void look_at(struct tek_thread *thread)
-{
-	const struct tek_stack_use before = thread->stack.use;
-	struct tek_stack_use use;
-
-	if (!tek__thread_exists(thread)) {
-		tek__stack_gone(thread);
-		tek__thread_free(thread);
-		return;
-	}
-	if (!tek__stack_locate_other(thread) || !tek__measure_other(&thread->stack, &use) ||
-	    !is_news(&thread->stack, &use))
-		return;
-	tek__stack_measured(thread, &use);
-	if (before.peak_bytes == thread->stack.use.peak_bytes &&
-	    before.bound_bytes == thread->stack.use.bound_bytes)
-		return;
-	changed = true;
-	tek__thread_publish(thread);
-}
-
-void tek__watch_last(void)
-{
-	for (unsigned int i = 0; tek__stack_is_on() && i < tek__thread_count(); i++) {
-		struct tek_thread *thread = tek__thread_at(i);
-		if (thread && thread->tid)
-			look_at(thread);
-	}
-}
 
 /* One thread, then others may have the lock. */
 static uint64_t turn(void)
@@ -77,7 +35,8 @@ static uint64_t turn(void)
 	while (next < tek__thread_count()) {
 		struct tek_thread *thread = tek__thread_at(next++);
 		if (thread && thread->tid) {
-			look_at(thread);
+			seen++;
+			changed |= tek__stack_look_at(thread);
 			return 0;
 		}
 	}
@@ -86,6 +45,13 @@ static uint64_t turn(void)
 		periods = MOST_PERIODS;
 	next = 0;
 	changed = false;
+	bool alone = seen <= 1;
+	seen = 0;
+	if (alone && was_alone)
+		return TEK_HELPER_GOES;
+	was_alone = alone;
+	if (alone)
+		periods = 1;
 	return tek__now(CLOCK_MONOTONIC) +
 	       (uint64_t)periods * tek__stack_config.period_ms * NS_PER_MS;
 }
@@ -101,7 +67,7 @@ __attribute__((cold, noinline)) static void start(void)
 	tek__real.pthread_attr_setschedpolicy(&attr, SCHED_OTHER);
 	tek__real.pthread_attr_setschedparam(&attr, &none);
 	pthread_attr_setstacksize(&attr, STACK_BYTES);
-	next = 0;
+	next = seen = 0;
 	periods = 1;
 	refused = tek__helper_start(&helper, &attr) != 0;
 	pthread_attr_destroy(&attr);
@@ -109,6 +75,7 @@ __attribute__((cold, noinline)) static void start(void)
 
 void tek__watch_start(void)
 {
+	was_alone = false;
 	if (!helper.running && !refused && tek__stack_config.period_ms)
 		start();
 }

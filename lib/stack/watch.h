@@ -2,7 +2,9 @@
 /*
  * Looks at the stacks of running threads from time to time, so that the table is up to date and
  * a stack that is nearly full is told of while the program runs.  A helper thread of ours,
- * `tek-stack`, made with the second thread of the process, gone with the last one that is known.
+ * `tek-stack`, made with the second thread of the process, gone with the last one that is known,
+ * or a period after all threads but one have gone: a process with two threads may not do all that
+ * a process with one may, unshare(2) for example.
  *
  * All functions need the lock.
  */
@@ -15,9 +17,6 @@
 
 /* There are threads to look at. */
 void tek__watch_start(void);
-
-/* The process ends: what its threads have used by now, and those that nobody found gone yet. */
-void tek__watch_last(void);
 
 bool tek__watch_is(pid_t tid);
 

@@ -136,15 +136,18 @@ static void files_that_are_no_tables_stay(void **state)
 	}
 }
 
-static void what_is_left_in_a_given_directory_is_for_its_owner(void **state)
+static void what_can_be_learnt_from_in_a_given_directory_is_for_its_owner(void **state)
 {
 	pid_t pid = dead_pid();
 	struct tek_table_header header = header_of(pid, 0);
 
 	(void)state;
-	write_file(pid, &header, sizeof(header));
 	setenv("TEK_RUN_DIR", directory, 1);
 	assert_true(tek__rundir_is_given());
+	write_file(pid, &header, sizeof(header));
+	assert_false(is_left(pid));
+	header.kinds = 1;
+	write_file(pid, &header, sizeof(header));
 	assert_true(is_left(pid));
 	unsetenv("TEK_RUN_DIR");
 	assert_false(tek__rundir_is_given());
@@ -158,7 +161,7 @@ int main(void)
 		cmocka_unit_test(a_table_goes_when_its_pid_is_another_process_by_now),
 		cmocka_unit_test(the_table_of_another_pid_namespace_stays),
 		cmocka_unit_test(files_that_are_no_tables_stay),
-		cmocka_unit_test(what_is_left_in_a_given_directory_is_for_its_owner),
+		cmocka_unit_test(what_can_be_learnt_from_in_a_given_directory_is_for_its_owner),
 	};
 	return cmocka_run_group_tests_name("rundir", tests, make_directory, remove_directory);
 }

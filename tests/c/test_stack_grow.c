@@ -4,6 +4,7 @@
 
 #include "stack/grow.h"
 
+#include <alloca.h>
 #include <sys/mman.h>
 
 enum {
@@ -168,6 +169,51 @@ static void a_system_call_is_refused_an_address_in_the_reserve(void **state)
 	assert_exited(&ended, 0);
 }
 
+static volatile sig_atomic_t calls;
+
+static void count(int number)
+{
+	(void)number;
+	calls++;
+}
+
+/* SIGUSR1 comes when so little of what can be accessed is left. */
+__attribute__((noinline)) static void signal_at(uintptr_t low)
+{
+	pid_t pid = getpid(), tid = own_tid();
+	volatile char *fill = alloca((uintptr_t)__builtin_frame_address(0) - low - 1000);
+
+	fill[0] = 1;
+	syscall(SYS_tgkill, pid, tid, SIGUSR1);
+}
+
+static void *get_signal_without_room(void *unused)
+{
+	(void)unused;
+	volatile struct tek_thread *thread = fit_self(RESERVE_BYTES);
+	uintptr_t low = thread->stack.end - thread->stack.bytes + thread->stack.reserve_bytes;
+
+	signal(SIGUSR1, count);
+	signal_at(low);
+	if (!(thread->stack.flags & TEK_STACK_GROWN) || calls != 0)
+		return (void *)1;
+	signal_at(low);
+	return (void *)(intptr_t)(calls == 1 ? 0 : 2);
+}
+
+static int signal_without_room(void)
+{
+	return run_thread(get_signal_without_room);
+}
+
+static void a_signal_that_found_no_room_is_lost_but_the_thread_grows(void **state)
+{
+	(void)state;
+	run_child(&ended, signal_without_room);
+	assert_exited(&ended, 0);
+	assert_int_equal(ended.events, 0);
+}
+
 static void *fork_and_go_deep(void *unused)
 {
 	int status;
@@ -231,6 +277,7 @@ int main(void)
 		cmocka_unit_test(the_stack_is_whole_for_the_next_thread_that_gets_it),
 		cmocka_unit_test(the_reserve_of_a_program_that_locks_its_memory_is_given_back),
 		cmocka_unit_test(a_system_call_is_refused_an_address_in_the_reserve),
+		cmocka_unit_test(a_signal_that_found_no_room_is_lost_but_the_thread_grows),
 		cmocka_unit_test(the_child_of_a_fork_grows_too),
 		cmocka_unit_test(the_reserve_counts_against_the_limit_of_address_space),
 		cmocka_unit_test(a_stack_and_its_reserve_are_as_large_as_a_stack_is_elsewhere),

@@ -28,9 +28,10 @@ enum {
 	USED = 100 * KIB,
 	KNOWN_BOUND = 200 * KIB,
 	CALLER_BOUND = 300 * KIB,
+	NEARLY_FULL = 7 * MIB,
 	DEFAULT_BYTES = 8 * MIB,
 };
-static const size_t huge = 512 * (size_t)MIB; /* of overflowed(), which gets twice as much */
+static const size_t huge = 512 * (size_t)MIB; /* of overflowed(): more than it gets */
 
 static char directory[64];
 
@@ -47,6 +48,7 @@ struct shape {
 	size_t bytes, guard_bytes;
 	struct tek_stack stack; /* what TEK has of it */
 	uintptr_t call_site;
+	int error; /* errno at first */
 };
 
 static void look(struct shape *shape)
@@ -54,6 +56,7 @@ static void look(struct shape *shape)
 	pthread_attr_t attr;
 	void *low;
 
+	shape->error = errno;
 	assert_int_equal(pthread_getattr_np(pthread_self(), &attr), 0);
 	assert_int_equal(pthread_attr_getstack(&attr, &low, &shape->bytes), 0);
 	assert_int_equal(pthread_attr_getguardsize(&attr, &shape->guard_bytes), 0);
@@ -72,11 +75,14 @@ static void look(struct shape *shape)
 		look(shape); \
 		return NULL; \
 	}
-FUNCTION(known, 1)      /* in the profile, of any caller */
-FUNCTION(unknown, 2)    /* not in it */
-FUNCTION(by_caller, 3)  /* only if created by create_there() */
-FUNCTION(overflowed, 4) /* known to have overflowed */
-FUNCTION(elsewhere, 5)  /* in the profile, but in a file of another name */
+FUNCTION(known, 1)            /* in the profile, of any caller */
+FUNCTION(unknown, 2)          /* not in it */
+FUNCTION(by_caller, 3)        /* only if created by create_there() */
+FUNCTION(overflowed, 4)       /* known to have overflowed */
+FUNCTION(overflowed_small, 6) /* known to have overflowed a stack much smaller than usual */
+FUNCTION(nearly_full, 7)      /* known to use certainly most of a usual stack */
+FUNCTION(perhaps_full, 8)     /* known to use that perhaps */
+FUNCTION(elsewhere, 5)        /* in the profile, but in a file of another name */
 
 __attribute__((noinline)) static struct shape create_here(void *(*function)(void *),
 							  const pthread_attr_t *attr)
@@ -105,7 +111,8 @@ static void a_known_kind_gets_a_fitting_stack_with_a_guard(void **state)
 	assert_in_range(shape.bytes, KNOWN_BOUND * 3 / 2, KNOWN_BOUND * 3 / 2 + 2 * 4096);
 	assert_true(shape.stack.flags & TEK_STACK_TUNED);
 	assert_false(shape.stack.flags & TEK_STACK_EXPLICIT);
-	assert_true(shape.guard_bytes >= tek__page_bytes);
+	/* More than a page, which a large array would jump over. */
+	assert_int_equal(shape.guard_bytes, sizeof(void *) > 4 ? 64 * KIB : tek__page_bytes);
 }
 
 static void an_unknown_kind_keeps_its_stack(void **state)
@@ -127,18 +134,83 @@ static void a_kind_of_one_caller_says_nothing_of_others(void **state)
 	assert_int_equal(create_here(by_caller, NULL).bytes, DEFAULT_BYTES);
 }
 
-static void a_kind_that_overflowed_gets_more_than_its_program_asks_for(void **state)
+static void a_kind_that_overflowed_gets_up_to_four_times_what_its_program_asks_for(void **state)
 {
 	(void)state;
 	need_tuner();
 	const struct shape shape = create_here(overflowed, NULL);
-	assert_int_equal(shape.bytes, 2 * huge);
+	assert_int_equal(shape.bytes, 4 * DEFAULT_BYTES);
 	assert_true(shape.stack.flags & TEK_STACK_TUNED);
+}
+
+static void a_kind_that_overflowed_a_small_stack_gets_what_its_program_asks_for(void **state)
+{
+	pthread_attr_t attr;
+
+	(void)state;
+	need_tuner();
+	struct shape shape = create_here(overflowed_small, NULL);
+	assert_int_equal(shape.bytes, DEFAULT_BYTES);
+	assert_true(shape.stack.flags & TEK_STACK_TUNED);
+	pthread_attr_init(&attr);
+	pthread_attr_setstacksize(&attr, 3 * MIB);
+	tek__stack_config.override = true;
+	shape = create_here(overflowed_small, &attr);
+	tek__stack_config.override = false;
+	pthread_attr_destroy(&attr);
+	/* The C library may give a larger one that an earlier thread had. */
+	assert_true(shape.bytes >= 3 * MIB);
+	assert_true(shape.stack.flags & TEK_STACK_TUNED);
+}
+
+/* In a child, so that the C library does not give its stacks to threads of other tests. */
+static int nearly_fill(void)
+{
+	pthread_attr_t attr;
+	struct shape shape = create_here(nearly_full, NULL);
+	const size_t over = shape.bytes - NEARLY_FULL / 2 * 3;
+
+	if (!(shape.stack.flags & TEK_STACK_TUNED) || over > 2 * 4096)
+		return 1;
+	if (create_here(perhaps_full, NULL).stack.flags & TEK_STACK_TUNED)
+		return 2;
+	pthread_attr_init(&attr);
+	pthread_attr_setstacksize(&attr, 7 * MIB);
+	return create_here(nearly_full, &attr).stack.flags & TEK_STACK_TUNED ? 3 : 0;
+}
+
+static void a_kind_that_nearly_fills_its_program_s_stack_gets_a_larger_one(void **state)
+{
+	(void)state;
+	need_tuner();
+	assert_int_equal(in_child(nearly_fill), 0);
+}
+
+/* The new one looks whether another that had a signal stack is gone, which fails as it should. */
+static void errno_is_zero_where_a_thread_begins(void **state)
+{
+	(void)state;
+	need_tuner();
+	create_here(known, NULL);
+	assert_int_equal(create_there(by_caller).error, 0);
+}
+
+/* It would take a second, and a gigabyte. */
+static void exact_does_not_paint_a_huge_stack(void **state)
+{
+	(void)state;
+	need_tuner();
+	tek__stack_config.exact = true;
+	const struct shape shape = create_here(overflowed, NULL);
+	tek__stack_config.exact = false;
+	assert_true(shape.bytes > 8 * MIB);
+	assert_true(shape.stack.painted_from > shape.stack.end - MIB);
 }
 
 static void where_memory_is_short_the_program_s_own_size_counts(void **state)
 {
 	struct rlimit before, limit;
+	pthread_attr_t attr;
 	unsigned long pages;
 
 	(void)state;
@@ -150,11 +222,16 @@ static void where_memory_is_short_the_program_s_own_size_counts(void **state)
 	assert_int_equal(getrlimit(RLIMIT_AS, &before), 0);
 	limit = before;
 	limit.rlim_cur = pages * tek__page_bytes + 256 * MIB;
-	/* A function of its own: of huge stacks none is kept for the next one. */
+	/* Four times as much cannot be had; and of huge stacks none is kept for the next one. */
+	pthread_attr_init(&attr);
+	pthread_attr_setstacksize(&attr, 100 * MIB);
 	assert_int_equal(setrlimit(RLIMIT_AS, &limit), 0);
-	const struct shape shape = create_here(overflowed, NULL);
+	tek__stack_config.override = true;
+	const struct shape shape = create_here(overflowed, &attr);
+	tek__stack_config.override = false;
 	assert_int_equal(setrlimit(RLIMIT_AS, &before), 0);
-	assert_int_equal(shape.bytes, DEFAULT_BYTES);
+	pthread_attr_destroy(&attr);
+	assert_int_equal(shape.bytes, 100 * MIB);
 	assert_false(shape.stack.flags & TEK_STACK_TUNED);
 }
 
@@ -228,8 +305,34 @@ static void a_fitted_stack_has_a_guard_even_if_the_program_wants_none(void **sta
 	const struct shape ours = create_here(known, &attr), theirs = create_here(unknown, &attr);
 	pthread_attr_destroy(&attr);
 	assert_true(ours.stack.flags & TEK_STACK_TUNED);
-	assert_int_equal(ours.guard_bytes, tek__page_bytes);
+	assert_true(ours.guard_bytes >= tek__page_bytes);
 	assert_int_equal(theirs.guard_bytes, 0);
+}
+
+static int many_with_few_addresses(void)
+{
+	const struct rlimit limit = {1 << 30, 1 << 30};
+	struct shape shape = {0};
+
+	setrlimit(RLIMIT_AS, &limit);
+	for (int i = 0; i < 100; i++)
+		shape = create_here(known, NULL);
+	return shape.stack.flags & TEK_STACK_TUNED && shape.guard_bytes == tek__page_bytes;
+}
+
+static int tight(void)
+{
+	tek__stack_config.mode = TEK_STACK_MODE_TIGHT;
+	const struct shape shape = create_here(known, NULL);
+	return shape.stack.flags & TEK_STACK_TUNED && shape.guard_bytes == tek__page_bytes;
+}
+
+static void the_guard_is_a_page_where_addresses_are_few_and_in_tight(void **state)
+{
+	(void)state;
+	need_tuner();
+	assert_int_equal(in_child(many_with_few_addresses), 1);
+	assert_int_equal(in_child(tight), 1);
 }
 
 static void what_else_the_attributes_say_stays(void **state)
@@ -242,12 +345,12 @@ static void what_else_the_attributes_say_stays(void **state)
 	(void)state;
 	need_tuner();
 	pthread_attr_init(&attr);
-	pthread_attr_setguardsize(&attr, 3 * tek__page_bytes);
+	pthread_attr_setguardsize(&attr, 300 * tek__page_bytes);
 	struct tek_stack stack = {0};
 	pthread_attr_t own;
 	assert_int_equal(pthread_create(&thread, &attr, known, &shape), 0);
 	pthread_join(thread, NULL);
-	assert_int_equal(shape.guard_bytes, 3 * tek__page_bytes);
+	assert_int_equal(shape.guard_bytes, 300 * tek__page_bytes);
 	pthread_attr_setdetachstate(&attr, PTHREAD_CREATE_DETACHED);
 	stack.site = shape.stack.site;
 	assert_true(tek__lock());
@@ -293,8 +396,10 @@ static void defaults_that_the_program_changed_are_a_choice_of_its_own(void **sta
 static void sizes_follow_mode_margin_and_floor(void **state)
 {
 	const struct tek_stack_config before = tek__stack_config;
-	const struct tek_known nothing = {0}, small = {4000, 0}, large = {1000000, 0},
-			       over = {10000, 300000}, absurd = {900 * (size_t)MIB, 0};
+	const struct tek_known nothing = {0}, small = {.bound_bytes = 4000},
+			       large = {.bound_bytes = 1000000},
+			       over = {.bound_bytes = 10000, .overflow_bytes = 300000},
+			       absurd = {.bound_bytes = 900 * (size_t)MIB};
 	const size_t least = (size_t)sysconf(_SC_THREAD_STACK_MIN);
 
 	(void)state;
@@ -320,9 +425,10 @@ static void sizes_follow_mode_margin_and_floor(void **state)
 
 static struct tek_thread made_up(uintptr_t function, uintptr_t call_site)
 {
-	return (struct tek_thread){.birth = {.function = function, .call_site = call_site},
-				   .role = "",
-				   .stack = {.bytes = DEFAULT_BYTES, .zone = TEK_ZONE_LOW}};
+	return (struct tek_thread){
+		.birth = {.function = function, .call_site = call_site},
+		.role = "",
+		.stack = {.bytes = DEFAULT_BYTES, .zone = TEK_ZONE_LOW, .measured = true}};
 }
 
 static bool note(struct tek_thread *thread, uint32_t peak)
@@ -473,6 +579,51 @@ static void a_thread_counts_once_however_often_it_is_measured(void **state)
 	assert_int_equal(kind_of(&before).peak_bytes, 3000);
 }
 
+enum { BETWEEN = 24 };
+
+/* They were not to be measured, but the watch finds that some of them use much, or all. */
+static void check_threads_between(uintptr_t function, unsigned int found, bool sampled_first)
+{
+	struct tek_thread first = made_up(function, 0x77), between[BETWEEN], last = first;
+
+	for (int i = 0; i < 16; i++)
+		assert_true(measure(function, 1000));
+	note(&first, 1000);
+	for (size_t i = 0; i < BETWEEN; i++) {
+		between[i] = made_up(function, 0x77);
+		name(&between[i], i % 2 ? "odd" : "even");
+		between[i].stack.site = tek__site_of(&between[i]);
+		between[i].stack.measured = tek__site_wants_measure(between[i].stack.site);
+	}
+	if (sampled_first)
+		note(&last, 1000);
+	for (size_t i = 0; i < BETWEEN; i++) {
+		if (i >= found && !between[i].stack.measured)
+			continue;
+		note(&between[i], 1000);
+		name(&between[i], "late");
+		note(&between[i], 1000);
+	}
+	if (!sampled_first)
+		note(&last, 1000);
+	tek__kinds_finish();
+	unsigned int threads = 0;
+	for (unsigned int i = 1; i <= tek__table_header()->kinds; i++)
+		if (tek__table_kind_at(i)->function == function)
+			threads += tek__table_kind_at(i)->threads;
+	assert_int_equal(threads, 16 + 1 + BETWEEN + 1);
+}
+
+static void threads_that_nobody_was_to_measure_count_once_if_they_are(void **state)
+{
+	(void)state;
+	need_tuner();
+	check_threads_between(0xe000, BETWEEN, false);
+	check_threads_between(0xe100, BETWEEN, true);
+	check_threads_between(0xe200, 5, false);
+	check_threads_between(0xe300, 0, true);
+}
+
 static void the_high_zone_is_news_once_a_kind(void **state)
 {
 	struct tek_thread a = made_up(0x7000, 1), b = a, c = a;
@@ -487,6 +638,15 @@ static void the_high_zone_is_news_once_a_kind(void **state)
 	assert_true(note(&c, 3000));
 }
 
+/* The zone of a stack that was used so far. */
+static unsigned char zone(struct tek_thread *thread, tek_u32 bytes)
+{
+	const struct tek_stack_use use = {.peak_bytes = bytes, .bound_bytes = bytes + 100};
+
+	thread->stack.zone = tek__stack_zone(&thread->stack, &use);
+	return thread->stack.zone;
+}
+
 static void a_fitted_stack_is_meant_to_be_full(void **state)
 {
 	struct tek_thread thread = made_up((uintptr_t)known, 0x99);
@@ -494,10 +654,15 @@ static void a_fitted_stack_is_meant_to_be_full(void **state)
 	(void)state;
 	need_tuner();
 	thread.stack.flags = TEK_STACK_TUNED;
-	thread.stack.zone = TEK_ZONE_HIGH;
+	thread.stack.bytes = KNOWN_BOUND + 4 * KIB;
 	thread.stack.site = tek__site_of(&thread);
 	assert_int_equal(tek__site_known(thread.stack.site).bound_bytes, KNOWN_BOUND);
-	assert_false(note(&thread, KNOWN_BOUND - 1));
+	assert_int_equal(zone(&thread, KNOWN_BOUND - 1), TEK_ZONE_NORMAL);
+	assert_int_equal(zone(&thread, KNOWN_BOUND + 1), TEK_ZONE_HIGH);
+	/* What the first one did says nothing of the second. */
+	struct tek_thread second = made_up((uintptr_t)known, 0x99);
+	second.stack = thread.stack;
+	assert_int_equal(zone(&second, KNOWN_BOUND + 1), TEK_ZONE_HIGH);
 	assert_true(note(&thread, KNOWN_BOUND + 1));
 	/* Later threads of this process get more. */
 	assert_int_equal(tek__site_known(thread.stack.site).bound_bytes, KNOWN_BOUND + 101);
@@ -536,8 +701,8 @@ static void an_overflow_is_in_the_table_at_once(void **state)
 
 static void a_bound_that_is_not_its_own_raises_nothing_that_is_known(void **state)
 {
-	const struct tek_stack_use unclean = {KNOWN_BOUND - 1, MIB, TEK_STACK_UNCLEAN},
-				   more = {KNOWN_BOUND + 1, MIB, TEK_STACK_UNCLEAN};
+	const struct tek_stack_use unclean = {KNOWN_BOUND - 1, MIB, TEK_STACK_UNCLEAN, false},
+				   more = {KNOWN_BOUND + 1, MIB, TEK_STACK_UNCLEAN, false};
 	struct tek_thread thread = made_up((uintptr_t)known, 0x97), unknown = made_up(0xc000, 1);
 
 	(void)state;
@@ -651,8 +816,37 @@ static void leave_a_kind(void)
 	give_lock(NULL);
 }
 
+static pthread_barrier_t is_deep;
+
+/* Deeper than at any look, and it does not end before its process. */
+static void *go_deep(void *unused)
+{
+	volatile char frame[USED];
+
+	for (size_t i = 0; i < sizeof(frame); i += 512)
+		frame[i] = 'x';
+	pthread_barrier_wait(&is_deep);
+	pause();
+	return frame[0] ? unused : NULL;
+}
+
+static void leave_a_deep_thread(void)
+{
+	pthread_t thread;
+
+	pthread_barrier_init(&is_deep, NULL, 2);
+	pthread_create(&thread, NULL, go_deep, NULL);
+	pthread_barrier_wait(&is_deep);
+}
+
 static int left_behind(const char *word)
 {
+	if (strncmp(word, "deep", 4) == 0) {
+		leave_a_deep_thread();
+		if (strcmp(word, "deep-exec") == 0)
+			execl("/proc/self/exe", "test_stack_kinds", "nothing", NULL);
+		return 0;
+	}
 	if (strcmp(word, "nothing") == 0)
 		return 0;
 	if (strcmp(word, "quiet") != 0)
@@ -729,7 +923,8 @@ static pid_t leaves(const char *word)
 	return leaves_as(word, 0);
 }
 
-static void check_ended(const char *word)
+/* What the only kind says in the table that is left. */
+static struct tek_kind check_kind(const char *word)
 {
 	struct tek_table_header header;
 	struct tek_kind kind;
@@ -745,10 +940,31 @@ static void check_ended(const char *word)
 	assert_int_equal(header.pid, pid);
 	assert_int_equal(header.kinds, 1);
 	assert_int_equal(pread(fd, &kind, sizeof(kind), TEK_KINDS_OFFSET), sizeof(kind));
-	assert_int_equal(kind.function, 0x5000);
-	assert_int_equal(kind.peak_bytes, USED);
 	close(fd);
 	unlink(path);
+	return kind;
+}
+
+static void check_ended(const char *word)
+{
+	const struct tek_kind kind = check_kind(word);
+
+	assert_int_equal(kind.function, 0x5000);
+	assert_int_equal(kind.peak_bytes, USED);
+}
+
+static void threads_that_outlive_exit_or_exec_are_measured_before(void **state)
+{
+	static const char *const words[] = {"deep-exit", "deep-exec"};
+
+	(void)state;
+	need_tuner();
+	for (size_t i = 0; i < 2; i++) {
+		const struct tek_kind kind = check_kind(words[i]);
+		assert_int_equal(kind.threads, 1);
+		assert_in_range(kind.peak_bytes, USED, USED + 16 * KIB);
+		assert_in_range(kind.bound_bytes, kind.peak_bytes, USED + 16 * KIB);
+	}
 }
 
 static void a_process_that_ends_leaves_its_table_as_ended(void **state)
@@ -870,6 +1086,11 @@ static void write_profile(void)
 	print_kind(profile, by_caller, create_there(by_caller).call_site, rest);
 	snprintf(rest, sizeof(rest), "bound=1000 overflow=%zu threads=3", huge);
 	print_kind(profile, overflowed, 0, rest);
+	print_kind(profile, overflowed_small, 0, "bound=1000 overflow=77824 threads=3");
+	snprintf(rest, sizeof(rest), "bound=%d peak=%d threads=3", NEARLY_FULL, NEARLY_FULL - 100);
+	print_kind(profile, nearly_full, 0, rest);
+	snprintf(rest, sizeof(rest), "bound=%d peak=4000 threads=3", NEARLY_FULL);
+	print_kind(profile, perhaps_full, 0, rest);
 	fprintf(profile, "kind function=@elsewhere+0x%llx bound=1000 threads=1\n",
 		(unsigned long long)((uintptr_t)elsewhere - program->bias));
 	assert_int_equal(fclose(profile), 0);
@@ -911,12 +1132,19 @@ int main(int count, char **words)
 		cmocka_unit_test(a_known_kind_gets_a_fitting_stack_with_a_guard),
 		cmocka_unit_test(an_unknown_kind_keeps_its_stack),
 		cmocka_unit_test(a_kind_of_one_caller_says_nothing_of_others),
+		cmocka_unit_test(errno_is_zero_where_a_thread_begins),
+		cmocka_unit_test(exact_does_not_paint_a_huge_stack),
 		cmocka_unit_test(where_memory_is_short_the_program_s_own_size_counts),
-		cmocka_unit_test(a_kind_that_overflowed_gets_more_than_its_program_asks_for),
+		cmocka_unit_test(a_kind_that_nearly_fills_its_program_s_stack_gets_a_larger_one),
+		cmocka_unit_test(
+			a_kind_that_overflowed_a_small_stack_gets_what_its_program_asks_for),
+		cmocka_unit_test(
+			a_kind_that_overflowed_gets_up_to_four_times_what_its_program_asks_for),
 		cmocka_unit_test(a_size_that_the_program_chose_is_respected_unless_overridden),
 		cmocka_unit_test(a_size_that_is_smaller_than_ours_stays),
 		cmocka_unit_test(memory_of_the_program_is_never_touched),
 		cmocka_unit_test(a_fitted_stack_has_a_guard_even_if_the_program_wants_none),
+		cmocka_unit_test(the_guard_is_a_page_where_addresses_are_few_and_in_tight),
 		cmocka_unit_test(what_else_the_attributes_say_stays),
 		cmocka_unit_test(report_changes_no_stack),
 		cmocka_unit_test(defaults_that_the_program_changed_are_a_choice_of_its_own),
@@ -926,6 +1154,7 @@ int main(int count, char **words)
 		MADE_UP(a_site_whose_bound_still_grows_does_not_settle),
 		MADE_UP(labels_tell_kinds_apart_and_numbers_do_not),
 		MADE_UP(a_thread_counts_once_however_often_it_is_measured),
+		MADE_UP(threads_that_nobody_was_to_measure_count_once_if_they_are),
 		MADE_UP(the_high_zone_is_news_once_a_kind),
 		MADE_UP(a_fitted_stack_is_meant_to_be_full),
 		MADE_UP(what_is_not_in_the_profile_is_for_the_next_run),
@@ -936,6 +1165,7 @@ int main(int count, char **words)
 		MADE_UP(labels_without_room_go_to_the_kind_without_one),
 		cmocka_unit_test(a_process_that_ends_leaves_its_table_as_ended),
 		cmocka_unit_test(a_program_that_is_replaced_leaves_its_table_as_ended),
+		cmocka_unit_test(threads_that_outlive_exit_or_exec_are_measured_before),
 		cmocka_unit_test(without_kinds_nothing_is_left),
 		cmocka_unit_test(the_child_of_a_fork_leaves_nothing_of_its_parent_s),
 		cmocka_unit_test(a_child_with_kinds_of_its_own_leaves_a_table_of_its_own),

@@ -7,10 +7,14 @@
 #include "stack/area.h"
 #include "stack/config.h"
 #include "stack/kind.h"
+#include "stack/measure.h"
 #include "stack/present.h"
 
 #include <signal.h>
+#include <stdatomic.h>
 #include <sys/mman.h>
+#include <sys/uio.h>
+#include <threads.h>
 
 enum { KIB = 1024, MIB = 1024 * KIB };
 
@@ -25,13 +29,13 @@ bool __wrap_tek__kind_note(struct tek_thread *thread, const struct tek_stack_use
 }
 
 /* What was learnt of the site of each thread. */
-static struct tek_known learnt;
+static size_t learnt_bytes;
 
-struct tek_known __wrap_tek__site_known(unsigned short site);
-struct tek_known __wrap_tek__site_known(unsigned short site)
+size_t __wrap_tek__site_learnt_bytes(unsigned short site);
+size_t __wrap_tek__site_learnt_bytes(unsigned short site)
 {
 	(void)site;
-	return learnt;
+	return learnt_bytes;
 }
 
 /* No site settles: each thread is measured. */
@@ -40,6 +44,18 @@ bool __wrap_tek__site_wants_measure(unsigned short site)
 {
 	(void)site;
 	return true;
+}
+
+/* Bytes read of other threads' stacks. */
+static size_t read_bytes;
+
+ssize_t __real_process_vm_readv(pid_t pid, const struct iovec *to, unsigned long to_count,
+				const struct iovec *from, unsigned long count, unsigned long flags);
+ssize_t __wrap_process_vm_readv(pid_t pid, const struct iovec *to, unsigned long to_count,
+				const struct iovec *from, unsigned long count, unsigned long flags)
+{
+	read_bytes += from->iov_len;
+	return __real_process_vm_readv(pid, to, to_count, from, count, flags);
 }
 
 struct job {
@@ -278,13 +294,13 @@ static void a_fitted_stack_is_high_only_beyond_what_was_learnt(void **state)
 	pthread_attr_t attr;
 	pthread_attr_init(&attr);
 	pthread_attr_setstacksize(&attr, 256 * KIB);
-	learnt.bound_bytes = 230 * KIB;
+	learnt_bytes = 230 * KIB;
 	run(&job, &attr);
 	assert_int_equal(job.live.zone, TEK_STACK_NORMAL);
-	learnt.bound_bytes = 210 * KIB;
+	learnt_bytes = 210 * KIB;
 	run(&job, &attr);
 	assert_int_equal(job.live.zone, TEK_STACK_HIGH);
-	learnt.bound_bytes = 0;
+	learnt_bytes = 0;
 	pthread_attr_destroy(&attr);
 }
 
@@ -393,6 +409,43 @@ static int measure_locked(void)
 			return 1;
 	}
 	return 0;
+}
+
+/* All pages of a stack that was used before come to be there without a fault of the next thread. */
+static int measure_locked_since(void)
+{
+	struct job job = {.use = use_stack};
+	pthread_t thread;
+
+	for (int i = 0; i < 6; i++) {
+		job.bytes = i < 4 ? 5 * KIB : i == 4 ? 120001 : 30 * KIB + 1;
+		if (i == 3 && mlockall(MCL_CURRENT | MCL_FUTURE))
+			return 77;
+		if (pthread_create(&thread, NULL, work, &job))
+			return 2;
+		pthread_join(thread, NULL);
+		if (newest.peak_bytes > job.truth || newest.bound_bytes < job.truth)
+			return 1;
+	}
+	/* The last one's stack was painted over: whose it was is known. */
+	return newest.bound_bytes == job.truth ? 0 : 3;
+}
+
+static int begin_locked_since(void)
+{
+	execl("/proc/self/exe", "test_stack_measure", "since", NULL);
+	return 126;
+}
+
+static void a_process_that_locks_its_memory_later_is_measured_rightly(void **state)
+{
+	(void)state;
+	int result = in_child(begin_locked_since);
+	if (result == 77) {
+		print_message("# RLIMIT_MEMLOCK forbids locking a stack\n");
+		skip();
+	}
+	assert_int_equal(result, 0);
 }
 
 static int begin_locked(void)
@@ -562,6 +615,152 @@ static void a_thread_that_has_ended_or_is_of_another_process_has_no_stack_to_mea
 	assert_int_equal(tek_tid_stack_get(-3, &info), EINVAL);
 }
 
+static void *zeros_main(void *argument)
+{
+	struct deep *deep = argument;
+	deep->truth = stack_end() - use_zeros(40 * MIB);
+	return waiter_main(&deep->waiter);
+}
+
+/* TEK's lock is held meanwhile. */
+static void of_megabytes_of_zeros_another_thread_reads_little(void **state)
+{
+	(void)state;
+	struct tek_stack_info info;
+	pthread_attr_t attr;
+	struct deep deep;
+
+	deep.waiter.end = false;
+	pthread_barrier_init(&deep.waiter.ready, NULL, 2);
+	pthread_mutex_init(&deep.waiter.lock, NULL);
+	pthread_cond_init(&deep.waiter.changed, NULL);
+	pthread_attr_init(&attr);
+	pthread_attr_setstacksize(&attr, 64 * MIB);
+	assert_int_equal(pthread_create(&deep.waiter.thread, &attr, zeros_main, &deep), 0);
+	pthread_barrier_wait(&deep.waiter.ready);
+	read_bytes = 0;
+	assert_int_equal(tek_stack_get(deep.waiter.thread, &info), 0);
+	assert_in_range(read_bytes, 1, 13 * MIB);
+	assert_in_range(deep.truth, info.peak_bytes, info.bound_bytes);
+	assert_in_range(info.bound_bytes, deep.truth, deep.truth + 4 * KIB);
+	pthread_attr_destroy(&attr);
+	waiter_end(&deep.waiter);
+}
+
+static atomic_bool goes_on;
+static size_t largest_peak;
+
+static void look_at_all(struct tek_thread *thread, void *unused)
+{
+	struct tek_stack_use use;
+
+	(void)unused;
+	if (thread->stack.end && !thread->stack.first && !thread->stack.kind &&
+	    tek__measure_other(&thread->stack, &use) && use.peak_bytes > largest_peak)
+		largest_peak = use.peak_bytes;
+}
+
+static void *look_all_the_time(void *unused)
+{
+	while (goes_on) {
+		if (!tek__lock())
+			abort();
+		tek__thread_each(look_at_all, NULL);
+		tek__unlock();
+	}
+	return unused;
+}
+
+/* It is painted then for the next thread, and nothing of that may count as used. */
+static void a_thread_that_is_just_ending_is_not_measured_too_large(void **state)
+{
+	struct job jobs[] = {{.use = skip_stack, .bytes = 8 * KIB},
+			     {.use = skip_stack, .bytes = 12 * KIB}};
+	size_t truth = 0;
+	pthread_t thread;
+
+	(void)state;
+	goes_on = true;
+	largest_peak = 0;
+	assert_int_equal(pthread_create(&thread, NULL, look_all_the_time, NULL), 0);
+	for (int i = 0; i < 20000; i++) {
+		struct job *job = &jobs[i % 2];
+		run(job, NULL);
+		truth = job->truth > truth ? job->truth : truth;
+	}
+	goes_on = false;
+	pthread_join(thread, NULL);
+	assert_in_range(largest_peak, 1, truth);
+}
+
+/* 8 pages below its frame, and it leaves it so. */
+static uintptr_t forbid_a_page(size_t bytes)
+{
+	uintptr_t lowest = use_stack(bytes);
+	uintptr_t page = ((uintptr_t)__builtin_frame_address(0) & ~4095ul) - 8ul * 4096;
+
+	assert_int_equal(mprotect((void *)page, 4096, bytes & 1 ? PROT_READ : PROT_NONE), 0);
+	return lowest;
+}
+
+/* A process of its own, whose stacks are all new. */
+static int measure_forbidden(void)
+{
+	pthread_attr_t attr;
+	pthread_t thread;
+	struct job job;
+
+	for (int i = 0; i < 24; i++) {
+		char *memory = i < 12 ? NULL : new_memory(MIB);
+		tek__stack_config.exact = i & 4;
+		if (i & 8 && mlockall(MCL_CURRENT | MCL_FUTURE))
+			break;
+		job = (struct job){.use = forbid_a_page, .bytes = (60 + (size_t)i) * KIB + (i & 1)};
+		pthread_attr_init(&attr);
+		/* New sizes, so that no thread runs into the page that another left. */
+		pthread_attr_setstacksize(&attr, (200 + 40 * (size_t)i) * KIB);
+		if (memory)
+			pthread_attr_setstack(&attr, memory, MIB);
+		if (pthread_create(&thread, &attr, work, &job))
+			return 2;
+		pthread_join(thread, NULL);
+		pthread_attr_destroy(&attr);
+		if (newest.peak_bytes > job.truth || newest.bound_bytes < job.truth)
+			return 1;
+	}
+	return 0;
+}
+
+static int begin_forbidden(void)
+{
+	execl("/proc/self/exe", "test_stack_measure", "forbidden", NULL);
+	return 126;
+}
+
+static void a_page_that_the_program_forbids_is_not_touched(void **state)
+{
+	(void)state;
+	assert_int_equal(in_child(begin_forbidden), 0);
+}
+
+/* Its own guard page, which was used before. */
+static int measure_with_own_guard(void)
+{
+	struct job job = {.use = use_stack, .bytes = 30 * KIB};
+	char *memory = new_memory(MIB);
+
+	memset(memory, 1, 8192);
+	mprotect(memory, 4096, PROT_NONE);
+	run_on_own_stack(&job, memory, MIB);
+	return newest.peak_bytes <= job.truth && newest.bound_bytes >= job.truth ? 0 : 1;
+}
+
+static void nor_is_a_guard_of_its_own(void **state)
+{
+	(void)state;
+	assert_int_equal(in_child(measure_with_own_guard), 0);
+}
+
 static void each_way_of_asking_the_kernel_gives_the_same(void **state)
 {
 	(void)state;
@@ -648,10 +847,49 @@ static void a_thread_that_left_by_the_system_call_exit_is_measured_when_it_is_mi
 	pthread_attr_destroy(&attr);
 }
 
+static atomic_int is_deep;
+static bool may_end;
+
+/* The C library's own door, past TEK's. */
+static int use_unseen(void *truth)
+{
+	*(size_t *)truth = stack_end() - use_stack(120 * KIB);
+	is_deep = 1;
+	while (!__atomic_load_n(&may_end, __ATOMIC_ACQUIRE))
+		sleep_ms(1);
+	return 0;
+}
+
+static void a_stack_that_another_thread_has_by_now_is_not_measured_as_the_gone_one_s(void **state)
+{
+	(void)state;
+	struct job job = {.use = use_stack, .bytes = 20 * KIB};
+	pthread_t gone;
+	size_t truth;
+	thrd_t thread;
+
+	assert_int_equal(pthread_create(&gone, NULL, leave_by_system_call, &job), 0);
+	pthread_join(gone, NULL);
+	assert_int_equal(thrd_create(&thread, use_unseen, &truth), thrd_success);
+	while (!is_deep)
+		sleep_ms(1);
+	newest = (struct tek_stack_use){0};
+	assert_true(tek__lock());
+	assert_null(tek__thread_find_tid(job.error));
+	tek__unlock();
+	__atomic_store_n(&may_end, true, __ATOMIC_RELEASE);
+	thrd_join(thread, NULL);
+	if (!pthread_equal(thread, gone))
+		print_message("# the C library did not use the stack again\n");
+	assert_in_range(newest.bound_bytes, 0, job.truth + 4 * KIB);
+}
+
 int main(int count, char **arguments)
 {
 	if (count > 1)
-		return measure_locked();
+		return strcmp(arguments[1], "locked") == 0  ? measure_locked()
+		       : strcmp(arguments[1], "since") == 0 ? measure_locked_since()
+							    : measure_forbidden();
 	measure_in(arguments, "report,period=0");
 	if (cannot_measure())
 		return 0;
@@ -674,16 +912,23 @@ int main(int count, char **arguments)
 			a_stack_that_its_program_painted_keeps_its_paint_and_is_measured_exactly),
 		cmocka_unit_test(with_huge_pages_the_interval_holds_and_the_peak_is_right),
 		cmocka_unit_test(in_a_locked_process_the_measure_is_exact),
+		cmocka_unit_test(a_process_that_locks_its_memory_later_is_measured_rightly),
 		cmocka_unit_test(the_first_thread_is_measured),
 		cmocka_unit_test(the_first_thread_is_measured_where_its_stack_is_unlimited),
 		cmocka_unit_test(another_thread_is_measured_live_and_nothing_becomes_resident),
 		cmocka_unit_test(
 			a_thread_that_has_ended_or_is_of_another_process_has_no_stack_to_measure),
+		cmocka_unit_test(a_page_that_the_program_forbids_is_not_touched),
+		cmocka_unit_test(nor_is_a_guard_of_its_own),
+		cmocka_unit_test(of_megabytes_of_zeros_another_thread_reads_little),
+		cmocka_unit_test(a_thread_that_is_just_ending_is_not_measured_too_large),
 		cmocka_unit_test(each_way_of_asking_the_kernel_gives_the_same),
 		cmocka_unit_test(in_the_child_of_a_fork_it_is_the_childs_memory_that_counts),
 		cmocka_unit_test(so_too_where_a_thread_forks),
 		cmocka_unit_test(
 			a_thread_that_left_by_the_system_call_exit_is_measured_when_it_is_missed),
+		cmocka_unit_test(
+			a_stack_that_another_thread_has_by_now_is_not_measured_as_the_gone_one_s),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

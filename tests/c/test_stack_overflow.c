@@ -6,6 +6,8 @@
 #include "stack/backtrace.h"
 #include "stack/signal_stack.h"
 
+#include <alloca.h>
+#include <malloc.h>
 #include <spawn.h>
 #include <sys/mman.h>
 #include <ucontext.h>
@@ -343,13 +345,295 @@ other_faults_of_a_fitted_thread_reach_the_handler_on_the_stack_that_it_wants(voi
 	assert_int_equal(ended.events, 0);
 }
 
-/* ---- what the program sees ---- */
+/* ---- other signals ---- */
 
 static void a_handler(int number)
 {
 	(void)number;
 	calls++;
 }
+
+enum { HANDLER_FRAME = 20 << 10 }; /* of a crash reporter that formats text, say */
+
+__attribute__((noinline)) static void use_stack(size_t bytes)
+{
+	volatile char *frame = alloca(bytes);
+
+	for (size_t i = bytes; i-- > 0;)
+		frame[i] = 1;
+}
+
+static void use_much(int number)
+{
+	(void)number;
+	use_stack(HANDLER_FRAME);
+	was_on_alternate_stack = is_on_alternate_stack();
+	calls++;
+}
+
+static void *signal_self(void *unused)
+{
+	(void)unused;
+	fit_self(0);
+	pthread_kill(pthread_self(), SIGUSR1);
+	return NULL;
+}
+
+static int handle_on_signal_stack(void)
+{
+	struct sigaction action = {.sa_handler = use_much, .sa_flags = SA_ONSTACK};
+	sigaction(SIGUSR1, &action, NULL);
+	join(start_with_stack(STACK_BYTES, signal_self, NULL));
+	return calls == 1 && was_on_alternate_stack ? 0 : 1;
+}
+
+static int handle_on_signal_stack_with_few_addresses(void)
+{
+	setrlimit(RLIMIT_AS, &(struct rlimit){1 << 30, 1 << 30});
+	return handle_on_signal_stack();
+}
+
+static void a_handler_of_another_signal_has_room_for_large_frames(void **state)
+{
+	(void)state;
+	run_child(&ended, handle_on_signal_stack);
+	assert_exited(&ended, 0);
+	run_child(&ended, handle_on_signal_stack_with_few_addresses);
+	assert_exited(&ended, 0);
+}
+
+static void recurse_for_ever(int number)
+{
+	(void)number;
+	recurse(ENDLESS);
+}
+
+static int handler_overflows_signal_stack(void)
+{
+	struct sigaction action = {.sa_handler = recurse_for_ever, .sa_flags = SA_ONSTACK};
+	sigaction(SIGUSR1, &action, NULL);
+	return join(start_with_stack(STACK_BYTES, signal_self, NULL));
+}
+
+static void a_handler_that_overflows_the_signal_stack_is_not_the_thread_s_overflow(void **state)
+{
+	(void)state;
+	run_child(&ended, handler_overflows_signal_stack);
+	assert_killed_by(&ended, SIGSEGV);
+	assert_int_equal(ended.events, 0);
+}
+
+/* The calling thread has only so much of its stack left when SIGUSR1 comes. */
+__attribute__((noinline)) static void signal_on_full_stack(const struct tek_thread *thread,
+							   size_t left)
+{
+	uintptr_t low = thread->stack.end - thread->stack.bytes + thread->stack.reserve_bytes;
+	pid_t pid = getpid(), tid = own_tid();
+	volatile char *fill = alloca((uintptr_t)__builtin_frame_address(0) - low - left);
+
+	fill[0] = 1;
+	syscall(SYS_tgkill, pid, tid, SIGUSR1);
+}
+
+static void *get_signal_on_full_stack(void *unused)
+{
+	(void)unused;
+	signal_on_full_stack(fit_self(0), 1000);
+	return NULL;
+}
+
+static int signal_on_full(void)
+{
+	signal(SIGUSR1, a_handler);
+	return join(start_with_stack(STACK_BYTES, get_signal_on_full_stack, NULL));
+}
+
+static void a_signal_for_which_the_stack_has_no_room_is_an_overflow(void **state)
+{
+	(void)state;
+	run_child(&ended, signal_on_full);
+	assert_killed_by(&ended, SIGSEGV);
+	assert_true(ended.events > 3);
+	assert_int_equal(ended.event[0].kind, TEK_EVENT_OVERFLOW);
+	bool named = false;
+	for (unsigned int i = 1; i < ended.events; i++)
+		named |= within(ended.event[i].value[2], signal_on_full_stack);
+	assert_true(named);
+}
+
+#if defined(__x86_64__)
+static void *use_wild_address(void *unused)
+{
+	(void)unused;
+	fit_self(0);
+	*(volatile int *)0x4141414141414141 = 1;
+	return NULL;
+}
+
+static int crash_at_wild_address(void)
+{
+	return join(start_with_stack(STACK_BYTES, use_wild_address, NULL));
+}
+#endif
+
+static void a_wild_address_is_no_overflow(void **state)
+{
+	(void)state;
+#if defined(__x86_64__)
+	run_child(&ended, crash_at_wild_address);
+	assert_killed_by(&ended, SIGSEGV);
+	assert_int_equal(ended.events, 0);
+#else
+	print_message("# needs amd64\n");
+	skip();
+#endif
+}
+
+/* ---- threads that block SIGSEGV ---- */
+
+static void block_all(sigset_t *before)
+{
+	sigset_t all;
+	sigfillset(&all);
+	if (pthread_sigmask(SIG_SETMASK, &all, before))
+		abort();
+}
+
+static bool is_segv_blocked(void)
+{
+	sigset_t now;
+	return pthread_sigmask(SIG_BLOCK, NULL, &now) == 0 && sigismember(&now, SIGSEGV) == 1 &&
+	       sigprocmask(SIG_BLOCK, NULL, &now) == 0 && sigismember(&now, SIGSEGV) == 1;
+}
+
+static int overflow_blocked_by_creator(void)
+{
+	set(leave_well, SA_ONSTACK);
+	block_all(NULL);
+	return overflow_in_thread();
+}
+
+static void *block_and_overflow(void *unused)
+{
+	fit_self(0);
+	block_all(NULL);
+	if (!is_segv_blocked())
+		_exit(9);
+	recurse(ENDLESS);
+	return unused;
+}
+
+static int overflow_blocked_by_itself(void)
+{
+	set(leave_well, SA_ONSTACK);
+	return join(start_with_stack(STACK_BYTES, block_and_overflow, NULL));
+}
+
+static void a_thread_that_blocks_all_signals_is_reported_and_dies_without_its_handler(void **state)
+{
+	(void)state;
+	run_child(&ended, overflow_blocked_by_creator);
+	assert_killed_by(&ended, SIGSEGV);
+	assert_true(ended.events > 3);
+	run_child(&ended, overflow_blocked_by_itself);
+	assert_killed_by(&ended, SIGSEGV);
+	assert_true(ended.events > 3);
+}
+
+static bool is_pending(void)
+{
+	sigset_t pending;
+	return sigpending(&pending) == 0 && sigismember(&pending, SIGSEGV) == 1;
+}
+
+static void *send_while_blocked(void *blocked_by_creator)
+{
+	sigset_t segv, old;
+
+	fit_self(0);
+	sigemptyset(&segv);
+	sigaddset(&segv, SIGSEGV);
+	if (*(bool *)blocked_by_creator ? !is_segv_blocked() : is_segv_blocked())
+		_exit(1);
+	for (int i = 1; i <= 3; i++) {
+		if (sigprocmask(i == 2 ? SIG_SETMASK : SIG_BLOCK, &segv, &old) ||
+		    !is_segv_blocked())
+			_exit(2);
+		pthread_kill(pthread_self(), SIGSEGV);
+		if (calls != i - 1 || !is_pending())
+			_exit(3);
+		block_all(&old);
+		if (!is_segv_blocked() || sigismember(&old, SIGSEGV) != 1)
+			_exit(4);
+		if (pthread_sigmask(SIG_UNBLOCK, &segv, &old) || sigismember(&old, SIGSEGV) != 1 ||
+		    is_segv_blocked() || calls != i || is_pending())
+			_exit(5);
+	}
+	return NULL;
+}
+
+static int send_to_blocked(void)
+{
+	bool blocked = false;
+
+	signal(SIGSEGV, a_handler);
+	join(start_with_stack(STACK_BYTES, send_while_blocked, &blocked));
+	calls = 0;
+	blocked = true;
+	block_all(NULL);
+	join(start_with_stack(STACK_BYTES, send_while_blocked, &blocked));
+	return is_segv_blocked() ? 0 : 6;
+}
+
+static void a_signal_that_is_sent_to_a_thread_that_blocks_it_waits(void **state)
+{
+	(void)state;
+	run_child(&ended, send_to_blocked);
+	assert_exited(&ended, 0);
+}
+
+static void *recover_with_mask(void *unused)
+{
+	sigset_t segv, old;
+
+	(void)unused;
+	fit_self(0);
+	sigemptyset(&segv);
+	sigaddset(&segv, SIGSEGV);
+	for (int i = 0; i < 3; i++) {
+		pthread_sigmask(SIG_BLOCK, &segv, &old);
+		pthread_sigmask(SIG_SETMASK, &old, NULL);
+		if (is_segv_blocked())
+			_exit(9);
+		if (sigsetjmp(recovery, 1) == 0)
+			*(volatile int *)NULL = 0;
+	}
+	return NULL;
+}
+
+/* Blocks everything in its handler, where SIGSEGV is blocked already, and jumps out. */
+static void block_and_recover(int number)
+{
+	block_all(NULL);
+	recover(number);
+}
+
+static int recover_from_masked(void)
+{
+	struct sigaction action = {.sa_handler = block_and_recover, .sa_flags = SA_ONSTACK};
+	sigaction(SIGSEGV, &action, NULL);
+	join(start_with_stack(STACK_BYTES, recover_with_mask, NULL));
+	return calls == 3 ? 0 : 1;
+}
+
+static void a_handler_that_blocks_signals_and_jumps_out_is_called_again(void **state)
+{
+	(void)state;
+	run_child(&ended, recover_from_masked);
+	assert_exited(&ended, 0);
+}
+
+/* ---- what the program sees ---- */
 
 static int see_own_action(void)
 {
@@ -417,6 +701,32 @@ static void a_program_may_set_hundreds_of_different_actions(void **state)
 	(void)state;
 	run_child(&ended, set_many);
 	assert_exited(&ended, 0);
+}
+
+static int overflow_after_many_actions(void)
+{
+	struct {
+		void (*handler)(int);
+		unsigned long flags;
+		void (*restorer)(void);
+		uint64_t mask;
+	} first;
+
+	setrlimit(RLIMIT_CORE, &(struct rlimit){0});
+	if (syscall(SYS_rt_sigaction, SIGSEGV, NULL, &first, 8) || set_many())
+		return 1;
+	/* Past TEK. */
+	if (syscall(SYS_rt_sigaction, SIGSEGV, &first, NULL, 8))
+		return 2;
+	return overflow_in_thread();
+}
+
+static void an_action_after_too_many_others_is_watched_again(void **state)
+{
+	(void)state;
+	run_child(&ended, overflow_after_many_actions);
+	assert_killed_by(&ended, SIGSEGV);
+	assert_true(ended.events > 3);
 }
 
 #pragma GCC diagnostic ignored "-Wdeprecated-declarations" /* sigset(), ssignal() */
@@ -674,6 +984,23 @@ static unsigned int mappings(void)
 	return count;
 }
 
+static size_t status_kib(const char *field)
+{
+	char line[256];
+	size_t kib = 0;
+	FILE *file = fopen("/proc/self/status", "re");
+	while (file && fgets(line, sizeof(line), file))
+		if (strncmp(line, field, strlen(field)) == 0)
+			sscanf(line, "%*[^:]: %zu", &kib);
+	fclose(file);
+	return kib;
+}
+
+static size_t virtual_kib(void)
+{
+	return status_kib("VmSize");
+}
+
 enum { MANY = 2000 };
 
 static int many_signal_stacks(void)
@@ -726,6 +1053,76 @@ static int churn_through_places(void)
 	for (int i = 0; i < 3000; i++)
 		join(start_with_stack((size_t)(1 + i % 50) << 20, only_fit, NULL));
 	return tek__signal_stack_count() <= 100 ? 0 : 1;
+}
+
+static int fill_few_addresses(void)
+{
+	static pthread_t threads[MANY];
+	static pthread_barrier_t barriers[2];
+	struct rlimit limit = {1 << 30, 1 << 30};
+
+	mallopt(M_ARENA_MAX, 1); /* that of each thread would take more */
+	pthread_barrier_init(&barriers[0], NULL, MANY + 1);
+	pthread_barrier_init(&barriers[1], NULL, MANY + 1);
+	setrlimit(RLIMIT_AS, &limit);
+	size_t before = virtual_kib();
+	for (int i = 0; i < MANY; i++)
+		threads[i] = start_with_stack(64 << 10, keep_signal_stack, barriers);
+	pthread_barrier_wait(&barriers[0]);
+	size_t kib = virtual_kib() - before;
+	pthread_barrier_wait(&barriers[1]);
+	for (int i = 0; i < MANY; i++)
+		pthread_join(threads[i], NULL);
+	/* Stack, guard, 16 KiB; a 64th of the addresses; the table. */
+	return kib < MANY * 84 + (16 << 10) + (8 << 10) ? 0 : 1;
+}
+
+static void signal_stacks_are_small_where_addresses_are_few(void **state)
+{
+	(void)state;
+	run_child(&ended, fill_few_addresses);
+	assert_exited(&ended, 0);
+}
+
+enum { LOCKED = 300 };
+
+static int lock_signal_stacks(void)
+{
+	static pthread_t threads[LOCKED];
+	static pthread_barrier_t barriers[2];
+
+	mallopt(M_ARENA_MAX, 1); /* that of each thread would take more */
+	if (mlockall(MCL_CURRENT | MCL_FUTURE))
+		return 77;
+	pthread_barrier_init(&barriers[0], NULL, LOCKED + 1);
+	pthread_barrier_init(&barriers[1], NULL, LOCKED + 1);
+	struct sigaction action = {.sa_handler = use_much, .sa_flags = SA_ONSTACK};
+	sigaction(SIGUSR1, &action, NULL);
+	join(start_with_stack(64 << 10, signal_self, NULL));
+	size_t before = status_kib("VmLck");
+	for (int i = 0; i < LOCKED; i++)
+		threads[i] = start_with_stack(64 << 10, keep_signal_stack, barriers);
+	pthread_barrier_wait(&barriers[0]);
+	size_t kib = status_kib("VmLck") - before;
+	pthread_barrier_wait(&barriers[1]);
+	for (int i = 0; i < LOCKED; i++)
+		pthread_join(threads[i], NULL);
+	print_message("# %zu KiB locked for %d threads\n", kib, LOCKED);
+	if (calls != 1)
+		return 1;
+	/* Stack and guard, 12 KiB of the signal stack; where frames are large, more. */
+	return kib < LOCKED * (68 + 16 + 16) ? 0 : 2;
+}
+
+static void of_signal_stacks_only_a_part_is_locked_with_the_program_s_memory(void **state)
+{
+	(void)state;
+	run_child(&ended, lock_signal_stacks);
+	if (WIFEXITED(ended.status) && WEXITSTATUS(ended.status) == 77) {
+		print_message("# needs CAP_IPC_LOCK\n");
+		skip();
+	}
+	assert_exited(&ended, 0);
 }
 
 static void signal_stacks_are_used_again(void **state)
@@ -782,7 +1179,17 @@ int main(void)
 			a_program_that_jumps_out_of_its_handler_recovers_twice_and_is_told_once),
 		cmocka_unit_test(
 			other_faults_of_a_fitted_thread_reach_the_handler_on_the_stack_that_it_wants),
+		cmocka_unit_test(a_handler_of_another_signal_has_room_for_large_frames),
+		cmocka_unit_test(
+			a_handler_that_overflows_the_signal_stack_is_not_the_thread_s_overflow),
+		cmocka_unit_test(a_signal_for_which_the_stack_has_no_room_is_an_overflow),
+		cmocka_unit_test(a_wild_address_is_no_overflow),
+		cmocka_unit_test(
+			a_thread_that_blocks_all_signals_is_reported_and_dies_without_its_handler),
+		cmocka_unit_test(a_signal_that_is_sent_to_a_thread_that_blocks_it_waits),
+		cmocka_unit_test(a_handler_that_blocks_signals_and_jumps_out_is_called_again),
 		cmocka_unit_test(the_program_sees_the_action_that_it_set),
+		cmocka_unit_test(an_action_after_too_many_others_is_watched_again),
 		cmocka_unit_test(a_program_may_set_hundreds_of_different_actions),
 		cmocka_unit_test(all_ways_to_set_a_handler_show_the_program_its_own),
 		cmocka_unit_test(a_handler_for_one_time_is_called_once),
@@ -793,6 +1200,8 @@ int main(void)
 		cmocka_unit_test(
 			a_tiny_alternate_stack_of_the_program_is_not_overrun_by_the_report),
 		cmocka_unit_test(thousands_of_signal_stacks_take_few_mappings),
+		cmocka_unit_test(signal_stacks_are_small_where_addresses_are_few),
+		cmocka_unit_test(of_signal_stacks_only_a_part_is_locked_with_the_program_s_memory),
 		cmocka_unit_test(signal_stacks_are_used_again),
 		cmocka_unit_test(the_child_of_a_fork_has_the_net_too),
 	};

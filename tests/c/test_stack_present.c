@@ -124,8 +124,37 @@ static void where_no_descriptor_is_left_mincore_is_asked(void **state)
 	assert_finds_runs();
 	assert_int_equal(tek__present_fd(), -1);
 	setrlimit(RLIMIT_NOFILE, &before);
+	/* There is room again. */
 	assert_finds_runs();
+	assert_true(tek__present_fd() > 2);
+}
+
+static void *look_while_being_cancelled(void *reached)
+{
+	pthread_cancel(pthread_self());
+	is_found(0, 0, 0);
+	tek__present_ways = TEK_PRESENT_PAGEMAP;
+	is_found(0, 0, 0);
+	*(bool *)reached = true;
+	pthread_testcancel();
+	return NULL;
+}
+
+/* It is looked at before the program's function runs, which may have much to clean up. */
+static void a_thread_is_not_cancelled_by_being_looked_at(void **state)
+{
+	unsigned int before = tek__present_ways;
+	bool reached = false;
+	pthread_t thread;
+	void *result;
+
+	(void)state;
 	tek__present_forget();
+	assert_int_equal(pthread_create(&thread, NULL, look_while_being_cancelled, &reached), 0);
+	pthread_join(thread, &result);
+	tek__present_ways = before;
+	assert_true(reached);
+	assert_ptr_equal(result, PTHREAD_CANCELED);
 }
 
 static int look_in_child(void)
@@ -174,6 +203,7 @@ int main(void)
 		cmocka_unit_test(the_descriptor_is_opened_again_if_the_program_closes_all),
 		cmocka_unit_test(a_file_that_the_program_puts_in_its_place_stays_as_it_is),
 		cmocka_unit_test(where_no_descriptor_is_left_mincore_is_asked),
+		cmocka_unit_test(a_thread_is_not_cancelled_by_being_looked_at),
 		cmocka_unit_test(the_child_of_a_fork_has_none_and_opens_its_own),
 		cmocka_unit_test(a_child_that_tek_does_not_know_of_yet_asks_mincore),
 	};

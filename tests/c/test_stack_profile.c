@@ -152,7 +152,8 @@ static void there_is_an_end_to_kinds_and_bytes(void **state)
 	free(text);
 }
 
-static char path[] = "/tmp/tek-test-profile-XXXXXX";
+static char directory[] = "/tmp/tek-test-profile-XXXXXX";
+static char path[sizeof(directory) + 8];
 
 static void write_profile(const char *text)
 {
@@ -171,14 +172,17 @@ static bool read_profile(const char *from)
 static int make_file(void **state)
 {
 	(void)state;
-	int fd = mkstemp(path);
+	if (!mkdtemp(directory))
+		return 1;
+	snprintf(path, sizeof(path), "%s/file", directory);
+	int fd = open(path, O_WRONLY | O_CREAT | O_EXCL, 0600);
 	return fd < 0 || close(fd);
 }
 
 static int remove_file(void **state)
 {
 	(void)state;
-	return unlink(path);
+	return unlink(path) || rmdir(directory);
 }
 
 static void a_file_counts_if_nobody_else_can_write_to_it(void **state)
@@ -198,6 +202,26 @@ static void a_file_counts_if_nobody_else_can_write_to_it(void **state)
 		assert_int_equal(chown(path, 65534, 65534), 0);
 		assert_false(read_profile(path));
 		assert_int_equal(chown(path, 0, 0), 0);
+	}
+	assert_true(read_profile(path));
+}
+
+/* They could put an older one there, which is the user's. */
+static void it_counts_if_nobody_else_can_write_to_its_directory(void **state)
+{
+	(void)state;
+	write_profile(FIRST GOOD);
+	chmod(directory, 0755);
+	assert_true(read_profile(path));
+	chmod(directory, 0775);
+	assert_false(read_profile(path));
+	chmod(directory, 01777);
+	assert_false(read_profile(path));
+	chmod(directory, 0700);
+	if (geteuid() == 0) {
+		assert_int_equal(chown(directory, 65534, 65534), 0);
+		assert_false(read_profile(path));
+		assert_int_equal(chown(directory, 0, 0), 0);
 	}
 	assert_true(read_profile(path));
 }
@@ -244,6 +268,7 @@ int main(void)
 		cmocka_unit_test(a_nul_ends_nothing),
 		cmocka_unit_test(there_is_an_end_to_kinds_and_bytes),
 		cmocka_unit_test(a_file_counts_if_nobody_else_can_write_to_it),
+		cmocka_unit_test(it_counts_if_nobody_else_can_write_to_its_directory),
 		cmocka_unit_test(only_a_file_counts),
 		cmocka_unit_test(a_file_that_is_empty_or_too_large_does_not_count),
 	};

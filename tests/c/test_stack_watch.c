@@ -10,6 +10,7 @@
 #include <dirent.h>
 #include <fcntl.h>
 #include <signal.h>
+#include <stdatomic.h>
 
 enum { KIB = 1024, PATIENCE_MS = 5000 };
 
@@ -33,6 +34,19 @@ static pid_t helper_of(pid_t pid)
 	if (directory)
 		closedir(directory);
 	return found;
+}
+
+static atomic_uint asked_with_lock;
+
+/* It allocates memory, by the program's allocator, which may be waiting for TEK's lock. */
+int __real_pthread_getattr_np(pthread_t thread, pthread_attr_t *attr);
+int __wrap_pthread_getattr_np(pthread_t thread, pthread_attr_t *attr)
+{
+	if (tek__lock())
+		tek__unlock();
+	else
+		asked_with_lock++;
+	return __real_pthread_getattr_np(thread, attr);
 }
 
 struct user {
@@ -89,6 +103,12 @@ static void what_running_threads_use_comes_into_the_table_by_itself(void **state
 		waiter_end(&users[i].waiter);
 }
 
+static void the_c_library_is_not_asked_under_the_lock(void **state)
+{
+	(void)state;
+	assert_int_equal(asked_with_lock, 0);
+}
+
 static void the_helper_is_no_thread_of_the_program(void **state)
 {
 	(void)state;
@@ -113,6 +133,22 @@ static void the_helper_is_no_thread_of_the_program(void **state)
 	for (int signal = 1; signal < 32; signal++)
 		if (signal != SIGKILL && signal != SIGSTOP)
 			assert_true(blocked & 1ull << (signal - 1));
+	waiter_end(&user.waiter);
+}
+
+static void once_all_threads_but_one_are_gone_it_goes_and_comes_again(void **state)
+{
+	(void)state;
+	struct user user;
+
+	user_start(&user, 20 * KIB);
+	waiter_end(&user.waiter);
+	for (int i = 0; helper_of(getpid()) && i < PATIENCE_MS; i += 5)
+		sleep_ms(5);
+	assert_int_equal(helper_of(getpid()), 0);
+	user_start(&user, 30 * KIB);
+	assert_true(is_in_table_soon(&user));
+	assert_int_not_equal(helper_of(getpid()), 0);
 	waiter_end(&user.waiter);
 }
 
@@ -277,7 +313,9 @@ int main(int count, char **arguments)
 							 : use_and_end(arguments[1]);
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(what_running_threads_use_comes_into_the_table_by_itself),
+		cmocka_unit_test(the_c_library_is_not_asked_under_the_lock),
 		cmocka_unit_test(the_helper_is_no_thread_of_the_program),
+		cmocka_unit_test(once_all_threads_but_one_are_gone_it_goes_and_comes_again),
 		cmocka_unit_test(the_child_of_a_fork_has_its_own_once_it_has_threads),
 		cmocka_unit_test(a_thread_that_left_by_the_system_call_exit_is_found_gone),
 		cmocka_unit_test(what_is_in_the_table_survives_the_death_of_the_process),
