@@ -2,6 +2,7 @@
 """What the end-to-end tests share: the built command and library, and small programs."""
 import os
 import pathlib
+import random
 import shutil
 import subprocess
 import tempfile
@@ -98,6 +99,15 @@ int main(void) { return 0; }
 
 def everybody_can_enter(directory):
     return all(path.stat().st_mode & 0o001 for path in (directory, *directory.parents))
+
+
+@pytest.fixture(scope="session")
+def data(tmp_path_factory):
+    """A few MB that compress somewhat, the same in every run."""
+    path = tmp_path_factory.mktemp("data") / "data"
+    generator = random.Random(1)
+    path.write_bytes(b"".join(b"%d %x\n" % (n, generator.getrandbits(64)) for n in range(150000)))
+    return path
 
 
 @pytest.fixture(scope="session")

@@ -38,9 +38,9 @@ def module(path, start, end, bias, build_id):
 
 
 def kind(function, *, seq=2, threads=1, call_site=0, stack=8 << 20, overflow=0, peak=0, bound=0,
-         overflows=0, label_is=0, label=""):
+         overflows=0, stack_flags=0, label_is=0, label=""):
     return struct.pack("<IIQQQQIIIBB10x64s", seq, threads, function, call_site, stack, overflow, peak,
-                       bound, overflows, 0, label_is, label.encode())
+                       bound, overflows, stack_flags, label_is, label.encode())
 
 
 def write(directory, pid, threads, *, modules=(), kinds=(), name=None, **head):

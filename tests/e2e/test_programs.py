@@ -1,6 +1,5 @@
 # SPDX-License-Identifier: MIT OR Apache-2.0
 """Programs from Debian run under TEK as without it: same output, same exit status."""
-import random
 import re
 import subprocess
 import sys
@@ -38,15 +37,6 @@ CHILDREN = """
 echo start; (sleep 0.1; echo background) & seq 1 1000 | sort -r | tail -n 3
 ls /nonexistent-directory 2>/dev/null; echo "status $?"; wait; echo end >&2; exit 3
 """
-
-
-@pytest.fixture(scope="module")
-def data(tmp_path_factory):
-    """A few MB that compress somewhat, the same in every run."""
-    path = tmp_path_factory.mktemp("data") / "data"
-    generator = random.Random(1)
-    path.write_bytes(b"".join(b"%d %x\n" % (n, generator.getrandbits(64)) for n in range(150000)))
-    return path
 
 
 def outcome(command, **options):

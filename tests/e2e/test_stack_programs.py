@@ -3,7 +3,6 @@
 import hashlib
 import os
 import pathlib
-import random
 import re
 import shutil
 import socket
@@ -69,15 +68,6 @@ server:
 remote-control:
   control-enable: no
 """
-
-
-@pytest.fixture(scope="module")
-def data(tmp_path_factory):
-    """Some MB that compress somewhat, the same in every run."""
-    path = tmp_path_factory.mktemp("data") / "data"
-    generator = random.Random(1)
-    path.write_bytes(b"".join(b"%d %x\n" % (n, generator.getrandbits(64)) for n in range(150000)))
-    return path
 
 
 @pytest.fixture(autouse=True)

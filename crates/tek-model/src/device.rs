@@ -186,14 +186,10 @@ fn look_at(
 /// What its process says of a thread's stack, which knows what others left there; else what is seen.
 fn stack_of(own: &Thread, page_bytes: u32, stacks: &mut Option<Stacks>) -> Option<StackUse> {
     let Thread { record, side, .. } = own;
-    let pages = |count: u32| u64::from(count) * u64::from(page_bytes);
-    if record.bound_pages != 0 {
-        let peak = u64::from(record.peak_bytes);
-        return Some(StackUse {
-            peak_bytes: (peak != 0).then_some(peak),
-            bound_bytes: pages(record.bound_pages.into()),
-        });
+    if let Some(used) = StackUse::of(record, page_bytes) {
+        return Some(used);
     }
+    let pages = |count: u32| u64::from(count) * u64::from(page_bytes);
     stacks.as_mut()?.measure(side.stack_end, pages(record.stack_pages))
 }
 

@@ -12,6 +12,7 @@ use crate::process::Process;
 use nix::unistd::{sysconf, SysconfVar};
 use std::fs::File;
 use std::os::unix::fs::FileExt;
+use tek_abi::Record;
 
 /// Larger stacks are not looked at: a table may say anything.
 const MOST_STACK: u64 = 1 << 30;
@@ -34,6 +35,21 @@ pub struct StackUse {
     pub peak_bytes: Option<u64>,
     /// At most.
     pub bound_bytes: u64,
+}
+
+impl StackUse {
+    /// What the process itself says of a thread's stack; `None` if it did not measure it.
+    pub fn of(record: &Record, page_bytes: u32) -> Option<Self> {
+        let pages = |count: u32| u64::from(count) * u64::from(page_bytes);
+        let bound_bytes = match record.bound_pages {
+            0 => return None,
+            // There is no room for more in the record: so much, or up to all of the stack.
+            u16::MAX => pages(record.stack_pages.max(u16::MAX.into())),
+            count => pages(count.into()),
+        };
+        let peak = u64::from(record.peak_bytes);
+        Some(Self { peak_bytes: (peak != 0).then_some(peak), bound_bytes })
+    }
 }
 
 /// Looks at the stacks of one process.
@@ -170,6 +186,16 @@ mod tests {
         assert_eq!(stacks.measure(stack_end, bytes), Some(first));
         drop(end);
         thread.unwrap().join().unwrap();
+    }
+
+    #[test]
+    fn what_a_record_has_no_room_for_may_be_all_of_the_stack() {
+        let of = |bound_pages, stack_pages| {
+            let record = Record { bound_pages, stack_pages, peak_bytes: 9, ..Record::default() };
+            StackUse::of(&record, 4096).map(|used| used.bound_bytes)
+        };
+        assert_eq!([of(0, 2048), of(3, 2048)], [None, Some(12_288)]);
+        assert_eq!([of(u16::MAX, 1 << 18), of(u16::MAX, 0)], [Some(1 << 30), Some(268_431_360)]);
     }
 
     #[test]

@@ -12,6 +12,7 @@ mod environment;
 mod file;
 mod glob;
 mod rule;
+mod size;
 mod stack;
 mod value;
 
@@ -21,5 +22,6 @@ pub use environment::{from_environment, to_environment, EnvironmentError};
 pub use file::{parse, read, to_toml, Contents, Error, Reason};
 pub use glob::{Glob, Subject};
 pub use rule::{Group, Match, Rule, Set, MOST_RULES};
+pub use size::{InvalidSize, Size};
 pub use stack::{InvalidStack, Margin, Percent, StackSettings, StackSize, StackZones};
 pub use value::{Invalid, Priority, Role};

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Settings of the Stack Tuner: the table `[stack]` of a rules file, and the same on a command line.
+use crate::Size;
 use serde::{Deserialize, Deserializer};
 use std::fmt;
 use std::str::FromStr;
@@ -14,7 +15,7 @@ pub enum InvalidStack {
     #[error("write how much of what was used a stack gets, from 1 to 100, as in 1.5")]
     Margin,
     /// No size.
-    #[error("write a size up to 1G, in bytes or with K, M or G, as in 64K")]
+    #[error("write a size up to 1G, in bytes or with K, M or G (KiB, MiB, GiB), as in 64K")]
     Size,
     /// Not two shares.
     #[error("write LOW-HIGH, two shares of the stack with the lower one first, as in 25%-80%")]
@@ -64,14 +65,8 @@ impl FromStr for StackSize {
     type Err = InvalidStack;
 
     fn from_str(text: &str) -> Result<Self, InvalidStack> {
-        let (digits, shift) = match text.as_bytes().last() {
-            Some(b'K' | b'k') => (&text[..text.len() - 1], 10),
-            Some(b'M' | b'm') => (&text[..text.len() - 1], 20),
-            Some(b'G' | b'g') => (&text[..text.len() - 1], 30),
-            _ => (text, 0),
-        };
-        let bytes = whole_number(digits).and_then(|number| number.checked_mul(1 << shift));
-        bytes.filter(|&bytes| bytes <= 1 << 30).map(Self).ok_or(InvalidStack::Size)
+        let Size(bytes) = text.parse().map_err(|_| InvalidStack::Size)?;
+        (bytes <= 1 << 30).then_some(Self(bytes)).ok_or(InvalidStack::Size)
     }
 }
 
@@ -164,7 +159,8 @@ mod tests {
         assert_eq!(shares, [0, 25, 100].map(Percent));
         let margins = ["1", "1.5", "100"].map(|text| text.parse::<Margin>().unwrap());
         assert_eq!(margins, [100, 150, 10_000].map(Margin));
-        let sizes = ["0", "4096", "64K", "1m", "1G"].map(|text| text.parse::<StackSize>().unwrap());
+        let sizes =
+            ["0", "4096", "64KiB", "1m", "1G"].map(|text| text.parse::<StackSize>().unwrap());
         assert_eq!(sizes, [0, 4096, 65536, 1 << 20, 1 << 30].map(StackSize));
         let zones: StackZones = "25%-80%".parse().unwrap();
         assert_eq!((zones.low, zones.high), (Percent(25), Percent(80)));

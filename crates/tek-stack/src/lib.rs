@@ -14,7 +14,7 @@ mod size;
 mod store;
 mod text;
 
-pub use profile::{Key, Kind, Label, Place, Profile, MOST_KINDS};
-pub use size::{Advice, Mode, Rule, Zone, Zones};
+pub use profile::{with_numbers_as, Key, Kind, Label, Place, Profile, Site, MOST_KINDS};
+pub use size::{Advice, Costs, Mode, Rule, Zone, Zones, DEFAULT_TLS_BYTES};
 pub use store::{Error as StoreError, Program, Store, Stored};
 pub use text::{parse, Error as FormatError, Parsed, Problem, MOST_BYTES};

@@ -52,6 +52,30 @@ pub enum Label {
     Role(Vec<u8>),
 }
 
+impl Label {
+    /// Of threads with such names.
+    pub fn of_name(name: &[u8]) -> Self {
+        Self::Name(with_numbers_as(name, b"#"))
+    }
+}
+
+/// A name with something else for each run of digits: what the names of threads of one kind have in
+/// common, such as worker-1 and worker-12. lib/stack/kind.c does the same, and
+/// tests/profiles/labels.txt has the cases.
+pub fn with_numbers_as(name: &[u8], number: &[u8]) -> Vec<u8> {
+    let mut text = Vec::with_capacity(name.len());
+    let mut in_digits = false;
+    for &byte in name {
+        if !byte.is_ascii_digit() {
+            text.push(byte);
+        } else if !in_digits {
+            text.extend(number);
+        }
+        in_digits = byte.is_ascii_digit();
+    }
+    text
+}
+
 /// What makes a kind: its threads run the same function, were created at the same place, and bear
 /// the same label.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -62,6 +86,16 @@ pub struct Key {
     pub caller: Option<Place>,
     /// What they are called.
     pub label: Label,
+}
+
+/// What threads run, and where they are created.
+pub type Site<'a> = (&'a Place, Option<&'a Place>);
+
+impl Key {
+    /// What is known of such threads when they are created.
+    pub fn site(&self) -> Site<'_> {
+        (&self.function, self.caller.as_ref())
+    }
 }
 
 /// What the stacks of a kind of thread were like. Sizes are in bytes.
@@ -81,6 +115,8 @@ pub struct Kind {
     pub threads: u64,
     /// Runs of the program that had such threads.
     pub runs: u64,
+    /// The program chose the size of one of them, or gave it the memory.
+    pub explicit: bool,
     /// The function's name, for people.
     pub symbol: Option<String>,
     /// The name of the file that it is in, for people.
@@ -100,6 +136,7 @@ impl Kind {
         self.overflows = self.overflows.saturating_add(other.overflows);
         self.threads = self.threads.saturating_add(other.threads);
         self.runs = self.runs.saturating_add(other.runs);
+        self.explicit |= other.explicit;
         // Any of two names will do, so long as the order does not matter.
         self.symbol = self.symbol.take().max(other.symbol.clone());
         self.file = self.file.take().max(other.file.clone());
@@ -135,6 +172,19 @@ impl Profile {
     /// Adds what is known of one kind.
     pub fn add(&mut self, key: Key, kind: &Kind) {
         self.kinds.entry(key).or_default().merge(kind);
+    }
+
+    /// The kinds of each site together: a label comes later than the size of a stack, so the threads
+    /// of a function that are created at one place all have one size.
+    pub fn sites(&self) -> BTreeMap<Site<'_>, Kind> {
+        let mut sites = BTreeMap::<Site<'_>, Kind>::new();
+        for (key, kind) in &self.kinds {
+            let site = sites.entry(key.site()).or_default();
+            let runs = site.runs.max(kind.runs);
+            site.merge(kind);
+            site.runs = runs;
+        }
+        sites
     }
 
     /// Drops kinds until so many are left: those with the fewest threads first, but those that

@@ -5,9 +5,84 @@ use crate::profile::Kind;
 /// No stack is made larger.
 const MOST_STACK: u64 = 1 << 30;
 
-/// What the kernel writes onto a stack for a signal (AT_MINSIGSTKSZ) and the static TLS of most
-/// programs, taken together: from outside of a process they are not known exactly.
-const USUAL_EXTRA: u64 = 12 << 10;
+/// Of auto, in percent of what was used at most, and of tight.
+const AUTO_MARGIN: u64 = 150;
+const TIGHT_MARGIN: u64 = 108;
+
+/// No stack of auto is smaller, besides what a thread needs that does nothing.
+const AUTO_FLOOR: u64 = 64 << 10;
+
+/// What a signal's handler has on a signal stack, besides the kernel's frame: lib/stack/signal_stack.c.
+const HANDLER_BYTES: u64 = 8 << 10;
+
+/// What the C library wants beside thread control block and static TLS.
+const REST_BYTES: u64 = 2 << 10;
+
+/// PTHREAD_STACK_MIN of the C library.
+const LEAST_STACK: u64 = if cfg!(any(target_arch = "aarch64", target_arch = "powerpc64")) {
+    128 << 10
+} else {
+    16 << 10
+};
+
+/// Thread control block and static TLS of most programs: from outside they are not known.
+pub const DEFAULT_TLS_BYTES: u64 = 4 << 10;
+
+/// What each stack has to hold besides what the thread uses, in bytes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Costs {
+    /// Size of a page.
+    pub page: u64,
+    /// Thread control block and static TLS.
+    pub tls: u64,
+    /// What the kernel writes onto a stack for a signal: AT_MINSIGSTKSZ.
+    pub frame: u64,
+}
+
+impl Costs {
+    /// Of this machine, and of most programs.
+    pub fn here() -> Self {
+        let page = nix::unistd::sysconf(nix::unistd::SysconfVar::PAGE_SIZE).ok().flatten();
+        Self {
+            page: page.and_then(|page| u64::try_from(page).ok()).filter(|&p| p > 0).unwrap_or(4096),
+            tls: DEFAULT_TLS_BYTES,
+            frame: signal_frame(),
+        }
+    }
+
+    /// Whole pages.
+    pub fn in_pages(self, bytes: u64) -> u64 {
+        bytes.checked_next_multiple_of(self.page.max(1)).unwrap_or(u64::MAX)
+    }
+
+    /// The least that `tek run --stack auto` gives.
+    pub fn floor(self) -> u64 {
+        AUTO_FLOOR.saturating_add(self.tls).saturating_add(self.frame.saturating_mul(2))
+    }
+
+    /// The least that the C library takes.
+    pub fn minimum(self) -> u64 {
+        LEAST_STACK.max(self.frame).max(self.tls.saturating_add(REST_BYTES))
+    }
+
+    /// The signal stack that TEK gives a thread whose stack it fits, without its guard.
+    pub fn signal_stack(self) -> u64 {
+        self.in_pages(self.frame + HANDLER_BYTES)
+    }
+}
+
+/// AT_MINSIGSTKSZ of getauxval(3).
+fn signal_frame() -> u64 {
+    const AT_MINSIGSTKSZ: usize = 51;
+    const LEAST: u64 = 2048;
+    let auxv = std::fs::read("/proc/self/auxv").unwrap_or_default();
+    let word = |bytes: &[u8]| bytes.try_into().map(usize::from_ne_bytes).unwrap_or(0);
+    let mut pairs = auxv.chunks_exact(2 * size_of::<usize>()).map(|pair| {
+        let (kind, value) = pair.split_at(size_of::<usize>());
+        (word(kind), word(value) as u64)
+    });
+    pairs.find(|&(kind, _)| kind == AT_MINSIGSTKSZ).map_or(LEAST, |(_, value)| value.max(LEAST))
+}
 
 /// How closely stacks are fitted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -25,38 +100,58 @@ pub struct Rule {
     pub margin_percent: u64,
     /// No stack is made smaller, in bytes.
     pub floor_bytes: u64,
-    /// Size of a page.
-    pub page_bytes: u64,
+    /// What each stack holds.
+    pub costs: Costs,
+    /// Also where the program chose the size: `--stack override`.
+    pub overrides: bool,
 }
 
 impl Rule {
-    /// The rule of a mode on this machine, with a margin and a floor if they are not its own.
-    pub fn new(mode: Mode, margin_percent: Option<u64>, floor_bytes: Option<u64>) -> Self {
-        let page = nix::unistd::sysconf(nix::unistd::SysconfVar::PAGE_SIZE).ok().flatten();
-        let page_bytes = page.and_then(|page| u64::try_from(page).ok()).unwrap_or(4096);
+    /// The rule of a mode, with a margin and a floor if they are not its own.
+    pub fn new(
+        mode: Mode,
+        margin_percent: Option<u64>,
+        floor_bytes: Option<u64>,
+        costs: Costs,
+    ) -> Self {
         let (margin, floor) = match mode {
-            Mode::Auto => (150, (64 << 10) + USUAL_EXTRA),
-            Mode::Tight => (108, 16 << 10),
+            Mode::Auto => (AUTO_MARGIN, costs.floor()),
+            Mode::Tight => (TIGHT_MARGIN, 0),
         };
         Self {
             margin_percent: margin_percent.unwrap_or(margin),
-            floor_bytes: floor_bytes.unwrap_or(floor),
-            page_bytes,
+            floor_bytes: floor_bytes.unwrap_or(floor).max(costs.minimum()),
+            costs,
+            overrides: false,
         }
     }
 
-    /// The size for a kind of thread, in bytes; `None` if nothing is known of it.
+    /// The size that fits a site's threads, in bytes; `None` if nothing is known of them.
     pub fn size(&self, kind: &Kind) -> Option<u64> {
         if kind.bound == 0 && kind.overflow == 0 {
             return None;
         }
         let margin = kind.bound.saturating_mul(self.margin_percent).div_ceil(100);
-        let wanted = margin.max(self.floor_bytes).max(kind.overflow.saturating_mul(2));
-        let page = self.page_bytes.max(1);
-        Some(wanted.min(MOST_STACK).div_ceil(page) * page)
+        let wanted = margin.max(self.floor_bytes).max(after_overflow(kind));
+        Some(self.costs.in_pages(wanted.min(MOST_STACK)))
     }
 
-    /// What to do about a kind.
+    /// The size that a site's threads should have: what fits, but more than they have only after an
+    /// overflow and where what they certainly used nearly fills that.
+    pub fn needed(&self, kind: &Kind, zones: Zones) -> Option<u64> {
+        let size = self.size(kind)?;
+        let grows = kind.stack == 0
+            || kind.overflow != 0
+            || zones.of(kind.peak, kind.stack) == Some(Zone::High);
+        Some(if grows { size } else { size.min(kind.stack) })
+    }
+
+    /// The size that TEK gives a site's threads; `None`: the program's own.
+    pub fn fitted(&self, kind: &Kind, zones: Zones) -> Option<u64> {
+        self.needed(kind, zones).filter(|_| self.overrides || !kind.explicit)
+    }
+
+    /// What to do about the threads of a site.
     pub fn advice(&self, kind: &Kind, zones: Zones) -> Advice {
         let Some(size) = self.size(kind) else { return Advice::Measure };
         if kind.overflow != 0 && kind.stack <= kind.overflow {
@@ -69,11 +164,19 @@ impl Rule {
             return Advice::Raise { to: size };
         }
         // What fits but for a little is left alone: another run may show a little more or less.
-        let fits = kind.stack <= size.saturating_add(size / 4);
-        if !fits && zones.of(kind.bound, kind.stack) != Some(Zone::High) {
+        if kind.stack > size.saturating_add(size / 4) {
             return Advice::Lower { to: size };
         }
         Advice::Keep
+    }
+}
+
+/// The least after an overflow: what was needed nobody knows, so also the largest stack that one had,
+/// the program's own choice as a rule.
+fn after_overflow(kind: &Kind) -> u64 {
+    match kind.overflow {
+        0 => 0,
+        overflow => overflow.saturating_mul(2).max(kind.stack),
     }
 }
 
@@ -178,7 +281,7 @@ mod tests {
     use proptest::prelude::*;
 
     fn rule(mode: Mode) -> Rule {
-        Rule { page_bytes: 4096, ..Rule::new(mode, None, None) }
+        Rule::new(mode, None, None, Costs { page: 4096, tls: 4096, frame: 4096 })
     }
 
     fn used(bound: u64, stack: u64) -> Kind {
@@ -195,10 +298,12 @@ mod tests {
     }
 
     #[test]
-    fn a_kind_that_overflowed_gets_at_least_twice_the_size_for_ever() {
-        let kind = Kind { overflow: 128 << 10, stack: 8 << 20, ..used(4096, 0) };
-        assert_eq!(rule(Mode::Auto).size(&kind), Some(256 << 10));
-        assert_eq!(rule(Mode::Tight).size(&kind), Some(256 << 10));
+    fn a_kind_that_overflowed_gets_twice_the_size_or_the_largest_that_one_had() {
+        for (stack, size) in [(8 << 20, 8 << 20), (128 << 10, 256 << 10), (0, 256 << 10)] {
+            let kind = Kind { overflow: 128 << 10, ..used(4096, stack) };
+            assert_eq!(rule(Mode::Auto).size(&kind), Some(size));
+            assert_eq!(rule(Mode::Tight).size(&kind), Some(size));
+        }
     }
 
     #[test]
@@ -212,6 +317,38 @@ mod tests {
         assert_eq!(advice(&Kind::default()), Advice::Measure);
         let overflowed = Kind { overflow: 65536, stack: 65536, ..used(65536, 0) };
         assert_eq!(advice(&overflowed), Advice::Overflowed { had: 65536, to: 131072 });
+    }
+
+    #[test]
+    fn no_stack_is_smaller_than_the_c_library_takes() {
+        let costs = Costs { page: 4096, tls: 40_000, frame: 4096 };
+        for floor in [None, Some(0), Some(20_000)] {
+            let rule = Rule::new(Mode::Tight, None, floor, costs);
+            assert_eq!(
+                rule.size(&used(100, 8 << 20)),
+                Some(if LEAST_STACK > 45056 { LEAST_STACK } else { 45056 })
+            );
+        }
+    }
+
+    #[test]
+    fn more_than_they_have_is_for_threads_that_nearly_fill_it() {
+        let (auto, zones) = (rule(Mode::Auto), Zones::default());
+        let full = used(120 << 10, 128 << 10);
+        assert_eq!(auto.fitted(&full, zones), Some(184_320));
+        let unclean = Kind { peak: 4096, ..full };
+        assert_eq!(auto.fitted(&unclean, zones), Some(128 << 10));
+        assert_eq!(auto.advice(&unclean, zones), Advice::Keep);
+    }
+
+    #[test]
+    fn what_the_program_chose_is_changed_only_if_it_is_overridden() {
+        let zones = Zones::default();
+        let kind = Kind { explicit: true, ..used(12288, 8 << 20) };
+        assert_eq!(rule(Mode::Auto).fitted(&kind, zones), None);
+        let overrides = Rule { overrides: true, ..rule(Mode::Auto) };
+        assert_eq!(overrides.fitted(&kind, zones), Some(77_824));
+        assert_eq!(rule(Mode::Auto).advice(&kind, zones), Advice::Lower { to: 77_824 });
     }
 
     #[test]

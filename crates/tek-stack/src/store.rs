@@ -130,11 +130,25 @@ impl Store {
         Self { directory: directory.into() }
     }
 
-    /// One that can be written to; made if it is not there.
+    /// One that can be written to, made if it is not there, with the directories that it is in.
+    pub fn create_all(directory: impl Into<PathBuf>) -> Result<Self, Error> {
+        let directory = directory.into();
+        if let Some(parent) = directory.parent() {
+            let made = DirBuilder::new().recursive(true).mode(0o755).create(parent);
+            made.map_err(io_error(&directory))?;
+        }
+        Self::create(directory)
+    }
+
+    /// One that can be written to; made if it is not there, in a directory that is.
     pub fn create(directory: impl Into<PathBuf>) -> Result<Self, Error> {
         let store = Self::at(directory);
-        let made = DirBuilder::new().recursive(true).mode(0o755).create(&store.directory);
-        made.map_err(io_error(&store.directory))?;
+        match DirBuilder::new().mode(0o755).create(&store.directory) {
+            Err(error) if error.kind() != io::ErrorKind::AlreadyExists => {
+                return Err(io_error(&store.directory)(error));
+            }
+            _ => {}
+        }
         store.trust()?;
         nix::unistd::access(&store.directory, nix::unistd::AccessFlags::W_OK)
             .map_err(|errno| io_error(&store.directory)(errno.into()))?;

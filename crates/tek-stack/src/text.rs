@@ -107,6 +107,8 @@ fn read_kind(fields: &[u8]) -> Result<(Key, Kind), String> {
         let equals = field.iter().position(|&byte| byte == b'=');
         let equals = equals.filter(|&at| at > 0).ok_or("fields are KEY=VALUE")?;
         let (name, value) = (&field[..equals], &field[equals + 1..]);
+        // For reports: the library, which knows of each thread itself, passes over it.
+        kind.explicit |= field == b"explicit=1";
         let known: &[&[u8]] = &[
             b"function",
             b"caller",
@@ -292,6 +294,9 @@ fn write_kind(key: &Key, kind: &Kind, to: &mut String) {
         " bound={bound} peak={peak} stack={stack} overflow={overflow} overflows={overflows} \
          threads={threads} runs={runs}"
     );
+    if kind.explicit {
+        to.push_str(" explicit=1");
+    }
     for (name, value) in [("symbol", &kind.symbol), ("in", &kind.file), ("from", &kind.creator)] {
         if let Some(value) = value {
             let mut value = value.clone();

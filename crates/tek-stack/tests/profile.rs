@@ -33,7 +33,20 @@ fn kind() -> impl Strategy<Value = Kind> {
     let name = || proptest::option::of("[a-z :<>%é\n]{0,30}");
     (any::<[u64; 7]>(), name(), name(), name()).prop_map(|(numbers, symbol, file, creator)| {
         let [bound, peak, stack, overflow, overflows, threads, runs] = numbers;
-        Kind { bound, peak, stack, overflow, overflows, threads, runs, symbol, file, creator }
+        let explicit = runs % 2 == 1;
+        Kind {
+            bound,
+            peak,
+            stack,
+            overflow,
+            overflows,
+            threads,
+            runs,
+            explicit,
+            symbol,
+            file,
+            creator,
+        }
     })
 }
 
@@ -217,4 +230,17 @@ fn each_line_is_judged_as_the_list_of_lines_says() {
         judged += 1;
     }
     assert!(judged > 50);
+}
+
+#[test]
+fn each_name_gives_the_label_that_the_list_of_labels_says() {
+    let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../../tests/profiles/labels.txt");
+    let lines = std::fs::read_to_string(path).unwrap();
+    let cases = lines.lines().filter_map(|line| line.split_once('\t'));
+    let judged = cases.filter(|(name, label)| {
+        assert_eq!(Label::of_name(name.as_bytes()), Label::Name(label.as_bytes().to_vec()));
+        true
+    });
+    assert!(judged.count() > 10);
+    assert_eq!(Label::of_name(b""), Label::Name(Vec::new()));
 }

@@ -66,7 +66,8 @@ fn a_store_that_is_not_there_is_empty_and_is_made() {
     let mut problems = Vec::new();
     assert!(Store::at(&path).load(&fridge()).unwrap().is_none());
     assert!(Store::at(&path).list(&mut problems).is_empty());
-    let store = Store::create(&path).unwrap();
+    assert!(matches!(Store::create(&path), Err(StoreError::Io { .. })));
+    let store = Store::create_all(&path).unwrap();
     add(&store, 7).unwrap();
     let stored = store.list(&mut problems);
     assert_eq!(stored.len(), 1);

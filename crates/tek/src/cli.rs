@@ -9,6 +9,7 @@ EXAMPLES:
   tek ps --tracked                          what its threads are
   tek suggest -o rules.toml -- ./appliance  find out which of them are time-critical
   tek explain 815                           why a thread runs as it does
+  tek stack report -- ./appliance           what stacks its threads need
 
 EXIT STATUS:
   Each command's --help lists its own. 2 means that the command line was not

@@ -35,14 +35,40 @@ fn main() -> ExitCode {
         // A reader such as `head` that has seen enough is no failure.
         Err(error) if is_broken_pipe(&error) => ExitCode::SUCCESS,
         Err(error) => {
-            eprintln!("tek: {error:#}");
+            eprintln!("tek: {}", told(&error));
             ExitCode::from(125)
         }
     }
+}
+
+/// The error and what caused it. Some errors tell their cause themselves.
+fn told(error: &anyhow::Error) -> String {
+    let mut text = error.to_string();
+    for cause in error.chain().skip(1).map(ToString::to_string) {
+        if !text.ends_with(&cause) {
+            text = format!("{text}: {cause}");
+        }
+    }
+    text
 }
 
 fn is_broken_pipe(error: &anyhow::Error) -> bool {
     error
         .downcast_ref::<std::io::Error>()
         .is_some_and(|error| error.kind() == std::io::ErrorKind::BrokenPipe)
+}
+
+#[cfg(test)]
+mod tests {
+    use anyhow::anyhow;
+
+    #[test]
+    fn a_cause_is_told_once() {
+        let cause = || std::io::Error::from_raw_os_error(libc::ENOENT);
+        let plain = super::told(&anyhow::Error::new(cause()).context("cannot read x"));
+        assert_eq!(plain, "cannot read x: No such file or directory (os error 2)");
+        let own = anyhow::Error::new(cause()).context(format!("x: {}", cause()));
+        assert_eq!(super::told(&own), "x: No such file or directory (os error 2)");
+        assert_eq!(super::told(&anyhow!("no")), "no");
+    }
 }

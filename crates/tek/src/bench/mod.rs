@@ -7,6 +7,7 @@ mod host;
 mod ident;
 mod json;
 mod observe;
+mod output;
 mod programs;
 mod response;
 mod sched;

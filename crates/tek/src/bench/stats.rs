@@ -32,6 +32,13 @@ pub fn p99(values: &[f64]) -> Option<f64> {
     nearest_rank(&sorted(values), 0.99)
 }
 
+/// The median of what one of two takes longer in a round. See [`median_of_ratios`].
+pub fn median_difference(with: &[f64], without: &[f64]) -> Option<f64> {
+    let differences: Vec<f64> =
+        with.iter().zip(without).map(|(with, without)| with - without).collect();
+    median(&differences)
+}
+
 /// The middle value, or the mean of the two middle ones.
 pub fn median(values: &[f64]) -> Option<f64> {
     let sorted = sorted(values);

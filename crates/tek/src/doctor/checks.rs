@@ -2,6 +2,7 @@
 //! The questions that `tek doctor` asks, one function each.
 use super::trial::{Range, Trial, DEFAULT};
 use super::{Answer, Backend, Check};
+use crate::system::memory::{self, Pages};
 use crate::system::privilege::{self, has_capability};
 use crate::system::{self, cgroup, library, line, number};
 use nix::unistd::{access, AccessFlags};
@@ -23,6 +24,8 @@ pub fn all(trial: &Trial) -> Vec<Check> {
         bpf(),
         sched_ext(),
         psi(),
+        stack_measure(),
+        stack_guards(),
     ]
 }
 
@@ -277,6 +280,31 @@ fn psi() -> Check {
             "psi",
             "no pressure stall information",
             "boot with psi=1, on a kernel built with CONFIG_PSI",
+        ),
+    }
+}
+
+fn stack_measure() -> Check {
+    const ID: &str = "stack-measure";
+    match memory::pages() {
+        Pages::Scan => yes(ID, "stacks can be measured, by PAGEMAP_SCAN"),
+        Pages::Pagemap => {
+            yes(ID, "stacks can be measured, by /proc/self/pagemap: Linux 6.7 is faster")
+        }
+        Pages::Mincore => info(
+            ID,
+            "stacks can be measured, but only by mincore: pages that were swapped out do not count",
+        ),
+    }
+}
+
+fn stack_guards() -> Check {
+    const ID: &str = "stack-guards";
+    match memory::has_light_guards() {
+        true => yes(ID, "guards of signal stacks need no mappings (MADV_GUARD_INSTALL)"),
+        false => info(
+            ID,
+            "each guard of a signal stack is a mapping of vm.max_map_count: Linux 6.13 needs none",
         ),
     }
 }

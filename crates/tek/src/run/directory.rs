@@ -18,6 +18,9 @@ use tempfile::TempDir;
 const PREFIX: &str = "run-";
 const EVENTS: &str = "events";
 
+/// Names in a directory that are looked at: a program may have made any number.
+const MOST_NAMES: usize = 100_000;
+
 /// A run's directory; removed when dropped, unless a process of the run still has its table there.
 pub struct RunDirectory {
     directory: Option<TempDir>,
@@ -99,7 +102,8 @@ fn tables_in(directory: &Path) -> Vec<(i32, PathBuf)> {
         let pid = path.file_name()?.to_str()?.strip_suffix(".table")?.parse().ok()?;
         Some((pid, path))
     };
-    let mut tables: Vec<_> = entries.flatten().filter_map(|entry| table(entry.path())).collect();
+    let entries = entries.flatten().take(MOST_NAMES);
+    let mut tables: Vec<_> = entries.filter_map(|entry| table(entry.path())).collect();
     tables.sort();
     tables
 }
@@ -142,17 +146,31 @@ fn remove_left_behind(base: &Path) {
         if !ours || maker_lives(&path) || tables_in(&path).iter().any(|&(pid, _)| is_alive(pid)) {
             continue;
         }
-        let free = match harvest::open_without_waiting(&path.join(EVENTS)) {
+        let free = match open_own(&path.join(EVENTS)) {
             // The lock is free only if no tek lives that made it.
             Ok(events) => Flock::lock(events, FlockArg::LockExclusiveNonblock).is_ok(),
             // A process that outlived its tek made the directory anew for its table.
-            Err(error) => error.kind() == io::ErrorKind::NotFound,
+            Err(error) => {
+                matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::InvalidInput)
+            }
         };
         if free {
             harvest::left_behind(&path);
             let _ = fs::remove_dir_all(&path);
         }
     }
+}
+
+/// Opens an ordinary file of ours in a directory that a program of ours could write to: what it put
+/// there instead, such as a FIFO, must not stop tek.
+pub fn open_own(path: &Path) -> io::Result<File> {
+    let flags = libc::O_NOFOLLOW | libc::O_NONBLOCK | libc::O_NOCTTY;
+    let file = OpenOptions::new().read(true).custom_flags(flags).open(path)?;
+    let metadata = file.metadata()?;
+    if metadata.is_file() && metadata.uid() == nix::unistd::geteuid().as_raw() {
+        return Ok(file);
+    }
+    Err(io::Error::new(io::ErrorKind::InvalidInput, "it is no file of ours"))
 }
 
 /// Whether the tek whose pid is in a directory's name exists.

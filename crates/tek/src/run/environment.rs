@@ -42,12 +42,12 @@ pub fn set(
     if args.no_follow_marked {
         env::set_var("TEK_FOLLOW_MARKED", "0");
     }
-    if let Some(Tuning { variable, profiles, .. }) = tuning {
+    if let Some(Tuning { variable, read, .. }) = tuning {
         if let Some(variable) = variable {
             env::set_var(stack::VARIABLE, variable);
         }
-        match profiles {
-            Some(profiles) => env::set_var(stack::PROFILES_VARIABLE, profiles),
+        match read {
+            Some(list) => env::set_var(stack::PROFILES_VARIABLE, list),
             None => env::remove_var(stack::PROFILES_VARIABLE),
         }
     }

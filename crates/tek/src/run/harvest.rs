@@ -1,16 +1,15 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Learns about stacks from the tables that processes leave in a run's directory: `PID-N.ended` of
 //! those that ended, while the program runs, and `PID.table` of those that were killed, at its end.
-use super::directory::{is_alive, RunDirectory};
+use super::directory::{is_alive, open_own, RunDirectory};
 use super::message;
 use super::stack::{nothing_is_learnt, Tuning};
 use crate::stack::learn::{self, Learnt};
-use nix::fcntl::OFlag;
 use nix::poll::PollTimeout;
+use std::collections::HashSet;
 use std::fs;
-use std::io::{self, Read};
+use std::io::{ErrorKind, Read};
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
-use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 use tek_model::{Functions, Table};
@@ -24,6 +23,8 @@ const PROFILES: &str = "profiles";
 const MOST_AT_ONCE: usize = 64;
 /// Tables in a directory that are looked for.
 const MOST_NAMES: usize = 100_000;
+/// Tables that wait for what they say to be in the store.
+const MOST_WAITING: usize = 512;
 
 /// How long what was learnt waits for more.
 const WRITE_EVERY: Duration = Duration::from_secs(2);
@@ -34,8 +35,13 @@ const LOOK_EVERY: u16 = 5000;
 pub struct Harvest {
     directory: PathBuf,
     store: Option<Store>,
-    /// Not yet in the store.
+    /// Not yet in the store,
     pending: Learnt,
+    /// and where it is from: removed after it is written, so that a tek that is killed meanwhile
+    /// leaves it to the next.
+    waiting: HashSet<PathBuf>,
+    /// Tables that cannot be removed, and are not to be read again.
+    stuck: HashSet<PathBuf>,
     /// Of the whole run.
     total: Learnt,
     written: Instant,
@@ -53,12 +59,14 @@ impl Harvest {
     pub fn new(directory: &Path, profiles: Option<&Path>) -> Self {
         if let Some(profiles) = profiles {
             // Without it only what a killed tek leaves behind is lost.
-            let _ = fs::write(directory.join(PROFILES), profiles.as_os_str().as_bytes());
+            let _ = note(&directory.join(PROFILES), profiles);
         }
         Self {
             directory: directory.to_owned(),
             store: profiles.map(Store::at),
             pending: Learnt::new(),
+            waiting: HashSet::new(),
+            stuck: HashSet::new(),
             total: Learnt::new(),
             written: Instant::now(),
             told: false,
@@ -68,7 +76,7 @@ impl Harvest {
     /// Learns from what has ended so far. After the time that is returned there is more to do.
     pub fn look(&mut self) -> PollTimeout {
         let more = self.take_ended(MOST_AT_ONCE);
-        let due = self.written.elapsed() >= WRITE_EVERY;
+        let due = self.written.elapsed() >= WRITE_EVERY || self.waiting.len() >= MOST_WAITING;
         if !self.pending.is_empty() && due {
             self.write();
         }
@@ -104,28 +112,41 @@ impl Harvest {
     /// True if there are more.
     fn take_ended(&mut self, most: usize) -> bool {
         let mut ended: Vec<_> = names(&self.directory);
-        ended.retain(|path| is_of_ended(name_of(path)));
+        ended.retain(|path| is_of_ended(name_of(path)) && !self.was_read(path));
         for path in ended.iter().take(most) {
             self.take(path);
         }
-        // What cannot be removed would be taken again and again.
-        ended.len() > most && ended.iter().take(most).all(|path| !path.exists())
+        ended.len() > most
     }
 
-    /// What a table says is learnt once: it is removed. One that makes no sense says nothing.
+    fn was_read(&self, path: &Path) -> bool {
+        self.waiting.contains(path) || self.stuck.contains(path)
+    }
+
+    /// What a table says is learnt once. One that makes no sense says nothing.
     fn take(&mut self, path: &Path) {
         // Symbols are kept for this one only: there may be many programs, and the run be long.
         let read = Table::open(path)
             .and_then(|mut table| learn::from_table(&mut table, &mut Functions::default()));
-        if fs::remove_file(path).is_err() {
-            return;
+        let Ok(Some((program, profile))) = read else { return self.remove(path) };
+        learn::add(&mut self.total, &program, &profile);
+        if self.store.is_none() {
+            return self.remove(path);
         }
-        if let Ok(Some((program, profile))) = read {
-            if self.store.is_some() && !learn::add(&mut self.pending, &program, &profile) {
-                self.write();
-                learn::add(&mut self.pending, &program, &profile);
+        if !learn::add(&mut self.pending, &program, &profile) {
+            self.write();
+            learn::add(&mut self.pending, &program, &profile);
+        }
+        self.waiting.insert(path.to_owned());
+    }
+
+    fn remove(&mut self, path: &Path) {
+        match fs::remove_file(path) {
+            // A process whose exec failed has taken its table back.
+            Err(error) if error.kind() != ErrorKind::NotFound => {
+                self.stuck.insert(path.to_owned());
             }
-            learn::add(&mut self.total, &program, &profile);
+            _ => {}
         }
     }
 
@@ -151,13 +172,22 @@ impl Harvest {
                 Err(_) => {}
             }
         }
+        for path in std::mem::take(&mut self.waiting) {
+            self.remove(&path);
+        }
     }
+}
+
+fn note(path: &Path, profiles: &Path) -> std::io::Result<()> {
+    use std::io::Write;
+    let mut file = fs::File::create_new(path)?;
+    file.write_all(profiles.as_os_str().as_bytes())
 }
 
 /// Learns from the directory of a run whose tek was killed, before it is removed.
 pub fn left_behind(directory: &Path) {
     let mut profiles = Vec::new();
-    let read = open_without_waiting(&directory.join(PROFILES))
+    let read = open_own(&directory.join(PROFILES))
         .and_then(|file| file.take(4096).read_to_end(&mut profiles));
     if read.is_err() || profiles.is_empty() {
         return;
@@ -167,12 +197,6 @@ pub fn left_behind(directory: &Path) {
     // That something is wrong with it was told by the tek that was killed.
     (harvest.store, harvest.told) = (Some(Store::at(profiles)), true);
     harvest.finish();
-}
-
-/// What programs that ran there left may be a FIFO, which nobody will ever write to.
-pub fn open_without_waiting(path: &Path) -> io::Result<fs::File> {
-    let flags = OFlag::O_NONBLOCK | OFlag::O_NOFOLLOW;
-    fs::File::options().read(true).custom_flags(flags.bits()).open(path)
 }
 
 /// `PID-NUMBER.ended`.
@@ -189,4 +213,23 @@ fn names(directory: &Path) -> Vec<PathBuf> {
 
 fn name_of(path: &Path) -> &str {
     path.file_name().and_then(|name| name.to_str()).unwrap_or_default()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_lies_in_a_left_directory_instead_of_a_file_stops_nobody() {
+        let directory = tempfile::tempdir().unwrap();
+        let path = |name: &str| directory.path().join(name);
+        for name in [PROFILES, "5-1.ended", "2147483647.table"] {
+            nix::unistd::mkfifo(&path(name), nix::sys::stat::Mode::S_IRWXU).unwrap();
+        }
+        left_behind(directory.path());
+        fs::remove_file(path(PROFILES)).unwrap();
+        fs::write(path(PROFILES), directory.path().as_os_str().as_bytes()).unwrap();
+        left_behind(directory.path());
+        assert!(!path("5-1.ended").exists() && !path("2147483647.table").exists());
+    }
 }

@@ -127,8 +127,9 @@ fn stack_high(event: &Event, thread: &str, program: &str, role: &str) -> String 
     };
     format!(
         "thread {thread}{role} of {program} [{}] has used {used} of its stack of {}, which is \
-         nearly all: give such threads more with pthread_attr_setstacksize, or let --stack auto do \
-         it in the next run; tek stack report {program} says how much",
+         nearly all: give such threads more with pthread_attr_setstacksize, or let the next run with \
+         --stack auto do it (auto,override where the program chose the size); tek stack report \
+         {program} says how much",
         event.pid,
         size(stack)
     )

@@ -11,7 +11,7 @@ pub mod message;
 pub mod options;
 mod report;
 pub mod rules;
-mod stack;
+pub mod stack;
 mod supervise;
 mod target;
 
@@ -125,7 +125,7 @@ pub struct Args {
     arena_max: Option<u32>,
 
     /// When the program has ended, print on standard error what its
-    /// time-critical threads did
+    /// time-critical threads did, and with --stack what its stacks were like
     #[arg(long)]
     report: bool,
 
@@ -180,11 +180,17 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
         Ok(ended) => ended,
         Err(status) => return Ok(status),
     };
+    let overflowed = collector.has_overflows();
     let mut report = collector.finish(end, pid, &directory);
     // After the report, which needs the tables that this removes.
     let learnt = harvest.map(Harvest::finish);
     drop(directory);
     let stacks = learnt.zip(tuning).map(|(learnt, tuning)| (learnt, tuning.judgement()));
+    if let (Some((learnt, judgement)), false, End::Killed(libc::SIGSEGV)) =
+        (&stacks, overflowed, end)
+    {
+        message::print(&render::after_sigsegv(learnt, *judgement));
+    }
     if args.report {
         report.stacks = stacks.map(|(learnt, judgement)| report::stacks(&learnt, judgement));
         message::print(&report.text());
@@ -193,7 +199,11 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
         // Who set the mode by the environment did not ask now.
         if let Some((learnt, judgement)) = &stacks {
             if args.stack.modes.is_some() {
-                message::print(&render::summary(learnt, *judgement));
+                message::print(&render::summary(
+                    learnt,
+                    *judgement,
+                    args.stack.profiles.as_deref(),
+                ));
             }
         }
         report.stacks = stacks.map(|(learnt, judgement)| report::stacks(&learnt, judgement));

@@ -10,8 +10,8 @@ use serde::Serialize;
 use std::fmt::Write;
 use std::time::Duration;
 use tek_abi::{
-    printable, until_nul, Event, EVENT_NOT_COVERED, EVENT_OVERRAN, EVENT_REFUSED, EVENT_SUMMARY,
-    FLAG_NAMED, SCHED_POLICY,
+    printable, until_nul, Event, EVENT_NOT_COVERED, EVENT_OVERFLOW, EVENT_OVERRAN, EVENT_REFUSED,
+    EVENT_SUMMARY, FLAG_NAMED, SCHED_POLICY,
 };
 use tek_model::{boot_time_ns, Table, Thread};
 
@@ -109,6 +109,7 @@ pub struct Collector {
     not_covered: Vec<String>,
     matched: Vec<bool>,
     critical: Vec<Critical>,
+    overflows: bool,
 }
 
 impl Collector {
@@ -121,8 +122,14 @@ impl Collector {
         }
     }
 
+    /// Whether a thread ran out of its stack and that was noticed.
+    pub fn has_overflows(&self) -> bool {
+        self.overflows
+    }
+
     /// Takes an event.
     pub fn add(&mut self, event: &Event) {
+        self.overflows |= event.kind == EVENT_OVERFLOW;
         match event.kind {
             EVENT_SUMMARY => {
                 self.saw(&event.thread);

@@ -3,12 +3,13 @@
 use super::message;
 use crate::stack::render::Judgement;
 use std::env;
+use std::ffi::{OsStr, OsString};
 use std::fmt;
-use std::os::unix::ffi::OsStrExt;
-use std::path::PathBuf;
+use std::os::unix::ffi::{OsStrExt, OsStringExt};
+use std::path::{Path, PathBuf};
 use std::str::FromStr;
 use tek_policy::{Margin, StackSettings, StackSize, StackZones};
-use tek_stack::{Mode, Rule, Store, Zones};
+use tek_stack::{Costs, Mode, Rule, Store, Zones};
 
 /// Variables of libtek(7).
 pub const VARIABLE: &str = "TEK_STACK";
@@ -24,7 +25,7 @@ pub struct Options {
     /// Measure what stack each thread uses (report), and give new threads of a known
     /// kind what fits, with a margin (auto) or to the page (tight). With override also
     /// those whose size the program chose; with grow a reserve below; with exact peaks
-    /// to the byte
+    /// to the byte; these alone mean auto
     #[arg(long = "stack", value_name = "MODES")]
     pub modes: Option<Modes>,
 
@@ -45,7 +46,12 @@ pub struct Options {
 
     /// Where to keep what is learnt about each program [default: ~/.local/state/tek/stack,
     /// for root /var/lib/tek/stack]
-    #[arg(long = "stack-profiles", value_name = "DIRECTORY", requires = "modes")]
+    #[arg(
+        long = "stack-profiles",
+        alias = "profiles",
+        value_name = "DIRECTORY",
+        requires = "modes"
+    )]
     pub profiles: Option<PathBuf>,
 }
 
@@ -83,8 +89,8 @@ impl FromStr for Modes {
                 modes.switches[at] = true;
             } else {
                 return Err(format!(
-                    "`{word}` is no mode: there are report, auto and tight, and with auto or \
-                     tight override, grow and exact, separated by commas"
+                    "`{word}` is no mode: there are report, auto and tight, and with auto (which \
+                     they mean alone) or tight override, grow and exact, separated by commas"
                 ));
             }
         }
@@ -111,8 +117,10 @@ impl fmt::Display for Modes {
 pub struct Tuning {
     /// Value of TEK_STACK; `None` leaves what the environment says.
     pub variable: Option<String>,
-    /// Directory of the profiles; `None` if there can be none.
+    /// Directory of the profiles to learn into; `None` if there can be none.
     pub profiles: Option<PathBuf>,
+    /// Value of TEK_STACK_PROFILES: the directories that profiles are read from.
+    pub read: Option<OsString>,
     /// Where zones meet, for reports.
     pub zones: Zones,
     /// How sizes are chosen, for reports.
@@ -148,15 +156,20 @@ impl Tuning {
             None if inherited().is_some_and(|text| text != "off") => None,
             None => return Ok(None),
         };
-        let word = options.modes.map(|modes| modes.mode().to_owned()).or_else(inherited);
+        let word = options.modes.map(|modes| modes.to_string()).or_else(inherited);
         let word = word.unwrap_or_default();
         let mode = if word.starts_with("tight") { Mode::Tight } else { Mode::Auto };
         let margin = settings.margin.map(|margin| margin.0.into());
-        let rule = Rule::new(mode, margin, settings.floor.map(|floor| floor.0));
+        let floor = settings.floor.map(|floor| floor.0);
+        let rule = Rule {
+            overrides: word.split(',').any(|word| word == "override"),
+            ..Rule::new(mode, margin, floor, Costs::here())
+        };
         if word == "off" {
-            return Ok(Some(Self { variable, profiles: None, zones, rule }));
+            return Ok(Some(Self { variable, profiles: None, read: None, zones, rule }));
         }
-        Ok(Some(Self { variable, profiles: profiles(options), zones, rule }))
+        let (profiles, read) = profiles(options);
+        Ok(Some(Self { variable, profiles, read, zones, rule }))
     }
 
     /// How reports judge.
@@ -189,30 +202,59 @@ fn variable(modes: Modes, settings: StackSettings) -> String {
     text
 }
 
-/// The directory to learn into. Where there can be none that is told, and the program runs.
-fn profiles(options: &Options) -> Option<PathBuf> {
-    let inherited = || env::var_os(PROFILES_VARIABLE).filter(|text| !text.is_empty());
-    let given = options.profiles.clone().or_else(|| inherited().map(PathBuf::from));
-    let path = match given.map_or_else(Store::usual_directory, Ok) {
-        // The program may change its directory.
-        Ok(path) => std::path::absolute(&path).unwrap_or(path),
+/// Where the profiles of a device lie that every program of it may be fitted by.
+const COMMON_PROFILES: &str = "/var/lib/tek/stack";
+
+/// The directory that TEK_STACK_PROFILES says to learn into: the first of those in it.
+pub fn inherited_profiles() -> Option<PathBuf> {
+    let list = env::var_os(PROFILES_VARIABLE)?;
+    let first = directories(&list).next();
+    first
+}
+
+fn directories(list: &OsStr) -> impl Iterator<Item = PathBuf> + '_ {
+    let parts = list.as_bytes().split(|&byte| byte == b':').filter(|part| !part.is_empty());
+    parts.map(|part| PathBuf::from(OsStr::from_bytes(part)))
+}
+
+/// The directory to learn into, and the list of those to read from. Where there can be none that is
+/// told, and the program runs.
+fn profiles(options: &Options) -> (Option<PathBuf>, Option<OsString>) {
+    let inherited = || env::var_os(PROFILES_VARIABLE).filter(|list| !list.is_empty());
+    let wanted: Result<Vec<_>, _> = match (&options.profiles, inherited()) {
+        (Some(given), _) => Ok(vec![given.clone()]),
+        (None, Some(list)) => Ok(directories(&list).collect()),
+        (None, None) => Store::usual_directory().map(|own| {
+            let common = Path::new(COMMON_PROFILES);
+            let common = (common != own && common.is_dir()).then(|| common.to_owned());
+            [own].into_iter().chain(common).collect()
+        }),
+    };
+    let wanted = match wanted {
+        Ok(wanted) => wanted,
         Err(error) => {
             nothing_is_learnt(&error.to_string());
-            return None;
+            return (None, None);
         }
     };
-    if path.as_os_str().as_bytes().len() > MOST_DIRECTORY_BYTES {
-        let path = path.display();
-        nothing_is_learnt(&format!("{path} is longer than {MOST_DIRECTORY_BYTES} bytes"));
-        return None;
+    // The program may change its directory.
+    let wanted = wanted.into_iter().map(|path| std::path::absolute(&path).unwrap_or(path));
+    let (fitting, others): (Vec<_>, Vec<_>) = wanted.partition(|path| {
+        let bytes = path.as_os_str().as_bytes();
+        bytes.len() <= MOST_DIRECTORY_BYTES && !bytes.contains(&b':')
+    });
+    for path in &others {
+        nothing_is_learnt(&format!(
+            "{} is longer than {MOST_DIRECTORY_BYTES} bytes, or has a colon",
+            path.display()
+        ));
     }
-    match Store::create(&path) {
-        Ok(store) => Some(store.directory().to_owned()),
-        Err(error) => {
-            nothing_is_learnt(&error.to_string());
-            None
-        }
-    }
+    let Some(first) = fitting.first().filter(|_| others.is_empty()) else { return (None, None) };
+    let is_usual = options.profiles.is_none() && inherited().is_none();
+    let created = if is_usual { Store::create_all(first) } else { Store::create(first) };
+    let learnt = created.map_err(|error| nothing_is_learnt(&error.to_string())).ok();
+    let list: Vec<_> = fitting.iter().map(|path| path.as_os_str().as_bytes()).collect();
+    (learnt.map(|store| store.directory().to_owned()), Some(OsString::from_vec(list.join(&b':'))))
 }
 
 /// Tells why.

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! `tek stack advice`: what to write into a program's source.
-use super::render::{self, advised, Rows};
+use super::render::{self, advised, Judgement, Rows};
 use super::source::{Found, From};
 use crate::units::size;
 use serde::Serialize;
@@ -9,7 +9,7 @@ use std::fmt::Write as _;
 use std::io::Write;
 use std::process::ExitCode;
 use tek_abi::printable;
-use tek_stack::{Key, Kind, Place};
+use tek_stack::Kind;
 
 const AFTER_HELP: &str = "\
 EXAMPLES:
@@ -49,6 +49,7 @@ pub struct Args {
 struct Site {
     function: String,
     file: Option<String>,
+    module: String,
     creator: Option<String>,
     labels: Vec<String>,
     all: Kind,
@@ -64,7 +65,7 @@ struct Advised {
 
 /// Prints it.
 pub fn run(args: Args) -> anyhow::Result<ExitCode> {
-    let answer = match args.from.find()? {
+    let answer = match args.from.find(args.json || args.c)? {
         Ok(answer) => answer,
         Err(status) => return Ok(status),
     };
@@ -77,7 +78,7 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
     } else {
         let texts: Vec<_> = answer.found.iter().map(in_words).collect();
         match texts.is_empty() {
-            true => "nothing runs under TEK that has more than its first thread\n".to_owned(),
+            true => answer.nothing().to_owned(),
             false => texts.join("\n"),
         }
     };
@@ -95,22 +96,20 @@ fn advised_as_json(found: &Found) -> Advised {
     }
 }
 
-/// Labels come later than the size of a stack, so at one place there is one size.
+/// The sites of a program, with the names of their kinds.
 fn sites(found: &Found) -> Vec<Site> {
-    let mut sites = BTreeMap::<(&Place, Option<&Place>), Site>::new();
+    let mut sites = BTreeMap::<_, Site>::new();
+    let all = found.profile.sites();
     for (key, kind) in &found.profile.kinds {
-        let Key { function, caller, .. } = key;
-        let site = sites.entry((function, caller.as_ref())).or_insert_with(|| Site {
+        let site = sites.entry(key.site()).or_insert_with(|| Site {
             function: render::function(key, kind),
             file: kind.file.clone(),
-            creator: kind.creator.clone().or_else(|| caller.as_ref().map(ToString::to_string)),
+            module: key.function.module.clone(),
+            creator: kind.creator.clone().or_else(|| key.caller.as_ref().map(ToString::to_string)),
             labels: Vec::new(),
-            all: Kind::default(),
+            all: all[&key.site()].clone(),
         });
         site.labels.extend(render::label(key));
-        let runs = site.all.runs.max(kind.runs);
-        site.all.merge(kind);
-        site.all.runs = runs;
     }
     sites.into_values().collect()
 }
@@ -123,7 +122,10 @@ fn in_words(found: &Found) -> String {
             "  {}: {}: {}",
             printable(site.function.as_bytes()),
             printable(site.measured().as_bytes()),
-            advised(found.judgement.rule.advice(&site.all, found.judgement.zones))
+            advised(
+                found.judgement.rule.advice(&site.all, found.judgement.zones),
+                site.all.explicit
+            )
         );
     }
     text
@@ -176,10 +178,15 @@ fn in_c(programs: &[Found]) -> String {
                 comment(&file),
                 comment(&site.measured())
             );
-            let Some(bytes) = found.judgement.rule.size(&site.all) else {
+            let Judgement { rule, zones } = found.judgement;
+            let Some(bytes) = rule.needed(&site.all, zones) else {
                 text.push_str("/* It was not measured yet. */\n");
                 continue;
             };
+            if found.build_id.as_ref().is_some_and(|id| *id != site.module) {
+                let _ = writeln!(text, "/* {bytes} would do, but a library creates it. */");
+                continue;
+            }
             let name = unique(&site.function, &mut names);
             let _ = write!(
                 text,
@@ -204,14 +211,15 @@ fn comment(text: &str) -> String {
     text.replace("??", "? ?").replace('\\', "/").replace("*/", "* /").replace("/*", "/ *")
 }
 
-/// A name in C that was not used before.
+/// A name in C that was not used before, made from the last part of a function's.
 fn unique(function: &str, names: &mut HashSet<String>) -> String {
-    let plain = |character: char| match character.is_ascii_alphanumeric() {
-        true => character,
-        false => '_',
-    };
-    let short: String = function.chars().take(60).map(plain).collect();
-    let name = format!("set_stack_of_{}", short.trim_matches('_'));
+    let mut name = "set_stack_of".to_owned();
+    for word in last_part(function).split(|c: char| !c.is_ascii_alphanumeric()) {
+        if !word.is_empty() && name.len() < 70 {
+            name.push('_');
+            name.push_str(word);
+        }
+    }
     let mut numbered = name.clone();
     let mut number = 1;
     while !names.insert(numbered.clone()) {
@@ -219,6 +227,37 @@ fn unique(function: &str, names: &mut HashSet<String>) -> String {
         numbered = format!("{name}_{number}");
     }
     numbered
+}
+
+/// `run` of `int fridge::Door<int>::run(char)`, but `main::{lambda()#1}` as it is: a lambda's own
+/// name says little.
+fn last_part(function: &str) -> &str {
+    let (mut depth, mut starts, mut end) = (0, vec![0], function.len());
+    for (at, byte) in function.bytes().enumerate() {
+        match byte {
+            b'(' if depth == 0 && end == function.len() && at > 0 => {
+                end = at;
+                depth += 1;
+            }
+            b'<' | b'{' | b'(' | b'[' => depth += 1,
+            b'>' | b'}' | b')' | b']' => depth -= 1,
+            b':' | b' ' if depth == 0 && at < end => starts.push(at + 1),
+            _ => {}
+        }
+    }
+    starts.retain(|&start| start < end);
+    let own = starts.pop().unwrap_or(0);
+    let is_lambda = function[own..end].starts_with('{');
+    let own = if is_lambda {
+        starts.into_iter().rev().find(|&start| start + 2 < own).unwrap_or(0)
+    } else {
+        own
+    };
+    let part = &function[own..end];
+    match part.find('<').filter(|&at| at > 0 && !is_lambda) {
+        Some(at) => &part[..at],
+        None => part,
+    }
 }
 
 #[cfg(test)]
@@ -234,8 +273,17 @@ mod tests {
             }
         }
         let mut names = HashSet::new();
-        assert_eq!(unique("main::{lambda()#1}", &mut names), "set_stack_of_main___lambda___1");
-        assert_eq!(unique("main::{lambda()#1}", &mut names), "set_stack_of_main___lambda___1_2");
-        assert_eq!(unique("é", &mut names), "set_stack_of_");
+        let mut unique = |function: &str| unique(function, &mut names);
+        assert_eq!(unique("main::{lambda()#1}"), "set_stack_of_main_lambda_1");
+        assert_eq!(unique("main::{lambda()#1}"), "set_stack_of_main_lambda_1_2");
+        assert_eq!(
+            unique("int ns::Door<std::pair<int, int> >::run(char, long)"),
+            "set_stack_of_run"
+        );
+        assert_eq!(unique("ns::start<int>(int)"), "set_stack_of_start");
+        assert_eq!(unique("worker_libevent"), "set_stack_of_worker_libevent");
+        assert_eq!(unique("fridge+0x30"), "set_stack_of_fridge_0x30");
+        assert_eq!(unique(")>:: ("), "set_stack_of");
+        assert_eq!(unique("é"), "set_stack_of_2");
     }
 }

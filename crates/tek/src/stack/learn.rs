@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! What the table of a process tells of the stacks of its threads, as a profile of its program.
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, HashMap, HashSet};
 use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 use tek_abi::{
-    printable, until_nul, Module, TableHeader, FLAG_MAIN, FLAG_NAMED, LABEL_NAME, LABEL_ROLE,
-    STACK_OVERFLOWED,
+    printable, until_nul, Module, Side, TableHeader, FLAG_MAIN, FLAG_NAMED, LABEL_NAME, LABEL_ROLE,
+    STACK_EXPLICIT, STACK_OVERFLOWED, STACK_OWN, STACK_TUNED, STACK_UNCLEAN,
 };
 use tek_model::{place_of, Error, Functions, StackUse, Table, Thread};
 use tek_stack::{Key, Kind, Label, Place, Profile, Program, MOST_KINDS};
@@ -40,18 +40,13 @@ pub fn from_table(
     let kinds = table.kinds()?;
     let modules = table.modules()?;
     let threads = table.snapshot()?.threads;
-    let page = u64::from(header.page_bytes);
     let threads = threads.iter().map(|thread| {
-        let record = &thread.record;
-        if thread.side.stack_flags & STACK_OVERFLOWED != 0 {
-            let bytes = u64::from(record.stack_pages) * page;
+        let Thread { record, side, .. } = thread;
+        if side.stack_flags & STACK_OVERFLOWED != 0 {
+            let bytes = u64::from(record.stack_pages) * u64::from(header.page_bytes);
             return (thread, Some(StackUse { peak_bytes: Some(bytes), bound_bytes: bytes }));
         }
-        let used = (record.bound_pages != 0).then(|| StackUse {
-            peak_bytes: (record.peak_bytes != 0).then_some(record.peak_bytes.into()),
-            bound_bytes: u64::from(record.bound_pages) * page,
-        });
-        (thread, used)
+        (thread, StackUse::of(record, header.page_bytes))
     });
     let source = Source { header: &header, modules: &modules };
     Ok(source.learn(&kinds, threads, functions).filter(|(_, profile)| !profile.kinds.is_empty()))
@@ -77,6 +72,7 @@ impl Source<'_> {
         let program = self.program()?;
         let mut profile = Profile::new(printable(&self.header.program));
         let mut keys = HashMap::new();
+        let listed: HashSet<_> = kinds.iter().map(|(number, _)| *number).collect();
         for (number, kind) in
             kinds.iter().filter(|(_, kind)| kind.threads != 0 || kind.overflows != 0)
         {
@@ -90,26 +86,31 @@ impl Source<'_> {
                     overflow: kind.overflow_bytes,
                     overflows: kind.overflows.into(),
                     threads: kind.threads.into(),
+                    explicit: is_explicit(kind.stack_flags),
                     ..Kind::default()
                 },
             );
             keys.insert(*number, (key, kind.function, kind.call_site));
         }
-        // Threads that are of a kind are counted there; of the others it is news.
         for (thread, used) in threads {
             let Some(used) = used else { continue };
             let Thread { record, side, .. } = thread;
-            if record.flags & FLAG_MAIN != 0 {
+            // What the process measured of a thread of a kind is in the kind, with what it knows
+            // of the stack's earlier owners, and to the byte.
+            let overflowed = side.stack_flags & STACK_OVERFLOWED != 0;
+            let is_told = record.bound_pages != 0 && listed.contains(&side.kind) && !overflowed;
+            if record.flags & FLAG_MAIN != 0 || is_told {
                 continue;
             }
             let page = u64::from(self.header.page_bytes);
+            let peak = used.peak_bytes.unwrap_or(0);
             let mut own = Kind {
-                bound: used.bound_bytes,
-                peak: used.peak_bytes.unwrap_or(0),
+                bound: bound_of(side, used),
+                peak,
                 stack: u64::from(record.stack_pages) * page,
+                explicit: is_explicit(side.stack_flags),
                 ..Kind::default()
             };
-            let overflowed = side.stack_flags & STACK_OVERFLOWED != 0;
             let of_kind = keys.get(&side.kind).map(|(key, ..)| key);
             match of_kind {
                 Some(key) if !overflowed || key.label != Label::None => {
@@ -215,6 +216,21 @@ fn label(kind: &tek_abi::Kind) -> Label {
     }
 }
 
+/// Whether the program chose the size, or gave the memory.
+fn is_explicit(stack_flags: u8) -> bool {
+    stack_flags & (STACK_EXPLICIT | STACK_OWN) != 0
+}
+
+/// What is learnt from a bound. One that may not be the thread's own, on a stack that TEK fitted,
+/// is perhaps all of that: each run would make the stacks larger.
+fn bound_of(side: &Side, used: StackUse) -> u64 {
+    const PERHAPS_ALL: u8 = STACK_TUNED | STACK_UNCLEAN;
+    match used.peak_bytes {
+        Some(peak) if side.stack_flags & PERHAPS_ALL == PERHAPS_ALL => peak,
+        _ => used.bound_bytes,
+    }
+}
+
 /// The label that a thread has without being of a kind yet.
 fn label_of(thread: &Thread) -> Label {
     let Thread { record, side, .. } = thread;
@@ -224,35 +240,13 @@ fn label_of(thread: &Thread) -> Label {
     if record.flags & FLAG_NAMED == 0 {
         return Label::None;
     }
-    Label::Name(without_digits(until_nul(&side.name)))
-}
-
-/// Each run of digits as one `#`.
-fn without_digits(name: &[u8]) -> Vec<u8> {
-    let mut text = Vec::with_capacity(name.len());
-    let mut in_digits = false;
-    for &byte in name {
-        if !byte.is_ascii_digit() {
-            text.push(byte);
-        } else if !in_digits {
-            text.push(b'#');
-        }
-        in_digits = byte.is_ascii_digit();
-    }
-    text
+    Label::of_name(until_nul(&side.name))
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
     use zerocopy::FromZeros;
-
-    #[test]
-    fn numbered_names_are_of_one_kind() {
-        assert_eq!(without_digits(b"worker-12"), b"worker-#");
-        assert_eq!(without_digits(b"1a22b"), b"#a#b");
-        assert_eq!(without_digits(b""), b"");
-    }
 
     fn module(path: &str, start: u64, build_id: &[u8]) -> Module {
         let mut module = Module::new_zeroed();
@@ -313,6 +307,27 @@ mod tests {
             .map(|(key, kind)| (key.label.clone(), kind.threads, kind.bound))
             .collect();
         assert_eq!(told, [(Label::None, 3, 20_000), (Label::Name(b"ui#".to_vec()), 1, 100)]);
+    }
+
+    #[test]
+    fn what_a_process_measured_of_a_thread_of_a_kind_is_told_by_the_kind_alone() {
+        let modules = [module("/bin/fridge", 0x20_0000, &[1])];
+        let header = TableHeader { program_module: 1, ..header() };
+        let mut thread = Thread { slot: 0, record: Default::default(), side: Default::default() };
+        thread.record.start_routine = 0x20_0040;
+        (thread.record.bound_pages, thread.record.stack_pages) = (25, 25);
+        thread.side.stack_flags = STACK_TUNED | STACK_UNCLEAN;
+        let mut told = thread;
+        told.side.kind = 1;
+        told.record.start_routine = 0x20_0030;
+        let used = Some(StackUse { peak_bytes: Some(5000), bound_bytes: 102_400 });
+        let source = Source { header: &header, modules: &modules };
+        let threads = [(&told, used), (&thread, used)].into_iter();
+        let (_, profile) =
+            source.learn(&[(1, kind(0x20_0030))], threads, &mut Functions::default()).unwrap();
+        let told: Vec<_> =
+            profile.kinds.values().map(|kind| (kind.threads, kind.bound, kind.peak)).collect();
+        assert_eq!(told, [(3, 8192, 0), (1, 5000, 5000)]);
     }
 
     #[test]

@@ -1,11 +1,10 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! `tek stack list` and `tek stack forget`: the profiles that there are.
-use super::source::{store, tell};
+use super::source::{store, tell, Profiles};
 use crate::run::message;
 use comfy_table::{presets, CellAlignment, ContentArrangement, Table as Grid};
 use serde_json::json;
 use std::io::Write;
-use std::path::PathBuf;
 use std::process::ExitCode;
 use tek_abi::printable;
 use tek_stack::Stored;
@@ -23,10 +22,8 @@ EXIT STATUS:
   125  TEK itself failed
     2  an option was not understood")]
 pub struct List {
-    /// Where profiles lie [default: ~/.local/state/tek/stack, for root
-    /// /var/lib/tek/stack]
-    #[arg(long, value_name = "DIRECTORY")]
-    profiles: Option<PathBuf>,
+    #[command(flatten)]
+    profiles: Profiles,
 
     /// Print JSON
     #[arg(long)]
@@ -57,16 +54,14 @@ pub struct Forget {
     #[arg(long, group = "what")]
     all: bool,
 
-    /// Where profiles lie [default: ~/.local/state/tek/stack, for root
-    /// /var/lib/tek/stack]
-    #[arg(long, value_name = "DIRECTORY")]
-    profiles: Option<PathBuf>,
+    #[command(flatten)]
+    profiles: Profiles,
 }
 
 /// Lists them.
 pub fn list(args: List) -> anyhow::Result<ExitCode> {
     let mut problems = Vec::new();
-    let store = store(args.profiles)?;
+    let store = store(args.profiles.directory)?;
     let stored = store.list(&mut problems);
     let mut out = std::io::stdout();
     if args.json {
@@ -118,7 +113,7 @@ fn threads(stored: &Stored) -> u64 {
 /// Forgets.
 pub fn forget(args: Forget) -> anyhow::Result<ExitCode> {
     let mut problems = Vec::new();
-    let store = store(args.profiles)?;
+    let store = store(args.profiles.directory)?;
     let fits = |stored: &Stored| match &args.program {
         None => true,
         Some(name) => {

@@ -39,12 +39,12 @@ pub struct Args {
     #[arg(long, group = "into")]
     into_store: bool,
 
-    /// Where profiles lie [default: ~/.local/state/tek/stack, for root
-    /// /var/lib/tek/stack]
-    #[arg(long, value_name = "DIRECTORY", requires = "into_store")]
+    /// Where profiles lie [default: TEK_STACK_PROFILES, else ~/.local/state/tek/stack,
+    /// for root /var/lib/tek/stack]
+    #[arg(long, alias = "stack-profiles", value_name = "DIRECTORY", requires = "into_store")]
     profiles: Option<PathBuf>,
 
-    /// Profiles, tek-stack-profile(5)
+    /// Profiles, tek-stack-profile(5), or directories with such
     #[arg(required = true, value_name = "FILES")]
     files: Vec<PathBuf>,
 }
@@ -58,7 +58,7 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
         failed = true;
     };
     let mut names = BTreeSet::new();
-    for path in &args.files {
+    for path in &files_in(&args.files) {
         let program = program_of(path);
         if program.is_none() && args.into_store {
             fail(format!(
@@ -94,7 +94,12 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
         replace(path, text.as_bytes())
             .with_context(|| format!("cannot write {}", path.display()))?;
     } else {
-        let store = tek_stack::Store::create(store(args.profiles)?.directory())?;
+        let is_usual = args.profiles.is_none();
+        let store = store(args.profiles)?;
+        let store = match is_usual {
+            true => tek_stack::Store::create_all(store.directory())?,
+            false => tek_stack::Store::create(store.directory())?,
+        };
         for (program, merged) in &merged {
             let Some(program) = program else { continue };
             let dropped = store.update(program, |profile| profile.merge(merged))?;
@@ -102,6 +107,23 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
         }
     }
     Ok(ExitCode::SUCCESS)
+}
+
+/// The files, and those that lie in directories.
+fn files_in(paths: &[PathBuf]) -> Vec<PathBuf> {
+    let mut files = Vec::new();
+    for path in paths {
+        if !path.is_dir() {
+            files.push(path.clone());
+            continue;
+        }
+        let entries = std::fs::read_dir(path).into_iter().flatten().flatten();
+        let mut within: Vec<_> = entries.map(|entry| entry.path()).collect();
+        within.retain(|path| program_of(path).is_some());
+        within.sort();
+        files.extend(within);
+    }
+    files
 }
 
 fn tell_dropped(path: &Path, dropped: usize) {

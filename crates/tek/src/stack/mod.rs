@@ -2,13 +2,13 @@
 //! `tek stack`: what the stacks of threads were like, and what to do about them.
 mod advice;
 mod budget;
+mod compiled;
 pub mod learn;
 mod list;
 mod merge;
 pub mod render;
 mod report;
 mod source;
-mod worst;
 
 use std::process::ExitCode;
 
@@ -41,7 +41,7 @@ enum Command {
     ///
     /// Adds up the frames on the deepest path below a function, from the files that gcc writes
     /// with -fstack-usage and -fcallgraph-info=su, and names what these cannot tell.
-    Static(worst::Args),
+    Static(compiled::Args),
 }
 
 /// Does it.
@@ -53,6 +53,6 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
         Command::Merge(args) => merge::run(args),
         Command::List(args) => list::list(args),
         Command::Forget(args) => list::forget(args),
-        Command::Static(args) => worst::run(args),
+        Command::Static(args) => compiled::run(args),
     }
 }

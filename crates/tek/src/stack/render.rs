@@ -7,8 +7,9 @@ use comfy_table::{presets, CellAlignment, ContentArrangement, Table as Grid};
 use serde::Serialize;
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write;
+use std::path::Path;
 use tek_abi::printable;
-use tek_stack::{Advice, Key, Kind, Label, Profile, Rule, Zones};
+use tek_stack::{Advice, Key, Kind, Label, Profile, Rule, Zone, Zones};
 
 /// How stacks are judged.
 #[derive(Clone, Copy, Debug)]
@@ -40,6 +41,8 @@ pub struct Row {
     waste_bytes: u64,
     overflows: u64,
     overflow_bytes: u64,
+    /// The program chose the size of one, or gave it the memory.
+    pub explicit: bool,
     /// What to do, in words.
     pub advice: String,
     /// The size that would do; `null` where nothing is to be changed.
@@ -75,11 +78,13 @@ impl Rows {
     /// Of a profile.
     pub fn new(profile: &Profile, judgement: Judgement) -> Self {
         let mut sums = Sums { kinds: profile.kinds.len(), ..Sums::default() };
+        let sites = profile.sites();
         let mut kinds: Vec<Row> = profile
             .kinds
             .iter()
             .map(|(key, kind)| {
-                let fitted = judgement.rule.size(kind);
+                let site = &sites[&key.site()];
+                let fitted = judgement.rule.fitted(site, judgement.zones);
                 let threads = threads_of_a_run(kind);
                 let all = |bytes: u64| bytes.saturating_mul(threads);
                 sums.threads = sums.threads.saturating_add(threads);
@@ -87,7 +92,7 @@ impl Rows {
                 sums.bound_bytes = sums.bound_bytes.saturating_add(all(kind.bound));
                 let stack = fitted.unwrap_or(kind.stack);
                 sums.fitted_bytes = sums.fitted_bytes.saturating_add(all(stack));
-                row(key, kind, judgement)
+                row(key, kind, site, judgement)
             })
             .collect();
         kinds.sort_by_key(|row| std::cmp::Reverse(row.waste_bytes.saturating_mul(row.threads)));
@@ -127,13 +132,13 @@ impl Rows {
             callers.entry(&row.function).or_default().insert(&row.caller);
         }
         let shows_callers = callers.values().any(|callers| callers.len() > 1);
-        let mut heads = vec!["FUNCTION", "LABEL", "THREADS", "SIZE", "PEAK", "BOUND"];
-        heads.extend(["ZONE", "WASTE", "ADVICE"]);
+        let mut heads = vec!["FUNCTION", "LABEL", "RUNS", "THREADS", "SIZE", "PEAK", "BOUND"];
+        heads.extend(["ZONE", "WASTE", "FITTED", "ADVICE"]);
         if shows_callers {
             heads.insert(1, "CREATED IN");
         }
         grid.set_header(&heads);
-        let numbers = ["THREADS", "SIZE", "PEAK", "BOUND", "WASTE"];
+        let numbers = ["RUNS", "THREADS", "SIZE", "PEAK", "BOUND", "WASTE", "FITTED"];
         for (column, head) in grid.column_iter_mut().zip(&heads) {
             if numbers.contains(head) {
                 column.set_cell_alignment(CellAlignment::Right);
@@ -149,12 +154,14 @@ impl Rows {
             let mut cells = vec![
                 printable(row.function.as_bytes()),
                 shown(&row.label),
+                row.runs.to_string(),
                 row.threads.to_string(),
                 bytes(row.stack_bytes),
                 bytes(row.peak_bytes),
                 bytes(row.bound_bytes),
                 row.zone.unwrap_or("-").to_owned(),
                 bytes(row.waste_bytes),
+                bytes(row.fitted_bytes.unwrap_or(0)),
                 row.advice.clone(),
             ];
             if shows_callers {
@@ -166,12 +173,33 @@ impl Rows {
     }
 }
 
-/// One sentence about what was learnt in a run.
-pub fn summary(learnt: &Learnt, judgement: Judgement) -> String {
+/// About a program that died of SIGSEGV without that an overflow was noticed: of a stack that TEK did
+/// not fit nobody is told.
+pub fn after_sigsegv(learnt: &Learnt, judgement: Judgement) -> String {
+    let rows = learnt.values().flat_map(|profile| Rows::new(profile, judgement).kinds);
+    let full: Vec<_> = rows.filter(|row| row.zone == Some(words::zone(Zone::High))).collect();
+    let names = full.iter().take(5).map(|row| {
+        let label = row.label.as_ref().map_or(String::new(), |label| format!(" ({label})"));
+        printable(format!("{}{label}", row.function).as_bytes())
+    });
+    let names = names.collect::<Vec<_>>().join(", ");
+    let nearly = match names.as_str() {
+        "" => String::new(),
+        names => format!("; nearly full were those of {names}"),
+    };
+    format!(
+        "the program died of SIGSEGV. If that was a stack overflow, TEK could not notice: it \
+         notices that of stacks that it fitted{nearly}. To find out, give threads more stack \
+         (ulimit -s, pthread_attr_setstacksize), or fit all with --stack auto,override,grow"
+    )
+}
+
+/// One sentence about what was learnt in a run; `profiles`: where, if that is not the usual place.
+pub fn summary(learnt: &Learnt, judgement: Judgement, profiles: Option<&Path>) -> String {
     let all: Vec<_> = learnt.values().map(|profile| Rows::new(profile, judgement).sums).collect();
     let sum = |part: fn(&Sums) -> u64| all.iter().map(part).fold(0, u64::saturating_add);
     let kinds = all.iter().map(|sums| sums.kinds as u64).sum();
-    if kinds == 0 {
+    if kinds == 0 || sum(|sums| sums.threads) == 0 {
         return "stacks: no thread but the first ones of processes was measured".to_owned();
     }
     let program = match learnt.values().next() {
@@ -179,12 +207,13 @@ pub fn summary(learnt: &Learnt, judgement: Judgement) -> String {
         _ => String::new(),
     };
     format!(
-        "stacks: {} of {} had {} and used {} at most; see tek stack {}{program}",
+        "stacks: {} of {} had {} and used {} at most; see tek stack {}{program}{}",
         counted(sum(|sums| sums.threads), "thread"),
         counted(kinds, "kind"),
         size(sum(|sums| sums.stack_bytes)),
         size(sum(|sums| sums.bound_bytes)),
         if program.is_empty() { "list" } else { "report" },
+        profiles.map_or_else(String::new, |path| format!(" --profiles {}", path.display())),
     )
 }
 
@@ -210,8 +239,9 @@ pub fn label(key: &Key) -> Option<String> {
     }
 }
 
-fn row(key: &Key, kind: &Kind, Judgement { rule, zones }: Judgement) -> Row {
-    let advice = rule.advice(kind, zones);
+/// A label comes later than a stack: what to do is the same for all kinds of a site.
+fn row(key: &Key, kind: &Kind, site: &Kind, Judgement { rule, zones }: Judgement) -> Row {
+    let advice = rule.advice(site, zones);
     let caller = key.caller.as_ref();
     Row {
         function: function(key, kind),
@@ -227,32 +257,41 @@ fn row(key: &Key, kind: &Kind, Judgement { rule, zones }: Judgement) -> Row {
         waste_bytes: if kind.bound == 0 { 0 } else { kind.stack.saturating_sub(kind.bound) },
         overflows: kind.overflows,
         overflow_bytes: kind.overflow,
-        advice: advised(advice),
+        explicit: kind.explicit,
+        advice: advised(advice, kind.explicit && !rule.overrides),
         advised_bytes: advice.size(),
-        fitted_bytes: rule.size(kind),
+        fitted_bytes: rule.fitted(site, zones),
     }
 }
 
-/// Advice in words.
-pub fn advised(advice: Advice) -> String {
-    match advice {
-        Advice::Measure => "not measured yet".into(),
+/// Advice in words; `is_explicit`: TEK leaves the program's choice alone.
+pub fn advised(advice: Advice, is_explicit: bool) -> String {
+    let text = match advice {
+        Advice::Measure => return "not measured yet".into(),
         Advice::Choose { to } | Advice::Lower { to } => format!("{} would do", size(to)),
         Advice::Raise { to } => format!("raise to {}", size(to)),
         Advice::Overflowed { had, to } => {
             format!("overflowed: {} was too small, try {}", size(had), size(to))
         }
         Advice::Keep => "fits".into(),
+    };
+    match (is_explicit, advice) {
+        (false, _) => text,
+        (true, Advice::Keep) => text + " (set by the program)",
+        (true, _) => text + " (set by the program: change it there, or --stack override)",
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use tek_stack::{Mode, Place, Program};
+    use tek_stack::{Costs, Mode, Place, Program};
 
     fn judgement() -> Judgement {
-        Judgement { rule: Rule::new(Mode::Auto, None, None), zones: Zones::default() }
+        Judgement {
+            rule: Rule::new(Mode::Auto, None, None, Costs::here()),
+            zones: Zones::default(),
+        }
     }
 
     fn profile() -> Profile {
@@ -283,12 +322,27 @@ mod tests {
     fn the_summary_is_one_sentence() {
         let mut learnt = Learnt::new();
         learnt.insert(Program::new(&[1], b""), profile());
-        let text = summary(&learnt, judgement());
+        let text = summary(&learnt, judgement(), None);
         assert_eq!(
             text,
             "stacks: 11 threads of 2 kinds had 80.1M and used 132K at most; see tek stack report \
              memcached"
         );
-        assert!(summary(&Learnt::new(), judgement()).contains("no thread"));
+        assert!(summary(&Learnt::new(), judgement(), None).contains("no thread"));
+        let text = summary(&learnt, judgement(), Some(Path::new("/p")));
+        assert!(text.ends_with("tek stack report memcached --profiles /p"), "{text}");
+    }
+
+    #[test]
+    fn after_a_sigsegv_the_kinds_are_named_that_were_nearly_full() {
+        let mut learnt = Learnt::new();
+        let mut program = profile();
+        for kind in program.kinds.values_mut().skip(1) {
+            (kind.peak, kind.bound) = (60_000, 61_440);
+        }
+        learnt.insert(Program::new(&[1], b""), program);
+        let text = after_sigsegv(&learnt, judgement());
+        assert!(text.contains("nearly full were those of log\\u{1b}[2J."), "{text}");
+        assert!(!after_sigsegv(&Learnt::new(), judgement()).contains("nearly"));
     }
 }

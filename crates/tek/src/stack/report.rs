@@ -62,7 +62,7 @@ struct Program {
 
 /// Prints it.
 pub fn run(args: Args) -> anyhow::Result<ExitCode> {
-    let answer = match args.from.find()? {
+    let answer = match args.from.find(args.json)? {
         Ok(answer) => answer,
         Err(status) => return Ok(status),
     };
@@ -76,7 +76,7 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
     let text = if args.json {
         serde_json::to_string_pretty(&report)? + "\n"
     } else if report.programs.is_empty() {
-        "nothing runs under TEK that has more than its first thread\n".to_owned()
+        answer.nothing().to_owned()
     } else {
         let texts: Vec<_> = report.programs.iter().map(Program::text).collect();
         texts.join("\n")

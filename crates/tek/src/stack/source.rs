@@ -10,7 +10,16 @@ use std::os::fd::AsFd;
 use std::path::PathBuf;
 use std::process::ExitCode;
 use tek_model::{directories, Device, Functions, Wanted};
-use tek_stack::{Mode, Parsed, Problem, Profile, Rule, Store, Zones};
+use tek_stack::{Costs, Mode, Parsed, Problem, Profile, Rule, Store, Stored, Zones};
+
+/// Where profiles lie.
+#[derive(clap::Args, Clone, Debug)]
+pub struct Profiles {
+    /// Where profiles lie [default: TEK_STACK_PROFILES, else ~/.local/state/tek/stack,
+    /// for root /var/lib/tek/stack]
+    #[arg(long = "profiles", alias = "stack-profiles", value_name = "DIRECTORY")]
+    pub directory: Option<PathBuf>,
+}
 
 /// Which kinds.
 #[derive(clap::Args)]
@@ -28,17 +37,16 @@ pub struct From {
     #[arg(long, value_name = "FILE")]
     profile: Option<PathBuf>,
 
-    /// Where profiles lie [default: ~/.local/state/tek/stack, for root
-    /// /var/lib/tek/stack]
-    #[arg(long, value_name = "DIRECTORY")]
-    profiles: Option<PathBuf>,
+    #[command(flatten)]
+    profiles: Profiles,
 
     /// Judge by what --stack tight does instead of --stack auto
     #[arg(long)]
     tight: bool,
 
-    /// Run this program, measuring its stacks, and tell of them when it has ended; what
-    /// it writes goes to standard error
+    /// Run this program, measuring its stacks, add what is learnt to the profiles, and
+    /// tell on standard error when it has ended; with --json or --c on standard output,
+    /// and what the program writes goes to standard error
     #[arg(last = true, value_name = "COMMAND", conflicts_with_all = ["name", "pid", "profile"])]
     command: Vec<OsString>,
 }
@@ -65,16 +73,31 @@ pub struct Answer {
     pub end: Option<run::child::End>,
 }
 
+impl Answer {
+    /// What to say where there are no programs.
+    pub fn nothing(&self) -> &'static str {
+        match self.end {
+            Some(_) => "it had no thread but its first one, whose stack the kernel makes\n",
+            None => "nothing runs under TEK that has more than its first thread\n",
+        }
+    }
+}
+
 impl From {
     /// Finds it. `Err` is the exit status, after saying why.
-    pub fn find(self) -> anyhow::Result<Result<Answer, ExitCode>> {
+    /// What a COMMAND writes to standard output stays there, unless `is_data`: then the answer does.
+    pub fn find(self, is_data: bool) -> anyhow::Result<Result<Answer, ExitCode>> {
         let mode = if self.tight { Mode::Tight } else { Mode::Auto };
         let judgement = configured(mode);
         let mut end = None;
-        let out = std::io::stdout().as_fd().try_clone_to_owned()?;
+        let (stdout, stderr) = (std::io::stdout(), std::io::stderr());
+        let is_apart = !self.command.is_empty() && !is_data;
+        let out = if is_apart { stderr.as_fd() } else { stdout.as_fd() }.try_clone_to_owned()?;
         let found = if !self.command.is_empty() {
-            nix::unistd::dup2_stdout(std::io::stderr().as_fd())?;
-            let (ended, learnt) = match run::run_measured(self.command, self.profiles)? {
+            if is_data {
+                nix::unistd::dup2_stdout(stderr.as_fd())?;
+            }
+            let (ended, learnt) = match run::run_measured(self.command, self.profiles.directory)? {
                 Ok(ended) => ended,
                 Err(status) => return Ok(Err(status)),
             };
@@ -86,12 +109,14 @@ impl From {
             let source = path.display().to_string();
             vec![Found { source, build_id: None, profile: parsed.profile, judgement }]
         } else if let Some(name) = &self.name {
-            let store = store(self.profiles)?;
+            let store = store(self.profiles.directory)?;
             let found = of_store(&store, name, judgement);
             if found.is_empty() {
                 message::print(&format!(
-                    "nothing was learnt about {name} yet: there is no profile of it in {}; run it \
-                     with tek run --stack auto",
+                    "nothing was learnt about {name} yet: there is no profile of it in {}; \
+                     tek run --stack report learns when a process of it ends that has had more \
+                     threads than its first one; one that is killed by a signal of its own, such as \
+                     SIGSEGV, leaves only what was seen while it ran",
                     store.directory().display()
                 ));
                 return Ok(Err(ExitCode::FAILURE));
@@ -115,7 +140,7 @@ impl From {
 }
 
 /// The rule of a mode, with what the rules files set.
-fn configured(mode: Mode) -> Judgement {
+pub fn configured(mode: Mode) -> Judgement {
     // What is wrong with them is told by tek run.
     let settings = run::rules::stack_settings().unwrap_or_default();
     let usual = Zones::default();
@@ -125,6 +150,7 @@ fn configured(mode: Mode) -> Judgement {
             mode,
             settings.margin.map(|margin| margin.0.into()),
             settings.floor.map(|floor| floor.0),
+            Costs::here(),
         ),
         zones: Zones {
             low_percent: percent(settings.low, usual.low_percent),
@@ -135,7 +161,8 @@ fn configured(mode: Mode) -> Judgement {
 
 /// The store that was named, or the usual one.
 pub fn store(directory: Option<PathBuf>) -> anyhow::Result<Store> {
-    Ok(Store::at(directory.map_or_else(Store::usual_directory, Ok)?))
+    let given = directory.or_else(run::stack::inherited_profiles);
+    Ok(Store::at(given.map_or_else(Store::usual_directory, Ok)?))
 }
 
 /// Tells what is wrong with a profile.
@@ -160,20 +187,26 @@ fn of_run(learnt: Learnt, judgement: Judgement) -> Vec<Found> {
 }
 
 fn of_store(store: &Store, name: &str, judgement: Judgement) -> Vec<Found> {
+    let found = stored(store, name).into_iter().map(|stored| Found {
+        source: stored.path.display().to_string(),
+        build_id: Some(stored.program.to_string()),
+        profile: stored.profile,
+        judgement,
+    });
+    found.collect()
+}
+
+/// The profiles of a program, by its name or build-id; what is wrong with them is told.
+pub fn stored(store: &Store, name: &str) -> Vec<Stored> {
     let short = name.rsplit('/').next().unwrap_or(name);
     let mut problems = Vec::new();
-    let mut found = Vec::new();
-    for stored in store.list(&mut problems) {
+    let mut found = store.list(&mut problems);
+    found.retain(|stored| {
         let by_id = name.len() >= 6 && stored.program.to_string().starts_with(name);
-        if stored.profile.program == short || by_id {
-            tell(&stored.path.display().to_string(), &stored.problems);
-            found.push(Found {
-                source: stored.path.display().to_string(),
-                build_id: Some(stored.program.to_string()),
-                profile: stored.profile,
-                judgement,
-            });
-        }
+        stored.profile.program == short || by_id
+    });
+    for stored in &found {
+        tell(&stored.path.display().to_string(), &stored.problems);
     }
     for problem in problems {
         message::print(&problem.to_string());

@@ -18,18 +18,8 @@ pub fn glob_of(names: &BTreeSet<String>) -> Result<Glob, Invalid> {
 }
 
 fn with_numbers_as(text: &str, number: &str) -> String {
-    let mut changed = String::new();
-    let mut in_number = false;
-    for character in text.chars() {
-        let is_digit = character.is_ascii_digit();
-        if !is_digit {
-            changed.push(character);
-        } else if !in_number {
-            changed.push_str(number);
-        }
-        in_number = is_digit;
-    }
-    changed
+    let changed = tek_stack::with_numbers_as(text.as_bytes(), number.as_bytes());
+    String::from_utf8(changed).expect("only digits gave way")
 }
 
 #[cfg(test)]

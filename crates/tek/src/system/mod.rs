@@ -3,6 +3,7 @@
 pub mod cgroup;
 pub mod elf;
 pub mod library;
+pub mod memory;
 pub mod privilege;
 
 use std::fs;

@@ -5,7 +5,7 @@
 
 use crate::bench::json::Row;
 use crate::bench::programs;
-use crate::bench::stats::{median, summarize};
+use crate::bench::stats::{median, median_difference, summarize};
 use crate::bench::table::table;
 use crate::bench::terminal::Terminal;
 use crate::system::library;
@@ -65,9 +65,7 @@ impl Measured {
 
     /// What a variant takes longer than glibc's, in ns: the median of the rounds' differences.
     pub fn added_ns(&self, variant: Variant) -> Option<f64> {
-        let pairs = self.times(variant).iter().zip(self.times(Variant::Plain));
-        let added: Vec<f64> = pairs.map(|(with, without)| with - without).collect();
-        median(&added)
+        median_difference(self.times(variant), self.times(Variant::Plain))
     }
 }
 

@@ -10,11 +10,10 @@ mod verdict;
 
 use super::host::Host;
 use super::json::{self, Document};
-use super::table;
+use super::output;
 use super::terminal::Terminal;
 use anyhow::Context;
 use indicatif::ProgressBar;
-use std::io::Write;
 use std::path::PathBuf;
 use std::process::ExitCode;
 use std::time::Duration;
@@ -76,27 +75,19 @@ pub fn run(args: &Args) -> anyhow::Result<ExitCode> {
     let host = Host::read();
     // A reader such as `head` that has seen enough makes a write fail, not panic.
     let mut out = std::io::stdout().lock();
-    writeln!(out, "{}\n", host.describe())?;
-    if let Some(warning) = host.warning() {
-        eprintln!("tek: warning: {warning}");
-    }
+    output::begin(&host, &mut out)?;
 
     let measured = measure(args.threads, if args.quick { &QUICK } else { &FULL })?;
     let judged = verdict::judge(&measured);
-    let text = [
+    let sections = vec![
         calls::report(&measured.calls, terminal),
         snapshot::report(&measured.snapshot, terminal),
         ps::report(&measured.ps),
         births::report(&measured.births, &measured.unpinned_births, terminal),
         memory::report(&measured.memory),
         super::verdict::report(&judged, terminal),
-        host.warning().map_or_else(String::new, |text| format!("caution: {text}\n")),
-    ]
-    .into_iter()
-    .filter(|section| !section.is_empty())
-    .collect::<Vec<_>>()
-    .join("\n");
-    write!(out, "{}", table::coloured(&text))?;
+    ];
+    output::print(sections, &host, &mut out)?;
 
     if let Some(path) = &args.json {
         let mut rows = calls::rows(&measured.calls);
@@ -119,11 +110,7 @@ pub fn run(args: &Args) -> anyhow::Result<ExitCode> {
     if !args.assert {
         return Ok(ExitCode::SUCCESS);
     }
-    let failures = verdict::failures(&judged, &measured);
-    for failure in &failures {
-        eprintln!("tek: --assert: {failure}");
-    }
-    Ok(ExitCode::from(u8::from(!failures.is_empty())))
+    Ok(output::asserted(&verdict::failures(&judged, &measured)))
 }
 
 fn measure(threads: u16, plan: &Plan) -> anyhow::Result<Measured> {

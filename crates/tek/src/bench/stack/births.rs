@@ -6,7 +6,7 @@
 use super::lab::{Lab, Limits, Tek};
 use crate::bench::json::Row;
 use crate::bench::programs;
-use crate::bench::stats::{median, summarize};
+use crate::bench::stats::{median, median_difference, summarize};
 use crate::bench::table::table;
 use crate::bench::terminal::Terminal;
 use anyhow::{ensure, Context};
@@ -92,9 +92,7 @@ impl Measured {
 
     /// What a variant takes longer than glibc's, in ns: the median of the rounds' differences.
     pub fn added_ns(&self, variant: Variant) -> Option<f64> {
-        let pairs = self.times(variant).iter().zip(self.times(variant.base()));
-        let added: Vec<f64> = pairs.map(|(with, without)| with - without).collect();
-        median(&added)
+        median_difference(self.times(variant), self.times(variant.base()))
     }
 }
 

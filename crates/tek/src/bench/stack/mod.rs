@@ -15,12 +15,11 @@ mod verdict;
 
 use super::host::Host;
 use super::json::{self, Document, NotRun};
-use super::table;
+use super::output;
 use super::terminal::Terminal;
 use fit::Place;
 use indicatif::ProgressBar;
 use lab::Lab;
-use std::io::Write;
 use std::path::PathBuf;
 use std::process::ExitCode;
 use std::time::Duration;
@@ -92,14 +91,11 @@ pub fn run(args: &Args) -> anyhow::Result<ExitCode> {
     let host = Host::read();
     // A reader such as `head` that has seen enough makes a write fail, not panic.
     let mut out = std::io::stdout().lock();
-    writeln!(out, "{}\n", host.describe())?;
-    if let Some(warning) = host.warning() {
-        eprintln!("tek: warning: {warning}");
-    }
+    output::begin(&host, &mut out)?;
 
     let (measured, not_run) = measure(args)?;
     let judged = verdict::judge(&measured);
-    let text = [
+    let sections = vec![
         spread::report(&measured.spread, terminal),
         steady::report(&measured.steady, terminal),
         churn::report(&measured.churn, terminal),
@@ -110,13 +106,8 @@ pub fn run(args: &Args) -> anyhow::Result<ExitCode> {
         locked::report(&measured.locked),
         super::verdict::report(&judged, terminal),
         json::without_numbers(&not_run, &[]),
-        host.warning().map_or_else(String::new, |text| format!("caution: {text}\n")),
-    ]
-    .into_iter()
-    .filter(|section| !section.is_empty())
-    .collect::<Vec<_>>()
-    .join("\n");
-    write!(out, "{}", table::coloured(&text))?;
+    ];
+    output::print(sections, &host, &mut out)?;
 
     if let Some(path) = &args.json {
         let mut rows = spread::rows(&measured.spread);
@@ -141,11 +132,7 @@ pub fn run(args: &Args) -> anyhow::Result<ExitCode> {
     if !args.assert {
         return Ok(ExitCode::SUCCESS);
     }
-    let failures = verdict::failures(&judged, &measured);
-    for failure in &failures {
-        eprintln!("tek: --assert: {failure}");
-    }
-    Ok(ExitCode::from(u8::from(!failures.is_empty())))
+    Ok(output::asserted(&verdict::failures(&judged, &measured)))
 }
 
 /// The parts, one after the other. One that fails is named with its reason, and the others run.

@@ -29,6 +29,8 @@ pub struct Answer<'a> {
     pub verdict: &'a Verdict,
     /// What TEK can do.
     pub helps: Vec<Help>,
+    /// What was assumed.
+    pub note: Option<&'static str>,
 }
 
 /// A stable format, to which fields may be added.
@@ -116,6 +118,9 @@ impl Answer<'_> {
             } else {
                 writeln!(out, "{}", line.trim_end())?;
             }
+        }
+        if let Some(note) = self.note {
+            writeln!(out, "\n{note}")?;
         }
         let items = self.verdict.items.iter().filter(|item| !item.fits());
         let raised = items.map(|item| format!("{}: {}", names(item.resource).0, cure(item)));

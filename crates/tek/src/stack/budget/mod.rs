@@ -1,16 +1,22 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! `tek stack budget`: whether so many threads fit, and what is in the way.
 mod answer;
+mod learnt;
 mod room;
 mod size;
 
+use crate::run::message;
+use crate::system::memory;
 use answer::{Answer, Help};
 use anyhow::Context;
+use learnt::Known;
 use room::Seen;
-use size::{Size, Stack};
+use size::Stack;
 use std::io::Write;
 use std::process::ExitCode;
+use tek_policy::Size;
 use tek_stack::budget::{judge, Available, Item, Process, Resource, Threads};
+use tek_stack::Costs;
 
 const AFTER_HELP: &str = "\
 EXAMPLES:
@@ -23,6 +29,9 @@ EXAMPLES:
       auto --arena-max 1` runs it?
   tek stack budget --threads 200 --pid 815
       Does process 815 have room for 200 more?
+  tek stack budget --threads 5000 --kind worker memcached
+      Do 5,000 of memcached's workers fit, with the stacks that suit what earlier
+      runs of it showed?
 
 The table has a line for each resource that ends: what the threads need of it,
 with what the process has already, what there is, and how many threads would fit
@@ -34,13 +43,15 @@ in the way a few more threads may fit than it says. Locked memory counts guards
 and arenas too.
 
 --stack auto counts what `tek run --stack auto` gives a thread that needs no more
-than its floor, with a guarded signal stack.
+than its floor, with a guarded signal stack; with a PROGRAM, or --profile, the
+largest stack that it gives one of that, or of its threads of one --kind.
 
 EXIT STATUS:
     0  they fit
     1  they do not
     2  the command line was not understood
-  125  TEK itself failed, for example because there is no such process";
+  125  TEK itself failed, for example because there is no such process, or nothing
+       was learnt about the PROGRAM";
 
 /// Arguments of `tek stack budget`.
 #[derive(clap::Args)]
@@ -96,6 +107,9 @@ pub struct Args {
     #[arg(long, value_name = "PID", value_parser = clap::value_parser!(u32).range(1..))]
     pid: Option<u32>,
 
+    #[command(flatten)]
+    known: Known,
+
     /// Print JSON
     #[arg(long)]
     json: bool,
@@ -104,11 +118,6 @@ pub struct Args {
 /// Addresses, mappings and locked bytes of a program that has only the C library.
 const BASE_ADDRESSES: u64 = 4 << 20;
 const BASE_MAPPINGS: u64 = 25;
-
-/// The floor of `--stack auto` beside TLS and two signal frames, and the signal stack that it
-/// gives: lib/stack.
-const FLOOR_BYTES: u64 = 64 << 10;
-const SIGNAL_STACK_BYTES: u64 = 16 << 10;
 
 /// Where RLIMIT_STACK is unlimited glibc takes this.
 const UNLIMITED_STACK_BYTES: u64 = 2 << 20;
@@ -122,10 +131,18 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
         None => "cannot look at /proc/self".into(),
     })?;
     let process = process(&args, &seen);
-    let threads = threads(&args, &seen);
+    let learnt = match args.known.stack(Costs { tls: args.tls.0, ..Costs::here() })? {
+        Ok(learnt) => learnt,
+        Err(why) => {
+            message::print(&why);
+            return Ok(ExitCode::from(125));
+        }
+    };
+    let threads = threads(&args, &seen, learnt);
     let room = room(&args, &seen, &process, &threads);
     let verdict = judge(args.threads, &threads, &process, &room);
-    let helps = if verdict.fits() { Vec::new() } else { helps(&args, &threads, &process, &room) };
+    let helps =
+        if verdict.fits() { Vec::new() } else { helps(&args, &threads, &process, &room, learnt) };
     let fits = verdict.fits();
     let answer = Answer {
         count: args.threads,
@@ -133,6 +150,10 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
         threads: &threads,
         verdict: &verdict,
         helps,
+        note: (process.bits == 32 && args.limit.is_none()).then_some(
+            "A 32-bit program is taken to have 4 GiB of addresses, as under a 64-bit kernel; \
+             under a 32-bit one it has 3 GiB as a rule: --limit 3G.",
+        ),
     };
     if args.json {
         writeln!(std::io::stdout(), "{}", answer.json()?)?;
@@ -166,7 +187,7 @@ fn process(args: &Args, seen: &Seen) -> Process {
     }
 }
 
-fn threads(args: &Args, seen: &Seen) -> Threads {
+fn threads(args: &Args, seen: &Seen, learnt: Option<u64>) -> Threads {
     let plain = Threads {
         stack: 0,
         guard: pages(args.guard.0),
@@ -176,7 +197,8 @@ fn threads(args: &Args, seen: &Seen) -> Threads {
     };
     match args.stack {
         Some(Stack::Bytes(bytes)) => Threads { stack: pages(bytes), ..plain },
-        Some(Stack::Auto) => fitted(&plain),
+        Some(Stack::Auto) => fitted(&plain, learnt),
+        None if learnt.is_some() => fitted(&plain, learnt),
         None => {
             let limit = seen.limit("Max stack size").unwrap_or(UNLIMITED_STACK_BYTES);
             Threads { stack: pages(limit), ..plain }
@@ -184,14 +206,13 @@ fn threads(args: &Args, seen: &Seen) -> Threads {
     }
 }
 
-/// Threads as TEK makes them where they use little.
-fn fitted(threads: &Threads) -> Threads {
-    let guard = u64::from(room::guards_need_mappings());
+/// Threads as TEK makes them: of what was learnt, or else where they use little.
+fn fitted(threads: &Threads, learnt: Option<u64>) -> Threads {
+    let guard = u64::from(!memory::has_light_guards());
+    let costs = Costs { tls: threads.tls, ..Costs::here() };
     Threads {
-        stack: pages(
-            FLOOR_BYTES.saturating_add(threads.tls).saturating_add(2 * room::signal_frame()),
-        ),
-        signal_stack: Some((SIGNAL_STACK_BYTES + PAGE_BYTES, 1 + guard)),
+        stack: learnt.unwrap_or_else(|| costs.in_pages(costs.floor())),
+        signal_stack: Some((costs.signal_stack() + costs.page, 1 + guard)),
         ..threads.clone()
     }
 }
@@ -218,10 +239,16 @@ fn room(args: &Args, seen: &Seen, process: &Process, threads: &Threads) -> Vec<A
 }
 
 /// What TEK could do about it, and how many threads would fit then.
-fn helps(args: &Args, threads: &Threads, process: &Process, room: &[Available]) -> Vec<Help> {
-    let fitted = fitted(threads);
+fn helps(
+    args: &Args,
+    threads: &Threads,
+    process: &Process,
+    room: &[Available],
+    learnt: Option<u64>,
+) -> Vec<Help> {
+    let fitted = fitted(threads, learnt);
     let one_arena = Process { arena_max: Some(1), ..process.clone() };
-    let can_fit = args.stack != Some(Stack::Auto) && fitted.stack < threads.stack;
+    let can_fit = threads.signal_stack.is_none() && fitted.stack < threads.stack;
     let can_limit = threads.malloc && process.arenas().1 > 0;
     let room: Vec<_> =
         room.iter().copied().filter(|(resource, _)| *resource != Resource::Stack).collect();

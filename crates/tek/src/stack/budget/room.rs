@@ -128,26 +128,6 @@ impl Seen {
     }
 }
 
-/// Room for a signal handler's frame on this processor: AT_MINSIGSTKSZ, of getauxval(3).
-pub fn signal_frame() -> u64 {
-    const AT_MINSIGSTKSZ: usize = 51;
-    const LEAST: u64 = 2048;
-    let auxv = fs::read("/proc/self/auxv").unwrap_or_default();
-    let word = |bytes: &[u8]| bytes.try_into().map(usize::from_ne_bytes).unwrap_or(0);
-    let mut pairs = auxv.chunks_exact(2 * size_of::<usize>()).map(|pair| {
-        let (kind, value) = pair.split_at(size_of::<usize>());
-        (word(kind), word(value) as u64)
-    });
-    pairs.find(|&(kind, _)| kind == AT_MINSIGSTKSZ).map_or(LEAST, |(_, value)| value.max(LEAST))
-}
-
-/// Whether guards need a mapping of their own: before Linux 6.13 there is no MADV_GUARD_INSTALL.
-pub fn guards_need_mappings() -> bool {
-    let release = line("/proc/sys/kernel/osrelease").unwrap_or_default();
-    let mut numbers = release.split(['.', '-']).map(|number| number.parse().unwrap_or(0));
-    (numbers.next().unwrap_or(0), numbers.next().unwrap_or(0)) < (6, 13)
-}
-
 fn limit(limits: &str, name: &str) -> Option<u64> {
     let rest = limits.lines().find_map(|line| line.strip_prefix(name))?;
     rest.split_whitespace().next()?.parse().ok()
@@ -205,6 +185,5 @@ Max address space         unlimited            unlimited            bytes     \n
         assert!(own.cpus() >= 1 && own.addresses() > 0 && own.mappings() > Some(5));
         assert_eq!(u32::from(own.bits()), usize::BITS);
         assert!(own.system().iter().all(|(_, available)| *available != Some(0)));
-        assert!(signal_frame() >= 2048);
     }
 }

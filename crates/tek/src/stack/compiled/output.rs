@@ -4,6 +4,7 @@ use super::files::Found;
 use comfy_table::{CellAlignment, Table, TableStyle};
 use serde::Serialize;
 use std::io::{self, Write};
+use tek_abi::printable;
 use tek_stack::callgraph::{Doubts, Function, Graph, Index, Need, Unknown};
 
 /// So many names of one kind are told to a person; JSON has all.
@@ -234,7 +235,7 @@ fn listed(graph: &Graph, functions: &[Index]) -> String {
 
 /// What a file says must not control the terminal.
 fn shown(text: &str) -> String {
-    text.chars().map(|c| if c.is_control() { '?' } else { c }).collect()
+    printable(text.as_bytes())
 }
 
 fn table(header: &[&str]) -> Table {
