@@ -19,7 +19,7 @@ struct tek_stack_config {
 	unsigned int margin_percent; /* of the learnt bound that a stack gets; 0: the mode's own */
 	size_t floor_bytes;          /* no stack is made smaller; 0: the mode's own */
 	unsigned int period_ms; /* between two looks at the stacks of running threads; 0: none */
-	char profiles[256];     /* directory of the profiles; empty: none */
+	char profiles[512];     /* directories of profiles, separated by `:`; empty: none */
 };
 
 /* Constant once the process has started. */

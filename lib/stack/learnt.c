@@ -33,36 +33,43 @@ static void name_module(char name[sizeof(((struct tek_place *)NULL)->module)],
 	name[1 + length] = '\0';
 }
 
-static bool profile_path(char *path, size_t size)
-{
-	char name[sizeof(((struct tek_place *)NULL)->module)];
-	const struct tek_module *program = tek__module_program();
-
-	if (!program || !tek__stack_config.profiles[0])
-		return false;
-	name_module(name, program);
-	return name[0] &&
-	       snprintf(path, size, "%s/%s.stack", tek__stack_config.profiles, name) < (int)size;
-}
-
 static void keep(const struct tek_learnt *learnt, void *unused)
 {
 	(void)unused;
-	kinds[count++] = *learnt;
+	if (count < TEK_PROFILE_MOST_KINDS)
+		kinds[count++] = *learnt;
+}
+
+/* What every directory has counts. */
+static void read_all(const char *module)
+{
+	char path[sizeof(tek__stack_config.profiles) + 64];
+
+	for (const char *at = tek__stack_config.profiles, *end; *at; at = *end ? end + 1 : end) {
+		end = strchrnul(at, ':');
+		int length = (int)(end - at);
+		if (length > 0 && snprintf(path, sizeof(path), "%.*s/%s.stack", length, at,
+					   module) < (int)sizeof(path))
+			tek__profile_read(path, keep, NULL);
+	}
 }
 
 void tek__learnt_start(void)
 {
-	char path[sizeof(tek__stack_config.profiles) + 64];
+	char module[sizeof(((struct tek_place *)NULL)->module)];
+	const struct tek_module *program = tek__module_program();
 	const size_t most = TEK_PROFILE_MOST_KINDS * sizeof(*kinds);
 
-	if (!profile_path(path, sizeof(path)))
+	if (!program || !tek__stack_config.profiles[0])
+		return;
+	name_module(module, program);
+	if (!module[0])
 		return;
 	void *memory = mmap(NULL, most, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
 	if (memory == MAP_FAILED)
 		return;
 	kinds = memory;
-	tek__profile_read(path, keep, NULL);
+	read_all(module);
 	/* What it did not need, which may be all of it. */
 	size_t used = (count * sizeof(*kinds) + tek__page_bytes - 1) & ~(tek__page_bytes - 1);
 	if (used < most)
