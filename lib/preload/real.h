@@ -36,6 +36,9 @@ struct tek_real {
 	sighandler_t (*sysv_signal)(int, sighandler_t);
 	sighandler_t (*sigset)(int, sighandler_t);
 	int (*pthread_key_create)(pthread_key_t *, void (*)(void *));
+	int (*mlock)(const void *, size_t);
+	int (*mlock2)(const void *, size_t, unsigned int);
+	int (*mlockall)(int);
 	int (*clone)(int (*)(void *), void *, int, void *, ...);
 	pid_t (*vfork)(void);
 	int (*execve)(const char *, char *const[], char *const[]);

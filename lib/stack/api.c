@@ -15,7 +15,7 @@
 static bool measure(const struct tek_thread *thread, struct tek_stack_use *use)
 {
 	return thread == tek__thread_known_self() ? tek__measure_self(&thread->stack, use)
-						  : tek__measure_other(&thread->stack, use);
+						  : tek__measure_other_roughly(&thread->stack, use);
 }
 
 /* Needs the lock. */

@@ -7,8 +7,10 @@
 #include "tek_abi.h"
 
 #include <errno.h>
+#include <stdatomic.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/resource.h>
 #include <sys/uio.h>
 
 #ifndef MADV_POPULATE_READ
@@ -27,7 +29,8 @@ enum {
 	KEPT_BYTES = 12 * 1024, /* less than what the C library keeps below its last frame */
 	EXACT_BYTES = 1 << 20,  /* the largest stack that --stack exact paints: a millisecond */
 	FIRST_BYTES =
-		120 << 20, /* below the first thread's stack nothing else is mapped that far */
+		120 << 20,      /* below the first thread's stack nothing else is mapped that far */
+	UNTOUCHED_BYTES = 1024, /* of the lowest paint, if a thread never came near to its end */
 	FEW_PAGES = 16,
 	MANY_PAGES = 4096,
 	WORDS = 2048, /* that are read at a time from another's stack */
@@ -36,6 +39,8 @@ enum {
 };
 
 #define PAINT (UINTPTR_MAX / 0xff * PAINT_BYTE)
+
+static atomic_bool memory_is_locked; /* some of it, or was once */
 
 /* What a look at a stack finds. Addresses. */
 struct found {
@@ -214,7 +219,7 @@ static bool look(const struct tek_stack *stack, reader *read, struct found *foun
 	const uintptr_t low = low_of(stack), known = stack->clean_end;
 	const uintptr_t word = ~(uintptr_t)(sizeof(uintptr_t) - 1);
 	unsigned int most = 1; /* nearly always it is in the first */
-	struct tek_run run = {low, low};
+	struct tek_run run = {low, low, false};
 
 	*found = (struct found){0};
 	for (uintptr_t from = low; from < (found->lowest ? known : stack->end); from = run.end) {
@@ -237,6 +242,36 @@ static bool look(const struct tek_stack *stack, reader *read, struct found *foun
 			return true;
 	}
 	return found->lowest != 0;
+}
+
+/*
+ * Whether the calling thread has met no page that was not there.  It may have used pages below
+ * the paint all the same where locked memory brought them, or if it never wrote to the lowest
+ * of the paint (look_at_paint() looks).  A quarter of the price of asking which pages are present.
+ */
+static bool had_no_page_fault(void)
+{
+	struct rusage usage;
+	int saved = errno;
+	bool none = !atomic_load_explicit(&memory_is_locked, memory_order_relaxed) &&
+		    getrusage(RUSAGE_THREAD, &usage) == 0 && !usage.ru_minflt && !usage.ru_majflt;
+
+	errno = saved;
+	return none;
+}
+
+/* The calling thread's, where what was painted is all that can have been used. */
+static bool look_at_paint(const struct tek_stack *stack, struct found *found)
+{
+	const uintptr_t from = stack->painted_from, end = stack->clean_end;
+	const size_t words = UNTOUCHED_BYTES / sizeof(uintptr_t);
+
+	if (!stack->noted_to || from >= end || end - from < UNTOUCHED_BYTES ||
+	    !had_no_page_fault() || count_same((const uintptr_t *)from, words, PAINT) < words)
+		return false;
+	*found = (struct found){.lowest = from};
+	look_through(stack, read_own, from, end, found);
+	return true;
 }
 
 static uint32_t bytes_below(uintptr_t end, uintptr_t address)
@@ -309,6 +344,23 @@ bool tek__measure_other(const struct tek_stack *stack, struct tek_stack_use *use
 	return __atomic_load_n(&stack->clean_end, __ATOMIC_RELAXED) == clean_end;
 }
 
+bool tek__measure_other_roughly(const struct tek_stack *stack, struct tek_stack_use *use)
+{
+	const uintptr_t clean_end = __atomic_load_n(&stack->clean_end, __ATOMIC_ACQUIRE);
+	struct tek_run run;
+
+	if (!clean_end || stack->first ||
+	    !tek__present_lowest(low_of(stack), stack->end, 1, &run) || !run.surely_written ||
+	    run.low >= stack->painted_from || run.low < low_of(stack))
+		return tek__measure_other(stack, use);
+	*use = (struct tek_stack_use){
+		.peak_bytes = bytes_below(stack->end, run.low + tek__page_bytes - 1),
+		.bound_bytes = bytes_below(stack->end, run.low),
+	};
+	__atomic_thread_fence(__ATOMIC_SEQ_CST);
+	return __atomic_load_n(&stack->clean_end, __ATOMIC_RELAXED) == clean_end;
+}
+
 static bool paint(uintptr_t low, uintptr_t end)
 {
 	if (!is_accessible(low, end, MADV_POPULATE_WRITE))
@@ -320,7 +372,7 @@ static bool paint(uintptr_t low, uintptr_t end)
 /* What is present of [low, end), and nothing else. False: not known. */
 static bool paint_present(uintptr_t low, uintptr_t end, uintptr_t *lowest, bool *holes)
 {
-	struct tek_run run = {low, low};
+	struct tek_run run = {low, low, false};
 	bool any = false;
 
 	*lowest = end;
@@ -459,7 +511,7 @@ __attribute__((noinline)) bool tek__measure_last(struct tek_stack *stack, struct
 	const uintptr_t to = (frame - LAST_BYTES) & ~(uintptr_t)15;
 	struct found found;
 
-	if (!look(stack, read_own, &found))
+	if (!look_at_paint(stack, &found) && !look(stack, read_own, &found))
 		return false;
 	sum_up(stack, &found, use);
 	if (stack->flags & TEK_STACK_OWN || stack->first || stack->fill != PAINT ||
@@ -470,6 +522,11 @@ __attribute__((noinline)) bool tek__measure_last(struct tek_stack *stack, struct
 	if (paint_for_next(stack, &found, to))
 		stack->left_to = to;
 	return true;
+}
+
+void tek__measure_memory_is_locked(void)
+{
+	atomic_store_explicit(&memory_is_locked, true, memory_order_relaxed);
 }
 
 void tek__measure_forget(void)

@@ -37,6 +37,15 @@ bool tek__measure_last(struct tek_stack *stack, struct tek_stack_use *use);
  */
 bool tek__measure_other(const struct tek_stack *stack, struct tek_stack_use *use);
 
+/*
+ * Another's, at a third of the price: of the lowest page that it used it is not looked which
+ * bytes.
+ */
+bool tek__measure_other_roughly(const struct tek_stack *stack, struct tek_stack_use *use);
+
+/* The program locks memory: pages come without being used from now on. */
+void tek__measure_memory_is_locked(void);
+
 /* In the child of a fork. */
 void tek__measure_forget(void);
 

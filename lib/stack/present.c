@@ -27,6 +27,7 @@ struct region {
 enum {
 	IS_PRESENT = 1 << 3,
 	IS_SWAPPED = 1 << 4,
+	IS_ZERO = 1 << 5, /* the kernel's page of zeros: only read */
 };
 
 /* pagemap: Documentation/admin-guide/mm/pagemap.rst */
@@ -115,14 +116,15 @@ static bool scan(int fd, uintptr_t low, uintptr_t end, unsigned int most, struct
 		.region_count = 1,
 		.most_pages = most,
 		.any_of = IS_PRESENT | IS_SWAPPED,
-		.wanted = IS_PRESENT | IS_SWAPPED,
+		.wanted = IS_PRESENT | IS_SWAPPED | IS_ZERO,
 	};
 	int found = ioctl(fd, SCAN, &request);
 
 	if (found < 0 || found > 1)
 		return false;
-	*run = found ? (struct tek_run){(uintptr_t)region.start, (uintptr_t)region.end}
-		     : (struct tek_run){end, end};
+	*run = found ? (struct tek_run){(uintptr_t)region.start, (uintptr_t)region.end,
+					!(region.categories & IS_ZERO)}
+		     : (struct tek_run){end, end, false};
 	return true;
 }
 
@@ -142,7 +144,7 @@ __attribute__((cold, noinline)) static bool read_pagemap(int fd, uintptr_t low, 
 	uint64_t entries[ENTRIES];
 	uintptr_t page = low;
 
-	*run = (struct tek_run){0, 0};
+	*run = (struct tek_run){0};
 	while (page < end) {
 		size_t pages = (end - page) / tek__page_bytes;
 		size_t bytes = (pages < ENTRIES ? pages : ENTRIES) * sizeof(entries[0]);
@@ -157,7 +159,7 @@ __attribute__((cold, noinline)) static bool read_pagemap(int fd, uintptr_t low, 
 		}
 	}
 	if (run->low == run->end)
-		*run = (struct tek_run){end, end};
+		*run = (struct tek_run){end, end, false};
 	return true;
 }
 
@@ -168,7 +170,7 @@ __attribute__((cold, noinline)) static bool ask_mincore(uintptr_t low, uintptr_t
 	unsigned char vector[VECTOR];
 	uintptr_t page = low;
 
-	*run = (struct tek_run){0, 0};
+	*run = (struct tek_run){0};
 	while (page < end) {
 		size_t pages = (end - page) / tek__page_bytes;
 		if (pages > VECTOR)
@@ -190,7 +192,7 @@ __attribute__((cold, noinline)) static bool ask_mincore(uintptr_t low, uintptr_t
 		}
 	}
 	if (run->low == run->end)
-		*run = (struct tek_run){end, end};
+		*run = (struct tek_run){end, end, false};
 	return true;
 }
 

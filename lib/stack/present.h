@@ -18,6 +18,7 @@
 
 struct tek_run {
 	uintptr_t low, end;
+	bool surely_written; /* its first page is not one of zeros that was only read */
 };
 
 /*

@@ -1,0 +1,28 @@
+/* SPDX-License-Identifier: MIT OR Apache-2.0 */
+/* The ways to lock memory, which bring pages that nobody has used yet (stack/measure.h). */
+#include "ident/process.h"
+#include "preload/real.h"
+#include "stack/measure.h"
+
+#include <sys/mman.h>
+
+TEK_EXPORT int mlock(const void *address, size_t bytes)
+{
+	tek__start();
+	tek__measure_memory_is_locked();
+	return tek__real.mlock(address, bytes);
+}
+
+TEK_EXPORT int mlock2(const void *address, size_t bytes, unsigned int flags)
+{
+	tek__start();
+	tek__measure_memory_is_locked();
+	return tek__real.mlock2(address, bytes, flags);
+}
+
+TEK_EXPORT int mlockall(int flags)
+{
+	tek__start();
+	tek__measure_memory_is_locked();
+	return tek__real.mlockall(flags);
+}
