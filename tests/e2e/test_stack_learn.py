@@ -409,6 +409,12 @@ def resident(pid):
     return int(pathlib.Path(f"/proc/{pid}/statm").read_text().split()[1])
 
 
+def sleep_for_good(pid, tids):
+    """Whether they have all come to where they do nothing any more, in the same place twice."""
+    where = [pathlib.Path(f"/proc/{pid}/task/{tid}/syscall").read_text() for tid in tids * 2]
+    return "running\n" not in where and where[:len(tids)] == where[len(tids):]
+
+
 def test_the_stack_of_a_running_thread_is_seen_from_outside(tek, waiting, tmp_path, monkeypatch):
     with subprocess.Popen([waiting, "gas", "ui"], stdout=subprocess.PIPE) as process:
         try:
@@ -422,6 +428,8 @@ def test_the_stack_of_a_running_thread_is_seen_from_outside(tek, waiting, tmp_pa
                       "flags": handmade.NAMED, "name": "gas"}
             handmade.write(tmp_path, process.pid, [thread], modules=[fridge()], program_module=1)
             monkeypatch.setenv("TEK_RUN_DIR", str(tmp_path))
+            eventually(lambda: pathlib.Path(f"/proc/{process.pid}/task/{tids[2]}/comm").read_text() == "ui\n")
+            eventually(lambda: sleep_for_good(process.pid, tids))
             before = resident(process.pid)
             shown = tek("ps", "--json", "--tid", gas, "-o", "stack,peak,bound,zone").stdout
             row, = json.loads(shown)["threads"]

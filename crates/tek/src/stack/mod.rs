@@ -12,8 +12,19 @@ mod source;
 
 use std::process::ExitCode;
 
+const AFTER_HELP: &str = "\
+EXAMPLES:
+  tek run --stack auto -- ./fridge            learn what its threads use, and fit their stacks
+  tek stack report fridge                     what was learnt: each kind, its use, the advice
+  tek stack advice --c fridge                 calls of pthread_attr_setstacksize for the source
+  tek stack budget --threads 500 --limit 3G   do so many fit? what is in the way?
+  tek stack static build/                     a second opinion, from gcc -fcallgraph-info=su
+
+tek-stack-profile(5) describes what is kept, and where.";
+
 /// Arguments of `tek stack`.
 #[derive(clap::Args)]
+#[command(after_help = AFTER_HELP)]
 pub struct Args {
     #[command(subcommand)]
     command: Command,
