@@ -316,6 +316,17 @@ bool tek__measure_self(const struct tek_stack *stack, struct tek_stack_use *use)
 	return true;
 }
 
+/*
+ * Whether its thread has not come to its end meanwhile, and painted what was looked at.  It says
+ * so first (tek__measure_last()).  Nothing that was read before can be later than this: it is a
+ * write, too, of what is there.  A fence would do, but ThreadSanitizer does not know fences.
+ */
+static bool is_unchanged(const struct tek_stack *stack, uintptr_t clean_end)
+{
+	uintptr_t *now = (uintptr_t *)&stack->clean_end;
+	return __atomic_fetch_add(now, 0, __ATOMIC_SEQ_CST) == clean_end;
+}
+
 bool tek__measure_other(const struct tek_stack *stack, struct tek_stack_use *use)
 {
 	const uintptr_t clean_end = __atomic_load_n(&stack->clean_end, __ATOMIC_ACQUIRE);
@@ -339,9 +350,7 @@ bool tek__measure_other(const struct tek_stack *stack, struct tek_stack_use *use
 	if (!look(&now, read_other, &found))
 		return false;
 	sum_up(&now, &found, use);
-	/* What was read may have been painted meanwhile. */
-	__atomic_thread_fence(__ATOMIC_SEQ_CST);
-	return __atomic_load_n(&stack->clean_end, __ATOMIC_RELAXED) == clean_end;
+	return is_unchanged(stack, clean_end);
 }
 
 bool tek__measure_other_roughly(const struct tek_stack *stack, struct tek_stack_use *use)
@@ -357,8 +366,7 @@ bool tek__measure_other_roughly(const struct tek_stack *stack, struct tek_stack_
 		.peak_bytes = bytes_below(stack->end, run.low + tek__page_bytes - 1),
 		.bound_bytes = bytes_below(stack->end, run.low),
 	};
-	__atomic_thread_fence(__ATOMIC_SEQ_CST);
-	return __atomic_load_n(&stack->clean_end, __ATOMIC_RELAXED) == clean_end;
+	return is_unchanged(stack, clean_end);
 }
 
 static bool paint(uintptr_t low, uintptr_t end)
@@ -518,7 +526,7 @@ __attribute__((noinline)) bool tek__measure_last(struct tek_stack *stack, struct
 	    frame >= stack->end || to <= stack->end - stack->bytes)
 		return true;
 	/* Nobody may take the new paint for what this thread wrote. */
-	__atomic_store_n(&stack->clean_end, 0, __ATOMIC_SEQ_CST);
+	__atomic_exchange_n(&stack->clean_end, 0, __ATOMIC_SEQ_CST);
 	if (paint_for_next(stack, &found, to))
 		stack->left_to = to;
 	return true;
