@@ -1,6 +1,7 @@
 ## make build      build everything into build/
 ## make demo       build, then show on this machine what TEK wins (under 5 minutes)
 ## make check      build, then run every test and style check
+## make check-lab  build, then run the tests that boot machines of their own (docs/lab.md)
 ## make install    install what was built (PREFIX=/usr/local, DESTDIR=)
 ## make uninstall  remove what the last `make install` from this tree installed
 ## make format     lay out C, C++ and Rust sources as the project does
@@ -13,7 +14,7 @@ PREFIX ?= /usr/local
 DESTDIR ?=
 export PREFIX DESTDIR
 
-.PHONY: build demo check install uninstall format clean help
+.PHONY: build demo check check-lab install uninstall format clean help
 
 build:
 	@tools/build
@@ -23,6 +24,9 @@ demo:
 
 check:
 	@tools/check
+
+check-lab:
+	@tools/check --lab
 
 install:
 	@tools/install

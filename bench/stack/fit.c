@@ -6,8 +6,8 @@
  * Prints one line of JSON.
  */
 #include "maps.h"
+#include "program.h"
 
-#include <dlfcn.h>
 #include <err.h>
 #include <getopt.h>
 #include <inttypes.h>
@@ -87,17 +87,12 @@ static void parse(int argc, char **argv)
 			options.lock = true;
 			break;
 		case 'h':
-			usage(stdout, argv[0]);
-			exit(EXIT_SUCCESS);
 		default:
-			usage(stderr, argv[0]);
-			exit(2);
+			end_with(usage, argv, found == 'h');
 		}
 	int count = optind == argc - 1 ? atoi(argv[optind]) : 0;
-	if (count < 1 || count > MAX_THREADS) {
-		usage(stderr, argv[0]);
-		exit(2);
-	}
+	if (count < 1 || count > MAX_THREADS)
+		end_with(usage, argv, false);
 	options.threads = (unsigned int)count;
 }
 
@@ -113,8 +108,7 @@ int main(int argc, char **argv)
 	if (options.lock && mlockall(MCL_CURRENT | MCL_FUTURE))
 		err(EXIT_FAILURE, "cannot lock memory (it needs CAP_IPC_LOCK or `ulimit -l`)");
 
-	printf("{\"bits\":%zu,\"under_tek\":%s,\"failures\":[", sizeof(void *) * 8,
-	       dlsym(RTLD_DEFAULT, "tek_version") ? "true" : "false");
+	printf("{\"bits\":%zu,\"under_tek\":%s,\"failures\":[", sizeof(void *) * 8, under_tek());
 	for (unsigned int tried = 1; tried <= options.threads; tried++) {
 		int failed = pthread_create(&threads[count], NULL, sleep_on, NULL);
 		if (failed && !error) {

@@ -6,9 +6,9 @@
  */
 #include "churn.h"
 #include "maps.h"
+#include "program.h"
 #include "worker.h"
 
-#include <dlfcn.h>
 #include <err.h>
 #include <getopt.h>
 #include <inttypes.h>
@@ -49,10 +49,8 @@ static double number(char **argv, double least, double most)
 {
 	char *end;
 	double value = strtod(optarg, &end);
-	if (end == optarg || *end || !(value >= least && value <= most)) {
-		usage(stderr, argv[0]);
-		exit(2);
-	}
+	if (end == optarg || *end || !(value >= least && value <= most))
+		end_with(usage, argv, false);
 	return value;
 }
 
@@ -81,16 +79,11 @@ static struct options parse(int argc, char **argv)
 			options.hour_ms = number(argv, 0, MAX_HOUR_MS);
 			break;
 		case 'h':
-			usage(stdout, argv[0]);
-			exit(EXIT_SUCCESS);
 		default:
-			usage(stderr, argv[0]);
-			exit(2);
+			end_with(usage, argv, found == 'h');
 		}
-	if (optind < argc) {
-		usage(stderr, argv[0]);
-		exit(2);
-	}
+	if (optind < argc)
+		end_with(usage, argv, false);
 	return options;
 }
 
@@ -127,7 +120,7 @@ int main(int argc, char **argv)
 	alarm(100 + (unsigned int)(options.days * 24 * options.hour_ms / 1000 * 1.5));
 	workers_prepare(workers);
 	workers_vary(options.percent / 100, options.seed);
-	printf("{\"under_tek\":%s,", dlsym(RTLD_DEFAULT, "tek_version") ? "true" : "false");
+	printf("{\"under_tek\":%s,", under_tek());
 	if (options.days) {
 		printf("\"days\":");
 		churn(workers, options.days, (unsigned int)(options.hour_ms * 1000));

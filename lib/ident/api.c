@@ -88,8 +88,10 @@ TEK_EXPORT int tek_attributes_refresh(struct tek_attributes *attributes)
 		attributes->policy = seen.policy;
 		attributes->priority = tek__seen_priority(seen);
 	}
-	return tek__procfs_stat(attributes->tid, TEK_STAT_VM_BYTES, &attributes->vm_bytes) ? 0
-											   : EACCES;
+	if (tek__procfs_stat(attributes->tid, TEK_STAT_VM_BYTES, &attributes->vm_bytes))
+		return 0;
+	/* It may have ended meanwhile. */
+	return tek__rt_ask(attributes->tid, &seen) == ESRCH ? ESRCH : EACCES;
 }
 
 /* A role as the caller gave it, once it has been looked at. */

@@ -142,6 +142,27 @@ static int examine(struct dl_phdr_info *info, size_t size, void *value)
 }
 
 #if __GLIBC_PREREQ(2, 35)
+static bool get_segments(const struct dl_find_object *object, struct dl_phdr_info *info)
+{
+	ElfW(Ehdr) header;
+
+	/* Of a program whose segments lie apart the object is one of them, without the header. */
+	if (!info->dlpi_name[0] && getauxval(AT_BASE)) {
+		info->dlpi_phdr = (const void *)getauxval(AT_PHDR);
+		info->dlpi_phnum = (ElfW(Half))getauxval(AT_PHNUM);
+		return true;
+	}
+	memcpy(&header, object->dlfo_map_start, sizeof(header));
+	/* Tools that edit programs may put the program headers where no segment has them. */
+	if (memcmp(header.e_ident, ELFMAG, SELFMAG) != 0 ||
+	    header.e_phnum > tek__page_bytes / sizeof(ElfW(Phdr)) ||
+	    header.e_phoff > tek__page_bytes - header.e_phnum * sizeof(ElfW(Phdr)))
+		return false;
+	info->dlpi_phdr = (const void *)((const char *)object->dlfo_map_start + header.e_phoff);
+	info->dlpi_phnum = header.e_phnum;
+	return true;
+}
+
 /*
  * _dl_find_object(3) takes no lock: one that another thread held while the process forked
  * would never come free in the child.
@@ -149,23 +170,14 @@ static int examine(struct dl_phdr_info *info, size_t size, void *value)
 static bool look_up(struct search *search)
 {
 	struct dl_find_object object;
-	ElfW(Ehdr) header;
 
 	if (_dl_find_object((void *)search->address, &object))
-		return false;
-	memcpy(&header, object.dlfo_map_start, sizeof(header));
-	/* Tools that edit programs may put the program headers where no segment has them. */
-	if (memcmp(header.e_ident, ELFMAG, SELFMAG) != 0 ||
-	    header.e_phnum > tek__page_bytes / sizeof(ElfW(Phdr)) ||
-	    header.e_phoff > tek__page_bytes - header.e_phnum * sizeof(ElfW(Phdr)))
 		return false;
 	struct dl_phdr_info info = {
 		.dlpi_addr = object.dlfo_link_map->l_addr,
 		.dlpi_name = object.dlfo_link_map->l_name,
-		.dlpi_phdr = (const void *)((const char *)object.dlfo_map_start + header.e_phoff),
-		.dlpi_phnum = header.e_phnum,
 	};
-	return examine(&info, sizeof(info), search) == 1;
+	return get_segments(&object, &info) && examine(&info, sizeof(info), search) == 1;
 }
 #else
 static bool look_up(struct search *search)

@@ -12,6 +12,7 @@
 
 /* Fields of /proc/PID/stat: proc_pid_stat(5). */
 enum tek_stat_field {
+	TEK_STAT_FLAGS = 9,        /* PF_* of the kernel */
 	TEK_STAT_START_TICKS = 22, /* start time after boot in clock ticks */
 	TEK_STAT_VM_BYTES = 23,    /* virtual memory of the process */
 };

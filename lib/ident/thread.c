@@ -5,6 +5,7 @@
 #include "ident/end.h"
 #include "ident/index.h"
 #include "ident/process.h"
+#include "ident/procfs.h"
 #include "ident/record.h"
 #include "mediate/guard.h"
 #include "mediate/region.h"
@@ -31,6 +32,7 @@ static struct tek_thread *buckets[BUCKETS];
 static struct tek_thread *free_list;
 static unsigned int used;                   /* structures ever used: indices below it are valid */
 static unsigned int living;                 /* structures in use */
+static unsigned int unborn;                 /* those of threads whose handle is not known yet */
 static unsigned int tracked;                /* those of them whose end will be noticed */
 static unsigned int lost;                   /* threads that found no slot */
 static unsigned int serial;                 /* threads known so far */
@@ -114,6 +116,13 @@ static void hash_remove(struct tek_thread *thread)
 		*link = thread->next;
 }
 
+static void set_state(struct tek_thread *thread, enum tek_state state)
+{
+	unborn += state == TEK_SLOT_CREATING;
+	unborn -= thread->state == TEK_SLOT_CREATING;
+	thread->state = state;
+}
+
 static void count(void)
 {
 	struct tek_table_header *header = tek__table_header();
@@ -182,7 +191,7 @@ struct tek_thread *tek__thread_new(void)
 	memset(thread, 0, offsetof(struct tek_thread, member.fast_cpu));
 	thread->own_role[0] = '\0';
 	thread->role = thread->own_role;
-	thread->state = TEK_SLOT_CREATING;
+	set_state(thread, TEK_SLOT_CREATING);
 	thread->index = index;
 	thread->slot = slot;
 	thread->generation = generation + 1;
@@ -208,7 +217,7 @@ __attribute__((cold)) static void forget_handle(struct tek_thread *thread)
 	hash_remove(thread);
 	thread->handle = 0;
 	no_tid(thread);
-	thread->state = TEK_SLOT_CREATING;
+	set_state(thread, TEK_SLOT_CREATING);
 }
 
 static void set_handle(struct tek_thread *thread, pthread_t handle)
@@ -231,7 +240,7 @@ static void make_live(struct tek_thread *thread, pthread_t handle, pid_t tid)
 	if (handle)
 		set_handle(thread, handle);
 	set_tid(thread, tid);
-	thread->state = TEK_SLOT_LIVE;
+	set_state(thread, TEK_SLOT_LIVE);
 	thread->start_ns = tek__now(CLOCK_BOOTTIME);
 }
 
@@ -314,12 +323,24 @@ struct tek_thread *tek__thread_begin(struct tek_thread *thread)
 	return thread;
 }
 
+bool tek__thread_is_ending(pid_t tid)
+{
+	enum { PF_EXITING = 4 };
+	uint64_t flags;
+
+	if (tek__procfs_stat(tid, TEK_STAT_FLAGS, &flags))
+		return flags & PF_EXITING;
+	return syscall(SYS_tgkill, tek__pid(), tid, 0) != 0 && errno == ESRCH;
+}
+
 __attribute__((cold)) static struct tek_thread *adopt(pthread_t handle, pid_t tid)
 {
 	struct tek_thread *thread;
 
 	if (tek__guard_is(tid) || tek__watch_is(tid))
 		return NULL; /* ours */
+	if (tid != tek__gettid() && tek__thread_is_ending(tid))
+		return NULL;
 	thread = tek__thread_new();
 	if (!thread)
 		return NULL;
@@ -394,8 +415,12 @@ struct tek_thread *tek__thread_find(pthread_t handle)
 		return tek__thread_self();
 
 	struct tek_thread *thread = if_it_exists(lookup(handle));
-	pid_t tid = thread ? 0 : tek__thread_tid_of(handle);
-	if (!tid)
+	/*
+	 * The kernel may still know a thread that was joined, whose handle the C library has given
+	 * to one that has not begun yet.
+	 */
+	pid_t tid = !thread || unborn ? tek__thread_tid_of(handle) : 0;
+	if (!tid || (thread && (!thread->tid || thread->tid == tid)))
 		return thread;
 	thread = lookup_tid(tid);
 	if (thread && !thread->handle)
@@ -436,7 +461,7 @@ void tek__thread_free(struct tek_thread *thread)
 		hash_remove(thread);
 	no_tid(thread);
 	tracked -= thread->tracked;
-	thread->state = TEK_SLOT_FREE;
+	set_state(thread, TEK_SLOT_FREE);
 	thread->generation++;
 	thread->next = free_list;
 	free_list = thread;
@@ -509,6 +534,6 @@ void tek__threads_forget(void)
 	memset(buckets, 0, sizeof(buckets));
 	tek__index_forget();
 	free_list = NULL;
-	used = living = tracked = lost = 0;
+	used = living = unborn = tracked = lost = 0;
 	sweep_at = FIRST_SWEEP;
 }

@@ -116,6 +116,12 @@ struct tek_thread *tek__thread_find(pthread_t handle);
 /* A thread of this process by tid, found or adopted; 0 is the calling one. NULL as above. */
 struct tek_thread *tek__thread_find_tid(pid_t tid);
 
+/*
+ * Whether the kernel has begun to end a thread of this process, or is done with it. It knows it
+ * for a while after the C library has joined it. False where /proc cannot be read and it is there.
+ */
+bool tek__thread_is_ending(pid_t tid);
+
 /* One that is known already, without asking the kernel whether it still exists. */
 struct tek_thread *tek__thread_known(pthread_t handle);
 struct tek_thread *tek__thread_known_tid(pid_t tid);

@@ -25,8 +25,10 @@ int tek__policy_why_not_found(struct tek_target target)
 		return pthread_equal(target.handle, pthread_self()) ? EAGAIN : ESRCH;
 	if (target.tid < 0)
 		return EINVAL;
-	if (target.tid == 0 || syscall(SYS_tgkill, tek__pid(), target.tid, 0) == 0)
+	if (target.tid == 0)
 		error = EAGAIN;
+	else if (syscall(SYS_tgkill, tek__pid(), target.tid, 0) == 0)
+		error = tek__thread_is_ending(target.tid) ? ESRCH : EAGAIN;
 	else if (kill(target.tid, 0) == 0 || errno == EPERM)
 		error = EPERM; /* only tekd could move it */
 	errno = saved;

@@ -6,6 +6,7 @@
 #include "stack/config.h"
 #include "stack/mask.h"
 #include "stack/overflow.h"
+#include "stack/registers.h"
 
 #include <errno.h>
 #include <string.h>
@@ -217,7 +218,7 @@ static bool is_right_stack(const struct sigaction *action, const ucontext_t *con
 	if (action->sa_flags & SA_ONSTACK || context->uc_stack.ss_flags & SS_DISABLE)
 		return true;
 	/* On the alternate stack; but the thread may have been there before. */
-	return here - low >= bytes || tek__overflow_stack_pointer(context) - low < bytes;
+	return here - low >= bytes || tek__stack_pointer(context) - low < bytes;
 }
 
 /* Of the program; a system call has shown what the kernel has. */

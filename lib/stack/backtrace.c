@@ -1,6 +1,9 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
 #include "stack/backtrace.h"
 
+#include "ident/module.h"
+#include "stack/registers.h"
+
 #include <stdbool.h>
 #include <string.h>
 #include <unwind.h>
@@ -13,7 +16,7 @@ enum {
 
 struct walk {
 	struct tek_backtrace *trace;
-	uintptr_t start;
+	uintptr_t start, interrupted;
 	uintptr_t frame_address;
 	unsigned int frames, turns;
 	bool started;
@@ -63,14 +66,37 @@ void tek__backtrace_add(struct tek_backtrace *trace, uintptr_t address)
 	trace->outer++;
 }
 
+static uintptr_t frame_of(struct _Unwind_Context *context)
+{
+#ifdef __ARM_EABI__
+	enum { STACK_POINTER = 13 };
+	return _Unwind_GetGR(context, STACK_POINTER);
+#else
+	return _Unwind_GetCFA(context);
+#endif
+}
+
+/* What was called, or where a signal came. */
+static uintptr_t address_of(struct _Unwind_Context *context, uintptr_t interrupted)
+{
+#ifdef __ARM_EABI__
+	uintptr_t address = _Unwind_GetIP(context);
+	const bool is_exact = address == interrupted;
+#else
+	int is_exact = 0;
+	uintptr_t address = _Unwind_GetIPInfo(context, &is_exact);
+	(void)interrupted;
+#endif
+	return is_exact ? address : address - 1;
+}
+
 static _Unwind_Reason_Code step(struct _Unwind_Context *context, void *value)
 {
 	struct walk *walk = value;
-	int is_exact = 0;
-	uintptr_t address = _Unwind_GetIPInfo(context, &is_exact);
+	uintptr_t address = _Unwind_GetIP(context);
 	uintptr_t before = walk->frame_address;
 
-	walk->frame_address = _Unwind_GetCFA(context);
+	walk->frame_address = frame_of(context);
 	/* Stacks grow downwards: a walk that goes round and round would find no end. */
 	if (walk->frame_address <= before && ++walk->turns > MOST_TURNS)
 		return _URC_END_OF_STACK;
@@ -79,12 +105,47 @@ static _Unwind_Reason_Code step(struct _Unwind_Context *context, void *value)
 	/* First come our own frames and the kernel's. */
 	walk->started = walk->started || address == walk->start;
 	if (walk->started)
-		tek__backtrace_add(walk->trace, is_exact ? address : address - 1);
+		tek__backtrace_add(walk->trace, address_of(context, walk->interrupted));
 	return _URC_NO_REASON;
 }
 
-void tek__backtrace(struct tek_backtrace *trace, uintptr_t program_counter)
+#ifdef __ARM_EABI__
+static bool is_of_another_file(uintptr_t address, uintptr_t other)
 {
-	struct walk walk = {.trace = trace, .start = program_counter};
+	uintptr_t bias, other_bias;
+	return tek__module_path(address, &bias) && tek__module_path(other, &other_bias) &&
+	       bias != other_bias;
+}
+
+/*
+ * The tables tell nothing of a function that has no frame yet, which is where most overflow, and
+ * of memcpy() and the like there are none: both return to where the link register says.
+ */
+static void walk_from_caller(struct walk *walk, ucontext_t *context)
+{
+	const uintptr_t caller = context->uc_mcontext.arm_lr;
+
+	if (walk->trace->count == 0)
+		tek__backtrace_add(walk->trace, walk->interrupted);
+	*walk = (struct walk){.trace = walk->trace};
+	walk->start = caller & ~(uintptr_t)1; /* without the bit that tells Thumb code */
+	tek__set_program_counter(context, caller);
+	_Unwind_Backtrace(step, walk);
+}
+#endif
+
+void tek__backtrace(struct tek_backtrace *trace, ucontext_t *context)
+{
+	const uintptr_t counter = tek__program_counter(context);
+	struct walk walk = {.trace = trace, .start = counter, .interrupted = counter};
+
+#ifdef __ARM_EABI__
+	if (tek__enters_function(context))
+		return walk_from_caller(&walk, context);
+#endif
 	_Unwind_Backtrace(step, &walk);
+#ifdef __ARM_EABI__
+	if (trace->count <= 1 && is_of_another_file(counter, context->uc_mcontext.arm_lr))
+		walk_from_caller(&walk, context);
+#endif
 }

@@ -4,6 +4,7 @@
 #define TEK_STACK_BACKTRACE_H
 
 #include <stdint.h>
+#include <ucontext.h>
 
 enum { TEK_BACKTRACE_INNER = 24, TEK_BACKTRACE_OUTER = 6 };
 
@@ -20,10 +21,12 @@ struct tek_backtrace {
 };
 
 /*
- * Of the calling thread, from the frame that was interrupted at this program counter; nothing
- * if that is not found.  Async-signal-safe, but for what it reads: a broken stack makes it fault.
+ * Of the calling thread, from the frame that a signal interrupted, whose handler got this
+ * context; nothing if that is not found.  Async-signal-safe, but for what it reads: a broken
+ * stack makes it fault.  The context may then have another program counter, which the caller puts
+ * right, after a fault too.
  */
-void tek__backtrace(struct tek_backtrace *trace, uintptr_t program_counter);
+void tek__backtrace(struct tek_backtrace *trace, ucontext_t *context);
 
 /* The next frame outwards. */
 void tek__backtrace_add(struct tek_backtrace *trace, uintptr_t address);

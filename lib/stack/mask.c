@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
 #include "stack/mask.h"
 
+#include "ident/self.h"
 #include "preload/real.h"
 #include "stack/action.h"
 
@@ -84,7 +85,8 @@ static int change(tek__mask_function *real, int how, const sigset_t *set, sigset
 
 int tek__mask_change(tek__mask_function *real, int how, const sigset_t *set, sigset_t *old)
 {
-	if (own.active)
+	/* A child of vfork() has a mask of its own, but only borrows these variables. */
+	if (own.active && !tek__self_is_borrower())
 		return change(real, how, set, old);
 	if (set && how != SIG_UNBLOCK && sigismember(set, SIGSEGV) == 1)
 		__atomic_store_n(&was_blocked, true, __ATOMIC_RELAXED);

@@ -9,6 +9,7 @@
 #include "stack/backtrace.h"
 #include "stack/grow.h"
 #include "stack/kind.h"
+#include "stack/registers.h"
 
 #include <errno.h>
 #include <setjmp.h>
@@ -36,38 +37,6 @@ void tek__overflow_watch(void)
 	tek__action_watch();
 }
 
-uintptr_t tek__overflow_stack_pointer(const ucontext_t *context)
-{
-#if defined(__x86_64__)
-	return (uintptr_t)context->uc_mcontext.gregs[REG_RSP];
-#elif defined(__i386__)
-	return (uintptr_t)context->uc_mcontext.gregs[REG_ESP];
-#elif defined(__aarch64__)
-	return (uintptr_t)context->uc_mcontext.sp;
-#elif defined(__arm__)
-	return (uintptr_t)context->uc_mcontext.arm_sp;
-#else
-	(void)context;
-	return 0;
-#endif
-}
-
-uintptr_t tek__overflow_program_counter(const ucontext_t *context)
-{
-#if defined(__x86_64__)
-	return (uintptr_t)context->uc_mcontext.gregs[REG_RIP];
-#elif defined(__i386__)
-	return (uintptr_t)context->uc_mcontext.gregs[REG_EIP];
-#elif defined(__aarch64__)
-	return (uintptr_t)context->uc_mcontext.pc;
-#elif defined(__arm__)
-	return (uintptr_t)context->uc_mcontext.arm_pc;
-#else
-	(void)context;
-	return 0;
-#endif
-}
-
 /*
  * Whether the fault was on the thread's alternate stack, or just below: a handler of the
  * program's ran out of that, not the thread out of its stack.
@@ -77,7 +46,7 @@ static bool is_of_signal_stack(const struct tek_stack *stack, const ucontext_t *
 {
 	const uintptr_t low = (uintptr_t)context->uc_stack.ss_sp;
 	const uintptr_t bytes = context->uc_stack.ss_size;
-	const uintptr_t pointer = tek__overflow_stack_pointer(context);
+	const uintptr_t pointer = tek__stack_pointer(context);
 
 	if (context->uc_stack.ss_flags & SS_DISABLE)
 		return false;
@@ -118,7 +87,7 @@ static bool is_frame_refused(const siginfo_t *info, const ucontext_t *context)
 	if (context->uc_mcontext.gregs[REG_TRAPNO] == PROTECTION_FAULT)
 		return false;
 #endif
-	return info->si_code == SI_KERNEL && tek__overflow_stack_pointer(context);
+	return info->si_code == SI_KERNEL && tek__stack_pointer(context);
 }
 
 /* What a signal takes of a stack before its handler begins. */
@@ -147,11 +116,11 @@ static size_t room(const struct tek_stack *stack, const ucontext_t *context)
 }
 
 /* Apart, so that its frame is gone when the program's handler runs on the same small stack. */
-__attribute__((noinline)) static void backtrace(struct tek_backtrace *trace,
-						const ucontext_t *context)
+__attribute__((noinline)) static void backtrace(struct tek_backtrace *trace, ucontext_t *context)
 {
 	sigjmp_buf here;
 	sigset_t all_others, before;
+	const uintptr_t counter = tek__program_counter(context);
 
 	/* What cannot be read is a second fault, which must come to us and not kill. */
 	sigfillset(&all_others);
@@ -159,25 +128,26 @@ __attribute__((noinline)) static void backtrace(struct tek_backtrace *trace,
 	tek__real.pthread_sigmask(SIG_SETMASK, &all_others, &before);
 	if (sigsetjmp(here, 0) == 0) {
 		on_fault = &here;
-		tek__backtrace(trace, tek__overflow_program_counter(context));
+		tek__backtrace(trace, context);
 	}
 	on_fault = NULL;
+	tek__set_program_counter(context, counter);
 	tek__real.pthread_sigmask(SIG_SETMASK, &before, NULL);
 }
 
 __attribute__((noinline)) static void report(struct tek_thread *thread, uintptr_t address,
-					     const ucontext_t *context)
+					     ucontext_t *context)
 {
 	struct tek_backtrace trace = {0};
 
 	if (room(&thread->stack, context) >= REPORT_BYTES + BACKTRACE_BYTES)
 		backtrace(&trace, context);
 	if (trace.count == 0)
-		tek__backtrace_add(&trace, tek__overflow_program_counter(context));
+		tek__backtrace_add(&trace, tek__program_counter(context));
 	tek__report_overflow(thread, address, &trace);
 }
 
-bool tek__overflow_at(const siginfo_t *info, const ucontext_t *context)
+bool tek__overflow_at(const siginfo_t *info, ucontext_t *context)
 {
 	uintptr_t address = (uintptr_t)info->si_addr;
 
@@ -189,7 +159,7 @@ bool tek__overflow_at(const siginfo_t *info, const ucontext_t *context)
 
 	/* What a borrower of the thread's variables does is not the thread's doing. */
 	struct tek_thread *thread = tek__process_is_known() ? tek__thread_known_self() : NULL;
-	const uintptr_t pointer = tek__overflow_stack_pointer(context);
+	const uintptr_t pointer = tek__stack_pointer(context);
 	if (refused)
 		address = pointer;
 	if (refused ? tek__grow_for_signal(thread, pointer, signal_bytes())

@@ -9,7 +9,6 @@
 
 #include <signal.h>
 #include <stdbool.h>
-#include <stdint.h>
 #include <ucontext.h>
 
 /* Have TEK's handler of SIGSEGV in place. Cheap where it is. Needs no lock. */
@@ -19,10 +18,6 @@ void tek__overflow_watch(void);
  * In the handler: SIGSEGV has come.  True: the thread can go on, it has more stack.  False:
  * hand the signal over; if it was an overflow it has been reported.
  */
-bool tek__overflow_at(const siginfo_t *info, const ucontext_t *context);
-
-/* Registers of the interrupted thread; 0 where TEK does not know the processor. */
-uintptr_t tek__overflow_stack_pointer(const ucontext_t *context);
-uintptr_t tek__overflow_program_counter(const ucontext_t *context);
+bool tek__overflow_at(const siginfo_t *info, ucontext_t *context);
 
 #endif

@@ -16,6 +16,8 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+enum { TEK_MANY_PAGES = 4096 }; /* that are asked for at a time where all are wanted */
+
 struct tek_run {
 	uintptr_t low, end;
 	bool surely_written; /* its first page is not one of zeros that was only read */

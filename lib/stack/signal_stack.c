@@ -3,6 +3,7 @@
 
 #include "ident/process.h"
 #include "ident/thread.h"
+#include "preload/real.h"
 #include "stack/memory.h"
 
 #include <errno.h>
@@ -160,7 +161,7 @@ static bool map_slab(size_t stack_bytes)
 	}
 	madvise(slab, bytes, MADV_NOHUGEPAGE);
 	if (locked)
-		mlock(slab, slab_head_bytes());
+		tek__real.mlock(slab, slab_head_bytes());
 	slab->next = slabs;
 	slab->stack_bytes = stack_bytes;
 	slab->locked = locked;
@@ -196,7 +197,8 @@ static void lock_upper_part(const struct place *place)
 {
 	const size_t bytes = stack_for(LEAST_HANDLER_BYTES);
 
-	if (locked_parts < MOST_LOCKED && mlock(place->low + place->bytes - bytes, bytes) == 0)
+	if (locked_parts < MOST_LOCKED &&
+	    tek__real.mlock(place->low + place->bytes - bytes, bytes) == 0)
 		locked_parts++;
 }
 

@@ -103,13 +103,20 @@ static inline pthread_t start_with_stack(size_t bytes, void *(*routine)(void *),
 	return thread;
 }
 
+#if __has_attribute(noclone) /* clang knows no clones */
+#define NOT_CLONED noclone,
+#else
+#define NOT_CLONED
+#endif
+
 /* Goes so deep, then comes back. */
-__attribute__((noinline, noclone, unused)) static int recurse(size_t bytes)
+__attribute__((noinline, NOT_CLONED unused)) static int recurse(size_t bytes)
 {
-	volatile char frame[256];
+	char frame[256];
 
 	for (size_t i = 0; i < sizeof(frame); i += 16)
 		frame[i] = (char)bytes;
+	__asm__ volatile("" : : "r"(frame) : "memory"); /* all of it is needed */
 	if (bytes < sizeof(frame) + 64)
 		return frame[0];
 	return recurse(bytes - sizeof(frame) - 64) + frame[16];

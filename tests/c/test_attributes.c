@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
 /* The attributes of threads: set, read, refused, and found whoever made the thread. */
+#include "rounds.h"
 #include "support.h"
 
 #include <signal.h>
@@ -250,6 +251,27 @@ static void an_ended_thread_is_not_found(void **state)
 	assert_int_equal(tek_tid_get_attributes(-1, &attributes), EINVAL);
 }
 
+static void *end_at_once(void *tid)
+{
+	*(pid_t *)tid = tek_gettid();
+	return NULL;
+}
+
+/* The C library has joined it when the kernel has not quite done with it. */
+static void a_thread_that_was_joined_is_not_found_however_soon_one_asks(void **state)
+{
+	struct tek_attributes attributes;
+	pthread_t thread;
+	pid_t tid = 0;
+
+	(void)state;
+	for (int i = 0, end = rounds(20000); i < end; i++) {
+		assert_int_equal(pthread_create(&thread, NULL, end_at_once, &tid), 0);
+		assert_int_equal(pthread_join(thread, NULL), 0);
+		assert_int_equal(tek_tid_get_attributes(tid, &attributes), ESRCH);
+	}
+}
+
 static int thrd_main(void *argument)
 {
 	struct waiter *waiter = argument;
@@ -474,6 +496,7 @@ int main(void)
 		cmocka_unit_test(the_stack_size_is_what_the_thread_got),
 		cmocka_unit_test(a_child_has_its_creators_group_but_not_its_role),
 		cmocka_unit_test(an_ended_thread_is_not_found),
+		cmocka_unit_test(a_thread_that_was_joined_is_not_found_however_soon_one_asks),
 		cmocka_unit_test(a_thread_that_libc_made_is_found_by_its_tid_and_its_handle),
 		cmocka_unit_test(what_is_set_before_a_thread_has_begun_stays),
 		cmocka_unit_test(a_thread_of_another_process_is_read_but_not_set),

@@ -26,8 +26,7 @@ static struct tek_verdict examine_bytes(const void *bytes, size_t size, mode_t m
 static void an_ordinary_program_fits(void **state)
 {
 	(void)state;
-	assert_int_equal(tek__target_examine(AT_FDCWD, "/bin/sh").fit, TEK_FITS);
-	assert_int_equal(tek__target_examine(AT_FDCWD, "/bin/ls").fit, TEK_FITS);
+	assert_int_equal(tek__target_examine(AT_FDCWD, "/proc/self/exe").fit, TEK_FITS);
 }
 
 static void what_cannot_be_read_is_left_to_the_kernel(void **state)
@@ -96,7 +95,7 @@ static void a_program_with_another_loader_disturbs(void **state)
 
 static void a_set_user_id_program_passes(void **state)
 {
-	static const char script[] = "#!/bin/sh\n";
+	static const char script[] = "#!/proc/self/exe\n";
 
 	(void)state;
 	/* The kernel ignores the bit on scripts, so the interpreter is what counts. */
@@ -122,7 +121,7 @@ static void a_set_user_id_program_passes(void **state)
 
 static void a_script_is_what_its_interpreter_is(void **state)
 {
-	static const char good[] = "#! /bin/sh -e\n";
+	static const char good[] = "#! /proc/self/exe -e\n";
 
 	(void)state;
 	assert_int_equal(examine_bytes(good, sizeof(good) - 1, 0755).fit, TEK_FITS);

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
 /* gettid() without a system call is right in every kind of child, and in its parent again. */
+#include "rounds.h"
 #include "support.h"
 
 #include <linux/audit.h>
@@ -107,7 +108,7 @@ static void it_is_right_in_the_child_of_vfork_whenever_a_handler_asks_too(void *
 #endif
 	signal(SIGALRM, ask);
 	setitimer(ITIMER_REAL, &often, NULL);
-	for (int i = 0; i < 3000; i++) {
+	for (int i = 0, end = rounds(3000); i < end; i++) {
 		int status = 0;
 		pid_t pid = start_and_end_child();
 		while (waitpid(pid, &status, 0) < 0 && errno == EINTR)

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
 /* Threads and processes that come and go in every way, and what is left of them. */
+#include "rounds.h"
 #include "support.h"
 
 #include <link.h>
@@ -151,7 +152,7 @@ static void *create_with_shared_handle(void *argument)
 
 	pthread_attr_init(&attr);
 	pthread_attr_setdetachstate(&attr, PTHREAD_CREATE_DETACHED);
-	for (int i = 0; i < SHARED_CREATIONS; i++)
+	for (int i = 0, end = rounds(SHARED_CREATIONS); i < end; i++)
 		while (pthread_create(&shared_handle, &attr, nothing, NULL) == EAGAIN)
 			sleep_ms(1);
 	pthread_attr_destroy(&attr);
@@ -243,7 +244,7 @@ static void ten_thousand_threads_leave_no_slot_behind(void **state)
 	(void)state;
 	tek_thread_mark(pthread_self(), 0);
 	unsigned int before = threads_in_table();
-	for (int i = 0; i < 10000; i++) {
+	for (int i = 0, end = rounds(10000); i < end; i++) {
 		pthread_t thread;
 		assert_int_equal(pthread_create(&thread, NULL, nothing, NULL), 0);
 		pthread_join(thread, NULL);
@@ -260,7 +261,7 @@ static void detached_threads_leave_no_slot_behind(void **state)
 	unsigned int before = threads_in_table();
 	pthread_attr_init(&attr);
 	pthread_attr_setdetachstate(&attr, PTHREAD_CREATE_DETACHED);
-	for (int i = 0; i < 1000; i++) {
+	for (int i = 0, end = rounds(1000); i < end; i++) {
 		pthread_t thread;
 		while (pthread_create(&thread, &attr, nothing, NULL) == EAGAIN)
 			sleep_ms(10);
@@ -273,7 +274,7 @@ static void detached_threads_leave_no_slot_behind(void **state)
 
 static void *create_and_join(void *argument)
 {
-	for (int i = 0; i < 300; i++) {
+	for (int i = 0, end = rounds(300); i < end; i++) {
 		pthread_t thread;
 		if (pthread_create(&thread, NULL, nothing, NULL) == 0)
 			pthread_join(thread, NULL);
@@ -387,7 +388,7 @@ static void forking_while_other_threads_use_tek_harms_nobody(void **state)
 	need_real_time();
 	stop_forking = false;
 	pthread_create(&forker, NULL, fork_in_a_loop, NULL);
-	for (int i = 0; i < 3000; i++) {
+	for (int i = 0, end = rounds(3000); i < end; i++) {
 		assert_int_equal(tek_critical_enter(), 0);
 		assert_int_equal(tek_critical_leave(), 0);
 	}
@@ -411,7 +412,7 @@ static void a_thread_that_is_cancelled_while_it_returns_holds_nothing_up(void **
 	print_message("# the sanitizers do not survive asynchronous cancellation\n");
 	skip();
 #endif
-	for (int i = 0; i < 20000; i++) {
+	for (int i = 0, end = rounds(20000); i < end; i++) {
 		pthread_t thread;
 		assert_int_equal(pthread_create(&thread, NULL, return_while_being_cancelled, NULL),
 				 0);

@@ -25,6 +25,25 @@ def document_of(tmp_path, *args):
     return done, json.loads(path.read_text())
 
 
+@pytest.mark.parametrize("name", ["response", "observe", "ident", "stack"])
+def test_a_file_that_cannot_be_written_is_told_before_anything_is_measured(tmp_path, name):
+    path = tmp_path / "no" / "result.json"
+    done = bench(name, "--json", path)
+    assert (done.returncode, done.stdout) == (125, "")
+    assert f"tek: cannot write {path}: No such file or directory" in done.stderr
+
+
+def test_the_file_is_written_even_if_nobody_reads_on(tmp_path):
+    path = tmp_path / "result.json"
+    path.write_text("an earlier result")
+    command = [BUILD / "bin" / "tek", "bench", "ident", "--quick", "--threads", "20", "--json", path]
+    with subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE) as running:
+        running.stdout.readline()
+        running.stdout.close()
+        assert running.wait(timeout=60) == 0
+    assert json.loads(path.read_text())["bench"] == "ident"
+
+
 def test_every_variant_is_measured_or_named_with_the_reason(tmp_path):
     done, document = document_of(tmp_path, "response", "--rounds", "1", "--events", "2")
     measured = [row["variant"] for row in document["rows"] if row["metric"] == "response"]

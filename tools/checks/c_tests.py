@@ -86,18 +86,8 @@ def cases_of_run(record: dict, log: Path) -> list[Case]:
             return [skipped(program, next((line for line in reversed(lines) if line), ""))]
         return [failed(program, how, log)]
 
-    cases = said.cases
-    if said.planned is None:
-        cases.append(failed(program, f"told nothing of its tests ({how})", log))
-    elif said.missing:
-        cases.append(failed(program, f"ended {said.missing} tests early ({how})", log))
-    elif verdict in ("TIMEOUT", "INTERRUPT") or (status and not _any_failed(said.cases)):
-        cases.append(failed(program, f"after its last test: {how}{_sanitizer_words(record)}", log))
-    return cases
-
-
-def _any_failed(cases: list[Case]) -> bool:
-    return any(case.outcome.value == "failed" for case in cases)
+    ended = verdict in ("TIMEOUT", "INTERRUPT")
+    return tap.judge(said, program, None if ended else status, how + _sanitizer_words(record), log)
 
 
 def _sanitizer_words(record: dict) -> str:

@@ -3,7 +3,7 @@
 import json
 from pathlib import Path
 
-from .process import Context, run
+from .process import TEST_SILENCE, Context, run
 from .results import Case, Outcome, failed, skipped
 
 NO_TESTS = 5  # pytest's exit status where it finds none
@@ -11,23 +11,33 @@ NO_TESTS = 5  # pytest's exit status where it finds none
 
 def end_to_end(context: Context) -> list[Case]:
     tests = context.top / "tests" / "e2e"
-    if not tests.is_dir():
-        return []
+    return run_pytest(context, "e2e", [tests]) if tests.is_dir() else []
+
+
+def run_pytest(context: Context, suite: str, tests: list[Path],
+               silence: int = TEST_SILENCE) -> list[Case]:
     python = ["/usr/bin/python3", "-B"]
-    if run(context, "e2e", [*python, "-c", "import pytest"]).status:
-        return [skipped("tests/e2e", "pytest is missing (Debian's python3-pytest)")]
-    record = context.logs / "e2e.jsonl"
+    if run(context, suite, [*python, "-c", "import pytest"]).status:
+        return [skipped(str(path.relative_to(context.top)),
+                        "pytest is missing (Debian's python3-pytest)") for path in tests]
+    record = context.logs / f"{suite}.jsonl"
     record.unlink(missing_ok=True)
     finished = run(
-        context, "e2e",
+        context, suite,
         [*python, "-m", "pytest", "-v", "-p", "checks.pytest_record", "-p", "no:cacheprovider",
-         str(tests)],
+         *map(str, tests)], silence,
         environment={"PYTHONPATH": str(context.top / "tools"), "CHECK_RECORD": str(record)})
     lines = record.read_text().splitlines() if record.exists() else []
-    cases = parse(lines, finished.log, finished.how)
+    status = None if finished.hung else finished.status
+    return judge(lines, "pytest", status, finished.how, finished.log)
+
+
+def judge(lines: list[str], name: str, status: int | None, how: str, log: Path) -> list[Case]:
+    """Cases of a run of pytest with that exit status; None is one that was ended."""
+    cases = parse(lines, log, how)
     explained = any(case.outcome is Outcome.FAILED for case in cases)
-    if finished.hung or (finished.status not in (0, NO_TESTS) and not explained):
-        cases.append(failed("pytest", finished.how, finished.log))
+    if status is None or (status not in (0, NO_TESTS) and not explained):
+        cases.append(failed(name, how, log))
     return cases
 
 

@@ -29,8 +29,12 @@ class Context:
         return self.build / "check"
 
     def environment(self) -> dict[str, str]:
-        """Ours, without settings that would put TEK into the test tools themselves."""
-        own = {k: v for k, v in os.environ.items() if not k.startswith("TEK_") and k != "LD_PRELOAD"}
+        """Ours, without settings that would put TEK into the test tools themselves.
+
+        Those of the lab say where kernels come from and lie.
+        """
+        own = {k: v for k, v in os.environ.items()
+               if (not k.startswith("TEK_") or k.startswith("TEK_LAB_")) and k != "LD_PRELOAD"}
         return own | {"TEK_BUILD": str(self.build)}
 
 

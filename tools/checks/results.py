@@ -13,12 +13,13 @@ class Outcome(Enum):
 
 @dataclass(frozen=True)
 class Case:
-    """One test: its name, what became of it, and why if it did not pass."""
+    """One test: its name, what became of it, why if it did not pass, and what it told people."""
 
     name: str
     outcome: Outcome
     reason: str = ""
     log: Path | None = None
+    told: str = ""
 
 
 def passed(name: str) -> Case:

@@ -24,7 +24,8 @@ def shell_scripts(top: Path) -> list[Path]:
 def _is_shell(path: Path) -> bool:
     with path.open("rb") as stream:
         first = stream.readline(80)
-    return first.startswith((b"#!/bin/sh", b"#!/bin/bash", b"#!/usr/bin/env bash", b"# shellcheck"))
+    return first.startswith((b"#!/bin/sh", b"#!/bin/busybox sh", b"#!/bin/bash",
+                             b"#!/usr/bin/env bash", b"# shellcheck"))
 
 
 def man_pages(top: Path, build: Path) -> list[tuple[str, Path]]:

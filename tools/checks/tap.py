@@ -9,7 +9,7 @@ import re
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from .results import Case, failed, passed, skipped
+from .results import Case, Outcome, failed, of_outcome, passed, skipped
 
 PLAN = re.compile(r"^1\.\.(\d+)\b")
 RESULT = re.compile(r"^(not )?ok\b\s*(\d+)?\s*(?:- )?(.*)$")
@@ -53,3 +53,16 @@ def parse(text: str, program: str, log: Path | None = None) -> Report:
                 report.cases.append(passed(f"{program}/{words}"))
         comment = ""
     return report
+
+
+def judge(report: Report, program: str, status: int | None, how: str, log: Path | None) -> list[Case]:
+    """The cases of a program with that exit status, None if it was ended, and one for what its
+    lines do not tell."""
+    cases = list(report.cases)
+    if report.planned is None:
+        cases.append(failed(program, f"told nothing of its tests ({how})", log))
+    elif report.missing:
+        cases.append(failed(program, f"ended {report.missing} tests early ({how})", log))
+    elif status is None or (status and not of_outcome(cases, Outcome.FAILED)):
+        cases.append(failed(program, f"after its last test: {how}", log))
+    return cases

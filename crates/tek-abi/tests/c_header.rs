@@ -116,21 +116,21 @@ fn every_constant_has_the_same_value_in_c_and_rust() {
     assert_eq!(in_c, in_rust);
 }
 
+/// The structs of both sides.
+const LAYOUTS: [Layout; 6] = [
+    Record::LAYOUT,
+    Side::LAYOUT,
+    Module::LAYOUT,
+    Kind::LAYOUT,
+    TableHeader::LAYOUT,
+    Event::LAYOUT,
+];
+
 #[test]
 fn every_struct_lies_in_memory_as_c_asserts() {
     let at = Regex::new(r"(?m)^TEK_ABI_AT\((\w+), (\w+), (\d+)\);").unwrap();
     let size = Regex::new(r"(?m)^TEK_ABI_ASSERT\(sizeof\(struct (\w+)\) == (\d+)\);").unwrap();
-    let structs = BTreeMap::from(
-        [
-            Record::LAYOUT,
-            Side::LAYOUT,
-            Module::LAYOUT,
-            Kind::LAYOUT,
-            TableHeader::LAYOUT,
-            Event::LAYOUT,
-        ]
-        .map(|(name, size, fields)| (name, (size, fields))),
-    );
+    let structs = BTreeMap::from(LAYOUTS.map(|(name, size, fields)| (name, (size, fields))));
     let sizes: BTreeMap<_, usize> = size
         .captures_iter(HEADER)
         .map(|c| (c.extract::<2>().1[0], c[2].parse().unwrap()))
@@ -153,14 +153,7 @@ fn every_field_has_the_same_place_in_c_and_rust() {
     let body = Regex::new(r"(?s)struct (tek_\w+) \{(.*?)\n\};").unwrap();
     let comment = Regex::new(r"(?s)/\*.*?\*/").unwrap();
     let field = Regex::new(r"tek_[us](\d+) (\w+)(?:\[(\d+)\])?;").unwrap();
-    for (name, size, fields) in [
-        Record::LAYOUT,
-        Side::LAYOUT,
-        Module::LAYOUT,
-        Kind::LAYOUT,
-        TableHeader::LAYOUT,
-        Event::LAYOUT,
-    ] {
+    for (name, size, fields) in LAYOUTS {
         let found = body.captures_iter(HEADER).find(|c| &c[1] == name).expect(name);
         let mut offset = 0usize;
         let mut in_c = Vec::new();

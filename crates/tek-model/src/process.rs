@@ -4,14 +4,15 @@
 //! Only files of /proc are read that neither take a lock of the target's address space nor wait
 //! for it (so no cmdline, environ, exe, maps or smaps): a look never blocks, nor is blocked by, the
 //! program that is looked at. What ends meanwhile is left out.
-use nix::fcntl::{openat, AtFlags, OFlag};
-use nix::sys::stat::{fstatat, Mode};
+use nix::fcntl::{openat, OFlag};
+use nix::sys::stat::Mode;
 use nix::unistd::{sysconf, SysconfVar};
 use procfs_core::process::{Schedstat, StatM};
 use procfs_core::{FromBufRead, FromRead};
 use std::fs::{self, File};
 use std::io::{self, Read};
 use std::os::fd::OwnedFd;
+use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 use std::str::FromStr;
 
@@ -232,8 +233,7 @@ fn numbers_in(directory: &Path) -> io::Result<Vec<u32>> {
 
 /// The inode number of this process's own pid namespace.
 pub(crate) fn own_pid_namespace() -> Option<u64> {
-    let proc = nix::fcntl::AT_FDCWD;
-    fstatat(proc, "/proc/self/ns/pid", AtFlags::empty()).ok().map(|status| status.st_ino)
+    fs::metadata("/proc/self/ns/pid").ok().map(|status| status.ino())
 }
 
 /// CLOCK_BOOTTIME, as the times of threads are.

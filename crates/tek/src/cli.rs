@@ -64,6 +64,12 @@ pub enum Command {
     Stack(crate::stack::Args),
     /// Measure, as in the papers
     Bench(crate::bench::Args),
+    /// Boot real kernels in QEMU and run commands in them
+    ///
+    /// Takes kernels from a Debian archive, boots them under emulation with the machine that a kind
+    /// describes, runs commands or tests in it and brings back what they said. Nothing that happens
+    /// inside can harm this machine, and nothing of it stays.
+    Lab(crate::lab::Args),
     /// Look into TEK's own files
     #[command(hide = true)]
     Debug(crate::debug::Args),

@@ -6,6 +6,7 @@ mod debug;
 mod doctor;
 mod explain;
 mod generate;
+mod lab;
 mod ps;
 mod run;
 mod stack;
@@ -27,6 +28,7 @@ fn main() -> ExitCode {
         Command::Suggest(args) => suggest::run(args),
         Command::Stack(args) => stack::run(args),
         Command::Bench(args) => bench::run(args),
+        Command::Lab(args) => lab::run(args),
         Command::Debug(args) => debug::run(args),
         Command::Generate(args) => generate::run(args),
     };

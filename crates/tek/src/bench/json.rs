@@ -5,7 +5,9 @@ use super::host::Host;
 use super::stats::Summary;
 use anyhow::Context;
 use serde::Serialize;
-use std::path::Path;
+use std::fs::OpenOptions;
+use std::io::{self, Write};
+use std::path::{Path, PathBuf};
 
 /// One number, or one distribution (then `value` is its mean).
 #[derive(Debug, PartialEq, Serialize)]
@@ -94,11 +96,36 @@ pub struct Document<'a, Raw: Serialize> {
     pub raw: Raw,
 }
 
-/// Writes a document to a file.
-pub fn write<Raw: Serialize>(path: &Path, document: &Document<Raw>) -> anyhow::Result<()> {
-    let mut text = serde_json::to_string_pretty(document)?;
-    text.push('\n');
-    std::fs::write(path, text).with_context(|| format!("cannot write {}", path.display()))
+/// The file that a document goes to. It is opened before anything is measured, so that a path
+/// at which nothing can be written is no surprise at the end.
+pub struct File {
+    path: PathBuf,
+    file: std::fs::File,
+}
+
+impl File {
+    /// Opens it. What is in it stays there until there is something better.
+    pub fn open(path: &Path) -> anyhow::Result<File> {
+        let mut options = OpenOptions::new();
+        let file = options.write(true).create(true).truncate(false).open(path);
+        let file = file.with_context(|| format!("cannot write {}", path.display()))?;
+        Ok(File { path: path.to_owned(), file })
+    }
+
+    /// Writes a document to it, instead of what was in it.
+    pub fn write<Raw: Serialize>(self, document: &Document<Raw>) -> anyhow::Result<()> {
+        let mut text = serde_json::to_string_pretty(document)?;
+        text.push('\n');
+        self.replace(&text).with_context(|| format!("cannot write {}", self.path.display()))
+    }
+
+    fn replace(&self, text: &str) -> io::Result<()> {
+        // Pipes and devices have no length.
+        if self.file.metadata()?.is_file() {
+            self.file.set_len(0)?;
+        }
+        (&self.file).write_all(text.as_bytes())
+    }
 }
 
 #[cfg(test)]
@@ -121,5 +148,32 @@ mod tests {
         let row = Row::distribution("touch event", "alone", "response", "ms", &summary);
         assert_eq!((row.value, row.p50, row.p99), (3.0, Some(2.0), Some(6.0)));
         assert_eq!((row.max, row.n), (Some(6.0), Some(3)));
+    }
+
+    #[test]
+    fn what_is_in_the_file_stays_until_it_is_replaced() {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("result.json");
+        std::fs::write(&path, "an earlier, longer result").unwrap();
+        let file = File::open(&path).unwrap();
+        assert_eq!(std::fs::read_to_string(&path).unwrap(), "an earlier, longer result");
+        file.replace("{}\n").unwrap();
+        assert_eq!(std::fs::read_to_string(&path).unwrap(), "{}\n");
+    }
+
+    #[test]
+    fn a_path_at_which_nothing_can_be_written_is_an_error_at_once() {
+        let directory = tempfile::tempdir().unwrap();
+        for path in [directory.path(), &directory.path().join("no/such")] {
+            let error = File::open(path).err().expect("a path that cannot be written");
+            assert_eq!(error.to_string(), format!("cannot write {}", path.display()));
+        }
+    }
+
+    #[test]
+    fn a_device_is_written_too() {
+        File::open(Path::new("/dev/null")).unwrap().replace("{}\n").unwrap();
+        let full = File::open(Path::new("/dev/full")).unwrap().replace("{}\n");
+        assert_eq!(full.unwrap_err().kind(), io::ErrorKind::StorageFull);
     }
 }

@@ -1,31 +1,113 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! What all benchmarks print around their tables, and how they end.
+//! What all benchmarks can be told, what they print around their tables, and how they end.
 
 use super::host::Host;
+use super::json::{self, Document, NotRun, Row};
 use super::table;
-use std::io::{self, Write};
+use super::terminal::Terminal;
+use indicatif::ProgressBar;
+use serde::Serialize;
+use std::io::{self, StdoutLock, Write};
+use std::path::PathBuf;
 use std::process::ExitCode;
+use std::time::Duration;
 
-/// What is measured on, and why the numbers may mislead.
-pub fn begin(host: &Host, out: &mut impl Write) -> io::Result<()> {
-    writeln!(out, "{}\n", host.describe())?;
-    if let Some(warning) = host.warning() {
-        eprintln!("tek: warning: {warning}");
-    }
-    Ok(())
+/// Arguments of all benchmarks.
+#[derive(clap::Args)]
+pub struct Options {
+    /// Also write all numbers to this file
+    #[arg(long, value_name = "FILE")]
+    json: Option<PathBuf>,
 }
 
-/// The sections that are not empty, and the warning once more.
-pub fn print(sections: Vec<String>, host: &Host, out: &mut impl Write) -> io::Result<()> {
-    let caution = host.warning().map_or_else(String::new, |text| format!("caution: {text}\n"));
-    let sections = sections.into_iter().chain([caution]).filter(|section| !section.is_empty());
-    write!(out, "{}", table::coloured(&sections.collect::<Vec<_>>().join("\n")))
+/// Arguments of the benchmarks that judge TEK.
+#[derive(clap::Args)]
+pub struct JudgeOptions {
+    /// Measure less, and less often
+    #[arg(long)]
+    pub quick: bool,
+    #[command(flatten)]
+    pub options: Options,
+    /// Exit with status 1, and say why, unless TEK was measured often enough and meets every bar
+    #[arg(long)]
+    assert: bool,
 }
 
-/// The exit status of --assert.
-pub fn asserted(failures: &[String]) -> ExitCode {
-    for failure in failures {
-        eprintln!("tek: --assert: {failure}");
+impl JudgeOptions {
+    /// The exit status, given the bars that were missed.
+    pub fn exit_code(&self, failures: impl FnOnce() -> Vec<String>) -> ExitCode {
+        let failures = if self.assert { failures() } else { Vec::new() };
+        for failure in &failures {
+            eprintln!("tek: --assert: {failure}");
+        }
+        ExitCode::from(u8::from(!failures.is_empty()))
     }
-    ExitCode::from(u8::from(!failures.is_empty()))
+}
+
+/// Where a benchmark's results go.
+pub struct Output {
+    pub host: Host,
+    pub terminal: Terminal,
+    out: StdoutLock<'static>,
+    json: Option<json::File>,
+}
+
+/// What a benchmark found, for other programs.
+pub struct Results<'a, Raw: Serialize> {
+    pub bench: &'static str,
+    pub rows: Vec<Row>,
+    /// See [`Document`].
+    pub not_run: &'a [NotRun],
+    /// See [`Document`].
+    pub failed: &'a [NotRun],
+    /// See [`Document`].
+    pub raw: Raw,
+}
+
+impl Output {
+    /// Opens the file, and says what is measured on, and why the numbers may mislead.
+    pub fn begin(title: &str, options: &Options) -> anyhow::Result<Output> {
+        let json = options.json.as_deref().map(json::File::open).transpose()?;
+        let host = Host::read();
+        // A reader such as `head` that has seen enough makes a write fail, not panic.
+        let mut out = io::stdout().lock();
+        writeln!(out, "{title}{}\n", host.describe())?;
+        if let Some(warning) = host.warning() {
+            eprintln!("tek: warning: {warning}");
+        }
+        Ok(Output { host, terminal: Terminal::of_stdout(), out, json })
+    }
+
+    /// The warning once more, to stand among the results.
+    pub fn caution(&self) -> String {
+        self.host.warning().map_or_else(String::new, |text| format!("caution: {text}\n"))
+    }
+
+    /// Prints the sections that are not empty, and writes the file, even where nobody reads on.
+    pub fn end<Raw: Serialize>(
+        mut self,
+        mut sections: Vec<String>,
+        results: Results<Raw>,
+    ) -> anyhow::Result<()> {
+        sections.retain(|section| !section.is_empty());
+        let printed = write!(self.out, "{}", table::coloured(&sections.join("\n")));
+        if let Some(file) = self.json {
+            file.write(&Document {
+                bench: results.bench,
+                host: &self.host,
+                rows: results.rows,
+                not_run: results.not_run,
+                failed: results.failed,
+                raw: results.raw,
+            })?;
+        }
+        Ok(printed?)
+    }
+}
+
+/// Shows what is being measured.
+pub fn spinner() -> ProgressBar {
+    let spinner = ProgressBar::new_spinner();
+    spinner.enable_steady_tick(Duration::from_millis(200));
+    spinner
 }

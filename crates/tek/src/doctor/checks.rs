@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! The questions that `tek doctor` asks, one function each.
 use super::trial::{Range, Trial, DEFAULT};
-use super::{Answer, Backend, Check};
+use super::{interrupts, throttling, Answer, Backend, Check};
 use crate::system::memory::{self, Pages};
 use crate::system::privilege::{self, has_capability};
 use crate::system::{self, cgroup, library, line, number};
@@ -16,9 +16,10 @@ pub fn all(trial: &Trial) -> Vec<Check> {
         library_32(),
         rt_privilege(),
         rt_trial(trial),
-        rt_throttling(),
+        throttling::rt_throttling(),
         rt_group_sched(),
         preempt_rt(),
+        interrupts::irq_threads(),
         cgroups(),
         autogroup(),
         bpf(),
@@ -29,15 +30,15 @@ pub fn all(trial: &Trial) -> Vec<Check> {
     ]
 }
 
-fn yes(id: &'static str, found: impl Into<String>) -> Check {
+pub(super) fn yes(id: &'static str, found: impl Into<String>) -> Check {
     Check { id, answer: Answer::Yes, found: found.into(), cure: None }
 }
 
-fn info(id: &'static str, found: impl Into<String>) -> Check {
+pub(super) fn info(id: &'static str, found: impl Into<String>) -> Check {
     Check { answer: Answer::Info, ..yes(id, found) }
 }
 
-fn no(id: &'static str, found: impl Into<String>, cure: impl Into<String>) -> Check {
+pub(super) fn no(id: &'static str, found: impl Into<String>, cure: impl Into<String>) -> Check {
     Check { id, answer: Answer::No, found: found.into(), cure: Some(cure.into()) }
 }
 
@@ -123,32 +124,7 @@ fn rt_cure() -> String {
     privilege::refused_despite_privilege().unwrap_or_else(|| "see rt-privilege".into())
 }
 
-fn rt_throttling() -> Check {
-    const ID: &str = "rt-throttling";
-    let setting = |name: &str| number(format!("/proc/sys/kernel/sched_rt_{name}_us"));
-    match (setting("runtime"), setting("period")) {
-        (Some(runtime), Some(period)) if runtime < 0 || runtime >= period => no(
-            ID,
-            "off: a real-time thread that never waits can hang a CPU for good",
-            "as root: sysctl kernel.sched_rt_runtime_us=950000",
-        ),
-        (Some(0), _) => no(
-            ID,
-            "real-time threads get no CPU time at all",
-            "as root: sysctl kernel.sched_rt_runtime_us=950000",
-        ),
-        (Some(runtime), Some(period)) => yes(
-            ID,
-            format!(
-                "real-time threads leave {:.3}% of the CPU to others ({runtime} us in {period} us)",
-                100.0 * (period - runtime) as f64 / period as f64
-            ),
-        ),
-        _ => unknown(ID, "no /proc/sys/kernel/sched_rt_runtime_us"),
-    }
-}
-
-fn unknown(id: &'static str, found: impl Into<String>) -> Check {
+pub(super) fn unknown(id: &'static str, found: impl Into<String>) -> Check {
     Check { answer: Answer::Unknown, ..yes(id, found) }
 }
 
@@ -181,10 +157,16 @@ fn kernel_config(option: &str) -> Option<bool> {
 }
 
 fn preempt_rt() -> Check {
-    match number("/sys/kernel/realtime") {
-        Some(1) => info("preempt-rt", "a PREEMPT_RT kernel"),
-        _ => info("preempt-rt", "not a PREEMPT_RT kernel; TEK needs none"),
+    match preempt_rt_kernel() {
+        true => info("preempt-rt", "a PREEMPT_RT kernel"),
+        false => info("preempt-rt", "not a PREEMPT_RT kernel; TEK needs none"),
     }
+}
+
+/// Whether the kernel is one. The file is missing in some that are, such as Linux 6.12.
+pub(super) fn preempt_rt_kernel() -> bool {
+    number("/sys/kernel/realtime") == Some(1)
+        || line("/proc/version").is_some_and(|version| version.contains(" PREEMPT_RT "))
 }
 
 fn cgroups() -> Check {

@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! `tek doctor`: what this kernel and this user can do, and the cure for what they cannot.
 mod checks;
+mod interrupts;
 mod render;
+mod throttling;
 mod trial;
 
 use serde::Serialize;

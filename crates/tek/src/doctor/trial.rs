@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! The one sure way to learn whether a thread may be real-time is to make one so.
 use crate::system::privilege;
+use nix::sys::resource::rlim_t;
 use std::io;
 
 /// Real-time priorities that SCHED_TEK uses.
@@ -28,7 +29,7 @@ pub struct Trial {
 
 /// The range that libtek.so makes do with: the highest priority that RLIMIT_RTPRIO grants is for
 /// its guard thread, what SCHED_TEK uses lies below.
-fn range_within(limit: u64) -> Range {
+fn range_within(limit: rlim_t) -> Range {
     match i32::try_from(limit) {
         Ok(limit) if (1..=DEFAULT.high).contains(&limit) => {
             let high = (limit - 1).max(1);

@@ -1,10 +1,9 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Reads the event file of a run while the program's processes append to it.
-use nix::fcntl::{fallocate, FallocateFlags};
 use nix::sys::inotify::{AddWatchFlags, InitFlags, Inotify};
 use std::fs::File;
 use std::io;
-use std::os::fd::{AsFd, BorrowedFd};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd};
 use std::os::unix::fs::FileExt;
 use std::path::Path;
 use tek_abi::{Event, EventError, EVENT_MAGIC};
@@ -72,10 +71,12 @@ impl<'a> EventReader<'a> {
         if self.offset - self.released < RELEASE_BYTES {
             return;
         }
-        let flags = FallocateFlags::FALLOC_FL_PUNCH_HOLE | FallocateFlags::FALLOC_FL_KEEP_SIZE;
-        let length = self.offset - self.released;
-        // Where the file system cannot do it the file only stays longer.
-        let _ = fallocate(self.file, flags, self.released as i64, length as i64);
+        let flags = libc::FALLOC_FL_PUNCH_HOLE | libc::FALLOC_FL_KEEP_SIZE;
+        let (from, length) = (self.released as i64, (self.offset - self.released) as i64);
+        // Where the file system cannot do it the file only stays longer. Not nix's fallocate():
+        // it ends at 2 GiB where addresses have 32 bits.
+        // SAFETY: the call takes plain numbers, and the file is open.
+        let _ = unsafe { libc::fallocate64(self.file.as_raw_fd(), flags, from, length) };
         self.released = self.offset;
     }
 }

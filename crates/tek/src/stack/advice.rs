@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! `tek stack advice`: what to write into a program's source.
 use super::render::{self, advised, Judgement, Rows};
-use super::source::{Found, From};
+use super::source::{Found, From, EXIT_STATUS};
 use crate::units::size;
 use serde::Serialize;
 use std::collections::{BTreeMap, HashSet};
@@ -21,16 +21,11 @@ With --c there is one function for each place where threads are created, to be
 called with the attributes that pthread_create(3) gets there. Its size is that
 of the threads from there that need most. In a program that is not C the number
 is what counts: std::thread takes no attributes, a Rust thread's Builder does.
-
-EXIT STATUS:
-    0  it was printed; with a COMMAND, the exit status of that
-    1  nothing is known of what was named
-  125  TEK itself failed
-    2  an option was not understood";
+";
 
 /// Arguments of `tek stack advice`.
 #[derive(clap::Args)]
-#[command(after_help = AFTER_HELP, override_usage = "tek stack advice [OPTIONS] [PROGRAM]\n       \
+#[command(after_help = format!("{AFTER_HELP}\n{EXIT_STATUS}"), override_usage = "tek stack advice [OPTIONS] [PROGRAM]\n       \
     tek stack advice [OPTIONS] -- COMMAND [ARGUMENT]...")]
 pub struct Args {
     #[command(flatten)]

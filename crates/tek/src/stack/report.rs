@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! `tek stack report`: what stack each kind of thread has, uses and needs.
 use super::render::Rows;
-use super::source::{Found, From};
+use super::source::{Found, From, EXIT_STATUS};
 use serde::Serialize;
 use std::io::Write;
 use std::process::ExitCode;
@@ -24,16 +24,11 @@ Of a thread that its own process did not measure, as without --stack, PEAK and
 BOUND are what is seen from outside: traces of an earlier thread that had the
 same stack count too. First threads of processes have no size that a program or
 TEK could choose, and are left out.
-
-EXIT STATUS:
-    0  it was printed; with a COMMAND, the exit status of that
-    1  nothing is known of what was named
-  125  TEK itself failed
-    2  an option was not understood";
+";
 
 /// Arguments of `tek stack report`.
 #[derive(clap::Args)]
-#[command(after_help = AFTER_HELP, override_usage = "tek stack report [OPTIONS] [PROGRAM]\n       \
+#[command(after_help = format!("{AFTER_HELP}\n{EXIT_STATUS}"), override_usage = "tek stack report [OPTIONS] [PROGRAM]\n       \
     tek stack report [OPTIONS] -- COMMAND [ARGUMENT]...")]
 pub struct Args {
     #[command(flatten)]

@@ -21,6 +21,14 @@ pub struct Profiles {
     pub directory: Option<PathBuf>,
 }
 
+/// What the exit status of a command that has [`From`] means.
+pub const EXIT_STATUS: &str = "\
+EXIT STATUS:
+    0  it was printed; with a COMMAND, the exit status of that
+    1  nothing is known of what was named
+  125  TEK itself failed
+    2  an option was not understood";
+
 /// Which kinds.
 #[derive(clap::Args)]
 pub struct From {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! May this user's threads be real-time, and if not, what gives them leave.
 use super::{cgroup, line};
-use nix::sys::resource::{getrlimit, Resource};
+use nix::sys::resource::{getrlimit, rlim_t, Resource};
 
 /// The real-time priority that the advice below grants. It is above all that SCHED_TEK uses by
 /// default (10 to 49) and above the kernel's interrupt threads (50), should the range be raised.
@@ -25,7 +25,7 @@ pub const SYS_ADMIN: u32 = 21;
 pub const BPF: u32 = 39;
 
 /// The highest real-time priority that RLIMIT_RTPRIO grants; 0: none.
-pub fn rtprio_limit() -> u64 {
+pub fn rtprio_limit() -> rlim_t {
     getrlimit(Resource::RLIMIT_RTPRIO).map_or(0, |(soft, _)| soft)
 }
 

@@ -8,15 +8,9 @@ mod ps;
 mod snapshot;
 mod verdict;
 
-use super::host::Host;
-use super::json::{self, Document};
-use super::output;
-use super::terminal::Terminal;
+use super::output::{spinner, JudgeOptions, Output, Results};
 use anyhow::Context;
-use indicatif::ProgressBar;
-use std::path::PathBuf;
 use std::process::ExitCode;
-use std::time::Duration;
 
 /// Arguments of `tek bench ident`.
 #[derive(clap::Args)]
@@ -26,6 +20,8 @@ use std::time::Duration;
   tek bench ident --json result.json       the numbers for other programs
   tek bench ident --assert                 exit status 1 if a bar is missed
 
+Often enough, for --assert, are 11 rounds, as without --quick.
+
 EXIT STATUS:
   0 if it ran (even if TEK fell short), 1 if --assert was given and TEK was measured too
   seldom or fell short, 2 if the command line was not understood, 125 if it failed.")]
@@ -33,15 +29,8 @@ pub struct Args {
     /// Threads of the process whose threads are looked at
     #[arg(long, default_value_t = 2000, value_parser = clap::value_parser!(u16).range(2..=30000))]
     threads: u16,
-    /// Fewer rounds
-    #[arg(long)]
-    quick: bool,
-    /// Also write all numbers to this file
-    #[arg(long, value_name = "FILE")]
-    json: Option<PathBuf>,
-    /// Exit with status 1, and say why, unless every bar is met, in at least 11 rounds
-    #[arg(long)]
-    assert: bool,
+    #[command(flatten)]
+    judge: JudgeOptions,
 }
 
 /// How often each is measured.
@@ -71,14 +60,10 @@ pub struct Measured {
 
 /// Runs it.
 pub fn run(args: &Args) -> anyhow::Result<ExitCode> {
-    let terminal = Terminal::of_stdout();
-    let host = Host::read();
-    // A reader such as `head` that has seen enough makes a write fail, not panic.
-    let mut out = std::io::stdout().lock();
-    output::begin(&host, &mut out)?;
-
-    let measured = measure(args.threads, if args.quick { &QUICK } else { &FULL })?;
+    let output = Output::begin("", &args.judge.options)?;
+    let measured = measure(args.threads, if args.judge.quick { &QUICK } else { &FULL })?;
     let judged = verdict::judge(&measured);
+    let terminal = output.terminal;
     let sections = vec![
         calls::report(&measured.calls, terminal),
         snapshot::report(&measured.snapshot, terminal),
@@ -86,38 +71,24 @@ pub fn run(args: &Args) -> anyhow::Result<ExitCode> {
         births::report(&measured.births, &measured.unpinned_births, terminal),
         memory::report(&measured.memory),
         super::verdict::report(&judged, terminal),
+        output.caution(),
     ];
-    output::print(sections, &host, &mut out)?;
-
-    if let Some(path) = &args.json {
-        let mut rows = calls::rows(&measured.calls);
-        rows.extend(snapshot::rows(&measured.snapshot));
-        rows.extend(ps::rows(&measured.ps));
-        rows.extend(births::rows("create and join", &measured.births));
-        rows.extend(births::rows("create and join, unpinned", &measured.unpinned_births));
-        rows.extend(memory::rows(&measured.memory));
-        rows.extend(super::verdict::rows(&judged));
-        let document = Document {
-            bench: "ident",
-            host: &host,
-            rows,
-            not_run: &[],
-            failed: &[],
-            raw: &measured,
-        };
-        json::write(path, &document)?;
-    }
-    if !args.assert {
-        return Ok(ExitCode::SUCCESS);
-    }
-    Ok(output::asserted(&verdict::failures(&judged, &measured)))
+    let mut rows = calls::rows(&measured.calls);
+    rows.extend(snapshot::rows(&measured.snapshot));
+    rows.extend(ps::rows(&measured.ps));
+    rows.extend(births::rows("create and join", &measured.births));
+    rows.extend(births::rows("create and join, unpinned", &measured.unpinned_births));
+    rows.extend(memory::rows(&measured.memory));
+    rows.extend(super::verdict::rows(&judged));
+    let results = Results { bench: "ident", rows, not_run: &[], failed: &[], raw: &measured };
+    output.end(sections, results)?;
+    Ok(args.judge.exit_code(|| verdict::failures(&judged, &measured)))
 }
 
 fn measure(threads: u16, plan: &Plan) -> anyhow::Result<Measured> {
     // The tables of the programs that are measured, out of the way of all others.
     let directory = tempfile::tempdir().context("cannot make a directory for tables")?;
-    let spinner = ProgressBar::new_spinner();
-    spinner.enable_steady_tick(Duration::from_millis(200));
+    let spinner = spinner();
 
     spinner.set_message(format!("measuring calls in a process of {threads} threads"));
     let crowd = calls::Crowd::start(directory.path(), threads, plan.calls)?;

@@ -5,15 +5,10 @@
 mod delays;
 mod shares;
 
-use super::host::Host;
-use super::json::{self, Document};
-use super::terminal::Terminal;
+use super::json::without_numbers;
+use super::output::{spinner, Options, Output, Results};
 use delays::Plan;
-use indicatif::ProgressBar;
-use std::io::Write;
-use std::path::PathBuf;
 use std::process::ExitCode;
-use std::time::Duration;
 
 /// Arguments of `tek bench observe`.
 #[derive(clap::Args)]
@@ -37,59 +32,34 @@ pub struct Args {
     /// Measure the CPU shares this long
     #[arg(long, default_value_t = 4, value_parser = clap::value_parser!(u16).range(1..=60))]
     share_seconds: u16,
-    /// Also write all numbers to this file
-    #[arg(long, value_name = "FILE")]
-    json: Option<PathBuf>,
+    #[command(flatten)]
+    options: Options,
 }
 
 /// Runs it.
 pub fn run(args: &Args) -> anyhow::Result<ExitCode> {
-    let terminal = Terminal::of_stdout();
-    let host = Host::read();
-    // A reader such as `head` that has seen enough makes a write fail, not panic.
-    let mut out = std::io::stdout().lock();
-    writeln!(out, "{}\n", host.describe())?;
-    if let Some(warning) = host.warning() {
-        eprintln!("tek: warning: {warning}");
-    }
-
-    let spinner = spinner("watching two critical threads, conventional and under TEK");
+    let output = Output::begin("", &args.options)?;
+    let spinner = spinner();
+    spinner.set_message("watching two critical threads, conventional and under TEK");
     let plan = Plan { rounds: args.rounds, seconds: args.seconds, hogs: args.hogs };
     let session = delays::measure(&plan)?;
     spinner.set_message("measuring the CPU shares of four threads");
     let measured = shares::measure(args.share_seconds)?;
     spinner.finish_and_clear();
 
-    writeln!(out, "{}", delays::report(&session, args.seconds, terminal))?;
-    let missing = json::without_numbers(&session.not_run, &session.failed);
-    if !missing.is_empty() {
-        writeln!(out, "{missing}")?;
-    }
-    write!(out, "{}", shares::report(&measured, terminal))?;
-
-    if let Some(path) = &args.json {
-        let mut rows = delays::rows(&session);
-        rows.extend(shares::rows(&measured));
-        let raw = serde_json::json!({
-            "conventional": session.conventional,
-            "tek-name": session.tek,
-            "shares": measured.shares,
-        });
-        let document = Document {
-            bench: "observe",
-            host: &host,
-            rows,
-            not_run: &session.not_run,
-            failed: &session.failed,
-            raw,
-        };
-        json::write(path, &document)?;
-    }
+    let sections = vec![
+        delays::report(&session, args.seconds, output.terminal),
+        without_numbers(&session.not_run, &session.failed),
+        shares::report(&measured, output.terminal),
+    ];
+    let mut rows = delays::rows(&session);
+    rows.extend(shares::rows(&measured));
+    let raw = serde_json::json!({
+        "conventional": session.conventional,
+        "tek-name": session.tek,
+        "shares": measured.shares,
+    });
+    let (not_run, failed) = (&session.not_run, &session.failed);
+    output.end(sections, Results { bench: "observe", rows, not_run, failed, raw })?;
     Ok(ExitCode::SUCCESS)
-}
-
-fn spinner(message: &'static str) -> ProgressBar {
-    let spinner = ProgressBar::new_spinner().with_message(message);
-    spinner.enable_steady_tick(Duration::from_millis(200));
-    spinner
 }

@@ -12,14 +12,12 @@ mod variant;
 mod verdict;
 
 use super::census::Census;
-use super::host::Host;
-use super::json::{self, Document, Row};
-use super::terminal::Terminal;
-use super::{appliance, programs, table};
+use super::json::{without_numbers, Row};
+use super::output::{JudgeOptions, Output, Results};
+use super::{appliance, programs};
 use clap::ValueEnum;
-use rounds::{Plan, Session};
-use std::io::Write;
-use std::path::{Path, PathBuf};
+use rounds::Plan;
+use std::collections::BTreeMap;
 use std::process::ExitCode;
 use variant::{Programs, Variant};
 
@@ -31,9 +29,12 @@ use variant::{Programs, Variant};
   tek bench response --json result.json    the numbers for other programs
   tek bench response --assert              exit status 1 if a bar is missed
 
+Often enough, for --assert, are 9 rounds and 200 events of every selected variant of TEK.
+
 EXIT STATUS:
-  0 if it ran (even if TEK fell short), 1 if --assert was given and a variant of TEK
-  was not measured, was measured too seldom or fell short, 2 if the command line was not understood, 125 if it failed.")]
+  0 if it ran (even if TEK fell short), 1 if --assert was given and a variant of TEK was not
+  measured, was measured too seldom or fell short, 2 if the command line was not understood,
+  125 if it failed.")]
 pub struct Args {
     /// Rounds; in each every variant runs once [default: 9, or 3 with --quick]
     #[arg(long, value_parser = clap::value_parser!(u16).range(1..=1000))]
@@ -47,16 +48,8 @@ pub struct Args {
     /// Variants to compare, separated by commas [default: all, or the main ones with --quick]
     #[arg(long, value_delimiter = ',', value_name = "LIST")]
     variants: Vec<Variant>,
-    /// Fewer rounds, events and variants
-    #[arg(long)]
-    quick: bool,
-    /// Also write all numbers to this file
-    #[arg(long, value_name = "FILE")]
-    json: Option<PathBuf>,
-    /// Exit with status 1, and say why, unless every selected variant of TEK was measured in
-    /// at least 9 rounds and 200 events and meets every bar
-    #[arg(long)]
-    assert: bool,
+    #[command(flatten)]
+    judge: JudgeOptions,
 }
 
 const QUICK: [Variant; 5] =
@@ -72,20 +65,12 @@ pub fn run(args: &Args) -> anyhow::Result<ExitCode> {
         appliance: programs::find("response", "appliance")?,
         appliance_tek: programs::find("response", "appliance-tek").ok(),
     };
-    let terminal = Terminal::of_stdout();
-    let host = Host::read();
+    let hogs = usize::from(args.hogs) * GROUPS;
+    let title = format!(
+        "touch -> ui -> render: 20 ms of CPU work an event, beside {hogs} CPU-bound threads\n"
+    );
+    let output = Output::begin(&title, &args.judge.options)?;
     let plan = plan(args, &programs)?;
-    let hogs = plan.hogs * GROUPS;
-    // A reader such as `head` that has seen enough makes a write fail, not panic.
-    let mut out = std::io::stdout().lock();
-    writeln!(
-        out,
-        "touch -> ui -> render: 20 ms of CPU work an event, beside {hogs} CPU-bound threads\n{}",
-        host.describe()
-    )?;
-    if let Some(warning) = host.warning() {
-        eprintln!("tek: warning: {warning}");
-    }
 
     let before = Census::take();
     let session = rounds::measure(&plan, &programs)?;
@@ -93,40 +78,36 @@ pub fn run(args: &Args) -> anyhow::Result<ExitCode> {
 
     let summaries = summary::summarize(&session);
     let judged = verdict::judge(&summaries);
-    let text = [
-        report::responses(&summaries, terminal),
-        report::switches(&summaries, terminal),
-        report::verdicts(&judged, &summaries, terminal),
+    let sections = vec![
+        report::responses(&summaries, output.terminal),
+        report::switches(&summaries, output.terminal),
+        report::verdicts(&judged, &summaries, output.terminal),
         report::machine(before.len(), &changes)
-            + &json::without_numbers(&session.not_run, &session.failed),
-        host.warning().map_or_else(String::new, |text| format!("caution: {text}\n")),
+            + &without_numbers(&session.not_run, &session.failed),
+        output.caution(),
         report::headline(&summaries, hogs),
-    ]
-    .into_iter()
-    .filter(|section| !section.is_empty())
-    .collect::<Vec<_>>()
-    .join("\n");
-    write!(out, "\n{}", table::coloured(&text))?;
-
-    if let Some(path) = &args.json {
-        let mut rows = summary::rows(&summaries);
-        rows.extend(verdict::rows(&judged));
-        let changed = changes.len() as f64;
-        rows.push(Row::number("machine", "all", "threads left changed", "1", changed));
-        write_json(path, &host, rows, &session)?;
-    }
-    if !args.assert {
-        return Ok(ExitCode::SUCCESS);
-    }
-    let failures = assertion::failures(&plan.variants, &summaries, &judged, changes.len());
-    for failure in &failures {
-        eprintln!("tek: --assert: {failure}");
-    }
-    Ok(ExitCode::from(u8::from(!failures.is_empty())))
+    ];
+    let mut rows = summary::rows(&summaries);
+    rows.extend(verdict::rows(&judged));
+    let changed = changes.len() as f64;
+    rows.push(Row::number("machine", "all", "threads left changed", "1", changed));
+    let runs: BTreeMap<&str, _> =
+        session.runs.iter().map(|(variant, runs)| (variant.name(), runs)).collect();
+    let results = Results {
+        bench: "response",
+        rows,
+        not_run: &session.not_run,
+        failed: &session.failed,
+        raw: runs,
+    };
+    output.end(sections, results)?;
+    Ok(args
+        .judge
+        .exit_code(|| assertion::failures(&plan.variants, &summaries, &judged, changes.len())))
 }
 
 fn plan(args: &Args, programs: &Programs) -> anyhow::Result<Plan> {
-    let mut variants = match (args.variants.is_empty(), args.quick) {
+    let mut variants = match (args.variants.is_empty(), args.judge.quick) {
         (false, _) => args.variants.clone(),
         (true, true) => QUICK.to_vec(),
         (true, false) => Variant::value_variants().to_vec(),
@@ -135,7 +116,7 @@ fn plan(args: &Args, programs: &Programs) -> anyhow::Result<Plan> {
     variants.dedup();
     let or_default = |value: Option<u16>, quick, full| match value {
         Some(value) => usize::from(value),
-        None if args.quick => quick,
+        None if args.judge.quick => quick,
         None => full,
     };
     Ok(Plan {
@@ -145,23 +126,4 @@ fn plan(args: &Args, programs: &Programs) -> anyhow::Result<Plan> {
         iterations_per_ms: appliance::calibrate(&programs.appliance)?,
         variants,
     })
-}
-
-fn write_json(path: &Path, host: &Host, rows: Vec<Row>, session: &Session) -> anyhow::Result<()> {
-    let runs: serde_json::Map<String, serde_json::Value> = session
-        .runs
-        .iter()
-        .map(|(variant, runs)| Ok((variant.name().to_owned(), serde_json::to_value(runs)?)))
-        .collect::<serde_json::Result<_>>()?;
-    json::write(
-        path,
-        &Document {
-            bench: "response",
-            host,
-            rows,
-            not_run: &session.not_run,
-            failed: &session.failed,
-            raw: runs,
-        },
-    )
 }

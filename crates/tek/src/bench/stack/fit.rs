@@ -37,7 +37,8 @@ impl Place {
     }
 
     fn program(self) -> &'static str {
-        if self == Place::ThreeGib {
+        // A tek of 32 bits has no other programs.
+        if self == Place::ThreeGib && cfg!(target_pointer_width = "64") {
             "fit32"
         } else {
             "fit"

@@ -4,12 +4,12 @@
 
 use crate::bench::programs;
 use anyhow::{bail, ensure, Context};
-use nix::sys::resource::{getrlimit, setrlimit, Resource};
 use serde::de::DeserializeOwned;
 use std::io;
 use std::os::unix::process::{CommandExt, ExitStatusExt};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
+use std::ptr;
 use tempfile::TempDir;
 
 pub const KIB: u64 = 1024;
@@ -190,20 +190,32 @@ fn name_of(command: &Command) -> String {
 
 /// In the child, before it executes: async-signal-safe.
 fn limit_self(limits: Limits) -> io::Result<()> {
-    let lower = |resource, soft| -> io::Result<()> {
-        let (_, hard) = getrlimit(resource)?;
-        Ok(setrlimit(resource, soft, hard)?)
-    };
-    lower(Resource::RLIMIT_STACK, limits.stack)?;
-    lower(Resource::RLIMIT_CORE, 0)?;
+    lower(libc::RLIMIT_STACK, limits.stack)?;
+    lower(libc::RLIMIT_CORE, 0)?;
     if let Some(bytes) = limits.address_space {
-        lower(Resource::RLIMIT_AS, bytes)?;
+        lower(libc::RLIMIT_AS, bytes)?;
     }
     if limits.three_gib {
         // SAFETY: the call takes a plain number.
         if unsafe { libc::personality(PERSONALITY_32BIT_3GB) } < 0 {
             return Err(io::Error::last_os_error());
         }
+    }
+    Ok(())
+}
+
+/// Sets a soft limit. prlimit64() because the numbers of the others depend on the machine.
+fn lower(resource: libc::__rlimit_resource_t, soft: u64) -> io::Result<()> {
+    let mut limit = libc::rlimit64 { rlim_cur: 0, rlim_max: 0 };
+    // SAFETY: `limit` outlives both calls, which take this process as 0.
+    let failed = unsafe {
+        libc::prlimit64(0, resource, ptr::null(), &mut limit) != 0 || {
+            limit.rlim_cur = soft;
+            libc::prlimit64(0, resource, &limit, ptr::null_mut()) != 0
+        }
+    };
+    if failed {
+        return Err(io::Error::last_os_error());
     }
     Ok(())
 }

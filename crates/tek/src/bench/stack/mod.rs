@@ -13,22 +13,20 @@ mod spread;
 mod steady;
 mod verdict;
 
-use super::host::Host;
-use super::json::{self, Document, NotRun};
-use super::output;
-use super::terminal::Terminal;
+use super::json::{without_numbers, NotRun};
+use super::output::{spinner, JudgeOptions, Output, Results};
+use super::verdict::missed;
 use fit::Place;
 use indicatif::ProgressBar;
 use lab::Lab;
-use std::path::PathBuf;
 use std::process::ExitCode;
-use std::time::Duration;
 
 /// Arguments of `tek bench stack`.
 #[derive(clap::Args)]
 #[command(after_help = "EXAMPLES:
   tek bench stack                          some minutes
   tek bench stack --quick                  half a minute
+  tek bench stack --figures                the two of the paper, a minute on an emulated board
   tek bench stack --days 15 --hour-ms 60000
                                            threads that come and go, for six hours of real time
   tek bench stack --json result.json       the numbers for other programs
@@ -47,15 +45,12 @@ pub struct Args {
     #[arg(long, default_value_t = 1, value_name = "MS",
           value_parser = clap::value_parser!(u32).range(0..=3_600_000))]
     hour_ms: u32,
-    /// Fewer runs and rounds
-    #[arg(long)]
-    quick: bool,
-    /// Also write all numbers to this file
-    #[arg(long, value_name = "FILE")]
-    json: Option<PathBuf>,
-    /// Exit with status 1, and say why, unless every bar is met, in as many runs as it asks for
-    #[arg(long)]
-    assert: bool,
+    /// Only what the paper's figures 11 and 12 show: what 273 threads allocate and use, and how
+    /// many of 2,000 can be created where a process has 3 GiB of addresses
+    #[arg(long, conflicts_with_all = ["days", "hour_ms"])]
+    figures: bool,
+    #[command(flatten)]
+    judge: JudgeOptions,
 }
 
 /// How often each is measured.
@@ -87,14 +82,13 @@ pub struct Measured {
 
 /// Runs it.
 pub fn run(args: &Args) -> anyhow::Result<ExitCode> {
-    let terminal = Terminal::of_stdout();
-    let host = Host::read();
-    // A reader such as `head` that has seen enough makes a write fail, not panic.
-    let mut out = std::io::stdout().lock();
-    output::begin(&host, &mut out)?;
-
+    let output = Output::begin("", &args.judge.options)?;
     let (measured, not_run) = measure(args)?;
-    let judged = verdict::judge(&measured);
+    let judged = match args.figures {
+        true => verdict::judge_figures(&measured),
+        false => verdict::judge(&measured),
+    };
+    let terminal = output.terminal;
     let sections = vec![
         spread::report(&measured.spread, terminal),
         steady::report(&measured.steady, terminal),
@@ -105,93 +99,118 @@ pub fn run(args: &Args) -> anyhow::Result<ExitCode> {
         beside::report(&measured.beside, terminal),
         locked::report(&measured.locked),
         super::verdict::report(&judged, terminal),
-        json::without_numbers(&not_run, &[]),
+        without_numbers(&not_run, &[]),
+        output.caution(),
     ];
-    output::print(sections, &host, &mut out)?;
-
-    if let Some(path) = &args.json {
-        let mut rows = spread::rows(&measured.spread);
-        rows.extend(steady::rows(&measured.steady));
-        rows.extend(churn::rows(&measured.churn));
-        rows.extend(fit::rows(&measured.fit));
-        rows.extend(measured.live.iter().flat_map(live::rows));
-        rows.extend(measured.births.iter().flat_map(births::rows));
-        rows.extend(beside::rows(&measured.beside));
-        rows.extend(locked::rows(&measured.locked));
-        rows.extend(super::verdict::rows(&judged));
-        let document = Document {
-            bench: "stack",
-            host: &host,
-            rows,
-            not_run: &not_run,
-            failed: &[],
-            raw: &measured,
-        };
-        json::write(path, &document)?;
-    }
-    if !args.assert {
-        return Ok(ExitCode::SUCCESS);
-    }
-    Ok(output::asserted(&verdict::failures(&judged, &measured)))
+    let mut rows = spread::rows(&measured.spread);
+    rows.extend(steady::rows(&measured.steady));
+    rows.extend(churn::rows(&measured.churn));
+    rows.extend(fit::rows(&measured.fit));
+    rows.extend(measured.live.iter().flat_map(live::rows));
+    rows.extend(measured.births.iter().flat_map(births::rows));
+    rows.extend(beside::rows(&measured.beside));
+    rows.extend(locked::rows(&measured.locked));
+    rows.extend(super::verdict::rows(&judged));
+    let results = Results { bench: "stack", rows, not_run: &not_run, failed: &[], raw: &measured };
+    output.end(sections, results)?;
+    Ok(args.judge.exit_code(|| match args.figures {
+        true => missed(&judged),
+        false => verdict::failures(&judged, &measured),
+    }))
 }
 
 /// The parts, one after the other. One that fails is named with its reason, and the others run.
 fn measure(args: &Args) -> anyhow::Result<(Measured, Vec<NotRun>)> {
-    let plan = if args.quick { &QUICK } else { &FULL };
     let lab = Lab::open()?;
     let mut session = Session::start();
     let mut measured = Measured::default();
+    if args.figures {
+        measure_at_once(&lab, &mut session, &mut measured)?;
+        measure_fit(&lab, &mut session, &mut measured, &[Place::ThreeGib], fit::PAPER_CREATIONS);
+    } else {
+        let plan = if args.judge.quick { &QUICK } else { &FULL };
+        measure_at_once(&lab, &mut session, &mut measured)?;
+        measure_steady(&lab, &mut session, &mut measured, plan);
+        let churn = churn::Plan { days: args.days, hour_ms: args.hour_ms };
+        measure_churn(&lab, &mut session, &mut measured, churn)?;
+        measure_fit(&lab, &mut session, &mut measured, &Place::ALL, plan.creations);
+        measure_costs(&lab, &mut session, &mut measured, plan);
+    }
+    session.spinner.finish_and_clear();
+    Ok((measured, session.not_run))
+}
 
+fn measure_at_once(
+    lab: &Lab,
+    session: &mut Session,
+    measured: &mut Measured,
+) -> anyhow::Result<()> {
     let part = "273 threads at once";
-    measured.spread = session.all(part, "conventional", || spread::conventional(&lab));
+    measured.spread = session.all(part, "conventional", || spread::conventional(lab));
     let profiles = lab.profiles("spread")?;
-    let tek = session.all(part, "TEK", || spread::under_tek(&lab, &profiles));
+    let tek = session.all(part, "TEK", || spread::under_tek(lab, &profiles));
     measured.spread.extend(tek);
+    Ok(())
+}
 
+fn measure_steady(lab: &Lab, session: &mut Session, measured: &mut Measured, plan: &Plan) {
     for (series, runs) in [(steady::TIGHT, plan.tight), (steady::AUTO, plan.auto)] {
         let part = format!("273 threads that use ±{}%", series.percent);
         let spinner = session.spinner.clone();
         let progress = |run| spinner.set_message(format!("{part}, {run} of {runs}"));
-        let done =
-            session.one(&part, series.mode, || steady::measure(&lab, series, runs, progress));
+        let done = session.one(&part, series.mode, || steady::measure(lab, series, runs, progress));
         measured.steady.extend(done);
     }
+}
 
-    let churn = churn::Plan { days: args.days, hour_ms: args.hour_ms };
+fn measure_churn(
+    lab: &Lab,
+    session: &mut Session,
+    measured: &mut Measured,
+    plan: churn::Plan,
+) -> anyhow::Result<()> {
     let part = "threads that come and go";
-    measured.churn = session.all(part, "conventional", || churn::conventional(&lab, churn));
+    measured.churn = session.all(part, "conventional", || churn::conventional(lab, plan));
     let profiles = lab.profiles("churn")?;
-    let tek = session.all(part, "TEK", || churn::under_tek(&lab, churn, &profiles));
+    let tek = session.all(part, "TEK", || churn::under_tek(lab, plan, &profiles));
     measured.churn.extend(tek);
+    Ok(())
+}
 
-    for place in Place::ALL {
-        let creations = plan.creations;
-        let conventional = || fit::conventional(&lab, place, creations);
+fn measure_fit(
+    lab: &Lab,
+    session: &mut Session,
+    measured: &mut Measured,
+    places: &[Place],
+    creations: u32,
+) {
+    for &place in places {
+        let conventional = || fit::conventional(lab, place, creations);
         measured.fit.extend(session.all(place.name(), "conventional", conventional));
-        let tek = || fit::under_tek(&lab, place, creations);
+        let tek = || fit::under_tek(lab, place, creations);
         measured.fit.extend(session.one(place.name(), "TEK", tek));
     }
+}
 
-    measured.live = session.one("measuring a running thread", "TEK", || live::measure(&lab));
+fn measure_costs(lab: &Lab, session: &mut Session, measured: &mut Measured, plan: &Plan) {
+    measured.live = session.one("measuring a running thread", "TEK", || live::measure(lab));
     let spinner = session.spinner.clone();
     let rounds = plan.births;
     let part = "creating and joining a thread";
     let progress = |round| spinner.set_message(format!("{part}, {round} of {rounds}"));
-    measured.births = session.one(part, "TEK", || births::measure(&lab, rounds, progress));
+    measured.births = session.one(part, "TEK", || births::measure(lab, rounds, progress));
 
     let part = "measuring every thread";
     let beside = [
-        session.one(part, "glibc", || beside::conventional(&lab)),
-        session.one(part, "TEK", || beside::under_tek(&lab)),
-        session.one(part, "stackusage", || beside::under_stackusage(&lab)),
+        session.one(part, "glibc", || beside::conventional(lab)),
+        session.one(part, "TEK", || beside::under_tek(lab)),
+        session.one(part, "stackusage", || beside::under_stackusage(lab)),
     ];
     measured.beside = beside.into_iter().flatten().collect();
 
     let part = "300 threads and mlockall";
-    measured.locked.conventional = session.one(part, "conventional", || locked::conventional(&lab));
-    measured.locked.fitted = session.one(part, "TEK", || locked::under_tek(&lab));
-    session.spinner.finish_and_clear();
-    Ok((measured, session.not_run))
+    measured.locked.conventional = session.one(part, "conventional", || locked::conventional(lab));
+    measured.locked.fitted = session.one(part, "TEK", || locked::under_tek(lab));
 }
 
 /// Shows what is being measured, and keeps what could not be.
@@ -202,9 +221,7 @@ struct Session {
 
 impl Session {
     fn start() -> Session {
-        let spinner = ProgressBar::new_spinner();
-        spinner.enable_steady_tick(Duration::from_millis(200));
-        Session { spinner, not_run: Vec::new() }
+        Session { spinner: spinner(), not_run: Vec::new() }
     }
 
     fn one<T>(

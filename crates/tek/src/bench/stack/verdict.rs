@@ -3,7 +3,7 @@
 
 use super::births::{self, Variant};
 use super::fit::{self, Place, TEK};
-use super::{steady, Measured};
+use super::{spread, steady, Measured};
 use crate::bench::verdict::{missed, Must, Verdict};
 
 /// Allocated by used, after one learning run, in the worst of all runs.
@@ -87,6 +87,27 @@ pub fn judge(measured: &Measured) -> Vec<Verdict> {
     ]
 }
 
+/// Judges what the paper's figures 11 and 12 show; more is not measured.
+pub fn judge_figures(measured: &Measured) -> Vec<Verdict> {
+    let second = measured.spread.iter().find(|run| run.variant == spread::TIGHT);
+    vec![
+        Verdict {
+            what: "stacks allocated by used, tight, in one run",
+            paper: "1.39 (44 conventional)",
+            must: Must::BeAtMost(RATIO),
+            unit: "times",
+            value: second.map(|run| run.threads.ratio()),
+        },
+        Verdict {
+            what: "of 2,000 threads in 32 bits, 3 GiB",
+            paper: "fails after 200",
+            must: Must::BeAtLeast(fit::PAPER_CREATIONS.into()),
+            unit: "threads",
+            value: fit::running(&measured.fit, Place::ThreeGib, TEK),
+        },
+    ]
+}
+
 /// What `--assert` asks for and was not shown, a reason each; empty: all was.
 pub fn failures(verdicts: &[Verdict], measured: &Measured) -> Vec<String> {
     let mut failures = missed(verdicts);
@@ -111,7 +132,7 @@ pub fn failures(verdicts: &[Verdict], measured: &Measured) -> Vec<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::bench::stack::{live, locked, spread};
+    use crate::bench::stack::{live, locked};
 
     /// What meets every bar at its limit.
     fn measured() -> Measured {
@@ -175,6 +196,16 @@ mod tests {
         measured.births = None;
         let failures = failures(&judge(&measured), &measured);
         assert_eq!(failures.len(), 5, "{failures:?}");
+    }
+
+    #[test]
+    fn the_figures_are_judged_without_the_rest() {
+        let mut measured = Measured { spread: measured().spread, ..Measured::default() };
+        measured.fit = vec![fit::tests::run(Place::ThreeGib, TEK, 1999)];
+        assert_eq!(
+            missed(&judge_figures(&measured)),
+            ["of 2,000 threads in 32 bits, 3 GiB is 1999 threads, must be >= 2000 threads"]
+        );
     }
 
     #[test]

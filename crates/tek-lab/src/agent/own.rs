@@ -1,0 +1,61 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! The agent's own process.
+use super::error::{Doing, Error};
+use nix::errno::Errno;
+use nix::sched::{sched_setaffinity, CpuSet};
+use nix::sys::mman::{mlockall, MlockAllFlags};
+use nix::sys::reboot::{reboot, RebootMode};
+use nix::unistd::Pid;
+use std::fs;
+
+/// Makes sure that no job can starve it of the processor or of memory by accident. Done again after
+/// each job, which may have changed it.
+pub(super) fn take_precedence() -> Result<(), Error> {
+    rise()?;
+    // Its nice value says nothing while it is a real-time process, but can be seen.
+    // SAFETY: no pointers.
+    let set = unsafe { libc::setpriority(libc::PRIO_PROCESS, 0, 0) };
+    Errno::result(set).doing("set its nice value")?;
+    // On all CPUs, of which some may have been away.
+    let mut cpus = CpuSet::new();
+    for cpu in 0..CpuSet::count() {
+        cpus.set(cpu).doing("run on all CPUs")?;
+    }
+    sched_setaffinity(Pid::from_raw(0), &cpus).doing("run on all CPUs")?;
+    mlockall(MlockAllFlags::MCL_CURRENT | MlockAllFlags::MCL_FUTURE).doing("lock its memory")?;
+    fs::write("/proc/self/oom_score_adj", "-1000").doing("be spared when memory runs out")
+}
+
+/// Comes before all jobs.
+pub(super) fn rise() -> Result<(), Error> {
+    set_policy(libc::SCHED_FIFO, 99).doing("become a real-time process")
+}
+
+/// Is as ordinary as a process that it makes should be: that inherits the slack of its timers, which
+/// a real-time process has none of.
+pub(super) fn step_back() -> Result<(), Error> {
+    set_policy(libc::SCHED_OTHER, 0).doing("become an ordinary process")
+}
+
+fn set_policy(policy: i32, priority: i32) -> nix::Result<()> {
+    let priority = libc::sched_param { sched_priority: priority };
+    // SAFETY: it reads `priority` and nothing else.
+    Errno::result(unsafe { libc::sched_setscheduler(0, policy, &priority) }).map(drop)
+}
+
+/// Says something on the console.
+pub(super) fn say(what: &str) {
+    // There is nobody to tell if that fails.
+    let _ = fs::write("/dev/console", format!("tek-lab: {what}\n"));
+}
+
+/// Ends the guest.
+pub(super) fn power_off() -> ! {
+    nix::unistd::sync();
+    for mode in [RebootMode::RB_POWER_OFF, RebootMode::RB_AUTOBOOT] {
+        let Err(error) = reboot(mode);
+        say(&format!("cannot power off: {error}"));
+    }
+    // The end of process 1 is a panic, and that is an end.
+    std::process::exit(1)
+}

@@ -1,0 +1,201 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! What every guest has: init, busybox, TEK, a few users, and the modules that its kernel needs.
+use crate::kernel::{self, Obtained};
+use crate::manifest::Contents;
+use crate::tree::{Node, Tree};
+use crate::Kind;
+use std::ffi::OsStr;
+use std::io;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::time::{SystemTime, UNIX_EPOCH};
+
+/// The first program.
+const INIT: &str = include_str!("../../../lab/guest/init");
+
+/// Users, their groups, and where the loopback interface is.
+const ETC: [(&str, &str); 3] = [
+    ("/etc/passwd", include_str!("../../../lab/guest/passwd")),
+    ("/etc/group", include_str!("../../../lab/guest/group")),
+    ("/etc/hosts", include_str!("../../../lab/guest/hosts")),
+];
+
+/// The kernel's modules, and a file with their names.
+const MODULES: &str = "/usr/lib/tek-lab/modules";
+
+/// Where file systems are mounted, by init or for each job.
+const PLACES: [&str; 14] = [
+    "/dev",
+    "/dev/pts",
+    "/dev/shm",
+    "/disk",
+    "/home",
+    "/mnt",
+    "/out",
+    "/proc",
+    "/root",
+    "/run",
+    "/sys",
+    "/tmp",
+    "/usr/lib/tek-lab/job",
+    "/var",
+];
+
+/// Why there is not what every guest has.
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    /// No busybox.
+    #[error("there is no {0}, which every guest has; install the package busybox-static")]
+    NoBusybox(PathBuf),
+    /// A busybox that does not say what it can do.
+    #[error("cannot run busybox: {0}; install the package busybox-static")]
+    Busybox(io::Error),
+    /// No program for the disk.
+    #[error("there is no {0}, which a guest with a disk needs; install the package e2fsprogs")]
+    NoMke2fs(PathBuf),
+    /// A module that the kernel needs is not to be had.
+    #[error(transparent)]
+    Modules(#[from] kernel::Error),
+    /// It cannot be read.
+    #[error("cannot read {path}: {error}; fetch the kernel again", path = .0.display(), error = .1)]
+    Module(PathBuf, io::Error),
+    /// Something else that every guest has cannot be read.
+    #[error("cannot read {path}, which every guest has: {error}; {cure}", path = path.display())]
+    Part {
+        /// What.
+        path: PathBuf,
+        /// Why.
+        error: io::Error,
+        /// What to do.
+        cure: &'static str,
+    },
+}
+
+/// The file system of a guest of that kind, with nothing added.
+pub fn tree(kind: &Kind, kernel: &Obtained, contents: &Contents) -> Result<Tree, Error> {
+    let mut tree = Tree::new();
+    tree.put_text("/init", 0o755, INIT);
+    for place in PLACES {
+        tree.put(Path::new(place), Node::Directory(0o755));
+    }
+    // The kernel opens it before init has mounted anything.
+    tree.put(Path::new("/dev/console"), Node::Device(5, 1));
+    for (path, text) in ETC {
+        tree.put_text(path, 0o644, text);
+    }
+    tree.put_text("/etc/tek-lab", 0o644, about(kind));
+    let root = contents.sysroot.as_deref().unwrap_or(Path::new("/"));
+    // First, for it unpacks modules.
+    add_busybox(&mut tree, root)?;
+    add_modules(&mut tree, kind, kernel)?;
+    if kind.disk.is_some() {
+        add_mke2fs(&mut tree, root)?;
+    }
+    add_tek(&mut tree, &contents.tek)?;
+    Ok(tree)
+}
+
+/// What init wants to know, as shell variables.
+fn about(kind: &Kind) -> String {
+    let cgroups = match kind.cgroups {
+        crate::kinds::Cgroups::V1 => "v1",
+        crate::kinds::Cgroups::V2 => "v2",
+    };
+    let packed = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs());
+    format!("kind={}\ncgroups={cgroups}\npacked={packed}\n", kind.name)
+}
+
+/// The kernel's modules without which there is no port to the host, and no disk, in the order in
+/// which init loads them.
+fn add_modules(tree: &mut Tree, kind: &Kind, kernel: &Obtained) -> Result<(), Error> {
+    let mut order = String::new();
+    // A kernel of which no modules are known has what it needs in it.
+    if kernel.modules.is_some() {
+        let mut names = vec!["virtio_pci", "virtio_console"];
+        if kind.disk.is_some() {
+            names.extend(["virtio_blk", "ext4"]);
+        }
+        for (number, file) in kernel::modules(kernel, &names)?.iter().enumerate() {
+            let name = file.file_name().unwrap_or_default().to_string_lossy();
+            let name = format!("{number:02}-{}", name.trim_end_matches(".xz"));
+            let unread = |error| Error::Module(file.clone(), error);
+            let place = format!("{MODULES}/{name}");
+            match file.extension() == Some(OsStr::new("xz")) {
+                true => tree.put_text(&place, 0o644, unpacked(file).map_err(unread)?),
+                false => tree.put_file(Path::new(&place), file).map_err(unread)?,
+            }
+            order += &name;
+            order += "\n";
+        }
+    }
+    tree.put_text(&format!("{MODULES}/order"), 0o644, order);
+    Ok(())
+}
+
+/// A module as the kernel wants it: an emulated one would take long to unpack it.
+fn unpacked(file: &Path) -> io::Result<Vec<u8>> {
+    let unpacked = Command::new("busybox").args(["unxz", "-c"]).arg(file).output()?;
+    match unpacked.status.success() {
+        true => Ok(unpacked.stdout),
+        false => {
+            let why = String::from_utf8_lossy(&unpacked.stderr);
+            Err(io::Error::other(why.trim().to_owned()))
+        }
+    }
+}
+
+/// What makes the file system on the disk.
+fn add_mke2fs(tree: &mut Tree, root: &Path) -> Result<(), Error> {
+    let places = ["sbin/mke2fs", "usr/sbin/mke2fs"].map(|path| root.join(path));
+    let mke2fs = places.iter().find(|path| path.exists());
+    let mke2fs = mke2fs.ok_or_else(|| Error::NoMke2fs(places[0].clone()))?;
+    let cure = "install the package e2fsprogs";
+    add_part(tree, "/usr/sbin/mke2fs", mke2fs, cure)?;
+    // Without it, it makes file systems without a journal.
+    add_part(tree, "/etc/mke2fs.conf", &root.join("etc/mke2fs.conf"), cure)
+}
+
+fn add_busybox(tree: &mut Tree, root: &Path) -> Result<(), Error> {
+    let places = ["bin/busybox", "usr/bin/busybox"].map(|path| root.join(path));
+    let busybox = places.iter().find(|path| path.exists());
+    let busybox = busybox.ok_or_else(|| Error::NoBusybox(places[0].clone()))?;
+    add_part(tree, "/bin/busybox", busybox, "install the package busybox-static")?;
+    // Only our own can be asked; the other architecture's is of the same release.
+    let applets = Command::new("busybox").arg("--list").output().map_err(Error::Busybox)?;
+    for applet in String::from_utf8_lossy(&applets.stdout).lines().filter(|name| *name != "busybox")
+    {
+        tree.put(&Path::new("/usr/bin").join(applet), Node::Link("busybox".into()));
+    }
+    Ok(())
+}
+
+fn add_tek(tree: &mut Tree, tek: &Path) -> Result<(), Error> {
+    for (from, to) in [("bin/tek", "/usr/bin/tek"), ("lib/libtek.so", "/usr/lib/libtek.so")] {
+        let cure = "build it with `make build`, for the board with tools/board";
+        add_part(tree, to, &tek.join(from), cure)?;
+    }
+    // The one for 32-bit programs is not built everywhere.
+    let _ = tree.put_file(Path::new("/usr/lib32/libtek.so"), &tek.join("lib32/libtek.so"));
+    Ok(())
+}
+
+fn add_part(tree: &mut Tree, to: &str, from: &Path, cure: &'static str) -> Result<(), Error> {
+    let put = tree.put_file(Path::new(to), from);
+    put.map_err(|error| Error::Part { path: from.to_owned(), error, cure })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::add_tek;
+    use crate::tree::Tree;
+
+    #[test]
+    fn a_part_that_cannot_be_read_is_named_with_the_reason_and_a_cure() {
+        let nothing = tempfile::tempdir().unwrap();
+        let error = add_tek(&mut Tree::new(), nothing.path()).unwrap_err().to_string();
+        let tek = nothing.path().join("bin/tek");
+        assert!(error.starts_with(&format!("cannot read {}, which every guest", tek.display())));
+        assert!(error.contains("No such file or directory"), "{error}");
+        assert!(error.contains("; build it with `make build`"), "{error}");
+    }
+}

@@ -1,0 +1,306 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Kernels in the cache.
+mod fetch;
+mod modules;
+
+use crate::archive::{self, Package, Source};
+use crate::cache::{Damage, Lock, Told};
+use crate::{cache, checksum, Cache, Kernel, Kinds};
+use serde::{Deserialize, Serialize};
+use std::io;
+use std::path::{Path, PathBuf};
+
+pub use modules::modules;
+
+/// A kernel that can be booted.
+#[derive(Clone, Debug)]
+pub struct Obtained {
+    /// What `uname -r` says in it.
+    pub release: String,
+    /// Debian's name of the architecture.
+    pub architecture: String,
+    /// Its image: vmlinuz.
+    pub image: PathBuf,
+    /// The directory of its modules (with `kernel/`), if there are any.
+    pub modules: Option<PathBuf>,
+    /// Its configuration, where the package has it.
+    pub config: Option<PathBuf>,
+}
+
+/// What to get, and how.
+pub struct Wanted<'a> {
+    /// Its modules too, even where they are a large package of their own.
+    pub modules: bool,
+    /// Look whether the archive has a newer one, instead of taking what is in the cache.
+    pub newest: bool,
+    /// Take at once the kernel that it fell back to before, if it did, instead of asking the archive
+    /// each time.
+    pub settle: bool,
+    /// Where from.
+    pub source: &'a Source,
+}
+
+/// Why there is no kernel.
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    /// It is not in the cache, and cannot be got.
+    #[error("no kernel {kernel}: {source}")]
+    Archive {
+        /// Its name.
+        kernel: String,
+        /// Why.
+        source: archive::Error,
+    },
+    /// The cache cannot be written.
+    #[error(transparent)]
+    Cache(#[from] cache::Error),
+    /// A package does not have what it should.
+    #[error(
+        "package {package} has no {what}: Debian's packages have changed, so name others in lab/kinds.toml"
+    )]
+    Package {
+        /// Its name.
+        package: String,
+        /// "boot/vmlinuz-…".
+        what: &'static str,
+    },
+    /// A module that the kernel neither has built in nor as a file.
+    #[error("kernel {release} has no module {module}: {cure}")]
+    NoModule {
+        /// Of the kernel.
+        release: String,
+        /// Its name.
+        module: String,
+        /// What to do.
+        cure: &'static str,
+    },
+    /// modinfo did not do.
+    #[error("modinfo cannot read {}: {why}; install the package kmod", .path.display())]
+    Modinfo {
+        /// The module's file.
+        path: PathBuf,
+        /// What it said.
+        why: String,
+    },
+}
+
+impl Error {
+    /// Whether another package could not be got either.
+    fn is_about_this_machine(&self) -> bool {
+        match self {
+            Self::Archive { source, .. } => source.is_about_this_machine(),
+            _ => true,
+        }
+    }
+}
+
+/// What is in the cache of a kernel: noted beside it, so that no network is needed to boot it again.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Record {
+    /// Its name.
+    pub kernel: String,
+    /// What `uname -r` says in it.
+    pub release: String,
+    /// The archive that it came from.
+    pub mirror: String,
+    /// The suite there.
+    pub suite: String,
+    /// Debian's name of the architecture.
+    pub architecture: String,
+    /// The pattern that its package's name matched.
+    pub image: String,
+    /// The packages that it was made of, with their exact versions and checksums.
+    pub packages: Vec<Package>,
+    /// The image as it was unpacked; `None`: an earlier version of tek did that.
+    #[serde(default)]
+    vmlinuz: Option<Sum>,
+    /// Below the cache: the directory with the image, its configuration, and what is known of modules.
+    directory: String,
+    /// Below the cache: the directory with all of its modules, once they were wanted.
+    modules: Option<String>,
+}
+
+/// What a file must be.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+struct Sum {
+    size: u64,
+    sha256: String,
+}
+
+impl Sum {
+    fn of(path: &Path) -> io::Result<Self> {
+        Ok(Self { size: path.metadata()?.len(), sha256: checksum::sha256(path)? })
+    }
+}
+
+/// What the cache has of that kernel. Of its image it looks at the size only.
+pub fn cached(cache: &Cache, kernel: &Kernel) -> Result<Option<Record>, Damage> {
+    let same = |record: &Record| {
+        record.suite == kernel.suite
+            && record.architecture == kernel.architecture
+            && record.image == filled(&kernel.image, kernel)
+            && cache.directory().join(&record.directory).is_dir()
+    };
+    let Some(record) = cache.noted::<Record>(&note(kernel))?.filter(same) else { return Ok(None) };
+    record.check_size(cache)?;
+    Ok(Some(record))
+}
+
+/// The kernel of that name, or the one that it falls back to, from the cache or else the archive.
+/// `told` hears what takes long: "Downloading linux-… (163 MB)".
+pub fn obtain(
+    kinds: &Kinds,
+    kernel: &Kernel,
+    cache: &Cache,
+    wanted: &Wanted,
+    told: &mut dyn FnMut(&str),
+) -> Result<Obtained, Error> {
+    Ok(record(kinds, kernel, cache, wanted, told)?.obtained(cache))
+}
+
+/// The same, and which one it is.
+pub fn record(
+    kinds: &Kinds,
+    kernel: &Kernel,
+    cache: &Cache,
+    wanted: &Wanted,
+    told: &mut dyn FnMut(&str),
+) -> Result<Record, Error> {
+    let mut kernel = kernel;
+    let is_here = |kernel| {
+        let cached = cached(cache, kernel).ok().flatten();
+        cached.is_some_and(|record| record.is_enough(cache, wanted.modules))
+    };
+    loop {
+        if wanted.settle && !wanted.newest && !is_here(kernel) {
+            let before = cache.noted::<String>(&instead(kernel));
+            let before = before.ok().flatten();
+            let before = before.and_then(|name| kinds.kernel(&name)).filter(|other| is_here(other));
+            if let Some(other) = before {
+                told(&format!(
+                    "Taking kernel {}, as before: there was no {}; tek lab fetch looks again",
+                    other.name, kernel.name
+                ));
+                kernel = other;
+            }
+        }
+        let error = match this_one(kernel, cache, wanted, told) {
+            Ok(record) => return Ok(record),
+            Err(error) => error,
+        };
+        match kinds.instead_of(kernel) {
+            // What keeps any package from coming keeps the other one too.
+            Some(other) if !error.is_about_this_machine() || is_here(other) => {
+                told(&error.to_string());
+                told(&format!("Taking kernel {} instead: {}", other.name, other.about));
+                // Without the note the next one asks the archive too, and that is all.
+                if let Ok(lock) = cache.lock(told) {
+                    let _ = lock.note(&instead(kernel), &other.name);
+                }
+                kernel = other;
+            }
+            _ => return Err(error),
+        }
+    }
+}
+
+fn this_one(
+    kernel: &Kernel,
+    cache: &Cache,
+    wanted: &Wanted,
+    told: &mut dyn FnMut(&str),
+) -> Result<Record, Error> {
+    let here = || {
+        let Some(record) = cached(cache, kernel)? else { return Ok(None) };
+        record.check_sum(cache)?;
+        Ok(Some(record).filter(|it| it.is_enough(cache, wanted.modules)))
+    };
+    let fetch = |lock: &Lock, told: &mut Told| fetch::fetch(kernel, cache, lock, wanted, told);
+    cache.have(wanted.newest, here, fetch, |record| record.release.clone(), told)
+}
+
+impl Record {
+    /// Whether its modules are here too, if they are wanted, or the guest cannot do without: the lab
+    /// talks over virtio.
+    fn is_enough(&self, cache: &Cache, modules: bool) -> bool {
+        let obtained = self.obtained(cache);
+        let files = obtained.image.is_file();
+        files && (obtained.has_all_modules() || !(modules || obtained.needs_modules()))
+    }
+
+    fn check_size(&self, cache: &Cache) -> Result<(), Damage> {
+        let Some(sum) = &self.vmlinuz else { return Ok(()) };
+        let path = self.obtained(cache).image;
+        let why = match path.metadata() {
+            Ok(about) if about.len() == sum.size => return Ok(()),
+            Ok(about) => format!("{} bytes instead of {}", about.len(), sum.size),
+            Err(error) => error.to_string(),
+        };
+        Err(Damage::File { path, why })
+    }
+
+    /// Takes some 50 ms, which is little beside a boot.
+    fn check_sum(&self, cache: &Cache) -> Result<(), Damage> {
+        let Some(sum) = &self.vmlinuz else { return Ok(()) };
+        let path = self.obtained(cache).image;
+        let why = match checksum::sha256(&path) {
+            Ok(sha256) if sha256 == sum.sha256 => return Ok(()),
+            Ok(_) => "its SHA-256 is not what it was".to_owned(),
+            Err(error) => error.to_string(),
+        };
+        Err(Damage::File { path, why })
+    }
+
+    /// The exact version of its package.
+    pub fn version(&self) -> &str {
+        self.packages.first().map_or("", |image| &image.version)
+    }
+
+    /// How to boot it.
+    pub fn obtained(&self, cache: &Cache) -> Obtained {
+        let directory = cache.directory().join(&self.directory);
+        let modules = match &self.modules {
+            Some(modules) => cache.directory().join(modules),
+            None => directory.join("modules"),
+        };
+        Obtained {
+            release: self.release.clone(),
+            architecture: self.architecture.clone(),
+            image: directory.join("vmlinuz"),
+            modules: Some(modules).filter(|path| path.is_dir()),
+            config: Some(directory.join("config")).filter(|path| path.is_file()),
+        }
+    }
+}
+
+impl Obtained {
+    /// Whether more is here of its modules than which ones are built in.
+    pub fn has_all_modules(&self) -> bool {
+        self.modules.as_ref().is_some_and(|modules| modules.join("kernel").is_dir())
+    }
+
+    /// Whether the guest cannot talk to the host without modules.
+    fn needs_modules(&self) -> bool {
+        let config = self.config.as_ref().and_then(|path| std::fs::read_to_string(path).ok());
+        let modular = |text: String| {
+            let mut lines = text.lines();
+            lines.any(|line| line == "CONFIG_VIRTIO_CONSOLE=m" || line == "CONFIG_VIRTIO_PCI=m")
+        };
+        config.is_some_and(modular)
+    }
+}
+
+/// Where it is noted what is in the cache of a kernel.
+fn note(kernel: &Kernel) -> String {
+    format!("kernels/{}.json", kernel.name)
+}
+
+/// Where it is noted what was taken instead of a kernel.
+fn instead(kernel: &Kernel) -> String {
+    format!("instead/{}.json", kernel.name)
+}
+
+/// A pattern with the series in it.
+fn filled(pattern: &str, kernel: &Kernel) -> String {
+    pattern.replace("{series}", &kernel.series)
+}

@@ -1,0 +1,39 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! The kernel lab: boots real kernels in QEMU and runs commands and tests in them.
+//!
+//! A [`Kind`] says what machine to boot; [`kernel::obtain`] gets its kernel from a Debian archive into
+//! the [`Cache`]; [`initramfs`] packs what the guest needs; [`machine`] boots it; [`session`] has
+//! [`Job`]s run in it and says what became of each, whatever happens inside. [`agent`] is the other end:
+//! process 1 of the guest. The two talk [`protocol`].
+
+mod added;
+pub mod agent;
+pub mod archive;
+mod booted;
+pub mod cache;
+mod checksum;
+mod console;
+pub mod files;
+mod guest;
+pub mod initramfs;
+pub mod job;
+pub mod kernel;
+mod kinds;
+mod libraries;
+pub mod machine;
+pub mod manifest;
+mod outcome;
+mod packages;
+mod ports;
+pub mod protocol;
+pub mod session;
+pub mod size;
+pub mod sysroot;
+pub mod terminal;
+mod tree;
+
+pub use booted::is_passing;
+pub use cache::Cache;
+pub use job::Job;
+pub use kinds::{Kernel, Kind, Kinds, NoKind, Sysroot};
+pub use outcome::{Ended, Outcome};

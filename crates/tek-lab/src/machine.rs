@@ -1,0 +1,443 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! QEMU: one booted guest.
+//!
+//! All that it shares with us are file descriptors that it inherits: sockets for the port, the
+//! console and its own words, the initramfs and the disk as files without a name. It is killed when
+//! the thread that started it ends, however that happens, so nothing of it can outlive us.
+use crate::kernel::Obtained;
+use crate::{size, Kind};
+use std::fs::File;
+use std::io;
+use std::os::fd::{AsRawFd, OwnedFd};
+use std::os::unix::net::UnixStream;
+use std::os::unix::process::CommandExt;
+use std::process::{Child, Command, ExitStatus, Stdio};
+use std::time::{Duration, Instant};
+
+/// What to boot.
+pub struct Plan<'a> {
+    /// The kind, with what options changed in it.
+    pub kind: &'a Kind,
+    /// Its kernel.
+    pub kernel: &'a Obtained,
+    /// What [`crate::initramfs::pack`] made.
+    pub initramfs: &'a File,
+    /// TCP port of this machine's loopback where the guest waits, before its first instruction, for
+    /// gdb.
+    pub gdb: Option<u16>,
+    /// The end of a socket that becomes the guest's port for a terminal.
+    pub terminal: Option<&'a UnixStream>,
+}
+
+/// Why QEMU could not be started.
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    /// It is not installed.
+    #[error("{program} is not installed; install the Debian package {package}")]
+    Missing {
+        /// The program.
+        program: &'static str,
+        /// What has it.
+        package: &'static str,
+    },
+    /// The kernel is for a processor that the lab has no machine for.
+    #[error("no machine for kernels of the architecture {0}; amd64 and armhf are known")]
+    Architecture(String),
+    /// The guest's files do not fit into its memory.
+    #[error(
+        "the guest's files take {} MB, and three times that while it boots, which is too much for its \
+         memory of {memory}: give it more (--memory {}M), or take less into it",
+        .files >> 20, .wanted >> 20
+    )]
+    Memory {
+        /// Bytes of its files.
+        files: u64,
+        /// What it has.
+        memory: String,
+        /// Bytes with which it would boot.
+        wanted: u64,
+    },
+    /// The memory's or the disk's size is none.
+    #[error("{0} is no size of a disk or memory; write it as 512M or 2G")]
+    Size(String),
+    /// There is no place for the disk's file.
+    #[error("cannot make a disk of {size} in {}: {source}; TMPDIR names another place", std::env::temp_dir().display())]
+    Disk {
+        /// Its size.
+        size: String,
+        /// Why.
+        source: io::Error,
+    },
+    /// The system refused.
+    #[error("cannot start {program}: {source}")]
+    Start {
+        /// The program.
+        program: &'static str,
+        /// Why.
+        source: io::Error,
+    },
+}
+
+/// What differs between processors.
+struct Processor {
+    qemu: &'static str,
+    package: &'static str,
+    machine: &'static str,
+    cpu: &'static str,
+    /// The kernel's name of the serial port.
+    console: &'static str,
+    /// Kernels for it can run on this machine's own processor.
+    own: bool,
+}
+
+impl Processor {
+    fn of(architecture: &str) -> Result<Self, Error> {
+        Ok(match architecture {
+            "amd64" => Self {
+                qemu: "qemu-system-x86_64",
+                package: "qemu-system-x86",
+                // Without what a guest does not need: each device takes time at boot.
+                machine: "q35,sata=off,smbus=off,vmport=off,i8042=off",
+                cpu: "max",
+                console: "ttyS0",
+                own: cfg!(target_arch = "x86_64"),
+            },
+            "armhf" => Self {
+                qemu: "qemu-system-arm",
+                package: "qemu-system-arm",
+                // All devices below 4 GB, where a kernel without LPAE finds them.
+                machine: "virt,highmem=off",
+                cpu: "cortex-a15",
+                console: "ttyAMA0",
+                own: false,
+            },
+            other => return Err(Error::Architecture(other.to_owned())),
+        })
+    }
+}
+
+/// A guest's process.
+pub trait Process {
+    /// How it ended, if it does so within a time.
+    fn ended(&mut self, within: Duration) -> Option<ExitStatus>;
+}
+
+/// A guest, and the sockets that lead to it. It is killed when this is dropped.
+pub struct Machine {
+    /// Frames, both ways.
+    pub port: UnixStream,
+    /// The kernel's console.
+    pub console: UnixStream,
+    /// What QEMU itself writes to its standard error.
+    pub words: UnixStream,
+    /// QEMU.
+    pub process: Box<dyn Process>,
+    /// It may run on this machine's own processor (KVM); otherwise that is emulated.
+    pub accelerated: bool,
+}
+
+/// QEMU's process, killed when this is dropped.
+struct Qemu(Child);
+
+impl Process for Qemu {
+    fn ended(&mut self, within: Duration) -> Option<ExitStatus> {
+        let until = Instant::now() + within;
+        loop {
+            match self.0.try_wait() {
+                Ok(None) if Instant::now() < until => std::thread::sleep(Duration::from_millis(5)),
+                Ok(status) => return status,
+                Err(_) => return None,
+            }
+        }
+    }
+}
+
+impl Drop for Qemu {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+/// Boots a guest, on this machine's own processor if that is wanted and can be had.
+pub fn boot(plan: &Plan, accelerate: bool) -> Result<Machine, Error> {
+    let processor = Processor::of(&plan.kernel.architecture)?;
+    let accelerated = accelerate && processor.own && kvm_is_usable();
+    check_memory(plan)?;
+    let start = |source| Error::Start { program: processor.qemu, source };
+    let (port, its_port) = UnixStream::pair().map_err(start)?;
+    let (console, its_console) = UnixStream::pair().map_err(start)?;
+    let (words, its_words) = UnixStream::pair().map_err(start)?;
+    let disk = plan.kind.disk.as_deref().map(disk).transpose()?;
+
+    let mut command = Command::new(processor.qemu);
+    command.args(arguments(
+        plan,
+        &processor,
+        accelerated,
+        &Files {
+            port: its_port.as_raw_fd(),
+            console: its_console.as_raw_fd(),
+            initramfs: plan.initramfs.as_raw_fd(),
+            disk: disk.as_ref().map(AsRawFd::as_raw_fd),
+            terminal: plan.terminal.map(AsRawFd::as_raw_fd),
+        },
+    ));
+    let its_words = OwnedFd::from(its_words);
+    command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::from(its_words));
+    // Out of reach of the terminal's Ctrl-C, which is for us.
+    command.process_group(0);
+    let mut inherited =
+        vec![its_port.as_raw_fd(), its_console.as_raw_fd(), plan.initramfs.as_raw_fd()];
+    inherited.extend(disk.as_ref().map(AsRawFd::as_raw_fd));
+    inherited.extend(plan.terminal.map(AsRawFd::as_raw_fd));
+    let own = std::process::id();
+    // SAFETY: between fork and exec it only makes system calls and allocates nothing.
+    unsafe {
+        command.pre_exec(move || {
+            if libc::prctl(libc::PR_SET_PDEATHSIG, libc::SIGKILL) != 0 {
+                return Err(io::Error::last_os_error());
+            }
+            if libc::getppid() as u32 != own {
+                libc::_exit(1); // we died before it could notice
+            }
+            for &fd in &inherited {
+                if libc::fcntl(fd, libc::F_SETFD, 0) != 0 {
+                    return Err(io::Error::last_os_error());
+                }
+            }
+            Ok(())
+        });
+    }
+    let child = command.spawn().map_err(|source| match source.kind() {
+        io::ErrorKind::NotFound => {
+            Error::Missing { program: processor.qemu, package: processor.package }
+        }
+        _ => start(source),
+    })?;
+    Ok(Machine { port, console, words, process: Box::new(Qemu(child)), accelerated })
+}
+
+/// About what a kernel takes for itself.
+const KERNELS_OWN: u64 = 64 << 20;
+
+/// Whether the guest's files fit into its memory: while it boots they are there twice, as an archive
+/// and unpacked, and the latter can take half of what is left. What a kernel says when they do not
+/// fit is hard to understand.
+fn check_memory(plan: &Plan) -> Result<(), Error> {
+    let memory = &plan.kind.memory;
+    let bytes = size::parse(memory).ok_or_else(|| Error::Size(memory.clone()))?;
+    // A file in memory, so that this does not fail.
+    let files = plan.initramfs.metadata().map_or(0, |about| about.len());
+    match 3 * files + KERNELS_OWN {
+        needed if needed <= bytes => Ok(()),
+        needed => {
+            let wanted = (needed + KERNELS_OWN).next_multiple_of(KERNELS_OWN);
+            Err(Error::Memory { files, memory: memory.clone(), wanted })
+        }
+    }
+}
+
+/// An empty disk in a file without a name.
+fn disk(size: &str) -> Result<File, Error> {
+    let bytes = size::parse(size).ok_or_else(|| Error::Size(size.to_owned()))?;
+    let file = tempfile::tempfile().and_then(|file| file.set_len(bytes).map(|()| file));
+    file.map_err(|source| Error::Disk { size: size.to_owned(), source })
+}
+
+/// The descriptors that QEMU inherits.
+struct Files {
+    port: i32,
+    console: i32,
+    initramfs: i32,
+    disk: Option<i32>,
+    terminal: Option<i32>,
+}
+
+fn arguments(plan: &Plan, processor: &Processor, accelerated: bool, files: &Files) -> Vec<String> {
+    let Plan { kind, kernel, .. } = plan;
+    let mut arguments: Vec<String> = Vec::new();
+    let mut add = |option: &str, value: String| {
+        arguments.push(option.to_owned());
+        arguments.push(value);
+    };
+    add("-machine", processor.machine.into());
+    add("-cpu", processor.cpu.into());
+    for accelerator in accelerators(accelerated) {
+        add("-accel", (*accelerator).into());
+    }
+    add("-smp", kind.cpus.to_string());
+    // With a unit, for to QEMU a bare number is one of MiB.
+    let memory = size::parse(&kind.memory);
+    add("-m", memory.map_or_else(|| kind.memory.clone(), |bytes| format!("{}K", bytes >> 10)));
+    add("-kernel", kernel.image.display().to_string());
+    add("-initrd", format!("/proc/self/fd/{}", files.initramfs));
+    add("-append", kernel_arguments(plan, processor));
+    add("-chardev", format!("socket,id=console,fd={}", files.console));
+    add("-serial", "chardev:console".into());
+    add("-device", "virtio-serial-pci".into());
+    add("-chardev", format!("socket,id=port,fd={}", files.port));
+    add("-device", format!("virtserialport,chardev=port,name={}", crate::protocol::PORT));
+    if let Some(fd) = files.terminal {
+        add("-chardev", format!("socket,id=terminal,fd={fd}"));
+        add("-device", format!("virtserialport,chardev=terminal,name={}", crate::terminal::PORT));
+    }
+    if let Some(fd) = files.disk {
+        // A full host's disk is the guest's failed write, not a reason to stop the guest.
+        let errors = "werror=report,rerror=report";
+        add("-drive", format!("if=none,id=disk,format=raw,file=/proc/self/fd/{fd},{errors}"));
+        add("-device", "virtio-blk-pci,drive=disk".into());
+    }
+    if let Some(port) = plan.gdb {
+        add("-gdb", format!("tcp:127.0.0.1:{port}"));
+        arguments.push("-S".into());
+    }
+    for option in ["-nodefaults", "-no-user-config", "-no-reboot"] {
+        arguments.push(option.into());
+    }
+    arguments.extend(["-display", "none"].map(String::from));
+    arguments
+}
+
+fn accelerators(kvm: bool) -> &'static [&'static str] {
+    if kvm {
+        &["kvm", "tcg"]
+    } else {
+        &["tcg"]
+    }
+}
+
+fn kvm_is_usable() -> bool {
+    File::options().read(true).write(true).open("/dev/kvm").is_ok()
+}
+
+fn kernel_arguments(plan: &Plan, processor: &Processor) -> String {
+    // A panic reboots at once, which ends QEMU (-no-reboot).
+    let mut arguments = format!("console={} panic=-1", processor.console);
+    if plan.gdb.is_some() {
+        // gdb looks where the symbols say.
+        arguments += " nokaslr";
+    }
+    if !plan.kind.append.is_empty() {
+        arguments += " ";
+        arguments += &plan.kind.append;
+    }
+    arguments
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::Kinds;
+
+    fn kernel(architecture: &str) -> Obtained {
+        Obtained {
+            release: "7.2".into(),
+            architecture: architecture.into(),
+            image: "/cache/vmlinuz".into(),
+            modules: None,
+            config: None,
+        }
+    }
+
+    fn told(kind: &str, gdb: Option<u16>, accelerated: bool, disk: Option<i32>) -> String {
+        let kinds = Kinds::own();
+        let kind = kinds.kind(kind).unwrap();
+        let kernel = kernel(&kinds.kernel(&kind.kernel).unwrap().architecture);
+        let initramfs = &tempfile::tempfile().unwrap();
+        let plan = Plan { kind, kernel: &kernel, initramfs, gdb, terminal: None };
+        let files = Files { port: 5, console: 6, initramfs: 7, disk, terminal: Some(9) };
+        let processor = Processor::of(&kernel.architecture).unwrap();
+        arguments(&plan, &processor, accelerated, &files).join(" ")
+    }
+
+    #[test]
+    fn a_machine_has_what_its_kind_says() {
+        let told = told("irqthreads", None, false, Some(8));
+        for part in [
+            "-machine q35",
+            "-cpu max",
+            "-accel tcg",
+            "-smp 2",
+            "-m 1048576K",
+            "-kernel /cache/vmlinuz",
+            "-initrd /proc/self/fd/7",
+            "-append console=ttyS0 panic=-1 threadirqs",
+            "-chardev socket,id=port,fd=5",
+            "-chardev socket,id=console,fd=6",
+            "-chardev socket,id=terminal,fd=9",
+            "name=tek.lab",
+            "file=/proc/self/fd/8",
+        ] {
+            assert!(told.contains(part), "{part} is not in {told}");
+        }
+        assert!(!told.contains("kvm") && !told.contains("gdb") && !told.contains(" -S"));
+    }
+
+    #[test]
+    fn the_board_is_a_32_bit_arm() {
+        let told = told("board", None, false, None);
+        for part in ["-machine virt,highmem=off", "-cpu cortex-a15", "console=ttyAMA0", "-smp 4"] {
+            assert!(told.contains(part), "{part} is not in {told}");
+        }
+        assert!(!told.contains("-drive"));
+        assert!(!Processor::of("armhf").unwrap().own);
+    }
+
+    #[test]
+    fn memory_without_a_unit_is_in_bytes() {
+        let kinds = Kinds::own();
+        let mut kind = kinds.kind("rt").unwrap().clone();
+        kind.memory = "1073741824".into();
+        let kernel = kernel("amd64");
+        let initramfs = &tempfile::tempfile().unwrap();
+        let plan = Plan { kind: &kind, kernel: &kernel, initramfs, gdb: None, terminal: None };
+        let files = Files { port: 5, console: 6, initramfs: 7, disk: None, terminal: None };
+        let processor = Processor::of("amd64").unwrap();
+        let told = arguments(&plan, &processor, false, &files).join(" ");
+        assert!(told.contains("-m 1048576K "), "{told}");
+    }
+
+    #[test]
+    fn gdb_finds_symbols_where_they_are() {
+        let told = told("rt", Some(1234), false, None);
+        assert!(told.contains("-gdb tcp:127.0.0.1:1234 -S"));
+        assert!(told.contains("panic=-1 nokaslr"));
+    }
+
+    #[test]
+    fn an_own_processor_is_tried_first() {
+        assert!(told("rt", None, true, None).contains("-accel kvm -accel tcg"));
+    }
+
+    #[test]
+    fn files_that_do_not_fit_into_memory_are_told_with_a_size_that_does() {
+        let kinds = Kinds::own();
+        let kind = kinds.kind("small").unwrap();
+        let kernel = kernel("amd64");
+        let initramfs = &tempfile::tempfile().unwrap();
+        let plan = Plan { kind, kernel: &kernel, initramfs, gdb: None, terminal: None };
+        initramfs.set_len(64 << 20).unwrap();
+        check_memory(&plan).unwrap();
+        initramfs.set_len(65 << 20).unwrap();
+        assert_eq!(
+            check_memory(&plan).unwrap_err().to_string(),
+            "the guest's files take 65 MB, and three times that while it boots, which is too much \
+             for its memory of 256M: give it more (--memory 384M), or take less into it"
+        );
+    }
+
+    #[test]
+    fn an_unknown_architecture_is_refused() {
+        let error = Processor::of("m68k").err().unwrap();
+        assert!(error.to_string().contains("m68k; amd64 and armhf"));
+    }
+
+    #[test]
+    fn a_disk_is_empty_and_has_no_name() {
+        use std::os::unix::fs::MetadataExt;
+        let about = disk("64M").unwrap().metadata().unwrap();
+        assert_eq!((about.len(), about.blocks(), about.nlink()), (64 << 20, 0, 0));
+        assert!(matches!(disk("64MB"), Err(Error::Size(_))));
+    }
+}

@@ -1,0 +1,141 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! `tek lab fetch`.
+use super::origin::{tell, Origin};
+use serde::Serialize;
+use std::io::Write;
+use std::path::PathBuf;
+use std::process::ExitCode;
+use tek_lab::archive::Source;
+use tek_lab::kernel::{self, Wanted};
+use tek_lab::{sysroot, Cache, Kind, Kinds, NoKind};
+
+/// Arguments of `tek lab fetch`.
+#[derive(clap::Args)]
+#[command(after_help = "\
+EXAMPLES:
+  tek lab fetch                all that the kinds of machines need, 330 MB
+  tek lab fetch --kind rt      15 MB
+  tek lab fetch --newest       the newest of each series; removes superseded ones
+  tek lab fetch --kind rt --mirror http://archive.example/debian
+  tek lab fetch --kind board --json | jq -r '.kinds[].sysroot.path'
+
+The kernels are Debian's packages, from where this machine's apt gets Debian. apt's own settings
+(proxies, certificates) count; its sources and lists stay as they are. What is in the cache needs
+no network. Which series there are is in lab/kinds.toml.
+
+EXIT STATUS:
+    0  all of it is in the cache
+    1  something cannot be got
+  125  TEK itself failed
+    2  an option was not understood")]
+pub struct Args {
+    /// Fetch what this kind of machine needs; can be given several times [default: all kinds]
+    #[arg(long, value_name = "KIND")]
+    kind: Vec<String>,
+    /// Fetch the kernels' modules too where no kind needs them (160 MB each)
+    #[arg(long)]
+    modules: bool,
+    /// Look for newer versions than those in the cache
+    #[arg(long)]
+    newest: bool,
+    /// Print JSON
+    #[arg(long)]
+    json: bool,
+    #[command(flatten)]
+    origin: Origin,
+}
+
+/// What was got for a kind.
+#[derive(Serialize)]
+struct Got {
+    kind: String,
+    kernel: kernel::Record,
+    image: PathBuf,
+    modules: Option<PathBuf>,
+    sysroot: Option<GotSysroot>,
+}
+
+#[derive(Serialize)]
+struct GotSysroot {
+    path: PathBuf,
+    #[serde(flatten)]
+    record: sysroot::Record,
+}
+
+/// Does it.
+pub fn run(args: Args) -> anyhow::Result<ExitCode> {
+    let kinds = Kinds::own();
+    let cache = args.origin.cache()?;
+    let source = args.origin.source();
+    let mut all = Vec::new();
+    let mut failed = false;
+    for kind in named(&kinds, &args.kind)? {
+        match fetch(&kinds, kind, &cache, &source, &args) {
+            Ok(got) => {
+                if !args.json {
+                    writeln!(std::io::stdout(), "{}", line(&got))?;
+                }
+                all.push(got);
+            }
+            Err(error) => {
+                tell(&format!("kind {}: {error}", kind.name));
+                failed = true;
+            }
+        }
+    }
+    if args.json {
+        let text = serde_json::json!({ "schema": 1, "directory": cache.directory(), "kinds": all });
+        writeln!(std::io::stdout(), "{}", serde_json::to_string_pretty(&text)?)?;
+    }
+    Ok(if failed { ExitCode::FAILURE } else { ExitCode::SUCCESS })
+}
+
+/// The kinds of these names; all without names.
+fn named<'a>(kinds: &'a Kinds, names: &[String]) -> Result<Vec<&'a Kind>, NoKind> {
+    for name in names {
+        kinds.kind(name)?;
+    }
+    Ok(kinds.kinds().filter(|kind| names.is_empty() || names.contains(&kind.name)).collect())
+}
+
+fn fetch(
+    kinds: &Kinds,
+    kind: &Kind,
+    cache: &Cache,
+    source: &Source,
+    args: &Args,
+) -> anyhow::Result<Got> {
+    let modules = args.modules || kind.disk.is_some();
+    let wanted = Wanted { modules, newest: args.newest, settle: false, source };
+    let record = kernel::record(kinds, kinds.kernel_of(kind), cache, &wanted, &mut tell)?;
+    let obtained = record.obtained(cache);
+    let sysroot = match kinds.sysroot_of(kind) {
+        Some(sysroot) => {
+            let record = sysroot::obtain(sysroot, cache, args.newest, source, &mut tell)?;
+            Some(GotSysroot { path: record.directory(cache), record })
+        }
+        None => None,
+    };
+    Ok(Got {
+        kind: kind.name.clone(),
+        modules: obtained.modules.clone().filter(|_| obtained.has_all_modules()),
+        image: obtained.image,
+        kernel: record,
+        sysroot,
+    })
+}
+
+fn line(got: &Got) -> String {
+    let mut line = format!("{}: Linux {} ({})", got.kind, got.kernel.release, got.kernel.version());
+    if got.modules.is_some() {
+        line += ", its modules";
+    }
+    if let Some(sysroot) = &got.sysroot {
+        line += &format!(
+            ", {} packages of {}",
+            sysroot.record.packages.len(),
+            sysroot.record.architecture
+        );
+    }
+    line
+}

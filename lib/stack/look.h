@@ -1,0 +1,43 @@
+/* SPDX-License-Identifier: MIT OR Apache-2.0 */
+/*
+ * A look at a stack: its lowest page that is present, then from there up to where it differs from
+ * what was there before its thread ran (stack/measure.h has the reasons).
+ */
+#ifndef TEK_STACK_LOOK_H
+#define TEK_STACK_LOOK_H
+
+#include "stack/use.h"
+#include "stack/words.h"
+
+/* What was found. Addresses. */
+struct tek_found {
+	uintptr_t lowest;  /* present page */
+	uintptr_t bound;   /* nothing below was used */
+	uintptr_t certain; /* this was */
+	bool at_paint;     /* paint was changed there, so both are right to the byte */
+};
+
+/* Where a look begins: the lowest address that can have been used. */
+uintptr_t tek__look_low(const struct tek_stack *stack);
+
+/* False: the kernel does not say which pages are present. No allocation; async-signal-safe. */
+bool tek__look(const struct tek_stack *stack, tek_words_reader *read, struct tek_found *found);
+
+/*
+ * Through [low, end) only, of which all pages are present and nothing below was used.  True: what
+ * is sought was found there.
+ */
+bool tek__look_through(const struct tek_stack *stack, tek_words_reader *read, uintptr_t low,
+		       uintptr_t end, struct tek_found *found);
+
+/* What was found, in bytes. */
+void tek__look_sum_up(const struct tek_stack *stack, struct tek_found *found,
+		      struct tek_stack_use *use);
+
+static inline uint32_t tek__look_bytes(uintptr_t end, uintptr_t address)
+{
+	uintptr_t bytes = end - address;
+	return bytes < UINT32_MAX ? (uint32_t)bytes : UINT32_MAX;
+}
+
+#endif

@@ -1,0 +1,182 @@
+"""The tests that run in the kernel lab, in guests that `tek lab run` boots: lab/tests.toml."""
+
+import json
+from dataclasses import replace
+from functools import partial
+from pathlib import Path
+
+from . import e2e_tests, lab_plan, tap
+from .process import BUILD_SILENCE, Context, describe_status, run
+from .results import Case, failed, passed, skipped
+
+SKIPPED = 77  # the exit status of a program that says why it cannot be tested, in its last line
+NO_KERNEL = 1  # that of `tek lab fetch` where a kernel or a package cannot be had
+# Seconds that `tek lab run` may be silent beside the limit of a job: boots, and what ends a job.
+SILENCE = 300
+HOST_SILENCE = 900  # its tests boot guests, several to a test
+
+
+def suites(top: Path) -> dict:
+    """A suite for each kind of machine, and one for what drives the lab from this machine."""
+    file = top / "lab/tests.toml"
+    try:
+        entries, prepare = lab_plan.read(file)
+    except (lab_plan.Mistake, OSError, ValueError) as error:
+        message = str(error)
+        return {"lab": lambda context: [failed(file.name, message)]}
+    made = {f"lab-{kind}": partial(_of_kind, entries, kind, prepare.get(kind))
+            for kind in lab_plan.kinds(entries)}
+    here = [top / path for path in lab_plan.here(entries)]
+    return made | ({"lab-host": partial(_here, here)} if here else {})
+
+
+def _here(modules: list[Path], context: Context) -> list[Case]:
+    return e2e_tests.run_pytest(context, "lab-host", modules, HOST_SILENCE)
+
+
+def _of_kind(entries: list[dict], kind: str, prepare: list[str] | None,
+             context: Context) -> list[Case]:
+    suite = f"lab-{kind}"
+    failure, lacking = _prepare(context, suite, kind, prepare)
+    if failure:
+        return [failure]
+    boots = lab_plan.boots(context.top, entries, kind, _meson_tests)
+    if lacking:
+        return [skipped(job.title, lacking) for boot in boots for job in boot.jobs]
+    return [case for number, boot in enumerate(boots, 1)
+            for case in _boot(context, suite, boot, context.logs / suite / str(number))]
+
+
+def _meson_tests(build: Path) -> list[dict]:
+    file = build / "meson-info/intro-tests.json"
+    return json.loads(file.read_text()) if file.exists() else []
+
+
+def _lab(context: Context) -> str:
+    return str(context.build / "bin/tek")
+
+
+def _prepare(context: Context, suite: str, kind: str,
+             prepare: list[str] | None) -> tuple[Case | None, str]:
+    """What failed, or why no machine of that kind can be booted here; neither if one can."""
+    for command, lacks in (([_lab(context), "lab", "fetch", "--kind", kind], NO_KERNEL),
+                           (prepare, SKIPPED)):
+        finished = run(context, suite, command, BUILD_SILENCE) if command else None
+        if finished and finished.status:
+            words = [line for line in finished.output.splitlines() if line.strip()]
+            name = command[0].rsplit("/", 1)[-1]
+            if finished.status == lacks and not finished.hung:
+                return None, f"{name}: {words[-1] if words else finished.how}"
+            return failed(f"{suite}: {name}", finished.how, finished.log), ""
+    return None, ""
+
+
+def _boot(context: Context, suite: str, boot: lab_plan.Boot, results: Path) -> list[Case]:
+    results.parent.mkdir(parents=True, exist_ok=True)
+    jobs = results.with_suffix(".json")
+    jobs.write_text(json.dumps([job.as_json() for job in boot.jobs], indent=1))
+    command = [_lab(context), "lab", "run", "--kind", boot.kind, "--jobs", str(jobs),
+               "--results", str(results), "--manifest", str(context.top / "lab/manifest.toml"),
+               # where the C tests were told that it is
+               "--add", str(context.top / "tests/profiles")]
+    command += [word for name in boot.sets for word in ("--with", name)]
+    for option, value in (("--memory", boot.memory), ("--cpus", boot.cpus)):
+        command += [option, str(value)] if value else []
+    finished = run(context, suite, command, SILENCE + max(job.limit for job in boot.jobs))
+    ended = {record["job"]: record for record in records(finished.output)}
+    words = [line for line in finished.output.splitlines() if line.startswith("tek: ")]
+    otherwise = words[-1] if words else finished.how
+    return [case for job in boot.jobs
+            for case in _with_told(cases_of_job(job, ended.get(job.name), results / job.name,
+                                                otherwise), results / job.name)]
+
+
+def _with_told(cases: list[Case], directory: Path) -> list[Case]:
+    """A test writes what people are to read, such as numbers, into $OUT/told."""
+    told = _text(directory / "files/told").rstrip()
+    return [replace(cases[0], told=told), *cases[1:]] if told else cases
+
+
+def records(output: str) -> list[dict]:
+    """The JSON lines of `tek lab run --jobs`, among what else it says."""
+    found = []
+    for line in output.splitlines():
+        if line.startswith("{"):
+            try:
+                record = json.loads(line)
+            except ValueError:
+                continue
+            if "job" in record and "outcome" in record:
+                found.append(record)
+    return found
+
+
+def how_it_ended(record: dict) -> str:
+    """The end of a job in words; as process.describe_status where it ended by itself."""
+    outcome = record["outcome"]
+    if outcome == "exited":
+        return describe_status(record["status"])
+    if outcome == "killed":
+        memory = ", the guest had no memory left" if record.get("out_of_memory") else ""
+        return describe_status(-record["signal"]) + memory
+    words = {
+        "timed-out": "did not end in time",
+        "not-started": "could not be started",
+        "panicked": "the guest's kernel panicked",
+        "hung": "the guest did not answer any more",
+        "stopped": "the guest powered off or rebooted",
+        "qemu-died": "QEMU ended",
+        "not-booted": "no guest came up",
+    }.get(outcome, outcome)
+    return f"{words}: {record['why']}" if record.get("why") else words
+
+
+def cases_of_job(job: lab_plan.Job, record: dict | None, directory: Path,
+                 otherwise: str) -> list[Case]:
+    """The tests of one job. `otherwise` says how the lab ended, if it does not tell of the job."""
+    if record is None:
+        return [failed(job.title, f"tek lab run did not tell of it ({otherwise})")]
+    how = how_it_ended(record)
+    said, complained = (_text(directory / name) for name in ("stdout", "stderr"))
+    log = _write_log(directory, job, how, record, said, complained)
+    status = record["status"] if record["outcome"] == "exited" else None
+    if job.format == "tap":
+        return tap.judge(tap.parse(said, job.title, log), job.title, status, how, log)
+    if job.format == "pytest":
+        return e2e_tests.judge(_events(complained), job.title, status, how, log)
+    if status == 0:
+        return [passed(job.title)]
+    if status == SKIPPED:
+        return [skipped(job.title, _last_line(said))]
+    last = _last_line(complained) if record["outcome"] == "exited" else ""
+    return [failed(job.title, f"{how}: {last}" if last else how, log)]
+
+
+def _text(path: Path) -> str:
+    return path.read_text(errors="replace") if path.exists() else ""
+
+
+def _last_line(text: str) -> str:
+    return next((line for line in reversed(text.splitlines()) if line.strip()), "")
+
+
+def _events(text: str) -> list[str]:
+    """The lines of pytest_record.py, among what else there is on standard error."""
+    return [line for line in text.splitlines() if line.startswith('{"event": ')]
+
+
+def _write_log(directory: Path, job: lab_plan.Job, how: str, record: dict, said: str,
+               complained: str) -> Path:
+    """One file with everything that a person wants to know of a job that failed."""
+    directory.mkdir(parents=True, exist_ok=True)
+    log = directory / "log"
+    parts = [f"$ {' '.join(job.command)}", f"{how}, after {record.get('seconds', 0):.1f} s, "
+             f"in boot {record.get('boot', '?')}"]
+    if record.get("left"):
+        parts.append(f"left behind: {', '.join(record['left'])}")
+    if record.get("console"):
+        parts += ["", "---- last lines of the console ----", *record["console"]]
+    parts += ["", "---- standard output ----", said, "---- standard error ----", complained]
+    log.write_text("\n".join(parts))
+    return log
+

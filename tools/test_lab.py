@@ -1,0 +1,161 @@
+"""Tests of tools/check's part for the kernel lab: no failure in a guest may get lost on its way."""
+
+import json
+import shutil
+import tempfile
+import unittest
+from pathlib import Path
+
+from checks import lab_plan, lab_tests, results
+
+PASSED, FAILED, SKIPPED = results.Outcome
+TOP = Path("/project")
+
+INTROSPECTED = [
+    {"name": "life", "cmd": ["/project/build/tests/test_life"],
+     "env": {"CMOCKA_MESSAGE_OUTPUT": "TAP", "LD_LIBRARY_PATH": "/project/build/lib"}},
+    {"name": "optional-with", "cmd": ["/project/build/tests/test_optional", "with"], "env": {}},
+    {"name": "appliance", "cmd": ["/usr/bin/python3", "/project/bench/check.py"], "env": {}},
+]
+
+
+def boots(kind, *entries):
+    return lab_plan.boots(TOP, list(entries), kind, lambda build: INTROSPECTED)
+
+
+def entry(**fields):
+    return {"name": "own", "kinds": ["rt"], **fields}
+
+
+class Plan(unittest.TestCase):
+    def test_every_c_program_that_meson_runs_is_a_job_with_its_paths_of_the_guest(self):
+        boot, = boots("rt", entry(meson="build", limit=9))
+        self.assertEqual([job.name for job in boot.jobs], ["own.life", "own.optional-with"])
+        life, optional = boot.jobs
+        self.assertEqual((life.command, life.format), (["/tek/build/tests/test_life"], "tap"))
+        self.assertEqual(life.environment["LD_LIBRARY_PATH"], "/tek/build/lib")
+        self.assertEqual((optional.command[1:], optional.format, optional.limit), (["with"], "status", 9))
+
+    def test_every_module_of_pytest_is_a_job(self):
+        boot, = boots("rt", entry(pytest=["tests/e2e/test_a.py", "tests/e2e/test_b.py"]))
+        self.assertEqual([job.name for job in boot.jobs], ["own.test_a", "own.test_b"])
+        self.assertIn("/tek/tests/e2e/test_a.py", boot.jobs[0].command)
+
+    def test_tests_of_a_kind_share_a_boot_if_it_holds_the_same(self):
+        made = boots("rt", entry(command=["a"]), entry(name="b", command=["b"]),
+                     entry(name="c", command=["c"], memory="2G"), entry(kinds=["v1"], command=["d"]))
+        self.assertEqual([[job.name for job in boot.jobs] for boot in made], [["own", "b"], ["c"]])
+
+    def test_two_jobs_of_one_name_would_overwrite_each_other(self):
+        with self.assertRaises(lab_plan.Mistake):
+            boots("rt", entry(command=["a"]), entry(command=["b"]))
+
+    def test_a_job_in_json_has_what_tek_lab_run_takes_and_no_more(self):
+        boot, = boots("rt", entry(command=["a"], fresh=True))
+        self.assertEqual(boot.jobs[0].as_json() | {"environment": {}}, {
+            "name": "own", "command": ["a"], "environment": {}, "limit": 0, "fresh": True,
+            "files": True})
+
+    def test_what_the_file_misspells_is_refused(self):
+        for text in ('[[tests]]\nname = "a"\nkinds = ["rt"]\ncomand = ["b"]\n',
+                     '[[tests]]\nname = "a"\nkinds = ["rt"]\n',
+                     '[[tests]]\nname = "a"\ncommand = ["b"]\n'):
+            with tempfile.NamedTemporaryFile("w", suffix=".toml") as file:
+                file.write(text)
+                file.flush()
+                with self.assertRaises(lab_plan.Mistake):
+                    lab_plan.read(Path(file.name))
+
+    def test_our_own_file_makes_sense(self):
+        top = Path(__file__).resolve().parents[1]
+        entries, _ = lab_plan.read(top / "lab/tests.toml")
+        for kind in lab_plan.kinds(entries):
+            for boot in boots(kind, *entries):
+                for job in boot.jobs:
+                    self.assertRegex(job.name, r"^[A-Za-z0-9][\w.-]{0,99}$")
+        for one in entries:
+            for module in one.get("pytest", []):
+                self.assertTrue((top / module).is_file(), module)
+
+
+class JobsOfTheGuest(unittest.TestCase):
+    def setUp(self):
+        self.directory = Path(tempfile.mkdtemp())
+        self.addCleanup(shutil.rmtree, self.directory)
+
+    def cases(self, format, record, stdout="", stderr=""):
+        (self.directory / "stdout").write_text(stdout)
+        (self.directory / "stderr").write_text(stderr)
+        job = lab_plan.Job("name", ["command"], format, "title")
+        return lab_tests.cases_of_job(job, record, self.directory, "exit status 125")
+
+    def outcomes(self, *arguments, **more):
+        return [case.outcome for case in self.cases(*arguments, **more)]
+
+    def exited(self, status):
+        return {"job": "name", "outcome": "exited", "status": status}
+
+    def test_a_command_is_judged_by_its_status(self):
+        self.assertEqual(self.outcomes("status", self.exited(0)), [PASSED])
+        self.assertEqual(self.outcomes("status", self.exited(1)), [FAILED])
+        case, = self.cases("status", self.exited(77), "\nneeds a disk\n\n")
+        self.assertEqual((case.outcome, case.reason), (SKIPPED, "needs a disk"))
+
+    def test_a_job_that_the_lab_does_not_tell_of_failed(self):
+        case, = self.cases("status", None)
+        self.assertEqual(case.outcome, FAILED)
+        self.assertIn("exit status 125", case.reason)
+
+    def test_any_end_but_its_own_is_a_failure_in_every_format(self):
+        tap = "1..1\nok 1 - a\n"
+        pytest = '{"event": "result", "name": "t", "outcome": "passed", "reason": ""}\n'
+        ends = [{"outcome": "killed", "signal": 9, "out_of_memory": True}, {"outcome": "timed-out"},
+                {"outcome": "not-started", "why": "x"}, {"outcome": "panicked", "why": "x"},
+                {"outcome": "hung"}, {"outcome": "stopped"}, {"outcome": "qemu-died", "why": "x"},
+                {"outcome": "not-booted", "why": "x"}, {"outcome": "something new"}]
+        for end in ends:
+            for format in ("status", "tap", "pytest"):
+                outcomes = self.outcomes(format, {"job": "name", **end}, tap, pytest)
+                self.assertIn(FAILED, outcomes, (format, end))
+
+    def test_the_reason_says_what_happened(self):
+        case, = self.cases("status", {"job": "name", "outcome": "panicked", "why": "sysrq triggered"})
+        self.assertEqual(case.reason, "the guest's kernel panicked: sysrq triggered")
+        case, = self.cases("status", {"job": "name", "outcome": "killed", "signal": 9,
+                                      "out_of_memory": True})
+        self.assertEqual(case.reason, "killed by SIGKILL, the guest had no memory left")
+
+    def test_the_log_has_the_last_lines_of_the_console_and_what_the_job_wrote(self):
+        case, = self.cases("status", {"job": "name", "outcome": "hung", "console": ["BUG: soft"]},
+                           "out", "err")
+        log = case.log.read_text()
+        for words in ("BUG: soft", "out", "err"):
+            self.assertIn(words, log)
+
+    def test_tests_of_a_c_program_come_from_its_output(self):
+        cases = self.cases("tap", self.exited(0), "1..2\nok 1 - a\nok 2 - b\n")
+        self.assertEqual([case.name for case in cases], ["title/a", "title/b"])
+        self.assertEqual(self.outcomes("tap", self.exited(0), "1..2\nok 1 - a\n"), [PASSED, FAILED])
+
+    def test_tests_of_pytest_come_from_its_record(self):
+        lines = [{"event": "planned", "name": "t"}, {"event": "planned", "name": "u"},
+                 {"event": "result", "name": "t", "outcome": "passed", "reason": ""}]
+        text = "a warning\n" + "".join(json.dumps(line) + "\n" for line in lines)
+        cases = self.cases("pytest", {"job": "name", "outcome": "hung"}, "", text)
+        self.assertEqual([(case.name, case.outcome) for case in cases],
+                         [("t", PASSED), ("u", FAILED), ("title", FAILED)])
+        self.assertEqual(self.outcomes("pytest", self.exited(1), "", "no module named pytest"), [FAILED])
+
+    def test_the_lines_of_the_lab_are_found_among_others(self):
+        text = 'tek: booting\n{"job": "a", "outcome": "hung"}\n{"half": \n{"event": "x"}\n'
+        self.assertEqual([record["job"] for record in lab_tests.records(text)], ["a"])
+
+    def test_what_a_test_tells_people_goes_with_its_first_case(self):
+        (self.directory / "files").mkdir()
+        (self.directory / "files/told").write_text("ratio 9.7\n")
+        cases = lab_tests._with_told([results.passed("a"), results.passed("b")], self.directory)
+        self.assertEqual([case.told for case in cases], ["ratio 9.7", ""])
+
+
+if __name__ == "__main__":
+    unittest.main()
