@@ -78,12 +78,14 @@ TEK_EXPORT int tek_tid_get_attributes(pid_t tid, struct tek_attributes *attribut
 
 TEK_EXPORT int tek_attributes_refresh(struct tek_attributes *attributes)
 {
-	bool is_fast = attributes->policy == SCHED_TEK;
+	bool is_fast = attributes->policy == SCHED_TEK, ending;
 	struct tek_seen seen;
 	int error = tek__rt_ask(attributes->tid, &seen);
 
 	if (error)
 		return error == EPERM ? EACCES : error;
+	if (tek__procfs_is_ending(attributes->tid, &ending) && ending)
+		return ESRCH;
 	if (!is_fast) {
 		attributes->policy = seen.policy;
 		attributes->priority = tek__seen_priority(seen);

@@ -51,6 +51,16 @@ bool tek__procfs_stat(pid_t tid, enum tek_stat_field field, uint64_t *value)
 	return true;
 }
 
+bool tek__procfs_is_ending(pid_t tid, bool *ending)
+{
+	enum { PF_EXITING = 4 };
+	uint64_t flags;
+	bool known = tek__procfs_stat(tid, TEK_STAT_FLAGS, &flags);
+
+	*ending = known && flags & PF_EXITING;
+	return known;
+}
+
 pid_t tek__procfs_process_of(pid_t tid)
 {
 	char text[1024];

@@ -20,6 +20,12 @@ enum tek_stat_field {
 /* One of them, of a process or thread. False if there is none with this id, or no /proc. */
 bool tek__procfs_stat(pid_t tid, enum tek_stat_field field, uint64_t *value);
 
+/*
+ * Whether the kernel has begun to end a thread or process (PF_EXITING). False if there is none
+ * with this id, or no /proc.
+ */
+bool tek__procfs_is_ending(pid_t tid, bool *ending);
+
 /* The process that a thread belongs to; 0 if there is no such thread, or no /proc. */
 pid_t tek__procfs_process_of(pid_t tid);
 

@@ -33,6 +33,7 @@ static struct tek_thread *free_list;
 static unsigned int used;                   /* structures ever used: indices below it are valid */
 static unsigned int living;                 /* structures in use */
 static unsigned int unborn;                 /* those of threads whose handle is not known yet */
+static unsigned int coming;                 /* those of threads that have not begun yet */
 static unsigned int tracked;                /* those of them whose end will be noticed */
 static unsigned int lost;                   /* threads that found no slot */
 static unsigned int serial;                 /* threads known so far */
@@ -169,7 +170,7 @@ __attribute__((cold)) static void sweep(void)
 	sweep_at = used < TEK_MAX_SLOTS / 2 ? 2 * used : TEK_MAX_SLOTS;
 }
 
-struct tek_thread *tek__thread_new(void)
+static struct tek_thread *new_thread(void)
 {
 	struct tek_thread *thread;
 
@@ -200,6 +201,22 @@ struct tek_thread *tek__thread_new(void)
 	living++;
 	count();
 	return thread;
+}
+
+struct tek_thread *tek__thread_new(void)
+{
+	struct tek_thread *thread = new_thread();
+	if (thread) {
+		thread->coming = true;
+		coming++;
+	}
+	return thread;
+}
+
+static void has_come(struct tek_thread *thread)
+{
+	coming -= thread->coming;
+	thread->coming = false;
 }
 
 bool tek__thread_at_hand(void)
@@ -317,6 +334,7 @@ struct tek_thread *tek__thread_begin(struct tek_thread *thread)
 	if (!thread->handle)
 		set_handle(thread, handle);
 	self = thread;
+	has_come(thread);
 	track(thread);
 	tek__stack_locate(thread);
 	tek__thread_publish(thread);
@@ -325,11 +343,10 @@ struct tek_thread *tek__thread_begin(struct tek_thread *thread)
 
 bool tek__thread_is_ending(pid_t tid)
 {
-	enum { PF_EXITING = 4 };
-	uint64_t flags;
+	bool ending;
 
-	if (tek__procfs_stat(tid, TEK_STAT_FLAGS, &flags))
-		return flags & PF_EXITING;
+	if (tek__procfs_is_ending(tid, &ending))
+		return ending;
 	return syscall(SYS_tgkill, tek__pid(), tid, 0) != 0 && errno == ESRCH;
 }
 
@@ -341,7 +358,7 @@ __attribute__((cold)) static struct tek_thread *adopt(pthread_t handle, pid_t ti
 		return NULL; /* ours */
 	if (tid != tek__gettid() && tek__thread_is_ending(tid))
 		return NULL;
-	thread = tek__thread_new();
+	thread = new_thread();
 	if (!thread)
 		return NULL;
 	make_live(thread, handle, tid);
@@ -399,10 +416,19 @@ struct tek_thread *tek__thread_known_tid(pid_t tid)
 	return lookup_tid(tid);
 }
 
+/*
+ * The kernel knows a thread for a while after it was joined. One whose end will be noticed is no
+ * longer known by then.
+ */
+static bool is_there(const struct tek_thread *thread)
+{
+	return thread->tracked ? tek__thread_exists(thread) : !tek__thread_is_ending(thread->tid);
+}
+
 /* A structure that was found, unless its thread turns out to be gone. */
 static struct tek_thread *if_it_exists(struct tek_thread *thread)
 {
-	if (!thread || !thread->tid || tek__thread_exists(thread))
+	if (!thread || !thread->tid || is_there(thread))
 		return thread;
 	tek__stack_gone(thread);
 	tek__thread_free(thread);
@@ -442,7 +468,12 @@ struct tek_thread *tek__thread_find_tid(pid_t tid)
 
 bool tek__threads_left(void)
 {
-	return tracked > 0;
+	return tracked || coming;
+}
+
+bool tek__threads_are_coming(void)
+{
+	return coming;
 }
 
 bool tek__thread_exists(const struct tek_thread *thread)
@@ -460,6 +491,7 @@ void tek__thread_free(struct tek_thread *thread)
 	if (thread->handle)
 		hash_remove(thread);
 	no_tid(thread);
+	has_come(thread);
 	tracked -= thread->tracked;
 	set_state(thread, TEK_SLOT_FREE);
 	thread->generation++;
@@ -534,6 +566,6 @@ void tek__threads_forget(void)
 	memset(buckets, 0, sizeof(buckets));
 	tek__index_forget();
 	free_list = NULL;
-	used = living = unborn = tracked = lost = 0;
+	used = living = unborn = coming = tracked = lost = 0;
 	sweep_at = FIRST_SWEEP;
 }

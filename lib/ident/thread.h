@@ -89,6 +89,7 @@ struct tek_thread {
 	const char *role;         /* in force: own_role, or the one that a rule gives */
 	unsigned char role_bytes; /* its length, without the NUL */
 	bool adopted;
+	bool coming;              /* made, or being made, but it has not begun */
 	bool tracked;             /* its end will be noticed by its destructor */
 	unsigned char end_rounds; /* destructor rounds seen; see end.c */
 
@@ -126,7 +127,10 @@ bool tek__thread_is_ending(pid_t tid);
 struct tek_thread *tek__thread_known(pthread_t handle);
 struct tek_thread *tek__thread_known_tid(pid_t tid);
 
-/* A new structure with a slot, state CREATING; NULL when 32,768 threads live or memory is out. */
+/*
+ * A new structure with a slot for a thread that is about to be made, state CREATING; NULL when
+ * 32,768 threads live or memory is out.
+ */
 struct tek_thread *tek__thread_new(void);
 
 /* Whether tek__thread_new() needs no new memory, and the calling thread is known and not Fast. */
@@ -150,8 +154,11 @@ pid_t tek__thread_tid_of(pthread_t handle);
 /* Whether its kernel thread still exists. One system call. */
 bool tek__thread_exists(const struct tek_thread *thread);
 
-/* Whether any thread is left whose end will be noticed. */
+/* Whether any thread is left whose end will be noticed, those that have not begun yet included. */
 bool tek__threads_left(void);
+
+/* Whether there are threads that were made, or are just being made, and have not begun yet. */
+bool tek__threads_are_coming(void);
 
 /* Call visit for every live thread. visit may free the thread it is given. */
 void tek__thread_each(void (*visit)(struct tek_thread *, void *), void *context);

@@ -45,7 +45,7 @@ static uint64_t turn(void)
 		periods = MOST_PERIODS;
 	next = 0;
 	changed = false;
-	bool alone = seen <= 1;
+	bool alone = seen <= 1 && !tek__threads_are_coming();
 	seen = 0;
 	if (alone && was_alone)
 		return TEK_HELPER_GOES;

@@ -23,7 +23,7 @@ pub enum Event {
     Frame(Frame),
     /// It sent what is no frame.
     Nonsense(protocol::Error),
-    /// QEMU closed the port: it is ending.
+    /// QEMU closed the port, as it is ending, or cannot let the guest run any more.
     Ended,
     /// Nothing more until then, or the kernel panicked and then did not end.
     Deadline,
@@ -98,6 +98,7 @@ impl Booted {
             }
             match self.decoder.next() {
                 Ok(Some(frame)) => return Ok(Event::Frame(frame)),
+                Ok(None) if self.words.kvm_error().is_some() => return Ok(Event::Ended),
                 Ok(None) => {}
                 Err(error) => return Ok(Event::Nonsense(error)),
             }
@@ -105,6 +106,12 @@ impl Booted {
                 return Ok(Event::Ended);
             }
         }
+    }
+
+    /// Whether the guest may have a processor of the machine's own and did not get as far as to say
+    /// a word.
+    pub fn is_stuck(&self) -> bool {
+        self.machine.accelerated && self.console.is_silent()
     }
 
     /// Whether the guest is there and says nothing, as it should between jobs.
@@ -133,6 +140,9 @@ impl Booted {
 
     /// Why QEMU ended.
     pub fn autopsy(&mut self, listener: &mut dyn Listener) -> io::Result<End> {
+        if let Some(error) = self.words.kvm_error() {
+            return Ok(End::Died(format!("QEMU stopped it: {error}")));
+        }
         let status = self.machine.process.ended(self.grace);
         // What it wrote at last still lies in the sockets.
         let until = Instant::now() + self.grace;

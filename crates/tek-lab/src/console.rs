@@ -23,6 +23,7 @@ pub struct Console {
     out_of_memory: bool,
     files_do_not_fit: bool,
     said: Option<String>,
+    kvm_error: Option<String>,
 }
 
 impl Console {
@@ -50,6 +51,9 @@ impl Console {
             .any(|sign| line.contains(sign));
         if let Some((_, said)) = line.split_once("tek-lab: ") {
             self.said = Some(said.to_owned());
+        }
+        if line.starts_with("KVM internal error") {
+            self.kvm_error = Some(line.clone());
         }
         self.files_do_not_fit |= line.contains("Initramfs unpacking failed");
         if self.lines.len() == MOST_LINES {
@@ -91,6 +95,16 @@ impl Console {
     /// What the guest's init or agent said last, which they do only if something is wrong.
     pub fn said(&self) -> Option<&str> {
         self.said.as_deref()
+    }
+
+    /// The line in which QEMU said that KVM failed: it keeps such a guest, which never runs again.
+    pub fn kvm_error(&self) -> Option<&str> {
+        self.kvm_error.as_deref()
+    }
+
+    /// Whether nothing was said yet.
+    pub fn is_silent(&self) -> bool {
+        self.count == 0 && self.begun.is_empty()
     }
 
     /// Whether the kernel had no room for the files that it was booted with.

@@ -88,6 +88,10 @@ const NEVER_STARTED: &str =
 /// PREEMPT_RT a thread of low priority writes it, and this machine may be busy too.
 const REASON: Duration = Duration::from_secs(3);
 
+/// How long a guest with a processor of the machine's own may take to its first word: that should be
+/// a fraction of a second.
+const SILENCE: Duration = Duration::from_secs(10);
+
 /// Runs the jobs in turn, each in a guest that has nothing left of the one before.
 pub fn run(
     plan: &Plan,
@@ -198,7 +202,14 @@ impl Session<'_> {
 
     /// Waits until a guest is up.
     fn wait_for(&mut self, mut guest: Booted) -> Result<Result<Booted, Failure>, Error> {
-        let why = match guest.next(Instant::now() + self.limits.boot, self.listener)? {
+        let begun = Instant::now();
+        let mut limit = self.limits.boot.min(SILENCE);
+        let mut event = guest.next(begun + limit, self.listener)?;
+        if matches!(event, Event::Deadline) && !guest.is_stuck() {
+            limit = self.limits.boot;
+            event = guest.next(begun + limit, self.listener)?;
+        }
+        let why = match event {
             Event::Frame(Frame::Hello(Hello { version: VERSION })) => return Ok(Ok(guest)),
             Event::Frame(Frame::Hello(hello)) => format!(
                 "the guest's tek speaks version {} of the lab's protocol, and this one {VERSION}; \
@@ -209,7 +220,7 @@ impl Session<'_> {
             Event::Nonsense(error) => format!("the guest sent {error}"),
             Event::Deadline => match guest.console.panic() {
                 Some(panic) => panic.to_owned(),
-                None => format!("no sign of life from the guest in {:?}", self.limits.boot),
+                None => format!("no sign of life from the guest in {limit:?}"),
             },
             Event::Ended => match guest.autopsy(self.listener)? {
                 End::Off => match guest.console.said() {

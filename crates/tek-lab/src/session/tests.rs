@@ -840,6 +840,21 @@ fn a_processor_of_its_own_that_does_not_work_is_emulated() {
 }
 
 #[test]
+fn a_guest_that_kvm_cannot_run_is_not_waited_for() {
+    let mut notes = Notes::default();
+    let mut boot = |accelerate: bool| {
+        let stopped: Play = |stage| {
+            let _ = stage.words.write_all(b"KVM internal error. Suberror: 1\nRAX=0\n");
+            stage.hang()
+        };
+        Ok(staged(if accelerate { stopped } else { good }, accelerate))
+    };
+    let ended = run_with(&mut boot, &jobs("a"), PATIENT, &mut notes).unwrap();
+    assert!(ended[0].outcome.is_success());
+    assert_eq!(notes.emulating, ["QEMU stopped it: KVM internal error. Suberror: 1"]);
+}
+
+#[test]
 fn a_processor_of_its_own_that_worked_before_is_tried_again() {
     let mut asked = Vec::new();
     let mut notes = Notes::default();
