@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
 /* What is on a stack before its thread runs. */
 #include "stack/config.h"
+#include "stack/huge_pages.h"
 #include "stack/look.h"
 #include "stack/measure.h"
 #include "stack/paint.h"
@@ -68,6 +69,7 @@ __attribute__((noinline)) void tek__measure_prepare(struct tek_stack *stack)
 		look_beforehand(stack, end);
 		return;
 	}
+	tek__huge_pages_refuse(low & ~(tek__page_bytes - 1), stack->end);
 	uintptr_t from = stack->painted_from;
 	bool noted = stack->noted_to && stack->noted_to <= end &&
 		     *(const uintptr_t *)(stack->noted_to - sizeof(uintptr_t)) == TEK_PAINT;

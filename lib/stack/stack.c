@@ -10,6 +10,7 @@
 #include "stack/block.h"
 #include "stack/config.h"
 #include "stack/grow.h"
+#include "stack/huge_pages.h"
 #include "stack/kind.h"
 #include "stack/mask.h"
 #include "stack/measure.h"
@@ -32,6 +33,7 @@ void tek__stack_start(void)
 	if (!tek__stack_is_on())
 		return;
 	tek__size_start();
+	tek__huge_pages_start();
 	tek__mask_start();
 	tek__kinds_start();
 }
