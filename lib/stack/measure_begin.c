@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
 /* What is on a stack before its thread runs. */
+#include "ident/process.h"
 #include "stack/config.h"
 #include "stack/huge_pages.h"
 #include "stack/look.h"
@@ -14,6 +15,7 @@
 enum {
 	/* Below the frame of the function that paints: what the functions that it calls use. */
 	OWN_BYTES = 512,
+	SPARED_BYTES = 64 * 1024, /* below that nothing is worth keeping of a huge page */
 	EXACT_BYTES = 1 << 20, /* the largest stack that --stack exact paints: a millisecond */
 };
 
@@ -60,6 +62,7 @@ __attribute__((noinline)) void tek__measure_prepare(struct tek_stack *stack)
 {
 	const uintptr_t frame = (uintptr_t)__builtin_frame_address(0);
 	const uintptr_t end = (frame - OWN_BYTES) & ~(uintptr_t)15, low = tek__look_low(stack);
+	const uintptr_t page = ~((uintptr_t)tek__page_bytes - 1);
 	bool holes = false;
 
 	if (end <= low || frame >= stack->end)
@@ -69,7 +72,7 @@ __attribute__((noinline)) void tek__measure_prepare(struct tek_stack *stack)
 		look_beforehand(stack, end);
 		return;
 	}
-	tek__huge_pages_refuse(low & ~(tek__page_bytes - 1), stack->end);
+	tek__huge_pages_refuse(low & page, (end - SPARED_BYTES) & page, stack->end);
 	uintptr_t from = stack->painted_from;
 	bool noted = stack->noted_to && stack->noted_to <= end &&
 		     *(const uintptr_t *)(stack->noted_to - sizeof(uintptr_t)) == TEK_PAINT;

@@ -12,6 +12,7 @@
 #include <cmocka.h>
 
 #include <errno.h>
+#include <limits.h>
 #include <pthread.h>
 #include <sched.h>
 #include <stdbool.h>
@@ -96,6 +97,22 @@ static inline void need_real_time(void)
 	if (tek_check() == 0)
 		return;
 	print_message("# needs CAP_SYS_NICE or RLIMIT_RTPRIO\n");
+	skip();
+}
+
+/* Skip a test that needs more threads than a device with little memory may have. */
+static inline void need_threads(unsigned int wanted)
+{
+	FILE *file = fopen("/proc/sys/kernel/threads-max", "re");
+	unsigned int most = UINT_MAX, others = 200;
+
+	if (file && fscanf(file, "%u", &most) != 1)
+		most = UINT_MAX;
+	if (file)
+		fclose(file);
+	if (wanted <= most - others)
+		return;
+	print_message("# needs %u threads; kernel.threads-max is %u\n", wanted, most);
 	skip();
 }
 

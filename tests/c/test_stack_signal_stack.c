@@ -144,6 +144,7 @@ static void thousands_of_signal_stacks_take_few_mappings(void **state)
 
 	(void)state;
 	(void)page;
+	need_threads(MANY);
 	void *map = mmap(NULL, 4096, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
 	bool light = madvise(map, 4096, 102 /* MADV_GUARD_INSTALL */) == 0;
 	munmap(map, 4096);

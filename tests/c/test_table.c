@@ -247,6 +247,7 @@ static void two_thousand_threads_have_two_thousand_records_of_40_bytes(void **st
 	unsigned int found = 0;
 
 	(void)state;
+	need_threads(THREADS);
 	pthread_attr_init(&attr);
 	pthread_attr_setstacksize(&attr, 64 * 1024);
 	pthread_barrier_init(&barrier, NULL, THREADS + 1);

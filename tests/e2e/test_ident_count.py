@@ -16,6 +16,7 @@ from conftest import BUILD, eventually
 PROGRAMS = pathlib.Path(__file__).resolve().parent / "programs"
 ABI = PROGRAMS.parents[2] / "abi"
 HELD, TOGETHER = 100, 10  # as in churn.c
+SWEPT = 128  # slots in use when gone threads are looked for a second time: lib/ident/thread.c
 MIB = 1 << 20
 
 
@@ -130,7 +131,7 @@ def test_of_100000_threads_no_record_is_lost_doubled_or_left(tek, churn, under_t
         memory.append(memory_of(process))
         program.go_on()
     assert process.wait(timeout=20) == 0
-    assert slots[1] <= slots[0] + TOGETHER, "ten times as many threads took more slots"
+    assert slots[1] <= max(slots[0], SWEPT) + TOGETHER, "ten times as many threads took more slots"
     grown = [after - before for before, after in zip(*memory)]
     assert grown[0] < MIB, "resident memory grew"
     assert grown[1] < 48 * MIB, "virtual memory grew beyond the C library's cache of stacks"
