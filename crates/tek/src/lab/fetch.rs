@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! `tek lab fetch`.
+use super::machine::a_kind;
 use super::origin::{tell, Origin};
 use serde::Serialize;
 use std::io::Write;
@@ -7,7 +8,7 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 use tek_lab::archive::Source;
 use tek_lab::kernel::{self, Wanted};
-use tek_lab::{sysroot, Cache, Kind, Kinds, NoKind};
+use tek_lab::{sysroot, Cache, Kind, Kinds};
 
 /// Arguments of `tek lab fetch`.
 #[derive(clap::Args)]
@@ -30,7 +31,7 @@ EXIT STATUS:
     2  an option was not understood")]
 pub struct Args {
     /// Fetch what this kind of machine needs; can be given several times [default: all kinds]
-    #[arg(long, value_name = "KIND")]
+    #[arg(long, value_name = "KIND", value_parser = a_kind)]
     kind: Vec<String>,
     /// Fetch the kernels' modules too where no kind needs them (160 MB each)
     #[arg(long)]
@@ -69,7 +70,7 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
     let source = args.origin.source();
     let mut all = Vec::new();
     let mut failed = false;
-    for kind in named(&kinds, &args.kind)? {
+    for kind in named(&kinds, &args.kind) {
         match fetch(&kinds, kind, &cache, &source, &args) {
             Ok(got) => {
                 if !args.json {
@@ -91,11 +92,8 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
 }
 
 /// The kinds of these names; all without names.
-fn named<'a>(kinds: &'a Kinds, names: &[String]) -> Result<Vec<&'a Kind>, NoKind> {
-    for name in names {
-        kinds.kind(name)?;
-    }
-    Ok(kinds.kinds().filter(|kind| names.is_empty() || names.contains(&kind.name)).collect())
+fn named<'a>(kinds: &'a Kinds, names: &'a [String]) -> impl Iterator<Item = &'a Kind> {
+    kinds.kinds().filter(|kind| names.is_empty() || names.contains(&kind.name))
 }
 
 fn fetch(
