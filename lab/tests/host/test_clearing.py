@@ -113,5 +113,5 @@ def test_what_cannot_be_put_right_is_told_and_the_guest_is_booted_anew(session, 
     record = session[f"job-{number}"]
     assert any(STAYS[what][1] in left for left in record["left"]), record["left"]
     look = session[f"look-{number}"]
-    assert look["boot"] == record["boot"] + 1
+    assert look["boot"] > record["boot"]  # a boot that fails by chance is tried again
     assert look["text"] == session["first"]["text"]
