@@ -60,11 +60,26 @@ class Plan(unittest.TestCase):
         for text in ('[[tests]]\nname = "a"\nkinds = ["rt"]\ncomand = ["b"]\n',
                      '[[tests]]\nname = "a"\nkinds = ["rt"]\n',
                      '[[tests]]\nname = "a"\ncommand = ["b"]\n'):
-            with tempfile.NamedTemporaryFile("w", suffix=".toml") as file:
-                file.write(text)
-                file.flush()
-                with self.assertRaises(lab_plan.Mistake):
-                    lab_plan.read(Path(file.name))
+            self.assert_mistake(text)
+
+    def test_what_the_file_gets_wrong_is_told_before_anything_is_booted(self):
+        for wrong, told in (('kinds = ["v2"]\ncommand = ["b"]', "there is no kind v2; there are rt"),
+                            ('kinds = ["rt"]\ncommand = "true"', "`command` is a list of strings"),
+                            ('kinds = ["rt"]\npytest = ["none.py"]', "there is no none.py")):
+            self.assert_mistake(f'[[tests]]\nname = "a"\n{wrong}\n', told)
+
+    def assert_mistake(self, text, told=""):
+        with tempfile.TemporaryDirectory() as directory:
+            file = Path(directory) / "tests.toml"
+            file.write_text(text)
+            file.with_name("kinds.toml").write_text("[kind.rt]\n")
+            with self.assertRaisesRegex(lab_plan.Mistake, told):
+                lab_plan.read(file)
+
+    def test_one_entry_can_be_run_alone(self):
+        entries = entry(command=["a"]), entry(name="b", command=["b"])
+        boot, = lab_plan.boots(TOP, list(entries), "rt", lambda build: [], "b")
+        self.assertEqual([job.name for job in boot.jobs], ["b"])
 
     def test_our_own_file_makes_sense(self):
         top = Path(__file__).resolve().parents[1]

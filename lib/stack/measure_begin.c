@@ -16,7 +16,7 @@ enum {
 	/* Below the frame of the function that paints: what the functions that it calls use. */
 	OWN_BYTES = 512,
 	SPARED_BYTES = 64 * 1024, /* below that nothing is worth keeping of a huge page */
-	EXACT_BYTES = 1 << 20, /* the largest stack that --stack exact paints: a millisecond */
+	EXACT_BYTES = 1 << 20,    /* the largest stack that --stack exact paints: a millisecond */
 };
 
 /* A stack that the program gave: up to where what is present has one value, the same all the way. */

@@ -402,3 +402,12 @@ def test_a_real_kernel_boots_and_runs_a_command(tmp_path):
                           "cat /proc/version; exit 3"],
                          capture_output=True, text=True, timeout=180)
     assert (run.returncode, "PREEMPT_RT" in run.stdout) == (3, True), run.stderr
+
+
+def test_a_program_that_is_not_there_is_told_before_a_guest_is_booted(lab):
+    told = lab.run("--", "./no-such-program", status=127).stderr
+    assert told.startswith("tek: there is no program ./no-such-program on this machine")
+
+
+def test_the_two_dashes_before_the_command_can_be_left_out(lab):
+    assert lab.run("exit", "3", status=3).stderr == ""

@@ -185,9 +185,9 @@ print("well")
 
 
 def both(text):
-    """The two threads, once it is known what they use."""
+    """The two threads, once it is known what they use in the end."""
     rows = [row for row in json.loads(text)["threads"] if row["name"] == "half"]
-    return len(rows) == 2 and all(row["peak_bytes"] > 64 * KIB for row in rows) and rows
+    return len(rows) == 2 and all(row["peak_bytes"] > 128 * KIB for row in rows) and rows
 
 
 @pytest.mark.parametrize("options, zone", [
@@ -214,7 +214,7 @@ def test_zones_are_told_of_a_running_program_by_the_thresholds_that_were_set(
             process.communicate("x\n", timeout=60)
     for row in rows:
         assert row["stack_bytes"] == 256 * KIB and row["zone"] == zone, row
-        assert 128 * KIB < row["peak_bytes"] <= row["bound_bytes"] < 150 * KIB
+        assert row["peak_bytes"] <= row["bound_bytes"] < 150 * KIB
 
 
 def test_of_a_program_that_locks_its_memory_far_less_is_locked(run, learnt):

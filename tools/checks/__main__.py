@@ -15,7 +15,7 @@ import traceback
 from dataclasses import replace
 from pathlib import Path
 
-from . import c_tests, e2e_tests, fuzz_tests, lab_tests, rust_tests, style, tools_tests
+from . import c_tests, e2e_tests, fuzz_tests, lab_plan, lab_tests, rust_tests, style, tools_tests
 from .process import Context, describe_status
 from .results import Case, counts, failed, skipped, succeeded, summary
 
@@ -37,13 +37,24 @@ def all_suites() -> dict:
     return SUITES | lab_tests.suites(TOP)
 
 
+def suite(name: str) -> str:
+    """An argument of --only: one of those, or of the lab a single test."""
+    if name not in all_suites() | lab_tests.suites_by_name(TOP):
+        single = ", ".join(sorted(found for found in lab_tests.suites_by_name(TOP)
+                                  if found.startswith(name.split(":")[0])))
+        raise argparse.ArgumentTypeError(f"there is no suite {name}" + (
+            f"; there are {single}" if single else f"; there are {', '.join(all_suites())}"))
+    return name
+
+
 def arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__, prog="tools/check",
                                      formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--lab", action="store_true",
                         help="the tests that need the kernel lab, instead of all others")
-    parser.add_argument("--only", choices=all_suites(), action="append", metavar="SUITE",
-                        help=f"run this suite only; can be repeated ({', '.join(all_suites())})")
+    parser.add_argument("--only", type=suite, action="append", metavar="SUITE",
+                        help=f"run this suite only; can be repeated ({', '.join(all_suites())}, or "
+                             "lab-KIND:NAME for one entry of lab/tests.toml)")
     parser.add_argument("-v", "--verbose", action="store_true", help="show the output of the tests")
     return parser.parse_args()
 
@@ -58,7 +69,7 @@ def run_suite(name: str, context: Context) -> list[Case]:
     print(f"{name:6} ", end="\n" if context.verbose else "", flush=True)
     began = time.monotonic()
     try:
-        cases = all_suites()[name](context)
+        cases = (all_suites() | lab_tests.suites_by_name(TOP))[name](context)
     except Exception as error:  # a mistake in tools/check must not hide the other suites
         traceback.print_exc()
         cases = [failed(f"suite {name}", f"tools/check itself failed: {error}")]
@@ -71,7 +82,11 @@ def run_suite(name: str, context: Context) -> list[Case]:
 
 
 def main() -> int:
-    options = arguments()
+    try:
+        options = arguments()
+    except (lab_plan.Mistake, OSError, ValueError) as mistake:
+        print(f"tools/check: {mistake}", file=sys.stderr)
+        return 2
     signal.signal(signal.SIGTERM, signal.default_int_handler)  # so that no test outlives us
     context = Context(TOP, TOP / "build", options.verbose)
     shutil.rmtree(context.logs, ignore_errors=True)

@@ -51,14 +51,39 @@ def read(path: Path) -> tuple[list[dict], dict[str, list[str]]]:
     with path.open("rb") as stream:
         document = tomllib.load(stream)
     entries = document.get("tests", [])
+    machines = _machines(path.with_name("kinds.toml"))
     for entry in entries:
-        for key in entry.keys() - KEYS:
-            raise Mistake(f"{path}: `{key}` of {entry.get('name', '?')} is not known")
-        if not entry.get("here") and not entry.get("kinds"):
-            raise Mistake(f"{path}: {entry.get('name', '?')} needs kinds, or here = true")
-        if sum(key in entry for key in ("meson", "pytest", "command")) != 1:
-            raise Mistake(f"{path}: {entry.get('name', '?')} needs one of meson, pytest, command")
+        wrong = _mistake(entry, path.parents[1], machines)
+        if wrong:
+            raise Mistake(f"{path}: {entry.get('name', 'a test without a name')}: {wrong}")
     return entries, document.get("prepare", {})
+
+
+def _machines(path: Path) -> set[str]:
+    with path.open("rb") as stream:
+        return set(tomllib.load(stream)["kind"])
+
+
+def _mistake(entry: dict, top: Path, machines: set[str]) -> str:
+    """What is wrong with an entry of the file; empty if nothing is."""
+    for key in entry.keys() - KEYS:
+        return f"there is no `{key}`; there are {', '.join(sorted(KEYS))}"
+    if not isinstance(entry.get("name"), str):
+        return "it needs a name"
+    if not entry.get("here") and not entry.get("kinds"):
+        return "it needs kinds, or here = true"
+    if sum(key in entry for key in ("meson", "pytest", "command")) != 1:
+        return "it needs one of meson, pytest, command"
+    for key in ("kinds", "pytest", "command", "with"):
+        words = entry.get(key, [])
+        if not isinstance(words, list) or not all(isinstance(word, str) for word in words):
+            return f'`{key}` is a list of strings, such as ["a", "b"]'
+    for kind in set(entry.get("kinds", [])) - machines:
+        return f"there is no kind {kind}; there are {', '.join(sorted(machines))}"
+    for module in entry.get("pytest", []):
+        if not (top / module).is_file():
+            return f"there is no {module}"
+    return ""
 
 
 def kinds(entries: list[dict]) -> list[str]:
@@ -71,19 +96,20 @@ def here(entries: list[dict]) -> list[str]:
     return [module for entry in entries if entry.get("here") for module in entry["pytest"]]
 
 
-def boots(top: Path, entries: list[dict], kind: str, meson_tests) -> list[Boot]:
-    """What runs in guests of that kind. `meson_tests` tells a build directory's tests, as
-    `meson introspect --tests` does."""
+def boots(top: Path, entries: list[dict], kind: str, meson_tests, only: str = "") -> list[Boot]:
+    """What runs in guests of that kind, or of it the entries called `only`. `meson_tests` tells a
+    build directory's tests, as `meson introspect --tests` does."""
     made: dict[tuple, Boot] = {}
     for entry in entries:
-        if kind in entry.get("kinds", []):
+        if kind in entry.get("kinds", []) and only in ("", entry["name"]):
             key = (kind, tuple(entry.get("with", [])), entry.get("memory"), entry.get("cpus"))
             boot = made.setdefault(key, Boot(*key))
             boot.jobs += _jobs(top, entry, meson_tests)
     for boot in made.values():
         names = [job.name for job in boot.jobs]
         if len(set(names)) < len(names):
-            raise Mistake(f"lab/tests.toml: two tests of the kind {kind} have one name")
+            twice = next(name for name in names if names.count(name) > 1)
+            raise Mistake(f"lab/tests.toml: two tests of the kind {kind} are called {twice}")
     return list(made.values())
 
 

@@ -17,30 +17,37 @@ HOST_SILENCE = 900  # its tests boot guests, several to a test
 
 
 def suites(top: Path) -> dict:
-    """A suite for each kind of machine, and one for what drives the lab from this machine."""
-    file = top / "lab/tests.toml"
-    try:
-        entries, prepare = lab_plan.read(file)
-    except (lab_plan.Mistake, OSError, ValueError) as error:
-        message = str(error)
-        return {"lab": lambda context: [failed(file.name, message)]}
-    made = {f"lab-{kind}": partial(_of_kind, entries, kind, prepare.get(kind))
+    """A suite for each kind of machine, and one for what drives the lab from this machine. Of a kind
+    some of the tests are a suite too: lab-KIND:NAME."""
+    entries, prepare = lab_plan.read(top / "lab/tests.toml")
+    made = {f"lab-{kind}": partial(_of_kind, entries, kind, prepare.get(kind), "")
             for kind in lab_plan.kinds(entries)}
     here = [top / path for path in lab_plan.here(entries)]
     return made | ({"lab-host": partial(_here, here)} if here else {})
+
+
+def suites_by_name(top: Path) -> dict:
+    """Those of single tests: lab-KIND:NAME."""
+    entries, prepare = lab_plan.read(top / "lab/tests.toml")
+    return {f"lab-{kind}:{entry['name']}": partial(_of_kind, entries, kind, prepare.get(kind),
+                                                   entry["name"])
+            for entry in entries for kind in entry.get("kinds", [])}
 
 
 def _here(modules: list[Path], context: Context) -> list[Case]:
     return e2e_tests.run_pytest(context, "lab-host", modules, HOST_SILENCE)
 
 
-def _of_kind(entries: list[dict], kind: str, prepare: list[str] | None,
+def _of_kind(entries: list[dict], kind: str, prepare: list[str] | None, only: str,
              context: Context) -> list[Case]:
     suite = f"lab-{kind}"
     failure, lacking = _prepare(context, suite, kind, prepare)
     if failure:
         return [failure]
-    boots = lab_plan.boots(context.top, entries, kind, _meson_tests)
+    try:
+        boots = lab_plan.boots(context.top, entries, kind, _meson_tests, only)
+    except lab_plan.Mistake as mistake:
+        return [failed(suite, str(mistake))]
     if lacking:
         return [skipped(job.title, lacking) for boot in boots for job in boot.jobs]
     return [case for number, boot in enumerate(boots, 1)
@@ -76,9 +83,11 @@ def _boot(context: Context, suite: str, boot: lab_plan.Boot, results: Path) -> l
     jobs = results.with_suffix(".json")
     jobs.write_text(json.dumps([job.as_json() for job in boot.jobs], indent=1))
     command = [_lab(context), "lab", "run", "--kind", boot.kind, "--jobs", str(jobs),
-               "--results", str(results), "--manifest", str(context.top / "lab/manifest.toml"),
+               "--results", str(results),
                # where the C tests were told that it is
                "--add", str(context.top / "tests/profiles")]
+    if boot.sets:
+        command += ["--manifest", str(context.top / "lab/manifest.toml")]
     command += [word for name in boot.sets for word in ("--with", name)]
     for option, value in (("--memory", boot.memory), ("--cpus", boot.cpus)):
         command += [option, str(value)] if value else []

@@ -157,6 +157,11 @@ impl Kinds {
         self.kernels.get(name)
     }
 
+    /// The packages of that name.
+    pub fn sysroot(&self, name: &str) -> Option<&Sysroot> {
+        self.sysroots.get(name)
+    }
+
     /// The packages of a kind, where its programs are not this machine's.
     pub fn sysroot_of(&self, kind: &Kind) -> Option<&Sysroot> {
         let name = kind.sysroot.as_ref()?;

@@ -6,6 +6,7 @@
 //! [`Job`]s run in it and says what became of each, whatever happens inside. [`agent`] is the other end:
 //! process 1 of the guest. The two talk [`protocol`].
 
+pub mod acceleration;
 mod added;
 pub mod agent;
 pub mod archive;

@@ -4,6 +4,7 @@
 //! All that it shares with us are file descriptors that it inherits: sockets for the port, the
 //! console and its own words, the initramfs and the disk as files without a name. It is killed when
 //! the thread that started it ends, however that happens, so nothing of it can outlive us.
+use crate::acceleration::Acceleration;
 use crate::kernel::Obtained;
 use crate::{size, Kind};
 use std::fs::File;
@@ -27,6 +28,8 @@ pub struct Plan<'a> {
     pub gdb: Option<u16>,
     /// The end of a socket that becomes the guest's port for a terminal.
     pub terminal: Option<&'a UnixStream>,
+    /// Whether it may have this machine's own processor.
+    pub acceleration: &'a Acceleration,
 }
 
 /// Why QEMU could not be started.
@@ -162,7 +165,8 @@ impl Drop for Qemu {
 /// Boots a guest, on this machine's own processor if that is wanted and can be had.
 pub fn boot(plan: &Plan, accelerate: bool) -> Result<Machine, Error> {
     let processor = Processor::of(&plan.kernel.architecture)?;
-    let accelerated = accelerate && processor.own && kvm_is_usable();
+    let accelerated =
+        accelerate && processor.own && plan.acceleration.is_wanted() && kvm_is_usable();
     check_memory(plan)?;
     let start = |source| Error::Start { program: processor.qemu, source };
     let (port, its_port) = UnixStream::pair().map_err(start)?;
@@ -345,7 +349,8 @@ mod tests {
         let kind = kinds.kind(kind).unwrap();
         let kernel = kernel(&kinds.kernel(&kind.kernel).unwrap().architecture);
         let initramfs = &tempfile::tempfile().unwrap();
-        let plan = Plan { kind, kernel: &kernel, initramfs, gdb, terminal: None };
+        let acceleration = &Acceleration::new(false, None, "7.2");
+        let plan = Plan { kind, kernel: &kernel, initramfs, gdb, terminal: None, acceleration };
         let files = Files { port: 5, console: 6, initramfs: 7, disk, terminal: Some(9) };
         let processor = Processor::of(&kernel.architecture).unwrap();
         arguments(&plan, &processor, accelerated, &files).join(" ")
@@ -391,7 +396,15 @@ mod tests {
         kind.memory = "1073741824".into();
         let kernel = kernel("amd64");
         let initramfs = &tempfile::tempfile().unwrap();
-        let plan = Plan { kind: &kind, kernel: &kernel, initramfs, gdb: None, terminal: None };
+        let acceleration = &Acceleration::new(false, None, "7.2");
+        let plan = Plan {
+            kind: &kind,
+            kernel: &kernel,
+            initramfs,
+            gdb: None,
+            terminal: None,
+            acceleration,
+        };
         let files = Files { port: 5, console: 6, initramfs: 7, disk: None, terminal: None };
         let processor = Processor::of("amd64").unwrap();
         let told = arguments(&plan, &processor, false, &files).join(" ");
@@ -416,7 +429,9 @@ mod tests {
         let kind = kinds.kind("small").unwrap();
         let kernel = kernel("amd64");
         let initramfs = &tempfile::tempfile().unwrap();
-        let plan = Plan { kind, kernel: &kernel, initramfs, gdb: None, terminal: None };
+        let acceleration = &Acceleration::new(false, None, "7.2");
+        let plan =
+            Plan { kind, kernel: &kernel, initramfs, gdb: None, terminal: None, acceleration };
         initramfs.set_len(64 << 20).unwrap();
         check_memory(&plan).unwrap();
         initramfs.set_len(65 << 20).unwrap();

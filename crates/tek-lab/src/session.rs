@@ -99,10 +99,17 @@ pub fn run(
     limits: Limits,
     listener: &mut dyn Listener,
 ) -> Result<Vec<Ended>, Error> {
-    run_with(&mut |accelerate| machine::boot(plan, accelerate), jobs, limits, listener)
+    let mut boot = |accelerate: bool| {
+        if !accelerate {
+            plan.acceleration.has_failed();
+        }
+        machine::boot(plan, accelerate)
+    };
+    run_with(&mut boot, jobs, limits, listener)
 }
 
-/// Boots a guest; the argument says whether it may have the machine's own processor.
+/// Boots a guest; the argument says whether it may have the machine's own processor: not any more
+/// once that has failed.
 type Boot<'a> = dyn FnMut(bool) -> Result<Machine, machine::Error> + 'a;
 
 fn run_with(

@@ -71,13 +71,42 @@ fn place(add: &str) -> anyhow::Result<(PathBuf, PathBuf)> {
     Ok((from, to))
 }
 
+/// There is no such program on this machine, and the guest's directory is an empty one.
+#[derive(Debug, thiserror::Error)]
+#[error("there is no program {0} on this machine; write a path of the guest with its first /")]
+pub struct NoProgram(String);
+
+/// The files of this machine that a command names, and that are to be taken into the guest: its
+/// program, and each word that begins with ./ or ../ and names a file. In the command they become
+/// whole paths, for those are what they have in the guest.
+pub fn own_files(
+    command: &mut [String],
+    foreign: bool,
+    is_there: impl Fn(&str) -> anyhow::Result<bool>,
+) -> anyhow::Result<Vec<PathBuf>> {
+    let Some((program, words)) = command.split_first_mut() else { return Ok(Vec::new()) };
+    let relative = program.contains('/') && !program.starts_with('/');
+    let mut files: Vec<PathBuf> = own_program(program, foreign, &is_there)?.into_iter().collect();
+    if files.is_empty() && relative {
+        return Err(NoProgram(program.clone()).into());
+    }
+    for word in words.iter_mut().filter(|word| word.starts_with("./") || word.starts_with("../")) {
+        let path = std::path::absolute(&*word)?;
+        if path.is_file() {
+            *word = path.to_str().context("a path is no UTF-8; rename it")?.to_owned();
+            files.push(path);
+        }
+    }
+    Ok(files)
+}
+
 /// The file of this machine that a command's first word names, if it is to be taken into the guest,
 /// where it is called by its whole path: one with a slash, or one that the guest does not have. What
 /// a guest of another architecture has at that path is its own, and stays.
-pub fn own_program(
+fn own_program(
     program: &mut String,
     foreign: bool,
-    is_there: impl Fn(&str) -> anyhow::Result<bool>,
+    is_there: &impl Fn(&str) -> anyhow::Result<bool>,
 ) -> anyhow::Result<Option<PathBuf>> {
     let path = match program.contains('/') {
         true if foreign && is_there(program)? => None,
@@ -140,7 +169,7 @@ mod tests {
 
     fn found_for(foreign: bool, program: &str, guest_has_it: bool) -> (String, Option<PathBuf>) {
         let mut program = program.to_owned();
-        let path = own_program(&mut program, foreign, |_| Ok(guest_has_it)).unwrap();
+        let path = own_program(&mut program, foreign, &|_: &str| Ok(guest_has_it)).unwrap();
         (program, path)
     }
 
@@ -199,6 +228,29 @@ mod tests {
         let (program, path) = found("sh", false);
         assert!(program.ends_with("/sh") && path.is_some_and(|path| path.is_absolute()));
         assert_eq!(found("no-such-program", false), ("no-such-program".to_owned(), None));
+    }
+
+    #[test]
+    fn words_that_name_files_from_here_come_along_and_become_whole_paths() {
+        let mut command = ["tek", "run", "--", "./Cargo.toml", "./nothing", "Cargo.toml", "../"]
+            .map(str::to_owned);
+        let files = own_files(&mut command, false, |_| Ok(true)).unwrap();
+        let whole = std::path::absolute("Cargo.toml").unwrap();
+        assert_eq!(files, [whole.clone()]);
+        assert_eq!(command[3], whole.to_str().unwrap());
+        assert_eq!(command[4..], ["./nothing", "Cargo.toml", "../"]);
+    }
+
+    #[test]
+    fn a_program_that_is_nowhere_is_told_before_anything_is_booted() {
+        let of = |program: &str| own_files(&mut [program.to_owned()], false, |_| Ok(false));
+        for program in ["./no-such-program", "no/such/program"] {
+            assert!(of(program).unwrap_err().is::<NoProgram>());
+        }
+        for program in ["no-such-program", "/no/such/program"] {
+            assert!(of(program).unwrap().is_empty());
+        }
+        assert!(own_files(&mut [], false, |_| Ok(false)).unwrap().is_empty());
     }
 
     #[test]

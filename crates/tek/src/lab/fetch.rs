@@ -8,7 +8,7 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 use tek_lab::archive::Source;
 use tek_lab::kernel::{self, Wanted};
-use tek_lab::{sysroot, Cache, Kind, Kinds};
+use tek_lab::{sysroot, Cache, Kind, Kinds, Sysroot};
 
 /// Arguments of `tek lab fetch`.
 #[derive(clap::Args)]
@@ -33,6 +33,10 @@ pub struct Args {
     /// Fetch what this kind of machine needs; can be given several times [default: all kinds]
     #[arg(long, value_name = "KIND", value_parser = a_kind)]
     kind: Vec<String>,
+    /// Fetch packages of another architecture, by their entry in lab/kinds.toml: what tools/board
+    /// builds with besides those of the kind
+    #[arg(long, value_name = "NAME", value_parser = a_sysroot)]
+    sysroot: Vec<String>,
     /// Fetch the kernels' modules too where no kind needs them (160 MB each)
     #[arg(long)]
     modules: bool,
@@ -70,7 +74,22 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
     let source = args.origin.source();
     let mut all = Vec::new();
     let mut failed = false;
-    for kind in named(&kinds, &args.kind) {
+    let mut sysroots = Vec::new();
+    for sysroot in args.sysroot.iter().filter_map(|name| kinds.sysroot(name)) {
+        match fetch_sysroot(sysroot, &cache, &source, &args) {
+            Ok(got) => {
+                if !args.json {
+                    writeln!(std::io::stdout(), "{}: {}", sysroot.name, got.path.display())?;
+                }
+                sysroots.push(got);
+            }
+            Err(error) => {
+                tell(&format!("{}: {error}", sysroot.name));
+                failed = true;
+            }
+        }
+    }
+    for kind in named(&kinds, &args) {
         match fetch(&kinds, kind, &cache, &source, &args) {
             Ok(got) => {
                 if !args.json {
@@ -85,15 +104,33 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
         }
     }
     if args.json {
-        let text = serde_json::json!({ "schema": 1, "directory": cache.directory(), "kinds": all });
+        let text = serde_json::json!({ "schema": 1, "directory": cache.directory(), "kinds": all, "sysroots": sysroots });
         writeln!(std::io::stdout(), "{}", serde_json::to_string_pretty(&text)?)?;
     }
     Ok(if failed { ExitCode::FAILURE } else { ExitCode::SUCCESS })
 }
 
-/// The kinds of these names; all without names.
-fn named<'a>(kinds: &'a Kinds, names: &'a [String]) -> impl Iterator<Item = &'a Kind> {
-    kinds.kinds().filter(|kind| names.is_empty() || names.contains(&kind.name))
+fn a_sysroot(text: &str) -> Result<String, String> {
+    match Kinds::own().sysroot(text) {
+        Some(sysroot) => Ok(sysroot.name.clone()),
+        None => Err("lab/kinds.toml has no sysroot of that name".to_owned()),
+    }
+}
+
+/// The kinds that are named; all if nothing is.
+fn named<'a>(kinds: &'a Kinds, args: &'a Args) -> impl Iterator<Item = &'a Kind> {
+    let all = args.kind.is_empty() && args.sysroot.is_empty();
+    kinds.kinds().filter(move |kind| all || args.kind.contains(&kind.name))
+}
+
+fn fetch_sysroot(
+    sysroot: &Sysroot,
+    cache: &Cache,
+    source: &Source,
+    args: &Args,
+) -> anyhow::Result<GotSysroot> {
+    let record = sysroot::obtain(sysroot, cache, args.newest, source, &mut tell)?;
+    Ok(GotSysroot { path: record.directory(cache), record })
 }
 
 fn fetch(
@@ -108,10 +145,7 @@ fn fetch(
     let record = kernel::record(kinds, kinds.kernel_of(kind), cache, &wanted, &mut tell)?;
     let obtained = record.obtained(cache);
     let sysroot = match kinds.sysroot_of(kind) {
-        Some(sysroot) => {
-            let record = sysroot::obtain(sysroot, cache, args.newest, source, &mut tell)?;
-            Some(GotSysroot { path: record.directory(cache), record })
-        }
+        Some(sysroot) => Some(fetch_sysroot(sysroot, cache, source, args)?),
         None => None,
     };
     Ok(Got {

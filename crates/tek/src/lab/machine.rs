@@ -1,12 +1,13 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! The options that say which machine to boot, alike in all commands.
-use super::contents::{self, own_program};
+use super::contents::{self, own_files};
 use super::origin::{tell, Origin};
 use anyhow::{bail, Context};
 use std::fs::File;
 use std::os::unix::net::UnixStream;
 use std::path::PathBuf;
 use std::time::Duration;
+use tek_lab::acceleration::Acceleration;
 use tek_lab::cache::InUse;
 use tek_lab::kernel::{self, Obtained, Wanted};
 use tek_lab::machine::Plan;
@@ -35,8 +36,8 @@ pub struct Which {
     /// Number of CPUs, instead of the kind's
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=64))]
     cpus: Option<u32>,
-    /// Memory, such as 256M or 1G, instead of the kind's; at least 64M. A number without K, M, G or T
-    /// is one of bytes
+    /// Memory, such as 256M or 1G, instead of the kind's: at least 64M, and three times what lies in
+    /// the guest. A number without K, M, G or T is one of bytes
     #[arg(long, value_name = "SIZE", value_parser = a_memory)]
     memory: Option<String>,
     /// An empty disk of that size, which the guest finds formatted at /disk
@@ -56,6 +57,9 @@ pub struct Which {
     /// kernel's arguments, and no limit holds but one that --limit gives
     #[arg(long, value_name = "PORT", num_args = 0..=1, require_equals = true, default_missing_value = GDB, value_parser = clap::value_parser!(u16).range(1..))]
     gdb: Option<u16>,
+    /// Emulate the processor even where KVM could be used
+    #[arg(long)]
+    no_kvm: bool,
     /// Seconds until the guest must be up
     #[arg(long, value_name = "SECONDS", default_value = "120", value_parser = a_limit)]
     boot_limit: u64,
@@ -105,14 +109,15 @@ pub struct Machine {
     kernel: Obtained,
     initramfs: File,
     gdb: Option<u16>,
+    acceleration: Acceleration,
     /// Each boot reads the kernel's image.
     _in_use: Option<InUse>,
 }
 
 impl Which {
-    /// Gets kernel and files together, and the program that is to be run, if it is one of this
-    /// machine's: then it becomes the path that it has in the guest.
-    pub fn prepare(&self, program: Option<&mut String>) -> anyhow::Result<Machine> {
+    /// Gets kernel and files together, and what the command that is to be run names of this
+    /// machine: in the command it becomes the path that it has in the guest.
+    pub fn prepare(&self, command: &mut [String]) -> anyhow::Result<Machine> {
         let kinds = Kinds::own();
         let mut kind = kinds.kind(&self.kind)?.clone();
         kind.cpus = self.cpus.unwrap_or(kind.cpus);
@@ -126,16 +131,15 @@ impl Which {
         let sysroot = self.sysroot(&kinds, &kind)?;
         let foreign = sysroot.is_some();
         let mut contents = self.contents.contents(&kernel.architecture, sysroot)?;
-        if let Some(program) = program {
-            let guest_has =
-                |name: &str| Ok(initramfs::has_program(&kind, &kernel, &contents, name)?);
-            if let Some(path) = own_program(program, foreign, guest_has)? {
-                contents::check_architecture(&path, &kernel.architecture)?;
-                contents.added.push((path.clone(), path));
-            }
+        let guest_has = |name: &str| Ok(initramfs::has_program(&kind, &kernel, &contents, name)?);
+        for path in own_files(command, foreign, guest_has)? {
+            contents::check_architecture(&path, &kernel.architecture)?;
+            contents.added.push((path.clone(), path));
         }
         let initramfs = initramfs::pack(&kind, &kernel, &contents)?;
-        Ok(Machine { kind, kernel, initramfs, gdb: self.gdb, _in_use: in_use })
+        let notes = self.origin.cache().ok().map(|cache| cache.directory().to_owned());
+        let acceleration = Acceleration::new(!self.no_kvm, notes, &kernel.release);
+        Ok(Machine { kind, kernel, initramfs, gdb: self.gdb, acceleration, _in_use: in_use })
     }
 
     fn kernel(&self, kinds: &Kinds, kind: &Kind) -> anyhow::Result<Obtained> {
@@ -223,6 +227,7 @@ impl Machine {
             initramfs: &self.initramfs,
             gdb: self.gdb,
             terminal,
+            acceleration: &self.acceleration,
         }
     }
 }

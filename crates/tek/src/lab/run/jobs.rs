@@ -33,7 +33,7 @@ pub fn run(args: &Args, file: &Path) -> anyhow::Result<ExitCode> {
         ended: 0,
         lost: false,
     };
-    let machine = args.machine.prepare(None)?;
+    let machine = args.machine.prepare(&mut [])?;
     args.machine.tell_gdb();
     let ended = session::run(&machine.plan(None), &jobs, args.limits(), &mut listener);
     let ended = ended.map_err(|error| match jobs.len() - listener.ended {

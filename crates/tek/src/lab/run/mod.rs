@@ -22,7 +22,8 @@ const AFTER_HELP: &str = "\
 THE COMMAND:
 The command's standard output and error are those of tek, its standard input is empty. It runs as
 root in /tmp. A program of this machine (with a slash in its name, or one that the guest does not
-have) is taken into the guest with the libraries that it needs, at the same path.
+have) is taken into the guest with the libraries that it needs, at the same path. So is any other
+file that a word of the command names, if that begins with ./ or ../
 
 JOBS:
 With --jobs, each job that has ended is told on standard output as a line of JSON:
@@ -36,9 +37,10 @@ back what it writes into $OUT).
 
 EXIT STATUS:
   the command's; 128 + the signal that killed it
-  2    wrong options or values; nothing was booted
+  2    an option was not understood
   124  it ran past its limit, or its guest fell silent
-  125  the lab failed: no kernel, no QEMU, or the guest panicked or powered off
+  125  the lab failed: a file that was named cannot be read, there is no kernel, or no QEMU, or the
+       guest panicked or powered off
   126  the command could not be started; 127 there is none of that name
   with --jobs: 0, or 1 if a job failed, or 125
 
@@ -62,7 +64,7 @@ pub struct Args {
     /// A variable for the command. Can be given several times
     #[arg(long, value_name = "NAME=VALUE", conflicts_with = "jobs", value_parser = variable)]
     env: Vec<(String, String)>,
-    /// Bring back what the command writes into the directory $OUT
+    /// Bring back the files and directories that the command makes in the directory $OUT (no links)
     #[arg(long, value_name = "DIR", conflicts_with = "jobs")]
     out: Option<PathBuf>,
     /// Run the jobs in this file, a JSON array, instead of a command
@@ -77,7 +79,8 @@ pub struct Args {
     most: u64,
     /// The program and its arguments
     #[arg(
-        last = true,
+        trailing_var_arg = true,
+        allow_hyphen_values = true,
         value_name = "COMMAND",
         required_unless_present = "jobs",
         conflicts_with = "jobs"

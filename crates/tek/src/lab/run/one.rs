@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! One command, which is as if it ran here.
+use super::super::contents::NoProgram;
 use super::super::output::{self, Output, Watched};
 use super::{empty_directory, unwrapped, Args};
+use crate::run::message;
 use anyhow::bail;
 use std::io;
 use std::process::ExitCode;
@@ -28,7 +30,14 @@ pub fn run(args: &Args) -> anyhow::Result<ExitCode> {
         files: Spool::new(args.most),
         lost: None,
     };
-    let machine = args.machine.prepare(jobs[0].command.first_mut())?;
+    let machine = match args.machine.prepare(&mut jobs[0].command) {
+        Ok(machine) => machine,
+        Err(error) if error.is::<NoProgram>() => {
+            message::print(&error.to_string());
+            return Ok(ExitCode::from(127));
+        }
+        Err(error) => return Err(error),
+    };
     args.machine.tell_gdb();
     let ended = session::run(&machine.plan(None), &jobs, args.limits(), &mut here);
     let ended = ended.map_err(unwrapped)?;

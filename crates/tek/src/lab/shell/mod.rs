@@ -41,7 +41,7 @@ pub struct Args {
 
 /// Does it.
 pub fn run(args: &Args) -> anyhow::Result<ExitCode> {
-    let machine = args.machine.prepare(None)?;
+    let machine = args.machine.prepare(&mut [])?;
     let (ours, theirs) = UnixStream::pair()?;
     let mut job =
         Job::new("shell", ["tek", "lab", "terminal", "sh", "-l"].map(String::from).into());
