@@ -9,6 +9,11 @@ pub struct Bucket {
 }
 
 impl Bucket {
+    /// A full one.
+    pub const fn new() -> Self {
+        Self { full_at_ns: 0 }
+    }
+
     /// Takes one token, of `burst` that fit and `rate` that come in a second; false: there is none.
     /// A rate or burst of 0 counts as 1. `now_ns` is any clock that does not go back.
     pub fn take(&mut self, rate: u32, burst: u32, now_ns: u64) -> bool {
