@@ -95,6 +95,7 @@ impl Scene {
         if let Some((hierarchy, group)) = &self.groups {
             effect.make_directory(&group.0)?;
             effect.move_to(self.who(1)?, hierarchy, &group.0)?;
+            effect.write_file(&group.0.join("cpu.shares"), b"1")?; // which is shown as 2
         }
         effect.undo(weight)?;
         effect.undo(second)?;

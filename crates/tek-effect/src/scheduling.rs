@@ -168,12 +168,13 @@ impl SchedulingChange {
         if rule == Undone::Undone && present.rule() != self.was.rule() {
             sys::set_rule(tid, self.was.rule()).map_err(failed)?;
         }
-        let untouched = self.ours.iter().all(|ours| ours.nice == self.was.nice);
         let nice = self.is_ours(present, |scheduling| scheduling.nice);
-        if !untouched && nice == Undone::Undone && present.nice != self.was.nice {
+        if nice == Undone::Undone && present.nice != self.was.nice {
             sys::set_nice(tid, self.was.nice).map_err(failed)?;
         }
         self.check_after()?;
+        // What was not touched is anybody's to change.
+        let untouched = self.ours.iter().all(|ours| ours.nice == self.was.nice);
         Ok(if untouched || rule == Undone::Changed { rule } else { nice })
     }
 

@@ -47,11 +47,17 @@ fn held(bytes: &[u8]) -> Vec<(u64, What)> {
 /// Something that a disk, or somebody, did to the bytes.
 fn mutate(bytes: &mut Vec<u8>, (kind, at, byte): (u8, usize, u8)) {
     let at = at % (bytes.len() + 1);
-    match kind % 5 {
+    match kind % 6 {
         0 => bytes.truncate(at),
         1 => bytes.insert(at, byte),
         2 if at < bytes.len() => drop(bytes.remove(at)),
         3 if at < bytes.len() => bytes[at] ^= byte | 1,
+        // A digit that becomes another leaves the line one that can be read.
+        4 => {
+            if let Some(digit) = bytes.iter_mut().skip(at).find(|byte| byte.is_ascii_digit()) {
+                *digit = b'0' + byte % 10;
+            }
+        }
         _ => bytes.rotate_left(at),
     }
 }
