@@ -488,6 +488,7 @@ def test_a_killed_client_is_forgotten(tekd):
         other.process.kill()
         client = tekd.client()
         eventually(lambda: not client.json(STATUS)["fast"])
+        assert client.ask(HELLO).error == 0
         assert [peer["pid"] for peer in client.json(STATUS)["clients"]] == [os.getpid()]
 
 
@@ -557,6 +558,10 @@ def test_an_overrun_sends_the_thread_back_for_a_while(daemon):
         assert left["value"][0] > left["value"][1] >= 50_000_000
         again = other.do("enter")
         assert again["error"] == errno.EDQUOT and "budget" in again["text"]
+        status = daemon.client().json(STATUS)
+        overrun, = status["overran"]
+        assert (overrun["tid"], overrun["window_ms"], overrun["banned_ms"]) == (other.tid, 200, 200)
+        assert status["refused"][0]["why"] == again["text"]
         eventually(lambda: other.do("enter")["error"] == 0)
         assert other.do("burn")["error"] == errno.EDQUOT
 

@@ -8,6 +8,7 @@ use crate::configuration::{self, Loaded};
 use crate::connection::{Connection, Packet};
 use crate::domain::Domain;
 use crate::exec_watch::{ExecWatch, News};
+use crate::history::History;
 use crate::listener::Listener;
 use crate::log;
 use crate::notify::Notify;
@@ -25,7 +26,7 @@ use nix::sys::timerfd::{ClockId, Expiration, TimerFd, TimerFlags, TimerSetTimeFl
 use std::collections::HashMap;
 use std::os::fd::AsFd;
 use std::path::PathBuf;
-use std::time::Duration;
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use tek_abi::{Reply, Request, TELL_LEFT, TELL_REFUSED};
 use tek_effect::{Effect, Identity};
 use tek_policy::Configuration;
@@ -69,7 +70,9 @@ pub struct Server {
     pub domain: Domain,
     pub exec_watch: Option<ExecWatch>,
     pub counters: Counters,
-    pub since_ns: u64,
+    pub history: History,
+    /// Seconds since 1970.
+    pub started: u64,
     /// Processes whose grants end as soon as they have been told.
     pub ending: Vec<(Identity, &'static str)>,
     /// It was said that limits cannot be raised.
@@ -127,7 +130,8 @@ impl Server {
             domain,
             exec_watch,
             counters: Counters::default(),
-            since_ns: sys::monotonic_ns(),
+            history: History::default(),
+            started: seconds_since_1970(),
             ending: Vec::new(),
             told_of_limits: false,
             file,
@@ -252,8 +256,9 @@ impl Server {
         }
         let left = self.region.turn(&mut self.effect, now, self.configuration.real_time);
         for left in left {
-            if left.errno == libc::EDQUOT {
+            if let Some(over) = left.over {
                 self.counters.expelled += 1;
+                self.history.overran(now, &left, over);
                 log::warning(&format!("thread {} is critical no more: {}", left.tid, left.why));
             }
             self.tell(&left);
@@ -512,6 +517,10 @@ impl Server {
             left.iter().for_each(|left| self.tell(left));
         }
     }
+}
+
+fn seconds_since_1970() -> u64 {
+    SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs())
 }
 
 fn after(now_ns: u64, interval: Duration) -> u64 {
