@@ -26,6 +26,7 @@ static unsigned int requests;    /* requests so far: their numbers */
 static uint64_t silent_until_ns; /* CLOCK_MONOTONIC */
 static const char *why = "";
 
+static const char silence[] = "it does not answer";
 static const char something_else[] = "what listens at its socket is something else";
 static const char other_version[] = "it is of another version than libtek";
 
@@ -103,7 +104,7 @@ static bool has_timed_out(void)
 static void is_silent(void)
 {
 	silent_until_ns = tek__now(CLOCK_MONOTONIC) + SILENCE_NS;
-	forget("it does not answer");
+	forget(silence);
 }
 
 static bool connect_to(const char *path)
@@ -113,7 +114,7 @@ static bool connect_to(const char *path)
 	int result;
 
 	if (deadline_ns - WAIT_NS < silent_until_ns) {
-		why = "it did not answer before";
+		why = silence;
 		return false;
 	}
 	why = "";

@@ -127,12 +127,11 @@ int tek__daemon_enter(pid_t tid, struct tek_member *member, int nice, uint64_t u
 		return error;
 	if (until_ns && until_ns <= tek__now(CLOCK_MONOTONIC))
 		return ETIME;
-	/* A connection that was there before may turn out to be lost: tekd was started anew. */
-	bool old = tek__connection();
 	if (!tek__daemon_grant())
 		return EPERM;
 	bool answered = ask_to_enter(tid, nice, until_ns, &reply);
-	if (!answered && old && tek__daemon_grant())
+	/* The connection may have been lost before: tekd was started anew. Try once more. */
+	if (!answered && tek__daemon_grant())
 		answered = ask_to_enter(tid, nice, until_ns, &reply);
 	if (answered && !makes_sense(&reply, tid)) {
 		tek__connection_close("its answer makes no sense");
