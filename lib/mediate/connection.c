@@ -6,6 +6,7 @@
 #include "ident/process.h"
 #include "mediate/config.h"
 
+#include <ctype.h>
 #include <errno.h>
 #include <pthread.h>
 #include <string.h>
@@ -24,7 +25,7 @@ static struct tek_file file;
 static unsigned int opened;      /* connections so far */
 static unsigned int requests;    /* requests so far: their numbers */
 static uint64_t silent_until_ns; /* CLOCK_MONOTONIC */
-static const char *why = "";
+static char why[sizeof(((struct tek_reply *)0)->text)];
 
 static const char silence[] = "it does not answer";
 static const char something_else[] = "what listens at its socket is something else";
@@ -48,13 +49,26 @@ static void end(struct caller caller)
 	errno = caller.error;
 }
 
-static void forget(const char *reason)
+static void forget(void)
 {
 	/* Where the program has a file of its own by now, that is not to be closed. */
 	if (fd >= 0 && tek__descriptor_is(fd, file))
 		close(fd);
 	fd = -1;
-	why = reason;
+}
+
+static void forget_because(const char *reason)
+{
+	forget();
+	strcpy(why, reason);
+}
+
+void tek__connection_note_why(const struct tek_reply *reply)
+{
+	/* Whoever it was that wrote it. */
+	for (size_t i = 0; i < sizeof(why) - 1; i++)
+		why[i] = iscntrl(reply->text[i]) && reply->text[i] ? '?' : (char)reply->text[i];
+	why[sizeof(why) - 1] = '\0';
 }
 
 unsigned int tek__connection(void)
@@ -67,7 +81,7 @@ bool tek__connection_is_open(void)
 	int saved = errno;
 
 	if (fd >= 0 && !tek__descriptor_is(fd, file))
-		forget("the program closed the connection to it");
+		forget_because("the program closed the connection to it");
 	errno = saved;
 	return fd >= 0;
 }
@@ -104,7 +118,7 @@ static bool has_timed_out(void)
 static void is_silent(void)
 {
 	silent_until_ns = tek__now(CLOCK_MONOTONIC) + SILENCE_NS;
-	forget(silence);
+	forget_because(silence);
 }
 
 static bool connect_to(const char *path)
@@ -114,10 +128,10 @@ static bool connect_to(const char *path)
 	int result;
 
 	if (deadline_ns - WAIT_NS < silent_until_ns) {
-		why = silence;
+		strcpy(why, silence);
 		return false;
 	}
-	why = "";
+	why[0] = '\0';
 	fd = new_socket();
 	if (fd < 0)
 		return false;
@@ -131,7 +145,8 @@ static bool connect_to(const char *path)
 	if (has_timed_out())
 		is_silent();
 	else
-		forget(errno == EACCES || errno == EPERM ? "its socket is not for this user" : "");
+		forget_because(errno == EACCES || errno == EPERM ? "its socket is not for this user"
+								 : "");
 	return false;
 }
 
@@ -150,7 +165,7 @@ bool tek__connection_open(void)
 void tek__connection_close(const char *reason)
 {
 	int saved = errno;
-	forget(reason);
+	forget_because(reason);
 	errno = saved;
 }
 
@@ -167,11 +182,11 @@ static bool receive(struct tek_reply *reply, uint64_t deadline_ns, int flags)
 	if (length < 0 && has_timed_out())
 		is_silent();
 	else if (length <= 0)
-		forget("it ended");
+		forget_because("it ended");
 	else if (length != sizeof(*reply) || reply->magic != TEK_REPLY_MAGIC)
-		forget(something_else);
+		forget_because(something_else);
 	else if (reply->version != TEK_SOCKET_VERSION)
-		forget(other_version);
+		forget_because(other_version);
 	else
 		return true;
 	return false;
@@ -190,8 +205,13 @@ static bool await(const struct tek_request *request, struct tek_reply *reply, te
 	while (receive(reply, deadline_ns, 0)) {
 		if (reply->kind == request->kind && reply->number == request->number)
 			return true;
+		if (reply->kind == TEK_TELL_REFUSED) {
+			forget();
+			tek__connection_note_why(reply);
+			return false;
+		}
 		if (!is_told_unasked(reply)) {
-			forget(reply->kind == TEK_TELL_REFUSED ? other_version : something_else);
+			forget_because(something_else);
 			return false;
 		}
 		told(reply);
@@ -211,12 +231,13 @@ static bool send_request(const struct tek_request *request)
 	do
 		length = send(fd, request, sizeof(*request), MSG_NOSIGNAL);
 	while (length < 0 && was_interrupted(deadline_ns));
-	if (length == sizeof(*request))
+	/* It hung up, and may have said why. */
+	if (length == sizeof(*request) || errno == EPIPE)
 		return true;
 	if (has_timed_out())
 		is_silent();
 	else
-		forget("it ended");
+		forget_because("it ended");
 	return false;
 }
 
@@ -246,7 +267,7 @@ void tek__connection_listen(tek_told *told)
 		if (is_told_unasked(&reply))
 			told(&reply);
 		else
-			forget(something_else);
+			forget_because(something_else);
 	}
 	end(caller);
 }
@@ -259,7 +280,7 @@ const char *tek__connection_why(void)
 void tek__connection_forget(void)
 {
 	int saved = errno;
-	forget("");
+	forget();
 	silent_until_ns = 0;
 	errno = saved;
 }

@@ -41,8 +41,12 @@ bool tek__connection_ask(unsigned int kind, struct tek_request *request, struct 
 /* Take what has come unasked, without waiting. */
 void tek__connection_listen(tek_told *told);
 
-/* Why the last call failed, for people; "": nobody listens. */
+/*
+ * Why nothing came of it, for people: the rest of a sentence, fit for a terminal; "": nobody
+ * listens.  It is what a reply says, or what went wrong here.
+ */
 const char *tek__connection_why(void);
+void tek__connection_note_why(const struct tek_reply *reply);
 
 /* In the child of a fork: it is the parent's. */
 void tek__connection_forget(void);

@@ -6,29 +6,13 @@
 #include "mediate/connection.h"
 #include "mediate/rt.h"
 
-#include <ctype.h>
 #include <errno.h>
-#include <string.h>
 
 enum { HIGHEST_RT_PRIORITY = 99 };
 
 atomic_bool tek__daemon_was_used;
 
 static unsigned int grant; /* TEK_GRANT_*, of the present connection */
-static char refusal[sizeof(((struct tek_reply *)0)->text)];
-
-/* What it says goes to the terminal of whoever runs the program. */
-static void note_refusal(const struct tek_reply *reply)
-{
-	for (size_t i = 0; i < sizeof(refusal) - 1; i++) {
-		refusal[i] = (char)reply->text[i];
-		if (!refusal[i])
-			return;
-		if (iscntrl((unsigned char)refusal[i]))
-			refusal[i] = '?';
-	}
-	refusal[sizeof(refusal) - 1] = '\0';
-}
 
 /* tekd has taken a thread back. The region follows when it looks at it: see region.h. */
 static void told(const struct tek_reply *reply)
@@ -37,8 +21,8 @@ static void told(const struct tek_reply *reply)
 
 	if (!thread || thread->member.connection != tek__connection())
 		return;
-	if (reply->error == EPERM)
-		note_refusal(reply);
+	if (reply->error)
+		tek__connection_note_why(reply);
 	thread->member.taken = (struct tek_taken){
 		.error = reply->error ? reply->error : EPERM,
 		.used_ns = reply->value[0],
@@ -55,6 +39,8 @@ static int error_of(const struct tek_reply *reply)
 	case ESRCH:
 	case ETIME:
 		return reply->error;
+	case EBUSY: /* too many requests in a short time */
+		return EAGAIN;
 	default:
 		return EPERM;
 	}
@@ -65,7 +51,6 @@ unsigned int tek__daemon_grant(void)
 	struct tek_request hello = {0};
 	struct tek_reply reply;
 
-	refusal[0] = '\0';
 	if (tek__connection_is_open())
 		return grant;
 	grant = 0;
@@ -74,8 +59,8 @@ unsigned int tek__daemon_grant(void)
 	if (reply.error == 0)
 		grant = (unsigned int)reply.value[0] & (TEK_GRANT_SWITCH | TEK_GRANT_LIMIT);
 	if (!grant) {
-		note_refusal(&reply);
-		tek__connection_close("it grants nothing");
+		tek__connection_close("");
+		tek__connection_note_why(&reply);
 	}
 	return grant;
 }
@@ -101,7 +86,7 @@ static int note_answer(const struct tek_reply *reply, struct tek_member *member,
 	int error = error_of(reply);
 
 	if (error) {
-		note_refusal(reply);
+		tek__connection_note_why(reply);
 		return error;
 	}
 	member->rt_priority = (unsigned char)reply->rt_priority;
@@ -182,11 +167,6 @@ bool tek__daemon_has_taken(const struct tek_member *member, struct tek_taken *ta
 	if (member->connection && member->connection != tek__connection())
 		taken->error = ECONNRESET; /* and everything else that it had */
 	return member->connection && taken->error;
-}
-
-const char *tek__daemon_why(void)
-{
-	return refusal[0] ? refusal : tek__connection_why();
 }
 
 void tek__daemon_forget(void)

@@ -51,9 +51,6 @@ void tek__daemon_listen(void);
 /* Whether it took this thread back, which is still a member. Fills *taken. */
 bool tek__daemon_has_taken(const struct tek_member *member, struct tek_taken *taken);
 
-/* Why it refused last, for people: a sentence without its end; "": nobody was there to ask. */
-const char *tek__daemon_why(void);
-
 /* In the child of a fork. */
 void tek__daemon_forget(void);
 

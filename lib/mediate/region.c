@@ -262,7 +262,11 @@ static void readmit(struct tek_thread *thread, void *context)
 		return;
 	}
 	set_returns(member, false);
-	ask(thread, TEK_WHY_RULE, member->rule_nice);
+	if (ask(thread, TEK_WHY_RULE, member->rule_nice) != EDQUOT)
+		return;
+	/* tekd wants it to stay out for longer. */
+	set_returns(member, true);
+	member->banned_until_ns = readmission->now + tek__guard_budget(thread).window_ns;
 }
 
 uint64_t tek__region_readmit(uint64_t now)
@@ -276,14 +280,18 @@ uint64_t tek__region_readmit(uint64_t now)
 
 static void follow_daemon(struct tek_thread *thread, const struct tek_taken *taken)
 {
-	uint64_t window_ns = taken->window_ns;
+	uint64_t window_ns = taken->window_ns < TEK_WINDOW_MAX_NS ? taken->window_ns
+								  : TEK_WINDOW_MAX_NS;
 
 	switch (taken->error) {
 	case EDQUOT:
-		if (window_ns < TEK_WINDOW_MIN_NS || window_ns > TEK_WINDOW_MAX_NS)
-			window_ns = tek__guard_budget(thread).window_ns;
-		expel(thread, taken->used_ns, window_ns);
-		break;
+		if (window_ns) {
+			expel(thread, taken->used_ns, window_ns);
+			break;
+		}
+		/* Everybody had to leave. */
+		tek__report_refused(thread, EDQUOT);
+		/* fall through */
 	case ECONNRESET: /* tekd is gone; the next one shall have the thread again */
 		set_returns(&thread->member, thread->member.reasons & TEK_WHY_RULE);
 		put_out(thread);

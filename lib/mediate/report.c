@@ -4,7 +4,7 @@
 #include "ident/clock.h"
 #include "ident/module.h"
 #include "ident/process.h"
-#include "mediate/daemon.h"
+#include "mediate/connection.h"
 #include "mediate/line.h"
 #include "preload/real.h"
 #include "stack/backtrace.h"
@@ -215,7 +215,7 @@ void tek__report_refused(const struct tek_thread *thread, int error)
 	refused_once = true;
 	struct tek_event event = make_event(TEK_EVENT_REFUSED, thread);
 	event.error = error;
-	strcpy((char *)event.text, tek__daemon_why());
+	strcpy((char *)event.text, tek__connection_why());
 	note(&event);
 }
 

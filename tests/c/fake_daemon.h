@@ -139,7 +139,7 @@ static inline void fake_misbehave(const struct tek_request *request, struct tek_
 {
 	switch (fake->conduct) {
 	case REFUSES_MORE:
-		fake_refuse(reply, EDQUOT, "8 threads of this process are critical already");
+		fake_refuse(reply, EAGAIN, "8 threads of this process are critical already");
 		break;
 	case SAYS_NONSENSE:
 		memset(reply, 0xa5, sizeof(*reply));

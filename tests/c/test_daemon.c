@@ -282,7 +282,7 @@ static void a_refusal_is_eperm_and_the_daemons_reason_is_told_once(void **state)
 
 static void asks_for_too_much(void)
 {
-	expect(set_tek(pthread_self(), 0) == EDQUOT && set_tek(pthread_self(), 0) == EDQUOT);
+	expect(set_tek(pthread_self(), 0) == EAGAIN && set_tek(pthread_self(), 0) == EAGAIN);
 }
 
 static void is_refused_one_more(void)
@@ -293,7 +293,7 @@ static void is_refused_one_more(void)
 	expect(set_tek(pthread_self(), 0) == 0 && is_fast(0) && fake->connections == 1);
 }
 
-static void a_thread_too_many_is_edquot_and_may_ask_again(void **state)
+static void a_thread_too_many_is_eagain_and_may_ask_again(void **state)
 {
 	(void)state;
 	with_daemon(REFUSES_MORE, is_refused_one_more);
@@ -712,7 +712,7 @@ int main(void)
 		cmocka_unit_test(a_thread_can_be_born_critical_and_leaves_when_it_ends),
 		cmocka_unit_test(what_a_fast_thread_starts_is_not_fast),
 		cmocka_unit_test(a_refusal_is_eperm_and_the_daemons_reason_is_told_once),
-		cmocka_unit_test(a_thread_too_many_is_edquot_and_may_ask_again),
+		cmocka_unit_test(a_thread_too_many_is_eagain_and_may_ask_again),
 		cmocka_unit_test(without_a_daemon_it_is_eperm_and_one_message_tells_what_to_do),
 		cmocka_unit_test(a_silent_daemon_is_waited_for_once_and_not_long),
 		cmocka_unit_test(

@@ -40,6 +40,9 @@ pub enum Error {
     /// What listens there is none, or speaks another language.
     #[error("what listens at {0} is not the tekd of this version: {1}")]
     Nonsense(PathBuf, MessageError),
+    /// It does not serve this connection.
+    #[error("tekd hung up: {0}")]
+    SentAway(String),
     /// It would not.
     #[error("tekd does not do it: {why}")]
     Refused {
@@ -83,15 +86,15 @@ impl Connection {
     pub fn ask(&mut self, request: Request) -> Result<(Reply, Option<File>), Error> {
         self.requests += 1;
         let request = Request { number: self.requests, ..request };
-        send(self.socket.as_raw_fd(), request.as_bytes(), MsgFlags::MSG_NOSIGNAL)
-            .map_err(|error| self.silent(error))?;
+        match send(self.socket.as_raw_fd(), request.as_bytes(), MsgFlags::MSG_NOSIGNAL) {
+            // It hung up, and may have said why.
+            Ok(_) | Err(Errno::EPIPE) => {}
+            Err(error) => return Err(self.silent(error)),
+        }
         for _ in 0..MOST_PASSED_OVER {
             let (reply, file) = self.receive()?;
             if reply.kind == TELL_REFUSED {
-                return Err(Error::Nonsense(
-                    self.path.clone(),
-                    MessageError::Version(reply.version),
-                ));
+                return Err(Error::SentAway(why(&reply)));
             }
             if (reply.kind, reply.number) != (request.kind, request.number) {
                 continue; // told unasked
@@ -277,6 +280,12 @@ mod tests {
             (vec![Reply { version: 9, ..Reply::to(&request) }.as_bytes().to_vec()], None)
         });
         assert!(told.unwrap_err().contains("version 9"));
+        let told = ask(|request| {
+            let reply = Reply::to(&Request { kind: TELL_REFUSED, number: 0, ..request });
+            let reply = reply.refused(libc::EAGAIN, "user 7 has too many connections");
+            (vec![reply.as_bytes().to_vec()], None)
+        });
+        assert_eq!(told.unwrap_err(), "tekd hung up: user 7 has too many connections");
         let told = ask(|_| (Vec::new(), None)).unwrap_err();
         assert!(told.starts_with("tekd at PATH does not answer (ECONNRESET"), "{told}");
     }
