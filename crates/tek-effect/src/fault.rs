@@ -6,7 +6,8 @@ mod common;
 
 use crate::{step, Effect, Error, Hierarchy, Identity, Resource, Scheduling};
 use common::{ended_well, in_child, seen, set, Process, Seen, Sleeper, Swept};
-use std::fs;
+use std::fs::{self, OpenOptions};
+use std::io::Write;
 use std::path::{Path, PathBuf};
 
 const OTHER: Scheduling = Scheduling { policy: 0, nice: 0, priority: 0, reset_on_fork: false };
@@ -120,6 +121,25 @@ fn open_until(journal: &Path, place: u64) {
         step::kill_at(place);
         Effect::open(journal).is_ok()
     }));
+}
+
+#[test]
+fn whoever_is_killed_while_it_writes_the_journal_anew_loses_nothing() {
+    let (directory, sleeper) = (tempfile::tempdir().unwrap(), Sleeper::new());
+    let journal = directory.path().join("state");
+    let before = seen(sleeper.tid);
+    for place in 1..16 {
+        let (mut effect, _) = Effect::open(&journal).unwrap();
+        let who = Identity::of(sleeper.tid).unwrap();
+        effect.set_scheduling(who, Scheduling { nice: before.1, ..BATCH }).unwrap();
+        drop(effect);
+        let damaged = OpenOptions::new().append(true).open(journal.join("journal"));
+        damaged.unwrap().write_all(b"nonsense\n").unwrap();
+        open_until(&journal, place);
+        Effect::open(&journal).unwrap();
+        assert_eq!(seen(sleeper.tid), before, "killed at step {place}");
+        assert!(!journal.join("journal.new").exists());
+    }
 }
 
 #[test]

@@ -2,9 +2,12 @@
 //! Which thread is meant.
 use crate::Error;
 use serde::{Deserialize, Serialize};
-use std::fs;
-use std::io;
+use std::fs::{self, File};
+use std::io::{self, Read};
 use std::str::FromStr;
+
+/// More than 52 numbers and a name have.
+const STAT_BYTES: usize = 2048;
 
 /// The kernel's PF_EXITING.
 const EXITING: u32 = 4;
@@ -79,7 +82,7 @@ impl Stat {
         if tid <= 0 {
             return Ok(None);
         }
-        match fs::read(format!("/proc/{tid}/stat")) {
+        match read_once(&format!("/proc/{tid}/stat")) {
             Ok(text) => Ok(Self::parse(&text)),
             // While it ends the file can still be opened.
             Err(error) if is_none(&error) => Ok(None),
@@ -104,6 +107,14 @@ impl Stat {
     fn runs(&self) -> bool {
         !matches!(self.state, b'Z' | b'X' | b'x') && self.flags & EXITING == 0
     }
+}
+
+/// A file of /proc, which comes whole by one read: this is done several times for each change.
+fn read_once(path: &str) -> io::Result<Vec<u8>> {
+    let mut text = vec![0; STAT_BYTES];
+    let length = File::open(path)?.read(&mut text)?;
+    text.truncate(length);
+    Ok(text)
 }
 
 fn field<T: FromStr>(fields: &[&str], number: usize) -> Option<T> {

@@ -16,8 +16,9 @@ use nix::sys::resource::{getrlimit, setrlimit, Resource};
 use nix::sys::signal::{SigSet, Signal};
 use nix::sys::signalfd::{SfdFlags, SignalFd};
 use std::fs;
+use std::os::unix::fs::MetadataExt;
 use std::path::Path;
-use tek_effect::{Effect, Restored};
+use tek_effect::{Effect, Error, Restored};
 
 /// Descriptors that are enough for all clients and all Fast threads.
 const DESCRIPTORS: u64 = 4096;
@@ -65,7 +66,25 @@ fn open(state: &Path) -> Result<(Effect, Restored)> {
         let told = || format!("cannot make {}: name another with --state", parent.display());
         fs::create_dir_all(parent).with_context(told)?;
     }
-    Ok(Effect::open(state)?)
+    match Effect::open(state) {
+        Err(Error::Busy { directory }) => bail!(
+            "tekd runs already{}: stop that one, or give this one its own --state and --socket",
+            lock_owner(&directory).map(|pid| format!(" as process {pid}")).unwrap_or_default()
+        ),
+        opened => Ok(opened?),
+    }
+}
+
+/// The process that has a directory locked, as /proc/locks tells it.
+fn lock_owner(directory: &Path) -> Option<String> {
+    let inode = format!(":{}", fs::metadata(directory).ok()?.ino());
+    let locks = fs::read_to_string("/proc/locks").ok()?;
+    // As in "1: FLOCK ADVISORY WRITE 4711 fe:01:81234 0 EOF".
+    locks.lines().find_map(|line| {
+        let mut fields = line.split_ascii_whitespace().skip(4);
+        let (pid, file) = (fields.next()?, fields.next()?);
+        file.ends_with(&inode).then(|| pid.to_owned())
+    })
 }
 
 fn restore(state: &Path) -> Result<()> {

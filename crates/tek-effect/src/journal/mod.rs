@@ -56,6 +56,7 @@ pub(crate) struct Left {
 impl Journal {
     pub(crate) fn open(directory: &Path) -> Result<(Self, Left), Error> {
         let lock = lock(directory)?;
+        let _ = fs::remove_file(directory.join(NEW)); // of one that was killed
         let path = directory.join(NAME);
         let mut file = open_file(&path)?;
         let mut bytes = Vec::new();
