@@ -1,10 +1,12 @@
 # SPDX-License-Identifier: MIT OR Apache-2.0
 """tekd grants what its configuration says and no more, and gives everything back."""
+import ctypes
 import errno
 import json
 import os
 import pathlib
 import random
+import resource
 import signal
 import socket
 import struct
@@ -559,6 +561,57 @@ def test_an_overrun_sends_the_thread_back_for_a_while(daemon):
         assert other.do("burn")["error"] == errno.EDQUOT
 
 
+def test_when_ordinary_threads_do_not_run_everybody_goes_back(daemon, thread):
+    client = daemon.start("canary_seconds = 1\n" + USUAL).client()
+    canary, = [int(tid) for tid in os.listdir(f"/proc/{daemon.process.pid}/task")
+               if read(f"/proc/{daemon.process.pid}/task/{tid}/comm") == "tekd-canary\n"]
+    assert client.ask(ENTER, thread).error == 0
+    with Stopped(canary):
+        left = client.notice()
+        assert (left.kind, left.error) == (LEFT, errno.EDQUOT)
+        assert "ordinary threads did not run" in left.text
+        assert not is_fast(thread)
+        assert client.ask(ENTER, thread).error == errno.EDQUOT
+    eventually(lambda: client.ask(ENTER, thread).error == 0)
+
+
+class Stopped:
+    """A thread that a debugger has stopped, which leaves the others of its process alone."""
+
+    def __init__(self, tid):
+        self.tid = tid
+
+    @staticmethod
+    def ptrace(request, tid):
+        call = ctypes.CDLL(None, use_errno=True).ptrace
+        call.argtypes = [ctypes.c_long, ctypes.c_int, ctypes.c_void_p, ctypes.c_void_p]
+        if call(request, tid, None, None):
+            pytest.skip(f"needs ptrace: {os.strerror(ctypes.get_errno())}")
+
+    def __enter__(self):
+        self.ptrace(0x4206, self.tid)  # PTRACE_SEIZE
+        self.ptrace(0x4207, self.tid)  # PTRACE_INTERRUPT
+        os.waitpid(self.tid, 0x40000000)  # __WALL
+
+    def __exit__(self, *unused):
+        self.ptrace(17, self.tid)  # PTRACE_DETACH
+
+
+def test_a_trusted_program_may_switch_by_itself_where_tekd_may_raise_limits(daemon):
+    client = daemon.start(USUAL + "limit = true\n").client()
+    before = resource.getrlimit(resource.RLIMIT_RTPRIO)
+    granted = client.ask(HELLO).value[0]
+    if before[0] >= 50:
+        assert granted == 3
+    elif granted == 1:
+        assert resource.getrlimit(resource.RLIMIT_RTPRIO) == before
+        assert "CAP_SYS_RESOURCE" in daemon.log.read_text()
+    else:
+        assert resource.getrlimit(resource.RLIMIT_RTPRIO)[0] == 50
+        client.close()
+        eventually(lambda: resource.getrlimit(resource.RLIMIT_RTPRIO) == before)
+
+
 # Hostile clients
 
 
@@ -721,6 +774,36 @@ def test_what_a_killed_tekd_left_is_undone_by_the_next_one(tekd, thread):
     tekd.start()
     assert scheduling(thread) == before
     assert tekd.client().ask(ENTER, thread).error == 0
+
+
+def test_whenever_tekd_is_killed_everything_is_given_back(daemon):
+    generator = random.Random(6)
+    daemon.start(USUAL)
+    with Other(daemon) as program:
+        tids = [program.tid, threading.get_native_id()]
+        before = [scheduling(tid) for tid in tids]
+        for _ in range(50):
+            client = daemon.client()
+            end = time.monotonic() + generator.random() * 0.05
+            killer = threading.Timer(end - time.monotonic(), daemon.process.kill)
+            killer.start()
+            try:
+                while True:
+                    kind, tid = generator.choice([(CRITICAL, program.tid), (NORMAL, program.tid),
+                                                  (ENTER, tids[1]), (LEAVE, tids[1])])
+                    client.ask(kind, tid, priority=generator.randrange(-20, 20)
+                               if kind in (CRITICAL, ENTER) else 0)
+            except (Closed, BrokenPipeError):
+                pass
+            daemon.process.wait(20)
+            killer.join()
+            if generator.random() < 0.5:
+                subprocess.run(daemon.command("--restore"), timeout=20, check=True,
+                               stdout=subprocess.DEVNULL)
+                assert [scheduling(tid) for tid in tids] == before
+                assert not daemon.state.exists()
+            daemon.start()
+            assert [scheduling(tid) for tid in tids] == before
 
 
 def test_a_second_tekd_is_refused(tekd):

@@ -68,12 +68,43 @@ impl Identity {
     }
 }
 
+/// What a process runs. A thread that executes a program becomes the first of its process: it gives
+/// up its own id, and takes the first one's with its start time, but keeps its policy.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct Program {
+    process: Identity,
+    /// Where its first stack lies, which is elsewhere in each program that is executed.
+    stack: u64,
+}
+
+impl Program {
+    /// That of a thread; `None` if it is the first one, which keeps its id.
+    pub(crate) fn of_other_thread(tid: i32) -> Option<Self> {
+        let process = process_of(tid).ok().filter(|process| *process != tid)?;
+        Self::of(process)
+    }
+
+    fn of(process: i32) -> Option<Self> {
+        let stat = Stat::of(process).ok().flatten()?;
+        let start_ticks = stat.start_ticks;
+        Some(Self { process: Identity { tid: process, start_ticks }, stack: stat.stack })
+    }
+
+    /// The first thread of the process, if it has executed another program since.
+    pub(crate) fn heir(self) -> Option<Identity> {
+        let now = Self::of(self.process.tid)?;
+        (now.process == self.process && now.stack != self.stack).then_some(self.process)
+    }
+}
+
 /// What /proc/TID/stat says of it.
 struct Stat {
     state: u8,
     flags: u32,
     threads: u32,
     start_ticks: u64,
+    stack: u64,
 }
 
 impl Stat {
@@ -101,6 +132,7 @@ impl Stat {
             flags: field(&fields, 9)?,
             threads: field(&fields, 20)?,
             start_ticks: field(&fields, 22)?,
+            stack: field(&fields, 28).unwrap_or(0),
         })
     }
 

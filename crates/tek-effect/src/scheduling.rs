@@ -5,6 +5,7 @@
 //! may set it meanwhile, and it is in force again afterwards. So the policy with its priority and
 //! flag is one thing that is changed, compared and restored, and the nice value another. A change
 //! to a real-time policy does not touch it.
+use crate::identity::Program;
 use crate::sys;
 use crate::{Error, Identity, Undone};
 use serde::{Deserialize, Serialize};
@@ -96,6 +97,9 @@ pub(crate) struct SchedulingChange {
     pub(crate) was: Scheduling,
     /// What was set, the latest last.
     pub(crate) ours: Vec<Scheduling>,
+    /// Of a thread that is not the first of its process.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) program: Option<Program>,
 }
 
 impl SchedulingChange {
@@ -107,7 +111,8 @@ impl SchedulingChange {
         if was.policy == DEADLINE {
             return Err(Error::Deadline { tid: who.tid });
         }
-        Ok(Self { who, was, ours: vec![wanted.keeping(was.nice)] })
+        let program = Program::of_other_thread(who.tid);
+        Ok(Self { who, was, ours: vec![wanted.keeping(was.nice)], program })
     }
 
     pub(crate) fn act(&self) -> Result<(), Error> {
@@ -159,7 +164,26 @@ impl SchedulingChange {
         })
     }
 
+    /// If the thread has executed a program, it is undone of what it has become.
     pub(crate) fn undo(&self) -> Result<Undone, Error> {
+        match self.undo_itself() {
+            Err(Error::Gone { .. }) => match self.heir() {
+                Some(who) => Self { who, ..self.clone() }.undo_itself(),
+                None => Ok(Undone::Gone),
+            },
+            undone => undone,
+        }
+    }
+
+    /// What the thread has become by executing a program: the first of its process, which has what
+    /// was set.
+    fn heir(&self) -> Option<Identity> {
+        let heir = self.program?.heir()?;
+        let has = Scheduling::of(heir.tid).ok()?.rule();
+        self.ours.iter().any(|ours| ours.rule() == has).then_some(heir)
+    }
+
+    fn undo_itself(&self) -> Result<Undone, Error> {
         self.who.check()?;
         let tid = self.who.tid;
         let present = Scheduling::of(tid)?;

@@ -47,14 +47,12 @@ fn act(
             reply.value = [hello(server, pid)?, budget_ns(server.peer(pid)?.grant()?.terms.budget)];
         }
         ASK_ENTER => {
-            server.awaken(now);
-            is_still_itself(server, pid)?;
+            may_have_something(server, pid, now)?;
             reply.rt_priority = enter(server, pid, request, now)?;
         }
         ASK_LEAVE => leave(server, pid, request)?,
         ASK_CRITICAL => {
-            server.awaken(now);
-            is_still_itself(server, pid)?;
+            may_have_something(server, pid, now)?;
             reply.rt_priority = critical(server, pid, request, now)?;
         }
         ASK_NORMAL => {
@@ -81,6 +79,17 @@ fn is_still_itself(server: &mut Server, pid: i32) -> Result<()> {
             server.ending.push((peer.process, why));
             Err(Refused::new(libc::EPERM, format!("{why}: connect again")))
         }
+    }
+}
+
+/// Whether a client has a grant at all. Then whatever watches is awake, and who the client is was
+/// looked at after that: what he becomes later will be noticed.
+fn may_have_something(server: &mut Server, pid: i32, now: u64) -> Result<()> {
+    is_still_itself(server, pid)?;
+    server.peer(pid)?.grant()?;
+    match server.awaken(now) {
+        true => is_still_itself(server, pid),
+        false => Ok(()),
     }
 }
 

@@ -192,16 +192,17 @@ impl Server {
         self.peers.get_mut(&pid).ok_or_else(unknown)
     }
 
-    /// Something may become Fast: all that watches is switched on.
-    pub fn awaken(&mut self, now_ns: u64) {
+    /// Something may become Fast: all that watches is switched on. True: it was off until now.
+    pub fn awaken(&mut self, now_ns: u64) -> bool {
         self.rest_at_ns = Some(now_ns + LINGER_NS);
         if std::mem::replace(&mut self.awake, true) {
-            return;
+            return false;
         }
         self.canary.wake(Duration::from_secs(self.configuration.canary_seconds.into()));
         self.listen_for_news(true);
         self.notify.watch();
         self.next_well_ns = self.notify.interval().map(|interval| after(now_ns, interval));
+        true
     }
 
     fn rest(&mut self) {
@@ -502,13 +503,13 @@ impl Server {
             let Err(refused) = peer.grant() else { continue };
             let process = peer.process;
             let tids = self.region.members().filter(|member| member.target.process == process);
-            let tids: Vec<i32> = tids.map(|member| member.target.thread.tid).collect();
-            for tid in tids {
-                let told = self.region.left(tid, libc::EPERM, [0, 0], refused.why.clone());
-                told.iter().for_each(|left| self.tell(left));
-            }
+            let left: Vec<Left> = tids
+                .map(|member| member.target.thread.tid)
+                .filter_map(|tid| self.region.left(tid, libc::EPERM, [0, 0], refused.why.clone()))
+                .collect();
             let range = self.configuration.real_time;
             self.region.leave_process(&mut self.effect, process, false, range);
+            left.iter().for_each(|left| self.tell(left));
         }
     }
 }
