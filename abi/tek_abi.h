@@ -250,7 +250,8 @@ struct tek_table_header {
  */
 #define TEK_EVENT_MAGIC 0x564b4554u /* "TEKV", little-endian */
 
-#define TEK_EVENT_REFUSED 1u /* the kernel refused the Fast Region; error says why */
+#define TEK_EVENT_REFUSED \
+	1u /* the Fast Region was refused; error says why, and text if tekd was asked */
 #define TEK_EVENT_OVERRAN \
 	2u                       /* a thread used up its budget: value[0] ns in value[1] ns;
                                     it cannot come back for value[2] ns */
