@@ -120,8 +120,11 @@ impl Server {
     pub(super) fn end_process(&mut self, process: Identity, also_others: bool) {
         let range = self.configuration.real_time;
         self.region.leave_process(&mut self.effect, process, also_others, range);
-        let is_it = self.peers.get(&process.tid).is_some_and(|peer| peer.process == process);
-        let Some(peer) = self.peers.remove(&process.tid).filter(|_| is_it) else { return };
+        // A later process may have its id.
+        if self.peers.get(&process.tid).is_none_or(|peer| peer.process != process) {
+            return;
+        }
+        let Some(peer) = self.peers.remove(&process.tid) else { return };
         if let Some(Err(error)) = peer.limit.map(|change| self.effect.undo(change)) {
             log::warning(&error.to_string());
         }
