@@ -150,6 +150,8 @@ impl Server {
     /// Serves until a signal ends it, then gives everything back.
     pub fn run(mut self) -> Result<()> {
         self.notify.ready();
+        // The watchdog began with the start, and there is nothing yet to watch.
+        self.notify.rest();
         let mut events = [EpollEvent::empty(); 32];
         while !self.stop {
             self.set_timer()?;
