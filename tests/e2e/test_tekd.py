@@ -730,7 +730,7 @@ def test_a_user_without_rights_gets_nothing(daemon, open_directory, as_nobody):
     script.write_text(NOBODY)
     daemon.socket = open_directory / "run" / "tekd"
     daemon.start(USUAL)
-    ended = subprocess.run([*as_nobody, "python3", str(script), str(daemon.socket)],
+    ended = subprocess.run([*as_nobody, "/usr/bin/python3", str(script), str(daemon.socket)],
                            capture_output=True, text=True, timeout=60, check=False)
     if "Permission denied" in ended.stderr and "python" in ended.stderr:
         pytest.skip("nobody may not run python3 here")

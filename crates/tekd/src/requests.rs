@@ -119,6 +119,8 @@ fn hello(server: &mut Server, pid: i32) -> Result<u64> {
     if !grant.terms.limit || peer.checked.as_ref().is_some_and(|checked| checked.domain.is_err()) {
         return Ok(GRANT_SWITCH);
     }
+    may_have_something(server, pid, sys::monotonic_ns())?;
+    let peer = server.peers.get_mut(&pid).ok_or_else(unknown)?;
     // One more is for the guard in the process.
     let wanted = u64::from(high) + 1;
     let there = Limits::of(pid, Resource::Rtprio)?;
@@ -133,8 +135,6 @@ fn hello(server: &mut Server, pid: i32) -> Result<u64> {
                 return Ok(GRANT_SWITCH);
             }
         }
-        let now = sys::monotonic_ns();
-        server.awaken(now);
     }
     Ok(GRANT_SWITCH | GRANT_LIMIT)
 }
