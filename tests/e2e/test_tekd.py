@@ -7,6 +7,7 @@ import os
 import pathlib
 import random
 import resource
+import shutil
 import signal
 import socket
 import struct
@@ -107,11 +108,11 @@ class Daemon:
         return [str(TEKD), "--state", str(self.state), "--socket", str(self.socket), "--config",
                 str(self.config), "--domain", f"pid:{os.getpid()}", *options]
 
-    def start(self, configuration=None, **options):
+    def start(self, configuration=None, prefix=(), **options):
         if configuration is not None:
             self.config.write_text(configuration)
         log = self.log.open("a")
-        self.process = subprocess.Popen(self.command(), stderr=log, stdin=subprocess.DEVNULL, **options)
+        self.process = subprocess.Popen([*prefix, *self.command()], stderr=log, stdin=subprocess.DEVNULL, **options)
         log.close()
         eventually(self.serves)
         return self
@@ -488,6 +489,7 @@ def test_a_killed_client_is_forgotten(tekd):
         other.process.kill()
         client = tekd.client()
         eventually(lambda: not client.json(STATUS)["fast"])
+        assert client.ask(HELLO).error == 0
         assert [peer["pid"] for peer in client.json(STATUS)["clients"]] == [os.getpid()]
 
 
@@ -557,6 +559,10 @@ def test_an_overrun_sends_the_thread_back_for_a_while(daemon):
         assert left["value"][0] > left["value"][1] >= 50_000_000
         again = other.do("enter")
         assert again["error"] == errno.EDQUOT and "budget" in again["text"]
+        status = daemon.client().json(STATUS)
+        overrun, = status["overran"]
+        assert (overrun["tid"], overrun["window_ms"], overrun["banned_ms"]) == (other.tid, 200, 200)
+        assert status["refused"][0]["why"] == again["text"]
         eventually(lambda: other.do("enter")["error"] == 0)
         assert other.do("burn")["error"] == errno.EDQUOT
 
@@ -724,7 +730,7 @@ def test_a_user_without_rights_gets_nothing(daemon, open_directory, as_nobody):
     script.write_text(NOBODY)
     daemon.socket = open_directory / "run" / "tekd"
     daemon.start(USUAL)
-    ended = subprocess.run([*as_nobody, "python3", str(script), str(daemon.socket)],
+    ended = subprocess.run([*as_nobody, "/usr/bin/python3", str(script), str(daemon.socket)],
                            capture_output=True, text=True, timeout=60, check=False)
     if "Permission denied" in ended.stderr and "python" in ended.stderr:
         pytest.skip("nobody may not run python3 here")
@@ -854,6 +860,35 @@ def test_tekd_sleeps_while_nothing_is_critical(tekd, thread):
     assert client.ask(ENTER, thread).error == 0
     time.sleep(1)
     assert wake_ups(tekd) > before + 10
+
+
+UNIT = pathlib.Path(__file__).resolve().parents[2] / "data" / "tekd.service"
+
+
+def test_the_capabilities_of_its_unit_are_enough(daemon, as_nobody, open_directory):
+    line, = [line for line in UNIT.read_text().splitlines() if line.startswith("CapabilityBoundingSet=")]
+    wanted = line.removeprefix("CapabilityBoundingSet=").lower().replace("cap_", "").split()
+    own = int(read("/proc/self/status").split("CapBnd:")[1].split()[0], 16)
+    kept = [f"+{name}" for name in wanted if name != "sys_resource" or own >> 24 & 1]
+    daemon.socket = open_directory / "run" / "tekd"
+    daemon.start(f'[[grant]]\nusers = [65534]\nprograms = ["{shutil.which("sleep")}"]\n' + USUAL,
+                 prefix=["setpriv", "--bounding-set=" + ",".join(["-all", *kept]), "--no-new-privs"])
+    another = subprocess.Popen([*as_nobody, "sleep", "60"])
+    try:
+        eventually(lambda: read(f"/proc/{another.pid}/comm") == "sleep\n")
+        client = daemon.client()
+        assert client.ask(CRITICAL, another.pid).error == 0
+        assert is_fast(another.pid)
+        assert client.ask(ENTER, threading.get_native_id()).error == 0
+        assert client.json(EXPLAIN, another.pid)["has"]["policy"] == "SCHED_RR"
+        assert client.json(STATUS)["hears_of_exec"]
+        assert scheduling(daemon.process.pid)[1] == 51
+        assert "not locked" not in daemon.log.read_text()
+    finally:
+        another.kill()
+        another.wait()
+    assert daemon.end() == 0
+    assert not daemon.state.exists() and not daemon.socket.exists()
 
 
 def test_tekd_outranks_those_it_serves(tekd):

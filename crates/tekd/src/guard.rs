@@ -18,6 +18,10 @@ pub struct Overrun {
     pub used_ns: u64,
     /// CPU time it might have used.
     pub of_ns: u64,
+    /// The window of its budget.
+    pub window_ns: u64,
+    /// So long it may not be Fast.
+    pub banned_ns: u64,
 }
 
 /// Goes on over several stays in the Fast Region, so that leaving it for a moment helps nobody.
@@ -90,8 +94,9 @@ impl Account {
         }
         let shift = self.overruns.min(MAX_BAN_SHIFT);
         self.overruns = self.overruns.saturating_add(1);
-        self.banned_until_ns = now_ns.saturating_add(self.window_ns.saturating_mul(1 << shift));
-        Some(Overrun { used_ns: used, of_ns: allowed })
+        let banned_ns = self.window_ns.saturating_mul(1 << shift);
+        self.banned_until_ns = now_ns.saturating_add(banned_ns);
+        Some(Overrun { used_ns: used, of_ns: allowed, window_ns: self.window_ns, banned_ns })
     }
 
     /// How long it may not be Fast.

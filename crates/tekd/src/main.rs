@@ -6,6 +6,7 @@ mod connection;
 mod domain;
 mod exec_watch;
 mod guard;
+mod history;
 mod listener;
 mod log;
 mod member;

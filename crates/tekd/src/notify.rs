@@ -28,8 +28,7 @@ impl Notify {
 
     /// tekd serves.
     pub fn ready(&self) {
-        self.tell("READY=1\nSTATUS=Nothing is critical");
-        self.rest();
+        self.tell("READY=1");
     }
 
     /// The configuration is read again; `ready` ends it.
@@ -96,13 +95,14 @@ mod tests {
         let watchdog = Some(Duration::from_secs(30));
         let notify = Notify { to: connect(name.into()), watchdog };
         notify.ready();
+        notify.rest();
         notify.watch();
         let mut buffer = [0; 200];
         let mut heard = || {
             let length = ear.recv(&mut buffer).unwrap();
             String::from_utf8(buffer[..length].to_vec()).unwrap()
         };
-        assert!(heard().starts_with("READY=1\n"));
+        assert!(heard().starts_with("READY=1"));
         assert!(heard().starts_with("WATCHDOG_USEC=0\n"));
         assert!(heard().starts_with("WATCHDOG_USEC=30000000\nWATCHDOG=1\n"));
     }

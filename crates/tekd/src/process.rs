@@ -2,7 +2,6 @@
 //! What tekd asks /proc about a process. Only files are read that never wait for the process, nor
 //! for a file system of its own.
 use crate::sys;
-use std::collections::HashMap;
 use std::fs;
 use std::io;
 use std::path::Path;
@@ -43,8 +42,8 @@ pub fn of_thread(tid: i32) -> Option<Identity> {
     Identity::of(status.number("Tgid")?).ok()
 }
 
-/// Lines of /proc/PID/status.
-pub struct Status(HashMap<String, String>);
+/// The text of /proc/PID/status. A name in it has no line ends.
+pub struct Status(String);
 
 impl Status {
     /// Of a process or thread.
@@ -53,15 +52,17 @@ impl Status {
     }
 
     fn parse(text: &[u8]) -> Self {
-        let text = String::from_utf8_lossy(text);
-        let lines = text.lines().filter_map(|line| line.split_once(':'));
-        Self(lines.map(|(key, value)| (key.to_owned(), value.trim().to_owned())).collect())
+        Self(String::from_utf8_lossy(text).into_owned())
+    }
+
+    fn line(&self, key: &str) -> &str {
+        let mut lines = self.0.lines();
+        lines.find_map(|line| line.strip_prefix(key)?.strip_prefix(':')).map_or("", str::trim)
     }
 
     /// The numbers of a line.
     pub fn numbers<T: std::str::FromStr>(&self, key: &str) -> Vec<T> {
-        let text = self.0.get(key).map_or("", String::as_str);
-        text.split_ascii_whitespace().filter_map(|number| number.parse().ok()).collect()
+        self.line(key).split_ascii_whitespace().filter_map(|number| number.parse().ok()).collect()
     }
 
     fn number(&self, key: &str) -> Option<i32> {
@@ -82,7 +83,7 @@ impl Status {
 
     /// The name of the process or thread, fit to be shown.
     pub fn name(&self) -> &str {
-        self.0.get("Name").map_or("", String::as_str)
+        self.line("Name")
     }
 
     /// The process that started it.

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! The Fast Region: the threads that tekd has made critical.
-use crate::guard::Account;
+use crate::guard::{Account, Overrun};
 use crate::log;
 use crate::member::{Ask, Member, Reason, Target};
 use std::collections::HashMap;
@@ -43,7 +43,9 @@ pub struct Left {
     pub errno: i32,
     pub value: [u64; 2],
     pub why: String,
-    /// Processes.
+    /// What it did.
+    pub over: Option<Overrun>,
+    /// Processes, its own first.
     pub to: Vec<i32>,
 }
 
@@ -229,7 +231,8 @@ impl Region {
                     over.used_ns / 1_000_000,
                     over.of_ns / 1_000_000
                 );
-                self.left(tid, libc::EDQUOT, [over.used_ns, over.of_ns], why)
+                let left = self.left(tid, libc::EDQUOT, [over.used_ns, over.of_ns], why)?;
+                Some(Left { over: Some(over), ..left })
             }));
             self.remove(effect, tid);
         }
@@ -277,7 +280,7 @@ impl Region {
         let member = self.members.get(&tid)?;
         let mut to = vec![member.target.process.tid];
         to.extend(member.others.as_ref().map(|ask| ask.pid).filter(|&pid| pid != to[0]));
-        Some(Left { tid, errno, value, why, to })
+        Some(Left { tid, errno, value, why, over: None, to })
     }
 
     fn remove(&mut self, effect: &mut Effect, tid: i32) {

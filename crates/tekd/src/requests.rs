@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! What clients ask for, and what they get.
+use crate::connection::Connection;
+use crate::history::Asker;
 use crate::log;
 use crate::member::{Ask, Reason, Target};
 use crate::peer::Still;
@@ -28,8 +30,21 @@ pub fn answer(server: &mut Server, pid: i32, request: &Request) -> (Reply, Optio
         Ok(file) => (reply, file),
         Err(refused) => {
             server.counters.refused += 1;
+            server.history.refused(sys::monotonic_ns(), asker(server, pid), &refused);
             (Reply::to(request).refused(refused.errno, &refused.why), None)
         }
+    }
+}
+
+fn asker(server: &Server, pid: i32) -> Asker {
+    let peer = server.peers.get(&pid);
+    let connection = peer.and_then(|peer| server.connections.get(peer.connections.first()?));
+    let checked = peer.and_then(|peer| peer.checked.as_ref());
+    let uid = checked.map(|checked| checked.person.uid);
+    Asker {
+        pid,
+        uid: uid.or(connection.map(Connection::uid)).unwrap_or(u32::MAX),
+        name: checked.map(|checked| checked.name.clone()).unwrap_or_default(),
     }
 }
 
@@ -104,6 +119,8 @@ fn hello(server: &mut Server, pid: i32) -> Result<u64> {
     if !grant.terms.limit || peer.checked.as_ref().is_some_and(|checked| checked.domain.is_err()) {
         return Ok(GRANT_SWITCH);
     }
+    may_have_something(server, pid, sys::monotonic_ns())?;
+    let peer = server.peers.get_mut(&pid).ok_or_else(unknown)?;
     // One more is for the guard in the process.
     let wanted = u64::from(high) + 1;
     let there = Limits::of(pid, Resource::Rtprio)?;
@@ -118,8 +135,6 @@ fn hello(server: &mut Server, pid: i32) -> Result<u64> {
                 return Ok(GRANT_SWITCH);
             }
         }
-        let now = sys::monotonic_ns();
-        server.awaken(now);
     }
     Ok(GRANT_SWITCH | GRANT_LIMIT)
 }

@@ -3,17 +3,20 @@
 //!
 //! While nothing is Fast it only sleeps: the timer, the canary, the watchdog and the news of other
 //! processes are off.
+mod changes;
+mod clients;
+
 use crate::canary::Canary;
-use crate::configuration::{self, Loaded};
-use crate::connection::{Connection, Packet};
+use crate::configuration::Loaded;
+use crate::connection::Connection;
 use crate::domain::Domain;
-use crate::exec_watch::{ExecWatch, News};
+use crate::exec_watch::ExecWatch;
+use crate::history::History;
 use crate::listener::Listener;
 use crate::log;
 use crate::notify::Notify;
-use crate::peer::{Peer, Still};
+use crate::peer::Peer;
 use crate::region::{Left, Refused, Region};
-use crate::requests;
 use crate::sys;
 use anyhow::Result;
 use nix::errno::Errno;
@@ -25,8 +28,8 @@ use nix::sys::timerfd::{ClockId, Expiration, TimerFd, TimerFlags, TimerSetTimeFl
 use std::collections::HashMap;
 use std::os::fd::AsFd;
 use std::path::PathBuf;
-use std::time::Duration;
-use tek_abi::{Reply, Request, TELL_LEFT, TELL_REFUSED};
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+use tek_abi::{Reply, Request, TELL_LEFT};
 use tek_effect::{Effect, Identity};
 use tek_policy::Configuration;
 
@@ -38,11 +41,6 @@ const NEWS: u64 = 3;
 const FIRST_CONNECTION: u64 = 16;
 const PROCESS: u64 = 1 << 63;
 
-/// Connections of all users, and of one.
-const MOST_CONNECTIONS: usize = 512;
-const MOST_OF_A_USER: usize = 64;
-/// So many clients are let in before others are served.
-const CLIENTS_AT_ONCE: usize = 16;
 /// How long tekd stays awake after the last thread left: another one often follows soon.
 const LINGER_NS: u64 = 1_000_000_000;
 /// After an alarm of the canary nobody is critical for so many times its limit.
@@ -69,7 +67,9 @@ pub struct Server {
     pub domain: Domain,
     pub exec_watch: Option<ExecWatch>,
     pub counters: Counters,
-    pub since_ns: u64,
+    pub history: History,
+    /// Seconds since 1970.
+    pub started: u64,
     /// Processes whose grants end as soon as they have been told.
     pub ending: Vec<(Identity, &'static str)>,
     /// It was said that limits cannot be raised.
@@ -127,7 +127,8 @@ impl Server {
             domain,
             exec_watch,
             counters: Counters::default(),
-            since_ns: sys::monotonic_ns(),
+            history: History::default(),
+            started: seconds_since_1970(),
             ending: Vec::new(),
             told_of_limits: false,
             file,
@@ -149,6 +150,8 @@ impl Server {
     /// Serves until a signal ends it, then gives everything back.
     pub fn run(mut self) -> Result<()> {
         self.notify.ready();
+        // The watchdog began with the start, and there is nothing yet to watch.
+        self.notify.rest();
         let mut events = [EpollEvent::empty(); 32];
         while !self.stop {
             self.set_timer()?;
@@ -252,8 +255,9 @@ impl Server {
         }
         let left = self.region.turn(&mut self.effect, now, self.configuration.real_time);
         for left in left {
-            if left.errno == libc::EDQUOT {
+            if let Some(over) = left.over {
                 self.counters.expelled += 1;
+                self.history.overran(now, &left, over);
                 log::warning(&format!("thread {} is critical no more: {}", left.tid, left.why));
             }
             self.tell(&left);
@@ -302,166 +306,6 @@ impl Server {
         }
     }
 
-    fn let_in(&mut self) {
-        for _ in 0..CLIENTS_AT_ONCE {
-            let Some(socket) = self.listener.accept() else { return };
-            let Some(connection) = Connection::new(socket) else { continue };
-            if let Err(refused) = self.admit(connection) {
-                log::warning(&format!("a client was sent away: {}", refused.why));
-            }
-        }
-    }
-
-    fn admit(&mut self, connection: Connection) -> Result<(), Refused> {
-        let (pid, uid) = (connection.pid(), connection.uid());
-        let of_user = self.connections.values().filter(|other| other.uid() == uid).count();
-        let mut reply = Reply::to(&Request::new(TELL_REFUSED, 0));
-        let result = if self.connections.len() >= MOST_CONNECTIONS {
-            Err(Refused::new(libc::EAGAIN, "tekd has too many connections"))
-        } else if of_user >= MOST_OF_A_USER {
-            Err(Refused::new(libc::EAGAIN, format!("user {uid} has too many connections")))
-        } else {
-            self.know_peer(&connection)
-        };
-        let id = self.next_connection;
-        if let Err(refused) = &result {
-            reply = reply.refused(refused.errno, &refused.why);
-            let _ = connection.send(&reply, None);
-            return result;
-        }
-        let event = EpollEvent::new(EpollFlags::EPOLLIN, id);
-        if self.epoll.add(connection.fd(), event).is_err() {
-            return Err(Refused::new(libc::ENOMEM, "no memory for another client"));
-        }
-        self.next_connection += 1;
-        self.connections.insert(id, connection);
-        if let Some(peer) = self.peers.get_mut(&pid) {
-            peer.connections.push(id);
-        }
-        Ok(())
-    }
-
-    /// The process of a new connection.
-    fn know_peer(&mut self, connection: &Connection) -> Result<(), Refused> {
-        let pid = connection.pid();
-        let ended = || Refused::new(libc::ESRCH, "the process has ended");
-        let process = Identity::of(pid)?;
-        match self.peers.get(&pid) {
-            Some(peer) if peer.process == process => return Ok(()),
-            Some(peer) => self.ending.push((peer.process, "it ended")),
-            None => {}
-        }
-        self.end_those_that_are_to();
-        let pidfd = sys::peer_pidfd(connection.fd(), pid).map_err(|_| ended())?;
-        // If it is there still, the descriptor is that of the process whose start was read.
-        if !process.is_there() {
-            return Err(ended());
-        }
-        let number = PROCESS | u64::try_from(pid).unwrap_or(0);
-        let event = EpollEvent::new(EpollFlags::EPOLLIN, number);
-        self.epoll.add(&pidfd, event).map_err(|_| ended())?;
-        self.peers.insert(pid, Peer::new(process, pidfd, sys::monotonic_ns()));
-        Ok(())
-    }
-
-    fn serve(&mut self, id: u64) {
-        let Some(connection) = self.connections.get(&id) else { return };
-        let pid = connection.pid();
-        match connection.receive() {
-            Packet::Nothing => {}
-            Packet::End => self.close(id),
-            Packet::Bad(why) => {
-                let reply = Reply::to(&Request::new(TELL_REFUSED, 0)).refused(libc::EPROTO, &why);
-                self.send(id, &reply, None);
-                self.close(id);
-            }
-            Packet::Request(request) => {
-                let (reply, file) = requests::answer(self, pid, &request);
-                self.send(id, &reply, file.as_ref());
-            }
-        }
-    }
-
-    fn close(&mut self, id: u64) {
-        let Some(connection) = self.connections.remove(&id) else { return };
-        let Some(peer) = self.peers.get_mut(&connection.pid()) else { return };
-        peer.connections.retain(|other| *other != id);
-        if peer.connections.is_empty() {
-            let process = peer.process;
-            self.end_process(process, false);
-        }
-    }
-
-    fn process_ended(&mut self, number: u64) {
-        let pid = i32::try_from(number & !PROCESS).unwrap_or(0);
-        if let Some(peer) = self.peers.get(&pid).filter(|peer| peer.has_ended()) {
-            let process = peer.process;
-            self.end_process(process, true);
-        }
-    }
-
-    /// Everything that a process was given is taken back, and its connections closed.
-    fn end_process(&mut self, process: Identity, also_others: bool) {
-        let range = self.configuration.real_time;
-        self.region.leave_process(&mut self.effect, process, also_others, range);
-        let is_it = self.peers.get(&process.tid).is_some_and(|peer| peer.process == process);
-        let Some(peer) = self.peers.remove(&process.tid).filter(|_| is_it) else { return };
-        if let Some(Err(error)) = peer.limit.map(|change| self.effect.undo(change)) {
-            log::warning(&error.to_string());
-        }
-        for id in peer.connections {
-            self.connections.remove(&id);
-        }
-    }
-
-    fn end_those_that_are_to(&mut self) {
-        for (process, why) in std::mem::take(&mut self.ending) {
-            log::info(&format!("process {} loses what it was given: {why}", process.tid));
-            self.end_process(process, true);
-        }
-    }
-
-    fn hear_news(&mut self) {
-        // Each process that executes something is told of, so there may be many.
-        for _ in 0..64 {
-            match self.exec_watch.as_ref().and_then(ExecWatch::next) {
-                None => return,
-                Some(News::Executed(pid, at_ns)) => self.executed(pid, at_ns),
-                Some(News::Became(pid)) => self.compare(pid),
-                Some(News::Lost) => self.compare_all(),
-            }
-        }
-    }
-
-    /// A process executed a program, unless it had done so before it got something.
-    fn executed(&mut self, pid: i32, at_ns: u64) {
-        const WHY: &str = "it executed another program";
-        let peer = self.peers.get(&pid).filter(|peer| peer.since_ns < at_ns);
-        self.ending.extend(peer.map(|peer| (peer.process, WHY)));
-        let others = self.region.members().filter(|member| member.target.process.tid == pid);
-        let others = others.filter(|member| member.asks().all(|ask| ask.since_ns < at_ns));
-        self.ending.extend(others.map(|member| (member.target.process, WHY)));
-        self.ending.sort_by_key(|(process, _)| process.tid);
-        self.ending.dedup();
-    }
-
-    /// Whether a client still is who it was.
-    fn compare(&mut self, pid: i32) {
-        let Some(peer) = self.peers.get_mut(&pid).filter(|peer| peer.checked.is_some()) else {
-            return;
-        };
-        match peer.check(&self.configuration, &self.domain) {
-            Ok(Still::Itself) => {}
-            Ok(Still::Another(why)) => self.ending.push((peer.process, why)),
-            Err(_) => self.ending.push((peer.process, "it cannot be looked at any more")),
-        }
-    }
-
-    fn compare_all(&mut self) {
-        let pids: Vec<i32> = self.peers.keys().copied().collect();
-        pids.into_iter().for_each(|pid| self.compare(pid));
-    }
-
     fn hear_signals(&mut self) {
         while let Ok(Some(signal)) = self.signals.read_signal() {
             match i32::try_from(signal.ssi_signo).map(Signal::try_from) {
@@ -470,48 +314,10 @@ impl Server {
             }
         }
     }
+}
 
-    /// Reads the configuration again. What it does not grant any more ends; a bad one changes
-    /// nothing.
-    fn reload(&mut self) {
-        self.notify.reloading(sys::monotonic_ns());
-        match configuration::load(self.file.as_ref()) {
-            Err(error) => log::error(&format!("{error:#}; what was read before stays in force")),
-            Ok(loaded) => {
-                log::info(&format!("configuration: {}", loaded.source));
-                loaded.warnings.iter().for_each(|line| log::warning(line));
-                self.configuration = loaded.configuration;
-                self.source = loaded.source;
-                self.decide_again();
-            }
-        }
-        self.notify.ready();
-    }
-
-    fn decide_again(&mut self) {
-        let pids: Vec<i32> = self.peers.keys().copied().collect();
-        for pid in pids {
-            let Some(peer) = self.peers.get_mut(&pid) else { continue };
-            // Who became another one since is not known by a new check.
-            let still = peer.check(&self.configuration, &self.domain);
-            if !matches!(still, Ok(Still::Itself)) {
-                self.ending.push((peer.process, "it is another one by now"));
-                continue;
-            }
-            peer.checked = None;
-            let _ = peer.check(&self.configuration, &self.domain);
-            let Err(refused) = peer.grant() else { continue };
-            let process = peer.process;
-            let tids = self.region.members().filter(|member| member.target.process == process);
-            let left: Vec<Left> = tids
-                .map(|member| member.target.thread.tid)
-                .filter_map(|tid| self.region.left(tid, libc::EPERM, [0, 0], refused.why.clone()))
-                .collect();
-            let range = self.configuration.real_time;
-            self.region.leave_process(&mut self.effect, process, false, range);
-            left.iter().for_each(|left| self.tell(left));
-        }
-    }
+fn seconds_since_1970() -> u64 {
+    SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs())
 }
 
 fn after(now_ns: u64, interval: Duration) -> u64 {
