@@ -254,7 +254,8 @@ struct tek_table_header {
 	1u /* the Fast Region was refused; error says why, and text if tekd was asked */
 #define TEK_EVENT_OVERRAN \
 	2u                       /* a thread used up its budget: value[0] ns in value[1] ns;
-                                    it cannot come back for value[2] ns */
+                                    it cannot come back for value[2] ns.  If tekd took it back text says
+                                    what it used, and value[1] and value[2] are 0 */
 #define TEK_EVENT_NOT_COVERED 3u /* TEK cannot ride in program; text says why */
 #define TEK_EVENT_SUMMARY \
 	4u                      /* a thread that was Fast has ended: value[0] ns in the

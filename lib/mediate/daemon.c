@@ -26,7 +26,7 @@ static void told(const struct tek_reply *reply)
 	thread->member.taken = (struct tek_taken){
 		.error = reply->error ? reply->error : EPERM,
 		.used_ns = reply->value[0],
-		.window_ns = reply->value[1],
+		.allowed_ns = reply->value[1],
 	};
 }
 

@@ -28,8 +28,8 @@ struct tek_base {
 
 /* What the daemon tells of a thread that it took back. */
 struct tek_taken {
-	int error; /* 0: it did not */
-	uint64_t used_ns, window_ns;
+	int error;                    /* 0: it did not */
+	uint64_t used_ns, allowed_ns; /* CPU time; 0: it is not about that */
 };
 
 struct tek_member {

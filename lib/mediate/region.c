@@ -227,7 +227,8 @@ static void put_out(struct tek_thread *thread)
 	settle_group(thread->member.group);
 }
 
-static void expel(struct tek_thread *thread, uint64_t used_ns, uint64_t window_ns)
+/* Out because of its budget, for longer each time. Returns for how long. */
+static uint64_t ban(struct tek_thread *thread, uint64_t window_ns)
 {
 	struct tek_member *member = &thread->member;
 	unsigned int shift = member->overruns < MAX_BAN_SHIFT ? member->overruns : MAX_BAN_SHIFT;
@@ -237,12 +238,13 @@ static void expel(struct tek_thread *thread, uint64_t used_ns, uint64_t window_n
 	member->banned_until_ns = tek__now(CLOCK_MONOTONIC) + ban_ns;
 	set_returns(member, member->reasons & TEK_WHY_RULE);
 	put_out(thread);
-	tek__report_overrun(thread, used_ns, window_ns, ban_ns);
+	return ban_ns;
 }
 
 void tek__region_expel(struct tek_thread *thread, uint64_t used_ns)
 {
-	expel(thread, used_ns, tek__guard_budget(thread).window_ns);
+	uint64_t window_ns = tek__guard_budget(thread).window_ns;
+	tek__report_overrun(thread, used_ns, window_ns, ban(thread, window_ns));
 }
 
 struct readmission {
@@ -280,13 +282,15 @@ uint64_t tek__region_readmit(uint64_t now)
 
 static void follow_daemon(struct tek_thread *thread, const struct tek_taken *taken)
 {
-	uint64_t window_ns = taken->window_ns < TEK_WINDOW_MAX_NS ? taken->window_ns
-								  : TEK_WINDOW_MAX_NS;
+	uint64_t allowed_ns = taken->allowed_ns < TEK_WINDOW_MAX_NS ? taken->allowed_ns
+								    : TEK_WINDOW_MAX_NS;
 
 	switch (taken->error) {
 	case EDQUOT:
-		if (window_ns) {
-			expel(thread, taken->used_ns, window_ns);
+		if (allowed_ns) {
+			/* What it may use is not more than tekd's window, so the ban not longer. */
+			ban(thread, allowed_ns);
+			tek__report_overrun_of(thread, taken->used_ns, allowed_ns);
 			break;
 		}
 		/* Everybody had to leave. */

@@ -114,6 +114,15 @@ static void say_event(const struct tek_event *event)
 		length = print_refused(line, sizeof(line), event);
 		break;
 	case TEK_EVENT_OVERRAN:
+		if (event->text[0]) {
+			length = snprintf(
+				line, sizeof(line),
+				"tek: %s[%u]: thread \"%s\"[%u] %s, and is not time-critical "
+				"for now\n",
+				(const char *)event->program, event->pid,
+				(const char *)event->thread, event->tid, (const char *)event->text);
+			break;
+		}
 		length = snprintf(
 			line, sizeof(line),
 			"tek: %s[%u]: thread \"%s\"[%u] used %llu ms of CPU time in %llu ms "
@@ -226,6 +235,16 @@ void tek__report_overrun(const struct tek_thread *thread, uint64_t used_ns, uint
 	event.value[0] = used_ns;
 	event.value[1] = window_ns;
 	event.value[2] = ban_ns;
+	note(&event);
+}
+
+void tek__report_overrun_of(const struct tek_thread *thread, uint64_t used_ns, uint64_t allowed_ns)
+{
+	struct tek_event event = make_event(TEK_EVENT_OVERRAN, thread);
+	event.value[0] = used_ns;
+	snprintf((char *)event.text, sizeof(event.text),
+		 "used %llu ms of CPU time, of %llu ms that tekd allows it",
+		 (unsigned long long)used_ns / 1000000, (unsigned long long)allowed_ns / 1000000);
 	note(&event);
 }
 

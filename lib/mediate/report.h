@@ -29,6 +29,9 @@ void tek__report_overrun(const struct tek_thread *thread, uint64_t used_ns, uint
 /* A thread ends. Only if it was ever Fast, and only into an event file. */
 void tek__report_summary(const struct tek_thread *thread);
 
+/* The same by tekd, for a thread that it allows so much. */
+void tek__report_overrun_of(const struct tek_thread *thread, uint64_t used_ns, uint64_t allowed_ns);
+
 /* A thread's stack is nearly used up. */
 void tek__report_stack_high(const struct tek_thread *thread);
 

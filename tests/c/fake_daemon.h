@@ -110,7 +110,7 @@ static inline void fake_tell_left(struct fake_fast *fast, int error)
 		.kind = TEK_TELL_LEFT,
 		.tid = (tek_u32)fast->tid,
 		.error = error,
-		.value = {90000000, 100000000},
+		.value = {110000000, 100000000},
 		.text = "the configuration was changed",
 	};
 	int connection = fast->connection;

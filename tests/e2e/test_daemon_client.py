@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: MIT OR Apache-2.0
 """Programs without privilege have critical threads by tekd, and run on whatever becomes of it."""
 import errno
+import json
 import os
 import shutil
 import signal
@@ -235,6 +236,26 @@ def test_a_process_is_made_critical_by_hand_for_a_time_and_taken_back(tekd, tek,
             assert f"[{process.pid}]" in ended.stderr and f"[{other.pid}]" in ended.stderr
         finally:
             process.kill()
+
+
+def test_status_shows_who_is_critical_by_whom_and_who_was_refused(tekd, tek, obedient):
+    tekd.start()
+    program = obedient()
+    assert program.do("enter") == (0, FAST)
+    pid = child_of(program.process.pid)
+    assert tek("critical", "1").returncode == 1
+    told = tek("status")
+    assert (told.returncode, told.stderr) == (0, "")
+    line, = [line for line in told.stdout.splitlines() if line.split()[:2] == [str(pid), str(pid)]]
+    assert "itself" in line.split() and "29" in line.split()
+    assert f"pid:{os.getpid()}" in told.stdout and "responsiveness" in told.stdout
+    said = json.loads(tek("status", "--json").stdout)
+    fast, = said["fast"]
+    assert (fast["tid"], fast["uid"], fast["role"]) == (pid, NOBODY, None)
+    assert said["refused"]
+    program.do("leave")
+    assert json.loads(tek("status", "--json").stdout)["mode"] == "normal"
+    program.end()
 
 
 def test_nobody_makes_others_critical_and_what_is_not_there_cannot_be(tekd, tek, waiting, as_nobody):

@@ -77,6 +77,13 @@ fn message(event: &Event) -> Option<(String, String)> {
     let text = printable(&event.text);
     Some(match event.kind {
         EVENT_REFUSED => (String::new(), refused(event, &thread, &program)),
+        EVENT_OVERRAN if !text.is_empty() => {
+            let message = format!(
+                "thread {thread} of {program} [{}] {text}, and is not time-critical for now",
+                event.pid
+            );
+            (format!("{} {thread}", event.pid), message)
+        }
         EVENT_OVERRAN => {
             let [used, window, ban, _] = event.value.map(Duration::from_nanos);
             let message = format!(
@@ -195,6 +202,17 @@ mod tests {
         let message = Messages::default().tell(&refused).unwrap();
         assert!(message.contains("tekd does not make it so: 8 threads of this process"));
         assert!(message.contains("tek status"), "{message}");
+    }
+
+    #[test]
+    fn an_overrun_that_tekd_noticed_is_told_in_its_numbers() {
+        let overran = event(EVENT_OVERRAN, "touch", "used 9 ms of CPU time, of 8 ms");
+        let message = Messages::default().tell(&overran).unwrap();
+        assert_eq!(
+            message,
+            "thread touch of fridge [12] used 9 ms of CPU time, of 8 ms, and is not time-critical \
+             for now"
+        );
     }
 
     #[test]
