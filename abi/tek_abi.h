@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
 /*
  * What TEK's C and Rust halves agree on: the thread information table in
- * shared memory and the event file of a run.
+ * shared memory, the event file of a run, and the messages of the daemon's socket.
  *
  * This header includes nothing and holds plain structs only, so that C, BPF and
  * Rust (crates/tek-abi, which repeats it and asserts the same sizes and
@@ -250,10 +250,12 @@ struct tek_table_header {
  */
 #define TEK_EVENT_MAGIC 0x564b4554u /* "TEKV", little-endian */
 
-#define TEK_EVENT_REFUSED 1u /* the kernel refused the Fast Region; error says why */
+#define TEK_EVENT_REFUSED \
+	1u /* the Fast Region was refused; error says why, and text if tekd was asked */
 #define TEK_EVENT_OVERRAN \
 	2u                       /* a thread used up its budget: value[0] ns in value[1] ns;
-                                    it cannot come back for value[2] ns */
+                                    it cannot come back for value[2] ns.  If tekd took it back text says
+                                    what it used, and value[1] and value[2] are 0 */
 #define TEK_EVENT_NOT_COVERED 3u /* TEK cannot ride in program; text says why */
 #define TEK_EVENT_SUMMARY \
 	4u                      /* a thread that was Fast has ended: value[0] ns in the
@@ -287,6 +289,74 @@ struct tek_event {
 	tek_u8 thread[16];  /* thread name, NUL-terminated */
 	tek_u8 program[64]; /* program name or path, NUL-terminated, shortened at the front */
 	tek_u8 text[112];   /* one line, NUL-terminated */
+};
+
+/*
+ * The daemon's socket: SOCK_SEQPACKET, a struct to a packet.  $TEK_SOCKET names it, otherwise it
+ * is TEK_SOCKET_PATH.  Each request gets one reply, in order, with its number; NOTICEs come
+ * unasked, between them.  Who asks is what the kernel says of the sender of each packet
+ * (SCM_CREDENTIALS): the process that connected, and no other one that got hold of the socket.
+ * What it was given ends when it ends, executes another program, or closes its last connection.
+ * Fields that a kind does not name are zero.
+ */
+#define TEK_SOCKET_PATH "/run/tek/tekd"
+#define TEK_SOCKET_VERSION 1u
+#define TEK_REQUEST_MAGIC 0x514b4554u /* "TEKQ", little-endian */
+#define TEK_REPLY_MAGIC 0x524b4554u   /* "TEKR" */
+
+/* struct tek_request.kind. Threads and processes are named by their ids in tekd's pid namespace. */
+#define TEK_ASK_HELLO 1u /* first; reply: value[0] is TEK_GRANT_*, value[1] the budget's ns */
+#define TEK_ASK_ENTER \
+	2u /* the thread `tid` of this process into the Fast Region with `priority`, or, if it is
+	      there, to that priority; until `until_ns` if that is not 0 */
+#define TEK_ASK_LEAVE 3u /* and out of it: 0 also if it was not there */
+#define TEK_ASK_GROUP 4u /* the thread `tid`, 0: the whole process, into the group `group` */
+#define TEK_ASK_STATUS \
+	5u /* what tekd is at; the reply brings a file (SCM_RIGHTS) with JSON in it */
+#define TEK_ASK_EXPLAIN 6u /* the same about the thread `tid` */
+#define TEK_ASK_CRITICAL \
+	7u /* as ENTER, for somebody else's thread or, with TEK_ASK_PROCESS, all threads of the
+	      process `tid` that began at `start_ticks`, if that is not 0 (/proc/PID/stat, field
+	      22); only who may do so by tekd's configuration */
+#define TEK_ASK_NORMAL 8u /* and back again */
+
+/* struct tek_request.flags */
+#define TEK_ASK_PROCESS 0x01u
+
+struct tek_request {
+	tek_u32 magic;   /* TEK_REQUEST_MAGIC */
+	tek_u16 version; /* TEK_SOCKET_VERSION */
+	tek_u16 kind;    /* TEK_ASK_* */
+	tek_u32 number;  /* the sender's choice */
+	tek_u32 tid;
+	tek_u64 start_ticks;
+	tek_u64 until_ns;    /* CLOCK_MONOTONIC */
+	tek_s32 priority;    /* of SCHED_TEK: -20 to 19 */
+	tek_u32 flags;       /* TEK_ASK_* */
+	tek_u32 group;       /* TEK_GROUP_* */
+	tek_u32 reserved[5]; /* zero */
+};
+
+/* struct tek_reply.kind: that of the request, or */
+#define TEK_TELL_LEFT \
+	101u /* the thread `tid` is Fast no more: error is EDQUOT (its budget; value[0] ns used of
+	        value[1] ns), ETIME (`until_ns` has come), EPERM (it may not be so any more) */
+#define TEK_TELL_REFUSED 102u /* what came was no request; the connection is closed */
+
+/* What a process may do, in the reply to HELLO. */
+#define TEK_GRANT_SWITCH 0x01u /* tekd makes each switch */
+#define TEK_GRANT_LIMIT 0x02u  /* its RLIMIT_RTPRIO was raised: it can do so itself */
+
+struct tek_reply {
+	tek_u32 magic;   /* TEK_REPLY_MAGIC */
+	tek_u16 version; /* TEK_SOCKET_VERSION */
+	tek_u16 kind;
+	tek_u32 number;
+	tek_u32 tid;
+	tek_s32 error;       /* errno value; 0: done */
+	tek_u32 rt_priority; /* in force, after ENTER and CRITICAL; 0: none of tekd's */
+	tek_u64 value[2];
+	tek_u8 text[88]; /* why, one line, NUL-terminated; with error only */
 };
 
 #ifndef __cplusplus
@@ -370,6 +440,27 @@ TEK_ABI_AT(tek_table_header, program_module, 136);
 TEK_ABI_AT(tek_table_header, stack_mode, 140);
 TEK_ABI_AT(tek_table_header, low_percent, 141);
 TEK_ABI_AT(tek_table_header, high_percent, 142);
+
+TEK_ABI_ASSERT(sizeof(struct tek_request) == 64);
+TEK_ABI_AT(tek_request, version, 4);
+TEK_ABI_AT(tek_request, kind, 6);
+TEK_ABI_AT(tek_request, number, 8);
+TEK_ABI_AT(tek_request, tid, 12);
+TEK_ABI_AT(tek_request, start_ticks, 16);
+TEK_ABI_AT(tek_request, until_ns, 24);
+TEK_ABI_AT(tek_request, priority, 32);
+TEK_ABI_AT(tek_request, flags, 36);
+TEK_ABI_AT(tek_request, group, 40);
+
+TEK_ABI_ASSERT(sizeof(struct tek_reply) == 128);
+TEK_ABI_AT(tek_reply, version, 4);
+TEK_ABI_AT(tek_reply, kind, 6);
+TEK_ABI_AT(tek_reply, number, 8);
+TEK_ABI_AT(tek_reply, tid, 12);
+TEK_ABI_AT(tek_reply, error, 16);
+TEK_ABI_AT(tek_reply, rt_priority, 20);
+TEK_ABI_AT(tek_reply, value, 24);
+TEK_ABI_AT(tek_reply, text, 40);
 
 TEK_ABI_ASSERT(sizeof(struct tek_event) == 256);
 TEK_ABI_AT(tek_event, bytes, 4);

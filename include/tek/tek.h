@@ -25,7 +25,8 @@
  * nothing and succeeds.
  *
  * Unless a function says otherwise it may be called from any thread at any time,
- * does not block beyond a short internal lock (with priority inheritance), is
+ * does not block beyond a short internal lock (with priority inheritance; where tekd makes the
+ * switches, for its answer: some seconds at most), is
  * not a cancellation point, must not be called from a signal handler, nor by a thread that
  * can be cancelled at any moment (PTHREAD_CANCEL_ASYNCHRONOUS).
  * Functions return 0 or an error number, as pthread functions do; errno is left
@@ -57,12 +58,21 @@
  * Errors of those that set it, in addition to their own:
  *   EINVAL  the priority is not in -20...19
  *   ESRCH   the thread has ended or never was
- *   EPERM   this process may not use real-time policies, or the thread belongs to
- *           another process; one message on standard error says what to do
- *   EDQUOT  the guard sent this thread back: for one budget window, and for twice as
- *           long after each further time, up to 64 windows
- *   EAGAIN  no resources for TEK's guard thread; or TEK does nothing here, because a
- *           signal handler interrupted it or a sanitizer is linked into the program
+ *   EPERM   this process may not use real-time policies and tekd, if it runs, does not
+ *           grant them to it; or the thread belongs to another process; one message on
+ *           standard error says what to do, and what tekd says
+ *   EDQUOT  the guard, or tekd, sent this thread back: for one budget window, and for twice
+ *           as long after each further time, up to 64 windows
+ *   EAGAIN  no resources for TEK's guard thread; or tekd grants this process or its user
+ *           no more threads, or no more requests just now; or TEK does nothing here, because
+ *           a signal handler interrupted it or a sanitizer is linked into the program
+ *
+ * Who makes a thread Fast: the process itself, where it may (CAP_SYS_NICE, RLIMIT_RTPRIO),
+ * else the daemon tekd, which is asked by itself.  tekd keeps the budgets that its
+ * configuration grants, whatever tek_set_budget() says, and ends timed stays.  That tekd took
+ * a thread back is known to the program when it next calls anything of this header or the
+ * calls above.  If tekd ends, what it granted ends with it; the next request is made to
+ * the one that runs then.
  */
 #define SCHED_TEK 84
 #define TEK_PRIORITY_MIN (-20)
@@ -280,6 +290,7 @@ TEK_API int tek_follow_marked(int on);
  * The guard looks 16 times a window, so it can let a thread have up to a
  * sixteenth of the window more.  Where RLIMIT_RTTIME is set the budget is at most
  * half of it.
+ * Threads that are Fast by tekd have the budgets of its configuration.
  * Errors: EINVAL if window_ns is below 10 ms or above 1 hour, or cpu_ns is above
  * window_ns.
  */
@@ -287,7 +298,8 @@ TEK_API int tek_set_budget(uint64_t cpu_ns, uint64_t window_ns);
 
 /*
  * Whether a thread of this process could enter the Fast Region now: 0 or the
- * error that SCHED_TEK would get (EPERM, EAGAIN).  Starts the guard thread.
+ * error that SCHED_TEK would get (EPERM, EAGAIN).  Starts the guard thread, or connects to
+ * tekd, which may yet refuse one thread more.
  */
 TEK_API int tek_check(void);
 

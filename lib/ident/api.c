@@ -52,8 +52,8 @@ __attribute__((noinline)) static int get_others(pthread_t handle, struct tek_att
 
 TEK_EXPORT int tek_thread_get_attributes(pthread_t handle, struct tek_attributes *attributes)
 {
+	tek__region_keep_up();
 	const struct tek_thread *self = tek__process_is_known() ? tek__thread_known_self() : NULL;
-
 	if (self && self->handle == handle &&
 	    tek__attributes_copy(self->slot, self->tid, attributes))
 		return 0;
@@ -64,6 +64,7 @@ TEK_EXPORT int tek_tid_get_attributes(pid_t tid, struct tek_attributes *attribut
 {
 	unsigned int slot;
 
+	tek__region_keep_up();
 	if (tid == 0)
 		tid = tek__gettid();
 	if (tek__process_is_known() && tek__index_find(tid, &slot) &&

@@ -7,7 +7,7 @@
 #include "ident/process.h"
 #include "ident/thread.h"
 #include "mediate/attr.h"
-#include "mediate/guard.h"
+#include "mediate/effect.h"
 #include "mediate/region.h"
 #include "mediate/rt.h"
 #include "mediate/rules.h"
@@ -188,7 +188,7 @@ int tek__create(pthread_t *handle, const pthread_attr_t *attr, void *(*routine)(
 				: tek__real.pthread_create(handle, attr, routine, argument);
 	/* Whether this process may have critical threads is known before there is one. */
 	if (critical)
-		error = tek__guard_start();
+		error = tek__effect_ready();
 	struct tek_thread *thread = error ? NULL : tek__thread_new();
 	if (!thread) {
 		tek__unlock_either(locked);

@@ -10,6 +10,7 @@
 #include "ident/thread.h"
 #include "mediate/attr.h"
 #include "mediate/config.h"
+#include "mediate/daemon.h"
 #include "mediate/guard.h"
 #include "mediate/region.h"
 #include "mediate/report.h"
@@ -45,6 +46,7 @@ __attribute__((cold)) static void begin_again(void)
 	pid = getpid();
 	tek__table_forget();
 	tek__guard_forget();
+	tek__daemon_forget();
 	tek__region_forget();
 	tek__report_forget();
 	tek__threads_forget();

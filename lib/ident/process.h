@@ -6,7 +6,8 @@
  * Everything that TEK knows about the threads of the process is guarded by one
  * lock with priority inheritance (ident/lock.h).  It is held for some hundred
  * nanoseconds and a few system calls; the table's file and the guard thread are
- * made under it, once, and warnings are written after it.
+ * made under it, once, and warnings are written after it.  Where tekd makes the switches it is
+ * held until tekd has answered (mediate/connection.h).
  */
 #ifndef TEK_IDENT_PROCESS_H
 #define TEK_IDENT_PROCESS_H

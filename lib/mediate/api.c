@@ -3,6 +3,7 @@
 #include "ident/clock.h"
 #include "ident/process.h"
 #include "mediate/config.h"
+#include "mediate/effect.h"
 #include "mediate/guard.h"
 #include "mediate/region.h"
 #include "preload/real.h"
@@ -149,7 +150,7 @@ TEK_EXPORT int tek_check(void)
 {
 	if (!tek__lock())
 		return EAGAIN;
-	int error = tek__guard_start();
+	int error = tek__effect_ready();
 	tek__unlock();
 	return error;
 }

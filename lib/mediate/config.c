@@ -2,9 +2,11 @@
 #include "mediate/config.h"
 
 #include "mediate/report.h"
+#include "tek_abi.h"
 
 #include <stdlib.h>
 #include <string.h>
+#include <sys/auxv.h>
 
 struct tek_config tek__config = {
 	.follow_marked = true,
@@ -69,6 +71,14 @@ bool tek__config_parse_range(struct tek_config *config, const char *text)
 	return true;
 }
 
+bool tek__config_parse_socket(struct tek_config *config, const char *text)
+{
+	if (*text != '/' || strlen(text) >= sizeof(config->socket))
+		return false;
+	strcpy(config->socket, text);
+	return true;
+}
+
 static bool parse_follow(struct tek_config *config, const char *text)
 {
 	if (strcmp(text, "0") != 0 && strcmp(text, "1") != 0)
@@ -87,7 +97,12 @@ void tek__config_read(void)
 		{"TEK_BUDGET", tek__config_parse_budget},
 		{"TEK_RT_RANGE", tek__config_parse_range},
 		{"TEK_FOLLOW_MARKED", parse_follow},
+		{"TEK_SOCKET", tek__config_parse_socket},
 	};
+
+	/* Who runs a set-user-id program shall not decide what it talks to. */
+	if (!getauxval(AT_SECURE))
+		strcpy(tek__config.socket, TEK_SOCKET_PATH);
 	for (size_t i = 0; i < sizeof(variables) / sizeof(variables[0]); i++) {
 		const char *text = secure_getenv(variables[i].name);
 		if (text && *text && !variables[i].parse(&tek__config, text))

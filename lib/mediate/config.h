@@ -9,6 +9,7 @@
 #include "mediate/parse.h"
 
 #include <stdbool.h>
+#include <sys/un.h>
 
 enum { TEK_MAX_CRITICAL = 64 };
 
@@ -24,6 +25,7 @@ struct tek_config {
 	bool follow_marked;
 	struct tek_budget budget;
 	unsigned char rt_low, rt_high;
+	char socket[sizeof(((struct sockaddr_un *)0)->sun_path)]; /* the daemon's; "": none */
 };
 
 extern struct tek_config tek__config;
@@ -37,5 +39,6 @@ void tek__config_read(void);
 bool tek__config_parse_critical(struct tek_config *config, const char *text);
 bool tek__config_parse_budget(struct tek_config *config, const char *text);
 bool tek__config_parse_range(struct tek_config *config, const char *text);
+bool tek__config_parse_socket(struct tek_config *config, const char *text);
 
 #endif

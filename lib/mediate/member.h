@@ -26,15 +26,22 @@ struct tek_base {
 	bool reset_on_fork;
 };
 
+/* What the daemon tells of a thread that it took back. */
+struct tek_taken {
+	int error;                    /* 0: it did not */
+	uint64_t used_ns, allowed_ns; /* CPU time; 0: it is not about that */
+};
+
 struct tek_member {
 	unsigned char group;   /* TEK_GROUP_* */
 	bool marked;           /* time-critical, tek-2020 IV-A */
 	unsigned char reasons; /* set of TEK_WHY_* */
 	signed char policy_nice, rule_nice, follow_nice;
-	unsigned char rule;   /* behind TEK_WHY_RULE: see struct tek_side */
-	signed char nice;     /* SCHED_TEK priority of the present or last stay */
-	uint16_t depth;       /* of tek_critical_enter() */
-	uint64_t deadline_ns; /* end of TEK_WHY_TIMED, CLOCK_MONOTONIC */
+	uint64_t follow_until_ns; /* end of TEK_WHY_FOLLOW, CLOCK_MONOTONIC; 0: not known */
+	unsigned char rule;       /* behind TEK_WHY_RULE: see struct tek_side */
+	signed char nice;         /* SCHED_TEK priority of the present or last stay */
+	uint16_t depth;           /* of tek_critical_enter() */
+	uint64_t deadline_ns;     /* end of TEK_WHY_TIMED, CLOCK_MONOTONIC */
 
 	bool paused; /* has its base for the moment, Fast or not: see region.h */
 
@@ -45,6 +52,12 @@ struct tek_member {
 	unsigned char rt_priority; /* in force; 0: its own priority was no lower, nothing done */
 	bool rt_reset_on_fork;     /* the kernel's flag is set, by us */
 	uint64_t fast_since_ns;    /* CLOCK_BOOTTIME */
+
+	/* While it is Fast by the daemon (daemon.h). */
+	unsigned int connection; /* over which it was asked for; 0: it is not Fast by the daemon */
+	signed char asked_nice;
+	uint64_t asked_until_ns; /* CLOCK_MONOTONIC; 0: until it is taken back */
+	struct tek_taken taken;
 
 	/* Guard. */
 	uint64_t fast_cpu_ns;              /* CPU time used while Fast, finished stays */

@@ -149,6 +149,7 @@ int tek__policy_give(struct tek_thread *thread, int policy, int priority)
 /* The thread if it is in the Fast Region, so that the call concerns TEK. */
 static struct tek_thread *find_fast(struct tek_target target)
 {
+	tek__region_hear();
 	/* In normal mode no thread is looked up, and none adopted. */
 	if (!tek__region_first())
 		return NULL;

@@ -5,9 +5,11 @@
 #include "ident/process.h"
 #include "ident/record.h"
 #include "mediate/config.h"
+#include "mediate/daemon.h"
+#include "mediate/effect.h"
 #include "mediate/guard.h"
+#include "mediate/reasons.h"
 #include "mediate/report.h"
-#include "mediate/rt.h"
 
 #include <errno.h>
 #include <tek/tek.h>
@@ -57,33 +59,21 @@ struct tek_thread *tek__region_first(void)
 	return first;
 }
 
-static int smaller(int a, int b)
+/* A time that is over is no reason, whether or not the guard has been there. */
+static void end_time(struct tek_member *member)
 {
-	return a < b ? a : b;
-}
-
-/* The best SCHED_TEK priority (lowest nice value) among the reasons. */
-static int best_nice(const struct tek_member *member)
-{
-	int nice = TEK_PRIORITY_MAX;
-	if (member->reasons & (TEK_WHY_ENTER | TEK_WHY_TIMED))
-		nice = smaller(nice, 0);
-	if (member->reasons & TEK_WHY_POLICY)
-		nice = smaller(nice, member->policy_nice);
-	if (member->reasons & TEK_WHY_RULE)
-		nice = smaller(nice, member->rule_nice);
-	if (member->reasons & TEK_WHY_FOLLOW)
-		nice = smaller(nice, member->follow_nice);
-	return nice;
+	if (member->reasons & TEK_WHY_TIMED && member->deadline_ns <= tek__now(CLOCK_MONOTONIC))
+		member->reasons &= (unsigned char)~TEK_WHY_TIMED;
 }
 
 /* Enter, leave or change priority, so that the thread is what its reasons say. */
 static int settle(struct tek_thread *thread)
 {
 	struct tek_member *member = &thread->member;
-	bool wanted = member->reasons != 0;
 	int error;
 
+	end_time(member);
+	bool wanted = member->reasons != 0;
 	if (wanted && !thread->tid)
 		return ESRCH; /* not known yet; and 0 would mean the caller to the kernel */
 	/* One that left by no door: its tid may be another process's by now. */
@@ -92,11 +82,10 @@ static int settle(struct tek_thread *thread)
 		return ESRCH;
 	tek__thread_inherit(thread);
 	if (wanted)
-		member->nice = (signed char)best_nice(member);
+		member->nice = (signed char)tek__reasons_nice(member);
 	if (wanted && !member->fast) {
-		error = tek__guard_start();
-		if (!error && !member->paused)
-			error = tek__rt_enter(thread->tid, member, member->nice);
+		error = member->paused ? tek__effect_ready()
+				       : tek__effect_enter(thread->tid, member);
 		if (error)
 			return error;
 		member->fast = true;
@@ -105,11 +94,11 @@ static int settle(struct tek_thread *thread)
 		tek__guard_enter(thread);
 		link_member(thread);
 	} else if (wanted && !member->paused) {
-		tek__rt_move(thread->tid, member, member->nice);
+		tek__effect_move(thread->tid, member);
 	} else if (!wanted && member->fast) {
 		tek__guard_leave(thread);
 		if (!member->paused)
-			tek__rt_leave(thread->tid, member);
+			tek__effect_leave(thread->tid, member);
 		unlink_member(thread);
 		member->fast = false;
 		member->fast_ns += tek__now(CLOCK_BOOTTIME) - member->fast_since_ns;
@@ -123,6 +112,7 @@ struct group_request {
 	unsigned char group;
 	bool made;
 	int nice;
+	uint64_t until_ns; /* 0: for as long as it is made */
 };
 
 static void find_request(struct tek_thread *thread, void *context)
@@ -133,8 +123,12 @@ static void find_request(struct tek_thread *thread, void *context)
 	own.reasons &= TEK_WHY_REQUEST;
 	if (own.group != request->group || !own.reasons)
 		return;
+	uint64_t until_ns = tek__reasons_end(&own);
+	int nice = tek__reasons_nice(&own);
+	request->until_ns = request->made ? tek__later_end(request->until_ns, until_ns) : until_ns;
+	if (!request->made || nice < request->nice)
+		request->nice = nice;
 	request->made = true;
-	request->nice = smaller(request->nice, best_nice(&own));
 }
 
 static void follow(struct tek_thread *thread, void *context)
@@ -148,6 +142,7 @@ static void follow(struct tek_thread *thread, void *context)
 		if (member->banned_until_ns > tek__now(CLOCK_MONOTONIC))
 			return;
 		member->follow_nice = (signed char)request->nice;
+		member->follow_until_ns = request->until_ns;
 		member->reasons |= TEK_WHY_FOLLOW;
 		if (settle(thread) == 0)
 			return;
@@ -162,10 +157,7 @@ static void follow(struct tek_thread *thread, void *context)
 /* Requests or marks in a group have changed. */
 static void settle_group(unsigned int group)
 {
-	struct group_request request = {
-		.group = (unsigned char)group,
-		.nice = TEK_PRIORITY_MAX,
-	};
+	struct group_request request = {.group = (unsigned char)group};
 
 	if (marked_count == 0)
 		return;
@@ -174,7 +166,7 @@ static void settle_group(unsigned int group)
 	tek__thread_each(follow, &request);
 }
 
-int tek__region_ask(struct tek_thread *thread, unsigned int reason, int nice)
+static int ask(struct tek_thread *thread, unsigned int reason, int nice)
 {
 	struct tek_member *member = &thread->member;
 	const struct tek_member before = *member;
@@ -189,18 +181,24 @@ int tek__region_ask(struct tek_thread *thread, unsigned int reason, int nice)
 
 	int error = settle(thread);
 	if (error) {
-		if (error != ESRCH)
+		if (error != ESRCH && error != ETIME)
 			tek__report_refused(thread, error);
 		member->reasons = before.reasons;
 		member->policy_nice = before.policy_nice;
 		member->rule_nice = before.rule_nice;
-		return error;
+		return error == ETIME ? 0 : error; /* its time was too short to be there for it */
 	}
 	settle_group(member->group);
 	return 0;
 }
 
-void tek__region_drop(struct tek_thread *thread, unsigned int reasons)
+int tek__region_ask(struct tek_thread *thread, unsigned int reason, int nice)
+{
+	tek__region_hear();
+	return ask(thread, reason, nice);
+}
+
+static void drop(struct tek_thread *thread, unsigned int reasons)
 {
 	if (!(thread->member.reasons & reasons))
 		return;
@@ -209,25 +207,44 @@ void tek__region_drop(struct tek_thread *thread, unsigned int reasons)
 	settle_group(thread->member.group);
 }
 
+void tek__region_drop(struct tek_thread *thread, unsigned int reasons)
+{
+	tek__region_hear();
+	drop(thread, reasons);
+}
+
 static void set_returns(struct tek_member *member, bool returns)
 {
 	returning_count += (unsigned int)returns - (unsigned int)member->returns;
 	member->returns = returns;
 }
 
-void tek__region_expel(struct tek_thread *thread, uint64_t used_ns)
+/* It is out, whoever decided so. */
+static void put_out(struct tek_thread *thread)
+{
+	thread->member.reasons = 0;
+	settle(thread);
+	settle_group(thread->member.group);
+}
+
+/* Out because of its budget, for longer each time. Returns for how long. */
+static uint64_t ban(struct tek_thread *thread, uint64_t window_ns)
 {
 	struct tek_member *member = &thread->member;
 	unsigned int shift = member->overruns < MAX_BAN_SHIFT ? member->overruns : MAX_BAN_SHIFT;
-	uint64_t ban_ns = tek__guard_budget(thread).window_ns << shift;
+	uint64_t ban_ns = window_ns << shift;
 
 	member->overruns++;
 	member->banned_until_ns = tek__now(CLOCK_MONOTONIC) + ban_ns;
 	set_returns(member, member->reasons & TEK_WHY_RULE);
-	member->reasons = 0;
-	settle(thread);
-	settle_group(member->group);
-	tek__report_overrun(thread, used_ns, ban_ns);
+	put_out(thread);
+	return ban_ns;
+}
+
+void tek__region_expel(struct tek_thread *thread, uint64_t used_ns)
+{
+	uint64_t window_ns = tek__guard_budget(thread).window_ns;
+	tek__report_overrun(thread, used_ns, window_ns, ban(thread, window_ns));
 }
 
 struct readmission {
@@ -247,7 +264,11 @@ static void readmit(struct tek_thread *thread, void *context)
 		return;
 	}
 	set_returns(member, false);
-	tek__region_ask(thread, TEK_WHY_RULE, member->rule_nice);
+	if (ask(thread, TEK_WHY_RULE, member->rule_nice) != EDQUOT)
+		return;
+	/* tekd wants it to stay out for longer. */
+	set_returns(member, true);
+	member->banned_until_ns = readmission->now + tek__guard_budget(thread).window_ns;
 }
 
 uint64_t tek__region_readmit(uint64_t now)
@@ -259,12 +280,68 @@ uint64_t tek__region_readmit(uint64_t now)
 	return readmission.next;
 }
 
+static void follow_daemon(struct tek_thread *thread, const struct tek_taken *taken)
+{
+	uint64_t allowed_ns = taken->allowed_ns < TEK_WINDOW_MAX_NS ? taken->allowed_ns
+								    : TEK_WINDOW_MAX_NS;
+
+	switch (taken->error) {
+	case EDQUOT:
+		if (allowed_ns) {
+			/* What it may use is not more than tekd's window, so the ban not longer. */
+			ban(thread, allowed_ns);
+			tek__report_overrun_of(thread, taken->used_ns, allowed_ns);
+			break;
+		}
+		/* Everybody had to leave. */
+		tek__report_refused(thread, EDQUOT);
+		/* fall through */
+	case ECONNRESET: /* tekd is gone; the next one shall have the thread again */
+		set_returns(&thread->member, thread->member.reasons & TEK_WHY_RULE);
+		put_out(thread);
+		break;
+	case ETIME:
+		put_out(thread);
+		break;
+	default:
+		put_out(thread);
+		tek__report_refused(thread, EPERM);
+	}
+}
+
+void tek__region_hear(void)
+{
+	struct tek_thread *thread = first;
+	struct tek_taken taken;
+
+	if (!tek__daemon_is_in_play())
+		return;
+	tek__daemon_listen();
+	while (thread) {
+		bool is_out = tek__daemon_has_taken(&thread->member, &taken);
+		if (is_out)
+			follow_daemon(thread, &taken);
+		/* Others may have left with it: begin again. */
+		thread = is_out ? first : thread->member.region_next;
+	}
+	tek__region_readmit(tek__now(CLOCK_MONOTONIC));
+}
+
+void tek__region_hear_locked(void)
+{
+	if (!tek__lock())
+		return;
+	tek__region_hear();
+	tek__unlock();
+}
+
 void tek__region_remove(struct tek_thread *thread)
 {
 	struct tek_member *member = &thread->member;
 	unsigned char reasons = member->reasons;
 
 	if (member->fast) {
+		tek__effect_end(thread->tid, member);
 		unlink_member(thread);
 		member->fast = false;
 	}
@@ -281,10 +358,11 @@ bool tek__region_pause(struct tek_thread *thread)
 {
 	struct tek_member *member = &thread->member;
 
+	tek__region_hear();
 	if (member->paused)
 		return false;
 	if (member->fast)
-		tek__rt_leave(thread->tid, member);
+		tek__effect_leave(thread->tid, member);
 	member->paused = true;
 	return true;
 }
@@ -294,13 +372,14 @@ void tek__region_resume(struct tek_thread *thread)
 	struct tek_member *member = &thread->member;
 
 	member->paused = false;
-	int error = member->fast ? tek__rt_enter(thread->tid, member, member->nice) : 0;
+	int error = member->fast ? tek__effect_enter(thread->tid, member) : 0;
 	tek__thread_publish(thread);
 	if (!error)
 		return;
-	/* The privilege is gone: it cannot stay. */
-	tek__report_refused(thread, error);
-	tek__region_drop(thread, member->reasons);
+	/* The privilege is gone, or its time has come: it cannot stay. */
+	if (error != ETIME)
+		tek__report_refused(thread, error);
+	drop(thread, member->reasons);
 }
 
 void tek__region_mark(struct tek_thread *thread, bool marked)

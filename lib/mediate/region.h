@@ -13,6 +13,7 @@
 #define TEK_MEDIATE_REGION_H
 
 #include "ident/thread.h"
+#include "mediate/daemon.h"
 
 /*
  * Add a reason; for POLICY and RULE with a SCHED_TEK priority.  Returns 0, EPERM,
@@ -28,6 +29,22 @@ void tek__region_drop(struct tek_thread *thread, unsigned int reasons);
  * and twice as long after each further time, up to 64 windows.
  */
 void tek__region_expel(struct tek_thread *thread, uint64_t used_ns);
+
+/*
+ * Before anything is said of a thread: put those out whom tekd took back, and take those
+ * back whom a rule names and whose time has come, for where tekd makes the switches there is no
+ * guard to do so.  No system call where it does not.
+ */
+void tek__region_hear(void);
+
+/* The same for callers without the lock. */
+void tek__region_hear_locked(void);
+
+static inline void tek__region_keep_up(void)
+{
+	if (tek__daemon_is_in_play())
+		tek__region_hear_locked();
+}
 
 /*
  * Take those back whom a rule names and whose time has come (CLOCK_MONOTONIC).

@@ -4,7 +4,7 @@
 #include "ident/clock.h"
 #include "ident/module.h"
 #include "ident/process.h"
-#include "mediate/guard.h"
+#include "mediate/connection.h"
 #include "mediate/line.h"
 #include "preload/real.h"
 #include "stack/backtrace.h"
@@ -79,6 +79,31 @@ static void say(const char *line, size_t length)
 		write_quietly(STDERR_FILENO, line, length);
 }
 
+static int print_refused(char *line, size_t size, const struct tek_event *event)
+{
+	const char *program = (const char *)event->program, *thread = (const char *)event->thread;
+	const char *tekd = (const char *)event->text, *error = strerrordesc_np(event->error);
+
+	if (tekd[0])
+		return snprintf(
+			line, size,
+			"tek: %s[%u]: thread \"%s\" may not become time-critical by itself, "
+			"and tekd does not make it so: %s. `tek status` tells whom it serves.\n",
+			program, event->pid, thread, tekd);
+	if (event->error != EPERM)
+		return snprintf(line, size,
+				"tek: %s[%u]: thread \"%s\" cannot become time-critical: %s\n",
+				program, event->pid, thread, error);
+	return snprintf(
+		line, size,
+		"tek: %s[%u]: thread \"%s\" may not become time-critical: %s. Run it as root, "
+		"or start tekd, or raise the limit: now, as root, `prlimit --pid $$ "
+		"--rtprio=60:60` for this shell; for good `USER - rtprio 60` in "
+		"/etc/security/limits.d/tek.conf; for a service `LimitRTPRIO=60` in its "
+		"systemd unit.\n",
+		program, event->pid, thread, error);
+}
+
 static void say_event(const struct tek_event *event)
 {
 	char line[512];
@@ -86,26 +111,18 @@ static void say_event(const struct tek_event *event)
 
 	switch (event->kind) {
 	case TEK_EVENT_REFUSED:
-		if (event->error != EPERM) {
-			length = snprintf(
-				line, sizeof(line),
-				"tek: %s[%u]: thread \"%s\" cannot become time-critical: %s\n",
-				(const char *)event->program, event->pid,
-				(const char *)event->thread, strerrordesc_np(event->error));
-			break;
-		}
-		length = snprintf(line, sizeof(line),
-				  "tek: %s[%u]: thread \"%s\" may not become time-critical: %s. "
-				  "Run it as root, "
-				  "or raise the limit: now, as root, `prlimit --pid $$ "
-				  "--rtprio=60:60` for this "
-				  "shell; for good `USER - rtprio 60` in "
-				  "/etc/security/limits.d/tek.conf; for a "
-				  "service `LimitRTPRIO=60` in its systemd unit.\n",
-				  (const char *)event->program, event->pid,
-				  (const char *)event->thread, strerrordesc_np(event->error));
+		length = print_refused(line, sizeof(line), event);
 		break;
 	case TEK_EVENT_OVERRAN:
+		if (event->text[0]) {
+			length = snprintf(
+				line, sizeof(line),
+				"tek: %s[%u]: thread \"%s\"[%u] %s, and is not time-critical "
+				"for now\n",
+				(const char *)event->program, event->pid,
+				(const char *)event->thread, event->tid, (const char *)event->text);
+			break;
+		}
 		length = snprintf(
 			line, sizeof(line),
 			"tek: %s[%u]: thread \"%s\"[%u] used %llu ms of CPU time in %llu ms "
@@ -207,15 +224,27 @@ void tek__report_refused(const struct tek_thread *thread, int error)
 	refused_once = true;
 	struct tek_event event = make_event(TEK_EVENT_REFUSED, thread);
 	event.error = error;
+	strcpy((char *)event.text, tek__connection_why());
 	note(&event);
 }
 
-void tek__report_overrun(const struct tek_thread *thread, uint64_t used_ns, uint64_t ban_ns)
+void tek__report_overrun(const struct tek_thread *thread, uint64_t used_ns, uint64_t window_ns,
+			 uint64_t ban_ns)
 {
 	struct tek_event event = make_event(TEK_EVENT_OVERRAN, thread);
 	event.value[0] = used_ns;
-	event.value[1] = tek__guard_budget(thread).window_ns;
+	event.value[1] = window_ns;
 	event.value[2] = ban_ns;
+	note(&event);
+}
+
+void tek__report_overrun_of(const struct tek_thread *thread, uint64_t used_ns, uint64_t allowed_ns)
+{
+	struct tek_event event = make_event(TEK_EVENT_OVERRAN, thread);
+	event.value[0] = used_ns;
+	snprintf((char *)event.text, sizeof(event.text),
+		 "used %llu ms of CPU time, of %llu ms that tekd allows it",
+		 (unsigned long long)used_ns / 1000000, (unsigned long long)allowed_ns / 1000000);
 	note(&event);
 }
 

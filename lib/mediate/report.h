@@ -22,11 +22,15 @@ struct tek_noted {
 /* The Fast Region was refused to a thread. Once a process. */
 void tek__report_refused(const struct tek_thread *thread, int error);
 
-/* The guard sent a thread back for ban_ns, which had used_ns of CPU time in one window. */
-void tek__report_overrun(const struct tek_thread *thread, uint64_t used_ns, uint64_t ban_ns);
+/* A thread that had used_ns of CPU time in one window was sent back for ban_ns. */
+void tek__report_overrun(const struct tek_thread *thread, uint64_t used_ns, uint64_t window_ns,
+			 uint64_t ban_ns);
 
 /* A thread ends. Only if it was ever Fast, and only into an event file. */
 void tek__report_summary(const struct tek_thread *thread);
+
+/* The same by tekd, for a thread that it allows so much. */
+void tek__report_overrun_of(const struct tek_thread *thread, uint64_t used_ns, uint64_t allowed_ns);
 
 /* A thread's stack is nearly used up. */
 void tek__report_stack_high(const struct tek_thread *thread);

@@ -125,7 +125,7 @@ static int apply(pid_t tid, struct tek_member *member, int priority)
 	return error;
 }
 
-int tek__rt_enter(pid_t tid, struct tek_member *member, int nice)
+int tek__rt_note_base(pid_t tid, struct tek_member *member)
 {
 	struct kernel_sched_attr attr;
 	int error = get(tid, &attr);
@@ -136,7 +136,13 @@ int tek__rt_enter(pid_t tid, struct tek_member *member, int nice)
 	member->base.priority = (unsigned char)attr.priority;
 	member->base.reset_on_fork = attr.flags & KERNEL_FLAG_RESET_ON_FORK;
 	member->rt_priority = 0;
-	return apply(tid, member, tek__rt_priority(nice));
+	return 0;
+}
+
+int tek__rt_enter(pid_t tid, struct tek_member *member, int nice)
+{
+	int error = tek__rt_note_base(tid, member);
+	return error ? error : apply(tid, member, tek__rt_priority(nice));
 }
 
 void tek__rt_move(pid_t tid, struct tek_member *member, int nice)

@@ -45,6 +45,9 @@ void tek__rt_use(struct tek_rt_range range);
 /* The real-time priority that a SCHED_TEK priority gets: linear, 19 is low, -20 is high. */
 int tek__rt_priority(int nice);
 
+/* Note what a thread has, which is its base from now on. Returns 0 or an errno value. */
+int tek__rt_note_base(pid_t tid, struct tek_member *member);
+
 /*
  * Bring a thread before everything fair.  Fills member's base and rt_priority.
  * A thread whose own real-time priority is as high already, or which has a

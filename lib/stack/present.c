@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
 #include "stack/present.h"
 
+#include "ident/descriptor.h"
 #include "ident/process.h"
 
 #include <errno.h>
@@ -11,8 +12,6 @@
 #include <stddef.h>
 #include <sys/ioctl.h>
 #include <sys/mman.h>
-#include <sys/resource.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
 /* linux/fs.h, since 6.7. */
@@ -39,16 +38,13 @@ enum {
 };
 
 enum {
-	HIGH_FD = 900, /* above what programs count on, below what select(2) can do */
-	ENTRIES = 64,  /* of pagemap that are read at a time: it may be a small stack */
-	VECTOR = 256,  /* pages that mincore() is asked for at a time */
+	ENTRIES = 64, /* of pagemap that are read at a time: it may be a small stack */
+	VECTOR = 256, /* pages that mincore() is asked for at a time */
 };
 
 static atomic_int kept = NONE;
 static atomic_bool without_scan; /* the kernel is older */
-/* What file it is: a number can come to stand for another one. */
-static dev_t device;
-static ino_t inode;
+static struct tek_file pagemap;
 
 unsigned int tek__present_ways = TEK_PRESENT_SCAN | TEK_PRESENT_PAGEMAP | TEK_PRESENT_MINCORE;
 
@@ -58,31 +54,15 @@ int tek__present_fd(void)
 	return fd < 0 ? -1 : fd;
 }
 
-/* Where programs that count or close their descriptors from below do not meet it. */
-static int high_fd(void)
-{
-	struct rlimit limit;
-
-	if (getrlimit(RLIMIT_NOFILE, &limit) || limit.rlim_cur > HIGH_FD)
-		return HIGH_FD;
-	return (int)(limit.rlim_cur - limit.rlim_cur / 4);
-}
-
 /* `before` is of no use (any more). */
 __attribute__((cold)) static int open_again(int before)
 {
-	struct stat status;
 	int fd = open("/proc/self/pagemap", O_RDONLY | O_CLOEXEC | O_NOCTTY);
 	bool passing = fd < 0 && (errno == EMFILE || errno == ENFILE || errno == ENOMEM);
-	int high = fd < 0 ? -1 : fcntl(fd, F_DUPFD_CLOEXEC, high_fd());
 
-	if (high >= 0) {
-		close(fd);
-		fd = high;
-	}
-	if (fd >= 0 && fstat(fd, &status) == 0) {
-		device = status.st_dev;
-		inode = status.st_ino;
+	if (fd >= 0) {
+		fd = tek__descriptor_move_up(fd);
+		tek__descriptor_file(fd, &pagemap);
 	}
 	int now = fd >= 0 ? fd : passing ? NONE : REFUSED;
 	if (!atomic_compare_exchange_strong(&kept, &before, now)) {
@@ -101,8 +81,7 @@ static int descriptor(void)
 
 static bool is_ours(int fd)
 {
-	struct stat status;
-	return fstat(fd, &status) == 0 && status.st_dev == device && status.st_ino == inode;
+	return tek__descriptor_is(fd, pagemap);
 }
 
 static bool scan(int fd, uintptr_t low, uintptr_t end, unsigned int most, struct tek_run *run)

@@ -6,7 +6,7 @@ use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout};
 
 /// "TEKV", little-endian.
 pub const EVENT_MAGIC: u32 = 0x564b_4554;
-/// The kernel refused the Fast Region; `error` says why.
+/// The Fast Region was refused; `error` says why, and `text` if tekd was asked.
 pub const EVENT_REFUSED: u16 = 1;
 /// A thread used up its budget: `value[0]` ns in `value[1]` ns.
 pub const EVENT_OVERRAN: u16 = 2;

@@ -1,11 +1,13 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! `abi/tek_abi.h` for Rust: the thread information table and the event file.
+//! `abi/tek_abi.h` for Rust: the thread information table, the event file, and the messages
+//! of the daemon's socket.
 //!
 //! The C header is the text to read: it says what each field means and how a reader without a
 //! lock goes about it.  This crate repeats it; `tests/c_header.rs` fails when the two differ.
 #![forbid(unsafe_code)]
 
 mod event;
+mod message;
 mod table;
 mod text;
 
@@ -13,6 +15,7 @@ pub use event::{
     Event, EventError, EVENT_BAD_OPTION, EVENT_FRAME, EVENT_MAGIC, EVENT_NOT_COVERED,
     EVENT_OVERFLOW, EVENT_OVERRAN, EVENT_REFUSED, EVENT_STACK_HIGH, EVENT_SUMMARY,
 };
+pub use message::*;
 pub use table::*;
 pub use text::{printable, text, until_nul};
 

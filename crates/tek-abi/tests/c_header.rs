@@ -79,6 +79,22 @@ fn rust_constants() -> BTreeMap<&'static str, i128> {
         STACK_MODE_TIGHT,
         KINDS_OFFSET,
         MAX_KINDS,
+        SOCKET_VERSION,
+        REQUEST_MAGIC,
+        REPLY_MAGIC,
+        ASK_HELLO,
+        ASK_ENTER,
+        ASK_LEAVE,
+        ASK_GROUP,
+        ASK_STATUS,
+        ASK_EXPLAIN,
+        ASK_CRITICAL,
+        ASK_NORMAL,
+        ASK_PROCESS,
+        TELL_LEFT,
+        TELL_REFUSED,
+        GRANT_SWITCH,
+        GRANT_LIMIT,
     ])
 }
 
@@ -104,7 +120,7 @@ fn evaluate(expression: &str, known: &BTreeMap<String, i128>) -> i128 {
 
 #[test]
 fn every_constant_has_the_same_value_in_c_and_rust() {
-    let define = Regex::new(r"(?m)^#define[ \t]+(TEK_\w+)[ \t]+([^/\n]+)").unwrap();
+    let define = Regex::new(r#"(?m)^#define[ \t]+(TEK_\w+)[ \t]+([^/\n"]+)"#).unwrap();
     let mut in_c = BTreeMap::new();
     let header = HEADER.replace("\\\n", " ");
     for found in define.captures_iter(&header) {
@@ -117,13 +133,15 @@ fn every_constant_has_the_same_value_in_c_and_rust() {
 }
 
 /// The structs of both sides.
-const LAYOUTS: [Layout; 6] = [
+const LAYOUTS: [Layout; 8] = [
     Record::LAYOUT,
     Side::LAYOUT,
     Module::LAYOUT,
     Kind::LAYOUT,
     TableHeader::LAYOUT,
     Event::LAYOUT,
+    Request::LAYOUT,
+    Reply::LAYOUT,
 ];
 
 #[test]
@@ -144,6 +162,7 @@ fn every_struct_lies_in_memory_as_c_asserts() {
         assert_eq!(offset, Some(found[3].parse().unwrap()), "{}.{}", &found[1], &found[2]);
         asserted += 1;
     }
+    assert!(HEADER.contains(&format!("TEK_SOCKET_PATH {SOCKET_PATH:?}")));
     let lines = HEADER.lines().filter(|line| line.starts_with("TEK_ABI_A")).count();
     assert_eq!(asserted + sizes.len(), lines, "an assertion of tek_abi.h was not understood");
 }

@@ -110,7 +110,7 @@ pub fn read(text: impl AsRef<[u8]>, file: &str) -> Result<Contents, Error> {
 }
 
 /// Line and column, from 1, of a byte.
-fn position(text: &[u8], offset: usize) -> (usize, usize) {
+pub(crate) fn position(text: &[u8], offset: usize) -> (usize, usize) {
     let before = &text[..offset.min(text.len())];
     let line_start = before.iter().rposition(|&byte| byte == b'\n').map_or(0, |at| at + 1);
     let line = before.iter().filter(|&&byte| byte == b'\n').count() + 1;

@@ -4,13 +4,18 @@
 //! [`parse`] reads the TOML of a rules file (tek-rules(5)) and says where it is wrong, [`to_toml`]
 //! writes it. [`to_environment`] writes what libtek.so follows, the variable `TEK_RULES`
 //! (libtek(7)), and [`from_environment`] reads it. [`decide`] is what libtek.so makes of rules and
-//! a thread. No I/O is done here.
+//! a thread. [`read_configuration`] reads tekd.toml (tekd.toml(5)), and a [`Grant`] says who may have
+//! critical threads. No I/O is done here.
 
 mod budget;
 mod decide;
 mod environment;
 mod file;
 mod glob;
+mod grant;
+mod grant_file;
+mod grant_rate;
+mod grant_who;
 mod rule;
 mod size;
 mod stack;
@@ -21,6 +26,10 @@ pub use decide::{decide, Decision, Facts, Given};
 pub use environment::{from_environment, to_environment, EnvironmentError};
 pub use file::{parse, read, to_toml, Contents, Error, Reason};
 pub use glob::{Glob, Subject};
+pub use grant::{Counts, Grant, RealTime, Refusal, Requester, Terms};
+pub use grant_file::{read_configuration, Configuration};
+pub use grant_rate::Bucket;
+pub use grant_who::{Group as SystemGroup, Pattern, User};
 pub use rule::{Group, Match, Rule, Set, MOST_RULES};
 pub use size::{InvalidSize, Size};
 pub use stack::{InvalidStack, Margin, Percent, StackSettings, StackSize, StackZones};

@@ -7,6 +7,7 @@ EXAMPLES:
   tek doctor                                what this machine can do
   tek run --critical 'ui*' -- ./appliance   run a program, its ui threads first
   tek ps --tracked                          what its threads are
+  tek status                                what the daemon is at
   tek suggest -o rules.toml -- ./appliance  find out which of them are time-critical
   tek explain 815                           why a thread runs as it does
   tek stack report -- ./appliance           what stacks its threads need
@@ -46,6 +47,17 @@ pub enum Command {
     /// Looks at privileges, limits, control groups and kernel features, and lets a thread of its
     /// own try to become real-time, which goes back at once. Changes nothing.
     Doctor(crate::doctor::Args),
+    /// Show what the daemon tekd is at
+    ///
+    /// tekd makes threads time-critical for processes that may not do so themselves, as far as its
+    /// configuration grants it. Shows which threads that are now, why and by whom, what it granted,
+    /// and whom it refused or sent back.
+    Status(crate::status::Args),
+    /// Make the threads of a process time-critical, by hand
+    ///
+    /// Asks the daemon tekd to take all threads of a running process, or one of them, into the
+    /// Fast Region, for a time or until they are taken back. The process need not know of it.
+    Critical(crate::critical::Args),
     /// Tell why a thread runs as it does
     ///
     /// Who it is, what the kernel has for it, what TEK did with it and why, what it waited for,

@@ -2,6 +2,8 @@
 //! The command `tek`.
 mod bench;
 mod cli;
+mod critical;
+mod daemon;
 mod debug;
 mod doctor;
 mod explain;
@@ -10,6 +12,7 @@ mod lab;
 mod ps;
 mod run;
 mod stack;
+mod status;
 mod suggest;
 mod system;
 mod units;
@@ -24,6 +27,8 @@ fn main() -> ExitCode {
         Command::Run(args) => run::run(args),
         Command::Ps(args) => ps::run(args),
         Command::Doctor(args) => doctor::run(args),
+        Command::Status(args) => status::run(args),
+        Command::Critical(args) => critical::run(args),
         Command::Explain(args) => explain::run(args),
         Command::Suggest(args) => suggest::run(args),
         Command::Stack(args) => stack::run(args),

@@ -16,7 +16,7 @@ use clap::ValueEnum;
 use column::Column;
 use console::Term;
 use filter::Filter;
-use pace::interval;
+pub use pace::interval;
 use sample::Series;
 use serde_json::json;
 use std::io::{self, Write};

@@ -77,6 +77,13 @@ fn message(event: &Event) -> Option<(String, String)> {
     let text = printable(&event.text);
     Some(match event.kind {
         EVENT_REFUSED => (String::new(), refused(event, &thread, &program)),
+        EVENT_OVERRAN if !text.is_empty() => {
+            let message = format!(
+                "thread {thread} of {program} [{}] {text}, and is not time-critical for now",
+                event.pid
+            );
+            (format!("{} {thread}", event.pid), message)
+        }
         EVENT_OVERRAN => {
             let [used, window, ban, _] = event.value.map(Duration::from_nanos);
             let message = format!(
@@ -138,6 +145,14 @@ fn stack_high(event: &Event, thread: &str, program: &str, role: &str) -> String 
 fn refused(event: &Event, thread: &str, program: &str) -> String {
     let who = format!("thread {thread} of {program} [{}] cannot become time-critical", event.pid);
     let why = std::io::Error::from_raw_os_error(event.error);
+    let tekd = printable(&event.text);
+    if !tekd.is_empty() {
+        return format!(
+            "{who} and runs on as it was: its process may not use real-time priorities, and tekd \
+             does not make it so: {tekd}. What tekd grants is in /etc/tek/tekd.toml, and tek \
+             status shows whom it serves"
+        );
+    }
     if event.error != libc::EPERM {
         return format!("{who}: {why}; it runs on as it was");
     }
@@ -147,7 +162,8 @@ fn refused(event: &Event, thread: &str, program: &str) -> String {
     let [now, for_good, service] = privilege::ways_to_get_it();
     format!(
         "{who} and runs on as it was: its process may not use real-time priorities. Three ways \
-         to allow it:\n  1. {now}\n  2. {for_good}\n  3. {service}"
+         to allow it:\n  1. {now}\n  2. {for_good}\n  3. {service}\nOr start tekd, which switches \
+         threads for those to whom its configuration grants it."
     )
 }
 
@@ -178,6 +194,25 @@ mod tests {
         let first = messages.tell(&event(EVENT_REFUSED, "touch", "")).unwrap();
         assert!(first.starts_with("thread touch of fridge [12] cannot become time-critical"));
         assert_eq!(messages.tell(&event(EVENT_REFUSED, "render", "")), None);
+    }
+
+    #[test]
+    fn the_reason_that_tekd_gives_is_told() {
+        let refused = event(EVENT_REFUSED, "touch", "8 threads of this process are critical");
+        let message = Messages::default().tell(&refused).unwrap();
+        assert!(message.contains("tekd does not make it so: 8 threads of this process"));
+        assert!(message.contains("tek status"), "{message}");
+    }
+
+    #[test]
+    fn an_overrun_that_tekd_noticed_is_told_in_its_numbers() {
+        let overran = event(EVENT_OVERRAN, "touch", "used 9 ms of CPU time, of 8 ms");
+        let message = Messages::default().tell(&overran).unwrap();
+        assert_eq!(
+            message,
+            "thread touch of fridge [12] used 9 ms of CPU time, of 8 ms, and is not time-critical \
+             for now"
+        );
     }
 
     #[test]

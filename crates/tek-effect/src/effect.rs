@@ -1,0 +1,218 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Changes, and undoing them.
+use crate::directory::DirectoryChange;
+use crate::file::{is_threaded_type, FileChange};
+use crate::journal::{Journal, Value, What};
+use crate::limit::{LimitChange, Limits};
+use crate::member::MemberChange;
+use crate::scheduling::SchedulingChange;
+use crate::{Error, Hierarchy, Identity, Resource, Restored, Scheduling, Undone};
+use std::path::Path;
+
+/// A change that was made and can be undone, by the [`Effect`] that made it.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub struct Change(u64);
+
+/// Makes changes, each of which is in a journal before it is made.
+///
+/// Belongs to one thread at a time, and may go to another. A call that fails has changed nothing.
+/// Changes stay when an `Effect` is dropped, for the next owner of the journal to undo;
+/// [`Effect::close`] is the clean end. Nothing here waits for other threads or sleeps, but for a
+/// group that is removed while it has members (at most 0.1 s).
+pub struct Effect {
+    journal: Journal,
+}
+
+impl Effect {
+    /// Takes the journal in this directory, which is made with mode 0700 if there is none, and
+    /// undoes what an earlier owner left. [`Error::Busy`]: there is an owner that runs.
+    pub fn open(directory: &Path) -> Result<(Self, Restored), Error> {
+        let (journal, left) = Journal::open(directory)?;
+        let mut effect = Self { journal };
+        let mut restored = effect.undo_all();
+        restored.gone += left.earlier;
+        restored.failed.extend(left.damage);
+        Ok((effect, restored))
+    }
+
+    /// Sets what a thread runs under. Under a real-time policy and SCHED_IDLE its nice value stays
+    /// whatever `wanted` says. A thread under SCHED_DEADLINE is left alone ([`Error::Deadline`]).
+    ///
+    /// Needs CAP_SYS_NICE, for more than lowering a thread of one's own user.
+    pub fn set_scheduling(&mut self, who: Identity, wanted: Scheduling) -> Result<Change, Error> {
+        let planned = SchedulingChange::planned(who, wanted)?;
+        self.make(What::Scheduling(planned.clone()), || planned.act()).map(|(change, ())| change)
+    }
+
+    /// Another value for such a change; what is restored stays the same. If somebody else changed
+    /// it since, that stays: [`Error::Changed`]. Of several changes of one thread, only the last can
+    /// get another value.
+    pub fn set_again(&mut self, change: Change, wanted: Scheduling) -> Result<(), Error> {
+        let planned = self.scheduling(change)?.clone();
+        if self.journal.held().next_of_same_thing(change.0).is_some() {
+            let what = format!("thread {} was changed once more since", planned.who.tid);
+            return Err(Error::invalid(what, "give the later change another value"));
+        }
+        let value = planned.planned_again(wanted)?;
+        self.journal.again(change.0, Value::Scheduling(value))?;
+        let set = planned.act_again(value);
+        match &set {
+            // Nothing but this is ours now, whatever was written down before.
+            Ok(()) => self.settle(change, value),
+            Err(_) => {
+                let latest = Value::Scheduling(planned.latest());
+                let _ = self.journal.again(change.0, latest);
+            }
+        }
+        set
+    }
+
+    /// Sets a limit of a process, which is named by its first thread: prlimit(2).
+    ///
+    /// Needs CAP_SYS_RESOURCE for other users' processes, and for raising a hard limit.
+    pub fn set_limit(
+        &mut self,
+        who: Identity,
+        resource: Resource,
+        soft: u64,
+        hard: u64,
+    ) -> Result<Change, Error> {
+        let planned = LimitChange::planned(who, resource, Limits { soft, hard })?;
+        self.make(What::Limit(planned.clone()), || planned.act()).map(|(change, ())| change)
+    }
+
+    /// Writes a file of the kernel, such as an attribute of a cgroup, by one write(2). Its content,
+    /// at most 1 MiB, is remembered.
+    ///
+    /// cgroup.subtree_control is given back by name. cgroup.type cannot be given back, so it is
+    /// written only in a directory that this made and will remove.
+    pub fn write_file(&mut self, path: &Path, content: &[u8]) -> Result<Change, Error> {
+        if is_threaded_type(path) && !self.has_made(path.parent()) {
+            let what = format!("{} could not be given back", path.display());
+            return Err(Error::invalid(what, "make a group of one's own threaded"));
+        }
+        let planned = FileChange::planned(path, content)?;
+        let act = || planned.act(content);
+        let (change, shown) = self.make(What::File(planned.clone()), act)?;
+        self.keep(change, Value::Content(shown))
+    }
+
+    /// Makes a directory, such as a cgroup, that was not there. Undoing removes it: who is in the
+    /// group by then, being born there, goes to where his process or its parent is, else to the
+    /// group above. A directory that others made something in stays.
+    pub fn make_directory(&mut self, path: &Path) -> Result<Change, Error> {
+        let planned = DirectoryChange::planned(path)?;
+        let act = || planned.act();
+        let (change, place) = self.make(What::Directory(planned.clone()), act)?;
+        self.keep(change, Value::Place(place))
+    }
+
+    /// Moves a thread to another cgroup of a hierarchy, whose directory is `to`.
+    ///
+    /// On version 2 the whole process moves if `to` is in another domain than the thread, so move
+    /// its threads there first, and then one by one to threaded groups: cgroups(7).
+    pub fn move_to(
+        &mut self,
+        who: Identity,
+        hierarchy: &Hierarchy,
+        to: &Path,
+    ) -> Result<Change, Error> {
+        let planned = MemberChange::planned(who, hierarchy, to)?;
+        let act = || planned.act(hierarchy);
+        self.make(What::Member(planned.clone()), act).map(|(change, ())| change)
+    }
+
+    /// Gives back what was there. After an error the change is still in force, and may be undone
+    /// again.
+    ///
+    /// The same thing may be changed more than once: undoing an earlier change then does nothing at
+    /// once, and undoing the last gives back what was there before the first.
+    pub fn undo(&mut self, change: Change) -> Result<Undone, Error> {
+        let what = self.journal.held().get(change.0).ok_or(not_in_force(change))?;
+        let undone = match self.journal.held().next_of_same_thing(change.0) {
+            Some(_) => Undone::Undone,
+            None => what.undo()?,
+        };
+        self.journal.done(change.0);
+        Ok(undone)
+    }
+
+    /// All of them, the last first.
+    pub fn undo_all(&mut self) -> Restored {
+        let changes: Vec<u64> = self.journal.held().all().map(|(change, _)| change).collect();
+        let mut restored = Restored::default();
+        for change in changes.into_iter().rev() {
+            match self.undo(Change(change)) {
+                Ok(undone) => restored.count(undone),
+                Err(error) => restored.failed.push(error.told()),
+            }
+        }
+        restored
+    }
+
+    /// Undoes all of them and, if that went well, removes the journal, and its directory if nothing
+    /// else is in it.
+    pub fn close(mut self) -> Restored {
+        let restored = self.undo_all();
+        if restored.failed.is_empty() {
+            self.journal.remove();
+        }
+        restored
+    }
+
+    /// How many changes are in force.
+    pub fn count(&self) -> usize {
+        self.journal.held().all().count()
+    }
+
+    /// Notes it, makes it, and forgets it if it was not made.
+    fn make<T>(
+        &mut self,
+        what: What,
+        act: impl FnOnce() -> Result<T, Error>,
+    ) -> Result<(Change, T), Error> {
+        let change = self.journal.note(what)?;
+        match act() {
+            Ok(made) => Ok((Change(change), made)),
+            Err(error) => {
+                self.journal.done(change);
+                Err(error)
+            }
+        }
+    }
+
+    /// Notes what was found after a change; without that it is undone at once.
+    fn keep(&mut self, change: Change, value: Value) -> Result<Change, Error> {
+        match self.journal.again(change.0, value) {
+            Ok(()) => Ok(change),
+            Err(error) => {
+                let _ = self.undo(change);
+                Err(error)
+            }
+        }
+    }
+
+    fn scheduling(&self, change: Change) -> Result<&SchedulingChange, Error> {
+        match self.journal.held().get(change.0) {
+            Some(What::Scheduling(scheduling)) => Ok(scheduling),
+            _ => Err(not_in_force(change)),
+        }
+    }
+
+    fn settle(&mut self, change: Change, value: Scheduling) {
+        if let Some(What::Scheduling(scheduling)) = self.journal.held_mut().get_mut(change.0) {
+            scheduling.ours = vec![value];
+        }
+    }
+
+    fn has_made(&self, directory: Option<&Path>) -> bool {
+        self.journal.held().all().any(|(_, what)| match what {
+            What::Directory(change) => Some(change.path.as_path()) == directory,
+            _ => false,
+        })
+    }
+}
+
+fn not_in_force(change: Change) -> Error {
+    Error::NotInForce { change: change.0 }
+}

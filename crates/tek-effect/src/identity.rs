@@ -1,0 +1,209 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Which thread is meant.
+use crate::Error;
+use serde::{Deserialize, Serialize};
+use std::fs::{self, File};
+use std::io::{self, Read};
+use std::str::FromStr;
+
+/// More than 52 numbers and a name have.
+const STAT_BYTES: usize = 2048;
+
+/// The kernel's PF_EXITING.
+const EXITING: u32 = 4;
+
+/// A thread, and no later one that got its id.
+///
+/// The kernel tells start times in clock ticks (usually 10 ms); a thread that ends and whose id is
+/// given away within one tick cannot be told from its successor.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Identity {
+    /// Kernel thread id, in this pid namespace.
+    pub tid: i32,
+    /// Field 22 of /proc/TID/stat: when it began, in clock ticks since boot.
+    pub start_ticks: u64,
+}
+
+impl Identity {
+    /// The thread that has this id now. [`Error::Gone`] if there is none, or it is ending.
+    pub fn of(tid: i32) -> Result<Self, Error> {
+        match Stat::of(tid)? {
+            Some(stat) if stat.runs() => Ok(Self { tid, start_ticks: stat.start_ticks }),
+            _ => Err(Error::Gone { tid }),
+        }
+    }
+
+    /// Whether it has not ended. A zombie, or a thread that is about to end, is not there.
+    pub fn is_there(self) -> bool {
+        self.stat().is_some_and(|stat| stat.runs())
+    }
+
+    /// As `is_there`, as a result.
+    pub(crate) fn check(self) -> Result<(), Error> {
+        if self.is_there() {
+            return Ok(());
+        }
+        Err(Error::Gone { tid: self.tid })
+    }
+
+    /// Whether the process whose first thread this is has not ended: its first thread may have.
+    pub(crate) fn process_is_there(self) -> bool {
+        self.stat().is_some_and(|stat| stat.runs() || stat.threads > 1)
+    }
+
+    /// As `check`, for after something was done to whoever has the id: if that is another thread
+    /// now, calls first.
+    pub(crate) fn check_after(self, make_good: impl FnOnce()) -> Result<(), Error> {
+        match Stat::of(self.tid).ok().flatten() {
+            Some(stat) if stat.start_ticks != self.start_ticks => make_good(),
+            Some(stat) if stat.runs() => return Ok(()),
+            _ => {}
+        }
+        Err(Error::Gone { tid: self.tid })
+    }
+
+    fn stat(self) -> Option<Stat> {
+        Stat::of(self.tid).ok().flatten().filter(|stat| stat.start_ticks == self.start_ticks)
+    }
+}
+
+/// What a process runs. A thread that executes a program becomes the first of its process: it gives
+/// up its own id, and takes the first one's with its start time, but keeps its policy.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct Program {
+    process: Identity,
+    /// Where its first stack lies, which is elsewhere in each program that is executed.
+    stack: u64,
+}
+
+impl Program {
+    /// That of a thread; `None` if it is the first one, which keeps its id.
+    pub(crate) fn of_other_thread(tid: i32) -> Option<Self> {
+        let process = process_of(tid).ok().filter(|process| *process != tid)?;
+        Self::of(process)
+    }
+
+    fn of(process: i32) -> Option<Self> {
+        let stat = Stat::of(process).ok().flatten()?;
+        let start_ticks = stat.start_ticks;
+        Some(Self { process: Identity { tid: process, start_ticks }, stack: stat.stack })
+    }
+
+    /// The first thread of the process, if it has executed another program since.
+    pub(crate) fn heir(self) -> Option<Identity> {
+        let now = Self::of(self.process.tid)?;
+        (now.process == self.process && now.stack != self.stack).then_some(self.process)
+    }
+}
+
+/// What /proc/TID/stat says of it.
+struct Stat {
+    state: u8,
+    flags: u32,
+    threads: u32,
+    start_ticks: u64,
+    stack: u64,
+}
+
+impl Stat {
+    /// `None`: there is no such thread.
+    fn of(tid: i32) -> Result<Option<Self>, Error> {
+        if tid <= 0 {
+            return Ok(None);
+        }
+        match read_once(&format!("/proc/{tid}/stat")) {
+            Ok(text) => Ok(Self::parse(&text)),
+            // While it ends the file can still be opened.
+            Err(error) if is_none(&error) => Ok(None),
+            Err(error) => Err(Error::thread(tid, "read /proc/TID/stat of", error)),
+        }
+    }
+
+    fn parse(text: &[u8]) -> Option<Self> {
+        // The second field is a name in parentheses, which may hold any bytes; none follow it.
+        let end = text.iter().rposition(|&byte| byte == b')')?;
+        let rest = std::str::from_utf8(&text[end + 1..]).ok()?;
+        let fields: Vec<&str> = rest.split_ascii_whitespace().collect();
+        // Numbers of fields are those of proc(5), of which the first here is the third.
+        Some(Self {
+            state: *fields.first()?.as_bytes().first()?,
+            flags: field(&fields, 9)?,
+            threads: field(&fields, 20)?,
+            start_ticks: field(&fields, 22)?,
+            stack: field(&fields, 28).unwrap_or(0),
+        })
+    }
+
+    fn runs(&self) -> bool {
+        !matches!(self.state, b'Z' | b'X' | b'x') && self.flags & EXITING == 0
+    }
+}
+
+/// A file of /proc, which comes whole by one read: this is done several times for each change.
+fn read_once(path: &str) -> io::Result<Vec<u8>> {
+    let mut text = vec![0; STAT_BYTES];
+    let length = File::open(path)?.read(&mut text)?;
+    text.truncate(length);
+    Ok(text)
+}
+
+fn field<T: FromStr>(fields: &[&str], number: usize) -> Option<T> {
+    fields.get(number - 3)?.parse().ok()
+}
+
+/// Whether the kernel says that there is no such thread, or none any more.
+pub(crate) fn is_none(error: &io::Error) -> bool {
+    matches!(error.raw_os_error(), Some(libc::ENOENT | libc::ESRCH))
+}
+
+/// The process of a thread.
+pub(crate) fn process_of(tid: i32) -> Result<i32, Error> {
+    status_number(tid, "Tgid:")
+}
+
+/// The process that a thread's process is a child of; 0: none.
+pub(crate) fn parent_of(tid: i32) -> Result<i32, Error> {
+    status_number(tid, "PPid:")
+}
+
+fn status_number(tid: i32, name: &str) -> Result<i32, Error> {
+    let status =
+        fs::read(format!("/proc/{tid}/status")).map_err(|error| match is_none(&error) {
+            true => Error::Gone { tid },
+            false => Error::thread(tid, "read /proc/TID/status of", error),
+        })?;
+    let status = String::from_utf8_lossy(&status);
+    let number = status.lines().find_map(|line| line.strip_prefix(name)?.trim().parse().ok());
+    number.ok_or(Error::Gone { tid })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const TEXT: &str = "7 (a) R 1) S 1 7 7 0 -1 4194560 1 0 0 0 0 0 0 0 20 0 3 0 98765 1 2";
+
+    #[test]
+    fn a_name_with_parentheses_does_not_shift_the_fields() {
+        let stat = Stat::parse(TEXT.as_bytes()).unwrap();
+        assert_eq!((stat.state, stat.threads, stat.start_ticks), (b'S', 3, 98765));
+        assert!(stat.runs());
+    }
+
+    #[test]
+    fn one_that_is_ending_does_not_run() {
+        for (from, to) in [(") S", ") Z"), (") S", ") X"), ("4194560", "4194564")] {
+            let text = TEXT.replace(from, to);
+            assert!(!Stat::parse(text.as_bytes()).unwrap().runs(), "{text}");
+        }
+    }
+
+    #[test]
+    fn a_text_that_is_cut_off_is_none() {
+        for length in 0..TEXT.find("98765").unwrap() {
+            assert!(Stat::parse(&TEXT.as_bytes()[..length]).is_none());
+        }
+    }
+}

@@ -1,0 +1,114 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! What a journal's lines come to: the changes that are in force. No I/O.
+use super::line::{Line, VERSION};
+use super::what::What;
+use std::collections::BTreeMap;
+
+/// The changes in force, by their numbers, which rise.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub(crate) struct Held {
+    changes: BTreeMap<u64, What>,
+    last: u64,
+}
+
+impl Held {
+    /// The number that the next change gets.
+    pub(crate) fn next(&self) -> u64 {
+        self.last + 1
+    }
+
+    pub(crate) fn is_empty(&self) -> bool {
+        self.changes.is_empty()
+    }
+
+    pub(crate) fn get(&self, change: u64) -> Option<&What> {
+        self.changes.get(&change)
+    }
+
+    pub(crate) fn get_mut(&mut self, change: u64) -> Option<&mut What> {
+        self.changes.get_mut(&change)
+    }
+
+    /// The first first.
+    pub(crate) fn all(&self) -> impl DoubleEndedIterator<Item = (u64, &What)> {
+        self.changes.iter().map(|(&change, what)| (change, what))
+    }
+
+    /// Takes a line in. `false`: it makes no sense here, and nothing was taken.
+    #[must_use]
+    pub(crate) fn take(&mut self, line: Line) -> bool {
+        match line {
+            Line::Journal { .. } => false,
+            Line::Note { change, what } => self.note(change, what),
+            Line::Again { change, value } => {
+                self.changes.get_mut(&change).is_some_and(|what| what.add(value))
+            }
+            Line::Done { change } => self.done(change),
+        }
+    }
+
+    fn note(&mut self, change: u64, what: What) -> bool {
+        let makes_sense = change > self.last && change < u64::MAX && what.is_sensible();
+        if makes_sense {
+            self.last = change;
+            self.changes.insert(change, what);
+        }
+        makes_sense
+    }
+
+    fn done(&mut self, change: u64) -> bool {
+        let later = self.next_of_same_thing(change);
+        let Some(before) = self.changes.remove(&change) else { return false };
+        // That one found our value there; what was there before ours is what it now gives back.
+        if let Some(later) = later.and_then(|later| self.changes.get_mut(&later)) {
+            later.take_over(before);
+        }
+        true
+    }
+
+    /// The next change after this one that changed the same thing once more.
+    pub(crate) fn next_of_same_thing(&self, change: u64) -> Option<u64> {
+        let this = self.get(change)?;
+        let mut later = self.changes.range(change + 1..);
+        later.find(|(_, what)| what.is_of_same_thing(this)).map(|(&later, _)| later)
+    }
+}
+
+/// What was read from a journal.
+#[derive(Debug, Default, PartialEq)]
+pub(crate) struct Content {
+    /// Which boot of the machine it is about; "" if it has no beginning.
+    pub(crate) boot: String,
+    pub(crate) held: Held,
+    /// Lines that are none, counted from 1. Without a beginning, none counts.
+    pub(crate) damaged: Vec<usize>,
+    /// Bytes of all lines that have an end.
+    pub(crate) length: usize,
+}
+
+/// Reads a journal. A last line without an end was being written when its owner was killed, so the
+/// change was not made yet.
+pub(crate) fn read(bytes: &[u8]) -> Content {
+    let mut content = Content::default();
+    let lines = bytes.split_inclusive(|&byte| byte == b'\n');
+    for (number, line) in lines.map_while(|line| line.strip_suffix(b"\n")).enumerate() {
+        content.length += line.len() + 1;
+        let line = Line::decode(line);
+        if !line.is_some_and(|line| content.take(number, line)) {
+            content.damaged.push(number + 1);
+        }
+    }
+    content
+}
+
+impl Content {
+    fn take(&mut self, number: usize, line: Line) -> bool {
+        match line {
+            Line::Journal { version: VERSION, boot } if number == 0 && !boot.is_empty() => {
+                self.boot = boot;
+                true
+            }
+            line => !self.boot.is_empty() && self.held.take(line),
+        }
+    }
+}

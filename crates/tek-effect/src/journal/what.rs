@@ -1,0 +1,124 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! What was changed, of whatever kind.
+use crate::directory::{DirectoryChange, Place};
+use crate::file::{Content, FileChange};
+use crate::limit::LimitChange;
+use crate::member::MemberChange;
+use crate::scheduling::SchedulingChange;
+use crate::{Error, Scheduling, Undone};
+use serde::{Deserialize, Serialize};
+
+/// What there was and what was set.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case", deny_unknown_fields)]
+pub(crate) enum What {
+    Scheduling(SchedulingChange),
+    Limit(LimitChange),
+    File(FileChange),
+    Directory(DirectoryChange),
+    Member(MemberChange),
+}
+
+/// Another value of a change that is noted.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case", deny_unknown_fields)]
+pub(crate) enum Value {
+    Scheduling(Scheduling),
+    Content(Content),
+    Place(Place),
+}
+
+impl What {
+    pub(crate) fn undo(&self) -> Result<Undone, Error> {
+        let undone = match self {
+            Self::Scheduling(change) => change.undo(),
+            Self::Limit(change) => change.undo(),
+            Self::File(change) => change.undo(),
+            Self::Directory(change) => change.undo(),
+            Self::Member(change) => change.undo(),
+        };
+        match undone {
+            Err(Error::Gone { .. }) => Ok(Undone::Gone),
+            undone => undone,
+        }
+    }
+
+    /// Counts another value as ours, beside the one before: which of both is in force is not known
+    /// until it was set. `false`: it is of another kind.
+    pub(crate) fn add(&mut self, value: Value) -> bool {
+        match (self, value) {
+            (Self::Scheduling(change), Value::Scheduling(value)) => {
+                keep_last(&mut change.ours, value);
+            }
+            (Self::File(change), Value::Content(value)) => {
+                keep_last(&mut change.ours, value);
+                change.is_unsettled = false;
+            }
+            (Self::Directory(change), Value::Place(place)) => change.made = Some(place),
+            _ => return false,
+        }
+        true
+    }
+
+    /// Whether both changed one thing.
+    pub(crate) fn is_of_same_thing(&self, other: &Self) -> bool {
+        match (self, other) {
+            (Self::Scheduling(one), Self::Scheduling(other)) => one.who == other.who,
+            (Self::Limit(one), Self::Limit(other)) => {
+                (one.who, one.resource) == (other.who, other.resource)
+            }
+            (Self::File(one), Self::File(other)) => one.path == other.path,
+            (Self::Member(one), Self::Member(other)) => {
+                one.who == other.who && one.hierarchy == other.hierarchy
+            }
+            _ => false,
+        }
+    }
+
+    /// A change of the same thing that was made before is no more: its part is this one's from now
+    /// on.
+    pub(crate) fn take_over(&mut self, before: Self) {
+        match (self, before) {
+            (Self::Scheduling(change), Self::Scheduling(before)) => {
+                change.was = before.was;
+                put_before(&mut change.ours, before.ours);
+            }
+            (Self::Limit(change), Self::Limit(before)) => {
+                change.was = before.was;
+                put_before(&mut change.ours, before.ours);
+            }
+            (Self::File(change), Self::File(before)) => {
+                change.was = before.was;
+                put_before(&mut change.ours, before.ours);
+            }
+            (Self::Member(change), Self::Member(before)) => {
+                change.was = before.was;
+                put_before(&mut change.ours, before.ours);
+            }
+            _ => {}
+        }
+    }
+
+    /// Whether it could have been noted by us, and is safe to undo.
+    pub(crate) fn is_sensible(&self) -> bool {
+        match self {
+            Self::Scheduling(change) => change.is_sensible(),
+            Self::Limit(change) => change.is_sensible(),
+            Self::File(change) => change.is_sensible(),
+            Self::Directory(change) => change.is_sensible(),
+            Self::Member(change) => change.is_sensible(),
+        }
+    }
+}
+
+fn keep_last<T: PartialEq>(ours: &mut Vec<T>, value: T) {
+    if ours.last() != Some(&value) {
+        ours.drain(..ours.len().saturating_sub(1));
+        ours.push(value);
+    }
+}
+
+fn put_before<T: PartialEq>(ours: &mut Vec<T>, mut before: Vec<T>) {
+    before.retain(|value| !ours.contains(value));
+    ours.splice(0..0, before);
+}

@@ -1,0 +1,112 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Which cgroup of a hierarchy a thread is in.
+use crate::identity::{parent_of, process_of};
+use crate::{Error, Hierarchy, Identity, Undone};
+use serde::{Deserialize, Serialize};
+use std::fs;
+use std::path::{Component, Path};
+
+/// A thread that was moved to another group.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct MemberChange {
+    pub(crate) who: Identity,
+    pub(crate) hierarchy: String,
+    pub(crate) was: String,
+    pub(crate) ours: Vec<String>,
+}
+
+impl MemberChange {
+    pub(crate) fn planned(who: Identity, within: &Hierarchy, to: &Path) -> Result<Self, Error> {
+        let to = within.group(to)?;
+        let was = within.group_of(who.tid)?;
+        who.check()?; // so that it was this thread's
+        Ok(Self { who, hierarchy: within.key().to_owned(), was, ours: vec![to] })
+    }
+
+    pub(crate) fn act(&self, within: &Hierarchy) -> Result<(), Error> {
+        self.ours.last().map_or(Ok(()), |group| self.put(within, group))
+    }
+
+    pub(crate) fn undo(&self) -> Result<Undone, Error> {
+        self.who.check()?;
+        let within = Hierarchy::named(&self.hierarchy)?.ok_or_else(|| {
+            let what = format!("the cgroup hierarchy \"{}\" is not mounted", self.hierarchy);
+            Error::invalid(what, "mount it again")
+        })?;
+        let present = within.group_of(self.who.tid)?;
+        self.who.check()?;
+        if present == self.was {
+            return Ok(Undone::Undone);
+        }
+        if !self.ours.contains(&present) {
+            return Ok(Undone::Changed);
+        }
+        // Somebody may have removed the group meanwhile.
+        let home = within.nearest(&self.was);
+        self.put(&within, &home)?;
+        Ok(if home == self.was { Undone::Undone } else { Undone::Changed })
+    }
+
+    /// If another thread got the id in the midst of it, it goes to where its process is.
+    fn put(&self, within: &Hierarchy, group: &str) -> Result<(), Error> {
+        self.who.check()?;
+        within.put(self.who.tid, group)?;
+        self.who.check_after(|| {
+            let _ = home_of(within, self.who.tid, group)
+                .and_then(|home| within.put(self.who.tid, &home).ok());
+        })
+    }
+
+    pub(crate) fn is_sensible(&self) -> bool {
+        self.who.tid > 0
+            && !self.ours.is_empty()
+            && self.ours.iter().chain([&self.was]).all(|group| is_group(group))
+    }
+}
+
+fn is_group(group: &str) -> bool {
+    group.starts_with('/') && !Path::new(group).components().any(|c| c == Component::ParentDir)
+}
+
+/// Where a thread belongs that was born in a group: with its process, or with the process that made
+/// this one, whichever is elsewhere.
+fn home_of(within: &Hierarchy, tid: i32, group: &str) -> Option<String> {
+    let process = process_of(tid).ok()?;
+    let parent = parent_of(tid).ok()?;
+    let relatives = [process, parent].into_iter().filter(|&relative| relative > 0);
+    let mut groups = relatives.filter_map(|relative| within.group_of(relative).ok());
+    groups.find(|home| !Path::new(home).starts_with(group))
+}
+
+/// Moves whoever is still in a group that is to be removed: children of those who were moved there.
+pub(crate) fn empty(directory: &Path) -> Result<(), Error> {
+    let Some(within) = Hierarchy::around(directory) else { return Ok(()) };
+    let group = within.group(directory)?;
+    let above = Path::new(&group).parent().unwrap_or(Path::new("/")).to_string_lossy();
+    for tid in members(directory) {
+        let home = home_of(&within, tid, &group).unwrap_or_else(|| above.clone().into_owned());
+        match within.put(tid, &home) {
+            Ok(()) | Err(Error::Gone { .. }) => {}
+            Err(error) => return Err(error),
+        }
+    }
+    Ok(())
+}
+
+fn members(directory: &Path) -> Vec<i32> {
+    let files = ["tasks", "cgroup.threads"];
+    let list = files.iter().find_map(|file| fs::read_to_string(directory.join(file)).ok());
+    list.unwrap_or_default().lines().filter_map(|line| line.parse().ok()).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_group_is_named_from_the_top() {
+        assert!(is_group("/") && is_group("/a/b"));
+        assert!(!is_group("a") && !is_group("") && !is_group("/a/../b"));
+    }
+}

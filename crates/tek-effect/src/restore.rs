@@ -1,0 +1,37 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! How undoing went.
+
+/// How one change was undone.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Undone {
+    /// What was there is there again.
+    Undone,
+    /// The thread ended, or the file or directory is no more.
+    Gone,
+    /// Somebody else changed it since, which stays.
+    Changed,
+}
+
+/// How many were undone.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub struct Restored {
+    /// What was there is there again.
+    pub undone: usize,
+    /// Threads that ended, files and directories that are no more, and all of an earlier boot.
+    pub gone: usize,
+    /// What somebody else has changed since, which stays.
+    pub changed: usize,
+    /// What could not be undone and is tried again with the next journal's owner, and lines of the
+    /// journal that are damaged; a sentence each.
+    pub failed: Vec<String>,
+}
+
+impl Restored {
+    pub(crate) fn count(&mut self, undone: Undone) {
+        match undone {
+            Undone::Undone => self.undone += 1,
+            Undone::Gone => self.gone += 1,
+            Undone::Changed => self.changed += 1,
+        }
+    }
+}

@@ -1,0 +1,251 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! What a thread runs under, and changing that.
+//!
+//! The nice value is a part of its own: the kernel keeps it while a thread is real-time, anybody
+//! may set it meanwhile, and it is in force again afterwards. So the policy with its priority and
+//! flag is one thing that is changed, compared and restored, and the nice value another. A change
+//! to a real-time policy does not touch it.
+use crate::identity::Program;
+use crate::sys;
+use crate::{Error, Identity, Undone};
+use serde::{Deserialize, Serialize};
+
+const NORMAL: u32 = libc::SCHED_OTHER as u32;
+const FIFO: u32 = libc::SCHED_FIFO as u32;
+const RR: u32 = libc::SCHED_RR as u32;
+const BATCH: u32 = libc::SCHED_BATCH as u32;
+const IDLE: u32 = libc::SCHED_IDLE as u32;
+const DEADLINE: u32 = libc::SCHED_DEADLINE as u32;
+const EXT: u32 = 7;
+
+/// What sched_getattr(2) says.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Scheduling {
+    /// SCHED_* without flags.
+    pub policy: u32,
+    /// -20 to 19. Read: what the thread has or, while it is real-time, will have. Set: by
+    /// SCHED_OTHER, SCHED_BATCH and SCHED_EXT only.
+    pub nice: i32,
+    /// 1 to 99 under SCHED_FIFO and SCHED_RR, else 0.
+    pub priority: u32,
+    /// Whether its children begin without a real-time policy and a negative nice value.
+    pub reset_on_fork: bool,
+}
+
+/// All of it but the nice value.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct Rule {
+    pub(crate) policy: u32,
+    pub(crate) priority: u32,
+    pub(crate) reset_on_fork: bool,
+}
+
+impl Scheduling {
+    /// What the thread with this id has now; 0 is the calling thread.
+    pub fn of(tid: i32) -> Result<Self, Error> {
+        let failed = |source| Error::thread(tid, "ask for the policy of", source);
+        let rule = sys::rule(tid).map_err(failed)?;
+        let nice = sys::nice(tid).map_err(failed)?;
+        let Rule { policy, priority, reset_on_fork } = rule;
+        Ok(Self { policy, nice, priority, reset_on_fork })
+    }
+
+    fn rule(self) -> Rule {
+        let Self { policy, priority, reset_on_fork, .. } = self;
+        Rule { policy, priority, reset_on_fork }
+    }
+
+    fn sets_nice(self) -> bool {
+        matches!(self.policy, NORMAL | BATCH | EXT)
+    }
+
+    /// This, with the nice value that the thread gets: `kept` under policies that do not set one.
+    fn keeping(self, kept: i32) -> Self {
+        Self { nice: if self.sets_nice() { self.nice } else { kept }, ..self }
+    }
+
+    /// Whether a thread can have it.
+    fn is_possible(self) -> bool {
+        let priorities = if matches!(self.policy, FIFO | RR) { 1..=99 } else { 0..=0 };
+        matches!(self.policy, NORMAL | FIFO | RR | BATCH | IDLE | EXT)
+            && priorities.contains(&self.priority)
+            && (-20..=19).contains(&self.nice)
+    }
+
+    fn check(self) -> Result<(), Error> {
+        if self.is_possible() {
+            return Ok(());
+        }
+        let what = format!(
+            "policy {} with priority {} and nice {} cannot be set",
+            self.policy, self.priority, self.nice
+        );
+        Err(Error::invalid(
+            what,
+            "use SCHED_OTHER, _BATCH or _IDLE with priority 0, SCHED_FIFO or _RR with 1 to 99, \
+             and nice -20 to 19",
+        ))
+    }
+}
+
+/// A thread's scheduling, changed.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct SchedulingChange {
+    pub(crate) who: Identity,
+    pub(crate) was: Scheduling,
+    /// What was set, the latest last.
+    pub(crate) ours: Vec<Scheduling>,
+    /// Of a thread that is not the first of its process.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) program: Option<Program>,
+}
+
+impl SchedulingChange {
+    /// What is to be noted.
+    pub(crate) fn planned(who: Identity, wanted: Scheduling) -> Result<Self, Error> {
+        wanted.check()?;
+        let was = Scheduling::of(who.tid)?;
+        who.check()?; // so that it was this thread's
+        if was.policy == DEADLINE {
+            return Err(Error::Deadline { tid: who.tid });
+        }
+        let program = Program::of_other_thread(who.tid);
+        Ok(Self { who, was, ours: vec![wanted.keeping(was.nice)], program })
+    }
+
+    pub(crate) fn act(&self) -> Result<(), Error> {
+        self.set(self.was, self.latest())
+    }
+
+    /// What is to be noted before [`SchedulingChange::act_again`].
+    pub(crate) fn planned_again(&self, wanted: Scheduling) -> Result<Scheduling, Error> {
+        wanted.check()?;
+        let present = Scheduling::of(self.who.tid)?;
+        self.who.check()?;
+        if self.ours.iter().any(|ours| ours.rule() == present.rule()) {
+            return Ok(wanted.keeping(self.latest().nice));
+        }
+        Err(Error::Changed { what: format!("the policy of thread {}", self.who.tid) })
+    }
+
+    pub(crate) fn act_again(&self, wanted: Scheduling) -> Result<(), Error> {
+        self.set(self.latest(), wanted)
+    }
+
+    pub(crate) fn latest(&self) -> Scheduling {
+        self.ours.last().copied().unwrap_or(self.was)
+    }
+
+    fn set(&self, from: Scheduling, to: Scheduling) -> Result<(), Error> {
+        let tid = self.who.tid;
+        let failed = |source| {
+            let tried = format!("give policy {}, priority {} to", to.policy, to.priority);
+            Error::thread(tid, tried, source)
+        };
+        self.who.check()?;
+        sys::set_rule(tid, to.rule()).map_err(failed)?;
+        if to.nice != from.nice {
+            if let Err(error) = sys::set_nice(tid, to.nice) {
+                let _ = sys::set_rule(tid, from.rule());
+                return Err(failed(error));
+            }
+        }
+        self.check_after()
+    }
+
+    /// If another thread got the id in the midst of it, what it had before cannot be known; nearly
+    /// all have the usual policy.
+    fn check_after(&self) -> Result<(), Error> {
+        self.who.check_after(|| {
+            let usual = Rule { policy: NORMAL, priority: 0, reset_on_fork: false };
+            let _ = sys::set_rule(self.who.tid, usual);
+        })
+    }
+
+    /// If the thread has executed a program, it is undone of what it has become.
+    pub(crate) fn undo(&self) -> Result<Undone, Error> {
+        match self.undo_itself() {
+            Err(Error::Gone { .. }) => match self.heir() {
+                Some(who) => Self { who, ..self.clone() }.undo_itself(),
+                None => Ok(Undone::Gone),
+            },
+            undone => undone,
+        }
+    }
+
+    /// What the thread has become by executing a program: the first of its process, which has what
+    /// was set.
+    fn heir(&self) -> Option<Identity> {
+        let heir = self.program?.heir()?;
+        let has = Scheduling::of(heir.tid).ok()?.rule();
+        self.ours.iter().any(|ours| ours.rule() == has).then_some(heir)
+    }
+
+    fn undo_itself(&self) -> Result<Undone, Error> {
+        self.who.check()?;
+        let tid = self.who.tid;
+        let present = Scheduling::of(tid)?;
+        let failed = |source| Error::thread(tid, "give its own policy back to", source);
+        let rule = self.is_ours(present, Scheduling::rule);
+        if rule == Undone::Undone && present.rule() != self.was.rule() {
+            sys::set_rule(tid, self.was.rule()).map_err(failed)?;
+        }
+        let nice = self.is_ours(present, |scheduling| scheduling.nice);
+        if nice == Undone::Undone && present.nice != self.was.nice {
+            sys::set_nice(tid, self.was.nice).map_err(failed)?;
+        }
+        self.check_after()?;
+        // What was not touched is anybody's to change.
+        let untouched = self.ours.iter().all(|ours| ours.nice == self.was.nice);
+        Ok(if untouched || rule == Undone::Changed { rule } else { nice })
+    }
+
+    /// [`Undone::Changed`] if a part is neither what it was nor what we set.
+    fn is_ours<T: PartialEq>(&self, present: Scheduling, part: fn(Scheduling) -> T) -> Undone {
+        let known = self.ours.iter().chain([&self.was]);
+        match known.into_iter().any(|known| part(*known) == part(present)) {
+            true => Undone::Undone,
+            false => Undone::Changed,
+        }
+    }
+
+    pub(crate) fn is_sensible(&self) -> bool {
+        self.who.tid > 0
+            && self.was.is_possible()
+            && !self.ours.is_empty()
+            && self.ours.iter().all(|ours| ours.is_possible())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const USUAL: Scheduling =
+        Scheduling { policy: NORMAL, nice: 0, priority: 0, reset_on_fork: false };
+
+    #[test]
+    fn what_no_thread_can_have_is_refused() {
+        for wrong in [
+            Scheduling { policy: DEADLINE, ..USUAL },
+            Scheduling { policy: 4, ..USUAL },
+            Scheduling { policy: RR, ..USUAL },
+            Scheduling { policy: RR, priority: 100, ..USUAL },
+            Scheduling { priority: 1, ..USUAL },
+            Scheduling { nice: 20, ..USUAL },
+            Scheduling { nice: -21, ..USUAL },
+        ] {
+            assert!(wrong.check().unwrap_err().to_string().contains("cannot be set"), "{wrong:?}");
+        }
+        assert!(USUAL.check().is_ok());
+    }
+
+    #[test]
+    fn a_real_time_policy_keeps_the_nice_value_that_was_set_before() {
+        let rr = Scheduling { policy: RR, priority: 5, nice: -3, ..USUAL };
+        assert_eq!(rr.keeping(7).nice, 7);
+        assert_eq!(Scheduling { nice: -3, ..USUAL }.keeping(7).nice, -3);
+    }
+}

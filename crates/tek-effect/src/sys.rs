@@ -1,0 +1,97 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! The system calls that nix does not have, about threads of whatever process.
+//!
+//! They are made raw: under libtek the C library's own are TEK's, and musl refuses them.
+use crate::limit::Limits;
+use crate::scheduling::Rule;
+use crate::step;
+use libc::c_long;
+use std::io;
+
+/// The first version of sched_getattr(2)'s struct, which every kernel knows.
+#[derive(Default)]
+#[repr(C)]
+struct Attributes {
+    size: u32,
+    policy: u32,
+    flags: u64,
+    nice: i32,
+    priority: u32,
+    deadline: [u64; 3],
+}
+
+const RESET_ON_FORK: u64 = 1;
+
+fn checked(result: c_long) -> io::Result<c_long> {
+    match result {
+        -1 => Err(io::Error::last_os_error()),
+        value => Ok(value),
+    }
+}
+
+/// What a thread runs under.
+pub(crate) fn rule(tid: i32) -> io::Result<Rule> {
+    let mut attributes = Attributes::default();
+    let size = size_of::<Attributes>();
+    // SAFETY: the kernel writes at most `size` bytes into `attributes`.
+    checked(unsafe { libc::syscall(libc::SYS_sched_getattr, tid, &mut attributes, size, 0) })?;
+    Ok(Rule {
+        policy: attributes.policy,
+        priority: attributes.priority,
+        reset_on_fork: attributes.flags & RESET_ON_FORK != 0,
+    })
+}
+
+/// Sets it. sched_setscheduler(2) and not sched_setattr(2): the former keeps the nice value, and a
+/// slice that the thread chose for itself.
+pub(crate) fn set_rule(tid: i32, rule: Rule) -> io::Result<()> {
+    let flag = if rule.reset_on_fork { libc::SCHED_RESET_ON_FORK } else { 0 };
+    let policy = rule.policy as i32 | flag;
+    let priority = rule.priority as i32;
+    step::here();
+    // SAFETY: the kernel reads one int, which is all that struct sched_param is to it.
+    let done = unsafe { libc::syscall(libc::SYS_sched_setscheduler, tid, policy, &priority) };
+    let done = checked(done);
+    step::here();
+    done.map(drop)
+}
+
+/// The nice value that a thread has or, while it is real-time, will have.
+pub(crate) fn nice(tid: i32) -> io::Result<i32> {
+    // SAFETY: no memory is involved.
+    let value = unsafe { libc::syscall(libc::SYS_getpriority, libc::PRIO_PROCESS, tid) };
+    // The kernel itself says 20 - nice, because a negative number is an error.
+    Ok(20 - checked(value)? as i32)
+}
+
+/// Sets it; while the thread is real-time, the one that is kept for it.
+pub(crate) fn set_nice(tid: i32, nice: i32) -> io::Result<()> {
+    step::here();
+    // SAFETY: no memory is involved.
+    let done = unsafe { libc::syscall(libc::SYS_setpriority, libc::PRIO_PROCESS, tid, nice) };
+    let done = checked(done);
+    step::here();
+    done.map(drop)
+}
+
+/// A limit of a process.
+pub(crate) fn limits(pid: i32, resource: u32) -> io::Result<Limits> {
+    prlimit(pid, resource, None)
+}
+
+/// Sets a limit; what was there is returned.
+pub(crate) fn set_limits(pid: i32, resource: u32, limits: Limits) -> io::Result<Limits> {
+    step::here();
+    let was = prlimit(pid, resource, Some(limits));
+    step::here();
+    was
+}
+
+fn prlimit(pid: i32, resource: u32, new: Option<Limits>) -> io::Result<Limits> {
+    let new = new.map(|new| libc::rlimit64 { rlim_cur: new.soft, rlim_max: new.hard });
+    let new = new.as_ref().map_or(std::ptr::null(), std::ptr::from_ref);
+    let mut was = libc::rlimit64 { rlim_cur: 0, rlim_max: 0 };
+    // SAFETY: the kernel reads a struct from `new` unless that is null, and writes one to `was`.
+    checked(unsafe { libc::syscall(libc::SYS_prlimit64, pid, resource, new, &mut was) })?;
+    Ok(Limits { soft: was.rlim_cur, hard: was.rlim_max })
+}

@@ -1,0 +1,306 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Threads get another policy and their own one back.
+mod common;
+
+use common::{may_use_real_time, process_with_id, seen, set, set_nice, Process, Seen, Sleeper};
+use nix::sys::wait::waitpid;
+use std::path::PathBuf;
+use std::thread::sleep;
+use std::time::Duration;
+use tek_effect::{Effect, Error, Identity, Scheduling, Undone};
+
+const FLAG: i32 = libc::SCHED_RESET_ON_FORK;
+const USUAL: Scheduling = Scheduling { policy: 0, nice: 0, priority: 0, reset_on_fork: false };
+const RR: Scheduling = Scheduling { policy: libc::SCHED_RR as u32, priority: 20, ..USUAL };
+
+/// Policy with flag, nice value, priority.
+const ALL: [Seen; 8] = [
+    (libc::SCHED_OTHER, 0, 0),
+    (libc::SCHED_OTHER | FLAG, 5, 0),
+    (libc::SCHED_OTHER, -20, 0),
+    (libc::SCHED_BATCH, -3, 0),
+    (libc::SCHED_IDLE, 2, 0),
+    (libc::SCHED_FIFO, 4, 10),
+    (libc::SCHED_RR | FLAG, -1, 40),
+    (libc::SCHED_RR, 19, 1),
+];
+
+fn scheduling((policy, nice, priority): Seen) -> Scheduling {
+    Scheduling {
+        policy: (policy & !FLAG) as u32,
+        nice,
+        priority: priority as u32,
+        reset_on_fork: policy & FLAG != 0,
+    }
+}
+
+fn sets_nice((policy, ..): Seen) -> bool {
+    [libc::SCHED_OTHER, libc::SCHED_BATCH].contains(&(policy & !FLAG))
+}
+
+struct Bench {
+    directory: tempfile::TempDir,
+    effect: Option<Effect>,
+}
+
+impl Bench {
+    fn new() -> Self {
+        let directory = tempfile::tempdir().unwrap();
+        let mut bench = Self { directory, effect: None };
+        bench.reopen();
+        bench
+    }
+
+    fn journal(&self) -> PathBuf {
+        self.directory.path().join("state")
+    }
+
+    /// As after a crash.
+    fn reopen(&mut self) -> tek_effect::Restored {
+        self.effect = None;
+        let (effect, restored) = Effect::open(&self.journal()).unwrap();
+        self.effect = Some(effect);
+        restored
+    }
+
+    fn effect(&mut self) -> &mut Effect {
+        self.effect.as_mut().unwrap()
+    }
+}
+
+fn who(sleeper: &Sleeper) -> Identity {
+    Identity::of(sleeper.tid).unwrap()
+}
+
+#[test]
+fn every_policy_gives_way_to_every_other_and_comes_back_exactly() {
+    if !may_use_real_time() {
+        return;
+    }
+    let (mut bench, sleeper) = (Bench::new(), Sleeper::new());
+    for before in ALL {
+        for wanted in ALL {
+            assert!(set(sleeper.tid, before));
+            let had = Scheduling::of(sleeper.tid).unwrap();
+            assert_eq!(had, scheduling(before));
+            let change = bench.effect().set_scheduling(who(&sleeper), scheduling(wanted)).unwrap();
+            let nice = if sets_nice(wanted) { wanted.1 } else { before.1 };
+            assert_eq!(seen(sleeper.tid), (wanted.0, nice, wanted.2), "from {before:?}");
+            if wanted.2 % 2 == 0 {
+                assert_eq!(bench.effect().undo(change).unwrap(), Undone::Undone);
+            } else {
+                assert_eq!(bench.reopen().undone, 1);
+            }
+            assert_eq!(seen(sleeper.tid), before, "after {wanted:?}");
+        }
+    }
+}
+
+#[test]
+fn another_value_for_a_change_does_not_change_what_is_given_back() {
+    if !may_use_real_time() {
+        return;
+    }
+    for reopened in [false, true] {
+        let (mut bench, sleeper) = (Bench::new(), Sleeper::new());
+        assert!(set(sleeper.tid, (libc::SCHED_BATCH, 6, 0)));
+        let change = bench.effect().set_scheduling(who(&sleeper), RR).unwrap();
+        for wanted in ALL {
+            bench.effect().set_again(change, scheduling(wanted)).unwrap();
+            let (policy, _, priority) = seen(sleeper.tid);
+            assert_eq!((policy, priority), (wanted.0, wanted.2));
+        }
+        if reopened {
+            assert_eq!(bench.reopen().undone, 1);
+        } else {
+            assert_eq!(bench.effect().undo(change).unwrap(), Undone::Undone);
+        }
+        assert_eq!(seen(sleeper.tid), (libc::SCHED_BATCH, 6, 0));
+    }
+}
+
+#[test]
+fn another_value_that_is_refused_leaves_the_change_as_it_was() {
+    if !may_use_real_time() {
+        return;
+    }
+    let (mut bench, sleeper) = (Bench::new(), Sleeper::new());
+    let change = bench.effect().set_scheduling(who(&sleeper), RR).unwrap();
+    let impossible = Scheduling { priority: 100, ..RR };
+    assert!(bench.effect().set_again(change, impossible).is_err());
+    let without_sched_ext = Scheduling { policy: 7, ..USUAL };
+    let refused = bench.effect().set_again(change, without_sched_ext);
+    if refused.is_err() {
+        assert_eq!(seen(sleeper.tid), (libc::SCHED_RR, 0, 20));
+    }
+    assert_eq!(bench.reopen().undone, 1);
+    assert_eq!(seen(sleeper.tid), (0, 0, 0));
+}
+
+#[test]
+fn a_nice_value_that_was_set_meanwhile_is_in_force_afterwards() {
+    if !may_use_real_time() {
+        return;
+    }
+    let (mut bench, sleeper) = (Bench::new(), Sleeper::new());
+    let change = bench.effect().set_scheduling(who(&sleeper), RR).unwrap();
+    assert!(set_nice(sleeper.tid, 7));
+    assert_eq!(bench.effect().undo(change).unwrap(), Undone::Undone);
+    assert_eq!(seen(sleeper.tid), (0, 7, 0));
+}
+
+#[test]
+fn what_somebody_else_set_meanwhile_is_the_last_word() {
+    if !may_use_real_time() {
+        return;
+    }
+    let (mut bench, sleeper) = (Bench::new(), Sleeper::new());
+    let change = bench.effect().set_scheduling(who(&sleeper), RR).unwrap();
+    let theirs = (libc::SCHED_FIFO, 0, 3);
+    assert!(set(sleeper.tid, theirs));
+    let again = bench.effect().set_again(change, Scheduling { priority: 21, ..RR });
+    assert!(matches!(again, Err(Error::Changed { .. })), "{again:?}");
+    assert_eq!(bench.effect().undo(change).unwrap(), Undone::Changed);
+    assert_eq!(seen(sleeper.tid), theirs);
+    assert_eq!(bench.effect().count(), 0);
+}
+
+#[test]
+fn of_a_policy_and_a_nice_value_each_is_given_back_unless_somebody_else_changed_it() {
+    if !may_use_real_time() {
+        return;
+    }
+    let batch = Scheduling { policy: libc::SCHED_BATCH as u32, nice: 9, ..USUAL };
+    for (theirs, after) in [((libc::SCHED_BATCH, 4, 0), (0, 4, 0)), ((2, 9, 1), (2, 0, 1))] {
+        let (mut bench, sleeper) = (Bench::new(), Sleeper::new());
+        let change = bench.effect().set_scheduling(who(&sleeper), batch).unwrap();
+        assert!(set(sleeper.tid, theirs));
+        assert_eq!(bench.effect().undo(change).unwrap(), Undone::Changed);
+        assert_eq!(seen(sleeper.tid), after);
+    }
+}
+
+#[test]
+fn changes_of_one_thread_are_undone_in_any_order() {
+    if !may_use_real_time() {
+        return;
+    }
+    for order in [[0, 1, 2], [2, 1, 0], [1, 0, 2], [0, 2, 1]] {
+        let (mut bench, sleeper) = (Bench::new(), Sleeper::new());
+        assert!(set(sleeper.tid, (0, 3, 0)));
+        let wanted = [Scheduling { nice: 8, ..USUAL }, RR, Scheduling { priority: 50, ..RR }];
+        let changes =
+            wanted.map(|wanted| bench.effect().set_scheduling(who(&sleeper), wanted).unwrap());
+        for one in order {
+            assert_eq!(bench.effect().undo(changes[one]).unwrap(), Undone::Undone);
+        }
+        assert_eq!(seen(sleeper.tid), (0, 3, 0), "{order:?}");
+    }
+}
+
+#[test]
+fn a_thread_that_ended_is_gone() {
+    let (mut bench, mut sleeper) = (Bench::new(), Sleeper::new());
+    let who = who(&sleeper);
+    assert!(who.is_there());
+    let change = bench.effect().set_scheduling(who, Scheduling { nice: 4, ..USUAL }).unwrap();
+    sleeper.end();
+    assert!(!who.is_there());
+    assert_eq!(bench.effect().undo(change).unwrap(), Undone::Gone);
+    let late = bench.effect().set_scheduling(who, USUAL);
+    assert!(matches!(late, Err(Error::Gone { tid }) if tid == who.tid), "{late:?}");
+    assert_eq!(bench.effect().count(), 0);
+}
+
+#[test]
+fn a_thread_with_another_start_time_is_not_touched() {
+    let (mut bench, sleeper) = (Bench::new(), Sleeper::new());
+    let mut who = who(&sleeper);
+    who.start_ticks += 1;
+    assert!(!who.is_there());
+    let change = bench.effect().set_scheduling(who, Scheduling { nice: 4, ..USUAL });
+    assert!(matches!(change, Err(Error::Gone { .. })), "{change:?}");
+    assert_eq!(seen(sleeper.tid), (0, 0, 0));
+}
+
+#[test]
+fn a_process_that_got_the_id_of_another_is_not_touched() {
+    if !may_use_real_time() {
+        return;
+    }
+    let mut bench = Bench::new();
+    let first = Process::new();
+    let who = Identity::of(first.pid()).unwrap();
+    bench.effect().set_scheduling(who, RR).unwrap();
+    drop(first);
+    sleep(Duration::from_millis(30)); // start times are told in ticks of 10 ms
+    let Some(second) = process_with_id(who.tid) else {
+        println!("skipped: needs CAP_CHECKPOINT_RESTORE");
+        return;
+    };
+    let theirs = (libc::SCHED_RR, 0, 20); // as if it were ours
+    let was_set = set(second.as_raw(), theirs);
+    let restored = bench.reopen();
+    let after = seen(second.as_raw());
+    let (is_there, is_known) = (Identity::of(who.tid).is_ok(), who.is_there());
+    common::kill_child(second);
+    waitpid(second, None).unwrap();
+    assert!(was_set && is_there && !is_known);
+    assert_eq!((restored.gone, restored.undone), (1, 0));
+    assert_eq!(after, theirs);
+}
+
+#[test]
+fn a_zombie_is_gone() {
+    let mut bench = Bench::new();
+    let mut process = Process::new();
+    let who = Identity::of(process.pid()).unwrap();
+    let change = bench.effect().set_scheduling(who, Scheduling { nice: 4, ..USUAL }).unwrap();
+    process.become_zombie();
+    assert!(!who.is_there());
+    assert!(matches!(Identity::of(process.pid()), Err(Error::Gone { .. })));
+    assert_eq!(bench.effect().undo(change).unwrap(), Undone::Gone);
+}
+
+#[test]
+fn a_thread_with_a_deadline_is_left_alone() {
+    let (mut bench, sleeper) = (Bench::new(), Sleeper::new());
+    if !set_deadline(sleeper.tid) {
+        println!("skipped: needs CAP_SYS_NICE, and room for a deadline");
+        return;
+    }
+    let refused = bench.effect().set_scheduling(who(&sleeper), RR).unwrap_err();
+    assert!(matches!(refused, Error::Deadline { .. }));
+    assert!(refused.to_string().contains("is left alone"), "{refused}");
+    assert_eq!(seen(sleeper.tid).0, libc::SCHED_DEADLINE);
+    assert_eq!(bench.effect().count(), 0);
+}
+
+/// 1 ms in 100 ms, of which a thread that sleeps uses none.
+fn set_deadline(tid: i32) -> bool {
+    const MS: u64 = 1_000_000;
+    let attributes = [48 | (6 << 32), 0, 0, MS, 100 * MS, 100 * MS];
+    // SAFETY: the kernel reads the 48 bytes of struct sched_attr, little-endian.
+    cfg!(target_endian = "little")
+        && unsafe { libc::syscall(libc::SYS_sched_setattr, tid, &attributes, 0) } == 0
+}
+
+#[test]
+fn there_is_no_thread_with_the_id_0_or_a_negative_one() {
+    for tid in [0, -1, i32::MIN, i32::MAX] {
+        assert!(matches!(Identity::of(tid), Err(Error::Gone { .. })));
+    }
+}
+
+#[test]
+fn an_error_names_the_thread_what_was_tried_and_what_to_do() {
+    let (mut bench, sleeper) = (Bench::new(), Sleeper::new());
+    let wrong = Scheduling { priority: 3, ..USUAL };
+    let error = bench.effect().set_scheduling(who(&sleeper), wrong).unwrap_err();
+    assert_eq!(error.errno(), libc::EINVAL);
+    assert!(error.to_string().contains("priority 3"), "{error}");
+    let change = bench.effect().set_scheduling(who(&sleeper), USUAL).unwrap();
+    bench.effect().undo(change).unwrap();
+    let error = bench.effect().undo(change).unwrap_err();
+    assert!(error.to_string().contains("not in force"), "{error}");
+}

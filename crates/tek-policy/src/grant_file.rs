@@ -1,0 +1,243 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! tekd.toml: the configuration of tekd, read with the place of every mistake.
+use crate::file::position;
+use crate::grant::{Grant, RealTime, Refusal, Requester, Terms};
+use crate::grant_who::{paths, Group, Pattern, User};
+use crate::{Budget, Error, Priority, Reason};
+use serde::de::Error as _;
+use serde::{Deserialize, Deserializer};
+use toml::Spanned;
+
+/// What tekd.toml says; without a file the default.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Configuration {
+    /// In their order: the first that fits decides.
+    pub grants: Vec<Grant>,
+    /// The priorities that are handed out.
+    pub real_time: RealTime,
+    /// Everybody is sent back when ordinary threads did not run for so many seconds; 0: never.
+    pub canary_seconds: u32,
+    /// Names of processes that are never touched.
+    pub protected: Vec<Pattern>,
+}
+
+impl Default for Configuration {
+    fn default() -> Self {
+        let grant = |user| Grant {
+            source: "the defaults".to_owned(),
+            users: vec![user],
+            groups: Vec::new(),
+            programs: Vec::new(),
+            cgroups: Vec::new(),
+            terms: Terms::default(),
+        };
+        Self {
+            grants: vec![grant(User::Id(0)), grant(User::Active)],
+            real_time: RealTime { low: 10, high: 49 },
+            canary_seconds: 5,
+            protected: ["watchdog*", "systemd*"].into_iter().filter_map(Pattern::new).collect(),
+        }
+    }
+}
+
+impl Configuration {
+    /// The grant for a process.
+    pub fn grant_for(&self, who: &Requester) -> Result<&Grant, Refusal> {
+        self.grants.iter().find(|grant| grant.is_for(who)).ok_or(Refusal::NoGrant(who.uid))
+    }
+
+    /// Replaces names of users and groups by their numbers. What is returned are the names that
+    /// nobody has, in the order of the file: such a name grants nothing.
+    pub fn look_up(
+        &mut self,
+        mut user_id: impl FnMut(&str) -> Option<u32>,
+        mut group_id: impl FnMut(&str) -> Option<u32>,
+    ) -> Vec<String> {
+        let mut unknown = Vec::new();
+        for grant in &mut self.grants {
+            for user in &mut grant.users {
+                let User::Name(name) = user else { continue };
+                match user_id(name) {
+                    Some(id) => *user = User::Id(id),
+                    None => unknown.push(format!("{}: there is no user {name}", grant.source)),
+                }
+            }
+            for group in &mut grant.groups {
+                let Group::Name(name) = group else { continue };
+                match group_id(name) {
+                    Some(id) => *group = Group::Id(id),
+                    None => unknown.push(format!("{}: there is no group {name}", grant.source)),
+                }
+            }
+        }
+        unknown
+    }
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct File {
+    grant: Option<Vec<Spanned<GrantTable>>>,
+    #[serde(default, deserialize_with = "real_time")]
+    real_time: Option<RealTime>,
+    #[serde(default, deserialize_with = "canary_seconds")]
+    canary_seconds: Option<u32>,
+    protected: Option<Vec<Pattern>>,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct GrantTable {
+    #[serde(default)]
+    users: Vec<User>,
+    #[serde(default)]
+    groups: Vec<Group>,
+    #[serde(default, deserialize_with = "paths")]
+    programs: Vec<Pattern>,
+    #[serde(default, deserialize_with = "paths")]
+    cgroups: Vec<Pattern>,
+    #[serde(default, deserialize_with = "threads")]
+    threads: Option<u32>,
+    #[serde(default, deserialize_with = "threads")]
+    user_threads: Option<u32>,
+    #[serde(default, deserialize_with = "priorities")]
+    priorities: Option<(Priority, Priority)>,
+    budget: Option<Budget>,
+    #[serde(default, deserialize_with = "rate")]
+    rate: Option<u32>,
+    #[serde(default, deserialize_with = "rate")]
+    burst: Option<u32>,
+    #[serde(default)]
+    limit: bool,
+    others: Option<bool>,
+}
+
+impl GrantTable {
+    /// The grant, or what is wrong with the whole of it.
+    fn into_grant(self, source: String) -> Result<Grant, String> {
+        let names_nobody = self.users.is_empty()
+            && self.groups.is_empty()
+            && self.programs.is_empty()
+            && self.cgroups.is_empty();
+        if names_nobody {
+            return Err("say whom this grant is for: users, groups, programs or cgroups; \
+                        users = [\"*\"] is everybody"
+                .to_owned());
+        }
+        let usual = Terms::default();
+        let (first, last) = self.priorities.unwrap_or((usual.first, usual.last));
+        let rate = self.rate.unwrap_or(usual.rate);
+        let terms = Terms {
+            threads: self.threads.unwrap_or(usual.threads),
+            user_threads: self.user_threads.unwrap_or(usual.user_threads),
+            first,
+            last,
+            budget: self.budget.unwrap_or(usual.budget),
+            rate,
+            burst: self.burst.unwrap_or(rate),
+            limit: self.limit,
+            others: self.others,
+        };
+        let Self { users, groups, programs, cgroups, .. } = self;
+        Ok(Grant { source, users, groups, programs, cgroups, terms })
+    }
+}
+
+/// An integer in a range.
+fn number<'de, D: Deserializer<'de>>(
+    from: D,
+    least: u32,
+    most: u32,
+    what: &str,
+) -> Result<Option<u32>, D::Error> {
+    let number = i64::deserialize(from)?;
+    match u32::try_from(number) {
+        Ok(number) if (least..=most).contains(&number) => Ok(Some(number)),
+        _ => Err(D::Error::custom(format!("{number} {what}: {least} to {most}"))),
+    }
+}
+
+fn threads<'de, D: Deserializer<'de>>(from: D) -> Result<Option<u32>, D::Error> {
+    number(from, 0, 1024, "is no number of threads that can be granted")
+}
+
+fn rate<'de, D: Deserializer<'de>>(from: D) -> Result<Option<u32>, D::Error> {
+    number(from, 1, 10_000, "is no rate or burst that can be granted")
+}
+
+fn canary_seconds<'de, D: Deserializer<'de>>(from: D) -> Result<Option<u32>, D::Error> {
+    number(from, 0, 3600, "is no time for the canary")
+}
+
+fn real_time<'de, D: Deserializer<'de>>(from: D) -> Result<Option<RealTime>, D::Error> {
+    let [low, high] = <[i64; 2]>::deserialize(from)?;
+    let fits = |priority| u32::try_from(priority).ok().filter(|p| *p <= RealTime::HIGHEST);
+    match (fits(low), fits(high)) {
+        (Some(low), Some(high)) if 1 <= low && low <= high => Ok(Some(RealTime { low, high })),
+        _ => Err(D::Error::custom(format!(
+            "write the lowest and the highest real-time priority, as in [10, 49], from 1 to {}",
+            RealTime::HIGHEST
+        ))),
+    }
+}
+
+fn priorities<'de, D>(from: D) -> Result<Option<(Priority, Priority)>, D::Error>
+where
+    D: Deserializer<'de>,
+{
+    let [first, last] = <[Priority; 2]>::deserialize(from)?;
+    match first <= last {
+        true => Ok(Some((first, last))),
+        false => Err(D::Error::custom("write the best priority first, as in [-20, 19]")),
+    }
+}
+
+/// Reads the text of tekd.toml. `file` is for messages and the grants' source.
+pub fn read_configuration(text: impl AsRef<[u8]>, file: &str) -> Result<Configuration, Error> {
+    let bytes = text.as_ref();
+    let at = |offset, reason| {
+        let (line, column) = position(bytes, offset);
+        Error { file: file.to_owned(), line, column, reason }
+    };
+    let text =
+        std::str::from_utf8(bytes).map_err(|error| at(error.valid_up_to(), Reason::NotUtf8))?;
+    let parsed: File = toml::from_str(text).map_err(|error| {
+        let start = error.span().map_or(0, |span| span.start);
+        match single_brackets(text) {
+            Some(start) => {
+                let wrong = "write [[grant]], in double brackets, above each grant";
+                at(start, Reason::Toml(wrong.to_owned()))
+            }
+            None => at(start, Reason::Toml(error.message().replace('\n', ", "))),
+        }
+    })?;
+    let usual = Configuration::default();
+    let grants = match parsed.grant {
+        None => usual.grants,
+        Some(tables) => tables
+            .into_iter()
+            .map(|table| {
+                let start = table.span().start;
+                let source = format!("{file}:{}", position(bytes, start).0);
+                let wrong = |wrong| at(start, Reason::Toml(wrong));
+                table.into_inner().into_grant(source).map_err(wrong)
+            })
+            .collect::<Result<_, _>>()?,
+    };
+    Ok(Configuration {
+        grants,
+        real_time: parsed.real_time.unwrap_or(usual.real_time),
+        canary_seconds: parsed.canary_seconds.unwrap_or(usual.canary_seconds),
+        protected: parsed.protected.unwrap_or(usual.protected),
+    })
+}
+
+/// Where a line `[grant]` begins: the commonest mistake, of which the parser speaks in other words.
+fn single_brackets(text: &str) -> Option<usize> {
+    let mut start = 0;
+    text.split_inclusive('\n').find_map(|line| {
+        let this = start;
+        start += line.len();
+        line.trim_start().starts_with("[grant]").then_some(this)
+    })
+}

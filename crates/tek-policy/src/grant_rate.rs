@@ -1,0 +1,77 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! How often something may happen.
+
+/// A token bucket. It is full at first, and holds no more than a time.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Bucket {
+    /// When it will be full again, in ns.
+    full_at_ns: u64,
+}
+
+impl Bucket {
+    /// A full one.
+    pub const fn new() -> Self {
+        Self { full_at_ns: 0 }
+    }
+
+    /// Takes one token, of `burst` that fit and `rate` that come in a second; false: there is none.
+    /// A rate or burst of 0 counts as 1. `now_ns` is any clock that does not go back.
+    pub fn take(&mut self, rate: u32, burst: u32, now_ns: u64) -> bool {
+        let interval = 1_000_000_000 / u64::from(rate.clamp(1, 1_000_000_000));
+        let missing = self.full_at_ns.saturating_sub(now_ns);
+        if missing > interval * u64::from(burst.max(1) - 1) {
+            return false;
+        }
+        self.full_at_ns = now_ns.saturating_add(missing + interval);
+        true
+    }
+
+    /// Whether it is as a new one, so that it need not be kept.
+    pub fn is_full(&self, now_ns: u64) -> bool {
+        self.full_at_ns <= now_ns
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    #[test]
+    fn a_burst_is_given_at_once_and_then_one_an_interval() {
+        let mut bucket = Bucket::default();
+        assert!((0..5).all(|_| bucket.take(10, 5, 0)));
+        assert!(!bucket.take(10, 5, 0));
+        assert!(!bucket.take(10, 5, 99_999_999));
+        assert!(bucket.take(10, 5, 100_000_000));
+        assert!(!bucket.take(10, 5, 100_000_000));
+        assert!(!bucket.is_full(500_000_000));
+        assert!(bucket.is_full(600_000_000));
+    }
+
+    proptest! {
+        #[test]
+        fn never_more_than_the_burst_and_what_came_meanwhile(
+            rate in 1u32..1000,
+            burst in 1u32..100,
+            waits in prop::collection::vec(0u64..50_000_000, 1..300),
+        ) {
+            let mut bucket = Bucket::default();
+            let (mut now, mut taken) = (0, 0u64);
+            for wait in waits {
+                now += wait;
+                taken += u64::from(bucket.take(rate, burst, now));
+                // An interval is rounded down, by less than a nanosecond.
+                let most = u64::from(burst) + now / (1_000_000_000 / u64::from(rate));
+                prop_assert!(taken <= most);
+            }
+        }
+
+        #[test]
+        fn who_keeps_to_the_rate_is_never_refused(rate in 1u32..1000, burst in 1u32..100) {
+            let mut bucket = Bucket::default();
+            let interval = 1_000_000_000u64.div_ceil(u64::from(rate));
+            prop_assert!((0..500).all(|n| bucket.take(rate, burst, n * interval)));
+        }
+    }
+}

@@ -1,0 +1,152 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Whom a grant means: users, groups, and patterns of paths.
+use serde::de::{Deserializer, Error, Unexpected, Visitor};
+use serde::Deserialize;
+use std::ffi::CString;
+use std::fmt;
+
+/// A user that a grant is for.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum User {
+    /// `*`.
+    Everybody,
+    /// `@active`: who sits at the device.
+    Active,
+    /// By number.
+    Id(u32),
+    /// By a name that was not looked up yet, or that nobody has.
+    Name(String),
+}
+
+impl User {
+    /// Whether it is he. A name that was not looked up is nobody's.
+    pub fn is(&self, uid: u32, active: bool) -> bool {
+        match self {
+            Self::Everybody => true,
+            Self::Active => active,
+            Self::Id(id) => *id == uid,
+            Self::Name(_) => false,
+        }
+    }
+}
+
+/// A group that a grant is for.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Group {
+    /// By number.
+    Id(u32),
+    /// By a name that was not looked up yet, or that no group has.
+    Name(String),
+}
+
+impl Group {
+    /// Whether it is one of these. A name that was not looked up is none's.
+    pub fn is_among(&self, gids: &[u32]) -> bool {
+        matches!(self, Self::Id(id) if gids.contains(id))
+    }
+}
+
+/// A name or a number.
+enum Named {
+    Id(u32),
+    Name(String),
+}
+
+struct NamedVisitor(&'static str);
+
+impl Visitor<'_> for NamedVisitor {
+    type Value = Named;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.0)
+    }
+
+    fn visit_i64<E: Error>(self, id: i64) -> Result<Named, E> {
+        // The last number means "no change" to the kernel.
+        match u32::try_from(id) {
+            Ok(id) if id != u32::MAX => Ok(Named::Id(id)),
+            _ => Err(E::invalid_value(Unexpected::Signed(id), &self)),
+        }
+    }
+
+    fn visit_str<E: Error>(self, name: &str) -> Result<Named, E> {
+        match name.is_empty() || name.chars().any(char::is_control) {
+            true => Err(E::invalid_value(Unexpected::Str(name), &self)),
+            false => Ok(Named::Name(name.to_owned())),
+        }
+    }
+}
+
+impl<'de> Deserialize<'de> for User {
+    fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
+        let what = "a user's name or number, \"@active\" or \"*\"";
+        Ok(match from.deserialize_any(NamedVisitor(what))? {
+            Named::Id(id) => Self::Id(id),
+            Named::Name(name) if name == "*" => Self::Everybody,
+            Named::Name(name) if name == "@active" => Self::Active,
+            Named::Name(name) if name.starts_with('@') => {
+                return Err(D::Error::invalid_value(Unexpected::Str(&name), &what))
+            }
+            Named::Name(name) => Self::Name(name),
+        })
+    }
+}
+
+impl<'de> Deserialize<'de> for Group {
+    fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
+        Ok(match from.deserialize_any(NamedVisitor("a group's name or number"))? {
+            Named::Id(id) => Self::Id(id),
+            Named::Name(name) => Self::Name(name),
+        })
+    }
+}
+
+/// A shell pattern for a path, which begins with a slash, or for a name.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Pattern(CString);
+
+impl Pattern {
+    /// Takes a pattern; `None` where it holds a NUL.
+    pub fn new(text: &str) -> Option<Self> {
+        CString::new(text).ok().map(Self)
+    }
+
+    /// Whether a text fits it; `*` stands for slashes, too.
+    pub fn matches(&self, text: &str) -> bool {
+        self.fits(text, 0)
+    }
+
+    /// Whether the path of a file fits it; `*` and `?` are no slashes.
+    pub fn is_path_of(&self, path: &str) -> bool {
+        self.fits(path, libc::FNM_PATHNAME)
+    }
+
+    fn fits(&self, text: &str, flags: i32) -> bool {
+        let Ok(text) = CString::new(text) else { return false };
+        // SAFETY: both are NUL-terminated strings that outlive the call.
+        unsafe { libc::fnmatch(self.0.as_ptr(), text.as_ptr(), flags) == 0 }
+    }
+}
+
+impl<'de> Deserialize<'de> for Pattern {
+    fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
+        let text = String::deserialize(from)?;
+        match Self::new(&text) {
+            Some(pattern) if !text.is_empty() => Ok(pattern),
+            _ => Err(D::Error::custom("the pattern is empty: write a shell pattern, as in /usr/*")),
+        }
+    }
+}
+
+/// A list of patterns for paths.
+pub(crate) fn paths<'de, D: Deserializer<'de>>(from: D) -> Result<Vec<Pattern>, D::Error> {
+    let patterns = Vec::<Pattern>::deserialize(from)?;
+    for pattern in &patterns {
+        let text = pattern.0.to_string_lossy();
+        if !text.starts_with(['/', '*']) {
+            let wrong = format!("`{text}` is no path: begin it with a slash");
+            return Err(D::Error::custom(wrong));
+        }
+    }
+    Ok(patterns)
+}

@@ -1,0 +1,292 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! A connection to tekd, for the commands that ask it something.
+use nix::errno::Errno;
+use nix::sys::socket::{
+    connect, recvmsg, send, setsockopt, socket, sockopt, AddressFamily, ControlMessageOwned,
+    MsgFlags, SockFlag, SockType, UnixAddr,
+};
+use nix::sys::time::{TimeVal, TimeValLike};
+use std::fs::File;
+use std::io::IoSliceMut;
+use std::os::fd::{AsRawFd, FromRawFd, OwnedFd, RawFd};
+use std::path::{Path, PathBuf};
+use tek_abi::{printable, MessageError, Reply, Request, ASK_HELLO, SOCKET_PATH, TELL_REFUSED};
+use zerocopy::IntoBytes;
+
+/// tekd answers in microseconds, but a device can be busy.
+const PATIENCE_S: i64 = 5;
+
+/// Most packets that are passed over while waiting for a reply.
+const MOST_PASSED_OVER: usize = 1000;
+
+/// Why tekd did not do what it was asked for.
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    /// Nobody listens.
+    #[error(
+        "tekd does not run, or not at {0}: start it as root with `systemctl start tekd`, or with \
+         `tekd --foreground`; where it listens elsewhere, say so with TEK_SOCKET"
+    )]
+    NotThere(PathBuf),
+    /// Its socket may not be opened.
+    #[error("the socket of tekd, {0}, may not be opened by this user: try as root")]
+    NotAllowed(PathBuf),
+    /// It was asked and said nothing, or hung up.
+    #[error(
+        "tekd at {0} does not answer ({1}): its log tells what it is at, as root `journalctl -u \
+         tekd`"
+    )]
+    Silent(PathBuf, Errno),
+    /// What listens there is none, or speaks another language.
+    #[error("what listens at {0} is not the tekd of this version: {1}")]
+    Nonsense(PathBuf, MessageError),
+    /// It does not serve this connection.
+    #[error("tekd hung up: {0}")]
+    SentAway(String),
+    /// It would not.
+    #[error("tekd does not do it: {why}")]
+    Refused {
+        /// errno value.
+        error: i32,
+        /// In its own words.
+        why: String,
+    },
+}
+
+/// A connection.
+pub struct Connection {
+    socket: OwnedFd,
+    path: PathBuf,
+    requests: u32,
+}
+
+impl Connection {
+    /// Connects to the tekd that TEK_SOCKET names, else to that of the device.
+    pub fn open() -> Result<Self, Error> {
+        let given = std::env::var_os("TEK_SOCKET").filter(|path| !path.is_empty());
+        Self::to(Path::new(&given.unwrap_or_else(|| SOCKET_PATH.into())))
+    }
+
+    /// Connects to the tekd that listens there.
+    pub fn to(path: &Path) -> Result<Self, Error> {
+        let socket = connected(path).map_err(|error| match error {
+            Errno::EACCES | Errno::EPERM => Error::NotAllowed(path.to_owned()),
+            Errno::EAGAIN | Errno::ETIMEDOUT => Error::Silent(path.to_owned(), error),
+            _ => Error::NotThere(path.to_owned()),
+        })?;
+        let mut connection = Self { socket, path: path.to_owned(), requests: 0 };
+        // What it grants this process does not matter here: others are asked about.
+        match connection.ask(Request::new(ASK_HELLO, 0)) {
+            Ok(_) | Err(Error::Refused { .. }) => Ok(connection),
+            Err(error) => Err(error),
+        }
+    }
+
+    /// Asks, and waits for the answer and the file that may come with it.
+    pub fn ask(&mut self, request: Request) -> Result<(Reply, Option<File>), Error> {
+        self.requests += 1;
+        let request = Request { number: self.requests, ..request };
+        match send(self.socket.as_raw_fd(), request.as_bytes(), MsgFlags::MSG_NOSIGNAL) {
+            // It hung up, and may have said why.
+            Ok(_) | Err(Errno::EPIPE) => {}
+            Err(error) => return Err(self.silent(error)),
+        }
+        for _ in 0..MOST_PASSED_OVER {
+            let (reply, file) = self.receive()?;
+            if reply.kind == TELL_REFUSED {
+                return Err(Error::SentAway(why(&reply)));
+            }
+            if (reply.kind, reply.number) != (request.kind, request.number) {
+                continue; // told unasked
+            }
+            return match reply.error {
+                0 => Ok((reply, file)),
+                error => Err(Error::Refused { error, why: why(&reply) }),
+            };
+        }
+        Err(self.silent(Errno::ETIMEDOUT))
+    }
+
+    fn receive(&self) -> Result<(Reply, Option<File>), Error> {
+        let mut bytes = [0; size_of::<Reply>() + 1];
+        let mut space = nix::cmsg_space!(RawFd);
+        let mut slices = [IoSliceMut::new(&mut bytes)];
+        let flags = MsgFlags::MSG_CMSG_CLOEXEC;
+        let received = recvmsg::<()>(self.socket.as_raw_fd(), &mut slices, Some(&mut space), flags)
+            .map_err(|error| self.silent(error))?;
+        let files = received.cmsgs().map_err(|error| self.silent(error))?;
+        let mut files: Vec<_> = files.flat_map(files_of).collect();
+        let length = received.bytes;
+        if length == 0 {
+            return Err(self.silent(Errno::ECONNRESET));
+        }
+        let reply = Reply::decode(&bytes[..length])
+            .map_err(|error| Error::Nonsense(self.path.clone(), error))?;
+        Ok((reply, files.pop()))
+    }
+
+    fn silent(&self, error: Errno) -> Error {
+        Error::Silent(self.path.clone(), error)
+    }
+}
+
+fn connected(path: &Path) -> Result<OwnedFd, Errno> {
+    let kind = SockType::SeqPacket;
+    let socket = socket(AddressFamily::Unix, kind, SockFlag::SOCK_CLOEXEC, None)?;
+    let patience = TimeVal::seconds(PATIENCE_S);
+    setsockopt(&socket, sockopt::SendTimeout, &patience)?;
+    setsockopt(&socket, sockopt::ReceiveTimeout, &patience)?;
+    connect(socket.as_raw_fd(), &UnixAddr::new(path)?)?;
+    Ok(socket)
+}
+
+/// The files that came with a packet.
+fn files_of(message: ControlMessageOwned) -> Vec<File> {
+    match message {
+        ControlMessageOwned::ScmRights(numbers) => {
+            // SAFETY: the kernel has just made these descriptors for us; nobody else knows them.
+            numbers.into_iter().map(|fd| unsafe { File::from_raw_fd(fd) }).collect()
+        }
+        _ => Vec::new(),
+    }
+}
+
+/// Why it refused. Its words are shown on a terminal.
+fn why(reply: &Reply) -> String {
+    match printable(&reply.text) {
+        text if text.is_empty() => std::io::Error::from_raw_os_error(reply.error).to_string(),
+        text => text,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use nix::sys::socket::{accept4, bind, listen, recv, sendmsg, Backlog, ControlMessage};
+    use std::io::{IoSlice, Read, Seek, Write};
+    use tek_abi::{ASK_STATUS, TELL_LEFT};
+
+    /// What a daemon says to a request: packets, with the first of them a file that holds this.
+    type Answer = (Vec<Vec<u8>>, Option<&'static str>);
+
+    fn listener(path: &Path) -> OwnedFd {
+        let kind = SockType::SeqPacket;
+        let socket = socket(AddressFamily::Unix, kind, SockFlag::SOCK_CLOEXEC, None).unwrap();
+        bind(socket.as_raw_fd(), &UnixAddr::new(path).unwrap()).unwrap();
+        listen(&socket, Backlog::new(8).unwrap()).unwrap();
+        socket
+    }
+
+    /// Serves one connection, until it ends or there is nothing to say to a request.
+    fn serve(listener: &OwnedFd, answer: fn(Request) -> Answer) {
+        let fd = accept4(listener.as_raw_fd(), SockFlag::SOCK_CLOEXEC).unwrap();
+        // SAFETY: it was made just now, and nobody else has it.
+        let peer = unsafe { OwnedFd::from_raw_fd(fd) };
+        let mut bytes = [0; 100];
+        while let Ok(length @ 1..) = recv(peer.as_raw_fd(), &mut bytes, MsgFlags::empty()) {
+            let (packets, content) = answer(Request::decode(&bytes[..length]).unwrap());
+            if packets.is_empty() {
+                return;
+            }
+            let file = content.map(|text| {
+                let mut file = tempfile::tempfile().unwrap();
+                file.write_all(text.as_bytes()).unwrap();
+                file
+            });
+            let mut numbers: Vec<_> = file.iter().map(AsRawFd::as_raw_fd).collect();
+            for packet in packets {
+                let control = [ControlMessage::ScmRights(&numbers)];
+                let control = if numbers.is_empty() { &[] } else { &control[..] };
+                let slices = [IoSlice::new(&packet)];
+                let flags = MsgFlags::MSG_NOSIGNAL;
+                sendmsg::<()>(peer.as_raw_fd(), &slices, control, flags, None).unwrap();
+                numbers.clear();
+            }
+        }
+    }
+
+    fn done(request: &Request) -> Vec<u8> {
+        Reply::to(request).as_bytes().to_vec()
+    }
+
+    fn refused(request: &Request, error: i32, why: &str) -> Answer {
+        (vec![Reply::to(request).refused(error, why).as_bytes().to_vec()], None)
+    }
+
+    /// What comes of asking such a daemon for its status.
+    fn ask(answer: fn(Request) -> Answer) -> Result<(Reply, Option<File>), String> {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("tekd");
+        let listener = listener(&path);
+        let daemon = std::thread::spawn(move || serve(&listener, answer));
+        let answer = Connection::to(&path)
+            .and_then(|mut connection| connection.ask(Request::new(ASK_STATUS, 0)))
+            .map_err(|error| error.to_string().replace(&path.display().to_string(), "PATH"));
+        daemon.join().unwrap();
+        answer
+    }
+
+    #[test]
+    fn without_a_daemon_one_is_told_how_to_start_it() {
+        let error = Connection::to(Path::new("/nowhere/tekd")).err().unwrap().to_string();
+        for part in ["/nowhere/tekd", "systemctl start tekd", "tekd --foreground", "TEK_SOCKET"] {
+            assert!(error.contains(part), "{error}");
+        }
+    }
+
+    #[test]
+    fn a_daemon_that_grants_nothing_can_still_be_asked() {
+        let answer = ask(|request| match request.kind {
+            ASK_HELLO => refused(&request, libc::EPERM, "no grant"),
+            _ => (vec![done(&request)], None),
+        });
+        assert_eq!(answer.unwrap().0.kind, ASK_STATUS);
+    }
+
+    #[test]
+    fn a_file_comes_with_a_reply() {
+        let answer = ask(|request| match request.kind {
+            ASK_HELLO => (vec![done(&request)], None),
+            _ => (vec![done(&request)], Some("{}")),
+        });
+        let (mut file, mut text) = (answer.unwrap().1.unwrap(), String::new());
+        file.rewind().unwrap();
+        file.read_to_string(&mut text).unwrap();
+        assert_eq!(text, "{}");
+    }
+
+    #[test]
+    fn its_reason_is_told_and_cannot_control_the_terminal() {
+        let answer = ask(|request| refused(&request, 1, "not\x1b[2J you"));
+        assert_eq!(answer.unwrap_err(), "tekd does not do it: not\\u{1b}[2J you");
+        let answer = ask(|request| refused(&request, libc::ESRCH, ""));
+        assert_eq!(answer.unwrap_err(), "tekd does not do it: No such process (os error 3)");
+    }
+
+    #[test]
+    fn what_is_told_unasked_is_passed_over() {
+        let answer = ask(|request| {
+            let notice = Reply { number: 0, kind: TELL_LEFT, ..Reply::to(&request) };
+            (vec![notice.as_bytes().to_vec(), done(&request)], None)
+        });
+        assert_eq!(answer.unwrap().0.kind, ASK_STATUS);
+    }
+
+    #[test]
+    fn nonsense_and_a_hang_up_are_told_apart() {
+        let told = ask(|_| (vec![b"HTTP/1.1 400 Bad Request".to_vec()], None)).unwrap_err();
+        assert!(told.starts_with("what listens at PATH is not the tekd of this version"), "{told}");
+        let told = ask(|request| {
+            (vec![Reply { version: 9, ..Reply::to(&request) }.as_bytes().to_vec()], None)
+        });
+        assert!(told.unwrap_err().contains("version 9"));
+        let told = ask(|request| {
+            let reply = Reply::to(&Request { kind: TELL_REFUSED, number: 0, ..request });
+            let reply = reply.refused(libc::EAGAIN, "user 7 has too many connections");
+            (vec![reply.as_bytes().to_vec()], None)
+        });
+        assert_eq!(told.unwrap_err(), "tekd hung up: user 7 has too many connections");
+        let told = ask(|_| (Vec::new(), None)).unwrap_err();
+        assert!(told.starts_with("tekd at PATH does not answer (ECONNRESET"), "{told}");
+    }
+}

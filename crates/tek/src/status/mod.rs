@@ -1,0 +1,108 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! `tek status`: what tekd is at.
+mod answer;
+mod tell;
+
+use crate::daemon::{Connection, Error};
+use crate::run::message;
+use answer::Status;
+use anyhow::Context;
+use serde_json::Value;
+use std::collections::HashMap;
+use std::fs::File;
+use std::io::{Read, Seek, Write};
+use std::process::ExitCode;
+use tek_abi::{text, Request, ASK_STATUS};
+use tek_model::{Device, Wanted};
+
+/// More than tekd can have to tell of a device with 32,768 threads.
+const MOST_BYTES: u64 = 64 << 20;
+
+const AFTER_HELP: &str = "\
+EXAMPLES:
+  tek status
+  tek status --json | jq '.fast[].name'
+  watch tek status
+
+Shows what tekd may touch (its domain), which threads are time-critical by it and
+why, what it granted to whom, and whom it lately refused or sent back. Roles of
+threads are from the tables of their processes, where those may be read. Threads
+that their own processes made time-critical are shown by tek ps --region fast.
+
+EXIT STATUS:
+    0  tekd runs
+    1  it does not, or it does not tell this user
+  125  TEK itself failed
+    2  an option was not understood";
+
+/// Arguments of `tek status`.
+#[derive(clap::Args)]
+#[command(after_help = AFTER_HELP)]
+pub struct Args {
+    /// Print JSON: what tekd says, with the roles of threads
+    #[arg(long)]
+    json: bool,
+}
+
+/// Asks and shows.
+pub fn run(args: Args) -> anyhow::Result<ExitCode> {
+    let file = match ask() {
+        Ok(file) => file,
+        Err(error) => {
+            message::print(&error.to_string());
+            return Ok(ExitCode::FAILURE);
+        }
+    };
+    let text = file.map(read).transpose()?.context("tekd answered without telling anything")?;
+    let mut said: Value = serde_json::from_str(&text).context("what tekd tells is no JSON")?;
+    let status = Status::deserialize_from(&said)?;
+    let roles = roles_of(&status);
+    let mut out = anstream::stdout();
+    if args.json {
+        add_roles(&mut said, &roles);
+        writeln!(out, "{}", serde_json::to_string_pretty(&said)?)?;
+    } else {
+        tell::print(&mut out, &status, &roles)?;
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+fn ask() -> Result<Option<File>, Error> {
+    Ok(Connection::open()?.ask(Request::new(ASK_STATUS, 0))?.1)
+}
+
+/// Whatever position its sender left it at.
+fn read(mut file: File) -> anyhow::Result<String> {
+    let mut text = String::new();
+    file.rewind()
+        .and_then(|()| file.take(MOST_BYTES).read_to_string(&mut text))
+        .context("cannot read what tekd tells")?;
+    Ok(text)
+}
+
+/// The roles of the threads that are Fast, where their tables tell.
+fn roles_of(status: &Status) -> HashMap<u32, String> {
+    let pids: Vec<u32> = status.fast.iter().map(|fast| fast.pid).collect();
+    if pids.is_empty() {
+        return HashMap::new();
+    }
+    let wanted = Wanted { pids, directories: tek_model::directories(), ..Wanted::default() };
+    let device = Device::look(&wanted);
+    let tasks =
+        device.iter().flat_map(|device| &device.programs).flat_map(|program| &program.tasks);
+    tasks
+        .filter_map(|task| {
+            let own = task.record.filter(|own| own.record.role_bytes != 0)?;
+            Some((task.stat.tid, text(&own.side.role)))
+        })
+        .collect()
+}
+
+fn add_roles(said: &mut Value, roles: &HashMap<u32, String>) {
+    let Some(threads) = said.get_mut("fast").and_then(Value::as_array_mut) else { return };
+    for thread in threads.iter_mut().filter_map(Value::as_object_mut) {
+        let tid = thread.get("tid").and_then(Value::as_u64).and_then(|tid| u32::try_from(tid).ok());
+        let role = tid.and_then(|tid| roles.get(&tid));
+        thread.insert("role".into(), role.map_or(Value::Null, |role| role.as_str().into()));
+    }
+}

@@ -1,0 +1,174 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! /etc/tek/tekd.toml, who sits at the device, and what both mean in words.
+use anyhow::{bail, Context, Result};
+use nix::unistd::{Group, User};
+use std::fmt::Write;
+use std::fs;
+use std::io::ErrorKind;
+use std::path::{Path, PathBuf};
+use tek_policy::{read_configuration, Configuration, Grant};
+
+/// Where it is unless told otherwise.
+const USUAL_FILE: &str = "/etc/tek/tekd.toml";
+/// Where logind says of each seat whose session is in front.
+const SEATS: &str = "/run/systemd/seats";
+/// More is no configuration.
+const MOST_BYTES: u64 = 1 << 20;
+
+/// A configuration, with the numbers of its users and groups.
+#[derive(Debug)]
+pub struct Loaded {
+    pub configuration: Configuration,
+    /// What the person who wrote it should know.
+    pub warnings: Vec<String>,
+    /// Where it comes from.
+    pub source: String,
+}
+
+/// Reads this file, or the usual one if that is there.
+pub fn load(file: Option<&PathBuf>) -> Result<Loaded> {
+    let path = file.map_or(Path::new(USUAL_FILE), PathBuf::as_path);
+    let text = match read(path) {
+        Err(error) if file.is_none() && is_missing(&error) => None,
+        text => Some(text.with_context(|| format!("cannot read {}", path.display()))?),
+    };
+    let Some(text) = text else {
+        let configuration = Configuration::default();
+        let source = format!("the defaults, because there is no {USUAL_FILE}");
+        return Ok(Loaded { configuration, warnings: Vec::new(), source });
+    };
+    let mut configuration = read_configuration(text, &path.display().to_string())?;
+    let user_id = |name: &str| Some(User::from_name(name).ok()??.uid.as_raw());
+    let group_id = |name: &str| Some(Group::from_name(name).ok()??.gid.as_raw());
+    let warnings = configuration.look_up(user_id, group_id);
+    Ok(Loaded { configuration, warnings, source: path.display().to_string() })
+}
+
+fn read(path: &Path) -> Result<Vec<u8>> {
+    let about = fs::metadata(path)?;
+    if !about.is_file() || about.len() > MOST_BYTES {
+        bail!("it is no file, or more than 1 MiB long");
+    }
+    Ok(fs::read(path)?)
+}
+
+fn is_missing(error: &anyhow::Error) -> bool {
+    let cause = error.downcast_ref::<std::io::Error>();
+    cause.is_some_and(|cause| cause.kind() == ErrorKind::NotFound)
+}
+
+/// Whether a user's session is in front at one of the device's seats. Without logind nobody's is.
+pub fn is_active(uid: u32) -> bool {
+    is_active_in(Path::new(SEATS), uid)
+}
+
+fn is_active_in(seats: &Path, uid: u32) -> bool {
+    let Ok(seats) = fs::read_dir(seats) else { return false };
+    let wanted = format!("ACTIVE_UID={uid}");
+    seats
+        .flatten()
+        .filter_map(|seat| fs::read_to_string(seat.path()).ok())
+        .any(|text| text.lines().any(|line| line == wanted))
+}
+
+/// What it means, for `--check`.
+pub fn describe(loaded: &Loaded) -> String {
+    let Configuration { grants, real_time, canary_seconds, protected } = &loaded.configuration;
+    let mut text = format!("Configuration: {}\n", loaded.source);
+    let _ = writeln!(
+        text,
+        "Critical threads are SCHED_RR {} (priority 19) to {} (-20); tekd is SCHED_FIFO {}.",
+        real_time.low,
+        real_time.high,
+        real_time.high + 2
+    );
+    let _ = match canary_seconds {
+        0 => writeln!(text, "There is no canary."),
+        seconds => writeln!(
+            text,
+            "When ordinary threads did not run for {seconds} s, all critical ones are sent back."
+        ),
+    };
+    let _ = writeln!(text, "{} patterns protect processes by their names.", protected.len());
+    if grants.is_empty() {
+        text.push_str("Nobody may have critical threads: grant is empty.\n");
+    }
+    for grant in grants {
+        text.push_str(&describe_grant(grant));
+    }
+    for warning in &loaded.warnings {
+        let _ = writeln!(text, "Warning: {warning}");
+    }
+    text
+}
+
+fn describe_grant(grant: &Grant) -> String {
+    let Grant { source, users, groups, programs, cgroups, terms } = grant;
+    let mut whom = Vec::new();
+    if !users.is_empty() {
+        whom.push(format!("users {users:?}"));
+    }
+    if !groups.is_empty() {
+        whom.push(format!("groups {groups:?}"));
+    }
+    if !programs.is_empty() {
+        whom.push(format!("programs {programs:?}"));
+    }
+    if !cgroups.is_empty() {
+        whom.push(format!("control groups {cgroups:?}"));
+    }
+    format!(
+        "{source}: {}\n    {} threads a process, {} a user, priorities {} to {}, budget {}, \
+         {} switches a second, {} at once{}{}\n",
+        whom.join(" and "),
+        terms.threads,
+        terms.user_threads,
+        terms.first.nice(),
+        terms.last.nice(),
+        terms.budget,
+        terms.rate,
+        terms.burst,
+        if terms.limit { ", may switch by itself" } else { "" },
+        match terms.others {
+            Some(true) => ", threads of others, too",
+            Some(false) => "",
+            None => "; root threads of others, too",
+        }
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn who_sits_at_the_device_is_read_from_the_seats() {
+        let seats = tempfile::tempdir().unwrap();
+        fs::write(seats.path().join("seat0"), "# x\nACTIVE=c1\nACTIVE_UID=1000\nUIDS=7\n").unwrap();
+        assert!(is_active_in(seats.path(), 1000));
+        assert!(!is_active_in(seats.path(), 100));
+        assert!(!is_active_in(seats.path(), 7));
+        assert!(!is_active_in(&seats.path().join("none"), 1000));
+    }
+
+    #[test]
+    fn a_file_that_is_named_must_be_there_and_be_one() {
+        let directory = tempfile::tempdir().unwrap();
+        for path in [directory.path().join("none"), directory.path().to_owned()] {
+            let told = format!("{:#}", load(Some(&path)).unwrap_err());
+            assert!(told.starts_with("cannot read /"), "{told}");
+        }
+    }
+
+    #[test]
+    fn names_are_replaced_and_the_whole_told() {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("tekd.toml");
+        fs::write(&path, "[[grant]]\nusers = [\"root\", \"nobody-has-it\"]\nlimit = true").unwrap();
+        let loaded = load(Some(&path)).unwrap();
+        assert_eq!(loaded.warnings.len(), 1);
+        let told = describe(&loaded);
+        assert!(told.contains("Id(0)") && told.contains("may switch by itself"), "{told}");
+        assert!(told.contains("there is no user nobody-has-it"), "{told}");
+    }
+}

@@ -1,0 +1,221 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! What tekd may touch: the whole device, control groups, or trees of processes.
+use crate::process::{self, Status};
+use std::fmt;
+use std::str::FromStr;
+use tek_effect::Identity;
+use tek_policy::Pattern;
+
+/// A chain of parents is no longer than that; what is longer changed while it was followed.
+const MOST_PARENTS: usize = 4096;
+
+/// One `--domain`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Part {
+    /// All but what is protected.
+    Device,
+    /// A control group, with those beneath it, but what is protected.
+    Cgroup(String),
+    /// A process, and those that it started. It was named, so nothing protects it.
+    Tree(Identity),
+}
+
+impl FromStr for Part {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        let form = "write device, cgroup:/PATH as in /proc/PID/cgroup, or pid:PID";
+        match text.split_once(':') {
+            None if text == "device" => Ok(Self::Device),
+            Some(("cgroup", path)) if path.starts_with('/') => {
+                Ok(Self::Cgroup(path.trim_end_matches('/').to_owned()))
+            }
+            Some(("pid", pid)) => {
+                let pid = pid.parse().map_err(|_| form.to_owned())?;
+                Identity::of(pid).map(Self::Tree).map_err(|error| error.to_string())
+            }
+            _ => Err(form.to_owned()),
+        }
+    }
+}
+
+impl fmt::Display for Part {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Device => f.write_str("device"),
+            Self::Cgroup(path) => write!(f, "cgroup:{path}/"),
+            Self::Tree(root) => write!(f, "pid:{}", root.tid),
+        }
+    }
+}
+
+/// Why a process is not to be touched. Sentences that fit into a reply.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Outside {
+    /// There is no such process.
+    Gone,
+    /// Process 1, or tekd.
+    Never,
+    /// The kernel's.
+    Kernel,
+    /// It started tekd.
+    Ancestor,
+    /// Its name is on the list.
+    Protected,
+    /// It is in no part of the domain.
+    Elsewhere,
+}
+
+impl fmt::Display for Outside {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Gone => "there is no such thread",
+            Self::Never => "tekd never touches process 1 and itself",
+            Self::Kernel => "tekd does not touch threads of the kernel",
+            Self::Ancestor => "tekd does not touch the processes that started it",
+            Self::Protected => "this process is protected in tekd.toml",
+            Self::Elsewhere => "this process is outside tekd's domain (tekd --domain)",
+        })
+    }
+}
+
+/// All parts.
+pub struct Domain {
+    parts: Vec<Part>,
+    own: i32,
+    ancestors: Vec<i32>,
+}
+
+impl Domain {
+    /// Of these parts; none: the whole device.
+    pub fn new(mut parts: Vec<Part>) -> Self {
+        if parts.is_empty() {
+            parts.push(Part::Device);
+        }
+        let own = std::process::id().try_into().unwrap_or(0);
+        Self { parts, own, ancestors: parents(own).skip(1).map(|(pid, _)| pid).collect() }
+    }
+
+    /// For people.
+    pub fn parts(&self) -> impl Iterator<Item = String> + '_ {
+        self.parts.iter().map(ToString::to_string)
+    }
+
+    /// Whether a process may be touched.
+    pub fn check(&self, pid: i32, protected: &[Pattern]) -> Result<(), Outside> {
+        if pid == 1 || pid == self.own {
+            return Err(Outside::Never);
+        }
+        let status = Status::of(pid).map_err(|_| Outside::Gone)?;
+        if process::is_of_kernel(pid) {
+            return Err(Outside::Kernel);
+        }
+        if self.parts.iter().any(|part| part.is_tree_of(pid)) {
+            return Ok(());
+        }
+        if !self.parts.iter().any(|part| part.is_around(pid)) {
+            return Err(Outside::Elsewhere);
+        }
+        if self.ancestors.contains(&pid) {
+            return Err(Outside::Ancestor);
+        }
+        match protected.iter().any(|pattern| pattern.matches(status.name())) {
+            true => Err(Outside::Protected),
+            false => Ok(()),
+        }
+    }
+}
+
+impl Part {
+    fn is_tree_of(&self, pid: i32) -> bool {
+        let Self::Tree(root) = self else { return false };
+        root.is_there() && parents(pid).any(|(parent, _)| parent == root.tid)
+    }
+
+    fn is_around(&self, pid: i32) -> bool {
+        match self {
+            Self::Device => true,
+            Self::Cgroup(path) => process::cgroups(pid).iter().any(|cgroup| {
+                cgroup
+                    .strip_prefix(path)
+                    .is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
+            }),
+            Self::Tree(_) => false,
+        }
+    }
+}
+
+/// A process, the one that started it, and so on.
+fn parents(pid: i32) -> impl Iterator<Item = (i32, Status)> {
+    let with_status = |pid: i32| Some((pid, Status::of(pid).ok()?));
+    std::iter::successors(with_status(pid), move |(_, status)| {
+        with_status(status.parent().filter(|&parent| parent > 0)?)
+    })
+    .take(MOST_PARENTS)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::process::Command;
+
+    fn own_pid() -> i32 {
+        std::process::id().try_into().unwrap()
+    }
+
+    #[test]
+    fn what_is_no_part_of_a_device_is_refused() {
+        for bad in ["", "x", "pid:", "pid:x", "pid:-1", "cgroup:", "cgroup:x", "device:", "pid:0"] {
+            assert!(bad.parse::<Part>().is_err(), "{bad:?} was taken");
+        }
+        let own = format!("pid:{}", own_pid());
+        assert_eq!(own.parse::<Part>().unwrap().to_string(), own);
+        assert_eq!("cgroup:/a/b/".parse(), Ok(Part::Cgroup("/a/b".to_owned())));
+    }
+
+    #[test]
+    fn a_tree_has_what_its_root_started_and_no_more() {
+        let mut child = Command::new("sleep").arg("60").spawn().unwrap();
+        let pid = child.id().try_into().unwrap();
+        let tree = Domain::new(vec![format!("pid:{pid}").parse().unwrap()]);
+        assert_eq!(tree.check(pid, &[]), Ok(()));
+        let parent = parents(own_pid()).nth(1).unwrap().0;
+        assert!(
+            [Outside::Elsewhere, Outside::Never].contains(&tree.check(parent, &[]).unwrap_err())
+        );
+        let own = Domain::new(vec![format!("pid:{}", own_pid()).parse().unwrap()]);
+        assert_eq!(own.check(pid, &[]), Ok(()));
+        child.kill().unwrap();
+        child.wait().unwrap();
+        assert_eq!(own.check(pid, &[]), Err(Outside::Gone));
+    }
+
+    #[test]
+    fn some_are_never_touched() {
+        let device = Domain::new(Vec::new());
+        assert_eq!(device.check(1, &[]), Err(Outside::Never));
+        assert_eq!(device.check(own_pid(), &[]), Err(Outside::Never));
+        let mut child = Command::new("sleep").arg("60").spawn().unwrap();
+        let pid = child.id().try_into().unwrap();
+        // Until it executes it has this program's name.
+        while Status::of(pid).unwrap().name() != "sleep" {}
+        assert_eq!(device.check(pid, &[]), Ok(()));
+        let protected = [Pattern::new("sl*p").unwrap()];
+        assert_eq!(device.check(pid, &protected), Err(Outside::Protected));
+        child.kill().unwrap();
+        child.wait().unwrap();
+        if let Some(&parent) = device.ancestors.iter().find(|&&pid| pid != 1) {
+            assert_eq!(device.check(parent, &[]), Err(Outside::Ancestor));
+        }
+    }
+
+    #[test]
+    fn a_cgroup_has_those_beneath_it() {
+        let around = |path: &str| Part::Cgroup(path.to_owned()).is_around(own_pid());
+        assert!(around(""));
+        for path in process::cgroups(own_pid()).iter().filter(|path| *path != "/") {
+            assert!(around(path));
+            assert!(!around(&format!("{path}x")));
+        }
+    }
+}

@@ -1,0 +1,141 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! News from the kernel: a process executes another program, or becomes another user.
+//!
+//! The proc connector (linux/cn_proc.h) tells it. It is listened to only while tekd has given
+//! something, because the news are of all processes of the device. Without it, which needs
+//! CAP_NET_ADMIN, the guard's looks and each request compare the program instead.
+use crate::sys;
+use nix::errno::Errno;
+use std::io;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+
+const EXEC: u32 = 2;
+const UID: u32 = 4;
+const GID: u32 = 0x40;
+const LISTEN: u32 = 1;
+const IGNORE: u32 = 2;
+
+/// Where things are in a message: behind the headers of netlink and of the connector, an event
+/// has its kind, CPU and time, then the ids of a process.
+const KIND_AT: usize = 36;
+const TIME_AT: usize = 44;
+const PROCESS_AT: usize = 56;
+
+/// What is heard.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum News {
+    /// The process executed a program at this time of CLOCK_MONOTONIC.
+    Executed(i32, u64),
+    /// It has other users or groups.
+    Became(i32),
+    /// Some news were lost.
+    Lost,
+}
+
+/// The kernel's news.
+pub struct ExecWatch {
+    socket: OwnedFd,
+    listening: bool,
+}
+
+impl ExecWatch {
+    /// Opens the way; nothing is heard yet.
+    pub fn open() -> io::Result<Self> {
+        Ok(Self { socket: sys::process_events(&[EXEC, UID, GID])?, listening: false })
+    }
+
+    /// What to wait for.
+    pub fn fd(&self) -> BorrowedFd<'_> {
+        self.socket.as_fd()
+    }
+
+    /// Listens, or does so no longer.
+    pub fn listen(&mut self, listen: bool) -> io::Result<()> {
+        if self.listening == listen {
+            return Ok(());
+        }
+        nix::unistd::write(&self.socket, &order(if listen { LISTEN } else { IGNORE }))?;
+        self.listening = listen;
+        Ok(())
+    }
+
+    /// The next piece of news; `None`: no more for now.
+    pub fn next(&self) -> Option<News> {
+        let mut buffer = [0; 1024];
+        loop {
+            return match sys::receive_from_kernel(self.socket.as_fd(), &mut buffer) {
+                Ok(length) => match parse(&buffer[..length]) {
+                    Some(news) => Some(news),
+                    None => continue,
+                },
+                Err(Errno::ENOBUFS) => Some(News::Lost),
+                Err(Errno::EINTR) => continue,
+                Err(_) => None,
+            };
+        }
+    }
+}
+
+/// The message that says how the connector should go on.
+fn order(operation: u32) -> Vec<u8> {
+    const DONE: u16 = 3;
+    let mut message = Vec::with_capacity(40);
+    message.extend(40u32.to_ne_bytes());
+    message.extend(DONE.to_ne_bytes());
+    message.extend([0; 2]); // flags
+    message.extend([0; 4]); // sequence
+    message.extend(std::process::id().to_ne_bytes());
+    // The connector: index and value of the proc connector, sequence, acknowledgement, length.
+    message.extend([1u32, 1, 0, 0].into_iter().flat_map(u32::to_ne_bytes));
+    message.extend(4u16.to_ne_bytes());
+    message.extend([0; 2]);
+    message.extend(operation.to_ne_bytes());
+    message
+}
+
+fn parse(message: &[u8]) -> Option<News> {
+    let word = |at: usize| {
+        let bytes = message.get(at..at + 4)?;
+        Some(u32::from_ne_bytes(bytes.try_into().ok()?))
+    };
+    let time = u64::from_ne_bytes(message.get(TIME_AT..TIME_AT + 8)?.try_into().ok()?);
+    // Thread first, then the process that it belongs to.
+    let process = i32::try_from(word(PROCESS_AT)?).ok()?;
+    match word(KIND_AT)? {
+        EXEC => Some(News::Executed(process, time)),
+        UID | GID => Some(News::Became(process)),
+        _ => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::process::Command;
+    use std::time::{Duration, Instant};
+
+    #[test]
+    fn what_is_no_news_is_passed_over() {
+        assert_eq!(parse(&[]), None);
+        assert_eq!(parse(&[0; 59]), None);
+        assert_eq!(parse(&[0; 76]), None);
+        assert_eq!(parse(&[0xff; 76]), None);
+    }
+
+    #[test]
+    #[ignore = "needs root, and the first network namespace"]
+    fn a_process_that_executes_a_program_is_heard_of() {
+        let mut watch = ExecWatch::open().unwrap();
+        watch.listen(true).unwrap();
+        let mut child = Command::new("true").spawn().unwrap();
+        let pid = i32::try_from(child.id()).unwrap();
+        let now = sys::monotonic_ns();
+        let end = Instant::now() + Duration::from_secs(10);
+        let heard = |news| matches!(news, Some(News::Executed(its, at)) if its == pid && at < now + 10_000_000_000);
+        while !heard(watch.next()) {
+            assert!(Instant::now() < end, "nothing was heard");
+        }
+        child.wait().unwrap();
+        watch.listen(false).unwrap();
+    }
+}

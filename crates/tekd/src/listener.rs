@@ -1,0 +1,111 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! The socket at which tekd serves: its own, or one that it was started with.
+use crate::sys;
+use anyhow::{bail, Context, Result};
+use nix::sys::socket::{
+    bind, listen, setsockopt, socket, sockopt, AddressFamily, Backlog, SockFlag, SockType, UnixAddr,
+};
+use std::env;
+use std::fs::{self, File, Permissions};
+use std::io;
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd, RawFd};
+use std::os::unix::fs::{DirBuilderExt, FileTypeExt, PermissionsExt};
+use std::path::{Path, PathBuf};
+
+/// The first descriptor of socket activation: sd_listen_fds(3).
+const FIRST_ACTIVATED: RawFd = 3;
+const WAITING: i32 = 128;
+
+/// A socket that is listened at.
+pub struct Listener {
+    socket: OwnedFd,
+    /// What is removed at the end.
+    made: Option<PathBuf>,
+    /// A descriptor to be let go where there is no other one left.
+    spare: Option<File>,
+}
+
+impl Listener {
+    /// Takes the socket that systemd made, else makes one at this path. Whoever calls has the
+    /// journal, so a socket that lies there is a dead tekd's.
+    pub fn open(path: &Path) -> Result<Self> {
+        let (socket, made) = match activated()? {
+            Some(socket) => (socket, None),
+            None => (bind_at(path)?, Some(path.to_owned())),
+        };
+        setsockopt(&socket, sockopt::PassCred, &true)?;
+        sys::refuse_descriptors(socket.as_fd());
+        Ok(Self { socket, made, spare: File::open("/dev/null").ok() })
+    }
+
+    /// What to wait for.
+    pub fn fd(&self) -> BorrowedFd<'_> {
+        self.socket.as_fd()
+    }
+
+    /// The next client; `None`: no more for now.
+    pub fn accept(&mut self) -> Option<OwnedFd> {
+        match sys::accept(self.socket.as_fd()) {
+            Ok(client) => Some(client),
+            Err(error) if is_out_of_descriptors(&error) => {
+                // It would be offered again and again: it is taken, and sent away.
+                self.spare = None;
+                drop(sys::accept(self.socket.as_fd()));
+                self.spare = File::open("/dev/null").ok();
+                None
+            }
+            Err(_) => None,
+        }
+    }
+}
+
+impl Drop for Listener {
+    fn drop(&mut self) {
+        let Some(path) = &self.made else { return };
+        let _ = fs::remove_file(path);
+        // Others' files may be there; an empty directory was ours.
+        let _ = path.parent().map(fs::remove_dir);
+    }
+}
+
+fn is_out_of_descriptors(error: &io::Error) -> bool {
+    matches!(error.raw_os_error(), Some(libc::EMFILE | libc::ENFILE))
+}
+
+fn bind_at(path: &Path) -> Result<OwnedFd> {
+    if let Some(parent) = path.parent().filter(|parent| !parent.as_os_str().is_empty()) {
+        let made = fs::DirBuilder::new().recursive(true).mode(0o755).create(parent);
+        made.with_context(|| format!("cannot make {}", parent.display()))?;
+    }
+    match fs::symlink_metadata(path) {
+        Ok(there) if there.file_type().is_socket() => fs::remove_file(path)?,
+        Ok(_) => bail!("{} is no socket: name another path with --socket", path.display()),
+        Err(_) => {}
+    }
+    let flags = SockFlag::SOCK_CLOEXEC | SockFlag::SOCK_NONBLOCK;
+    let socket = socket(AddressFamily::Unix, SockType::SeqPacket, flags, None)?;
+    let told = || format!("cannot listen at {}: name another path with --socket", path.display());
+    bind(socket.as_raw_fd(), &UnixAddr::new(path).with_context(told)?).with_context(told)?;
+    // Everybody may ask. Who gets something is another matter.
+    fs::set_permissions(path, Permissions::from_mode(0o666)).with_context(told)?;
+    listen(&socket, Backlog::new(WAITING)?).with_context(told)?;
+    Ok(socket)
+}
+
+fn activated() -> Result<Option<OwnedFd>> {
+    let number = |name: &str| env::var(name).ok().and_then(|text| text.parse::<u32>().ok());
+    let is_meant = number("LISTEN_PID") == Some(std::process::id());
+    match number("LISTEN_FDS").filter(|_| is_meant) {
+        None | Some(0) => Ok(None),
+        Some(1) => {
+            let socket = sys::inherited(FIRST_ACTIVATED)
+                .context("LISTEN_FDS promises a socket that is not there")?;
+            nix::fcntl::fcntl(
+                &socket,
+                nix::fcntl::FcntlArg::F_SETFL(nix::fcntl::OFlag::O_NONBLOCK),
+            )?;
+            Ok(Some(socket))
+        }
+        Some(count) => bail!("tekd serves one socket, and was started with {count}"),
+    }
+}

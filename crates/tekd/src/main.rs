@@ -1,0 +1,35 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! The daemon `tekd`: it alone decides for the whole device who may be time-critical.
+mod canary;
+mod configuration;
+mod connection;
+mod domain;
+mod exec_watch;
+mod guard;
+mod history;
+mod listener;
+mod log;
+mod member;
+mod notify;
+mod options;
+mod peer;
+mod process;
+mod region;
+mod requests;
+mod server;
+mod start;
+mod status;
+mod sys;
+
+use clap::Parser;
+use std::process::ExitCode;
+
+fn main() -> ExitCode {
+    match start::run(options::Options::parse()) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            log::error(&format!("{error:#}"));
+            ExitCode::FAILURE
+        }
+    }
+}

@@ -1,0 +1,130 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! A client process: who it is, and what it may do.
+use crate::configuration;
+use crate::domain::{Domain, Outside};
+use crate::process::{Person, Status};
+use crate::region::Refused;
+use nix::poll::{poll, PollFd, PollFlags, PollTimeout};
+use std::os::fd::{AsFd, OwnedFd};
+use std::rc::Rc;
+use tek_effect::{Change, Identity};
+use tek_policy::{Bucket, Configuration, Grant, Refusal, Requester};
+
+/// Requests of any kind, a second and at once. Who has more is only told so.
+const REQUESTS: u32 = 2000;
+
+/// A process that is connected.
+pub struct Peer {
+    pub process: Identity,
+    pub connections: Vec<u64>,
+    /// When it connected first: what it was before does not matter.
+    pub since_ns: u64,
+    /// Its account of switches.
+    pub switches: Bucket,
+    /// Its RLIMIT_RTPRIO, raised.
+    pub limit: Option<Change>,
+    pub checked: Option<Checked>,
+    requests: Bucket,
+    /// Readable when it has ended.
+    pidfd: OwnedFd,
+}
+
+/// What was found out about it, once.
+pub struct Checked {
+    pub person: Person,
+    pub name: String,
+    pub grant: Result<Rc<Grant>, Refusal>,
+    pub domain: Result<(), Outside>,
+}
+
+/// Whether a peer still is who it was.
+pub enum Still {
+    Itself,
+    /// It executed another program, or has other rights.
+    Another(&'static str),
+}
+
+impl Peer {
+    pub fn new(process: Identity, pidfd: OwnedFd, since_ns: u64) -> Self {
+        Self {
+            process,
+            connections: Vec::new(),
+            since_ns,
+            switches: Bucket::new(),
+            limit: None,
+            checked: None,
+            requests: Bucket::new(),
+            pidfd,
+        }
+    }
+
+    /// Whether it has ended, with all its threads.
+    pub fn has_ended(&self) -> bool {
+        let mut ready = [PollFd::new(self.pidfd.as_fd(), PollFlags::POLLIN)];
+        poll(&mut ready, PollTimeout::ZERO).is_ok_and(|ready| ready > 0)
+    }
+
+    /// Whether it may ask something now.
+    pub fn may_ask(&mut self, now_ns: u64) -> Result<(), Refused> {
+        match self.requests.take(REQUESTS, REQUESTS, now_ns) {
+            true => Ok(()),
+            false => Err(Refused::new(libc::EBUSY, "too many requests: try later")),
+        }
+    }
+
+    /// Finds out about it, or looks whether that is still so.
+    pub fn check(
+        &mut self,
+        configuration: &Configuration,
+        domain: &Domain,
+    ) -> Result<Still, Refused> {
+        let pid = self.process.tid;
+        let gone = || Refused::new(libc::ESRCH, "the process has ended");
+        let status = Status::of(pid).map_err(|_| gone())?;
+        if status.has_own_pids() {
+            let why = "the process is in a pid namespace: tekd does not know its threads' ids";
+            return Err(Refused::new(libc::EOPNOTSUPP, why));
+        }
+        let person = Person::of(pid, &status).ok_or_else(gone)?;
+        // What was read is this process's only if it is still there.
+        if Identity::of(pid).ok() != Some(self.process) {
+            return Err(gone());
+        }
+        if let Some(checked) = &self.checked {
+            return Ok(match checked.person {
+                ref was if was.program != person.program => {
+                    Still::Another("it executed another program")
+                }
+                ref was if *was != person => Still::Another("it has another user or other groups"),
+                _ => Still::Itself,
+            });
+        }
+        let requester = requester(pid, &person, configuration);
+        self.checked = Some(Checked {
+            grant: configuration.grant_for(&requester).map(|grant| Rc::new(grant.clone())),
+            domain: domain.check(pid, &configuration.protected),
+            name: status.name().to_owned(),
+            person,
+        });
+        Ok(Still::Itself)
+    }
+
+    /// The grant, if it was checked and has one.
+    pub fn grant(&self) -> Result<Rc<Grant>, Refused> {
+        match &self.checked {
+            Some(checked) => checked.grant.clone().map_err(Refused::from),
+            None => Err(Refused::new(libc::EPERM, "nothing is known of this process")),
+        }
+    }
+}
+
+fn requester(pid: i32, person: &Person, configuration: &Configuration) -> Requester {
+    let mut requester = person.requester(pid, configuration::is_active(person.uid));
+    // A path is looked up only if a grant names it, because that can wait for its file system.
+    let is_named = |path: &String| {
+        let mut patterns = configuration.grants.iter().flat_map(|grant| &grant.programs);
+        patterns.any(|pattern| pattern.is_path_of(path))
+    };
+    requester.program = requester.program.filter(|path| is_named(path) && person.has_program(path));
+    requester
+}

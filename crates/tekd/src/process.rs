@@ -1,0 +1,179 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! What tekd asks /proc about a process. Only files are read that never wait for the process, nor
+//! for a file system of its own.
+use crate::sys;
+use std::fs;
+use std::io;
+use std::path::Path;
+use tek_effect::Identity;
+use tek_policy::Requester;
+
+/// The kernel's PF_KTHREAD among the flags in stat.
+const KERNEL_THREAD: u64 = 0x0020_0000;
+
+/// What can become another while a process goes on.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Person {
+    /// Effective user.
+    pub uid: u32,
+    /// Effective and supplementary groups.
+    pub gids: Vec<u32>,
+    /// Device and inode of its program.
+    pub program: (u64, u64),
+}
+
+/// Its threads, by their ids.
+pub fn threads(pid: i32) -> io::Result<Vec<i32>> {
+    let mut tids = Vec::new();
+    for entry in fs::read_dir(format!("/proc/{pid}/task"))? {
+        tids.extend(entry?.file_name().to_str().and_then(|name| name.parse::<i32>().ok()));
+    }
+    Ok(tids)
+}
+
+/// Whether a thread belongs to a process.
+pub fn has_thread(pid: i32, tid: i32) -> bool {
+    Path::new(&format!("/proc/{pid}/task/{tid}")).exists()
+}
+
+/// The process that a thread belongs to, with its start.
+pub fn of_thread(tid: i32) -> Option<Identity> {
+    let status = Status::of(tid).ok()?;
+    Identity::of(status.number("Tgid")?).ok()
+}
+
+/// The text of /proc/PID/status. A name in it has no line ends.
+pub struct Status(String);
+
+impl Status {
+    /// Of a process or thread.
+    pub fn of(id: i32) -> io::Result<Self> {
+        Ok(Self::parse(&fs::read(format!("/proc/{id}/status"))?))
+    }
+
+    fn parse(text: &[u8]) -> Self {
+        Self(String::from_utf8_lossy(text).into_owned())
+    }
+
+    fn line(&self, key: &str) -> &str {
+        let mut lines = self.0.lines();
+        lines.find_map(|line| line.strip_prefix(key)?.strip_prefix(':')).map_or("", str::trim)
+    }
+
+    /// The numbers of a line.
+    pub fn numbers<T: std::str::FromStr>(&self, key: &str) -> Vec<T> {
+        self.line(key).split_ascii_whitespace().filter_map(|number| number.parse().ok()).collect()
+    }
+
+    fn number(&self, key: &str) -> Option<i32> {
+        self.numbers(key).first().copied()
+    }
+
+    /// Whether its ids are others to itself than to tekd.
+    pub fn has_own_pids(&self) -> bool {
+        self.numbers::<i32>("NSpid").len() > 1
+    }
+
+    /// Effective user, and groups.
+    pub fn user_and_groups(&self) -> Option<(u32, Vec<u32>)> {
+        let mut gids = vec![*self.numbers("Gid").get(1)?];
+        gids.extend(self.numbers::<u32>("Groups"));
+        Some((*self.numbers("Uid").get(1)?, gids))
+    }
+
+    /// The name of the process or thread, fit to be shown.
+    pub fn name(&self) -> &str {
+        self.line("Name")
+    }
+
+    /// The process that started it.
+    pub fn parent(&self) -> Option<i32> {
+        self.number("PPid")
+    }
+}
+
+impl Person {
+    /// Who a process is now.
+    pub fn of(pid: i32, status: &Status) -> Option<Self> {
+        let (uid, gids) = status.user_and_groups()?;
+        let program = sys::file_identity(&format!("/proc/{pid}/exe")).ok()?;
+        Some(Self { uid, gids, program })
+    }
+
+    /// What grants are decided by.
+    pub fn requester(&self, pid: i32, active: bool) -> Requester {
+        Requester {
+            uid: self.uid,
+            gids: self.gids.clone(),
+            program: fs::read_link(format!("/proc/{pid}/exe"))
+                .ok()
+                .and_then(|path| path.into_os_string().into_string().ok()),
+            cgroups: cgroups(pid),
+            active,
+        }
+    }
+
+    /// Whether the program really is the one of that path for everybody: a user can mount his own
+    /// over it where only he sees it.
+    pub fn has_program(&self, path: &str) -> bool {
+        sys::file_identity(path).is_ok_and(|program| program == self.program)
+    }
+}
+
+/// The control groups of a process, one a hierarchy.
+pub fn cgroups(pid: i32) -> Vec<String> {
+    let text = fs::read_to_string(format!("/proc/{pid}/cgroup")).unwrap_or_default();
+    let mut paths: Vec<String> =
+        text.lines().filter_map(|line| line.splitn(3, ':').nth(2)).map(str::to_owned).collect();
+    paths.sort_unstable();
+    paths.dedup();
+    paths
+}
+
+/// Whether a thread is the kernel's own.
+pub fn is_of_kernel(tid: i32) -> bool {
+    let Ok(stat) = fs::read(format!("/proc/{tid}/stat")) else { return false };
+    let text = String::from_utf8_lossy(&stat);
+    // Flags are the seventh field behind the name, which ends with the last bracket.
+    let fields = text.rsplit_once(')').map_or("", |(_, fields)| fields);
+    let flags = fields.split_ascii_whitespace().nth(6).and_then(|flags| flags.parse().ok());
+    flags.is_some_and(|flags: u64| flags & KERNEL_THREAD != 0)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn own_pid() -> i32 {
+        std::process::id().try_into().unwrap()
+    }
+
+    #[test]
+    fn a_process_is_known_by_its_files_in_proc() {
+        let status = Status::of(own_pid()).unwrap();
+        let own = Person::of(own_pid(), &status).unwrap();
+        assert_eq!(own.uid, nix::unistd::geteuid().as_raw());
+        assert_eq!(own.gids[0], nix::unistd::getegid().as_raw());
+        let program = own.requester(own_pid(), false).program.unwrap();
+        assert!(own.has_program(&program));
+        assert!(!own.has_program("/bin/sh"));
+        assert!(has_thread(own_pid(), own_pid()));
+        assert!(!has_thread(own_pid(), 1));
+        assert_eq!(of_thread(own_pid()).unwrap().tid, own_pid());
+    }
+
+    #[test]
+    fn a_name_cannot_pretend_to_be_another_line() {
+        let status =
+            Status::parse(b"Name:\ta\\nUid:\t5\nUid:\t1\t2\t3\t4\nGid:\t5\t6\nGroups:\t7 8 \n");
+        assert_eq!(status.user_and_groups(), Some((2, vec![6, 7, 8])));
+    }
+
+    #[test]
+    fn the_second_thread_of_the_device_is_the_kernels() {
+        assert!(!is_of_kernel(1));
+        // In a container pid 2 may be anything, or nothing.
+        let name = fs::read_to_string("/proc/2/comm").unwrap_or_default();
+        assert_eq!(is_of_kernel(2), name == "kthreadd\n");
+    }
+}

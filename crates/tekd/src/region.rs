@@ -1,0 +1,319 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! The Fast Region: the threads that tekd has made critical.
+use crate::guard::{Account, Overrun};
+use crate::log;
+use crate::member::{Ask, Member, Reason, Target};
+use std::collections::HashMap;
+use std::time::Duration;
+use tek_effect::{Effect, Identity};
+use tek_policy::{Counts, RealTime};
+
+/// Accounts of threads that are not Fast are looked through when there are more.
+const MANY_ACCOUNTS: usize = 1024;
+
+/// Why a request is not granted, for a reply.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Refused {
+    pub errno: i32,
+    pub why: String,
+}
+
+impl Refused {
+    pub fn new(errno: i32, why: impl Into<String>) -> Self {
+        Self { errno, why: why.into() }
+    }
+}
+
+impl From<tek_effect::Error> for Refused {
+    fn from(error: tek_effect::Error) -> Self {
+        Self::new(error.errno(), error.to_string())
+    }
+}
+
+impl From<tek_policy::Refusal> for Refused {
+    fn from(refusal: tek_policy::Refusal) -> Self {
+        Self::new(refusal.errno(), refusal.to_string())
+    }
+}
+
+/// A thread is Fast no more, which its process and who asked for it should hear.
+#[derive(Clone, Debug)]
+pub struct Left {
+    pub tid: i32,
+    pub errno: i32,
+    pub value: [u64; 2],
+    pub why: String,
+    /// What it did.
+    pub over: Option<Overrun>,
+    /// Processes, its own first.
+    pub to: Vec<i32>,
+}
+
+/// All Fast threads.
+#[derive(Default)]
+pub struct Region {
+    members: HashMap<i32, Member>,
+    /// Of threads that were Fast.
+    accounts: HashMap<Identity, (Identity, Account)>,
+    /// Until then nobody may enter.
+    closed_until_ns: u64,
+}
+
+impl Region {
+    /// Those that are in it.
+    pub fn members(&self) -> impl Iterator<Item = &Member> {
+        self.members.values()
+    }
+
+    /// One of them.
+    pub fn member(&self, thread: Identity) -> Option<&Member> {
+        self.members.get(&thread.tid).filter(|member| member.target.thread == thread)
+    }
+
+    pub fn is_empty(&self) -> bool {
+        self.members.is_empty()
+    }
+
+    /// How many of a process and of a user are in it by their own request. One that is banned
+    /// counts, too, or a process would go on with another.
+    pub fn counts(&self, process: Identity, uid: u32, now_ns: u64) -> Counts {
+        let own =
+            || self.members.values().filter_map(|m| Some((m.target.process, m.own.as_ref()?)));
+        let banned = self
+            .accounts
+            .values()
+            .filter(|(its, account)| *its == process && account.banned_for(now_ns).is_some());
+        let banned = count(banned);
+        Counts {
+            process: banned + count(own().filter(|(its, _)| *its == process)),
+            user: banned + count(own().filter(|(_, ask)| ask.uid == uid)),
+        }
+    }
+
+    /// How many of others' threads are in it because this user asked for it.
+    pub fn count_of_others(&self, uid: u32) -> u32 {
+        count(self.members.values().filter_map(|m| m.others.as_ref()).filter(|ask| ask.uid == uid))
+    }
+
+    /// How long a thread may not enter, and why.
+    pub fn is_closed_to(&self, thread: Identity, now_ns: u64) -> Option<Refused> {
+        let told = |left: Duration| format!("{:.1} s", left.as_secs_f64());
+        if self.closed_until_ns > now_ns {
+            let left = told(Duration::from_nanos(self.closed_until_ns - now_ns));
+            let why = format!("ordinary threads did not run for too long: nobody for {left}");
+            return Some(Refused::new(libc::EDQUOT, why));
+        }
+        let left = self.accounts.get(&thread)?.1.banned_for(now_ns)?;
+        let why = format!("the thread overran its budget: not again for {}", told(left));
+        Some(Refused::new(libc::EDQUOT, why))
+    }
+
+    /// A request comes into force. What is returned is the real-time priority that the thread has
+    /// from tekd, 0: none.
+    pub fn enter(
+        &mut self,
+        effect: &mut Effect,
+        target: Target,
+        reason: Reason,
+        ask: Ask,
+        range: RealTime,
+    ) -> Result<u32, Refused> {
+        let now = ask.since_ns;
+        let tid = target.thread.tid;
+        if let Some(refused) = self.is_closed_to(target.thread, now) {
+            return Err(refused);
+        }
+        if self.members.get(&tid).is_some_and(|member| member.target.thread != target.thread) {
+            self.remove(effect, tid); // it ended, and another thread has its id
+        }
+        if !self.members.contains_key(&tid) {
+            let account = self.accounts.remove(&target.thread);
+            let account = account.map_or_else(|| Account::new(now), |(_, account)| account);
+            self.members.insert(tid, Member::new(target, account)?);
+        }
+        let Some(member) = self.members.get_mut(&tid) else {
+            return Err(Refused::new(libc::ESRCH, "the thread has ended"));
+        };
+        let is_new = member.asks().next().is_none();
+        // Who only changes his priority has asked since then.
+        let since_ns = member.slot(reason).as_ref().map_or(now, |ask| ask.since_ns);
+        let before = member.slot(reason).replace(Ask { since_ns, ..ask });
+        match settle(member, effect, range) {
+            Ok(()) => {
+                if is_new {
+                    let cpu = member.cpu_ns().unwrap_or(0);
+                    member.account.enter(now, cpu);
+                    member.next_look_ns = next_look(&member.account, now);
+                }
+                Ok(member.rt_priority)
+            }
+            Err(error) => {
+                *member.slot(reason) = before;
+                if is_new {
+                    self.remove(effect, tid);
+                }
+                Err(error.into())
+            }
+        }
+    }
+
+    /// A request is over; false: there was none.
+    pub fn leave(
+        &mut self,
+        effect: &mut Effect,
+        tid: i32,
+        reason: Reason,
+        range: RealTime,
+    ) -> bool {
+        let Some(member) = self.members.get_mut(&tid) else { return false };
+        let there = member.slot(reason).take().is_some();
+        if member.best().is_none() {
+            self.remove(effect, tid);
+        } else if let Err(error) = settle(member, effect, range) {
+            log::warning(&format!("{error}"));
+            self.remove(effect, tid);
+        }
+        there
+    }
+
+    /// All requests for threads of a process are over, or only its own; their threads.
+    pub fn leave_process(
+        &mut self,
+        effect: &mut Effect,
+        process: Identity,
+        also_others: bool,
+        range: RealTime,
+    ) -> Vec<i32> {
+        let of_process = |member: &&Member| member.target.process == process;
+        let tids: Vec<i32> =
+            self.members().filter(of_process).map(|m| m.target.thread.tid).collect();
+        for &tid in &tids {
+            self.leave(effect, tid, Reason::Own, range);
+            if also_others {
+                self.leave(effect, tid, Reason::Others, range);
+            }
+        }
+        tids
+    }
+
+    /// Everybody leaves, and nobody enters for a while.
+    pub fn close(&mut self, effect: &mut Effect, until_ns: u64, why: &str) -> Vec<Left> {
+        self.closed_until_ns = until_ns;
+        let tids: Vec<i32> = self.members.keys().copied().collect();
+        tids.into_iter()
+            .filter_map(|tid| {
+                let left = self.left(tid, libc::EDQUOT, [0, 0], why.to_owned());
+                self.remove(effect, tid);
+                left
+            })
+            .collect()
+    }
+
+    /// What is due: requests that are over, looks of the guard. Who left is returned.
+    pub fn turn(&mut self, effect: &mut Effect, now_ns: u64, range: RealTime) -> Vec<Left> {
+        let mut all_left = self.end_timed(effect, now_ns, range);
+        let due = |member: &&mut Member| member.next_look_ns <= now_ns;
+        let mut gone = Vec::new();
+        for member in self.members.values_mut().filter(due) {
+            member.next_look_ns = next_look(&member.account, now_ns);
+            let tid = member.target.thread.tid;
+            match member.cpu_ns().filter(|_| member.target.thread.is_there()) {
+                None => gone.push((tid, None)),
+                Some(cpu) => {
+                    gone.extend(member.account.look(now_ns, cpu).map(|over| (tid, Some(over))));
+                }
+            }
+        }
+        for (tid, over) in gone {
+            all_left.extend(over.and_then(|over| {
+                let why = format!(
+                    "it used {} ms of {} ms of CPU time",
+                    over.used_ns / 1_000_000,
+                    over.of_ns / 1_000_000
+                );
+                let left = self.left(tid, libc::EDQUOT, [over.used_ns, over.of_ns], why)?;
+                Some(Left { over: Some(over), ..left })
+            }));
+            self.remove(effect, tid);
+        }
+        if self.accounts.len() > MANY_ACCOUNTS {
+            self.accounts.retain(|thread, (_, account)| {
+                account.banned_for(now_ns).is_some()
+                    || (!account.is_settled(now_ns) && thread.is_there())
+            });
+        }
+        all_left
+    }
+
+    fn end_timed(&mut self, effect: &mut Effect, now_ns: u64, range: RealTime) -> Vec<Left> {
+        let is_over = |ask: &Option<Ask>| {
+            ask.as_ref().is_some_and(|ask| ask.until_ns > 0 && ask.until_ns <= now_ns)
+        };
+        let over: Vec<(i32, Reason)> = self
+            .members
+            .iter()
+            .flat_map(|(&tid, member)| {
+                let own = is_over(&member.own).then_some((tid, Reason::Own));
+                own.into_iter().chain(is_over(&member.others).then_some((tid, Reason::Others)))
+            })
+            .collect();
+        let mut all_left = Vec::new();
+        for (tid, reason) in over {
+            let left = self.left(tid, libc::ETIME, [0, 0], "its time is over".to_owned());
+            self.leave(effect, tid, reason, range);
+            if !self.members.contains_key(&tid) {
+                all_left.extend(left);
+            }
+        }
+        all_left
+    }
+
+    /// When `turn` has something to do.
+    pub fn next_ns(&self) -> Option<u64> {
+        let ends = self.members().flat_map(Member::asks).map(|ask| ask.until_ns);
+        let looks = self.members().map(|member| member.next_look_ns);
+        ends.filter(|&until| until > 0).chain(looks).min()
+    }
+
+    /// What is to be told of a thread that is about to leave.
+    pub fn left(&self, tid: i32, errno: i32, value: [u64; 2], why: String) -> Option<Left> {
+        let member = self.members.get(&tid)?;
+        let mut to = vec![member.target.process.tid];
+        to.extend(member.others.as_ref().map(|ask| ask.pid).filter(|&pid| pid != to[0]));
+        Some(Left { tid, errno, value, why, over: None, to })
+    }
+
+    fn remove(&mut self, effect: &mut Effect, tid: i32) {
+        let Some(mut member) = self.members.remove(&tid) else { return };
+        if let Err(error) = member.give_back(effect) {
+            log::warning(&error.to_string());
+        }
+        let thread = member.target.thread;
+        if let Some(cpu) = member.cpu_ns() {
+            member.account.leave(cpu);
+        }
+        self.accounts.insert(thread, (member.target.process, member.account));
+    }
+}
+
+/// Gives a member what its requests say.
+fn settle(
+    member: &mut Member,
+    effect: &mut Effect,
+    range: RealTime,
+) -> Result<(), tek_effect::Error> {
+    let Some(ask) = member.best() else { return Ok(()) };
+    let (priority, budget) = (range.priority(ask.priority), ask.budget);
+    member.account.set_budget(budget);
+    member.set(effect, priority)
+}
+
+/// At whole multiples of the interval, so that looks at several threads are one wake-up.
+fn next_look(account: &Account, now_ns: u64) -> u64 {
+    let interval = account.interval_ns().max(1);
+    (now_ns / interval + 1) * interval
+}
+
+fn count<T>(of: impl Iterator<Item = T>) -> u32 {
+    u32::try_from(of.count()).unwrap_or(u32::MAX)
+}

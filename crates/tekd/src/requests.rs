@@ -1,0 +1,313 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! What clients ask for, and what they get.
+use crate::connection::Connection;
+use crate::history::Asker;
+use crate::log;
+use crate::member::{Ask, Reason, Target};
+use crate::peer::Still;
+use crate::process;
+use crate::region::Refused;
+use crate::server::Server;
+use crate::status;
+use crate::sys;
+use std::os::fd::OwnedFd;
+use tek_abi::{
+    Reply, Request, ASK_CRITICAL, ASK_ENTER, ASK_EXPLAIN, ASK_GROUP, ASK_HELLO, ASK_LEAVE,
+    ASK_NORMAL, ASK_PROCESS, ASK_STATUS, GRANT_LIMIT, GRANT_SWITCH,
+};
+use tek_effect::{Identity, Limits, Resource};
+use tek_policy::{Budget, Priority};
+
+/// So many threads can be Fast on the device.
+const MOST_MEMBERS: usize = 1024;
+
+type Result<T> = std::result::Result<T, Refused>;
+
+/// The reply to a request, and the file that goes with it.
+pub fn answer(server: &mut Server, pid: i32, request: &Request) -> (Reply, Option<OwnedFd>) {
+    let mut reply = Reply::to(request);
+    match act(server, pid, request, &mut reply) {
+        Ok(file) => (reply, file),
+        Err(refused) => {
+            server.counters.refused += 1;
+            server.history.refused(sys::monotonic_ns(), asker(server, pid), &refused);
+            (Reply::to(request).refused(refused.errno, &refused.why), None)
+        }
+    }
+}
+
+fn asker(server: &Server, pid: i32) -> Asker {
+    let peer = server.peers.get(&pid);
+    let connection = peer.and_then(|peer| server.connections.get(peer.connections.first()?));
+    let checked = peer.and_then(|peer| peer.checked.as_ref());
+    let uid = checked.map(|checked| checked.person.uid);
+    Asker {
+        pid,
+        uid: uid.or(connection.map(Connection::uid)).unwrap_or(u32::MAX),
+        name: checked.map(|checked| checked.name.clone()).unwrap_or_default(),
+    }
+}
+
+fn act(
+    server: &mut Server,
+    pid: i32,
+    request: &Request,
+    reply: &mut Reply,
+) -> Result<Option<OwnedFd>> {
+    let now = sys::monotonic_ns();
+    server.peer(pid)?.may_ask(now)?;
+    match request.kind {
+        ASK_HELLO => {
+            is_still_itself(server, pid)?;
+            reply.value = [hello(server, pid)?, budget_ns(server.peer(pid)?.grant()?.terms.budget)];
+        }
+        ASK_ENTER => {
+            may_have_something(server, pid, now)?;
+            reply.rt_priority = enter(server, pid, request, now)?;
+        }
+        ASK_LEAVE => leave(server, pid, request)?,
+        ASK_CRITICAL => {
+            may_have_something(server, pid, now)?;
+            reply.rt_priority = critical(server, pid, request, now)?;
+        }
+        ASK_NORMAL => {
+            is_still_itself(server, pid)?;
+            normal(server, pid, request)?;
+        }
+        ASK_STATUS => return Ok(Some(status::file(&status::of_all(server))?)),
+        ASK_EXPLAIN => {
+            let about = status::of_thread(server, thread_id(request)?)?;
+            return Ok(Some(status::file(&about)?));
+        }
+        ASK_GROUP => return Err(Refused::new(libc::EOPNOTSUPP, "groups are not in force")),
+        kind => return Err(Refused::new(libc::EINVAL, format!("there is no request {kind}"))),
+    }
+    Ok(None)
+}
+
+/// Finds out about a client, or ends it if it became another one: the grant was not given to that.
+fn is_still_itself(server: &mut Server, pid: i32) -> Result<()> {
+    let peer = server.peers.get_mut(&pid).ok_or_else(unknown)?;
+    match peer.check(&server.configuration, &server.domain)? {
+        Still::Itself => Ok(()),
+        Still::Another(why) => {
+            server.ending.push((peer.process, why));
+            Err(Refused::new(libc::EPERM, format!("{why}: connect again")))
+        }
+    }
+}
+
+/// Whether a client has a grant at all. Then whatever watches is awake, and who the client is was
+/// looked at after that: what he becomes later will be noticed.
+fn may_have_something(server: &mut Server, pid: i32, now: u64) -> Result<()> {
+    is_still_itself(server, pid)?;
+    server.peer(pid)?.grant()?;
+    match server.awaken(now) {
+        true => is_still_itself(server, pid),
+        false => Ok(()),
+    }
+}
+
+fn unknown() -> Refused {
+    Refused::new(libc::ESRCH, "the process is not connected")
+}
+
+fn hello(server: &mut Server, pid: i32) -> Result<u64> {
+    let high = server.configuration.real_time.high;
+    let peer = server.peers.get_mut(&pid).ok_or_else(unknown)?;
+    let grant = peer.grant()?;
+    if !grant.terms.limit || peer.checked.as_ref().is_some_and(|checked| checked.domain.is_err()) {
+        return Ok(GRANT_SWITCH);
+    }
+    may_have_something(server, pid, sys::monotonic_ns())?;
+    let peer = server.peers.get_mut(&pid).ok_or_else(unknown)?;
+    // One more is for the guard in the process.
+    let wanted = u64::from(high) + 1;
+    let there = Limits::of(pid, Resource::Rtprio)?;
+    if peer.limit.is_none() && there.soft < wanted {
+        let (soft, hard) = (there.soft.max(wanted), there.hard.max(wanted));
+        match server.effect.set_limit(peer.process, Resource::Rtprio, soft, hard) {
+            Ok(change) => peer.limit = Some(change),
+            Err(error) => {
+                if !std::mem::replace(&mut server.told_of_limits, true) {
+                    log::warning(&format!("tekd goes on making each switch itself: {error}"));
+                }
+                return Ok(GRANT_SWITCH);
+            }
+        }
+    }
+    Ok(GRANT_SWITCH | GRANT_LIMIT)
+}
+
+fn enter(server: &mut Server, pid: i32, request: &Request, now: u64) -> Result<u32> {
+    let tid = thread_id(request)?;
+    let process = server.peer(pid)?.process;
+    let none = || Refused::new(libc::ESRCH, format!("{tid} is no thread of this process"));
+    if !process::has_thread(pid, tid) {
+        return Err(none());
+    }
+    let thread = Identity::of(tid)?;
+    // It was the process's before its start was known, and it must be afterwards.
+    if !process::has_thread(pid, tid) {
+        return Err(none());
+    }
+    let ask = ask(server, pid, request, now)?;
+    let more = server.region.member(thread).is_none_or(|member| member.own.is_none());
+    let counts = server.region.counts(process, ask.uid, now);
+    let peer = server.peer(pid)?;
+    if let Some(Err(outside)) = peer.checked.as_ref().map(|checked| checked.domain) {
+        return Err(Refused::new(libc::EPERM, outside.to_string()));
+    }
+    let terms = &peer.grant()?.terms;
+    terms.may_add(u32::from(more), counts)?;
+    has_room(server, 1)?;
+    let range = server.configuration.real_time;
+    let target = Target { thread, process };
+    let given = server.region.enter(&mut server.effect, target, Reason::Own, ask, range)?;
+    server.counters.granted += 1;
+    Ok(given)
+}
+
+fn leave(server: &mut Server, pid: i32, request: &Request) -> Result<()> {
+    let tid = thread_id(request)?;
+    let process = server.peer(pid)?.process;
+    let is_own = server
+        .region
+        .members()
+        .any(|member| member.target.thread.tid == tid && member.target.process == process);
+    if is_own {
+        let range = server.configuration.real_time;
+        server.region.leave(&mut server.effect, tid, Reason::Own, range);
+    }
+    Ok(())
+}
+
+/// What a request comes to by the client's grant, and one switch off its account.
+fn ask(server: &mut Server, pid: i32, request: &Request, now: u64) -> Result<Ask> {
+    let priority = Priority::try_from(i64::from(request.priority))
+        .map_err(|wrong| Refused::new(libc::EINVAL, wrong.to_string()))?;
+    if request.until_ns > 0 && request.until_ns <= now {
+        return Err(Refused::new(libc::ETIME, "until_ns is over: give a later time"));
+    }
+    let peer = server.peer(pid)?;
+    let grant = peer.grant()?;
+    grant.terms.may_have(priority)?;
+    grant.terms.may_switch(&mut peer.switches, now)?;
+    let checked = peer.checked.as_ref().ok_or_else(unknown)?;
+    Ok(Ask {
+        priority,
+        until_ns: request.until_ns,
+        budget: grant.terms.budget,
+        pid,
+        uid: checked.person.uid,
+        name: checked.name.clone(),
+        grant: grant.source.clone(),
+        since_ns: now,
+    })
+}
+
+/// The threads that CRITICAL and NORMAL mean.
+fn targets(server: &mut Server, pid: i32, request: &Request) -> Result<Vec<Target>> {
+    let id = thread_id(request)?;
+    let gone = || Refused::new(libc::ESRCH, format!("there is no thread {id}"));
+    let uid = server.peer(pid)?.checked.as_ref().ok_or_else(unknown)?.person.uid;
+    server.peer(pid)?.grant()?.terms.may_change_others(uid)?;
+    let process = process::of_thread(id).ok_or_else(gone)?;
+    server
+        .domain
+        .check(process.tid, &server.configuration.protected)
+        .map_err(|outside| Refused::new(libc::EPERM, outside.to_string()))?;
+    let whole = request.flags & ASK_PROCESS != 0;
+    let tids = match whole {
+        true if process.tid != id => {
+            return Err(Refused::new(libc::EINVAL, format!("{id} is a thread, no process")))
+        }
+        true => process::threads(id).map_err(|_| gone())?,
+        false => vec![id],
+    };
+    let targets: Vec<Target> = tids
+        .into_iter()
+        .filter_map(|tid| Some(Target { thread: Identity::of(tid).ok()?, process }))
+        .filter(|target| process::has_thread(process.tid, target.thread.tid))
+        .collect();
+    let named = if whole { Some(process) } else { targets.first().map(|target| target.thread) };
+    match named {
+        Some(named) if [0, named.start_ticks].contains(&request.start_ticks) => Ok(targets),
+        _ => Err(gone()),
+    }
+}
+
+fn critical(server: &mut Server, pid: i32, request: &Request, now: u64) -> Result<u32> {
+    let targets = targets(server, pid, request)?;
+    let ask = ask(server, pid, request, now)?;
+    let is_new = |target: &&Target| {
+        server.region.member(target.thread).is_none_or(|member| member.others.is_none())
+    };
+    let new = targets.iter().filter(is_new).count();
+    let more = u32::try_from(new).unwrap_or(u32::MAX);
+    let there = server.region.count_of_others(ask.uid);
+    server.peer(pid)?.grant()?.terms.user_may_add(more, there)?;
+    has_room(server, new)?;
+    let range = server.configuration.real_time;
+    let mut entered = Vec::new();
+    let mut given = 0;
+    for target in targets {
+        let was = server.region.member(target.thread).is_some_and(|member| member.others.is_some());
+        let result =
+            server.region.enter(&mut server.effect, target, Reason::Others, ask.clone(), range);
+        match result {
+            Ok(priority) => given = given.max(priority),
+            // Of a process some may end meanwhile.
+            Err(refused) if refused.errno == libc::ESRCH && request.flags != 0 => continue,
+            Err(refused) => {
+                for tid in entered {
+                    server.region.leave(&mut server.effect, tid, Reason::Others, range);
+                }
+                return Err(refused);
+            }
+        }
+        if !was {
+            entered.push(target.thread.tid);
+        }
+    }
+    server.counters.granted += 1;
+    log::info(&format!(
+        "{}[{pid}] of user {} made {} critical: {} threads at {given}",
+        ask.name,
+        ask.uid,
+        request.tid,
+        entered.len()
+    ));
+    Ok(given)
+}
+
+fn normal(server: &mut Server, pid: i32, request: &Request) -> Result<()> {
+    let range = server.configuration.real_time;
+    for target in targets(server, pid, request)? {
+        if server.region.member(target.thread).is_some() {
+            server.region.leave(&mut server.effect, target.thread.tid, Reason::Others, range);
+        }
+    }
+    Ok(())
+}
+
+fn has_room(server: &Server, more: usize) -> Result<()> {
+    match server.region.members().count() + more > MOST_MEMBERS {
+        true => Err(Refused::new(libc::EAGAIN, "the whole device has too many critical threads")),
+        false => Ok(()),
+    }
+}
+
+fn thread_id(request: &Request) -> Result<i32> {
+    match i32::try_from(request.tid) {
+        Ok(tid) if tid > 0 => Ok(tid),
+        _ => Err(Refused::new(libc::EINVAL, format!("{} is no thread's id", request.tid))),
+    }
+}
+
+fn budget_ns(budget: Budget) -> u64 {
+    match budget {
+        Budget::Off => 0,
+        Budget::Limit { cpu, .. } => u64::try_from(cpu.as_nanos()).unwrap_or(u64::MAX),
+    }
+}

@@ -1,0 +1,94 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! A client becomes another one, or the configuration says something else.
+use super::Server;
+use crate::configuration;
+use crate::exec_watch::{ExecWatch, News};
+use crate::log;
+use crate::peer::Still;
+use crate::region::Left;
+use crate::sys;
+
+impl Server {
+    pub(super) fn hear_news(&mut self) {
+        // Each process that executes something is told of, so there may be many.
+        for _ in 0..64 {
+            match self.exec_watch.as_ref().and_then(ExecWatch::next) {
+                None => return,
+                Some(News::Executed(pid, at_ns)) => self.executed(pid, at_ns),
+                Some(News::Became(pid)) => self.compare(pid),
+                Some(News::Lost) => self.compare_all(),
+            }
+        }
+    }
+
+    /// A process executed a program, unless it had done so before it got something.
+    pub(super) fn executed(&mut self, pid: i32, at_ns: u64) {
+        const WHY: &str = "it executed another program";
+        let peer = self.peers.get(&pid).filter(|peer| peer.since_ns < at_ns);
+        self.ending.extend(peer.map(|peer| (peer.process, WHY)));
+        let others = self.region.members().filter(|member| member.target.process.tid == pid);
+        let others = others.filter(|member| member.asks().all(|ask| ask.since_ns < at_ns));
+        self.ending.extend(others.map(|member| (member.target.process, WHY)));
+        self.ending.sort_by_key(|(process, _)| process.tid);
+        self.ending.dedup();
+    }
+
+    /// Whether a client still is who it was.
+    pub(super) fn compare(&mut self, pid: i32) {
+        let Some(peer) = self.peers.get_mut(&pid).filter(|peer| peer.checked.is_some()) else {
+            return;
+        };
+        match peer.check(&self.configuration, &self.domain) {
+            Ok(Still::Itself) => {}
+            Ok(Still::Another(why)) => self.ending.push((peer.process, why)),
+            Err(_) => self.ending.push((peer.process, "it cannot be looked at any more")),
+        }
+    }
+
+    pub(super) fn compare_all(&mut self) {
+        let pids: Vec<i32> = self.peers.keys().copied().collect();
+        pids.into_iter().for_each(|pid| self.compare(pid));
+    }
+
+    /// Reads the configuration again. What it does not grant any more ends; a bad one changes
+    /// nothing.
+    pub(super) fn reload(&mut self) {
+        self.notify.reloading(sys::monotonic_ns());
+        match configuration::load(self.file.as_ref()) {
+            Err(error) => log::error(&format!("{error:#}; what was read before stays in force")),
+            Ok(loaded) => {
+                log::info(&format!("configuration: {}", loaded.source));
+                loaded.warnings.iter().for_each(|line| log::warning(line));
+                self.configuration = loaded.configuration;
+                self.source = loaded.source;
+                self.decide_again();
+            }
+        }
+        self.notify.ready();
+    }
+
+    pub(super) fn decide_again(&mut self) {
+        let pids: Vec<i32> = self.peers.keys().copied().collect();
+        for pid in pids {
+            let Some(peer) = self.peers.get_mut(&pid) else { continue };
+            // Who became another one since is not known by a new check.
+            let still = peer.check(&self.configuration, &self.domain);
+            if !matches!(still, Ok(Still::Itself)) {
+                self.ending.push((peer.process, "it is another one by now"));
+                continue;
+            }
+            peer.checked = None;
+            let _ = peer.check(&self.configuration, &self.domain);
+            let Err(refused) = peer.grant() else { continue };
+            let process = peer.process;
+            let tids = self.region.members().filter(|member| member.target.process == process);
+            let left: Vec<Left> = tids
+                .map(|member| member.target.thread.tid)
+                .filter_map(|tid| self.region.left(tid, libc::EPERM, [0, 0], refused.why.clone()))
+                .collect();
+            let range = self.configuration.real_time;
+            self.region.leave_process(&mut self.effect, process, false, range);
+            left.iter().for_each(|left| self.tell(left));
+        }
+    }
+}

@@ -1,0 +1,142 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Clients: let in, served, and ended.
+use super::{Server, PROCESS};
+use crate::connection::{Connection, Packet};
+use crate::log;
+use crate::peer::Peer;
+use crate::region::Refused;
+use crate::requests;
+use crate::sys;
+use nix::sys::epoll::{EpollEvent, EpollFlags};
+use tek_abi::{Reply, Request, TELL_REFUSED};
+use tek_effect::Identity;
+
+/// Connections of all users, and of one.
+const MOST_CONNECTIONS: usize = 512;
+const MOST_OF_A_USER: usize = 64;
+/// So many clients are let in before others are served.
+const CLIENTS_AT_ONCE: usize = 16;
+
+impl Server {
+    pub(super) fn let_in(&mut self) {
+        for _ in 0..CLIENTS_AT_ONCE {
+            let Some(socket) = self.listener.accept() else { return };
+            let Some(connection) = Connection::new(socket) else { continue };
+            if let Err(refused) = self.admit(connection) {
+                log::warning(&format!("a client was sent away: {}", refused.why));
+            }
+        }
+    }
+
+    pub(super) fn admit(&mut self, connection: Connection) -> Result<(), Refused> {
+        let (pid, uid) = (connection.pid(), connection.uid());
+        let of_user = self.connections.values().filter(|other| other.uid() == uid).count();
+        let mut reply = Reply::to(&Request::new(TELL_REFUSED, 0));
+        let result = if self.connections.len() >= MOST_CONNECTIONS {
+            Err(Refused::new(libc::EAGAIN, "tekd has too many connections"))
+        } else if of_user >= MOST_OF_A_USER {
+            Err(Refused::new(libc::EAGAIN, format!("user {uid} has too many connections")))
+        } else {
+            self.know_peer(&connection)
+        };
+        let id = self.next_connection;
+        if let Err(refused) = &result {
+            reply = reply.refused(refused.errno, &refused.why);
+            let _ = connection.send(&reply, None);
+            return result;
+        }
+        let event = EpollEvent::new(EpollFlags::EPOLLIN, id);
+        if self.epoll.add(connection.fd(), event).is_err() {
+            return Err(Refused::new(libc::ENOMEM, "no memory for another client"));
+        }
+        self.next_connection += 1;
+        self.connections.insert(id, connection);
+        if let Some(peer) = self.peers.get_mut(&pid) {
+            peer.connections.push(id);
+        }
+        Ok(())
+    }
+
+    /// The process of a new connection.
+    pub(super) fn know_peer(&mut self, connection: &Connection) -> Result<(), Refused> {
+        let pid = connection.pid();
+        let ended = || Refused::new(libc::ESRCH, "the process has ended");
+        let process = Identity::of(pid)?;
+        match self.peers.get(&pid) {
+            Some(peer) if peer.process == process => return Ok(()),
+            Some(peer) => self.ending.push((peer.process, "it ended")),
+            None => {}
+        }
+        self.end_those_that_are_to();
+        let pidfd = sys::peer_pidfd(connection.fd(), pid).map_err(|_| ended())?;
+        // If it is there still, the descriptor is that of the process whose start was read.
+        if !process.is_there() {
+            return Err(ended());
+        }
+        let number = PROCESS | u64::try_from(pid).unwrap_or(0);
+        let event = EpollEvent::new(EpollFlags::EPOLLIN, number);
+        self.epoll.add(&pidfd, event).map_err(|_| ended())?;
+        self.peers.insert(pid, Peer::new(process, pidfd, sys::monotonic_ns()));
+        Ok(())
+    }
+
+    pub(super) fn serve(&mut self, id: u64) {
+        let Some(connection) = self.connections.get(&id) else { return };
+        let pid = connection.pid();
+        match connection.receive() {
+            Packet::Nothing => {}
+            Packet::End => self.close(id),
+            Packet::Bad(why) => {
+                let reply = Reply::to(&Request::new(TELL_REFUSED, 0)).refused(libc::EPROTO, &why);
+                self.send(id, &reply, None);
+                self.close(id);
+            }
+            Packet::Request(request) => {
+                let (reply, file) = requests::answer(self, pid, &request);
+                self.send(id, &reply, file.as_ref());
+            }
+        }
+    }
+
+    pub(super) fn close(&mut self, id: u64) {
+        let Some(connection) = self.connections.remove(&id) else { return };
+        let Some(peer) = self.peers.get_mut(&connection.pid()) else { return };
+        peer.connections.retain(|other| *other != id);
+        if peer.connections.is_empty() {
+            let process = peer.process;
+            self.end_process(process, false);
+        }
+    }
+
+    pub(super) fn process_ended(&mut self, number: u64) {
+        let pid = i32::try_from(number & !PROCESS).unwrap_or(0);
+        if let Some(peer) = self.peers.get(&pid).filter(|peer| peer.has_ended()) {
+            let process = peer.process;
+            self.end_process(process, true);
+        }
+    }
+
+    /// Everything that a process was given is taken back, and its connections closed.
+    pub(super) fn end_process(&mut self, process: Identity, also_others: bool) {
+        let range = self.configuration.real_time;
+        self.region.leave_process(&mut self.effect, process, also_others, range);
+        // A later process may have its id.
+        if self.peers.get(&process.tid).is_none_or(|peer| peer.process != process) {
+            return;
+        }
+        let Some(peer) = self.peers.remove(&process.tid) else { return };
+        if let Some(Err(error)) = peer.limit.map(|change| self.effect.undo(change)) {
+            log::warning(&error.to_string());
+        }
+        for id in peer.connections {
+            self.connections.remove(&id);
+        }
+    }
+
+    pub(super) fn end_those_that_are_to(&mut self) {
+        for (process, why) in std::mem::take(&mut self.ending) {
+            log::info(&format!("process {} loses what it was given: {why}", process.tid));
+            self.end_process(process, true);
+        }
+    }
+}

@@ -1,0 +1,325 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! The one loop: waits for clients, for the clock, for signals and for the kernel's news.
+//!
+//! While nothing is Fast it only sleeps: the timer, the canary, the watchdog and the news of other
+//! processes are off.
+mod changes;
+mod clients;
+
+use crate::canary::Canary;
+use crate::configuration::Loaded;
+use crate::connection::Connection;
+use crate::domain::Domain;
+use crate::exec_watch::ExecWatch;
+use crate::history::History;
+use crate::listener::Listener;
+use crate::log;
+use crate::notify::Notify;
+use crate::peer::Peer;
+use crate::region::{Left, Refused, Region};
+use crate::sys;
+use anyhow::Result;
+use nix::errno::Errno;
+use nix::sys::epoll::{Epoll, EpollCreateFlags, EpollEvent, EpollFlags, EpollTimeout};
+use nix::sys::signal::Signal;
+use nix::sys::signalfd::SignalFd;
+use nix::sys::time::TimeSpec;
+use nix::sys::timerfd::{ClockId, Expiration, TimerFd, TimerFlags, TimerSetTimeFlags};
+use std::collections::HashMap;
+use std::os::fd::AsFd;
+use std::path::PathBuf;
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+use tek_abi::{Reply, Request, TELL_LEFT};
+use tek_effect::{Effect, Identity};
+use tek_policy::Configuration;
+
+/// What an event is about. Numbers from there on are connections; a process has this bit.
+const LISTENER: u64 = 0;
+const SIGNALS: u64 = 1;
+const TIMER: u64 = 2;
+const NEWS: u64 = 3;
+const FIRST_CONNECTION: u64 = 16;
+const PROCESS: u64 = 1 << 63;
+
+/// How long tekd stays awake after the last thread left: another one often follows soon.
+const LINGER_NS: u64 = 1_000_000_000;
+/// After an alarm of the canary nobody is critical for so many times its limit.
+const ALARM_SHARE: u64 = 2;
+
+/// What happened since the start.
+#[derive(Default)]
+pub struct Counters {
+    pub granted: u64,
+    pub refused: u64,
+    pub expelled: u64,
+    pub alarms: u64,
+}
+
+/// All that tekd is.
+pub struct Server {
+    pub effect: Effect,
+    pub region: Region,
+    pub peers: HashMap<i32, Peer>,
+    pub connections: HashMap<u64, Connection>,
+    pub configuration: Configuration,
+    /// Where the configuration comes from.
+    pub source: String,
+    pub domain: Domain,
+    pub exec_watch: Option<ExecWatch>,
+    pub counters: Counters,
+    pub history: History,
+    /// Seconds since 1970.
+    pub started: u64,
+    /// Processes whose grants end as soon as they have been told.
+    pub ending: Vec<(Identity, &'static str)>,
+    /// It was said that limits cannot be raised.
+    pub told_of_limits: bool,
+    file: Option<PathBuf>,
+    canary: Canary,
+    notify: Notify,
+    listener: Listener,
+    epoll: Epoll,
+    signals: SignalFd,
+    timer: TimerFd,
+    timer_at_ns: Option<u64>,
+    next_connection: u64,
+    awake: bool,
+    rest_at_ns: Option<u64>,
+    next_well_ns: Option<u64>,
+    stop: bool,
+}
+
+/// What a server is made of.
+pub struct Parts {
+    pub effect: Effect,
+    pub loaded: Loaded,
+    pub file: Option<PathBuf>,
+    pub domain: Domain,
+    pub listener: Listener,
+    pub signals: SignalFd,
+    pub canary: Canary,
+    pub exec_watch: Option<ExecWatch>,
+    pub notify: Notify,
+}
+
+impl Server {
+    /// Puts it together; nothing happens before `run`.
+    pub fn new(parts: Parts) -> Result<Self> {
+        let Parts { effect, loaded, file, domain, listener, signals, canary, exec_watch, notify } =
+            parts;
+        let epoll = Epoll::new(EpollCreateFlags::EPOLL_CLOEXEC)?;
+        let flags = TimerFlags::TFD_CLOEXEC | TimerFlags::TFD_NONBLOCK;
+        let timer = TimerFd::new(ClockId::CLOCK_MONOTONIC, flags)?;
+        let readable = |number| EpollEvent::new(EpollFlags::EPOLLIN, number);
+        epoll.add(listener.fd(), readable(LISTENER))?;
+        epoll.add(&signals, readable(SIGNALS))?;
+        epoll.add(timer.as_fd(), readable(TIMER))?;
+        if let Some(watch) = &exec_watch {
+            epoll.add(watch.fd(), readable(NEWS))?;
+        }
+        Ok(Self {
+            effect,
+            region: Region::default(),
+            peers: HashMap::new(),
+            connections: HashMap::new(),
+            configuration: loaded.configuration,
+            source: loaded.source,
+            domain,
+            exec_watch,
+            counters: Counters::default(),
+            history: History::default(),
+            started: seconds_since_1970(),
+            ending: Vec::new(),
+            told_of_limits: false,
+            file,
+            canary,
+            notify,
+            listener,
+            epoll,
+            signals,
+            timer,
+            timer_at_ns: None,
+            next_connection: FIRST_CONNECTION,
+            awake: false,
+            rest_at_ns: None,
+            next_well_ns: None,
+            stop: false,
+        })
+    }
+
+    /// Serves until a signal ends it, then gives everything back.
+    pub fn run(mut self) -> Result<()> {
+        self.notify.ready();
+        // The watchdog began with the start, and there is nothing yet to watch.
+        self.notify.rest();
+        let mut events = [EpollEvent::empty(); 32];
+        while !self.stop {
+            self.set_timer()?;
+            let count = match self.epoll.wait(&mut events, EpollTimeout::NONE) {
+                Err(Errno::EINTR) => continue,
+                count => count?,
+            };
+            // What the kernel tells of a process comes before what that process asks for.
+            events[..count].sort_by_key(|event| event.data() != NEWS);
+            for event in &events[..count] {
+                match event.data() {
+                    LISTENER => self.let_in(),
+                    SIGNALS => self.hear_signals(),
+                    TIMER => self.turn(),
+                    NEWS => self.hear_news(),
+                    process if process & PROCESS != 0 => self.process_ended(process),
+                    connection => self.serve(connection),
+                }
+                self.end_those_that_are_to();
+            }
+        }
+        self.finish();
+        Ok(())
+    }
+
+    fn finish(mut self) {
+        self.notify.stopping();
+        self.connections.clear();
+        let Self { effect, region, peers, .. } = self;
+        drop((region, peers));
+        let restored = effect.close();
+        for failed in &restored.failed {
+            log::error(failed);
+        }
+        log::info(&format!("stopped; {} changes were undone", restored.undone));
+    }
+
+    /// A client that is connected.
+    pub fn peer(&mut self, pid: i32) -> Result<&mut Peer, Refused> {
+        let unknown = || Refused::new(libc::ESRCH, "the process is not connected");
+        self.peers.get_mut(&pid).ok_or_else(unknown)
+    }
+
+    /// Something may become Fast: all that watches is switched on. True: it was off until now.
+    pub fn awaken(&mut self, now_ns: u64) -> bool {
+        self.rest_at_ns = Some(now_ns + LINGER_NS);
+        if std::mem::replace(&mut self.awake, true) {
+            return false;
+        }
+        self.canary.wake(Duration::from_secs(self.configuration.canary_seconds.into()));
+        self.listen_for_news(true);
+        self.notify.watch();
+        self.next_well_ns = self.notify.interval().map(|interval| after(now_ns, interval));
+        true
+    }
+
+    fn rest(&mut self) {
+        self.awake = false;
+        self.rest_at_ns = None;
+        self.next_well_ns = None;
+        self.canary.rest();
+        self.notify.rest();
+        // Who may switch by himself could do so in another program, too.
+        if self.peers.values().all(|peer| peer.limit.is_none()) {
+            self.listen_for_news(false);
+        }
+    }
+
+    fn listen_for_news(&mut self, listen: bool) {
+        let failed = self.exec_watch.as_mut().and_then(|watch| watch.listen(listen).err());
+        if let Some(error) = failed {
+            log::warning(&format!("the kernel tells no news of processes: {error}"));
+            self.exec_watch = None;
+        }
+    }
+
+    fn set_timer(&mut self) -> Result<()> {
+        let rest = self.rest_at_ns.filter(|_| self.region.is_empty());
+        let next = [self.region.next_ns(), rest, self.next_well_ns].into_iter().flatten().min();
+        if next == self.timer_at_ns {
+            return Ok(());
+        }
+        match next {
+            Some(at) => self.timer.set(
+                Expiration::OneShot(TimeSpec::from_duration(Duration::from_nanos(at.max(1)))),
+                TimerSetTimeFlags::TFD_TIMER_ABSTIME,
+            )?,
+            None => self.timer.unset()?,
+        }
+        self.timer_at_ns = next;
+        Ok(())
+    }
+
+    /// What is due by the clock.
+    fn turn(&mut self) {
+        let _ = self.timer.wait();
+        self.timer_at_ns = None;
+        let now = sys::monotonic_ns();
+        if let Some(late) = self.canary.is_late(now) {
+            self.alarm(now, late);
+        }
+        let left = self.region.turn(&mut self.effect, now, self.configuration.real_time);
+        for left in left {
+            if let Some(over) = left.over {
+                self.counters.expelled += 1;
+                self.history.overran(now, &left, over);
+                log::warning(&format!("thread {} is critical no more: {}", left.tid, left.why));
+            }
+            self.tell(&left);
+        }
+        if self.exec_watch.is_none() {
+            self.compare_all();
+        }
+        if self.next_well_ns.is_some_and(|at| at <= now) {
+            self.notify.is_well();
+            self.next_well_ns = self.notify.interval().map(|interval| after(now, interval));
+        }
+        if !self.region.is_empty() {
+            self.rest_at_ns = Some(now + LINGER_NS);
+        } else if self.rest_at_ns.is_some_and(|at| at <= now) {
+            self.rest();
+        }
+    }
+
+    /// Ordinary threads do not run: everybody goes back.
+    fn alarm(&mut self, now: u64, late: Duration) {
+        self.counters.alarms += 1;
+        let shut = u64::from(self.configuration.canary_seconds) * 1_000_000_000 * ALARM_SHARE;
+        let why = format!("ordinary threads did not run for {:.1} s", late.as_secs_f64());
+        log::warning(&format!("{why}: nobody is critical for {} s", shut / 1_000_000_000));
+        for left in self.region.close(&mut self.effect, now + shut, &why) {
+            self.tell(&left);
+        }
+        self.canary.forgive(now);
+    }
+
+    fn tell(&mut self, left: &Left) {
+        let mut reply = Reply::to(&Request::new(TELL_LEFT, 0)).refused(left.errno, &left.why);
+        reply.tid = u32::try_from(left.tid).unwrap_or(0);
+        reply.value = left.value;
+        let peers = left.to.iter().filter_map(|pid| self.peers.get(pid));
+        let ids: Vec<u64> = peers.flat_map(|peer| peer.connections.iter().copied()).collect();
+        for id in ids {
+            self.send(id, &reply, None);
+        }
+    }
+
+    fn send(&mut self, id: u64, reply: &Reply, file: Option<&std::os::fd::OwnedFd>) {
+        let sent = self.connections.get(&id).map(|connection| connection.send(reply, file));
+        if matches!(sent, Some(Err(_))) {
+            self.close(id);
+        }
+    }
+
+    fn hear_signals(&mut self) {
+        while let Ok(Some(signal)) = self.signals.read_signal() {
+            match i32::try_from(signal.ssi_signo).map(Signal::try_from) {
+                Ok(Ok(Signal::SIGHUP)) => self.reload(),
+                _ => self.stop = true,
+            }
+        }
+    }
+}
+
+fn seconds_since_1970() -> u64 {
+    SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs())
+}
+
+fn after(now_ns: u64, interval: Duration) -> u64 {
+    now_ns + u64::try_from(interval.as_nanos()).unwrap_or(u64::MAX / 2)
+}

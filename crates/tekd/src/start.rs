@@ -1,0 +1,166 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! From the command line to a server that runs.
+use crate::canary::Canary;
+use crate::configuration;
+use crate::domain::Domain;
+use crate::exec_watch::ExecWatch;
+use crate::listener::Listener;
+use crate::log;
+use crate::notify::Notify;
+use crate::options::Options;
+use crate::server::{Parts, Server};
+use crate::sys;
+use anyhow::{bail, Context, Result};
+use nix::sys::mman::{mlockall, MlockAllFlags};
+use nix::sys::resource::{getrlimit, setrlimit, Resource};
+use nix::sys::signal::{SigSet, Signal};
+use nix::sys::signalfd::{SfdFlags, SignalFd};
+use std::fs;
+use std::os::unix::fs::MetadataExt;
+use std::path::Path;
+use tek_effect::{Effect, Error, Restored};
+
+/// Descriptors that are enough for all clients and all Fast threads.
+const DESCRIPTORS: u64 = 4096;
+
+/// Does what the options say.
+pub fn run(options: Options) -> Result<()> {
+    if sys::is_set_uid() {
+        bail!("tekd is set-uid, set-gid or has file capabilities: start it as root instead");
+    }
+    if options.restore {
+        return restore(&options.state);
+    }
+    let loaded = configuration::load(options.config.as_ref())?;
+    if options.check {
+        print!("{}", configuration::describe(&loaded));
+        return Ok(());
+    }
+    // Before anything that others could notice: a second tekd ends here.
+    let (effect, restored) = open(&options.state)?;
+    tell(&restored);
+    let signals = catch_signals()?;
+    // The canary is an ordinary thread because its maker still is one.
+    let canary = Canary::start().context("cannot start the canary")?;
+    let exec_watch = watch_exec();
+    raise_own_limits();
+    become_first(loaded.configuration.real_time.high + 2);
+    log::info(&format!("configuration: {}", loaded.source));
+    loaded.warnings.iter().for_each(|line| log::warning(line));
+    let server = Server::new(Parts {
+        effect,
+        loaded,
+        file: options.config,
+        domain: Domain::new(options.domain),
+        listener: Listener::open(&options.socket)?,
+        signals,
+        canary,
+        exec_watch,
+        notify: Notify::from_environment(),
+    })?;
+    server.run()
+}
+
+fn open(state: &Path) -> Result<(Effect, Restored)> {
+    if let Some(parent) = state.parent().filter(|parent| !parent.as_os_str().is_empty()) {
+        let told = || format!("cannot make {}: name another with --state", parent.display());
+        fs::create_dir_all(parent).with_context(told)?;
+    }
+    match Effect::open(state) {
+        Err(Error::Busy { directory }) => bail!(
+            "tekd runs already{}: stop that one, or give this one its own --state and --socket",
+            lock_owner(&directory).map(|pid| format!(" as process {pid}")).unwrap_or_default()
+        ),
+        opened => Ok(opened?),
+    }
+}
+
+/// The process that has a directory locked, as /proc/locks tells it.
+fn lock_owner(directory: &Path) -> Option<String> {
+    let inode = format!(":{}", fs::metadata(directory).ok()?.ino());
+    let locks = fs::read_to_string("/proc/locks").ok()?;
+    // As in "1: FLOCK ADVISORY WRITE 4711 fe:01:81234 0 EOF".
+    locks.lines().find_map(|line| {
+        let mut fields = line.split_ascii_whitespace().skip(4);
+        let (pid, file) = (fields.next()?, fields.next()?);
+        file.ends_with(&inode).then(|| pid.to_owned())
+    })
+}
+
+fn restore(state: &Path) -> Result<()> {
+    if !state.exists() {
+        println!("Nothing is to be restored: {} is not there.", state.display());
+        return Ok(());
+    }
+    let (effect, restored) = open(state)?;
+    println!(
+        "{} changes were undone; {} were of threads that have ended, {} were changed by others since.",
+        restored.undone, restored.gone, restored.changed
+    );
+    let again = effect.close();
+    match again.failed.first() {
+        None => Ok(()),
+        Some(failed) => bail!("{failed}"),
+    }
+}
+
+fn tell(restored: &Restored) {
+    let Restored { undone, gone, changed, failed } = restored;
+    if undone + gone + changed > 0 {
+        log::warning(&format!(
+            "an earlier tekd was killed: {undone} changes were undone, {gone} were of threads that \
+             have ended, {changed} were changed by others since"
+        ));
+    }
+    failed.iter().for_each(|line| log::error(line));
+}
+
+fn catch_signals() -> Result<SignalFd> {
+    let mut signals = SigSet::empty();
+    for signal in [Signal::SIGTERM, Signal::SIGINT, Signal::SIGHUP] {
+        signals.add(signal);
+    }
+    signals.thread_block()?;
+    Ok(SignalFd::with_flags(&signals, SfdFlags::SFD_CLOEXEC | SfdFlags::SFD_NONBLOCK)?)
+}
+
+fn watch_exec() -> Option<ExecWatch> {
+    let watch = ExecWatch::open().and_then(|mut watch| {
+        watch.listen(true)?;
+        watch.listen(false)?;
+        Ok(watch)
+    });
+    match watch {
+        Ok(watch) => Some(watch),
+        Err(error) => {
+            log::info(&format!(
+                "the kernel tells no news of processes ({error}): they are looked at instead, \
+                 CAP_NET_ADMIN would spare that"
+            ));
+            None
+        }
+    }
+}
+
+fn raise_own_limits() {
+    if let Ok((soft, hard)) = getrlimit(Resource::RLIMIT_NOFILE) {
+        // With less it serves fewer clients.
+        let _ = setrlimit(Resource::RLIMIT_NOFILE, soft.max(hard.min(DESCRIPTORS)), hard);
+    }
+    // What it uses stays in memory; what it does not use is not brought there.
+    let flags = MlockAllFlags::MCL_CURRENT | MlockAllFlags::MCL_FUTURE;
+    let on_fault = MlockAllFlags::from_bits_retain(libc::MCL_ONFAULT);
+    if let Err(error) = mlockall(flags | on_fault) {
+        log::info(&format!("tekd's memory is not locked ({error}): CAP_IPC_LOCK would allow it"));
+    }
+}
+
+/// Nobody whom it serves can keep it from running.
+fn become_first(priority: u32) {
+    if let Err(error) = sys::become_first(priority) {
+        log::warning(&format!(
+            "tekd is not SCHED_FIFO {priority} ({error}), so critical threads can hold it up: \
+             it needs CAP_SYS_NICE, and a cpu cgroup with real-time runtime"
+        ));
+    }
+}

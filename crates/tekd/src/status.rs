@@ -1,0 +1,225 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! What tekd is at, and why a thread runs as it does, as JSON.
+use crate::history::ms;
+use crate::member::{Ask, Member};
+use crate::peer::Peer;
+use crate::process::{self, Status};
+use crate::region::Refused;
+use crate::server::Server;
+use crate::sys;
+use nix::fcntl::{fcntl, FcntlArg, SealFlag};
+use nix::sys::memfd::{memfd_create, MFdFlags};
+use serde_json::{json, Value};
+use std::fs::File;
+use std::io::Write;
+use std::os::fd::OwnedFd;
+use tek_effect::{Identity, Scheduling};
+
+/// Of what `of_all` tells.
+const SCHEMA: u32 = 1;
+
+/// A file without a name that nobody can change.
+pub fn file(value: &Value) -> Result<OwnedFd, Refused> {
+    let failed = |error: String| Refused::new(libc::ENOMEM, error);
+    let flags = MFdFlags::MFD_CLOEXEC | MFdFlags::MFD_ALLOW_SEALING;
+    let file = memfd_create(c"tekd", flags).map_err(|error| failed(error.to_string()))?;
+    let mut file = File::from(file);
+    writeln!(file, "{value:#}").map_err(|error| failed(error.to_string()))?;
+    let seals = SealFlag::F_SEAL_SEAL
+        | SealFlag::F_SEAL_SHRINK
+        | SealFlag::F_SEAL_GROW
+        | SealFlag::F_SEAL_WRITE;
+    fcntl(&file, FcntlArg::F_ADD_SEALS(seals)).map_err(|error| failed(error.to_string()))?;
+    Ok(file.into())
+}
+
+/// All of it. Fields may be added; another meaning of one is another `schema`.
+pub fn of_all(server: &Server) -> Value {
+    let now = sys::monotonic_ns();
+    let mut clients: Vec<Value> =
+        server.peers.values().filter_map(|peer| client(server, peer)).collect();
+    clients.sort_by_key(|client| client["pid"].as_i64());
+    let mut fast: Vec<Value> = server.region.members().map(|member| thread(member, now)).collect();
+    fast.sort_by_key(|thread| thread["tid"].as_i64());
+    let configuration = &server.configuration;
+    let canary = json!({
+        "limit_ms": u64::from(configuration.canary_seconds) * 1000,
+        "demoted": server.counters.alarms,
+    });
+    json!({
+        "schema": SCHEMA,
+        "version": env!("CARGO_PKG_VERSION"),
+        "pid": std::process::id(),
+        "since": rfc_3339(server.started),
+        "mode": if server.region.is_empty() { "normal" } else { "responsiveness" },
+        "backend": "rt",
+        "domain": server.domain.parts().collect::<Vec<_>>(),
+        "configuration": server.source,
+        "real_time": [configuration.real_time.low, configuration.real_time.high],
+        "hears_of_exec": server.exec_watch.is_some(),
+        "fast": fast,
+        "clients": clients,
+        "refused": server.history.refusals(now),
+        "overran": server.history.overruns(now),
+        "canary": (configuration.canary_seconds > 0).then_some(canary),
+        "counts": {
+            "changes": server.effect.count(),
+            "connections": server.connections.len(),
+            "granted": server.counters.granted,
+            "refused": server.counters.refused,
+            "expelled": server.counters.expelled,
+        },
+    })
+}
+
+/// A process that has a grant.
+fn client(server: &Server, peer: &Peer) -> Option<Value> {
+    let checked = peer.checked.as_ref()?;
+    let grant = checked.grant.as_ref().ok()?;
+    let own = |member: &&Member| member.target.process == peer.process && member.own.is_some();
+    Some(json!({
+        "pid": peer.process.tid,
+        "program": checked.name,
+        "uid": checked.person.uid,
+        "grant": if peer.limit.is_some() { "limit" } else { "switch" },
+        "by": grant.source,
+        "fast": server.region.members().filter(own).count(),
+        "quota": grant.terms.threads,
+        "connections": peer.connections.len(),
+    }))
+}
+
+/// A Fast thread.
+fn thread(member: &Member, now: u64) -> Value {
+    let target = member.target;
+    let process = Status::of(target.process.tid).ok();
+    let own = member.own.as_ref().map(|own| ask(own, "its process", now));
+    let others = member.others.as_ref().map(|others| ask(others, "by hand", now));
+    let asks: Vec<Value> = own.into_iter().chain(others).collect();
+    let best = member.best();
+    let since = member.asks().map(|ask| ask.since_ns).min();
+    json!({
+        "tid": target.thread.tid,
+        "pid": target.process.tid,
+        "program": process.as_ref().map_or("", |status| status.name()),
+        "name": Status::of(target.thread.tid).map_or(String::new(), |own| own.name().to_owned()),
+        "uid": process.as_ref().and_then(Status::user_and_groups).map_or(u32::MAX, |(uid, _)| uid),
+        "priority": best.map(|ask| ask.priority.nice()),
+        "rt_priority": member.rt_priority,
+        "since_ms": since.map(|since| ms(now.saturating_sub(since))),
+        "until_ms": member.asks().map(|ask| left(ask, now)).max_by_key(|left| left.unwrap_or(u64::MAX)).flatten(),
+        "asked_by": best.map(|ask| ask.pid),
+        "why": best.map(|ask| ask.grant.as_str()),
+        "used_ms": member.cpu_ns().map(|cpu| ms(member.account.used(cpu))),
+        "had": scheduling(member.base),
+        "asked": asks,
+    })
+}
+
+/// How long a request stays in force; `None`: until it is taken back.
+fn left(ask: &Ask, now: u64) -> Option<u64> {
+    (ask.until_ns > 0).then(|| ms(ask.until_ns.saturating_sub(now)))
+}
+
+fn ask(ask: &Ask, why: &str, now: u64) -> Value {
+    json!({
+        "why": why,
+        "pid": ask.pid,
+        "uid": ask.uid,
+        "program": ask.name,
+        "priority": ask.priority.nice(),
+        "grant": ask.grant,
+        "budget": ask.budget.to_string(),
+        "since_ms": ms(now.saturating_sub(ask.since_ns)),
+        "until_ms": left(ask, now),
+    })
+}
+
+/// Seconds since 1970 as a date and time in UTC.
+fn rfc_3339(seconds: u64) -> String {
+    let (days, second) = (seconds / 86_400, seconds % 86_400);
+    // Years begin in March here, so that the day that some have more is their last. Eras are the 400
+    // years after which the calendar repeats itself.
+    let days = days + 719_468;
+    let (era, day) = (days / 146_097, days % 146_097);
+    let year = (day - day / 1_460 + day / 36_524 - day / 146_096) / 365;
+    let day = day - (365 * year + year / 4 - year / 100);
+    let month = (5 * day + 2) / 153;
+    let day = day - (153 * month + 2) / 5 + 1;
+    let month = if month < 10 { month + 3 } else { month - 9 };
+    let year = era * 400 + year + u64::from(month <= 2);
+    let (hour, minute, second) = (second / 3600, second / 60 % 60, second % 60);
+    format!("{year:04}-{month:02}-{day:02}T{hour:02}:{minute:02}:{second:02}Z")
+}
+
+fn scheduling(of: Scheduling) -> Value {
+    json!({
+        "policy": policy(of.policy),
+        "priority": of.priority,
+        "nice": of.nice,
+        "reset_on_fork": of.reset_on_fork,
+    })
+}
+
+fn policy(number: u32) -> String {
+    const NAMES: [&str; 8] = ["OTHER", "FIFO", "RR", "BATCH", "ISO", "IDLE", "DEADLINE", "EXT"];
+    let name = usize::try_from(number).ok().and_then(|number| NAMES.get(number));
+    name.map_or_else(|| number.to_string(), |name| format!("SCHED_{name}"))
+}
+
+/// What tekd knows of any thread of the device.
+pub fn of_thread(server: &Server, tid: i32) -> Result<Value, Refused> {
+    let now = sys::monotonic_ns();
+    let gone = || Refused::new(libc::ESRCH, format!("there is no thread {tid}"));
+    let identity = Identity::of(tid)?;
+    let process = process::of_thread(tid).ok_or_else(gone)?;
+    let status = Status::of(tid).map_err(|_| gone())?;
+    let member = server.region.member(identity);
+    let outside = server.domain.check(process.tid, &server.configuration.protected).err();
+    let peer = server.peers.get(&process.tid).filter(|peer| peer.process == process);
+    let grant = peer.and_then(|peer| peer.checked.as_ref()).map(|checked| match &checked.grant {
+        Ok(grant) => grant.source.clone(),
+        Err(refusal) => refusal.to_string(),
+    });
+    Ok(json!({
+        "tid": tid,
+        "pid": process.tid,
+        "start_ticks": identity.start_ticks,
+        "name": status.name(),
+        "has": scheduling(Scheduling::of(tid)?),
+        "fast": member.map(|member| thread(member, now)),
+        "region": if member.is_some() { "fast" } else { "lazy" },
+        "outside_domain": outside.map(|outside| outside.to_string()),
+        "barred": server.region.is_closed_to(identity, now).map(|refused| refused.why),
+        "connected": peer.is_some(),
+        "grant": grant,
+    }))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::io::Read;
+
+    #[test]
+    fn times_are_told_as_dates() {
+        for (seconds, wanted) in [
+            (0, "1970-01-01T00:00:00Z"),
+            (951_782_400, "2000-02-29T00:00:00Z"),
+            (1_795_339_931, "2026-11-22T09:32:11Z"),
+            (4_107_542_400, "2100-03-01T00:00:00Z"),
+        ] {
+            assert_eq!(rfc_3339(seconds), wanted);
+        }
+    }
+
+    #[test]
+    fn what_is_told_cannot_be_changed() {
+        let mut file = File::from(super::file(&json!({"a": 1})).unwrap());
+        let mut text = String::new();
+        std::io::Seek::rewind(&mut file).unwrap();
+        file.read_to_string(&mut text).unwrap();
+        assert_eq!(serde_json::from_str::<Value>(&text).unwrap()["a"], 1);
+        assert!(file.write_all(b"x").is_err() && file.set_len(0).is_err());
+    }
+}

@@ -1,0 +1,205 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! System calls that nix does not have. All unsafe code of tekd is here.
+use nix::errno::Errno;
+use std::ffi::CString;
+use std::io;
+use std::mem;
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd, RawFd};
+
+/// `SO_PASSRIGHTS` of Linux 6.16.
+const SO_PASSRIGHTS: libc::c_int = 83;
+/// `SO_PEERPIDFD` of Linux 6.5.
+const SO_PEERPIDFD: libc::c_int = 77;
+/// `CN_IDX_PROC` and `NETLINK_CONNECTOR` of linux/connector.h and linux/netlink.h.
+const PROC_EVENTS: u32 = 1;
+const CONNECTOR: libc::c_int = 11;
+/// `SCHED_RESET_ON_FORK` of sched(7).
+const RESET_ON_FORK: libc::c_int = 0x4000_0000;
+
+fn result(returned: libc::c_long) -> io::Result<libc::c_long> {
+    match returned {
+        -1 => Err(io::Error::last_os_error()),
+        returned => Ok(returned),
+    }
+}
+
+fn owned(returned: libc::c_long) -> io::Result<OwnedFd> {
+    let fd = RawFd::try_from(result(returned)?).map_err(io::Error::other)?;
+    // SAFETY: the kernel has just made this descriptor for us, and nobody else knows it.
+    Ok(unsafe { OwnedFd::from_raw_fd(fd) })
+}
+
+/// A descriptor that was handed over by its number, as systemd does; `None` if there is none.
+pub fn inherited(fd: RawFd) -> Option<OwnedFd> {
+    // SAFETY: the descriptor is only looked at; if there is none the call fails.
+    let there = unsafe { libc::fcntl(fd, libc::F_SETFD, libc::FD_CLOEXEC) } == 0;
+    // SAFETY: who started us says that it is ours, and this is asked once.
+    there.then(|| unsafe { OwnedFd::from_raw_fd(fd) })
+}
+
+/// Takes the next client of a socket that is listened at.
+pub fn accept(socket: BorrowedFd) -> io::Result<OwnedFd> {
+    let flags = libc::SOCK_CLOEXEC | libc::SOCK_NONBLOCK;
+    let (nobody, none) = (std::ptr::null_mut(), std::ptr::null_mut());
+    // SAFETY: without room for an address the kernel writes none.
+    owned(unsafe { libc::accept4(socket.as_raw_fd(), nobody, none, flags) }.into())
+}
+
+/// Whether this program was started with more rights than who started it has: set-uid, set-gid.
+pub fn is_set_uid() -> bool {
+    // SAFETY: getauxval(3) only reads what the kernel gave the process.
+    unsafe { libc::getauxval(libc::AT_SECURE) != 0 }
+}
+
+/// The process that connected; it may have ended.
+pub fn peer_pidfd(socket: BorrowedFd, pid: i32) -> io::Result<OwnedFd> {
+    let mut fd: libc::c_int = -1;
+    let mut length = mem::size_of_val(&fd) as libc::socklen_t;
+    // SAFETY: the kernel writes at most `length` bytes to `fd`.
+    let returned = unsafe {
+        libc::getsockopt(
+            socket.as_raw_fd(),
+            libc::SOL_SOCKET,
+            SO_PEERPIDFD,
+            (&raw mut fd).cast(),
+            &raw mut length,
+        )
+    };
+    match returned {
+        0 => owned(fd.into()),
+        // SAFETY: takes numbers only.
+        _ => owned(unsafe { libc::syscall(libc::SYS_pidfd_open, pid, 0) }),
+    }
+}
+
+/// Lets nobody pass descriptors through a socket, where the kernel can do that.
+pub fn refuse_descriptors(socket: BorrowedFd) {
+    let no: libc::c_int = 0;
+    let length = mem::size_of_val(&no) as libc::socklen_t;
+    // SAFETY: the kernel reads `length` bytes of `no`. Without the option what is passed is closed.
+    unsafe {
+        libc::setsockopt(
+            socket.as_raw_fd(),
+            libc::SOL_SOCKET,
+            SO_PASSRIGHTS,
+            (&raw const no).cast(),
+            length,
+        )
+    };
+}
+
+/// Device and inode of a file. What the kernel knows is enough: a file system of the file's owner is
+/// not asked, because it might never answer.
+pub fn file_identity(path: &str) -> io::Result<(u64, u64)> {
+    let path = CString::new(path)?;
+    // SAFETY: all zeros is a value of this struct of integers.
+    let mut status: libc::statx = unsafe { mem::zeroed() };
+    let flags = libc::AT_STATX_DONT_SYNC | libc::AT_NO_AUTOMOUNT;
+    let (path, wanted) = (path.as_ptr(), libc::STATX_INO);
+    // SAFETY: the path ends in a NUL, and the kernel writes one struct.
+    let returned = unsafe { libc::statx(libc::AT_FDCWD, path, flags, wanted, &raw mut status) };
+    result(returned.into())?;
+    let device = u64::from(status.stx_dev_major) << 32 | u64::from(status.stx_dev_minor);
+    Ok((device, status.stx_ino))
+}
+
+/// Makes the calling thread SCHED_FIFO; threads and processes that it starts are not.
+pub fn become_first(priority: u32) -> io::Result<()> {
+    let priority = libc::c_int::try_from(priority).map_err(io::Error::other)?;
+    let param = libc::sched_param { sched_priority: priority };
+    let policy = libc::SCHED_FIFO | RESET_ON_FORK;
+    // SAFETY: the kernel reads one struct.
+    result(unsafe { libc::sched_setscheduler(0, policy, &raw const param) }.into()).map(|_| ())
+}
+
+/// CLOCK_MONOTONIC in ns.
+pub fn monotonic_ns() -> u64 {
+    let mut now = libc::timespec { tv_sec: 0, tv_nsec: 0 };
+    // SAFETY: the kernel writes one struct; this clock is always there.
+    unsafe { libc::clock_gettime(libc::CLOCK_MONOTONIC, &raw mut now) };
+    now.tv_sec as u64 * 1_000_000_000 + now.tv_nsec as u64
+}
+
+/// A socket for the kernel's news of processes. Of these only the kinds of `wanted` arrive.
+pub fn process_events(wanted: &[u32]) -> io::Result<OwnedFd> {
+    let kind = libc::SOCK_DGRAM | libc::SOCK_CLOEXEC | libc::SOCK_NONBLOCK;
+    // SAFETY: takes numbers only.
+    let socket = owned(unsafe { libc::socket(libc::AF_NETLINK, kind, CONNECTOR) }.into())?;
+    attach_filter(socket.as_fd(), wanted)?;
+    // SAFETY: all zeros is a value of this struct of integers.
+    let mut address: libc::sockaddr_nl = unsafe { mem::zeroed() };
+    address.nl_family = libc::AF_NETLINK as libc::sa_family_t;
+    address.nl_groups = PROC_EVENTS;
+    let length = mem::size_of_val(&address) as libc::socklen_t;
+    // SAFETY: the kernel reads `length` bytes of `address`.
+    let bound = unsafe { libc::bind(socket.as_raw_fd(), (&raw const address).cast(), length) };
+    result(bound.into())?;
+    Ok(socket)
+}
+
+/// The kind of an event lies behind two headers: of netlink, 16 bytes, and the connector, 20.
+const EVENT_KIND_AT: u32 = 36;
+
+/// Each process of the device that begins or ends would else wake tekd.
+fn attach_filter(socket: BorrowedFd, wanted: &[u32]) -> io::Result<()> {
+    let op = |code: u32, k, jt| libc::sock_filter { code: code as u16, jt, jf: 0, k };
+    let give = |bytes| op(libc::BPF_RET | libc::BPF_K, bytes, 0);
+    let mut program = vec![op(libc::BPF_LD | libc::BPF_W | libc::BPF_ABS, EVENT_KIND_AT, 0)];
+    for (n, kind) in wanted.iter().enumerate() {
+        // The filter reads big-endian numbers. A jump leads past the others and the refusal.
+        let past = u8::try_from(wanted.len() - n).map_err(io::Error::other)?;
+        program.push(op(libc::BPF_JMP | libc::BPF_JEQ | libc::BPF_K, kind.to_be(), past));
+    }
+    program.extend([give(0), give(u32::MAX)]);
+    let length = u16::try_from(program.len()).map_err(io::Error::other)?;
+    let filter = libc::sock_fprog { len: length, filter: program.as_mut_ptr() };
+    // SAFETY: the kernel reads the struct and the `len` instructions that it points to.
+    let set = unsafe {
+        libc::setsockopt(
+            socket.as_raw_fd(),
+            libc::SOL_SOCKET,
+            libc::SO_ATTACH_FILTER,
+            (&raw const filter).cast(),
+            mem::size_of_val(&filter) as libc::socklen_t,
+        )
+    };
+    result(set.into()).map(|_| ())
+}
+
+/// Receives one piece of news, if it comes from the kernel: its length, 0 if it is not.
+pub fn receive_from_kernel(socket: BorrowedFd, buffer: &mut [u8]) -> Result<usize, Errno> {
+    // SAFETY: all zeros is a value of this struct of integers.
+    let mut from: libc::sockaddr_nl = unsafe { mem::zeroed() };
+    let mut length = mem::size_of_val(&from) as libc::socklen_t;
+    // SAFETY: the kernel writes at most the two lengths that it is given.
+    let received = unsafe {
+        libc::recvfrom(
+            socket.as_raw_fd(),
+            buffer.as_mut_ptr().cast(),
+            buffer.len(),
+            0,
+            (&raw mut from).cast(),
+            &raw mut length,
+        )
+    };
+    let received = Errno::result(received)?;
+    Ok(if from.nl_pid == 0 { usize::try_from(received).unwrap_or(0) } else { 0 })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_file_is_the_same_by_two_names_and_another_one_is_not() {
+        let own = file_identity("/proc/self/exe").unwrap();
+        assert_eq!(own, file_identity(std::env::current_exe().unwrap().to_str().unwrap()).unwrap());
+        assert_ne!(own, file_identity("/proc/self/stat").unwrap());
+        assert!(file_identity("/nowhere").is_err());
+    }
+
+    #[test]
+    fn tests_are_not_set_uid() {
+        assert!(!is_set_uid());
+    }
+}

@@ -1,0 +1,176 @@
+/* SPDX-License-Identifier: MIT OR Apache-2.0 */
+#include "mediate/daemon.h"
+
+#include "ident/clock.h"
+#include "ident/thread.h"
+#include "mediate/connection.h"
+#include "mediate/rt.h"
+
+#include <errno.h>
+
+enum { HIGHEST_RT_PRIORITY = 99 };
+
+atomic_bool tek__daemon_was_used;
+
+static unsigned int grant; /* TEK_GRANT_*, of the present connection */
+
+/* tekd has taken a thread back. The region follows when it looks at it: see region.h. */
+static void told(const struct tek_reply *reply)
+{
+	struct tek_thread *thread = tek__thread_known_tid((pid_t)reply->tid);
+
+	if (!thread || thread->member.connection != tek__connection())
+		return;
+	if (reply->error)
+		tek__connection_note_why(reply);
+	thread->member.taken = (struct tek_taken){
+		.error = reply->error ? reply->error : EPERM,
+		.used_ns = reply->value[0],
+		.allowed_ns = reply->value[1],
+	};
+}
+
+static int error_of(const struct tek_reply *reply)
+{
+	switch (reply->error) {
+	case 0:
+	case EDQUOT:
+	case EAGAIN:
+	case ESRCH:
+	case ETIME:
+		return reply->error;
+	case EBUSY: /* too many requests in a short time */
+		return EAGAIN;
+	default:
+		return EPERM;
+	}
+}
+
+unsigned int tek__daemon_grant(void)
+{
+	struct tek_request hello = {0};
+	struct tek_reply reply;
+
+	if (tek__connection_is_open())
+		return grant;
+	grant = 0;
+	if (!tek__connection_open() || !tek__connection_ask(TEK_ASK_HELLO, &hello, &reply, told))
+		return 0;
+	if (reply.error == 0)
+		grant = (unsigned int)reply.value[0] & (TEK_GRANT_SWITCH | TEK_GRANT_LIMIT);
+	if (!grant) {
+		tek__connection_close("");
+		tek__connection_note_why(&reply);
+	}
+	return grant;
+}
+
+bool tek__daemon_serves(void)
+{
+	return tek__connection() && !(grant & TEK_GRANT_LIMIT) && tek__connection_is_open();
+}
+
+static bool ask_to_enter(pid_t tid, int nice, uint64_t until_ns, struct tek_reply *reply)
+{
+	struct tek_request request = {
+		.tid = (tek_u32)tid,
+		.priority = nice,
+		.until_ns = until_ns,
+	};
+	return tek__connection_ask(TEK_ASK_ENTER, &request, reply, told);
+}
+
+static int note_answer(const struct tek_reply *reply, struct tek_member *member, int nice,
+		       uint64_t until_ns)
+{
+	int error = error_of(reply);
+
+	if (error) {
+		tek__connection_note_why(reply);
+		return error;
+	}
+	member->rt_priority = (unsigned char)reply->rt_priority;
+	member->connection = tek__connection();
+	member->asked_nice = (signed char)nice;
+	member->asked_until_ns = until_ns;
+	member->taken.error = 0; /* if it was taken back, that was before */
+	atomic_store_explicit(&tek__daemon_was_used, true, memory_order_relaxed);
+	return 0;
+}
+
+static bool makes_sense(const struct tek_reply *reply, pid_t tid)
+{
+	return reply->tid == (tek_u32)tid && reply->rt_priority <= HIGHEST_RT_PRIORITY;
+}
+
+int tek__daemon_enter(pid_t tid, struct tek_member *member, int nice, uint64_t until_ns)
+{
+	struct tek_reply reply;
+	int error = tek__rt_note_base(tid, member);
+
+	if (error)
+		return error;
+	if (until_ns && until_ns <= tek__now(CLOCK_MONOTONIC))
+		return ETIME;
+	if (!tek__daemon_grant())
+		return EPERM;
+	bool answered = ask_to_enter(tid, nice, until_ns, &reply);
+	/* The connection may have been lost before: tekd was started anew. Try once more. */
+	if (!answered && tek__daemon_grant())
+		answered = ask_to_enter(tid, nice, until_ns, &reply);
+	if (answered && !makes_sense(&reply, tid)) {
+		tek__connection_close("its answer makes no sense");
+		answered = false;
+	}
+	return answered ? note_answer(&reply, member, nice, until_ns) : EPERM;
+}
+
+/* Whether there is still somebody to tell that a thread leaves or changes. */
+static bool is_granted(const struct tek_member *member)
+{
+	struct tek_taken taken;
+	return tek__connection_is_open() && !tek__daemon_has_taken(member, &taken);
+}
+
+void tek__daemon_move(pid_t tid, struct tek_member *member, int nice, uint64_t until_ns)
+{
+	struct tek_reply reply;
+
+	if ((nice == member->asked_nice && until_ns == member->asked_until_ns) ||
+	    !is_granted(member))
+		return;
+	if (ask_to_enter(tid, nice, until_ns, &reply) && makes_sense(&reply, tid))
+		note_answer(&reply, member, nice, until_ns);
+}
+
+void tek__daemon_leave(pid_t tid, struct tek_member *member)
+{
+	struct tek_request request = {.tid = (tek_u32)tid};
+	struct tek_reply reply;
+
+	if (is_granted(member))
+		tek__connection_ask(TEK_ASK_LEAVE, &request, &reply, told);
+	member->connection = 0;
+	member->rt_priority = 0;
+	member->taken.error = 0;
+}
+
+void tek__daemon_listen(void)
+{
+	if (tek__connection())
+		tek__connection_listen(told);
+}
+
+bool tek__daemon_has_taken(const struct tek_member *member, struct tek_taken *taken)
+{
+	*taken = member->taken;
+	if (member->connection && member->connection != tek__connection())
+		taken->error = ECONNRESET; /* and everything else that it had */
+	return member->connection && taken->error;
+}
+
+void tek__daemon_forget(void)
+{
+	tek__connection_forget();
+	atomic_store_explicit(&tek__daemon_was_used, false, memory_order_relaxed);
+}

@@ -1,0 +1,57 @@
+/* SPDX-License-Identifier: MIT OR Apache-2.0 */
+/*
+ * The client of tekd, for a process that may not make its threads real-time itself: tekd makes
+ * each switch, within what its configuration grants.
+ *
+ * Budgets and the ends of timed stays are tekd's then.  It tells when it takes a thread back; that
+ * is heard whenever the library has to do with tekd or is asked about a thread (region.h).  With
+ * the connection, whoever loses it, goes what was granted over it.
+ *
+ * All functions need the lock (ident/process.h) unless they say otherwise.
+ */
+#ifndef TEK_MEDIATE_DAEMON_H
+#define TEK_MEDIATE_DAEMON_H
+
+#include "mediate/member.h"
+
+#include <stdatomic.h>
+#include <sys/types.h>
+
+/* Whether a thread of this process was ever Fast by tekd; until then there is nothing to hear. */
+extern atomic_bool tek__daemon_was_used;
+
+static inline bool tek__daemon_is_in_play(void)
+{
+	return atomic_load_explicit(&tek__daemon_was_used, memory_order_relaxed);
+}
+
+/* Connect, if need be. Returns what tekd grants this process, TEK_GRANT_*, 0 for nothing. */
+unsigned int tek__daemon_grant(void);
+
+/* Whether it is there already, and makes the switches. No system call where it is not. */
+bool tek__daemon_serves(void);
+
+/*
+ * Bring a thread before everything fair, with that SCHED_TEK priority and until then
+ * (CLOCK_MONOTONIC; 0: until it leaves).  Fills what member has of it.  Returns 0, or EPERM,
+ * EDQUOT, EAGAIN or ESRCH as tek/tek.h has them, or ETIME if that time has come; then nothing
+ * changed.
+ */
+int tek__daemon_enter(pid_t tid, struct tek_member *member, int nice, uint64_t until_ns);
+
+/* Another priority or time for one that entered. */
+void tek__daemon_move(pid_t tid, struct tek_member *member, int nice, uint64_t until_ns);
+
+/* Have it given back what it had. */
+void tek__daemon_leave(pid_t tid, struct tek_member *member);
+
+/* Hear what tekd told unasked. */
+void tek__daemon_listen(void);
+
+/* Whether it took this thread back, which is still a member. Fills *taken. */
+bool tek__daemon_has_taken(const struct tek_member *member, struct tek_taken *taken);
+
+/* In the child of a fork. */
+void tek__daemon_forget(void);
+
+#endif

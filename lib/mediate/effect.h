@@ -1,0 +1,34 @@
+/* SPDX-License-Identifier: MIT OR Apache-2.0 */
+/*
+ * What it takes to make a thread Fast: the process itself, where it may (rt.h, with a guard of
+ * its own), else tekd (daemon.h).  A thread leaves in the way in which it came.
+ *
+ * All functions need the lock (ident/process.h).
+ */
+#ifndef TEK_MEDIATE_EFFECT_H
+#define TEK_MEDIATE_EFFECT_H
+
+#include "mediate/member.h"
+
+#include <sys/types.h>
+
+/* Whether a thread of this process could become Fast now: 0, EPERM or EAGAIN. */
+int tek__effect_ready(void);
+
+/*
+ * Bring a thread before everything fair, with its member's nice as priority, until its reasons
+ * end (reasons.h).  Fills member's base and rt_priority.  Returns 0, or EPERM, EDQUOT, EAGAIN or
+ * ESRCH as tek/tek.h has them, or ETIME if its reasons have ended; then nothing changed.
+ */
+int tek__effect_enter(pid_t tid, struct tek_member *member);
+
+/* The priority or the end of one that entered may have changed. */
+void tek__effect_move(pid_t tid, struct tek_member *member);
+
+/* Give back what it had. */
+void tek__effect_leave(pid_t tid, struct tek_member *member);
+
+/* It has ended, or is about to, and has nothing to be given back. */
+void tek__effect_end(pid_t tid, struct tek_member *member);
+
+#endif

@@ -1,0 +1,22 @@
+/* SPDX-License-Identifier: MIT OR Apache-2.0 */
+/* What the reasons of a thread come to: a priority, and how long. Pure functions of a member. */
+#ifndef TEK_MEDIATE_REASONS_H
+#define TEK_MEDIATE_REASONS_H
+
+#include "mediate/member.h"
+
+/* The best SCHED_TEK priority (lowest nice value) among them. */
+int tek__reasons_nice(const struct tek_member *member);
+
+/* When the last of them ends by itself (CLOCK_MONOTONIC); 0: one of them does not. */
+uint64_t tek__reasons_end(const struct tek_member *member);
+
+/* The later of two such times. */
+static inline uint64_t tek__later_end(uint64_t a, uint64_t b)
+{
+	if (!a || !b)
+		return 0;
+	return a > b ? a : b;
+}
+
+#endif
