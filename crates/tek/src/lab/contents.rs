@@ -236,7 +236,7 @@ mod tests {
             .map(str::to_owned);
         let files = own_files(&mut command, false, |_| Ok(true)).unwrap();
         let whole = std::path::absolute("Cargo.toml").unwrap();
-        assert_eq!(files, [whole.clone()]);
+        assert_eq!(files, std::slice::from_ref(&whole));
         assert_eq!(command[3], whole.to_str().unwrap());
         assert_eq!(command[4..], ["./nothing", "Cargo.toml", "../"]);
     }
