@@ -19,7 +19,9 @@ pub enum InvalidWeight {
     #[error("the weight {0} is none: write 1 to 10000, 100 being the kernel's own")]
     Weight(u32),
     /// Without a floor the Lazy Region would starve; with more than half it would be the fast one.
-    #[error("the floor {0} is none: write 1 to 50, the percentage of each CPU that all others keep")]
+    #[error(
+        "the floor {0} is none: write 1 to 50, the percentage of each CPU that all others keep"
+    )]
     Floor(u32),
 }
 
@@ -200,7 +202,8 @@ mod tests {
     #[test]
     fn the_defaults_mean_the_same_on_both_versions() {
         let weights = Weights::default();
-        let pairs = Group::ALL.map(|group| (weights.of(group).weight(), weights.of(group).shares()));
+        let pairs =
+            Group::ALL.map(|group| (weights.of(group).weight(), weights.of(group).shares()));
         assert_eq!(pairs, [(100, 1024), (400, 4096), (50, 512), (10, 102)]);
         assert_eq!((weights.floor.fast_weight(), weights.floor.fast_shares()), (1900, 19456));
     }
