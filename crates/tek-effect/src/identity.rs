@@ -121,7 +121,8 @@ impl Stat {
         if tid <= 0 {
             return Ok(None);
         }
-        match read_once(&format!("/proc/{tid}/stat")) {
+        // What /proc/TID/stat says as well, which adds up all threads of the process for that.
+        match read_once(&format!("/proc/{tid}/task/{tid}/stat")) {
             Ok(text) => Ok(Self::parse(&text)),
             // While it ends the file can still be opened.
             Err(error) if is_none(&error) => Ok(None),
