@@ -7,7 +7,7 @@ use common::victim::{Does, Victim};
 use common::{cpu_groups, ended_well, in_child, kill_child, may_use_real_time, unified_groups};
 use std::collections::BTreeMap;
 use std::fs;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::thread::sleep;
 use std::time::Duration;
 use tek_effect::{Change, Effect, Error, Groups, Hierarchy, Identity, Place, Scheduling, Version};
@@ -163,7 +163,7 @@ fn play(within: Hierarchy) {
         assert_eq!(effect.count(), 0);
         assert_eq!(scene.picture(), before, "round {round}");
         assert_eq!(scene.strayed(), [], "round {round}");
-        assert_eq!(scene.ground.groups(), [Path::new(""); 0], "round {round}");
+        assert!(scene.ground.groups().is_empty(), "round {round}");
         undone += restored.undone;
     }
     assert!(undone > 10 * ROUNDS, "only {undone} changes were in force at the kills");

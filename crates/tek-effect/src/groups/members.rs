@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Who is in which group.
 use super::Groups;
-use crate::identity::{parent_of, process_of};
+use crate::identity::process_of;
 use crate::{Change, Effect, Error, Identity, Scheduling, Undone, Version};
 use std::fs;
 use std::io;
@@ -25,10 +25,10 @@ pub struct Placed {
 #[derive(Default)]
 pub(super) struct Seat {
     /// Its group in the Lazy Region, if it has one from us.
-    group: Option<Group>,
-    home: Option<Change>,
+    pub(super) group: Option<Group>,
+    pub(super) home: Option<Change>,
     /// For a while: in the Fast Region, or where real-time threads can be.
-    away: Option<Change>,
+    pub(super) away: Option<Change>,
 }
 
 impl Seat {
@@ -39,7 +39,7 @@ impl Seat {
 
 /// What is known of a process.
 pub(super) struct Process {
-    group: Group,
+    pub(super) group: Group,
     /// Version 2: it was moved here as a whole.
     pub(super) brought: Option<Change>,
 }
@@ -89,6 +89,10 @@ impl Groups {
     }
 
     /// Moves a thread to the Fast Region, by one write; nothing if it is there.
+    ///
+    /// The first move after a while waits for the kernel's other CPUs (an RCU grace period, about
+    /// 8 ms; not if the hierarchy is mounted with `favordynmods`), those soon after it do not, and
+    /// weights never do.
     pub fn fast(&mut self, effect: &mut Effect, who: Identity) -> Result<(), Error> {
         check_movable(who)?;
         self.bring_in(effect, who)?;
@@ -122,40 +126,6 @@ impl Groups {
             (Undone::Changed, Some(_)) => Ok(()),
             (_, None) => self.forget(effect, who),
         }
-    }
-
-    /// Moves threads out of the Fast Region that were born there: threads and processes that Fast
-    /// threads made, also while these were real-time. How many. To be called now and then while
-    /// anybody is Fast, and before [`Groups::leave`].
-    pub fn return_strays(&mut self, effect: &mut Effect) -> Result<usize, Error> {
-        let mut moved = 0;
-        for tid in self.tree.fast_tids() {
-            let Ok(who) = Identity::of(tid) else { continue };
-            if self.is_away(who) || who.is_of_kernel() {
-                continue;
-            }
-            let group = self.group_for(tid);
-            moved += usize::from(none_if_gone(self.seat(effect, who, group))?.unwrap_or(false));
-        }
-        Ok(moved + self.return_from_topmost(effect)?)
-    }
-
-    /// Forgets threads and processes that have ended, so that the journal does not grow with them.
-    /// To be called when a process has ended, and now and then.
-    pub fn forget_ended(&mut self, effect: &mut Effect) -> Result<(), Error> {
-        let ended: Vec<Identity> =
-            self.seats.keys().copied().filter(|who| !who.is_there()).collect();
-        for who in ended {
-            self.forget(effect, who)?;
-        }
-        let ended = |process: &&Identity| !process.process_is_there();
-        let ended: Vec<Identity> = self.processes.keys().filter(ended).copied().collect();
-        for process in ended {
-            if let Some(brought) = self.processes.remove(&process).and_then(|its| its.brought) {
-                effect.undo(brought)?;
-            }
-        }
-        Ok(())
     }
 
     /// The group that a thread is to be in while it is not Fast; `None`: it was not placed by itself
@@ -192,7 +162,7 @@ impl Groups {
         Ok(placed)
     }
 
-    fn cannot_have(&self, who: Identity) -> bool {
+    pub(super) fn cannot_have(&self, who: Identity) -> bool {
         let policies = [libc::SCHED_FIFO, libc::SCHED_RR, libc::SCHED_DEADLINE];
         let is_real_time =
             || Scheduling::of(who.tid).is_ok_and(|its| policies.contains(&(its.policy as i32)));
@@ -200,12 +170,17 @@ impl Groups {
         who.is_of_kernel() || (self.tree.refuses_real_time && !is_ours && is_real_time())
     }
 
-    fn is_away(&self, who: Identity) -> bool {
+    pub(super) fn is_away(&self, who: Identity) -> bool {
         self.seats.get(&who).is_some_and(|seat| seat.away.is_some())
     }
 
     /// Moves it to a group of the Lazy Region, or remembers that for when it is back.
-    fn seat(&mut self, effect: &mut Effect, who: Identity, group: Group) -> Result<bool, Error> {
+    pub(super) fn seat(
+        &mut self,
+        effect: &mut Effect,
+        who: Identity,
+        group: Group,
+    ) -> Result<bool, Error> {
         if let Some(seat) = self.seats.get_mut(&who).filter(|seat| seat.away.is_some()) {
             seat.group = Some(group);
             return Ok(false);
@@ -268,50 +243,6 @@ impl Groups {
         let what = format!("process {} is in {group}, which systemd looks after", process.tid);
         Err(Error::invalid(what, "start it beneath the unit that has Delegate=yes"))
     }
-
-    /// Threads that Fast threads made while these were real-time, and so outside of the groups.
-    fn return_from_topmost(&mut self, effect: &mut Effect) -> Result<usize, Error> {
-        if !self.tree.refuses_real_time {
-            return Ok(0);
-        }
-        let away = self.seats.iter().filter(|(_, seat)| seat.away.is_some());
-        let mut processes: Vec<i32> =
-            away.filter_map(|(who, _)| process_of(who.tid).ok()).collect();
-        processes.sort_unstable();
-        processes.dedup();
-        let mut moved = 0;
-        for pid in processes {
-            let Ok(process) = Identity::of(pid) else { continue };
-            let Some(group) = self.processes.get(&process).map(|its| its.group) else { continue };
-            for tid in threads(process)? {
-                let Ok(who) = Identity::of(tid) else { continue };
-                if self.cannot_have(who) || self.tree.holds(tid).unwrap_or(true) {
-                    continue;
-                }
-                moved += usize::from(none_if_gone(self.seat(effect, who, group))?.unwrap_or(false));
-            }
-        }
-        Ok(moved)
-    }
-
-    /// Where one belongs that was born in the Fast Region: as its process or that one's parent.
-    fn group_for(&self, tid: i32) -> Group {
-        let of = |process: i32| {
-            let process = Identity::of(process).ok()?;
-            self.processes.get(&process).map(|its| its.group)
-        };
-        let relatives = [process_of(tid), parent_of(tid)];
-        relatives.into_iter().flatten().find_map(of).unwrap_or(Group::Normal)
-    }
-
-    fn forget(&mut self, effect: &mut Effect, who: Identity) -> Result<(), Error> {
-        let Some(seat) = self.seats.remove(&who) else { return Ok(()) };
-        // The last first, so that each finds what it set.
-        for change in [seat.away, seat.home].into_iter().flatten() {
-            effect.undo(change)?;
-        }
-        Ok(())
-    }
 }
 
 fn check_movable(who: Identity) -> Result<(), Error> {
@@ -327,7 +258,7 @@ fn check_not_of_kernel(who: Identity) -> Result<(), Error> {
     Err(Error::invalid(what, "leave it where it is: the kernel needs it there"))
 }
 
-fn none_if_gone<T>(result: Result<T, Error>) -> Result<Option<T>, Error> {
+pub(super) fn none_if_gone<T>(result: Result<T, Error>) -> Result<Option<T>, Error> {
     match result {
         Ok(value) => Ok(Some(value)),
         Err(Error::Gone { .. }) => Ok(None),
@@ -336,7 +267,7 @@ fn none_if_gone<T>(result: Result<T, Error>) -> Result<Option<T>, Error> {
 }
 
 /// The threads that a process has now.
-fn threads(process: Identity) -> Result<Vec<i32>, Error> {
+pub(super) fn threads(process: Identity) -> Result<Vec<i32>, Error> {
     let tid = process.tid;
     let list = fs::read_dir(format!("/proc/{tid}/task")).map_err(|error| match error.kind() {
         io::ErrorKind::NotFound => Error::Gone { tid },

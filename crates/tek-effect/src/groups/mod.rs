@@ -1,8 +1,11 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Groups of threads (cpu-mediator-2019, 3.1), as cgroups: the Fast Region beside the Lazy one, in
 //! which are urgent, normal, service and background.
+#[cfg(test)]
+mod fault;
 mod members;
 mod place;
+mod strays;
 mod tree;
 
 use crate::{Change, Effect, Error, Identity, Restored};
@@ -57,6 +60,15 @@ impl Groups {
         &self.weights
     }
 
+    /// Other weights and another floor, at once. After an error some may be in force.
+    pub fn set_weights(&mut self, effect: &mut Effect, weights: Weights) -> Result<(), Error> {
+        self.tree.weigh(effect, &weights)?;
+        self.weights = weights;
+        let Some(earlier) = self.entered else { return Ok(()) };
+        self.entered = Some(self.tree.enter(effect, &weights)?);
+        effect.undo(earlier).map(drop)
+    }
+
     /// Why the groups have no weights, if they have none: there is a hierarchy, but not for that.
     /// Never of a place that [`Place::find`] found.
     pub fn without_weights(&self) -> Option<String> {
@@ -96,6 +108,7 @@ impl Groups {
     /// What failed is in the journal still, and is tried again by [`Effect::undo_all`].
     pub fn remove(self, effect: &mut Effect) -> Restored {
         let mut changes: Vec<Change> = self.entered.into_iter().chain(self.tree.changes).collect();
+        changes.extend(self.tree.weights);
         changes.extend(self.seats.values().flat_map(Seat::changes));
         changes.extend(self.processes.values().filter_map(|process| process.brought));
         effect.undo_these(changes)

@@ -7,7 +7,7 @@ use nix::unistd::{access, AccessFlags};
 use std::fmt;
 use std::path::{Path, PathBuf};
 
-/// The name of the group that has all of them, unless [`Place::new`] is told another.
+/// The name of the group that has all of them, unless another is given.
 const NAME: &str = "tek";
 
 /// While systemd runs there is this directory: sd_booted(3).
@@ -35,13 +35,19 @@ pub struct Found {
 impl Place {
     /// Below a given group, whose directory is `above`. Whether that can be is not looked at.
     pub fn new(within: Hierarchy, above: &Path, name: &str) -> Result<Self, Error> {
-        let group = within.group(above)?;
-        if name.is_empty() || name.contains('/') {
-            let what = format!("\"{name}\" is no name of a group below {group}");
+        within.group(above)?;
+        let is_delegated = false;
+        Self { within, above: above.to_owned(), name: String::new(), is_delegated }.named(name)
+    }
+
+    /// The same with another name than "tek", for one that is not the only one of the device.
+    pub fn named(self, name: &str) -> Result<Self, Error> {
+        if ["", "."].contains(&name) || name.contains('/') {
+            let what = format!("\"{name}\" is no name of a group");
             return Err(Error::invalid(what, "give a name without \"/\""));
         }
-        check_path(&above.join(name))?;
-        Ok(Self { within, above: above.to_owned(), name: name.to_owned(), is_delegated: false })
+        check_path(&self.above.join(name))?;
+        Ok(Self { name: name.to_owned(), ..self })
     }
 
     /// Where this process can make groups with weights. A controller is in one hierarchy, so there is
@@ -90,9 +96,9 @@ impl Place {
                 within.mount_point().display()
             ));
         };
-        let above = match is_delegated {
-            true => delegated(&above).unwrap_or(above),
-            false => above,
+        let above = match below {
+            None if is_delegated => delegated(&above).unwrap_or(above),
+            _ => above,
         };
         let facts = Facts::of(within, &above, is_delegated);
         match facts.refusal(&above) {
@@ -111,13 +117,10 @@ impl fmt::Display for Place {
 
 /// The nearest group, itself or above, that systemd has delegated.
 fn delegated(directory: &Path) -> Option<PathBuf> {
-    directory.ancestors().find(|above| is_delegated(above)).map(Path::to_owned)
-}
-
-fn is_delegated(directory: &Path) -> bool {
-    [c"user.delegate", c"trusted.delegate"]
-        .iter()
-        .any(|name| sys::has_attribute(directory, name, b"1"))
+    let names = [c"user.delegate", c"trusted.delegate"];
+    let is_delegated =
+        |above: &&Path| names.iter().any(|name| sys::has_attribute(above, name, b"1"));
+    directory.ancestors().find(is_delegated).map(Path::to_owned)
 }
 
 /// What decides whether groups can be made somewhere.
@@ -147,7 +150,7 @@ impl Facts {
             has_cpu: has("cpu"),
             has_cpuset: version == Version::V1 && has("cpuset"),
             is_writable: access(above, AccessFlags::W_OK).is_ok(),
-            is_of_systemd: under_systemd && !is_delegated(above),
+            is_of_systemd: under_systemd && delegated(above).is_none(),
             has_processes: version == Version::V2
                 && !is_topmost
                 && !text("cgroup.procs").is_empty(),
@@ -195,6 +198,9 @@ impl Facts {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::fault::common::{ground::Ground, unified_groups, victim::Does, victim::Victim};
+    use crate::{Effect, Groups, Identity};
+    use tek_policy::{Group, Weights};
 
     const GOOD: Facts = Facts {
         has_cpu: true,
@@ -231,10 +237,30 @@ mod tests {
     }
 
     #[test]
+    fn a_process_of_another_unit_is_not_moved_to_a_delegated_group() {
+        let Some(mount) = unified_groups() else { return };
+        let (ground, state) = (Ground::below(&mount), tempfile::tempdir().unwrap());
+        let (mut effect, _) = Effect::open(&state.path().join("state")).unwrap();
+        let within = Hierarchy::unified().unwrap().unwrap();
+        let place = Place::new(within, &ground.0, "tek").unwrap();
+        let place = Place { is_delegated: true, ..place };
+        let mut groups = Groups::open(&mut effect, &place, Weights::default()).unwrap();
+        let count = effect.count();
+        let victim = Victim::new(2, Does::Sleep);
+        let process = Identity::of(victim.pid).unwrap();
+        let error = groups.place_process(&mut effect, process, Group::Normal).unwrap_err();
+        assert!(error.to_string().contains("which systemd looks after"), "{error}");
+        assert_eq!(effect.count(), count);
+        std::fs::write(ground.0.join("cgroup.procs"), victim.pid.to_string()).unwrap();
+        assert_eq!(groups.place_process(&mut effect, process, Group::Normal).unwrap().moved, 2);
+        assert_eq!(groups.remove(&mut effect).failed, [""; 0]);
+    }
+
+    #[test]
     fn a_name_that_leads_elsewhere_is_none() {
         let Some(within) = Hierarchy::all().unwrap().pop() else { return };
         let mount = within.mount_point().to_owned();
-        for name in ["", "..", "a/b", "/"] {
+        for name in ["", ".", "..", "a/b", "/"] {
             assert!(Place::new(within.clone(), &mount, name).is_err(), "{name:?}");
         }
         assert!(Place::new(within.clone(), Path::new("/tmp"), "tek").is_err());

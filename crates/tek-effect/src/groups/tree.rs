@@ -20,9 +20,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use tek_policy::{Group, Weights};
 
-/// What of cgroups is called otherwise in the other version.
-const SHARES: &str = "cpu.shares";
-const WEIGHT: &str = "cpu.weight";
+/// Which controllers the groups below have.
 const ENABLED: &str = "cgroup.subtree_control";
 /// Where groups have real-time runtime of their own, new ones have none.
 const REAL_TIME: &str = "cpu.rt_runtime_us";
@@ -40,6 +38,7 @@ pub(super) struct Tree {
     pub(super) refuses_real_time: bool,
     /// In the order in which they were made.
     pub(super) changes: Vec<Change>,
+    pub(super) weights: Vec<Change>,
 }
 
 impl Tree {
@@ -59,11 +58,12 @@ impl Tree {
             has_weights: true,
             refuses_real_time: false,
             changes: Vec::new(),
+            weights: Vec::new(),
         };
         match tree.fill(effect, &place.above, weights) {
             Ok(()) => Ok(tree),
             Err(error) => {
-                for change in tree.changes.into_iter().rev() {
+                for change in tree.weights.into_iter().chain(tree.changes.into_iter().rev()) {
                     let _ = effect.undo(change); // it is in the journal still
                 }
                 Err(error)
@@ -82,19 +82,38 @@ impl Tree {
         self.add(effect, &lazy)?;
         self.enable(effect, &lazy)?;
         for group in Group::ALL {
-            let directory = self.group(group);
-            self.add(effect, &directory)?;
-            if self.has_weights {
-                let (file, weight) = match self.within.version() {
-                    Version::V1 => (SHARES, weights.of(group).shares()),
-                    Version::V2 => (WEIGHT, weights.of(group).weight()),
-                };
-                let content = weight.to_string();
-                let file = directory.join(file);
-                self.changes.push(effect.write_file(&file, content.as_bytes())?);
-            }
+            self.add(effect, &self.group(group))?;
         }
-        Ok(())
+        self.weigh(effect, weights)
+    }
+
+    /// Sets the weights of the groups of the Lazy Region, which may be set again.
+    pub(super) fn weigh(&mut self, effect: &mut Effect, weights: &Weights) -> Result<(), Error> {
+        let groups = if self.has_weights { &Group::ALL[..] } else { &[] };
+        for &group in groups {
+            let weight = weights.of(group);
+            let change =
+                self.weight(effect, &self.group(group), weight.shares(), weight.weight())?;
+            self.weights.push(change);
+        }
+        // What there was before the earlier ones is given back by the later.
+        let earlier = self.weights.len() - groups.len();
+        self.weights.drain(..earlier).try_for_each(|change| effect.undo(change).map(drop))
+    }
+
+    /// Sets one, worded for the version.
+    fn weight(
+        &self,
+        effect: &mut Effect,
+        directory: &Path,
+        shares: u32,
+        weight: u32,
+    ) -> Result<Change, Error> {
+        let (file, value) = match self.within.version() {
+            Version::V1 => ("cpu.shares", shares),
+            Version::V2 => ("cpu.weight", weight),
+        };
+        effect.write_file(&directory.join(file), value.to_string().as_bytes())
     }
 
     /// Makes a group beneath TOP.
@@ -126,11 +145,8 @@ impl Tree {
 
     /// Sets the weight that makes the Fast Region fast. The Lazy Region keeps the kernel's own.
     pub(super) fn enter(&self, effect: &mut Effect, weights: &Weights) -> Result<Change, Error> {
-        let (file, weight) = match self.within.version() {
-            Version::V1 => (SHARES, weights.floor.fast_shares()),
-            Version::V2 => (WEIGHT, weights.floor.fast_weight()),
-        };
-        effect.write_file(&self.fast.join(file), weight.to_string().as_bytes())
+        let floor = weights.floor;
+        self.weight(effect, &self.fast, floor.fast_shares(), floor.fast_weight())
     }
 
     /// Whether a thread is in one of these groups.
