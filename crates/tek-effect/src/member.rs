@@ -75,11 +75,12 @@ fn is_group(group: &str) -> bool {
 }
 
 /// Where a thread belongs that was born in a group: with its process, or with the process that made
-/// this one, whichever is elsewhere.
+/// this one, whichever is elsewhere. One whose parent has ended is a child of process 1, which has
+/// not made it.
 fn home_of(within: &Hierarchy, tid: i32, group: &str) -> Option<String> {
     let process = process_of(tid).ok()?;
     let parent = parent_of(tid).ok()?;
-    let relatives = [process, parent].into_iter().filter(|&relative| relative > 0);
+    let relatives = [process, parent].into_iter().filter(|&relative| relative > 1);
     let mut groups = relatives.filter_map(|relative| within.group_of(relative).ok());
     groups.find(|home| !Path::new(home).starts_with(group))
 }
@@ -91,7 +92,15 @@ pub(crate) fn empty(directory: &Path) -> Result<(), Error> {
     let above = Path::new(&group).parent().unwrap_or(Path::new("/")).to_string_lossy();
     for tid in members(directory) {
         let home = home_of(&within, tid, &group).unwrap_or_else(|| above.clone().into_owned());
-        match within.put_back(tid, &home) {
+        let put = match within.put_back(tid, &home) {
+            // A group of version 2 takes no processes while it has controlled groups beneath; the
+            // one that this process is in does.
+            Err(error) if error.errno() == libc::EBUSY => {
+                within.put_back(tid, &within.group_of(std::process::id() as i32)?)
+            }
+            put => put,
+        };
+        match put {
             Ok(()) | Err(Error::Gone { .. }) => {}
             Err(error) => return Err(error),
         }

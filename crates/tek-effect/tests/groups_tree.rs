@@ -5,9 +5,13 @@ mod common;
 use common::ground::Ground;
 use common::victim::{Does, Victim};
 use common::{cpu_groups, set, unified_groups, wait_until, Seen, Sleeper};
+use nix::sys::signal::{kill, Signal};
+use nix::unistd::Pid;
 use std::collections::BTreeMap;
 use std::fs;
+use std::io::{Read, Write};
 use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
 use std::thread::sleep;
 use std::time::{Duration, Instant};
 use tek_effect::{Effect, Error, Groups, Hierarchy, Identity, Place, Placed, Version};
@@ -296,6 +300,33 @@ fn a_process_that_makes_others_takes_them_along_and_back() {
         });
         bench.remove();
         assert!(bench.are_all_at(&victim, bench.within.mount_point().to_str().unwrap()));
+    }
+}
+
+#[test]
+fn a_child_whose_parent_has_ended_goes_to_the_group_above() {
+    for mut bench in Bench::all() {
+        let mut shell = Command::new("sh")
+            .args(["-c", "read line; sleep 30 >/dev/null & echo $!"])
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .spawn()
+            .unwrap();
+        bench.place(shell.id() as i32, Group::Service).unwrap();
+        shell.stdin.take().unwrap().write_all(b"go\n").unwrap();
+        let mut text = String::new();
+        shell.stdout.take().unwrap().read_to_string(&mut text).unwrap();
+        shell.wait().unwrap();
+        let orphan: i32 = text.trim().parse().unwrap();
+        assert_eq!(bench.is_at(orphan).unwrap(), Path::new("tek/lazy/service"));
+        bench.remove();
+        let is_at = bench.is_at(orphan).unwrap();
+        let status = fs::read_to_string(format!("/proc/{orphan}/status")).unwrap();
+        kill(Pid::from_raw(orphan), Signal::SIGKILL).unwrap();
+        if status.contains("PPid:\t1\n") {
+            assert_eq!(is_at, Path::new(""));
+        }
+        wait_until(|| bench.is_at(orphan).is_none_or(|at| at != Path::new("")));
     }
 }
 
