@@ -466,6 +466,30 @@ fn threads_that_a_real_time_thread_made_are_returned() {
 }
 
 #[test]
+fn who_is_away_keeps_a_group_of_his_own_while_strays_are_returned() {
+    for mut bench in Bench::all() {
+        let victim = Victim::new(3, Does::Sleep);
+        bench.place(victim.pid, Group::Service).unwrap();
+        let tids = victim.tids();
+        let (groups, effect) = bench.parts();
+        for &tid in &tids[..2] {
+            groups.place_thread(effect, who(tid), Group::Urgent).unwrap();
+        }
+        groups.for_real_time(effect, who(tids[0])).unwrap();
+        groups.fast(effect, who(tids[1])).unwrap();
+        assert_eq!(groups.return_strays(effect).unwrap(), 0);
+        for &tid in &tids[..2] {
+            groups.lazy_again(effect, who(tid)).unwrap();
+            assert_eq!(groups.group_of(who(tid)), Some(Group::Urgent));
+        }
+        assert_eq!(bench.is_at(tids[0]).unwrap(), Path::new("tek/lazy/urgent"));
+        assert_eq!(bench.is_at(tids[1]).unwrap(), Path::new("tek/lazy/urgent"));
+        assert_eq!(bench.is_at(tids[2]).unwrap(), Path::new("tek/lazy/service"));
+        bench.remove();
+    }
+}
+
+#[test]
 fn a_real_time_thread_stays_where_it_can_run() {
     let Some(mut bench) = Bench::v1().filter(|_| common::may_use_real_time()) else { return };
     if !bench.ground.0.join("cpu.rt_runtime_us").exists() {

@@ -55,9 +55,12 @@ impl Groups {
         for pid in processes {
             let Ok(process) = Identity::of(pid) else { continue };
             let Some(group) = self.processes.get(&process).map(|its| its.group) else { continue };
-            for tid in threads(process)? {
+            for tid in none_if_gone(threads(process))?.unwrap_or_default() {
                 let Ok(who) = Identity::of(tid) else { continue };
-                if self.cannot_have(who) || self.tree.holds(tid).unwrap_or(true) {
+                if self.is_away(who)
+                    || self.cannot_have(who)
+                    || self.tree.holds(tid).unwrap_or(true)
+                {
                     continue;
                 }
                 moved += usize::from(none_if_gone(self.seat(effect, who, group))?.unwrap_or(false));
