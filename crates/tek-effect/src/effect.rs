@@ -7,6 +7,7 @@ use crate::limit::{LimitChange, Limits};
 use crate::member::MemberChange;
 use crate::scheduling::SchedulingChange;
 use crate::{Error, Hierarchy, Identity, Resource, Restored, Scheduling, Undone};
+use std::cmp::Reverse;
 use std::path::Path;
 
 /// A change that was made and can be undone, by the [`Effect`] that made it.
@@ -139,11 +140,18 @@ impl Effect {
 
     /// All of them, the last first.
     pub fn undo_all(&mut self) -> Restored {
-        let changes: Vec<u64> = self.journal.held().all().map(|(change, _)| change).collect();
+        let changes = self.journal.held().all().map(|(change, _)| Change(change)).collect();
+        self.undo_these(changes)
+    }
+
+    /// Those that are in force, the last first.
+    pub(crate) fn undo_these(&mut self, mut changes: Vec<Change>) -> Restored {
+        changes.sort_unstable_by_key(|change| Reverse(change.0));
         let mut restored = Restored::default();
-        for change in changes.into_iter().rev() {
-            match self.undo(Change(change)) {
+        for change in changes {
+            match self.undo(change) {
                 Ok(undone) => restored.count(undone),
+                Err(Error::NotInForce { .. }) => {}
                 Err(error) => restored.failed.push(error.told()),
             }
         }

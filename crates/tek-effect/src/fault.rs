@@ -2,7 +2,7 @@
 //! A child is killed before and after each of its system calls that change something, and whoever
 //! opens its journal next finds nothing to be different from before.
 #[path = "../tests/common/mod.rs"]
-mod common;
+pub(crate) mod common;
 
 use crate::{step, Effect, Error, Hierarchy, Identity, Resource, Scheduling};
 use common::{ended_well, in_child, seen, set, Process, Seen, Sleeper, Swept};
@@ -116,7 +116,7 @@ fn play_until(scene: &Scene, place: u64) -> bool {
 }
 
 /// Opens the journal in a child that is killed while it undoes.
-fn open_until(journal: &Path, place: u64) {
+pub(crate) fn open_until(journal: &Path, place: u64) {
     ended_well(in_child(|| {
         step::kill_at(place);
         Effect::open(journal).is_ok()

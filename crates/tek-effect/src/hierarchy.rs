@@ -110,9 +110,29 @@ impl Hierarchy {
 
     /// Moves a thread into a group; on version 2 all its process, if the group is of another
     /// domain.
+    ///
+    /// Such a process must not have its threads in several groups.
     pub(crate) fn put(&self, tid: i32, group: &str) -> Result<(), Error> {
+        let all = self.moves_all(tid, group)?;
+        if all {
+            self.check_together(tid)?;
+        }
+        self.write(tid, group, all)
+    }
+
+    /// The same for one that goes back to where it was: threads that were born elsewhere in the
+    /// domain that it leaves go with it.
+    pub(crate) fn put_back(&self, tid: i32, group: &str) -> Result<(), Error> {
+        self.write(tid, group, self.moves_all(tid, group)?)
+    }
+
+    fn write(&self, tid: i32, group: &str, all: bool) -> Result<(), Error> {
+        let file = match self.version() {
+            Version::V1 => "tasks",
+            Version::V2 if all => "cgroup.procs",
+            Version::V2 => "cgroup.threads",
+        };
         let directory = self.directory(group).ok_or_else(|| self.outside(group))?;
-        let file = self.file_for(tid, &directory)?;
         file::write(&directory.join(file), tid.to_string().as_bytes()).map_err(|error| match error
             .errno()
         {
@@ -121,15 +141,13 @@ impl Hierarchy {
         })
     }
 
-    fn file_for(&self, tid: i32, to: &Path) -> Result<&'static str, Error> {
+    /// Whether a thread takes its whole process with it.
+    fn moves_all(&self, tid: i32, group: &str) -> Result<bool, Error> {
         if self.version() == Version::V1 {
-            return Ok("tasks");
+            return Ok(false);
         }
-        if self.domain(&self.directory_of(tid)?) == self.domain(to) {
-            return Ok("cgroup.threads");
-        }
-        self.check_together(tid)?;
-        Ok("cgroup.procs")
+        let to = self.directory(group).ok_or_else(|| self.outside(group))?;
+        Ok(self.domain(&self.directory_of(tid)?) != self.domain(&to))
     }
 
     /// The group that is the nearest above or itself and not threaded.

@@ -11,6 +11,9 @@ const STAT_BYTES: usize = 2048;
 
 /// The kernel's PF_EXITING.
 const EXITING: u32 = 4;
+/// The kernel's PF_KTHREAD, and PF_NO_SETAFFINITY, which is of threads that stay where they are.
+const OF_KERNEL: u32 = 0x0020_0000;
+const STAYS: u32 = 0x0400_0000;
 
 /// A thread, and no later one that got its id.
 ///
@@ -45,6 +48,11 @@ impl Identity {
             return Ok(());
         }
         Err(Error::Gone { tid: self.tid })
+    }
+
+    /// Whether it is the kernel's own, or works for it, so that its group is not to be changed.
+    pub(crate) fn is_of_kernel(self) -> bool {
+        self.stat().is_some_and(|stat| stat.flags & (OF_KERNEL | STAYS) != 0)
     }
 
     /// Whether the process whose first thread this is has not ended: its first thread may have.
@@ -113,7 +121,8 @@ impl Stat {
         if tid <= 0 {
             return Ok(None);
         }
-        match read_once(&format!("/proc/{tid}/stat")) {
+        // What /proc/TID/stat says as well, which adds up all threads of the process for that.
+        match read_once(&format!("/proc/{tid}/task/{tid}/stat")) {
             Ok(text) => Ok(Self::parse(&text)),
             // While it ends the file can still be opened.
             Err(error) if is_none(&error) => Ok(None),

@@ -17,6 +17,7 @@ mod error;
 #[allow(unsafe_code)] // its children are forked
 mod fault;
 mod file;
+mod groups;
 mod hierarchy;
 mod identity;
 mod journal;
@@ -30,6 +31,7 @@ mod sys;
 
 pub use effect::{Change, Effect};
 pub use error::Error;
+pub use groups::{Found, Groups, Place, Placed};
 pub use hierarchy::{Hierarchy, Version};
 pub use identity::Identity;
 pub use limit::{Limits, Resource};

@@ -25,7 +25,7 @@ impl MemberChange {
     }
 
     pub(crate) fn act(&self, within: &Hierarchy) -> Result<(), Error> {
-        self.ours.last().map_or(Ok(()), |group| self.put(within, group))
+        self.ours.last().map_or(Ok(()), |group| self.put(within, group, Hierarchy::put))
     }
 
     pub(crate) fn undo(&self) -> Result<Undone, Error> {
@@ -44,17 +44,22 @@ impl MemberChange {
         }
         // Somebody may have removed the group meanwhile.
         let home = within.nearest(&self.was);
-        self.put(&within, &home)?;
+        self.put(&within, &home, Hierarchy::put_back)?;
         Ok(if home == self.was { Undone::Undone } else { Undone::Changed })
     }
 
     /// If another thread got the id in the midst of it, it goes to where its process is.
-    fn put(&self, within: &Hierarchy, group: &str) -> Result<(), Error> {
+    fn put(
+        &self,
+        within: &Hierarchy,
+        group: &str,
+        put: fn(&Hierarchy, i32, &str) -> Result<(), Error>,
+    ) -> Result<(), Error> {
         self.who.check()?;
-        within.put(self.who.tid, group)?;
+        put(within, self.who.tid, group)?;
         self.who.check_after(|| {
             let _ = home_of(within, self.who.tid, group)
-                .and_then(|home| within.put(self.who.tid, &home).ok());
+                .and_then(|home| within.put_back(self.who.tid, &home).ok());
         })
     }
 
@@ -70,11 +75,12 @@ fn is_group(group: &str) -> bool {
 }
 
 /// Where a thread belongs that was born in a group: with its process, or with the process that made
-/// this one, whichever is elsewhere.
+/// this one, whichever is elsewhere. One whose parent has ended is a child of process 1, which has
+/// not made it.
 fn home_of(within: &Hierarchy, tid: i32, group: &str) -> Option<String> {
     let process = process_of(tid).ok()?;
     let parent = parent_of(tid).ok()?;
-    let relatives = [process, parent].into_iter().filter(|&relative| relative > 0);
+    let relatives = [process, parent].into_iter().filter(|&relative| relative > 1);
     let mut groups = relatives.filter_map(|relative| within.group_of(relative).ok());
     groups.find(|home| !Path::new(home).starts_with(group))
 }
@@ -86,7 +92,15 @@ pub(crate) fn empty(directory: &Path) -> Result<(), Error> {
     let above = Path::new(&group).parent().unwrap_or(Path::new("/")).to_string_lossy();
     for tid in members(directory) {
         let home = home_of(&within, tid, &group).unwrap_or_else(|| above.clone().into_owned());
-        match within.put(tid, &home) {
+        let put = match within.put_back(tid, &home) {
+            // A group of version 2 takes no processes while it has controlled groups beneath; the
+            // one that this process is in does.
+            Err(error) if error.errno() == libc::EBUSY => {
+                within.put_back(tid, &within.group_of(std::process::id() as i32)?)
+            }
+            put => put,
+        };
+        match put {
             Ok(()) | Err(Error::Gone { .. }) => {}
             Err(error) => return Err(error),
         }

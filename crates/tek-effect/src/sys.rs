@@ -6,7 +6,10 @@ use crate::limit::Limits;
 use crate::scheduling::Rule;
 use crate::step;
 use libc::c_long;
+use std::ffi::{CStr, CString};
 use std::io;
+use std::os::unix::ffi::OsStrExt;
+use std::path::Path;
 
 /// The first version of sched_getattr(2)'s struct, which every kernel knows.
 #[derive(Default)]
@@ -72,6 +75,16 @@ pub(crate) fn set_nice(tid: i32, nice: i32) -> io::Result<()> {
     let done = checked(done);
     step::here();
     done.map(drop)
+}
+
+/// Whether a file has an extended attribute with this value: xattr(7).
+pub(crate) fn has_attribute(path: &Path, name: &CStr, value: &[u8]) -> bool {
+    let Ok(path) = CString::new(path.as_os_str().as_bytes()) else { return false };
+    let mut found = [0u8; 16];
+    let (place, room) = (found.as_mut_ptr().cast(), found.len());
+    // SAFETY: both names end with a zero, and the kernel writes at most `room` bytes into `found`.
+    let length = unsafe { libc::getxattr(path.as_ptr(), name.as_ptr(), place, room) };
+    usize::try_from(length).is_ok_and(|length| found[..length] == *value)
 }
 
 /// A limit of a process.

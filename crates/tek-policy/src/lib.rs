@@ -20,6 +20,7 @@ mod rule;
 mod size;
 mod stack;
 mod value;
+mod weights;
 
 pub use budget::Budget;
 pub use decide::{decide, Decision, Facts, Given};
@@ -34,3 +35,4 @@ pub use rule::{Group, Match, Rule, Set, MOST_RULES};
 pub use size::{InvalidSize, Size};
 pub use stack::{InvalidStack, Margin, Percent, StackSettings, StackSize, StackZones};
 pub use value::{Invalid, Priority, Role};
+pub use weights::{Floor, InvalidWeight, Weight, Weights};

@@ -2,6 +2,9 @@
 //! Victims that sleep, what they have as seen by other means than the crate's, and children that
 //! are killed.
 #![allow(dead_code)] // each test uses some of it
+pub mod ground;
+pub mod victim;
+
 use nix::sys::signal::{kill, Signal};
 use nix::sys::wait::{waitpid, WaitStatus};
 use nix::unistd::{fork, ForkResult, Pid};

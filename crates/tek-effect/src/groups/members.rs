@@ -1,0 +1,281 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Who is in which group.
+use super::Groups;
+use crate::identity::process_of;
+use crate::{Change, Effect, Error, Identity, Scheduling, Undone, Version};
+use std::fs;
+use std::io;
+use std::path::Path;
+use tek_policy::Group;
+
+/// A process is looked through again until no thread of it is elsewhere, so often at most: threads
+/// that are born of placed ones are where they should be, so only the others' children count.
+const MOST_LOOKS: usize = 64;
+
+/// How many threads a call was about.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct Placed {
+    /// Moved now.
+    pub moved: usize,
+    /// Left where they are: real-time where a group cannot have such threads, or the kernel's.
+    pub left: usize,
+}
+
+/// Where a thread was put.
+#[derive(Default)]
+pub(super) struct Seat {
+    /// Its group in the Lazy Region, if it has one from us.
+    pub(super) group: Option<Group>,
+    pub(super) home: Option<Change>,
+    /// For a while: in the Fast Region, or where real-time threads can be.
+    pub(super) away: Option<Change>,
+}
+
+impl Seat {
+    pub(super) fn changes(&self) -> impl Iterator<Item = Change> {
+        self.home.into_iter().chain(self.away)
+    }
+}
+
+/// What is known of a process.
+pub(super) struct Process {
+    pub(super) group: Group,
+    /// Version 2: it was moved here as a whole.
+    pub(super) brought: Option<Change>,
+}
+
+impl Groups {
+    /// Puts a thread into a group of the Lazy Region, whichever it was in. `false`: it is there
+    /// already, or will be when it is Fast no more.
+    ///
+    /// On version 2 threads cannot be apart from a process that is outside of the groups: all others
+    /// of it then go to `normal`. [`Error::Invalid`] for a thread of the kernel.
+    pub fn place_thread(
+        &mut self,
+        effect: &mut Effect,
+        who: Identity,
+        group: Group,
+    ) -> Result<bool, Error> {
+        check_movable(who)?;
+        self.bring_in(effect, who)?;
+        self.seat(effect, who, group)
+    }
+
+    /// Puts all threads of a process into a group of the Lazy Region; it is named by its first
+    /// thread. Those that are born meanwhile are found, too. Those that are Fast get there when they
+    /// are Fast no more.
+    ///
+    /// [`Error::Gone`]: the process ended. After another error some may have been moved.
+    pub fn place_process(
+        &mut self,
+        effect: &mut Effect,
+        process: Identity,
+        group: Group,
+    ) -> Result<Placed, Error> {
+        if !process.process_is_there() {
+            return Err(Error::Gone { tid: process.tid });
+        }
+        check_not_of_kernel(process)?;
+        self.bring(effect, process, group)?;
+        let mut all = Placed::default();
+        for _ in 0..MOST_LOOKS {
+            let placed = self.place_threads(effect, process, group)?;
+            all = Placed { moved: all.moved + placed.moved, left: placed.left };
+            if placed.moved == 0 {
+                break;
+            }
+        }
+        Ok(all)
+    }
+
+    /// Moves a thread to the Fast Region, by one write; nothing if it is there.
+    ///
+    /// The first move after a while waits for the kernel's other CPUs (an RCU grace period, about
+    /// 8 ms; not if the hierarchy is mounted with `favordynmods`), those soon after it do not, and
+    /// weights never do.
+    pub fn fast(&mut self, effect: &mut Effect, who: Identity) -> Result<(), Error> {
+        check_movable(who)?;
+        self.bring_in(effect, who)?;
+        let to = self.tree.fast.clone();
+        self.send(effect, who, &to)
+    }
+
+    /// To be called before a thread gets a real-time policy. Where no group but the topmost has
+    /// runtime for such threads (version 1 with RT_GROUP_SCHED) it is moved there; elsewhere nothing
+    /// is done.
+    pub fn for_real_time(&mut self, effect: &mut Effect, who: Identity) -> Result<(), Error> {
+        if !self.tree.refuses_real_time {
+            return Ok(());
+        }
+        check_movable(who)?;
+        let topmost = self.tree.within.mount_point().to_owned();
+        self.send(effect, who, &topmost)
+    }
+
+    /// Moves a thread back after [`Groups::fast`] or [`Groups::for_real_time`], by one write; its
+    /// real-time policy has to be taken away before. Nothing if it is in neither.
+    pub fn lazy_again(&mut self, effect: &mut Effect, who: Identity) -> Result<(), Error> {
+        let Some(seat) = self.seats.get_mut(&who) else { return Ok(()) };
+        let Some(away) = seat.away else { return Ok(()) };
+        let undone = effect.undo(away)?;
+        seat.away = None;
+        match (undone, seat.group) {
+            // It may have been given another group meanwhile.
+            (Undone::Undone, Some(group)) => self.seat(effect, who, group).map(drop),
+            (Undone::Gone, _) => self.forget(effect, who),
+            (Undone::Changed, Some(_)) => Ok(()),
+            (_, None) => self.forget(effect, who),
+        }
+    }
+
+    /// The group that a thread is to be in while it is not Fast; `None`: it was not placed by itself
+    /// or as one of its process's.
+    pub fn group_of(&self, who: Identity) -> Option<Group> {
+        self.seats.get(&who).and_then(|seat| seat.group).or_else(|| {
+            let process = Identity::of(process_of(who.tid).ok()?).ok()?;
+            self.processes.get(&process).map(|its| its.group)
+        })
+    }
+
+    fn place_threads(
+        &mut self,
+        effect: &mut Effect,
+        process: Identity,
+        group: Group,
+    ) -> Result<Placed, Error> {
+        let mut placed = Placed::default();
+        for tid in threads(process)? {
+            let Ok(who) = Identity::of(tid) else { continue };
+            if self.cannot_have(who) {
+                placed.left += 1;
+                continue;
+            }
+            match none_if_gone(self.seat(effect, who, group)) {
+                Ok(moved) => placed.moved += usize::from(moved == Some(true)),
+                // It has become real-time in this very moment.
+                Err(error) if error.errno() == libc::EINVAL && self.cannot_have(who) => {
+                    placed.left += 1;
+                }
+                Err(error) => return Err(error),
+            }
+        }
+        Ok(placed)
+    }
+
+    pub(super) fn cannot_have(&self, who: Identity) -> bool {
+        let policies = [libc::SCHED_FIFO, libc::SCHED_RR, libc::SCHED_DEADLINE];
+        let is_real_time =
+            || Scheduling::of(who.tid).is_ok_and(|its| policies.contains(&(its.policy as i32)));
+        let is_ours = self.is_away(who);
+        who.is_of_kernel() || (self.tree.refuses_real_time && !is_ours && is_real_time())
+    }
+
+    pub(super) fn is_away(&self, who: Identity) -> bool {
+        self.seats.get(&who).is_some_and(|seat| seat.away.is_some())
+    }
+
+    /// Moves it to a group of the Lazy Region, or remembers that for when it is back.
+    pub(super) fn seat(
+        &mut self,
+        effect: &mut Effect,
+        who: Identity,
+        group: Group,
+    ) -> Result<bool, Error> {
+        if let Some(seat) = self.seats.get_mut(&who).filter(|seat| seat.away.is_some()) {
+            seat.group = Some(group);
+            return Ok(false);
+        }
+        let to = self.tree.group(group);
+        if self.tree.is_in(who.tid, &to)? {
+            return Ok(false);
+        }
+        let change = effect.move_to(who, &self.tree.within, &to)?;
+        let seat = self.seats.entry(who).or_default();
+        seat.group = Some(group);
+        match seat.home.replace(change) {
+            // What was there before that is given back by the later one.
+            Some(earlier) => effect.undo(earlier).map(|_| true),
+            None => Ok(true),
+        }
+    }
+
+    fn send(&mut self, effect: &mut Effect, who: Identity, to: &Path) -> Result<(), Error> {
+        if self.is_away(who) && self.tree.is_in(who.tid, to)? {
+            return Ok(());
+        }
+        let change = effect.move_to(who, &self.tree.within, to)?;
+        match self.seats.entry(who).or_default().away.replace(change) {
+            Some(earlier) => effect.undo(earlier).map(drop),
+            None => Ok(()),
+        }
+    }
+
+    /// Version 2: brings in the process of a thread, if it is outside.
+    fn bring_in(&mut self, effect: &mut Effect, who: Identity) -> Result<(), Error> {
+        if self.tree.within.version() == Version::V1 || self.tree.holds(who.tid)? {
+            return Ok(());
+        }
+        let process = Identity::of(process_of(who.tid)?)?;
+        self.place_process(effect, process, Group::Normal).map(drop)
+    }
+
+    fn bring(&mut self, effect: &mut Effect, process: Identity, group: Group) -> Result<(), Error> {
+        let mut brought = self.processes.get(&process).and_then(|its| its.brought);
+        let is_outside = || Ok::<_, Error>(!self.tree.holds(process.tid)?);
+        if self.tree.within.version() == Version::V2 && is_outside()? {
+            self.check_confined(process)?;
+            let change = effect.move_to(process, &self.tree.within, &self.tree.top)?;
+            if let Some(earlier) = brought.replace(change) {
+                effect.undo(earlier)?; // somebody had moved it away since
+            }
+        }
+        self.processes.insert(process, Process { group, brought });
+        Ok(())
+    }
+
+    /// systemd ends a unit whose processes have all gone elsewhere.
+    fn check_confined(&self, process: Identity) -> Result<(), Error> {
+        let Some(confined_to) = &self.tree.confined_to else { return Ok(()) };
+        let group = self.tree.within.group_of(process.tid)?;
+        if Path::new(&group).starts_with(self.tree.within.group(confined_to)?) {
+            return Ok(());
+        }
+        let what = format!("process {} is in {group}, which systemd looks after", process.tid);
+        Err(Error::invalid(what, "start it beneath the unit that has Delegate=yes"))
+    }
+}
+
+fn check_movable(who: Identity) -> Result<(), Error> {
+    who.check()?;
+    check_not_of_kernel(who)
+}
+
+fn check_not_of_kernel(who: Identity) -> Result<(), Error> {
+    if !who.is_of_kernel() {
+        return Ok(());
+    }
+    let what = format!("thread {} is the kernel's", who.tid);
+    Err(Error::invalid(what, "leave it where it is: the kernel needs it there"))
+}
+
+pub(super) fn none_if_gone<T>(result: Result<T, Error>) -> Result<Option<T>, Error> {
+    match result {
+        Ok(value) => Ok(Some(value)),
+        Err(Error::Gone { .. }) => Ok(None),
+        Err(error) => Err(error),
+    }
+}
+
+/// The threads that a process has now.
+pub(super) fn threads(process: Identity) -> Result<Vec<i32>, Error> {
+    let tid = process.tid;
+    let list = fs::read_dir(format!("/proc/{tid}/task")).map_err(|error| match error.kind() {
+        io::ErrorKind::NotFound => Error::Gone { tid },
+        _ => Error::thread(tid, "list the process of", error),
+    })?;
+    if !process.process_is_there() {
+        return Err(Error::Gone { tid });
+    }
+    let tids = list.flatten().filter_map(|entry| entry.file_name().to_str()?.parse().ok());
+    Ok(tids.collect())
+}

@@ -1,0 +1,116 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Groups of threads (cpu-mediator-2019, 3.1), as cgroups: the Fast Region beside the Lazy one, in
+//! which are urgent, normal, service and background.
+#[cfg(test)]
+mod fault;
+mod members;
+mod place;
+mod strays;
+mod tree;
+
+use crate::{Change, Effect, Error, Identity, Restored};
+pub use members::Placed;
+use members::{Process, Seat};
+pub use place::{Found, Place};
+use std::collections::HashMap;
+use tek_policy::Weights;
+use tree::Tree;
+
+/// A tree of groups, and who was put where.
+///
+/// Life: [`Groups::open`]; [`Groups::place_process`] for everybody whom it concerns; then for each
+/// Fast thread [`Groups::fast`] and [`Groups::lazy_again`], and around the time in which there are
+/// any [`Groups::enter`] and [`Groups::leave`]; at the end [`Groups::remove`].
+///
+/// **Everybody has to be placed.** Where a thread is outside of the tree it competes with all of the
+/// tree: on version 1 one by one, as if each were a group of its own, so that 20 busy ones there take
+/// 20 shares and the tree takes one. What the weights and the floor promise they promise among those
+/// who were placed. Threads of the kernel are never moved; they stay outside, where no weight in the
+/// tree starves them. New threads and processes are where those are that made them, so who is placed
+/// stays so.
+///
+/// All changes are in the journal of the [`Effect`] that is given to each call, which has to be the
+/// same one always. After a SIGKILL [`Effect::open`] brings everybody back and removes the groups.
+///
+/// Belongs to one thread at a time, like `Effect`. Nothing here waits for other threads, but for
+/// those in a group that is removed (at most 0.1 s a group).
+pub struct Groups {
+    tree: Tree,
+    weights: Weights,
+    /// In force in responsiveness mode.
+    entered: Option<Change>,
+    seats: HashMap<Identity, Seat>,
+    /// By their first threads.
+    processes: HashMap<Identity, Process>,
+}
+
+impl Groups {
+    /// Makes the groups. A call that fails has left nothing.
+    ///
+    /// [`Error::File`] with EEXIST: there is such a group already, which an `Effect` with another
+    /// journal made, or somebody else.
+    pub fn open(effect: &mut Effect, place: &Place, weights: Weights) -> Result<Self, Error> {
+        let tree = Tree::make(effect, place, &weights)?;
+        let (seats, processes) = (HashMap::new(), HashMap::new());
+        Ok(Self { tree, weights, entered: None, seats, processes })
+    }
+
+    /// The weights in force, and the floor.
+    pub fn weights(&self) -> &Weights {
+        &self.weights
+    }
+
+    /// Other weights and another floor, at once. After an error some may be in force.
+    pub fn set_weights(&mut self, effect: &mut Effect, weights: Weights) -> Result<(), Error> {
+        self.tree.weigh(effect, &weights)?;
+        self.weights = weights;
+        let Some(earlier) = self.entered else { return Ok(()) };
+        self.entered = Some(self.tree.enter(effect, &weights)?);
+        effect.undo(earlier).map(drop)
+    }
+
+    /// Why the groups have no weights, if they have none: there is a hierarchy, but not for that.
+    /// Never of a place that [`Place::find`] found.
+    pub fn without_weights(&self) -> Option<String> {
+        let at = self.tree.top.display();
+        (!self.tree.has_weights).then(|| format!("{at} is in a hierarchy without controller cpu"))
+    }
+
+    /// Responsiveness mode: the Fast Region gets all but the floor. One write to the groups, however
+    /// many threads are in them; nothing if it is entered already.
+    pub fn enter(&mut self, effect: &mut Effect) -> Result<(), Error> {
+        if let Some(why) = self.without_weights() {
+            return Err(Error::invalid(why, "use the place that is found by itself"));
+        }
+        if self.entered.is_none() {
+            self.entered = Some(self.tree.enter(effect, &self.weights)?);
+        }
+        Ok(())
+    }
+
+    /// Normal mode again, by one write; nothing if it is not entered. After an error it still is.
+    pub fn leave(&mut self, effect: &mut Effect) -> Result<(), Error> {
+        if let Some(entered) = self.entered {
+            effect.undo(entered)?;
+            self.entered = None;
+        }
+        Ok(())
+    }
+
+    /// Whether responsiveness mode is entered.
+    pub fn is_entered(&self) -> bool {
+        self.entered.is_some()
+    }
+
+    /// Puts everybody back where they were and removes the groups. Who was born in them goes to
+    /// where his process is, or the one that made it, else to the group above.
+    ///
+    /// What failed is in the journal still, and is tried again by [`Effect::undo_all`].
+    pub fn remove(self, effect: &mut Effect) -> Restored {
+        let mut changes: Vec<Change> = self.entered.into_iter().chain(self.tree.changes).collect();
+        changes.extend(self.tree.weights);
+        changes.extend(self.seats.values().flat_map(Seat::changes));
+        changes.extend(self.processes.values().filter_map(|process| process.brought));
+        effect.undo_these(changes)
+    }
+}

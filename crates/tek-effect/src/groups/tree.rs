@@ -1,0 +1,181 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! The directories of the groups: made with their weights, all of them noted before.
+//!
+//! ```text
+//! TOP              a group like any other of the device, of the kernel's own weight, so that
+//! │                the kernel's threads outside keep their share whatever is set in here
+//! ├── fast         the Fast Region
+//! └── lazy         the Lazy Region
+//!     ├── urgent, normal, service, background
+//! ```
+//!
+//! On version 2 threads of one process can be in several groups only where these are threaded: TOP
+//! becomes "domain threaded", which is what a group is called that has threaded ones beneath, and
+//! whole processes are moved to it; everything beneath is threaded, and threads are moved there one
+//! by one. Groups have weights only if the one above them has enabled the controller, so `cpu` is
+//! enabled in the group above TOP, in TOP and in `lazy`.
+use super::Place;
+use crate::{Change, Effect, Error, Hierarchy, Version};
+use std::fs;
+use std::path::{Path, PathBuf};
+use tek_policy::{Group, Weights};
+
+/// Which controllers the groups below have.
+const ENABLED: &str = "cgroup.subtree_control";
+/// Where groups have real-time runtime of their own, new ones have none.
+const REAL_TIME: &str = "cpu.rt_runtime_us";
+
+/// The groups of a place.
+pub(super) struct Tree {
+    pub(super) within: Hierarchy,
+    pub(super) top: PathBuf,
+    pub(super) fast: PathBuf,
+    lazy: PathBuf,
+    /// Processes outside of it stay there.
+    pub(super) confined_to: Option<PathBuf>,
+    pub(super) has_weights: bool,
+    /// No thread in here can have a real-time policy.
+    pub(super) refuses_real_time: bool,
+    /// In the order in which they were made.
+    pub(super) changes: Vec<Change>,
+    pub(super) weights: Vec<Change>,
+}
+
+impl Tree {
+    /// Makes it; if that fails, nothing is left.
+    pub(super) fn make(
+        effect: &mut Effect,
+        place: &Place,
+        weights: &Weights,
+    ) -> Result<Self, Error> {
+        let top = place.top();
+        let mut tree = Self {
+            within: place.within.clone(),
+            fast: top.join("fast"),
+            lazy: top.join("lazy"),
+            top,
+            confined_to: place.is_delegated.then(|| place.above.clone()),
+            has_weights: true,
+            refuses_real_time: false,
+            changes: Vec::new(),
+            weights: Vec::new(),
+        };
+        match tree.fill(effect, &place.above, weights) {
+            Ok(()) => Ok(tree),
+            Err(error) => {
+                for change in tree.weights.into_iter().chain(tree.changes.into_iter().rev()) {
+                    let _ = effect.undo(change); // it is in the journal still
+                }
+                Err(error)
+            }
+        }
+    }
+
+    fn fill(&mut self, effect: &mut Effect, above: &Path, weights: &Weights) -> Result<(), Error> {
+        self.has_weights = self.within.version() == Version::V1 || has_cpu(above);
+        let (top, fast, lazy) = (self.top.clone(), self.fast.clone(), self.lazy.clone());
+        self.enable(effect, above)?;
+        self.changes.push(effect.make_directory(&top)?);
+        self.refuses_real_time = top.join(REAL_TIME).exists();
+        self.enable(effect, &top)?;
+        self.add(effect, &fast)?;
+        self.add(effect, &lazy)?;
+        self.enable(effect, &lazy)?;
+        for group in Group::ALL {
+            self.add(effect, &self.group(group))?;
+        }
+        self.weigh(effect, weights)
+    }
+
+    /// Sets the weights of the groups of the Lazy Region, which may be set again.
+    pub(super) fn weigh(&mut self, effect: &mut Effect, weights: &Weights) -> Result<(), Error> {
+        let groups = if self.has_weights { &Group::ALL[..] } else { &[] };
+        for &group in groups {
+            let weight = weights.of(group);
+            let change =
+                self.weight(effect, &self.group(group), weight.shares(), weight.weight())?;
+            self.weights.push(change);
+        }
+        // What there was before the earlier ones is given back by the later.
+        let earlier = self.weights.len() - groups.len();
+        self.weights.drain(..earlier).try_for_each(|change| effect.undo(change).map(drop))
+    }
+
+    /// Sets one, worded for the version.
+    fn weight(
+        &self,
+        effect: &mut Effect,
+        directory: &Path,
+        shares: u32,
+        weight: u32,
+    ) -> Result<Change, Error> {
+        let (file, value) = match self.within.version() {
+            Version::V1 => ("cpu.shares", shares),
+            Version::V2 => ("cpu.weight", weight),
+        };
+        effect.write_file(&directory.join(file), value.to_string().as_bytes())
+    }
+
+    /// Makes a group beneath TOP.
+    fn add(&mut self, effect: &mut Effect, directory: &Path) -> Result<(), Error> {
+        self.changes.push(effect.make_directory(directory)?);
+        if self.within.version() == Version::V2 {
+            let kind = directory.join("cgroup.type");
+            self.changes.push(effect.write_file(&kind, b"threaded")?);
+        }
+        Ok(())
+    }
+
+    /// Lets the groups beneath have weights.
+    fn enable(&mut self, effect: &mut Effect, directory: &Path) -> Result<(), Error> {
+        if self.within.version() == Version::V1 || !self.has_weights {
+            return Ok(());
+        }
+        let file = directory.join(ENABLED);
+        if !has_word(&file, "cpu") {
+            self.changes.push(effect.write_file(&file, b"+cpu")?);
+        }
+        Ok(())
+    }
+
+    /// The directory of a group of the Lazy Region.
+    pub(super) fn group(&self, group: Group) -> PathBuf {
+        self.lazy.join(group.name())
+    }
+
+    /// Sets the weight that makes the Fast Region fast. The Lazy Region keeps the kernel's own.
+    pub(super) fn enter(&self, effect: &mut Effect, weights: &Weights) -> Result<Change, Error> {
+        let floor = weights.floor;
+        self.weight(effect, &self.fast, floor.fast_shares(), floor.fast_weight())
+    }
+
+    /// Whether a thread is in one of these groups.
+    pub(super) fn holds(&self, tid: i32) -> Result<bool, Error> {
+        let group = self.within.group_of(tid)?;
+        Ok(Path::new(&group).starts_with(self.within.group(&self.top)?))
+    }
+
+    /// Whether a thread is in this very group.
+    pub(super) fn is_in(&self, tid: i32, directory: &Path) -> Result<bool, Error> {
+        Ok(self.within.group_of(tid)? == self.within.group(directory)?)
+    }
+
+    /// Who is in the Fast Region's group.
+    pub(super) fn fast_tids(&self) -> Vec<i32> {
+        let file = match self.within.version() {
+            Version::V1 => "tasks",
+            Version::V2 => "cgroup.threads",
+        };
+        let text = fs::read_to_string(self.fast.join(file)).unwrap_or_default();
+        text.lines().filter_map(|line| line.parse().ok()).collect()
+    }
+}
+
+fn has_cpu(directory: &Path) -> bool {
+    has_word(&directory.join("cgroup.controllers"), "cpu")
+}
+
+fn has_word(file: &Path, word: &str) -> bool {
+    let text = fs::read_to_string(file).unwrap_or_default();
+    text.split_ascii_whitespace().any(|one| one == word)
+}
