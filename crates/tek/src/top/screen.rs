@@ -10,6 +10,7 @@ use ratatui::crossterm::execute;
 use ratatui::crossterm::terminal::{
     disable_raw_mode, enable_raw_mode, EnterAlternateScreen, LeaveAlternateScreen,
 };
+use ratatui::layout::{Position, Rect};
 use ratatui::Terminal;
 use std::io::{self, Stdout};
 use std::sync::Once;
@@ -66,7 +67,9 @@ impl Screen {
         // What was raw before need not be so now, which is not asked again while it counts as raw.
         disable_raw_mode()?;
         take()?;
-        self.terminal.clear()?;
+        // Its clear() asks the terminal where the cursor is, and fails if that does not answer.
+        let size = self.terminal.size()?;
+        self.terminal.resize(Rect::from((Position::ORIGIN, size)))?;
         Ok(())
     }
 }
