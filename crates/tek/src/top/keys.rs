@@ -290,7 +290,7 @@ mod tests {
     proptest! {
         #[test]
         fn whatever_is_pressed_the_selection_is_a_row_in_sight(
-            acts in proptest::collection::vec(act(), 0..120)
+            acts in proptest::collection::vec(act(), 0..60)
         ) {
             let mut state = state();
             for act in acts {
@@ -308,8 +308,8 @@ mod tests {
                     prop_assert!((state.first..state.first + page).contains(&state.position));
                 }
                 prop_assert!((SHORTEST..=LONGEST).contains(&state.interval));
-                super::super::draw::tests::drawn(&state, 40, 10);
             }
+            super::super::draw::tests::drawn(&state, 40, 10);
         }
     }
 }
