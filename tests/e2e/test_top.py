@@ -14,10 +14,10 @@ import time
 
 import pytest
 
-from conftest import eventually, tids_by_name
+from conftest import BUILD, eventually, tids_by_name
 
 ALTERNATE, USUAL = b"\x1b[?1049h", b"\x1b[?1049l"
-UP, DOWN, ESCAPE, ENTER, CONTROL_C, CONTROL_Z = "\x1b[A", "\x1b[B", "\x1b", "\r", "\x03", "\x1a"
+DOWN, ESCAPE, ENTER, CONTROL_C, CONTROL_Z = "\x1b[B", "\x1b", "\r", "\x03", "\x1a"
 
 # As a shell does: the command in a process group of its own, in the foreground of the terminal.
 # Its state is told by lines; a line on standard input continues it.
@@ -237,7 +237,8 @@ def test_enter_tells_why_a_thread_runs_as_it_does(screen, program):
     tid = program.tids["topped-gas"]
     top.wait_for(lambda lines: f"Thread {tid}" in lines[3] and lines[4] == "Who it is")
     top.type(ESCAPE)
-    top.row("topped-gas")
+    # Escape and what follows at once would be another key.
+    top.wait_for(lambda lines: "TID NAME" in lines[3])
     top.type("?")
     top.wait_for(lambda lines: lines[3].startswith("Keys"))
     top.type("q")
@@ -251,7 +252,8 @@ def test_the_kernels_threads_come_on_demand_and_a_tree_has_branches(screen, prog
     top.type("k")
     if "0 of the kernel" not in top.lines[0]:
         top.row("kthreadd")
-    top.type("k" + ESCAPE + "/waiting" + ENTER)
+    top.type("k")
+    top.wait_for(lambda lines: "0 shown" in lines[2])
     top.end()
     top = screen("--filter", "topped-", "--tree")
     top.wait_for(lambda lines: lines and any("topped-gas" in line for line in lines[4:]))
@@ -388,6 +390,37 @@ def test_without_a_terminal_it_is_as_with_once(tek, program):
     ended = tek("top", "--interval", "0.1", "--filter", "topped-gas")
     assert ended.returncode == 0 and "as with --once" in ended.stderr
     assert "topped-gas" in ended.stdout and "\x1b" not in ended.stdout
+
+
+@pytest.fixture
+def tekd(tmp_path, real_time):
+    """The daemon, which may touch nothing but what this test starts; its socket."""
+    (tmp_path / "tekd.toml").write_text('[[grant]]\nusers = ["root"]\n')
+    socket = tmp_path / "run" / "tekd"
+    command = [BUILD / "bin" / "tekd", "--socket", socket, "--state", tmp_path / "state",
+               "--config", tmp_path / "tekd.toml", "--domain", f"pid:{os.getpid()}"]
+    with subprocess.Popen(command, stderr=subprocess.DEVNULL, stdin=subprocess.DEVNULL) as daemon:
+        eventually(socket.exists)
+        yield socket
+        daemon.terminate()
+
+
+def test_what_the_daemon_made_fast_is_shown_as_fast(screen, tek, tekd, program):
+    environment = {**os.environ, "TEK_SOCKET": str(tekd)}
+    tid = program.tids["topped-gas"]
+    asked = tek("critical", "--thread", tid, "--for", "30s", env=environment)
+    assert asked.returncode == 0, asked.stderr
+    ended = tek("top", "--once", "--json", "--interval", "0.1", env=environment)
+    told = json.loads(ended.stdout)
+    assert told["tekd"] == {"mode": "responsiveness", "fast": 1} and told["fast"] == 1
+    regions = {thread["tid"]: thread["region"] for thread in told["threads"]}
+    assert (regions[tid], regions[program.tids["topped-door"]]) == ("fast", None)
+    top = screen(TEK_SOCKET=str(tekd))
+    top.wait_for(lambda lines: lines and lines[1].startswith("tekd: responsiveness, 1 Fast by it"))
+    top.type("f")
+    top.wait_for(lambda lines: "only Fast" in lines[2] and len(top.rows()) == 1)
+    assert " fast " in top.row("topped-gas")
+    top.end()
 
 
 @pytest.mark.parametrize("arguments, wanted", [
