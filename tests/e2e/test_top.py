@@ -334,8 +334,9 @@ def test_a_terminal_of_another_size_is_filled(screen, program):
     assert top.end() == 0
 
 
-def test_a_name_cannot_control_the_terminal(screen, tmp_path):
-    hostile = "import ctypes,time; ctypes.CDLL(None).prctl(15, b'evil\\x1b[2J\\x07x', 0, 0, 0); print(1, flush=True); time.sleep(60)"
+def test_a_name_cannot_control_the_terminal(screen):
+    hostile = ("import ctypes, time; ctypes.CDLL(None).prctl(15, b'evil\\x1b[2J\\x07x', 0, 0, 0);"
+               "print(1, flush=True); time.sleep(60)")
     with subprocess.Popen(["python3", "-c", hostile], stdout=subprocess.PIPE) as process:
         try:
             process.stdout.readline()
