@@ -7,6 +7,7 @@ EXAMPLES:
   tek doctor                                what this machine can do
   tek run --critical 'ui*' -- ./appliance   run a program, its ui threads first
   tek ps --tracked                          what its threads are
+  tek top                                   what every thread does, live
   tek status                                what the daemon is at
   tek suggest -o rules.toml -- ./appliance  find out which of them are time-critical
   tek explain 815                           why a thread runs as it does
@@ -42,6 +43,11 @@ pub enum Command {
     /// Shows what /proc tells of each thread, the kernel's own included, and what TEK knows of
     /// those in its programs: what they are for, what they run, how they are scheduled and why.
     Ps(crate::ps::Args),
+    /// Show live what every thread does
+    ///
+    /// Shows the threads of the device by what they did since the last look: CPU time, waiting for a
+    /// CPU, context switches, and how TEK has them. Keys sort, filter and explain; ? lists them.
+    Top(crate::top::Args),
     /// Tell what this kernel and this user can do
     ///
     /// Looks at privileges, limits, control groups and kernel features, and lets a thread of its

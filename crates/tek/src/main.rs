@@ -15,6 +15,7 @@ mod stack;
 mod status;
 mod suggest;
 mod system;
+mod top;
 mod units;
 mod words;
 
@@ -26,6 +27,7 @@ fn main() -> ExitCode {
     let result = match Cli::parse().command {
         Command::Run(args) => run::run(args),
         Command::Ps(args) => ps::run(args),
+        Command::Top(args) => top::run(args),
         Command::Doctor(args) => doctor::run(args),
         Command::Status(args) => status::run(args),
         Command::Critical(args) => critical::run(args),

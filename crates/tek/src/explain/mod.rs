@@ -69,6 +69,12 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
     Ok(code)
 }
 
+/// What is told of a thread: headlines, and below each its paragraphs, in which names may be any text.
+/// An error that there is no such thread is `NotFound` or ESRCH.
+pub fn sections(tid: u32) -> io::Result<Vec<(&'static str, Vec<String>)>> {
+    Ok(tell::tell(&facts::of(tid)?))
+}
+
 fn print(out: &mut impl Write, facts: &Facts) -> io::Result<()> {
     let bold = anstyle::Style::new().bold();
     for (number, (title, paragraphs)) in tell::tell(facts).into_iter().enumerate() {

@@ -49,8 +49,17 @@ pub enum Column {
     CpuPercent,
     /// Time that it was ready to run and waited for a CPU
     RunDelay,
+    /// Share of the time that it waited for a CPU: as with cpu%
+    #[value(name = "delay%")]
+    DelayPercent,
     /// Context switches
     Switches,
+    /// Context switches a second because it waited for something: as with cpu%
+    #[value(name = "vol/s")]
+    Voluntary,
+    /// Context switches a second because another thread was to run: as with cpu%
+    #[value(name = "invol/s")]
+    Involuntary,
     /// Size of its process's address space
     Vm,
     /// Thread that created it (from its table)
@@ -110,7 +119,10 @@ impl Column {
             Self::Cpu => "cpu_ns",
             Self::CpuPercent => "cpu_percent",
             Self::RunDelay => "run_delay_ns",
+            Self::DelayPercent => "delay_percent",
             Self::Switches => "switches",
+            Self::Voluntary => "voluntary_per_s",
+            Self::Involuntary => "involuntary_per_s",
             Self::Vm => "vm_bytes",
             Self::Creator => "creator_tid",
             Self::CallSite => "call_site",
@@ -125,8 +137,23 @@ impl Column {
     pub fn is_number(self) -> bool {
         use Column::*;
         let numbers = [
-            Pid, Tid, Priority, RtPriority, Stack, Peak, Bound, Age, Cpu, CpuPercent, RunDelay,
-            Switches, Vm, Creator,
+            Pid,
+            Tid,
+            Priority,
+            RtPriority,
+            Stack,
+            Peak,
+            Bound,
+            Age,
+            Cpu,
+            CpuPercent,
+            RunDelay,
+            DelayPercent,
+            Switches,
+            Voluntary,
+            Involuntary,
+            Vm,
+            Creator,
         ];
         numbers.contains(&self)
     }
@@ -134,8 +161,8 @@ impl Column {
     /// Adds what has to be read for it.
     pub fn want(self, wanted: &mut Wanted) {
         match self {
-            Self::CpuPercent | Self::RunDelay => wanted.schedstat = true,
-            Self::Switches => wanted.switches = true,
+            Self::CpuPercent | Self::RunDelay | Self::DelayPercent => wanted.schedstat = true,
+            Self::Switches | Self::Voluntary | Self::Involuntary => wanted.switches = true,
             Self::Vm => wanted.vm = true,
             Self::Function | Self::CallSite => wanted.modules = true,
             Self::Peak | Self::Bound | Self::Zone => wanted.stacks = true,
@@ -181,8 +208,13 @@ impl Column {
             Self::RunDelay => {
                 Value::of(thread.task.schedstat, |times| Value::Time(times.run_delay_ns))
             }
+            Self::DelayPercent => Value::of(thread.delay_percent(), Value::Percent),
             Self::Switches => {
                 Value::of(thread.task.switches, |switches| Value::Count(switches.total()))
+            }
+            Self::Voluntary => Value::of(thread.rate(|switches| switches.voluntary), Value::Rate),
+            Self::Involuntary => {
+                Value::of(thread.rate(|switches| switches.involuntary), Value::Rate)
             }
             Self::Vm => Value::of(thread.vm_bytes.and_then(positive), Value::Bytes),
             Self::Creator => {

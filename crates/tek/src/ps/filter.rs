@@ -7,7 +7,7 @@ use tek_model::{Detail, Device};
 use tek_policy::{Glob, Invalid, Subject};
 
 /// All that is given must fit; of an option that is given more than once, one.
-#[derive(clap::Args)]
+#[derive(clap::Args, Default)]
 #[command(next_help_heading = "Which threads")]
 pub struct Filter {
     /// Threads of this process (list: 1,2,3)

@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! `tek ps`: every thread of the device.
-mod column;
-mod filter;
+pub mod column;
+pub mod filter;
 mod pace;
-mod render;
+pub mod render;
 mod sample;
-mod thread;
-mod tree;
-mod value;
-mod view;
+pub mod thread;
+pub mod tree;
+pub mod value;
+pub mod view;
 mod watch;
 
 use anyhow::Context;
@@ -16,7 +16,7 @@ use clap::ValueEnum;
 use column::Column;
 use console::Term;
 use filter::Filter;
-pub use pace::interval;
+pub use pace::{interval, Pace};
 use sample::Series;
 use serde_json::json;
 use std::io::{self, Write};
@@ -24,6 +24,7 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 use std::time::Duration;
 use tek_abi::printable;
+use thread::Thread;
 use view::{Look, View};
 
 const AFTER_HELP: &str = "\
@@ -118,13 +119,16 @@ fn chosen(text: &str) -> Result<Chosen, String> {
 }
 
 /// What --sort takes.
-#[derive(Clone, Copy)]
-struct Sorting {
-    column: Column,
-    down: bool,
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Sorting {
+    /// By which column.
+    pub column: Column,
+    /// The greatest first.
+    pub down: bool,
 }
 
-fn sorting(text: &str) -> Result<Sorting, String> {
+/// `COLUMN`, `COLUMN:asc` or `COLUMN:desc`.
+pub fn sorting(text: &str) -> Result<Sorting, String> {
     let (name, down) = match text.rsplit_once(':') {
         None => (text, false),
         Some((name, "asc")) => (name, false),
@@ -175,11 +179,7 @@ fn once(view: &mut View, as_json: bool) -> anyhow::Result<bool> {
     tell(&problems);
     let mut out = io::BufWriter::new(io::stdout().lock());
     if as_json {
-        let object = |thread| -> serde_json::Map<String, serde_json::Value> {
-            let columns = view.columns.iter();
-            columns.map(|c| (c.key().to_owned(), c.value(thread).json())).collect()
-        };
-        let threads: Vec<_> = threads.iter().map(object).collect();
+        let threads: Vec<_> = threads.iter().map(|t| object(&view.columns, t)).collect();
         let all = json!({ "threads": threads, "problems": problems });
         writeln!(out, "{}", serde_json::to_string_pretty(&all)?)?;
     } else {
@@ -192,8 +192,13 @@ fn once(view: &mut View, as_json: bool) -> anyhow::Result<bool> {
     Ok(found)
 }
 
+/// A thread as a JSON object.
+pub fn object(columns: &[Column], thread: &Thread) -> serde_json::Map<String, serde_json::Value> {
+    columns.iter().map(|c| (c.key().to_owned(), c.value(thread).json())).collect()
+}
+
 /// Says on standard error what could not be read.
-fn tell(problems: &[String]) {
+pub fn tell(problems: &[String]) {
     for problem in problems {
         eprintln!("tek: {}", printable(problem.as_bytes()));
     }

@@ -94,7 +94,7 @@ fn record<'a>(
         let value = match (column, &interval) {
             (Column::Cpu, Some(interval)) => Value::Time(interval.cpu_ns),
             (Column::RunDelay, Some(interval)) => Value::Time(interval.run_delay_ns),
-            (Column::Switches, Some(interval)) => Value::Count(interval.switches),
+            (Column::Switches, Some(interval)) => Value::Count(interval.switches.total()),
             _ => column.value(thread),
         };
         (column.key(), value)

@@ -49,7 +49,7 @@ pub struct Interval {
     /// Time that it waited for a CPU.
     pub run_delay_ns: u64,
     /// Context switches.
-    pub switches: u64,
+    pub switches: Switches,
 }
 
 /// Names are looked up only where they are shown.
@@ -109,16 +109,40 @@ impl Thread {
         (time != 0).then(|| cpu as f64 * 100.0 / time as f64)
     }
 
+    /// The share of the time since the look before, else of its life, that it waited for a CPU.
+    pub fn delay_percent(&self) -> Option<f64> {
+        let times = self.task.schedstat?;
+        let (delay, time) = match self.interval() {
+            Some(interval) => (interval.run_delay_ns, interval.ns),
+            None => (times.run_delay_ns, self.age_ns()),
+        };
+        (time != 0).then(|| delay as f64 * 100.0 / time as f64)
+    }
+
+    /// How many context switches of a kind it made a second, since the look before, else in its life.
+    pub fn rate(&self, kind: impl Fn(&Switches) -> u64) -> Option<f64> {
+        let switches = self.task.switches?;
+        let (count, time) = match self.interval() {
+            Some(interval) => (kind(&interval.switches), interval.ns),
+            None => (kind(&switches), self.age_ns()),
+        };
+        (time != 0).then(|| count as f64 * 1e9 / time as f64)
+    }
+
     /// What it did since the look before; `None` at the first.
     pub fn interval(&self) -> Option<Interval> {
         let before = self.before?;
         let times = self.task.schedstat.unwrap_or_default();
-        let switches = self.task.switches.unwrap_or_default().total();
+        let switches = self.task.switches.unwrap_or_default();
+        let since = |now: u64, before: u64| now.saturating_sub(before);
         Some(Interval {
-            ns: self.time_ns.saturating_sub(before.time_ns),
-            cpu_ns: self.cpu_ns().saturating_sub(before.cpu_ns),
-            run_delay_ns: times.run_delay_ns.saturating_sub(before.schedstat.run_delay_ns),
-            switches: switches.saturating_sub(before.switches.total()),
+            ns: since(self.time_ns, before.time_ns),
+            cpu_ns: since(self.cpu_ns(), before.cpu_ns),
+            run_delay_ns: since(times.run_delay_ns, before.schedstat.run_delay_ns),
+            switches: Switches {
+                voluntary: since(switches.voluntary, before.switches.voluntary),
+                involuntary: since(switches.involuntary, before.switches.involuntary),
+            },
         })
     }
 }

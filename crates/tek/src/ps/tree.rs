@@ -2,6 +2,7 @@
 //! Threads as a tree: below the first thread of each process the others, each below the one that
 //! created it where that is known.
 use super::thread::Thread;
+use std::borrow::Borrow;
 use std::collections::HashMap;
 
 /// Deeper threads are drawn as if they were this deep. A table may tell of any depth.
@@ -9,13 +10,13 @@ const DEEPEST: usize = 16;
 
 /// The threads in the order of the tree, each with what is drawn before its name. Siblings keep their
 /// order.
-pub fn arrange(threads: Vec<Thread>) -> Vec<(Thread, String)> {
+pub fn arrange<T: Borrow<Thread>>(threads: Vec<T>) -> Vec<(T, String)> {
     let parents = parents(&threads);
     let mut children: HashMap<Option<usize>, Vec<usize>> = HashMap::new();
     for (index, parent) in parents.into_iter().enumerate() {
         children.entry(parent).or_default().push(index);
     }
-    let mut threads: Vec<Option<Thread>> = threads.into_iter().map(Some).collect();
+    let mut threads: Vec<Option<T>> = threads.into_iter().map(Some).collect();
     let mut arranged = Vec::with_capacity(threads.len());
     // A stack of what is still to be drawn, the next one on top.
     let mut waiting: Vec<(usize, Vec<bool>)> = Vec::new();
@@ -38,11 +39,12 @@ pub fn arrange(threads: Vec<Thread>) -> Vec<(Thread, String)> {
 }
 
 /// The place of each thread's parent: its creator, else the first thread of its process.
-fn parents(threads: &[Thread]) -> Vec<Option<usize>> {
+fn parents<T: Borrow<Thread>>(threads: &[T]) -> Vec<Option<usize>> {
+    let threads: Vec<&Thread> = threads.iter().map(Borrow::borrow).collect();
     let places: HashMap<(u32, u32), usize> =
         threads.iter().enumerate().map(|(at, t)| ((t.pid, t.task.stat.tid), at)).collect();
     let place = |pid, tid| places.get(&(pid, tid)).copied();
-    let parent = |thread: &Thread| {
+    let parent = |&thread: &&Thread| {
         let own = thread.task.stat.tid;
         if own == thread.pid {
             return None;

@@ -22,8 +22,10 @@ pub enum Value {
     Bytes(u64),
     /// A time in ns.
     Time(u64),
-    /// A share of a CPU.
+    /// A share of a CPU, or of the time.
     Percent(f64),
+    /// A number of something in a second.
+    Rate(f64),
 }
 
 impl Value {
@@ -43,6 +45,8 @@ impl Value {
             Self::Bytes(bytes) => size(*bytes),
             Self::Time(ns) => time(*ns),
             Self::Percent(percent) => format!("{percent:.1}"),
+            Self::Rate(rate) if *rate >= 100.0 => format!("{rate:.0}"),
+            Self::Rate(rate) => format!("{rate:.1}"),
         }
     }
 
@@ -54,7 +58,9 @@ impl Value {
             Self::Flag(flag) => json!(flag),
             Self::Count(number) | Self::Bytes(number) | Self::Time(number) => json!(number),
             Self::Level(level) => json!(level),
-            Self::Percent(percent) => json!((percent * 1000.0).round() / 1000.0),
+            Self::Percent(number) | Self::Rate(number) => {
+                json!((number * 1000.0).round() / 1000.0)
+            }
         }
     }
 
@@ -79,7 +85,7 @@ impl Value {
             | (Self::Bytes(a), Self::Bytes(b))
             | (Self::Time(a), Self::Time(b)) => a.cmp(b),
             (Self::Level(a), Self::Level(b)) => a.cmp(b),
-            (Self::Percent(a), Self::Percent(b)) => a.total_cmp(b),
+            (Self::Percent(a), Self::Percent(b)) | (Self::Rate(a), Self::Rate(b)) => a.total_cmp(b),
             (Self::None, Self::None) => Ordering::Equal,
             (Self::None, _) => Ordering::Less,
             (_, Self::None) => Ordering::Greater,
@@ -97,6 +103,8 @@ mod tests {
         assert_eq!(Value::Time(12_000_000).human(), "12ms");
         assert_eq!(Value::Bytes(4096).human(), "4.0K");
         assert_eq!(Value::Time(12_000_000).json(), json!(12_000_000));
+        assert_eq!([2.04, 1234.5].map(|rate| Value::Rate(rate).human()), ["2.0", "1234"]);
+        assert_eq!(Value::Rate(1234.5).json(), json!(1234.5));
         assert_eq!(Value::None.human(), "-");
         assert_eq!(Value::None.json(), json!(null));
     }

@@ -5,7 +5,7 @@ mod tell;
 
 use crate::daemon::{Connection, Error};
 use crate::run::message;
-use answer::Status;
+pub use answer::Status;
 use anyhow::Context;
 use serde_json::Value;
 use std::collections::HashMap;
@@ -53,8 +53,7 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
             return Ok(ExitCode::FAILURE);
         }
     };
-    let text = file.map(read).transpose()?.context("tekd answered without telling anything")?;
-    let mut said: Value = serde_json::from_str(&text).context("what tekd tells is no JSON")?;
+    let mut said = said(file)?;
     let status = Status::deserialize_from(&said)?;
     let roles = roles_of(&status);
     let mut out = anstream::stdout();
@@ -65,6 +64,16 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
         tell::print(&mut out, &status, &roles)?;
     }
     Ok(ExitCode::SUCCESS)
+}
+
+/// What the daemon is at now. It may keep whoever asks waiting for seconds.
+pub fn now() -> anyhow::Result<Status> {
+    Status::deserialize_from(&said(ask()?)?)
+}
+
+fn said(file: Option<File>) -> anyhow::Result<Value> {
+    let text = file.map(read).transpose()?.context("tekd answered without telling anything")?;
+    serde_json::from_str(&text).context("what tekd tells is no JSON")
 }
 
 fn ask() -> Result<Option<File>, Error> {

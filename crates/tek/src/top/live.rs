@@ -1,0 +1,67 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! `tek top` on a terminal.
+use super::columns;
+use super::details;
+use super::events::{Event, Events};
+use super::keys::Wish;
+use super::order::Choice;
+use super::sample::Sampler;
+use super::screen::Screen;
+use super::state::{Over, State};
+use nix::sys::signal::{kill, Signal};
+use nix::unistd::Pid;
+use ratatui::crossterm::event::KeyEvent;
+use std::ops::ControlFlow;
+use std::time::{Duration, Instant};
+
+/// What was done since the start of each thread says little, so the second look comes soon.
+const FIRST_WAIT: Duration = Duration::from_millis(300);
+
+/// Shows until a key or a signal ends it.
+pub fn run(choice: Choice, interval: Duration) -> anyhow::Result<()> {
+    // Before any thread is made, which shall have the same signals blocked.
+    let mut events = Events::new()?;
+    let mut sampler = Sampler::new(columns::with(choice.sort.column))?;
+    let mut state = State::new(sampler.look()?, choice, interval);
+    let mut last = Instant::now();
+    let mut screen = Screen::open()?;
+    loop {
+        screen.draw(&mut state)?;
+        let wait = if state.sample.is_compared { state.interval } else { FIRST_WAIT };
+        let next = (!state.is_paused).then(|| last + wait.min(state.interval));
+        match events.wait(next)? {
+            Event::Time => {
+                // Looks that took longer than the interval are left out, not made up for.
+                last = Instant::now();
+                state.take(sampler.look()?);
+            }
+            Event::Keys(keys) => {
+                if press(&mut state, keys)?.is_break() {
+                    return Ok(());
+                }
+            }
+            Event::End => return Ok(()),
+            Event::Stop => screen.stop()?,
+            Event::Continued => screen.go_on()?,
+            // It is asked for its size each time.
+            Event::Resized => {}
+        }
+    }
+}
+
+fn press(state: &mut State, keys: Vec<KeyEvent>) -> anyhow::Result<ControlFlow<()>> {
+    for key in keys {
+        match state.key(key) {
+            Wish::Nothing => {}
+            Wish::End => return Ok(ControlFlow::Break(())),
+            // To all that a terminal would send it to; it comes back as an event.
+            Wish::Stop => kill(Pid::from_raw(0), Signal::SIGTSTP)?,
+            Wish::Explain(identity) => {
+                if let Some(pid) = state.thread(state.position).map(|thread| thread.pid) {
+                    state.over = Over::Text(details::of(pid, identity));
+                }
+            }
+        }
+    }
+    Ok(ControlFlow::Continue(()))
+}

@@ -1,0 +1,128 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! `tek top`: what the threads of the device do, live.
+//!
+//! [`sample`] looks, with the code of `tek ps`; [`state`] and [`keys`] are what is shown of it and
+//! how keys change that, without a terminal; [`draw`] puts it on a screen; [`live`] brings them
+//! together with the terminal and the clock.
+mod columns;
+mod daemon;
+mod details;
+mod draw;
+mod events;
+mod header;
+mod keys;
+mod live;
+mod once;
+mod order;
+mod sample;
+mod screen;
+mod state;
+mod wrap;
+
+use crate::ps::{self, Sorting};
+use crate::run::message;
+use order::Choice;
+use std::io::{self, IsTerminal};
+use std::process::ExitCode;
+use std::time::Duration;
+
+const AFTER_HELP: &str = "\
+EXAMPLES:
+  tek top
+  tek top --filter fridge --sort delay%     who waits for a CPU
+  tek top --kernel --tree
+  tek top --once --json --interval 5s | jq '.threads[:5]'
+
+KEYS:
+  ? lists them; q or ^C ends it.
+
+All but TID, NAME and PROGRAM is of the time since the last look, or how it is now.
+What TEK tells (role, region, group, zone, function) is shown of the threads of
+programs under tek run, or linked with libtek.so, whose tables you may read. Any
+column of `tek ps --columns help` can be sorted by. Looking never stops, slows or
+waits for a program. Without a terminal it is as with --once.
+
+EXIT STATUS:
+    0  done
+    2  the command line was not understood
+  125  TEK itself failed
+
+ENVIRONMENT:
+  NO_COLOR      not empty: no colours
+  TEK_RUN_DIR   one more directory with tables of threads
+  TEK_SOCKET    socket of tekd, where it is not at the usual place";
+
+/// Arguments of `tek top`.
+#[derive(clap::Args)]
+#[command(after_help = AFTER_HELP)]
+pub struct Args {
+    /// Time between two looks, 0.1s to 60s
+    #[arg(long, value_name = "INTERVAL", default_value = "1s", value_parser = interval)]
+    interval: Duration,
+    /// Sort by a column: numbers from the greatest, texts from A, unless :asc or :desc says otherwise
+    #[arg(long, value_name = "COLUMN[:asc|:desc]", default_value = "cpu%", value_parser = sorting)]
+    sort: Sorting,
+    /// Show threads with this text in their program, name or role, in small or capital letters
+    #[arg(long, value_name = "TEXT", default_value = "", hide_default_value = true)]
+    filter: String,
+    /// Show the kernel's threads too
+    #[arg(long)]
+    kernel: bool,
+    /// Show processes with their threads below them, each below the one that created it
+    #[arg(long)]
+    tree: bool,
+    /// Look twice, print what was done meanwhile, and end
+    #[arg(long)]
+    once: bool,
+    /// Print JSON
+    #[arg(long, requires = "once", conflicts_with = "tree")]
+    json: bool,
+}
+
+/// Shows until somebody has seen enough.
+pub fn run(args: Args) -> anyhow::Result<ExitCode> {
+    let Args { interval, sort, filter, kernel, tree, once, json } = args;
+    let choice = Choice { sort, filter, tree, kernel, fast: false };
+    let is_terminal = io::stdin().is_terminal() && io::stdout().is_terminal();
+    if once || !is_terminal {
+        if !once {
+            message::print("there is no terminal to show it on, so this is as with --once");
+        }
+        once::run(&choice, interval, json)?;
+    } else {
+        live::run(choice, interval)?;
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+fn interval(text: &str) -> Result<Duration, String> {
+    let range = state::SHORTEST..=state::LONGEST;
+    let time = ps::interval(text).ok().filter(|time| range.contains(time));
+    time.ok_or_else(|| "write a time such as 2s, 0.5 or 200ms, from 0.1s to 60s".into())
+}
+
+fn sorting(text: &str) -> Result<Sorting, String> {
+    let sorting = ps::sorting(text)?;
+    Ok(if text.contains(':') { sorting } else { columns::usual_order(sorting.column) })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_interval_is_between_a_tenth_of_a_second_and_a_minute() {
+        assert_eq!(interval("100ms"), Ok(Duration::from_millis(100)));
+        assert_eq!(interval("60"), Ok(Duration::from_secs(60)));
+        for bad in ["99ms", "61s", "x", "-1", ""] {
+            assert!(interval(bad).unwrap_err().contains("from 0.1s to 60s"), "{bad}");
+        }
+    }
+
+    #[test]
+    fn numbers_are_sorted_from_the_greatest_unless_told_otherwise() {
+        let down = |text| sorting(text).map(|sorting| sorting.down);
+        assert_eq!([down("cpu%"), down("name"), down("delay%:asc")], [true, false, false].map(Ok));
+        assert!(down("colour").unwrap_err().contains("tek ps --columns help"));
+    }
+}

@@ -1,0 +1,134 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Which threads of a sample are shown, and in which order. The work grows with their number as
+//! sorting does; nothing is made into text that is not sorted by.
+use super::sample::Sample;
+use crate::ps::thread::Thread;
+use crate::ps::{tree, Sorting};
+use std::borrow::Borrow;
+
+/// What was chosen.
+#[derive(Clone, Debug)]
+pub struct Choice {
+    /// The order.
+    pub sort: Sorting,
+    /// Text that must be in a thread's program, name or role.
+    pub filter: String,
+    /// Threads below their creators and processes.
+    pub tree: bool,
+    /// The kernel's too.
+    pub kernel: bool,
+    /// Those in the Fast Region only.
+    pub fast: bool,
+}
+
+/// A thread that is shown.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Row {
+    /// Its place in the sample.
+    pub index: usize,
+    /// What is drawn before its name.
+    pub branch: String,
+}
+
+struct Placed<'a>(usize, &'a Thread);
+
+impl Borrow<Thread> for Placed<'_> {
+    fn borrow(&self) -> &Thread {
+        self.1
+    }
+}
+
+/// The threads to be shown. Those that are equal stand in the order of their tids.
+pub fn rows(sample: &Sample, choice: &Choice) -> Vec<Row> {
+    let needle = choice.filter.to_lowercase();
+    let fits = |thread: &Thread| {
+        (choice.kernel || !thread.task.stat.kernel)
+            && (!choice.fast || sample.is_fast(thread))
+            && (needle.is_empty() || has_text(thread, &needle))
+    };
+    let Sorting { column, down } = choice.sort;
+    let chosen = sample.threads.iter().enumerate().filter(|(_, thread)| fits(thread));
+    let mut keyed: Vec<_> =
+        chosen.map(|(at, thread)| (sample.value(column, thread), Placed(at, thread))).collect();
+    keyed.sort_by(|(a, one), (b, other)| {
+        let order = if down { b.order(a) } else { a.order(b) };
+        order.then_with(|| one.1.task.stat.tid.cmp(&other.1.task.stat.tid))
+    });
+    let sorted = keyed.into_iter().map(|(_, placed)| placed);
+    if !choice.tree {
+        return sorted.map(|placed| Row { index: placed.0, branch: String::new() }).collect();
+    }
+    let arranged = tree::arrange(sorted.collect());
+    arranged.into_iter().map(|(placed, branch)| Row { index: placed.0, branch }).collect()
+}
+
+fn has_text(thread: &Thread, needle: &str) -> bool {
+    let has = |text: &str| text.to_lowercase().contains(needle);
+    has(&thread.program)
+        || has(&thread.task.stat.name)
+        || thread.role().is_some_and(|role| has(&role))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::sample::tests::{sample, sample_of};
+    use super::*;
+    use crate::ps::column::Column;
+    use std::time::{Duration, Instant};
+
+    fn choice(sort: &str) -> Choice {
+        let sort = super::super::sorting(sort).unwrap();
+        Choice { sort, filter: String::new(), tree: false, kernel: false, fast: false }
+    }
+
+    fn tids(choice: &Choice) -> Vec<u32> {
+        let sample = sample();
+        rows(&sample, choice).iter().map(|row| sample.threads[row.index].task.stat.tid).collect()
+    }
+
+    #[test]
+    fn threads_are_sorted_and_the_kernels_shown_on_demand() {
+        assert_eq!(tids(&choice("cpu%")), [101, 100, 102, 200]);
+        assert_eq!(tids(&choice("cpu%:asc")), [200, 102, 100, 101]);
+        assert_eq!(tids(&choice("name")), [100, 101, 200, 102]);
+        assert_eq!(tids(&Choice { kernel: true, ..choice("tid:asc") }), [2, 100, 101, 102, 200]);
+    }
+
+    #[test]
+    fn a_filter_looks_into_program_and_name_whatever_the_case() {
+        let with = |filter: &str| tids(&Choice { filter: filter.into(), ..choice("tid:asc") });
+        assert_eq!(with("FRIDGE"), [100, 101, 102]);
+        assert_eq!(with("ga"), [101]);
+        assert!(with("oven").is_empty());
+    }
+
+    #[test]
+    fn what_the_daemon_calls_fast_is_fast() {
+        assert_eq!(tids(&Choice { fast: true, ..choice("tid") }), [102]);
+        let sample = sample();
+        assert_eq!(sample.human(Column::Region, &sample.threads[3]), "fast");
+    }
+
+    #[test]
+    fn in_a_tree_threads_stand_below_the_first_of_their_process() {
+        let sample = sample();
+        let rows = rows(&sample, &Choice { tree: true, ..choice("cpu%") });
+        let drawn: Vec<_> = rows
+            .iter()
+            .map(|row| format!("{}{}", row.branch, sample.threads[row.index].task.stat.tid))
+            .collect();
+        assert_eq!(drawn, ["100", "|- 101", "`- 102", "200"]);
+    }
+
+    #[test]
+    fn ten_thousand_threads_are_put_in_order_at_once() {
+        let sample = sample_of(10_000);
+        let before = Instant::now();
+        for sort in ["cpu%", "name", "program:desc"] {
+            let chosen = Choice { filter: "T".into(), tree: true, ..choice(sort) };
+            assert_eq!(rows(&sample, &chosen).len(), 10_000);
+        }
+        // Work that grew with the square of their number would take minutes.
+        assert!(before.elapsed() < Duration::from_secs(5), "{:?}", before.elapsed());
+    }
+}

@@ -1,0 +1,231 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Looks at the device, by the code of `tek ps`, and what they cost.
+use super::daemon::{Asker, Daemon};
+use crate::ps::column::Column;
+use crate::ps::filter::Filter;
+use crate::ps::thread::Thread;
+use crate::ps::value::Value;
+use crate::ps::view::{Look, View};
+use nix::time::{clock_gettime, ClockId};
+use nix::unistd::{sysconf, SysconfVar};
+use std::time::{Duration, Instant};
+use tek_abi::printable;
+
+/// What was seen at one time.
+#[derive(Default)]
+pub struct Sample {
+    /// Every thread.
+    pub threads: Vec<Thread>,
+    /// What could not be read, and why; each only the first time.
+    pub problems: Vec<String>,
+    /// What tekd says.
+    pub daemon: Daemon,
+    /// Load averages, as the kernel writes them.
+    pub load: String,
+    /// CPUs that are in use.
+    pub cpus: i64,
+    /// Whether there was a look before, with which it is compared.
+    pub is_compared: bool,
+    /// What looking costs.
+    pub cost: Cost,
+}
+
+/// CPU time of this process.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Cost {
+    /// For the look itself.
+    pub look: Duration,
+    /// Share of a CPU since the look before, drawing included.
+    pub percent: f64,
+}
+
+impl Sample {
+    /// Whether a thread is in the Fast Region, by its table or by tekd.
+    pub fn is_fast(&self, thread: &Thread) -> bool {
+        thread.is_fast() || self.is_fast_by_daemon(thread)
+    }
+
+    fn is_fast_by_daemon(&self, thread: &Thread) -> bool {
+        match &self.daemon {
+            Daemon::Says { fast, .. } => fast.contains(&(thread.pid, thread.task.stat.tid)),
+            _ => false,
+        }
+    }
+
+    /// What stands in a column for a thread.
+    pub fn value(&self, column: Column, thread: &Thread) -> Value {
+        match column {
+            Column::Region if self.is_fast_by_daemon(thread) => Value::Text("fast".into()),
+            _ => column.value(thread),
+        }
+    }
+
+    /// What a person reads of it.
+    pub fn human(&self, column: Column, thread: &Thread) -> String {
+        match column {
+            Column::Region => self.value(column, thread).human(),
+            _ => column.human(thread),
+        }
+    }
+
+    /// The threads that are Fast, as `name (program)`.
+    pub fn fast(&self) -> Vec<String> {
+        let fast = self.threads.iter().filter(|thread| self.is_fast(thread));
+        let told = |thread: &Thread| {
+            let shown = |text: &str| printable(text.as_bytes());
+            format!("{} ({})", shown(&thread.task.stat.name), shown(&thread.program))
+        };
+        fast.map(told).collect()
+    }
+
+    /// How many of the threads are the kernel's.
+    pub fn kernel_threads(&self) -> usize {
+        self.threads.iter().filter(|thread| thread.task.stat.kernel).count()
+    }
+}
+
+/// Takes samples.
+pub struct Sampler {
+    view: View,
+    asker: Asker,
+    /// When the look before ended, and the CPU time that this process had used by then.
+    before: Option<(Instant, Duration)>,
+}
+
+impl Sampler {
+    /// Reads what these columns need.
+    pub fn new(columns: Vec<Column>) -> anyhow::Result<Self> {
+        let mut view = View::new(columns, None, false, Filter::default());
+        view.take_exact_times();
+        Ok(Self { view, asker: Asker::new()?, before: None })
+    }
+
+    /// Looks. An error says that /proc cannot be read.
+    pub fn look(&mut self) -> anyhow::Result<Sample> {
+        let begin = cpu_time();
+        self.asker.ask();
+        let Look { threads, problems, .. } = self.view.look()?;
+        let daemon = self.asker.answer().clone();
+        let (now, end) = (Instant::now(), cpu_time());
+        let percent = self.before.map_or(0.0, |(time, used)| {
+            let passed = now.duration_since(time).as_secs_f64();
+            end.saturating_sub(used).as_secs_f64() * 100.0 / passed.max(1e-6)
+        });
+        let cost = Cost { look: end.saturating_sub(begin), percent };
+        let is_compared = self.before.replace((now, end)).is_some();
+        Ok(Sample { threads, problems, daemon, load: load(), cpus: cpus(), is_compared, cost })
+    }
+}
+
+fn cpu_time() -> Duration {
+    clock_gettime(ClockId::CLOCK_PROCESS_CPUTIME_ID).map_or(Duration::ZERO, Duration::from)
+}
+
+fn load() -> String {
+    let text = std::fs::read_to_string("/proc/loadavg").unwrap_or_default();
+    text.split(' ').take(3).collect::<Vec<_>>().join(" ")
+}
+
+fn cpus() -> i64 {
+    sysconf(SysconfVar::_NPROCESSORS_ONLN).ok().flatten().unwrap_or(1)
+}
+
+#[cfg(test)]
+pub mod tests {
+    use super::*;
+    use crate::ps::thread::Before;
+    use std::collections::HashSet;
+    use tek_model::{SchedStat, Stat, Switches, Task};
+
+    /// A thread that was there one second ago, and used so many ms of CPU time since.
+    pub fn thread(pid: u32, tid: u32, program: &str, name: &str, cpu_ms: u64) -> Thread {
+        let stat = Stat {
+            tid,
+            name: name.into(),
+            parent: 1,
+            state: 'S',
+            start_ns: u64::from(tid),
+            policy: 0,
+            nice: 5,
+            rt_priority: 0,
+            cpu_ns: 0,
+            kernel: pid == 2,
+        };
+        let schedstat =
+            SchedStat { cpu_ns: cpu_ms * 1_000_000, run_delay_ns: cpu_ms * 100_000, slices: 1 };
+        let switches = Switches { voluntary: 10 * u64::from(tid), involuntary: cpu_ms };
+        Thread {
+            pid,
+            program: program.into(),
+            task: Task {
+                stat,
+                record: None,
+                schedstat: Some(schedstat),
+                switches: Some(switches),
+                stack: None,
+            },
+            vm_bytes: None,
+            page_bytes: 4096,
+            zones: Default::default(),
+            function: None,
+            call_site: None,
+            time_ns: 1_000_000_000,
+            before: Some(Before::default()),
+        }
+    }
+
+    fn with(threads: Vec<Thread>) -> Sample {
+        let fast = HashSet::from([(100, 102)]);
+        Sample {
+            threads,
+            daemon: Daemon::Says { mode: "responsiveness".into(), fast },
+            load: "1.02 0.98 2.10".into(),
+            cpus: 2,
+            is_compared: true,
+            cost: Cost { look: Duration::from_millis(12), percent: 1.25 },
+            ..Sample::default()
+        }
+    }
+
+    /// A small device; thread 102 is Fast by tekd.
+    pub fn sample() -> Sample {
+        with(vec![
+            thread(2, 2, "kthreadd", "kthreadd", 0),
+            thread(100, 100, "fridge", "fridge", 200),
+            thread(100, 101, "fridge", "gas", 750),
+            thread(100, 102, "fridge", "touch\x1b[2J\u{202e}", 20),
+            thread(200, 200, "shell", "shell", 0),
+        ])
+    }
+
+    /// So many threads of one process.
+    pub fn sample_of(count: u32) -> Sample {
+        let name = |n: u32| format!("t{}", n % 97);
+        with(
+            (0..count)
+                .map(|n| thread(10, 10 + n, "tester", &name(n), (n * 7919 % 1000).into()))
+                .collect(),
+        )
+    }
+
+    #[test]
+    fn this_very_thread_is_seen_with_what_it_did_since_the_look_before() {
+        let mut sampler = Sampler::new(vec![Column::Tid, Column::Voluntary]).unwrap();
+        assert!(!sampler.look().unwrap().is_compared);
+        let until = Instant::now() + Duration::from_millis(50);
+        while Instant::now() < until {}
+        let sample = sampler.look().unwrap();
+        let tid = nix::unistd::gettid().as_raw() as u32;
+        let own = sample.threads.iter().find(|thread| thread.task.stat.tid == tid).unwrap();
+        assert!(own.cpu_percent().unwrap() > 1.0 && own.rate(|s| s.voluntary).is_some());
+        assert!(own.delay_percent().is_some());
+        assert!(sample.is_compared && sample.cost.percent > 1.0 && !sample.cost.look.is_zero());
+        assert!(sample.cpus >= 1 && sample.load.split(' ').count() == 3);
+    }
+
+    #[test]
+    fn who_is_fast_is_told_without_controlling_the_terminal() {
+        assert_eq!(sample().fast(), ["touch\\u{1b}[2J\\u{202e} (fridge)"]);
+        assert_eq!(sample().kernel_threads(), 1);
+    }
+}
