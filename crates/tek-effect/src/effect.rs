@@ -21,6 +21,8 @@ pub struct Change(u64);
 /// group that is removed while it has members (at most 0.1 s).
 pub struct Effect {
     journal: Journal,
+    /// Changes that nobody wants any more, and that could not be undone yet.
+    owed: Vec<u64>,
 }
 
 impl Effect {
@@ -28,7 +30,7 @@ impl Effect {
     /// undoes what an earlier owner left. [`Error::Busy`]: there is an owner that runs.
     pub fn open(directory: &Path) -> Result<(Self, Restored), Error> {
         let (journal, left) = Journal::open(directory)?;
-        let mut effect = Self { journal };
+        let mut effect = Self { journal, owed: Vec::new() };
         let mut restored = effect.undo_all();
         restored.gone += left.earlier;
         restored.failed.extend(left.damage);
@@ -137,6 +139,29 @@ impl Effect {
         Ok(undone)
     }
 
+    /// As `undo`, but an error does not leave the change to the caller: it is undone by a later
+    /// [`Effect::try_again`].
+    pub fn give_back(&mut self, change: Change) -> Result<Undone, Error> {
+        let undone = self.undo(change);
+        if undone.is_err() && self.journal.held().get(change.0).is_some() {
+            self.owed.push(change.0);
+        }
+        undone
+    }
+
+    /// Undoes what could not be undone before. `false`: there still is something.
+    pub fn try_again(&mut self) -> bool {
+        for change in std::mem::take(&mut self.owed) {
+            let _ = self.give_back(Change(change));
+        }
+        !self.owes()
+    }
+
+    /// Whether something could not be undone yet.
+    pub fn owes(&self) -> bool {
+        !self.owed.is_empty()
+    }
+
     /// All of them, the last first.
     pub fn undo_all(&mut self) -> Restored {
         let changes: Vec<u64> = self.journal.held().all().map(|(change, _)| change).collect();
@@ -165,6 +190,16 @@ impl Effect {
         self.journal.held().all().count()
     }
 
+    /// After an error a thread may have been changed, but was not found again.
+    fn unmake(&mut self, change: u64) {
+        let of_thread =
+            |what: &&What| matches!(what, What::Scheduling(_) | What::Limit(_) | What::Member(_));
+        match self.journal.held().get(change).filter(of_thread).map(What::undo) {
+            Some(Err(_)) => self.owed.push(change),
+            _ => self.journal.done(change),
+        }
+    }
+
     /// Notes it, makes it, and forgets it if it was not made.
     fn make<T>(
         &mut self,
@@ -175,7 +210,7 @@ impl Effect {
         match act() {
             Ok(made) => Ok((Change(change), made)),
             Err(error) => {
-                self.journal.done(change);
+                self.unmake(change);
                 Err(error)
             }
         }

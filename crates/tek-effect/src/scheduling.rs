@@ -111,7 +111,7 @@ impl SchedulingChange {
         if was.policy == DEADLINE {
             return Err(Error::Deadline { tid: who.tid });
         }
-        let program = Program::of_other_thread(who.tid);
+        let program = Program::of_other_thread(who.tid)?;
         Ok(Self { who, was, ours: vec![wanted.keeping(was.nice)], program })
     }
 
@@ -167,7 +167,7 @@ impl SchedulingChange {
     /// If the thread has executed a program, it is undone of what it has become.
     pub(crate) fn undo(&self) -> Result<Undone, Error> {
         match self.undo_itself() {
-            Err(Error::Gone { .. }) => match self.heir() {
+            Err(Error::Gone { .. }) => match self.heir()? {
                 Some(who) => Self { who, ..self.clone() }.undo_itself(),
                 None => Ok(Undone::Gone),
             },
@@ -177,10 +177,11 @@ impl SchedulingChange {
 
     /// What the thread has become by executing a program: the first of its process, which has what
     /// was set.
-    fn heir(&self) -> Option<Identity> {
-        let heir = self.program?.heir()?;
-        let has = Scheduling::of(heir.tid).ok()?.rule();
-        self.ours.iter().any(|ours| ours.rule() == has).then_some(heir)
+    fn heir(&self) -> Result<Option<Identity>, Error> {
+        let Some(program) = self.program else { return Ok(None) };
+        let Some(heir) = program.heir()? else { return Ok(None) };
+        let has = Scheduling::of(heir.tid)?.rule();
+        Ok(self.ours.iter().any(|ours| ours.rule() == has).then_some(heir))
     }
 
     fn undo_itself(&self) -> Result<Undone, Error> {
