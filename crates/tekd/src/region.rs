@@ -196,6 +196,33 @@ impl Region {
         tids
     }
 
+    /// Everybody gets a priority of this range.
+    pub fn settle_all(&mut self, effect: &mut Effect, range: RealTime) {
+        let mut settled = |member: &mut Member| settle(member, effect, range).err();
+        let failed: Vec<(i32, tek_effect::Error)> = self
+            .members
+            .iter_mut()
+            .filter_map(|(&tid, member)| Some((tid, settled(member)?)))
+            .collect();
+        for (tid, error) in failed {
+            log::warning(&error.to_string());
+            self.remove(effect, tid);
+        }
+    }
+
+    /// Threads that have ended without a word are in it no longer.
+    pub fn forget_ended(&mut self, effect: &mut Effect, uid: u32) {
+        let of_user = |member: &&Member| member.asks().any(|ask| ask.uid == uid);
+        let ended = |member: &&Member| !member.target.thread.is_there();
+        let tids: Vec<i32> = self
+            .members()
+            .filter(of_user)
+            .filter(ended)
+            .map(|member| member.target.thread.tid)
+            .collect();
+        tids.into_iter().for_each(|tid| self.remove(effect, tid));
+    }
+
     /// Everybody leaves, and nobody enters for a while.
     pub fn close(&mut self, effect: &mut Effect, until_ns: u64, why: &str) -> Vec<Left> {
         self.closed_until_ns = until_ns;
