@@ -110,6 +110,8 @@ class Switcher:
         self.base = BASES[seed % len(BASES)]
         arguments = [str(program), str(path), str(seed), *map(str, self.base)]
         self.process = subprocess.Popen(arguments, stdin=subprocess.DEVNULL)
+        # Its threads come when it has its policy.
+        eventually(lambda: len(os.listdir(f"/proc/{self.process.pid}/task")) == 3)
 
     def end(self):
         self.process.kill()
@@ -157,7 +159,6 @@ def test_whoever_is_killed_every_thread_has_what_it_had(daemon, compile_c, tmp_p
     switchers = [Switcher(program, path, n) for n in range(4)]
     executed = undone = 0
     try:
-        time.sleep(0.05)
         before = look(switchers)
         for _ in range(int(os.environ.get("TEK_KILLS", "50"))):
             daemon.start('[[grant]]\nusers = ["root"]\nrate = 10000\nbudget = "off"\nuser_threads = 1024\n')
@@ -185,10 +186,81 @@ def test_whoever_is_killed_every_thread_has_what_it_had(daemon, compile_c, tmp_p
             if whom != "tekd":
                 switchers[killed].end()
                 switchers[killed] = Switcher(program, path, generator.randrange(100))
-                time.sleep(0.02)
             before = look(switchers)
         assert executed > 5 and undone > 10
         assert "failed" not in daemon.log.read_text()
     finally:
         for switcher in switchers:
             switcher.end()
+
+
+# While one thread creates threads, another makes it critical and normal again; how many of those
+# threads were born real-time.
+BORN_REAL_TIME = r"""
+#define _GNU_SOURCE
+#include <pthread.h>
+#include <sched.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <sys/un.h>
+#include <time.h>
+#include <unistd.h>
+#include "tek_abi.h"
+
+static struct sockaddr_un address = {.sun_family = AF_UNIX};
+static volatile pid_t creator;
+static volatile int born, stop;
+
+static int ask(int socket, unsigned int kind)
+{
+	struct tek_request request = {.magic = TEK_REQUEST_MAGIC, .version = TEK_SOCKET_VERSION,
+		.kind = kind, .number = 1, .tid = creator};
+	struct tek_reply reply;
+	return send(socket, &request, sizeof(request), MSG_NOSIGNAL) > 0 &&
+	       recv(socket, &reply, sizeof(reply), 0) > 0;
+}
+
+static void *be_born(void *unused)
+{
+	if (sched_getscheduler(0) != SCHED_OTHER)
+		born++;
+	return unused;
+}
+
+static void *create(void *unused)
+{
+	pthread_t thread;
+	creator = gettid();
+	while (!stop)
+		if (!pthread_create(&thread, NULL, be_born, NULL))
+			pthread_join(thread, NULL);
+	return unused;
+}
+
+int main(int argc, char **argv)
+{
+	pthread_t thread;
+	time_t end = time(NULL) + 8;
+	int fd = socket(AF_UNIX, SOCK_SEQPACKET, 0);
+	strcpy(address.sun_path, argv[argc - 1]);
+	alarm(60);
+	connect(fd, (struct sockaddr *)&address, sizeof(address));
+	pthread_create(&thread, NULL, create, NULL);
+	while (!creator)
+		usleep(100);
+	while (time(NULL) < end && !born && ask(fd, TEK_ASK_ENTER) && ask(fd, TEK_ASK_LEAVE))
+		;
+	stop = 1;
+	pthread_join(thread, NULL);
+	printf("%d\n", born);
+}
+"""
+
+
+def test_who_forks_while_it_is_made_normal_again_has_no_real_time_child(daemon, compile_c):
+    program = compile_c(BORN_REAL_TIME, "cc", "-pthread", "-I", str(pathlib.Path(__file__).parents[2] / "abi"))
+    daemon.start('[[grant]]\nusers = ["root"]\nrate = 10000\n')
+    ended = subprocess.run([str(program), str(daemon.socket)], capture_output=True, text=True, timeout=60,
+                           check=False)
+    assert ended.stdout == "0\n"

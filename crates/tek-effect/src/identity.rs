@@ -107,12 +107,15 @@ impl Program {
         Ok(Stat::of(process)?.map(program))
     }
 
-    /// The first thread of the process, if it has executed another program since.
-    pub(crate) fn heir(self) -> Result<Option<Identity>, Error> {
+    /// The first thread of the process.
+    pub(crate) fn process(self) -> Identity {
+        self.process
+    }
+
+    /// Whether the process has executed another program since.
+    pub(crate) fn is_executed_anew(self) -> Result<bool, Error> {
         let now = Self::of(self.process.tid)?;
-        let is_another =
-            now.is_some_and(|now| now.process == self.process && now.stack != self.stack);
-        Ok(is_another.then_some(self.process))
+        Ok(now.is_some_and(|now| now.process == self.process && now.stack != self.stack))
     }
 }
 

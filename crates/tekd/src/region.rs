@@ -152,6 +152,9 @@ impl Region {
                 if is_new {
                     self.remove(effect, tid);
                 }
+                if matches!(error, tek_effect::Error::Executing { .. }) {
+                    self.forget_ended(effect, |member| member.target.process == target.process);
+                }
                 Err(error.into())
             }
         }
@@ -211,12 +214,11 @@ impl Region {
     }
 
     /// Threads that have ended without a word are in it no longer.
-    pub fn forget_ended(&mut self, effect: &mut Effect, uid: u32) {
-        let of_user = |member: &&Member| member.asks().any(|ask| ask.uid == uid);
+    pub fn forget_ended(&mut self, effect: &mut Effect, among: impl Fn(&Member) -> bool) {
         let ended = |member: &&Member| !member.target.thread.is_there();
         let tids: Vec<i32> = self
             .members()
-            .filter(of_user)
+            .filter(|member| among(member))
             .filter(ended)
             .map(|member| member.target.thread.tid)
             .collect();
@@ -312,8 +314,9 @@ impl Region {
 
     fn remove(&mut self, effect: &mut Effect, tid: i32) {
         let Some(mut member) = self.members.remove(&tid) else { return };
-        if let Err(error) = member.give_back(effect) {
-            log::warning(&error.to_string());
+        match member.give_back(effect) {
+            Ok(_) | Err(tek_effect::Error::Executing { .. }) => {}
+            Err(error) => log::warning(&error.to_string()),
         }
         let thread = member.target.thread;
         if let Some(cpu) = member.cpu_ns() {

@@ -3,7 +3,7 @@
 use crate::connection::Connection;
 use crate::history::Asker;
 use crate::log;
-use crate::member::{Ask, Reason, Target};
+use crate::member::{Ask, Member, Reason, Target};
 use crate::peer::Still;
 use crate::process;
 use crate::region::{Refused, Region};
@@ -161,7 +161,8 @@ fn enter(server: &mut Server, pid: i32, request: &Request, now: u64) -> Result<u
     let may_add =
         |region: &Region| terms.may_add(u32::from(more), region.counts(process, ask.uid, now));
     if may_add(&server.region).is_err() {
-        server.region.forget_ended(&mut server.effect, ask.uid);
+        let of_user = |member: &Member| member.asks().any(|other| other.uid == ask.uid);
+        server.region.forget_ended(&mut server.effect, of_user);
     }
     may_add(&server.region)?;
     has_room(server, 1)?;

@@ -65,6 +65,10 @@ impl Server {
                 self.source = loaded.source;
                 self.decide_again();
                 self.set_range(before.real_time);
+                if self.awake {
+                    self.canary.rest();
+                    self.wake_canary();
+                }
             }
         }
         self.notify.ready();

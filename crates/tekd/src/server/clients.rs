@@ -16,6 +16,8 @@ const MOST_CONNECTIONS: usize = 512;
 const MOST_OF_A_USER: usize = 64;
 /// So many clients are let in before others are served.
 const CLIENTS_AT_ONCE: usize = 16;
+/// Between two lines of the log that tell of clients who were sent away.
+const QUIET_NS: u64 = 60_000_000_000;
 /// Accounts of processes that are not connected are looked through when there are more.
 pub(super) const MANY_ACCOUNTS: usize = 256;
 
@@ -33,8 +35,17 @@ impl Server {
             }
             let admitted = self.work_for(uid, |server| server.admit(connection));
             if let Err(refused) = admitted {
-                log::warning(&format!("a client was sent away: {}", refused.why));
+                self.tell_of_sent_away(&refused);
             }
+        }
+    }
+
+    /// Once in a while: who has no rights must not fill the log.
+    fn tell_of_sent_away(&mut self, refused: &Refused) {
+        let now = sys::monotonic_ns();
+        if self.told_of_sent_away_ns.is_none_or(|at| now.saturating_sub(at) > QUIET_NS) {
+            self.told_of_sent_away_ns = Some(now);
+            log::warning(&format!("a client was sent away: {}", refused.why));
         }
     }
 
@@ -169,7 +180,10 @@ impl Server {
 
     pub(super) fn end_those_that_are_to(&mut self) {
         for (process, why) in std::mem::take(&mut self.ending) {
-            log::info(&format!("process {} loses what it was given: {why}", process.tid));
+            let has_limit = self.peers.get(&process.tid).is_some_and(|peer| peer.limit.is_some());
+            if has_limit || self.region.members().any(|member| member.target.process == process) {
+                log::info(&format!("process {} loses what it was given: {why}", process.tid));
+            }
             self.end_process(process, true);
         }
     }

@@ -45,7 +45,7 @@ const PROCESS: u64 = 1 << 63;
 /// How long tekd stays awake after the last thread left: another one often follows soon.
 const LINGER_NS: u64 = 1_000_000_000;
 /// What could not be undone is tried again so often.
-const TRY_AGAIN_NS: u64 = 1_000_000_000;
+const TRY_AGAIN_NS: u64 = 100_000_000;
 /// After an alarm of the canary nobody is critical for so many times its limit.
 const ALARM_SHARE: u64 = 2;
 
@@ -80,6 +80,7 @@ pub struct Server {
     /// Of processes that are not connected and have asked lately, and how many are looked through.
     spent: HashMap<Identity, Accounts>,
     spent_most: usize,
+    told_of_sent_away_ns: Option<u64>,
     load: load::Load,
     file: Option<PathBuf>,
     canary: Canary,
@@ -90,7 +91,7 @@ pub struct Server {
     timer: TimerFd,
     timer_at_ns: Option<u64>,
     /// When what could not be undone is tried again.
-    try_at_ns: u64,
+    try_at_ns: Option<u64>,
     next_connection: u64,
     awake: bool,
     rest_at_ns: Option<u64>,
@@ -142,6 +143,7 @@ impl Server {
             told_of_limits: false,
             spent: HashMap::new(),
             spent_most: clients::MANY_ACCOUNTS,
+            told_of_sent_away_ns: None,
             load: load::Load::default(),
             file,
             canary,
@@ -151,7 +153,7 @@ impl Server {
             signals,
             timer,
             timer_at_ns: None,
-            try_at_ns: 0,
+            try_at_ns: None,
             next_connection: FIRST_CONNECTION,
             awake: false,
             rest_at_ns: None,
@@ -219,11 +221,15 @@ impl Server {
         if std::mem::replace(&mut self.awake, true) {
             return false;
         }
-        self.canary.wake(Duration::from_secs(self.configuration.canary_seconds.into()));
+        self.wake_canary();
         self.listen_for_news(true);
         self.notify.watch();
         self.next_well_ns = self.notify.interval().map(|interval| after(now_ns, interval));
         true
+    }
+
+    fn wake_canary(&self) {
+        self.canary.wake(Duration::from_secs(self.configuration.canary_seconds.into()));
     }
 
     fn rest(&mut self) {
@@ -248,8 +254,11 @@ impl Server {
 
     fn set_timer(&mut self) -> Result<()> {
         let rest = self.rest_at_ns.filter(|_| self.region.is_empty());
-        let again = self.effect.owes().then_some(self.try_at_ns);
-        let next = [self.region.next_ns(), rest, self.next_well_ns, again, self.load.next_ns()];
+        if self.try_at_ns.is_none() && self.effect.owes() {
+            self.try_at_ns = Some(sys::monotonic_ns() + TRY_AGAIN_NS);
+        }
+        let (well, load) = (self.next_well_ns, self.load.next_ns());
+        let next = [self.region.next_ns(), rest, well, self.try_at_ns, load];
         let next = next.into_iter().flatten().min();
         if next == self.timer_at_ns {
             return Ok(());
@@ -272,9 +281,9 @@ impl Server {
         let late = self.timer_at_ns.take().map_or(0, |at| now.saturating_sub(at));
         self.canary.excuse(now, late);
         self.resume(now);
-        if self.effect.owes() && self.try_at_ns <= now {
+        if self.try_at_ns.is_some_and(|at| at <= now) {
             self.effect.try_again();
-            self.try_at_ns = now + TRY_AGAIN_NS;
+            self.try_at_ns = None;
         }
         if let Some(late) = self.canary.is_late(now) {
             self.alarm(now, late);
