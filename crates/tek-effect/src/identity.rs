@@ -2,7 +2,7 @@
 //! Which thread is meant.
 use crate::Error;
 use serde::{Deserialize, Serialize};
-use std::fs::{self, File};
+use std::fs::File;
 use std::io::{self, Read};
 use std::str::FromStr;
 
@@ -195,8 +195,11 @@ pub(crate) fn parent_of(tid: i32) -> Result<i32, Error> {
 }
 
 fn status_number(tid: i32, name: &str) -> Result<i32, Error> {
-    let status =
-        fs::read(format!("/proc/{tid}/status")).map_err(|error| match is_none(&error) {
+    // Made at once for the first read, and seldom longer.
+    let mut status = Vec::with_capacity(4096);
+    File::open(format!("/proc/{tid}/status"))
+        .and_then(|mut file| file.read_to_end(&mut status))
+        .map_err(|error| match is_none(&error) {
             true => Error::Gone { tid },
             false => Error::thread(tid, "read /proc/TID/status of", error),
         })?;

@@ -3,7 +3,7 @@
 //! for a file system of its own.
 use crate::sys;
 use std::fs;
-use std::io;
+use std::io::{self, Read};
 use std::path::Path;
 use tek_effect::Identity;
 use tek_policy::Requester;
@@ -48,7 +48,10 @@ pub struct Status(String);
 impl Status {
     /// Of a process or thread.
     pub fn of(id: i32) -> io::Result<Self> {
-        Ok(Self::parse(&fs::read(format!("/proc/{id}/status"))?))
+        // Made at once for the first read, and seldom longer.
+        let mut text = Vec::with_capacity(4096);
+        fs::File::open(format!("/proc/{id}/status"))?.read_to_end(&mut text)?;
+        Ok(Self::parse(&text))
     }
 
     fn parse(text: &[u8]) -> Self {
