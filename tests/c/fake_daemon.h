@@ -137,7 +137,7 @@ static inline void fake_hello(const struct ucred *who, struct tek_reply *reply)
 
 static inline void fake_misbehave(const struct tek_request *request, struct tek_reply *reply)
 {
-	switch (fake->conduct) {
+	switch (atomic_load(&fake->conduct)) {
 	case REFUSES_MORE:
 		fake_refuse(reply, EAGAIN, "8 threads of this process are critical already");
 		break;

@@ -183,7 +183,7 @@ def test_a_program_stopped_while_it_creates_threads_is_read_at_once(tek, churn, 
 
 
 def test_children_of_every_kind_of_fork_have_tables_of_their_own_or_none(churn, forks, under_tek, tmp_path):
-    process = under_tek(forks, 100, stderr=subprocess.PIPE)
+    process = under_tek(forks, max(5, ROUNDS), stderr=subprocess.PIPE)
     _, said = process.communicate(timeout=90)
     assert (process.returncode, said) == (0, "")
     # What children left that ended by _exit() goes when the next process makes its table.

@@ -9,6 +9,8 @@ use crate::scheduling::SchedulingChange;
 use crate::{Error, Hierarchy, Identity, Resource, Restored, Scheduling, Undone};
 use std::cmp::Reverse;
 use std::path::Path;
+use std::thread::sleep;
+use std::time::Duration;
 
 /// A change that was made and can be undone, by the [`Effect`] that made it.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
@@ -19,17 +21,24 @@ pub struct Change(u64);
 /// Belongs to one thread at a time, and may go to another. A call that fails has changed nothing.
 /// Changes stay when an `Effect` is dropped, for the next owner of the journal to undo;
 /// [`Effect::close`] is the clean end. Nothing here waits for other threads or sleeps, but for a
-/// group that is removed while it has members (at most 0.1 s).
+/// group that is removed while it has members (at most 0.1 s), and `open`, `undo_all` and `close`
+/// for a thread that is executing a program (20 ms).
 pub struct Effect {
     journal: Journal,
+    /// Changes that nobody wants any more and that could not be undone yet, and whether that was
+    /// tried again.
+    owed: Vec<(u64, bool)>,
 }
+
+/// A thread that executes a program has done so after that time.
+const EXECUTED: Duration = Duration::from_millis(20);
 
 impl Effect {
     /// Takes the journal in this directory, which is made with mode 0700 if there is none, and
     /// undoes what an earlier owner left. [`Error::Busy`]: there is an owner that runs.
     pub fn open(directory: &Path) -> Result<(Self, Restored), Error> {
         let (journal, left) = Journal::open(directory)?;
-        let mut effect = Self { journal };
+        let mut effect = Self { journal, owed: Vec::new() };
         let mut restored = effect.undo_all();
         restored.gone += left.earlier;
         restored.failed.extend(left.damage);
@@ -42,6 +51,14 @@ impl Effect {
     /// Needs CAP_SYS_NICE, for more than lowering a thread of one's own user.
     pub fn set_scheduling(&mut self, who: Identity, wanted: Scheduling) -> Result<Change, Error> {
         let planned = SchedulingChange::planned(who, wanted)?;
+        let inherited = self.journal.held().all().any(|(_, what)| match what {
+            What::Scheduling(earlier) => earlier.is_inherited_by(&planned),
+            _ => false,
+        });
+        if inherited {
+            // Else that would be taken for the thread's own, and given back.
+            return Err(Error::Executing { tid: who.tid });
+        }
         self.make(What::Scheduling(planned.clone()), || planned.act()).map(|(change, ())| change)
     }
 
@@ -129,13 +146,62 @@ impl Effect {
     /// The same thing may be changed more than once: undoing an earlier change then does nothing at
     /// once, and undoing the last gives back what was there before the first.
     pub fn undo(&mut self, change: Change) -> Result<Undone, Error> {
+        self.undo_now_or(change, true)
+    }
+
+    /// With patience, [`Error::Executing`] is returned; without, the thread counts as gone.
+    fn undo_now_or(&mut self, change: Change, patience: bool) -> Result<Undone, Error> {
         let what = self.journal.held().get(change.0).ok_or(not_in_force(change))?;
         let undone = match self.journal.held().next_of_same_thing(change.0) {
             Some(_) => Undone::Undone,
-            None => what.undo()?,
+            None => match self.undo_heirs(what).and_then(|()| what.undo()) {
+                Err(Error::Executing { .. }) if !patience => Undone::Gone,
+                undone => undone?,
+            },
         };
         self.journal.done(change.0);
         Ok(undone)
+    }
+
+    /// As `undo`, but an error does not leave the change to the caller: it is undone by a later
+    /// [`Effect::try_again`].
+    pub fn give_back(&mut self, change: Change) -> Result<Undone, Error> {
+        self.give_back_or_owe(change, false)
+    }
+
+    fn give_back_or_owe(&mut self, change: Change, again: bool) -> Result<Undone, Error> {
+        let undone = self.undo_now_or(change, !again);
+        if undone.is_err() && self.journal.held().get(change.0).is_some() {
+            self.owed.push((change.0, again));
+        }
+        undone
+    }
+
+    /// Undoes what could not be undone before. `false`: there still is something. To be called some
+    /// 0.1 s after the first failure, and again after that time.
+    pub fn try_again(&mut self) -> bool {
+        for (change, was_tried) in std::mem::take(&mut self.owed) {
+            let tried = self.give_back_or_owe(Change(change), was_tried);
+            if let (Err(_), Some(last)) = (tried, self.owed.last_mut()) {
+                last.1 = true;
+            }
+        }
+        !self.owes()
+    }
+
+    /// Whether something could not be undone yet.
+    pub fn owes(&self) -> bool {
+        !self.owed.is_empty()
+    }
+
+    /// Where the first thread of a process is another one by now, which had the same, its is what is
+    /// to be given back.
+    fn undo_heirs(&self, what: &What) -> Result<(), Error> {
+        let What::Scheduling(first) = what else { return Ok(()) };
+        self.journal.held().all().try_for_each(|(_, other)| match other {
+            What::Scheduling(other) if other.may_be(first) => other.undo_of_heir(),
+            _ => Ok(()),
+        })
     }
 
     /// All of them, the last first.
@@ -146,16 +212,28 @@ impl Effect {
 
     /// Those that are in force, the last first.
     pub(crate) fn undo_these(&mut self, mut changes: Vec<Change>) -> Restored {
-        changes.sort_unstable_by_key(|change| Reverse(change.0));
         let mut restored = Restored::default();
+        changes.sort_unstable_by_key(|change| Reverse(change.0));
+        if self.undo_each(&changes, &mut restored, true) {
+            sleep(EXECUTED);
+            self.undo_each(&changes, &mut restored, false);
+        }
+        restored
+    }
+
+    /// True: there are threads that are just executing a program.
+    fn undo_each(&mut self, changes: &[Change], restored: &mut Restored, patience: bool) -> bool {
+        restored.failed.clear();
+        let mut executing = false;
         for change in changes {
-            match self.undo(change) {
+            match self.undo_now_or(*change, patience) {
                 Ok(undone) => restored.count(undone),
+                Err(Error::Executing { .. }) => executing = true,
                 Err(Error::NotInForce { .. }) => {}
                 Err(error) => restored.failed.push(error.told()),
             }
         }
-        restored
+        executing
     }
 
     /// Undoes all of them and, if that went well, removes the journal, and its directory if nothing
@@ -173,6 +251,16 @@ impl Effect {
         self.journal.held().all().count()
     }
 
+    /// After an error a thread may have been changed, but was not found again.
+    fn unmake(&mut self, change: u64) {
+        let of_thread =
+            |what: &&What| matches!(what, What::Scheduling(_) | What::Limit(_) | What::Member(_));
+        match self.journal.held().get(change).filter(of_thread).map(What::undo) {
+            Some(Err(_)) => self.owed.push((change, false)),
+            _ => self.journal.done(change),
+        }
+    }
+
     /// Notes it, makes it, and forgets it if it was not made.
     fn make<T>(
         &mut self,
@@ -183,7 +271,7 @@ impl Effect {
         match act() {
             Ok(made) => Ok((Change(change), made)),
             Err(error) => {
-                self.journal.done(change);
+                self.unmake(change);
                 Err(error)
             }
         }

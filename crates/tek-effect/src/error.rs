@@ -12,6 +12,12 @@ pub enum Error {
         /// Its id.
         tid: i32,
     },
+    /// It seems to be executing a program, and so to become the first thread of its process.
+    #[error("thread {tid} is executing a program: try again when it has")]
+    Executing {
+        /// Its id.
+        tid: i32,
+    },
     /// SCHED_DEADLINE is reserved CPU time that could not be given back once it was let go.
     #[error("thread {tid} is under SCHED_DEADLINE and is left alone: take that from it first (chrt --other -p 0 {tid})")]
     Deadline {
@@ -99,6 +105,7 @@ impl Error {
     pub fn errno(&self) -> i32 {
         match self {
             Self::Gone { .. } => libc::ESRCH,
+            Self::Executing { .. } => libc::EAGAIN,
             Self::Deadline { .. } | Self::Busy { .. } | Self::Changed { .. } => libc::EBUSY,
             Self::Invalid { .. } | Self::NotInForce { .. } => libc::EINVAL,
             Self::Untrusted { .. } => libc::EPERM,

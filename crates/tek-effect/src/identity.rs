@@ -2,7 +2,7 @@
 //! Which thread is meant.
 use crate::Error;
 use serde::{Deserialize, Serialize};
-use std::fs::{self, File};
+use std::fs::File;
 use std::io::{self, Read};
 use std::str::FromStr;
 
@@ -37,42 +37,61 @@ impl Identity {
         }
     }
 
-    /// Whether it has not ended. A zombie, or a thread that is about to end, is not there.
+    /// The process that has this id now, whose first thread may have ended. [`Error::Gone`] if there
+    /// is none.
+    pub fn of_process(pid: i32) -> Result<Self, Error> {
+        match Stat::of(pid)? {
+            Some(stat) if stat.is_of_process() => {
+                Ok(Self { tid: pid, start_ticks: stat.start_ticks })
+            }
+            _ => Err(Error::Gone { tid: pid }),
+        }
+    }
+
+    /// Whether it has not ended. A zombie, or a thread that is about to end, is not there. One that
+    /// cannot be looked at, for want of descriptors or memory, is not known to have ended.
     pub fn is_there(self) -> bool {
-        self.stat().is_some_and(|stat| stat.runs())
+        !matches!(self.check(), Err(Error::Gone { .. }))
     }
 
     /// As `is_there`, as a result.
     pub(crate) fn check(self) -> Result<(), Error> {
-        if self.is_there() {
-            return Ok(());
-        }
-        Err(Error::Gone { tid: self.tid })
+        self.check_that(Stat::runs)
     }
 
     /// Whether it is the kernel's own, or works for it, so that its group is not to be changed.
     pub(crate) fn is_of_kernel(self) -> bool {
-        self.stat().is_some_and(|stat| stat.flags & (OF_KERNEL | STAYS) != 0)
+        let stat = Stat::of(self.tid).ok().flatten();
+        stat.filter(|stat| stat.start_ticks == self.start_ticks)
+            .is_some_and(|stat| stat.flags & (OF_KERNEL | STAYS) != 0)
     }
 
     /// Whether the process whose first thread this is has not ended: its first thread may have.
     pub(crate) fn process_is_there(self) -> bool {
-        self.stat().is_some_and(|stat| stat.runs() || stat.threads > 1)
+        !matches!(self.check_process(), Err(Error::Gone { .. }))
+    }
+
+    /// As `check`, of the process whose first thread this is: that may have ended.
+    pub fn check_process(self) -> Result<(), Error> {
+        self.check_that(Stat::is_of_process)
+    }
+
+    fn check_that(self, is_there: impl FnOnce(&Stat) -> bool) -> Result<(), Error> {
+        match Stat::of(self.tid)? {
+            Some(stat) if stat.start_ticks == self.start_ticks && is_there(&stat) => Ok(()),
+            _ => Err(Error::Gone { tid: self.tid }),
+        }
     }
 
     /// As `check`, for after something was done to whoever has the id: if that is another thread
     /// now, calls first.
     pub(crate) fn check_after(self, make_good: impl FnOnce()) -> Result<(), Error> {
-        match Stat::of(self.tid).ok().flatten() {
+        match Stat::of(self.tid)? {
             Some(stat) if stat.start_ticks != self.start_ticks => make_good(),
             Some(stat) if stat.runs() => return Ok(()),
             _ => {}
         }
         Err(Error::Gone { tid: self.tid })
-    }
-
-    fn stat(self) -> Option<Stat> {
-        Stat::of(self.tid).ok().flatten().filter(|stat| stat.start_ticks == self.start_ticks)
     }
 }
 
@@ -88,21 +107,30 @@ pub(crate) struct Program {
 
 impl Program {
     /// That of a thread; `None` if it is the first one, which keeps its id.
-    pub(crate) fn of_other_thread(tid: i32) -> Option<Self> {
-        let process = process_of(tid).ok().filter(|process| *process != tid)?;
-        Self::of(process)
+    pub(crate) fn of_other_thread(tid: i32) -> Result<Option<Self>, Error> {
+        match process_of(tid)? {
+            process if process == tid => Ok(None),
+            process => Self::of(process),
+        }
     }
 
-    fn of(process: i32) -> Option<Self> {
-        let stat = Stat::of(process).ok().flatten()?;
-        let start_ticks = stat.start_ticks;
-        Some(Self { process: Identity { tid: process, start_ticks }, stack: stat.stack })
+    fn of(process: i32) -> Result<Option<Self>, Error> {
+        let program = |stat: Stat| Self {
+            process: Identity { tid: process, start_ticks: stat.start_ticks },
+            stack: stat.stack,
+        };
+        Ok(Stat::of(process)?.map(program))
     }
 
-    /// The first thread of the process, if it has executed another program since.
-    pub(crate) fn heir(self) -> Option<Identity> {
+    /// The first thread of the process.
+    pub(crate) fn process(self) -> Identity {
+        self.process
+    }
+
+    /// Whether the process has executed another program since.
+    pub(crate) fn is_executed_anew(self) -> Result<bool, Error> {
         let now = Self::of(self.process.tid)?;
-        (now.process == self.process && now.stack != self.stack).then_some(self.process)
+        Ok(now.is_some_and(|now| now.process == self.process && now.stack != self.stack))
     }
 }
 
@@ -145,6 +173,11 @@ impl Stat {
         })
     }
 
+    /// Whether any thread is left of the process whose first one this is.
+    fn is_of_process(&self) -> bool {
+        self.runs() || self.threads > 1
+    }
+
     fn runs(&self) -> bool {
         !matches!(self.state, b'Z' | b'X' | b'x') && self.flags & EXITING == 0
     }
@@ -178,8 +211,11 @@ pub(crate) fn parent_of(tid: i32) -> Result<i32, Error> {
 }
 
 fn status_number(tid: i32, name: &str) -> Result<i32, Error> {
-    let status =
-        fs::read(format!("/proc/{tid}/status")).map_err(|error| match is_none(&error) {
+    // Made at once for the first read, and seldom longer.
+    let mut status = Vec::with_capacity(4096);
+    File::open(format!("/proc/{tid}/status"))
+        .and_then(|mut file| file.read_to_end(&mut status))
+        .map_err(|error| match is_none(&error) {
             true => Error::Gone { tid },
             false => Error::thread(tid, "read /proc/TID/status of", error),
         })?;

@@ -109,10 +109,7 @@ impl LimitChange {
     }
 
     fn check(&self) -> Result<(), Error> {
-        match self.who.process_is_there() {
-            true => Ok(()),
-            false => Err(Error::Gone { tid: self.who.tid }),
-        }
+        self.who.check_process()
     }
 
     fn checked(self) -> Result<Self, Error> {

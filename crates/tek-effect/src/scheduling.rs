@@ -9,6 +9,7 @@ use crate::identity::Program;
 use crate::sys;
 use crate::{Error, Identity, Undone};
 use serde::{Deserialize, Serialize};
+use std::io;
 
 const NORMAL: u32 = libc::SCHED_OTHER as u32;
 const FIFO: u32 = libc::SCHED_FIFO as u32;
@@ -39,6 +40,23 @@ pub(crate) struct Rule {
     pub(crate) policy: u32,
     pub(crate) priority: u32,
     pub(crate) reset_on_fork: bool,
+}
+
+impl Rule {
+    /// Between a rule with the flag and this one.
+    fn halfway(self) -> Self {
+        Self { reset_on_fork: true, ..self }
+    }
+}
+
+/// Sets a rule in place of another. The flag goes last: the kernel copies a thread that forks
+/// without a lock, and could find the flag gone already and the policy still real-time. Then the
+/// child would be real-time, and nobody would know of it.
+fn set_rule(tid: i32, from: Rule, to: Rule) -> io::Result<()> {
+    if from.reset_on_fork && !to.reset_on_fork {
+        sys::set_rule(tid, to.halfway())?;
+    }
+    sys::set_rule(tid, to)
 }
 
 impl Scheduling {
@@ -111,7 +129,7 @@ impl SchedulingChange {
         if was.policy == DEADLINE {
             return Err(Error::Deadline { tid: who.tid });
         }
-        let program = Program::of_other_thread(who.tid);
+        let program = Program::of_other_thread(who.tid)?;
         Ok(Self { who, was, ours: vec![wanted.keeping(was.nice)], program })
     }
 
@@ -145,7 +163,7 @@ impl SchedulingChange {
             Error::thread(tid, tried, source)
         };
         self.who.check()?;
-        sys::set_rule(tid, to.rule()).map_err(failed)?;
+        set_rule(tid, from.rule(), to.rule()).map_err(failed)?;
         if to.nice != from.nice {
             if let Err(error) = sys::set_nice(tid, to.nice) {
                 let _ = sys::set_rule(tid, from.rule());
@@ -167,7 +185,7 @@ impl SchedulingChange {
     /// If the thread has executed a program, it is undone of what it has become.
     pub(crate) fn undo(&self) -> Result<Undone, Error> {
         match self.undo_itself() {
-            Err(Error::Gone { .. }) => match self.heir() {
+            Err(Error::Gone { .. }) => match self.heir()? {
                 Some(who) => Self { who, ..self.clone() }.undo_itself(),
                 None => Ok(Undone::Gone),
             },
@@ -177,10 +195,54 @@ impl SchedulingChange {
 
     /// What the thread has become by executing a program: the first of its process, which has what
     /// was set.
-    fn heir(&self) -> Option<Identity> {
-        let heir = self.program?.heir()?;
-        let has = Scheduling::of(heir.tid).ok()?.rule();
-        self.ours.iter().any(|ours| ours.rule() == has).then_some(heir)
+    fn heir(&self) -> Result<Option<Identity>, Error> {
+        let Some(program) = self.program else { return Ok(None) };
+        let first = program.process();
+        if !self.has_ours(first)? {
+            return Ok(None);
+        }
+        match program.is_executed_anew()? {
+            true => Ok(Some(first)),
+            // It may be about to be, or the first thread has the same by itself, as most have that are
+            // not real-time.
+            false if matches!(self.latest().policy, FIFO | RR) => {
+                Err(Error::Executing { tid: self.who.tid })
+            }
+            false => Ok(None),
+        }
+    }
+
+    /// Whether a thread, if it is there, has what was set.
+    fn has_ours(&self, thread: Identity) -> Result<bool, Error> {
+        let has = match thread.check().and_then(|()| Scheduling::of(thread.tid)) {
+            Err(Error::Gone { .. }) => return Ok(false),
+            has => has?.rule(),
+        };
+        Ok(self.ours.iter().any(|ours| ours.rule() == has))
+    }
+
+    /// Whether the thread of the `other` change may now be this one's, which executed a program, and
+    /// both had the same.
+    pub(crate) fn may_be(&self, other: &Self) -> bool {
+        let is_first = self.program.is_some_and(|program| program.process() == other.who);
+        is_first && self.ours.iter().any(|ours| ours.rule() == other.latest().rule())
+    }
+
+    /// As `undo`, if the thread certainly has executed a program.
+    pub(crate) fn undo_of_heir(&self) -> Result<(), Error> {
+        let executed = self.program.map_or(Ok(false), Program::is_executed_anew)?;
+        if executed && !self.who.is_there() {
+            self.undo()?;
+        }
+        Ok(())
+    }
+
+    /// Whether what is there before the `later` change is what this one had set: its thread is
+    /// executing a program, and is the first of its process by now.
+    pub(crate) fn is_inherited_by(&self, later: &Self) -> bool {
+        let is_first = self.program.is_some_and(|program| program.process() == later.who);
+        let has_ours = self.ours.iter().any(|ours| ours.rule() == later.was.rule());
+        is_first && has_ours && !self.who.is_there()
     }
 
     fn undo_itself(&self) -> Result<Undone, Error> {
@@ -188,9 +250,12 @@ impl SchedulingChange {
         let tid = self.who.tid;
         let present = Scheduling::of(tid)?;
         let failed = |source| Error::thread(tid, "give its own policy back to", source);
-        let rule = self.is_ours(present, Scheduling::rule);
+        let rule = match present.rule() == self.was.rule().halfway() {
+            true => Undone::Undone,
+            false => self.is_ours(present, Scheduling::rule),
+        };
         if rule == Undone::Undone && present.rule() != self.was.rule() {
-            sys::set_rule(tid, self.was.rule()).map_err(failed)?;
+            set_rule(tid, present.rule(), self.was.rule()).map_err(failed)?;
         }
         let nice = self.is_ours(present, |scheduling| scheduling.nice);
         if nice == Undone::Undone && present.nice != self.was.nice {

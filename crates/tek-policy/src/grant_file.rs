@@ -46,6 +46,11 @@ impl Configuration {
         self.grants.iter().find(|grant| grant.is_for(who)).ok_or(Refusal::NoGrant(who.uid))
     }
 
+    /// Whether it matters in which control groups a process is.
+    pub fn names_cgroups(&self) -> bool {
+        self.grants.iter().any(|grant| !grant.cgroups.is_empty())
+    }
+
     /// Replaces names of users and groups by their numbers. What is returned are the names that
     /// nobody has, in the order of the file: such a name grants nothing.
     pub fn look_up(

@@ -35,6 +35,7 @@ pub struct Connection {
     socket: OwnedFd,
     pid: i32,
     uid: u32,
+    gid: u32,
 }
 
 impl Connection {
@@ -45,7 +46,8 @@ impl Connection {
         setsockopt(&socket, sockopt::SndBuf, &SEND_BYTES).ok()?;
         sys::refuse_descriptors(socket.as_fd());
         // 0 is a process of a pid namespace that is not beneath tekd's.
-        (who.pid() > 0).then(|| Self { socket, pid: who.pid(), uid: who.uid() })
+        let (pid, uid, gid) = (who.pid(), who.uid(), who.gid());
+        (pid > 0).then_some(Self { socket, pid, uid, gid })
     }
 
     /// The process that connected, as it was then called.
@@ -56,6 +58,11 @@ impl Connection {
     /// Its user then.
     pub fn uid(&self) -> u32 {
         self.uid
+    }
+
+    /// Its effective group then.
+    pub fn gid(&self) -> u32 {
+        self.gid
     }
 
     /// What to wait for.

@@ -101,6 +101,16 @@ impl Domain {
         self.parts.iter().map(ToString::to_string)
     }
 
+    /// Whether control groups are named.
+    pub fn names_cgroups(&self) -> bool {
+        self.parts.iter().any(|part| matches!(part, Part::Cgroup(_)))
+    }
+
+    /// Whether a process that is in it can be outside later.
+    pub fn can_be_left(&self) -> bool {
+        !self.parts.contains(&Part::Device)
+    }
+
     /// Whether a process may be touched.
     pub fn check(&self, pid: i32, protected: &[Pattern]) -> Result<(), Outside> {
         if pid == 1 || pid == self.own {
@@ -129,7 +139,7 @@ impl Domain {
 impl Part {
     fn is_tree_of(&self, pid: i32) -> bool {
         let Self::Tree(root) = self else { return false };
-        root.is_there() && parents(pid).any(|(parent, _)| parent == root.tid)
+        root.check_process().is_ok() && parents(pid).any(|(parent, _)| parent == root.tid)
     }
 
     fn is_around(&self, pid: i32) -> bool {

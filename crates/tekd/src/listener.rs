@@ -2,36 +2,41 @@
 //! The socket at which tekd serves: its own, or one that it was started with.
 use crate::sys;
 use anyhow::{bail, Context, Result};
+use nix::errno::Errno;
 use nix::sys::socket::{
-    bind, listen, setsockopt, socket, sockopt, AddressFamily, Backlog, SockFlag, SockType, UnixAddr,
+    bind, connect, getsockname, getsockopt, listen, setsockopt, socket, sockopt, AddressFamily,
+    Backlog, SockFlag, SockType, UnixAddr,
 };
+use nix::sys::stat::{umask, Mode};
 use std::env;
-use std::fs::{self, File, Permissions};
+use std::fs::{self, File};
 use std::io;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd, RawFd};
-use std::os::unix::fs::{DirBuilderExt, FileTypeExt, PermissionsExt};
+use std::os::unix::fs::{DirBuilderExt, FileTypeExt, MetadataExt};
 use std::path::{Path, PathBuf};
 
 /// The first descriptor of socket activation: sd_listen_fds(3).
 const FIRST_ACTIVATED: RawFd = 3;
 const WAITING: i32 = 128;
 
+/// Device and inode.
+type Place = (u64, u64);
+
 /// A socket that is listened at.
 pub struct Listener {
     socket: OwnedFd,
-    /// What is removed at the end.
-    made: Option<PathBuf>,
+    /// What is removed at the end, if it still is that.
+    made: Option<(PathBuf, Place)>,
     /// A descriptor to be let go where there is no other one left.
     spare: Option<File>,
 }
 
 impl Listener {
-    /// Takes the socket that systemd made, else makes one at this path. Whoever calls has the
-    /// journal, so a socket that lies there is a dead tekd's.
+    /// Takes the socket that systemd made, else makes one at this path, where a dead tekd's may lie.
     pub fn open(path: &Path) -> Result<Self> {
         let (socket, made) = match activated()? {
             Some(socket) => (socket, None),
-            None => (bind_at(path)?, Some(path.to_owned())),
+            None => (bind_at(path)?, place_of(path).map(|place| (path.to_owned(), place))),
         };
         setsockopt(&socket, sockopt::PassCred, &true)?;
         sys::refuse_descriptors(socket.as_fd());
@@ -61,7 +66,10 @@ impl Listener {
 
 impl Drop for Listener {
     fn drop(&mut self) {
-        let Some(path) = &self.made else { return };
+        let Some((path, place)) = &self.made else { return };
+        if place_of(path) != Some(*place) {
+            return; // by now it is another tekd's
+        }
         let _ = fs::remove_file(path);
         // Others' files may be there; an empty directory was ours.
         let _ = path.parent().map(fs::remove_dir);
@@ -78,18 +86,48 @@ fn bind_at(path: &Path) -> Result<OwnedFd> {
         made.with_context(|| format!("cannot make {}", parent.display()))?;
     }
     match fs::symlink_metadata(path) {
-        Ok(there) if there.file_type().is_socket() => fs::remove_file(path)?,
+        Ok(there) if there.file_type().is_socket() => remove_dead(path)?,
         Ok(_) => bail!("{} is no socket: name another path with --socket", path.display()),
         Err(_) => {}
     }
     let flags = SockFlag::SOCK_CLOEXEC | SockFlag::SOCK_NONBLOCK;
     let socket = socket(AddressFamily::Unix, SockType::SeqPacket, flags, None)?;
     let told = || format!("cannot listen at {}: name another path with --socket", path.display());
-    bind(socket.as_raw_fd(), &UnixAddr::new(path).with_context(told)?).with_context(told)?;
-    // Everybody may ask. Who gets something is another matter.
-    fs::set_permissions(path, Permissions::from_mode(0o666)).with_context(told)?;
+    let address = UnixAddr::new(path).with_context(told)?;
+    // Everybody may ask. Who gets something is another matter. A change of the mode afterwards could
+    // be led to another file.
+    let mask = umask(Mode::from_bits_truncate(0o111));
+    let bound = bind(socket.as_raw_fd(), &address);
+    umask(mask);
+    bound.with_context(told)?;
     listen(&socket, Backlog::new(WAITING)?).with_context(told)?;
     Ok(socket)
+}
+
+/// Removes a socket at which nobody listens any more.
+fn remove_dead(path: &Path) -> Result<()> {
+    let flags = SockFlag::SOCK_CLOEXEC | SockFlag::SOCK_NONBLOCK;
+    let probe = socket(AddressFamily::Unix, SockType::SeqPacket, flags, None)?;
+    match connect(probe.as_raw_fd(), &UnixAddr::new(path)?) {
+        Err(Errno::ECONNREFUSED) => Ok(fs::remove_file(path)?),
+        Err(Errno::ENOENT) => Ok(()),
+        _ => {
+            bail!("somebody serves at {} already: name another path with --socket", path.display())
+        }
+    }
+}
+
+fn place_of(path: &Path) -> Option<Place> {
+    let about = fs::symlink_metadata(path).ok()?;
+    Some((about.dev(), about.ino()))
+}
+
+fn is_for_us(socket: &OwnedFd) -> bool {
+    let is_unix = getsockname::<UnixAddr>(socket.as_raw_fd()).is_ok();
+    let kind = getsockopt(socket, sockopt::SockType);
+    is_unix
+        && kind == Ok(SockType::SeqPacket)
+        && getsockopt(socket, sockopt::AcceptConn) == Ok(true)
 }
 
 fn activated() -> Result<Option<OwnedFd>> {
@@ -100,6 +138,12 @@ fn activated() -> Result<Option<OwnedFd>> {
         Some(1) => {
             let socket = sys::inherited(FIRST_ACTIVATED)
                 .context("LISTEN_FDS promises a socket that is not there")?;
+            if !is_for_us(&socket) {
+                bail!(
+                    "LISTEN_FDS promises something else than a listening SOCK_SEQPACKET socket: \
+                     write ListenSequentialPacket= in the .socket unit"
+                );
+            }
             nix::fcntl::fcntl(
                 &socket,
                 nix::fcntl::FcntlArg::F_SETFL(nix::fcntl::OFlag::O_NONBLOCK),

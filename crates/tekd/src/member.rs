@@ -139,6 +139,6 @@ impl Member {
     /// Gives back what it had.
     pub fn give_back(&mut self, effect: &mut Effect) -> Result<Option<Undone>, Error> {
         self.rt_priority = 0;
-        self.change.take().map(|change| effect.undo(change)).transpose()
+        self.change.take().map(|change| effect.give_back(change)).transpose()
     }
 }

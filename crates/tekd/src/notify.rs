@@ -7,6 +7,10 @@ use std::os::unix::ffi::OsStrExt;
 use std::os::unix::net::{SocketAddr, UnixDatagram};
 use std::time::Duration;
 
+/// What an environment that makes no sense comes to.
+const SHORTEST: Duration = Duration::from_millis(10);
+const LONGEST: Duration = Duration::from_secs(3600);
+
 /// The way to who started tekd; without one nothing is told.
 pub struct Notify {
     to: Option<(UnixDatagram, SocketAddr)>,
@@ -43,7 +47,7 @@ impl Notify {
 
     /// How often the watchdog wants to hear that tekd is well; `None`: never.
     pub fn interval(&self) -> Option<Duration> {
-        self.watchdog.map(|watchdog| watchdog / 2)
+        self.watchdog.map(|watchdog| (watchdog / 2).clamp(SHORTEST, LONGEST))
     }
 
     /// Something is critical: the watchdog is wanted.
@@ -114,6 +118,14 @@ mod tests {
         hears(&SocketAddr::from_pathname(&path).unwrap(), path.to_str().unwrap());
         let name = format!("tekd-test-{}", std::process::id());
         hears(&SocketAddr::from_abstract_name(&name).unwrap(), &format!("@{name}"));
+    }
+
+    #[test]
+    fn a_watchdog_that_makes_no_sense_does_not_keep_tekd_awake() {
+        for usec in [1, u64::MAX] {
+            let notify = Notify { to: None, watchdog: Some(Duration::from_micros(usec)) };
+            assert!((SHORTEST..=LONGEST).contains(&notify.interval().unwrap()));
+        }
     }
 
     #[test]

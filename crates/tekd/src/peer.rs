@@ -2,7 +2,7 @@
 //! A client process: who it is, and what it may do.
 use crate::configuration;
 use crate::domain::{Domain, Outside};
-use crate::process::{Person, Status};
+use crate::process::{self, Person, Status};
 use crate::region::Refused;
 use nix::poll::{poll, PollFd, PollFlags, PollTimeout};
 use std::os::fd::{AsFd, OwnedFd};
@@ -24,6 +24,8 @@ pub struct Peer {
     /// Its RLIMIT_RTPRIO, raised.
     pub limit: Option<Change>,
     pub checked: Option<Checked>,
+    /// Effective user and group when it connected.
+    connected_as: (u32, u32),
     requests: Bucket,
     /// Readable when it has ended.
     pidfd: OwnedFd,
@@ -35,6 +37,22 @@ pub struct Checked {
     pub name: String,
     pub grant: Result<Rc<Grant>, Refusal>,
     pub domain: Result<(), Outside>,
+    /// Where it is in the control groups, if that matters.
+    cgroups: Vec<String>,
+}
+
+/// A process's accounts of requests, which it keeps when it connects anew.
+#[derive(Clone, Copy, Default)]
+pub struct Accounts {
+    switches: Bucket,
+    requests: Bucket,
+}
+
+impl Accounts {
+    /// Whether new ones are as good.
+    pub fn are_full(&self, now_ns: u64) -> bool {
+        self.switches.is_full(now_ns) && self.requests.is_full(now_ns)
+    }
 }
 
 /// Whether a peer still is who it was.
@@ -45,17 +63,30 @@ pub enum Still {
 }
 
 impl Peer {
-    pub fn new(process: Identity, pidfd: OwnedFd, since_ns: u64) -> Self {
+    pub fn new(
+        process: Identity,
+        pidfd: OwnedFd,
+        since_ns: u64,
+        connected_as: (u32, u32),
+        accounts: Accounts,
+    ) -> Self {
+        let Accounts { switches, requests } = accounts;
         Self {
             process,
             connections: Vec::new(),
             since_ns,
-            switches: Bucket::new(),
+            switches,
             limit: None,
             checked: None,
-            requests: Bucket::new(),
+            connected_as,
+            requests,
             pidfd,
         }
+    }
+
+    /// What it keeps.
+    pub fn accounts(&self) -> Accounts {
+        Accounts { switches: self.switches, requests: self.requests }
     }
 
     /// Whether it has ended, with all its threads.
@@ -87,22 +118,36 @@ impl Peer {
         }
         let person = Person::of(pid, &status).ok_or_else(gone)?;
         // What was read is this process's only if it is still there.
-        if Identity::of(pid).ok() != Some(self.process) {
-            return Err(gone());
-        }
+        self.process.check_process()?;
+        let cgroups = match configuration.names_cgroups() || domain.names_cgroups() {
+            true => process::cgroups(pid),
+            false => Vec::new(),
+        };
         if let Some(checked) = &self.checked {
+            let is_inside = || domain.check(pid, &configuration.protected).is_ok();
             return Ok(match checked.person {
                 ref was if was.program != person.program => {
                     Still::Another("it executed another program")
                 }
                 ref was if *was != person => Still::Another("it has another user or other groups"),
+                _ if checked.cgroups != cgroups => Still::Another("it is in other control groups"),
+                _ if domain.can_be_left() && checked.domain.is_ok() && !is_inside() => {
+                    Still::Another("it is in tekd's domain no more")
+                }
                 _ => Still::Itself,
             });
+        }
+        // A set-uid program that was executed with the connection has not asked for anything.
+        if (person.uid, person.gids.first().copied())
+            != (self.connected_as.0, Some(self.connected_as.1))
+        {
+            return Ok(Still::Another("it has become another user since it connected"));
         }
         let requester = requester(pid, &person, configuration);
         self.checked = Some(Checked {
             grant: configuration.grant_for(&requester).map(|grant| Rc::new(grant.clone())),
             domain: domain.check(pid, &configuration.protected),
+            cgroups,
             name: status.name().to_owned(),
             person,
         });

@@ -3,7 +3,7 @@
 //! for a file system of its own.
 use crate::sys;
 use std::fs;
-use std::io;
+use std::io::{self, Read};
 use std::path::Path;
 use tek_effect::Identity;
 use tek_policy::Requester;
@@ -39,7 +39,7 @@ pub fn has_thread(pid: i32, tid: i32) -> bool {
 /// The process that a thread belongs to, with its start.
 pub fn of_thread(tid: i32) -> Option<Identity> {
     let status = Status::of(tid).ok()?;
-    Identity::of(status.number("Tgid")?).ok()
+    Identity::of_process(status.number("Tgid")?).ok()
 }
 
 /// The text of /proc/PID/status. A name in it has no line ends.
@@ -48,7 +48,10 @@ pub struct Status(String);
 impl Status {
     /// Of a process or thread.
     pub fn of(id: i32) -> io::Result<Self> {
-        Ok(Self::parse(&fs::read(format!("/proc/{id}/status"))?))
+        // Made at once for the first read, and seldom longer.
+        let mut text = Vec::with_capacity(4096);
+        fs::File::open(format!("/proc/{id}/status"))?.read_to_end(&mut text)?;
+        Ok(Self::parse(&text))
     }
 
     fn parse(text: &[u8]) -> Self {
@@ -96,7 +99,7 @@ impl Person {
     /// Who a process is now.
     pub fn of(pid: i32, status: &Status) -> Option<Self> {
         let (uid, gids) = status.user_and_groups()?;
-        let program = sys::file_identity(&format!("/proc/{pid}/exe")).ok()?;
+        let program = exe(pid, |link| sys::file_identity(link).ok())?;
         Some(Self { uid, gids, program })
     }
 
@@ -105,8 +108,7 @@ impl Person {
         Requester {
             uid: self.uid,
             gids: self.gids.clone(),
-            program: fs::read_link(format!("/proc/{pid}/exe"))
-                .ok()
+            program: exe(pid, |link| fs::read_link(link).ok())
                 .and_then(|path| path.into_os_string().into_string().ok()),
             cgroups: cgroups(pid),
             active,
@@ -118,6 +120,14 @@ impl Person {
     pub fn has_program(&self, path: &str) -> bool {
         sys::file_identity(path).is_ok_and(|program| program == self.program)
     }
+}
+
+/// What a process's link to its program tells. Where its first thread has ended, another has it.
+fn exe<T>(pid: i32, look: impl Fn(&str) -> Option<T>) -> Option<T> {
+    look(&format!("/proc/{pid}/exe")).or_else(|| {
+        let tids = threads(pid).ok()?;
+        tids.into_iter().find_map(|tid| look(&format!("/proc/{pid}/task/{tid}/exe")))
+    })
 }
 
 /// The control groups of a process, one a hierarchy.

@@ -152,6 +152,9 @@ impl Region {
                 if is_new {
                     self.remove(effect, tid);
                 }
+                if matches!(error, tek_effect::Error::Executing { .. }) {
+                    self.forget_ended(effect, |member| member.target.process == target.process);
+                }
                 Err(error.into())
             }
         }
@@ -194,6 +197,32 @@ impl Region {
             }
         }
         tids
+    }
+
+    /// Everybody gets a priority of this range.
+    pub fn settle_all(&mut self, effect: &mut Effect, range: RealTime) {
+        let mut settled = |member: &mut Member| settle(member, effect, range).err();
+        let failed: Vec<(i32, tek_effect::Error)> = self
+            .members
+            .iter_mut()
+            .filter_map(|(&tid, member)| Some((tid, settled(member)?)))
+            .collect();
+        for (tid, error) in failed {
+            log::warning(&error.to_string());
+            self.remove(effect, tid);
+        }
+    }
+
+    /// Threads that have ended without a word are in it no longer.
+    pub fn forget_ended(&mut self, effect: &mut Effect, among: impl Fn(&Member) -> bool) {
+        let ended = |member: &&Member| !member.target.thread.is_there();
+        let tids: Vec<i32> = self
+            .members()
+            .filter(|member| among(member))
+            .filter(ended)
+            .map(|member| member.target.thread.tid)
+            .collect();
+        tids.into_iter().for_each(|tid| self.remove(effect, tid));
     }
 
     /// Everybody leaves, and nobody enters for a while.
@@ -285,8 +314,9 @@ impl Region {
 
     fn remove(&mut self, effect: &mut Effect, tid: i32) {
         let Some(mut member) = self.members.remove(&tid) else { return };
-        if let Err(error) = member.give_back(effect) {
-            log::warning(&error.to_string());
+        match member.give_back(effect) {
+            Ok(_) | Err(tek_effect::Error::Executing { .. }) => {}
+            Err(error) => log::warning(&error.to_string()),
         }
         let thread = member.target.thread;
         if let Some(cpu) = member.cpu_ns() {

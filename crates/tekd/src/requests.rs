@@ -3,10 +3,10 @@
 use crate::connection::Connection;
 use crate::history::Asker;
 use crate::log;
-use crate::member::{Ask, Reason, Target};
+use crate::member::{Ask, Member, Reason, Target};
 use crate::peer::Still;
 use crate::process;
-use crate::region::Refused;
+use crate::region::{Refused, Region};
 use crate::server::Server;
 use crate::status;
 use crate::sys;
@@ -152,14 +152,19 @@ fn enter(server: &mut Server, pid: i32, request: &Request, now: u64) -> Result<u
         return Err(none());
     }
     let ask = ask(server, pid, request, now)?;
-    let more = server.region.member(thread).is_none_or(|member| member.own.is_none());
-    let counts = server.region.counts(process, ask.uid, now);
     let peer = server.peer(pid)?;
     if let Some(Err(outside)) = peer.checked.as_ref().map(|checked| checked.domain) {
         return Err(Refused::new(libc::EPERM, outside.to_string()));
     }
     let terms = &peer.grant()?.terms;
-    terms.may_add(u32::from(more), counts)?;
+    let more = server.region.member(thread).is_none_or(|member| member.own.is_none());
+    let may_add =
+        |region: &Region| terms.may_add(u32::from(more), region.counts(process, ask.uid, now));
+    if may_add(&server.region).is_err() {
+        let of_user = |member: &Member| member.asks().any(|other| other.uid == ask.uid);
+        server.region.forget_ended(&mut server.effect, of_user);
+    }
+    may_add(&server.region)?;
     has_room(server, 1)?;
     let range = server.configuration.real_time;
     let target = Target { thread, process };

@@ -36,12 +36,19 @@ pub fn run(options: Options) -> Result<()> {
         print!("{}", configuration::describe(&loaded));
         return Ok(());
     }
-    // Before anything that others could notice: a second tekd ends here.
-    let (effect, restored) = open(&options.state)?;
-    tell(&restored);
     let signals = catch_signals()?;
     // The canary is an ordinary thread because its maker still is one.
     let canary = Canary::start().context("cannot start the canary")?;
+    // Before anything that others could notice: a second tekd ends here.
+    let (effect, restored) = open(&options.state)?;
+    tell(&restored);
+    let listener = match Listener::open(&options.socket) {
+        Ok(listener) => listener,
+        Err(error) => {
+            effect.close();
+            return Err(error);
+        }
+    };
     let exec_watch = watch_exec();
     raise_own_limits();
     become_first(loaded.configuration.real_time.high + 2);
@@ -52,7 +59,7 @@ pub fn run(options: Options) -> Result<()> {
         loaded,
         file: options.config,
         domain: Domain::new(options.domain),
-        listener: Listener::open(&options.socket)?,
+        listener,
         signals,
         canary,
         exec_watch,
@@ -156,7 +163,7 @@ fn raise_own_limits() {
 }
 
 /// Nobody whom it serves can keep it from running.
-fn become_first(priority: u32) {
+pub fn become_first(priority: u32) {
     if let Err(error) = sys::become_first(priority) {
         log::warning(&format!(
             "tekd is not SCHED_FIFO {priority} ({error}), so critical threads can hold it up: \

@@ -4,9 +4,11 @@ use super::Server;
 use crate::configuration;
 use crate::exec_watch::{ExecWatch, News};
 use crate::log;
+use crate::member::Reason;
 use crate::peer::Still;
-use crate::region::Left;
+use crate::start;
 use crate::sys;
+use tek_policy::RealTime;
 
 impl Server {
     pub(super) fn hear_news(&mut self) {
@@ -59,9 +61,14 @@ impl Server {
             Ok(loaded) => {
                 log::info(&format!("configuration: {}", loaded.source));
                 loaded.warnings.iter().for_each(|line| log::warning(line));
-                self.configuration = loaded.configuration;
+                let before = std::mem::replace(&mut self.configuration, loaded.configuration);
                 self.source = loaded.source;
                 self.decide_again();
+                self.set_range(before.real_time);
+                if self.awake {
+                    self.canary.rest();
+                    self.wake_canary();
+                }
             }
         }
         self.notify.ready();
@@ -79,16 +86,44 @@ impl Server {
             }
             peer.checked = None;
             let _ = peer.check(&self.configuration, &self.domain);
-            let Err(refused) = peer.grant() else { continue };
-            let process = peer.process;
-            let tids = self.region.members().filter(|member| member.target.process == process);
-            let left: Vec<Left> = tids
-                .map(|member| member.target.thread.tid)
-                .filter_map(|tid| self.region.left(tid, libc::EPERM, [0, 0], refused.why.clone()))
-                .collect();
-            let range = self.configuration.real_time;
-            self.region.leave_process(&mut self.effect, process, false, range);
-            left.iter().for_each(|left| self.tell(left));
         }
+        for (tid, reason, why) in self.granted_no_more() {
+            let left = self.region.left(tid, libc::EPERM, [0, 0], why);
+            let range = self.configuration.real_time;
+            self.region.leave(&mut self.effect, tid, reason, range);
+            let is_out = self.region.members().all(|member| member.target.thread.tid != tid);
+            left.iter().filter(|_| is_out).for_each(|left| self.tell(left));
+        }
+    }
+
+    /// Requests of clients that would be refused by now.
+    fn granted_no_more(&self) -> Vec<(i32, Reason, String)> {
+        let mut out = Vec::new();
+        for member in self.region.members() {
+            let asks = [(Reason::Own, &member.own), (Reason::Others, &member.others)];
+            for (reason, ask) in asks {
+                let Some(ask) = ask else { continue };
+                let Some(peer) = self.peers.get(&ask.pid) else { continue };
+                let granted = peer.grant().and_then(|grant| {
+                    if reason == Reason::Others {
+                        grant.terms.may_change_others(ask.uid)?;
+                    }
+                    Ok(grant.terms.may_have(ask.priority)?)
+                });
+                out.extend(granted.err().map(|no| (member.target.thread.tid, reason, no.why)));
+            }
+        }
+        out
+    }
+
+    /// Moves everybody to the priorities that are handed out now, and stays above all of them.
+    fn set_range(&mut self, before: RealTime) {
+        let now = self.configuration.real_time;
+        if now == before {
+            return;
+        }
+        start::become_first(before.high.max(now.high) + 2);
+        self.region.settle_all(&mut self.effect, now);
+        start::become_first(now.high + 2);
     }
 }

@@ -16,15 +16,36 @@ const MOST_CONNECTIONS: usize = 512;
 const MOST_OF_A_USER: usize = 64;
 /// So many clients are let in before others are served.
 const CLIENTS_AT_ONCE: usize = 16;
+/// Between two lines of the log that tell of clients who were sent away.
+const QUIET_NS: u64 = 60_000_000_000;
+/// Accounts of processes that are not connected are looked through when there are more.
+pub(super) const MANY_ACCOUNTS: usize = 256;
 
 impl Server {
     pub(super) fn let_in(&mut self) {
         for _ in 0..CLIENTS_AT_ONCE {
+            if !self.may_accept() {
+                return;
+            }
             let Some(socket) = self.listener.accept() else { return };
             let Some(connection) = Connection::new(socket) else { continue };
-            if let Err(refused) = self.admit(connection) {
-                log::warning(&format!("a client was sent away: {}", refused.why));
+            let uid = connection.uid();
+            if self.is_tired_of(uid) {
+                continue; // without a word, which would be more to do
             }
+            let admitted = self.work_for(uid, |server| server.admit(connection));
+            if let Err(refused) = admitted {
+                self.tell_of_sent_away(&refused);
+            }
+        }
+    }
+
+    /// Once in a while: who has no rights must not fill the log.
+    fn tell_of_sent_away(&mut self, refused: &Refused) {
+        let now = sys::monotonic_ns();
+        if self.told_of_sent_away_ns.is_none_or(|at| now.saturating_sub(at) > QUIET_NS) {
+            self.told_of_sent_away_ns = Some(now);
+            log::warning(&format!("a client was sent away: {}", refused.why));
         }
     }
 
@@ -61,7 +82,7 @@ impl Server {
     pub(super) fn know_peer(&mut self, connection: &Connection) -> Result<(), Refused> {
         let pid = connection.pid();
         let ended = || Refused::new(libc::ESRCH, "the process has ended");
-        let process = Identity::of(pid)?;
+        let process = Identity::of_process(pid)?;
         match self.peers.get(&pid) {
             Some(peer) if peer.process == process => return Ok(()),
             Some(peer) => self.ending.push((peer.process, "it ended")),
@@ -70,17 +91,24 @@ impl Server {
         self.end_those_that_are_to();
         let pidfd = sys::peer_pidfd(connection.fd(), pid).map_err(|_| ended())?;
         // If it is there still, the descriptor is that of the process whose start was read.
-        if !process.is_there() {
-            return Err(ended());
-        }
+        process.check_process()?;
         let number = PROCESS | u64::try_from(pid).unwrap_or(0);
         let event = EpollEvent::new(EpollFlags::EPOLLIN, number);
         self.epoll.add(&pidfd, event).map_err(|_| ended())?;
-        self.peers.insert(pid, Peer::new(process, pidfd, sys::monotonic_ns()));
+        let accounts = self.spent.remove(&process).unwrap_or_default();
+        let who = (connection.uid(), connection.gid());
+        self.peers.insert(pid, Peer::new(process, pidfd, sys::monotonic_ns(), who, accounts));
         Ok(())
     }
 
     pub(super) fn serve(&mut self, id: u64) {
+        let Some(uid) = self.connections.get(&id).map(Connection::uid) else { return };
+        if !self.pause(id) {
+            self.work_for(uid, |server| server.serve_one(id));
+        }
+    }
+
+    fn serve_one(&mut self, id: u64) {
         let Some(connection) = self.connections.get(&id) else { return };
         let pid = connection.pid();
         match connection.receive() {
@@ -125,17 +153,37 @@ impl Server {
             return;
         }
         let Some(peer) = self.peers.remove(&process.tid) else { return };
-        if let Some(Err(error)) = peer.limit.map(|change| self.effect.undo(change)) {
+        if let Some(Err(error)) = peer.limit.map(|change| self.effect.give_back(change)) {
             log::warning(&error.to_string());
         }
+        self.keep_accounts(&peer);
         for id in peer.connections {
             self.connections.remove(&id);
         }
     }
 
+    /// Who connects anew finds his accounts as he left them.
+    fn keep_accounts(&mut self, peer: &Peer) {
+        let now = sys::monotonic_ns();
+        let accounts = peer.accounts();
+        if accounts.are_full(now) || peer.has_ended() {
+            return;
+        }
+        if self.spent.len() >= self.spent_most {
+            self.spent.retain(|process, accounts| {
+                !accounts.are_full(now) && process.check_process().is_ok()
+            });
+            self.spent_most = MANY_ACCOUNTS.max(2 * self.spent.len());
+        }
+        self.spent.insert(peer.process, accounts);
+    }
+
     pub(super) fn end_those_that_are_to(&mut self) {
         for (process, why) in std::mem::take(&mut self.ending) {
-            log::info(&format!("process {} loses what it was given: {why}", process.tid));
+            let has_limit = self.peers.get(&process.tid).is_some_and(|peer| peer.limit.is_some());
+            if has_limit || self.region.members().any(|member| member.target.process == process) {
+                log::info(&format!("process {} loses what it was given: {why}", process.tid));
+            }
             self.end_process(process, true);
         }
     }

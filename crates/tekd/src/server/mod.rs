@@ -5,6 +5,7 @@
 //! processes are off.
 mod changes;
 mod clients;
+mod load;
 
 use crate::canary::Canary;
 use crate::configuration::Loaded;
@@ -15,7 +16,7 @@ use crate::history::History;
 use crate::listener::Listener;
 use crate::log;
 use crate::notify::Notify;
-use crate::peer::Peer;
+use crate::peer::{Accounts, Peer};
 use crate::region::{Left, Refused, Region};
 use crate::sys;
 use anyhow::Result;
@@ -43,6 +44,8 @@ const PROCESS: u64 = 1 << 63;
 
 /// How long tekd stays awake after the last thread left: another one often follows soon.
 const LINGER_NS: u64 = 1_000_000_000;
+/// What could not be undone is tried again so often.
+const TRY_AGAIN_NS: u64 = 100_000_000;
 /// After an alarm of the canary nobody is critical for so many times its limit.
 const ALARM_SHARE: u64 = 2;
 
@@ -74,6 +77,11 @@ pub struct Server {
     pub ending: Vec<(Identity, &'static str)>,
     /// It was said that limits cannot be raised.
     pub told_of_limits: bool,
+    /// Of processes that are not connected and have asked lately, and how many are looked through.
+    spent: HashMap<Identity, Accounts>,
+    spent_most: usize,
+    told_of_sent_away_ns: Option<u64>,
+    load: load::Load,
     file: Option<PathBuf>,
     canary: Canary,
     notify: Notify,
@@ -82,6 +90,8 @@ pub struct Server {
     signals: SignalFd,
     timer: TimerFd,
     timer_at_ns: Option<u64>,
+    /// When what could not be undone is tried again.
+    try_at_ns: Option<u64>,
     next_connection: u64,
     awake: bool,
     rest_at_ns: Option<u64>,
@@ -131,6 +141,10 @@ impl Server {
             started: seconds_since_1970(),
             ending: Vec::new(),
             told_of_limits: false,
+            spent: HashMap::new(),
+            spent_most: clients::MANY_ACCOUNTS,
+            told_of_sent_away_ns: None,
+            load: load::Load::default(),
             file,
             canary,
             notify,
@@ -139,6 +153,7 @@ impl Server {
             signals,
             timer,
             timer_at_ns: None,
+            try_at_ns: None,
             next_connection: FIRST_CONNECTION,
             awake: false,
             rest_at_ns: None,
@@ -147,8 +162,14 @@ impl Server {
         })
     }
 
-    /// Serves until a signal ends it, then gives everything back.
+    /// Serves until a signal ends it, then gives everything back: after an error, too.
     pub fn run(mut self) -> Result<()> {
+        let served = self.serve_all();
+        self.finish();
+        served
+    }
+
+    fn serve_all(&mut self) -> Result<()> {
         self.notify.ready();
         // The watchdog began with the start, and there is nothing yet to watch.
         self.notify.rest();
@@ -173,7 +194,6 @@ impl Server {
                 self.end_those_that_are_to();
             }
         }
-        self.finish();
         Ok(())
     }
 
@@ -201,11 +221,15 @@ impl Server {
         if std::mem::replace(&mut self.awake, true) {
             return false;
         }
-        self.canary.wake(Duration::from_secs(self.configuration.canary_seconds.into()));
+        self.wake_canary();
         self.listen_for_news(true);
         self.notify.watch();
         self.next_well_ns = self.notify.interval().map(|interval| after(now_ns, interval));
         true
+    }
+
+    fn wake_canary(&self) {
+        self.canary.wake(Duration::from_secs(self.configuration.canary_seconds.into()));
     }
 
     fn rest(&mut self) {
@@ -230,7 +254,12 @@ impl Server {
 
     fn set_timer(&mut self) -> Result<()> {
         let rest = self.rest_at_ns.filter(|_| self.region.is_empty());
-        let next = [self.region.next_ns(), rest, self.next_well_ns].into_iter().flatten().min();
+        if self.try_at_ns.is_none() && self.effect.owes() {
+            self.try_at_ns = Some(sys::monotonic_ns() + TRY_AGAIN_NS);
+        }
+        let (well, load) = (self.next_well_ns, self.load.next_ns());
+        let next = [self.region.next_ns(), rest, well, self.try_at_ns, load];
+        let next = next.into_iter().flatten().min();
         if next == self.timer_at_ns {
             return Ok(());
         }
@@ -248,8 +277,14 @@ impl Server {
     /// What is due by the clock.
     fn turn(&mut self) {
         let _ = self.timer.wait();
-        self.timer_at_ns = None;
         let now = sys::monotonic_ns();
+        let late = self.timer_at_ns.take().map_or(0, |at| now.saturating_sub(at));
+        self.canary.excuse(now, late);
+        self.resume(now);
+        if self.try_at_ns.is_some_and(|at| at <= now) {
+            self.effect.try_again();
+            self.try_at_ns = None;
+        }
         if let Some(late) = self.canary.is_late(now) {
             self.alarm(now, late);
         }
