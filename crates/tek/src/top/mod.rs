@@ -39,8 +39,9 @@ KEYS:
 All but TID, NAME and PROGRAM is of the time since the last look, or how it is now.
 What TEK tells (role, region, group, zone, function) is shown of the threads of
 programs under tek run, or linked with libtek.so, whose tables you may read. Any
-column of `tek ps --columns help` can be sorted by. Looking never stops, slows or
-waits for a program. Without a terminal it is as with --once.
+column of `tek ps --columns help` can be sorted by. Looking stops no program;
+the column ZONE holds up for some microseconds what changes its memory map, as `tek
+ps` does with columns of stacks. Without a terminal it is as with --once.
 
 EXIT STATUS:
     0  done
