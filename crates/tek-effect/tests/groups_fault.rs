@@ -73,7 +73,9 @@ impl Scene {
             victim.tids().into_iter().chain(children)
         });
         let is_at = |tid| Some((tid, self.within.directory_of(tid).ok()?));
-        tids.filter_map(is_at).filter(|(_, at)| at != self.within.mount_point()).collect()
+        let strayed = tids.filter_map(is_at).filter(|(_, at)| at != self.within.mount_point());
+        // One that is ending, or has not been waited for, is told where it was.
+        strayed.filter(|(tid, _)| Identity::of(*tid).is_ok()).collect()
     }
 }
 
