@@ -23,7 +23,7 @@ pub struct Sample {
     /// Load averages, as the kernel writes them.
     pub load: String,
     /// CPUs that are in use.
-    pub cpus: i64,
+    pub cpus: usize,
     /// Whether there was a look before, with which it is compared.
     pub is_compared: bool,
     /// What looking costs.
@@ -126,8 +126,9 @@ fn load() -> String {
     text.split(' ').take(3).collect::<Vec<_>>().join(" ")
 }
 
-fn cpus() -> i64 {
-    sysconf(SysconfVar::_NPROCESSORS_ONLN).ok().flatten().unwrap_or(1)
+fn cpus() -> usize {
+    let online = sysconf(SysconfVar::_NPROCESSORS_ONLN).ok().flatten();
+    online.and_then(|count| usize::try_from(count).ok()).unwrap_or(1)
 }
 
 #[cfg(test)]
