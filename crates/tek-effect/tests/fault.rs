@@ -2,6 +2,7 @@
 //! An owner of changes is killed at random moments; the next one finds them, and undoes them.
 mod common;
 
+use common::numbers::Numbers;
 use common::{ended_well, in_child, kill_child, may_use_real_time, seen, set, Seen, Sleeper};
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -11,18 +12,6 @@ use tek_effect::{Effect, Error, Identity, Scheduling};
 
 const ROUNDS: usize = 50;
 const LONGEST: Duration = Duration::from_secs(10);
-
-/// Numbers that are the same in each run.
-struct Numbers(u64);
-
-impl Numbers {
-    fn below(&mut self, end: u64) -> u64 {
-        self.0 ^= self.0 << 13;
-        self.0 ^= self.0 >> 7;
-        self.0 ^= self.0 << 17;
-        self.0 % end
-    }
-}
 
 const BEFORE: [Seen; 6] = [
     (libc::SCHED_OTHER, 0, 0),

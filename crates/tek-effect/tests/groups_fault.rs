@@ -3,6 +3,7 @@
 mod common;
 
 use common::ground::Ground;
+use common::numbers::Numbers;
 use common::victim::{Does, Victim};
 use common::{cpu_groups, ended_well, in_child, kill_child, may_use_real_time, unified_groups};
 use std::collections::BTreeMap;
@@ -15,22 +16,6 @@ use tek_policy::{Group, Weights};
 
 const ROUNDS: usize = 30;
 const RR: Scheduling = Scheduling { policy: 2, nice: 0, priority: 5, reset_on_fork: true };
-
-/// Numbers that are the same in each run.
-struct Numbers(u64);
-
-impl Numbers {
-    fn below(&mut self, end: u64) -> u64 {
-        self.0 ^= self.0 << 13;
-        self.0 ^= self.0 >> 7;
-        self.0 ^= self.0 << 17;
-        self.0 % end
-    }
-
-    fn one_of<T: Copy>(&mut self, all: &[T]) -> T {
-        all[self.below(all.len() as u64) as usize]
-    }
-}
 
 /// What is played with.
 struct Scene {

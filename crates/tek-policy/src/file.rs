@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Rules files: TOML, read with the place of every mistake, and written.
 use crate::rule::{Rule, MOST_RULES};
+use crate::source::Source;
 use crate::stack::StackSettings;
 use serde::{Deserialize, Serialize};
-use std::ops::Range;
 use toml::ser::ValueSerializer;
 use toml::Spanned;
 
@@ -31,8 +31,8 @@ pub enum Reason {
     #[error("{0}")]
     Toml(String),
     /// A table where a list of tables is wanted.
-    #[error("write [[rule]], in double brackets, above each rule")]
-    OneRule,
+    #[error("write [[{0}]], in double brackets, above each {0}")]
+    SingleBrackets(&'static str),
     /// More rules than libtek.so takes.
     #[error("this is rule {n}, at most {MOST_RULES} can be used", n = MOST_RULES + 1)]
     TooMany,
@@ -66,33 +66,16 @@ pub fn parse(text: impl AsRef<[u8]>, file: &str) -> Result<Vec<Rule>, Error> {
 
 /// Reads the text of a rules file. `file` is for messages and the rules' source.
 pub fn read(text: impl AsRef<[u8]>, file: &str) -> Result<Contents, Error> {
-    let bytes = text.as_ref();
-    let at = |offset, reason| {
-        let (line, column) = position(bytes, offset);
-        Error { file: file.to_owned(), line, column, reason }
-    };
-    let text =
-        std::str::from_utf8(bytes).map_err(|error| at(error.valid_up_to(), Reason::NotUtf8))?;
-    let parsed: File = toml::from_str(text).map_err(|error| {
-        let Range { start, .. } = error.span().unwrap_or_default();
-        // The commonest mistake: the parser speaks of a sequence, or, of two, of a duplicate key.
-        let mut lines = text.split_inclusive('\n').scan(0, |end, line| {
-            *end += line.len();
-            Some((*end - line.len(), line))
-        });
-        match lines.find(|(_, line)| line.trim_start().starts_with("[rule]")) {
-            Some((start, _)) => at(start, Reason::OneRule),
-            None => at(start, Reason::Toml(error.message().replace('\n', ", "))),
-        }
-    })?;
+    let source = Source { bytes: text.as_ref(), file };
+    let parsed: File = source.parse("rule")?;
     if let Some(rule) = parsed.rule.get(MOST_RULES) {
-        return Err(at(rule.span().start, Reason::TooMany));
+        return Err(source.error(rule.span().start, Reason::TooMany));
     }
     let stack = match parsed.stack {
         Some(stack) => {
             let StackSettings { low, high, .. } = *stack.get_ref();
             if low.zip(high).is_some_and(|(low, high)| low > high) {
-                return Err(at(stack.span().start, Reason::Zones));
+                return Err(source.error(stack.span().start, Reason::Zones));
             }
             stack.into_inner()
         }
@@ -102,19 +85,11 @@ pub fn read(text: impl AsRef<[u8]>, file: &str) -> Result<Contents, Error> {
         .rule
         .into_iter()
         .map(|rule| {
-            let (line, _) = position(bytes, rule.span().start);
-            Rule { source: format!("{file}:{line}"), ..rule.into_inner() }
+            let place = source.place(rule.span().start);
+            Rule { source: place, ..rule.into_inner() }
         })
         .collect();
     Ok(Contents { rules, stack })
-}
-
-/// Line and column, from 1, of a byte.
-pub(crate) fn position(text: &[u8], offset: usize) -> (usize, usize) {
-    let before = &text[..offset.min(text.len())];
-    let line_start = before.iter().rposition(|&byte| byte == b'\n').map_or(0, |at| at + 1);
-    let line = before.iter().filter(|&&byte| byte == b'\n').count() + 1;
-    (line, String::from_utf8_lossy(&before[line_start..]).chars().count() + 1)
 }
 
 /// Writes rules as a rules file has them, one `[[rule]]` after the other. A single one can so be

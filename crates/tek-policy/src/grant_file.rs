@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! tekd.toml: the configuration of tekd, read with the place of every mistake.
-use crate::file::position;
 use crate::grant::{Grant, RealTime, Refusal, Requester, Terms};
 use crate::grant_who::{paths, Group, Pattern, User};
+use crate::source::Source;
 use crate::{Budget, Error, Priority, Reason};
 use serde::de::Error as _;
 use serde::{Deserialize, Deserializer};
@@ -199,23 +199,8 @@ where
 
 /// Reads the text of tekd.toml. `file` is for messages and the grants' source.
 pub fn read_configuration(text: impl AsRef<[u8]>, file: &str) -> Result<Configuration, Error> {
-    let bytes = text.as_ref();
-    let at = |offset, reason| {
-        let (line, column) = position(bytes, offset);
-        Error { file: file.to_owned(), line, column, reason }
-    };
-    let text =
-        std::str::from_utf8(bytes).map_err(|error| at(error.valid_up_to(), Reason::NotUtf8))?;
-    let parsed: File = toml::from_str(text).map_err(|error| {
-        let start = error.span().map_or(0, |span| span.start);
-        match single_brackets(text) {
-            Some(start) => {
-                let wrong = "write [[grant]], in double brackets, above each grant";
-                at(start, Reason::Toml(wrong.to_owned()))
-            }
-            None => at(start, Reason::Toml(error.message().replace('\n', ", "))),
-        }
-    })?;
+    let source = Source { bytes: text.as_ref(), file };
+    let parsed: File = source.parse("grant")?;
     let usual = Configuration::default();
     let grants = match parsed.grant {
         None => usual.grants,
@@ -223,9 +208,8 @@ pub fn read_configuration(text: impl AsRef<[u8]>, file: &str) -> Result<Configur
             .into_iter()
             .map(|table| {
                 let start = table.span().start;
-                let source = format!("{file}:{}", position(bytes, start).0);
-                let wrong = |wrong| at(start, Reason::Toml(wrong));
-                table.into_inner().into_grant(source).map_err(wrong)
+                let wrong = |wrong| source.error(start, Reason::Toml(wrong));
+                table.into_inner().into_grant(source.place(start)).map_err(wrong)
             })
             .collect::<Result<_, _>>()?,
     };
@@ -234,15 +218,5 @@ pub fn read_configuration(text: impl AsRef<[u8]>, file: &str) -> Result<Configur
         real_time: parsed.real_time.unwrap_or(usual.real_time),
         canary_seconds: parsed.canary_seconds.unwrap_or(usual.canary_seconds),
         protected: parsed.protected.unwrap_or(usual.protected),
-    })
-}
-
-/// Where a line `[grant]` begins: the commonest mistake, of which the parser speaks in other words.
-fn single_brackets(text: &str) -> Option<usize> {
-    let mut start = 0;
-    text.split_inclusive('\n').find_map(|line| {
-        let this = start;
-        start += line.len();
-        line.trim_start().starts_with("[grant]").then_some(this)
     })
 }

@@ -18,6 +18,7 @@ mod grant_rate;
 mod grant_who;
 mod rule;
 mod size;
+mod source;
 mod stack;
 mod value;
 mod weights;

@@ -3,6 +3,7 @@
 //! are killed.
 #![allow(dead_code)] // each test uses some of it
 pub mod ground;
+pub mod numbers;
 pub mod victim;
 
 use nix::sys::signal::{kill, Signal};
