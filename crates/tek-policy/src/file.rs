@@ -67,7 +67,7 @@ pub fn parse(text: impl AsRef<[u8]>, file: &str) -> Result<Vec<Rule>, Error> {
 /// Reads the text of a rules file. `file` is for messages and the rules' source.
 pub fn read(text: impl AsRef<[u8]>, file: &str) -> Result<Contents, Error> {
     let source = Source { bytes: text.as_ref(), file };
-    let parsed: File = source.parse("rule")?;
+    let parsed: File = source.parse(&["rule"])?;
     if let Some(rule) = parsed.rule.get(MOST_RULES) {
         return Err(source.error(rule.span().start, Reason::TooMany));
     }

@@ -2,6 +2,7 @@
 //! tekd.toml: the configuration of tekd, read with the place of every mistake.
 use crate::grant::{Grant, RealTime, Refusal, Requester, Terms};
 use crate::grant_who::{paths, Group, Pattern, User};
+use crate::placing::{Backend, GroupSettings, GroupsTable, PlaceTable, Placing, Resident};
 use crate::source::Source;
 use crate::{Budget, Error, Priority, Reason};
 use serde::de::Error as _;
@@ -19,6 +20,12 @@ pub struct Configuration {
     pub canary_seconds: u32,
     /// Names of processes that are never touched.
     pub protected: Vec<Pattern>,
+    /// By which means threads are Fast.
+    pub backend: Backend,
+    /// The groups, if everybody is to be placed in groups.
+    pub groups: Option<GroupSettings>,
+    /// Who is placed where, in their order: the first that fits decides.
+    pub places: Vec<Placing>,
 }
 
 impl Default for Configuration {
@@ -36,6 +43,9 @@ impl Default for Configuration {
             real_time: RealTime { low: 10, high: 49 },
             canary_seconds: 5,
             protected: ["watchdog*", "systemd*"].into_iter().filter_map(Pattern::new).collect(),
+            backend: Backend::default(),
+            groups: None,
+            places: Vec::new(),
         }
     }
 }
@@ -46,9 +56,15 @@ impl Configuration {
         self.grants.iter().find(|grant| grant.is_for(who)).ok_or(Refusal::NoGrant(who.uid))
     }
 
+    /// The place for a process; `None`: nothing is said of it.
+    pub fn place_for(&self, who: &Resident) -> Option<&Placing> {
+        self.places.iter().find(|place| place.is_for(who))
+    }
+
     /// Whether it matters in which control groups a process is.
     pub fn names_cgroups(&self) -> bool {
         self.grants.iter().any(|grant| !grant.cgroups.is_empty())
+            || self.places.iter().any(|place| !place.cgroups.is_empty())
     }
 
     /// Replaces names of users and groups by their numbers. What is returned are the names that
@@ -59,14 +75,17 @@ impl Configuration {
         mut group_id: impl FnMut(&str) -> Option<u32>,
     ) -> Vec<String> {
         let mut unknown = Vec::new();
-        for grant in &mut self.grants {
-            for user in &mut grant.users {
+        let mut find_users = |users: &mut Vec<User>, source: &str, unknown: &mut Vec<String>| {
+            for user in users {
                 let User::Name(name) = user else { continue };
                 match user_id(name) {
                     Some(id) => *user = User::Id(id),
-                    None => unknown.push(format!("{}: there is no user {name}", grant.source)),
+                    None => unknown.push(format!("{source}: there is no user {name}")),
                 }
             }
+        };
+        for grant in &mut self.grants {
+            find_users(&mut grant.users, &grant.source, &mut unknown);
             for group in &mut grant.groups {
                 let Group::Name(name) = group else { continue };
                 match group_id(name) {
@@ -74,6 +93,9 @@ impl Configuration {
                     None => unknown.push(format!("{}: there is no group {name}", grant.source)),
                 }
             }
+        }
+        for place in &mut self.places {
+            find_users(&mut place.users, &place.source, &mut unknown);
         }
         unknown
     }
@@ -88,6 +110,11 @@ struct File {
     #[serde(default, deserialize_with = "canary_seconds")]
     canary_seconds: Option<u32>,
     protected: Option<Vec<Pattern>>,
+    #[serde(default)]
+    backend: Backend,
+    groups: Option<GroupsTable>,
+    #[serde(default)]
+    place: Vec<Spanned<PlaceTable>>,
 }
 
 #[derive(Deserialize)]
@@ -200,23 +227,25 @@ where
 /// Reads the text of tekd.toml. `file` is for messages and the grants' source.
 pub fn read_configuration(text: impl AsRef<[u8]>, file: &str) -> Result<Configuration, Error> {
     let source = Source { bytes: text.as_ref(), file };
-    let parsed: File = source.parse("grant")?;
+    let parsed: File = source.parse(&["grant", "place"])?;
     let usual = Configuration::default();
     let grants = match parsed.grant {
         None => usual.grants,
-        Some(tables) => tables
-            .into_iter()
-            .map(|table| {
-                let start = table.span().start;
-                let wrong = |wrong| source.error(start, Reason::Toml(wrong));
-                table.into_inner().into_grant(source.place(start)).map_err(wrong)
-            })
-            .collect::<Result<_, _>>()?,
+        Some(tables) => source.each(tables, GrantTable::into_grant)?,
     };
+    // Without groups nobody can be placed; under backend fair there always are some.
+    let without_groups = parsed.groups.is_none() && parsed.backend != Backend::Fair;
+    if let Some(place) = parsed.place.first().filter(|_| without_groups) {
+        let wrong = "there are no groups to place anybody in: add a table [groups]".to_owned();
+        return Err(source.error(place.span().start, Reason::Toml(wrong)));
+    }
     Ok(Configuration {
         grants,
         real_time: parsed.real_time.unwrap_or(usual.real_time),
         canary_seconds: parsed.canary_seconds.unwrap_or(usual.canary_seconds),
         protected: parsed.protected.unwrap_or(usual.protected),
+        backend: parsed.backend,
+        groups: parsed.groups.map(GroupSettings::from),
+        places: source.each(parsed.place, PlaceTable::into_placing)?,
     })
 }

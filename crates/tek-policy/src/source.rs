@@ -2,6 +2,7 @@
 //! The text of a file that people write, and where in it something is wrong.
 use crate::{Error, Reason};
 use serde::de::DeserializeOwned;
+use toml::Spanned;
 
 /// The bytes of a file, and its name for messages.
 pub(crate) struct Source<'a> {
@@ -21,17 +22,34 @@ impl Source<'_> {
         format!("{}:{}", self.file, position(self.bytes, offset).0)
     }
 
-    /// Reads it as TOML that holds a list of tables.
-    pub fn parse<T: DeserializeOwned>(&self, table: &'static str) -> Result<T, Error> {
+    /// Reads it as TOML that holds lists of tables, which are named.
+    pub fn parse<T: DeserializeOwned>(&self, tables: &[&'static str]) -> Result<T, Error> {
         let text = std::str::from_utf8(self.bytes)
             .map_err(|error| self.error(error.valid_up_to(), Reason::NotUtf8))?;
-        toml::from_str(text).map_err(|error| match single_brackets(text, table) {
-            Some(start) => self.error(start, Reason::SingleBrackets(table)),
-            None => {
-                let start = error.span().map_or(0, |span| span.start);
-                self.error(start, Reason::Toml(error.message().replace('\n', ", ")))
+        toml::from_str(text).map_err(|error| {
+            let single = |table| Some((single_brackets(text, table)?, table));
+            match tables.iter().copied().find_map(single) {
+                Some((start, table)) => self.error(start, Reason::SingleBrackets(table)),
+                None => {
+                    let start = error.span().map_or(0, |span| span.start);
+                    self.error(start, Reason::Toml(error.message().replace('\n', ", ")))
+                }
             }
         })
+    }
+
+    /// Makes something of each of several tables, which gets to know where it is written.
+    pub fn each<T, U>(
+        &self,
+        tables: Vec<Spanned<T>>,
+        make: impl Fn(T, String) -> Result<U, String>,
+    ) -> Result<Vec<U>, Error> {
+        let made = tables.into_iter().map(|table| {
+            let start = table.span().start;
+            make(table.into_inner(), self.place(start))
+                .map_err(|wrong| self.error(start, Reason::Toml(wrong)))
+        });
+        made.collect()
     }
 }
 
