@@ -9,6 +9,9 @@ use crate::Error;
 use std::fs;
 use std::path::{Path, PathBuf};
 
+/// Where groups have real-time runtime of their own, new ones have none.
+pub(crate) const REAL_TIME: &str = "cpu.rt_runtime_us";
+
 /// Of cgroups: see cgroups(7).
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Version {
@@ -40,6 +43,19 @@ impl Hierarchy {
         let all = Self::all()?;
         let v1 = all.iter().find(|one| one.key.split(',').any(|name| name == controller));
         Ok(v1.or_else(|| all.iter().find(|one| one.has_available(controller))).cloned())
+    }
+
+    /// The one that keeps a thread from real-time policies, because the thread's group has no
+    /// real-time runtime (version 1, RT_GROUP_SCHED); `None` if none does. In its topmost group the
+    /// thread could have them.
+    pub fn without_real_time(tid: i32) -> Result<Option<Self>, Error> {
+        let Some(within) = Self::with("cpu")?.filter(|one| one.version() == Version::V1) else {
+            return Ok(None);
+        };
+        let group = within.directory_of(tid)?;
+        let runtime = file::read(&group.join(REAL_TIME)).unwrap_or_default();
+        let has_none = runtime.trim_ascii() == b"0" && group != within.mount;
+        Ok(has_none.then_some(within))
     }
 
     /// That of version 2; `None` if it is not mounted.

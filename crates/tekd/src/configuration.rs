@@ -1,12 +1,14 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! /etc/tek/tekd.toml, who sits at the device, and what both mean in words.
 use anyhow::{bail, Context, Result};
-use nix::unistd::{Group, User};
+use nix::unistd::{Group as SystemGroup, User};
 use std::fmt::Write;
 use std::fs;
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
-use tek_policy::{read_configuration, Configuration, Grant};
+use tek_policy::{
+    read_configuration, Backend, Configuration, Grant, Group, GroupSettings, Placing,
+};
 
 /// Where it is unless told otherwise.
 const USUAL_FILE: &str = "/etc/tek/tekd.toml";
@@ -39,7 +41,7 @@ pub fn load(file: Option<&PathBuf>) -> Result<Loaded> {
     };
     let mut configuration = read_configuration(text, &path.display().to_string())?;
     let user_id = |name: &str| Some(User::from_name(name).ok()??.uid.as_raw());
-    let group_id = |name: &str| Some(Group::from_name(name).ok()??.gid.as_raw());
+    let group_id = |name: &str| Some(SystemGroup::from_name(name).ok()??.gid.as_raw());
     let warnings = configuration.look_up(user_id, group_id);
     Ok(Loaded { configuration, warnings, source: path.display().to_string() })
 }
@@ -73,7 +75,7 @@ fn is_active_in(seats: &Path, uid: u32) -> bool {
 
 /// What it means, for `--check`.
 pub fn describe(loaded: &Loaded) -> String {
-    let Configuration { grants, real_time, canary_seconds, protected } = &loaded.configuration;
+    let Configuration { grants, real_time, canary_seconds, protected, .. } = &loaded.configuration;
     let mut text = format!("Configuration: {}\n", loaded.source);
     let _ = writeln!(
         text,
@@ -90,6 +92,7 @@ pub fn describe(loaded: &Loaded) -> String {
         ),
     };
     let _ = writeln!(text, "{} patterns protect processes by their names.", protected.len());
+    text.push_str(&describe_groups(&loaded.configuration));
     if grants.is_empty() {
         text.push_str("Nobody may have critical threads: grant is empty.\n");
     }
@@ -100,6 +103,53 @@ pub fn describe(loaded: &Loaded) -> String {
         let _ = writeln!(text, "Warning: {warning}");
     }
     text
+}
+
+fn describe_groups(configuration: &Configuration) -> String {
+    let Configuration { backend, groups, places, .. } = configuration;
+    let mut text = format!(
+        "Backend {backend}{}\n",
+        match backend {
+            Backend::Auto => ": rt where tekd may make threads real-time, else fair.",
+            Backend::Rt =>
+                ": critical threads are real-time, and others that are wait beneath them.",
+            Backend::Fair => ": critical threads are in a control group of great weight.",
+        }
+    );
+    let usual = GroupSettings::default();
+    let Some(groups) = groups.as_ref().or((*backend == Backend::Fair).then_some(&usual)) else {
+        text.push_str("Nobody is placed in groups: there is no [groups].\n");
+        return text;
+    };
+    let weights = Group::ALL.map(|group| format!("{group} {}", groups.weights.of(group)));
+    let _ = writeln!(
+        text,
+        "Everybody is placed in the control groups {}/{}, with the weights {}; under fair all who are \
+         not critical keep {} of each CPU.",
+        groups.below.as_deref().unwrap_or("(found)").trim_end_matches('/'),
+        groups.name,
+        weights.join(", "),
+        groups.weights.floor
+    );
+    for place in places {
+        let _ = writeln!(text, "{}: {} for {}", place.source, place.group, whom(place));
+    }
+    text
+}
+
+fn whom(place: &Placing) -> String {
+    let Placing { names, users, cgroups, .. } = place;
+    let mut whom = Vec::new();
+    if !names.is_empty() {
+        whom.push(format!("names {names:?}"));
+    }
+    if !users.is_empty() {
+        whom.push(format!("users {users:?}"));
+    }
+    if !cgroups.is_empty() {
+        whom.push(format!("control groups {cgroups:?}"));
+    }
+    whom.join(" and ")
 }
 
 fn describe_grant(grant: &Grant) -> String {

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! What tekd may touch: the whole device, control groups, or trees of processes.
+use crate::homes::Homes;
 use crate::process::{self, Status};
 use std::fmt;
 use std::str::FromStr;
@@ -111,8 +112,13 @@ impl Domain {
         !self.parts.contains(&Part::Device)
     }
 
-    /// Whether a process may be touched.
-    pub fn check(&self, pid: i32, protected: &[Pattern]) -> Result<(), Outside> {
+    /// Whether processes can come into it that were not born of those in it.
+    pub fn has_newcomers(&self) -> bool {
+        self.parts.iter().any(|part| !matches!(part, Part::Tree(_)))
+    }
+
+    /// Whether a process may be touched, `homes` telling of those who were moved.
+    pub fn check(&self, pid: i32, protected: &[Pattern], homes: &Homes) -> Result<(), Outside> {
         if pid == 1 || pid == self.own {
             return Err(Outside::Never);
         }
@@ -123,7 +129,7 @@ impl Domain {
         if self.parts.iter().any(|part| part.is_tree_of(pid)) {
             return Ok(());
         }
-        if !self.parts.iter().any(|part| part.is_around(pid)) {
+        if !self.parts.iter().any(|part| part.is_around(pid, homes)) {
             return Err(Outside::Elsewhere);
         }
         if self.ancestors.contains(&pid) {
@@ -142,10 +148,10 @@ impl Part {
         root.check_process().is_ok() && parents(pid).any(|(parent, _)| parent == root.tid)
     }
 
-    fn is_around(&self, pid: i32) -> bool {
+    fn is_around(&self, pid: i32, homes: &Homes) -> bool {
         match self {
             Self::Device => true,
-            Self::Cgroup(path) => process::cgroups(pid).iter().any(|cgroup| {
+            Self::Cgroup(path) => homes.cgroups(pid).iter().any(|cgroup| {
                 cgroup
                     .strip_prefix(path)
                     .is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
@@ -188,40 +194,40 @@ mod tests {
         let mut child = Command::new("sleep").arg("60").spawn().unwrap();
         let pid = child.id().try_into().unwrap();
         let tree = Domain::new(vec![format!("pid:{pid}").parse().unwrap()]);
-        assert_eq!(tree.check(pid, &[]), Ok(()));
+        assert_eq!(tree.check(pid, &[], &Homes::default()), Ok(()));
         let parent = parents(own_pid()).nth(1).unwrap().0;
-        assert!(
-            [Outside::Elsewhere, Outside::Never].contains(&tree.check(parent, &[]).unwrap_err())
-        );
+        assert!([Outside::Elsewhere, Outside::Never]
+            .contains(&tree.check(parent, &[], &Homes::default()).unwrap_err()));
         let own = Domain::new(vec![format!("pid:{}", own_pid()).parse().unwrap()]);
-        assert_eq!(own.check(pid, &[]), Ok(()));
+        assert_eq!(own.check(pid, &[], &Homes::default()), Ok(()));
         child.kill().unwrap();
         child.wait().unwrap();
-        assert_eq!(own.check(pid, &[]), Err(Outside::Gone));
+        assert_eq!(own.check(pid, &[], &Homes::default()), Err(Outside::Gone));
     }
 
     #[test]
     fn some_are_never_touched() {
         let device = Domain::new(Vec::new());
-        assert_eq!(device.check(1, &[]), Err(Outside::Never));
-        assert_eq!(device.check(own_pid(), &[]), Err(Outside::Never));
+        assert_eq!(device.check(1, &[], &Homes::default()), Err(Outside::Never));
+        assert_eq!(device.check(own_pid(), &[], &Homes::default()), Err(Outside::Never));
         let mut child = Command::new("sleep").arg("60").spawn().unwrap();
         let pid = child.id().try_into().unwrap();
         // Until it executes it has this program's name.
         while Status::of(pid).unwrap().name() != "sleep" {}
-        assert_eq!(device.check(pid, &[]), Ok(()));
+        assert_eq!(device.check(pid, &[], &Homes::default()), Ok(()));
         let protected = [Pattern::new("sl*p").unwrap()];
-        assert_eq!(device.check(pid, &protected), Err(Outside::Protected));
+        assert_eq!(device.check(pid, &protected, &Homes::default()), Err(Outside::Protected));
         child.kill().unwrap();
         child.wait().unwrap();
         if let Some(&parent) = device.ancestors.iter().find(|&&pid| pid != 1) {
-            assert_eq!(device.check(parent, &[]), Err(Outside::Ancestor));
+            assert_eq!(device.check(parent, &[], &Homes::default()), Err(Outside::Ancestor));
         }
     }
 
     #[test]
     fn a_cgroup_has_those_beneath_it() {
-        let around = |path: &str| Part::Cgroup(path.to_owned()).is_around(own_pid());
+        let around =
+            |path: &str| Part::Cgroup(path.to_owned()).is_around(own_pid(), &Homes::default());
         assert!(around(""));
         for path in process::cgroups(own_pid()).iter().filter(|path| *path != "/") {
             assert!(around(path));

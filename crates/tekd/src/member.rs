@@ -1,14 +1,11 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! One Fast thread: who asked for it, what it has, and the system calls that give and take it.
+//! One Fast thread: who asked for it, and what it has.
 use crate::guard::Account;
+use crate::means::{Given, Means};
 use std::fs::File;
 use std::os::unix::fs::FileExt;
-use tek_effect::{Change, Effect, Error, Identity, Scheduling, Undone};
+use tek_effect::{Error, Identity, Scheduling, Undone};
 use tek_policy::{Budget, Priority};
-
-const FIFO: u32 = libc::SCHED_FIFO as u32;
-const RR: u32 = libc::SCHED_RR as u32;
-const DEADLINE: u32 = libc::SCHED_DEADLINE as u32;
 
 /// One request that is in force.
 #[derive(Clone, Debug)]
@@ -50,13 +47,11 @@ pub struct Member {
     pub target: Target,
     pub own: Option<Ask>,
     pub others: Option<Ask>,
-    /// In force; 0: the thread has more by itself, or somebody else took ours away.
-    pub rt_priority: u32,
     pub account: Account,
     pub next_look_ns: u64,
     /// What it had.
     pub base: Scheduling,
-    change: Option<Change>,
+    given: Given,
     clock: File,
 }
 
@@ -70,18 +65,8 @@ impl Member {
         if !target.thread.is_there() {
             return Err(Error::Gone { tid });
         }
-        let (own, others, change) = (None, None, None);
-        Ok(Self {
-            target,
-            own,
-            others,
-            rt_priority: 0,
-            account,
-            next_look_ns: 0,
-            base,
-            change,
-            clock,
-        })
+        let (own, others, given) = (None, None, Given::default());
+        Ok(Self { target, own, others, account, next_look_ns: 0, base, given, clock })
     }
 
     /// CPU time that the thread has used in its life; `None`: it ended.
@@ -110,35 +95,19 @@ impl Member {
         }
     }
 
-    /// Gives the thread a real-time priority, or another one. One that has as much by itself keeps
-    /// that, and so does one to which somebody else has given something since.
-    pub fn set(&mut self, effect: &mut Effect, priority: u32) -> Result<(), Error> {
-        let base = self.base;
-        if base.policy == DEADLINE
-            || ([FIFO, RR].contains(&base.policy) && base.priority >= priority)
-        {
-            self.rt_priority = 0;
-            return self.give_back(effect).map(|_| ());
-        }
-        let wanted = Scheduling { policy: RR, nice: base.nice, priority, reset_on_fork: true };
-        let result = match self.change {
-            Some(_) if self.rt_priority == priority => Ok(()),
-            Some(change) => effect.set_again(change, wanted),
-            None => effect
-                .set_scheduling(self.target.thread, wanted)
-                .map(|change| self.change = Some(change)),
-        };
-        match result {
-            Ok(()) => self.rt_priority = priority,
-            Err(Error::Changed { .. }) => self.rt_priority = 0,
-            Err(error) => return Err(error),
-        }
-        Ok(())
+    /// Makes the thread Fast, or gives it another priority: see [`Means::give`].
+    pub fn set(&mut self, means: &mut Means, priority: Priority) -> Result<(), Error> {
+        means.give(self.target.thread, self.base, &mut self.given, priority)
     }
 
     /// Gives back what it had.
-    pub fn give_back(&mut self, effect: &mut Effect) -> Result<Option<Undone>, Error> {
-        self.rt_priority = 0;
-        self.change.take().map(|change| effect.give_back(change)).transpose()
+    pub fn give_back(&mut self, means: &mut Means) -> Result<Option<Undone>, Error> {
+        means.take_back(self.target.thread, &mut self.given)
+    }
+
+    /// The real-time priority in force; 0: the thread has more by itself, it is Fast by other means,
+    /// or somebody else took ours away.
+    pub fn rt_priority(&self) -> u32 {
+        self.given.rt_priority()
     }
 }

@@ -2,7 +2,8 @@
 //! A client process: who it is, and what it may do.
 use crate::configuration;
 use crate::domain::{Domain, Outside};
-use crate::process::{self, Person, Status};
+use crate::homes::Homes;
+use crate::process::{Person, Status};
 use crate::region::Refused;
 use nix::poll::{poll, PollFd, PollFlags, PollTimeout};
 use std::os::fd::{AsFd, OwnedFd};
@@ -108,6 +109,7 @@ impl Peer {
         &mut self,
         configuration: &Configuration,
         domain: &Domain,
+        homes: &Homes,
     ) -> Result<Still, Refused> {
         let pid = self.process.tid;
         let gone = || Refused::new(libc::ESRCH, "the process has ended");
@@ -120,11 +122,11 @@ impl Peer {
         // What was read is this process's only if it is still there.
         self.process.check_process()?;
         let cgroups = match configuration.names_cgroups() || domain.names_cgroups() {
-            true => process::cgroups(pid),
+            true => homes.cgroups(pid),
             false => Vec::new(),
         };
         if let Some(checked) = &self.checked {
-            let is_inside = || domain.check(pid, &configuration.protected).is_ok();
+            let is_inside = || domain.check(pid, &configuration.protected, homes).is_ok();
             return Ok(match checked.person {
                 ref was if was.program != person.program => {
                     Still::Another("it executed another program")
@@ -143,10 +145,10 @@ impl Peer {
         {
             return Ok(Still::Another("it has become another user since it connected"));
         }
-        let requester = requester(pid, &person, configuration);
+        let requester = requester(pid, &person, configuration, cgroups.clone());
         self.checked = Some(Checked {
             grant: configuration.grant_for(&requester).map(|grant| Rc::new(grant.clone())),
-            domain: domain.check(pid, &configuration.protected),
+            domain: domain.check(pid, &configuration.protected, homes),
             cgroups,
             name: status.name().to_owned(),
             person,
@@ -163,8 +165,14 @@ impl Peer {
     }
 }
 
-fn requester(pid: i32, person: &Person, configuration: &Configuration) -> Requester {
-    let mut requester = person.requester(pid, configuration::is_active(person.uid));
+fn requester(
+    pid: i32,
+    person: &Person,
+    configuration: &Configuration,
+    cgroups: Vec<String>,
+) -> Requester {
+    let active = configuration::is_active(person.uid);
+    let mut requester = person.requester(pid, active, cgroups);
     // A path is looked up only if a grant names it, because that can wait for its file system.
     let is_named = |path: &String| {
         let mut patterns = configuration.grants.iter().flat_map(|grant| &grant.programs);

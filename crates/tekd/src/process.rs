@@ -22,6 +22,12 @@ pub struct Person {
     pub program: (u64, u64),
 }
 
+/// All processes that there are.
+pub fn all() -> Vec<i32> {
+    let list = fs::read_dir("/proc").into_iter().flatten().flatten();
+    list.filter_map(|entry| entry.file_name().to_str()?.parse().ok()).collect()
+}
+
 /// Its threads, by their ids.
 pub fn threads(pid: i32) -> io::Result<Vec<i32>> {
     let mut tids = Vec::new();
@@ -103,14 +109,14 @@ impl Person {
         Some(Self { uid, gids, program })
     }
 
-    /// What grants are decided by.
-    pub fn requester(&self, pid: i32, active: bool) -> Requester {
+    /// What grants are decided by, of a process that is in these control groups.
+    pub fn requester(&self, pid: i32, active: bool, cgroups: Vec<String>) -> Requester {
         Requester {
             uid: self.uid,
             gids: self.gids.clone(),
             program: exe(pid, |link| fs::read_link(link).ok())
                 .and_then(|path| path.into_os_string().into_string().ok()),
-            cgroups: cgroups(pid),
+            cgroups,
             active,
         }
     }
@@ -164,7 +170,7 @@ mod tests {
         let own = Person::of(own_pid(), &status).unwrap();
         assert_eq!(own.uid, nix::unistd::geteuid().as_raw());
         assert_eq!(own.gids[0], nix::unistd::getegid().as_raw());
-        let program = own.requester(own_pid(), false).program.unwrap();
+        let program = own.requester(own_pid(), false, Vec::new()).program.unwrap();
         assert!(own.has_program(&program));
         assert!(!own.has_program("/bin/sh"));
         assert!(has_thread(own_pid(), own_pid()));

@@ -2,11 +2,12 @@
 //! The Fast Region: the threads that tekd has made critical.
 use crate::guard::{Account, Overrun};
 use crate::log;
+use crate::means::Means;
 use crate::member::{Ask, Member, Reason, Target};
 use std::collections::HashMap;
 use std::time::Duration;
-use tek_effect::{Effect, Identity};
-use tek_policy::{Counts, RealTime};
+use tek_effect::Identity;
+use tek_policy::Counts;
 
 /// Accounts of threads that are not Fast are looked through when there are more.
 const MANY_ACCOUNTS: usize = 1024;
@@ -112,11 +113,10 @@ impl Region {
     /// from tekd, 0: none.
     pub fn enter(
         &mut self,
-        effect: &mut Effect,
+        means: &mut Means,
         target: Target,
         reason: Reason,
         ask: Ask,
-        range: RealTime,
     ) -> Result<u32, Refused> {
         let now = ask.since_ns;
         let tid = target.thread.tid;
@@ -124,12 +124,13 @@ impl Region {
             return Err(refused);
         }
         if self.members.get(&tid).is_some_and(|member| member.target.thread != target.thread) {
-            self.remove(effect, tid); // it ended, and another thread has its id
+            self.remove(means, tid); // it ended, and another thread has its id
         }
         if !self.members.contains_key(&tid) {
             let account = self.accounts.remove(&target.thread);
             let account = account.map_or_else(|| Account::new(now), |(_, account)| account);
             self.members.insert(tid, Member::new(target, account)?);
+            means.set_mode(true);
         }
         let Some(member) = self.members.get_mut(&tid) else {
             return Err(Refused::new(libc::ESRCH, "the thread has ended"));
@@ -138,22 +139,22 @@ impl Region {
         // Who only changes his priority has asked since then.
         let since_ns = member.slot(reason).as_ref().map_or(now, |ask| ask.since_ns);
         let before = member.slot(reason).replace(Ask { since_ns, ..ask });
-        match settle(member, effect, range) {
+        match settle(member, means) {
             Ok(()) => {
                 if is_new {
                     let cpu = member.cpu_ns().unwrap_or(0);
                     member.account.enter(now, cpu);
                     member.next_look_ns = next_look(&member.account, now);
                 }
-                Ok(member.rt_priority)
+                Ok(member.rt_priority())
             }
             Err(error) => {
                 *member.slot(reason) = before;
                 if is_new {
-                    self.remove(effect, tid);
+                    self.remove(means, tid);
                 }
                 if matches!(error, tek_effect::Error::Executing { .. }) {
-                    self.forget_ended(effect, |member| member.target.process == target.process);
+                    self.forget_ended(means, |member| member.target.process == target.process);
                 }
                 Err(error.into())
             }
@@ -161,20 +162,14 @@ impl Region {
     }
 
     /// A request is over; false: there was none.
-    pub fn leave(
-        &mut self,
-        effect: &mut Effect,
-        tid: i32,
-        reason: Reason,
-        range: RealTime,
-    ) -> bool {
+    pub fn leave(&mut self, means: &mut Means, tid: i32, reason: Reason) -> bool {
         let Some(member) = self.members.get_mut(&tid) else { return false };
         let there = member.slot(reason).take().is_some();
         if member.best().is_none() {
-            self.remove(effect, tid);
-        } else if let Err(error) = settle(member, effect, range) {
+            self.remove(means, tid);
+        } else if let Err(error) = settle(member, means) {
             log::warning(&format!("{error}"));
-            self.remove(effect, tid);
+            self.remove(means, tid);
         }
         there
     }
@@ -182,26 +177,25 @@ impl Region {
     /// All requests for threads of a process are over, or only its own; their threads.
     pub fn leave_process(
         &mut self,
-        effect: &mut Effect,
+        means: &mut Means,
         process: Identity,
         also_others: bool,
-        range: RealTime,
     ) -> Vec<i32> {
         let of_process = |member: &&Member| member.target.process == process;
         let tids: Vec<i32> =
             self.members().filter(of_process).map(|m| m.target.thread.tid).collect();
         for &tid in &tids {
-            self.leave(effect, tid, Reason::Own, range);
+            self.leave(means, tid, Reason::Own);
             if also_others {
-                self.leave(effect, tid, Reason::Others, range);
+                self.leave(means, tid, Reason::Others);
             }
         }
         tids
     }
 
-    /// Everybody gets a priority of this range.
-    pub fn settle_all(&mut self, effect: &mut Effect, range: RealTime) {
-        let mut settled = |member: &mut Member| settle(member, effect, range).err();
+    /// Everybody gets a priority of the present range.
+    pub fn settle_all(&mut self, means: &mut Means) {
+        let mut settled = |member: &mut Member| settle(member, means).err();
         let failed: Vec<(i32, tek_effect::Error)> = self
             .members
             .iter_mut()
@@ -209,12 +203,12 @@ impl Region {
             .collect();
         for (tid, error) in failed {
             log::warning(&error.to_string());
-            self.remove(effect, tid);
+            self.remove(means, tid);
         }
     }
 
     /// Threads that have ended without a word are in it no longer.
-    pub fn forget_ended(&mut self, effect: &mut Effect, among: impl Fn(&Member) -> bool) {
+    pub fn forget_ended(&mut self, means: &mut Means, among: impl Fn(&Member) -> bool) {
         let ended = |member: &&Member| !member.target.thread.is_there();
         let tids: Vec<i32> = self
             .members()
@@ -222,25 +216,25 @@ impl Region {
             .filter(ended)
             .map(|member| member.target.thread.tid)
             .collect();
-        tids.into_iter().for_each(|tid| self.remove(effect, tid));
+        tids.into_iter().for_each(|tid| self.remove(means, tid));
     }
 
     /// Everybody leaves, and nobody enters for a while.
-    pub fn close(&mut self, effect: &mut Effect, until_ns: u64, why: &str) -> Vec<Left> {
+    pub fn close(&mut self, means: &mut Means, until_ns: u64, why: &str) -> Vec<Left> {
         self.closed_until_ns = until_ns;
         let tids: Vec<i32> = self.members.keys().copied().collect();
         tids.into_iter()
             .filter_map(|tid| {
                 let left = self.left(tid, libc::EDQUOT, [0, 0], why.to_owned());
-                self.remove(effect, tid);
+                self.remove(means, tid);
                 left
             })
             .collect()
     }
 
     /// What is due: requests that are over, looks of the guard. Who left is returned.
-    pub fn turn(&mut self, effect: &mut Effect, now_ns: u64, range: RealTime) -> Vec<Left> {
-        let mut all_left = self.end_timed(effect, now_ns, range);
+    pub fn turn(&mut self, means: &mut Means, now_ns: u64) -> Vec<Left> {
+        let mut all_left = self.end_timed(means, now_ns);
         let due = |member: &&mut Member| member.next_look_ns <= now_ns;
         let mut gone = Vec::new();
         for member in self.members.values_mut().filter(due) {
@@ -263,7 +257,7 @@ impl Region {
                 let left = self.left(tid, libc::EDQUOT, [over.used_ns, over.of_ns], why)?;
                 Some(Left { over: Some(over), ..left })
             }));
-            self.remove(effect, tid);
+            self.remove(means, tid);
         }
         if self.accounts.len() > MANY_ACCOUNTS {
             self.accounts.retain(|thread, (_, account)| {
@@ -274,7 +268,7 @@ impl Region {
         all_left
     }
 
-    fn end_timed(&mut self, effect: &mut Effect, now_ns: u64, range: RealTime) -> Vec<Left> {
+    fn end_timed(&mut self, means: &mut Means, now_ns: u64) -> Vec<Left> {
         let is_over = |ask: &Option<Ask>| {
             ask.as_ref().is_some_and(|ask| ask.until_ns > 0 && ask.until_ns <= now_ns)
         };
@@ -289,7 +283,7 @@ impl Region {
         let mut all_left = Vec::new();
         for (tid, reason) in over {
             let left = self.left(tid, libc::ETIME, [0, 0], "its time is over".to_owned());
-            self.leave(effect, tid, reason, range);
+            self.leave(means, tid, reason);
             if !self.members.contains_key(&tid) {
                 all_left.extend(left);
             }
@@ -312,11 +306,14 @@ impl Region {
         Some(Left { tid, errno, value, why, over: None, to })
     }
 
-    fn remove(&mut self, effect: &mut Effect, tid: i32) {
+    fn remove(&mut self, means: &mut Means, tid: i32) {
         let Some(mut member) = self.members.remove(&tid) else { return };
-        match member.give_back(effect) {
+        match member.give_back(means) {
             Ok(_) | Err(tek_effect::Error::Executing { .. }) => {}
             Err(error) => log::warning(&error.to_string()),
+        }
+        if self.members.is_empty() {
+            means.set_mode(false);
         }
         let thread = member.target.thread;
         if let Some(cpu) = member.cpu_ns() {
@@ -327,15 +324,11 @@ impl Region {
 }
 
 /// Gives a member what its requests say.
-fn settle(
-    member: &mut Member,
-    effect: &mut Effect,
-    range: RealTime,
-) -> Result<(), tek_effect::Error> {
+fn settle(member: &mut Member, means: &mut Means) -> Result<(), tek_effect::Error> {
     let Some(ask) = member.best() else { return Ok(()) };
-    let (priority, budget) = (range.priority(ask.priority), ask.budget);
+    let (priority, budget) = (ask.priority, ask.budget);
     member.account.set_budget(budget);
-    member.set(effect, priority)
+    member.set(means, priority)
 }
 
 /// At whole multiples of the interval, so that looks at several threads are one wake-up.

@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! What clients ask for, and what they get.
+mod group;
+
 use crate::connection::Connection;
 use crate::history::Asker;
 use crate::log;
@@ -79,7 +81,10 @@ fn act(
             let about = status::of_thread(server, thread_id(request)?)?;
             return Ok(Some(status::file(&about)?));
         }
-        ASK_GROUP => return Err(Refused::new(libc::EOPNOTSUPP, "groups are not in force")),
+        ASK_GROUP => {
+            is_still_itself(server, pid)?;
+            group::place(server, pid, request)?;
+        }
         kind => return Err(Refused::new(libc::EINVAL, format!("there is no request {kind}"))),
     }
     Ok(None)
@@ -88,7 +93,7 @@ fn act(
 /// Finds out about a client, or ends it if it became another one: the grant was not given to that.
 fn is_still_itself(server: &mut Server, pid: i32) -> Result<()> {
     let peer = server.peers.get_mut(&pid).ok_or_else(unknown)?;
-    match peer.check(&server.configuration, &server.domain)? {
+    match peer.check(&server.configuration, &server.domain, &server.means.placement.homes)? {
         Still::Itself => Ok(()),
         Still::Another(why) => {
             server.ending.push((peer.process, why));
@@ -126,7 +131,7 @@ fn hello(server: &mut Server, pid: i32) -> Result<u64> {
     let there = Limits::of(pid, Resource::Rtprio)?;
     if peer.limit.is_none() && there.soft < wanted {
         let (soft, hard) = (there.soft.max(wanted), there.hard.max(wanted));
-        match server.effect.set_limit(peer.process, Resource::Rtprio, soft, hard) {
+        match server.means.effect.set_limit(peer.process, Resource::Rtprio, soft, hard) {
             Ok(change) => peer.limit = Some(change),
             Err(error) => {
                 if !std::mem::replace(&mut server.told_of_limits, true) {
@@ -162,13 +167,12 @@ fn enter(server: &mut Server, pid: i32, request: &Request, now: u64) -> Result<u
         |region: &Region| terms.may_add(u32::from(more), region.counts(process, ask.uid, now));
     if may_add(&server.region).is_err() {
         let of_user = |member: &Member| member.asks().any(|other| other.uid == ask.uid);
-        server.region.forget_ended(&mut server.effect, of_user);
+        server.region.forget_ended(&mut server.means, of_user);
     }
     may_add(&server.region)?;
     has_room(server, 1)?;
-    let range = server.configuration.real_time;
     let target = Target { thread, process };
-    let given = server.region.enter(&mut server.effect, target, Reason::Own, ask, range)?;
+    let given = server.region.enter(&mut server.means, target, Reason::Own, ask)?;
     server.counters.granted += 1;
     Ok(given)
 }
@@ -181,8 +185,7 @@ fn leave(server: &mut Server, pid: i32, request: &Request) -> Result<()> {
         .members()
         .any(|member| member.target.thread.tid == tid && member.target.process == process);
     if is_own {
-        let range = server.configuration.real_time;
-        server.region.leave(&mut server.effect, tid, Reason::Own, range);
+        server.region.leave(&mut server.means, tid, Reason::Own);
     }
     Ok(())
 }
@@ -220,7 +223,7 @@ fn targets(server: &mut Server, pid: i32, request: &Request) -> Result<Vec<Targe
     let process = process::of_thread(id).ok_or_else(gone)?;
     server
         .domain
-        .check(process.tid, &server.configuration.protected)
+        .check(process.tid, &server.configuration.protected, &server.means.placement.homes)
         .map_err(|outside| Refused::new(libc::EPERM, outside.to_string()))?;
     let whole = request.flags & ASK_PROCESS != 0;
     let tids = match whole {
@@ -253,20 +256,18 @@ fn critical(server: &mut Server, pid: i32, request: &Request, now: u64) -> Resul
     let there = server.region.count_of_others(ask.uid);
     server.peer(pid)?.grant()?.terms.user_may_add(more, there)?;
     has_room(server, new)?;
-    let range = server.configuration.real_time;
     let mut entered = Vec::new();
     let mut given = 0;
     for target in targets {
         let was = server.region.member(target.thread).is_some_and(|member| member.others.is_some());
-        let result =
-            server.region.enter(&mut server.effect, target, Reason::Others, ask.clone(), range);
+        let result = server.region.enter(&mut server.means, target, Reason::Others, ask.clone());
         match result {
             Ok(priority) => given = given.max(priority),
             // Of a process some may end meanwhile.
             Err(refused) if refused.errno == libc::ESRCH && request.flags != 0 => continue,
             Err(refused) => {
                 for tid in entered {
-                    server.region.leave(&mut server.effect, tid, Reason::Others, range);
+                    server.region.leave(&mut server.means, tid, Reason::Others);
                 }
                 return Err(refused);
             }
@@ -287,10 +288,9 @@ fn critical(server: &mut Server, pid: i32, request: &Request, now: u64) -> Resul
 }
 
 fn normal(server: &mut Server, pid: i32, request: &Request) -> Result<()> {
-    let range = server.configuration.real_time;
     for target in targets(server, pid, request)? {
         if server.region.member(target.thread).is_some() {
-            server.region.leave(&mut server.effect, target.thread.tid, Reason::Others, range);
+            server.region.leave(&mut server.means, target.thread.tid, Reason::Others);
         }
     }
     Ok(())

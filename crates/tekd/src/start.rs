@@ -6,8 +6,10 @@ use crate::domain::Domain;
 use crate::exec_watch::ExecWatch;
 use crate::listener::Listener;
 use crate::log;
+use crate::means::{Backend, Means};
 use crate::notify::Notify;
 use crate::options::Options;
+use crate::placement::Placement;
 use crate::server::{Parts, Server};
 use crate::sys;
 use anyhow::{bail, Context, Result};
@@ -19,6 +21,7 @@ use std::fs;
 use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 use tek_effect::{Effect, Error, Restored};
+use tek_policy::{Backend as Wanted, Configuration};
 
 /// Descriptors that are enough for all clients and all Fast threads.
 const DESCRIPTORS: u64 = 4096;
@@ -51,14 +54,16 @@ pub fn run(options: Options) -> Result<()> {
     };
     let exec_watch = watch_exec();
     raise_own_limits();
-    become_first(loaded.configuration.real_time.high + 2);
     log::info(&format!("configuration: {}", loaded.source));
     loaded.warnings.iter().for_each(|line| log::warning(line));
+    let domain = Domain::new(options.domain);
+    let means = means(effect, &loaded.configuration, &domain)?;
+    become_first(loaded.configuration.real_time.high + 2);
     let server = Server::new(Parts {
-        effect,
+        means,
         loaded,
         file: options.config,
-        domain: Domain::new(options.domain),
+        domain,
         listener,
         signals,
         canary,
@@ -66,6 +71,45 @@ pub fn run(options: Options) -> Result<()> {
         notify: Notify::from_environment(),
     })?;
     server.run()
+}
+
+/// Chooses the backend, and places everybody: before this thread outranks the device, because that may
+/// take a while.
+fn means(mut effect: Effect, with: &Configuration, domain: &Domain) -> Result<Means> {
+    let (mut backend, backend_why) = backend(with);
+    let placement = match Placement::start(&mut effect, with, domain, backend) {
+        // Nothing else is left: each request will say why it is refused.
+        Err(error) if with.backend == Wanted::Auto => {
+            log::warning(&format!("{error:#}"));
+            backend = Backend::Rt;
+            Placement::start(&mut effect, with, domain, backend)
+        }
+        placement => placement,
+    };
+    let mut placement = match placement {
+        Ok(placement) => placement,
+        Err(error) => {
+            effect.close();
+            return Err(error);
+        }
+    };
+    if let Some(why) = placement.why_not().filter(|_| with.groups.is_some()) {
+        log::warning(&format!("there are no groups: {why}"));
+    }
+    placement.place_all(&mut effect, with, domain);
+    Ok(Means { effect, range: with.real_time, placement, backend, backend_why })
+}
+
+/// By which means threads are Fast, and why.
+fn backend(with: &Configuration) -> (Backend, String) {
+    match with.backend {
+        Wanted::Rt => (Backend::Rt, "tekd.toml says so".to_owned()),
+        Wanted::Fair => (Backend::Fair, "tekd.toml says so".to_owned()),
+        Wanted::Auto => match sys::can_be_first(with.real_time.high + 2) {
+            Ok(()) => (Backend::Rt, "tekd may make threads real-time".to_owned()),
+            Err(error) => (Backend::Fair, format!("tekd may not make threads real-time ({error})")),
+        },
+    }
 }
 
 fn open(state: &Path) -> Result<(Effect, Restored)> {

@@ -3,6 +3,7 @@
 use crate::history::ms;
 use crate::member::{Ask, Member};
 use crate::peer::Peer;
+use crate::placement::Shown;
 use crate::process::{self, Status};
 use crate::region::Refused;
 use crate::server::Server;
@@ -10,10 +11,12 @@ use crate::sys;
 use nix::fcntl::{fcntl, FcntlArg, SealFlag};
 use nix::sys::memfd::{memfd_create, MFdFlags};
 use serde_json::{json, Value};
-use std::fs::File;
+use std::fs::{self, File};
 use std::io::Write;
 use std::os::fd::OwnedFd;
+use std::path::{Path, PathBuf};
 use tek_effect::{Identity, Scheduling};
+use tek_policy::Group;
 
 /// Of what `of_all` tells.
 const SCHEMA: u32 = 1;
@@ -52,7 +55,10 @@ pub fn of_all(server: &Server) -> Value {
         "pid": std::process::id(),
         "since": rfc_3339(server.started),
         "mode": if server.region.is_empty() { "normal" } else { "responsiveness" },
-        "backend": "rt",
+        "backend": server.means.backend.name(),
+        "backend_why": server.means.backend_why,
+        "groups": server.means.placement.shown().map(|shown| groups(&shown)),
+        "groups_why": server.means.placement.why_not(),
         "domain": server.domain.parts().collect::<Vec<_>>(),
         "configuration": server.source,
         "real_time": [configuration.real_time.low, configuration.real_time.high],
@@ -63,12 +69,42 @@ pub fn of_all(server: &Server) -> Value {
         "overran": server.history.overruns(now),
         "canary": (configuration.canary_seconds > 0).then_some(canary),
         "counts": {
-            "changes": server.effect.count(),
+            "changes": server.means.effect.count(),
             "connections": server.connections.len(),
             "granted": server.counters.granted,
             "refused": server.counters.refused,
             "expelled": server.counters.expelled,
         },
+    })
+}
+
+/// The groups, and how many are in them.
+fn groups(shown: &Shown) -> Value {
+    let count = |directory: &Path, file: &str| {
+        fs::read(directory.join(file))
+            .ok()
+            .map(|text| text.split(|&byte| byte == b'\n').count() - 1)
+    };
+    // Of a threaded group of version 2 the kernel does not tell the processes.
+    let threads =
+        |path: &Path| count(path, "tasks").or_else(|| count(path, "cgroup.threads")).unwrap_or(0);
+    let group = |(group, path): &(Group, PathBuf)| {
+        json!({
+            "name": group.name(),
+            "weight": shown.weights.of(*group).weight(),
+            "path": path,
+            "threads": threads(path),
+            "processes": count(path, "cgroup.procs"),
+        })
+    };
+    json!({
+        "place": shown.place,
+        "top": shown.top,
+        "floor_percent": shown.weights.floor.percent(),
+        "entered": shown.entered,
+        "fast": { "path": shown.fast, "threads": threads(&shown.fast) },
+        "groups": shown.groups.iter().map(group).collect::<Vec<_>>(),
+        "left": shown.left,
     })
 }
 
@@ -105,7 +141,7 @@ fn thread(member: &Member, now: u64) -> Value {
         "name": Status::of(target.thread.tid).map_or(String::new(), |own| own.name().to_owned()),
         "uid": process.as_ref().and_then(Status::user_and_groups).map_or(u32::MAX, |(uid, _)| uid),
         "priority": best.map(|ask| ask.priority.nice()),
-        "rt_priority": member.rt_priority,
+        "rt_priority": member.rt_priority(),
         "since_ms": since.map(|since| ms(now.saturating_sub(since))),
         "until_ms": member.asks().map(|ask| left(ask, now)).max_by_key(|left| left.unwrap_or(u64::MAX)).flatten(),
         "asked_by": best.map(|ask| ask.pid),
@@ -175,12 +211,16 @@ pub fn of_thread(server: &Server, tid: i32) -> Result<Value, Refused> {
     let process = process::of_thread(tid).ok_or_else(gone)?;
     let status = Status::of(tid).map_err(|_| gone())?;
     let member = server.region.member(identity);
-    let outside = server.domain.check(process.tid, &server.configuration.protected).err();
+    let outside = server
+        .domain
+        .check(process.tid, &server.configuration.protected, &server.means.placement.homes)
+        .err();
     let peer = server.peers.get(&process.tid).filter(|peer| peer.process == process);
     let grant = peer.and_then(|peer| peer.checked.as_ref()).map(|checked| match &checked.grant {
         Ok(grant) => grant.source.clone(),
         Err(refusal) => refusal.to_string(),
     });
+    let group = server.means.placement.group_of(identity, process);
     Ok(json!({
         "tid": tid,
         "pid": process.tid,
@@ -191,6 +231,8 @@ pub fn of_thread(server: &Server, tid: i32) -> Result<Value, Refused> {
         "region": if member.is_some() { "fast" } else { "lazy" },
         "outside_domain": outside.map(|outside| outside.to_string()),
         "barred": server.region.is_closed_to(identity, now).map(|refused| refused.why),
+        "group": group.map(|(group, _)| group.name()),
+        "group_by": group.map(|(_, by)| by),
         "connected": peer.is_some(),
         "grant": grant,
     }))

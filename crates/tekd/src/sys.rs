@@ -112,6 +112,15 @@ pub fn become_first(priority: u32) -> io::Result<()> {
     result(unsafe { libc::sched_setscheduler(0, policy, &raw const param) }.into()).map(|_| ())
 }
 
+/// Whether the calling thread, an ordinary one, could be that. It stays what it is.
+pub fn can_be_first(priority: u32) -> io::Result<()> {
+    become_first(priority)?;
+    let param = libc::sched_param { sched_priority: 0 };
+    // SAFETY: the kernel reads one struct.
+    let set = unsafe { libc::sched_setscheduler(0, libc::SCHED_OTHER, &raw const param) };
+    result(set.into()).map(|_| ())
+}
+
 /// CLOCK_MONOTONIC in ns.
 pub fn monotonic_ns() -> u64 {
     let mut now = libc::timespec { tv_sec: 0, tv_nsec: 0 };

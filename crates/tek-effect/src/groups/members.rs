@@ -102,14 +102,15 @@ impl Groups {
 
     /// To be called before a thread gets a real-time policy. Where no group but the topmost has
     /// runtime for such threads (version 1 with RT_GROUP_SCHED) it is moved there; elsewhere nothing
-    /// is done.
-    pub fn for_real_time(&mut self, effect: &mut Effect, who: Identity) -> Result<(), Error> {
+    /// is done, and `false` returned.
+    pub fn for_real_time(&mut self, effect: &mut Effect, who: Identity) -> Result<bool, Error> {
         if !self.tree.refuses_real_time {
-            return Ok(());
+            return Ok(false);
         }
         check_movable(who)?;
         let topmost = self.tree.within.mount_point().to_owned();
-        self.send(effect, who, &topmost)
+        self.send(effect, who, &topmost)?;
+        Ok(true)
     }
 
     /// Moves a thread back after [`Groups::fast`] or [`Groups::for_real_time`], by one write; its

@@ -13,7 +13,8 @@ pub use members::Placed;
 use members::{Process, Seat};
 pub use place::{Found, Place};
 use std::collections::HashMap;
-use tek_policy::Weights;
+use std::path::{Path, PathBuf};
+use tek_policy::{Group, Weights};
 use tree::Tree;
 
 /// A tree of groups, and who was put where.
@@ -100,6 +101,37 @@ impl Groups {
     /// Whether responsiveness mode is entered.
     pub fn is_entered(&self) -> bool {
         self.entered.is_some()
+    }
+
+    /// The directory of the group that has all of them.
+    pub fn top(&self) -> &Path {
+        &self.tree.top
+    }
+
+    /// The same as /proc/PID/cgroup names it.
+    pub fn top_group(&self) -> Result<String, Error> {
+        self.tree.within.group(&self.tree.top)
+    }
+
+    /// The directory of the Fast Region.
+    pub fn fast_directory(&self) -> &Path {
+        &self.tree.fast
+    }
+
+    /// The directory of a group of the Lazy Region.
+    pub fn directory_of(&self, group: Group) -> PathBuf {
+        self.tree.group(group)
+    }
+
+    /// The group of the Lazy Region that a thread is in now; `None`: it is in none of them.
+    pub fn is_in(&self, tid: i32) -> Option<Group> {
+        let is_in = |group: &Group| self.tree.is_in(tid, &self.tree.group(*group)).unwrap_or(false);
+        Group::ALL.into_iter().find(is_in)
+    }
+
+    /// Whether a thread is in one of these groups.
+    pub fn holds(&self, tid: i32) -> Result<bool, Error> {
+        self.tree.holds(tid)
     }
 
     /// Puts everybody back where they were and removes the groups. Who was born in them goes to

@@ -15,6 +15,7 @@
 //! by one. Groups have weights only if the one above them has enabled the controller, so `cpu` is
 //! enabled in the group above TOP, in TOP and in `lazy`.
 use super::Place;
+use crate::hierarchy::REAL_TIME;
 use crate::{Change, Effect, Error, Hierarchy, Version};
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -22,8 +23,6 @@ use tek_policy::{Group, Weights};
 
 /// Which controllers the groups below have.
 const ENABLED: &str = "cgroup.subtree_control";
-/// Where groups have real-time runtime of their own, new ones have none.
-const REAL_TIME: &str = "cpu.rt_runtime_us";
 
 /// The groups of a place.
 pub(super) struct Tree {

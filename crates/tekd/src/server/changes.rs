@@ -4,11 +4,12 @@ use super::Server;
 use crate::configuration;
 use crate::exec_watch::{ExecWatch, News};
 use crate::log;
+use crate::means::Means;
 use crate::member::Reason;
 use crate::peer::Still;
 use crate::start;
 use crate::sys;
-use tek_policy::RealTime;
+use tek_policy::{Configuration, RealTime};
 
 impl Server {
     pub(super) fn hear_news(&mut self) {
@@ -33,6 +34,18 @@ impl Server {
         self.ending.extend(others.map(|member| (member.target.process, WHY)));
         self.ending.sort_by_key(|(process, _)| process.tid);
         self.ending.dedup();
+        if self.has_newcomers() {
+            self.place_new(pid);
+        }
+    }
+
+    /// A process that has executed a program may belong elsewhere now.
+    fn place_new(&mut self, pid: i32) {
+        let Self { means, configuration, domain, .. } = self;
+        let Means { placement, effect, .. } = means;
+        if let Err(error) = placement.place_new(effect, configuration, domain, pid) {
+            log::warning(&format!("process {pid} is in no group: {error}"));
+        }
     }
 
     /// Whether a client still is who it was.
@@ -40,7 +53,7 @@ impl Server {
         let Some(peer) = self.peers.get_mut(&pid).filter(|peer| peer.checked.is_some()) else {
             return;
         };
-        match peer.check(&self.configuration, &self.domain) {
+        match peer.check(&self.configuration, &self.domain, &self.means.placement.homes) {
             Ok(Still::Itself) => {}
             Ok(Still::Another(why)) => self.ending.push((peer.process, why)),
             Err(_) => self.ending.push((peer.process, "it cannot be looked at any more")),
@@ -65,6 +78,7 @@ impl Server {
                 self.source = loaded.source;
                 self.decide_again();
                 self.set_range(before.real_time);
+                self.place_again(&before);
                 if self.awake {
                     self.canary.rest();
                     self.wake_canary();
@@ -79,18 +93,17 @@ impl Server {
         for pid in pids {
             let Some(peer) = self.peers.get_mut(&pid) else { continue };
             // Who became another one since is not known by a new check.
-            let still = peer.check(&self.configuration, &self.domain);
+            let still = peer.check(&self.configuration, &self.domain, &self.means.placement.homes);
             if !matches!(still, Ok(Still::Itself)) {
                 self.ending.push((peer.process, "it is another one by now"));
                 continue;
             }
             peer.checked = None;
-            let _ = peer.check(&self.configuration, &self.domain);
+            let _ = peer.check(&self.configuration, &self.domain, &self.means.placement.homes);
         }
         for (tid, reason, why) in self.granted_no_more() {
             let left = self.region.left(tid, libc::EPERM, [0, 0], why);
-            let range = self.configuration.real_time;
-            self.region.leave(&mut self.effect, tid, reason, range);
+            self.region.leave(&mut self.means, tid, reason);
             let is_out = self.region.members().all(|member| member.target.thread.tid != tid);
             left.iter().filter(|_| is_out).for_each(|left| self.tell(left));
         }
@@ -116,6 +129,22 @@ impl Server {
         out
     }
 
+    /// Gives the groups the weights that are written now, and everybody his place.
+    fn place_again(&mut self, before: &Configuration) {
+        let now = &self.configuration;
+        let place = |of: &Configuration| {
+            of.groups.as_ref().map(|groups| (groups.below.clone(), groups.name.clone()))
+        };
+        if now.backend != before.backend || place(now) != place(before) {
+            log::warning(
+                "another backend, and groups elsewhere, come into force when tekd is started anew",
+            );
+        }
+        let Self { means, configuration, domain, .. } = self;
+        means.placement.reload(&mut means.effect, configuration, domain);
+        self.listen_for_news(self.awake || self.needs_news());
+    }
+
     /// Moves everybody to the priorities that are handed out now, and stays above all of them.
     fn set_range(&mut self, before: RealTime) {
         let now = self.configuration.real_time;
@@ -123,7 +152,8 @@ impl Server {
             return;
         }
         start::become_first(before.high.max(now.high) + 2);
-        self.region.settle_all(&mut self.effect, now);
+        self.means.range = now;
+        self.region.settle_all(&mut self.means);
         start::become_first(now.high + 2);
     }
 }

@@ -146,14 +146,13 @@ impl Server {
 
     /// Everything that a process was given is taken back, and its connections closed.
     pub(super) fn end_process(&mut self, process: Identity, also_others: bool) {
-        let range = self.configuration.real_time;
-        self.region.leave_process(&mut self.effect, process, also_others, range);
+        self.region.leave_process(&mut self.means, process, also_others);
         // A later process may have its id.
         if self.peers.get(&process.tid).is_none_or(|peer| peer.process != process) {
             return;
         }
         let Some(peer) = self.peers.remove(&process.tid) else { return };
-        if let Some(Err(error)) = peer.limit.map(|change| self.effect.give_back(change)) {
+        if let Some(Err(error)) = peer.limit.map(|change| self.means.effect.give_back(change)) {
             log::warning(&error.to_string());
         }
         self.keep_accounts(&peer);

@@ -15,6 +15,7 @@ use crate::exec_watch::ExecWatch;
 use crate::history::History;
 use crate::listener::Listener;
 use crate::log;
+use crate::means::Means;
 use crate::notify::Notify;
 use crate::peer::{Accounts, Peer};
 use crate::region::{Left, Refused, Region};
@@ -31,7 +32,7 @@ use std::os::fd::AsFd;
 use std::path::PathBuf;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use tek_abi::{Reply, Request, TELL_LEFT};
-use tek_effect::{Effect, Identity};
+use tek_effect::Identity;
 use tek_policy::Configuration;
 
 /// What an event is about. Numbers from there on are connections; a process has this bit.
@@ -46,6 +47,8 @@ const PROCESS: u64 = 1 << 63;
 const LINGER_NS: u64 = 1_000_000_000;
 /// What could not be undone is tried again so often.
 const TRY_AGAIN_NS: u64 = 100_000_000;
+/// So often those are looked after who were born of Fast threads.
+const TIDY_NS: u64 = 100_000_000;
 /// After an alarm of the canary nobody is critical for so many times its limit.
 const ALARM_SHARE: u64 = 2;
 
@@ -60,7 +63,7 @@ pub struct Counters {
 
 /// All that tekd is.
 pub struct Server {
-    pub effect: Effect,
+    pub means: Means,
     pub region: Region,
     pub peers: HashMap<i32, Peer>,
     pub connections: HashMap<u64, Connection>,
@@ -92,6 +95,7 @@ pub struct Server {
     timer_at_ns: Option<u64>,
     /// When what could not be undone is tried again.
     try_at_ns: Option<u64>,
+    next_tidy_ns: u64,
     next_connection: u64,
     awake: bool,
     rest_at_ns: Option<u64>,
@@ -101,7 +105,7 @@ pub struct Server {
 
 /// What a server is made of.
 pub struct Parts {
-    pub effect: Effect,
+    pub means: Means,
     pub loaded: Loaded,
     pub file: Option<PathBuf>,
     pub domain: Domain,
@@ -115,7 +119,7 @@ pub struct Parts {
 impl Server {
     /// Puts it together; nothing happens before `run`.
     pub fn new(parts: Parts) -> Result<Self> {
-        let Parts { effect, loaded, file, domain, listener, signals, canary, exec_watch, notify } =
+        let Parts { means, loaded, file, domain, listener, signals, canary, exec_watch, notify } =
             parts;
         let epoll = Epoll::new(EpollCreateFlags::EPOLL_CLOEXEC)?;
         let flags = TimerFlags::TFD_CLOEXEC | TimerFlags::TFD_NONBLOCK;
@@ -128,7 +132,7 @@ impl Server {
             epoll.add(watch.fd(), readable(NEWS))?;
         }
         Ok(Self {
-            effect,
+            means,
             region: Region::default(),
             peers: HashMap::new(),
             connections: HashMap::new(),
@@ -154,6 +158,7 @@ impl Server {
             timer,
             timer_at_ns: None,
             try_at_ns: None,
+            next_tidy_ns: 0,
             next_connection: FIRST_CONNECTION,
             awake: false,
             rest_at_ns: None,
@@ -170,6 +175,7 @@ impl Server {
     }
 
     fn serve_all(&mut self) -> Result<()> {
+        self.listen_for_news(self.needs_news());
         self.notify.ready();
         // The watchdog began with the start, and there is nothing yet to watch.
         self.notify.rest();
@@ -200,9 +206,9 @@ impl Server {
     fn finish(mut self) {
         self.notify.stopping();
         self.connections.clear();
-        let Self { effect, region, peers, .. } = self;
+        let Self { means, region, peers, .. } = self;
         drop((region, peers));
-        let restored = effect.close();
+        let restored = means.effect.close();
         for failed in &restored.failed {
             log::error(failed);
         }
@@ -238,10 +244,19 @@ impl Server {
         self.next_well_ns = None;
         self.canary.rest();
         self.notify.rest();
+        self.listen_for_news(self.needs_news());
+    }
+
+    /// Whether news matter although nobody is Fast.
+    fn needs_news(&self) -> bool {
         // Who may switch by himself could do so in another program, too.
-        if self.peers.values().all(|peer| peer.limit.is_none()) {
-            self.listen_for_news(false);
-        }
+        self.peers.values().any(|peer| peer.limit.is_some()) || self.has_newcomers()
+    }
+
+    /// Whether programs that are executed may have to be placed: others are where their parents are.
+    fn has_newcomers(&self) -> bool {
+        let is_open = self.domain.has_newcomers() || !self.configuration.places.is_empty();
+        self.means.placement.why_not().is_none() && is_open
     }
 
     fn listen_for_news(&mut self, listen: bool) {
@@ -254,7 +269,7 @@ impl Server {
 
     fn set_timer(&mut self) -> Result<()> {
         let rest = self.rest_at_ns.filter(|_| self.region.is_empty());
-        if self.try_at_ns.is_none() && self.effect.owes() {
+        if self.try_at_ns.is_none() && self.means.owes() {
             self.try_at_ns = Some(sys::monotonic_ns() + TRY_AGAIN_NS);
         }
         let (well, load) = (self.next_well_ns, self.load.next_ns());
@@ -282,13 +297,13 @@ impl Server {
         self.canary.excuse(now, late);
         self.resume(now);
         if self.try_at_ns.is_some_and(|at| at <= now) {
-            self.effect.try_again();
+            self.means.try_again();
             self.try_at_ns = None;
         }
         if let Some(late) = self.canary.is_late(now) {
             self.alarm(now, late);
         }
-        let left = self.region.turn(&mut self.effect, now, self.configuration.real_time);
+        let left = self.region.turn(&mut self.means, now);
         for left in left {
             if let Some(over) = left.over {
                 self.counters.expelled += 1;
@@ -296,6 +311,10 @@ impl Server {
                 log::warning(&format!("thread {} is critical no more: {}", left.tid, left.why));
             }
             self.tell(&left);
+        }
+        if self.next_tidy_ns <= now && !self.region.is_empty() {
+            self.means.tidy();
+            self.next_tidy_ns = now + TIDY_NS;
         }
         if self.exec_watch.is_none() {
             self.compare_all();
@@ -317,7 +336,7 @@ impl Server {
         let shut = u64::from(self.configuration.canary_seconds) * 1_000_000_000 * ALARM_SHARE;
         let why = format!("ordinary threads did not run for {:.1} s", late.as_secs_f64());
         log::warning(&format!("{why}: nobody is critical for {} s", shut / 1_000_000_000));
-        for left in self.region.close(&mut self.effect, now + shut, &why) {
+        for left in self.region.close(&mut self.means, now + shut, &why) {
             self.tell(&left);
         }
         self.canary.forgive(now);

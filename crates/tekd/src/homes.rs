@@ -1,0 +1,111 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! In which control groups processes were before tekd moved them. Grants, places and the domain mean
+//! these: what tekd does itself changes nothing about who somebody is.
+use crate::process::{self, Status};
+use std::collections::{HashMap, HashSet};
+use tek_effect::Identity;
+
+/// A chain of parents is not followed further.
+const MOST_PARENTS: usize = 64;
+
+/// What is remembered, while anything asks for control groups.
+#[derive(Default)]
+pub struct Homes {
+    /// The group of all groups, as /proc/PID/cgroup names it.
+    top: Option<String>,
+    homes: HashMap<Identity, Vec<String>>,
+    /// Threads that are where real-time ones can be.
+    away: HashSet<i32>,
+}
+
+impl Homes {
+    /// Everybody who is in that group or beneath it was moved there.
+    pub fn set_top(&mut self, top: String) {
+        self.top = Some(top);
+    }
+
+    /// Where a process is now is where it was, if tekd has not moved it.
+    pub fn remember(&mut self, process: Identity) {
+        let now = process::cgroups(process.tid);
+        if !self.is_moved(process.tid, &now) {
+            self.homes.insert(process, now);
+        }
+    }
+
+    /// A thread is moved out of all groups for a while, or is back.
+    pub fn set_away(&mut self, tid: i32, is_away: bool) {
+        match is_away {
+            true => self.away.insert(tid),
+            false => self.away.remove(&tid),
+        };
+    }
+
+    /// The control groups of a process, one a hierarchy, as if tekd had not moved it. Of one that was
+    /// born in TEK's groups: as of the process that made it.
+    pub fn cgroups(&self, pid: i32) -> Vec<String> {
+        let now = process::cgroups(pid);
+        if !self.is_moved(pid, &now) {
+            return now;
+        }
+        let parent = |pid: &i32| Status::of(*pid).ok()?.parent().filter(|&parent| parent > 1);
+        let home = |pid: i32| self.homes.get(&Identity::of_process(pid).ok()?);
+        let mut line = std::iter::successors(Some(pid), parent).take(MOST_PARENTS);
+        line.find_map(home).cloned().unwrap_or(now)
+    }
+
+    /// Processes that have ended are forgotten.
+    pub fn forget_ended(&mut self) {
+        self.homes.retain(|process, _| process.check_process().is_ok());
+    }
+
+    fn is_moved(&self, pid: i32, now: &[String]) -> bool {
+        let Some(top) = &self.top else { return self.away.contains(&pid) };
+        let is_within = |path: &String| {
+            path.strip_prefix(top).is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
+        };
+        self.away.contains(&pid) || now.iter().any(is_within)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn own() -> Identity {
+        Identity::of_process(std::process::id() as i32).unwrap()
+    }
+
+    #[test]
+    fn who_was_not_moved_is_where_he_is() {
+        let mut homes = Homes::default();
+        homes.set_top("/there/is/no/such/group".to_owned());
+        homes.remember(own());
+        assert_eq!(homes.cgroups(own().tid), process::cgroups(own().tid));
+    }
+
+    #[test]
+    fn who_was_moved_counts_as_being_where_he_was() {
+        let mut homes = Homes::default();
+        let now = process::cgroups(own().tid);
+        homes.homes.insert(own(), vec!["/before".to_owned()]);
+        assert_eq!(homes.cgroups(own().tid), now);
+        homes.set_away(own().tid, true);
+        assert_eq!(homes.cgroups(own().tid), ["/before"]);
+        homes.remember(own()); // from where he is away nothing is learnt
+        assert_eq!(homes.cgroups(own().tid), ["/before"]);
+        homes.set_away(own().tid, false);
+        homes.set_top(now.first().cloned().unwrap_or_default());
+        assert_eq!(homes.cgroups(own().tid), ["/before"]);
+    }
+
+    #[test]
+    fn a_child_counts_as_its_parent() {
+        let mut homes = Homes::default();
+        let mut child = std::process::Command::new("sleep").arg("60").spawn().unwrap();
+        homes.homes.insert(own(), vec!["/before".to_owned()]);
+        homes.set_top(process::cgroups(own().tid).first().cloned().unwrap_or_default());
+        assert_eq!(homes.cgroups(child.id() as i32), ["/before"]);
+        child.kill().unwrap();
+        child.wait().unwrap();
+    }
+}

@@ -1,0 +1,189 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! By which means threads are Fast: a real-time policy, or a group of great weight.
+//!
+//! Both mean the same. A Fast thread comes before all that are not, as far as the floor leaves it;
+//! while there is one the device is in responsiveness mode; and everything is given back.
+use crate::log;
+use crate::placement::{give_back, Placement};
+use tek_effect::{Change, Effect, Error, Hierarchy, Identity, Scheduling, Undone};
+use tek_policy::{Priority, RealTime};
+
+const OTHER: u32 = libc::SCHED_OTHER as u32;
+const FIFO: u32 = libc::SCHED_FIFO as u32;
+const RR: u32 = libc::SCHED_RR as u32;
+const DEADLINE: u32 = libc::SCHED_DEADLINE as u32;
+
+/// Which of both.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Backend {
+    /// SCHED_RR.
+    Rt,
+    /// The group of the Fast Region.
+    Fair,
+}
+
+impl Backend {
+    /// As in tekd.toml.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Rt => "rt",
+            Self::Fair => "fair",
+        }
+    }
+}
+
+/// Everything by which threads are changed.
+pub struct Means {
+    pub effect: Effect,
+    /// The real-time priorities that are handed out.
+    pub range: RealTime,
+    pub placement: Placement,
+    pub backend: Backend,
+    /// Why it is this one, for people.
+    pub backend_why: String,
+}
+
+/// What a Fast thread got.
+#[derive(Default)]
+pub struct Given {
+    change: Option<Change>,
+    wanted: Option<Scheduling>,
+    /// To where real-time threads can be.
+    moved: Option<Change>,
+    /// It is in the group of the Fast Region, or where real-time threads can be.
+    is_away: bool,
+}
+
+impl Given {
+    /// The real-time priority in force that is tekd's; 0: none.
+    pub fn rt_priority(&self) -> u32 {
+        self.wanted.map_or(0, |wanted| wanted.priority)
+    }
+}
+
+impl Means {
+    /// What a thread gets; `None`: it has as much by itself.
+    fn wanted(&self, base: Scheduling, priority: Priority) -> Option<Scheduling> {
+        let wanted = match self.backend {
+            Backend::Rt => {
+                let priority = self.range.priority(priority);
+                Scheduling { policy: RR, nice: base.nice, priority, reset_on_fork: true }
+            }
+            Backend::Fair => {
+                let nice = priority.nice();
+                Scheduling { policy: OTHER, nice, priority: 0, reset_on_fork: true }
+            }
+        };
+        let is_real_time = [FIFO, RR].contains(&base.policy) && base.priority >= wanted.priority;
+        (base.policy != DEADLINE && !is_real_time).then_some(wanted)
+    }
+
+    /// Makes a thread Fast, or one that is gets another priority. One that has as much by itself
+    /// keeps that, and so does one to which somebody else has given something since. After an error
+    /// it has what it had before the call.
+    pub fn give(
+        &mut self,
+        who: Identity,
+        base: Scheduling,
+        given: &mut Given,
+        priority: Priority,
+    ) -> Result<(), Error> {
+        let Some(wanted) = self.wanted(base, priority) else {
+            return self.take_back(who, given).map(drop);
+        };
+        let result = match given.change {
+            Some(_) if given.wanted == Some(wanted) => Ok(()),
+            Some(change) => self.effect.set_again(change, wanted),
+            None => self.give_first(who, given, wanted),
+        };
+        match result {
+            Ok(()) => given.wanted = Some(wanted),
+            Err(Error::Changed { .. }) => given.wanted = None,
+            Err(error) => return Err(error),
+        }
+        Ok(())
+    }
+
+    fn give_first(
+        &mut self,
+        who: Identity,
+        given: &mut Given,
+        wanted: Scheduling,
+    ) -> Result<(), Error> {
+        given.is_away = self.placement.send_away(&mut self.effect, who, self.backend)?;
+        let set = match self.effect.set_scheduling(who, wanted) {
+            Err(error) if error.errno() == libc::EPERM && !given.is_away => {
+                self.set_elsewhere(who, given, wanted, error)
+            }
+            set => set,
+        };
+        match set {
+            Ok(change) => given.change = Some(change),
+            Err(error) => {
+                self.bring_back(who, given);
+                return Err(error);
+            }
+        }
+        Ok(())
+    }
+
+    /// Once more, where the thread's group has no real-time runtime and the topmost has.
+    fn set_elsewhere(
+        &mut self,
+        who: Identity,
+        given: &mut Given,
+        wanted: Scheduling,
+        error: Error,
+    ) -> Result<Change, Error> {
+        let Some(within) = Hierarchy::without_real_time(who.tid)? else { return Err(error) };
+        let topmost = within.mount_point().to_owned();
+        self.placement.note_away(who);
+        given.is_away = true;
+        given.moved = Some(self.effect.move_to(who, &within, &topmost)?);
+        self.effect.set_scheduling(who, wanted)
+    }
+
+    /// Gives a thread back what it had. What cannot be undone now is tried again later.
+    pub fn take_back(&mut self, who: Identity, given: &mut Given) -> Result<Option<Undone>, Error> {
+        given.wanted = None;
+        let undone = given.change.take().map(|change| self.effect.give_back(change)).transpose();
+        // Not before its policy: its group may have no runtime for that.
+        self.bring_back(who, given);
+        undone
+    }
+
+    fn bring_back(&mut self, who: Identity, given: &mut Given) {
+        give_back(&mut self.effect, given.moved.take());
+        if std::mem::take(&mut given.is_away) {
+            self.placement.bring_back(&mut self.effect, who);
+        }
+    }
+
+    /// There is a Fast thread, or there is none any more.
+    pub fn set_mode(&mut self, responsiveness: bool) {
+        let changed = match (self.backend, responsiveness) {
+            (Backend::Rt, _) => Ok(()),
+            (Backend::Fair, true) => self.placement.enter(&mut self.effect),
+            (Backend::Fair, false) => self.placement.leave(&mut self.effect),
+        };
+        if let Err(error) = changed {
+            log::warning(&error.to_string());
+        }
+    }
+
+    /// Now and then while anybody is Fast: looks after those who were born of Fast threads.
+    pub fn tidy(&mut self) {
+        self.placement.tidy(&mut self.effect);
+    }
+
+    /// Whether something could not be undone yet.
+    pub fn owes(&self) -> bool {
+        self.effect.owes() || self.placement.owes()
+    }
+
+    /// Undoes what could not be undone before.
+    pub fn try_again(&mut self) {
+        self.effect.try_again();
+        self.placement.tidy(&mut self.effect);
+    }
+}

@@ -1,0 +1,343 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Who is in which group: everybody whom tekd may touch is placed when it starts, and those who are
+//! born of them are where these are.
+use crate::configuration;
+use crate::domain::Domain;
+use crate::homes::Homes;
+use crate::log;
+use crate::means::Backend;
+use crate::process::{self, Status};
+use anyhow::{bail, Result};
+use std::collections::HashMap;
+use std::path::PathBuf;
+use std::rc::Rc;
+use tek_effect::{Change, Effect, Error, Groups, Identity, Place};
+use tek_policy::{Configuration, Group, GroupSettings, Resident, Weights};
+
+/// Those who ended are looked for when at least so many were placed.
+const MANY_PLACED: usize = 256;
+/// What placed a process if nothing did.
+const USUAL: &str = "nothing says otherwise";
+
+/// The groups, if there are any.
+pub struct Placement {
+    there: Option<There>,
+    /// Why there are none, for people.
+    why_not: String,
+    pub homes: Homes,
+    /// Whether anybody asks for the control groups of processes.
+    remembers: bool,
+}
+
+struct There {
+    groups: Groups,
+    /// Where they are, for people.
+    place: String,
+    /// What placed a process or a thread.
+    by: HashMap<Identity, Rc<str>>,
+    /// Where processes were that have chosen for themselves.
+    given: HashMap<Identity, Group>,
+    /// Threads that could not be brought back.
+    owed: Vec<Identity>,
+    /// Threads that stay where they are.
+    left: usize,
+    placed: usize,
+}
+
+/// The groups, for who tells of them.
+pub struct Shown<'a> {
+    pub place: &'a str,
+    pub top: PathBuf,
+    pub fast: PathBuf,
+    pub groups: Vec<(Group, PathBuf)>,
+    pub weights: Weights,
+    pub entered: bool,
+    pub left: usize,
+}
+
+impl Placement {
+    /// Makes the groups, if the configuration or the backend wants them. Nobody is in them yet.
+    pub fn start(
+        effect: &mut Effect,
+        configuration: &Configuration,
+        domain: &Domain,
+        backend: Backend,
+    ) -> Result<Self> {
+        let mut own = Self {
+            there: None,
+            why_not: "tekd.toml has no [groups]".to_owned(),
+            homes: Homes::default(),
+            remembers: configuration.names_cgroups() || domain.names_cgroups(),
+        };
+        let settings = match (&configuration.groups, backend) {
+            (Some(settings), _) => settings.clone(),
+            (None, Backend::Fair) => GroupSettings::default(),
+            (None, Backend::Rt) => return Ok(own),
+        };
+        match make(effect, &settings) {
+            Ok((groups, place)) => {
+                own.homes.set_top(groups.top_group()?);
+                own.there = Some(There {
+                    groups,
+                    place,
+                    by: HashMap::new(),
+                    given: HashMap::new(),
+                    owed: Vec::new(),
+                    left: 0,
+                    placed: 0,
+                });
+            }
+            Err(error) if backend == Backend::Fair => return Err(error),
+            Err(error) => own.why_not = format!("{error:#}"),
+        }
+        Ok(own)
+    }
+
+    /// Why there are no groups; `None`: there are.
+    pub fn why_not(&self) -> Option<&str> {
+        self.there.is_none().then_some(self.why_not.as_str())
+    }
+
+    /// Everybody in the domain is placed.
+    pub fn place_all(&mut self, effect: &mut Effect, with: &Configuration, domain: &Domain) {
+        if self.there.is_none() {
+            return;
+        }
+        let mut failed = 0;
+        for pid in process::all() {
+            if let Err(error) = self.place_new(effect, with, domain, pid) {
+                if failed == 0 {
+                    log::warning(&format!("process {pid} is in no group: {error}"));
+                }
+                failed += 1;
+            }
+        }
+        if failed > 1 {
+            log::warning(&format!("so are {} more", failed - 1));
+        }
+    }
+
+    /// A process is where it should be: as its place says, else where it is or, if that is in no
+    /// group, `normal`.
+    pub fn place_new(
+        &mut self,
+        effect: &mut Effect,
+        with: &Configuration,
+        domain: &Domain,
+        pid: i32,
+    ) -> Result<(), Error> {
+        if self.there.is_none() || domain.check(pid, &with.protected, &self.homes).is_err() {
+            return Ok(());
+        }
+        let Ok(process) = Identity::of_process(pid) else { return Ok(()) };
+        let Some(who) = self.resident(pid, with) else { return Ok(()) };
+        let place = with.place_for(&who);
+        let Some(there) = &self.there else { return Ok(()) };
+        let by = match place {
+            Some(place) => place.source.as_str(),
+            None if there.groups.holds(pid).unwrap_or(true) => return Ok(()),
+            None => USUAL,
+        };
+        let group = place.map_or(Group::Normal, |place| place.group);
+        match self.place_process(effect, process, group, by) {
+            Err(Error::Gone { .. }) => Ok(()),
+            placed => placed,
+        }
+    }
+
+    fn resident(&self, pid: i32, with: &Configuration) -> Option<Resident> {
+        let status = Status::of(pid).ok()?;
+        let (uid, _) = status.user_and_groups()?;
+        let active = with.places.iter().any(|place| !place.users.is_empty())
+            && configuration::is_active(uid);
+        let cgroups = match with.names_cgroups() {
+            true => self.homes.cgroups(pid),
+            false => Vec::new(),
+        };
+        Some(Resident { name: status.name().to_owned(), uid, active, cgroups })
+    }
+
+    /// Puts a process into a group; `by` says why.
+    pub fn place_process(
+        &mut self,
+        effect: &mut Effect,
+        process: Identity,
+        group: Group,
+        by: &str,
+    ) -> Result<(), Error> {
+        if self.remembers {
+            self.homes.remember(process);
+        }
+        let Some(there) = &mut self.there else { return Ok(()) };
+        let placed = there.groups.place_process(effect, process, group)?;
+        there.left += placed.left;
+        self.note(effect, process, by)
+    }
+
+    /// The same for one thread.
+    pub fn place_thread(
+        &mut self,
+        effect: &mut Effect,
+        thread: Identity,
+        process: Identity,
+        group: Group,
+        by: &str,
+    ) -> Result<(), Error> {
+        if self.remembers {
+            self.homes.remember(process);
+        }
+        let Some(there) = &mut self.there else { return Ok(()) };
+        there.groups.place_thread(effect, thread, group)?;
+        self.note(effect, thread, by)
+    }
+
+    /// A thread that becomes Fast is moved, if the backend is by groups or its group keeps it from
+    /// being real-time. `true`: it has to be brought back.
+    pub fn send_away(
+        &mut self,
+        effect: &mut Effect,
+        who: Identity,
+        backend: Backend,
+    ) -> Result<bool, Error> {
+        let Some(there) = &mut self.there else { return Ok(false) };
+        match backend {
+            Backend::Fair => there.groups.fast(effect, who)?,
+            Backend::Rt => {
+                if !there.groups.for_real_time(effect, who)? {
+                    return Ok(false);
+                }
+                self.homes.set_away(who.tid, true);
+            }
+        }
+        Ok(true)
+    }
+
+    /// And back. What fails is tried again.
+    pub fn bring_back(&mut self, effect: &mut Effect, who: Identity) {
+        self.homes.set_away(who.tid, false);
+        let Some(there) = &mut self.there else { return };
+        if let Err(error) = there.groups.lazy_again(effect, who) {
+            log::warning(&error.to_string());
+            there.owed.push(who);
+        }
+    }
+
+    /// A thread was moved to where real-time ones can be, there being no groups; its first thread
+    /// tells where a process is.
+    pub fn note_away(&mut self, who: Identity) {
+        if self.remembers {
+            self.homes.remember(who);
+        }
+        self.homes.set_away(who.tid, true);
+    }
+
+    /// Responsiveness mode by weights.
+    pub fn enter(&mut self, effect: &mut Effect) -> Result<(), Error> {
+        self.there.as_mut().map_or(Ok(()), |there| there.groups.enter(effect))
+    }
+
+    /// Normal mode again.
+    pub fn leave(&mut self, effect: &mut Effect) -> Result<(), Error> {
+        let Some(there) = &mut self.there else { return Ok(()) };
+        there.groups.return_strays(effect)?;
+        there.groups.leave(effect)
+    }
+
+    /// What is to be done now and then while anybody is Fast.
+    pub fn tidy(&mut self, effect: &mut Effect) {
+        let Some(there) = &mut self.there else { return };
+        for who in std::mem::take(&mut there.owed) {
+            if there.groups.lazy_again(effect, who).is_err() {
+                there.owed.push(who);
+            }
+        }
+        if let Err(error) = there.groups.return_strays(effect) {
+            log::warning(&error.to_string());
+        }
+    }
+
+    /// Whether `tidy` has something to do although nobody is Fast.
+    pub fn owes(&self) -> bool {
+        self.there.as_ref().is_some_and(|there| !there.owed.is_empty())
+    }
+
+    /// Who ended is forgotten whenever as many more were placed.
+    fn note(&mut self, effect: &mut Effect, who: Identity, by: &str) -> Result<(), Error> {
+        let Some(there) = &mut self.there else { return Ok(()) };
+        there.by.insert(who, by.into());
+        there.placed += 1;
+        if there.placed <= MANY_PLACED.max(2 * there.by.len()) {
+            return Ok(());
+        }
+        there.placed = 0;
+        there.by.retain(|who, _| who.check_process().is_ok());
+        there.given.retain(|process, _| process.check_process().is_ok());
+        self.homes.forget_ended();
+        there.groups.forget_ended(effect)
+    }
+
+    /// The configuration was read anew: other weights, and other places.
+    pub fn reload(&mut self, effect: &mut Effect, with: &Configuration, domain: &Domain) {
+        self.remembers = with.names_cgroups() || domain.names_cgroups();
+        let Some(there) = &mut self.there else { return };
+        let weights = with.groups.as_ref().map_or_else(Weights::default, |groups| groups.weights);
+        if let Err(error) = there.groups.set_weights(effect, weights) {
+            log::error(&error.to_string());
+        }
+        self.place_all(effect, with, domain);
+    }
+
+    /// The group of a thread while it is not Fast, and what placed it.
+    pub fn group_of(&self, thread: Identity, process: Identity) -> Option<(Group, &str)> {
+        let there = self.there.as_ref()?;
+        let group = there.groups.group_of(thread).or_else(|| there.groups.is_in(thread.tid))?;
+        let by = there.by.get(&thread).or_else(|| there.by.get(&process));
+        Some((group, by.map_or(USUAL, |by| by)))
+    }
+
+    /// The group that a process was given, before it chose for itself.
+    pub fn given_to(&mut self, process: Identity) -> Group {
+        let Some(there) = &mut self.there else { return Group::Normal };
+        let now = there.groups.is_in(process.tid).unwrap_or(Group::Normal);
+        *there.given.entry(process).or_insert(now)
+    }
+
+    /// Whether the weight of one group is greater than that of another.
+    pub fn is_better(&self, group: Group, than: Group) -> bool {
+        self.there.as_ref().is_some_and(|there| {
+            let weights = there.groups.weights();
+            weights.of(group) > weights.of(than)
+        })
+    }
+
+    /// For who tells of it; `None`: there are no groups.
+    pub fn shown(&self) -> Option<Shown<'_>> {
+        let There { groups, place, left, .. } = self.there.as_ref()?;
+        Some(Shown {
+            place,
+            top: groups.top().to_owned(),
+            fast: groups.fast_directory().to_owned(),
+            groups: Group::ALL.map(|group| (group, groups.directory_of(group))).to_vec(),
+            weights: *groups.weights(),
+            entered: groups.is_entered(),
+            left: *left,
+        })
+    }
+}
+
+fn make(effect: &mut Effect, settings: &GroupSettings) -> Result<(Groups, String)> {
+    let found = Place::find(settings.below.as_deref())?;
+    let Some(place) = found.place else {
+        bail!("there is no place for groups: {}", found.refused.join("; "));
+    };
+    let place = place.named(&settings.name)?;
+    let told = place.to_string();
+    Ok((Groups::open(effect, &place, settings.weights)?, told))
+}
+
+/// Undoes a change; what fails is tried again later.
+pub fn give_back(effect: &mut Effect, change: Option<Change>) {
+    if let Some(Err(error)) = change.map(|change| effect.give_back(change)) {
+        log::warning(&error.to_string());
+    }
+}

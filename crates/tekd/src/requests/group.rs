@@ -1,0 +1,78 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Requests to be in a group, for a process itself or by hand for another one.
+use super::{targets, thread_id, unknown, Result};
+use crate::log;
+use crate::member::Target;
+use crate::process;
+use crate::region::Refused;
+use crate::server::Server;
+use tek_abi::{Request, ASK_PROCESS};
+use tek_effect::Identity;
+use tek_policy::Group;
+
+/// Does what is asked for.
+pub fn place(server: &mut Server, pid: i32, request: &Request) -> Result<()> {
+    if let Some(why) = server.means.placement.why_not() {
+        return Err(Refused::new(libc::EOPNOTSUPP, format!("groups are not in force: {why}")));
+    }
+    let group = usize::try_from(request.group).ok().and_then(|number| Group::ALL.get(number));
+    let Some(&group) = group else {
+        let why = format!("there is no group {}", request.group);
+        return Err(Refused::new(libc::EINVAL, why));
+    };
+    let process = server.peer(pid)?.process;
+    let is_own = request.tid == 0 || process::has_thread(pid, thread_id(request)?);
+    if !is_own {
+        return place_others(server, pid, request, group);
+    }
+    let checked = server.peer(pid)?.checked.as_ref().ok_or_else(unknown)?;
+    checked.domain.map_err(|outside| Refused::new(libc::EPERM, outside.to_string()))?;
+    if checked.grant.is_err() {
+        may_choose(server, process, group)?;
+    }
+    if request.tid == 0 || request.flags & ASK_PROCESS != 0 {
+        return place_process(server, process, group, "its program");
+    }
+    let thread = Identity::of(thread_id(request)?)?;
+    place_thread(server, Target { thread, process }, group, "its program")
+}
+
+/// Who has no grant gets nothing better than he was given.
+fn may_choose(server: &mut Server, process: Identity, group: Group) -> Result<()> {
+    let placement = &mut server.means.placement;
+    let given = placement.given_to(process);
+    match placement.is_better(group, given) {
+        false => Ok(()),
+        true => Err(Refused::new(
+            libc::EPERM,
+            format!("{group} is better than {given}, and no [[grant]] is for this process"),
+        )),
+    }
+}
+
+fn place_others(server: &mut Server, pid: i32, request: &Request, group: Group) -> Result<()> {
+    let targets = targets(server, pid, request)?;
+    let checked = server.peer(pid)?.checked.as_ref().ok_or_else(unknown)?;
+    let (name, uid) = (checked.name.clone(), checked.person.uid);
+    let by = format!("by hand: {name}[{pid}] of user {uid}");
+    match targets.first() {
+        Some(target) if request.flags & ASK_PROCESS != 0 => {
+            place_process(server, target.process, group, &by)?;
+        }
+        Some(&target) => place_thread(server, target, group, &by)?,
+        None => return Err(Refused::new(libc::ESRCH, format!("{} has ended", request.tid))),
+    }
+    log::info(&format!("{name}[{pid}] of user {uid} put {} into {group}", request.tid));
+    Ok(())
+}
+
+fn place_process(server: &mut Server, process: Identity, group: Group, by: &str) -> Result<()> {
+    let means = &mut server.means;
+    Ok(means.placement.place_process(&mut means.effect, process, group, by)?)
+}
+
+fn place_thread(server: &mut Server, target: Target, group: Group, by: &str) -> Result<()> {
+    let means = &mut server.means;
+    let Target { thread, process } = target;
+    Ok(means.placement.place_thread(&mut means.effect, thread, process, group, by)?)
+}
