@@ -310,7 +310,10 @@ struct tek_event {
 	2u /* the thread `tid` of this process into the Fast Region with `priority`, or, if it is
 	      there, to that priority; until `until_ns` if that is not 0 */
 #define TEK_ASK_LEAVE 3u /* and out of it: 0 also if it was not there */
-#define TEK_ASK_GROUP 4u /* the thread `tid`, 0: the whole process, into the group `group` */
+#define TEK_ASK_GROUP \
+	4u /* the thread `tid`, 0: this whole process, into the group `group`, until the process ends
+	      or tekd stops; with TEK_ASK_PROCESS all of another process, as for CRITICAL.  Needs no
+	      HELLO before it */
 #define TEK_ASK_STATUS \
 	5u /* what tekd is at; the reply brings a file (SCM_RIGHTS) with JSON in it */
 #define TEK_ASK_EXPLAIN 6u /* the same about the thread `tid` */

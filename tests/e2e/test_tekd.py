@@ -330,9 +330,9 @@ def test_a_thread_of_another_process_is_refused(tekd):
         victim.wait()
 
 
-def test_groups_are_not_in_force(tekd):
+def test_groups_that_are_not_configured_are_refused_with_the_reason(tekd):
     answer = tekd.client().ask(GROUP, os.getpid(), group=1)
-    assert (answer.error, answer.text) == (errno.EOPNOTSUPP, "groups are not in force")
+    assert answer.error == errno.EOPNOTSUPP and "tekd.toml has no [groups]" in answer.text
 
 
 def test_a_process_outside_the_domain_is_refused(tekd):
@@ -363,6 +363,7 @@ for line in sys.stdin:
         case ["leave"]: answer = client.ask(LEAVE, tid)
         case ["hello"]: answer = client.ask(HELLO)
         case ["critical", pid]: answer = client.ask(CRITICAL, int(pid))
+        case ["group", group]: answer = client.ask(GROUP, group=int(group))
         case ["exec", keep]:
             os.set_inheritable(client.socket.fileno(), keep == "keep")
             os.execv("/bin/sleep", ["sleep", "60"])

@@ -174,6 +174,8 @@ impl Request {
             }
             ASK_GROUP => {
                 expected.tid = request.tid;
+                expected.start_ticks = request.start_ticks;
+                expected.flags = request.flags & ASK_PROCESS;
                 expected.group = request.group;
             }
             ASK_CRITICAL | ASK_NORMAL => {
