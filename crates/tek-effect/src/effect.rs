@@ -50,7 +50,21 @@ impl Effect {
     ///
     /// Needs CAP_SYS_NICE, for more than lowering a thread of one's own user.
     pub fn set_scheduling(&mut self, who: Identity, wanted: Scheduling) -> Result<Change, Error> {
-        let planned = SchedulingChange::planned(who, wanted)?;
+        self.schedule(SchedulingChange::planned(who, wanted)?)
+    }
+
+    /// The same of a thread that may have children meanwhile, which begin with what is set: undoing
+    /// gives them what the thread had. A child whose parent has ended by then is not found.
+    pub fn set_scheduling_of_line(
+        &mut self,
+        who: Identity,
+        wanted: Scheduling,
+    ) -> Result<Change, Error> {
+        self.schedule(SchedulingChange::planned_with_births(who, wanted)?)
+    }
+
+    fn schedule(&mut self, planned: SchedulingChange) -> Result<Change, Error> {
+        let who = planned.who;
         let inherited = self.journal.held().all().any(|(_, what)| match what {
             What::Scheduling(earlier) => earlier.is_inherited_by(&planned),
             _ => false,

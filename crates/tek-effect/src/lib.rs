@@ -18,6 +18,7 @@ mod error;
 mod fault;
 mod file;
 mod groups;
+mod heirs;
 mod hierarchy;
 mod identity;
 mod journal;

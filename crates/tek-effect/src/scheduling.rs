@@ -5,6 +5,7 @@
 //! may set it meanwhile, and it is in force again afterwards. So the policy with its priority and
 //! flag is one thing that is changed, compared and restored, and the nice value another. A change
 //! to a real-time policy does not touch it.
+use crate::heirs::Births;
 use crate::identity::Program;
 use crate::sys;
 use crate::{Error, Identity, Undone};
@@ -52,7 +53,7 @@ impl Rule {
 /// Sets a rule in place of another. The flag goes last: the kernel copies a thread that forks
 /// without a lock, and could find the flag gone already and the policy still real-time. Then the
 /// child would be real-time, and nobody would know of it.
-fn set_rule(tid: i32, from: Rule, to: Rule) -> io::Result<()> {
+pub(crate) fn set_rule(tid: i32, from: Rule, to: Rule) -> io::Result<()> {
     if from.reset_on_fork && !to.reset_on_fork {
         sys::set_rule(tid, to.halfway())?;
     }
@@ -118,6 +119,9 @@ pub(crate) struct SchedulingChange {
     /// Of a thread that is not the first of its process.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) program: Option<Program>,
+    /// If those who are born of it, and so have what was set, are to get what it had.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) births: Option<Births>,
 }
 
 impl SchedulingChange {
@@ -130,7 +134,13 @@ impl SchedulingChange {
             return Err(Error::Deadline { tid: who.tid });
         }
         let program = Program::of_other_thread(who.tid)?;
-        Ok(Self { who, was, ours: vec![wanted.keeping(was.nice)], program })
+        Ok(Self { who, was, ours: vec![wanted.keeping(was.nice)], program, births: None })
+    }
+
+    /// The same of a change that its children are to be relieved of, too.
+    pub(crate) fn planned_with_births(who: Identity, wanted: Scheduling) -> Result<Self, Error> {
+        let births = Some(Births::since_now(who.tid)?);
+        Ok(Self { births, ..Self::planned(who, wanted)? })
     }
 
     pub(crate) fn act(&self) -> Result<(), Error> {
@@ -184,13 +194,19 @@ impl SchedulingChange {
 
     /// If the thread has executed a program, it is undone of what it has become.
     pub(crate) fn undo(&self) -> Result<Undone, Error> {
-        match self.undo_itself() {
+        let undone = match self.undo_itself() {
             Err(Error::Gone { .. }) => match self.heir()? {
-                Some(who) => Self { who, ..self.clone() }.undo_itself(),
-                None => Ok(Undone::Gone),
+                Some(who) => Self { who, ..self.clone() }.undo_itself()?,
+                None => Undone::Gone,
             },
-            undone => undone,
+            undone => undone?,
+        };
+        // Afterwards, because it may have children until then.
+        if let Some(births) = &self.births {
+            let ours: Vec<Rule> = self.ours.iter().map(|ours| ours.rule()).collect();
+            births.give(&ours, self.was.rule());
         }
+        Ok(undone)
     }
 
     /// What the thread has become by executing a program: the first of its process, which has what

@@ -77,6 +77,21 @@ pub(crate) fn set_nice(tid: i32, nice: i32) -> io::Result<()> {
     done.map(drop)
 }
 
+/// The time since boot, in the clock ticks in which start times are told.
+pub(crate) fn boot_ticks() -> u64 {
+    let mut now = libc::timespec { tv_sec: 0, tv_nsec: 0 };
+    // SAFETY: the kernel writes one struct; this clock is always there.
+    unsafe { libc::clock_gettime(libc::CLOCK_BOOTTIME, &mut now) };
+    let a_second = ticks_a_second();
+    now.tv_sec as u64 * a_second + now.tv_nsec as u64 * a_second / 1_000_000_000
+}
+
+/// How many of them there are in a second.
+pub(crate) fn ticks_a_second() -> u64 {
+    // SAFETY: takes a number only.
+    u64::try_from(unsafe { libc::sysconf(libc::_SC_CLK_TCK) }).unwrap_or(100)
+}
+
 /// Whether a file has an extended attribute with this value: xattr(7).
 pub(crate) fn has_attribute(path: &Path, name: &CStr, value: &[u8]) -> bool {
     let Ok(path) = CString::new(path.as_os_str().as_bytes()) else { return false };

@@ -14,6 +14,7 @@ mod means;
 mod member;
 mod notify;
 mod options;
+mod others;
 mod peer;
 mod placement;
 mod process;

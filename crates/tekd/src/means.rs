@@ -4,6 +4,7 @@
 //! Both mean the same. A Fast thread comes before all that are not, as far as the floor leaves it;
 //! while there is one the device is in responsiveness mode; and everything is given back.
 use crate::log;
+use crate::others::Others;
 use crate::placement::{give_back, Placement};
 use tek_effect::{Change, Effect, Error, Hierarchy, Identity, Scheduling, Undone};
 use tek_policy::{Priority, RealTime};
@@ -38,6 +39,7 @@ pub struct Means {
     /// The real-time priorities that are handed out.
     pub range: RealTime,
     pub placement: Placement,
+    pub others: Others,
     pub backend: Backend,
     /// Why it is this one, for people.
     pub backend_why: String,
@@ -156,6 +158,18 @@ impl Means {
         give_back(&mut self.effect, given.moved.take());
         if std::mem::take(&mut given.is_away) {
             self.placement.bring_back(&mut self.effect, who);
+        }
+    }
+
+    /// A thread may become Fast: what it has by itself is to be seen.
+    pub fn before_fast(&mut self, who: Identity) {
+        self.others.raise(&mut self.effect, who);
+    }
+
+    /// It is Fast no more, and had this by itself.
+    pub fn after_fast(&mut self, who: Identity, process: Identity, base: Scheduling) {
+        if [FIFO, RR].contains(&base.policy) {
+            self.others.note_back(who, process);
         }
     }
 

@@ -24,8 +24,13 @@ pub struct Person {
 
 /// All processes that there are.
 pub fn all() -> Vec<i32> {
-    let list = fs::read_dir("/proc").into_iter().flatten().flatten();
-    list.filter_map(|entry| entry.file_name().to_str()?.parse().ok()).collect()
+    names_in(Path::new("/proc")).filter_map(|name| name.parse().ok()).collect()
+}
+
+/// What is in a directory; nothing if that cannot be read.
+pub fn names_in(directory: &Path) -> impl Iterator<Item = String> {
+    let list = fs::read_dir(directory).into_iter().flatten().flatten();
+    list.filter_map(|entry| entry.file_name().into_string().ok())
 }
 
 /// Its threads, by their ids.

@@ -129,6 +129,7 @@ impl Region {
         if !self.members.contains_key(&tid) {
             let account = self.accounts.remove(&target.thread);
             let account = account.map_or_else(|| Account::new(now), |(_, account)| account);
+            means.before_fast(target.thread);
             self.members.insert(tid, Member::new(target, account)?);
             means.set_mode(true);
         }
@@ -312,6 +313,7 @@ impl Region {
             Ok(_) | Err(tek_effect::Error::Executing { .. }) => {}
             Err(error) => log::warning(&error.to_string()),
         }
+        means.after_fast(member.target.thread, member.target.process, member.base);
         if self.members.is_empty() {
             means.set_mode(false);
         }

@@ -9,6 +9,7 @@ use crate::log;
 use crate::means::{Backend, Means};
 use crate::notify::Notify;
 use crate::options::Options;
+use crate::others::Others;
 use crate::placement::Placement;
 use crate::server::{Parts, Server};
 use crate::sys;
@@ -58,7 +59,7 @@ pub fn run(options: Options) -> Result<()> {
     loaded.warnings.iter().for_each(|line| log::warning(line));
     let domain = Domain::new(options.domain);
     let means = means(effect, &loaded.configuration, &domain)?;
-    become_first(loaded.configuration.real_time.high + 2);
+    let high = loaded.configuration.real_time.high;
     let server = Server::new(Parts {
         means,
         loaded,
@@ -70,6 +71,7 @@ pub fn run(options: Options) -> Result<()> {
         exec_watch,
         notify: Notify::from_environment(),
     })?;
+    become_first(high + 2);
     server.run()
 }
 
@@ -97,7 +99,8 @@ fn means(mut effect: Effect, with: &Configuration, domain: &Domain) -> Result<Me
         log::warning(&format!("there are no groups: {why}"));
     }
     placement.place_all(&mut effect, with, domain);
-    Ok(Means { effect, range: with.real_time, placement, backend, backend_why })
+    let (range, others) = (with.real_time, Others::default());
+    Ok(Means { effect, range, placement, others, backend, backend_why })
 }
 
 /// By which means threads are Fast, and why.

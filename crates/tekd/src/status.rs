@@ -2,6 +2,7 @@
 //! What tekd is at, and why a thread runs as it does, as JSON.
 use crate::history::ms;
 use crate::member::{Ask, Member};
+use crate::others::Lowered;
 use crate::peer::Peer;
 use crate::placement::Shown;
 use crate::process::{self, Status};
@@ -64,6 +65,7 @@ pub fn of_all(server: &Server) -> Value {
         "real_time": [configuration.real_time.low, configuration.real_time.high],
         "hears_of_exec": server.exec_watch.is_some(),
         "fast": fast,
+        "lowered": server.means.others.lowered().map(|(who, its)| lowered(who, its)).collect::<Vec<_>>(),
         "clients": clients,
         "refused": server.history.refusals(now),
         "overran": server.history.overruns(now),
@@ -75,6 +77,20 @@ pub fn of_all(server: &Server) -> Value {
             "refused": server.counters.refused,
             "expelled": server.counters.expelled,
         },
+    })
+}
+
+/// A real-time thread that is not critical, and waits.
+fn lowered(thread: Identity, its: &Lowered) -> Value {
+    let name = |id: i32| Status::of(id).map_or(String::new(), |status| status.name().to_owned());
+    json!({
+        "tid": thread.tid,
+        "pid": its.process.tid,
+        "program": name(its.process.tid),
+        "name": name(thread.tid),
+        "policy": policy(its.had.policy),
+        "priority": its.had.priority,
+        "lowered_to": its.has.priority,
     })
 }
 
@@ -231,6 +247,7 @@ pub fn of_thread(server: &Server, tid: i32) -> Result<Value, Refused> {
         "region": if member.is_some() { "fast" } else { "lazy" },
         "outside_domain": outside.map(|outside| outside.to_string()),
         "barred": server.region.is_closed_to(identity, now).map(|refused| refused.why),
+        "lowered": server.means.others.lowered_one(identity).map(|its| lowered(identity, its)),
         "group": group.map(|(group, _)| group.name()),
         "group_by": group.map(|(_, by)| by),
         "connected": peer.is_some(),

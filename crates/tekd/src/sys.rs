@@ -121,6 +121,13 @@ pub fn can_be_first(priority: u32) -> io::Result<()> {
     result(set.into()).map(|_| ())
 }
 
+/// Whether a thread, if there is one of that id, has SCHED_FIFO or SCHED_RR.
+pub fn is_real_time(tid: i32) -> bool {
+    // SAFETY: takes a number only.
+    let policy = unsafe { libc::sched_getscheduler(tid) };
+    policy >= 0 && [libc::SCHED_FIFO, libc::SCHED_RR].contains(&(policy & !RESET_ON_FORK))
+}
+
 /// CLOCK_MONOTONIC in ns.
 pub fn monotonic_ns() -> u64 {
     let mut now = libc::timespec { tv_sec: 0, tv_nsec: 0 };

@@ -16,7 +16,13 @@ fn scheduling() -> impl Strategy<Value = Scheduling> {
 fn what() -> impl Strategy<Value = What> {
     (1..5, 0u64..3, scheduling(), scheduling()).prop_map(|(tid, start_ticks, was, set)| {
         let who = Identity { tid, start_ticks };
-        What::Scheduling(SchedulingChange { who, was, ours: vec![set], program: None })
+        What::Scheduling(SchedulingChange {
+            who,
+            was,
+            ours: vec![set],
+            program: None,
+            births: None,
+        })
     })
 }
 
@@ -114,7 +120,7 @@ proptest! {
         for (note, set, which) in steps {
             let numbers: Vec<u64> = held.all().map(|(change, _)| change).collect();
             let line = if note || numbers.is_empty() {
-                let what = SchedulingChange { who, was: present, ours: vec![set], program: None };
+                let what = SchedulingChange { who, was: present, ours: vec![set], program: None, births: None };
                 present = set;
                 Line::Note { change: held.next(), what: What::Scheduling(what) }
             } else {
@@ -150,6 +156,7 @@ fn noted(change: u64, tid: i32) -> Line {
             was: usual,
             ours: vec![usual],
             program: None,
+            births: None,
         }),
     }
 }

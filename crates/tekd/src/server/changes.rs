@@ -153,6 +153,7 @@ impl Server {
         }
         start::become_first(before.high.max(now.high) + 2);
         self.means.range = now;
+        self.means.others.leave(&mut self.means.effect); // they are lowered to what is beneath now
         self.region.settle_all(&mut self.means);
         start::become_first(now.high + 2);
     }

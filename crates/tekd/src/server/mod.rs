@@ -5,6 +5,7 @@
 //! processes are off.
 mod changes;
 mod clients;
+mod lazy;
 mod load;
 
 use crate::canary::Canary;
@@ -117,7 +118,7 @@ pub struct Parts {
 }
 
 impl Server {
-    /// Puts it together; nothing happens before `run`.
+    /// Puts it together. Nobody is served before `run`.
     pub fn new(parts: Parts) -> Result<Self> {
         let Parts { means, loaded, file, domain, listener, signals, canary, exec_watch, notify } =
             parts;
@@ -131,7 +132,7 @@ impl Server {
         if let Some(watch) = &exec_watch {
             epoll.add(watch.fd(), readable(NEWS))?;
         }
-        Ok(Self {
+        let mut server = Self {
             means,
             region: Region::default(),
             peers: HashMap::new(),
@@ -164,7 +165,9 @@ impl Server {
             rest_at_ns: None,
             next_well_ns: None,
             stop: false,
-        })
+        };
+        server.look_at_all_others();
+        Ok(server)
     }
 
     /// Serves until a signal ends it, then gives everything back: after an error, too.
@@ -198,6 +201,7 @@ impl Server {
                     connection => self.serve(connection),
                 }
                 self.end_those_that_are_to();
+                self.follow_mode();
             }
         }
         Ok(())
@@ -272,8 +276,9 @@ impl Server {
         if self.try_at_ns.is_none() && self.means.owes() {
             self.try_at_ns = Some(sys::monotonic_ns() + TRY_AGAIN_NS);
         }
-        let (well, load) = (self.next_well_ns, self.load.next_ns());
-        let next = [self.region.next_ns(), rest, well, self.try_at_ns, load];
+        let (well, load, others) =
+            (self.next_well_ns, self.load.next_ns(), self.means.others.next_ns());
+        let next = [self.region.next_ns(), rest, well, self.try_at_ns, load, others];
         let next = next.into_iter().flatten().min();
         if next == self.timer_at_ns {
             return Ok(());
@@ -316,6 +321,7 @@ impl Server {
             self.means.tidy();
             self.next_tidy_ns = now + TIDY_NS;
         }
+        self.look_at_others(now);
         if self.exec_watch.is_none() {
             self.compare_all();
         }

@@ -1,0 +1,121 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Threads that were born of one whose policy was changed, and so have what was set: what its
+//! children would have without us is what it had itself.
+use crate::identity::{parent_of, process_of};
+use crate::scheduling::{set_rule, Rule};
+use crate::sys;
+use crate::{Error, Identity};
+use serde::{Deserialize, Serialize};
+use std::collections::HashSet;
+use std::fs;
+
+/// Grandchildren and theirs are looked for so deep.
+const MOST_GENERATIONS: usize = 32;
+/// For so many seconds ids say who is younger: the kernel gives them away in their order, and begins
+/// anew only after at least 32,768.
+const IN_ORDER: u64 = 10;
+
+/// What is remembered of the moment at which a thread was changed, to know who was born since.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct Births {
+    process: Identity,
+    /// The last id that the kernel had given away.
+    last_id: i32,
+    /// In clock ticks since boot.
+    at_ticks: u64,
+}
+
+impl Births {
+    /// From now on, of a thread of this process.
+    pub(crate) fn since_now(tid: i32) -> Result<Self, Error> {
+        let process = Identity::of_process(process_of(tid)?)?;
+        Ok(Self { process, last_id: last_id(), at_ticks: sys::boot_ticks() })
+    }
+
+    /// Gives `was` to all who were born since of the process, and of those who were born of it, and
+    /// have one of `ours`. A child whose parent has ended is not found.
+    pub(crate) fn give(&self, ours: &[Rule], was: Rule) {
+        let last_id = last_id();
+        if last_id == self.last_id {
+            return; // nobody was born on the whole device
+        }
+        let is_soon = sys::boot_ticks() < self.at_ticks + IN_ORDER * sys::ticks_a_second();
+        let may_be_born = |id: &i32| !is_soon || is_between(*id, self.last_id, last_id);
+        let mut processes = HashSet::from([self.process.tid]);
+        let mut youngest = vec![self.process];
+        for _ in 0..MOST_GENERATIONS {
+            for process in &youngest {
+                self.give_to_threads(process.tid, may_be_born, ours, was);
+            }
+            youngest = self.children(&processes, may_be_born);
+            if youngest.is_empty() {
+                return;
+            }
+            processes.extend(youngest.iter().map(|process| process.tid));
+        }
+    }
+
+    fn give_to_threads(
+        &self,
+        process: i32,
+        may_be_born: impl Fn(&i32) -> bool,
+        ours: &[Rule],
+        was: Rule,
+    ) {
+        for tid in ids_in(&format!("/proc/{process}/task")).into_iter().filter(may_be_born) {
+            let Ok(present) = sys::rule(tid) else { continue };
+            if !ours.contains(&present) {
+                continue;
+            }
+            let is_heir = |who: &Identity| who.start_ticks >= self.at_ticks;
+            if Identity::of(tid).ok().filter(is_heir).is_some() {
+                // It ends just now, or its process may not be touched any more.
+                let _ = set_rule(tid, present, was);
+            }
+        }
+    }
+
+    /// Processes that were born since of some.
+    fn children(&self, of: &HashSet<i32>, may_be_born: impl Fn(&i32) -> bool) -> Vec<Identity> {
+        let is_child = |process: &Identity| {
+            process.start_ticks >= self.at_ticks
+                && !of.contains(&process.tid)
+                && parent_of(process.tid).is_ok_and(|parent| of.contains(&parent))
+        };
+        let young = ids_in("/proc").into_iter().filter(may_be_born);
+        young.filter_map(|pid| Identity::of_process(pid).ok()).filter(is_child).collect()
+    }
+}
+
+/// The id that was given away last, as /proc/loadavg ends with it.
+fn last_id() -> i32 {
+    let text = fs::read_to_string("/proc/loadavg").unwrap_or_default();
+    text.rsplit(' ').next().and_then(|id| id.trim().parse().ok()).unwrap_or(0)
+}
+
+/// Whether an id is one of those that were given away after `before` up to `last`.
+fn is_between(id: i32, before: i32, last: i32) -> bool {
+    match before < last {
+        true => id > before && id <= last,
+        false => id > before || id <= last,
+    }
+}
+
+fn ids_in(directory: &str) -> Vec<i32> {
+    let entries = fs::read_dir(directory).into_iter().flatten().flatten();
+    entries.filter_map(|entry| entry.file_name().to_str()?.parse().ok()).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn ids_begin_anew_after_the_greatest() {
+        assert!(is_between(5, 4, 7) && is_between(7, 4, 7));
+        assert!(!is_between(4, 4, 7) && !is_between(8, 4, 7));
+        assert!(is_between(9, 8, 3) && is_between(2, 8, 3));
+        assert!(!is_between(8, 8, 3) && !is_between(4, 8, 3));
+    }
+}

@@ -1,0 +1,97 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Real-time threads that are not critical follow the mode: see `others`.
+use super::Server;
+use crate::means::{Backend, Means};
+use crate::others::Scope;
+use crate::peer::Peer;
+use crate::process::{self, Status};
+use crate::region::Region;
+use crate::{domain::Domain, homes::Homes, sys};
+use std::collections::HashMap;
+use std::path::Path;
+use tek_effect::{Identity, Limits, Resource};
+use tek_policy::Configuration;
+
+/// What decides whom it is about.
+struct View<'a> {
+    region: &'a Region,
+    peers: &'a HashMap<i32, Peer>,
+    configuration: &'a Configuration,
+    domain: &'a Domain,
+    homes: &'a Homes,
+}
+
+impl Scope for View<'_> {
+    fn holds(&self, pid: i32) -> bool {
+        self.domain.check(pid, &self.configuration.protected, self.homes).is_ok()
+    }
+
+    fn is_critical(&self, thread: Identity) -> bool {
+        self.region.member(thread).is_some()
+    }
+
+    fn switches_itself(&self, pid: i32) -> bool {
+        let is_given = self.peers.get(&pid).is_some_and(|peer| peer.limit.is_some());
+        is_given || (may_switch(pid) && has_table(pid))
+    }
+}
+
+/// Whether a process has a right of its own, besides capabilities, to real-time policies. Where it
+/// cannot be asked nothing is done to it.
+fn may_switch(pid: i32) -> bool {
+    Limits::of(pid, Resource::Rtprio).is_ok_and(|limits| limits.soft > 0)
+}
+
+/// Whether libtek rides in a process: where it puts tables, libtek(7) tells.
+fn has_table(pid: i32) -> bool {
+    let Some((uid, _)) = Status::of(pid).ok().and_then(|status| status.user_and_groups()) else {
+        return false;
+    };
+    let users = [format!("/run/user/{uid}/tek"), format!("/tmp/tek-{uid}"), "/run/tek".to_owned()];
+    let table = format!("{pid}.table");
+    users.iter().map(Path::new).any(|directory| {
+        directory.join(&table).exists()
+            || process::names_in(directory)
+                .filter(|name| name.starts_with("run-"))
+                .any(|run| directory.join(run).join(&table).exists())
+    })
+}
+
+impl Server {
+    /// After everything that may have begun or ended responsiveness mode.
+    pub(super) fn follow_mode(&mut self) {
+        if self.means.backend != Backend::Rt {
+            return;
+        }
+        let Self { means, region, peers, configuration, domain, .. } = self;
+        let Means { effect, others, placement, range, .. } = means;
+        if region.is_empty() {
+            others.leave(effect);
+            return;
+        }
+        let homes = &placement.homes;
+        let view = View { region, peers, configuration, domain, homes };
+        others.enter(effect, *range, &view, sys::monotonic_ns());
+    }
+
+    /// A slice of the look at all threads.
+    pub(super) fn look_at_others(&mut self, now_ns: u64) {
+        let Self { means, region, peers, configuration, domain, .. } = self;
+        let Means { effect, others, placement, range, .. } = means;
+        let homes = &placement.homes;
+        let view = View { region, peers, configuration, domain, homes };
+        others.look(effect, now_ns, *range, &view);
+    }
+
+    /// All of it, before anybody is served.
+    pub(super) fn look_at_all_others(&mut self) {
+        if self.means.backend != Backend::Rt {
+            return;
+        }
+        let Self { means, region, peers, configuration, domain, .. } = self;
+        let Means { others, placement, range, .. } = means;
+        let homes = &placement.homes;
+        let view = View { region, peers, configuration, domain, homes };
+        others.look_at_all(sys::monotonic_ns(), *range, &view);
+    }
+}
