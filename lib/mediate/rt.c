@@ -56,6 +56,8 @@ void tek__rt_learn_flag(pid_t guard_tid)
 {
 	may_clear_flag = set(guard_tid, SCHED_FIFO, true, in_force.guard) == 0 &&
 			 set(guard_tid, SCHED_FIFO, false, in_force.guard) == 0;
+	/* With the flag tekd takes it for what it is: not for another real-time thread. */
+	set(guard_tid, SCHED_FIFO, true, in_force.guard);
 }
 
 struct tek_rt_range tek__rt_range(bool privileged)

@@ -35,7 +35,7 @@ struct tek_rt_range tek__rt_range(bool privileged);
 
 /*
  * Find out whether this process may clear a reset-on-fork flag, on a real-time
- * thread of ours, the guard.
+ * thread of ours, the guard; it keeps one.
  */
 void tek__rt_learn_flag(pid_t guard_tid);
 
