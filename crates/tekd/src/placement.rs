@@ -39,6 +39,8 @@ struct There {
     given: HashMap<Identity, Group>,
     /// Threads that could not be brought back.
     owed: Vec<Identity>,
+    /// The mode could not be left.
+    is_late: bool,
     /// Threads that stay where they are.
     left: usize,
     placed: usize,
@@ -83,6 +85,7 @@ impl Placement {
                     by: HashMap::new(),
                     given: HashMap::new(),
                     owed: Vec::new(),
+                    is_late: false,
                     left: 0,
                     placed: 0,
                 });
@@ -200,6 +203,7 @@ impl Placement {
         backend: Backend,
     ) -> Result<bool, Error> {
         let Some(there) = &mut self.there else { return Ok(false) };
+        there.owed.retain(|owed| *owed != who);
         match backend {
             Backend::Fair => there.groups.fast(effect, who)?,
             Backend::Rt => {
@@ -233,17 +237,22 @@ impl Placement {
 
     /// Responsiveness mode by weights.
     pub fn enter(&mut self, effect: &mut Effect) -> Result<(), Error> {
-        self.there.as_mut().map_or(Ok(()), |there| there.groups.enter(effect))
+        let Some(there) = &mut self.there else { return Ok(()) };
+        there.is_late = false;
+        there.groups.enter(effect)
     }
 
-    /// Normal mode again.
+    /// Normal mode again. What fails is tried again.
     pub fn leave(&mut self, effect: &mut Effect) -> Result<(), Error> {
         let Some(there) = &mut self.there else { return Ok(()) };
-        there.groups.return_strays(effect)?;
-        there.groups.leave(effect)
+        // Whoever was born of Fast threads must not stay, but the mode ends in any case.
+        let returned = there.groups.return_strays(effect);
+        let left = there.groups.leave(effect);
+        there.is_late = returned.is_err() || left.is_err();
+        left.and(returned.map(drop))
     }
 
-    /// What is to be done now and then while anybody is Fast.
+    /// What is to be done now and then while anybody is Fast, or something is owed.
     pub fn tidy(&mut self, effect: &mut Effect) {
         let Some(there) = &mut self.there else { return };
         for who in std::mem::take(&mut there.owed) {
@@ -251,14 +260,18 @@ impl Placement {
                 there.owed.push(who);
             }
         }
-        if let Err(error) = there.groups.return_strays(effect) {
+        let tidied = match there.is_late {
+            true => self.leave(effect),
+            false => there.groups.return_strays(effect).map(drop),
+        };
+        if let Err(error) = tidied {
             log::warning(&error.to_string());
         }
     }
 
     /// Whether `tidy` has something to do although nobody is Fast.
     pub fn owes(&self) -> bool {
-        self.there.as_ref().is_some_and(|there| !there.owed.is_empty())
+        self.there.as_ref().is_some_and(|there| there.is_late || !there.owed.is_empty())
     }
 
     /// Who ended is forgotten whenever as many more were placed.

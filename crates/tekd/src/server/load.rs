@@ -12,8 +12,6 @@ use tek_policy::Bucket;
 const SHARE: u64 = 10;
 /// So much at once. Then he waits until half of it is made up for.
 const BURST_NS: u64 = 50_000_000;
-/// One piece of work counts for no more: else tekd itself was stopped.
-const MOST_NS: u64 = 5_000_000;
 /// Connections a second, and at once. What is left waits in the kernel.
 const ACCEPTS: u32 = 5000;
 const ACCEPTS_AT_ONCE: u32 = 256;
@@ -32,7 +30,7 @@ pub struct Load {
 }
 
 impl Load {
-    /// So much was done for a user.
+    /// So much CPU time was spent on a user.
     fn note(&mut self, uid: u32, ns: u64, now_ns: u64) {
         if uid == 0 {
             return;
@@ -41,7 +39,7 @@ impl Load {
             self.even_at_ns.retain(|_, at| *at > now_ns);
         }
         let even = self.even_at_ns.entry(uid).or_insert(0);
-        *even = now_ns.max(*even) + ns.min(MOST_NS) * SHARE;
+        *even = now_ns.max(*even) + ns.saturating_mul(SHARE);
     }
 
     /// Until when a user has had too much.
@@ -59,10 +57,9 @@ impl Load {
 impl Server {
     /// Does something for a user, and puts it on his account.
     pub(super) fn work_for<T>(&mut self, uid: u32, work: impl FnOnce(&mut Self) -> T) -> T {
-        let before = sys::monotonic_ns();
+        let before = sys::cpu_ns();
         let done = work(self);
-        let now = sys::monotonic_ns();
-        self.load.note(uid, now - before, now);
+        self.load.note(uid, sys::cpu_ns().saturating_sub(before), sys::monotonic_ns());
         done
     }
 
@@ -136,10 +133,11 @@ mod tests {
     }
 
     #[test]
-    fn what_tekd_did_while_it_was_stopped_counts_little_and_root_nothing() {
+    fn who_has_caused_much_at_once_waits_for_ten_times_as_long_and_root_never_does() {
         let mut load = Load::default();
-        load.note(1, 3_600_000 * MS, MS);
-        assert_eq!(load.too_much(1, MS), None);
+        load.note(1, 200 * MS, MS);
+        assert!(load.too_much(1, 1400 * MS).is_some());
+        assert_eq!(load.too_much(1, 1600 * MS), None);
         (0..1000).for_each(|_| load.note(0, MS, MS));
         assert_eq!(load.too_much(0, MS), None);
     }
