@@ -65,11 +65,8 @@ impl Effect {
 
     fn schedule(&mut self, planned: SchedulingChange) -> Result<Change, Error> {
         let who = planned.who;
-        let inherited = self.journal.held().all().any(|(_, what)| match what {
-            What::Scheduling(earlier) => earlier.is_inherited_by(&planned),
-            _ => false,
-        });
-        if inherited {
+        let inherits = |earlier: &SchedulingChange| earlier.is_inherited_by(&planned);
+        if self.journal.held().schedulings().any(inherits) {
             // Else that would be taken for the thread's own, and given back.
             return Err(Error::Executing { tid: who.tid });
         }
@@ -212,10 +209,8 @@ impl Effect {
     /// to be given back.
     fn undo_heirs(&self, what: &What) -> Result<(), Error> {
         let What::Scheduling(first) = what else { return Ok(()) };
-        self.journal.held().all().try_for_each(|(_, other)| match other {
-            What::Scheduling(other) if other.may_be(first) => other.undo_of_heir(),
-            _ => Ok(()),
-        })
+        let mut others = self.journal.held().schedulings().filter(|other| other.may_be(first));
+        others.try_for_each(SchedulingChange::undo_of_heir)
     }
 
     /// All of them, the last first.

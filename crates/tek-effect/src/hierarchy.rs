@@ -6,6 +6,7 @@
 use crate::file::{self, check_path};
 use crate::identity::{is_none, process_of};
 use crate::Error;
+use std::cell::RefCell;
 use std::fs;
 use std::path::{Path, PathBuf};
 
@@ -20,6 +21,11 @@ pub enum Version {
     /// One for all controllers; threads of one process may be in several groups of a threaded
     /// subtree.
     V2,
+}
+
+thread_local! {
+    /// Those that were mounted at the last look.
+    static KNOWN: RefCell<Vec<Hierarchy>> = const { RefCell::new(Vec::new()) };
 }
 
 /// A hierarchy that is mounted.
@@ -63,9 +69,18 @@ impl Hierarchy {
         Self::named("")
     }
 
-    /// By what the journal calls it.
+    /// By what the journal calls it. It is looked for again only where it is not mounted any more as
+    /// it was: each thread that moves back needs it.
     pub(crate) fn named(key: &str) -> Result<Option<Self>, Error> {
-        Ok(Self::all()?.into_iter().find(|one| one.key == key))
+        let of_key = |all: &Vec<Self>| all.iter().find(|one| one.key == key).cloned();
+        let known = KNOWN.with_borrow(of_key);
+        if let Some(known) = known.filter(|one| one.mount.join("cgroup.procs").exists()) {
+            return Ok(Some(known));
+        }
+        let all = Self::all()?;
+        let found = of_key(&all);
+        KNOWN.set(all);
+        Ok(found)
     }
 
     /// What the journal calls it: its controllers as in /proc/PID/cgroup, so "" is version 2.

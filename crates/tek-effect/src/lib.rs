@@ -32,7 +32,7 @@ mod sys;
 
 pub use effect::{Change, Effect};
 pub use error::Error;
-pub use groups::{Found, Groups, Place, Placed};
+pub use groups::{Found, Groups, Moving, Place, Placed};
 pub use hierarchy::{Hierarchy, Version};
 pub use identity::Identity;
 pub use limit::{Limits, Resource};

@@ -7,15 +7,19 @@ use crate::homes::Homes;
 use crate::log;
 use crate::means::Backend;
 use crate::process::{self, Status};
+use crate::sys;
 use anyhow::{bail, Result};
-use std::collections::HashMap;
+use std::collections::{HashMap, VecDeque};
 use std::path::PathBuf;
 use std::rc::Rc;
-use tek_effect::{Change, Effect, Error, Groups, Identity, Place};
+use tek_effect::{Change, Effect, Error, Groups, Identity, Moving, Place};
 use tek_policy::{Configuration, Group, GroupSettings, Resident, Weights};
 
 /// Those who ended are looked for when at least so many were placed.
 const MANY_PLACED: usize = 256;
+/// Threads are moved for so long, and then others may run: tekd outranks nearly everybody.
+const SLICE_NS: u64 = 1_000_000;
+const PAUSE_NS: u64 = 4_000_000;
 /// What placed a process if nothing did.
 const USUAL: &str = "nothing says otherwise";
 
@@ -27,6 +31,8 @@ pub struct Placement {
     pub homes: Homes,
     /// Whether anybody asks for the control groups of processes.
     remembers: bool,
+    /// Somebody waits for tekd.
+    serves: bool,
 }
 
 struct There {
@@ -41,6 +47,9 @@ struct There {
     owed: Vec<Identity>,
     /// The mode could not be left.
     is_late: bool,
+    /// Processes with many threads, on their way.
+    moving: VecDeque<Moving>,
+    next_ns: u64,
     /// Threads that stay where they are.
     left: usize,
     placed: usize,
@@ -70,6 +79,7 @@ impl Placement {
             why_not: "tekd.toml has no [groups]".to_owned(),
             homes: Homes::default(),
             remembers: configuration.names_cgroups() || domain.names_cgroups(),
+            serves: false,
         };
         let settings = match (&configuration.groups, backend) {
             (Some(settings), _) => settings.clone(),
@@ -86,6 +96,8 @@ impl Placement {
                     given: HashMap::new(),
                     owed: Vec::new(),
                     is_late: false,
+                    moving: VecDeque::new(),
+                    next_ns: 0,
                     left: 0,
                     placed: 0,
                 });
@@ -160,7 +172,13 @@ impl Placement {
         Some(Resident { name: status.name().to_owned(), uid, active, cgroups })
     }
 
-    /// Puts a process into a group; `by` says why.
+    /// From now on nothing takes long.
+    pub fn serve(&mut self) {
+        self.serves = true;
+    }
+
+    /// Puts a process into a group; `by` says why. The last of many threads are moved a little later,
+    /// by [`Placement::go_on`].
     pub fn place_process(
         &mut self,
         effect: &mut Effect,
@@ -172,9 +190,28 @@ impl Placement {
             self.homes.remember(process);
         }
         let Some(there) = &mut self.there else { return Ok(()) };
-        let placed = there.groups.place_process(effect, process, group)?;
-        there.left += placed.left;
+        there.moving.retain(|moving| moving.process() != process);
+        let moving = there.groups.begin(effect, process, group)?;
+        there.go_on(effect, moving, self.serves)?;
         self.note(effect, process, by)
+    }
+
+    /// When threads are to be moved; `None`: all are where they should be.
+    pub fn next_ns(&self) -> Option<u64> {
+        self.there.as_ref().filter(|there| !there.moving.is_empty()).map(|there| there.next_ns)
+    }
+
+    /// Moves some of those that are on their way.
+    pub fn go_on(&mut self, effect: &mut Effect, now_ns: u64) {
+        let Some(there) = &mut self.there else { return };
+        if there.next_ns > now_ns {
+            return;
+        }
+        let Some(moving) = there.moving.pop_front() else { return };
+        match there.go_on(effect, moving, self.serves) {
+            Ok(()) | Err(Error::Gone { .. }) => {}
+            Err(error) => log::warning(&format!("a process is not in its group: {error}")),
+        }
     }
 
     /// The same for one thread.
@@ -335,6 +372,26 @@ impl Placement {
             entered: groups.is_entered(),
             left: *left,
         })
+    }
+}
+
+impl There {
+    fn go_on(
+        &mut self,
+        effect: &mut Effect,
+        mut moving: Moving,
+        in_slices: bool,
+    ) -> Result<(), Error> {
+        let began_ns = sys::monotonic_ns();
+        let has_time = || !in_slices || sys::monotonic_ns() < began_ns + SLICE_NS;
+        match self.groups.go_on(effect, &mut moving, has_time)? {
+            true => self.left += moving.placed.left,
+            false => {
+                self.moving.push_back(moving);
+                self.next_ns = sys::monotonic_ns() + PAUSE_NS;
+            }
+        }
+        Ok(())
     }
 }
 

@@ -21,6 +21,26 @@ pub struct Placed {
     pub left: usize,
 }
 
+/// A process that is being moved to a group.
+pub struct Moving {
+    process: Identity,
+    group: Group,
+    /// Threads of this look that are still to be moved.
+    tids: Vec<i32>,
+    looks: usize,
+    /// Some were, in this look.
+    moved: bool,
+    /// So far.
+    pub placed: Placed,
+}
+
+impl Moving {
+    /// Which process.
+    pub fn process(&self) -> Identity {
+        self.process
+    }
+}
+
 /// Where a thread was put.
 #[derive(Default)]
 pub(super) struct Seat {
@@ -72,20 +92,56 @@ impl Groups {
         process: Identity,
         group: Group,
     ) -> Result<Placed, Error> {
+        let mut moving = self.begin(effect, process, group)?;
+        self.go_on(effect, &mut moving, || true)?;
+        Ok(moving.placed)
+    }
+
+    /// Begins the same of a process that may have thousands of threads; [`Groups::go_on`] moves them.
+    pub fn begin(
+        &mut self,
+        effect: &mut Effect,
+        process: Identity,
+        group: Group,
+    ) -> Result<Moving, Error> {
         if !process.process_is_there() {
             return Err(Error::Gone { tid: process.tid });
         }
         check_not_of_kernel(process)?;
         self.bring(effect, process, group)?;
-        let mut all = Placed::default();
-        for _ in 0..MOST_LOOKS {
-            let placed = self.place_threads(effect, process, group)?;
-            all = Placed { moved: all.moved + placed.moved, left: placed.left };
-            if placed.moved == 0 {
-                break;
+        Ok(Moving {
+            process,
+            group,
+            tids: Vec::new(),
+            looks: 0,
+            moved: true,
+            placed: Placed::default(),
+        })
+    }
+
+    /// Moves threads as long as there is time, but at least one. `true`: all have been moved.
+    pub fn go_on(
+        &mut self,
+        effect: &mut Effect,
+        moving: &mut Moving,
+        has_time: impl Fn() -> bool,
+    ) -> Result<bool, Error> {
+        loop {
+            if moving.tids.is_empty() {
+                if !moving.moved || moving.looks == MOST_LOOKS {
+                    return Ok(true);
+                }
+                moving.tids = threads(moving.process)?;
+                (moving.moved, moving.placed.left) = (false, 0);
+                moving.looks += 1;
+            }
+            while let Some(tid) = moving.tids.pop() {
+                self.place_one(effect, tid, moving)?;
+                if !has_time() {
+                    return Ok(false);
+                }
             }
         }
-        Ok(all)
     }
 
     /// Moves a thread to the Fast Region, by one write; nothing if it is there.
@@ -138,29 +194,25 @@ impl Groups {
         })
     }
 
-    fn place_threads(
-        &mut self,
-        effect: &mut Effect,
-        process: Identity,
-        group: Group,
-    ) -> Result<Placed, Error> {
-        let mut placed = Placed::default();
-        for tid in threads(process)? {
-            let Ok(who) = Identity::of(tid) else { continue };
-            if self.cannot_have(who) {
-                placed.left += 1;
-                continue;
-            }
-            match none_if_gone(self.seat(effect, who, group)) {
-                Ok(moved) => placed.moved += usize::from(moved == Some(true)),
-                // It has become real-time in this very moment.
-                Err(error) if error.errno() == libc::EINVAL && self.cannot_have(who) => {
-                    placed.left += 1;
-                }
-                Err(error) => return Err(error),
-            }
+    fn place_one(&mut self, effect: &mut Effect, tid: i32, to: &mut Moving) -> Result<(), Error> {
+        let Ok(who) = Identity::of(tid) else { return Ok(()) };
+        if self.cannot_have(who) {
+            to.placed.left += 1;
+            return Ok(());
         }
-        Ok(placed)
+        match none_if_gone(self.seat(effect, who, to.group)) {
+            Ok(Some(true)) => {
+                to.moved = true;
+                to.placed.moved += 1;
+            }
+            Ok(_) => {}
+            // It has become real-time in this very moment.
+            Err(error) if error.errno() == libc::EINVAL && self.cannot_have(who) => {
+                to.placed.left += 1;
+            }
+            Err(error) => return Err(error),
+        }
+        Ok(())
     }
 
     pub(super) fn cannot_have(&self, who: Identity) -> bool {

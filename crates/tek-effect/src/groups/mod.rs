@@ -9,7 +9,7 @@ mod strays;
 mod tree;
 
 use crate::{Change, Effect, Error, Identity, Restored};
-pub use members::Placed;
+pub use members::{Moving, Placed};
 use members::{Process, Seat};
 pub use place::{Found, Place};
 use std::collections::HashMap;

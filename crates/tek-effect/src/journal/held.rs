@@ -1,13 +1,18 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! What a journal's lines come to: the changes that are in force. No I/O.
 use super::line::{Line, VERSION};
-use super::what::What;
-use std::collections::BTreeMap;
+use super::what::{Thing, What};
+use crate::scheduling::SchedulingChange;
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 /// The changes in force, by their numbers, which rise.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(crate) struct Held {
     changes: BTreeMap<u64, What>,
+    /// Of each thing its changes, so that thousands of others cost nothing.
+    of_things: HashMap<Thing, BTreeSet<u64>>,
+    /// Those of what threads run under.
+    schedulings: BTreeSet<u64>,
     last: u64,
 }
 
@@ -34,6 +39,14 @@ impl Held {
         self.changes.iter().map(|(&change, what)| (change, what))
     }
 
+    /// Changes of what threads run under, the first first.
+    pub(crate) fn schedulings(&self) -> impl Iterator<Item = &SchedulingChange> {
+        self.schedulings.iter().filter_map(|change| match self.changes.get(change) {
+            Some(What::Scheduling(change)) => Some(change),
+            _ => None,
+        })
+    }
+
     /// Takes a line in. `false`: it makes no sense here, and nothing was taken.
     #[must_use]
     pub(crate) fn take(&mut self, line: Line) -> bool {
@@ -51,6 +64,12 @@ impl Held {
         let makes_sense = change > self.last && change < u64::MAX && what.is_sensible();
         if makes_sense {
             self.last = change;
+            if let Some(thing) = what.thing() {
+                if matches!(thing, Thing::Scheduling(_)) {
+                    self.schedulings.insert(change);
+                }
+                self.of_things.entry(thing).or_default().insert(change);
+            }
             self.changes.insert(change, what);
         }
         makes_sense
@@ -59,6 +78,16 @@ impl Held {
     fn done(&mut self, change: u64) -> bool {
         let later = self.next_of_same_thing(change);
         let Some(before) = self.changes.remove(&change) else { return false };
+        self.schedulings.remove(&change);
+        if let Some(thing) = before.thing() {
+            let none_is_left = self.of_things.get_mut(&thing).is_some_and(|changes| {
+                changes.remove(&change);
+                changes.is_empty()
+            });
+            if none_is_left {
+                self.of_things.remove(&thing);
+            }
+        }
         // That one found our value there; what was there before ours is what it now gives back.
         if let Some(later) = later.and_then(|later| self.changes.get_mut(&later)) {
             later.take_over(before);
@@ -68,9 +97,8 @@ impl Held {
 
     /// The next change after this one that changed the same thing once more.
     pub(crate) fn next_of_same_thing(&self, change: u64) -> Option<u64> {
-        let this = self.get(change)?;
-        let mut later = self.changes.range(change + 1..);
-        later.find(|(_, what)| what.is_of_same_thing(this)).map(|(&later, _)| later)
+        let changes = self.of_things.get(&self.get(change)?.thing()?)?;
+        changes.range(change + 1..).next().copied()
     }
 }
 

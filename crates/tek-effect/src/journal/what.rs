@@ -5,8 +5,9 @@ use crate::file::{Content, FileChange};
 use crate::limit::LimitChange;
 use crate::member::MemberChange;
 use crate::scheduling::SchedulingChange;
-use crate::{Error, Scheduling, Undone};
+use crate::{Error, Identity, Resource, Scheduling, Undone};
 use serde::{Deserialize, Serialize};
+use std::path::PathBuf;
 
 /// What there was and what was set.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -17,6 +18,15 @@ pub(crate) enum What {
     File(FileChange),
     Directory(DirectoryChange),
     Member(MemberChange),
+}
+
+/// What is the same in all changes of one thing.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub(crate) enum Thing {
+    Scheduling(Identity),
+    Limit(Identity, Resource),
+    File(PathBuf),
+    Member(Identity, String),
 }
 
 /// Another value of a change that is noted.
@@ -60,18 +70,14 @@ impl What {
         true
     }
 
-    /// Whether both changed one thing.
-    pub(crate) fn is_of_same_thing(&self, other: &Self) -> bool {
-        match (self, other) {
-            (Self::Scheduling(one), Self::Scheduling(other)) => one.who == other.who,
-            (Self::Limit(one), Self::Limit(other)) => {
-                (one.who, one.resource) == (other.who, other.resource)
-            }
-            (Self::File(one), Self::File(other)) => one.path == other.path,
-            (Self::Member(one), Self::Member(other)) => {
-                one.who == other.who && one.hierarchy == other.hierarchy
-            }
-            _ => false,
+    /// What was changed; `None`: something that cannot be changed twice.
+    pub(crate) fn thing(&self) -> Option<Thing> {
+        match self {
+            Self::Scheduling(change) => Some(Thing::Scheduling(change.who)),
+            Self::Limit(change) => Some(Thing::Limit(change.who, change.resource)),
+            Self::File(change) => Some(Thing::File(change.path.clone())),
+            Self::Member(change) => Some(Thing::Member(change.who, change.hierarchy.clone())),
+            Self::Directory(_) => None,
         }
     }
 

@@ -167,6 +167,7 @@ impl Server {
             stop: false,
         };
         server.look_at_all_others();
+        server.means.placement.serve();
         Ok(server)
     }
 
@@ -276,9 +277,9 @@ impl Server {
         if self.try_at_ns.is_none() && self.means.owes() {
             self.try_at_ns = Some(sys::monotonic_ns() + TRY_AGAIN_NS);
         }
-        let (well, load, others) =
-            (self.next_well_ns, self.load.next_ns(), self.means.others.next_ns());
-        let next = [self.region.next_ns(), rest, well, self.try_at_ns, load, others];
+        let (others, placement) = (self.means.others.next_ns(), self.means.placement.next_ns());
+        let (well, load) = (self.next_well_ns, self.load.next_ns());
+        let next = [self.region.next_ns(), rest, well, self.try_at_ns, load, others, placement];
         let next = next.into_iter().flatten().min();
         if next == self.timer_at_ns {
             return Ok(());
@@ -322,6 +323,7 @@ impl Server {
             self.next_tidy_ns = now + TIDY_NS;
         }
         self.look_at_others(now);
+        self.means.placement.go_on(&mut self.means.effect, now);
         if self.exec_watch.is_none() {
             self.compare_all();
         }
