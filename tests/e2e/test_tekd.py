@@ -50,8 +50,10 @@ class Client:
 
     def __init__(self, path):
         self.socket = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET | socket.SOCK_CLOEXEC)
-        self.socket.settimeout(20)
+        # One that never waits would be sent away where many others wait.
+        self.socket.setsockopt(socket.SOL_SOCKET, socket.SO_SNDTIMEO, struct.pack("ll", 20, 0))
         self.socket.connect(str(path))
+        self.socket.settimeout(20)
         self.number = 0
         self.notices = []
 

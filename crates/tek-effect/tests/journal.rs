@@ -174,3 +174,32 @@ fn a_link_is_not_followed_to_it() {
     assert!(Effect::open(&place.state()).is_err());
     assert!(fs::read_dir(place.0.path().join("elsewhere")).unwrap().next().is_none());
 }
+
+#[test]
+fn one_that_somebody_removed_is_written_anew_with_all_that_is_in_force() {
+    let place = Place::new();
+    let sleepers = [Sleeper::new(), Sleeper::new()];
+    let (mut effect, _) = place.open();
+    for sleeper in &sleepers {
+        fs::remove_file(place.journal()).unwrap();
+        effect.set_scheduling(Identity::of(sleeper.tid).unwrap(), BATCH).unwrap();
+    }
+    drop(effect);
+    assert_eq!(place.open().1.undone, 2);
+    assert!(sleepers.iter().all(|sleeper| seen(sleeper.tid) == (0, 0, 0)));
+}
+
+#[test]
+fn without_its_directory_nothing_is_changed_and_what_was_is_given_back() {
+    let place = Place::new();
+    let (first, second) = (Sleeper::new(), Sleeper::new());
+    let (mut effect, _) = place.open();
+    effect.set_scheduling(Identity::of(first.tid).unwrap(), BATCH).unwrap();
+    fs::remove_dir_all(place.state()).unwrap();
+    let refused = effect.set_scheduling(Identity::of(second.tid).unwrap(), BATCH).unwrap_err();
+    assert!(refused.to_string().contains("was removed"), "{refused}");
+    assert_eq!((seen(first.tid), seen(second.tid)), ((3, 0, 0), (0, 0, 0)));
+    assert_eq!(effect.close().undone, 1);
+    assert_eq!(seen(first.tid), (0, 0, 0));
+    assert!(!place.state().exists());
+}

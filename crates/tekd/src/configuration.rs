@@ -3,8 +3,9 @@
 use anyhow::{bail, Context, Result};
 use nix::unistd::{Group as SystemGroup, User};
 use std::fmt::Write;
-use std::fs;
-use std::io::ErrorKind;
+use std::fs::{self, File, Metadata, OpenOptions};
+use std::io::{ErrorKind, Read};
+use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use tek_policy::{
     read_configuration, Backend, Configuration, Grant, Group, GroupSettings, Placing,
@@ -47,11 +48,35 @@ pub fn load(file: Option<&PathBuf>) -> Result<Loaded> {
 }
 
 fn read(path: &Path) -> Result<Vec<u8>> {
-    let about = fs::metadata(path)?;
-    if !about.is_file() || about.len() > MOST_BYTES {
-        bail!("it is no file, or more than 1 MiB long");
+    // A FIFO in its place must not stop tekd, neither now nor between a look and opening it.
+    let file = OpenOptions::new().read(true).custom_flags(libc::O_NONBLOCK).open(path)?;
+    trust(&file.metadata()?)?;
+    read_all(file)
+}
+
+fn read_all(file: File) -> Result<Vec<u8>> {
+    let mut text = Vec::new();
+    file.take(MOST_BYTES + 1).read_to_end(&mut text)?;
+    if text.len() as u64 > MOST_BYTES {
+        bail!("it is more than 1 MiB long");
     }
-    Ok(fs::read(path)?)
+    Ok(text)
+}
+
+/// Grants are rights: who could write the file could give himself any.
+fn trust(about: &Metadata) -> Result<()> {
+    let own = nix::unistd::geteuid().as_raw();
+    if !about.is_file() {
+        bail!("it is no file");
+    }
+    if ![0, own].contains(&about.uid()) {
+        bail!("it is not trusted: user {} owns it, chown it to root", about.uid());
+    }
+    if about.mode() & 0o022 != 0 {
+        let mode = about.mode() & 0o777;
+        bail!("it is not trusted: others can write to it (mode {mode:o}), chmod go-w it");
+    }
+    Ok(())
 }
 
 fn is_missing(error: &anyhow::Error) -> bool {
@@ -190,6 +215,7 @@ fn describe_grant(grant: &Grant) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::os::unix::fs::PermissionsExt;
 
     #[test]
     fn who_sits_at_the_device_is_read_from_the_seats() {
@@ -208,6 +234,29 @@ mod tests {
             let told = format!("{:#}", load(Some(&path)).unwrap_err());
             assert!(told.starts_with("cannot read /"), "{told}");
         }
+    }
+
+    #[test]
+    fn what_others_can_write_is_not_trusted() {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("tekd.toml");
+        fs::write(&path, "").unwrap();
+        for (mode, is_trusted) in [(0o600, true), (0o644, true), (0o664, false), (0o646, false)] {
+            fs::set_permissions(&path, fs::Permissions::from_mode(mode)).unwrap();
+            assert_eq!(load(Some(&path)).is_ok(), is_trusted, "{mode:o}");
+        }
+    }
+
+    #[test]
+    fn more_than_a_mebibyte_is_no_configuration() {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("tekd.toml");
+        let load_of = |length: u64| {
+            fs::write(&path, vec![b'#'; usize::try_from(length).unwrap()]).unwrap();
+            load(Some(&path))
+        };
+        assert!(load_of(MOST_BYTES).is_ok());
+        assert!(format!("{:#}", load_of(MOST_BYTES + 1).unwrap_err()).contains("1 MiB"));
     }
 
     #[test]

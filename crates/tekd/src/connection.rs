@@ -16,6 +16,8 @@ use zerocopy::IntoBytes;
 const SEND_BYTES: usize = 8192;
 /// So much of a packet is taken; a request is shorter.
 const PACKET_BYTES: usize = 256;
+/// Who has left so much unread, as the kernel counts, gets no file: a few replies or notices.
+const BEHIND_BYTES: usize = SEND_BYTES / 2;
 
 /// What came.
 #[derive(Debug, PartialEq, Eq)]
@@ -104,6 +106,11 @@ impl Connection {
         }
     }
 
+    /// Whether several replies wait for the client to read them.
+    pub fn is_behind(&self) -> bool {
+        sys::unread_bytes(self.socket.as_fd()) > BEHIND_BYTES
+    }
+
     /// Sends a reply, with a file if there is one. An error, also that the client has not read what
     /// was sent before, ends the connection.
     pub fn send(&self, reply: &Reply, file: Option<&OwnedFd>) -> nix::Result<()> {
@@ -173,6 +180,21 @@ mod tests {
         }
         assert_eq!(connection.receive(), Packet::Nothing);
         assert!(std::fs::read_dir("/proc/self/fd").unwrap().count() < before + 20);
+    }
+
+    #[test]
+    fn who_has_some_replies_unread_is_behind() {
+        let (connection, client) = pair();
+        let reply = Reply::to(&Request::new(ASK_STATUS, 1));
+        let sent = (0..100)
+            .take_while(|_| !connection.is_behind() && connection.send(&reply, None).is_ok());
+        let sent = sent.count();
+        assert!((2..20).contains(&sent), "{sent} replies were sent");
+        let mut buffer = [0; 200];
+        for _ in 0..sent {
+            nix::unistd::read(&client, &mut buffer).unwrap();
+        }
+        assert!(!connection.is_behind());
     }
 
     #[test]

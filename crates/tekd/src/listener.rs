@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! The socket at which tekd serves: its own, or one that it was started with.
+use crate::directories::Directories;
 use crate::sys;
 use anyhow::{bail, Context, Result};
 use nix::errno::Errno;
@@ -12,7 +13,7 @@ use std::env;
 use std::fs::{self, File};
 use std::io;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd, RawFd};
-use std::os::unix::fs::{DirBuilderExt, FileTypeExt, MetadataExt};
+use std::os::unix::fs::{FileTypeExt, MetadataExt};
 use std::path::{Path, PathBuf};
 
 /// The first descriptor of socket activation: sd_listen_fds(3).
@@ -27,6 +28,7 @@ pub struct Listener {
     socket: OwnedFd,
     /// What is removed at the end, if it still is that.
     made: Option<(PathBuf, Place)>,
+    _directories: Option<Directories>,
     /// A descriptor to be let go where there is no other one left.
     spare: Option<File>,
 }
@@ -34,13 +36,18 @@ pub struct Listener {
 impl Listener {
     /// Takes the socket that systemd made, else makes one at this path, where a dead tekd's may lie.
     pub fn open(path: &Path) -> Result<Self> {
-        let (socket, made) = match activated()? {
-            Some(socket) => (socket, None),
-            None => (bind_at(path)?, place_of(path).map(|place| (path.to_owned(), place))),
+        let (socket, made, directories) = match activated()? {
+            Some(socket) => (socket, None, None),
+            None => {
+                let directories = Directories::make_for(path, "--socket")?;
+                let socket = bind_at(path)?;
+                (socket, place_of(path).map(|place| (path.to_owned(), place)), Some(directories))
+            }
         };
         setsockopt(&socket, sockopt::PassCred, &true)?;
         sys::refuse_descriptors(socket.as_fd());
-        Ok(Self { socket, made, spare: File::open("/dev/null").ok() })
+        let spare = File::open("/dev/null").ok();
+        Ok(Self { socket, made, _directories: directories, spare })
     }
 
     /// What to wait for.
@@ -71,8 +78,6 @@ impl Drop for Listener {
             return; // by now it is another tekd's
         }
         let _ = fs::remove_file(path);
-        // Others' files may be there; an empty directory was ours.
-        let _ = path.parent().map(fs::remove_dir);
     }
 }
 
@@ -81,10 +86,6 @@ fn is_out_of_descriptors(error: &io::Error) -> bool {
 }
 
 fn bind_at(path: &Path) -> Result<OwnedFd> {
-    if let Some(parent) = path.parent().filter(|parent| !parent.as_os_str().is_empty()) {
-        let made = fs::DirBuilder::new().recursive(true).mode(0o755).create(parent);
-        made.with_context(|| format!("cannot make {}", parent.display()))?;
-    }
     match fs::symlink_metadata(path) {
         Ok(there) if there.file_type().is_socket() => remove_dead(path)?,
         Ok(_) => bail!("{} is no socket: name another path with --socket", path.display()),
@@ -102,6 +103,14 @@ fn bind_at(path: &Path) -> Result<OwnedFd> {
     bound.with_context(told)?;
     listen(&socket, Backlog::new(WAITING)?).with_context(told)?;
     Ok(socket)
+}
+
+/// Removes a socket that a killed tekd left; what is anything else stays.
+pub fn clear(path: &Path) {
+    let there = fs::symlink_metadata(path);
+    if there.is_ok_and(|there| there.file_type().is_socket()) {
+        let _ = remove_dead(path);
+    }
 }
 
 /// Removes a socket at which nobody listens any more.

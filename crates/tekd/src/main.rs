@@ -3,6 +3,7 @@
 mod canary;
 mod configuration;
 mod connection;
+mod directories;
 mod domain;
 mod exec_watch;
 mod guard;

@@ -5,7 +5,7 @@ use crate::domain::{Domain, Outside};
 use crate::homes::Homes;
 use crate::process::{Person, Status};
 use crate::region::Refused;
-use nix::poll::{poll, PollFd, PollFlags, PollTimeout};
+use crate::sys;
 use std::os::fd::{AsFd, OwnedFd};
 use std::rc::Rc;
 use tek_effect::{Change, Identity};
@@ -92,8 +92,7 @@ impl Peer {
 
     /// Whether it has ended, with all its threads.
     pub fn has_ended(&self) -> bool {
-        let mut ready = [PollFd::new(self.pidfd.as_fd(), PollFlags::POLLIN)];
-        poll(&mut ready, PollTimeout::ZERO).is_ok_and(|ready| ready > 0)
+        sys::has_ended(self.pidfd.as_fd())
     }
 
     /// Whether it may ask something now.

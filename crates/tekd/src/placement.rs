@@ -348,7 +348,10 @@ impl Placement {
     /// The group that a process was given, before it chose for itself.
     pub fn given_to(&mut self, process: Identity) -> Group {
         let Some(there) = &mut self.there else { return Group::Normal };
-        let now = there.groups.is_in(process.tid).unwrap_or(Group::Normal);
+        // Its first thread may be away, being Fast, or have ended.
+        let threads = || process::threads(process.tid).unwrap_or_default();
+        let is_in = || threads().into_iter().find_map(|tid| there.groups.is_in(tid));
+        let now = there.groups.group_of(process).or_else(is_in).unwrap_or(Group::Background);
         *there.given.entry(process).or_insert(now)
     }
 

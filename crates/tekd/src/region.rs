@@ -27,7 +27,15 @@ impl Refused {
 
 impl From<tek_effect::Error> for Refused {
     fn from(error: tek_effect::Error) -> Self {
-        Self::new(error.errno(), error.to_string())
+        // A reply has no room for a path, which is for who looks after tekd.
+        let why = match &error {
+            tek_effect::Error::File { tried, advice, .. } => {
+                log::warning(&error.to_string());
+                format!("tekd cannot {tried} a file: {advice}")
+            }
+            error => error.to_string(),
+        };
+        Self::new(error.errno(), why)
     }
 }
 

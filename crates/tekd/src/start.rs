@@ -2,9 +2,10 @@
 //! From the command line to a server that runs.
 use crate::canary::Canary;
 use crate::configuration;
+use crate::directories::Directories;
 use crate::domain::Domain;
 use crate::exec_watch::ExecWatch;
-use crate::listener::Listener;
+use crate::listener::{self, Listener};
 use crate::log;
 use crate::means::{Backend, Means};
 use crate::notify::Notify;
@@ -33,7 +34,7 @@ pub fn run(options: Options) -> Result<()> {
         bail!("tekd is set-uid, set-gid or has file capabilities: start it as root instead");
     }
     if options.restore {
-        return restore(&options.state);
+        return restore(&options);
     }
     let loaded = configuration::load(options.config.as_ref())?;
     if options.check {
@@ -43,6 +44,7 @@ pub fn run(options: Options) -> Result<()> {
     let signals = catch_signals()?;
     // The canary is an ordinary thread because its maker still is one.
     let canary = Canary::start().context("cannot start the canary")?;
+    let _directories = Directories::make_for(&options.state, "--state")?;
     // Before anything that others could notice: a second tekd ends here.
     let (effect, restored) = open(&options.state)?;
     tell(&restored);
@@ -116,10 +118,6 @@ fn backend(with: &Configuration) -> (Backend, String) {
 }
 
 fn open(state: &Path) -> Result<(Effect, Restored)> {
-    if let Some(parent) = state.parent().filter(|parent| !parent.as_os_str().is_empty()) {
-        let told = || format!("cannot make {}: name another with --state", parent.display());
-        fs::create_dir_all(parent).with_context(told)?;
-    }
     match Effect::open(state) {
         Err(Error::Busy { directory }) => bail!(
             "tekd runs already{}: stop that one, or give this one its own --state and --socket",
@@ -141,17 +139,20 @@ fn lock_owner(directory: &Path) -> Option<String> {
     })
 }
 
-fn restore(state: &Path) -> Result<()> {
+fn restore(options: &Options) -> Result<()> {
+    let state = &options.state;
     if !state.exists() {
         println!("Nothing is to be restored: {} is not there.", state.display());
         return Ok(());
     }
+    let _directories = Directories::make_for(state, "--state")?;
     let (effect, restored) = open(state)?;
     println!(
         "{} changes were undone; {} were of threads that have ended, {} were changed by others since.",
         restored.undone, restored.gone, restored.changed
     );
     let again = effect.close();
+    listener::clear(&options.socket);
     match again.failed.first() {
         None => Ok(()),
         Some(failed) => bail!("{failed}"),

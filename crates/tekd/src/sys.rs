@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! System calls that nix does not have. All unsafe code of tekd is here.
 use nix::errno::Errno;
+use nix::poll::{poll, PollFd, PollFlags, PollTimeout};
 use std::ffi::CString;
 use std::io;
 use std::mem;
@@ -51,7 +52,8 @@ pub fn is_set_uid() -> bool {
     unsafe { libc::getauxval(libc::AT_SECURE) != 0 }
 }
 
-/// The process that connected; it may have ended.
+/// The process that connected; it may have ended. A kernel that cannot tell gives the one that has
+/// its id now.
 pub fn peer_pidfd(socket: BorrowedFd, pid: i32) -> io::Result<OwnedFd> {
     let mut fd: libc::c_int = -1;
     let mut length = mem::size_of_val(&fd) as libc::socklen_t;
@@ -67,9 +69,18 @@ pub fn peer_pidfd(socket: BorrowedFd, pid: i32) -> io::Result<OwnedFd> {
     };
     match returned {
         0 => owned(fd.into()),
-        // SAFETY: takes numbers only.
-        _ => owned(unsafe { libc::syscall(libc::SYS_pidfd_open, pid, 0) }),
+        _ => match io::Error::last_os_error() {
+            error if error.raw_os_error() != Some(libc::ENOPROTOOPT) => Err(error),
+            // SAFETY: takes numbers only.
+            _ => owned(unsafe { libc::syscall(libc::SYS_pidfd_open, pid, 0) }),
+        },
     }
+}
+
+/// Whether the process of such a descriptor has ended, with all its threads.
+pub fn has_ended(pidfd: BorrowedFd) -> bool {
+    let mut ready = [PollFd::new(pidfd, PollFlags::POLLIN)];
+    poll(&mut ready, PollTimeout::ZERO).is_ok_and(|ready| ready > 0)
 }
 
 /// Lets nobody pass descriptors through a socket, where the kernel can do that.
@@ -86,6 +97,14 @@ pub fn refuse_descriptors(socket: BorrowedFd) {
             length,
         )
     };
+}
+
+/// What was sent by a socket and is unread, by the kernel's account of its memory.
+pub fn unread_bytes(socket: BorrowedFd) -> usize {
+    let mut bytes: libc::c_int = 0;
+    // SAFETY: the kernel writes one int. SIOCOUTQ is TIOCOUTQ.
+    unsafe { libc::ioctl(socket.as_raw_fd(), libc::TIOCOUTQ, &raw mut bytes) };
+    usize::try_from(bytes).unwrap_or(0)
 }
 
 /// Device and inode of a file. What the kernel knows is enough: a file system of the file's owner is

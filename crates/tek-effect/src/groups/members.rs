@@ -49,6 +49,8 @@ pub(super) struct Seat {
     pub(super) home: Option<Change>,
     /// For a while: in the Fast Region, or where real-time threads can be.
     pub(super) away: Option<Change>,
+    /// It was given its group while it was away, and is not there yet.
+    is_awaited: bool,
 }
 
 impl Seat {
@@ -176,9 +178,11 @@ impl Groups {
         let Some(away) = seat.away else { return Ok(()) };
         let undone = effect.undo(away)?;
         seat.away = None;
+        let is_awaited = std::mem::take(&mut seat.is_awaited);
         match (undone, seat.group) {
-            // It may have been given another group meanwhile.
-            (Undone::Undone, Some(group)) => self.seat(effect, who, group).map(drop),
+            (Undone::Undone, Some(group)) if is_awaited => self.seat(effect, who, group).map(drop),
+            // To where it was: its group, or elsewhere if somebody had moved it.
+            (Undone::Undone, Some(_)) => Ok(()),
             (Undone::Gone, _) => self.forget(effect, who),
             (Undone::Changed, Some(_)) => Ok(()),
             (_, None) => self.forget(effect, who),
@@ -189,7 +193,7 @@ impl Groups {
     /// or as one of its process's.
     pub fn group_of(&self, who: Identity) -> Option<Group> {
         self.seats.get(&who).and_then(|seat| seat.group).or_else(|| {
-            let process = Identity::of(process_of(who.tid).ok()?).ok()?;
+            let process = Identity::of_process(process_of(who.tid).ok()?).ok()?;
             self.processes.get(&process).map(|its| its.group)
         })
     }
@@ -236,6 +240,7 @@ impl Groups {
     ) -> Result<bool, Error> {
         if let Some(seat) = self.seats.get_mut(&who).filter(|seat| seat.away.is_some()) {
             seat.group = Some(group);
+            seat.is_awaited = true;
             return Ok(false);
         }
         let to = self.tree.group(group);

@@ -4,6 +4,7 @@ use super::members::{none_if_gone, threads};
 use super::Groups;
 use crate::identity::{parent_of, process_of};
 use crate::{Effect, Error, Identity};
+use std::fs;
 use tek_policy::Group;
 
 impl Groups {
@@ -66,6 +67,32 @@ impl Groups {
                 moved += usize::from(none_if_gone(self.seat(effect, who, group))?.unwrap_or(false));
             }
         }
+        Ok(moved + self.return_children_from_topmost(effect)?)
+    }
+
+    /// Processes that they made, and these again.
+    fn return_children_from_topmost(&mut self, effect: &mut Effect) -> Result<usize, Error> {
+        let away = self.seats.iter().filter(|(_, seat)| seat.away.is_some());
+        let mut parents: Vec<(i32, Group)> =
+            away.map(|(who, _)| (who.tid, self.group_for(who.tid))).collect();
+        let topmost = self.tree.within.mount_point().to_owned();
+        let mut moved = 0;
+        while let Some((parent, group)) = parents.pop() {
+            for child in children(parent) {
+                let Ok(process) = Identity::of_process(child) else { continue };
+                for tid in none_if_gone(threads(process))?.unwrap_or_default() {
+                    let Ok(who) = Identity::of(tid) else { continue };
+                    let is_there = self.tree.is_in(tid, &topmost).unwrap_or(false);
+                    if !is_there || self.is_away(who) || self.cannot_have(who) {
+                        continue;
+                    }
+                    if none_if_gone(self.seat(effect, who, group))?.unwrap_or(false) {
+                        moved += 1;
+                        parents.push((tid, group));
+                    }
+                }
+            }
+        }
         Ok(moved)
     }
 
@@ -87,4 +114,10 @@ impl Groups {
         }
         Ok(())
     }
+}
+
+/// The processes that a thread has made, as far as they still are its children.
+fn children(tid: i32) -> Vec<i32> {
+    let text = fs::read_to_string(format!("/proc/{tid}/task/{tid}/children")).unwrap_or_default();
+    text.split_ascii_whitespace().filter_map(|pid| pid.parse().ok()).collect()
 }

@@ -146,6 +146,9 @@ impl Journal {
     }
 
     fn append(&mut self, line: Line) -> Result<(), Error> {
+        if self.is_removed() {
+            self.replace()?;
+        }
         let mut bytes = if self.length == 0 { self.beginning() } else { Vec::new() };
         bytes.extend(line.encode());
         step::here();
@@ -172,23 +175,42 @@ impl Journal {
 
     /// Writes what is in force into a file that takes the place of this one.
     fn rewrite(&mut self) -> Result<(), Error> {
-        if self.held.is_empty() {
-            return self.cut(0);
+        match self.held.is_empty() {
+            true => self.cut(0),
+            false => self.replace(),
+        }
+    }
+
+    /// Whether somebody removed the file: what is written to it then ends with this process.
+    fn is_removed(&self) -> bool {
+        self.file.metadata().is_ok_and(|about| about.nlink() == 0)
+    }
+
+    fn replace(&mut self) -> Result<(), Error> {
+        if !self.directory.exists() {
+            let what = "the journal's directory was removed";
+            return Err(Error::invalid(what, "start it again, which undoes what it did"));
         }
         let mut bytes = self.beginning();
         for (change, what) in self.held.all() {
             bytes.extend(Line::Note { change, what: what.clone() }.encode());
         }
-        let (path, new) = (self.path(), self.directory.join(NEW));
+        let new = self.directory.join(NEW);
         let _ = fs::remove_file(&new);
-        let mut file = open_file(&new)?;
-        file.write_all(&bytes).map_err(|error| Error::file(&new, "write", error))?;
-        step::here();
-        fs::rename(&new, &path).map_err(|error| Error::file(&path, "replace", error))?;
-        step::here();
-        self.file = file;
+        // Where there was no room for it, a piece of it would only take what is left.
+        self.file = self.write_new(&new, &bytes).inspect_err(|_| drop(fs::remove_file(&new)))?;
         self.length = bytes.len() as u64;
         Ok(())
+    }
+
+    fn write_new(&self, new: &Path, bytes: &[u8]) -> Result<File, Error> {
+        let mut file = open_file(new)?;
+        file.write_all(bytes).map_err(|error| Error::file(new, "write", error))?;
+        let path = self.path();
+        step::here();
+        fs::rename(new, &path).map_err(|error| Error::file(&path, "replace", error))?;
+        step::here();
+        Ok(file)
     }
 }
 

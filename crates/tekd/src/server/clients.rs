@@ -8,7 +8,8 @@ use crate::region::Refused;
 use crate::requests;
 use crate::sys;
 use nix::sys::epoll::{EpollEvent, EpollFlags};
-use tek_abi::{Reply, Request, TELL_REFUSED};
+use std::os::fd::AsFd;
+use tek_abi::{Reply, Request, ASK_EXPLAIN, ASK_STATUS, TELL_REFUSED};
 use tek_effect::Identity;
 
 /// Connections of all users, and of one.
@@ -53,10 +54,10 @@ impl Server {
         let (pid, uid) = (connection.pid(), connection.uid());
         let of_user = self.connections.values().filter(|other| other.uid() == uid).count();
         let mut reply = Reply::to(&Request::new(TELL_REFUSED, 0));
-        let result = if self.connections.len() >= MOST_CONNECTIONS {
-            Err(Refused::new(libc::EAGAIN, "tekd has too many connections"))
-        } else if of_user >= MOST_OF_A_USER {
+        let result = if of_user >= MOST_OF_A_USER {
             Err(Refused::new(libc::EAGAIN, format!("user {uid} has too many connections")))
+        } else if self.connections.len() >= MOST_CONNECTIONS && !self.make_room(of_user) {
+            Err(Refused::new(libc::EAGAIN, "tekd has too many connections"))
         } else {
             self.know_peer(&connection)
         };
@@ -82,16 +83,19 @@ impl Server {
     pub(super) fn know_peer(&mut self, connection: &Connection) -> Result<(), Refused> {
         let pid = connection.pid();
         let ended = || Refused::new(libc::ESRCH, "the process has ended");
+        let pidfd = sys::peer_pidfd(connection.fd(), pid).map_err(|_| ended())?;
         let process = Identity::of_process(pid)?;
+        // If who connected is there still, that was his start. Else it may be another's, who has his id
+        // by now: while the connection waited, or was somebody's who inherited it.
+        if sys::has_ended(pidfd.as_fd()) {
+            return Err(ended());
+        }
         match self.peers.get(&pid) {
             Some(peer) if peer.process == process => return Ok(()),
             Some(peer) => self.ending.push((peer.process, "it ended")),
             None => {}
         }
         self.end_those_that_are_to();
-        let pidfd = sys::peer_pidfd(connection.fd(), pid).map_err(|_| ended())?;
-        // If it is there still, the descriptor is that of the process whose start was read.
-        process.check_process()?;
         let number = PROCESS | u64::try_from(pid).unwrap_or(0);
         let event = EpollEvent::new(EpollFlags::EPOLLIN, number);
         self.epoll.add(&pidfd, event).map_err(|_| ended())?;
@@ -120,7 +124,17 @@ impl Server {
                 self.close(id);
             }
             Packet::Request(request) => {
+                let (uid, is_behind) = (connection.uid(), connection.is_behind());
+                let wants_file = [ASK_STATUS, ASK_EXPLAIN].contains(&request.kind);
+                if wants_file && is_behind {
+                    let why = "read what was answered before";
+                    let reply = Reply::to(&request).refused(libc::EBUSY, why);
+                    return self.send(id, &reply, None);
+                }
                 let (reply, file) = requests::answer(self, pid, &request);
+                if file.is_some() {
+                    self.note_file_of(uid);
+                }
                 self.send(id, &reply, file.as_ref());
             }
         }

@@ -12,6 +12,9 @@ use tek_policy::Bucket;
 const SHARE: u64 = 10;
 /// So much at once. Then he waits until half of it is made up for.
 const BURST_NS: u64 = 50_000_000;
+/// A file with a reply costs so much more: it takes memory until the client, who may be in no hurry,
+/// has read it.
+const FILE_NS: u64 = 4_000_000;
 /// Connections a second, and at once. What is left waits in the kernel.
 const ACCEPTS: u32 = 5000;
 const ACCEPTS_AT_ONCE: u32 = 256;
@@ -61,6 +64,11 @@ impl Server {
         let done = work(self);
         self.load.note(uid, sys::cpu_ns().saturating_sub(before), sys::monotonic_ns());
         done
+    }
+
+    /// Puts a file that a user was given on his account.
+    pub(super) fn note_file_of(&mut self, uid: u32) {
+        self.load.note(uid, FILE_NS, sys::monotonic_ns());
     }
 
     /// Whether a user has had too much.

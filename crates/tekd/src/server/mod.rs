@@ -7,6 +7,7 @@ mod changes;
 mod clients;
 mod lazy;
 mod load;
+mod room;
 
 use crate::canary::Canary;
 use crate::configuration::Loaded;

@@ -1,0 +1,167 @@
+# SPDX-License-Identifier: MIT OR Apache-2.0
+"""Many connect to tekd, keep what they have, read nothing, or come and go: others are served."""
+import os
+import socket
+import time
+
+import pytest
+from conftest import eventually, read
+from test_tekd import (ENTER, HELLO, LEAVE, STATUS, Client, Closed, daemon, is_fast, pytestmark, resident, tekd,
+                       thread)
+from test_tekd_attacked import end, python
+
+assert daemon and tekd and thread and pytestmark  # which pytest looks for by their names
+
+CROWD = 10_000
+GRANTED = 54321
+GRANTS = f'[[grant]]\nusers = ["root", {GRANTED}]\nrate = 10000\n'
+
+# SOCKET UID COUNT: opens so many connections and keeps what it has of them.
+KEEPER = r"""
+uid, count = int(sys.argv[3]), int(sys.argv[4])
+_, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
+os.setgroups([])
+os.setresgid(uid, uid, uid)
+os.setresuid(uid, uid, uid)
+signal.alarm(100)
+kept = []
+for _ in range(count):
+    kept.append(socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET))
+    kept[-1].connect(sys.argv[2])
+print(len(kept), flush=True)
+sys.stdin.readline()
+"""
+
+# SOCKET UID COUNT: connects so often, enters and leaves; how often that was done, and the errors.
+ASKER = r"""
+uid, count = int(sys.argv[3]), int(sys.argv[4])
+os.setresgid(uid, uid, uid)
+os.setresuid(uid, uid, uid)
+tid, errors = threading.get_native_id(), []
+for n in range(count):
+    client = Client(sys.argv[2])
+    try:
+        errors += [client.ask(ENTER, tid).error, client.ask(LEAVE, tid).error]
+    except Closed:
+        errors.append(-1)
+    client.close()
+print(len(errors), sum(error != 0 for error in errors), is_fast(tid), flush=True)
+"""
+
+
+def descriptors(of):
+    return len(os.listdir(f"/proc/{of.process.pid}/fd"))
+
+
+@pytest.mark.parametrize("users", [1, 20])
+def test_beside_10000_connections_others_are_served_and_tekd_does_not_grow(daemon, open_directory, thread, users):
+    daemon.socket = open_directory / "run" / "tekd"
+    assert daemon.start(GRANTS).client().ask(HELLO).error == 0
+    size, files = resident(daemon), descriptors(daemon)
+    keepers = [python(KEEPER, daemon.socket, 60_000 + n, CROWD // users) for n in range(users)]
+    asker = None
+    try:
+        opened = sum(int(keeper.stdout.readline()) for keeper in keepers)
+        assert opened == CROWD
+        client = daemon.client()
+        begin = time.monotonic()
+        for _ in range(20):
+            assert client.ask(ENTER, thread).error == 0 and is_fast(thread)
+            assert client.ask(LEAVE, thread).error == 0 and not is_fast(thread)
+        assert time.monotonic() - begin < 10
+        asker = python(ASKER, daemon.socket, GRANTED, 10)
+        assert asker.stdout.readline() == "20 0 False\n"
+        assert descriptors(daemon) < 512 * 2 + files + 20
+        # What 512 clients need, whatever the number of those who would be clients.
+        assert resident(daemon) < size + 4096
+    finally:
+        for keeper in keepers + ([asker] if asker else []):
+            end(keeper)
+    client.close()
+    eventually(lambda: descriptors(daemon) <= files, 40)
+    assert daemon.client().json(STATUS)["counts"]["connections"] == 1
+
+
+def test_who_was_given_something_keeps_his_connection_when_others_are_many(daemon, open_directory):
+    daemon.socket = open_directory / "run" / "tekd"
+    daemon.start(GRANTS)
+    program = r"""
+os.setresuid(54321, 54321, 54321)
+clients = [Client(sys.argv[2]) for _ in range(30)]
+tid = threading.get_native_id()
+print(clients[0].ask(ENTER, tid).error, flush=True)
+sys.stdin.readline()
+print(is_fast(tid), clients[0].ask(LEAVE, tid).error, flush=True)
+"""
+    holder = python(program, daemon.socket)
+    keepers = []
+    try:
+        assert holder.stdout.readline() == "0\n"
+        keepers = [python(KEEPER, daemon.socket, 60_000 + n, 30) for n in range(30)]
+        for keeper in keepers:
+            assert keeper.stdout.readline() == "30\n"
+        assert daemon.client().ask(HELLO).error == 0
+        holder.stdin.write("\n")
+        holder.stdin.flush()
+        assert holder.stdout.readline() == "True 0\n"
+    finally:
+        for process in [holder, *keepers]:
+            end(process)
+
+
+def test_who_comes_and_goes_at_once_leaves_nothing(tekd, thread):
+    tekd.client().ask(HELLO)
+    size, files = resident(tekd), descriptors(tekd)
+    for n in range(2000):
+        client = Client(tekd.socket)
+        try:
+            client.send(ENTER, thread)
+            if n % 3 == 0:
+                client.socket.shutdown(socket.SHUT_RDWR)
+            elif n % 3 == 1:
+                client.socket.shutdown(socket.SHUT_WR)
+        except OSError:
+            pass
+        client.close()
+    # Whoever waited to be let in was let in before this one.
+    client = tekd.client()
+    assert client.ask(HELLO).error == 0
+    assert client.json(STATUS)["counts"]["granted"] > 1000
+    client.close()
+    eventually(lambda: not is_fast(thread) and descriptors(tekd) <= files)
+    assert resident(tekd) < size + 2048
+    assert not tekd.client().json(STATUS)["fast"]
+
+
+def test_a_client_that_only_shuts_his_half_is_ended(tekd, thread):
+    client = tekd.client()
+    assert client.ask(ENTER, thread).error == 0
+    client.socket.shutdown(socket.SHUT_WR)
+    eventually(lambda: not is_fast(thread))
+    with pytest.raises(Closed):
+        client.receive()
+
+
+def shared_memory_kib():
+    return int(read("/proc/meminfo").split("Shmem:")[1].split()[0])
+
+
+def test_files_that_nobody_reads_do_not_pile_up(tekd, thread):
+    assert tekd.client().ask(ENTER, thread).error == 0
+    clients = [tekd.client() for _ in range(60)]
+    before = shared_memory_kib()
+    for client in clients:
+        client.socket.setblocking(False)
+        for _ in range(100):
+            try:
+                client.send(STATUS)
+            except OSError:
+                break
+    good = tekd.client()
+    assert good.json(STATUS)["pid"] == tekd.process.pid
+    # Of what is told to each of them only the first few wait for him.
+    assert shared_memory_kib() < before + 60 * 4 * 64
+    for client in clients:
+        client.close()
+    eventually(lambda: good.json(STATUS)["counts"]["connections"] == 1)
