@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! The command `tek`.
+mod asker;
 mod bench;
 mod cli;
 mod critical;
