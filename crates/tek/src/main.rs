@@ -8,6 +8,7 @@ mod daemon;
 mod debug;
 mod doctor;
 mod explain;
+mod exporter;
 mod generate;
 mod lab;
 mod ps;
@@ -31,6 +32,7 @@ fn main() -> ExitCode {
         Command::Top(args) => top::run(args),
         Command::Doctor(args) => doctor::run(args),
         Command::Status(args) => status::run(args),
+        Command::Exporter(args) => exporter::run(args),
         Command::Critical(args) => critical::run(args),
         Command::Explain(args) => explain::run(args),
         Command::Suggest(args) => suggest::run(args),
