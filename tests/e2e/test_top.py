@@ -351,12 +351,11 @@ def test_a_name_cannot_control_the_terminal(screen):
 def test_colours_are_left_out_where_they_are_not_wanted(screen):
     colours = re.compile(rb"\x1b\[[0-9;]*38;5;")
     for environment, expected in ({}, True), ({"NO_COLOR": "1"}, False):
-        top = screen("--kernel", **environment)
-        top.wait_for(lambda lines: lines and lines[4:5] != [""])
+        top = screen("--kernel", "--filter", "kthreadd", **environment)
+        top.wait_for(lambda lines: lines and "every" in lines[2])
         if "0 of the kernel" in top.lines[0]:
             pytest.skip("this machine shows no threads of the kernel")
-        top.type("\x1b[F")
-        top.read(0.5)
+        top.row("kthreadd")
         top.end()
         assert bool(colours.search(top.output)) == expected
 
@@ -413,7 +412,7 @@ def test_what_the_daemon_made_fast_is_shown_as_fast(screen, tek, tekd, program):
     assert asked.returncode == 0, asked.stderr
     ended = tek("top", "--once", "--json", "--interval", "0.1", env=environment)
     told = json.loads(ended.stdout)
-    assert told["tekd"] == {"mode": "responsiveness", "fast": 1} and told["fast"] == 1
+    assert told["tekd"] == {"mode": "responsiveness", "fast": 1, "lowered": 0} and told["fast"] == 1
     regions = {thread["tid"]: thread["region"] for thread in told["threads"]}
     assert (regions[tid], regions[program.tids["topped-door"]]) == ("fast", None)
     top = screen(TEK_SOCKET=str(tekd))

@@ -6,6 +6,7 @@
 //! waits for nobody; a table that makes no sense is named and its threads are shown without it.
 use crate::process::{own_pid_namespace, SchedStat, Stat, Switches};
 use crate::stack::{StackUse, Stacks};
+use crate::watch::Sleepers;
 use crate::{boot_time_ns, files, processes, Error, Process, Table, Thread};
 use std::collections::HashMap;
 use std::io;
@@ -17,6 +18,8 @@ use tek_abi::{text, Kind, Module, TableHeader};
 pub struct Wanted {
     /// These processes only; all when empty. The tid of a later thread names no process.
     pub pids: Vec<u32>,
+    /// Processes that have a table only.
+    pub tracked: bool,
     /// Where tables lie: see [`crate::directories`]. None, and /proc alone is read.
     pub directories: Vec<PathBuf>,
     /// [`Task::schedstat`].
@@ -100,11 +103,18 @@ pub struct Device {
 impl Device {
     /// Looks once. An error says that /proc cannot be read at all.
     pub fn look(wanted: &Wanted) -> io::Result<Self> {
+        Self::look_with(wanted, &mut Sleepers::default())
+    }
+
+    pub(crate) fn look_with(wanted: &Wanted, sleepers: &mut Sleepers) -> io::Result<Self> {
         let mut problems = Vec::new();
         let tables = files::tables_in(&wanted.directories, &mut problems);
         let mut pids = if wanted.pids.is_empty() { processes()? } else { wanted.pids.clone() };
         pids.sort_unstable();
         pids.dedup();
+        if wanted.tracked {
+            pids.retain(|pid| tables.contains_key(pid));
+        }
         let mut programs = Vec::with_capacity(pids.len());
         for pid in pids {
             let Ok(process) = Process::open(pid) else { continue };
@@ -113,7 +123,10 @@ impl Device {
                 continue;
             }
             let table = tables.get(&pid).and_then(|files| table_of(&process, files, &mut problems));
-            programs.extend(look_at(&process, table, wanted, &mut problems));
+            if wanted.tracked && table.is_none() {
+                continue;
+            }
+            programs.extend(look_at(&process, table, wanted, sleepers, &mut problems));
         }
         Ok(Self { time_ns: boot_time_ns(), programs, problems })
     }
@@ -124,6 +137,7 @@ fn look_at(
     process: &Process,
     table: Option<(Table, TableHeader)>,
     wanted: &Wanted,
+    sleepers: &mut Sleepers,
     problems: &mut Vec<Error>,
 ) -> Option<Program> {
     // The table first: a thread that it told of and that ended since is found missing in /proc.
@@ -166,31 +180,32 @@ fn look_at(
     }
     let mut stacks =
         (wanted.stacks && !records.is_empty()).then(|| Stacks::open(process)).flatten();
-    for stat in process.threads().ok()? {
-        let tid = stat.tid;
+    let seen = sleepers.read(process, wanted)?;
+    let (mut tasks, mut entries) = (Vec::with_capacity(seen.threads.len()), Vec::new());
+    for (entry, mut task, slept) in seen.threads {
+        let (tid, before) = (entry.tid, task.stack.filter(|_| slept));
         if program.name.is_empty() && tid == program.pid {
-            program.name.clone_from(&stat.name);
+            program.name.clone_from(&task.stat.name);
         }
-        let record = records.remove(&tid).and_then(|records| own_record(records, &stat));
-        program.tasks.push(Task {
-            record,
-            stack: record.and_then(|own| stack_of(&own, program.page_bytes, &mut stacks)),
-            schedstat: wanted.schedstat.then(|| process.schedstat(tid)).flatten(),
-            switches: wanted.switches.then(|| process.switches(tid)).flatten(),
-            stat,
+        task.record = records.remove(&tid).and_then(|records| own_record(records, &task.stat));
+        task.stack = task.record.and_then(|own| {
+            let told = StackUse::of(&own.record, program.page_bytes).or(before);
+            told.or_else(|| look_into(&own, program.page_bytes, &mut stacks))
         });
+        entries.push(entry);
+        tasks.push(task);
     }
+    sleepers.keep(process.pid(), seen.cpu_time, &entries, &tasks);
+    program.tasks = tasks;
     (!program.tasks.is_empty()).then_some(program)
 }
 
-/// What its process says of a thread's stack, which knows what others left there; else what is seen.
-fn stack_of(own: &Thread, page_bytes: u32, stacks: &mut Option<Stacks>) -> Option<StackUse> {
+/// What is seen of a thread's stack. Where its process tells of it that is better: it knows what others
+/// left there.
+fn look_into(own: &Thread, page_bytes: u32, stacks: &mut Option<Stacks>) -> Option<StackUse> {
     let Thread { record, side, .. } = own;
-    if let Some(used) = StackUse::of(record, page_bytes) {
-        return Some(used);
-    }
-    let pages = |count: u32| u64::from(count) * u64::from(page_bytes);
-    stacks.as_mut()?.measure(side.stack_end, pages(record.stack_pages))
+    let bytes = u64::from(record.stack_pages) * u64::from(page_bytes);
+    stacks.as_mut()?.measure(side.stack_end, bytes)
 }
 
 /// The record of this very thread. There may be others of threads that had its tid before.

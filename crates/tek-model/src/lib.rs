@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! The threads of the device: /proc, joined with what TEK's tables tell.
 //!
-//! [`Device::look`] gives all of them. Below it [`Process`] reads the threads of one process from
+//! [`Device::look`] gives all of them, [`Watch`] again and again. Below it [`Process`] reads the threads of one process from
 //! /proc, and [`Table`] a table file while its process goes on writing it.
 #![forbid(unsafe_code)]
 
@@ -16,6 +16,7 @@ mod process;
 mod snapshot;
 mod stack;
 mod table;
+mod watch;
 
 pub use detail::{environment, Detail};
 pub use device::{Device, Program, Task, Wanted};
@@ -26,3 +27,4 @@ pub use process::{boot_time_ns, processes, Process, SchedStat, Stat, Switches};
 pub use snapshot::{Snapshot, Thread};
 pub use stack::StackUse;
 pub use table::Table;
+pub use watch::{Watch, ROUND};

@@ -6,15 +6,17 @@
 //! program that is looked at. What ends meanwhile is left out.
 use nix::fcntl::{openat, OFlag};
 use nix::sys::stat::Mode;
-use nix::unistd::{sysconf, SysconfVar};
+use nix::time::{clock_getcpuclockid, clock_gettime};
+use nix::unistd::{sysconf, Pid, SysconfVar};
 use procfs_core::process::{Schedstat, StatM};
 use procfs_core::{FromBufRead, FromRead};
 use std::fs::{self, File};
 use std::io::{self, Read};
 use std::os::fd::OwnedFd;
-use std::os::unix::fs::MetadataExt;
+use std::os::unix::fs::{DirEntryExt, MetadataExt};
 use std::path::Path;
 use std::str::FromStr;
+use std::time::Duration;
 
 /// The kernel's PF_KTHREAD in the flags of a thread.
 const KERNEL_THREAD: u32 = 0x0020_0000;
@@ -76,6 +78,15 @@ impl Switches {
     }
 }
 
+/// A thread in the directory of its process.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub(crate) struct Entry {
+    /// Kernel thread id.
+    pub tid: u32,
+    /// Of its directory. The same thread may get another one, but another thread never gets it.
+    pub inode: u64,
+}
+
 /// The processes that there are now, in the order of their pids.
 pub fn processes() -> io::Result<Vec<u32>> {
     numbers_in(Path::new("/proc"))
@@ -108,6 +119,26 @@ impl Process {
     /// time some may be missed.
     pub fn tids(&self) -> io::Result<Vec<u32>> {
         numbers_in(&Path::new("/proc").join(self.pid.to_string()).join("task"))
+    }
+
+    /// The CPU time of all threads that it has and had. It changes whenever one of them runs.
+    pub(crate) fn cpu_time(&self) -> Option<Duration> {
+        let pid = Pid::from_raw(self.pid.try_into().ok()?);
+        let clock = clock_getcpuclockid(pid).ok()?;
+        clock_gettime(clock).ok().map(Duration::from)
+    }
+
+    /// Its threads, each with what its directory is known by.
+    pub(crate) fn entries(&self) -> io::Result<Vec<Entry>> {
+        let path = Path::new("/proc").join(self.pid.to_string()).join("task");
+        let entries = fs::read_dir(path)?.flatten();
+        let entry = |entry: fs::DirEntry| {
+            let tid = entry.file_name().to_str()?.parse().ok()?;
+            Some(Entry { tid, inode: entry.ino() })
+        };
+        let mut entries: Vec<Entry> = entries.filter_map(entry).collect();
+        entries.sort_unstable_by_key(|entry| entry.tid);
+        Ok(entries)
     }
 
     /// Its threads.
@@ -245,7 +276,7 @@ pub fn boot_time_ns() -> u64 {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use std::time::{Duration, Instant};
+    use std::time::Instant;
 
     fn own() -> Process {
         Process::open(std::process::id()).unwrap()

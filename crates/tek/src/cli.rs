@@ -80,6 +80,12 @@ pub enum Command {
     /// Says what the stacks of threads have, use and need: of programs that run under TEK, and of
     /// those whose threads it learnt about in earlier runs (`tek run --stack`).
     Stack(crate::stack::Args),
+    /// Tell Prometheus what the daemon and the programs under TEK are at
+    ///
+    /// Serves metrics over HTTP, on loopback unless told otherwise: tekd's mode, grants and groups, and
+    /// the threads and stacks of programs under TEK. Or prints them once, for the textfile collector of
+    /// node_exporter.
+    Exporter(crate::exporter::Args),
     /// Measure, as in the papers
     Bench(crate::bench::Args),
     /// Boot real kernels in QEMU and run commands in them

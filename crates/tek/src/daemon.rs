@@ -10,7 +10,7 @@ use std::fs::File;
 use std::io::IoSliceMut;
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd, RawFd};
 use std::path::{Path, PathBuf};
-use tek_abi::{printable, MessageError, Reply, Request, ASK_HELLO, SOCKET_PATH, TELL_REFUSED};
+use tek_abi::{printable, MessageError, Reply, Request, SOCKET_PATH, TELL_REFUSED};
 use zerocopy::IntoBytes;
 
 /// tekd answers in microseconds, but a device can be busy.
@@ -74,12 +74,8 @@ impl Connection {
             Errno::EAGAIN | Errno::ETIMEDOUT => Error::Silent(path.to_owned(), error),
             _ => Error::NotThere(path.to_owned()),
         })?;
-        let mut connection = Self { socket, path: path.to_owned(), requests: 0 };
-        // What it grants this process does not matter here: others are asked about.
-        match connection.ask(Request::new(ASK_HELLO, 0)) {
-            Ok(_) | Err(Error::Refused { .. }) => Ok(connection),
-            Err(error) => Err(error),
-        }
+        // Nothing is said to greet it: who has no grant would count as refused each time.
+        Ok(Self { socket, path: path.to_owned(), requests: 0 })
     }
 
     /// Asks, and waits for the answer and the file that may come with it.
@@ -235,20 +231,17 @@ mod tests {
     }
 
     #[test]
-    fn a_daemon_that_grants_nothing_can_still_be_asked() {
+    fn it_is_asked_for_nothing_but_what_is_wanted() {
         let answer = ask(|request| match request.kind {
-            ASK_HELLO => refused(&request, libc::EPERM, "no grant"),
-            _ => (vec![done(&request)], None),
+            ASK_STATUS => (vec![done(&request)], None),
+            _ => refused(&request, libc::EPERM, "no grant"),
         });
         assert_eq!(answer.unwrap().0.kind, ASK_STATUS);
     }
 
     #[test]
     fn a_file_comes_with_a_reply() {
-        let answer = ask(|request| match request.kind {
-            ASK_HELLO => (vec![done(&request)], None),
-            _ => (vec![done(&request)], Some("{}")),
-        });
+        let answer = ask(|request| (vec![done(&request)], Some("{}")));
         let (mut file, mut text) = (answer.unwrap().1.unwrap(), String::new());
         file.rewind().unwrap();
         file.read_to_string(&mut text).unwrap();

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! The command `tek`.
+mod asker;
 mod bench;
 mod cli;
 mod critical;
@@ -7,6 +8,7 @@ mod daemon;
 mod debug;
 mod doctor;
 mod explain;
+mod exporter;
 mod generate;
 mod lab;
 mod ps;
@@ -30,6 +32,7 @@ fn main() -> ExitCode {
         Command::Top(args) => top::run(args),
         Command::Doctor(args) => doctor::run(args),
         Command::Status(args) => status::run(args),
+        Command::Exporter(args) => exporter::run(args),
         Command::Critical(args) => critical::run(args),
         Command::Explain(args) => explain::run(args),
         Command::Suggest(args) => suggest::run(args),

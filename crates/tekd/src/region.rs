@@ -4,6 +4,7 @@ use crate::guard::{Account, Overrun};
 use crate::log;
 use crate::means::Means;
 use crate::member::{Ask, Member, Reason, Target};
+use crate::sys;
 use std::collections::HashMap;
 use std::time::Duration;
 use tek_effect::Identity;
@@ -66,6 +67,9 @@ pub struct Region {
     accounts: HashMap<Identity, (Identity, Account)>,
     /// Until then nobody may enter.
     closed_until_ns: u64,
+    /// Since when it has had members, and for how long it had some before that.
+    since_ns: Option<u64>,
+    before_ns: u64,
 }
 
 impl Region {
@@ -77,6 +81,11 @@ impl Region {
     /// One of them.
     pub fn member(&self, thread: Identity) -> Option<&Member> {
         self.members.get(&thread.tid).filter(|member| member.target.thread == thread)
+    }
+
+    /// For how long in all it has had members.
+    pub fn responsive_ns(&self, now_ns: u64) -> u64 {
+        self.before_ns + self.since_ns.map_or(0, |since| now_ns.saturating_sub(since))
     }
 
     pub fn is_empty(&self) -> bool {
@@ -139,6 +148,7 @@ impl Region {
             let account = account.map_or_else(|| Account::new(now), |(_, account)| account);
             means.before_fast(target.thread);
             self.members.insert(tid, Member::new(target, account)?);
+            self.since_ns.get_or_insert(now);
             means.set_mode(true);
         }
         let Some(member) = self.members.get_mut(&tid) else {
@@ -323,6 +333,8 @@ impl Region {
         }
         means.after_fast(member.target.thread, member.target.process, member.base);
         if self.members.is_empty() {
+            self.before_ns = self.responsive_ns(sys::monotonic_ns());
+            self.since_ns = None;
             means.set_mode(false);
         }
         let thread = member.target.thread;

@@ -76,6 +76,7 @@ pub fn of_all(server: &Server) -> Value {
             "granted": server.counters.granted,
             "refused": server.counters.refused,
             "expelled": server.counters.expelled,
+            "responsive_ms": ms(server.region.responsive_ns(now)),
         },
     })
 }

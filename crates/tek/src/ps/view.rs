@@ -6,7 +6,7 @@ use super::filter::Filter;
 use super::thread::{Names, Thread, Threads};
 use super::{render, tree, Sorting};
 use std::collections::HashSet;
-use tek_model::{directories, Device, Wanted};
+use tek_model::{directories, Device, Wanted, Watch};
 
 /// What is looked at.
 pub struct View {
@@ -14,7 +14,7 @@ pub struct View {
     sort: Option<Sorting>,
     tree: bool,
     filter: Filter,
-    wanted: Wanted,
+    watch: Watch,
     threads: Threads,
     told: HashSet<String>,
 }
@@ -40,17 +40,36 @@ impl View {
         let shows = |column| columns.contains(&column) || sort.is_some_and(|s| s.column == column);
         let names = Names { function: shows(Column::Function), call_site: shows(Column::CallSite) };
         let threads = Threads::new(names);
-        Self { columns, sort, tree, filter, wanted, threads, told: HashSet::new() }
+        Self {
+            columns,
+            sort,
+            tree,
+            filter,
+            watch: Watch::new(wanted),
+            threads,
+            told: HashSet::new(),
+        }
     }
 
     /// From now on CPU times are exact, whatever the columns are: for differences.
     pub fn take_exact_times(&mut self) {
-        self.wanted.schedstat = true;
+        self.watch.wanted.schedstat = true;
     }
 
     /// Looks.
     pub fn look(&mut self) -> anyhow::Result<Look> {
-        let mut device = Device::look(&self.wanted)?;
+        let device = self.watch.look()?;
+        Ok(self.chosen(device))
+    }
+
+    /// Looks, for who looks often: what others changed of threads that slept is told at once of those
+    /// with these tids, of the rest within [`tek_model::ROUND`] looks.
+    pub fn look_at_changes(&mut self, in_sight: HashSet<u32>) -> anyhow::Result<Look> {
+        let device = self.watch.look_at_changes(in_sight)?;
+        Ok(self.chosen(device))
+    }
+
+    fn chosen(&mut self, mut device: Device) -> Look {
         let problems = std::mem::take(&mut device.problems).into_iter();
         let text = |problem| format!("{:#}", anyhow::Error::from(problem));
         let (missing, gone) = self.filter.missing(&device);
@@ -62,7 +81,7 @@ impl View {
             keyed.sort_by(|(a, _), (b, _)| if down { b.order(a) } else { a.order(b) });
             threads = keyed.into_iter().map(|(_, thread)| thread).collect();
         }
-        Ok(Look { threads, problems, gone })
+        Look { threads, problems, gone }
     }
 
     /// The lines of a table of them, its heads first.

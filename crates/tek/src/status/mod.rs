@@ -5,7 +5,9 @@ mod tell;
 
 use crate::daemon::{Connection, Error};
 use crate::run::message;
-pub use answer::Status;
+#[cfg(test)]
+pub use answer::tests::at_work;
+use answer::Status;
 use anyhow::Context;
 use serde_json::Value;
 use std::collections::HashMap;
@@ -66,9 +68,9 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// What the daemon is at now. It may keep whoever asks waiting for seconds.
-pub fn now() -> anyhow::Result<Status> {
-    Status::deserialize_from(&said(ask()?)?)
+/// What the daemon says that it is at. It may keep whoever asks waiting for seconds.
+pub fn now() -> anyhow::Result<Value> {
+    said(ask()?)
 }
 
 fn said(file: Option<File>) -> anyhow::Result<Value> {

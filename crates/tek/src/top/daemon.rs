@@ -1,10 +1,16 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! What tekd says, without ever waiting long for it: a thread of its own asks.
+//! What tekd says, without ever waiting long for it.
+use crate::asker::Asker;
 use crate::daemon::Error;
-use crate::status::{self, Status};
-use std::collections::HashSet;
-use std::sync::mpsc::{sync_channel, Receiver, SyncSender, TryRecvError};
-use std::time::{Duration, Instant};
+use crate::status;
+use serde::Deserialize;
+use serde_json::Value;
+use std::collections::{HashMap, HashSet};
+use std::fs;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::Duration;
+use tek_policy::Group;
 
 /// So long is waited for an answer; one that comes later is shown at the next look.
 const PATIENCE: Duration = Duration::from_millis(50);
@@ -21,67 +27,98 @@ pub enum Daemon {
     /// It runs, and gave no answer that is understood; or may not be asked by this user.
     Silent,
     /// What it is at.
-    Says {
-        /// `normal` or `responsiveness`.
-        mode: String,
-        /// Process and tid of the threads that are Fast by it.
-        fast: HashSet<(u32, u32)>,
-    },
+    Says(Arc<Says>),
+}
+
+/// What it is at.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub struct Says {
+    /// `normal` or `responsiveness`.
+    pub mode: String,
+    /// Process and tid of the threads that are Fast by it.
+    pub fast: HashSet<(u32, u32)>,
+    /// Of real-time threads that it lowered beneath the Fast Region.
+    pub lowered: HashSet<(u32, u32)>,
+    /// The groups that threads are in, by tid, where its control groups are in force.
+    pub groups: HashMap<u32, &'static str>,
+}
+
+/// The part of what it tells that is understood here. An older one does not tell all of it.
+#[derive(Deserialize)]
+struct Told {
+    mode: String,
+    fast: Vec<Who>,
+    #[serde(default)]
+    lowered: Vec<Who>,
+    groups: Option<Groups>,
+}
+
+#[derive(Deserialize)]
+struct Who {
+    pid: u32,
+    tid: u32,
+}
+
+#[derive(Deserialize)]
+struct Groups {
+    groups: Vec<InGroup>,
+}
+
+#[derive(Deserialize)]
+struct InGroup {
+    name: String,
+    path: PathBuf,
+}
+
+impl Says {
+    fn of(said: &Value) -> anyhow::Result<Self> {
+        let told = Told::deserialize(said)?;
+        let set = |all: Vec<Who>| all.iter().map(|one| (one.pid, one.tid)).collect();
+        let groups = told.groups.map(|groups| groups.groups).unwrap_or_default();
+        Ok(Self {
+            mode: told.mode,
+            fast: set(told.fast),
+            lowered: set(told.lowered),
+            groups: groups.iter().flat_map(members).collect(),
+        })
+    }
+}
+
+/// The threads of a group, which it does not tell itself: there may be thousands. Who is in none of
+/// these files has ended, or is Fast.
+fn members(group: &InGroup) -> Vec<(u32, &'static str)> {
+    let name = Group::ALL.into_iter().map(Group::name).find(|name| *name == group.name);
+    // Of version 1, of version 2.
+    let file = ["tasks", "cgroup.threads"]
+        .into_iter()
+        .find_map(|file| fs::read_to_string(group.path.join(file)).ok());
+    let (Some(name), Some(file)) = (name, file) else { return Vec::new() };
+    file.lines().filter_map(|tid| Some((tid.parse().ok()?, name))).collect()
 }
 
 /// Asks tekd.
-pub struct Asker {
-    ask: SyncSender<()>,
-    told: Receiver<Daemon>,
-    asked: Option<Instant>,
-    is_waiting: bool,
-    last: Daemon,
-}
+pub struct Tekd(Asker<Daemon>);
 
-impl Asker {
-    /// With a thread, which lives as long as the process: an answer may never come.
+impl Tekd {
+    /// From now on it can be asked.
     pub fn new() -> std::io::Result<Self> {
-        Self::by(|| answer(status::now()))
-    }
-
-    fn by(question: impl Fn() -> Daemon + Send + 'static) -> std::io::Result<Self> {
-        let (ask, asked) = sync_channel(1);
-        let (tell, told) = sync_channel(1);
-        std::thread::Builder::new()
-            .name("ask-tekd".into())
-            .spawn(move || while asked.recv().is_ok() && tell.send(question()).is_ok() {})?;
-        Ok(Self { ask, told, asked: None, is_waiting: false, last: Daemon::Absent })
+        Ok(Self(Asker::new(|| answer(status::now()))?))
     }
 
     /// Asks, unless that was done just now or the answer is still to come.
     pub fn ask(&mut self) {
-        if self.is_waiting || self.asked.is_some_and(|asked| asked.elapsed() < LEAST_BETWEEN) {
-            return;
-        }
-        self.is_waiting = self.ask.try_send(()).is_ok();
-        self.asked = Some(Instant::now());
+        self.0.ask(LEAST_BETWEEN);
     }
 
     /// What it says, waiting until 50 ms after it was asked.
-    pub fn answer(&mut self) -> &Daemon {
-        if self.is_waiting {
-            let passed = self.asked.map_or(PATIENCE, |asked| asked.elapsed());
-            let answer = match PATIENCE.saturating_sub(passed) {
-                Duration::ZERO => self.told.try_recv(),
-                left => self.told.recv_timeout(left).map_err(|_| TryRecvError::Empty),
-            };
-            self.is_waiting = answer.is_err();
-            self.last = answer.unwrap_or(Daemon::Silent);
-        }
-        &self.last
+    pub fn answer(&mut self) -> Daemon {
+        self.0.answer(PATIENCE).cloned().unwrap_or(Daemon::Silent)
     }
 }
 
-fn answer(status: anyhow::Result<Status>) -> Daemon {
-    match status {
-        Ok(Status { mode, fast, .. }) => {
-            Daemon::Says { mode, fast: fast.iter().map(|one| (one.pid, one.tid)).collect() }
-        }
+fn answer(said: anyhow::Result<Value>) -> Daemon {
+    match said.and_then(|said| Says::of(&said)) {
+        Ok(says) => Daemon::Says(Arc::new(says)),
         Err(error) => match error.downcast_ref() {
             Some(Error::NotThere(_)) => Daemon::Absent,
             _ => Daemon::Silent,
@@ -92,43 +129,41 @@ fn answer(status: anyhow::Result<Status>) -> Daemon {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use std::sync::mpsc::channel;
-
-    #[test]
-    fn an_answer_in_time_is_taken_and_kept_until_the_next_one() {
-        let says = || Daemon::Says { mode: "normal".into(), fast: HashSet::new() };
-        let mut asker = Asker::by(says).unwrap();
-        asker.ask();
-        // The thread may not have had a CPU in time, on a busy machine.
-        while *asker.answer() == Daemon::Silent {}
-        assert_eq!(*asker.answer(), says());
-        asker.ask();
-        assert!(!asker.is_waiting);
-    }
-
-    #[test]
-    fn a_daemon_that_does_not_answer_keeps_nobody_waiting() {
-        let (end, ended) = channel::<()>();
-        let ended = std::sync::Mutex::new(ended);
-        let mut asker = Asker::by(move || {
-            let _ = ended.lock().unwrap().recv();
-            Daemon::Absent
-        })
-        .unwrap();
-        asker.ask();
-        let before = Instant::now();
-        for _ in 0..20 {
-            asker.ask();
-            assert_eq!(*asker.answer(), Daemon::Silent);
-        }
-        assert!(before.elapsed() < Duration::from_secs(2));
-        drop(end);
-    }
+    use serde_json::json;
 
     #[test]
     fn no_daemon_is_no_failure() {
         let error = Error::NotThere("/nowhere".into());
         assert_eq!(answer(Err(error.into())), Daemon::Absent);
         assert_eq!(answer(Err(anyhow::anyhow!("nonsense"))), Daemon::Silent);
+        assert_eq!(answer(Ok(json!({"mode": 1}))), Daemon::Silent);
+    }
+
+    #[test]
+    fn who_is_lowered_and_in_which_group_is_taken_from_what_it_tells() {
+        let directory = tempfile::tempdir().unwrap();
+        for (name, file, tids) in [
+            ("one", "tasks", "11\n12\n"),
+            ("two", "cgroup.threads", "13\n"),
+            ("three", "x", "14\n"),
+        ] {
+            fs::create_dir(directory.path().join(name)).unwrap();
+            fs::write(directory.path().join(name).join(file), tids).unwrap();
+        }
+        let group = |name: &str, path: &str| json!({"name": name, "path": directory.path().join(path), "weight": 1});
+        let said = json!({
+            "mode": "responsiveness",
+            "fast": [{"pid": 1, "tid": 2, "more": 3}],
+            "lowered": [{"pid": 4, "tid": 5}],
+            "groups": {"groups": [group("normal", "one"), group("service", "two"),
+                                  group("urgent", "three"), group("other", "one")]},
+        });
+        let wanted = Says {
+            mode: "responsiveness".into(),
+            fast: HashSet::from([(1, 2)]),
+            lowered: HashSet::from([(4, 5)]),
+            groups: HashMap::from([(11, "normal"), (12, "normal"), (13, "service")]),
+        };
+        assert_eq!(Says::of(&said).unwrap(), wanted);
     }
 }

@@ -190,11 +190,11 @@ pub mod tests {
             "load 1.02 0.98 2.10  2 CPUs  5 threads, 1 of the kernel",
             "tekd: responsiveness, 1 Fast by it  responsiveness mode, 1 Fast: touch\\u{1b}[2J…",
             "every 1s  by cpu% down  4 shown  tek itself 1.2% of a CPU, 12ms a look",
-            "    TID NAME              CPU% DELAY% VOL/S INVOL/S REGION PROGRAM      POLICY",
-            "    101 gas               75.0    7.5  1010     750 -      fridge       other",
-            "    100 fridge            20.0    2.0  1000     200 -      fridge       other",
-            "    102 touch\\u{1b}[2J\\…   2.0    0.2  1020    20.0 fast   fridge       other",
-            "    200 shell              0.0    0.0  2000     0.0 -      shell        other",
+            "    TID NAME              CPU% DELAY% VOL/S INVOL/S REGION  PROGRAM      POLICY",
+            "    101 gas               75.0    7.5  1010     750 -       fridge       other",
+            "    100 fridge            20.0    2.0  1000     200 -       fridge       other",
+            "    102 touch\\u{1b}[2J\\…   2.0    0.2  1020    20.0 fast    fridge       other",
+            "    200 shell              0.0    0.0  2000     0.0 -       shell        other",
         ];
         assert_eq!(lines[..8], expected);
         assert!(lines[8..23].iter().all(String::is_empty));

@@ -24,8 +24,13 @@ pub fn mode(sample: &Sample) -> String {
     match &sample.daemon {
         Daemon::Absent => mode,
         Daemon::Silent => format!("tekd does not tell  {mode}"),
-        Daemon::Says { mode: said, fast } => {
-            format!("tekd: {}, {} Fast by it  {mode}", printable(said.as_bytes()), fast.len())
+        Daemon::Says(says) => {
+            let lowered = match says.lowered.len() {
+                0 => String::new(),
+                count => format!(", {count} lowered"),
+            };
+            let said = printable(says.mode.as_bytes());
+            format!("tekd: {said}, {} Fast by it{lowered}  {mode}", says.fast.len())
         }
     }
 }
@@ -56,9 +61,11 @@ pub fn shown(state: &State) -> String {
 
 #[cfg(test)]
 mod tests {
+    use super::super::daemon::Says;
     use super::super::sample::tests::sample;
     use super::super::state::tests::state;
     use super::*;
+    use std::collections::HashSet;
 
     #[test]
     fn the_device_is_told_in_three_lines() {
@@ -77,6 +84,9 @@ mod tests {
         let with = |daemon| mode(&Sample { daemon, ..sample() });
         assert_eq!(with(Daemon::Absent), "normal mode, nobody is Fast");
         assert_eq!(with(Daemon::Silent), "tekd does not tell  normal mode, nobody is Fast");
+        let says = Says { mode: "x".into(), lowered: HashSet::from([(1, 2)]), ..Says::default() };
+        let told = with(Daemon::Says(says.into()));
+        assert_eq!(told, "tekd: x, 0 Fast by it, 1 lowered  normal mode, nobody is Fast");
     }
 
     #[test]

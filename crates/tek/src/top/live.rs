@@ -11,6 +11,7 @@ use super::state::{Over, State};
 use nix::sys::signal::{kill, Signal};
 use nix::unistd::Pid;
 use ratatui::crossterm::event::KeyEvent;
+use std::collections::HashSet;
 use std::ops::ControlFlow;
 use std::time::{Duration, Instant};
 
@@ -22,7 +23,7 @@ pub fn run(choice: Choice, interval: Duration) -> anyhow::Result<()> {
     // Before any thread is made, which shall have the same signals blocked.
     let mut events = Events::new()?;
     let mut sampler = Sampler::new(columns::with(choice.sort.column))?;
-    let mut state = State::new(sampler.look()?, choice, interval);
+    let mut state = State::new(sampler.look(HashSet::new())?, choice, interval);
     let mut last = Instant::now();
     let mut screen = Screen::open()?;
     loop {
@@ -33,7 +34,8 @@ pub fn run(choice: Choice, interval: Duration) -> anyhow::Result<()> {
             Event::Time => {
                 // Looks that took longer than the interval are left out, not made up for.
                 last = Instant::now();
-                state.take(sampler.look()?);
+                let in_sight = state.tids_in_sight();
+                state.take(sampler.look(in_sight)?);
             }
             Event::Keys(keys) => {
                 if press(&mut state, keys)?.is_break() {

@@ -38,7 +38,10 @@ KEYS:
 
 All but TID, NAME and PROGRAM is of the time since the last look, or how it is now.
 What TEK tells (role, region, group, zone, function) is shown of the threads of
-programs under tek run, or linked with libtek.so, whose tables you may read. Any
+programs under tek run, or linked with libtek.so, whose tables you may read; and
+of every thread whom tekd made fast, lowered beneath the fast ones, or placed in a
+control group. What others changed of a sleeping thread that is not on the screen
+(name, policy, priority) is seen within ten looks. Any
 column of `tek ps --columns help` can be sorted by. Looking stops no program;
 the column ZONE holds up for some microseconds what changes its memory map, as `tek
 ps` does with columns of stacks. Without a terminal it is as with --once.

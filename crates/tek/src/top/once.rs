@@ -9,6 +9,7 @@ use crate::ps::column::Column;
 use crate::ps::{object, render, tell, Pace};
 use console::Term;
 use serde_json::{json, Value};
+use std::collections::HashSet;
 use std::io::{self, BufWriter, Write};
 use std::time::Duration;
 
@@ -17,11 +18,14 @@ pub fn run(choice: &Choice, interval: Duration, as_json: bool) -> anyhow::Result
     let mut pace = Pace::new(interval)?;
     let columns = columns::with(choice.sort.column);
     let mut sampler = Sampler::new(columns.clone())?;
-    tell(&sampler.look()?.problems);
+    let first = sampler.look(HashSet::new())?;
+    tell(&first.problems);
     if !pace.wait()? {
         return Ok(());
     }
-    let sample = sampler.look()?;
+    // All of them will be read by somebody.
+    let all = first.threads.iter().map(|thread| thread.task.stat.tid).collect();
+    let sample = sampler.look(all)?;
     tell(&sample.problems);
     let rows = order::rows(&sample, choice);
     let mut out = BufWriter::new(io::stdout().lock());
@@ -55,14 +59,17 @@ fn told(sample: &Sample, rows: &[Row], columns: &[Column], interval: Duration) -
     let thread = |row: &Row| {
         let thread = &sample.threads[row.index];
         let mut told = object(columns, thread);
-        let region = sample.value(Column::Region, thread).json();
-        told.insert(Column::Region.key().into(), region);
+        for column in [Column::Region, Column::Group] {
+            told.insert(column.key().into(), sample.value(column, thread).json());
+        }
         told
     };
     let tekd = match &sample.daemon {
         Daemon::Absent => json!(null),
         Daemon::Silent => json!({ "mode": null }),
-        Daemon::Says { mode, fast } => json!({ "mode": mode, "fast": fast.len() }),
+        Daemon::Says(says) => {
+            json!({ "mode": says.mode, "fast": says.fast.len(), "lowered": says.lowered.len() })
+        }
     };
     let load: Vec<f64> = sample.load.split(' ').filter_map(|text| text.parse().ok()).collect();
     json!({
@@ -93,7 +100,7 @@ mod tests {
         assert_eq!(all["threads"][0]["cpu_percent"], 75.0);
         assert_eq!(all["threads"][0]["voluntary_per_s"], 1010.0);
         assert_eq!(all["threads"][2]["region"], "fast");
-        assert_eq!(all["tekd"], json!({ "mode": "responsiveness", "fast": 1 }));
+        assert_eq!(all["tekd"], json!({ "mode": "responsiveness", "fast": 1, "lowered": 0 }));
         assert_eq!((&all["fast"], &all["load"][2]), (&json!(1), &json!(2.1)));
     }
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Looks at the device, by the code of `tek ps`, and what they cost.
-use super::daemon::{Asker, Daemon};
+use super::daemon::{Daemon, Says, Tekd};
 use crate::ps::column::Column;
 use crate::ps::filter::Filter;
 use crate::ps::thread::Thread;
@@ -8,6 +8,7 @@ use crate::ps::value::Value;
 use crate::ps::view::{Look, View};
 use nix::time::{clock_gettime, ClockId};
 use nix::unistd::{sysconf, SysconfVar};
+use std::collections::HashSet;
 use std::time::{Duration, Instant};
 use tek_abi::printable;
 
@@ -46,24 +47,38 @@ impl Sample {
     }
 
     fn is_fast_by_daemon(&self, thread: &Thread) -> bool {
+        self.says().is_some_and(|says| says.fast.contains(&who(thread)))
+    }
+
+    /// Whether tekd has lowered it beneath the Fast Region.
+    fn is_lowered(&self, thread: &Thread) -> bool {
+        self.says().is_some_and(|says| says.lowered.contains(&who(thread)))
+    }
+
+    fn says(&self) -> Option<&Says> {
         match &self.daemon {
-            Daemon::Says { fast, .. } => fast.contains(&(thread.pid, thread.task.stat.tid)),
-            _ => false,
+            Daemon::Says(says) => Some(says),
+            _ => None,
         }
     }
 
-    /// What stands in a column for a thread.
+    /// What stands in a column for a thread: what tekd says of it counts more than what its table does.
     pub fn value(&self, column: Column, thread: &Thread) -> Value {
-        match column {
-            Column::Region if self.is_fast_by_daemon(thread) => Value::Text("fast".into()),
-            _ => column.value(thread),
-        }
+        let by_daemon = match column {
+            Column::Region if self.is_fast_by_daemon(thread) => Some("fast"),
+            Column::Region if self.is_lowered(thread) => Some("lowered"),
+            Column::Group => {
+                self.says().and_then(|says| says.groups.get(&thread.task.stat.tid).copied())
+            }
+            _ => None,
+        };
+        by_daemon.map_or_else(|| column.value(thread), |text| Value::Text(text.into()))
     }
 
     /// What a person reads of it.
     pub fn human(&self, column: Column, thread: &Thread) -> String {
         match column {
-            Column::Region => self.value(column, thread).human(),
+            Column::Region | Column::Group => self.value(column, thread).human(),
             _ => column.human(thread),
         }
     }
@@ -84,10 +99,14 @@ impl Sample {
     }
 }
 
+fn who(thread: &Thread) -> (u32, u32) {
+    (thread.pid, thread.task.stat.tid)
+}
+
 /// Takes samples.
 pub struct Sampler {
     view: View,
-    asker: Asker,
+    tekd: Tekd,
     /// When the look before ended, and the CPU time that this process had used by then.
     before: Option<(Instant, Duration)>,
 }
@@ -97,15 +116,16 @@ impl Sampler {
     pub fn new(columns: Vec<Column>) -> anyhow::Result<Self> {
         let mut view = View::new(columns, None, false, Filter::default());
         view.take_exact_times();
-        Ok(Self { view, asker: Asker::new()?, before: None })
+        Ok(Self { view, tekd: Tekd::new()?, before: None })
     }
 
-    /// Looks. An error says that /proc cannot be read.
-    pub fn look(&mut self) -> anyhow::Result<Sample> {
+    /// Looks. What others changed of sleeping threads is told at once of those with these tids. An
+    /// error says that /proc cannot be read.
+    pub fn look(&mut self, in_sight: HashSet<u32>) -> anyhow::Result<Sample> {
         let begin = cpu_time();
-        self.asker.ask();
-        let Look { threads, problems, .. } = self.view.look()?;
-        let daemon = self.asker.answer().clone();
+        self.tekd.ask();
+        let Look { threads, problems, .. } = self.view.look_at_changes(in_sight)?;
+        let daemon = self.tekd.answer();
         let (now, end) = (Instant::now(), cpu_time());
         let percent = self.before.map_or(0.0, |(time, used)| {
             let passed = now.duration_since(time).as_secs_f64();
@@ -135,7 +155,7 @@ fn cpus() -> usize {
 pub mod tests {
     use super::*;
     use crate::ps::thread::Before;
-    use std::collections::HashSet;
+    use std::collections::HashMap;
     use tek_model::{SchedStat, Stat, Switches, Task};
 
     /// A thread that was there one second ago, and used so many ms of CPU time since.
@@ -176,10 +196,14 @@ pub mod tests {
     }
 
     fn with(threads: Vec<Thread>) -> Sample {
-        let fast = HashSet::from([(100, 102)]);
+        let says = Says {
+            mode: "responsiveness".into(),
+            fast: HashSet::from([(100, 102)]),
+            ..Says::default()
+        };
         Sample {
             threads,
-            daemon: Daemon::Says { mode: "responsiveness".into(), fast },
+            daemon: Daemon::Says(says.into()),
             load: "1.02 0.98 2.10".into(),
             cpus: 2,
             is_compared: true,
@@ -212,16 +236,29 @@ pub mod tests {
     #[test]
     fn this_very_thread_is_seen_with_what_it_did_since_the_look_before() {
         let mut sampler = Sampler::new(vec![Column::Tid, Column::Voluntary]).unwrap();
-        assert!(!sampler.look().unwrap().is_compared);
+        assert!(!sampler.look(HashSet::new()).unwrap().is_compared);
         let until = Instant::now() + Duration::from_millis(50);
         while Instant::now() < until {}
-        let sample = sampler.look().unwrap();
+        let sample = sampler.look(HashSet::new()).unwrap();
         let tid = nix::unistd::gettid().as_raw() as u32;
         let own = sample.threads.iter().find(|thread| thread.task.stat.tid == tid).unwrap();
         assert!(own.cpu_percent().unwrap() > 1.0 && own.rate(|s| s.voluntary).is_some());
         assert!(own.delay_percent().is_some());
         assert!(sample.is_compared && sample.cost.percent > 1.0 && !sample.cost.look.is_zero());
         assert!(sample.cpus >= 1 && sample.load.split(' ').count() == 3);
+    }
+
+    #[test]
+    fn whom_tekd_lowered_and_where_it_placed_threads_is_told() {
+        let says = Says {
+            lowered: HashSet::from([(200, 200)]),
+            groups: HashMap::from([(101, "background")]),
+            ..Says::default()
+        };
+        let sample = Sample { daemon: Daemon::Says(says.into()), ..sample() };
+        let told = |at: usize, column| sample.human(column, &sample.threads[at]);
+        assert_eq!([told(4, Column::Region), told(3, Column::Region)], ["lowered", "-"]);
+        assert_eq!([told(2, Column::Group), told(3, Column::Group)], ["background", "-"]);
     }
 
     #[test]

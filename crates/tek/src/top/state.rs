@@ -7,6 +7,7 @@ use super::sample::Sample;
 use super::wrap::wrap;
 use crate::ps::column::Column;
 use crate::ps::thread::Thread;
+use std::collections::HashSet;
 use std::time::Duration;
 
 /// Limits of the time between two looks.
@@ -136,6 +137,12 @@ impl State {
         self.thread(position).map(|thread| (thread.task.stat.tid, thread.task.stat.start_ns))
     }
 
+    /// The threads that are seen.
+    pub fn tids_in_sight(&self) -> HashSet<u32> {
+        let rows = self.first..self.rows.len().min(self.first + self.page());
+        rows.filter_map(|position| self.identity(position)).map(|(tid, _)| tid).collect()
+    }
+
     /// How many rows there is room for.
     pub fn page(&self) -> usize {
         self.size.1.saturating_sub(LINES_ABOVE + LINES_BELOW).into()
@@ -234,6 +241,17 @@ pub mod tests {
         assert_eq!(state.first, 0);
         state.resize((1, 1));
         assert_eq!(state.first, 3);
+    }
+
+    #[test]
+    fn the_threads_in_sight_are_those_of_the_rows_that_are() {
+        let mut state = state();
+        state.resize((80, 7));
+        assert_eq!(state.tids_in_sight(), HashSet::from([101, 100]));
+        state.select(3);
+        assert_eq!(state.tids_in_sight(), HashSet::from([102, 200]));
+        state.take(Sample::default());
+        assert_eq!(state.tids_in_sight(), HashSet::new());
     }
 
     #[test]

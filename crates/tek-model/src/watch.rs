@@ -1,0 +1,348 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! The device, looked at again and again.
+//!
+//! Most threads sleep most of the time, and reading one is nearly all that a look costs. So of a
+//! process that had no CPU time since the look before only that is read which tells so, and of the
+//! others the same of each thread. What others can change of a thread meanwhile (name, policy,
+//! priority; that it was woken, and waits for a CPU) is read in turn, all of it once in [`ROUND`]
+//! looks, and at every look of those that somebody looks at.
+use crate::process::{Entry, Process, SchedStat};
+use crate::{Device, Task, Wanted};
+use std::collections::{HashMap, HashSet};
+use std::io;
+use std::time::Duration;
+
+/// A sleeping thread is read again after so many looks.
+pub const ROUND: u32 = 10;
+
+/// Looks at the device.
+#[derive(Debug, Default)]
+pub struct Watch {
+    /// What is read. Who has slept is known where times are ([`Wanted::schedstat`]).
+    pub wanted: Wanted,
+    sleepers: Sleepers,
+}
+
+impl Watch {
+    /// Of what is wanted.
+    pub fn new(wanted: Wanted) -> Self {
+        Self { wanted, sleepers: Sleepers::default() }
+    }
+
+    /// Reads everything.
+    pub fn look(&self) -> io::Result<Device> {
+        Device::look(&self.wanted)
+    }
+
+    /// Reads of threads that slept since the last call only that they did, but for those with these
+    /// tids.
+    pub fn look_at_changes(&mut self, in_sight: HashSet<u32>) -> io::Result<Device> {
+        self.sleepers.begin(in_sight);
+        Device::look_with(&self.wanted, &mut self.sleepers)
+    }
+}
+
+/// The threads as they were at the look before.
+#[derive(Debug, Default)]
+pub(crate) struct Sleepers {
+    is_remembering: bool,
+    /// By process.
+    last: HashMap<u32, Remembered>,
+    next: HashMap<u32, Remembered>,
+    in_sight: HashSet<u32>,
+    looks: u32,
+}
+
+/// A process.
+#[derive(Debug, Default)]
+struct Remembered {
+    cpu_time: Option<Duration>,
+    /// In the order of their tids.
+    threads: Vec<(Entry, Task)>,
+}
+
+/// A process as it is now.
+pub(crate) struct Seen {
+    /// Of all its threads, if that was asked for.
+    pub cpu_time: Option<Duration>,
+    /// What the kernel says of each, and whether it is from the look before, since when it slept. What
+    /// its table says is from then, too. In the order of their tids.
+    pub threads: Vec<(Entry, Task, bool)>,
+}
+
+impl Sleepers {
+    fn begin(&mut self, in_sight: HashSet<u32>) {
+        self.is_remembering = true;
+        self.in_sight = in_sight;
+        self.looks = self.looks.wrapping_add(1);
+        self.last = std::mem::take(&mut self.next);
+    }
+
+    /// Reads the threads of a process. `None` when it has ended.
+    pub fn read(&mut self, process: &Process, wanted: &Wanted) -> Option<Seen> {
+        let remembers = self.is_remembering && wanted.schedstat;
+        // First, as the times of threads are: who runs while the rest is read is found to have run at
+        // the next look.
+        let cpu_time = remembers.then(|| process.cpu_time()).flatten();
+        let last = self.last.remove(&process.pid()).unwrap_or_default();
+        let slept = cpu_time.is_some_and(|now| !now.is_zero()) && cpu_time == last.cpu_time;
+        let threads = match slept {
+            // Nobody began or ended either: threads of the process would have done that.
+            true => last
+                .threads
+                .into_iter()
+                .filter_map(|(entry, known)| self.thread(process, entry, Some(known), true, wanted))
+                .collect(),
+            false => {
+                let mut known = last.threads.into_iter().peekable();
+                let entries = process.entries().ok()?.into_iter();
+                entries
+                    .filter_map(|entry| {
+                        while known.next_if(|(known, _)| known.tid < entry.tid).is_some() {}
+                        let known = known.next_if(|(known, _)| *known == entry);
+                        let known = known.map(|(_, task)| task);
+                        self.thread(process, entry, known, false, wanted)
+                    })
+                    .collect()
+            }
+        };
+        Some(Seen { cpu_time, threads })
+    }
+
+    /// A thread; `None` when it has ended.
+    fn thread(
+        &self,
+        process: &Process,
+        entry: Entry,
+        known: Option<Task>,
+        process_slept: bool,
+        wanted: &Wanted,
+    ) -> Option<(Entry, Task, bool)> {
+        let tid = entry.tid;
+        let known = known.filter(|known| known.stat.state != 'R' && !self.is_due(tid));
+        if process_slept && known.is_some() {
+            return known.map(|known| (entry, known, true));
+        }
+        let schedstat = wanted.schedstat.then(|| process.schedstat(tid)).flatten();
+        if let Some(known) = known.filter(|known| slept(known, schedstat)) {
+            return Some((entry, known, true));
+        }
+        let task = Task {
+            stat: process.stat(tid)?,
+            record: None,
+            schedstat,
+            switches: wanted.switches.then(|| process.switches(tid)).flatten(),
+            stack: None,
+        };
+        Some((entry, task, false))
+    }
+
+    /// Keeps the threads of a process for the next look.
+    pub fn keep(
+        &mut self,
+        pid: u32,
+        cpu_time: Option<Duration>,
+        entries: &[Entry],
+        tasks: &[Task],
+    ) {
+        if self.is_remembering {
+            let threads = entries.iter().copied().zip(tasks.iter().cloned()).collect();
+            self.next.insert(pid, Remembered { cpu_time, threads });
+        }
+    }
+
+    fn is_due(&self, tid: u32) -> bool {
+        tid.wrapping_add(self.looks).is_multiple_of(ROUND) || self.in_sight.contains(&tid)
+    }
+}
+
+/// Whether a thread had no CPU since it was seen.
+fn slept(known: &Task, now: Option<SchedStat>) -> bool {
+    // Without CONFIG_SCHED_INFO all is 0 for ever. What it waits for a CPU is counted only when it gets
+    // one.
+    now.is_some_and(|now| now.slices > 0) && now == known.schedstat
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::sync::mpsc::{channel, Receiver, Sender};
+    use std::thread::JoinHandle;
+
+    fn own() -> Watch {
+        Watch::new(Wanted {
+            pids: vec![std::process::id()],
+            schedstat: true,
+            switches: true,
+            ..Wanted::default()
+        })
+    }
+
+    /// A thread that sleeps, and does what it is told.
+    struct Sleeper {
+        tid: u32,
+        orders: Option<Sender<fn()>>,
+        done: Receiver<u32>,
+        thread: Option<JoinHandle<()>>,
+    }
+
+    impl Sleeper {
+        fn new() -> Self {
+            let ((tell, done), (orders, heard)) = (channel(), channel::<fn()>());
+            let thread = std::thread::spawn(move || {
+                tell.send(nix::unistd::gettid().as_raw() as u32).unwrap();
+                for order in heard {
+                    order();
+                    tell.send(0).unwrap();
+                }
+            });
+            let tid = done.recv().unwrap();
+            Self { tid, orders: Some(orders), done, thread: Some(thread) }
+        }
+
+        fn does(&self, order: fn()) {
+            self.orders.as_ref().unwrap().send(order).unwrap();
+            self.done.recv().unwrap();
+        }
+
+        fn end(&mut self) {
+            self.orders = None;
+            if let Some(thread) = self.thread.take() {
+                thread.join().unwrap();
+            }
+        }
+    }
+
+    impl Drop for Sleeper {
+        fn drop(&mut self) {
+            self.end();
+        }
+    }
+
+    fn find(device: &Device, tid: u32) -> Option<Task> {
+        let mut tasks = device.programs.iter().flat_map(|program| &program.tasks);
+        tasks.find(|task| task.stat.tid == tid).cloned()
+    }
+
+    /// Looks until nothing changes about a thread any more. One that waits for a CPU will go on.
+    fn settle(watch: &mut Watch, tid: u32) -> Task {
+        let mut look = || find(&watch.look_at_changes(HashSet::new()).unwrap(), tid).unwrap();
+        let mut task = look();
+        for _ in 0..1000 {
+            let next = look();
+            if slept(&next, task.schedstat) && next.stat.state == 'S' {
+                return next;
+            }
+            task = next;
+            std::thread::sleep(std::time::Duration::from_millis(2));
+        }
+        panic!("it does not sleep");
+    }
+
+    #[test]
+    fn what_a_thread_that_ran_did_is_seen_at_the_next_look() {
+        let mut watch = own();
+        let mut sleeper = Sleeper::new();
+        let tid = sleeper.tid;
+        let before = settle(&mut watch, tid);
+        sleeper.does(|| nix::sys::prctl::set_name(c"it ran").unwrap());
+        let after = settle(&mut watch, tid);
+        assert_eq!(after.stat.name, "it ran");
+        assert!(after.schedstat.unwrap().slices > before.schedstat.unwrap().slices);
+        assert!(after.switches.unwrap().voluntary > before.switches.unwrap().voluntary);
+        sleeper.end();
+        let device = watch.look_at_changes(HashSet::new()).unwrap();
+        assert_eq!(find(&device, tid).map(|task| task.stat.tid), None);
+    }
+
+    #[test]
+    fn what_others_change_of_a_sleeping_thread_is_seen_within_a_round_and_in_sight_at_once() {
+        let mut watch = own();
+        let sleeper = Sleeper::new();
+        let tid = sleeper.tid;
+        settle(&mut watch, tid);
+        let name = format!("/proc/self/task/{tid}/comm");
+        std::fs::write(&name, "other").unwrap();
+        let looks = |watch: &mut Watch, in_sight: HashSet<u32>| {
+            let device = watch.look_at_changes(in_sight).unwrap();
+            find(&device, tid).unwrap().stat.name
+        };
+        let seen = (0..ROUND).position(|_| looks(&mut watch, HashSet::new()) == "other");
+        assert!(seen.is_some());
+        std::fs::write(&name, "third").unwrap();
+        assert_eq!(looks(&mut watch, HashSet::from([tid])), "third");
+    }
+
+    #[test]
+    fn a_sleeping_thread_is_not_read_again_but_in_turn() {
+        let mut watch = own();
+        let sleeper = Sleeper::new();
+        settle(&mut watch, sleeper.tid);
+        let process = Process::open(std::process::id()).unwrap();
+        let mut from_before = 0;
+        for _ in 0..ROUND {
+            watch.sleepers.begin(HashSet::new());
+            let seen = watch.sleepers.read(&process, &watch.wanted).unwrap();
+            let of = seen.threads.iter().find(|(entry, ..)| entry.tid == sleeper.tid).unwrap();
+            from_before += u32::from(of.2);
+            let (entries, tasks): (Vec<_>, Vec<_>) =
+                seen.threads.into_iter().map(|(entry, task, _)| (entry, task)).unzip();
+            watch.sleepers.keep(process.pid(), seen.cpu_time, &entries, &tasks);
+        }
+        assert_eq!(from_before, ROUND - 1);
+    }
+
+    #[test]
+    fn another_thread_with_the_same_tid_is_not_taken_for_it() {
+        let mut watch = own();
+        let sleeper = Sleeper::new();
+        settle(&mut watch, sleeper.tid);
+        let pid = std::process::id();
+        for (entry, _) in &mut watch.sleepers.next.get_mut(&pid).unwrap().threads {
+            entry.inode += 1;
+        }
+        watch.sleepers.begin(HashSet::new());
+        let process = Process::open(pid).unwrap();
+        let seen = watch.sleepers.read(&process, &watch.wanted).unwrap();
+        assert!(seen.threads.iter().all(|(.., is_from_before)| !is_from_before));
+    }
+
+    #[test]
+    fn a_process_that_slept_is_not_even_listed_until_it_runs() {
+        let mut child = std::process::Command::new("cat")
+            .stdin(std::process::Stdio::piped())
+            .stdout(std::process::Stdio::piped())
+            .spawn()
+            .unwrap();
+        let mut watch = Watch::new(Wanted { pids: vec![child.id()], ..own().wanted });
+        let before = settle(&mut watch, child.id());
+        // A thread that it has not: it is believed.
+        let threads = &mut watch.sleepers.next.get_mut(&child.id()).unwrap().threads;
+        let mut another = before.clone();
+        another.stat.tid = 4_194_305;
+        threads.push((Entry { tid: another.stat.tid, inode: 1 }, another));
+        let count = |device: Device| device.programs[0].tasks.len();
+        watch.sleepers.looks = ROUND; // so that its turn is not now
+        assert_eq!(count(watch.look_at_changes(HashSet::new()).unwrap()), 2);
+        use std::io::{Read, Write};
+        child.stdin.as_mut().unwrap().write_all(b"x").unwrap();
+        child.stdout.as_mut().unwrap().read_exact(&mut [0]).unwrap();
+        assert_eq!(count(watch.look_at_changes(HashSet::new()).unwrap()), 1);
+        let after = settle(&mut watch, child.id());
+        assert!(after.schedstat.unwrap().slices > before.schedstat.unwrap().slices);
+        drop(child.stdin.take());
+        child.wait().unwrap();
+    }
+
+    #[test]
+    fn where_no_times_are_kept_nobody_is_taken_to_have_slept() {
+        let sleeper = Sleeper::new();
+        let task = settle(&mut own(), sleeper.tid);
+        let with = |slices| {
+            let schedstat = task.schedstat.map(|times| SchedStat { slices, ..times });
+            slept(&Task { schedstat, ..task.clone() }, schedstat)
+        };
+        assert_eq!([with(3), with(0)], [true, false]);
+        assert!(!slept(&Task { schedstat: None, ..task }, None));
+    }
+}

@@ -1,0 +1,162 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! A client: one request, one answer, and the end. None is ever waited for.
+use super::request::{Answer, Request, MOST_BYTES};
+use nix::poll::PollFlags;
+use std::io::{self, ErrorKind, Read, Write};
+use std::net::{Shutdown, TcpStream};
+use std::os::fd::{AsFd, BorrowedFd};
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+/// So long may a request take, byte by byte,
+const TO_ASK: Duration = Duration::from_secs(5);
+/// and so long all of it: whoever does not read its answer is let go.
+const TO_END: Duration = Duration::from_secs(20);
+
+/// What is thrown away of what comes after a request. If nothing were read, the end of the connection
+/// would take back an answer that is still on its way.
+const MOST_IDLE_BYTES: usize = 64 << 10;
+
+enum State {
+    Asking(Vec<u8>),
+    Waiting { is_head: bool },
+    Answered { answer: Answer, sent: usize },
+    Ending { left: usize },
+    Ended,
+}
+
+/// A connection.
+pub struct Client {
+    stream: TcpStream,
+    since: Instant,
+    state: State,
+}
+
+impl Client {
+    /// Takes it over.
+    pub fn new(stream: TcpStream) -> io::Result<Self> {
+        stream.set_nonblocking(true)?;
+        Ok(Self { stream, since: Instant::now(), state: State::Asking(Vec::new()) })
+    }
+
+    /// The connection.
+    pub fn fd(&self) -> BorrowedFd<'_> {
+        self.stream.as_fd()
+    }
+
+    /// What has to happen to it before there is something to do. Errors always count.
+    pub fn wants(&self) -> PollFlags {
+        match self.state {
+            State::Asking(_) | State::Ending { .. } => PollFlags::POLLIN,
+            State::Answered { .. } => PollFlags::POLLOUT,
+            State::Waiting { .. } | State::Ended => PollFlags::empty(),
+        }
+    }
+
+    /// When it is let go.
+    pub fn until(&self) -> Instant {
+        match self.state {
+            State::Asking(_) => self.since + TO_ASK,
+            _ => self.since + TO_END,
+        }
+    }
+
+    /// Whether it waits for the metrics.
+    pub fn is_waiting(&self) -> bool {
+        matches!(self.state, State::Waiting { .. })
+    }
+
+    /// Whether it has said what it wants.
+    pub fn has_asked(&self) -> bool {
+        matches!(self.state, State::Waiting { .. } | State::Answered { .. })
+    }
+
+    /// Whether nothing is left to do.
+    pub fn has_ended(&self) -> bool {
+        matches!(self.state, State::Ended)
+    }
+
+    /// Gives it what it waits for.
+    pub fn answer(&mut self, page: &Arc<str>) {
+        if let State::Waiting { is_head } = self.state {
+            self.begin(Answer::metrics(page, is_head));
+        }
+    }
+
+    /// Something happened: does what can be done now.
+    pub fn go_on(&mut self, what: PollFlags) {
+        let is_broken = what.intersects(PollFlags::POLLERR | PollFlags::POLLNVAL)
+            || self.wants().is_empty() && what.contains(PollFlags::POLLHUP);
+        if is_broken {
+            self.state = State::Ended;
+            return;
+        }
+        match &mut self.state {
+            State::Asking(_) => self.hear(),
+            State::Answered { .. } => self.send(),
+            State::Ending { left } => match read(&self.stream, (*left).min(4096)) {
+                Some(bytes) if bytes.is_empty() => self.state = State::Ended,
+                Some(bytes) => *left -= bytes.len(),
+                None => {}
+            },
+            State::Waiting { .. } | State::Ended => {}
+        }
+    }
+
+    fn hear(&mut self) {
+        let State::Asking(heard) = &mut self.state else { return };
+        match read(&self.stream, MOST_BYTES - heard.len()) {
+            Some(bytes) if bytes.is_empty() => self.state = State::Ended,
+            Some(bytes) => {
+                heard.extend(bytes);
+                match Request::read(heard) {
+                    Request::Unfinished => {}
+                    Request::Metrics { is_head } => self.state = State::Waiting { is_head },
+                    Request::Other(refusal) => self.begin(Answer::refusal(refusal)),
+                }
+            }
+            None => {}
+        }
+    }
+
+    fn begin(&mut self, answer: Answer) {
+        self.state = State::Answered { answer, sent: 0 };
+        self.send();
+    }
+
+    fn send(&mut self) {
+        let State::Answered { answer, sent } = &mut self.state else { return };
+        loop {
+            let left = answer.after(*sent);
+            if left.is_empty() {
+                let _ = self.stream.shutdown(Shutdown::Write);
+                self.state = State::Ending { left: MOST_IDLE_BYTES };
+                return;
+            }
+            match (&self.stream).write(left) {
+                Ok(count) => *sent += count,
+                Err(error) if error.kind() == ErrorKind::Interrupted => {}
+                Err(error) if error.kind() == ErrorKind::WouldBlock => return,
+                Err(_) => {
+                    self.state = State::Ended;
+                    return;
+                }
+            }
+        }
+    }
+}
+
+/// What has come, at most so much; empty where it ended or enough came, `None` where nothing did.
+fn read(mut stream: &TcpStream, most: usize) -> Option<Vec<u8>> {
+    let mut bytes = vec![0; most];
+    match stream.read(&mut bytes) {
+        Ok(count) => {
+            bytes.truncate(count);
+            Some(bytes)
+        }
+        Err(error) if matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::Interrupted) => {
+            None
+        }
+        Err(_) => Some(Vec::new()),
+    }
+}

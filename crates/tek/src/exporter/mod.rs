@@ -1,0 +1,102 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! `tek exporter`: what tekd and the tables of programs tell, for Prometheus.
+//!
+//! [`look`] asks tekd and reads the tables; [`tekd`] and [`programs`] make metrics of it and [`page`]
+//! text, all three without looking at anything. [`server`] has the clients, each of which is a
+//! [`client`] with one [`request`].
+//!
+//! It is a process of its own: neither HTTP nor reading what programs write has a place in a daemon
+//! that runs as root at a real-time priority.
+mod client;
+mod look;
+mod page;
+mod programs;
+mod request;
+mod server;
+mod tekd;
+
+use crate::run::message;
+use anyhow::Context;
+use look::Looker;
+use server::Ends;
+use std::io::Write;
+use std::net::{SocketAddr, TcpListener};
+use std::process::ExitCode;
+
+const AFTER_HELP: &str = "\
+EXAMPLES:
+  tek exporter
+  curl http://127.0.0.1:9835/metrics
+  tek exporter --once
+  tek exporter --once > tek.prom.new && mv tek.prom.new /var/lib/node_exporter/tek.prom
+
+METRICS:
+  tek_tekd_*, tek_fast_*, tek_responsiveness_*, tek_lowered_threads
+             what `tek status` tells of the daemon
+  tek_group_*, tek_groups_*, tek_floor_ratio
+             its control groups, where they are in force
+  tek_program_*, tek_tracked_threads
+             of programs under tek run, or linked with libtek.so
+  tek_exporter_*
+             of this look
+  Each comes with its meaning. There are no more series than --programs allows,
+  whatever runs: programs without a name of their own share program=\"other\". Who
+  has one keeps it until the exporter ends.
+
+It needs no privilege, but sees only tables of programs that its user may read:
+its own, or all of them as root or with CAP_DAC_READ_SEARCH. What tekd tells it
+tells everybody. That tekd does not run is no error: tek_tekd_up is 0. The device
+is looked at when somebody asks, and at most once a second. There is neither
+encryption nor a password: listen on loopback, and let what has both in front of
+it. SIGTERM and SIGINT end it.
+
+EXIT STATUS:
+    0  it was ended, or --once has printed
+    2  an option was not understood
+  125  TEK itself failed: the address is taken, say
+
+ENVIRONMENT:
+  TEK_RUN_DIR   one more directory with tables of threads
+  TEK_SOCKET    socket of tekd, where it is not at the usual place";
+
+/// Arguments of `tek exporter`.
+#[derive(clap::Args)]
+#[command(after_help = AFTER_HELP)]
+pub struct Args {
+    /// Address and port to listen at; port 0: any that is free
+    #[arg(long, value_name = "ADDRESS:PORT", default_value = "127.0.0.1:9835")]
+    listen: SocketAddr,
+    /// Print the metrics to standard output and end
+    #[arg(long, conflicts_with = "listen")]
+    once: bool,
+    /// How many programs are told by name, 0 to 1000
+    #[arg(long, value_name = "N", default_value_t = 32, value_parser = clap::value_parser!(u16).range(..=1000))]
+    programs: u16,
+}
+
+/// Serves until it is ended.
+pub fn run(args: Args) -> anyhow::Result<ExitCode> {
+    let Args { listen, once, programs } = args;
+    let most_programs = usize::from(programs);
+    if once {
+        let page = Looker::new(most_programs)?.page();
+        std::io::stdout().lock().write_all(page.as_bytes())?;
+        return Ok(ExitCode::SUCCESS);
+    }
+    let listener = TcpListener::bind(listen).with_context(|| {
+        format!("cannot listen at {listen}: name another address with --listen ADDRESS:PORT")
+    })?;
+    let at = listener.local_addr()?;
+    if !at.ip().is_loopback() {
+        message::print(&format!(
+            "whoever can reach {at} can read which programs run here: there is no password and no \
+             encryption; --listen 127.0.0.1:{} is for this device alone",
+            at.port()
+        ));
+    }
+    let ends = Ends::new()?;
+    let looker = Looker::new(most_programs)?;
+    message::print(&format!("metrics are at http://{at}/metrics"));
+    server::serve(listener, &ends, looker)?;
+    Ok(ExitCode::SUCCESS)
+}

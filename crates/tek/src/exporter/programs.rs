@@ -1,0 +1,256 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! What the tables of programs tell, as metrics: summed up by program, for so many programs and no
+//! more. The rest of them share one name, so that no device fills the store of who scrapes it.
+use super::page::Page;
+use crate::words;
+use std::collections::{BTreeMap, HashSet};
+use tek_abi::printable;
+use tek_model::{Program, StackUse, Task};
+
+/// The name that those share which have none of their own.
+pub const OTHER: &str = "other";
+
+/// What the processes of a program have between them.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+struct Sum {
+    processes: u64,
+    threads: u64,
+    fast: u64,
+    lost: u64,
+    reserved_bytes: u64,
+    measured: u64,
+    peak_bytes: u64,
+    bound_bytes: u64,
+}
+
+impl Sum {
+    fn of(program: &Program) -> Self {
+        let lost = program.table.map_or(0, |table| table.lost.into());
+        let mut sum = Self { processes: 1, lost, ..Self::default() };
+        let page = u64::from(program.page_bytes);
+        for task in &program.tasks {
+            sum.threads += 1;
+            sum.fast += u64::from(task.is_fast());
+            let Some(own) = &task.record else { continue };
+            // A table may say anything.
+            let reserved = u64::from(own.record.stack_pages) * page;
+            sum.reserved_bytes = sum.reserved_bytes.saturating_add(reserved);
+            let Some(StackUse { peak_bytes: Some(peak), bound_bytes }) = task.stack else {
+                continue;
+            };
+            sum.measured += 1;
+            sum.peak_bytes = sum.peak_bytes.saturating_add(peak);
+            sum.bound_bytes = sum.bound_bytes.saturating_add(bound_bytes);
+        }
+        sum
+    }
+
+    fn add(&mut self, other: Self) {
+        self.processes += other.processes;
+        self.threads += other.threads;
+        self.fast += other.fast;
+        self.lost += other.lost;
+        self.reserved_bytes = self.reserved_bytes.saturating_add(other.reserved_bytes);
+        self.measured += other.measured;
+        self.peak_bytes = self.peak_bytes.saturating_add(other.peak_bytes);
+        self.bound_bytes = self.bound_bytes.saturating_add(other.bound_bytes);
+    }
+}
+
+/// The programs that are told by name. Who has a name keeps it, so there are never more names than
+/// that, however many programs come and go.
+pub struct Names {
+    most: usize,
+    given: HashSet<String>,
+}
+
+impl Names {
+    /// At most so many.
+    pub fn new(most: usize) -> Self {
+        Self { most, given: HashSet::new() }
+    }
+
+    /// Sums up; where names are short those with the most threads get them.
+    fn sums(&mut self, programs: &[Program]) -> BTreeMap<String, Sum> {
+        let mut all = BTreeMap::<String, Sum>::new();
+        for program in programs {
+            let name = printable(program.name.as_bytes());
+            all.entry(name).or_default().add(Sum::of(program));
+        }
+        let mut new: Vec<_> = all.iter().filter(|(name, _)| !self.given.contains(*name)).collect();
+        new.sort_by_key(|(_, sum)| std::cmp::Reverse(sum.threads));
+        let left = self.most.saturating_sub(self.given.len());
+        let named: Vec<_> = new.into_iter().take(left).map(|(name, _)| name.clone()).collect();
+        self.given.extend(named);
+        let mut sums = BTreeMap::<String, Sum>::new();
+        for (name, sum) in all {
+            let name = if self.given.contains(&name) { name } else { OTHER.into() };
+            sums.entry(name).or_default().add(sum);
+        }
+        sums
+    }
+
+    /// Writes what the programs with tables have.
+    pub fn write(&mut self, page: &mut Page, programs: &[Program]) {
+        write_groups(page, programs.iter().flat_map(|program| &program.tasks));
+        let sums = self.sums(programs);
+        for (name, help, value) in COLUMNS {
+            let mut metric = page.gauge(name, help);
+            for (program, sum) in &sums {
+                metric.with(&[("program", program)], value(sum) as f64);
+            }
+        }
+    }
+}
+
+/// A name, its meaning, and where it is from.
+type Column = (&'static str, &'static str, fn(&Sum) -> u64);
+
+const COLUMNS: [Column; 8] = [
+    ("tek_program_processes", "Processes of a program that have a table of threads.", |sum| {
+        sum.processes
+    }),
+    ("tek_program_threads", "Threads of a program.", |sum| sum.threads),
+    (
+        "tek_program_fast_threads",
+        "Threads of a program that made themselves time-critical, or a rule, or tekd for it.",
+        |sum| sum.fast,
+    ),
+    (
+        "tek_program_lost_threads",
+        "Threads for which the tables of a program had no room since its processes began.",
+        |sum| sum.lost,
+    ),
+    (
+        "tek_program_stack_reserved_bytes",
+        "Sizes of the stacks of a program's threads, summed up.",
+        |sum| sum.reserved_bytes,
+    ),
+    (
+        "tek_program_stack_measured_threads",
+        "Threads of a program whose stacks TEK has measured.",
+        |sum| sum.measured,
+    ),
+    (
+        "tek_program_stack_peak_bytes",
+        "What these threads certainly used of their stacks, summed up.",
+        |sum| sum.peak_bytes,
+    ),
+    (
+        "tek_program_stack_bound_bytes",
+        "What these threads used of their stacks at most, summed up.",
+        |sum| sum.bound_bytes,
+    ),
+];
+
+/// By what their programs and rules say they are; each has one of four groups.
+fn write_groups<'a>(page: &mut Page, tasks: impl Iterator<Item = &'a Task>) {
+    let mut counts = BTreeMap::<(String, &str), u64>::new();
+    for task in tasks {
+        let Some(own) = &task.record else { continue };
+        let region = if task.is_fast() { "fast" } else { "lazy" };
+        *counts.entry((words::group(own.record.group()), region)).or_default() += 1;
+    }
+    let help =
+        "Threads that TEK knows from tables, by the group and region that they are in there.";
+    let mut metric = page.gauge("tek_tracked_threads", help);
+    for ((group, region), count) in counts {
+        metric.with(&[("group", &group), ("region", region)], count as f64);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use tek_abi::{Record, Side};
+    use tek_model::{Stat, Thread};
+    use zerocopy::FromZeros;
+
+    fn task(tid: u32, peak: Option<u64>) -> Task {
+        let stat = Stat {
+            tid,
+            name: "x".into(),
+            parent: 1,
+            state: 'S',
+            start_ns: 1,
+            policy: 0,
+            nice: 0,
+            rt_priority: 0,
+            cpu_ns: 0,
+            kernel: false,
+        };
+        let record = Record { tid, stack_pages: 16, ..Record::default() };
+        Task {
+            stat,
+            record: Some(Thread { slot: 0, record, side: Side::new_zeroed() }),
+            schedstat: None,
+            switches: None,
+            stack: peak.map(|peak| StackUse { peak_bytes: Some(peak), bound_bytes: 8192 }),
+        }
+    }
+
+    fn program(name: &str, tasks: Vec<Task>) -> Program {
+        Program {
+            pid: 1,
+            name: name.into(),
+            tasks,
+            vm_bytes: None,
+            page_bytes: 4096,
+            modules: Vec::new(),
+            table: None,
+            kinds: Vec::new(),
+        }
+    }
+
+    fn of(names: &[(&str, usize)]) -> Vec<Program> {
+        let tasks = |count| (0..count as u32).map(|tid| task(tid, None)).collect();
+        names.iter().map(|(name, count)| program(name, tasks(*count))).collect()
+    }
+
+    #[test]
+    fn the_processes_of_a_program_are_summed_up() {
+        let mut names = Names::new(8);
+        let programs = [
+            program("fridge", vec![task(1, Some(4000)), task(2, None)]),
+            program("fridge", vec![task(3, Some(5000))]),
+        ];
+        let wanted = Sum {
+            processes: 2,
+            threads: 3,
+            reserved_bytes: 3 * 65_536,
+            measured: 2,
+            peak_bytes: 9000,
+            bound_bytes: 16_384,
+            ..Sum::default()
+        };
+        assert_eq!(names.sums(&programs)["fridge"], wanted);
+        let mut page = Page::default();
+        names.write(&mut page, &programs);
+        let text = page.into_text();
+        assert!(text.contains("tek_program_stack_peak_bytes{program=\"fridge\"} 9000\n"), "{text}");
+        assert!(text.contains("tek_tracked_threads{group=\"normal\",region=\"lazy\"} 3\n"));
+    }
+
+    #[test]
+    fn there_are_never_more_names_than_allowed_whatever_runs() {
+        let mut names = Names::new(2);
+        let first = names.sums(&of(&[("a", 1), ("b", 2), ("c", 3)]));
+        let keys: Vec<_> = first.keys().map(String::as_str).collect();
+        assert_eq!(keys, ["b", "c", OTHER]);
+        for turn in 0..100 {
+            let new = format!("new-{turn}");
+            let sums = names.sums(&of(&[(&new, 50), ("b", 1)]));
+            assert_eq!(sums.keys().collect::<Vec<_>>(), ["b", OTHER]);
+            assert_eq!(sums[OTHER].threads, 50);
+        }
+        assert_eq!(Names::new(0).sums(&of(&[("a", 1)])).keys().collect::<Vec<_>>(), [OTHER]);
+    }
+
+    #[test]
+    fn a_program_with_a_hostile_name_or_that_of_the_rest_does_no_harm() {
+        let mut names = Names::new(2);
+        let sums = names.sums(&of(&[(OTHER, 4), ("\x1b[2J\"\n", 5), ("c", 1)]));
+        assert_eq!(sums.keys().collect::<Vec<_>>(), ["\\u{1b}[2J\"\\n", OTHER]);
+        assert_eq!(sums[OTHER].threads, 5);
+    }
+}
