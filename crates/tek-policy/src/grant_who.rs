@@ -30,6 +30,17 @@ impl User {
     }
 }
 
+impl fmt::Display for User {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Everybody => f.write_str("*"),
+            Self::Active => f.write_str("@active"),
+            Self::Id(id) => id.fmt(f),
+            Self::Name(name) => f.write_str(name),
+        }
+    }
+}
+
 /// A group that a grant is for.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Group {
@@ -43,6 +54,15 @@ impl Group {
     /// Whether it is one of these. A name that was not looked up is none's.
     pub fn is_among(&self, gids: &[u32]) -> bool {
         matches!(self, Self::Id(id) if gids.contains(id))
+    }
+}
+
+impl fmt::Display for Group {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Id(id) => id.fmt(f),
+            Self::Name(name) => f.write_str(name),
+        }
     }
 }
 
@@ -125,6 +145,12 @@ impl Pattern {
         let Ok(text) = CString::new(text) else { return false };
         // SAFETY: both are NUL-terminated strings that outlive the call.
         unsafe { libc::fnmatch(self.0.as_ptr(), text.as_ptr(), flags) == 0 }
+    }
+}
+
+impl fmt::Display for Pattern {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.to_string_lossy().fmt(f)
     }
 }
 

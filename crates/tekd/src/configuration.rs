@@ -2,7 +2,7 @@
 //! /etc/tek/tekd.toml, who sits at the device, and what both mean in words.
 use anyhow::{bail, Context, Result};
 use nix::unistd::{Group as SystemGroup, User};
-use std::fmt::Write;
+use std::fmt::{Display, Write};
 use std::fs::{self, File, Metadata, OpenOptions};
 use std::io::{ErrorKind, Read};
 use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
@@ -156,46 +156,35 @@ fn describe_groups(configuration: &Configuration) -> String {
         weights.join(", "),
         groups.weights.floor
     );
-    for place in places {
-        let _ = writeln!(text, "{}: {} for {}", place.source, place.group, whom(place));
+    for Placing { source, group, names, users, cgroups } in places {
+        let whom = [list("names", names), list("users", users), list("control groups", cgroups)];
+        let _ = writeln!(text, "{source}: {group} for {}", all_of(whom));
     }
     text
 }
 
-fn whom(place: &Placing) -> String {
-    let Placing { names, users, cgroups, .. } = place;
-    let mut whom = Vec::new();
-    if !names.is_empty() {
-        whom.push(format!("names {names:?}"));
-    }
-    if !users.is_empty() {
-        whom.push(format!("users {users:?}"));
-    }
-    if !cgroups.is_empty() {
-        whom.push(format!("control groups {cgroups:?}"));
-    }
-    whom.join(" and ")
+/// What is named of a kind; nothing if any will do.
+fn list(kind: &str, of: &[impl Display]) -> Option<String> {
+    let named: Vec<String> = of.iter().map(ToString::to_string).collect();
+    (!named.is_empty()).then(|| format!("{kind} {}", named.join(", ")))
+}
+
+fn all_of<const N: usize>(lists: [Option<String>; N]) -> String {
+    lists.into_iter().flatten().collect::<Vec<_>>().join(" and ")
 }
 
 fn describe_grant(grant: &Grant) -> String {
     let Grant { source, users, groups, programs, cgroups, terms } = grant;
-    let mut whom = Vec::new();
-    if !users.is_empty() {
-        whom.push(format!("users {users:?}"));
-    }
-    if !groups.is_empty() {
-        whom.push(format!("groups {groups:?}"));
-    }
-    if !programs.is_empty() {
-        whom.push(format!("programs {programs:?}"));
-    }
-    if !cgroups.is_empty() {
-        whom.push(format!("control groups {cgroups:?}"));
-    }
+    let whom = [
+        list("users", users),
+        list("groups", groups),
+        list("programs", programs),
+        list("control groups", cgroups),
+    ];
     format!(
         "{source}: {}\n    {} threads a process, {} a user, priorities {} to {}, budget {}, \
          {} switches a second, {} at once{}{}\n",
-        whom.join(" and "),
+        all_of(whom),
         terms.threads,
         terms.user_threads,
         terms.first.nice(),
@@ -267,7 +256,10 @@ mod tests {
         let loaded = load(Some(&path)).unwrap();
         assert_eq!(loaded.warnings.len(), 1);
         let told = describe(&loaded);
-        assert!(told.contains("Id(0)") && told.contains("may switch by itself"), "{told}");
+        assert!(
+            told.contains("users 0, nobody-has-it") && told.contains("may switch by itself"),
+            "{told}"
+        );
         assert!(told.contains("there is no user nobody-has-it"), "{told}");
     }
 }
