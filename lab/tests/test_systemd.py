@@ -53,7 +53,7 @@ class Machine:
 
     def __init__(self, directory):
         self.etc = directory / "etc"
-        self.log = directory / "log"
+        self.log, self.said = directory / "log", directory / "tekd"
         subprocess.run(["cp", "-a", "/etc", self.etc], check=True)
         self.units = self.etc / "systemd" / "system"
         self.units.mkdir(parents=True)
@@ -66,6 +66,7 @@ class Machine:
         (directory / "app.py").write_text(APP_PROGRAM)
         (self.units / "app.service").write_text(
             f"[Service]\nExecStart=/usr/bin/python3 {directory}/app.py\nDelegate=cpu\n")
+        self.said.touch()
         with self.log.open("w") as log:
             self.unshare = subprocess.Popen(
                 ["unshare", "--pid", "--fork", "--mount", "--kill-child", "sh", "-c", BOOT, "sh", str(directory)],
@@ -80,7 +81,8 @@ class Machine:
     def run(self, *command, check=True):
         ended = subprocess.run(self.inside(*command), check=False, timeout=60, text=True,
                                stdout=subprocess.PIPE, stderr=subprocess.PIPE)
-        assert ended.returncode == 0 or not check, f"{command}: {ended.stderr}\n{self.log.read_text()[-3000:]}"
+        assert ended.returncode == 0 or not check, \
+            f"{command}: {ended.stderr}\n{self.log.read_text()[-3000:]}\n{self.said.read_text()[-2000:]}"
         return ended
 
     @contextlib.contextmanager
@@ -102,10 +104,11 @@ class Machine:
 
     def configure(self, text, unit=""):
         """tekd.toml, and what is added to the unit."""
-        (self.etc / "tek" / "tekd.toml").write_text(GRANTS + text)
+        (self.etc / "tek" / "tekd.toml").write_text(text + GRANTS)
         more = self.units / "tekd.service.d"
         more.mkdir(exist_ok=True)
-        (more / "more.conf").write_text(f"[Service]\nRestartSec=0\n{unit}\n")
+        (more / "more.conf").write_text(
+            f"[Service]\nRestartSec=0\nStandardError=append:{self.said}\n{unit}\n")
         self.systemctl("daemon-reload")
 
     def status(self):

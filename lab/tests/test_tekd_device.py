@@ -1,9 +1,11 @@
 # SPDX-License-Identifier: MIT OR Apache-2.0
 """tekd on a whole device, and with all rights: what no test may do to a machine that is used."""
+import contextlib
 import os
 import pathlib
 import pwd
 import random
+import re
 import resource
 import signal
 import subprocess
@@ -11,13 +13,18 @@ import sys
 import time
 
 import pytest
-from conftest import OUT, eventually
+from conftest import BUILD, OUT, eventually
 
 sys.path.append(str(pathlib.Path(__file__).resolve().parents[2] / "tests" / "e2e"))
-from test_tekd import ENTER, HELLO, LEAVE, Client, Daemon, is_fast, scheduling  # noqa: E402
+from test_daemon_client import OBEDIENT, Program  # noqa: E402
+from test_tekd import RR_RESET, STATUS, Daemon, scheduling  # noqa: E402
 
 LIMIT = 2  # TEK_GRANT_LIMIT
 GRANTS = '[[grant]]\nusers = ["nobody"]\nrate = 10000\nburst = 10000\n'
+LIMITS = resource.RLIMIT_RTPRIO, resource.RLIMIT_NICE, resource.RLIMIT_RTTIME
+# Attributes of groups that somebody sets; the others are counters.
+ATTRIBUTES = re.compile(r"cpu\.(weight|shares|idle|max|cfs_.*|rt_.*|uclamp.*)|cgroup\.(type|subtree_control)")
+PLACES = '[groups]\n[[place]]\ngroup = "background"\nnames = ["python*"]\n'
 
 # As nobody: enters and leaves with all its threads, forks and executes meanwhile, for ever.
 RESTLESS = """
@@ -76,6 +83,10 @@ def start(script, *arguments, **options):
                             preexec_fn=as_nobody, text=True, **options)
 
 
+def children(pid):
+    return [int(child) for child in pathlib.Path(f"/proc/{pid}/task/{pid}/children").read_text().split()]
+
+
 def snapshot():
     """What the kernel has for every thread of the device that tekd could change."""
     found = {}
@@ -85,18 +96,39 @@ def snapshot():
             fields = (directory / "stat").read_text().rsplit(")", 1)[1].split()
             found[tid, fields[19]] = (scheduling(tid), sorted(os.sched_getaffinity(tid)),
                                       (directory / "cgroup").read_text(),
-                                      resource.prlimit(int(directory.parts[2]), resource.RLIMIT_RTPRIO))
+                                      [resource.prlimit(int(directory.parts[2]), limit) for limit in LIMITS])
         except OSError:
             pass  # it has ended
     return found
 
 
-def test_after_any_kill_no_thread_of_the_device_is_other_than_it_was(device):
+def groups():
+    """All control groups, with what somebody has set."""
+    found = {}
+    for directory, _, files in os.walk("/sys/fs/cgroup"):
+        with contextlib.suppress(OSError):
+            found[directory] = {name: pathlib.Path(directory, name).read_text()
+                                for name in files if ATTRIBUTES.fullmatch(name)}
+    return found
+
+
+def assert_same(before, after):
+    """Of the threads that were there all the time."""
+    both = before.keys() & after.keys()
+    assert {who: after[who] for who in both} == {who: before[who] for who in both}
+
+
+@pytest.mark.parametrize(("configuration", "kills"), [
+    ('backend = "rt"\n', 20),
+    ('backend = "rt"\n' + PLACES, 8),
+    ('backend = "fair"\n' + PLACES, 8),
+], ids=["rt", "rt with groups", "fair"])
+def test_after_any_kill_no_thread_of_the_device_is_other_than_it_was(device, configuration, kills):
     chance = random.Random(6)
-    before = snapshot()
-    device.start(GRANTS)
+    before, made = snapshot(), groups()
+    device.start(configuration + GRANTS)
     clients = []
-    for _ in range(20):
+    for _ in range(kills):
         clients += [start(RESTLESS, device.socket, stderr=subprocess.DEVNULL)
                     for _ in range(2 - len(clients))]
         time.sleep(chance.uniform(0.3, 1))
@@ -110,14 +142,39 @@ def test_after_any_kill_no_thread_of_the_device_is_other_than_it_was(device):
     device.end(signal.SIGKILL)
     for client in clients:
         client.send_signal(signal.SIGSTOP)
-    subprocess.run(device.command("--restore"), timeout=20, check=True)
+    subprocess.run(device.command("--restore"), timeout=60, check=True)
+    home = pathlib.Path("/proc/self/cgroup").read_text()
     for client in clients:
-        assert {scheduling(int(tid))[:2] for tid in os.listdir(f"/proc/{client.pid}/task")} == {(0, 0)}
+        for task in pathlib.Path(f"/proc/{client.pid}/task").iterdir():
+            assert scheduling(int(task.name)) == (0, 0, 0)
+            assert (task / "cgroup").read_text() == home
         client.kill()
         client.wait(20)
-    after = snapshot()
-    assert {who: after[who] for who in before.keys() & after.keys()} == \
-           {who: before[who] for who in before.keys() & after.keys()}
+    assert_same(before, snapshot())
+    assert groups() == made
+
+
+@pytest.mark.parametrize("backend", ["rt", "fair"])
+def test_whom_tekd_placed_gets_back_when_it_stops(device, backend):
+    with start("import threading, time\n"
+               "for _ in range(20): threading.Thread(target=time.sleep, args=(60,)).start()\n"
+               "print(flush=True)", stdout=subprocess.PIPE) as other:
+        try:
+            other.stdout.readline()
+            before, made = snapshot(), groups()
+            device.start(f'backend = "{backend}"\n' + PLACES + GRANTS)
+            group = pathlib.Path(f"/proc/{other.pid}/cgroup").read_text()
+            assert "/tek/lazy/background\n" in group
+            status = device.client().json(STATUS)
+            assert status["backend"] == backend
+            there = {one["name"]: one for one in status["groups"]["groups"]}
+            assert there["background"]["threads"] >= 21
+            assert groups().keys() > made.keys()
+            assert device.end() == 0
+            assert_same(before, snapshot())
+            assert groups() == made
+        finally:
+            other.kill()
 
 
 def test_with_a_raised_limit_a_program_switches_by_itself_until_tekd_stops(device):
@@ -140,6 +197,67 @@ sys.stdin.readline()
             assert resource.prlimit(client.pid, resource.RLIMIT_RTPRIO) == (0, 0)
         finally:
             client.stdin.close()
+
+
+def system_calls(tid, act):
+    """The numbers of the system calls that a thread makes meanwhile."""
+    tracing = pathlib.Path("/sys/kernel/tracing")
+    event = tracing / "events/raw_syscalls/sys_enter"
+    (event / "filter").write_text(f"common_pid == {tid}")
+    (tracing / "trace").write_text("")
+    (event / "enable").write_text("1")
+    try:
+        act()
+    finally:
+        (event / "enable").write_text("0")
+        (event / "filter").write_text("0")
+    return [int(number) for number in re.findall(r"sys_enter: NR (\d+)", (tracing / "trace").read_text())]
+
+
+@pytest.mark.skipif(os.uname().machine != "x86_64", reason="numbers of system calls are x86-64's")
+def test_with_a_raised_limit_each_switch_is_one_system_call(device, tmp_path, monkeypatch):
+    source, program = tmp_path / "obedient.c", tmp_path / "obedient"
+    source.write_text(OBEDIENT)
+    subprocess.run(["cc", "-pthread", "-o", program, source], check=True, timeout=100)
+    device.start(GRANTS + "limit = true\n")
+    monkeypatch.setenv("TEK_SOCKET", str(device.socket))
+    client = Program(["setpriv", "--reuid", "nobody", "--clear-groups", BUILD / "bin" / "tek", "run", "--",
+                      program])
+    try:
+        eventually(lambda: children(client.process.pid))
+        tid, = children(client.process.pid)
+        usual = system_calls(tid, lambda: client.do(""))
+        assert client.do("enter") == (0, RR_RESET)
+        for what in "leave", "enter", "leave":
+            made = system_calls(tid, lambda what=what: client.do(what))
+            assert len(made) == len(usual) + 1, (what, made, usual)
+    finally:
+        client.process.kill()
+        client.process.communicate()
+
+
+@pytest.mark.parametrize("breach", ["os.execv('/bin/sleep', ['sleep', '60'])", "client.close(); time.sleep(60)"],
+                         ids=["executes another program", "closes its connection"])
+def test_a_raised_limit_is_lowered_when_the_program(device, breach):
+    device.start(GRANTS + "limit = true\n")
+    script = f"""
+import os, resource, sys, time
+from test_tekd import Client, HELLO
+client = Client(sys.argv[1])
+assert client.ask(HELLO).error == 0
+print(flush=True)
+sys.stdin.readline()
+{breach}
+"""
+    with start(script, device.socket, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as client:
+        try:
+            client.stdout.readline()
+            assert resource.prlimit(client.pid, resource.RLIMIT_RTPRIO)[0] >= 20
+            client.stdin.write("\n")
+            client.stdin.flush()
+            eventually(lambda: resource.prlimit(client.pid, resource.RLIMIT_RTPRIO) == (0, 0))
+        finally:
+            client.kill()
 
 
 def test_a_switch_takes_microseconds_for_other_users_too(device):
