@@ -13,7 +13,7 @@ import sys
 import time
 
 import pytest
-from conftest import BUILD, OUT, eventually
+from conftest import OUT, child_of, eventually
 
 sys.path.append(str(pathlib.Path(__file__).resolve().parents[2] / "tests" / "e2e"))
 from test_daemon_client import OBEDIENT, Program  # noqa: E402
@@ -70,7 +70,7 @@ def device(tmp_path):
         subprocess.run(device.command("--restore"), timeout=20, check=True)
 
 
-def as_nobody():
+def become_nobody():
     nobody = pwd.getpwnam("nobody")
     os.setgroups([])
     os.setgid(nobody.pw_gid)
@@ -80,11 +80,7 @@ def as_nobody():
 def start(script, *arguments, **options):
     environment = dict(os.environ, PYTHONPATH=os.pathsep.join(sys.path[-1:] + [str(pathlib.Path(__file__).parent)]))
     return subprocess.Popen([sys.executable, "-c", script, *map(str, arguments)], env=environment,
-                            preexec_fn=as_nobody, text=True, **options)
-
-
-def children(pid):
-    return [int(child) for child in pathlib.Path(f"/proc/{pid}/task/{pid}/children").read_text().split()]
+                            preexec_fn=become_nobody, text=True, **options)
 
 
 def snapshot():
@@ -139,6 +135,7 @@ def test_after_any_kill_no_thread_of_the_device_is_other_than_it_was(device, con
         clients = [client for client in clients if client not in victims]
         if device.process in victims:
             device.start()
+    assert bool(device.client().json(STATUS)["groups"]) == ("[groups]" in configuration)
     device.end(signal.SIGKILL)
     for client in clients:
         client.send_signal(signal.SIGSTOP)
@@ -163,10 +160,9 @@ def test_whom_tekd_placed_gets_back_when_it_stops(device, backend):
             other.stdout.readline()
             before, made = snapshot(), groups()
             device.start(f'backend = "{backend}"\n' + PLACES + GRANTS)
-            group = pathlib.Path(f"/proc/{other.pid}/cgroup").read_text()
-            assert "/tek/lazy/background\n" in group
             status = device.client().json(STATUS)
             assert status["backend"] == backend
+            assert "/tek/lazy/background\n" in pathlib.Path(f"/proc/{other.pid}/cgroup").read_text()
             there = {one["name"]: one for one in status["groups"]["groups"]}
             assert there["background"]["threads"] >= 21
             assert groups().keys() > made.keys()
@@ -215,17 +211,14 @@ def system_calls(tid, act):
 
 
 @pytest.mark.skipif(os.uname().machine != "x86_64", reason="numbers of system calls are x86-64's")
-def test_with_a_raised_limit_each_switch_is_one_system_call(device, tmp_path, monkeypatch):
-    source, program = tmp_path / "obedient.c", tmp_path / "obedient"
-    source.write_text(OBEDIENT)
-    subprocess.run(["cc", "-pthread", "-o", program, source], check=True, timeout=100)
+def test_with_a_raised_limit_each_switch_is_one_system_call(
+        device, compile_c, open_build, as_nobody, monkeypatch):
+    program = compile_c(OBEDIENT, "cc", "-pthread")
     device.start(GRANTS + "limit = true\n")
     monkeypatch.setenv("TEK_SOCKET", str(device.socket))
-    client = Program(["setpriv", "--reuid", "nobody", "--clear-groups", BUILD / "bin" / "tek", "run", "--",
-                      program])
+    client = Program([*as_nobody, open_build / "bin" / "tek", "run", program])
     try:
-        eventually(lambda: children(client.process.pid))
-        tid, = children(client.process.pid)
+        tid = child_of(client.process.pid)
         usual = system_calls(tid, lambda: client.do(""))
         assert client.do("enter") == (0, RR_RESET)
         for what in "leave", "enter", "leave":
