@@ -59,10 +59,8 @@ class Device(Daemon):
 @pytest.fixture
 def device(tmp_path):
     device = Device(tmp_path)
-    tmp_path.chmod(0o755)
-    for directory in tmp_path.parents:
-        if directory != pathlib.Path("/"):
-            directory.chmod(0o755)
+    for directory in tmp_path, *tmp_path.parents[:-1]:
+        directory.chmod(directory.stat().st_mode & 0o7777 | 0o055)
     yield device
     if device.process and device.process.poll() is None:
         device.end()
@@ -218,6 +216,7 @@ def test_with_a_raised_limit_each_switch_is_one_system_call(
     monkeypatch.setenv("TEK_SOCKET", str(device.socket))
     client = Program([*as_nobody, open_build / "bin" / "tek", "run", program])
     try:
+        assert client.do("look") == (0, os.SCHED_OTHER)
         tid = child_of(client.process.pid)
         usual = system_calls(tid, lambda: client.do(""))
         assert client.do("enter") == (0, RR_RESET)
