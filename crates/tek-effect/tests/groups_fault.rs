@@ -18,7 +18,7 @@ const ROUNDS: usize = 30;
 /// An owner lives so long at most, as long as it takes to make groups so often where that is more:
 /// in an emulated machine.
 const LIFE: Duration = Duration::from_millis(120);
-const LIVES: u32 = 6;
+const LIVES: u32 = 3;
 const RR: Scheduling = Scheduling { policy: 2, nice: 0, priority: 5, reset_on_fork: true };
 
 /// What is played with.
