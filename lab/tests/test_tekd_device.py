@@ -17,7 +17,7 @@ from conftest import OUT, child_of, eventually
 
 sys.path.append(str(pathlib.Path(__file__).resolve().parents[2] / "tests" / "e2e"))
 from test_daemon_client import OBEDIENT, Program  # noqa: E402
-from test_tekd import RR_RESET, STATUS, Daemon, scheduling  # noqa: E402
+from test_tekd import STATUS, Daemon, scheduling  # noqa: E402
 
 LIMIT = 2  # TEK_GRANT_LIMIT
 GRANTS = '[[grant]]\nusers = ["nobody"]\nrate = 10000\nburst = 10000\n'
@@ -219,7 +219,7 @@ def test_with_a_raised_limit_each_switch_is_one_system_call(
         assert client.do("look") == (0, os.SCHED_OTHER)
         tid = child_of(client.process.pid)
         usual = system_calls(tid, lambda: client.do(""))
-        assert client.do("enter") == (0, RR_RESET)
+        assert client.do("enter") == (0, os.SCHED_RR)  # by itself
         for what in "leave", "enter", "leave":
             made = system_calls(tid, lambda what=what: client.do(what))
             assert len(made) == len(usual) + 1, (what, made, usual)
