@@ -411,7 +411,9 @@ fn entering_and_leaving_takes_as_many_writes_with_2000_threads_as_with_20() {
         groups.leave(effect).unwrap();
         counts.push((middle - from, writes() - again));
         let both = start.elapsed();
-        common::tell(&format!("{threads} threads: placed in {placed:?}, entered and left in {both:?}"));
+        common::tell(&format!(
+            "{threads} threads: placed in {placed:?}, entered and left in {both:?}"
+        ));
         assert_eq!(bench.weight("tek/fast"), 1.0);
         bench.remove();
         assert_eq!(picture(&victim), before);

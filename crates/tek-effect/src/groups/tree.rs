@@ -75,12 +75,7 @@ impl Tree {
         }
     }
 
-    fn fill(
-        &mut self,
-        effect: &mut Effect,
-        place: &Place,
-        weights: &Weights,
-    ) -> Result<(), Error> {
+    fn fill(&mut self, effect: &mut Effect, place: &Place, weights: &Weights) -> Result<(), Error> {
         let above = &place.above;
         self.has_weights = self.within.version() == Version::V1 || has_cpu(above);
         if self.within.version() == Version::V2 && place.is_delegated {
