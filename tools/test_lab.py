@@ -18,6 +18,15 @@ INTROSPECTED = [
     {"name": "appliance", "cmd": ["/usr/bin/python3", "/project/bench/check.py"], "env": {}},
 ]
 
+# What a test program of Rust's says.
+RUST = """
+running 2 tests
+test a ... ok
+test b ... ignored, needs root
+
+test result: ok. 1 passed; 0 failed; 1 ignored; 0 measured; 0 filtered out; finished in 0.1s
+"""
+
 
 def boots(kind, *entries):
     return lab_plan.boots(TOP, list(entries), kind, lambda build: INTROSPECTED)
@@ -40,6 +49,12 @@ class Plan(unittest.TestCase):
         boot, = boots("rt", entry(pytest=["tests/e2e/test_a.py", "tests/e2e/test_b.py"]))
         self.assertEqual([job.name for job in boot.jobs], ["own.test_a", "own.test_b"])
         self.assertIn("/tek/tests/e2e/test_a.py", boot.jobs[0].command)
+
+    def test_every_program_of_cargo_is_a_job(self):
+        boot, = boots("rt", entry(rust=["tree", "floor"]))
+        self.assertEqual([job.name for job in boot.jobs], ["own.tree", "own.floor"])
+        self.assertEqual((boot.jobs[0].command, boot.jobs[0].format),
+                         (["/tek/build/rust-tests/tree"], "libtest"))
 
     def test_tests_of_a_kind_share_a_boot_if_it_holds_the_same(self):
         made = boots("rt", entry(command=["a"]), entry(name="b", command=["b"]),
@@ -129,8 +144,8 @@ class JobsOfTheGuest(unittest.TestCase):
                 {"outcome": "hung"}, {"outcome": "stopped"}, {"outcome": "qemu-died", "why": "x"},
                 {"outcome": "not-booted", "why": "x"}, {"outcome": "something new"}]
         for end in ends:
-            for format in ("status", "tap", "pytest"):
-                outcomes = self.outcomes(format, {"job": "name", **end}, tap, pytest)
+            for format, said in ("status", tap), ("tap", tap), ("pytest", tap), ("libtest", RUST):
+                outcomes = self.outcomes(format, {"job": "name", **end}, said, pytest)
                 self.assertIn(FAILED, outcomes, (format, end))
 
     def test_the_reason_says_what_happened(self):
@@ -151,6 +166,14 @@ class JobsOfTheGuest(unittest.TestCase):
         cases = self.cases("tap", self.exited(0), "1..2\nok 1 - a\nok 2 - b\n")
         self.assertEqual([case.name for case in cases], ["title/a", "title/b"])
         self.assertEqual(self.outcomes("tap", self.exited(0), "1..2\nok 1 - a\n"), [PASSED, FAILED])
+
+    def test_tests_of_a_rust_program_come_from_its_output(self):
+        cases = self.cases("libtest", self.exited(0), RUST)
+        self.assertEqual([(case.name, case.outcome) for case in cases],
+                         [("title: a", PASSED), ("title: b", SKIPPED)])
+        self.assertEqual(self.outcomes("libtest", self.exited(101), RUST.partition("test b")[0]),
+                         [PASSED, FAILED])
+        self.assertEqual(self.outcomes("libtest", self.exited(0), ""), [FAILED])
 
     def test_tests_of_pytest_come_from_its_record(self):
         lines = [{"event": "planned", "name": "t"}, {"event": "planned", "name": "u"},

@@ -1,9 +1,11 @@
 # SPDX-License-Identifier: MIT OR Apache-2.0
 """tekd on a whole device, and with all rights: what no test may do to a machine that is used."""
+import contextlib
 import os
 import pathlib
 import pwd
 import random
+import re
 import resource
 import signal
 import subprocess
@@ -11,13 +13,20 @@ import sys
 import time
 
 import pytest
-from conftest import OUT, eventually
+from conftest import OUT, child_of, eventually
 
 sys.path.append(str(pathlib.Path(__file__).resolve().parents[2] / "tests" / "e2e"))
-from test_tekd import ENTER, HELLO, LEAVE, Client, Daemon, is_fast, scheduling  # noqa: E402
+from test_daemon_client import OBEDIENT, Program  # noqa: E402
+from test_tekd import STATUS, Daemon, scheduling  # noqa: E402
 
 LIMIT = 2  # TEK_GRANT_LIMIT
 GRANTS = '[[grant]]\nusers = ["nobody"]\nrate = 10000\nburst = 10000\n'
+LIMITS = resource.RLIMIT_RTPRIO, resource.RLIMIT_NICE, resource.RLIMIT_RTTIME
+# Attributes of groups that somebody sets; the others are counters.
+ATTRIBUTES = re.compile(r"cpu\.(weight|shares|idle|max|cfs_.*|rt_.*|uclamp.*)|cgroup\.(type|subtree_control)")
+# connect, sendto, recvfrom, sendmsg, recvmsg
+ASKING = {42, 44, 45, 46, 47}
+PLACES = '[groups]\n[[place]]\ngroup = "background"\nnames = ["python*"]\n'
 
 # As nobody: enters and leaves with all its threads, forks and executes meanwhile, for ever.
 RESTLESS = """
@@ -52,10 +61,8 @@ class Device(Daemon):
 @pytest.fixture
 def device(tmp_path):
     device = Device(tmp_path)
-    tmp_path.chmod(0o755)
-    for directory in tmp_path.parents:
-        if directory != pathlib.Path("/"):
-            directory.chmod(0o755)
+    for directory in tmp_path, *tmp_path.parents[:-1]:
+        directory.chmod(directory.stat().st_mode & 0o7777 | 0o055)
     yield device
     if device.process and device.process.poll() is None:
         device.end()
@@ -63,7 +70,7 @@ def device(tmp_path):
         subprocess.run(device.command("--restore"), timeout=20, check=True)
 
 
-def as_nobody():
+def become_nobody():
     nobody = pwd.getpwnam("nobody")
     os.setgroups([])
     os.setgid(nobody.pw_gid)
@@ -73,7 +80,7 @@ def as_nobody():
 def start(script, *arguments, **options):
     environment = dict(os.environ, PYTHONPATH=os.pathsep.join(sys.path[-1:] + [str(pathlib.Path(__file__).parent)]))
     return subprocess.Popen([sys.executable, "-c", script, *map(str, arguments)], env=environment,
-                            preexec_fn=as_nobody, text=True, **options)
+                            preexec_fn=become_nobody, text=True, **options)
 
 
 def snapshot():
@@ -85,18 +92,39 @@ def snapshot():
             fields = (directory / "stat").read_text().rsplit(")", 1)[1].split()
             found[tid, fields[19]] = (scheduling(tid), sorted(os.sched_getaffinity(tid)),
                                       (directory / "cgroup").read_text(),
-                                      resource.prlimit(int(directory.parts[2]), resource.RLIMIT_RTPRIO))
+                                      [resource.prlimit(int(directory.parts[2]), limit) for limit in LIMITS])
         except OSError:
             pass  # it has ended
     return found
 
 
-def test_after_any_kill_no_thread_of_the_device_is_other_than_it_was(device):
+def groups():
+    """All control groups, with what somebody has set."""
+    found = {}
+    for directory, _, files in os.walk("/sys/fs/cgroup"):
+        with contextlib.suppress(OSError):
+            found[directory] = {name: pathlib.Path(directory, name).read_text()
+                                for name in files if ATTRIBUTES.fullmatch(name)}
+    return found
+
+
+def assert_same(before, after):
+    """Of the threads that were there all the time."""
+    both = before.keys() & after.keys()
+    assert {who: after[who] for who in both} == {who: before[who] for who in both}
+
+
+@pytest.mark.parametrize(("configuration", "kills"), [
+    ('backend = "rt"\n', 20),
+    ('backend = "rt"\n' + PLACES, 8),
+    ('backend = "fair"\n' + PLACES, 8),
+], ids=["rt", "rt with groups", "fair"])
+def test_after_any_kill_no_thread_of_the_device_is_other_than_it_was(device, configuration, kills):
     chance = random.Random(6)
-    before = snapshot()
-    device.start(GRANTS)
+    before, made = snapshot(), groups()
+    device.start(configuration + GRANTS)
     clients = []
-    for _ in range(20):
+    for _ in range(kills):
         clients += [start(RESTLESS, device.socket, stderr=subprocess.DEVNULL)
                     for _ in range(2 - len(clients))]
         time.sleep(chance.uniform(0.3, 1))
@@ -107,17 +135,42 @@ def test_after_any_kill_no_thread_of_the_device_is_other_than_it_was(device):
         clients = [client for client in clients if client not in victims]
         if device.process in victims:
             device.start()
+    assert bool(device.client().json(STATUS)["groups"]) == ("[groups]" in configuration)
     device.end(signal.SIGKILL)
     for client in clients:
         client.send_signal(signal.SIGSTOP)
-    subprocess.run(device.command("--restore"), timeout=20, check=True)
+    subprocess.run(device.command("--restore"), timeout=60, check=True)
+    home = pathlib.Path("/proc/self/cgroup").read_text()
     for client in clients:
-        assert {scheduling(int(tid))[:2] for tid in os.listdir(f"/proc/{client.pid}/task")} == {(0, 0)}
+        for task in pathlib.Path(f"/proc/{client.pid}/task").iterdir():
+            assert scheduling(int(task.name)) == (0, 0, 0)
+            assert (task / "cgroup").read_text() == home
         client.kill()
         client.wait(20)
-    after = snapshot()
-    assert {who: after[who] for who in before.keys() & after.keys()} == \
-           {who: before[who] for who in before.keys() & after.keys()}
+    assert_same(before, snapshot())
+    assert groups() == made
+
+
+@pytest.mark.parametrize("backend", ["rt", "fair"])
+def test_whom_tekd_placed_gets_back_when_it_stops(device, backend):
+    with start("import threading, time\n"
+               "for _ in range(20): threading.Thread(target=time.sleep, args=(60,)).start()\n"
+               "print(flush=True)", stdout=subprocess.PIPE) as other:
+        try:
+            other.stdout.readline()
+            before, made = snapshot(), groups()
+            device.start(f'backend = "{backend}"\n' + PLACES + GRANTS)
+            status = device.client().json(STATUS)
+            assert status["backend"] == backend
+            assert "/tek/lazy/background\n" in pathlib.Path(f"/proc/{other.pid}/cgroup").read_text()
+            there = {one["name"]: one for one in status["groups"]["groups"]}
+            assert there["background"]["threads"] >= 21
+            assert groups().keys() > made.keys()
+            assert device.end() == 0
+            assert_same(before, snapshot())
+            assert groups() == made
+        finally:
+            other.kill()
 
 
 def test_with_a_raised_limit_a_program_switches_by_itself_until_tekd_stops(device):
@@ -142,6 +195,73 @@ sys.stdin.readline()
             client.stdin.close()
 
 
+def tell(words):
+    with (OUT / "told").open("a") as told:
+        told.write(f"{words}\n")
+
+
+def system_calls(tid, act):
+    """The numbers of the system calls that a thread makes meanwhile."""
+    tracing = pathlib.Path("/sys/kernel/tracing")
+    event = tracing / "events/raw_syscalls/sys_enter"
+    (event / "filter").write_text(f"common_pid == {tid}")
+    (tracing / "trace").write_text("")
+    (event / "enable").write_text("1")
+    try:
+        act()
+    finally:
+        (event / "enable").write_text("0")
+        (event / "filter").write_text("0")
+    return [int(number) for number in re.findall(r"sys_enter: NR (\d+)", (tracing / "trace").read_text())]
+
+
+@pytest.mark.skipif(os.uname().machine != "x86_64", reason="numbers of system calls are x86-64's")
+def test_with_a_raised_limit_switches_do_not_ask_tekd(
+        device, compile_c, open_build, as_nobody, monkeypatch):
+    program = compile_c(OBEDIENT, "cc", "-pthread")
+    device.start(GRANTS + "limit = true\n")
+    monkeypatch.setenv("TEK_SOCKET", str(device.socket))
+    client = Program([*as_nobody, open_build / "bin" / "tek", "run", program])
+    try:
+        assert client.do("look") == (0, os.SCHED_OTHER)
+        tid = child_of(client.process.pid)
+        usual = system_calls(tid, lambda: client.do(""))
+        assert client.do("enter") == (0, os.SCHED_RR)  # by itself
+        told = []
+        for what in "leave", "enter", "leave":
+            made = system_calls(tid, lambda what=what: client.do(what))
+            assert made and not ASKING & set(made), (what, made)
+            told.append(f"{what} {len(made) - len(usual)} {made}")
+        tell(f"system calls with a raised limit: {'; '.join(told)}")
+    finally:
+        client.process.kill()
+        client.process.communicate()
+
+
+@pytest.mark.parametrize("breach", ["os.execv('/bin/sleep', ['sleep', '60'])", "client.close(); time.sleep(60)"],
+                         ids=["executes another program", "closes its connection"])
+def test_a_raised_limit_is_lowered_when_the_program(device, breach):
+    device.start(GRANTS + "limit = true\n")
+    script = f"""
+import os, resource, sys, time
+from test_tekd import Client, HELLO
+client = Client(sys.argv[1])
+assert client.ask(HELLO).error == 0
+print(flush=True)
+sys.stdin.readline()
+{breach}
+"""
+    with start(script, device.socket, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as client:
+        try:
+            client.stdout.readline()
+            assert resource.prlimit(client.pid, resource.RLIMIT_RTPRIO)[0] >= 20
+            client.stdin.write("\n")
+            client.stdin.flush()
+            eventually(lambda: resource.prlimit(client.pid, resource.RLIMIT_RTPRIO) == (0, 0))
+        finally:
+            client.kill()
+
+
 def test_a_switch_takes_microseconds_for_other_users_too(device):
     """Told, not judged: an emulated CPU promises nothing."""
     device.start(GRANTS)
@@ -159,4 +279,4 @@ print(f"{took[100] * 1e6:.0f} {took[197] * 1e6:.0f}")
 """
     with start(script, device.socket, stdout=subprocess.PIPE) as client:
         median, high = client.stdout.readline().split()
-    (OUT / "told").write_text(f"a switch by tekd: median {median} us, p99 {high} us\n")
+    tell(f"a switch by tekd: median {median} us, p99 {high} us")

@@ -20,7 +20,7 @@ class Job:
 
     name: str
     command: list[str]
-    format: str  # tap, pytest or status
+    format: str  # tap, pytest, libtest or status
     title: str  # of its tests, in reports
     environment: dict[str, str] = field(default_factory=dict)
     limit: int = 0
@@ -42,7 +42,7 @@ class Boot:
     jobs: list[Job] = field(default_factory=list)
 
 
-KEYS = {"name", "kinds", "meson", "pytest", "command", "with", "limit", "memory", "cpus", "fresh",
+KEYS = {"name", "kinds", "meson", "pytest", "rust", "command", "with", "limit", "memory", "cpus", "fresh",
         "here", "environment", "only", "format"}
 
 
@@ -72,9 +72,9 @@ def _mistake(entry: dict, top: Path, machines: set[str]) -> str:
         return "it needs a name"
     if not entry.get("here") and not entry.get("kinds"):
         return "it needs kinds, or here = true"
-    if sum(key in entry for key in ("meson", "pytest", "command")) != 1:
-        return "it needs one of meson, pytest, command"
-    for key in ("kinds", "pytest", "command", "with"):
+    if sum(key in entry for key in ("meson", "pytest", "rust", "command")) != 1:
+        return "it needs one of meson, pytest, rust, command"
+    for key in ("kinds", "pytest", "rust", "command", "with"):
         words = entry.get(key, [])
         if not isinstance(words, list) or not all(isinstance(word, str) for word in words):
             return f'`{key}` is a list of strings, such as ["a", "b"]'
@@ -127,6 +127,10 @@ def _jobs(top: Path, entry: dict, meson_tests):
                        f"{GUEST_TOP}/{module}"]
             name = f"{entry['name']}.{Path(module).stem}"
             yield Job(name, command, "pytest", module, environment, **common)
+    elif "rust" in entry:
+        for program in entry["rust"]:
+            yield Job(f"{entry['name']}.{program}", [f"{GUEST_TOP}/build/rust-tests/{program}"],
+                      "libtest", program, environment, **common)
     else:
         build = top / entry["meson"]
         for test in meson_tests(build):

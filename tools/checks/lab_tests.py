@@ -5,7 +5,7 @@ from dataclasses import replace
 from functools import partial
 from pathlib import Path
 
-from . import e2e_tests, lab_plan, tap
+from . import e2e_tests, lab_plan, rust_tests, tap
 from .process import BUILD_SILENCE, Context, describe_status, run
 from .results import Case, failed, passed, skipped
 
@@ -151,6 +151,8 @@ def cases_of_job(job: lab_plan.Job, record: dict | None, directory: Path,
     status = record["status"] if record["outcome"] == "exited" else None
     if job.format == "tap":
         return tap.judge(tap.parse(said, job.title, log), job.title, status, how, log)
+    if job.format == "libtest":
+        return rust_tests.judge(said, job.title, status, how, log)
     if job.format == "pytest":
         return e2e_tests.judge(_events(complained), job.title, status, how, log)
     if status == 0:

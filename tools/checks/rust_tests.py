@@ -24,15 +24,23 @@ def cargo_test(context: Context) -> list[Case]:
     return cases
 
 
-def parse(text: str, log=None) -> list[Case]:
-    """Cases from the output of cargo test.
+def judge(text: str, program: str, status: int | None, how: str, log) -> list[Case]:
+    """Cases from the output of one test program, which ended so."""
+    cases = parse(text, log, program)
+    if not cases or (status != 0 and not any(c.outcome.value == "failed" for c in cases)):
+        cases.append(failed(program, how, log))
+    return cases
+
+
+def parse(text: str, log=None, binary: str = "cargo test") -> list[Case]:
+    """Cases from the output of cargo test, or of the one test program `binary`.
 
     Each test binary announces how many tests it runs and sums them up at its end: a sum
     that never came is a binary that died, and a result line that a test's own output
     garbled is made up for from the sum.
     """
     cases: list[Case] = []
-    binary, found, announced = "cargo test", [], None
+    found, announced = [], None
 
     def close(total) -> None:
         nonlocal found, announced

@@ -25,7 +25,12 @@ impl Scene {
         let ground = Ground::below(within.mount_point());
         let place = Place::new(within.clone(), &ground.0, "tek").unwrap();
         let (state, victim) = (tempfile::tempdir().unwrap(), Victim::new(3, Does::Sleep));
-        Self { place, ground, state, victim }
+        // With processes in it, which make room.
+        let is_delegated = within.version() == Version::V2;
+        if is_delegated {
+            fs::write(ground.0.join("cgroup.procs"), victim.pid.to_string()).unwrap();
+        }
+        Self { place: Place { is_delegated, ..place }, ground, state, victim }
     }
 
     fn journal(&self) -> PathBuf {
@@ -97,12 +102,12 @@ fn kill_everywhere(within: &Hierarchy) -> u64 {
 fn whoever_is_killed_at_any_step_with_groups_leaves_nothing_different() {
     if cpu_groups().is_some() && common::may_use_real_time() {
         let steps = kill_everywhere(&Hierarchy::with("cpu").unwrap().unwrap());
-        println!("{steps} steps with version 1");
+        common::tell(&format!("killed at each of {steps} steps with version 1"));
         assert!(steps > 100, "only {steps} steps");
     }
     if unified_groups().is_some() {
         let steps = kill_everywhere(&Hierarchy::unified().unwrap().unwrap());
-        println!("{steps} steps with version 2");
+        common::tell(&format!("killed at each of {steps} steps with version 2"));
         assert!(steps > 100, "only {steps} steps");
     }
 }

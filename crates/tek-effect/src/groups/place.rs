@@ -130,7 +130,8 @@ struct Facts {
     is_writable: bool,
     /// systemd looks after the hierarchy, and it has not delegated this group.
     is_of_systemd: bool,
-    /// Processes are in it that would be between the groups and the rest of the device.
+    /// Processes are in it that would be between the groups and the rest of the device, and nobody
+    /// has left them to us.
     has_processes: bool,
 }
 
@@ -146,13 +147,15 @@ impl Facts {
         let has = |name: &str| controllers.split_ascii_whitespace().any(|one| one == name);
         // The topmost group of all has no type, and processes do not hinder there.
         let is_topmost = !above.join("cgroup.type").exists();
+        let is_delegated = under_systemd && delegated(above).is_some();
         Self {
             has_cpu: has("cpu"),
             has_cpuset: version == Version::V1 && has("cpuset"),
             is_writable: access(above, AccessFlags::W_OK).is_ok(),
-            is_of_systemd: under_systemd && delegated(above).is_none(),
+            is_of_systemd: under_systemd && !is_delegated,
             has_processes: version == Version::V2
                 && !is_topmost
+                && !is_delegated
                 && !text("cgroup.procs").is_empty(),
         }
     }
@@ -174,8 +177,8 @@ impl Facts {
         }
         if self.is_of_systemd {
             return Some(format!(
-                "{at} is systemd's: set Delegate=yes and DelegateSubgroup=main in the unit, as by \
-                 systemctl edit tekd"
+                "{at} is systemd's: set Delegate=cpu in the unit whose processes are to be in groups, \
+                 and name its group (below)"
             ));
         }
         if !self.is_writable {
@@ -186,9 +189,8 @@ impl Facts {
         }
         if self.has_processes {
             return Some(format!(
-                "{at} has processes of its own, which may not be beside controlled groups: set \
-                 DelegateSubgroup=main in the unit (systemd 254), or start this one in a group of \
-                 its own beneath"
+                "{at} has processes of its own, which may not be beside controlled groups: start \
+                 them in a group of their own beneath"
             ));
         }
         None
@@ -200,6 +202,7 @@ mod tests {
     use super::*;
     use crate::fault::common::{ground::Ground, unified_groups, victim::Does, victim::Victim};
     use crate::{Effect, Groups, Identity};
+    use std::fs;
     use tek_policy::{Group, Weights};
 
     const GOOD: Facts = Facts {
@@ -217,9 +220,9 @@ mod tests {
         let refusals = [
             (Facts { has_cpu: false, ..GOOD }, "no controller cpu"),
             (Facts { has_cpuset: true, ..GOOD }, "mount them apart"),
-            (Facts { is_of_systemd: true, ..GOOD }, "Delegate=yes"),
+            (Facts { is_of_systemd: true, ..GOOD }, "Delegate=cpu"),
             (Facts { is_writable: false, ..GOOD }, "run as root"),
-            (Facts { has_processes: true, ..GOOD }, "DelegateSubgroup=main"),
+            (Facts { has_processes: true, ..GOOD }, "group of their own"),
         ];
         for (facts, told) in refusals {
             let refusal = facts.refusal(at).unwrap();
@@ -251,9 +254,34 @@ mod tests {
         let error = groups.place_process(&mut effect, process, Group::Normal).unwrap_err();
         assert!(error.to_string().contains("which systemd looks after"), "{error}");
         assert_eq!(effect.count(), count);
-        std::fs::write(ground.0.join("cgroup.procs"), victim.pid.to_string()).unwrap();
+        let beside = ground.0.join("beside");
+        fs::create_dir(&beside).unwrap();
+        fs::write(beside.join("cgroup.procs"), victim.pid.to_string()).unwrap();
         assert_eq!(groups.place_process(&mut effect, process, Group::Normal).unwrap().moved, 2);
         assert_eq!(groups.remove(&mut effect).failed, [""; 0]);
+    }
+
+    #[test]
+    fn processes_of_a_delegated_group_make_room_and_get_back() {
+        let Some(mount) = unified_groups() else { return };
+        let (ground, state) = (Ground::below(&mount), tempfile::tempdir().unwrap());
+        let (mut effect, _) = Effect::open(&state.path().join("state")).unwrap();
+        let within = Hierarchy::unified().unwrap().unwrap();
+        let place = Place::new(within.clone(), &ground.0, "tek").unwrap();
+        let place = Place { is_delegated: true, ..place };
+        let victims = [Victim::new(3, Does::Sleep), Victim::new(2, Does::Threads)];
+        for victim in &victims {
+            fs::write(ground.0.join("cgroup.procs"), victim.pid.to_string()).unwrap();
+        }
+        let is_at = |victim: &Victim| within.directory_of(victim.pid).unwrap();
+        let mut groups = Groups::open(&mut effect, &place, Weights::default()).unwrap();
+        assert_eq!(victims.each_ref().map(is_at), [(); 2].map(|()| ground.0.join("tek-outside")));
+        let process = Identity::of(victims[0].pid).unwrap();
+        assert_eq!(groups.place_process(&mut effect, process, Group::Urgent).unwrap().moved, 3);
+        assert_eq!(is_at(&victims[0]), ground.0.join("tek/lazy/urgent"));
+        assert_eq!(groups.remove(&mut effect).failed, [""; 0]);
+        assert_eq!(victims.each_ref().map(is_at), [(); 2].map(|()| ground.0.clone()));
+        assert_eq!((ground.groups().len(), effect.count()), (0, 0));
     }
 
     #[test]

@@ -13,16 +13,21 @@
 //! becomes "domain threaded", which is what a group is called that has threaded ones beneath, and
 //! whole processes are moved to it; everything beneath is threaded, and threads are moved there one
 //! by one. Groups have weights only if the one above them has enabled the controller, so `cpu` is
-//! enabled in the group above TOP, in TOP and in `lazy`.
+//! enabled in the group above TOP, in TOP and in `lazy`. A group that has enabled it takes no
+//! processes any more, so those in a delegated group go to TOP-outside, beside TOP.
+use super::members::none_if_gone;
 use super::Place;
 use crate::hierarchy::REAL_TIME;
-use crate::{Change, Effect, Error, Hierarchy, Version};
+use crate::{Change, Effect, Error, Hierarchy, Identity, Version};
 use std::fs;
+use std::io;
 use std::path::{Path, PathBuf};
 use tek_policy::{Group, Weights};
 
 /// Which controllers the groups below have.
 const ENABLED: &str = "cgroup.subtree_control";
+/// A group is looked through again until nobody is in it, so often at most.
+const MOST_LOOKS: usize = 64;
 
 /// The groups of a place.
 pub(super) struct Tree {
@@ -59,7 +64,7 @@ impl Tree {
             changes: Vec::new(),
             weights: Vec::new(),
         };
-        match tree.fill(effect, &place.above, weights) {
+        match tree.fill(effect, place, weights) {
             Ok(()) => Ok(tree),
             Err(error) => {
                 for change in tree.weights.into_iter().chain(tree.changes.into_iter().rev()) {
@@ -70,20 +75,46 @@ impl Tree {
         }
     }
 
-    fn fill(&mut self, effect: &mut Effect, above: &Path, weights: &Weights) -> Result<(), Error> {
+    fn fill(&mut self, effect: &mut Effect, place: &Place, weights: &Weights) -> Result<(), Error> {
+        let above = &place.above;
         self.has_weights = self.within.version() == Version::V1 || has_cpu(above);
+        if self.within.version() == Version::V2 && place.is_delegated {
+            self.clear(effect, place)?;
+        }
         let (top, fast, lazy) = (self.top.clone(), self.fast.clone(), self.lazy.clone());
-        self.enable(effect, above)?;
         self.changes.push(effect.make_directory(&top)?);
         self.refuses_real_time = top.join(REAL_TIME).exists();
-        self.enable(effect, &top)?;
         self.add(effect, &fast)?;
         self.add(effect, &lazy)?;
-        self.enable(effect, &lazy)?;
         for group in Group::ALL {
             self.add(effect, &self.group(group))?;
         }
+        // Last, and so undone first: then the group above takes those who were born in these.
+        for directory in [above, &top, &lazy] {
+            self.enable(effect, directory)?;
+        }
         self.weigh(effect, weights)
+    }
+
+    /// Moves the processes of a delegated group into one of their own.
+    fn clear(&mut self, effect: &mut Effect, place: &Place) -> Result<(), Error> {
+        let outside = place.above.join(format!("{}-outside", place.name));
+        let list = place.above.join("cgroup.procs");
+        for look in 0..MOST_LOOKS {
+            let pids: Vec<i32> = ids(&list).collect();
+            if pids.is_empty() {
+                return Ok(());
+            }
+            if look == 0 {
+                self.changes.push(effect.make_directory(&outside)?);
+            }
+            for pid in pids {
+                let move_it = |who| effect.move_to(who, &self.within, &outside);
+                self.changes.extend(none_if_gone(Identity::of(pid).and_then(move_it))?);
+            }
+        }
+        let busy = io::Error::from_raw_os_error(libc::EBUSY);
+        Err(Error::file(&place.above, "move everybody out of", busy))
     }
 
     /// Sets the weights of the groups of the Lazy Region, which may be set again.
@@ -165,9 +196,15 @@ impl Tree {
             Version::V1 => "tasks",
             Version::V2 => "cgroup.threads",
         };
-        let text = fs::read_to_string(self.fast.join(file)).unwrap_or_default();
-        text.lines().filter_map(|line| line.parse().ok()).collect()
+        ids(&self.fast.join(file)).collect()
     }
+}
+
+/// Those that a file lists, and that can be seen from here.
+fn ids(file: &Path) -> impl Iterator<Item = i32> {
+    let text = fs::read_to_string(file).unwrap_or_default();
+    let ids: Vec<i32> = text.lines().filter_map(|line| line.parse().ok()).collect();
+    ids.into_iter().filter(|&id| id > 0)
 }
 
 fn has_cpu(directory: &Path) -> bool {
