@@ -96,7 +96,7 @@ int main(int argc, char **argv)
 		return EXIT_SUCCESS;
 	}
 
-	switch_cost_init();
+	switch_cost_init(options.no_switch_cost);
 	event_path_add(&options);
 	sensors_add(&options);
 	hogs_add(&options);

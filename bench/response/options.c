@@ -17,6 +17,7 @@ static const char help[] =
 	"  --seed N                of the script of touch events (default 1)\n"
 	"  --observe S             no events: watch the sensors for S seconds, with the\n"
 	"                          CPU-bound threads running in the middle half\n"
+	"  --no-switch-cost        leave the time of a switch out, for which others must be idle\n"
 	"  --iterations-per-ms N   speed of this CPU, as --calibrate printed it\n"
 	"  --calibrate             print the speed of this CPU and exit\n"
 	"  --wait                  when the threads run, wait for a line `go` on standard input\n"
@@ -39,13 +40,14 @@ static uint64_t number(const char *program, const char *option, const char *text
 
 struct options options_parse(int argc, char **argv)
 {
-	enum { EVENTS, HOGS, NO_LOAD, SEED, OBSERVE, SPEED, CALIBRATE, WAIT, LIMIT, HELP };
+	enum { EVENTS, HOGS, NO_LOAD, SEED, OBSERVE, NO_COST, SPEED, CALIBRATE, WAIT, LIMIT, HELP };
 	static const struct option table[] = {
 		[EVENTS] = {"events", required_argument, NULL, 0},
 		[HOGS] = {"hogs", required_argument, NULL, 0},
 		[NO_LOAD] = {"no-load", no_argument, NULL, 0},
 		[SEED] = {"seed", required_argument, NULL, 0},
 		[OBSERVE] = {"observe", required_argument, NULL, 0},
+		[NO_COST] = {"no-switch-cost", no_argument, NULL, 0},
 		[SPEED] = {"iterations-per-ms", required_argument, NULL, 0},
 		[CALIBRATE] = {"calibrate", no_argument, NULL, 0},
 		[WAIT] = {"wait", no_argument, NULL, 0},
@@ -75,6 +77,9 @@ struct options options_parse(int argc, char **argv)
 			break;
 		case OBSERVE:
 			options.observe_s = (unsigned)number(argv[0], name, optarg, 1, 3600);
+			break;
+		case NO_COST:
+			options.no_switch_cost = true;
 			break;
 		case SPEED:
 			options.iterations_per_ms = number(argv[0], name, optarg, 1, 1000000000);

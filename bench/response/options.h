@@ -13,6 +13,7 @@ struct options {
 	uint64_t seed;              /* of the script of touch events */
 	uint64_t iterations_per_ms; /* of work(); 0: calibrate first */
 	bool calibrate;             /* print iterations_per_ms and nothing else */
+	bool no_switch_cost;        /* leave the time of a switch out */
 	bool wait;                  /* wait for "go" on standard input */
 };
 

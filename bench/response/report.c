@@ -89,7 +89,7 @@ void report_result(const struct options *options, const struct run_times *times)
 	}
 
 	printf("],\"switch_ns\":{");
-	for (unsigned i = 0; i < SWITCH_GAMES; i++)
+	for (unsigned i = 0; i < SWITCH_GAMES && !options->no_switch_cost; i++)
 		printf("%s\"%s\":%.1f", comma(i), threads[i].name, switch_cost_ns[i]);
 
 	printf("},\"delays_ns\":{");

@@ -22,8 +22,11 @@ static int serve[2], back[2];
 /* Switches of the returning player at the start and at the end of each batch. */
 static uint64_t returner_switches[SWITCH_BATCHES + 1];
 
-void switch_cost_init(void)
+static bool skipped;
+
+void switch_cost_init(bool skip)
 {
+	skipped = skip;
 	pthread_barrier_init(&between_games, NULL, SWITCH_PLAYERS);
 	if (pipe(serve) || pipe(back))
 		err(EXIT_FAILURE, "cannot make a pipe");
@@ -104,6 +107,8 @@ void switch_cost_take_part(unsigned player)
 	cpu_set_t before;
 
 	stage_wait(STAGE_QUIET);
+	if (skipped)
+		return;
 	pin_to_last_cpu(&before);
 	for (unsigned game = 0; game < SWITCH_GAMES; game++) {
 		pthread_barrier_wait(&between_games);

@@ -7,14 +7,16 @@
 #ifndef APPLIANCE_SWITCH_COST_H
 #define APPLIANCE_SWITCH_COST_H
 
+#include <stdbool.h>
+
 /* Threads 0 to 2 of the table, on the event path, and 3 and 4, which are ordinary ones. */
 #define SWITCH_PLAYERS 5
 #define SWITCH_GAMES 4
 #define SWITCH_BATCHES 120
 #define SWITCH_ROUND_TRIPS 200 /* in a batch */
 
-/* Main thread, before the others start. */
-void switch_cost_init(void);
+/* Main thread, before the others start. With `skip` no game is played. */
+void switch_cost_init(bool skip);
 
 /*
  * Play all games with the other players, once STAGE_QUIET has come.  `player`, from 0,

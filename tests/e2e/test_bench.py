@@ -5,8 +5,10 @@ import os
 import pathlib
 import shutil
 import subprocess
+import time
 
 import pytest
+from conftest import eventually, read
 
 BUILD = pathlib.Path(os.environ.get("TEK_BUILD", "build")).resolve()
 VARIANTS = ["alone", "alone-2", "conventional", "nice-20", "chrt-rr", "hogs-idle", "tek-name",
@@ -25,7 +27,7 @@ def document_of(tmp_path, *args):
     return done, json.loads(path.read_text())
 
 
-@pytest.mark.parametrize("name", ["response", "observe", "ident", "stack"])
+@pytest.mark.parametrize("name", ["response", "observe", "ident", "stack", "device"])
 def test_a_file_that_cannot_be_written_is_told_before_anything_is_measured(tmp_path, name):
     path = tmp_path / "no" / "result.json"
     done = bench(name, "--json", path)
@@ -146,6 +148,73 @@ def test_stack_asks_for_as_many_runs_as_the_bars_do(stack):
     assert "--assert: the bars ask for 50 runs in tight mode" in done.stderr
 
 
+needs_root = pytest.mark.skipif(os.geteuid() != 0, reason="needs root, for a tekd that grants something")
+
+
+@pytest.fixture(scope="module")
+def device(tmp_path_factory):
+    """One run of everything but the kills, which test_tekd_killed.py has: (what it did, its document)."""
+    result = tmp_path_factory.mktemp("device") / "result.json"
+    command = [BUILD / "bin" / "tek", "bench", "device", "--quick", "--parts", "response,floor,switches,rest",
+               "--assert", "--json", result]
+    done = subprocess.run(command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+                          text=True, timeout=400)
+    return done, json.loads(result.read_text())
+
+
+@needs_root
+def test_device_measures_every_variant_under_every_load(device):
+    _, document = device
+    rows = {(row["case"], row["variant"]): row for row in document["rows"] if row["metric"] == "response"}
+    loaded = {(case, variant) for case in ("20 hogs", "200 hogs")
+              for variant in ("conventional", "groups only", "rt", "fair")}
+    without = {tuple(entry["variant"].rsplit(", ", 1)) for entry in document["not_run"]}
+    assert set(rows) | without >= loaded | {("no load", "alone"), ("no load", "alone-2")}
+    assert not {variant for _, variant in without} & {"alone", "alone-2", "conventional", "rt"}
+    assert rows["20 hogs", "rt"]["n"] == 8 and not document["failed"]
+    assert "autogroup" in document["host"]
+
+
+@needs_root
+def test_device_measures_tekd_itself_or_says_why_not(device):
+    done, document = device
+    not_run = [entry["variant"] for entry in document["not_run"]]
+    ways = {row["variant"] for row in document["rows"] if row["metric"] == "time to become critical"}
+    assert "rt" in ways and ("rt, limit" in ways or any("rt, limit" in name for name in not_run))
+    assert all(f"NOT RUN {name}" in done.stdout for name in not_run)
+    floors = [row["value"] for row in document["rows"] if row["metric"] == "left to others"]
+    assert floors and all(0 <= percent <= 100 for percent in floors)
+    wake_ups, = [row["value"] for row in document["rows"]
+                 if (row["case"], row["metric"]) == ("tekd at rest", "wake-ups")]
+    assert wake_ups == 0
+
+
+@needs_root
+def test_device_asks_for_as_many_measurements_as_the_bars_do(device):
+    done, _ = device
+    assert done.returncode == 1
+    assert "--assert: the bars ask for 9 rounds and 200 events" in done.stderr
+
+
+def processes_with(text):
+    commands = pathlib.Path("/proc").glob("[0-9]*/cmdline")
+    return [path for path in commands if text in read(path)]
+
+
+@needs_root
+def test_device_leaves_nothing_behind_when_it_is_killed(open_directory):
+    command = [BUILD / "bin" / "tek", "bench", "device", "--parts", "faults,rest"]
+    with subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
+                          env={**os.environ, "TMPDIR": str(open_directory)}) as running:
+        directory, = eventually(lambda: list(open_directory.glob("tek-bench-*")))
+        eventually(lambda: (directory / "state").exists())
+        time.sleep(0.5)
+        running.kill()
+    eventually(lambda: not directory.exists())
+    eventually(lambda: not processes_with(str(directory)))
+    assert not list(pathlib.Path("/sys/fs/cgroup").glob(f"**/tek-bench-{running.pid}"))
+
+
 def test_without_its_programs_it_says_where_it_looked(tmp_path):
     lonely = tmp_path / "bin" / "tek"
     lonely.parent.mkdir()
@@ -157,6 +226,6 @@ def test_without_its_programs_it_says_where_it_looked(tmp_path):
 
 @pytest.mark.parametrize("args", [("response", "--variants", "fastest"), ("response", "--rounds", "0"),
                                   ("observe", "--seconds", "1"), ("ident", "--threads", "1"),
-                                  ("stack", "--days", "2"), ()])
+                                  ("stack", "--days", "2"), ("device", "--parts", "kills"), ()])
 def test_nonsense_is_refused(args):
     assert bench(*args).returncode == 2

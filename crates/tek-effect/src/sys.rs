@@ -92,6 +92,12 @@ pub(crate) fn ticks_a_second() -> u64 {
     u64::try_from(unsafe { libc::sysconf(libc::_SC_CLK_TCK) }).unwrap_or(100)
 }
 
+/// Whether a thread is certainly the first of its process. No signal is sent.
+pub(crate) fn is_first_thread(tid: i32) -> bool {
+    // SAFETY: no memory is involved.
+    checked(unsafe { libc::syscall(libc::SYS_tgkill, tid, tid, 0) }).is_ok()
+}
+
 /// Whether a file has an extended attribute with this value: xattr(7).
 pub(crate) fn has_attribute(path: &Path, name: &CStr, value: &[u8]) -> bool {
     let Ok(path) = CString::new(path.as_os_str().as_bytes()) else { return false };

@@ -59,9 +59,7 @@ pub struct Status(String);
 impl Status {
     /// Of a process or thread.
     pub fn of(id: i32) -> io::Result<Self> {
-        // Made at once for the first read, and seldom longer.
-        let mut text = Vec::with_capacity(4096);
-        fs::File::open(format!("/proc/{id}/status"))?.read_to_end(&mut text)?;
+        let text = read(&format!("/proc/{id}/status"))?;
         Ok(Self::parse(&text))
     }
 
@@ -141,6 +139,21 @@ fn exe<T>(pid: i32, look: impl Fn(&str) -> Option<T>) -> Option<T> {
     })
 }
 
+/// A file of /proc about one process or thread: the kernel gives all of it to a read that has room for
+/// it, and a switch has to wait for each call.
+fn read(path: &str) -> io::Result<Vec<u8>> {
+    let (mut text, mut length) = (vec![0; 4096], 0);
+    let mut file = fs::File::open(path)?;
+    loop {
+        length += file.read(&mut text[length..])?;
+        if length < text.len() {
+            text.truncate(length);
+            return Ok(text);
+        }
+        text.resize(2 * length, 0);
+    }
+}
+
 /// The control groups of a process, one a hierarchy.
 pub fn cgroups(pid: i32) -> Vec<String> {
     let text = fs::read_to_string(format!("/proc/{pid}/cgroup")).unwrap_or_default();
@@ -153,7 +166,7 @@ pub fn cgroups(pid: i32) -> Vec<String> {
 
 /// Whether a thread is the kernel's own.
 pub fn is_of_kernel(tid: i32) -> bool {
-    let Ok(stat) = fs::read(format!("/proc/{tid}/stat")) else { return false };
+    let Ok(stat) = read(&format!("/proc/{tid}/task/{tid}/stat")) else { return false };
     let text = String::from_utf8_lossy(&stat);
     // Flags are the seventh field behind the name, which ends with the last bracket.
     let fields = text.rsplit_once(')').map_or("", |(_, fields)| fields);

@@ -131,6 +131,11 @@ impl Appliance {
         Ok(appliance)
     }
 
+    /// Its process.
+    pub fn pid(&self) -> u32 {
+        self.child.id()
+    }
+
     /// Lets it run and waits for its end. Returns also what it wrote to its standard error.
     pub fn go(mut self) -> anyhow::Result<(Measured, String)> {
         // It may have died meanwhile; then the next line says so better than the pipe.

@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! `tek bench`: the experiments of the papers, measured on this machine.
 
+mod alternate;
 mod appliance;
 mod census;
+mod device;
 mod host;
 mod ident;
 mod json;
@@ -36,6 +38,8 @@ enum Bench {
     Ident(ident::Args),
     /// What stacks take and what of them is used, and how many threads fit, with and without TEK
     Stack(stack::Args),
+    /// What tekd does for critical threads while other programs of other users use every CPU
+    Device(device::Args),
 }
 
 /// Runs the chosen benchmark.
@@ -45,5 +49,6 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
         Bench::Observe(args) => observe::run(&args),
         Bench::Ident(args) => ident::run(&args),
         Bench::Stack(args) => stack::run(&args),
+        Bench::Device(args) => device::run(&args),
     }
 }

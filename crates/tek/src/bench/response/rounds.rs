@@ -2,10 +2,10 @@
 //! Running the variants in alternation, round after round.
 
 use super::variant::{Programs, Variant};
+use crate::bench::alternate::{order, progress_bar};
 use crate::bench::appliance::{Appliance, Measured};
 use crate::bench::json::NotRun;
 use anyhow::{bail, Context};
-use indicatif::{ProgressBar, ProgressStyle};
 use std::collections::BTreeMap;
 
 /// What each run of the appliance does.
@@ -23,22 +23,6 @@ pub struct Session {
     pub not_run: Vec<NotRun>,
     /// Ran well in some rounds and then did not: the numbers of those are left out too.
     pub failed: Vec<NotRun>,
-}
-
-/// The order of a round: a row of a Williams square. Over as many rounds as there are variants
-/// each runs in each place once and directly after each other one once (with an odd number of
-/// variants, whose odd rounds run backwards, twice in twice as many rounds), so what one leaves
-/// behind, such as warmth, falls on all others alike.
-pub fn order(variants: &[Variant], round: usize) -> Vec<Variant> {
-    let count = variants.len();
-    // 0, 1, n-1, 2, n-2 ... has each distance between neighbours; the rounds shift it.
-    let zigzag = |place: usize| if place % 2 == 1 { place.div_ceil(2) } else { count - place / 2 };
-    let mut order: Vec<_> =
-        (0..count).map(|place| variants[(zigzag(place) + round) % count]).collect();
-    if count % 2 == 1 && round % 2 == 1 {
-        order.reverse();
-    }
-    order
 }
 
 /// Runs all of it. A variant that cannot be run, or fails once, is left out wholly and named with
@@ -119,42 +103,10 @@ fn run_once(
     }
 }
 
-fn progress_bar(steps: usize) -> ProgressBar {
-    let style = ProgressStyle::with_template("{bar:30} {pos}/{len} {msg} ({eta} left)");
-    let progress = ProgressBar::new(steps as u64);
-    match style {
-        Ok(style) => progress.with_style(style),
-        Err(_) => progress,
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::bench::response::fixture;
-    use clap::ValueEnum;
-
-    #[test]
-    fn each_variant_follows_each_other_one_and_stands_in_each_place_equally_often() {
-        for count in 1..=Variant::value_variants().len() {
-            let variants = &Variant::value_variants()[..count];
-            let (rounds, times) = if count % 2 == 0 { (count, 1) } else { (2 * count, 2) };
-            let (mut neighbours, mut places) = (BTreeMap::new(), BTreeMap::new());
-            for round in 0..rounds {
-                let order = order(variants, round);
-                for pair in order.windows(2) {
-                    *neighbours.entry((pair[0], pair[1])).or_insert(0) += 1;
-                }
-                for placed in order.into_iter().enumerate() {
-                    *places.entry(placed).or_insert(0) += 1;
-                }
-            }
-            assert_eq!(neighbours.len(), count * (count - 1));
-            assert!(neighbours.values().all(|&found| found == times), "{neighbours:?}");
-            assert_eq!(places.len(), count * count);
-            assert!(places.values().all(|&found| found == times), "{places:?}");
-        }
-    }
 
     #[test]
     fn a_variant_that_was_refused_has_no_numbers() {

@@ -1,0 +1,161 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Where the processes of this benchmark live: a directory of its own that every user can enter,
+//! programs in it, users that nobody else is. However the benchmark ends, a guardian clears it.
+
+use crate::bench::programs;
+use crate::system::library;
+use anyhow::{bail, Context};
+use nix::sys::resource::{setrlimit, Resource};
+use nix::unistd::{geteuid, setsid};
+use std::fs::{self, Permissions};
+use std::io;
+use std::os::unix::fs::PermissionsExt;
+use std::os::unix::process::CommandExt;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+
+/// The first of the users. Numbers of systemd's for services that come and go, which have no files.
+const FIRST_USER: u32 = 64_501;
+
+/// Programs of the benchmark, with the names that they are started by. Rules of tekd name them.
+const PROGRAMS: [(&str, &str, &str); 9] = [
+    ("response", "appliance", "appliance"),
+    ("response", "appliance-tek", "appliance-tek"),
+    ("device", "load", "media"),
+    ("device", "load", "network"),
+    ("device", "load", "updater"),
+    ("device", "load", "indexer"),
+    ("device", "switches", "switches"),
+    ("device", "spinners", "spinners"),
+    ("device", "switcher", "switcher"),
+];
+
+/// Waits for the end of the benchmark, whatever ends it; then gives back what a tekd that was killed
+/// left, and removes the directory.
+const GUARDIAN: &str = r#"
+trap '' INT TERM HUP
+while read -r _; do :; done
+tries=0
+while [ -e "$1/state" ] && [ $tries -lt 200 ]; do
+	"$2" --restore --state "$1/state" && break
+	tries=$((tries + 1))
+	sleep 0.1
+done
+[ -e "$1/state" ] || rm -rf "$1"
+"#;
+
+/// Who a process is, and in whose session.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub enum User {
+    /// Who runs the benchmark.
+    Own,
+    /// One of its own users, if it can choose; without any rights.
+    Number(u32),
+}
+
+/// All of it. Programs that were started must have ended before it is dropped.
+pub struct Ground {
+    directory: PathBuf,
+    tekd: PathBuf,
+    guardian: Child,
+}
+
+impl Ground {
+    /// Makes the directory and copies the programs.
+    pub fn prepare() -> anyhow::Result<Ground> {
+        let tekd = programs::own_executable()?.with_file_name("tekd");
+        if !tekd.is_file() {
+            bail!("tekd is missing: {} does not exist; build it with `make build`", tekd.display());
+        }
+        let prefix = tempfile::Builder::new().prefix("tek-bench-").tempdir();
+        let directory = prefix.context("cannot make a directory for programs")?.keep();
+        let guardian = guard(&directory, &tekd);
+        let ground = match guardian {
+            Ok(guardian) => Ground { directory, tekd, guardian },
+            Err(error) => {
+                let _ = fs::remove_dir_all(directory);
+                return Err(error.context("cannot start sh"));
+            }
+        };
+        fs::set_permissions(&ground.directory, Permissions::from_mode(0o755))?;
+        for (bench, program, name) in PROGRAMS {
+            let from = programs::find(bench, program)?;
+            fs::copy(from, ground.path(name)).context("cannot copy a benchmark program")?;
+        }
+        let (library, _) = library::find()?;
+        fs::copy(library, ground.path("libtek.so")).context("cannot copy libtek.so")?;
+        Ok(ground)
+    }
+
+    /// A file there.
+    pub fn path(&self, name: &str) -> PathBuf {
+        self.directory.join(name)
+    }
+
+    /// The daemon's program.
+    pub fn tekd(&self) -> &Path {
+        &self.tekd
+    }
+
+    /// Where the daemon of the benchmark listens.
+    pub fn socket(&self) -> PathBuf {
+        self.path("run/tekd")
+    }
+
+    /// The command of one of the programs; its arguments are to be added. It ends with the
+    /// benchmark.
+    pub fn command(&self, name: &str, user: User, own_session: bool) -> Command {
+        let mut command = Command::new(self.path(name));
+        for (variable, _) in std::env::vars_os() {
+            if variable.to_string_lossy().starts_with("TEK_") {
+                command.env_remove(variable);
+            }
+        }
+        command.env_remove("LD_PRELOAD").env("LD_LIBRARY_PATH", &self.directory);
+        command.env("TEK_SOCKET", self.socket());
+        let may_choose = geteuid().is_root();
+        if let (User::Number(number), true) = (user, may_choose) {
+            command.uid(FIRST_USER + number).gid(FIRST_USER + number);
+        }
+        let prepare = move || {
+            if own_session {
+                setsid()?;
+            }
+            if user != User::Own {
+                // So that it has to ask.
+                setrlimit(Resource::RLIMIT_RTPRIO, 0, 0)?;
+            }
+            end_with_parent(libc::SIGKILL)
+        };
+        // SAFETY: it makes system calls only: no allocation, no lock.
+        unsafe { command.pre_exec(prepare) };
+        command
+    }
+}
+
+impl Drop for Ground {
+    fn drop(&mut self) {
+        drop(self.guardian.stdin.take());
+        let _ = self.guardian.wait();
+    }
+}
+
+/// Has the calling process sent this signal when the thread that started it ends.
+pub fn end_with_parent(signal: i32) -> io::Result<()> {
+    // SAFETY: takes numbers only.
+    match unsafe { libc::prctl(libc::PR_SET_PDEATHSIG, signal) } {
+        0 => Ok(()),
+        _ => Err(io::Error::last_os_error()),
+    }
+}
+
+fn guard(directory: &Path, tekd: &Path) -> anyhow::Result<Child> {
+    let mut command = Command::new("sh");
+    command.args(["-c", GUARDIAN, "tek-bench-guardian"]).arg(directory).arg(tekd);
+    command.stdin(Stdio::piped()).stdout(Stdio::null()).stderr(Stdio::null());
+    // What ends the session of the benchmark must not end it.
+    let prepare = || setsid().map(|_| ()).map_err(io::Error::from);
+    // SAFETY: one system call.
+    unsafe { command.pre_exec(prepare) };
+    Ok(command.spawn()?)
+}

@@ -1,0 +1,199 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! The load: four programs of four users that have nothing to do with the appliance.
+
+use super::ground::{Ground, User};
+use anyhow::{bail, Context};
+use serde::{Deserialize, Serialize};
+use std::io::{BufRead, BufReader, Read, Write};
+use std::process::{Child, ChildStdout, Command, Stdio};
+
+/// The programs, each of which is of a group.
+pub const PROGRAMS: [&str; 4] = ["media", "network", "updater", "indexer"];
+
+/// What there is to be.
+#[derive(Clone, Copy, Default)]
+pub struct Plan {
+    /// CPU-bound threads of all programs together.
+    pub hogs: usize,
+    /// Threads that are idle most of the time.
+    pub idle: usize,
+    /// Each CPU-bound thread stays on one CPU.
+    pub pinned: bool,
+    /// Each program in a session of its own.
+    pub own_sessions: bool,
+    /// Of `appliance --calibrate`.
+    pub iterations_per_ms: u64,
+}
+
+/// What a CPU-bound thread had.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct Hog {
+    /// On which it stayed; -1: on any.
+    pub cpu: i32,
+    pub cpu_ns: u64,
+    /// The longest time without a turn.
+    pub stall_ns: u64,
+}
+
+/// What the threads of all programs had.
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+pub struct Had {
+    pub hogs: Vec<Hog>,
+    /// How late an idle thread was done with its little work, at the worst.
+    pub idle_late_ns: u64,
+}
+
+impl Had {
+    /// The longest time that one of them waited.
+    pub fn stall_ns(&self) -> Option<u64> {
+        let hogs = self.hogs.iter().map(|hog| hog.stall_ns);
+        hogs.chain((self.idle_late_ns > 0).then_some(self.idle_late_ns)).max()
+    }
+}
+
+/// Programs that wait for `go`, or run. They are killed when this is dropped early.
+#[derive(Default)]
+pub struct Load {
+    programs: Vec<Program>,
+}
+
+impl Load {
+    /// Starts all of them and waits until their threads are there.
+    pub fn start(ground: &Ground, plan: &Plan) -> anyhow::Result<Load> {
+        let share = |all: usize| all / PROGRAMS.len();
+        let mut load = Load::default();
+        if plan.hogs + plan.idle == 0 {
+            return Ok(load);
+        }
+        for (number, name) in (1..).zip(PROGRAMS) {
+            let mut command = ground.command(name, User::Number(number), plan.own_sessions);
+            command.arg("--hogs").arg(share(plan.hogs).to_string());
+            command.arg("--idle").arg(share(plan.idle).to_string());
+            command.arg("--iterations-per-ms").arg(plan.iterations_per_ms.to_string());
+            command.arg("--limit").arg("300");
+            if plan.pinned {
+                command.arg("--pin");
+            }
+            load.programs.push(Program::start(command).context(name)?);
+        }
+        for program in &mut load.programs {
+            program.read_line::<serde_json::Value>()?;
+        }
+        Ok(load)
+    }
+
+    /// Their processes.
+    pub fn pids(&self) -> impl Iterator<Item = u32> + '_ {
+        self.programs.iter().map(|program| program.child.id())
+    }
+
+    /// Lets them run until `stop`.
+    pub fn go(&mut self) -> anyhow::Result<()> {
+        self.programs.iter_mut().try_for_each(|program| program.tell("go\n"))
+    }
+
+    /// Lets them run until the second of these times, CLOCK_MONOTONIC in ns; what they have is
+    /// counted from the first.
+    pub fn go_between(&mut self, from_ns: u64, to_ns: u64) -> anyhow::Result<()> {
+        let line = format!("go {from_ns} {to_ns}\n");
+        self.programs.iter_mut().try_for_each(|program| program.tell(&line))
+    }
+
+    /// Ends those that run until `stop`.
+    pub fn stop(mut self) -> anyhow::Result<Had> {
+        self.programs.iter_mut().try_for_each(|program| program.tell("stop\n"))?;
+        self.wait()
+    }
+
+    /// Waits for their end.
+    pub fn wait(mut self) -> anyhow::Result<Had> {
+        let mut all = Had::default();
+        for program in &mut self.programs {
+            let had: Had = program.read_line()?;
+            all.hogs.extend(had.hogs);
+            all.idle_late_ns = all.idle_late_ns.max(had.idle_late_ns);
+        }
+        Ok(all)
+    }
+}
+
+/// A program of the benchmark that is told things by lines, and says things by lines of JSON. It
+/// is killed when this is dropped.
+pub struct Program {
+    child: Child,
+    output: BufReader<ChildStdout>,
+}
+
+impl Program {
+    pub fn start(mut command: Command) -> anyhow::Result<Program> {
+        let mut child = command
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
+            .spawn()
+            .with_context(|| format!("cannot start {:?}", command.get_program()))?;
+        let output = BufReader::new(child.stdout.take().context("no output")?);
+        Ok(Program { child, output })
+    }
+
+    pub fn pid(&self) -> u32 {
+        self.child.id()
+    }
+
+    pub fn tell(&mut self, line: &str) -> anyhow::Result<()> {
+        let input = self.child.stdin.as_mut().context("no input")?;
+        // It may have died meanwhile; then the next line says so better than the pipe.
+        let _ = input.write_all(line.as_bytes());
+        Ok(())
+    }
+
+    /// The next line that it says.
+    pub fn line(&mut self) -> anyhow::Result<String> {
+        let mut line = String::new();
+        self.output.read_line(&mut line)?;
+        if line.is_empty() {
+            let status = self.child.wait()?;
+            let mut said = String::new();
+            if let Some(mut stderr) = self.child.stderr.take() {
+                let _ = stderr.read_to_string(&mut said);
+            }
+            bail!("it ended early: {status}: {}", said.trim());
+        }
+        Ok(line)
+    }
+
+    pub fn read_line<T: serde::de::DeserializeOwned>(&mut self) -> anyhow::Result<T> {
+        serde_json::from_str(&self.line()?).context("it printed something else than JSON")
+    }
+}
+
+impl Drop for Program {
+    fn drop(&mut self) {
+        // Both fail harmlessly when it has ended and was waited for.
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_idle_thread_that_is_late_stalls_as_a_busy_one_does() {
+        let hog = |stall_ns| Hog { cpu: -1, cpu_ns: 1, stall_ns };
+        let mut had = Had { hogs: vec![hog(5), hog(7)], idle_late_ns: 6 };
+        assert_eq!(had.stall_ns(), Some(7));
+        had.idle_late_ns = 9;
+        assert_eq!(had.stall_ns(), Some(9));
+        assert_eq!(Had::default().stall_ns(), None);
+    }
+
+    #[test]
+    fn a_program_that_dies_is_reported_with_its_own_words() {
+        let mut command = Command::new("sh");
+        command.args(["-c", "echo no such luck >&2; exit 3"]);
+        let error = Program::start(command).unwrap().line().unwrap_err();
+        assert!(error.to_string().contains("no such luck"), "{error}");
+    }
+}

@@ -1,0 +1,63 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! What tekd itself takes while nobody is critical.
+
+use super::daemon::{Backend, Daemon, Settings};
+use super::ground::{Ground, User};
+use super::load::Program;
+use crate::bench::json::Row;
+use serde::Serialize;
+use std::thread::sleep;
+use std::time::Duration;
+
+/// It stays awake for a second after the last thread left.
+const SETTLES: Duration = Duration::from_millis(2500);
+
+/// What was measured.
+#[derive(Debug, Serialize)]
+pub struct Measured {
+    pub seconds: u64,
+    pub wake_ups: u64,
+    pub cpu_us: f64,
+    pub resident_mb: f64,
+}
+
+/// Measures it, once somebody was critical.
+pub fn measure(ground: &Ground, seconds: u64) -> anyhow::Result<Measured> {
+    let daemon = Daemon::start(ground, Settings::of(Backend::Rt))?;
+    let mut command = ground.command("switches", User::Number(0), false);
+    command.arg("1");
+    let mut program = Program::start(command)?;
+    program.line()?;
+    program.tell("go\n")?;
+    program.line()?;
+    drop(program);
+    sleep(SETTLES);
+    let before = daemon.usage()?;
+    sleep(Duration::from_secs(seconds));
+    let used = daemon.usage()?.since(before);
+    daemon.stop()?;
+    Ok(Measured {
+        seconds,
+        wake_ups: used.wake_ups,
+        cpu_us: used.cpu_ns as f64 / 1e3,
+        resident_mb: used.resident_kib as f64 * 1024.0 / 1e6,
+    })
+}
+
+/// For people.
+pub fn report(it: &Measured) -> String {
+    format!(
+        "tekd at rest, {} s: {} wake-ups, {:.0} us of CPU time, {:.1} MB resident\n",
+        it.seconds, it.wake_ups, it.cpu_us, it.resident_mb
+    )
+}
+
+/// The rows of the JSON document.
+pub fn rows(it: &Measured) -> Vec<Row> {
+    let number = |metric, unit, value| Row::number("tekd at rest", "rt", metric, unit, value);
+    vec![
+        number("wake-ups", "1", it.wake_ups as f64),
+        number("CPU time", "us", it.cpu_us),
+        number("resident memory", "MB", it.resident_mb),
+    ]
+}
