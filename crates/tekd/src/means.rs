@@ -9,7 +9,6 @@ use crate::placement::{give_back, Placement};
 use tek_effect::{Change, Effect, Error, Hierarchy, Identity, Scheduling, Undone};
 use tek_policy::{Priority, RealTime};
 
-const OTHER: u32 = libc::SCHED_OTHER as u32;
 const FIFO: u32 = libc::SCHED_FIFO as u32;
 const RR: u32 = libc::SCHED_RR as u32;
 const DEADLINE: u32 = libc::SCHED_DEADLINE as u32;
@@ -64,22 +63,6 @@ impl Given {
 }
 
 impl Means {
-    /// What a thread gets; `None`: it has as much by itself.
-    fn wanted(&self, base: Scheduling, priority: Priority) -> Option<Scheduling> {
-        let wanted = match self.backend {
-            Backend::Rt => {
-                let priority = self.range.priority(priority);
-                Scheduling { policy: RR, nice: base.nice, priority, reset_on_fork: true }
-            }
-            Backend::Fair => {
-                let nice = priority.nice();
-                Scheduling { policy: OTHER, nice, priority: 0, reset_on_fork: true }
-            }
-        };
-        let is_real_time = [FIFO, RR].contains(&base.policy) && base.priority >= wanted.priority;
-        (base.policy != DEADLINE && !is_real_time).then_some(wanted)
-    }
-
     /// Makes a thread Fast, or one that is gets another priority. One that has as much by itself
     /// keeps that, and so does one to which somebody else has given something since. After an error
     /// it has what it had before the call.
@@ -90,9 +73,24 @@ impl Means {
         given: &mut Given,
         priority: Priority,
     ) -> Result<(), Error> {
-        let Some(wanted) = self.wanted(base, priority) else {
+        match self.backend {
+            Backend::Rt => self.give_policy(who, base, given, priority),
+            Backend::Fair => self.give_group(who, base, given),
+        }
+    }
+
+    fn give_policy(
+        &mut self,
+        who: Identity,
+        base: Scheduling,
+        given: &mut Given,
+        priority: Priority,
+    ) -> Result<(), Error> {
+        let priority = self.range.priority(priority);
+        if base.policy == DEADLINE || (is_real_time(base) && base.priority >= priority) {
             return self.take_back(who, given).map(drop);
-        };
+        }
+        let wanted = Scheduling { policy: RR, nice: base.nice, priority, reset_on_fork: true };
         let result = match given.change {
             Some(_) if given.wanted == Some(wanted) => Ok(()),
             Some(change) => self.effect.set_again(change, wanted),
@@ -102,6 +100,19 @@ impl Means {
             Ok(()) => given.wanted = Some(wanted),
             Err(Error::Changed { .. }) => given.wanted = None,
             Err(error) => return Err(error),
+        }
+        Ok(())
+    }
+
+    /// The group is all that it gets: its children would inherit another policy or nice value.
+    fn give_group(
+        &mut self,
+        who: Identity,
+        base: Scheduling,
+        given: &mut Given,
+    ) -> Result<(), Error> {
+        if !given.is_away && base.policy != DEADLINE && !is_real_time(base) {
+            given.is_away = self.placement.send_away(&mut self.effect, who, self.backend)?;
         }
         Ok(())
     }
@@ -168,7 +179,7 @@ impl Means {
 
     /// It is Fast no more, and had this by itself.
     pub fn after_fast(&mut self, who: Identity, process: Identity, base: Scheduling) {
-        if [FIFO, RR].contains(&base.policy) {
+        if is_real_time(base) {
             self.others.note_back(who, process);
         }
     }
@@ -200,4 +211,8 @@ impl Means {
         self.effect.try_again();
         self.placement.tidy(&mut self.effect);
     }
+}
+
+fn is_real_time(base: Scheduling) -> bool {
+    [FIFO, RR].contains(&base.policy)
 }
