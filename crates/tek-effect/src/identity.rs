@@ -40,6 +40,14 @@ impl Identity {
         }
     }
 
+    /// The thread of this id, if it is one of that process. [`Error::Gone`] if it is not, or is ending.
+    pub fn of_thread_of(pid: i32, tid: i32) -> Result<Self, Error> {
+        match Stat::at(pid, tid)? {
+            Some(stat) if stat.runs() => Ok(Self { tid, start_ticks: stat.start_ticks }),
+            _ => Err(Error::Gone { tid }),
+        }
+    }
+
     /// The process that has this id now, whose first thread may have ended. [`Error::Gone`] if there
     /// is none.
     pub fn of_process(pid: i32) -> Result<Self, Error> {
@@ -157,11 +165,16 @@ struct Stat {
 impl Stat {
     /// `None`: there is no such thread.
     fn of(tid: i32) -> Result<Option<Self>, Error> {
+        // What /proc/TID/stat says as well, which adds up all threads of the process for that.
+        Self::at(tid, tid)
+    }
+
+    /// The same, only if it is a thread of that process (any of its threads names it).
+    fn at(pid: i32, tid: i32) -> Result<Option<Self>, Error> {
         if tid <= 0 {
             return Ok(None);
         }
-        // What /proc/TID/stat says as well, which adds up all threads of the process for that.
-        match read_once(&format!("/proc/{tid}/task/{tid}/stat"), STAT_BYTES) {
+        match read_once(&format!("/proc/{pid}/task/{tid}/stat"), STAT_BYTES) {
             Ok(text) => Ok(Self::parse(&text)),
             // While it ends the file can still be opened.
             Err(error) if is_none(&error) => Ok(None),
@@ -256,6 +269,14 @@ mod tests {
         });
         assert_eq!(other.join().unwrap(), own);
         assert_eq!(parent_of(own).unwrap(), nix::unistd::getppid().as_raw());
+    }
+
+    #[test]
+    fn a_thread_is_found_in_its_own_process_only() {
+        let own = std::process::id() as i32;
+        assert_eq!(Identity::of_thread_of(own, own).unwrap(), Identity::of(own).unwrap());
+        assert!(matches!(Identity::of_thread_of(own, 1), Err(Error::Gone { tid: 1 })));
+        assert!(Identity::of_thread_of(1, own).is_err());
     }
 
     #[test]

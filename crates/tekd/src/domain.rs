@@ -119,14 +119,29 @@ impl Domain {
 
     /// Whether a process may be touched, `homes` telling of those who were moved.
     pub fn check(&self, pid: i32, protected: &[Pattern], homes: &Homes) -> Result<(), Outside> {
-        if pid == 1 || pid == self.own {
+        if pid == 1 {
             return Err(Outside::Never);
         }
         let status = Status::of(pid).map_err(|_| Outside::Gone)?;
-        if process::is_of_kernel(pid) {
+        self.check_known(pid, &status, protected, homes)
+    }
+
+    /// The same of one of which that is known already.
+    pub fn check_known(
+        &self,
+        pid: i32,
+        status: &Status,
+        protected: &[Pattern],
+        homes: &Homes,
+    ) -> Result<(), Outside> {
+        if pid == 1 || pid == self.own {
+            return Err(Outside::Never);
+        }
+        // What has memory is no thread of the kernel.
+        if !status.has_memory() && process::is_of_kernel(pid) {
             return Err(Outside::Kernel);
         }
-        if self.parts.iter().any(|part| part.is_tree_of(pid)) {
+        if self.parts.iter().any(|part| part.is_tree_of(pid, status)) {
             return Ok(());
         }
         if !self.parts.iter().any(|part| part.is_around(pid, homes)) {
@@ -143,9 +158,14 @@ impl Domain {
 }
 
 impl Part {
-    fn is_tree_of(&self, pid: i32) -> bool {
+    fn is_tree_of(&self, pid: i32, status: &Status) -> bool {
         let Self::Tree(root) = self else { return false };
-        root.check_process().is_ok() && parents(pid).any(|(parent, _)| parent == root.tid)
+        let is_root = |pid: i32| pid == root.tid;
+        let is_within = is_root(pid)
+            || status.parent().is_some_and(|parent| {
+                is_root(parent) || parents(parent).any(|(parent, _)| is_root(parent))
+            });
+        is_within && root.check_process().is_ok()
     }
 
     fn is_around(&self, pid: i32, homes: &Homes) -> bool {

@@ -125,7 +125,8 @@ impl Peer {
             false => Vec::new(),
         };
         if let Some(checked) = &self.checked {
-            let is_inside = || domain.check(pid, &configuration.protected, homes).is_ok();
+            let is_inside =
+                || domain.check_known(pid, &status, &configuration.protected, homes).is_ok();
             return Ok(match checked.person {
                 ref was if was.program != person.program => {
                     Still::Another("it executed another program")
@@ -147,7 +148,7 @@ impl Peer {
         let requester = requester(pid, &person, configuration, cgroups.clone());
         self.checked = Some(Checked {
             grant: configuration.grant_for(&requester).map(|grant| Rc::new(grant.clone())),
-            domain: domain.check(pid, &configuration.protected, homes),
+            domain: domain.check_known(pid, &status, &configuration.protected, homes),
             cgroups,
             name: status.name().to_owned(),
             person,

@@ -98,6 +98,11 @@ impl Status {
         self.line("Name")
     }
 
+    /// Whether it has memory of its own. Threads of the kernel have none, nor have those that ended.
+    pub fn has_memory(&self) -> bool {
+        !self.line("VmSize").is_empty()
+    }
+
     /// The process that started it.
     pub fn parent(&self) -> Option<i32> {
         self.number("PPid")

@@ -17,7 +17,7 @@ use tek_abi::{
     Reply, Request, ASK_CRITICAL, ASK_ENTER, ASK_EXPLAIN, ASK_GROUP, ASK_HELLO, ASK_LEAVE,
     ASK_NORMAL, ASK_PROCESS, ASK_STATUS, GRANT_LIMIT, GRANT_SWITCH,
 };
-use tek_effect::{Identity, Limits, Resource};
+use tek_effect::{Error, Identity, Limits, Resource};
 use tek_policy::{Budget, Priority};
 
 /// So many threads can be Fast on the device.
@@ -147,15 +147,12 @@ fn hello(server: &mut Server, pid: i32) -> Result<u64> {
 fn enter(server: &mut Server, pid: i32, request: &Request, now: u64) -> Result<u32> {
     let tid = thread_id(request)?;
     let process = server.peer(pid)?.process;
-    let none = || Refused::new(libc::ESRCH, format!("{tid} is no thread of this process"));
-    if !process::has_thread(pid, tid) {
-        return Err(none());
-    }
-    let thread = Identity::of(tid)?;
-    // It was the process's before its start was known, and it must be afterwards.
-    if !process::has_thread(pid, tid) {
-        return Err(none());
-    }
+    let thread = Identity::of_thread_of(pid, tid).map_err(|error| match error {
+        Error::Gone { .. } => {
+            Refused::new(libc::ESRCH, format!("{tid} is no thread of this process"))
+        }
+        error => error.into(),
+    })?;
     let ask = ask(server, pid, request, now)?;
     let peer = server.peer(pid)?;
     if let Some(Err(outside)) = peer.checked.as_ref().map(|checked| checked.domain) {
