@@ -262,6 +262,33 @@ sys.stdin.readline()
             client.kill()
 
 
+def test_children_do_not_keep_a_raised_limit(device):
+    device.start(GRANTS + "limit = true\n")
+    script = """
+import os, sys, time
+from test_tekd import Client, HELLO
+client = Client(sys.argv[1])
+assert client.ask(HELLO).error == 0
+child = os.fork()
+if child == 0:
+    grandchild = os.fork()
+    if grandchild:
+        print(grandchild, flush=True)
+else:
+    print(child, flush=True)
+time.sleep(60)
+"""
+    with start(script, device.socket, stdout=subprocess.PIPE) as client:
+        born = [int(client.stdout.readline()) for _ in range(2)]
+        try:
+            for pid in born:
+                eventually(lambda pid=pid: resource.prlimit(pid, resource.RLIMIT_RTPRIO) == (0, 0))
+            assert resource.prlimit(client.pid, resource.RLIMIT_RTPRIO)[0] >= 20
+        finally:
+            for pid in (*born, client.pid):
+                os.kill(pid, signal.SIGKILL)
+
+
 def test_a_switch_takes_microseconds_for_other_users_too(device):
     """Told, not judged: an emulated CPU promises nothing."""
     device.start(GRANTS)

@@ -110,6 +110,15 @@ impl Effect {
         self.make(What::Limit(planned.clone()), || planned.act()).map(|(change, ())| change)
     }
 
+    /// A process that was born of one whose limit is changed has inherited what is set: it gets what
+    /// there was before, for good. Nothing if it has something else by now.
+    pub fn disinherit_limit(&self, change: Change, child: Identity) -> Result<(), Error> {
+        match self.journal.held().get(change.0) {
+            Some(What::Limit(limit)) => limit.take_from_child(child),
+            _ => Err(not_in_force(change)),
+        }
+    }
+
     /// Writes a file of the kernel, such as an attribute of a cgroup, by one write(2). Its content,
     /// at most 1 MiB, is remembered.
     ///

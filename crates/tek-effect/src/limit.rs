@@ -93,6 +93,19 @@ impl LimitChange {
         Ok(Undone::Undone)
     }
 
+    /// A child has what was there before, or less if it has lowered its limit.
+    pub(crate) fn take_from_child(&self, child: Identity) -> Result<(), Error> {
+        child.check_process()?;
+        let present = Limits::of(child.tid, self.resource)?;
+        let wanted =
+            Limits { soft: present.soft.min(self.was.soft), hard: present.hard.min(self.was.hard) };
+        let is_inherited = self.ours.iter().any(|ours| ours.hard == present.hard);
+        match is_inherited && wanted != present {
+            true => Self { who: child, was: present, ..self.clone() }.set(wanted),
+            false => Ok(()),
+        }
+    }
+
     fn set(&self, limits: Limits) -> Result<(), Error> {
         let failed = |source| {
             let tried =

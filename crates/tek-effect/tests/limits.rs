@@ -53,6 +53,28 @@ fn a_limit_that_somebody_else_set_meanwhile_stays() {
 }
 
 #[test]
+fn a_child_that_inherited_a_raised_limit_gets_what_there_was_before() {
+    let mut bench = bench();
+    let was = bench.limits(Resource::Nofile);
+    let low = Limits { soft: 17, hard: was.hard };
+    bench.effect.set_limit(bench.who(), Resource::Nofile, low.soft, low.hard).unwrap();
+    let raised = bench.effect.set_limit(bench.who(), Resource::Nofile, 100, was.hard).unwrap();
+    let child = Process::new();
+    let limits = || Limits::of(child.pid(), Resource::Nofile).unwrap();
+    let who = Identity::of(child.pid()).unwrap();
+    let mut set = |soft| {
+        bench.effect.set_limit(who, Resource::Nofile, soft, was.hard).unwrap();
+        bench.effect.disinherit_limit(raised, who).unwrap();
+        limits()
+    };
+    assert_eq!(set(100), low);
+    assert_eq!(set(10), Limits { soft: 10, hard: was.hard });
+    let again = bench.effect.undo(raised).unwrap();
+    assert_eq!(again, Undone::Undone);
+    assert!(matches!(bench.effect.disinherit_limit(raised, who), Err(Error::NotInForce { .. })));
+}
+
+#[test]
 fn a_right_to_real_time_is_given_and_taken_or_the_error_says_what_it_needs() {
     let mut bench = bench();
     let was = bench.limits(Resource::Rtprio);

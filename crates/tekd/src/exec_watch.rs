@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! News from the kernel: a process executes another program, or becomes another user.
+//! News from the kernel: a process executes another program, becomes another user, or has a child.
 //!
 //! The proc connector (linux/cn_proc.h) tells it. It is listened to only while tekd has given
 //! something, because the news are of all processes of the device. Without it, which needs
@@ -9,6 +9,7 @@ use nix::errno::Errno;
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
+const FORK: u32 = 1;
 const EXEC: u32 = 2;
 const UID: u32 = 4;
 const GID: u32 = 0x40;
@@ -20,6 +21,12 @@ const IGNORE: u32 = 2;
 const KIND_AT: usize = 36;
 const TIME_AT: usize = 44;
 const PROCESS_AT: usize = 56;
+/// Of a birth: the child, and the process that it is of.
+const CHILD_AT: usize = 60;
+const CHILDS_PROCESS_AT: usize = 64;
+
+const USUAL: [u32; 3] = [EXEC, UID, GID];
+const WITH_FORKS: [u32; 4] = [EXEC, UID, GID, FORK];
 
 /// What is heard.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -28,6 +35,8 @@ pub enum News {
     Executed(i32, u64),
     /// It has other users or groups.
     Became(i32),
+    /// The first process had the second as a child.
+    Forked(i32, i32),
     /// Some news were lost.
     Lost,
 }
@@ -36,12 +45,13 @@ pub enum News {
 pub struct ExecWatch {
     socket: OwnedFd,
     listening: bool,
+    hears_forks: bool,
 }
 
 impl ExecWatch {
     /// Opens the way; nothing is heard yet.
     pub fn open() -> io::Result<Self> {
-        Ok(Self { socket: sys::process_events(&[EXEC, UID, GID])?, listening: false })
+        Ok(Self { socket: sys::process_events(&USUAL)?, listening: false, hears_forks: false })
     }
 
     /// What to wait for.
@@ -56,6 +66,16 @@ impl ExecWatch {
         }
         nix::unistd::write(&self.socket, &order(if listen { LISTEN } else { IGNORE }))?;
         self.listening = listen;
+        Ok(())
+    }
+
+    /// Whether births are among the news. There may be thousands a second, so only while they matter.
+    pub fn hear_forks(&mut self, hear: bool) -> io::Result<()> {
+        if self.hears_forks != hear {
+            let wanted: &[u32] = if hear { &WITH_FORKS } else { &USUAL };
+            sys::want_events(self.socket.as_fd(), wanted)?;
+            self.hears_forks = hear;
+        }
         Ok(())
     }
 
@@ -102,6 +122,10 @@ fn parse(message: &[u8]) -> Option<News> {
     // Thread first, then the process that it belongs to.
     let process = i32::try_from(word(PROCESS_AT)?).ok()?;
     match word(KIND_AT)? {
+        // Of a thread of the same process the ids differ.
+        FORK if word(CHILD_AT)? == word(CHILDS_PROCESS_AT)? => {
+            Some(News::Forked(process, i32::try_from(word(CHILD_AT)?).ok()?))
+        }
         EXEC => Some(News::Executed(process, time)),
         UID | GID => Some(News::Became(process)),
         _ => None,
@@ -120,6 +144,18 @@ mod tests {
         assert_eq!(parse(&[0; 59]), None);
         assert_eq!(parse(&[0; 76]), None);
         assert_eq!(parse(&[0xff; 76]), None);
+    }
+
+    #[test]
+    fn a_new_process_is_news_and_a_new_thread_is_not() {
+        let birth = |child: u32, process: u32| {
+            let words = [FORK, 0, 0, 0, 7, 8, child, process];
+            let mut message = vec![0; KIND_AT];
+            message.extend(words.into_iter().flat_map(u32::to_ne_bytes));
+            parse(&message)
+        };
+        assert_eq!(birth(9, 9), Some(News::Forked(8, 9)));
+        assert_eq!(birth(9, 8), None);
     }
 
     #[test]

@@ -125,6 +125,7 @@ fn hello(server: &mut Server, pid: i32) -> Result<u64> {
         return Ok(GRANT_SWITCH);
     }
     may_have_something(server, pid, sys::monotonic_ns())?;
+    server.watch_births(true);
     let peer = server.peers.get_mut(&pid).ok_or_else(unknown)?;
     // One more is for the guard in the process.
     let wanted = u64::from(high) + 1;
@@ -137,6 +138,7 @@ fn hello(server: &mut Server, pid: i32) -> Result<u64> {
                 if !std::mem::replace(&mut server.told_of_limits, true) {
                     log::warning(&format!("tekd goes on making each switch itself: {error}"));
                 }
+                server.watch_births(false);
                 return Ok(GRANT_SWITCH);
             }
         }

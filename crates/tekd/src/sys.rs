@@ -169,7 +169,7 @@ pub fn process_events(wanted: &[u32]) -> io::Result<OwnedFd> {
     let kind = libc::SOCK_DGRAM | libc::SOCK_CLOEXEC | libc::SOCK_NONBLOCK;
     // SAFETY: takes numbers only.
     let socket = owned(unsafe { libc::socket(libc::AF_NETLINK, kind, CONNECTOR) }.into())?;
-    attach_filter(socket.as_fd(), wanted)?;
+    want_events(socket.as_fd(), wanted)?;
     // SAFETY: all zeros is a value of this struct of integers.
     let mut address: libc::sockaddr_nl = unsafe { mem::zeroed() };
     address.nl_family = libc::AF_NETLINK as libc::sa_family_t;
@@ -184,8 +184,9 @@ pub fn process_events(wanted: &[u32]) -> io::Result<OwnedFd> {
 /// The kind of an event lies behind two headers: of netlink, 16 bytes, and the connector, 20.
 const EVENT_KIND_AT: u32 = 36;
 
-/// Each process of the device that begins or ends would else wake tekd.
-fn attach_filter(socket: BorrowedFd, wanted: &[u32]) -> io::Result<()> {
+/// Only these kinds arrive from now on: each process of the device that begins or ends would else wake
+/// tekd.
+pub fn want_events(socket: BorrowedFd, wanted: &[u32]) -> io::Result<()> {
     let op = |code: u32, k, jt| libc::sock_filter { code: code as u16, jt, jf: 0, k };
     let give = |bytes| op(libc::BPF_RET | libc::BPF_K, bytes, 0);
     let mut program = vec![op(libc::BPF_LD | libc::BPF_W | libc::BPF_ABS, EVENT_KIND_AT, 0)];

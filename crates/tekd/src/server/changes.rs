@@ -9,7 +9,11 @@ use crate::member::Reason;
 use crate::peer::Still;
 use crate::start;
 use crate::sys;
+use tek_effect::{Error, Identity};
 use tek_policy::{Configuration, RealTime};
+
+/// Children are looked through when there are more.
+const MANY_BORN: usize = 1024;
 
 impl Server {
     pub(super) fn hear_news(&mut self) {
@@ -19,6 +23,7 @@ impl Server {
                 None => return,
                 Some(News::Executed(pid, at_ns)) => self.executed(pid, at_ns),
                 Some(News::Became(pid)) => self.compare(pid),
+                Some(News::Forked(parent, child)) => self.disinherit(parent, child),
                 Some(News::Lost) => self.compare_all(),
             }
         }
@@ -36,6 +41,36 @@ impl Server {
         self.ending.dedup();
         if self.has_newcomers() {
             self.place_new(pid);
+        }
+    }
+
+    /// A child has inherited the limit that was raised for its parent, and is to have what that had.
+    fn disinherit(&mut self, parent: i32, child: i32) {
+        let of_peer = self.peers.get(&parent).and_then(|peer| peer.limit);
+        let Some(change) = of_peer.or_else(|| self.born.get(&parent).copied()) else { return };
+        let done = Identity::of_process(child)
+            .and_then(|child| self.means.effect.disinherit_limit(change, child));
+        match done {
+            Ok(()) => {
+                if self.born.len() >= MANY_BORN {
+                    self.born.retain(|&pid, _| Identity::of_process(pid).is_ok());
+                }
+                self.born.insert(child, change);
+            }
+            Err(Error::Gone { .. } | Error::NotInForce { .. }) => {}
+            Err(error) => log::warning(&format!("a child keeps a raised limit: {error}")),
+        }
+    }
+
+    /// Births matter while the limit of some process is raised.
+    pub fn watch_births(&mut self, soon: bool) {
+        let hear = soon || self.peers.values().any(|peer| peer.limit.is_some());
+        if !hear {
+            self.born.clear();
+        }
+        let failed = self.exec_watch.as_mut().and_then(|watch| watch.hear_forks(hear).err());
+        if let Some(error) = failed {
+            log::warning(&format!("births are not heard of: {error}"));
         }
     }
 

@@ -169,6 +169,9 @@ impl Server {
         if let Some(Err(error)) = peer.limit.map(|change| self.means.effect.give_back(change)) {
             log::warning(&error.to_string());
         }
+        if peer.limit.is_some() {
+            self.watch_births(false);
+        }
         self.keep_accounts(&peer);
         for id in peer.connections {
             self.connections.remove(&id);

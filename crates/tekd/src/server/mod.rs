@@ -34,7 +34,7 @@ use std::os::fd::AsFd;
 use std::path::PathBuf;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use tek_abi::{Reply, Request, TELL_LEFT};
-use tek_effect::Identity;
+use tek_effect::{Change, Identity};
 use tek_policy::Configuration;
 
 /// What an event is about. Numbers from there on are connections; a process has this bit.
@@ -80,6 +80,8 @@ pub struct Server {
     pub started: u64,
     /// Processes whose grants end as soon as they have been told.
     pub ending: Vec<(Identity, &'static str)>,
+    /// Children of processes whose limit was raised, and what they must not keep.
+    pub born: HashMap<i32, Change>,
     /// It was said that limits cannot be raised.
     pub told_of_limits: bool,
     /// Of processes that are not connected and have asked lately, and how many are looked through.
@@ -146,6 +148,7 @@ impl Server {
             history: History::default(),
             started: seconds_since_1970(),
             ending: Vec::new(),
+            born: HashMap::new(),
             told_of_limits: false,
             spent: HashMap::new(),
             spent_most: clients::MANY_ACCOUNTS,
