@@ -355,7 +355,7 @@ def breed(load, milliseconds):
     load.order(milliseconds)
     born, ended, *stay = load.numbers()
     assert born == ended
-    assert born >= 8
+    assert born >= 4
     return stay
 
 
