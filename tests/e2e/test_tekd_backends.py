@@ -64,8 +64,9 @@ class Load:
 
     def __init__(self, program, *arguments):
         self.process = subprocess.Popen([str(program), *map(str, arguments)], stdin=subprocess.PIPE,
-                                        stdout=subprocess.PIPE, text=True, start_new_session=True)
+                                        stdout=subprocess.PIPE, text=True, process_group=0)
         self.pid = self.process.pid
+        self.orphans = []
         self.tids = self.numbers()
 
     def numbers(self):
@@ -93,11 +94,15 @@ def load(compile_c):
         yield lambda *arguments: stack.enter_context(contextlib.closing(Load(program, *arguments)))
 
 
+def spin(load, begin_ns, seconds):
+    load.order(begin_ns, begin_ns + int(seconds * 1e9))
+
+
 def spin_together(loads, seconds):
     """All of them spin at the same time; CPU time and longest gap in seconds, by tid."""
     begin = time.monotonic_ns() + 500_000_000
     for one in loads:
-        one.order(begin, begin + int(seconds * 1e9))
+        spin(one, begin, seconds)
     spun = {}
     for one in loads:
         told = [number / 1e9 for number in one.numbers()]
@@ -110,7 +115,7 @@ def spin_together(loads, seconds):
 
 def test_a_fast_thread_responds_as_if_it_were_alone(backend, load):
     client = backend.start()
-    responder = load("respond", 3000, 25)
+    responder = load("respond", 10000, 9)
 
     def median_ms():
         responder.order("respond")
@@ -123,13 +128,13 @@ def test_a_fast_thread_responds_as_if_it_were_alone(backend, load):
     alone = median_ms()
     is_to_be(NORMAL)
     for hogs in [load("spin", 5) for _ in range(4)]:
-        hogs.order(0, time.monotonic_ns() + 15_000_000_000)
+        spin(hogs, time.monotonic_ns(), 30)
     crowded = median_ms()
     is_to_be(CRITICAL)
     fast = median_ms()
     is_to_be(NORMAL)
     print(f"median response: alone {alone:.1f} ms, beside 20 hogs {crowded:.1f} ms, fast {fast:.1f} ms")
-    assert fast < 2 * alone + 2
+    assert fast < 2 * alone
     assert fast < crowded / 2
 
 
@@ -337,9 +342,9 @@ def test_nothing_is_left_of_tekd(backend, crowd, thread, touched, end):
 
 
 def those_of(pid):
-    """All processes of a session."""
+    """All processes of a group."""
     stats = {one: read(f"/proc/{one}/stat").rpartition(") ")[2].split() for one in os.listdir("/proc") if one.isdigit()}
-    return [int(one) for one, stat in stats.items() if len(stat) > 3 and int(stat[3]) == pid]
+    return [int(one) for one, stat in stats.items() if len(stat) > 2 and int(stat[2]) == pid]
 
 
 def threads_of(pid):
@@ -356,19 +361,22 @@ def breed(load, milliseconds):
     born, ended, *stay = load.numbers()
     assert born == ended
     assert born >= 4
+    load.orphans.append(stay[2])
     return stay
 
 
-def is_lazy(backend, tid):
-    """Whether a thread is as all are, and in its group."""
-    expected = None if backend.name == "rt" else "lazy/normal"
-    return scheduling(tid) == (os.SCHED_OTHER, 0, 0) and group_of(tid) == expected
+def is_lazy(backend, breeder, tid):
+    """Whether a thread is as all are, and in the group of all."""
+    expected = [None if backend.name == "rt" else "lazy/normal"]
+    if backend.name == "rt-groups" and tid in breeder.orphans:
+        # With RT_GROUP_SCHED it was born outside of the groups, and whose child it was cannot be told.
+        expected.append(None)
+    return scheduling(tid) == (os.SCHED_OTHER, 0, 0) and group_of(tid) in expected
 
 
 def all_are_lazy(backend, breeder, stay):
     tids = threads_of(breeder.pid)
-    assert set(stay) <= set(tids)
-    return all(is_lazy(backend, tid) for tid in tids)
+    return set(stay) <= set(tids) and all(is_lazy(backend, breeder, tid) for tid in tids)
 
 
 def test_who_is_born_of_a_fast_thread_is_not_fast(backend, load):
@@ -391,7 +399,7 @@ def test_who_is_born_just_before_the_mode_ends_is_in_its_group(backend, load):
         assert client.ask(CRITICAL, breeder.tids[0]).error == 0
         stay = breed(breeder, 1)
         assert client.ask(NORMAL, breeder.tids[0]).error == 0
-        eventually(lambda stay=stay: all_are_lazy(backend, breeder, stay), 3)
+        eventually(lambda stay=stay: all_are_lazy(backend, breeder, stay))
 
 
 def test_lazy_threads_have_children_while_somebody_is_fast(backend, load, thread):

@@ -29,7 +29,7 @@
 #include <time.h>
 #include <unistd.h>
 
-enum { LONGEST = 60, LONGEST_SPIN = 15, MOST_THREADS = 64, MOST_ROUNDS = 1000 };
+enum { LONGEST = 60, LONGEST_SPIN = 30, MOST_THREADS = 64, MOST_ROUNDS = 1000 };
 #define SECOND 1000000000ll
 
 struct worker {
