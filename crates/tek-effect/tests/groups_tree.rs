@@ -474,7 +474,7 @@ fn threads_that_a_real_time_thread_made_are_returned() {
     let mut returned = 0;
     for _ in 0..1000 {
         let (groups, effect) = bench.parts();
-        returned += groups.return_strays(effect).unwrap();
+        returned += groups.return_from_topmost(effect, |pid| pid == victim.pid).unwrap();
     }
     assert!(returned > 0);
     bench.lazy_again(victim.pid);
@@ -495,6 +495,7 @@ fn who_is_away_keeps_a_group_of_his_own_while_strays_are_returned() {
         groups.for_real_time(effect, who(tids[0])).unwrap();
         groups.fast(effect, who(tids[1])).unwrap();
         assert_eq!(groups.return_strays(effect).unwrap(), 0);
+        assert_eq!(groups.return_from_topmost(effect, |pid| pid == victim.pid).unwrap(), 0);
         for &tid in &tids[..2] {
             groups.lazy_again(effect, who(tid)).unwrap();
             assert_eq!(groups.group_of(who(tid)), Some(Group::Urgent));

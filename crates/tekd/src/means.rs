@@ -3,11 +3,12 @@
 //!
 //! Both mean the same. A Fast thread comes before all that are not, as far as the floor leaves it;
 //! while there is one the device is in responsiveness mode; and everything is given back.
+use crate::domain::Domain;
 use crate::log;
 use crate::others::Others;
 use crate::placement::{give_back, Placement};
 use tek_effect::{Change, Effect, Error, Hierarchy, Identity, Scheduling, Undone};
-use tek_policy::{Priority, RealTime};
+use tek_policy::{Configuration, Priority, RealTime};
 
 const FIFO: u32 = libc::SCHED_FIFO as u32;
 const RR: u32 = libc::SCHED_RR as u32;
@@ -197,8 +198,8 @@ impl Means {
     }
 
     /// Now and then while anybody is Fast: looks after those who were born of Fast threads.
-    pub fn tidy(&mut self) {
-        self.placement.tidy(&mut self.effect);
+    pub fn tidy(&mut self, with: &Configuration, domain: &Domain) {
+        self.placement.tidy(&mut self.effect, with, domain);
     }
 
     /// Whether something could not be undone yet.
@@ -207,9 +208,9 @@ impl Means {
     }
 
     /// Undoes what could not be undone before.
-    pub fn try_again(&mut self) {
+    pub fn try_again(&mut self, with: &Configuration, domain: &Domain) {
         self.effect.try_again();
-        self.placement.tidy(&mut self.effect);
+        self.tidy(with, domain);
     }
 }
 

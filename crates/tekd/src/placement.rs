@@ -290,17 +290,20 @@ impl Placement {
     }
 
     /// What is to be done now and then while anybody is Fast, or something is owed.
-    pub fn tidy(&mut self, effect: &mut Effect) {
-        let Some(there) = &mut self.there else { return };
+    pub fn tidy(&mut self, effect: &mut Effect, with: &Configuration, domain: &Domain) {
+        let Self { there: Some(there), homes, .. } = self else { return };
         for who in std::mem::take(&mut there.owed) {
             if there.groups.lazy_again(effect, who).is_err() {
                 there.owed.push(who);
             }
         }
+        let may_move = |pid| domain.check(pid, &with.protected, homes).is_ok();
+        let returned = there.groups.return_from_topmost(effect, may_move).map(drop);
         let tidied = match there.is_late {
             true => self.leave(effect),
             false => there.groups.return_strays(effect).map(drop),
         };
+        let tidied = tidied.and(returned);
         if let Err(error) = tidied {
             log::warning(&error.to_string());
         }
@@ -309,6 +312,11 @@ impl Placement {
     /// Whether `tidy` has something to do although nobody is Fast.
     pub fn owes(&self) -> bool {
         self.there.as_ref().is_some_and(|there| there.is_late || !there.owed.is_empty())
+    }
+
+    /// Whether there may be some who were born of Fast threads and are not where they should be.
+    pub fn may_have_strays(&self) -> bool {
+        self.there.as_ref().is_some_and(|there| there.groups.may_have_strays())
     }
 
     /// Who ended is forgotten whenever as many more were placed.

@@ -2,6 +2,7 @@
 //! Who is in which group.
 use super::Groups;
 use crate::identity::process_of;
+use crate::sys;
 use crate::{Change, Effect, Error, Identity, Scheduling, Undone, Version};
 use std::fs;
 use std::io;
@@ -166,6 +167,9 @@ impl Groups {
             return Ok(false);
         }
         check_movable(who)?;
+        if self.away_since.is_none() {
+            self.away_since = Some(sys::ticks_since_boot());
+        }
         let topmost = self.tree.within.mount_point().to_owned();
         self.send(effect, who, &topmost)?;
         Ok(true)

@@ -12,7 +12,7 @@ use crate::{Change, Effect, Error, Identity, Restored};
 pub use members::{Moving, Placed};
 use members::{Process, Seat};
 pub use place::{Found, Place};
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::path::{Path, PathBuf};
 use tek_policy::{Group, Weights};
 use tree::Tree;
@@ -43,6 +43,10 @@ pub struct Groups {
     seats: HashMap<Identity, Seat>,
     /// By their first threads.
     processes: HashMap<Identity, Process>,
+    /// Since then, in clock ticks since boot, threads may have been born in the topmost group.
+    away_since: Option<u64>,
+    /// Threads there that were looked at.
+    seen: HashSet<i32>,
 }
 
 impl Groups {
@@ -53,7 +57,8 @@ impl Groups {
     pub fn open(effect: &mut Effect, place: &Place, weights: Weights) -> Result<Self, Error> {
         let tree = Tree::make(effect, place, &weights)?;
         let (seats, processes) = (HashMap::new(), HashMap::new());
-        Ok(Self { tree, weights, entered: None, seats, processes })
+        let (away_since, seen) = (None, HashSet::new());
+        Ok(Self { tree, weights, entered: None, seats, processes, away_since, seen })
     }
 
     /// The weights in force, and the floor.

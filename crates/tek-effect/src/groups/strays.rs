@@ -1,16 +1,15 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Threads that are born where they should not stay, and those that have ended.
-use super::members::{none_if_gone, threads};
+use super::members::none_if_gone;
 use super::Groups;
 use crate::identity::{parent_of, process_of};
 use crate::{Effect, Error, Identity};
-use std::fs;
 use tek_policy::Group;
 
 impl Groups {
     /// Moves threads out of the Fast Region that were born there: threads and processes that Fast
-    /// threads made, also while these were real-time. How many. To be called now and then while
-    /// anybody is Fast, and before [`Groups::leave`].
+    /// threads made. How many. To be called now and then while anybody is Fast, and before
+    /// [`Groups::leave`].
     pub fn return_strays(&mut self, effect: &mut Effect) -> Result<usize, Error> {
         let mut moved = 0;
         for tid in self.tree.fast_tids() {
@@ -21,7 +20,46 @@ impl Groups {
             let group = self.group_for(tid);
             moved += usize::from(none_if_gone(self.seat(effect, who, group))?.unwrap_or(false));
         }
-        Ok(moved + self.return_from_topmost(effect)?)
+        Ok(moved)
+    }
+
+    /// The same of those whom Fast threads made while [`Groups::for_real_time`] had them in the
+    /// topmost group. Only processes that `may_move` says are moved: others are born there, too. To
+    /// be called now and then, once more after the last of them is back, and not for each thread
+    /// that leaves: it reads who is in the topmost group.
+    pub fn return_from_topmost(
+        &mut self,
+        effect: &mut Effect,
+        may_move: impl Fn(i32) -> bool,
+    ) -> Result<usize, Error> {
+        let Some(since) = self.away_since else { return Ok(0) };
+        let there = self.tree.topmost_tids();
+        let seen = std::mem::replace(&mut self.seen, there.iter().copied().collect());
+        let mut moved = 0;
+        for tid in there.into_iter().filter(|tid| !seen.contains(tid)) {
+            let Ok(who) = Identity::of(tid) else { continue };
+            if who.start_ticks < since || self.is_away(who) || self.cannot_have(who) {
+                continue;
+            }
+            if !process_of(tid).is_ok_and(&may_move) {
+                continue;
+            }
+            let group = self.group_for(tid);
+            let seated = none_if_gone(self.seat(effect, who, group));
+            if seated.is_err() {
+                self.seen.remove(&tid); // to be tried again
+            }
+            moved += usize::from(seated?.unwrap_or(false));
+        }
+        if !self.seats.values().any(|seat| seat.away.is_some()) {
+            self.away_since = None;
+        }
+        Ok(moved)
+    }
+
+    /// Whether [`Groups::return_from_topmost`] has to look once more.
+    pub fn may_have_strays(&self) -> bool {
+        self.away_since.is_some()
     }
 
     /// Forgets threads and processes that have ended, so that the journal does not grow with them.
@@ -42,65 +80,12 @@ impl Groups {
         Ok(())
     }
 
-    /// Threads that Fast threads made while these were real-time, and so outside of the groups.
-    fn return_from_topmost(&mut self, effect: &mut Effect) -> Result<usize, Error> {
-        if !self.tree.refuses_real_time {
-            return Ok(0);
-        }
-        let away = self.seats.iter().filter(|(_, seat)| seat.away.is_some());
-        let mut processes: Vec<i32> =
-            away.filter_map(|(who, _)| process_of(who.tid).ok()).collect();
-        processes.sort_unstable();
-        processes.dedup();
-        let mut moved = 0;
-        for pid in processes {
-            let Ok(process) = Identity::of(pid) else { continue };
-            let Some(group) = self.processes.get(&process).map(|its| its.group) else { continue };
-            for tid in none_if_gone(threads(process))?.unwrap_or_default() {
-                let Ok(who) = Identity::of(tid) else { continue };
-                if self.is_away(who)
-                    || self.cannot_have(who)
-                    || self.tree.holds(tid).unwrap_or(true)
-                {
-                    continue;
-                }
-                moved += usize::from(none_if_gone(self.seat(effect, who, group))?.unwrap_or(false));
-            }
-        }
-        Ok(moved + self.return_children_from_topmost(effect)?)
-    }
-
-    /// Processes that they made, and these again.
-    fn return_children_from_topmost(&mut self, effect: &mut Effect) -> Result<usize, Error> {
-        let away = self.seats.iter().filter(|(_, seat)| seat.away.is_some());
-        let mut parents: Vec<(i32, Group)> =
-            away.map(|(who, _)| (who.tid, self.group_for(who.tid))).collect();
-        let topmost = self.tree.within.mount_point().to_owned();
-        let mut moved = 0;
-        while let Some((parent, group)) = parents.pop() {
-            for child in children(parent) {
-                let Ok(process) = Identity::of_process(child) else { continue };
-                for tid in none_if_gone(threads(process))?.unwrap_or_default() {
-                    let Ok(who) = Identity::of(tid) else { continue };
-                    let is_there = self.tree.is_in(tid, &topmost).unwrap_or(false);
-                    if !is_there || self.is_away(who) || self.cannot_have(who) {
-                        continue;
-                    }
-                    if none_if_gone(self.seat(effect, who, group))?.unwrap_or(false) {
-                        moved += 1;
-                        parents.push((tid, group));
-                    }
-                }
-            }
-        }
-        Ok(moved)
-    }
-
-    /// Where one belongs that was born in the Fast Region: as its process or that one's parent.
+    /// Where one belongs that was born in the Fast Region: as its process or that one's parent. These
+    /// may have been born where they are.
     fn group_for(&self, tid: i32) -> Group {
         let of = |process: i32| {
-            let process = Identity::of(process).ok()?;
-            self.processes.get(&process).map(|its| its.group)
+            let placed = self.processes.get(&Identity::of(process).ok()?);
+            placed.map(|its| its.group).or_else(|| self.is_in(process))
         };
         let relatives = [process_of(tid), parent_of(tid)];
         relatives.into_iter().flatten().find_map(of).unwrap_or(Group::Normal)
@@ -114,10 +99,4 @@ impl Groups {
         }
         Ok(())
     }
-}
-
-/// The processes that a thread has made, as far as they still are its children.
-fn children(tid: i32) -> Vec<i32> {
-    let text = fs::read_to_string(format!("/proc/{tid}/task/{tid}/children")).unwrap_or_default();
-    text.split_ascii_whitespace().filter_map(|pid| pid.parse().ok()).collect()
 }

@@ -192,11 +192,20 @@ impl Tree {
 
     /// Who is in the Fast Region's group.
     pub(super) fn fast_tids(&self) -> Vec<i32> {
+        self.tids(&self.fast)
+    }
+
+    /// Who is in the topmost group.
+    pub(super) fn topmost_tids(&self) -> Vec<i32> {
+        self.tids(self.within.mount_point())
+    }
+
+    fn tids(&self, directory: &Path) -> Vec<i32> {
         let file = match self.within.version() {
             Version::V1 => "tasks",
             Version::V2 => "cgroup.threads",
         };
-        ids(&self.fast.join(file)).collect()
+        ids(&directory.join(file)).collect()
     }
 }
 

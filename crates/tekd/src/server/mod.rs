@@ -278,7 +278,8 @@ impl Server {
 
     fn set_timer(&mut self) -> Result<()> {
         let rest = self.rest_at_ns.filter(|_| self.region.is_empty());
-        if self.try_at_ns.is_none() && self.means.owes() {
+        let has_strays = rest.is_some() && self.means.placement.may_have_strays();
+        if self.try_at_ns.is_none() && (self.means.owes() || has_strays) {
             self.try_at_ns = Some(sys::monotonic_ns() + TRY_AGAIN_NS);
         }
         let (others, placement) = (self.means.others.next_ns(), self.means.placement.next_ns());
@@ -307,7 +308,7 @@ impl Server {
         self.canary.excuse(now, late);
         self.resume(now);
         if self.try_at_ns.is_some_and(|at| at <= now) {
-            self.means.try_again();
+            self.means.try_again(&self.configuration, &self.domain);
             self.try_at_ns = None;
         }
         if let Some(late) = self.canary.is_late(now) {
@@ -323,7 +324,7 @@ impl Server {
             self.tell(&left);
         }
         if self.next_tidy_ns <= now && !self.region.is_empty() {
-            self.means.tidy();
+            self.means.tidy(&self.configuration, &self.domain);
             self.next_tidy_ns = now + TIDY_NS;
         }
         self.look_at_others(now);
