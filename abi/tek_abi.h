@@ -275,6 +275,9 @@ struct tek_table_header {
 	      that text names, value[2] the same in the process, value[3] how many
 	      frames behind it were left out, because they repeat those before it or are neither
 	      innermost nor outermost */
+#define TEK_EVENT_NOT_PLACED \
+	9u /* tekd did not put a thread into the group value[0]; error and text say why.  Once a
+	      process */
 
 struct tek_event {
 	tek_u32 magic; /* TEK_EVENT_MAGIC */
@@ -337,7 +340,9 @@ struct tek_request {
 	tek_s32 priority;    /* of SCHED_TEK: -20 to 19 */
 	tek_u32 flags;       /* TEK_ASK_* */
 	tek_u32 group;       /* TEK_GROUP_* */
-	tek_u32 reserved[5]; /* zero */
+	tek_u32 budget_us;   /* of ENTER: CPU time that the thread wants to be held to, in each */
+	tek_u32 window_us;   /* window of that length; 0: to what the grant says only */
+	tek_u32 reserved[3]; /* zero */
 };
 
 /* struct tek_reply.kind: that of the request, or */
@@ -454,6 +459,8 @@ TEK_ABI_AT(tek_request, until_ns, 24);
 TEK_ABI_AT(tek_request, priority, 32);
 TEK_ABI_AT(tek_request, flags, 36);
 TEK_ABI_AT(tek_request, group, 40);
+TEK_ABI_AT(tek_request, budget_us, 44);
+TEK_ABI_AT(tek_request, window_us, 48);
 
 TEK_ABI_ASSERT(sizeof(struct tek_reply) == 128);
 TEK_ABI_AT(tek_reply, version, 4);

@@ -6,6 +6,7 @@
 #include "ident/procfs.h"
 #include "ident/record.h"
 #include "ident/utf8.h"
+#include "mediate/group.h"
 #include "mediate/policy.h"
 #include "mediate/region.h"
 #include "mediate/rt.h"
@@ -141,10 +142,8 @@ static int apply(struct tek_thread *thread, const struct request *request)
 		if (error)
 			return error;
 	}
-	if (which & TEK_ATTRIBUTE_GROUP) {
-		thread->group_given = true;
-		tek__region_set_group(thread, attributes->group);
-	}
+	if (which & TEK_ATTRIBUTE_GROUP)
+		tek__group_give(thread, attributes->group);
 	if (which & TEK_ATTRIBUTE_CRITICAL)
 		tek__region_mark(thread, attributes->critical);
 	if (which & TEK_ATTRIBUTE_ROLE) {
@@ -155,18 +154,22 @@ static int apply(struct tek_thread *thread, const struct request *request)
 }
 
 /* Whether it is a few writes to memory and nothing follows from them. */
-static bool is_brief(const struct request *request)
+static bool is_brief(const struct tek_thread *thread, const struct request *request)
 {
 	return !(request->which & ~(TEK_ATTRIBUTE_ROLE | TEK_ATTRIBUTE_GROUP)) &&
-	       !tek__region_has_marks() && !tek__rules_any;
+	       !tek__region_has_marks() && !tek__rules_any &&
+	       (!(request->which & TEK_ATTRIBUTE_GROUP) ||
+		tek__group_is_brief(thread, request->attributes->group));
 }
 
 /* With the brief lock, which is released. Returns false if it has to be done with more care. */
 static bool set_briefly(struct tek_thread *thread, const struct request *request)
 {
-	bool can = thread && thread->tracked && is_brief(request);
-	if (can)
-		apply(thread, request);
+	bool can = thread && thread->tracked && is_brief(thread, request);
+	if (can && request->which & TEK_ATTRIBUTE_GROUP)
+		tek__group_give_brief(thread, request->attributes->group);
+	if (can && request->which & TEK_ATTRIBUTE_ROLE)
+		tek__thread_set_role(thread, request->attributes->role, request->role_bytes);
 	tek__unlock_brief();
 	return can;
 }

@@ -7,6 +7,7 @@
 #include "ident/process.h"
 #include "ident/thread.h"
 #include "mediate/attr.h"
+#include "mediate/daemon.h"
 #include "mediate/effect.h"
 #include "mediate/region.h"
 #include "mediate/rt.h"
@@ -50,6 +51,7 @@ static void *trampoline(void *value)
 		tek__thread_inherit(thread);
 		enter_if_born_critical(thread);
 		tek__rules_apply(thread);
+		tek__daemon_placed();
 	}
 	tek__unlock_either(locked);
 	if (locked)

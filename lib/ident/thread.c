@@ -7,6 +7,8 @@
 #include "ident/process.h"
 #include "ident/procfs.h"
 #include "ident/record.h"
+#include "mediate/config.h"
+#include "mediate/group.h"
 #include "mediate/guard.h"
 #include "mediate/region.h"
 #include "mediate/rt.h"
@@ -198,6 +200,7 @@ static struct tek_thread *new_thread(void)
 	thread->generation = generation + 1;
 	thread->serial = ++serial;
 	thread->stack.bytes = default_stack_bytes;
+	thread->member.group = tek__config.group;
 	living++;
 	count();
 	return thread;
@@ -561,6 +564,7 @@ void tek__threads_forget(void)
 		tek__rt_inherit(0, &self->member.base,
 				fork_nice == NICE_UNKNOWN ? tek__rt_nice(0) : fork_nice);
 	fork_nice = NICE_UNKNOWN;
+	tek__group_forget(self);
 	self = NULL;
 	/* The memory of the structures serves again: see tek__table_make_private(). */
 	memset(buckets, 0, sizeof(buckets));

@@ -4,6 +4,7 @@
 #include "ident/process.h"
 #include "mediate/config.h"
 #include "mediate/effect.h"
+#include "mediate/group.h"
 #include "mediate/guard.h"
 #include "mediate/region.h"
 #include "preload/real.h"
@@ -104,10 +105,8 @@ TEK_EXPORT int tek_thread_set_group(pthread_t handle, enum tek_group group)
 	if (!tek__lock())
 		return EAGAIN;
 	struct tek_thread *thread = tek__thread_find(handle);
-	if (thread) {
-		thread->group_given = true;
-		tek__region_set_group(thread, group);
-	}
+	if (thread)
+		tek__group_give(thread, group);
 	tek__unlock();
 	return thread ? 0 : ESRCH;
 }
@@ -141,7 +140,9 @@ TEK_EXPORT int tek_set_budget(uint64_t cpu_ns, uint64_t window_ns)
 	if (!tek__lock())
 		return EAGAIN;
 	tek__config.budget = (struct tek_budget){.cpu_ns = cpu_ns, .window_ns = window_ns};
+	tek__config.budget_given = true;
 	tek__guard_budget_changed();
+	tek__region_budget_changed();
 	tek__unlock();
 	return 0;
 }

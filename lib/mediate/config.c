@@ -55,6 +55,7 @@ bool tek__config_parse_budget(struct tek_config *config, const char *text)
 	if (!tek__parse_budget(&text, &budget) || *text)
 		return false;
 	config->budget = budget;
+	config->budget_given = true;
 	return true;
 }
 
@@ -68,6 +69,16 @@ bool tek__config_parse_range(struct tek_config *config, const char *text)
 		return false;
 	config->rt_low = (unsigned char)low;
 	config->rt_high = (unsigned char)high;
+	return true;
+}
+
+bool tek__config_parse_group(struct tek_config *config, const char *text)
+{
+	unsigned char group;
+
+	if (!tek__parse_group(&text, &group) || *text)
+		return false;
+	config->group = group;
 	return true;
 }
 
@@ -97,6 +108,7 @@ void tek__config_read(void)
 		{"TEK_BUDGET", tek__config_parse_budget},
 		{"TEK_RT_RANGE", tek__config_parse_range},
 		{"TEK_FOLLOW_MARKED", parse_follow},
+		{"TEK_GROUP", tek__config_parse_group},
 		{"TEK_SOCKET", tek__config_parse_socket},
 	};
 

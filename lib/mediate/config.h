@@ -24,6 +24,8 @@ struct tek_config {
 	unsigned int critical_count;
 	bool follow_marked;
 	struct tek_budget budget;
+	bool budget_given;   /* it was asked for, and is not just the usual one */
+	unsigned char group; /* in which the process begins: TEK_GROUP_* */
 	unsigned char rt_low, rt_high;
 	char socket[sizeof(((struct sockaddr_un *)0)->sun_path)]; /* the daemon's; "": none */
 };
@@ -39,6 +41,7 @@ void tek__config_read(void);
 bool tek__config_parse_critical(struct tek_config *config, const char *text);
 bool tek__config_parse_budget(struct tek_config *config, const char *text);
 bool tek__config_parse_range(struct tek_config *config, const char *text);
+bool tek__config_parse_group(struct tek_config *config, const char *text);
 bool tek__config_parse_socket(struct tek_config *config, const char *text);
 
 #endif

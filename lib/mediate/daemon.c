@@ -3,6 +3,7 @@
 
 #include "ident/clock.h"
 #include "ident/thread.h"
+#include "mediate/config.h"
 #include "mediate/connection.h"
 #include "mediate/rt.h"
 
@@ -12,7 +13,10 @@ enum { HIGHEST_RT_PRIORITY = 99 };
 
 atomic_bool tek__daemon_was_used;
 
-static unsigned int grant; /* TEK_GRANT_*, of the present connection */
+static unsigned int greeted; /* the connection over which HELLO was said */
+static unsigned int grant;   /* TEK_GRANT_*, of that */
+
+bool tek__daemon_is_placing; /* there is a connection, and it was made for that only */
 
 /* tekd has taken a thread back. The region follows when it looks at it: see region.h. */
 static void told(const struct tek_reply *reply)
@@ -46,16 +50,24 @@ static int error_of(const struct tek_reply *reply)
 	}
 }
 
+/* Nothing is known of a connection that was made for placing threads. */
+static bool is_greeted(void)
+{
+	return tek__connection_is_open() && tek__connection() == greeted;
+}
+
 unsigned int tek__daemon_grant(void)
 {
 	struct tek_request hello = {0};
 	struct tek_reply reply;
 
-	if (tek__connection_is_open())
+	if (is_greeted())
 		return grant;
 	grant = 0;
 	if (!tek__connection_open() || !tek__connection_ask(TEK_ASK_HELLO, &hello, &reply, told))
 		return 0;
+	greeted = tek__connection();
+	tek__daemon_is_placing = false;
 	if (reply.error == 0)
 		grant = (unsigned int)reply.value[0] & (TEK_GRANT_SWITCH | TEK_GRANT_LIMIT);
 	if (!grant) {
@@ -67,15 +79,39 @@ unsigned int tek__daemon_grant(void)
 
 bool tek__daemon_serves(void)
 {
-	return tek__connection() && !(grant & TEK_GRANT_LIMIT) && tek__connection_is_open();
+	return tek__connection() && !(grant & TEK_GRANT_LIMIT) && is_greeted();
 }
 
-static bool ask_to_enter(pid_t tid, int nice, uint64_t until_ns, struct tek_reply *reply)
+/* What tekd is to hold it to, beside what it grants: a budget that somebody asked for. */
+static struct tek_budget wanted_budget(const struct tek_member *member)
 {
+	const struct tek_budget none = {0};
+	bool is_given = member->own_budget || tek__config.budget_given;
+	struct tek_budget budget = member->own_budget ? member->budget : tek__config.budget;
+
+	return is_given && budget.cpu_ns ? budget : none;
+}
+
+static bool is_same(struct tek_budget a, struct tek_budget b)
+{
+	return a.cpu_ns == b.cpu_ns && a.window_ns == b.window_ns;
+}
+
+static tek_u32 microseconds(uint64_t ns)
+{
+	return (tek_u32)((ns + 999) / 1000); /* 0 is no budget; an hour is not too much */
+}
+
+static bool ask_to_enter(pid_t tid, const struct tek_member *member, int nice, uint64_t until_ns,
+			 struct tek_reply *reply)
+{
+	struct tek_budget budget = wanted_budget(member);
 	struct tek_request request = {
 		.tid = (tek_u32)tid,
 		.priority = nice,
 		.until_ns = until_ns,
+		.budget_us = microseconds(budget.cpu_ns),
+		.window_us = microseconds(budget.window_ns),
 	};
 	return tek__connection_ask(TEK_ASK_ENTER, &request, reply, told);
 }
@@ -93,6 +129,7 @@ static int note_answer(const struct tek_reply *reply, struct tek_member *member,
 	member->connection = tek__connection();
 	member->asked_nice = (signed char)nice;
 	member->asked_until_ns = until_ns;
+	member->asked_budget = wanted_budget(member);
 	member->taken.error = 0; /* if it was taken back, that was before */
 	atomic_store_explicit(&tek__daemon_was_used, true, memory_order_relaxed);
 	return 0;
@@ -114,10 +151,10 @@ int tek__daemon_enter(pid_t tid, struct tek_member *member, int nice, uint64_t u
 		return ETIME;
 	if (!tek__daemon_grant())
 		return EPERM;
-	bool answered = ask_to_enter(tid, nice, until_ns, &reply);
+	bool answered = ask_to_enter(tid, member, nice, until_ns, &reply);
 	/* The connection may have been lost before: tekd was started anew. Try once more. */
 	if (!answered && tek__daemon_grant())
-		answered = ask_to_enter(tid, nice, until_ns, &reply);
+		answered = ask_to_enter(tid, member, nice, until_ns, &reply);
 	if (answered && !makes_sense(&reply, tid)) {
 		tek__connection_close("its answer makes no sense");
 		answered = false;
@@ -136,10 +173,11 @@ void tek__daemon_move(pid_t tid, struct tek_member *member, int nice, uint64_t u
 {
 	struct tek_reply reply;
 
-	if ((nice == member->asked_nice && until_ns == member->asked_until_ns) ||
+	if ((nice == member->asked_nice && until_ns == member->asked_until_ns &&
+	     is_same(wanted_budget(member), member->asked_budget)) ||
 	    !is_granted(member))
 		return;
-	if (ask_to_enter(tid, nice, until_ns, &reply) && makes_sense(&reply, tid))
+	if (ask_to_enter(tid, member, nice, until_ns, &reply) && makes_sense(&reply, tid))
 		note_answer(&reply, member, nice, until_ns);
 }
 
@@ -153,6 +191,42 @@ void tek__daemon_leave(pid_t tid, struct tek_member *member)
 	member->connection = 0;
 	member->rt_priority = 0;
 	member->taken.error = 0;
+}
+
+static bool ask_to_place(pid_t tid, unsigned int group, struct tek_reply *reply)
+{
+	struct tek_request request = {.tid = (tek_u32)tid, .group = group};
+	bool is_new = !tek__connection_is_open();
+
+	if (!tek__connection_open())
+		return false;
+	tek__daemon_is_placing |= is_new;
+	return tek__connection_ask(TEK_ASK_GROUP, &request, reply, told);
+}
+
+int tek__daemon_place(pid_t tid, unsigned int group)
+{
+	struct tek_reply reply;
+	bool was_open = tek__connection() != 0;
+	bool answered = ask_to_place(tid, group, &reply);
+
+	/* The connection may have been lost before: tekd was started anew. Try once more. */
+	if (!answered && was_open)
+		answered = ask_to_place(tid, group, &reply);
+	if (!answered)
+		return tek__connection_why()[0] ? ENOTCONN : ENOENT;
+	if (reply.error)
+		tek__connection_note_why(&reply);
+	return reply.error;
+}
+
+void tek__daemon_hang_up(void)
+{
+	if (tek__threads_are_coming())
+		return;
+	tek__daemon_is_placing = false;
+	if (!is_greeted())
+		tek__connection_close("");
 }
 
 void tek__daemon_listen(void)
@@ -172,5 +246,7 @@ bool tek__daemon_has_taken(const struct tek_member *member, struct tek_taken *ta
 void tek__daemon_forget(void)
 {
 	tek__connection_forget();
+	greeted = 0;
+	tek__daemon_is_placing = false;
 	atomic_store_explicit(&tek__daemon_was_used, false, memory_order_relaxed);
 }

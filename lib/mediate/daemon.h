@@ -45,6 +45,23 @@ void tek__daemon_move(pid_t tid, struct tek_member *member, int nice, uint64_t u
 /* Have it given back what it had. */
 void tek__daemon_leave(pid_t tid, struct tek_member *member);
 
+/*
+ * Put a thread into a group of the device.  Returns 0; EPERM and others as tekd has them, ESRCH if
+ * the thread ends, EBUSY if that was a request too many, EOPNOTSUPP if tekd makes no groups, ENOENT
+ * if it is not there, and ENOTCONN if it does not answer.
+ *
+ * A connection that is made for this is closed when no thread is on its way any more, which may be
+ * the next to be placed: tek__daemon_placed() does so, after this and whenever a thread has begun.
+ */
+int tek__daemon_place(pid_t tid, unsigned int group);
+void tek__daemon_hang_up(void);
+extern bool tek__daemon_is_placing;
+static inline void tek__daemon_placed(void)
+{
+	if (tek__daemon_is_placing)
+		tek__daemon_hang_up();
+}
+
 /* Hear what tekd told unasked. */
 void tek__daemon_listen(void);
 

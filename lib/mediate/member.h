@@ -57,6 +57,7 @@ struct tek_member {
 	unsigned int connection; /* over which it was asked for; 0: it is not Fast by the daemon */
 	signed char asked_nice;
 	uint64_t asked_until_ns; /* CLOCK_MONOTONIC; 0: until it is taken back */
+	struct tek_budget asked_budget;
 	struct tek_taken taken;
 
 	/* Guard. */

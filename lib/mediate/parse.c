@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
 #include "mediate/parse.h"
 
+#include "tek_abi.h"
+
 #include <string.h>
 #include <tek/tek.h>
 
@@ -44,6 +46,23 @@ bool tek__parse_nice(const char **text, signed char *nice)
 	*text = p;
 	*nice = (signed char)value;
 	return true;
+}
+
+bool tek__parse_group(const char **text, unsigned char *group)
+{
+	static const char *const names[] = {
+		[TEK_GROUP_NORMAL] = "normal",
+		[TEK_GROUP_URGENT] = "urgent",
+		[TEK_GROUP_SERVICE] = "service",
+		[TEK_GROUP_BACKGROUND] = "background",
+	};
+	for (unsigned int i = 0; i < sizeof(names) / sizeof(names[0]); i++) {
+		if (tek__parse_word(text, names[i])) {
+			*group = (unsigned char)i;
+			return true;
+		}
+	}
+	return false;
 }
 
 static bool parse_duration(const char **text, uint64_t *ns)

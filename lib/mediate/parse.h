@@ -32,6 +32,9 @@ bool tek__parse_number(const char **text, uint64_t max, uint64_t *value);
 /* -20 to 19. */
 bool tek__parse_nice(const char **text, signed char *nice);
 
+/* The name of a group: TEK_GROUP_*. */
+bool tek__parse_group(const char **text, unsigned char *group);
+
 /* CPU/WINDOW, or off, which leaves the window as it was. */
 bool tek__parse_budget(const char **text, struct tek_budget *budget);
 

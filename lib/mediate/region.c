@@ -335,6 +335,15 @@ void tek__region_hear_locked(void)
 	tek__unlock();
 }
 
+void tek__region_budget_changed(void)
+{
+	struct tek_thread *thread;
+
+	for (thread = first; thread; thread = thread->member.region_next)
+		if (thread->member.connection && !thread->member.paused)
+			tek__effect_move(thread->tid, &thread->member);
+}
+
 void tek__region_remove(struct tek_thread *thread)
 {
 	struct tek_member *member = &thread->member;

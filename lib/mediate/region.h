@@ -46,6 +46,9 @@ static inline void tek__region_keep_up(void)
 		tek__region_hear_locked();
 }
 
+/* The budget of the process has changed: tekd, which holds them to it, is told. */
+void tek__region_budget_changed(void);
+
 /*
  * Take those back whom a rule names and whose time has come (CLOCK_MONOTONIC).
  * Returns when the next one's comes, UINT64_MAX if none waits.

@@ -32,6 +32,7 @@ static bool have_stderr;
 
 static struct tek_noted noted_now;
 static bool refused_once;
+static bool not_placed_once;
 
 void tek__report_start(void)
 {
@@ -131,6 +132,14 @@ static void say_event(const struct tek_event *event)
 			event->tid, event->value[0] / 1000000, event->value[1] / 1000000,
 			event->value[2] / 1000000);
 		break;
+	case TEK_EVENT_NOT_PLACED:
+		length = snprintf(
+			line, sizeof(line),
+			"tek: %s[%u]: thread \"%s\"[%u] shares CPUs as before, because tekd "
+			"does not put it into its group: %s. `tek groups` shows them.\n",
+			(const char *)event->program, event->pid, (const char *)event->thread,
+			event->tid, (const char *)event->text);
+		break;
 	case TEK_EVENT_BAD_OPTION:
 	case TEK_EVENT_NOT_COVERED:
 		length = snprintf(line, sizeof(line), "tek: %s: %s\n", (const char *)event->program,
@@ -224,6 +233,18 @@ void tek__report_refused(const struct tek_thread *thread, int error)
 	refused_once = true;
 	struct tek_event event = make_event(TEK_EVENT_REFUSED, thread);
 	event.error = error;
+	strcpy((char *)event.text, tek__connection_why());
+	note(&event);
+}
+
+void tek__report_not_placed(const struct tek_thread *thread, int error)
+{
+	if (not_placed_once)
+		return;
+	not_placed_once = true;
+	struct tek_event event = make_event(TEK_EVENT_NOT_PLACED, thread);
+	event.error = error;
+	event.value[0] = thread->member.group;
 	strcpy((char *)event.text, tek__connection_why());
 	note(&event);
 }

@@ -59,23 +59,6 @@ static bool take_value(const char **text, char *to, size_t size)
 	return length > 0;
 }
 
-static bool parse_group(const char **text, unsigned char *group)
-{
-	static const char *const names[] = {
-		[TEK_GROUP_NORMAL] = "normal",
-		[TEK_GROUP_URGENT] = "urgent",
-		[TEK_GROUP_SERVICE] = "service",
-		[TEK_GROUP_BACKGROUND] = "background",
-	};
-	for (unsigned int i = 0; i < sizeof(names) / sizeof(names[0]); i++) {
-		if (tek__parse_word(text, names[i])) {
-			*group = (unsigned char)i;
-			return true;
-		}
-	}
-	return false;
-}
-
 static bool parse_switch(const char **text, bool *on)
 {
 	*on = **text == '1';
@@ -86,7 +69,7 @@ static bool parse_setting(const char **text, struct tek_rule *rule, int setting)
 {
 	switch (setting) {
 	case TEK_SET_GROUP:
-		return parse_group(text, &rule->group);
+		return tek__parse_group(text, &rule->group);
 	case TEK_SET_CRITICAL:
 		return parse_switch(text, &rule->critical);
 	case TEK_SET_MARK:

@@ -6,6 +6,8 @@
 #include "ident/record.h"
 #include "ident/symbol.h"
 #include "mediate/config.h"
+#include "mediate/effect.h"
+#include "mediate/group.h"
 #include "mediate/guard.h"
 #include "mediate/region.h"
 #include "mediate/report.h"
@@ -182,13 +184,13 @@ void tek__rules_apply(struct tek_thread *thread)
 	const struct tek_rule *budget = verdict.by[TEK_SET_BUDGET];
 
 	apply_role(thread, verdict.by[TEK_SET_ROLE]);
-	if (group) {
-		thread->group_given = true;
-		tek__region_set_group(thread, group->group);
-	}
+	if (group)
+		tek__group_give(thread, group->group);
 	if (mark)
 		tek__region_mark(thread, mark->mark);
 	tek__guard_set_budget(thread, budget ? &budget->budget : NULL);
+	if (thread->member.connection && !thread->member.paused)
+		tek__effect_move(thread->tid, &thread->member);
 	apply_critical(thread, verdict.by[TEK_SET_CRITICAL], verdict.by[TEK_SET_PRIORITY]);
 }
 

@@ -23,7 +23,7 @@ enum conduct {
 	GRANTS_A_LIMIT,
 	REFUSES_ALL,   /* at HELLO */
 	REFUSES_MORE,  /* at ENTER */
-	IS_SILENT,     /* from ENTER on */
+	IS_SILENT,     /* from ENTER or GROUP on */
 	IS_DEAF,       /* does not even accept */
 	SAYS_NONSENSE, /* from here on: at ENTER */
 	CUTS_SHORT,
@@ -44,8 +44,11 @@ struct fake_daemon {
 	atomic_int delay_ms;             /* before each answer */
 	atomic_int priority;             /* of the last ENTER */
 	atomic_ullong until_ns;          /* likewise */
-	atomic_int take_back, error;     /* a thread to be taken back, and why; then it is 0 */
-	atomic_bool restart;             /* close everything and begin anew; then it is false */
+	atomic_uint budget_us, window_us;
+	atomic_int group, group_tid; /* of the last GROUP */
+	atomic_int group_error;      /* to the next ones */
+	atomic_int take_back, error; /* a thread to be taken back, and why; then it is 0 */
+	atomic_bool restart;         /* close everything and begin anew; then it is false */
 	char directory[64], path[96];
 };
 
@@ -180,6 +183,8 @@ static inline void fake_answer(int connection, const struct tek_request *request
 	if (request->kind == TEK_ASK_ENTER) {
 		fake->priority = request->priority;
 		fake->until_ns = request->until_ns;
+		fake->budget_us = request->budget_us;
+		fake->window_us = request->window_us;
 		reply.rt_priority = (tek_u32)(29 - request->priority);
 		fake_misbehave(request, &reply);
 		if (fake->conduct == GRANTS)
@@ -194,6 +199,14 @@ static inline void fake_answer(int connection, const struct tek_request *request
 		for (int i = 0; i < MAX_FAST; i++)
 			if (fake_fast[i].tid == (pid_t)request->tid)
 				fake_leave(&fake_fast[i]);
+	if (request->kind == TEK_ASK_GROUP) {
+		fake->group = (int)request->group;
+		fake->group_tid = (int)request->tid;
+		if (fake->group_error)
+			fake_refuse(&reply, fake->group_error, "no [[grant]] is for it");
+		if (fake->conduct == IS_SILENT)
+			return;
+	}
 	send(connection, &reply, length, MSG_NOSIGNAL);
 }
 

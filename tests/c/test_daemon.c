@@ -3,39 +3,12 @@
  * tekd makes the threads of a process Fast that may not do so itself, and whatever it does, or
  * whatever becomes of it, the program runs on.
  */
-#include "fake_daemon.h"
-
-#include "mediate/config.h"
-#include "mediate/report.h"
+#include "daemon_support.h"
 
 #include <fcntl.h>
-#include <grp.h>
 #include <linux/capability.h>
 #include <spawn.h>
 #include <sys/time.h>
-
-enum { USER = 54321 };
-
-/* In the process under test, where cmocka's own assertions would lead back into main(). */
-static void expect_at(bool fulfilled, const char *what, int line)
-{
-	if (fulfilled)
-		return;
-	printf("# line %d: %s\n", line, what);
-	fflush(NULL);
-	_exit(1);
-}
-#define expect(condition) expect_at(condition, #condition, __LINE__)
-
-static uint64_t now_ms(void)
-{
-	return fake_now() / 1000000;
-}
-
-static unsigned int asked(unsigned int kind)
-{
-	return fake->requests[kind];
-}
 
 static bool fast_after(pid_t tid, bool wanted)
 {
@@ -60,79 +33,6 @@ static void take_back(pid_t tid, int error)
 		sleep_ms(10);
 	expect(!fake->take_back);
 	sleep_ms(20); /* the notice follows */
-}
-
-static void restart_daemon(void)
-{
-	fake->restart = true;
-	for (int i = 0; i < 300 && fake->restart; i++)
-		sleep_ms(10);
-	expect(!fake->restart);
-}
-
-static void drop_privilege(void)
-{
-	const struct rlimit none = {0, 0};
-
-	expect(setrlimit(RLIMIT_RTPRIO, &none) == 0 && setgroups(0, NULL) == 0 &&
-	       setresgid(USER, USER, USER) == 0 && setresuid(USER, USER, USER) == 0);
-}
-
-static void (*test_body)(void);
-
-static int run_unprivileged(void)
-{
-	strcpy(tek__config.socket, fake->path);
-	setpriority(PRIO_PROCESS, 0, 0); /* so that it can rise */
-	drop_privilege();
-	test_body();
-	return 0;
-}
-
-/*
- * The fake daemon must be able to switch others' threads.  TEK is not asked: this process shall have
- * no guard, whose traces ThreadSanitizer would see in the children.
- */
-static void need_privilege(void)
-{
-	bool can = geteuid() == 0 && fake_switch(0, SCHED_RR, 1) == 0;
-
-	if (can && fake_switch(0, SCHED_OTHER, 0) == 0)
-		return;
-	print_message("# needs root and CAP_SYS_NICE\n");
-	skip();
-}
-
-static void run_under_daemon(enum conduct conduct, int (*run)(void), void (*body)(void))
-{
-	need_privilege();
-	fake_start(conduct);
-	test_body = body;
-	int status = in_child(run);
-	fake_stop();
-	assert_int_equal(status, 0);
-}
-
-static void with_daemon(enum conduct conduct, void (*body)(void))
-{
-	run_under_daemon(conduct, run_unprivileged, body);
-}
-
-/* What the process says on its standard error meanwhile. */
-static char said[4096];
-
-static void listen_to_stderr(void (*body)(void))
-{
-	char path[] = "/tmp/tek-daemon-said-XXXXXX";
-	int file = mkstemp(path);
-
-	/* TEK speaks to what standard error was at the start only. */
-	expect(file >= 0 && unlink(path) == 0 && dup2(file, STDERR_FILENO) == STDERR_FILENO);
-	tek__report_start();
-	body();
-	ssize_t length = pread(file, said, sizeof(said) - 1, 0);
-	expect(length >= 0);
-	said[length] = '\0';
 }
 
 static void becomes_fast_and_is_given_back(void)

@@ -28,6 +28,8 @@ pub const EVENT_OVERFLOW: u16 = 7;
 /// the same in the process, `value[3]` how many frames behind it were left out, because they repeat
 /// those before it or are neither innermost nor outermost.
 pub const EVENT_FRAME: u16 = 8;
+/// tekd did not put a thread into the group `value[0]`; `error` and `text` say why.
+pub const EVENT_NOT_PLACED: u16 = 9;
 
 /// One event, as it lies in the event file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, FromBytes, IntoBytes, KnownLayout, Immutable)]

@@ -19,7 +19,7 @@ pub const ASK_HELLO: u16 = 1;
 pub const ASK_ENTER: u16 = 2;
 /// And out of it.
 pub const ASK_LEAVE: u16 = 3;
-/// The thread `tid`, 0: the whole process, into a group.
+/// The thread `tid`, 0: the whole process, into a group; as CRITICAL also somebody else's.
 pub const ASK_GROUP: u16 = 4;
 /// What tekd is at; the reply brings a file with JSON in it.
 pub const ASK_STATUS: u16 = 5;
@@ -67,12 +67,16 @@ pub struct Request {
     pub flags: u32,
     /// `GROUP_*`.
     pub group: u32,
+    /// CPU time that the thread wants to be held to,
+    pub budget_us: u32,
+    /// in each window of that length; both 0: to what the grant says only.
+    pub window_us: u32,
     /// Zero.
-    pub reserved: [u32; 5],
+    pub reserved: [u32; 3],
 }
 layout!(Request, "tek_request", 64, {
     magic: 0, version: 4, kind: 6, number: 8, tid: 12, start_ticks: 16, until_ns: 24, priority: 32,
-    flags: 36, group: 40, reserved: 44,
+    flags: 36, group: 40, budget_us: 44, window_us: 48, reserved: 52,
 });
 
 /// What tekd answers, or tells unasked.
@@ -149,7 +153,9 @@ impl Request {
             priority: 0,
             flags: 0,
             group: 0,
-            reserved: [0; 5],
+            budget_us: 0,
+            window_us: 0,
+            reserved: [0; 3],
         }
     }
 
@@ -171,6 +177,8 @@ impl Request {
                 expected.tid = request.tid;
                 expected.until_ns = request.until_ns;
                 expected.priority = request.priority;
+                expected.budget_us = request.budget_us;
+                expected.window_us = request.window_us;
             }
             ASK_GROUP => {
                 expected.tid = request.tid;
@@ -258,7 +266,7 @@ mod tests {
         assert_eq!(decode(Request { kind: 0, ..good }), Err(MessageError::Kind(0)));
         assert_eq!(decode(Request { tid: 1, ..good }), Err(MessageError::NotZero));
         assert_eq!(
-            decode(Request { reserved: [0, 0, 0, 0, 1], ..good }),
+            decode(Request { reserved: [0, 0, 1], ..good }),
             Err(MessageError::NotZero)
         );
         let flags = Request { flags: 2, ..Request::new(ASK_CRITICAL, 1) };

@@ -59,6 +59,7 @@ fn rust_constants() -> BTreeMap<&'static str, i128> {
         EVENT_STACK_HIGH,
         EVENT_OVERFLOW,
         EVENT_FRAME,
+        EVENT_NOT_PLACED,
         ZONE_NONE,
         ZONE_LOW,
         ZONE_NORMAL,

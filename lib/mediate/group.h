@@ -1,0 +1,44 @@
+/* SPDX-License-Identifier: MIT OR Apache-2.0 */
+/*
+ * The group of a thread, given by its program or by a rule.  Inside the process it says whose marks
+ * belong together (region.h); on the device it is a control group with a weight, into which tekd
+ * puts the thread.  A thread begins in the groups of its creator, both of them, so tekd
+ * is asked only where a group is given that the thread is not in.
+ *
+ * Without tekd, or where it makes no groups, they are what they are inside the process.  It is
+ * left alone then for ten seconds, and so is a group that it refuses.
+ *
+ * All functions need the lock (ident/process.h).
+ */
+#ifndef TEK_MEDIATE_GROUP_H
+#define TEK_MEDIATE_GROUP_H
+
+#include "ident/thread.h"
+
+enum { TEK_GROUPS = TEK_GROUP_BACKGROUND + 1 };
+
+/* When tekd may be asked again for a group (CLOCK_MONOTONIC); 0: now. */
+extern uint64_t tek__group_again_ns[TEK_GROUPS];
+/* How often a group was given briefly since. */
+extern unsigned int tek__group_given;
+
+/* The clock is looked at by one in so many of those: it takes as long as all the rest. */
+enum { TEK_GROUP_LOOKS = 64 };
+
+/* Give it this group. At most one request to tekd. */
+void tek__group_give(struct tek_thread *thread, unsigned int group);
+
+/* Whether tek__group_give_brief() will do: nothing is to be asked of tekd. */
+static inline bool tek__group_is_brief(const struct tek_thread *thread, unsigned int group)
+{
+	return thread->member.group == group ||
+	       (tek__group_again_ns[group] && ++tek__group_given % TEK_GROUP_LOOKS);
+}
+
+/* As tek__group_give(), without tekd. */
+void tek__group_give_brief(struct tek_thread *thread, unsigned int group);
+
+/* In the child of a fork, which begins where `self`, the forking thread, was; NULL: not known. */
+void tek__group_forget(const struct tek_thread *self);
+
+#endif
