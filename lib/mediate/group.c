@@ -5,7 +5,6 @@
 #include "mediate/config.h"
 #include "mediate/connection.h"
 #include "mediate/daemon.h"
-#include "mediate/region.h"
 #include "mediate/report.h"
 
 #include <errno.h>
@@ -56,12 +55,6 @@ static void place(const struct tek_thread *thread, unsigned int group)
 		leave_alone(group, group);
 	}
 	tek__daemon_placed();
-}
-
-void tek__group_give_brief(struct tek_thread *thread, unsigned int group)
-{
-	thread->group_given = true;
-	tek__region_set_group(thread, group);
 }
 
 void tek__group_give(struct tek_thread *thread, unsigned int group)

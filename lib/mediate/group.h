@@ -14,6 +14,7 @@
 #define TEK_MEDIATE_GROUP_H
 
 #include "ident/thread.h"
+#include "mediate/region.h"
 
 enum { TEK_GROUPS = TEK_GROUP_BACKGROUND + 1 };
 
@@ -36,7 +37,11 @@ static inline bool tek__group_is_brief(const struct tek_thread *thread, unsigned
 }
 
 /* As tek__group_give(), without tekd. */
-void tek__group_give_brief(struct tek_thread *thread, unsigned int group);
+static inline void tek__group_give_brief(struct tek_thread *thread, unsigned int group)
+{
+	thread->group_given = true;
+	tek__region_set_group(thread, group);
+}
 
 /* In the child of a fork, which begins where `self`, the forking thread, was; NULL: not known. */
 void tek__group_forget(const struct tek_thread *self);

@@ -265,10 +265,7 @@ mod tests {
         assert_eq!(decode(Request { version: 2, ..good }), Err(MessageError::Version(2)));
         assert_eq!(decode(Request { kind: 0, ..good }), Err(MessageError::Kind(0)));
         assert_eq!(decode(Request { tid: 1, ..good }), Err(MessageError::NotZero));
-        assert_eq!(
-            decode(Request { reserved: [0, 0, 1], ..good }),
-            Err(MessageError::NotZero)
-        );
+        assert_eq!(decode(Request { reserved: [0, 0, 1], ..good }), Err(MessageError::NotZero));
         let flags = Request { flags: 2, ..Request::new(ASK_CRITICAL, 1) };
         assert_eq!(decode(flags), Err(MessageError::NotZero));
     }

@@ -4,6 +4,7 @@
 //! /proc says which threads there are. A record counts only for a thread that is there now and is
 //! the same one (abi/tek_abi.h), in a table that is its process's own. A look takes no lock and
 //! waits for nobody; a table that makes no sense is named and its threads are shown without it.
+use crate::group::Groups;
 use crate::process::{own_pid_namespace, SchedStat, Stat, Switches};
 use crate::stack::{StackUse, Stacks};
 use crate::watch::Sleepers;
@@ -26,6 +27,8 @@ pub struct Wanted {
     pub schedstat: bool,
     /// [`Task::switches`].
     pub switches: bool,
+    /// [`Task::seat`].
+    pub groups: bool,
     /// [`Program::vm_bytes`].
     pub vm: bool,
     /// [`Program::modules`].
@@ -49,9 +52,17 @@ pub struct Task {
     pub switches: Option<Switches>,
     /// How much of its stack it used: as its process says, or else seen from outside.
     pub stack: Option<StackUse>,
+    /// The group, `GROUP_*`, that tekd has it in: by its control group.
+    pub seat: Option<u8>,
 }
 
 impl Task {
+    /// Its group, `GROUP_*`: the control group that it is in has the last word, else, and while it
+    /// is Fast, its process.
+    pub fn group(&self) -> Option<u8> {
+        self.seat.or_else(|| self.record.map(|own| own.record.group()))
+    }
+
     /// Whether it runs as a member of the Fast Region.
     pub fn is_fast(&self) -> bool {
         self.record.is_some_and(|own| own.record.is_fast()) && !self.is_overridden()
@@ -181,11 +192,15 @@ fn look_at(
     let mut stacks =
         (wanted.stacks && !records.is_empty()).then(|| Stacks::open(process)).flatten();
     let seen = sleepers.read(process, wanted)?;
+    let mut groups = wanted.groups.then(|| Groups::of(process));
     let (mut tasks, mut entries) = (Vec::with_capacity(seen.threads.len()), Vec::new());
     for (entry, mut task, slept) in seen.threads {
         let (tid, before) = (entry.tid, task.stack.filter(|_| slept));
         if program.name.is_empty() && tid == program.pid {
             program.name.clone_from(&task.stat.name);
+        }
+        if let (Some(groups), false) = (&mut groups, slept) {
+            task.seat = groups.next(&task.stat);
         }
         task.record = records.remove(&tid).and_then(|records| own_record(records, &task.stat));
         task.stack = task.record.and_then(|own| {

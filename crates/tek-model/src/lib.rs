@@ -11,6 +11,7 @@ mod elf;
 mod error;
 mod files;
 mod functions;
+mod group;
 mod kinds;
 mod process;
 mod snapshot;

@@ -183,6 +183,11 @@ impl Process {
         })
     }
 
+    /// A thread's control groups, as in its cgroup file; `None` when it has ended.
+    pub(crate) fn cgroups(&self, tid: u32) -> Option<String> {
+        self.text(&format!("task/{tid}/cgroup"))
+    }
+
     /// The size of its address space, in bytes; 0 for a process of the kernel.
     pub fn vm_bytes(&self) -> Option<u64> {
         let page = sysconf(SysconfVar::PAGE_SIZE).ok().flatten()?;

@@ -133,6 +133,7 @@ impl Sleepers {
             schedstat,
             switches: wanted.switches.then(|| process.switches(tid)).flatten(),
             stack: None,
+            seat: None,
         };
         Some((entry, task, false))
     }

@@ -9,6 +9,7 @@ EXAMPLES:
   tek ps --tracked                          what its threads are
   tek top                                   what every thread does, live
   tek status                                what the daemon is at
+  tek groups                                who shares the CPUs with whom
   tek suggest -o rules.toml -- ./appliance  find out which of them are time-critical
   tek explain 815                           why a thread runs as it does
   tek stack report -- ./appliance           what stacks its threads need
@@ -64,6 +65,12 @@ pub enum Command {
     /// Asks the daemon tekd to take all threads of a running process, or one of them, into the
     /// Fast Region, for a time or until they are taken back. The process need not know of it.
     Critical(crate::critical::Args),
+    /// Show the groups that share the CPUs, and move processes between them
+    ///
+    /// The daemon tekd can keep the processes of a device in groups: urgent, normal, service and
+    /// background, each with a weight. Shows how many threads each has and what share of the CPUs it
+    /// gets, or without tekd what programs under TEK say of their threads.
+    Groups(crate::groups::Args),
     /// Tell why a thread runs as it does
     ///
     /// Who it is, what the kernel has for it, what TEK did with it and why, what it waited for,

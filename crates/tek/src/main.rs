@@ -9,7 +9,9 @@ mod debug;
 mod doctor;
 mod explain;
 mod exporter;
+mod find;
 mod generate;
+mod groups;
 mod lab;
 mod ps;
 mod run;
@@ -34,6 +36,7 @@ fn main() -> ExitCode {
         Command::Status(args) => status::run(args),
         Command::Exporter(args) => exporter::run(args),
         Command::Critical(args) => critical::run(args),
+        Command::Groups(args) => groups::run(args),
         Command::Explain(args) => explain::run(args),
         Command::Suggest(args) => suggest::run(args),
         Command::Stack(args) => stack::run(args),

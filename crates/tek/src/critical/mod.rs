@@ -1,11 +1,10 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! `tek critical`: the threads of a process into the Fast Region, by hand.
-mod find;
 
 use crate::daemon::{Connection, Error};
+use crate::find::{self, Target};
 use crate::ps::interval;
 use crate::run::message;
-use find::Target;
 use nix::time::{clock_gettime, ClockId};
 use std::io::Write;
 use std::process::ExitCode;
@@ -22,7 +21,8 @@ EXAMPLES:
 A name is that of a program or of the first thread of a process, as tek ps shows
 it, and must be that of one process only. Whether you may do this to the process,
 and for how many threads, is in the configuration of tekd; tek status shows who is
-time-critical now.
+time-critical now. Threads that the process makes later are not meant: use --for with
+a new request, or have the program run under tek run --critical.
 
 EXIT STATUS:
     0  tekd did it

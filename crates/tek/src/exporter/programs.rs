@@ -186,6 +186,7 @@ mod tests {
             schedstat: None,
             switches: None,
             stack: peak.map(|peak| StackUse { peak_bytes: Some(peak), bound_bytes: 8192 }),
+            seat: None,
         }
     }
 

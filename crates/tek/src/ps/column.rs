@@ -22,7 +22,7 @@ pub enum Column {
     Role,
     /// Function that it runs; of a std::thread what that calls (from its table)
     Function,
-    /// Group: normal, urgent, service, background (from its table)
+    /// Group: normal, urgent, service, background (where tekd has it, else from its table)
     Group,
     /// Region: fast, or none (from its table)
     Region,
@@ -164,6 +164,7 @@ impl Column {
             Self::CpuPercent | Self::RunDelay | Self::DelayPercent => wanted.schedstat = true,
             Self::Switches | Self::Voluntary | Self::Involuntary => wanted.switches = true,
             Self::Vm => wanted.vm = true,
+            Self::Group => wanted.groups = true,
             Self::Function | Self::CallSite => wanted.modules = true,
             Self::Peak | Self::Bound | Self::Zone => wanted.stacks = true,
             _ => {}
@@ -184,7 +185,7 @@ impl Column {
             Self::Name => Value::Text(stat.name.clone()),
             Self::Role => Value::of(thread.role(), Value::Text),
             Self::Function => Value::of(thread.function.clone(), Value::Text),
-            Self::Group => Value::of(record, |record| Value::Text(words::group(record.group()))),
+            Self::Group => Value::of(thread.task.group(), |group| Value::Text(words::group(group))),
             Self::Region => Value::of(record, |_| {
                 Value::Text(if thread.is_fast() { "fast" } else { "none" }.into())
             }),

@@ -2,11 +2,12 @@
 //! What a person is told while the program runs: each thing once.
 use crate::system::privilege;
 use crate::units::size;
+use crate::words;
 use std::collections::{HashMap, HashSet};
 use std::time::Duration;
 use tek_abi::{
-    printable, until_nul, Event, EVENT_BAD_OPTION, EVENT_FRAME, EVENT_NOT_COVERED, EVENT_OVERFLOW,
-    EVENT_OVERRAN, EVENT_REFUSED, EVENT_STACK_HIGH,
+    printable, until_nul, Event, EVENT_BAD_OPTION, EVENT_FRAME, EVENT_NOT_COVERED,
+    EVENT_NOT_PLACED, EVENT_OVERFLOW, EVENT_OVERRAN, EVENT_REFUSED, EVENT_STACK_HIGH,
 };
 use tek_model::Functions;
 
@@ -98,6 +99,7 @@ fn message(event: &Event) -> Option<(String, String)> {
             let message = format!("{program} {text}: it runs, but not under TEK");
             (message.clone(), message)
         }
+        EVENT_NOT_PLACED => (String::new(), not_placed(event, &thread, &program, &text)),
         EVENT_BAD_OPTION => (text.clone(), text),
         EVENT_OVERFLOW => {
             let subject = format!("{} {} {}", event.pid, event.tid, event.time_ns);
@@ -109,6 +111,15 @@ fn message(event: &Event) -> Option<(String, String)> {
         }
         _ => return None,
     })
+}
+
+fn not_placed(event: &Event, thread: &str, program: &str, why: &str) -> String {
+    let group = u8::try_from(event.value[0]).map_or_else(|_| "?".into(), words::group);
+    format!(
+        "thread {thread} of {program} [{}] is not put into the group {group} and shares the CPUs as \
+         before: {why}. What tekd grants is in /etc/tek/tekd.toml; tek groups shows the groups",
+        event.pid
+    )
 }
 
 fn overflow(event: &Event, thread: &str, program: &str, role: &str) -> String {
@@ -202,6 +213,16 @@ mod tests {
         let message = Messages::default().tell(&refused).unwrap();
         assert!(message.contains("tekd does not make it so: 8 threads of this process"));
         assert!(message.contains("tek status"), "{message}");
+    }
+
+    #[test]
+    fn a_group_that_tekd_refuses_is_told_once_with_its_reason() {
+        let mut refused = event(EVENT_NOT_PLACED, "ui", "urgent is better than normal");
+        refused.value[0] = 1;
+        let mut messages = Messages::default();
+        let message = messages.tell(&refused).unwrap();
+        assert!(message.contains("the group urgent and shares the CPUs as before: urgent is"));
+        assert_eq!(messages.tell(&refused), None);
     }
 
     #[test]

@@ -30,6 +30,43 @@ pub struct Status {
     pub overran: Vec<Overrun>,
     /// The thread that notices when the fair class does not run.
     pub canary: Option<Canary>,
+    /// How threads come before others: `rt` or `fair`.
+    #[serde(default)]
+    pub backend: Option<String>,
+    /// The groups that share the CPUs.
+    #[serde(default)]
+    pub groups: Option<Groups>,
+    /// Why there are none.
+    #[serde(default)]
+    pub groups_why: Option<String>,
+}
+
+/// The groups, and where they are.
+#[derive(Debug, Deserialize)]
+pub struct Groups {
+    /// For people.
+    pub place: String,
+    /// Percent of the CPUs that the Lazy Region keeps under the backend `fair`.
+    pub floor_percent: u64,
+    /// All of them.
+    pub groups: Vec<Group>,
+    /// Threads that could not be moved.
+    pub left: u64,
+}
+
+/// A group.
+#[derive(Debug, Deserialize)]
+pub struct Group {
+    /// Its name.
+    pub name: String,
+    /// As cpu.weight has it.
+    pub weight: u64,
+    /// Its directory.
+    pub path: String,
+    /// Its threads.
+    pub threads: u64,
+    /// Processes; `null`: the kernel does not tell.
+    pub processes: Option<u64>,
 }
 
 /// A thread that is Fast.

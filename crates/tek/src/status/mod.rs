@@ -7,7 +7,7 @@ use crate::daemon::{Connection, Error};
 use crate::run::message;
 #[cfg(test)]
 pub use answer::tests::at_work;
-use answer::Status;
+pub use answer::Status;
 use anyhow::Context;
 use serde_json::Value;
 use std::collections::HashMap;

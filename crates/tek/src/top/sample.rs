@@ -184,6 +184,7 @@ pub mod tests {
                 schedstat: Some(schedstat),
                 switches: Some(switches),
                 stack: None,
+                seat: None,
             },
             vm_bytes: None,
             page_bytes: 4096,

@@ -154,6 +154,7 @@ mod tests {
             schedstat: None,
             switches: None,
             stack: None,
+            seat: None,
         };
         Program {
             pid,
