@@ -63,17 +63,14 @@ pub struct Connection {
 impl Connection {
     /// Connects to the tekd that TEK_SOCKET names, else to that of the device.
     pub fn open() -> Result<Self, Error> {
-        let given = std::env::var_os("TEK_SOCKET").filter(|path| !path.is_empty());
-        Self::to(Path::new(&given.unwrap_or_else(|| SOCKET_PATH.into())))
+        Self::to(&path())
     }
 
     /// Connects to the tekd that listens there.
     pub fn to(path: &Path) -> Result<Self, Error> {
-        let socket = connected(path).map_err(|error| match error {
-            Errno::EACCES | Errno::EPERM => Error::NotAllowed(path.to_owned()),
-            Errno::EAGAIN | Errno::ETIMEDOUT => Error::Silent(path.to_owned(), error),
-            _ => Error::NotThere(path.to_owned()),
-        })?;
+        let socket = UnixAddr::new(path)
+            .and_then(|address| connect_to(&address))
+            .map_err(|error| not_connected(path, error))?;
         // Nothing is said to greet it: who has no grant would count as refused each time.
         Ok(Self { socket, path: path.to_owned(), requests: 0 })
     }
@@ -126,13 +123,32 @@ impl Connection {
     }
 }
 
-fn connected(path: &Path) -> Result<OwnedFd, Errno> {
+/// The socket that TEK_SOCKET names, else that of the device.
+pub fn path() -> PathBuf {
+    let given = std::env::var_os("TEK_SOCKET").filter(|path| !path.is_empty());
+    given.unwrap_or_else(|| SOCKET_PATH.into()).into()
+}
+
+/// What it means that nobody could be connected to.
+pub fn not_connected(path: &Path, error: Errno) -> Error {
+    let path = path.to_owned();
+    match error {
+        Errno::EACCES | Errno::EPERM => Error::NotAllowed(path),
+        Errno::EAGAIN | Errno::ETIMEDOUT | Errno::EPIPE | Errno::ECONNRESET => {
+            Error::Silent(path, error)
+        }
+        _ => Error::NotThere(path),
+    }
+}
+
+/// Connects. Async-signal-safe, and allocates nothing.
+pub fn connect_to(address: &UnixAddr) -> Result<OwnedFd, Errno> {
     let kind = SockType::SeqPacket;
     let socket = socket(AddressFamily::Unix, kind, SockFlag::SOCK_CLOEXEC, None)?;
     let patience = TimeVal::seconds(PATIENCE_S);
     setsockopt(&socket, sockopt::SendTimeout, &patience)?;
     setsockopt(&socket, sockopt::ReceiveTimeout, &patience)?;
-    connect(socket.as_raw_fd(), &UnixAddr::new(path)?)?;
+    connect(socket.as_raw_fd(), address)?;
     Ok(socket)
 }
 
@@ -148,7 +164,7 @@ fn files_of(message: ControlMessageOwned) -> Vec<File> {
 }
 
 /// Why it refused. Its words are shown on a terminal.
-fn why(reply: &Reply) -> String {
+pub fn why(reply: &Reply) -> String {
     match printable(&reply.text) {
         text if text.is_empty() => std::io::Error::from_raw_os_error(reply.error).to_string(),
         text => text,

@@ -2,7 +2,7 @@
 //! `tek groups`: which groups share the CPUs, and who is in them.
 mod find_out;
 pub mod name;
-mod set;
+pub mod set;
 mod tell;
 
 use clap::Subcommand;

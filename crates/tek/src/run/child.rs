@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! The program: started as if tek were not there, and its end passed on.
+use super::group::Asker;
 use super::inherited;
 use nix::sys::resource::{setrlimit, Resource};
 use nix::sys::signal::SigSet;
@@ -36,12 +37,14 @@ pub enum End {
 impl Child {
     /// Starts the program with the signal mask, signal dispositions and standard streams that
     /// tek was started with; everything else it inherits anyway. tek has blocked all signals.
-    pub fn start(program: &[OsString], mask: SigSet) -> io::Result<Self> {
+    /// In its process tekd is asked to place it.
+    pub fn start(program: &[OsString], mask: SigSet, asker: Option<Asker>) -> io::Result<Self> {
         // The environment was changed in place (see environment.rs), so that the program finds
         // the variables in their old order, duplicates and oddities included.
         let mut command = Command::new(&program[0]);
         command.args(&program[1..]);
         let become_program = move || {
+            asker.inspect(Asker::ask);
             for signal in [libc::SIGPIPE, libc::SIGCHLD] {
                 let ignored = inherited::was_ignored(signal);
                 set_action(signal, if ignored { libc::SIG_IGN } else { libc::SIG_DFL });

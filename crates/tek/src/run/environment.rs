@@ -36,6 +36,9 @@ pub fn set(
     if let Some(budget) = args.budget {
         env::set_var("TEK_BUDGET", budget.to_string());
     }
+    if let Some(group) = args.group {
+        env::set_var("TEK_GROUP", group.name());
+    }
     if let Some(range) = args.rt_range {
         env::set_var("TEK_RT_RANGE", range.to_string());
     }

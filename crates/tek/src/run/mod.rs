@@ -5,6 +5,7 @@ mod directory;
 mod environment;
 mod events;
 pub mod forward;
+mod group;
 mod harvest;
 mod inherited;
 pub mod message;
@@ -24,6 +25,7 @@ use child::End;
 use clap::CommandFactory;
 use directory::RunDirectory;
 use events::EventReader;
+use group::Placing;
 use harvest::Harvest;
 use message::Messages;
 use nix::poll::PollTimeout;
@@ -38,7 +40,7 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use target::{Reason, Target};
 use tek_abi::Event;
-use tek_policy::Budget;
+use tek_policy::{Budget, Group};
 
 const AFTER_HELP: &str = "\
 EXAMPLES:
@@ -52,6 +54,8 @@ EXAMPLES:
       Threads of the shell's children count too.
   tek run --rules fridge.toml --role 'net*=cloud' -- ./fridge
       Follow a file that says of many threads what they are for and how they run.
+  tek run --group background -- ./backup
+      Let a program have what others leave of the CPUs, where tekd makes groups.
   tek run --stack auto -- ./fridge
       Learn what stack each kind of thread needs, and from the second run on give
       it that; tek stack report fridge shows it.
@@ -109,6 +113,10 @@ pub struct Args {
     /// [default: 800ms/1s]
     #[arg(long, value_name = "CPU/WINDOW|off")]
     budget: Option<Budget>,
+
+    /// Have tekd put the program, and what it starts, into this group; libtek says so of its threads
+    #[arg(long, value_name = "GROUP", value_parser = crate::groups::name::parser())]
+    group: Option<Group>,
 
     /// Real-time priorities to use, for nice 19 to -20 [default: 10-49]
     #[arg(long, value_name = "LO-HI")]
@@ -307,7 +315,11 @@ fn under_tek(
             }
         }
     };
-    match supervise::supervise(&args.program, &mut reader, tell, look) {
+    let placing = args
+        .group
+        .map(Placing::prepare)
+        .and_then(|placing| placing.inspect_err(|problem| message::print(problem)).ok());
+    match supervise::supervise(&args.program, placing, &mut reader, tell, look) {
         Ok(ended) => Ok(Ok(ended)),
         Err(supervise::Error::Start(error)) => {
             Ok(Err(not_started(&args.program[0], target.as_ref(), &error)))

@@ -3,6 +3,8 @@
 use super::child::{self, Change, Child, End};
 use super::events::EventReader;
 use super::forward::{self, Origin};
+use super::group::Placing;
+use super::message;
 use nix::errno::Errno;
 use nix::poll::{poll, PollFd, PollFlags, PollTimeout};
 use nix::sys::signal::{SigSet, SigmaskHow};
@@ -27,6 +29,7 @@ pub enum Error {
 /// happened, and again after the time that it returned.
 pub fn supervise(
     program: &[OsString],
+    placing: Option<Placing>,
     events: &mut EventReader<'_>,
     mut tell: impl FnMut(Vec<Event>),
     mut look: impl FnMut(i32) -> PollTimeout,
@@ -38,7 +41,11 @@ pub fn supervise(
     child::set_action(libc::SIGCHLD, libc::SIG_DFL);
     let signals =
         SignalFd::with_flags(&everything, SfdFlags::SFD_CLOEXEC | SfdFlags::SFD_NONBLOCK)?;
-    let child = Child::start(program, mask).map_err(Error::Start)?;
+    let asker = placing.as_ref().map(Placing::asker);
+    let child = Child::start(program, mask, asker).map_err(Error::Start)?;
+    if let Some(Err(problem)) = placing.map(Placing::outcome) {
+        message::print(&problem);
+    }
     let mut supervisor = Supervisor { child, signals, resumed: false };
     loop {
         let timeout = look(supervisor.child.pid());
