@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Everything that can be found out about one thread.
+use super::daemon::Known;
 use super::kernel;
 use super::rules::{self, RuleFact};
 use crate::system::{self, cgroup, library, privilege};
@@ -39,6 +40,10 @@ pub struct Facts {
     pub kernel: Kernel,
     /// What its table tells; `null` if it does not run under TEK.
     pub tek: Option<Tek>,
+    /// The group that its control group is of: `tek groups`.
+    pub group: Option<String>,
+    /// What tekd knows; `null` if there is none.
+    pub daemon: Option<Known>,
     /// What could not be found out, and what to do about it.
     pub not_known: Vec<String>,
 }
@@ -143,6 +148,7 @@ pub fn of(tid: u32) -> io::Result<Facts> {
         guard: !task.stat.kernel && library::is_helper(&task.stat.name),
         age_ns: device.time_ns.saturating_sub(task.stat.start_ns),
         kernel: of_kernel(&detail, task),
+        group: task.seat.map(words::group),
         ..Facts::default()
     };
     let mut functions = Functions::default();
@@ -170,6 +176,7 @@ fn look(pid: u32, tid: u32) -> io::Result<Device> {
     let wanted = Wanted {
         pids: vec![pid],
         directories: tek_model::directories(),
+        groups: true,
         schedstat: true,
         switches: true,
         modules: true,

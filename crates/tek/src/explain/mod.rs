@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! `tek explain`: why one thread runs as it does, as far as is known.
+mod daemon;
 mod facts;
 mod kernel;
 mod rules;
@@ -22,7 +23,8 @@ What a program tells TEK about its threads can be read only of one that runs
 under TEK, and whose table you may read: your own, or as root. Of the others the
 kernel's part is told, and how to get the rest. Nothing that is looked at is
 stopped or waited for; the rules come from the environment of the process, which
-is read last, and given up after a second if the process is stuck.
+is read last, and given up after a second if the process is stuck. If tekd runs it
+is asked what it did with the thread, and why.
 
 EXIT STATUS:
     0  the threads were explained; what is not known is named
@@ -48,7 +50,7 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
     let mut out = anstream::stdout();
     let (mut told, mut code) = (0, ExitCode::SUCCESS);
     for tid in args.tids {
-        let facts = match facts::of(tid) {
+        let mut facts = match facts::of(tid) {
             Err(error) if is_gone(&error) => {
                 message::print(&format!("there is no thread {tid}: it may have ended"));
                 code = ExitCode::FAILURE;
@@ -56,6 +58,11 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
             }
             other => other?,
         };
+        // Last, because it may keep whoever asks waiting.
+        match daemon::ask(tid) {
+            Ok(known) => facts.daemon = known,
+            Err(reason) => facts.not_known.push(reason),
+        }
         if args.json {
             writeln!(out, "{}", serde_json::to_string_pretty(&facts)?)?;
             continue;

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! The facts in plain sentences: a pure function.
+use super::daemon;
 use super::facts::{Facts, Kernel, Tek};
 use super::rules::RuleFact;
 use crate::system::library;
@@ -20,6 +21,7 @@ pub fn tell(facts: &Facts) -> Vec<Section> {
             "What TEK did",
             facts.tek.as_ref().map(|known| tek(known, &facts.kernel)).unwrap_or_default(),
         ),
+        ("What tekd did", tekd(facts)),
         ("What it waited for", waits(facts)),
         ("What is not known", facts.not_known.clone()),
     ];
@@ -99,6 +101,15 @@ fn kernel(facts: &Facts) -> Vec<String> {
     told
 }
 
+/// Without tekd a control group can still tell the group that it left a thread in.
+fn tekd(facts: &Facts) -> Vec<String> {
+    match (&facts.daemon, &facts.group) {
+        (Some(known), _) => daemon::tell(known, facts.kernel_thread.is_some()),
+        (None, Some(group)) => vec![format!("Its control group is that of the group {group}.")],
+        (None, None) => Vec::new(),
+    }
+}
+
 fn scheduling(kernel: &Kernel) -> String {
     let Kernel { policy, rt_priority, nice, .. } = kernel;
     match policy.as_str() {
@@ -154,7 +165,7 @@ fn tek(tek: &Tek, kernel: &Kernel) -> Vec<String> {
             times(tek.overruns.into())
         ));
     }
-    told.push(format!("Its group is {}.", tek.group));
+    told.push(format!("Its group is {}, as its program or a rule has it.", tek.group));
     if tek.marked {
         told.push(
             "It is marked: it becomes time-critical while another thread of its group in the \
@@ -309,7 +320,7 @@ fn times(count: u64) -> String {
 }
 
 /// As in a table, but as sentences have it: `2.31 s`.
-fn time(ns: u64) -> String {
+pub fn time(ns: u64) -> String {
     let text = units::time(ns);
     let unit = text.find(|c: char| c.is_ascii_alphabetic()).map(|at| text.split_at(at));
     match unit {

@@ -1,0 +1,265 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! What tekd knows of a thread, and that in sentences.
+use super::tell::time;
+use crate::daemon::{Connection, Error};
+use serde::{Deserialize, Serialize};
+use std::fs::File;
+use std::io::{Read, Seek};
+use tek_abi::{Request, ASK_EXPLAIN};
+
+/// More than it can have to tell of one thread.
+const MOST_BYTES: u64 = 1 << 20;
+
+/// As tekd says it, and so in our JSON. Fields may be added.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize, Serialize)]
+#[serde(default)]
+pub struct Known {
+    /// `fast` or `lazy`.
+    pub region: String,
+    /// What it was granted; `null` if it is not Fast by tekd.
+    pub fast: Option<Fast>,
+    /// Why tekd may not touch it; `null`: it may.
+    pub outside_domain: Option<String>,
+    /// Why it cannot be Fast for now.
+    pub barred: Option<String>,
+    /// Whether its process is connected.
+    pub connected: bool,
+    /// Which grant its process has, or why none; `null`: it never asked.
+    pub grant: Option<String>,
+    /// The group that tekd has it in.
+    pub group: Option<String>,
+    /// What put it there.
+    pub group_by: Option<String>,
+    /// What it has for as long as critical threads come before it.
+    pub lowered: Option<Lowered>,
+}
+
+/// A thread that is Fast by tekd.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize, Serialize)]
+#[serde(default)]
+pub struct Fast {
+    /// Of SCHED_TEK.
+    pub priority: Option<i32>,
+    /// In force; 0: none of tekd's.
+    pub rt_priority: u32,
+    /// CPU time in the present window.
+    pub used_ms: Option<u64>,
+    /// What it had before.
+    pub had: Option<Had>,
+    /// Who asked for it.
+    pub asked: Vec<Ask>,
+}
+
+/// What a thread had.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize, Serialize)]
+#[serde(default)]
+pub struct Had {
+    /// SCHED_*.
+    pub policy: String,
+    /// Real-time priority.
+    pub priority: u32,
+    /// Nice value.
+    pub nice: i32,
+}
+
+/// A request that was granted.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize, Serialize)]
+#[serde(default)]
+pub struct Ask {
+    /// `its process`, or `by hand`.
+    pub why: String,
+    /// Who asked.
+    pub pid: u32,
+    /// The user of that.
+    pub uid: u32,
+    /// The name of that.
+    pub program: String,
+    /// Of SCHED_TEK.
+    pub priority: i32,
+    /// By which grant.
+    pub grant: String,
+    /// CPU time in a window.
+    pub budget: String,
+    /// For so long now.
+    pub since_ms: u64,
+    /// And for so long more; `null`: until it leaves.
+    pub until_ms: Option<u64>,
+}
+
+/// A real-time thread that waits beneath the Fast Region.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize, Serialize)]
+#[serde(default)]
+pub struct Lowered {
+    /// SCHED_*, as it had and gets back.
+    pub policy: String,
+    /// The priority of that.
+    pub priority: u32,
+    /// Its priority for now.
+    pub lowered_to: u32,
+}
+
+/// What tekd says; `None` where there is none. An error is why that is not known.
+pub fn ask(tid: u32) -> Result<Option<Known>, String> {
+    let answer = Connection::open()
+        .and_then(|mut tekd| tekd.ask(Request { tid, ..Request::new(ASK_EXPLAIN, 0) }));
+    match answer {
+        Ok((_, Some(file))) => parse(file).map(Some),
+        Ok((_, None)) => Err("what tekd knows of it: it answered without telling anything".into()),
+        Err(Error::NotThere(_)) => Ok(None),
+        // It ends.
+        Err(Error::Refused { error: libc::ESRCH, .. }) => Ok(None),
+        Err(error) => Err(format!("what tekd knows of it: {error}")),
+    }
+}
+
+fn parse(mut file: File) -> Result<Known, String> {
+    let mut text = String::new();
+    file.rewind()
+        .and_then(|()| file.take(MOST_BYTES).read_to_string(&mut text))
+        .map_err(|error| format!("what tekd knows of it: it cannot be read: {error}"))?;
+    serde_json::from_str(&text).map_err(|error| {
+        format!(
+            "what tekd knows of it is in another format: use tek and tekd of one version: {error}"
+        )
+    })
+}
+
+/// All of it, a paragraph each.
+pub fn tell(known: &Known, is_kernel: bool) -> Vec<String> {
+    let mut told = Vec::new();
+    if let Some(outside) = &known.outside_domain {
+        told.push(format!("tekd leaves it alone: {outside}."));
+    }
+    match &known.fast {
+        Some(fast) => told.extend(fast_by(fast)),
+        None if known.outside_domain.is_none() => {
+            told.push("It is not time-critical by tekd.".into());
+        }
+        None => {}
+    }
+    told.extend(known.lowered.as_ref().map(lowered));
+    if let Some(why) = &known.barred {
+        told.push(format!("It cannot be time-critical for now: {why}."));
+    }
+    if let Some(group) = &known.group {
+        let by = known.group_by.as_deref().unwrap_or("tekd does not say by what");
+        told.push(format!("tekd has it in the group {group}: {by}."));
+    }
+    told.extend(grant(known, is_kernel));
+    told
+}
+
+fn fast_by(fast: &Fast) -> Vec<String> {
+    let mut told = vec![match fast.rt_priority {
+        0 => "It is time-critical by tekd, which did not need to change its priority:".to_owned(),
+        priority => format!("It is time-critical by tekd, with real-time priority {priority}:"),
+    }];
+    told.extend(fast.asked.iter().map(|ask| {
+        let Ask { why, pid, program, priority, grant, budget, .. } = ask;
+        let who = match why.as_str() {
+            "its process" => "its own program".to_owned(),
+            _ => format!("{program} [{pid}] of user {}", ask.uid),
+        };
+        let until = match ask.until_ms {
+            Some(left) => format!("for {} more", ms(left)),
+            None => "until it is taken back".into(),
+        };
+        format!(
+            "- {who} asked for it {} ago, with SCHED_TEK priority {priority}, {until}; granted by \
+             {grant}, with a budget of {budget}.",
+            ms(ask.since_ms)
+        )
+    }));
+    if let Some(used) = fast.used_ms {
+        told.push(format!("Of its budget it has used {} in this window.", ms(used)));
+    }
+    if let Some(Had { policy, priority, nice }) = &fast.had {
+        let level = match priority {
+            0 => format!("nice {nice}"),
+            priority => format!("real-time priority {priority}"),
+        };
+        told.push(format!("Before, it had {policy}, {level}, and gets that back."));
+    }
+    told
+}
+
+fn lowered(lowered: &Lowered) -> String {
+    let Lowered { policy, priority, lowered_to } = lowered;
+    format!(
+        "It is real-time, but not time-critical, and waits beneath the time-critical threads: tekd \
+         lowered it from {policy} {priority} to {lowered_to}, and gives that back when there are \
+         none."
+    )
+}
+
+/// What its process could have.
+fn grant(known: &Known, is_kernel: bool) -> Option<String> {
+    match (&known.grant, known.connected) {
+        (Some(grant), _) => Some(format!("What tekd grants its process: {grant}.")),
+        (None, true) => Some("Its process is connected to tekd, and asked for no grant.".into()),
+        (None, false) if is_kernel || known.fast.is_some() => None,
+        (None, false) => Some("Its process has not asked tekd for anything.".into()),
+    }
+}
+
+fn ms(ms: u64) -> String {
+    time(ms.saturating_mul(1_000_000))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    fn told(said: serde_json::Value, is_kernel: bool) -> String {
+        tell(&serde_json::from_value(said).unwrap(), is_kernel).join("\n")
+    }
+
+    #[test]
+    fn who_made_a_thread_critical_since_when_and_what_it_had_is_told() {
+        let ask = |why: &str, pid: u32| {
+            json!({"why": why, "pid": pid, "uid": 7, "program": "tek", "priority": -3,
+                   "grant": "tekd.toml:4", "budget": "800ms/1s", "since_ms": 1500,
+                   "until_ms": if why == "by hand" { Some(4000) } else { None }})
+        };
+        let text = told(
+            json!({"tid": 13, "region": "fast", "later": {}, "connected": true,
+                "fast": {"priority": -3, "rt_priority": 32, "used_ms": 120,
+                         "had": {"policy": "SCHED_OTHER", "priority": 0, "nice": 5},
+                         "asked": [ask("its process", 12), ask("by hand", 99)]},
+                "group": "urgent", "group_by": "its program", "grant": "tekd.toml:4"}),
+            false,
+        );
+        for part in [
+            "by tekd, with real-time priority 32:",
+            "- its own program asked for it 1.50 s ago, with SCHED_TEK priority -3, until",
+            "granted by tekd.toml:4, with a budget of 800ms/1s",
+            "- tek [99] of user 7 asked for it 1.50 s ago, with SCHED_TEK priority -3, for 4.00 s",
+            "it has used 120 ms in this window",
+            "Before, it had SCHED_OTHER, nice 5, and gets that back",
+            "in the group urgent: its program.",
+            "What tekd grants its process: tekd.toml:4.",
+        ] {
+            assert!(text.contains(part), "{part} is not in {text}");
+        }
+    }
+
+    #[test]
+    fn a_thread_that_was_lowered_and_one_that_is_barred_have_the_reason() {
+        let text = told(
+            json!({"lowered": {"policy": "SCHED_FIFO", "priority": 60, "lowered_to": 9},
+                   "barred": "it used up its budget", "group": null, "connected": false}),
+            false,
+        );
+        assert!(text.contains("from SCHED_FIFO 60 to 9, and gives that back"), "{text}");
+        assert!(text.contains("for now: it used up its budget."), "{text}");
+        assert!(text.contains("has not asked tekd for anything"), "{text}");
+    }
+
+    #[test]
+    fn what_tekd_never_touches_says_why() {
+        let outside = "tekd does not touch threads of the kernel";
+        let text = told(json!({"outside_domain": outside}), true);
+        assert_eq!(text, format!("tekd leaves it alone: {outside}."));
+    }
+}
