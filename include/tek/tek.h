@@ -69,7 +69,7 @@
  *
  * Who makes a thread Fast: the process itself, where it may (CAP_SYS_NICE, RLIMIT_RTPRIO),
  * else the daemon tekd, which is asked by itself.  tekd keeps the budgets that its
- * configuration grants, whatever tek_set_budget() says, and ends timed stays.  That tekd took
+ * configuration grants, or that of tek_set_budget() if it is smaller, and ends timed stays.  That tekd took
  * a thread back is known to the program when it next calls anything of this header or the
  * calls above.  If tekd ends, what it granted ends with it; the next request is made to
  * the one that runs then.
@@ -128,7 +128,8 @@ TEK_API int tek_critical_for(uint64_t ns);
 TEK_API int tek_thread_mark(pthread_t thread, int marked);
 
 /*
- * Put a thread into a group.
+ * Put a thread into a group: inside the process, and where tekd makes groups also on the device.
+ * That tekd is not there, or refuses, is no error; a refusal is told once on standard error.
  * Errors: ESRCH if the thread has ended, EINVAL if there is no such group.
  */
 TEK_API int tek_thread_set_group(pthread_t thread, enum tek_group group);
