@@ -68,7 +68,8 @@ pub fn report() -> io::Result<Report> {
     let wanted =
         Wanted { directories: tek_model::directories(), groups: true, ..Wanted::default() };
     let device = Device::look(&wanted)?;
-    Ok(match status::now() {
+    let said = status::now().and_then(|said| Status::deserialize_from(&said));
+    Ok(match said {
         Ok(status) => of_daemon(status, &device),
         Err(error) => of_tables(&device, error.to_string()),
     })
