@@ -179,7 +179,7 @@ def test_lazy_threads_of_each_cpu_go_on_while_fast_ones_are_always_runnable(back
             assert 0.02 <= lazy / (fast + lazy) <= 0.08
         else:
             # All that is not real-time shares what the kernel leaves, other loads of the device too.
-            assert 0.01 <= 1 - fast / seconds
+            assert 0.005 <= 1 - fast / seconds
             assert lazy > 0
         assert gap < 4
     after = slices_of_the_kernel()
@@ -191,7 +191,7 @@ def test_lazy_threads_of_each_cpu_go_on_while_fast_ones_are_always_runnable(back
 
 def here(directory):
     """What the files of a control group say, but for counters and members."""
-    counters = (".stat", ".pressure", ".procs", ".threads", ".events", ".current", ".peak", ".usage_percpu")
+    counters = ("stat", ".pressure", ".procs", ".threads", ".events", ".current", ".peak", ".usage_percpu")
     files = [path for path in sorted(directory.iterdir()) if path.is_file()]
     usage = ("tasks", "cpuacct.usage")
     wanted = [path for path in files
@@ -567,7 +567,9 @@ def count_calls(backend, threads, pairs=8):
 
 
 def test_entering_and_leaving_need_as_many_system_calls_with_2000_threads_as_with_20(backend):
-    assert count_calls(backend, 2000) == count_calls(backend, 20)
+    many, few = (count_calls(backend, threads) for threads in (2000, 20))
+    for what, calls in many.items():
+        assert " ".join(calls) == " ".join(few[what]), what
 
 
 # The kernel's threads

@@ -2,8 +2,7 @@
 //! Who is in which group.
 use super::Groups;
 use crate::identity::process_of;
-use crate::sys;
-use crate::{Change, Effect, Error, Identity, Scheduling, Undone, Version};
+use crate::{sys, Change, Effect, Error, Identity, Scheduling, Undone, Version};
 use std::fs;
 use std::io;
 use std::path::Path;
@@ -170,6 +169,7 @@ impl Groups {
         if self.away_since.is_none() {
             self.away_since = Some(sys::ticks_since_boot());
         }
+        self.away_from.insert(process_of(who.tid)?);
         let topmost = self.tree.within.mount_point().to_owned();
         self.send(effect, who, &topmost)?;
         Ok(true)

@@ -45,6 +45,8 @@ pub struct Groups {
     processes: HashMap<Identity, Process>,
     /// Since then, in clock ticks since boot, threads may have been born in the topmost group.
     away_since: Option<u64>,
+    /// Processes of those who have been there since.
+    away_from: HashSet<i32>,
     /// Threads there that were looked at.
     seen: HashSet<i32>,
 }
@@ -57,8 +59,8 @@ impl Groups {
     pub fn open(effect: &mut Effect, place: &Place, weights: Weights) -> Result<Self, Error> {
         let tree = Tree::make(effect, place, &weights)?;
         let (seats, processes) = (HashMap::new(), HashMap::new());
-        let (away_since, seen) = (None, HashSet::new());
-        Ok(Self { tree, weights, entered: None, seats, processes, away_since, seen })
+        let (away_since, away_from, seen) = (None, HashSet::new(), HashSet::new());
+        Ok(Self { tree, weights, entered: None, seats, processes, away_since, away_from, seen })
     }
 
     /// The weights in force, and the floor.

@@ -6,6 +6,9 @@ use crate::identity::{parent_of, process_of};
 use crate::{Effect, Error, Identity};
 use tek_policy::Group;
 
+/// A chain of parents is not followed further.
+const MOST_PARENTS: usize = 64;
+
 impl Groups {
     /// Moves threads out of the Fast Region that were born there: threads and processes that Fast
     /// threads made. How many. To be called now and then while anybody is Fast, and before
@@ -38,7 +41,13 @@ impl Groups {
         let mut moved = 0;
         for tid in there.into_iter().filter(|tid| !seen.contains(tid)) {
             let Ok(who) = Identity::of(tid) else { continue };
-            if who.start_ticks < since || self.is_away(who) || self.cannot_have(who) {
+            // One that executed a program is its process's first thread now, as old as that was.
+            let is_new = who.start_ticks >= since || self.away_from.contains(&tid);
+            if !is_new || self.is_away(who) {
+                continue;
+            }
+            if self.cannot_have(who) {
+                self.seen.remove(&tid); // it may be able to later
                 continue;
             }
             if !process_of(tid).is_ok_and(&may_move) {
@@ -53,6 +62,7 @@ impl Groups {
         }
         if !self.seats.values().any(|seat| seat.away.is_some()) {
             self.away_since = None;
+            self.away_from.clear();
         }
         Ok(moved)
     }
@@ -80,15 +90,16 @@ impl Groups {
         Ok(())
     }
 
-    /// Where one belongs that was born in the Fast Region: as its process or that one's parent. These
-    /// may have been born where they are.
+    /// Where one belongs that was born in the Fast Region: as its process or the nearest above that
+    /// is in a group, being placed or born there.
     fn group_for(&self, tid: i32) -> Group {
         let of = |process: i32| {
             let placed = self.processes.get(&Identity::of(process).ok()?);
             placed.map(|its| its.group).or_else(|| self.is_in(process))
         };
-        let relatives = [process_of(tid), parent_of(tid)];
-        relatives.into_iter().flatten().find_map(of).unwrap_or(Group::Normal)
+        let above = |process: &i32| parent_of(*process).ok().filter(|&parent| parent > 1);
+        let line = std::iter::successors(process_of(tid).ok(), above);
+        line.take(MOST_PARENTS).find_map(of).unwrap_or(Group::Normal)
     }
 
     pub(super) fn forget(&mut self, effect: &mut Effect, who: Identity) -> Result<(), Error> {
