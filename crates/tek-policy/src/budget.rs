@@ -22,15 +22,12 @@ pub enum Budget {
     },
 }
 
-impl FromStr for Budget {
-    type Err = Invalid;
-
-    fn from_str(text: &str) -> Result<Self, Invalid> {
-        if text == "off" {
-            return Ok(Self::Off);
-        }
-        let (cpu, window) = text.split_once('/').ok_or(Invalid::BudgetForm)?;
-        let (cpu, window) = (duration(cpu)?, duration(window)?);
+impl Budget {
+    /// So much in each window.
+    ///
+    /// [`Invalid`] where it is none: a window has 10 ms to an hour, and a budget is not more than that
+    /// and not nothing.
+    pub fn limit(cpu: Duration, window: Duration) -> Result<Self, Invalid> {
         if window < Duration::from_millis(10) || window > Duration::from_secs(3600) {
             return Err(Invalid::Window);
         }
@@ -41,6 +38,37 @@ impl FromStr for Budget {
             return Err(Invalid::NoBudget);
         }
         Ok(Self::Limit { cpu, window })
+    }
+
+    /// This one, if nobody who keeps to it can overrun the other: what a thread asks to be held to
+    /// counts beside what is granted only if it is narrower.
+    pub fn or_wider(self, granted: Self) -> Self {
+        let (Self::Limit { cpu, window }, Self::Limit { cpu: most, window: per }) = (self, granted)
+        else {
+            return if granted == Self::Off { self } else { granted };
+        };
+        // In a longer window all of it may be used at once.
+        let is_narrower = cpu <= most
+            && (window > per
+                || cpu.as_nanos() * per.as_nanos() <= most.as_nanos() * window.as_nanos());
+        if is_narrower {
+            self
+        } else {
+            granted
+        }
+    }
+}
+
+impl FromStr for Budget {
+    type Err = Invalid;
+
+    fn from_str(text: &str) -> Result<Self, Invalid> {
+        if text == "off" {
+            return Ok(Self::Off);
+        }
+        let (cpu, window) = text.split_once('/').ok_or(Invalid::BudgetForm)?;
+        let (cpu, window) = (duration(cpu)?, duration(window)?);
+        Self::limit(cpu, window)
     }
 }
 
@@ -92,6 +120,28 @@ fn duration(text: &str) -> Result<Duration, Invalid> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn only_a_narrower_budget_counts_beside_what_is_granted() {
+        let budget = |text: &str| text.parse::<Budget>().unwrap();
+        for (asked, granted, wanted) in [
+            ("off", "off", "off"),
+            ("10ms/1s", "off", "10ms/1s"),
+            ("off", "800ms/1s", "800ms/1s"),
+            ("200ms/1s", "800ms/1s", "200ms/1s"),
+            ("900ms/1s", "800ms/1s", "800ms/1s"),
+            ("90ms/100ms", "800ms/1s", "800ms/1s"),
+            ("50ms/100ms", "800ms/1s", "50ms/100ms"),
+            ("700ms/10s", "800ms/1s", "700ms/10s"),
+            ("2s/10s", "800ms/1s", "800ms/1s"),
+        ] {
+            assert_eq!(
+                budget(asked).or_wider(budget(granted)),
+                budget(wanted),
+                "{asked} {granted}"
+            );
+        }
+    }
     use proptest::prelude::*;
 
     #[test]

@@ -13,6 +13,7 @@ use crate::server::Server;
 use crate::status;
 use crate::sys;
 use std::os::fd::OwnedFd;
+use std::time::Duration;
 use tek_abi::{
     Reply, Request, ASK_CRITICAL, ASK_ENTER, ASK_EXPLAIN, ASK_GROUP, ASK_HELLO, ASK_LEAVE,
     ASK_NORMAL, ASK_PROCESS, ASK_STATUS, GRANT_LIMIT, GRANT_SWITCH,
@@ -196,6 +197,7 @@ fn ask(server: &mut Server, pid: i32, request: &Request, now: u64) -> Result<Ask
     if request.until_ns > 0 && request.until_ns <= now {
         return Err(Refused::new(libc::ETIME, "until_ns is over: give a later time"));
     }
+    let asked = asked_budget(request)?;
     let peer = server.peer(pid)?;
     let grant = peer.grant()?;
     grant.terms.may_have(priority)?;
@@ -204,13 +206,23 @@ fn ask(server: &mut Server, pid: i32, request: &Request, now: u64) -> Result<Ask
     Ok(Ask {
         priority,
         until_ns: request.until_ns,
-        budget: grant.terms.budget,
+        budget: asked.or_wider(grant.terms.budget),
         pid,
         uid: checked.person.uid,
         name: checked.name.clone(),
         grant: grant.source.clone(),
         since_ns: now,
     })
+}
+
+/// The budget that a thread asks to be held to.
+fn asked_budget(request: &Request) -> Result<Budget> {
+    let of = |us: u32| Duration::from_micros(us.into());
+    match (request.budget_us, request.window_us) {
+        (0, 0) => Ok(Budget::Off),
+        (cpu, window) => Budget::limit(of(cpu), of(window))
+            .map_err(|wrong| Refused::new(libc::EINVAL, wrong.to_string())),
+    }
 }
 
 /// The threads that CRITICAL and NORMAL mean.

@@ -39,6 +39,28 @@ pub struct Status {
     /// Why there are none.
     #[serde(default)]
     pub groups_why: Option<String>,
+    /// Real-time threads that are not critical, and wait beneath those that are.
+    #[serde(default)]
+    pub lowered: Vec<Lowered>,
+}
+
+/// A thread that waits.
+#[derive(Debug, Deserialize)]
+pub struct Lowered {
+    /// Kernel thread id.
+    pub tid: u32,
+    /// Process.
+    pub pid: u32,
+    /// Name of that.
+    pub program: String,
+    /// Name of the thread.
+    pub name: String,
+    /// What it has by itself: `SCHED_FIFO`.
+    pub policy: String,
+    /// And its real-time priority.
+    pub priority: u32,
+    /// That which it has meanwhile.
+    pub lowered_to: u32,
 }
 
 /// The groups, and where they are.
@@ -196,6 +218,9 @@ pub mod tests {
             "overran": [{"tid": 818, "pid": 815, "ago_ms": 400, "used_ms": 812,
                          "window_ms": 1000, "banned_ms": 2000}],
             "canary": {"limit_ms": 1000, "demoted": 0},
+            "backend": "rt", "groups": null, "groups_why": "tekd.toml has no [groups]",
+            "lowered": [{"tid": 941, "pid": 940, "program": "logger", "name": "flush",
+                         "policy": "SCHED_FIFO", "priority": 60, "lowered_to": 9}],
         })
     }
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! What tekd is at, for people.
-use super::answer::{Client, Fast, Overrun, Refusal, Status};
+use super::answer::{Client, Fast, Lowered, Overrun, Refusal, Status};
 use crate::units;
 use comfy_table::{presets, CellAlignment, ContentArrangement, Table};
 use nix::unistd::{Uid, User};
@@ -24,6 +24,14 @@ pub fn print(
     )?;
     writeln!(out, "domain  {}", domain.join(", "))?;
     writeln!(out, "mode    {}", shown(&status.mode))?;
+    if let Some(backend) = &status.backend {
+        writeln!(out, "backend {}", shown(backend))?;
+    }
+    match (&status.groups, &status.groups_why) {
+        (Some(groups), _) => writeln!(out, "groups  {}", shown(&groups.place))?,
+        (None, Some(why)) => writeln!(out, "groups  none: {}", shown(why))?,
+        (None, None) => {}
+    }
     if let Some(canary) = &status.canary {
         writeln!(
             out,
@@ -33,6 +41,10 @@ pub fn print(
         )?;
     }
     section(out, "Time-critical threads", "none", fast(&status.fast, roles))?;
+    if !status.lowered.is_empty() {
+        let title = "Real-time threads that wait for them";
+        section(out, title, "none", lowered(&status.lowered))?;
+    }
     section(out, "Granted, by process", "nothing", clients(&status.clients))?;
     section(out, "Granted, by user", "nothing", users(&status.clients))?;
     section(out, "Lately refused", "nobody", refused(&status.refused))?;
@@ -128,6 +140,30 @@ fn fast(threads: &[Fast], roles: &HashMap<u32, String>) -> Rows {
             ("LEFT", NUMBER),
             ("ASKED-BY", NUMBER),
             ("WHY", TEXT),
+        ],
+        rows: threads.iter().map(row).collect(),
+    }
+}
+
+fn lowered(threads: &[Lowered]) -> Rows {
+    let row = |one: &Lowered| {
+        vec![
+            one.pid.to_string(),
+            one.tid.to_string(),
+            shown(&one.program),
+            shown(&one.name),
+            format!("{} {}", shown(&one.policy), one.priority),
+            one.lowered_to.to_string(),
+        ]
+    };
+    Rows {
+        heads: vec![
+            ("PID", NUMBER),
+            ("TID", NUMBER),
+            ("PROGRAM", TEXT),
+            ("NAME", TEXT),
+            ("OWN", TEXT),
+            ("NOW", NUMBER),
         ],
         rows: threads.iter().map(row).collect(),
     }
@@ -257,6 +293,9 @@ mod tests {
                 "2"
             ]
         );
+        assert_eq!(line("backend"), ["backend", "rt"]);
+        assert!(text.contains("groups  none: tekd.toml has no [groups]"), "{text}");
+        assert_eq!(line("flush"), ["940", "941", "logger", "flush", "SCHED_FIFO", "60", "9"]);
         assert_eq!(line("door")[8..11], ["12ms", "4.99s", "900"]);
         assert_eq!(line("limit"), ["920", "player", "54321", "limit", "0", "4"]);
         assert_eq!(line("miner")[..4], ["2.50s", "930", "miner", "54321"]);
