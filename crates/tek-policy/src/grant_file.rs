@@ -61,6 +61,11 @@ impl Configuration {
         self.places.iter().find(|place| place.is_for(who))
     }
 
+    /// Whether it matters in which supplementary groups a process is.
+    pub fn names_groups(&self) -> bool {
+        self.grants.iter().any(|grant| !grant.groups.is_empty())
+    }
+
     /// Whether it matters in which control groups a process is.
     pub fn names_cgroups(&self) -> bool {
         self.grants.iter().any(|grant| !grant.cgroups.is_empty())

@@ -59,6 +59,11 @@ impl ExecWatch {
         self.socket.as_fd()
     }
 
+    /// Whether it listens.
+    pub fn listens(&self) -> bool {
+        self.listening
+    }
+
     /// Listens, or does so no longer.
     pub fn listen(&mut self, listen: bool) -> io::Result<()> {
         if self.listening == listen {

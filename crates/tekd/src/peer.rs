@@ -25,6 +25,8 @@ pub struct Peer {
     /// Its RLIMIT_RTPRIO, raised.
     pub limit: Option<Change>,
     pub checked: Option<Checked>,
+    /// It was looked at while the kernel's news were listened to, so they would tell of another one.
+    pub is_sure: bool,
     /// Effective user and group when it connected.
     connected_as: (u32, u32),
     requests: Bucket,
@@ -79,6 +81,7 @@ impl Peer {
             switches,
             limit: None,
             checked: None,
+            is_sure: false,
             connected_as,
             requests,
             pidfd,

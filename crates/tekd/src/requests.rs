@@ -93,9 +93,13 @@ fn act(
 
 /// Finds out about a client, or ends it if it became another one: the grant was not given to that.
 fn is_still_itself(server: &mut Server, pid: i32) -> Result<()> {
+    let is_told = server.is_told_of_others();
     let peer = server.peers.get_mut(&pid).ok_or_else(unknown)?;
     match peer.check(&server.configuration, &server.domain, &server.means.placement.homes)? {
-        Still::Itself => Ok(()),
+        Still::Itself => {
+            peer.is_sure = is_told;
+            Ok(())
+        }
         Still::Another(why) => {
             server.ending.push((peer.process, why));
             Err(Refused::new(libc::EPERM, format!("{why}: connect again")))
@@ -106,6 +110,11 @@ fn is_still_itself(server: &mut Server, pid: i32) -> Result<()> {
 /// Whether a client has a grant at all. Then whatever watches is awake, and who the client is was
 /// looked at after that: what he becomes later will be noticed.
 fn may_have_something(server: &mut Server, pid: i32, now: u64) -> Result<()> {
+    server.hear_all_news();
+    if server.peer(pid)?.is_sure {
+        server.awaken(now);
+        return server.peer(pid)?.grant().map(drop);
+    }
     is_still_itself(server, pid)?;
     server.peer(pid)?.grant()?;
     match server.awaken(now) {

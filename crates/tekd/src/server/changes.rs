@@ -12,21 +12,58 @@ use crate::sys;
 use tek_effect::{Error, Identity};
 use tek_policy::{Configuration, RealTime};
 
+/// Each process that executes something is told of, so there may be many at once.
+const MANY_NEWS: usize = 64;
+const MOST_NEWS: usize = 4096;
 /// Children are looked through when there are more.
 const MANY_BORN: usize = 1024;
 
 impl Server {
     pub(super) fn hear_news(&mut self) {
-        // Each process that executes something is told of, so there may be many.
-        for _ in 0..64 {
+        self.hear_news_of(MANY_NEWS);
+    }
+
+    /// What the kernel has told until now comes before what a client asks for, with all that follows
+    /// from it.
+    pub fn hear_all_news(&mut self) {
+        if self.is_told_of_others() {
+            if !self.hear_news_of(MOST_NEWS) {
+                self.be_sure_of_nobody();
+            }
+            self.end_those_that_are_to();
+        }
+    }
+
+    /// Whether news would tell that a client becomes somebody else: there are none of supplementary
+    /// groups, of control groups, and of parents that end.
+    pub fn is_told_of_others(&self) -> bool {
+        let listens = self.exec_watch.as_ref().is_some_and(ExecWatch::listens);
+        listens
+            && !self.configuration.names_groups()
+            && !self.configuration.names_cgroups()
+            && !self.domain.can_be_left()
+    }
+
+    /// `false`: there may be more.
+    fn hear_news_of(&mut self, most: usize) -> bool {
+        for _ in 0..most {
             match self.exec_watch.as_ref().and_then(ExecWatch::next) {
-                None => return,
+                None => return true,
                 Some(News::Executed(pid, at_ns)) => self.executed(pid, at_ns),
                 Some(News::Became(pid)) => self.compare(pid),
                 Some(News::Forked(parent, child)) => self.disinherit(parent, child),
-                Some(News::Lost) => self.compare_all(),
+                Some(News::Lost) => {
+                    self.be_sure_of_nobody();
+                    self.compare_all();
+                }
             }
         }
+        false
+    }
+
+    /// Everybody is looked at once more before he gets something.
+    pub(super) fn be_sure_of_nobody(&mut self) {
+        self.peers.values_mut().for_each(|peer| peer.is_sure = false);
     }
 
     /// A process executed a program, unless it had done so before it got something.
@@ -127,6 +164,7 @@ impl Server {
         let pids: Vec<i32> = self.peers.keys().copied().collect();
         for pid in pids {
             let Some(peer) = self.peers.get_mut(&pid) else { continue };
+            peer.is_sure = false;
             // Who became another one since is not known by a new check.
             let still = peer.check(&self.configuration, &self.domain, &self.means.placement.homes);
             if !matches!(still, Ok(Still::Itself)) {

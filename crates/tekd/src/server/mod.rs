@@ -269,10 +269,14 @@ impl Server {
     }
 
     fn listen_for_news(&mut self, listen: bool) {
+        if !listen {
+            self.be_sure_of_nobody();
+        }
         let failed = self.exec_watch.as_mut().and_then(|watch| watch.listen(listen).err());
         if let Some(error) = failed {
             log::warning(&format!("the kernel tells no news of processes: {error}"));
             self.exec_watch = None;
+            self.be_sure_of_nobody();
         }
     }
 
