@@ -6,6 +6,7 @@ import os
 import pathlib
 import signal
 import subprocess
+import sys
 
 import pytest
 from conftest import eventually
@@ -216,3 +217,31 @@ def test_a_grant_for_a_control_group_holds_for_those_who_were_placed(daemon, thr
         assert client.ask(ENTER, thread).error == 0
         assert client.ask(LEAVE, thread).error == 0
     assert client.ask(NORMAL, thread).error == 0
+
+
+@pytest.fixture
+def home():
+    """A control group where the groups are, of version 1; its directory."""
+    base = pathlib.Path("/sys/fs/cgroup/cpu")
+    if not (base / "tasks").exists():
+        pytest.skip("no hierarchy of version 1 with controller cpu here")
+    directory = base / f"tek-home-{os.getpid()}"
+    directory.mkdir()
+    yield directory
+    directory.rmdir()
+
+
+def test_a_grant_that_is_written_later_means_the_control_group_before_tekd_moved_anybody(daemon, home):
+    asks = [sys.executable, "-c", ASKS, str(daemon.socket), str(URGENT)]
+    with subprocess.Popen(["sh", "-c", 'read line; exec "$@"', "sh", *asks], stdin=subprocess.PIPE,
+                          stdout=subprocess.PIPE, text=True) as asker:
+        (home / "cgroup.procs").write_text(str(asker.pid))
+        nobodys = groups().replace("root", "nobody")
+        daemon.start(nobodys)
+        if daemon.client().json(STATUS)["groups"] is None:
+            pytest.skip("no control groups here")
+        assert group_of(asker.pid) == "lazy/normal"
+        daemon.config.write_text(nobodys + f'[[grant]]\ncgroups = ["/{home.name}"]\n')
+        daemon.process.send_signal(signal.SIGHUP)
+        eventually(lambda: daemon.log.read_text().count("configuration: ") == 2)
+        assert asker.communicate("\n", timeout=60)[0].split() == ["0"]

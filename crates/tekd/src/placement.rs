@@ -29,8 +29,6 @@ pub struct Placement {
     /// Why there are none, for people.
     why_not: String,
     pub homes: Homes,
-    /// Whether anybody asks for the control groups of processes.
-    remembers: bool,
     /// Somebody waits for tekd.
     serves: bool,
 }
@@ -71,14 +69,12 @@ impl Placement {
     pub fn start(
         effect: &mut Effect,
         configuration: &Configuration,
-        domain: &Domain,
         backend: Backend,
     ) -> Result<Self> {
         let mut own = Self {
             there: None,
             why_not: "tekd.toml has no [groups]".to_owned(),
             homes: Homes::default(),
-            remembers: configuration.names_cgroups() || domain.names_cgroups(),
             serves: false,
         };
         let settings = match (&configuration.groups, backend) {
@@ -186,10 +182,8 @@ impl Placement {
         group: Group,
         by: &str,
     ) -> Result<(), Error> {
-        if self.remembers {
-            self.homes.remember(process);
-        }
         let Some(there) = &mut self.there else { return Ok(()) };
+        self.homes.remember(process);
         there.moving.retain(|moving| moving.process() != process);
         let moving = there.groups.begin(effect, process, group)?;
         there.go_on(effect, moving, self.serves)?;
@@ -223,10 +217,8 @@ impl Placement {
         group: Group,
         by: &str,
     ) -> Result<(), Error> {
-        if self.remembers {
-            self.homes.remember(process);
-        }
         let Some(there) = &mut self.there else { return Ok(()) };
+        self.homes.remember(process);
         there.groups.place_thread(effect, thread, group)?;
         self.note(effect, thread, by)
     }
@@ -247,7 +239,7 @@ impl Placement {
                 if !there.groups.for_real_time(effect, who)? {
                     return Ok(false);
                 }
-                self.homes.set_away(who.tid, true);
+                self.homes.sent_away(who);
             }
         }
         Ok(true)
@@ -255,7 +247,7 @@ impl Placement {
 
     /// And back. What fails is tried again.
     pub fn bring_back(&mut self, effect: &mut Effect, who: Identity) {
-        self.homes.set_away(who.tid, false);
+        self.homes.is_back(who);
         let Some(there) = &mut self.there else { return };
         if let Err(error) = there.groups.lazy_again(effect, who) {
             log::warning(&error.to_string());
@@ -266,10 +258,8 @@ impl Placement {
     /// A thread was moved to where real-time ones can be, there being no groups; its first thread
     /// tells where a process is.
     pub fn note_away(&mut self, who: Identity) {
-        if self.remembers {
-            self.homes.remember(who);
-        }
-        self.homes.set_away(who.tid, true);
+        self.homes.remember(who);
+        self.homes.sent_away(who);
     }
 
     /// Responsiveness mode by weights.
@@ -336,7 +326,6 @@ impl Placement {
 
     /// The configuration was read anew: other weights, and other places.
     pub fn reload(&mut self, effect: &mut Effect, with: &Configuration, domain: &Domain) {
-        self.remembers = with.names_cgroups() || domain.names_cgroups();
         let Some(there) = &mut self.there else { return };
         let weights = with.groups.as_ref().map_or_else(Weights::default, |groups| groups.weights);
         if let Err(error) = there.groups.set_weights(effect, weights) {
@@ -354,13 +343,20 @@ impl Placement {
     }
 
     /// The group that a process was given, before it chose for itself.
-    pub fn given_to(&mut self, process: Identity) -> Group {
-        let Some(there) = &mut self.there else { return Group::Normal };
+    pub fn given_to(&self, process: Identity) -> Group {
+        let Some(there) = &self.there else { return Group::Normal };
         // Its first thread may be away, being Fast, or have ended.
         let threads = || process::threads(process.tid).unwrap_or_default();
         let is_in = || threads().into_iter().find_map(|tid| there.groups.is_in(tid));
-        let now = there.groups.group_of(process).or_else(is_in).unwrap_or(Group::Background);
-        *there.given.entry(process).or_insert(now)
+        let now = || there.groups.group_of(process).or_else(is_in).unwrap_or(Group::Background);
+        there.given.get(&process).copied().unwrap_or_else(now)
+    }
+
+    /// A process that was given a group has chosen for itself.
+    pub fn note_chosen(&mut self, process: Identity, given: Group) {
+        if let Some(there) = &mut self.there {
+            there.given.entry(process).or_insert(given);
+        }
     }
 
     /// Whether the weight of one group is greater than that of another.
