@@ -96,6 +96,15 @@ def test_a_program_that_is_executed_later_gets_its_place(grouped):
         process.wait()
 
 
+def test_of_programs_that_end_the_journal_does_not_grow(grouped):
+    client = grouped(places='[[place]]\ngroup = "service"\nnames = ["sleep"]\n').client()
+    before = client.json(STATUS)["counts"]["changes"]
+    for _ in range(20):
+        run = "for n in $(seq 50); do sleep 0.3 & done; wait"
+        subprocess.run(["sh", "-c", run], check=True, timeout=60)
+    assert client.json(STATUS)["counts"]["changes"] < before + 600
+
+
 def test_a_thread_and_a_process_choose_their_group(grouped, thread):
     client = grouped().client()
     assert client.ask(GROUP, thread, group=BACKGROUND).error == 0

@@ -16,7 +16,7 @@ use std::rc::Rc;
 use tek_effect::{Change, Effect, Error, Groups, Identity, Moving, Place};
 use tek_policy::{Configuration, Group, GroupSettings, Weights};
 
-/// Those who ended are looked for when at least so many were placed.
+/// Those who ended are looked for after so many placements, or more where more are remembered.
 const MANY_PLACED: usize = 256;
 /// Threads are moved for so long, and then others may run: tekd outranks nearly everybody.
 const SLICE_NS: u64 = 1_000_000;
@@ -51,7 +51,9 @@ struct There {
     next_ns: u64,
     /// Threads that stay where they are.
     left: usize,
+    /// Since those who ended were forgotten, and how many were left then.
     placed: usize,
+    remembered: usize,
 }
 
 /// The groups, for who tells of them.
@@ -97,6 +99,7 @@ impl Placement {
                     next_ns: 0,
                     left: 0,
                     placed: 0,
+                    remembered: 0,
                 });
             }
             Err(error) if backend == Backend::Fair => return Err(error),
@@ -129,7 +132,8 @@ impl Placement {
         there.moving.retain(|moving| moving.process() != process);
         let moving = there.groups.begin(effect, process, group)?;
         there.go_on(effect, moving, self.serves)?;
-        self.note(effect, process, by)
+        self.note(effect, process, by);
+        Ok(())
     }
 
     /// When threads are to be moved; `None`: all are where they should be.
@@ -162,22 +166,25 @@ impl Placement {
         let Some(there) = &mut self.there else { return Ok(()) };
         self.homes.remember(process);
         there.groups.place_thread(effect, thread, group)?;
-        self.note(effect, thread, by)
+        self.note(effect, thread, by);
+        Ok(())
     }
 
     /// Who ended is forgotten whenever as many more were placed.
-    fn note(&mut self, effect: &mut Effect, who: Identity, by: &str) -> Result<(), Error> {
-        let Some(there) = &mut self.there else { return Ok(()) };
+    fn note(&mut self, effect: &mut Effect, who: Identity, by: &str) {
+        let Some(there) = &mut self.there else { return };
         there.by.insert(who, by.into());
         there.placed += 1;
-        if there.placed <= MANY_PLACED.max(2 * there.by.len()) {
-            return Ok(());
+        if there.placed < MANY_PLACED.max(there.remembered) {
+            return;
         }
-        there.placed = 0;
         there.by.retain(|who, _| who.check_process().is_ok());
         there.given.retain(|process, _| process.check_process().is_ok());
+        (there.placed, there.remembered) = (0, there.by.len());
         self.homes.forget_ended();
-        there.groups.forget_ended(effect)
+        if let Err(error) = there.groups.forget_ended(effect) {
+            log::warning(&error.to_string());
+        }
     }
 
     /// The group of a thread while it is not Fast, and what placed it.
