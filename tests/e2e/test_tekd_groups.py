@@ -194,6 +194,17 @@ def test_a_child_of_a_critical_thread_is_not_in_the_fast_group(grouped):
         client.ask(LEAVE, os.getpid())
 
 
+def test_of_children_of_a_critical_thread_that_end_the_journal_does_not_grow(grouped):
+    client = grouped("fair").client()
+    assert client.ask(ENTER, os.getpid()).error == 0
+    before = client.json(STATUS)["counts"]["changes"]
+    for _ in range(16):
+        children = [subprocess.Popen(["sleep", "0.5"]) for _ in range(50)]
+        assert all(child.wait() == 0 for child in children)
+    assert client.json(STATUS)["counts"]["changes"] < before + 500
+    client.ask(LEAVE, os.getpid())
+
+
 @pytest.mark.parametrize("backend", ["rt", "fair"])
 def test_a_kill_leaves_nothing_that_a_restore_does_not_undo(grouped, sleeper, thread, backend):
     before = [(places_of(tid), scheduling(tid)) for tid in (sleeper, thread)]

@@ -170,11 +170,17 @@ impl Placement {
         Ok(())
     }
 
-    /// Who ended is forgotten whenever as many more were placed.
     fn note(&mut self, effect: &mut Effect, who: Identity, by: &str) {
+        if let Some(there) = &mut self.there {
+            there.by.insert(who, by.into());
+        }
+        self.forget_after(effect, 1);
+    }
+
+    /// Who ended is forgotten whenever as many more were placed.
+    fn forget_after(&mut self, effect: &mut Effect, placed: usize) {
         let Some(there) = &mut self.there else { return };
-        there.by.insert(who, by.into());
-        there.placed += 1;
+        there.placed += placed;
         if there.placed < MANY_PLACED.max(there.remembered) {
             return;
         }

@@ -61,7 +61,7 @@ impl Placement {
         let returned = there.groups.return_strays(effect);
         let left = there.groups.leave(effect);
         there.is_late = returned.is_err() || left.is_err();
-        left.and(returned.map(drop))
+        left.and(self.note_returned(effect, returned))
     }
 
     /// What is to be done now and then while anybody is Fast, or something is owed.
@@ -73,15 +73,26 @@ impl Placement {
             }
         }
         let may_move = |pid| domain.check(pid, &with.protected, homes).is_ok();
-        let returned = there.groups.return_from_topmost(effect, may_move).map(drop);
-        let tidied = match there.is_late {
-            true => self.leave(effect),
-            false => there.groups.return_strays(effect).map(drop),
+        let from_topmost = there.groups.return_from_topmost(effect, may_move);
+        let strays = match there.is_late {
+            true => self.leave(effect).map(|()| 0),
+            false => there.groups.return_strays(effect),
         };
-        let tidied = tidied.and(returned);
-        if let Err(error) = tidied {
+        let strays = self.note_returned(effect, strays);
+        if let Err(error) = strays.and(self.note_returned(effect, from_topmost)) {
             log::warning(&error.to_string());
         }
+    }
+
+    /// Counts threads that were moved back: they will end, and more are born for as long as anybody
+    /// is Fast.
+    fn note_returned(
+        &mut self,
+        effect: &mut Effect,
+        returned: Result<usize, Error>,
+    ) -> Result<(), Error> {
+        self.forget_after(effect, returned?);
+        Ok(())
     }
 
     /// Whether `tidy` has something to do although nobody is Fast.
