@@ -6,6 +6,7 @@ import os
 import pathlib
 import signal
 import subprocess
+import sys
 
 import pytest
 from conftest import eventually
@@ -93,6 +94,15 @@ def test_a_program_that_is_executed_later_gets_its_place(grouped):
     finally:
         process.kill()
         process.wait()
+
+
+def test_of_programs_that_end_the_journal_does_not_grow(grouped):
+    client = grouped(places='[[place]]\ngroup = "service"\nnames = ["sleep"]\n').client()
+    before = client.json(STATUS)["counts"]["changes"]
+    for _ in range(20):
+        run = "for n in $(seq 50); do sleep 0.3 & done; wait"
+        subprocess.run(["sh", "-c", run], check=True, timeout=60)
+    assert client.json(STATUS)["counts"]["changes"] < before + 600
 
 
 def test_a_thread_and_a_process_choose_their_group(grouped, thread):
@@ -184,6 +194,17 @@ def test_a_child_of_a_critical_thread_is_not_in_the_fast_group(grouped):
         client.ask(LEAVE, os.getpid())
 
 
+def test_of_children_of_a_critical_thread_that_end_the_journal_does_not_grow(grouped):
+    client = grouped("fair").client()
+    assert client.ask(ENTER, os.getpid()).error == 0
+    before = client.json(STATUS)["counts"]["changes"]
+    for _ in range(16):
+        children = [subprocess.Popen(["sleep", "0.5"]) for _ in range(50)]
+        assert all(child.wait() == 0 for child in children)
+    assert client.json(STATUS)["counts"]["changes"] < before + 500
+    client.ask(LEAVE, os.getpid())
+
+
 @pytest.mark.parametrize("backend", ["rt", "fair"])
 def test_a_kill_leaves_nothing_that_a_restore_does_not_undo(grouped, sleeper, thread, backend):
     before = [(places_of(tid), scheduling(tid)) for tid in (sleeper, thread)]
@@ -216,3 +237,31 @@ def test_a_grant_for_a_control_group_holds_for_those_who_were_placed(daemon, thr
         assert client.ask(ENTER, thread).error == 0
         assert client.ask(LEAVE, thread).error == 0
     assert client.ask(NORMAL, thread).error == 0
+
+
+@pytest.fixture
+def home():
+    """A control group where the groups are, of version 1; its directory."""
+    base = pathlib.Path("/sys/fs/cgroup/cpu")
+    if not (base / "tasks").exists():
+        pytest.skip("no hierarchy of version 1 with controller cpu here")
+    directory = base / f"tek-home-{os.getpid()}"
+    directory.mkdir()
+    yield directory
+    directory.rmdir()
+
+
+def test_a_grant_that_is_written_later_means_the_control_group_before_tekd_moved_anybody(daemon, home):
+    asks = [sys.executable, "-c", ASKS, str(daemon.socket), str(URGENT)]
+    with subprocess.Popen(["sh", "-c", 'read line; exec "$@"', "sh", *asks], stdin=subprocess.PIPE,
+                          stdout=subprocess.PIPE, text=True) as asker:
+        (home / "cgroup.procs").write_text(str(asker.pid))
+        nobodys = groups().replace("root", "nobody")
+        daemon.start(nobodys)
+        if daemon.client().json(STATUS)["groups"] is None:
+            pytest.skip("no control groups here")
+        assert group_of(asker.pid) == "lazy/normal"
+        daemon.config.write_text(nobodys + f'[[grant]]\ncgroups = ["/{home.name}"]\n')
+        daemon.process.send_signal(signal.SIGHUP)
+        eventually(lambda: daemon.log.read_text().count("configuration: ") == 2)
+        assert asker.communicate("\n", timeout=60)[0].split() == ["0"]

@@ -89,6 +89,18 @@ def test_a_thread_that_becomes_real_time_meanwhile_is_found(daemon, process, thr
     wait_until_has(process.pid, os.SCHED_RR, 77)
 
 
+def test_of_lowered_threads_that_end_nothing_is_kept_while_the_mode_lasts(daemon, thread):
+    client = daemon.start(USUAL).client()
+    assert client.ask(ENTER, thread).error == 0
+    before = client.json(STATUS)["counts"]["changes"]
+    with subprocess.Popen(["sleep", "60"]) as sleeper:
+        real_time(sleeper.pid, os.SCHED_RR, 60)
+        wait_until_has(sleeper.pid, os.SCHED_RR, 9)
+        assert client.json(STATUS)["counts"]["changes"] == before + 1
+        sleeper.kill()
+    eventually(lambda: client.json(STATUS)["counts"]["changes"] == before)
+
+
 def test_children_that_are_born_lowered_get_what_their_parent_has(daemon, process, thread):
     real_time(process.pid, os.SCHED_RR, 55)
     older = have_children(process)

@@ -6,7 +6,8 @@ use crate::scheduling::{set_rule, Rule};
 use crate::sys;
 use crate::{Error, Identity};
 use serde::{Deserialize, Serialize};
-use std::collections::HashSet;
+use std::cell::RefCell;
+use std::collections::{HashMap, HashSet};
 use std::fs;
 
 /// Grandchildren and theirs are looked for so deep.
@@ -48,7 +49,10 @@ impl Births {
             for process in &youngest {
                 self.give_to_threads(process.tid, may_be_born, ours, was);
             }
-            youngest = self.children(&processes, may_be_born);
+            youngest = LISTED.with_borrow_mut(|listed| {
+                listed.renew(last_id, sys::boot_ticks());
+                self.children(listed, &processes, may_be_born)
+            });
             if youngest.is_empty() {
                 return;
             }
@@ -77,14 +81,52 @@ impl Births {
     }
 
     /// Processes that were born since of some.
-    fn children(&self, of: &HashSet<i32>, may_be_born: impl Fn(&i32) -> bool) -> Vec<Identity> {
+    fn children(
+        &self,
+        listed: &mut Listed,
+        of: &HashSet<i32>,
+        may_be_born: impl Fn(&i32) -> bool,
+    ) -> Vec<Identity> {
         let is_child = |process: &Identity| {
             process.start_ticks >= self.at_ticks
                 && !of.contains(&process.tid)
                 && parent_of(process.tid).is_ok_and(|parent| of.contains(&parent))
         };
-        let young = ids_in("/proc").into_iter().filter(may_be_born);
-        young.filter_map(|pid| Identity::of_process(pid).ok()).filter(is_child).collect()
+        listed.processes(may_be_born).into_iter().filter(is_child).collect()
+    }
+}
+
+thread_local! {
+    static LISTED: RefCell<Listed> = RefCell::default();
+}
+
+/// The processes of the device, which are listed once for all threads that are given back one after the
+/// other: while nobody is born a list has everybody.
+#[derive(Default)]
+struct Listed {
+    last_id: i32,
+    at_ticks: u64,
+    pids: Vec<i32>,
+    /// Those that were asked for; `None`: it has ended.
+    identities: HashMap<i32, Option<Identity>>,
+}
+
+impl Listed {
+    /// Lists them, unless the list has everybody up to this id. After a while the ids may have begun
+    /// anew.
+    fn renew(&mut self, last_id: i32, now_ticks: u64) {
+        let is_old = now_ticks >= self.at_ticks + sys::ticks_a_second();
+        if self.last_id != last_id || is_old || self.pids.is_empty() {
+            let (pids, identities) = (ids_in("/proc"), HashMap::new());
+            *self = Self { last_id, at_ticks: now_ticks, pids, identities };
+        }
+    }
+
+    fn processes(&mut self, among: impl Fn(&i32) -> bool) -> Vec<Identity> {
+        let Self { pids, identities, .. } = self;
+        let of =
+            |&pid: &i32| *identities.entry(pid).or_insert_with(|| Identity::of_process(pid).ok());
+        pids.iter().filter(|pid| among(pid)).filter_map(of).collect()
     }
 }
 
@@ -110,6 +152,22 @@ fn ids_in(directory: &str) -> Vec<i32> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn processes_are_listed_again_when_somebody_was_born_or_a_second_is_over() {
+        let mut listed = Listed::default();
+        let own = std::process::id() as i32;
+        listed.renew(7, 1000);
+        assert_eq!(listed.processes(|&pid| pid == own), [Identity::of_process(own).unwrap()]);
+        let is_kept = |listed: &mut Listed, last_id, now_ticks| {
+            listed.pids = vec![own];
+            listed.renew(last_id, now_ticks);
+            listed.pids == [own]
+        };
+        assert!(is_kept(&mut listed, 7, 1000));
+        assert!(!is_kept(&mut listed, 8, 1000));
+        assert!(!is_kept(&mut listed, 8, 1000 + sys::ticks_a_second()));
+    }
 
     #[test]
     fn ids_begin_anew_after_the_greatest() {

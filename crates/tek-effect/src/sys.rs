@@ -32,17 +32,6 @@ fn checked(result: c_long) -> io::Result<c_long> {
     }
 }
 
-/// The time now as /proc has those at which threads began.
-pub(crate) fn ticks_since_boot() -> u64 {
-    let mut now = libc::timespec { tv_sec: 0, tv_nsec: 0 };
-    // SAFETY: the kernel writes one timespec; it always has that clock.
-    unsafe { libc::clock_gettime(libc::CLOCK_BOOTTIME, &mut now) };
-    // SAFETY: it takes no pointers.
-    let ticks = u64::try_from(unsafe { libc::sysconf(libc::_SC_CLK_TCK) }).unwrap_or(100);
-    let number = |value: i64| u64::try_from(value).unwrap_or(0);
-    number(now.tv_sec) * ticks + number(now.tv_nsec) * ticks / 1_000_000_000
-}
-
 /// What a thread runs under.
 pub(crate) fn rule(tid: i32) -> io::Result<Rule> {
     let mut attributes = Attributes::default();

@@ -8,7 +8,8 @@ use tek_effect::Identity;
 /// A chain of parents is not followed further.
 const MOST_PARENTS: usize = 64;
 
-/// What is remembered, while anything asks for control groups.
+/// Where those were whom tekd moved. It is remembered whether or not a grant asks for it: the
+/// configuration that is read next may.
 #[derive(Default)]
 pub struct Homes {
     /// The group of all groups, as /proc/PID/cgroup names it.
@@ -32,12 +33,17 @@ impl Homes {
         }
     }
 
-    /// A thread is moved out of all groups for a while, or is back.
-    pub fn set_away(&mut self, tid: i32, is_away: bool) {
-        match is_away {
-            true => self.away.insert(tid),
-            false => self.away.remove(&tid),
-        };
+    /// A thread is moved out of all groups for a while.
+    pub fn sent_away(&mut self, thread: Identity) {
+        self.away.insert(thread.tid);
+    }
+
+    /// It is back.
+    pub fn is_back(&mut self, thread: Identity) {
+        self.away.remove(&thread.tid);
+        if self.top.is_none() {
+            self.homes.remove(&thread); // and so it is not moved at all
+        }
     }
 
     /// The control groups of a process, one a hierarchy, as if tekd had not moved it. Of one that was
@@ -89,13 +95,22 @@ mod tests {
         let now = process::cgroups(own().tid);
         homes.homes.insert(own(), vec!["/before".to_owned()]);
         assert_eq!(homes.cgroups(own().tid), now);
-        homes.set_away(own().tid, true);
+        homes.sent_away(own());
         assert_eq!(homes.cgroups(own().tid), ["/before"]);
         homes.remember(own()); // from where he is away nothing is learnt
         assert_eq!(homes.cgroups(own().tid), ["/before"]);
-        homes.set_away(own().tid, false);
         homes.set_top(now.first().cloned().unwrap_or_default());
+        homes.is_back(own());
         assert_eq!(homes.cgroups(own().tid), ["/before"]);
+    }
+
+    #[test]
+    fn without_groups_nothing_is_kept_of_a_thread_that_is_back() {
+        let mut homes = Homes::default();
+        homes.remember(own());
+        homes.sent_away(own());
+        homes.is_back(own());
+        assert!(homes.homes.is_empty() && homes.away.is_empty());
     }
 
     #[test]

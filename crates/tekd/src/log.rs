@@ -20,6 +20,32 @@ struct Log {
 
 static LOG: Mutex<Log> = Mutex::new(Log { account: Bucket::new(), left_out: 0, for_journal: None });
 
+/// Between two warnings of one kind that would come again and again.
+const SELDOM_NS: u64 = 60_000_000_000;
+
+/// Warns of something that happens often, but only now and then.
+#[derive(Default)]
+pub struct Seldom {
+    told_ns: Option<u64>,
+}
+
+impl Seldom {
+    /// A warning, unless the last one was a short while ago.
+    pub fn tell(&mut self, line: impl FnOnce() -> String) {
+        if self.is_due(sys::monotonic_ns()) {
+            warning(&line());
+        }
+    }
+
+    fn is_due(&mut self, now_ns: u64) -> bool {
+        let is_due = self.told_ns.is_none_or(|at| now_ns.saturating_sub(at) > SELDOM_NS);
+        if is_due {
+            self.told_ns = Some(now_ns);
+        }
+        is_due
+    }
+}
+
 /// How much a line matters, as in syslog(3).
 #[derive(Clone, Copy)]
 pub enum Level {
@@ -80,4 +106,18 @@ fn is_journal() -> bool {
     let Ok(stream) = std::env::var("JOURNAL_STREAM") else { return false };
     let stderr = std::fs::metadata("/proc/self/fd/2");
     stderr.is_ok_and(|stderr| stream == format!("{}:{}", stderr.dev(), stderr.ino()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_happens_often_is_told_once_a_minute() {
+        let mut seldom = Seldom::default();
+        assert!(seldom.is_due(0));
+        assert!(!seldom.is_due(SELDOM_NS));
+        assert!(seldom.is_due(SELDOM_NS + 1));
+        assert!(!seldom.is_due(SELDOM_NS + 2));
+    }
 }

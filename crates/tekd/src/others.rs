@@ -9,7 +9,7 @@
 use crate::log;
 use crate::process;
 use crate::sys;
-use std::collections::{HashMap, HashSet};
+use std::collections::HashMap;
 use tek_effect::{Change, Effect, Error, Identity, Scheduling};
 use tek_policy::RealTime;
 
@@ -55,41 +55,35 @@ pub struct Others {
     look: Look,
 }
 
-/// A look at all threads.
+/// A look at all threads. It goes on where it was when somebody is Fast again: else none would reach
+/// its end where that is often, but never for long.
 #[derive(Default)]
 struct Look {
     /// Processes that are still to be looked at.
     left: Vec<i32>,
     found: HashMap<Identity, Identity>,
     spent_ns: u64,
+    /// When its next slice, or the next look, is due.
     next_ns: u64,
-    /// When the last one began.
-    began_ns: Option<u64>,
 }
 
 impl Others {
     /// Looks at all threads at once.
     pub fn look_at_all(&mut self, now_ns: u64, range: RealTime, scope: &impl Scope) {
-        self.look.begin(now_ns);
+        self.look.begin();
         while let Some(pid) = self.look.left.pop() {
-            self.look.at(pid, range, scope);
+            self.look.found.extend(real_time_of(pid, range, scope));
         }
-        self.known = std::mem::take(&mut self.look.found);
+        self.known = self.look.end(now_ns, sys::monotonic_ns().saturating_sub(now_ns));
     }
 
     /// Somebody is Fast: those who are known are lowered.
-    pub fn enter(&mut self, effect: &mut Effect, range: RealTime, scope: &impl Scope, now_ns: u64) {
+    pub fn enter(&mut self, effect: &mut Effect, range: RealTime, scope: &impl Scope) {
         let back = std::mem::take(&mut self.back);
         let was_active = std::mem::replace(&mut self.active, true);
         let known = (!was_active).then(|| self.known.clone());
         for (thread, process) in known.into_iter().flatten().chain(back) {
             self.lower(effect, range, scope, thread, process);
-        }
-        if was_active {
-            return;
-        }
-        if self.look.began_ns.is_none_or(|began| began + EVERY_NS <= now_ns) {
-            self.look.next_ns = now_ns;
         }
     }
 
@@ -97,7 +91,6 @@ impl Others {
     pub fn leave(&mut self, effect: &mut Effect) {
         self.active = false;
         self.back.clear();
-        self.look.left.clear();
         for (thread, lowered) in self.lowered.drain() {
             give_back(effect, thread, &lowered);
         }
@@ -126,32 +119,31 @@ impl Others {
             return;
         }
         if self.look.left.is_empty() {
-            self.look.begin(now_ns);
+            self.look.begin();
         }
         let spent_ns = || sys::monotonic_ns().saturating_sub(now_ns);
         while spent_ns() < SLICE_NS {
             let Some(pid) = self.look.left.pop() else { break };
-            self.look.at(pid, range, scope);
+            for (thread, process) in real_time_of(pid, range, scope) {
+                self.look.found.insert(thread, process);
+                self.known.insert(thread, process);
+                self.lower(effect, range, scope, thread, process);
+            }
         }
-        let new: Vec<(Identity, Identity)> = self
-            .look
-            .found
-            .iter()
-            .filter(|(thread, _)| !self.lowered.contains_key(thread))
-            .map(|(&thread, &process)| (thread, process))
-            .collect();
-        for (thread, process) in new {
-            self.known.insert(thread, process);
-            self.lower(effect, range, scope, thread, process);
+        if !self.look.left.is_empty() {
+            self.look.pause(now_ns, spent_ns());
+            return;
         }
-        self.look.spent_ns += spent_ns();
-        if self.look.left.is_empty() {
-            self.known = std::mem::take(&mut self.look.found);
-            self.known.extend(self.lowered.iter().map(|(&thread, its)| (thread, its.process)));
-            self.look.next_ns = now_ns + EVERY_NS.max(self.look.spent_ns * SHARE);
-        } else {
-            self.look.next_ns = now_ns + PAUSE_NS;
-        }
+        self.forget_ended(effect);
+        self.known = self.look.end(now_ns, spent_ns());
+        self.known.extend(self.lowered.iter().map(|(&thread, its)| (thread, its.process)));
+    }
+
+    /// Of threads that have ended nothing stays in the journal, however long somebody is Fast.
+    fn forget_ended(&mut self, effect: &mut Effect) {
+        let ended = |thread: &Identity| !thread.is_there();
+        let ended: Vec<Identity> = self.lowered.keys().copied().filter(ended).collect();
+        ended.into_iter().for_each(|thread| self.raise(effect, thread));
     }
 
     /// Those who wait.
@@ -195,33 +187,39 @@ impl Others {
 }
 
 impl Look {
-    fn begin(&mut self, now_ns: u64) {
+    fn begin(&mut self) {
         self.left = process::all();
         self.found.clear();
         self.spent_ns = 0;
-        self.began_ns = Some(now_ns);
     }
 
-    /// Finds real-time threads of a process. It is asked who it is only if it has any: nearly none
-    /// has.
-    fn at(&mut self, pid: i32, range: RealTime, scope: &impl Scope) {
-        let mut found = HashSet::new();
-        for tid in process::threads(pid).unwrap_or_default() {
-            if sys::is_real_time(tid) {
-                found.insert(tid);
-            }
-        }
-        if found.is_empty() || !scope.holds(pid) || scope.switches_itself(pid) {
-            return;
-        }
-        let Ok(process) = Identity::of_process(pid) else { return };
-        for tid in found {
-            let Ok(had) = Scheduling::of(tid) else { continue };
-            if is_lowered_from(had, range) && !is_marked(had, range) {
-                self.found.extend(Identity::of(tid).ok().map(|thread| (thread, process)));
-            }
-        }
+    /// The end of a slice that took so long.
+    fn pause(&mut self, now_ns: u64, spent_ns: u64) {
+        self.spent_ns += spent_ns;
+        self.next_ns = now_ns + PAUSE_NS;
     }
+
+    /// The end of the last one; all that were found.
+    fn end(&mut self, now_ns: u64, spent_ns: u64) -> HashMap<Identity, Identity> {
+        self.spent_ns += spent_ns;
+        self.next_ns = now_ns + EVERY_NS.max(self.spent_ns * SHARE);
+        std::mem::take(&mut self.found)
+    }
+}
+
+/// Real-time threads of a process that are to be lowered, and that process. It is asked who it is
+/// only if it has any: nearly none has.
+fn real_time_of(pid: i32, range: RealTime, scope: &impl Scope) -> Vec<(Identity, Identity)> {
+    let mut tids = process::threads(pid).unwrap_or_default();
+    tids.retain(|&tid| sys::is_real_time(tid));
+    if tids.is_empty() || !scope.holds(pid) || scope.switches_itself(pid) {
+        return Vec::new();
+    }
+    let Ok(process) = Identity::of_process(pid) else { return Vec::new() };
+    tids.retain(|&tid| {
+        Scheduling::of(tid).is_ok_and(|had| is_lowered_from(had, range) && !is_marked(had, range))
+    });
+    tids.into_iter().filter_map(|tid| Some((Identity::of(tid).ok()?, process))).collect()
 }
 
 /// Whether it would come before some Fast thread, or beside it.
@@ -242,5 +240,49 @@ fn give_back(effect: &mut Effect, thread: Identity, lowered: &Lowered) {
             let tid = thread.tid;
             log::warning(&format!("thread {tid} could not be given back its priority: {error}"));
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::path::PathBuf;
+    use std::time::Duration;
+
+    /// Nobody is to be lowered.
+    struct Nobody;
+
+    impl Scope for Nobody {
+        fn holds(&self, _: i32) -> bool {
+            false
+        }
+
+        fn is_critical(&self, _: Identity) -> bool {
+            false
+        }
+
+        fn switches_itself(&self, _: i32) -> bool {
+            false
+        }
+    }
+
+    fn directory() -> PathBuf {
+        std::env::temp_dir().join(format!("tekd-others-{}", std::process::id()))
+    }
+
+    #[test]
+    fn a_look_comes_to_its_end_though_nobody_is_fast_for_long() {
+        let (mut effect, _) = Effect::open(&directory()).unwrap();
+        let (mut others, range) = (Others::default(), RealTime { low: 10, high: 49 });
+        let is_at_its_end = (0..1000).any(|_| {
+            let now_ns = sys::monotonic_ns();
+            others.enter(&mut effect, range, &Nobody);
+            others.look(&mut effect, now_ns, range, &Nobody);
+            others.leave(&mut effect);
+            std::thread::sleep(Duration::from_nanos(PAUSE_NS));
+            others.look.next_ns >= now_ns + EVERY_NS
+        });
+        assert!(is_at_its_end, "{} processes are left", others.look.left.len());
+        effect.close();
     }
 }

@@ -1,21 +1,22 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Who is in which group: everybody whom tekd may touch is placed when it starts, and those who are
 //! born of them are where these are.
-use crate::configuration;
-use crate::domain::Domain;
+mod configured;
+mod fast;
+
 use crate::homes::Homes;
 use crate::log;
 use crate::means::Backend;
-use crate::process::{self, Status};
+use crate::process;
 use crate::sys;
 use anyhow::{bail, Result};
 use std::collections::{HashMap, VecDeque};
 use std::path::PathBuf;
 use std::rc::Rc;
 use tek_effect::{Change, Effect, Error, Groups, Identity, Moving, Place};
-use tek_policy::{Configuration, Group, GroupSettings, Resident, Weights};
+use tek_policy::{Configuration, Group, GroupSettings, Weights};
 
-/// Those who ended are looked for when at least so many were placed.
+/// Those who ended are looked for after so many placements, or more where more are remembered.
 const MANY_PLACED: usize = 256;
 /// Threads are moved for so long, and then others may run: tekd outranks nearly everybody.
 const SLICE_NS: u64 = 1_000_000;
@@ -29,8 +30,6 @@ pub struct Placement {
     /// Why there are none, for people.
     why_not: String,
     pub homes: Homes,
-    /// Whether anybody asks for the control groups of processes.
-    remembers: bool,
     /// Somebody waits for tekd.
     serves: bool,
 }
@@ -52,7 +51,9 @@ struct There {
     next_ns: u64,
     /// Threads that stay where they are.
     left: usize,
+    /// Since those who ended were forgotten, and how many were left then.
     placed: usize,
+    remembered: usize,
 }
 
 /// The groups, for who tells of them.
@@ -71,14 +72,12 @@ impl Placement {
     pub fn start(
         effect: &mut Effect,
         configuration: &Configuration,
-        domain: &Domain,
         backend: Backend,
     ) -> Result<Self> {
         let mut own = Self {
             there: None,
             why_not: "tekd.toml has no [groups]".to_owned(),
             homes: Homes::default(),
-            remembers: configuration.names_cgroups() || domain.names_cgroups(),
             serves: false,
         };
         let settings = match (&configuration.groups, backend) {
@@ -100,6 +99,7 @@ impl Placement {
                     next_ns: 0,
                     left: 0,
                     placed: 0,
+                    remembered: 0,
                 });
             }
             Err(error) if backend == Backend::Fair => return Err(error),
@@ -111,65 +111,6 @@ impl Placement {
     /// Why there are no groups; `None`: there are.
     pub fn why_not(&self) -> Option<&str> {
         self.there.is_none().then_some(self.why_not.as_str())
-    }
-
-    /// Everybody in the domain is placed.
-    pub fn place_all(&mut self, effect: &mut Effect, with: &Configuration, domain: &Domain) {
-        if self.there.is_none() {
-            return;
-        }
-        let mut failed = 0;
-        for pid in process::all() {
-            if let Err(error) = self.place_new(effect, with, domain, pid) {
-                if failed == 0 {
-                    log::warning(&format!("process {pid} is in no group: {error}"));
-                }
-                failed += 1;
-            }
-        }
-        if failed > 1 {
-            log::warning(&format!("so are {} more", failed - 1));
-        }
-    }
-
-    /// A process is where it should be: as its place says, else where it is or, if that is in no
-    /// group, `normal`.
-    pub fn place_new(
-        &mut self,
-        effect: &mut Effect,
-        with: &Configuration,
-        domain: &Domain,
-        pid: i32,
-    ) -> Result<(), Error> {
-        if self.there.is_none() || domain.check(pid, &with.protected, &self.homes).is_err() {
-            return Ok(());
-        }
-        let Ok(process) = Identity::of_process(pid) else { return Ok(()) };
-        let Some(who) = self.resident(pid, with) else { return Ok(()) };
-        let place = with.place_for(&who);
-        let Some(there) = &self.there else { return Ok(()) };
-        let by = match place {
-            Some(place) => place.source.as_str(),
-            None if there.groups.holds(pid).unwrap_or(true) => return Ok(()),
-            None => USUAL,
-        };
-        let group = place.map_or(Group::Normal, |place| place.group);
-        match self.place_process(effect, process, group, by) {
-            Err(Error::Gone { .. }) => Ok(()),
-            placed => placed,
-        }
-    }
-
-    fn resident(&self, pid: i32, with: &Configuration) -> Option<Resident> {
-        let status = Status::of(pid).ok()?;
-        let (uid, _) = status.user_and_groups()?;
-        let active = with.places.iter().any(|place| !place.users.is_empty())
-            && configuration::is_active(uid);
-        let cgroups = match with.names_cgroups() {
-            true => self.homes.cgroups(pid),
-            false => Vec::new(),
-        };
-        Some(Resident { name: status.name().to_owned(), uid, active, cgroups })
     }
 
     /// From now on nothing takes long.
@@ -186,14 +127,13 @@ impl Placement {
         group: Group,
         by: &str,
     ) -> Result<(), Error> {
-        if self.remembers {
-            self.homes.remember(process);
-        }
         let Some(there) = &mut self.there else { return Ok(()) };
+        self.homes.remember(process);
         there.moving.retain(|moving| moving.process() != process);
         let moving = there.groups.begin(effect, process, group)?;
         there.go_on(effect, moving, self.serves)?;
-        self.note(effect, process, by)
+        self.note(effect, process, by);
+        Ok(())
     }
 
     /// When threads are to be moved; `None`: all are where they should be.
@@ -223,126 +163,34 @@ impl Placement {
         group: Group,
         by: &str,
     ) -> Result<(), Error> {
-        if self.remembers {
-            self.homes.remember(process);
-        }
         let Some(there) = &mut self.there else { return Ok(()) };
+        self.homes.remember(process);
         there.groups.place_thread(effect, thread, group)?;
-        self.note(effect, thread, by)
+        self.note(effect, thread, by);
+        Ok(())
     }
 
-    /// A thread that becomes Fast is moved, if the backend is by groups or its group keeps it from
-    /// being real-time. `true`: it has to be brought back.
-    pub fn send_away(
-        &mut self,
-        effect: &mut Effect,
-        who: Identity,
-        backend: Backend,
-    ) -> Result<bool, Error> {
-        let Some(there) = &mut self.there else { return Ok(false) };
-        there.owed.retain(|owed| *owed != who);
-        match backend {
-            Backend::Fair => there.groups.fast(effect, who)?,
-            Backend::Rt => {
-                if !there.groups.for_real_time(effect, who)? {
-                    return Ok(false);
-                }
-                self.homes.set_away(who.tid, true);
-            }
+    fn note(&mut self, effect: &mut Effect, who: Identity, by: &str) {
+        if let Some(there) = &mut self.there {
+            there.by.insert(who, by.into());
         }
-        Ok(true)
-    }
-
-    /// And back. What fails is tried again.
-    pub fn bring_back(&mut self, effect: &mut Effect, who: Identity) {
-        self.homes.set_away(who.tid, false);
-        let Some(there) = &mut self.there else { return };
-        if let Err(error) = there.groups.lazy_again(effect, who) {
-            log::warning(&error.to_string());
-            there.owed.push(who);
-        }
-    }
-
-    /// A thread was moved to where real-time ones can be, there being no groups; its first thread
-    /// tells where a process is.
-    pub fn note_away(&mut self, who: Identity) {
-        if self.remembers {
-            self.homes.remember(who);
-        }
-        self.homes.set_away(who.tid, true);
-    }
-
-    /// Responsiveness mode by weights.
-    pub fn enter(&mut self, effect: &mut Effect) -> Result<(), Error> {
-        let Some(there) = &mut self.there else { return Ok(()) };
-        there.is_late = false;
-        there.groups.enter(effect)
-    }
-
-    /// Normal mode again. What fails is tried again.
-    pub fn leave(&mut self, effect: &mut Effect) -> Result<(), Error> {
-        let Some(there) = &mut self.there else { return Ok(()) };
-        // Whoever was born of Fast threads must not stay, but the mode ends in any case.
-        let returned = there.groups.return_strays(effect);
-        let left = there.groups.leave(effect);
-        there.is_late = returned.is_err() || left.is_err();
-        left.and(returned.map(drop))
-    }
-
-    /// What is to be done now and then while anybody is Fast, or something is owed.
-    pub fn tidy(&mut self, effect: &mut Effect, with: &Configuration, domain: &Domain) {
-        let Self { there: Some(there), homes, .. } = self else { return };
-        for who in std::mem::take(&mut there.owed) {
-            if there.groups.lazy_again(effect, who).is_err() {
-                there.owed.push(who);
-            }
-        }
-        let may_move = |pid| domain.check(pid, &with.protected, homes).is_ok();
-        let returned = there.groups.return_from_topmost(effect, may_move).map(drop);
-        let tidied = match there.is_late {
-            true => self.leave(effect),
-            false => there.groups.return_strays(effect).map(drop),
-        };
-        let tidied = tidied.and(returned);
-        if let Err(error) = tidied {
-            log::warning(&error.to_string());
-        }
-    }
-
-    /// Whether `tidy` has something to do although nobody is Fast.
-    pub fn owes(&self) -> bool {
-        self.there.as_ref().is_some_and(|there| there.is_late || !there.owed.is_empty())
-    }
-
-    /// Whether there may be some who were born of Fast threads and are not where they should be.
-    pub fn may_have_strays(&self) -> bool {
-        self.there.as_ref().is_some_and(|there| there.groups.may_have_strays())
+        self.forget_after(effect, 1);
     }
 
     /// Who ended is forgotten whenever as many more were placed.
-    fn note(&mut self, effect: &mut Effect, who: Identity, by: &str) -> Result<(), Error> {
-        let Some(there) = &mut self.there else { return Ok(()) };
-        there.by.insert(who, by.into());
-        there.placed += 1;
-        if there.placed <= MANY_PLACED.max(2 * there.by.len()) {
-            return Ok(());
+    fn forget_after(&mut self, effect: &mut Effect, placed: usize) {
+        let Some(there) = &mut self.there else { return };
+        there.placed += placed;
+        if there.placed < MANY_PLACED.max(there.remembered) {
+            return;
         }
-        there.placed = 0;
         there.by.retain(|who, _| who.check_process().is_ok());
         there.given.retain(|process, _| process.check_process().is_ok());
+        (there.placed, there.remembered) = (0, there.by.len());
         self.homes.forget_ended();
-        there.groups.forget_ended(effect)
-    }
-
-    /// The configuration was read anew: other weights, and other places.
-    pub fn reload(&mut self, effect: &mut Effect, with: &Configuration, domain: &Domain) {
-        self.remembers = with.names_cgroups() || domain.names_cgroups();
-        let Some(there) = &mut self.there else { return };
-        let weights = with.groups.as_ref().map_or_else(Weights::default, |groups| groups.weights);
-        if let Err(error) = there.groups.set_weights(effect, weights) {
-            log::error(&error.to_string());
+        if let Err(error) = there.groups.forget_ended(effect) {
+            log::warning(&error.to_string());
         }
-        self.place_all(effect, with, domain);
     }
 
     /// The group of a thread while it is not Fast, and what placed it.
@@ -354,13 +202,20 @@ impl Placement {
     }
 
     /// The group that a process was given, before it chose for itself.
-    pub fn given_to(&mut self, process: Identity) -> Group {
-        let Some(there) = &mut self.there else { return Group::Normal };
+    pub fn given_to(&self, process: Identity) -> Group {
+        let Some(there) = &self.there else { return Group::Normal };
         // Its first thread may be away, being Fast, or have ended.
         let threads = || process::threads(process.tid).unwrap_or_default();
         let is_in = || threads().into_iter().find_map(|tid| there.groups.is_in(tid));
-        let now = there.groups.group_of(process).or_else(is_in).unwrap_or(Group::Background);
-        *there.given.entry(process).or_insert(now)
+        let now = || there.groups.group_of(process).or_else(is_in).unwrap_or(Group::Background);
+        there.given.get(&process).copied().unwrap_or_else(now)
+    }
+
+    /// A process that was given a group has chosen for itself.
+    pub fn note_chosen(&mut self, process: Identity, given: Group) {
+        if let Some(there) = &mut self.there {
+            there.given.entry(process).or_insert(given);
+        }
     }
 
     /// Whether the weight of one group is greater than that of another.

@@ -81,12 +81,12 @@ pub fn run(options: Options) -> Result<()> {
 /// take a while.
 fn means(mut effect: Effect, with: &Configuration, domain: &Domain) -> Result<Means> {
     let (mut backend, backend_why) = backend(with);
-    let placement = match Placement::start(&mut effect, with, domain, backend) {
+    let placement = match Placement::start(&mut effect, with, backend) {
         // Nothing else is left: each request will say why it is refused.
         Err(error) if with.backend == Wanted::Auto => {
             log::warning(&format!("{error:#}"));
             backend = Backend::Rt;
-            Placement::start(&mut effect, with, domain, backend)
+            Placement::start(&mut effect, with, backend)
         }
         placement => placement,
     };

@@ -167,7 +167,7 @@ impl Groups {
         }
         check_movable(who)?;
         if self.away_since.is_none() {
-            self.away_since = Some(sys::ticks_since_boot());
+            self.away_since = Some(sys::boot_ticks());
         }
         self.away_from.insert(process_of(who.tid)?);
         let topmost = self.tree.within.mount_point().to_owned();

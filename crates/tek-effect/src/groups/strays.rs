@@ -73,21 +73,24 @@ impl Groups {
     }
 
     /// Forgets threads and processes that have ended, so that the journal does not grow with them.
-    /// To be called when a process has ended, and now and then.
+    /// To be called when a process has ended, and now and then. An error, the first, is of one of
+    /// them; that change is undone by [`Effect::try_again`].
     pub fn forget_ended(&mut self, effect: &mut Effect) -> Result<(), Error> {
+        let mut forgotten = Ok(());
         let ended: Vec<Identity> =
             self.seats.keys().copied().filter(|who| !who.is_there()).collect();
         for who in ended {
-            self.forget(effect, who)?;
+            forgotten = forgotten.and(self.forget(effect, who));
         }
         let ended = |process: &&Identity| !process.process_is_there();
         let ended: Vec<Identity> = self.processes.keys().filter(ended).copied().collect();
         for process in ended {
-            if let Some(brought) = self.processes.remove(&process).and_then(|its| its.brought) {
-                effect.undo(brought)?;
+            let brought = self.processes.remove(&process).and_then(|its| its.brought);
+            if let Some(brought) = brought {
+                forgotten = forgotten.and(effect.give_back(brought).map(drop));
             }
         }
-        Ok(())
+        forgotten
     }
 
     /// Where one belongs that was born in the Fast Region: as its process or the nearest above that
@@ -105,9 +108,7 @@ impl Groups {
     pub(super) fn forget(&mut self, effect: &mut Effect, who: Identity) -> Result<(), Error> {
         let Some(seat) = self.seats.remove(&who) else { return Ok(()) };
         // The last first, so that each finds what it set.
-        for change in [seat.away, seat.home].into_iter().flatten() {
-            effect.undo(change)?;
-        }
-        Ok(())
+        let changes = [seat.away, seat.home].into_iter().flatten();
+        changes.map(|change| effect.give_back(change).map(drop)).fold(Ok(()), Result::and)
     }
 }

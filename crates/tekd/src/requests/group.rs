@@ -27,21 +27,25 @@ pub fn place(server: &mut Server, pid: i32, request: &Request) -> Result<()> {
     }
     let checked = server.peer(pid)?.checked.as_ref().ok_or_else(unknown)?;
     checked.domain.map_err(|outside| Refused::new(libc::EPERM, outside.to_string()))?;
-    if checked.grant.is_err() {
-        may_choose(server, process, group)?;
+    let given = checked.grant.is_err().then(|| server.means.placement.given_to(process));
+    if let Some(given) = given {
+        may_choose(server, group, given)?;
     }
     if request.tid == 0 || request.flags & ASK_PROCESS != 0 {
-        return place_process(server, process, group, "its program");
+        place_process(server, process, group, "its program")?;
+    } else {
+        let thread = Identity::of(thread_id(request)?)?;
+        place_thread(server, Target { thread, process }, group, "its program")?;
     }
-    let thread = Identity::of(thread_id(request)?)?;
-    place_thread(server, Target { thread, process }, group, "its program")
+    if let Some(given) = given {
+        server.means.placement.note_chosen(process, given);
+    }
+    Ok(())
 }
 
 /// Who has no grant gets nothing better than he was given.
-fn may_choose(server: &mut Server, process: Identity, group: Group) -> Result<()> {
-    let placement = &mut server.means.placement;
-    let given = placement.given_to(process);
-    match placement.is_better(group, given) {
+fn may_choose(server: &Server, group: Group, given: Group) -> Result<()> {
+    match server.means.placement.is_better(group, given) {
         false => Ok(()),
         true => Err(Refused::new(
             libc::EPERM,

@@ -113,10 +113,11 @@ impl Server {
 
     /// A process that has executed a program may belong elsewhere now.
     fn place_new(&mut self, pid: i32) {
-        let Self { means, configuration, domain, .. } = self;
+        let Self { means, configuration, domain, not_placed, .. } = self;
         let Means { placement, effect, .. } = means;
         if let Err(error) = placement.place_new(effect, configuration, domain, pid) {
-            log::warning(&format!("process {pid} is in no group: {error}"));
+            // Under systemd that is each process of another unit.
+            not_placed.tell(|| format!("process {pid} is in no group: {error}"));
         }
     }
 

@@ -17,8 +17,6 @@ const MOST_CONNECTIONS: usize = 512;
 const MOST_OF_A_USER: usize = 64;
 /// So many clients are let in before others are served.
 const CLIENTS_AT_ONCE: usize = 16;
-/// Between two lines of the log that tell of clients who were sent away.
-const QUIET_NS: u64 = 60_000_000_000;
 /// Accounts of processes that are not connected are looked through when there are more.
 pub(super) const MANY_ACCOUNTS: usize = 256;
 
@@ -36,17 +34,9 @@ impl Server {
             }
             let admitted = self.work_for(uid, |server| server.admit(connection));
             if let Err(refused) = admitted {
-                self.tell_of_sent_away(&refused);
+                // Who has no rights must not fill the log.
+                self.sent_away.tell(|| format!("a client was sent away: {}", refused.why));
             }
-        }
-    }
-
-    /// Once in a while: who has no rights must not fill the log.
-    fn tell_of_sent_away(&mut self, refused: &Refused) {
-        let now = sys::monotonic_ns();
-        if self.told_of_sent_away_ns.is_none_or(|at| now.saturating_sub(at) > QUIET_NS) {
-            self.told_of_sent_away_ns = Some(now);
-            log::warning(&format!("a client was sent away: {}", refused.why));
         }
     }
 

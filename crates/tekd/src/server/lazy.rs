@@ -71,7 +71,7 @@ impl Server {
         }
         let homes = &placement.homes;
         let view = View { region, peers, configuration, domain, homes };
-        others.enter(effect, *range, &view, sys::monotonic_ns());
+        others.enter(effect, *range, &view);
     }
 
     /// A slice of the look at all threads.

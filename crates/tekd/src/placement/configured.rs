@@ -1,0 +1,81 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! The configuration decides who is in which group: when tekd starts, when a program is executed, and
+//! when the configuration is read anew.
+use super::{Placement, USUAL};
+use crate::configuration;
+use crate::domain::Domain;
+use crate::log;
+use crate::process::{self, Status};
+use tek_effect::{Effect, Error, Identity};
+use tek_policy::{Configuration, Group, Resident, Weights};
+
+impl Placement {
+    /// Everybody in the domain is placed.
+    pub fn place_all(&mut self, effect: &mut Effect, with: &Configuration, domain: &Domain) {
+        if self.there.is_none() {
+            return;
+        }
+        let mut failed = 0;
+        for pid in process::all() {
+            if let Err(error) = self.place_new(effect, with, domain, pid) {
+                if failed == 0 {
+                    log::warning(&format!("process {pid} is in no group: {error}"));
+                }
+                failed += 1;
+            }
+        }
+        if failed > 1 {
+            log::warning(&format!("so are {} more", failed - 1));
+        }
+    }
+
+    /// A process is where it should be: as its place says, else where it is or, if that is in no
+    /// group, `normal`.
+    pub fn place_new(
+        &mut self,
+        effect: &mut Effect,
+        with: &Configuration,
+        domain: &Domain,
+        pid: i32,
+    ) -> Result<(), Error> {
+        if self.there.is_none() || domain.check(pid, &with.protected, &self.homes).is_err() {
+            return Ok(());
+        }
+        let Ok(process) = Identity::of_process(pid) else { return Ok(()) };
+        let Some(who) = self.resident(pid, with) else { return Ok(()) };
+        let place = with.place_for(&who);
+        let Some(there) = &self.there else { return Ok(()) };
+        let by = match place {
+            Some(place) => place.source.as_str(),
+            None if there.groups.holds(pid).unwrap_or(true) => return Ok(()),
+            None => USUAL,
+        };
+        let group = place.map_or(Group::Normal, |place| place.group);
+        match self.place_process(effect, process, group, by) {
+            Err(Error::Gone { .. }) => Ok(()),
+            placed => placed,
+        }
+    }
+
+    fn resident(&self, pid: i32, with: &Configuration) -> Option<Resident> {
+        let status = Status::of(pid).ok()?;
+        let (uid, _) = status.user_and_groups()?;
+        let active = with.places.iter().any(|place| !place.users.is_empty())
+            && configuration::is_active(uid);
+        let cgroups = match with.names_cgroups() {
+            true => self.homes.cgroups(pid),
+            false => Vec::new(),
+        };
+        Some(Resident { name: status.name().to_owned(), uid, active, cgroups })
+    }
+
+    /// The configuration was read anew: other weights, and other places.
+    pub fn reload(&mut self, effect: &mut Effect, with: &Configuration, domain: &Domain) {
+        let Some(there) = &mut self.there else { return };
+        let weights = with.groups.as_ref().map_or_else(Weights::default, |groups| groups.weights);
+        if let Err(error) = there.groups.set_weights(effect, weights) {
+            log::error(&error.to_string());
+        }
+        self.place_all(effect, with, domain);
+    }
+}

@@ -1,0 +1,107 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Fast threads leave their groups for a while, and responsiveness mode is entered and left by weights.
+use super::Placement;
+use crate::domain::Domain;
+use crate::log;
+use crate::means::Backend;
+use tek_effect::{Effect, Error, Identity};
+use tek_policy::Configuration;
+
+impl Placement {
+    /// A thread that becomes Fast is moved, if the backend is by groups or its group keeps it from
+    /// being real-time. `true`: it has to be brought back.
+    pub fn send_away(
+        &mut self,
+        effect: &mut Effect,
+        who: Identity,
+        backend: Backend,
+    ) -> Result<bool, Error> {
+        let Some(there) = &mut self.there else { return Ok(false) };
+        there.owed.retain(|owed| *owed != who);
+        match backend {
+            Backend::Fair => there.groups.fast(effect, who)?,
+            Backend::Rt => {
+                if !there.groups.for_real_time(effect, who)? {
+                    return Ok(false);
+                }
+                self.homes.sent_away(who);
+            }
+        }
+        Ok(true)
+    }
+
+    /// And back. What fails is tried again.
+    pub fn bring_back(&mut self, effect: &mut Effect, who: Identity) {
+        self.homes.is_back(who);
+        let Some(there) = &mut self.there else { return };
+        if let Err(error) = there.groups.lazy_again(effect, who) {
+            log::warning(&error.to_string());
+            there.owed.push(who);
+        }
+    }
+
+    /// A thread was moved to where real-time ones can be, there being no groups; its first thread
+    /// tells where a process is.
+    pub fn note_away(&mut self, who: Identity) {
+        self.homes.remember(who);
+        self.homes.sent_away(who);
+    }
+
+    /// Responsiveness mode by weights.
+    pub fn enter(&mut self, effect: &mut Effect) -> Result<(), Error> {
+        let Some(there) = &mut self.there else { return Ok(()) };
+        there.is_late = false;
+        there.groups.enter(effect)
+    }
+
+    /// Normal mode again. What fails is tried again.
+    pub fn leave(&mut self, effect: &mut Effect) -> Result<(), Error> {
+        let Some(there) = &mut self.there else { return Ok(()) };
+        // Whoever was born of Fast threads must not stay, but the mode ends in any case.
+        let returned = there.groups.return_strays(effect);
+        let left = there.groups.leave(effect);
+        there.is_late = returned.is_err() || left.is_err();
+        left.and(self.note_returned(effect, returned))
+    }
+
+    /// What is to be done now and then while anybody is Fast, or something is owed.
+    pub fn tidy(&mut self, effect: &mut Effect, with: &Configuration, domain: &Domain) {
+        let Self { there: Some(there), homes, .. } = self else { return };
+        for who in std::mem::take(&mut there.owed) {
+            if there.groups.lazy_again(effect, who).is_err() {
+                there.owed.push(who);
+            }
+        }
+        let may_move = |pid| domain.check(pid, &with.protected, homes).is_ok();
+        let from_topmost = there.groups.return_from_topmost(effect, may_move);
+        let strays = match there.is_late {
+            true => self.leave(effect).map(|()| 0),
+            false => there.groups.return_strays(effect),
+        };
+        let strays = self.note_returned(effect, strays);
+        if let Err(error) = strays.and(self.note_returned(effect, from_topmost)) {
+            log::warning(&error.to_string());
+        }
+    }
+
+    /// Counts threads that were moved back: they will end, and more are born for as long as anybody
+    /// is Fast.
+    fn note_returned(
+        &mut self,
+        effect: &mut Effect,
+        returned: Result<usize, Error>,
+    ) -> Result<(), Error> {
+        self.forget_after(effect, returned?);
+        Ok(())
+    }
+
+    /// Whether `tidy` has something to do although nobody is Fast.
+    pub fn owes(&self) -> bool {
+        self.there.as_ref().is_some_and(|there| there.is_late || !there.owed.is_empty())
+    }
+
+    /// Whether there may be some who were born of Fast threads and are not where they should be.
+    pub fn may_have_strays(&self) -> bool {
+        self.there.as_ref().is_some_and(|there| there.groups.may_have_strays())
+    }
+}
