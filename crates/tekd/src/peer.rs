@@ -122,7 +122,9 @@ impl Peer {
         }
         let person = Person::of(pid, &status).ok_or_else(gone)?;
         // What was read is this process's only if it is still there.
-        self.process.check_process()?;
+        if self.has_ended() {
+            return Err(gone());
+        }
         let cgroups = match configuration.names_cgroups() || domain.names_cgroups() {
             true => homes.cgroups(pid),
             false => Vec::new(),
