@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Threads that were born of one whose policy was changed, and so have what was set: what its
-//! children would have without us is what it had itself.
+//! Children of a thread whose policy was changed: they inherit what was set. When it is given back they
+//! get what the thread had, which they would have inherited without the change.
 use crate::identity::{parent_of, process_of};
 use crate::scheduling::{set_rule, Rule};
 use crate::sys;
@@ -10,7 +10,7 @@ use std::cell::RefCell;
 use std::collections::{HashMap, HashSet};
 use std::fs;
 
-/// Grandchildren and theirs are looked for so deep.
+/// Descendants are looked for so deep.
 const MOST_GENERATIONS: usize = 32;
 /// For so many seconds ids say who is younger: the kernel gives them away in their order, and begins
 /// anew only after at least 32,768.

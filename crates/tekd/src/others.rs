@@ -17,18 +17,18 @@ const OTHER: u32 = libc::SCHED_OTHER as u32;
 const FIFO: u32 = libc::SCHED_FIFO as u32;
 const RR: u32 = libc::SCHED_RR as u32;
 
-/// The looks at all threads begin so often, or seldomer so that they take a part of so many of a CPU.
+/// A look at all threads begins so often, or less often where it would take more than a 200th of a CPU.
 const EVERY_NS: u64 = 1_000_000_000;
 const SHARE: u64 = 200;
-/// A slice of one takes so long, and then others may run.
+/// A slice of a look takes so long, and then others may run.
 const SLICE_NS: u64 = 300_000;
 const PAUSE_NS: u64 = 5_000_000;
 
-/// Whom it is about, and whom not.
+/// Which threads may be lowered.
 pub trait Scope {
     /// Whether the threads of a process may be touched.
     fn holds(&self, pid: i32) -> bool;
-    /// Whether a thread is critical, so that it is not another's.
+    /// Whether a thread is critical.
     fn is_critical(&self, thread: Identity) -> bool;
     /// Whether a process makes its threads critical by itself.
     fn switches_itself(&self, pid: i32) -> bool;
@@ -48,7 +48,7 @@ pub struct Others {
     /// Real-time threads, and their processes.
     known: HashMap<Identity, Identity>,
     lowered: HashMap<Identity, Lowered>,
-    /// Those that were critical until just now, and their processes.
+    /// Those that were critical until just now and may have to be lowered, and their processes.
     back: Vec<(Identity, Identity)>,
     /// Somebody is Fast.
     active: bool,
@@ -96,7 +96,7 @@ impl Others {
         }
     }
 
-    /// One of them becomes critical, or it is asked for what it has: it has again what it had.
+    /// One of them becomes critical: it has again what it had.
     pub fn raise(&mut self, effect: &mut Effect, thread: Identity) {
         if let Some(lowered) = self.lowered.remove(&thread) {
             give_back(effect, thread, &lowered);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Who is in which group: everybody whom tekd may touch is placed when it starts, and those who are
-//! born of them are where these are.
+//! Who is in which group: everybody whom tekd may touch is placed when it starts, and a child begins in
+//! its parent's group.
 mod configured;
 mod fast;
 

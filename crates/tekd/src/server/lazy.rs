@@ -12,7 +12,10 @@ use std::path::Path;
 use tek_effect::{Identity, Limits, Resource};
 use tek_policy::Configuration;
 
-/// What decides whom it is about.
+/// Runs of one user that are searched for a process: anybody may make directories that look like runs.
+const MOST_RUNS: usize = 256;
+
+/// What decides which threads are lowered.
 struct View<'a> {
     region: &'a Region,
     peers: &'a HashMap<i32, Peer>,
@@ -42,7 +45,7 @@ fn may_switch(pid: i32) -> bool {
     Limits::of(pid, Resource::Rtprio).is_ok_and(|limits| limits.soft > 0)
 }
 
-/// Whether libtek rides in a process: where it puts tables, libtek(7) tells.
+/// Whether libtek is loaded in a process, which then has a table: libtek(7) says where.
 fn has_table(pid: i32) -> bool {
     let Some((uid, _)) = Status::of(pid).ok().and_then(|status| status.user_and_groups()) else {
         return false;
@@ -53,6 +56,7 @@ fn has_table(pid: i32) -> bool {
         directory.join(&table).exists()
             || process::names_in(directory)
                 .filter(|name| name.starts_with("run-"))
+                .take(MOST_RUNS)
                 .any(|run| directory.join(run).join(&table).exists())
     })
 }

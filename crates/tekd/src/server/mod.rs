@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! The one loop: waits for clients, for the clock, for signals and for the kernel's news.
 //!
-//! While nothing is Fast it only sleeps: the timer, the canary, the watchdog and the news of other
-//! processes are off.
+//! While nothing is Fast it only sleeps: the timer, the canary and the watchdog are off, and so is the
+//! news of other processes, unless programs that are executed may have to be placed.
 mod changes;
 mod clients;
 mod lazy;
@@ -37,7 +37,8 @@ use tek_abi::{Reply, Request, TELL_LEFT};
 use tek_effect::{Change, Identity};
 use tek_policy::Configuration;
 
-/// What an event is about. Numbers from there on are connections; a process has this bit.
+/// What an event is about. Numbers from FIRST_CONNECTION on are connections; those with the bit PROCESS
+/// are processes.
 const LISTENER: u64 = 0;
 const SIGNALS: u64 = 1;
 const TIMER: u64 = 2;
@@ -49,7 +50,7 @@ const PROCESS: u64 = 1 << 63;
 const LINGER_NS: u64 = 1_000_000_000;
 /// What could not be undone is tried again so often.
 const TRY_AGAIN_NS: u64 = 100_000_000;
-/// So often those are looked after who were born of Fast threads.
+/// Threads that were born of Fast ones are moved out of their group so often.
 const TIDY_NS: u64 = 100_000_000;
 /// After an alarm of the canary nobody is critical for so many times its limit.
 const ALARM_SHARE: u64 = 2;
