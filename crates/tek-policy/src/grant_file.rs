@@ -241,7 +241,9 @@ pub fn read_configuration(text: impl AsRef<[u8]>, file: &str) -> Result<Configur
     // Without groups nobody can be placed; under backend fair there always are some.
     let without_groups = parsed.groups.is_none() && parsed.backend != Backend::Fair;
     if let Some(place) = parsed.place.first().filter(|_| without_groups) {
-        let wrong = "there are no groups to place anybody in: add a table [groups]".to_owned();
+        let wrong =
+            "there are no groups to place anybody in: add a table [groups], or backend = \"fair\""
+                .to_owned();
         return Err(source.error(place.span().start, Reason::Toml(wrong)));
     }
     Ok(Configuration {

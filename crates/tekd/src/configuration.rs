@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! /etc/tek/tekd.toml, who sits at the device, and what both mean in words.
 use anyhow::{bail, Context, Result};
-use nix::unistd::{Group as SystemGroup, User};
+use nix::unistd::{Group as SystemGroup, Uid, User};
 use std::fmt::{Display, Write};
 use std::fs::{self, File, Metadata, OpenOptions};
 use std::io::{ErrorKind, Read};
@@ -146,21 +146,37 @@ fn describe_groups(configuration: &Configuration) -> String {
         text.push_str("Nobody is placed in groups: there is no [groups].\n");
         return text;
     };
-    let weights = Group::ALL.map(|group| format!("{group} {}", groups.weights.of(group)));
+    let in_order = [Group::Urgent, Group::Normal, Group::Service, Group::Background];
+    let weights = in_order.map(|group| format!("{group} {}", groups.weights.of(group)));
     let _ = writeln!(
         text,
-        "Everybody is placed in the control groups {}/{}, with the weights {}; under fair all who are \
+        "Everybody is placed in control groups beneath {}, with the weights {}; under fair all who are \
          not critical keep {} of each CPU.",
-        groups.below.as_deref().unwrap_or("(found)").trim_end_matches('/'),
-        groups.name,
+        match &groups.below {
+            Some(below) => format!("{}/{}", below.trim_end_matches('/'), groups.name),
+            None => format!("{}, in the topmost one or what systemd delegates", groups.name),
+        },
         weights.join(", "),
         groups.weights.floor
     );
     for Placing { source, group, names, users, cgroups } in places {
-        let whom = [list("names", names), list("users", users), list("control groups", cgroups)];
+        let whom = [
+            list("names", names),
+            list("users", &users_by_name(users)),
+            list("control groups", cgroups),
+        ];
         let _ = writeln!(text, "{source}: {group} for {}", all_of(whom));
     }
     text
+}
+
+/// Users as people know them.
+fn users_by_name(users: &[impl Display]) -> Vec<String> {
+    let by_name = |text: String| {
+        let found = text.parse().ok().map(|id| User::from_uid(Uid::from_raw(id)));
+        found.and_then(|user| user.ok().flatten()).map_or(text, |user| user.name)
+    };
+    users.iter().map(|user| by_name(user.to_string())).collect()
 }
 
 /// What is named of a kind; nothing if any will do.
@@ -176,7 +192,7 @@ fn all_of<const N: usize>(lists: [Option<String>; N]) -> String {
 fn describe_grant(grant: &Grant) -> String {
     let Grant { source, users, groups, programs, cgroups, terms } = grant;
     let whom = [
-        list("users", users),
+        list("users", &users_by_name(users)),
         list("groups", groups),
         list("programs", programs),
         list("control groups", cgroups),
@@ -257,7 +273,7 @@ mod tests {
         assert_eq!(loaded.warnings.len(), 1);
         let told = describe(&loaded);
         assert!(
-            told.contains("users 0, nobody-has-it") && told.contains("may switch by itself"),
+            told.contains("users root, nobody-has-it") && told.contains("may switch by itself"),
             "{told}"
         );
         assert!(told.contains("there is no user nobody-has-it"), "{told}");

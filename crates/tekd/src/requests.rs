@@ -297,12 +297,17 @@ fn critical(server: &mut Server, pid: i32, request: &Request, now: u64) -> Resul
         }
     }
     server.counters.granted += 1;
+    let threads = match entered.len() {
+        1 => "one new thread".to_owned(),
+        count => format!("{count} new threads"),
+    };
+    let priority = match given {
+        0 => String::new(),
+        given => format!(", real-time priority {given}"),
+    };
     log::info(&format!(
-        "{}[{pid}] of user {} made {} critical: {} threads at {given}",
-        ask.name,
-        ask.uid,
-        request.tid,
-        entered.len()
+        "{}[{pid}] of user {} made {} critical: {threads}{priority}",
+        ask.name, ask.uid, request.tid,
     ));
     Ok(given)
 }

@@ -100,6 +100,10 @@ fn means(mut effect: Effect, with: &Configuration, domain: &Domain) -> Result<Me
     if let Some(why) = placement.why_not().filter(|_| with.groups.is_some()) {
         log::warning(&format!("there are no groups: {why}"));
     }
+    log::info(&format!("backend {}: {backend_why}", backend.name()));
+    if let Some(groups) = placement.shown() {
+        log::info(&format!("groups: {}", groups.place));
+    }
     placement.place_all(&mut effect, with, domain);
     let (range, others) = (with.real_time, Others::default());
     Ok(Means { effect, range, placement, others, backend, backend_why })

@@ -103,7 +103,7 @@ fn told(args: &Args, target: &Target, reply: &Reply) -> String {
         return format!("{who}: as before");
     }
     let how = match reply.rt_priority {
-        0 => "time-critical, with the real-time priority that it had".to_owned(),
+        0 => "time-critical, with the policy and priority that it has".to_owned(),
         priority => format!("time-critical, real-time priority {priority}"),
     };
     match args.time {
@@ -180,7 +180,7 @@ mod tests {
             "fridge [815]: time-critical, real-time priority 29, for 5s"
         );
         let told = done("fridge", 0);
-        assert!(told.ends_with("that it had, until `tek critical 815 --end`"), "{told}");
+        assert!(told.ends_with("that it has, until `tek critical 815 --end`"), "{told}");
         assert_eq!(done("fridge --end", 0), "fridge [815]: as before");
     }
 }

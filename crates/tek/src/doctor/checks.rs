@@ -86,7 +86,11 @@ fn rt_privilege() -> Check {
         (false, 0) => no(
             "rt-privilege",
             "neither CAP_SYS_NICE nor RLIMIT_RTPRIO",
-            privilege::ways_to_get_it().join("\nor "),
+            format!(
+                "{}\nor a grant of tekd's, for a program as it is: `tek status` tells whether tekd runs, \
+                 tekd.toml(5) how to grant",
+                privilege::ways_to_get_it().join("\nor ")
+            ),
         ),
     }
 }

@@ -20,8 +20,9 @@ control groups belong to the process.
 
 EXIT STATUS:
     0  time-critical threads can be had: the backend rt can be used
-    1  they cannot
-  125  TEK itself failed";
+    1  they cannot, but perhaps through tekd: `tek status`
+  125  TEK itself failed
+    2  an option was not understood";
 
 /// Arguments of `tek doctor`.
 #[derive(clap::Args)]

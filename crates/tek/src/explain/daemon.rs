@@ -151,7 +151,8 @@ pub fn tell(known: &Known, is_kernel: bool) -> Vec<String> {
 
 fn fast_by(fast: &Fast) -> Vec<String> {
     let mut told = vec![match fast.rt_priority {
-        0 => "It is time-critical by tekd, which did not need to change its priority:".to_owned(),
+        0 => "It is time-critical by tekd, which leaves its policy and priority as they are:"
+            .to_owned(),
         priority => format!("It is time-critical by tekd, with real-time priority {priority}:"),
     }];
     told.extend(fast.asked.iter().map(|ask| {

@@ -73,12 +73,21 @@ fn who(facts: &Facts) -> Vec<String> {
 
 fn kernel(facts: &Facts) -> Vec<String> {
     let kernel = &facts.kernel;
+    let by_tekd = |what: fn(&daemon::Known) -> bool| facts.daemon.as_ref().is_some_and(what);
     let mut told = vec![scheduling(kernel), format!("It is {}.", state(kernel.state))];
     if !kernel.cpus.is_empty() {
         told.push(format!("It may run on CPU {}.", kernel.cpus));
     }
     if let Some(group) = &kernel.cgroup {
         told.push(match kernel.cgroup_rt_runtime_us {
+            // What no cure is needed for: tekd moves whom it makes Fast.
+            Some(0) if by_tekd(|known| known.fast.is_some()) => {
+                format!("Its cpu control group is {group}, without real-time run-time.")
+            }
+            Some(0) if by_tekd(|known| known.group.is_some()) => format!(
+                "Its cpu control group, {group}, has no real-time run-time, as all of tekd's: its \
+                 threads become time-critical through tekd, which moves them to another."
+            ),
             Some(0) => format!(
                 "Its cpu control group, {group}, has no real-time run-time: in there no thread can \
                  become time-critical (`tek doctor` has the cure)."
@@ -469,6 +478,22 @@ mod tests {
         let text = text(&facts);
         assert!(text.contains("is a thread of the kernel"), "{text}");
         assert!(!text.contains("RLIMIT_RTPRIO"), "{text}");
+    }
+
+    #[test]
+    fn in_a_group_of_tekds_no_cure_for_real_time_run_time_is_named() {
+        let mut facts = touch();
+        facts.kernel.cgroup = Some("/sys/fs/cgroup/cpu/x".into());
+        facts.kernel.cgroup_rt_runtime_us = Some(0);
+        assert!(text(&facts).contains("`tek doctor` has the cure"));
+        let mut known = daemon::Known { group: Some("normal".into()), ..daemon::Known::default() };
+        facts.daemon = Some(known.clone());
+        let placed = text(&facts);
+        assert!(placed.contains("through tekd, which moves them"), "{placed}");
+        known.fast = Some(daemon::Fast::default());
+        facts.daemon = Some(known);
+        let fast = text(&facts);
+        assert!(!fast.contains("`tek doctor`") && !fast.contains("which moves"), "{fast}");
     }
 
     #[test]

@@ -48,6 +48,7 @@ enum Command {
     /// Put a running process, or a thread, into a group
     ///
     /// Whether you may do this to the process is in the configuration of tekd: `others`.
+    #[command(after_help = set::AFTER_HELP)]
     Set(set::Args),
 }
 

@@ -13,6 +13,22 @@ use tek_policy::Group;
 pub const NO_GROUPS: &str =
     "give /etc/tek/tekd.toml a table [groups], tekd.toml(5), and start tekd anew";
 
+pub const AFTER_HELP: &str = "\
+EXAMPLES:
+  tek groups set fridge background          all threads of the process fridge
+  tek groups set --thread 816 service       this thread only
+
+A name is that of a program or of the first thread of a process, as tek ps shows
+it, and must be that of one process only. It is placed until it ends or tekd
+stops; what it starts meanwhile begins in its group. A program that is to choose
+for itself, which needs no `others`, is started with tek run --group.
+
+EXIT STATUS:
+    0  tekd placed it
+    1  there is no such process or more than one, or tekd refused or does not run
+  125  TEK itself failed
+    2  an option was not understood";
+
 /// Arguments of `tek groups set`.
 #[derive(clap::Args)]
 #[command(allow_missing_positional = true)]

@@ -119,7 +119,8 @@ fn fast(threads: &[Fast], roles: &HashMap<u32, String>) -> Rows {
             role,
             user(one.uid),
             one.priority.to_string(),
-            one.rt_priority.to_string(),
+            // None of tekd's: by its control group, or by itself.
+            if one.rt_priority == 0 { "-".into() } else { one.rt_priority.to_string() },
             ms(one.since_ms),
             one.until_ms.map_or_else(|| "-".into(), ms),
             asked_by,
