@@ -132,6 +132,13 @@ class Machine:
                 found += [int(pid) for pid in file.read_text().split()]
         return sorted(set(found))
 
+    def app(self):
+        """The first process of app.service, which has begun to do what it does."""
+        def has_begun():
+            pids = self.pids(APP)
+            return len(pids) > 1 and len(os.listdir(f"/proc/{pids[0]}/task")) == 2 and pids[0]
+        return eventually(has_begun)
+
     def end(self):
         self.unshare.kill()
         self.unshare.wait(20)
@@ -181,7 +188,7 @@ def test_the_unit_starts_serves_and_stops_as_confined_as_it_says(machine):
                              check=False, text=True, stderr=subprocess.PIPE)
     assert "Read-only" in written.stderr
     machine.systemctl("start", "app")
-    app = machine.pids(APP)[0]
+    app = machine.app()
     machine.critical(APP)
     assert policies(app) == {os.SCHED_RR}
     machine.systemctl("stop", "tekd")
@@ -204,7 +211,7 @@ def test_the_watchdog_sleeps_with_tekd_and_bites_when_tekd_hangs(machine):
     machine.configure("", "WatchdogSec=2")
     machine.systemctl("start", "tekd", "app")
     time.sleep(4)
-    app = machine.pids(APP)[0]
+    app = machine.app()
     machine.critical(APP)
     time.sleep(4)
     assert (machine.shows("NRestarts"), machine.shows("ActiveState")) == ("0", "active")
@@ -218,7 +225,7 @@ def test_the_watchdog_sleeps_with_tekd_and_bites_when_tekd_hangs(machine):
 def test_what_a_killed_tekd_left_is_undone_although_it_does_not_start_again(machine):
     machine.configure("", "Restart=no")
     machine.systemctl("start", "tekd", "app")
-    app = machine.pids(APP)[0]
+    app = machine.app()
     machine.critical(APP)
     assert policies(app) == {os.SCHED_RR}
     os.kill(machine.main(), signal.SIGKILL)
@@ -230,6 +237,7 @@ def test_what_a_killed_tekd_left_is_undone_although_it_does_not_start_again(mach
 def test_processes_of_a_delegated_unit_are_in_groups_and_none_of_them_is_killed(machine, end):
     machine.configure(f'backend = "fair"\n[groups]\nbelow = "{APP}"\n', "Restart=no")
     machine.systemctl("start", "app")
+    machine.app()
     app, *_ = before = machine.pids(APP)[:2]
     assert groups_of(app) == {APP}
     machine.systemctl("start", "tekd")

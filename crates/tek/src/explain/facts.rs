@@ -201,7 +201,9 @@ fn look(pid: u32, tid: u32) -> io::Result<Device> {
 }
 
 fn of_kernel(detail: &Detail, task: &Task) -> Kernel {
-    let group = cgroup::of_cpu_in(&detail.cgroups).map(|(_, directory)| directory);
+    let place = cgroup::of_cpu_in(&detail.cgroups);
+    let is_weighed = place.as_ref().is_some_and(|(within, group)| within.weighs(group));
+    let group = place.map(|(_, directory)| directory);
     Kernel {
         policy: policy_name(task.stat.policy),
         rt_priority: task.stat.rt_priority,
@@ -216,7 +218,9 @@ fn of_kernel(detail: &Detail, task: &Task) -> Kernel {
         autogroup: detail
             .autogroup
             .clone()
-            .filter(|group| !group.is_empty() && system::autogroup() == Some(true)),
+            .filter(|group| !group.is_empty() && system::autogroup() == Some(true))
+            // The kernel makes autogroups of those only who are in no group with a weight.
+            .filter(|_| !is_weighed),
         sys_nice: detail.capabilities & (1 << privilege::SYS_NICE) != 0,
         rtprio_limit: detail.rtprio_limit,
         cpu_ns: task.schedstat.map_or(task.stat.cpu_ns, |times| times.cpu_ns),

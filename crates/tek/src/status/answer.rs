@@ -33,6 +33,9 @@ pub struct Status {
     /// How threads come before others: `rt` or `fair`.
     #[serde(default)]
     pub backend: Option<String>,
+    /// Why it is that one.
+    #[serde(default)]
+    pub backend_why: Option<String>,
     /// The groups that share the CPUs.
     #[serde(default)]
     pub groups: Option<Groups>,

@@ -25,10 +25,13 @@ pub fn print(
     writeln!(out, "domain  {}", domain.join(", "))?;
     writeln!(out, "mode    {}", shown(&status.mode))?;
     if let Some(backend) = &status.backend {
-        writeln!(out, "backend {}", shown(backend))?;
+        let why = status.backend_why.as_deref().map(|why| format!(": {}", shown(why)));
+        writeln!(out, "backend {}{}", shown(backend), why.unwrap_or_default())?;
     }
     match (&status.groups, &status.groups_why) {
-        (Some(groups), _) => writeln!(out, "groups  {}", shown(&groups.place))?,
+        (Some(groups), _) => {
+            writeln!(out, "groups  {} (tek groups tells more)", shown(&groups.place))?;
+        }
         (None, Some(why)) => writeln!(out, "groups  none: {}", shown(why))?,
         (None, None) => {}
     }

@@ -15,6 +15,15 @@ pub struct Hierarchy {
     pub controllers: Vec<String>,
 }
 
+impl Hierarchy {
+    /// Whether a group, or one above it besides the topmost, has a weight of its own.
+    pub fn weighs(&self, group: &Path) -> bool {
+        let below = group.ancestors().take_while(|above| *above != self.mount);
+        let has = |above: &Path, file: &str| above.join(file).exists();
+        below.into_iter().any(|above| has(above, "cpu.shares") || has(above, "cpu.weight"))
+    }
+}
+
 /// The hierarchies that are mounted, from /proc/self/mountinfo (proc(5)).
 pub fn hierarchies(mountinfo: &str) -> Vec<Hierarchy> {
     mountinfo
@@ -87,6 +96,24 @@ mod tests {
 26 25 0:23 / /sys/fs/cgroup/unified rw,nosuid - cgroup2 cgroup2 rw
 27 25 0:24 / /sys/fs/cgroup/cpu,cpuacct rw,nosuid - cgroup cgroup rw,cpu,cpuacct
 28 25 0:25 / /sys/fs/cgroup/cpuset rw - cgroup cgroup rw,cpuset";
+
+    #[test]
+    fn a_group_is_weighed_if_it_or_one_above_it_is_but_not_by_the_topmost() {
+        let mount = tempfile::tempdir().unwrap();
+        let at = |path: &str| mount.path().join(path);
+        std::fs::create_dir_all(at("a/b")).unwrap();
+        std::fs::create_dir_all(at("c")).unwrap();
+        std::fs::write(at("cpu.weight"), "").unwrap();
+        std::fs::write(at("a/cpu.weight"), "").unwrap();
+        let within = Hierarchy {
+            mount: mount.path().to_owned(),
+            root: "/".into(),
+            version: 2,
+            controllers: Vec::new(),
+        };
+        assert!(within.weighs(&at("a")) && within.weighs(&at("a/b")));
+        assert!(!within.weighs(&at("c")) && !within.weighs(mount.path()));
+    }
 
     #[test]
     fn version_1_names_the_group_of_its_cpu_controller() {
