@@ -29,7 +29,8 @@ def pytest_collection_finish(session):
 def pytest_runtest_logreport(report):
     if report.when == "call" or report.outcome != "passed":
         reason = "" if report.outcome == "passed" else _reason(report)
-        _write(event="result", name=report.nodeid, outcome=report.outcome, reason=reason)
+        _write(event="result", name=report.nodeid, outcome=report.outcome, reason=reason,
+               seconds=round(report.duration, 2))
 
 
 def pytest_collectreport(report):
