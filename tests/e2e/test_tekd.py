@@ -122,9 +122,13 @@ class Daemon:
     def serves(self):
         assert self.process.poll() is None, self.log.read_text()
         try:
-            Client(self.socket).close()
+            client = Client(self.socket)
         except OSError:
             return False
+        # It can be connected to before it serves.
+        client.send(STATUS)
+        client.receive()
+        client.close()
         return True
 
     def client(self):

@@ -7,6 +7,7 @@ import pathlib
 import signal
 import subprocess
 import sys
+import threading
 
 import pytest
 from conftest import eventually
@@ -90,6 +91,47 @@ def test_a_program_that_is_executed_later_gets_its_place(grouped):
     grouped(places='[[place]]\ngroup = "service"\nnames = ["sleep"]\n')
     process = subprocess.Popen(["sleep", "60"])
     try:
+        eventually(lambda: group_of(process.pid) == "lazy/service")
+    finally:
+        process.kill()
+        process.wait()
+
+
+def test_programs_that_are_executed_while_tekd_starts_get_their_places(daemon):
+    places = '[[place]]\ngroup = "service"\nnames = ["sleep"]\n'
+    stop, sleepers = threading.Event(), []
+
+    def execute():
+        while not stop.wait(0.002):
+            sleepers.append(subprocess.Popen(["sleep", "60"]))
+
+    executing = threading.Thread(target=execute)
+    executing.start()
+    try:
+        daemon.start(groups(places=places))
+        stop.set()
+        executing.join()
+        if daemon.client().json(STATUS)["groups"] is None:
+            pytest.skip("no control groups here")
+        for process in sleepers:
+            eventually(lambda pid=process.pid: group_of(pid) == "lazy/service")
+    finally:
+        stop.set()
+        executing.join()
+        for process in sleepers:
+            process.kill()
+            process.wait()
+
+
+def test_programs_that_tekd_has_not_heard_of_get_their_places(grouped):
+    daemon = grouped(places='[[place]]\ngroup = "service"\nnames = ["sleep"]\n')
+    daemon.process.send_signal(signal.SIGSTOP)
+    # More news than fit into the buffer, and so the last of them is lost.
+    subprocess.run(["sh", "-c", "for n in $(seq 1200); do /bin/true; done"], check=True, timeout=60)
+    process = subprocess.Popen(["sleep", "60"])
+    try:
+        eventually(lambda: pathlib.Path(f"/proc/{process.pid}/comm").read_text() == "sleep\n")
+        daemon.process.send_signal(signal.SIGCONT)
         eventually(lambda: group_of(process.pid) == "lazy/service")
     finally:
         process.kill()

@@ -183,10 +183,10 @@ fn catch_signals() -> Result<SignalFd> {
     Ok(SignalFd::with_flags(&signals, SfdFlags::SFD_CLOEXEC | SfdFlags::SFD_NONBLOCK)?)
 }
 
+/// It listens from now on: who executes a program while everybody is placed is heard of.
 fn watch_exec() -> Option<ExecWatch> {
     let watch = ExecWatch::open().and_then(|mut watch| {
         watch.listen(true)?;
-        watch.listen(false)?;
         Ok(watch)
     });
     match watch {

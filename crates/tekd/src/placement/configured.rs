@@ -6,8 +6,12 @@ use crate::configuration;
 use crate::domain::Domain;
 use crate::log;
 use crate::process::{self, Status};
+use std::collections::HashSet;
 use tek_effect::{Effect, Error, Identity};
 use tek_policy::{Configuration, Group, Resident, Weights};
+
+/// Processes are looked for so often, if more and more are born meanwhile.
+const MOST_LOOKS: usize = 8;
 
 impl Placement {
     /// Everybody in the domain is placed.
@@ -15,13 +19,23 @@ impl Placement {
         if self.there.is_none() {
             return;
         }
-        let mut failed = 0;
-        for pid in process::all() {
-            if let Err(error) = self.place_new(effect, with, domain, pid) {
-                if failed == 0 {
-                    log::warning(&format!("process {pid} is in no group: {error}"));
+        let (mut failed, mut seen) = (0, HashSet::new());
+        // A child can be born of one who was not placed yet, after the look.
+        for _ in 0..MOST_LOOKS {
+            let before = seen.len();
+            for pid in process::all() {
+                if !seen.insert(pid) {
+                    continue;
                 }
-                failed += 1;
+                if let Err(error) = self.place_new(effect, with, domain, pid) {
+                    if failed == 0 {
+                        log::warning(&format!("process {pid} is in no group: {error}"));
+                    }
+                    failed += 1;
+                }
+            }
+            if seen.len() == before {
+                break;
             }
         }
         if failed > 1 {

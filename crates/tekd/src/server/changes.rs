@@ -15,6 +15,8 @@ use tek_policy::{Configuration, RealTime};
 /// Each process that executes something is told of, so there may be many at once.
 const MANY_NEWS: usize = 64;
 const MOST_NEWS: usize = 4096;
+/// After news were lost everybody is placed, no more often than this: it takes a while.
+const PLACE_ALL_NS: u64 = 1_000_000_000;
 /// Children are looked through when there are more.
 const MANY_BORN: usize = 1024;
 
@@ -55,6 +57,7 @@ impl Server {
                 Some(News::Lost) => {
                     self.be_sure_of_nobody();
                     self.compare_all();
+                    self.place_all_soon();
                 }
             }
         }
@@ -108,6 +111,22 @@ impl Server {
         let failed = self.exec_watch.as_mut().and_then(|watch| watch.hear_forks(hear).err());
         if let Some(error) = failed {
             log::warning(&format!("births are not heard of: {error}"));
+        }
+    }
+
+    /// Programs were executed that tekd has not heard of.
+    fn place_all_soon(&mut self) {
+        if self.has_newcomers() && self.place_at_ns.is_none() {
+            self.place_at_ns = Some(sys::monotonic_ns() + PLACE_ALL_NS);
+        }
+    }
+
+    /// Everybody is placed, if that is due.
+    pub(super) fn place_all(&mut self, now_ns: u64) {
+        if self.place_at_ns.is_some_and(|at| at <= now_ns) {
+            self.place_at_ns = None;
+            let Self { means, configuration, domain, .. } = self;
+            means.placement.place_all(&mut means.effect, configuration, domain);
         }
     }
 

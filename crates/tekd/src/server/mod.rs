@@ -102,6 +102,8 @@ pub struct Server {
     /// When what could not be undone is tried again.
     try_at_ns: Option<u64>,
     next_tidy_ns: u64,
+    /// When everybody is placed once more.
+    place_at_ns: Option<u64>,
     next_connection: u64,
     awake: bool,
     rest_at_ns: Option<u64>,
@@ -167,6 +169,7 @@ impl Server {
             timer_at_ns: None,
             try_at_ns: None,
             next_tidy_ns: 0,
+            place_at_ns: None,
             next_connection: FIRST_CONNECTION,
             awake: false,
             rest_at_ns: None,
@@ -291,8 +294,9 @@ impl Server {
         }
         let (others, placement) = (self.means.others.next_ns(), self.means.placement.next_ns());
         let (well, load) = (self.next_well_ns, self.load.next_ns());
-        let next = [self.region.next_ns(), rest, well, self.try_at_ns, load, others, placement];
-        let next = next.into_iter().flatten().min();
+        let owed = [self.try_at_ns, self.place_at_ns];
+        let next = [self.region.next_ns(), rest, well, load, others, placement];
+        let next = next.into_iter().chain(owed).flatten().min();
         if next == self.timer_at_ns {
             return Ok(());
         }
@@ -335,6 +339,7 @@ impl Server {
             self.next_tidy_ns = now + TIDY_NS;
         }
         self.look_at_others(now);
+        self.place_all(now);
         self.means.placement.go_on(&mut self.means.effect, now);
         if self.exec_watch.is_none() {
             self.compare_all();

@@ -169,6 +169,8 @@ impl Daemon {
             ensure!(Instant::now() < end, "tekd did not begin to serve");
             sleep(Duration::from_millis(2));
         }
+        // It can be connected to before it serves.
+        daemon.status()?;
         Ok(daemon)
     }
 
