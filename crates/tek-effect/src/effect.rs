@@ -174,7 +174,7 @@ impl Effect {
         let what = self.journal.held().get(change.0).ok_or(not_in_force(change))?;
         let undone = match self.journal.held().next_of_same_thing(change.0) {
             Some(_) => Undone::Undone,
-            None => match self.undo_heirs(what).and_then(|()| what.undo()) {
+            None => match self.undo_heirs(what, patience).and_then(|()| self.undo_itself(what)) {
                 Err(Error::Executing { .. }) if !patience => Undone::Gone,
                 undone => undone?,
             },
@@ -216,10 +216,23 @@ impl Effect {
 
     /// Where the first thread of a process is another one by now, which had the same, its is what is
     /// to be given back.
-    fn undo_heirs(&self, what: &What) -> Result<(), Error> {
+    fn undo_heirs(&self, what: &What, patience: bool) -> Result<(), Error> {
         let What::Scheduling(first) = what else { return Ok(()) };
-        let mut others = self.journal.held().schedulings().filter(|other| other.may_be(first));
-        others.try_for_each(SchedulingChange::undo_of_heir)
+        let others = self.journal.held().schedulings().filter(|other| other.may_be(first));
+        let mut others = others.filter(|other| !first.fits_better(other));
+        others.try_for_each(|other| other.undo_of_heir(patience))
+    }
+
+    /// As [`What::undo`], which takes a thread that is there no more for the first of its process, if
+    /// that has the same. It may rather have it by a change of its own.
+    fn undo_itself(&self, what: &What) -> Result<Undone, Error> {
+        if let What::Scheduling(change) = what {
+            let mut firsts = self.journal.held().schedulings().filter(|own| change.may_be(own));
+            if !change.who.is_there() && firsts.any(|own| own.fits_better(change)) {
+                return Ok(Undone::Gone);
+            }
+        }
+        what.undo()
     }
 
     /// All of them, the last first.
@@ -232,7 +245,9 @@ impl Effect {
     pub(crate) fn undo_these(&mut self, mut changes: Vec<Change>) -> Restored {
         let mut restored = Restored::default();
         changes.sort_unstable_by_key(|change| Reverse(change.0));
-        if self.undo_each(&changes, &mut restored, true) {
+        // What fails may wait for what is undone after it: the first thread of a process that another
+        // one has replaced, which was real-time, is not put back into its group before that.
+        if self.undo_each(&changes, &mut restored, true) || !restored.failed.is_empty() {
             sleep(EXECUTED);
             self.undo_each(&changes, &mut restored, false);
         }
@@ -273,7 +288,7 @@ impl Effect {
     fn unmake(&mut self, change: u64) {
         let of_thread =
             |what: &&What| matches!(what, What::Scheduling(_) | What::Limit(_) | What::Member(_));
-        match self.journal.held().get(change).filter(of_thread).map(What::undo) {
+        match self.journal.held().get(change).filter(of_thread).map(|what| self.undo_itself(what)) {
             Some(Err(_)) => self.owed.push((change, false)),
             _ => self.journal.done(change),
         }

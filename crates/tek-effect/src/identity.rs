@@ -98,12 +98,25 @@ impl Identity {
     /// now, calls first.
     pub(crate) fn check_after(self, make_good: impl FnOnce()) -> Result<(), Error> {
         match Stat::of(self.tid)? {
-            Some(stat) if stat.start_ticks != self.start_ticks => make_good(),
-            Some(stat) if stat.runs() => return Ok(()),
+            Some(stat) if stat.start_ticks == self.start_ticks && stat.runs() => return Ok(()),
+            Some(stat) if stat.start_ticks != self.start_ticks => {
+                if !takes_over(self.tid, stat.start_ticks) {
+                    make_good();
+                }
+            }
             _ => {}
         }
         Err(Error::Gone { tid: self.tid })
     }
+}
+
+/// Whether a thread that has this start time now is about to become the first of its process, having
+/// executed a program: it takes over the first one's start time, and then its id.
+fn takes_over(tid: i32, start_ticks: u64) -> bool {
+    // Of one that is the first by now, nobody is left who has this id.
+    let Ok(process) = process_of(tid) else { return true };
+    let first = || Stat::of(process).ok().flatten();
+    process != tid && first().is_some_and(|first| first.start_ticks == start_ticks)
 }
 
 /// What a process runs. A thread that executes a program becomes the first of its process: it gives

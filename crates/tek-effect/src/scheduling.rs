@@ -214,27 +214,30 @@ impl SchedulingChange {
     fn heir(&self) -> Result<Option<Identity>, Error> {
         let Some(program) = self.program else { return Ok(None) };
         let first = program.process();
-        if !self.has_ours(first)? {
+        // It has ended before the thread takes its place.
+        let is_vacant = !first.is_there() && first.process_is_there();
+        if !is_vacant && !self.has_ours(first)? {
             return Ok(None);
         }
         match program.is_executed_anew()? {
-            true => Ok(Some(first)),
+            true if !is_vacant => Ok(Some(first)),
             // It may be about to be, or the first thread has the same by itself, as most have that are
             // not real-time.
-            false if matches!(self.latest().policy, FIFO | RR) => {
+            _ if matches!(self.latest().policy, FIFO | RR) => {
                 Err(Error::Executing { tid: self.who.tid })
             }
-            false => Ok(None),
+            _ => Ok(None),
         }
     }
 
-    /// Whether a thread, if it is there, has what was set.
+    /// Whether a thread, if it is there, has what was set, or was being given back what there was.
     fn has_ours(&self, thread: Identity) -> Result<bool, Error> {
         let has = match thread.check().and_then(|()| Scheduling::of(thread.tid)) {
             Err(Error::Gone { .. }) => return Ok(false),
             has => has?.rule(),
         };
-        Ok(self.ours.iter().any(|ours| ours.rule() == has))
+        let is_halfway = self.latest().reset_on_fork && has == self.was.rule().halfway();
+        Ok(is_halfway || self.ours.iter().any(|ours| ours.rule() == has))
     }
 
     /// Whether the thread of the `other` change may now be this one's, which executed a program, and
@@ -244,13 +247,25 @@ impl SchedulingChange {
         is_first && self.ours.iter().any(|ours| ours.rule() == other.latest().rule())
     }
 
-    /// As `undo`, if the thread certainly has executed a program.
-    pub(crate) fn undo_of_heir(&self) -> Result<(), Error> {
-        let executed = self.program.map_or(Ok(false), Program::is_executed_anew)?;
-        if executed && !self.who.is_there() {
-            self.undo()?;
+    /// Of the first thread of a process, while another one's change is the same: whether the thread
+    /// that is the first now rather is this one's than the other one, which executed a program. Its
+    /// nice value tells, because that is its own while it is real-time.
+    pub(crate) fn fits_better(&self, other: &Self) -> bool {
+        let (own, others) = (self.latest().nice, other.latest().nice);
+        own != others && Scheduling::of(self.who.tid).is_ok_and(|has| has.nice == own)
+    }
+
+    /// As `undo`, if the thread certainly has executed a program. With patience it is an error that it
+    /// may just be doing so.
+    pub(crate) fn undo_of_heir(&self, patience: bool) -> Result<(), Error> {
+        if self.who.is_there() {
+            return Ok(());
         }
-        Ok(())
+        match self.program.map_or(Ok(false), Program::is_executed_anew)? {
+            true => self.undo().map(drop),
+            false if patience => Err(Error::Executing { tid: self.who.tid }),
+            false => Ok(()),
+        }
     }
 
     /// Whether what is there before the `later` change is what this one had set: its thread is

@@ -2,6 +2,7 @@
 //! Threads get another policy and their own one back.
 mod common;
 
+use common::victim::Executer;
 use common::{may_use_real_time, process_with_id, seen, set, set_nice, Process, Seen, Sleeper};
 use nix::sys::wait::waitpid;
 use std::path::PathBuf;
@@ -248,6 +249,30 @@ fn a_process_that_got_the_id_of_another_is_not_touched() {
     assert!(was_set && is_there && !is_known);
     assert_eq!((restored.gone, restored.undone), (1, 0));
     assert_eq!(after, theirs);
+}
+
+#[test]
+fn whichever_thread_executes_a_program_its_own_is_given_back() {
+    if !may_use_real_time() {
+        return;
+    }
+    let own = [(libc::SCHED_BATCH, 5, 0), (libc::SCHED_OTHER, 0, 0)];
+    for (first_executes, others_first) in
+        [(false, false), (false, true), (true, false), (true, true)]
+    {
+        let (mut bench, mut executer) = (Bench::new(), Executer::new(first_executes));
+        let (first, other) = executer.threads().unwrap();
+        assert!(set(first, own[0]) && set(other, own[1]));
+        let in_turn = if others_first { [other, first] } else { [first, other] };
+        for tid in in_turn {
+            // The same for both, so that it does not tell them apart.
+            bench.effect().set_scheduling(Identity::of(tid).unwrap(), RR).unwrap();
+        }
+        executer.execute();
+        assert!(bench.reopen().failed.is_empty());
+        let expected = if first_executes { own[0] } else { own[1] };
+        assert_eq!(seen(first), expected, "{first_executes}, {others_first}");
+    }
 }
 
 #[test]

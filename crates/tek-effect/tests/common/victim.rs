@@ -1,11 +1,13 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Processes of several threads, for tests that move them about.
-use super::{in_child, kill_child};
+use super::{in_child, kill_child, wait_until};
 use nix::sys::wait::waitpid;
 use nix::unistd::Pid;
 use std::fs;
 use std::io::{Read, Write};
 use std::os::unix::net::UnixStream;
+use std::os::unix::process::CommandExt;
+use std::process::Command;
 use std::thread::{self, Builder};
 use std::time::Duration;
 
@@ -46,6 +48,46 @@ impl Victim {
     pub fn tids(&self) -> Vec<i32> {
         let list = fs::read_dir(format!("/proc/{}/task", self.pid)).unwrap();
         list.flatten().map(|entry| entry.file_name().to_str().unwrap().parse().unwrap()).collect()
+    }
+}
+
+/// A process of two threads, of which one executes a program when it is told to.
+pub struct Executer {
+    victim: Victim,
+    tell: UnixStream,
+}
+
+impl Executer {
+    pub fn new(first_executes: bool) -> Self {
+        let (tell, mut told) = UnixStream::pair().unwrap();
+        let mut execute = move || {
+            let _ = told.read_exact(&mut [0]);
+            let _ = Command::new("sleep").arg("600").exec();
+        };
+        let child = in_child(|| {
+            let sleep = || thread::sleep(Duration::from_secs(600));
+            match first_executes {
+                true => (drop(thread::spawn(sleep)), execute()),
+                false => (drop(thread::spawn(execute)), sleep()),
+            };
+            false
+        });
+        let executer = Self { victim: Victim { pid: child.as_raw() }, tell };
+        wait_until(|| executer.threads().is_some());
+        executer
+    }
+
+    /// The first one, and the other.
+    pub fn threads(&self) -> Option<(i32, i32)> {
+        let (pid, tids) = (self.victim.pid, self.victim.tids());
+        tids.into_iter().find(|&tid| tid != pid).map(|other| (pid, other))
+    }
+
+    /// Comes back when it has.
+    pub fn execute(&mut self) {
+        self.tell.write_all(b"!").unwrap();
+        let name = format!("/proc/{}/comm", self.victim.pid);
+        wait_until(|| fs::read_to_string(&name).unwrap() == "sleep\n");
     }
 }
 

@@ -195,7 +195,10 @@ fn restore(
         Daemon::start(ground, settings)?.stop()?;
     }
     let state = ground.path("state");
-    ensure!(!state.exists(), "{} is still there", state.display());
+    let last = || fs::read_to_string(ground.path("log")).unwrap_or_default();
+    let last = || last().lines().rev().take(3).collect::<Vec<_>>().join("; ");
+    let left = || fs::read_to_string(state.join("journal")).unwrap_or_default();
+    ensure!(!state.exists(), "{} is still there: {}{}", state.display(), left(), last());
     Ok(())
 }
 

@@ -148,13 +148,20 @@ fn threads_of(pid: i32, pids: &[i32]) -> Option<Vec<(Key, (Has, i32))>> {
     let mut threads = Vec::new();
     for task in fs::read_dir(format!("/proc/{pid}/task")).ok()?.flatten() {
         let tid: i32 = task.file_name().to_str()?.parse().ok()?;
-        let start = stat(&format!("/proc/{pid}/task/{tid}/stat"))
-            .and_then(|fields| fields.get(19)?.parse().ok());
-        // It may have ended meanwhile.
-        let (Some(start_ticks), Some(has)) = (start, Has::of(tid)) else { continue };
+        // It may end meanwhile, which takes it out of its groups.
+        let (Some(has), Some(start_ticks)) = (Has::of(tid), start_of(pid, tid)) else { continue };
         threads.push((Key { pid, tid, start_ticks, stack }, (has, owner)));
     }
     Some(threads)
+}
+
+/// When a thread began, in clock ticks since boot; `None`: it has ended, or is about to.
+fn start_of(pid: i32, tid: i32) -> Option<u64> {
+    const EXITING: u32 = 4; // the kernel's PF_EXITING
+    let fields = stat(&format!("/proc/{pid}/task/{tid}/stat"))?;
+    let flags: u32 = fields.get(6)?.parse().ok()?;
+    let runs = !["Z", "X"].contains(&fields[0].as_str()) && flags & EXITING == 0;
+    fields.get(19)?.parse().ok().filter(|_| runs)
 }
 
 /// The fields behind the name, from the state on.
