@@ -2,7 +2,7 @@
 //! tekd.toml: the configuration of tekd, read with the place of every mistake.
 use crate::grant::{Grant, RealTime, Refusal, Requester, Terms};
 use crate::grant_who::{paths, Group, Pattern, User};
-use crate::kthread::{KthreadSettings, KthreadsTable};
+use crate::kthread::{self, KthreadSettings, KthreadsTable};
 use crate::placing::{Backend, GroupSettings, GroupsTable, PlaceTable, Placing, Resident};
 use crate::source::Source;
 use crate::{Budget, Error, Priority, Reason};
@@ -125,6 +125,7 @@ struct File {
     groups: Option<GroupsTable>,
     #[serde(default)]
     place: Vec<Spanned<PlaceTable>>,
+    #[serde(default, deserialize_with = "kthread::table")]
     kthreads: Option<KthreadsTable>,
 }
 

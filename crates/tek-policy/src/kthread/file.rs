@@ -2,7 +2,8 @@
 //! `[kthreads]` of tekd.toml: whether the kernel's threads follow those who wait on them, and how.
 use super::{Class, Method, Weight};
 use crate::grant_who::Pattern;
-use serde::de::{Deserializer, Error};
+use serde::de::value::MapAccessDeserializer;
+use serde::de::{Deserializer, Error, MapAccess, Visitor};
 use serde::Deserialize;
 use std::collections::BTreeMap;
 use std::fmt::{self, Write};
@@ -199,6 +200,26 @@ impl From<KthreadsTable> for KthreadSettings {
             protected: table.protected,
         }
     }
+}
+
+/// The table, and no list of tables, which serde would take by the order of the keys.
+pub(crate) fn table<'de, D>(from: D) -> Result<Option<KthreadsTable>, D::Error>
+where
+    D: Deserializer<'de>,
+{
+    struct Table;
+    impl<'de> Visitor<'de> for Table {
+        type Value = KthreadsTable;
+
+        fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+            f.write_str("a table: write [kthreads], in single brackets, above its keys")
+        }
+
+        fn visit_map<A: MapAccess<'de>>(self, map: A) -> Result<KthreadsTable, A::Error> {
+            KthreadsTable::deserialize(MapAccessDeserializer::new(map))
+        }
+    }
+    from.deserialize_map(Table).map(Some)
 }
 
 /// A function of the kernel, as /proc/kallsyms calls it.

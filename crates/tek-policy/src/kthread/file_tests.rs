@@ -90,17 +90,22 @@ fn a_mistake_is_told_with_its_place_and_what_to_write() {
         ("functions = { \"a b\" = 1 }", "2:15", "/proc/kallsyms"),
         ("functions = { \"\" = 1 }", "2:15", "/proc/kallsyms"),
         ("functions = { x = 11 }", "2:19", "0.1 to 10"),
-        ("off = [\"rcu\"]", "2:8", "irq, softirq, writeback"),
-        ("off = [\"untouchable\"]", "2:8", "irq, softirq, writeback"),
+        ("off = [\"rcu\"]", "2:7", "irq, softirq, writeback"),
+        ("off = [\"untouchable\"]", "2:7", "irq, softirq, writeback"),
         ("off = \"irq\"", "2:7", "sequence"),
-        ("protected = [\"\"]", "2:14", "the pattern is empty"),
+        ("protected = [\"\"]", "2:13", "the pattern is empty"),
     ];
     for (text, place, wanted) in cases {
         let told = complaint(&format!("[kthreads]\n{text}"));
         assert!(told.starts_with(&format!("tekd.toml:{place}: ")), "{text}: {told}");
         assert!(told.contains(wanted), "{text}: {told}");
     }
-    assert!(complaint("[[kthreads]]").starts_with("tekd.toml:1:"));
+    let wanted = "expected a table: write [kthreads], in single brackets";
+    for (text, column) in [("[[kthreads]]\nlinger_ms = 5", 1), ("kthreads = [\"plain\"]", 12)] {
+        let told = complaint(text);
+        assert!(told.starts_with(&format!("tekd.toml:1:{column}: ")), "{told}");
+        assert!(told.contains(wanted), "{told}");
+    }
     assert!(complaint("kthreads = true").starts_with("tekd.toml:1:12: "));
 }
 

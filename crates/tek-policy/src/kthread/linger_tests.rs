@@ -42,8 +42,12 @@ fn who_does_not_come_back_leaves_when_the_time_is_over() {
 #[test]
 fn files_that_were_written_back_leave_though_the_task_writes_on() {
     let mut all = Lingering::new(20 * MS);
-    (0..3).for_each(|_| drop(all.begin('a', priority(40))));
-    (0..3).for_each(|_| drop(all.end('a', 0)));
+    for _ in 0..3 {
+        all.begin('a', priority(40));
+    }
+    for _ in 0..3 {
+        all.end('a', 0);
+    }
     for now in (0..20).map(|ms| ms * MS) {
         all.begin('a', priority(40));
         all.end('a', now);
@@ -166,7 +170,9 @@ proptest! {
         times in prop::collection::vec((1u64..1000, 0u64..1000), 1..100), others in 0u32..5,
     ) {
         let mut all = Lingering::new(1000);
-        (0..others).for_each(|other| drop(all.begin(other + 1, priority(other + 1))));
+        for other in 1..=others {
+            all.begin(other, priority(other));
+        }
         all.begin(0, priority(40));
         let (first, mut now) = (all.dependants().clone(), 0);
         for (busy, away) in times {

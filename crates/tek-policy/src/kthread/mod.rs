@@ -21,7 +21,7 @@ mod weight;
 pub use changes::{Changes, Direction};
 pub use class::{Class, ClassGroup};
 pub use dependants::{Dependant, Dependants, Summary};
-pub(crate) use file::KthreadsTable;
+pub(crate) use file::{table, KthreadsTable};
 pub use file::{ClassWeights, KthreadSettings};
 pub use linger::Lingering;
 pub use method::Method;

@@ -190,15 +190,18 @@ pub fn plan<Id: Copy>(threads: &[Ordered<Id>]) -> Plan<Id> {
     Plan { steps, held }
 }
 
-/// The same for when there were too many changes: what would lead away from what the kernel gave stays
-/// as it is, the rest is undone.
+/// The same for when there were too many changes: who is raised and should be further stays as he is,
+/// and what is to be undone is undone.
 pub fn plan_without_raises<Id: Copy>(threads: &[Ordered<Id>]) -> Plan<Id> {
     let kept = |thread: &Ordered<Id>| {
         let Some(wish) = thread.wish else { return *thread };
         let wish = match Direction::of(thread.usual, thread.now, Some(wish.priority)) {
             Direction::Back => Some(wish),
-            Direction::Away if thread.now == thread.usual => None,
-            Direction::Away => thread.now.map(|priority| Wish { priority, ..wish }),
+            // Half of the way up.
+            Direction::Away if thread.now > thread.usual && thread.now < Some(wish.priority) => {
+                thread.now.map(|priority| Wish { priority, ..wish })
+            }
+            Direction::Away => None,
         };
         Ordered { wish, ..*thread }
     };
