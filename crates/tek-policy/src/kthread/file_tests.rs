@@ -35,6 +35,15 @@ fn the_defaults_are_those_of_the_paper() {
 }
 
 #[test]
+fn the_file_that_is_installed_shows_the_defaults() {
+    let installed = include_str!("../../../../data/tekd.toml");
+    let (_, table) = installed.split_once("# [kthreads]\n").unwrap();
+    let lines: Vec<_> = table.lines().filter_map(|line| line.strip_prefix("# ")).collect();
+    assert_eq!(lines.len(), 7);
+    assert_eq!(read(&format!("[kthreads]\n{}", lines.join("\n"))), KthreadSettings::default());
+}
+
+#[test]
 fn every_key_is_taken() {
     let all = read(
         "[kthreads]\nmethod = \"plain\"\nlinger_ms = 0\nchanges_per_second = 100000\n\
