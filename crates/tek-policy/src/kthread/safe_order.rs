@@ -31,12 +31,11 @@ use super::{Class, Direction, RtPriority};
 pub enum Rank {
     /// ksoftirqd, ktimers, and all others of [`Class::Softirq`].
     Softirq,
-    /// What ends grace periods, boosts readers and calls callbacks back: rcu_preempt, rcuc, rcub,
-    /// rcuog.
+    /// What ends grace periods, boosts readers and calls callbacks back: rcu_preempt, rcuc, rcub.
     Rcu,
-    /// Threads of RCU that the kernel may leave SCHED_OTHER on purpose beside real-time ones: rcuop
-    /// (callbacks of CPUs that are freed of them), and expedited grace periods. Raised only where they
-    /// are real-time.
+    /// Threads of RCU that the kernel may leave SCHED_OTHER beside real-time ones: rcuop and rcuog, for
+    /// CPUs that are freed of callbacks, and expedited grace periods. Raised only where they are
+    /// real-time.
     RcuBeside,
     /// irq_work.
     IrqWork,
@@ -49,8 +48,8 @@ impl Rank {
         Some(match name {
             "rcu_preempt" | "rcu_sched" | "rcu_bh" => Self::Rcu,
             _ if Class::of_name(name) == Class::Softirq => Self::Softirq,
-            _ if begins(&["rcuc/", "rcub/", "rcuog/"]) => Self::Rcu,
-            _ if begins(&["rcuop/", "rcuos/", "rcuob/", "rcu_exp_"]) => Self::RcuBeside,
+            _ if begins(&["rcuc/", "rcub/"]) => Self::Rcu,
+            _ if begins(&["rcuog/", "rcuop/", "rcuos/", "rcuob/", "rcu_exp_"]) => Self::RcuBeside,
             _ if begins(&["irq_work/"]) => Self::IrqWork,
             _ => return None,
         })

@@ -41,8 +41,11 @@ fn carry_out(threads: &mut [Ordered<usize>]) {
 fn names_of_threads_have_their_ranks() {
     let of = |names: &[&str]| names.iter().map(|name| Rank::of_name(name)).collect::<Vec<_>>();
     assert_eq!(of(&["ksoftirqd/0", "ktimers/12"]), [Some(Rank::Softirq); 2]);
-    assert_eq!(of(&["rcu_preempt", "rcuc/0", "rcub/1", "rcuog/0"]), [Some(Rank::Rcu); 4]);
-    assert_eq!(of(&["rcuop/0", "rcu_exp_gp_kthread_worker"]), [Some(Rank::RcuBeside); 2]);
+    assert_eq!(of(&["rcu_preempt", "rcuc/0", "rcub/1"]), [Some(Rank::Rcu); 3]);
+    assert_eq!(
+        of(&["rcuop/0", "rcuog/0", "rcu_exp_gp_kthread_worker"]),
+        [Some(Rank::RcuBeside); 3]
+    );
     assert_eq!(of(&["irq_work/0", "irq/24-eth0"]), [Some(Rank::IrqWork), None]);
     assert_eq!(of(&["rcu_tasks_kthread", "kworker/0:1"]), [None; 2]);
 }
