@@ -2,11 +2,13 @@
 //! tekd.toml: the configuration of tekd, read with the place of every mistake.
 use crate::grant::{Grant, RealTime, Refusal, Requester, Terms};
 use crate::grant_who::{paths, Group, Pattern, User};
+use crate::kthread::{self, KthreadSettings, KthreadsTable};
 use crate::placing::{Backend, GroupSettings, GroupsTable, PlaceTable, Placing, Resident};
 use crate::source::Source;
 use crate::{Budget, Error, Priority, Reason};
-use serde::de::Error as _;
+use serde::de::{Error as _, Visitor};
 use serde::{Deserialize, Deserializer};
+use std::fmt;
 use toml::Spanned;
 
 /// What tekd.toml says; without a file the default.
@@ -26,6 +28,8 @@ pub struct Configuration {
     pub groups: Option<GroupSettings>,
     /// Who is placed where, in their order: the first that fits decides.
     pub places: Vec<Placing>,
+    /// How the kernel's threads follow those who wait on them, if they do.
+    pub kthreads: Option<KthreadSettings>,
 }
 
 impl Default for Configuration {
@@ -46,6 +50,7 @@ impl Default for Configuration {
             backend: Backend::default(),
             groups: None,
             places: Vec::new(),
+            kthreads: None,
         }
     }
 }
@@ -120,6 +125,8 @@ struct File {
     groups: Option<GroupsTable>,
     #[serde(default)]
     place: Vec<Spanned<PlaceTable>>,
+    #[serde(default, deserialize_with = "kthread::table")]
+    kthreads: Option<KthreadsTable>,
 }
 
 #[derive(Deserialize)]
@@ -181,16 +188,33 @@ impl GrantTable {
 }
 
 /// An integer in a range.
-fn number<'de, D: Deserializer<'de>>(
+pub(crate) fn number<'de, D: Deserializer<'de>>(
     from: D,
     least: u32,
     most: u32,
     what: &str,
 ) -> Result<Option<u32>, D::Error> {
-    let number = i64::deserialize(from)?;
+    let number = from.deserialize_i64(WholeNumber { least, most })?;
     match u32::try_from(number) {
         Ok(number) if (least..=most).contains(&number) => Ok(Some(number)),
         _ => Err(D::Error::custom(format!("{number} {what}: {least} to {most}"))),
+    }
+}
+
+struct WholeNumber {
+    least: u32,
+    most: u32,
+}
+
+impl Visitor<'_> for WholeNumber {
+    type Value = i64;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "a whole number, {} to {}", self.least, self.most)
+    }
+
+    fn visit_i64<E: serde::de::Error>(self, number: i64) -> Result<i64, E> {
+        Ok(number)
     }
 }
 
@@ -254,5 +278,6 @@ pub fn read_configuration(text: impl AsRef<[u8]>, file: &str) -> Result<Configur
         backend: parsed.backend,
         groups: parsed.groups.map(GroupSettings::from),
         places: source.each(parsed.place, PlaceTable::into_placing)?,
+        kthreads: parsed.kthreads.map(KthreadSettings::from),
     })
 }

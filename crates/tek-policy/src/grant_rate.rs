@@ -17,19 +17,41 @@ impl Bucket {
     /// Takes one token, of `burst` that fit and `rate` that come in a second; false: there is none.
     /// A rate or burst of 0 counts as 1. `now_ns` is any clock that does not go back.
     pub fn take(&mut self, rate: u32, burst: u32, now_ns: u64) -> bool {
-        let interval = 1_000_000_000 / u64::from(rate.clamp(1, 1_000_000_000));
+        self.take_many(1, rate, burst, now_ns)
+    }
+
+    /// Takes several tokens, all or none. More than fit are taken from a full bucket, and the rest is
+    /// owed.
+    pub fn take_many(&mut self, tokens: u32, rate: u32, burst: u32, now_ns: u64) -> bool {
+        let interval = interval_ns(rate);
         let missing = self.full_at_ns.saturating_sub(now_ns);
-        if missing > interval * u64::from(burst.max(1) - 1) {
+        let burst = burst.max(1);
+        if missing > interval * u64::from(burst - tokens.min(burst)) {
             return false;
         }
-        self.full_at_ns = now_ns.saturating_add(missing + interval);
+        self.full_at_ns = now_ns.saturating_add(missing + interval * u64::from(tokens));
         true
+    }
+
+    /// Takes tokens even if they are not there: who comes later waits for them, but never for more than
+    /// come in a second.
+    pub fn owe(&mut self, tokens: u32, rate: u32, burst: u32, now_ns: u64) {
+        let interval = interval_ns(rate);
+        let missing = self.full_at_ns.saturating_sub(now_ns);
+        let most = (interval * u64::from(burst.max(1)) + 1_000_000_000).max(missing);
+        let owed = (missing + interval * u64::from(tokens)).min(most);
+        self.full_at_ns = now_ns.saturating_add(owed);
     }
 
     /// Whether it is as a new one, so that it need not be kept.
     pub fn is_full(&self, now_ns: u64) -> bool {
         self.full_at_ns <= now_ns
     }
+}
+
+/// How long it takes until a token comes.
+fn interval_ns(rate: u32) -> u64 {
+    1_000_000_000 / u64::from(rate.clamp(1, 1_000_000_000))
 }
 
 #[cfg(test)]

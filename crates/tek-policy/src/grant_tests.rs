@@ -179,7 +179,7 @@ proptest! {
     #[test]
     fn nothing_like_a_file_makes_the_reader_stumble(
         lines in prop::collection::vec(
-            r#"(\[\[?grant\]?\]|users|groups|programs|cgroups|threads|user_threads|priorities|budget|rate|burst|limit|others|real_time|canary_seconds|protected|x) ?=? ?(\[?"?[-@*/a-z0-9]{0,9}"?,? ?"?[-0-9]{0,4}"?\]?|true|"[0-9]m?s/1s")"#,
+            r#"(\[\[?(grant|kthreads)\]?\]|method|linger_ms|weights|functions|off|users|groups|programs|cgroups|threads|user_threads|priorities|budget|rate|burst|limit|others|real_time|canary_seconds|protected|x) ?=? ?(\[?"?[-@*/a-z0-9]{0,9}"?,? ?"?[-0-9]{0,4}"?\]?|true|"[0-9]m?s/1s")"#,
             0..12,
         ),
     ) {

@@ -5,7 +5,7 @@
 //! writes it. [`to_environment`] writes what libtek.so follows, the variable `TEK_RULES`
 //! (libtek(7)), and [`from_environment`] reads it. [`decide`] is what libtek.so makes of rules and
 //! a thread. [`read_configuration`] reads tekd.toml (tekd.toml(5)), and a [`Grant`] says who may have
-//! critical threads. No I/O is done here.
+//! critical threads. [`kthread`] has the priorities of the kernel's own threads. No I/O is done here.
 
 mod budget;
 mod decide;
@@ -16,6 +16,7 @@ mod grant;
 mod grant_file;
 mod grant_rate;
 mod grant_who;
+pub mod kthread;
 mod placing;
 mod rule;
 mod size;

@@ -1,0 +1,237 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Kinds of kernel threads: Table 1 of the paper, as it is on kernels of today.
+//!
+//! pdflush became work that a worker of the pool does, keventd, aio and khelper became work queues,
+//! and kthread is kthreadd, which makes the workers.
+use serde::de::{Deserializer, Error};
+use serde::Deserialize;
+use std::fmt;
+
+/// What a kernel thread is for. It is told from the name, so only of what is a thread of the kernel
+/// (PF_KTHREAD) or a worker of io_uring: any program may call itself kswapd0.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Class {
+    /// `irq/24-eth0`.
+    Irq,
+    /// `ksoftirqd/0`; on PREEMPT_RT `ktimers/0`, which does the same for timers alone, and its
+    /// predecessor `ktimersoftd/0`.
+    Softirq,
+    /// A worker that writes files back, as pdflush did. The name does not tell: [`Class::of_work`].
+    Writeback,
+    /// `kswapd0`.
+    Reclaim,
+    /// `kcompactd0`.
+    Compaction,
+    /// `kworker/0:1`, and threads that a file system or a disk driver keeps for itself instead.
+    Worker,
+    /// `iou-wrk-812`.
+    IoUring,
+    /// `kthreadd`.
+    Creator,
+    /// Those on which the kernel's own order rests, whoever waits: never changed for a task's sake.
+    Untouchable,
+    /// It is not known who waits for it, so nothing is done about it.
+    Unknown,
+}
+
+/// How the response time of a task depends on a kernel thread.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum ClassGroup {
+    /// It wakes the task: each of its delays is one of the task.
+    Direct,
+    /// It keeps the system from a state in which the task would have to do its work.
+    IndirectSystem,
+    /// It does what the task has handed over to it.
+    IndirectWorker,
+}
+
+/// What begins so, a number or the end of the name following, is of the class. The longer ones of one
+/// beginning first. Names are cut to 15 bytes by the kernel where they are not read from /proc.
+const NUMBERED: &[(&str, Class)] = &[
+    ("irq/", Class::Irq),
+    ("ksoftirqd/", Class::Softirq),
+    ("ktimers/", Class::Softirq),
+    ("ktimersoftd/", Class::Softirq),
+    ("kswapd", Class::Reclaim),
+    ("kcompactd", Class::Compaction),
+    ("iou-wrk-", Class::IoUring),
+    ("iou-sqp-", Class::IoUring), // polls the submission queue for its process
+    ("io_wqe_worker-", Class::IoUring), // before Linux 5.12
+    ("loop", Class::Worker),      // every request to such a disk goes through it
+    ("irq_work/", Class::Untouchable),
+    ("migration/", Class::Untouchable), // the stopper
+    ("stopper/", Class::Untouchable),
+    ("cpuhp/", Class::Untouchable),
+    ("watchdog/", Class::Untouchable),
+    ("idle_inject/", Class::Untouchable),
+    ("posixcputmr/", Class::Untouchable), // CPU timers of PREEMPT_RT before Linux 5.10
+    ("sugov:", Class::Untouchable),       // sets the frequency; SCHED_DEADLINE
+    ("backlog_napi/", Class::Softirq),    // network packets that softirqs put off, since Linux 6.10
+];
+
+/// What begins so is of the class.
+const BEGINNINGS: &[(&str, Class)] = &[
+    ("kworker/", Class::Worker),
+    // fsync(2) waits until the journal is written, and who wants room in it until it is emptied.
+    ("jbd2/", Class::Worker),
+    ("xfsaild/", Class::Worker),
+    ("btrfs-transacti", Class::Worker),
+    ("f2fs_ckpt-", Class::Worker),
+    ("f2fs_flush-", Class::Worker),
+    // Every request to such a disk goes through its thread.
+    ("dmcrypt_write/", Class::Worker),
+    ("usb-storage", Class::Worker),
+    // Answers of a file server come through it.
+    ("cifsd", Class::Worker),
+    // A network device whose packets have a thread of their own.
+    ("napi/", Class::Softirq),
+    // RCU: only to keep it above ksoftirqd.
+    ("rcu", Class::Untouchable),
+    ("sched_ext", Class::Untouchable),
+];
+
+impl Class {
+    /// Those of which tekd.toml may speak.
+    pub const NAMED: [Self; 8] = [
+        Self::Irq,
+        Self::Softirq,
+        Self::Writeback,
+        Self::Reclaim,
+        Self::Compaction,
+        Self::Worker,
+        Self::IoUring,
+        Self::Creator,
+    ];
+
+    /// By the name of a kernel thread, as in /proc/PID/comm or stat.
+    pub fn of_name(name: &str) -> Self {
+        match name {
+            "kthreadd" => return Self::Creator,
+            "watchdogd" => return Self::Untouchable,
+            "io_uring-sq" | "io_wq_manager" => return Self::IoUring, // before Linux 5.12
+            _ => {}
+        }
+        let numbered =
+            |rest: &str| rest.is_empty() || rest.starts_with(|c: char| c.is_ascii_digit());
+        let is =
+            |(beginning, _): &&(&str, Self)| name.strip_prefix(beginning).is_some_and(numbered);
+        let begins = |(beginning, _): &&(&str, Self)| name.starts_with(beginning);
+        let found = NUMBERED.iter().find(is).or_else(|| BEGINNINGS.iter().find(begins));
+        found.map_or_else(|| Self::of_raid(name), |(_, class)| *class)
+    }
+
+    /// `md127_raid1` does the requests to a RAID.
+    fn of_raid(name: &str) -> Self {
+        let level = name.strip_prefix("md").and_then(|rest| rest.split_once("_raid"));
+        let is_number = |text: &str| !text.is_empty() && text.bytes().all(|b| b.is_ascii_digit());
+        match level.is_some_and(|(number, level)| is_number(number) && is_number(level)) {
+            true => Self::Worker,
+            false => Self::Unknown,
+        }
+    }
+
+    /// Of a worker while it runs work of this function, by its name in the kernel, which a compiler
+    /// may have given an ending (`wb_workfn.llvm.1`).
+    pub fn of_work(function: &str) -> Self {
+        match function.split('.').next() {
+            Some("wb_workfn") => Self::Writeback,
+            _ => Self::Worker,
+        }
+    }
+
+    /// `None` where nothing is changed.
+    pub fn group(self) -> Option<ClassGroup> {
+        Some(match self {
+            Self::Irq | Self::Softirq => ClassGroup::Direct,
+            Self::Writeback | Self::Reclaim | Self::Compaction => ClassGroup::IndirectSystem,
+            Self::Worker | Self::IoUring | Self::Creator => ClassGroup::IndirectWorker,
+            Self::Untouchable | Self::Unknown => return None,
+        })
+    }
+
+    /// As tekd.toml calls it.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Irq => "irq",
+            Self::Softirq => "softirq",
+            Self::Writeback => "writeback",
+            Self::Reclaim => "kswapd",
+            Self::Compaction => "kcompactd",
+            Self::Worker => "worker",
+            Self::IoUring => "io_uring",
+            Self::Creator => "kthreadd",
+            Self::Untouchable => "untouchable",
+            Self::Unknown => "unknown",
+        }
+    }
+
+    /// What it does, and who waits for it: the end of a sentence about the thread.
+    pub fn what(self) -> &'static str {
+        match self {
+            Self::Irq => "handles an interrupt; who waits for the device waits for it",
+            Self::Softirq => {
+                "handles what interrupts left to do on its CPU; who waits for a device or a timer may \
+                 wait for it"
+            }
+            Self::Writeback => {
+                "writes changed files back to disk; who writes does it himself when too much is left"
+            }
+            Self::Reclaim => {
+                "frees memory when it gets short; who needs some does it himself when there is none"
+            }
+            Self::Compaction => {
+                "makes large pieces of free memory; who needs one does it himself when there is none"
+            }
+            Self::Worker => "does work that others have queued",
+            Self::IoUring => "does requests of io_uring that would block",
+            Self::Creator => "creates the kernel's other threads; work waits when a worker is missing",
+            Self::Untouchable => "is one that the others rest on, and never changed",
+            Self::Unknown => "is none of which TEK knows who waits for it",
+        }
+    }
+
+    /// How an ordinary kernel schedules it; `None`: that differs.
+    pub fn default_policy(self) -> Option<&'static str> {
+        match self {
+            Self::Irq => Some("SCHED_FIFO 50"),
+            Self::Softirq => Some("SCHED_OTHER, nice 0; ktimers SCHED_FIFO 1"),
+            Self::Writeback | Self::Reclaim | Self::Compaction | Self::Creator => {
+                Some("SCHED_OTHER, nice 0")
+            }
+            Self::Worker => Some("SCHED_OTHER, nice 0 or -20"),
+            Self::IoUring => Some("that of the thread that made it"),
+            Self::Untouchable | Self::Unknown => None,
+        }
+    }
+}
+
+impl fmt::Display for Class {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.name())
+    }
+}
+
+impl fmt::Display for ClassGroup {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Direct => "direct",
+            Self::IndirectSystem => "indirect, system",
+            Self::IndirectWorker => "indirect, worker",
+        })
+    }
+}
+
+impl<'de> Deserialize<'de> for Class {
+    fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
+        let text = String::deserialize(from)?;
+        let found = Self::NAMED.into_iter().find(|class| class.name() == text);
+        found.ok_or_else(|| {
+            let names = Self::NAMED.map(Self::name).join(", ");
+            D::Error::custom(format!("`{text}` is no class of kernel threads: there are {names}"))
+        })
+    }
+}
+
+#[cfg(test)]
+#[path = "class_tests.rs"]
+mod tests;

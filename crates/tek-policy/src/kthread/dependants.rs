@@ -1,0 +1,281 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! R(k): the critical tasks that depend on a kernel thread now.
+//!
+//! A multiset: a task is in it once for each inode that it made dirty, each piece of work and each
+//! request. Number, sum and highest priority are kept up to date, as in section V.1 of the paper, so
+//! that an event costs the same however many depend on the thread; for the highest, which the paper
+//! had to search, there is a counter for each of the 99 priorities and a bit for those that are used.
+use super::RtPriority;
+use std::collections::hash_map::Entry;
+use std::collections::HashMap;
+use std::hash::Hash;
+
+/// A task that depends on a kernel thread.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Dependant<Id> {
+    /// Which one.
+    pub who: Id,
+    /// Its priority now; it has only one, however often it is in R(k).
+    pub priority: RtPriority,
+    /// How often it is in R(k), at least 1.
+    pub times: u64,
+}
+
+/// All that the equations need to know of an R(k) that is not empty.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Summary {
+    /// |R(k)|, at least 1.
+    pub count: u64,
+    /// Sum of the priorities, each as often as it is there.
+    pub sum: u64,
+    /// The highest of them.
+    pub highest: RtPriority,
+}
+
+impl Summary {
+    /// The mean priority in thousandths, to the nearest, a half upwards.
+    pub fn mean_thousandths(&self) -> u64 {
+        let count = u128::from(self.count.max(1));
+        let mean = (u128::from(self.sum) * 2000 + count) / (2 * count);
+        u64::try_from(mean).unwrap_or(u64::MAX)
+    }
+}
+
+/// R(k).
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Dependants<Id: Eq + Hash> {
+    members: HashMap<Id, (RtPriority, u64)>,
+    count: u64,
+    sum: u64,
+    /// How many have a priority, by the priority.
+    counts: [u64; 100],
+    /// Bit n: somebody has the priority n.
+    bits: u128,
+}
+
+impl<Id: Copy + Eq + Hash> Default for Dependants<Id> {
+    fn default() -> Self {
+        Self { members: HashMap::new(), count: 0, sum: 0, counts: [0; 100], bits: 0 }
+    }
+}
+
+impl<Id: Copy + Eq + Hash> Dependants<Id> {
+    /// The task is in it once more. A priority other than it had is its priority from now on, for
+    /// the times that it is in R(k) already, too.
+    pub fn add(&mut self, who: Id, priority: RtPriority) {
+        self.change_priority(who, priority);
+        let (_, times) = self.members.entry(who).or_insert((priority, 0));
+        *times += 1;
+        self.count_in(priority, 1);
+    }
+
+    /// The task is in it once less; false: it was not in it.
+    pub fn remove(&mut self, who: Id) -> bool {
+        let Entry::Occupied(mut member) = self.members.entry(who) else { return false };
+        let (priority, times) = *member.get();
+        match times {
+            1 => drop(member.remove()),
+            _ => member.get_mut().1 = times - 1,
+        }
+        self.count_out(priority, 1);
+        true
+    }
+
+    /// The task is not in it any more; how often it was.
+    pub fn remove_all_of(&mut self, who: Id) -> u64 {
+        let Some((priority, times)) = self.members.remove(&who) else { return 0 };
+        self.count_out(priority, times);
+        times
+    }
+
+    /// The task has another priority; false: it had it already, or is not in R(k).
+    pub fn change_priority(&mut self, who: Id, priority: RtPriority) -> bool {
+        let Some(member) = self.members.get_mut(&who) else { return false };
+        let (old, times) = *member;
+        if old == priority {
+            return false;
+        }
+        member.0 = priority;
+        self.count_out(old, times);
+        self.count_in(priority, times);
+        true
+    }
+
+    /// Nobody is in it any more.
+    pub fn clear(&mut self) {
+        *self = Self::default();
+    }
+
+    /// Whether nobody depends on the thread.
+    pub fn is_empty(&self) -> bool {
+        self.count == 0
+    }
+
+    /// How often a task is in it.
+    pub fn times_of(&self, who: Id) -> u64 {
+        self.members.get(&who).map_or(0, |(_, times)| *times)
+    }
+
+    /// For the equations; `None`: it is empty.
+    pub fn summary(&self) -> Option<Summary> {
+        let highest = RtPriority::new(127 - self.bits.leading_zeros().min(127))?;
+        Some(Summary { count: self.count, sum: self.sum, highest })
+    }
+
+    /// Which priorities its members have: bit n is that of the priority n.
+    pub fn priorities(&self) -> u128 {
+        self.bits
+    }
+
+    /// Its members, in no order.
+    pub fn iter(&self) -> impl Iterator<Item = Dependant<Id>> + '_ {
+        let member = |(who, member): (&Id, &(RtPriority, u64))| Dependant {
+            who: *who,
+            priority: member.0,
+            times: member.1,
+        };
+        self.members.iter().map(member)
+    }
+
+    /// Its members for people, the highest priority first.
+    pub fn in_order(&self) -> Vec<Dependant<Id>>
+    where
+        Id: Ord,
+    {
+        let mut members: Vec<_> = self.iter().collect();
+        members.sort_unstable_by(|a, b| b.priority.cmp(&a.priority).then(a.who.cmp(&b.who)));
+        members
+    }
+
+    fn count_in(&mut self, priority: RtPriority, times: u64) {
+        self.count += times;
+        self.sum += times * u64::from(priority.get());
+        self.counts[usize::from(priority.get())] += times;
+        self.bits |= 1 << priority.get();
+    }
+
+    fn count_out(&mut self, priority: RtPriority, times: u64) {
+        self.count -= times;
+        self.sum -= times * u64::from(priority.get());
+        let left = &mut self.counts[usize::from(priority.get())];
+        *left -= times;
+        if *left == 0 {
+            self.bits &= !(1 << priority.get());
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    fn priority(priority: u32) -> RtPriority {
+        RtPriority::new(priority).unwrap()
+    }
+
+    #[test]
+    fn a_task_is_in_it_once_for_each_file_that_it_wrote() {
+        let mut all = Dependants::default();
+        all.add('a', priority(40));
+        all.add('a', priority(40));
+        all.add('b', priority(10));
+        let summary = Summary { count: 3, sum: 90, highest: priority(40) };
+        assert_eq!((all.summary(), all.times_of('a')), (Some(summary), 2));
+        assert_eq!(summary.mean_thousandths(), 30_000);
+        assert!(all.remove('a') && all.remove('a') && !all.remove('a'));
+        assert_eq!(all.summary(), Some(Summary { count: 1, sum: 10, highest: priority(10) }));
+        assert_eq!(all.remove_all_of('b'), 1);
+        assert_eq!((all.summary(), all.is_empty(), all.priorities()), (None, true, 0));
+    }
+
+    #[test]
+    fn a_task_has_one_priority_however_often_it_is_in_it() {
+        let mut all = Dependants::default();
+        all.add(1, priority(40));
+        all.add(1, priority(99));
+        all.add(2, priority(50));
+        assert!(all.change_priority(1, priority(1)) && !all.change_priority(1, priority(1)));
+        assert!(!all.change_priority(3, priority(1)));
+        let member = |who, of, times| Dependant { who, priority: priority(of), times };
+        assert_eq!(all.in_order(), [member(2, 50, 1), member(1, 1, 2)]);
+        assert_eq!(all.priorities(), 1 << 50 | 1 << 1);
+    }
+
+    #[test]
+    fn the_mean_is_told_to_the_nearest_thousandth() {
+        let mean = |count, sum| Summary { count, sum, highest: priority(1) }.mean_thousandths();
+        assert_eq!((mean(3, 100), mean(3, 200), mean(1, 99)), (33_333, 66_667, 99_000));
+    }
+
+    #[derive(Clone, Debug)]
+    enum Event {
+        Add(u8, u32),
+        Remove(u8),
+        RemoveAll(u8),
+        Change(u8, u32),
+    }
+
+    fn event() -> impl Strategy<Value = Event> {
+        prop_oneof![
+            5 => (0u8..6, 1u32..=99).prop_map(|(who, of)| Event::Add(who, of)),
+            4 => (0u8..6).prop_map(Event::Remove),
+            1 => (0u8..6).prop_map(Event::RemoveAll),
+            1 => (0u8..6, 1u32..=99).prop_map(|(who, of)| Event::Change(who, of)),
+        ]
+    }
+
+    proptest! {
+        #[test]
+        fn what_is_kept_up_to_date_is_what_one_counts(events in prop::collection::vec(event(), 0..200)) {
+            let mut all = Dependants::default();
+            let mut counted: Vec<(u8, u32)> = Vec::new();
+            for event in events {
+                match event {
+                    Event::Add(who, of) => {
+                        all.add(who, priority(of));
+                        counted.iter_mut().filter(|it| it.0 == who).for_each(|it| it.1 = of);
+                        counted.push((who, of));
+                    }
+                    Event::Remove(who) => {
+                        let at = counted.iter().position(|it| it.0 == who);
+                        prop_assert_eq!(all.remove(who), at.is_some());
+                        at.map(|at| counted.remove(at));
+                    }
+                    Event::RemoveAll(who) => {
+                        let before = counted.len();
+                        counted.retain(|it| it.0 != who);
+                        let gone = u64::try_from(before - counted.len()).unwrap();
+                        prop_assert_eq!(all.remove_all_of(who), gone);
+                    }
+                    Event::Change(who, of) => {
+                        all.change_priority(who, priority(of));
+                        counted.iter_mut().filter(|it| it.0 == who).for_each(|it| it.1 = of);
+                    }
+                }
+                let wanted = counted.iter().map(|it| it.1).max().map(|highest| Summary {
+                    count: u64::try_from(counted.len()).unwrap(),
+                    sum: counted.iter().map(|it| u64::from(it.1)).sum(),
+                    highest: priority(highest),
+                });
+                prop_assert_eq!(all.summary(), wanted);
+                prop_assert_eq!(all.priorities(), counted.iter().fold(0, |bits, it| bits | 1 << it.1));
+                prop_assert_eq!(all.iter().map(|it| it.times).sum::<u64>(), all.count);
+            }
+        }
+
+        #[test]
+        fn the_order_in_which_they_come_does_not_matter(
+            priorities in prop::collection::vec(1u32..=99, 9),
+            (members, other) in prop::collection::vec(0usize..9, 0..40)
+                .prop_flat_map(|all| (Just(all.clone()), Just(all).prop_shuffle())),
+        ) {
+            let of = |members: Vec<usize>| {
+                let mut all = Dependants::default();
+                members.into_iter().for_each(|who| all.add(who, priority(priorities[who])));
+                all
+            };
+            prop_assert_eq!(of(members), of(other));
+        }
+    }
+}

@@ -1,0 +1,187 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Who has what he waited for stays in R(k) for a while.
+//!
+//! A task that writes 16 bytes each 250 µs would otherwise change priorities 8,000 times a second. So
+//! a relation that ends stays in R(k) for the linger time, and the next one of the same task takes
+//! its place, the one that ended last first: a task is in R(k) as often as it was at most at any one
+//! time of the last linger time.
+//!
+//! An event costs the same however many there are: for each task there is at most one alarm, which is
+//! put off when it goes, and not with every event. What is kept is no more than the relations that
+//! there were at one time.
+use super::{Dependants, RtPriority};
+use std::cmp::Reverse;
+use std::collections::{BinaryHeap, HashMap, VecDeque};
+use std::hash::Hash;
+
+/// R(k) with those who linger.
+#[derive(Clone, Debug)]
+pub struct Lingering<Id: Copy + Eq + Hash + Ord> {
+    linger_ns: u64,
+    members: Dependants<Id>,
+    tasks: HashMap<Id, Task>,
+    /// When to look at a task, at the latest when its first relation has lingered.
+    alarms: BinaryHeap<Reverse<(u64, Id)>>,
+}
+
+#[derive(Clone, Debug, Default)]
+struct Task {
+    /// Relations that go on.
+    active: u64,
+    /// When those that ended leave R(k), in their order.
+    leaves_at: VecDeque<u64>,
+    /// There is an alarm.
+    is_watched: bool,
+}
+
+impl<Id: Copy + Eq + Hash + Ord> Lingering<Id> {
+    /// An empty one. With 0 ns nobody lingers.
+    pub fn new(linger_ns: u64) -> Self {
+        Self {
+            linger_ns,
+            members: Dependants::default(),
+            tasks: HashMap::new(),
+            alarms: BinaryHeap::new(),
+        }
+    }
+
+    /// R(k), with those who linger.
+    pub fn dependants(&self) -> &Dependants<Id> {
+        &self.members
+    }
+
+    /// A relation of the task begins. Whether R(k) is another now.
+    pub fn begin(&mut self, who: Id, priority: RtPriority) -> bool {
+        let task = self.tasks.entry(who).or_default();
+        task.active += 1;
+        match task.leaves_at.pop_back() {
+            Some(_) => self.members.change_priority(who, priority),
+            None => {
+                self.members.add(who, priority);
+                true
+            }
+        }
+    }
+
+    /// A relation of the task ends, and lingers from now on. Nothing happens if none is known.
+    /// Whether R(k) is another now. `now_ns` is any clock that does not go back.
+    pub fn end(&mut self, who: Id, now_ns: u64) -> bool {
+        let Some(task) = self.tasks.get_mut(&who).filter(|task| task.active > 0) else {
+            return false;
+        };
+        if self.linger_ns == 0 {
+            return self.end_now(who);
+        }
+        task.active -= 1;
+        let leaves_at = now_ns.saturating_add(self.linger_ns);
+        task.leaves_at.push_back(leaves_at);
+        if !task.is_watched {
+            task.is_watched = true;
+            self.alarms.push(Reverse((leaves_at, who)));
+        }
+        false
+    }
+
+    /// A relation of the task ends, and does not linger. Whether R(k) is another now.
+    pub fn end_now(&mut self, who: Id) -> bool {
+        let Some(task) = self.tasks.get_mut(&who).filter(|task| task.active > 0) else {
+            return false;
+        };
+        task.active -= 1;
+        self.members.remove(who);
+        self.forget_if_idle(who);
+        true
+    }
+
+    /// All relations of all tasks end, and linger: for when ends of relations may have been missed,
+    /// so that none is left behind. Those that still go on have to be begun anew.
+    pub fn end_all(&mut self, now_ns: u64) -> bool {
+        let going: Vec<(Id, u64)> =
+            self.tasks.iter().map(|(who, task)| (*who, task.active)).collect();
+        let mut changed = false;
+        for (who, times) in going {
+            changed |= (0..times).fold(false, |changed, _| self.end(who, now_ns) || changed);
+        }
+        changed
+    }
+
+    /// The task has another priority. Whether R(k) is another now.
+    pub fn change_priority(&mut self, who: Id, priority: RtPriority) -> bool {
+        self.members.change_priority(who, priority)
+    }
+
+    /// The task is in R(k) no more, at once: it has exited, or is not critical any more. Whether R(k)
+    /// is another now.
+    pub fn remove_all_of(&mut self, who: Id) -> bool {
+        if let Some(task) = self.tasks.get_mut(&who) {
+            task.active = 0;
+            task.leaves_at.clear();
+            self.forget_if_idle(who);
+        }
+        self.members.remove_all_of(who) > 0
+    }
+
+    /// Nobody lingers any more: a worker of the pool begins work that has nothing to do with them.
+    /// Whether R(k) is another now.
+    pub fn drop_now(&mut self) -> bool {
+        let mut changed = false;
+        for (who, task) in &mut self.tasks {
+            for _ in task.leaves_at.drain(..) {
+                changed |= self.members.remove(*who);
+            }
+            task.is_watched = false;
+        }
+        self.alarms.clear();
+        self.tasks.retain(|_, task| task.active > 0);
+        changed
+    }
+
+    /// R(k) is empty: the kernel thread has ended. Whether it is another now.
+    pub fn clear(&mut self) -> bool {
+        let changed = !self.members.is_empty();
+        *self = Self::new(self.linger_ns);
+        changed
+    }
+
+    /// Those who lingered long enough leave. Whether R(k) is another now.
+    pub fn expire(&mut self, now_ns: u64) -> bool {
+        let mut changed = false;
+        while let Some(Reverse((at, who))) = self.alarms.peek().copied() {
+            if at > now_ns {
+                break;
+            }
+            self.alarms.pop();
+            let Some(task) = self.tasks.get_mut(&who) else { continue };
+            while task.leaves_at.front().is_some_and(|at| *at <= now_ns) {
+                task.leaves_at.pop_front();
+                changed |= self.members.remove(who);
+            }
+            task.is_watched = !task.leaves_at.is_empty();
+            match task.leaves_at.front() {
+                Some(at) => self.alarms.push(Reverse((*at, who))),
+                None => self.forget_if_idle(who),
+            }
+        }
+        changed
+    }
+
+    /// When [`Lingering::expire`] is to be called next; `None`: nobody lingers. It may turn out then
+    /// that nobody leaves yet, once in a linger time for each task.
+    pub fn next_ns(&self) -> Option<u64> {
+        self.alarms.peek().map(|Reverse((at, _))| *at)
+    }
+
+    /// Forgets a task without relations, unless there is an alarm that would then be one too many
+    /// if it came back.
+    fn forget_if_idle(&mut self, who: Id) {
+        let is_idle =
+            |task: &Task| task.active == 0 && task.leaves_at.is_empty() && !task.is_watched;
+        if self.tasks.get(&who).is_some_and(is_idle) {
+            self.tasks.remove(&who);
+        }
+    }
+}
+
+#[cfg(test)]
+#[path = "linger_tests.rs"]
+mod tests;

@@ -1,0 +1,52 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Equations (1), (2) and (3) of the paper: the priority of a kernel thread, from R(k).
+//!
+//! All results are rounded to the nearest priority, and a half upwards: what is rounded down always
+//! would deny help to a task of priority 1 (0.8 × 1), and with a tie those who wait come first. It is
+//! done once, at the end, so that no step in between adds an error.
+//!
+//! What is below 1 after that is no real-time priority: the thread has what the kernel gave it. None is
+//! above the highest in R(k), nor, so, above 99. But it may be below the priority that the thread has
+//! without anybody: an interrupt thread is at 50, and at 40 while only a task at 40 waits for it, so
+//! that it does not stop one at 45.
+use super::{Ratio, RtPriority, Summary, Weight};
+use serde::Deserialize;
+use std::fmt;
+
+/// How the priority of a kernel thread is made of R(k).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Method {
+    /// Equation (1), priority inheritance: the highest priority in R(k).
+    Plain,
+    /// Equation (2): the weight times the mean priority of R(k); equation (3), of kswapd, takes it
+    /// times rt_page_ratio. Never above the highest.
+    #[default]
+    Weighted,
+}
+
+impl Method {
+    /// The priority of a kernel thread, of whose R(k) a summary is given. `ratio` is
+    /// [`Ratio::ONE`] but for kswapd. `None`: the thread has its default policy. [`Method::Plain`]
+    /// looks at neither weight nor ratio.
+    pub fn priority(self, weight: Weight, ratio: Ratio, of: Option<Summary>) -> Option<RtPriority> {
+        let Summary { count, sum, highest } = of.filter(|summary| summary.count > 0)?;
+        if self == Self::Plain {
+            return Some(highest);
+        }
+        let factor = u128::from(weight.thousandths()) * u128::from(ratio.thousandths());
+        let (numerator, denominator) = (u128::from(sum) * factor, u128::from(count) * 1_000_000);
+        let rounded = (2 * numerator + denominator) / (2 * denominator);
+        let capped = rounded.min(u128::from(highest.get()));
+        RtPriority::new(u32::try_from(capped).unwrap_or(0))
+    }
+}
+
+impl fmt::Display for Method {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Plain => "plain",
+            Self::Weighted => "weighted",
+        })
+    }
+}
