@@ -1,0 +1,131 @@
+/* SPDX-License-Identifier: MIT OR GPL-2.0-only */
+/* What the BPF programs of TEK tell: whom a kernel thread works for.
+ *
+ * This header includes nothing: kthreads.bpf.c and crates/tek-bpf have the same structs, with
+ * sizes and offsets asserted on both sides. Numbers are in the machine's own byte order.
+ *
+ * A critical task is a user task that runs at a real-time priority, or one that userland named in
+ * the map `fast`. A relation is one critical task with one thing that a kernel thread works on: it
+ * is told once when it begins, and once when it ends. The thing is an address in the kernel; it
+ * means nothing by itself and tells relations apart until their end.
+ */
+#ifndef TEK_KTHREADS_H
+#define TEK_KTHREADS_H
+
+/* What happened. Numbers are never used again for something else. */
+enum tek_kthread_kind {
+	/* Work items of workqueues. thing: the work; second: its function. */
+	TEK_KTHREAD_WORK_QUEUED = 1, /* the task queued it; kthread: the worker that will be woken */
+	TEK_KTHREAD_WORK_AHEAD = 2,  /* kthread is a worker that is busy before it comes to the work */
+	TEK_KTHREAD_WORK_STARTED = 3, /* kthread runs it now, whoever was told before */
+	TEK_KTHREAD_WORK_ENDED = 4,   /* kthread has run it: the relation ends */
+	TEK_KTHREAD_WORK_DROPPED = 5, /* it was cancelled before it ran: the relation ends */
+	TEK_KTHREAD_UNRELATED = 6,    /* kthread, a boosted worker, begins a work of nobody critical */
+
+	/* Dirty inodes. thing: the inode; second: its bdi_writeback; dev: its file system's device. */
+	TEK_KTHREAD_INODE_DIRTIED = 10, /* kthread: the worker that writes back just now, if one does */
+	TEK_KTHREAD_INODE_CLEANED = 11, /* no dirty pages any more: ends for all its tasks */
+	TEK_KTHREAD_INODE_GONE = 12,    /* evicted: the same */
+
+	/* The work of a bdi_writeback that has such inodes. thing: the work; second: the wb. */
+	TEK_KTHREAD_WB_QUEUED = 13, /* by whomever; kthread: the worker that will be woken */
+	TEK_KTHREAD_WB_AHEAD = 14,  /* kthread is a worker that is busy before it comes to it */
+	TEK_KTHREAD_WB_STARTED = 15,
+	TEK_KTHREAD_WB_ENDED = 16,
+	TEK_KTHREAD_THROTTLED = 17, /* the task is made to wait for the wb: second */
+
+	/* Memory. thing: the node. kthread: its kswapd or kcompactd. */
+	TEK_KTHREAD_KSWAPD_WANTED = 20, /* the task wakes it */
+	TEK_KTHREAD_KSWAPD_SLEPT = 21,  /* it has done its work: ends for all tasks */
+	TEK_KTHREAD_RECLAIM_BEGAN = 22, /* the task itself reclaims; thing: its tid */
+	TEK_KTHREAD_RECLAIM_ENDED = 23,
+	TEK_KTHREAD_KCOMPACTD_WANTED = 24,
+	TEK_KTHREAD_KCOMPACTD_SLEPT = 25,
+
+	/* Block requests. thing: the request; dev: the disk. */
+	TEK_KTHREAD_REQUEST_BEGAN = 30, /* kthread: the thread that completed the disk's last one */
+	TEK_KTHREAD_REQUEST_ENDED = 31, /* kthread: the thread that completed it, 0: an interrupt */
+
+	/* New kernel threads. thing: the tid of who waits for one; kthread: kthreadd. */
+	TEK_KTHREAD_CREATION_BEGAN = 40,
+	TEK_KTHREAD_CREATION_ENDED = 41,
+	TEK_KTHREAD_BORN = 42, /* kthread, new, has to run before its creation ends */
+
+	/* io_uring. thing: the request. */
+	TEK_KTHREAD_URING_QUEUED = 50, /* to a worker of the task's process */
+	TEK_KTHREAD_URING_ENDED = 51,  /* kthread: the worker, 0: not known */
+
+	/* The task has ended, and with it all its relations. */
+	TEK_KTHREAD_TASK_EXITED = 60,
+};
+
+/* Groups of programs that work or are missing together. */
+enum tek_kthread_dependency {
+	TEK_KTHREAD_WORKERS = 0,
+	TEK_KTHREAD_WRITEBACK = 1,
+	TEK_KTHREAD_RECLAIM = 2,
+	TEK_KTHREAD_PAGE_CACHE = 3,
+	TEK_KTHREAD_BLOCK = 4,
+	TEK_KTHREAD_CREATION = 5,
+	TEK_KTHREAD_URING = 6,
+	TEK_KTHREAD_EXITS = 7,
+	TEK_KTHREAD_DEPENDENCIES = 8,
+};
+
+/* Bits of an event's flags. */
+#define TEK_KTHREAD_VIA 1  /* the task is a kernel thread (or io_uring worker) that is boosted itself */
+#define TEK_KTHREAD_WOKE 2 /* userland was woken for it */
+#define TEK_KTHREAD_LOST 4 /* events before this one were lost */
+
+#define TEK_KTHREAD_NAME_BYTES 16
+
+struct tek_kthread_event {
+	unsigned long long time;   /* ns, CLOCK_MONOTONIC */
+	unsigned long long thing;  /* see the kind */
+	unsigned long long second; /* see the kind */
+	int kthread;               /* tid of the kernel thread, 0: not known or none */
+	int task;                  /* tid of the critical task, 0: no single one */
+	int process;               /* its tgid */
+	unsigned int dev;          /* major << 20 | minor, 0: none */
+	unsigned short kind;       /* enum tek_kthread_kind */
+	unsigned char priority;    /* of the task: 1 to 99 */
+	unsigned char flags;
+	unsigned int spare;
+	char name[TEK_KTHREAD_NAME_BYTES]; /* of the kernel thread; empty: not known */
+};
+
+/* The map `boosted`: tid of a kernel thread -> the priorities that its boost covers. A bit n of
+ * word n / 64 is priority n. A relation of such a priority wakes nobody. */
+struct tek_kthread_covered {
+	unsigned long long bits[2];
+};
+
+/* Values of the map `who`: tid -> what userland thinks of the task. */
+enum tek_kthread_who {
+	TEK_KTHREAD_IGNORE = 0,
+	TEK_KTHREAD_FOLLOW = 1,
+	TEK_KTHREAD_TOLD = 2, /* written by the programs: userland was told of it, and said nothing */
+};
+
+/* Written by userland only. */
+struct tek_kthread_settings {
+	/* On x86: how far behind a CPU's struct rq its preempt_count lies; 0: not known. */
+	long long preempt_count;
+	unsigned int fast;    /* entries of the map `fast` */
+	unsigned int boosted; /* entries of the map `boosted` */
+};
+
+/* Written by the programs only: what they know of, so that most of them can return at once. */
+struct tek_kthread_tallies {
+	unsigned long long lost[TEK_KTHREAD_DEPENDENCIES]; /* events, or things not remembered */
+	unsigned int lost_one; /* not zero: the next event has to say so */
+	int works;             /* entries of the map `works` */
+	int running;           /* of `running` */
+	int inodes;            /* of `inodes` */
+	int requests;          /* of `requests` */
+	int uring;             /* of `uring` */
+	int creations;         /* begun and not ended */
+	unsigned int turn;     /* number of the last inode that became dirty */
+};
+
+#endif
