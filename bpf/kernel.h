@@ -39,9 +39,11 @@ enum { BPF_RB_AVAIL_DATA = 0 };
 #define SERVING_SOFTIRQ 0x100
 #define IN_INTERRUPT 0xff0000 /* hard, and NMI */
 
-/* <linux/fs.h> */
-#define I_DIRTY_PAGES_OF_LONG 0x04 /* before Linux 6.12, where inode.i_state is a long */
-#define I_DIRTY_PAGES_OF_INT 0x20  /* before Linux 6.18, where it is an int; then BTF tells */
+/* <linux/fs.h>: bits of inode.i_state */
+#define I_DIRTY_PAGES_OF_LONG 0x04 /* before Linux 6.12, where it is a long */
+#define I_FREEING_OF_LONG 0x20
+#define I_DIRTY_PAGES_OF_INT 0x20 /* before Linux 6.18, where it is an int; then BTF tells */
+#define I_FREEING_OF_INT 0x80
 
 /* <linux/backing-dev.h> */
 #define BDI_CAP_WRITEBACK 1
@@ -138,14 +140,14 @@ struct inode___number {
 };
 
 /* Then it has an enum of its own, */
-enum inode_state_flags_t___tek { I_DIRTY_PAGES___named = 0x40 };
+enum inode_state_flags_t___tek { I_DIRTY_PAGES___named = 0x40, I_FREEING___named = 0x100 };
 
 struct inode___named {
 	enum inode_state_flags_t___tek i_state;
 };
 
 /* and then a struct around that. */
-enum inode_state_flags_enum___tek { I_DIRTY_PAGES___wrapped = 0x40 };
+enum inode_state_flags_enum___tek { I_DIRTY_PAGES___wrapped = 0x40, I_FREEING___wrapped = 0x100 };
 
 struct inode_state_flags___wrapped {
 	enum inode_state_flags_enum___tek __state;
@@ -154,6 +156,50 @@ struct inode_state_flags___wrapped {
 struct inode___wrapped {
 	struct inode_state_flags___wrapped i_state;
 };
+
+struct address_space {
+	struct inode *host;
+};
+
+/* PG_head, which a folio of several pages has. */
+enum pageflags___tek { PG_head___tek = 6 };
+
+struct folio {
+	unsigned long flags; /* a struct with the same bits from Linux 6.18 on, */
+	struct address_space *mapping;
+};
+
+struct memdesc_flags_t___wrapped {
+	unsigned long f;
+};
+
+struct folio___wrapped {
+	struct memdesc_flags_t___wrapped flags; /* this one */
+};
+
+struct folio___counted {
+	unsigned int _nr_pages; /* since Linux 6.15 */
+};
+
+struct folio___before {
+	unsigned int _folio_nr_pages;
+};
+
+struct gendisk {
+	int major;
+	int first_minor;
+};
+
+struct request_queue {
+	struct gendisk *disk;
+};
+
+struct request {
+	struct request_queue *q;
+	unsigned int __data_len;
+};
+
+struct io_kiocb;
 
 #pragma clang attribute pop
 

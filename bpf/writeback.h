@@ -35,38 +35,38 @@ struct {
 	__type(value, __u32);
 } tellings SEC(".maps");
 
-static __always_inline bool has_dirty_pages(struct inode *inode) {
+/* i_state, its bits, and its shape have changed with time: kernel.h. */
+struct inode_bits {
+	__u64 state, dirty_pages, freeing;
+};
+
+/* Of an inode, or the bits alone where that is NULL. */
+static __always_inline struct inode_bits bits_of(struct inode *inode) {
 	struct inode___number *number = (void *)inode;
 	struct inode___named *named = (void *)inode;
 	struct inode___wrapped *wrapped = (void *)inode;
-	__u64 bit, state = 0;
+	struct inode_bits bits = {};
 	if (bpf_core_field_exists(wrapped->i_state.__state)) {
-		bit = bpf_core_enum_value(enum inode_state_flags_enum___tek, I_DIRTY_PAGES___wrapped);
-		state = BPF_CORE_READ(wrapped, i_state.__state);
+		bits.dirty_pages =
+			bpf_core_enum_value(enum inode_state_flags_enum___tek, I_DIRTY_PAGES___wrapped);
+		bits.freeing =
+			bpf_core_enum_value(enum inode_state_flags_enum___tek, I_FREEING___wrapped);
+		if (inode)
+			bits.state = BPF_CORE_READ(wrapped, i_state.__state);
 	} else if (bpf_core_field_exists(named->i_state)) {
-		bit = bpf_core_enum_value(enum inode_state_flags_t___tek, I_DIRTY_PAGES___named);
-		state = BPF_CORE_READ(named, i_state);
+		bits.dirty_pages =
+			bpf_core_enum_value(enum inode_state_flags_t___tek, I_DIRTY_PAGES___named);
+		bits.freeing = bpf_core_enum_value(enum inode_state_flags_t___tek, I_FREEING___named);
+		if (inode)
+			bits.state = BPF_CORE_READ(named, i_state);
 	} else {
-		bit = bpf_core_field_size(number->i_state) == sizeof(__u32) ? I_DIRTY_PAGES_OF_INT
-									     : I_DIRTY_PAGES_OF_LONG;
-		bpf_core_read(&state, bpf_core_field_size(number->i_state), &number->i_state);
+		bool is_int = bpf_core_field_size(number->i_state) == sizeof(__u32);
+		bits.dirty_pages = is_int ? I_DIRTY_PAGES_OF_INT : I_DIRTY_PAGES_OF_LONG;
+		bits.freeing = is_int ? I_FREEING_OF_INT : I_FREEING_OF_LONG;
+		if (inode)
+			bpf_core_read(&bits.state, is_int ? 4 : 8, &number->i_state);
 	}
-	return state & bit;
-}
-
-/* The same bit in the argument of __mark_inode_dirty(). */
-static __always_inline bool means_pages(int flags) {
-	struct inode___number *number = NULL;
-	struct inode___named *named = NULL;
-	struct inode___wrapped *wrapped = NULL;
-	if (bpf_core_field_exists(wrapped->i_state.__state))
-		return flags &
-		       bpf_core_enum_value(enum inode_state_flags_enum___tek, I_DIRTY_PAGES___wrapped);
-	if (bpf_core_field_exists(named->i_state))
-		return flags &
-		       bpf_core_enum_value(enum inode_state_flags_t___tek, I_DIRTY_PAGES___named);
-	return flags & (bpf_core_field_size(number->i_state) == sizeof(__u32) ? I_DIRTY_PAGES_OF_INT
-									      : I_DIRTY_PAGES_OF_LONG);
+	return bits;
 }
 
 /* NULL where nothing is ever written back: file systems in memory. */
@@ -96,7 +96,7 @@ static __always_inline struct wb_state *state_of(__u64 work, struct bdi_writebac
 SEC("tp_btf/writeback_mark_inode_dirty")
 int BPF_PROG(inode_dirtied, struct inode *inode, int flags) {
 	struct member member = {};
-	if (!means_pages(flags) || !find_member(&member))
+	if (!(flags & bits_of(NULL).dirty_pages) || !find_member(&member))
 		return 0;
 	struct bdi_writeback *wb = writeback_of(inode);
 	if (!wb)
@@ -175,16 +175,23 @@ static __always_inline void end_inode(__u64 inode, enum tek_kthread_kind kind) {
 
 SEC("tp_btf/writeback_single_inode")
 int BPF_PROG(inode_cleaned, struct inode *inode) {
-	if (tallies.inodes <= 0 || has_dirty_pages(inode))
+	if (tallies.inodes <= 0)
 		return 0;
-	end_inode((__u64)inode, TEK_KTHREAD_INODE_CLEANED);
+	struct inode_bits bits = bits_of(inode);
+	if (!(bits.state & bits.dirty_pages))
+		end_inode((__u64)inode, TEK_KTHREAD_INODE_CLEANED);
 	return 0;
 }
 
-/* Every file system calls this for every inode that it lets go. */
-SEC("fentry/clear_inode")
-int BPF_PROG(inode_gone, struct inode *inode) {
-	if (tallies.inodes > 0)
+/* An inode that is deleted while it is dirty has pages, and these are taken from it in the end. There
+ * is no tracepoint where inodes end, and functions cannot be hooked everywhere. */
+SEC("tp_btf/mm_filemap_delete_from_page_cache")
+int BPF_PROG(inode_gone, struct folio *folio) {
+	if (tallies.inodes <= 0)
+		return 0;
+	struct inode *inode = BPF_CORE_READ(folio, mapping, host);
+	struct inode_bits bits = bits_of(inode);
+	if (bits.state & bits.freeing)
 		end_inode((__u64)inode, TEK_KTHREAD_INODE_GONE);
 	return 0;
 }

@@ -116,6 +116,10 @@ const fn function(program: &'static str, name: &'static str) -> Hook {
     Hook { program, target: Target::Function(name), without: None, watch: false }
 }
 
+const fn hot(hook: Hook) -> Hook {
+    Hook { watch: true, ..hook }
+}
+
 const fn or_else(hook: Hook, without: &'static str) -> Hook {
     Hook { without: Some(without), ..hook }
 }
@@ -141,7 +145,7 @@ pub(crate) const GROUPS: [Group; 3] = [
         hooks: &[
             tracepoint("inode_dirtied", "writeback_mark_inode_dirty"),
             tracepoint("inode_cleaned", "writeback_single_inode"),
-            function("inode_gone", "clear_inode"),
+            hot(tracepoint("inode_gone", "mm_filemap_delete_from_page_cache")),
             or_else(
                 tracepoint("throttled", "balance_dirty_pages"),
                 "a task that is made to wait for writeback is known by its inodes only",

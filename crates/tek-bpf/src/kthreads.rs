@@ -167,8 +167,9 @@ impl Kthreads {
         self.set_settings()
     }
 
-    /// Attaches or detaches the programs that cost something on hot paths: those of
-    /// [`Kind::PageCache`]. For as long as something is critical.
+    /// Attaches or detaches the programs that cost something on hot paths, which see pages come into
+    /// the page cache and leave it. For as long as something is critical, or a relation is known:
+    /// without them a dirty inode that is deleted is not told as gone.
     pub fn watch(&mut self, on: bool) -> Result<(), Error> {
         if !on {
             let hot: HashSet<&str> = hooks(|hook| hook.watch).map(|(_, hook)| hook.program).collect();

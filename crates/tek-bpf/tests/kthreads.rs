@@ -2,7 +2,7 @@
 //! What the programs tell of critical threads that do ordinary things.
 mod common;
 
-use common::{at_priority, events_until, gettid, of_task, set_priority, wakes};
+use common::{at_priority, events_until, gettid, of_task, set_priority};
 use nix::fcntl::OFlag;
 use nix::pty::{grantpt, posix_openpt, unlockpt};
 use std::fs::File;
@@ -109,6 +109,7 @@ fn a_dirty_inode_that_is_deleted_is_told_as_gone() {
     let directory = disk();
     let path = directory.path().join("file");
     let mut kthreads = Kthreads::open().unwrap();
+    kthreads.watch(true).unwrap();
     let tid = at_priority(20, move || {
         write_a_page(&path);
         std::fs::remove_file(&path).unwrap();
