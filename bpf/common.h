@@ -58,10 +58,10 @@ struct member {
 	bool is_new; /* userland has not said yet whether it wants to know of this task */
 };
 
-/* Whether `current` is only who was interrupted. x86 counts that for each CPU, in a variable whose
+/* Not 0 where `current` is only who was interrupted. x86 counts that for each CPU, in a variable whose
  * address many kernels do not tell; but it lies at a fixed distance from the run queue, which tasks
- * point to. Where neither is known the answer is no. */
-static __always_inline bool interrupted(struct task_struct *task) {
+ * point to. Where neither is known the answer is 0. */
+static __always_inline __u32 interrupts(struct task_struct *task) {
 	__u32 count = 0;
 	struct task_struct___counted *counted = (void *)task;
 	struct task_struct___rt *rt = (void *)task;
@@ -96,7 +96,7 @@ static __always_inline bool find_member(struct member *member) {
 	if (flags & (PF_KTHREAD | PF_IO_WORKER)) {
 		if (prio < MAX_RT_PRIO && settings.boosted && bpf_map_lookup_elem(&boosted, &tid)) {
 			member->via = true;
-			return !interrupted(task);
+			return !interrupts(task);
 		}
 		if (flags & PF_KTHREAD)
 			return false;
@@ -110,7 +110,7 @@ static __always_inline bool find_member(struct member *member) {
 	__u32 *wanted = bpf_map_lookup_elem(&who, &tid);
 	if (wanted && *wanted == TEK_KTHREAD_IGNORE)
 		return false;
-	if (interrupted(task))
+	if (interrupts(task))
 		return false;
 	if (!wanted) {
 		__u32 told = TEK_KTHREAD_TOLD;

@@ -4,7 +4,7 @@
 #ifndef TEK_EXITS_H
 #define TEK_EXITS_H
 
-#include "common.h"
+#include "page_cache.h"
 
 SEC("tp_btf/sched_process_exit")
 int BPF_PROG(task_exited, struct task_struct *task) {
@@ -16,6 +16,7 @@ int BPF_PROG(task_exited, struct task_struct *task) {
 		known |= !bpf_map_delete_elem(&boosted, &tid);
 	if (!known)
 		return 0;
+	bpf_map_delete_elem(&brought, &tid);
 	struct tek_kthread_event *event = new_event(TEK_KTHREAD_EXITS, TEK_KTHREAD_TASK_EXITED);
 	if (!event)
 		return 0;

@@ -4,9 +4,13 @@
  * Each program is for one dependency (kthreads.h) and can be left out where the kernel lacks what it
  * hooks. All are attached by tp_btf or fentry, and return at once for who is not critical.
  */
-#include "workers.h"
-
+#include "block.h"
+#include "creation.h"
 #include "exits.h"
+#include "page_cache.h"
+#include "reclaim.h"
+#include "uring.h"
+#include "workers.h"
 #include "writeback.h"
 
 /* The kernel gives some helpers to programs under the GPL only. */

@@ -37,7 +37,7 @@ enum tek_kthread_kind {
 	/* Memory. thing: the node. kthread: its kswapd or kcompactd. */
 	TEK_KTHREAD_KSWAPD_WANTED = 20, /* the task wakes it */
 	TEK_KTHREAD_KSWAPD_SLEPT = 21,  /* it has done its work: ends for all tasks */
-	TEK_KTHREAD_RECLAIM_BEGAN = 22, /* the task itself reclaims; thing: its tid */
+	TEK_KTHREAD_RECLAIM_BEGAN = 22, /* the task itself reclaims; kthread: kswapd of where it runs */
 	TEK_KTHREAD_RECLAIM_ENDED = 23,
 	TEK_KTHREAD_KCOMPACTD_WANTED = 24,
 	TEK_KTHREAD_KCOMPACTD_SLEPT = 25,
@@ -100,6 +100,11 @@ struct tek_kthread_covered {
 	unsigned long long bits[2];
 };
 
+/* The map `reclaimers`: node | what << 16 -> tid. Userland fills it in at the beginning, the threads
+ * themselves when they are seen. */
+#define TEK_KTHREAD_KSWAPD 0
+#define TEK_KTHREAD_KCOMPACTD 1
+
 /* Values of the map `who`: tid -> what userland thinks of the task. */
 enum tek_kthread_who {
 	TEK_KTHREAD_IGNORE = 0,
@@ -123,9 +128,13 @@ struct tek_kthread_tallies {
 	int running;           /* of `running` */
 	int inodes;            /* of `inodes` */
 	int requests;          /* of `requests` */
-	int uring;             /* of `uring` */
-	int creations;         /* begun and not ended */
+	int reclaiming;        /* of `reclaiming` */
+	int creations;         /* of `creating` */
+	int uring;             /* not 0 once there was an entry in `uring` */
+	int inodes_cached;     /* entries of `cached` */
 	unsigned int turn;     /* number of the last inode that became dirty */
+	unsigned long long kswapd;    /* nodes whose kswapd a critical task woke: a bit each */
+	unsigned long long kcompactd; /* the same */
 };
 
 #endif

@@ -124,8 +124,10 @@ const fn or_else(hook: Hook, without: &'static str) -> Hook {
     Hook { without: Some(without), ..hook }
 }
 
+const WHO_WAITS: &str = "who waits for a new kernel thread is not told, only its birth";
+
 /// In the order of `enum tek_kthread_dependency`.
-pub(crate) const GROUPS: [Group; 3] = [
+pub(crate) const GROUPS: [Group; 8] = [
     Group {
         kind: Kind::Workers,
         needs: Some(Kind::Exits),
@@ -150,6 +152,59 @@ pub(crate) const GROUPS: [Group; 3] = [
                 tracepoint("throttled", "balance_dirty_pages"),
                 "a task that is made to wait for writeback is known by its inodes only",
             ),
+        ],
+    },
+    Group {
+        kind: Kind::Reclaim,
+        needs: Some(Kind::Exits),
+        hooks: &[
+            tracepoint("kswapd_wanted", "mm_vmscan_wakeup_kswapd"),
+            tracepoint("kswapd_slept", "mm_vmscan_kswapd_sleep"),
+            tracepoint("reclaim_began", "mm_vmscan_direct_reclaim_begin"),
+            tracepoint("reclaim_ended", "mm_vmscan_direct_reclaim_end"),
+            or_else(
+                tracepoint("compact_wanted", "mm_compaction_wakeup_kcompactd"),
+                "kcompactd is not followed",
+            ),
+            or_else(
+                tracepoint("compact_slept", "mm_compaction_kcompactd_sleep"),
+                "kcompactd is not followed",
+            ),
+        ],
+    },
+    Group {
+        kind: Kind::PageCache,
+        needs: Some(Kind::Exits),
+        hooks: &[
+            hot(tracepoint("page_came", "mm_filemap_add_to_page_cache")),
+            hot(tracepoint("page_left", "mm_filemap_delete_from_page_cache")),
+        ],
+    },
+    Group {
+        kind: Kind::Block,
+        needs: Some(Kind::Exits),
+        hooks: &[
+            tracepoint("request_queued", "block_rq_insert"),
+            tracepoint("request_issued", "block_rq_issue"),
+            tracepoint("request_merged", "block_rq_merge"),
+            tracepoint("request_done", "block_rq_complete"),
+        ],
+    },
+    Group {
+        kind: Kind::Creation,
+        needs: Some(Kind::Exits),
+        hooks: &[
+            tracepoint("thread_born", "sched_process_fork"),
+            or_else(function("creation_began", "__kthread_create_on_node"), WHO_WAITS),
+            or_else(function("creation_ended", "__kthread_create_on_node"), WHO_WAITS),
+        ],
+    },
+    Group {
+        kind: Kind::Uring,
+        needs: Some(Kind::Exits),
+        hooks: &[
+            tracepoint("uring_queued", "io_uring_queue_async_work"),
+            tracepoint("uring_ended", "io_uring_complete"),
         ],
     },
     Group {
