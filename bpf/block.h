@@ -31,7 +31,8 @@ struct {
 	__type(value, struct completer);
 } completers SEC(".maps");
 
-static __always_inline __u32 disk_of(struct request *request) {
+static __always_inline __u32 disk_of(struct request *request)
+{
 	struct gendisk *disk = BPF_CORE_READ(request, q, disk);
 	if (!disk)
 		return 0; /* commands that are for no disk */
@@ -40,7 +41,8 @@ static __always_inline __u32 disk_of(struct request *request) {
 
 /* When it is put into a queue, or given to the driver at once; both are told of some requests, and
  * the second time may be somebody else's doing. */
-static __always_inline int begin_request(struct request *request) {
+static __always_inline int begin_request(struct request *request)
+{
 	struct member member = {};
 	if (!find_member(&member))
 		return 0;
@@ -68,7 +70,8 @@ static __always_inline int begin_request(struct request *request) {
 }
 
 /* Whether the current task is a thread that completes requests: irq/N-..., ksoftirqd/N, ktimers/N. */
-static __always_inline bool completes(struct task_struct *task) {
+static __always_inline bool completes(struct task_struct *task)
+{
 	if (!(task->flags & PF_KTHREAD))
 		return false;
 	__u32 begin = *(__u32 *)task->comm;
@@ -82,7 +85,8 @@ static __always_inline bool completes(struct task_struct *task) {
 	       !(interrupts(task) & IN_INTERRUPT);
 }
 
-static __always_inline void end_request(struct request *request, bool completed) {
+static __always_inline void end_request(struct request *request, bool completed)
+{
 	__u64 key = (__u64)request;
 	struct member *found = bpf_map_lookup_elem(&requests, &key);
 	if (!found)
@@ -103,21 +107,29 @@ static __always_inline void end_request(struct request *request, bool completed)
 }
 
 SEC("tp_btf/block_rq_insert")
-int BPF_PROG(request_queued, struct request *request) { return begin_request(request); }
+int BPF_PROG(request_queued, struct request *request)
+{
+	return begin_request(request);
+}
 
 SEC("tp_btf/block_rq_issue")
-int BPF_PROG(request_issued, struct request *request) { return begin_request(request); }
+int BPF_PROG(request_issued, struct request *request)
+{
+	return begin_request(request);
+}
 
 /* It became a part of another one. */
 SEC("tp_btf/block_rq_merge")
-int BPF_PROG(request_merged, struct request *request) {
+int BPF_PROG(request_merged, struct request *request)
+{
 	if (tallies.requests > 0)
 		end_request(request, false);
 	return 0;
 }
 
 SEC("tp_btf/block_rq_complete")
-int BPF_PROG(request_done, struct request *request, int error, unsigned int bytes) {
+int BPF_PROG(request_done, struct request *request, int error, unsigned int bytes)
+{
 	struct task_struct *task = (void *)bpf_get_current_task_btf();
 	bool by_thread = completes(task);
 	if (by_thread) {

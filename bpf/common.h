@@ -54,14 +54,15 @@ struct member {
 	int tid;
 	int process;
 	__u8 priority;
-	bool via; /* it is a kernel thread that is boosted */
+	bool via;    /* it is a kernel thread that is boosted */
 	bool is_new; /* userland has not said yet whether it wants to know of this task */
 };
 
 /* Not 0 where `current` is only who was interrupted. x86 counts that for each CPU, in a variable whose
  * address many kernels do not tell; but it lies at a fixed distance from the run queue, which tasks
  * point to. Where neither is known the answer is 0. */
-static __always_inline __u32 interrupts(struct task_struct *task) {
+static __always_inline __u32 interrupts(struct task_struct *task)
+{
 	__u32 count = 0;
 	struct task_struct___counted *counted = (void *)task;
 	struct task_struct___rt *rt = (void *)task;
@@ -79,7 +80,8 @@ static __always_inline __u32 interrupts(struct task_struct *task) {
 /* Whether the current task is critical, and then who it is. The first thing that programs ask: an
  * ordinary task costs one comparison. A task that exits closes its files as nobody's member, for
  * userland has been told of its end, or will be. */
-static __always_inline bool find_member(struct member *member) {
+static __always_inline bool find_member(struct member *member)
+{
 	struct task_struct *task = (void *)bpf_get_current_task_btf();
 	int prio = task->prio;
 	if (prio >= MAX_RT_PRIO && !settings.fast)
@@ -122,7 +124,8 @@ static __always_inline bool find_member(struct member *member) {
 }
 
 /* Whether the boost of a kernel thread was computed with members of these priorities. */
-static __always_inline bool covers(int kthread, __u64 low, __u64 high) {
+static __always_inline bool covers(int kthread, __u64 low, __u64 high)
+{
 	struct tek_kthread_covered *now;
 	if (!settings.boosted)
 		return false;
@@ -130,28 +133,33 @@ static __always_inline bool covers(int kthread, __u64 low, __u64 high) {
 	return now && !(low & ~now->bits[0]) && !(high & ~now->bits[1]);
 }
 
-static __always_inline __u64 low_bit(__u8 priority) {
+static __always_inline __u64 low_bit(__u8 priority)
+{
 	return priority < 64 ? 1ull << priority : 0;
 }
 
-static __always_inline __u64 high_bit(__u8 priority) {
+static __always_inline __u64 high_bit(__u8 priority)
+{
 	return priority < 64 ? 0 : 1ull << (priority & 63);
 }
 
 /* Whether userland has to do something at once when this member comes to wait for the thread. */
-static __always_inline bool changes(const struct member *member, int kthread) {
+static __always_inline bool changes(const struct member *member, int kthread)
+{
 	return member->is_new ||
 	       !covers(kthread, low_bit(member->priority), high_bit(member->priority));
 }
 
-static __always_inline void lose(enum tek_kthread_dependency dependency) {
+static __always_inline void lose(enum tek_kthread_dependency dependency)
+{
 	__sync_fetch_and_add(&tallies.lost[dependency], 1);
 	tallies.lost_one = 1;
 }
 
 /* An event to be filled in and sent; NULL where there is no room. */
-static __always_inline struct tek_kthread_event *
-new_event(enum tek_kthread_dependency dependency, enum tek_kthread_kind kind) {
+static __always_inline struct tek_kthread_event *new_event(enum tek_kthread_dependency dependency,
+							   enum tek_kthread_kind kind)
+{
 	struct tek_kthread_event *event = bpf_ringbuf_reserve(&events, sizeof(*event), 0);
 	if (!event) {
 		lose(dependency);
@@ -164,7 +172,8 @@ new_event(enum tek_kthread_dependency dependency, enum tek_kthread_kind kind) {
 }
 
 static __always_inline void fill_member(struct tek_kthread_event *event,
-					const struct member *member) {
+					const struct member *member)
+{
 	event->task = member->tid;
 	event->process = member->process;
 	event->priority = member->priority;
@@ -172,12 +181,14 @@ static __always_inline void fill_member(struct tek_kthread_event *event,
 }
 
 /* The kernel thread is the current one. */
-static __always_inline void fill_current(struct tek_kthread_event *event) {
+static __always_inline void fill_current(struct tek_kthread_event *event)
+{
 	event->kthread = (__u32)bpf_get_current_pid_tgid();
 	bpf_get_current_comm(event->name, sizeof(event->name));
 }
 
-static __always_inline void fill_thread(struct tek_kthread_event *event, struct task_struct *task) {
+static __always_inline void fill_thread(struct tek_kthread_event *event, struct task_struct *task)
+{
 	if (!task)
 		return;
 	event->kthread = BPF_CORE_READ(task, pid);
@@ -185,7 +196,8 @@ static __always_inline void fill_thread(struct tek_kthread_event *event, struct 
 }
 
 /* Sends it. Userland sleeps on unless it has to act, or the ring is half full. */
-static __always_inline void send(struct tek_kthread_event *event, bool wake) {
+static __always_inline void send(struct tek_kthread_event *event, bool wake)
+{
 	if (tallies.lost_one && __sync_lock_test_and_set(&tallies.lost_one, 0)) {
 		event->flags |= TEK_KTHREAD_LOST;
 		wake = true;

@@ -16,7 +16,8 @@ struct {
 } creating SEC(".maps");
 
 static __always_inline void tell_creation(enum tek_kthread_kind kind, const struct member *member,
-					  bool wake) {
+					  bool wake)
+{
 	struct tek_kthread_event *event = new_event(TEK_KTHREAD_CREATION, kind);
 	if (!event)
 		return;
@@ -27,7 +28,8 @@ static __always_inline void tell_creation(enum tek_kthread_kind kind, const stru
 }
 
 SEC("fentry/__kthread_create_on_node")
-int BPF_PROG(creation_began) {
+int BPF_PROG(creation_began)
+{
 	struct member member = {};
 	if (!find_member(&member))
 		return 0;
@@ -41,7 +43,8 @@ int BPF_PROG(creation_began) {
 }
 
 SEC("fexit/__kthread_create_on_node")
-int BPF_PROG(creation_ended) {
+int BPF_PROG(creation_ended)
+{
 	if (tallies.creations <= 0)
 		return 0;
 	int tid = (__u32)bpf_get_current_pid_tgid();
@@ -59,7 +62,8 @@ int BPF_PROG(creation_ended) {
 /* While somebody waits, or kthreadd is boosted, which is userland's way to say so where functions
  * cannot be hooked. */
 SEC("tp_btf/sched_process_fork")
-int BPF_PROG(thread_born, struct task_struct *parent, struct task_struct *child) {
+int BPF_PROG(thread_born, struct task_struct *parent, struct task_struct *child)
+{
 	int kthreadd = KTHREADD;
 	if ((tallies.creations <= 0 && !settings.boosted) || parent->pid != kthreadd)
 		return 0;

@@ -7,7 +7,8 @@
 #include "page_cache.h"
 
 SEC("tp_btf/sched_process_exit")
-int BPF_PROG(task_exited, struct task_struct *task) {
+int BPF_PROG(task_exited, struct task_struct *task)
+{
 	int tid = task->pid;
 	bool known = !bpf_map_delete_elem(&who, &tid);
 	if (settings.fast)

@@ -13,5 +13,10 @@
 #include "workers.h"
 #include "writeback.h"
 
+/* crates/tek-bpf/src/event.rs asserts the same. */
+_Static_assert(sizeof(struct tek_kthread_event) == 64, "an event is 64 bytes");
+_Static_assert(__builtin_offsetof(struct tek_kthread_event, kind) == 40, "kind is at 40");
+_Static_assert(__builtin_offsetof(struct tek_kthread_event, name) == 48, "name is at 48");
+
 /* The kernel gives some helpers to programs under the GPL only. */
 char LICENSE[] SEC("license") = "Dual MIT/GPL";

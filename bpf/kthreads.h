@@ -15,15 +15,18 @@
 /* What happened. Numbers are never used again for something else. */
 enum tek_kthread_kind {
 	/* Work items of workqueues. thing: the work; second: its function. */
-	TEK_KTHREAD_WORK_QUEUED = 1, /* the task queued it; kthread: the worker that will be woken */
-	TEK_KTHREAD_WORK_AHEAD = 2,  /* kthread is a worker that is busy before it comes to the work */
+	TEK_KTHREAD_WORK_QUEUED =
+		1, /* the task queued it; kthread: the worker that will be woken */
+	TEK_KTHREAD_WORK_AHEAD =
+		2, /* kthread is a worker that is busy before it comes to the work */
 	TEK_KTHREAD_WORK_STARTED = 3, /* kthread runs it now, whoever was told before */
 	TEK_KTHREAD_WORK_ENDED = 4,   /* kthread has run it: the relation ends */
 	TEK_KTHREAD_WORK_DROPPED = 5, /* it was cancelled before it ran: the relation ends */
-	TEK_KTHREAD_UNRELATED = 6,    /* kthread, a boosted worker, begins a work of nobody critical */
+	TEK_KTHREAD_UNRELATED = 6, /* kthread, a boosted worker, begins a work of nobody critical */
 
 	/* Dirty inodes. thing: the inode; second: its bdi_writeback; dev: its file system's device. */
-	TEK_KTHREAD_INODE_DIRTIED = 10, /* kthread: the worker that writes back just now, if one does */
+	TEK_KTHREAD_INODE_DIRTIED =
+		10, /* kthread: the worker that writes back just now, if one does */
 	TEK_KTHREAD_INODE_CLEANED = 11, /* no dirty pages any more: ends for all its tasks */
 	TEK_KTHREAD_INODE_GONE = 12,    /* evicted: the same */
 
@@ -37,7 +40,8 @@ enum tek_kthread_kind {
 	/* Memory. thing: the node. kthread: its kswapd or kcompactd. */
 	TEK_KTHREAD_KSWAPD_WANTED = 20, /* the task wakes it */
 	TEK_KTHREAD_KSWAPD_SLEPT = 21,  /* it has done its work: ends for all tasks */
-	TEK_KTHREAD_RECLAIM_BEGAN = 22, /* the task itself reclaims; kthread: kswapd of where it runs */
+	TEK_KTHREAD_RECLAIM_BEGAN =
+		22, /* the task itself reclaims; kthread: kswapd of where it runs */
 	TEK_KTHREAD_RECLAIM_ENDED = 23,
 	TEK_KTHREAD_KCOMPACTD_WANTED = 24,
 	TEK_KTHREAD_KCOMPACTD_SLEPT = 25,
@@ -73,7 +77,8 @@ enum tek_kthread_dependency {
 };
 
 /* Bits of an event's flags. */
-#define TEK_KTHREAD_VIA 1  /* the task is a kernel thread (or io_uring worker) that is boosted itself */
+#define TEK_KTHREAD_VIA \
+	1 /* the task is a kernel thread (or io_uring worker) that is boosted itself */
 #define TEK_KTHREAD_WOKE 2 /* userland was woken for it */
 #define TEK_KTHREAD_LOST 4 /* events before this one were lost */
 
@@ -109,7 +114,8 @@ struct tek_kthread_covered {
 enum tek_kthread_who {
 	TEK_KTHREAD_IGNORE = 0,
 	TEK_KTHREAD_FOLLOW = 1,
-	TEK_KTHREAD_TOLD = 2, /* written by the programs: userland was told of it, and said nothing */
+	TEK_KTHREAD_TOLD =
+		2, /* written by the programs: userland was told of it, and said nothing */
 };
 
 /* Written by userland only. */
@@ -123,16 +129,16 @@ struct tek_kthread_settings {
 /* Written by the programs only: what they know of, so that most of them can return at once. */
 struct tek_kthread_tallies {
 	unsigned long long lost[TEK_KTHREAD_DEPENDENCIES]; /* events, or things not remembered */
-	unsigned int lost_one; /* not zero: the next event has to say so */
-	int works;             /* entries of the map `works` */
-	int running;           /* of `running` */
-	int inodes;            /* of `inodes` */
-	int requests;          /* of `requests` */
-	int reclaiming;        /* of `reclaiming` */
-	int creations;         /* of `creating` */
-	int uring;             /* not 0 once there was an entry in `uring` */
-	int inodes_cached;     /* entries of `cached` */
-	unsigned int turn;     /* number of the last inode that became dirty */
+	unsigned int lost_one;        /* not zero: the next event has to say so */
+	int works;                    /* entries of the map `works` */
+	int running;                  /* of `running` */
+	int inodes;                   /* of `inodes` */
+	int requests;                 /* of `requests` */
+	int reclaiming;               /* of `reclaiming` */
+	int creations;                /* of `creating` */
+	int uring;                    /* not 0 once there was an entry in `uring` */
+	int inodes_cached;            /* entries of `cached` */
+	unsigned int turn;            /* number of the last inode that became dirty */
 	unsigned long long kswapd;    /* nodes whose kswapd a critical task woke: a bit each */
 	unsigned long long kcompactd; /* the same */
 };

@@ -32,7 +32,8 @@ struct {
 	__type(value, long long);
 } brought SEC(".maps");
 
-static __always_inline __u32 pages_of(struct folio *folio) {
+static __always_inline __u32 pages_of(struct folio *folio)
+{
 	struct folio___wrapped *wrapped = (void *)folio;
 	struct folio___counted *counted = (void *)folio;
 	struct folio___before *before = (void *)folio;
@@ -47,7 +48,8 @@ static __always_inline __u32 pages_of(struct folio *folio) {
 	return 1;
 }
 
-static __always_inline bool count_for(int tid, long long pages) {
+static __always_inline bool count_for(int tid, long long pages)
+{
 	long long *sum = bpf_map_lookup_elem(&brought, &tid);
 	if (sum)
 		__sync_fetch_and_add(sum, pages);
@@ -55,7 +57,8 @@ static __always_inline bool count_for(int tid, long long pages) {
 }
 
 SEC("tp_btf/mm_filemap_add_to_page_cache")
-int BPF_PROG(page_came, struct folio *folio) {
+int BPF_PROG(page_came, struct folio *folio)
+{
 	struct member member = {};
 	if (!find_member(&member) || member.via)
 		return 0;
@@ -86,7 +89,8 @@ int BPF_PROG(page_came, struct folio *folio) {
 }
 
 SEC("tp_btf/mm_filemap_delete_from_page_cache")
-int BPF_PROG(page_left, struct folio *folio) {
+int BPF_PROG(page_left, struct folio *folio)
+{
 	if (tallies.inodes_cached <= 0)
 		return 0;
 	__u64 inode = (__u64)BPF_CORE_READ(folio, mapping, host);

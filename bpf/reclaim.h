@@ -22,13 +22,15 @@ struct {
 	__type(value, struct member);
 } reclaiming SEC(".maps");
 
-static __always_inline int reclaimer(int node, __u32 what) {
+static __always_inline int reclaimer(int node, __u32 what)
+{
 	__u32 key = (__u32)node | what << 16;
 	int *tid = bpf_map_lookup_elem(&reclaimers, &key);
 	return tid ? *tid : 0;
 }
 
-static __always_inline int want(int node, __u32 what, __u64 *wanted, enum tek_kthread_kind kind) {
+static __always_inline int want(int node, __u32 what, __u64 *wanted, enum tek_kthread_kind kind)
+{
 	struct member member = {};
 	if (!find_member(&member))
 		return 0;
@@ -43,7 +45,8 @@ static __always_inline int want(int node, __u32 what, __u64 *wanted, enum tek_kt
 	return 0;
 }
 
-static __always_inline int sleep(int node, __u32 what, __u64 *wanted, enum tek_kthread_kind kind) {
+static __always_inline int sleep(int node, __u32 what, __u64 *wanted, enum tek_kthread_kind kind)
+{
 	__u64 bit = 1ull << (node & 63);
 	if (!(*wanted & bit))
 		return 0;
@@ -61,27 +64,32 @@ static __always_inline int sleep(int node, __u32 what, __u64 *wanted, enum tek_k
 }
 
 SEC("tp_btf/mm_vmscan_wakeup_kswapd")
-int BPF_PROG(kswapd_wanted, int node) {
+int BPF_PROG(kswapd_wanted, int node)
+{
 	return want(node, TEK_KTHREAD_KSWAPD, &tallies.kswapd, TEK_KTHREAD_KSWAPD_WANTED);
 }
 
 SEC("tp_btf/mm_vmscan_kswapd_sleep")
-int BPF_PROG(kswapd_slept, int node) {
+int BPF_PROG(kswapd_slept, int node)
+{
 	return sleep(node, TEK_KTHREAD_KSWAPD, &tallies.kswapd, TEK_KTHREAD_KSWAPD_SLEPT);
 }
 
 SEC("tp_btf/mm_compaction_wakeup_kcompactd")
-int BPF_PROG(compact_wanted, int node) {
+int BPF_PROG(compact_wanted, int node)
+{
 	return want(node, TEK_KTHREAD_KCOMPACTD, &tallies.kcompactd, TEK_KTHREAD_KCOMPACTD_WANTED);
 }
 
 SEC("tp_btf/mm_compaction_kcompactd_sleep")
-int BPF_PROG(compact_slept, int node) {
+int BPF_PROG(compact_slept, int node)
+{
 	return sleep(node, TEK_KTHREAD_KCOMPACTD, &tallies.kcompactd, TEK_KTHREAD_KCOMPACTD_SLEPT);
 }
 
 SEC("tp_btf/mm_vmscan_direct_reclaim_begin")
-int BPF_PROG(reclaim_began) {
+int BPF_PROG(reclaim_began)
+{
 	struct member member = {};
 	if (!find_member(&member))
 		return 0;
@@ -101,7 +109,8 @@ int BPF_PROG(reclaim_began) {
 }
 
 SEC("tp_btf/mm_vmscan_direct_reclaim_end")
-int BPF_PROG(reclaim_ended) {
+int BPF_PROG(reclaim_ended)
+{
 	if (tallies.reclaiming <= 0)
 		return 0;
 	int tid = (__u32)bpf_get_current_pid_tgid();

@@ -14,7 +14,8 @@ struct {
 } uring SEC(".maps");
 
 SEC("tp_btf/io_uring_queue_async_work")
-int BPF_PROG(uring_queued, struct io_kiocb *request) {
+int BPF_PROG(uring_queued, struct io_kiocb *request)
+{
 	struct member member = {};
 	if (!find_member(&member))
 		return 0;
@@ -34,7 +35,8 @@ int BPF_PROG(uring_queued, struct io_kiocb *request) {
 }
 
 SEC("tp_btf/io_uring_complete")
-int BPF_PROG(uring_ended, void *context, void *request) {
+int BPF_PROG(uring_ended, void *context, void *request)
+{
 	if (!tallies.uring)
 		return 0;
 	__u64 key = (__u64)request;

@@ -51,7 +51,8 @@ struct {
 	__type(value, struct wb_state);
 } wbs SEC(".maps");
 
-static __always_inline struct wb_state *find_wb(__u64 work) {
+static __always_inline struct wb_state *find_wb(__u64 work)
+{
 	struct wb_state *state;
 	if (tallies.inodes <= 0)
 		return NULL;
@@ -60,7 +61,8 @@ static __always_inline struct wb_state *find_wb(__u64 work) {
 }
 
 /* The worker that is woken when a work is queued; NULL where none is idle. */
-static __always_inline struct task_struct *first_idle(struct worker_pool *pool) {
+static __always_inline struct task_struct *first_idle(struct worker_pool *pool)
+{
 	struct list_head *first = BPF_CORE_READ(pool, idle_list.next);
 	if ((__u64)first == (__u64)pool + bpf_core_field_offset(struct worker_pool, idle_list))
 		return NULL;
@@ -71,7 +73,8 @@ static __always_inline struct task_struct *first_idle(struct worker_pool *pool) 
 /* Tells of the workers that are busy before anybody comes to the work: all of them where none is idle,
  * otherwise the one that runs, because its pool wakes no other meanwhile. */
 static __always_inline void tell_ahead(struct worker_pool *pool, bool all, struct work_struct *work,
-				       const struct member *member, const struct wb_state *wb) {
+				       const struct member *member, const struct wb_state *wb)
+{
 	__u64 end = (__u64)pool + bpf_core_field_offset(struct worker_pool, workers);
 	struct list_head *at = BPF_CORE_READ(pool, workers.next);
 	for (int i = 0; i < MAX_AHEAD && at && (__u64)at != end; i++) {
@@ -80,8 +83,9 @@ static __always_inline void tell_ahead(struct worker_pool *pool, bool all, struc
 		if (!BPF_CORE_READ(worker, current_work) ||
 		    (!all && BPF_CORE_READ(worker, sleeping)))
 			continue;
-		struct tek_kthread_event *event = new_event(
-			TEK_KTHREAD_WORKERS, member ? TEK_KTHREAD_WORK_AHEAD : TEK_KTHREAD_WB_AHEAD);
+		struct tek_kthread_event *event = new_event(TEK_KTHREAD_WORKERS,
+							    member ? TEK_KTHREAD_WORK_AHEAD
+								   : TEK_KTHREAD_WB_AHEAD);
 		if (!event)
 			return;
 		event->thing = (__u64)work;
@@ -100,7 +104,8 @@ static __always_inline void tell_ahead(struct worker_pool *pool, bool all, struc
 }
 
 /* The work was queued anew, so what is known of an earlier time was cancelled. */
-static __always_inline void drop_work(__u64 work) {
+static __always_inline void drop_work(__u64 work)
+{
 	if (tallies.works <= 0 || bpf_map_delete_elem(&works, &work))
 		return;
 	__sync_fetch_and_add(&tallies.works, -1);
@@ -112,7 +117,8 @@ static __always_inline void drop_work(__u64 work) {
 }
 
 static __always_inline void queue_member(struct worker_pool *pool, struct task_struct *idle,
-					 struct work_struct *work, const struct member *member) {
+					 struct work_struct *work, const struct member *member)
+{
 	__u64 key = (__u64)work;
 	if (bpf_map_update_elem(&works, &key, member, BPF_ANY)) {
 		lose(TEK_KTHREAD_WORKERS);
@@ -130,7 +136,8 @@ static __always_inline void queue_member(struct worker_pool *pool, struct task_s
 }
 
 static __always_inline void queue_wb(struct task_struct *idle, struct work_struct *work,
-				     struct wb_state *wb) {
+				     struct wb_state *wb)
+{
 	struct tek_kthread_event *event = new_event(TEK_KTHREAD_WRITEBACK, TEK_KTHREAD_WB_QUEUED);
 	if (!event)
 		return;
@@ -143,7 +150,8 @@ static __always_inline void queue_wb(struct task_struct *idle, struct work_struc
 
 /* The pool is locked meanwhile. */
 SEC("tp_btf/workqueue_queue_work")
-int BPF_PROG(work_queued, int cpu, struct pool_workqueue *pwq, struct work_struct *work) {
+int BPF_PROG(work_queued, int cpu, struct pool_workqueue *pwq, struct work_struct *work)
+{
 	struct member member = {};
 	bool ours = find_member(&member);
 	struct wb_state *wb = find_wb((__u64)work);
@@ -162,8 +170,8 @@ int BPF_PROG(work_queued, int cpu, struct pool_workqueue *pwq, struct work_struc
 }
 
 /* Its end has to be remembered, or it is not told that it began. */
-static __always_inline bool remember_running(struct work_struct *work,
-					      const struct member *member) {
+static __always_inline bool remember_running(struct work_struct *work, const struct member *member)
+{
 	struct running now = {.work = (__u64)work};
 	int tid = (__u32)bpf_get_current_pid_tgid();
 	now.function = (__u64)BPF_CORE_READ(work, func);
@@ -179,7 +187,8 @@ static __always_inline bool remember_running(struct work_struct *work,
 }
 
 SEC("tp_btf/workqueue_execute_start")
-int BPF_PROG(work_started, struct work_struct *work) {
+int BPF_PROG(work_started, struct work_struct *work)
+{
 	if (tallies.works <= 0 && tallies.inodes <= 0 && !settings.boosted)
 		return 0;
 	__u64 key = (__u64)work;
@@ -227,7 +236,8 @@ int BPF_PROG(work_started, struct work_struct *work) {
 }
 
 SEC("tp_btf/workqueue_execute_end")
-int BPF_PROG(work_ended, struct work_struct *work) {
+int BPF_PROG(work_ended, struct work_struct *work)
+{
 	if (tallies.running <= 0)
 		return 0;
 	__u64 key = (__u64)work;
@@ -268,7 +278,8 @@ int BPF_PROG(work_ended, struct work_struct *work) {
 /* Who cancels a work takes it out of its queue here; a kernel without this function tells of it
  * only when the work is queued again. The function returns 1 where it did that. */
 SEC("fexit/try_to_grab_pending")
-int BPF_PROG(work_cancelled, struct work_struct *work, unsigned long a, unsigned long b, int result) {
+int BPF_PROG(work_cancelled, struct work_struct *work, unsigned long a, unsigned long b, int result)
+{
 	if (tallies.works > 0 && result == 1)
 		drop_work((__u64)work);
 	return 0;

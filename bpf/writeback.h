@@ -41,22 +41,24 @@ struct inode_bits {
 };
 
 /* Of an inode, or the bits alone where that is NULL. */
-static __always_inline struct inode_bits bits_of(struct inode *inode) {
+static __always_inline struct inode_bits bits_of(struct inode *inode)
+{
 	struct inode___number *number = (void *)inode;
 	struct inode___named *named = (void *)inode;
 	struct inode___wrapped *wrapped = (void *)inode;
 	struct inode_bits bits = {};
 	if (bpf_core_field_exists(wrapped->i_state.__state)) {
-		bits.dirty_pages =
-			bpf_core_enum_value(enum inode_state_flags_enum___tek, I_DIRTY_PAGES___wrapped);
-		bits.freeing =
-			bpf_core_enum_value(enum inode_state_flags_enum___tek, I_FREEING___wrapped);
+		bits.dirty_pages = bpf_core_enum_value(enum inode_state_flags_enum___tek,
+						       I_DIRTY_PAGES___wrapped);
+		bits.freeing = bpf_core_enum_value(enum inode_state_flags_enum___tek,
+						   I_FREEING___wrapped);
 		if (inode)
 			bits.state = BPF_CORE_READ(wrapped, i_state.__state);
 	} else if (bpf_core_field_exists(named->i_state)) {
-		bits.dirty_pages =
-			bpf_core_enum_value(enum inode_state_flags_t___tek, I_DIRTY_PAGES___named);
-		bits.freeing = bpf_core_enum_value(enum inode_state_flags_t___tek, I_FREEING___named);
+		bits.dirty_pages = bpf_core_enum_value(enum inode_state_flags_t___tek,
+						       I_DIRTY_PAGES___named);
+		bits.freeing = bpf_core_enum_value(enum inode_state_flags_t___tek,
+						   I_FREEING___named);
 		if (inode)
 			bits.state = BPF_CORE_READ(named, i_state);
 	} else {
@@ -70,7 +72,8 @@ static __always_inline struct inode_bits bits_of(struct inode *inode) {
 }
 
 /* NULL where nothing is ever written back: file systems in memory. */
-static __always_inline struct bdi_writeback *writeback_of(struct inode *inode) {
+static __always_inline struct bdi_writeback *writeback_of(struct inode *inode)
+{
 	struct bdi_writeback *wb = NULL;
 	if (bpf_core_field_exists(inode->i_wb))
 		wb = BPF_CORE_READ(inode, i_wb);
@@ -84,7 +87,8 @@ static __always_inline struct bdi_writeback *writeback_of(struct inode *inode) {
 }
 
 /* The state of a bdi_writeback, made where there is none. */
-static __always_inline struct wb_state *state_of(__u64 work, struct bdi_writeback *wb) {
+static __always_inline struct wb_state *state_of(__u64 work, struct bdi_writeback *wb)
+{
 	struct wb_state *state = bpf_map_lookup_elem(&wbs, &work);
 	if (state)
 		return state;
@@ -94,7 +98,8 @@ static __always_inline struct wb_state *state_of(__u64 work, struct bdi_writebac
 }
 
 SEC("tp_btf/writeback_mark_inode_dirty")
-int BPF_PROG(inode_dirtied, struct inode *inode, int flags) {
+int BPF_PROG(inode_dirtied, struct inode *inode, int flags)
+{
 	struct member member = {};
 	if (!(flags & bits_of(NULL).dirty_pages) || !find_member(&member))
 		return 0;
@@ -133,8 +138,8 @@ int BPF_PROG(inode_dirtied, struct inode *inode, int flags) {
 	bpf_map_update_elem(&tellings, &told, &turn, BPF_ANY);
 	__sync_fetch_and_or(&state->low, low_bit(member.priority));
 	__sync_fetch_and_or(&state->high, high_bit(member.priority));
-	struct tek_kthread_event *event =
-		new_event(TEK_KTHREAD_WRITEBACK, TEK_KTHREAD_INODE_DIRTIED);
+	struct tek_kthread_event *event = new_event(TEK_KTHREAD_WRITEBACK,
+						    TEK_KTHREAD_INODE_DIRTIED);
 	if (!event)
 		return 0;
 	event->thing = told.inode;
@@ -148,7 +153,8 @@ int BPF_PROG(inode_dirtied, struct inode *inode, int flags) {
 }
 
 /* For all tasks that made the inode dirty. */
-static __always_inline void end_inode(__u64 inode, enum tek_kthread_kind kind) {
+static __always_inline void end_inode(__u64 inode, enum tek_kthread_kind kind)
+{
 	struct dirty *known = bpf_map_lookup_elem(&inodes, &inode);
 	if (!known)
 		return;
@@ -174,7 +180,8 @@ static __always_inline void end_inode(__u64 inode, enum tek_kthread_kind kind) {
 }
 
 SEC("tp_btf/writeback_single_inode")
-int BPF_PROG(inode_cleaned, struct inode *inode) {
+int BPF_PROG(inode_cleaned, struct inode *inode)
+{
 	if (tallies.inodes <= 0)
 		return 0;
 	struct inode_bits bits = bits_of(inode);
@@ -186,7 +193,8 @@ int BPF_PROG(inode_cleaned, struct inode *inode) {
 /* An inode that is deleted while it is dirty has pages, and these are taken from it in the end. There
  * is no tracepoint where inodes end, and functions cannot be hooked everywhere. */
 SEC("tp_btf/mm_filemap_delete_from_page_cache")
-int BPF_PROG(inode_gone, struct folio *folio) {
+int BPF_PROG(inode_gone, struct folio *folio)
+{
 	if (tallies.inodes <= 0)
 		return 0;
 	struct inode *inode = BPF_CORE_READ(folio, mapping, host);
@@ -197,7 +205,8 @@ int BPF_PROG(inode_gone, struct folio *folio) {
 }
 
 SEC("tp_btf/balance_dirty_pages")
-int BPF_PROG(throttled, struct bdi_writeback *wb) {
+int BPF_PROG(throttled, struct bdi_writeback *wb)
+{
 	struct member member = {};
 	if (!find_member(&member))
 		return 0;

@@ -126,14 +126,15 @@ impl Btf {
                 }
                 _ => {}
             }
-            at += 12 + match is {
-                kind::INT | kind::VAR | kind::DECL_TAG => 4,
-                kind::ARRAY => 12,
-                kind::STRUCT | kind::UNION | kind::DATASEC | kind::ENUM64 => 12 * count,
-                kind::ENUM | kind::FUNC_PROTO => 8 * count,
-                0..=kind::LAST => 0,
-                _ => return Err(Error::BadBtf("it has a kind of type that is not known")),
-            };
+            at += 12
+                + match is {
+                    kind::INT | kind::VAR | kind::DECL_TAG => 4,
+                    kind::ARRAY => 12,
+                    kind::STRUCT | kind::UNION | kind::DATASEC | kind::ENUM64 => 12 * count,
+                    kind::ENUM | kind::FUNC_PROTO => 8 * count,
+                    0..=kind::LAST => 0,
+                    _ => return Err(Error::BadBtf("it has a kind of type that is not known")),
+                };
         }
         Ok(found)
     }
@@ -158,7 +159,8 @@ mod tests {
         let int = [1, 1 << 24, 4, 32];
         let typedef = [5, 8 << 24, 1];
         let function = [19, 12 << 24, 1];
-        let bytes = file(&[&int[..], &typedef, &function].concat(), b"\0int\0btf_trace_one\0evict\0");
+        let bytes =
+            file(&[&int[..], &typedef, &function].concat(), b"\0int\0btf_trace_one\0evict\0");
         let btf = Btf::parse(&bytes).unwrap();
         assert!(btf.has(Target::Tracepoint("one")));
         assert!(btf.has(Target::Function("evict")));

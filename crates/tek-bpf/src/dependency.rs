@@ -97,7 +97,6 @@ pub(crate) struct Hook {
     /// What is worse where it is missing; `None`: the dependency does not work at all.
     pub without: Option<&'static str>,
     /// Attached only while something is critical.
-    #[cfg_attr(not(loads), allow(dead_code))]
     pub watch: bool,
 }
 
@@ -106,6 +105,15 @@ pub(crate) struct Group {
     /// Does not work without this one.
     pub needs: Option<Kind>,
     pub hooks: &'static [Hook],
+}
+
+impl Group {
+    /// Programs that are of use only together: what begins a relation and what ends it. These are all
+    /// that nothing works without, or all that are missed for the same reason.
+    pub(crate) fn fellows(&self, hook: &Hook) -> impl Iterator<Item = &'static Hook> {
+        let without = hook.without;
+        self.hooks.iter().filter(move |other| other.without == without)
+    }
 }
 
 const fn tracepoint(program: &'static str, name: &'static str) -> Hook {

@@ -42,9 +42,24 @@ struct Maps {
     who: MapHandle,
     fast: MapHandle,
     boosted: MapHandle,
+    brought: MapHandle,
     settings: MapHandle,
     tallies: MapHandle,
+    /// What the programs remember until it ends.
+    remembered: Vec<MapHandle>,
 }
+
+const REMEMBERED: [&str; 9] = [
+    "works",
+    "running",
+    "wbs",
+    "inodes",
+    "tellings",
+    "requests",
+    "reclaiming",
+    "creating",
+    "uring",
+];
 
 impl Kthreads {
     /// Loads and attaches what this kernel takes. Needs CAP_BPF and CAP_PERFMON, or root.
@@ -55,9 +70,15 @@ impl Kthreads {
             who: map(&object, "who")?,
             fast: map(&object, "fast")?,
             boosted: map(&object, "boosted")?,
+            brought: map(&object, "brought")?,
             settings: map(&object, ".data.settings")?,
             tallies: map(&object, ".data.tallies")?,
+            remembered: REMEMBERED
+                .iter()
+                .map(|name| map(&object, name))
+                .collect::<Result<_, _>>()?,
         };
+        name_reclaimers(&map(&object, "reclaimers")?);
         let read = Arc::new(Mutex::new(Vec::with_capacity(AT_ONCE)));
         let into = Arc::clone(&read);
         let mut builder = RingBufferBuilder::new();
@@ -172,7 +193,8 @@ impl Kthreads {
     /// without them a dirty inode that is deleted is not told as gone.
     pub fn watch(&mut self, on: bool) -> Result<(), Error> {
         if !on {
-            let hot: HashSet<&str> = hooks(|hook| hook.watch).map(|(_, hook)| hook.program).collect();
+            let hot: HashSet<&str> =
+                hooks(|hook| hook.watch).map(|(_, hook)| hook.program).collect();
             self.links.retain(|(program, _)| !hot.contains(program));
             return Ok(());
         }
@@ -184,13 +206,43 @@ impl Kthreads {
         Ok(())
     }
 
+    /// How many pages of the page cache a critical task brought in that are still there, as far as they
+    /// were counted: [`Kthreads::watch`].
+    pub fn pages(&self, tid: i32) -> Result<u64, Error> {
+        let found = self.maps.brought.lookup(&tid.to_ne_bytes(), MapFlags::ANY);
+        let found = found.map_err(|e| Error::Map { map: "brought", tid, source: io_error(&e) })?;
+        let pages = found.and_then(|bytes| bytes.try_into().ok()).map_or(0, i64::from_ne_bytes);
+        Ok(u64::try_from(pages).unwrap_or(0))
+    }
+
+    /// Makes the programs forget all relations, after events were lost: none of them is told to
+    /// end any more. What begins from now on is told as ever.
+    pub fn forget(&mut self) -> Result<(), Error> {
+        for map in &self.maps.remembered {
+            for key in map.keys().collect::<Vec<_>>() {
+                // One that has ended meanwhile is no error, and others are gone with their end.
+                let _ = map.delete(&key);
+            }
+        }
+        self.drain(|_| ()).map(drop)
+    }
+
+    /// Makes the programs forget one queued work, which cannot be waited for any more: where works are
+    /// cancelled without a word ([`State::On`](crate::State::On)).
+    pub fn forget_work(&mut self, work: u64) -> Result<(), Error> {
+        // It is not there where it has begun.
+        let _ = self.maps.remembered[0].delete(&work.to_ne_bytes());
+        Ok(())
+    }
+
     /// How many events, or things that could not be remembered, were lost since the programs were
     /// loaded. The next [`Event`] after one says so too.
     pub fn lost(&self) -> Result<Vec<(Kind, u64)>, Error> {
         let tallies = self.tallies()?;
-        let counts = tallies.chunks_exact(8).take(DEPENDENCIES).map(|bytes| {
-            bytes.try_into().map(u64::from_ne_bytes).unwrap_or_default()
-        });
+        let counts = tallies
+            .chunks_exact(8)
+            .take(DEPENDENCIES)
+            .map(|bytes| bytes.try_into().map(u64::from_ne_bytes).unwrap_or_default());
         let kinds = [
             Kind::Workers,
             Kind::Writeback,
@@ -218,14 +270,20 @@ impl Kthreads {
     fn attach_all(&mut self) {
         // Ends first: nothing is told that could not end.
         let hooks: Vec<(Kind, &Hook)> = hooks(|hook| !hook.watch).collect();
+        let mut lacking: HashSet<&str> = HashSet::new();
         for (kind, hook) in hooks.into_iter().rev() {
-            if !self.is_on(kind) {
+            if !self.is_on(kind) || lacking.contains(hook.program) {
                 continue;
             }
             let Err(error) = self.attach(kind, hook) else { continue };
             let said = error.to_string();
             for mine in self.dependencies.iter_mut().filter(|d| d.kind == kind) {
                 refuse(mine, hook, &said);
+            }
+            for group in GROUPS.iter().filter(|group| group.kind == kind) {
+                let lost: HashSet<&str> = group.fellows(hook).map(|other| other.program).collect();
+                self.links.retain(|(program, _)| !lost.contains(program));
+                lacking.extend(lost);
             }
         }
         probe::propagate(&mut self.dependencies);
@@ -276,6 +334,28 @@ fn map(object: &Object, name: &str) -> Result<MapHandle, Error> {
     let missing = || Error::Load { said: format!("there is no map {name} in them") };
     let found = object.maps().find(|map| map.name() == name).ok_or_else(missing)?;
     MapHandle::try_from(&found).map_err(|error| Error::Load { said: error.to_string() })
+}
+
+/// Tells the programs which threads are kswapd and kcompactd of which node. One that is not found they
+/// learn when it is seen at work.
+fn name_reclaimers(map: &MapHandle) {
+    let Ok(processes) = std::fs::read_dir("/proc") else { return };
+    for path in processes.filter_map(|entry| entry.ok().map(|entry| entry.path())) {
+        let Some(tid) = path.file_name().and_then(|n| n.to_str()?.parse::<i32>().ok()) else {
+            continue;
+        };
+        // A kernel thread has no program.
+        let name = std::fs::read_to_string(path.join("comm")).unwrap_or_default();
+        let node = |prefix| name.trim_end().strip_prefix(prefix)?.parse::<u32>().ok();
+        let key = match (node("kswapd"), node("kcompactd")) {
+            (Some(node), _) => node,
+            (_, Some(node)) => node | 1 << 16,
+            _ => continue,
+        };
+        if std::fs::read_link(path.join("exe")).is_err() {
+            let _ = map.update(&key.to_ne_bytes(), &tid.to_ne_bytes(), MapFlags::ANY);
+        }
+    }
 }
 
 /// A new entry stays only where the thread is there: its end removes what it finds, and then nobody

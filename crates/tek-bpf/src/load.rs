@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Loading the programs: all that this kernel takes, and for the others the reason.
 use crate::btf::Btf;
-use crate::dependency::{Dependency, Hook, Kind, State, GROUPS};
+use crate::dependency::{Dependency, Group, Hook, Target, GROUPS};
 use crate::error::Error;
 use crate::probe;
 use libbpf_rs::{set_print, Object, ObjectBuilder, PrintLevel};
@@ -74,17 +74,51 @@ pub(crate) struct Loaded {
     pub preempt_count: i64,
 }
 
-/// The hooks that can be had, of dependencies that are on.
-pub(crate) fn hooks_of<'a>(
-    dependencies: &'a [Dependency],
-    programs: &'a HashSet<&'static str>,
-) -> impl Iterator<Item = (Kind, &'static Hook)> + 'a {
-    let on = |kind| dependencies.iter().any(|d| d.kind == kind && d.is_on());
-    GROUPS
-        .iter()
-        .filter(move |group| on(group.kind))
-        .flat_map(|group| group.hooks.iter().map(|hook| (group.kind, hook)))
-        .filter(|(_, hook)| programs.contains(hook.program))
+/// What can be loaded, by dependency: all but programs that are refused, and their fellows.
+struct Wanted {
+    dependencies: Vec<Dependency>,
+    refused: HashSet<&'static str>,
+}
+
+impl Wanted {
+    fn new(btf: &Btf) -> Self {
+        let mut this = Self { dependencies: probe::dependencies(btf), refused: HashSet::new() };
+        for group in &GROUPS {
+            for hook in group.hooks.iter().filter(|hook| !btf.has(hook.target)) {
+                this.refused.extend(group.fellows(hook).map(|fellow| fellow.program));
+            }
+        }
+        this
+    }
+
+    fn hooks(&self) -> Vec<(&'static Group, &'static Hook)> {
+        let on = |kind| self.dependencies.iter().any(|d| d.kind == kind && d.is_on());
+        GROUPS
+            .iter()
+            .filter(|group| on(group.kind))
+            .flat_map(|group| group.hooks.iter().map(move |hook| (group, hook)))
+            .filter(|(_, hook)| !self.refused.contains(hook.program))
+            .collect()
+    }
+
+    fn load(&self) -> Result<Object, String> {
+        load_only(&self.hooks().into_iter().map(|(_, hook)| hook.program).collect())
+    }
+
+    /// Tries each of these programs alone. Whether one was refused.
+    fn try_each(&mut self, which: impl Fn(Target) -> bool) -> bool {
+        let mut found = false;
+        for (group, hook) in self.hooks().into_iter().filter(|(_, hook)| which(hook.target)) {
+            let Err(said) = load_only(&HashSet::from([hook.program])) else { continue };
+            found = true;
+            self.refused.extend(group.fellows(hook).map(|fellow| fellow.program));
+            for mine in self.dependencies.iter_mut().filter(|d| d.kind == group.kind) {
+                refuse(mine, hook, &said);
+            }
+        }
+        probe::propagate(&mut self.dependencies);
+        found
+    }
 }
 
 fn load_only(programs: &HashSet<&'static str>) -> Result<Object, String> {
@@ -97,49 +131,28 @@ fn load_only(programs: &HashSet<&'static str>) -> Result<Object, String> {
     open.load().map_err(|error| said(&error))
 }
 
-/// Loads what can be loaded.
+/// Loads what can be loaded. A program that this kernel does not take spoils the load of all, so then it
+/// is found out which: hooks of functions first, because kernels refuse these as a whole.
 pub(crate) fn load() -> Result<Loaded, Error> {
     quiet();
     let btf = Btf::of_kernel()?;
     probe::forbidden()?;
-    let preempt_count = btf.preempt_count().unwrap_or(0);
-    let mut dependencies = probe::dependencies(&btf);
-    let there: HashSet<&'static str> = GROUPS
-        .iter()
-        .flat_map(|group| group.hooks)
-        .filter(|hook| btf.has(hook.target))
-        .map(|hook| hook.program)
-        .collect();
-    let wanted = |dependencies: &[Dependency]| -> HashSet<&'static str> {
-        hooks_of(dependencies, &there).map(|(_, hook)| hook.program).collect()
-    };
-    let first = match load_only(&wanted(&dependencies)) {
-        Ok(object) => return Ok(Loaded { object, dependencies, preempt_count }),
-        Err(said) => said,
-    };
-    // A program that this kernel does not take spoils the load of all: find out which.
-    let mut refused = HashSet::new();
-    for (kind, hook) in hooks_of(&dependencies.clone(), &there) {
-        let Err(said) = load_only(&HashSet::from([hook.program])) else { continue };
-        refused.insert(hook.program);
-        for mine in dependencies.iter_mut().filter(|d| d.kind == kind) {
-            refuse(mine, hook, &said);
+    let mut wanted = Wanted::new(&btf);
+    let mut result = wanted.load();
+    for which in [true, false] {
+        if result.is_err() && wanted.try_each(|to| matches!(to, Target::Function(_)) == which) {
+            result = wanted.load();
         }
     }
-    probe::propagate(&mut dependencies);
-    let rest = wanted(&dependencies).difference(&refused).copied().collect();
-    match load_only(&rest) {
-        Ok(object) if !refused.is_empty() => Ok(Loaded { object, dependencies, preempt_count }),
-        _ => Err(Error::Load { said: first }),
-    }
+    Ok(Loaded {
+        object: result.map_err(|said| Error::Load { said })?,
+        dependencies: wanted.dependencies,
+        preempt_count: btf.preempt_count().unwrap_or(0),
+    })
 }
 
-/// Notes that a program of a dependency cannot be had.
+/// Notes that the kernel does not take a program of a dependency.
 pub(crate) fn refuse(dependency: &mut Dependency, hook: &Hook, said: &str) {
     let reason = format!("the kernel refuses the program for {}: {said}", hook.target);
-    match (&mut dependency.state, hook.without) {
-        (State::On { but }, Some(worse)) => but.push(format!("{worse}: {reason}")),
-        (state @ State::On { .. }, None) => *state = State::Off(reason),
-        (State::Off(_), _) => {}
-    }
+    probe::lack(&mut dependency.state, hook, reason);
 }

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! What would work on this kernel, without loading anything.
 use crate::btf::Btf;
-use crate::dependency::{Dependency, Group, Kind, State, GROUPS};
+use crate::dependency::{Dependency, Group, Hook, Kind, State, GROUPS};
 use crate::error::Error;
 use std::fs;
 
@@ -62,21 +62,34 @@ fn missing_capabilities(status: &str) -> Vec<&'static str> {
 
 /// What each dependency lacks, by names alone.
 pub(crate) fn dependencies(btf: &Btf) -> Vec<Dependency> {
-    let mut found: Vec<Dependency> =
-        GROUPS.iter().map(|group| Dependency { kind: group.kind, state: state(group, btf) }).collect();
+    let mut found: Vec<Dependency> = GROUPS
+        .iter()
+        .map(|group| Dependency { kind: group.kind, state: state(group, btf) })
+        .collect();
     propagate(&mut found);
     found
 }
 
 fn state(group: &Group, btf: &Btf) -> State {
-    let mut but = Vec::new();
+    let mut state = State::On { but: Vec::new() };
     for hook in group.hooks.iter().filter(|hook| !btf.has(hook.target)) {
-        match hook.without {
-            None => return State::Off(format!("this kernel has not {}", hook.target)),
-            Some(worse) => but.push(format!("{worse}: this kernel has not {}", hook.target)),
+        lack(&mut state, hook, format!("this kernel has not {}", hook.target));
+    }
+    state
+}
+
+/// Notes that a program cannot be had, for this reason.
+pub(crate) fn lack(state: &mut State, hook: &Hook, reason: String) {
+    let State::On { but } = state else { return };
+    match hook.without {
+        None => *state = State::Off(reason),
+        Some(worse) => {
+            let said = format!("{worse}: {reason}");
+            if !but.contains(&said) {
+                but.push(said);
+            }
         }
     }
-    State::On { but }
 }
 
 /// Switches off what needs something that is off.
@@ -103,7 +116,8 @@ mod tests {
 
     #[test]
     fn both_capabilities_are_asked_for_and_root_needs_neither() {
-        let missing = |value: u64| missing_capabilities(&format!("Name:\tx\nCapEff:\t{value:016x}\n"));
+        let missing =
+            |value: u64| missing_capabilities(&format!("Name:\tx\nCapEff:\t{value:016x}\n"));
         assert_eq!(missing(0), ["CAP_BPF", "CAP_PERFMON"]);
         assert_eq!(missing(1 << CAP_BPF), ["CAP_PERFMON"]);
         assert!(missing(1 << CAP_BPF | 1 << CAP_PERFMON).is_empty());

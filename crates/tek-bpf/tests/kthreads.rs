@@ -1,13 +1,15 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! What the programs tell of critical threads that do ordinary things.
+#![cfg(loads)]
 mod common;
 
-use common::{at_priority, events_until, gettid, of_task, set_priority};
+use common::{at_priority, events_until, gettid, of_task, set_priority, wakes};
 use nix::fcntl::OFlag;
 use nix::pty::{grantpt, posix_openpt, unlockpt};
 use std::fs::File;
 use std::io::Write;
 use std::os::fd::AsRawFd;
+use std::os::unix::fs::{FileExt, OpenOptionsExt};
 use std::path::Path;
 use std::sync::mpsc;
 use std::thread;
@@ -57,8 +59,7 @@ fn a_work_that_a_critical_thread_queues_is_told_until_it_has_run() {
     let mut kthreads = Kthreads::open().unwrap();
     let tid = at_priority(20, write_to_a_terminal);
     let ended = |event: &What| matches!(event, What::WorkEnded { .. });
-    let events =
-        events_until(&mut kthreads, |events| of_task(events, tid).iter().any(ended));
+    let events = events_until(&mut kthreads, |events| of_task(events, tid).iter().any(ended));
     let told = of_task(&events, tid);
     let (queued, first) = told
         .iter()
@@ -163,7 +164,10 @@ fn an_ordinary_thread_that_is_fast_counts_with_the_priority_that_it_was_given() 
     kthreads.set_fast(gettid(), None).unwrap();
     let mine = gettid();
     let events = events_until(&mut kthreads, |events| !of_task(events, mine).is_empty());
-    assert!(events.iter().any(|e| common::member(e).is_some_and(|m| m.priority == 33)), "{events:?}");
+    assert!(
+        events.iter().any(|e| common::member(e).is_some_and(|m| m.priority == 33)),
+        "{events:?}"
+    );
     write_to_a_terminal();
     let events = events_until(&mut kthreads, |_| false);
     let queued = |what: &What| matches!(what, What::WorkQueued { .. });
@@ -201,4 +205,170 @@ fn a_task_that_exits_is_told() {
     };
     let events = events_until(&mut kthreads, exited);
     assert!(exited(&events), "{events:?}");
+}
+
+#[test]
+#[ignore = "needs root"]
+fn a_block_request_of_a_critical_thread_is_told_until_it_is_complete() {
+    let directory = disk();
+    let path = directory.path().join("file");
+    write_a_page(&path);
+    nix::unistd::sync();
+    let mut kthreads = Kthreads::open().unwrap();
+    let tid = at_priority(20, move || {
+        // The kernel wants memory that begins where a block would.
+        let mut room = vec![0u8; 8192];
+        let skip = room.as_ptr().align_offset(4096);
+        let file = File::options().read(true).custom_flags(libc::O_DIRECT).open(&path).unwrap();
+        file.read_exact_at(&mut room[skip..skip + 4096], 0).unwrap();
+    });
+    let ended = |what: &What| matches!(what, What::RequestEnded { .. });
+    let events = events_until(&mut kthreads, |events| of_task(events, tid).iter().any(ended));
+    let told = of_task(&events, tid);
+    let begun = told.iter().find_map(|what| match what {
+        What::RequestBegan { request, disk, .. } => Some((*request, *disk)),
+        _ => None,
+    });
+    let (mine, disk) = begun.expect("a request begins");
+    assert!(disk.major > 0, "{told:?}");
+    let same = |what: &What| matches!(what, What::RequestEnded { request, .. } if *request == mine);
+    assert!(told.iter().any(same), "{told:?}");
+}
+
+/// Queues a work at this priority, and says whether that woke us who follow the thread.
+fn wakes_for(kthreads: &mut Kthreads, priority: i32) -> (bool, Vec<What>) {
+    let (sender, receiver) = mpsc::channel();
+    let (go, wait) = mpsc::channel::<()>();
+    let thread = thread::spawn(move || {
+        set_priority(priority);
+        sender.send(gettid()).unwrap();
+        wait.recv().unwrap();
+        write_to_a_terminal();
+        set_priority(0);
+    });
+    let tid = receiver.recv().unwrap();
+    kthreads.set_who(tid, Some(Follow::Follow)).unwrap();
+    let mut events = Vec::new();
+    kthreads.drain(|_| ()).unwrap();
+    go.send(()).unwrap();
+    thread.join().unwrap();
+    kthreads.drain(|event| events.push(event)).unwrap();
+    let woke = events.iter().any(|e| e.woke && common::member(e).is_some_and(|m| m.tid == tid));
+    (woke, of_task(&events, tid))
+}
+
+#[test]
+#[ignore = "needs root"]
+fn a_relation_that_the_boost_covers_already_wakes_nobody() {
+    let mut kthreads = Kthreads::open().unwrap();
+    // Whichever worker will run it: as if all had their boost.
+    let workers: Vec<i32> = procfs_kernel_workers();
+    for &worker in &workers {
+        kthreads.set_boosted(worker, Some(1 << 20 | 1 << 99)).unwrap();
+    }
+    let (woke, told) = wakes_for(&mut kthreads, 20);
+    assert!(told.iter().any(|what| matches!(what, What::WorkQueued { .. })), "{told:?}");
+    assert!(!woke, "{told:?}");
+    let (woke, told) = wakes_for(&mut kthreads, 21);
+    assert!(woke, "{told:?}");
+}
+
+fn procfs_kernel_workers() -> Vec<i32> {
+    let processes = std::fs::read_dir("/proc").unwrap();
+    let tids = processes.filter_map(|e| e.ok()?.file_name().to_str()?.parse::<i32>().ok());
+    tids.filter(|tid| {
+        std::fs::read_to_string(format!("/proc/{tid}/comm"))
+            .is_ok_and(|n| n.starts_with("kworker/"))
+    })
+    .collect()
+}
+
+#[test]
+#[ignore = "needs root"]
+fn who_sleeps_is_not_woken_by_events_that_need_nothing_done() {
+    let mut kthreads = Kthreads::open().unwrap();
+    for worker in procfs_kernel_workers() {
+        // All priorities, because other critical threads of the machine must not wake us here.
+        kthreads.set_boosted(worker, Some(u128::MAX)).unwrap();
+    }
+    let (sender, receiver) = mpsc::channel();
+    let (go, wait) = mpsc::channel::<()>();
+    let thread = thread::spawn(move || {
+        set_priority(20);
+        sender.send(gettid()).unwrap();
+        wait.recv().unwrap();
+        thread::sleep(Duration::from_millis(50));
+        write_to_a_terminal();
+        set_priority(0);
+    });
+    let tid = receiver.recv().unwrap();
+    kthreads.set_who(tid, Some(Follow::Follow)).unwrap();
+    kthreads.drain(|_| ()).unwrap();
+    go.send(()).unwrap();
+    let woken = wakes(&kthreads, 200);
+    thread.join().unwrap();
+    let mut events = Vec::new();
+    kthreads.drain(|event| events.push(event)).unwrap();
+    assert!(!of_task(&events, tid).is_empty(), "{events:?}");
+    let mine = events.iter().any(|e| e.woke && common::member(e).is_some_and(|m| m.tid == tid));
+    assert!(!mine, "{events:?}");
+    // Others of the machine may have woken us; nobody did if no event says so.
+    assert!(!woken || events.iter().any(|event| event.woke), "{events:?}");
+}
+
+#[test]
+#[ignore = "needs root"]
+fn a_boosted_worker_that_begins_something_else_is_told_and_wakes() {
+    let mut kthreads = Kthreads::open().unwrap();
+    for worker in procfs_kernel_workers() {
+        kthreads.set_boosted(worker, Some(u128::MAX)).unwrap();
+    }
+    write_to_a_terminal();
+    let unrelated = |events: &[Event]| {
+        events.iter().any(|e| matches!(e.what, What::Unrelated { .. }) && e.woke)
+    };
+    assert!(unrelated(&events_until(&mut kthreads, unrelated)));
+}
+
+#[test]
+#[ignore = "needs root"]
+fn pages_that_a_critical_thread_brings_in_are_counted_until_they_leave() {
+    let directory = disk();
+    let path = directory.path().join("file");
+    let mut kthreads = Kthreads::open().unwrap();
+    kthreads.watch(true).unwrap();
+    let (sender, receiver) = mpsc::channel();
+    let (go, wait) = mpsc::channel::<()>();
+    let written = path.clone();
+    let thread = thread::spawn(move || {
+        set_priority(20);
+        File::create(written).unwrap().write_all(&[1; 64 * 4096]).unwrap();
+        set_priority(0);
+        sender.send(gettid()).unwrap();
+        wait.recv().unwrap();
+    });
+    let tid = receiver.recv().unwrap();
+    let brought = kthreads.pages(tid).unwrap();
+    assert!((64..80).contains(&brought), "{brought}");
+    std::fs::remove_file(path).unwrap();
+    let left = kthreads.pages(tid).unwrap();
+    assert!(left + 64 <= brought, "{left} of {brought}");
+    go.send(()).unwrap();
+    thread.join().unwrap();
+}
+
+#[test]
+#[ignore = "needs root"]
+fn what_is_forgotten_is_not_told_to_end() {
+    let directory = disk();
+    let path = directory.path().join("file");
+    let mut kthreads = Kthreads::open().unwrap();
+    let tid = at_priority(20, move || write_a_page(&path));
+    let events = events_until(&mut kthreads, |events| dirtied(events, tid).is_some());
+    let (mine, _) = dirtied(&events, tid).expect("an inode is dirty");
+    kthreads.forget().unwrap();
+    nix::unistd::sync();
+    let events = events_until(&mut kthreads, |_| false);
+    let clean = |e: &Event| matches!(e.what, What::InodeCleaned { inode, .. } if inode == mine);
+    assert!(!events.iter().any(clean), "{events:?}");
 }
