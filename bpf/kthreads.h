@@ -14,50 +14,65 @@
 
 /* What happened. Numbers are never used again for something else. */
 enum tek_kthread_kind {
-	/* Work items of workqueues. thing: the work; second: its function. */
-	TEK_KTHREAD_WORK_QUEUED =
-		1, /* the task queued it; kthread: the worker that will be woken */
-	TEK_KTHREAD_WORK_AHEAD =
-		2, /* kthread is a worker that is busy before it comes to the work */
-	TEK_KTHREAD_WORK_STARTED = 3, /* kthread runs it now, whoever was told before */
-	TEK_KTHREAD_WORK_ENDED = 4,   /* kthread has run it: the relation ends */
-	TEK_KTHREAD_WORK_DROPPED = 5, /* it was cancelled before it ran: the relation ends */
-	TEK_KTHREAD_UNRELATED = 6, /* kthread, a boosted worker, begins a work of nobody critical */
+	/* Work items of workqueues. thing: the work; second: its function.
+	 * The task queued it; kthread is the worker that will be woken. */
+	TEK_KTHREAD_WORK_QUEUED = 1,
+	/* kthread is a worker that is busy before anybody comes to the work. */
+	TEK_KTHREAD_WORK_AHEAD = 2,
+	/* kthread runs it now, whoever was told before. */
+	TEK_KTHREAD_WORK_STARTED = 3,
+	/* kthread has run it: the relation ends. */
+	TEK_KTHREAD_WORK_ENDED = 4,
+	/* It was cancelled before it ran: the relation ends. */
+	TEK_KTHREAD_WORK_DROPPED = 5,
+	/* kthread, a boosted worker, begins a work that nobody critical waits for. */
+	TEK_KTHREAD_UNRELATED = 6,
 
-	/* Dirty inodes. thing: the inode; second: its bdi_writeback; dev: its file system's device. */
-	TEK_KTHREAD_INODE_DIRTIED =
-		10, /* kthread: the worker that writes back just now, if one does */
-	TEK_KTHREAD_INODE_CLEANED = 11, /* no dirty pages any more: ends for all its tasks */
-	TEK_KTHREAD_INODE_GONE = 12,    /* evicted: the same */
+	/* Dirty inodes. thing: the inode; second: its bdi_writeback; dev: its file system's device.
+	 * kthread is the worker that has that bdi_writeback's work just now, if one has. */
+	TEK_KTHREAD_INODE_DIRTIED = 10,
+	/* No dirty pages any more: the relation ends for all its tasks. */
+	TEK_KTHREAD_INODE_CLEANED = 11,
+	/* Deleted: the same. */
+	TEK_KTHREAD_INODE_GONE = 12,
 
-	/* The work of a bdi_writeback that has such inodes. thing: the work; second: the wb. */
-	TEK_KTHREAD_WB_QUEUED = 13, /* by whomever; kthread: the worker that will be woken */
-	TEK_KTHREAD_WB_AHEAD = 14,  /* kthread is a worker that is busy before it comes to it */
+	/* The work of a bdi_writeback that has such inodes. thing: the work; second: the wb.
+	 * Queued, by whomever; kthread is the worker that will be woken. */
+	TEK_KTHREAD_WB_QUEUED = 13,
+	/* As with other works. */
+	TEK_KTHREAD_WB_AHEAD = 14,
 	TEK_KTHREAD_WB_STARTED = 15,
 	TEK_KTHREAD_WB_ENDED = 16,
-	TEK_KTHREAD_THROTTLED = 17, /* the task is made to wait for the wb: second */
+	/* The task is made to sleep because too much is dirty on second, a wb. */
+	TEK_KTHREAD_THROTTLED = 17,
 
-	/* Memory. thing: the node. kthread: its kswapd or kcompactd. */
-	TEK_KTHREAD_KSWAPD_WANTED = 20, /* the task wakes it */
-	TEK_KTHREAD_KSWAPD_SLEPT = 21,  /* it has done its work: ends for all tasks */
-	TEK_KTHREAD_RECLAIM_BEGAN =
-		22, /* the task itself reclaims; kthread: kswapd of where it runs */
+	/* Memory. thing: the node; kthread: its kswapd or kcompactd.
+	 * The task wakes it. */
+	TEK_KTHREAD_KSWAPD_WANTED = 20,
+	/* It has done its work: the relation ends for all tasks. */
+	TEK_KTHREAD_KSWAPD_SLEPT = 21,
+	/* The task itself reclaims; the node is that on which it runs. */
+	TEK_KTHREAD_RECLAIM_BEGAN = 22,
 	TEK_KTHREAD_RECLAIM_ENDED = 23,
 	TEK_KTHREAD_KCOMPACTD_WANTED = 24,
 	TEK_KTHREAD_KCOMPACTD_SLEPT = 25,
 
-	/* Block requests. thing: the request; dev: the disk. */
-	TEK_KTHREAD_REQUEST_BEGAN = 30, /* kthread: the thread that completed the disk's last one */
-	TEK_KTHREAD_REQUEST_ENDED = 31, /* kthread: the thread that completed it, 0: an interrupt */
+	/* Block requests. thing: the request; dev: the disk.
+	 * kthread is the thread that completed the disk's last one. */
+	TEK_KTHREAD_REQUEST_BEGAN = 30,
+	/* kthread is the thread that completed it; 0: an interrupt did. */
+	TEK_KTHREAD_REQUEST_ENDED = 31,
 
 	/* New kernel threads. thing: the tid of who waits for one; kthread: kthreadd. */
 	TEK_KTHREAD_CREATION_BEGAN = 40,
 	TEK_KTHREAD_CREATION_ENDED = 41,
-	TEK_KTHREAD_BORN = 42, /* kthread, new, has to run before its creation ends */
+	/* kthread is the new one, which has to run before the creation ends. */
+	TEK_KTHREAD_BORN = 42,
 
-	/* io_uring. thing: the request. */
-	TEK_KTHREAD_URING_QUEUED = 50, /* to a worker of the task's process */
-	TEK_KTHREAD_URING_ENDED = 51,  /* kthread: the worker, 0: not known */
+	/* io_uring. thing: the request. It goes to a worker of the task's process. */
+	TEK_KTHREAD_URING_QUEUED = 50,
+	/* kthread is the worker that completed it; 0: somebody else did. */
+	TEK_KTHREAD_URING_ENDED = 51,
 
 	/* The task has ended, and with it all its relations. */
 	TEK_KTHREAD_TASK_EXITED = 60,
