@@ -1,0 +1,150 @@
+/* SPDX-License-Identifier: MIT OR GPL-2.0-only */
+/* Block requests of critical tasks, and the interrupt threads and ksoftirqd that complete them.
+ *
+ * Who will complete a request is not known before. A disk's requests are mostly completed by the same
+ * thread, so it is that of the last one.
+ */
+#ifndef TEK_BLOCK_H
+#define TEK_BLOCK_H
+
+#include "common.h"
+
+/* request -> whose it is */
+struct {
+	__uint(type, BPF_MAP_TYPE_HASH);
+	__uint(max_entries, 4096);
+	__type(key, __u64);
+	__type(value, struct member);
+} requests SEC(".maps");
+
+/* The thread that completed a disk's last request. */
+struct completer {
+	int tid;
+	char name[TEK_KTHREAD_NAME_BYTES];
+};
+
+/* disk -> that */
+struct {
+	__uint(type, BPF_MAP_TYPE_LRU_HASH);
+	__uint(max_entries, 256);
+	__type(key, __u32);
+	__type(value, struct completer);
+} completers SEC(".maps");
+
+static __always_inline __u32 disk_of(struct request *request)
+{
+	struct gendisk *disk = BPF_CORE_READ(request, q, disk);
+	if (!disk)
+		return 0; /* commands that are for no disk */
+	return (__u32)BPF_CORE_READ(disk, major) << 20 | BPF_CORE_READ(disk, first_minor);
+}
+
+/* When it is put into a queue, or given to the driver at once; both are told of some requests, and
+ * the second time may be somebody else's doing. */
+static __always_inline int begin_request(struct request *request)
+{
+	struct member member = {};
+	if (!find_member(&member))
+		return 0;
+	__u64 key = (__u64)request;
+	if (bpf_map_update_elem(&requests, &key, &member, BPF_NOEXIST)) {
+		if (!bpf_map_lookup_elem(&requests, &key))
+			lose(TEK_KTHREAD_BLOCK);
+		return 0;
+	}
+	__sync_fetch_and_add(&tallies.requests, 1);
+	struct tek_kthread_event *event = new_event(TEK_KTHREAD_BLOCK, TEK_KTHREAD_REQUEST_BEGAN);
+	if (!event)
+		return 0;
+	event->thing = key;
+	event->dev = disk_of(request);
+	fill_member(event, &member);
+	struct completer *last = bpf_map_lookup_elem(&completers, &event->dev);
+	if (last) {
+		event->kthread = last->tid;
+		__builtin_memcpy(event->name, last->name, sizeof(event->name));
+	}
+	/* Where interrupts complete there is nobody to hurry. */
+	send(event, member.is_new || (event->kthread && changes(&member, event->kthread)));
+	return 0;
+}
+
+/* Whether the current task is a thread that completes requests: irq/N-..., ksoftirqd/N, ktimers/N. */
+static __always_inline bool completes(struct task_struct *task)
+{
+	if (!(task->flags & PF_KTHREAD))
+		return false;
+	__u32 begin = *(__u32 *)task->comm;
+	const __u32 irq = 'i' | 'r' << 8 | 'q' << 16 | '/' << 24;
+	const __u32 softirq = 'k' | 's' << 8 | 'o' << 16 | 'f' << 24;
+	const __u32 timers = 'k' | 't' << 8 | 'i' << 16 | 'm' << 24;
+#if __BYTE_ORDER__ == __ORDER_BIG_ENDIAN__
+	begin = __builtin_bswap32(begin);
+#endif
+	return (begin == irq || begin == softirq || begin == timers) &&
+	       !(interrupts(task) & IN_INTERRUPT);
+}
+
+static __always_inline void end_request(struct request *request, bool completed)
+{
+	__u64 key = (__u64)request;
+	struct member *found = bpf_map_lookup_elem(&requests, &key);
+	if (!found)
+		return;
+	struct member member = *found;
+	if (bpf_map_delete_elem(&requests, &key))
+		return;
+	__sync_fetch_and_add(&tallies.requests, -1);
+	struct tek_kthread_event *event = new_event(TEK_KTHREAD_BLOCK, TEK_KTHREAD_REQUEST_ENDED);
+	if (!event)
+		return;
+	event->thing = key;
+	event->dev = disk_of(request);
+	fill_member(event, &member);
+	if (completed)
+		fill_current(event);
+	send(event, false);
+}
+
+SEC("tp_btf/block_rq_insert")
+int BPF_PROG(request_queued, struct request *request)
+{
+	return begin_request(request);
+}
+
+SEC("tp_btf/block_rq_issue")
+int BPF_PROG(request_issued, struct request *request)
+{
+	return begin_request(request);
+}
+
+/* It became a part of another one. */
+SEC("tp_btf/block_rq_merge")
+int BPF_PROG(request_merged, struct request *request)
+{
+	if (tallies.requests > 0)
+		end_request(request, false);
+	return 0;
+}
+
+SEC("tp_btf/block_rq_complete")
+int BPF_PROG(request_done, struct request *request, int error, unsigned int bytes)
+{
+	struct task_struct *task = (void *)bpf_get_current_task_btf();
+	bool by_thread = completes(task);
+	if (by_thread) {
+		__u32 disk = disk_of(request);
+		int tid = task->pid;
+		struct completer *last = bpf_map_lookup_elem(&completers, &disk);
+		if (!last || last->tid != tid) {
+			struct completer now = {.tid = tid};
+			bpf_get_current_comm(now.name, sizeof(now.name));
+			bpf_map_update_elem(&completers, &disk, &now, BPF_ANY);
+		}
+	}
+	if (tallies.requests > 0 && bytes >= BPF_CORE_READ(request, __data_len))
+		end_request(request, by_thread);
+	return 0;
+}
+
+#endif

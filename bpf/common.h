@@ -1,0 +1,212 @@
+/* SPDX-License-Identifier: MIT OR GPL-2.0-only */
+/* What all programs share: who is critical, the maps that userland writes, and sending an event.
+ *
+ * Nothing stays in a map for ever: entries go with the work, the inode, the request or the task. A map
+ * that is full counts as an event that was lost, because a relation that is not remembered could
+ * not be ended: it is not told at all.
+ */
+#ifndef TEK_COMMON_H
+#define TEK_COMMON_H
+
+#include "kernel.h"
+#include "kthreads.h"
+
+#include <bpf/bpf_core_read.h>
+#include <bpf/bpf_helpers.h>
+#include <bpf/bpf_tracing.h>
+
+#define RING_BYTES (256 * 1024)
+
+struct {
+	__uint(type, BPF_MAP_TYPE_RINGBUF);
+	__uint(max_entries, RING_BYTES);
+} events SEC(".maps");
+
+/* tid -> enum tek_kthread_who */
+struct {
+	__uint(type, BPF_MAP_TYPE_HASH);
+	__uint(max_entries, 8192);
+	__type(key, int);
+	__type(value, __u32);
+} who SEC(".maps");
+
+/* tid of an ordinary thread that is critical -> its priority, 1 to 99 */
+struct {
+	__uint(type, BPF_MAP_TYPE_HASH);
+	__uint(max_entries, 4096);
+	__type(key, int);
+	__type(value, __u32);
+} fast SEC(".maps");
+
+/* tid of a boosted kernel thread -> what its boost covers */
+struct {
+	__uint(type, BPF_MAP_TYPE_HASH);
+	__uint(max_entries, 1024);
+	__type(key, int);
+	__type(value, struct tek_kthread_covered);
+} boosted SEC(".maps");
+
+volatile struct tek_kthread_settings settings SEC(".data.settings") = {};
+struct tek_kthread_tallies tallies SEC(".data.tallies") = {};
+
+/* A critical task, or somebody who works for one. */
+struct member {
+	int tid;
+	int process;
+	__u8 priority;
+	bool via;    /* it is a kernel thread that is boosted */
+	bool is_new; /* userland has not said yet whether it wants to know of this task */
+};
+
+/* Not 0 where `current` is only who was interrupted. x86 counts that for each CPU, in a variable whose
+ * address many kernels do not tell; but it lies at a fixed distance from the run queue, which tasks
+ * point to. Where neither is known the answer is 0. */
+static __always_inline __u32 interrupts(struct task_struct *task)
+{
+	__u32 count = 0;
+	struct task_struct___counted *counted = (void *)task;
+	struct task_struct___rt *rt = (void *)task;
+	if (bpf_core_field_exists(counted->thread_info.preempt_count)) {
+		count = BPF_CORE_READ(counted, thread_info.preempt_count);
+	} else if (settings.preempt_count && bpf_core_field_exists(struct cfs_rq, rq)) {
+		void *rq = BPF_CORE_READ(task, se.cfs_rq, rq);
+		bpf_probe_read_kernel(&count, sizeof(count), rq + settings.preempt_count);
+	}
+	if (bpf_core_field_exists(rt->softirq_disable_cnt))
+		count |= BPF_CORE_READ(rt, softirq_disable_cnt) & SERVING_SOFTIRQ;
+	return count & (IN_INTERRUPT | SERVING_SOFTIRQ);
+}
+
+/* Whether the current task is critical, and then who it is. The first thing that programs ask: an
+ * ordinary task costs one comparison. A task that exits closes its files as nobody's member, for
+ * userland has been told of its end, or will be. */
+static __always_inline bool find_member(struct member *member)
+{
+	struct task_struct *task = (void *)bpf_get_current_task_btf();
+	int prio = task->prio;
+	if (prio >= MAX_RT_PRIO && !settings.fast)
+		return false;
+	__u32 flags = task->flags;
+	if (flags & PF_EXITING)
+		return false;
+	int tid = task->pid;
+	member->tid = tid;
+	member->process = task->tgid;
+	member->priority = prio < 0 ? MAX_RT_PRIO - 1 : prio > 98 ? 1 : MAX_RT_PRIO - 1 - prio;
+	member->via = false;
+	member->is_new = false;
+	if (flags & (PF_KTHREAD | PF_IO_WORKER)) {
+		if (prio < MAX_RT_PRIO && settings.boosted && bpf_map_lookup_elem(&boosted, &tid)) {
+			member->via = true;
+			return !interrupts(task);
+		}
+		if (flags & PF_KTHREAD)
+			return false;
+	}
+	if (prio >= MAX_RT_PRIO) {
+		__u32 *as_if = bpf_map_lookup_elem(&fast, &tid);
+		if (!as_if)
+			return false;
+		member->priority = *as_if;
+	}
+	__u32 *wanted = bpf_map_lookup_elem(&who, &tid);
+	if (wanted && *wanted == TEK_KTHREAD_IGNORE)
+		return false;
+	if (interrupts(task))
+		return false;
+	if (!wanted) {
+		__u32 told = TEK_KTHREAD_TOLD;
+		if (bpf_map_update_elem(&who, &tid, &told, BPF_NOEXIST))
+			__sync_fetch_and_add(&tallies.lost[TEK_KTHREAD_EXITS], 1);
+	}
+	member->is_new = !wanted || *wanted == TEK_KTHREAD_TOLD;
+	return true;
+}
+
+/* Whether the boost of a kernel thread was computed with members of these priorities. */
+static __always_inline bool covers(int kthread, __u64 low, __u64 high)
+{
+	struct tek_kthread_covered *now;
+	if (!settings.boosted)
+		return false;
+	now = bpf_map_lookup_elem(&boosted, &kthread);
+	return now && !(low & ~now->bits[0]) && !(high & ~now->bits[1]);
+}
+
+static __always_inline __u64 low_bit(__u8 priority)
+{
+	return priority < 64 ? 1ull << priority : 0;
+}
+
+static __always_inline __u64 high_bit(__u8 priority)
+{
+	return priority < 64 ? 0 : 1ull << (priority & 63);
+}
+
+/* Whether userland has to do something at once when this member comes to wait for the thread. */
+static __always_inline bool changes(const struct member *member, int kthread)
+{
+	return member->is_new ||
+	       !covers(kthread, low_bit(member->priority), high_bit(member->priority));
+}
+
+static __always_inline void lose(enum tek_kthread_dependency dependency)
+{
+	__sync_fetch_and_add(&tallies.lost[dependency], 1);
+	tallies.lost_one = 1;
+}
+
+/* An event to be filled in and sent; NULL where there is no room. */
+static __always_inline struct tek_kthread_event *new_event(enum tek_kthread_dependency dependency,
+							   enum tek_kthread_kind kind)
+{
+	struct tek_kthread_event *event = bpf_ringbuf_reserve(&events, sizeof(*event), 0);
+	if (!event) {
+		lose(dependency);
+		return NULL;
+	}
+	__builtin_memset(event, 0, sizeof(*event));
+	event->time = bpf_ktime_get_ns();
+	event->kind = kind;
+	return event;
+}
+
+static __always_inline void fill_member(struct tek_kthread_event *event,
+					const struct member *member)
+{
+	event->task = member->tid;
+	event->process = member->process;
+	event->priority = member->priority;
+	event->flags = member->via ? TEK_KTHREAD_VIA : 0;
+}
+
+/* The kernel thread is the current one. */
+static __always_inline void fill_current(struct tek_kthread_event *event)
+{
+	event->kthread = (__u32)bpf_get_current_pid_tgid();
+	bpf_get_current_comm(event->name, sizeof(event->name));
+}
+
+static __always_inline void fill_thread(struct tek_kthread_event *event, struct task_struct *task)
+{
+	if (!task)
+		return;
+	event->kthread = BPF_CORE_READ(task, pid);
+	BPF_CORE_READ_STR_INTO(&event->name, task, comm);
+}
+
+/* Sends it. Userland sleeps on unless it has to act, or the ring is half full. */
+static __always_inline void send(struct tek_kthread_event *event, bool wake)
+{
+	if (tallies.lost_one && __sync_lock_test_and_set(&tallies.lost_one, 0)) {
+		event->flags |= TEK_KTHREAD_LOST;
+		wake = true;
+	}
+	if (!wake)
+		wake = bpf_ringbuf_query(&events, BPF_RB_AVAIL_DATA) > RING_BYTES / 2;
+	if (wake)
+		event->flags |= TEK_KTHREAD_WOKE;
+	bpf_ringbuf_submit(event, wake ? BPF_RB_FORCE_WAKEUP : BPF_RB_NO_WAKEUP);
+}
+
+#endif

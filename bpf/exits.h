@@ -1,0 +1,30 @@
+/* SPDX-License-Identifier: MIT OR GPL-2.0-only */
+/* The end of tasks. Their ids are given again, so what is known by id ends here, before userland
+ * hears of it. */
+#ifndef TEK_EXITS_H
+#define TEK_EXITS_H
+
+#include "page_cache.h"
+
+SEC("tp_btf/sched_process_exit")
+int BPF_PROG(task_exited, struct task_struct *task)
+{
+	int tid = task->pid;
+	bool known = !bpf_map_delete_elem(&who, &tid);
+	if (settings.fast)
+		known |= !bpf_map_delete_elem(&fast, &tid);
+	if (settings.boosted)
+		known |= !bpf_map_delete_elem(&boosted, &tid);
+	if (!known)
+		return 0;
+	bpf_map_delete_elem(&brought, &tid);
+	struct tek_kthread_event *event = new_event(TEK_KTHREAD_EXITS, TEK_KTHREAD_TASK_EXITED);
+	if (!event)
+		return 0;
+	event->task = tid;
+	event->process = task->tgid;
+	send(event, false);
+	return 0;
+}
+
+#endif

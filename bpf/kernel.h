@@ -1,0 +1,211 @@
+/* SPDX-License-Identifier: MIT OR GPL-2.0-only */
+/* The kernel's structs as far as the programs use them.
+ *
+ * The loader puts the offsets of the running kernel in their place (CO-RE). What has another shape in
+ * some kernels is here in flavours: the part of a name from ___ on is not compared.
+ */
+#ifndef TEK_KERNEL_H
+#define TEK_KERNEL_H
+
+typedef unsigned char __u8;
+typedef signed char __s8;
+typedef unsigned short __u16;
+typedef short __s16;
+typedef unsigned int __u32;
+typedef int __s32;
+typedef unsigned long long __u64;
+typedef long long __s64;
+typedef __u16 __be16;
+typedef __u32 __be32;
+typedef __u32 __wsum;
+typedef _Bool bool;
+#define true 1
+#define false 0
+#define NULL ((void *)0)
+
+/* <linux/bpf.h> */
+enum {
+	BPF_MAP_TYPE_HASH = 1,
+	BPF_MAP_TYPE_ARRAY = 2,
+	BPF_MAP_TYPE_LRU_HASH = 9,
+	BPF_MAP_TYPE_RINGBUF = 27
+};
+enum { BPF_ANY = 0, BPF_NOEXIST = 1 };
+enum { BPF_RB_NO_WAKEUP = 1, BPF_RB_FORCE_WAKEUP = 2 };
+enum { BPF_RB_AVAIL_DATA = 0 };
+
+/* <linux/sched.h> */
+#define PF_EXITING 0x4
+#define PF_IO_WORKER 0x10
+#define PF_KTHREAD 0x200000
+#define MAX_RT_PRIO 100
+
+/* <linux/preempt.h> */
+#define SERVING_SOFTIRQ 0x100
+#define IN_INTERRUPT 0xff0000 /* hard, and NMI */
+
+/* <linux/fs.h>: bits of inode.i_state */
+#define I_DIRTY_PAGES_OF_LONG 0x04 /* before Linux 6.12, where it is a long */
+#define I_FREEING_OF_LONG 0x20
+#define I_DIRTY_PAGES_OF_INT 0x20 /* before Linux 6.18, where it is an int; then BTF tells */
+#define I_FREEING_OF_INT 0x80
+
+/* <linux/backing-dev.h> */
+#define BDI_CAP_WRITEBACK 1
+
+#pragma clang attribute push(__attribute__((preserve_access_index)), apply_to = record)
+
+struct list_head {
+	struct list_head *next;
+};
+
+struct thread_info___counted {
+	int preempt_count; /* x86 has it elsewhere */
+};
+
+struct rq;
+
+struct cfs_rq {
+	struct rq *rq;
+};
+
+struct sched_entity {
+	struct cfs_rq *cfs_rq;
+};
+
+struct task_struct {
+	int prio;
+	unsigned int flags;
+	int pid;
+	int tgid;
+	struct sched_entity se;
+	char comm[16];
+};
+
+struct task_struct___counted {
+	struct thread_info___counted thread_info;
+};
+
+struct task_struct___rt {
+	int softirq_disable_cnt;
+};
+
+struct work_struct {
+	void (*func)(struct work_struct *);
+};
+
+struct delayed_work {
+	struct work_struct work;
+};
+
+struct worker {
+	struct list_head entry;
+	struct work_struct *current_work;
+	struct task_struct *task;
+	struct list_head node;
+	int sleeping;
+	unsigned int flags;
+};
+
+struct worker_pool {
+	struct list_head idle_list;
+	struct list_head workers;
+	int nr_running;
+};
+
+struct pool_workqueue {
+	struct worker_pool *pool;
+};
+
+struct backing_dev_info;
+
+struct bdi_writeback {
+	struct backing_dev_info *bdi;
+	struct delayed_work dwork;
+};
+
+struct backing_dev_info {
+	unsigned int capabilities;
+	struct bdi_writeback wb;
+};
+
+struct super_block {
+	unsigned int s_dev;
+	struct backing_dev_info *s_bdi;
+};
+
+struct inode {
+	struct super_block *i_sb;
+	struct bdi_writeback *i_wb; /* not without control groups for writeback */
+};
+
+/* Before Linux 6.18. */
+struct inode___number {
+	unsigned long i_state;
+};
+
+/* Then it has an enum of its own, */
+enum inode_state_flags_t___tek { I_DIRTY_PAGES___named = 0x40, I_FREEING___named = 0x100 };
+
+struct inode___named {
+	enum inode_state_flags_t___tek i_state;
+};
+
+/* and then a struct around that. */
+enum inode_state_flags_enum___tek { I_DIRTY_PAGES___wrapped = 0x40, I_FREEING___wrapped = 0x100 };
+
+struct inode_state_flags___wrapped {
+	enum inode_state_flags_enum___tek __state;
+};
+
+struct inode___wrapped {
+	struct inode_state_flags___wrapped i_state;
+};
+
+struct address_space {
+	struct inode *host;
+};
+
+/* PG_head, which a folio of several pages has. */
+enum pageflags___tek { PG_head___tek = 6 };
+
+struct folio {
+	unsigned long flags; /* a struct with the same bits from Linux 6.18 on, */
+	struct address_space *mapping;
+};
+
+struct memdesc_flags_t___wrapped {
+	unsigned long f;
+};
+
+struct folio___wrapped {
+	struct memdesc_flags_t___wrapped flags; /* this one */
+};
+
+struct folio___counted {
+	unsigned int _nr_pages; /* since Linux 6.15 */
+};
+
+struct folio___before {
+	unsigned int _folio_nr_pages;
+};
+
+struct gendisk {
+	int major;
+	int first_minor;
+};
+
+struct request_queue {
+	struct gendisk *disk;
+};
+
+struct request {
+	struct request_queue *q;
+	unsigned int __data_len;
+};
+
+struct io_kiocb;
+
+#pragma clang attribute pop
+
+#endif

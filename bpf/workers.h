@@ -1,0 +1,288 @@
+/* SPDX-License-Identifier: MIT OR GPL-2.0-only */
+/* Workers: from the moment at which a work is queued, because a starved worker never begins it.
+ *
+ * The work of a bdi_writeback is here too: it is queued by whomever, timers included, and matters as
+ * long as the bdi_writeback has an inode that a critical task made dirty (writeback.h).
+ */
+#ifndef TEK_WORKERS_H
+#define TEK_WORKERS_H
+
+#include "common.h"
+
+/* How many busy workers of a pool are looked at. */
+#define MAX_AHEAD 8
+
+/* work that is queued -> who queued it */
+struct {
+	__uint(type, BPF_MAP_TYPE_HASH);
+	__uint(max_entries, 4096);
+	__type(key, __u64);
+	__type(value, struct member);
+} works SEC(".maps");
+
+/* What a worker runs just now. */
+struct running {
+	__u64 work;
+	__u64 function;
+	struct member member; /* tid 0: nobody alone, it is the work of a bdi_writeback */
+};
+
+/* tid of a worker -> that */
+struct {
+	__uint(type, BPF_MAP_TYPE_HASH);
+	__uint(max_entries, 1024);
+	__type(key, int);
+	__type(value, struct running);
+} running SEC(".maps");
+
+/* A bdi_writeback that has inodes which critical tasks made dirty. */
+struct wb_state {
+	__u64 wb;
+	__u64 low, high; /* the priorities of these tasks */
+	int inodes;
+	int worker; /* who runs its work, or will be woken for that; 0: it is not queued */
+};
+
+/* its work -> that. One that has no inodes any more is pushed out by others. */
+struct {
+	__uint(type, BPF_MAP_TYPE_LRU_HASH);
+	__uint(max_entries, 512);
+	__type(key, __u64);
+	__type(value, struct wb_state);
+} wbs SEC(".maps");
+
+static __always_inline struct wb_state *find_wb(__u64 work)
+{
+	struct wb_state *state;
+	if (tallies.inodes <= 0)
+		return NULL;
+	state = bpf_map_lookup_elem(&wbs, &work);
+	return state && state->inodes > 0 ? state : NULL;
+}
+
+/* The worker that is woken when a work is queued; NULL where none is idle. */
+static __always_inline struct task_struct *first_idle(struct worker_pool *pool)
+{
+	struct list_head *first = BPF_CORE_READ(pool, idle_list.next);
+	if ((__u64)first == (__u64)pool + bpf_core_field_offset(struct worker_pool, idle_list))
+		return NULL;
+	struct worker *worker = (void *)first - bpf_core_field_offset(struct worker, entry);
+	return BPF_CORE_READ(worker, task);
+}
+
+/* Tells of the workers that are busy before anybody comes to the work: all of them where none is idle,
+ * otherwise the one that runs, because its pool wakes no other meanwhile. */
+static __always_inline void tell_ahead(struct worker_pool *pool, bool all, struct work_struct *work,
+				       const struct member *member, const struct wb_state *wb)
+{
+	__u64 end = (__u64)pool + bpf_core_field_offset(struct worker_pool, workers);
+	struct list_head *at = BPF_CORE_READ(pool, workers.next);
+	for (int i = 0; i < MAX_AHEAD && at && (__u64)at != end; i++) {
+		struct worker *worker = (void *)at - bpf_core_field_offset(struct worker, node);
+		at = BPF_CORE_READ(worker, node.next);
+		if (!BPF_CORE_READ(worker, current_work) ||
+		    (!all && BPF_CORE_READ(worker, sleeping)))
+			continue;
+		struct tek_kthread_event *event = new_event(TEK_KTHREAD_WORKERS,
+							    member ? TEK_KTHREAD_WORK_AHEAD
+								   : TEK_KTHREAD_WB_AHEAD);
+		if (!event)
+			return;
+		event->thing = (__u64)work;
+		fill_thread(event, BPF_CORE_READ(worker, task));
+		if (member) {
+			event->second = (__u64)BPF_CORE_READ(work, func);
+			fill_member(event, member);
+			send(event, changes(member, event->kthread));
+		} else if (wb) {
+			event->second = wb->wb;
+			send(event, !covers(event->kthread, wb->low, wb->high));
+		} else {
+			bpf_ringbuf_discard(event, BPF_RB_NO_WAKEUP);
+		}
+	}
+}
+
+/* The work was queued anew, so what is known of an earlier time was cancelled. */
+static __always_inline void drop_work(__u64 work)
+{
+	if (tallies.works <= 0 || bpf_map_delete_elem(&works, &work))
+		return;
+	__sync_fetch_and_add(&tallies.works, -1);
+	struct tek_kthread_event *event = new_event(TEK_KTHREAD_WORKERS, TEK_KTHREAD_WORK_DROPPED);
+	if (!event)
+		return;
+	event->thing = work;
+	send(event, false);
+}
+
+static __always_inline void queue_member(struct worker_pool *pool, struct task_struct *idle,
+					 struct work_struct *work, const struct member *member)
+{
+	__u64 key = (__u64)work;
+	if (bpf_map_update_elem(&works, &key, member, BPF_ANY)) {
+		lose(TEK_KTHREAD_WORKERS);
+		return;
+	}
+	__sync_fetch_and_add(&tallies.works, 1);
+	struct tek_kthread_event *event = new_event(TEK_KTHREAD_WORKERS, TEK_KTHREAD_WORK_QUEUED);
+	if (!event)
+		return;
+	event->thing = key;
+	event->second = (__u64)BPF_CORE_READ(work, func);
+	fill_member(event, member);
+	fill_thread(event, idle);
+	send(event, changes(member, event->kthread));
+}
+
+static __always_inline void queue_wb(struct task_struct *idle, struct work_struct *work,
+				     struct wb_state *wb)
+{
+	struct tek_kthread_event *event = new_event(TEK_KTHREAD_WRITEBACK, TEK_KTHREAD_WB_QUEUED);
+	if (!event)
+		return;
+	event->thing = (__u64)work;
+	event->second = wb->wb;
+	fill_thread(event, idle);
+	wb->worker = event->kthread;
+	send(event, !covers(event->kthread, wb->low, wb->high));
+}
+
+/* The pool is locked meanwhile. */
+SEC("tp_btf/workqueue_queue_work")
+int BPF_PROG(work_queued, int cpu, struct pool_workqueue *pwq, struct work_struct *work)
+{
+	struct member member = {};
+	bool ours = find_member(&member);
+	struct wb_state *wb = find_wb((__u64)work);
+	drop_work((__u64)work);
+	if (!ours && !wb)
+		return 0;
+	struct worker_pool *pool = BPF_CORE_READ(pwq, pool);
+	struct task_struct *idle = first_idle(pool);
+	if (ours)
+		queue_member(pool, idle, work, &member);
+	if (wb)
+		queue_wb(idle, work, wb);
+	if (!idle || BPF_CORE_READ(pool, nr_running) > 0)
+		tell_ahead(pool, !idle, work, ours ? &member : NULL, wb);
+	return 0;
+}
+
+/* Its end has to be remembered, or it is not told that it began. */
+static __always_inline bool remember_running(struct work_struct *work, const struct member *member)
+{
+	struct running now = {.work = (__u64)work};
+	int tid = (__u32)bpf_get_current_pid_tgid();
+	now.function = (__u64)BPF_CORE_READ(work, func);
+	if (member)
+		now.member = *member;
+	if (bpf_map_update_elem(&running, &tid, &now, BPF_NOEXIST) &&
+	    bpf_map_update_elem(&running, &tid, &now, BPF_ANY)) {
+		lose(TEK_KTHREAD_WORKERS);
+		return false;
+	}
+	__sync_fetch_and_add(&tallies.running, 1);
+	return true;
+}
+
+SEC("tp_btf/workqueue_execute_start")
+int BPF_PROG(work_started, struct work_struct *work)
+{
+	if (tallies.works <= 0 && tallies.inodes <= 0 && !settings.boosted)
+		return 0;
+	__u64 key = (__u64)work;
+	int tid = (__u32)bpf_get_current_pid_tgid();
+	struct member *found = bpf_map_lookup_elem(&works, &key);
+	struct wb_state *wb = find_wb(key);
+	struct tek_kthread_event *event;
+	if (found) {
+		struct member member = *found;
+		if (!bpf_map_delete_elem(&works, &key))
+			__sync_fetch_and_add(&tallies.works, -1);
+		if (!remember_running(work, &member))
+			return 0;
+		event = new_event(TEK_KTHREAD_WORKERS, TEK_KTHREAD_WORK_STARTED);
+		if (event) {
+			event->thing = key;
+			event->second = (__u64)BPF_CORE_READ(work, func);
+			fill_member(event, &member);
+			fill_current(event);
+			send(event, changes(&member, tid));
+		}
+	} else if (wb && !remember_running(work, NULL)) {
+		return 0;
+	}
+	if (wb) {
+		wb->worker = tid;
+		event = new_event(TEK_KTHREAD_WRITEBACK, TEK_KTHREAD_WB_STARTED);
+		if (event) {
+			event->thing = key;
+			event->second = wb->wb;
+			fill_current(event);
+			send(event, !covers(tid, wb->low, wb->high));
+		}
+	}
+	if (!found && !wb && settings.boosted && bpf_map_lookup_elem(&boosted, &tid)) {
+		event = new_event(TEK_KTHREAD_WORKERS, TEK_KTHREAD_UNRELATED);
+		if (event) {
+			event->thing = key;
+			event->second = (__u64)BPF_CORE_READ(work, func);
+			fill_current(event);
+			send(event, true);
+		}
+	}
+	return 0;
+}
+
+SEC("tp_btf/workqueue_execute_end")
+int BPF_PROG(work_ended, struct work_struct *work)
+{
+	if (tallies.running <= 0)
+		return 0;
+	__u64 key = (__u64)work;
+	int tid = (__u32)bpf_get_current_pid_tgid();
+	struct running *found = bpf_map_lookup_elem(&running, &tid);
+	if (!found)
+		return 0;
+	struct member member = found->member;
+	__u64 function = found->function;
+	bpf_map_delete_elem(&running, &tid);
+	__sync_fetch_and_add(&tallies.running, -1);
+	struct tek_kthread_event *event;
+	if (member.tid) {
+		event = new_event(TEK_KTHREAD_WORKERS, TEK_KTHREAD_WORK_ENDED);
+		if (event) {
+			event->thing = key;
+			event->second = function;
+			fill_member(event, &member);
+			fill_current(event);
+			send(event, false);
+		}
+	}
+	struct wb_state *wb = bpf_map_lookup_elem(&wbs, &key);
+	if (wb) {
+		if (wb->worker == tid)
+			wb->worker = 0;
+		event = new_event(TEK_KTHREAD_WRITEBACK, TEK_KTHREAD_WB_ENDED);
+		if (event) {
+			event->thing = key;
+			event->second = wb->wb;
+			fill_current(event);
+			send(event, false);
+		}
+	}
+	return 0;
+}
+
+/* Who cancels a work takes it out of its queue here; a kernel without this function tells of it
+ * only when the work is queued again. The function returns 1 where it did that. */
+SEC("fexit/try_to_grab_pending")
+int BPF_PROG(work_cancelled, struct work_struct *work, unsigned long a, unsigned long b, int result)
+{
+	if (tallies.works > 0 && result == 1)
+		drop_work((__u64)work);
+	return 0;
+}
+
+#endif

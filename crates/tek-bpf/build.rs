@@ -1,0 +1,82 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Compiles bpf/kthreads.bpf.c with clang. No other compiler that Debian 12 has writes what CO-RE needs.
+use std::env;
+use std::ffi::OsString;
+use std::path::{Path, PathBuf};
+use std::process::{Command, ExitCode};
+
+/// The default first, then newest first. 14 is the oldest that was tried.
+const COMPILERS: [&str; 7] =
+    ["clang", "clang-22", "clang-19", "clang-18", "clang-17", "clang-16", "clang-14"];
+
+const ADVICE: &str = "bpf/kthreads.bpf.c needs clang, 14 or later, with BPF among its targets. \
+    Debian's package is clang: run tools/setup, or apt-get install clang. TEK_CLANG names another one";
+
+fn variable(name: &str) -> String {
+    env::var(name).unwrap_or_default()
+}
+
+/// As libbpf's headers call the processor whose registers the programs are to find arguments in.
+fn architecture() -> String {
+    match variable("CARGO_CFG_TARGET_ARCH").as_str() {
+        "x86_64" => "x86".to_owned(),
+        "aarch64" => "arm64".to_owned(),
+        "riscv64" => "riscv".to_owned(),
+        "powerpc64" => "powerpc".to_owned(),
+        "s390x" => "s390".to_owned(),
+        "loongarch64" => "loongarch".to_owned(),
+        other => other.to_owned(),
+    }
+}
+
+/// What the compiler says where it fails; nothing where it is not there.
+fn compile(compiler: &OsString, source: &Path, object: &Path) -> Result<(), Option<String>> {
+    let target = if variable("CARGO_CFG_TARGET_ENDIAN") == "big" { "bpfeb" } else { "bpfel" };
+    let directory = source.parent().unwrap_or(Path::new("."));
+    let output = Command::new(compiler)
+        .args(["-O2", "-g", "-Wall", "-Wextra", "-Werror", "-Wno-unused-parameter"])
+        .args(["-target", target, "-mcpu=v3", "-c"])
+        .arg(format!("-D__TARGET_ARCH_{}", architecture()))
+        .arg(format!("-I{}", variable("DEP_BPF_INCLUDE")))
+        // Only types are wanted of the debug information: no paths of this machine.
+        .arg(format!("-fdebug-prefix-map={}=bpf", directory.display()))
+        .arg(source)
+        .arg("-o")
+        .arg(object)
+        .output()
+        .map_err(|_| None)?;
+    match output.status.success() {
+        true => Ok(()),
+        false => Err(Some(String::from_utf8_lossy(&output.stderr).into_owned())),
+    }
+}
+
+fn main() -> ExitCode {
+    let directory = PathBuf::from(variable("CARGO_MANIFEST_DIR")).join("../../bpf");
+    println!("cargo:rerun-if-changed={}", directory.display());
+    println!("cargo:rerun-if-env-changed=TEK_CLANG");
+    let wide = variable("CARGO_CFG_TARGET_POINTER_WIDTH") == "64";
+    println!("cargo:rustc-check-cfg=cfg(loads)");
+    if env::var_os("CARGO_FEATURE_LOAD").is_none() || !wide {
+        return ExitCode::SUCCESS;
+    }
+    println!("cargo:rustc-cfg=loads");
+    let source = directory.join("kthreads.bpf.c");
+    let object = PathBuf::from(variable("OUT_DIR")).join("kthreads.bpf.o");
+    let compilers: Vec<OsString> = match env::var_os("TEK_CLANG") {
+        Some(compiler) => vec![compiler],
+        None => COMPILERS.map(OsString::from).to_vec(),
+    };
+    let mut said = String::new();
+    for compiler in &compilers {
+        match compile(compiler, &source, &object) {
+            Ok(()) => return ExitCode::SUCCESS,
+            Err(Some(text)) => {
+                said.push_str(&format!("{} says:\n{text}\n", compiler.to_string_lossy()));
+            }
+            Err(None) => {}
+        }
+    }
+    eprintln!("{said}{ADVICE}");
+    ExitCode::FAILURE
+}

@@ -1,0 +1,223 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Groups of programs that work or are missing together, and what each program hooks.
+use std::fmt;
+
+/// Which one: `enum tek_kthread_dependency`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum Kind {
+    /// kworkers, by work.
+    Workers,
+    /// The work that writes dirty inodes back.
+    Writeback,
+    /// kswapd, kcompactd and direct reclaim.
+    Reclaim,
+    /// Pages that critical tasks brought into the page cache.
+    PageCache,
+    /// Block requests, and the threads that complete them.
+    Block,
+    /// kthreadd.
+    Creation,
+    /// Workers of io_uring.
+    Uring,
+    /// The end of critical tasks.
+    Exits,
+}
+
+impl Kind {
+    /// As users read it.
+    pub fn name(self) -> &'static str {
+        match self {
+            Kind::Workers => "workers",
+            Kind::Writeback => "writeback",
+            Kind::Reclaim => "reclaim",
+            Kind::PageCache => "page cache",
+            Kind::Block => "block devices",
+            Kind::Creation => "creation of kernel threads",
+            Kind::Uring => "io_uring",
+            Kind::Exits => "exits",
+        }
+    }
+}
+
+impl fmt::Display for Kind {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.name())
+    }
+}
+
+/// Whether it works.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum State {
+    /// It does. What it has to do without, if anything, is said in words.
+    On {
+        /// As in "works that were cancelled are noticed late: ...".
+        but: Vec<String>,
+    },
+    /// It does not, for this reason.
+    Off(String),
+}
+
+/// A dependency and whether it works.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Dependency {
+    /// Which one.
+    pub kind: Kind,
+    /// Whether.
+    pub state: State,
+}
+
+impl Dependency {
+    /// Whether it works.
+    pub fn is_on(&self) -> bool {
+        matches!(self.state, State::On { .. })
+    }
+}
+
+/// What a program is attached to.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Target {
+    Tracepoint(&'static str),
+    Function(&'static str),
+}
+
+impl fmt::Display for Target {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Target::Tracepoint(name) => write!(f, "the tracepoint {name}"),
+            Target::Function(name) => write!(f, "the function {name}()"),
+        }
+    }
+}
+
+/// A program of bpf/.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Hook {
+    pub program: &'static str,
+    pub target: Target,
+    /// What is worse where it is missing; `None`: the dependency does not work at all.
+    pub without: Option<&'static str>,
+    /// Attached only while something is critical.
+    pub watch: bool,
+}
+
+pub(crate) struct Group {
+    pub kind: Kind,
+    /// Does not work without this one.
+    pub needs: Option<Kind>,
+    pub hooks: &'static [Hook],
+}
+
+impl Group {
+    /// Programs that are of use only together: what begins a relation and what ends it. These are all
+    /// that nothing works without, or all that are missed for the same reason.
+    pub(crate) fn fellows(&self, hook: &Hook) -> impl Iterator<Item = &'static Hook> {
+        let without = hook.without;
+        self.hooks.iter().filter(move |other| other.without == without)
+    }
+}
+
+const fn tracepoint(program: &'static str, name: &'static str) -> Hook {
+    Hook { program, target: Target::Tracepoint(name), without: None, watch: false }
+}
+
+const fn function(program: &'static str, name: &'static str) -> Hook {
+    Hook { program, target: Target::Function(name), without: None, watch: false }
+}
+
+const fn hot(hook: Hook) -> Hook {
+    Hook { watch: true, ..hook }
+}
+
+const fn or_else(hook: Hook, without: &'static str) -> Hook {
+    Hook { without: Some(without), ..hook }
+}
+
+const WHO_WAITS: &str = "who waits for a new kernel thread is not told, only its birth";
+
+/// In the order of `enum tek_kthread_dependency`.
+pub(crate) const GROUPS: [Group; 8] = [
+    Group {
+        kind: Kind::Workers,
+        needs: Some(Kind::Exits),
+        hooks: &[
+            tracepoint("work_queued", "workqueue_queue_work"),
+            tracepoint("work_started", "workqueue_execute_start"),
+            tracepoint("work_ended", "workqueue_execute_end"),
+            or_else(
+                function("work_cancelled", "try_to_grab_pending"),
+                "a work that is cancelled counts as queued until it is queued again",
+            ),
+        ],
+    },
+    Group {
+        kind: Kind::Writeback,
+        needs: Some(Kind::Workers),
+        hooks: &[
+            tracepoint("inode_dirtied", "writeback_mark_inode_dirty"),
+            tracepoint("inode_cleaned", "writeback_single_inode"),
+            hot(tracepoint("inode_gone", "mm_filemap_delete_from_page_cache")),
+            or_else(
+                tracepoint("throttled", "balance_dirty_pages"),
+                "a task that is made to wait for writeback is known by its inodes only",
+            ),
+        ],
+    },
+    Group {
+        kind: Kind::Reclaim,
+        needs: Some(Kind::Exits),
+        hooks: &[
+            tracepoint("kswapd_wanted", "mm_vmscan_wakeup_kswapd"),
+            tracepoint("kswapd_slept", "mm_vmscan_kswapd_sleep"),
+            tracepoint("reclaim_began", "mm_vmscan_direct_reclaim_begin"),
+            tracepoint("reclaim_ended", "mm_vmscan_direct_reclaim_end"),
+            or_else(
+                tracepoint("compact_wanted", "mm_compaction_wakeup_kcompactd"),
+                "kcompactd is not followed",
+            ),
+            or_else(
+                tracepoint("compact_slept", "mm_compaction_kcompactd_sleep"),
+                "kcompactd is not followed",
+            ),
+        ],
+    },
+    Group {
+        kind: Kind::PageCache,
+        needs: Some(Kind::Exits),
+        hooks: &[
+            hot(tracepoint("page_came", "mm_filemap_add_to_page_cache")),
+            hot(tracepoint("page_left", "mm_filemap_delete_from_page_cache")),
+        ],
+    },
+    Group {
+        kind: Kind::Block,
+        needs: Some(Kind::Exits),
+        hooks: &[
+            tracepoint("request_queued", "block_rq_insert"),
+            tracepoint("request_issued", "block_rq_issue"),
+            tracepoint("request_merged", "block_rq_merge"),
+            tracepoint("request_done", "block_rq_complete"),
+        ],
+    },
+    Group {
+        kind: Kind::Creation,
+        needs: Some(Kind::Exits),
+        hooks: &[
+            tracepoint("thread_born", "sched_process_fork"),
+            or_else(function("creation_began", "__kthread_create_on_node"), WHO_WAITS),
+            or_else(function("creation_ended", "__kthread_create_on_node"), WHO_WAITS),
+        ],
+    },
+    Group {
+        kind: Kind::Uring,
+        needs: Some(Kind::Exits),
+        hooks: &[
+            tracepoint("uring_queued", "io_uring_queue_async_work"),
+            tracepoint("uring_ended", "io_uring_complete"),
+        ],
+    },
+    Group {
+        kind: Kind::Exits,
+        needs: None,
+        hooks: &[tracepoint("task_exited", "sched_process_exit")],
+    },
+];

@@ -1,0 +1,62 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Why the programs are not there, or did not take what they were told.
+use crate::dependency::Kind;
+use std::io;
+
+/// What went wrong, and what to do.
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    /// This build has no loader.
+    #[error("kernel threads cannot be followed: TEK was built without the loader of BPF programs, which needs a 64-bit processor")]
+    NotBuilt,
+    /// The kernel does not describe its types.
+    #[error("kernel threads cannot be followed: this kernel has no /sys/kernel/btf/vmlinux, so take one that was built with CONFIG_DEBUG_INFO_BTF=y")]
+    NoBtf {
+        /// What reading it said.
+        source: io::Error,
+    },
+    /// The description cannot be read.
+    #[error("kernel threads cannot be followed: /sys/kernel/btf/vmlinux makes no sense ({0})")]
+    BadBtf(&'static str),
+    /// Privileges are missing.
+    #[error("kernel threads cannot be followed: {missing} is missing, so run as root, or give the service this capability")]
+    NotPermitted {
+        /// The capabilities, as in "CAP_BPF and CAP_PERFMON".
+        missing: String,
+    },
+    /// Lockdown in its mode "confidentiality" forbids programs to read the kernel's memory.
+    #[error("kernel threads cannot be followed: kernel lockdown is in the mode `confidentiality`, so boot with lockdown=integrity")]
+    Lockdown,
+    /// The kernel or libbpf refused the programs.
+    #[error("kernel threads cannot be followed: the programs cannot be loaded: {said}")]
+    Load {
+        /// What libbpf said last, or the error.
+        said: String,
+    },
+    /// The programs of a dependency cannot be attached or detached.
+    #[error("{dependency} cannot be followed: {program} cannot be attached: {source}")]
+    Attach {
+        /// Of which dependency.
+        dependency: Kind,
+        /// The program.
+        program: &'static str,
+        /// What the kernel said.
+        source: io::Error,
+    },
+    /// A map did not take a value.
+    #[error("cannot note thread {tid} in the map `{map}`: {source}")]
+    Map {
+        /// Which.
+        map: &'static str,
+        /// For whom; 0: for nobody alone.
+        tid: i32,
+        /// What the kernel said; `StorageFull` (E2BIG): the map is full.
+        source: io::Error,
+    },
+    /// Events cannot be read.
+    #[error("the events of the BPF programs cannot be read: {source}")]
+    Events {
+        /// What libbpf said.
+        source: io::Error,
+    },
+}

@@ -1,0 +1,258 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! What the programs tell: `struct tek_kthread_event` of bpf/kthreads.h, and what it means.
+use std::fmt;
+use zerocopy::{FromBytes, Immutable, KnownLayout};
+
+/// The struct as the programs write it.
+#[derive(Debug, Clone, Copy, FromBytes, Immutable, KnownLayout)]
+#[repr(C)]
+#[allow(missing_docs)] // the header says it
+pub struct RawEvent {
+    pub time: u64,
+    pub thing: u64,
+    pub second: u64,
+    pub kthread: i32,
+    pub task: i32,
+    pub process: i32,
+    pub dev: u32,
+    pub kind: u16,
+    pub priority: u8,
+    pub flags: u8,
+    pub spare: u32,
+    pub name: [u8; 16],
+}
+
+/// The fields in order with their offsets, for the test that compares them with the header.
+pub const LAYOUT: &[(&str, usize)] = &[
+    ("time", 0),
+    ("thing", 8),
+    ("second", 16),
+    ("kthread", 24),
+    ("task", 28),
+    ("process", 32),
+    ("dev", 36),
+    ("kind", 40),
+    ("priority", 42),
+    ("flags", 43),
+    ("spare", 44),
+    ("name", 48),
+];
+
+const _: () = {
+    assert!(size_of::<RawEvent>() == 64);
+    assert!(std::mem::offset_of!(RawEvent, kind) == 40);
+    assert!(std::mem::offset_of!(RawEvent, name) == 48);
+};
+
+const VIA: u8 = 1;
+const WOKE: u8 = 2;
+const LOST: u8 = 4;
+
+/// A kernel thread's name, as the kernel keeps it: at most 15 bytes.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Default)]
+pub struct Name([u8; 16]);
+
+impl Name {
+    /// What is before the first zero.
+    pub fn as_bytes(&self) -> &[u8] {
+        self.0.split(|&byte| byte == 0).next().unwrap_or_default()
+    }
+
+    /// Whether it is not known.
+    pub fn is_empty(&self) -> bool {
+        self.as_bytes().is_empty()
+    }
+}
+
+impl fmt::Display for Name {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(&String::from_utf8_lossy(self.as_bytes()))
+    }
+}
+
+impl fmt::Debug for Name {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{:?}", String::from_utf8_lossy(self.as_bytes()))
+    }
+}
+
+/// A kernel thread.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Thread {
+    /// Its id.
+    pub tid: i32,
+    /// Its name; empty where the programs did not look.
+    pub name: Name,
+}
+
+/// A critical task, or a boosted kernel thread that works for one.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Member {
+    /// Its id.
+    pub tid: i32,
+    /// That of its process.
+    pub process: i32,
+    /// Its priority at that moment, 1 to 99; that of a Fast thread of the fair class as it was set.
+    pub priority: u8,
+    /// It is a kernel thread, or a worker of io_uring, that is boosted itself.
+    pub via: bool,
+}
+
+/// A work item of a workqueue.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub struct Work {
+    /// Its address, which stands for it from QUEUED to ENDED or DROPPED.
+    pub address: u64,
+    /// The address of its function: /proc/kallsyms has the name.
+    pub function: u64,
+}
+
+/// A device by its numbers.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub struct Device {
+    /// Its driver.
+    pub major: u32,
+    /// Which of that driver's.
+    pub minor: u32,
+}
+
+/// Something that happened.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Event {
+    /// When, in ns of CLOCK_MONOTONIC.
+    pub time: u64,
+    /// The programs woke us for it, because something may have to be done at once.
+    pub woke: bool,
+    /// Events before this one were lost: what is known of relations is not all.
+    pub lost: bool,
+    /// What.
+    pub what: What,
+}
+
+/// What happened. A relation that begins is named by task and thing (work, inode, request, node).
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[allow(missing_docs)] // of the fields, whose types say it
+pub enum What {
+    /// A task queued a work. The worker is the one that will be woken; without one none is idle.
+    WorkQueued { member: Member, work: Work, worker: Option<Thread> },
+    /// This worker is busy, and the work waits until it has done. Ends when the work starts.
+    WorkAhead { member: Member, work: Work, worker: Thread },
+    /// This worker runs it, whoever was told before.
+    WorkStarted { member: Member, work: Work, worker: Thread },
+    /// It has run: the relation ends.
+    WorkEnded { member: Member, work: Work, worker: Thread },
+    /// It was cancelled before it ran: the relation ends.
+    WorkDropped { work: u64 },
+    /// A boosted worker begins a work that nobody critical waits for.
+    Unrelated { work: Work, worker: Thread },
+    /// A task made an inode dirty that was clean, or that only others had made dirty. The worker is
+    /// the one that writes back this bdi_writeback now, if its work is queued or runs.
+    InodeDirtied { member: Member, inode: u64, wb: u64, device: Device, worker: Option<i32> },
+    /// It has no dirty pages any more: the relation ends for all tasks.
+    InodeCleaned { inode: u64, wb: u64, by: Thread },
+    /// It was deleted or forgotten: the same.
+    InodeGone { inode: u64, wb: u64, by: Thread },
+    /// The work of a bdi_writeback with such inodes was queued, by whomever.
+    WbQueued { wb: u64, work: u64, worker: Option<Thread> },
+    /// This worker is busy, and that work waits until it has done.
+    WbAhead { wb: u64, work: u64, worker: Thread },
+    /// This worker runs it.
+    WbStarted { wb: u64, work: u64, worker: Thread },
+    /// It has run; inodes may be dirty still.
+    WbEnded { wb: u64, work: u64, worker: Thread },
+    /// A task sleeps because too much is dirty; told for each of its sleeps.
+    Throttled { member: Member, wb: u64, worker: Option<i32> },
+    /// A task woke kswapd of a node.
+    KswapdWanted { member: Member, node: u32, kswapd: Option<Thread> },
+    /// kswapd has nothing to do any more: the relation ends for all tasks.
+    KswapdSlept { node: u32, kswapd: Thread },
+    /// A task frees memory itself, in direct reclaim.
+    ReclaimBegan { member: Member },
+    /// It does no more.
+    ReclaimEnded { member: Member },
+    /// A task woke kcompactd of a node.
+    KcompactdWanted { member: Member, node: u32, kcompactd: Option<Thread> },
+    /// kcompactd sleeps: the relation ends for all tasks.
+    KcompactdSlept { node: u32, kcompactd: Thread },
+    /// A request of a task went to a disk. The thread is the one that completed the disk's last.
+    RequestBegan { member: Member, request: u64, disk: Device, completer: Option<Thread> },
+    /// It is complete: by this thread, or by an interrupt.
+    RequestEnded { member: Member, request: u64, disk: Device, completer: Option<Thread> },
+    /// A task, or a boosted kernel thread, waits for a new kernel thread.
+    CreationBegan { member: Member },
+    /// It has it, or an error: the relation ends.
+    CreationEnded { member: Member },
+    /// A kernel thread was born while somebody waits for one. It runs for a moment with the priority
+    /// of kthreadd, sets its own back, and has to be scheduled once more before the creation ends.
+    Born { thread: Thread },
+    /// A request was handed to a worker of the task's process.
+    UringQueued { member: Member, request: u64 },
+    /// It is complete; the worker is told where it was one that completed it.
+    UringEnded { member: Member, request: u64, worker: Option<Thread> },
+    /// A task that was told of has ended, and all its relations with it.
+    TaskExited { tid: i32, process: i32 },
+}
+
+impl RawEvent {
+    fn member(&self) -> Member {
+        let via = self.flags & VIA != 0;
+        Member { tid: self.task, process: self.process, priority: self.priority, via }
+    }
+
+    fn thread(&self) -> Thread {
+        Thread { tid: self.kthread, name: Name(self.name) }
+    }
+
+    fn known_thread(&self) -> Option<Thread> {
+        Some(self.thread()).filter(|thread| thread.tid != 0)
+    }
+
+    fn work(&self) -> Work {
+        Work { address: self.thing, function: self.second }
+    }
+
+    fn device(&self) -> Device {
+        Device { major: self.dev >> 20, minor: self.dev & 0xf_ffff }
+    }
+
+    /// What it means; `None` for a kind that this version does not know.
+    pub fn typed(&self) -> Option<Event> {
+        let (member, work, worker) = (self.member(), self.work(), self.thread());
+        let (thing, wb, node) = (self.thing, self.second, self.thing as u32);
+        let (known, tid) = (self.known_thread(), Some(self.kthread).filter(|&tid| tid != 0));
+        let device = self.device();
+        let what = match self.kind {
+            1 => What::WorkQueued { member, work, worker: known },
+            2 => What::WorkAhead { member, work, worker },
+            3 => What::WorkStarted { member, work, worker },
+            4 => What::WorkEnded { member, work, worker },
+            5 => What::WorkDropped { work: thing },
+            6 => What::Unrelated { work, worker },
+            10 => What::InodeDirtied { member, inode: thing, wb, device, worker: tid },
+            11 => What::InodeCleaned { inode: thing, wb, by: worker },
+            12 => What::InodeGone { inode: thing, wb, by: worker },
+            13 => What::WbQueued { wb, work: thing, worker: known },
+            14 => What::WbAhead { wb, work: thing, worker },
+            15 => What::WbStarted { wb, work: thing, worker },
+            16 => What::WbEnded { wb, work: thing, worker },
+            17 => What::Throttled { member, wb, worker: tid },
+            20 => What::KswapdWanted { member, node, kswapd: known },
+            21 => What::KswapdSlept { node, kswapd: worker },
+            22 => What::ReclaimBegan { member },
+            23 => What::ReclaimEnded { member },
+            24 => What::KcompactdWanted { member, node, kcompactd: known },
+            25 => What::KcompactdSlept { node, kcompactd: worker },
+            30 => What::RequestBegan { member, request: thing, disk: device, completer: known },
+            31 => What::RequestEnded { member, request: thing, disk: device, completer: known },
+            40 => What::CreationBegan { member },
+            41 => What::CreationEnded { member },
+            42 => What::Born { thread: worker },
+            50 => What::UringQueued { member, request: thing },
+            51 => What::UringEnded { member, request: thing, worker: known },
+            60 => What::TaskExited { tid: self.task, process: self.process },
+            _ => return None,
+        };
+        let (woke, lost) = (self.flags & WOKE != 0, self.flags & LOST != 0);
+        Some(Event { time: self.time, woke, lost, what })
+    }
+}

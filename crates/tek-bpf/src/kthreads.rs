@@ -1,0 +1,384 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! The loaded programs.
+use crate::dependency::{Dependency, Hook, Kind, GROUPS};
+use crate::error::Error;
+use crate::event::{Event, RawEvent, What};
+use crate::load::{self, io_error, refuse, Loaded};
+use crate::{probe, Follow};
+use libbpf_rs::{Link, MapCore, MapFlags, MapHandle, Object, RingBuffer, RingBufferBuilder};
+use std::collections::HashSet;
+use std::io;
+use std::os::fd::{AsFd, BorrowedFd};
+use std::path::Path;
+use std::sync::{Arc, Mutex, PoisonError};
+use zerocopy::FromBytes;
+
+/// Events that one call of [`Kthreads::drain`] hands out at most: what the ring holds.
+const AT_ONCE: usize = 4096;
+
+/// `struct tek_kthread_tallies`: as many counts of what was lost come first.
+const DEPENDENCIES: usize = 8;
+
+/// The programs, attached until this is dropped. Nothing of it outlives the process.
+///
+/// All calls are system calls of a few microseconds, but for `open` (some 100 ms) and `watch` (1 ms).
+pub struct Kthreads {
+    // Detached before the object goes.
+    links: Vec<(&'static str, Link)>,
+    ring: RingBuffer<'static>,
+    read: Arc<Mutex<Vec<RawEvent>>>,
+    /// Kept to be used again.
+    buffer: Vec<RawEvent>,
+    maps: Maps,
+    fast: HashSet<i32>,
+    boosted: HashSet<i32>,
+    preempt_count: i64,
+    dependencies: Vec<Dependency>,
+    object: Object,
+}
+
+struct Maps {
+    events: MapHandle,
+    who: MapHandle,
+    fast: MapHandle,
+    boosted: MapHandle,
+    brought: MapHandle,
+    settings: MapHandle,
+    tallies: MapHandle,
+    /// What the programs remember until it ends.
+    remembered: Vec<MapHandle>,
+}
+
+const REMEMBERED: [&str; 9] = [
+    "works",
+    "running",
+    "wbs",
+    "inodes",
+    "tellings",
+    "requests",
+    "reclaiming",
+    "creating",
+    "uring",
+];
+
+impl Kthreads {
+    /// Loads and attaches what this kernel takes. Needs CAP_BPF and CAP_PERFMON, or root.
+    pub fn open() -> Result<Self, Error> {
+        let Loaded { object, dependencies, preempt_count } = load::load()?;
+        let maps = Maps {
+            events: map(&object, "events")?,
+            who: map(&object, "who")?,
+            fast: map(&object, "fast")?,
+            boosted: map(&object, "boosted")?,
+            brought: map(&object, "brought")?,
+            settings: map(&object, ".data.settings")?,
+            tallies: map(&object, ".data.tallies")?,
+            remembered: REMEMBERED
+                .iter()
+                .map(|name| map(&object, name))
+                .collect::<Result<_, _>>()?,
+        };
+        name_reclaimers(&map(&object, "reclaimers")?);
+        let read = Arc::new(Mutex::new(Vec::with_capacity(AT_ONCE)));
+        let into = Arc::clone(&read);
+        let mut builder = RingBufferBuilder::new();
+        let added = builder.add(&maps.events, move |bytes| {
+            if let Ok((event, _)) = RawEvent::read_from_prefix(bytes) {
+                into.lock().unwrap_or_else(PoisonError::into_inner).push(event);
+            }
+            0
+        });
+        added.map_err(|error| Error::Events { source: io_error(&error) })?;
+        let ring = builder.build().map_err(|error| Error::Events { source: io_error(&error) })?;
+        let mut this = Self {
+            links: Vec::new(),
+            ring,
+            read,
+            buffer: Vec::new(),
+            maps,
+            fast: HashSet::new(),
+            boosted: HashSet::new(),
+            preempt_count,
+            dependencies,
+            object,
+        };
+        this.set_settings()?;
+        this.attach_all();
+        Ok(this)
+    }
+
+    /// What works, and what does not and why.
+    pub fn dependencies(&self) -> &[Dependency] {
+        &self.dependencies
+    }
+
+    /// To wait on, with epoll(7) or poll(2), for reading. It becomes readable without waking anybody
+    /// too: who is about to wait calls [`Kthreads::drain`] before.
+    pub fn fd(&self) -> BorrowedFd<'_> {
+        self.maps.events.as_fd()
+    }
+
+    /// Hands out what has happened, oldest first, and how much that was.
+    pub fn drain(&mut self, mut f: impl FnMut(Event)) -> Result<usize, Error> {
+        let got = self.ring.consume_raw_n(AT_ONCE);
+        if got < 0 {
+            return Err(Error::Events { source: io::Error::from_raw_os_error(-got) });
+        }
+        std::mem::swap(
+            &mut self.buffer,
+            &mut *self.read.lock().unwrap_or_else(PoisonError::into_inner),
+        );
+        let (mut left_fast, mut left_boosted) = (false, false);
+        for event in self.buffer.drain(..).filter_map(|raw| raw.typed()) {
+            if let What::TaskExited { tid, .. } = event.what {
+                left_fast |= self.fast.remove(&tid);
+                left_boosted |= self.boosted.remove(&tid);
+            }
+            f(event);
+        }
+        if left_fast || left_boosted {
+            self.set_settings()?;
+        }
+        Ok(got as usize)
+    }
+
+    /// Tells the programs what priorities of members (a bit each, 1 to 99) the present priority of a
+    /// kernel thread was computed from: a relation of such a priority wakes nobody. `None`: it is
+    /// not boosted, and its works and requests are nobody's.
+    pub fn set_boosted(&mut self, tid: i32, covered: Option<u128>) -> Result<(), Error> {
+        match covered {
+            Some(bits) => {
+                self.boosted.insert(tid);
+                self.set_settings()?;
+                let value = [(bits as u64).to_ne_bytes(), ((bits >> 64) as u64).to_ne_bytes()];
+                put(&self.maps.boosted, "boosted", tid, value.as_flattened())
+            }
+            None => {
+                take(&self.maps.boosted, "boosted", tid)?;
+                self.boosted.remove(&tid);
+                self.set_settings()
+            }
+        }
+    }
+
+    /// Whether events of a task are wanted. A task of which nothing was said is told, and wakes each
+    /// time. Forgotten at its end; `None` makes it unknown again.
+    pub fn set_who(&mut self, tid: i32, follow: Option<Follow>) -> Result<(), Error> {
+        let value = match follow {
+            None => return take(&self.maps.who, "who", tid),
+            Some(Follow::Ignore) => 0u32,
+            Some(Follow::Follow) => 1u32,
+        };
+        put(&self.maps.who, "who", tid, &value.to_ne_bytes())
+    }
+
+    /// Makes an ordinary thread critical, as if it had this real-time priority (1 to 99), or no more.
+    pub fn set_fast(&mut self, tid: i32, priority: Option<u8>) -> Result<(), Error> {
+        match priority {
+            Some(priority) => {
+                let value = u32::from(priority.clamp(1, 99)).to_ne_bytes();
+                put(&self.maps.fast, "fast", tid, &value)?;
+                self.fast.insert(tid);
+            }
+            None => {
+                take(&self.maps.fast, "fast", tid)?;
+                self.fast.remove(&tid);
+            }
+        }
+        self.set_settings()
+    }
+
+    /// Attaches or detaches the programs that cost something on hot paths, which see pages come into
+    /// the page cache and leave it. For as long as something is critical, or a relation is known:
+    /// without them a dirty inode that is deleted is not told as gone.
+    pub fn watch(&mut self, on: bool) -> Result<(), Error> {
+        if !on {
+            let hot: HashSet<&str> =
+                hooks(|hook| hook.watch).map(|(_, hook)| hook.program).collect();
+            self.links.retain(|(program, _)| !hot.contains(program));
+            return Ok(());
+        }
+        for (kind, hook) in hooks(|hook| hook.watch) {
+            if self.is_on(kind) && !self.links.iter().any(|(program, _)| *program == hook.program) {
+                self.attach(kind, hook)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// How many pages of the page cache a critical task brought in that are still there, as far as they
+    /// were counted: [`Kthreads::watch`].
+    pub fn pages(&self, tid: i32) -> Result<u64, Error> {
+        let found = self.maps.brought.lookup(&tid.to_ne_bytes(), MapFlags::ANY);
+        let found = found.map_err(|e| Error::Map { map: "brought", tid, source: io_error(&e) })?;
+        let pages = found.and_then(|bytes| bytes.try_into().ok()).map_or(0, i64::from_ne_bytes);
+        Ok(u64::try_from(pages).unwrap_or(0))
+    }
+
+    /// Makes the programs forget all relations, after events were lost: none of them is told to
+    /// end any more. What begins from now on is told as ever.
+    pub fn forget(&mut self) -> Result<(), Error> {
+        for map in &self.maps.remembered {
+            for key in map.keys().collect::<Vec<_>>() {
+                // One that has ended meanwhile is no error, and others are gone with their end.
+                let _ = map.delete(&key);
+            }
+        }
+        self.drain(|_| ()).map(drop)
+    }
+
+    /// Makes the programs forget one queued work, which cannot be waited for any more: where works are
+    /// cancelled without a word ([`State::On`](crate::State::On)).
+    pub fn forget_work(&mut self, work: u64) -> Result<(), Error> {
+        // It is not there where it has begun.
+        let _ = self.maps.remembered[0].delete(&work.to_ne_bytes());
+        Ok(())
+    }
+
+    /// How many events, or things that could not be remembered, were lost since the programs were
+    /// loaded. The next [`Event`] after one says so too.
+    pub fn lost(&self) -> Result<Vec<(Kind, u64)>, Error> {
+        let tallies = self.tallies()?;
+        let counts = tallies
+            .chunks_exact(8)
+            .take(DEPENDENCIES)
+            .map(|bytes| bytes.try_into().map(u64::from_ne_bytes).unwrap_or_default());
+        let kinds = [
+            Kind::Workers,
+            Kind::Writeback,
+            Kind::Reclaim,
+            Kind::PageCache,
+            Kind::Block,
+            Kind::Creation,
+            Kind::Uring,
+            Kind::Exits,
+        ];
+        Ok(kinds.into_iter().zip(counts).collect())
+    }
+
+    fn tallies(&self) -> Result<Vec<u8>, Error> {
+        let found = self.maps.tallies.lookup(&0u32.to_ne_bytes(), MapFlags::ANY);
+        let error = |source| Error::Map { map: "tallies", tid: 0, source };
+        found.map_err(|e| error(io_error(&e)))?.ok_or_else(|| error(io::ErrorKind::NotFound.into()))
+    }
+
+    fn is_on(&self, kind: Kind) -> bool {
+        self.dependencies.iter().any(|d| d.kind == kind && d.is_on())
+    }
+
+    /// Those that are always attached. What cannot be is off from then on.
+    fn attach_all(&mut self) {
+        // Ends first: nothing is told that could not end.
+        let hooks: Vec<(Kind, &Hook)> = hooks(|hook| !hook.watch).collect();
+        let mut lacking: HashSet<&str> = HashSet::new();
+        for (kind, hook) in hooks.into_iter().rev() {
+            if !self.is_on(kind) || lacking.contains(hook.program) {
+                continue;
+            }
+            let Err(error) = self.attach(kind, hook) else { continue };
+            let said = error.to_string();
+            for mine in self.dependencies.iter_mut().filter(|d| d.kind == kind) {
+                refuse(mine, hook, &said);
+            }
+            for group in GROUPS.iter().filter(|group| group.kind == kind) {
+                let lost: HashSet<&str> = group.fellows(hook).map(|other| other.program).collect();
+                self.links.retain(|(program, _)| !lost.contains(program));
+                lacking.extend(lost);
+            }
+        }
+        probe::propagate(&mut self.dependencies);
+        let off: HashSet<&str> = GROUPS
+            .iter()
+            .filter(|group| !self.is_on(group.kind))
+            .flat_map(|group| group.hooks)
+            .map(|hook| hook.program)
+            .collect();
+        self.links.retain(|(program, _)| !off.contains(program));
+    }
+
+    fn attach(&mut self, kind: Kind, hook: &Hook) -> Result<(), Error> {
+        // One that was not loaded is missing by name already.
+        let Some(program) = self.object.progs_mut().find(|p| p.name() == hook.program) else {
+            return Ok(());
+        };
+        if !program.autoload() {
+            return Ok(());
+        }
+        let link = program.attach().map_err(|error| Error::Attach {
+            dependency: kind,
+            program: hook.program,
+            source: io_error(&error),
+        })?;
+        self.links.push((hook.program, link));
+        Ok(())
+    }
+
+    /// How many entries there are among it, so that programs need not look into empty maps.
+    fn set_settings(&self) -> Result<(), Error> {
+        let count = |set: &HashSet<i32>| (set.len() as u32).to_ne_bytes();
+        let counts = [count(&self.fast), count(&self.boosted)];
+        let value = [&self.preempt_count.to_ne_bytes()[..], counts.as_flattened()].concat();
+        let done = self.maps.settings.update(&0u32.to_ne_bytes(), &value, MapFlags::ANY);
+        done.map_err(|e| Error::Map { map: "settings", tid: 0, source: io_error(&e) })
+    }
+}
+
+fn hooks(wanted: fn(&Hook) -> bool) -> impl Iterator<Item = (Kind, &'static Hook)> {
+    GROUPS
+        .iter()
+        .flat_map(|group| group.hooks.iter().map(|hook| (group.kind, hook)))
+        .filter(move |(_, hook)| wanted(hook))
+}
+
+fn map(object: &Object, name: &str) -> Result<MapHandle, Error> {
+    let missing = || Error::Load { said: format!("there is no map {name} in them") };
+    let found = object.maps().find(|map| map.name() == name).ok_or_else(missing)?;
+    MapHandle::try_from(&found).map_err(|error| Error::Load { said: error.to_string() })
+}
+
+/// Tells the programs which threads are kswapd and kcompactd of which node. One that is not found they
+/// learn when it is seen at work.
+fn name_reclaimers(map: &MapHandle) {
+    let Ok(processes) = std::fs::read_dir("/proc") else { return };
+    for path in processes.filter_map(|entry| entry.ok().map(|entry| entry.path())) {
+        let Some(tid) = path.file_name().and_then(|n| n.to_str()?.parse::<i32>().ok()) else {
+            continue;
+        };
+        // A kernel thread has no program.
+        let name = std::fs::read_to_string(path.join("comm")).unwrap_or_default();
+        let node = |prefix| name.trim_end().strip_prefix(prefix)?.parse::<u32>().ok();
+        let key = match (node("kswapd"), node("kcompactd")) {
+            (Some(node), _) => node,
+            (_, Some(node)) => node | 1 << 16,
+            _ => continue,
+        };
+        if std::fs::read_link(path.join("exe")).is_err() {
+            let _ = map.update(&key.to_ne_bytes(), &tid.to_ne_bytes(), MapFlags::ANY);
+        }
+    }
+}
+
+/// A new entry stays only where the thread is there: its end removes what it finds, and then nobody
+/// comes by any more.
+fn put(map: &MapHandle, name: &'static str, tid: i32, value: &[u8]) -> Result<(), Error> {
+    let error = |e| Error::Map { map: name, tid, source: io_error(&e) };
+    let key = tid.to_ne_bytes();
+    if map.update(&key, value, MapFlags::EXIST).is_ok() {
+        return Ok(());
+    }
+    map.update(&key, value, MapFlags::ANY).map_err(error)?;
+    match Path::new("/proc").join(tid.to_string()).exists() {
+        true => Ok(()),
+        false => take(map, name, tid),
+    }
+}
+
+/// It is no error where there was nothing.
+fn take(map: &MapHandle, name: &'static str, tid: i32) -> Result<(), Error> {
+    match map.delete(&tid.to_ne_bytes()).map_err(|e| io_error(&e)) {
+        Err(error) if error.kind() != io::ErrorKind::NotFound => {
+            Err(Error::Map { map: name, tid, source: error })
+        }
+        _ => Ok(()),
+    }
+}

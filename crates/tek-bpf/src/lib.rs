@@ -1,0 +1,41 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Whom the kernel's threads work for, as the BPF programs of `bpf/` see it.
+//!
+//! [`Kthreads::open`] loads and attaches them. From then on they tell of relations between critical
+//! tasks and kernel threads, as [`Event`]s; userland tells them by maps which tasks it wants to hear
+//! of, and which relations change nothing any more and so need not wake it.
+//!
+//! What a kernel lacks switches off one [`Dependency`], with the reason in words. [`probe`] looks
+//! without loading anything.
+#![forbid(unsafe_code)]
+#![cfg_attr(not(loads), allow(dead_code))] // what only the loader uses
+
+mod btf;
+mod dependency;
+mod error;
+mod event;
+#[cfg(loads)]
+mod kthreads;
+#[cfg(loads)]
+mod load;
+mod probe;
+#[cfg(not(loads))]
+mod without;
+
+pub use dependency::{Dependency, Kind, State};
+pub use error::Error;
+pub use event::{Device, Event, Member, Name, RawEvent, Thread, What, Work, LAYOUT};
+#[cfg(loads)]
+pub use kthreads::Kthreads;
+pub use probe::{probe, Probe};
+#[cfg(not(loads))]
+pub use without::Kthreads;
+
+/// Whether events of a task are wanted.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Follow {
+    /// They are.
+    Follow,
+    /// They are not: the programs keep them back.
+    Ignore,
+}

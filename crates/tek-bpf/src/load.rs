@@ -1,0 +1,158 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Loading the programs: all that this kernel takes, and for the others the reason.
+use crate::btf::Btf;
+use crate::dependency::{Dependency, Group, Hook, Target, GROUPS};
+use crate::error::Error;
+use crate::probe;
+use libbpf_rs::{set_print, Object, ObjectBuilder, PrintLevel};
+use std::collections::HashSet;
+use std::io;
+use std::sync::{Mutex, Once, PoisonError};
+
+const OBJECT: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/kthreads.bpf.o"));
+
+/// What libbpf said last. It prints for whole processes, and nothing of it may reach our output.
+static SAID: Mutex<String> = Mutex::new(String::new());
+
+fn note(_: PrintLevel, text: String) {
+    // Of the verifier's reasons the last lines tell most.
+    let mut said = SAID.lock().unwrap_or_else(PoisonError::into_inner);
+    said.push_str(&text);
+    let surplus = said.len().saturating_sub(4096);
+    let at = (surplus..said.len()).find(|&at| said.is_char_boundary(at)).unwrap_or(said.len());
+    said.drain(..at);
+}
+
+/// Its remarks go to where [`said`] finds them.
+fn quiet() {
+    static ONCE: Once = Once::new();
+    ONCE.call_once(|| {
+        set_print(Some((PrintLevel::Warn, note)));
+    });
+}
+
+/// What libbpf said since the last call, shortened to the line that tells why; or else the error.
+fn said(error: &libbpf_rs::Error) -> String {
+    let text = std::mem::take(&mut *SAID.lock().unwrap_or_else(PoisonError::into_inner));
+    let mut lines: Vec<&str> = text.lines().map(str::trim).collect();
+    // The verifier's own words stand before its statistics and libbpf's end mark.
+    if let Some(end) = lines.iter().position(|line| line.starts_with("processed ")) {
+        lines.truncate(end);
+    }
+    match lines.iter().rev().find(|line| !line.is_empty() && !line.starts_with("libbpf:")) {
+        Some(line) => format!("{line} ({error})"),
+        None => error.to_string(),
+    }
+}
+
+/// The kernel's error number, where libbpf kept it.
+pub(crate) fn io_error(error: &libbpf_rs::Error) -> io::Error {
+    let mut cause: Option<&(dyn std::error::Error + 'static)> = Some(error);
+    while let Some(now) = cause {
+        let number = now.downcast_ref::<io::Error>().and_then(io::Error::raw_os_error);
+        if let Some(number) = number {
+            return io::Error::from_raw_os_error(number);
+        }
+        cause = now.source();
+    }
+    io::Error::new(kind(error), error.to_string())
+}
+
+fn kind(error: &libbpf_rs::Error) -> io::ErrorKind {
+    match error.kind() {
+        libbpf_rs::ErrorKind::NotFound => io::ErrorKind::NotFound,
+        libbpf_rs::ErrorKind::PermissionDenied => io::ErrorKind::PermissionDenied,
+        libbpf_rs::ErrorKind::AlreadyExists => io::ErrorKind::AlreadyExists,
+        _ => io::ErrorKind::Other,
+    }
+}
+
+pub(crate) struct Loaded {
+    pub object: Object,
+    pub dependencies: Vec<Dependency>,
+    /// `struct tek_kthread_settings` has it.
+    pub preempt_count: i64,
+}
+
+/// What can be loaded, by dependency: all but programs that are refused, and their fellows.
+struct Wanted {
+    dependencies: Vec<Dependency>,
+    refused: HashSet<&'static str>,
+}
+
+impl Wanted {
+    fn new(btf: &Btf) -> Self {
+        let mut this = Self { dependencies: probe::dependencies(btf), refused: HashSet::new() };
+        for group in &GROUPS {
+            for hook in group.hooks.iter().filter(|hook| !btf.has(hook.target)) {
+                this.refused.extend(group.fellows(hook).map(|fellow| fellow.program));
+            }
+        }
+        this
+    }
+
+    fn hooks(&self) -> Vec<(&'static Group, &'static Hook)> {
+        let on = |kind| self.dependencies.iter().any(|d| d.kind == kind && d.is_on());
+        GROUPS
+            .iter()
+            .filter(|group| on(group.kind))
+            .flat_map(|group| group.hooks.iter().map(move |hook| (group, hook)))
+            .filter(|(_, hook)| !self.refused.contains(hook.program))
+            .collect()
+    }
+
+    fn load(&self) -> Result<Object, String> {
+        load_only(&self.hooks().into_iter().map(|(_, hook)| hook.program).collect())
+    }
+
+    /// Tries each of these programs alone. Whether one was refused.
+    fn try_each(&mut self, which: impl Fn(Target) -> bool) -> bool {
+        let mut found = false;
+        for (group, hook) in self.hooks().into_iter().filter(|(_, hook)| which(hook.target)) {
+            let Err(said) = load_only(&HashSet::from([hook.program])) else { continue };
+            found = true;
+            self.refused.extend(group.fellows(hook).map(|fellow| fellow.program));
+            for mine in self.dependencies.iter_mut().filter(|d| d.kind == group.kind) {
+                refuse(mine, hook, &said);
+            }
+        }
+        probe::propagate(&mut self.dependencies);
+        found
+    }
+}
+
+fn load_only(programs: &HashSet<&'static str>) -> Result<Object, String> {
+    let open = ObjectBuilder::default().open_memory(OBJECT);
+    let mut open = open.map_err(|error| said(&error))?;
+    for mut program in open.progs_mut() {
+        let wanted = program.name().to_str().is_some_and(|name| programs.contains(name));
+        program.set_autoload(wanted);
+    }
+    open.load().map_err(|error| said(&error))
+}
+
+/// Loads what can be loaded. A program that this kernel does not take spoils the load of all, so then it
+/// is found out which: hooks of functions first, because kernels refuse these as a whole.
+pub(crate) fn load() -> Result<Loaded, Error> {
+    quiet();
+    let btf = Btf::of_kernel()?;
+    probe::forbidden()?;
+    let mut wanted = Wanted::new(&btf);
+    let mut result = wanted.load();
+    for which in [true, false] {
+        if result.is_err() && wanted.try_each(|to| matches!(to, Target::Function(_)) == which) {
+            result = wanted.load();
+        }
+    }
+    Ok(Loaded {
+        object: result.map_err(|said| Error::Load { said })?,
+        dependencies: wanted.dependencies,
+        preempt_count: btf.preempt_count().unwrap_or(0),
+    })
+}
+
+/// Notes that the kernel does not take a program of a dependency.
+pub(crate) fn refuse(dependency: &mut Dependency, hook: &Hook, said: &str) {
+    let reason = format!("the kernel refuses the program for {}: {said}", hook.target);
+    probe::lack(&mut dependency.state, hook, reason);
+}

@@ -1,0 +1,140 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! What would work on this kernel, without loading anything.
+use crate::btf::Btf;
+use crate::dependency::{Dependency, Group, Hook, Kind, State, GROUPS};
+use crate::error::Error;
+use std::fs;
+
+const CAP_SYS_ADMIN: u32 = 21;
+const CAP_PERFMON: u32 = 38;
+const CAP_BPF: u32 = 39;
+
+/// What was found.
+#[derive(Debug)]
+pub struct Probe {
+    /// Why nothing works at all; the first reason that was found.
+    pub obstacle: Option<Error>,
+    /// What each dependency lacks, as far as the kernel's types tell; empty where it has none.
+    pub dependencies: Vec<Dependency>,
+}
+
+/// Looks at the kernel and at the rights of the calling process. Changes nothing; takes some 20 ms.
+pub fn probe() -> Probe {
+    if cfg!(not(target_pointer_width = "64")) {
+        return Probe { obstacle: Some(Error::NotBuilt), dependencies: Vec::new() };
+    }
+    match Btf::of_kernel() {
+        Ok(btf) => Probe { obstacle: forbidden().err(), dependencies: dependencies(&btf) },
+        Err(error) => Probe { obstacle: Some(error), dependencies: Vec::new() },
+    }
+}
+
+/// Whether this process may load programs that trace.
+pub(crate) fn forbidden() -> Result<(), Error> {
+    let lockdown = fs::read_to_string("/sys/kernel/security/lockdown").unwrap_or_default();
+    if lockdown.contains("[confidentiality]") {
+        return Err(Error::Lockdown);
+    }
+    let status = fs::read_to_string("/proc/self/status").unwrap_or_default();
+    let missing = missing_capabilities(&status);
+    match missing.is_empty() {
+        true => Ok(()),
+        false => Err(Error::NotPermitted { missing: missing.join(" and ") }),
+    }
+}
+
+/// Of what loading takes. A status that tells nothing is believed to be root's: the kernel will say.
+fn missing_capabilities(status: &str) -> Vec<&'static str> {
+    let Some(effective) = status
+        .lines()
+        .find_map(|line| line.strip_prefix("CapEff:"))
+        .and_then(|digits| u64::from_str_radix(digits.trim(), 16).ok())
+    else {
+        return Vec::new();
+    };
+    let has = |capability: u32| effective >> capability & 1 == 1;
+    if has(CAP_SYS_ADMIN) {
+        return Vec::new();
+    }
+    let needed = [(CAP_BPF, "CAP_BPF"), (CAP_PERFMON, "CAP_PERFMON")];
+    needed.iter().filter(|(number, _)| !has(*number)).map(|(_, name)| *name).collect()
+}
+
+/// What each dependency lacks, by names alone.
+pub(crate) fn dependencies(btf: &Btf) -> Vec<Dependency> {
+    let mut found: Vec<Dependency> = GROUPS
+        .iter()
+        .map(|group| Dependency { kind: group.kind, state: state(group, btf) })
+        .collect();
+    propagate(&mut found);
+    found
+}
+
+fn state(group: &Group, btf: &Btf) -> State {
+    let mut state = State::On { but: Vec::new() };
+    for hook in group.hooks.iter().filter(|hook| !btf.has(hook.target)) {
+        lack(&mut state, hook, format!("this kernel has not {}", hook.target));
+    }
+    state
+}
+
+/// Notes that a program cannot be had, for this reason.
+pub(crate) fn lack(state: &mut State, hook: &Hook, reason: String) {
+    let State::On { but } = state else { return };
+    match hook.without {
+        None => *state = State::Off(reason),
+        Some(worse) => {
+            let said = format!("{worse}: {reason}");
+            if !but.contains(&said) {
+                but.push(said);
+            }
+        }
+    }
+}
+
+/// Switches off what needs something that is off.
+pub(crate) fn propagate(dependencies: &mut [Dependency]) {
+    let off = |dependencies: &[Dependency], kind: Kind| {
+        dependencies.iter().any(|other| other.kind == kind && !other.is_on())
+    };
+    // As often as a chain can be long.
+    for _ in 0..GROUPS.len() {
+        for group in &GROUPS {
+            let Some(needed) = group.needs.filter(|&needed| off(dependencies, needed)) else {
+                continue;
+            };
+            for mine in dependencies.iter_mut().filter(|d| d.kind == group.kind && d.is_on()) {
+                mine.state = State::Off(format!("it needs {needed}, which is off"));
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn both_capabilities_are_asked_for_and_root_needs_neither() {
+        let missing =
+            |value: u64| missing_capabilities(&format!("Name:\tx\nCapEff:\t{value:016x}\n"));
+        assert_eq!(missing(0), ["CAP_BPF", "CAP_PERFMON"]);
+        assert_eq!(missing(1 << CAP_BPF), ["CAP_PERFMON"]);
+        assert!(missing(1 << CAP_BPF | 1 << CAP_PERFMON).is_empty());
+        assert!(missing(1 << CAP_SYS_ADMIN).is_empty());
+    }
+
+    #[test]
+    fn what_is_needed_takes_with_it_what_needs_it() {
+        let mut found: Vec<Dependency> = GROUPS
+            .iter()
+            .map(|group| Dependency { kind: group.kind, state: State::On { but: Vec::new() } })
+            .collect();
+        for dependency in found.iter_mut().filter(|d| d.kind == Kind::Exits) {
+            dependency.state = State::Off("a test wants it so".to_owned());
+        }
+        propagate(&mut found);
+        let writeback = found.iter().find(|d| d.kind == Kind::Writeback).unwrap();
+        assert_eq!(writeback.state, State::Off("it needs workers, which is off".to_owned()));
+    }
+}

@@ -1,0 +1,81 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! A critical thread that does one thing, and what is told of it.
+#![allow(dead_code)] // each test program uses a part
+use nix::poll::{poll, PollFd, PollFlags, PollTimeout};
+use std::sync::mpsc;
+use std::thread;
+use std::time::{Duration, Instant};
+use tek_bpf::{Event, Kthreads, Member, What};
+
+pub fn gettid() -> i32 {
+    nix::unistd::gettid().as_raw()
+}
+
+/// Makes the calling thread SCHED_FIFO of this priority; 0: ordinary again.
+pub fn set_priority(priority: i32) {
+    let policy = if priority == 0 { libc::SCHED_OTHER } else { libc::SCHED_FIFO };
+    // SAFETY: the kernel reads one int, which is all that struct sched_param is to it.
+    let done = unsafe { libc::syscall(libc::SYS_sched_setscheduler, 0, policy, &priority) };
+    assert_eq!(done, 0, "{}", std::io::Error::last_os_error());
+}
+
+/// Runs it in a thread of this priority, and says what thread that was.
+pub fn at_priority(priority: i32, work: impl FnOnce() + Send + 'static) -> i32 {
+    let (sender, receiver) = mpsc::channel();
+    let thread = thread::spawn(move || {
+        set_priority(priority);
+        work();
+        set_priority(0);
+        sender.send(gettid()).unwrap();
+    });
+    let tid = receiver.recv().unwrap();
+    thread.join().unwrap();
+    tid
+}
+
+/// All that is told until `enough`, or for two seconds.
+pub fn events_until(kthreads: &mut Kthreads, enough: impl Fn(&[Event]) -> bool) -> Vec<Event> {
+    let mut events = Vec::new();
+    let limit = Instant::now() + Duration::from_secs(2);
+    loop {
+        kthreads.drain(|event| events.push(event)).unwrap();
+        if enough(&events) || Instant::now() > limit {
+            return events;
+        }
+        thread::sleep(Duration::from_millis(10));
+    }
+}
+
+/// Whether it becomes readable, or wakes its waiter, within this time.
+pub fn wakes(kthreads: &Kthreads, milliseconds: u16) -> bool {
+    let mut fds = [PollFd::new(kthreads.fd(), PollFlags::POLLIN)];
+    poll(&mut fds, PollTimeout::from(milliseconds)).unwrap() == 1
+}
+
+/// The member that an event names.
+pub fn member(event: &Event) -> Option<Member> {
+    match event.what {
+        What::WorkQueued { member, .. }
+        | What::WorkAhead { member, .. }
+        | What::WorkStarted { member, .. }
+        | What::WorkEnded { member, .. }
+        | What::InodeDirtied { member, .. }
+        | What::Throttled { member, .. }
+        | What::KswapdWanted { member, .. }
+        | What::ReclaimBegan { member }
+        | What::ReclaimEnded { member }
+        | What::KcompactdWanted { member, .. }
+        | What::RequestBegan { member, .. }
+        | What::RequestEnded { member, .. }
+        | What::CreationBegan { member }
+        | What::CreationEnded { member }
+        | What::UringQueued { member, .. }
+        | What::UringEnded { member, .. } => Some(member),
+        _ => None,
+    }
+}
+
+/// The events that name this task.
+pub fn of_task(events: &[Event], tid: i32) -> Vec<What> {
+    events.iter().filter(|e| member(e).is_some_and(|m| m.tid == tid)).map(|e| e.what).collect()
+}
