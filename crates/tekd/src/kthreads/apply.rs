@@ -1,0 +1,149 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Gives kernel threads the priorities that they should have, through a journal of its own.
+use super::relations::Relations;
+use super::safe_order;
+use super::served::Boost;
+use crate::log;
+use crate::sys;
+use hdrhistogram::Histogram;
+use tek_effect::{Effect, Error, Identity, Scheduling};
+use tek_policy::kthread::{Changes, Class, Direction, RtPriority};
+
+const FIFO: u32 = libc::SCHED_FIFO as u32;
+const RR: u32 = libc::SCHED_RR as u32;
+
+/// Reactions that took longer than this count as this long.
+const LONGEST_NS: u64 = 60_000_000_000;
+
+/// What changes kernel threads.
+pub struct Applier {
+    pub effect: Effect,
+    pub changes: Changes,
+    /// From the event to the changed priority, ns.
+    pub reactions: Option<Histogram<u64>>,
+    refused: log::Seldom,
+}
+
+impl Applier {
+    pub fn new(effect: Effect, changes_per_second: u32) -> Self {
+        let reactions = Histogram::new_with_bounds(100, LONGEST_NS, 2).ok();
+        let changes = Changes::new(changes_per_second);
+        Self { effect, changes, reactions, refused: log::Seldom::default() }
+    }
+
+    /// Gives all whose R(k) is another the priority that follows from it. `covered` is told whom the
+    /// present priority of a thread was computed from.
+    pub fn settle(&mut self, relations: &mut Relations, mut covered: impl FnMut(i32, Option<u128>)) {
+        for change in relations.take_orphans() {
+            let _ = self.effect.give_back(change);
+        }
+        let mut softirqs = false;
+        for (thread, woken) in relations.take_changed() {
+            let Some(served) = relations.served(thread) else { continue };
+            let members = served.dependants().priorities();
+            softirqs |= served.class == Class::Softirq;
+            if served.class != Class::Softirq && !self.settle_one(relations, thread, woken) {
+                continue;
+            }
+            covered(thread, Some(members).filter(|members| *members != 0));
+        }
+        if softirqs {
+            safe_order::settle(self, relations);
+        }
+    }
+
+    /// `false`: there is no such thread any more.
+    fn settle_one(&mut self, relations: &mut Relations, thread: i32, woken: u64) -> bool {
+        let wanted = relations.wanted(thread);
+        let Some(served) = relations.served_mut(thread) else { return false };
+        let before = served.boost.now;
+        if before == wanted {
+            return true;
+        }
+        if let Err(error) = look(&mut served.boost, thread) {
+            return self.failed(relations, thread, &error);
+        }
+        let usual = usual_priority(&served.boost);
+        let direction = Direction::of(usual, before.or(usual), wanted.or(usual));
+        let now = sys::monotonic_ns();
+        if !self.changes.may_change(1, direction, now) {
+            served.boost.held = Some("too many changes a second".to_owned());
+            relations.put_off(thread);
+            return true;
+        }
+        served.boost.held = None;
+        let set = set(&mut self.effect, &mut served.boost, wanted);
+        match set {
+            Ok(()) => self.note(woken),
+            Err(error) => return self.failed(relations, thread, &error),
+        }
+        true
+    }
+
+    fn note(&mut self, woken: u64) {
+        if let Some(reactions) = self.reactions.as_mut().filter(|_| woken > 0) {
+            reactions.saturating_record(sys::monotonic_ns().saturating_sub(woken));
+        }
+    }
+
+    pub fn failed(&mut self, relations: &mut Relations, thread: i32, error: &Error) -> bool {
+        if matches!(error, Error::Gone { .. }) {
+            relations.forget_thread(thread);
+            return false;
+        }
+        if let Some(served) = relations.served_mut(thread) {
+            served.boost.held = Some(error.to_string());
+        }
+        self.refused.tell(|| format!("a kernel thread does not follow: {error}"));
+        true
+    }
+}
+
+/// Finds out what a kernel thread has by itself.
+pub fn look(boost: &mut Boost, thread: i32) -> Result<(), Error> {
+    if boost.identity.is_none() {
+        boost.identity = Some(Identity::of(thread)?);
+    }
+    if boost.change.is_none() {
+        boost.usual = Some(Scheduling::of(thread)?);
+    }
+    Ok(())
+}
+
+/// The real-time priority that a thread has by itself.
+pub fn usual_priority(boost: &Boost) -> Option<RtPriority> {
+    let usual = boost.usual.filter(|usual| [FIFO, RR].contains(&usual.policy))?;
+    RtPriority::new(usual.priority)
+}
+
+/// Sets it; `None` gives back what the thread had.
+pub fn set(
+    effect: &mut Effect,
+    boost: &mut Boost,
+    wanted: Option<RtPriority>,
+) -> Result<(), Error> {
+    let (Some(who), Some(usual)) = (boost.identity, boost.usual) else { return Ok(()) };
+    let now = sys::monotonic_ns();
+    match (wanted, boost.change) {
+        (None, None) => {}
+        (None, Some(change)) => {
+            boost.change = None;
+            boost.total_ns += now.saturating_sub(boost.since_ns);
+            effect.give_back(change)?;
+        }
+        (Some(priority), change) => {
+            let priority = priority.get().into();
+            let scheduling = Scheduling { policy: FIFO, priority, reset_on_fork: false, ..usual };
+            match change {
+                Some(change) => effect.set_again(change, scheduling)?,
+                None => {
+                    boost.change = Some(effect.set_scheduling(who, scheduling)?);
+                    boost.since_ns = now;
+                    boost.times += 1;
+                }
+            }
+        }
+    }
+    boost.now = wanted;
+    Ok(())
+}

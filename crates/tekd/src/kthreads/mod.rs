@@ -1,0 +1,268 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! The kernel's threads follow those who wait for them.
+//!
+//! A thread of its own does it, as urgent as tekd itself, so that no client can hold it up; with a
+//! journal of its own, so that the two need not wait for each other. What the other thread asks for
+//! goes through [`Shared`], which is locked for some microseconds at a time.
+mod apply;
+mod reactor;
+mod relations;
+mod safe_order;
+mod served;
+mod system;
+mod told;
+
+use crate::domain::Domain;
+use crate::log;
+use crate::start::become_first;
+use apply::Applier;
+use hdrhistogram::Histogram;
+use nix::sys::eventfd::{EfdFlags, EventFd};
+use reactor::{Command, Reactor};
+use relations::Relations;
+use serde_json::{json, Value};
+use std::collections::HashMap;
+use std::path::{Path, PathBuf};
+use std::sync::mpsc::{channel, Sender};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::thread::{Builder, JoinHandle};
+use tek_bpf::{Dependency, Event, State as Works};
+use tek_effect::{Effect, Error, Restored};
+use tek_policy::kthread::KthreadSettings;
+use tek_policy::Pattern;
+
+const STACK_BYTES: usize = 256 << 10;
+
+/// The directory of the journal, below that of tekd's own.
+fn journal(state: &Path) -> PathBuf {
+    state.join("kthreads")
+}
+
+/// Undoes what a killed tekd did to the kernel's threads; `None`: it did nothing.
+pub fn restore(state: &Path) -> Result<Option<(Effect, Restored)>, Error> {
+    let directory = journal(state);
+    directory.exists().then(|| Effect::open(&directory)).transpose()
+}
+
+/// What both threads use.
+struct Shared {
+    state: Mutex<State>,
+    /// Kept to be used again.
+    buffer: Mutex<Vec<Event>>,
+    /// There are commands.
+    bell: EventFd,
+}
+
+struct State {
+    relations: Relations,
+    commands: Vec<Command>,
+    dependencies: Vec<Dependency>,
+    lost: u64,
+    events: u64,
+    /// Made, and dropped because there were too many.
+    changes: (u64, u64),
+    reactions: Reactions,
+    ended: bool,
+}
+
+/// From the event to the changed priority, ns.
+#[derive(Clone, Copy, Default)]
+struct Reactions {
+    p50: u64,
+    p99: u64,
+    max: u64,
+    n: u64,
+}
+
+impl Reactions {
+    fn of(histogram: &Histogram<u64>) -> Self {
+        let at = |quantile| histogram.value_at_quantile(quantile);
+        Self { p50: at(0.5), p99: at(0.99), max: histogram.max(), n: histogram.len() }
+    }
+}
+
+impl Shared {
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn lock_buffer(&self) -> MutexGuard<'_, Vec<Event>> {
+        self.buffer.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// The thread, if kernel threads are followed.
+pub struct Kthreads {
+    running: Option<(Arc<Shared>, JoinHandle<()>)>,
+    why_not: String,
+}
+
+/// What it needs to know.
+pub struct Wanted<'a> {
+    pub settings: Option<&'a KthreadSettings>,
+    pub state: &'a Path,
+    pub domain: Domain,
+    pub protected: Vec<Pattern>,
+    /// The real-time priority of tekd.
+    pub priority: u32,
+}
+
+impl Kthreads {
+    /// Begins, if the configuration wants that and this kernel can do it.
+    pub fn start(wanted: Wanted) -> Self {
+        let Some(settings) = wanted.settings.cloned() else {
+            return Self::not("tekd.toml has no [kthreads]");
+        };
+        let (effect, restored) = match Effect::open(&journal(wanted.state)) {
+            Ok(opened) => opened,
+            Err(error) => return Self::failed(&error.to_string()),
+        };
+        crate::start::tell(&restored);
+        let bell = EventFd::from_flags(EfdFlags::EFD_CLOEXEC | EfdFlags::EFD_NONBLOCK);
+        let bell = match bell {
+            Ok(bell) => bell,
+            Err(error) => return Self::failed(&error.to_string()),
+        };
+        let functions = functions(&settings);
+        let state = State {
+            relations: Relations::new(settings, system::reclaimers(), functions),
+            commands: Vec::new(),
+            dependencies: Vec::new(),
+            lost: 0,
+            events: 0,
+            changes: (0, 0),
+            reactions: Reactions::default(),
+            ended: false,
+        };
+        let shared =
+            Arc::new(Shared { state: Mutex::new(state), buffer: Mutex::default(), bell });
+        let (tell, told) = channel();
+        let theirs = Arc::clone(&shared);
+        let Wanted { domain, protected, priority, .. } = wanted;
+        let begin = move || begin(theirs, effect, domain, protected, priority, &tell);
+        let thread = Builder::new().name("kthreads".to_owned()).stack_size(STACK_BYTES).spawn(begin);
+        let thread = match thread {
+            Ok(thread) => thread,
+            Err(error) => return Self::failed(&error.to_string()),
+        };
+        match told.recv() {
+            Ok(Ok(())) => Self { running: Some((shared, thread)), why_not: String::new() },
+            Ok(Err(why)) => {
+                let _ = thread.join();
+                Self::failed(&why)
+            }
+            Err(_) => Self::failed("its thread has ended"),
+        }
+    }
+
+    fn not(why: &str) -> Self {
+        Self { running: None, why_not: why.to_owned() }
+    }
+
+    fn failed(why: &str) -> Self {
+        log::warning(&format!("kernel threads do not follow those who wait for them: {why}"));
+        Self::not(why)
+    }
+
+    /// An ordinary thread is critical, as if it had this real-time priority, or is no more.
+    pub fn set_fast(&self, tid: i32, priority: Option<u8>) {
+        self.tell(Command::Fast(tid, priority));
+    }
+
+    /// Other settings.
+    pub fn reload(&self, settings: &KthreadSettings) {
+        self.tell(Command::Settings(Box::new(settings.clone())));
+    }
+
+    fn tell(&self, command: Command) {
+        if let Some((shared, _)) = &self.running {
+            shared.lock().commands.push(command);
+            let _ = shared.bell.write(1);
+        }
+    }
+
+    /// For who tells of it.
+    pub fn told(&self) -> Value {
+        let Some((shared, _)) = &self.running else {
+            return json!({ "on": false, "why": self.why_not });
+        };
+        let state = shared.lock();
+        let dependency = |dependency: &Dependency| {
+            let (on, said) = match &dependency.state {
+                Works::On { but } => (true, but.join("; ")),
+                Works::Off(why) => (false, why.clone()),
+            };
+            json!({ "name": dependency.kind.name(), "on": on, "why": said })
+        };
+        let Reactions { p50, p99, max, n } = state.reactions;
+        json!({
+            "on": !state.ended,
+            "method": format!("{:?}", state.relations.settings.method).to_lowercase(),
+            "linger_ms": state.relations.settings.linger_ns() / 1_000_000,
+            "dependencies": state.dependencies.iter().map(dependency).collect::<Vec<_>>(),
+            "threads": told::threads(&state.relations),
+            "raised_along": state.relations.superiors.raised().map(|(tid, _)| tid).collect::<Vec<_>>(),
+            "counts": {
+                "events": state.events,
+                "lost": state.lost,
+                "changes": state.changes.0,
+                "dropped": state.changes.1,
+            },
+            "reaction_ns": { "p50": p50, "p99": p99, "max": max, "n": n },
+        })
+    }
+}
+
+impl Drop for Kthreads {
+    fn drop(&mut self) {
+        self.tell(Command::Stop);
+        if let Some((_, thread)) = self.running.take() {
+            let _ = thread.join();
+        }
+    }
+}
+
+/// Functions of the kernel that have a weight of their own.
+fn functions(settings: &KthreadSettings) -> HashMap<u64, String> {
+    match settings.functions.is_empty() {
+        true => HashMap::new(),
+        false => system::functions(|_, name| settings.functions.contains_key(name)),
+    }
+}
+
+/// The thread's beginning: programs are loaded by the thread that uses them.
+fn begin(
+    shared: Arc<Shared>,
+    effect: Effect,
+    domain: Domain,
+    protected: Vec<Pattern>,
+    priority: u32,
+    tell: &Sender<Result<(), String>>,
+) {
+    let programs = match tek_bpf::Kthreads::open() {
+        Ok(programs) => programs,
+        Err(error) => {
+            effect.close();
+            let _ = tell.send(Err(error.to_string()));
+            return;
+        }
+    };
+    let rate = {
+        let mut state = shared.lock();
+        state.dependencies = programs.dependencies().to_vec();
+        state.relations.settings.changes_per_second
+    };
+    become_first(priority);
+    let _ = tell.send(Ok(()));
+    Reactor {
+        shared,
+        programs,
+        applier: Applier::new(effect, rate),
+        domain,
+        protected,
+        followed: HashMap::new(),
+        watches_until: None,
+        next_memory_ns: 0,
+    }
+    .run();
+}

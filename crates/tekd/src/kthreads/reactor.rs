@@ -1,0 +1,224 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! The thread that hears of critical tasks and the kernel's threads, and acts at once.
+//!
+//! It sleeps while nothing is critical. The kernel's programs wake it only where something has to be
+//! done at once; the rest it reads whenever it is awake, and so often while anything is boosted that
+//! nobody keeps a boost for long.
+use super::apply::Applier;
+use super::relations::Relations;
+use super::system;
+use super::Shared;
+use crate::domain::Domain;
+use crate::homes::Homes;
+use crate::log;
+use crate::sys;
+use nix::errno::Errno;
+use nix::sys::epoll::{Epoll, EpollEvent, EpollFlags, EpollTimeout};
+use nix::unistd::gettid;
+use std::collections::HashMap;
+use std::io;
+use std::sync::{Arc, PoisonError};
+use tek_bpf::{Event, Follow, Kthreads, Member, What};
+use tek_policy::kthread::Ratio;
+use tek_policy::Pattern;
+
+/// While anything is boosted what happened is read at least so often.
+const LEAST_TICK_NS: u64 = 5_000_000;
+/// Programs on hot paths stay for so long after the last event.
+const WATCH_NS: u64 = 10_000_000_000;
+/// What is known of memory is looked at no more often than this.
+const MEMORY_NS: u64 = 50_000_000;
+const MS: u64 = 1_000_000;
+
+/// What another thread wants.
+pub enum Command {
+    /// An ordinary thread is critical, as if it had this priority, or is no more.
+    Fast(i32, Option<u8>),
+    /// Other settings.
+    Settings(Box<tek_policy::kthread::KthreadSettings>),
+    Stop,
+}
+
+/// All that the thread has for itself.
+pub struct Reactor {
+    pub shared: Arc<Shared>,
+    pub programs: Kthreads,
+    pub applier: Applier,
+    pub domain: Domain,
+    pub protected: Vec<Pattern>,
+    /// Tasks that are followed, with their processes.
+    pub followed: HashMap<i32, Member>,
+    pub watches_until: Option<u64>,
+    pub next_memory_ns: u64,
+}
+
+impl Reactor {
+    /// Until it is told to stop. Everything is given back then.
+    pub fn run(mut self) {
+        if let Err(error) = self.react() {
+            log::error(&format!("kernel threads are followed no more: {error}"));
+        }
+        let Self { shared, programs, applier, .. } = self;
+        drop(programs);
+        for failed in applier.effect.close().failed {
+            log::error(&failed);
+        }
+        shared.lock().ended = true;
+    }
+
+    fn react(&mut self) -> io::Result<()> {
+        let epoll = Epoll::new(nix::sys::epoll::EpollCreateFlags::EPOLL_CLOEXEC)?;
+        epoll.add(self.programs.fd(), EpollEvent::new(EpollFlags::EPOLLIN, 0))?;
+        epoll.add(&self.shared.bell, EpollEvent::new(EpollFlags::EPOLLIN, 1))?;
+        for own in [gettid().as_raw(), std::process::id() as i32] {
+            self.programs.set_who(own, Some(Follow::Ignore)).map_err(io::Error::other)?;
+        }
+        let mut ready = [EpollEvent::empty(); 2];
+        loop {
+            let shared = Arc::clone(&self.shared);
+            let mut state = shared.state.lock().unwrap_or_else(PoisonError::into_inner);
+            if !self.obey(&mut state.commands.split_off(0), &mut state.relations) {
+                return Ok(());
+            }
+            let read = self.read(&mut state.relations).map_err(io::Error::other)?;
+            let now = sys::monotonic_ns();
+            state.events += read;
+            state.relations.expire(now);
+            self.settle(&mut state.relations);
+            self.look_at_memory(&mut state.relations, now);
+            state.changes = (self.applier.changes.made(), self.applier.changes.dropped());
+            if let Some(reactions) = &self.applier.reactions {
+                state.reactions = super::Reactions::of(reactions);
+            }
+            let again = self.watch(&state.relations, read > 0, now);
+            drop(state);
+            if read > 0 {
+                continue; // what happened meanwhile wakes nobody
+            }
+            let milliseconds = again.map(|ns| u16::try_from(ns.div_ceil(MS)).unwrap_or(u16::MAX));
+            match epoll.wait(&mut ready, milliseconds.map_or(EpollTimeout::NONE, Into::into)) {
+                Ok(_) | Err(Errno::EINTR) => {}
+                Err(error) => return Err(error.into()),
+            }
+            let _ = self.shared.bell.read();
+        }
+    }
+
+    /// `false`: it is the end.
+    fn obey(&mut self, commands: &mut Vec<Command>, relations: &mut Relations) -> bool {
+        for command in commands.drain(..) {
+            match command {
+                Command::Stop => return false,
+                Command::Fast(tid, priority) => {
+                    let _ = self.programs.set_fast(tid, priority);
+                }
+                Command::Settings(settings) => {
+                    self.applier.changes.set_rate(settings.changes_per_second);
+                    relations.change_settings(*settings);
+                }
+            }
+        }
+        true
+    }
+
+    /// Takes in what happened. How much that was.
+    fn read(&mut self, relations: &mut Relations) -> Result<u64, tek_bpf::Error> {
+        let mut events = std::mem::take(&mut self.shared.lock_buffer());
+        self.programs.drain(|event| events.push(event))?;
+        let read = events.len() as u64;
+        for event in events.drain(..) {
+            if event.lost {
+                self.programs.forget()?;
+                relations.forget_all(event.time);
+            }
+            if self.is_wanted(&event) {
+                relations.take(&event);
+                if let What::UringQueued { member, request } = event.what {
+                    let woken = if event.woke { event.time } else { 0 };
+                    let workers = system::uring_workers(member.process);
+                    relations.uring(member, request, &workers, woken);
+                }
+            }
+        }
+        *self.shared.lock_buffer() = events;
+        Ok(read)
+    }
+
+    /// Whether it is about a task of the domain, or about none.
+    fn is_wanted(&mut self, event: &Event) -> bool {
+        if let What::TaskExited { tid, .. } = event.what {
+            self.followed.remove(&tid);
+            return true;
+        }
+        let Some(member) = event.what.member().filter(|member| !member.via) else { return true };
+        if let Some(known) = self.followed.get_mut(&member.tid) {
+            known.priority = member.priority;
+            return true;
+        }
+        let check = self.domain.check(member.process, &self.protected, &Homes::default());
+        let follow = if check.is_ok() { Follow::Follow } else { Follow::Ignore };
+        let _ = self.programs.set_who(member.tid, Some(follow));
+        if follow == Follow::Follow {
+            self.followed.insert(member.tid, member);
+        }
+        follow == Follow::Follow
+    }
+
+    fn settle(&mut self, relations: &mut Relations) {
+        let programs = &mut self.programs;
+        self.applier.settle(relations, |thread, covered| {
+            // Else it wakes us once more.
+            let _ = programs.set_boosted(thread, covered);
+        });
+        if self.applier.effect.owes() {
+            self.applier.effect.try_again();
+        }
+    }
+
+    /// Whose pages there are matters while somebody waits for memory.
+    fn look_at_memory(&mut self, relations: &mut Relations, now: u64) {
+        if !relations.wants_memory() || now < self.next_memory_ns {
+            return;
+        }
+        self.next_memory_ns = now + MEMORY_NS;
+        let mut anonymous: HashMap<i32, u64> = HashMap::new();
+        let mut owned = 0;
+        let mut owners = Vec::new();
+        for member in self.followed.values() {
+            let brought = self.programs.pages(member.tid).unwrap_or(0);
+            let own = anonymous.entry(member.process).or_insert_with(|| {
+                let pages = system::anonymous_pages(member.process);
+                owned += pages;
+                pages
+            });
+            owned += brought;
+            if brought + *own > 0 {
+                owners.push(*member);
+            }
+        }
+        relations.owners(&owners, Ratio::of(owned, system::pages_on_lists()));
+        self.settle(relations);
+    }
+
+    /// Switches programs on hot paths on and off. How long to sleep at most.
+    fn watch(&mut self, relations: &Relations, active: bool, now: u64) -> Option<u64> {
+        if active || !relations.is_empty() {
+            if self.watches_until.is_none() && !self.followed.is_empty() {
+                if let Err(error) = self.programs.watch(true) {
+                    log::warning(&error.to_string());
+                }
+            }
+            self.watches_until = Some(now + WATCH_NS);
+        }
+        if relations.changes_by_itself() {
+            return Some(relations.settings.linger_ns().max(LEAST_TICK_NS));
+        }
+        let until = self.watches_until?;
+        if until > now {
+            return Some(until - now);
+        }
+        self.watches_until = None;
+        let _ = self.programs.watch(false);
+        None
+    }
+}

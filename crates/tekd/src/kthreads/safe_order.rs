@@ -1,0 +1,90 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! ksoftirqd and its like are raised only along with those who must come before them.
+use super::apply::{look, set, usual_priority, Applier};
+use super::relations::Relations;
+use super::served::Boost;
+use super::system;
+use crate::sys;
+use std::collections::HashMap;
+use tek_policy::kthread::{plan, plan_without_raises, Class, Ordered, Rank, Wish};
+
+/// RCU's and irq_work's threads: those of ksoftirqd's class are in the relations.
+#[derive(Default)]
+pub struct Superiors {
+    known: HashMap<i32, (Rank, Boost)>,
+}
+
+/// All of ksoftirqd's class, and who must come before them.
+pub fn settle(applier: &mut Applier, relations: &mut Relations) {
+    let mut superiors = std::mem::take(&mut relations.superiors);
+    superiors.look();
+    let mut ordered: Vec<Ordered<i32>> = Vec::new();
+    for (tid, (rank, boost)) in &superiors.known {
+        let usual = usual_priority(boost);
+        let now = boost.now.or(usual);
+        ordered.push(Ordered { id: *tid, rank: *rank, usual, now, wish: None });
+    }
+    let softirqs: Vec<i32> = (relations.all())
+        .filter(|served| served.class == Class::Softirq)
+        .map(|served| served.thread.tid)
+        .collect();
+    for tid in softirqs {
+        let wanted = relations.wanted(tid);
+        let Some(served) = relations.served_mut(tid) else { continue };
+        if look(&mut served.boost, tid).is_err() {
+            continue;
+        }
+        let usual = usual_priority(&served.boost);
+        let highest = served.summary().map(|summary| summary.highest);
+        let wish = wanted.zip(highest).map(|(priority, highest)| Wish { priority, highest });
+        let now = served.boost.now.or(usual);
+        ordered.push(Ordered { id: tid, rank: Rank::Softirq, usual, now, wish });
+    }
+    let mut steps = plan(&ordered);
+    let many = u32::try_from(steps.steps.len()).unwrap_or(u32::MAX);
+    if !applier.changes.may_change(many, steps.direction(), sys::monotonic_ns()) {
+        steps = plan_without_raises(&ordered);
+    }
+    for step in steps.steps {
+        let boost = match superiors.known.get_mut(&step.id) {
+            Some((_, boost)) => Some(boost),
+            None => relations.served_mut(step.id).map(|served| &mut served.boost),
+        };
+        let Some(boost) = boost else { continue };
+        let wanted = step.then.filter(|_| step.then != step.usual);
+        if let Err(error) = set(&mut applier.effect, boost, wanted) {
+            // What follows would come before who could not be raised.
+            superiors.known.remove(&step.id);
+            applier.failed(relations, step.id, &error);
+            break;
+        }
+    }
+    for (tid, held) in steps.held {
+        if let Some(served) = relations.served_mut(tid) {
+            served.boost.held = Some(held.to_string());
+        }
+    }
+    relations.superiors = superiors;
+}
+
+impl Superiors {
+    /// Those of CPUs that came, and went, since the last time. Who has something is not looked for.
+    fn look(&mut self) {
+        if self.known.values().any(|(_, boost)| boost.change.is_some()) {
+            return;
+        }
+        self.known.clear();
+        for (tid, name) in system::kernel_threads() {
+            let rank = Rank::of_name(&name).filter(|rank| *rank != Rank::Softirq);
+            let mut boost = Boost::default();
+            if let (Some(rank), Ok(())) = (rank, look(&mut boost, tid)) {
+                self.known.insert(tid, (rank, boost));
+            }
+        }
+    }
+
+    /// Who of them is raised.
+    pub fn raised(&self) -> impl Iterator<Item = (i32, &Boost)> {
+        self.known.iter().map(|(tid, (_, boost))| (*tid, boost)).filter(|(_, b)| b.now.is_some())
+    }
+}

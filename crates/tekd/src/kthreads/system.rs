@@ -1,0 +1,93 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! What /proc says about the kernel's threads, its memory and its functions.
+use crate::process::{self, Status};
+use std::collections::HashMap;
+use std::fs;
+use std::io::{BufRead, BufReader};
+use tek_bpf::{Name, Thread};
+
+/// All threads of the kernel, by their names.
+pub fn kernel_threads() -> impl Iterator<Item = (i32, String)> {
+    // kthreadd makes all others.
+    process::all().into_iter().filter_map(|pid| {
+        let status = Status::of(pid).ok()?;
+        let is_kernels = pid == 2 || status.parent() == Some(2);
+        is_kernels.then(|| (pid, status.name().to_owned()))
+    })
+}
+
+/// kswapd of each node.
+pub fn reclaimers() -> Vec<Thread> {
+    kernel_threads()
+        .filter(|(_, name)| name.strip_prefix("kswapd").is_some_and(|n| n.parse::<u32>().is_ok()))
+        .map(|(tid, name)| Thread { tid, name: Name::new(&name) })
+        .collect()
+}
+
+/// The workers of io_uring that a process has.
+pub fn uring_workers(pid: i32) -> Vec<Thread> {
+    let named = |tid: i32| {
+        let name = fs::read_to_string(format!("/proc/{pid}/task/{tid}/comm")).ok()?;
+        let name = name.trim_end();
+        name.starts_with("iou-wrk-").then(|| Thread { tid, name: Name::new(name) })
+    };
+    process::threads(pid).unwrap_or_default().into_iter().filter_map(named).collect()
+}
+
+/// Pages of a process that are no file's.
+pub fn anonymous_pages(pid: i32) -> u64 {
+    let text = fs::read_to_string(format!("/proc/{pid}/statm")).unwrap_or_default();
+    let mut fields = text.split_ascii_whitespace().skip(1).map_while(|field| field.parse().ok());
+    let (resident, shared): (u64, u64) = (fields.next().unwrap_or(0), fields.next().unwrap_or(0));
+    resident.saturating_sub(shared)
+}
+
+/// Pages that are on the lists from which memory is taken back.
+pub fn pages_on_lists() -> u64 {
+    const LISTS: [&str; 4] =
+        ["nr_inactive_anon", "nr_active_anon", "nr_inactive_file", "nr_active_file"];
+    let text = fs::read_to_string("/proc/vmstat").unwrap_or_default();
+    let lines = text.lines().filter_map(|line| line.split_once(' '));
+    lines.filter(|(name, _)| LISTS.contains(name)).filter_map(|(_, n)| n.parse::<u64>().ok()).sum()
+}
+
+/// Addresses and names of functions of the kernel, of those that are wanted. Compilers add parts to
+/// names behind a dot.
+pub fn functions(wanted: impl Fn(u64, &str) -> bool) -> HashMap<u64, String> {
+    let Ok(file) = fs::File::open("/proc/kallsyms") else { return HashMap::new() };
+    let (mut found, mut reader, mut line) = (HashMap::new(), BufReader::new(file), String::new());
+    while reader.read_line(&mut line).is_ok_and(|length| length > 0) {
+        let mut fields = line.split_ascii_whitespace();
+        let address = fields.next().and_then(|field| u64::from_str_radix(field, 16).ok());
+        if let (Some(address), Some("t" | "T"), Some(name)) = (address, fields.next(), fields.next()) {
+            let name = name.split('.').next().unwrap_or(name);
+            if address != 0 && wanted(address, name) {
+                found.insert(address, name.to_owned());
+            }
+        }
+        line.clear();
+    }
+    found
+}
+
+/// The name of a disk.
+pub fn disk(major: u32, minor: u32) -> String {
+    let text = fs::read_to_string(format!("/sys/dev/block/{major}:{minor}/uevent"));
+    let text = text.unwrap_or_default();
+    let name = text.lines().find_map(|line| line.strip_prefix("DEVNAME="));
+    name.map_or_else(|| format!("{major}:{minor}"), str::to_owned)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_kernel_has_threads_and_functions() {
+        assert!(kernel_threads().any(|(tid, name)| (tid, name.as_str()) == (2, "kthreadd")));
+        assert!(pages_on_lists() > 100);
+        assert!(anonymous_pages(std::process::id() as i32) > 10);
+        let found = functions(|_, name| name == "wb_workfn");
+        assert!(found.is_empty() || found.values().any(|name| name == "wb_workfn"));
+    }
+}
