@@ -10,7 +10,8 @@ SEC("tp_btf/sched_process_exit")
 int BPF_PROG(task_exited, struct task_struct *task)
 {
 	int tid = task->pid;
-	bool known = !bpf_map_delete_elem(&who, &tid);
+	/* A look takes no lock, and nearly all are not there. */
+	bool known = bpf_map_lookup_elem(&who, &tid) && !bpf_map_delete_elem(&who, &tid);
 	if (settings.fast)
 		known |= !bpf_map_delete_elem(&fast, &tid);
 	if (settings.boosted)

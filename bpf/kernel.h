@@ -136,6 +136,7 @@ struct super_block {
 
 struct inode {
 	struct super_block *i_sb;
+	unsigned int i_rdev;
 	struct bdi_writeback *i_wb; /* not without control groups for writeback */
 };
 

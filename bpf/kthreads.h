@@ -15,7 +15,8 @@
 /* What happened. Numbers are never used again for something else. */
 enum tek_kthread_kind {
 	/* Work items of workqueues. thing: the work; second: its function.
-	 * The task queued it; kthread is the worker that will be woken. */
+	 * The task queued it; kthread is the worker that will be woken. Told again for the same task
+	 * and work when the work is queued anew before it has run. */
 	TEK_KTHREAD_WORK_QUEUED = 1,
 	/* kthread is a worker that is busy before anybody comes to the work. */
 	TEK_KTHREAD_WORK_AHEAD = 2,
@@ -28,7 +29,8 @@ enum tek_kthread_kind {
 	/* kthread, a boosted worker, begins a work that nobody critical waits for. */
 	TEK_KTHREAD_UNRELATED = 6,
 
-	/* Dirty inodes. thing: the inode; second: its bdi_writeback; dev: its file system's device.
+	/* Dirty inodes. thing: the inode; second: its bdi_writeback; dev: its file system's device,
+	 * or the disk that it is.
 	 * kthread is the worker that has that bdi_writeback's work just now, if one has. */
 	TEK_KTHREAD_INODE_DIRTIED = 10,
 	/* No dirty pages any more: the relation ends for all its tasks. */

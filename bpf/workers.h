@@ -7,17 +7,23 @@
 #ifndef TEK_WORKERS_H
 #define TEK_WORKERS_H
 
-#include "common.h"
+#include "wb_state.h"
 
 /* How many busy workers of a pool are looked at. */
 #define MAX_AHEAD 8
 
-/* work that is queued -> who queued it */
+/* A work that is queued. */
+struct queued {
+	__u64 function;
+	struct member member; /* who queued it */
+};
+
+/* work -> that */
 struct {
 	__uint(type, BPF_MAP_TYPE_HASH);
 	__uint(max_entries, 4096);
 	__type(key, __u64);
-	__type(value, struct member);
+	__type(value, struct queued);
 } works SEC(".maps");
 
 /* What a worker runs just now. */
@@ -34,31 +40,6 @@ struct {
 	__type(key, int);
 	__type(value, struct running);
 } running SEC(".maps");
-
-/* A bdi_writeback that has inodes which critical tasks made dirty. */
-struct wb_state {
-	__u64 wb;
-	__u64 low, high; /* the priorities of these tasks */
-	int inodes;
-	int worker; /* who runs its work, or will be woken for that; 0: it is not queued */
-};
-
-/* its work -> that. One that has no inodes any more is pushed out by others. */
-struct {
-	__uint(type, BPF_MAP_TYPE_LRU_HASH);
-	__uint(max_entries, 512);
-	__type(key, __u64);
-	__type(value, struct wb_state);
-} wbs SEC(".maps");
-
-static __always_inline struct wb_state *find_wb(__u64 work)
-{
-	struct wb_state *state;
-	if (tallies.inodes <= 0)
-		return NULL;
-	state = bpf_map_lookup_elem(&wbs, &work);
-	return state && state->inodes > 0 ? state : NULL;
-}
 
 /* The worker that is woken when a work is queued; NULL where none is idle. */
 static __always_inline struct task_struct *first_idle(struct worker_pool *pool)
@@ -103,10 +84,10 @@ static __always_inline void tell_ahead(struct worker_pool *pool, bool all, struc
 	}
 }
 
-/* The work was queued anew, so what is known of an earlier time was cancelled. */
+/* It will not run for who queued it. */
 static __always_inline void drop_work(__u64 work)
 {
-	if (tallies.works <= 0 || bpf_map_delete_elem(&works, &work))
+	if (bpf_map_delete_elem(&works, &work))
 		return;
 	__sync_fetch_and_add(&tallies.works, -1);
 	struct tek_kthread_event *event = new_event(TEK_KTHREAD_WORKERS, TEK_KTHREAD_WORK_DROPPED);
@@ -116,20 +97,45 @@ static __always_inline void drop_work(__u64 work)
 	send(event, false);
 }
 
-static __always_inline void queue_member(struct worker_pool *pool, struct task_struct *idle,
-					 struct work_struct *work, const struct member *member)
+/* A work that waits already is taken out and queued anew by who wants it sooner. It runs for the one
+ * who queued it first all the same, unless a critical task takes over. False: nobody critical waits. */
+static __always_inline bool waits_already(struct work_struct *work, bool ours,
+					  struct member *member)
 {
 	__u64 key = (__u64)work;
-	if (bpf_map_update_elem(&works, &key, member, BPF_ANY)) {
+	if (tallies.works <= 0)
+		return false;
+	struct queued *before = bpf_map_lookup_elem(&works, &key);
+	if (!before)
+		return false;
+	/* Another work can lie where one that was cancelled lay. */
+	if (before->function != (__u64)BPF_CORE_READ(work, func) ||
+	    (ours && before->member.tid != member->tid)) {
+		drop_work(key);
+		return false;
+	}
+	if (!ours)
+		*member = before->member;
+	return true;
+}
+
+static __always_inline void queue_member(struct task_struct *idle, struct work_struct *work,
+					 const struct member *member, bool again)
+{
+	struct queued queued = {.function = (__u64)BPF_CORE_READ(work, func), .member = *member};
+	__u64 key = (__u64)work;
+	queued.member.is_new = false; /* for what is told later */
+	if (bpf_map_update_elem(&works, &key, &queued, BPF_ANY)) {
 		lose(TEK_KTHREAD_WORKERS);
 		return;
 	}
-	__sync_fetch_and_add(&tallies.works, 1);
+	if (!again)
+		__sync_fetch_and_add(&tallies.works, 1);
 	struct tek_kthread_event *event = new_event(TEK_KTHREAD_WORKERS, TEK_KTHREAD_WORK_QUEUED);
 	if (!event)
 		return;
 	event->thing = key;
-	event->second = (__u64)BPF_CORE_READ(work, func);
+	event->second = queued.function;
 	fill_member(event, member);
 	fill_thread(event, idle);
 	send(event, changes(member, event->kthread));
@@ -155,13 +161,14 @@ int BPF_PROG(work_queued, int cpu, struct pool_workqueue *pwq, struct work_struc
 	struct member member = {};
 	bool ours = find_member(&member);
 	struct wb_state *wb = find_wb((__u64)work);
-	drop_work((__u64)work);
+	bool again = waits_already(work, ours, &member);
+	ours |= again;
 	if (!ours && !wb)
 		return 0;
 	struct worker_pool *pool = BPF_CORE_READ(pwq, pool);
 	struct task_struct *idle = first_idle(pool);
 	if (ours)
-		queue_member(pool, idle, work, &member);
+		queue_member(idle, work, &member, again);
 	if (wb)
 		queue_wb(idle, work, wb);
 	if (!idle || BPF_CORE_READ(pool, nr_running) > 0)
@@ -193,11 +200,11 @@ int BPF_PROG(work_started, struct work_struct *work)
 		return 0;
 	__u64 key = (__u64)work;
 	int tid = (__u32)bpf_get_current_pid_tgid();
-	struct member *found = bpf_map_lookup_elem(&works, &key);
+	struct queued *found = bpf_map_lookup_elem(&works, &key);
 	struct wb_state *wb = find_wb(key);
 	struct tek_kthread_event *event;
 	if (found) {
-		struct member member = *found;
+		struct member member = found->member;
 		if (!bpf_map_delete_elem(&works, &key))
 			__sync_fetch_and_add(&tallies.works, -1);
 		if (!remember_running(work, &member))

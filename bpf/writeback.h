@@ -144,7 +144,10 @@ int BPF_PROG(inode_dirtied, struct inode *inode, int flags)
 		return 0;
 	event->thing = told.inode;
 	event->second = (__u64)wb;
-	event->dev = BPF_CORE_READ(inode, i_sb, s_dev);
+	/* A disk has an inode of its own, for what belongs to no file. */
+	event->dev = BPF_CORE_READ(inode, i_rdev);
+	if (!event->dev)
+		event->dev = BPF_CORE_READ(inode, i_sb, s_dev);
 	event->kthread = state->worker;
 	fill_member(event, &member);
 	/* As long as its work is not queued there is nobody to hurry. */

@@ -133,7 +133,8 @@ pub struct Event {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[allow(missing_docs)] // of the fields, whose types say it
 pub enum What {
-    /// A task queued a work. The worker is the one that will be woken; without one none is idle.
+    /// A task queued a work. The worker is the one that will be woken; without one none is idle. Told
+    /// again for the same task and work when the work is queued anew before it has run.
     WorkQueued { member: Member, work: Work, worker: Option<Thread> },
     /// This worker is busy, and the work waits until it has done. Ends when the work starts.
     WorkAhead { member: Member, work: Work, worker: Thread },

@@ -1,0 +1,33 @@
+/* SPDX-License-Identifier: MIT OR GPL-2.0-only */
+/* What workers.h and writeback.h both have to know of a bdi_writeback. */
+#ifndef TEK_WB_STATE_H
+#define TEK_WB_STATE_H
+
+#include "common.h"
+
+/* A bdi_writeback that has inodes which critical tasks made dirty. */
+struct wb_state {
+	__u64 wb;
+	__u64 low, high; /* the priorities of these tasks */
+	int inodes;
+	int worker; /* who runs its work, or will be woken for that; 0: it is not queued */
+};
+
+/* its work -> that. One that has no inodes any more is pushed out by others. */
+struct {
+	__uint(type, BPF_MAP_TYPE_LRU_HASH);
+	__uint(max_entries, 512);
+	__type(key, __u64);
+	__type(value, struct wb_state);
+} wbs SEC(".maps");
+
+static __always_inline struct wb_state *find_wb(__u64 work)
+{
+	struct wb_state *state;
+	if (tallies.inodes <= 0)
+		return NULL;
+	state = bpf_map_lookup_elem(&wbs, &work);
+	return state && state->inodes > 0 ? state : NULL;
+}
+
+#endif
