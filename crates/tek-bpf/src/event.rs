@@ -58,6 +58,13 @@ impl Name {
         self.0.split(|&byte| byte == 0).next().unwrap_or_default()
     }
 
+    /// The first 15 bytes of this one.
+    pub fn new(name: &str) -> Self {
+        let mut bytes = [0; 16];
+        bytes.iter_mut().take(15).zip(name.bytes()).for_each(|(byte, its)| *byte = its);
+        Self(bytes)
+    }
+
     /// Whether it is not known.
     pub fn is_empty(&self) -> bool {
         self.as_bytes().is_empty()
@@ -192,6 +199,31 @@ pub enum What {
     UringEnded { member: Member, request: u64, worker: Option<Thread> },
     /// A task that was told of has ended, and all its relations with it.
     TaskExited { tid: i32, process: i32 },
+}
+
+impl What {
+    /// The task that it is about; `None`: it is about none, or about all.
+    pub fn member(&self) -> Option<Member> {
+        match *self {
+            Self::WorkQueued { member, .. }
+            | Self::WorkAhead { member, .. }
+            | Self::WorkStarted { member, .. }
+            | Self::WorkEnded { member, .. }
+            | Self::InodeDirtied { member, .. }
+            | Self::Throttled { member, .. }
+            | Self::KswapdWanted { member, .. }
+            | Self::ReclaimBegan { member }
+            | Self::ReclaimEnded { member }
+            | Self::KcompactdWanted { member, .. }
+            | Self::RequestBegan { member, .. }
+            | Self::RequestEnded { member, .. }
+            | Self::CreationBegan { member }
+            | Self::CreationEnded { member }
+            | Self::UringQueued { member, .. }
+            | Self::UringEnded { member, .. } => Some(member),
+            _ => None,
+        }
+    }
 }
 
 impl RawEvent {

@@ -81,6 +81,7 @@ impl fmt::Display for Outside {
 }
 
 /// All parts.
+#[derive(Clone)]
 pub struct Domain {
     parts: Vec<Part>,
     own: i32,

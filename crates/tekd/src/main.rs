@@ -9,6 +9,7 @@ mod exec_watch;
 mod guard;
 mod history;
 mod homes;
+mod kthreads;
 mod listener;
 mod log;
 mod means;

@@ -4,10 +4,11 @@
 //! Both mean the same. A Fast thread comes before all that are not, as far as the floor leaves it;
 //! while there is one the device is in responsiveness mode; and everything is given back.
 use crate::domain::Domain;
+use crate::kthreads::Kthreads;
 use crate::log;
 use crate::others::Others;
 use crate::placement::{give_back, Placement};
-use tek_effect::{Change, Effect, Error, Hierarchy, Identity, Scheduling, Undone};
+use tek_effect::{Change, Effect, Error, Hierarchy, Identity, Restored, Scheduling, Undone};
 use tek_policy::{Configuration, Priority, RealTime};
 
 const FIFO: u32 = libc::SCHED_FIFO as u32;
@@ -40,6 +41,8 @@ pub struct Means {
     pub range: RealTime,
     pub placement: Placement,
     pub others: Others,
+    /// The kernel's own threads.
+    pub kthreads: Kthreads,
     pub backend: Backend,
     /// Why it is this one, for people.
     pub backend_why: String,
@@ -76,7 +79,7 @@ impl Means {
     ) -> Result<(), Error> {
         match self.backend {
             Backend::Rt => self.give_policy(who, base, given, priority),
-            Backend::Fair => self.give_group(who, base, given),
+            Backend::Fair => self.give_group(who, base, given, priority),
         }
     }
 
@@ -111,9 +114,15 @@ impl Means {
         who: Identity,
         base: Scheduling,
         given: &mut Given,
+        priority: Priority,
     ) -> Result<(), Error> {
         if !given.is_away && base.policy != DEADLINE && !is_real_time(base) {
             given.is_away = self.placement.send_away(&mut self.effect, who, self.backend)?;
+        }
+        if given.is_away {
+            // For the kernel's threads it counts as what it would be under the other backend.
+            let priority = self.range.priority(priority);
+            self.kthreads.set_fast(who.tid, u8::try_from(priority).ok());
         }
         Ok(())
     }
@@ -170,7 +179,18 @@ impl Means {
         give_back(&mut self.effect, given.moved.take());
         if std::mem::take(&mut given.is_away) {
             self.placement.bring_back(&mut self.effect, who);
+            if self.backend == Backend::Fair {
+                self.kthreads.set_fast(who.tid, None);
+            }
         }
+    }
+
+    /// Undoes everything.
+    pub fn close(self) -> Restored {
+        let Self { effect, kthreads, .. } = self;
+        // Its journal lies in the directory of the other one, which is removed.
+        drop(kthreads);
+        effect.close()
     }
 
     /// A thread may become Fast: what it has by itself is to be seen.

@@ -5,6 +5,7 @@ use crate::configuration;
 use crate::directories::Directories;
 use crate::domain::Domain;
 use crate::exec_watch::ExecWatch;
+use crate::kthreads::{self, Kthreads, Wanted};
 use crate::listener::{self, Listener};
 use crate::log;
 use crate::means::{Backend, Means};
@@ -23,7 +24,7 @@ use std::fs;
 use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 use tek_effect::{Effect, Error, Restored};
-use tek_policy::{Backend as Wanted, Configuration};
+use tek_policy::{Backend as Choice, Configuration};
 
 /// Descriptors that are enough for all clients and all Fast threads.
 const DESCRIPTORS: u64 = 4096;
@@ -60,7 +61,7 @@ pub fn run(options: Options) -> Result<()> {
     log::info(&format!("configuration: {}", loaded.source));
     loaded.warnings.iter().for_each(|line| log::warning(line));
     let domain = Domain::new(options.domain);
-    let means = means(effect, &loaded.configuration, &domain)?;
+    let means = means(effect, &options.state, &loaded.configuration, &domain)?;
     let high = loaded.configuration.real_time.high;
     let server = Server::new(Parts {
         means,
@@ -79,11 +80,16 @@ pub fn run(options: Options) -> Result<()> {
 
 /// Chooses the backend, and places everybody: before this thread outranks the device, because that may
 /// take a while.
-fn means(mut effect: Effect, with: &Configuration, domain: &Domain) -> Result<Means> {
+fn means(
+    mut effect: Effect,
+    state: &Path,
+    with: &Configuration,
+    domain: &Domain,
+) -> Result<Means> {
     let (mut backend, backend_why) = backend(with);
     let placement = match Placement::start(&mut effect, with, backend) {
         // Nothing else is left: each request will say why it is refused.
-        Err(error) if with.backend == Wanted::Auto => {
+        Err(error) if with.backend == Choice::Auto => {
             log::warning(&format!("{error:#}"));
             backend = Backend::Rt;
             Placement::start(&mut effect, with, backend)
@@ -106,15 +112,22 @@ fn means(mut effect: Effect, with: &Configuration, domain: &Domain) -> Result<Me
     }
     placement.place_all(&mut effect, with, domain);
     let (range, others) = (with.real_time, Others::default());
-    Ok(Means { effect, range, placement, others, backend, backend_why })
+    let kthreads = Kthreads::start(Wanted {
+        settings: with.kthreads.as_ref(),
+        state,
+        domain: domain.clone(),
+        protected: with.protected.clone(),
+        priority: range.high + 2,
+    });
+    Ok(Means { effect, range, placement, others, kthreads, backend, backend_why })
 }
 
 /// By which means threads are Fast, and why.
 fn backend(with: &Configuration) -> (Backend, String) {
     match with.backend {
-        Wanted::Rt => (Backend::Rt, "tekd.toml says so".to_owned()),
-        Wanted::Fair => (Backend::Fair, "tekd.toml says so".to_owned()),
-        Wanted::Auto => match sys::can_be_first(with.real_time.high + 2) {
+        Choice::Rt => (Backend::Rt, "tekd.toml says so".to_owned()),
+        Choice::Fair => (Backend::Fair, "tekd.toml says so".to_owned()),
+        Choice::Auto => match sys::can_be_first(with.real_time.high + 2) {
             Ok(()) => (Backend::Rt, "tekd may make threads real-time".to_owned()),
             Err(error) => (Backend::Fair, format!("tekd may not make threads real-time ({error})")),
         },
@@ -150,20 +163,27 @@ fn restore(options: &Options) -> Result<()> {
         return Ok(());
     }
     let _directories = Directories::make_for(state, "--state")?;
-    let (effect, restored) = open(state)?;
+    let (effect, mut restored) = open(state)?;
+    let mut failed = Vec::new();
+    if let Some((effect, of_kernel)) = kthreads::restore(state)? {
+        restored.undone += of_kernel.undone;
+        restored.gone += of_kernel.gone;
+        restored.changed += of_kernel.changed;
+        failed = effect.close().failed;
+    }
     println!(
         "{} changes were undone; {} were of threads that have ended, {} were changed by others since.",
         restored.undone, restored.gone, restored.changed
     );
-    let again = effect.close();
+    failed.extend(effect.close().failed);
     listener::clear(&options.socket);
-    match again.failed.first() {
+    match failed.first() {
         None => Ok(()),
         Some(failed) => bail!("{failed}"),
     }
 }
 
-fn tell(restored: &Restored) {
+pub fn tell(restored: &Restored) {
     let Restored { undone, gone, changed, failed } = restored;
     if undone + gone + changed > 0 {
         log::warning(&format!(

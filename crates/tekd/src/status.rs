@@ -59,6 +59,7 @@ pub fn of_all(server: &Server) -> Value {
         "backend": server.means.backend.name(),
         "backend_why": server.means.backend_why,
         "groups": server.means.placement.shown().map(|shown| groups(&shown)),
+        "kthreads": server.means.kthreads.told(),
         "groups_why": server.means.placement.why_not(),
         "domain": server.domain.parts().collect::<Vec<_>>(),
         "configuration": server.source,

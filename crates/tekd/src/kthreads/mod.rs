@@ -26,7 +26,7 @@ use std::path::{Path, PathBuf};
 use std::sync::mpsc::{channel, Sender};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::{Builder, JoinHandle};
-use tek_bpf::{Dependency, Event, State as Works};
+use tek_bpf::{Dependency, State as Works};
 use tek_effect::{Effect, Error, Restored};
 use tek_policy::kthread::KthreadSettings;
 use tek_policy::Pattern;
@@ -47,8 +47,6 @@ pub fn restore(state: &Path) -> Result<Option<(Effect, Restored)>, Error> {
 /// What both threads use.
 struct Shared {
     state: Mutex<State>,
-    /// Kept to be used again.
-    buffer: Mutex<Vec<Event>>,
     /// There are commands.
     bell: EventFd,
 }
@@ -84,10 +82,6 @@ impl Reactions {
 impl Shared {
     fn lock(&self) -> MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    fn lock_buffer(&self) -> MutexGuard<'_, Vec<Event>> {
-        self.buffer.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -134,8 +128,7 @@ impl Kthreads {
             reactions: Reactions::default(),
             ended: false,
         };
-        let shared =
-            Arc::new(Shared { state: Mutex::new(state), buffer: Mutex::default(), bell });
+        let shared = Arc::new(Shared { state: Mutex::new(state), bell });
         let (tell, told) = channel();
         let theirs = Arc::clone(&shared);
         let Wanted { domain, protected, priority, .. } = wanted;
@@ -171,7 +164,7 @@ impl Kthreads {
 
     /// Other settings.
     pub fn reload(&self, settings: &KthreadSettings) {
-        self.tell(Command::Settings(Box::new(settings.clone())));
+        self.tell(Command::Settings(Box::new(settings.clone()), functions(settings)));
     }
 
     fn tell(&self, command: Command) {
@@ -187,6 +180,7 @@ impl Kthreads {
             return json!({ "on": false, "why": self.why_not });
         };
         let state = shared.lock();
+        let (threads, dependencies) = (told::collect(&state.relations), state.dependencies.clone());
         let dependency = |dependency: &Dependency| {
             let (on, said) = match &dependency.state {
                 Works::On { but } => (true, but.join("; ")),
@@ -195,12 +189,11 @@ impl Kthreads {
             json!({ "name": dependency.kind.name(), "on": on, "why": said })
         };
         let Reactions { p50, p99, max, n } = state.reactions;
-        json!({
+        let mut told = json!({
             "on": !state.ended,
             "method": format!("{:?}", state.relations.settings.method).to_lowercase(),
             "linger_ms": state.relations.settings.linger_ns() / 1_000_000,
-            "dependencies": state.dependencies.iter().map(dependency).collect::<Vec<_>>(),
-            "threads": told::threads(&state.relations),
+            "dependencies": dependencies.iter().map(dependency).collect::<Vec<_>>(),
             "raised_along": state.relations.superiors.raised().map(|(tid, _)| tid).collect::<Vec<_>>(),
             "counts": {
                 "events": state.events,
@@ -209,7 +202,11 @@ impl Kthreads {
                 "dropped": state.changes.1,
             },
             "reaction_ns": { "p50": p50, "p99": p99, "max": max, "n": n },
-        })
+        });
+        // Names are looked up while the other thread goes on.
+        drop(state);
+        told["threads"] = told::threads(threads);
+        told
     }
 }
 
@@ -263,6 +260,8 @@ fn begin(
         followed: HashMap::new(),
         watches_until: None,
         next_memory_ns: 0,
+        lost: 0,
+        buffer: Vec::new(),
     }
     .run();
 }

@@ -17,9 +17,9 @@ use nix::sys::epoll::{Epoll, EpollEvent, EpollFlags, EpollTimeout};
 use nix::unistd::gettid;
 use std::collections::HashMap;
 use std::io;
-use std::sync::{Arc, PoisonError};
+use std::sync::Arc;
 use tek_bpf::{Event, Follow, Kthreads, Member, What};
-use tek_policy::kthread::Ratio;
+use tek_policy::kthread::{KthreadSettings, Ratio};
 use tek_policy::Pattern;
 
 /// While anything is boosted what happened is read at least so often.
@@ -34,8 +34,8 @@ const MS: u64 = 1_000_000;
 pub enum Command {
     /// An ordinary thread is critical, as if it had this priority, or is no more.
     Fast(i32, Option<u8>),
-    /// Other settings.
-    Settings(Box<tek_policy::kthread::KthreadSettings>),
+    /// Other settings, and the addresses of functions that they name.
+    Settings(Box<KthreadSettings>, HashMap<u64, String>),
     Stop,
 }
 
@@ -50,6 +50,10 @@ pub struct Reactor {
     pub followed: HashMap<i32, Member>,
     pub watches_until: Option<u64>,
     pub next_memory_ns: u64,
+    /// So often events were lost.
+    pub lost: u64,
+    /// Kept to be used again.
+    pub buffer: Vec<Event>,
 }
 
 impl Reactor {
@@ -76,13 +80,15 @@ impl Reactor {
         let mut ready = [EpollEvent::empty(); 2];
         loop {
             let shared = Arc::clone(&self.shared);
-            let mut state = shared.state.lock().unwrap_or_else(PoisonError::into_inner);
-            if !self.obey(&mut state.commands.split_off(0), &mut state.relations) {
+            let mut state = shared.lock();
+            let commands = std::mem::take(&mut state.commands);
+            if !self.obey(commands, &mut state.relations) {
                 return Ok(());
             }
             let read = self.read(&mut state.relations).map_err(io::Error::other)?;
             let now = sys::monotonic_ns();
             state.events += read;
+            state.lost = self.lost;
             state.relations.expire(now);
             self.settle(&mut state.relations);
             self.look_at_memory(&mut state.relations, now);
@@ -105,16 +111,16 @@ impl Reactor {
     }
 
     /// `false`: it is the end.
-    fn obey(&mut self, commands: &mut Vec<Command>, relations: &mut Relations) -> bool {
-        for command in commands.drain(..) {
+    fn obey(&mut self, commands: Vec<Command>, relations: &mut Relations) -> bool {
+        for command in commands {
             match command {
                 Command::Stop => return false,
                 Command::Fast(tid, priority) => {
                     let _ = self.programs.set_fast(tid, priority);
                 }
-                Command::Settings(settings) => {
+                Command::Settings(settings, functions) => {
                     self.applier.changes.set_rate(settings.changes_per_second);
-                    relations.change_settings(*settings);
+                    relations.change_settings(*settings, functions);
                 }
             }
         }
@@ -123,11 +129,12 @@ impl Reactor {
 
     /// Takes in what happened. How much that was.
     fn read(&mut self, relations: &mut Relations) -> Result<u64, tek_bpf::Error> {
-        let mut events = std::mem::take(&mut self.shared.lock_buffer());
+        let mut events = std::mem::take(&mut self.buffer);
         self.programs.drain(|event| events.push(event))?;
         let read = events.len() as u64;
         for event in events.drain(..) {
             if event.lost {
+                self.lost += 1;
                 self.programs.forget()?;
                 relations.forget_all(event.time);
             }
@@ -140,7 +147,7 @@ impl Reactor {
                 }
             }
         }
-        *self.shared.lock_buffer() = events;
+        self.buffer = events;
         Ok(read)
     }
 

@@ -10,7 +10,7 @@ use std::collections::{BTreeMap, HashMap, HashSet};
 use std::mem;
 use tek_bpf::{Event, Member, Name, Thread, What};
 use tek_effect::Change;
-use tek_policy::kthread::{Class, KthreadSettings, Ratio, RtPriority};
+use tek_policy::kthread::{Class, KthreadSettings, Ratio, RtPriority, Weight};
 
 /// The kernel's thread that makes all others.
 const CREATOR: i32 = 2;
@@ -366,6 +366,14 @@ impl Relations {
         }
     }
 
+    /// The configuration was read anew. The linger time is that of threads that are served from now on.
+    pub fn change_settings(&mut self, settings: KthreadSettings, functions: HashMap<u64, String>) {
+        self.settings = settings;
+        self.functions = functions;
+        let all: Vec<i32> = self.served.keys().copied().collect();
+        all.into_iter().for_each(|thread| self.put_off(thread));
+    }
+
     /// Whether anybody is in any R(k).
     pub fn is_empty(&self) -> bool {
         self.served.values().all(Served::is_free) && self.disks.is_empty()
@@ -419,13 +427,17 @@ impl Relations {
     /// The priority that a kernel thread should have; `None`: its own.
     pub fn wanted(&self, thread: i32) -> Option<RtPriority> {
         let served = self.served.get(&thread)?;
-        let function = served.function().and_then(|address| self.functions.get(&address));
-        let name = served.thread.name.to_string();
-        if self.settings.protects(&name) {
+        let weight = self.weight(served)?;
+        self.settings.method.priority(weight, served.ratio_for_equation(), served.summary())
+    }
+
+    /// That of a kernel thread; `None`: it is left alone.
+    pub fn weight(&self, served: &Served) -> Option<Weight> {
+        if self.settings.protects(&served.thread.name.to_string()) {
             return None;
         }
-        let weight = self.settings.weight_of(served.class, function.map(String::as_str))?;
-        self.settings.method.priority(weight, served.ratio_for_equation(), served.summary())
+        let function = served.function().and_then(|address| self.functions.get(&address));
+        self.settings.weight_of(served.class, function.map(String::as_str))
     }
 }
 

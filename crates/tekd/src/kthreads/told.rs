@@ -7,63 +7,92 @@ use crate::process::Status;
 use crate::sys;
 use serde_json::{json, Value};
 use std::collections::HashMap;
+use tek_bpf::Device;
+use tek_policy::kthread::{Dependant, RtPriority, Summary, Weight};
 
 const MS: u64 = 1_000_000;
 
-/// All kernel threads that somebody waits for, or waited for.
-pub fn threads(relations: &Relations) -> Vec<Value> {
-    let addresses: Vec<u64> = relations.all().filter_map(Served::function).collect();
-    let functions = match addresses.is_empty() {
-        true => HashMap::new(),
-        false => system::functions(|address, _| addresses.contains(&address)),
-    };
-    relations.all().map(|served| thread(relations, served, &functions)).collect()
+/// One kernel thread that somebody waits for, or waited for.
+pub struct Told {
+    value: Value,
+    tid: i32,
+    function: Option<u64>,
+    members: Vec<(Dependant<i32>, Option<Why>)>,
 }
 
-fn thread(relations: &Relations, served: &Served, functions: &HashMap<u64, String>) -> Value {
-    let (boost, summary) = (&served.boost, served.summary());
-    let function = served.function().and_then(|address| functions.get(&address));
-    let weight = relations.settings.weight_of(served.class, function.map(String::as_str));
-    let members: Vec<Value> = (served.dependants().in_order().into_iter())
-        .map(|member| {
-            json!({
-                "tid": member.who,
-                "name": name(member.who),
-                "priority": member.priority.get(),
-                "times": member.times,
-                "waits_for": served.why(member.who).map(|why| words(why, functions)),
-            })
-        })
-        .collect();
-    let present = boost.now.map_or(0, |_| sys::monotonic_ns().saturating_sub(boost.since_ns));
-    let name = match served.thread.name.is_empty() {
-        true => name(served.thread.tid),
-        false => served.thread.name.to_string(),
-    };
-    json!({
-        "tid": served.thread.tid,
-        "name": name,
+/// All of them, quickly: nothing is looked up.
+pub fn collect(relations: &Relations) -> Vec<Told> {
+    let now = sys::monotonic_ns();
+    relations.all().map(|served| one(relations, served, now)).collect()
+}
+
+fn one(relations: &Relations, served: &Served, now: u64) -> Told {
+    let boost = &served.boost;
+    let summary = served.summary();
+    let (tid, function) = (served.thread.tid, served.function());
+    let present = boost.now.map_or(0, |_| now.saturating_sub(boost.since_ns));
+    let thousandths = |number: u64| number as f64 / 1000.0;
+    let value = json!({
+        "tid": tid,
+        "name": served.thread.name.to_string(),
         "class": served.class.name(),
-        "group": served.class.group().map(|group| format!("{group:?}")),
-        "work": function,
-        "members": members,
-        "weight": weight.map(|weight| f64::from(weight.thousandths()) / 1000.0),
-        "ratio": f64::from(served.ratio_for_equation().thousandths()) / 1000.0,
-        "mean": summary.map(|summary| summary.mean_thousandths() as f64 / 1000.0),
-        "highest": summary.map(|summary| summary.highest.get()),
-        "priority": boost.now.map(|now| now.get()),
+        "weight": relations.weight(served).map(|it: Weight| thousandths(it.thousandths().into())),
+        "ratio": thousandths(served.ratio_for_equation().thousandths().into()),
+        "mean": summary.map(|it: Summary| thousandths(it.mean_thousandths())),
+        "highest": summary.map(|it| it.highest.get()),
+        "priority": boost.now.map(RtPriority::get),
         "usual": boost.usual.map(|usual| {
             json!({ "policy": usual.policy, "priority": usual.priority, "nice": usual.nice })
         }),
         "held": boost.held,
         "boosts": boost.times,
         "boosted_ms": (boost.total_ns + present) / MS,
-    })
+    });
+    let members = served.dependants().in_order().into_iter();
+    let members = members.map(|member| (member, served.why(member.who))).collect();
+    Told { value, tid, function, members }
+}
+
+/// The same with all names.
+pub fn threads(all: Vec<Told>) -> Value {
+    let of_members = |told: &Told| -> Vec<u64> {
+        let whys = told.members.iter().filter_map(|(_, why)| *why);
+        let functions = whys.filter_map(|why| match why {
+            Why::Work(function) => Some(function),
+            _ => None,
+        });
+        functions.chain(told.function).collect()
+    };
+    let addresses: Vec<u64> = all.iter().flat_map(of_members).collect();
+    let functions = match addresses.is_empty() {
+        true => HashMap::new(),
+        false => system::functions(|address, _| addresses.contains(&address)),
+    };
+    all.into_iter().map(|told| named(told, &functions)).collect()
+}
+
+fn named(told: Told, functions: &HashMap<u64, String>) -> Value {
+    let Told { mut value, tid, function, members } = told;
+    let member = |(member, why): &(Dependant<i32>, Option<Why>)| {
+        json!({
+            "tid": member.who,
+            "name": name(member.who),
+            "priority": member.priority.get(),
+            "times": member.times,
+            "waits_for": why.map(|why| words(why, functions)),
+        })
+    };
+    value["members"] = members.iter().map(member).collect();
+    value["work"] = json!(function.and_then(|address| functions.get(&address)));
+    if value["name"] == "" {
+        value["name"] = json!(name(tid));
+    }
+    value
 }
 
 /// What somebody waits for.
 fn words(why: Why, functions: &HashMap<u64, String>) -> String {
-    let disk = |device: tek_bpf::Device| system::disk(device.major, device.minor);
+    let disk = |device: Device| system::disk(device.major, device.minor);
     match why {
         Why::Work(function) => match functions.get(&function) {
             Some(name) => format!("its work {name}"),

@@ -233,6 +233,11 @@ impl Server {
                 "another backend, and groups elsewhere, come into force when tekd is started anew",
             );
         }
+        match (&before.kthreads, &now.kthreads) {
+            (Some(_), Some(settings)) => self.means.kthreads.reload(settings),
+            (None, None) => {}
+            _ => log::warning("[kthreads] comes into force, and goes, when tekd is started anew"),
+        }
         let Self { means, configuration, domain, .. } = self;
         means.placement.reload(&mut means.effect, configuration, domain);
         self.listen_for_news(self.awake || self.needs_news());

@@ -223,7 +223,7 @@ impl Server {
         self.connections.clear();
         let Self { means, region, peers, .. } = self;
         drop((region, peers));
-        let restored = means.effect.close();
+        let restored = means.close();
         for failed in &restored.failed {
             log::error(failed);
         }
