@@ -4,16 +4,15 @@
 //! killed at any moment; then tekd restores, and all is compared with what there was before.
 
 mod groups;
-mod random;
 mod snapshot;
 
-use super::daemon::{command, Backend, Daemon, Settings};
-use super::ground::{Ground, User};
+use crate::bench::daemon::{command, Backend, Daemon, Settings};
+use crate::bench::ground::{Ground, User};
 use crate::bench::json::Row;
+use crate::bench::random::Random;
 use anyhow::{ensure, Context};
 use indicatif::ProgressBar;
 use nix::sys::signal::Signal;
-use random::Random;
 use serde::Serialize;
 use snapshot::{Base, Snapshot};
 use std::fs;
