@@ -38,7 +38,8 @@ static const char help[] =
 	"  --priority N      SCHED_FIFO of this priority (default 0: an ordinary thread)\n"
 	"  --period-us N     (default 10000)\n"
 	"  --busy-us N       of each period, by the clock; at most 90% (default 9000)\n"
-	"  --per-cpu N       share that among so many threads on each CPU, one after the other (default 1)\n"
+	"  --per-cpu N       share that among so many threads on each CPU, one after the other "
+	"(default 1)\n"
 	"  --saturate        all of it, for at most 5 s\n"
 	"  --witness         note when real-time threads were stopped\n"
 	"  --help            this text\n";
@@ -169,8 +170,8 @@ static void *witness_run(void *arg)
 			continue;
 		pthread_mutex_lock(&lock);
 		if (window_count < MAX_WINDOWS)
-			windows[window_count++] =
-				(struct window){self->cpu, due_ns - from_ns, now_ns - from_ns};
+			windows[window_count++] = (struct window){self->cpu, due_ns - from_ns,
+								  now_ns - from_ns};
 		pthread_mutex_unlock(&lock);
 	}
 	return NULL;

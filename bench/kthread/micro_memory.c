@@ -183,14 +183,9 @@ static double measure_write(void)
 }
 
 const struct column memory_columns[] = {
-	{6, "L1 cache", "ns", measure_l1},
-	{6, "L2 cache", "ns", measure_l2},
-	{6, "Main mem", "ns", measure_main},
-	{7, "file reread", "MB/s", measure_file},
-	{7, "mmap reread", "MB/s", measure_mapped},
-	{7, "bcopy (libc)", "MB/s", measure_libc},
-	{7, "bcopy (hand)", "MB/s", measure_hand},
-	{7, "mem read", "MB/s", measure_read},
-	{7, "mem write", "MB/s", measure_write},
-	{0, NULL, NULL, NULL},
+	{6, "L1 cache", "ns", measure_l1},          {6, "L2 cache", "ns", measure_l2},
+	{6, "Main mem", "ns", measure_main},        {7, "file reread", "MB/s", measure_file},
+	{7, "mmap reread", "MB/s", measure_mapped}, {7, "bcopy (libc)", "MB/s", measure_libc},
+	{7, "bcopy (hand)", "MB/s", measure_hand},  {7, "mem read", "MB/s", measure_read},
+	{7, "mem write", "MB/s", measure_write},    {0, NULL, NULL, NULL},
 };

@@ -119,12 +119,8 @@ static double measure_16_16(void)
 }
 
 const struct column switch_columns[] = {
-	{3, "2p/0k", "us", measure_2_0},
-	{3, "2p/16k", "us", measure_2_16},
-	{3, "2p/64k", "us", measure_2_64},
-	{3, "8p/16k", "us", measure_8_16},
-	{3, "8p/64k", "us", measure_8_64},
-	{3, "16p/16k", "us", measure_16_16},
-	{5, "2p/0k", "us", measure_2_0},
-	{0, NULL, NULL, NULL},
+	{3, "2p/0k", "us", measure_2_0},   {3, "2p/16k", "us", measure_2_16},
+	{3, "2p/64k", "us", measure_2_64}, {3, "8p/16k", "us", measure_8_16},
+	{3, "8p/64k", "us", measure_8_64}, {3, "16p/16k", "us", measure_16_16},
+	{5, "2p/0k", "us", measure_2_0},   {0, NULL, NULL, NULL},
 };

@@ -12,7 +12,8 @@
 
 static const char help[] =
 	"Usage: reader [options] FILE\n"
-	"Reads in each period, from the first to the second time of a line `FROM TO` on standard input.\n"
+	"Reads in each period, from the first to the second time of a line `FROM TO` on standard "
+	"input.\n"
 	"\n"
 	"  --bytes N         of each read (default 4096)\n"
 	"  --period-us N     (default 0: one read after the other)\n"
