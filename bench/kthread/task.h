@@ -9,12 +9,11 @@
 #ifndef KTHREAD_TASK_H
 #define KTHREAD_TASK_H
 
+#include "../response/number.h"
+
 #include <stdint.h>
 
 #define MAX_SECONDS 120
-
-/* A number of the command line; exits with a message if it is none, or out of range. */
-uint64_t number(const char *option, const char *text, uint64_t min, uint64_t max);
 
 /* Make the calling thread SCHED_FIFO of this priority; 0: leave it as it is. */
 void be_realtime(int priority);

@@ -274,6 +274,20 @@ pub fn command(ground: &Ground) -> Command {
     command
 }
 
+/// Gives back what a tekd that was killed left: how many changes were undone.
+pub fn restore(ground: &Ground) -> anyhow::Result<usize> {
+    let ended = command(ground)
+        .arg("--restore")
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .output()
+        .context("cannot start tekd")?;
+    let said = String::from_utf8_lossy(&ended.stdout);
+    let complaint = String::from_utf8_lossy(&ended.stderr);
+    ensure!(ended.status.success(), "tekd --restore: {}: {complaint}", ended.status);
+    Ok(said.split(' ').next().and_then(|it| it.parse().ok()).unwrap_or(0))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

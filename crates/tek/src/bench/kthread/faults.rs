@@ -5,15 +5,14 @@ use super::case::{dirty, hogs, writer, Case, MIB};
 use super::stage::{now, status_of_kthreads, times, Stage};
 use super::variant::Variant;
 use crate::bench::census::Census;
-use crate::bench::daemon::{command, Daemon};
+use crate::bench::daemon::{restore, Daemon};
 use crate::bench::json::Row;
 use crate::bench::programs::Program;
 use crate::bench::random::Random;
-use anyhow::{ensure, Context};
+use anyhow::Context;
 use indicatif::ProgressBar;
 use nix::sys::signal::Signal;
 use serde::Serialize;
-use std::process::Stdio;
 use std::thread::sleep;
 use std::time::Duration;
 
@@ -65,7 +64,7 @@ pub fn measure(
         sleep(random.part_of(MOST_BEFORE));
         daemon.end(Signal::SIGKILL)?;
         measured.kills += 1;
-        measured.undone += restore(stage)?;
+        measured.undone += restore(&stage.ground)?;
         let changes = before.changes(&Census::take());
         let changed = changes.iter().filter(|change| change.before.kernel);
         for change in changed {
@@ -100,15 +99,6 @@ fn start(stage: &Stage, case: &Case) -> anyhow::Result<Vec<Program>> {
         program.tell(&times(from, from + LOAD_LASTS))?;
     }
     Ok(programs)
-}
-
-/// How many changes were undone.
-fn restore(stage: &Stage) -> anyhow::Result<usize> {
-    let ended = command(&stage.ground).arg("--restore").stdout(Stdio::piped()).output()?;
-    let complaint = String::from_utf8_lossy(&ended.stderr);
-    ensure!(ended.status.success(), "tekd --restore: {}: {complaint}", ended.status);
-    let said = String::from_utf8_lossy(&ended.stdout);
-    Ok(said.split(' ').next().and_then(|it| it.parse().ok()).unwrap_or(0))
 }
 
 /// For people.
