@@ -11,9 +11,9 @@
 #include "threads.h"
 
 #include "../response/clock.h"
+#include "../response/number.h"
 
 #include <err.h>
-#include <errno.h>
 #include <getopt.h>
 #include <inttypes.h>
 #include <stdio.h>
@@ -31,17 +31,6 @@ static const char help[] =
 	"  --iterations-per-ms N   speed of this CPU, as `appliance --calibrate` printed it\n"
 	"  --limit S               end after S seconds in any case (default 120)\n"
 	"  --help                  this text\n";
-
-static uint64_t number(const char *option, const char *text, uint64_t min, uint64_t max)
-{
-	char *end;
-	errno = 0;
-	unsigned long long value = strtoull(text, &end, 10);
-	if (errno || end == text || *end || *text == '-' || value < min || value > max)
-		errx(2, "--%s takes a number from %llu to %llu, not '%s'", option,
-		     (unsigned long long)min, (unsigned long long)max, text);
-	return value;
-}
 
 static struct load parse(int argc, char **argv)
 {

@@ -17,7 +17,6 @@
 #include <string.h>
 #include <sys/syscall.h>
 #include <tek/tek.h>
-#include <time.h>
 #include <unistd.h>
 
 #define PER_CPU 2
@@ -35,13 +34,6 @@ static struct spinner *spinners;
 static unsigned count;
 static pthread_barrier_t ready, go;
 static uint64_t from_ns, to_ns;
-
-static uint64_t own_cpu_ns(void)
-{
-	struct timespec used;
-	clock_gettime(CLOCK_THREAD_CPUTIME_ID, &used);
-	return (uint64_t)used.tv_sec * NS_PER_S + (uint64_t)used.tv_nsec;
-}
 
 static void *spin(void *arg)
 {
@@ -61,10 +53,10 @@ static void *spin(void *arg)
 	pthread_barrier_wait(&go);
 
 	sleep_until(from_ns);
-	uint64_t begin = own_cpu_ns();
+	uint64_t begin = thread_cpu_ns();
 	while (clock_ns() < to_ns)
 		work(TURN);
-	self->cpu_ns = own_cpu_ns() - begin;
+	self->cpu_ns = thread_cpu_ns() - begin;
 	return NULL;
 }
 

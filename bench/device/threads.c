@@ -10,7 +10,6 @@
 #include <sched.h>
 #include <stdatomic.h>
 #include <stdlib.h>
-#include <time.h>
 
 /* An idle thread works so long in each period. */
 #define IDLE_WORK_US 20
@@ -38,13 +37,6 @@ static void wait_for_go(void)
 	while (!gone)
 		pthread_cond_wait(&changed, &lock);
 	pthread_mutex_unlock(&lock);
-}
-
-static uint64_t own_cpu_ns(void)
-{
-	struct timespec used;
-	clock_gettime(CLOCK_THREAD_CPUTIME_ID, &used);
-	return (uint64_t)used.tv_sec * NS_PER_S + (uint64_t)used.tv_nsec;
 }
 
 static void stay_on(int cpu)
@@ -77,13 +69,13 @@ static void *hog_run(void *arg)
 		if (now < from_ns)
 			continue;
 		if (!counts)
-			at_from = own_cpu_ns();
+			at_from = thread_cpu_ns();
 		counts = true;
 		uint64_t gap = (now < to_ns ? now : to_ns) - (last > from_ns ? last : from_ns);
 		if (gap > self->stall_ns)
 			self->stall_ns = gap;
 	}
-	self->cpu_ns = counts ? own_cpu_ns() - at_from : 0;
+	self->cpu_ns = counts ? thread_cpu_ns() - at_from : 0;
 	return NULL;
 }
 

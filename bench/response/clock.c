@@ -4,11 +4,21 @@
 #include <errno.h>
 #include <time.h>
 
-uint64_t clock_ns(void)
+static uint64_t now_ns(clockid_t clock)
 {
 	struct timespec now;
-	clock_gettime(CLOCK_MONOTONIC, &now);
+	clock_gettime(clock, &now);
 	return (uint64_t)now.tv_sec * NS_PER_S + (uint64_t)now.tv_nsec;
+}
+
+uint64_t clock_ns(void)
+{
+	return now_ns(CLOCK_MONOTONIC);
+}
+
+uint64_t thread_cpu_ns(void)
+{
+	return now_ns(CLOCK_THREAD_CPUTIME_ID);
 }
 
 void sleep_until(uint64_t due_ns)

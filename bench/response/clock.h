@@ -12,6 +12,9 @@
 /* CLOCK_MONOTONIC, in ns. */
 uint64_t clock_ns(void);
 
+/* CPU time of the calling thread, in ns. */
+uint64_t thread_cpu_ns(void);
+
 /* Sleep until CLOCK_MONOTONIC is due_ns, through signals. */
 void sleep_until(uint64_t due_ns);
 

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
 #include "options.h"
 
-#include <errno.h>
+#include "number.h"
+
 #include <getopt.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -23,20 +24,6 @@ static const char help[] =
 	"  --wait                  when the threads run, wait for a line `go` on standard input\n"
 	"  --limit S               end after S seconds in any case (default 120)\n"
 	"  --help                  this text\n";
-
-static uint64_t number(const char *program, const char *option, const char *text, uint64_t min,
-		       uint64_t max)
-{
-	char *end;
-	errno = 0;
-	unsigned long long value = strtoull(text, &end, 10);
-	if (errno || end == text || *end || *text == '-' || value < min || value > max) {
-		fprintf(stderr, "%s: --%s takes a number from %llu to %llu, not '%s'\n", program,
-			option, (unsigned long long)min, (unsigned long long)max, text);
-		exit(2);
-	}
-	return value;
-}
 
 struct options options_parse(int argc, char **argv)
 {
@@ -64,25 +51,25 @@ struct options options_parse(int argc, char **argv)
 		const char *name = table[index].name;
 		switch (index) {
 		case EVENTS:
-			options.events = (unsigned)number(argv[0], name, optarg, 1, 100000);
+			options.events = (unsigned)number(name, optarg, 1, 100000);
 			break;
 		case HOGS:
-			options.hogs = (unsigned)number(argv[0], name, optarg, 0, 50);
+			options.hogs = (unsigned)number(name, optarg, 0, 50);
 			break;
 		case NO_LOAD:
 			options.hogs = 0;
 			break;
 		case SEED:
-			options.seed = number(argv[0], name, optarg, 0, UINT64_MAX);
+			options.seed = number(name, optarg, 0, UINT64_MAX);
 			break;
 		case OBSERVE:
-			options.observe_s = (unsigned)number(argv[0], name, optarg, 1, 3600);
+			options.observe_s = (unsigned)number(name, optarg, 1, 3600);
 			break;
 		case NO_COST:
 			options.no_switch_cost = true;
 			break;
 		case SPEED:
-			options.iterations_per_ms = number(argv[0], name, optarg, 1, 1000000000);
+			options.iterations_per_ms = number(name, optarg, 1, 1000000000);
 			break;
 		case CALIBRATE:
 			options.calibrate = true;
@@ -91,7 +78,7 @@ struct options options_parse(int argc, char **argv)
 			options.wait = true;
 			break;
 		case LIMIT:
-			options.limit_s = (unsigned)number(argv[0], name, optarg, 1, 86400);
+			options.limit_s = (unsigned)number(name, optarg, 1, 86400);
 			break;
 		case HELP:
 			printf(help, argv[0]);

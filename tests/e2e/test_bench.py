@@ -27,7 +27,7 @@ def document_of(tmp_path, *args):
     return done, json.loads(path.read_text())
 
 
-@pytest.mark.parametrize("name", ["response", "observe", "ident", "stack", "device"])
+@pytest.mark.parametrize("name", ["response", "observe", "ident", "stack", "device", "kthread"])
 def test_a_file_that_cannot_be_written_is_told_before_anything_is_measured(tmp_path, name):
     path = tmp_path / "no" / "result.json"
     done = bench(name, "--json", path)
@@ -215,6 +215,42 @@ def test_device_leaves_nothing_behind_when_it_is_killed(open_directory):
     assert not list(pathlib.Path("/sys/fs/cgroup").glob(f"**/tek-bench-{running.pid}"))
 
 
+def settings_of_dirty_memory():
+    return {path.name: read(path) for path in pathlib.Path("/proc/sys/vm").glob("dirty_*")}
+
+
+@needs_root
+def test_kthread_measures_the_writer_under_every_variant_and_puts_the_machine_back(tmp_path):
+    before = settings_of_dirty_memory()
+    done, document = document_of(tmp_path, "kthread", "--quick", "--parts", "pdflush", "--curves")
+    assert settings_of_dirty_memory() == before
+    measured = {row["variant"]: row for row in document["rows"] if row["metric"] == "response"}
+    not_run = {entry["variant"]: entry["reason"] for entry in document["not_run"]}
+    expected = {"alone", "alone-2", "as it is", "static", "plain PIP", "TEK"}
+    assert set(measured) | {name.removeprefix("pdflush, ") for name in not_run} >= expected
+    assert {"alone", "as it is", "static"} <= set(measured) and not document["failed"]
+    assert all(f"NOT RUN {name}: {reason}" in done.stdout for name, reason in not_run.items())
+    session, = document["raw"]["sessions"]
+    run, = session["cases"][0]["runs"]["as it is"]
+    assert len(run["turns"]) == measured["as it is"]["n"] and run["samples"]
+    assert run["threads"]["classes"]["kworker"]["waited_ns"] > 0
+    assert "as it is, response over" in done.stdout and "as it is, dirty memory" in done.stdout
+    assert done.stdout.count(" PASS") + done.stdout.count(" short") == 3
+
+
+@needs_root
+def test_kthread_puts_the_machine_back_when_it_is_killed(open_directory):
+    before = settings_of_dirty_memory()
+    command = [BUILD / "bin" / "tek", "bench", "kthread", "--quick", "--parts", "pdflush", "--directory", open_directory]
+    with subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL,
+                          stderr=subprocess.DEVNULL) as running:
+        eventually(lambda: settings_of_dirty_memory() != before)
+        running.kill()
+    eventually(lambda: settings_of_dirty_memory() == before)
+    eventually(lambda: not list(open_directory.iterdir()))
+    eventually(lambda: not processes_with(str(open_directory)))
+
+
 def test_without_its_programs_it_says_where_it_looked(tmp_path):
     lonely = tmp_path / "bin" / "tek"
     lonely.parent.mkdir()
@@ -226,6 +262,7 @@ def test_without_its_programs_it_says_where_it_looked(tmp_path):
 
 @pytest.mark.parametrize("args", [("response", "--variants", "fastest"), ("response", "--rounds", "0"),
                                   ("observe", "--seconds", "1"), ("ident", "--threads", "1"),
-                                  ("stack", "--days", "2"), ("device", "--parts", "kills"), ()])
+                                  ("stack", "--days", "2"), ("device", "--parts", "kills"),
+                                  ("kthread", "--parts", "pdflash"), ()])
 def test_nonsense_is_refused(args):
     assert bench(*args).returncode == 2

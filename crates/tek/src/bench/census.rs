@@ -11,6 +11,8 @@ pub struct Scheduling {
     pub policy: u32,
     pub rt_priority: u32,
     pub nice: i32,
+    /// Whether it is a thread of the kernel.
+    pub kernel: bool,
 }
 
 /// A thread that is scheduled differently than before.
@@ -60,8 +62,8 @@ impl Census {
 
 /// (tid, start time) and the scheduling of a thread.
 fn entry(stat: Stat) -> ((u32, u64), Scheduling) {
-    let Stat { tid, start_ns, name, policy, rt_priority, nice, .. } = stat;
-    ((tid, start_ns), Scheduling { name, policy, rt_priority, nice: nice.into() })
+    let Stat { tid, start_ns, name, policy, rt_priority, nice, kernel, .. } = stat;
+    ((tid, start_ns), Scheduling { name, policy, rt_priority, nice: nice.into(), kernel })
 }
 
 #[cfg(test)]
@@ -71,7 +73,7 @@ mod tests {
     fn census(threads: &[(u32, i32, u64)]) -> Census {
         let thread = |&(tid, nice, start)| {
             let name = "a".to_owned();
-            ((tid, start), Scheduling { name, policy: 0, rt_priority: 0, nice })
+            ((tid, start), Scheduling { name, policy: 0, rt_priority: 0, nice, kernel: false })
         };
         Census(threads.iter().map(thread).collect())
     }

@@ -4,13 +4,17 @@
 mod alternate;
 mod appliance;
 mod census;
+mod daemon;
 mod device;
+mod ground;
 mod host;
 mod ident;
 mod json;
+mod kthread;
 mod observe;
 mod output;
 mod programs;
+mod random;
 mod response;
 mod sched;
 mod stack;
@@ -40,6 +44,8 @@ enum Bench {
     Stack(stack::Args),
     /// What tekd does for critical threads while other programs of other users use every CPU
     Device(device::Args),
+    /// What kernel threads do to the real-time tasks that wait for them, and what TEK does about it
+    Kthread(kthread::Args),
 }
 
 /// Runs the chosen benchmark.
@@ -50,5 +56,6 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
         Bench::Ident(args) => ident::run(&args),
         Bench::Stack(args) => stack::run(&args),
         Bench::Device(args) => device::run(&args),
+        Bench::Kthread(args) => kthread::run(&args),
     }
 }

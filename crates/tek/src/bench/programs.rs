@@ -2,8 +2,9 @@
 //! Finding and running the benchmark programs.
 
 use anyhow::{bail, Context};
+use std::io::{BufRead, BufReader, Read, Write};
 use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
+use std::process::{Child, ChildStdout, Command, Stdio};
 
 /// Where `tek` itself is: variants that run under TEK start it again.
 pub fn own_executable() -> anyhow::Result<PathBuf> {
@@ -40,4 +41,83 @@ pub fn run_json<T: serde::de::DeserializeOwned>(command: &mut Command) -> anyhow
     }
     serde_json::from_slice(&output.stdout)
         .with_context(|| format!("{:?} printed something else than JSON", command.get_program()))
+}
+
+/// A program of the benchmark that is told things by lines, and says things by lines of JSON. It
+/// is killed when this is dropped.
+pub struct Program {
+    child: Child,
+    output: BufReader<ChildStdout>,
+}
+
+impl Program {
+    pub fn start(mut command: Command) -> anyhow::Result<Program> {
+        let mut child = command
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
+            .spawn()
+            .with_context(|| format!("cannot start {:?}", command.get_program()))?;
+        let output = BufReader::new(child.stdout.take().context("no output")?);
+        Ok(Program { child, output })
+    }
+
+    /// Its process.
+    pub fn pid(&self) -> u32 {
+        self.child.id()
+    }
+
+    /// Says a line to it.
+    pub fn tell(&mut self, line: &str) -> anyhow::Result<()> {
+        let input = self.child.stdin.as_mut().context("no input")?;
+        // It may have died meanwhile; then the next line says so better than the pipe.
+        let _ = input.write_all(line.as_bytes());
+        Ok(())
+    }
+
+    /// The next line that it says.
+    pub fn line(&mut self) -> anyhow::Result<String> {
+        let mut line = String::new();
+        self.output.read_line(&mut line)?;
+        if line.is_empty() {
+            let status = self.child.wait()?;
+            let mut said = String::new();
+            if let Some(mut stderr) = self.child.stderr.take() {
+                let _ = stderr.read_to_string(&mut said);
+            }
+            bail!("it ended early: {status}: {}", said.trim());
+        }
+        Ok(line)
+    }
+
+    pub fn read_line<T: serde::de::DeserializeOwned>(&mut self) -> anyhow::Result<T> {
+        serde_json::from_str(&self.line()?).context("it printed something else than JSON")
+    }
+
+    /// Lets it end by itself, which it does when nobody talks to it any more.
+    pub fn let_go(&mut self) {
+        drop(self.child.stdin.take());
+        let _ = self.child.wait();
+    }
+}
+
+impl Drop for Program {
+    fn drop(&mut self) {
+        // Both fail harmlessly when it has ended and was waited for.
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_program_that_dies_is_reported_with_its_own_words() {
+        let mut command = Command::new("sh");
+        command.args(["-c", "echo no such luck >&2; exit 3"]);
+        let error = Program::start(command).unwrap().line().unwrap_err();
+        assert!(error.to_string().contains("no such luck"), "{error}");
+    }
 }

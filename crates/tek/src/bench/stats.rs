@@ -27,9 +27,14 @@ pub fn summarize(values: &[f64]) -> Option<Summary> {
     })
 }
 
+/// A quantile, 0 to 1, by nearest rank.
+pub fn quantile(values: &[f64], quantile: f64) -> Option<f64> {
+    nearest_rank(&sorted(values), quantile)
+}
+
 /// The 99th percentile by nearest rank: of fewer than 100 values it is the greatest.
 pub fn p99(values: &[f64]) -> Option<f64> {
-    nearest_rank(&sorted(values), 0.99)
+    quantile(values, 0.99)
 }
 
 /// The median of what one of two takes longer in a round. See [`median_of_ratios`].

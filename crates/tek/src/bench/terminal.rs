@@ -65,7 +65,7 @@ fn horizontal(share: f64, room: usize, unicode: bool) -> String {
     bar.trim_end().to_owned()
 }
 
-/// What a chart over time shows; times in s, values in ms.
+/// What a chart over time shows; times in s.
 pub struct TimeChart<'a> {
     /// (time, value): each column shows the greatest value of its time.
     pub points: &'a [(f64, f64)],
@@ -73,8 +73,9 @@ pub struct TimeChart<'a> {
     pub end: f64,
     /// The value of a full column.
     pub greatest: f64,
-    /// The part of the time axis that is drawn double.
-    pub marked: (f64, f64),
+    pub unit: &'static str,
+    /// The parts of the time axis that are drawn double.
+    pub marked: &'a [(f64, f64)],
 }
 
 /// Draws a chart over time, this many lines high.
@@ -88,18 +89,24 @@ pub fn time_chart(chart: &TimeChart, lines: usize, terminal: Terminal) -> String
     }
     let mut text = String::new();
     for line in (0..lines).rev() {
-        let label =
-            if line == lines - 1 { format!("{:.1} ms", chart.greatest) } else { String::new() };
+        let label = if line == lines - 1 {
+            format!("{:.1} {}", chart.greatest, chart.unit)
+        } else {
+            String::new()
+        };
         let cells: String = heights
             .iter()
             .map(|height| cell(height / chart.greatest * lines as f64 - line as f64, terminal))
             .collect();
         text.push_str(&format!("{label:>10} |{}\n", cells.trim_end()));
     }
-    let marked = column_of(chart.marked.0)..=column_of(chart.marked.1);
+    let is_marked = |column: &usize| {
+        let within = |(from, to): &(f64, f64)| (column_of(*from)..=column_of(*to)).contains(column);
+        chart.marked.iter().any(within)
+    };
     let axis: String =
-        (0..columns).map(|column| if marked.contains(&column) { '=' } else { '-' }).collect();
-    text.push_str(&format!("{:>10} +{axis}\n", "0 ms"));
+        (0..columns).map(|column| if is_marked(&column) { '=' } else { '-' }).collect();
+    text.push_str(&format!("{:>10} +{axis}\n", format!("0 {}", chart.unit)));
     text
 }
 
@@ -148,7 +155,8 @@ mod tests {
             points: &[(0.0, 1.0), (1.0, 30.0)],
             end: 2.0,
             greatest: 30.0,
-            marked: (0.5, 1.5),
+            unit: "ms",
+            marked: &[(0.5, 1.5)],
         };
         let chart = bar_chart(&bars(), ASCII) + &time_chart(&over_time, 4, ASCII);
         assert!(chart.is_ascii());
@@ -156,8 +164,13 @@ mod tests {
 
     #[test]
     fn the_greatest_value_fills_its_column() {
-        let chart =
-            TimeChart { points: &[(0.0, 30.0)], end: 1.0, greatest: 30.0, marked: (0.5, 1.0) };
+        let chart = TimeChart {
+            points: &[(0.0, 30.0)],
+            end: 1.0,
+            greatest: 30.0,
+            unit: "ms",
+            marked: &[(0.5, 1.0)],
+        };
         let chart = time_chart(&chart, 3, UNICODE);
         assert!(chart.ends_with("-----=============\n"), "{chart}");
         let columns: Vec<char> =

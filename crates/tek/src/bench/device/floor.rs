@@ -2,10 +2,11 @@
 //! What is left to all others while time-critical threads, two on each CPU, never wait and no
 //! budget ends that: for some seconds.
 
-use super::daemon::{Backend, Daemon, Settings};
-use super::ground::{Ground, User};
-use super::load::{Had, Load, Plan, Program};
+use super::load::{Had, Load, Plan};
+use crate::bench::daemon::{Backend, Daemon, Settings};
+use crate::bench::ground::{Ground, User};
 use crate::bench::json::Row;
+use crate::bench::programs::Program;
 use crate::bench::table::table;
 use crate::bench::terminal::Terminal;
 use crate::system::line;

@@ -1,11 +1,10 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! The load: four programs of four users that have nothing to do with the appliance.
 
-use super::ground::{Ground, User};
-use anyhow::{bail, Context};
+use crate::bench::ground::{Ground, User};
+use crate::bench::programs::Program;
+use anyhow::Context;
 use serde::{Deserialize, Serialize};
-use std::io::{BufRead, BufReader, Read, Write};
-use std::process::{Child, ChildStdout, Command, Stdio};
 
 /// The programs, each of which is of a group.
 pub const PROGRAMS: [&str; 4] = ["media", "network", "updater", "indexer"];
@@ -84,7 +83,7 @@ impl Load {
 
     /// Their processes.
     pub fn pids(&self) -> impl Iterator<Item = u32> + '_ {
-        self.programs.iter().map(|program| program.child.id())
+        self.programs.iter().map(Program::pid)
     }
 
     /// Lets them run until `stop`.
@@ -117,64 +116,6 @@ impl Load {
     }
 }
 
-/// A program of the benchmark that is told things by lines, and says things by lines of JSON. It
-/// is killed when this is dropped.
-pub struct Program {
-    child: Child,
-    output: BufReader<ChildStdout>,
-}
-
-impl Program {
-    pub fn start(mut command: Command) -> anyhow::Result<Program> {
-        let mut child = command
-            .stdin(Stdio::piped())
-            .stdout(Stdio::piped())
-            .stderr(Stdio::piped())
-            .spawn()
-            .with_context(|| format!("cannot start {:?}", command.get_program()))?;
-        let output = BufReader::new(child.stdout.take().context("no output")?);
-        Ok(Program { child, output })
-    }
-
-    pub fn pid(&self) -> u32 {
-        self.child.id()
-    }
-
-    pub fn tell(&mut self, line: &str) -> anyhow::Result<()> {
-        let input = self.child.stdin.as_mut().context("no input")?;
-        // It may have died meanwhile; then the next line says so better than the pipe.
-        let _ = input.write_all(line.as_bytes());
-        Ok(())
-    }
-
-    /// The next line that it says.
-    pub fn line(&mut self) -> anyhow::Result<String> {
-        let mut line = String::new();
-        self.output.read_line(&mut line)?;
-        if line.is_empty() {
-            let status = self.child.wait()?;
-            let mut said = String::new();
-            if let Some(mut stderr) = self.child.stderr.take() {
-                let _ = stderr.read_to_string(&mut said);
-            }
-            bail!("it ended early: {status}: {}", said.trim());
-        }
-        Ok(line)
-    }
-
-    pub fn read_line<T: serde::de::DeserializeOwned>(&mut self) -> anyhow::Result<T> {
-        serde_json::from_str(&self.line()?).context("it printed something else than JSON")
-    }
-}
-
-impl Drop for Program {
-    fn drop(&mut self) {
-        // Both fail harmlessly when it has ended and was waited for.
-        let _ = self.child.kill();
-        let _ = self.child.wait();
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -187,13 +128,5 @@ mod tests {
         had.idle_late_ns = 9;
         assert_eq!(had.stall_ns(), Some(9));
         assert_eq!(Had::default().stall_ns(), None);
-    }
-
-    #[test]
-    fn a_program_that_dies_is_reported_with_its_own_words() {
-        let mut command = Command::new("sh");
-        command.args(["-c", "echo no such luck >&2; exit 3"]);
-        let error = Program::start(command).unwrap().line().unwrap_err();
-        assert!(error.to_string().contains("no such luck"), "{error}");
     }
 }

@@ -3,12 +3,10 @@
 //! program while other programs of other users use every CPU; and what tekd, which sees to that,
 //! takes and keeps.
 
-mod daemon;
 mod faults;
 #[cfg(test)]
 mod fixture;
 mod floor;
-mod ground;
 mod load;
 mod rest;
 mod rounds;
@@ -18,11 +16,11 @@ mod switches;
 mod verdict;
 
 use super::appliance;
+use super::daemon::{Backend, Daemon, Settings};
+use super::ground::{Copied, Ground};
 use super::json::{without_numbers, NotRun, Row};
 use super::output::{spinner, JudgeOptions, Output, Results};
 use clap::ValueEnum;
-use daemon::{Backend, Daemon, Settings};
-use ground::Ground;
 use indicatif::ProgressBar;
 use serde::ser::SerializeMap;
 use serde::{Serialize, Serializer};
@@ -81,6 +79,19 @@ impl Part {
     #[cfg(test)]
     const ALL: [Part; 5] = [Part::Response, Part::Floor, Part::Switches, Part::Rest, Part::Faults];
 }
+
+/// Programs of the benchmark, with the names that they are started by. Rules of tekd name them.
+const PROGRAMS: [Copied; 9] = [
+    ("response", "appliance", "appliance"),
+    ("response", "appliance-tek", "appliance-tek"),
+    ("device", "load", "media"),
+    ("device", "load", "network"),
+    ("device", "load", "updater"),
+    ("device", "load", "indexer"),
+    ("device", "switches", "switches"),
+    ("device", "spinners", "spinners"),
+    ("device", "switcher", "switcher"),
+];
 
 /// How much is measured.
 struct Plan {
@@ -189,7 +200,7 @@ fn rows(
 
 /// The parts, one after the other. What fails is named with its reason, and the others run.
 fn measure(args: &Args, parts: &[Part]) -> anyhow::Result<(Measured, Vec<NotRun>)> {
-    let ground = Ground::prepare()?;
+    let ground = Ground::prepare(&PROGRAMS, None)?;
     let plan = if args.judge.quick { &QUICK } else { &FULL };
     let iterations_per_ms = appliance::calibrate(&ground.path("appliance"))?;
     let mut lab = Lab { ground, iterations_per_ms, spinner: spinner(), not_run: Vec::new() };

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! What tekd itself takes while nobody is critical.
 
-use super::daemon::{Backend, Daemon, Settings};
-use super::ground::{Ground, User};
-use super::load::Program;
+use crate::bench::daemon::{Backend, Daemon, Settings};
+use crate::bench::ground::{Ground, User};
 use crate::bench::json::Row;
+use crate::bench::programs::Program;
 use serde::Serialize;
 use std::thread::sleep;
 use std::time::Duration;

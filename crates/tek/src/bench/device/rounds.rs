@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Touch events beside the load, in alternation, round after round.
 
-use super::daemon::{group_name, Backend, Daemon, Usage};
-use super::ground::{Ground, User};
 use super::load::{Had, Load};
 use super::setup::{Setup, Variant};
 use crate::bench::alternate::{order, progress_bar};
 use crate::bench::appliance::{Appliance, Kind, Measured};
+use crate::bench::daemon::{group_name, Backend, Daemon, Usage};
+use crate::bench::ground::{Ground, User};
 use crate::bench::json::NotRun;
 use anyhow::{bail, ensure};
 use serde::Serialize;

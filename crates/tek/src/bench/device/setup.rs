@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! What is compared: how the device is run, and what load there is besides.
 
-use super::daemon::{Backend, Settings};
 use super::load;
+use crate::bench::daemon::{Backend, Settings};
 
 /// How the device is run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]

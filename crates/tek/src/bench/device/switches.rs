@@ -2,10 +2,11 @@
 //! How long it takes a thread to become time-critical and to be normal again, seen by its program,
 //! and what that costs tekd.
 
-use super::daemon::{Backend, Daemon, Settings};
-use super::ground::{Ground, User};
-use super::load::{Load, Plan, Program};
+use super::load::{Load, Plan};
+use crate::bench::daemon::{Backend, Daemon, Settings};
+use crate::bench::ground::{Ground, User};
 use crate::bench::json::Row;
+use crate::bench::programs::Program;
 use crate::bench::stats::{summarize, Summary};
 use crate::bench::table::table;
 use crate::bench::terminal::Terminal;

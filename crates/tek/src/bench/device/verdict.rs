@@ -154,7 +154,7 @@ fn too_few_events(measured: &Measured) -> Option<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::bench::device::daemon::Backend;
+    use crate::bench::daemon::Backend;
     use crate::bench::device::{faults, fixture, rest, switches};
 
     /// What meets every bar.

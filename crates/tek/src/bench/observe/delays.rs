@@ -147,7 +147,8 @@ pub fn report(session: &Session, seconds: u16, terminal: Terminal) -> String {
                 points: &points(measured, thread),
                 end: f64::from(seconds),
                 greatest,
-                marked: (measured.load_from_ns as f64 / 1e9, measured.load_to_ns as f64 / 1e9),
+                unit: "ms",
+                marked: &[(measured.load_from_ns as f64 / 1e9, measured.load_to_ns as f64 / 1e9)],
             };
             text.push_str(&time_chart(&chart, HEIGHT, terminal));
         }

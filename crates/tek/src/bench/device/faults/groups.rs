@@ -2,7 +2,7 @@
 //! The settings of the control groups that the benchmark is in: all that tekd may change, and what
 //! groups of the benchmark's own name there are.
 
-use crate::bench::device::daemon::group_name;
+use crate::bench::daemon::group_name;
 use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};

@@ -4,16 +4,15 @@
 //! killed at any moment; then tekd restores, and all is compared with what there was before.
 
 mod groups;
-mod random;
 mod snapshot;
 
-use super::daemon::{command, Backend, Daemon, Settings};
-use super::ground::{Ground, User};
+use crate::bench::daemon::{self, Backend, Daemon, Settings};
+use crate::bench::ground::{Ground, User};
 use crate::bench::json::Row;
+use crate::bench::random::Random;
 use anyhow::{ensure, Context};
 use indicatif::ProgressBar;
 use nix::sys::signal::Signal;
-use random::Random;
 use serde::Serialize;
 use snapshot::{Base, Snapshot};
 use std::fs;
@@ -186,11 +185,7 @@ fn restore(
     measured: &mut Measured,
 ) -> anyhow::Result<()> {
     if random.below(2) == 0 {
-        let ended = command(ground).arg("--restore").stdout(Stdio::piped()).output()?;
-        let said = String::from_utf8_lossy(&ended.stdout).into_owned();
-        let complaint = String::from_utf8_lossy(&ended.stderr).into_owned();
-        ensure!(ended.status.success(), "tekd --restore: {}: {complaint}", ended.status);
-        measured.undone += said.split(' ').next().and_then(|it| it.parse().ok()).unwrap_or(0);
+        measured.undone += daemon::restore(ground)?;
     } else {
         Daemon::start(ground, settings)?.stop()?;
     }

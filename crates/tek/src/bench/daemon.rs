@@ -44,6 +44,15 @@ impl Backend {
     }
 }
 
+/// How the priority of a kernel thread is worked out (kernel-threads-wapip-2007, IV).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Kthreads {
+    /// Equation (1): that of the highest task that waits.
+    Plain,
+    /// Equations (2) and (3), which is what tekd does unless it is told otherwise.
+    Weighted,
+}
+
 /// What tekd is told.
 #[derive(Clone, Copy)]
 pub struct Settings {
@@ -54,12 +63,20 @@ pub struct Settings {
     pub guard: bool,
     /// Processes switch by themselves.
     pub limit: bool,
+    /// Kernel threads follow those who wait for them.
+    pub kthreads: Option<Kthreads>,
 }
 
 impl Settings {
     /// As most have it.
     pub fn of(backend: Backend) -> Settings {
-        Settings { backend, groups: backend == Backend::Fair, guard: true, limit: false }
+        Settings {
+            backend,
+            groups: backend == Backend::Fair,
+            guard: true,
+            limit: false,
+            kthreads: None,
+        }
     }
 
     /// The text of tekd.toml.
@@ -67,6 +84,11 @@ impl Settings {
         let mut text = format!("backend = \"{}\"\nprotected = []\n", self.backend.name());
         if !self.guard {
             text += "canary_seconds = 0\n";
+        }
+        match self.kthreads {
+            Some(Kthreads::Plain) => text += "[kthreads]\nmethod = \"plain\"\n",
+            Some(Kthreads::Weighted) => text += "[kthreads]\n",
+            None => {}
         }
         if self.groups {
             text += &format!("[groups]\nname = \"{}\"\n", group_name());
@@ -250,6 +272,20 @@ pub fn command(ground: &Ground) -> Command {
     // SAFETY: one system call.
     unsafe { command.pre_exec(prepare) };
     command
+}
+
+/// Gives back what a tekd that was killed left: how many changes were undone.
+pub fn restore(ground: &Ground) -> anyhow::Result<usize> {
+    let ended = command(ground)
+        .arg("--restore")
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .output()
+        .context("cannot start tekd")?;
+    let said = String::from_utf8_lossy(&ended.stdout);
+    let complaint = String::from_utf8_lossy(&ended.stderr);
+    ensure!(ended.status.success(), "tekd --restore: {}: {complaint}", ended.status);
+    Ok(said.split(' ').next().and_then(|it| it.parse().ok()).unwrap_or(0))
 }
 
 #[cfg(test)]

@@ -17,18 +17,8 @@ use std::process::{Child, Command, Stdio};
 /// The first of the users. Numbers of systemd's for services that come and go, which have no files.
 const FIRST_USER: u32 = 64_501;
 
-/// Programs of the benchmark, with the names that they are started by. Rules of tekd name them.
-const PROGRAMS: [(&str, &str, &str); 9] = [
-    ("response", "appliance", "appliance"),
-    ("response", "appliance-tek", "appliance-tek"),
-    ("device", "load", "media"),
-    ("device", "load", "network"),
-    ("device", "load", "updater"),
-    ("device", "load", "indexer"),
-    ("device", "switches", "switches"),
-    ("device", "spinners", "spinners"),
-    ("device", "switcher", "switcher"),
-];
+/// A program of a benchmark, by the directory that it is built in, and the name that it is started by.
+pub type Copied = (&'static str, &'static str, &'static str);
 
 /// Waits for the end of the benchmark, whatever ends it; then gives back what a tekd that was killed
 /// left, and removes the directory.
@@ -61,14 +51,15 @@ pub struct Ground {
 }
 
 impl Ground {
-    /// Makes the directory and copies the programs.
-    pub fn prepare() -> anyhow::Result<Ground> {
+    /// Makes the directory, in `parent` or where temporary files lie, and copies the programs.
+    pub fn prepare(programs: &[Copied], parent: Option<&Path>) -> anyhow::Result<Ground> {
         let tekd = programs::own_executable()?.with_file_name("tekd");
         if !tekd.is_file() {
             bail!("tekd is missing: {} does not exist; build it with `make build`", tekd.display());
         }
-        let prefix = tempfile::Builder::new().prefix("tek-bench-").tempdir();
-        let directory = prefix.context("cannot make a directory for programs")?.keep();
+        let parent = parent.map_or_else(std::env::temp_dir, Path::to_owned);
+        let made = tempfile::Builder::new().prefix("tek-bench-").tempdir_in(parent);
+        let directory = made.context("cannot make a directory for programs")?.keep();
         let guardian = guard(&directory, &tekd);
         let ground = match guardian {
             Ok(guardian) => Ground { directory, tekd, guardian },
@@ -78,7 +69,7 @@ impl Ground {
             }
         };
         fs::set_permissions(&ground.directory, Permissions::from_mode(0o755))?;
-        for (bench, program, name) in PROGRAMS {
+        for &(bench, program, name) in programs {
             let from = programs::find(bench, program)?;
             fs::copy(from, ground.path(name)).context("cannot copy a benchmark program")?;
         }
@@ -105,14 +96,7 @@ impl Ground {
     /// The command of one of the programs; its arguments are to be added. It ends with the
     /// benchmark.
     pub fn command(&self, name: &str, user: User, own_session: bool) -> Command {
-        let mut command = Command::new(self.path(name));
-        for (variable, _) in std::env::vars_os() {
-            if variable.to_string_lossy().starts_with("TEK_") {
-                command.env_remove(variable);
-            }
-        }
-        command.env_remove("LD_PRELOAD").env("LD_LIBRARY_PATH", &self.directory);
-        command.env("TEK_SOCKET", self.socket());
+        let mut command = self.surviving_command(name);
         let may_choose = geteuid().is_root();
         if let (User::Number(number), true) = (user, may_choose) {
             command.uid(FIRST_USER + number).gid(FIRST_USER + number);
@@ -129,6 +113,19 @@ impl Ground {
         };
         // SAFETY: it makes system calls only: no allocation, no lock.
         unsafe { command.pre_exec(prepare) };
+        command
+    }
+
+    /// The same for a program that ends by itself, of who runs the benchmark.
+    pub fn surviving_command(&self, name: &str) -> Command {
+        let mut command = Command::new(self.path(name));
+        for (variable, _) in std::env::vars_os() {
+            if variable.to_string_lossy().starts_with("TEK_") {
+                command.env_remove(variable);
+            }
+        }
+        command.env_remove("LD_PRELOAD").env("LD_LIBRARY_PATH", &self.directory);
+        command.env("TEK_SOCKET", self.socket());
         command
     }
 }

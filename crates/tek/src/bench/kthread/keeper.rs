@@ -1,0 +1,52 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Settings of the machine that a part changes. The program `keeper` changes them and puts them
+//! back, also where the benchmark is killed.
+
+use crate::bench::ground::Ground;
+use crate::bench::programs::Program;
+use anyhow::bail;
+
+/// The changes. They are undone when this is dropped.
+pub struct Keeper(Program);
+
+impl Keeper {
+    pub fn start(ground: &Ground) -> anyhow::Result<Keeper> {
+        // The end of the benchmark ends its input, which is when it puts everything back.
+        Ok(Keeper(Program::start(ground.surviving_command("keeper"))?))
+    }
+
+    /// Has a file put back that others change.
+    pub fn keep(&mut self, path: &str) -> anyhow::Result<()> {
+        self.ask(&format!("keep {path}\n"))
+    }
+
+    /// Writes a value to a file.
+    pub fn write(&mut self, path: &str, value: &str) -> anyhow::Result<()> {
+        self.ask(&format!("write {path} {value}\n"))
+    }
+
+    /// Gives the kernel threads that serve others this real-time priority.
+    pub fn make_static(&mut self, priority: i32) -> anyhow::Result<()> {
+        self.ask(&format!("static {priority}\n"))
+    }
+
+    /// Puts everything back.
+    pub fn undo(&mut self) -> anyhow::Result<()> {
+        self.ask("undo\n")
+    }
+
+    fn ask(&mut self, line: &str) -> anyhow::Result<()> {
+        self.0.tell(line)?;
+        let answer = self.0.line()?;
+        match answer.trim().strip_prefix("no: ") {
+            Some(reason) => bail!("{}: {reason}", line.trim()),
+            None => Ok(()),
+        }
+    }
+}
+
+impl Drop for Keeper {
+    fn drop(&mut self) {
+        self.0.let_go();
+    }
+}

@@ -1,0 +1,291 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! `tek bench kthread` (kernel-threads-wapip-2007, V): real-time tasks that wait for kernel threads,
+//! which others keep from running; what one does about it today, and what TEK does.
+
+mod case;
+mod curves;
+mod equations;
+mod experiments;
+mod faults;
+mod keeper;
+mod overhead;
+mod reaction;
+mod session;
+mod stage;
+mod summary;
+mod threads;
+mod variant;
+mod verdict;
+
+use super::json::{without_numbers, NotRun, Row};
+use super::output::{spinner, JudgeOptions, Output, Results};
+use anyhow::bail;
+use clap::ValueEnum;
+use experiments::Extent;
+use nix::unistd::geteuid;
+use serde::Serialize;
+use session::Session;
+use stage::Stage;
+use std::fs;
+use std::path::PathBuf;
+use std::process::ExitCode;
+use variant::Variant;
+
+/// Arguments of `tek bench kthread`.
+#[derive(clap::Args)]
+#[command(after_help = "EXAMPLES:
+  tek bench kthread                            everything that this machine can show
+  tek bench kthread --parts pdflush --curves   one experiment, with the paper's curves as text
+  tek bench kthread --quick --parts pdflush    a few seconds, to see whether it runs
+  tek bench kthread --json result.json         all points of all curves for other programs
+  tek bench kthread --assert                   exit status 1 if a bar is missed
+  tek lab run --kind irqthreads --memory 256M --limit 900 --manifest lab/manifest.toml --with build -- \\
+      /tek/build/bin/tek bench kthread --parts irq,kswapd --directory /disk
+
+It needs root. Real-time tasks take 90% of each CPU for seconds, and all of it in one case; limits of
+dirty memory are changed meanwhile. Not on a device in use. However it ends, everything is put back.
+
+For pdflush and worker the kernel first needs 40 seconds to come down to the limit of dirty memory that is
+set here, as a device has it that booted with it. --quick leaves that out, so nobody waits much.
+
+EXIT STATUS:
+  0 if it ran (even if TEK fell short), 1 if --assert was given and TEK was measured too
+  seldom or fell short, 2 if the command line was not understood, 125 if it failed.")]
+pub struct Args {
+    /// Rounds; in each every variant runs once [default: 5, or 1 with --quick]
+    #[arg(long, value_parser = clap::value_parser!(u16).range(1..=1000))]
+    rounds: Option<u16>,
+    /// Kills of tekd [default: 200, or 10 with --quick]
+    #[arg(long, value_parser = clap::value_parser!(u32).range(1..=1_000_000))]
+    faults: Option<u32>,
+    /// Of the kills: when
+    #[arg(long, default_value_t = 7)]
+    seed: u64,
+    /// What to measure, separated by commas [default: all]
+    #[arg(long, value_delimiter = ',', value_name = "LIST")]
+    parts: Vec<Part>,
+    /// Where files are written and read: on a disk, not in memory [default: where temporary files lie]
+    #[arg(long, value_name = "DIR")]
+    directory: Option<PathBuf>,
+    /// Draw responses and memory over time, and cumulative rates
+    #[arg(long)]
+    curves: bool,
+    #[command(flatten)]
+    judge: JudgeOptions,
+}
+
+/// What can be measured.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, clap::ValueEnum)]
+enum Part {
+    /// A writer, and the kernel threads that write back what it made dirty
+    Pdflush,
+    /// A writer beside a reader of lower priority, where interrupts have threads
+    Irq,
+    /// A reader where memory is short
+    Kswapd,
+    /// A writer while new kernel workers have to be created
+    Worker,
+    /// What a third task loses, by equation (2) and by equation (1)
+    Equations,
+    /// From an event to the changed priority
+    Reaction,
+    /// Tables 2 to 7, with TEK off and on
+    Overhead,
+    /// Kills of tekd, and whether every kernel thread is as before
+    Faults,
+}
+
+/// How much is measured.
+struct Plan {
+    extent: Extent,
+    settle_s: f64,
+    rounds: usize,
+    overhead_rounds: usize,
+    kills: usize,
+}
+
+const FULL: Plan = Plan {
+    extent: Extent { seconds: 6.0, varied: true },
+    settle_s: 40.0,
+    rounds: 5,
+    overhead_rounds: 9,
+    kills: 200,
+};
+const QUICK: Plan = Plan {
+    extent: Extent { seconds: 0.6, varied: false },
+    settle_s: 0.0,
+    rounds: 1,
+    overhead_rounds: 1,
+    kills: 10,
+};
+
+/// Everything that was measured; what is empty or `None` could not be.
+#[derive(Default, Serialize)]
+struct Measured {
+    sessions: Vec<Session>,
+    reaction: Option<reaction::Measured>,
+    overhead: Option<overhead::Measured>,
+    faults: Option<faults::Measured>,
+}
+
+impl Measured {
+    fn session(&self, part: &str) -> Option<&Session> {
+        self.sessions.iter().find(|session| session.part == part)
+    }
+}
+
+/// Runs it.
+pub fn run(args: &Args) -> anyhow::Result<ExitCode> {
+    let output = Output::begin("", &args.judge.options)?;
+    if !geteuid().is_root() {
+        bail!("real-time tasks and settings of the kernel need root: run it with sudo");
+    }
+    let mut parts = args.parts.clone();
+    if parts.is_empty() {
+        parts = Part::value_variants().to_vec();
+    }
+    parts.sort();
+    parts.dedup();
+
+    let (measured, not_run) = measure(args, &parts)?;
+    let terminal = output.terminal;
+    let judged = verdict::judge(&measured, &parts);
+    let failed: Vec<NotRun> =
+        measured.sessions.iter().flat_map(|session| session.failed.clone()).collect();
+    let mut sections = Vec::new();
+    for session in &measured.sessions {
+        sections.push(summary::report(session, terminal));
+        if session.part == "equations" {
+            sections.push(equations::report(session, terminal));
+        }
+        if args.curves {
+            sections.push(curves::report(session, terminal));
+        }
+    }
+    sections.extend([
+        measured.reaction.as_ref().map_or_else(String::new, reaction::report),
+        measured.overhead.as_ref().map_or_else(String::new, |it| overhead::report(it, terminal)),
+        measured.faults.as_ref().map_or_else(String::new, faults::report),
+        super::verdict::report(&judged, terminal),
+        without_numbers(&not_run, &failed),
+        output.caution(),
+    ]);
+    let results = Results {
+        bench: "kthread",
+        rows: rows(&measured, &judged),
+        not_run: &not_run,
+        failed: &failed,
+        raw: &measured,
+    };
+    output.end(sections, results)?;
+    Ok(args.judge.exit_code(|| verdict::failures(&judged, &measured, &parts)))
+}
+
+fn rows(measured: &Measured, judged: &[super::verdict::Verdict]) -> Vec<Row> {
+    let mut rows: Vec<Row> = measured.sessions.iter().flat_map(summary::rows).collect();
+    rows.extend(measured.session("equations").iter().flat_map(|it| equations::rows(it)));
+    rows.extend(measured.reaction.iter().flat_map(reaction::rows));
+    rows.extend(measured.overhead.iter().flat_map(overhead::rows));
+    rows.extend(measured.faults.iter().flat_map(faults::rows));
+    rows.extend(super::verdict::rows(judged));
+    rows
+}
+
+/// The parts, one after the other. What fails is named with its reason, and the others run.
+fn measure(args: &Args, parts: &[Part]) -> anyhow::Result<(Measured, Vec<NotRun>)> {
+    let plan = if args.judge.quick { &QUICK } else { &FULL };
+    let rounds = args.rounds.map_or(plan.rounds, usize::from);
+    let kills = args.faults.map_or(plan.kills, |kills| kills as usize);
+    let mut stage = Stage::prepare(args.directory.as_deref())?;
+    let spinner = spinner();
+    let (mut measured, mut not_run) = (Measured::default(), Vec::new());
+    for part in parts {
+        let name = part.to_possible_value().map_or_else(String::new, |it| it.get_name().to_owned());
+        spinner.set_message(name.clone());
+        let done = match part {
+            Part::Reaction => reaction::measure(&mut stage, plan.extent.seconds.max(2.0))
+                .map(|it| measured.reaction = Some(it)),
+            Part::Overhead => {
+                let rounds = args.rounds.map_or(plan.overhead_rounds, usize::from);
+                let (overhead, missing) = overhead::measure(&stage, rounds);
+                measured.overhead = Some(overhead);
+                not_run.extend(missing);
+                Ok(())
+            }
+            Part::Faults => faults::measure(&mut stage, kills, args.seed, &spinner)
+                .map(|it| measured.faults = Some(it)),
+            _ => spinner.suspend(|| experiment(&mut stage, *part, plan, rounds)).map(|it| {
+                not_run.extend(it.not_run.clone());
+                measured.sessions.push(it);
+            }),
+        };
+        if let Err(error) = done.and_then(|()| stage.undo()) {
+            not_run.push(NotRun { variant: name, reason: format!("{error:#}") });
+        }
+    }
+    spinner.finish_and_clear();
+    Ok((measured, not_run))
+}
+
+/// One of the paper's experiments.
+fn experiment(
+    stage: &mut Stage,
+    part: Part,
+    plan: &Plan,
+    rounds: usize,
+) -> anyhow::Result<Session> {
+    let extent = plan.extent;
+    let (name, cases) = match part {
+        Part::Irq => {
+            if !interrupts_have_threads() {
+                bail!("interrupts of disks have no threads here: tek lab run --kind irqthreads");
+            }
+            ("irq", experiments::irq(extent))
+        }
+        Part::Kswapd => {
+            let memory = memory_bytes();
+            if memory > MUCH_MEMORY {
+                bail!(
+                    "there are {} MB of memory, too much to fill: tek lab run --kind irqthreads \
+                     --memory 256M",
+                    memory >> 20
+                );
+            }
+            ("kswapd", experiments::kswapd(extent, memory))
+        }
+        Part::Worker => ("worker", experiments::worker(extent)),
+        Part::Equations => ("equations", experiments::equations(extent)),
+        _ => ("pdflush", experiments::pdflush(extent)),
+    };
+    let writes_back = matches!(part, Part::Pdflush | Part::Worker | Part::Equations);
+    if writes_back && plan.settle_s > 0.0 {
+        stage.settle(plan.settle_s)?;
+    }
+    Ok(session::measure(stage, name, &cases, &variants(), rounds))
+}
+
+/// stalld only where it is installed.
+fn variants() -> Vec<Variant> {
+    let path = std::env::var_os("PATH").unwrap_or_default();
+    let has_stalld = std::env::split_paths(&path).any(|it| it.join("stalld").is_file());
+    Variant::ALL.into_iter().filter(|it| has_stalld || *it != Variant::Stalld).collect()
+}
+
+/// More than this is not filled by reading a file.
+const MUCH_MEMORY: u64 = 1 << 30;
+
+fn memory_bytes() -> u64 {
+    let text = fs::read_to_string("/proc/meminfo").unwrap_or_default();
+    let line = text.lines().find_map(|line| line.strip_prefix("MemTotal:"));
+    let kib = line.and_then(|line| line.trim().split(' ').next()?.parse::<u64>().ok());
+    kib.map_or(u64::MAX, |kib| kib << 10)
+}
+
+/// Whether the disk's interrupts are handled by threads: those of virtio's queues, of SATA, NVMe,
+/// eMMC are.
+fn interrupts_have_threads() -> bool {
+    const DISKS: [&str; 6] = ["virtio", "ahci", "nvme", "mmc", "ata", "sdhci"];
+    let names = tek_model::processes().unwrap_or_default().into_iter();
+    let mut names = names.filter_map(|pid| fs::read_to_string(format!("/proc/{pid}/comm")).ok());
+    names.any(|name| name.starts_with("irq/") && DISKS.iter().any(|disk| name.contains(disk)))
+}

@@ -1,0 +1,231 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Tables 2 to 7 (kernel-threads-wapip-2007, V-E): what TEK costs everybody, column by column.
+
+use super::stage::{now, times, Stage};
+use super::variant::Variant;
+use crate::bench::alternate::{order, progress_bar};
+use crate::bench::daemon::Daemon;
+use crate::bench::ground::User;
+use crate::bench::json::{NotRun, Row};
+use crate::bench::programs::run_json;
+use crate::bench::stats::{median, median_of_ratios};
+use crate::bench::table::table;
+use crate::bench::terminal::Terminal;
+use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+/// What is there meanwhile.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+pub enum With {
+    /// No tekd.
+    Off,
+    /// The same once more: how much two equal measurements differ.
+    OffAgain,
+    /// tekd, and no critical task.
+    On,
+    /// tekd, and a critical task that has little to do.
+    Critical,
+}
+
+impl With {
+    pub const ALL: [With; 4] = [With::Off, With::OffAgain, With::On, With::Critical];
+
+    fn name(self) -> &'static str {
+        match self {
+            With::Off => "off",
+            With::OffAgain => "off-2",
+            With::On => "on",
+            With::Critical => "on, one critical",
+        }
+    }
+}
+
+/// A column of the paper's tables, as `micro` measures it.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct Column {
+    /// Of the paper.
+    pub table: u32,
+    pub name: String,
+    /// us, ns, or MB/s, of which more is better.
+    pub unit: String,
+    pub value: f64,
+}
+
+/// All rounds: by what was there, one list of columns a round.
+#[derive(Default, Serialize)]
+pub struct Measured {
+    pub columns: Vec<Column>,
+    #[serde(skip)]
+    pub rounds: BTreeMap<With, Vec<Vec<f64>>>,
+}
+
+/// What came out, and what could not be measured.
+pub fn measure(stage: &Stage, rounds: usize) -> (Measured, Vec<NotRun>) {
+    let (mut measured, mut not_run) = (Measured::default(), Vec::<NotRun>::new());
+    let progress = progress_bar(rounds * With::ALL.len());
+    for round in 0..rounds {
+        for with in order(&With::ALL, round) {
+            let variant = format!("overhead, {}", with.name());
+            if !not_run.iter().any(|it| it.variant == variant) {
+                progress.set_message(variant.clone());
+                match pass(stage, with) {
+                    Ok(columns) => {
+                        let values = columns.iter().map(|column| column.value).collect();
+                        measured.rounds.entry(with).or_default().push(values);
+                        measured.columns = columns;
+                    }
+                    Err(error) => {
+                        measured.rounds.remove(&with);
+                        not_run.push(NotRun { variant, reason: format!("{error:#}") });
+                    }
+                }
+            }
+            progress.inc(1);
+        }
+    }
+    progress.finish_and_clear();
+    (measured, not_run)
+}
+
+fn pass(stage: &Stage, with: With) -> anyhow::Result<Vec<Column>> {
+    let has_tekd = matches!(with, With::On | With::Critical);
+    let settings = Variant::Tek.settings().filter(|_| has_tekd);
+    let daemon = settings.map(|it| Daemon::start(&stage.ground, it)).transpose()?;
+    let task = super::case::writer(4096, 100_000).with("file-bytes", 1 << 20).and("@little");
+    let mut critical = (with == With::Critical).then(|| stage.start(&task)).transpose()?;
+    if let Some(critical) = &mut critical {
+        critical.tell(&times(now(), now() + Duration::from_secs(100)))?;
+    }
+    let mut command = stage.ground.command("micro", User::Own, false);
+    command.arg(stage.ground.path("."));
+    let columns = run_json(&mut command)?;
+    drop(critical);
+    daemon.map(Daemon::stop).transpose()?;
+    Ok(columns)
+}
+
+impl Measured {
+    fn of(&self, with: With, column: usize) -> Vec<f64> {
+        let rounds = self.rounds.get(&with).map_or(&[][..], Vec::as_slice);
+        rounds.iter().filter_map(|round| round.get(column).copied()).collect()
+    }
+
+    /// How many times as long as off, the median of the rounds; of a bandwidth how many times less.
+    pub fn ratio(&self, with: With, column: usize) -> Option<f64> {
+        let ratio = median_of_ratios(&self.of(with, column), &self.of(With::Off, column))?;
+        Some(if self.columns.get(column)?.unit == "MB/s" { 1.0 / ratio } else { ratio })
+    }
+
+    /// The column that costs most beyond what two equal measurements differ by, in percent.
+    pub fn worst(&self, with: With) -> Option<(f64, &str)> {
+        let beyond = |column: usize| {
+            let noise = (self.ratio(With::OffAgain, column)? - 1.0).abs();
+            let percent = 100.0 * (self.ratio(with, column)? - 1.0 - noise);
+            Some((percent, &self.columns[column].name[..]))
+        };
+        let all: Option<Vec<_>> = (0..self.columns.len()).map(beyond).collect();
+        all?.into_iter().max_by(|one, other| one.0.total_cmp(&other.0))
+    }
+}
+
+/// For people.
+pub fn report(it: &Measured, terminal: Terminal) -> String {
+    if it.columns.is_empty() {
+        return String::new();
+    }
+    let header = [
+        "table, column",
+        "unit",
+        "off",
+        "on",
+        "one critical",
+        "off-2/off",
+        "on/off",
+        "critical/off",
+    ];
+    let mut table = table(&header, terminal);
+    for (number, column) in it.columns.iter().enumerate() {
+        let value = |with| {
+            median(&it.of(with, number)).map_or("-".to_owned(), |value| format!("{value:.3}"))
+        };
+        let ratio =
+            |with| it.ratio(with, number).map_or("-".to_owned(), |ratio| format!("{ratio:.3}"));
+        table.add_row([
+            format!("{}, {}", column.table, column.name),
+            column.unit.clone(),
+            value(With::Off),
+            value(With::On),
+            value(With::Critical),
+            ratio(With::OffAgain),
+            ratio(With::On),
+            ratio(With::Critical),
+        ]);
+    }
+    format!(
+        "{}\nmedians of the rounds; a ratio above 1 is slower, of a bandwidth too. off-2 does the \
+         same as off\n",
+        table.trim_fmt()
+    )
+}
+
+/// The rows of the JSON document.
+pub fn rows(it: &Measured) -> Vec<Row> {
+    let mut rows = Vec::new();
+    for (number, column) in it.columns.iter().enumerate() {
+        let case = format!("table {}, {}", column.table, column.name);
+        let unit = ["us", "ns", "MB/s"].into_iter().find(|unit| *unit == column.unit);
+        for with in With::ALL {
+            if let Some(value) = median(&it.of(with, number)) {
+                let unit = unit.unwrap_or("1");
+                rows.push(Row::number(&case, with.name(), "median", unit, value));
+            }
+            if let Some(ratio) = it.ratio(with, number) {
+                rows.push(Row::number(&case, with.name(), "slower than off", "times", ratio));
+            }
+        }
+    }
+    rows
+}
+
+#[cfg(test)]
+pub mod tests {
+    use super::*;
+
+    /// A latency and a bandwidth; with tekd both are worse by this share.
+    pub fn measured(worse: f64) -> Measured {
+        let column = |name: &str, unit: &str| {
+            let (name, unit) = (name.to_owned(), unit.to_owned());
+            Column { table: 2, name, unit, value: 0.0 }
+        };
+        let off = vec![vec![10.0, 1000.0]; 3];
+        let on = vec![vec![10.0 * (1.0 + worse), 1000.0 / (1.0 + worse)]; 3];
+        let rounds = [
+            (With::Off, off.clone()),
+            (With::OffAgain, off),
+            (With::On, on.clone()),
+            (With::Critical, on),
+        ];
+        let columns = vec![column("null call", "us"), column("pipe", "MB/s")];
+        Measured { columns, rounds: rounds.into() }
+    }
+
+    #[test]
+    fn less_bandwidth_is_as_bad_as_a_longer_latency() {
+        let it = measured(0.25);
+        for column in 0..2 {
+            assert!((it.ratio(With::On, column).unwrap() - 1.25).abs() < 1e-9);
+        }
+        assert!((it.worst(With::On).unwrap().0 - 25.0).abs() < 1e-6);
+        assert!(report(&it, Terminal { width: 100, unicode: false }).contains("2, null call"));
+    }
+
+    #[test]
+    fn what_two_equal_measurements_differ_by_is_not_counted() {
+        let mut it = measured(0.05);
+        it.rounds.insert(With::OffAgain, vec![vec![10.5, 1000.0 / 1.05]; 3]);
+        assert!(it.worst(With::On).unwrap().0.abs() < 1e-6);
+        it.rounds.remove(&With::On);
+        assert!(it.worst(With::On).is_none());
+    }
+}

@@ -1,0 +1,260 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Where all is measured: one run of a case under a variant.
+
+use super::case::{dirty, Case, Task};
+use super::keeper::Keeper;
+use super::threads::{Between, Look};
+use super::variant::{Variant, STATIC};
+use crate::bench::daemon::Daemon;
+use crate::bench::ground::{Copied, Ground, User};
+use crate::bench::programs::Program;
+use anyhow::{ensure, Context};
+use nix::time::{clock_gettime, ClockId};
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+use std::fs::{self, File};
+use std::io::Write;
+use std::path::Path;
+use std::process::{Command, Stdio};
+use std::thread::sleep;
+use std::time::{Duration, Instant};
+
+/// The programs; `bystander` does what `hog` does and is not one.
+const PROGRAMS: [Copied; 8] = [
+    ("kthread", "writer", "writer"),
+    ("kthread", "reader", "reader"),
+    ("kthread", "hog", "hog"),
+    ("kthread", "hog", "bystander"),
+    ("kthread", "spawner", "spawner"),
+    ("kthread", "keeper", "keeper"),
+    ("kthread", "micro", "micro"),
+    ("response", "appliance", "appliance"),
+];
+
+/// By then everybody has been told from when to when it counts.
+const AHEAD: Duration = Duration::from_millis(300);
+/// Which nice value the kernel's workqueue for writeback has.
+const WORKQUEUE: &str = "/sys/devices/virtual/workqueue/writeback/nice";
+
+/// What one of the real-time tasks of a load had.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct Hog {
+    pub cpu: i32,
+    pub cpu_ns: u64,
+    /// Of its turns, when it did not have the CPU.
+    pub lost_ns: u64,
+    pub worst_ns: u64,
+    pub turns: u64,
+}
+
+/// What tekd used.
+#[derive(Clone, Debug, Serialize)]
+pub struct Used {
+    pub cpu_ns: u64,
+    pub wall_ns: u64,
+}
+
+/// All that a run measured. Times in ns.
+#[derive(Clone, Debug, Default, Serialize)]
+pub struct Run {
+    /// When each period began, since the beginning, and how long it took.
+    pub turns: Vec<(u64, u64)>,
+    /// Time, pages that are dirty or being written, from how many on writers wait, free pages.
+    pub samples: Vec<(u64, u64, u64, u64)>,
+    pub bystanders: Vec<Hog>,
+    /// CPU, from, to: when the kernel stopped all real-time threads.
+    pub stopped: Vec<(i32, u64, u64)>,
+    pub threads: Between,
+    pub tekd: Option<Used>,
+    /// What tekd says of kernel threads.
+    pub kthreads: Value,
+}
+
+#[derive(Deserialize)]
+struct Took {
+    turns: Vec<(u64, u64)>,
+    samples: Vec<(u64, u64, u64, u64)>,
+}
+
+#[derive(Deserialize)]
+struct Hogged {
+    hogs: Vec<Hog>,
+    stopped: Vec<(i32, u64, u64)>,
+}
+
+/// The programs and files, and what is changed of the machine meanwhile.
+pub struct Stage {
+    keeper: Keeper,
+    /// Dropped after the keeper, whose program lies in it.
+    pub ground: Ground,
+}
+
+impl Stage {
+    pub fn prepare(directory: Option<&Path>) -> anyhow::Result<Stage> {
+        let ground = Ground::prepare(&PROGRAMS, directory)?;
+        Ok(Stage { keeper: Keeper::start(&ground)?, ground })
+    }
+
+    /// Puts back what was changed of the machine.
+    pub fn undo(&mut self) -> anyhow::Result<()> {
+        self.keeper.undo()
+    }
+
+    /// The kernel's limit of dirty memory follows a lower setting by 1/32 in 200 ms, and only while
+    /// somebody is held up: until then nobody has to wait (see the documentation of this benchmark).
+    pub fn settle(&mut self, seconds: f64) -> anyhow::Result<()> {
+        for (path, value) in dirty(256 << 10) {
+            self.keeper.write(path, &value)?;
+        }
+        let task = Task::new("writer").with("bytes", 1 << 20).with("period-us", 5000);
+        let mut program = self.start(&task.with("file-bytes", 64 << 20).and("@settled"))?;
+        let from = now() + AHEAD;
+        program.tell(&times(from, from + Duration::from_secs_f64(seconds)))?;
+        program.line()?;
+        fs::remove_file(self.ground.path("settled")).context("cannot remove a file")
+    }
+
+    /// Settings and files of a case.
+    pub fn arrange(&mut self, case: &Case) -> anyhow::Result<()> {
+        for (path, value) in &case.settings {
+            self.keeper.write(path, value)?;
+        }
+        if case.beside.iter().any(|task| task.program == "spawner") {
+            self.keeper.keep(WORKQUEUE).context("workers are not created on demand here")?;
+        }
+        for (name, bytes) in &case.files {
+            make_file(&self.ground.path(name), *bytes)?;
+        }
+        Ok(())
+    }
+
+    /// One run.
+    pub fn run(&mut self, case: &Case, variant: Variant) -> anyhow::Result<Run> {
+        if !case.files.iter().any(|(name, _)| name == "written") {
+            let _ = fs::remove_file(self.ground.path("written"));
+        }
+        nix::unistd::sync();
+        let settings = variant.settings();
+        let daemon = settings.map(|it| Daemon::start(&self.ground, it)).transpose()?;
+        let _stalld = (variant == Variant::Stalld).then(stalld).transpose()?;
+        let load = if variant.is_disturbed() { &case.load[..] } else { &[] };
+        let tasks: Vec<&Task> = [&case.task].into_iter().chain(&case.beside).chain(load).collect();
+        let mut programs = Vec::new();
+        for task in &tasks {
+            programs.push(self.start(task)?);
+        }
+        // Workers that are created later are as the kernel makes them: so it is with those tools.
+        let mut keeper = None;
+        if variant == Variant::Static {
+            keeper.insert(Keeper::start(&self.ground)?).make_static(STATIC)?;
+        }
+        let run = observe(case, &tasks, &mut programs, &daemon)?;
+        drop(keeper);
+        daemon.map(Daemon::stop).transpose()?;
+        Ok(run)
+    }
+
+    /// Starts a program; it waits for its times.
+    pub fn start(&self, task: &Task) -> anyhow::Result<Program> {
+        let mut command = self.ground.command(task.program, User::Own, false);
+        for argument in &task.arguments {
+            match argument.strip_prefix('@') {
+                Some(name) => command.arg(self.ground.path(name)),
+                None => command.arg(argument),
+            };
+        }
+        let mut program = Program::start(command).context(task.program)?;
+        ensure!(program.line().context(task.program)? == "ready\n", "{} is not", task.program);
+        Ok(program)
+    }
+}
+
+/// Tells everybody when to begin, and collects what they found.
+fn observe(
+    case: &Case,
+    tasks: &[&Task],
+    programs: &mut [Program],
+    daemon: &Option<Daemon>,
+) -> anyhow::Result<Run> {
+    let usage = || daemon.as_ref().map(Daemon::usage).transpose();
+    let (before, used_before, begin) = (Look::now(), usage()?, Instant::now());
+    let from = now() + AHEAD;
+    let times = times(from, from + Duration::from_secs_f64(case.seconds));
+    for program in &mut *programs {
+        program.tell(&times)?;
+    }
+    let mut run = Run::default();
+    for (number, (task, program)) in tasks.iter().zip(programs).enumerate() {
+        if number == 0 {
+            let Took { turns, samples } = program.read_line().context(task.program)?;
+            (run.turns, run.samples) = (turns, samples);
+        } else if matches!(task.program, "hog" | "bystander") {
+            let Hogged { hogs, stopped } = program.read_line().context(task.program)?;
+            run.stopped.extend(stopped);
+            run.bystanders.extend(hogs.into_iter().filter(|_| task.program == "bystander"));
+        } else {
+            program.line().context(task.program)?;
+        }
+    }
+    ensure!(!run.turns.is_empty(), "{} did nothing", case.task.program);
+    run.threads = Look::now().since(&before);
+    if let (Some(daemon), Some(after), Some(earlier)) = (daemon, usage()?, used_before) {
+        let wall_ns = begin.elapsed().as_nanos() as u64;
+        run.tekd = Some(Used { cpu_ns: after.since(earlier).cpu_ns, wall_ns });
+        run.kthreads = status_of_kthreads(daemon)?;
+    }
+    Ok(run)
+}
+
+/// A variant that silently was another one would be a lie.
+pub fn status_of_kthreads(daemon: &Daemon) -> anyhow::Result<Value> {
+    let mut status = daemon.status()?;
+    let kthreads = status["kthreads"].take();
+    ensure!(kthreads.is_object(), "this tekd does not say that kernel threads follow");
+    Ok(kthreads)
+}
+
+/// CLOCK_MONOTONIC.
+pub fn now() -> Duration {
+    clock_gettime(ClockId::CLOCK_MONOTONIC).map_or(Duration::ZERO, Duration::from)
+}
+
+/// The line that programs wait for.
+pub fn times(from: Duration, to: Duration) -> String {
+    format!("{} {}\n", from.as_nanos(), to.as_nanos())
+}
+
+fn make_file(path: &Path, bytes: u64) -> anyhow::Result<()> {
+    let make = || {
+        let mut file = File::create(path)?;
+        let block = vec![b'k'; 1 << 20];
+        for _ in 0..bytes.div_ceil(block.len() as u64) {
+            file.write_all(&block)?;
+        }
+        file.set_len(bytes)?;
+        file.sync_all()
+    };
+    make().with_context(|| format!("cannot make {}", path.display()))
+}
+
+/// A running stalld, which is ended when this is dropped.
+struct Stalld(std::process::Child);
+
+fn stalld() -> anyhow::Result<Stalld> {
+    let mut command = Command::new("stalld");
+    // The least that it waits before it helps.
+    command.args(["--foreground", "--starving_threshold", "1"]);
+    command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
+    let mut stalld = Stalld(command.spawn().context("stalld is not installed")?);
+    sleep(Duration::from_secs(1));
+    ensure!(stalld.0.try_wait()?.is_none(), "stalld ended at once");
+    Ok(stalld)
+}
+
+impl Drop for Stalld {
+    fn drop(&mut self) {
+        let pid = nix::unistd::Pid::from_raw(self.0.id() as i32);
+        let _ = nix::sys::signal::kill(pid, nix::sys::signal::Signal::SIGTERM);
+        let _ = self.0.wait();
+    }
+}
