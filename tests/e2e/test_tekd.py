@@ -104,11 +104,12 @@ class Daemon:
         self.state = directory / "state"
         self.config = directory / "tekd.toml"
         self.log = directory / "log"
+        self.domain = f"pid:{os.getpid()}"
         self.process = None
 
     def command(self, *options):
         return [str(TEKD), "--state", str(self.state), "--socket", str(self.socket), "--config",
-                str(self.config), "--domain", f"pid:{os.getpid()}", *options]
+                str(self.config), "--domain", self.domain, *options]
 
     def start(self, configuration=None, prefix=(), **options):
         if configuration is not None:

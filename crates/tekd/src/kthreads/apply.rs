@@ -5,30 +5,25 @@ use super::safe_order;
 use super::served::Boost;
 use crate::log;
 use crate::sys;
-use hdrhistogram::Histogram;
 use tek_effect::{Effect, Error, Identity, Scheduling};
 use tek_policy::kthread::{Changes, Class, Direction, RtPriority};
 
 const FIFO: u32 = libc::SCHED_FIFO as u32;
 const RR: u32 = libc::SCHED_RR as u32;
 
-/// Reactions that took longer than this count as this long.
-const LONGEST_NS: u64 = 60_000_000_000;
-
 /// What changes kernel threads.
 pub struct Applier {
     pub effect: Effect,
     pub changes: Changes,
-    /// From the event to the changed priority, ns.
-    pub reactions: Option<Histogram<u64>>,
+    /// From the event to the changed priority: those that were not told yet.
+    pub reactions_ns: Vec<u64>,
     refused: log::Seldom,
 }
 
 impl Applier {
     pub fn new(effect: Effect, changes_per_second: u32) -> Self {
-        let reactions = Histogram::new_with_bounds(100, LONGEST_NS, 2).ok();
         let changes = Changes::new(changes_per_second);
-        Self { effect, changes, reactions, refused: log::Seldom::default() }
+        Self { effect, changes, reactions_ns: Vec::new(), refused: log::Seldom::default() }
     }
 
     /// Gives all whose R(k) is another the priority that follows from it. `covered` is told whom the
@@ -81,8 +76,8 @@ impl Applier {
     }
 
     fn note(&mut self, woken: u64) {
-        if let Some(reactions) = self.reactions.as_mut().filter(|_| woken > 0) {
-            reactions.saturating_record(sys::monotonic_ns().saturating_sub(woken));
+        if woken > 0 {
+            self.reactions_ns.push(sys::monotonic_ns().saturating_sub(woken));
         }
     }
 

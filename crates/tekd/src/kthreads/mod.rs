@@ -7,6 +7,8 @@
 mod apply;
 mod reactor;
 mod relations;
+#[cfg(test)]
+mod relations_tests;
 mod safe_order;
 mod served;
 mod system;
@@ -32,6 +34,9 @@ use tek_policy::kthread::KthreadSettings;
 use tek_policy::Pattern;
 
 const STACK_BYTES: usize = 256 << 10;
+/// Reactions are told from and up to these.
+const SHORTEST_NS: u64 = 100;
+const LONGEST_NS: u64 = 60_000_000_000;
 
 /// The directory of the journal, below that of tekd's own.
 fn journal(state: &Path) -> PathBuf {
@@ -63,19 +68,27 @@ struct State {
     ended: bool,
 }
 
-/// From the event to the changed priority, ns.
-#[derive(Clone, Copy, Default)]
-struct Reactions {
-    p50: u64,
-    p99: u64,
-    max: u64,
-    n: u64,
-}
+/// From the event to the changed priority.
+struct Reactions(Option<Histogram<u64>>);
 
 impl Reactions {
-    fn of(histogram: &Histogram<u64>) -> Self {
+    fn new() -> Self {
+        Self(Histogram::new_with_bounds(SHORTEST_NS, LONGEST_NS, 2).ok())
+    }
+
+    fn take(&mut self, all_ns: &mut Vec<u64>) {
+        let mut histogram = self.0.as_mut();
+        for ns in all_ns.drain(..) {
+            if let Some(histogram) = &mut histogram {
+                histogram.saturating_record(ns);
+            }
+        }
+    }
+
+    fn told(&self) -> Value {
+        let Some(histogram) = &self.0 else { return Value::Null };
         let at = |quantile| histogram.value_at_quantile(quantile);
-        Self { p50: at(0.5), p99: at(0.99), max: histogram.max(), n: histogram.len() }
+        json!({ "p50": at(0.5), "p99": at(0.99), "max": histogram.max(), "n": histogram.len() })
     }
 }
 
@@ -112,6 +125,13 @@ impl Kthreads {
             Err(error) => return Self::failed(&error.to_string()),
         };
         crate::start::tell(&restored);
+        if !system::is_in_memory(wanted.state) {
+            log::warning(&format!(
+                "{} is on a disk, for which tekd may have to wait while kernel threads are late: a \
+                 directory in memory (tmpfs) is better",
+                wanted.state.display()
+            ));
+        }
         let bell = EventFd::from_flags(EfdFlags::EFD_CLOEXEC | EfdFlags::EFD_NONBLOCK);
         let bell = match bell {
             Ok(bell) => bell,
@@ -125,7 +145,7 @@ impl Kthreads {
             lost: 0,
             events: 0,
             changes: (0, 0),
-            reactions: Reactions::default(),
+            reactions: Reactions::new(),
             ended: false,
         };
         let shared = Arc::new(Shared { state: Mutex::new(state), bell });
@@ -188,7 +208,6 @@ impl Kthreads {
             };
             json!({ "name": dependency.kind.name(), "on": on, "why": said })
         };
-        let Reactions { p50, p99, max, n } = state.reactions;
         let mut told = json!({
             "on": !state.ended,
             "method": format!("{:?}", state.relations.settings.method).to_lowercase(),
@@ -201,7 +220,7 @@ impl Kthreads {
                 "changes": state.changes.0,
                 "dropped": state.changes.1,
             },
-            "reaction_ns": { "p50": p50, "p99": p99, "max": max, "n": n },
+            "reaction_ns": state.reactions.told(),
         });
         // Names are looked up while the other thread goes on.
         drop(state);

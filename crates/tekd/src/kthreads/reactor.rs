@@ -93,10 +93,8 @@ impl Reactor {
             self.settle(&mut state.relations);
             self.look_at_memory(&mut state.relations, now);
             state.changes = (self.applier.changes.made(), self.applier.changes.dropped());
-            if let Some(reactions) = &self.applier.reactions {
-                state.reactions = super::Reactions::of(reactions);
-            }
-            let again = self.watch(&state.relations, read > 0, now);
+            state.reactions.take(&mut self.applier.reactions_ns);
+            let again = self.watch(&mut state.relations, read > 0, now);
             drop(state);
             if read > 0 {
                 continue; // what happened meanwhile wakes nobody
@@ -208,7 +206,10 @@ impl Reactor {
     }
 
     /// Switches programs on hot paths on and off. How long to sleep at most.
-    fn watch(&mut self, relations: &Relations, active: bool, now: u64) -> Option<u64> {
+    fn watch(&mut self, relations: &mut Relations, active: bool, now: u64) -> Option<u64> {
+        if relations.remembers_many() {
+            relations.forget_ended();
+        }
         if active || !relations.is_empty() {
             if self.watches_until.is_none() && !self.followed.is_empty() {
                 if let Err(error) = self.programs.watch(true) {
@@ -226,6 +227,7 @@ impl Reactor {
         }
         self.watches_until = None;
         let _ = self.programs.watch(false);
+        relations.forget_ended();
         None
     }
 }

@@ -9,11 +9,13 @@ use super::served::{Served, Why};
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::mem;
 use tek_bpf::{Event, Member, Name, Thread, What};
-use tek_effect::Change;
+use tek_effect::{Change, Identity};
 use tek_policy::kthread::{Class, KthreadSettings, Ratio, RtPriority, Weight};
 
 /// The kernel's thread that makes all others.
 const CREATOR: i32 = 2;
+/// Threads are looked through for those that have ended when there are more.
+const MANY_SERVED: usize = 512;
 
 /// What a kernel thread works on. The numbers are addresses in the kernel, nodes or thread ids.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -404,6 +406,18 @@ impl Relations {
 
     pub fn all(&self) -> impl Iterator<Item = &Served> {
         self.served.values()
+    }
+
+    /// Threads that nobody waits for are remembered for who asks, but not those that have ended.
+    pub fn forget_ended(&mut self) {
+        self.served.retain(|thread, served| {
+            !served.is_free() || Identity::of(*thread).is_ok_and(|now| served.boost.is_of(now))
+        });
+    }
+
+    /// Whether so many threads are remembered that some may have ended.
+    pub fn remembers_many(&self) -> bool {
+        self.served.len() > MANY_SERVED
     }
 
     /// One that has ended is forgotten.

@@ -42,6 +42,13 @@ pub struct Boost {
     pub total_ns: u64,
 }
 
+impl Boost {
+    /// Whether it is this thread's; of one that never got anything that is not known.
+    pub fn is_of(&self, thread: Identity) -> bool {
+        self.identity.is_none_or(|identity| identity == thread)
+    }
+}
+
 /// The thread, R(k), and what it was given.
 pub struct Served {
     pub thread: Thread,

@@ -1,9 +1,11 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! What /proc says about the kernel's threads, its memory and its functions.
 use crate::process::{self, Status};
+use nix::sys::statfs::{statfs, FsType, TMPFS_MAGIC};
 use std::collections::HashMap;
 use std::fs;
 use std::io::{BufRead, BufReader};
+use std::path::Path;
 use tek_bpf::{Name, Thread};
 
 /// All threads of the kernel, by their names.
@@ -68,6 +70,13 @@ pub fn functions(wanted: impl Fn(u64, &str) -> bool) -> HashMap<u64, String> {
         line.clear();
     }
     found
+}
+
+/// Whether files of a directory are in memory only.
+pub fn is_in_memory(directory: &Path) -> bool {
+    const RAMFS: FsType = FsType(0x8584_58f6); // linux/magic.h
+    let kinds = [TMPFS_MAGIC, RAMFS];
+    statfs(directory).is_ok_and(|about| kinds.contains(&about.filesystem_type()))
 }
 
 /// The name of a disk.

@@ -1,0 +1,215 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! From events to R(k), as written down by hand.
+use super::relations::Relations;
+use std::collections::HashMap;
+use tek_bpf::{Device, Event, Member, Name, Thread, What, Work};
+use tek_policy::kthread::{KthreadSettings, Ratio};
+use tek_policy::read_configuration;
+
+const MS: u64 = 1_000_000;
+const PLAYER: Member = Member { tid: 812, process: 812, priority: 20, via: false };
+const NET: Member = Member { tid: 77, process: 70, priority: 50, via: false };
+const WB: u64 = 0xb0;
+const DISK: Device = Device { major: 254, minor: 0 };
+
+fn settings(more: &str) -> KthreadSettings {
+    let text = format!("[kthreads]\n{more}");
+    read_configuration(&text, "tekd.toml").unwrap().kthreads.unwrap()
+}
+
+fn worker(tid: i32) -> Thread {
+    Thread { tid, name: Name::new(&format!("kworker/0:{tid}")) }
+}
+
+fn kswapd() -> Thread {
+    Thread { tid: 45, name: Name::new("kswapd0") }
+}
+
+struct Kernel {
+    relations: Relations,
+    now: u64,
+}
+
+impl Kernel {
+    fn new(more: &str) -> Self {
+        let relations = Relations::new(settings(more), vec![kswapd()], HashMap::new());
+        Self { relations, now: 1000 * MS }
+    }
+
+    fn tell(&mut self, what: What) -> &mut Self {
+        self.relations.take(&Event { time: self.now, woke: true, lost: false, what });
+        self
+    }
+
+    fn wait(&mut self, ms: u64) -> &mut Self {
+        self.now += ms * MS;
+        self.relations.expire(self.now);
+        self
+    }
+
+    fn wanted(&self, thread: i32) -> Option<u8> {
+        self.relations.wanted(thread).map(|priority| priority.get())
+    }
+
+    fn queue(&mut self, member: Member, address: u64, worker: Option<Thread>) -> &mut Self {
+        self.tell(What::WorkQueued { member, work: work(address), worker })
+    }
+
+    fn start(&mut self, member: Member, address: u64, worker: Thread) -> &mut Self {
+        self.tell(What::WorkStarted { member, work: work(address), worker })
+    }
+
+    fn end(&mut self, member: Member, address: u64, worker: Thread) -> &mut Self {
+        self.tell(What::WorkEnded { member, work: work(address), worker })
+    }
+
+    fn dirty(&mut self, member: Member, inode: u64) -> &mut Self {
+        self.tell(What::InodeDirtied { member, inode, wb: WB, device: DISK, worker: None })
+    }
+}
+
+fn work(address: u64) -> Work {
+    Work { address, function: 0xf0 }
+}
+
+#[test]
+fn a_worker_follows_from_the_moment_that_the_work_is_queued_until_it_has_lingered() {
+    let mut kernel = Kernel::new("");
+    kernel.queue(PLAYER, 1, Some(worker(9)));
+    assert_eq!(kernel.wanted(9), Some(16)); // 0.8 x 20
+    kernel.start(PLAYER, 1, worker(9)).wait(100);
+    assert_eq!(kernel.wanted(9), Some(16));
+    kernel.end(PLAYER, 1, worker(9)).wait(19);
+    assert_eq!(kernel.wanted(9), Some(16));
+    kernel.wait(1);
+    assert_eq!(kernel.wanted(9), None);
+    assert!(kernel.relations.is_empty());
+}
+
+#[test]
+fn the_worker_that_runs_the_work_follows_and_the_one_that_was_to_does_not() {
+    let mut kernel = Kernel::new("");
+    kernel.queue(PLAYER, 1, Some(worker(9))).start(PLAYER, 1, worker(10));
+    assert_eq!((kernel.wanted(9), kernel.wanted(10)), (None, Some(16)));
+}
+
+#[test]
+fn a_worker_that_is_busy_with_something_else_follows_until_the_work_begins() {
+    let mut kernel = Kernel::new("");
+    let ahead = What::WorkAhead { member: PLAYER, work: work(1), worker: worker(9) };
+    kernel.queue(PLAYER, 1, None).tell(ahead);
+    assert_eq!(kernel.wanted(9), Some(16));
+    kernel.start(PLAYER, 1, worker(10));
+    assert_eq!((kernel.wanted(9), kernel.wanted(10)), (None, Some(16)));
+}
+
+#[test]
+fn a_worker_that_begins_unrelated_work_follows_no_more_unless_somebody_still_waits() {
+    let mut kernel = Kernel::new("");
+    let unrelated = What::Unrelated { work: work(7), worker: worker(9) };
+    kernel.queue(PLAYER, 1, Some(worker(9))).start(PLAYER, 1, worker(9)).tell(unrelated);
+    assert_eq!(kernel.wanted(9), Some(16));
+    kernel.end(PLAYER, 1, worker(9)).tell(unrelated);
+    assert_eq!(kernel.wanted(9), None);
+}
+
+#[test]
+fn a_work_that_is_dropped_ends_at_once() {
+    let mut kernel = Kernel::new("");
+    kernel.queue(PLAYER, 1, Some(worker(9))).tell(What::WorkDropped { work: 1 });
+    assert_eq!(kernel.wanted(9), None);
+}
+
+#[test]
+fn whose_inodes_are_dirty_waits_for_the_worker_that_writes_them_back_once_for_each() {
+    let mut kernel = Kernel::new("linger_ms = 0");
+    kernel.dirty(PLAYER, 1).dirty(NET, 2).dirty(NET, 3);
+    assert_eq!(kernel.wanted(9), None); // nobody writes back yet
+    kernel.tell(What::WbQueued { wb: WB, work: 0xa0, worker: Some(worker(9)) });
+    assert_eq!(kernel.wanted(9), Some(32)); // 0.8 x (20 + 50 + 50) / 3
+    kernel.tell(What::InodeCleaned { inode: 2, wb: WB, by: worker(9) });
+    assert_eq!(kernel.wanted(9), Some(28)); // 0.8 x (20 + 50) / 2
+    kernel.tell(What::WbStarted { wb: WB, work: 0xa0, worker: worker(10) });
+    assert_eq!((kernel.wanted(9), kernel.wanted(10)), (None, Some(28)));
+    kernel.tell(What::InodeGone { inode: 3, wb: WB, by: worker(10) });
+    assert_eq!(kernel.wanted(10), Some(16));
+    kernel.tell(What::WbEnded { wb: WB, work: 0xa0, worker: worker(10) });
+    assert_eq!(kernel.wanted(10), None);
+    // What is still dirty counts again when it is written back the next time.
+    kernel.tell(What::WbQueued { wb: WB, work: 0xa0, worker: Some(worker(9)) });
+    assert_eq!(kernel.wanted(9), Some(16));
+}
+
+#[test]
+fn a_task_that_ends_waits_for_nobody() {
+    let mut kernel = Kernel::new("");
+    kernel.queue(PLAYER, 1, Some(worker(9))).queue(NET, 2, Some(worker(9))).dirty(PLAYER, 1);
+    assert_eq!(kernel.wanted(9), Some(28));
+    kernel.tell(What::TaskExited { tid: 812, process: 812 });
+    assert_eq!(kernel.wanted(9), Some(40));
+    kernel.tell(What::TaskExited { tid: 77, process: 70 });
+    assert!(kernel.wanted(9).is_none() && kernel.relations.is_empty());
+}
+
+#[test]
+fn an_interrupt_s_thread_may_fall_beneath_its_own_priority() {
+    let mut kernel = Kernel::new("");
+    let irq = Thread { tid: 50, name: Name::new("irq/24-virtio0") };
+    let low = Member { priority: 40, ..PLAYER };
+    let began = |member| What::RequestBegan { member, request: 5, disk: DISK, completer: Some(irq) };
+    kernel.tell(began(low));
+    assert_eq!(kernel.wanted(50), Some(40)); // 1.2 x 40 is above those who wait
+    let ended = What::RequestEnded { member: low, request: 5, disk: DISK, completer: Some(irq) };
+    kernel.tell(ended).wait(20);
+    assert_eq!(kernel.wanted(50), None);
+}
+
+#[test]
+fn kswapd_follows_those_who_own_pages_by_their_share() {
+    let mut kernel = Kernel::new("");
+    kernel.tell(What::KswapdWanted { member: PLAYER, node: 0, kswapd: Some(kswapd()) });
+    assert_eq!(kernel.wanted(45), Some(16));
+    kernel.relations.owners(&[PLAYER, NET], Ratio::of(3, 10));
+    assert_eq!(kernel.wanted(45), Some(8)); // 0.8 x (20 + 50) / 2 x 0.3, to the nearest
+    kernel.tell(What::KswapdSlept { node: 0, kswapd: kswapd() }).wait(20);
+    assert_eq!(kernel.wanted(45), None);
+}
+
+#[test]
+fn a_thread_that_is_being_made_has_to_run_before_who_waits_for_it_goes_on() {
+    let mut kernel = Kernel::new("");
+    let new = Thread { tid: 99, name: Name::new("kthreadd") };
+    kernel.tell(What::CreationBegan { member: PLAYER });
+    assert_eq!(kernel.wanted(2), Some(16));
+    kernel.tell(What::Born { thread: new });
+    kernel.tell(What::CreationEnded { member: PLAYER }).wait(20);
+    assert_eq!((kernel.wanted(2), kernel.wanted(99)), (None, None));
+}
+
+#[test]
+fn after_lost_events_no_boost_is_left_behind() {
+    let mut kernel = Kernel::new("");
+    kernel.queue(PLAYER, 1, Some(worker(9))).dirty(NET, 4);
+    let now = kernel.now;
+    kernel.relations.forget_all(now);
+    kernel.wait(20);
+    assert!(kernel.wanted(9).is_none() && kernel.relations.is_empty());
+}
+
+#[test]
+fn a_thread_with_the_id_of_another_one_begins_anew() {
+    let mut kernel = Kernel::new("");
+    kernel.queue(PLAYER, 1, Some(worker(9)));
+    let other = Thread { tid: 9, name: Name::new("kworker/1:3") };
+    kernel.queue(NET, 2, Some(other));
+    assert_eq!(kernel.wanted(9), Some(40));
+}
+
+#[test]
+fn what_the_configuration_leaves_alone_does_not_follow() {
+    for more in ["off = [\"worker\"]", "protected = [\"kworker*\"]"] {
+        let mut kernel = Kernel::new(more);
+        kernel.queue(PLAYER, 1, Some(worker(9)));
+        assert_eq!(kernel.wanted(9), None, "{more}");
+    }
+}

@@ -1,0 +1,244 @@
+# SPDX-License-Identifier: MIT OR Apache-2.0
+"""Kernel threads follow those who wait for them, and have what they had when nobody does."""
+import os
+import pathlib
+import random
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+
+import pytest
+from conftest import eventually
+from test_tekd import STATUS, Daemon, pytestmark
+
+__all__ = ["pytestmark"]
+
+GRANT = '[[grant]]\nusers = ["root"]\n'
+KILLS = int(os.environ.get("TEK_KILLS", "10"))
+
+# PRIORITY PERIOD_S FILE: a task of that priority (0: an ordinary one) that gives works to the kernel's
+# workers, and now and then writes to a file; it ends with its standard input.
+TASK = r"""
+import os, pty, select, sys, tty
+priority, period, path = int(sys.argv[1]), float(sys.argv[2]), sys.argv[3]
+master, slave = pty.openpty()
+tty.setraw(slave)
+file = os.open(path, os.O_CREAT | os.O_WRONLY)
+if priority:
+    os.sched_setscheduler(0, os.SCHED_FIFO, os.sched_param(priority))
+print("ready", flush=True)
+count = 0
+while not select.select([0], [], [], period)[0]:
+    os.write(master, b"x")  # what is written is handed on by a worker
+    os.read(slave, 1)
+    if count % 20 == 0:
+        os.pwrite(file, b"y" * 4096, count % 1000 * 4096)
+    count += 1
+"""
+
+
+def scheduling(tid):
+    return (os.sched_getscheduler(tid), os.sched_getparam(tid).sched_priority,
+            os.getpriority(os.PRIO_PROCESS, tid))
+
+
+def kernel_threads():
+    """tid and name -> policy, priority and nice, of all threads of the kernel."""
+    found = {}
+    for path in pathlib.Path("/proc").glob("[0-9]*/stat"):
+        try:
+            pid, rest = path.read_text().split(" (", 1)
+            fields = rest.rsplit(") ", 1)[1].split()
+            if fields[1] == "2" or pid == "2":
+                found[int(pid), fields[19]] = scheduling(int(pid))
+        except (OSError, ValueError):
+            pass
+    return found
+
+
+def differences(before):
+    after = kernel_threads()
+    return {tid: (before[tid], after[tid]) for tid in before.keys() & after.keys() if before[tid] != after[tid]}
+
+
+@pytest.fixture
+def state():
+    """In memory where that is possible: a disk is what the tasks of these tests wait for."""
+    memory = "/dev/shm" if pathlib.Path("/dev/shm").is_dir() else None
+    directory = pathlib.Path(tempfile.mkdtemp(prefix="tek-test-", dir=memory))
+    yield directory / "state"
+    shutil.rmtree(directory, ignore_errors=True)
+
+
+@pytest.fixture
+def following(tmp_path, state):
+    """Starts a tekd whose kernel threads follow, if that can be here."""
+    daemon = Daemon(tmp_path)
+    daemon.state = state
+
+    def start(more="", grants=GRANT):
+        daemon.start(f'backend = "rt"\nprotected = []\n[kthreads]\n{more}\n{grants}')
+        told = daemon.client().json(STATUS)["kthreads"]
+        if not told["on"]:
+            pytest.skip(f"kernel threads cannot follow here: {told['why']}")
+        return daemon
+    yield start
+    if daemon.process and daemon.process.poll() is None:
+        assert daemon.end() == 0
+
+
+class Task:
+    def __init__(self, path, priority=20, period=0.002):
+        arguments = [str(priority), str(period), str(path / f"file-{priority}")]
+        self.process = subprocess.Popen([sys.executable, "-c", TASK, *arguments], stdin=subprocess.PIPE,
+                                        stdout=subprocess.PIPE, text=True)
+        assert self.process.stdout.readline() == "ready\n"
+        self.pid = self.process.pid
+
+    def end(self):
+        self.process.kill()
+        self.process.wait()
+
+
+@pytest.fixture
+def task(tmp_path):
+    tasks = []
+
+    def start(**options):
+        tasks.append(Task(tmp_path, **options))
+        return tasks[-1]
+    yield start
+    for one in tasks:
+        one.end()
+
+
+def served(daemon, tid):
+    """Kernel threads that a task waits for or has just waited for, as tekd tells."""
+    threads = daemon.client().json(STATUS)["kthreads"]["threads"]
+    return [thread for thread in threads if any(member["tid"] == tid for member in thread["members"])]
+
+
+def test_a_worker_follows_the_real_time_task_whose_work_it_does_and_has_its_own_again_afterwards(following, task):
+    before = kernel_threads()
+    daemon = following()
+    writer = task(priority=20)
+    seen = {}
+
+    def follows():
+        for thread in served(daemon, writer.pid):
+            if thread["class"] == "worker" and thread["priority"]:
+                seen.update(thread, real=scheduling(thread["tid"]))
+        return bool(seen)
+    eventually(follows)
+    assert (seen["priority"], seen["weight"], seen["highest"]) == (16, 0.8, 20)
+    assert seen["members"][0]["waits_for"].startswith("its ")
+    writer.end()
+    eventually(lambda: not served(daemon, writer.pid))
+    eventually(lambda: not differences(before))
+    counts = daemon.client().json(STATUS)["kthreads"]["counts"]
+    assert counts["lost"] == 0 and counts["changes"] > 0
+    assert daemon.end() == 0
+    assert not differences(before)
+
+
+def test_nobody_follows_an_ordinary_task(following, task):
+    daemon = following()
+    writer = task(priority=0)
+    time.sleep(1)
+    told = daemon.client().json(STATUS)["kthreads"]
+    assert not served(daemon, writer.pid)
+    assert told["counts"]["changes"] == 0
+
+
+def test_nobody_follows_a_task_outside_the_domain(tmp_path, state, task):
+    apart = subprocess.Popen(["sleep", "60"])
+    daemon = Daemon(tmp_path)
+    daemon.state, daemon.domain = state, f"pid:{apart.pid}"
+    try:
+        daemon.start(f'backend = "rt"\nprotected = []\n[kthreads]\n{GRANT}')
+        writer = task(priority=20)
+        time.sleep(1)
+        assert not served(daemon, writer.pid)
+        assert daemon.client().json(STATUS)["kthreads"]["counts"]["changes"] == 0
+        assert daemon.end() == 0
+    finally:
+        apart.kill()
+        apart.wait()
+
+
+def test_a_class_that_is_off_stays_what_it_is(following, task):
+    daemon = following('off = ["worker", "writeback"]')
+    writer = task(priority=20)
+    eventually(lambda: served(daemon, writer.pid))
+    time.sleep(0.3)
+    assert all(thread["priority"] is None for thread in served(daemon, writer.pid)
+               if thread["class"] in ("worker", "writeback"))
+
+
+def test_other_settings_come_into_force_when_they_are_read_anew(following, task):
+    daemon = following()
+    writer = task(priority=20)
+    follow = lambda: [thread["priority"] for thread in served(daemon, writer.pid) if thread["class"] == "worker"]
+    eventually(lambda: 16 in follow())
+    text = daemon.config.read_text()
+    daemon.config.write_text(text.replace("[kthreads]", "[kthreads]\nmethod = \"plain\""))
+    daemon.process.send_signal(signal.SIGHUP)
+    eventually(lambda: 20 in follow())
+
+
+def test_many_tasks_that_come_and_go_leave_nothing_behind(following, task):
+    before = kernel_threads()
+    daemon = following()
+    for round_ in range(5):
+        tasks = [task(priority=10 + n, period=0.001) for n in range(4)]
+        time.sleep(0.2)
+        for one in tasks[round_ % 2:]:
+            one.end()
+    time.sleep(0.2)
+    for thread in daemon.client().json(STATUS)["kthreads"]["threads"]:
+        assert all(member["name"] for member in thread["members"]), thread
+    assert daemon.client().json(STATUS)["kthreads"]["counts"]["dropped"] >= 0
+    daemon.end()
+    eventually(lambda: not differences(before))
+
+
+def test_whenever_tekd_is_killed_no_kernel_thread_is_left_at_another_priority(following, task, state):
+    before = kernel_threads()
+    daemon = following()
+    writers = [task(priority=priority, period=0.001) for priority in (20, 35)]
+    generator = random.Random(7)
+    for _ in range(KILLS):
+        time.sleep(generator.random() / 20)
+        daemon.process.kill()
+        daemon.process.wait()
+        restored = subprocess.run([daemon.command()[0], "--restore", "--state", str(state)], check=True,
+                                  capture_output=True, text=True, timeout=60)
+        assert "undone" in restored.stdout or "to be restored" in restored.stdout
+        assert not differences(before), restored.stdout
+        daemon.start()
+    for writer in writers:
+        writer.end()
+    eventually(lambda: not differences(before))
+
+
+def test_at_rest_it_sleeps(following, task):
+    daemon = following()
+    writer = task(priority=20)
+    eventually(lambda: served(daemon, writer.pid))
+    writer.end()
+
+    def sleeps():
+        before = switches(daemon)
+        time.sleep(2)
+        return switches(daemon) == before
+    eventually(sleeps)  # after some 10 s, when programs on hot paths are detached
+
+
+def switches(daemon):
+    """How often tekd's threads have run."""
+    tasks = pathlib.Path(f"/proc/{daemon.process.pid}/task").iterdir()
+    lines = [line for task in tasks for line in (task / "status").read_text().splitlines()]
+    return sum(int(line.split()[1]) for line in lines if "ctxt_switches" in line)
