@@ -53,13 +53,14 @@ static __always_inline int begin_request(struct request *request)
 		return 0;
 	}
 	__sync_fetch_and_add(&tallies.requests, 1);
+	__u32 disk = disk_of(request);
 	struct tek_kthread_event *event = new_event(TEK_KTHREAD_BLOCK, TEK_KTHREAD_REQUEST_BEGAN);
 	if (!event)
 		return 0;
 	event->thing = key;
-	event->dev = disk_of(request);
+	event->dev = disk;
 	fill_member(event, &member);
-	struct completer *last = bpf_map_lookup_elem(&completers, &event->dev);
+	struct completer *last = bpf_map_lookup_elem(&completers, &disk);
 	if (last) {
 		event->kthread = last->tid;
 		__builtin_memcpy(event->name, last->name, sizeof(event->name));

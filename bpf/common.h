@@ -118,6 +118,8 @@ static __always_inline bool find_member(struct member *member)
 		__u32 told = TEK_KTHREAD_TOLD;
 		if (bpf_map_update_elem(&who, &tid, &told, BPF_NOEXIST))
 			__sync_fetch_and_add(&tallies.lost[TEK_KTHREAD_EXITS], 1);
+		else
+			__sync_fetch_and_add(&tallies.who, 1);
 	}
 	member->is_new = !wanted || *wanted == TEK_KTHREAD_TOLD;
 	return true;

@@ -10,8 +10,9 @@ SEC("tp_btf/sched_process_exit")
 int BPF_PROG(task_exited, struct task_struct *task)
 {
 	int tid = task->pid;
-	/* A look takes no lock, and nearly all are not there. */
-	bool known = bpf_map_lookup_elem(&who, &tid) && !bpf_map_delete_elem(&who, &tid);
+	bool known = tallies.who + settings.who > 0 && !bpf_map_delete_elem(&who, &tid);
+	if (known)
+		__sync_fetch_and_add(&tallies.who, -1);
 	if (settings.fast)
 		known |= !bpf_map_delete_elem(&fast, &tid);
 	if (settings.boosted)

@@ -141,12 +141,17 @@ struct tek_kthread_settings {
 	long long preempt_count;
 	unsigned int fast;    /* entries of the map `fast` */
 	unsigned int boosted; /* entries of the map `boosted` */
+	/* Entries that userland made in the map `who`, less those that it removed: with
+	 * tek_kthread_tallies.who these are all. */
+	int who;
+	int spare;
 };
 
 /* Written by the programs only: what they know of, so that most of them can return at once. */
 struct tek_kthread_tallies {
 	unsigned long long lost[TEK_KTHREAD_DEPENDENCIES]; /* events, or things not remembered */
 	unsigned int lost_one;        /* not zero: the next event has to say so */
+	int who;                      /* entries that programs made in `who`, less those removed */
 	int works;                    /* entries of the map `works` */
 	int running;                  /* of `running` */
 	int inodes;                   /* of `inodes` */

@@ -166,20 +166,20 @@ static __always_inline void end_inode(__u64 inode, enum tek_kthread_kind kind)
 		return;
 	__sync_fetch_and_add(&tallies.inodes, -1);
 	struct wb_state *state = bpf_map_lookup_elem(&wbs, &work);
-	struct tek_kthread_event *event = new_event(TEK_KTHREAD_WRITEBACK, kind);
-	if (event) {
-		event->thing = inode;
-		event->second = state ? state->wb : 0;
-		fill_current(event);
-	}
+	__u64 wb = state ? state->wb : 0;
 	/* With the last one the priorities are forgotten. Who comes just then is missing from them until
 	 * his next inode: a wake-up may come late, an end never does. */
 	if (state && __sync_fetch_and_add(&state->inodes, -1) == 1) {
 		state->low = 0;
 		state->high = 0;
 	}
-	if (event)
-		send(event, false);
+	struct tek_kthread_event *event = new_event(TEK_KTHREAD_WRITEBACK, kind);
+	if (!event)
+		return;
+	event->thing = inode;
+	event->second = wb;
+	fill_current(event);
+	send(event, false);
 }
 
 SEC("tp_btf/writeback_single_inode")

@@ -32,6 +32,8 @@ pub struct Kthreads {
     maps: Maps,
     fast: HashSet<i32>,
     boosted: HashSet<i32>,
+    /// Entries that we made in `who`, less those that we removed.
+    who: i32,
     preempt_count: i64,
     dependencies: Vec<Dependency>,
     object: Object,
@@ -98,6 +100,7 @@ impl Kthreads {
             maps,
             fast: HashSet::new(),
             boosted: HashSet::new(),
+            who: 0,
             preempt_count,
             dependencies,
             object,
@@ -151,7 +154,7 @@ impl Kthreads {
                 self.boosted.insert(tid);
                 self.set_settings()?;
                 let value = [(bits as u64).to_ne_bytes(), ((bits >> 64) as u64).to_ne_bytes()];
-                put(&self.maps.boosted, "boosted", tid, value.as_flattened())
+                put(&self.maps.boosted, "boosted", tid, value.as_flattened()).map(drop)
             }
             None => {
                 take(&self.maps.boosted, "boosted", tid)?;
@@ -165,11 +168,21 @@ impl Kthreads {
     /// time. Forgotten at its end; `None` makes it unknown again.
     pub fn set_who(&mut self, tid: i32, follow: Option<Follow>) -> Result<(), Error> {
         let value = match follow {
-            None => return take(&self.maps.who, "who", tid),
+            None => {
+                if take(&self.maps.who, "who", tid)? {
+                    self.who -= 1;
+                    self.set_settings()?;
+                }
+                return Ok(());
+            }
             Some(Follow::Ignore) => 0u32,
             Some(Follow::Follow) => 1u32,
         };
-        put(&self.maps.who, "who", tid, &value.to_ne_bytes())
+        if put(&self.maps.who, "who", tid, &value.to_ne_bytes())? {
+            self.who += 1;
+            self.set_settings()?;
+        }
+        Ok(())
     }
 
     /// Makes an ordinary thread critical, as if it had this real-time priority (1 to 99), or no more.
@@ -317,7 +330,10 @@ impl Kthreads {
     fn set_settings(&self) -> Result<(), Error> {
         let count = |set: &HashSet<i32>| (set.len() as u32).to_ne_bytes();
         let counts = [count(&self.fast), count(&self.boosted)];
-        let value = [&self.preempt_count.to_ne_bytes()[..], counts.as_flattened()].concat();
+        let who = [self.who.to_ne_bytes(), [0; 4]];
+        let value =
+            [&self.preempt_count.to_ne_bytes()[..], counts.as_flattened(), who.as_flattened()];
+        let value = value.concat();
         let done = self.maps.settings.update(&0u32.to_ne_bytes(), &value, MapFlags::ANY);
         done.map_err(|e| Error::Map { map: "settings", tid: 0, source: io_error(&e) })
     }
@@ -359,26 +375,26 @@ fn name_reclaimers(map: &MapHandle) {
 }
 
 /// A new entry stays only where the thread is there: its end removes what it finds, and then nobody
-/// comes by any more.
-fn put(map: &MapHandle, name: &'static str, tid: i32, value: &[u8]) -> Result<(), Error> {
+/// comes by any more. Whether there is one more now.
+fn put(map: &MapHandle, name: &'static str, tid: i32, value: &[u8]) -> Result<bool, Error> {
     let error = |e| Error::Map { map: name, tid, source: io_error(&e) };
     let key = tid.to_ne_bytes();
     if map.update(&key, value, MapFlags::EXIST).is_ok() {
-        return Ok(());
+        return Ok(false);
     }
     map.update(&key, value, MapFlags::ANY).map_err(error)?;
     match Path::new("/proc").join(tid.to_string()).exists() {
-        true => Ok(()),
-        false => take(map, name, tid),
+        true => Ok(true),
+        // If it is there no more, the programs have counted it as removed.
+        false => take(map, name, tid).map(|removed| !removed),
     }
 }
 
-/// It is no error where there was nothing.
-fn take(map: &MapHandle, name: &'static str, tid: i32) -> Result<(), Error> {
+/// Whether there was one; it is no error where there was none.
+fn take(map: &MapHandle, name: &'static str, tid: i32) -> Result<bool, Error> {
     match map.delete(&tid.to_ne_bytes()).map_err(|e| io_error(&e)) {
-        Err(error) if error.kind() != io::ErrorKind::NotFound => {
-            Err(Error::Map { map: name, tid, source: error })
-        }
-        _ => Ok(()),
+        Ok(()) => Ok(true),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(false),
+        Err(source) => Err(Error::Map { map: name, tid, source }),
     }
 }
