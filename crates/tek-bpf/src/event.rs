@@ -53,6 +53,9 @@ const LOST: u8 = 4;
 pub struct Name([u8; 16]);
 
 impl Name {
+    /// Where the programs did not look.
+    pub const UNKNOWN: Self = Self([0; 16]);
+
     /// What is before the first zero.
     pub fn as_bytes(&self) -> &[u8] {
         self.0.split(|&byte| byte == 0).next().unwrap_or_default()

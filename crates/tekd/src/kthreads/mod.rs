@@ -276,6 +276,7 @@ fn begin(
         applier: Applier::new(effect, rate),
         domain,
         protected,
+        priority,
         followed: HashMap::new(),
         watches_until: None,
         next_memory_ns: 0,

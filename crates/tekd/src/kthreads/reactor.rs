@@ -19,6 +19,7 @@ use std::collections::HashMap;
 use std::io;
 use std::sync::Arc;
 use tek_bpf::{Event, Follow, Kthreads, Member, What};
+use tek_effect::{Identity, Scheduling};
 use tek_policy::kthread::{KthreadSettings, Ratio};
 use tek_policy::Pattern;
 
@@ -46,6 +47,8 @@ pub struct Reactor {
     pub applier: Applier,
     pub domain: Domain,
     pub protected: Vec<Pattern>,
+    /// The real-time priority of this thread.
+    pub priority: u32,
     /// Tasks that are followed, with their processes.
     pub followed: HashMap<i32, Member>,
     pub watches_until: Option<u64>,
@@ -77,6 +80,7 @@ impl Reactor {
         for own in [gettid().as_raw(), std::process::id() as i32] {
             self.programs.set_who(own, Some(Follow::Ignore)).map_err(io::Error::other)?;
         }
+        self.raise_messengers();
         let mut ready = [EpollEvent::empty(); 2];
         loop {
             let shared = Arc::clone(&self.shared);
@@ -90,6 +94,9 @@ impl Reactor {
             state.events += read;
             state.lost = self.lost;
             state.relations.expire(now);
+            for work in state.relations.drop_cancelled(now) {
+                let _ = self.programs.forget_work(work);
+            }
             self.settle(&mut state.relations);
             self.look_at_memory(&mut state.relations, now);
             state.changes = (self.applier.changes.made(), self.applier.changes.dropped());
@@ -105,6 +112,24 @@ impl Reactor {
                 Err(error) => return Err(error.into()),
             }
             let _ = self.shared.bell.read();
+        }
+    }
+
+    /// On PREEMPT_RT who hears of events is woken by irq_work's threads, which would wait behind every
+    /// real-time task. They are as urgent as tekd is for as long as it follows.
+    fn raise_messengers(&mut self) {
+        for (tid, name) in system::kernel_threads().filter(|(_, name)| name.starts_with("irq_work/")) {
+            let raised = Scheduling::of(tid).and_then(|usual| match usual.priority < self.priority {
+                true => {
+                    let priority = self.priority;
+                    let wanted = Scheduling { policy: libc::SCHED_FIFO as u32, priority, ..usual };
+                    self.applier.effect.set_scheduling(Identity::of(tid)?, wanted).map(drop)
+                }
+                false => Ok(()),
+            });
+            if let Err(error) = raised {
+                log::warning(&format!("{name} can hold up news of the kernel's threads: {error}"));
+            }
         }
     }
 

@@ -14,6 +14,9 @@ use tek_policy::kthread::{Class, KthreadSettings, Ratio, RtPriority, Weight};
 
 /// The kernel's thread that makes all others.
 const CREATOR: i32 = 2;
+const CREATOR_THREAD: Thread = Thread { tid: CREATOR, name: Name::UNKNOWN };
+/// A work that was not begun for so long was cancelled, which not all kernels tell.
+const CANCELLED_NS: u64 = 2_000_000_000;
 /// Threads are looked through for those that have ended when there are more.
 const MANY_SERVED: usize = 512;
 
@@ -51,6 +54,8 @@ pub struct Relations {
     /// The kernel threads that work on a thing, and for whom.
     of_thing: HashMap<Thing, Vec<(i32, i32)>>,
     disks: HashMap<u64, Disk>,
+    /// Works that were not begun yet, and since when.
+    queued: HashMap<u64, u64>,
     /// kswapd of each node.
     reclaimers: Vec<Thread>,
     /// Kernel threads whose R(k) is another than when this was asked last, and when the event came that
@@ -74,6 +79,7 @@ impl Relations {
             served: HashMap::new(),
             of_thing: HashMap::new(),
             disks: HashMap::new(),
+            queued: HashMap::new(),
             reclaimers,
             changed: BTreeMap::new(),
             functions,
@@ -86,26 +92,28 @@ impl Relations {
     pub fn take(&mut self, event: &Event) {
         let (at, woken) = (event.time, if event.woke { event.time } else { 0 });
         match event.what {
-            What::WorkQueued { member, work, worker: Some(worker) } => {
-                let why = Why::Work(work.function);
+            What::WorkQueued { member, work, worker } => {
+                self.queued.insert(work.address, at);
+                let (worker, why) = match worker {
+                    Some(worker) => (worker, Why::Work(work.function)),
+                    // None is idle, so a new one may have to be made.
+                    None => (CREATOR_THREAD, Why::Thread),
+                };
                 self.begin(Thing::Work(work.address), worker, member, why, woken);
             }
-            What::WorkQueued { .. } => {}
             What::WorkAhead { member, work, worker } => {
                 let why = Why::Work(work.function);
                 self.begin(Thing::WorkBehind(work.address), worker, member, why, woken);
             }
             What::WorkStarted { member, work, worker } => {
+                self.queued.remove(&work.address);
                 self.leave_to(Thing::Work(work.address), worker.tid);
                 self.end_now(Thing::WorkBehind(work.address));
                 let why = Why::Work(work.function);
                 self.begin(Thing::Work(work.address), worker, member, why, woken);
             }
             What::WorkEnded { work, .. } => self.end(Thing::Work(work.address), at),
-            What::WorkDropped { work } => {
-                self.end_now(Thing::Work(work));
-                self.end_now(Thing::WorkBehind(work));
-            }
+            What::WorkDropped { work } => self.drop_work(work),
             What::Unrelated { worker, .. } => self.drop_those_who_linger(worker.tid, woken),
             What::InodeDirtied { member, inode, wb, device, .. } => {
                 let why = Why::Write(device);
@@ -153,8 +161,8 @@ impl Relations {
             }
             What::RequestEnded { request, .. } => self.end(Thing::Request(request), at),
             What::CreationBegan { member } => {
-                let kthreadd = Thread { tid: CREATOR, name: Name::default() };
-                self.begin(Thing::Creation(member.tid), kthreadd, member, Why::Thread, woken);
+                let thing = Thing::Creation(member.tid);
+                self.begin(thing, CREATOR_THREAD, member, Why::Thread, woken);
             }
             What::CreationEnded { member } => self.end(Thing::Creation(member.tid), at),
             What::Born { thread } => self.wait_for_new(thread, woken),
@@ -254,6 +262,21 @@ impl Relations {
         }
     }
 
+    fn drop_work(&mut self, work: u64) {
+        self.queued.remove(&work);
+        self.end_now(Thing::Work(work));
+        self.end_now(Thing::WorkBehind(work));
+    }
+
+    /// Works that nobody begins count as cancelled. Which ones these are.
+    pub fn drop_cancelled(&mut self, now: u64) -> Vec<u64> {
+        let is_old = |since: &u64| since.saturating_add(CANCELLED_NS) < now;
+        let old: Vec<u64> =
+            self.queued.iter().filter(|(_, since)| is_old(since)).map(|(work, _)| *work).collect();
+        old.iter().for_each(|work| self.drop_work(*work));
+        old
+    }
+
     /// Another thread than was thought works on it.
     fn leave_to(&mut self, thing: Thing, to: i32) {
         let Some(workers) = self.of_thing.get_mut(&thing) else { return };
@@ -317,8 +340,8 @@ impl Relations {
     /// A thread that was just made has to run before those who wait for it go on.
     fn wait_for_new(&mut self, thread: Thread, woken: u64) {
         let waiting: Vec<_> = (self.of_thing.iter())
-            .filter_map(|(thing, workers)| matches!(thing, Thing::Creation(_)).then_some((*thing, workers)))
-            .flat_map(|(thing, workers)| workers.iter().map(move |(_, member)| (thing, *member)))
+            .flat_map(|(thing, workers)| workers.iter().map(|(its, member)| (*thing, *its, *member)))
+            .filter_map(|(thing, its, member)| (its == CREATOR).then_some((thing, member)))
             .collect();
         for (thing, tid) in waiting {
             let priority = self.served.get(&CREATOR).and_then(|served| served.priority_of(tid));
@@ -352,6 +375,7 @@ impl Relations {
     pub fn forget_all(&mut self, now: u64) {
         self.of_thing.clear();
         self.disks.clear();
+        self.queued.clear();
         for (thread, served) in &mut self.served {
             if served.end_all(now) {
                 self.changed.entry(*thread).or_insert(0);

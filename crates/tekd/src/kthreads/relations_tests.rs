@@ -187,6 +187,28 @@ fn a_thread_that_is_being_made_has_to_run_before_who_waits_for_it_goes_on() {
 }
 
 #[test]
+fn where_no_worker_is_idle_a_new_one_has_to_be_made_and_to_begin() {
+    let mut kernel = Kernel::new("");
+    let new = Thread { tid: 99, name: Name::new("kthreadd") };
+    kernel.queue(PLAYER, 1, None);
+    assert_eq!(kernel.wanted(2), Some(16));
+    kernel.tell(What::Born { thread: new });
+    assert_eq!(kernel.wanted(99), Some(16));
+    kernel.start(PLAYER, 1, worker(9));
+    assert_eq!((kernel.wanted(2), kernel.wanted(99), kernel.wanted(9)), (None, None, Some(16)));
+}
+
+#[test]
+fn a_work_that_nobody_begins_counts_as_cancelled() {
+    let mut kernel = Kernel::new("");
+    kernel.queue(PLAYER, 1, Some(worker(9))).wait(1900);
+    assert!(kernel.relations.drop_cancelled(kernel.now).is_empty());
+    kernel.wait(200);
+    assert_eq!(kernel.relations.drop_cancelled(kernel.now), [1]);
+    assert_eq!(kernel.wanted(9), None);
+}
+
+#[test]
 fn after_lost_events_no_boost_is_left_behind() {
     let mut kernel = Kernel::new("");
     kernel.queue(PLAYER, 1, Some(worker(9))).dirty(NET, 4);
