@@ -12,7 +12,7 @@ import time
 
 import pytest
 from conftest import eventually
-from test_tekd import STATUS, Daemon, pytestmark
+from test_tekd import STATUS, UNIT, Daemon, pytestmark
 
 __all__ = ["pytestmark"]
 
@@ -222,6 +222,24 @@ def test_whenever_tekd_is_killed_no_kernel_thread_is_left_at_another_priority(fo
     for writer in writers:
         writer.end()
     eventually(lambda: not differences(before))
+
+
+def test_the_capabilities_of_its_unit_are_enough(tmp_path, state, task):
+    line, = [line for line in UNIT.read_text().splitlines() if line.startswith("CapabilityBoundingSet=")]
+    wanted = line.removeprefix("CapabilityBoundingSet=").lower().replace("cap_", "").split()
+    own = int(pathlib.Path("/proc/self/status").read_text().split("CapBnd:")[1].split()[0], 16)
+    kept = [f"+{name}" for name in wanted if name != "sys_resource" or own >> 24 & 1]
+    daemon = Daemon(tmp_path)
+    daemon.state = state
+    daemon.start(f'backend = "rt"\nprotected = []\n[kthreads]\n{GRANT}',
+                 prefix=["setpriv", "--bounding-set=" + ",".join(["-all", *kept]), "--no-new-privs"])
+    try:
+        told = daemon.client().json(STATUS)["kthreads"]
+        assert told["on"], told
+        writer = task(priority=20)
+        eventually(lambda: any(thread["priority"] for thread in served(daemon, writer.pid)))
+    finally:
+        assert daemon.end() == 0
 
 
 def test_at_rest_it_sleeps(following, task):

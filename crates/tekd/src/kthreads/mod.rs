@@ -138,6 +138,12 @@ impl Kthreads {
             Err(error) => return Self::failed(&error.to_string()),
         };
         let functions = functions(&settings);
+        if functions.is_empty() && !settings.functions.is_empty() {
+            log::warning(
+                "functions of the kernel that tekd.toml names are not known, or their addresses may not \
+                 be read (CAP_SYSLOG would allow it)",
+            );
+        }
         let state = State {
             relations: Relations::new(settings, system::reclaimers(), functions),
             commands: Vec::new(),

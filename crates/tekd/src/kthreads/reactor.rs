@@ -162,6 +162,11 @@ impl Reactor {
                 relations.forget_all(event.time);
             }
             if self.is_wanted(&event) {
+                if let What::InodeDirtied { device, .. } = event.what {
+                    if !relations.knows_journal(device) {
+                        relations.set_journal(device, system::journal(device));
+                    }
+                }
                 relations.take(&event);
                 if let What::UringQueued { member, request } = event.what {
                     let woken = if event.woke { event.time } else { 0 };

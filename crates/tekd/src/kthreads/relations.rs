@@ -8,7 +8,7 @@ use super::safe_order::Superiors;
 use super::served::{Served, Why};
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::mem;
-use tek_bpf::{Event, Member, Name, Thread, What};
+use tek_bpf::{Device, Event, Member, Name, Thread, What};
 use tek_effect::{Change, Identity};
 use tek_policy::kthread::{Class, KthreadSettings, Ratio, RtPriority, Weight};
 
@@ -27,7 +27,9 @@ enum Thing {
     /// It waits behind what a worker runs now.
     WorkBehind(u64),
     Inode(u64),
-    /// The same, of a disk's writeback.
+    /// The same for the thread of its file system's journal.
+    Journal(u64),
+    /// The writeback of a disk waits behind what a worker runs now.
     DiskBehind(u64),
     Request(u64),
     /// kswapd of a node was woken.
@@ -54,6 +56,8 @@ pub struct Relations {
     /// The kernel threads that work on a thing, and for whom.
     of_thing: HashMap<Thing, Vec<(i32, i32)>>,
     disks: HashMap<u64, Disk>,
+    /// The threads that end transactions of file systems: who writes may have to wait for that.
+    journals: HashMap<Device, Option<Thread>>,
     /// Works that were not begun yet, and since when.
     queued: HashMap<u64, u64>,
     /// kswapd of each node.
@@ -79,6 +83,7 @@ impl Relations {
             served: HashMap::new(),
             of_thing: HashMap::new(),
             disks: HashMap::new(),
+            journals: HashMap::new(),
             queued: HashMap::new(),
             reclaimers,
             changed: BTreeMap::new(),
@@ -122,9 +127,13 @@ impl Relations {
                 if let Some(worker) = disk.worker {
                     self.begin(Thing::Inode(inode), worker, member, why, woken);
                 }
+                if let Some(Some(journal)) = self.journals.get(&device).copied() {
+                    self.begin(Thing::Journal(inode), journal, member, why, woken);
+                }
             }
             What::InodeCleaned { inode, wb, .. } | What::InodeGone { inode, wb, .. } => {
                 self.end(Thing::Inode(inode), at);
+                self.end(Thing::Journal(inode), at);
                 self.forget_inode(inode, wb);
             }
             What::WbQueued { wb, worker, .. } => self.write_back(wb, worker, woken),
@@ -170,6 +179,16 @@ impl Relations {
             What::UringEnded { request, .. } => self.end(Thing::Uring(request), at),
             What::TaskExited { tid, .. } => self.forget_task(tid),
         }
+    }
+
+    /// Whether it was looked which thread ends the transactions of a disk's file system.
+    pub fn knows_journal(&self, disk: Device) -> bool {
+        self.journals.contains_key(&disk)
+    }
+
+    /// That thread; `None`: there is none.
+    pub fn set_journal(&mut self, disk: Device, thread: Option<Thread>) {
+        self.journals.insert(disk, thread);
     }
 
     /// A request of io_uring is done by some of these workers.
@@ -376,6 +395,7 @@ impl Relations {
         self.of_thing.clear();
         self.disks.clear();
         self.queued.clear();
+        self.journals.clear();
         for (thread, served) in &mut self.served {
             if served.end_all(now) {
                 self.changed.entry(*thread).or_insert(0);
@@ -446,6 +466,7 @@ impl Relations {
 
     /// One that has ended is forgotten.
     pub fn forget_thread(&mut self, thread: i32) {
+        self.journals.retain(|_, its| its.is_none_or(|its| its.tid != thread));
         let served = self.served.remove(&thread);
         self.orphans.extend(served.and_then(|served| served.boost.change));
         self.of_thing.retain(|_, workers| {

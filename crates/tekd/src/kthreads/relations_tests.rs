@@ -141,6 +141,19 @@ fn whose_inodes_are_dirty_waits_for_the_worker_that_writes_them_back_once_for_ea
 }
 
 #[test]
+fn the_thread_of_a_file_system_s_journal_follows_as_long_as_something_is_dirty() {
+    let mut kernel = Kernel::new("linger_ms = 0");
+    let journal = Thread { tid: 60, name: Name::new("jbd2/vda-8") };
+    kernel.relations.set_journal(DISK, Some(journal));
+    kernel.dirty(PLAYER, 1).tell(What::WbQueued { wb: WB, work: 0xa0, worker: Some(worker(9)) });
+    assert_eq!((kernel.wanted(60), kernel.wanted(9)), (Some(16), Some(16)));
+    kernel.tell(What::WbEnded { wb: WB, work: 0xa0, worker: worker(9) });
+    assert_eq!((kernel.wanted(60), kernel.wanted(9)), (Some(16), None));
+    kernel.tell(What::InodeCleaned { inode: 1, wb: WB, by: worker(9) });
+    assert_eq!(kernel.wanted(60), None);
+}
+
+#[test]
 fn a_task_that_ends_waits_for_nobody() {
     let mut kernel = Kernel::new("");
     kernel.queue(PLAYER, 1, Some(worker(9))).queue(NET, 2, Some(worker(9))).dirty(PLAYER, 1);

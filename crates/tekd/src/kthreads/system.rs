@@ -6,7 +6,7 @@ use std::collections::HashMap;
 use std::fs;
 use std::io::{BufRead, BufReader};
 use std::path::Path;
-use tek_bpf::{Name, Thread};
+use tek_bpf::{Device, Name, Thread};
 
 /// All threads of the kernel, by their names.
 pub fn kernel_threads() -> impl Iterator<Item = (i32, String)> {
@@ -24,6 +24,15 @@ pub fn reclaimers() -> Vec<Thread> {
         .filter(|(_, name)| name.strip_prefix("kswapd").is_some_and(|n| n.parse::<u32>().is_ok()))
         .map(|(tid, name)| Thread { tid, name: Name::new(&name) })
         .collect()
+}
+
+/// The thread that ends the transactions of ext4 on a disk, as in "jbd2/vda1-8".
+pub fn journal(disk: Device) -> Option<Thread> {
+    let beginning = format!("jbd2/{}-", self::disk(disk.major, disk.minor));
+    // The kernel cuts names off.
+    let beginning = &beginning[..beginning.len().min(15)];
+    let named = |(_, name): &(i32, String)| name.starts_with(beginning);
+    kernel_threads().find(named).map(|(tid, name)| Thread { tid, name: Name::new(&name) })
 }
 
 /// The workers of io_uring that a process has.
