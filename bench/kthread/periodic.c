@@ -113,13 +113,13 @@ static void open_files(struct periodic *task, int flags)
 	memset(task->buffer, 'k', task->bytes);
 }
 
-static void print(const struct turn *turns, uint64_t count)
+static void print(const struct turn *turns, uint64_t count, uint64_t cpu_ns)
 {
 	printf("{\"turns\":[");
 	for (uint64_t i = 0; i < count; i++)
 		printf("%s[%" PRIu64 ",%" PRIu64 "]", i ? "," : "", turns[i].begin_ns,
 		       turns[i].response_ns);
-	printf("],");
+	printf("],\"cpu_ns\":%" PRIu64 ",", cpu_ns);
 	sampler_print();
 	printf("}\n");
 }
@@ -140,6 +140,7 @@ void periodic_run(struct periodic *task, int flags, periodic_work work)
 		sampler_start(task->sample_ns, task->priority ? task->priority + 1 : 0);
 	wait_for_times(&from_ns, &to_ns);
 	sampler_go(from_ns, to_ns);
+	uint64_t cpu_ns = process_cpu_ns();
 
 	for (uint64_t due_ns = from_ns; due_ns < to_ns && count < most; count++) {
 		sleep_until(due_ns);
@@ -154,5 +155,5 @@ void periodic_run(struct periodic *task, int flags, periodic_work work)
 	/* What is printed is nobody's real-time work. */
 	sched_other();
 	sampler_join();
-	print(turns, count);
+	print(turns, count, process_cpu_ns() - cpu_ns);
 }

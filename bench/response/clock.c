@@ -21,6 +21,11 @@ uint64_t thread_cpu_ns(void)
 	return now_ns(CLOCK_THREAD_CPUTIME_ID);
 }
 
+uint64_t process_cpu_ns(void)
+{
+	return now_ns(CLOCK_PROCESS_CPUTIME_ID);
+}
+
 void sleep_until(uint64_t due_ns)
 {
 	struct timespec due = {

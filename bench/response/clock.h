@@ -15,6 +15,9 @@ uint64_t clock_ns(void);
 /* CPU time of the calling thread, in ns. */
 uint64_t thread_cpu_ns(void);
 
+/* The same of all threads of this process, also of those that ended. */
+uint64_t process_cpu_ns(void);
+
 /* Sleep until CLOCK_MONOTONIC is due_ns, through signals. */
 void sleep_until(uint64_t due_ns);
 

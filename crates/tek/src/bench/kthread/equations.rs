@@ -24,7 +24,7 @@ pub fn report(session: &Session, terminal: Terminal) -> String {
     for case in session.cases.iter().filter(|case| !case.runs.is_empty()) {
         let header = [
             "third task",
-            "lost, ms",
+            "lost to others, ms",
             "beyond as it is",
             "kernel threads used, ms",
             "worst turn, ms",

@@ -59,6 +59,8 @@ pub struct Used {
 pub struct Run {
     /// When each period began, since the beginning, and how long it took.
     pub turns: Vec<(u64, u64)>,
+    /// CPU time of the task that is measured, with the thread that takes samples.
+    pub task_cpu_ns: u64,
     /// Time, pages that are dirty or being written, from how many on writers wait, free pages.
     pub samples: Vec<(u64, u64, u64, u64)>,
     pub bystanders: Vec<Hog>,
@@ -73,6 +75,7 @@ pub struct Run {
 #[derive(Deserialize)]
 struct Took {
     turns: Vec<(u64, u64)>,
+    cpu_ns: u64,
     samples: Vec<(u64, u64, u64, u64)>,
 }
 
@@ -101,7 +104,7 @@ impl Stage {
     }
 
     /// The kernel's limit of dirty memory follows a lower setting by 1/32 in 200 ms, and only while
-    /// somebody is held up: until then nobody has to wait (see the documentation of this benchmark).
+    /// somebody is held up: until then nobody has to wait (docs/papers.md, at its end).
     pub fn settle(&mut self, seconds: f64) -> anyhow::Result<()> {
         for (path, value) in dirty(256 << 10) {
             self.keeper.write(path, &value)?;
@@ -186,8 +189,8 @@ fn observe(
     let mut run = Run::default();
     for (number, (task, program)) in tasks.iter().zip(programs).enumerate() {
         if number == 0 {
-            let Took { turns, samples } = program.read_line().context(task.program)?;
-            (run.turns, run.samples) = (turns, samples);
+            let Took { turns, cpu_ns, samples } = program.read_line().context(task.program)?;
+            (run.turns, run.task_cpu_ns, run.samples) = (turns, cpu_ns, samples);
         } else if matches!(task.program, "hog" | "bystander") {
             let Hogged { hogs, stopped } = program.read_line().context(task.program)?;
             run.stopped.extend(stopped);

@@ -37,10 +37,12 @@ impl Run {
         self.samples.iter().map(|sample| sample.3).min()
     }
 
-    /// What bystanders lost, in ms.
+    /// What bystanders lost to others than the task that is measured, which may do more work in one
+    /// variant than in another, in ms.
     pub fn lost_ms(&self) -> Option<f64> {
         let lost = self.bystanders.iter().map(|it| it.lost_ns).sum::<u64>();
-        (!self.bystanders.is_empty()).then_some(lost as f64 / 1e6)
+        let to_others = (lost as f64 - self.task_cpu_ns as f64) / 1e6;
+        (!self.bystanders.is_empty()).then_some(to_others)
     }
 }
 
@@ -52,26 +54,26 @@ pub struct Summed {
     pub outside_max_ms: Option<f64>,
     /// The p99 of each round by that of alone in the same round, median.
     pub p99_ratio: Option<f64>,
-    /// The greatest of all rounds by that of alone.
+    /// The same of the greatest of a round: of all rounds together one outlier would decide.
     pub max_ratio: Option<f64>,
 }
 
 /// Sums up a variant of a case.
 pub fn sum(case: &Measured, variant: Variant) -> Option<Summed> {
     let runs = case.runs.get(&variant)?;
-    let all = |runs: &[Run]| runs.iter().flat_map(Run::responses_ms).collect::<Vec<f64>>();
-    let p99s = |runs: &[Run]| -> Vec<f64> {
-        runs.iter().filter_map(|run| stats::p99(&run.responses_ms())).collect()
-    };
-    let responses = all(runs);
+    let responses: Vec<f64> = runs.iter().flat_map(Run::responses_ms).collect();
     let response_ms = stats::summarize(&responses)?;
-    let alone = case.runs.get(&Variant::Alone);
-    let alone_max = alone.and_then(|runs| all(runs).into_iter().reduce(f64::max));
+    let ratio = |of: fn(&[f64]) -> Option<f64>| {
+        let of_rounds = |runs: &[Run]| -> Vec<f64> {
+            runs.iter().filter_map(|run| of(&run.responses_ms())).collect()
+        };
+        median_of_ratios(&of_rounds(runs), &of_rounds(case.runs.get(&Variant::Alone)?))
+    };
     Some(Summed {
         p999_ms: quantile(&responses, 0.999)?,
         outside_max_ms: runs.iter().flat_map(Run::responses_outside_ms).reduce(f64::max),
-        p99_ratio: alone.and_then(|alone| median_of_ratios(&p99s(runs), &p99s(alone))),
-        max_ratio: alone_max.map(|alone| response_ms.max / alone),
+        p99_ratio: ratio(stats::p99),
+        max_ratio: ratio(|responses| quantile(responses, 1.0)),
         response_ms,
     })
 }
@@ -90,7 +92,11 @@ pub fn report(session: &Session, terminal: Terminal) -> String {
     let cases = session.cases.iter().filter(|case| !case.runs.is_empty());
     let tables: Vec<String> =
         cases.map(|case| format!("{}\n", of_case(session.part, case, terminal))).collect();
-    tables.join("\n")
+    if tables.is_empty() {
+        return String::new();
+    }
+    let legend = "p99/alone and max/alone: of each round by that of alone in the same round, median over the rounds\n";
+    tables.join("\n") + legend
 }
 
 fn of_case(part: &str, case: &Measured, terminal: Terminal) -> String {
@@ -168,7 +174,7 @@ pub fn rows(session: &Session) -> Vec<Row> {
             let numbers = [
                 ("response, p99.9", "ms", Some(it.p999_ms)),
                 ("p99 of a round / alone, median", "ratio", it.p99_ratio),
-                ("max / alone", "ratio", it.max_ratio),
+                ("max of a round / alone, median", "ratio", it.max_ratio),
                 ("dirty memory, at most", "%", most(Run::dirty_percent)),
                 ("longest wait of a kernel thread", "ms", most(longest_wait)),
                 ("CPU time of tekd", "%", most(tekd_percent)),
