@@ -80,12 +80,7 @@ pub fn run(options: Options) -> Result<()> {
 
 /// Chooses the backend, and places everybody: before this thread outranks the device, because that may
 /// take a while.
-fn means(
-    mut effect: Effect,
-    state: &Path,
-    with: &Configuration,
-    domain: &Domain,
-) -> Result<Means> {
+fn means(mut effect: Effect, state: &Path, with: &Configuration, domain: &Domain) -> Result<Means> {
     let (mut backend, backend_why) = backend(with);
     let placement = match Placement::start(&mut effect, with, backend) {
         // Nothing else is left: each request will say why it is refused.

@@ -262,7 +262,7 @@ impl Drop for Daemon {
 pub fn command(ground: &Ground) -> Command {
     let mut command = Command::new(ground.tekd());
     command.arg("--config").arg(ground.path("tekd.toml"));
-    command.arg("--socket").arg(ground.socket()).arg("--state").arg(ground.path("state"));
+    command.arg("--socket").arg(ground.socket()).arg("--state").arg(ground.state());
     command.arg("--domain").arg(format!("pid:{}", std::process::id()));
     command.stdin(Stdio::null()).stdout(Stdio::null());
     for variable in ["NOTIFY_SOCKET", "WATCHDOG_USEC", "LISTEN_FDS", "JOURNAL_STREAM"] {

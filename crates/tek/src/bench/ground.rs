@@ -26,13 +26,16 @@ const GUARDIAN: &str = r#"
 trap '' INT TERM HUP
 while read -r _; do :; done
 tries=0
-while [ -e "$1/state" ] && [ $tries -lt 200 ]; do
-	"$2" --restore --state "$1/state" && break
+while [ -e "$3/state" ] && [ $tries -lt 200 ]; do
+	"$2" --restore --state "$3/state" && break
 	tries=$((tries + 1))
 	sleep 0.1
 done
-[ -e "$1/state" ] || rm -rf "$1"
+[ -e "$3/state" ] || rm -rf "$1" "$3"
 "#;
+
+/// Where tekd's state is in memory. On a disk it might be what the benchmark keeps waiting.
+const MEMORY: &str = "/dev/shm";
 
 /// Who a process is, and in whose session.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -46,6 +49,8 @@ pub enum User {
 /// All of it. Programs that were started must have ended before it is dropped.
 pub struct Ground {
     directory: PathBuf,
+    /// Of tekd's state.
+    memory: PathBuf,
     tekd: PathBuf,
     guardian: Child,
 }
@@ -60,11 +65,14 @@ impl Ground {
         let parent = parent.map_or_else(std::env::temp_dir, Path::to_owned);
         let made = tempfile::Builder::new().prefix("tek-bench-").tempdir_in(parent);
         let directory = made.context("cannot make a directory for programs")?.keep();
-        let guardian = guard(&directory, &tekd);
+        let memory = tempfile::Builder::new().prefix("tek-bench-").tempdir_in(MEMORY);
+        let memory = memory.map_or_else(|_| directory.clone(), tempfile::TempDir::keep);
+        let guardian = guard(&directory, &tekd, &memory);
         let ground = match guardian {
-            Ok(guardian) => Ground { directory, tekd, guardian },
+            Ok(guardian) => Ground { directory, memory, tekd, guardian },
             Err(error) => {
                 let _ = fs::remove_dir_all(directory);
+                let _ = fs::remove_dir_all(memory);
                 return Err(error.context("cannot start sh"));
             }
         };
@@ -81,6 +89,11 @@ impl Ground {
     /// A file there.
     pub fn path(&self, name: &str) -> PathBuf {
         self.directory.join(name)
+    }
+
+    /// The directory of tekd's journal.
+    pub fn state(&self) -> PathBuf {
+        self.memory.join("state")
     }
 
     /// The daemon's program.
@@ -146,9 +159,9 @@ pub fn end_with_parent(signal: i32) -> io::Result<()> {
     }
 }
 
-fn guard(directory: &Path, tekd: &Path) -> anyhow::Result<Child> {
+fn guard(directory: &Path, tekd: &Path, memory: &Path) -> anyhow::Result<Child> {
     let mut command = Command::new("sh");
-    command.args(["-c", GUARDIAN, "tek-bench-guardian"]).arg(directory).arg(tekd);
+    command.args(["-c", GUARDIAN, "tek-bench-guardian"]).arg(directory).arg(tekd).arg(memory);
     command.stdin(Stdio::piped()).stdout(Stdio::null()).stderr(Stdio::null());
     // What ends the session of the benchmark must not end it.
     let prepare = || setsid().map(|_| ()).map_err(io::Error::from);

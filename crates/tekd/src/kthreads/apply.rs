@@ -28,7 +28,11 @@ impl Applier {
 
     /// Gives all whose R(k) is another the priority that follows from it. `covered` is told whom the
     /// present priority of a thread was computed from.
-    pub fn settle(&mut self, relations: &mut Relations, mut covered: impl FnMut(i32, Option<u128>)) {
+    pub fn settle(
+        &mut self,
+        relations: &mut Relations,
+        mut covered: impl FnMut(i32, Option<u128>),
+    ) {
         for change in relations.take_orphans() {
             let _ = self.effect.give_back(change);
         }

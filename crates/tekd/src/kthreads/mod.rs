@@ -159,7 +159,8 @@ impl Kthreads {
         let theirs = Arc::clone(&shared);
         let Wanted { domain, protected, priority, .. } = wanted;
         let begin = move || begin(theirs, effect, domain, protected, priority, &tell);
-        let thread = Builder::new().name("kthreads".to_owned()).stack_size(STACK_BYTES).spawn(begin);
+        let thread =
+            Builder::new().name("kthreads".to_owned()).stack_size(STACK_BYTES).spawn(begin);
         let thread = match thread {
             Ok(thread) => thread,
             Err(error) => return Self::failed(&error.to_string()),

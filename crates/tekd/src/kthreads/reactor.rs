@@ -118,15 +118,19 @@ impl Reactor {
     /// On PREEMPT_RT who hears of events is woken by irq_work's threads, which would wait behind every
     /// real-time task. They are as urgent as tekd is for as long as it follows.
     fn raise_messengers(&mut self) {
-        for (tid, name) in system::kernel_threads().filter(|(_, name)| name.starts_with("irq_work/")) {
-            let raised = Scheduling::of(tid).and_then(|usual| match usual.priority < self.priority {
-                true => {
-                    let priority = self.priority;
-                    let wanted = Scheduling { policy: libc::SCHED_FIFO as u32, priority, ..usual };
-                    self.applier.effect.set_scheduling(Identity::of(tid)?, wanted).map(drop)
-                }
-                false => Ok(()),
-            });
+        for (tid, name) in
+            system::kernel_threads().filter(|(_, name)| name.starts_with("irq_work/"))
+        {
+            let raised =
+                Scheduling::of(tid).and_then(|usual| match usual.priority < self.priority {
+                    true => {
+                        let priority = self.priority;
+                        let wanted =
+                            Scheduling { policy: libc::SCHED_FIFO as u32, priority, ..usual };
+                        self.applier.effect.set_scheduling(Identity::of(tid)?, wanted).map(drop)
+                    }
+                    false => Ok(()),
+                });
             if let Err(error) = raised {
                 log::warning(&format!("{name} can hold up news of the kernel's threads: {error}"));
             }

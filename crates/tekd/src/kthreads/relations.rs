@@ -359,7 +359,9 @@ impl Relations {
     /// A thread that was just made has to run before those who wait for it go on.
     fn wait_for_new(&mut self, thread: Thread, woken: u64) {
         let waiting: Vec<_> = (self.of_thing.iter())
-            .flat_map(|(thing, workers)| workers.iter().map(|(its, member)| (*thing, *its, *member)))
+            .flat_map(|(thing, workers)| {
+                workers.iter().map(|(its, member)| (*thing, *its, *member))
+            })
             .filter_map(|(thing, its, member)| (its == CREATOR).then_some((thing, member)))
             .collect();
         for (thing, tid) in waiting {

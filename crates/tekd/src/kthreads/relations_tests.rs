@@ -169,7 +169,8 @@ fn an_interrupt_s_thread_may_fall_beneath_its_own_priority() {
     let mut kernel = Kernel::new("");
     let irq = Thread { tid: 50, name: Name::new("irq/24-virtio0") };
     let low = Member { priority: 40, ..PLAYER };
-    let began = |member| What::RequestBegan { member, request: 5, disk: DISK, completer: Some(irq) };
+    let began =
+        |member| What::RequestBegan { member, request: 5, disk: DISK, completer: Some(irq) };
     kernel.tell(began(low));
     assert_eq!(kernel.wanted(50), Some(40)); // 1.2 x 40 is above those who wait
     let ended = What::RequestEnded { member: low, request: 5, disk: DISK, completer: Some(irq) };

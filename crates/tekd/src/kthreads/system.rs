@@ -70,7 +70,9 @@ pub fn functions(wanted: impl Fn(u64, &str) -> bool) -> HashMap<u64, String> {
     while reader.read_line(&mut line).is_ok_and(|length| length > 0) {
         let mut fields = line.split_ascii_whitespace();
         let address = fields.next().and_then(|field| u64::from_str_radix(field, 16).ok());
-        if let (Some(address), Some("t" | "T"), Some(name)) = (address, fields.next(), fields.next()) {
+        if let (Some(address), Some("t" | "T"), Some(name)) =
+            (address, fields.next(), fields.next())
+        {
             let name = name.split('.').next().unwrap_or(name);
             if address != 0 && wanted(address, name) {
                 found.insert(address, name.to_owned());

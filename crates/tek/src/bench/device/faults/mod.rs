@@ -189,7 +189,7 @@ fn restore(
     } else {
         Daemon::start(ground, settings)?.stop()?;
     }
-    let state = ground.path("state");
+    let state = ground.state();
     let last = || fs::read_to_string(ground.path("log")).unwrap_or_default();
     let last = || last().lines().rev().take(3).collect::<Vec<_>>().join("; ");
     let left = || fs::read_to_string(state.join("journal")).unwrap_or_default();
