@@ -29,6 +29,7 @@ mod scheduling;
 mod step;
 #[allow(unsafe_code)] // the system calls that nix does not have
 mod sys;
+mod watch;
 
 pub use effect::{Change, Effect};
 pub use error::Error;
@@ -38,3 +39,4 @@ pub use identity::Identity;
 pub use limit::{Limits, Resource};
 pub use restore::{Restored, Undone};
 pub use scheduling::Scheduling;
+pub use watch::Watch;

@@ -8,6 +8,7 @@ use crate::step;
 use libc::c_long;
 use std::ffi::{CStr, CString};
 use std::io;
+use std::os::fd::{FromRawFd, OwnedFd, RawFd};
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 
@@ -30,6 +31,15 @@ fn checked(result: c_long) -> io::Result<c_long> {
         -1 => Err(io::Error::last_os_error()),
         value => Ok(value),
     }
+}
+
+/// A descriptor that tells when a process, whose first thread this is, has ended.
+pub(crate) fn open_pidfd(tid: i32) -> io::Result<OwnedFd> {
+    // SAFETY: takes numbers only.
+    let fd = checked(unsafe { libc::syscall(libc::SYS_pidfd_open, tid, 0) })?;
+    let fd = RawFd::try_from(fd).map_err(io::Error::other)?;
+    // SAFETY: the kernel has just made this descriptor for us, and nobody else knows it.
+    Ok(unsafe { OwnedFd::from_raw_fd(fd) })
 }
 
 /// What a thread runs under.

@@ -101,7 +101,10 @@ impl Applier {
 /// Finds out what a kernel thread has by itself.
 pub fn look(boost: &mut Boost, thread: i32) -> Result<(), Error> {
     if boost.identity.is_none() {
-        boost.identity = Some(Identity::of(thread)?);
+        let identity = Identity::of(thread)?;
+        boost.identity = Some(identity);
+        // Without, it takes longer.
+        boost.watch = Watch::of(identity).ok();
     }
     if boost.change.is_none() {
         boost.usual = Some(Scheduling::of(thread)?);

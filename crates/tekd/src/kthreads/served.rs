@@ -2,7 +2,7 @@
 //! One kernel thread that critical tasks wait for.
 use std::collections::HashMap;
 use tek_bpf::{Device, Thread};
-use tek_effect::{Change, Identity, Scheduling};
+use tek_effect::{Change, Identity, Scheduling, Watch};
 use tek_policy::kthread::{Class, Dependants, Lingering, Ratio, RtPriority, Summary};
 
 /// What a task waits for.
@@ -29,6 +29,8 @@ pub enum Why {
 pub struct Boost {
     /// Which thread it is: a later one with its id is another.
     pub identity: Option<Identity>,
+    /// It is changed often.
+    pub watch: Option<Watch>,
     /// What it had.
     pub usual: Option<Scheduling>,
     pub change: Option<Change>,
