@@ -133,7 +133,8 @@ impl Kthreads {
         let theirs = Arc::clone(&shared);
         let Wanted { domain, protected, priority, .. } = wanted;
         let begin = move || begin(theirs, effect, domain, protected, priority, &tell);
-        let thread = Builder::new().name("kthreads".to_owned()).stack_size(STACK_BYTES).spawn(begin);
+        let thread =
+            Builder::new().name("kthreads".to_owned()).stack_size(STACK_BYTES).spawn(begin);
         let thread = match thread {
             Ok(thread) => thread,
             Err(error) => return Self::failed(&error.to_string()),
@@ -189,10 +190,14 @@ impl Kthreads {
             json!({ "name": dependency.kind.name(), "on": on, "why": said })
         };
         let Reactions { p50, p99, max, n } = state.reactions;
+        let settings = &state.relations.settings;
         let mut told = json!({
             "on": !state.ended,
-            "method": format!("{:?}", state.relations.settings.method).to_lowercase(),
-            "linger_ms": state.relations.settings.linger_ns() / 1_000_000,
+            "why": state.ended.then_some("its thread has ended"),
+            "method": format!("{:?}", settings.method).to_lowercase(),
+            "linger_ms": settings.linger_ns() / 1_000_000,
+            "off": settings.off.iter().map(|class| class.name()).collect::<Vec<_>>(),
+            "protected": settings.protected.iter().map(ToString::to_string).collect::<Vec<_>>(),
             "dependencies": dependencies.iter().map(dependency).collect::<Vec<_>>(),
             "raised_along": state.relations.superiors.raised().map(|(tid, _)| tid).collect::<Vec<_>>(),
             "counts": {

@@ -45,6 +45,7 @@ fn one(relations: &Relations, served: &Served, now: u64) -> Told {
             json!({ "policy": usual.policy, "priority": usual.priority, "nice": usual.nice })
         }),
         "held": boost.held,
+        "since_ms": boost.now.map(|_| present / MS),
         "boosts": boost.times,
         "boosted_ms": (boost.total_ns + present) / MS,
     });

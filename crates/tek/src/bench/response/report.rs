@@ -231,8 +231,13 @@ mod tests {
 
     #[test]
     fn a_thread_left_changed_is_named() {
-        let scheduling =
-            |nice| Scheduling { name: "kworker".into(), policy: 0, rt_priority: 0, nice };
+        let scheduling = |nice| Scheduling {
+            name: "kworker".into(),
+            policy: 0,
+            rt_priority: 0,
+            nice,
+            kernel: true,
+        };
         let change = Change { tid: 7, before: scheduling(0), after: scheduling(-20) };
         let text = machine(100, &[change]);
         assert!(text.contains("kworker (tid 7)") && text.contains("nice -20"), "{text}");
