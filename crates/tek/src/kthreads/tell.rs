@@ -22,7 +22,7 @@ const COLUMNS: [Column; 12] = [
     ("WEIGHT", NUMBER, |row| decimal(row.weight)),
     ("MEAN", NUMBER, |row| decimal(row.mean)),
     ("MAX", NUMBER, |row| row.highest.map_or_else(none, |highest| highest.to_string())),
-    ("NOW", TEXT, |row| row.now.map_or_else(none, level)),
+    ("NOW", TEXT, now),
     ("OWN", TEXT, |row| row.usual.map_or_else(none, level)),
     ("BOOSTS", NUMBER, |row| row.boosts.to_string()),
     (A_SECOND, NUMBER, |row| {
@@ -101,6 +101,14 @@ fn level(level: Usual) -> String {
     }
 }
 
+/// What tekd gave it when it told who waits: /proc was read later.
+fn now(row: &Row) -> String {
+    match row.priority {
+        Some(priority) => format!("fifo {priority}"),
+        None => row.now.map_or_else(none, level),
+    }
+}
+
 /// R(k): `player[812] x3, net[77]`.
 fn who_waits(row: &Row) -> String {
     let one = |member: &Member| {
@@ -124,11 +132,11 @@ fn who_waits(row: &Row) -> String {
 
 fn method(report: &Report) -> String {
     let how = match report.method.as_deref() {
-        Some("plain") => "the highest priority",
-        _ => "the mean priority times a weight",
+        Some("plain") => "have the highest priority of those who wait for them",
+        _ => "have the mean priority of those who wait for them, times a weight",
     };
     let linger = report.linger_ms.unwrap_or_default();
-    format!("Threads of the kernel have {how} of those who wait for them, and {linger} ms longer.")
+    format!("Threads of the kernel {how}, and {linger} ms longer.")
 }
 
 fn table(report: &Report, live: bool) -> Vec<String> {
@@ -190,7 +198,7 @@ mod tests {
     #[test]
     fn a_thread_that_follows_is_told_with_those_who_wait_and_how_it_was_computed() {
         let lines = lines(&by_daemon(false), false);
-        assert!(lines[0].contains("mean priority times a weight") && lines[0].contains("20 ms"));
+        assert!(lines[0].contains("mean priority of those") && lines[0].contains("20 ms"));
         assert_eq!(
             words_of(&lines, "kworker/0:1").join(" "),
             "45 kworker/0:1 writeback 0.8 15 15 fifo 12 nice 0 7 4.20s player[812] x2, \

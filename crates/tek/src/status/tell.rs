@@ -67,11 +67,9 @@ fn of_kernel(kthreads: &Kthreads) -> String {
     };
     match (kthreads.on, &kthreads.why) {
         (true, _) => {
-            let follow = match kthreads.boosted() {
-                1 => "1 of its threads has".to_owned(),
-                count => format!("{count} of its threads have"),
-            };
-            format!("{follow} a priority of who waits for it{but} (tek kthreads tells more)")
+            let count = kthreads.boosted();
+            let follow = if count == 1 { "thread follows" } else { "threads follow" };
+            format!("{count} {follow} who waits now{but} (tek kthreads tells more)")
         }
         (false, Some(why)) => format!("its threads follow nobody: {}", shown(why)),
         (false, None) => "its threads follow nobody".into(),
@@ -339,7 +337,7 @@ mod tests {
         let mut said = at_work();
         said["kthreads"] = crate::kthreads::told::tests::at_work();
         let text = told(&Status::deserialize_from(&said).unwrap());
-        let wanted = "kernel  1 of its threads has a priority of who waits for it, 1 of 3 \
+        let wanted = "kernel  1 thread follows who waits now, 1 of 3 \
                       dependencies off (tek kthreads tells more)\n";
         assert!(text.contains(wanted), "{text}");
     }
