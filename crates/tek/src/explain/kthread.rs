@@ -128,8 +128,10 @@ pub fn of_task(tid: u32, told: &Told) -> Vec<WaitsFor> {
     told.threads.iter().filter_map(one).collect()
 }
 
-/// All of it, a paragraph each.
+/// All of it, a paragraph each. /proc adds to a worker's name what it does just now.
 pub fn tell(name: &str, known: &Follows) -> Vec<String> {
+    let named = known.thread.as_ref().map(|thread| thread.name.as_str());
+    let name = named.filter(|name| !name.is_empty()).unwrap_or(name);
     if let Some(why) = &known.why_not {
         let mut told = vec![format!("No thread of the kernel follows who waits for it: {why}.")];
         told.extend(what_to_do(why).map(String::from));

@@ -17,7 +17,7 @@ fn has(text: &str, parts: &[&str]) {
 fn who_a_boosted_thread_works_for_and_how_that_was_computed_is_told() {
     let mut told = told();
     told.threads[0].members[1].name = "net".into();
-    let all = tell("kworker/0:1", &of(45, "kworker/0:1", &Ok(told))).join("\n");
+    let all = tell("kworker/0:1-events", &of(45, "kworker/0:1-events", &Ok(told))).join("\n");
     has(
         &all,
         &[
