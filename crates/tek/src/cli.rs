@@ -10,6 +10,7 @@ EXAMPLES:
   tek top                                   what every thread does, live
   tek status                                what the daemon is at
   tek groups                                who shares the CPUs with whom
+  tek kthreads                              which of the kernel's threads follow whom
   tek suggest -o rules.toml -- ./appliance  find out which of them are time-critical
   tek explain 815                           why a thread runs as it does
   tek stack report -- ./appliance           what stacks its threads need
@@ -71,6 +72,12 @@ pub enum Command {
     /// background, each with a weight. Shows how many threads each has and what share of the CPUs it
     /// gets, or without tekd what programs under TEK say of their threads.
     Groups(crate::groups::Args),
+    /// Show the threads of the kernel, and who waits for them
+    ///
+    /// The daemon tekd can give threads of the kernel a priority that is made of those of the critical
+    /// tasks that wait for them. Shows which have one now or had one, by whom and how it was computed,
+    /// or, without tekd, what threads the kernel has and how it schedules them.
+    Kthreads(crate::kthreads::Args),
     /// Tell why a thread runs as it does
     ///
     /// Who it is, what the kernel has for it, what TEK did with it and why, what it waited for,

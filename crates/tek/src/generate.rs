@@ -167,7 +167,9 @@ mod tests {
     fn every_shown_command_has_examples_and_exit_statuses_in_its_man_page() {
         let mut command = Cli::command();
         command.build();
-        for name in ["run", "doctor", "suggest", "explain", "status", "critical", "exporter"] {
+        let names =
+            ["run", "doctor", "suggest", "explain", "status", "critical", "exporter", "kthreads"];
+        for name in names {
             let page = man_page("tek-x", command.find_subcommand(name).unwrap().clone(), &[]);
             let page = String::from_utf8(page.unwrap()).unwrap();
             for section in [".SH NAME", ".SH SYNOPSIS", ".SH OPTIONS", ".SH EXAMPLES"] {

@@ -12,6 +12,7 @@ mod exporter;
 mod find;
 mod generate;
 mod groups;
+mod kthreads;
 mod lab;
 mod ps;
 mod run;
@@ -37,6 +38,7 @@ fn main() -> ExitCode {
         Command::Exporter(args) => exporter::run(args),
         Command::Critical(args) => critical::run(args),
         Command::Groups(args) => groups::run(args),
+        Command::Kthreads(args) => kthreads::run(args),
         Command::Explain(args) => explain::run(args),
         Command::Suggest(args) => suggest::run(args),
         Command::Stack(args) => stack::run(args),

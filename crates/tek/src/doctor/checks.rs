@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! The questions that `tek doctor` asks, one function each.
 use super::trial::{Range, Trial, DEFAULT};
-use super::{interrupts, throttling, Answer, Backend, Check};
+use super::{interrupts, kernel_threads, throttling, Answer, Backend, Check};
 use crate::system::memory::{self, Pages};
 use crate::system::privilege::{self, has_capability};
 use crate::system::{self, cgroup, library, line, number};
@@ -23,6 +23,7 @@ pub fn all(trial: &Trial) -> Vec<Check> {
         cgroups(),
         autogroup(),
         bpf(),
+        kernel_threads::kernel_threads(),
         sched_ext(),
         psi(),
         stack_measure(),

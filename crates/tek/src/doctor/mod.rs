@@ -2,6 +2,7 @@
 //! `tek doctor`: what this kernel and this user can do, and the cure for what they cannot.
 mod checks;
 mod interrupts;
+mod kernel_threads;
 mod render;
 mod throttling;
 mod trial;

@@ -2,6 +2,7 @@
 //! Everything that can be found out about one thread.
 use super::daemon::Known;
 use super::kernel;
+use super::kthread::{Follows, WaitsFor};
 use super::rules::{self, RuleFact};
 use crate::system::{self, cgroup, library, privilege};
 use crate::words;
@@ -44,6 +45,10 @@ pub struct Facts {
     pub group: Option<String>,
     /// What tekd knows; `null` if there is none.
     pub daemon: Option<Known>,
+    /// Who waits for a thread of the kernel; `null` for others.
+    pub follows: Option<Follows>,
+    /// The threads of the kernel that it waits for, as far as tekd knows.
+    pub waits_for: Vec<WaitsFor>,
     /// What could not be found out, and what to do about it.
     pub not_known: Vec<String>,
 }

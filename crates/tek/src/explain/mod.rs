@@ -3,9 +3,11 @@
 mod daemon;
 mod facts;
 mod kernel;
+mod kthread;
 mod rules;
 mod tell;
 
+use crate::kthreads::find_out;
 use crate::run::message;
 use facts::Facts;
 use std::io::{self, Write};
@@ -16,6 +18,7 @@ const AFTER_HELP: &str = "\
 EXAMPLES:
   tek explain 815
   tek explain 815 816
+  tek explain 45                            a thread of the kernel: who waits for it
   tek explain $(pidof fridge)               its first thread
   tek explain --json 815 | jq .tek.reasons
 
@@ -24,7 +27,8 @@ under TEK, and whose table you may read: your own, or as root. Of the others the
 kernel's part is told, and how to get the rest. Nothing that is looked at is
 stopped or waited for; the rules come from the environment of the process, which
 is read last, and given up after a second if the process is stuck. If tekd runs it
-is asked what it did with the thread, and why.
+is asked what it did with the thread, and why; of a thread of the kernel, who waits for
+it and what priority that makes.
 
 EXIT STATUS:
     0  the threads were explained; what is not known is named
@@ -48,6 +52,8 @@ pub struct Args {
 /// Finds out and tells.
 pub fn run(args: Args) -> anyhow::Result<ExitCode> {
     let mut out = anstream::stdout();
+    // Asked once, and only if a thread is there.
+    let mut kthreads = None;
     let (mut told, mut code) = (0, ExitCode::SUCCESS);
     for tid in args.tids {
         let mut facts = match facts::of(tid) {
@@ -62,6 +68,12 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
         match daemon::ask(tid) {
             Ok(known) => facts.daemon = known,
             Err(reason) => facts.not_known.push(reason),
+        }
+        let kthreads = kthreads.get_or_insert_with(find_out::told);
+        if facts.kernel_thread.is_some() {
+            facts.follows = Some(kthread::of(tid, &facts.name, kthreads));
+        } else if let Ok(told) = kthreads {
+            facts.waits_for = kthread::of_task(tid, told);
         }
         if args.json {
             writeln!(out, "{}", serde_json::to_string_pretty(&facts)?)?;

@@ -2,6 +2,7 @@
 //! The facts in plain sentences: a pure function.
 use super::daemon;
 use super::facts::{Facts, Kernel, Tek};
+use super::kthread;
 use super::rules::RuleFact;
 use crate::system::library;
 use crate::units;
@@ -22,6 +23,8 @@ pub fn tell(facts: &Facts) -> Vec<Section> {
             facts.tek.as_ref().map(|known| tek(known, &facts.kernel)).unwrap_or_default(),
         ),
         ("What tekd did", tekd(facts)),
+        ("Who waits for it", who_waits(facts)),
+        ("Which threads of the kernel it waits for", kthread::tell_of_task(&facts.waits_for)),
         ("What it waited for", waits(facts)),
         ("What is not known", facts.not_known.clone()),
     ];
@@ -112,11 +115,20 @@ fn kernel(facts: &Facts) -> Vec<String> {
 
 /// Without tekd a control group can still tell the group that it left a thread in.
 fn tekd(facts: &Facts) -> Vec<String> {
+    // Its threads are no one's to move, but they follow: that stands below.
+    if facts.follows.as_ref().is_some_and(|follows| follows.why_not.is_none()) {
+        return Vec::new();
+    }
     match (&facts.daemon, &facts.group) {
         (Some(known), _) => daemon::tell(known, facts.kernel_thread.is_some()),
         (None, Some(group)) => vec![format!("Its control group is that of the group {group}.")],
         (None, None) => Vec::new(),
     }
+}
+
+fn who_waits(facts: &Facts) -> Vec<String> {
+    let told = facts.follows.as_ref().map(|known| kthread::tell(&facts.name, known));
+    told.unwrap_or_default()
 }
 
 fn scheduling(kernel: &Kernel) -> String {
@@ -319,7 +331,8 @@ fn waits(facts: &Facts) -> Vec<String> {
     told
 }
 
-fn times(count: u64) -> String {
+/// `never`, `once`, `3 times`.
+pub fn times(count: u64) -> String {
     match count {
         0 => "never".into(),
         1 => "once".into(),

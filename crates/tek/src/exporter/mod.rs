@@ -1,13 +1,14 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! `tek exporter`: what tekd and the tables of programs tell, for Prometheus.
 //!
-//! [`look`] asks tekd and reads the tables; [`tekd`] and [`programs`] make metrics of it and [`page`]
-//! text, all three without looking at anything. [`server`] has the clients, each of which is a
+//! [`look`] asks tekd and reads the tables; [`tekd`], [`kthreads`] and [`programs`] make metrics of it and [`page`]
+//! text, all four without looking at anything. [`server`] has the clients, each of which is a
 //! [`client`] with one [`request`].
 //!
 //! It is a process of its own: neither HTTP nor reading what programs write has a place in a daemon
 //! that runs as root at a real-time priority.
 mod client;
+mod kthreads;
 mod look;
 mod page;
 mod programs;
@@ -35,6 +36,8 @@ METRICS:
              what `tek status` tells of the daemon
   tek_group_*, tek_groups_*, tek_floor_ratio
              its control groups, where they are in force
+  tek_kthread_*, tek_kthreads_*
+             of the kernel's threads, where they follow who waits for them
   tek_program_*, tek_tracked_threads
              of programs under tek run, or linked with libtek.so
   tek_exporter_*

@@ -31,6 +31,11 @@ impl Page {
         Metric { page: self, name, help, kind: "counter", is_begun: false }
     }
 
+    /// Quantiles of something that was measured.
+    pub fn summary(&mut self, name: &'static str, help: &'static str) -> Metric<'_> {
+        Metric { page: self, name, help, kind: "summary", is_begun: false }
+    }
+
     /// The text.
     pub fn into_text(self) -> String {
         self.text

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! What tekd tells (STATUS), as metrics.
+use super::kthreads;
 use super::page::Page;
+use crate::kthreads::told::Told as Kthreads;
 use anyhow::Context;
 use serde::de::IgnoredAny;
 use serde::Deserialize;
@@ -28,6 +30,7 @@ pub struct Told {
     canary: Option<Canary>,
     groups: Option<Groups>,
     lowered: Option<Vec<IgnoredAny>>,
+    kthreads: Option<Kthreads>,
 }
 
 #[derive(Deserialize)]
@@ -120,6 +123,9 @@ pub fn write(page: &mut Page, told: Option<&Told>) {
     page.gauge("tek_lowered_threads", lowered)
         .may_be(told.lowered.as_ref().map(|lowered| lowered.len() as f64));
     write_groups(page, told.groups.as_ref());
+    if let Some(told) = &told.kthreads {
+        kthreads::write(page, told);
+    }
 }
 
 /// By class of user: how many users there are is up to the device.
@@ -179,7 +185,8 @@ fn seconds(ms: u64) -> f64 {
     ms as f64 / 1000.0
 }
 
-fn of(yes: bool) -> f64 {
+/// 1 or 0.
+pub fn of(yes: bool) -> f64 {
     f64::from(u8::from(yes))
 }
 

@@ -26,6 +26,7 @@ use std::time::Duration;
 use tek_abi::printable;
 use thread::Thread;
 use view::{Look, View};
+pub use watch::draw;
 
 const AFTER_HELP: &str = "\
 EXAMPLES:

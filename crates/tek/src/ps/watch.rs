@@ -40,7 +40,7 @@ pub fn run(view: &mut View, interval: Duration) -> anyhow::Result<bool> {
 }
 
 /// As much as the screen has room for, in one write so that it does not flicker.
-fn draw(term: &Term, lines: &[String]) -> io::Result<()> {
+pub fn draw(term: &Term, lines: &[String]) -> io::Result<()> {
     const HOME: &str = "\x1b[H";
     const REST_OF_LINE: &str = "\x1b[K";
     const REST_OF_SCREEN: &str = "\x1b[J";

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! What tekd tells about itself. Fields may be added to it.
+use crate::kthreads::told::Told as Kthreads;
 use anyhow::{ensure, Context};
 use serde::Deserialize;
 use serde_json::Value;
@@ -42,6 +43,9 @@ pub struct Status {
     /// Why there are none.
     #[serde(default)]
     pub groups_why: Option<String>,
+    /// Threads of the kernel.
+    #[serde(default)]
+    pub kthreads: Option<Kthreads>,
     /// Real-time threads that are not critical, and wait beneath those that are.
     #[serde(default)]
     pub lowered: Vec<Lowered>,
@@ -222,6 +226,7 @@ pub mod tests {
                          "window_ms": 1000, "banned_ms": 2000}],
             "canary": {"limit_ms": 1000, "demoted": 0},
             "backend": "rt", "groups": null, "groups_why": "tekd.toml has no [groups]",
+            "kthreads": {"on": false, "why": "tekd.toml has no [kthreads]"},
             "lowered": [{"tid": 941, "pid": 940, "program": "logger", "name": "flush",
                          "policy": "SCHED_FIFO", "priority": 60, "lowered_to": 9}],
         })

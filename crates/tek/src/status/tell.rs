@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! What tekd is at, for people.
 use super::answer::{Client, Fast, Lowered, Overrun, Refusal, Status};
+use crate::kthreads::told::Told as Kthreads;
 use crate::units;
 use comfy_table::{presets, CellAlignment, ContentArrangement, Table};
 use nix::unistd::{Uid, User};
@@ -35,6 +36,9 @@ pub fn print(
         (None, Some(why)) => writeln!(out, "groups  none: {}", shown(why))?,
         (None, None) => {}
     }
+    if let Some(kthreads) = &status.kthreads {
+        writeln!(out, "kernel  {}", of_kernel(kthreads))?;
+    }
     if let Some(canary) = &status.canary {
         writeln!(
             out,
@@ -52,6 +56,24 @@ pub fn print(
     section(out, "Granted, by user", "nothing", users(&status.clients))?;
     section(out, "Lately refused", "nobody", refused(&status.refused))?;
     section(out, "Lately sent back, over budget", "nobody", overran(&status.overran))
+}
+
+/// Whether the kernel's threads follow those who wait for them.
+fn of_kernel(kthreads: &Kthreads) -> String {
+    let lacking = kthreads.dependencies.iter().filter(|dependency| !dependency.on).count();
+    let but = match lacking {
+        0 => String::new(),
+        some => format!(", {some} of {} dependencies off", kthreads.dependencies.len()),
+    };
+    match (kthreads.on, &kthreads.why) {
+        (true, _) => {
+            let count = kthreads.boosted();
+            let follow = if count == 1 { "thread follows" } else { "threads follow" };
+            format!("{count} {follow} who waits now{but} (tek kthreads tells more)")
+        }
+        (false, Some(why)) => format!("its threads follow nobody: {}", shown(why)),
+        (false, None) => "its threads follow nobody".into(),
+    }
 }
 
 /// What tekd has from programs may be anything.
@@ -299,6 +321,8 @@ mod tests {
         );
         assert_eq!(line("backend"), ["backend", "rt"]);
         assert!(text.contains("groups  none: tekd.toml has no [groups]"), "{text}");
+        let kernel = "kernel  its threads follow nobody: tekd.toml has no [kthreads]\n";
+        assert!(text.contains(kernel), "{text}");
         assert_eq!(line("flush"), ["940", "941", "logger", "flush", "SCHED_FIFO", "60", "9"]);
         assert_eq!(line("door")[8..11], ["12ms", "4.99s", "900"]);
         assert_eq!(line("limit"), ["920", "player", "54321", "limit", "0", "4"]);
@@ -306,6 +330,16 @@ mod tests {
         assert_eq!(line("818"), ["400ms", "815", "818", "812ms", "1.00s", "2.00s"]);
         assert!(text.contains("sent everybody back never"), "{text}");
         assert!(!text.contains('\u{1b}'), "{text}");
+    }
+
+    #[test]
+    fn how_many_of_the_kernels_threads_follow_is_told() {
+        let mut said = at_work();
+        said["kthreads"] = crate::kthreads::told::tests::at_work();
+        let text = told(&Status::deserialize_from(&said).unwrap());
+        let wanted = "kernel  1 thread follows who waits now, 1 of 3 \
+                      dependencies off (tek kthreads tells more)\n";
+        assert!(text.contains(wanted), "{text}");
     }
 
     #[test]

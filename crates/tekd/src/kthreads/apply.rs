@@ -5,7 +5,7 @@ use super::safe_order;
 use super::served::Boost;
 use crate::log;
 use crate::sys;
-use tek_effect::{Effect, Error, Identity, Scheduling};
+use tek_effect::{Effect, Error, Identity, Scheduling, Watch};
 use tek_policy::kthread::{Changes, Class, Direction, RtPriority};
 
 const FIFO: u32 = libc::SCHED_FIFO as u32;
@@ -40,8 +40,8 @@ impl Applier {
         for (thread, woken) in relations.take_changed() {
             let Some(served) = relations.served(thread) else { continue };
             let members = served.dependants().priorities();
-            softirqs |= served.class == Class::Softirq;
-            if served.class != Class::Softirq && !self.settle_one(relations, thread, woken) {
+            softirqs |= served.class() == Class::Softirq;
+            if served.class() != Class::Softirq && !self.settle_one(relations, thread, woken) {
                 continue;
             }
             covered(thread, Some(members).filter(|members| *members != 0));
@@ -73,7 +73,12 @@ impl Applier {
         served.boost.held = None;
         let set = set(&mut self.effect, &mut served.boost, wanted);
         match set {
-            Ok(()) => self.note(woken),
+            Ok(()) => {
+                self.note(woken);
+                if wanted.is_none() {
+                    relations.forget_task(thread);
+                }
+            }
             Err(error) => return self.failed(relations, thread, &error),
         }
         true

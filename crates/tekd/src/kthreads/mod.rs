@@ -215,10 +215,14 @@ impl Kthreads {
             };
             json!({ "name": dependency.kind.name(), "on": on, "why": said })
         };
+        let settings = &state.relations.settings;
         let mut told = json!({
             "on": !state.ended,
-            "method": format!("{:?}", state.relations.settings.method).to_lowercase(),
-            "linger_ms": state.relations.settings.linger_ns() / 1_000_000,
+            "why": state.ended.then_some("its thread has ended"),
+            "method": format!("{:?}", settings.method).to_lowercase(),
+            "linger_ms": settings.linger_ns() / 1_000_000,
+            "off": settings.off.iter().map(|class| class.name()).collect::<Vec<_>>(),
+            "protected": settings.protected.iter().map(ToString::to_string).collect::<Vec<_>>(),
             "dependencies": dependencies.iter().map(dependency).collect::<Vec<_>>(),
             "raised_along": state.relations.superiors.raised().map(|(tid, _)| tid).collect::<Vec<_>>(),
             "counts": {

@@ -120,6 +120,8 @@ impl Relations {
             What::WorkEnded { work, .. } => self.end(Thing::Work(work.address), at),
             What::WorkDropped { work } => self.drop_work(work),
             What::Unrelated { worker, .. } => self.drop_those_who_linger(worker.tid, woken),
+            // What a kernel thread makes dirty is for all.
+            What::InodeDirtied { member, .. } if member.via => {}
             What::InodeDirtied { member, inode, wb, device, .. } => {
                 let why = Why::Write(device);
                 let disk = self.disks.entry(wb).or_default();
@@ -231,6 +233,9 @@ impl Relations {
 
     fn begin(&mut self, thing: Thing, thread: Thread, member: Member, why: Why, woken: u64) {
         let Some(priority) = RtPriority::new(member.priority.into()) else { return };
+        if member.tid == thread.tid {
+            return; // a worker that queues work for itself
+        }
         let workers = self.of_thing.entry(thing).or_default();
         let is_known = workers.contains(&(thread.tid, member.tid));
         let served = match self.served.get_mut(&thread.tid) {
@@ -324,9 +329,6 @@ impl Relations {
             self.begin(Thing::Inode(inode), worker, member, why, 0);
         }
         note(&mut self.changed, worker.tid, woken);
-        if let Some(served) = self.served.get_mut(&worker.tid) {
-            served.class = Class::Writeback;
-        }
     }
 
     /// A worker has to be done with something else before.
@@ -372,8 +374,8 @@ impl Relations {
         }
     }
 
-    /// A task has ended.
-    fn forget_task(&mut self, tid: i32) {
+    /// A task has ended, or a kernel thread has its own priority again and so waits for nobody.
+    pub fn forget_task(&mut self, tid: i32) {
         for (thread, served) in &mut self.served {
             if served.forget(tid) {
                 self.changed.entry(*thread).or_insert(0);
@@ -498,7 +500,7 @@ impl Relations {
             return None;
         }
         let function = served.function().and_then(|address| self.functions.get(&address));
-        self.settings.weight_of(served.class, function.map(String::as_str))
+        self.settings.weight_of(served.class(), function.map(String::as_str))
     }
 }
 

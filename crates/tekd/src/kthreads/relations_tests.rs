@@ -154,6 +154,17 @@ fn the_thread_of_a_file_system_s_journal_follows_as_long_as_something_is_dirty()
 }
 
 #[test]
+fn a_worker_that_follows_waits_for_others_but_never_for_itself() {
+    let mut kernel = Kernel::new("");
+    let itself = Member { tid: 9, process: 9, priority: 16, via: true };
+    kernel.queue(PLAYER, 1, Some(worker(9))).queue(itself, 2, Some(worker(9)));
+    kernel.queue(itself, 3, Some(worker(10))).dirty(itself, 4);
+    assert_eq!((kernel.wanted(9), kernel.wanted(10)), (Some(16), Some(13)));
+    kernel.relations.forget_task(9);
+    assert_eq!(kernel.wanted(10), None);
+}
+
+#[test]
 fn a_task_that_ends_waits_for_nobody() {
     let mut kernel = Kernel::new("");
     kernel.queue(PLAYER, 1, Some(worker(9))).queue(NET, 2, Some(worker(9))).dirty(PLAYER, 1);

@@ -25,7 +25,7 @@ pub fn settle(applier: &mut Applier, relations: &mut Relations) {
         ordered.push(Ordered { id: *tid, rank: *rank, usual, now, wish: None });
     }
     let softirqs: Vec<i32> = (relations.all())
-        .filter(|served| served.class == Class::Softirq)
+        .filter(|served| served.class() == Class::Softirq)
         .map(|served| served.thread.tid)
         .collect();
     for tid in softirqs {

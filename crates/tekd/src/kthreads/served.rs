@@ -54,7 +54,8 @@ impl Boost {
 /// The thread, R(k), and what it was given.
 pub struct Served {
     pub thread: Thread,
-    pub class: Class,
+    /// By its name.
+    class: Class,
     /// The share of the pages: for kswapd.
     pub ratio: Ratio,
     pub boost: Boost,
@@ -78,6 +79,16 @@ impl Served {
         }
     }
 
+    /// A worker that writes back what somebody wrote is of another class than others.
+    pub fn class(&self) -> Class {
+        let is_worker = self.thread.name.as_bytes().starts_with(b"kworker/");
+        let writes_back = || self.whys.values().any(|why| matches!(why, Why::Write(_)));
+        match self.class {
+            Class::Worker if is_worker && writes_back() => Class::Writeback,
+            class => class,
+        }
+    }
+
     /// Whether it is this thread, as far as names tell. Some events have none.
     pub fn is(&self, thread: Thread) -> bool {
         let names = [self.thread.name, thread.name];
@@ -87,9 +98,6 @@ impl Served {
     /// As all of these do: whether R(k) is another now.
     pub fn begin(&mut self, who: i32, priority: RtPriority, why: Why) -> bool {
         self.whys.insert(who, why);
-        if matches!(self.class, Class::Writeback) && matches!(why, Why::Work(_)) {
-            self.class = Class::Worker;
-        }
         self.members.begin(who, priority)
     }
 
@@ -160,7 +168,7 @@ impl Served {
 
     /// Equation (3) is for kswapd alone.
     pub fn ratio_for_equation(&self) -> Ratio {
-        if self.class == Class::Reclaim {
+        if self.class() == Class::Reclaim {
             self.ratio
         } else {
             Ratio::ONE

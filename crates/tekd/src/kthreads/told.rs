@@ -35,7 +35,7 @@ fn one(relations: &Relations, served: &Served, now: u64) -> Told {
     let value = json!({
         "tid": tid,
         "name": served.thread.name.to_string(),
-        "class": served.class.name(),
+        "class": served.class().name(),
         "weight": relations.weight(served).map(|it: Weight| thousandths(it.thousandths().into())),
         "ratio": thousandths(served.ratio_for_equation().thousandths().into()),
         "mean": summary.map(|it: Summary| thousandths(it.mean_thousandths())),
@@ -45,6 +45,7 @@ fn one(relations: &Relations, served: &Served, now: u64) -> Told {
             json!({ "policy": usual.policy, "priority": usual.priority, "nice": usual.nice })
         }),
         "held": boost.held,
+        "since_ms": boost.now.map(|_| present / MS),
         "boosts": boost.times,
         "boosted_ms": (boost.total_ns + present) / MS,
     });

@@ -1,0 +1,291 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Who waits for a thread of the kernel, which of them a task waits for, and that in sentences.
+use super::tell::{time, times};
+use crate::kthreads::tell::what_to_do;
+use crate::kthreads::told::{Kthread, Member, Told, Usual};
+use crate::words;
+use serde::Serialize;
+use tek_policy::kthread::Class;
+use tek_policy::Pattern;
+
+/// What is known of a thread of the kernel: in our JSON.
+#[derive(Clone, Debug, Default, PartialEq, Serialize)]
+pub struct Follows {
+    /// Why none follows; `null`: they do.
+    pub why_not: Option<String>,
+    /// As tekd.toml calls it.
+    pub class: String,
+    /// Why this one is left alone; `null`: it is not.
+    pub left_alone: Option<String>,
+    /// Why it cannot be known on this kernel who waits for it.
+    pub blind: Option<String>,
+    /// Whether it was raised because it must come before another.
+    pub raised_along: bool,
+    /// `weighted` or `plain`.
+    pub method: Option<String>,
+    /// So long who has what he waited for still counts.
+    pub linger_ms: u64,
+    /// What tekd tells of it; `null`: nobody critical has waited for it.
+    #[serde(serialize_with = "as_json")]
+    pub thread: Option<Kthread>,
+}
+
+/// A thread of the kernel that a task waits for.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct WaitsFor {
+    /// Kernel thread id.
+    pub tid: u32,
+    /// Name.
+    pub name: String,
+    /// The real-time priority that it was given; `null`: it has its own.
+    pub priority: Option<u32>,
+    /// Why it has another than was computed.
+    pub held: Option<String>,
+    /// Once for each file, work or request.
+    pub times: u64,
+    /// What the task waits for.
+    pub what: Option<String>,
+}
+
+/// The part that is not told elsewhere.
+fn as_json<S: serde::Serializer>(thread: &Option<Kthread>, to: S) -> Result<S::Ok, S::Error> {
+    let part = thread.as_ref().map(|it| {
+        serde_json::json!({
+            "priority": it.priority, "weight": it.weight, "ratio": it.ratio, "mean": it.mean,
+            "highest": it.highest, "usual": it.usual, "held": it.held, "since_ms": it.since_ms,
+            "boosts": it.boosts, "boosted_ms": it.boosted_ms, "work": it.work,
+            "members": it.members,
+        })
+    });
+    part.serialize(to)
+}
+
+/// What is known of a thread of the kernel. An error is why tekd tells nothing.
+pub fn of(tid: u32, name: &str, told: &Result<Told, String>) -> Follows {
+    let told = match told {
+        Ok(told) => told,
+        Err(why) => {
+            let class = Class::of_name(name).name().into();
+            return Follows { why_not: Some(why.clone()), class, ..Follows::default() };
+        }
+    };
+    let thread = told.threads.iter().find(|thread| thread.tid == tid).cloned();
+    let class = match &thread {
+        Some(thread) => thread.class.clone(),
+        None => Class::of_name(name).name().to_owned(),
+    };
+    let unknown = || "tekd does not say why".to_owned();
+    Follows {
+        why_not: (!told.on).then(|| told.why.clone().unwrap_or_else(unknown)),
+        left_alone: left_alone(&class, name, told),
+        blind: blind(&class, told),
+        raised_along: told.raised_along.contains(&tid),
+        method: told.method.clone(),
+        linger_ms: told.linger_ms,
+        class,
+        thread,
+    }
+}
+
+/// By the configuration.
+fn left_alone(class: &str, name: &str, told: &Told) -> Option<String> {
+    if told.off.iter().any(|off| off == class) {
+        return Some(format!("its class, {class}, is off in tekd.toml"));
+    }
+    let patterns = told.protected.iter().filter_map(|text| Pattern::new(text));
+    let fits = patterns.into_iter().find(|pattern| pattern.matches(name));
+    fits.map(|pattern| format!("its name is protected in tekd.toml ({pattern})"))
+}
+
+/// By what this kernel lacks.
+fn blind(class: &str, told: &Told) -> Option<String> {
+    let needed = match class {
+        "irq" | "softirq" => "block devices",
+        "writeback" => "writeback",
+        "kswapd" | "kcompactd" => "reclaim",
+        "worker" => "workers",
+        "io_uring" => "io_uring",
+        "kthreadd" => "creation of kernel threads",
+        _ => return None,
+    };
+    let missing = told.dependencies.iter().find(|one| one.name == needed && !one.on)?;
+    Some(format!("{needed} cannot be followed on this kernel: {}", missing.why))
+}
+
+/// The threads of the kernel that a task waits for.
+pub fn of_task(tid: u32, told: &Told) -> Vec<WaitsFor> {
+    let one = |thread: &Kthread| {
+        let member = thread.members.iter().find(|member| member.tid == tid)?;
+        Some(WaitsFor {
+            tid: thread.tid,
+            name: thread.name.clone(),
+            priority: thread.priority,
+            held: thread.held.clone(),
+            times: member.times,
+            what: member.waits_for.clone(),
+        })
+    };
+    told.threads.iter().filter_map(one).collect()
+}
+
+/// All of it, a paragraph each. /proc adds to a worker's name what it does just now.
+pub fn tell(name: &str, known: &Follows) -> Vec<String> {
+    let named = known.thread.as_ref().map(|thread| thread.name.as_str());
+    let name = named.filter(|name| !name.is_empty()).unwrap_or(name);
+    if let Some(why) = &known.why_not {
+        let mut told = vec![format!("No thread of the kernel follows who waits for it: {why}.")];
+        told.extend(what_to_do(why).map(String::from));
+        return told;
+    }
+    match known.class.as_str() {
+        "untouchable" if !known.raised_along => {
+            return vec!["It is one that the others rest on, and never changed.".into()];
+        }
+        "unknown" => return vec!["It is none of which TEK knows who waits for it.".into()],
+        _ => {}
+    }
+    let mut told = Vec::new();
+    if known.raised_along {
+        told.push("It was raised because it must come before a thread that follows.".into());
+    }
+    let (thread, members) = match &known.thread {
+        Some(thread) => (thread.clone(), thread.members.as_slice()),
+        None => (Kthread::default(), [].as_slice()),
+    };
+    match (thread.priority, members) {
+        (Some(priority), []) => told.push(format!("{name} is at {priority}, and nobody waits.")),
+        (Some(priority), _) => {
+            told.push(format!("{name} is at {priority} because {}.", reasons(members)));
+            told.extend(computed(&thread, known));
+        }
+        (None, []) if !known.raised_along => {
+            told.push("Nobody critical waits for it, and it has its own priority.".into());
+        }
+        (None, []) => {}
+        (None, _) => {
+            let why = match (&thread.held, &known.left_alone) {
+                (Some(held), _) => held.clone(),
+                (None, Some(why)) => why.clone(),
+                (None, None) => "what was computed is below 1".into(),
+            };
+            told.push(format!("It has its own priority although {}: {why}.", reasons(members)));
+        }
+    }
+    if let (Some(_), Some(held)) = (thread.priority, &thread.held) {
+        told.push(format!("It is held there: {held}."));
+    }
+    if members.is_empty() {
+        told.extend(known.left_alone.as_ref().map(|why| format!("It is left alone: {why}.")));
+        told.extend(known.blind.as_ref().map(|why| format!("Who waits is not known: {why}.")));
+    }
+    told.extend(itself(&thread, known.linger_ms));
+    told.extend(so_far(&thread));
+    told
+}
+
+/// `player[812] waits for its write to vda (2 files), and net[77] for its work x`.
+fn reasons(members: &[Member]) -> String {
+    let one = |(at, member): (usize, &Member)| {
+        let name = match member.name.as_str() {
+            "" => "a thread that has ended",
+            name => name,
+        };
+        let waits = if at == 0 { "waits for" } else { "for" };
+        let what = member.waits_for.as_deref().unwrap_or("it");
+        format!("{name}[{}] {waits} {what}{}", member.tid, often(what, member.times))
+    };
+    let all: Vec<String> = members.iter().enumerate().map(one).collect();
+    match all.split_last() {
+        Some((last, others)) if !others.is_empty() => {
+            format!("{}, and {last}", others.join(", "))
+        }
+        _ => all.concat(),
+    }
+}
+
+/// What there is of that.
+fn often(what: &str, times: u64) -> String {
+    let things = match times {
+        0 | 1 => return String::new(),
+        _ if what.starts_with("its write") => "files",
+        _ if what.starts_with("its work") => "works",
+        _ if what.starts_with("its request") => "requests",
+        _ => "times",
+    };
+    format!(" ({times} {things})")
+}
+
+fn computed(thread: &Kthread, known: &Follows) -> Option<String> {
+    let Kthread { mean, highest, weight, ratio, .. } = thread;
+    let highest = (*highest)?;
+    if known.method.as_deref() == Some("plain") {
+        return Some(format!("{highest} is the highest priority of those who wait."));
+    }
+    let (mean, weight) = ((*mean)?, (*weight)?);
+    let product = mean * weight * ratio;
+    // Thousandths of each: their product has no more digits that mean anything.
+    let product = (product * 1000.0).round() / 1000.0;
+    let share = match known.class.as_str() {
+        "kswapd" => format!(" x {ratio}, the part of the memory that is of those who wait"),
+        _ => String::new(),
+    };
+    Some(format!(
+        "That is weight {weight} x mean {mean}{share} = {product}, rounded, and at most {highest}, \
+         the highest who waits."
+    ))
+}
+
+fn itself(thread: &Kthread, linger_ms: u64) -> Option<String> {
+    let own = thread.usual.map(level)?;
+    Some(match thread.priority {
+        Some(_) => format!(
+            "By itself it has {own}, and gets that back {linger_ms} ms after the last of them has \
+             what he waits for."
+        ),
+        None => format!("By itself it has {own}."),
+    })
+}
+
+fn level(usual: Usual) -> String {
+    let Usual { policy, priority, nice } = usual;
+    let name = match words::policy(policy) {
+        Some(name) => format!("SCHED_{}", name.to_uppercase()),
+        None => format!("policy {policy}"),
+    };
+    match priority {
+        0 => format!("{name}, nice {nice}"),
+        priority => format!("{name}, real-time priority {priority}"),
+    }
+}
+
+fn so_far(thread: &Kthread) -> Option<String> {
+    let ms = |ms: u64| time(ms.saturating_mul(1_000_000));
+    let all = format!("{}, for {} in all", times(thread.boosts), ms(thread.boosted_ms));
+    match (thread.priority, thread.since_ms, thread.boosts) {
+        (_, _, 0) => None,
+        (Some(_), Some(since), _) => {
+            Some(format!("It has had a priority of others for {}; {all}.", ms(since)))
+        }
+        _ => Some(format!("It had a priority of others {all}.")),
+    }
+}
+
+/// What a task waits for, a paragraph each.
+pub fn tell_of_task(all: &[WaitsFor]) -> Vec<String> {
+    let one = |it: &WaitsFor| {
+        let WaitsFor { tid, name, what, times, .. } = it;
+        let what = what.as_deref().unwrap_or("it");
+        let often = often(what, *times);
+        let follows = match (it.priority, &it.held) {
+            (Some(priority), _) => format!("follows it and is at {priority}"),
+            (None, Some(held)) => format!("has its own priority ({held})"),
+            (None, None) => "has its own priority".into(),
+        };
+        format!("{name} [{tid}] {follows}: it waits there for {what}{often}.")
+    };
+    all.iter().map(one).collect()
+}
+
+#[cfg(test)]
+#[path = "kthread_tests.rs"]
+mod tests;

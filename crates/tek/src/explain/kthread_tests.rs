@@ -1,0 +1,98 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Threads of the kernel in sentences.
+use super::*;
+use crate::kthreads::told::tests::told;
+
+fn text(tid: u32, name: &str) -> String {
+    tell(name, &of(tid, name, &Ok(told()))).join("\n")
+}
+
+fn has(text: &str, parts: &[&str]) {
+    for part in parts {
+        assert!(text.contains(part), "{part} is not in {text}");
+    }
+}
+
+#[test]
+fn who_a_boosted_thread_works_for_and_how_that_was_computed_is_told() {
+    let mut told = told();
+    told.threads[0].members[1].name = "net".into();
+    let all = tell("kworker/0:1-events", &of(45, "kworker/0:1-events", &Ok(told))).join("\n");
+    has(
+        &all,
+        &[
+            "kworker/0:1 is at 12 because player[812] waits for its write to vda (2 files), and net[77] \
+             for its work flush_to_ldisc.",
+            "That is weight 0.8 x mean 15 = 12, rounded, and at most 15, the highest who waits.",
+            "By itself it has SCHED_OTHER, nice 0, and gets that back 20 ms after",
+            "for 1.50 s; 7 times, for 4.20 s in all.",
+        ],
+    );
+}
+
+#[test]
+fn of_kswapd_the_part_of_the_memory_is_told_and_by_plain_there_is_no_product() {
+    let mut told = told();
+    (told.threads[1].priority, told.threads[1].held) = (Some(12), None);
+    let all = tell("kswapd0", &of(57, "kswapd0", &Ok(told.clone()))).join("\n");
+    has(&all, &["weight 0.8 x mean 50 x 0.3, the part of the memory", "= 12, rounded"]);
+    told.method = Some("plain".into());
+    let all = tell("kswapd0", &of(57, "kswapd0", &Ok(told))).join("\n");
+    has(&all, &["50 is the highest priority of those who wait."]);
+}
+
+#[test]
+fn why_one_has_its_own_priority_is_told() {
+    has(
+        &text(57, "kswapd0"),
+        &["its own priority although player[812] waits for free memory: too many changes a second"],
+    );
+    has(
+        &text(46, "kworker/1:0"),
+        &[
+            "Nobody critical waits for it",
+            "protected in tekd.toml (kworker/1:*)",
+            "By itself it has SCHED_OTHER, nice -20.",
+            "It had a priority of others 3 times, for 9.00 s in all.",
+        ],
+    );
+    has(&text(90, "irq/24-eth0"), &["It is left alone: its class, irq, is off in tekd.toml."]);
+    let mut told = told();
+    told.dependencies[0] = crate::kthreads::told::Dependency {
+        name: "workers".into(),
+        on: false,
+        why: "this kernel has not z".into(),
+    };
+    let all = tell("kworker/3:0", &of(91, "kworker/3:0", &Ok(told))).join("\n");
+    has(&all, &["Who waits is not known: workers cannot be followed on this kernel: this kernel"]);
+}
+
+#[test]
+fn one_that_tekd_never_saw_is_told_too() {
+    assert_eq!(text(2, "kthreadd"), "Nobody critical waits for it, and it has its own priority.");
+    has(&text(19, "migration/0"), &["never changed"]);
+    has(&text(300, "psimon"), &["none of which TEK knows"]);
+    has(&text(16, "rcu_preempt"), &["raised because it must come before"]);
+}
+
+#[test]
+fn if_none_follows_the_reason_and_what_to_do_is_told() {
+    let off = Told { why: Some("tekd.toml has no [kthreads]".into()), ..Told::default() };
+    let all = tell("kthreadd", &of(2, "kthreadd", &Ok(off))).join("\n");
+    has(&all, &["tekd.toml has no [kthreads].", "give /etc/tek/tekd.toml a table [kthreads]"]);
+    let all = tell("kthreadd", &of(2, "kthreadd", &Err("tekd does not run".into())));
+    assert_eq!(all, ["No thread of the kernel follows who waits for it: tekd does not run."]);
+}
+
+#[test]
+fn a_task_is_told_which_threads_of_the_kernel_it_waits_for() {
+    let all = tell_of_task(&of_task(812, &told())).join("\n");
+    has(
+        &all,
+        &[
+            "kworker/0:1 [45] follows it and is at 12: it waits there for its write to vda (2 files).",
+            "kswapd0 [57] has its own priority (too many changes a second): it waits there for free",
+        ],
+    );
+    assert!(of_task(5, &told()).is_empty());
+}

@@ -1,0 +1,88 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! What tekd tells of the kernel's threads, as metrics. How many series there are does not depend on
+//! how many threads there are.
+use super::page::Page;
+use super::tekd::of;
+use crate::kthreads::told::Told;
+use tek_abi::printable;
+use tek_policy::kthread::Class;
+
+/// Dependencies that are told of. tekd has eight.
+const MOST_DEPENDENCIES: usize = 16;
+
+/// Writes it.
+pub fn write(page: &mut Page, told: &Told) {
+    let on = "Whether threads of the kernel follow those who wait for them.";
+    page.gauge("tek_kthreads_on", on).is(of(told.on));
+    if !told.on {
+        return;
+    }
+    let boosted =
+        "Threads of the kernel that have a priority of those who wait for them, by class.";
+    let mut metric = page.gauge("tek_kthreads_boosted", boosted);
+    for class in Class::NAMED.map(Class::name) {
+        let has_it = |it: &&_| is_boosted(it) && it.class == class;
+        metric.with(&[("class", class)], told.threads.iter().filter(has_it).count() as f64);
+    }
+    let changes = "Priorities of threads of the kernel that tekd changed.";
+    page.counter("tek_kthread_changes_total", changes).is(told.counts.changes as f64);
+    let dropped = "Changes that tekd did not make because there were too many in a second.";
+    page.counter("tek_kthread_changes_dropped_total", dropped).is(told.counts.dropped as f64);
+    let events = "Events by which tekd learnt who waits for which thread of the kernel.";
+    page.counter("tek_kthread_events_total", events).is(told.counts.events as f64);
+    let lost = "Such events that were lost.";
+    page.counter("tek_kthread_events_lost_total", lost).is(told.counts.lost as f64);
+    let reaction = &told.reaction_ns;
+    if reaction.n > 0 {
+        let time = "Time from the event to the changed priority, since tekd began.";
+        let mut metric = page.summary("tek_kthread_reaction_seconds", time);
+        for (quantile, ns) in [("0.5", reaction.p50), ("0.99", reaction.p99), ("1", reaction.max)] {
+            metric.with(&[("quantile", quantile)], ns as f64 / 1e9);
+        }
+    }
+    let dependency = "Whether it is known on this kernel who waits in such a way.";
+    let mut metric = page.gauge("tek_kthread_dependency", dependency);
+    for one in told.dependencies.iter().take(MOST_DEPENDENCIES) {
+        metric.with(&[("dependency", &printable(one.name.as_bytes()))], of(one.on));
+    }
+}
+
+fn is_boosted(thread: &crate::kthreads::told::Kthread) -> bool {
+    thread.priority.is_some()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::kthreads::told::tests::told;
+
+    fn page(told: &Told) -> String {
+        let mut page = Page::default();
+        write(&mut page, told);
+        page.into_text()
+    }
+
+    #[test]
+    fn the_kernels_threads_are_told_by_class_and_the_reaction_by_quantile() {
+        let text = page(&told());
+        for line in [
+            "tek_kthreads_on 1",
+            "tek_kthreads_boosted{class=\"writeback\"} 1",
+            "tek_kthreads_boosted{class=\"kswapd\"} 0",
+            "tek_kthread_changes_total 14",
+            "tek_kthread_changes_dropped_total 2",
+            "tek_kthread_events_total 4000",
+            "tek_kthread_events_lost_total 0",
+            "# TYPE tek_kthread_reaction_seconds summary",
+            "tek_kthread_reaction_seconds{quantile=\"0.99\"} 0.000048",
+            "tek_kthread_dependency{dependency=\"page cache\"} 0",
+        ] {
+            assert!(text.lines().any(|one| one == line), "no {line} in {text}");
+        }
+    }
+
+    #[test]
+    fn if_none_follows_only_that_is_told() {
+        assert_eq!(page(&Told::default()).lines().last(), Some("tek_kthreads_on 0"));
+    }
+}

@@ -1,0 +1,255 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! The kernel's threads: what tekd tells of them, beside what /proc does.
+use super::told::{Counts, Dependency, Kthread, Member, Reaction, Told, Usual};
+use crate::status::{self, Status};
+use serde::Serialize;
+use std::cmp::Reverse;
+use std::collections::HashMap;
+use std::io;
+use tek_model::{Process, Stat};
+use tek_policy::kthread::Class;
+
+/// A stable format, to which fields may be added.
+#[derive(Debug, Default, PartialEq, Serialize)]
+pub struct Report {
+    /// Version of this format.
+    pub schema: u32,
+    /// Whether threads of the kernel follow those who wait for them.
+    pub following: bool,
+    /// If not, why: the end of a sentence.
+    pub why_not: Option<String>,
+    /// `weighted` or `plain`.
+    pub method: Option<String>,
+    /// So long who has what he waited for still counts.
+    pub linger_ms: Option<u64>,
+    /// The threads, the one first that had a priority of others for the longest time.
+    pub threads: Vec<Row>,
+    /// What can be known on this kernel.
+    pub dependencies: Vec<Dependency>,
+    /// Since tekd began; `null`: none follows.
+    pub counts: Option<Counts>,
+    /// Since tekd began; `null`: none follows.
+    pub reaction_ns: Option<Reaction>,
+}
+
+/// A thread of the kernel.
+#[derive(Clone, Debug, Default, PartialEq, Serialize)]
+pub struct Row {
+    /// Kernel thread id.
+    pub tid: u32,
+    /// Name.
+    pub name: String,
+    /// As tekd.toml calls it.
+    pub class: String,
+    /// R(k): who waits for it.
+    pub members: Vec<Member>,
+    /// The function of the work that somebody waits for.
+    pub work: Option<String>,
+    /// `null`: it is left alone, or nobody asked for it.
+    pub weight: Option<f64>,
+    /// Of the memory, the part that is of those who wait.
+    pub ratio: Option<f64>,
+    /// Of the priorities of those who wait.
+    pub mean: Option<f64>,
+    /// The highest of them.
+    pub highest: Option<u32>,
+    /// The real-time priority that it was given; `null`: it has its own.
+    pub priority: Option<u32>,
+    /// How it is scheduled now; `null`: it has ended.
+    pub now: Option<Usual>,
+    /// How it is by itself; `null`: not known.
+    pub usual: Option<Usual>,
+    /// Why it has another priority than was computed.
+    pub held: Option<String>,
+    /// Whether it was raised because it must come before another.
+    pub raised_along: bool,
+    /// How often it got a priority of others.
+    pub boosts: u64,
+    /// That a second, since the look before.
+    pub boosts_per_second: Option<f64>,
+    /// For how long it had such.
+    pub boosted_ms: u64,
+}
+
+/// Which are told.
+#[derive(Clone, Debug, Default)]
+pub struct Choice {
+    /// Those too that never had a priority of others.
+    pub all: bool,
+    /// Of these classes; empty: of all.
+    pub classes: Vec<String>,
+}
+
+/// Finds out. An error says that /proc cannot be read.
+pub fn report(choice: &Choice) -> io::Result<Report> {
+    Ok(of(told(), of_kernel()?, choice))
+}
+
+/// What tekd tells; an error is why it tells nothing.
+pub fn told() -> Result<Told, String> {
+    let said = status::now().and_then(|said| Status::deserialize_from(&said));
+    match said {
+        Ok(status) => status.kthreads.ok_or_else(|| "this tekd knows nothing of it".into()),
+        Err(error) => Err(format!("{error:#}")),
+    }
+}
+
+/// The kernel's own threads.
+fn of_kernel() -> io::Result<Vec<Stat>> {
+    let stat = |pid| Process::open(pid).ok()?.stat(pid).filter(|stat| stat.kernel);
+    Ok(tek_model::processes()?.into_iter().filter_map(stat).collect())
+}
+
+/// Workers of io_uring are threads of a process.
+fn of_others(tid: u32) -> Option<Stat> {
+    Process::open(tid).ok()?.stat(tid)
+}
+
+fn of(told: Result<Told, String>, kernel: Vec<Stat>, choice: &Choice) -> Report {
+    let (told, silence) = match told {
+        Ok(told) => (told, None),
+        Err(why) => (Told::default(), Some(why)),
+    };
+    let mut stats: HashMap<u32, Stat> = kernel.into_iter().map(|stat| (stat.tid, stat)).collect();
+    let mut rows: Vec<Row> = Vec::new();
+    for thread in told.threads {
+        let stat = stats.remove(&thread.tid).or_else(|| of_others(thread.tid));
+        rows.push(row(thread, stat.as_ref()));
+    }
+    rows.extend(stats.values().map(unseen));
+    for row in &mut rows {
+        row.raised_along = told.raised_along.contains(&row.tid);
+    }
+    let has_a_story = |row: &Row| row.boosts > 0 || !row.members.is_empty() || row.raised_along;
+    let is_chosen = |row: &Row| choice.classes.is_empty() || choice.classes.contains(&row.class);
+    rows.retain(|row| is_chosen(row) && (choice.all || has_a_story(row)));
+    rows.sort_by_key(|row| (Reverse(row.boosted_ms), Reverse(row.boosts), row.tid));
+    Report {
+        schema: 1,
+        following: told.on,
+        why_not: (!told.on)
+            .then(|| silence.or(told.why).unwrap_or_else(|| "tekd says no reason".into())),
+        method: told.method,
+        linger_ms: told.on.then_some(told.linger_ms),
+        threads: rows,
+        dependencies: told.dependencies,
+        counts: told.on.then_some(told.counts),
+        reaction_ns: told.on.then_some(told.reaction_ns),
+    }
+}
+
+fn row(thread: Kthread, stat: Option<&Stat>) -> Row {
+    let now = stat.map(level);
+    // What tekd never looked at, it never changed.
+    let usual = thread.usual.or(now.filter(|_| thread.priority.is_none()));
+    Row {
+        tid: thread.tid,
+        name: thread.name,
+        class: thread.class,
+        members: thread.members,
+        work: thread.work,
+        weight: thread.weight,
+        ratio: Some(thread.ratio),
+        mean: thread.mean,
+        highest: thread.highest,
+        priority: thread.priority,
+        now,
+        usual,
+        held: thread.held,
+        raised_along: false,
+        boosts: thread.boosts,
+        boosts_per_second: None,
+        boosted_ms: thread.boosted_ms,
+    }
+}
+
+/// One that nobody critical ever waited for.
+fn unseen(stat: &Stat) -> Row {
+    Row {
+        tid: stat.tid,
+        name: stat.name.clone(),
+        class: Class::of_name(&stat.name).name().into(),
+        now: Some(level(stat)),
+        usual: Some(level(stat)),
+        ..Row::default()
+    }
+}
+
+fn level(stat: &Stat) -> Usual {
+    Usual { policy: stat.policy, priority: stat.rt_priority, nice: stat.nice.into() }
+}
+
+#[cfg(test)]
+pub mod tests {
+    use super::super::told::tests::told;
+    use super::*;
+
+    fn stat(tid: u32, name: &str, rt_priority: u32) -> Stat {
+        Stat {
+            tid,
+            name: name.into(),
+            parent: 2,
+            state: 'I',
+            start_ns: 0,
+            policy: u32::from(rt_priority > 0),
+            nice: 0,
+            rt_priority,
+            cpu_ns: 0,
+            kernel: true,
+        }
+    }
+
+    fn kernel() -> Vec<Stat> {
+        vec![
+            stat(2, "kthreadd", 0),
+            stat(16, "rcu_preempt", 40),
+            stat(45, "kworker/0:1-events", 12),
+            stat(46, "kworker/1:0", 0),
+            stat(57, "kswapd0", 0),
+            stat(90, "irq/24-eth0", 50),
+        ]
+    }
+
+    /// What a daemon at work makes of these.
+    pub fn by_daemon(all: bool) -> Report {
+        of(Ok(told()), kernel(), &Choice { all, classes: Vec::new() })
+    }
+
+    /// And what is known without one.
+    pub fn alone(all: bool, why: &str) -> Report {
+        of(Err(why.into()), kernel(), &Choice { all, classes: Vec::new() })
+    }
+
+    fn tids(report: &Report) -> Vec<u32> {
+        report.threads.iter().map(|row| row.tid).collect()
+    }
+
+    #[test]
+    fn those_that_nobody_waited_for_are_told_only_if_all_are_wanted() {
+        let report = by_daemon(false);
+        assert!(report.following && report.why_not.is_none());
+        assert_eq!(tids(&report), [46, 45, 16, 57]);
+        assert_eq!(tids(&by_daemon(true)), [46, 45, 2, 16, 57, 90]);
+        assert_eq!(report.threads[1].name, "kworker/0:1");
+        assert_eq!(report.threads[1].now, Some(Usual { policy: 1, priority: 12, nice: 0 }));
+        assert_eq!(report.threads[1].usual, Some(Usual::default()));
+        assert!(report.threads[2].raised_along && !report.threads[3].raised_along);
+    }
+
+    #[test]
+    fn without_tekd_the_kernel_alone_tells_and_the_reason_is_there() {
+        let report = alone(true, "tekd does not run");
+        assert!(!report.following && report.counts.is_none());
+        assert_eq!(report.why_not.as_deref(), Some("tekd does not run"));
+        assert_eq!(report.threads.len(), 6);
+        let irq = report.threads.last().unwrap();
+        assert_eq!((irq.class.as_str(), irq.usual.unwrap().priority), ("irq", 50));
+        assert!(alone(false, "no").threads.is_empty());
+    }
+
+    #[test]
+    fn a_class_can_be_chosen() {
+        let choice = Choice { all: true, classes: vec!["irq".into(), "kswapd".into()] };
+        assert_eq!(tids(&of(Ok(told()), kernel(), &choice)), [57, 90]);
+    }
+}
