@@ -105,10 +105,11 @@ impl Identity {
         }
         match Stat::of(self.tid)? {
             Some(stat) if stat.start_ticks == self.start_ticks && stat.runs() => return Ok(()),
-            Some(stat) if stat.start_ticks != self.start_ticks => {
-                if !takes_over(self.tid, stat.start_ticks) {
-                    make_good();
-                }
+            Some(stat)
+                if stat.start_ticks != self.start_ticks
+                    && !takes_over(self.tid, stat.start_ticks) =>
+            {
+                make_good();
             }
             _ => {}
         }

@@ -10,7 +10,7 @@ use std::collections::{BTreeMap, HashMap, HashSet};
 use std::mem;
 use tek_bpf::{Device, Event, Member, Name, Thread, What};
 use tek_effect::{Change, Identity};
-use tek_policy::kthread::{Class, KthreadSettings, Ratio, RtPriority, Weight};
+use tek_policy::kthread::{KthreadSettings, Ratio, RtPriority, Weight};
 
 /// The kernel's thread that makes all others.
 const CREATOR: i32 = 2;
