@@ -96,6 +96,7 @@ static __always_inline void end_request(struct request *request, bool completed)
 	if (bpf_map_delete_elem(&requests, &key))
 		return;
 	__sync_fetch_and_add(&tallies.requests, -1);
+	note_completion(&member);
 	struct tek_kthread_event *event = new_event(TEK_KTHREAD_BLOCK, TEK_KTHREAD_REQUEST_ENDED);
 	if (!event)
 		return;
@@ -143,7 +144,10 @@ int BPF_PROG(request_done, struct request *request, int error, unsigned int byte
 			bpf_map_update_elem(&completers, &disk, &now, BPF_ANY);
 		}
 	}
-	if (tallies.requests > 0 && bytes >= BPF_CORE_READ(request, __data_len))
+	if (tallies.requests <= 0)
+		return 0;
+	note_completion(NULL);
+	if (bytes >= BPF_CORE_READ(request, __data_len))
 		end_request(request, by_thread);
 	return 0;
 }

@@ -152,6 +152,47 @@ static __always_inline bool changes(const struct member *member, int kthread)
 	       !covers(kthread, low_bit(member->priority), high_bit(member->priority));
 }
 
+/* Whose request was just completed on this CPU: what its end queues is for him, too. The kernel does
+ * that within the same interrupt, right after it told of the completion. */
+#define COMPLETING_NS 50000
+
+struct completing {
+	struct member member;
+	__u64 until; /* ns; 0: nobody's */
+};
+
+struct {
+	__uint(type, BPF_MAP_TYPE_PERCPU_ARRAY);
+	__uint(max_entries, 1);
+	__type(key, __u32);
+	__type(value, struct completing);
+} completing SEC(".maps");
+
+static __always_inline void note_completion(const struct member *member)
+{
+	__u32 zero = 0;
+	struct completing *now = bpf_map_lookup_elem(&completing, &zero);
+	if (!now)
+		return;
+	now->until = member ? bpf_ktime_get_ns() + COMPLETING_NS : 0;
+	if (member)
+		now->member = *member;
+}
+
+static __always_inline bool find_completing(struct member *member)
+{
+	__u32 zero = 0;
+	struct completing *now = bpf_map_lookup_elem(&completing, &zero);
+	if (!now || !now->until)
+		return false;
+	if (now->until < bpf_ktime_get_ns()) {
+		now->until = 0;
+		return false;
+	}
+	*member = now->member;
+	return true;
+}
+
 static __always_inline void lose(enum tek_kthread_dependency dependency)
 {
 	__sync_fetch_and_add(&tallies.lost[dependency], 1);

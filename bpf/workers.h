@@ -159,7 +159,7 @@ SEC("tp_btf/workqueue_queue_work")
 int BPF_PROG(work_queued, int cpu, struct pool_workqueue *pwq, struct work_struct *work)
 {
 	struct member member = {};
-	bool ours = find_member(&member);
+	bool ours = find_member(&member) || find_completing(&member);
 	struct wb_state *wb = find_wb((__u64)work);
 	bool again = waits_already(work, ours, &member);
 	ours |= again;

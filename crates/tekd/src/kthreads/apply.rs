@@ -37,6 +37,8 @@ impl Applier {
             let _ = self.effect.give_back(change);
         }
         let mut softirqs = false;
+        let of_boosted = relations.all().filter_map(|served| served.boost.now);
+        let of_boosted = of_boosted.fold(0, |bits, now| bits | 1u128 << now.get());
         for (thread, woken) in relations.take_changed() {
             let Some(served) = relations.served(thread) else { continue };
             let members = served.dependants().priorities();
@@ -44,7 +46,8 @@ impl Applier {
             if served.class() != Class::Softirq && !self.settle_one(relations, thread, woken) {
                 continue;
             }
-            covered(thread, Some(members).filter(|members| *members != 0));
+            // One that is boosted counts as those whom it follows, who are counted in already.
+            covered(thread, Some(members | of_boosted).filter(|_| members != 0));
         }
         if softirqs {
             safe_order::settle(self, relations);
@@ -73,12 +76,7 @@ impl Applier {
         served.boost.held = None;
         let set = set(&mut self.effect, &mut served.boost, wanted);
         match set {
-            Ok(()) => {
-                self.note(woken);
-                if wanted.is_none() {
-                    relations.forget_task(thread);
-                }
-            }
+            Ok(()) => self.note(woken),
             Err(error) => return self.failed(relations, thread, &error),
         }
         true

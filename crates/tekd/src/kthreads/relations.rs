@@ -231,11 +231,22 @@ impl Relations {
         self.reclaimers.iter().find(|it| it.name.as_bytes() == name.as_bytes()).copied()
     }
 
+    /// What a kernel thread that follows somebody wants is what those want whom it follows.
     fn begin(&mut self, thing: Thing, thread: Thread, member: Member, why: Why, woken: u64) {
-        let Some(priority) = RtPriority::new(member.priority.into()) else { return };
-        if member.tid == thread.tid {
-            return; // a worker that queues work for itself
+        if !member.via {
+            return self.begin_for(thing, thread, member, why, woken);
         }
+        let members = self.served.get(&member.tid).map(Served::members).unwrap_or_default();
+        for (tid, priority) in members {
+            let member = Member { tid, process: tid, priority, via: false };
+            self.begin_for(thing, thread, member, why, woken);
+        }
+        // Also if there is nobody any more: it is to wake us no more.
+        note(&mut self.changed, thread.tid, woken);
+    }
+
+    fn begin_for(&mut self, thing: Thing, thread: Thread, member: Member, why: Why, woken: u64) {
+        let Some(priority) = RtPriority::new(member.priority.into()) else { return };
         let workers = self.of_thing.entry(thing).or_default();
         let is_known = workers.contains(&(thread.tid, member.tid));
         let served = match self.served.get_mut(&thread.tid) {
@@ -374,8 +385,8 @@ impl Relations {
         }
     }
 
-    /// A task has ended, or a kernel thread has its own priority again and so waits for nobody.
-    pub fn forget_task(&mut self, tid: i32) {
+    /// A task has ended.
+    fn forget_task(&mut self, tid: i32) {
         for (thread, served) in &mut self.served {
             if served.forget(tid) {
                 self.changed.entry(*thread).or_insert(0);

@@ -154,14 +154,17 @@ fn the_thread_of_a_file_system_s_journal_follows_as_long_as_something_is_dirty()
 }
 
 #[test]
-fn a_worker_that_follows_waits_for_others_but_never_for_itself() {
+fn what_a_worker_that_follows_gives_to_another_is_for_those_whom_it_follows_or_followed_last() {
     let mut kernel = Kernel::new("");
-    let itself = Member { tid: 9, process: 9, priority: 16, via: true };
-    kernel.queue(PLAYER, 1, Some(worker(9))).queue(itself, 2, Some(worker(9)));
-    kernel.queue(itself, 3, Some(worker(10))).dirty(itself, 4);
-    assert_eq!((kernel.wanted(9), kernel.wanted(10)), (Some(16), Some(13)));
-    kernel.relations.forget_task(9);
-    assert_eq!(kernel.wanted(10), None);
+    let via = Member { tid: 9, process: 9, priority: 16, via: true };
+    kernel.queue(PLAYER, 1, Some(worker(9))).queue(via, 2, Some(worker(10))).dirty(via, 4);
+    assert_eq!((kernel.wanted(9), kernel.wanted(10)), (Some(16), Some(16)));
+    kernel.start(PLAYER, 1, worker(9)).end(PLAYER, 1, worker(9)).wait(30);
+    assert_eq!(kernel.wanted(9), None);
+    kernel.queue(via, 3, Some(worker(11)));
+    assert_eq!(kernel.wanted(11), Some(16));
+    kernel.tell(What::TaskExited { tid: 812, process: 812 }).queue(via, 5, Some(worker(12)));
+    assert_eq!((kernel.wanted(11), kernel.wanted(12)), (None, None));
 }
 
 #[test]

@@ -61,6 +61,8 @@ pub struct Served {
     pub boost: Boost,
     members: Lingering<i32>,
     whys: HashMap<i32, Why>,
+    /// Who was in R(k) before nobody was.
+    last: Vec<(i32, u8)>,
 }
 
 impl Served {
@@ -76,6 +78,7 @@ impl Served {
             boost: Boost::default(),
             members: Lingering::new(linger_ns),
             whys: HashMap::new(),
+            last: Vec::new(),
         }
     }
 
@@ -122,12 +125,17 @@ impl Served {
     }
 
     pub fn forget(&mut self, who: i32) -> bool {
+        self.last.retain(|(last, _)| *last != who);
         self.whys.remove(&who);
         self.members.remove_all_of(who)
     }
 
     pub fn expire(&mut self, now: u64) -> bool {
+        let before = self.members.next_ns().is_some_and(|at| at <= now).then(|| self.members());
         let changed = self.members.expire(now);
+        if let Some(before) = before.filter(|_| self.members.dependants().is_empty()) {
+            self.last = before;
+        }
         if changed {
             let members = self.members.dependants();
             self.whys.retain(|who, _| members.times_of(*who) > 0);
@@ -138,6 +146,17 @@ impl Served {
     /// Nobody waits, and it has its own.
     pub fn is_free(&self) -> bool {
         self.members.dependants().is_empty() && self.boost.change.is_none()
+    }
+
+    /// Whom it follows, or followed last: what it has begun for them is done after that, too.
+    pub fn members(&self) -> Vec<(i32, u8)> {
+        let now: Vec<_> =
+            self.members.dependants().iter().map(|it| (it.who, it.priority.get())).collect();
+        if now.is_empty() {
+            self.last.clone()
+        } else {
+            now
+        }
     }
 
     pub fn dependants(&self) -> &Dependants<i32> {
