@@ -204,14 +204,17 @@ def processes_with(text):
 @needs_root
 def test_device_leaves_nothing_behind_when_it_is_killed(open_directory):
     command = [BUILD / "bin" / "tek", "bench", "device", "--parts", "faults,rest"]
+    memory = pathlib.Path("/dev/shm")  # where tekd's state is then
+    before = set(memory.glob("tek-bench-*"))
     with subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
                           env={**os.environ, "TMPDIR": str(open_directory)}) as running:
         directory, = eventually(lambda: list(open_directory.glob("tek-bench-*")))
-        eventually(lambda: (directory / "state").exists())
+        eventually(lambda: (directory / "run" / "tekd").exists())
         time.sleep(0.5)
         running.kill()
     eventually(lambda: not directory.exists())
     eventually(lambda: not processes_with(str(directory)))
+    assert set(memory.glob("tek-bench-*")) <= before
     assert not list(pathlib.Path("/sys/fs/cgroup").glob(f"**/tek-bench-{running.pid}"))
 
 

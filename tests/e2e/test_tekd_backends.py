@@ -559,7 +559,9 @@ def count_calls(backend, threads, pairs=8):
     assert len(turns) == 2 * pairs
     told = {}
     for what, those in ("enter", turns[::2]), ("leave", turns[1::2]):
-        names = min(([name for name, _ in turn] for turn in those), key=len)
+        # Whether the clock is set anew depends on what else tekd is about, as looking at all threads.
+        turns_by_name = ([name for name, _ in turn if name != "timerfd_settime"] for turn in those)
+        names = min(turns_by_name, key=len)
         took = statistics.median(sum(took for _, took in turn) for turn in those)
         print(f"{threads} threads, {what}: {len(names)} system calls, {1e6 * took:.0f} us in them under strace")
         told[what] = names
