@@ -12,7 +12,7 @@ import time
 
 import pytest
 from conftest import eventually
-from test_tekd import STATUS, UNIT, Daemon, pytestmark
+from test_tekd import CRITICAL, STATUS, UNIT, Daemon, pytestmark
 
 __all__ = ["pytestmark"]
 
@@ -252,6 +252,24 @@ def test_the_capabilities_of_its_unit_are_enough(tmp_path, state, task):
         eventually(lambda: any(thread["priority"] for thread in served(daemon, writer.pid)))
     finally:
         assert daemon.end() == 0
+
+
+def test_without_the_right_to_load_programs_tekd_says_so_and_serves(tmp_path, state, task):
+    before = kernel_threads()
+    daemon = Daemon(tmp_path)
+    daemon.state = state
+    daemon.start(f'backend = "rt"\nprotected = []\n[kthreads]\n{GRANT}',
+                 prefix=["setpriv", "--bounding-set=-bpf,-perfmon,-sys_admin", "--no-new-privs"])
+    try:
+        client = daemon.client()
+        told = client.json(STATUS)["kthreads"]
+        assert not told["on"] and told["why"] in daemon.log.read_text()
+        assert "CAP_BPF" in told["why"], told["why"]
+        writer = task(priority=20)
+        assert client.ask(CRITICAL, writer.pid).error == 0
+    finally:
+        assert daemon.end() == 0
+    assert not differences(before) and not state.exists()
 
 
 def test_at_rest_it_sleeps(following, task):

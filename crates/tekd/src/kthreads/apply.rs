@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Gives kernel threads the priorities that they should have, through a journal of its own.
 use super::relations::Relations;
-use super::safe_order;
+use super::safe_order::{self, Superiors};
 use super::served::Boost;
 use crate::log;
 use crate::sys;
@@ -17,13 +17,16 @@ pub struct Applier {
     pub changes: Changes,
     /// From the event to the changed priority: those that were not told yet.
     pub reactions_ns: Vec<u64>,
+    /// Who was raised along with ksoftirqd.
+    pub superiors: Superiors,
     refused: log::Seldom,
 }
 
 impl Applier {
     pub fn new(effect: Effect, changes_per_second: u32) -> Self {
         let changes = Changes::new(changes_per_second);
-        Self { effect, changes, reactions_ns: Vec::new(), refused: log::Seldom::default() }
+        let (superiors, refused) = (Superiors::default(), log::Seldom::default());
+        Self { effect, changes, reactions_ns: Vec::new(), superiors, refused }
     }
 
     /// Gives all whose R(k) is another the priority that follows from it. `covered` is told whom the
@@ -132,7 +135,8 @@ pub fn set(
     match (wanted, boost.change) {
         (None, None) => {}
         (None, Some(change)) => {
-            boost.change = None;
+            // If that fails now, the effect tries again.
+            (boost.change, boost.now) = (None, None);
             boost.total_ns += now.saturating_sub(boost.since_ns);
             effect.give_back(change)?;
         }

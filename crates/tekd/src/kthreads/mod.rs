@@ -7,8 +7,6 @@
 mod apply;
 mod reactor;
 mod relations;
-#[cfg(test)]
-mod relations_tests;
 mod safe_order;
 mod served;
 mod system;
@@ -60,6 +58,8 @@ struct State {
     relations: Relations,
     commands: Vec<Command>,
     dependencies: Vec<Dependency>,
+    /// Threads of RCU and irq_work that were raised with ksoftirqd.
+    raised_along: Vec<i32>,
     lost: u64,
     events: u64,
     /// Made, and dropped because there were too many.
@@ -148,6 +148,7 @@ impl Kthreads {
             relations: Relations::new(settings, system::reclaimers(), functions),
             commands: Vec::new(),
             dependencies: Vec::new(),
+            raised_along: Vec::new(),
             lost: 0,
             events: 0,
             changes: (0, 0),
@@ -224,7 +225,7 @@ impl Kthreads {
             "off": settings.off.iter().map(|class| class.name()).collect::<Vec<_>>(),
             "protected": settings.protected.iter().map(ToString::to_string).collect::<Vec<_>>(),
             "dependencies": dependencies.iter().map(dependency).collect::<Vec<_>>(),
-            "raised_along": state.relations.superiors.raised().map(|(tid, _)| tid).collect::<Vec<_>>(),
+            "raised_along": state.raised_along,
             "counts": {
                 "events": state.events,
                 "lost": state.lost,

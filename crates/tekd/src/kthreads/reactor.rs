@@ -100,6 +100,7 @@ impl Reactor {
             self.settle(&mut state.relations);
             self.look_at_memory(&mut state.relations, now);
             state.changes = (self.applier.changes.made(), self.applier.changes.dropped());
+            state.raised_along = self.applier.superiors.raised();
             state.reactions.take(&mut self.applier.reactions_ns);
             let again = self.watch(&mut state.relations, read > 0, now);
             drop(state);
@@ -164,6 +165,8 @@ impl Reactor {
                 self.lost += 1;
                 self.programs.forget()?;
                 relations.forget_all(event.time);
+                // Of some the end may have been lost: a later task with such an id is looked at anew.
+                self.followed.clear();
             }
             if self.is_wanted(&event) {
                 if let What::InodeDirtied { device, .. } = event.what {

@@ -4,19 +4,22 @@
 //! A relation is one critical task with one thing (a work item, an inode, a request) that a kernel
 //! thread works on. Which thread that is may change: a work is queued for one worker and run by
 //! another. The inodes of a disk belong to nobody until the work that writes them back is queued.
-use super::safe_order::Superiors;
+mod disks;
+mod events;
+mod memory;
+#[cfg(test)]
+mod tests;
+
 use super::served::{Served, Why};
-use std::collections::{BTreeMap, HashMap, HashSet};
+use disks::Disk;
+use std::collections::{BTreeMap, HashMap};
 use std::mem;
-use tek_bpf::{Device, Event, Member, Name, Thread, What};
+use tek_bpf::{Device, Member, Thread};
 use tek_effect::{Change, Identity};
-use tek_policy::kthread::{KthreadSettings, Ratio, RtPriority, Weight};
+use tek_policy::kthread::{KthreadSettings, RtPriority, Weight};
 
 /// The kernel's thread that makes all others.
 const CREATOR: i32 = 2;
-const CREATOR_THREAD: Thread = Thread { tid: CREATOR, name: Name::UNKNOWN };
-/// A work that was not begun for so long was cancelled, which not all kernels tell.
-const CANCELLED_NS: u64 = 2_000_000_000;
 /// Threads are looked through for those that have ended when there are more.
 const MANY_SERVED: usize = 512;
 
@@ -41,14 +44,6 @@ enum Thing {
     Uring(u64),
 }
 
-/// A disk with dirty inodes of critical tasks.
-#[derive(Default)]
-struct Disk {
-    inodes: HashMap<u64, Vec<(Member, Why)>>,
-    /// Who writes them back, or is woken for that.
-    worker: Option<Thread>,
-}
-
 /// All relations.
 pub struct Relations {
     pub settings: KthreadSettings,
@@ -69,7 +64,6 @@ pub struct Relations {
     functions: HashMap<u64, String>,
     /// Of threads that have ended.
     orphans: Vec<Change>,
-    pub superiors: Superiors,
 }
 
 impl Relations {
@@ -89,146 +83,7 @@ impl Relations {
             changed: BTreeMap::new(),
             functions,
             orphans: Vec::new(),
-            superiors: Superiors::default(),
         }
-    }
-
-    /// Takes in what happened.
-    pub fn take(&mut self, event: &Event) {
-        let (at, woken) = (event.time, if event.woke { event.time } else { 0 });
-        match event.what {
-            What::WorkQueued { member, work, worker } => {
-                self.queued.insert(work.address, at);
-                let (worker, why) = match worker {
-                    Some(worker) => (worker, Why::Work(work.function)),
-                    // None is idle, so a new one may have to be made.
-                    None => (CREATOR_THREAD, Why::Thread),
-                };
-                self.begin(Thing::Work(work.address), worker, member, why, woken);
-            }
-            What::WorkAhead { member, work, worker } => {
-                let why = Why::Work(work.function);
-                self.begin(Thing::WorkBehind(work.address), worker, member, why, woken);
-            }
-            What::WorkStarted { member, work, worker } => {
-                self.queued.remove(&work.address);
-                self.leave_to(Thing::Work(work.address), worker.tid);
-                self.end_now(Thing::WorkBehind(work.address));
-                let why = Why::Work(work.function);
-                self.begin(Thing::Work(work.address), worker, member, why, woken);
-            }
-            What::WorkEnded { work, .. } => self.end(Thing::Work(work.address), at),
-            What::WorkDropped { work } => self.drop_work(work),
-            What::Unrelated { worker, .. } => self.drop_those_who_linger(worker.tid, woken),
-            // What a kernel thread makes dirty is for all.
-            What::InodeDirtied { member, .. } if member.via => {}
-            What::InodeDirtied { member, inode, wb, device, .. } => {
-                let why = Why::Write(device);
-                let disk = self.disks.entry(wb).or_default();
-                disk.inodes.entry(inode).or_default().push((member, why));
-                if let Some(worker) = disk.worker {
-                    self.begin(Thing::Inode(inode), worker, member, why, woken);
-                }
-                if let Some(Some(journal)) = self.journals.get(&device).copied() {
-                    self.begin(Thing::Journal(inode), journal, member, why, woken);
-                }
-            }
-            What::InodeCleaned { inode, wb, .. } | What::InodeGone { inode, wb, .. } => {
-                self.end(Thing::Inode(inode), at);
-                self.end(Thing::Journal(inode), at);
-                self.forget_inode(inode, wb);
-            }
-            What::WbQueued { wb, worker, .. } => self.write_back(wb, worker, woken),
-            What::WbAhead { wb, worker, .. } => self.write_back_behind(wb, worker, woken),
-            What::WbStarted { wb, worker, .. } => {
-                self.end_now(Thing::DiskBehind(wb));
-                self.write_back(wb, Some(worker), woken);
-            }
-            What::WbEnded { wb, .. } => self.rest(wb, at),
-            What::Throttled { .. } => {} // it is waited for by those who made the pages dirty
-            What::KswapdWanted { member, node, kswapd } => {
-                if let Some(kswapd) = kswapd {
-                    self.begin(Thing::Reclaim(node), kswapd, member, Why::Memory, woken);
-                }
-            }
-            What::KswapdSlept { node, .. } => self.end(Thing::Reclaim(node), at),
-            What::ReclaimBegan { member } => {
-                for kswapd in self.reclaimers.clone() {
-                    self.begin(Thing::OwnReclaim(member.tid), kswapd, member, Why::Memory, woken);
-                }
-            }
-            What::ReclaimEnded { member } => self.end(Thing::OwnReclaim(member.tid), at),
-            What::KcompactdWanted { member, node, kcompactd } => {
-                if let Some(kcompactd) = kcompactd {
-                    self.begin(Thing::Compaction(node), kcompactd, member, Why::Blocks, woken);
-                }
-            }
-            What::KcompactdSlept { node, .. } => self.end(Thing::Compaction(node), at),
-            What::RequestBegan { member, request, disk, completer } => {
-                if let Some(completer) = completer {
-                    let why = Why::Request(disk);
-                    self.begin(Thing::Request(request), completer, member, why, woken);
-                }
-            }
-            What::RequestEnded { request, .. } => self.end(Thing::Request(request), at),
-            What::CreationBegan { member } => {
-                let thing = Thing::Creation(member.tid);
-                self.begin(thing, CREATOR_THREAD, member, Why::Thread, woken);
-            }
-            What::CreationEnded { member } => self.end(Thing::Creation(member.tid), at),
-            What::Born { thread } => self.wait_for_new(thread, woken),
-            What::UringQueued { .. } => {} // begun by uring(), which knows the workers
-            What::UringEnded { request, .. } => self.end(Thing::Uring(request), at),
-            What::TaskExited { tid, .. } => self.forget_task(tid),
-        }
-    }
-
-    /// Whether it was looked which thread ends the transactions of a disk's file system.
-    pub fn knows_journal(&self, disk: Device) -> bool {
-        self.journals.contains_key(&disk)
-    }
-
-    /// That thread; `None`: there is none.
-    pub fn set_journal(&mut self, disk: Device, thread: Option<Thread>) {
-        self.journals.insert(disk, thread);
-    }
-
-    /// A request of io_uring is done by some of these workers.
-    pub fn uring(&mut self, member: Member, request: u64, workers: &[Thread], woken: u64) {
-        for &worker in workers {
-            self.begin(Thing::Uring(request), worker, member, Why::Uring, woken);
-        }
-    }
-
-    /// Critical tasks that own pages while kswapd of a node is wanted, and their share of all pages.
-    pub fn owners(&mut self, owners: &[Member], ratio: Ratio) {
-        let nodes: Vec<u32> = (self.of_thing.keys())
-            .filter_map(|thing| if let Thing::Reclaim(node) = thing { Some(*node) } else { None })
-            .collect();
-        for kswapd in self.reclaimers.clone() {
-            if let Some(served) = self.served.get_mut(&kswapd.tid) {
-                if mem::replace(&mut served.ratio, ratio) != ratio {
-                    self.changed.entry(kswapd.tid).or_insert(0);
-                }
-            }
-        }
-        for node in nodes {
-            let Some(kswapd) = self.reclaimer_of(node) else { continue };
-            for &owner in owners {
-                self.begin(Thing::Reclaim(node), kswapd, owner, Why::Memory, 0);
-            }
-        }
-    }
-
-    /// Whether somebody waits for memory.
-    pub fn wants_memory(&self) -> bool {
-        let is_reclaim = |thing: &Thing| matches!(thing, Thing::Reclaim(_) | Thing::OwnReclaim(_));
-        !self.reclaimers.is_empty() && self.of_thing.keys().any(is_reclaim)
-    }
-
-    fn reclaimer_of(&self, node: u32) -> Option<Thread> {
-        let name = format!("kswapd{node}");
-        self.reclaimers.iter().find(|it| it.name.as_bytes() == name.as_bytes()).copied()
     }
 
     /// What a kernel thread that follows somebody wants is what those want whom it follows.
@@ -297,21 +152,6 @@ impl Relations {
         }
     }
 
-    fn drop_work(&mut self, work: u64) {
-        self.queued.remove(&work);
-        self.end_now(Thing::Work(work));
-        self.end_now(Thing::WorkBehind(work));
-    }
-
-    /// Works that nobody begins count as cancelled. Which ones these are.
-    pub fn drop_cancelled(&mut self, now: u64) -> Vec<u64> {
-        let is_old = |since: &u64| since.saturating_add(CANCELLED_NS) < now;
-        let old: Vec<u64> =
-            self.queued.iter().filter(|(_, since)| is_old(since)).map(|(work, _)| *work).collect();
-        old.iter().for_each(|work| self.drop_work(*work));
-        old
-    }
-
     /// Another thread than was thought works on it.
     fn leave_to(&mut self, thing: Thing, to: i32) {
         let Some(workers) = self.of_thing.get_mut(&thing) else { return };
@@ -322,66 +162,6 @@ impl Relations {
     fn drop_those_who_linger(&mut self, worker: i32, woken: u64) {
         if self.served.get_mut(&worker).is_some_and(Served::drop_those_who_linger) {
             note(&mut self.changed, worker, woken);
-        }
-    }
-
-    /// A worker comes to write back what is dirty.
-    fn write_back(&mut self, wb: u64, worker: Option<Thread>, woken: u64) {
-        let Some(disk) = self.disks.get_mut(&wb) else { return };
-        disk.worker = worker;
-        let all: Vec<_> = disk
-            .inodes
-            .iter()
-            .flat_map(|(inode, members)| members.iter().map(|member| (*inode, *member)))
-            .collect();
-        let Some(worker) = worker else { return };
-        for (inode, (member, why)) in all {
-            self.leave_to(Thing::Inode(inode), worker.tid);
-            self.begin(Thing::Inode(inode), worker, member, why, 0);
-        }
-        note(&mut self.changed, worker.tid, woken);
-    }
-
-    /// A worker has to be done with something else before.
-    fn write_back_behind(&mut self, wb: u64, worker: Thread, woken: u64) {
-        let Some(disk) = self.disks.get(&wb) else { return };
-        let mut seen = HashSet::new();
-        let members = disk.inodes.values().flatten().filter(|(member, _)| seen.insert(member.tid));
-        for (member, why) in members.copied().collect::<Vec<_>>() {
-            self.begin(Thing::DiskBehind(wb), worker, member, why, woken);
-        }
-    }
-
-    /// Nobody writes back just now.
-    fn rest(&mut self, wb: u64, at: u64) {
-        self.end_now(Thing::DiskBehind(wb));
-        let Some(disk) = self.disks.get_mut(&wb) else { return };
-        disk.worker = None;
-        let inodes: Vec<u64> = disk.inodes.keys().copied().collect();
-        inodes.into_iter().for_each(|inode| self.end(Thing::Inode(inode), at));
-    }
-
-    fn forget_inode(&mut self, inode: u64, wb: u64) {
-        let Some(disk) = self.disks.get_mut(&wb) else { return };
-        disk.inodes.remove(&inode);
-        if disk.inodes.is_empty() && disk.worker.is_none() {
-            self.disks.remove(&wb);
-        }
-    }
-
-    /// A thread that was just made has to run before those who wait for it go on.
-    fn wait_for_new(&mut self, thread: Thread, woken: u64) {
-        let waiting: Vec<_> = (self.of_thing.iter())
-            .flat_map(|(thing, workers)| {
-                workers.iter().map(|(its, member)| (*thing, *its, *member))
-            })
-            .filter_map(|(thing, its, member)| (its == CREATOR).then_some((thing, member)))
-            .collect();
-        for (thing, tid) in waiting {
-            let priority = self.served.get(&CREATOR).and_then(|served| served.priority_of(tid));
-            let Some(priority) = priority else { continue };
-            let member = Member { tid, process: tid, priority, via: false };
-            self.begin(thing, thread, member, Why::Thread, woken);
         }
     }
 

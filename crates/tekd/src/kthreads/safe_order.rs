@@ -16,7 +16,7 @@ pub struct Superiors {
 
 /// All of ksoftirqd's class, and who must come before them.
 pub fn settle(applier: &mut Applier, relations: &mut Relations) {
-    let mut superiors = std::mem::take(&mut relations.superiors);
+    let mut superiors = std::mem::take(&mut applier.superiors);
     superiors.look();
     let mut ordered: Vec<Ordered<i32>> = Vec::new();
     for (tid, (rank, boost)) in &superiors.known {
@@ -64,7 +64,7 @@ pub fn settle(applier: &mut Applier, relations: &mut Relations) {
             served.boost.held = Some(held.to_string());
         }
     }
-    relations.superiors = superiors;
+    applier.superiors = superiors;
 }
 
 impl Superiors {
@@ -84,7 +84,8 @@ impl Superiors {
     }
 
     /// Who of them is raised.
-    pub fn raised(&self) -> impl Iterator<Item = (i32, &Boost)> {
-        self.known.iter().map(|(tid, (_, boost))| (*tid, boost)).filter(|(_, b)| b.now.is_some())
+    pub fn raised(&self) -> Vec<i32> {
+        let raised = self.known.iter().filter(|(_, (_, boost))| boost.now.is_some());
+        raised.map(|(tid, _)| *tid).collect()
     }
 }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! From events to R(k), as written down by hand.
-use super::relations::Relations;
+use super::Relations;
 use std::collections::HashMap;
 use tek_bpf::{Device, Event, Member, Name, Thread, What, Work};
 use tek_policy::kthread::{KthreadSettings, Ratio};

@@ -1,0 +1,70 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! What critical tasks wrote, until it is on a disk: a task is in R(k) once for each inode.
+use super::{note, Relations, Thing};
+use crate::kthreads::served::Why;
+use std::collections::{HashMap, HashSet};
+use tek_bpf::{Device, Member, Thread};
+
+/// A disk with dirty inodes of critical tasks.
+#[derive(Default)]
+pub(super) struct Disk {
+    pub(super) inodes: HashMap<u64, Vec<(Member, Why)>>,
+    /// Who writes them back, or is woken for that.
+    pub(super) worker: Option<Thread>,
+}
+
+impl Relations {
+    /// Whether it was looked which thread ends the transactions of a disk's file system.
+    pub fn knows_journal(&self, disk: Device) -> bool {
+        self.journals.contains_key(&disk)
+    }
+
+    /// That thread; `None`: there is none.
+    pub fn set_journal(&mut self, disk: Device, thread: Option<Thread>) {
+        self.journals.insert(disk, thread);
+    }
+
+    /// A worker comes to write back what is dirty.
+    pub(super) fn write_back(&mut self, wb: u64, worker: Option<Thread>, woken: u64) {
+        let Some(disk) = self.disks.get_mut(&wb) else { return };
+        disk.worker = worker;
+        let all: Vec<_> = disk
+            .inodes
+            .iter()
+            .flat_map(|(inode, members)| members.iter().map(|member| (*inode, *member)))
+            .collect();
+        let Some(worker) = worker else { return };
+        for (inode, (member, why)) in all {
+            self.leave_to(Thing::Inode(inode), worker.tid);
+            self.begin(Thing::Inode(inode), worker, member, why, 0);
+        }
+        note(&mut self.changed, worker.tid, woken);
+    }
+
+    /// A worker has to be done with something else before.
+    pub(super) fn write_back_behind(&mut self, wb: u64, worker: Thread, woken: u64) {
+        let Some(disk) = self.disks.get(&wb) else { return };
+        let mut seen = HashSet::new();
+        let members = disk.inodes.values().flatten().filter(|(member, _)| seen.insert(member.tid));
+        for (member, why) in members.copied().collect::<Vec<_>>() {
+            self.begin(Thing::DiskBehind(wb), worker, member, why, woken);
+        }
+    }
+
+    /// Nobody writes back just now.
+    pub(super) fn rest(&mut self, wb: u64, at: u64) {
+        self.end_now(Thing::DiskBehind(wb));
+        let Some(disk) = self.disks.get_mut(&wb) else { return };
+        disk.worker = None;
+        let inodes: Vec<u64> = disk.inodes.keys().copied().collect();
+        inodes.into_iter().for_each(|inode| self.end(Thing::Inode(inode), at));
+    }
+
+    pub(super) fn forget_inode(&mut self, inode: u64, wb: u64) {
+        let Some(disk) = self.disks.get_mut(&wb) else { return };
+        disk.inodes.remove(&inode);
+        if disk.inodes.is_empty() && disk.worker.is_none() {
+            self.disks.remove(&wb);
+        }
+    }
+}

@@ -1,0 +1,139 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! What each event means for R(k).
+use super::{Relations, Thing, CREATOR};
+use crate::kthreads::served::Why;
+use tek_bpf::{Event, Member, Name, Thread, What};
+
+const CREATOR_THREAD: Thread = Thread { tid: CREATOR, name: Name::UNKNOWN };
+/// A work that was not begun for so long was cancelled, which not all kernels tell.
+const CANCELLED_NS: u64 = 2_000_000_000;
+
+impl Relations {
+    /// Takes in what happened.
+    pub fn take(&mut self, event: &Event) {
+        let (at, woken) = (event.time, if event.woke { event.time } else { 0 });
+        match event.what {
+            What::WorkQueued { member, work, worker } => {
+                self.queued.insert(work.address, at);
+                let (worker, why) = match worker {
+                    Some(worker) => (worker, Why::Work(work.function)),
+                    // None is idle, so a new one may have to be made.
+                    None => (CREATOR_THREAD, Why::Thread),
+                };
+                self.begin(Thing::Work(work.address), worker, member, why, woken);
+            }
+            What::WorkAhead { member, work, worker } => {
+                let why = Why::Work(work.function);
+                self.begin(Thing::WorkBehind(work.address), worker, member, why, woken);
+            }
+            What::WorkStarted { member, work, worker } => {
+                self.queued.remove(&work.address);
+                self.leave_to(Thing::Work(work.address), worker.tid);
+                self.end_now(Thing::WorkBehind(work.address));
+                let why = Why::Work(work.function);
+                self.begin(Thing::Work(work.address), worker, member, why, woken);
+            }
+            What::WorkEnded { work, .. } => self.end(Thing::Work(work.address), at),
+            What::WorkDropped { work } => self.drop_work(work),
+            What::Unrelated { worker, .. } => self.drop_those_who_linger(worker.tid, woken),
+            // What a kernel thread makes dirty is for all.
+            What::InodeDirtied { member, .. } if member.via => {}
+            What::InodeDirtied { member, inode, wb, device, .. } => {
+                let why = Why::Write(device);
+                let disk = self.disks.entry(wb).or_default();
+                disk.inodes.entry(inode).or_default().push((member, why));
+                if let Some(worker) = disk.worker {
+                    self.begin(Thing::Inode(inode), worker, member, why, woken);
+                }
+                if let Some(Some(journal)) = self.journals.get(&device).copied() {
+                    self.begin(Thing::Journal(inode), journal, member, why, woken);
+                }
+            }
+            What::InodeCleaned { inode, wb, .. } | What::InodeGone { inode, wb, .. } => {
+                self.end(Thing::Inode(inode), at);
+                self.end(Thing::Journal(inode), at);
+                self.forget_inode(inode, wb);
+            }
+            What::WbQueued { wb, worker, .. } => self.write_back(wb, worker, woken),
+            What::WbAhead { wb, worker, .. } => self.write_back_behind(wb, worker, woken),
+            What::WbStarted { wb, worker, .. } => {
+                self.end_now(Thing::DiskBehind(wb));
+                self.write_back(wb, Some(worker), woken);
+            }
+            What::WbEnded { wb, .. } => self.rest(wb, at),
+            What::Throttled { .. } => {} // it is waited for by those who made the pages dirty
+            What::KswapdWanted { member, node, kswapd } => {
+                if let Some(kswapd) = kswapd {
+                    self.begin(Thing::Reclaim(node), kswapd, member, Why::Memory, woken);
+                }
+            }
+            What::KswapdSlept { node, .. } => self.end(Thing::Reclaim(node), at),
+            What::ReclaimBegan { member } => {
+                for kswapd in self.reclaimers.clone() {
+                    self.begin(Thing::OwnReclaim(member.tid), kswapd, member, Why::Memory, woken);
+                }
+            }
+            What::ReclaimEnded { member } => self.end(Thing::OwnReclaim(member.tid), at),
+            What::KcompactdWanted { member, node, kcompactd } => {
+                if let Some(kcompactd) = kcompactd {
+                    self.begin(Thing::Compaction(node), kcompactd, member, Why::Blocks, woken);
+                }
+            }
+            What::KcompactdSlept { node, .. } => self.end(Thing::Compaction(node), at),
+            What::RequestBegan { member, request, disk, completer } => {
+                if let Some(completer) = completer {
+                    let why = Why::Request(disk);
+                    self.begin(Thing::Request(request), completer, member, why, woken);
+                }
+            }
+            What::RequestEnded { request, .. } => self.end(Thing::Request(request), at),
+            What::CreationBegan { member } => {
+                let thing = Thing::Creation(member.tid);
+                self.begin(thing, CREATOR_THREAD, member, Why::Thread, woken);
+            }
+            What::CreationEnded { member } => self.end(Thing::Creation(member.tid), at),
+            What::Born { thread } => self.wait_for_new(thread, woken),
+            What::UringQueued { .. } => {} // begun by uring(), which knows the workers
+            What::UringEnded { request, .. } => self.end(Thing::Uring(request), at),
+            What::TaskExited { tid, .. } => self.forget_task(tid),
+        }
+    }
+
+    /// A request of io_uring is done by some of these workers.
+    pub fn uring(&mut self, member: Member, request: u64, workers: &[Thread], woken: u64) {
+        for &worker in workers {
+            self.begin(Thing::Uring(request), worker, member, Why::Uring, woken);
+        }
+    }
+
+    fn drop_work(&mut self, work: u64) {
+        self.queued.remove(&work);
+        self.end_now(Thing::Work(work));
+        self.end_now(Thing::WorkBehind(work));
+    }
+
+    /// Works that nobody begins count as cancelled. Which ones these are.
+    pub fn drop_cancelled(&mut self, now: u64) -> Vec<u64> {
+        let is_old = |since: &u64| since.saturating_add(CANCELLED_NS) < now;
+        let old: Vec<u64> =
+            self.queued.iter().filter(|(_, since)| is_old(since)).map(|(work, _)| *work).collect();
+        old.iter().for_each(|work| self.drop_work(*work));
+        old
+    }
+
+    /// A thread that was just made has to run before those who wait for it go on.
+    fn wait_for_new(&mut self, thread: Thread, woken: u64) {
+        let waiting: Vec<_> = (self.of_thing.iter())
+            .flat_map(|(thing, workers)| {
+                workers.iter().map(|(its, member)| (*thing, *its, *member))
+            })
+            .filter_map(|(thing, its, member)| (its == CREATOR).then_some((thing, member)))
+            .collect();
+        for (thing, tid) in waiting {
+            let priority = self.served.get(&CREATOR).and_then(|served| served.priority_of(tid));
+            let Some(priority) = priority else { continue };
+            let member = Member { tid, process: tid, priority, via: false };
+            self.begin(thing, thread, member, Why::Thread, woken);
+        }
+    }
+}
