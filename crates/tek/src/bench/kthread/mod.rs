@@ -37,6 +37,7 @@ use variant::Variant;
   tek bench kthread                            everything that this machine can show
   tek bench kthread --parts pdflush --curves   one experiment, with the paper's curves as text
   tek bench kthread --quick --parts pdflush    a few seconds, to see whether it runs
+  tek bench kthread --parts worker --variants alone,as-it-is,tek --no-figures --rounds 9
   tek bench kthread --json result.json         all points of all curves for other programs
   tek bench kthread --assert                   exit status 1 if a bar is missed
   tek lab run --kind irqthreads --memory 256M --limit 900 --manifest lab/manifest.toml --with build -- \\
@@ -64,6 +65,12 @@ pub struct Args {
     /// What to measure, separated by commas [default: all]
     #[arg(long, value_delimiter = ',', value_name = "LIST")]
     parts: Vec<Part>,
+    /// Which variants, separated by commas [default: all]
+    #[arg(long, value_delimiter = ',', value_name = "LIST")]
+    variants: Vec<Variant>,
+    /// Only what is judged: not the other periods and sizes of the paper's figures
+    #[arg(long)]
+    no_figures: bool,
     /// Where files are written and read: on a disk, not in memory [default: where temporary files lie]
     #[arg(long, value_name = "DIR")]
     directory: Option<PathBuf>,
@@ -98,6 +105,7 @@ enum Part {
 /// How much is measured.
 struct Plan {
     extent: Extent,
+    variants: Vec<Variant>,
     settle_s: f64,
     rounds: usize,
     overhead_rounds: usize,
@@ -106,6 +114,7 @@ struct Plan {
 
 const FULL: Plan = Plan {
     extent: Extent { seconds: 6.0, varied: true },
+    variants: Vec::new(),
     settle_s: 40.0,
     rounds: 5,
     overhead_rounds: 9,
@@ -113,6 +122,7 @@ const FULL: Plan = Plan {
 };
 const QUICK: Plan = Plan {
     extent: Extent { seconds: 0.6, varied: false },
+    variants: Vec::new(),
     settle_s: 0.0,
     rounds: 1,
     overhead_rounds: 1,
@@ -193,7 +203,9 @@ fn rows(measured: &Measured, judged: &[super::verdict::Verdict]) -> Vec<Row> {
 
 /// The parts, one after the other. What fails is named with its reason, and the others run.
 fn measure(args: &Args, parts: &[Part]) -> anyhow::Result<(Measured, Vec<NotRun>)> {
-    let plan = if args.judge.quick { &QUICK } else { &FULL };
+    let mut plan = if args.judge.quick { QUICK } else { FULL };
+    plan.extent.varied &= !args.no_figures;
+    plan.variants = variants(&args.variants);
     let rounds = args.rounds.map_or(plan.rounds, usize::from);
     let kills = args.faults.map_or(plan.kills, |kills| kills as usize);
     let mut stage = Stage::prepare(args.directory.as_deref())?;
@@ -214,7 +226,7 @@ fn measure(args: &Args, parts: &[Part]) -> anyhow::Result<(Measured, Vec<NotRun>
             }
             Part::Faults => faults::measure(&mut stage, kills, args.seed, &spinner)
                 .map(|it| measured.faults = Some(it)),
-            _ => spinner.suspend(|| experiment(&mut stage, *part, plan, rounds)).map(|it| {
+            _ => spinner.suspend(|| experiment(&mut stage, *part, &plan, rounds)).map(|it| {
                 not_run.extend(it.not_run.clone());
                 measured.sessions.push(it);
             }),
@@ -261,14 +273,21 @@ fn experiment(
     if writes_back && plan.settle_s > 0.0 {
         stage.settle(plan.settle_s)?;
     }
-    Ok(session::measure(stage, name, &cases, &variants(), rounds))
+    Ok(session::measure(stage, name, &cases, &plan.variants, rounds))
 }
 
-/// stalld only where it is installed.
-fn variants() -> Vec<Variant> {
-    let path = std::env::var_os("PATH").unwrap_or_default();
-    let has_stalld = std::env::split_paths(&path).any(|it| it.join("stalld").is_file());
-    Variant::ALL.into_iter().filter(|it| has_stalld || *it != Variant::Stalld).collect()
+/// These, or all; stalld then only where it is installed.
+fn variants(wanted: &[Variant]) -> Vec<Variant> {
+    let mut variants = wanted.to_vec();
+    if wanted.is_empty() {
+        let path = std::env::var_os("PATH").unwrap_or_default();
+        let has_stalld = std::env::split_paths(&path).any(|it| it.join("stalld").is_file());
+        let all = Variant::value_variants().iter().copied();
+        variants.extend(all.filter(|it| has_stalld || *it != Variant::Stalld));
+    }
+    variants.sort();
+    variants.dedup();
+    variants
 }
 
 /// More than this is not filled by reading a file.

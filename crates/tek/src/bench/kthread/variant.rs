@@ -9,35 +9,26 @@ pub const CRITICAL: i32 = 60;
 pub const LOAD: i32 = 30;
 pub const STATIC: i32 = 50;
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, clap::ValueEnum)]
 pub enum Variant {
-    /// Without what disturbs: the limit.
+    /// Without what disturbs: the limit
     Alone,
-    /// The same once more: how much two equal measurements differ.
+    /// The same once more: how much two equal measurements differ
+    #[value(name = "alone-2")]
     AloneAgain,
-    /// Disturbed, the kernel alone.
+    /// Disturbed, the kernel alone
     AsItIs,
-    /// All kworkers, kswapd and ksoftirqd real-time, as tuned and rtirq do.
+    /// All kworkers, kswapd and ksoftirqd real-time, as tuned and rtirq do
     Static,
-    /// stalld, which helps threads that had no CPU for seconds.
+    /// stalld, which helps threads that had no CPU for seconds
     Stalld,
-    /// tekd, by equation (1).
+    /// tekd, by equation (1)
     Plain,
-    /// tekd as it is.
+    /// tekd as it is
     Tek,
 }
 
 impl Variant {
-    pub const ALL: [Variant; 7] = [
-        Variant::Alone,
-        Variant::AloneAgain,
-        Variant::AsItIs,
-        Variant::Static,
-        Variant::Stalld,
-        Variant::Plain,
-        Variant::Tek,
-    ];
-
     /// Its name in reports.
     pub fn name(self) -> &'static str {
         match self {
@@ -70,11 +61,13 @@ impl Variant {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use clap::ValueEnum;
 
     #[test]
     fn only_what_tekd_decides_has_a_daemon_and_each_by_another_method() {
-        let with: Vec<_> = Variant::ALL.into_iter().filter(|it| it.settings().is_some()).collect();
-        assert_eq!(with, [Variant::Plain, Variant::Tek]);
+        let all = Variant::value_variants().iter();
+        let with: Vec<_> = all.filter(|it| it.settings().is_some()).collect();
+        assert_eq!(with, [&Variant::Plain, &Variant::Tek]);
         let text = |variant: Variant| variant.settings().unwrap().text();
         assert!(text(Variant::Plain).contains("[kthreads]\nmethod = \"plain\"\n"));
         assert!(
