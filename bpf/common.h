@@ -38,7 +38,7 @@ struct {
 	__type(value, __u32);
 } fast SEC(".maps");
 
-/* tid of a boosted kernel thread -> what its boost covers */
+/* tid of a kernel thread that is boosted, or was -> what its boost covers, nothing without one */
 struct {
 	__uint(type, BPF_MAP_TYPE_HASH);
 	__uint(max_entries, 1024);
@@ -46,17 +46,32 @@ struct {
 	__type(value, struct tek_kthread_covered);
 } boosted SEC(".maps");
 
-volatile struct tek_kthread_settings settings SEC(".data.settings") = {};
-struct tek_kthread_tallies tallies SEC(".data.tallies") = {};
-
 /* A critical task, or somebody who works for one. */
 struct member {
 	int tid;
 	int process;
 	__u8 priority;
-	bool via;    /* it is a kernel thread that is boosted */
+	bool via;    /* it is a kernel thread that works for one */
 	bool is_new; /* userland has not said yet whether it wants to know of this task */
 };
+
+/* What a worker runs just now. */
+struct running {
+	__u64 work;
+	__u64 function;
+	struct member member; /* tid 0: nobody alone, it is the work of a bdi_writeback */
+};
+
+/* tid of a worker -> that */
+struct {
+	__uint(type, BPF_MAP_TYPE_HASH);
+	__uint(max_entries, 1024);
+	__type(key, int);
+	__type(value, struct running);
+} running SEC(".maps");
+
+volatile struct tek_kthread_settings settings SEC(".data.settings") = {};
+struct tek_kthread_tallies tallies SEC(".data.tallies") = {};
 
 /* Not 0 where `current` is only who was interrupted. x86 counts that for each CPU, in a variable whose
  * address many kernels do not tell; but it lies at a fixed distance from the run queue, which tasks
@@ -77,6 +92,15 @@ static __always_inline __u32 interrupts(struct task_struct *task)
 	return count & (IN_INTERRUPT | SERVING_SOFTIRQ);
 }
 
+static __always_inline bool is_boosted(int tid)
+{
+	struct tek_kthread_covered *now;
+	if (!settings.boosted)
+		return false;
+	now = bpf_map_lookup_elem(&boosted, &tid);
+	return now && (now->bits[0] || now->bits[1]);
+}
+
 /* Whether the current task is critical, and then who it is. The first thing that programs ask: an
  * ordinary task costs one comparison. A task that exits closes its files as nobody's member, for
  * userland has been told of its end, or will be. */
@@ -84,7 +108,7 @@ static __always_inline bool find_member(struct member *member)
 {
 	struct task_struct *task = (void *)bpf_get_current_task_btf();
 	int prio = task->prio;
-	if (prio >= MAX_RT_PRIO && !settings.fast)
+	if (prio >= MAX_RT_PRIO && !settings.fast && tallies.running <= 0)
 		return false;
 	__u32 flags = task->flags;
 	if (flags & PF_EXITING)
@@ -96,14 +120,20 @@ static __always_inline bool find_member(struct member *member)
 	member->via = false;
 	member->is_new = false;
 	if (flags & (PF_KTHREAD | PF_IO_WORKER)) {
-		if (prio < MAX_RT_PRIO && settings.boosted && bpf_map_lookup_elem(&boosted, &tid)) {
+		if (prio < MAX_RT_PRIO && is_boosted(tid)) {
 			member->via = true;
 			return !interrupts(task);
 		}
-		if (flags & PF_KTHREAD)
-			return false;
+		if (flags & PF_KTHREAD) {
+			/* It got a CPU before it got its boost. What it queues has to be hurried all the same. */
+			member->via = tallies.running > 0 && bpf_map_lookup_elem(&running, &tid);
+			member->is_new = true;
+			return member->via && !interrupts(task);
+		}
 	}
 	if (prio >= MAX_RT_PRIO) {
+		if (!settings.fast)
+			return false;
 		__u32 *as_if = bpf_map_lookup_elem(&fast, &tid);
 		if (!as_if)
 			return false;

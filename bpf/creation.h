@@ -67,7 +67,7 @@ int BPF_PROG(thread_born, struct task_struct *parent, struct task_struct *child)
 	int kthreadd = KTHREADD;
 	if ((tallies.creations <= 0 && !settings.boosted) || parent->pid != kthreadd)
 		return 0;
-	if (tallies.creations <= 0 && !bpf_map_lookup_elem(&boosted, &kthreadd))
+	if (tallies.creations <= 0 && !is_boosted(kthreadd))
 		return 0;
 	struct tek_kthread_event *event = new_event(TEK_KTHREAD_CREATION, TEK_KTHREAD_BORN);
 	if (!event)

@@ -117,7 +117,8 @@ struct tek_kthread_event {
 };
 
 /* The map `boosted`: tid of a kernel thread -> the priorities that its boost covers. A bit n of
- * word n / 64 is priority n. A relation of such a priority wakes nobody. */
+ * word n / 64 is priority n. A relation of such a priority wakes nobody. Without a bit it is not boosted
+ * just now. */
 struct tek_kthread_covered {
 	unsigned long long bits[2];
 };

@@ -26,21 +26,6 @@ struct {
 	__type(value, struct queued);
 } works SEC(".maps");
 
-/* What a worker runs just now. */
-struct running {
-	__u64 work;
-	__u64 function;
-	struct member member; /* tid 0: nobody alone, it is the work of a bdi_writeback */
-};
-
-/* tid of a worker -> that */
-struct {
-	__uint(type, BPF_MAP_TYPE_HASH);
-	__uint(max_entries, 1024);
-	__type(key, int);
-	__type(value, struct running);
-} running SEC(".maps");
-
 /* The worker that is woken when a work is queued; NULL where none is idle. */
 static __always_inline struct task_struct *first_idle(struct worker_pool *pool)
 {
@@ -230,7 +215,7 @@ int BPF_PROG(work_started, struct work_struct *work)
 			send(event, !covers(tid, wb->low, wb->high));
 		}
 	}
-	if (!found && !wb && settings.boosted && bpf_map_lookup_elem(&boosted, &tid)) {
+	if (!found && !wb && is_boosted(tid)) {
 		event = new_event(TEK_KTHREAD_WORKERS, TEK_KTHREAD_UNRELATED);
 		if (event) {
 			event->thing = key;

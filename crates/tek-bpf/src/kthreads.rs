@@ -146,15 +146,18 @@ impl Kthreads {
     }
 
     /// Tells the programs what priorities of members (a bit each, 1 to 99) the present priority of a
-    /// kernel thread was computed from: a relation of such a priority wakes nobody. `None`: it is
-    /// not boosted, and its works and requests are nobody's.
+    /// kernel thread was computed from: a relation of such a priority wakes nobody. With none of them it
+    /// is not boosted, and its works and requests are nobody's. `None`: nor will it be soon; 0 makes the
+    /// next boost cheaper.
     pub fn set_boosted(&mut self, tid: i32, covered: Option<u128>) -> Result<(), Error> {
         match covered {
             Some(bits) => {
-                self.boosted.insert(tid);
-                self.set_settings()?;
                 let value = [(bits as u64).to_ne_bytes(), ((bits >> 64) as u64).to_ne_bytes()];
-                put(&self.maps.boosted, "boosted", tid, value.as_flattened()).map(drop)
+                put(&self.maps.boosted, "boosted", tid, value.as_flattened())?;
+                match self.boosted.insert(tid) {
+                    true => self.set_settings(),
+                    false => Ok(()),
+                }
             }
             None => {
                 take(&self.maps.boosted, "boosted", tid)?;

@@ -77,11 +77,7 @@ impl Effect {
     /// it since, that stays: [`Error::Changed`]. Of several changes of one thread, only the last can
     /// get another value.
     pub fn set_again(&mut self, change: Change, wanted: Scheduling) -> Result<(), Error> {
-        let planned = self.scheduling(change)?.clone();
-        if self.journal.held().next_of_same_thing(change.0).is_some() {
-            let what = format!("thread {} was changed once more since", planned.who.tid);
-            return Err(Error::invalid(what, "give the later change another value"));
-        }
+        let planned = self.last_scheduling(change)?.clone();
         let value = planned.planned_again(wanted)?;
         self.journal.again(change.0, Value::Scheduling(value))?;
         let set = planned.act_again(value);
@@ -94,6 +90,27 @@ impl Effect {
             }
         }
         set
+    }
+
+    /// Gives back what was there for a while: the change stays noted, for [`Effect::resume`]. Of the
+    /// policy of a thread that is changed often: writing down takes longer than changing.
+    /// [`Undone::Changed`], [`Undone::Gone`]: it is to be given back for good.
+    pub fn rest(&mut self, change: Change) -> Result<Undone, Error> {
+        match self.last_scheduling(change)?.undo() {
+            Err(Error::Gone { .. }) => Ok(Undone::Gone),
+            undone => undone,
+        }
+    }
+
+    /// Another value for a change that rests. It is noted if it is not one of the last two.
+    /// [`Error::Changed`]: somebody else changed the thread since.
+    pub fn resume(&mut self, change: Change, wanted: Scheduling) -> Result<(), Error> {
+        let planned = self.last_scheduling(change)?.clone();
+        let value = planned.planned_after_rest(wanted)?;
+        if !planned.ours.contains(&value) {
+            self.journal.again(change.0, Value::Scheduling(value))?;
+        }
+        planned.act_after_rest(value)
     }
 
     /// Sets a limit of a process, which is named by its first thread: prlimit(2).
@@ -321,11 +338,16 @@ impl Effect {
         }
     }
 
-    fn scheduling(&self, change: Change) -> Result<&SchedulingChange, Error> {
-        match self.journal.held().get(change.0) {
-            Some(What::Scheduling(scheduling)) => Ok(scheduling),
-            _ => Err(not_in_force(change)),
+    /// One after which the thread was not changed once more.
+    fn last_scheduling(&self, change: Change) -> Result<&SchedulingChange, Error> {
+        let Some(What::Scheduling(scheduling)) = self.journal.held().get(change.0) else {
+            return Err(not_in_force(change));
+        };
+        if self.journal.held().next_of_same_thing(change.0).is_some() {
+            let what = format!("thread {} was changed once more since", scheduling.who.tid);
+            return Err(Error::invalid(what, "give the later change another value"));
         }
+        Ok(scheduling)
     }
 
     fn settle(&mut self, change: Change, value: Scheduling) {

@@ -162,6 +162,22 @@ impl SchedulingChange {
         self.set(self.latest(), wanted)
     }
 
+    /// What is to be noted before [`SchedulingChange::act_after_rest`]: the thread has its own.
+    pub(crate) fn planned_after_rest(&self, wanted: Scheduling) -> Result<Scheduling, Error> {
+        wanted.check()?;
+        let tid = self.who.tid;
+        let present = sys::rule(tid).map_err(|e| Error::thread(tid, "ask for the policy of", e))?;
+        if present == self.was.rule() {
+            return Ok(wanted.keeping(self.latest().nice));
+        }
+        self.who.check()?;
+        Err(Error::Changed { what: format!("the policy of thread {tid}") })
+    }
+
+    pub(crate) fn act_after_rest(&self, wanted: Scheduling) -> Result<(), Error> {
+        self.set(self.was, wanted)
+    }
+
     pub(crate) fn latest(&self) -> Scheduling {
         self.ours.last().copied().unwrap_or(self.was)
     }

@@ -112,7 +112,6 @@ fn means(mut effect: Effect, state: &Path, with: &Configuration, domain: &Domain
         state,
         domain: domain.clone(),
         protected: with.protected.clone(),
-        priority: range.high + 2,
     });
     Ok(Means { effect, range, placement, others, kthreads, backend, backend_why })
 }

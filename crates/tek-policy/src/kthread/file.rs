@@ -18,6 +18,8 @@ pub struct KthreadSettings {
     pub linger: Duration,
     /// Priorities that may be changed in a second.
     pub changes_per_second: u32,
+    /// The real-time priority of who changes them.
+    pub priority: u32,
     /// By class.
     pub weights: ClassWeights,
     /// Of particular work functions; they come before that of the class.
@@ -34,6 +36,8 @@ impl Default for KthreadSettings {
             method: Method::default(),
             linger: Duration::from_millis(20),
             changes_per_second: 1000,
+            // Above all whom it helps, and below watchdogs.
+            priority: 98,
             weights: ClassWeights::default(),
             functions: BTreeMap::new(),
             off: Vec::new(),
@@ -176,6 +180,8 @@ pub(crate) struct KthreadsTable {
     linger_ms: Option<u32>,
     #[serde(default, deserialize_with = "changes_per_second")]
     changes_per_second: Option<u32>,
+    #[serde(default, deserialize_with = "priority")]
+    priority: Option<u32>,
     #[serde(default)]
     weights: ClassWeights,
     #[serde(default)]
@@ -194,6 +200,7 @@ impl From<KthreadsTable> for KthreadSettings {
             method: table.method,
             linger: linger.unwrap_or(usual.linger),
             changes_per_second: table.changes_per_second.unwrap_or(usual.changes_per_second),
+            priority: table.priority.unwrap_or(usual.priority),
             weights: table.weights,
             functions: table.functions.into_iter().map(|(name, weight)| (name.0, weight)).collect(),
             off: table.off,
@@ -247,6 +254,10 @@ fn linger_ms<'de, D: Deserializer<'de>>(from: D) -> Result<Option<u32>, D::Error
 
 fn changes_per_second<'de, D: Deserializer<'de>>(from: D) -> Result<Option<u32>, D::Error> {
     crate::grant_file::number(from, 1, 100_000, "is no number of changes a second")
+}
+
+fn priority<'de, D: Deserializer<'de>>(from: D) -> Result<Option<u32>, D::Error> {
+    crate::grant_file::number(from, 1, 99, "is no real-time priority")
 }
 
 #[cfg(test)]

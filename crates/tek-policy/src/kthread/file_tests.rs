@@ -31,7 +31,7 @@ fn the_defaults_are_those_of_the_paper() {
     assert!(others.iter().all(|class| of(*class) == Some(Weight::INDIRECT)));
     assert_eq!([Class::Untouchable, Class::Unknown].map(of), [None; 2]);
     assert_eq!((usual.method, usual.linger_ns()), (Method::Weighted, 20_000_000));
-    assert_eq!(usual.changes_per_second, 1000);
+    assert_eq!((usual.changes_per_second, usual.priority), (1000, 98));
 }
 
 #[test]
@@ -39,22 +39,22 @@ fn the_file_that_is_installed_shows_the_defaults() {
     let installed = include_str!("../../../../data/tekd.toml");
     let (_, table) = installed.split_once("# [kthreads]\n").unwrap();
     let lines: Vec<_> = table.lines().filter_map(|line| line.strip_prefix("# ")).collect();
-    assert_eq!(lines.len(), 7);
+    assert_eq!(lines.len(), 8);
     assert_eq!(read(&format!("[kthreads]\n{}", lines.join("\n"))), KthreadSettings::default());
 }
 
 #[test]
 fn every_key_is_taken() {
     let all = read(
-        "[kthreads]\nmethod = \"plain\"\nlinger_ms = 0\nchanges_per_second = 100000\n\
+        "[kthreads]\nmethod = \"plain\"\nlinger_ms = 0\nchanges_per_second = 100000\npriority = 70\n\
          weights = { irq = 2, softirq = 0.1, writeback = 1, kswapd = 10, kcompactd = 0.125, \
          worker = 0.5, io_uring = 1.2, kthreadd = 0.9 }\n\
          functions = { wb_workfn = 1.5, \"kblockd_fn.llvm.1\" = 2.5 }\n\
          off = [\"irq\", \"kswapd\"]\nprotected = [\"irq/24*\", \"kworker/u9:*\"]",
     );
     assert_eq!(
-        (all.method, all.linger, all.changes_per_second),
-        (Method::Plain, Duration::ZERO, 100_000)
+        (all.method, all.linger, all.changes_per_second, all.priority),
+        (Method::Plain, Duration::ZERO, 100_000, 70)
     );
     let of = |class| all.weight_of(class, None).map(Weight::thousandths);
     assert_eq!(
@@ -89,6 +89,7 @@ fn a_mistake_is_told_with_its_place_and_what_to_write() {
         ("linger_ms = -1", "2:13", "0 to 1000"),
         ("linger_ms = 2.5", "2:13", "a whole number, 0 to 1000"),
         ("changes_per_second = 0", "2:22", "1 to 100000"),
+        ("priority = 100", "2:12", "1 to 99"),
         ("method = \"pip\"", "2:10", "`plain` or `weighted`"),
         ("weights = { irq = 0 }", "2:19", "0.1 to 10"),
         ("weights = { irq = 10.5 }", "2:19", "0.1 to 10"),
@@ -139,7 +140,7 @@ proptest! {
     #[test]
     fn nothing_like_the_table_makes_the_reader_stumble(
         lines in prop::collection::vec(
-            r#"(\[\[?kthreads(\.weights|\.functions)?\]?\]|method|linger_ms|changes_per_second|weights|functions|off|protected|irq|softirq|worker|wb_workfn|x)( = ?(-?[0-9]{1,9}(\.[0-9]{0,5})?|nan|inf|"(plain|weighted|irq|[-a-z*/]{0,5})"|\["?(irq|worker|[a-z]{0,4})"?\]|\{ ?(irq|wb_workfn|x) ?= ?[0-9.]{1,5} ?\}))?"#,
+            r#"(\[\[?kthreads(\.weights|\.functions)?\]?\]|method|linger_ms|changes_per_second|priority|weights|functions|off|protected|irq|softirq|worker|wb_workfn|x)( = ?(-?[0-9]{1,9}(\.[0-9]{0,5})?|nan|inf|"(plain|weighted|irq|[-a-z*/]{0,5})"|\["?(irq|worker|[a-z]{0,4})"?\]|\{ ?(irq|wb_workfn|x) ?= ?[0-9.]{1,5} ?\}))?"#,
             0..8,
         ),
     ) {

@@ -5,7 +5,7 @@ use super::safe_order::{self, Superiors};
 use super::served::Boost;
 use crate::log;
 use crate::sys;
-use tek_effect::{Effect, Error, Identity, Scheduling, Watch};
+use tek_effect::{Change, Effect, Error, Identity, Scheduling, Undone, Watch};
 use tek_policy::kthread::{Changes, Class, Direction, RtPriority};
 
 const FIFO: u32 = libc::SCHED_FIFO as u32;
@@ -36,21 +36,24 @@ impl Applier {
         relations: &mut Relations,
         mut covered: impl FnMut(i32, Option<u128>),
     ) {
-        for change in relations.take_orphans() {
-            let _ = self.effect.give_back(change);
-        }
+        self.give_back_orphans(relations);
         let mut softirqs = false;
         let of_boosted = relations.all().filter_map(|served| served.boost.now);
         let of_boosted = of_boosted.fold(0, |bits, now| bits | 1u128 << now.get());
         for (thread, woken) in relations.take_changed() {
             let Some(served) = relations.served(thread) else { continue };
             let members = served.dependants().priorities();
-            softirqs |= served.class() == Class::Softirq;
-            if served.class() != Class::Softirq && !self.settle_one(relations, thread, woken) {
-                continue;
+            let is_softirq = served.class() == Class::Softirq;
+            softirqs |= is_softirq;
+            // One that is boosted counts as those whom it follows, who are counted in already. The kernel
+            // is told before: who is boosted may run at once, and queue something, before we go on.
+            if members != 0 {
+                covered(thread, Some(members | of_boosted));
             }
-            // One that is boosted counts as those whom it follows, who are counted in already.
-            covered(thread, Some(members | of_boosted).filter(|_| members != 0));
+            let is_there = is_softirq || self.settle_one(relations, thread, woken);
+            if members == 0 || !is_there {
+                covered(thread, is_there.then_some(0));
+            }
         }
         if softirqs {
             safe_order::settle(self, relations);
@@ -83,6 +86,13 @@ impl Applier {
             Err(error) => return self.failed(relations, thread, &error),
         }
         true
+    }
+
+    /// What threads had that have ended, or that nobody waited for in a long time.
+    pub fn give_back_orphans(&mut self, relations: &mut Relations) {
+        for change in relations.take_orphans() {
+            let _ = self.effect.give_back(change);
+        }
     }
 
     fn note(&mut self, woken: u64) {
@@ -124,35 +134,60 @@ pub fn usual_priority(boost: &Boost) -> Option<RtPriority> {
     RtPriority::new(usual.priority)
 }
 
-/// Sets it; `None` gives back what the thread had.
+/// Sets it; `None` gives back what the thread had. That stays noted, because most are boosted again soon.
 pub fn set(
     effect: &mut Effect,
     boost: &mut Boost,
     wanted: Option<RtPriority>,
 ) -> Result<(), Error> {
     let (Some(who), Some(usual)) = (boost.identity, boost.usual) else { return Ok(()) };
+    let scheduling = |priority: RtPriority, usual| {
+        let priority = priority.get().into();
+        Scheduling { policy: FIFO, priority, reset_on_fork: false, ..usual }
+    };
     let now = sys::monotonic_ns();
-    match (wanted, boost.change) {
-        (None, None) => {}
-        (None, Some(change)) => {
-            // If that fails now, the effect tries again.
-            (boost.change, boost.now) = (None, None);
-            boost.total_ns += now.saturating_sub(boost.since_ns);
-            effect.give_back(change)?;
-        }
-        (Some(priority), change) => {
-            let priority = priority.get().into();
-            let scheduling = Scheduling { policy: FIFO, priority, reset_on_fork: false, ..usual };
-            match change {
-                Some(change) => effect.set_again(change, scheduling)?,
-                None => {
-                    boost.change = Some(effect.set_scheduling(who, scheduling)?);
-                    boost.since_ns = now;
-                    boost.times += 1;
-                }
+    let before = boost.now;
+    let Some(priority) = wanted else {
+        boost.now = None;
+        return match boost.change.filter(|_| before.is_some()) {
+            Some(change) => {
+                boost.total_ns += now.saturating_sub(boost.since_ns);
+                rest(effect, boost, change)
             }
+            None => Ok(()),
+        };
+    };
+    match (boost.change, before) {
+        (Some(change), Some(_)) => effect.set_again(change, scheduling(priority, usual))?,
+        (Some(change), None) => match effect.resume(change, scheduling(priority, usual)) {
+            Err(Error::Changed { .. }) => {
+                // Somebody gave it something else, which is its own from now on.
+                boost.change = None;
+                effect.give_back(change)?;
+                let usual = Scheduling::of(who.tid)?;
+                boost.usual = Some(usual);
+                boost.change = Some(effect.set_scheduling(who, scheduling(priority, usual))?);
+            }
+            resumed => resumed?,
+        },
+        (None, _) => {
+            boost.change = Some(effect.set_scheduling(who, scheduling(priority, usual))?);
         }
     }
+    if before.is_none() {
+        boost.since_ns = now;
+        boost.times += 1;
+    }
     boost.now = wanted;
+    Ok(())
+}
+
+/// If that fails now, or the thread has something else meanwhile, the effect forgets the change, or tries
+/// again to undo it.
+fn rest(effect: &mut Effect, boost: &mut Boost, change: Change) -> Result<(), Error> {
+    if !matches!(effect.rest(change), Ok(Undone::Undone)) {
+        boost.change = None;
+        effect.give_back(change)?;
+    }
     Ok(())
 }

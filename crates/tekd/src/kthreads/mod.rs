@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! The kernel's threads follow those who wait for them.
 //!
-//! A thread of its own does it, as urgent as tekd itself, so that no client can hold it up; with a
-//! journal of its own, so that the two need not wait for each other. What the other thread asks for
+//! A thread of its own does it, more urgent than all whom it helps: below one of them it would wait for
+//! the very CPU that a kernel thread needs. It has a journal of its own, so that it and tekd's other
+//! thread need not wait for each other. What the other thread asks for
 //! goes through [`Shared`], which is locked for some microseconds at a time.
 mod apply;
 mod reactor;
@@ -110,8 +111,6 @@ pub struct Wanted<'a> {
     pub state: &'a Path,
     pub domain: Domain,
     pub protected: Vec<Pattern>,
-    /// The real-time priority of tekd.
-    pub priority: u32,
 }
 
 impl Kthreads {
@@ -158,8 +157,8 @@ impl Kthreads {
         let shared = Arc::new(Shared { state: Mutex::new(state), bell });
         let (tell, told) = channel();
         let theirs = Arc::clone(&shared);
-        let Wanted { domain, protected, priority, .. } = wanted;
-        let begin = move || begin(theirs, effect, domain, protected, priority, &tell);
+        let Wanted { domain, protected, .. } = wanted;
+        let begin = move || begin(theirs, effect, domain, protected, &tell);
         let thread =
             Builder::new().name("kthreads".to_owned()).stack_size(STACK_BYTES).spawn(begin);
         let thread = match thread {
@@ -264,7 +263,6 @@ fn begin(
     effect: Effect,
     domain: Domain,
     protected: Vec<Pattern>,
-    priority: u32,
     tell: &Sender<Result<(), String>>,
 ) {
     let programs = match tek_bpf::Kthreads::open() {
@@ -275,10 +273,11 @@ fn begin(
             return;
         }
     };
-    let rate = {
+    let (rate, priority) = {
         let mut state = shared.lock();
         state.dependencies = programs.dependencies().to_vec();
-        state.relations.settings.changes_per_second
+        let settings = &state.relations.settings;
+        (settings.changes_per_second, settings.priority)
     };
     become_first(priority);
     let _ = tell.send(Ok(()));

@@ -11,6 +11,7 @@ use super::Shared;
 use crate::domain::Domain;
 use crate::homes::Homes;
 use crate::log;
+use crate::start::become_first;
 use crate::sys;
 use nix::errno::Errno;
 use nix::sys::epoll::{Epoll, EpollEvent, EpollFlags, EpollTimeout};
@@ -30,6 +31,8 @@ const WATCH_NS: u64 = 10_000_000_000;
 /// What is known of memory is looked at no more often than this.
 const MEMORY_NS: u64 = 50_000_000;
 const MS: u64 = 1_000_000;
+/// What epoll says of commands.
+const BELL: u64 = 1;
 
 /// What another thread wants.
 pub enum Command {
@@ -76,7 +79,7 @@ impl Reactor {
     fn react(&mut self) -> io::Result<()> {
         let epoll = Epoll::new(nix::sys::epoll::EpollCreateFlags::EPOLL_CLOEXEC)?;
         epoll.add(self.programs.fd(), EpollEvent::new(EpollFlags::EPOLLIN, 0))?;
-        epoll.add(&self.shared.bell, EpollEvent::new(EpollFlags::EPOLLIN, 1))?;
+        epoll.add(&self.shared.bell, EpollEvent::new(EpollFlags::EPOLLIN, BELL))?;
         for own in [gettid().as_raw(), std::process::id() as i32] {
             self.programs.set_who(own, Some(Follow::Ignore)).map_err(io::Error::other)?;
         }
@@ -98,6 +101,7 @@ impl Reactor {
                 let _ = self.programs.forget_work(work);
             }
             self.settle(&mut state.relations);
+            self.find_journals(&mut state.relations);
             self.look_at_memory(&mut state.relations, now);
             state.changes = (self.applier.changes.made(), self.applier.changes.dropped());
             state.raised_along = self.applier.superiors.raised();
@@ -109,15 +113,17 @@ impl Reactor {
             }
             let milliseconds = again.map(|ns| u16::try_from(ns.div_ceil(MS)).unwrap_or(u16::MAX));
             match epoll.wait(&mut ready, milliseconds.map_or(EpollTimeout::NONE, Into::into)) {
+                Ok(count) if ready[..count].iter().any(|it| it.data() == BELL) => {
+                    let _ = self.shared.bell.read();
+                }
                 Ok(_) | Err(Errno::EINTR) => {}
                 Err(error) => return Err(error.into()),
             }
-            let _ = self.shared.bell.read();
         }
     }
 
     /// On PREEMPT_RT who hears of events is woken by irq_work's threads, which would wait behind every
-    /// real-time task. They are as urgent as tekd is for as long as it follows.
+    /// real-time task. They are as urgent as this thread is for as long as it follows.
     fn raise_messengers(&mut self) {
         for (tid, name) in
             system::kernel_threads().filter(|(_, name)| name.starts_with("irq_work/"))
@@ -148,6 +154,11 @@ impl Reactor {
                 }
                 Command::Settings(settings, functions) => {
                     self.applier.changes.set_rate(settings.changes_per_second);
+                    if self.priority != settings.priority {
+                        self.priority = settings.priority;
+                        become_first(self.priority);
+                        self.raise_messengers();
+                    }
                     relations.change_settings(*settings, functions);
                 }
             }
@@ -169,11 +180,6 @@ impl Reactor {
                 self.followed.clear();
             }
             if self.is_wanted(&event) {
-                if let What::InodeDirtied { device, .. } = event.what {
-                    if !relations.knows_journal(device) {
-                        relations.set_journal(device, system::journal(device));
-                    }
-                }
                 relations.take(&event);
                 if let What::UringQueued { member, request } = event.what {
                     let woken = if event.woke { event.time } else { 0 };
@@ -217,6 +223,17 @@ impl Reactor {
         }
     }
 
+    /// Not before others were served: all threads are looked through for it.
+    fn find_journals(&mut self, relations: &mut Relations) {
+        let disks = relations.without_journal();
+        for disk in &disks {
+            relations.set_journal(*disk, system::journal(*disk));
+        }
+        if !disks.is_empty() {
+            self.settle(relations);
+        }
+    }
+
     /// Whose pages there are matters while somebody waits for memory.
     fn look_at_memory(&mut self, relations: &mut Relations, now: u64) {
         if !relations.wants_memory() || now < self.next_memory_ns {
@@ -245,7 +262,7 @@ impl Reactor {
     /// Switches programs on hot paths on and off. How long to sleep at most.
     fn watch(&mut self, relations: &mut Relations, active: bool, now: u64) -> Option<u64> {
         if relations.remembers_many() {
-            relations.forget_ended();
+            self.forget_ended(relations);
         }
         if active || !relations.is_empty() {
             if self.watches_until.is_none() && !self.followed.is_empty() {
@@ -264,7 +281,14 @@ impl Reactor {
         }
         self.watches_until = None;
         let _ = self.programs.watch(false);
-        relations.forget_ended();
+        self.forget_ended(relations);
         None
+    }
+
+    fn forget_ended(&mut self, relations: &mut Relations) {
+        for thread in relations.forget_ended() {
+            let _ = self.programs.set_boosted(thread, None);
+        }
+        self.applier.give_back_orphans(relations);
     }
 }

@@ -247,11 +247,19 @@ impl Relations {
         self.served.values()
     }
 
-    /// Threads that nobody waits for are remembered for who asks, but not those that have ended.
-    pub fn forget_ended(&mut self) {
+    /// Threads that nobody waits for are remembered for who asks, but not those that have ended. What was
+    /// done to them is to be forgotten.
+    pub fn forget_ended(&mut self) -> Vec<i32> {
+        let mut free = Vec::new();
         self.served.retain(|thread, served| {
-            !served.is_free() || Identity::of(*thread).is_ok_and(|now| served.boost.is_of(now))
+            if !served.is_free() {
+                return true;
+            }
+            free.push(*thread);
+            self.orphans.extend(served.boost.change.take());
+            Identity::of(*thread).is_ok_and(|now| served.boost.is_of(now))
         });
+        free
     }
 
     /// Whether so many threads are remembered that some may have ended.
@@ -273,7 +281,7 @@ impl Relations {
         }
     }
 
-    /// What was done to threads that have ended is to be forgotten, too.
+    /// What was done to threads that have ended, or are free, is to be forgotten, too.
     pub fn take_orphans(&mut self) -> Vec<Change> {
         mem::take(&mut self.orphans)
     }

@@ -6,6 +6,7 @@ use super::served::Boost;
 use super::system;
 use crate::sys;
 use std::collections::HashMap;
+use tek_effect::Effect;
 use tek_policy::kthread::{plan, plan_without_raises, Class, Ordered, Rank, Wish};
 
 /// RCU's and irq_work's threads: those of ksoftirqd's class are in the relations.
@@ -17,7 +18,7 @@ pub struct Superiors {
 /// All of ksoftirqd's class, and who must come before them.
 pub fn settle(applier: &mut Applier, relations: &mut Relations) {
     let mut superiors = std::mem::take(&mut applier.superiors);
-    superiors.look();
+    superiors.look(&mut applier.effect);
     let mut ordered: Vec<Ordered<i32>> = Vec::new();
     for (tid, (rank, boost)) in &superiors.known {
         let usual = usual_priority(boost);
@@ -54,7 +55,10 @@ pub fn settle(applier: &mut Applier, relations: &mut Relations) {
         let wanted = step.then.filter(|_| step.then != step.usual);
         if let Err(error) = set(&mut applier.effect, boost, wanted) {
             // What follows would come before who could not be raised.
-            superiors.known.remove(&step.id);
+            let failed = superiors.known.remove(&step.id);
+            if let Some(change) = failed.and_then(|(_, boost)| boost.change) {
+                let _ = applier.effect.give_back(change);
+            }
             applier.failed(relations, step.id, &error);
             break;
         }
@@ -69,11 +73,13 @@ pub fn settle(applier: &mut Applier, relations: &mut Relations) {
 
 impl Superiors {
     /// Those of CPUs that came, and went, since the last time. Who has something is not looked for.
-    fn look(&mut self) {
-        if self.known.values().any(|(_, boost)| boost.change.is_some()) {
+    fn look(&mut self, effect: &mut Effect) {
+        if self.known.values().any(|(_, boost)| boost.now.is_some()) {
             return;
         }
-        self.known.clear();
+        for change in self.known.drain().filter_map(|(_, (_, boost))| boost.change) {
+            let _ = effect.give_back(change);
+        }
         for (tid, name) in system::kernel_threads() {
             let rank = Rank::of_name(&name).filter(|rank| *rank != Rank::Softirq);
             let mut boost = Boost::default();

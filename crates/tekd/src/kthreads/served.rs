@@ -24,6 +24,16 @@ pub enum Why {
     Uring,
 }
 
+impl Why {
+    /// Which disk is written to.
+    pub fn disk(self) -> Option<Device> {
+        match self {
+            Self::Write(disk) => Some(disk),
+            _ => None,
+        }
+    }
+}
+
 /// What it was given.
 #[derive(Default)]
 pub struct Boost {
@@ -33,6 +43,7 @@ pub struct Boost {
     pub watch: Option<Watch>,
     /// What it had.
     pub usual: Option<Scheduling>,
+    /// In force, or at rest.
     pub change: Option<Change>,
     /// In force; `None`: its own.
     pub now: Option<RtPriority>,
@@ -145,7 +156,7 @@ impl Served {
 
     /// Nobody waits, and it has its own.
     pub fn is_free(&self) -> bool {
-        self.members.dependants().is_empty() && self.boost.change.is_none()
+        self.members.dependants().is_empty() && self.boost.now.is_none()
     }
 
     /// Whom it follows, or followed last: what it has begun for them is done after that, too.

@@ -14,14 +14,26 @@ pub(super) struct Disk {
 }
 
 impl Relations {
-    /// Whether it was looked which thread ends the transactions of a disk's file system.
-    pub fn knows_journal(&self, disk: Device) -> bool {
-        self.journals.contains_key(&disk)
+    /// Disks that were written to, and of which it was not looked which thread ends the transactions of
+    /// their file systems.
+    pub fn without_journal(&self) -> Vec<Device> {
+        let written = self.disks.values().flat_map(|disk| disk.inodes.values().flatten());
+        let disks: HashSet<Device> = written.filter_map(|(_, why)| why.disk()).collect();
+        disks.into_iter().filter(|disk| !self.journals.contains_key(disk)).collect()
     }
 
     /// That thread; `None`: there is none.
     pub fn set_journal(&mut self, disk: Device, thread: Option<Thread>) {
         self.journals.insert(disk, thread);
+        let Some(thread) = thread else { return };
+        let mut written = Vec::new();
+        for (inode, members) in self.disks.values().flat_map(|disk| &disk.inodes) {
+            let its = members.iter().filter(|(_, why)| why.disk() == Some(disk));
+            written.extend(its.map(|(member, why)| (*inode, *member, *why)));
+        }
+        for (inode, member, why) in written {
+            self.begin(Thing::Journal(inode), thread, member, why, 0);
+        }
     }
 
     /// A worker comes to write back what is dirty.
