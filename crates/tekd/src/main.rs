@@ -18,6 +18,7 @@ mod notify;
 mod options;
 mod others;
 mod peer;
+mod pi_mutex;
 mod placement;
 mod process;
 mod region;

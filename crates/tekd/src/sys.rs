@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! System calls that nix does not have. All unsafe code of tekd is here.
+//! System calls that nix does not have. All unsafe code of tekd is here and in
+//! the lock.
 use nix::errno::Errno;
 use nix::poll::{poll, PollFd, PollFlags, PollTimeout};
 use std::ffi::CString;

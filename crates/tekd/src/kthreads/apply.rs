@@ -45,14 +45,17 @@ impl Applier {
             let members = served.dependants().priorities();
             let is_softirq = served.class() == Class::Softirq;
             softirqs |= is_softirq;
-            // One that is boosted counts as those whom it follows, who are counted in already. The kernel
-            // is told before: who is boosted may run at once, and queue something, before we go on.
-            if members != 0 {
-                covered(thread, Some(members | of_boosted));
+            // One that is boosted counts as those whom it follows, who are counted in already.
+            let bits = if members == 0 { 0 } else { members | of_boosted };
+            // The kernel is told before: who is boosted may run at once, and queue something, before we go
+            // on. Of kworkers it is known without what they work for, and that they run soon matters more.
+            let before = bits != 0 && !served.is_kworker();
+            if before {
+                covered(thread, Some(bits));
             }
             let is_there = is_softirq || self.settle_one(relations, thread, woken);
-            if members == 0 || !is_there {
-                covered(thread, is_there.then_some(0));
+            if !before || !is_there {
+                covered(thread, is_there.then_some(bits));
             }
         }
         if softirqs {

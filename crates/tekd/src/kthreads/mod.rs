@@ -11,11 +11,12 @@ mod relations;
 mod safe_order;
 mod served;
 mod system;
+mod threads;
 mod told;
 
 use crate::domain::Domain;
 use crate::log;
-use crate::start::become_first;
+use crate::pi_mutex::PiMutex;
 use apply::Applier;
 use hdrhistogram::Histogram;
 use nix::sys::eventfd::{EfdFlags, EventFd};
@@ -25,7 +26,7 @@ use serde_json::{json, Value};
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
 use std::sync::mpsc::{channel, Sender};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 use std::thread::{Builder, JoinHandle};
 use tek_bpf::{Dependency, State as Works};
 use tek_effect::{Effect, Error, Restored};
@@ -48,14 +49,19 @@ pub fn restore(state: &Path) -> Result<Option<(Effect, Restored)>, Error> {
     directory.exists().then(|| Effect::open(&directory)).transpose()
 }
 
-/// What both threads use.
+/// What all threads use.
 struct Shared {
-    state: Mutex<State>,
+    state: PiMutex<State>,
     /// There are commands.
     bell: EventFd,
+    /// For the second thread: it is over.
+    over: EventFd,
 }
 
 struct State {
+    /// `None` before the beginning, after the end, and while one of the threads works with it.
+    reactor: Option<Box<Reactor>>,
+    is_over: bool,
     relations: Relations,
     commands: Vec<Command>,
     dependencies: Vec<Dependency>,
@@ -66,7 +72,6 @@ struct State {
     /// Made, and dropped because there were too many.
     changes: (u64, u64),
     reactions: Reactions,
-    ended: bool,
 }
 
 /// From the event to the changed priority.
@@ -90,12 +95,6 @@ impl Reactions {
         let Some(histogram) = &self.0 else { return Value::Null };
         let at = |quantile| histogram.value_at_quantile(quantile);
         json!({ "p50": at(0.5), "p99": at(0.99), "max": histogram.max(), "n": histogram.len() })
-    }
-}
-
-impl Shared {
-    fn lock(&self) -> MutexGuard<'_, State> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -131,9 +130,9 @@ impl Kthreads {
                 wanted.state.display()
             ));
         }
-        let bell = EventFd::from_flags(EfdFlags::EFD_CLOEXEC | EfdFlags::EFD_NONBLOCK);
-        let bell = match bell {
-            Ok(bell) => bell,
+        let event_fd = || EventFd::from_flags(EfdFlags::EFD_CLOEXEC | EfdFlags::EFD_NONBLOCK);
+        let (bell, over) = match event_fd().and_then(|bell| Ok((bell, event_fd()?))) {
+            Ok(both) => both,
             Err(error) => return Self::failed(&error.to_string()),
         };
         let functions = functions(&settings);
@@ -144,6 +143,8 @@ impl Kthreads {
             );
         }
         let state = State {
+            reactor: None,
+            is_over: false,
             relations: Relations::new(settings, system::reclaimers(), functions),
             commands: Vec::new(),
             dependencies: Vec::new(),
@@ -152,13 +153,12 @@ impl Kthreads {
             events: 0,
             changes: (0, 0),
             reactions: Reactions::new(),
-            ended: false,
         };
-        let shared = Arc::new(Shared { state: Mutex::new(state), bell });
+        let shared = Arc::new(Shared { state: PiMutex::new(state), bell, over });
         let (tell, told) = channel();
         let theirs = Arc::clone(&shared);
         let Wanted { domain, protected, .. } = wanted;
-        let begin = move || begin(theirs, effect, domain, protected, &tell);
+        let begin = move || begin(&theirs, effect, domain, protected, &tell);
         let thread =
             Builder::new().name("kthreads".to_owned()).stack_size(STACK_BYTES).spawn(begin);
         let thread = match thread {
@@ -196,7 +196,7 @@ impl Kthreads {
 
     fn tell(&self, command: Command) {
         if let Some((shared, _)) = &self.running {
-            shared.lock().commands.push(command);
+            shared.state.lock().commands.push(command);
             let _ = shared.bell.write(1);
         }
     }
@@ -206,7 +206,8 @@ impl Kthreads {
         let Some((shared, _)) = &self.running else {
             return json!({ "on": false, "why": self.why_not });
         };
-        let state = shared.lock();
+        let state = shared.state.lock();
+        let ended = state.reactor.is_none();
         let (threads, dependencies) = (told::collect(&state.relations), state.dependencies.clone());
         let dependency = |dependency: &Dependency| {
             let (on, said) = match &dependency.state {
@@ -217,8 +218,8 @@ impl Kthreads {
         };
         let settings = &state.relations.settings;
         let mut told = json!({
-            "on": !state.ended,
-            "why": state.ended.then_some("its thread has ended"),
+            "on": !ended,
+            "why": ended.then_some("its thread has ended"),
             "method": format!("{:?}", settings.method).to_lowercase(),
             "linger_ms": settings.linger_ns() / 1_000_000,
             "off": settings.off.iter().map(|class| class.name()).collect::<Vec<_>>(),
@@ -259,7 +260,7 @@ fn functions(settings: &KthreadSettings) -> HashMap<u64, String> {
 
 /// The thread's beginning: programs are loaded by the thread that uses them.
 fn begin(
-    shared: Arc<Shared>,
+    shared: &Arc<Shared>,
     effect: Effect,
     domain: Domain,
     protected: Vec<Pattern>,
@@ -274,25 +275,19 @@ fn begin(
         }
     };
     let (rate, priority) = {
-        let mut state = shared.lock();
+        let mut state = shared.state.lock();
         state.dependencies = programs.dependencies().to_vec();
         let settings = &state.relations.settings;
         (settings.changes_per_second, settings.priority)
     };
-    become_first(priority);
-    let _ = tell.send(Ok(()));
-    Reactor {
-        shared,
-        programs,
-        applier: Applier::new(effect, rate),
-        domain,
-        protected,
-        priority,
-        followed: HashMap::new(),
-        watches_until: None,
-        next_memory_ns: 0,
-        lost: 0,
-        buffer: Vec::new(),
+    let applier = Applier::new(effect, rate);
+    let mut reactor = Reactor::new(programs, applier, domain, protected, priority);
+    // tekd's other thread is real-time, too.
+    if let Err(error) = reactor.ignore(std::process::id() as i32) {
+        log::warning(&error.to_string());
     }
-    .run();
+    reactor.raise_messengers();
+    shared.state.lock().reactor = Some(Box::new(reactor));
+    let _ = tell.send(Ok(()));
+    threads::follow(shared);
 }

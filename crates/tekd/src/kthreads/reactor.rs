@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The thread that hears of critical tasks and the kernel's threads, and acts at once.
+//! Hears of critical tasks and the kernel's threads, and acts at once.
 //!
 //! It sleeps while nothing is critical. The kernel's programs wake it only where something has to be
 //! done at once; the rest it reads whenever it is awake, and so often while anything is boosted that
@@ -7,18 +7,15 @@
 use super::apply::Applier;
 use super::relations::Relations;
 use super::system;
-use super::Shared;
+use super::State;
 use crate::domain::Domain;
 use crate::homes::Homes;
 use crate::log;
-use crate::start::become_first;
 use crate::sys;
-use nix::errno::Errno;
-use nix::sys::epoll::{Epoll, EpollEvent, EpollFlags, EpollTimeout};
-use nix::unistd::gettid;
 use std::collections::HashMap;
 use std::io;
-use std::sync::Arc;
+use std::os::fd::OwnedFd;
+use std::time::Duration;
 use tek_bpf::{Event, Follow, Kthreads, Member, What};
 use tek_effect::{Identity, Scheduling};
 use tek_policy::kthread::{KthreadSettings, Ratio};
@@ -30,9 +27,6 @@ const LEAST_TICK_NS: u64 = 5_000_000;
 const WATCH_NS: u64 = 10_000_000_000;
 /// What is known of memory is looked at no more often than this.
 const MEMORY_NS: u64 = 50_000_000;
-const MS: u64 = 1_000_000;
-/// What epoll says of commands.
-const BELL: u64 = 1;
 
 /// What another thread wants.
 pub enum Command {
@@ -43,88 +37,103 @@ pub enum Command {
     Stop,
 }
 
-/// All that the thread has for itself.
+/// What one of the threads does next.
+pub enum Next {
+    /// At once the same once more.
+    Again,
+    /// Sleeps until something happens, at most for so long.
+    Sleep(Option<Duration>),
+    End,
+}
+
+/// All that whoever of the threads is awake works with.
 pub struct Reactor {
-    pub shared: Arc<Shared>,
-    pub programs: Kthreads,
-    pub applier: Applier,
-    pub domain: Domain,
-    pub protected: Vec<Pattern>,
-    /// The real-time priority of this thread.
+    programs: Kthreads,
+    applier: Applier,
+    domain: Domain,
+    protected: Vec<Pattern>,
+    /// The real-time priority of the threads.
     pub priority: u32,
     /// Tasks that are followed, with their processes.
-    pub followed: HashMap<i32, Member>,
-    pub watches_until: Option<u64>,
-    pub next_memory_ns: u64,
+    followed: HashMap<i32, Member>,
+    watches_until: Option<u64>,
+    next_memory_ns: u64,
     /// So often events were lost.
-    pub lost: u64,
+    lost: u64,
     /// Kept to be used again.
-    pub buffer: Vec<Event>,
+    buffer: Vec<Event>,
 }
 
 impl Reactor {
-    /// Until it is told to stop. Everything is given back then.
-    pub fn run(mut self) {
-        if let Err(error) = self.react() {
-            log::error(&format!("kernel threads are followed no more: {error}"));
+    pub fn new(
+        programs: Kthreads,
+        applier: Applier,
+        domain: Domain,
+        protected: Vec<Pattern>,
+        priority: u32,
+    ) -> Self {
+        Self {
+            programs,
+            applier,
+            domain,
+            protected,
+            priority,
+            followed: HashMap::new(),
+            watches_until: None,
+            next_memory_ns: 0,
+            lost: 0,
+            buffer: Vec::new(),
         }
-        let Self { shared, programs, applier, .. } = self;
-        drop(programs);
-        for failed in applier.effect.close().failed {
-            log::error(&failed);
-        }
-        shared.lock().ended = true;
     }
 
-    fn react(&mut self) -> io::Result<()> {
-        let epoll = Epoll::new(nix::sys::epoll::EpollCreateFlags::EPOLL_CLOEXEC)?;
-        epoll.add(self.programs.fd(), EpollEvent::new(EpollFlags::EPOLLIN, 0))?;
-        epoll.add(&self.shared.bell, EpollEvent::new(EpollFlags::EPOLLIN, BELL))?;
-        for own in [gettid().as_raw(), std::process::id() as i32] {
-            self.programs.set_who(own, Some(Follow::Ignore)).map_err(io::Error::other)?;
+    /// To wait on until something happens.
+    pub fn events(&self) -> io::Result<OwnedFd> {
+        self.programs.fd().try_clone_to_owned()
+    }
+
+    /// One of tekd's own threads is nobody's task.
+    pub fn ignore(&mut self, own: i32) -> io::Result<()> {
+        self.programs.set_who(own, Some(Follow::Ignore)).map_err(io::Error::other)
+    }
+
+    /// Everything is given back.
+    pub fn end(self) {
+        drop(self.programs);
+        for failed in self.applier.effect.close().failed {
+            log::error(&failed);
         }
-        self.raise_messengers();
-        let mut ready = [EpollEvent::empty(); 2];
-        loop {
-            let shared = Arc::clone(&self.shared);
-            let mut state = shared.lock();
-            let commands = std::mem::take(&mut state.commands);
-            if !self.obey(commands, &mut state.relations) {
-                return Ok(());
-            }
-            let read = self.read(&mut state.relations).map_err(io::Error::other)?;
-            let now = sys::monotonic_ns();
-            state.events += read;
-            state.lost = self.lost;
-            state.relations.expire(now);
-            for work in state.relations.drop_cancelled(now) {
-                let _ = self.programs.forget_work(work);
-            }
-            self.settle(&mut state.relations);
-            self.find_journals(&mut state.relations);
-            self.look_at_memory(&mut state.relations, now);
-            state.changes = (self.applier.changes.made(), self.applier.changes.dropped());
-            state.raised_along = self.applier.superiors.raised();
-            state.reactions.take(&mut self.applier.reactions_ns);
-            let again = self.watch(&mut state.relations, read > 0, now);
-            drop(state);
-            if read > 0 {
-                continue; // what happened meanwhile wakes nobody
-            }
-            let milliseconds = again.map(|ns| u16::try_from(ns.div_ceil(MS)).unwrap_or(u16::MAX));
-            match epoll.wait(&mut ready, milliseconds.map_or(EpollTimeout::NONE, Into::into)) {
-                Ok(count) if ready[..count].iter().any(|it| it.data() == BELL) => {
-                    let _ = self.shared.bell.read();
-                }
-                Ok(_) | Err(Errno::EINTR) => {}
-                Err(error) => return Err(error.into()),
-            }
+    }
+
+    /// Whatever there is to be done now.
+    pub fn turn(&mut self, state: &mut State) -> io::Result<Next> {
+        let commands = std::mem::take(&mut state.commands);
+        state.is_over |= !self.obey(commands, &mut state.relations);
+        if state.is_over {
+            return Ok(Next::End);
         }
+        let read = self.read(&mut state.relations).map_err(io::Error::other)?;
+        let now = sys::monotonic_ns();
+        state.relations.expire(now);
+        self.settle(&mut state.relations);
+        // What can wait.
+        for work in state.relations.drop_cancelled(now) {
+            let _ = self.programs.forget_work(work);
+        }
+        self.find_journals(&mut state.relations);
+        self.look_at_memory(&mut state.relations, now);
+        let again = self.watch(&mut state.relations, read > 0, now);
+        state.events += read;
+        state.lost = self.lost;
+        state.changes = (self.applier.changes.made(), self.applier.changes.dropped());
+        state.raised_along = self.applier.superiors.raised();
+        state.reactions.take(&mut self.applier.reactions_ns);
+        // What happened meanwhile wakes nobody.
+        Ok(if read > 0 { Next::Again } else { Next::Sleep(again.map(Duration::from_nanos)) })
     }
 
     /// On PREEMPT_RT who hears of events is woken by irq_work's threads, which would wait behind every
     /// real-time task. They are as urgent as this thread is for as long as it follows.
-    fn raise_messengers(&mut self) {
+    pub fn raise_messengers(&mut self) {
         for (tid, name) in
             system::kernel_threads().filter(|(_, name)| name.starts_with("irq_work/"))
         {
@@ -156,7 +165,6 @@ impl Reactor {
                     self.applier.changes.set_rate(settings.changes_per_second);
                     if self.priority != settings.priority {
                         self.priority = settings.priority;
-                        become_first(self.priority);
                         self.raise_messengers();
                     }
                     relations.change_settings(*settings, functions);

@@ -95,12 +95,16 @@ impl Served {
 
     /// A worker that writes back what somebody wrote is of another class than others.
     pub fn class(&self) -> Class {
-        let is_worker = self.thread.name.as_bytes().starts_with(b"kworker/");
         let writes_back = || self.whys.values().any(|why| matches!(why, Why::Write(_)));
         match self.class {
-            Class::Worker if is_worker && writes_back() => Class::Writeback,
+            Class::Worker if self.is_kworker() && writes_back() => Class::Writeback,
             class => class,
         }
+    }
+
+    /// Whether it is one of the pools of workers.
+    pub fn is_kworker(&self) -> bool {
+        self.thread.name.as_bytes().starts_with(b"kworker/")
     }
 
     /// Whether it is this thread, as far as names tell. Some events have none.

@@ -215,7 +215,7 @@ fn measure(args: &Args, parts: &[Part]) -> anyhow::Result<(Measured, Vec<NotRun>
         let name = part.to_possible_value().map_or_else(String::new, |it| it.get_name().to_owned());
         spinner.set_message(name.clone());
         let done = match part {
-            Part::Reaction => reaction::measure(&mut stage, plan.extent.seconds.max(2.0))
+            Part::Reaction => reaction::measure(&mut stage, 5.0 * plan.extent.seconds)
                 .map(|it| measured.reaction = Some(it)),
             Part::Overhead => {
                 let rounds = args.rounds.map_or(plan.overhead_rounds, usize::from);
