@@ -42,7 +42,15 @@ fn change_for_ever(
 ) -> Result<(), Error> {
     let (mut effect, _) = Effect::open(journal)?;
     let (mut changes, mut files) = (Vec::new(), Vec::new());
+    // Of the last thread the change rests and is resumed.
+    let (restless, tids) = tids.split_last().unwrap();
+    let restless = Identity::of(*restless)?;
+    let mut resting = None;
     loop {
+        match resting {
+            Some(change) => effect.resume(change, wanted(numbers))?,
+            None => resting = Some(effect.set_scheduling(restless, wanted(numbers))?),
+        }
         match numbers.below(8) {
             0..3 => {
                 let who = Identity::of(tids[numbers.below(tids.len() as u64) as usize])?;
@@ -65,10 +73,13 @@ fn change_for_ever(
             }
             7 if numbers.below(5) == 0 => {
                 effect.undo_all();
-                changes.clear();
+                (changes, resting) = (Vec::new(), None);
                 files.clear();
             }
             _ => {}
+        }
+        if let Some(change) = resting {
+            effect.rest(change)?;
         }
     }
 }

@@ -121,6 +121,49 @@ fn another_value_for_a_change_does_not_change_what_is_given_back() {
 }
 
 #[test]
+fn a_change_that_rests_has_given_back_what_there_was_and_can_be_resumed() {
+    if !may_use_real_time() {
+        return;
+    }
+    for reopened in [false, true] {
+        let (mut bench, sleeper) = (Bench::new(), Sleeper::new());
+        let own = (libc::SCHED_BATCH, 6, 0);
+        assert!(set(sleeper.tid, own));
+        let change = bench.effect().set_scheduling(who(&sleeper), RR).unwrap();
+        for priority in [40, 48, 40, 48, 12] {
+            assert_eq!(bench.effect().rest(change).unwrap(), Undone::Undone);
+            assert_eq!(seen(sleeper.tid), own);
+            let wanted = Scheduling { priority, ..RR };
+            bench.effect().resume(change, wanted).unwrap();
+            let (policy, _, now) = seen(sleeper.tid);
+            assert_eq!((policy as u32, now as u32), (wanted.policy, priority));
+        }
+        if reopened {
+            assert_eq!(bench.reopen().undone, 1);
+        } else {
+            assert_eq!(bench.effect().undo(change).unwrap(), Undone::Undone);
+        }
+        assert_eq!(seen(sleeper.tid), own);
+    }
+}
+
+#[test]
+fn what_somebody_else_set_while_a_change_rested_stays() {
+    if !may_use_real_time() {
+        return;
+    }
+    let (mut bench, sleeper) = (Bench::new(), Sleeper::new());
+    let change = bench.effect().set_scheduling(who(&sleeper), RR).unwrap();
+    bench.effect().rest(change).unwrap();
+    let theirs = (libc::SCHED_FIFO, 0, 3);
+    assert!(set(sleeper.tid, theirs));
+    let resumed = bench.effect().resume(change, RR);
+    assert!(matches!(resumed, Err(Error::Changed { .. })), "{resumed:?}");
+    assert_eq!(bench.effect().undo(change).unwrap(), Undone::Changed);
+    assert_eq!((seen(sleeper.tid), bench.effect().count()), (theirs, 0));
+}
+
+#[test]
 fn another_value_that_is_refused_leaves_the_change_as_it_was() {
     if !may_use_real_time() {
         return;
