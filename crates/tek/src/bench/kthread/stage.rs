@@ -20,12 +20,13 @@ use std::thread::sleep;
 use std::time::{Duration, Instant};
 
 /// The programs; `bystander` does what `hog` does and is not one.
-const PROGRAMS: [Copied; 8] = [
+const PROGRAMS: [Copied; 9] = [
     ("kthread", "writer", "writer"),
     ("kthread", "reader", "reader"),
     ("kthread", "hog", "hog"),
     ("kthread", "hog", "bystander"),
     ("kthread", "spawner", "spawner"),
+    ("kthread", "waker", "waker"),
     ("kthread", "keeper", "keeper"),
     ("kthread", "micro", "micro"),
     ("response", "appliance", "appliance"),

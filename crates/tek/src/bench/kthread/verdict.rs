@@ -192,7 +192,7 @@ mod tests {
         let reaction = reaction::Reaction { p50: 9e3, p99: 1e5, max: 2e5, n: 900 };
         Measured {
             sessions,
-            reaction: Some(reaction::Measured { reaction, tekd_percent: 1.0 }),
+            reaction: Some(reaction::Measured { reaction, limit: reaction, tekd_percent: 1.0 }),
             overhead: Some(overhead::tests::measured(0.01)),
             faults: Some(faults::Measured { kills: 200, ..faults::Measured::default() }),
         }
