@@ -6,6 +6,7 @@ import re
 import signal
 import subprocess
 import time
+from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
@@ -97,6 +98,30 @@ def lives(compile_c):
     return compile_c(LIVES, "cc", "-pthread")
 
 
+@pytest.fixture(scope="module")
+def watched(tek, lives, tmp_path_factory):
+    """What came of programs that are nearly always asleep: they are watched at the same time."""
+    directory = tmp_path_factory.mktemp("watched")
+    stripped = directory / "stripped"
+    if subprocess.run(["strip", "-o", stripped, lives], check=False).returncode:
+        stripped = None
+    runs = {
+        "borders": ["--json", "--min-rate", "30", "--", lives, SECONDS, "clock", "0"],
+        "no file": ["--", lives, SECONDS, "click", "5"],
+        "clock": ["--", lives, SECONDS, "click", "clock", "0"],
+        "killed": ["-o", directory / "rules.toml", lives, SECONDS, "click", "killed"],
+        "nameless": ["--", lives, SECONDS, "-", "0"],
+        "stripped": ["--", stripped, SECONDS, "-", "0"],
+        "ends early": ["--time", "60", "--", lives, SECONDS, "click", "3"],
+    }
+    with ThreadPoolExecutor(len(runs)) as pool:
+        ended = {name: pool.submit(tek, "suggest", *arguments)
+                 for name, arguments in runs.items() if None not in arguments}
+        ended = {name: future.result() for name, future in ended.items()}
+    ended["rules"] = directory / "rules.toml"
+    return ended
+
+
 def rules_in(text):
     """The thread patterns of the rules in a file."""
     lines = [line for line in text.splitlines() if line.startswith("match = ")]
@@ -140,47 +165,43 @@ def test_each_way_to_live_has_its_verdict(tek, lives):
     assert reasons["hog"] == "cpu_bound"
 
 
-def test_the_borders_can_be_moved(tek, lives):
-    ended = tek("suggest", "--json", "--min-rate", "30", "--", lives, SECONDS, "clock", "0")
-    assert kinds_in(ended.stdout)["clock"]["reason"] == "rarely_woken"
+def test_the_borders_can_be_moved(watched):
+    assert kinds_in(watched["borders"].stdout)["clock"]["reason"] == "rarely_woken"
 
 
-def test_without_a_file_the_rules_are_all_of_standard_output(tek, lives):
-    ended = tek("suggest", "--", lives, SECONDS, "click", "5")
+def test_without_a_file_the_rules_are_all_of_standard_output(watched):
+    ended = watched["no file"]
     assert ended.returncode == 5
     assert rules_in(ended.stdout) == ["click"]
     assert "out" not in ended.stdout.splitlines()
     assert "out" in ended.stderr.splitlines()
 
 
-def test_the_rule_of_a_thread_that_a_clock_wakes_waits_to_be_uncommented(tek, lives):
-    ended = tek("suggest", "--", lives, 7, "click", "clock", "0")
+def test_the_rule_of_a_thread_that_a_clock_wakes_waits_to_be_uncommented(watched):
+    ended = watched["clock"]
     assert rules_in(ended.stdout) == ["click"]
     assert "# perhaps: clock of" in ended.stdout
     uncommented = re.sub(r"(?m)^#(?=\S)", "", ended.stdout)
     assert rules_in(uncommented) == ["click", "clock"]
 
 
-def test_with_a_file_the_program_keeps_its_streams_and_its_end(tek, lives, tmp_path):
-    rules = tmp_path / "rules.toml"
-    ended = tek("suggest", "-o", rules, lives, SECONDS, "click", "killed")
+def test_with_a_file_the_program_keeps_its_streams_and_its_end(watched):
+    ended = watched["killed"]
     assert ended.returncode == -signal.SIGKILL
     assert ended.stdout == "out\n"
-    assert rules_in(rules.read_text()) == ["click"]
+    assert rules_in(watched["rules"].read_text()) == ["click"]
     assert all(line.startswith("tek:") for line in ended.stderr.splitlines())
 
 
-def test_a_thread_without_a_name_is_meant_by_its_function(tek, lives):
-    ended = tek("suggest", "--", lives, SECONDS, "-", "0")
-    assert ended.returncode == 0
-    assert 'function = "nameless"' in ended.stdout
+def test_a_thread_without_a_name_is_meant_by_its_function(watched):
+    assert watched["nameless"].returncode == 0
+    assert 'function = "nameless"' in watched["nameless"].stdout
 
 
-def test_a_thread_without_name_and_known_function_gets_advice(tek, lives, tmp_path):
-    stripped = tmp_path / "stripped"
-    if subprocess.run(["strip", "-o", stripped, lives], check=False).returncode:
+def test_a_thread_without_name_and_known_function_gets_advice(watched):
+    if "stripped" not in watched:
         pytest.skip("needs strip")
-    ended = tek("suggest", "--", stripped, SECONDS, "-", "0")
+    ended = watched["stripped"]
     advice = "give it a name in the program (pthread_setname_np)"
     assert advice in " ".join(ended.stdout.replace("\n#", "").split())
     assert rules_in(ended.stdout) == []
@@ -231,8 +252,8 @@ def test_the_watch_of_a_program_can_end_before_the_program(open_build, lives):
     assert time.monotonic() - began >= 9
 
 
-def test_a_program_that_ends_before_its_watch_gets_its_rules(tek, lives):
-    ended = tek("suggest", "--time", "60", "--", lives, 6, "click", "3")
+def test_a_program_that_ends_before_its_watch_gets_its_rules(watched):
+    ended = watched["ends early"]
     assert ended.returncode == 3
     assert rules_in(ended.stdout) == ["click"]
     assert "runs on" not in ended.stderr
