@@ -61,6 +61,12 @@ impl Case {
             side: false,
         }
     }
+
+    /// From how much dirty memory on writers wait, if it sets that.
+    pub fn dirty_bytes(&self) -> Option<u64> {
+        let setting = self.settings.iter().find(|(path, _)| path.ends_with("/dirty_bytes"))?;
+        setting.1.parse().ok()
+    }
 }
 
 pub const MIB: u64 = 1 << 20;

@@ -34,7 +34,7 @@ pub struct Measured {
 
 /// Measures both.
 pub fn measure(stage: &mut Stage, seconds: f64) -> anyhow::Result<Measured> {
-    let cases = experiments::pdflush(Extent { seconds, varied: false });
+    let cases = experiments::pdflush(Extent { seconds, varied: false }, stage.writes()?);
     let case = cases.first().context("there is no case")?;
     stage.arrange(case)?;
     let run = stage.run(case, Variant::Tek)?;

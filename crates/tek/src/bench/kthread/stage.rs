@@ -2,6 +2,7 @@
 //! Where all is measured: one run of a case under a variant.
 
 use super::case::{dirty, Case, Task};
+use super::experiments::Writes;
 use super::keeper::Keeper;
 use super::threads::{Between, Look};
 use super::variant::{Variant, STATIC};
@@ -34,6 +35,8 @@ const PROGRAMS: [Copied; 9] = [
 
 /// By then everybody has been told from when to when it counts.
 const AHEAD: Duration = Duration::from_millis(300);
+/// Written to see how fast that is.
+const MEASURED_BYTES: u64 = 32 << 20;
 /// Which nice value the kernel's workqueue for writeback has.
 const WORKQUEUE: &str = "/sys/devices/virtual/workqueue/writeback/nice";
 
@@ -106,7 +109,9 @@ impl Stage {
 
     /// The kernel's limit of dirty memory follows a lower setting by 1/32 in 200 ms, and only while
     /// somebody is held up: until then nobody has to wait (docs/papers.md, at its end).
-    pub fn settle(&mut self, seconds: f64) -> anyhow::Result<()> {
+    pub fn settle(&mut self, cases: &[Case]) -> anyhow::Result<()> {
+        let least = cases.iter().filter_map(|case| case.dirty_bytes()).min();
+        let seconds = seconds_to_settle(dirty_threshold(), least.unwrap_or(u64::MAX));
         for (path, value) in dirty(256 << 10) {
             self.keeper.write(path, &value)?;
         }
@@ -116,6 +121,16 @@ impl Stage {
         program.tell(&times(from, from + Duration::from_secs_f64(seconds)))?;
         program.line()?;
         fs::remove_file(self.ground.path("settled")).context("cannot remove a file")
+    }
+
+    /// What a writer can write here: half of what the disk takes.
+    pub fn writes(&self) -> anyhow::Result<Writes> {
+        let begin = Instant::now();
+        let path = self.ground.path("speed");
+        make_file(&path, MEASURED_BYTES)?;
+        let speed = MEASURED_BYTES as f64 / begin.elapsed().as_secs_f64();
+        fs::remove_file(path).context("cannot remove a file")?;
+        Ok(Writes::at(speed as u64))
     }
 
     /// Settings and files of a case.
@@ -171,6 +186,19 @@ impl Stage {
         ensure!(program.line().context(task.program)? == "ready\n", "{} is not", task.program);
         Ok(program)
     }
+}
+
+/// From how many bytes of dirty memory on writers wait.
+fn dirty_threshold() -> u64 {
+    let text = fs::read_to_string("/proc/vmstat").unwrap_or_default();
+    let pages = text.lines().find_map(|line| line.strip_prefix("nr_dirty_threshold "));
+    pages.and_then(|pages| pages.parse::<u64>().ok()).unwrap_or(0) * 4096
+}
+
+/// How long the kernel's limit takes from there to here.
+fn seconds_to_settle(from_bytes: u64, to_bytes: u64) -> f64 {
+    let times = from_bytes as f64 / to_bytes as f64;
+    (32.0 * 0.2 * times.max(1.0).ln() + 2.0).min(60.0)
 }
 
 /// Tells everybody when to begin, and collects what they found.
