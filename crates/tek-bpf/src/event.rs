@@ -200,6 +200,11 @@ pub enum What {
     UringQueued { member: Member, request: u64 },
     /// It is complete; the worker is told where it was one that completed it.
     UringEnded { member: Member, request: u64, worker: Option<Thread> },
+    /// A task handed over a network packet, and this thread has to carry it on. Without a thread only the
+    /// task is told: [`Kthreads::watch`](crate::Kthreads::watch) is off, and its packets are not seen.
+    PacketBegan { member: Member, packet: u64, carrier: Option<Thread> },
+    /// It is where it was to go, or was dropped.
+    PacketEnded { member: Member, packet: u64 },
     /// A task that was told of has ended, and all its relations with it.
     TaskExited { tid: i32, process: i32 },
 }
@@ -223,7 +228,9 @@ impl What {
             | Self::CreationBegan { member }
             | Self::CreationEnded { member }
             | Self::UringQueued { member, .. }
-            | Self::UringEnded { member, .. } => Some(member),
+            | Self::UringEnded { member, .. }
+            | Self::PacketBegan { member, .. }
+            | Self::PacketEnded { member, .. } => Some(member),
             _ => None,
         }
     }
@@ -286,6 +293,8 @@ impl RawEvent {
             50 => What::UringQueued { member, request: thing },
             51 => What::UringEnded { member, request: thing, worker: known },
             60 => What::TaskExited { tid: self.task, process: self.process },
+            70 => What::PacketBegan { member, packet: thing, carrier: known },
+            71 => What::PacketEnded { member, packet: thing },
             _ => return None,
         };
         let (woke, lost) = (self.flags & WOKE != 0, self.flags & LOST != 0);

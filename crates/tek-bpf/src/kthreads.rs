@@ -17,7 +17,7 @@ use zerocopy::FromBytes;
 const AT_ONCE: usize = 4096;
 
 /// `struct tek_kthread_tallies`: as many counts of what was lost come first.
-const DEPENDENCIES: usize = 8;
+const DEPENDENCIES: usize = 9;
 
 /// The programs, attached until this is dropped. Nothing of it outlives the process.
 ///
@@ -34,7 +34,10 @@ pub struct Kthreads {
     boosted: HashSet<i32>,
     /// Entries that we made in `who`, less those that we removed.
     who: i32,
-    preempt_count: i64,
+    /// `enum tek_kthread_packets`.
+    packets: u32,
+    /// Of variables, which do not change.
+    distances: [i64; 3],
     dependencies: Vec<Dependency>,
     object: Object,
 }
@@ -51,7 +54,7 @@ struct Maps {
     remembered: Vec<MapHandle>,
 }
 
-const REMEMBERED: [&str; 9] = [
+const REMEMBERED: [&str; 10] = [
     "works",
     "running",
     "wbs",
@@ -61,12 +64,13 @@ const REMEMBERED: [&str; 9] = [
     "reclaiming",
     "creating",
     "uring",
+    "packets",
 ];
 
 impl Kthreads {
     /// Loads and attaches what this kernel takes. Needs CAP_BPF and CAP_PERFMON, or root.
     pub fn open() -> Result<Self, Error> {
-        let Loaded { object, dependencies, preempt_count } = load::load()?;
+        let Loaded { object, dependencies, distances } = load::load()?;
         let maps = Maps {
             events: map(&object, "events")?,
             who: map(&object, "who")?,
@@ -101,7 +105,8 @@ impl Kthreads {
             fast: HashSet::new(),
             boosted: HashSet::new(),
             who: 0,
-            preempt_count,
+            packets: 0,
+            distances,
             dependencies,
             object,
         };
@@ -205,10 +210,12 @@ impl Kthreads {
     }
 
     /// Attaches or detaches the programs that cost something on hot paths, which see pages come into
-    /// the page cache and leave it. For as long as something is critical, or a relation is known:
-    /// without them a dirty inode that is deleted is not told as gone.
+    /// the page cache and leave it, and where network packets go. For as long as something is critical,
+    /// or a relation is known: without them a dirty inode that is deleted is not told as gone, and of
+    /// packets only that there are some.
     pub fn watch(&mut self, on: bool) -> Result<(), Error> {
         if !on {
+            self.set_packets(0)?;
             let hot: HashSet<&str> =
                 hooks(|hook| hook.watch).map(|(_, hook)| hook.program).collect();
             self.links.retain(|(program, _)| !hot.contains(program));
@@ -219,7 +226,18 @@ impl Kthreads {
                 self.attach(kind, hook)?;
             }
         }
-        Ok(())
+        // Not before their ends are seen.
+        let at_end = self.links.iter().any(|(program, _)| *program == "packet_handed");
+        self.set_packets(match self.is_on(Kind::Network) {
+            true if at_end => 1,
+            true => 2,
+            false => 0,
+        })
+    }
+
+    fn set_packets(&mut self, packets: u32) -> Result<(), Error> {
+        self.packets = packets;
+        self.set_settings()
     }
 
     /// How many pages of the page cache a critical task brought in that are still there, as far as they
@@ -268,6 +286,7 @@ impl Kthreads {
             Kind::Creation,
             Kind::Uring,
             Kind::Exits,
+            Kind::Network,
         ];
         Ok(kinds.into_iter().zip(counts).collect())
     }
@@ -333,9 +352,9 @@ impl Kthreads {
     fn set_settings(&self) -> Result<(), Error> {
         let count = |set: &HashSet<i32>| (set.len() as u32).to_ne_bytes();
         let counts = [count(&self.fast), count(&self.boosted)];
-        let who = [self.who.to_ne_bytes(), [0; 4]];
-        let value =
-            [&self.preempt_count.to_ne_bytes()[..], counts.as_flattened(), who.as_flattened()];
+        let who = [self.who.to_ne_bytes(), self.packets.to_ne_bytes()];
+        let distances = self.distances.map(i64::to_ne_bytes);
+        let value = [distances.as_flattened(), counts.as_flattened(), who.as_flattened()];
         let value = value.concat();
         let done = self.maps.settings.update(&0u32.to_ne_bytes(), &value, MapFlags::ANY);
         done.map_err(|e| Error::Map { map: "settings", tid: 0, source: io_error(&e) })

@@ -72,6 +72,9 @@ pub(crate) fn dependencies(btf: &Btf) -> Vec<Dependency> {
 
 fn state(group: &Group, btf: &Btf) -> State {
     let mut state = State::On { but: Vec::new() };
+    if let Some(name) = group.variable.filter(|name| btf.distance(name).is_none()) {
+        return State::Off(format!("this kernel does not tell where its variable {name} is"));
+    }
     for hook in group.hooks.iter().filter(|hook| !btf.has(hook.target)) {
         lack(&mut state, hook, format!("this kernel has not {}", hook.target));
     }
