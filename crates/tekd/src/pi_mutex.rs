@@ -91,9 +91,7 @@ mod tests {
     fn who_does_not_wait_gets_it_when_nobody_has_it() {
         let lock = PiMutex::new(1);
         let guard = lock.lock();
-        std::thread::scope(|scope| {
-            assert!(scope.spawn(|| lock.try_lock().is_none()).join().unwrap())
-        });
+        std::thread::scope(|scope| assert!(scope.spawn(|| lock.try_lock().is_none()).join().unwrap()));
         drop(guard);
         assert_eq!(lock.try_lock().map(|it| *it), Some(1));
     }
