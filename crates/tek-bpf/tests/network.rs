@@ -55,6 +55,8 @@ fn packets_of_an_ordinary_thread_are_not_told() {
 /// Two bridges that are connected twice: a packet to all goes round for ever, and keeps ksoftirqd busy.
 /// What is sent to oneself has to wait.
 const BUSY: &str = "set -e
+    ip() { /usr/sbin/ip \"$@\"; } # not those of busybox
+    tc() { /usr/sbin/tc \"$@\"; }
     ip link set lo up
     tc qdisc add dev lo root tbf rate 200kbit burst 2000 limit 100000
     ip link add a0 type veth peer name b0
