@@ -28,27 +28,63 @@ struct {
 	__type(value, struct packet);
 } packets SEC(".maps");
 
-/* The thread that a variable of this CPU points to, if it waits to run; distance 0: not known. */
-static __always_inline struct task_struct *find_waiting(void *rq, long long distance)
+/* CPU | what << 16 -> tid, from userland: kthreads.h */
+struct {
+	__uint(type, BPF_MAP_TYPE_HASH);
+	__uint(max_entries, 4096);
+	__type(key, __u32);
+	__type(value, int);
+} carriers SEC(".maps");
+
+/* Since Linux 6.2. */
+extern struct task_struct *bpf_task_from_pid(__s32 pid) __ksym __weak;
+extern void bpf_task_release(struct task_struct *task) __ksym __weak;
+
+struct carrier {
+	int tid; /* 0: none has been woken */
+	char name[TEK_KTHREAD_NAME_BYTES];
+};
+
+static __always_inline void note_if_it_waits(struct task_struct *thread, struct carrier *carrier)
 {
-	struct task_struct *thread = NULL;
-	if (!distance || bpf_probe_read_kernel(&thread, sizeof(thread), rq + distance) || !thread)
-		return NULL;
-	return BPF_CORE_READ(thread, __state) == TASK_RUNNING ? thread : NULL;
+	if (BPF_CORE_READ(thread, __state) != TASK_RUNNING)
+		return;
+	carrier->tid = BPF_CORE_READ(thread, pid);
+	BPF_CORE_READ_STR_INTO(&carrier->name, thread, comm);
 }
 
-/* The thread of this CPU that will carry it on; NULL: none has been woken. backlog_napi there is on
- * PREEMPT_RT and with thread_backlog_napi alone. */
-static __always_inline struct task_struct *find_carrier(bool in_backlog)
+/* By its id, or else by where the CPU's variable points, if its distance from the run queue is known. */
+static __always_inline void look_at(__u32 what, long long distance, struct carrier *carrier)
 {
-	struct task_struct *task = (void *)bpf_get_current_task_btf();
 	struct task_struct *thread = NULL;
-	if (!bpf_core_field_exists(struct cfs_rq, rq))
-		return NULL;
-	void *rq = BPF_CORE_READ(task, se.cfs_rq, rq);
+	if (&bpf_task_from_pid && &bpf_task_release) {
+		__u32 key = bpf_get_smp_processor_id() | what << 16;
+		int *tid = bpf_map_lookup_elem(&carriers, &key);
+		if (!tid)
+			return;
+		thread = bpf_task_from_pid(*tid);
+		if (!thread)
+			return;
+		note_if_it_waits(thread, carrier);
+		bpf_task_release(thread);
+	} else if (distance && bpf_core_field_exists(struct cfs_rq, rq)) {
+		struct task_struct *task = (void *)bpf_get_current_task_btf();
+		void *rq = BPF_CORE_READ(task, se.cfs_rq, rq);
+		bpf_probe_read_kernel(&thread, sizeof(thread), rq + distance);
+		if (thread)
+			note_if_it_waits(thread, carrier);
+	}
+}
+
+/* The thread of this CPU that will carry a packet on. backlog_napi there is on PREEMPT_RT and with
+ * thread_backlog_napi alone. */
+static __always_inline bool find_carrier(bool in_backlog, struct carrier *carrier)
+{
 	if (in_backlog)
-		thread = find_waiting(rq, settings.backlog_napi);
-	return thread ?: find_waiting(rq, settings.ksoftirqd);
+		look_at(TEK_KTHREAD_BACKLOG, settings.backlog_napi, carrier);
+	if (!carrier->tid)
+		look_at(TEK_KTHREAD_KSOFTIRQD, settings.ksoftirqd, carrier);
+	return carrier->tid;
 }
 
 static __always_inline void end_packet(__u64 key)
@@ -77,9 +113,10 @@ static __always_inline void settle_packet(__u64 key)
 	if (!found || found->told)
 		return;
 	struct packet packet = *found;
-	struct task_struct *carrier = find_carrier(packet.in_backlog);
-	struct tek_kthread_event *event =
-		carrier ? new_event(TEK_KTHREAD_NETWORK, TEK_KTHREAD_PACKET_BEGAN) : NULL;
+	struct carrier carrier = {};
+	struct tek_kthread_event *event = NULL;
+	if (find_carrier(packet.in_backlog, &carrier))
+		event = new_event(TEK_KTHREAD_NETWORK, TEK_KTHREAD_PACKET_BEGAN);
 	if (!event) {
 		if (!bpf_map_delete_elem(&packets, &key))
 			__sync_fetch_and_add(&tallies.packets, -1);
@@ -88,14 +125,16 @@ static __always_inline void settle_packet(__u64 key)
 	found->told = true;
 	event->thing = key;
 	fill_member(event, &packet.member);
-	fill_thread(event, carrier);
+	event->kthread = carrier.tid;
+	__builtin_memcpy(event->name, carrier.name, sizeof(event->name));
 	send(event, changes(&packet.member, event->kthread));
 }
 
 /* Its end could not be told yet: userland gets to know of the task, and attaches what it takes. */
 static __always_inline void ask_for_watch(const struct member *member, bool in_backlog)
 {
-	if (member->via || !find_carrier(in_backlog))
+	struct carrier carrier = {};
+	if (member->via || !find_carrier(in_backlog, &carrier))
 		return;
 	struct tek_kthread_event *event = new_event(TEK_KTHREAD_NETWORK, TEK_KTHREAD_PACKET_BEGAN);
 	if (!event)

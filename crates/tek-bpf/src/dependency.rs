@@ -107,7 +107,7 @@ pub(crate) struct Group {
     pub kind: Kind,
     /// Does not work without this one.
     pub needs: Option<Kind>,
-    /// Nor without this variable of the kernel, which each CPU has its own of.
+    /// Nor without this variable of the kernel, which each CPU has its own of, before Linux 6.2.
     pub variable: Option<&'static str>,
     pub hooks: &'static [Hook],
 }

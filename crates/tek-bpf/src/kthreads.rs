@@ -84,7 +84,7 @@ impl Kthreads {
                 .map(|name| map(&object, name))
                 .collect::<Result<_, _>>()?,
         };
-        name_reclaimers(&map(&object, "reclaimers")?);
+        name_threads(&map(&object, "reclaimers")?, &map(&object, "carriers")?);
         let read = Arc::new(Mutex::new(Vec::with_capacity(AT_ONCE)));
         let into = Arc::clone(&read);
         let mut builder = RingBufferBuilder::new();
@@ -374,9 +374,9 @@ fn map(object: &Object, name: &str) -> Result<MapHandle, Error> {
     MapHandle::try_from(&found).map_err(|error| Error::Load { said: error.to_string() })
 }
 
-/// Tells the programs which threads are kswapd and kcompactd of which node. One that is not found they
-/// learn when it is seen at work.
-fn name_reclaimers(map: &MapHandle) {
+/// Tells the programs which threads are kswapd and kcompactd of which node, and ksoftirqd and
+/// backlog_napi of which CPU. One of a node that is not found they learn when it is seen at work.
+fn name_threads(reclaimers: &MapHandle, carriers: &MapHandle) {
     let Ok(processes) = std::fs::read_dir("/proc") else { return };
     for path in processes.filter_map(|entry| entry.ok().map(|entry| entry.path())) {
         let Some(tid) = path.file_name().and_then(|n| n.to_str()?.parse::<i32>().ok()) else {
@@ -384,12 +384,17 @@ fn name_reclaimers(map: &MapHandle) {
         };
         // A kernel thread has no program.
         let name = std::fs::read_to_string(path.join("comm")).unwrap_or_default();
-        let node = |prefix| name.trim_end().strip_prefix(prefix)?.parse::<u32>().ok();
-        let key = match (node("kswapd"), node("kcompactd")) {
-            (Some(node), _) => node,
-            (_, Some(node)) => node | 1 << 16,
-            _ => continue,
-        };
+        const KNOWN: [(&str, bool, u32); 4] = [
+            ("kswapd", false, 0),
+            ("kcompactd", false, 1),
+            ("ksoftirqd/", true, 0),
+            ("backlog_napi/", true, 1),
+        ];
+        let found = KNOWN.iter().find_map(|(prefix, carries, what)| {
+            let number = name.trim_end().strip_prefix(prefix)?.parse::<u32>().ok()?;
+            Some((if *carries { carriers } else { reclaimers }, number | what << 16))
+        });
+        let Some((map, key)) = found else { continue };
         if std::fs::read_link(path.join("exe")).is_err() {
             let _ = map.update(&key.to_ne_bytes(), &tid.to_ne_bytes(), MapFlags::ANY);
         }
