@@ -189,6 +189,7 @@ struct tek_kthread_tallies {
 	unsigned int turn;            /* number of the last inode that became dirty */
 	unsigned long long kswapd;    /* nodes whose kswapd a critical task woke: a bit each */
 	unsigned long long kcompactd; /* the same */
+	unsigned long long asked;     /* ns: when packets were told of that are not watched */
 };
 
 #endif

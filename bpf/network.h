@@ -130,15 +130,22 @@ static __always_inline void settle_packet(__u64 key)
 	send(event, changes(&packet.member, event->kthread));
 }
 
-/* Its end could not be told yet: userland gets to know of the task, and attaches what it takes. */
+/* Its end could not be told yet: userland gets to know of the task, and attaches what it takes. If it
+ * does not it is not woken for each packet. */
+#define ASK_NS 10000000
+
 static __always_inline void ask_for_watch(const struct member *member, bool in_backlog)
 {
 	struct carrier carrier = {};
+	__u64 now = bpf_ktime_get_ns();
+	if (now - tallies.asked < ASK_NS)
+		return;
 	if (member->via || !find_carrier(in_backlog, &carrier))
 		return;
 	struct tek_kthread_event *event = new_event(TEK_KTHREAD_NETWORK, TEK_KTHREAD_PACKET_BEGAN);
 	if (!event)
 		return;
+	tallies.asked = now;
 	fill_member(event, member);
 	send(event, true);
 }
