@@ -30,14 +30,16 @@ fn packets(events: &[Event], tid: i32) -> Vec<What> {
 
 #[test]
 #[ignore = "needs root"]
-fn packets_that_a_critical_thread_carries_on_itself_are_not_told() {
+fn packets_that_a_critical_thread_carries_on_itself_leave_nothing_behind() {
     let mut kthreads = Kthreads::open().unwrap();
     kthreads.watch(true).unwrap();
     let tid = at_priority(20, || send_to_itself(200));
     let events = events_until(&mut kthreads, |_| false);
-    // Other softirqs of the machine can have woken ksoftirqd meanwhile.
+    // Where the end of the call is not seen, or it ends with softirqs off (6.1), a ksoftirqd that was woken
+    // for something else counts: what is told then has an end.
     let told = packets(&events, tid);
-    assert!(told.len() < 40, "{told:?}");
+    let begun = |what: &&What| matches!(what, What::PacketBegan { .. });
+    assert_eq!(told.iter().filter(begun).count() * 2, told.len(), "{told:?}");
     let known = |what: &What| !matches!(what, What::PacketBegan { carrier: None, .. });
     assert!(told.iter().all(known), "{told:?}");
 }
