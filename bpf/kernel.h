@@ -40,6 +40,7 @@ enum { BPF_RB_AVAIL_DATA = 0 };
 #define PF_IO_WORKER 0x10
 #define PF_KTHREAD 0x200000
 #define MAX_RT_PRIO 100
+#define TASK_RUNNING 0 /* or waiting for a CPU */
 
 /* <linux/preempt.h> */
 #define SERVING_SOFTIRQ 0x100
@@ -75,6 +76,7 @@ struct sched_entity {
 };
 
 struct task_struct {
+	unsigned int __state;
 	int prio;
 	unsigned int flags;
 	int pid;
@@ -207,6 +209,10 @@ struct request {
 };
 
 struct io_kiocb;
+
+struct sk_buff;
+struct Qdisc;
+struct netdev_queue;
 
 #pragma clang attribute pop
 

@@ -7,6 +7,7 @@
 #include "block.h"
 #include "creation.h"
 #include "exits.h"
+#include "network.h"
 #include "page_cache.h"
 #include "reclaim.h"
 #include "uring.h"

@@ -78,6 +78,13 @@ enum tek_kthread_kind {
 
 	/* The task has ended, and with it all its relations. */
 	TEK_KTHREAD_TASK_EXITED = 60,
+
+	/* Network packets. thing: the packet.
+	 * The task has handed it over, and kthread has to carry it on. 0: nothing is watched yet
+	 * (settings.packets), so no relation begins; only the task is told. */
+	TEK_KTHREAD_PACKET_BEGAN = 70,
+	/* It is where it was to go, or was dropped. */
+	TEK_KTHREAD_PACKET_ENDED = 71,
 };
 
 /* Groups of programs that work or are missing together. */
@@ -90,7 +97,8 @@ enum tek_kthread_dependency {
 	TEK_KTHREAD_CREATION = 5,
 	TEK_KTHREAD_URING = 6,
 	TEK_KTHREAD_EXITS = 7,
-	TEK_KTHREAD_DEPENDENCIES = 8,
+	TEK_KTHREAD_NETWORK = 8,
+	TEK_KTHREAD_DEPENDENCIES = 9,
 };
 
 /* Bits of an event's flags. */
@@ -128,6 +136,10 @@ struct tek_kthread_covered {
 #define TEK_KTHREAD_KSWAPD 0
 #define TEK_KTHREAD_KCOMPACTD 1
 
+/* The map `carriers`: CPU | what << 16 -> tid, by userland. */
+#define TEK_KTHREAD_KSOFTIRQD 0
+#define TEK_KTHREAD_BACKLOG 1
+
 /* Values of the map `who`: tid -> what userland thinks of the task. */
 enum tek_kthread_who {
 	TEK_KTHREAD_IGNORE = 0,
@@ -136,16 +148,28 @@ enum tek_kthread_who {
 		2, /* written by the programs: userland was told of it, and said nothing */
 };
 
+/* Values of settings.packets: whether packets of critical tasks are remembered. */
+enum tek_kthread_packets {
+	TEK_KTHREAD_NOT_WATCHED = 0,
+	/* Whether a thread will carry one on is looked at when the call that sends it ends; */
+	TEK_KTHREAD_AT_END = 1,
+	/* where that end cannot be seen, as soon as the packet waits somewhere. */
+	TEK_KTHREAD_AT_ONCE = 2,
+};
+
 /* Written by userland only. */
 struct tek_kthread_settings {
 	/* On x86: how far behind a CPU's struct rq its preempt_count lies; 0: not known. */
 	long long preempt_count;
+	/* The same of the pointers to two of its threads. */
+	long long ksoftirqd;
+	long long backlog_napi;
 	unsigned int fast;    /* entries of the map `fast` */
 	unsigned int boosted; /* entries of the map `boosted` */
 	/* Entries that userland made in the map `who`, less those that it removed: with
 	 * tek_kthread_tallies.who these are all. */
 	int who;
-	int spare;
+	unsigned int packets; /* enum tek_kthread_packets */
 };
 
 /* Written by the programs only: what they know of, so that most of them can return at once. */
@@ -161,9 +185,11 @@ struct tek_kthread_tallies {
 	int creations;                /* of `creating` */
 	int uring;                    /* not 0 once there was an entry in `uring` */
 	int inodes_cached;            /* entries of `cached` */
+	int packets;                  /* of `packets`, and those that others pushed out of it */
 	unsigned int turn;            /* number of the last inode that became dirty */
 	unsigned long long kswapd;    /* nodes whose kswapd a critical task woke: a bit each */
 	unsigned long long kcompactd; /* the same */
+	unsigned long long asked;     /* ns: when packets were told of that are not watched */
 };
 
 #endif

@@ -58,9 +58,14 @@ impl Btf {
     pub(crate) fn preempt_count(&self) -> Option<i64> {
         // In Linux 6.2 to 6.14 it is in a struct, behind a pointer.
         const IN_STRUCT: i64 = 8;
-        let at = |name: &[u8]| self.per_cpu.get(name).copied();
-        let count = at(b"__preempt_count").or(at(b"pcpu_hot").map(|hot| hot + IN_STRUCT))?;
-        Some(count - at(b"runqueues")?)
+        let in_struct = || self.distance("pcpu_hot").map(|hot| hot + IN_STRUCT);
+        self.distance("__preempt_count").or_else(in_struct)
+    }
+
+    /// How far behind a CPU's struct rq another variable of its lies.
+    pub(crate) fn distance(&self, variable: &str) -> Option<i64> {
+        let at = |name: &str| self.per_cpu.get(name.as_bytes()).copied();
+        Some(at(variable)? - at("runqueues")?)
     }
 
     fn parse(bytes: &[u8]) -> Result<Self, Error> {
@@ -176,7 +181,9 @@ mod tests {
         let section = [31, 15 << 24 | 2, 128, 2, 24, 4, 3, 64, 4];
         let names = b"\0int\0__preempt_count\0runqueues\0.data..percpu\0";
         let bytes = file(&[&int[..], &count, &queues, &section].concat(), names);
-        assert_eq!(Btf::parse(&bytes).unwrap().preempt_count(), Some(24 - 64));
+        let btf = Btf::parse(&bytes).unwrap();
+        assert_eq!(btf.preempt_count(), Some(24 - 64));
+        assert_eq!(btf.distance("ksoftirqd"), None);
     }
 
     #[test]

@@ -21,6 +21,8 @@ pub enum Kind {
     Uring,
     /// The end of critical tasks.
     Exits,
+    /// Network packets that softirqs of threads carry on.
+    Network,
 }
 
 impl Kind {
@@ -35,6 +37,7 @@ impl Kind {
             Kind::Creation => "creation of kernel threads",
             Kind::Uring => "io_uring",
             Kind::Exits => "exits",
+            Kind::Network => "network",
         }
     }
 }
@@ -104,6 +107,8 @@ pub(crate) struct Group {
     pub kind: Kind,
     /// Does not work without this one.
     pub needs: Option<Kind>,
+    /// Nor without this variable of the kernel, which each CPU has its own of, before Linux 6.2.
+    pub variable: Option<&'static str>,
     pub hooks: &'static [Hook],
 }
 
@@ -132,13 +137,15 @@ const fn or_else(hook: Hook, without: &'static str) -> Hook {
     Hook { without: Some(without), ..hook }
 }
 
+const IN_QUEUES: &str = "packets that wait in queues of devices are not told";
 const WHO_WAITS: &str = "who waits for a new kernel thread is not told, only its birth";
 
 /// In the order of `enum tek_kthread_dependency`.
-pub(crate) const GROUPS: [Group; 8] = [
+pub(crate) const GROUPS: [Group; 9] = [
     Group {
         kind: Kind::Workers,
         needs: Some(Kind::Exits),
+        variable: None,
         hooks: &[
             tracepoint("work_queued", "workqueue_queue_work"),
             tracepoint("work_started", "workqueue_execute_start"),
@@ -152,6 +159,7 @@ pub(crate) const GROUPS: [Group; 8] = [
     Group {
         kind: Kind::Writeback,
         needs: Some(Kind::Workers),
+        variable: None,
         hooks: &[
             tracepoint("inode_dirtied", "writeback_mark_inode_dirty"),
             tracepoint("inode_cleaned", "writeback_single_inode"),
@@ -165,6 +173,7 @@ pub(crate) const GROUPS: [Group; 8] = [
     Group {
         kind: Kind::Reclaim,
         needs: Some(Kind::Exits),
+        variable: None,
         hooks: &[
             tracepoint("kswapd_wanted", "mm_vmscan_wakeup_kswapd"),
             tracepoint("kswapd_slept", "mm_vmscan_kswapd_sleep"),
@@ -183,6 +192,7 @@ pub(crate) const GROUPS: [Group; 8] = [
     Group {
         kind: Kind::PageCache,
         needs: Some(Kind::Exits),
+        variable: None,
         hooks: &[
             hot(tracepoint("page_came", "mm_filemap_add_to_page_cache")),
             hot(tracepoint("page_left", "mm_filemap_delete_from_page_cache")),
@@ -191,6 +201,7 @@ pub(crate) const GROUPS: [Group; 8] = [
     Group {
         kind: Kind::Block,
         needs: Some(Kind::Exits),
+        variable: None,
         hooks: &[
             tracepoint("request_queued", "block_rq_insert"),
             tracepoint("request_issued", "block_rq_issue"),
@@ -201,6 +212,7 @@ pub(crate) const GROUPS: [Group; 8] = [
     Group {
         kind: Kind::Creation,
         needs: Some(Kind::Exits),
+        variable: None,
         hooks: &[
             tracepoint("thread_born", "sched_process_fork"),
             or_else(function("creation_began", "__kthread_create_on_node"), WHO_WAITS),
@@ -210,6 +222,7 @@ pub(crate) const GROUPS: [Group; 8] = [
     Group {
         kind: Kind::Uring,
         needs: Some(Kind::Exits),
+        variable: None,
         hooks: &[
             tracepoint("uring_queued", "io_uring_queue_async_work"),
             tracepoint("uring_ended", "io_uring_complete"),
@@ -218,6 +231,24 @@ pub(crate) const GROUPS: [Group; 8] = [
     Group {
         kind: Kind::Exits,
         needs: None,
+        variable: None,
         hooks: &[tracepoint("task_exited", "sched_process_exit")],
+    },
+    Group {
+        kind: Kind::Network,
+        needs: Some(Kind::Exits),
+        variable: Some("ksoftirqd"),
+        hooks: &[
+            tracepoint("packet_given", "netif_rx"),
+            hot(tracepoint("packet_taken", "netif_receive_skb")),
+            hot(tracepoint("packet_dropped", "kfree_skb")),
+            hot(tracepoint("packet_freed", "consume_skb")),
+            or_else(tracepoint("packet_queued", "qdisc_enqueue"), IN_QUEUES),
+            hot(or_else(tracepoint("packet_sent", "net_dev_start_xmit"), IN_QUEUES)),
+            hot(or_else(
+                function("packet_handed", "__dev_queue_xmit"),
+                "packets are told that the task itself carries on a moment later",
+            )),
+        ],
     },
 ];

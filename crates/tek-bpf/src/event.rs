@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! What the programs tell: `struct tek_kthread_event` of bpf/kthreads.h, and what it means.
-use std::fmt;
+use crate::name::Name;
 use zerocopy::{FromBytes, Immutable, KnownLayout};
 
 /// The struct as the programs write it.
@@ -47,44 +47,6 @@ const _: () = {
 const VIA: u8 = 1;
 const WOKE: u8 = 2;
 const LOST: u8 = 4;
-
-/// A kernel thread's name, as the kernel keeps it: at most 15 bytes.
-#[derive(Clone, Copy, PartialEq, Eq, Hash, Default)]
-pub struct Name([u8; 16]);
-
-impl Name {
-    /// Where the programs did not look.
-    pub const UNKNOWN: Self = Self([0; 16]);
-
-    /// What is before the first zero.
-    pub fn as_bytes(&self) -> &[u8] {
-        self.0.split(|&byte| byte == 0).next().unwrap_or_default()
-    }
-
-    /// The first 15 bytes of this one.
-    pub fn new(name: &str) -> Self {
-        let mut bytes = [0; 16];
-        bytes.iter_mut().take(15).zip(name.bytes()).for_each(|(byte, its)| *byte = its);
-        Self(bytes)
-    }
-
-    /// Whether it is not known.
-    pub fn is_empty(&self) -> bool {
-        self.as_bytes().is_empty()
-    }
-}
-
-impl fmt::Display for Name {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.pad(&String::from_utf8_lossy(self.as_bytes()))
-    }
-}
-
-impl fmt::Debug for Name {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{:?}", String::from_utf8_lossy(self.as_bytes()))
-    }
-}
 
 /// A kernel thread.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -200,6 +162,11 @@ pub enum What {
     UringQueued { member: Member, request: u64 },
     /// It is complete; the worker is told where it was one that completed it.
     UringEnded { member: Member, request: u64, worker: Option<Thread> },
+    /// A task handed over a network packet, and this thread has to carry it on. Without a thread only the
+    /// task is told: [`Kthreads::watch`](crate::Kthreads::watch) is off, and its packets are not seen.
+    PacketBegan { member: Member, packet: u64, carrier: Option<Thread> },
+    /// It is where it was to go, or was dropped.
+    PacketEnded { member: Member, packet: u64 },
     /// A task that was told of has ended, and all its relations with it.
     TaskExited { tid: i32, process: i32 },
 }
@@ -223,7 +190,9 @@ impl What {
             | Self::CreationBegan { member }
             | Self::CreationEnded { member }
             | Self::UringQueued { member, .. }
-            | Self::UringEnded { member, .. } => Some(member),
+            | Self::UringEnded { member, .. }
+            | Self::PacketBegan { member, .. }
+            | Self::PacketEnded { member, .. } => Some(member),
             _ => None,
         }
     }
@@ -236,7 +205,7 @@ impl RawEvent {
     }
 
     fn thread(&self) -> Thread {
-        Thread { tid: self.kthread, name: Name(self.name) }
+        Thread { tid: self.kthread, name: Name::of_bytes(self.name) }
     }
 
     fn known_thread(&self) -> Option<Thread> {
@@ -286,6 +255,8 @@ impl RawEvent {
             50 => What::UringQueued { member, request: thing },
             51 => What::UringEnded { member, request: thing, worker: known },
             60 => What::TaskExited { tid: self.task, process: self.process },
+            70 => What::PacketBegan { member, packet: thing, carrier: known },
+            71 => What::PacketEnded { member, packet: thing },
             _ => return None,
         };
         let (woke, lost) = (self.flags & WOKE != 0, self.flags & LOST != 0);

@@ -17,7 +17,7 @@ use zerocopy::FromBytes;
 const AT_ONCE: usize = 4096;
 
 /// `struct tek_kthread_tallies`: as many counts of what was lost come first.
-const DEPENDENCIES: usize = 8;
+const DEPENDENCIES: usize = 9;
 
 /// The programs, attached until this is dropped. Nothing of it outlives the process.
 ///
@@ -34,7 +34,10 @@ pub struct Kthreads {
     boosted: HashSet<i32>,
     /// Entries that we made in `who`, less those that we removed.
     who: i32,
-    preempt_count: i64,
+    /// `enum tek_kthread_packets`.
+    packets: u32,
+    /// Of variables, which do not change.
+    distances: [i64; 3],
     dependencies: Vec<Dependency>,
     object: Object,
 }
@@ -51,7 +54,7 @@ struct Maps {
     remembered: Vec<MapHandle>,
 }
 
-const REMEMBERED: [&str; 9] = [
+const REMEMBERED: [&str; 10] = [
     "works",
     "running",
     "wbs",
@@ -61,12 +64,13 @@ const REMEMBERED: [&str; 9] = [
     "reclaiming",
     "creating",
     "uring",
+    "packets",
 ];
 
 impl Kthreads {
     /// Loads and attaches what this kernel takes. Needs CAP_BPF and CAP_PERFMON, or root.
     pub fn open() -> Result<Self, Error> {
-        let Loaded { object, dependencies, preempt_count } = load::load()?;
+        let Loaded { object, dependencies, distances } = load::load()?;
         let maps = Maps {
             events: map(&object, "events")?,
             who: map(&object, "who")?,
@@ -80,7 +84,7 @@ impl Kthreads {
                 .map(|name| map(&object, name))
                 .collect::<Result<_, _>>()?,
         };
-        name_reclaimers(&map(&object, "reclaimers")?);
+        name_threads(&map(&object, "reclaimers")?, &map(&object, "carriers")?);
         let read = Arc::new(Mutex::new(Vec::with_capacity(AT_ONCE)));
         let into = Arc::clone(&read);
         let mut builder = RingBufferBuilder::new();
@@ -101,7 +105,8 @@ impl Kthreads {
             fast: HashSet::new(),
             boosted: HashSet::new(),
             who: 0,
-            preempt_count,
+            packets: 0,
+            distances,
             dependencies,
             object,
         };
@@ -205,10 +210,12 @@ impl Kthreads {
     }
 
     /// Attaches or detaches the programs that cost something on hot paths, which see pages come into
-    /// the page cache and leave it. For as long as something is critical, or a relation is known:
-    /// without them a dirty inode that is deleted is not told as gone.
+    /// the page cache and leave it, and where network packets go. For as long as something is critical,
+    /// or a relation is known: without them a dirty inode that is deleted is not told as gone, and of
+    /// packets only that there are some.
     pub fn watch(&mut self, on: bool) -> Result<(), Error> {
         if !on {
+            self.set_packets(0)?;
             let hot: HashSet<&str> =
                 hooks(|hook| hook.watch).map(|(_, hook)| hook.program).collect();
             self.links.retain(|(program, _)| !hot.contains(program));
@@ -219,7 +226,18 @@ impl Kthreads {
                 self.attach(kind, hook)?;
             }
         }
-        Ok(())
+        // Not before their ends are seen.
+        let at_end = self.links.iter().any(|(program, _)| *program == "packet_handed");
+        self.set_packets(match self.is_on(Kind::Network) {
+            true if at_end => 1,
+            true => 2,
+            false => 0,
+        })
+    }
+
+    fn set_packets(&mut self, packets: u32) -> Result<(), Error> {
+        self.packets = packets;
+        self.set_settings()
     }
 
     /// How many pages of the page cache a critical task brought in that are still there, as far as they
@@ -268,6 +286,7 @@ impl Kthreads {
             Kind::Creation,
             Kind::Uring,
             Kind::Exits,
+            Kind::Network,
         ];
         Ok(kinds.into_iter().zip(counts).collect())
     }
@@ -333,9 +352,9 @@ impl Kthreads {
     fn set_settings(&self) -> Result<(), Error> {
         let count = |set: &HashSet<i32>| (set.len() as u32).to_ne_bytes();
         let counts = [count(&self.fast), count(&self.boosted)];
-        let who = [self.who.to_ne_bytes(), [0; 4]];
-        let value =
-            [&self.preempt_count.to_ne_bytes()[..], counts.as_flattened(), who.as_flattened()];
+        let who = [self.who.to_ne_bytes(), self.packets.to_ne_bytes()];
+        let distances = self.distances.map(i64::to_ne_bytes);
+        let value = [distances.as_flattened(), counts.as_flattened(), who.as_flattened()];
         let value = value.concat();
         let done = self.maps.settings.update(&0u32.to_ne_bytes(), &value, MapFlags::ANY);
         done.map_err(|e| Error::Map { map: "settings", tid: 0, source: io_error(&e) })
@@ -355,9 +374,9 @@ fn map(object: &Object, name: &str) -> Result<MapHandle, Error> {
     MapHandle::try_from(&found).map_err(|error| Error::Load { said: error.to_string() })
 }
 
-/// Tells the programs which threads are kswapd and kcompactd of which node. One that is not found they
-/// learn when it is seen at work.
-fn name_reclaimers(map: &MapHandle) {
+/// Tells the programs which threads are kswapd and kcompactd of which node, and ksoftirqd and
+/// backlog_napi of which CPU. One of a node that is not found they learn when it is seen at work.
+fn name_threads(reclaimers: &MapHandle, carriers: &MapHandle) {
     let Ok(processes) = std::fs::read_dir("/proc") else { return };
     for path in processes.filter_map(|entry| entry.ok().map(|entry| entry.path())) {
         let Some(tid) = path.file_name().and_then(|n| n.to_str()?.parse::<i32>().ok()) else {
@@ -365,12 +384,17 @@ fn name_reclaimers(map: &MapHandle) {
         };
         // A kernel thread has no program.
         let name = std::fs::read_to_string(path.join("comm")).unwrap_or_default();
-        let node = |prefix| name.trim_end().strip_prefix(prefix)?.parse::<u32>().ok();
-        let key = match (node("kswapd"), node("kcompactd")) {
-            (Some(node), _) => node,
-            (_, Some(node)) => node | 1 << 16,
-            _ => continue,
-        };
+        const KNOWN: [(&str, bool, u32); 4] = [
+            ("kswapd", false, 0),
+            ("kcompactd", false, 1),
+            ("ksoftirqd/", true, 0),
+            ("backlog_napi/", true, 1),
+        ];
+        let found = KNOWN.iter().find_map(|(prefix, carries, what)| {
+            let number = name.trim_end().strip_prefix(prefix)?.parse::<u32>().ok()?;
+            Some((if *carries { carriers } else { reclaimers }, number | what << 16))
+        });
+        let Some((map, key)) = found else { continue };
         if std::fs::read_link(path.join("exe")).is_err() {
             let _ = map.update(&key.to_ne_bytes(), &tid.to_ne_bytes(), MapFlags::ANY);
         }

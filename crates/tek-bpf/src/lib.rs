@@ -18,15 +18,17 @@ mod event;
 mod kthreads;
 #[cfg(loads)]
 mod load;
+mod name;
 mod probe;
 #[cfg(not(loads))]
 mod without;
 
 pub use dependency::{Dependency, Kind, State};
 pub use error::Error;
-pub use event::{Device, Event, Member, Name, RawEvent, Thread, What, Work, LAYOUT};
+pub use event::{Device, Event, Member, RawEvent, Thread, What, Work, LAYOUT};
 #[cfg(loads)]
 pub use kthreads::Kthreads;
+pub use name::Name;
 pub use probe::{probe, Probe};
 #[cfg(not(loads))]
 pub use without::Kthreads;

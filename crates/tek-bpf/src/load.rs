@@ -70,8 +70,8 @@ fn kind(error: &libbpf_rs::Error) -> io::ErrorKind {
 pub(crate) struct Loaded {
     pub object: Object,
     pub dependencies: Vec<Dependency>,
-    /// `struct tek_kthread_settings` has it.
-    pub preempt_count: i64,
+    /// The first fields of `struct tek_kthread_settings`.
+    pub distances: [i64; 3],
 }
 
 /// What can be loaded, by dependency: all but programs that are refused, and their fellows.
@@ -147,7 +147,8 @@ pub(crate) fn load() -> Result<Loaded, Error> {
     Ok(Loaded {
         object: result.map_err(|said| Error::Load { said })?,
         dependencies: wanted.dependencies,
-        preempt_count: btf.preempt_count().unwrap_or(0),
+        distances: [btf.preempt_count(), btf.distance("ksoftirqd"), btf.distance("backlog_napi")]
+            .map(Option::unwrap_or_default),
     })
 }
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! What would work on this kernel, without loading anything.
 use crate::btf::Btf;
-use crate::dependency::{Dependency, Group, Hook, Kind, State, GROUPS};
+use crate::dependency::{Dependency, Group, Hook, Kind, State, Target, GROUPS};
 use crate::error::Error;
 use std::fs;
 
@@ -72,6 +72,10 @@ pub(crate) fn dependencies(btf: &Btf) -> Vec<Dependency> {
 
 fn state(group: &Group, btf: &Btf) -> State {
     let mut state = State::On { but: Vec::new() };
+    let by_id = btf.has(Target::Function("bpf_task_from_pid"));
+    if let Some(name) = group.variable.filter(|name| !by_id && btf.distance(name).is_none()) {
+        return State::Off(format!("this kernel does not tell where its variable {name} is"));
+    }
     for hook in group.hooks.iter().filter(|hook| !btf.has(hook.target)) {
         lack(&mut state, hook, format!("this kernel has not {}", hook.target));
     }

@@ -70,7 +70,9 @@ pub fn member(event: &Event) -> Option<Member> {
         | What::CreationBegan { member }
         | What::CreationEnded { member }
         | What::UringQueued { member, .. }
-        | What::UringEnded { member, .. } => Some(member),
+        | What::UringEnded { member, .. }
+        | What::PacketBegan { member, .. }
+        | What::PacketEnded { member, .. } => Some(member),
         _ => None,
     }
 }

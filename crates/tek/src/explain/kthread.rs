@@ -2,7 +2,7 @@
 //! Who waits for a thread of the kernel, which of them a task waits for, and that in sentences.
 use super::tell::{time, times};
 use crate::kthreads::tell::what_to_do;
-use crate::kthreads::told::{Kthread, Member, Told, Usual};
+use crate::kthreads::told::{Dependency, Kthread, Member, Told, Usual};
 use crate::words;
 use serde::Serialize;
 use tek_policy::kthread::Class;
@@ -99,17 +99,19 @@ fn left_alone(class: &str, name: &str, told: &Told) -> Option<String> {
 
 /// By what this kernel lacks.
 fn blind(class: &str, told: &Told) -> Option<String> {
-    let needed = match class {
-        "irq" | "softirq" => "block devices",
-        "writeback" => "writeback",
-        "kswapd" | "kcompactd" => "reclaim",
-        "worker" => "workers",
-        "io_uring" => "io_uring",
-        "kthreadd" => "creation of kernel threads",
+    let needed: &[&str] = match class {
+        "irq" => &["block devices"],
+        "softirq" => &["block devices", "network"],
+        "writeback" => &["writeback"],
+        "kswapd" | "kcompactd" => &["reclaim"],
+        "worker" => &["workers"],
+        "io_uring" => &["io_uring"],
+        "kthreadd" => &["creation of kernel threads"],
         _ => return None,
     };
-    let missing = told.dependencies.iter().find(|one| one.name == needed && !one.on)?;
-    Some(format!("{needed} cannot be followed on this kernel: {}", missing.why))
+    let missing = |one: &&Dependency| needed.contains(&one.name.as_str()) && !one.on;
+    let missing = told.dependencies.iter().find(missing)?;
+    Some(format!("{} cannot be followed on this kernel: {}", missing.name, missing.why))
 }
 
 /// The threads of the kernel that a task waits for.

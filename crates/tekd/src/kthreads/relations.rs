@@ -42,6 +42,7 @@ enum Thing {
     Compaction(u32),
     Creation(i32),
     Uring(u64),
+    Packet(u64),
 }
 
 /// All relations.
@@ -55,6 +56,8 @@ pub struct Relations {
     journals: HashMap<Device, Option<Thread>>,
     /// Works that were not begun yet, and since when.
     queued: HashMap<u64, u64>,
+    /// Packets on their way, and since when.
+    packets: HashMap<u64, u64>,
     /// kswapd of each node.
     reclaimers: Vec<Thread>,
     /// Kernel threads whose R(k) is another than when this was asked last, and when the event came that
@@ -79,6 +82,7 @@ impl Relations {
             disks: HashMap::new(),
             journals: HashMap::new(),
             queued: HashMap::new(),
+            packets: HashMap::new(),
             reclaimers,
             changed: BTreeMap::new(),
             functions,
@@ -190,6 +194,7 @@ impl Relations {
         self.of_thing.clear();
         self.disks.clear();
         self.queued.clear();
+        self.packets.clear();
         self.journals.clear();
         for (thread, served) in &mut self.served {
             if served.end_all(now) {

@@ -22,6 +22,8 @@ pub enum Why {
     Thread,
     /// A request of io_uring.
     Uring,
+    /// A network packet that it sent.
+    Packet,
 }
 
 impl Why {

@@ -105,6 +105,7 @@ fn words(why: Why, functions: &HashMap<u64, String>) -> String {
         Why::Blocks => "free memory in large blocks".to_owned(),
         Why::Thread => "a new kernel thread".to_owned(),
         Why::Uring => "its request of io_uring".to_owned(),
+        Why::Packet => "its network packet".to_owned(),
     }
 }
 

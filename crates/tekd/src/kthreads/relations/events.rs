@@ -5,7 +5,8 @@ use crate::kthreads::served::Why;
 use tek_bpf::{Event, Member, Name, Thread, What};
 
 const CREATOR_THREAD: Thread = Thread { tid: CREATOR, name: Name::UNKNOWN };
-/// A work that was not begun for so long was cancelled, which not all kernels tell.
+/// A work that was not begun for so long was cancelled, which not all kernels tell. Nor is the end of
+/// each packet.
 const CANCELLED_NS: u64 = 2_000_000_000;
 
 impl Relations {
@@ -95,6 +96,18 @@ impl Relations {
             What::Born { thread } => self.wait_for_new(thread, woken),
             What::UringQueued { .. } => {} // begun by uring(), which knows the workers
             What::UringEnded { request, .. } => self.end(Thing::Uring(request), at),
+            // Only that it sends some.
+            What::PacketBegan { carrier: None, .. } => {}
+            What::PacketBegan { member, packet, carrier: Some(carrier) } => {
+                if self.packets.insert(packet, at).is_some() {
+                    self.end_now(Thing::Packet(packet)); // that was another one
+                }
+                self.begin(Thing::Packet(packet), carrier, member, Why::Packet, woken);
+            }
+            What::PacketEnded { packet, .. } => {
+                self.packets.remove(&packet);
+                self.end(Thing::Packet(packet), at);
+            }
             What::TaskExited { tid, .. } => self.forget_task(tid),
         }
     }
@@ -112,9 +125,13 @@ impl Relations {
         self.end_now(Thing::WorkBehind(work));
     }
 
-    /// Works that nobody begins count as cancelled. Which ones these are.
+    /// Works that nobody begins count as cancelled. Which ones these are. Packets that are on their way
+    /// for so long have arrived.
     pub fn drop_cancelled(&mut self, now: u64) -> Vec<u64> {
         let is_old = |since: &u64| since.saturating_add(CANCELLED_NS) < now;
+        let arrived: Vec<u64> =
+            self.packets.extract_if(|_, since| is_old(since)).map(|(packet, _)| packet).collect();
+        arrived.into_iter().for_each(|packet| self.end_now(Thing::Packet(packet)));
         let old: Vec<u64> =
             self.queued.iter().filter(|(_, since)| is_old(since)).map(|(work, _)| *work).collect();
         old.iter().for_each(|work| self.drop_work(*work));

@@ -236,6 +236,32 @@ fn a_work_that_nobody_begins_counts_as_cancelled() {
     assert_eq!(kernel.wanted(9), None);
 }
 
+fn send(packet: u64, carrier: Option<Thread>) -> What {
+    What::PacketBegan { member: PLAYER, packet, carrier }
+}
+
+#[test]
+fn ksoftirqd_follows_who_sent_a_packet_until_that_has_arrived() {
+    let mut kernel = Kernel::new("");
+    let softirq = Thread { tid: 14, name: Name::new("ksoftirqd/0") };
+    kernel.tell(send(0, None));
+    assert!(kernel.relations.is_empty());
+    kernel.tell(send(7, Some(softirq)));
+    assert_eq!(kernel.wanted(14), Some(20)); // 1.2 x 20 is above who waits
+    kernel.tell(What::PacketEnded { member: PLAYER, packet: 7 }).wait(20);
+    assert!(kernel.wanted(14).is_none() && kernel.relations.is_empty());
+}
+
+#[test]
+fn a_packet_whose_end_is_not_seen_has_arrived_after_two_seconds() {
+    let mut kernel = Kernel::new("");
+    let softirq = Thread { tid: 14, name: Name::new("ksoftirqd/0") };
+    kernel.tell(send(7, Some(softirq))).wait(2100);
+    assert_eq!(kernel.wanted(14), Some(20));
+    assert!(kernel.relations.drop_cancelled(kernel.now).is_empty());
+    assert_eq!(kernel.wanted(14), None);
+}
+
 #[test]
 fn after_lost_events_no_boost_is_left_behind() {
     let mut kernel = Kernel::new("");

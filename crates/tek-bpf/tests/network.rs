@@ -1,0 +1,146 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! What the programs tell of packets that critical threads send.
+#![cfg(loads)]
+mod common;
+
+use common::{at_priority, events_until, gettid, of_task};
+use nix::sched::{sched_getaffinity, sched_setaffinity, unshare, CloneFlags, CpuSet};
+use nix::unistd::Pid;
+use std::net::UdpSocket;
+use std::process::Command;
+use std::thread;
+use std::time::Duration;
+use tek_bpf::{Event, Kthreads, What};
+
+fn send_to_itself(many: usize) {
+    let socket = UdpSocket::bind("127.0.0.1:0").unwrap();
+    socket.set_read_timeout(Some(Duration::from_secs(1))).unwrap();
+    let address = socket.local_addr().unwrap();
+    for _ in 0..many {
+        socket.send_to(b"text", address).unwrap();
+        assert_eq!(socket.recv(&mut [0; 8]).unwrap(), 4);
+    }
+}
+
+fn packets(events: &[Event], tid: i32) -> Vec<What> {
+    let of_packets =
+        |what: &What| matches!(what, What::PacketBegan { .. } | What::PacketEnded { .. });
+    of_task(events, tid).into_iter().filter(of_packets).collect()
+}
+
+#[test]
+#[ignore = "needs root"]
+fn packets_that_a_critical_thread_carries_on_itself_leave_nothing_behind() {
+    let mut kthreads = Kthreads::open().unwrap();
+    kthreads.watch(true).unwrap();
+    let tid = at_priority(20, || send_to_itself(200));
+    let events = events_until(&mut kthreads, |_| false);
+    // Where the end of the call is not seen, or it ends with softirqs off (6.1), a ksoftirqd that was woken
+    // for something else counts: what is told then has an end.
+    let told = packets(&events, tid);
+    let begun = |what: &&What| matches!(what, What::PacketBegan { .. });
+    assert_eq!(told.iter().filter(begun).count() * 2, told.len(), "{told:?}");
+    let known = |what: &What| !matches!(what, What::PacketBegan { carrier: None, .. });
+    assert!(told.iter().all(known), "{told:?}");
+}
+
+#[test]
+#[ignore = "needs root"]
+fn packets_of_an_ordinary_thread_are_not_told() {
+    let mut kthreads = Kthreads::open().unwrap();
+    kthreads.watch(true).unwrap();
+    send_to_itself(20);
+    let events = events_until(&mut kthreads, |_| false);
+    assert!(packets(&events, gettid()).is_empty(), "{events:?}");
+}
+
+/// Two bridges that are connected twice: a packet to all goes round for ever, and keeps ksoftirqd busy.
+/// What is sent to oneself has to wait.
+const BUSY: &str = "set -e
+    ip() { /usr/sbin/ip \"$@\"; } # not those of busybox
+    tc() { /usr/sbin/tc \"$@\"; }
+    ip link set lo up
+    tc qdisc add dev lo root tbf rate 200kbit burst 2000 limit 100000
+    ip link add a0 type veth peer name b0
+    ip link add a1 type veth peer name b1
+    ip link add A type bridge
+    ip link add B type bridge
+    for i in 0 1; do ip link set a$i master A; ip link set b$i master B; done
+    for d in A B a0 a1 b0 b1; do ip link set $d up; done
+    ip addr add 10.99.0.1/24 brd + dev A";
+const QUIET: &str = "ip link del a0; ip link del a1";
+
+fn run(script: &str) -> bool {
+    Command::new("sh").args(["-c", script]).status().is_ok_and(|status| status.success())
+}
+
+/// Runs it at a real-time priority on each CPU, in a network of its own with busy ksoftirqds, which are
+/// so for less than a second. What thread that was; `None`: that network cannot be made here.
+fn beside_packets(send: fn()) -> Option<i32> {
+    let in_network = move || {
+        unshare(CloneFlags::CLONE_NEWNET).unwrap();
+        let made = run(BUSY);
+        if made {
+            let all = UdpSocket::bind("0.0.0.0:0").unwrap();
+            all.set_broadcast(true).unwrap();
+            all.send_to(b"text", "10.99.0.255:9").unwrap();
+            thread::sleep(Duration::from_millis(20));
+        }
+        let sent = made.then(|| {
+            at_priority(20, move || {
+                let allowed = sched_getaffinity(Pid::from_raw(0)).unwrap();
+                for cpu in (0..CpuSet::count()).filter(|&cpu| allowed.is_set(cpu).unwrap()).take(8)
+                {
+                    let mut one = CpuSet::new();
+                    one.set(cpu).unwrap();
+                    sched_setaffinity(Pid::from_raw(0), &one).unwrap();
+                    send();
+                }
+            })
+        });
+        run(QUIET);
+        sent
+    };
+    thread::spawn(in_network).join().unwrap()
+}
+
+fn send_some() {
+    let socket = UdpSocket::bind("127.0.0.1:0").unwrap();
+    for _ in 0..10 {
+        socket.send_to(&[1; 400], socket.local_addr().unwrap()).unwrap();
+        thread::sleep(Duration::from_millis(2));
+    }
+}
+
+#[test]
+#[ignore = "needs root"]
+fn a_packet_that_ksoftirqd_will_carry_on_is_told_until_it_has() {
+    let mut kthreads = Kthreads::open().unwrap();
+    kthreads.watch(true).unwrap();
+    let Some(tid) = beside_packets(send_some) else { return eprintln!("no ip, tc or tbf") };
+    let events = events_until(&mut kthreads, |_| false);
+    let told = packets(&events, tid);
+    let begun = told.iter().find_map(|what| match what {
+        What::PacketBegan { packet, carrier: Some(carrier), .. } => Some((*packet, *carrier)),
+        _ => None,
+    });
+    let (mine, carrier) = begun.expect("a packet waits for ksoftirqd");
+    assert!(carrier.name.as_bytes().starts_with(b"ksoftirqd/"), "{told:?}");
+    let same = |what: &What| matches!(what, What::PacketEnded { packet, .. } if *packet == mine);
+    assert!(told.iter().any(same), "{told:?}");
+    assert!(kthreads.lost().unwrap().iter().all(|(_, lost)| *lost == 0));
+}
+
+#[test]
+#[ignore = "needs root"]
+fn without_a_watch_only_the_task_is_told() {
+    let mut kthreads = Kthreads::open().unwrap();
+    let Some(tid) = beside_packets(send_some) else { return eprintln!("no ip, tc or tbf") };
+    let events = events_until(&mut kthreads, |_| false);
+    let told = packets(&events, tid);
+    assert!(!told.is_empty());
+    let alone = |what: &What| matches!(what, What::PacketBegan { carrier: None, .. });
+    assert!(told.iter().all(alone), "{told:?}");
+    let wakes = |e: &Event| common::member(e).is_some_and(|m| m.tid == tid) && e.woke;
+    assert!(events.iter().any(wakes), "{events:?}");
+}
