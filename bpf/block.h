@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT OR GPL-2.0-only */
 /* Block requests of critical tasks, and the interrupt threads and ksoftirqd that complete them.
  *
- * Who will complete a request is not known before. A disk's requests are mostly completed by the same
- * thread, so it is that of the last one.
+ * Who will complete a request is not known before. Those of a disk's queue are completed by the same thread
+ * mostly, so it is that of the last one; before one of the queue was, that of the disk's last one.
  */
 #ifndef TEK_BLOCK_H
 #define TEK_BLOCK_H
@@ -17,17 +17,25 @@ struct {
 	__type(value, struct member);
 } requests SEC(".maps");
 
-/* The thread that completed a disk's last request. */
+/* A queue of a disk. */
+struct place {
+	__u32 disk;
+	__u32 queue;
+};
+
+#define ANY_QUEUE ((__u32)-1)
+
+/* The thread that completed the last request there. */
 struct completer {
 	int tid;
 	char name[TEK_KTHREAD_NAME_BYTES];
 };
 
-/* disk -> that */
+/* disk and queue -> that */
 struct {
 	__uint(type, BPF_MAP_TYPE_LRU_HASH);
-	__uint(max_entries, 256);
-	__type(key, __u32);
+	__uint(max_entries, 1024);
+	__type(key, struct place);
 	__type(value, struct completer);
 } completers SEC(".maps");
 
@@ -37,6 +45,12 @@ static __always_inline __u32 disk_of(struct request *request)
 	if (!disk)
 		return 0; /* commands that are for no disk */
 	return (__u32)BPF_CORE_READ(disk, major) << 20 | BPF_CORE_READ(disk, first_minor);
+}
+
+static __always_inline struct place place_of(struct request *request, __u32 disk)
+{
+	struct blk_mq_hw_ctx *queue = BPF_CORE_READ(request, mq_hctx);
+	return (struct place){disk, queue ? BPF_CORE_READ(queue, queue_num) : ANY_QUEUE};
 }
 
 /* When it is put into a queue, or given to the driver at once; both are told of some requests, and
@@ -60,7 +74,12 @@ static __always_inline int begin_request(struct request *request)
 	event->thing = key;
 	event->dev = disk;
 	fill_member(event, &member);
-	struct completer *last = bpf_map_lookup_elem(&completers, &disk);
+	struct place place = place_of(request, disk);
+	struct completer *last = bpf_map_lookup_elem(&completers, &place);
+	if (!last) {
+		place.queue = ANY_QUEUE;
+		last = bpf_map_lookup_elem(&completers, &place);
+	}
 	if (last) {
 		event->kthread = last->tid;
 		__builtin_memcpy(event->name, last->name, sizeof(event->name));
@@ -84,6 +103,16 @@ static __always_inline bool completes(struct task_struct *task)
 #endif
 	return (begin == irq || begin == softirq || begin == timers) &&
 	       !(interrupts(task) & IN_INTERRUPT);
+}
+
+static __always_inline void note_completer(const struct place *place, int tid)
+{
+	struct completer *last = bpf_map_lookup_elem(&completers, place);
+	if (last && last->tid == tid)
+		return;
+	struct completer now = {.tid = tid};
+	bpf_get_current_comm(now.name, sizeof(now.name));
+	bpf_map_update_elem(&completers, place, &now, BPF_ANY);
 }
 
 static __always_inline void end_request(struct request *request, bool completed)
@@ -135,14 +164,10 @@ int BPF_PROG(request_done, struct request *request, int error, unsigned int byte
 	struct task_struct *task = (void *)bpf_get_current_task_btf();
 	bool by_thread = completes(task);
 	if (by_thread) {
-		__u32 disk = disk_of(request);
-		int tid = task->pid;
-		struct completer *last = bpf_map_lookup_elem(&completers, &disk);
-		if (!last || last->tid != tid) {
-			struct completer now = {.tid = tid};
-			bpf_get_current_comm(now.name, sizeof(now.name));
-			bpf_map_update_elem(&completers, &disk, &now, BPF_ANY);
-		}
+		struct place place = place_of(request, disk_of(request));
+		note_completer(&place, task->pid);
+		place.queue = ANY_QUEUE;
+		note_completer(&place, task->pid);
 	}
 	if (tallies.requests <= 0)
 		return 0;

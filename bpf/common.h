@@ -70,6 +70,14 @@ struct {
 	__type(value, struct running);
 } running SEC(".maps");
 
+/* CPU | what << 16 -> tid, from userland: kthreads.h */
+struct {
+	__uint(type, BPF_MAP_TYPE_HASH);
+	__uint(max_entries, 4096);
+	__type(key, __u32);
+	__type(value, int);
+} cpu_threads SEC(".maps");
+
 volatile struct tek_kthread_settings settings SEC(".data.settings") = {};
 struct tek_kthread_tallies tallies SEC(".data.tallies") = {};
 

@@ -203,8 +203,13 @@ struct request_queue {
 	struct gendisk *disk;
 };
 
+struct blk_mq_hw_ctx {
+	unsigned int queue_num;
+};
+
 struct request {
 	struct request_queue *q;
+	struct blk_mq_hw_ctx *mq_hctx;
 	unsigned int __data_len;
 };
 

@@ -136,9 +136,10 @@ struct tek_kthread_covered {
 #define TEK_KTHREAD_KSWAPD 0
 #define TEK_KTHREAD_KCOMPACTD 1
 
-/* The map `carriers`: CPU | what << 16 -> tid, by userland. */
+/* The map `cpu_threads`: CPU | what << 16 -> tid, by userland. */
 #define TEK_KTHREAD_KSOFTIRQD 0
 #define TEK_KTHREAD_BACKLOG 1
+#define TEK_KTHREAD_KTIMERS 2
 
 /* Values of the map `who`: tid -> what userland thinks of the task. */
 enum tek_kthread_who {

@@ -28,14 +28,6 @@ struct {
 	__type(value, struct packet);
 } packets SEC(".maps");
 
-/* CPU | what << 16 -> tid, from userland: kthreads.h */
-struct {
-	__uint(type, BPF_MAP_TYPE_HASH);
-	__uint(max_entries, 4096);
-	__type(key, __u32);
-	__type(value, int);
-} carriers SEC(".maps");
-
 /* Since Linux 6.2. */
 extern struct task_struct *bpf_task_from_pid(__s32 pid) __ksym __weak;
 extern void bpf_task_release(struct task_struct *task) __ksym __weak;
@@ -59,7 +51,7 @@ static __always_inline void look_at(__u32 what, long long distance, struct carri
 	struct task_struct *thread = NULL;
 	if (&bpf_task_from_pid && &bpf_task_release) {
 		__u32 key = bpf_get_smp_processor_id() | what << 16;
-		int *tid = bpf_map_lookup_elem(&carriers, &key);
+		int *tid = bpf_map_lookup_elem(&cpu_threads, &key);
 		if (!tid)
 			return;
 		thread = bpf_task_from_pid(*tid);

@@ -215,13 +215,15 @@ int BPF_PROG(throttled, struct bdi_writeback *wb)
 		return 0;
 	__u64 work = (__u64)wb + bpf_core_field_offset(struct bdi_writeback, dwork) +
 		     bpf_core_field_offset(struct delayed_work, work);
-	struct wb_state *state = bpf_map_lookup_elem(&wbs, &work);
+	/* It sleeps until a timer wakes it: where these have a thread that has to run. */
+	__u32 key = bpf_get_smp_processor_id() | TEK_KTHREAD_KTIMERS << 16;
+	int *ktimers = bpf_map_lookup_elem(&cpu_threads, &key);
 	struct tek_kthread_event *event = new_event(TEK_KTHREAD_WRITEBACK, TEK_KTHREAD_THROTTLED);
 	if (!event)
 		return 0;
 	event->thing = work;
 	event->second = (__u64)wb;
-	event->kthread = state ? state->worker : 0;
+	event->kthread = ktimers ? *ktimers : 0;
 	fill_member(event, &member);
 	send(event, event->kthread && changes(&member, event->kthread));
 	return 0;

@@ -134,7 +134,7 @@ pub enum What {
     /// It has run; inodes may be dirty still.
     WbEnded { wb: u64, work: u64, worker: Thread },
     /// A task sleeps because too much is dirty; told for each of its sleeps.
-    Throttled { member: Member, wb: u64, worker: Option<i32> },
+    Throttled { member: Member, wb: u64, ktimers: Option<Thread> },
     /// A task woke kswapd of a node.
     KswapdWanted { member: Member, node: u32, kswapd: Option<Thread> },
     /// kswapd has nothing to do any more: the relation ends for all tasks.
@@ -216,6 +216,12 @@ impl RawEvent {
         Work { address: self.thing, function: self.second }
     }
 
+    /// The programs know the thread of a node by its id only.
+    fn of_node(&self, what: &str) -> Option<Thread> {
+        let known = self.known_thread()?;
+        Some(Thread { name: Name::new(&format!("{what}{}", self.thing as u32)), ..known })
+    }
+
     fn device(&self) -> Device {
         Device { major: self.dev >> 20, minor: self.dev & 0xf_ffff }
     }
@@ -240,12 +246,12 @@ impl RawEvent {
             14 => What::WbAhead { wb, work: thing, worker },
             15 => What::WbStarted { wb, work: thing, worker },
             16 => What::WbEnded { wb, work: thing, worker },
-            17 => What::Throttled { member, wb, worker: tid },
-            20 => What::KswapdWanted { member, node, kswapd: known },
+            17 => What::Throttled { member, wb, ktimers: known },
+            20 => What::KswapdWanted { member, node, kswapd: self.of_node("kswapd") },
             21 => What::KswapdSlept { node, kswapd: worker },
             22 => What::ReclaimBegan { member },
             23 => What::ReclaimEnded { member },
-            24 => What::KcompactdWanted { member, node, kcompactd: known },
+            24 => What::KcompactdWanted { member, node, kcompactd: self.of_node("kcompactd") },
             25 => What::KcompactdSlept { node, kcompactd: worker },
             30 => What::RequestBegan { member, request: thing, disk: device, completer: known },
             31 => What::RequestEnded { member, request: thing, disk: device, completer: known },

@@ -4,7 +4,7 @@ use crate::dependency::{Dependency, Hook, Kind, GROUPS};
 use crate::error::Error;
 use crate::event::{Event, RawEvent, What};
 use crate::load::{self, io_error, refuse, Loaded};
-use crate::{probe, Follow};
+use crate::{completers, probe, Follow};
 use libbpf_rs::{Link, MapCore, MapFlags, MapHandle, Object, RingBuffer, RingBufferBuilder};
 use std::collections::HashSet;
 use std::io;
@@ -84,7 +84,8 @@ impl Kthreads {
                 .map(|name| map(&object, name))
                 .collect::<Result<_, _>>()?,
         };
-        name_threads(&map(&object, "reclaimers")?, &map(&object, "carriers")?);
+        name_threads(&map(&object, "reclaimers")?, &map(&object, "cpu_threads")?);
+        name_completers(&map(&object, "completers")?);
         let read = Arc::new(Mutex::new(Vec::with_capacity(AT_ONCE)));
         let into = Arc::clone(&read);
         let mut builder = RingBufferBuilder::new();
@@ -374,9 +375,9 @@ fn map(object: &Object, name: &str) -> Result<MapHandle, Error> {
     MapHandle::try_from(&found).map_err(|error| Error::Load { said: error.to_string() })
 }
 
-/// Tells the programs which threads are kswapd and kcompactd of which node, and ksoftirqd and
-/// backlog_napi of which CPU. One of a node that is not found they learn when it is seen at work.
-fn name_threads(reclaimers: &MapHandle, carriers: &MapHandle) {
+/// Tells the programs which threads are kswapd and kcompactd of which node, and ksoftirqd, backlog_napi
+/// and ktimers of which CPU. One of a node that is not found they learn when it is seen at work.
+fn name_threads(of_nodes: &MapHandle, of_cpus: &MapHandle) {
     let Ok(processes) = std::fs::read_dir("/proc") else { return };
     for path in processes.filter_map(|entry| entry.ok().map(|entry| entry.path())) {
         let Some(tid) = path.file_name().and_then(|n| n.to_str()?.parse::<i32>().ok()) else {
@@ -384,20 +385,33 @@ fn name_threads(reclaimers: &MapHandle, carriers: &MapHandle) {
         };
         // A kernel thread has no program.
         let name = std::fs::read_to_string(path.join("comm")).unwrap_or_default();
-        const KNOWN: [(&str, bool, u32); 4] = [
+        const KNOWN: [(&str, bool, u32); 5] = [
             ("kswapd", false, 0),
             ("kcompactd", false, 1),
             ("ksoftirqd/", true, 0),
             ("backlog_napi/", true, 1),
+            ("ktimers/", true, 2),
         ];
-        let found = KNOWN.iter().find_map(|(prefix, carries, what)| {
+        let found = KNOWN.iter().find_map(|(prefix, is_of_cpu, what)| {
             let number = name.trim_end().strip_prefix(prefix)?.parse::<u32>().ok()?;
-            Some((if *carries { carriers } else { reclaimers }, number | what << 16))
+            Some((if *is_of_cpu { of_cpus } else { of_nodes }, number | what << 16))
         });
         let Some((map, key)) = found else { continue };
         if std::fs::read_link(path.join("exe")).is_err() {
             let _ = map.update(&key.to_ne_bytes(), &tid.to_ne_bytes(), MapFlags::ANY);
         }
+    }
+}
+
+/// Tells the programs who will complete requests, before they see it.
+fn name_completers(map: &MapHandle) {
+    for (place, tid, name) in completers::look() {
+        let key = [place.disk.to_ne_bytes(), place.queue.to_ne_bytes()];
+        // struct completer
+        let mut value = [0; 20];
+        value[..4].copy_from_slice(&tid.to_ne_bytes());
+        value[4..19].iter_mut().zip(name.bytes()).for_each(|(byte, its)| *byte = its);
+        let _ = map.update(key.as_flattened(), &value, MapFlags::ANY);
     }
 }
 

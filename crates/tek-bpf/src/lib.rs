@@ -11,6 +11,8 @@
 #![cfg_attr(not(loads), allow(dead_code))] // what only the loader uses
 
 mod btf;
+#[cfg(loads)]
+mod completers;
 mod dependency;
 mod error;
 mod event;

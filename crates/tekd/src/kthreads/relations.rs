@@ -42,6 +42,8 @@ enum Thing {
     Compaction(u32),
     Creation(i32),
     Uring(u64),
+    /// A task that writes too much sleeps for a while.
+    Pause(i32),
     Packet(u64),
 }
 

@@ -22,6 +22,8 @@ pub enum Why {
     Thread,
     /// A request of io_uring.
     Uring,
+    /// A timer, by which the kernel slows down who writes too much.
+    Timer,
     /// A network packet that it sent.
     Packet,
 }

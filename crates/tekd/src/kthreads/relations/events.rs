@@ -8,6 +8,8 @@ const CREATOR_THREAD: Thread = Thread { tid: CREATOR, name: Name::UNKNOWN };
 /// A work that was not begun for so long was cancelled, which not all kernels tell. Nor is the end of
 /// each packet.
 const CANCELLED_NS: u64 = 2_000_000_000;
+/// balance_dirty_pages() of the kernel has nobody sleep for longer.
+const LONGEST_PAUSE_NS: u64 = 200_000_000;
 
 impl Relations {
     /// Takes in what happened.
@@ -62,7 +64,14 @@ impl Relations {
                 self.write_back(wb, Some(worker), woken);
             }
             What::WbEnded { wb, .. } => self.rest(wb, at),
-            What::Throttled { .. } => {} // it is waited for by those who made the pages dirty
+            // The worker is waited for by those who made the pages dirty.
+            What::Throttled { member, ktimers, .. } => {
+                if let Some(ktimers) = ktimers {
+                    let thing = Thing::Pause(member.tid);
+                    self.begin(thing, ktimers, member, Why::Timer, woken);
+                    self.end(thing, at + LONGEST_PAUSE_NS);
+                }
+            }
             What::KswapdWanted { member, node, kswapd } => {
                 if let Some(kswapd) = kswapd {
                     self.begin(Thing::Reclaim(node), kswapd, member, Why::Memory, woken);

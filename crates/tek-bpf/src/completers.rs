@@ -1,0 +1,125 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Which interrupt threads complete the requests of which queue of a disk, as far as names tell: before
+//! the programs have seen one do so. What they see later counts.
+use std::collections::HashMap;
+use std::fs;
+use std::path::{Path, PathBuf};
+
+/// A queue of a disk, as bpf/block.h has it.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct Place {
+    /// major << 20 | minor
+    pub disk: u32,
+    pub queue: u32,
+}
+
+/// bpf/block.h: before a queue is known.
+const ANY_QUEUE: u32 = u32::MAX;
+
+/// All that is known now, with ids and names of the threads.
+pub(crate) fn look() -> Vec<(Place, i32, String)> {
+    let threads = interrupt_threads();
+    if threads.is_empty() {
+        return Vec::new();
+    }
+    let interrupts = fs::read_to_string("/proc/interrupts").unwrap_or_default();
+    let names: HashMap<u32, &str> = interrupts.lines().filter_map(number_and_name).collect();
+    let mut found = Vec::new();
+    for disk in entries(Path::new("/sys/block")) {
+        let Some(number) = number_of(&disk) else { continue };
+        for interrupt in interrupts_of(&disk) {
+            let Some((tid, thread)) = threads.get(&interrupt) else { continue };
+            let queue = names.get(&interrupt).and_then(|name| queue_of(name));
+            for queue in [queue, Some(ANY_QUEUE)].into_iter().flatten() {
+                found.push((Place { disk: number, queue }, *tid, thread.clone()));
+            }
+        }
+    }
+    found
+}
+
+/// By the number of the interrupt, as in "irq/27-virtio1-req.0".
+fn interrupt_threads() -> HashMap<u32, (i32, String)> {
+    let thread = |path: PathBuf| {
+        let tid = path.file_name()?.to_str()?.parse::<i32>().ok()?;
+        let name = fs::read_to_string(path.join("comm")).ok()?;
+        let number = name.strip_prefix("irq/")?.split('-').next()?.parse().ok()?;
+        // A kernel thread has no program.
+        fs::read_link(path.join("exe"))
+            .is_err()
+            .then(|| (number, (tid, name.trim_end().to_owned())))
+    };
+    entries(Path::new("/proc")).into_iter().filter_map(thread).collect()
+}
+
+/// A line of /proc/interrupts: the number, and who asked for it.
+fn number_and_name(line: &str) -> Option<(u32, &str)> {
+    let (number, rest) = line.trim_start().split_once(':')?;
+    Some((number.parse().ok()?, rest.split_ascii_whitespace().next_back()?))
+}
+
+/// "virtio1-req.3" is of queue 3, "nvme0q1" of queue 0, for q0 is the controller's own.
+fn queue_of(name: &str) -> Option<u32> {
+    let digits = name.len() - name.trim_end_matches(|c: char| c.is_ascii_digit()).len();
+    let number: u32 = name[name.len() - digits..].parse().ok()?;
+    if name.starts_with("nvme") {
+        number.checked_sub(1)
+    } else {
+        name.contains("req.").then_some(number)
+    }
+}
+
+fn number_of(disk: &Path) -> Option<u32> {
+    let text = fs::read_to_string(disk.join("dev")).ok()?;
+    let (major, minor) = text.trim_end().split_once(':')?;
+    Some(major.parse::<u32>().ok()? << 20 | minor.parse::<u32>().ok()?)
+}
+
+/// Those of the nearest device above the disk that has any.
+fn interrupts_of(disk: &Path) -> Vec<u32> {
+    let Ok(device) = fs::canonicalize(disk.join("device")) else { return Vec::new() };
+    let number = |path: &PathBuf| path.file_name()?.to_str()?.parse().ok();
+    let of = |device: &Path| -> Vec<u32> {
+        let mut numbers: Vec<u32> =
+            entries(&device.join("msi_irqs")).iter().filter_map(number).collect();
+        let only = fs::read_to_string(device.join("irq")).unwrap_or_default();
+        numbers.extend(only.trim_end().parse::<u32>().ok().filter(|irq| *irq > 0));
+        numbers
+    };
+    device.ancestors().map(of).find(|numbers| !numbers.is_empty()).unwrap_or_default()
+}
+
+fn entries(directory: &Path) -> Vec<PathBuf> {
+    let entries = fs::read_dir(directory).into_iter().flatten();
+    entries.filter_map(|entry| entry.ok().map(|entry| entry.path())).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_queue_is_in_the_name_of_the_interrupt() {
+        assert_eq!(queue_of("virtio1-req.3"), Some(3));
+        assert_eq!(queue_of("nvme0q1"), Some(0));
+        assert_eq!(queue_of("nvme0q0"), None);
+        assert_eq!(queue_of("virtio1-config"), None);
+        assert_eq!(queue_of("ahci[0000:00:1f.2]"), None);
+        assert_eq!(queue_of("mmc0"), None);
+    }
+
+    #[test]
+    fn a_line_of_the_list_of_interrupts_has_a_number_and_a_name() {
+        let line = " 27:   120   3  PCI-MSIX-0000:00:05.0   1-edge      virtio1-req.0";
+        assert_eq!(number_and_name(line), Some((27, "virtio1-req.0")));
+        assert_eq!(number_and_name("NMI:   0   0   Non-maskable interrupts"), None);
+        assert_eq!(number_and_name("           CPU0       CPU1"), None);
+    }
+
+    #[test]
+    fn looking_fails_nowhere() {
+        assert!(look()
+            .iter()
+            .all(|(place, tid, name)| { place.disk > 0 && *tid > 2 && name.starts_with("irq/") }));
+    }
+}
