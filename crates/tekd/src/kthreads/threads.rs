@@ -10,15 +10,19 @@ use super::Shared;
 use crate::log;
 use crate::start::become_first;
 use nix::errno::Errno;
+use nix::poll::{poll, PollFd, PollFlags, PollTimeout};
 use nix::sched::{sched_getaffinity, sched_setaffinity, CpuSet};
 use nix::sys::epoll::{Epoll, EpollCreateFlags, EpollEvent, EpollFlags, EpollTimeout};
 use nix::unistd::{gettid, Pid};
 use std::io;
+use std::os::fd::{AsFd, OwnedFd};
 use std::sync::Arc;
 use std::thread::{Builder, JoinHandle};
 use std::time::Duration;
 
 const STACK_BYTES: usize = 256 << 10;
+/// By then an event that the kernel has begun is finished, if its writer has a CPU.
+const UNFINISHED: Duration = Duration::from_millis(1);
 /// What epoll says of commands.
 const BELL: u64 = 1;
 
@@ -87,8 +91,9 @@ fn react(shared: &Shared, which: Which) -> io::Result<()> {
         (reactor.events()?, reactor.priority)
     };
     become_first(priority);
-    let once = if which == Which::First { EpollFlags::empty() } else { EpollFlags::EPOLLET };
-    epoll.add(&events, EpollEvent::new(EpollFlags::EPOLLIN | once, 0))?;
+    // Once for each time that the kernel wakes us. An event that it has begun and not finished makes the ring
+    // readable, too, and who writes it may be waiting for this very CPU: we would spin for ever.
+    epoll.add(&events, EpollEvent::new(EpollFlags::EPOLLIN | EpollFlags::EPOLLET, 0))?;
     let wakes = if which == Which::First { &shared.bell } else { &shared.over };
     epoll.add(wakes, EpollEvent::new(EpollFlags::EPOLLIN, BELL))?;
     let mut ready = [EpollEvent::empty(); 2];
@@ -112,7 +117,11 @@ fn react(shared: &Shared, which: Which) -> io::Result<()> {
             match next? {
                 Next::End => return Ok(()),
                 Next::Again => continue,
-                Next::Sleep(most) if which == Which::First => timeout = most.map(in_ms),
+                Next::Sleep(most) if which == Which::First => {
+                    // What is behind an unfinished event waits for that, and nobody wakes us then.
+                    let waits = is_readable(&events).then_some(UNFINISHED);
+                    timeout = waits.into_iter().chain(most).min().map(in_ms);
+                }
                 Next::Sleep(_) => {}
             }
         }
@@ -125,6 +134,11 @@ fn react(shared: &Shared, which: Which) -> io::Result<()> {
             Err(error) => return Err(error.into()),
         }
     }
+}
+
+fn is_readable(events: &OwnedFd) -> bool {
+    let mut asked = [PollFd::new(events.as_fd(), PollFlags::POLLIN)];
+    poll(&mut asked, PollTimeout::ZERO).is_ok_and(|ready| ready > 0)
 }
 
 fn in_ms(most: Duration) -> EpollTimeout {
