@@ -132,13 +132,18 @@ pub fn become_first(priority: u32) -> io::Result<()> {
     result(unsafe { libc::sched_setscheduler(0, policy, &raw const param) }.into()).map(|_| ())
 }
 
-/// Whether the calling thread, an ordinary one, could be that. It stays what it is.
-pub fn can_be_first(priority: u32) -> io::Result<()> {
-    become_first(priority)?;
+/// The calling thread is SCHED_OTHER.
+pub fn become_ordinary() -> io::Result<()> {
     let param = libc::sched_param { sched_priority: 0 };
     // SAFETY: the kernel reads one struct.
     let set = unsafe { libc::sched_setscheduler(0, libc::SCHED_OTHER, &raw const param) };
     result(set.into()).map(|_| ())
+}
+
+/// Whether the calling thread, an ordinary one, could be that. It stays what it is.
+pub fn can_be_first(priority: u32) -> io::Result<()> {
+    become_first(priority)?;
+    become_ordinary()
 }
 
 /// Whether a thread, if there is one of that id, has SCHED_FIFO or SCHED_RR.

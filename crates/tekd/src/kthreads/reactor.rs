@@ -96,12 +96,13 @@ impl Reactor {
         self.programs.set_who(own, Some(Follow::Ignore)).map_err(io::Error::other)
     }
 
-    /// Everything is given back.
+    /// Everything is given back. To unload programs takes the kernel long, and is urgent to nobody.
     pub fn end(self) {
-        drop(self.programs);
         for failed in self.applier.effect.close().failed {
             log::error(&failed);
         }
+        let _ = sys::become_ordinary();
+        drop(self.programs);
     }
 
     /// Whatever there is to be done now.
