@@ -20,6 +20,8 @@ mod event;
 mod kthreads;
 #[cfg(loads)]
 mod load;
+#[cfg(loads)]
+mod maps;
 mod name;
 mod probe;
 #[cfg(not(loads))]

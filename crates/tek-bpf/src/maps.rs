@@ -1,0 +1,126 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! The maps by which the programs and userland tell each other something.
+use crate::completers;
+use crate::error::Error;
+use crate::load::io_error;
+use libbpf_rs::{MapCore, MapFlags, MapHandle, Object};
+use std::io;
+use std::path::Path;
+
+/// Those that userland writes or reads.
+pub(crate) struct Maps {
+    pub events: MapHandle,
+    pub who: MapHandle,
+    pub fast: MapHandle,
+    pub boosted: MapHandle,
+    pub brought: MapHandle,
+    pub settings: MapHandle,
+    pub tallies: MapHandle,
+    /// What the programs remember until it ends.
+    pub remembered: Vec<MapHandle>,
+}
+
+const REMEMBERED: [&str; 10] = [
+    "works",
+    "running",
+    "wbs",
+    "inodes",
+    "tellings",
+    "requests",
+    "reclaiming",
+    "creating",
+    "uring",
+    "packets",
+];
+
+impl Maps {
+    /// Those of the loaded programs, with what can be told them at the beginning.
+    pub fn of(object: &Object) -> Result<Self, Error> {
+        name_threads(&map(object, "reclaimers")?, &map(object, "cpu_threads")?);
+        name_completers(&map(object, "completers")?);
+        Ok(Self {
+            events: map(object, "events")?,
+            who: map(object, "who")?,
+            fast: map(object, "fast")?,
+            boosted: map(object, "boosted")?,
+            brought: map(object, "brought")?,
+            settings: map(object, ".data.settings")?,
+            tallies: map(object, ".data.tallies")?,
+            remembered: REMEMBERED
+                .iter()
+                .map(|name| map(object, name))
+                .collect::<Result<_, _>>()?,
+        })
+    }
+}
+
+fn map(object: &Object, name: &str) -> Result<MapHandle, Error> {
+    let missing = || Error::Load { said: format!("there is no map {name} in them") };
+    let found = object.maps().find(|map| map.name() == name).ok_or_else(missing)?;
+    MapHandle::try_from(&found).map_err(|error| Error::Load { said: error.to_string() })
+}
+
+/// Tells the programs which threads are kswapd and kcompactd of which node, and ksoftirqd, backlog_napi
+/// and ktimers of which CPU. One of a node that is not found they learn when it is seen at work.
+fn name_threads(of_nodes: &MapHandle, of_cpus: &MapHandle) {
+    let Ok(processes) = std::fs::read_dir("/proc") else { return };
+    for path in processes.filter_map(|entry| entry.ok().map(|entry| entry.path())) {
+        let Some(tid) = path.file_name().and_then(|n| n.to_str()?.parse::<i32>().ok()) else {
+            continue;
+        };
+        // A kernel thread has no program.
+        let name = std::fs::read_to_string(path.join("comm")).unwrap_or_default();
+        const KNOWN: [(&str, bool, u32); 5] = [
+            ("kswapd", false, 0),
+            ("kcompactd", false, 1),
+            ("ksoftirqd/", true, 0),
+            ("backlog_napi/", true, 1),
+            ("ktimers/", true, 2),
+        ];
+        let found = KNOWN.iter().find_map(|(prefix, is_of_cpu, what)| {
+            let number = name.trim_end().strip_prefix(prefix)?.parse::<u32>().ok()?;
+            Some((if *is_of_cpu { of_cpus } else { of_nodes }, number | what << 16))
+        });
+        let Some((map, key)) = found else { continue };
+        if std::fs::read_link(path.join("exe")).is_err() {
+            let _ = map.update(&key.to_ne_bytes(), &tid.to_ne_bytes(), MapFlags::ANY);
+        }
+    }
+}
+
+/// Tells the programs who will complete requests, before they see it.
+fn name_completers(map: &MapHandle) {
+    for (place, tid, name) in completers::look() {
+        let key = [place.disk.to_ne_bytes(), place.queue.to_ne_bytes()];
+        // struct completer
+        let mut value = [0; 20];
+        value[..4].copy_from_slice(&tid.to_ne_bytes());
+        value[4..19].iter_mut().zip(name.bytes()).for_each(|(byte, its)| *byte = its);
+        let _ = map.update(key.as_flattened(), &value, MapFlags::ANY);
+    }
+}
+
+/// A new entry stays only where the thread is there: its end removes what it finds, and then nobody
+/// comes by any more. Whether there is one more now.
+pub(crate) fn put(map: &MapHandle, name: &'static str, tid: i32, value: &[u8]) -> Result<bool, Error> {
+    let error = |e| Error::Map { map: name, tid, source: io_error(&e) };
+    let key = tid.to_ne_bytes();
+    if map.update(&key, value, MapFlags::EXIST).is_ok() {
+        return Ok(false);
+    }
+    map.update(&key, value, MapFlags::ANY).map_err(error)?;
+    match Path::new("/proc").join(tid.to_string()).exists() {
+        true => Ok(true),
+        // If it is there no more, the programs have counted it as removed.
+        false => take(map, name, tid).map(|removed| !removed),
+    }
+}
+
+/// Whether there was one; it is no error where there was none.
+pub(crate) fn take(map: &MapHandle, name: &'static str, tid: i32) -> Result<bool, Error> {
+    match map.delete(&tid.to_ne_bytes()).map_err(|e| io_error(&e)) {
+        Ok(()) => Ok(true),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(false),
+        Err(source) => Err(Error::Map { map: name, tid, source }),
+    }
+}
