@@ -102,7 +102,12 @@ fn name_completers(map: &MapHandle) {
 
 /// A new entry stays only where the thread is there: its end removes what it finds, and then nobody
 /// comes by any more. Whether there is one more now.
-pub(crate) fn put(map: &MapHandle, name: &'static str, tid: i32, value: &[u8]) -> Result<bool, Error> {
+pub(crate) fn put(
+    map: &MapHandle,
+    name: &'static str,
+    tid: i32,
+    value: &[u8],
+) -> Result<bool, Error> {
     let error = |e| Error::Map { map: name, tid, source: io_error(&e) };
     let key = tid.to_ne_bytes();
     if map.update(&key, value, MapFlags::EXIST).is_ok() {
