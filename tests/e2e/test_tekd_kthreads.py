@@ -17,6 +17,8 @@ from test_tekd import CRITICAL, STATUS, UNIT, Daemon, pytestmark
 __all__ = ["pytestmark"]
 
 GRANT = '[[grant]]\nusers = ["root"]\n'
+# SCHED_RESET_ON_FORK: what tekd starts is not real-time.
+FOLLOWING = (os.SCHED_FIFO | os.SCHED_RESET_ON_FORK, 98)
 KILLS = int(os.environ.get("TEK_KILLS", "10"))
 
 # PRIORITY PERIOD_S FILE: a task of that priority (0: an ordinary one) that gives works to the kernel's
@@ -270,6 +272,25 @@ def test_without_the_right_to_load_programs_tekd_says_so_and_serves(tmp_path, st
     finally:
         assert daemon.end() == 0
     assert not differences(before) and not state.exists()
+
+
+def test_the_threads_that_make_them_follow_are_above_all_and_on_different_cpus(following):
+    daemon = following()
+
+    def threads():
+        tasks = pathlib.Path(f"/proc/{daemon.process.pid}/task").iterdir()
+        named = {(task / "comm").read_text().strip(): int(task.name) for task in tasks}
+        return [tid for name, tid in sorted(named.items()) if name.startswith("kthreads")]
+    assert len(threads()) == min(2, len(os.sched_getaffinity(0)))
+    eventually(lambda: all(scheduling(tid)[:2] == FOLLOWING for tid in threads()))
+    cpus = [os.sched_getaffinity(tid) for tid in threads()]
+    assert not set.intersection(*cpus) or len(cpus) == 1
+
+    text = daemon.config.read_text()
+    daemon.config.write_text(text.replace("[kthreads]", "[kthreads]\npriority = 70"))
+    daemon.process.send_signal(signal.SIGHUP)
+    # The second one hears of it with the next event.
+    eventually(lambda: scheduling(threads()[0])[1] == 70)
 
 
 def test_at_rest_it_sleeps(following, task):
