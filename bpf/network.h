@@ -79,23 +79,28 @@ static __always_inline bool find_carrier(bool in_backlog, struct carrier *carrie
 	return carrier->tid;
 }
 
-static __always_inline void end_packet(__u64 key)
+/* Of any packet. */
+static __always_inline int end_packet(struct sk_buff *skb)
 {
-	struct packet *found = bpf_map_lookup_elem(&packets, &key);
+	__u64 key = (__u64)skb;
+	struct packet *found = NULL;
+	if (tallies.packets > 0)
+		found = bpf_map_lookup_elem(&packets, &key);
 	if (!found)
-		return;
+		return 0;
 	struct packet packet = *found;
 	if (bpf_map_delete_elem(&packets, &key))
-		return;
+		return 0;
 	__sync_fetch_and_add(&tallies.packets, -1);
 	if (!packet.told)
-		return;
+		return 0;
 	struct tek_kthread_event *event = new_event(TEK_KTHREAD_NETWORK, TEK_KTHREAD_PACKET_ENDED);
 	if (!event)
-		return;
+		return 0;
 	event->thing = key;
 	fill_member(event, &packet.member);
 	send(event, false);
+	return 0;
 }
 
 /* Whether a thread will carry it on. If none does it is forgotten. */
@@ -153,8 +158,7 @@ static __always_inline int begin_packet(struct sk_buff *skb, bool in_backlog)
 	}
 	__u64 key = (__u64)skb;
 	/* Another packet can lie where one lay whose end was not seen. */
-	if (tallies.packets > 0)
-		end_packet(key);
+	end_packet(skb);
 	if (bpf_map_update_elem(&packets, &key, &packet, BPF_NOEXIST)) {
 		lose(TEK_KTHREAD_NETWORK);
 		return 0;
@@ -193,36 +197,28 @@ int BPF_PROG(packet_handed, struct sk_buff *skb)
 SEC("tp_btf/net_dev_start_xmit")
 int BPF_PROG(packet_sent, struct sk_buff *skb)
 {
-	if (tallies.packets > 0)
-		end_packet((__u64)skb);
-	return 0;
+	return end_packet(skb);
 }
 
 /* Out of the backlog, to the protocols. */
 SEC("tp_btf/netif_receive_skb")
 int BPF_PROG(packet_taken, struct sk_buff *skb)
 {
-	if (tallies.packets > 0)
-		end_packet((__u64)skb);
-	return 0;
+	return end_packet(skb);
 }
 
 /* Of these two later kernels tell more, behind the packet. */
 SEC("tp_btf/kfree_skb")
 int BPF_PROG(packet_dropped, struct sk_buff *skb)
 {
-	if (tallies.packets > 0)
-		end_packet((__u64)skb);
-	return 0;
+	return end_packet(skb);
 }
 
 /* One that was cut into several is freed so. */
 SEC("tp_btf/consume_skb")
 int BPF_PROG(packet_freed, struct sk_buff *skb)
 {
-	if (tallies.packets > 0)
-		end_packet((__u64)skb);
-	return 0;
+	return end_packet(skb);
 }
 
 #endif

@@ -45,8 +45,8 @@ static void set_priority(int priority)
 	}
 }
 
-/* On every other CPU, from `first` on. */
-static void stay_on_half(int first)
+/* On every other CPU: those in even places, or in odd ones. */
+static void stay_on_half(int half_number)
 {
 	cpu_set_t all, half;
 	int seen = 0;
@@ -54,16 +54,16 @@ static void stay_on_half(int first)
 	if (sched_getaffinity(0, sizeof(all), &all) || CPU_COUNT(&all) < 2)
 		return;
 	for (int cpu = 0; cpu < CPU_SETSIZE; cpu++)
-		if (CPU_ISSET(cpu, &all) && seen++ % 2 == first)
+		if (CPU_ISSET(cpu, &all) && seen++ % 2 == half_number)
 			CPU_SET(cpu, &half);
 	sched_setaffinity(0, sizeof(half), &half);
 }
 
-static void *react(void *first)
+static void *react(void *half)
 {
 	struct pollfd rung = {.fd = bell, .events = POLLIN};
 	uint64_t times;
-	stay_on_half(first != NULL);
+	stay_on_half(*(int *)half);
 	be_realtime(REACTOR_PRIORITY);
 	for (;;) {
 		poll(&rung, 1, -1);
@@ -86,6 +86,7 @@ int main(int argc, char **argv)
 {
 	uint64_t from_ns, to_ns, one = 1, turns = 0;
 	pthread_t reactors[2];
+	int halves[] = {0, 1};
 
 	if (argc != 3)
 		errx(2,
@@ -99,8 +100,8 @@ int main(int argc, char **argv)
 		err(EXIT_FAILURE, "eventfd");
 	lock_memory();
 	start(&boosted, sleep_on, NULL);
-	start(&reactors[0], react, NULL);
-	start(&reactors[1], react, &bell);
+	for (int i = 0; i < 2; i++)
+		start(&reactors[i], react, &halves[i]);
 	be_realtime(priority);
 	wait_for_times(&from_ns, &to_ns);
 
