@@ -1,0 +1,24 @@
+/* SPDX-License-Identifier: MIT OR Apache-2.0 */
+/*
+ * Contexts: what a thread goes on with, on a stack of its own.
+ *
+ *   tek__context_make()    a context that will call entry(argument), which never returns, on the stack that
+ *                          ends at `top`
+ *   tek__context_switch()  leaves the calling context and goes on with another, without a system call; returns
+ *                          when somebody switches back.  Signal masks stay as they are.
+ *
+ * A context that left in a signal handler is switched back to like any other: all its registers lie in
+ * the frame that the kernel made for the handler.
+ */
+#ifndef TEK_ARCH_CONTEXT_H
+#define TEK_ARCH_CONTEXT_H
+
+#if defined(__x86_64__)
+#include "arch/x86_64/context.h"
+#elif defined(__aarch64__)
+#include "arch/aarch64/context.h"
+#else
+#include "arch/portable/context.h"
+#endif
+
+#endif

@@ -1,0 +1,58 @@
+/* SPDX-License-Identifier: MIT OR Apache-2.0 */
+/*
+ * See arch/context.h.  For processors without a switch of their own here: the C library's ucontext.
+ *
+ * That one takes the mask of signals along, with a system call.  So that masks stay as they are, the mask in force is
+ * put into the context that comes next: one system call more.
+ */
+#ifndef TEK_ARCH_PORTABLE_CONTEXT_H
+#define TEK_ARCH_PORTABLE_CONTEXT_H
+
+#include <signal.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <sys/syscall.h>
+#include <ucontext.h>
+#include <unistd.h>
+
+struct tek_context {
+	ucontext_t registers;
+};
+
+static inline void tek__context_switch(struct tek_context *from, const struct tek_context *to)
+{
+	/* Nobody else looks at a context that is about to run. */
+	ucontext_t *next = (ucontext_t *)&to->registers;
+
+	/* The kernel's part of the mask is what counts, and all that it writes (64 signals). */
+	syscall(SYS_rt_sigprocmask, SIG_BLOCK, NULL, &next->uc_sigmask, 8);
+	swapcontext(&from->registers, next);
+}
+
+/* Arguments of makecontext(3) are ints: each address comes as two halves. */
+static inline void tek__context_enter(unsigned int entry_high, unsigned int entry_low,
+				      unsigned int high, unsigned int low)
+{
+	void (*entry)(void *) =
+		(void (*)(void *))(uintptr_t)((uint64_t)entry_high << 32 | entry_low);
+
+	entry((void *)(uintptr_t)((uint64_t)high << 32 | low));
+	__builtin_trap();
+}
+
+static inline void tek__context_make(struct tek_context *context, void *top,
+				     void (*entry)(void *), void *argument)
+{
+	const uint64_t function = (uintptr_t)entry, value = (uintptr_t)argument;
+
+	getcontext(&context->registers);
+	/* Only the end of the stack counts. */
+	context->registers.uc_stack.ss_size = 4096;
+	context->registers.uc_stack.ss_sp = (char *)top - context->registers.uc_stack.ss_size;
+	context->registers.uc_link = NULL;
+	makecontext(&context->registers, (void (*)(void))tek__context_enter, 4,
+		    (unsigned int)(function >> 32), (unsigned int)function,
+		    (unsigned int)(value >> 32), (unsigned int)value);
+}
+
+#endif

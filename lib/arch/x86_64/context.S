@@ -1,0 +1,69 @@
+/* SPDX-License-Identifier: MIT OR Apache-2.0 */
+/*
+ * void tek__context_switch(struct tek_context *from, const struct tek_context *to)
+ *
+ * Saves what a function must preserve (System V ABI, 3.2.1), the control words of SSE and x87 among it, on
+ * the stack of the one that leaves.  Loading a control word waits for all that was begun before, so it
+ * is done only where they differ.  It ends with a jump: a return would be predicted to go back to the one
+ * that called, and go elsewhere each time.
+ */
+	.globl	tek__context_switch
+	.hidden	tek__context_switch
+	.type	tek__context_switch, @function
+	.text
+	.p2align 4
+tek__context_switch:
+	.cfi_startproc
+	endbr64
+	/* Below the stack pointer: signal handlers stay 128 bytes away from it. */
+	movq	(%rsi), %rdx
+	leaq	-56(%rsp), %rcx
+	movq	%rcx, (%rdi)
+	stmxcsr	-56(%rsp)
+	fnstcw	-52(%rsp)
+	movq	%r15, -48(%rsp)
+	movq	%r14, -40(%rsp)
+	movq	%r13, -32(%rsp)
+	movq	%r12, -24(%rsp)
+	movq	%rbx, -16(%rsp)
+	movq	%rbp, -8(%rsp)
+	movl	(%rcx), %eax
+	movzwl	4(%rcx), %ecx
+	xorl	(%rdx), %eax
+	testl	$0xffc0, %eax /* not the status flags, which any operation may set */
+	jnz	1f
+	cmpw	4(%rdx), %cx
+	jne	1f
+2:	movq	56(%rdx), %rcx
+	leaq	64(%rdx), %rsp
+	movq	8(%rdx), %r15
+	movq	16(%rdx), %r14
+	movq	24(%rdx), %r13
+	movq	32(%rdx), %r12
+	movq	40(%rdx), %rbx
+	movq	48(%rdx), %rbp
+	.cfi_register %rip, %rcx
+	jmp	*%rcx
+	.cfi_restore %rip
+1:	ldmxcsr	(%rdx)
+	fldcw	4(%rdx)
+	jmp	2b
+	.cfi_endproc
+	.size	tek__context_switch, .-tek__context_switch
+
+/* Where a new context begins: r12 is a function that does not return, r13 its argument. */
+	.globl	tek__context_enter
+	.hidden	tek__context_enter
+	.type	tek__context_enter, @function
+	.p2align 4
+tek__context_enter:
+	.cfi_startproc
+	.cfi_undefined %rip /* the outermost frame: unwinders stop here */
+	endbr64
+	movq	%r13, %rdi
+	xorl	%ebp, %ebp
+	call	*%r12
+	ud2
+	.cfi_endproc
+	.size	tek__context_enter, .-tek__context_enter
+	.section .note.GNU-stack, "", %progbits

@@ -1,0 +1,51 @@
+/* SPDX-License-Identifier: MIT OR Apache-2.0 */
+/*
+ * Barriers.  The last one to arrive releases the others; the barrier is ready for the next round then.
+ *
+ * Lock: the highest bit of `arrived` (guard.h).  Who is released waits until the last one has left the guard, so
+ * whoever comes out first may destroy the barrier.
+ */
+#ifndef TEK_UTHREAD_BARRIER_H
+#define TEK_UTHREAD_BARRIER_H
+
+#include "uthread/wait.h"
+
+#include <stdatomic.h>
+#include <stdbool.h>
+
+#define TEK_BARRIER_GUARD 0x80000000u
+#define TEK_BARRIER_MAX 0x7fffffffu
+
+/* The C library's pthread_barrier_t has "shared by processes" in `shared`: preload/uthread/barrier.c. */
+struct tek_barrier {
+	unsigned int count;    /* so many make a round: 1 to TEK_BARRIER_MAX */
+	atomic_uint arrived;   /* in this round, and the guard */
+#if __SIZEOF_POINTER__ == 8
+	unsigned int reserved;
+	unsigned int shared;
+	struct tek_waiter *first, *last;
+#else
+	struct tek_waiter *first;
+	unsigned int shared;
+	struct tek_waiter *last;
+#endif
+};
+
+struct tek_barrier_waiter {
+	struct tek_waiter wait; /* first: lists are of these */
+	bool late;              /* it was handling a signal when the others were released */
+};
+
+/*
+ * The caller arrives, and waits: 0; -1: it was the last one; EINTR (interruptible): it has arrived, but was
+ * interrupted, and goes on with tek__barrier_go_on(), until that returns 0.  Not between tek__enter() and
+ * tek__leave().
+ */
+int tek__barrier_wait(struct tek_barrier *barrier, struct tek_barrier_waiter *waiter,
+		      bool interruptible);
+int tek__barrier_go_on(struct tek_barrier *barrier, struct tek_barrier_waiter *waiter);
+
+/* Whether anybody waits. */
+bool tek__barrier_is_used(struct tek_barrier *barrier);
+
+#endif

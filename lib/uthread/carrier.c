@@ -1,0 +1,328 @@
+/* SPDX-License-Identifier: MIT OR Apache-2.0 */
+#include "uthread/carrier.h"
+
+#include "uthread/affinity.h"
+#include "uthread/engine.h"
+#include "uthread/idle.h"
+#include "uthread/preempt.h"
+#include "uthread/sanitizer.h"
+#include "uthread/stacks.h"
+#include "uthread/tls.h"
+#include "uthread/worker.h"
+
+#include <dlfcn.h>
+#include <errno.h>
+#include <linux/futex.h>
+#include <linux/membarrier.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+struct tek_carrier *_Atomic tek__carriers;
+
+static struct {
+	struct tek_spin lock;
+	struct tek_carrier *first;
+	atomic_uint count;
+} spares;
+
+unsigned int tek__carrier_spares(void)
+{
+	return atomic_load_explicit(&spares.count, memory_order_relaxed);
+}
+
+static void add_spare(struct tek_carrier *carrier)
+{
+	tek__spin_lock(&spares.lock);
+	carrier->next = spares.first;
+	spares.first = carrier;
+	atomic_fetch_add_explicit(&spares.count, 1, memory_order_relaxed);
+	tek__spin_unlock(&spares.lock);
+}
+
+void tek__carrier_put_back(struct tek_carrier *spare)
+{
+	add_spare(spare);
+}
+
+struct tek_carrier *tek__carrier_spare(void)
+{
+	tek__spin_lock(&spares.lock);
+	struct tek_carrier *carrier = spares.first;
+	if (carrier) {
+		spares.first = carrier->next;
+		atomic_fetch_sub_explicit(&spares.count, 1, memory_order_relaxed);
+	}
+	tek__spin_unlock(&spares.lock);
+	return carrier;
+}
+
+void tek__carrier_call(struct tek_carrier *carrier, struct tek_worker *worker)
+{
+	carrier->given = worker;
+	atomic_store_explicit(&worker->carrier, carrier, memory_order_release);
+	atomic_store_explicit(&carrier->called, 1, memory_order_release);
+	syscall(SYS_futex, &carrier->called, FUTEX_WAKE_PRIVATE, 1, NULL, NULL, 0);
+}
+
+/* Until it is given a worker, which from then on is its own. By its kernel thread. */
+static struct tek_worker *wait_for_worker(struct tek_carrier *carrier)
+{
+	while (!atomic_load_explicit(&carrier->called, memory_order_acquire))
+		syscall(SYS_futex, &carrier->called, FUTEX_WAIT_PRIVATE, 0, NULL, NULL, 0);
+	atomic_store_explicit(&carrier->called, 0, memory_order_relaxed);
+	struct tek_worker *worker = carrier->given;
+	struct tek_here *here = tek__here_find();
+	here->worker = worker;
+	here->carrier = carrier;
+	tek__preempt_gain(worker, carrier);
+	tek__affinity_set(worker, carrier);
+	return worker;
+}
+
+/* The worker goes to somebody else. By its kernel thread. */
+static void step_back(struct tek_carrier *carrier, struct tek_worker *worker)
+{
+	tek__here_find()->worker = NULL;
+	carrier->context.mask = worker->kernel_mask;
+	tek__preempt_lose(worker, carrier);
+}
+
+struct tek_worker *tek__carrier_wait(struct tek_uthread *self, struct tek_carrier *carrier)
+{
+	atomic_store(&carrier->detached, NULL);
+	tek__ready(self, TEK_READY_PREEMPTED);
+	return wait_for_worker(carrier);
+}
+
+struct tek_worker *tek__carrier_stop_here(struct tek_worker *worker, struct tek_carrier *spare)
+{
+	struct tek_uthread *self = tek__here_self();
+	struct tek_carrier *carrier = tek__here_carrier();
+
+	self->carrier = carrier;
+	worker->current = NULL;
+	worker->left = (struct tek_left){self, TEK_LEFT_READY, TEK_READY_PREEMPTED};
+	step_back(carrier, worker);
+	worker->kernel_mask = spare->context.mask;
+	tek__carrier_call(spare, worker);
+	return wait_for_worker(carrier);
+}
+
+void tek__carrier_hand_over(struct tek_worker *worker, struct tek_uthread *thread)
+{
+	struct tek_carrier *to = thread->carrier;
+
+	step_back(tek__here_carrier(), worker);
+	thread->carrier = NULL;
+	worker->current = thread;
+	worker->kernel_mask = thread->mask;
+	worker->switches++;
+	tek__carrier_call(to, worker);
+}
+
+/* Its worker may have been taken from it, or be just being taken. */
+struct tek_worker *tek__enter_again(void)
+{
+	struct tek_uthread *self = tek__here_self();
+	struct tek_carrier *carrier = tek__here_carrier();
+
+	if (!self || !carrier)
+		return NULL;
+	tek__spin_lock(&carrier->lock);
+	struct tek_worker *worker = tek__here_worker();
+	tek__spin_unlock(&carrier->lock);
+	return worker ? worker : tek__carrier_wait(self, carrier);
+}
+
+static bool all_cpus_pass_a_barrier(void)
+{
+	return syscall(SYS_membarrier, MEMBARRIER_CMD_PRIVATE_EXPEDITED, 0, 0) == 0;
+}
+
+bool tek__carrier_take_worker(struct tek_worker *worker, struct tek_carrier *spare,
+			      bool (*is_held_up)(const struct tek_carrier *))
+{
+	struct tek_carrier *carrier = atomic_load(&worker->carrier);
+	struct tek_uthread *self = worker->current;
+	bool taken = false;
+
+	if (!carrier || !self || !is_held_up(carrier))
+		return false;
+	struct tek_here *here = self->here ? self->here : carrier->kernel_here;
+	tek__spin_lock(&carrier->lock);
+	if (atomic_load(&worker->carrier) != carrier || worker->current != self)
+		goto out;
+	__atomic_store_n(&here->worker, NULL, __ATOMIC_RELAXED);
+	taken = all_cpus_pass_a_barrier() && !__atomic_load_n(&here->defer, __ATOMIC_RELAXED) &&
+		is_held_up(carrier);
+	if (!taken) {
+		__atomic_store_n(&here->worker, worker, __ATOMIC_RELAXED);
+		goto out;
+	}
+	self->carrier = carrier;
+	worker->current = NULL;
+	carrier->kicks = 0;
+	atomic_store(&carrier->detached, self);
+	carrier->context.mask = worker->kernel_mask;
+	tek__preempt_lose(worker, carrier);
+	worker->kernel_mask = spare->context.mask;
+out:
+	tek__spin_unlock(&carrier->lock);
+	if (taken)
+		tek__carrier_call(spare, worker);
+	return taken;
+}
+
+static void prepare(struct tek_carrier *carrier)
+{
+	carrier->tid = (pid_t)syscall(SYS_gettid);
+	carrier->handle = pthread_self();
+	carrier->context.defer = 1;
+	carrier->timer = -1;
+}
+
+static void list(struct tek_carrier *carrier)
+{
+	carrier->all = atomic_load(&tek__carriers);
+	while (!atomic_compare_exchange_weak(&tek__carriers, &carrier->all, carrier))
+		;
+}
+
+/* The life of a kernel thread that carries whatever worker it is given. */
+static void *carry(void *argument)
+{
+	struct tek_carrier *carrier = argument;
+	struct tek_here *here = tek__here_find();
+
+	prepare(carrier);
+	carrier->kernel_here = here;
+	here->carrier = carrier;
+	here->defer = 1;
+	if (tek__engine.own_tls)
+		tek__tls_adopt(&carrier->context);
+	carrier->context.mask = ~0ull;
+	tek__fiber_adopt(&carrier->context);
+	tek__preempt_add(carrier);
+	list(carrier);
+	if (!atomic_load(&carrier->called))
+		add_spare(carrier);
+	for (;;) {
+		struct tek_worker *worker = wait_for_worker(carrier);
+		tek__after_switch(worker);
+		tek__idle(carrier, worker);
+		add_spare(carrier);
+	}
+	return NULL;
+}
+
+int tek__kernel_thread(void *(*routine)(void *), void *argument)
+{
+	int (*create)(pthread_t *, const pthread_attr_t *, void *(*)(void *), void *);
+	void *found = dlsym(RTLD_NEXT, "pthread_create");
+	uint64_t all = ~0ull, before;
+	pthread_attr_t attr;
+	pthread_t handle;
+
+	memcpy(&create, &found, sizeof(create));
+	pthread_attr_init(&attr);
+	pthread_attr_setdetachstate(&attr, PTHREAD_CREATE_DETACHED);
+	pthread_attr_setstacksize(&attr, 256 << 10);
+	/* What it blocks is its own business: it begins with everything. */
+	syscall(SYS_rt_sigprocmask, SIG_SETMASK, &all, &before, sizeof(all));
+	int error = create(&handle, &attr, routine, argument);
+	syscall(SYS_rt_sigprocmask, SIG_SETMASK, &before, NULL, sizeof(before));
+	pthread_attr_destroy(&attr);
+	return error;
+}
+
+int tek__carrier_start(struct tek_worker *worker)
+{
+	struct tek_carrier *carrier = aligned_alloc(64, (sizeof(*carrier) + 63) / 64 * 64);
+
+	if (!carrier)
+		return ENOMEM;
+	memset(carrier, 0, sizeof(*carrier));
+	if (worker) {
+		worker->kernel_mask = ~0ull;
+		carrier->given = worker;
+		atomic_store(&worker->carrier, carrier);
+		atomic_store(&carrier->called, 1);
+	}
+	int error = tek__kernel_thread(carry, carrier);
+	if (error)
+		free(carrier);
+	return error;
+}
+
+/* The own context of the kernel thread on whose stack the first thread goes on. */
+static void carry_adopted(void *argument)
+{
+	struct tek_carrier *carrier = argument;
+
+	tek__fiber_arrived(&carrier->context);
+	tek__after_switch(tek__here_worker());
+	for (struct tek_worker *worker = tek__here_worker();;) {
+		tek__idle(carrier, worker);
+		add_spare(carrier);
+		worker = wait_for_worker(carrier);
+		tek__after_switch(worker);
+	}
+}
+
+int tek__carrier_adopt(struct tek_worker *worker, struct tek_uthread *first)
+{
+	struct tek_carrier *carrier = aligned_alloc(64, (sizeof(*carrier) + 63) / 64 * 64);
+	struct tek_uthread *block = tek__stacks_take(NULL, 64 << 10);
+	struct tek_here *here = tek__here_find();
+
+	if (!carrier || !block) {
+		free(carrier);
+		return ENOMEM;
+	}
+	memset(carrier, 0, sizeof(*carrier));
+	prepare(carrier);
+	carrier->kernel_here = here;
+	if (tek__engine.own_tls) {
+		tek__tls_adopt(first);
+		if (tek__tls_give(&carrier->context)) {
+			free(carrier);
+			tek__stacks_give(NULL, block);
+			return ENOMEM;
+		}
+		carrier->context.here->defer = 1;
+	}
+	tek__context_make(&carrier->context.context, block, carry_adopted, carrier);
+	tek__fiber_new(&carrier->context, block->stack_low, block->stack_bytes);
+	tek__fiber_adopt(first);
+	worker->current = first;
+	uint64_t mask;
+	syscall(SYS_rt_sigprocmask, SIG_SETMASK, NULL, &mask, sizeof(mask));
+	first->mask = worker->kernel_mask = mask;
+	atomic_store(&worker->carrier, carrier);
+	here->worker = worker;
+	here->self = first;
+	here->carrier = carrier;
+	tek__preempt_add(carrier);
+	tek__preempt_gain(worker, carrier);
+	tek__affinity_set(worker, carrier);
+	list(carrier);
+	return 0;
+}
+
+void tek__carriers_after_fork(void)
+{
+	struct tek_carrier *carrier = tek__here_carrier();
+
+	/* The others are not there in the child; what they had in memory is left alone. */
+	spares.first = NULL;
+	atomic_store(&spares.lock.held, 0);
+	atomic_store(&spares.count, 0);
+	atomic_store(&tek__carriers, NULL);
+	carrier->tid = (pid_t)syscall(SYS_gettid);
+	carrier->timer = -1;
+	atomic_store(&carrier->lock.held, 0);
+	atomic_store(&carrier->called, 0);
+	list(carrier);
+}

@@ -1,0 +1,93 @@
+/* SPDX-License-Identifier: MIT OR Apache-2.0 */
+/*
+ * Carriers: the kernel threads that carry workers.
+ *
+ * There is one for each worker, and spare ones.  A thread that is held up in the kernel, in a call that
+ * the engine does not know (the C library's own, a file's pages), holds up its carrier.  The monitor, a kernel thread
+ * that sleeps until a tick says that something may be wrong, sees that in /proc and gives the worker to a spare
+ * carrier.  The one that is held up then belongs to its carrier (struct tek_uthread.carrier): when
+ * the call returns it goes on in its program without a worker, until it next comes to the engine or a
+ * tick is sent to it, and there it waits for one.  A program of kernel threads would have run it in parallel, too.
+ *
+ * With KLT preemption (preempt.h) this is how threads are preempted.
+ *
+ * Taking a worker away races with its carrier, which may just be coming back.  The monitor writes "no worker",
+ * makes all CPUs pass a memory barrier (membarrier(2)), and reads whether the thread is in the engine
+ * (`defer`); the thread writes `defer` and then reads its worker.  So at least one of them sees the other.
+ * If both do, carrier->lock decides.
+ */
+#ifndef TEK_UTHREAD_CARRIER_H
+#define TEK_UTHREAD_CARRIER_H
+
+#include "uthread/here.h"
+#include "uthread/spin.h"
+#include "uthread/thread.h"
+
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <sys/types.h>
+
+struct tek_carrier {
+	struct tek_uthread context;  /* its own: what it does while it has no thread to run */
+	struct tek_spin lock;
+	pthread_t handle;
+	pid_t tid;
+	struct tek_here *kernel_here; /* of the storage of its kernel thread */
+	int timer;                   /* its ticks: preempt.c; -1: none */
+	atomic_uint called;          /* a worker has been given to it: a futex */
+	struct tek_worker *given;    /* which */
+	struct tek_carrier *next;    /* of the spare ones */
+	struct tek_carrier *all;     /* of all */
+	struct tek_uthread *_Atomic detached; /* whom it carries without a worker; NULL: nobody */
+	unsigned int kicks;          /* sent to that one by the monitor */
+};
+
+extern struct tek_carrier *_Atomic tek__carriers __attribute__((visibility("hidden")));
+
+/* The calling kernel thread becomes the carrier of worker 0, and goes on as `first`. 0 or an error number. */
+int tek__carrier_adopt(struct tek_worker *worker, struct tek_uthread *first);
+
+/* A new kernel thread that carries `worker`, or is a spare one (NULL). */
+int tek__carrier_start(struct tek_worker *worker);
+
+/* A spare one; NULL: there is none now, the monitor makes one. Never allocates. */
+struct tek_carrier *tek__carrier_spare(void);
+
+void tek__carrier_put_back(struct tek_carrier *spare);
+
+/* Gives it a worker, from which somebody else steps back. */
+void tek__carrier_call(struct tek_carrier *carrier, struct tek_worker *worker);
+
+/*
+ * By a user-level thread whose worker has been given to somebody else: it becomes ready, and waits, on its carrier,
+ * until it is its turn.  Returns its new worker.  In a signal handler, too.
+ */
+struct tek_worker *tek__carrier_wait(struct tek_uthread *self, struct tek_carrier *carrier);
+
+/*
+ * By a user-level thread: it stops here, on its carrier, and is ready; its worker goes on with `spare`.  Returns
+ * when it is its turn, its new worker.  In a signal handler, too.
+ */
+struct tek_worker *tek__carrier_stop_here(struct tek_worker *worker, struct tek_carrier *spare);
+
+/* By the carrier's own context: `thread` belongs to another carrier, which gets this worker. */
+void tek__carrier_hand_over(struct tek_worker *worker, struct tek_uthread *thread);
+
+/* So many spare ones there are now. */
+unsigned int tek__carrier_spares(void);
+
+/*
+ * The worker of `carrier` if the kernel holds it up, with whom it runs: `is_held_up` is asked, twice.  The
+ * worker is given to `spare`.  Returns whether.  By the monitor (monitor.h).
+ */
+bool tek__carrier_take_worker(struct tek_worker *worker, struct tek_carrier *spare,
+			      bool (*is_held_up)(const struct tek_carrier *));
+
+/* A kernel thread of the engine's own, which blocks all signals and is never joined. 0 or an error number. */
+int tek__kernel_thread(void *(*routine)(void *), void *argument);
+
+/* In the child of fork(): only the calling kernel thread is left. */
+void tek__carriers_after_fork(void);
+
+#endif

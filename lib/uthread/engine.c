@@ -1,0 +1,152 @@
+/* SPDX-License-Identifier: MIT OR Apache-2.0 */
+#include "uthread/engine.h"
+
+#include "uthread/affinity.h"
+#include "uthread/carrier.h"
+#include "uthread/critical.h"
+#include "uthread/events.h"
+#include "uthread/idle.h"
+#include "uthread/monitor.h"
+#include "uthread/preempt.h"
+#include "uthread/stacks.h"
+#include "uthread/tls.h"
+#include "uthread/trace.h"
+#include "uthread/wait.h"
+#include "uthread/worker.h"
+#include "uthread/zones.h"
+
+#include <errno.h>
+
+struct tek_engine_options tek__engine;
+
+static atomic_bool runs;
+static struct tek_uthread first;
+
+struct tek_engine_options tek__engine_defaults(void)
+{
+	tek__affinity_start();
+	return (struct tek_engine_options){
+		.workers = tek__affinity_cpus(),
+		.sched = &tek__sched_rr,
+		.quantum_ns = 5000000,
+		.preempt = TEK_PREEMPT_DEFER,
+		.stack_bytes = 64 << 10,
+		.promote_quanta = 200,
+		.lock = TEK_LOCK_WORKER,
+	};
+}
+
+bool tek__engine_runs(void)
+{
+	return atomic_load_explicit(&runs, memory_order_relaxed);
+}
+
+static int check(const struct tek_engine_options *options)
+{
+	bool sound = options->workers >= 1 && options->workers <= TEK_WORKERS_MAX &&
+		     options->sched && options->quantum_ns >= TEK_QUANTUM_LEAST_NS &&
+		     options->quantum_ns <= TEK_QUANTUM_MOST_NS;
+	return sound ? 0 : EINVAL;
+}
+
+static void prepare_first(void)
+{
+	first.id = 1;
+	atomic_store(&first.joiner, TEK_JOIN_NONE);
+	first.sched.home = &tek__workers[0];
+	first.all_next = atomic_load(&tek__uthreads);
+	while (!atomic_compare_exchange_weak(&tek__uthreads, &first.all_next, &first))
+		;
+}
+
+/* The other workers, and the kernel thread that looks after them. */
+static int start_others(void)
+{
+	int error = 0;
+
+	if (tek__parallel)
+		error = tek__monitor_start();
+	for (unsigned int i = 1; i < tek__worker_count && !error; i++)
+		error = tek__carrier_start(&tek__workers[i]);
+	return error;
+}
+
+int tek__engine_start(const struct tek_engine_options *options)
+{
+	int error = check(options);
+
+	if (error)
+		return error;
+	if (atomic_exchange(&runs, true))
+		return EBUSY;
+	tek__engine = *options;
+	tek__sched = options->sched;
+	tek__worker_count = options->workers;
+	for (unsigned int i = 0; i < tek__worker_count; i++)
+		tek__workers[i].number = i;
+	/* With kernel threads for preemption there is always a second one; a trace needs the monitor. */
+	tek__parallel = options->workers > 1 || options->foreign || options->trace ||
+			options->preempt == TEK_PREEMPT_KLT;
+	tek__affinity_start();
+	tek__zones_find();
+	error = tek__sched->start(tek__worker_count);
+	if (!error)
+		error = tek__events_start();
+	if (!error && options->preempt != TEK_PREEMPT_OFF)
+		error = tek__preempt_start();
+	if (!error && options->pool)
+		error = tek__stacks_prepare(options->pool);
+	if (!error && options->trace)
+		tek__trace_start(options->trace);
+	if (!error) {
+		prepare_first();
+		error = tek__carrier_adopt(&tek__workers[0], &first);
+	}
+	if (!error)
+		error = start_others();
+	return error;
+}
+
+void tek__engine_after_fork(void)
+{
+	struct tek_uthread *self = tek__here_self();
+	struct tek_carrier *carrier = tek__here_carrier();
+
+	if (!self || !carrier)
+		return;
+	/* Only the thread that forked is there: it goes on alone, on the first worker. */
+	struct tek_worker *old = tek__here_worker(), *worker = &tek__workers[0];
+	uint64_t mask = old ? old->kernel_mask : self->mask;
+	for (unsigned int i = 0; i < tek__worker_count; i++) {
+		tek__workers[i].current = NULL;
+		tek__workers[i].free = NULL;
+		tek__workers[i].free_tls = NULL;
+		tek__workers[i].free_count = 0;
+		atomic_store(&tek__workers[i].idle, TEK_IDLE_NO);
+		atomic_store(&tek__workers[i].carrier, NULL);
+	}
+	for (struct tek_uthread *each = atomic_load(&tek__uthreads); each; each = each->all_next) {
+		if (each != self)
+			each->id = 0;
+	}
+	tek__worker_count = 1;
+	tek__carriers_after_fork();
+	tek__stacks_after_fork();
+	tek__wait_after_fork();
+	tek__critical_after_fork();
+	tek__idle_after_fork();
+	tek__sched->start(1);
+	tek__events_after_fork();
+	self->carrier = NULL;
+	self->sched.home = worker;
+	worker->current = self;
+	worker->kernel_mask = mask;
+	worker->left.leaving = TEK_LEFT_NOBODY;
+	worker->for_carrier = NULL;
+	atomic_store(&worker->carrier, carrier);
+	tek__here_find()->worker = worker;
+	tek__preempt_after_fork(worker, carrier);
+	tek__trace_after_fork();
+	if (tek__parallel)
+		tek__monitor_start();
+}

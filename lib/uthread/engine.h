@@ -1,0 +1,55 @@
+/* SPDX-License-Identifier: MIT OR Apache-2.0 */
+/* The engine as a whole: how it is to be, its start, its end. */
+#ifndef TEK_UTHREAD_ENGINE_H
+#define TEK_UTHREAD_ENGINE_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#define TEK_QUANTUM_LEAST_NS 50000ull
+#define TEK_QUANTUM_MOST_NS 10000000000ull
+
+enum tek_preempt { TEK_PREEMPT_DEFER, TEK_PREEMPT_KLT, TEK_PREEMPT_OFF };
+
+struct tek_engine_options {
+	unsigned int workers;        /* 1 to TEK_WORKERS_MAX */
+	const struct tek_sched *sched;
+	uint64_t quantum_ns;         /* TEK_QUANTUM_LEAST_NS to TEK_QUANTUM_MOST_NS */
+	enum tek_preempt preempt;
+	size_t stack_bytes;          /* of threads that say nothing else */
+	bool own_tls;                /* each thread has thread-local storage of its own */
+	bool pin;                    /* each worker's carriers stay on one CPU */
+	bool foreign;                /* kernel threads that are none of the engine's may call it */
+	uint64_t promote_quanta;     /* mlfq: after how many the lowest level goes to the top */
+	unsigned int pool;           /* of fifo: threads that are made at the start, and no more; 0: as needed */
+	enum { TEK_LOCK_GIANT, TEK_LOCK_WORKER, TEK_LOCK_OBJECT } lock; /* of fifo */
+	const char *trace;           /* path; NULL: none */
+};
+
+extern struct tek_engine_options tek__engine __attribute__((visibility("hidden")));
+
+/* As they are if nobody says anything. */
+struct tek_engine_options tek__engine_defaults(void);
+
+/*
+ * One of them by its name: "workers=4", as in TEK_UTHREAD and the options of `tek run`.  `text` has `size` bytes.
+ * NULL, or what is wrong with it.
+ */
+const char *tek__engine_option(struct tek_engine_options *options, const char *text, size_t size);
+
+/*
+ * All of a list that commas separate.  What is wrong is told to `wrong`, one after the other, and passed by.
+ * The path of `trace` is copied, once.
+ */
+void tek__engine_parse(struct tek_engine_options *options, const char *list,
+		       void (*wrong)(const char *text, size_t size, const char *why));
+
+/* The calling thread becomes the first user-level thread. 0 or an error number; EBUSY: it runs already. */
+int tek__engine_start(const struct tek_engine_options *options);
+bool tek__engine_runs(void);
+
+/* In the child of fork(), by the thread that forked: alone, on worker 0. */
+void tek__engine_after_fork(void);
+
+#endif

@@ -1,0 +1,297 @@
+/* SPDX-License-Identifier: MIT OR Apache-2.0 */
+#include "uthread/events.h"
+
+#include "uthread/events_set.h"
+#include "uthread/events_table.h"
+#include "uthread/wait.h"
+#include "uthread/worker.h"
+
+#include <assert.h>
+#include <errno.h>
+#include <stddef.h>
+#include <sys/mman.h>
+
+static_assert(POLLIN == EPOLLIN && POLLPRI == EPOLLPRI && POLLOUT == EPOLLOUT &&
+		      POLLERR == EPOLLERR && POLLHUP == EPOLLHUP && POLLRDHUP == EPOLLRDHUP,
+	      "epoll(7) says it as poll(2) does");
+
+/* What nobody has to ask for. */
+#define ALWAYS ((uint32_t)(EPOLLERR | EPOLLHUP))
+/* As many files need no memory but the stack. */
+#define FEW_FILES 16
+#define EVENTS_AT_ONCE 64
+
+/* How many threads wait for files. */
+static atomic_uint waiting;
+
+int tek__events_start(void)
+{
+	return -tek__event_set_start();
+}
+
+bool tek__events_any(void)
+{
+	return atomic_load_explicit(&waiting, memory_order_relaxed) != 0;
+}
+
+static struct tek_interest *first_of(struct tek_file *entry)
+{
+	return atomic_load_explicit(&entry->first, memory_order_relaxed);
+}
+
+/* Under the lock: the kernel is to tell what those want who wait. 0 or -errno. */
+static int arm(struct tek_file *entry, int file)
+{
+	uint32_t events = 0;
+
+	for (struct tek_interest *one = first_of(entry); one; one = one->next)
+		events |= one->events;
+	int result = tek__event_set_arm(
+		file, events, atomic_load_explicit(&entry->registered, memory_order_relaxed));
+	if (result == 0)
+		atomic_store_explicit(&entry->registered, true, memory_order_relaxed);
+	return result;
+}
+
+static int add(int file, struct tek_interest *interest)
+{
+	struct tek_file *entry = tek__file_find(file);
+
+	tek__spin_lock(&entry->lock);
+	tek__file_add(entry, interest);
+	int result = arm(entry, file);
+	if (result < 0)
+		tek__file_remove(entry, interest);
+	tek__spin_unlock(&entry->lock);
+	return result;
+}
+
+static void take_out(int file, struct tek_interest *interest)
+{
+	struct tek_file *entry = tek__file_find(file);
+
+	tek__spin_lock(&entry->lock);
+	tek__file_remove(entry, interest);
+	tek__spin_unlock(&entry->lock);
+}
+
+/* All are in their lists: deferred. */
+static int wait_for_them(struct tek_waiter *waiter, const struct timespec *deadline)
+{
+	/* In the handler of a tick, or idle, a worker looks for events while this is not 0. */
+	atomic_fetch_add_explicit(&waiting, 1, memory_order_relaxed);
+	enum tek_wake how = tek__wait_interruptible(waiter, deadline, "file");
+	atomic_fetch_sub_explicit(&waiting, 1, memory_order_relaxed);
+
+	return how == TEK_WOKEN ? 0 : how == TEK_TIMED_OUT ? -ETIMEDOUT : -EINTR;
+}
+
+static struct tek_interest interest_of(struct tek_waiter *waiter, short events, bool takes)
+{
+	return (struct tek_interest){.waiter = waiter,
+				     .events = (uint32_t)(unsigned short)events & ~ALWAYS,
+				     .takes = takes};
+}
+
+int tek__events_wait(int file, short events, const struct timespec *deadline)
+{
+	struct tek_waiter waiter;
+
+	if (file < 0)
+		return -EBADF;
+	if (tek__event_set_borrowed())
+		return -EDEADLK;
+	if (!tek__file_make(file))
+		return -ENOMEM;
+
+	struct tek_interest interest = interest_of(&waiter, events, true);
+	tek__enter();
+	tek__waiter_init(&waiter);
+	int result = add(file, &interest);
+	if (result == 0) {
+		result = wait_for_them(&waiter, deadline);
+		/* Who wakes it takes it out before, and lets go of the lock after: the interest is not read. */
+		if (result != 0)
+			take_out(file, &interest);
+	}
+	tek__leave();
+	return result;
+}
+
+/* Deferred from the first to the last: nothing may end the thread while lists point to its stack. */
+static int wait_for_any(const struct pollfd *files, nfds_t count, struct tek_interest *interests,
+			const struct timespec *deadline)
+{
+	struct tek_waiter waiter;
+	int result = 0;
+	nfds_t added;
+
+	tek__enter();
+	tek__waiter_init(&waiter);
+	for (added = 0; added < count && result == 0; added++) {
+		interests[added].listed = false;
+		if (files[added].fd < 0)
+			continue;
+		interests[added] = interest_of(&waiter, files[added].events, false);
+		result = add(files[added].fd, &interests[added]);
+		if (result == -EPERM)
+			result = 0; /* a regular file that is not ready for this: it will never be */
+	}
+	if (result == 0)
+		result = wait_for_them(&waiter, deadline);
+	for (nfds_t i = 0; i < added; i++) {
+		if (files[i].fd >= 0)
+			take_out(files[i].fd, &interests[i]);
+	}
+	tek__leave();
+	return result;
+}
+
+int tek__events_wait_any(const struct pollfd *files, nfds_t count, const struct timespec *deadline)
+{
+	struct tek_interest few[FEW_FILES], *interests = few;
+
+	if (tek__event_set_borrowed())
+		return -EDEADLK;
+	for (nfds_t i = 0; i < count; i++) {
+		if (files[i].fd >= 0 && !tek__file_make(files[i].fd))
+			return -ENOMEM;
+	}
+	/* Not malloc(), as in events_table.c. */
+	if (count > FEW_FILES)
+		interests = mmap(NULL, count * sizeof(*interests), PROT_READ | PROT_WRITE,
+				 MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	if (interests == MAP_FAILED)
+		return -ENOMEM;
+	int result = wait_for_any(files, count, interests, deadline);
+	if (interests != few)
+		munmap(interests, count * sizeof(*interests));
+	return result;
+}
+
+int tek__events_poll(struct pollfd *files, nfds_t count, const struct timespec *deadline)
+{
+	for (;;) {
+		int ready = tek__event_set_look(files, count);
+		if (ready != 0)
+			return ready;
+		int result = tek__events_wait_any(files, count, deadline);
+		if (result == -ETIMEDOUT)
+			return 0;
+		/* One that was closed meanwhile is an answer of the next look. */
+		if (result != 0 && result != -EBADF)
+			return result;
+	}
+}
+
+/* Under the lock: `events` have come. Those who take what is there are woken one by one. */
+static void wake_those(struct tek_file *entry, uint32_t events)
+{
+	struct tek_interest *next;
+	uint32_t given = 0;
+
+	for (struct tek_interest *one = first_of(entry); one; one = next) {
+		uint32_t hit = events & (one->events | ALWAYS);
+		bool takes = one->takes && !(hit & ALWAYS);
+
+		next = one->next;
+		if (!hit || (takes && !(hit & ~given)))
+			continue;
+		tek__file_remove(entry, one);
+		/* From here on *one may be gone, if somebody else has woken its thread: but then it waits for the lock. */
+		if (tek__wake(one->waiter, TEK_WOKEN) && takes)
+			given |= hit;
+	}
+}
+
+static void events_came(int file, uint32_t events)
+{
+	struct tek_file *entry = tek__file_find(file);
+
+	if (!entry || !first_of(entry))
+		return; /* who waited has given up; it is disarmed by the event */
+	tek__spin_lock(&entry->lock);
+	wake_those(entry, events);
+	if (first_of(entry) && arm(entry, file) < 0)
+		wake_those(entry, ALWAYS); /* closed behind our back */
+	tek__spin_unlock(&entry->lock);
+}
+
+void tek__events_run(uint64_t ns)
+{
+	struct epoll_event events[EVENTS_AT_ONCE];
+	int count = tek__event_set_wait(events, EVENTS_AT_ONCE, ns);
+
+	for (int i = 0; i < count; i++)
+		events_came((int)events[i].data.u64, events[i].events);
+}
+
+void tek__events_stop_waiting(void)
+{
+	tek__event_set_stop_waiting();
+}
+
+static struct tek_file *if_used(int file)
+{
+	struct tek_file *entry = tek__file_find(file);
+
+	if (!entry)
+		return NULL;
+	if (!first_of(entry) && !atomic_load_explicit(&entry->registered, memory_order_relaxed))
+		return NULL;
+	/* What a child of vfork(2) closes stays open here. */
+	return tek__event_set_borrowed() ? NULL : entry;
+}
+
+void tek__events_closing(int file)
+{
+	struct tek_file *entry = if_used(file);
+
+	if (!entry)
+		return;
+	tek__enter();
+	tek__spin_lock(&entry->lock);
+	/* It may stay open under another number, or in another process, and then so would what is in the set. */
+	if (atomic_exchange_explicit(&entry->registered, false, memory_order_relaxed))
+		tek__event_set_remove(file);
+	atomic_store_explicit(&entry->claimed, false, memory_order_relaxed);
+	wake_those(entry, ALWAYS);
+	tek__spin_unlock(&entry->lock);
+	tek__leave();
+}
+
+void tek__events_closed(int file)
+{
+	struct tek_file *entry = tek__file_find(file);
+
+	/* Who began to wait between closing() and close(2): it would not hear of it. */
+	if (!entry || !first_of(entry) || tek__event_set_borrowed())
+		return;
+	tek__enter();
+	tek__spin_lock(&entry->lock);
+	wake_those(entry, ALWAYS);
+	tek__spin_unlock(&entry->lock);
+	tek__leave();
+}
+
+bool tek__events_claim(int file)
+{
+	struct tek_file *entry = tek__file_make(file);
+
+	return !entry || !atomic_exchange_explicit(&entry->claimed, true, memory_order_acquire);
+}
+
+void tek__events_disclaim(int file)
+{
+	struct tek_file *entry = tek__file_find(file);
+
+	if (entry)
+		atomic_store_explicit(&entry->claimed, false, memory_order_release);
+}
+
+void tek__events_after_fork(void)
+{
+	atomic_store(&waiting, 0);
+	tek__files_forget();
+	tek__event_set_after_fork();
+}

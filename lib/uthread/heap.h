@@ -1,0 +1,35 @@
+/* SPDX-License-Identifier: MIT OR Apache-2.0 */
+/*
+ * A pairing heap whose nodes lie in what they order: O(1) to add and to look, O(log n) amortised to take out, no
+ * memory of its own.  The least key comes first; of equal keys the lesser `order`.
+ *
+ * It has no lock: whoever uses one has.
+ */
+#ifndef TEK_UTHREAD_HEAP_H
+#define TEK_UTHREAD_HEAP_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+struct tek_heap_node {
+	uint64_t key, order;
+	struct tek_heap_node *child, *next; /* the first child; the next sibling */
+	struct tek_heap_node *previous;     /* the sibling before, or the parent of a first child */
+};
+
+struct tek_heap {
+	struct tek_heap_node *root;
+};
+
+static inline struct tek_heap_node *tek__heap_first(const struct tek_heap *heap)
+{
+	return heap->root;
+}
+
+void tek__heap_add(struct tek_heap *heap, struct tek_heap_node *node);
+
+/* `node` is in the heap. */
+void tek__heap_remove(struct tek_heap *heap, struct tek_heap_node *node);
+
+#endif

@@ -1,0 +1,134 @@
+/* SPDX-License-Identifier: MIT OR Apache-2.0 */
+/*
+ * What the running thread knows of itself without asking anybody: a few words of thread-local storage.
+ *
+ * Whose storage that is: with storage of their own (uthread/tls.h) the user-level thread's, else that of the kernel
+ * thread that carries it.  Each switch writes them, so both mean the same.
+ *
+ * A compiler may keep the address of a thread-local variable in a register, across a switch that moves the
+ * thread to another kernel thread too.  So each access here finds the address again, in the very
+ * instruction: a signal that comes between two instructions cannot come in between.
+ *
+ * While `defer` is not 0 nobody takes the thread off its worker: only then what was read of `worker` stays
+ * true.  A tick that comes meanwhile is noted in `pending`.
+ */
+#ifndef TEK_UTHREAD_HERE_H
+#define TEK_UTHREAD_HERE_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+struct tek_carrier;
+struct tek_uthread;
+struct tek_worker;
+
+struct tek_here {
+	struct tek_worker *worker; /* NULL: of no worker, or taken away by the monitor (uthread/carrier.h) */
+	struct tek_uthread *self;  /* NULL: an ordinary kernel thread */
+	unsigned int defer;
+	unsigned int pending;
+	struct tek_carrier *carrier; /* the kernel thread that carries it; NULL: an ordinary one */
+};
+
+extern __thread struct tek_here tek__here
+	__attribute__((visibility("hidden"), tls_model("initial-exec")));
+
+#if defined(__x86_64__)
+
+#define TEK__HERE_LOAD(field, value) \
+	__asm__ volatile("movq tek__here@gottpoff(%%rip), %0\n\tmovq %%fs:%c1(%0), %0" \
+			 : "=&r"(value) \
+			 : "i"(offsetof(struct tek_here, field)) \
+			 : "memory")
+
+static inline struct tek_worker *tek__here_worker(void)
+{
+	struct tek_worker *worker;
+	TEK__HERE_LOAD(worker, worker);
+	return worker;
+}
+
+static inline struct tek_uthread *tek__here_self(void)
+{
+	struct tek_uthread *self;
+	TEK__HERE_LOAD(self, self);
+	return self;
+}
+
+static inline struct tek_carrier *tek__here_carrier(void)
+{
+	struct tek_carrier *carrier;
+	TEK__HERE_LOAD(carrier, carrier);
+	return carrier;
+}
+
+/* Where it is now: for who has deferred preemption, and only until the next switch. */
+static inline struct tek_here *tek__here_find(void)
+{
+	struct tek_here *here;
+	__asm__ volatile("movq %%fs:0, %0\n\taddq tek__here@gottpoff(%%rip), %0" : "=r"(here) : : "cc");
+	return here;
+}
+
+static inline void tek__here_defer(void)
+{
+	uintptr_t at;
+	__asm__ volatile("movq tek__here@gottpoff(%%rip), %0\n\tincl %%fs:%c1(%0)"
+			 : "=&r"(at)
+			 : "i"(offsetof(struct tek_here, defer))
+			 : "memory", "cc");
+}
+
+/* Returns whether nothing defers any more and a tick has come meanwhile. */
+static inline bool tek__here_undefer(void)
+{
+	uint32_t pending;
+	uintptr_t at;
+	bool zero;
+	__asm__ volatile("movq tek__here@gottpoff(%%rip), %1\n\t"
+			 "decl %%fs:%c3(%1)\n\t"
+			 "movl %%fs:%c4(%1), %0"
+			 : "=&r"(pending), "=&r"(at), "=@ccz"(zero)
+			 : "i"(offsetof(struct tek_here, defer)),
+			   "i"(offsetof(struct tek_here, pending))
+			 : "memory");
+	return __builtin_expect(pending != 0, 0) && zero;
+}
+
+#else
+
+/* Found again by each call: never inlined, so no address outlives it. */
+struct tek_here *tek__here_find(void);
+
+static inline struct tek_worker *tek__here_worker(void)
+{
+	return tek__here_find()->worker;
+}
+
+static inline struct tek_uthread *tek__here_self(void)
+{
+	return tek__here_find()->self;
+}
+
+static inline struct tek_carrier *tek__here_carrier(void)
+{
+	return tek__here_find()->carrier;
+}
+
+static inline void tek__here_defer(void)
+{
+	struct tek_here *here = tek__here_find();
+	here->defer++;
+	__atomic_signal_fence(__ATOMIC_SEQ_CST);
+}
+
+static inline bool tek__here_undefer(void)
+{
+	struct tek_here *here = tek__here_find();
+	__atomic_signal_fence(__ATOMIC_SEQ_CST);
+	return --here->defer == 0 && here->pending;
+}
+
+#endif
+#endif

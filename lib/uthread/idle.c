@@ -1,0 +1,125 @@
+/* SPDX-License-Identifier: MIT OR Apache-2.0 */
+#include "uthread/idle.h"
+
+#include "uthread/carrier.h"
+#include "uthread/clock.h"
+#include "uthread/critical.h"
+#include "uthread/events.h"
+#include "uthread/preempt.h"
+#include "uthread/wait.h"
+
+#include <linux/futex.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+atomic_uint tek__idle_workers;
+
+/* Whether a worker waits for files and times, and until when. */
+static atomic_bool somebody_polls;
+static _Atomic uint64_t polls_until;
+
+static void sleep_idle(struct tek_worker *worker)
+{
+	while (atomic_load(&worker->idle) == TEK_IDLE_SLEEPS)
+		syscall(SYS_futex, &worker->idle, FUTEX_WAIT_PRIVATE, TEK_IDLE_SLEEPS, NULL, NULL,
+			0);
+}
+
+static void poll_idle(void)
+{
+	uint64_t ns = tek__timers_run();
+	atomic_store(&polls_until, ns == UINT64_MAX ? ns : tek__now() + ns);
+	/* A time that came nearer after that stops the wait: tek__idle_timer_changed(). */
+	ns = tek__timers_run();
+	tek__events_run(ns);
+	atomic_store(&polls_until, 0);
+	tek__timers_run();
+}
+
+/* Until there may be a thread to run. */
+static void wait_for_work(struct tek_worker *worker)
+{
+	bool polls = !atomic_exchange(&somebody_polls, true);
+
+	atomic_store(&worker->idle, polls ? TEK_IDLE_POLLS : TEK_IDLE_SLEEPS);
+	atomic_fetch_add(&tek__idle_workers, 1);
+	/* Who makes a thread ready looks for idle workers afterwards: one of us sees the other. */
+	atomic_thread_fence(memory_order_seq_cst);
+	if (!tek__any_ready(worker)) {
+		if (polls)
+			poll_idle();
+		else
+			sleep_idle(worker);
+	}
+	atomic_fetch_sub(&tek__idle_workers, 1);
+	atomic_store(&worker->idle, TEK_IDLE_NO);
+	if (!polls)
+		return;
+	atomic_store(&somebody_polls, false);
+	/* Somebody else has to, if this one runs a thread now. */
+	if ((tek__timers_any() || tek__events_any()) && atomic_load(&tek__idle_workers))
+		tek__idle_wake(NULL);
+}
+
+/* Returns whether it was idle. */
+static bool wake(struct tek_worker *worker)
+{
+	unsigned int was = atomic_load(&worker->idle);
+
+	if (was == TEK_IDLE_NO || !atomic_compare_exchange_strong(&worker->idle, &was, TEK_IDLE_NO))
+		return false;
+	if (was == TEK_IDLE_POLLS)
+		tek__events_stop_waiting();
+	else
+		syscall(SYS_futex, &worker->idle, FUTEX_WAKE_PRIVATE, 1, NULL, NULL, 0);
+	return true;
+}
+
+void tek__idle_wake(struct tek_worker *worker)
+{
+	if (worker) {
+		wake(worker);
+		return;
+	}
+	for (unsigned int i = 0; i < tek__worker_count; i++) {
+		if (wake(&tek__workers[i]))
+			return;
+	}
+}
+
+void tek__idle_timer_changed(uint64_t deadline)
+{
+	atomic_thread_fence(memory_order_seq_cst);
+	if (deadline < atomic_load_explicit(&polls_until, memory_order_relaxed))
+		tek__events_stop_waiting();
+}
+
+void tek__idle(struct tek_carrier *carrier, struct tek_worker *worker)
+{
+	for (;;) {
+		struct tek_uthread *next = worker->for_carrier;
+		worker->for_carrier = NULL;
+		if (!next)
+			next = tek__next(worker, NULL, TEK_READY_WOKEN);
+		if (!next) {
+			wait_for_work(worker);
+			continue;
+		}
+		if (next->carrier) {
+			tek__carrier_hand_over(worker, next);
+			return;
+		}
+		if (!atomic_load_explicit(&worker->ticking, memory_order_relaxed) &&
+		    (tek__any_ready(worker) || tek__timers_any() || tek__events_any()))
+			tek__preempt_needed(worker);
+		tek__switch(worker, &carrier->context, next);
+		worker = tek__here_worker();
+	}
+}
+
+void tek__idle_after_fork(void)
+{
+	atomic_store(&tek__idle_workers, 0);
+	atomic_store(&somebody_polls, false);
+	atomic_store(&polls_until, 0);
+}

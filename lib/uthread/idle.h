@@ -1,0 +1,28 @@
+/* SPDX-License-Identifier: MIT OR Apache-2.0 */
+/*
+ * Workers with nothing to do.  One of them waits for files and times (events.h); the others sleep until they
+ * are woken, because a thread is ready.
+ */
+#ifndef TEK_UTHREAD_IDLE_H
+#define TEK_UTHREAD_IDLE_H
+
+#include "uthread/worker.h"
+
+enum { TEK_IDLE_NO, TEK_IDLE_SLEEPS, TEK_IDLE_POLLS };
+
+/* How many there are. */
+extern atomic_uint tek__idle_workers __attribute__((visibility("hidden")));
+
+/* By a carrier in its own context: runs threads until the worker has been given away. */
+void tek__idle(struct tek_carrier *carrier, struct tek_worker *worker);
+
+/* A thread is ready: this worker, or any if NULL, looks, if it has nothing to do. */
+void tek__idle_wake(struct tek_worker *worker);
+
+/* A thread waits until that time of CLOCK_MONOTONIC, in ns, which comes before all others'. */
+void tek__idle_timer_changed(uint64_t deadline);
+
+/* In the child of fork(): no worker is idle. */
+void tek__idle_after_fork(void);
+
+#endif

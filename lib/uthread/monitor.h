@@ -1,0 +1,17 @@
+/* SPDX-License-Identifier: MIT OR Apache-2.0 */
+/*
+ * The monitor: a kernel thread that sleeps until somebody says that something may be wrong.
+ *
+ * It gives workers that the kernel holds up to spare carriers, makes those, finds out about libraries that were loaded
+ * (zones.h), and reminds threads that run without a worker to wait for one.
+ */
+#ifndef TEK_UTHREAD_MONITOR_H
+#define TEK_UTHREAD_MONITOR_H
+
+/* 0 or an error number. */
+int tek__monitor_start(void);
+
+/* It is to look. From a signal handler, too. */
+void tek__monitor_wake(void);
+
+#endif

@@ -1,0 +1,95 @@
+/* SPDX-License-Identifier: MIT OR Apache-2.0 */
+/* What each kind of mutex asks for, but for the special ones. */
+#include "uthread/mutex.h"
+
+#include <errno.h>
+#include <limits.h>
+
+static uintptr_t owner_of(struct tek_mutex *mutex)
+{
+	return atomic_load_explicit(&mutex->owner, memory_order_relaxed);
+}
+
+/*
+ * Nobody but the owner himself ever finds himself there, so no order is needed: he sees what he wrote, and
+ * everybody else anything but himself.
+ */
+static void set_owner(struct tek_mutex *mutex, uintptr_t owner)
+{
+	atomic_store_explicit(&mutex->owner, owner, memory_order_relaxed);
+}
+
+/* The caller has it already. */
+static int lock_again(struct tek_mutex *mutex)
+{
+	if ((mutex->kind & TEK_MUTEX_TYPE) != TEK_MUTEX_RECURSIVE)
+		return EDEADLK;
+	if (mutex->count == UINT_MAX)
+		return EAGAIN;
+	mutex->count++;
+	return 0;
+}
+
+int tek__mutex_try(struct tek_mutex *mutex)
+{
+	if (mutex->kind < 0)
+		return EINVAL;
+	if (mutex->kind & TEK_MUTEX_SPECIAL)
+		return tek__mutex_special_try(mutex);
+	if (tek__mutex_is_plain(mutex))
+		return tek__mutex_barge(mutex) ? 0 : EBUSY;
+
+	uintptr_t me = tek__me();
+	if (owner_of(mutex) == me) {
+		int error = lock_again(mutex);
+		return error == EDEADLK ? EBUSY : error;
+	}
+	if (!tek__mutex_barge(mutex))
+		return EBUSY;
+	set_owner(mutex, me);
+	return 0;
+}
+
+int tek__mutex_lock(struct tek_mutex *mutex, struct tek_mutex_waiter *waiter,
+		    struct tek_until until, bool interruptible)
+{
+	uintptr_t me = 0;
+	int error = 0;
+
+	if (mutex->kind < 0)
+		return EINVAL;
+	if (mutex->kind & TEK_MUTEX_SPECIAL)
+		return tek__mutex_special_lock(mutex, waiter, until, interruptible);
+	if (!tek__mutex_is_plain(mutex)) {
+		me = tek__me();
+		if (owner_of(mutex) == me)
+			return lock_again(mutex);
+	}
+	/* Who is awaited has to come (TEK_MUTEX_WOKEN), to tek__mutex_take(). */
+	if (!waiter->owns && (waiter->coming || !tek__mutex_barge(mutex)))
+		error = tek__mutex_take(mutex, waiter, until, interruptible);
+	if (!error && me)
+		set_owner(mutex, me);
+	return error;
+}
+
+int tek__mutex_unlock(struct tek_mutex *mutex)
+{
+	if (tek__mutex_is_plain(mutex)) {
+		tek__mutex_give(mutex);
+		return 0;
+	}
+	if (mutex->kind < 0)
+		return EINVAL;
+	if (mutex->kind & TEK_MUTEX_SPECIAL)
+		return tek__mutex_special_unlock(mutex);
+	if (owner_of(mutex) != tek__me())
+		return EPERM;
+	if (mutex->count) {
+		mutex->count--;
+		return 0;
+	}
+	set_owner(mutex, 0);
+	tek__mutex_give(mutex);
+	return 0;
+}

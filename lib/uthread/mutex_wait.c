@@ -1,0 +1,188 @@
+/* SPDX-License-Identifier: MIT OR Apache-2.0 */
+/* The state of a mutex, and those who wait for it. */
+#include "uthread/mutex.h"
+#include "uthread/worker.h"
+
+#include <errno.h>
+#include <stddef.h>
+
+/* How long a thread looks whether the mutex becomes free before it waits: about as long as switching takes. */
+#define SPINS 20
+/* If there is nobody else to run here: what idling costs. */
+#define SPINS_ALONE 100
+
+static struct tek_waiters *waiters_of(struct tek_mutex *mutex)
+{
+	return mutex->kind & TEK_MUTEX_SPECIAL ? &mutex->more->waiters : &mutex->waiters;
+}
+
+static struct tek_mutex_waiter *first_of(const struct tek_waiters *waiters)
+{
+	return (struct tek_mutex_waiter *)waiters->first;
+}
+
+static unsigned int waiters_bit(const struct tek_waiters *waiters)
+{
+	return waiters->first ? TEK_MUTEX_WAITERS : 0;
+}
+
+bool tek__mutex_barge(struct tek_mutex *mutex)
+{
+	unsigned int state = atomic_load_explicit(&mutex->state, memory_order_relaxed);
+
+	while (!(state & (TEK_MUTEX_LOCKED | TEK_MUTEX_GUARD))) {
+		if (tek__change_unsplit(&mutex->state, state, state | TEK_MUTEX_LOCKED))
+			return true;
+		state = atomic_load_explicit(&mutex->state, memory_order_relaxed);
+	}
+	return false;
+}
+
+/* Its owner may be on another CPU, and about to unlock it. */
+static bool spin(struct tek_mutex *mutex, struct tek_worker *worker)
+{
+	unsigned int most = worker && tek__any_ready(worker) ? SPINS : SPINS_ALONE;
+
+	for (unsigned int i = 0; i < most; i++) {
+		unsigned int state = atomic_load_explicit(&mutex->state, memory_order_relaxed);
+		/* Others have given up before. */
+		if (state & TEK_MUTEX_WAITERS)
+			return false;
+		if (!(state & TEK_MUTEX_LOCKED) && tek__mutex_barge(mutex))
+			return true;
+		tek__relax();
+	}
+	return false;
+}
+
+/* Who was woken in vain waits before all others, else by priority. */
+static void add(struct tek_waiters *waiters, struct tek_mutex_waiter *waiter)
+{
+	struct tek_waiter *wait = &waiter->wait;
+
+	if (!waiter->vain || !waiters->first) {
+		tek__waiters_add_by_priority(waiters, wait);
+		return;
+	}
+	wait->previous = NULL;
+	wait->next = waiters->first;
+	waiters->first->previous = wait;
+	waiters->first = wait;
+	wait->listed = true;
+}
+
+static enum tek_wake wait_once(struct tek_mutex_waiter *waiter, const struct timespec *deadline,
+			       bool interruptible)
+{
+	return interruptible ? tek__wait_interruptible(&waiter->wait, deadline, "mutex")
+			     : tek__wait(&waiter->wait, deadline, "mutex");
+}
+
+/* Deferred. */
+static int queue(struct tek_mutex *mutex, struct tek_mutex_waiter *waiter,
+		 const struct timespec *deadline, bool interruptible)
+{
+	struct tek_waiters *waiters = waiters_of(mutex);
+
+	for (;;) {
+		unsigned int state = tek__guard_lock(&mutex->state, TEK_MUTEX_GUARD);
+		if (waiter->coming) {
+			waiter->coming = false;
+			state &= ~TEK_MUTEX_WOKEN;
+		}
+		if (!(state & TEK_MUTEX_LOCKED)) {
+			tek__guard_unlock(&mutex->state, state | TEK_MUTEX_LOCKED);
+			return 0;
+		}
+		tek__waiter_init(&waiter->wait);
+		waiter->owns = false;
+		add(waiters, waiter);
+		tek__guard_unlock(&mutex->state, state | TEK_MUTEX_WAITERS);
+
+		enum tek_wake how = wait_once(waiter, deadline, interruptible);
+		if (how != TEK_WOKEN) {
+			tek__mutex_remove_waiter(mutex, waiter);
+			return how == TEK_TIMED_OUT ? ETIMEDOUT : EINTR;
+		}
+		if (waiter->owns)
+			return 0;
+		waiter->coming = true;
+		waiter->vain++;
+	}
+}
+
+int tek__mutex_take(struct tek_mutex *mutex, struct tek_mutex_waiter *waiter,
+		    struct tek_until until, bool interruptible)
+{
+	const struct timespec *deadline;
+	struct timespec room;
+	int error = tek__until_deadline(until, &room, &deadline);
+
+	if (error)
+		return error;
+	struct tek_worker *worker = tek__enter();
+	if (waiter->coming || !tek__parallel || !spin(mutex, worker))
+		error = queue(mutex, waiter, deadline, interruptible);
+	tek__leave();
+	return error;
+}
+
+/*
+ * The new state without the guard.  Whom it wakes may run at once, elsewhere, but touches the mutex only
+ * under the guard, which is ours until the state is stored.
+ */
+static unsigned int wake_one(struct tek_waiters *waiters)
+{
+	struct tek_mutex_waiter *waiter;
+
+	while ((waiter = first_of(waiters))) {
+		bool hand_over = waiter->vain >= TEK_MUTEX_PATIENCE;
+		tek__waiters_remove(waiters, &waiter->wait);
+		waiter->owns = hand_over;
+		if (tek__wake(&waiter->wait, TEK_WOKEN))
+			return (hand_over ? TEK_MUTEX_LOCKED : TEK_MUTEX_WOKEN) | waiters_bit(waiters);
+	}
+	return 0;
+}
+
+void tek__mutex_give(struct tek_mutex *mutex)
+{
+	unsigned int coming = TEK_MUTEX_LOCKED | TEK_MUTEX_WAITERS | TEK_MUTEX_WOKEN;
+
+	if (tek__mutex_let_go(mutex))
+		return;
+	/* Somebody is on his way: he looks after the others. */
+	if (tek__change_unsplit(&mutex->state, coming, coming & ~TEK_MUTEX_LOCKED))
+		return;
+	tek__enter();
+	unsigned int state = tek__guard_lock(&mutex->state, TEK_MUTEX_GUARD);
+	if (state & TEK_MUTEX_WOKEN)
+		state &= ~TEK_MUTEX_LOCKED;
+	else
+		state = wake_one(waiters_of(mutex));
+	tek__guard_unlock(&mutex->state, state);
+	tek__leave();
+}
+
+bool tek__mutex_add_waiter(struct tek_mutex *mutex, struct tek_mutex_waiter *waiter)
+{
+	unsigned int state = tek__guard_lock(&mutex->state, TEK_MUTEX_GUARD);
+	bool locked = state & TEK_MUTEX_LOCKED;
+
+	if (locked) {
+		tek__waiters_add_by_priority(waiters_of(mutex), &waiter->wait);
+		state |= TEK_MUTEX_WAITERS;
+	}
+	tek__guard_unlock(&mutex->state, state);
+	return locked;
+}
+
+void tek__mutex_remove_waiter(struct tek_mutex *mutex, struct tek_mutex_waiter *waiter)
+{
+	struct tek_waiters *waiters = waiters_of(mutex);
+	unsigned int state = tek__guard_lock(&mutex->state, TEK_MUTEX_GUARD);
+
+	tek__waiters_remove(waiters, &waiter->wait);
+	waiter->owns = false; /* of whom an unlock tried to wake, too late */
+	tek__guard_unlock(&mutex->state, (state & ~TEK_MUTEX_WAITERS) | waiters_bit(waiters));
+}

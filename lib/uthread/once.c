@@ -1,0 +1,108 @@
+/* SPDX-License-Identifier: MIT OR Apache-2.0 */
+#include "uthread/once.h"
+
+#include "uthread/wait.h"
+#include "uthread/worker.h"
+
+#include <stdint.h>
+
+#define QUEUES 64 /* a power of 2 */
+
+/* A routine runs: with this bit, and above it how often the process, or those it comes from, forked. */
+#define RUNNING 1
+#define FORKS_UNIT 4
+
+static struct queue {
+	struct tek_spin lock;
+	struct tek_waiters waiters;
+} queues[QUEUES];
+
+static atomic_int forks;
+
+static struct queue *queue_of(const atomic_int *control)
+{
+	uintptr_t address = (uintptr_t)control;
+	return &queues[(address / sizeof(*control) ^ address >> 12) % QUEUES];
+}
+
+static int running_now(void)
+{
+	return atomic_load_explicit(&forks, memory_order_relaxed) * FORKS_UNIT | RUNNING;
+}
+
+/* All in the queue: some of them wait for other words, and go back to sleep. */
+static void wake_all(struct queue *queue)
+{
+	tek__enter();
+	tek__spin_lock(&queue->lock);
+	while (tek__wake_first(&queue->waiters))
+		;
+	tek__spin_unlock(&queue->lock);
+	tek__leave();
+}
+
+static void finish(atomic_int *control, int result)
+{
+	struct queue *queue = queue_of(control);
+
+	/* Release: who finds it done sees what the routine did.  The queue is not the control's: that may be gone. */
+	atomic_store_explicit(control, result, memory_order_release);
+	wake_all(queue);
+}
+
+/* The routine is left: by an exception or the end of its thread, unless it is done. */
+static void unwind(atomic_int **control)
+{
+	if (*control)
+		finish(*control, 0);
+}
+
+static void run(atomic_int *control, void (*routine)(void))
+{
+	__attribute__((cleanup(unwind))) atomic_int *unfinished = control;
+
+	routine();
+	unfinished = NULL;
+	finish(control, TEK_ONCE_DONE);
+}
+
+/* Until the word is something else. */
+static void wait(atomic_int *control, int running)
+{
+	struct queue *queue = queue_of(control);
+	struct tek_waiter waiter;
+
+	tek__waiter_init(&waiter);
+	tek__enter();
+	tek__spin_lock(&queue->lock);
+	bool waits = atomic_load_explicit(control, memory_order_relaxed) == running;
+	if (waits)
+		tek__waiters_add(&queue->waiters, &waiter);
+	tek__spin_unlock(&queue->lock);
+	if (waits)
+		tek__wait(&waiter, NULL, "once");
+	tek__leave();
+}
+
+void tek__once(atomic_int *control, void (*routine)(void))
+{
+	for (;;) {
+		int now = atomic_load_explicit(control, memory_order_acquire);
+		int running = running_now();
+		if (now == TEK_ONCE_DONE)
+			return;
+		if (now == running) {
+			wait(control, running);
+		} else if (atomic_compare_exchange_strong(control, &now, running)) {
+			run(control, routine);
+			return;
+		}
+	}
+}
+
+void tek__once_after_fork(void)
+{
+	atomic_fetch_add_explicit(&forks, 1, memory_order_relaxed);
+	for (int i = 0; i < QUEUES; i++)
+		queues[i] = (struct queue){.lock = {0}};
+}

@@ -1,0 +1,172 @@
+/* SPDX-License-Identifier: MIT OR Apache-2.0 */
+/* The engine's options in text: TEK_UTHREAD, and what `tek run` makes of its own options. */
+#include "uthread/engine.h"
+
+#include "uthread/sched.h"
+#include "uthread/worker.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#define TRACE_BYTES 4096
+
+static bool is(const char *text, size_t size, const char *word)
+{
+	return size == strlen(word) && memcmp(text, word, size) == 0;
+}
+
+/* A number with a unit behind it, or none; false: it is none, or too large. */
+static bool number(const char *text, size_t size, uint64_t *value, const char **unit,
+		   size_t *unit_size)
+{
+	size_t digits = 0;
+
+	*value = 0;
+	while (digits < size && text[digits] >= '0' && text[digits] <= '9') {
+		if (__builtin_mul_overflow(*value, (uint64_t)10, value) ||
+		    __builtin_add_overflow(*value, (uint64_t)(text[digits] - '0'), value))
+			return false;
+		digits++;
+	}
+	*unit = text + digits;
+	*unit_size = size - digits;
+	return digits > 0;
+}
+
+static const struct unit {
+	const char *name;
+	uint64_t times;
+} times_units[] = {{"us", 1000}, {"ms", 1000000}, {"s", 1000000000}},
+  byte_units[] = {{"", 1}, {"K", 1 << 10}, {"k", 1 << 10}, {"M", 1 << 20}, {"G", 1 << 30}},
+  no_units[] = {{"", 1}};
+
+#define WITH_UNITS(units) units, sizeof(units) / sizeof((units)[0])
+
+static bool amount(const char *text, size_t size, const struct unit *units, size_t count,
+		   uint64_t least, uint64_t most, uint64_t *value)
+{
+	const char *unit;
+	size_t unit_size;
+
+	if (!number(text, size, value, &unit, &unit_size))
+		return false;
+	for (size_t i = 0; i < count; i++) {
+		if (is(unit, unit_size, units[i].name))
+			return !__builtin_mul_overflow(*value, units[i].times, value) &&
+			       *value >= least && *value <= most;
+	}
+	return false;
+}
+
+static const char *set_sched(struct tek_engine_options *options, const char *text, size_t size)
+{
+	const struct tek_sched *sched;
+
+	for (unsigned int i = 0; (sched = tek__sched_at(i)); i++) {
+		if (is(text, size, sched->name)) {
+			options->sched = sched;
+			return NULL;
+		}
+	}
+	return "no such scheduler: rr, mlfq, psjf, fifo, steal";
+}
+
+static const char *set_preempt(struct tek_engine_options *options, const char *text, size_t size)
+{
+	static const char *const names[] = {"defer", "klt", "off"};
+	for (unsigned int i = 0; i < sizeof(names) / sizeof(names[0]); i++) {
+		if (is(text, size, names[i])) {
+			options->preempt = (enum tek_preempt)i;
+			return NULL;
+		}
+	}
+	return "preempt is defer, klt or off";
+}
+
+static const char *set_lock(struct tek_engine_options *options, const char *text, size_t size)
+{
+	if (is(text, size, "giant"))
+		options->lock = TEK_LOCK_GIANT;
+	else if (is(text, size, "worker"))
+		options->lock = TEK_LOCK_WORKER;
+	else if (is(text, size, "object"))
+		options->lock = TEK_LOCK_OBJECT;
+	else
+		return "lock is giant, worker or object";
+	return NULL;
+}
+
+static const char *set_trace(struct tek_engine_options *options, const char *text, size_t size)
+{
+	static char path[TRACE_BYTES];
+
+	if (size == 0 || size >= sizeof(path))
+		return "trace is a path";
+	memcpy(path, text, size);
+	path[size] = '\0';
+	options->trace = path;
+	return NULL;
+}
+
+const char *tek__engine_option(struct tek_engine_options *options, const char *text, size_t size)
+{
+	const char *equals = memchr(text, '=', size);
+	size_t name = equals ? (size_t)(equals - text) : size;
+	const char *value = equals ? equals + 1 : text + size;
+	size_t value_size = size - name - (equals ? 1 : 0);
+	uint64_t number;
+
+	if (is(text, name, "workers")) {
+		if (!amount(value, value_size, WITH_UNITS(no_units), 1, TEK_WORKERS_MAX, &number))
+			return "workers is a number from 1 to 256";
+		options->workers = (unsigned int)number;
+	} else if (is(text, name, "quantum")) {
+		if (!amount(value, value_size, WITH_UNITS(times_units), TEK_QUANTUM_LEAST_NS,
+			    TEK_QUANTUM_MOST_NS, &number))
+			return "quantum is a time from 50us to 10s";
+		options->quantum_ns = number;
+	} else if (is(text, name, "promote")) {
+		if (!amount(value, value_size, WITH_UNITS(no_units), 1, 1000000000, &number))
+			return "promote is a number of quanta, 1 or more";
+		options->promote_quanta = number;
+	} else if (is(text, name, "pool")) {
+		if (!amount(value, value_size, WITH_UNITS(no_units), 1, 10000000, &number))
+			return "pool is a number of threads, 1 to 10000000";
+		options->pool = (unsigned int)number;
+	} else if (is(text, name, "stack")) {
+		if (!amount(value, value_size, WITH_UNITS(byte_units), 16384, 1 << 30, &number))
+			return "stack is a size from 16K to 1G";
+		options->stack_bytes = (size_t)number;
+	} else if (is(text, name, "sched")) {
+		return set_sched(options, value, value_size);
+	} else if (is(text, name, "preempt")) {
+		return set_preempt(options, value, value_size);
+	} else if (is(text, name, "lock")) {
+		return set_lock(options, value, value_size);
+	} else if (is(text, name, "trace")) {
+		return set_trace(options, value, value_size);
+	} else if (is(text, size, "pin")) {
+		options->pin = true;
+	} else {
+		return "no such option";
+	}
+	return NULL;
+}
+
+void tek__engine_parse(struct tek_engine_options *options, const char *list,
+		       void (*wrong)(const char *text, size_t size, const char *why))
+{
+	while (*list) {
+		size_t size = strcspn(list, ",");
+		/* A path may contain commas: it is the last one. */
+		if (strncmp(list, "trace=", 6) == 0)
+			size = strlen(list);
+		if (size > 0) {
+			const char *why = tek__engine_option(options, list, size);
+			if (why)
+				wrong(list, size, why);
+		}
+		list += size;
+		list += *list == ',';
+	}
+}

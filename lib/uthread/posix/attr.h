@@ -1,0 +1,39 @@
+/* SPDX-License-Identifier: MIT OR Apache-2.0 */
+/*
+ * What a pthread_attr_t says.  The object is the C library's, and so are the functions that set it; here it is read,
+ * with those that get.
+ */
+#ifndef TEK_UTHREAD_POSIX_ATTR_H
+#define TEK_UTHREAD_POSIX_ATTR_H
+
+#include "uthread/posix/record.h"
+
+#include <pthread.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+struct tek_attr {
+	bool detached;
+	size_t stack_bytes; /* 0: nothing is said */
+	char *stack;        /* the program's own memory, of stack_bytes; NULL: none */
+	size_t guard_bytes;
+	bool explicit_sched; /* PTHREAD_EXPLICIT_SCHED: the next two count */
+	int policy, priority;
+	bool has_mask; /* pthread_attr_setsigmask_np(): the next one counts */
+	uint64_t mask;
+};
+
+/* How attributes look that were not set. Before threads are made. */
+void tek__attr_start(void);
+
+/* pthread_setattr_default_np() has changed what NULL means. */
+void tek__attr_default_changed(void);
+
+/* `attr` may be NULL. 0, EINVAL, or EPERM: a policy or priority that does not exist. */
+int tek__attr_read(const pthread_attr_t *attr, struct tek_attr *read);
+
+/* pthread_getattr_np(3) of a user-level thread. */
+int tek__attr_of(const struct tek_posix *posix, pthread_attr_t *attr);
+
+#endif

@@ -1,0 +1,134 @@
+/* SPDX-License-Identifier: MIT OR Apache-2.0 */
+#include "uthread/posix/blocked.h"
+
+#include "preload/uthread/real.h"
+#include "uthread/clock.h"
+#include "uthread/events.h"
+#include "uthread/posix/interrupt.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <sys/socket.h>
+#include <sys/time.h>
+
+/* After as many waits that the kernel ended for nothing a call is made itself. */
+#define VAIN_WAITS 3
+
+__attribute__((noinline)) int tek__errno(void)
+{
+	return errno;
+}
+
+__attribute__((noinline)) int tek__fail(int error)
+{
+	errno = error;
+	return -1;
+}
+
+struct timespec tek__deadline_in(const struct timespec *time)
+{
+	uint64_t now = tek__now(), left = tek__ns_of(time);
+	return tek__timespec_of(left < INT64_MAX - now ? now + left : INT64_MAX);
+}
+
+struct timespec tek__time_until(const struct timespec *deadline)
+{
+	uint64_t now = tek__now(), then = tek__ns_of(deadline);
+	return tek__timespec_of(then > now ? then - now : 0);
+}
+
+bool tek__ready_now(int file, short events)
+{
+	struct pollfd one = {.fd = file, .events = events};
+	return TEK_REAL(poll)(&one, 1, 0) != 0;
+}
+
+/* What holds for all waits of this call. 0 or EAGAIN. */
+static int begin(struct tek_blocked *blocked)
+{
+	struct timeval limit = {0};
+	socklen_t size = sizeof(limit);
+
+	if (fcntl(blocked->file, F_GETFL) & O_NONBLOCK)
+		return EAGAIN;
+	if (blocked->timeout_option &&
+	    getsockopt(blocked->file, SOL_SOCKET, blocked->timeout_option, &limit, &size) == 0 &&
+	    (limit.tv_sec || limit.tv_usec)) {
+		const struct timespec time = {limit.tv_sec, limit.tv_usec * 1000};
+		blocked->deadline = tek__deadline_in(&time);
+		blocked->limited = true;
+	}
+	return 0;
+}
+
+int tek__blocked_interrupted(unsigned long handlers, bool restarts)
+{
+	bool fails = tek__interrupted();
+	return fails || (!restarts && tek__handlers_run() != handlers) ? EINTR : 0;
+}
+
+bool tek__failed_by_engine(unsigned long handlers)
+{
+	return tek__errno() == EINTR && tek__handlers_run() == handlers;
+}
+
+int tek__blocked_wait(struct tek_blocked *blocked, bool done)
+{
+	unsigned long handlers = tek__handlers_run();
+
+	if (blocked->waits == 0 && begin(blocked) != 0)
+		return EAGAIN;
+	/*
+	 * A datagram for somebody whose queue is full: its sender's socket is ready, and still it has to wait.  Those who
+	 * receive do come in vain when others are faster.
+	 */
+	if (blocked->waits++ >= VAIN_WAITS && (blocked->events & POLLOUT) && !done)
+		return TEK_CALL_ITSELF;
+	switch (tek__events_wait(blocked->file, blocked->events,
+				 blocked->limited ? &blocked->deadline : NULL)) {
+	case 0:
+		return 0;
+	case -ETIMEDOUT:
+		return EAGAIN;
+	case -EINTR:
+		if (done && tek__cancel_is_due())
+			return EINTR;
+		/* With a timeout of its own a socket's call is never begun again: signal(7). */
+		return tek__blocked_interrupted(handlers,
+						!(blocked->limited && blocked->timeout_option));
+	default:
+		return TEK_CALL_ITSELF;
+	}
+}
+
+size_t tek__iovec_bytes(const struct iovec *vector, size_t count)
+{
+	size_t bytes = 0;
+	for (size_t i = 0; i < count; i++)
+		bytes += vector[i].iov_len;
+	return bytes;
+}
+
+bool tek__rest_done(struct tek_rest *rest, size_t bytes)
+{
+	rest->skip += bytes;
+	while (rest->count && rest->skip >= rest->vector->iov_len) {
+		rest->skip -= rest->vector->iov_len;
+		rest->vector++;
+		rest->count--;
+	}
+	return rest->count != 0;
+}
+
+const struct iovec *tek__rest_next(struct tek_rest *rest, size_t *count)
+{
+	if (!rest->skip) {
+		*count = rest->count;
+		return rest->vector;
+	}
+	rest->head = (struct iovec){(char *)rest->vector->iov_base + rest->skip,
+				    rest->vector->iov_len - rest->skip};
+	*count = 1;
+	return &rest->head;
+}

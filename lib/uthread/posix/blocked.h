@@ -1,0 +1,87 @@
+/* SPDX-License-Identifier: MIT OR Apache-2.0 */
+/* What the calls of blocking.h share: the wait between two tries. */
+#ifndef TEK_UTHREAD_POSIX_BLOCKED_H
+#define TEK_UTHREAD_POSIX_BLOCKED_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <sys/types.h>
+#include <sys/uio.h>
+#include <time.h>
+
+/*
+ * errno of the thread as it is now, and a call that fails.  Functions of their own: a compiler that sees errno
+ * twice takes its address once, and a thread with its worker's storage may be on another worker by then.
+ */
+int tek__errno(void);
+int tek__fail(int error); /* -1 */
+
+/* The result of a call that had moved `done` bytes before it failed. */
+static inline ssize_t tek__done_or_fail(size_t done, int error)
+{
+	return done ? (ssize_t)done : tek__fail(error);
+}
+
+/* A call that found nothing to do at its first try. */
+struct tek_blocked {
+	int file;
+	short events;       /* what it waits for, as of poll(2) */
+	int timeout_option; /* SO_RCVTIMEO or SO_SNDTIMEO; 0: none */
+	unsigned int waits;
+	bool limited;       /* there is a deadline */
+	struct timespec deadline;
+};
+
+/* It cannot be waited for in the engine: the call itself has to be made. */
+#define TEK_CALL_ITSELF (-1)
+
+/*
+ * Waits until it is worth another try.  0; TEK_CALL_ITSELF; or the error number that the call fails with: EAGAIN
+ * (O_NONBLOCK, or its time has come), EINTR.  Cancellation acts here, unless the call has moved something
+ * already (`done`): then it is EINTR, and acts at the next cancellation point.
+ */
+int tek__blocked_wait(struct tek_blocked *blocked, bool done);
+
+/* Whether poll(2) has anything to say about the file. */
+bool tek__ready_now(int file, short events);
+
+/*
+ * The engine's wait was ended by an interrupt.  0: go on waiting; EINTR: the call fails.  `restarts`: whether a
+ * handler with SA_RESTART lets it go on.  `handlers` is tek__handlers_run() from before the call.
+ */
+int tek__blocked_interrupted(unsigned long handlers, bool restarts);
+
+/*
+ * After a call that was made itself has failed: whether the engine interrupted it, not the program, so that it is
+ * to be made again.  The kernel does that by itself where SA_RESTART allows it.
+ */
+bool tek__failed_by_engine(unsigned long handlers);
+
+/* Now and so much time, of CLOCK_MONOTONIC; one that is beyond all times is the last one. */
+struct timespec tek__deadline_in(const struct timespec *time);
+/* The time from now until then, not less than 0. */
+struct timespec tek__time_until(const struct timespec *deadline);
+
+/* What is left of an array of buffers of which some bytes are done. */
+struct tek_rest {
+	const struct iovec *vector;
+	size_t count;
+	size_t skip;       /* bytes of the first one that are done */
+	struct iovec head; /* the rest of it */
+};
+
+static inline struct tek_rest tek__rest_of(const struct iovec *vector, size_t count)
+{
+	return (struct tek_rest){.vector = vector, .count = count};
+}
+
+size_t tek__iovec_bytes(const struct iovec *vector, size_t count);
+
+/* `bytes` more are done; false: all are. */
+bool tek__rest_done(struct tek_rest *rest, size_t bytes);
+
+/* As much of it as one call can take: *count elements from the one that is returned. */
+const struct iovec *tek__rest_next(struct tek_rest *rest, size_t *count);
+
+#endif

@@ -1,0 +1,48 @@
+/* SPDX-License-Identifier: MIT OR Apache-2.0 */
+/*
+ * The mask of signals that ppoll(2) and its kin set for as long as they wait.
+ *
+ * The kernel sets it and begins to wait at once, so that no signal can come in between and be missed.  Here a
+ * handler may run as soon as the mask is set, before the wait; it is seen by its having been counted.
+ */
+#ifndef TEK_UTHREAD_POSIX_BLOCKED_MASK_H
+#define TEK_UTHREAD_POSIX_BLOCKED_MASK_H
+
+#include "uthread/posix/blocked.h"
+#include "uthread/posix/interrupt.h"
+
+#include <errno.h>
+#include <pthread.h>
+#include <signal.h>
+#include <stdbool.h>
+
+struct tek_blocked_mask {
+	unsigned long handlers; /* tek__handlers_run() before it was set */
+	const sigset_t *mask;   /* NULL: the one that the thread has */
+	sigset_t before;
+};
+
+static inline struct tek_blocked_mask tek__blocked_mask_set(const sigset_t *mask)
+{
+	struct tek_blocked_mask set = {.handlers = tek__handlers_run(), .mask = mask};
+	if (mask)
+		pthread_sigmask(SIG_SETMASK, mask, &set.before);
+	return set;
+}
+
+/* Returns the result that it is given, and errno as it is. */
+static inline int tek__blocked_mask_reset(const struct tek_blocked_mask *set, int result)
+{
+	int error = tek__errno();
+	if (set->mask)
+		pthread_sigmask(SIG_SETMASK, &set->before, NULL);
+	return result < 0 ? tek__fail(error) : result;
+}
+
+/* A handler has run since: none of these calls is begun again, whatever SA_RESTART says. */
+static inline bool tek__blocked_mask_hit(const struct tek_blocked_mask *set)
+{
+	return tek__handlers_run() != set->handlers;
+}
+
+#endif

@@ -1,0 +1,85 @@
+/* SPDX-License-Identifier: MIT OR Apache-2.0 */
+/*
+ * System calls that may block, by a user-level thread: it waits, its worker does not.
+ *
+ * Each first tries without blocking.  If the kernel says that there is nothing to do now, it waits in the engine
+ * (events.h) until the kernel says that there is, and tries again.  What that leaves out, regular files
+ * that are not in memory, a lock of the kernel's, is a call like any other: it holds up the kernel thread, whose
+ * worker goes to another one after a while (carrier.h).
+ *
+ * Results, errno and cancellation are those of the C library's functions of the same names: cancellation acts
+ * before the call or while it waits, never after it has moved a byte.  Signals end a wait as
+ * signal(7) says; the engine's own never do.
+ *
+ * All are for user-level threads, outside tek__enter() and tek__leave(); tek__here_self() is not NULL.
+ */
+#ifndef TEK_UTHREAD_POSIX_BLOCKING_H
+#define TEK_UTHREAD_POSIX_BLOCKING_H
+
+#include <poll.h>
+#include <signal.h>
+#include <stdbool.h>
+#include <sys/epoll.h>
+#include <sys/resource.h>
+#include <sys/select.h>
+#include <sys/socket.h>
+#include <sys/types.h>
+#include <sys/uio.h>
+#include <sys/wait.h>
+#include <time.h>
+
+/* blocking_file.c */
+ssize_t tek__read(int file, void *bytes, size_t size);
+ssize_t tek__readv(int file, const struct iovec *vector, int count);
+ssize_t tek__write(int file, const void *bytes, size_t size);
+ssize_t tek__writev(int file, const struct iovec *vector, int count);
+
+/* blocking_close.c */
+int tek__close(int file);
+int tek__dup3(int from, int to, int flags);
+int tek__dup2(int from, int to);
+int tek__close_range(unsigned int first, unsigned int last, int flags);
+
+/* blocking_connection.c */
+int tek__accept4(int file, struct sockaddr *address, socklen_t *length, int flags);
+int tek__connect(int file, const struct sockaddr *address, socklen_t length);
+
+/* blocking_receive.c */
+ssize_t tek__recvfrom(int file, void *bytes, size_t size, int flags, struct sockaddr *address,
+		      socklen_t *length);
+ssize_t tek__recvmsg(int file, struct msghdr *message, int flags);
+int tek__recvmmsg(int file, struct mmsghdr *messages, unsigned int count, int flags,
+		  struct timespec *timeout);
+
+/* blocking_send.c */
+ssize_t tek__sendto(int file, const void *bytes, size_t size, int flags,
+		    const struct sockaddr *address, socklen_t length);
+ssize_t tek__sendmsg(int file, const struct msghdr *message, int flags);
+int tek__sendmmsg(int file, struct mmsghdr *messages, unsigned int count, int flags);
+/* No cancellation point at its start; nor while it waits if `begun`: the call has sent something already. */
+ssize_t tek__send_all(int file, const struct msghdr *whole, int flags, bool begun);
+
+/* blocking_poll.c: `mask` as of ppoll(2), may be NULL; `timeout` too, for ever. */
+int tek__ppoll(struct pollfd *files, nfds_t count, const struct timespec *timeout,
+	       const sigset_t *mask);
+int tek__epoll_pwait(int set, struct epoll_event *events, int most, const struct timespec *timeout,
+		     const sigset_t *mask);
+
+/* blocking_select.c */
+int tek__pselect(int count, fd_set *in, fd_set *out, fd_set *exceptions,
+		 const struct timespec *timeout, const sigset_t *mask);
+int tek__select(int count, fd_set *in, fd_set *out, fd_set *exceptions, struct timeval *timeout);
+
+/* blocking_time.c: 0 or an error number, as clock_nanosleep(2). */
+int tek__clock_nanosleep(clockid_t clock, int flags, const struct timespec *time,
+			 struct timespec *left);
+unsigned int tek__sleep(unsigned int seconds);
+
+/* blocking_signal.c: with this mask until a handler has run; NULL: with the one that it has. */
+int tek__sigsuspend(const sigset_t *mask);
+
+/* blocking_child.c */
+pid_t tek__wait4(pid_t child, int *status, int options, struct rusage *usage);
+int tek__waitid(idtype_t type, id_t id, siginfo_t *info, int options);
+
+#endif

@@ -1,0 +1,123 @@
+/* SPDX-License-Identifier: MIT OR Apache-2.0 */
+/*
+ * Descriptors that close, by any thread, user-level or not: those who wait for them hear of it, and the engine keeps
+ * its own two.  Programs that close all descriptors that they do not know find these to be closed.
+ */
+#include "uthread/posix/blocking.h"
+
+#include "preload/uthread/real.h"
+#include "uthread/events.h"
+#include "uthread/events_set.h"
+#include "uthread/events_table.h"
+#include "uthread/posix/blocked.h"
+#include "uthread/posix/interrupt.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <linux/close_range.h>
+#include <sys/resource.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#ifndef SYS_close_range
+#define SYS_close_range 436 /* the same everywhere, since Linux 5.9 */
+#endif
+
+/* Not a cancellation point. */
+static int close_one(int file)
+{
+	if (tek__event_set_owns(file))
+		return tek__fail(EBADF);
+	tek__events_closing(file);
+	int result = TEK_REAL(close)(file);
+	int error = tek__errno();
+	tek__events_closed(file);
+	return result < 0 ? tek__fail(error) : result;
+}
+
+int tek__close(int file)
+{
+	tek__cancel_point();
+	return close_one(file);
+}
+
+/* `to` becomes another file: whatever it was is closed. */
+static int replaced(int to, int result)
+{
+	int error = tek__errno();
+	tek__events_closed(to);
+	return result < 0 ? tek__fail(error) : result;
+}
+
+int tek__dup2(int from, int to)
+{
+	if (from == to || tek__event_set_owns(from))
+		return TEK_REAL(dup2)(tek__event_set_owns(from) ? -1 : from, to);
+	if (!tek__event_set_move(to))
+		return tek__fail(EMFILE);
+	tek__events_closing(to);
+	return replaced(to, TEK_REAL(dup2)(from, to));
+}
+
+int tek__dup3(int from, int to, int flags)
+{
+	if (from == to || tek__event_set_owns(from))
+		return TEK_REAL(dup3)(tek__event_set_owns(from) ? -1 : from, to, flags);
+	if (!tek__event_set_move(to))
+		return tek__fail(EMFILE);
+	tek__events_closing(to);
+	return replaced(to, TEK_REAL(dup3)(from, to, flags));
+}
+
+/* For kernels that have no close_range(2). */
+static void close_each(unsigned int first, unsigned int last)
+{
+	struct rlimit limit;
+
+	if (getrlimit(RLIMIT_NOFILE, &limit) == 0 && limit.rlim_max <= last)
+		last = (unsigned int)limit.rlim_max - 1;
+	for (unsigned int file = first; file <= last && file <= INT_MAX; file++)
+		close_one((int)file);
+}
+
+/* None of ours is among them. */
+static int close_part(unsigned int first, unsigned int last, int flags)
+{
+	int most = last > INT_MAX ? INT_MAX : (int)last;
+
+	if (first > last || first > INT_MAX)
+		return 0;
+	for (int file = tek__file_from((int)first); file >= 0 && file <= most;
+	     file = file < most ? tek__file_from(file + 1) : -1)
+		tek__events_closing(file);
+	int result = (int)syscall(SYS_close_range, first, last, flags);
+	if (result < 0 && tek__errno() == ENOSYS && flags == 0) {
+		close_each(first, last);
+		result = 0;
+	}
+	int error = tek__errno();
+	for (int file = tek__file_from((int)first); file >= 0 && file <= most;
+	     file = file < most ? tek__file_from(file + 1) : -1)
+		tek__events_closed(file);
+	return result < 0 ? tek__fail(error) : 0;
+}
+
+int tek__close_range(unsigned int first, unsigned int last, int flags)
+{
+	unsigned int from = first;
+
+	/* Ours are closed by exec anyway; and what is wrong, the kernel says. */
+	if (flags & CLOSE_RANGE_CLOEXEC || first > last)
+		return (int)syscall(SYS_close_range, first, last, flags);
+	for (unsigned int own = first; own <= last && own <= INT_MAX; own++) {
+		int next = tek__event_set_next((int)own);
+		if (next < 0 || (unsigned int)next > last)
+			break;
+		own = (unsigned int)next;
+		if (own > from && close_part(from, own - 1, flags))
+			return -1;
+		from = own + 1;
+	}
+	return close_part(from, last, flags);
+}

@@ -1,0 +1,210 @@
+/* SPDX-License-Identifier: MIT OR Apache-2.0 */
+/*
+ * select(2): asked without waiting until it has an answer; in between the engine waits for the same files as
+ * poll(2) would.
+ */
+#include "uthread/posix/blocking.h"
+
+#include "preload/uthread/real.h"
+#include "uthread/clock.h"
+#include "uthread/events.h"
+#include "uthread/posix/blocked.h"
+#include "uthread/posix/blocked_mask.h"
+#include "uthread/posix/interrupt.h"
+
+#include <errno.h>
+
+/* The sets of a call: those of the caller, or copies. Any may be NULL. */
+struct sets {
+	fd_set *in, *out, *exceptions;
+};
+
+/* What a call begins with: select(2) overwrites it. */
+struct asked {
+	int count;
+	struct sets sets; /* the caller's */
+	fd_set in, out, exceptions;
+};
+
+static void keep(fd_set *copy, const fd_set *set)
+{
+	if (set)
+		*copy = *set;
+	else
+		FD_ZERO(copy);
+}
+
+/* The caller's sets are as they were: for another call, or because this one fails. */
+static void restore(const struct asked *asked)
+{
+	if (asked->sets.in)
+		*asked->sets.in = asked->in;
+	if (asked->sets.out)
+		*asked->sets.out = asked->out;
+	if (asked->sets.exceptions)
+		*asked->sets.exceptions = asked->exceptions;
+}
+
+/* select(2) as it was asked, without waiting. */
+static int look(const struct asked *asked)
+{
+	struct timeval none = {0};
+
+	restore(asked);
+	return TEK_REAL(select)(asked->count, asked->sets.in, asked->sets.out,
+				asked->sets.exceptions, &none);
+}
+
+static short events_of(const struct asked *asked, int file)
+{
+	short events = 0;
+
+	if (FD_ISSET(file, &asked->in))
+		events |= POLLIN | POLLRDNORM | POLLRDBAND;
+	if (FD_ISSET(file, &asked->out))
+		events |= POLLOUT | POLLWRNORM | POLLWRBAND;
+	if (FD_ISSET(file, &asked->exceptions))
+		events |= POLLPRI;
+	return events;
+}
+
+/* How many there are, and which, if `files` is not NULL. */
+static nfds_t files_of(const struct asked *asked, struct pollfd *files)
+{
+	nfds_t found = 0;
+
+	for (int file = 0; file < asked->count; file++) {
+		short events = events_of(asked, file);
+		if (!events)
+			continue;
+		if (files)
+			files[found] = (struct pollfd){.fd = file, .events = events};
+		found++;
+	}
+	return found;
+}
+
+/*
+ * After a wake-up for nothing.  The kernel tells whoever waits of a hang-up, but select(2) takes it for
+ * something only in one of its sets.  Such a file will have nothing else to say: no more waiting for it.
+ */
+static void leave_out_the_dead(struct pollfd *files, nfds_t count)
+{
+	if (TEK_REAL(poll)(files, count, 0) <= 0)
+		return;
+	for (nfds_t i = 0; i < count; i++) {
+		if (files[i].fd >= 0 && files[i].revents & (POLLHUP | POLLERR) &&
+		    !(files[i].revents & files[i].events))
+			files[i].fd = -1;
+	}
+}
+
+/* By the kernel, on the kernel thread. */
+static int select_itself(const struct asked *asked, const struct timespec *deadline,
+			 const struct tek_blocked_mask *mask)
+{
+	for (;;) {
+		struct timespec left;
+		if (deadline)
+			left = tek__time_until(deadline);
+		int ready = TEK_REAL(pselect)(asked->count, asked->sets.in, asked->sets.out,
+					      asked->sets.exceptions, deadline ? &left : NULL, NULL);
+		/* Sets are as they were when it fails. */
+		if (ready >= 0 || !tek__failed_by_engine(mask->handlers))
+			return ready;
+	}
+}
+
+static int select_until(const struct asked *asked, const struct timespec *deadline,
+			const struct tek_blocked_mask *mask)
+{
+	struct pollfd files[FD_SETSIZE / 4];
+	nfds_t count = files_of(asked, NULL);
+
+	if (count > sizeof(files) / sizeof(*files))
+		return select_itself(asked, deadline, mask);
+	files_of(asked, files);
+	for (bool first = true;; first = false) {
+		int ready = look(asked);
+		if (ready != 0)
+			return ready;
+		if (tek__blocked_mask_hit(mask))
+			return tek__fail(EINTR);
+		if (!first)
+			leave_out_the_dead(files, count);
+		switch (tek__events_wait_any(files, count, deadline)) {
+		case 0:
+		case -EBADF:
+			break;
+		case -ETIMEDOUT:
+			return 0;
+		case -EINTR:
+			if (tek__blocked_interrupted(mask->handlers, false))
+				return tek__fail(EINTR);
+			break;
+		default:
+			restore(asked);
+			return select_itself(asked, deadline, mask);
+		}
+	}
+}
+
+static int select_masked(int count, const struct sets *sets, const struct timespec *deadline,
+			 const sigset_t *mask)
+{
+	const struct tek_blocked_mask set = tek__blocked_mask_set(mask);
+	struct asked asked = {.count = count, .sets = *sets};
+	int ready;
+
+	/* Beyond that size only the kernel knows how much of the sets there is. */
+	if (count > FD_SETSIZE) {
+		ready = select_itself(&asked, deadline, &set);
+	} else {
+		keep(&asked.in, sets->in);
+		keep(&asked.out, sets->out);
+		keep(&asked.exceptions, sets->exceptions);
+		ready = select_until(&asked, deadline, &set);
+		if (ready < 0)
+			restore(&asked);
+	}
+	return tek__blocked_mask_reset(&set, ready);
+}
+
+int tek__pselect(int count, fd_set *in, fd_set *out, fd_set *exceptions,
+		 const struct timespec *timeout, const sigset_t *mask)
+{
+	const struct sets sets = {in, out, exceptions};
+
+	tek__cancel_point();
+	/* What is wrong, and what does not wait. */
+	if (count < 0 || (timeout && (timeout->tv_sec < 0 || timeout->tv_nsec < 0 ||
+				      timeout->tv_nsec >= (long)TEK_NS_A_SECOND ||
+				      (!mask && !timeout->tv_sec && !timeout->tv_nsec))))
+		return TEK_REAL(pselect)(count, in, out, exceptions, timeout, NULL);
+	if (!timeout)
+		return select_masked(count, &sets, NULL, mask);
+	const struct timespec deadline = tek__deadline_in(timeout);
+	return select_masked(count, &sets, &deadline, mask);
+}
+
+int tek__select(int count, fd_set *in, fd_set *out, fd_set *exceptions, struct timeval *timeout)
+{
+	const struct sets sets = {in, out, exceptions};
+
+	tek__cancel_point();
+	/* Microseconds may be more than a second: the kernel carries them. */
+	if (count < 0 || (timeout && (timeout->tv_sec < 0 || timeout->tv_usec < 0 ||
+				      (!timeout->tv_sec && !timeout->tv_usec))))
+		return TEK_REAL(select)(count, in, out, exceptions, timeout);
+	if (!timeout)
+		return select_masked(count, &sets, NULL, NULL);
+	const struct timespec time = {timeout->tv_sec + timeout->tv_usec / 1000000,
+				      timeout->tv_usec % 1000000 * 1000};
+	const struct timespec deadline = tek__deadline_in(&time);
+	int ready = select_masked(count, &sets, &deadline, NULL);
+	/* Linux says what is left: select(2). */
+	const struct timespec left = tek__time_until(&deadline);
+	timeout->tv_sec = left.tv_sec;
+	timeout->tv_usec = left.tv_nsec / 1000;
+	return ready;
+}

@@ -1,0 +1,98 @@
+/* SPDX-License-Identifier: MIT OR Apache-2.0 */
+#include "uthread/posix/blocking.h"
+
+#include "preload/uthread/real.h"
+#include "uthread/posix/blocked.h"
+#include "uthread/posix/interrupt.h"
+
+#include <errno.h>
+
+/*
+ * Of a blocking stream all is sent before the call returns.  What fails after some of it was sent does so
+ * without a signal, and the call says how much: the next one fails.
+ */
+ssize_t tek__send_all(int file, const struct msghdr *whole, int flags, bool begun)
+{
+	struct tek_blocked blocked = {
+		.file = file, .events = POLLOUT, .timeout_option = SO_SNDTIMEO};
+	struct tek_rest rest = tek__rest_of(whole->msg_iov, whole->msg_iovlen);
+	struct msghdr part = *whole;
+	size_t done = 0;
+	int dont_wait = MSG_DONTWAIT;
+
+	for (;;) {
+		unsigned long handlers = tek__handlers_run();
+		ssize_t sent = TEK_REAL(sendmsg)(file, &part, flags | dont_wait);
+		if (sent >= 0) {
+			done += (size_t)sent;
+			if (!tek__rest_done(&rest, (size_t)sent))
+				return (ssize_t)done;
+			size_t count;
+			part = (struct msghdr){.msg_iov = (struct iovec *)(uintptr_t)tek__rest_next(
+						       &rest, &count)};
+			part.msg_iovlen = count;
+			part.msg_name = whole->msg_name;
+			part.msg_namelen = whole->msg_namelen;
+			flags |= MSG_NOSIGNAL;
+			continue;
+		}
+		int error = tek__errno();
+		if (!dont_wait && tek__failed_by_engine(handlers))
+			continue;
+		if (error == EAGAIN && dont_wait) {
+			error = tek__blocked_wait(&blocked, begun || done > 0);
+			if (error == TEK_CALL_ITSELF)
+				dont_wait = error = 0;
+		}
+		if (error != 0)
+			return tek__done_or_fail(done, error);
+	}
+}
+
+/* What the kernel does at once, or in a way of its own. */
+static bool is_special(int flags, size_t bytes)
+{
+	return flags & (MSG_DONTWAIT | MSG_FASTOPEN) || bytes == 0;
+}
+
+ssize_t tek__sendmsg(int file, const struct msghdr *message, int flags)
+{
+	tek__cancel_point();
+	if (is_special(flags, tek__iovec_bytes(message->msg_iov, message->msg_iovlen)))
+		return TEK_REAL(sendmsg)(file, message, flags);
+	return tek__send_all(file, message, flags, false);
+}
+
+ssize_t tek__sendto(int file, const void *bytes, size_t size, int flags,
+		    const struct sockaddr *address, socklen_t length)
+{
+	struct iovec one = {(void *)(uintptr_t)bytes, size};
+	const struct msghdr message = {.msg_name = (void *)(uintptr_t)address,
+				       .msg_namelen = length,
+				       .msg_iov = &one,
+				       .msg_iovlen = 1};
+
+	tek__cancel_point();
+	if (is_special(flags, size))
+		return TEK_REAL(sendto)(file, bytes, size, flags, address, length);
+	return tek__send_all(file, &message, flags, false);
+}
+
+int tek__sendmmsg(int file, struct mmsghdr *messages, unsigned int count, int flags)
+{
+	unsigned int sent = 0;
+
+	tek__cancel_point();
+	/* One by one, each waits for itself; that none was sent is said as the first one's error. */
+	for (; sent < count; sent++) {
+		const struct msghdr *message = &messages[sent].msg_hdr;
+		ssize_t bytes = is_special(flags, tek__iovec_bytes(message->msg_iov,
+								   message->msg_iovlen))
+					? TEK_REAL(sendmsg)(file, message, flags)
+					: tek__send_all(file, message, flags, sent > 0);
+		if (bytes < 0)
+			return sent ? (int)sent : -1;
+		messages[sent].msg_len = (unsigned int)bytes;
+	}
+	return (int)sent;
+}

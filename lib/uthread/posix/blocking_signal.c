@@ -1,0 +1,28 @@
+/* SPDX-License-Identifier: MIT OR Apache-2.0 */
+#include "uthread/posix/blocking.h"
+
+#include "uthread/posix/blocked.h"
+#include "uthread/posix/interrupt.h"
+#include "uthread/wait.h"
+
+#include <errno.h>
+
+int tek__sigsuspend(const sigset_t *mask)
+{
+	unsigned long handlers = tek__handlers_run();
+	sigset_t before;
+
+	tek__cancel_point();
+	/* What has waited for this mask runs at once, and ends the wait before it begins. */
+	if (mask)
+		pthread_sigmask(SIG_SETMASK, mask, &before);
+	while (tek__handlers_run() == handlers) {
+		struct tek_waiter waiter;
+		tek__waiter_init(&waiter);
+		tek__wait_interruptible(&waiter, NULL, "signal");
+		tek__blocked_interrupted(handlers, false);
+	}
+	if (mask)
+		pthread_sigmask(SIG_SETMASK, &before, NULL);
+	return tek__fail(EINTR);
+}

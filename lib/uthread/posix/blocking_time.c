@@ -1,0 +1,113 @@
+/* SPDX-License-Identifier: MIT OR Apache-2.0 */
+#include "uthread/posix/blocking.h"
+
+#include "preload/uthread/real.h"
+#include "uthread/clock.h"
+#include "uthread/events.h"
+#include "uthread/posix/blocked.h"
+#include "uthread/posix/interrupt.h"
+#include "uthread/wait.h"
+
+#include <errno.h>
+#include <limits.h>
+#include <sys/timerfd.h>
+#include <unistd.h>
+
+/* Until `deadline`, CLOCK_MONOTONIC. 0 or EINTR. */
+static int sleep_until(const struct timespec *deadline)
+{
+	unsigned long handlers = tek__handlers_run();
+
+	for (;;) {
+		struct tek_waiter waiter;
+		tek__waiter_init(&waiter);
+		if (tek__wait_interruptible(&waiter, deadline, "time") == TEK_TIMED_OUT)
+			return 0;
+		if (tek__blocked_interrupted(handlers, false))
+			return EINTR;
+	}
+}
+
+static int sleep_for(const struct timespec *time, struct timespec *left)
+{
+	const struct timespec deadline = tek__deadline_in(time);
+	int error = sleep_until(&deadline);
+
+	if (error == EINTR && left)
+		*left = tek__time_until(&deadline);
+	return error;
+}
+
+/*
+ * A time of a clock that can be set, or that goes on while the machine sleeps: the kernel notices when it has come.
+ * 0, EINTR or TEK_CALL_ITSELF.  The descriptor is closed before cancellation acts.
+ */
+static int sleep_until_clock(clockid_t clock, const struct timespec *time)
+{
+	const struct itimerspec at = {.it_value = *time};
+	unsigned long handlers = tek__handlers_run();
+
+	for (;;) {
+		int timer = timerfd_create(clock, TFD_CLOEXEC | TFD_NONBLOCK);
+		if (timer < 0)
+			return TEK_CALL_ITSELF;
+		int result = timerfd_settime(timer, TFD_TIMER_ABSTIME, &at, NULL);
+		if (result == 0)
+			result = tek__events_wait(timer, POLLIN, NULL);
+		tek__events_closing(timer);
+		TEK_REAL(close)(timer);
+		if (result == 0)
+			return 0;
+		if (result != -EINTR)
+			return TEK_CALL_ITSELF;
+		if (tek__blocked_interrupted(handlers, false))
+			return EINTR;
+	}
+}
+
+/* By the kernel, on the kernel thread. */
+static int sleep_itself(clockid_t clock, int flags, const struct timespec *time,
+			struct timespec *left)
+{
+	unsigned long handlers = tek__handlers_run();
+	struct timespec rest = *time;
+
+	for (;;) {
+		const struct timespec wanted = rest;
+		int error = TEK_REAL(clock_nanosleep)(clock, flags, &wanted, &rest);
+		if (error != EINTR || tek__handlers_run() != handlers) {
+			if (error == EINTR && left && !(flags & TIMER_ABSTIME))
+				*left = rest;
+			return error;
+		}
+		if (flags & TIMER_ABSTIME)
+			rest = *time;
+	}
+}
+
+int tek__clock_nanosleep(clockid_t clock, int flags, const struct timespec *time,
+			 struct timespec *left)
+{
+	tek__cancel_point();
+	if (!time || time->tv_sec < 0 || time->tv_nsec < 0 ||
+	    time->tv_nsec >= (long)TEK_NS_A_SECOND)
+		return TEK_REAL(clock_nanosleep)(clock, flags, time, left);
+	/* Time that passes is the same on both. */
+	if (clock == CLOCK_MONOTONIC || (clock == CLOCK_REALTIME && !(flags & TIMER_ABSTIME)))
+		return flags & TIMER_ABSTIME ? sleep_until(time) : sleep_for(time, left);
+	int error = TEK_CALL_ITSELF;
+	if (flags & TIMER_ABSTIME && (clock == CLOCK_REALTIME || clock == CLOCK_BOOTTIME) &&
+	    (time->tv_sec || time->tv_nsec))
+		error = sleep_until_clock(clock, time);
+	return error != TEK_CALL_ITSELF ? error : sleep_itself(clock, flags, time, left);
+}
+
+unsigned int tek__sleep(unsigned int seconds)
+{
+	struct timespec time = {.tv_sec = (time_t)seconds}, left = {0};
+
+	if (sizeof(time_t) == 4 && seconds > INT_MAX)
+		time.tv_sec = INT_MAX;
+	tek__cancel_point();
+	return sleep_for(&time, &left) ? (unsigned int)left.tv_sec : 0;
+}

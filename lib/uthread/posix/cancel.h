@@ -1,0 +1,22 @@
+/* SPDX-License-Identifier: MIT OR Apache-2.0 */
+/* Cancellation: pthread_cancel(3) and what it asks for; the points where it takes effect are in interrupt.h. */
+#ifndef TEK_UTHREAD_POSIX_CANCEL_H
+#define TEK_UTHREAD_POSIX_CANCEL_H
+
+#include "uthread/posix/record.h"
+
+/* Not deferred. Does not return if the caller cancels itself asynchronously. */
+void tek__cancel(struct tek_posix *posix);
+
+/* pthread_setcancelstate(3) and pthread_setcanceltype(3) of the calling user-level thread. `old` may be NULL. */
+int tek__cancel_set_state(int state, int *old);
+int tek__cancel_set_type(int type, int *old);
+
+/* It is to be cancelled wherever it is: flags of a record. */
+static inline bool tek__cancel_is_due_at_once(unsigned int flags)
+{
+	return (flags & (TEK_POSIX_CANCELLED | TEK_POSIX_ASYNC | TEK_POSIX_DISABLED |
+			 TEK_POSIX_EXITING)) == (TEK_POSIX_CANCELLED | TEK_POSIX_ASYNC);
+}
+
+#endif

@@ -1,0 +1,130 @@
+/* SPDX-License-Identifier: MIT OR Apache-2.0 */
+#include "uthread/posix/exit.h"
+
+#include "preload/uthread/real.h"
+#include "uthread/key.h"
+#include "uthread/posix/signal.h"
+#include "uthread/posix/thread.h"
+#include "uthread/tls.h"
+#include "uthread/worker.h"
+
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+_Static_assert(sizeof(struct tek_cleanup) <= sizeof(__pthread_unwind_buf_t),
+	       "it lies in memory that pthread.h sets aside");
+
+/* The older kind of a handler; nothing declares it any more. */
+struct _pthread_cleanup_buffer {
+	void (*routine)(void *);
+	void *argument;
+	int cancel_type;
+	struct _pthread_cleanup_buffer *previous;
+};
+
+atomic_uint tek__posix_threads = 1;
+
+void tek__cleanup_push(struct tek_cleanup *cleanup, uintptr_t frame)
+{
+	struct tek_posix *self = tek__posix_self();
+
+	cleanup->frame = frame;
+	cleanup->previous = self->cleanups;
+	self->cleanups = cleanup;
+}
+
+void tek__cleanup_pop(struct tek_cleanup *cleanup)
+{
+	tek__posix_self()->cleanups = cleanup->previous;
+}
+
+_Noreturn void tek__posix_end(void *result)
+{
+	struct tek_uthread *thread = tek__here_self();
+	struct tek_posix *self = thread->posix;
+
+	atomic_fetch_or(&self->flags, TEK_POSIX_EXITING);
+	tek__tls_end_current();
+	tek__keys_end();
+	tek__posix_leave_stack(self);
+	if (atomic_fetch_sub(&tek__posix_threads, 1) == 1)
+		exit(0);
+	/* From here on nobody looks at its record for it, because it does not leave the engine any more. */
+	tek__enter();
+	tek__signals_drop(self);
+	if (atomic_fetch_or(&self->flags, TEK_POSIX_ENDED) & TEK_POSIX_DETACHED)
+		tek__posix_free(self);
+	tek__uthread_end(result);
+}
+
+/*
+ * The unwinder has come to a frame: whatever lies below `frame` is done with.  The jump buffer of a function is jumped
+ * to while its frame is still there.
+ */
+static void run_listed(struct tek_posix *self, uintptr_t frame)
+{
+	struct _pthread_cleanup_buffer *old = self->old_cleanups;
+	if (old && (uintptr_t)old < frame) {
+		self->old_cleanups = old->previous;
+		old->routine(old->argument);
+		run_listed(self, frame);
+		return;
+	}
+	struct tek_cleanup *cleanup = self->cleanups;
+	if (!cleanup || cleanup->frame > frame)
+		return;
+	self->cleanups = cleanup->previous;
+	jmp_buf jump;
+	memcpy(&jump, &cleanup->jump, sizeof(cleanup->jump));
+	jump[0].__mask_was_saved = 0;
+	TEK_REAL(longjmp)(jump, 1);
+}
+
+static _Unwind_Reason_Code stop(int version, _Unwind_Action actions, _Unwind_Exception_Class class,
+				struct _Unwind_Exception *exception,
+				struct _Unwind_Context *context, void *argument)
+{
+	struct tek_posix *self = argument;
+	const bool last = actions & _UA_END_OF_STACK;
+
+	(void)version, (void)class, (void)exception;
+	run_listed(self, last ? UINTPTR_MAX : (uintptr_t)_Unwind_GetCFA(context));
+	if (last)
+		tek__posix_end(self->result);
+	return _URC_NO_REASON;
+}
+
+/* Somebody caught it and did not throw it on. */
+static void caught(_Unwind_Reason_Code reason, struct _Unwind_Exception *exception)
+{
+	static const char text[] = "FATAL: exception not rethrown\n";
+
+	(void)reason, (void)exception;
+	(void)!write(STDERR_FILENO, text, sizeof(text) - 1);
+	abort();
+}
+
+static _Noreturn void unwind(struct tek_posix *self)
+{
+	self->unwind.exception_class = 0;
+	self->unwind.exception_cleanup = caught;
+	_Unwind_ForcedUnwind(&self->unwind, stop, self);
+	/* There is a frame that it cannot read: what is listed is run, the rest cannot be. */
+	run_listed(self, UINTPTR_MAX);
+	tek__posix_end(self->result);
+}
+
+_Noreturn void tek__cleanup_next(void)
+{
+	unwind(tek__posix_self());
+}
+
+_Noreturn void tek__posix_exit(void *result)
+{
+	struct tek_posix *self = tek__posix_self();
+
+	self->result = result;
+	atomic_fetch_or(&self->flags, TEK_POSIX_EXITING);
+	unwind(self);
+}

@@ -1,0 +1,48 @@
+/* SPDX-License-Identifier: MIT OR Apache-2.0 */
+/*
+ * How a user-level thread of a pthread program ends.
+ *
+ * pthread_exit() and cancellation unwind the stack, frame by frame, so that clean-up handlers of code with unwind
+ * tables and destructors of C++ run.  Clean-up handlers of C that was compiled without exceptions are jump
+ * buffers in a list: each is jumped to when the unwinder has come to its frame, runs its handler,
+ * and lets the unwinding go on.  Then come, as in the C library, destructors of thread_local objects and those of keys.
+ */
+#ifndef TEK_UTHREAD_POSIX_EXIT_H
+#define TEK_UTHREAD_POSIX_EXIT_H
+
+#include "uthread/posix/record.h"
+
+#include <setjmp.h>
+
+/*
+ * What the macros of pthread.h have on the stack: __pthread_unwind_buf_t.  The four words at its end are ours; here
+ * they say where we are.
+ */
+struct tek_cleanup {
+	struct {
+		__jmp_buf registers;
+		int mask_was_saved;
+	} jump;
+	struct tek_cleanup *previous;
+	uintptr_t frame;  /* what the stack pointer was in the function that has it */
+	void *cancel_type; /* before, of the _defer kind: as an integer */
+	void *unused;
+};
+
+/* __pthread_register_cancel() and __pthread_unregister_cancel(). By a user-level thread. */
+void tek__cleanup_push(struct tek_cleanup *cleanup, uintptr_t frame);
+void tek__cleanup_pop(struct tek_cleanup *cleanup);
+
+/* __pthread_unwind_next(): a handler from the list has run. */
+_Noreturn void tek__cleanup_next(void);
+
+/* pthread_exit(3). Not deferred. */
+_Noreturn void tek__posix_exit(void *result);
+
+/* The start routine has returned. */
+_Noreturn void tek__posix_end(void *result);
+
+/* So many threads of the program have not ended. The last one ends the process. */
+extern atomic_uint tek__posix_threads __attribute__((visibility("hidden")));
+
+#endif

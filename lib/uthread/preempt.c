@@ -1,0 +1,287 @@
+/* SPDX-License-Identifier: MIT OR Apache-2.0 */
+#include "uthread/preempt.h"
+
+#include "uthread/carrier.h"
+#include "uthread/clock.h"
+#include "uthread/critical.h"
+#include "uthread/engine.h"
+#include "uthread/events.h"
+#include "uthread/interrupted.h"
+#include "uthread/monitor.h"
+#include "uthread/wait.h"
+#include "uthread/zones.h"
+
+#include <errno.h>
+#include <string.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#ifndef sigev_notify_thread_id
+#define sigev_notify_thread_id _sigev_un._tid
+#endif
+
+/* A tick that came at a bad moment is tried again after so long, this often. */
+#define RETRY_NS 20000
+#define RETRIES 4
+/* How often the monitor is asked whether a worker is held up, at most. */
+#define MONITOR_NS 2000000
+
+void (*tek__preempt_resumed)(struct tek_uthread *self, bool in_program);
+
+static void set_timer(const struct tek_carrier *carrier, uint64_t first_ns, uint64_t each_ns)
+{
+	const struct itimerspec times = {
+		.it_value = tek__timespec_of(first_ns),
+		.it_interval = tek__timespec_of(each_ns),
+	};
+	syscall(SYS_timer_settime, carrier->timer, 0, &times, NULL);
+}
+
+void tek__preempt_add(struct tek_carrier *carrier)
+{
+	struct sigevent event;
+
+	if (tek__engine.preempt == TEK_PREEMPT_OFF)
+		return;
+	memset(&event, 0, sizeof(event));
+	event.sigev_notify = SIGEV_THREAD_ID;
+	event.sigev_signo = TEK_TICK_SIGNAL;
+	event.sigev_notify_thread_id = carrier->tid;
+	/* Not timer_create(3), whose timers are not numbers of the kernel's. */
+	int number;
+	if (syscall(SYS_timer_create, CLOCK_MONOTONIC, &event, &number) == 0)
+		carrier->timer = number;
+}
+
+static void start_timer(struct tek_worker *worker, const struct tek_carrier *carrier)
+{
+	/* Workers tick one after the other, so that they do not all want the same lock. */
+	uint64_t shift = tek__engine.quantum_ns * worker->number / tek__worker_count;
+	set_timer(carrier, tek__engine.quantum_ns + shift, tek__engine.quantum_ns);
+}
+
+void tek__preempt_needed(struct tek_worker *worker)
+{
+	struct tek_carrier *carrier = atomic_load(&worker->carrier);
+
+	/* Without a timer it says so too, and is not asked again. */
+	if (!carrier || atomic_exchange(&worker->ticking, true) || carrier->timer < 0)
+		return;
+	start_timer(worker, carrier);
+}
+
+void tek__preempt_lose(struct tek_worker *worker, struct tek_carrier *carrier)
+{
+	if (carrier->timer >= 0 && atomic_load(&worker->ticking))
+		set_timer(carrier, 0, 0);
+}
+
+void tek__preempt_gain(struct tek_worker *worker, struct tek_carrier *carrier)
+{
+	if (carrier->timer >= 0 && atomic_load(&worker->ticking))
+		start_timer(worker, carrier);
+}
+
+static void stop_ticking(struct tek_worker *worker)
+{
+	const struct tek_carrier *carrier = atomic_load(&worker->carrier);
+
+	set_timer(carrier, 0, 0);
+	atomic_store(&worker->ticking, false);
+	/* Who makes a thread ready looks at `ticking` afterwards: one of us sees the other. */
+	atomic_thread_fence(memory_order_seq_cst);
+	if (tek__any_ready(worker))
+		tek__preempt_needed(worker);
+}
+
+void tek__preempt_kick(struct tek_worker *worker)
+{
+	if (tek__engine.preempt == TEK_PREEMPT_OFF || atomic_exchange(&worker->kicked, true))
+		return;
+	if (worker == tek__here_worker() && tek__here_self()) {
+		/* When it leaves the engine. */
+		__atomic_store_n(&tek__here_find()->pending, 1, __ATOMIC_RELAXED);
+		return;
+	}
+	const struct tek_carrier *carrier = atomic_load(&worker->carrier);
+	if (carrier)
+		syscall(SYS_tgkill, getpid(), carrier->tid, TEK_TICK_SIGNAL);
+}
+
+/* Workers with a thread beside which others are ready, and without ticks. */
+static void start_others(const struct tek_worker *self)
+{
+	for (unsigned int i = 0; i < tek__worker_count; i++) {
+		struct tek_worker *worker = &tek__workers[i];
+		if (worker != self && worker->current &&
+		    !atomic_load_explicit(&worker->ticking, memory_order_relaxed))
+			tek__preempt_needed(worker);
+	}
+}
+
+/* A tick of the worker of the calling thread. Returns whether that has to give way. */
+static bool count_tick(struct tek_worker *worker)
+{
+	struct tek_uthread *self = worker->current;
+	bool kicked = atomic_exchange(&worker->kicked, false);
+
+	worker->ticks++;
+	if (tek__timers_any())
+		tek__timers_run();
+	if (tek__events_any())
+		tek__events_run(0);
+	if (!tek__any_ready(worker)) {
+		worker->ticked_switches = worker->switches;
+		if (!tek__timers_any() && !tek__events_any())
+			stop_ticking(worker);
+		return false;
+	}
+	if (tek__worker_count > 1)
+		start_others(worker);
+	if (kicked || (tek__critical_any() && !self->sched.critical))
+		return true;
+	if (worker->ticked_switches != worker->switches) {
+		/* It has run for a part of this quantum only. */
+		worker->ticked_switches = worker->switches;
+		return false;
+	}
+	return tek__sched->tick(worker, self);
+}
+
+static void give_way(struct tek_worker *worker)
+{
+	/* Whoever comes now has the quantum from here on. */
+	worker->ticked_switches = worker->switches + 1;
+	worker->retries = 0;
+	tek__yield(TEK_READY_PREEMPTED);
+}
+
+/* The kernel thread stops here, and another one carries the worker on. */
+static void stop_here(struct tek_worker *worker)
+{
+	struct tek_carrier *spare = tek__carrier_spare();
+
+	if (tek__carrier_spares() == 0)
+		tek__monitor_wake(); /* makes one for the next time */
+	if (!spare)
+		return;
+	worker->ticked_switches = worker->switches + 1;
+	tek__carrier_stop_here(worker, spare);
+}
+
+/* This was a bad moment. */
+static void try_again(struct tek_worker *worker)
+{
+	uint64_t now = tek__now();
+
+	atomic_store(&worker->kicked, true); /* what was due stays due */
+	if (now - worker->monitor_asked > MONITOR_NS) {
+		/* Who is in the C library for so long may be held up in the kernel there. */
+		if (worker->retries)
+			tek__monitor_wake();
+		worker->monitor_asked = now;
+	}
+	uint64_t soon = tek__engine.quantum_ns / 4 < RETRY_NS ? tek__engine.quantum_ns / 4 : RETRY_NS;
+	if (worker->retries++ % (RETRIES + 1) < RETRIES)
+		set_timer(atomic_load(&worker->carrier), soon, tek__engine.quantum_ns);
+}
+
+void tek__leave_pending(void)
+{
+	struct tek_worker *worker = tek__enter();
+
+	__atomic_store_n(&tek__here_find()->pending, 0, __ATOMIC_RELAXED);
+	if (worker && worker->current && count_tick(worker)) {
+		if (tek__engine.preempt == TEK_PREEMPT_KLT)
+			stop_here(worker);
+		else
+			give_way(worker);
+	}
+	/* A tick that has come meanwhile counts for whoever was running then. */
+	tek__here_undefer();
+	if (tek__preempt_resumed && tek__here_self())
+		tek__preempt_resumed(tek__here_self(), false);
+}
+
+/* The thread can be taken off its worker where it was interrupted. */
+static bool is_good_moment(const ucontext_t *context, const struct tek_uthread *self)
+{
+	uint64_t mask;
+
+	/* In a handler of the program, and between its own masks, others would run with that mask. */
+	memcpy(&mask, &context->uc_sigmask, sizeof(mask));
+	if ((mask ^ self->mask) & ~TEK__OWN_SIGNALS)
+		return false;
+	return tek__engine.preempt == TEK_PREEMPT_KLT ||
+	       tek__zones_allow(tek__interrupted_at(context));
+}
+
+static void tick(const ucontext_t *context)
+{
+	bool good = is_good_moment(context, tek__here_self());
+
+	if (!tek__here_worker() && !good)
+		return; /* without a worker: it waits for one at a better moment */
+	struct tek_worker *worker = tek__enter();
+	__atomic_store_n(&tek__here_find()->pending, 0, __ATOMIC_RELAXED);
+	if (count_tick(worker)) {
+		if (!good)
+			try_again(worker);
+		else if (tek__engine.preempt == TEK_PREEMPT_KLT)
+			stop_here(worker);
+		else
+			give_way(worker);
+	}
+	tek__here_undefer();
+	if (good && tek__preempt_resumed)
+		tek__preempt_resumed(tek__here_self(), true);
+}
+
+/* The running thread's, found again: it may have another one when it comes back. */
+static __attribute__((noinline)) int get_errno(void)
+{
+	__asm__ volatile("" ::: "memory");
+	return errno;
+}
+
+static __attribute__((noinline)) void set_errno(int error)
+{
+	__asm__ volatile("" ::: "memory");
+	errno = error;
+}
+
+static void on_tick(int number, siginfo_t *info, void *context)
+{
+	(void)number, (void)info;
+	int error = get_errno();
+	struct tek_here *here = tek__here_find();
+
+	if (!here->self) {
+		/* The carrier itself, which has no thread to run: it looks for one anyway. */
+		if (here->carrier && here->worker)
+			stop_ticking(here->worker);
+	} else if (here->defer) {
+		__atomic_store_n(&here->pending, 1, __ATOMIC_RELAXED);
+	} else {
+		tick(context);
+	}
+	set_errno(error);
+}
+
+int tek__preempt_start(void)
+{
+	struct sigaction action;
+
+	memset(&action, 0, sizeof(action));
+	action.sa_sigaction = on_tick;
+	/* Not blocked meanwhile: the next thread on this kernel thread needs it, and the rest is deferred. */
+	action.sa_flags = SA_SIGINFO | SA_RESTART | SA_NODEFER;
+	return tek__real_sigaction(TEK_TICK_SIGNAL, &action) ? errno : 0;
+}
+
+void tek__preempt_after_fork(struct tek_worker *worker, struct tek_carrier *carrier)
+{
+	atomic_store(&worker->ticking, false);
+	atomic_store(&worker->kicked, false);
+	tek__preempt_add(carrier);
+}

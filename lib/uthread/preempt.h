@@ -1,0 +1,55 @@
+/* SPDX-License-Identifier: MIT OR Apache-2.0 */
+/*
+ * Preemption: a timer of each worker sends SIGSTKFLT, which nothing else uses on Linux, to its carrier.
+ *
+ * Attempt, check, defer.  The handler takes the running thread off its worker, in the middle of what it does,
+ * unless
+ *   - it is in the engine, or in a section that it declared (`defer`): it leaves by itself at its end,
+ *   - it is in code that must not be left: the C library, the loader, allocators (zones.h): another try soon,
+ *   - it is in a signal handler of the program, or has blocked signals there: the next tick tries again.
+ * The rest of its registers lies in the frame that the kernel made for the handler, on its own stack, so it is
+ * switched back to like any other.
+ *
+ * A worker's timer stops when a tick finds nobody else who could run and nobody who waits for a time or a
+ * file; it starts again when there is.
+ *
+ * Mode klt: nothing is deferred by zones, and threads are not switched in the handler: the kernel thread
+ * stops there, and another carries the worker on (carrier.h).  What a thread holds in the C library or an
+ * allocator then belongs to a kernel thread that is still there.
+ */
+#ifndef TEK_UTHREAD_PREEMPT_H
+#define TEK_UTHREAD_PREEMPT_H
+
+#include "uthread/worker.h"
+
+#include <signal.h>
+
+#define TEK_TICK_SIGNAL SIGSTKFLT
+
+int tek__preempt_start(void);
+
+/* A new carrier: it has a timer of its own. By that carrier. */
+void tek__preempt_add(struct tek_carrier *carrier);
+
+/* Ticks of this worker no longer go to one carrier, and go to another one. */
+void tek__preempt_lose(struct tek_worker *worker, struct tek_carrier *carrier);
+void tek__preempt_gain(struct tek_worker *worker, struct tek_carrier *carrier);
+
+/* There is somebody to run beside the one that runs: the timer runs. */
+void tek__preempt_needed(struct tek_worker *worker);
+
+/* Somebody goes before the one that runs there: it is to look at once. */
+void tek__preempt_kick(struct tek_worker *worker);
+
+/*
+ * Called each time a thread that was stopped by a tick goes on, and each time a tick finds one running, outside the
+ * engine; NULL: nobody wants to know. For posix/: signals and cancellation.  `in_program`: it is in code that can
+ * be left, not at the end of a function of ours.
+ */
+extern void (*tek__preempt_resumed)(struct tek_uthread *self, bool in_program)
+	__attribute__((visibility("hidden")));
+
+/* In the child of fork(): its carrier has no timer. */
+void tek__preempt_after_fork(struct tek_worker *worker, struct tek_carrier *carrier);
+
+#endif

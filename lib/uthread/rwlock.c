@@ -1,0 +1,247 @@
+/* SPDX-License-Identifier: MIT OR Apache-2.0 */
+#include "uthread/rwlock.h"
+
+#include "uthread/worker.h"
+
+#include <errno.h>
+
+/* So many readers, and no bit overflows. */
+#define FULL (~0u - TEK_RWLOCK_READER + 1)
+
+struct rwlock_waiter {
+	struct tek_waiter wait; /* first: lists are of these */
+	bool writes;
+};
+
+static struct rwlock_waiter *first_of(const struct tek_rwlock *lock)
+{
+	return (struct rwlock_waiter *)lock->waiters.first;
+}
+
+static struct rwlock_waiter *after(const struct rwlock_waiter *waiter)
+{
+	return (struct rwlock_waiter *)waiter->wait.next;
+}
+
+static unsigned int state_of(struct tek_rwlock *lock)
+{
+	return atomic_load_explicit(&lock->state, memory_order_relaxed);
+}
+
+static bool is_writer(struct tek_rwlock *lock)
+{
+	return atomic_load_explicit(&lock->writer, memory_order_relaxed) == tek__me();
+}
+
+/* Only the writer himself ever finds himself there. */
+static void set_writer(struct tek_rwlock *lock, uintptr_t writer)
+{
+	atomic_store_explicit(&lock->writer, writer, memory_order_relaxed);
+}
+
+static bool may_read(unsigned int state)
+{
+	return !(state & (TEK_RWLOCK_WRITER | TEK_RWLOCK_BARRED));
+}
+
+static bool may_write(unsigned int state)
+{
+	return !(state & TEK_RWLOCK_WRITER) && state < TEK_RWLOCK_READER;
+}
+
+/* ---- under the guard: whom it goes to ---- */
+
+/* The first one of that kind; NULL: there is none. */
+static struct rwlock_waiter *find(const struct tek_rwlock *lock, bool writes)
+{
+	struct rwlock_waiter *waiter = first_of(lock);
+
+	while (waiter && waiter->writes != writes)
+		waiter = after(waiter);
+	return waiter;
+}
+
+static bool grant_to(struct tek_rwlock *lock, struct rwlock_waiter *waiter)
+{
+	tek__waiters_remove(&lock->waiters, &waiter->wait);
+	return tek__wake(&waiter->wait, TEK_WOKEN);
+}
+
+static unsigned int grant_writer(struct tek_rwlock *lock, unsigned int state)
+{
+	struct rwlock_waiter *waiter;
+
+	while (may_write(state) && (waiter = find(lock, true))) {
+		if (grant_to(lock, waiter))
+			state |= TEK_RWLOCK_WRITER;
+	}
+	return state;
+}
+
+static unsigned int grant_readers(struct tek_rwlock *lock, unsigned int state)
+{
+	struct rwlock_waiter *waiter;
+
+	while (!(state & TEK_RWLOCK_WRITER) && state < FULL && (waiter = find(lock, false))) {
+		if (grant_to(lock, waiter))
+			state += TEK_RWLOCK_READER;
+	}
+	return state;
+}
+
+/* Lets everybody have it who can, and gives back the guard. */
+static void settle(struct tek_rwlock *lock, unsigned int state)
+{
+	bool writers_first = lock->kind == TEK_RWLOCK_PREFER_WRITER;
+
+	state &= ~(TEK_RWLOCK_WAITERS | TEK_RWLOCK_BARRED);
+	if (first_of(lock)) {
+		if (writers_first)
+			state = grant_writer(lock, state);
+		if (!writers_first || !find(lock, true))
+			state = grant_readers(lock, state);
+		if (!writers_first)
+			state = grant_writer(lock, state);
+	}
+	if (first_of(lock))
+		state |= TEK_RWLOCK_WAITERS;
+	if (writers_first && first_of(lock) && find(lock, true))
+		state |= TEK_RWLOCK_BARRED;
+	tek__guard_unlock(&lock->state, state);
+}
+
+/* ---- waiting ---- */
+
+/* Takes what the caller wants, if it is to be had; the state is that under the guard. */
+static bool take(struct tek_rwlock *lock, bool writes, unsigned int state)
+{
+	if (writes ? !may_write(state) : !may_read(state) || state >= FULL)
+		return false;
+	tek__guard_unlock(&lock->state,
+			  writes ? state | TEK_RWLOCK_WRITER : state + TEK_RWLOCK_READER);
+	return true;
+}
+
+/* Deferred. */
+static int queue(struct tek_rwlock *lock, bool writes, const struct timespec *deadline,
+		 bool interruptible)
+{
+	struct rwlock_waiter waiter = {.writes = writes};
+	unsigned int state = tek__guard_lock(&lock->state, TEK_RWLOCK_GUARD);
+
+	if (take(lock, writes, state))
+		return 0;
+	if (!writes && state >= FULL) {
+		tek__guard_unlock(&lock->state, state);
+		return EAGAIN;
+	}
+	tek__waiter_init(&waiter.wait);
+	tek__waiters_add_by_priority(&lock->waiters, &waiter.wait);
+	state |= TEK_RWLOCK_WAITERS;
+	if (writes && lock->kind == TEK_RWLOCK_PREFER_WRITER)
+		state |= TEK_RWLOCK_BARRED;
+	tek__guard_unlock(&lock->state, state);
+
+	enum tek_wake how = interruptible ? tek__wait_interruptible(&waiter.wait, deadline, "rwlock")
+					  : tek__wait(&waiter.wait, deadline, "rwlock");
+	if (how == TEK_WOKEN)
+		return 0;
+	state = tek__guard_lock(&lock->state, TEK_RWLOCK_GUARD);
+	tek__waiters_remove(&lock->waiters, &waiter.wait);
+	/* Readers may have waited only because this writer did. */
+	settle(lock, state);
+	return how == TEK_TIMED_OUT ? ETIMEDOUT : EINTR;
+}
+
+static int wait(struct tek_rwlock *lock, bool writes, struct tek_until until, bool interruptible)
+{
+	const struct timespec *deadline;
+	struct timespec room;
+
+	if (is_writer(lock))
+		return EDEADLK;
+	int error = tek__until_deadline(until, &room, &deadline);
+	if (error)
+		return error;
+	tek__enter();
+	error = queue(lock, writes, deadline, interruptible);
+	tek__leave();
+	return error;
+}
+
+/* ---- what is asked from outside ---- */
+
+int tek__rwlock_try_read(struct tek_rwlock *lock)
+{
+	for (;;) {
+		unsigned int state = state_of(lock);
+		if (!may_read(state))
+			return EBUSY;
+		if (state >= FULL)
+			return EAGAIN;
+		if (state & TEK_RWLOCK_GUARD)
+			tek__guard_wait(&lock->state, TEK_RWLOCK_GUARD);
+		else if (tek__change_unsplit(&lock->state, state, state + TEK_RWLOCK_READER))
+			return 0;
+	}
+}
+
+int tek__rwlock_try_write(struct tek_rwlock *lock)
+{
+	for (;;) {
+		unsigned int state = state_of(lock);
+		if (!may_write(state))
+			return EBUSY;
+		if (state & TEK_RWLOCK_GUARD) {
+			tek__guard_wait(&lock->state, TEK_RWLOCK_GUARD);
+		} else if (tek__change_unsplit(&lock->state, state, state | TEK_RWLOCK_WRITER)) {
+			set_writer(lock, tek__me());
+			return 0;
+		}
+	}
+}
+
+int tek__rwlock_read(struct tek_rwlock *lock, struct tek_until until, bool interruptible)
+{
+	int error = tek__rwlock_try_read(lock);
+	return error == EBUSY ? wait(lock, false, until, interruptible) : error;
+}
+
+int tek__rwlock_write(struct tek_rwlock *lock, struct tek_until until, bool interruptible)
+{
+	if (tek__rwlock_try_write(lock) == 0)
+		return 0;
+	int error = wait(lock, true, until, interruptible);
+	if (!error)
+		set_writer(lock, tek__me());
+	return error;
+}
+
+/* What is left when the caller lets it go; the bits that say who waits stay. */
+static unsigned int without_caller(unsigned int state)
+{
+	return state & TEK_RWLOCK_WRITER ? state & ~TEK_RWLOCK_WRITER : state - TEK_RWLOCK_READER;
+}
+
+int tek__rwlock_unlock(struct tek_rwlock *lock)
+{
+	unsigned int state = state_of(lock);
+
+	if (!(state & TEK_RWLOCK_WRITER) && state < TEK_RWLOCK_READER)
+		return EPERM;
+	if (state & TEK_RWLOCK_WRITER)
+		set_writer(lock, 0);
+	for (; !(state & (TEK_RWLOCK_WAITERS | TEK_RWLOCK_GUARD)); state = state_of(lock)) {
+		if (tek__change_unsplit(&lock->state, state, without_caller(state)))
+			return 0;
+	}
+	tek__enter();
+	settle(lock, without_caller(tek__guard_lock(&lock->state, TEK_RWLOCK_GUARD)));
+	tek__leave();
+	return 0;
+}
+
+bool tek__rwlock_is_used(struct tek_rwlock *lock)
+{
+	return state_of(lock) != 0;
+}

@@ -1,0 +1,107 @@
+/* SPDX-License-Identifier: MIT OR Apache-2.0 */
+/*
+ * Preemptive shortest job first: who has used up the fewest quanta goes first, at once; among equals who has waited
+ * the longest.  A quantum that was given up early does not count.
+ *
+ * One heap for all workers: O(1) to become ready, O(log n) to be the next one, where the paper sorts, O(n).
+ *
+ * This is no fair scheduler, by definition: a thread with many quanta behind it waits as long as there are others
+ * with fewer, for ever if new ones keep coming.  Only a yield lets one go that has more.
+ *
+ * uthreads, 3.3.
+ */
+#include "uthread/heap.h"
+#include "uthread/ready_count.h"
+#include "uthread/sched.h"
+#include "uthread/spin.h"
+
+#include <stddef.h>
+
+static struct {
+	struct tek_spin lock;
+	struct tek_heap heap;
+	uint64_t order; /* of who becomes ready next */
+	struct tek_ready_count count;
+} psjf __attribute__((aligned(64)));
+
+static struct tek_uthread *of_node(struct tek_heap_node *node)
+{
+	return (struct tek_uthread *)((char *)node - offsetof(struct tek_uthread, sched.node));
+}
+
+/* Whoever makes a thread ready may read this while it runs: goes_before(). */
+static uint64_t quanta_of(const struct tek_uthread *thread)
+{
+	return __atomic_load_n(&thread->sched.quanta, __ATOMIC_RELAXED);
+}
+
+static int start(unsigned int workers)
+{
+	(void)workers;
+	psjf = (__typeof__(psjf)){.heap = {NULL}};
+	return 0;
+}
+
+static struct tek_worker *ready(struct tek_worker *from, struct tek_uthread *thread,
+				enum tek_ready why)
+{
+	(void)from;
+	(void)why;
+	tek__spin_lock(&psjf.lock);
+	thread->sched.node.key = quanta_of(thread);
+	thread->sched.node.order = psjf.order++;
+	tek__heap_add(&psjf.heap, &thread->sched.node);
+	tek__ready_count_add(&psjf.count, 1);
+	tek__spin_unlock(&psjf.lock);
+	return NULL;
+}
+
+static bool any(struct tek_worker *worker)
+{
+	(void)worker;
+	return tek__ready_count(&psjf.count) != 0;
+}
+
+static struct tek_uthread *next(struct tek_worker *worker, const struct tek_uthread *running,
+				enum tek_ready why)
+{
+	/* Of those with as many quanta each one waits for longer than who runs. */
+	uint64_t most = running && why == TEK_READY_PREEMPTED ? quanta_of(running) : UINT64_MAX;
+	struct tek_heap_node *first;
+
+	if (!any(worker))
+		return NULL;
+	tek__spin_lock(&psjf.lock);
+	first = tek__heap_first(&psjf.heap);
+	if (first && first->key > most)
+		first = NULL;
+	if (first) {
+		tek__heap_remove(&psjf.heap, first);
+		tek__ready_count_add(&psjf.count, -1);
+	}
+	tek__spin_unlock(&psjf.lock);
+	return first ? of_node(first) : NULL;
+}
+
+static bool tick(struct tek_worker *worker, struct tek_uthread *running)
+{
+	(void)worker;
+	__atomic_store_n(&running->sched.quanta, running->sched.quanta + 1, __ATOMIC_RELAXED);
+	return true;
+}
+
+static bool goes_before(const struct tek_uthread *ready, const struct tek_uthread *running)
+{
+	return quanta_of(ready) < quanta_of(running);
+}
+
+const struct tek_sched tek__sched_psjf = {
+	.name = "psjf",
+	.about = "preemptive shortest job first: the fewest quanta so far go first",
+	.start = start,
+	.ready = ready,
+	.next = next,
+	.any = any,
+	.tick = tick,
+	.goes_before = goes_before,
+};

@@ -1,0 +1,259 @@
+/* SPDX-License-Identifier: MIT OR Apache-2.0 */
+/*
+ * Work stealing: each worker has ready threads of its own, and takes those of others when it has none.
+ *
+ * Created and woken threads are taken newest first, by the worker that made them ready: what they need is still in
+ * its cache, and a program that divides its work goes into depth, with few threads alive at a time.  Those
+ * that have yielded or were preempted, and those made ready by somebody who is no worker, go in turn, after them.
+ * A thief takes the oldest ones, half of them: they have the most work behind them.
+ *
+ * Nobody waits for ever: once in each quantum, and once in 64 times, the oldest goes first, in turns the oldest of the
+ * new ones and the first of those in turn.
+ *
+ * Locks: one for each worker, with all that it has, taken by itself and for a moment by thieves, who
+ * do not wait for it.  Nobody holds two.  A deque without a lock (Chase-Lev) needs an array, which has to grow, in a
+ * place where there may be no memory, and saves one of two atomic operations of a yield.  The lock of one worker is
+ * free (spin.h); else it stays in the worker's cache as long as nobody steals, and then costs one exchange.
+ * `count` is read without the lock: see ready_count.h.
+ */
+#include "uthread/deque.h"
+#include "uthread/ready_count.h"
+#include "uthread/sched.h"
+#include "uthread/spin.h"
+#include "uthread/worker.h"
+
+#include <string.h>
+
+#define OLDEST_EACH 64u /* times; a power of 2 */
+#define STOLEN_AT_ONCE 32u
+
+struct own {
+	struct tek_spin lock;
+	struct tek_ready_count count; /* of both */
+	struct tek_deque fresh;       /* created and woken: the first is the newest */
+	struct tek_fifo turns;        /* yielded, preempted, and from outside */
+	bool turns_is_next;           /* if the oldest goes first */
+
+	/* Of the worker alone. */
+	uint32_t random;
+	unsigned int taken;
+	uint64_t seen_ticks;
+} __attribute__((aligned(128)));
+
+static struct own owns[TEK_WORKERS_MAX];
+static unsigned int worker_count;
+static atomic_uint from_outside; /* threads made ready by somebody who is no worker */
+
+static int start(unsigned int workers)
+{
+	memset(owns, 0, sizeof(owns));
+	for (unsigned int i = 0; i < workers; i++) {
+		owns[i].random = i + 1;
+		owns[i].seen_ticks = tek__workers[i].ticks;
+	}
+	worker_count = workers;
+	return 0;
+}
+
+static struct own *own_of(const struct tek_worker *worker)
+{
+	return &owns[worker->number];
+}
+
+static unsigned int count_of(const struct own *own)
+{
+	return tek__ready_count(&own->count);
+}
+
+/* Where a thread goes that no worker makes ready: of two in turn to the one that has less. */
+static struct own *place(void)
+{
+	unsigned int number = atomic_fetch_add_explicit(&from_outside, 1, memory_order_relaxed) %
+			      worker_count;
+	struct own *one = &owns[number], *other = &owns[(number + 1) % worker_count];
+
+	return count_of(one) <= count_of(other) ? one : other;
+}
+
+static struct tek_worker *ready(struct tek_worker *from, struct tek_uthread *thread,
+				enum tek_ready why)
+{
+	struct own *own = from ? own_of(from) : place();
+
+	tek__spin_lock(&own->lock);
+	if (from && (why == TEK_READY_CREATED || why == TEK_READY_WOKEN))
+		tek__deque_add_first(&own->fresh, thread);
+	else
+		tek__fifo_add(&own->turns, thread);
+	tek__ready_count_add(&own->count, 1);
+	tek__spin_unlock(&own->lock);
+	return NULL;
+}
+
+/* All of these by the holder of the lock. */
+
+static struct tek_uthread *take_oldest(struct own *own)
+{
+	struct tek_uthread *thread = NULL;
+
+	own->turns_is_next = !own->turns_is_next;
+	if (!own->turns_is_next)
+		thread = tek__fifo_take(&own->turns);
+	if (!thread)
+		thread = tek__deque_take_last(&own->fresh);
+	return thread ? thread : tek__fifo_take(&own->turns);
+}
+
+static struct tek_uthread *take_newest(struct own *own)
+{
+	struct tek_uthread *thread = tek__deque_take_first(&own->fresh);
+
+	return thread ? thread : tek__fifo_take(&own->turns);
+}
+
+/* Whether it is the time of the oldest one. */
+static bool is_time(struct own *own, const struct tek_worker *worker)
+{
+	if (++own->taken % OLDEST_EACH != 0 && own->seen_ticks == worker->ticks)
+		return false;
+	own->seen_ticks = worker->ticks;
+	return true;
+}
+
+static struct tek_uthread *take_own(struct own *own, const struct tek_worker *worker)
+{
+	struct tek_uthread *thread;
+
+	if (count_of(own) == 0)
+		return NULL;
+	tek__spin_lock(&own->lock);
+	thread = is_time(own, worker) ? take_oldest(own) : take_newest(own);
+	if (thread)
+		tek__ready_count_add(&own->count, -1);
+	tek__spin_unlock(&own->lock);
+	return thread;
+}
+
+/* What a thief has in its hands. */
+struct loot {
+	struct tek_uthread *first; /* runs next */
+	struct tek_deque fresh;
+	struct tek_fifo turns;
+	int count; /* without the first */
+};
+
+/* The oldest ones: half of all, at least one. Nothing if somebody else has the lock. */
+static struct loot rob(struct own *victim)
+{
+	struct loot loot = {.first = NULL};
+
+	if (!tek__spin_try(&victim->lock))
+		return loot;
+	unsigned int half = (count_of(victim) + 1) / 2;
+	unsigned int most = half < STOLEN_AT_ONCE ? half : STOLEN_AT_ONCE;
+	unsigned int stolen = 0;
+	while (stolen < most) {
+		struct tek_uthread *thread = tek__deque_take_last(&victim->fresh);
+		bool fresh = thread != NULL;
+		if (!fresh)
+			thread = tek__fifo_take(&victim->turns);
+		if (stolen++ == 0)
+			loot.first = thread;
+		else if (fresh)
+			tek__deque_add_first(&loot.fresh, thread);
+		else
+			tek__fifo_add(&loot.turns, thread);
+	}
+	tek__ready_count_add(&victim->count, -(int)stolen);
+	tek__spin_unlock(&victim->lock);
+	loot.count = stolen ? (int)stolen - 1 : 0;
+	return loot;
+}
+
+/* In the order in which they were. */
+static void keep(struct own *own, struct loot *loot)
+{
+	struct tek_uthread *thread;
+
+	tek__spin_lock(&own->lock);
+	while ((thread = tek__deque_take_last(&loot->fresh)))
+		tek__deque_add_first(&own->fresh, thread);
+	while ((thread = tek__fifo_take(&loot->turns)))
+		tek__fifo_add(&own->turns, thread);
+	tek__ready_count_add(&own->count, loot->count);
+	tek__spin_unlock(&own->lock);
+}
+
+/* Each number but 0, once in 2^32 - 1 times (Marsaglia's xorshift). */
+static uint32_t next_random(struct own *own)
+{
+	own->random ^= own->random << 13;
+	own->random ^= own->random >> 17;
+	own->random ^= own->random << 5;
+	return own->random;
+}
+
+/* From all others in turn, from any of them on. */
+static struct tek_uthread *steal(struct own *own)
+{
+	unsigned int first = next_random(own) % worker_count;
+
+	for (unsigned int i = 0; i < worker_count; i++) {
+		struct own *victim = &owns[(first + i) % worker_count];
+		if (victim == own || count_of(victim) == 0)
+			continue;
+		struct loot loot = rob(victim);
+		if (loot.count > 0)
+			keep(own, &loot);
+		if (loot.first)
+			return loot.first;
+	}
+	return NULL;
+}
+
+static struct tek_uthread *next(struct tek_worker *worker, const struct tek_uthread *running,
+				enum tek_ready why)
+{
+	struct own *own = own_of(worker);
+	struct tek_uthread *thread = take_own(own, worker);
+
+	(void)running;
+	(void)why;
+	return thread || worker_count == 1 ? thread : steal(own);
+}
+
+static bool any(struct tek_worker *worker)
+{
+	if (count_of(own_of(worker)) > 0)
+		return true;
+	for (unsigned int i = 0; i < worker_count; i++) {
+		if (count_of(&owns[i]) > 0)
+			return true;
+	}
+	return false;
+}
+
+static bool tick(struct tek_worker *worker, struct tek_uthread *running)
+{
+	(void)worker;
+	running->sched.quanta++;
+	return true;
+}
+
+static bool goes_before(const struct tek_uthread *ready, const struct tek_uthread *running)
+{
+	(void)ready;
+	(void)running;
+	return false;
+}
+
+const struct tek_sched tek__sched_steal = {
+	.name = "steal",
+	.about = "work stealing: queues of each worker's own; for throughput",
+	.start = start,
+	.ready = ready,
+	.next = next,
+	.any = any,
+	.tick = tick,
+	.goes_before = goes_before,
+};

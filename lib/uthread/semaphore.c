@@ -1,0 +1,167 @@
+/* SPDX-License-Identifier: MIT OR Apache-2.0 */
+#include "uthread/semaphore.h"
+
+#include "uthread/guard.h"
+#include "uthread/worker.h"
+
+#include <errno.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#define AWAITED 0x80000000u /* the value is 0, somebody waits */
+#define GUARD 1u            /* only with AWAITED */
+
+static unsigned int word_of(struct tek_semaphore *semaphore)
+{
+	return atomic_load_explicit(&semaphore->word, memory_order_relaxed);
+}
+
+int tek__semaphore_try(struct tek_semaphore *semaphore)
+{
+	unsigned int word;
+
+	do {
+		word = word_of(semaphore);
+		if (word & AWAITED || !word)
+			return EAGAIN;
+	} while (!tek__change_unsplit(&semaphore->word, word, word - 1));
+	return 0;
+}
+
+/* While somebody has the guard.  Of a word without AWAITED the bit is part of the value. */
+static void wait_for_guard(struct tek_semaphore *semaphore)
+{
+	for (unsigned int tries = 1;; tries++) {
+		unsigned int word =
+			atomic_load_explicit(&semaphore->word, memory_order_acquire);
+		if (!(word & AWAITED) || !(word & GUARD))
+			return;
+		if (tries % TEK_SPIN_TRIES == 0)
+			syscall(SYS_sched_yield);
+		else
+			tek__relax();
+	}
+}
+
+/* Deferred.  Takes the guard, if somebody waits; false: nobody does. */
+static bool lock_awaited(struct tek_semaphore *semaphore)
+{
+	unsigned int word = word_of(semaphore);
+
+	while (word & AWAITED) {
+		if (word & GUARD)
+			wait_for_guard(semaphore);
+		else if (!tek__parallel ||
+			 tek__change_unsplit(&semaphore->word, word, word | GUARD))
+			return true;
+		word = word_of(semaphore);
+	}
+	return false;
+}
+
+/* Deferred.  Takes a unit, or the guard: then it returns true. */
+static bool lock_or_take(struct tek_semaphore *semaphore)
+{
+	for (;;) {
+		if (tek__semaphore_try(semaphore) == 0)
+			return false;
+		if (lock_awaited(semaphore))
+			return true;
+		/* The first one who waits. */
+		if (tek__change_unsplit(&semaphore->word, 0, AWAITED | (tek__parallel ? GUARD : 0)))
+			return true;
+	}
+}
+
+/* The new word, without the guard. */
+static void unlock(struct tek_semaphore *semaphore)
+{
+	tek__guard_unlock(&semaphore->word, semaphore->waiters.first ? AWAITED : 0);
+}
+
+/* Deferred. */
+static int wait(struct tek_semaphore *semaphore, const struct timespec *deadline,
+		bool interruptible)
+{
+	struct tek_waiter waiter;
+
+	if (!lock_or_take(semaphore))
+		return 0;
+	tek__waiter_init(&waiter);
+	tek__waiters_add_by_priority(&semaphore->waiters, &waiter);
+	unlock(semaphore);
+	enum tek_wake how = interruptible ? tek__wait_interruptible(&waiter, deadline, "semaphore")
+					  : tek__wait(&waiter, deadline, "semaphore");
+	if (how == TEK_WOKEN) {
+		/* Who posted has the guard until the end: only then it may be destroyed. */
+		wait_for_guard(semaphore);
+		return 0;
+	}
+	/* If nobody waits it is not in the list, and nobody has it in his hands. */
+	if (lock_awaited(semaphore)) {
+		tek__waiters_remove(&semaphore->waiters, &waiter);
+		unlock(semaphore);
+	}
+	return how == TEK_TIMED_OUT ? ETIMEDOUT : EINTR;
+}
+
+int tek__semaphore_wait(struct tek_semaphore *semaphore, struct tek_until until,
+			bool interruptible)
+{
+	const struct timespec *deadline;
+	struct timespec room;
+
+	if (tek__semaphore_try(semaphore) == 0)
+		return 0;
+	int error = tek__until_deadline(until, &room, &deadline);
+	if (error)
+		return error;
+	tek__enter();
+	error = wait(semaphore, deadline, interruptible);
+	tek__leave();
+	return error;
+}
+
+/* Gives the unit to somebody who waits; false: nobody does any more. */
+static bool give(struct tek_semaphore *semaphore)
+{
+	bool given = false;
+
+	tek__enter();
+	if (lock_awaited(semaphore)) {
+		given = true;
+		if (tek__wake_first(&semaphore->waiters))
+			unlock(semaphore);
+		else
+			/* All of them are about to give up. */
+			tek__guard_unlock(&semaphore->word, 1);
+	}
+	tek__leave();
+	return given;
+}
+
+int tek__semaphore_post(struct tek_semaphore *semaphore)
+{
+	for (;;) {
+		unsigned int word = word_of(semaphore);
+		if (word & AWAITED) {
+			if (give(semaphore))
+				return 0;
+		} else if (word == TEK_SEM_VALUE_MAX) {
+			return EOVERFLOW;
+		} else if (tek__change_unsplit(&semaphore->word, word, word + 1)) {
+			return 0;
+		}
+	}
+}
+
+int tek__semaphore_value(struct tek_semaphore *semaphore)
+{
+	unsigned int word = word_of(semaphore);
+	return word & AWAITED ? 0 : (int)word;
+}
+
+bool tek__semaphore_is_used(struct tek_semaphore *semaphore)
+{
+	return word_of(semaphore) & AWAITED;
+}

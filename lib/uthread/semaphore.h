@@ -1,0 +1,49 @@
+/* SPDX-License-Identifier: MIT OR Apache-2.0 */
+/*
+ * Semaphores of one process.  Zero is one of value 0.
+ *
+ * The word is the value; or, with its highest bit, it says that the value is 0 and that somebody waits, and has the
+ * guard bit (guard.h).  A post with waiters gives its unit to the first of them, it is never seen in the value: who
+ * waits longest and is most urgent comes first, and nobody is woken in vain.
+ *
+ * Nobody touches the semaphore after the store that posts it, and who got its unit waits for that store: he may
+ * destroy and free it.
+ */
+#ifndef TEK_UTHREAD_SEMAPHORE_H
+#define TEK_UTHREAD_SEMAPHORE_H
+
+#include "uthread/until.h"
+#include "uthread/wait.h"
+
+#include <limits.h>
+#include <stdatomic.h>
+#include <stdbool.h>
+
+#define TEK_SEM_VALUE_MAX INT_MAX
+
+/* It lies in the C library's sem_t: preload/uthread/sem.c. */
+struct tek_semaphore {
+	atomic_uint word;
+	unsigned int reserved;
+#if __SIZEOF_POINTER__ == 8
+	unsigned int reserved2[2];
+#endif
+	struct tek_waiters waiters;
+};
+
+/* 0 or EAGAIN. From anywhere. */
+int tek__semaphore_try(struct tek_semaphore *semaphore);
+
+/* 0, ETIMEDOUT, EINTR (interruptible), EINVAL: `until` is no time. Not between tek__enter() and tek__leave(). */
+int tek__semaphore_wait(struct tek_semaphore *semaphore, struct tek_until until,
+			bool interruptible);
+
+/* 0 or EOVERFLOW. From anywhere, also from the program's signal handlers, which do not run between tek__enter() and
+ * tek__leave(). */
+int tek__semaphore_post(struct tek_semaphore *semaphore);
+
+/* 0 if anybody waits. */
+int tek__semaphore_value(struct tek_semaphore *semaphore);
+bool tek__semaphore_is_used(struct tek_semaphore *semaphore);
+
+#endif

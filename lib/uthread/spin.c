@@ -1,0 +1,21 @@
+/* SPDX-License-Identifier: MIT OR Apache-2.0 */
+#include "uthread/spin.h"
+
+#include <sys/syscall.h>
+#include <unistd.h>
+
+bool tek__parallel;
+
+void tek__spin_wait(struct tek_spin *spin)
+{
+	for (;;) {
+		for (int i = 0; i < TEK_SPIN_TRIES; i++) {
+			if (!atomic_load_explicit(&spin->held, memory_order_relaxed) &&
+			    tek__spin_try(spin))
+				return;
+			tek__relax();
+		}
+		/* Its holder may wait for this very CPU. Not sched_yield(3), which may be ours. */
+		syscall(SYS_sched_yield);
+	}
+}

@@ -1,0 +1,81 @@
+/* SPDX-License-Identifier: MIT OR Apache-2.0 */
+/*
+ * The engine's own lock, for a few instructions at a time.
+ *
+ * Who takes it defers preemption (uthread/here.h), so its holder is on a CPU unless the kernel has taken that away;
+ * a waiter that spins in vain for a while lets the kernel run somebody else.  An engine of one kernel thread
+ * needs none of that: tek__parallel is false.
+ *
+ * Order: the loads after an acquire cannot go before it, because the exchange acquires; the stores before a
+ * release cannot go after it, because the store releases.
+ */
+#ifndef TEK_UTHREAD_SPIN_H
+#define TEK_UTHREAD_SPIN_H
+
+#include <sched.h>
+#include <stdatomic.h>
+#include <stdbool.h>
+
+/* Whether more than one kernel thread can be in the engine. Set once, before there is a second one. */
+extern bool tek__parallel __attribute__((visibility("hidden")));
+
+struct tek_spin {
+	atomic_uint held;
+};
+
+#define TEK_SPIN_TRIES 200
+
+static inline void tek__relax(void)
+{
+#if defined(__x86_64__) || defined(__i386__)
+	__builtin_ia32_pause();
+#elif defined(__aarch64__)
+	__asm__ volatile("isb" ::: "memory");
+#else
+	__asm__ volatile("" ::: "memory");
+#endif
+}
+
+void tek__spin_wait(struct tek_spin *spin);
+
+static inline bool tek__spin_try(struct tek_spin *spin)
+{
+	if (!tek__parallel)
+		return true;
+	return !atomic_exchange_explicit(&spin->held, 1, memory_order_acquire);
+}
+
+static inline void tek__spin_lock(struct tek_spin *spin)
+{
+	if (__builtin_expect(!tek__spin_try(spin), 0))
+		tek__spin_wait(spin);
+}
+
+static inline void tek__spin_unlock(struct tek_spin *spin)
+{
+	if (tek__parallel)
+		atomic_store_explicit(&spin->held, 0, memory_order_release);
+}
+
+/* The atomic operations of the engine: plain ones where there is nobody else. */
+static inline unsigned int tek__swap(atomic_uint *word, unsigned int value)
+{
+	if (tek__parallel)
+		return atomic_exchange(word, value);
+	unsigned int old = atomic_load_explicit(word, memory_order_relaxed);
+	atomic_store_explicit(word, value, memory_order_relaxed);
+	return old;
+}
+
+/* If *word is `from` it becomes `to`; returns whether it was. */
+static inline bool tek__change(atomic_uint *word, unsigned int from, unsigned int to)
+{
+	if (tek__parallel)
+		return atomic_compare_exchange_strong(word, &from, to);
+	if (atomic_load_explicit(word, memory_order_relaxed) != from)
+		return false;
+	atomic_store_explicit(word, to, memory_order_relaxed);
+	return true;
+}
+
+#endif

@@ -1,0 +1,52 @@
+/* SPDX-License-Identifier: MIT OR Apache-2.0 */
+#include "uthread/spinlock.h"
+
+#include "uthread/clock.h"
+#include "uthread/wait.h"
+#include "uthread/worker.h"
+
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#define SPINS 100        /* while the holder may be on another CPU */
+#define YIELDS 50        /* while it may be any other thread */
+#define PAUSE_NS 50000   /* then it is one of those that yielding does not help */
+
+static bool is_free(tek_spinlock *lock)
+{
+	return atomic_load_explicit(lock, memory_order_relaxed) == TEK_SPINLOCK_FREE;
+}
+
+static void let_others_run(void)
+{
+	if (tek__enter())
+		tek__yield(TEK_READY_YIELDED);
+	else
+		syscall(SYS_sched_yield);
+	tek__leave();
+}
+
+static void pause_a_while(void)
+{
+	struct timespec until = tek__timespec_of(tek__now() + PAUSE_NS);
+	struct tek_waiter waiter;
+
+	tek__waiter_init(&waiter);
+	tek__wait(&waiter, &until, "spin lock");
+}
+
+void tek__spinlock_wait(tek_spinlock *lock)
+{
+	for (int i = 0; tek__parallel && i < SPINS; i++) {
+		if (is_free(lock))
+			return;
+		tek__relax();
+	}
+	for (int i = 0; i < YIELDS; i++) {
+		if (is_free(lock))
+			return;
+		let_others_run();
+	}
+	if (!is_free(lock))
+		pause_a_while();
+}

@@ -1,0 +1,51 @@
+/* SPDX-License-Identifier: MIT OR Apache-2.0 */
+/*
+ * Spin locks of the program, as pthread_spin_lock(3) has them: a word with the values of the C library's, so a lock
+ * of several processes may be used by those that do not run on this engine, too.
+ *
+ * Their holder may be a user-level thread that was preempted, so who waits lets others run before long, and at
+ * last sleeps for a moment: one of lesser priority has to get there, too.
+ */
+#ifndef TEK_UTHREAD_SPINLOCK_H
+#define TEK_UTHREAD_SPINLOCK_H
+
+#include "uthread/guard.h"
+
+#include <stdatomic.h>
+#include <stdbool.h>
+
+#if defined(__x86_64__) || defined(__i386__)
+/* glibc counts down from 1, and waiters may make it negative. */
+enum { TEK_SPINLOCK_FREE = 1, TEK_SPINLOCK_HELD = 0 };
+#else
+enum { TEK_SPINLOCK_FREE = 0, TEK_SPINLOCK_HELD = 1 };
+#endif
+
+typedef atomic_uint tek_spinlock;
+
+/*
+ * A whole exchange, with the lock prefix if that has one: the word may be shared by processes, of which
+ * tek__parallel knows nothing.
+ */
+static inline bool tek__spinlock_try(tek_spinlock *lock)
+{
+	unsigned int from = TEK_SPINLOCK_FREE;
+	return atomic_compare_exchange_strong_explicit(lock, &from, TEK_SPINLOCK_HELD,
+						       memory_order_acquire, memory_order_relaxed);
+}
+
+/* Until it is free. Not between tek__enter() and tek__leave(). */
+void tek__spinlock_wait(tek_spinlock *lock);
+
+static inline void tek__spinlock_lock(tek_spinlock *lock)
+{
+	while (!tek__spinlock_try(lock))
+		tek__spinlock_wait(lock);
+}
+
+static inline void tek__spinlock_unlock(tek_spinlock *lock)
+{
+	atomic_store_explicit(lock, TEK_SPINLOCK_FREE, memory_order_release);
+}
+
+#endif

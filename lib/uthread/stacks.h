@@ -1,0 +1,34 @@
+/* SPDX-License-Identifier: MIT OR Apache-2.0 */
+/*
+ * Where user-level threads and their stacks live: blocks of memory of one size, each a guard, a stack, and on top of it
+ * the thread's structure, so that a thread that does little touches one page.
+ *
+ * Blocks are never given back to the kernel: whoever still has an address of a thread may read it.  What
+ * a large stack had used is (MADV_DONTNEED).
+ */
+#ifndef TEK_UTHREAD_STACKS_H
+#define TEK_UTHREAD_STACKS_H
+
+#include "uthread/thread.h"
+
+struct tek_worker;
+
+/* Block sizes are multiples of the page size; least of a stack that can be asked for. */
+#define TEK_STACK_LEAST 16384
+
+/*
+ * The structure of a block whose stack has so many bytes at least (0: the engine's default), from the worker's pool or a
+ * common one, or new; only stack_low, stack_bytes and block_bytes are set.  NULL: there is no memory.
+ */
+struct tek_uthread *tek__stacks_take(struct tek_worker *worker, size_t stack_bytes);
+
+/* Gives it back. `worker` may be NULL. */
+void tek__stacks_give(struct tek_worker *worker, struct tek_uthread *thread);
+
+/* Makes so many of the default size at once. 0 or ENOMEM. */
+int tek__stacks_prepare(unsigned int count);
+
+/* In the child of fork(). */
+void tek__stacks_after_fork(void);
+
+#endif

@@ -1,0 +1,209 @@
+/* SPDX-License-Identifier: MIT OR Apache-2.0 */
+#include "uthread/thread.h"
+
+#include "uthread/engine.h"
+#include "uthread/sanitizer.h"
+#include "uthread/stacks.h"
+#include "uthread/tls.h"
+#include "uthread/trace.h"
+#include "uthread/wait.h"
+#include "uthread/worker.h"
+
+#include <errno.h>
+#include <string.h>
+
+static _Atomic uint64_t last_id = 1; /* the first thread has 1 */
+
+static uint64_t new_id(void)
+{
+	if (tek__parallel)
+		return atomic_fetch_add_explicit(&last_id, 1, memory_order_relaxed) + 1;
+	uint64_t id = atomic_load_explicit(&last_id, memory_order_relaxed) + 1;
+	atomic_store_explicit(&last_id, id, memory_order_relaxed);
+	return id;
+}
+
+/* Where a new thread begins. It arrives from a switch, so preemption is deferred. */
+static void begin(void *argument)
+{
+	struct tek_uthread *self = argument;
+
+	tek__fiber_arrived(self);
+	tek__after_switch(tek__here_worker());
+	tek__leave();
+	tek__uthread_end(self->routine(self->argument));
+}
+
+/* All that an earlier thread in the same structure may have left, but for what its owners clear. */
+static void reset(struct tek_uthread *thread)
+{
+	atomic_store_explicit(&thread->token, TEK_TOKEN_NONE, memory_order_relaxed);
+	thread->defer = 1; /* as if it had been switched away from */
+	thread->carrier = NULL;
+	thread->sched = (struct tek_sched_state){.next = NULL};
+	thread->mask = 0;
+	thread->result = NULL;
+	thread->name[0] = '\0';
+	atomic_store_explicit(&thread->running_on, NULL, memory_order_relaxed);
+	thread->waits_for = NULL;
+	thread->interruptible = NULL;
+	thread->interrupted = false;
+	thread->keys = thread->posix = thread->fiber = NULL;
+	thread->at_end = NULL;
+}
+
+/* What a thread has of its creator: as the C library's threads. */
+static void inherit(struct tek_uthread *thread, const struct tek_uthread_wish *wish)
+{
+	const struct tek_uthread *self = tek__here_self();
+
+	if (self) {
+		thread->mask = self->mask;
+		thread->sched.priority = self->sched.priority;
+	}
+	if (!wish)
+		return;
+	thread->sched.critical = wish->critical;
+	if (wish->has_priority)
+		thread->sched.priority = wish->priority;
+}
+
+struct tek_uthread *tek__uthread_new(const struct tek_uthread_wish *wish, void *(*routine)(void *),
+				     void *argument)
+{
+	struct tek_worker *worker = tek__here_worker();
+	/* With a stack of the program's own only the structure is used. */
+	size_t bytes = wish && !wish->stack ? wish->stack_bytes : 0;
+	struct tek_uthread *thread = tek__stacks_take(worker, bytes);
+
+	if (!thread)
+		return NULL;
+	reset(thread);
+	thread->routine = routine;
+	thread->argument = argument;
+	thread->id = new_id();
+	inherit(thread, wish);
+	bool detached = wish && wish->detached;
+	atomic_store_explicit(&thread->joiner, detached ? TEK_JOIN_DETACHED : TEK_JOIN_NONE,
+			      memory_order_relaxed);
+	thread->here = NULL;
+	if (tek__engine.own_tls && tek__tls_give(thread) != 0) {
+		thread->id = 0;
+		tek__stacks_give(worker, thread);
+		return NULL;
+	}
+	if (thread->here) {
+		thread->here->self = thread;
+		thread->here->defer = 1;
+		thread->here->pending = 0;
+	}
+	char *top = wish && wish->stack ? (char *)wish->stack + wish->stack_bytes : (char *)thread;
+	tek__context_make(&thread->context, top, begin, thread);
+	tek__fiber_new(thread, wish && wish->stack ? wish->stack : thread->stack_low,
+		       (size_t)(top - (wish && wish->stack ? (char *)wish->stack : thread->stack_low)));
+	return thread;
+}
+
+void tek__uthread_launch(struct tek_uthread *thread)
+{
+	tek__ready(thread, TEK_READY_CREATED);
+}
+
+/* Structure and stack can be used again. */
+static void give_back(struct tek_uthread *thread)
+{
+	tek__fiber_end(thread);
+	if (thread->here)
+		tek__tls_take(thread);
+	thread->id = 0;
+	if (thread->block_bytes) /* else it is the first thread's */
+		tek__stacks_give(tek__here_worker(), thread);
+}
+
+void tek__uthread_drop(struct tek_uthread *thread)
+{
+	give_back(thread);
+}
+
+_Noreturn void tek__uthread_end(void *result)
+{
+	struct tek_uthread *self = tek__here_self();
+
+	if (self->at_end)
+		self->at_end(self);
+	tek__enter();
+	self->result = result;
+	tek__end_current();
+}
+
+static uintptr_t swap_joiner(struct tek_uthread *thread, uintptr_t value)
+{
+	if (tek__parallel)
+		return atomic_exchange(&thread->joiner, value);
+	uintptr_t old = atomic_load_explicit(&thread->joiner, memory_order_relaxed);
+	atomic_store_explicit(&thread->joiner, value, memory_order_relaxed);
+	return old;
+}
+
+/* If it is `from`. */
+static bool change_joiner(struct tek_uthread *thread, uintptr_t from, uintptr_t to)
+{
+	if (tek__parallel)
+		return atomic_compare_exchange_strong(&thread->joiner, &from, to);
+	if (atomic_load_explicit(&thread->joiner, memory_order_relaxed) != from)
+		return false;
+	atomic_store_explicit(&thread->joiner, to, memory_order_relaxed);
+	return true;
+}
+
+void tek__uthread_ended(struct tek_uthread *thread)
+{
+	uintptr_t joiner = swap_joiner(thread, TEK_JOIN_ENDED);
+
+	/* From here on it may have been joined, unless nobody could. */
+	if (joiner == TEK_JOIN_DETACHED)
+		give_back(thread);
+	else if (joiner != TEK_JOIN_NONE)
+		tek__wake((struct tek_waiter *)joiner, TEK_WOKEN);
+}
+
+int tek__uthread_join(struct tek_uthread *thread, void **result, const struct timespec *deadline)
+{
+	struct tek_waiter waiter;
+
+	if (thread == tek__here_self())
+		return EDEADLK;
+	tek__waiter_init(&waiter);
+	tek__enter();
+	uintptr_t joiner = atomic_load_explicit(&thread->joiner, memory_order_acquire);
+	if (joiner == TEK_JOIN_NONE && change_joiner(thread, TEK_JOIN_NONE, (uintptr_t)&waiter)) {
+		enum tek_wake how = tek__wait_interruptible(&waiter, deadline, "join");
+		if (how != TEK_WOKEN && change_joiner(thread, (uintptr_t)&waiter, TEK_JOIN_NONE)) {
+			tek__leave();
+			return how == TEK_TIMED_OUT ? ETIMEDOUT : EINTR;
+		}
+	} else if (atomic_load_explicit(&thread->joiner, memory_order_acquire) != TEK_JOIN_ENDED) {
+		tek__leave();
+		return EINVAL;
+	}
+	if (result)
+		*result = thread->result;
+	give_back(thread);
+	tek__leave();
+	return 0;
+}
+
+int tek__uthread_detach(struct tek_uthread *thread)
+{
+	int error = 0;
+
+	tek__enter();
+	if (!change_joiner(thread, TEK_JOIN_NONE, TEK_JOIN_DETACHED)) {
+		if (change_joiner(thread, TEK_JOIN_ENDED, TEK_JOIN_DETACHED))
+			give_back(thread);
+		else
+			error = EINVAL;
+	}
+	tek__leave();
+	return error;
+}

@@ -1,0 +1,266 @@
+/* SPDX-License-Identifier: MIT OR Apache-2.0 */
+#include "uthread/tls_layout.h"
+
+#include "uthread/tls_glibc.h"
+
+#include <link.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum {
+	SMALL = 512, /* bytes: what is zero is copied, too, rather than set apart from its neighbours */
+	GAP = 64,    /* bytes between two modules, for alignment, that are copied with them */
+};
+
+struct search {
+	struct tek_tls_layout *layout;
+	size_t capacity, count;
+};
+
+static int note_module(struct dl_phdr_info *info, size_t size, void *argument)
+{
+	struct search *search = argument;
+	(void)size;
+
+	if (!info->dlpi_tls_modid)
+		return 0;
+	if (search->count++ >= search->capacity)
+		return 0;
+	struct tek_tls_module *module = &search->layout->modules[search->layout->module_count++];
+	*module = (struct tek_tls_module){.number = info->dlpi_tls_modid};
+	for (size_t i = 0; i < info->dlpi_phnum; i++) {
+		if (info->dlpi_phdr[i].p_type == PT_TLS) {
+			module->image_bytes = info->dlpi_phdr[i].p_filesz;
+			module->bytes = info->dlpi_phdr[i].p_memsz;
+		}
+	}
+	return 0;
+}
+
+/* All modules with thread-local variables; others may come meanwhile, which are looked at another time. */
+static struct tek_tls_layout *list_modules(void)
+{
+	struct search search = {.capacity = 0};
+
+	dl_iterate_phdr(note_module, &search);
+	search.capacity = search.count;
+	search.count = 0;
+	search.layout = calloc(1, sizeof(*search.layout) +
+					  search.capacity * sizeof(struct tek_tls_module));
+	if (search.layout)
+		dl_iterate_phdr(note_module, &search);
+	return search.layout;
+}
+
+static int compare_places(const void *one, const void *other)
+{
+	const struct tek_tls_module *a = one, *b = other;
+	return (a->at > b->at) - (a->at < b->at);
+}
+
+/* Of a block that is new each module is where its vector says, or nowhere yet. */
+static void find_places(struct tek_tls_layout *layout)
+{
+	const struct tek_tls_entry *vector = tek__tls_vector(layout->model);
+
+	for (size_t i = 0; i < layout->module_count; i++) {
+		struct tek_tls_module *module = &layout->modules[i];
+		if (module->number > (uintptr_t)vector[-1].value)
+			continue;
+		const struct tek_tls_entry *entry = &vector[module->number];
+		if (!entry->value || entry->value == TEK_TLS_UNALLOCATED || entry->to_free)
+			continue;
+		module->in_block = true;
+		module->at = (char *)entry->value - (char *)layout->model;
+	}
+	atomic_init(&layout->generation, (size_t)vector[0].value);
+	qsort(layout->modules, layout->module_count, sizeof(layout->modules[0]), compare_places);
+}
+
+/* Pieces before `apart` have nothing to do with it. */
+static void add_piece(struct tek_tls_layout *layout, size_t apart, ptrdiff_t at, size_t bytes,
+		      bool zero)
+{
+	struct tek_tls_piece *last = layout->piece_count > apart
+					     ? &layout->pieces[layout->piece_count - 1]
+					     : NULL;
+
+	if (!bytes)
+		return;
+	if (last && last->at + (ptrdiff_t)last->bytes <= at &&
+	    at - (last->at + (ptrdiff_t)last->bytes) <= GAP && (!zero || bytes <= SMALL) &&
+	    (!last->zero || last->bytes <= SMALL)) {
+		last->bytes = (size_t)(at - last->at) + bytes;
+		last->zero = false;
+		return;
+	}
+	layout->pieces[layout->piece_count++] =
+		(struct tek_tls_piece){.at = at, .bytes = bytes, .zero = zero};
+}
+
+static bool contains(const struct tek_tls_module *module, ptrdiff_t at)
+{
+	return module->in_block && module->at <= at && at < module->at + (ptrdiff_t)module->bytes;
+}
+
+static bool make_pieces(struct tek_tls_layout *layout)
+{
+	size_t apart = 0;
+
+	layout->pieces = calloc(2 * layout->module_count + 1, sizeof(*layout->pieces));
+	if (!layout->pieces)
+		return false;
+	for (size_t i = 0; i < layout->module_count; i++) {
+		const struct tek_tls_module *module = &layout->modules[i];
+		if (!module->in_block)
+			continue;
+		if (contains(module, tek__glibc.error)) {
+			layout->c_library = (struct tek_tls_piece){module->at, module->bytes, false};
+			apart = layout->piece_count;
+			continue;
+		}
+		add_piece(layout, apart, module->at, module->image_bytes, false);
+		add_piece(layout, apart, module->at + (ptrdiff_t)module->image_bytes,
+			  module->bytes - module->image_bytes, true);
+	}
+	return layout->c_library.bytes != 0;
+}
+
+void tek__tls_layout_clear_surplus(const struct tek_tls_layout *layout, uintptr_t block)
+{
+	size_t bytes, alignment;
+	ptrdiff_t low = 0, high = 0;
+
+	if (!tek__glibc.static_info)
+		return;
+	tek__glibc.static_info(&bytes, &alignment);
+	for (size_t i = 0; i < layout->module_count; i++) {
+		const struct tek_tls_module *module = &layout->modules[i];
+		if (!module->in_block)
+			continue;
+		if (module->at < low)
+			low = module->at;
+		if (module->at + (ptrdiff_t)module->bytes > high)
+			high = module->at + (ptrdiff_t)module->bytes;
+	}
+#if defined(__aarch64__)
+	if (high && (size_t)high < bytes)
+		memset((char *)block + high, 0, bytes - (size_t)high);
+#else
+	const size_t below = bytes - tek__glibc.bytes; /* the thread pointer */
+	if (low && bytes > tek__glibc.bytes && (size_t)-low < below)
+		memset((char *)block - below, 0, below - (size_t)-low);
+#endif
+}
+
+struct tek_tls_layout *tek__tls_layout_make(void)
+{
+	void *model = tek__glibc.allocate(NULL);
+	/* Afterwards: what the model has is among them, unless it is being unloaded. */
+	struct tek_tls_layout *layout = model ? list_modules() : NULL;
+
+	if (!layout) {
+		if (model)
+			tek__glibc.deallocate(model, true);
+		return NULL;
+	}
+	layout->model = (uintptr_t)model;
+	find_places(layout);
+	if (!make_pieces(layout)) {
+		tek__tls_layout_drop(layout);
+		return NULL;
+	}
+	tek__tls_layout_clear_surplus(layout, layout->model);
+	return layout;
+}
+
+void tek__tls_layout_drop(struct tek_tls_layout *layout)
+{
+	if (!layout)
+		return;
+	tek__glibc.deallocate((void *)layout->model, true);
+	free(layout->pieces);
+	free(layout);
+}
+
+/* The next one in the block, from number *at on; NULL: no more. */
+static const struct tek_tls_module *next_in_block(const struct tek_tls_layout *layout, size_t *at)
+{
+	while (*at < layout->module_count) {
+		const struct tek_tls_module *module = &layout->modules[(*at)++];
+		if (module->in_block)
+			return module;
+	}
+	return NULL;
+}
+
+static bool is_same(const struct tek_tls_module *one, const struct tek_tls_module *other)
+{
+	return one->number == other->number && one->at == other->at && one->bytes == other->bytes &&
+	       one->image_bytes == other->image_bytes;
+}
+
+bool tek__tls_layout_same(const struct tek_tls_layout *one, const struct tek_tls_layout *other)
+{
+	size_t i = 0, j = 0;
+
+	for (;;) {
+		const struct tek_tls_module *a = next_in_block(one, &i);
+		const struct tek_tls_module *b = next_in_block(other, &j);
+		if (!a || !b)
+			return a == b;
+		if (!is_same(a, b))
+			return false;
+	}
+}
+
+void tek__tls_layout_reset(const struct tek_tls_layout *layout, uintptr_t block)
+{
+	const char *model = (const char *)layout->model;
+
+	for (size_t i = 0; i < layout->piece_count; i++) {
+		const struct tek_tls_piece *piece = &layout->pieces[i];
+		if (piece->zero)
+			memset((char *)block + piece->at, 0, piece->bytes);
+		else
+			memcpy((char *)block + piece->at, model + piece->at, piece->bytes);
+	}
+}
+
+static bool has(const struct tek_tls_layout *layout, const struct tek_tls_module *module)
+{
+	for (size_t i = 0; i < layout->module_count; i++)
+		if (layout->modules[i].in_block && is_same(&layout->modules[i], module))
+			return true;
+	return false;
+}
+
+/* What constructors have not set yet. */
+static void set_zeros(char *to, const char *from, size_t bytes)
+{
+	unsigned int word, value;
+
+	for (size_t at = 0; at + sizeof(word) <= bytes; at += sizeof(word)) {
+		memcpy(&word, to + at, sizeof(word));
+		memcpy(&value, from + at, sizeof(value));
+		if (!word && value)
+			memcpy(to + at, &value, sizeof(value));
+	}
+}
+
+void tek__tls_layout_add(const struct tek_tls_layout *layout, const struct tek_tls_layout *before,
+			 uintptr_t block, bool used)
+{
+	const struct tek_tls_module *module;
+
+	for (size_t i = 0; (module = next_in_block(layout, &i)) != NULL;) {
+		char *to = (char *)block + module->at;
+		const char *from = (char *)layout->model + module->at;
+		if (has(before, module))
+			continue;
+		if (used)
+			set_zeros(to, from, module->bytes);
+		else
+			memcpy(to, from, module->bytes);
+	}
+}

@@ -1,0 +1,87 @@
+/* SPDX-License-Identifier: MIT OR Apache-2.0 */
+/*
+ * Waiting: what mutexes, condition variables, sleeps and file descriptors have in common.
+ *
+ * Who waits has a struct tek_waiter on its stack, puts it into a list of what it waits for, under the lock of
+ * that, releases the lock and calls tek__wait().  Who ends the wait takes it out of the list, under that lock, and
+ * calls tek__wake().  Several may try, a timeout and a signal among them: the first one counts, the others
+ * are told so (false), and choose another waiter.
+ *
+ * After tek__wait() has returned anything but TEK_WOKEN the waiter may still be in the list: its owner takes
+ * the lock and takes it out (tek__waiters_remove() can be called for one that is not there any more).
+ *
+ * A kernel thread that is none of the engine's waits by a futex, so all of this works for it, too.
+ */
+#ifndef TEK_UTHREAD_WAIT_H
+#define TEK_UTHREAD_WAIT_H
+
+#include "uthread/heap.h"
+
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <time.h>
+
+struct tek_uthread;
+
+enum tek_wake {
+	TEK_WAITING,
+	TEK_WOKEN,
+	TEK_TIMED_OUT,
+	TEK_INTERRUPTED, /* a signal for it has come, or it was cancelled */
+};
+
+struct tek_waiter {
+	struct tek_waiter *next, *previous;
+	bool listed;
+	struct tek_uthread *thread; /* NULL: a kernel thread */
+	atomic_uint state;          /* enum tek_wake */
+	struct tek_heap_node timer; /* while it has a deadline */
+	bool timed;                 /* is in the heap of timers */
+	void *data;                 /* of who woke it */
+};
+
+/* Those who wait for a thing, first come first; zero is empty. Its lock is that of the thing. */
+struct tek_waiters {
+	struct tek_waiter *first, *last;
+};
+
+void tek__waiters_add(struct tek_waiters *list, struct tek_waiter *waiter);
+/* Before those of lesser priority. */
+void tek__waiters_add_by_priority(struct tek_waiters *list, struct tek_waiter *waiter);
+void tek__waiters_remove(struct tek_waiters *list, struct tek_waiter *waiter);
+
+/* The calling thread will wait. */
+void tek__waiter_init(struct tek_waiter *waiter);
+
+/*
+ * Waits until somebody calls tek__wake(), or until `deadline` of CLOCK_MONOTONIC; NULL: for ever.  What it is
+ * told there.  May be called with preemption deferred; then it is deferred again when it returns.
+ * `what` is for those who look, a string that stays: "mutex".
+ */
+enum tek_wake tek__wait(struct tek_waiter *waiter, const struct timespec *deadline,
+			const char *what);
+
+/* The same, and tek__interrupt() ends it. */
+enum tek_wake tek__wait_interruptible(struct tek_waiter *waiter, const struct timespec *deadline,
+				      const char *what);
+
+/* Ends the wait, if nobody else has: returns whether. Then *waiter is its owner's again, and may be gone. */
+bool tek__wake(struct tek_waiter *waiter, enum tek_wake how);
+
+/* Takes the first one out of the list that can be woken, and wakes it; false: there is none. */
+bool tek__wake_first(struct tek_waiters *list);
+
+/* Ends the interruptible wait that a thread is in, if it is in one. */
+void tek__interrupt(struct tek_uthread *thread);
+
+/*
+ * Wakes all whose time has come; returns how long it is until the next one's, in ns, UINT64_MAX: none waits for a
+ * time.  By workers, at each tick and when they have nothing to do.
+ */
+uint64_t tek__timers_run(void);
+bool tek__timers_any(void);
+
+/* In the child of fork(): nobody waits. */
+void tek__wait_after_fork(void);
+
+#endif

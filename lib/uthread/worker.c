@@ -1,0 +1,269 @@
+/* SPDX-License-Identifier: MIT OR Apache-2.0 */
+#include "uthread/worker.h"
+
+#include "uthread/carrier.h"
+#include "uthread/critical.h"
+#include "uthread/events.h"
+#include "uthread/idle.h"
+#include "uthread/preempt.h"
+#include "uthread/sanitizer.h"
+#include "uthread/tls.h"
+#include "uthread/trace.h"
+#include "uthread/wait.h"
+
+#include <sys/syscall.h>
+#include <unistd.h>
+
+struct tek_worker tek__workers[TEK_WORKERS_MAX];
+unsigned int tek__worker_count;
+const struct tek_sched *tek__sched;
+uint64_t tek__idle_mask;
+
+/* A worker that never waits looks after files and times by itself, this often. A power of 2. */
+#define SWITCHES_A_LOOK 64
+
+#define RARELY(condition) __builtin_expect(condition, 0)
+
+/* Somebody critical is ready, or runs. */
+__attribute__((cold, noinline)) static struct tek_uthread *
+next_critical(struct tek_worker *worker, const struct tek_uthread *running, enum tek_ready why)
+{
+	struct tek_uthread *thread = tek__critical_take(running);
+
+	if (thread)
+		return thread;
+	if (running && running->sched.critical && why == TEK_READY_PREEMPTED)
+		return NULL;
+	return tek__sched->next(worker, running, why);
+}
+
+static inline struct tek_uthread *next_one(struct tek_worker *worker,
+					   const struct tek_uthread *running, enum tek_ready why)
+{
+	if (RARELY(tek__critical_any() || (running && running->sched.critical)))
+		return next_critical(worker, running, why);
+	return tek__sched->next(worker, running, why);
+}
+
+struct tek_uthread *tek__next(struct tek_worker *worker, const struct tek_uthread *running,
+			      enum tek_ready why)
+{
+	return next_one(worker, running, why);
+}
+
+bool tek__any_ready(struct tek_worker *worker)
+{
+	return tek__critical_any() || tek__sched->any(worker);
+}
+
+/* A thread has become ready for `at` (NULL: anybody): whoever waits for work, or runs a lesser one, is told. */
+__attribute__((noinline)) static void tell(struct tek_worker *from, struct tek_worker *at,
+					   const struct tek_uthread *thread, enum tek_ready why)
+{
+	if (tek__parallel) {
+		/* Who becomes idle says so first, and then looks for ready threads: one of us sees the other. */
+		atomic_thread_fence(memory_order_seq_cst);
+		if (atomic_load_explicit(&tek__idle_workers, memory_order_relaxed))
+			tek__idle_wake(at);
+	}
+	if (!at)
+		at = from ? from : &tek__workers[0];
+	if (!atomic_load_explicit(&at->ticking, memory_order_relaxed))
+		tek__preempt_needed(at);
+	/* Who gives way has let the scheduler decide already. */
+	if (why == TEK_READY_YIELDED || why == TEK_READY_PREEMPTED)
+		return;
+	const struct tek_uthread *running = at->current;
+	if (running && running != thread && tek__goes_before(thread, running))
+		tek__preempt_kick(at);
+}
+
+void tek__ready(struct tek_uthread *thread, enum tek_ready why)
+{
+	struct tek_worker *from = tek__here_worker();
+	struct tek_worker *at;
+
+	tek__trace_ready(thread, why);
+	if (RARELY(thread->sched.critical)) {
+		tek__critical_add(thread);
+		at = tek__critical_place(from);
+	} else {
+		at = tek__sched->ready(from, thread, why);
+	}
+	tell(from, at, thread, why);
+}
+
+void tek__unpark(struct tek_uthread *thread)
+{
+	if (tek__swap(&thread->token, TEK_TOKEN_UNPARKED) != TEK_TOKEN_PARKED)
+		return;
+	/* Parked: it is ours alone until it is ready. */
+	atomic_store_explicit(&thread->token, TEK_TOKEN_NONE, memory_order_relaxed);
+	tek__ready(thread, TEK_READY_WOKEN);
+}
+
+static void settle(struct tek_worker *worker)
+{
+	struct tek_uthread *thread = worker->left.thread;
+	enum tek_leaving leaving = worker->left.leaving;
+
+	worker->left.leaving = TEK_LEFT_NOBODY;
+	switch (leaving) {
+	case TEK_LEFT_NOBODY:
+		break;
+	case TEK_LEFT_READY:
+		tek__ready(thread, worker->left.why);
+		break;
+	case TEK_LEFT_PARKED:
+		if (!tek__change(&thread->token, TEK_TOKEN_NONE, TEK_TOKEN_PARKED)) {
+			/* It was unparked while it left. */
+			atomic_store_explicit(&thread->token, TEK_TOKEN_NONE,
+					      memory_order_relaxed);
+			tek__ready(thread, TEK_READY_WOKEN);
+		}
+		break;
+	case TEK_LEFT_ENDED:
+		tek__uthread_ended(thread);
+		break;
+	}
+}
+
+void tek__after_switch(struct tek_worker *worker)
+{
+	if (worker->left.leaving != TEK_LEFT_NOBODY)
+		settle(worker);
+}
+
+/* The kernel thread blocks what the next one blocks. */
+static void change_mask(struct tek_worker *worker, uint64_t mask)
+{
+	worker->kernel_mask = mask;
+	syscall(SYS_rt_sigprocmask, SIG_SETMASK, &mask, NULL, sizeof(mask));
+}
+
+/* What the next one finds when it asks where it is. */
+static inline void move_here(struct tek_worker *worker, struct tek_uthread *from,
+			     struct tek_uthread *next, struct tek_carrier *carrier,
+			     struct tek_uthread *self)
+{
+	struct tek_here *here = next->here;
+
+	if (here) { /* storage of its own */
+		here->worker = worker;
+		here->carrier = carrier;
+		tek__tls_switch(next->tls);
+		return;
+	}
+	here = tek__here_find();
+	from->defer = here->defer;
+	here->defer = next->defer;
+	here->self = self;
+}
+
+/* `self`: the thread that comes, NULL: the carrier's own context. */
+static inline void switch_to(struct tek_worker *worker, struct tek_uthread *from,
+			     struct tek_uthread *next, struct tek_carrier *carrier,
+			     struct tek_uthread *self)
+{
+	worker->switches++;
+	worker->current = self;
+	uint64_t mask = self ? self->mask : worker->kernel_mask | tek__idle_mask;
+	if (RARELY(mask != worker->kernel_mask))
+		change_mask(worker, mask);
+	tek__trace_switch(worker, from, next);
+	tek__fiber_switch(from, next, worker->left.leaving == TEK_LEFT_ENDED);
+	move_here(worker, from, next, carrier, self);
+	tek__context_switch(&from->context, &next->context);
+	/* Back, perhaps on another worker, carried by another kernel thread. */
+	tek__fiber_arrived(from);
+	tek__after_switch(tek__here_worker());
+}
+
+static inline struct tek_carrier *carrier_of(struct tek_worker *worker)
+{
+	return atomic_load_explicit(&worker->carrier, memory_order_relaxed);
+}
+
+void tek__switch(struct tek_worker *worker, struct tek_uthread *from, struct tek_uthread *next)
+{
+	switch_to(worker, from, next, carrier_of(worker), next);
+}
+
+/* Nobody to run here, or somebody who belongs to another carrier: our own context sees to that. */
+__attribute__((noinline)) static void leave_to_carrier(struct tek_worker *worker,
+						       struct tek_uthread *self,
+						       struct tek_uthread *next)
+{
+	struct tek_carrier *carrier = carrier_of(worker);
+
+	worker->for_carrier = next;
+	switch_to(worker, self, &carrier->context, carrier, NULL);
+}
+
+/* The calling thread leaves, as worker->left says, for `next`, or for nobody. */
+static inline void go_on(struct tek_worker *worker, struct tek_uthread *self,
+			 struct tek_uthread *next)
+{
+	if (next && !RARELY(next->carrier != NULL))
+		switch_to(worker, self, next, carrier_of(worker), next);
+	else
+		leave_to_carrier(worker, self, next);
+}
+
+/* Files and times, by a worker that always has somebody to run. */
+__attribute__((noinline)) static void look(void)
+{
+	if (tek__timers_any())
+		tek__timers_run();
+	if (tek__events_any())
+		tek__events_run(0);
+}
+
+static inline void look_around(const struct tek_worker *worker)
+{
+	if (RARELY(worker->switches % SWITCHES_A_LOOK == 0))
+		look();
+}
+
+void tek__yield(enum tek_ready why)
+{
+	struct tek_worker *worker = tek__here_worker();
+	struct tek_uthread *self = tek__here_self();
+
+	look_around(worker);
+	struct tek_uthread *next = next_one(worker, self, why);
+	if (!next)
+		return;
+	if (!tek__parallel && !self->sched.critical && worker->ticking) {
+		/* Nobody else can take it before it has left, and nobody has to be told. */
+		tek__sched->ready(worker, self, why);
+	} else {
+		worker->left = (struct tek_left){self, TEK_LEFT_READY, why};
+	}
+	go_on(worker, self, next);
+}
+
+void tek__park(void)
+{
+	struct tek_worker *worker = tek__here_worker();
+	struct tek_uthread *self = tek__here_self();
+
+	if (tek__change(&self->token, TEK_TOKEN_UNPARKED, TEK_TOKEN_NONE))
+		return;
+	look_around(worker);
+	if (tek__parallel)
+		worker->left = (struct tek_left){self, TEK_LEFT_PARKED, TEK_READY_WOKEN};
+	else
+		atomic_store_explicit(&self->token, TEK_TOKEN_PARKED, memory_order_relaxed);
+	go_on(worker, self, next_one(worker, NULL, TEK_READY_WOKEN));
+}
+
+_Noreturn void tek__end_current(void)
+{
+	struct tek_worker *worker = tek__here_worker();
+	struct tek_uthread *self = tek__here_self();
+
+	worker->left = (struct tek_left){self, TEK_LEFT_ENDED, TEK_READY_WOKEN};
+	go_on(worker, self, next_one(worker, NULL, TEK_READY_WOKEN));
+	__builtin_unreachable();
+}

@@ -1,0 +1,436 @@
+/* SPDX-License-Identifier: MIT OR Apache-2.0 */
+#include "uthread_support.h"
+
+#include <errno.h>
+#include <signal.h>
+#include <sys/syscall.h>
+
+/* All that preempt, with one kernel thread and with several. */
+static const char *const engines[] = {
+	"workers=1",
+	"workers=1,quantum=50us",
+	"workers=3,quantum=200us",
+	"workers=1,preempt=klt,quantum=1ms",
+	"workers=3,preempt=klt,quantum=1ms",
+	"workers=2,sched=steal,quantum=1ms",
+	"workers=2,sched=fifo",
+	"workers=2,sched=mlfq,quantum=1ms",
+	"workers=2,sched=psjf,quantum=1ms",
+};
+
+static void with_all_engines(void (*body)(void))
+{
+	for (size_t i = 0; i < sizeof(engines) / sizeof(engines[0]); i++)
+		with_engine(engines[i], body);
+}
+
+static atomic_long count;
+static atomic_bool stop;
+
+static void *give_back(void *argument)
+{
+	atomic_fetch_add(&count, 1);
+	return argument;
+}
+
+static void create_and_join(void)
+{
+	for (uintptr_t i = 0; i < 10000; i++)
+		CHECK(join(spawn(give_back, (void *)i)) == (void *)i);
+}
+
+static void a_thread_gives_its_result_to_who_joins_it(void **state)
+{
+	(void)state;
+	with_all_engines(create_and_join);
+}
+
+static void *make_a_tree(void *argument)
+{
+	uintptr_t depth = (uintptr_t)argument;
+
+	if (depth > 0) {
+		struct tek_uthread *one = spawn(make_a_tree, (void *)(depth - 1));
+		struct tek_uthread *other = spawn(make_a_tree, (void *)(depth - 1));
+		join(one);
+		join(other);
+	}
+	atomic_fetch_add(&count, 1);
+	return NULL;
+}
+
+static void grow_a_tree(void)
+{
+	join(spawn(make_a_tree, (void *)12));
+	CHECK(atomic_load(&count) == (1 << 13) - 1);
+}
+
+static void threads_create_and_join_threads(void **state)
+{
+	(void)state;
+	with_all_engines(grow_a_tree);
+}
+
+static void detach_many(void)
+{
+	const struct tek_uthread_wish detached = {.detached = true};
+
+	for (int i = 0; i < 5000; i++) {
+		if (i % 2)
+			spawn_with(&detached, give_back, NULL);
+		else
+			CHECK(tek__uthread_detach(spawn(give_back, NULL)) == 0);
+	}
+	while (atomic_load(&count) < 5000)
+		sleep_ms(1);
+}
+
+static void detached_threads_give_themselves_back(void **state)
+{
+	(void)state;
+	with_all_engines(detach_many);
+}
+
+static void *spin(void *argument)
+{
+	volatile unsigned long *turns = argument;
+	while (!atomic_load_explicit(&stop, memory_order_relaxed))
+		(*turns)++;
+	return NULL;
+}
+
+static void spin_together(void)
+{
+	static volatile unsigned long turns[6];
+	struct tek_uthread *threads[6];
+
+	for (int i = 0; i < 6; i++)
+		threads[i] = spawn(spin, (void *)&turns[i]);
+	sleep_ms(300);
+	atomic_store(&stop, true);
+	for (int i = 0; i < 6; i++) {
+		join(threads[i]);
+		/* Under fifo each worker runs one of them until it ends. */
+		if (tek__sched != &tek__sched_fifo)
+			CHECK(turns[i] > 0);
+	}
+}
+
+static void spinners_are_preempted(void **state)
+{
+	(void)state;
+	for (size_t i = 0; i < sizeof(engines) / sizeof(engines[0]); i++) {
+		if (!strstr(engines[i], "fifo")) /* which does not preempt among equals */
+			with_engine(engines[i], spin_together);
+	}
+}
+
+/* One waits for a flag that the other one sets: neither gives way by itself. */
+static void *wait_for_flag(void *argument)
+{
+	while (!atomic_load((atomic_bool *)argument))
+		;
+	return NULL;
+}
+
+static void *set_flag(void *argument)
+{
+	atomic_store((atomic_bool *)argument, true);
+	return NULL;
+}
+
+static void spin_for_a_flag(void)
+{
+	static atomic_bool flag;
+	struct tek_uthread *waits = spawn(wait_for_flag, &flag);
+	struct tek_uthread *sets = spawn(set_flag, &flag);
+	join(waits);
+	join(sets);
+}
+
+static void who_spins_for_a_flag_lets_the_one_run_that_sets_it(void **state)
+{
+	(void)state;
+	with_engine("workers=1", spin_for_a_flag);
+	with_engine("workers=1,preempt=klt", spin_for_a_flag);
+}
+
+static void *nap(void *argument)
+{
+	sleep_ms((unsigned int)(uintptr_t)argument);
+	return NULL;
+}
+
+static void sleep_long(void)
+{
+	uint64_t begin = tek__now();
+	struct tek_uthread *threads[100];
+
+	for (int i = 0; i < 100; i++)
+		threads[i] = spawn(nap, (void *)200);
+	for (int i = 0; i < 100; i++)
+		join(threads[i]);
+	uint64_t took = tek__now() - begin;
+	CHECK(took >= 200000000);
+	CHECK(took < 2000000000); /* one after the other they would take 20 s */
+}
+
+static void sleepers_do_not_hold_each_other_up(void **state)
+{
+	(void)state;
+	with_all_engines(sleep_long);
+}
+
+static void join_for_a_while(void)
+{
+	static volatile unsigned long turns;
+	struct tek_uthread *thread = spawn(spin, (void *)&turns);
+	struct timespec deadline = tek__timespec_of(tek__now() + 20000000);
+
+	CHECK(tek__uthread_join(thread, NULL, &deadline) == ETIMEDOUT);
+	CHECK(tek__uthread_join(tek__here_self(), NULL, NULL) == EDEADLK);
+	atomic_store(&stop, true);
+	join(thread);
+}
+
+static void joining_ends_at_its_time(void **state)
+{
+	(void)state;
+	with_all_engines(join_for_a_while);
+}
+
+/* Held up in the kernel, by a call that the engine does not know. */
+static void *read_pipe(void *argument)
+{
+	char byte;
+	long got;
+	do {
+		got = syscall(SYS_read, *(int *)argument, &byte, 1);
+	} while (got < 0 && errno == EINTR);
+	CHECK(got == 1);
+	atomic_fetch_add(&count, 1);
+	return NULL;
+}
+
+static void *write_pipe(void *argument)
+{
+	CHECK(syscall(SYS_write, *(int *)argument, "", 1) == 1);
+	return NULL;
+}
+
+static void hold_up(void)
+{
+	int ends[2];
+
+	CHECK(pipe(ends) == 0);
+	struct tek_uthread *reads = spawn(read_pipe, &ends[0]);
+	struct tek_uthread *writes = spawn(write_pipe, &ends[1]);
+	join(reads);
+	join(writes);
+	CHECK(atomic_load(&count) == 1);
+}
+
+static void who_is_held_up_in_the_kernel_does_not_hold_up_the_others(void **state)
+{
+	(void)state;
+	with_engine("workers=1", hold_up);
+	with_engine("workers=1,preempt=klt,quantum=1ms", hold_up);
+	with_engine("workers=2,quantum=1ms", hold_up);
+}
+
+static unsigned long order[8];
+
+static void *note_turns(void *argument)
+{
+	for (int i = 0; i < 2; i++) {
+		order[atomic_fetch_add(&count, 1)] = (unsigned long)(uintptr_t)argument;
+		yield_once();
+	}
+	return NULL;
+}
+
+static void take_turns(void)
+{
+	struct tek_uthread *threads[3];
+
+	for (uintptr_t i = 0; i < 3; i++)
+		threads[i] = spawn(note_turns, (void *)i);
+	for (int i = 0; i < 3; i++)
+		join(threads[i]);
+	for (unsigned long i = 0; i < 6; i++)
+		CHECK(order[i] == i % 3);
+}
+
+static void who_yields_goes_to_the_end_of_the_queue(void **state)
+{
+	(void)state;
+	with_engine("workers=1,preempt=off", take_turns);
+}
+
+static void *note_once(void *argument)
+{
+	order[atomic_fetch_add(&count, 1)] = (unsigned long)(uintptr_t)argument;
+	return NULL;
+}
+
+static void run_critical_ones(void)
+{
+	const struct tek_uthread_wish low = {.critical = true};
+	const struct tek_uthread_wish high = {.critical = true, .has_priority = true, .priority = 9};
+	struct tek_uthread *threads[3];
+
+	tek__enter(); /* so that all are ready before one of them runs */
+	threads[0] = spawn(note_once, (void *)2);
+	threads[1] = spawn_with(&low, note_once, (void *)1);
+	threads[2] = spawn_with(&high, note_once, (void *)0);
+	tek__leave();
+	for (int i = 0; i < 3; i++)
+		join(threads[i]);
+	for (unsigned long i = 0; i < 3; i++)
+		CHECK(order[i] == i);
+}
+
+static void critical_threads_go_first_under_every_scheduler(void **state)
+{
+	(void)state;
+	with_engine("workers=1,sched=rr", run_critical_ones);
+	with_engine("workers=1,sched=mlfq", run_critical_ones);
+	with_engine("workers=1,sched=psjf", run_critical_ones);
+	with_engine("workers=1,sched=fifo", run_critical_ones);
+	with_engine("workers=1,sched=steal", run_critical_ones);
+}
+
+static volatile unsigned long in_section;
+
+static void *stay_in_section(void *argument)
+{
+	(void)argument;
+	tek__enter();
+	uint64_t end = tek__now() + 50000000;
+	in_section = 1;
+	while (tek__now() < end)
+		;
+	in_section = 0;
+	tek__leave();
+	return NULL;
+}
+
+static void *look_at_section(void *argument)
+{
+	(void)argument;
+	CHECK(!in_section);
+	return NULL;
+}
+
+static void defer(void)
+{
+	struct tek_uthread *stays = spawn(stay_in_section, NULL);
+	struct tek_uthread *looks = spawn(look_at_section, NULL);
+	join(stays);
+	join(looks);
+}
+
+static void nobody_runs_on_the_worker_while_preemption_is_deferred(void **state)
+{
+	(void)state;
+	with_engine("workers=1,quantum=1ms", defer);
+	with_engine("workers=1,quantum=1ms,preempt=klt", defer);
+}
+
+static void *fork_and_wait(void *argument)
+{
+	pid_t child = fork();
+	CHECK(child >= 0);
+	if (child == 0) {
+		tek__engine_after_fork();
+		create_and_join();
+		_exit(7);
+	}
+	int status;
+	while (waitpid(child, &status, 0) < 0)
+		CHECK(errno == EINTR);
+	CHECK(WIFEXITED(status) && WEXITSTATUS(status) == 7);
+	return argument;
+}
+
+static void fork_in_a_thread(void)
+{
+	static volatile unsigned long turns;
+	struct tek_uthread *beside = spawn(spin, (void *)&turns);
+	join(spawn(fork_and_wait, NULL));
+	atomic_store(&stop, true);
+	join(beside);
+}
+
+static void the_child_of_a_fork_goes_on_with_an_engine_of_its_own(void **state)
+{
+	(void)state;
+	with_engine("workers=1", fork_in_a_thread);
+	with_engine("workers=2,quantum=1ms", fork_in_a_thread);
+	with_engine("workers=2,sched=steal,quantum=1ms", fork_in_a_thread);
+}
+
+static void refuse(const char *text)
+{
+	struct tek_engine_options options = tek__engine_defaults();
+	assert_non_null(tek__engine_option(&options, text, strlen(text)));
+}
+
+static void options_that_make_no_sense_are_refused(void **state)
+{
+	(void)state;
+	refuse("");
+	refuse("workers=0");
+	refuse("workers=257");
+	refuse("workers=99999999999999999999999");
+	refuse("workers");
+	refuse("quantum=5");
+	refuse("quantum=49us");
+	refuse("quantum=18446744073709551615s");
+	refuse("sched=cfs");
+	refuse("preempt=");
+	refuse("stack=1K");
+	refuse("pool=-1");
+	refuse("pin=1");
+	refuse("no");
+}
+
+static void options_say_how_the_engine_is_to_be(void **state)
+{
+	(void)state;
+	struct tek_engine_options options = tek__engine_defaults();
+	tek__engine_parse(&options, "workers=4,,sched=psjf,quantum=50us,preempt=klt,stack=1M,pin,"
+				    "lock=object,promote=7,pool=3,trace=a,b",
+			  option_is_wrong);
+	assert_int_equal(options.workers, 4);
+	assert_string_equal(options.sched->name, "psjf");
+	assert_int_equal(options.quantum_ns, 50000);
+	assert_int_equal(options.preempt, TEK_PREEMPT_KLT);
+	assert_int_equal(options.stack_bytes, 1 << 20);
+	assert_true(options.pin);
+	assert_int_equal(options.lock, TEK_LOCK_OBJECT);
+	assert_int_equal(options.promote_quanta, 7);
+	assert_int_equal(options.pool, 3);
+	assert_string_equal(options.trace, "a,b");
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(a_thread_gives_its_result_to_who_joins_it),
+		cmocka_unit_test(threads_create_and_join_threads),
+		cmocka_unit_test(detached_threads_give_themselves_back),
+		cmocka_unit_test(spinners_are_preempted),
+		cmocka_unit_test(who_spins_for_a_flag_lets_the_one_run_that_sets_it),
+		cmocka_unit_test(sleepers_do_not_hold_each_other_up),
+		cmocka_unit_test(joining_ends_at_its_time),
+		cmocka_unit_test(who_is_held_up_in_the_kernel_does_not_hold_up_the_others),
+		cmocka_unit_test(who_yields_goes_to_the_end_of_the_queue),
+		cmocka_unit_test(critical_threads_go_first_under_every_scheduler),
+		cmocka_unit_test(nobody_runs_on_the_worker_while_preemption_is_deferred),
+		cmocka_unit_test(the_child_of_a_fork_goes_on_with_an_engine_of_its_own),
+		cmocka_unit_test(options_that_make_no_sense_are_refused),
+		cmocka_unit_test(options_say_how_the_engine_is_to_be),
+	};
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,109 @@
+/* SPDX-License-Identifier: MIT OR Apache-2.0 */
+/* For tests of the engine: each runs in a process of its own, for an engine starts once. */
+#ifndef UTHREAD_SUPPORT_H
+#define UTHREAD_SUPPORT_H
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include "uthread/clock.h"
+#include "uthread/engine.h"
+#include "uthread/thread.h"
+#include "uthread/wait.h"
+#include "uthread/worker.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+/* Ends a child whose condition does not hold; cmocka's own assertions cannot leave it. */
+#define CHECK(condition) \
+	do { \
+		if (!(condition)) { \
+			fprintf(stderr, "%s:%d: %s\n", __FILE__, __LINE__, #condition); \
+			_exit(1); \
+		} \
+	} while (0)
+
+static inline void option_is_wrong(const char *text, size_t size, const char *why)
+{
+	fprintf(stderr, "%.*s: %s\n", (int)size, text, why);
+	_exit(1);
+}
+
+/* Starts the engine with these options, as in TEK_UTHREAD, beside the defaults of one worker. */
+static inline void start_engine(const char *list)
+{
+	struct tek_engine_options options = tek__engine_defaults();
+
+	options.workers = 1;
+	options.foreign = true;
+	tek__engine_parse(&options, list, option_is_wrong);
+	CHECK(tek__engine_start(&options) == 0);
+}
+
+/* Runs body() as the first thread of an engine with these options, for 30 s at most. */
+static inline void with_engine(const char *list, void (*body)(void))
+{
+	fflush(NULL);
+	pid_t child = fork();
+	assert_true(child >= 0);
+	if (child == 0) {
+		alarm(30);
+		start_engine(list);
+		body();
+		_exit(0);
+	}
+	int status;
+	assert_int_equal(waitpid(child, &status, 0), child);
+	if (status)
+		print_message("# with %s: status %#x\n", list, (unsigned int)status);
+	assert_int_equal(status, 0);
+}
+
+static inline struct tek_uthread *spawn_with(const struct tek_uthread_wish *wish,
+					     void *(*routine)(void *), void *argument)
+{
+	tek__enter();
+	struct tek_uthread *thread = tek__uthread_new(wish, routine, argument);
+	CHECK(thread);
+	tek__uthread_launch(thread);
+	tek__leave();
+	return thread;
+}
+
+static inline struct tek_uthread *spawn(void *(*routine)(void *), void *argument)
+{
+	return spawn_with(NULL, routine, argument);
+}
+
+static inline void *join(struct tek_uthread *thread)
+{
+	void *result;
+	CHECK(tek__uthread_join(thread, &result, NULL) == 0);
+	return result;
+}
+
+static inline void yield_once(void)
+{
+	tek__enter();
+	tek__yield(TEK_READY_YIELDED);
+	tek__leave();
+}
+
+static inline void sleep_ms(unsigned int ms)
+{
+	struct timespec deadline = tek__timespec_of(tek__now() + ms * 1000000ull);
+	struct tek_waiter waiter;
+
+	tek__waiter_init(&waiter);
+	CHECK(tek__wait(&waiter, &deadline, "sleep") == TEK_TIMED_OUT);
+}
+
+#endif
