@@ -66,6 +66,12 @@ void tek__carrier_call(struct tek_carrier *carrier, struct tek_worker *worker)
 	syscall(SYS_futex, &carrier->called, FUTEX_WAKE_PRIVATE, 1, NULL, NULL, 0);
 }
 
+static void set_worker(struct tek_here *here, struct tek_worker *worker)
+{
+	here->worker = worker;
+	__atomic_store_n(&here->entry, worker, __ATOMIC_RELAXED);
+}
+
 /* Until it is given a worker, which from then on is its own. By its kernel thread. */
 static struct tek_worker *wait_for_worker(struct tek_carrier *carrier)
 {
@@ -74,7 +80,7 @@ static struct tek_worker *wait_for_worker(struct tek_carrier *carrier)
 	atomic_store_explicit(&carrier->called, 0, memory_order_relaxed);
 	struct tek_worker *worker = carrier->given;
 	struct tek_here *here = tek__here_find();
-	here->worker = worker;
+	set_worker(here, worker);
 	here->carrier = carrier;
 	tek__preempt_gain(worker, carrier);
 	tek__affinity_set(worker, carrier);
@@ -84,7 +90,7 @@ static struct tek_worker *wait_for_worker(struct tek_carrier *carrier)
 /* The worker goes to somebody else. By its kernel thread. */
 static void step_back(struct tek_carrier *carrier, struct tek_worker *worker)
 {
-	tek__here_find()->worker = NULL;
+	set_worker(tek__here_find(), NULL);
 	carrier->context.mask = worker->kernel_mask;
 	tek__preempt_lose(worker, carrier);
 }
@@ -92,6 +98,7 @@ static void step_back(struct tek_carrier *carrier, struct tek_worker *worker)
 struct tek_worker *tek__carrier_wait(struct tek_uthread *self, struct tek_carrier *carrier)
 {
 	atomic_store(&carrier->detached, NULL);
+	set_worker(tek__here_find(), NULL);
 	tek__ready(self, TEK_READY_PREEMPTED);
 	return wait_for_worker(carrier);
 }
@@ -131,7 +138,7 @@ struct tek_worker *tek__enter_again(void)
 	if (!self || !carrier)
 		return NULL;
 	tek__spin_lock(&carrier->lock);
-	struct tek_worker *worker = tek__here_worker();
+	struct tek_worker *worker = tek__here_entry();
 	tek__spin_unlock(&carrier->lock);
 	return worker ? worker : tek__carrier_wait(self, carrier);
 }
@@ -139,6 +146,13 @@ struct tek_worker *tek__enter_again(void)
 static bool all_cpus_pass_a_barrier(void)
 {
 	return syscall(SYS_membarrier, MEMBARRIER_CMD_PRIVATE_EXPEDITED, 0, 0) == 0;
+}
+
+static bool carries(struct tek_carrier *carrier, struct tek_worker *worker,
+		    const struct tek_uthread *thread)
+{
+	return atomic_load(&worker->carrier) == carrier &&
+	       __atomic_load_n(&worker->current, __ATOMIC_RELAXED) == thread;
 }
 
 bool tek__carrier_take_worker(struct tek_worker *worker, struct tek_carrier *spare,
@@ -152,13 +166,16 @@ bool tek__carrier_take_worker(struct tek_worker *worker, struct tek_carrier *spa
 		return false;
 	struct tek_here *here = self->here ? self->here : carrier->kernel_here;
 	tek__spin_lock(&carrier->lock);
-	if (atomic_load(&worker->carrier) != carrier || worker->current != self)
+	if (!carries(carrier, worker, self))
 		goto out;
-	__atomic_store_n(&here->worker, NULL, __ATOMIC_RELAXED);
+	__atomic_store_n(&here->entry, NULL, __ATOMIC_RELAXED);
 	taken = all_cpus_pass_a_barrier() && !__atomic_load_n(&here->defer, __ATOMIC_RELAXED) &&
-		is_held_up(carrier);
+		carries(carrier, worker, self) && is_held_up(carrier);
 	if (!taken) {
-		__atomic_store_n(&here->worker, worker, __ATOMIC_RELAXED);
+		/* Unless it is somewhere else by now, and has been told so. */
+		struct tek_worker *nobody = NULL;
+		__atomic_compare_exchange_n(&here->entry, &nobody, worker, false, __ATOMIC_RELAXED,
+					    __ATOMIC_RELAXED);
 		goto out;
 	}
 	self->carrier = carrier;
@@ -301,7 +318,7 @@ int tek__carrier_adopt(struct tek_worker *worker, struct tek_uthread *first)
 	syscall(SYS_rt_sigprocmask, SIG_SETMASK, NULL, &mask, sizeof(mask));
 	first->mask = worker->kernel_mask = mask;
 	atomic_store(&worker->carrier, carrier);
-	here->worker = worker;
+	set_worker(here, worker);
 	here->self = first;
 	here->carrier = carrier;
 	tek__preempt_add(carrier);

@@ -11,8 +11,8 @@
  *
  * With KLT preemption (preempt.h) this is how threads are preempted.
  *
- * Taking a worker away races with its carrier, which may just be coming back.  The monitor writes "no worker",
- * makes all CPUs pass a memory barrier (membarrier(2)), and reads whether the thread is in the engine
+ * Taking a worker away races with its carrier, which may just be coming back.  The monitor writes "no worker" to
+ * what tek__enter() reads (here->entry), makes all CPUs pass a memory barrier (membarrier(2)), and reads whether the thread is in the engine
  * (`defer`); the thread writes `defer` and then reads its worker.  So at least one of them sees the other.
  * If both do, carrier->lock decides.
  */

@@ -24,7 +24,9 @@ struct tek_uthread;
 struct tek_worker;
 
 struct tek_here {
-	struct tek_worker *worker; /* NULL: of no worker, or taken away by the monitor (uthread/carrier.h) */
+	struct tek_worker *worker; /* NULL: of no worker. True while preemption is deferred */
+	struct tek_worker *entry;  /* what tek__enter() finds: the same, or NULL if the monitor takes it away
+	                              (uthread/carrier.h) */
 	struct tek_uthread *self;  /* NULL: an ordinary kernel thread */
 	unsigned int defer;
 	unsigned int pending;
@@ -47,6 +49,13 @@ static inline struct tek_worker *tek__here_worker(void)
 	struct tek_worker *worker;
 	TEK__HERE_LOAD(worker, worker);
 	return worker;
+}
+
+static inline struct tek_worker *tek__here_entry(void)
+{
+	struct tek_worker *entry;
+	TEK__HERE_LOAD(entry, entry);
+	return entry;
 }
 
 static inline struct tek_uthread *tek__here_self(void)
@@ -104,6 +113,11 @@ struct tek_here *tek__here_find(void);
 static inline struct tek_worker *tek__here_worker(void)
 {
 	return tek__here_find()->worker;
+}
+
+static inline struct tek_worker *tek__here_entry(void)
+{
+	return __atomic_load_n(&tek__here_find()->entry, __ATOMIC_RELAXED);
 }
 
 static inline struct tek_uthread *tek__here_self(void)

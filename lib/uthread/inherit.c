@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
 #include "uthread/inherit.h"
 
+#include "uthread/priority.h"
 #include "uthread/worker.h"
 
 /* A chain that is longer is a circle: threads that wait for each other. */
@@ -24,11 +25,6 @@ static void leave(void)
 static int priority_now(const struct tek_uthread *thread)
 {
 	return __atomic_load_n(&thread->sched.priority, __ATOMIC_RELAXED);
-}
-
-static void set_priority(struct tek_uthread *thread, int priority)
-{
-	__atomic_store_n(&thread->sched.priority, (signed char)priority, __ATOMIC_RELAXED);
 }
 
 /* What this mutex makes of its owner's priority. */
@@ -62,7 +58,7 @@ static void update(struct tek_own *own)
 			priority = priority_by(more, priority);
 		if (priority == priority_now(own->thread))
 			return;
-		set_priority(own->thread, priority);
+		tek__priority_change(own->thread, (signed char)priority);
 		own = own->waits_for ? owner_of(own->waits_for) : NULL;
 	}
 }
@@ -92,6 +88,14 @@ void tek__inherit_lose(struct tek_own *own, struct tek_mutex *mutex)
 	atomic_store_explicit(&mutex->owner, 0, memory_order_relaxed);
 	update(own);
 	own->raised = own->raised && own->held;
+	leave();
+}
+
+void tek__inherit_set_ceiling(struct tek_own *own, struct tek_mutex *mutex, int ceiling)
+{
+	enter();
+	mutex->more->ceiling = ceiling;
+	update(own);
 	leave();
 }
 
@@ -142,7 +146,7 @@ void tek__priority_set(struct tek_uthread *thread, int priority)
 		own->base = (signed char)priority;
 		update(own);
 	} else {
-		set_priority(thread, priority);
+		tek__priority_change(thread, (signed char)priority);
 		if (own && own->waits_for)
 			update(owner_of(own->waits_for));
 	}

@@ -220,7 +220,7 @@ static void tick(const ucontext_t *context)
 {
 	bool good = is_good_moment(context, tek__here_self());
 
-	if (!tek__here_worker() && !good)
+	if (!tek__here_entry() && !good)
 		return; /* without a worker: it waits for one at a better moment */
 	struct tek_worker *worker = tek__enter();
 	__atomic_store_n(&tek__here_find()->pending, 0, __ATOMIC_RELAXED);

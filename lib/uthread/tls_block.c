@@ -71,7 +71,7 @@ static void fill_robust(char *structure)
 		.futex_offset = tek__glibc.robust_futex,
 	};
 	memcpy(head, &empty, sizeof(empty));
-	set_word(head, -sizeof(uintptr_t), (uintptr_t)head);
+	set_word(structure, tek__glibc.robust - sizeof(uintptr_t), (uintptr_t)head);
 }
 
 /* The kernel writes into no block of ours: who asks has to ask it. */

@@ -150,6 +150,7 @@ static inline void move_here(struct tek_worker *worker, struct tek_uthread *from
 
 	if (here) { /* storage of its own */
 		here->worker = worker;
+		__atomic_store_n(&here->entry, worker, __ATOMIC_RELAXED);
 		here->carrier = carrier;
 		tek__tls_switch(next->tls);
 		return;

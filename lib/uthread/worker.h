@@ -84,7 +84,7 @@ static inline bool tek__is_uthread(void)
 static inline struct tek_worker *tek__enter(void)
 {
 	tek__here_defer();
-	struct tek_worker *worker = tek__here_worker();
+	struct tek_worker *worker = tek__here_entry();
 	if (__builtin_expect(!worker, 0)) {
 		struct tek_worker *tek__enter_again(void);
 		worker = tek__enter_again();

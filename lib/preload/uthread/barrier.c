@@ -1,0 +1,55 @@
+/* SPDX-License-Identifier: MIT OR Apache-2.0 */
+/* The symbols of barriers. Those of several processes are the C library's, which writes 128 where ours have 0. */
+#include "preload/uthread/real.h"
+#include "uthread/barrier.h"
+#include "uthread/posix/interrupt.h"
+
+#include <errno.h>
+#include <pthread.h>
+
+_Static_assert(sizeof(struct tek_barrier) <= sizeof(pthread_barrier_t), "it lies in that");
+/* glibc's: in, current_round, count, shared. */
+_Static_assert(offsetof(struct tek_barrier, shared) == 3 * sizeof(unsigned int),
+	       "it stays what it is");
+
+static struct tek_barrier *of(pthread_barrier_t *object)
+{
+	return (struct tek_barrier *)object;
+}
+
+TEK_EXPORT int pthread_barrier_init(pthread_barrier_t *object,
+				    const pthread_barrierattr_t *attributes, unsigned int count)
+{
+	int shared = PTHREAD_PROCESS_PRIVATE;
+
+	if (count == 0 || count > TEK_BARRIER_MAX)
+		return EINVAL;
+	if (attributes)
+		pthread_barrierattr_getpshared(attributes, &shared);
+	if (shared == PTHREAD_PROCESS_SHARED)
+		return TEK_REAL(pthread_barrier_init)(object, attributes, count);
+	*of(object) = (struct tek_barrier){.count = count};
+	return 0;
+}
+
+TEK_EXPORT int pthread_barrier_destroy(pthread_barrier_t *object)
+{
+	if (of(object)->shared)
+		return TEK_REAL(pthread_barrier_destroy)(object);
+	return tek__barrier_is_used(of(object)) ? EBUSY : 0;
+}
+
+TEK_EXPORT int pthread_barrier_wait(pthread_barrier_t *object)
+{
+	struct tek_barrier_waiter waiter;
+
+	if (of(object)->shared)
+		return TEK_REAL(pthread_barrier_wait)(object);
+	/* No cancellation point. */
+	int result = tek__barrier_wait(of(object), &waiter, true);
+	while (result == EINTR) {
+		tek__interrupted_by_signal();
+		result = tek__barrier_go_on(of(object), &waiter);
+	}
+	return result < 0 ? PTHREAD_BARRIER_SERIAL_THREAD : result;
+}

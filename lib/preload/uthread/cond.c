@@ -1,0 +1,155 @@
+/* SPDX-License-Identifier: MIT OR Apache-2.0 */
+/*
+ * The symbols of condition variables.  `flags` says what glibc's `wrefs` says: bit 0 is set of those of several
+ * processes, which are the C library's; bit 1 of those whose times are of CLOCK_MONOTONIC.
+ */
+#include "preload/uthread/mutex.h"
+#include "uthread/cond.h"
+#include "uthread/posix/interrupt.h"
+
+#include <errno.h>
+
+#define FLAG_SHARED 1u
+#define FLAG_MONOTONIC 2u
+
+union cond {
+	struct tek_cond cond;
+	struct {
+		char others[offsetof(pthread_cond_t, __data.__wrefs)];
+		unsigned int flags;
+	};
+};
+
+_Static_assert(sizeof(union cond) <= sizeof(pthread_cond_t), "it lies in that");
+_Static_assert(sizeof(struct tek_cond) <= offsetof(pthread_cond_t, __data.__wrefs),
+	       "flags stay what they are");
+
+static union cond *of(pthread_cond_t *object)
+{
+	return (union cond *)object;
+}
+
+static bool is_shared(pthread_cond_t *object)
+{
+	return of(object)->flags & FLAG_SHARED;
+}
+
+/*
+ * The mutex is locked again; what that comes to goes before how the wait ended: EOWNERDEAD.  Handlers of signals ran
+ * before, when it was not locked.
+ */
+static int lock_again(pthread_mutex_t *mutex, struct tek_cond_waiter *waiter, int result)
+{
+	int error = waiter->mutex ? tek__posix_mutex_lock(mutex, &waiter->of_mutex, TEK_FOR_EVER)
+				  : pthread_mutex_lock(mutex);
+	return error ? error : result;
+}
+
+/* A mutex of several processes. */
+static int wait_with_shared(struct tek_cond *cond, pthread_mutex_t *mutex,
+			    struct tek_cond_waiter *waiter, struct tek_until until)
+{
+	const struct timespec *deadline;
+	struct timespec room;
+	int error = tek__until_deadline(until, &room, &deadline);
+
+	if (error)
+		return error;
+	tek__cond_begin(cond, waiter);
+	error = pthread_mutex_unlock(mutex);
+	if (!error)
+		return tek__cond_sleep(cond, waiter, deadline, true);
+	tek__cond_give_up(cond, waiter);
+	return error;
+}
+
+static int wait(pthread_cond_t *object, pthread_mutex_t *mutex, struct tek_until until)
+{
+	struct tek_cond *cond = &of(object)->cond;
+	struct tek_mutex *ours = tek__mutex_of(mutex);
+	struct tek_cond_waiter waiter = {.mutex = tek__mutex_is_shared(ours) ? NULL : ours};
+	int error;
+
+	tek__cancel_point();
+	error = waiter.mutex ? tek__cond_wait(cond, &waiter, until, true)
+			     : wait_with_shared(cond, mutex, &waiter, until);
+	switch (error) {
+	case 0:
+	case ETIMEDOUT:
+		return lock_again(mutex, &waiter, error);
+	case EINTR:
+		/* The wait ends, as POSIX allows.  Clean-up handlers find the mutex locked. */
+		tek__interrupted_by_signal();
+		error = lock_again(mutex, &waiter, 0);
+		tek__cancel_point();
+		return error;
+	default:
+		return error;
+	}
+}
+
+TEK_EXPORT int pthread_cond_wait(pthread_cond_t *object, pthread_mutex_t *mutex)
+{
+	if (is_shared(object))
+		return TEK_REAL(pthread_cond_wait)(object, mutex);
+	return wait(object, mutex, TEK_FOR_EVER);
+}
+
+TEK_EXPORT int pthread_cond_timedwait(pthread_cond_t *object, pthread_mutex_t *mutex,
+				      const struct timespec *time)
+{
+	if (is_shared(object))
+		return TEK_REAL(pthread_cond_timedwait)(object, mutex, time);
+	clockid_t clock =
+		of(object)->flags & FLAG_MONOTONIC ? CLOCK_MONOTONIC : CLOCK_REALTIME;
+	return wait(object, mutex, (struct tek_until){clock, time});
+}
+
+TEK_EXPORT int pthread_cond_clockwait(pthread_cond_t *object, pthread_mutex_t *mutex,
+				      clockid_t clock, const struct timespec *time)
+{
+	if (is_shared(object))
+		return TEK_REAL(pthread_cond_clockwait)(object, mutex, clock, time);
+	if (!tek__clock_is_known(clock))
+		return EINVAL;
+	return wait(object, mutex, (struct tek_until){clock, time});
+}
+
+TEK_EXPORT int pthread_cond_signal(pthread_cond_t *object)
+{
+	if (is_shared(object))
+		return TEK_REAL(pthread_cond_signal)(object);
+	tek__cond_signal(&of(object)->cond);
+	return 0;
+}
+
+TEK_EXPORT int pthread_cond_broadcast(pthread_cond_t *object)
+{
+	if (is_shared(object))
+		return TEK_REAL(pthread_cond_broadcast)(object);
+	tek__cond_broadcast(&of(object)->cond);
+	return 0;
+}
+
+TEK_EXPORT int pthread_cond_init(pthread_cond_t *object, const pthread_condattr_t *attributes)
+{
+	clockid_t clock = CLOCK_REALTIME;
+	int shared = PTHREAD_PROCESS_PRIVATE;
+
+	if (attributes) {
+		pthread_condattr_getpshared(attributes, &shared);
+		pthread_condattr_getclock(attributes, &clock);
+	}
+	if (shared == PTHREAD_PROCESS_SHARED)
+		return TEK_REAL(pthread_cond_init)(object, attributes);
+	*of(object) = (union cond){.cond = {.guard = 0}};
+	of(object)->flags = clock == CLOCK_MONOTONIC ? FLAG_MONOTONIC : 0;
+	return 0;
+}
+
+TEK_EXPORT int pthread_cond_destroy(pthread_cond_t *object)
+{
+	if (is_shared(object))
+		return TEK_REAL(pthread_cond_destroy)(object);
+	return tek__cond_is_used(&of(object)->cond) ? EBUSY : 0;
+}

@@ -1,0 +1,38 @@
+/* SPDX-License-Identifier: MIT OR Apache-2.0 */
+/* The symbols of keys. */
+#include "uthread/key.h"
+
+#include "preload/uthread/real.h"
+#include "uthread/own.h"
+
+#include <limits.h>
+#include <pthread.h>
+
+_Static_assert(TEK_KEYS >= PTHREAD_KEYS_MAX, "so many keys");
+_Static_assert(TEK_KEY_ROUNDS >= PTHREAD_DESTRUCTOR_ITERATIONS, "so often");
+
+TEK_EXPORT int pthread_key_create(pthread_key_t *key, void (*destructor)(void *))
+{
+	return tek__key_create(key, destructor);
+}
+
+TEK_EXPORT int pthread_key_delete(pthread_key_t key)
+{
+	return tek__key_delete(key);
+}
+
+TEK_EXPORT void *pthread_getspecific(pthread_key_t key)
+{
+	return tek__key_get(key);
+}
+
+TEK_EXPORT int pthread_setspecific(pthread_key_t key, const void *data)
+{
+	return tek__key_set(key, data);
+}
+
+/* Names that programs of old C libraries know; and libstdc++ looks whether the first one is there. */
+#define ALSO(name, ...) __attribute__((alias(#name), visibility("default"))) __VA_ARGS__
+ALSO(pthread_key_create, int __pthread_key_create(pthread_key_t *key, void (*destructor)(void *)));
+ALSO(pthread_getspecific, void *__pthread_getspecific(pthread_key_t key));
+ALSO(pthread_setspecific, int __pthread_setspecific(pthread_key_t key, const void *data));

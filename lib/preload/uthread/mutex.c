@@ -1,0 +1,205 @@
+/* SPDX-License-Identifier: MIT OR Apache-2.0 */
+/*
+ * The symbols of mutexes.  Those of several processes are the C library's: their kind says so, as the C library
+ * writes it.
+ */
+#include "preload/uthread/mutex.h"
+
+#include "uthread/inherit.h"
+#include "uthread/posix/interrupt.h"
+
+#include <errno.h>
+#include <sched.h>
+
+int tek__posix_mutex_lock(pthread_mutex_t *object, struct tek_mutex_waiter *waiter,
+			  struct tek_until until)
+{
+	struct tek_mutex *mutex = tek__mutex_of(object);
+	int error;
+
+	/* No cancellation point. */
+	while ((error = tek__mutex_lock(mutex, waiter, until, true)) == EINTR)
+		tek__interrupted_by_signal();
+	return error;
+}
+
+/* Whatever is not a normal mutex that is free. */
+__attribute__((noinline)) static int lock(pthread_mutex_t *object, struct tek_until until)
+{
+	struct tek_mutex_waiter waiter = {.vain = 0};
+	return tek__posix_mutex_lock(object, &waiter, until);
+}
+
+TEK_EXPORT int pthread_mutex_lock(pthread_mutex_t *object)
+{
+	struct tek_mutex *mutex = tek__mutex_of(object);
+
+	if (__builtin_expect(tek__mutex_is_plain(mutex), 1) && tek__mutex_grab(mutex))
+		return 0;
+	if (tek__mutex_is_shared(mutex))
+		return TEK_REAL(pthread_mutex_lock)(object);
+	return lock(object, TEK_FOR_EVER);
+}
+
+TEK_EXPORT int pthread_mutex_unlock(pthread_mutex_t *object)
+{
+	struct tek_mutex *mutex = tek__mutex_of(object);
+
+	if (__builtin_expect(tek__mutex_is_plain(mutex), 1) && tek__mutex_let_go(mutex))
+		return 0;
+	if (tek__mutex_is_shared(mutex))
+		return TEK_REAL(pthread_mutex_unlock)(object);
+	return tek__mutex_unlock(mutex);
+}
+
+TEK_EXPORT int pthread_mutex_trylock(pthread_mutex_t *object)
+{
+	struct tek_mutex *mutex = tek__mutex_of(object);
+
+	if (tek__mutex_is_shared(mutex))
+		return TEK_REAL(pthread_mutex_trylock)(object);
+	return tek__mutex_try(mutex);
+}
+
+TEK_EXPORT int pthread_mutex_timedlock(pthread_mutex_t *object, const struct timespec *time)
+{
+	if (tek__mutex_is_shared(tek__mutex_of(object)))
+		return TEK_REAL(pthread_mutex_timedlock)(object, time);
+	return lock(object, (struct tek_until){CLOCK_REALTIME, time});
+}
+
+TEK_EXPORT int pthread_mutex_clocklock(pthread_mutex_t *object, clockid_t clock,
+				       const struct timespec *time)
+{
+	if (tek__mutex_is_shared(tek__mutex_of(object)))
+		return TEK_REAL(pthread_mutex_clocklock)(object, clock, time);
+	if (!tek__clock_is_known(clock))
+		return EINVAL;
+	return lock(object, (struct tek_until){clock, time});
+}
+
+struct attributes {
+	int type, shared, robust, protocol, ceiling;
+};
+
+static int read_attributes(const pthread_mutexattr_t *object, struct attributes *attributes)
+{
+	int error = pthread_mutexattr_gettype(object, &attributes->type);
+
+	if (!error)
+		error = pthread_mutexattr_getpshared(object, &attributes->shared);
+	if (!error)
+		error = pthread_mutexattr_getrobust(object, &attributes->robust);
+	if (!error)
+		error = pthread_mutexattr_getprotocol(object, &attributes->protocol);
+	if (!error && attributes->protocol == PTHREAD_PRIO_PROTECT)
+		error = pthread_mutexattr_getprioceiling(object, &attributes->ceiling);
+	return error;
+}
+
+static int kind_of(const struct attributes *attributes)
+{
+	int kind = attributes->type & TEK_MUTEX_TYPE;
+
+	if (attributes->robust == PTHREAD_MUTEX_ROBUST)
+		kind |= TEK_MUTEX_ROBUST;
+	if (attributes->protocol == PTHREAD_PRIO_INHERIT)
+		kind |= TEK_MUTEX_INHERIT;
+	if (attributes->protocol == PTHREAD_PRIO_PROTECT)
+		kind |= TEK_MUTEX_PROTECT;
+	return kind;
+}
+
+TEK_EXPORT int pthread_mutex_init(pthread_mutex_t *object, const pthread_mutexattr_t *attributes)
+{
+	struct tek_mutex *mutex = tek__mutex_of(object);
+	struct attributes wanted = {.type = PTHREAD_MUTEX_DEFAULT};
+
+	if (attributes) {
+		int error = read_attributes(attributes, &wanted);
+		if (error)
+			return error;
+	}
+	if (wanted.shared == PTHREAD_PROCESS_SHARED)
+		return TEK_REAL(pthread_mutex_init)(object, attributes);
+	int kind = kind_of(&wanted);
+	if (kind & TEK_MUTEX_SPECIAL)
+		return tek__mutex_special_init(mutex, kind, wanted.ceiling);
+	*mutex = (struct tek_mutex){.kind = kind};
+	return 0;
+}
+
+TEK_EXPORT int pthread_mutex_destroy(pthread_mutex_t *object)
+{
+	struct tek_mutex *mutex = tek__mutex_of(object);
+
+	if (tek__mutex_is_shared(mutex))
+		return TEK_REAL(pthread_mutex_destroy)(object);
+	if (mutex->kind < 0)
+		return EINVAL;
+	if (atomic_load_explicit(&mutex->state, memory_order_relaxed) & TEK_MUTEX_LOCKED)
+		return EBUSY;
+	if (mutex->kind & TEK_MUTEX_SPECIAL)
+		tek__mutex_special_destroy(mutex);
+	mutex->kind = -1;
+	return 0;
+}
+
+TEK_EXPORT int pthread_mutex_consistent(pthread_mutex_t *object)
+{
+	struct tek_mutex *mutex = tek__mutex_of(object);
+
+	if (tek__mutex_is_shared(mutex))
+		return TEK_REAL(pthread_mutex_consistent)(object);
+	return tek__mutex_consistent(mutex);
+}
+
+static bool has_ceiling(const struct tek_mutex *mutex)
+{
+	return mutex->kind >= 0 && mutex->kind & TEK_MUTEX_PROTECT;
+}
+
+TEK_EXPORT int pthread_mutex_getprioceiling(const pthread_mutex_t *object, int *ceiling)
+{
+	const struct tek_mutex *mutex = tek__mutex_of((pthread_mutex_t *)object);
+
+	if (tek__mutex_is_shared(mutex))
+		return TEK_REAL(pthread_mutex_getprioceiling)(object, ceiling);
+	if (!has_ceiling(mutex))
+		return EINVAL;
+	*ceiling = mutex->more->ceiling;
+	return 0;
+}
+
+TEK_EXPORT int pthread_mutex_setprioceiling(pthread_mutex_t *object, int ceiling, int *old)
+{
+	struct tek_mutex *mutex = tek__mutex_of(object);
+	struct tek_mutex_waiter waiter = {.vain = 0};
+
+	if (tek__mutex_is_shared(mutex))
+		return TEK_REAL(pthread_mutex_setprioceiling)(object, ceiling, old);
+	if (!has_ceiling(mutex) || ceiling < sched_get_priority_min(SCHED_FIFO) ||
+	    ceiling > sched_get_priority_max(SCHED_FIFO))
+		return EINVAL;
+	/* Its owner's priority depends on it: nobody has it meanwhile, or the caller. */
+	int error = tek__posix_mutex_lock(object, &waiter, TEK_FOR_EVER);
+	bool held = error == EDEADLK;
+	if (error && error != EOWNERDEAD && !held)
+		return error;
+	if (old)
+		*old = mutex->more->ceiling;
+	tek__inherit_set_ceiling(tek__own(), mutex, ceiling);
+	if (!held)
+		tek__mutex_unlock(mutex);
+	return 0;
+}
+
+/* Names that programs of old C libraries know. */
+#define ALSO(name, ...) __attribute__((alias(#name), visibility("default"))) __VA_ARGS__
+ALSO(pthread_mutex_init,
+     int __pthread_mutex_init(pthread_mutex_t *object, const pthread_mutexattr_t *attributes));
+ALSO(pthread_mutex_destroy, int __pthread_mutex_destroy(pthread_mutex_t *object));
+ALSO(pthread_mutex_lock, int __pthread_mutex_lock(pthread_mutex_t *object));
+ALSO(pthread_mutex_trylock, int __pthread_mutex_trylock(pthread_mutex_t *object));
+ALSO(pthread_mutex_unlock, int __pthread_mutex_unlock(pthread_mutex_t *object));
+ALSO(pthread_mutex_consistent, int pthread_mutex_consistent_np(pthread_mutex_t *object));

@@ -1,0 +1,146 @@
+/* SPDX-License-Identifier: MIT OR Apache-2.0 */
+/* The symbols of read-write locks. Those of several processes are the C library's, which says so in `shared`. */
+#include "preload/uthread/real.h"
+#include "uthread/posix/interrupt.h"
+#include "uthread/rwlock.h"
+
+#include <errno.h>
+#include <pthread.h>
+#include <stddef.h>
+
+_Static_assert(sizeof(struct tek_rwlock) <= sizeof(pthread_rwlock_t), "it lies in that");
+_Static_assert(offsetof(struct tek_rwlock, kind) == offsetof(pthread_rwlock_t, __data.__flags),
+	       "static initialisers set it");
+_Static_assert(offsetof(pthread_rwlock_t, __data.__shared) >=
+			       offsetof(struct tek_rwlock, kind) + sizeof(unsigned char) ||
+		       (offsetof(pthread_rwlock_t, __data.__shared) >=
+				offsetof(struct tek_rwlock, reserved) &&
+			offsetof(pthread_rwlock_t, __data.__shared) <
+				offsetof(struct tek_rwlock, waiters)),
+	       "it stays what it is");
+#if __BYTE_ORDER__ != __ORDER_LITTLE_ENDIAN__
+#error "where is the kind in a word of this byte order?"
+#endif
+
+static struct tek_rwlock *of(pthread_rwlock_t *object)
+{
+	return (struct tek_rwlock *)object;
+}
+
+static bool is_shared(const pthread_rwlock_t *object)
+{
+	return object->__data.__shared != 0;
+}
+
+static int lock(pthread_rwlock_t *object, bool writes, struct tek_until until)
+{
+	int (*function)(struct tek_rwlock *, struct tek_until, bool) =
+		writes ? tek__rwlock_write : tek__rwlock_read;
+	int error;
+
+	/* No cancellation point. */
+	while ((error = function(of(object), until, true)) == EINTR)
+		tek__interrupted_by_signal();
+	return error;
+}
+
+TEK_EXPORT int pthread_rwlock_rdlock(pthread_rwlock_t *object)
+{
+	if (is_shared(object))
+		return TEK_REAL(pthread_rwlock_rdlock)(object);
+	return lock(object, false, TEK_FOR_EVER);
+}
+
+TEK_EXPORT int pthread_rwlock_wrlock(pthread_rwlock_t *object)
+{
+	if (is_shared(object))
+		return TEK_REAL(pthread_rwlock_wrlock)(object);
+	return lock(object, true, TEK_FOR_EVER);
+}
+
+TEK_EXPORT int pthread_rwlock_timedrdlock(pthread_rwlock_t *object, const struct timespec *time)
+{
+	if (is_shared(object))
+		return TEK_REAL(pthread_rwlock_timedrdlock)(object, time);
+	return lock(object, false, (struct tek_until){CLOCK_REALTIME, time});
+}
+
+TEK_EXPORT int pthread_rwlock_timedwrlock(pthread_rwlock_t *object, const struct timespec *time)
+{
+	if (is_shared(object))
+		return TEK_REAL(pthread_rwlock_timedwrlock)(object, time);
+	return lock(object, true, (struct tek_until){CLOCK_REALTIME, time});
+}
+
+TEK_EXPORT int pthread_rwlock_clockrdlock(pthread_rwlock_t *object, clockid_t clock,
+					  const struct timespec *time)
+{
+	if (is_shared(object))
+		return TEK_REAL(pthread_rwlock_clockrdlock)(object, clock, time);
+	if (!tek__clock_is_known(clock))
+		return EINVAL;
+	return lock(object, false, (struct tek_until){clock, time});
+}
+
+TEK_EXPORT int pthread_rwlock_clockwrlock(pthread_rwlock_t *object, clockid_t clock,
+					  const struct timespec *time)
+{
+	if (is_shared(object))
+		return TEK_REAL(pthread_rwlock_clockwrlock)(object, clock, time);
+	if (!tek__clock_is_known(clock))
+		return EINVAL;
+	return lock(object, true, (struct tek_until){clock, time});
+}
+
+TEK_EXPORT int pthread_rwlock_tryrdlock(pthread_rwlock_t *object)
+{
+	if (is_shared(object))
+		return TEK_REAL(pthread_rwlock_tryrdlock)(object);
+	return tek__rwlock_try_read(of(object));
+}
+
+TEK_EXPORT int pthread_rwlock_trywrlock(pthread_rwlock_t *object)
+{
+	if (is_shared(object))
+		return TEK_REAL(pthread_rwlock_trywrlock)(object);
+	return tek__rwlock_try_write(of(object));
+}
+
+TEK_EXPORT int pthread_rwlock_unlock(pthread_rwlock_t *object)
+{
+	if (is_shared(object))
+		return TEK_REAL(pthread_rwlock_unlock)(object);
+	return tek__rwlock_unlock(of(object));
+}
+
+TEK_EXPORT int pthread_rwlock_init(pthread_rwlock_t *object, const pthread_rwlockattr_t *attributes)
+{
+	int shared = PTHREAD_PROCESS_PRIVATE, kind = TEK_RWLOCK_PREFER_READER;
+
+	if (attributes) {
+		pthread_rwlockattr_getpshared(attributes, &shared);
+		pthread_rwlockattr_getkind_np(attributes, &kind);
+	}
+	if (shared == PTHREAD_PROCESS_SHARED)
+		return TEK_REAL(pthread_rwlock_init)(object, attributes);
+	*object = (pthread_rwlock_t){.__align = 0};
+	of(object)->kind = (unsigned char)kind;
+	return 0;
+}
+
+/* As the C library's, which says nothing about one that is in use. */
+TEK_EXPORT int pthread_rwlock_destroy(pthread_rwlock_t *object)
+{
+	return is_shared(object) ? TEK_REAL(pthread_rwlock_destroy)(object) : 0;
+}
+
+/* Names that programs of old C libraries know. */
+#define ALSO(name, ...) __attribute__((alias(#name), visibility("default"))) __VA_ARGS__
+ALSO(pthread_rwlock_init, int __pthread_rwlock_init(pthread_rwlock_t *object,
+						    const pthread_rwlockattr_t *attributes));
+ALSO(pthread_rwlock_destroy, int __pthread_rwlock_destroy(pthread_rwlock_t *object));
+ALSO(pthread_rwlock_rdlock, int __pthread_rwlock_rdlock(pthread_rwlock_t *object));
+ALSO(pthread_rwlock_wrlock, int __pthread_rwlock_wrlock(pthread_rwlock_t *object));
+ALSO(pthread_rwlock_tryrdlock, int __pthread_rwlock_tryrdlock(pthread_rwlock_t *object));
+ALSO(pthread_rwlock_trywrlock, int __pthread_rwlock_trywrlock(pthread_rwlock_t *object));
+ALSO(pthread_rwlock_unlock, int __pthread_rwlock_unlock(pthread_rwlock_t *object));

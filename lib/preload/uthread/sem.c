@@ -1,0 +1,119 @@
+/* SPDX-License-Identifier: MIT OR Apache-2.0 */
+/*
+ * The symbols of semaphores.  Those of several processes, named ones too, are the C library's, which writes 128
+ * where ours have 0.  They fail with -1 and errno.
+ */
+#include "preload/uthread/real.h"
+#include "uthread/posix/interrupt.h"
+#include "uthread/semaphore.h"
+
+#include <errno.h>
+#include <semaphore.h>
+#include <stddef.h>
+
+#define SHARED 128u /* FUTEX_PRIVATE_FLAG, the other way round */
+
+/* glibc's: a value of 64 bits, or of 32 where there are no atomic operations with 64; then `private`. */
+union semaphore {
+	struct tek_semaphore semaphore;
+	struct {
+#if __SIZEOF_POINTER__ == 8
+		unsigned int value[2];
+#else
+		unsigned int value[1];
+#endif
+		unsigned int shared;
+	};
+};
+
+_Static_assert(sizeof(union semaphore) <= sizeof(sem_t), "it lies in that");
+_Static_assert(offsetof(union semaphore, shared) >=
+			       offsetof(struct tek_semaphore, reserved) &&
+		       offsetof(union semaphore, shared) < offsetof(struct tek_semaphore, waiters),
+	       "it stays what it is");
+
+static struct tek_semaphore *of(sem_t *object)
+{
+	return &((union semaphore *)object)->semaphore;
+}
+
+static bool is_shared(const sem_t *object)
+{
+	return ((const union semaphore *)object)->shared & SHARED;
+}
+
+static int result(int error)
+{
+	if (!error)
+		return 0;
+	errno = error;
+	return -1;
+}
+
+static int wait(sem_t *object, struct tek_until until)
+{
+	tek__cancel_point();
+	for (;;) {
+		int error = tek__semaphore_wait(of(object), until, true);
+		if (error != EINTR || tek__interrupted())
+			return result(error);
+	}
+}
+
+TEK_EXPORT int sem_wait(sem_t *object)
+{
+	return is_shared(object) ? TEK_REAL(sem_wait)(object) : wait(object, TEK_FOR_EVER);
+}
+
+TEK_EXPORT int sem_timedwait(sem_t *object, const struct timespec *time)
+{
+	if (is_shared(object))
+		return TEK_REAL(sem_timedwait)(object, time);
+	return wait(object, (struct tek_until){CLOCK_REALTIME, time});
+}
+
+TEK_EXPORT int sem_clockwait(sem_t *object, clockid_t clock, const struct timespec *time)
+{
+	if (is_shared(object))
+		return TEK_REAL(sem_clockwait)(object, clock, time);
+	if (!tek__clock_is_known(clock))
+		return result(EINVAL);
+	return wait(object, (struct tek_until){clock, time});
+}
+
+TEK_EXPORT int sem_trywait(sem_t *object)
+{
+	return is_shared(object) ? TEK_REAL(sem_trywait)(object)
+				 : result(tek__semaphore_try(of(object)));
+}
+
+TEK_EXPORT int sem_post(sem_t *object)
+{
+	return is_shared(object) ? TEK_REAL(sem_post)(object)
+				 : result(tek__semaphore_post(of(object)));
+}
+
+TEK_EXPORT int sem_getvalue(sem_t *object, int *value)
+{
+	if (is_shared(object))
+		return TEK_REAL(sem_getvalue)(object, value);
+	*value = tek__semaphore_value(of(object));
+	return 0;
+}
+
+TEK_EXPORT int sem_init(sem_t *object, int shared, unsigned int value)
+{
+	if (value > TEK_SEM_VALUE_MAX)
+		return result(EINVAL);
+	if (shared)
+		return TEK_REAL(sem_init)(object, shared, value);
+	*of(object) = (struct tek_semaphore){.word = value};
+	return 0;
+}
+
+TEK_EXPORT int sem_destroy(sem_t *object)
+{
+	if (is_shared(object))
+		return TEK_REAL(sem_destroy)(object);
+	return tek__semaphore_is_used(of(object)) ? result(EBUSY) : 0;
+}

@@ -1,0 +1,265 @@
+/* SPDX-License-Identifier: MIT OR Apache-2.0 */
+#include "uthread/posix/action.h"
+
+#include "preload/uthread/real.h"
+#include "uthread/carrier.h"
+#include "uthread/interrupted.h"
+#include "uthread/posix/router.h"
+#include "uthread/posix/signal.h"
+#include "uthread/posix/start.h"
+#include "uthread/wait.h"
+#include "uthread/worker.h"
+#include "uthread/zones.h"
+
+#include <errno.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+typedef void handler_function(int, siginfo_t *, void *);
+
+/* What the program has asked for. handler: SIG_DFL, SIG_IGN or a function. */
+static struct {
+	_Atomic uintptr_t handler;
+	atomic_int flags;
+	_Atomic uint64_t mask;      /* the kernel's while the handler runs */
+	atomic_bool interrupts;     /* siginterrupt(3) */
+} actions[TEK_SIGNALS + 1];
+
+/* A handler that runs, on the stack of its thread. */
+struct tek_handler_frame {
+	struct tek_handler_frame *previous;
+	bool kept; /* preemption is deferred for it */
+};
+
+/* Of an instruction, not sent by anybody: it would come again at once. */
+static bool is_error(int number, const siginfo_t *info)
+{
+	const uint64_t errors = tek__signal_bit(SIGSEGV) | tek__signal_bit(SIGBUS) |
+				tek__signal_bit(SIGFPE) | tek__signal_bit(SIGILL) |
+				tek__signal_bit(SIGTRAP) | tek__signal_bit(SIGSYS);
+	return info->si_code > 0 && (errors & tek__signal_bit(number));
+}
+
+static uint64_t mask_of(const ucontext_t *context)
+{
+	uint64_t mask;
+	memcpy(&mask, &context->uc_sigmask, sizeof(mask));
+	return mask;
+}
+
+/* SA_RESETHAND is ours to see to, since a signal that is put off comes to the kernel twice. */
+static handler_function *handler_for(int number)
+{
+	uintptr_t handler = atomic_load(&actions[number].handler);
+
+	if (!(atomic_load(&actions[number].flags) & SA_RESETHAND))
+		return (handler_function *)handler;
+	handler = atomic_exchange(&actions[number].handler, (uintptr_t)SIG_DFL);
+	struct sigaction reset = {.sa_handler = SIG_DFL};
+	TEK_REAL(sigaction)(number, &reset, NULL);
+	return (handler_function *)handler;
+}
+
+static void call(handler_function *handler, int number, siginfo_t *info, void *context)
+{
+	/* None any more: it was taken away at this very moment. */
+	if ((uintptr_t)handler == (uintptr_t)SIG_DFL || (uintptr_t)handler == (uintptr_t)SIG_IGN)
+		return;
+	handler(number, info, context);
+}
+
+/* Where a thread runs the program's code. The tick is blocked, so it stays on its worker until the handler waits. */
+static void run(struct tek_posix *self, bool taken, int number, siginfo_t *info, ucontext_t *context)
+{
+	const int flags = atomic_load(&actions[number].flags);
+	const uint64_t during = mask_of(context) | atomic_load(&actions[number].mask);
+	struct tek_handler_frame frame = {
+		.previous = self->frames,
+		.kept = !taken && !self->level && !tek__zones_allow(tek__interrupted_at(context)),
+	};
+
+	if (taken)
+		self->taking = false;
+	tek__here_defer();
+	tek__signal_mask_is(during);
+	tek__here_undefer();
+	if (taken)
+		tek__here_undefer();
+	if (frame.kept) {
+		tek__here_defer();
+		self->level++;
+	}
+	self->frames = &frame;
+	self->handlers++;
+	if (!(flags & SA_RESTART))
+		self->fails = true;
+
+	call(handler_for(number), number, info, context);
+
+	if (self->frames == &frame) { /* else a jump has left it, and what it jumped to has come back here */
+		self->frames = frame.previous;
+		if (frame.kept) {
+			self->level--;
+			tek__here_undefer();
+		}
+	}
+	tek__here_defer();
+	/* A wait that begins just now must not miss it; the kernel sets the mask as soon as this returns. */
+	tek__interrupt(tek__here_self());
+	tek__signal_mask_is(mask_of(context));
+	if (taken)
+		self->taking = true;
+	else
+		tek__here_undefer();
+}
+
+/* It stays blocked on this kernel thread, and waits there: there was no room for it elsewhere. */
+static void leave_to_kernel(int number, siginfo_t *info, ucontext_t *context)
+{
+	const uint64_t mask = mask_of(context) | tek__signal_bit(number);
+	struct tek_worker *worker = tek__here_worker();
+
+	memcpy(&context->uc_sigmask, &mask, sizeof(mask));
+	if (worker)
+		worker->kernel_mask |= tek__signal_bit(number);
+	syscall(SYS_rt_tgsigqueueinfo, getpid(), (pid_t)syscall(SYS_gettid), number, info);
+}
+
+static void on_signal(int number, siginfo_t *info, void *argument)
+{
+	ucontext_t *context = argument;
+	struct tek_uthread *thread = tek__here_self();
+	struct tek_posix *self = thread ? thread->posix : NULL;
+	const unsigned int depth = tek__here_find()->defer;
+
+	if ((!self && !tek__here_carrier()) || (is_error(number, info) && depth)) {
+		call(handler_for(number), number, info, argument);
+	} else if (self && depth <= self->level + self->taking) {
+		run(self, depth > self->level, number, info, context);
+	} else {
+		const int error = errno;
+		if (!tek__router_put(info))
+			leave_to_kernel(number, info, context);
+		errno = error;
+	}
+}
+
+static bool is_handler(uintptr_t handler)
+{
+	return handler != (uintptr_t)SIG_DFL && handler != (uintptr_t)SIG_IGN;
+}
+
+/* For the kernel: ours instead of the program's. Alternate stacks belong to kernel threads: only for errors. */
+static struct sigaction for_kernel(int number, const struct sigaction *action)
+{
+	struct sigaction ours = *action;
+
+	sigdelset(&ours.sa_mask, SIGKILL);
+	if (!is_handler((uintptr_t)action->sa_handler))
+		return ours;
+	ours.sa_sigaction = on_signal;
+	ours.sa_flags = (ours.sa_flags | SA_SIGINFO) & ~(int)SA_RESETHAND;
+	if (number != SIGSEGV && number != SIGBUS)
+		ours.sa_flags &= ~SA_ONSTACK;
+	sigaddset(&ours.sa_mask, SIGSTKFLT);
+	return ours;
+}
+
+/* What the program is told: what it asked for. */
+static void as_asked(struct sigaction *old, uintptr_t handler, int flags)
+{
+	if (old->sa_sigaction != on_signal || !(old->sa_flags & SA_SIGINFO))
+		return;
+	memcpy(&old->sa_handler, &handler, sizeof(handler));
+	old->sa_flags = flags;
+	sigdelset(&old->sa_mask, SIGSTKFLT);
+}
+
+int tek__action_set(int number, const struct sigaction *action, struct sigaction *old)
+{
+	int (*real)(int, const struct sigaction *, struct sigaction *) = TEK_REAL(sigaction);
+
+	if (number < 1 || number > TEK_SIGNALS || tek__start_is_borrowed())
+		return real(number, action, old);
+	if (number == SIGSTKFLT) {
+		errno = EINVAL;
+		return -1;
+	}
+	const uintptr_t old_handler = atomic_load(&actions[number].handler);
+	const int old_flags = atomic_load(&actions[number].flags);
+	struct sigaction ours, before;
+	if (action) {
+		ours = for_kernel(number, action);
+		/* First here: a signal that comes in between finds the new one, which is about to be in force. */
+		if (is_handler((uintptr_t)action->sa_handler)) {
+			uint64_t mask = tek__signals_of(&ours.sa_mask);
+			if (!(action->sa_flags & SA_NODEFER))
+				mask |= tek__signal_bit(number);
+			atomic_store(&actions[number].mask, mask);
+			atomic_store(&actions[number].flags, action->sa_flags);
+			atomic_store(&actions[number].handler, (uintptr_t)action->sa_handler);
+		}
+	}
+	if (real(number, action ? &ours : NULL, &before) != 0) {
+		atomic_store(&actions[number].handler, old_handler);
+		return -1;
+	}
+	if (action && !is_handler((uintptr_t)action->sa_handler))
+		atomic_store(&actions[number].handler, (uintptr_t)action->sa_handler);
+	as_asked(&before, old_handler, old_flags);
+	if (old)
+		*old = before;
+	return 0;
+}
+
+void tek__action_restarts(int number, bool restarts)
+{
+	if (number < 1 || number > TEK_SIGNALS)
+		return;
+	atomic_store(&actions[number].interrupts, !restarts);
+	if (restarts)
+		atomic_fetch_or(&actions[number].flags, SA_RESTART);
+	else
+		atomic_fetch_and(&actions[number].flags, ~SA_RESTART);
+}
+
+bool tek__action_interrupts(int number)
+{
+	return number >= 1 && number <= TEK_SIGNALS && atomic_load(&actions[number].interrupts);
+}
+
+bool tek__action_ignores(int number)
+{
+	struct sigaction now;
+
+	if (TEK_REAL(sigaction)(number, NULL, &now) != 0)
+		return false;
+	return now.sa_handler == SIG_IGN ||
+	       (now.sa_handler == SIG_DFL && (number == SIGCHLD || number == SIGURG ||
+					      number == SIGWINCH || number == SIGCONT));
+}
+
+void tek__action_leave(const struct __jmp_buf_tag *env)
+{
+	struct tek_posix *self = tek__posix_self();
+	const bool in_handler = self && self->frames;
+
+	if (!self || (!in_handler && !env->__mask_was_saved))
+		return;
+	/* A buffer deeper in the stack than the handler's frame is of a function that the handler has called. */
+	const char low = 0;
+	bool leaves = false;
+	while (self->frames && !((uintptr_t)env > (uintptr_t)&low && (uintptr_t)env < (uintptr_t)self->frames)) {
+		if (self->frames->kept) {
+			self->level--;
+			tek__here_undefer();
+		}
+		self->frames = self->frames->previous;
+		leaves = true;
+	}
+	uint64_t mask = env->__mask_was_saved ? tek__signals_of(&env->__saved_mask)
+					      : tek__here_self()->mask;
+	if (!leaves && mask == tek__here_self()->mask)
+		return;
+	tek__signal_mask_jump(mask, !self->frames);
+}

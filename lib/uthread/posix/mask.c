@@ -1,0 +1,80 @@
+/* SPDX-License-Identifier: MIT OR Apache-2.0 */
+/* Masks of user-level threads. */
+#include "uthread/interrupted.h"
+#include "uthread/posix/router.h"
+#include "uthread/posix/signal.h"
+#include "uthread/worker.h"
+
+#include <errno.h>
+#include <pthread.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#define UNBLOCKABLE (tek__signal_bit(SIGKILL) | tek__signal_bit(SIGSTOP) | TEK__OWN_SIGNALS)
+
+void tek__signal_mask_is(uint64_t mask)
+{
+	struct tek_worker *worker = tek__here_worker();
+
+	tek__here_self()->mask = mask;
+	if (worker)
+		worker->kernel_mask = mask;
+}
+
+/* Handlers may run in the middle of it, on this level. */
+static void change(struct tek_uthread *thread, uint64_t mask)
+{
+	struct tek_posix *self = thread->posix;
+
+	if (mask == thread->mask)
+		return;
+	tek__enter();
+	tek__signal_mask_is(mask);
+	self->taking = true;
+	syscall(SYS_rt_sigprocmask, SIG_SETMASK, &mask, NULL, sizeof(mask));
+	self->taking = false;
+	tek__leave();
+}
+
+void tek__signal_mask_set(uint64_t mask)
+{
+	struct tek_uthread *thread = tek__here_self();
+
+	/* In a handler the tick is blocked, and stays so: action.h. */
+	change(thread, (mask & ~UNBLOCKABLE) | (thread->mask & TEK__OWN_SIGNALS));
+	tek__posix_resume(thread, false);
+}
+
+void tek__signal_mask_jump(uint64_t mask, bool out)
+{
+	struct tek_uthread *thread = tek__here_self();
+
+	change(thread, (mask & ~UNBLOCKABLE) | (out ? 0 : thread->mask & TEK__OWN_SIGNALS));
+}
+
+int tek__signal_mask(int how, const sigset_t *set, sigset_t *old)
+{
+	const uint64_t before = tek__here_self()->mask;
+	uint64_t mask = before;
+
+	if (set) {
+		const uint64_t signals = tek__signals_of(set);
+		switch (how) {
+		case SIG_BLOCK:
+			mask |= signals;
+			break;
+		case SIG_UNBLOCK:
+			mask &= ~signals;
+			break;
+		case SIG_SETMASK:
+			mask = signals;
+			break;
+		default:
+			return EINVAL;
+		}
+		tek__signal_mask_set(mask);
+	}
+	if (old)
+		tek__signals_to(old, before & ~TEK__OWN_SIGNALS);
+	return 0;
+}

@@ -1,0 +1,300 @@
+/* SPDX-License-Identifier: MIT OR Apache-2.0 */
+#include "uthread/posix/router.h"
+
+#include "uthread/carrier.h"
+#include "uthread/engine.h"
+#include "uthread/interrupted.h"
+#include "uthread/posix/action.h"
+#include "uthread/posix/signal.h"
+#include "uthread/preempt.h"
+#include "uthread/worker.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <string.h>
+#include <sys/epoll.h>
+#include <sys/signalfd.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+/* Where its descriptors are out of the way of programs that count theirs. */
+#define LOW_DESCRIPTOR 900
+/* Who could not be stopped is tried again after so long, later less often. */
+#define AGAIN_LEAST_MS 1
+#define AGAIN_MOST_MS 64
+
+enum { FREE, FILLING, FULL };
+
+/* Signals that were put off. */
+#define PLACES 256
+static struct place {
+	atomic_uint state;
+	uint64_t order;
+	siginfo_t info;
+} places[PLACES];
+static _Atomic uint64_t last_order;
+
+static atomic_int router = 0; /* its tid; 0: it does not run */
+static atomic_bool called;
+static atomic_int epoll_file = -1, signal_file = -1;
+
+static void call_it(void)
+{
+	int tid = atomic_load(&router);
+	/* The tick ends its wait: it is not blocked there, and nowhere else. */
+	if (tid && !atomic_exchange(&called, true))
+		syscall(SYS_tgkill, getpid(), tid, TEK_TICK_SIGNAL);
+}
+
+bool tek__router_put(const siginfo_t *info)
+{
+	if (!atomic_load(&router))
+		return false;
+	for (unsigned int i = 0; i < PLACES; i++) {
+		struct place *place = &places[i];
+		unsigned int state = FREE;
+		if (!atomic_compare_exchange_strong(&place->state, &state, FILLING))
+			continue;
+		place->info = *info;
+		place->order = atomic_fetch_add(&last_order, 1);
+		atomic_store(&place->state, FULL);
+		call_it();
+		return true;
+	}
+	return false;
+}
+
+void tek__router_look(void)
+{
+	call_it();
+}
+
+bool tek__router_owns(int file)
+{
+	return file >= 0 && (file == atomic_load_explicit(&epoll_file, memory_order_relaxed) ||
+			     file == atomic_load_explicit(&signal_file, memory_order_relaxed));
+}
+
+/* How well a thread suits; 0: it does not take this signal. */
+static int suits(const struct tek_uthread *thread, uint64_t bit)
+{
+	const struct tek_posix *posix = thread->posix;
+
+	if (!thread->id || !posix || tek__posix_thread(posix) != thread ||
+	    (tek__posix_flags(posix) & (TEK_POSIX_EXITING | TEK_POSIX_ENDED)))
+		return 0;
+	if (atomic_load(&posix->awaited) & bit)
+		return 4;
+	if (thread->mask & bit)
+		return 0;
+	/* The kernel prefers the first thread, and programs have come to count on that. */
+	if (thread == tek__posix_first.thread)
+		return 3;
+	return __atomic_load_n(&thread->interruptible, __ATOMIC_RELAXED) ? 2 : 1;
+}
+
+static struct tek_posix *choose(int number)
+{
+	const uint64_t bit = tek__signal_bit(number);
+	struct tek_uthread *best = NULL;
+	int most = 0;
+
+	for (struct tek_uthread *each = atomic_load(&tek__uthreads); each && most < 4;
+	     each = each->all_next) {
+		int how = suits(each, bit);
+		if (how > most) {
+			most = how;
+			best = each;
+		}
+	}
+	return best ? best->posix : NULL;
+}
+
+/* Nobody takes it now: it waits with the process, as one that everybody blocks. */
+static void send_back(siginfo_t *info)
+{
+	if (syscall(SYS_rt_sigqueueinfo, getpid(), info->si_signo, info) != 0)
+		syscall(SYS_kill, getpid(), info->si_signo);
+}
+
+/* The oldest one; NULL: there is none. */
+static struct place *oldest(void)
+{
+	struct place *found = NULL;
+
+	for (unsigned int i = 0; i < PLACES; i++) {
+		struct place *place = &places[i];
+		if (atomic_load(&place->state) == FULL && (!found || place->order < found->order))
+			found = place;
+	}
+	return found;
+}
+
+static void route_places(void)
+{
+	struct place *place;
+
+	while ((place = oldest())) {
+		siginfo_t info = place->info;
+		atomic_store(&place->state, FREE);
+		struct tek_posix *posix = choose(info.si_signo);
+		if (!posix || !tek__signal_pass(posix, &info))
+			send_back(&info);
+	}
+}
+
+/* What waits with the process. */
+static void route_process(void)
+{
+	static const struct timespec at_once;
+	uint64_t pending = 0;
+
+	syscall(SYS_rt_sigpending, &pending, sizeof(pending));
+	pending &= ~TEK__OWN_SIGNALS;
+	while (pending) {
+		const int number = __builtin_ctzll(pending) + 1;
+		const uint64_t bit = tek__signal_bit(number);
+		struct tek_posix *posix = choose(number);
+		siginfo_t info;
+
+		pending &= ~bit;
+		/* Somebody else may take it first: then there is none. */
+		while (posix && syscall(SYS_rt_sigtimedwait, &bit, &info, &at_once, sizeof(bit)) == number) {
+			if (!(atomic_load(&posix->awaited) & bit) && tek__action_ignores(number))
+				continue;
+			if (!tek__signal_pass(posix, &info)) {
+				send_back(&info);
+				break;
+			}
+			posix = choose(number);
+		}
+	}
+}
+
+/* Stops those who have something to see to. Returns whether there are any. */
+static bool stop_those_due(void)
+{
+	bool any = false;
+
+	if (tek__engine.preempt == TEK_PREEMPT_OFF)
+		return false;
+	for (unsigned int i = 0; i < tek__worker_count; i++) {
+		struct tek_worker *worker = &tek__workers[i];
+		const struct tek_uthread *thread = __atomic_load_n(&worker->current, __ATOMIC_RELAXED);
+		if (thread && thread->posix && tek__posix_is_due(thread->posix)) {
+			any = true;
+			atomic_store(&worker->kicked, false);
+			tek__preempt_kick(worker);
+		}
+	}
+	for (struct tek_carrier *each = atomic_load(&tek__carriers); each; each = each->all) {
+		const struct tek_uthread *thread = atomic_load(&each->detached);
+		if (thread && thread->posix && tek__posix_is_due(thread->posix)) {
+			any = true;
+			syscall(SYS_tgkill, getpid(), each->tid, TEK_TICK_SIGNAL);
+		}
+	}
+	return any;
+}
+
+static int out_of_the_way(int file)
+{
+	int moved = file >= 0 ? fcntl(file, F_DUPFD_CLOEXEC, LOW_DESCRIPTOR) : -1;
+	if (moved < 0)
+		return file;
+	syscall(SYS_close, file);
+	return moved;
+}
+
+/* 0 or an error number. */
+static int open_files(void)
+{
+	sigset_t all;
+
+	sigfillset(&all);
+	atomic_store(&signal_file, out_of_the_way(signalfd(-1, &all, SFD_NONBLOCK | SFD_CLOEXEC)));
+	atomic_store(&epoll_file, out_of_the_way(epoll_create1(EPOLL_CLOEXEC)));
+	/* Each signal that comes to the process is an event, also if there are others already. */
+	struct epoll_event wanted = {.events = EPOLLIN | EPOLLET};
+	if (epoll_ctl(atomic_load(&epoll_file), EPOLL_CTL_ADD, atomic_load(&signal_file), &wanted))
+		return errno;
+	return 0;
+}
+
+/* Until there is something to do. */
+static void wait_for_calls(int ms)
+{
+	const uint64_t blocked = ~tek__signal_bit(TEK_TICK_SIGNAL);
+	struct epoll_event event;
+
+	/* Who calls it sets `called` first and then sends the tick, which ends the wait, whenever it comes. */
+	if (atomic_load(&called))
+		return;
+	long count = syscall(SYS_epoll_pwait, atomic_load(&epoll_file), &event, 1, ms, &blocked,
+			     sizeof(blocked));
+	if (count >= 0 || errno == EINTR)
+		return;
+	/* The program has closed what it did not know. */
+	const struct timespec moment = {.tv_nsec = 1000000};
+	if (open_files() != 0)
+		syscall(SYS_nanosleep, &moment, NULL);
+}
+
+static void *route(void *argument)
+{
+	const uint64_t all = ~0ull & ~TEK__OWN_SIGNALS;
+	const uint64_t blocked = all | tek__signal_bit(TEK_TICK_SIGNAL);
+	int again = -1;
+
+	(void)argument;
+	/* The C library's own stay open: it sends them to all kernel threads and waits for each. */
+	syscall(SYS_rt_sigprocmask, SIG_SETMASK, &blocked, NULL, sizeof(blocked));
+	tek__enter();
+	atomic_store(&router, (int)syscall(SYS_gettid));
+	for (;;) {
+		atomic_store(&called, false);
+		route_places();
+		route_process();
+		if (stop_those_due())
+			again = again < 0 ? AGAIN_LEAST_MS
+					  : again * 2 < AGAIN_MOST_MS ? again * 2 : AGAIN_MOST_MS;
+		else
+			again = -1;
+		wait_for_calls(again);
+	}
+	return NULL;
+}
+
+static void nothing(int number)
+{
+	(void)number;
+}
+
+int tek__router_start(void)
+{
+	/* Without preemption nobody else has a handler for the tick. */
+	if (tek__engine.preempt == TEK_PREEMPT_OFF) {
+		const struct sigaction none = {.sa_handler = nothing, .sa_flags = SA_RESTART};
+		if (tek__real_sigaction(TEK_TICK_SIGNAL, &none) != 0)
+			return errno;
+	}
+	int error = open_files();
+	if (!error)
+		error = tek__kernel_thread(route, NULL);
+	if (!error)
+		tek__idle_mask = ~TEK__OWN_SIGNALS;
+	return error;
+}
+
+void tek__router_after_fork(void)
+{
+	atomic_store(&router, 0);
+	atomic_store(&called, false);
+	for (unsigned int i = 0; i < PLACES; i++)
+		atomic_store(&places[i].state, FREE);
+	/* Closed with the numbers that are the parent's, too. */
+	syscall(SYS_close, atomic_load(&epoll_file));
+	syscall(SYS_close, atomic_load(&signal_file));
+	atomic_store(&epoll_file, -1);
+	atomic_store(&signal_file, -1);
+}

@@ -1,0 +1,38 @@
+/* SPDX-License-Identifier: MIT OR Apache-2.0 */
+/*
+ * Finds a thread for a signal that the kernel could not give to one.
+ *
+ * A signal to the process goes to whoever runs and does not block it: the kernel sees to that.  While nobody like that
+ * runs, it must not be lost on a kernel thread that waits for work, so these block all signals, and it
+ * stays with the process.  A kernel thread, the router, hears of it, and looks for a user-level thread that waits and
+ * would take it: that one is woken to take it.  If there is none, all block it, and it stays where it is:
+ * for sigwait(), for signalfd(2), for who unblocks it.
+ *
+ * A signal that comes while the engine is at work is put into one of a few places, without a lock, and the router
+ * finds a thread for it, too: mostly the one that was running.
+ *
+ * Who was to be stopped for a signal or its cancellation at a moment at which it could not be left (preempt.h) is
+ * stopped again and again, by the router, until it works.
+ */
+#ifndef TEK_UTHREAD_POSIX_ROUTER_H
+#define TEK_UTHREAD_POSIX_ROUTER_H
+
+#include <signal.h>
+#include <stdbool.h>
+
+/* 0 or an error number. When the engine runs; in the child of fork(), again. */
+int tek__router_start(void);
+
+/* It is to find a thread for this one. False: it cannot now. From anywhere, signal handlers too. */
+bool tek__router_put(const siginfo_t *info);
+
+/* A running thread has something to see to. From anywhere. */
+void tek__router_look(void);
+
+/* Whether the descriptor is its own. */
+bool tek__router_owns(int file);
+
+/* In the child of fork(), before it is started again there. */
+void tek__router_after_fork(void);
+
+#endif

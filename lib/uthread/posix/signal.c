@@ -1,0 +1,301 @@
+/* SPDX-License-Identifier: MIT OR Apache-2.0 */
+#include "uthread/posix/signal.h"
+
+#include "uthread/carrier.h"
+#include "uthread/interrupted.h"
+#include "uthread/posix/cancel.h"
+#include "uthread/posix/exit.h"
+#include "uthread/posix/interrupt.h"
+#include "uthread/posix/router.h"
+#include "uthread/preempt.h"
+#include "uthread/wait.h"
+#include "uthread/worker.h"
+
+#include <errno.h>
+#include <pthread.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+struct tek_pending_signal {
+	struct tek_pending_signal *next;
+	bool of_process; /* sent to the process, and this thread was chosen for it */
+	siginfo_t info;
+};
+
+/* Those that wait, of all threads. A fixed number, since they come in signal handlers too. */
+#define MOST 1024
+static struct {
+	struct tek_spin lock;
+	struct tek_pending_signal of[MOST];
+	unsigned int used;
+	struct tek_pending_signal *free;
+} nodes;
+
+static struct tek_pending_signal *new_node(void)
+{
+	tek__spin_lock(&nodes.lock);
+	struct tek_pending_signal *node = nodes.free;
+	if (node)
+		nodes.free = node->next;
+	else if (nodes.used < MOST)
+		node = &nodes.of[nodes.used++];
+	tek__spin_unlock(&nodes.lock);
+	return node;
+}
+
+static void free_node(struct tek_pending_signal *node)
+{
+	tek__spin_lock(&nodes.lock);
+	node->next = nodes.free;
+	nodes.free = node;
+	tek__spin_unlock(&nodes.lock);
+}
+
+/* Under its lock. */
+static void append(struct tek_posix *posix, struct tek_pending_signal *node)
+{
+	node->next = NULL;
+	if (posix->first)
+		posix->last->next = node;
+	else
+		posix->first = node;
+	posix->last = node;
+	atomic_fetch_or(&posix->pending, tek__signal_bit(node->info.si_signo));
+	atomic_fetch_or(&posix->flags, TEK_POSIX_SIGNALLED);
+}
+
+/* The first of the least number, as POSIX has it for real-time signals; NULL: none of `wanted`. Under its lock. */
+static struct tek_pending_signal *take_node(struct tek_posix *posix, uint64_t wanted)
+{
+	wanted &= atomic_load_explicit(&posix->pending, memory_order_relaxed);
+	if (!wanted)
+		return NULL;
+	const int number = __builtin_ctzll(wanted) + 1;
+	struct tek_pending_signal *found = NULL, *before = NULL, *previous = NULL;
+	bool more = false;
+	for (struct tek_pending_signal *each = posix->first; each; each = each->next) {
+		if (each->info.si_signo == number) {
+			more = found != NULL;
+			if (more)
+				break;
+			found = each;
+			before = previous;
+		}
+		previous = each;
+	}
+	if (!found)
+		return NULL;
+	if (before)
+		before->next = found->next;
+	else
+		posix->first = found->next;
+	if (posix->last == found)
+		posix->last = before;
+	if (!more)
+		atomic_fetch_and(&posix->pending, ~tek__signal_bit(number));
+	if (!posix->first)
+		atomic_fetch_and(&posix->flags, ~(unsigned int)TEK_POSIX_SIGNALLED);
+	return found;
+}
+
+static int add(struct tek_posix *posix, const siginfo_t *info, bool of_process)
+{
+	const uint64_t bit = tek__signal_bit(info->si_signo);
+	struct tek_pending_signal *node = new_node();
+	int error = 0;
+
+	if (!node)
+		return EAGAIN;
+	node->info = *info;
+	node->of_process = of_process;
+	tek__spin_lock(&posix->lock);
+	if (tek__posix_flags(posix) & TEK_POSIX_ENDED)
+		error = ESRCH;
+	else if (info->si_signo < SIGRTMIN && (atomic_load(&posix->pending) & bit))
+		; /* once is enough */
+	else {
+		append(posix, node);
+		node = NULL;
+	}
+	tek__spin_unlock(&posix->lock);
+	if (node)
+		free_node(node);
+	return error;
+}
+
+siginfo_t tek__signal_info(int number, const union sigval *value)
+{
+	siginfo_t info;
+
+	memset(&info, 0, sizeof(info));
+	info.si_signo = number;
+	info.si_code = value ? SI_QUEUE : SI_TKILL;
+	info.si_pid = getpid();
+	info.si_uid = getuid();
+	if (value)
+		info.si_value = *value;
+	return info;
+}
+
+int tek__signal_send(struct tek_posix *posix, const siginfo_t *info)
+{
+	tek__enter();
+	int error = add(posix, info, false);
+	struct tek_uthread *thread = tek__posix_thread(posix);
+	tek__leave();
+	if (error || !thread)
+		return error;
+	const uint64_t bit = tek__signal_bit(info->si_signo);
+	if (thread == tek__here_self())
+		tek__posix_resume(thread, false);
+	else if (!(thread->mask & bit) || (atomic_load(&posix->awaited) & bit))
+		tek__posix_attention(posix);
+	return 0;
+}
+
+bool tek__signal_pass(struct tek_posix *posix, const siginfo_t *info)
+{
+	if (add(posix, info, true) != 0)
+		return false;
+	tek__posix_attention(posix);
+	return true;
+}
+
+bool tek__signal_take(uint64_t wanted, siginfo_t *info)
+{
+	struct tek_posix *self = tek__posix_self();
+
+	if (!(atomic_load(&self->pending) & wanted))
+		return false;
+	tek__enter();
+	tek__spin_lock(&self->lock);
+	struct tek_pending_signal *node = take_node(self, wanted);
+	tek__spin_unlock(&self->lock);
+	if (node) {
+		*info = node->info;
+		free_node(node);
+	}
+	tek__leave();
+	return node != NULL;
+}
+
+uint64_t tek__signals_pending(void)
+{
+	return atomic_load(&tek__posix_self()->pending);
+}
+
+/* The kernel does with it what the program has asked for, before this returns. */
+static void deliver(struct tek_posix *self, const siginfo_t *info)
+{
+	tek__enter();
+	self->taking = true;
+	/* Its own kernel thread may be told whatever siginfo_t says: rt_tgsigqueueinfo(2). */
+	syscall(SYS_rt_tgsigqueueinfo, getpid(), (pid_t)syscall(SYS_gettid), info->si_signo, info);
+	self->taking = false;
+	tek__leave();
+}
+
+void tek__posix_resume(struct tek_uthread *thread, bool in_program)
+{
+	struct tek_posix *self = thread->posix;
+
+	if (!self || !(tek__posix_flags(self) & (TEK_POSIX_SIGNALLED | TEK_POSIX_CANCELLED)))
+		return;
+	siginfo_t info;
+	while ((tek__posix_flags(self) & TEK_POSIX_SIGNALLED) && tek__signal_take(~thread->mask, &info))
+		deliver(self, &info);
+	if (in_program && tek__cancel_is_due_at_once(tek__posix_flags(self)))
+		tek__posix_exit(PTHREAD_CANCELED);
+}
+
+bool tek__posix_is_due(const struct tek_posix *posix)
+{
+	const struct tek_uthread *thread = tek__posix_thread(posix);
+
+	return thread && ((atomic_load(&posix->pending) & ~thread->mask) ||
+			  tek__cancel_is_due_at_once(tek__posix_flags(posix)));
+}
+
+void tek__posix_attention(struct tek_posix *posix)
+{
+	struct tek_uthread *thread = tek__posix_thread(posix);
+
+	if (!thread)
+		return;
+	tek__enter();
+	tek__interrupt(thread);
+	/* If it is in the engine, or comes there, it looks when it leaves. */
+	if (thread->here)
+		__atomic_store_n(&thread->here->pending, 1, __ATOMIC_RELAXED);
+	bool runs = thread->carrier != NULL;
+	for (unsigned int i = 0; i < tek__worker_count; i++) {
+		if (tek__workers[i].current == thread) {
+			runs = true;
+			tek__preempt_kick(&tek__workers[i]);
+		}
+	}
+	tek__leave();
+	/* If that comes at a bad moment it is tried again. */
+	if (runs && tek__posix_is_due(posix))
+		tek__router_look();
+}
+
+unsigned int tek__signals_end(struct tek_posix *self)
+{
+	struct tek_pending_signal *node, *next;
+
+	tek__spin_lock(&self->lock);
+	unsigned int flags = atomic_fetch_or(&self->flags, TEK_POSIX_ENDED);
+	node = self->first;
+	self->first = self->last = NULL;
+	atomic_store(&self->pending, 0);
+	tek__spin_unlock(&self->lock);
+	for (; node; node = next) {
+		next = node->next;
+		if (node->of_process)
+			tek__router_put(&node->info);
+		free_node(node);
+	}
+	return flags;
+}
+
+/* What tek__interrupted() is about: interrupt.h. */
+bool tek__interrupted(void)
+{
+	struct tek_posix *self = tek__posix_self();
+
+	if (!self)
+		return false;
+	self->fails = false;
+	tek__posix_resume(tek__posix_thread(self), false);
+	tek__cancel_point();
+	return self->fails;
+}
+
+void tek__interrupted_by_signal(void)
+{
+	struct tek_posix *self = tek__posix_self();
+
+	if (self)
+		tek__posix_resume(tek__posix_thread(self), false);
+}
+
+unsigned long tek__handlers_run(void)
+{
+	const struct tek_posix *self = tek__posix_self();
+	return self ? self->handlers : 0;
+}
+
+void tek__signals_after_fork(void)
+{
+	struct tek_posix *self = tek__posix_self();
+
+	atomic_store(&nodes.lock.held, 0);
+	/* Signals that wait for the parent are not the child's: fork(2). */
+	nodes.used = 0;
+	nodes.free = NULL;
+	atomic_store(&self->lock.held, 0);
+	self->first = self->last = NULL;
+	atomic_store(&self->pending, 0);
+	atomic_fetch_and(&self->flags, ~(unsigned int)TEK_POSIX_SIGNALLED);
+}

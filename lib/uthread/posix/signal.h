@@ -1,0 +1,99 @@
+/* SPDX-License-Identifier: MIT OR Apache-2.0 */
+/*
+ * Signals of user-level threads.
+ *
+ * Each thread has a mask (struct tek_uthread.mask), which its kernel thread has while it runs, so what comes to the
+ * process in the meantime is handled at once, on its stack.  What is sent to one thread, and what comes while
+ * the engine is at work or nobody runs who would take it (router.h), is put into that thread's list.  It takes
+ * it when it next goes on, by sending it to the kernel thread that it is on just then: so the kernel
+ * does what the program has asked for, be that a handler, to stop, or to die.
+ *
+ * Handlers of the program are called by one of ours (action.h), never between tek__enter() and tek__leave().
+ */
+#ifndef TEK_UTHREAD_POSIX_SIGNAL_H
+#define TEK_UTHREAD_POSIX_SIGNAL_H
+
+#include "uthread/posix/record.h"
+
+#include <signal.h>
+#include <stdbool.h>
+#include <stdint.h>
+#include <string.h>
+#include <time.h>
+
+/* Signals 1 to 64, the kernel's set: what a sigset_t begins with. */
+#define TEK_SIGNALS 64
+
+static inline uint64_t tek__signal_bit(int number)
+{
+	return 1ull << (number - 1);
+}
+
+static inline uint64_t tek__signals_of(const sigset_t *set)
+{
+	uint64_t signals;
+	memcpy(&signals, set, sizeof(signals));
+	return signals;
+}
+
+static inline void tek__signals_to(sigset_t *set, uint64_t signals)
+{
+	memset(set, 0, sizeof(*set));
+	memcpy(set, &signals, sizeof(signals));
+}
+
+/* pthread_sigmask(3) of the calling user-level thread. 0 or EINVAL. Handlers may run. Not deferred. */
+int tek__signal_mask(int how, const sigset_t *set, sigset_t *old);
+
+/* The calling user-level thread blocks just these. Handlers may run. Not deferred. */
+void tek__signal_mask_set(uint64_t mask);
+
+/* For a jump to where it blocked these; `out`: out of all handlers, so that ticks come again. Not deferred. */
+void tek__signal_mask_jump(uint64_t mask, bool out);
+
+/* Its kernel thread has this mask, or is about to have it: notes that. Between tek__enter() and tek__leave(). */
+void tek__signal_mask_is(uint64_t mask);
+
+/*
+ * This one is for that thread: pthread_kill(3) and pthread_sigqueue(3), with siginfo_t as the handler will
+ * see it.  0, EAGAIN: too many wait already, or ESRCH: it has ended.  If it is the caller its handler runs before
+ * this returns, unless it blocks it.  Not deferred.
+ */
+int tek__signal_send(struct tek_posix *posix, const siginfo_t *info);
+
+/* One that was sent to the process, for that thread. Whether it gets it. By the router, which has deferred. */
+bool tek__signal_pass(struct tek_posix *posix, const siginfo_t *info);
+
+/* As the two functions make it. */
+siginfo_t tek__signal_info(int number, const union sigval *value);
+
+/* sigpending(2): of these, what waits in the calling thread's list. */
+uint64_t tek__signals_pending(void);
+
+/* Takes one of `wanted` out of the calling thread's list, or returns false. Not deferred. */
+bool tek__signal_take(uint64_t wanted, siginfo_t *info);
+
+/*
+ * sigtimedwait(2) by a user-level thread: the number, or -1 and errno: EAGAIN, EINTR, EINVAL.  `timeout` and `info`
+ * may be NULL.  A cancellation point.
+ */
+int tek__signal_wait(const sigset_t *set, siginfo_t *info, const struct timespec *timeout);
+
+/* That thread has something to see to: it is woken, or stopped for a moment, wherever it is. Not by itself. */
+void tek__posix_attention(struct tek_posix *posix);
+
+/* The calling thread goes on: handlers run; it ends, if it is to be cancelled at once. See preempt.h. */
+void tek__posix_resume(struct tek_uthread *thread, bool in_program);
+
+/* Whether that thread, which runs, should be stopped for that. A guess. */
+bool tek__posix_is_due(const struct tek_posix *posix);
+
+/*
+ * The calling thread ends: nothing can be sent to it any more.  What was sent to the process and waits for it goes to
+ * somebody else.  Returns its flags of before.  Between tek__enter() and tek__leave().
+ */
+unsigned int tek__signals_end(struct tek_posix *self);
+
+void tek__signals_after_fork(void);
+
+#endif

@@ -1,0 +1,69 @@
+/* SPDX-License-Identifier: MIT OR Apache-2.0 */
+/*
+ * sigwait(3) and its kin.  The thread says what it waits for, and then looks whether it is there; who sends something to
+ * it, or routes what comes to the process (router.h), does so in the other order: one sees the other.
+ */
+#include "uthread/clock.h"
+#include "uthread/interrupted.h"
+#include "uthread/posix/interrupt.h"
+#include "uthread/posix/signal.h"
+#include "uthread/wait.h"
+
+#include <errno.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+static bool take(uint64_t wanted, siginfo_t *info)
+{
+	static const struct timespec at_once;
+
+	return tek__signal_take(wanted, info) ||
+	       syscall(SYS_rt_sigtimedwait, &wanted, info, &at_once, sizeof(wanted)) > 0;
+}
+
+/* 0 or an error number. */
+static int wait_for(struct tek_posix *self, uint64_t wanted, siginfo_t *info,
+		    const struct timespec *deadline)
+{
+	for (;;) {
+		const unsigned long handlers = self->handlers;
+		atomic_store(&self->awaited, wanted);
+		bool taken = take(wanted, info);
+		struct tek_waiter waiter;
+		tek__waiter_init(&waiter);
+		enum tek_wake how = taken ? TEK_WOKEN
+					  : tek__wait_interruptible(&waiter, deadline, "signal");
+		atomic_store(&self->awaited, 0);
+		if (taken || take(wanted, info))
+			return 0;
+		if (how == TEK_TIMED_OUT)
+			return EAGAIN;
+		tek__interrupted();
+		if (self->handlers != handlers)
+			return EINTR;
+	}
+}
+
+int tek__signal_wait(const sigset_t *set, siginfo_t *info, const struct timespec *timeout)
+{
+	struct timespec room, *deadline = NULL;
+	siginfo_t ours;
+
+	if (timeout) {
+		if (timeout->tv_nsec < 0 || timeout->tv_nsec >= 1000000000L) {
+			errno = EINVAL;
+			return -1;
+		}
+		uint64_t now = tek__now(), left = tek__ns_of(timeout);
+		room = tek__timespec_of(left < INT64_MAX - now ? now + left : INT64_MAX);
+		deadline = &room;
+	}
+	tek__cancel_point();
+	int error = wait_for(tek__posix_self(), tek__signals_of(set) & ~TEK__OWN_SIGNALS,
+			     info ? info : &ours, deadline);
+	if (error) {
+		errno = error;
+		return -1;
+	}
+	return info ? info->si_signo : ours.si_signo;
+}

@@ -1,0 +1,27 @@
+/* SPDX-License-Identifier: MIT OR Apache-2.0 */
+/*
+ * setuid(2) and its like change one kernel thread; the C library makes all of a process follow, with a signal of its
+ * own (number 33), whose handler ticks off the thread whose storage it finds.  While a kernel thread runs a
+ * user-level thread with storage of its own that is not the one that the C library waits for, and it would wait
+ * for ever.  So its handler is called with the storage that belongs to the kernel thread.
+ *
+ * Whoever blocks signals on a kernel thread by the system call must leave this one out.
+ */
+#ifndef TEK_UTHREAD_SETXID_H
+#define TEK_UTHREAD_SETXID_H
+
+#include <stdint.h>
+
+/* The calling kernel thread has the storage of this thread pointer; it never ends before the process does. */
+void tek__setxid_kernel_thread(uintptr_t pointer);
+
+/*
+ * Puts our handler before the C library's, if that has installed it: with the first kernel thread that it
+ * made.  So after that; again does no harm.
+ */
+void tek__setxid_start(void);
+
+/* In the child of fork() the C library waits for nobody, and the calling kernel thread has the caller's storage. */
+void tek__setxid_after_fork(uintptr_t pointer);
+
+#endif

@@ -1,0 +1,27 @@
+/* SPDX-License-Identifier: MIT OR Apache-2.0 */
+/*
+ * All blocks of thread-local storage, and the layout that they follow, which changes when a library comes that has
+ * variables in them.
+ *
+ * The loader gives such variables their first values in the blocks of threads that it knows, which ours are not: that
+ * is done here, after dlopen(3).  What constructors do before that, in the thread that loads, is kept.  Libraries that
+ * the C library loads by itself (name services, character sets) are found when the next block is made.
+ */
+#ifndef TEK_UTHREAD_TLS_LIBRARIES_H
+#define TEK_UTHREAD_TLS_LIBRARIES_H
+
+#include "uthread/tls_block.h"
+
+/* By the first thread: the layout as it is now. */
+bool tek__tls_libraries_start(void);
+
+/* A new block, clean and listed, or NULL: no memory. */
+struct tek_tls *tek__tls_libraries_make_block(void);
+
+/* It follows the layout in force from now on. */
+void tek__tls_libraries_update(struct tek_tls *block);
+
+/* In the child of fork(): nobody else is in here. */
+void tek__tls_libraries_after_fork(void);
+
+#endif
