@@ -19,6 +19,10 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
+/* Of a carrier's own context, and of kernel threads of the engine's. */
+#define CONTEXT_STACK_BYTES ((size_t)64 << 10)
+#define KERNEL_STACK_BYTES ((size_t)256 << 10)
+
 struct tek_carrier *_Atomic tek__carriers;
 
 static struct {
@@ -66,7 +70,7 @@ void tek__carrier_call(struct tek_carrier *carrier, struct tek_worker *worker)
 	syscall(SYS_futex, &carrier->called, FUTEX_WAKE_PRIVATE, 1, NULL, NULL, 0);
 }
 
-static void set_worker(struct tek_here *here, struct tek_worker *worker)
+void tek__carrier_set_worker(struct tek_here *here, struct tek_worker *worker)
 {
 	here->worker = worker;
 	__atomic_store_n(&here->entry, worker, __ATOMIC_RELAXED);
@@ -80,7 +84,7 @@ static struct tek_worker *wait_for_worker(struct tek_carrier *carrier)
 	atomic_store_explicit(&carrier->called, 0, memory_order_relaxed);
 	struct tek_worker *worker = carrier->given;
 	struct tek_here *here = tek__here_find();
-	set_worker(here, worker);
+	tek__carrier_set_worker(here, worker);
 	here->carrier = carrier;
 	tek__preempt_gain(worker, carrier);
 	tek__affinity_set(worker, carrier);
@@ -90,7 +94,7 @@ static struct tek_worker *wait_for_worker(struct tek_carrier *carrier)
 /* The worker goes to somebody else. By its kernel thread. */
 static void step_back(struct tek_carrier *carrier, struct tek_worker *worker)
 {
-	set_worker(tek__here_find(), NULL);
+	tek__carrier_set_worker(tek__here_find(), NULL);
 	carrier->context.mask = worker->kernel_mask;
 	tek__preempt_lose(worker, carrier);
 }
@@ -98,7 +102,7 @@ static void step_back(struct tek_carrier *carrier, struct tek_worker *worker)
 struct tek_worker *tek__carrier_wait(struct tek_uthread *self, struct tek_carrier *carrier)
 {
 	atomic_store(&carrier->detached, NULL);
-	set_worker(tek__here_find(), NULL);
+	tek__carrier_set_worker(tek__here_find(), NULL);
 	tek__ready(self, TEK_READY_PREEMPTED);
 	return wait_for_worker(carrier);
 }
@@ -245,7 +249,7 @@ int tek__kernel_thread(void *(*routine)(void *), void *argument)
 	memcpy(&create, &found, sizeof(create));
 	pthread_attr_init(&attr);
 	pthread_attr_setdetachstate(&attr, PTHREAD_CREATE_DETACHED);
-	pthread_attr_setstacksize(&attr, 256 << 10);
+	pthread_attr_setstacksize(&attr, KERNEL_STACK_BYTES);
 	/* What it blocks is its own business: it begins with everything. */
 	syscall(SYS_rt_sigprocmask, SIG_SETMASK, &all, &before, sizeof(all));
 	int error = create(&handle, &attr, routine, argument);
@@ -288,37 +292,48 @@ static void carry_adopted(void *argument)
 	}
 }
 
+/* The carrier's own context begins anew, on a stack of the engine's. 0 or ENOMEM. */
+static int make_context(struct tek_carrier *carrier)
+{
+	struct tek_uthread *block = tek__stacks_take(NULL, CONTEXT_STACK_BYTES);
+
+	if (!block)
+		return ENOMEM;
+	if (tek__engine.own_tls && tek__tls_give(&carrier->context)) {
+		tek__stacks_give(NULL, block);
+		return ENOMEM;
+	}
+	carrier->context.defer = 1;
+	if (carrier->context.here)
+		carrier->context.here->defer = 1;
+	tek__context_make(&carrier->context.context, block, carry_adopted, carrier);
+	tek__fiber_new(&carrier->context, block->stack_low, block->stack_bytes);
+	return 0;
+}
+
 int tek__carrier_adopt(struct tek_worker *worker, struct tek_uthread *first)
 {
 	struct tek_carrier *carrier = aligned_alloc(64, (sizeof(*carrier) + 63) / 64 * 64);
-	struct tek_uthread *block = tek__stacks_take(NULL, 64 << 10);
 	struct tek_here *here = tek__here_find();
 
-	if (!carrier || !block) {
-		free(carrier);
+	if (!carrier)
 		return ENOMEM;
-	}
 	memset(carrier, 0, sizeof(*carrier));
 	prepare(carrier);
 	carrier->kernel_here = here;
-	if (tek__engine.own_tls) {
+	if (tek__engine.own_tls)
 		tek__tls_adopt(first);
-		if (tek__tls_give(&carrier->context)) {
-			free(carrier);
-			tek__stacks_give(NULL, block);
-			return ENOMEM;
-		}
-		carrier->context.here->defer = 1;
+	if (make_context(carrier)) {
+		free(carrier);
+		return ENOMEM;
 	}
-	tek__context_make(&carrier->context.context, block, carry_adopted, carrier);
-	tek__fiber_new(&carrier->context, block->stack_low, block->stack_bytes);
 	tek__fiber_adopt(first);
 	worker->current = first;
 	uint64_t mask;
 	syscall(SYS_rt_sigprocmask, SIG_SETMASK, NULL, &mask, sizeof(mask));
 	first->mask = worker->kernel_mask = mask;
 	atomic_store(&worker->carrier, carrier);
-	set_worker(here, worker);
+	tek__carrier_set_worker(here, worker);
 	here->self = first;
 	here->carrier = carrier;
 	tek__preempt_add(carrier);
@@ -341,5 +356,11 @@ void tek__carriers_after_fork(void)
 	carrier->timer = -1;
 	atomic_store(&carrier->lock.held, 0);
 	atomic_store(&carrier->called, 0);
+	atomic_store(&carrier->detached, NULL);
 	list(carrier);
+	/*
+	 * Its own context was on the stack of a kernel thread that the C library takes for one that is gone, and
+	 * gives to the next one.  Without memory for another one the thread goes on as long as it does not wait.
+	 */
+	make_context(carrier);
 }

@@ -74,6 +74,9 @@ struct tek_worker *tek__carrier_stop_here(struct tek_worker *worker, struct tek_
 /* By the carrier's own context: `thread` belongs to another carrier, which gets this worker. */
 void tek__carrier_hand_over(struct tek_worker *worker, struct tek_uthread *thread);
 
+/* Whoever has this storage is of that worker from now on. */
+void tek__carrier_set_worker(struct tek_here *here, struct tek_worker *worker);
+
 /* So many spare ones there are now. */
 unsigned int tek__carrier_spares(void);
 

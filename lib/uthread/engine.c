@@ -130,8 +130,8 @@ void tek__engine_after_fork(void)
 			each->id = 0;
 	}
 	tek__worker_count = 1;
-	tek__carriers_after_fork();
 	tek__stacks_after_fork();
+	tek__carriers_after_fork();
 	tek__wait_after_fork();
 	tek__critical_after_fork();
 	tek__idle_after_fork();
@@ -144,7 +144,7 @@ void tek__engine_after_fork(void)
 	worker->left.leaving = TEK_LEFT_NOBODY;
 	worker->for_carrier = NULL;
 	atomic_store(&worker->carrier, carrier);
-	tek__here_find()->worker = worker;
+	tek__carrier_set_worker(tek__here_find(), worker);
 	tek__preempt_after_fork(worker, carrier);
 	tek__trace_after_fork();
 	if (tek__parallel)

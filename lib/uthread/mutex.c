@@ -93,3 +93,15 @@ int tek__mutex_unlock(struct tek_mutex *mutex)
 	tek__mutex_give(mutex);
 	return 0;
 }
+
+int tek__mutex_destroy(struct tek_mutex *mutex)
+{
+	if (mutex->kind < 0)
+		return EINVAL;
+	if (atomic_load_explicit(&mutex->state, memory_order_relaxed) & TEK_MUTEX_LOCKED)
+		return EBUSY;
+	if (mutex->kind & TEK_MUTEX_SPECIAL)
+		tek__mutex_special_destroy(mutex);
+	mutex->kind = -1;
+	return 0;
+}

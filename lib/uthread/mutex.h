@@ -145,6 +145,9 @@ int tek__mutex_lock(struct tek_mutex *mutex, struct tek_mutex_waiter *waiter,
 		    struct tek_until until, bool interruptible);
 int tek__mutex_unlock(struct tek_mutex *mutex);
 
+/* 0, EBUSY, EINVAL: it was destroyed before. It can be initialised again. */
+int tek__mutex_destroy(struct tek_mutex *mutex);
+
 /* ---- special ones: mutex_special.c ---- */
 
 /* `kind` with TEK_MUTEX_SPECIAL bits: 0 or ENOMEM. Not deferred: allocates. */

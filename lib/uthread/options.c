@@ -147,6 +147,8 @@ const char *tek__engine_option(struct tek_engine_options *options, const char *t
 		return set_trace(options, value, value_size);
 	} else if (is(text, size, "pin")) {
 		options->pin = true;
+	} else if (is(text, size, "foreign")) {
+		options->foreign = true;
 	} else {
 		return "no such option";
 	}

@@ -16,6 +16,9 @@ static const char *const engines[] = {
 	"workers=2,sched=fifo",
 	"workers=2,sched=mlfq,quantum=1ms",
 	"workers=2,sched=psjf,quantum=1ms",
+	"own:workers=1,quantum=200us",
+	"own:workers=3,quantum=200us",
+	"own:workers=2,preempt=klt,quantum=1ms",
 };
 
 static void with_all_engines(void (*body)(void))
@@ -236,6 +239,7 @@ static void who_is_held_up_in_the_kernel_does_not_hold_up_the_others(void **stat
 	with_engine("workers=1", hold_up);
 	with_engine("workers=1,preempt=klt,quantum=1ms", hold_up);
 	with_engine("workers=2,quantum=1ms", hold_up);
+	with_engine("own:workers=1,quantum=1ms", hold_up);
 }
 
 static unsigned long order[8];
@@ -368,6 +372,46 @@ static void the_child_of_a_fork_goes_on_with_an_engine_of_its_own(void **state)
 	with_engine("workers=1", fork_in_a_thread);
 	with_engine("workers=2,quantum=1ms", fork_in_a_thread);
 	with_engine("workers=2,sched=steal,quantum=1ms", fork_in_a_thread);
+	with_engine("own:workers=2,quantum=1ms", fork_in_a_thread);
+}
+
+static _Thread_local int own_value;
+
+static void *keep_a_value(void *argument)
+{
+	int value = (int)(uintptr_t)argument;
+
+	CHECK(own_value == 0);
+	own_value = value;
+	errno = value;
+	for (int i = 0; i < 200; i++) {
+		free(malloc((size_t)value * 16));
+		yield_once();
+		CHECK(own_value == value);
+		CHECK(errno == value);
+	}
+	return NULL;
+}
+
+static void keep_values(void)
+{
+	struct tek_uthread *threads[50];
+
+	for (int round = 0; round < 10; round++) {
+		for (uintptr_t i = 0; i < 50; i++)
+			threads[i] = spawn(keep_a_value, (void *)(i + 1));
+		for (int i = 0; i < 50; i++)
+			join(threads[i]);
+	}
+	CHECK(own_value == 0);
+}
+
+static void each_thread_has_thread_local_variables_of_its_own(void **state)
+{
+	(void)state;
+	with_engine("own:workers=1,quantum=200us", keep_values);
+	with_engine("own:workers=3,quantum=200us", keep_values);
+	with_engine("own:workers=2,sched=steal,preempt=klt,quantum=1ms", keep_values);
 }
 
 static void refuse(const char *text)
@@ -429,6 +473,7 @@ int main(void)
 		cmocka_unit_test(critical_threads_go_first_under_every_scheduler),
 		cmocka_unit_test(nobody_runs_on_the_worker_while_preemption_is_deferred),
 		cmocka_unit_test(the_child_of_a_fork_goes_on_with_an_engine_of_its_own),
+		cmocka_unit_test(each_thread_has_thread_local_variables_of_its_own),
 		cmocka_unit_test(options_that_make_no_sense_are_refused),
 		cmocka_unit_test(options_say_how_the_engine_is_to_be),
 	};

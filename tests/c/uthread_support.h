@@ -13,6 +13,7 @@
 #include "uthread/clock.h"
 #include "uthread/engine.h"
 #include "uthread/thread.h"
+#include "uthread/tls.h"
 #include "uthread/wait.h"
 #include "uthread/worker.h"
 
@@ -37,11 +38,19 @@ static inline void option_is_wrong(const char *text, size_t size, const char *wh
 	_exit(1);
 }
 
-/* Starts the engine with these options, as in TEK_UTHREAD, beside the defaults of one worker. */
+/*
+ * Starts the engine with these options, as in TEK_UTHREAD, beside the defaults of one worker.  "own:" before them
+ * gives each thread thread-local storage of its own.
+ */
 static inline void start_engine(const char *list)
 {
 	struct tek_engine_options options = tek__engine_defaults();
 
+	if (strncmp(list, "own:", 4) == 0) {
+		CHECK(tek__tls_available());
+		options.own_tls = true;
+		list += 4;
+	}
 	options.workers = 1;
 	options.foreign = true;
 	tek__engine_parse(&options, list, option_is_wrong);

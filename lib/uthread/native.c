@@ -1,0 +1,245 @@
+/* SPDX-License-Identifier: MIT OR Apache-2.0 */
+/* The functions of tek/uthread.h about the engine and its threads; those about objects are in native_objects.c. */
+#include "preload/real.h"
+#include "uthread/clock.h"
+#include "uthread/engine.h"
+#include "uthread/inherit.h"
+#include "uthread/key.h"
+#include "uthread/thread.h"
+#include "uthread/wait.h"
+#include "uthread/worker.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <tek/uthread.h>
+
+/* ---- the engine ---- */
+
+static const char *first_wrong;
+
+static void note_wrong(const char *text, size_t size, const char *why)
+{
+	(void)text, (void)size;
+	if (!first_wrong)
+		first_wrong = why;
+}
+
+TEK_EXPORT int tek_uthread_start(const char *options, const char **wrong)
+{
+	const char *variable = getenv("TEK_UTHREAD");
+	struct tek_engine_options wanted;
+
+	if (wrong)
+		*wrong = NULL;
+	if (tek__engine_runs())
+		return EBUSY;
+	wanted = tek__engine_defaults();
+	first_wrong = NULL;
+	if (variable)
+		tek__engine_parse(&wanted, variable, note_wrong);
+	if (options)
+		tek__engine_parse(&wanted, options, note_wrong);
+	if (wrong)
+		*wrong = first_wrong;
+	return first_wrong ? EINVAL : tek__engine_start(&wanted);
+}
+
+/* ---- threads ---- */
+
+/* A thread that has values of keys, or mutexes, ends with more to do. */
+static void end(struct tek_uthread *thread)
+{
+	if (thread->keys)
+		tek__keys_end();
+}
+
+static bool is_priority(int priority)
+{
+	return priority >= TEK_UTHREAD_PRIORITY_MIN && priority <= TEK_UTHREAD_PRIORITY_MAX;
+}
+
+static int read_attributes(const struct tek_uthread_attributes *attributes,
+			   struct tek_uthread_wish *wish)
+{
+	if ((attributes->detached & ~1) || (attributes->critical & ~1) ||
+	    (attributes->has_priority & ~1) ||
+	    (attributes->has_priority && !is_priority(attributes->priority)))
+		return EINVAL;
+	if (attributes->stack && (attributes->stack_bytes < TEK_UTHREAD_STACK_LEAST ||
+				  (uintptr_t)attributes->stack % 16))
+		return EINVAL;
+	if (attributes->name && strlen(attributes->name) >= TEK_UTHREAD_NAME_BYTES)
+		return ERANGE;
+	*wish = (struct tek_uthread_wish){
+		.stack_bytes = attributes->stack_bytes,
+		.stack = attributes->stack,
+		.detached = attributes->detached,
+		.critical = attributes->critical,
+		.has_priority = attributes->has_priority,
+		.priority = (signed char)attributes->priority,
+	};
+	return 0;
+}
+
+static int create(tek_uthread_t *result, const struct tek_uthread_wish *wish, const char *name,
+		  void *(*routine)(void *), void *argument)
+{
+	tek__enter();
+	struct tek_uthread *thread = tek__uthread_new(wish, routine, argument);
+	if (__builtin_expect(thread != NULL, 1)) {
+		thread->at_end = end;
+		if (name)
+			strcpy(thread->name, name);
+		*result = thread;
+		tek__uthread_launch(thread);
+	}
+	tek__leave();
+	return thread ? 0 : EAGAIN;
+}
+
+TEK_EXPORT int tek_uthread_create(tek_uthread_t *thread,
+				  const struct tek_uthread_attributes *attributes,
+				  void *(*routine)(void *), void *argument)
+{
+	struct tek_uthread_wish wish;
+	int error;
+
+	if (__builtin_expect(!tek__is_uthread(), 0) && !tek__engine_runs()) {
+		error = tek_uthread_start(NULL, NULL);
+		if (error)
+			return error;
+	}
+	if (!attributes)
+		return create(thread, NULL, NULL, routine, argument);
+	error = read_attributes(attributes, &wish);
+	return error ? error : create(thread, &wish, attributes->name, routine, argument);
+}
+
+TEK_EXPORT int tek_uthread_join_until(tek_uthread_t thread, void **result,
+				      const struct timespec *deadline)
+{
+	int error;
+
+	/* Nobody interrupts threads of this library, but an engine's call may be told so. */
+	do {
+		error = tek__uthread_join(thread, result, deadline);
+	} while (error == EINTR);
+	return error;
+}
+
+TEK_EXPORT int tek_uthread_join(tek_uthread_t thread, void **result)
+{
+	return tek_uthread_join_until(thread, result, NULL);
+}
+
+TEK_EXPORT int tek_uthread_detach(tek_uthread_t thread)
+{
+	return tek__uthread_detach(thread);
+}
+
+TEK_EXPORT _Noreturn void tek_uthread_exit(void *result)
+{
+	/* The first thread, which nobody created. */
+	if (!tek__here_self()->at_end)
+		end(tek__here_self());
+	tek__uthread_end(result);
+}
+
+TEK_EXPORT void tek_uthread_yield(void)
+{
+	if (tek__enter())
+		tek__yield(TEK_READY_YIELDED);
+	tek__leave();
+}
+
+TEK_EXPORT tek_uthread_t tek_uthread_self(void)
+{
+	return tek__here_self();
+}
+
+TEK_EXPORT int tek_uthread_equal(tek_uthread_t one, tek_uthread_t other)
+{
+	return one == other;
+}
+
+TEK_EXPORT uint64_t tek_uthread_id(tek_uthread_t thread)
+{
+	return thread->id;
+}
+
+TEK_EXPORT int tek_uthread_set_name(tek_uthread_t thread, const char *name)
+{
+	size_t bytes = strlen(name) + 1;
+
+	if (bytes > sizeof(thread->name))
+		return ERANGE;
+	memcpy(thread->name, name, bytes);
+	return 0;
+}
+
+TEK_EXPORT int tek_uthread_get_name(tek_uthread_t thread, char *name, size_t bytes)
+{
+	size_t needed = strnlen(thread->name, sizeof(thread->name) - 1) + 1;
+
+	if (bytes < needed)
+		return ERANGE;
+	memcpy(name, thread->name, needed - 1);
+	name[needed - 1] = '\0';
+	return 0;
+}
+
+TEK_EXPORT int tek_uthread_set_priority(tek_uthread_t thread, int priority)
+{
+	if (!is_priority(priority))
+		return EINVAL;
+	tek__priority_set(thread, priority);
+	return 0;
+}
+
+TEK_EXPORT int tek_uthread_get_priority(tek_uthread_t thread, int *priority)
+{
+	*priority = tek__priority_of(thread);
+	return 0;
+}
+
+TEK_EXPORT int tek_uthread_set_critical(int critical)
+{
+	struct tek_uthread *self = tek__here_self();
+
+	if (critical & ~1)
+		return EINVAL;
+	if (!self)
+		return EPERM;
+	/* It runs, so no queue has it. */
+	self->sched.critical = critical;
+	return 0;
+}
+
+/* ---- time and preemption ---- */
+
+TEK_EXPORT void tek_uthread_sleep_until(const struct timespec *time)
+{
+	struct tek_waiter waiter;
+
+	tek__waiter_init(&waiter);
+	tek__wait(&waiter, time, "sleep");
+}
+
+TEK_EXPORT void tek_uthread_sleep(uint64_t ns)
+{
+	uint64_t now = tek__now();
+	struct timespec time = tek__timespec_of(ns > UINT64_MAX - now ? UINT64_MAX : now + ns);
+
+	tek_uthread_sleep_until(&time);
+}
+
+TEK_EXPORT void tek_uthread_defer_begin(void)
+{
+	tek__enter();
+}
+
+TEK_EXPORT void tek_uthread_defer_end(void)
+{
+	tek__leave();
+}

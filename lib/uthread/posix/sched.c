@@ -1,0 +1,124 @@
+/* SPDX-License-Identifier: MIT OR Apache-2.0 */
+#include "uthread/posix/sched.h"
+
+#include "uthread/engine.h"
+#include "uthread/inherit.h"
+#include "uthread/posix/signal.h"
+#include "uthread/worker.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+/* Of SCHED_TEK: as SCHED_FIFO has them, and 0. */
+#define TEK_PRIORITY_MOST 99
+
+int tek__sched_check(int policy, int priority)
+{
+	if (policy == TEK_SCHED_POLICY)
+		return priority >= 0 && priority <= TEK_PRIORITY_MOST ? 0 : EINVAL;
+	int least = sched_get_priority_min(policy), most = sched_get_priority_max(policy);
+	return least >= 0 && most >= 0 && priority >= least && priority <= most ? 0 : EINVAL;
+}
+
+int tek__sched_set(struct tek_posix *posix, int policy, int priority)
+{
+	struct tek_uthread *thread = tek__posix_thread(posix);
+	int error = tek__sched_check(policy, priority);
+
+	if (error)
+		return error;
+	if (!thread)
+		return ESRCH;
+	const bool lower = priority < thread->sched.priority;
+	atomic_store(&posix->policy, policy);
+	atomic_store(&posix->priority, priority);
+	/* A word of its own, which whoever queues it next reads. */
+	thread->sched.critical = policy == TEK_SCHED_POLICY;
+	tek__priority_set(thread, priority);
+	if (lower && thread == tek__here_self()) {
+		tek__enter();
+		tek__yield(TEK_READY_YIELDED);
+		tek__leave();
+	}
+	return 0;
+}
+
+size_t tek__sched_default_stack(void)
+{
+	return tek__engine.stack_bytes;
+}
+
+/* The process's, in as many bytes. */
+static int process_cpus(size_t bytes, cpu_set_t *cpus)
+{
+	memset(cpus, 0, bytes);
+	return syscall(SYS_sched_getaffinity, getpid(), bytes, cpus) < 0 ? errno : 0;
+}
+
+static bool share_any(const cpu_set_t *one, const cpu_set_t *other, size_t bytes)
+{
+	const unsigned char *a = (const unsigned char *)one, *b = (const unsigned char *)other;
+
+	for (size_t i = 0; i < bytes; i++) {
+		if (a[i] & b[i])
+			return true;
+	}
+	return false;
+}
+
+int tek__sched_set_cpus(struct tek_posix *posix, size_t bytes, const cpu_set_t *cpus)
+{
+	cpu_set_t all;
+	const size_t known = bytes < sizeof(all) ? bytes : sizeof(all);
+
+	if (process_cpus(sizeof(all), &all) == 0 && !share_any(&all, cpus, known))
+		return EINVAL;
+	cpu_set_t *copy = malloc(bytes);
+	if (!copy)
+		return ENOMEM;
+	memcpy(copy, cpus, bytes);
+	tek__enter();
+	tek__spin_lock(&posix->lock);
+	cpu_set_t *old = posix->cpus;
+	posix->cpus = copy;
+	posix->cpus_bytes = bytes;
+	tek__spin_unlock(&posix->lock);
+	tek__leave();
+	free(old);
+	return 0;
+}
+
+int tek__sched_get_cpus(struct tek_posix *posix, size_t bytes, cpu_set_t *cpus)
+{
+	bool known;
+
+	tek__enter();
+	tek__spin_lock(&posix->lock);
+	known = posix->cpus != NULL;
+	if (known) {
+		memset(cpus, 0, bytes);
+		memcpy(cpus, posix->cpus, bytes < posix->cpus_bytes ? bytes : posix->cpus_bytes);
+	}
+	tek__spin_unlock(&posix->lock);
+	tek__leave();
+	return known ? 0 : process_cpus(bytes, cpus);
+}
+
+clockid_t tek__sched_clock(void)
+{
+	return CLOCK_PROCESS_CPUTIME_ID;
+}
+
+void tek__sched_adopt(struct tek_posix *first)
+{
+	struct sched_param param = {0};
+	int policy = sched_getscheduler(0);
+
+	if (policy < 0 || sched_getparam(0, &param) != 0)
+		policy = SCHED_OTHER;
+	atomic_store(&first->policy, policy & ~SCHED_RESET_ON_FORK);
+	atomic_store(&first->priority, param.sched_priority);
+}

@@ -1,0 +1,42 @@
+/* SPDX-License-Identifier: MIT OR Apache-2.0 */
+/*
+ * Policies, priorities, CPUs and clocks of user-level threads, as the pthread functions have them.
+ *
+ * A priority counts among the threads of the program, where the scheduler looks at priorities (fifo).  With SCHED_TEK
+ * (abi/tek_abi.h) a thread goes before all others, under every scheduler.  The kernel's scheduling of the
+ * process stays as it is.
+ */
+#ifndef TEK_UTHREAD_POSIX_SCHED_H
+#define TEK_UTHREAD_POSIX_SCHED_H
+
+#include "tek_abi.h"
+#include "uthread/posix/record.h"
+
+#include <stddef.h>
+#include <time.h>
+
+/* Whether there is such a policy, with such a priority: 0, EINVAL. */
+int tek__sched_check(int policy, int priority);
+
+int tek__sched_set(struct tek_posix *posix, int policy, int priority);
+
+/* So large are stacks of threads that say nothing. */
+size_t tek__sched_default_stack(void);
+
+/*
+ * A thread's CPUs: it runs wherever its worker does, so they are noted, and told again.  0, EINVAL: none of
+ * them is the process's, ENOMEM.
+ */
+int tek__sched_set_cpus(struct tek_posix *posix, size_t bytes, const cpu_set_t *cpus);
+int tek__sched_get_cpus(struct tek_posix *posix, size_t bytes, cpu_set_t *cpus);
+
+/*
+ * The kernel counts the time of kernel threads only.  So a user-level thread's clock is that of the process, which is
+ * never less.
+ */
+clockid_t tek__sched_clock(void);
+
+/* What the first thread begins with. */
+void tek__sched_adopt(struct tek_posix *first);
+
+#endif

@@ -1,0 +1,236 @@
+/* SPDX-License-Identifier: MIT OR Apache-2.0 */
+#include "uthread/posix/thread.h"
+
+#include "uthread/interrupted.h"
+#include "uthread/posix/attr.h"
+#include "uthread/posix/cancel.h"
+#include "uthread/posix/exit.h"
+#include "uthread/posix/interrupt.h"
+#include "uthread/posix/sched.h"
+#include "uthread/posix/signal.h"
+#include "uthread/worker.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <sys/auxv.h>
+#include <sys/mman.h>
+#include <threads.h>
+#include <unistd.h>
+
+#ifndef MADV_GUARD_INSTALL
+#define MADV_GUARD_INSTALL 102
+#define MADV_GUARD_REMOVE 103
+#endif
+
+static size_t page_bytes(void)
+{
+	static size_t bytes;
+	if (!bytes)
+		bytes = (size_t)sysconf(_SC_PAGESIZE);
+	return bytes;
+}
+
+/* What a tick and a signal within it put onto a stack, whoever set its size. */
+static size_t signal_bytes(void)
+{
+	static size_t bytes;
+	if (!bytes) {
+		bytes = 2 * (size_t)getauxval(AT_MINSIGSTKSZ);
+		if (!bytes)
+			bytes = 4096;
+	}
+	return bytes;
+}
+
+static void *begin(void *argument)
+{
+	struct tek_posix *self = argument;
+
+	if (self->c11) {
+		thrd_start_t routine = (thrd_start_t)(void (*)(void))self->routine;
+		tek__posix_end((void *)(intptr_t)routine(self->argument));
+	}
+	tek__posix_end(self->routine(self->argument));
+}
+
+/* The engine's guard is one page.  Where more is asked for, the lowest part of the stack becomes guard, too. */
+static size_t extra_guard(const struct tek_attr *attr)
+{
+	size_t bytes = (attr->guard_bytes + page_bytes() - 1) / page_bytes() * page_bytes();
+	return !attr->stack && bytes > page_bytes() ? bytes - page_bytes() : 0;
+}
+
+static bool guard(char *low, size_t bytes)
+{
+	return madvise(low, bytes, MADV_GUARD_INSTALL) == 0 || mprotect(low, bytes, PROT_NONE) == 0;
+}
+
+void tek__posix_leave_stack(struct tek_posix *self)
+{
+	if (self->extra_guard) {
+		char *low = self->stack - self->extra_guard;
+		if (madvise(low, self->extra_guard, MADV_GUARD_REMOVE) != 0)
+			mprotect(low, self->extra_guard, PROT_READ | PROT_WRITE);
+	}
+	free(self->cpus);
+	self->cpus = NULL;
+}
+
+static struct tek_uthread_wish wish_of(const struct tek_attr *attr, size_t extra)
+{
+	struct tek_uthread_wish wish = {.detached = attr->detached, .stack = attr->stack};
+
+	if (attr->stack)
+		wish.stack_bytes = attr->stack_bytes;
+	else if (attr->stack_bytes || extra)
+		wish.stack_bytes = (attr->stack_bytes ? attr->stack_bytes : tek__sched_default_stack()) +
+				   signal_bytes() + extra;
+	if (attr->explicit_sched) {
+		wish.critical = attr->policy == TEK_SCHED_POLICY;
+		wish.has_priority = true;
+		wish.priority = (signed char)attr->priority;
+	} else {
+		wish.critical = tek__here_self()->sched.critical;
+	}
+	return wish;
+}
+
+/* What is known of a new thread. Deferred. */
+static void describe(struct tek_posix *posix, struct tek_uthread *thread,
+		     const struct tek_attr *attr, size_t extra)
+{
+	const struct tek_posix *creator = tek__posix_self();
+
+	atomic_store(&posix->policy, attr->explicit_sched ? attr->policy
+							   : atomic_load(&creator->policy));
+	atomic_store(&posix->priority, attr->explicit_sched ? attr->priority
+							     : atomic_load(&creator->priority));
+	atomic_store(&posix->flags, attr->detached ? TEK_POSIX_DETACHED : 0);
+	posix->guard_bytes = attr->guard_bytes;
+	posix->extra_guard = extra;
+	posix->stack = attr->stack ? attr->stack : thread->stack_low + extra;
+	posix->stack_bytes = attr->stack ? attr->stack_bytes : thread->stack_bytes - extra;
+	thread->mask = (attr->has_mask ? attr->mask : thread->mask) & ~TEK__OWN_SIGNALS;
+	tek__posix_give(posix, thread);
+}
+
+int tek__posix_create(pthread_t *handle, const pthread_attr_t *attr, void *(*routine)(void *),
+		      void *argument, bool c11)
+{
+	struct tek_attr read;
+	int error = tek__attr_read(attr, &read);
+
+	if (error)
+		return error;
+	const size_t extra = extra_guard(&read);
+	const struct tek_uthread_wish wish = wish_of(&read, extra);
+	error = EAGAIN;
+	tek__enter();
+	struct tek_posix *posix = tek__posix_new();
+	if (!posix)
+		goto out;
+	struct tek_uthread *thread = tek__uthread_new(&wish, begin, posix);
+	if (!thread) {
+		tek__posix_free(posix);
+		goto out;
+	}
+	if (extra && !guard(thread->stack_low, extra)) {
+		tek__uthread_drop(thread);
+		tek__posix_free(posix);
+		goto out;
+	}
+	posix->routine = routine;
+	posix->argument = argument;
+	posix->c11 = c11;
+	describe(posix, thread, &read, extra);
+	atomic_fetch_add(&tek__posix_threads, 1);
+	*handle = tek__posix_handle(thread);
+	tek__uthread_launch(thread);
+	error = 0;
+out:
+	tek__leave();
+	return error;
+}
+
+/* It has been joined: its structure is the engine's again. */
+static void forget(struct tek_posix *posix)
+{
+	tek__enter();
+	tek__posix_free(posix);
+	tek__leave();
+}
+
+static int join(struct tek_posix *posix, struct tek_uthread *thread, void **result,
+		struct tek_until until)
+{
+	const struct timespec *deadline;
+	struct timespec room;
+	int error;
+
+	if (atomic_load(&thread->joiner) != TEK_JOIN_ENDED) {
+		error = tek__until_deadline(until, &room, &deadline);
+		if (error)
+			return error;
+	} else {
+		deadline = NULL;
+	}
+	while ((error = tek__uthread_join(thread, result, deadline)) == EINTR)
+		tek__interrupted();
+	if (!error)
+		forget(posix);
+	return error;
+}
+
+int tek__posix_join(struct tek_posix *posix, void **result, struct tek_until until)
+{
+	struct tek_uthread *thread = tek__posix_thread(posix);
+	struct tek_posix *self = tek__posix_self();
+
+	tek__cancel_point();
+	if (!thread)
+		return ESRCH;
+	if (!self)
+		return join(posix, thread, result, until);
+	/* Two that join each other wait for ever. */
+	if (atomic_load(&posix->joins) == tek__posix_thread(self))
+		return EDEADLK;
+	atomic_store(&self->joins, thread);
+	int error = join(posix, thread, result, until);
+	atomic_store(&self->joins, NULL);
+	return error;
+}
+
+int tek__posix_try_join(struct tek_posix *posix, void **result)
+{
+	struct tek_uthread *thread = tek__posix_thread(posix);
+
+	if (!thread)
+		return ESRCH;
+	if (thread != tek__here_self() && atomic_load(&thread->joiner) == TEK_JOIN_NONE)
+		return EBUSY;
+	return join(posix, thread, result, TEK_FOR_EVER);
+}
+
+int tek__posix_detach(struct tek_posix *posix)
+{
+	struct tek_uthread *thread = tek__posix_thread(posix);
+
+	if (!thread)
+		return ESRCH;
+	/* The engine says whether it can be: only one of several callers is told so. */
+	tek__enter();
+	int error = tek__uthread_detach(thread);
+	if (!error && (atomic_fetch_or(&posix->flags, TEK_POSIX_DETACHED) & TEK_POSIX_ENDED))
+		tek__posix_free(posix);
+	tek__leave();
+	return error;
+}
+
+void tek__posix_yield(void)
+{
+	tek__enter();
+	tek__yield(TEK_READY_YIELDED);
+	tek__leave();
+	if (tek__cancel_is_due_at_once(tek__posix_flags(tek__posix_self())))
+		tek__cancel_point();
+}

@@ -1,0 +1,36 @@
+/* SPDX-License-Identifier: MIT OR Apache-2.0 */
+/* pthread_create(3), pthread_join(3) and their kin, for user-level threads. None is to be called deferred. */
+#ifndef TEK_UTHREAD_POSIX_THREAD_H
+#define TEK_UTHREAD_POSIX_THREAD_H
+
+#include "uthread/posix/record.h"
+#include "uthread/until.h"
+
+#include <pthread.h>
+#include <stdbool.h>
+
+/*
+ * By a user-level thread: makes one.  `c11`: routine is a thrd_start_t.  0, EAGAIN: there is no memory,
+ * EINVAL, EPERM: attributes that cannot be.  *handle is set before the new thread runs.
+ */
+int tek__posix_create(pthread_t *handle, const pthread_attr_t *attr, void *(*routine)(void *),
+		      void *argument, bool c11);
+
+/*
+ * Waits for a user-level thread, at most until then; by any thread.  0, ESRCH, EINVAL (detached, somebody
+ * joins it already, or `until` is no time), EDEADLK, ETIMEDOUT.  A cancellation point.
+ */
+int tek__posix_join(struct tek_posix *posix, void **result, struct tek_until until);
+
+/* pthread_tryjoin_np(3): EBUSY if it has not ended. */
+int tek__posix_try_join(struct tek_posix *posix, void **result);
+
+int tek__posix_detach(struct tek_posix *posix);
+
+/* sched_yield(2): others that are ready run first. By a user-level thread. */
+void tek__posix_yield(void);
+
+/* The calling thread ends: what its stack had of others' is given back. */
+void tek__posix_leave_stack(struct tek_posix *self);
+
+#endif
