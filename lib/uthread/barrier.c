@@ -65,8 +65,8 @@ static void tell(struct tek_waiter *late)
 	}
 }
 
-static int sleep(struct tek_barrier *barrier, struct tek_barrier_waiter *waiter,
-		 bool interruptible)
+static int sleep_until_woken(struct tek_barrier *barrier, struct tek_barrier_waiter *waiter,
+			     bool interruptible)
 {
 	enum tek_wake how = interruptible ? tek__wait_interruptible(&waiter->wait, NULL, "barrier")
 					  : tek__wait(&waiter->wait, NULL, "barrier");
@@ -94,7 +94,7 @@ int tek__barrier_wait(struct tek_barrier *barrier, struct tek_barrier_waiter *wa
 	} else {
 		add(barrier, &waiter->wait);
 		unlock(barrier, arrived);
-		result = sleep(barrier, waiter, interruptible);
+		result = sleep_until_woken(barrier, waiter, interruptible);
 	}
 	tek__leave();
 	return result;
@@ -107,7 +107,7 @@ int tek__barrier_go_on(struct tek_barrier *barrier, struct tek_barrier_waiter *w
 	/* It is in the list still, or is told by the one who took it out. */
 	tek__enter();
 	if (tek__change(&waiter->wait.state, TEK_INTERRUPTED, TEK_WAITING))
-		result = sleep(barrier, waiter, true);
+		result = sleep_until_woken(barrier, waiter, true);
 	tek__leave();
 	return result;
 }

@@ -18,8 +18,8 @@
 
 /* The C library's pthread_barrier_t has "shared by processes" in `shared`: preload/uthread/barrier.c. */
 struct tek_barrier {
-	unsigned int count;    /* so many make a round: 1 to TEK_BARRIER_MAX */
-	atomic_uint arrived;   /* in this round, and the guard */
+	unsigned int count;  /* so many make a round: 1 to TEK_BARRIER_MAX */
+	atomic_uint arrived; /* in this round, and the guard */
 #if __SIZEOF_POINTER__ == 8
 	unsigned int reserved;
 	unsigned int shared;

@@ -113,7 +113,7 @@ struct tek_worker *tek__carrier_stop_here(struct tek_worker *worker, struct tek_
 	struct tek_carrier *carrier = tek__here_carrier();
 
 	self->carrier = carrier;
-	worker->current = NULL;
+	tek__set_current(worker, NULL);
 	worker->left = (struct tek_left){self, TEK_LEFT_READY, TEK_READY_PREEMPTED};
 	step_back(carrier, worker);
 	worker->kernel_mask = spare->context.mask;
@@ -127,7 +127,7 @@ void tek__carrier_hand_over(struct tek_worker *worker, struct tek_uthread *threa
 
 	step_back(tek__here_carrier(), worker);
 	thread->carrier = NULL;
-	worker->current = thread;
+	tek__set_current(worker, thread);
 	worker->kernel_mask = thread->mask;
 	worker->switches++;
 	tek__carrier_call(to, worker);
@@ -156,14 +156,14 @@ static bool carries(struct tek_carrier *carrier, struct tek_worker *worker,
 		    const struct tek_uthread *thread)
 {
 	return atomic_load(&worker->carrier) == carrier &&
-	       __atomic_load_n(&worker->current, __ATOMIC_RELAXED) == thread;
+	       tek__runs_on(worker) == thread;
 }
 
 bool tek__carrier_take_worker(struct tek_worker *worker, struct tek_carrier *spare,
 			      bool (*is_held_up)(const struct tek_carrier *))
 {
 	struct tek_carrier *carrier = atomic_load(&worker->carrier);
-	struct tek_uthread *self = worker->current;
+	struct tek_uthread *self = tek__runs_on(worker);
 	bool taken = false;
 
 	if (!carrier || !self || !is_held_up(carrier))
@@ -183,7 +183,7 @@ bool tek__carrier_take_worker(struct tek_worker *worker, struct tek_carrier *spa
 		goto out;
 	}
 	self->carrier = carrier;
-	worker->current = NULL;
+	tek__set_current(worker, NULL);
 	carrier->kicks = 0;
 	atomic_store(&carrier->detached, self);
 	carrier->context.mask = worker->kernel_mask;
@@ -328,7 +328,7 @@ int tek__carrier_adopt(struct tek_worker *worker, struct tek_uthread *first)
 		return ENOMEM;
 	}
 	tek__fiber_adopt(first);
-	worker->current = first;
+	tek__set_current(worker, first);
 	uint64_t mask;
 	syscall(SYS_rt_sigprocmask, SIG_SETMASK, NULL, &mask, sizeof(mask));
 	first->mask = worker->kernel_mask = mask;

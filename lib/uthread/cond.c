@@ -38,8 +38,8 @@ static bool withdraw(struct tek_cond *cond, struct tek_cond_waiter *waiter)
 }
 
 /* Deferred. */
-static int sleep(struct tek_cond *cond, struct tek_cond_waiter *waiter,
-		 const struct timespec *deadline, bool interruptible)
+static int sleep_until_woken(struct tek_cond *cond, struct tek_cond_waiter *waiter,
+			     const struct timespec *deadline, bool interruptible)
 {
 	struct tek_waiter *wait = &waiter->of_mutex.wait;
 	enum tek_wake how = interruptible ? tek__wait_interruptible(wait, deadline, "cond")
@@ -75,7 +75,7 @@ int tek__cond_sleep(struct tek_cond *cond, struct tek_cond_waiter *waiter,
 		    const struct timespec *deadline, bool interruptible)
 {
 	tek__enter();
-	int error = sleep(cond, waiter, deadline, interruptible);
+	int error = sleep_until_woken(cond, waiter, deadline, interruptible);
 	tek__leave();
 	return error;
 }
@@ -100,7 +100,7 @@ int tek__cond_wait(struct tek_cond *cond, struct tek_cond_waiter *waiter, struct
 	if (error)
 		withdraw(cond, waiter);
 	else
-		error = sleep(cond, waiter, deadline, interruptible);
+		error = sleep_until_woken(cond, waiter, deadline, interruptible);
 	tek__leave();
 	return error;
 }

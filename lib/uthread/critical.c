@@ -50,11 +50,11 @@ struct tek_uthread *tek__critical_take(const struct tek_uthread *running)
 
 struct tek_worker *tek__critical_place(struct tek_worker *from)
 {
-	const struct tek_uthread *running = from ? from->current : NULL;
+	const struct tek_uthread *running = from ? tek__runs_on(from) : NULL;
 	if (running && !running->sched.critical)
 		return from;
 	for (unsigned int i = 0; i < tek__worker_count; i++) {
-		running = tek__workers[i].current;
+		running = tek__runs_on(&tek__workers[i]);
 		if (!running || !running->sched.critical)
 			return &tek__workers[i];
 	}

@@ -118,7 +118,7 @@ void tek__engine_after_fork(void)
 	struct tek_worker *old = tek__here_worker(), *worker = &tek__workers[0];
 	uint64_t mask = old ? old->kernel_mask : self->mask;
 	for (unsigned int i = 0; i < tek__worker_count; i++) {
-		tek__workers[i].current = NULL;
+		tek__set_current(&tek__workers[i], NULL);
 		tek__workers[i].free = NULL;
 		tek__workers[i].free_tls = NULL;
 		tek__workers[i].free_count = 0;
@@ -139,7 +139,7 @@ void tek__engine_after_fork(void)
 	tek__events_after_fork();
 	self->carrier = NULL;
 	self->sched.home = worker;
-	worker->current = self;
+	tek__set_current(worker, self);
 	worker->kernel_mask = mask;
 	worker->left.leaving = TEK_LEFT_NOBODY;
 	worker->for_carrier = NULL;

@@ -33,7 +33,8 @@ static inline bool tek__change_unsplit(atomic_uint *word, unsigned int from, uns
 	if (!tek__parallel) {
 		bool changed;
 		__asm__ volatile("cmpxchgl %3, %1"
-				 : "=@ccz"(changed), "+m"(*(volatile unsigned int *)word), "+a"(from)
+				 : "=@ccz"(changed), "+m"(*(volatile unsigned int *)word),
+				   "+a"(from)
 				 : "r"(to)
 				 : "memory");
 		return changed;
@@ -52,8 +53,8 @@ static inline unsigned int tek__guard_lock(atomic_uint *word, unsigned int bit)
 	if (!tek__parallel)
 		return atomic_load_explicit(word, memory_order_relaxed);
 	unsigned int old;
-	while (__builtin_expect((old = atomic_fetch_or_explicit(word, bit, memory_order_acquire)) &
-					bit, 0))
+	while (__builtin_expect(
+		(old = atomic_fetch_or_explicit(word, bit, memory_order_acquire)) & bit, 0))
 		tek__guard_wait(word, bit);
 	return old;
 }
@@ -71,7 +72,8 @@ static inline void tek__guard_unlock(atomic_uint *word, unsigned int value)
  */
 static inline void tek__guard_pass(atomic_uint *word, unsigned int bit)
 {
-	if (tek__parallel && __builtin_expect(atomic_load_explicit(word, memory_order_acquire) & bit, 0))
+	if (tek__parallel &&
+	    __builtin_expect(atomic_load_explicit(word, memory_order_acquire) & bit, 0))
 		tek__guard_wait(word, bit);
 }
 

@@ -25,12 +25,15 @@ static void sleep_idle(struct tek_worker *worker)
 			0);
 }
 
-static void poll_idle(void)
+static void poll_idle(struct tek_worker *worker)
 {
 	uint64_t ns = tek__timers_run();
 	atomic_store(&polls_until, ns == UINT64_MAX ? ns : tek__now() + ns);
 	/* A time that came nearer after that stops the wait: tek__idle_timer_changed(). */
 	ns = tek__timers_run();
+	/* Whose time had come already is ready: with one kernel thread nobody else stops the wait. */
+	if (tek__any_ready(worker))
+		ns = 0;
 	tek__events_run(ns);
 	atomic_store(&polls_until, 0);
 	tek__timers_run();
@@ -47,7 +50,7 @@ static void wait_for_work(struct tek_worker *worker)
 	atomic_thread_fence(memory_order_seq_cst);
 	if (!tek__any_ready(worker)) {
 		if (polls)
-			poll_idle();
+			poll_idle(worker);
 		else
 			sleep_idle(worker);
 	}

@@ -53,13 +53,12 @@ void *tek__key_get(unsigned int key)
 	if (!values)
 		return NULL;
 	const struct tek_value *value = &values->value[key % TEK_KEYS_A_BLOCK];
-	if (value->generation !=
-	    atomic_load_explicit(&keys[key].generation, memory_order_relaxed))
+	if (value->generation != atomic_load_explicit(&keys[key].generation, memory_order_relaxed))
 		return NULL;
 	return value->data;
 }
 
-int tek__key_set(unsigned int key, const void *data)
+int tek__key_set(unsigned int key, void *data)
 {
 	if (key >= TEK_KEYS)
 		return EINVAL;
@@ -79,8 +78,8 @@ int tek__key_set(unsigned int key, const void *data)
 			return ENOMEM;
 		own->blocks++;
 	}
-	(*values)->value[key % TEK_KEYS_A_BLOCK] =
-		(struct tek_value){.generation = generation, .data = (void *)data};
+	(*values)->value[key % TEK_KEYS_A_BLOCK] = (struct tek_value){.generation = generation,
+								      .data = data};
 	return 0;
 }
 
@@ -92,8 +91,8 @@ static bool destroy(unsigned int key, struct tek_value *value)
 	if (!data ||
 	    value->generation != atomic_load_explicit(&keys[key].generation, memory_order_relaxed))
 		return false;
-	void (*destructor)(void *) =
-		atomic_load_explicit(&keys[key].destructor, memory_order_acquire);
+	void (*destructor)(void *) = atomic_load_explicit(&keys[key].destructor,
+							  memory_order_acquire);
 	value->data = NULL;
 	if (!destructor)
 		return false;

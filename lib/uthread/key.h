@@ -20,7 +20,7 @@ int tek__key_delete(unsigned int key);
 void *tek__key_get(unsigned int key);
 
 /* 0, EINVAL: there is no such key, or ENOMEM. Not deferred. */
-int tek__key_set(unsigned int key, const void *data);
+int tek__key_set(unsigned int key, void *data);
 
 /*
  * The calling thread ends: destructors are called for what is not NULL, in up to 4 rounds, since they may set

@@ -68,8 +68,9 @@ struct tek_mutex_more {
 /* It lies in the C library's pthread_mutex_t: preload/uthread/mutex.c. */
 struct tek_mutex {
 	atomic_uint state;
-	unsigned int count;      /* recursive: how often it is locked beyond the first time */
-	_Atomic uintptr_t owner; /* tek__me(); 0: nobody, or a normal mutex, for which nobody asks */
+	unsigned int count; /* recursive: how often it is locked beyond the first time */
+	_Atomic uintptr_t
+		owner; /* tek__me(); 0: nobody, or a normal mutex, for which nobody asks */
 	int kind;
 	union {
 		struct tek_waiters waiters;

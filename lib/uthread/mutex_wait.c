@@ -140,7 +140,8 @@ static unsigned int wake_one(struct tek_waiters *waiters)
 		tek__waiters_remove(waiters, &waiter->wait);
 		waiter->owns = hand_over;
 		if (tek__wake(&waiter->wait, TEK_WOKEN))
-			return (hand_over ? TEK_MUTEX_LOCKED : TEK_MUTEX_WOKEN) | waiters_bit(waiters);
+			return (hand_over ? TEK_MUTEX_LOCKED : TEK_MUTEX_WOKEN) |
+			       waiters_bit(waiters);
 	}
 	return 0;
 }

@@ -6,6 +6,7 @@
 #include "uthread/inherit.h"
 #include "uthread/key.h"
 #include "uthread/thread.h"
+#include "uthread/trace.h"
 #include "uthread/wait.h"
 #include "uthread/worker.h"
 
@@ -89,8 +90,10 @@ static int create(tek_uthread_t *result, const struct tek_uthread_wish *wish, co
 	struct tek_uthread *thread = tek__uthread_new(wish, routine, argument);
 	if (__builtin_expect(thread != NULL, 1)) {
 		thread->at_end = end;
-		if (name)
+		if (name) {
 			strcpy(thread->name, name);
+			tek__trace_named(thread);
+		}
 		*result = thread;
 		tek__uthread_launch(thread);
 	}
@@ -175,6 +178,9 @@ TEK_EXPORT int tek_uthread_set_name(tek_uthread_t thread, const char *name)
 	if (bytes > sizeof(thread->name))
 		return ERANGE;
 	memcpy(thread->name, name, bytes);
+	tek__enter();
+	tek__trace_named(thread);
+	tek__leave();
 	return 0;
 }
 

@@ -301,5 +301,5 @@ TEK_EXPORT void *tek_uthread_key_get(tek_uthread_key_t key)
 
 TEK_EXPORT int tek_uthread_key_set(tek_uthread_key_t key, const void *value)
 {
-	return tek__key_set(key, value);
+	return tek__key_set(key, (void *)value);
 }

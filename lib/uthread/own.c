@@ -95,8 +95,7 @@ static void end_kernel_thread(void *unused)
 /* A kernel thread's end is known by the destructors of its thread-local variables, as C++ has them. */
 static void hear_of_end(void)
 {
-	extern int __cxa_thread_atexit_impl(void (*)(void *), void *, void *)
-		__attribute__((weak));
+	extern int __cxa_thread_atexit_impl(void (*)(void *), void *, void *) __attribute__((weak));
 	extern void *__dso_handle __attribute__((visibility("hidden")));
 
 	if (__cxa_thread_atexit_impl && can_end())

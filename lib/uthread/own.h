@@ -36,15 +36,15 @@ struct tek_values {
 
 struct tek_own {
 	struct tek_values *values[TEK_KEYS / TEK_KEYS_A_BLOCK];
-	unsigned int blocks;            /* how many of them there are */
-	struct tek_uthread *thread;     /* NULL: a kernel thread */
+	unsigned int blocks;        /* how many of them there are */
+	struct tek_uthread *thread; /* NULL: a kernel thread */
 
 	/* inherit.c, under its lock. */
-	struct tek_mutex_more *held;    /* mutexes that are robust or have a protocol */
-	bool raised;                    /* they may have raised its priority */
-	signed char base;               /* if so: what it is without them */
-	struct tek_mutex *waits_for;    /* a mutex that inherits; NULL: none */
-	struct tek_own *waits_next;     /* of those who wait for the same one */
+	struct tek_mutex_more *held; /* mutexes that are robust or have a protocol */
+	bool raised;                 /* they may have raised its priority */
+	signed char base;            /* if so: what it is without them */
+	struct tek_mutex *waits_for; /* a mutex that inherits; NULL: none */
+	struct tek_own *waits_next;  /* of those who wait for the same one */
 };
 
 extern __thread struct tek_own *tek__own_of_kernel_thread

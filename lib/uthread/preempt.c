@@ -113,7 +113,7 @@ static void start_others(const struct tek_worker *self)
 {
 	for (unsigned int i = 0; i < tek__worker_count; i++) {
 		struct tek_worker *worker = &tek__workers[i];
-		if (worker != self && worker->current &&
+		if (worker != self && tek__runs_on(worker) &&
 		    !atomic_load_explicit(&worker->ticking, memory_order_relaxed))
 			tek__preempt_needed(worker);
 	}
@@ -122,7 +122,7 @@ static void start_others(const struct tek_worker *self)
 /* A tick of the worker of the calling thread. Returns whether that has to give way. */
 static bool count_tick(struct tek_worker *worker)
 {
-	struct tek_uthread *self = worker->current;
+	struct tek_uthread *self = tek__runs_on(worker);
 	bool kicked = atomic_exchange(&worker->kicked, false);
 
 	worker->ticks++;
@@ -191,7 +191,7 @@ void tek__leave_pending(void)
 	struct tek_worker *worker = tek__enter();
 
 	__atomic_store_n(&tek__here_find()->pending, 0, __ATOMIC_RELAXED);
-	if (worker && worker->current && count_tick(worker)) {
+	if (worker && tek__runs_on(worker) && count_tick(worker)) {
 		if (tek__engine.preempt == TEK_PREEMPT_KLT)
 			stop_here(worker);
 		else

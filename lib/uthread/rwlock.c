@@ -142,8 +142,9 @@ static int queue(struct tek_rwlock *lock, bool writes, const struct timespec *de
 		state |= TEK_RWLOCK_BARRED;
 	tek__guard_unlock(&lock->state, state);
 
-	enum tek_wake how = interruptible ? tek__wait_interruptible(&waiter.wait, deadline, "rwlock")
-					  : tek__wait(&waiter.wait, deadline, "rwlock");
+	enum tek_wake how = interruptible
+				    ? tek__wait_interruptible(&waiter.wait, deadline, "rwlock")
+				    : tek__wait(&waiter.wait, deadline, "rwlock");
 	if (how == TEK_WOKEN)
 		return 0;
 	state = tek__guard_lock(&lock->state, TEK_RWLOCK_GUARD);

@@ -33,7 +33,8 @@
 /* tek_rwlock.kind: as glibc has them in its static initialisers. */
 enum {
 	TEK_RWLOCK_PREFER_READER = 0,
-	TEK_RWLOCK_PREFER_WRITER_RECURSIVE = 1, /* as the first: else recursion would not be possible */
+	TEK_RWLOCK_PREFER_WRITER_RECURSIVE =
+		1, /* as the first: else recursion would not be possible */
 	TEK_RWLOCK_PREFER_WRITER = 2,
 };
 

@@ -32,8 +32,7 @@ int tek__semaphore_try(struct tek_semaphore *semaphore)
 static void wait_for_guard(struct tek_semaphore *semaphore)
 {
 	for (unsigned int tries = 1;; tries++) {
-		unsigned int word =
-			atomic_load_explicit(&semaphore->word, memory_order_acquire);
+		unsigned int word = atomic_load_explicit(&semaphore->word, memory_order_acquire);
 		if (!(word & AWAITED) || !(word & GUARD))
 			return;
 		if (tries % TEK_SPIN_TRIES == 0)
@@ -105,8 +104,7 @@ static int wait(struct tek_semaphore *semaphore, const struct timespec *deadline
 	return how == TEK_TIMED_OUT ? ETIMEDOUT : EINTR;
 }
 
-int tek__semaphore_wait(struct tek_semaphore *semaphore, struct tek_until until,
-			bool interruptible)
+int tek__semaphore_wait(struct tek_semaphore *semaphore, struct tek_until until, bool interruptible)
 {
 	const struct timespec *deadline;
 	struct timespec room;

@@ -8,9 +8,9 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-#define SPINS 100        /* while the holder may be on another CPU */
-#define YIELDS 50        /* while it may be any other thread */
-#define PAUSE_NS 50000   /* then it is one of those that yielding does not help */
+#define SPINS 100      /* while the holder may be on another CPU */
+#define YIELDS 50      /* while it may be any other thread */
+#define PAUSE_NS 50000 /* then it is one of those that yielding does not help */
 
 static bool is_free(tek_spinlock *lock)
 {

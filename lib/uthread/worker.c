@@ -73,7 +73,7 @@ __attribute__((noinline)) static void tell(struct tek_worker *from, struct tek_w
 	/* Who gives way has let the scheduler decide already. */
 	if (why == TEK_READY_YIELDED || why == TEK_READY_PREEMPTED)
 		return;
-	const struct tek_uthread *running = at->current;
+	const struct tek_uthread *running = tek__runs_on(at);
 	if (running && running != thread && tek__goes_before(thread, running))
 		tek__preempt_kick(at);
 }
@@ -167,7 +167,7 @@ static inline void switch_to(struct tek_worker *worker, struct tek_uthread *from
 			     struct tek_uthread *self)
 {
 	worker->switches++;
-	worker->current = self;
+	tek__set_current(worker, self);
 	uint64_t mask = self ? self->mask : worker->kernel_mask | tek__idle_mask;
 	if (RARELY(mask != worker->kernel_mask))
 		change_mask(worker, mask);
@@ -249,9 +249,10 @@ void tek__park(void)
 	struct tek_worker *worker = tek__here_worker();
 	struct tek_uthread *self = tek__here_self();
 
+	/* It may be its own time that has come. */
+	look_around(worker);
 	if (tek__change(&self->token, TEK_TOKEN_UNPARKED, TEK_TOKEN_NONE))
 		return;
-	look_around(worker);
 	if (tek__parallel)
 		worker->left = (struct tek_left){self, TEK_LEFT_PARKED, TEK_READY_WOKEN};
 	else

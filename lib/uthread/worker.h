@@ -36,7 +36,7 @@ struct tek_left {
 
 struct tek_worker {
 	unsigned int number;            /* from 0 */
-	struct tek_uthread *current;    /* NULL: none, its carrier waits for one */
+	_Atomic(struct tek_uthread *) current; /* NULL: none, its carrier waits for one */
 	struct tek_left left;
 	struct tek_uthread *for_carrier; /* goes on with the thread of another carrier: carrier.h */
 	_Atomic(struct tek_carrier *) carrier;
@@ -67,6 +67,20 @@ extern unsigned int tek__worker_count __attribute__((visibility("hidden")));
  * 0: it stays with what the last thread blocked.
  */
 extern uint64_t tek__idle_mask __attribute__((visibility("hidden")));
+
+/*
+ * Who runs there; NULL: nobody.  Of another worker it may have changed since, and the thread may have ended: its
+ * structure is there all the same.
+ */
+static inline struct tek_uthread *tek__runs_on(const struct tek_worker *worker)
+{
+	return atomic_load_explicit(&worker->current, memory_order_relaxed);
+}
+
+static inline void tek__set_current(struct tek_worker *worker, struct tek_uthread *thread)
+{
+	atomic_store_explicit(&worker->current, thread, memory_order_relaxed);
+}
 
 /* The scheduler in force. */
 extern const struct tek_sched *tek__sched __attribute__((visibility("hidden")));

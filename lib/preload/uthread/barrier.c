@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
 /* The symbols of barriers. Those of several processes are the C library's, which writes 128 where ours have 0. */
-#include "preload/uthread/real.h"
 #include "uthread/barrier.h"
+#include "preload/uthread/real.h"
 #include "uthread/posix/interrupt.h"
 
 #include <errno.h>

@@ -3,8 +3,8 @@
  * The symbols of condition variables.  `flags` says what glibc's `wrefs` says: bit 0 is set of those of several
  * processes, which are the C library's; bit 1 of those whose times are of CLOCK_MONOTONIC.
  */
-#include "preload/uthread/mutex.h"
 #include "uthread/cond.h"
+#include "preload/uthread/mutex.h"
 #include "uthread/posix/interrupt.h"
 
 #include <errno.h>
@@ -100,8 +100,7 @@ TEK_EXPORT int pthread_cond_timedwait(pthread_cond_t *object, pthread_mutex_t *m
 {
 	if (is_shared(object))
 		return TEK_REAL(pthread_cond_timedwait)(object, mutex, time);
-	clockid_t clock =
-		of(object)->flags & FLAG_MONOTONIC ? CLOCK_MONOTONIC : CLOCK_REALTIME;
+	clockid_t clock = of(object)->flags & FLAG_MONOTONIC ? CLOCK_MONOTONIC : CLOCK_REALTIME;
 	return wait(object, mutex, (struct tek_until){clock, time});
 }
 

@@ -28,11 +28,24 @@ TEK_EXPORT void *pthread_getspecific(pthread_key_t key)
 
 TEK_EXPORT int pthread_setspecific(pthread_key_t key, const void *data)
 {
-	return tek__key_set(key, data);
+	return tek__key_set(key, (void *)data);
 }
 
-/* Names that programs of old C libraries know; and libstdc++ looks whether the first one is there. */
-#define ALSO(name, ...) __attribute__((alias(#name), visibility("default"))) __VA_ARGS__
-ALSO(pthread_key_create, int __pthread_key_create(pthread_key_t *key, void (*destructor)(void *)));
-ALSO(pthread_getspecific, void *__pthread_getspecific(pthread_key_t key));
-ALSO(pthread_setspecific, int __pthread_setspecific(pthread_key_t key, const void *data));
+/* Names that programs of old C libraries know; libstdc++ looks whether the first one is there. */
+int __pthread_key_create(pthread_key_t *key, void (*destructor)(void *));
+TEK_EXPORT int __pthread_key_create(pthread_key_t *key, void (*destructor)(void *))
+{
+	return pthread_key_create(key, destructor);
+}
+
+void *__pthread_getspecific(pthread_key_t key);
+TEK_EXPORT void *__pthread_getspecific(pthread_key_t key)
+{
+	return pthread_getspecific(key);
+}
+
+int __pthread_setspecific(pthread_key_t key, const void *data);
+TEK_EXPORT int __pthread_setspecific(pthread_key_t key, const void *data)
+{
+	return pthread_setspecific(key, data);
+}

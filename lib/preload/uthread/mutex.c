@@ -135,14 +135,7 @@ TEK_EXPORT int pthread_mutex_destroy(pthread_mutex_t *object)
 
 	if (tek__mutex_is_shared(mutex))
 		return TEK_REAL(pthread_mutex_destroy)(object);
-	if (mutex->kind < 0)
-		return EINVAL;
-	if (atomic_load_explicit(&mutex->state, memory_order_relaxed) & TEK_MUTEX_LOCKED)
-		return EBUSY;
-	if (mutex->kind & TEK_MUTEX_SPECIAL)
-		tek__mutex_special_destroy(mutex);
-	mutex->kind = -1;
-	return 0;
+	return tek__mutex_destroy(mutex);
 }
 
 TEK_EXPORT int pthread_mutex_consistent(pthread_mutex_t *object)
@@ -186,8 +179,7 @@ TEK_EXPORT int pthread_mutex_setprioceiling(pthread_mutex_t *object, int ceiling
 	bool held = error == EDEADLK;
 	if (error && error != EOWNERDEAD && !held)
 		return error;
-	if (old)
-		*old = mutex->more->ceiling;
+	*old = mutex->more->ceiling;
 	tek__inherit_set_ceiling(tek__own(), mutex, ceiling);
 	if (!held)
 		tek__mutex_unlock(mutex);
@@ -195,11 +187,39 @@ TEK_EXPORT int pthread_mutex_setprioceiling(pthread_mutex_t *object, int ceiling
 }
 
 /* Names that programs of old C libraries know. */
-#define ALSO(name, ...) __attribute__((alias(#name), visibility("default"))) __VA_ARGS__
-ALSO(pthread_mutex_init,
-     int __pthread_mutex_init(pthread_mutex_t *object, const pthread_mutexattr_t *attributes));
-ALSO(pthread_mutex_destroy, int __pthread_mutex_destroy(pthread_mutex_t *object));
-ALSO(pthread_mutex_lock, int __pthread_mutex_lock(pthread_mutex_t *object));
-ALSO(pthread_mutex_trylock, int __pthread_mutex_trylock(pthread_mutex_t *object));
-ALSO(pthread_mutex_unlock, int __pthread_mutex_unlock(pthread_mutex_t *object));
-ALSO(pthread_mutex_consistent, int pthread_mutex_consistent_np(pthread_mutex_t *object));
+int __pthread_mutex_init(pthread_mutex_t *object, const pthread_mutexattr_t *attributes);
+TEK_EXPORT int __pthread_mutex_init(pthread_mutex_t *object, const pthread_mutexattr_t *attributes)
+{
+	return pthread_mutex_init(object, attributes);
+}
+
+int __pthread_mutex_destroy(pthread_mutex_t *object);
+TEK_EXPORT int __pthread_mutex_destroy(pthread_mutex_t *object)
+{
+	return pthread_mutex_destroy(object);
+}
+
+int __pthread_mutex_lock(pthread_mutex_t *object);
+TEK_EXPORT int __pthread_mutex_lock(pthread_mutex_t *object)
+{
+	return pthread_mutex_lock(object);
+}
+
+int __pthread_mutex_trylock(pthread_mutex_t *object);
+TEK_EXPORT int __pthread_mutex_trylock(pthread_mutex_t *object)
+{
+	return pthread_mutex_trylock(object);
+}
+
+int __pthread_mutex_unlock(pthread_mutex_t *object);
+TEK_EXPORT int __pthread_mutex_unlock(pthread_mutex_t *object)
+{
+	return pthread_mutex_unlock(object);
+}
+
+/* By its symbol, since pthread.h makes the name another one's. */
+int tek__consistent_np(pthread_mutex_t *object) __asm__("pthread_mutex_consistent_np");
+TEK_EXPORT int tek__consistent_np(pthread_mutex_t *object)
+{
+	return pthread_mutex_consistent(object);
+}

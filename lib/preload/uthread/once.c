@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
 /* The symbols of routines that run once; std::call_once comes here, too. */
-#include "preload/uthread/real.h"
 #include "uthread/once.h"
+#include "preload/uthread/real.h"
 
 #include <pthread.h>
 
@@ -17,5 +17,8 @@ TEK_EXPORT int pthread_once(pthread_once_t *object, void (*routine)(void))
 }
 
 /* A name that programs of old C libraries know. */
-__attribute__((alias("pthread_once"), visibility("default"))) int
-__pthread_once(pthread_once_t *object, void (*routine)(void));
+int __pthread_once(pthread_once_t *object, void (*routine)(void));
+TEK_EXPORT int __pthread_once(pthread_once_t *object, void (*routine)(void))
+{
+	return pthread_once(object, routine);
+}

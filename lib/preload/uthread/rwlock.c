@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
 /* The symbols of read-write locks. Those of several processes are the C library's, which says so in `shared`. */
+#include "uthread/rwlock.h"
 #include "preload/uthread/real.h"
 #include "uthread/posix/interrupt.h"
-#include "uthread/rwlock.h"
 
 #include <errno.h>
 #include <pthread.h>
@@ -34,8 +34,8 @@ static bool is_shared(const pthread_rwlock_t *object)
 
 static int lock(pthread_rwlock_t *object, bool writes, struct tek_until until)
 {
-	int (*function)(struct tek_rwlock *, struct tek_until, bool) =
-		writes ? tek__rwlock_write : tek__rwlock_read;
+	int (*function)(struct tek_rwlock *, struct tek_until, bool) = writes ? tek__rwlock_write
+									      : tek__rwlock_read;
 	int error;
 
 	/* No cancellation point. */
@@ -135,12 +135,45 @@ TEK_EXPORT int pthread_rwlock_destroy(pthread_rwlock_t *object)
 }
 
 /* Names that programs of old C libraries know. */
-#define ALSO(name, ...) __attribute__((alias(#name), visibility("default"))) __VA_ARGS__
-ALSO(pthread_rwlock_init, int __pthread_rwlock_init(pthread_rwlock_t *object,
-						    const pthread_rwlockattr_t *attributes));
-ALSO(pthread_rwlock_destroy, int __pthread_rwlock_destroy(pthread_rwlock_t *object));
-ALSO(pthread_rwlock_rdlock, int __pthread_rwlock_rdlock(pthread_rwlock_t *object));
-ALSO(pthread_rwlock_wrlock, int __pthread_rwlock_wrlock(pthread_rwlock_t *object));
-ALSO(pthread_rwlock_tryrdlock, int __pthread_rwlock_tryrdlock(pthread_rwlock_t *object));
-ALSO(pthread_rwlock_trywrlock, int __pthread_rwlock_trywrlock(pthread_rwlock_t *object));
-ALSO(pthread_rwlock_unlock, int __pthread_rwlock_unlock(pthread_rwlock_t *object));
+int __pthread_rwlock_init(pthread_rwlock_t *object, const pthread_rwlockattr_t *attributes);
+TEK_EXPORT int __pthread_rwlock_init(pthread_rwlock_t *object,
+				     const pthread_rwlockattr_t *attributes)
+{
+	return pthread_rwlock_init(object, attributes);
+}
+
+int __pthread_rwlock_destroy(pthread_rwlock_t *object);
+TEK_EXPORT int __pthread_rwlock_destroy(pthread_rwlock_t *object)
+{
+	return pthread_rwlock_destroy(object);
+}
+
+int __pthread_rwlock_rdlock(pthread_rwlock_t *object);
+TEK_EXPORT int __pthread_rwlock_rdlock(pthread_rwlock_t *object)
+{
+	return pthread_rwlock_rdlock(object);
+}
+
+int __pthread_rwlock_wrlock(pthread_rwlock_t *object);
+TEK_EXPORT int __pthread_rwlock_wrlock(pthread_rwlock_t *object)
+{
+	return pthread_rwlock_wrlock(object);
+}
+
+int __pthread_rwlock_tryrdlock(pthread_rwlock_t *object);
+TEK_EXPORT int __pthread_rwlock_tryrdlock(pthread_rwlock_t *object)
+{
+	return pthread_rwlock_tryrdlock(object);
+}
+
+int __pthread_rwlock_trywrlock(pthread_rwlock_t *object);
+TEK_EXPORT int __pthread_rwlock_trywrlock(pthread_rwlock_t *object)
+{
+	return pthread_rwlock_trywrlock(object);
+}
+
+int __pthread_rwlock_unlock(pthread_rwlock_t *object);
+TEK_EXPORT int __pthread_rwlock_unlock(pthread_rwlock_t *object)
+{
+	return pthread_rwlock_unlock(object);
+}

@@ -27,8 +27,7 @@ union semaphore {
 };
 
 _Static_assert(sizeof(union semaphore) <= sizeof(sem_t), "it lies in that");
-_Static_assert(offsetof(union semaphore, shared) >=
-			       offsetof(struct tek_semaphore, reserved) &&
+_Static_assert(offsetof(union semaphore, shared) >= offsetof(struct tek_semaphore, reserved) &&
 		       offsetof(union semaphore, shared) < offsetof(struct tek_semaphore, waiters),
 	       "it stays what it is");
 

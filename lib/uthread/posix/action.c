@@ -212,15 +212,10 @@ int tek__action_set(int number, const struct sigaction *action, struct sigaction
 	return 0;
 }
 
-void tek__action_restarts(int number, bool restarts)
+void tek__action_interrupt(int number, bool interrupts)
 {
-	if (number < 1 || number > TEK_SIGNALS)
-		return;
-	atomic_store(&actions[number].interrupts, !restarts);
-	if (restarts)
-		atomic_fetch_or(&actions[number].flags, SA_RESTART);
-	else
-		atomic_fetch_and(&actions[number].flags, ~SA_RESTART);
+	if (number >= 1 && number <= TEK_SIGNALS)
+		atomic_store(&actions[number].interrupts, interrupts);
 }
 
 bool tek__action_interrupts(int number)

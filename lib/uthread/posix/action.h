@@ -27,10 +27,8 @@
  */
 int tek__action_set(int number, const struct sigaction *action, struct sigaction *old);
 
-/* siginterrupt(3) was called. */
-void tek__action_restarts(int number, bool restarts);
-
-/* Whether a call is begun again when this one has been handled; the program's default for signal(3). */
+/* What siginterrupt(3) has said: whether signal(3) leaves out SA_RESTART. */
+void tek__action_interrupt(int number, bool interrupts);
 bool tek__action_interrupts(int number);
 
 /* Whether nothing happens when this signal comes: it is ignored, by the program or by default. */

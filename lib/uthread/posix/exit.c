@@ -2,6 +2,7 @@
 #include "uthread/posix/exit.h"
 
 #include "preload/uthread/real.h"
+#include "uthread/engine.h"
 #include "uthread/key.h"
 #include "uthread/posix/signal.h"
 #include "uthread/posix/thread.h"
@@ -14,14 +15,6 @@
 
 _Static_assert(sizeof(struct tek_cleanup) <= sizeof(__pthread_unwind_buf_t),
 	       "it lies in memory that pthread.h sets aside");
-
-/* The older kind of a handler; nothing declares it any more. */
-struct _pthread_cleanup_buffer {
-	void (*routine)(void *);
-	void *argument;
-	int cancel_type;
-	struct _pthread_cleanup_buffer *previous;
-};
 
 atomic_uint tek__posix_threads = 1;
 
@@ -39,21 +32,41 @@ void tek__cleanup_pop(struct tek_cleanup *cleanup)
 	tek__posix_self()->cleanups = cleanup->previous;
 }
 
+void tek__cleanup_push_old(struct _pthread_cleanup_buffer *buffer, void (*routine)(void *),
+			   void *argument)
+{
+	struct tek_posix *self = tek__posix_self();
+
+	buffer->__routine = routine;
+	buffer->__arg = argument;
+	buffer->__prev = self->old_cleanups;
+	self->old_cleanups = buffer;
+}
+
+void tek__cleanup_pop_old(struct _pthread_cleanup_buffer *buffer, bool execute)
+{
+	tek__posix_self()->old_cleanups = buffer->__prev;
+	if (execute)
+		buffer->__routine(buffer->__arg);
+}
+
 _Noreturn void tek__posix_end(void *result)
 {
 	struct tek_uthread *thread = tek__here_self();
 	struct tek_posix *self = thread->posix;
 
 	atomic_fetch_or(&self->flags, TEK_POSIX_EXITING);
-	tek__tls_end_current();
+	if (tek__engine.own_tls)
+		tek__tls_end_current();
 	tek__keys_end();
+	if (tek__engine.own_tls) /* what those destructors have made */
+		tek__tls_end_current();
 	tek__posix_leave_stack(self);
 	if (atomic_fetch_sub(&tek__posix_threads, 1) == 1)
 		exit(0);
 	/* From here on nobody looks at its record for it, because it does not leave the engine any more. */
 	tek__enter();
-	tek__signals_drop(self);
-	if (atomic_fetch_or(&self->flags, TEK_POSIX_ENDED) & TEK_POSIX_DETACHED)
+	if (tek__signals_end(self) & TEK_POSIX_DETACHED)
 		tek__posix_free(self);
 	tek__uthread_end(result);
 }
@@ -66,8 +79,8 @@ static void run_listed(struct tek_posix *self, uintptr_t frame)
 {
 	struct _pthread_cleanup_buffer *old = self->old_cleanups;
 	if (old && (uintptr_t)old < frame) {
-		self->old_cleanups = old->previous;
-		old->routine(old->argument);
+		self->old_cleanups = old->__prev;
+		old->__routine(old->__arg);
 		run_listed(self, frame);
 		return;
 	}

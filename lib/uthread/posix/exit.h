@@ -33,6 +33,11 @@ struct tek_cleanup {
 void tek__cleanup_push(struct tek_cleanup *cleanup, uintptr_t frame);
 void tek__cleanup_pop(struct tek_cleanup *cleanup);
 
+/* The older kind: _pthread_cleanup_push() and _pthread_cleanup_pop(). */
+void tek__cleanup_push_old(struct _pthread_cleanup_buffer *buffer, void (*routine)(void *),
+			   void *argument);
+void tek__cleanup_pop_old(struct _pthread_cleanup_buffer *buffer, bool execute);
+
 /* __pthread_unwind_next(): a handler from the list has run. */
 _Noreturn void tek__cleanup_next(void);
 

@@ -52,7 +52,7 @@ struct tek_posix {
 	void *result;
 	bool c11;                       /* routine is a thrd_start_t */
 	struct tek_cleanup *cleanups;   /* of programs compiled without exceptions, the latest first: exit.h */
-	struct _pthread_cleanup_buffer *old_cleanups;
+	struct _pthread_cleanup_buffer *old_cleanups; /* of programs of long ago */
 	struct _Unwind_Exception unwind;
 	_Atomic(struct tek_uthread *) joins; /* whom it waits for in pthread_join() */
 

@@ -180,7 +180,7 @@ static bool stop_those_due(void)
 		return false;
 	for (unsigned int i = 0; i < tek__worker_count; i++) {
 		struct tek_worker *worker = &tek__workers[i];
-		const struct tek_uthread *thread = __atomic_load_n(&worker->current, __ATOMIC_RELAXED);
+		const struct tek_uthread *thread = tek__runs_on(worker);
 		if (thread && thread->posix && tek__posix_is_due(thread->posix)) {
 			any = true;
 			atomic_store(&worker->kicked, false);

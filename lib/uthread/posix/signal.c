@@ -229,7 +229,7 @@ void tek__posix_attention(struct tek_posix *posix)
 		__atomic_store_n(&thread->here->pending, 1, __ATOMIC_RELAXED);
 	bool runs = thread->carrier != NULL;
 	for (unsigned int i = 0; i < tek__worker_count; i++) {
-		if (tek__workers[i].current == thread) {
+		if (tek__runs_on(&tek__workers[i]) == thread) {
 			runs = true;
 			tek__preempt_kick(&tek__workers[i]);
 		}

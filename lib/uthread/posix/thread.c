@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
 #include "uthread/posix/thread.h"
 
+#include "uthread/engine.h"
 #include "uthread/interrupted.h"
 #include "uthread/posix/attr.h"
 #include "uthread/posix/cancel.h"
@@ -8,6 +9,7 @@
 #include "uthread/posix/interrupt.h"
 #include "uthread/posix/sched.h"
 #include "uthread/posix/signal.h"
+#include "uthread/tls.h"
 #include "uthread/worker.h"
 
 #include <errno.h>
@@ -46,6 +48,8 @@ static void *begin(void *argument)
 {
 	struct tek_posix *self = argument;
 
+	if (tek__engine.own_tls)
+		tek__tls_begin_current();
 	if (self->c11) {
 		thrd_start_t routine = (thrd_start_t)(void (*)(void))self->routine;
 		tek__posix_end((void *)(intptr_t)routine(self->argument));
@@ -125,6 +129,8 @@ int tek__posix_create(pthread_t *handle, const pthread_attr_t *attr, void *(*rou
 	const size_t extra = extra_guard(&read);
 	const struct tek_uthread_wish wish = wish_of(&read, extra);
 	error = EAGAIN;
+	if (tek__engine.own_tls && tek__tls_reserve() != 0)
+		return error;
 	tek__enter();
 	struct tek_posix *posix = tek__posix_new();
 	if (!posix)

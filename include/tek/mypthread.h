@@ -1,0 +1,87 @@
+/* SPDX-License-Identifier: MIT OR Apache-2.0 */
+/*
+ * tek/mypthread.h - the names of the paper (uthreads, 2.1 and 2.2) on top of tek/uthread.h.
+ *
+ * As there, the first mypthread_create() makes the calling thread a user-level thread and starts the scheduler.  Which
+ * one, and with which quantum, is said by the variable TEK_UTHREAD: "workers=1,sched=mlfq,quantum=5ms" is
+ * the paper's machine.  What the functions do and which errors they return is described at those of uthread.h.
+ */
+#ifndef TEK_MYPTHREAD_H
+#define TEK_MYPTHREAD_H
+
+#include <pthread.h>
+#include <tek/uthread.h>
+
+typedef tek_uthread_t mypthread_t;
+typedef tek_uthread_mutex_t mypthread_mutex_t;
+
+#define MYPTHREAD_MUTEX_INITIALIZER TEK_UTHREAD_MUTEX_INITIALIZER
+
+/* 2.1.1. Of `attributes`, which may be NULL, size of the stack and detach state count. */
+static inline int mypthread_create(mypthread_t *thread, const pthread_attr_t *attributes,
+				   void *(*routine)(void *), void *argument)
+{
+	struct tek_uthread_attributes wish = {0, 0, 0, 0, 0, 0, 0};
+	int state = PTHREAD_CREATE_JOINABLE;
+
+	if (attributes) {
+		pthread_attr_getstacksize(attributes, &wish.stack_bytes);
+		pthread_attr_getdetachstate(attributes, &state);
+		wish.detached = state == PTHREAD_CREATE_DETACHED;
+	}
+	return tek_uthread_create(thread, &wish, routine, argument);
+}
+
+/* 2.1.2 */
+static inline int mypthread_join(mypthread_t thread, void **result)
+{
+	return tek_uthread_join(thread, result);
+}
+
+/* 2.1.3 */
+__attribute__((noreturn)) static inline void mypthread_exit(void *result)
+{
+	tek_uthread_exit(result);
+}
+
+/* 2.1.4 */
+static inline int mypthread_yield(void)
+{
+	tek_uthread_yield();
+	return 0;
+}
+
+/* 2.2.1. `attributes`, which may be NULL, says the type: normal, recursive or error-checking. */
+static inline int mypthread_mutex_init(mypthread_mutex_t *mutex,
+				       const pthread_mutexattr_t *attributes)
+{
+	int type = PTHREAD_MUTEX_NORMAL;
+
+	if (attributes)
+		pthread_mutexattr_gettype(attributes, &type);
+	if (type == PTHREAD_MUTEX_RECURSIVE)
+		return tek_uthread_mutex_init(mutex, TEK_UTHREAD_MUTEX_RECURSIVE);
+	if (type == PTHREAD_MUTEX_ERRORCHECK)
+		return tek_uthread_mutex_init(mutex, TEK_UTHREAD_MUTEX_ERRORCHECK);
+	return tek_uthread_mutex_init(mutex, TEK_UTHREAD_MUTEX_NORMAL);
+}
+
+/* 2.2.2 */
+static inline int mypthread_mutex_lock(mypthread_mutex_t *mutex)
+{
+	return tek_uthread_mutex_lock(mutex);
+}
+
+/* 2.2.3 */
+static inline int mypthread_mutex_unlock(mypthread_mutex_t *mutex)
+{
+	return tek_uthread_mutex_unlock(mutex);
+}
+
+/* 2.2.4 */
+static inline int mypthread_mutex_destroy(mypthread_mutex_t *mutex)
+{
+	return tek_uthread_mutex_destroy(mutex);
+}
+
+#endif

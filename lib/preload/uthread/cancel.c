@@ -1,0 +1,128 @@
+/* SPDX-License-Identifier: MIT OR Apache-2.0 */
+/* The symbols of cancellation and of clean-up handlers, those that the macros of pthread.h call among them. */
+#include "uthread/posix/cancel.h"
+
+#include "preload/uthread/real.h"
+#include "uthread/posix/exit.h"
+#include "uthread/posix/interrupt.h"
+
+#include <errno.h>
+#include <pthread.h>
+
+TEK_EXPORT int pthread_cancel(pthread_t handle)
+{
+	struct tek_posix *posix;
+
+	switch (tek__posix_find(handle, &posix)) {
+	case TEK_POSIX_LIVE:
+		tek__cancel(posix);
+		return 0;
+	case TEK_POSIX_GONE:
+		return ESRCH;
+	default:
+		return TEK_REAL(pthread_cancel)(handle);
+	}
+}
+
+TEK_EXPORT int pthread_setcancelstate(int state, int *old)
+{
+	if (!tek__posix_self())
+		return TEK_REAL(pthread_setcancelstate)(state, old);
+	return tek__cancel_set_state(state, old);
+}
+
+TEK_EXPORT int pthread_setcanceltype(int type, int *old)
+{
+	if (!tek__posix_self())
+		return TEK_REAL(pthread_setcanceltype)(type, old);
+	return tek__cancel_set_type(type, old);
+}
+
+TEK_EXPORT void pthread_testcancel(void)
+{
+	if (!tek__posix_self())
+		TEK_REAL(pthread_testcancel)();
+	else
+		tek__cancel_point();
+}
+
+/*
+ * The stack pointer in the function that calls this one, as the unwinder will tell it.  Only there do they mean
+ * the same place, so these functions are not to be inlined into others of ours.
+ */
+#define CALLERS_FRAME ((uintptr_t)__builtin_dwarf_cfa())
+
+static struct tek_cleanup *cleanup_of(__pthread_unwind_buf_t *buffer)
+{
+	return (struct tek_cleanup *)(void *)buffer;
+}
+
+TEK_EXPORT __attribute__((noinline)) void __pthread_register_cancel(__pthread_unwind_buf_t *buffer)
+{
+	if (!tek__posix_self())
+		TEK_REAL(__pthread_register_cancel)(buffer);
+	else
+		tek__cleanup_push(cleanup_of(buffer), CALLERS_FRAME);
+}
+
+TEK_EXPORT void __pthread_unregister_cancel(__pthread_unwind_buf_t *buffer)
+{
+	if (!tek__posix_self())
+		TEK_REAL(__pthread_unregister_cancel)(buffer);
+	else
+		tek__cleanup_pop(cleanup_of(buffer));
+}
+
+TEK_EXPORT __attribute__((noinline)) void
+__pthread_register_cancel_defer(__pthread_unwind_buf_t *buffer)
+{
+	int type;
+
+	if (!tek__posix_self()) {
+		TEK_REAL(__pthread_register_cancel_defer)(buffer);
+		return;
+	}
+	tek__cancel_set_type(PTHREAD_CANCEL_DEFERRED, &type);
+	tek__cleanup_push(cleanup_of(buffer), CALLERS_FRAME);
+	cleanup_of(buffer)->cancel_type = (void *)(intptr_t)type;
+}
+
+TEK_EXPORT void __pthread_unregister_cancel_restore(__pthread_unwind_buf_t *buffer)
+{
+	if (!tek__posix_self()) {
+		TEK_REAL(__pthread_unregister_cancel_restore)(buffer);
+		return;
+	}
+	const int type = (int)(intptr_t)cleanup_of(buffer)->cancel_type;
+	tek__cleanup_pop(cleanup_of(buffer));
+	tek__cancel_set_type(type, NULL);
+}
+
+TEK_EXPORT void __pthread_unwind_next(__pthread_unwind_buf_t *buffer)
+{
+	if (!tek__posix_self())
+		TEK_REAL(__pthread_unwind_next)(buffer);
+	tek__cleanup_next();
+}
+
+/* What programs of long ago call. Nothing declares these any more. */
+void _pthread_cleanup_push(struct _pthread_cleanup_buffer *buffer, void (*routine)(void *),
+			   void *argument);
+void _pthread_cleanup_pop(struct _pthread_cleanup_buffer *buffer, int execute);
+
+TEK_EXPORT void _pthread_cleanup_push(struct _pthread_cleanup_buffer *buffer,
+				      void (*routine)(void *), void *argument)
+{
+	if (!tek__posix_self())
+		TEK_REAL(_pthread_cleanup_push)(buffer, routine, argument);
+	else
+		tek__cleanup_push_old(buffer, routine, argument);
+}
+
+TEK_EXPORT void _pthread_cleanup_pop(struct _pthread_cleanup_buffer *buffer, int execute)
+{
+	if (!tek__posix_self())
+		TEK_REAL(_pthread_cleanup_pop)(buffer, execute);
+	else
+		tek__cleanup_pop_old(buffer, execute);
+}

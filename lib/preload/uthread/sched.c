@@ -1,0 +1,95 @@
+/* SPDX-License-Identifier: MIT OR Apache-2.0 */
+/* The symbols of threads' policies, priorities, CPUs and clocks. */
+#include "uthread/posix/sched.h"
+
+#include "preload/uthread/real.h"
+
+#include <errno.h>
+#include <pthread.h>
+
+TEK_EXPORT int pthread_setschedparam(pthread_t handle, int policy, const struct sched_param *param)
+{
+	struct tek_posix *posix;
+
+	switch (tek__posix_find(handle, &posix)) {
+	case TEK_POSIX_LIVE:
+		return tek__sched_set(posix, policy, param->sched_priority);
+	case TEK_POSIX_GONE:
+		return ESRCH;
+	default:
+		return TEK_REAL(pthread_setschedparam)(handle, policy, param);
+	}
+}
+
+TEK_EXPORT int pthread_getschedparam(pthread_t handle, int *policy, struct sched_param *param)
+{
+	struct tek_posix *posix;
+
+	switch (tek__posix_find(handle, &posix)) {
+	case TEK_POSIX_LIVE:
+		*policy = atomic_load(&posix->policy);
+		param->sched_priority = atomic_load(&posix->priority);
+		return 0;
+	case TEK_POSIX_GONE:
+		return ESRCH;
+	default:
+		return TEK_REAL(pthread_getschedparam)(handle, policy, param);
+	}
+}
+
+TEK_EXPORT int pthread_setschedprio(pthread_t handle, int priority)
+{
+	struct tek_posix *posix;
+
+	switch (tek__posix_find(handle, &posix)) {
+	case TEK_POSIX_LIVE:
+		return tek__sched_set(posix, atomic_load(&posix->policy), priority);
+	case TEK_POSIX_GONE:
+		return ESRCH;
+	default:
+		return TEK_REAL(pthread_setschedprio)(handle, priority);
+	}
+}
+
+TEK_EXPORT int pthread_getcpuclockid(pthread_t handle, clockid_t *clock)
+{
+	struct tek_posix *posix;
+
+	switch (tek__posix_find(handle, &posix)) {
+	case TEK_POSIX_LIVE:
+		*clock = tek__sched_clock();
+		return 0;
+	case TEK_POSIX_GONE:
+		return ESRCH;
+	default:
+		return TEK_REAL(pthread_getcpuclockid)(handle, clock);
+	}
+}
+
+TEK_EXPORT int pthread_setaffinity_np(pthread_t handle, size_t bytes, const cpu_set_t *cpus)
+{
+	struct tek_posix *posix;
+
+	switch (tek__posix_find(handle, &posix)) {
+	case TEK_POSIX_LIVE:
+		return tek__sched_set_cpus(posix, bytes, cpus);
+	case TEK_POSIX_GONE:
+		return ESRCH;
+	default:
+		return TEK_REAL(pthread_setaffinity_np)(handle, bytes, cpus);
+	}
+}
+
+TEK_EXPORT int pthread_getaffinity_np(pthread_t handle, size_t bytes, cpu_set_t *cpus)
+{
+	struct tek_posix *posix;
+
+	switch (tek__posix_find(handle, &posix)) {
+	case TEK_POSIX_LIVE:
+		return tek__sched_get_cpus(posix, bytes, cpus);
+	case TEK_POSIX_GONE:
+		return ESRCH;
+	default:
+		return TEK_REAL(pthread_getaffinity_np)(handle, bytes, cpus);
+	}
+}

@@ -1,0 +1,70 @@
+/* SPDX-License-Identifier: MIT OR Apache-2.0 */
+/*
+ * fork(): the child has one thread, the one that called it, and the engine's memory as it was at that moment.  So
+ * nothing of it may be half done: the calling thread is in the engine meanwhile, and other kernel threads' locks are made
+ * new in the child.  The functions here are the first of their kind in the child and in the parent, and
+ * the last before the fork, of those that are registered after them.
+ */
+#include "uthread/engine.h"
+#include "uthread/interrupted.h"
+#include "uthread/posix/exit.h"
+#include "uthread/posix/record.h"
+#include "uthread/posix/router.h"
+#include "uthread/posix/signal.h"
+#include "uthread/posix/start.h"
+#include "uthread/tls.h"
+#include "uthread/worker.h"
+
+#include <pthread.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+static void set_mask(uint64_t mask)
+{
+	syscall(SYS_rt_sigprocmask, SIG_SETMASK, &mask, NULL, sizeof(mask));
+}
+
+static void before(void)
+{
+	if (!tek__here_self())
+		return;
+	tek__enter();
+	/* A signal now could be put into a place that the child makes new. */
+	set_mask(~TEK__OWN_SIGNALS);
+}
+
+/* As the thread has it again; handlers of signals that came meanwhile run when it has left the engine. */
+static void after(void)
+{
+	struct tek_uthread *self = tek__here_self();
+
+	tek__leave();
+	set_mask(self->mask);
+}
+
+static void in_parent(void)
+{
+	if (tek__here_self())
+		after();
+}
+
+static void in_child(void)
+{
+	tek__start_after_fork();
+	tek__router_after_fork();
+	tek__posix_records_after_fork();
+	if (!tek__here_self())
+		return; /* the engine has no thread here */
+	tek__engine_after_fork();
+	if (tek__engine.own_tls)
+		tek__tls_after_fork();
+	tek__signals_after_fork();
+	atomic_store(&tek__posix_threads, 1);
+	after();
+	tek__router_start();
+}
+
+void tek__fork_start(void)
+{
+	pthread_atfork(before, in_parent, in_child);
+}

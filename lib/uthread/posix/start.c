@@ -1,0 +1,119 @@
+/* SPDX-License-Identifier: MIT OR Apache-2.0 */
+#include "uthread/posix/start.h"
+
+#include "uthread/engine.h"
+#include "uthread/interrupted.h"
+#include "uthread/posix/attr.h"
+#include "uthread/posix/record.h"
+#include "uthread/posix/router.h"
+#include "uthread/posix/sched.h"
+#include "uthread/posix/signal.h"
+#include "uthread/preempt.h"
+#include "uthread/setxid.h"
+#include "uthread/tls.h"
+#include "uthread/worker.h"
+
+#include <dlfcn.h>
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+static pid_t process;
+
+bool tek__start_is_borrowed(void)
+{
+	return process && getpid() != process;
+}
+
+void tek__start_after_fork(void)
+{
+	process = getpid();
+}
+
+/* One line, in one write: stdio may not be ready. */
+static void say(const char *text, size_t size, const char *what)
+{
+	char line[256];
+	int bytes = snprintf(line, sizeof(line), "tek: TEK_UTHREAD: %.*s%s%s\n", (int)size, text,
+			     size ? ": " : "", what);
+	if (bytes > 0)
+		(void)!write(STDERR_FILENO, line,
+			     (size_t)bytes < sizeof(line) ? (size_t)bytes : sizeof(line) - 1);
+}
+
+static void wrong(const char *text, size_t size, const char *why)
+{
+	say(text, size, why);
+}
+
+static struct tek_engine_options options_of(const char *text)
+{
+	struct tek_engine_options options = tek__engine_defaults();
+
+	if (text)
+		tek__engine_parse(&options, text, wrong);
+	options.foreign = true;
+	options.own_tls = tek__tls_available();
+	if (!options.own_tls && options.preempt != TEK_PREEMPT_OFF) {
+		say("", 0, "threads share thread-local storage with this C library: no preemption");
+		options.preempt = TEK_PREEMPT_OFF;
+	}
+	return options;
+}
+
+static pthread_t c_library_handle(void)
+{
+	pthread_t (*self)(void);
+	void *found = dlsym(RTLD_NEXT, "pthread_self");
+	memcpy(&self, &found, sizeof(self));
+	return self();
+}
+
+/* The calling thread is the first one from now on, and has a record. */
+static int adopt(pthread_t handle)
+{
+	struct tek_uthread *thread = tek__here_self();
+
+	tek__enter();
+	struct tek_posix *posix = tek__posix_new();
+	if (posix) {
+		tek__posix_first.thread = thread;
+		tek__posix_first.handle = handle;
+		tek__sched_adopt(posix);
+		thread->mask &= ~TEK__OWN_SIGNALS;
+		tek__posix_give(posix, thread);
+	}
+	tek__leave();
+	return posix ? 0 : ENOMEM;
+}
+
+void tek__posix_start(void)
+{
+	if (tek__engine_runs())
+		return;
+	process = getpid();
+	const struct tek_engine_options options = options_of(getenv("TEK_UTHREAD"));
+	const pthread_t handle = c_library_handle();
+
+	tek__attr_start();
+	int error = tek__engine_start(&options);
+	if (!error)
+		error = adopt(handle);
+	if (error) {
+		say("", 0, strerror(error));
+		return;
+	}
+	tek__preempt_resumed = tek__posix_resume;
+	tek__setxid_start();
+	error = tek__router_start();
+	if (error)
+		say("", 0, "signals that nobody waits for may come late");
+	tek__fork_start();
+}
+
+__attribute__((constructor)) static void start(void)
+{
+	tek__posix_start();
+}

@@ -1,0 +1,26 @@
+/* SPDX-License-Identifier: MIT OR Apache-2.0 */
+/*
+ * The start of the engine in a pthread program: by a constructor of libtek-uthread.so, before main() and before the
+ * constructors of the program.  What is called earlier, by other libraries, goes to the C library.
+ */
+#ifndef TEK_UTHREAD_POSIX_START_H
+#define TEK_UTHREAD_POSIX_START_H
+
+#include <stdbool.h>
+
+/*
+ * With the options of TEK_UTHREAD.  What is wrong with them, and what cannot be had here, is told on standard
+ * error; without an engine the program has the C library's threads.
+ */
+void tek__posix_start(void);
+
+/* Whether the caller is a child of vfork(2): its memory is its parent's, and the parent's tables are not to be changed. */
+bool tek__start_is_borrowed(void);
+
+/* Handlers for fork(), by the start. */
+void tek__fork_start(void);
+
+/* In the child of fork(): it is a process of its own. */
+void tek__start_after_fork(void);
+
+#endif
