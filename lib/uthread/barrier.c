@@ -69,7 +69,7 @@ static int sleep_until_woken(struct tek_barrier *barrier, struct tek_barrier_wai
 			     bool interruptible)
 {
 	enum tek_wake how = interruptible ? tek__wait_interruptible(&waiter->wait, NULL, "barrier")
-					  : tek__wait(&waiter->wait, NULL, "barrier");
+					  : tek__wait_deferred(&waiter->wait, NULL, "barrier");
 	if (how == TEK_INTERRUPTED)
 		return EINTR;
 	if (!waiter->late)

@@ -6,6 +6,7 @@
 #include "uthread/idle.h"
 #include "uthread/preempt.h"
 #include "uthread/sanitizer.h"
+#include "uthread/setxid.h"
 #include "uthread/stacks.h"
 #include "uthread/tls.h"
 #include "uthread/worker.h"
@@ -223,7 +224,7 @@ static void *carry(void *argument)
 	here->defer = 1;
 	if (tek__engine.own_tls)
 		tek__tls_adopt(&carrier->context);
-	carrier->context.mask = ~0ull;
+	carrier->context.mask = TEK_SETXID_ALL_SIGNALS;
 	tek__fiber_adopt(&carrier->context);
 	tek__preempt_add(carrier);
 	list(carrier);
@@ -242,7 +243,7 @@ int tek__kernel_thread(void *(*routine)(void *), void *argument)
 {
 	int (*create)(pthread_t *, const pthread_attr_t *, void *(*)(void *), void *);
 	void *found = dlsym(RTLD_NEXT, "pthread_create");
-	uint64_t all = ~0ull, before;
+	uint64_t all = TEK_SETXID_ALL_SIGNALS, before;
 	pthread_attr_t attr;
 	pthread_t handle;
 
@@ -266,7 +267,7 @@ int tek__carrier_start(struct tek_worker *worker)
 		return ENOMEM;
 	memset(carrier, 0, sizeof(*carrier));
 	if (worker) {
-		worker->kernel_mask = ~0ull;
+		worker->kernel_mask = TEK_SETXID_ALL_SIGNALS;
 		carrier->given = worker;
 		atomic_store(&worker->carrier, carrier);
 		atomic_store(&carrier->called, 1);

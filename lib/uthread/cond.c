@@ -43,7 +43,7 @@ static int sleep_until_woken(struct tek_cond *cond, struct tek_cond_waiter *wait
 {
 	struct tek_waiter *wait = &waiter->of_mutex.wait;
 	enum tek_wake how = interruptible ? tek__wait_interruptible(wait, deadline, "cond")
-					  : tek__wait(wait, deadline, "cond");
+					  : tek__wait_deferred(wait, deadline, "cond");
 
 	if (how == TEK_WOKEN) {
 		tek__guard_pass(&cond->guard, TEK_COND_GUARD);
@@ -96,7 +96,7 @@ int tek__cond_wait(struct tek_cond *cond, struct tek_cond_waiter *waiter, struct
 	waiter->movable = !(waiter->mutex->kind & TEK_MUTEX_SPECIAL) && !waiter->mutex->count;
 	tek__enter();
 	add(cond, waiter);
-	error = tek__mutex_unlock(waiter->mutex);
+	error = tek__mutex_unlock_quickly(waiter->mutex) ? 0 : tek__mutex_unlock(waiter->mutex);
 	if (error)
 		withdraw(cond, waiter);
 	else

@@ -36,9 +36,16 @@ struct tek_cond_waiter {
 	bool moved;                       /* it did; under the guard */
 };
 
+static inline void tek__cond_waiter_init(struct tek_cond_waiter *waiter, struct tek_mutex *mutex)
+{
+	tek__mutex_waiter_init(&waiter->of_mutex);
+	waiter->mutex = mutex;
+	waiter->movable = waiter->moved = false;
+}
+
 /*
  * The parts of waiting, for who has a mutex of another kind: tek__cond_begin(), unlock, tek__cond_sleep(), lock.
- * *waiter is zero, but for its mutex.
+ * *waiter is new.
  *
  * tek__cond_sleep() returns 0, ETIMEDOUT or EINTR (interruptible: tek__interrupt()); the mutex is not locked then;
  * tek__cond_give_up(): it was not unlocked, so nobody waits.
@@ -55,6 +62,12 @@ int tek__cond_sleep(struct tek_cond *cond, struct tek_cond_waiter *waiter,
  */
 int tek__cond_wait(struct tek_cond *cond, struct tek_cond_waiter *waiter, struct tek_until until,
 		   bool interruptible);
+
+/* The quick way to lock the mutex again: see tek__mutex_lock_quickly(). */
+static inline bool tek__cond_lock_quickly(struct tek_cond_waiter *waiter)
+{
+	return !waiter->moved && tek__mutex_lock_quickly(waiter->mutex);
+}
 
 /* By any thread, with the mutex or without; not in signal handlers. */
 void tek__cond_signal(struct tek_cond *cond);

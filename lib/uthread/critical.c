@@ -67,7 +67,7 @@ bool tek__goes_before(const struct tek_uthread *ready, const struct tek_uthread 
 		return ready->sched.critical;
 	if (ready->sched.critical)
 		return ready->sched.priority > running->sched.priority;
-	return tek__sched->goes_before(ready, running);
+	return tek__sched->goes_before && tek__sched->goes_before(ready, running);
 }
 
 void tek__critical_after_fork(void)

@@ -7,6 +7,8 @@
 #include "uthread/events.h"
 #include "uthread/idle.h"
 #include "uthread/monitor.h"
+#include "uthread/once.h"
+#include "uthread/own.h"
 #include "uthread/preempt.h"
 #include "uthread/stacks.h"
 #include "uthread/tls.h"
@@ -54,6 +56,7 @@ static void prepare_first(void)
 	first.id = 1;
 	atomic_store(&first.joiner, TEK_JOIN_NONE);
 	first.sched.home = &tek__workers[0];
+	tek__own_adopt(&first);
 	first.all_next = atomic_load(&tek__uthreads);
 	while (!atomic_compare_exchange_weak(&tek__uthreads, &first.all_next, &first))
 		;
@@ -131,8 +134,12 @@ void tek__engine_after_fork(void)
 	}
 	tek__worker_count = 1;
 	tek__stacks_after_fork();
+	if (tek__engine.own_tls)
+		tek__tls_after_fork(); /* before somebody is given storage */
 	tek__carriers_after_fork();
 	tek__wait_after_fork();
+	tek__own_after_fork();
+	tek__once_after_fork();
 	tek__critical_after_fork();
 	tek__idle_after_fork();
 	tek__sched->start(1);

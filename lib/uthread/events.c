@@ -3,6 +3,7 @@
 
 #include "uthread/events_set.h"
 #include "uthread/events_table.h"
+#include "uthread/hidden.h"
 #include "uthread/wait.h"
 #include "uthread/worker.h"
 
@@ -99,7 +100,7 @@ int tek__events_wait(int file, short events, const struct timespec *deadline)
 
 	if (file < 0)
 		return -EBADF;
-	if (tek__event_set_borrowed())
+	if (tek__hidden_borrowed())
 		return -EDEADLK;
 	if (!tek__file_make(file))
 		return -ENOMEM;
@@ -135,7 +136,8 @@ static int wait_for_any(const struct pollfd *files, nfds_t count, struct tek_int
 		interests[added] = interest_of(&waiter, files[added].events, false);
 		result = add(files[added].fd, &interests[added]);
 		if (result == -EPERM)
-			result = 0; /* a regular file that is not ready for this: it will never be */
+			result =
+				0; /* a regular file that is not ready for this: it will never be */
 	}
 	if (result == 0)
 		result = wait_for_them(&waiter, deadline);
@@ -151,7 +153,7 @@ int tek__events_wait_any(const struct pollfd *files, nfds_t count, const struct 
 {
 	struct tek_interest few[FEW_FILES], *interests = few;
 
-	if (tek__event_set_borrowed())
+	if (tek__hidden_borrowed())
 		return -EDEADLK;
 	for (nfds_t i = 0; i < count; i++) {
 		if (files[i].fd >= 0 && !tek__file_make(files[i].fd))
@@ -240,7 +242,7 @@ static struct tek_file *if_used(int file)
 	if (!first_of(entry) && !atomic_load_explicit(&entry->registered, memory_order_relaxed))
 		return NULL;
 	/* What a child of vfork(2) closes stays open here. */
-	return tek__event_set_borrowed() ? NULL : entry;
+	return tek__hidden_borrowed() ? NULL : entry;
 }
 
 void tek__events_closing(int file)
@@ -265,7 +267,7 @@ void tek__events_closed(int file)
 	struct tek_file *entry = tek__file_find(file);
 
 	/* Who began to wait between closing() and close(2): it would not hear of it. */
-	if (!entry || !first_of(entry) || tek__event_set_borrowed())
+	if (!entry || !first_of(entry) || tek__hidden_borrowed())
 		return;
 	tek__enter();
 	tek__spin_lock(&entry->lock);

@@ -2,15 +2,13 @@
 #include "uthread/events_set.h"
 
 #include "uthread/clock.h"
+#include "uthread/hidden.h"
 
 #include <errno.h>
-#include <fcntl.h>
 #include <limits.h>
 #include <stdatomic.h>
 #include <sys/eventfd.h>
-#include <sys/resource.h>
 #include <sys/syscall.h>
-#include <time.h>
 #include <unistd.h>
 
 #ifndef SYS_epoll_pwait2
@@ -22,9 +20,17 @@
 /* As a kernel has it, what it reads as the mask of signals. */
 #define MASK_BYTES 8
 
-static atomic_int set = -1, stop = -1;
-static pid_t process;
 static atomic_bool no_pwait2;
+
+static int set(void)
+{
+	return tek__hidden_file(TEK_HIDDEN_EPOLL);
+}
+
+static int stop(void)
+{
+	return tek__hidden_file(TEK_HIDDEN_STOP);
+}
 
 /*
  * System calls by number: the C library's functions would be found in the preload object.  Never inlined, so
@@ -42,64 +48,33 @@ __attribute__((noinline)) static int call(long number, long a, long b, long c, l
 	return (int)result;
 }
 
-static void close_it(int file)
-{
-	if (file >= 0)
-		call(SYS_close, file, 0, 0, 0, 0, 0);
-}
-
-/* To a number that programs, and what they count on, hardly come across. Returns the new one. */
-static int out_of_the_way(int file)
-{
-	struct rlimit limit;
-	int low = 1000;
-
-	if (file < 0)
-		return -errno;
-	if (getrlimit(RLIMIT_NOFILE, &limit) == 0 && limit.rlim_cur < 1024)
-		low = (int)limit.rlim_cur - 16;
-	int moved = low > file ? fcntl(file, F_DUPFD_CLOEXEC, low) : -1;
-	if (moved < 0)
-		return file;
-	close_it(file);
-	return moved;
-}
-
 int tek__event_set_start(void)
 {
-	process = getpid();
-	int epoll = out_of_the_way(epoll_create1(EPOLL_CLOEXEC));
+	tek__hidden_start();
+	int epoll = tek__hidden_place(epoll_create1(EPOLL_CLOEXEC));
 	if (epoll < 0)
 		return epoll;
-	int event = out_of_the_way(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
-	if (event < 0) {
-		close_it(epoll);
-		return event;
-	}
-	/* Edge-triggered: each write is an event, and it need not be read. */
-	struct epoll_event wanted = {.events = EPOLLIN | EPOLLET, .data.u64 = STOP};
-	int result = call(SYS_epoll_ctl, epoll, EPOLL_CTL_ADD, event, (long)&wanted, 0, 0);
+	atomic_store(&tek__hidden[TEK_HIDDEN_EPOLL], epoll);
+	int event = tek__hidden_place(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
+	if (event >= 0)
+		atomic_store(&tek__hidden[TEK_HIDDEN_STOP], event);
+	struct epoll_event wanted = {.events = EPOLLIN, .data.u64 = STOP};
+	int result = event < 0 ? event
+			       : call(SYS_epoll_ctl, epoll, EPOLL_CTL_ADD, event, (long)&wanted, 0,
+				      0);
 	if (result < 0) {
-		close_it(event);
-		close_it(epoll);
-		return result;
+		tek__hidden_close(TEK_HIDDEN_STOP);
+		tek__hidden_close(TEK_HIDDEN_EPOLL);
 	}
-	atomic_store(&set, epoll);
-	atomic_store(&stop, event);
-	return 0;
+	return result;
 }
 
 void tek__event_set_after_fork(void)
 {
 	/* The old set is the parent's: what we do to it would be done to it there. */
-	close_it(atomic_exchange(&set, -1));
-	close_it(atomic_exchange(&stop, -1));
+	tek__hidden_close(TEK_HIDDEN_EPOLL);
+	tek__hidden_close(TEK_HIDDEN_STOP);
 	tek__event_set_start();
-}
-
-bool tek__event_set_borrowed(void)
-{
-	return getpid() != process;
 }
 
 int tek__event_set_arm(int file, uint32_t events, bool registered)
@@ -109,7 +84,7 @@ int tek__event_set_arm(int file, uint32_t events, bool registered)
 
 	/* What is right depends on what the descriptor means by now, and that may change in between. */
 	for (int tries = 0;; tries++) {
-		int result = call(SYS_epoll_ctl, set, operation, file, (long)&wanted, 0, 0);
+		int result = call(SYS_epoll_ctl, set(), operation, file, (long)&wanted, 0, 0);
 		if (tries == 4 || (result != -ENOENT && result != -EEXIST))
 			return result;
 		operation = result == -ENOENT ? EPOLL_CTL_ADD : EPOLL_CTL_MOD;
@@ -119,7 +94,7 @@ int tek__event_set_arm(int file, uint32_t events, bool registered)
 void tek__event_set_remove(int file)
 {
 	struct epoll_event none = {.events = 0};
-	call(SYS_epoll_ctl, set, EPOLL_CTL_DEL, file, (long)&none, 0, 0);
+	call(SYS_epoll_ctl, set(), EPOLL_CTL_DEL, file, (long)&none, 0, 0);
 }
 
 /* Without a set, in a child that was allowed no descriptors: times still pass. */
@@ -139,7 +114,7 @@ static int wait_for(struct epoll_event *events, int most, uint64_t ns)
 	int result = -ENOSYS;
 
 	if (!atomic_load_explicit(&no_pwait2, memory_order_relaxed)) {
-		result = call(SYS_epoll_pwait2, set, (long)events, most,
+		result = call(SYS_epoll_pwait2, set(), (long)events, most,
 			      ns == UINT64_MAX ? 0 : (long)&time, 0, MASK_BYTES);
 		if (result == -ENOSYS || result == -EPERM) /* old, or in a container that is */
 			atomic_store_explicit(&no_pwait2, true, memory_order_relaxed);
@@ -148,19 +123,20 @@ static int wait_for(struct epoll_event *events, int most, uint64_t ns)
 	}
 	uint64_t ms = ns / 1000000 + (ns % 1000000 != 0);
 	int limit = ns == UINT64_MAX ? -1 : ms > INT_MAX ? INT_MAX : (int)ms;
-	return call(SYS_epoll_pwait, set, (long)events, most, limit, 0, MASK_BYTES);
+	return call(SYS_epoll_pwait, set(), (long)events, most, limit, 0, MASK_BYTES);
 }
 
 int tek__event_set_wait(struct epoll_event *events, int most, uint64_t ns)
 {
 	int files = 0;
-	int count = atomic_load_explicit(&set, memory_order_relaxed) < 0
-			    ? wait_without(ns)
-			    : wait_for(events, most, ns);
+	int count = set() < 0 ? wait_without(ns) : wait_for(events, most, ns);
 
 	for (int i = 0; i < count; i++) {
+		uint64_t stops;
 		if (events[i].data.u64 != STOP)
 			events[files++] = events[i];
+		else if (ns > 0) /* whoever only looks leaves it to the one that waits */
+			call(SYS_read, stop(), (long)&stops, sizeof(stops), 0, 0, 0);
 	}
 	return files;
 }
@@ -168,44 +144,11 @@ int tek__event_set_wait(struct epoll_event *events, int most, uint64_t ns)
 void tek__event_set_stop_waiting(void)
 {
 	static const uint64_t one = 1;
-	call(SYS_write, stop, (long)&one, sizeof(one), 0, 0, 0);
+	call(SYS_write, stop(), (long)&one, sizeof(one), 0, 0, 0);
 }
 
 int tek__event_set_look(struct pollfd *files, nfds_t count)
 {
 	const long time[2] = {0, 0};
 	return call(SYS_ppoll, (long)files, (long)count, (long)time, 0, MASK_BYTES, 0);
-}
-
-bool tek__event_set_owns(int file)
-{
-	return file >= 0 && (file == atomic_load_explicit(&set, memory_order_relaxed) ||
-			     file == atomic_load_explicit(&stop, memory_order_relaxed));
-}
-
-int tek__event_set_next(int file)
-{
-	int one = atomic_load_explicit(&set, memory_order_relaxed);
-	int other = atomic_load_explicit(&stop, memory_order_relaxed);
-
-	if (one < file || (other >= file && other < one))
-		one = other;
-	return one >= file ? one : -1;
-}
-
-bool tek__event_set_move(int file)
-{
-	if (!tek__event_set_owns(file))
-		return true;
-	/* In the child of vfork(2) the number is free, the variables are the parent's. */
-	if (tek__event_set_borrowed())
-		return true;
-	int moved = fcntl(file, F_DUPFD_CLOEXEC, file + 1);
-	if (moved < 0)
-		moved = fcntl(file, F_DUPFD_CLOEXEC, 3);
-	if (moved < 0)
-		return false;
-	/* The set remembers files, not numbers: nobody who waits notices. */
-	atomic_store(file == set ? &set : &stop, moved);
-	return true;
 }

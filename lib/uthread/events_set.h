@@ -1,10 +1,6 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
 /*
- * The engine's own two descriptors: the epoll set, and an eventfd in it that ends a wait for it.
- *
- * The program does not know of them.  It may close all descriptors that it does not know, or want one of these numbers
- * for a file of its own: the functions of the preload object ask tek__event_set_owns() before
- * they close, and tek__event_set_move() before they use a number.
+ * What the engine asks of the kernel about files: the epoll set, and an eventfd in it that ends a wait for it.
  *
  * Functions return what the system call does, errors as -errno.
  */
@@ -20,10 +16,7 @@
 int tek__event_set_start(void);
 void tek__event_set_after_fork(void);
 
-/* Whether the caller is in a process that borrows our memory, a child of vfork(2). */
-bool tek__event_set_borrowed(void);
-
-/* `file` is waited for: once, for these events. *registered: whether it may be in the set. */
+/* `file` is waited for: once, for these events. `registered`: whether it may be in the set. */
 int tek__event_set_arm(int file, uint32_t events, bool registered);
 void tek__event_set_remove(int file);
 
@@ -33,13 +26,5 @@ void tek__event_set_stop_waiting(void);
 
 /* poll(2) without waiting. */
 int tek__event_set_look(struct pollfd *files, nfds_t count);
-
-bool tek__event_set_owns(int file);
-
-/* The first of ours from `file` on; -1: none. */
-int tek__event_set_next(int file);
-
-/* Whether `file`, which was ours, is free for the program now; true: it was not ours. */
-bool tek__event_set_move(int file);
 
 #endif

@@ -19,7 +19,7 @@ struct tek_interest {
 	struct tek_interest *next, *previous;
 	struct tek_waiter *waiter;
 	uint32_t events;
-	bool takes;  /* tek__events_wait(): one of them is enough */
+	bool takes; /* tek__events_wait(): one of them is enough */
 	bool listed;
 };
 
@@ -27,8 +27,10 @@ struct tek_interest {
 struct tek_file {
 	struct tek_spin lock;
 	atomic_bool claimed;
-	atomic_bool registered; /* it was put into the epoll set, and has not left it by our doing */
-	struct tek_interest *_Atomic first; /* written under the lock; whether it is NULL may be read without */
+	atomic_bool
+		registered; /* it was put into the epoll set, and has not left it by our doing */
+	struct tek_interest
+		*_Atomic first; /* written under the lock; whether it is NULL may be read without */
 	struct tek_interest *last;
 };
 

@@ -23,6 +23,12 @@ struct tek_carrier;
 struct tek_uthread;
 struct tek_worker;
 
+/* struct tek_here.pending, bits. */
+enum {
+	TEK_PENDING_LOOK = 1, /* somebody goes before it, or a signal has come for it */
+	TEK_PENDING_TICK = 2, /* a quantum has passed */
+};
+
 struct tek_here {
 	struct tek_worker *worker; /* NULL: of no worker. True while preemption is deferred */
 	struct tek_worker *entry;  /* what tek__enter() finds: the same, or NULL if the monitor takes it away

@@ -122,6 +122,11 @@ void tek__inherit_waited(struct tek_own *own, struct tek_mutex *mutex)
 	leave();
 }
 
+void tek__inherit_after_fork(void)
+{
+	atomic_store(&lock.held, 0);
+}
+
 void tek__inherit_end(struct tek_uthread *thread)
 {
 	enter();

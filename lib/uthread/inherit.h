@@ -30,6 +30,9 @@ void tek__inherit_set_ceiling(struct tek_own *own, struct tek_mutex *mutex, int 
 void tek__inherit_wait(struct tek_own *own, struct tek_mutex *mutex);
 void tek__inherit_waited(struct tek_own *own, struct tek_mutex *mutex);
 
+/* In the child of fork(). */
+void tek__inherit_after_fork(void);
+
 /* The calling thread ends: nobody finds its `own` any more. */
 void tek__inherit_end(struct tek_uthread *thread);
 

@@ -5,6 +5,7 @@
 #include "uthread/clock.h"
 #include "uthread/engine.h"
 #include "uthread/preempt.h"
+#include "uthread/setxid.h"
 #include "uthread/trace.h"
 #include "uthread/worker.h"
 #include "uthread/zones.h"
@@ -108,5 +109,8 @@ static void *watch(void *argument)
 int tek__monitor_start(void)
 {
 	can_take = syscall(SYS_membarrier, MEMBARRIER_CMD_REGISTER_PRIVATE_EXPEDITED, 0, 0) == 0;
-	return tek__kernel_thread(watch, NULL);
+	int error = tek__kernel_thread(watch, NULL);
+	if (!error)
+		tek__setxid_start(); /* the C library has installed its handler now */
+	return error;
 }

@@ -73,7 +73,8 @@ int tek__mutex_lock(struct tek_mutex *mutex, struct tek_mutex_waiter *waiter,
 	return error;
 }
 
-int tek__mutex_unlock(struct tek_mutex *mutex)
+/* Not into its callers: their quick ways need no frame. */
+__attribute__((noinline)) int tek__mutex_unlock(struct tek_mutex *mutex)
 {
 	if (tek__mutex_is_plain(mutex)) {
 		tek__mutex_give(mutex);

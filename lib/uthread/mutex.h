@@ -30,7 +30,7 @@
 #include <stdint.h>
 
 /* tek_mutex.state */
-#define TEK_MUTEX_LOCKED 1u
+#define TEK_MUTEX_LOCKED 1u  /* the lowest bit: tek__take_lowest_unsplit() */
 #define TEK_MUTEX_WAITERS 2u /* somebody is in the list */
 #define TEK_MUTEX_GUARD 4u
 #define TEK_MUTEX_WOKEN 8u
@@ -86,21 +86,40 @@ struct tek_mutex_waiter {
 	bool owns;              /* the mutex was handed over to it */
 };
 
+/* Of one that has not waited yet. The rest is written when it does. */
+static inline void tek__mutex_waiter_init(struct tek_mutex_waiter *waiter)
+{
+	waiter->vain = 0;
+	waiter->coming = waiter->owns = false;
+}
+
 static inline bool tek__mutex_is_plain(const struct tek_mutex *mutex)
 {
 	return mutex->kind == TEK_MUTEX_NORMAL || mutex->kind == TEK_MUTEX_ADAPTIVE;
 }
 
-/* If it is free and nobody waits for it. Whatever kind it is. */
-static inline bool tek__mutex_grab(struct tek_mutex *mutex)
-{
-	return tek__change_unsplit(&mutex->state, 0, TEK_MUTEX_LOCKED);
-}
-
-/* The reverse. */
+/* The caller has it, and nobody waits for it: lets it go. Else false. */
 static inline bool tek__mutex_let_go(struct tek_mutex *mutex)
 {
 	return tek__change_unsplit(&mutex->state, TEK_MUTEX_LOCKED, 0);
+}
+
+/*
+ * The quick ways: a normal mutex that is free, or that nobody waits for.  They return whether that was all; everything
+ * else is for tek__mutex_lock() and tek__mutex_unlock().
+ */
+static inline bool tek__mutex_lock_quickly(struct tek_mutex *mutex)
+{
+	if (__builtin_expect(mutex->kind != TEK_MUTEX_NORMAL, 0))
+		return false;
+	if (__builtin_expect(!tek__parallel, 1))
+		return tek__take_lowest_unsplit(&mutex->state);
+	return tek__change_unsplit(&mutex->state, 0, TEK_MUTEX_LOCKED);
+}
+
+static inline bool tek__mutex_unlock_quickly(struct tek_mutex *mutex)
+{
+	return __builtin_expect(mutex->kind == TEK_MUTEX_NORMAL, 1) && tek__mutex_let_go(mutex);
 }
 
 /* ---- the state alone, for mutexes of all kinds: mutex_wait.c ---- */
@@ -110,7 +129,7 @@ bool tek__mutex_barge(struct tek_mutex *mutex);
 
 /*
  * Waits until the caller has it: 0, ETIMEDOUT, EINVAL (`until` is no time), EINTR (interruptible: tek__interrupt()).
- * *waiter is zero, or says what became of an earlier wait.
+ * *waiter is new, or says what became of an earlier wait.
  */
 int tek__mutex_take(struct tek_mutex *mutex, struct tek_mutex_waiter *waiter,
 		    struct tek_until until, bool interruptible);
@@ -141,7 +160,7 @@ void tek__mutex_remove_waiter(struct tek_mutex *mutex, struct tek_mutex_waiter *
  *   EPERM            unlock: the caller does not have it (not found out of normal ones)
  */
 int tek__mutex_try(struct tek_mutex *mutex);
-/* *waiter is zero, or comes from a wait that failed with EINTR, or from that for a condition variable. */
+/* *waiter is new, or comes from a wait that failed with EINTR, or from that for a condition variable. */
 int tek__mutex_lock(struct tek_mutex *mutex, struct tek_mutex_waiter *waiter,
 		    struct tek_until until, bool interruptible);
 int tek__mutex_unlock(struct tek_mutex *mutex);

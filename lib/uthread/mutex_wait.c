@@ -75,7 +75,7 @@ static enum tek_wake wait_once(struct tek_mutex_waiter *waiter, const struct tim
 			       bool interruptible)
 {
 	return interruptible ? tek__wait_interruptible(&waiter->wait, deadline, "mutex")
-			     : tek__wait(&waiter->wait, deadline, "mutex");
+			     : tek__wait_deferred(&waiter->wait, deadline, "mutex");
 }
 
 /* Deferred. */

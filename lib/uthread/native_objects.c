@@ -59,7 +59,9 @@ TEK_EXPORT int tek_uthread_mutex_destroy(tek_uthread_mutex_t *object)
 /* Whatever is not a normal mutex that is free. */
 __attribute__((noinline)) static int lock(struct tek_mutex *mutex, const struct timespec *deadline)
 {
-	struct tek_mutex_waiter waiter = {.vain = 0};
+	struct tek_mutex_waiter waiter;
+
+	tek__mutex_waiter_init(&waiter);
 	return tek__mutex_lock(mutex, &waiter, until(deadline), false);
 }
 
@@ -67,9 +69,7 @@ TEK_EXPORT int tek_uthread_mutex_lock(tek_uthread_mutex_t *object)
 {
 	struct tek_mutex *mutex = mutex_of(object);
 
-	if (__builtin_expect(tek__mutex_is_plain(mutex), 1) && tek__mutex_grab(mutex))
-		return 0;
-	return lock(mutex, NULL);
+	return __builtin_expect(tek__mutex_lock_quickly(mutex), 1) ? 0 : lock(mutex, NULL);
 }
 
 TEK_EXPORT int tek_uthread_mutex_trylock(tek_uthread_mutex_t *object)
@@ -87,9 +87,7 @@ TEK_EXPORT int tek_uthread_mutex_unlock(tek_uthread_mutex_t *object)
 {
 	struct tek_mutex *mutex = mutex_of(object);
 
-	if (__builtin_expect(tek__mutex_is_plain(mutex), 1) && tek__mutex_let_go(mutex))
-		return 0;
-	return tek__mutex_unlock(mutex);
+	return __builtin_expect(tek__mutex_unlock_quickly(mutex), 1) ? 0 : tek__mutex_unlock(mutex);
 }
 
 TEK_EXPORT int tek_uthread_mutex_consistent(tek_uthread_mutex_t *object)
@@ -115,21 +113,31 @@ TEK_EXPORT int tek_uthread_cond_destroy(tek_uthread_cond_t *object)
 	return tek__cond_is_used(cond_of(object)) ? EBUSY : 0;
 }
 
-TEK_EXPORT int tek_uthread_cond_wait_until(tek_uthread_cond_t *object, tek_uthread_mutex_t *mutex,
-					   const struct timespec *deadline)
+/* Into both of its callers: one has no deadline. */
+__attribute__((always_inline)) static inline int
+wait(tek_uthread_cond_t *object, struct tek_mutex *mutex, const struct timespec *deadline)
 {
-	struct tek_cond_waiter waiter = {.mutex = mutex_of(mutex)};
-	int result = tek__cond_wait(cond_of(object), &waiter, until(deadline), false);
+	struct tek_cond_waiter waiter;
 
+	tek__cond_waiter_init(&waiter, mutex);
+	int result = tek__cond_wait(cond_of(object), &waiter, until(deadline), false);
 	if (result && result != ETIMEDOUT)
 		return result;
-	int error = tek__mutex_lock(waiter.mutex, &waiter.of_mutex, TEK_FOR_EVER, false);
+	if (tek__cond_lock_quickly(&waiter))
+		return result;
+	int error = tek__mutex_lock(mutex, &waiter.of_mutex, TEK_FOR_EVER, false);
 	return error ? error : result;
 }
 
 TEK_EXPORT int tek_uthread_cond_wait(tek_uthread_cond_t *object, tek_uthread_mutex_t *mutex)
 {
-	return tek_uthread_cond_wait_until(object, mutex, NULL);
+	return wait(object, mutex_of(mutex), NULL);
+}
+
+TEK_EXPORT int tek_uthread_cond_wait_until(tek_uthread_cond_t *object, tek_uthread_mutex_t *mutex,
+					   const struct timespec *deadline)
+{
+	return wait(object, mutex_of(mutex), deadline);
 }
 
 TEK_EXPORT int tek_uthread_cond_signal(tek_uthread_cond_t *object)

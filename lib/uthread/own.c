@@ -144,6 +144,12 @@ void tek__own_drop(void)
 	give((union block *)own, (union block *)own);
 }
 
+void tek__own_after_fork(void)
+{
+	atomic_store(&blocks.lock.held, 0);
+	tek__inherit_after_fork();
+}
+
 void tek__own_adopt(struct tek_uthread *first)
 {
 	struct tek_own *own = tek__own_of_kernel_thread;

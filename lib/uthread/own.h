@@ -66,6 +66,9 @@ struct tek_values *tek__own_block(void);
 /* The calling thread keeps nothing any more. Not deferred. */
 void tek__own_drop(void);
 
+/* In the child of fork(): nobody else is in the middle of anything here, nor in inherit.c. */
+void tek__own_after_fork(void);
+
 /* The calling kernel thread becomes this user-level thread, the first one. By the engine's start. */
 void tek__own_adopt(struct tek_uthread *first);
 

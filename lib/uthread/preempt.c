@@ -27,6 +27,7 @@
 #define MONITOR_NS 2000000
 
 void (*tek__preempt_resumed)(struct tek_uthread *self, bool in_program);
+void (*tek__preempt_held)(struct tek_uthread *self);
 
 static void set_timer(const struct tek_carrier *carrier, uint64_t first_ns, uint64_t each_ns)
 {
@@ -100,7 +101,7 @@ void tek__preempt_kick(struct tek_worker *worker)
 		return;
 	if (worker == tek__here_worker() && tek__here_self()) {
 		/* When it leaves the engine. */
-		__atomic_store_n(&tek__here_find()->pending, 1, __ATOMIC_RELAXED);
+		__atomic_fetch_or(&tek__here_find()->pending, TEK_PENDING_LOOK, __ATOMIC_RELAXED);
 		return;
 	}
 	const struct tek_carrier *carrier = atomic_load(&worker->carrier);
@@ -119,41 +120,57 @@ static void start_others(const struct tek_worker *self)
 	}
 }
 
-/* A tick of the worker of the calling thread. Returns whether that has to give way. */
+/* A quantum of this worker has passed. Returns whether the thread that runs there has used up what it may. */
 static bool count_tick(struct tek_worker *worker)
 {
-	struct tek_uthread *self = tek__runs_on(worker);
-	bool kicked = atomic_exchange(&worker->kicked, false);
-
 	worker->ticks++;
 	if (tek__timers_any())
 		tek__timers_run();
 	if (tek__events_any())
 		tek__events_run(0);
+	bool whole = worker->ticked_switches == worker->switches;
+	worker->ticked_switches = worker->switches;
 	if (!tek__any_ready(worker)) {
-		worker->ticked_switches = worker->switches;
 		if (!tek__timers_any() && !tek__events_any())
 			stop_ticking(worker);
 		return false;
 	}
 	if (tek__worker_count > 1)
 		start_others(worker);
-	if (kicked || (tek__critical_any() && !self->sched.critical))
-		return true;
-	if (worker->ticked_switches != worker->switches) {
-		/* It has run for a part of this quantum only. */
-		worker->ticked_switches = worker->switches;
-		return false;
-	}
-	return tek__sched->tick(worker, self);
+	/* It may have run for a part of this quantum only. */
+	return whole && tek__sched->tick(worker, tek__runs_on(worker));
 }
 
-static void give_way(struct tek_worker *worker)
+/* Whether the calling thread has to give way. `pending`: for what reasons that is to be looked at. */
+static bool is_due(struct tek_worker *worker, unsigned int pending)
 {
-	/* Whoever comes now has the quantum from here on. */
-	worker->ticked_switches = worker->switches + 1;
+	/* Also a tick that came at a bad moment, and was counted then. */
+	bool due = atomic_exchange(&worker->kicked, false);
+
+	if (pending & TEK_PENDING_TICK)
+		due = count_tick(worker) || due;
+	/*
+	 * Those who have been woken by the tick may go before it: they have kicked this worker, just now.  Who kicks it
+	 * from now on sets `pending` again, which the caller looks at when it leaves the engine.
+	 */
+	__atomic_store_n(&tek__here_find()->pending, 0, __ATOMIC_RELAXED);
+	due = atomic_exchange(&worker->kicked, false) || due;
+	if (tek__critical_any() && !tek__runs_on(worker)->sched.critical)
+		return true;
+	return due && tek__any_ready(worker);
+}
+
+static void give_way(struct tek_worker *worker, unsigned int pending)
+{
+	uint64_t switches = worker->switches;
+
+	/* Whoever comes now has the quantum from here on, if it begins now. */
+	if (pending & TEK_PENDING_TICK)
+		worker->ticked_switches = switches + 1;
 	worker->retries = 0;
 	tek__yield(TEK_READY_PREEMPTED);
+	if (pending & TEK_PENDING_TICK && worker->switches == switches) /* nobody: it goes on */
+		worker->ticked_switches = switches;
 }
 
 /* The kernel thread stops here, and another one carries the worker on. */
@@ -188,17 +205,18 @@ static void try_again(struct tek_worker *worker)
 
 void tek__leave_pending(void)
 {
-	struct tek_worker *worker = tek__enter();
-
-	__atomic_store_n(&tek__here_find()->pending, 0, __ATOMIC_RELAXED);
-	if (worker && tek__runs_on(worker) && count_tick(worker)) {
+	/* Again for a kick that has come meanwhile. */
+	do {
+		struct tek_worker *worker = tek__enter();
+		unsigned int pending =
+			__atomic_exchange_n(&tek__here_find()->pending, 0, __ATOMIC_RELAXED);
+		if (!worker || !tek__runs_on(worker) || !is_due(worker, pending))
+			continue;
 		if (tek__engine.preempt == TEK_PREEMPT_KLT)
 			stop_here(worker);
 		else
-			give_way(worker);
-	}
-	/* A tick that has come meanwhile counts for whoever was running then. */
-	tek__here_undefer();
+			give_way(worker, pending);
+	} while (tek__here_undefer());
 	if (tek__preempt_resumed && tek__here_self())
 		tek__preempt_resumed(tek__here_self(), false);
 }
@@ -216,25 +234,43 @@ static bool is_good_moment(const ucontext_t *context, const struct tek_uthread *
 	       tek__zones_allow(tek__interrupted_at(context));
 }
 
-static void tick(const ucontext_t *context)
+/* The handler began with the tick blocked, so that ticks in quick succession do not pile up on the stack. */
+static void unblock_tick(void)
+{
+	const uint64_t bit = 1ull << (TEK_TICK_SIGNAL - 1);
+
+	syscall(SYS_rt_sigprocmask, SIG_UNBLOCK, &bit, NULL, sizeof(bit));
+}
+
+static void tick(const ucontext_t *context, unsigned int pending)
 {
 	bool good = is_good_moment(context, tek__here_self());
 
+	/* With kernel threads for preemption every moment is good, but not for all that a signal may do. */
+	bool in_program = good && tek__zones_allow(tek__interrupted_at(context));
+
+	if (!in_program && tek__preempt_held)
+		tek__preempt_held(tek__here_self());
 	if (!tek__here_entry() && !good)
 		return; /* without a worker: it waits for one at a better moment */
 	struct tek_worker *worker = tek__enter();
-	__atomic_store_n(&tek__here_find()->pending, 0, __ATOMIC_RELAXED);
-	if (count_tick(worker)) {
+	bool due = is_due(worker, pending);
+	/* Whoever comes next on this kernel thread needs it, and so does what the program may do here now. */
+	if (good)
+		unblock_tick();
+	if (due) {
 		if (!good)
 			try_again(worker);
 		else if (tek__engine.preempt == TEK_PREEMPT_KLT)
 			stop_here(worker);
 		else
-			give_way(worker);
+			give_way(worker, pending);
 	}
-	tek__here_undefer();
+	/* At a bad moment the next tick sees to what has come meanwhile. */
+	if (tek__here_undefer() && good)
+		tek__leave_pending();
 	if (good && tek__preempt_resumed)
-		tek__preempt_resumed(tek__here_self(), true);
+		tek__preempt_resumed(tek__here_self(), in_program);
 }
 
 /* The running thread's, found again: it may have another one when it comes back. */
@@ -252,7 +288,9 @@ static __attribute__((noinline)) void set_errno(int error)
 
 static void on_tick(int number, siginfo_t *info, void *context)
 {
-	(void)number, (void)info;
+	(void)number;
+	/* A kick is a signal, too, but no quantum has passed. */
+	unsigned int pending = info->si_code == SI_TIMER ? TEK_PENDING_TICK : TEK_PENDING_LOOK;
 	int error = get_errno();
 	struct tek_here *here = tek__here_find();
 
@@ -261,9 +299,9 @@ static void on_tick(int number, siginfo_t *info, void *context)
 		if (here->carrier && here->worker)
 			stop_ticking(here->worker);
 	} else if (here->defer) {
-		__atomic_store_n(&here->pending, 1, __ATOMIC_RELAXED);
+		__atomic_fetch_or(&here->pending, pending, __ATOMIC_RELAXED);
 	} else {
-		tick(context);
+		tick(context, pending);
 	}
 	set_errno(error);
 }
@@ -274,8 +312,7 @@ int tek__preempt_start(void)
 
 	memset(&action, 0, sizeof(action));
 	action.sa_sigaction = on_tick;
-	/* Not blocked meanwhile: the next thread on this kernel thread needs it, and the rest is deferred. */
-	action.sa_flags = SA_SIGINFO | SA_RESTART | SA_NODEFER;
+	action.sa_flags = SA_SIGINFO | SA_RESTART;
 	return tek__real_sigaction(TEK_TICK_SIGNAL, &action) ? errno : 0;
 }
 

@@ -49,6 +49,12 @@ void tek__preempt_kick(struct tek_worker *worker);
 extern void (*tek__preempt_resumed)(struct tek_uthread *self, bool in_program)
 	__attribute__((visibility("hidden")));
 
+/*
+ * Called each time a tick finds a thread in code that must not be left, before anything else; it may not return.
+ * NULL: nobody wants to know.  For posix/held.h.
+ */
+extern void (*tek__preempt_held)(struct tek_uthread *self) __attribute__((visibility("hidden")));
+
 /* In the child of fork(): its carrier has no timer. */
 void tek__preempt_after_fork(struct tek_worker *worker, struct tek_carrier *carrier);
 

@@ -144,7 +144,7 @@ static int queue(struct tek_rwlock *lock, bool writes, const struct timespec *de
 
 	enum tek_wake how = interruptible
 				    ? tek__wait_interruptible(&waiter.wait, deadline, "rwlock")
-				    : tek__wait(&waiter.wait, deadline, "rwlock");
+				    : tek__wait_deferred(&waiter.wait, deadline, "rwlock");
 	if (how == TEK_WOKEN)
 		return 0;
 	state = tek__guard_lock(&lock->state, TEK_RWLOCK_GUARD);
@@ -228,9 +228,10 @@ int tek__rwlock_unlock(struct tek_rwlock *lock)
 {
 	unsigned int state = state_of(lock);
 
-	if (!(state & TEK_RWLOCK_WRITER) && state < TEK_RWLOCK_READER)
+	/* Who granted it to the caller may still have the guard; then the state does not say so yet. */
+	if (!(state & TEK_RWLOCK_GUARD) && may_write(state))
 		return EPERM;
-	if (state & TEK_RWLOCK_WRITER)
+	if (is_writer(lock))
 		set_writer(lock, 0);
 	for (; !(state & (TEK_RWLOCK_WAITERS | TEK_RWLOCK_GUARD)); state = state_of(lock)) {
 		if (tek__change_unsplit(&lock->state, state, without_caller(state)))

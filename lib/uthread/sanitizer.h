@@ -46,11 +46,11 @@
 #include <stdlib.h>
 
 struct tek_fiber {
-	void *fake_stack;        /* where variables are that may be used after their function's end */
-	const void *low;         /* of the stack; NULL: not known yet */
+	void *fake_stack; /* where variables are that may be used after their function's end */
+	const void *low;  /* of the stack; NULL: not known yet */
 	size_t bytes;
-	bool ours;               /* the stack: a root for the search for leaks */
-	struct tek_fiber *left;  /* who was switched away from for this one */
+	bool ours;              /* the stack: a root for the search for leaks */
+	struct tek_fiber *left; /* who was switched away from for this one */
 };
 
 /* Out of memory there is nothing useful to be done about a tool. */

@@ -59,7 +59,7 @@ struct tek_sched {
 	 */
 	bool (*tick)(struct tek_worker *worker, struct tek_uthread *running);
 
-	/* Whether a thread that has become ready on this worker goes before the one that runs there, at once. */
+	/* Whether a thread that has become ready on this worker goes before the one that runs there, at once. NULL: never. */
 	bool (*goes_before)(const struct tek_uthread *ready, const struct tek_uthread *running);
 
 	/*

@@ -4,13 +4,15 @@
  * level L.  If it uses up all of that it goes one level down; if it waits for something before, it stays where it is.
  * A lower level runs only while the ones above it have nobody.  uthreads, 3.2.
  *
- * To the top, by time: who has been at the lowest level for `promote_quanta` quanta, and who has been ready at a
- * level between for as long.  So nobody waits for ever.  The queues are in order of arrival, so
- * it is enough to look at who is first, once for each tick of the worker: no scan.
+ * To the top, by time: who has been at the lowest level for `promote_quanta` quanta, and who at one between has not
+ * used up its allotment for as long, because it does not any more, or because it never comes to run.  So nobody
+ * waits for ever.  It is seen when it becomes ready, or when it is the first one of its queue, which
+ * is looked at once for each tick of the worker: no scan, and nobody is ready for longer than that time without.
  *
  * Two things that the paper leaves open:
- *   - Those who were promoted have a queue of their own at level 0, which takes turns with the other.  Else whoever
- *     waits for input beside n threads that compute would, after each promotion, come after n quanta.
+ *   - Those who were promoted have a queue of their own at level 0, which takes turns with the other, and go on later if
+ *     somebody wakes up at level 0.  Else whoever waits for input beside n threads that compute would, after
+ *     each promotion, come after n quanta.
  *   - Who yields says that it waits for others, and nobody knows for whom.  It keeps its level, but takes turns
  *     with all others, of whatever level; else two threads that wait for a third one by sched_yield(3) would
  *     keep it off the processor until it is promoted.
@@ -27,7 +29,10 @@
 #define LEVELS 4u
 #define LOWEST (LEVELS - 1)
 
-/* The queues. The levels' own have their numbers. */
+/*
+ * The queues.  The levels' own have their numbers.  Who was promoted has PROMOTED as its level, which counts as level 0,
+ * until it has run or waited.
+ */
 enum { PROMOTED = LEVELS, YIELDED, QUEUES };
 
 /* So many at most go to the top in one next(), which takes one out: nobody waits for long, none is forgotten. */
@@ -83,20 +88,15 @@ static unsigned int place(struct tek_uthread *thread, enum tek_ready why)
 {
 	unsigned int level = level_of(thread);
 
-	if (why == TEK_READY_CREATED) {
+	if (level > 0 && level <= LOWEST && is_due(thread))
+		set_level(thread, PROMOTED, mlfq.now);
+	/* Who has not run all the time until now goes with its equals. */
+	if (why == TEK_READY_CREATED ||
+	    (level_of(thread) == PROMOTED && why != TEK_READY_PREEMPTED))
 		set_level(thread, 0, mlfq.now);
-		return 0;
-	}
 	if (why != TEK_READY_PREEMPTED)
 		thread->sched.ticks = 0;
-	if (level == LOWEST && is_due(thread)) {
-		set_level(thread, 0, mlfq.now);
-		/* Who was waiting has its turn with those who wait. */
-		return why == TEK_READY_WOKEN ? 0 : PROMOTED;
-	}
-	if (level != LOWEST)
-		thread->sched.level_since = mlfq.now;
-	return why == TEK_READY_YIELDED ? YIELDED : level;
+	return why == TEK_READY_YIELDED ? YIELDED : level_of(thread);
 }
 
 static struct tek_worker *ready(struct tek_worker *from, struct tek_uthread *thread,
@@ -123,7 +123,7 @@ static unsigned int promote_from(unsigned int queue, unsigned int most)
 
 	while (most > 0 && from->first && is_due(from->first)) {
 		struct tek_uthread *thread = tek__fifo_take(from);
-		set_level(thread, 0, mlfq.now);
+		set_level(thread, PROMOTED, mlfq.now);
 		tek__fifo_add(&mlfq.queues[PROMOTED], thread);
 		most--;
 	}
@@ -150,9 +150,10 @@ static void promote(struct tek_worker *worker)
 /* One of two queues: they take turns while both have somebody. */
 static unsigned int in_turn(unsigned int one, unsigned int other, bool *other_is_next)
 {
-	bool is_other = mlfq.queues[other].first && (*other_is_next || !mlfq.queues[one].first);
+	bool has_one = mlfq.queues[one].first, has_other = mlfq.queues[other].first;
+	bool is_other = has_other && (*other_is_next || !has_one);
 
-	*other_is_next = !is_other;
+	*other_is_next = has_other && !is_other;
 	return is_other ? other : one;
 }
 
@@ -172,11 +173,13 @@ static struct tek_uthread *next(struct tek_worker *worker, const struct tek_uthr
 				enum tek_ready why)
 {
 	/* Who is preempted goes on if only lower levels are ready. */
-	unsigned int lowest = running && why == TEK_READY_PREEMPTED ? level_of(running) : LOWEST;
+	unsigned int lowest = LOWEST;
 	struct tek_uthread *thread;
 
 	if (!any(worker))
 		return NULL;
+	if (running && why == TEK_READY_PREEMPTED)
+		lowest = level_of(running) == PROMOTED ? 0 : level_of(running);
 	tek__spin_lock(&mlfq.lock);
 	promote(worker);
 	thread = tek__fifo_take(&mlfq.queues[choose(lowest)]);
@@ -188,7 +191,7 @@ static struct tek_uthread *next(struct tek_worker *worker, const struct tek_uthr
 
 static bool tick(struct tek_worker *worker, struct tek_uthread *running)
 {
-	unsigned int level = level_of(running);
+	unsigned int level = level_of(running) == PROMOTED ? 0 : level_of(running);
 
 	(void)worker;
 	running->sched.quanta++;
@@ -201,9 +204,17 @@ static bool tick(struct tek_worker *worker, struct tek_uthread *running)
 	return true;
 }
 
+/* A lesser one goes first. */
+static unsigned int rank_of(const struct tek_uthread *thread)
+{
+	unsigned int level = level_of(thread);
+
+	return level == PROMOTED ? 1 : 2 * level;
+}
+
 static bool goes_before(const struct tek_uthread *ready, const struct tek_uthread *running)
 {
-	return level_of(ready) < level_of(running);
+	return rank_of(ready) < rank_of(running);
 }
 
 const struct tek_sched tek__sched_mlfq = {

@@ -64,13 +64,6 @@ static bool tick(struct tek_worker *worker, struct tek_uthread *running)
 	return true;
 }
 
-static bool goes_before(const struct tek_uthread *ready, const struct tek_uthread *running)
-{
-	(void)ready;
-	(void)running;
-	return false;
-}
-
 const struct tek_sched tek__sched_rr = {
 	.name = "rr",
 	.about = "round robin: one queue, one quantum each in turn",
@@ -79,5 +72,4 @@ const struct tek_sched tek__sched_rr = {
 	.next = next,
 	.any = any,
 	.tick = tick,
-	.goes_before = goes_before,
 };

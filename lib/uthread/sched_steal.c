@@ -240,13 +240,6 @@ static bool tick(struct tek_worker *worker, struct tek_uthread *running)
 	return true;
 }
 
-static bool goes_before(const struct tek_uthread *ready, const struct tek_uthread *running)
-{
-	(void)ready;
-	(void)running;
-	return false;
-}
-
 const struct tek_sched tek__sched_steal = {
 	.name = "steal",
 	.about = "work stealing: queues of each worker's own; for throughput",
@@ -255,5 +248,4 @@ const struct tek_sched tek__sched_steal = {
 	.next = next,
 	.any = any,
 	.tick = tick,
-	.goes_before = goes_before,
 };

@@ -90,7 +90,7 @@ static int wait(struct tek_semaphore *semaphore, const struct timespec *deadline
 	tek__waiters_add_by_priority(&semaphore->waiters, &waiter);
 	unlock(semaphore);
 	enum tek_wake how = interruptible ? tek__wait_interruptible(&waiter, deadline, "semaphore")
-					  : tek__wait(&waiter, deadline, "semaphore");
+					  : tek__wait_deferred(&waiter, deadline, "semaphore");
 	if (how == TEK_WOKEN) {
 		/* Who posted has the guard until the end: only then it may be destroyed. */
 		wait_for_guard(semaphore);

@@ -5,12 +5,15 @@
  * user-level thread with storage of its own that is not the one that the C library waits for, and it would wait
  * for ever.  So its handler is called with the storage that belongs to the kernel thread.
  *
- * Whoever blocks signals on a kernel thread by the system call must leave this one out.
+ * Whoever blocks signals on a kernel thread by the system call for longer must leave this one out.
  */
 #ifndef TEK_UTHREAD_SETXID_H
 #define TEK_UTHREAD_SETXID_H
 
 #include <stdint.h>
+
+/* All signals, as a mask of the kernel's, but this one. */
+#define TEK_SETXID_ALL_SIGNALS (~(1ull << 32))
 
 /* The calling kernel thread has the storage of this thread pointer; it never ends before the process does. */
 void tek__setxid_kernel_thread(uintptr_t pointer);

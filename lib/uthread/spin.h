@@ -40,7 +40,7 @@ void tek__spin_wait(struct tek_spin *spin);
 
 static inline bool tek__spin_try(struct tek_spin *spin)
 {
-	if (!tek__parallel)
+	if (__builtin_expect(!tek__parallel, 1))
 		return true;
 	return !atomic_exchange_explicit(&spin->held, 1, memory_order_acquire);
 }
@@ -53,14 +53,14 @@ static inline void tek__spin_lock(struct tek_spin *spin)
 
 static inline void tek__spin_unlock(struct tek_spin *spin)
 {
-	if (tek__parallel)
+	if (__builtin_expect(tek__parallel, 0))
 		atomic_store_explicit(&spin->held, 0, memory_order_release);
 }
 
 /* The atomic operations of the engine: plain ones where there is nobody else. */
 static inline unsigned int tek__swap(atomic_uint *word, unsigned int value)
 {
-	if (tek__parallel)
+	if (__builtin_expect(tek__parallel, 0))
 		return atomic_exchange(word, value);
 	unsigned int old = atomic_load_explicit(word, memory_order_relaxed);
 	atomic_store_explicit(word, value, memory_order_relaxed);
@@ -70,7 +70,7 @@ static inline unsigned int tek__swap(atomic_uint *word, unsigned int value)
 /* If *word is `from` it becomes `to`; returns whether it was. */
 static inline bool tek__change(atomic_uint *word, unsigned int from, unsigned int to)
 {
-	if (tek__parallel)
+	if (__builtin_expect(tek__parallel, 0))
 		return atomic_compare_exchange_strong(word, &from, to);
 	if (atomic_load_explicit(word, memory_order_relaxed) != from)
 		return false;

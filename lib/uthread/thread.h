@@ -39,7 +39,7 @@ struct tek_sched_state {
 	struct tek_worker *home;    /* the worker that it was dealt to, or that it ran on last */
 	uint64_t quanta;            /* that it has used up */
 	uint64_t level_since;       /* of mlfq: since when it has been at its level, in quanta */
-	unsigned int level;         /* of mlfq: 0 is the first */
+	unsigned int level;         /* of mlfq: 0 is the first; 4: there because it was promoted */
 	unsigned int ticks;         /* of mlfq, which sets it: quanta used of what it may use at its level */
 	signed char priority;       /* a greater one goes first: of fifo, and of critical threads */
 	bool critical;              /* before all that are not, in every scheduler */

@@ -201,10 +201,14 @@ void tek__tls_adopt(struct tek_uthread *thread)
 
 void tek__tls_after_fork(void)
 {
+	struct tek_tls **spare = spare_of_self();
+
 	/*
 	 * Blocks of threads that are gone are left alone: the C library has taken the arenas that they hold for
 	 * free again.
 	 */
+	if (spare)
+		*spare = NULL;
 	pool.first = NULL;
 	atomic_store(&pool.lock.held, 0);
 	for (unsigned int i = 0; i < tek__worker_count; i++)

@@ -93,7 +93,8 @@ static void fill(struct tek_tls *block)
 	fill_rseq(block->pointer);
 	set_word(structure, tek__glibc.keys, (uintptr_t)structure + tek__glibc.first_keys);
 	if (tek__glibc.resolver)
-		set_word((char *)block->pointer + tek__glibc.resolver, 0, (uintptr_t)&block->resolver);
+		set_word((char *)block->pointer + tek__glibc.resolver, 0,
+			 (uintptr_t)&block->resolver);
 }
 
 struct tek_tls *tek__tls_block_make(const struct tek_tls_layout *layout)

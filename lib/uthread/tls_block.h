@@ -22,14 +22,14 @@
 #include <stdint.h>
 
 struct tek_tls {
-	uintptr_t pointer;              /* the thread pointer; 0: storage that is not ours */
-	struct tek_tls *next;           /* in a pool */
-	unsigned int depth;             /* of the pool of a worker, from here on */
-	struct tek_tls *all_next;       /* of all blocks */
-	struct tek_tls *spare;          /* for the next thread that this one makes: tek__tls_reserve() */
+	uintptr_t pointer;        /* the thread pointer; 0: storage that is not ours */
+	struct tek_tls *next;     /* in a pool */
+	unsigned int depth;       /* of the pool of a worker, from here on */
+	struct tek_tls *all_next; /* of all blocks */
+	struct tek_tls *spare;    /* for the next thread that this one makes: tek__tls_reserve() */
 	const struct tek_tls_layout *layout; /* that its variables follow */
-	size_t generation;              /* of its vector, when that was new */
-	int id;                         /* in place of a kernel thread's */
+	size_t generation;                   /* of its vector, when that was new */
+	int id;                              /* in place of a kernel thread's */
 	struct __res_state resolver;
 };
 

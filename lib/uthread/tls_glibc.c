@@ -87,7 +87,8 @@ static void find_stack_bytes(const char *structure)
 
 	if (!end)
 		return;
-	for (size_t at = tek__glibc.keys; at + sizeof(*end) <= tek__glibc.bytes; at += sizeof(*end)) {
+	for (size_t at = tek__glibc.keys; at + sizeof(*end) <= tek__glibc.bytes;
+	     at += sizeof(*end)) {
 		if (word_at(structure, at) != *end)
 			continue;
 		if (found)

@@ -17,7 +17,7 @@
 
 /* An entry of the vector of a thread's modules ("dtv"), one for each number of a module; see tek__tls_vector(). */
 struct tek_tls_entry {
-	void *value;   /* TEK_TLS_UNALLOCATED: not yet; [0]: the generation; [-1]: how many entries there are */
+	void *value; /* TEK_TLS_UNALLOCATED: not yet; [0]: the generation; [-1]: how many entries there are */
 	void *to_free; /* NULL: in the block that all have from the start */
 };
 #define TEK_TLS_UNALLOCATED ((void *)-1)
@@ -25,26 +25,27 @@ struct tek_tls_entry {
 struct tek_glibc {
 	void *(*allocate)(void *block);                  /* _dl_allocate_tls */
 	void (*deallocate)(void *block, bool all_of_it); /* _dl_deallocate_tls */
-	void (*static_info)(size_t *bytes, size_t *alignment); /* _dl_get_tls_static_info; NULL: not there */
-	void (*call_destructors)(void);                  /* __call_tls_dtors */
-	locale_t (*use_locale)(locale_t);                /* its own, whoever stands before it */
-	char *(*load_error)(void);                       /* dlerror, as above */
+	void (*static_info)(size_t *bytes,
+			    size_t *alignment); /* _dl_get_tls_static_info; NULL: not there */
+	void (*call_destructors)(void);         /* __call_tls_dtors */
+	locale_t (*use_locale)(locale_t);       /* its own, whoever stands before it */
+	char *(*load_error)(void);              /* dlerror, as above */
 
 	size_t bytes; /* of the structure of a thread */
 	/* Where in it, in bytes; those that may be 0 then are not known. */
 	size_t tid;
-	size_t list;           /* of all threads */
-	size_t keys;           /* the table of blocks of thread-specific data */
-	size_t first_keys;     /* the first of those blocks */
-	size_t given_stack;    /* a bool: the stack is not the C library's; may be 0 */
-	size_t stack_bytes;    /* with the lowest address before it; may be 0 */
-	size_t robust;         /* struct robust_list_head; may be 0 */
-	long robust_futex;     /* its futex_offset */
+	size_t list;        /* of all threads */
+	size_t keys;        /* the table of blocks of thread-specific data */
+	size_t first_keys;  /* the first of those blocks */
+	size_t given_stack; /* a bool: the stack is not the C library's; may be 0 */
+	size_t stack_bytes; /* with the lowest address before it; may be 0 */
+	size_t robust;      /* struct robust_list_head; may be 0 */
+	long robust_futex;  /* its futex_offset */
 	/* From the thread pointer, in bytes. */
-	ptrdiff_t error;       /* errno */
-	ptrdiff_t host_error;  /* h_errno */
-	ptrdiff_t resolver;    /* a pointer to struct __res_state; 0: not known */
-	ptrdiff_t rseq;        /* see rseq(2); 0: there is none */
+	ptrdiff_t error;      /* errno */
+	ptrdiff_t host_error; /* h_errno */
+	ptrdiff_t resolver;   /* a pointer to struct __res_state; 0: not known */
+	ptrdiff_t rseq;       /* see rseq(2); 0: there is none */
 	size_t rseq_bytes;
 };
 

@@ -9,7 +9,7 @@
 
 enum {
 	SMALL = 512, /* bytes: what is zero is copied, too, rather than set apart from its neighbours */
-	GAP = 64,    /* bytes between two modules, for alignment, that are copied with them */
+	GAP = 64, /* bytes between two modules, for alignment, that are copied with them */
 };
 
 struct search {
@@ -94,8 +94,8 @@ static void add_piece(struct tek_tls_layout *layout, size_t apart, ptrdiff_t at,
 		last->zero = false;
 		return;
 	}
-	layout->pieces[layout->piece_count++] =
-		(struct tek_tls_piece){.at = at, .bytes = bytes, .zero = zero};
+	layout->pieces[layout->piece_count++] = (struct tek_tls_piece){
+		.at = at, .bytes = bytes, .zero = zero};
 }
 
 static bool contains(const struct tek_tls_module *module, ptrdiff_t at)
@@ -115,7 +115,8 @@ static bool make_pieces(struct tek_tls_layout *layout)
 		if (!module->in_block)
 			continue;
 		if (contains(module, tek__glibc.error)) {
-			layout->c_library = (struct tek_tls_piece){module->at, module->bytes, false};
+			layout->c_library = (struct tek_tls_piece){module->at, module->bytes,
+								   false};
 			apart = layout->piece_count;
 			continue;
 		}

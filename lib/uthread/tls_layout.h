@@ -34,9 +34,9 @@ struct tek_tls_module {
 };
 
 struct tek_tls_layout {
-	uintptr_t model;         /* its thread pointer */
+	uintptr_t model;           /* its thread pointer */
 	_Atomic size_t generation; /* of the loader, when this was known to be so */
-	size_t piece_count;      /* of all modules but the C library */
+	size_t piece_count;        /* of all modules but the C library */
 	struct tek_tls_piece *pieces;
 	struct tek_tls_piece c_library; /* all of its own */
 	size_t module_count;

@@ -13,6 +13,19 @@ static struct tek_tls_layout *_Atomic current;
 static struct tek_tls *all;
 static struct tek_spin lock;
 
+/* Whoever has it stays on its kernel thread.  It needs no worker: the child of fork() has none yet. */
+static void lock_blocks(void)
+{
+	tek__here_defer();
+	tek__spin_lock(&lock);
+}
+
+static void unlock_blocks(void)
+{
+	tek__spin_unlock(&lock);
+	tek__leave();
+}
+
 bool tek__tls_libraries_start(void)
 {
 	struct tek_tls_layout *layout = tek__tls_layout_make();
@@ -41,8 +54,7 @@ void tek__tls_libraries_changed(void)
 	if (!layout)
 		return; /* no memory: the next block that is made tries again */
 	size_t generation = atomic_load(&layout->generation);
-	tek__enter();
-	tek__spin_lock(&lock);
+	lock_blocks();
 	struct tek_tls_layout *before = atomic_load(&current);
 	/* Two may be here at the same time: the later one counts. */
 	bool outdated = generation < atomic_load(&before->generation);
@@ -51,8 +63,7 @@ void tek__tls_libraries_changed(void)
 		atomic_store(&before->generation, generation);
 	else if (!outdated)
 		put_in_force(layout, tek__tls_pointer());
-	tek__spin_unlock(&lock);
-	tek__leave();
+	unlock_blocks();
 	if (same || outdated)
 		tek__tls_layout_drop(layout);
 }
@@ -66,8 +77,7 @@ struct tek_tls *tek__tls_libraries_make_block(void)
 		struct tek_tls *block = tek__tls_block_make(layout);
 		if (!block)
 			return NULL;
-		tek__enter();
-		tek__spin_lock(&lock);
+		lock_blocks();
 		bool fits = layout == atomic_load(&current) &&
 			    (block->generation == atomic_load(&layout->generation) || i >= TRIES);
 		if (fits) {
@@ -75,8 +85,7 @@ struct tek_tls *tek__tls_libraries_make_block(void)
 			block->all_next = all;
 			all = block;
 		}
-		tek__spin_unlock(&lock);
-		tek__leave();
+		unlock_blocks();
 		if (fits)
 			return block;
 		tek__tls_block_drop(block);

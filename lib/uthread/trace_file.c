@@ -2,6 +2,7 @@
 #include "uthread/trace_file.h"
 
 #include "ident/descriptor.h"
+#include "uthread/hidden.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -13,9 +14,10 @@
 #include <sys/mman.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
+#include <sys/uio.h>
 #include <unistd.h>
 
-static int file = -1;
 static struct tek_file identity;
 static struct tek_trace_header *header; /* shared with other processes */
 
@@ -65,47 +67,44 @@ int tek__trace_file_open(const char *path)
 		return error;
 	}
 	header = mapped;
-	file = tek__descriptor_move_up(fd);
-	tek__descriptor_file(file, &identity);
+	tek__descriptor_file(fd, &identity);
+	atomic_store(&tek__hidden[TEK_HIDDEN_TRACE], tek__hidden_place(fd));
 	return 0;
-}
-
-void tek__trace_file_close(void)
-{
-	if (header)
-		munmap(header, TEK_TRACE_HEADER_BYTES);
-	header = NULL;
-	if (file >= 0 && tek__descriptor_is(file, identity))
-		close(file);
-	file = -1;
 }
 
 /*
  * Makes room by writing: a page of a mapped file that then turns out to have no room on the disk kills the process
  * (SIGBUS).  Nor may a limit on the size of files, which would send SIGXFSZ.
  */
-static bool make_room(uint64_t offset)
+static bool make_room(int file, uint64_t offset)
 {
-	static const char zeros[65536];
+	static char zeros[65536];
 	struct rlimit limit;
 
 	if (getrlimit(RLIMIT_FSIZE, &limit) || limit.rlim_cur < offset + TEK_TRACE_BLOCK_BYTES)
 		return false;
-	for (size_t done = 0; done < TEK_TRACE_BLOCK_BYTES; done += sizeof(zeros))
-		if (pwrite(file, zeros, sizeof(zeros), (off_t)(offset + done)) !=
-		    (ssize_t)sizeof(zeros))
+	for (size_t done = 0; done < TEK_TRACE_BLOCK_BYTES; done += sizeof(zeros)) {
+		const struct iovec part = {.iov_base = zeros, .iov_len = sizeof(zeros)};
+		const uint64_t at = offset + done;
+		/* Not pwrite() of the C library, whose symbol may be ours. The kernel wants two words of 32 bits, or one. */
+		if (syscall(SYS_pwritev, file, &part, 1, (long)at,
+			    (long)(at >> (sizeof(long) * 4) >> (sizeof(long) * 4))) !=
+		    (long)sizeof(zeros))
 			return false;
+	}
 	return true;
 }
 
 struct tek_trace_block *tek__trace_block_make(unsigned int worker, unsigned int sequence,
 					      uint64_t start_ns)
 {
+	const int file = tek__hidden_file(TEK_HIDDEN_TRACE);
+
 	if (!header || !tek__descriptor_is(file, identity))
 		return NULL;
 	uint64_t number = __atomic_fetch_add(&header->blocks, 1, __ATOMIC_RELAXED);
 	uint64_t offset = TEK_TRACE_HEADER_BYTES + number * TEK_TRACE_BLOCK_BYTES;
-	if (!make_room(offset))
+	if (!make_room(file, offset))
 		return NULL;
 	/* All pages now, so that whoever writes a record does not wait for them. */
 	struct tek_trace_block *block = mmap(NULL, TEK_TRACE_BLOCK_BYTES, PROT_READ | PROT_WRITE,

@@ -3,8 +3,8 @@
  * The file of a trace (abi/tek_trace.h): where blocks come from.
  *
  * Several processes can have the same one open: that of `tek run --trace`, and what it starts.  A block is given to
- * whoever counts it in the header first.  The descriptor is kept, above those that programs know, and looked at
- * before each use: a program that closes what it does not know, and has a file of its own there, keeps that.
+ * whoever counts it in the header first.  The descriptor is kept, hidden from the program (hidden.h), and looked at
+ * before each use: one that goes past our functions, and has a file of its own there, keeps that.
  *
  * Not for signal handlers; one caller at a time.
  */
@@ -17,8 +17,6 @@
 
 /* Opens it, or makes it. 0 or an error number; EBADMSG: it is no trace of this version. */
 int tek__trace_file_open(const char *path);
-
-void tek__trace_file_close(void);
 
 /*
  * A new block, all of it in memory, for this worker of the engine that started at `start_ns`.  NULL: there is no

@@ -5,14 +5,11 @@
 /* 34 years.  Later than that is for ever, and no sum here overflows. */
 #define SECONDS_MAX 0x3fffffff
 
-int tek__until_deadline(struct tek_until until, struct timespec *room,
-			const struct timespec **deadline)
+int tek__until_convert(struct tek_until until, struct timespec *room,
+		       const struct timespec **deadline)
 {
 	struct timespec there, here;
 
-	*deadline = NULL;
-	if (!until.at)
-		return 0;
 	if (until.at->tv_nsec < 0 || until.at->tv_nsec >= SECOND)
 		return EINVAL;
 	*room = *until.at;

@@ -8,7 +8,7 @@
 
 #include <errno.h>
 #include <stdbool.h>
-#include <stdint.h>
+#include <stddef.h>
 #include <time.h>
 
 struct tek_until {
@@ -27,7 +27,14 @@ static inline bool tek__clock_is_known(clockid_t clock)
  * The same of CLOCK_MONOTONIC: *deadline points to *room, or is NULL for ever.  0 or EINVAL: that is no time.
  * To be called only when there is nothing left but to wait: a time that is not looked at may be anything.
  */
-int tek__until_deadline(struct tek_until until, struct timespec *room,
-			const struct timespec **deadline);
+int tek__until_convert(struct tek_until until, struct timespec *room,
+		       const struct timespec **deadline);
+
+static inline int tek__until_deadline(struct tek_until until, struct timespec *room,
+				      const struct timespec **deadline)
+{
+	*deadline = NULL;
+	return until.at ? tek__until_convert(until, room, deadline) : 0;
+}
 
 #endif

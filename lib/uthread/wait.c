@@ -22,6 +22,9 @@ static struct {
 	atomic_uint count;
 } timers;
 
+/* How often the process, or those it comes from, forked. */
+static unsigned int forks;
+
 static struct tek_waiter *of_timer(struct tek_heap_node *node)
 {
 	return (struct tek_waiter *)((char *)node - offsetof(struct tek_waiter, timer));
@@ -33,6 +36,7 @@ void tek__waiter_init(struct tek_waiter *waiter)
 	waiter->listed = waiter->timed = false;
 	waiter->data = NULL;
 	waiter->thread = tek__here_self();
+	waiter->forks = forks;
 	atomic_store_explicit(&waiter->state, TEK_WAITING, memory_order_relaxed);
 }
 
@@ -65,7 +69,7 @@ static int rank(const struct tek_waiter *waiter)
 	return waiter->thread->sched.priority + (waiter->thread->sched.critical ? 256 : 0);
 }
 
-void tek__waiters_add_by_priority(struct tek_waiters *list, struct tek_waiter *waiter)
+void tek__waiters_add_among_others(struct tek_waiters *list, struct tek_waiter *waiter)
 {
 	struct tek_waiter *place = list->last;
 	while (place && rank(place) < rank(waiter))
@@ -92,7 +96,9 @@ bool tek__wake(struct tek_waiter *waiter, enum tek_wake how)
 {
 	struct tek_uthread *thread = waiter->thread;
 
-	if (!tek__change(&waiter->state, TEK_WAITING, how))
+	/* Lists of mutexes and the like go into the child of a fork(), with those who are not there any more. */
+	if (__builtin_expect(waiter->forks != forks, 0) ||
+	    !tek__change(&waiter->state, TEK_WAITING, how))
 		return false;
 	/* From here on *waiter may be gone.  A user-level thread is never unmapped; a futex may be anything. */
 	if (thread)
@@ -183,20 +189,39 @@ static enum tek_wake wait_in_kernel(struct tek_waiter *waiter, const struct time
 	return state_of(waiter);
 }
 
-static enum tek_wake wait(struct tek_waiter *waiter, const struct timespec *deadline,
-			  const char *what)
+static inline enum tek_wake wait_for_ever(struct tek_waiter *waiter, const char *what)
 {
 	struct tek_uthread *self = waiter->thread;
 
 	self->waits_for = what;
-	if (deadline)
-		add_timer(waiter, tek__ns_of(deadline));
 	while (state_of(waiter) == TEK_WAITING)
 		tek__park();
-	if (deadline)
-		remove_timer(waiter);
 	self->waits_for = NULL;
 	return state_of(waiter);
+}
+
+/* Not into its callers, for most waits have no time. */
+__attribute__((noinline)) static enum tek_wake
+wait_until(struct tek_waiter *waiter, const struct timespec *deadline, const char *what)
+{
+	add_timer(waiter, tek__ns_of(deadline));
+	enum tek_wake how = wait_for_ever(waiter, what);
+	remove_timer(waiter);
+	return how;
+}
+
+static inline enum tek_wake wait(struct tek_waiter *waiter, const struct timespec *deadline,
+				 const char *what)
+{
+	return __builtin_expect(deadline != NULL, 0) ? wait_until(waiter, deadline, what)
+						     : wait_for_ever(waiter, what);
+}
+
+enum tek_wake tek__wait_deferred(struct tek_waiter *waiter, const struct timespec *deadline,
+				 const char *what)
+{
+	return __builtin_expect(waiter->thread != NULL, 1) ? wait(waiter, deadline, what)
+							   : wait_in_kernel(waiter, deadline);
 }
 
 enum tek_wake tek__wait(struct tek_waiter *waiter, const struct timespec *deadline,
@@ -249,6 +274,7 @@ void tek__interrupt(struct tek_uthread *thread)
 
 void tek__wait_after_fork(void)
 {
+	forks++;
 	timers.heap.root = NULL;
 	atomic_store(&timers.count, 0);
 	atomic_store(&timers.lock.held, 0);

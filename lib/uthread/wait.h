@@ -38,6 +38,7 @@ struct tek_waiter {
 	struct tek_heap_node timer; /* while it has a deadline */
 	bool timed;                 /* is in the heap of timers */
 	void *data;                 /* of who woke it */
+	unsigned int forks;         /* of the process when it began: in a child nobody is there to be woken */
 };
 
 /* Those who wait for a thing, first come first; zero is empty. Its lock is that of the thing. */
@@ -46,9 +47,20 @@ struct tek_waiters {
 };
 
 void tek__waiters_add(struct tek_waiters *list, struct tek_waiter *waiter);
-/* Before those of lesser priority. */
-void tek__waiters_add_by_priority(struct tek_waiters *list, struct tek_waiter *waiter);
+void tek__waiters_add_among_others(struct tek_waiters *list, struct tek_waiter *waiter);
 void tek__waiters_remove(struct tek_waiters *list, struct tek_waiter *waiter);
+
+/* Before those of lesser priority. */
+static inline void tek__waiters_add_by_priority(struct tek_waiters *list, struct tek_waiter *waiter)
+{
+	if (list->first) {
+		tek__waiters_add_among_others(list, waiter);
+		return;
+	}
+	waiter->next = waiter->previous = NULL;
+	waiter->listed = true;
+	list->first = list->last = waiter;
+}
 
 /* The calling thread will wait. */
 void tek__waiter_init(struct tek_waiter *waiter);
@@ -61,7 +73,11 @@ void tek__waiter_init(struct tek_waiter *waiter);
 enum tek_wake tek__wait(struct tek_waiter *waiter, const struct timespec *deadline,
 			const char *what);
 
-/* The same, and tek__interrupt() ends it. */
+/* The same, by who has deferred preemption: that costs nothing twice. */
+enum tek_wake tek__wait_deferred(struct tek_waiter *waiter, const struct timespec *deadline,
+				 const char *what);
+
+/* The same as the first, and tek__interrupt() ends it. */
 enum tek_wake tek__wait_interruptible(struct tek_waiter *waiter, const struct timespec *deadline,
 				      const char *what);
 

@@ -57,8 +57,8 @@ bool tek__any_ready(struct tek_worker *worker)
 }
 
 /* A thread has become ready for `at` (NULL: anybody): whoever waits for work, or runs a lesser one, is told. */
-__attribute__((noinline)) static void tell(struct tek_worker *from, struct tek_worker *at,
-					   const struct tek_uthread *thread, enum tek_ready why)
+static void tell(struct tek_worker *from, struct tek_worker *at, const struct tek_uthread *thread,
+		 enum tek_ready why)
 {
 	if (tek__parallel) {
 		/* Who becomes idle says so first, and then looks for ready threads: one of us sees the other. */
@@ -78,7 +78,7 @@ __attribute__((noinline)) static void tell(struct tek_worker *from, struct tek_w
 		tek__preempt_kick(at);
 }
 
-void tek__ready(struct tek_uthread *thread, enum tek_ready why)
+__attribute__((noinline)) static void make_ready(struct tek_uthread *thread, enum tek_ready why)
 {
 	struct tek_worker *from = tek__here_worker();
 	struct tek_worker *at;
@@ -91,6 +91,19 @@ void tek__ready(struct tek_uthread *thread, enum tek_ready why)
 		at = tek__sched->ready(from, thread, why);
 	}
 	tell(from, at, thread, why);
+}
+
+void tek__ready(struct tek_uthread *thread, enum tek_ready why)
+{
+	struct tek_worker *worker = tek__here_worker();
+
+	/* With one worker whose timer runs, and a scheduler under which nobody goes before others, nobody has to be told. */
+	if (!tek__parallel && worker && !tek__trace_on && !thread->sched.critical &&
+	    !tek__sched->goes_before &&
+	    atomic_load_explicit(&worker->ticking, memory_order_relaxed))
+		tek__sched->ready(worker, thread, why);
+	else
+		make_ready(thread, why);
 }
 
 void tek__unpark(struct tek_uthread *thread)
@@ -117,8 +130,7 @@ static void settle(struct tek_worker *worker)
 	case TEK_LEFT_PARKED:
 		if (!tek__change(&thread->token, TEK_TOKEN_NONE, TEK_TOKEN_PARKED)) {
 			/* It was unparked while it left. */
-			atomic_store_explicit(&thread->token, TEK_TOKEN_NONE,
-					      memory_order_relaxed);
+			atomic_store_explicit(&thread->token, TEK_TOKEN_NONE, memory_order_relaxed);
 			tek__ready(thread, TEK_READY_WOKEN);
 		}
 		break;
@@ -132,6 +144,9 @@ void tek__after_switch(struct tek_worker *worker)
 {
 	if (worker->left.leaving != TEK_LEFT_NOBODY)
 		settle(worker);
+	/* The kick may have been noted where the one that left looks, or where it will not look any more. */
+	if (RARELY(atomic_load_explicit(&worker->kicked, memory_order_relaxed)))
+		__atomic_fetch_or(&tek__here_find()->pending, TEK_PENDING_LOOK, __ATOMIC_RELAXED);
 }
 
 /* The kernel thread blocks what the next one blocks. */
@@ -191,9 +206,8 @@ void tek__switch(struct tek_worker *worker, struct tek_uthread *from, struct tek
 }
 
 /* Nobody to run here, or somebody who belongs to another carrier: our own context sees to that. */
-__attribute__((noinline)) static void leave_to_carrier(struct tek_worker *worker,
-						       struct tek_uthread *self,
-						       struct tek_uthread *next)
+__attribute__((noinline)) static void
+leave_to_carrier(struct tek_worker *worker, struct tek_uthread *self, struct tek_uthread *next)
 {
 	struct tek_carrier *carrier = carrier_of(worker);
 
@@ -249,11 +263,12 @@ void tek__park(void)
 	struct tek_worker *worker = tek__here_worker();
 	struct tek_uthread *self = tek__here_self();
 
-	/* It may be its own time that has come. */
-	look_around(worker);
 	if (tek__change(&self->token, TEK_TOKEN_UNPARKED, TEK_TOKEN_NONE))
 		return;
-	if (tek__parallel)
+	look_around(worker);
+	/* It may be its own time that has come; then it gives way to others still. */
+	if (tek__parallel ||
+	    atomic_load_explicit(&self->token, memory_order_relaxed) == TEK_TOKEN_UNPARKED)
 		worker->left = (struct tek_left){self, TEK_LEFT_PARKED, TEK_READY_WOKEN};
 	else
 		atomic_store_explicit(&self->token, TEK_TOKEN_PARKED, memory_order_relaxed);

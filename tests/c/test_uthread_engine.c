@@ -369,6 +369,10 @@ static void fork_in_a_thread(void)
 static void the_child_of_a_fork_goes_on_with_an_engine_of_its_own(void **state)
 {
 	(void)state;
+	if (getenv("TEK_EMULATED")) {
+		print_message("# needs a kernel, and not qemu-user\n");
+		skip();
+	}
 	with_engine("workers=1", fork_in_a_thread);
 	with_engine("workers=2,quantum=1ms", fork_in_a_thread);
 	with_engine("workers=2,sched=steal,quantum=1ms", fork_in_a_thread);

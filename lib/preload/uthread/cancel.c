@@ -52,6 +52,13 @@ TEK_EXPORT void pthread_testcancel(void)
  */
 #define CALLERS_FRAME ((uintptr_t)__builtin_dwarf_cfa())
 
+/* pthread.h declares these only to code that is compiled without exceptions. */
+void __pthread_register_cancel(__pthread_unwind_buf_t *buffer);
+void __pthread_unregister_cancel(__pthread_unwind_buf_t *buffer);
+void __pthread_register_cancel_defer(__pthread_unwind_buf_t *buffer);
+void __pthread_unregister_cancel_restore(__pthread_unwind_buf_t *buffer);
+_Noreturn void __pthread_unwind_next(__pthread_unwind_buf_t *buffer);
+
 static struct tek_cleanup *cleanup_of(__pthread_unwind_buf_t *buffer)
 {
 	return (struct tek_cleanup *)(void *)buffer;

@@ -40,6 +40,8 @@ static bool is_shared(pthread_cond_t *object)
  */
 static int lock_again(pthread_mutex_t *mutex, struct tek_cond_waiter *waiter, int result)
 {
+	if (waiter->mutex && tek__cond_lock_quickly(waiter))
+		return result;
 	int error = waiter->mutex ? tek__posix_mutex_lock(mutex, &waiter->of_mutex, TEK_FOR_EVER)
 				  : pthread_mutex_lock(mutex);
 	return error ? error : result;
@@ -67,10 +69,11 @@ static int wait(pthread_cond_t *object, pthread_mutex_t *mutex, struct tek_until
 {
 	struct tek_cond *cond = &of(object)->cond;
 	struct tek_mutex *ours = tek__mutex_of(mutex);
-	struct tek_cond_waiter waiter = {.mutex = tek__mutex_is_shared(ours) ? NULL : ours};
+	struct tek_cond_waiter waiter;
 	int error;
 
 	tek__cancel_point();
+	tek__cond_waiter_init(&waiter, tek__mutex_is_shared(ours) ? NULL : ours);
 	error = waiter.mutex ? tek__cond_wait(cond, &waiter, until, true)
 			     : wait_with_shared(cond, mutex, &waiter, until);
 	switch (error) {

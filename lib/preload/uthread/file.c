@@ -16,8 +16,7 @@
 
 TEK_EXPORT ssize_t read(int file, void *bytes, size_t size)
 {
-	return tek__is_uthread() ? tek__read(file, bytes, size)
-				 : TEK_REAL(read)(file, bytes, size);
+	return tek__is_uthread() ? tek__read(file, bytes, size) : TEK_REAL(read)(file, bytes, size);
 }
 
 TEK_EXPORT ssize_t readv(int file, const struct iovec *vector, int count)

@@ -26,7 +26,9 @@ int tek__posix_mutex_lock(pthread_mutex_t *object, struct tek_mutex_waiter *wait
 /* Whatever is not a normal mutex that is free. */
 __attribute__((noinline)) static int lock(pthread_mutex_t *object, struct tek_until until)
 {
-	struct tek_mutex_waiter waiter = {.vain = 0};
+	struct tek_mutex_waiter waiter;
+
+	tek__mutex_waiter_init(&waiter);
 	return tek__posix_mutex_lock(object, &waiter, until);
 }
 
@@ -34,7 +36,7 @@ TEK_EXPORT int pthread_mutex_lock(pthread_mutex_t *object)
 {
 	struct tek_mutex *mutex = tek__mutex_of(object);
 
-	if (__builtin_expect(tek__mutex_is_plain(mutex), 1) && tek__mutex_grab(mutex))
+	if (__builtin_expect(tek__mutex_lock_quickly(mutex), 1))
 		return 0;
 	if (tek__mutex_is_shared(mutex))
 		return TEK_REAL(pthread_mutex_lock)(object);
@@ -45,7 +47,7 @@ TEK_EXPORT int pthread_mutex_unlock(pthread_mutex_t *object)
 {
 	struct tek_mutex *mutex = tek__mutex_of(object);
 
-	if (__builtin_expect(tek__mutex_is_plain(mutex), 1) && tek__mutex_let_go(mutex))
+	if (__builtin_expect(tek__mutex_unlock_quickly(mutex), 1))
 		return 0;
 	if (tek__mutex_is_shared(mutex))
 		return TEK_REAL(pthread_mutex_unlock)(object);
@@ -167,7 +169,7 @@ TEK_EXPORT int pthread_mutex_getprioceiling(const pthread_mutex_t *object, int *
 TEK_EXPORT int pthread_mutex_setprioceiling(pthread_mutex_t *object, int ceiling, int *old)
 {
 	struct tek_mutex *mutex = tek__mutex_of(object);
-	struct tek_mutex_waiter waiter = {.vain = 0};
+	struct tek_mutex_waiter waiter;
 
 	if (tek__mutex_is_shared(mutex))
 		return TEK_REAL(pthread_mutex_setprioceiling)(object, ceiling, old);
@@ -175,6 +177,7 @@ TEK_EXPORT int pthread_mutex_setprioceiling(pthread_mutex_t *object, int ceiling
 	    ceiling > sched_get_priority_max(SCHED_FIFO))
 		return EINVAL;
 	/* Its owner's priority depends on it: nobody has it meanwhile, or the caller. */
+	tek__mutex_waiter_init(&waiter);
 	int error = tek__posix_mutex_lock(object, &waiter, TEK_FOR_EVER);
 	bool held = error == EDEADLK;
 	if (error && error != EOWNERDEAD && !held)

@@ -51,10 +51,14 @@ static int result(int error)
 
 static int wait(sem_t *object, struct tek_until until)
 {
+	const unsigned long handlers = tek__failing_handlers_run();
+
 	tek__cancel_point();
 	for (;;) {
 		int error = tek__semaphore_wait(of(object), until, true);
-		if (error != EINTR || tek__interrupted())
+		if (error == EINTR)
+			tek__interrupted();
+		if (error != EINTR || tek__failing_handlers_run() != handlers)
 			return result(error);
 	}
 }

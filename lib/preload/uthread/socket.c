@@ -36,8 +36,8 @@ TEK_EXPORT ssize_t recv(int file, void *bytes, size_t size, int flags)
 				 : TEK_REAL(recv)(file, bytes, size, flags);
 }
 
-TEK_EXPORT ssize_t recvfrom(int file, void *bytes, size_t size, int flags,
-			    struct sockaddr *address, socklen_t *length)
+TEK_EXPORT ssize_t recvfrom(int file, void *bytes, size_t size, int flags, struct sockaddr *address,
+			    socklen_t *length)
 {
 	return tek__is_uthread() ? tek__recvfrom(file, bytes, size, flags, address, length)
 				 : TEK_REAL(recvfrom)(file, bytes, size, flags, address, length);
@@ -103,9 +103,9 @@ ssize_t __recvfrom_chk(int file, void *bytes, size_t size, size_t room, int flag
 TEK_EXPORT ssize_t __recvfrom_chk(int file, void *bytes, size_t size, size_t room, int flags,
 				  struct sockaddr *address, socklen_t *length)
 {
-	return size > room ? TEK_REAL(__recvfrom_chk)(file, bytes, size, room, flags, address,
-						      length)
-			   : recvfrom(file, bytes, size, flags, address, length);
+	return size > room
+		       ? TEK_REAL(__recvfrom_chk)(file, bytes, size, room, flags, address, length)
+		       : recvfrom(file, bytes, size, flags, address, length);
 }
 
 #endif

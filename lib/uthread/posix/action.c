@@ -92,7 +92,7 @@ static void run(struct tek_posix *self, bool taken, int number, siginfo_t *info,
 	self->frames = &frame;
 	self->handlers++;
 	if (!(flags & SA_RESTART))
-		self->fails = true;
+		self->failing++;
 
 	call(handler_for(number), number, info, context);
 

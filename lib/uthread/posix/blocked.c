@@ -62,23 +62,39 @@ static int begin(struct tek_blocked *blocked)
 	return 0;
 }
 
-int tek__blocked_interrupted(unsigned long handlers, bool restarts)
+static unsigned long handlers_run(bool restarts)
 {
-	bool fails = tek__interrupted();
-	return fails || (!restarts && tek__handlers_run() != handlers) ? EINTR : 0;
+	return restarts ? tek__failing_handlers_run() : tek__handlers_run();
 }
 
-bool tek__failed_by_engine(unsigned long handlers)
+struct tek_handlers tek__handlers_from_here(bool restarts)
 {
-	return tek__errno() == EINTR && tek__handlers_run() == handlers;
+	return (struct tek_handlers){.restarts = restarts, .run = handlers_run(restarts)};
+}
+
+bool tek__handlers_came(const struct tek_handlers *handlers)
+{
+	return handlers_run(handlers->restarts) != handlers->run;
+}
+
+int tek__blocked_interrupted(const struct tek_handlers *handlers)
+{
+	tek__interrupted();
+	return tek__handlers_came(handlers) ? EINTR : 0;
+}
+
+bool tek__failed_by_engine(const struct tek_handlers *handlers)
+{
+	return tek__errno() == EINTR && !tek__handlers_came(handlers);
 }
 
 int tek__blocked_wait(struct tek_blocked *blocked, bool done)
 {
-	unsigned long handlers = tek__handlers_run();
-
 	if (blocked->waits == 0 && begin(blocked) != 0)
 		return EAGAIN;
+	/* With a timeout of its own a socket's call is never begun again: signal(7). */
+	const struct tek_handlers handlers = tek__handlers_from_here(
+		!(blocked->limited && blocked->timeout_option));
 	/*
 	 * A datagram for somebody whose queue is full: its sender's socket is ready, and still it has to wait.  Those who
 	 * receive do come in vain when others are faster.
@@ -94,9 +110,7 @@ int tek__blocked_wait(struct tek_blocked *blocked, bool done)
 	case -EINTR:
 		if (done && tek__cancel_is_due())
 			return EINTR;
-		/* With a timeout of its own a socket's call is never begun again: signal(7). */
-		return tek__blocked_interrupted(handlers,
-						!(blocked->limited && blocked->timeout_option));
+		return tek__blocked_interrupted(&handlers);
 	default:
 		return TEK_CALL_ITSELF;
 	}

@@ -29,7 +29,7 @@ struct tek_blocked {
 	short events;       /* what it waits for, as of poll(2) */
 	int timeout_option; /* SO_RCVTIMEO or SO_SNDTIMEO; 0: none */
 	unsigned int waits;
-	bool limited;       /* there is a deadline */
+	bool limited; /* there is a deadline */
 	struct timespec deadline;
 };
 
@@ -46,17 +46,23 @@ int tek__blocked_wait(struct tek_blocked *blocked, bool done);
 /* Whether poll(2) has anything to say about the file. */
 bool tek__ready_now(int file, short events);
 
-/*
- * The engine's wait was ended by an interrupt.  0: go on waiting; EINTR: the call fails.  `restarts`: whether a
- * handler with SA_RESTART lets it go on.  `handlers` is tek__handlers_run() from before the call.
- */
-int tek__blocked_interrupted(unsigned long handlers, bool restarts);
+/* The handlers of signals that count for a call: all, or those without SA_RESTART if the kernel would restart it. */
+struct tek_handlers {
+	bool restarts;
+	unsigned long run; /* so many before it began to wait */
+};
+
+struct tek_handlers tek__handlers_from_here(bool restarts);
+bool tek__handlers_came(const struct tek_handlers *handlers);
+
+/* The engine's wait was ended by an interrupt.  0: go on waiting; EINTR: the call fails.  Cancellation acts. */
+int tek__blocked_interrupted(const struct tek_handlers *handlers);
 
 /*
  * After a call that was made itself has failed: whether the engine interrupted it, not the program, so that it is
- * to be made again.  The kernel does that by itself where SA_RESTART allows it.
+ * to be made again.  `handlers`: of all.
  */
-bool tek__failed_by_engine(unsigned long handlers);
+bool tek__failed_by_engine(const struct tek_handlers *handlers);
 
 /* Now and so much time, of CLOCK_MONOTONIC; one that is beyond all times is the last one. */
 struct timespec tek__deadline_in(const struct timespec *time);

@@ -9,22 +9,21 @@
 #define TEK_UTHREAD_POSIX_BLOCKED_MASK_H
 
 #include "uthread/posix/blocked.h"
-#include "uthread/posix/interrupt.h"
 
-#include <errno.h>
 #include <pthread.h>
 #include <signal.h>
 #include <stdbool.h>
 
 struct tek_blocked_mask {
-	unsigned long handlers; /* tek__handlers_run() before it was set */
-	const sigset_t *mask;   /* NULL: the one that the thread has */
+	struct tek_handlers
+		handlers;     /* from before it was set; none of these calls is begun again */
+	const sigset_t *mask; /* NULL: the one that the thread has */
 	sigset_t before;
 };
 
 static inline struct tek_blocked_mask tek__blocked_mask_set(const sigset_t *mask)
 {
-	struct tek_blocked_mask set = {.handlers = tek__handlers_run(), .mask = mask};
+	struct tek_blocked_mask set = {.handlers = tek__handlers_from_here(false), .mask = mask};
 	if (mask)
 		pthread_sigmask(SIG_SETMASK, mask, &set.before);
 	return set;
@@ -37,12 +36,6 @@ static inline int tek__blocked_mask_reset(const struct tek_blocked_mask *set, in
 	if (set->mask)
 		pthread_sigmask(SIG_SETMASK, &set->before, NULL);
 	return result < 0 ? tek__fail(error) : result;
-}
-
-/* A handler has run since: none of these calls is begun again, whatever SA_RESTART says. */
-static inline bool tek__blocked_mask_hit(const struct tek_blocked_mask *set)
-{
-	return tek__handlers_run() != set->handlers;
 }
 
 #endif

@@ -28,7 +28,7 @@
  */
 static int wait_for_descriptor(int descriptor, bool ours)
 {
-	unsigned long handlers = tek__handlers_run();
+	const struct tek_handlers handlers = tek__handlers_from_here(true);
 	int result = tek__events_wait(descriptor, POLLIN, NULL);
 
 	if (ours) {
@@ -36,7 +36,7 @@ static int wait_for_descriptor(int descriptor, bool ours)
 		TEK_REAL(close)(descriptor);
 	}
 	if (result == -EINTR)
-		return tek__blocked_interrupted(handlers, true);
+		return tek__blocked_interrupted(&handlers);
 	return result == 0 ? 0 : TEK_CALL_ITSELF;
 }
 
@@ -68,9 +68,9 @@ pid_t tek__wait4(pid_t child, int *status, int options, struct rusage *usage)
 			return tek__fail(error);
 	}
 	for (;;) {
-		unsigned long handlers = tek__handlers_run();
+		const struct tek_handlers handlers = tek__handlers_from_here(false);
 		pid_t found = TEK_REAL(wait4)(child, status, options, usage);
-		if (found >= 0 || !tek__failed_by_engine(handlers))
+		if (found >= 0 || !tek__failed_by_engine(&handlers))
 			return found;
 	}
 }
@@ -97,9 +97,9 @@ int tek__waitid(idtype_t type, id_t id, siginfo_t *info, int options)
 			return tek__fail(error);
 	}
 	for (;;) {
-		unsigned long handlers = tek__handlers_run();
+		const struct tek_handlers handlers = tek__handlers_from_here(false);
 		int result = TEK_REAL(waitid)(type, id, info, options);
-		if (result == 0 || !tek__failed_by_engine(handlers))
+		if (result == 0 || !tek__failed_by_engine(&handlers))
 			return result;
 	}
 }

@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
 /*
  * Descriptors that close, by any thread, user-level or not: those who wait for them hear of it, and the engine keeps
- * its own two.  Programs that close all descriptors that they do not know find these to be closed.
+ * its own (hidden.h).
  */
 #include "uthread/posix/blocking.h"
 
 #include "preload/uthread/real.h"
 #include "uthread/events.h"
-#include "uthread/events_set.h"
 #include "uthread/events_table.h"
+#include "uthread/hidden.h"
 #include "uthread/posix/blocked.h"
 #include "uthread/posix/interrupt.h"
 
@@ -27,7 +27,7 @@
 /* Not a cancellation point. */
 static int close_one(int file)
 {
-	if (tek__event_set_owns(file))
+	if (tek__hidden_is(file))
 		return tek__fail(EBADF);
 	tek__events_closing(file);
 	int result = TEK_REAL(close)(file);
@@ -52,9 +52,9 @@ static int replaced(int to, int result)
 
 int tek__dup2(int from, int to)
 {
-	if (from == to || tek__event_set_owns(from))
-		return TEK_REAL(dup2)(tek__event_set_owns(from) ? -1 : from, to);
-	if (!tek__event_set_move(to))
+	if (from == to || tek__hidden_is(from))
+		return TEK_REAL(dup2)(tek__hidden_is(from) ? -1 : from, to);
+	if (!tek__hidden_move(to))
 		return tek__fail(EMFILE);
 	tek__events_closing(to);
 	return replaced(to, TEK_REAL(dup2)(from, to));
@@ -62,9 +62,9 @@ int tek__dup2(int from, int to)
 
 int tek__dup3(int from, int to, int flags)
 {
-	if (from == to || tek__event_set_owns(from))
-		return TEK_REAL(dup3)(tek__event_set_owns(from) ? -1 : from, to, flags);
-	if (!tek__event_set_move(to))
+	if (from == to || tek__hidden_is(from))
+		return TEK_REAL(dup3)(tek__hidden_is(from) ? -1 : from, to, flags);
+	if (!tek__hidden_move(to))
 		return tek__fail(EMFILE);
 	tek__events_closing(to);
 	return replaced(to, TEK_REAL(dup3)(from, to, flags));
@@ -111,7 +111,7 @@ int tek__close_range(unsigned int first, unsigned int last, int flags)
 	if (flags & CLOSE_RANGE_CLOEXEC || first > last)
 		return (int)syscall(SYS_close_range, first, last, flags);
 	for (unsigned int own = first; own <= last && own <= INT_MAX; own++) {
-		int next = tek__event_set_next((int)own);
+		int next = tek__hidden_next((int)own);
 		if (next < 0 || (unsigned int)next > last)
 			break;
 		own = (unsigned int)next;

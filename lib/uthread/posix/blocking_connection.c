@@ -26,10 +26,10 @@ static bool try_accept(int file, struct sockaddr *address, socklen_t *length, in
 	if (claimed || waits > VAIN_CLAIMS)
 		ready = tek__ready_now(file, POLLIN);
 	if (ready) {
-		unsigned long handlers = tek__handlers_run();
+		const struct tek_handlers handlers = tek__handlers_from_here(false);
 		do {
 			*result = TEK_REAL(accept4)(file, address, length, flags);
-		} while (*result < 0 && tek__failed_by_engine(handlers));
+		} while (*result < 0 && tek__failed_by_engine(&handlers));
 	}
 	if (claimed)
 		tek__events_disclaim(file);
@@ -38,7 +38,8 @@ static bool try_accept(int file, struct sockaddr *address, socklen_t *length, in
 
 int tek__accept4(int file, struct sockaddr *address, socklen_t *length, int flags)
 {
-	struct tek_blocked blocked = {.file = file, .events = POLLIN, .timeout_option = SO_RCVTIMEO};
+	struct tek_blocked blocked = {
+		.file = file, .events = POLLIN, .timeout_option = SO_RCVTIMEO};
 	int result;
 
 	tek__cancel_point();
@@ -95,11 +96,11 @@ int tek__connect(int file, const struct sockaddr *address, socklen_t length)
 	}
 	/* Of a local socket: who listens has too many who wait, and there is nothing to wait for but the call. */
 	if (error == EAGAIN || error == TEK_CALL_ITSELF) {
-		unsigned long handlers = tek__handlers_run();
+		const struct tek_handlers handlers = tek__handlers_from_here(false);
 		int result;
 		do {
 			result = TEK_REAL(connect)(file, address, length);
-		} while (result < 0 && tek__failed_by_engine(handlers));
+		} while (result < 0 && tek__failed_by_engine(&handlers));
 		return result;
 	}
 	return error ? tek__fail(error) : 0;

@@ -95,7 +95,8 @@ static ssize_t read_other(int file, const struct iovec *vector, int count)
 
 ssize_t tek__readv(int file, const struct iovec *vector, int count)
 {
-	struct tek_blocked blocked = {.file = file, .events = POLLIN, .timeout_option = SO_RCVTIMEO};
+	struct tek_blocked blocked = {
+		.file = file, .events = POLLIN, .timeout_option = SO_RCVTIMEO};
 	struct msghdr message = {.msg_iov = (struct iovec *)(uintptr_t)vector,
 				 .msg_iovlen = (size_t)count};
 

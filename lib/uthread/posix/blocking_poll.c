@@ -49,7 +49,7 @@ static int poll_itself(struct pollfd *files, nfds_t count, const struct limit *l
 		if (limit->limited)
 			left = tek__time_until(&limit->deadline);
 		int ready = TEK_REAL(ppoll)(files, count, limit->limited ? &left : NULL, NULL);
-		if (ready >= 0 || !tek__failed_by_engine(mask->handlers))
+		if (ready >= 0 || !tek__failed_by_engine(&mask->handlers))
 			return ready;
 	}
 }
@@ -61,7 +61,7 @@ static int poll_until(struct pollfd *files, nfds_t count, const struct limit *li
 		int ready = TEK_REAL(poll)(files, count, 0);
 		if (ready != 0)
 			return ready;
-		if (tek__blocked_mask_hit(mask))
+		if (tek__handlers_came(&mask->handlers))
 			return tek__fail(EINTR);
 		switch (tek__events_wait_any(files, count, deadline_of(limit))) {
 		case 0:
@@ -70,7 +70,7 @@ static int poll_until(struct pollfd *files, nfds_t count, const struct limit *li
 		case -ETIMEDOUT:
 			return 0;
 		case -EINTR:
-			if (tek__blocked_interrupted(mask->handlers, false))
+			if (tek__blocked_interrupted(&mask->handlers))
 				return tek__fail(EINTR);
 			break;
 		default:
@@ -114,7 +114,7 @@ static int epoll_until(int set, struct epoll_event *events, int most, const stru
 		int ready = TEK_REAL(epoll_wait)(set, events, most, 0);
 		if (ready != 0)
 			return ready;
-		if (tek__blocked_mask_hit(mask))
+		if (tek__handlers_came(&mask->handlers))
 			return tek__fail(EINTR);
 		switch (tek__events_wait(set, POLLIN, deadline_of(limit))) {
 		case 0:
@@ -123,7 +123,7 @@ static int epoll_until(int set, struct epoll_event *events, int most, const stru
 		case -ETIMEDOUT:
 			return 0;
 		case -EINTR:
-			if (tek__blocked_interrupted(mask->handlers, false))
+			if (tek__blocked_interrupted(&mask->handlers))
 				return tek__fail(EINTR);
 			break;
 		default:

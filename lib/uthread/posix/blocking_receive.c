@@ -29,17 +29,19 @@ static bool is_stream(int file)
 /* As recvmsg(2). `begun`: the call has received something already, so cancellation has to wait. */
 static ssize_t receive(int file, struct msghdr *message, int flags, bool begun)
 {
-	struct tek_blocked blocked = {.file = file, .events = POLLIN, .timeout_option = SO_RCVTIMEO};
+	struct tek_blocked blocked = {
+		.file = file, .events = POLLIN, .timeout_option = SO_RCVTIMEO};
 	struct tek_rest rest = tek__rest_of(message->msg_iov, message->msg_iovlen);
 	struct msghdr part = *message;
 	size_t done = 0;
 	int dont_wait = MSG_DONTWAIT;
 
 	for (;;) {
-		unsigned long handlers = tek__handlers_run();
+		const struct tek_handlers handlers = tek__handlers_from_here(false);
 		ssize_t got = TEK_REAL(recvmsg)(file, &part, flags | dont_wait);
 		if (got >= 0) {
-			if (done == 0) { /* an address, control messages: as the first part has them */
+			if (done ==
+			    0) { /* an address, control messages: as the first part has them */
 				message->msg_namelen = part.msg_namelen;
 				message->msg_controllen = part.msg_controllen;
 			}
@@ -55,7 +57,7 @@ static ssize_t receive(int file, struct msghdr *message, int flags, bool begun)
 			continue;
 		}
 		int error = tek__errno();
-		if (!dont_wait && tek__failed_by_engine(handlers))
+		if (!dont_wait && tek__failed_by_engine(&handlers))
 			continue;
 		if (error == EAGAIN && dont_wait) {
 			error = tek__blocked_wait(&blocked, begun || done > 0);

@@ -108,9 +108,10 @@ static int select_itself(const struct asked *asked, const struct timespec *deadl
 		if (deadline)
 			left = tek__time_until(deadline);
 		int ready = TEK_REAL(pselect)(asked->count, asked->sets.in, asked->sets.out,
-					      asked->sets.exceptions, deadline ? &left : NULL, NULL);
+					      asked->sets.exceptions, deadline ? &left : NULL,
+					      NULL);
 		/* Sets are as they were when it fails. */
-		if (ready >= 0 || !tek__failed_by_engine(mask->handlers))
+		if (ready >= 0 || !tek__failed_by_engine(&mask->handlers))
 			return ready;
 	}
 }
@@ -128,7 +129,7 @@ static int select_until(const struct asked *asked, const struct timespec *deadli
 		int ready = look(asked);
 		if (ready != 0)
 			return ready;
-		if (tek__blocked_mask_hit(mask))
+		if (tek__handlers_came(&mask->handlers))
 			return tek__fail(EINTR);
 		if (!first)
 			leave_out_the_dead(files, count);
@@ -139,7 +140,7 @@ static int select_until(const struct asked *asked, const struct timespec *deadli
 		case -ETIMEDOUT:
 			return 0;
 		case -EINTR:
-			if (tek__blocked_interrupted(mask->handlers, false))
+			if (tek__blocked_interrupted(&mask->handlers))
 				return tek__fail(EINTR);
 			break;
 		default:

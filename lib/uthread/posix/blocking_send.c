@@ -21,7 +21,7 @@ ssize_t tek__send_all(int file, const struct msghdr *whole, int flags, bool begu
 	int dont_wait = MSG_DONTWAIT;
 
 	for (;;) {
-		unsigned long handlers = tek__handlers_run();
+		const struct tek_handlers handlers = tek__handlers_from_here(false);
 		ssize_t sent = TEK_REAL(sendmsg)(file, &part, flags | dont_wait);
 		if (sent >= 0) {
 			done += (size_t)sent;
@@ -37,7 +37,7 @@ ssize_t tek__send_all(int file, const struct msghdr *whole, int flags, bool begu
 			continue;
 		}
 		int error = tek__errno();
-		if (!dont_wait && tek__failed_by_engine(handlers))
+		if (!dont_wait && tek__failed_by_engine(&handlers))
 			continue;
 		if (error == EAGAIN && dont_wait) {
 			error = tek__blocked_wait(&blocked, begun || done > 0);
@@ -86,8 +86,8 @@ int tek__sendmmsg(int file, struct mmsghdr *messages, unsigned int count, int fl
 	/* One by one, each waits for itself; that none was sent is said as the first one's error. */
 	for (; sent < count; sent++) {
 		const struct msghdr *message = &messages[sent].msg_hdr;
-		ssize_t bytes = is_special(flags, tek__iovec_bytes(message->msg_iov,
-								   message->msg_iovlen))
+		ssize_t bytes = is_special(flags,
+					   tek__iovec_bytes(message->msg_iov, message->msg_iovlen))
 					? TEK_REAL(sendmsg)(file, message, flags)
 					: tek__send_all(file, message, flags, sent > 0);
 		if (bytes < 0)

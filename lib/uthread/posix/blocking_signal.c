@@ -9,18 +9,18 @@
 
 int tek__sigsuspend(const sigset_t *mask)
 {
-	unsigned long handlers = tek__handlers_run();
+	const struct tek_handlers handlers = tek__handlers_from_here(false);
 	sigset_t before;
 
 	tek__cancel_point();
 	/* What has waited for this mask runs at once, and ends the wait before it begins. */
 	if (mask)
 		pthread_sigmask(SIG_SETMASK, mask, &before);
-	while (tek__handlers_run() == handlers) {
+	while (!tek__handlers_came(&handlers)) {
 		struct tek_waiter waiter;
 		tek__waiter_init(&waiter);
 		tek__wait_interruptible(&waiter, NULL, "signal");
-		tek__blocked_interrupted(handlers, false);
+		tek__blocked_interrupted(&handlers);
 	}
 	if (mask)
 		pthread_sigmask(SIG_SETMASK, &before, NULL);

@@ -16,14 +16,14 @@
 /* Until `deadline`, CLOCK_MONOTONIC. 0 or EINTR. */
 static int sleep_until(const struct timespec *deadline)
 {
-	unsigned long handlers = tek__handlers_run();
+	const struct tek_handlers handlers = tek__handlers_from_here(false);
 
 	for (;;) {
 		struct tek_waiter waiter;
 		tek__waiter_init(&waiter);
 		if (tek__wait_interruptible(&waiter, deadline, "time") == TEK_TIMED_OUT)
 			return 0;
-		if (tek__blocked_interrupted(handlers, false))
+		if (tek__blocked_interrupted(&handlers))
 			return EINTR;
 	}
 }
@@ -45,7 +45,7 @@ static int sleep_for(const struct timespec *time, struct timespec *left)
 static int sleep_until_clock(clockid_t clock, const struct timespec *time)
 {
 	const struct itimerspec at = {.it_value = *time};
-	unsigned long handlers = tek__handlers_run();
+	const struct tek_handlers handlers = tek__handlers_from_here(false);
 
 	for (;;) {
 		int timer = timerfd_create(clock, TFD_CLOEXEC | TFD_NONBLOCK);
@@ -60,7 +60,7 @@ static int sleep_until_clock(clockid_t clock, const struct timespec *time)
 			return 0;
 		if (result != -EINTR)
 			return TEK_CALL_ITSELF;
-		if (tek__blocked_interrupted(handlers, false))
+		if (tek__blocked_interrupted(&handlers))
 			return EINTR;
 	}
 }
@@ -69,13 +69,13 @@ static int sleep_until_clock(clockid_t clock, const struct timespec *time)
 static int sleep_itself(clockid_t clock, int flags, const struct timespec *time,
 			struct timespec *left)
 {
-	unsigned long handlers = tek__handlers_run();
+	const struct tek_handlers handlers = tek__handlers_from_here(false);
 	struct timespec rest = *time;
 
 	for (;;) {
 		const struct timespec wanted = rest;
 		int error = TEK_REAL(clock_nanosleep)(clock, flags, &wanted, &rest);
-		if (error != EINTR || tek__handlers_run() != handlers) {
+		if (error != EINTR || tek__handlers_came(&handlers)) {
 			if (error == EINTR && left && !(flags & TIMER_ABSTIME))
 				*left = rest;
 			return error;

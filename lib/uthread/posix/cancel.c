@@ -14,8 +14,7 @@ bool tek__cancel_is_due(void)
 {
 	const struct tek_posix *self = tek__posix_self();
 
-	return self && (tek__posix_flags(self) & (TEK_POSIX_CANCELLED | TEK_POSIX_DISABLED |
-						  TEK_POSIX_EXITING)) == TEK_POSIX_CANCELLED;
+	return self && tek__cancel_is_due_for(tek__posix_flags(self));
 }
 
 void tek__cancel_point(void)

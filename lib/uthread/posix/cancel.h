@@ -12,7 +12,14 @@ void tek__cancel(struct tek_posix *posix);
 int tek__cancel_set_state(int state, int *old);
 int tek__cancel_set_type(int type, int *old);
 
-/* It is to be cancelled wherever it is: flags of a record. */
+/* It is to be cancelled, at a point where it can be: flags of a record. */
+static inline bool tek__cancel_is_due_for(unsigned int flags)
+{
+	return (flags & (TEK_POSIX_CANCELLED | TEK_POSIX_DISABLED | TEK_POSIX_EXITING)) ==
+	       TEK_POSIX_CANCELLED;
+}
+
+/* It is to be cancelled wherever it is. */
 static inline bool tek__cancel_is_due_at_once(unsigned int flags)
 {
 	return (flags & (TEK_POSIX_CANCELLED | TEK_POSIX_ASYNC | TEK_POSIX_DISABLED |

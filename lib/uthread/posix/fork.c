@@ -12,7 +12,6 @@
 #include "uthread/posix/router.h"
 #include "uthread/posix/signal.h"
 #include "uthread/posix/start.h"
-#include "uthread/tls.h"
 #include "uthread/worker.h"
 
 #include <pthread.h>
@@ -56,8 +55,6 @@ static void in_child(void)
 	if (!tek__here_self())
 		return; /* the engine has no thread here */
 	tek__engine_after_fork();
-	if (tek__engine.own_tls)
-		tek__tls_after_fork();
 	tek__signals_after_fork();
 	atomic_store(&tek__posix_threads, 1);
 	after();

@@ -21,10 +21,10 @@ bool tek__cancel_is_due(void);
 
 /*
  * The calling thread's wait was interrupted: runs the handlers of signals that are meant for it, and ends
- * it if it is cancelled.  Returns whether the call that waited has to fail with EINTR: a handler ran that was
- * installed without SA_RESTART.
+ * it if it is cancelled.  Some may have run before this, as soon as the thread left the engine: whether the call that
+ * waited has to fail with EINTR is to be asked of the numbers below.
  */
-bool tek__interrupted(void);
+void tek__interrupted(void);
 
 /*
  * The same by a function that is no cancellation point (pthread_mutex_lock): runs the handlers, and does not end
@@ -38,5 +38,8 @@ void tek__interrupted_by_signal(void);
  * And a call that the kernel ended with EINTR while this stayed the same was interrupted by the engine.
  */
 unsigned long tek__handlers_run(void);
+
+/* Those of them that were installed without SA_RESTART: when one has run meanwhile, any call fails with EINTR. */
+unsigned long tek__failing_handlers_run(void);
 
 #endif

@@ -72,7 +72,7 @@ struct tek_posix {
 	_Atomic uint64_t pending;       /* which are in that list */
 	_Atomic uint64_t awaited;       /* that sigwait() waits for */
 	unsigned long handlers;         /* so many handlers it has run */
-	bool fails;                     /* one of them makes a call fail with EINTR */
+	unsigned long failing;          /* so many of those were installed without SA_RESTART */
 	unsigned int level;             /* what `defer` is while the program's code runs: 0, or 1 in a handler */
 	bool taking;                    /* a signal is being taken: its handler may run one level deeper */
 	struct tek_handler_frame *frames; /* handlers that it is in, the innermost first */

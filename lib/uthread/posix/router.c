@@ -3,6 +3,7 @@
 
 #include "uthread/carrier.h"
 #include "uthread/engine.h"
+#include "uthread/hidden.h"
 #include "uthread/interrupted.h"
 #include "uthread/posix/action.h"
 #include "uthread/posix/signal.h"
@@ -10,15 +11,12 @@
 #include "uthread/worker.h"
 
 #include <errno.h>
-#include <fcntl.h>
 #include <string.h>
 #include <sys/epoll.h>
 #include <sys/signalfd.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
-/* Where its descriptors are out of the way of programs that count theirs. */
-#define LOW_DESCRIPTOR 900
 /* Who could not be stopped is tried again after so long, later less often. */
 #define AGAIN_LEAST_MS 1
 #define AGAIN_MOST_MS 64
@@ -36,7 +34,6 @@ static _Atomic uint64_t last_order;
 
 static atomic_int router = 0; /* its tid; 0: it does not run */
 static atomic_bool called;
-static atomic_int epoll_file = -1, signal_file = -1;
 
 static void call_it(void)
 {
@@ -67,12 +64,6 @@ bool tek__router_put(const siginfo_t *info)
 void tek__router_look(void)
 {
 	call_it();
-}
-
-bool tek__router_owns(int file)
-{
-	return file >= 0 && (file == atomic_load_explicit(&epoll_file, memory_order_relaxed) ||
-			     file == atomic_load_explicit(&signal_file, memory_order_relaxed));
 }
 
 /* How well a thread suits; 0: it does not take this signal. */
@@ -171,7 +162,13 @@ static void route_process(void)
 	}
 }
 
-/* Stops those who have something to see to. Returns whether there are any. */
+static enum tek_due due(const struct tek_uthread *thread)
+{
+	const struct tek_posix *posix = thread ? thread->posix : NULL;
+	return posix ? tek__posix_due(posix) : TEK_DUE_NOT;
+}
+
+/* Stops those who have something to see to. Returns whether somebody has, or will have. */
 static bool stop_those_due(void)
 {
 	bool any = false;
@@ -180,30 +177,20 @@ static bool stop_those_due(void)
 		return false;
 	for (unsigned int i = 0; i < tek__worker_count; i++) {
 		struct tek_worker *worker = &tek__workers[i];
-		const struct tek_uthread *thread = tek__runs_on(worker);
-		if (thread && thread->posix && tek__posix_is_due(thread->posix)) {
-			any = true;
+		enum tek_due how = due(__atomic_load_n(&worker->current, __ATOMIC_RELAXED));
+		any = any || how != TEK_DUE_NOT;
+		if (how == TEK_DUE_NOW) {
 			atomic_store(&worker->kicked, false);
 			tek__preempt_kick(worker);
 		}
 	}
 	for (struct tek_carrier *each = atomic_load(&tek__carriers); each; each = each->all) {
-		const struct tek_uthread *thread = atomic_load(&each->detached);
-		if (thread && thread->posix && tek__posix_is_due(thread->posix)) {
-			any = true;
+		enum tek_due how = due(atomic_load(&each->detached));
+		any = any || how != TEK_DUE_NOT;
+		if (how == TEK_DUE_NOW)
 			syscall(SYS_tgkill, getpid(), each->tid, TEK_TICK_SIGNAL);
-		}
 	}
 	return any;
-}
-
-static int out_of_the_way(int file)
-{
-	int moved = file >= 0 ? fcntl(file, F_DUPFD_CLOEXEC, LOW_DESCRIPTOR) : -1;
-	if (moved < 0)
-		return file;
-	syscall(SYS_close, file);
-	return moved;
 }
 
 /* 0 or an error number. */
@@ -212,11 +199,14 @@ static int open_files(void)
 	sigset_t all;
 
 	sigfillset(&all);
-	atomic_store(&signal_file, out_of_the_way(signalfd(-1, &all, SFD_NONBLOCK | SFD_CLOEXEC)));
-	atomic_store(&epoll_file, out_of_the_way(epoll_create1(EPOLL_CLOEXEC)));
+	atomic_store(&tek__hidden[TEK_HIDDEN_SIGNALS],
+		     tek__hidden_place(signalfd(-1, &all, SFD_NONBLOCK | SFD_CLOEXEC)));
+	atomic_store(&tek__hidden[TEK_HIDDEN_ROUTER],
+		     tek__hidden_place(epoll_create1(EPOLL_CLOEXEC)));
 	/* Each signal that comes to the process is an event, also if there are others already. */
 	struct epoll_event wanted = {.events = EPOLLIN | EPOLLET};
-	if (epoll_ctl(atomic_load(&epoll_file), EPOLL_CTL_ADD, atomic_load(&signal_file), &wanted))
+	if (epoll_ctl(tek__hidden_file(TEK_HIDDEN_ROUTER), EPOLL_CTL_ADD,
+		      tek__hidden_file(TEK_HIDDEN_SIGNALS), &wanted))
 		return errno;
 	return 0;
 }
@@ -224,13 +214,14 @@ static int open_files(void)
 /* Until there is something to do. */
 static void wait_for_calls(int ms)
 {
-	const uint64_t blocked = ~tek__signal_bit(TEK_TICK_SIGNAL);
+	/* Nor the C library's own, which it sends to all kernel threads, and waits for each. */
+	const uint64_t blocked = ~TEK__OWN_SIGNALS;
 	struct epoll_event event;
 
 	/* Who calls it sets `called` first and then sends the tick, which ends the wait, whenever it comes. */
 	if (atomic_load(&called))
 		return;
-	long count = syscall(SYS_epoll_pwait, atomic_load(&epoll_file), &event, 1, ms, &blocked,
+	long count = syscall(SYS_epoll_pwait, tek__hidden_file(TEK_HIDDEN_ROUTER), &event, 1, ms, &blocked,
 			     sizeof(blocked));
 	if (count >= 0 || errno == EINTR)
 		return;
@@ -242,12 +233,10 @@ static void wait_for_calls(int ms)
 
 static void *route(void *argument)
 {
-	const uint64_t all = ~0ull & ~TEK__OWN_SIGNALS;
-	const uint64_t blocked = all | tek__signal_bit(TEK_TICK_SIGNAL);
+	const uint64_t blocked = ~TEK__OWN_SIGNALS | tek__signal_bit(TEK_TICK_SIGNAL);
 	int again = -1;
 
 	(void)argument;
-	/* The C library's own stay open: it sends them to all kernel threads and waits for each. */
 	syscall(SYS_rt_sigprocmask, SIG_SETMASK, &blocked, NULL, sizeof(blocked));
 	tek__enter();
 	atomic_store(&router, (int)syscall(SYS_gettid));
@@ -293,8 +282,6 @@ void tek__router_after_fork(void)
 	for (unsigned int i = 0; i < PLACES; i++)
 		atomic_store(&places[i].state, FREE);
 	/* Closed with the numbers that are the parent's, too. */
-	syscall(SYS_close, atomic_load(&epoll_file));
-	syscall(SYS_close, atomic_load(&signal_file));
-	atomic_store(&epoll_file, -1);
-	atomic_store(&signal_file, -1);
+	tek__hidden_close(TEK_HIDDEN_ROUTER);
+	tek__hidden_close(TEK_HIDDEN_SIGNALS);
 }

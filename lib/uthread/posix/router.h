@@ -29,9 +29,6 @@ bool tek__router_put(const siginfo_t *info);
 /* A running thread has something to see to. From anywhere. */
 void tek__router_look(void);
 
-/* Whether the descriptor is its own. */
-bool tek__router_owns(int file);
-
 /* In the child of fork(), before it is started again there. */
 void tek__router_after_fork(void);
 

@@ -5,6 +5,7 @@
 #include "uthread/interrupted.h"
 #include "uthread/posix/cancel.h"
 #include "uthread/posix/exit.h"
+#include "uthread/posix/held.h"
 #include "uthread/posix/interrupt.h"
 #include "uthread/posix/router.h"
 #include "uthread/preempt.h"
@@ -208,12 +209,18 @@ void tek__posix_resume(struct tek_uthread *thread, bool in_program)
 		tek__posix_exit(PTHREAD_CANCELED);
 }
 
-bool tek__posix_is_due(const struct tek_posix *posix)
+enum tek_due tek__posix_due(const struct tek_posix *posix)
 {
 	const struct tek_uthread *thread = tek__posix_thread(posix);
+	const unsigned int flags = tek__posix_flags(posix);
 
-	return thread && ((atomic_load(&posix->pending) & ~thread->mask) ||
-			  tek__cancel_is_due_at_once(tek__posix_flags(posix)));
+	if (!thread)
+		return TEK_DUE_NOT;
+	if ((atomic_load(&posix->pending) & ~thread->mask) || tek__cancel_is_due_at_once(flags))
+		return TEK_DUE_NOW;
+	if (!tek__cancel_is_due_for(flags))
+		return TEK_DUE_NOT;
+	return tek__held_can_end(thread) ? TEK_DUE_NOW : TEK_DUE_LATER;
 }
 
 void tek__posix_attention(struct tek_posix *posix)
@@ -226,7 +233,7 @@ void tek__posix_attention(struct tek_posix *posix)
 	tek__interrupt(thread);
 	/* If it is in the engine, or comes there, it looks when it leaves. */
 	if (thread->here)
-		__atomic_store_n(&thread->here->pending, 1, __ATOMIC_RELAXED);
+		__atomic_fetch_or(&thread->here->pending, TEK_PENDING_LOOK, __ATOMIC_RELAXED);
 	bool runs = thread->carrier != NULL;
 	for (unsigned int i = 0; i < tek__worker_count; i++) {
 		if (tek__runs_on(&tek__workers[i]) == thread) {
@@ -236,7 +243,7 @@ void tek__posix_attention(struct tek_posix *posix)
 	}
 	tek__leave();
 	/* If that comes at a bad moment it is tried again. */
-	if (runs && tek__posix_is_due(posix))
+	if (runs && tek__posix_due(posix) != TEK_DUE_NOT)
 		tek__router_look();
 }
 
@@ -260,30 +267,35 @@ unsigned int tek__signals_end(struct tek_posix *self)
 }
 
 /* What tek__interrupted() is about: interrupt.h. */
-bool tek__interrupted(void)
+void tek__interrupted(void)
 {
 	struct tek_posix *self = tek__posix_self();
 
 	if (!self)
-		return false;
-	self->fails = false;
+		return;
 	tek__posix_resume(tek__posix_thread(self), false);
 	tek__cancel_point();
-	return self->fails;
 }
 
 void tek__interrupted_by_signal(void)
 {
 	struct tek_posix *self = tek__posix_self();
 
+	/* The caller holds nothing: one that may be cancelled anywhere can be cancelled here. */
 	if (self)
-		tek__posix_resume(tek__posix_thread(self), false);
+		tek__posix_resume(tek__posix_thread(self), true);
 }
 
 unsigned long tek__handlers_run(void)
 {
 	const struct tek_posix *self = tek__posix_self();
 	return self ? self->handlers : 0;
+}
+
+unsigned long tek__failing_handlers_run(void)
+{
+	const struct tek_posix *self = tek__posix_self();
+	return self ? self->failing : 0;
 }
 
 void tek__signals_after_fork(void)

@@ -85,8 +85,13 @@ void tek__posix_attention(struct tek_posix *posix);
 /* The calling thread goes on: handlers run; it ends, if it is to be cancelled at once. See preempt.h. */
 void tek__posix_resume(struct tek_uthread *thread, bool in_program);
 
-/* Whether that thread, which runs, should be stopped for that. A guess. */
-bool tek__posix_is_due(const struct tek_posix *posix);
+/* Whether that thread, which runs or is held up in the kernel, has something to see to. A guess. */
+enum tek_due {
+	TEK_DUE_NOT,
+	TEK_DUE_LATER, /* it is to be cancelled, and cannot be where it is now */
+	TEK_DUE_NOW,
+};
+enum tek_due tek__posix_due(const struct tek_posix *posix);
 
 /*
  * The calling thread ends: nothing can be sent to it any more.  What was sent to the process and waits for it goes to

@@ -4,6 +4,7 @@
 #include "uthread/engine.h"
 #include "uthread/interrupted.h"
 #include "uthread/posix/attr.h"
+#include "uthread/posix/held.h"
 #include "uthread/posix/record.h"
 #include "uthread/posix/router.h"
 #include "uthread/posix/sched.h"
@@ -48,10 +49,26 @@ static void wrong(const char *text, size_t size, const char *why)
 	say(text, size, why);
 }
 
+/* What threads of this program have without us, RLIMIT_STACK as a rule: it may use all of it. Only addresses. */
+static size_t usual_stack_bytes(void)
+{
+	pthread_attr_t attr;
+	size_t bytes = 0;
+
+	if (pthread_attr_init(&attr) == 0) {
+		pthread_attr_getstacksize(&attr, &bytes);
+		pthread_attr_destroy(&attr);
+	}
+	return bytes;
+}
+
 static struct tek_engine_options options_of(const char *text)
 {
 	struct tek_engine_options options = tek__engine_defaults();
+	const size_t usual = usual_stack_bytes();
 
+	if (usual)
+		options.stack_bytes = usual;
 	if (text)
 		tek__engine_parse(&options, text, wrong);
 	options.foreign = true;
@@ -105,7 +122,9 @@ void tek__posix_start(void)
 		say("", 0, strerror(error));
 		return;
 	}
+	tek__held_start();
 	tek__preempt_resumed = tek__posix_resume;
+	tek__preempt_held = tek__held;
 	tek__setxid_start();
 	error = tek__router_start();
 	if (error)

@@ -1,0 +1,77 @@
+/* SPDX-License-Identifier: MIT OR Apache-2.0 */
+#include "uthread/hidden.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <sys/resource.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+atomic_int tek__hidden[TEK_HIDDEN_FILES] = {-1, -1, -1, -1, -1};
+
+static pid_t process;
+
+void tek__hidden_start(void)
+{
+	process = getpid();
+}
+
+bool tek__hidden_borrowed(void)
+{
+	return getpid() != process;
+}
+
+int tek__hidden_place(int file)
+{
+	struct rlimit limit;
+	int low = 1000;
+
+	if (file < 0)
+		return -errno;
+	if (getrlimit(RLIMIT_NOFILE, &limit) == 0 && limit.rlim_cur < 1024)
+		low = (int)limit.rlim_cur - 16;
+	int moved = low > file ? fcntl(file, F_DUPFD_CLOEXEC, low) : -1;
+	if (moved < 0)
+		return file;
+	/* Not close(2) of the C library, whose symbol is ours. */
+	syscall(SYS_close, file);
+	return moved;
+}
+
+void tek__hidden_close(unsigned int which)
+{
+	int file = atomic_exchange(&tek__hidden[which], -1);
+
+	if (file >= 0)
+		syscall(SYS_close, file);
+}
+
+int tek__hidden_next(int file)
+{
+	int first = -1;
+
+	for (unsigned int i = 0; i < TEK_HIDDEN_FILES; i++) {
+		int one = tek__hidden_file(i);
+		if (one >= file && (first < 0 || one < first))
+			first = one;
+	}
+	return first;
+}
+
+bool tek__hidden_move(int file)
+{
+	/* In the child of vfork(2) the number is free, and the variables are the parent's. */
+	if (!tek__hidden_is(file) || tek__hidden_borrowed())
+		return true;
+	int moved = fcntl(file, F_DUPFD_CLOEXEC, file + 1);
+	if (moved < 0)
+		moved = fcntl(file, F_DUPFD_CLOEXEC, 3);
+	if (moved < 0)
+		return false;
+	/* Who waits for it, waits for the file, not for the number: it notices nothing. */
+	for (unsigned int i = 0; i < TEK_HIDDEN_FILES; i++) {
+		if (tek__hidden_file(i) == file)
+			atomic_store(&tek__hidden[i], moved);
+	}
+	return true;
+}

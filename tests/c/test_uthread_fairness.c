@@ -1,0 +1,528 @@
+/* SPDX-License-Identifier: MIT OR Apache-2.0 */
+/* What threads that run get of each scheduler: shares, waits, turnaround times. Times are those of one worker. */
+#include "uthread_support.h"
+
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <sys/mman.h>
+
+#define MS 1000000ull
+
+/* How much of the time of a test its process must have had a CPU; else its figures are those of other processes. */
+#define CPU_PERCENT 95
+#define ATTEMPTS_NS (10000 * MS)
+
+/* What the child that runs the engine tells the test. */
+static struct told {
+	bool disturbed;
+	bool handed_in;
+	uint64_t mean_turnaround;
+} * told;
+
+static atomic_bool stop;
+
+/* Each thread's own, in cache lines of their own. */
+struct hog {
+	struct tek_uthread *thread;
+	volatile unsigned long turns;
+} __attribute__((aligned(64)));
+
+static void *burn(void *argument)
+{
+	struct hog *hog = argument;
+	while (!atomic_load_explicit(&stop, memory_order_relaxed))
+		hog->turns++;
+	return NULL;
+}
+
+static void start_hogs(struct hog *hogs, unsigned int count)
+{
+	atomic_store(&stop, false);
+	for (unsigned int i = 0; i < count; i++) {
+		hogs[i].turns = 0;
+		hogs[i].thread = spawn(burn, &hogs[i]);
+	}
+}
+
+static void stop_hogs(struct hog *hogs, unsigned int count)
+{
+	atomic_store(&stop, true);
+	for (unsigned int i = 0; i < count; i++)
+		join(hogs[i].thread);
+}
+
+static uint64_t cpu_ns(void)
+{
+	struct timespec time;
+	clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &time);
+	return tek__ns_of(&time);
+}
+
+/* Measures whether something holds, again while other processes take too much of the CPU. */
+static void check_undisturbed(bool (*holds)(void))
+{
+	const uint64_t began = tek__now();
+
+	told->disturbed = true;
+	while (tek__now() - began < ATTEMPTS_NS) {
+		uint64_t wall = tek__now(), cpu = cpu_ns();
+		bool held = holds();
+		wall = tek__now() - wall;
+		cpu = cpu_ns() - cpu;
+		told->disturbed = cpu * 100 / wall < CPU_PERCENT;
+		if (held) {
+			told->disturbed = false;
+			return;
+		}
+		CHECK(told->disturbed);
+	}
+}
+
+/* As with_engine(), for what only holds if the process has a CPU for itself. */
+static void with_undisturbed_engine(const char *list, void (*body)(void))
+{
+	told->disturbed = false;
+	with_engine(list, body);
+	if (told->disturbed) {
+		print_message("# needs a CPU for itself\n");
+		skip();
+	}
+}
+
+/* rr */
+
+#define SHARERS 5u
+
+/* From the least to the greatest, in percent of the mean. */
+struct spread {
+	double below, above;
+};
+
+static struct spread spread_of(const double *values, unsigned int count)
+{
+	double least = values[0], most = values[0], sum = 0;
+
+	for (unsigned int i = 0; i < count; i++) {
+		sum += values[i];
+		least = values[i] < least ? values[i] : least;
+		most = values[i] > most ? values[i] : most;
+	}
+	double mean = sum / count;
+	return (struct spread){100 * (mean - least) / mean, 100 * (most - mean) / mean};
+}
+
+/* Their quanta are, whatever else the machine does; what they have computed in these is, if they had a CPU. */
+static bool shares_are_equal(void)
+{
+	static struct hog hogs[SHARERS];
+	double quanta[SHARERS], turns[SHARERS];
+
+	start_hogs(hogs, SHARERS);
+	sleep_ms(2000);
+	for (unsigned int i = 0; i < SHARERS; i++) {
+		quanta[i] = (double)hogs[i].thread->sched.quanta;
+		turns[i] = (double)hogs[i].turns;
+	}
+	stop_hogs(hogs, SHARERS);
+	struct spread by_quanta = spread_of(quanta, SHARERS);
+	struct spread by_turns = spread_of(turns, SHARERS);
+	printf("# rr: shares from -%.2f%% to +%.2f%% by quanta, from -%.2f%% to +%.2f%% by work\n",
+	       by_quanta.below, by_quanta.above, by_turns.below, by_turns.above);
+	fflush(stdout);
+	CHECK(by_quanta.below <= 2 && by_quanta.above <= 2);
+	return by_turns.below <= 2 && by_turns.above <= 2;
+}
+
+static void compare_shares(void)
+{
+	check_undisturbed(shares_are_equal);
+}
+
+static void rr_gives_equal_shares_within_2_percent_in_2_s(void **state)
+{
+	(void)state;
+	with_undisturbed_engine("sched=rr,quantum=1ms", compare_shares);
+}
+
+/* mlfq */
+
+#define HOGS 50u
+#define WAKES 300u
+#define WOKEN 5000u
+
+static int compare_ns(const void *one, const void *other)
+{
+	uint64_t a = *(const uint64_t *)one, b = *(const uint64_t *)other;
+	return a < b ? -1 : a > b;
+}
+
+static uint64_t quantile(uint64_t *values, size_t count, unsigned int percent)
+{
+	qsort(values, count, sizeof(*values), compare_ns);
+	return values[count * percent / 100];
+}
+
+/* Sleeps, and looks how late it is after each; the first thread does, beside hogs. */
+static void measure_wakes(uint64_t *late)
+{
+	for (unsigned int i = 0; i < WAKES; i++) {
+		uint64_t due = tek__now() + 3 * MS;
+		struct timespec deadline = tek__timespec_of(due);
+		struct tek_waiter waiter;
+		tek__waiter_init(&waiter);
+		CHECK(tek__wait(&waiter, &deadline, "sleep") == TEK_TIMED_OUT);
+		late[i] = tek__now() - due;
+	}
+}
+
+static bool wakes_are_soon(void)
+{
+	static struct hog hogs[HOGS];
+	static uint64_t late[WAKES];
+
+	start_hogs(hogs, HOGS);
+	sleep_ms(500); /* the hogs come down to the lowest level */
+	measure_wakes(late);
+	stop_hogs(hogs, HOGS);
+	uint64_t p99 = quantile(late, WAKES, 99);
+	printf("# mlfq: a thread that sleeps runs %.2f quanta after it is due (median), %.2f "
+	       "(p99)\n",
+	       (double)quantile(late, WAKES, 50) / MS, (double)p99 / MS);
+	fflush(stdout);
+	return p99 <= 2 * MS;
+}
+
+static void wake_beside_hogs(void)
+{
+	check_undisturbed(wakes_are_soon);
+}
+
+static void mlfq_lets_who_sleeps_run_within_2_quanta_beside_50_that_compute(void **state)
+{
+	(void)state;
+	with_undisturbed_engine("sched=mlfq,quantum=1ms,promote=200", wake_beside_hogs);
+}
+
+/* One of those who compute wakes the first thread, again and again. Ticks are the same for both. */
+static struct {
+	struct tek_waiter waiter;
+	atomic_bool waits;
+	uint64_t woken_at; /* in ticks */
+} woken;
+
+static void *burn_and_wake(void *argument)
+{
+	struct hog *hog = argument;
+
+	while (!atomic_load_explicit(&stop, memory_order_relaxed)) {
+		if (++hog->turns % 100000 || !atomic_exchange(&woken.waits, false))
+			continue;
+		tek__enter();
+		woken.woken_at = tek__workers[0].ticks;
+		CHECK(tek__wake(&woken.waiter, TEK_WOKEN));
+		tek__leave();
+	}
+	return NULL;
+}
+
+static void be_woken_beside_hogs(void)
+{
+	static struct hog hogs[HOGS + 1];
+	static uint64_t waits[WOKEN];
+
+	start_hogs(hogs, HOGS);
+	hogs[HOGS].thread = spawn(burn_and_wake, &hogs[HOGS]);
+	for (unsigned int i = 0; i < WOKEN; i++) {
+		tek__waiter_init(&woken.waiter);
+		atomic_store(&woken.waits, true);
+		CHECK(tek__wait(&woken.waiter, NULL, "wake") == TEK_WOKEN);
+		waits[i] = tek__workers[0].ticks - woken.woken_at;
+	}
+	stop_hogs(hogs, HOGS + 1);
+	uint64_t p99 = quantile(waits, WOKEN, 99);
+	printf("# mlfq: a thread that is woken runs %u ticks later (median), %u (p99), %u (at "
+	       "most)\n",
+	       (unsigned int)waits[WOKEN / 2], (unsigned int)p99, (unsigned int)waits[WOKEN - 1]);
+	fflush(stdout);
+	CHECK(p99 <= 2);
+}
+
+static void mlfq_lets_who_is_woken_run_within_2_quanta_beside_50_that_compute(void **state)
+{
+	(void)state;
+	with_engine("sched=mlfq,quantum=1ms,promote=200", be_woken_beside_hogs);
+}
+
+static void *burn_and_yield(void *argument)
+{
+	struct hog *hog = argument;
+	while (!atomic_load_explicit(&stop, memory_order_relaxed)) {
+		hog->turns++;
+		yield_once();
+	}
+	return NULL;
+}
+
+static void yield_beside_a_hog(void)
+{
+	static struct hog hogs[3];
+
+	atomic_store(&stop, false);
+	hogs[0].thread = spawn(burn, &hogs[0]);
+	hogs[1].thread = spawn(burn_and_yield, &hogs[1]);
+	hogs[2].thread = spawn(burn_and_yield, &hogs[2]);
+	sleep_ms(300);
+	unsigned long before = hogs[0].turns, yields = hogs[1].turns;
+	sleep_ms(300); /* less than until the hog is promoted */
+	unsigned long turns = hogs[0].turns - before;
+	CHECK(turns > 0 && hogs[1].turns > yields);
+	stop_hogs(hogs, 3);
+}
+
+static void nobody_starves_beside_threads_that_yield(void **state)
+{
+	(void)state;
+	static const char *const fair[] = {"sched=rr,quantum=1ms",
+					   "sched=mlfq,quantum=1ms,promote=2000",
+					   "sched=steal,quantum=1ms"};
+	for (size_t i = 0; i < sizeof(fair) / sizeof(fair[0]); i++)
+		with_engine(fair[i], yield_beside_a_hog);
+}
+
+/* psjf */
+
+#define LONG_JOBS 2u
+#define SHORT_JOBS 60u
+#define JOBS (LONG_JOBS + SHORT_JOBS)
+#define LONG_QUANTA 100
+#define SHORT_QUANTA 4
+#define ARRIVAL_QUANTA 8
+
+/* A job needs so many quanta, and a moment.  All is measured in quanta, so it does not matter who else has the CPU. */
+struct job {
+	unsigned int quanta;
+	uint64_t began, ended; /* in ticks */
+	struct tek_uthread *thread;
+};
+
+static uint64_t ticks(void)
+{
+	return __atomic_load_n(&tek__workers[0].ticks, __ATOMIC_RELAXED);
+}
+
+static void *do_job(void *argument)
+{
+	struct job *job = argument;
+	const struct tek_uthread *self = tek__here_self();
+
+	while (__atomic_load_n(&self->sched.quanta, __ATOMIC_RELAXED) < job->quanta)
+		;
+	job->ended = ticks();
+	return NULL;
+}
+
+/* By a kernel thread, which no scheduler of ours keeps waiting: long jobs at first, then short ones at intervals. */
+static void *hand_in(void *argument)
+{
+	struct job *jobs = argument;
+	uint64_t next = ticks();
+
+	for (unsigned int i = 0; i < JOBS; i++) {
+		jobs[i].quanta = i < LONG_JOBS ? LONG_QUANTA : SHORT_QUANTA;
+		jobs[i].began = ticks();
+		jobs[i].thread = spawn(do_job, &jobs[i]);
+		if (i < LONG_JOBS)
+			continue;
+		for (next += ARRIVAL_QUANTA; ticks() < next;)
+			usleep(100);
+	}
+	__atomic_store_n(&told->handed_in, true, __ATOMIC_RELEASE);
+	return NULL;
+}
+
+static void do_jobs(void)
+{
+	static struct job jobs[JOBS];
+	uint64_t sum = 0;
+	pthread_t handle;
+
+	told->handed_in = false;
+	CHECK(pthread_create(&handle, NULL, hand_in, jobs) == 0);
+	while (!__atomic_load_n(&told->handed_in, __ATOMIC_ACQUIRE))
+		sleep_ms(50);
+	CHECK(pthread_join(handle, NULL) == 0);
+	for (unsigned int i = 0; i < JOBS; i++) {
+		join(jobs[i].thread);
+		sum += jobs[i].ended - jobs[i].began;
+	}
+	told->mean_turnaround = sum / JOBS;
+}
+
+static uint64_t turnaround_with(const char *options)
+{
+	with_engine(options, do_jobs);
+	return told->mean_turnaround;
+}
+
+static void psjf_needs_7_tenths_of_the_turnaround_time_of_rr_at_most(void **state)
+{
+	(void)state;
+	uint64_t rr = turnaround_with("sched=rr,quantum=1ms");
+	uint64_t psjf = turnaround_with("sched=psjf,quantum=1ms");
+	print_message("# mean turnaround in quanta: rr %u, psjf %u\n", (unsigned int)rr,
+		      (unsigned int)psjf);
+	assert_true(psjf * 10 <= rr * 7);
+}
+
+/* fifo */
+
+#define URGENT_WAKES 2000
+
+static struct {
+	struct tek_waiter waiter;
+	atomic_bool waits;
+	atomic_uint runs;
+} urgent;
+
+static void *be_urgent(void *argument)
+{
+	(void)argument;
+	for (unsigned int i = 0; i < URGENT_WAKES; i++) {
+		tek__waiter_init(&urgent.waiter);
+		atomic_store(&urgent.waits, true);
+		CHECK(tek__wait(&urgent.waiter, NULL, "urgent") == TEK_WOKEN);
+		atomic_fetch_add(&urgent.runs, 1);
+	}
+	return NULL;
+}
+
+static struct tek_uthread *spawn_at(signed char priority, void *(*routine)(void *), void *argument)
+{
+	const struct tek_uthread_wish wish = {.has_priority = true, .priority = priority};
+	return spawn_with(&wish, routine, argument);
+}
+
+static void wake_urgent(void)
+{
+	CHECK(atomic_exchange(&urgent.waits, false));
+	tek__enter();
+	CHECK(tek__wake(&urgent.waiter, TEK_WOKEN));
+	tek__leave();
+}
+
+/* The first thread has priority 0, so the other one runs whenever it is ready. */
+static void wake_a_greater_one(void)
+{
+	struct tek_uthread *thread = spawn_at(50, be_urgent, NULL);
+
+	for (unsigned int i = 0; i < URGENT_WAKES; i++) {
+		CHECK(atomic_load(&urgent.runs) == i);
+		wake_urgent();
+		CHECK(atomic_load(&urgent.runs) == i + 1);
+	}
+	join(thread);
+}
+
+static void fifo_runs_a_greater_priority_before_its_waker_goes_on(void **state)
+{
+	(void)state;
+	static const char *const locks[] = {"sched=fifo,lock=giant", "sched=fifo,lock=worker",
+					    "sched=fifo,lock=object"};
+	for (size_t i = 0; i < sizeof(locks) / sizeof(locks[0]); i++)
+		with_engine(locks[i], wake_a_greater_one);
+}
+
+static void *spin_until_stopped(void *argument)
+{
+	while (!atomic_load_explicit(&stop, memory_order_relaxed))
+		;
+	return argument;
+}
+
+/* Threads are dealt to the workers in turn, the first of these to the second one; the first thread is on the first. */
+static void wake_a_greater_one_elsewhere(void)
+{
+	struct tek_uthread *threads[5];
+
+	atomic_store(&stop, false);
+	for (int i = 0; i < 4; i++)
+		threads[i] = spawn_at(i == 2, spin_until_stopped, NULL);
+	threads[4] = spawn_at(50, be_urgent, NULL);
+	for (unsigned int i = 0; i < URGENT_WAKES; i++) {
+		while (atomic_load(&urgent.runs) < i || !atomic_load(&urgent.waits))
+			;
+		wake_urgent();
+	}
+	atomic_store(&stop, true);
+	for (int i = 0; i < 5; i++)
+		join(threads[i]);
+}
+
+/* With quanta so long that only being told at once ends in time. */
+static void fifo_runs_a_greater_priority_at_once_on_its_own_worker(void **state)
+{
+	(void)state;
+	static const char *const locks[] = {"workers=2,sched=fifo,quantum=5s,lock=giant",
+					    "workers=2,sched=fifo,quantum=5s,lock=worker",
+					    "workers=2,sched=fifo,quantum=5s,lock=object"};
+	for (size_t i = 0; i < sizeof(locks) / sizeof(locks[0]); i++)
+		with_engine(locks[i], wake_a_greater_one_elsewhere);
+}
+
+static atomic_uint order[3];
+static atomic_uint orders;
+
+static void *take_a_number(void *argument)
+{
+	for (int i = 0; i < 100; i++)
+		yield_once();
+	atomic_store((atomic_uint *)argument, atomic_fetch_add(&orders, 1));
+	return NULL;
+}
+
+static void *spawn_three(void *argument)
+{
+	struct tek_uthread *three[3];
+
+	(void)argument;
+	three[0] = spawn_at(10, take_a_number, &order[0]);
+	three[1] = spawn_at(30, take_a_number, &order[1]);
+	three[2] = spawn_at(20, take_a_number, &order[2]);
+	CHECK(atomic_load(&orders) == 0);
+	for (int i = 0; i < 3; i++)
+		join(three[i]);
+	return NULL;
+}
+
+static void yield_to_lesser_ones(void)
+{
+	join(spawn_at(40, spawn_three, NULL));
+	CHECK(atomic_load(&order[1]) == 0);
+	CHECK(atomic_load(&order[2]) == 1);
+	CHECK(atomic_load(&order[0]) == 2);
+}
+
+static void fifo_runs_no_lesser_priority_although_a_greater_one_yields(void **state)
+{
+	(void)state;
+	with_engine("sched=fifo", yield_to_lesser_ones);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(rr_gives_equal_shares_within_2_percent_in_2_s),
+		cmocka_unit_test(mlfq_lets_who_sleeps_run_within_2_quanta_beside_50_that_compute),
+		cmocka_unit_test(mlfq_lets_who_is_woken_run_within_2_quanta_beside_50_that_compute),
+		cmocka_unit_test(nobody_starves_beside_threads_that_yield),
+		cmocka_unit_test(psjf_needs_7_tenths_of_the_turnaround_time_of_rr_at_most),
+		cmocka_unit_test(fifo_runs_a_greater_priority_before_its_waker_goes_on),
+		cmocka_unit_test(fifo_runs_a_greater_priority_at_once_on_its_own_worker),
+		cmocka_unit_test(fifo_runs_no_lesser_priority_although_a_greater_one_yields),
+	};
+	told = mmap(NULL, sizeof(*told), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+	if (told == MAP_FAILED)
+		return 1;
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,393 @@
+/* SPDX-License-Identifier: MIT OR Apache-2.0 */
+#include "uthread_posix.h"
+
+#include <errno.h>
+#include <semaphore.h>
+#include <signal.h>
+#include <sys/time.h>
+#include <sys/wait.h>
+
+static atomic_int handled, last_number, last_value, reached;
+static _Atomic(pthread_t) handled_by;
+
+static int reset(void **state)
+{
+	(void)state;
+	atomic_store(&handled, 0);
+	atomic_store(&reached, 0);
+	return 0;
+}
+
+static void note(int number, siginfo_t *info, void *context)
+{
+	(void)context;
+	atomic_store(&last_number, number);
+	atomic_store(&last_value, info->si_code == SI_QUEUE ? info->si_value.sival_int : -1);
+	atomic_store(&handled_by, pthread_self());
+	atomic_fetch_add(&handled, 1);
+}
+
+static void handle(int number, int flags)
+{
+	struct sigaction action;
+	memset(&action, 0, sizeof(action));
+	action.sa_sigaction = note;
+	action.sa_flags = SA_SIGINFO | flags;
+	assert_int_equal(sigaction(number, &action, NULL), 0);
+}
+
+static sigset_t set_of(int number)
+{
+	sigset_t set;
+	sigemptyset(&set);
+	sigaddset(&set, number);
+	return set;
+}
+
+static void *spin_until_handled(void *argument)
+{
+	atomic_store(&reached, 1);
+	while (!atomic_load(&handled))
+		;
+	return argument;
+}
+
+static void a_signal_interrupts_the_thread_it_is_sent_to(void **state)
+{
+	(void)state;
+	handle(SIGUSR1, 0);
+	pthread_t thread = start(spin_until_handled, NULL);
+	assert_true(becomes(&reached, 1));
+	assert_int_equal(pthread_kill(thread, SIGUSR1), 0);
+	assert_true(becomes(&handled, 1));
+	assert_true(pthread_equal(atomic_load(&handled_by), thread));
+	result_of(thread);
+}
+
+static void *sleep_and_tell(void *argument)
+{
+	struct timespec time = {.tv_sec = 100}, left = {0};
+	atomic_store(&reached, 1);
+	int result = nanosleep(&time, &left);
+	*(int *)argument = result ? errno : 0;
+	return (void *)(intptr_t)left.tv_sec;
+}
+
+static void a_signal_ends_the_sleep_of_the_thread_it_is_sent_to(void **state)
+{
+	int error = 0;
+	(void)state;
+	handle(SIGUSR1, SA_RESTART);
+	pthread_t thread = start(sleep_and_tell, &error);
+	assert_true(becomes(&reached, 1));
+	nap(20);
+	assert_int_equal(pthread_kill(thread, SIGUSR1), 0);
+	assert_in_range((intptr_t)result_of(thread), 90, 100);
+	assert_int_equal(error, EINTR);
+	assert_true(pthread_equal(atomic_load(&handled_by), thread));
+}
+
+static void *read_and_tell(void *argument)
+{
+	char byte = 0;
+	atomic_store(&reached, 1);
+	ssize_t got = read(*(int *)argument, &byte, 1);
+	return (void *)(intptr_t)(got < 0 ? -errno : byte);
+}
+
+static void a_read_fails_or_is_begun_again_as_the_handler_wants(void **state)
+{
+	int ends[2];
+	(void)state;
+	for (int restarts = 0; restarts < 2; restarts++) {
+		reset(NULL);
+		assert_int_equal(pipe(ends), 0);
+		handle(SIGUSR1, restarts ? SA_RESTART : 0);
+		pthread_t thread = start(read_and_tell, &ends[0]);
+		assert_true(becomes(&reached, 1));
+		nap(20);
+		assert_int_equal(pthread_kill(thread, SIGUSR1), 0);
+		assert_true(becomes(&handled, 1));
+		nap(20);
+		assert_int_equal(write(ends[1], "A", 1), 1);
+		assert_int_equal((intptr_t)result_of(thread), restarts ? 'A' : -EINTR);
+		close(ends[0]);
+		close(ends[1]);
+	}
+}
+
+static void a_blocked_signal_waits_until_it_is_unblocked(void **state)
+{
+	sigset_t set = set_of(SIGUSR1), old, pending;
+	(void)state;
+	handle(SIGUSR1, 0);
+	assert_int_equal(pthread_sigmask(SIG_BLOCK, &set, &old), 0);
+	assert_int_equal(raise(SIGUSR1), 0);
+	nap(5);
+	assert_int_equal(atomic_load(&handled), 0);
+	assert_int_equal(sigpending(&pending), 0);
+	assert_int_equal(sigismember(&pending, SIGUSR1), 1);
+	assert_int_equal(pthread_sigmask(SIG_SETMASK, &old, NULL), 0);
+	assert_int_equal(atomic_load(&handled), 1);
+	sigpending(&pending);
+	assert_int_equal(sigismember(&pending, SIGUSR1), 0);
+}
+
+static void raise_runs_the_handler_before_it_returns(void **state)
+{
+	(void)state;
+	handle(SIGUSR1, 0);
+	for (int i = 1; i <= 100; i++) {
+		assert_int_equal(raise(SIGUSR1), 0);
+		assert_int_equal(atomic_load(&handled), i);
+	}
+	assert_true(pthread_equal(atomic_load(&handled_by), pthread_self()));
+}
+
+static void *have_mask(void *argument)
+{
+	sigset_t now;
+	pthread_sigmask(SIG_SETMASK, NULL, &now);
+	for (int i = 0; i < 100; i++) {
+		sigset_t again;
+		nap(1);
+		pthread_sigmask(SIG_SETMASK, NULL, &again);
+		if (memcmp(&now, &again, 8) != 0)
+			return NULL;
+	}
+	return sigismember(&now, SIGUSR2) == 1 ? argument : NULL;
+}
+
+static void a_thread_has_the_mask_of_its_creator_and_keeps_its_own(void **state)
+{
+	sigset_t set = set_of(SIGUSR2), now;
+	(void)state;
+	pthread_sigmask(SIG_BLOCK, &set, NULL);
+	pthread_t thread = start(have_mask, &set);
+	pthread_sigmask(SIG_UNBLOCK, &set, NULL);
+	assert_ptr_equal(result_of(thread), &set);
+	pthread_sigmask(SIG_SETMASK, NULL, &now);
+	assert_int_equal(sigismember(&now, SIGUSR2), 0);
+}
+
+static void *wait_for_signal(void *argument)
+{
+	sigset_t set = set_of(SIGUSR2);
+	siginfo_t info;
+	atomic_store(&reached, 1);
+	int number = sigwaitinfo(&set, &info);
+	(void)argument;
+	return (void *)(intptr_t)(number == SIGUSR2 ? info.si_value.sival_int : -1);
+}
+
+static void a_signal_of_the_process_or_the_thread_ends_a_wait_for_it(void **state)
+{
+	sigset_t set = set_of(SIGUSR2);
+	(void)state;
+	pthread_sigmask(SIG_BLOCK, &set, NULL);
+	for (int to_process = 0; to_process < 2; to_process++) {
+		for (int late = 0; late < 2; late++) {
+			reset(NULL);
+			pthread_t thread = start(wait_for_signal, NULL);
+			if (late) {
+				assert_true(becomes(&reached, 1));
+				nap(20);
+			}
+			const union sigval value = {.sival_int = 4711};
+			if (to_process)
+				assert_int_equal(sigqueue(getpid(), SIGUSR2, value), 0);
+			else
+				assert_int_equal(pthread_sigqueue(thread, SIGUSR2, value), 0);
+			assert_int_equal((intptr_t)result_of(thread), 4711);
+		}
+	}
+	struct timespec soon = {.tv_nsec = 10000000};
+	assert_int_equal(sigtimedwait(&set, NULL, &soon), -1);
+	assert_int_equal(errno, EAGAIN);
+	pthread_sigmask(SIG_UNBLOCK, &set, NULL);
+}
+
+static void a_signal_of_the_process_finds_a_thread_that_waits(void **state)
+{
+	(void)state;
+	handle(SIGALRM, 0);
+	for (int i = 1; i <= 20; i++) {
+		const struct itimerval soon = {.it_value.tv_usec = 2000};
+		setitimer(ITIMER_REAL, &soon, NULL);
+		struct timespec time = {.tv_sec = 50};
+		assert_int_equal(nanosleep(&time, NULL), -1);
+		assert_int_equal(errno, EINTR);
+		assert_int_equal(atomic_load(&handled), i);
+	}
+	signal(SIGALRM, SIG_DFL);
+	alarm(100);
+}
+
+static void queued_signals_come_in_order_with_their_values(void **state)
+{
+	sigset_t set = set_of(SIGRTMIN + 1);
+	siginfo_t info;
+	(void)state;
+	pthread_sigmask(SIG_BLOCK, &set, NULL);
+	for (int i = 0; i < 20; i++) {
+		const union sigval value = {.sival_int = i};
+		assert_int_equal(pthread_sigqueue(pthread_self(), SIGRTMIN + 1, value), 0);
+	}
+	for (int i = 0; i < 20; i++) {
+		assert_int_equal(sigwaitinfo(&set, &info), SIGRTMIN + 1);
+		assert_int_equal(info.si_value.sival_int, i);
+	}
+	pthread_sigmask(SIG_UNBLOCK, &set, NULL);
+}
+
+static sigjmp_buf back;
+
+static void jump(int number)
+{
+	(void)number;
+	siglongjmp(back, 1);
+}
+
+static void a_handler_can_be_left_by_a_jump(void **state)
+{
+	volatile int jumps = 0;
+	(void)state;
+	signal(SIGUSR1, jump);
+	while (jumps < 100) {
+		if (sigsetjmp(back, 1) == 0)
+			raise(SIGUSR1);
+		else
+			jumps++;
+	}
+	/* Threads are preempted afterwards as before. */
+	handle(SIGUSR2, 0);
+	pthread_t thread = start(spin_until_handled, NULL);
+	assert_true(becomes(&reached, 1));
+	pthread_kill(thread, SIGUSR2);
+	result_of(thread);
+}
+
+static sem_t posted;
+
+static void post(int number)
+{
+	(void)number;
+	sem_post(&posted);
+}
+
+static atomic_int stop;
+
+static void *make_work(void *argument)
+{
+	while (!atomic_load(&stop)) {
+		void *memory = malloc(100 + (size_t)rand() % 1000);
+		memset(memory, 1, 100);
+		free(memory);
+		if (rand() % 10 == 0)
+			sched_yield();
+	}
+	return argument;
+}
+
+static void handlers_may_post_semaphores_whatever_they_interrupt(void **state)
+{
+	pthread_t workers[4];
+	(void)state;
+	atomic_store(&stop, 0);
+	assert_int_equal(sem_init(&posted, 0, 0), 0);
+	struct sigaction action = {.sa_handler = post, .sa_flags = SA_RESTART};
+	sigaction(SIGUSR1, &action, NULL);
+	for (int i = 0; i < 4; i++)
+		workers[i] = start(make_work, NULL);
+	for (int i = 0; i < 2000; i++) {
+		if (i % 2)
+			assert_int_equal(kill(getpid(), SIGUSR1), 0);
+		else
+			assert_int_equal(pthread_kill(workers[i / 2 % 4], SIGUSR1), 0);
+		while (sem_wait(&posted) != 0)
+			assert_int_equal(errno, EINTR);
+	}
+	atomic_store(&stop, 1);
+	for (int i = 0; i < 4; i++)
+		result_of(workers[i]);
+	signal(SIGUSR1, SIG_DFL);
+	sem_destroy(&posted);
+}
+
+static void the_engines_own_signal_is_not_the_programs(void **state)
+{
+	sigset_t all, now;
+	(void)state;
+	if (!on_user_level()) {
+		print_message("# is about user-level threads\n");
+		skip();
+	}
+	assert_true(signal(SIGSTKFLT, jump) == SIG_ERR);
+	assert_int_equal(errno, EINVAL);
+	sigfillset(&all);
+	pthread_sigmask(SIG_SETMASK, &all, &now);
+	sigset_t blocked;
+	pthread_sigmask(SIG_SETMASK, &now, &blocked);
+	assert_int_equal(sigismember(&blocked, SIGSTKFLT), 0);
+	assert_int_equal(sigismember(&blocked, SIGUSR1), 1);
+	assert_int_equal(pthread_kill(pthread_self(), SIGSTKFLT), EINVAL);
+}
+
+static void handlers_are_told_as_they_were_installed(void **state)
+{
+	struct sigaction action, old;
+	(void)state;
+	memset(&action, 0, sizeof(action));
+	action.sa_handler = post;
+	action.sa_flags = (int)SA_RESETHAND;
+	sigaddset(&action.sa_mask, SIGUSR2);
+	assert_int_equal(sigaction(SIGUSR1, &action, NULL), 0);
+	assert_int_equal(sigaction(SIGUSR1, NULL, &old), 0);
+	assert_true(old.sa_handler == post);
+	assert_int_equal(old.sa_flags & (int)~0x04000000, (int)SA_RESETHAND);
+	assert_int_equal(sigismember(&old.sa_mask, SIGUSR2), 1);
+	assert_int_equal(sigismember(&old.sa_mask, SIGSTKFLT), 0);
+	raise(SIGUSR1);
+	assert_int_equal(sigaction(SIGUSR1, NULL, &old), 0);
+	assert_true(old.sa_handler == SIG_DFL);
+}
+
+static void a_signal_without_a_handler_ends_the_process(void **state)
+{
+	int status;
+	(void)state;
+	pid_t child = fork();
+	assert_int_not_equal(child, -1);
+	if (child == 0) {
+		pthread_t thread;
+		pthread_create(&thread, NULL, make_work, NULL);
+		for (;;)
+			pause();
+	}
+	nap(50);
+	assert_int_equal(kill(child, SIGTERM), 0);
+	assert_int_equal(waitpid(child, &status, 0), child);
+	assert_true(WIFSIGNALED(status) && WTERMSIG(status) == SIGTERM);
+}
+
+int main(void)
+{
+	alarm(100);
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test_setup(a_signal_interrupts_the_thread_it_is_sent_to, reset),
+		cmocka_unit_test_setup(a_signal_ends_the_sleep_of_the_thread_it_is_sent_to, reset),
+		cmocka_unit_test_setup(a_read_fails_or_is_begun_again_as_the_handler_wants, reset),
+		cmocka_unit_test_setup(a_blocked_signal_waits_until_it_is_unblocked, reset),
+		cmocka_unit_test_setup(raise_runs_the_handler_before_it_returns, reset),
+		cmocka_unit_test_setup(a_thread_has_the_mask_of_its_creator_and_keeps_its_own, reset),
+		cmocka_unit_test_setup(a_signal_of_the_process_or_the_thread_ends_a_wait_for_it, reset),
+		cmocka_unit_test_setup(a_signal_of_the_process_finds_a_thread_that_waits, reset),
+		cmocka_unit_test_setup(queued_signals_come_in_order_with_their_values, reset),
+		cmocka_unit_test_setup(a_handler_can_be_left_by_a_jump, reset),
+		cmocka_unit_test_setup(handlers_may_post_semaphores_whatever_they_interrupt, reset),
+		cmocka_unit_test_setup(the_engines_own_signal_is_not_the_programs, reset),
+		cmocka_unit_test_setup(handlers_are_told_as_they_were_installed, reset),
+		cmocka_unit_test_setup(a_signal_without_a_handler_ends_the_process, reset),
+	};
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

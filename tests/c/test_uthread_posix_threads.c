@@ -1,0 +1,386 @@
+/* SPDX-License-Identifier: MIT OR Apache-2.0 */
+#include "uthread_posix.h"
+
+#include <errno.h>
+#include <sched.h>
+#include <signal.h>
+#include <sys/mman.h>
+#include <sys/wait.h>
+#include <threads.h>
+
+static void *give_back(void *argument)
+{
+	return argument;
+}
+
+static void *wait_for_flag(void *argument)
+{
+	while (!atomic_load((atomic_int *)argument))
+		nap(1);
+	return argument;
+}
+
+static void joining_gives_what_the_routine_returns(void **state)
+{
+	(void)state;
+	for (uintptr_t i = 0; i < 1000; i++)
+		assert_ptr_equal(result_of(start(give_back, (void *)i)), (void *)i);
+}
+
+static void *exit_deep_down(void *argument)
+{
+	pthread_exit(argument);
+}
+
+static void joining_gives_what_was_exited_with(void **state)
+{
+	(void)state;
+	assert_int_equal((intptr_t)result_of(start(exit_deep_down, (void *)7)), 7);
+}
+
+static void *tell_self(void *argument)
+{
+	*(pthread_t *)argument = pthread_self();
+	return NULL;
+}
+
+static void a_thread_knows_its_own_handle(void **state)
+{
+	pthread_t told;
+	(void)state;
+	pthread_t thread = start(tell_self, &told);
+	result_of(thread);
+	assert_true(pthread_equal(thread, told));
+	assert_false(pthread_equal(thread, pthread_self()));
+}
+
+static void a_thread_that_has_been_joined_is_not_found(void **state)
+{
+	(void)state;
+	if (!on_user_level()) {
+		print_message("# not promised by this C library\n");
+		skip();
+	}
+	pthread_t thread = start(give_back, NULL);
+	result_of(thread);
+	assert_int_equal(pthread_join(thread, NULL), ESRCH);
+	assert_int_equal(pthread_detach(thread), ESRCH);
+	assert_int_equal(pthread_cancel(thread), ESRCH);
+	assert_int_equal(pthread_kill(thread, 0), ESRCH);
+	assert_int_equal(pthread_kill((pthread_t)0, 0), ESRCH);
+}
+
+static void nobody_joins_himself(void **state)
+{
+	(void)state;
+	assert_int_equal(pthread_join(pthread_self(), NULL), EDEADLK);
+}
+
+static void a_detached_thread_cannot_be_joined(void **state)
+{
+	atomic_int flag = 0;
+	(void)state;
+	pthread_t thread = start(wait_for_flag, &flag);
+	assert_int_equal(pthread_detach(thread), 0);
+	assert_int_equal(pthread_join(thread, NULL), EINVAL);
+	assert_int_equal(pthread_detach(thread), EINVAL);
+	atomic_store(&flag, 1);
+	nap(20);
+}
+
+static void joining_can_be_tried_and_has_a_time(void **state)
+{
+	atomic_int flag = 0;
+	struct timespec soon;
+	(void)state;
+	pthread_t thread = start(wait_for_flag, &flag);
+	assert_int_equal(pthread_tryjoin_np(thread, NULL), EBUSY);
+	clock_gettime(CLOCK_REALTIME, &soon);
+	soon.tv_nsec += 20000000;
+	if (soon.tv_nsec >= 1000000000) {
+		soon.tv_nsec -= 1000000000;
+		soon.tv_sec++;
+	}
+	assert_int_equal(pthread_timedjoin_np(thread, NULL, &soon), ETIMEDOUT);
+	atomic_store(&flag, 1);
+	assert_ptr_equal(result_of(thread), &flag);
+}
+
+static atomic_int sum;
+
+static void *add_one(void *argument)
+{
+	atomic_fetch_add(&sum, 1);
+	return argument;
+}
+
+static void thousands_of_detached_threads_run_and_are_forgotten(void **state)
+{
+	pthread_attr_t attr;
+	(void)state;
+	pthread_attr_init(&attr);
+	pthread_attr_setdetachstate(&attr, PTHREAD_CREATE_DETACHED);
+	for (int i = 0; i < 3000; i++) {
+		pthread_t thread;
+		assert_int_equal(pthread_create(&thread, &attr, add_one, NULL), 0);
+		if (i % 100 == 99)
+			assert_true(becomes(&sum, i + 1));
+	}
+	pthread_attr_destroy(&attr);
+}
+
+static void *look_at_stack(void *argument)
+{
+	char here;
+	*(uintptr_t *)argument = (uintptr_t)&here;
+	return NULL;
+}
+
+static void a_thread_runs_on_the_stack_that_it_was_given(void **state)
+{
+	const size_t bytes = 256 << 10;
+	pthread_attr_t attr;
+	uintptr_t at = 0;
+	pthread_t thread;
+	(void)state;
+	char *stack = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	assert_ptr_not_equal(stack, MAP_FAILED);
+	pthread_attr_init(&attr);
+	assert_int_equal(pthread_attr_setstack(&attr, stack, bytes), 0);
+	assert_int_equal(pthread_create(&thread, &attr, look_at_stack, &at), 0);
+	result_of(thread);
+	assert_in_range(at, (uintptr_t)stack, (uintptr_t)stack + bytes);
+	pthread_attr_destroy(&attr);
+	munmap(stack, bytes);
+}
+
+static void *use_much_stack(void *argument)
+{
+	volatile char bytes[(4 << 20) - (64 << 10)];
+	for (size_t i = 0; i < sizeof(bytes); i += 4096)
+		bytes[i] = 1;
+	return argument;
+}
+
+static void a_thread_has_the_stack_size_that_was_asked_for(void **state)
+{
+	pthread_attr_t attr;
+	pthread_t thread;
+	(void)state;
+	pthread_attr_init(&attr);
+	pthread_attr_setstacksize(&attr, 4 << 20);
+	assert_int_equal(pthread_create(&thread, &attr, use_much_stack, NULL), 0);
+	result_of(thread);
+	pthread_attr_destroy(&attr);
+}
+
+struct told {
+	void *low;
+	size_t bytes, guard;
+	uintptr_t at;
+	int detached;
+};
+
+static void *tell_attributes(void *argument)
+{
+	struct told *told = argument;
+	pthread_attr_t attr;
+
+	told->at = (uintptr_t)&attr;
+	if (pthread_getattr_np(pthread_self(), &attr) == 0) {
+		pthread_attr_getstack(&attr, &told->low, &told->bytes);
+		pthread_attr_getguardsize(&attr, &told->guard);
+		pthread_attr_getdetachstate(&attr, &told->detached);
+		pthread_attr_destroy(&attr);
+	}
+	return NULL;
+}
+
+static void a_thread_can_ask_for_its_stack_and_guard(void **state)
+{
+	const size_t guard = 64 << 10;
+	struct told told = {.low = NULL};
+	pthread_attr_t attr;
+	pthread_t thread;
+	(void)state;
+	pthread_attr_init(&attr);
+	pthread_attr_setstacksize(&attr, 1 << 20);
+	pthread_attr_setguardsize(&attr, guard);
+	assert_int_equal(pthread_create(&thread, &attr, tell_attributes, &told), 0);
+	result_of(thread);
+	pthread_attr_destroy(&attr);
+	assert_in_range(told.at, (uintptr_t)told.low, (uintptr_t)told.low + told.bytes);
+	assert_int_equal(told.guard, guard);
+	assert_int_equal(told.detached, PTHREAD_CREATE_JOINABLE);
+	tell_attributes(&told);
+	assert_in_range(told.at, (uintptr_t)told.low, (uintptr_t)told.low + told.bytes);
+}
+
+static void *run_into_guard(void *argument)
+{
+	struct told told;
+	(void)argument;
+	tell_attributes(&told);
+	/* All of the guard is one, not only the page next to the stack. */
+	*((volatile char *)told.low - told.guard / 2) = 1;
+	return NULL;
+}
+
+static void a_guard_is_as_large_as_was_asked_for(void **state)
+{
+	int status;
+	(void)state;
+	pid_t child = fork();
+	assert_int_not_equal(child, -1);
+	if (child == 0) {
+		pthread_attr_t attr;
+		pthread_t thread;
+		signal(SIGSEGV, SIG_DFL); /* cmocka has a handler */
+		pthread_attr_init(&attr);
+		pthread_attr_setguardsize(&attr, 256 << 10);
+		if (pthread_create(&thread, &attr, run_into_guard, NULL) == 0)
+			pthread_join(thread, NULL);
+		_exit(0);
+	}
+	assert_int_equal(waitpid(child, &status, 0), child);
+	assert_true(WIFSIGNALED(status) && WTERMSIG(status) == SIGSEGV);
+}
+
+static void a_name_is_told_as_it_was_set(void **state)
+{
+	atomic_int flag = 0;
+	char name[16];
+	(void)state;
+	pthread_t thread = start(wait_for_flag, &flag);
+	assert_int_equal(pthread_setname_np(thread, "fifteen letters"), 0);
+	assert_int_equal(pthread_setname_np(thread, "sixteen letters!"), ERANGE);
+	assert_int_equal(pthread_getname_np(thread, name, sizeof(name)), 0);
+	assert_string_equal(name, "fifteen letters");
+	assert_int_equal(pthread_getname_np(thread, name, 3), ERANGE);
+	atomic_store(&flag, 1);
+	result_of(thread);
+}
+
+static int give_three(void *argument)
+{
+	(void)argument;
+	thrd_exit(3);
+}
+
+static void threads_of_c11_are_threads(void **state)
+{
+	thrd_t thread;
+	int result = 0;
+	(void)state;
+	assert_int_equal(thrd_create(&thread, give_three, NULL), thrd_success);
+	assert_int_equal(thrd_join(thread, &result), thrd_success);
+	assert_int_equal(result, 3);
+	assert_true(thrd_equal(thrd_current(), thrd_current()));
+}
+
+static void priorities_are_told_as_they_were_set(void **state)
+{
+	struct sched_param param = {.sched_priority = 10};
+	atomic_int flag = 0;
+	int policy;
+	(void)state;
+	pthread_t thread = start(wait_for_flag, &flag);
+	assert_int_equal(pthread_setschedparam(thread, 4711, &param), EINVAL);
+	if (pthread_setschedparam(thread, SCHED_RR, &param) == 0) {
+		assert_int_equal(pthread_getschedparam(thread, &policy, &param), 0);
+		assert_int_equal(policy, SCHED_RR);
+		assert_int_equal(param.sched_priority, 10);
+	}
+	atomic_store(&flag, 1);
+	result_of(thread);
+}
+
+static void *leave_main_and_print(void *argument)
+{
+	nap(50);
+	(void)!write(*(int *)argument, "x", 1);
+	return NULL;
+}
+
+static void the_process_lives_until_its_last_thread_ends(void **state)
+{
+	static int ends[2];
+	char byte = 0;
+	int status;
+	(void)state;
+	assert_int_equal(pipe(ends), 0);
+	pid_t child = fork();
+	assert_int_not_equal(child, -1);
+	if (child == 0) {
+		pthread_t thread;
+		pthread_create(&thread, NULL, leave_main_and_print, &ends[1]);
+		pthread_exit(NULL);
+	}
+	assert_int_equal(waitpid(child, &status, 0), child);
+	assert_true(WIFEXITED(status) && WEXITSTATUS(status) == 0);
+	assert_int_equal(read(ends[0], &byte, 1), 1);
+	close(ends[0]);
+	close(ends[1]);
+}
+
+static void *fork_and_make_threads(void *argument)
+{
+	(void)argument;
+	pid_t child = fork();
+	if (child == 0) {
+		for (int round = 0; round < 20; round++) {
+			pthread_t threads[10];
+			for (int i = 0; i < 10; i++) {
+				if (pthread_create(&threads[i], NULL, give_back, NULL) != 0)
+					_exit(1);
+			}
+			for (int i = 0; i < 10; i++) {
+				if (pthread_join(threads[i], NULL) != 0)
+					_exit(2);
+			}
+			nap(1);
+		}
+		_exit(0);
+	}
+	int status = -1;
+	waitpid(child, &status, 0);
+	return (void *)(intptr_t)status;
+}
+
+static void children_of_any_thread_have_threads_of_their_own(void **state)
+{
+	(void)state;
+	assert_int_equal((intptr_t)fork_and_make_threads(NULL), 0);
+	for (int round = 0; round < 5; round++) {
+		pthread_t threads[4];
+		for (int i = 0; i < 4; i++)
+			threads[i] = start(fork_and_make_threads, NULL);
+		for (int i = 0; i < 4; i++)
+			assert_int_equal((intptr_t)result_of(threads[i]), 0);
+	}
+}
+
+int main(void)
+{
+	alarm(100);
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(joining_gives_what_the_routine_returns),
+		cmocka_unit_test(joining_gives_what_was_exited_with),
+		cmocka_unit_test(a_thread_knows_its_own_handle),
+		cmocka_unit_test(a_thread_that_has_been_joined_is_not_found),
+		cmocka_unit_test(nobody_joins_himself),
+		cmocka_unit_test(a_detached_thread_cannot_be_joined),
+		cmocka_unit_test(joining_can_be_tried_and_has_a_time),
+		cmocka_unit_test(thousands_of_detached_threads_run_and_are_forgotten),
+		cmocka_unit_test(a_thread_runs_on_the_stack_that_it_was_given),
+		cmocka_unit_test(a_thread_has_the_stack_size_that_was_asked_for),
+		cmocka_unit_test(a_thread_can_ask_for_its_stack_and_guard),
+		cmocka_unit_test(a_guard_is_as_large_as_was_asked_for),
+		cmocka_unit_test(a_name_is_told_as_it_was_set),
+		cmocka_unit_test(threads_of_c11_are_threads),
+		cmocka_unit_test(priorities_are_told_as_they_were_set),
+		cmocka_unit_test(the_process_lives_until_its_last_thread_ends),
+		cmocka_unit_test(children_of_any_thread_have_threads_of_their_own),
+	};
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,675 @@
+/* SPDX-License-Identifier: MIT OR Apache-2.0 */
+/* Calls that wait for several files, a time, a child or a signal; and what interrupts calls that wait. */
+#include "blocking_support.h"
+
+#include <sys/epoll.h>
+#include <sys/select.h>
+#include <sys/wait.h>
+
+static struct timespec time_of_ms(int ms)
+{
+	return (struct timespec){ms / 1000, ms % 1000 * 1000000L};
+}
+
+/* `size` is the time limit in ms, 0: none. */
+
+static ssize_t call_poll(struct call *call)
+{
+	struct pollfd files[2] = {{.fd = call->other, .events = POLLIN},
+				  {.fd = call->file, .events = POLLIN}};
+	int ready = poll(files, 2, call->size ? (int)call->size : -1);
+	assert_int_equal(files[1].revents, ready > 0 ? POLLIN : 0);
+	return ready;
+}
+
+static ssize_t call_ppoll(struct call *call)
+{
+	struct pollfd file = {.fd = call->file, .events = POLLIN};
+	const struct timespec time = time_of_ms((int)call->size);
+	return ppoll(&file, 1, call->size ? &time : NULL, NULL);
+}
+
+static ssize_t call_select(struct call *call)
+{
+	struct timeval time = {.tv_usec = (suseconds_t)call->size * 1000};
+	fd_set in, exceptions;
+
+	FD_ZERO(&in);
+	FD_SET(call->file, &in);
+	FD_SET(call->other, &in);
+	exceptions = in;
+	int ready = select(call->file > call->other ? call->file + 1 : call->other + 1, &in, NULL,
+			   &exceptions, call->size ? &time : NULL);
+	if (ready >= 0) {
+		assert_int_equal(!!FD_ISSET(call->file, &in), ready);
+		assert_false(FD_ISSET(call->other, &in) || FD_ISSET(call->file, &exceptions));
+	} else {
+		assert_true(FD_ISSET(call->file, &in)); /* as it was */
+	}
+	if (ready == 0)
+		assert_true(time.tv_sec == 0 && time.tv_usec == 0);
+	return ready;
+}
+
+static ssize_t call_pselect(struct call *call)
+{
+	const struct timespec time = time_of_ms((int)call->size);
+	fd_set in;
+
+	FD_ZERO(&in);
+	FD_SET(call->file, &in);
+	return pselect(call->file + 1, &in, NULL, NULL, call->size ? &time : NULL, NULL);
+}
+
+static int set_with(int file)
+{
+	struct epoll_event event = {.events = EPOLLIN, .data.fd = file};
+	int set = epoll_create1(EPOLL_CLOEXEC);
+	assert_int_equal(epoll_ctl(set, EPOLL_CTL_ADD, file, &event), 0);
+	return set;
+}
+
+static ssize_t call_epoll_wait(struct call *call)
+{
+	struct epoll_event event;
+	int set = set_with(call->file);
+	int ready = epoll_wait(set, &event, 1, call->size ? (int)call->size : -1);
+	int error = errno;
+	close(set);
+	errno = error;
+	return ready;
+}
+
+static ssize_t call_epoll_pwait2(struct call *call)
+{
+	struct epoll_event event;
+	const struct timespec time = time_of_ms((int)call->size);
+	int set = set_with(call->file);
+	int ready = epoll_pwait2(set, &event, 1, call->size ? &time : NULL, NULL);
+	int error = errno;
+	close(set);
+	errno = error;
+	return ready;
+}
+
+static ssize_t call_read(struct call *call)
+{
+	return read(call->file, call->bytes, call->size);
+}
+
+typedef ssize_t make_function(struct call *);
+static make_function *const polls[] = {call_poll,    call_ppoll,      call_select,
+				       call_pselect, call_epoll_wait, call_epoll_pwait2};
+#define POLLS 6
+
+static void who_waits_for_several_files_lets_others_go_on(void **state)
+{
+	(void)state;
+	for (int i = 0; i < POLLS; i++) {
+		int file[2], other[2];
+		make_pipe(file);
+		make_sockets(other, SOCK_STREAM);
+		struct call call = {.make = polls[i], .file = file[0], .other = other[0]};
+		begin_and_see_it_wait(&call);
+		send_bytes(file[1], "x", 1);
+		assert_int_equal(end(&call), 1);
+		begin(&call); /* at once */
+		assert_int_equal(end(&call), 1);
+		close_both(file);
+		close_both(other);
+	}
+}
+
+static void a_time_limit_ends_the_wait_and_not_before(void **state)
+{
+	(void)state;
+	for (int i = 0; i < POLLS; i++) {
+		int file[2], other[2];
+		make_pipe(file);
+		make_pipe(other);
+		struct call call = {
+			.make = polls[i], .file = file[0], .other = other[0], .size = 150};
+		begin_and_see_it_wait(&call);
+		assert_int_equal(end(&call), 0);
+		assert_in_range(call.ns, 150 * MS, 2000 * MS);
+		close_both(file);
+		close_both(other);
+	}
+}
+
+/* The kernel tells of it whoever waits; but it is nothing that select(2) was asked for. */
+static ssize_t call_select_for_exceptions(struct call *call)
+{
+	struct timeval time = {.tv_usec = 150000};
+	fd_set exceptions;
+
+	FD_ZERO(&exceptions);
+	FD_SET(call->file, &exceptions);
+	return select(call->file + 1, NULL, NULL, &exceptions, &time);
+}
+
+static void a_file_that_was_hung_up_is_no_exception(void **state)
+{
+	(void)state;
+	int file[2];
+	struct timespec before, after;
+
+	make_pipe(file);
+	close(file[1]);
+	struct call call = {.make = call_select_for_exceptions, .file = file[0]};
+	clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &before);
+	begin(&call);
+	assert_int_equal(end(&call), 0);
+	clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &after);
+	assert_in_range(call.ns, 145 * MS, 2000 * MS);
+	/* It slept. */
+	assert_true((after.tv_sec - before.tv_sec) * 1000000000 + after.tv_nsec - before.tv_nsec <
+		    (long)(75 * MS));
+	close(file[0]);
+}
+
+static ssize_t call_nanosleep(struct call *call)
+{
+	const struct timespec time = time_of_ms((int)call->size);
+	return nanosleep(&time, NULL);
+}
+
+static ssize_t call_usleep(struct call *call)
+{
+	return usleep((useconds_t)call->size * 1000);
+}
+
+static ssize_t call_clock_nanosleep(struct call *call)
+{
+	struct timespec time;
+
+	clock_gettime(call->file, &time);
+	time.tv_nsec += (long)call->size * 1000000;
+	time.tv_sec += time.tv_nsec / 1000000000;
+	time.tv_nsec %= 1000000000;
+	return clock_nanosleep(call->file, TIMER_ABSTIME, &time, NULL);
+}
+
+static ssize_t call_sleep(struct call *call)
+{
+	return sleep((unsigned int)call->size / 1000);
+}
+
+static void who_sleeps_lets_others_go_on_and_sleeps_long_enough(void **state)
+{
+	(void)state;
+	const struct call sleeps[] = {
+		{.make = call_nanosleep, .size = 150},
+		{.make = call_usleep, .size = 150},
+		{.make = call_clock_nanosleep, .size = 150, .file = CLOCK_MONOTONIC},
+		{.make = call_clock_nanosleep, .size = 150, .file = CLOCK_REALTIME},
+		{.make = call_clock_nanosleep, .size = 150, .file = CLOCK_BOOTTIME},
+		{.make = call_sleep, .size = 1000},
+	};
+	for (size_t i = 0; i < sizeof(sleeps) / sizeof(*sleeps); i++) {
+		struct call call = sleeps[i];
+		begin_and_see_it_wait(&call);
+		assert_int_equal(end(&call), 0);
+		assert_in_range(call.ns, (call.size - 1) * MS, (call.size + 1900) * MS);
+	}
+}
+
+static void what_is_no_time_is_not_slept(void **state)
+{
+	(void)state;
+	const struct timespec none = {0, 1000000000}, negative = {-1, 0};
+
+	assert_int_equal(nanosleep(&none, NULL), -1);
+	assert_int_equal(errno, EINVAL);
+	assert_int_equal(clock_nanosleep(CLOCK_MONOTONIC, 0, &negative, NULL), EINVAL);
+	assert_int_equal(ppoll(NULL, 0, &none, NULL), -1);
+	assert_int_equal(errno, EINVAL);
+	assert_int_equal(poll(NULL, 0, 10), 0);
+}
+
+/* A child that ends with 7 when it has slept. */
+static pid_t child_that_ends_after(unsigned int ms)
+{
+	pid_t child = fork();
+
+	assert_true(child >= 0);
+	if (child == 0) {
+		sleep_ms(ms);
+		_exit(7);
+	}
+	return child;
+}
+
+static ssize_t call_waitpid(struct call *call)
+{
+	int status = 0;
+	ssize_t found = waitpid(call->file, &status, 0);
+	call->other = WEXITSTATUS(status);
+	return found;
+}
+
+static ssize_t call_waitid(struct call *call)
+{
+	siginfo_t info = {0};
+	int result = waitid(P_PID, (id_t)call->file, &info, WEXITED);
+	call->other = info.si_status;
+	return result ? result : info.si_pid;
+}
+
+static void who_waits_for_a_child_lets_others_go_on(void **state)
+{
+	(void)state;
+	make_function *const waits[] = {call_waitpid, call_waitid};
+	for (int i = 0; i < 2; i++) {
+		pid_t child = child_that_ends_after(200);
+		struct call call = {.make = waits[i], .file = child};
+		begin_and_see_it_wait(&call);
+		assert_int_equal(end(&call), child);
+		assert_int_equal(call.other, 7);
+		begin(&call);
+		assert_fails(&call, ECHILD);
+	}
+}
+
+static void any_child_can_be_waited_for(void **state)
+{
+	(void)state;
+	pid_t child = child_that_ends_after(50);
+	int status;
+
+	assert_int_equal(wait(&status), child);
+	assert_int_equal(WEXITSTATUS(status), 7);
+	assert_int_equal(wait(&status), -1);
+	assert_int_equal(errno, ECHILD);
+}
+
+/* In the child threads wait for files again, by themselves. */
+static int wait_in_child(void)
+{
+	char byte = 0;
+	int file[2];
+
+	make_pipe(file);
+	struct call call = {.make = call_read, .file = file[0], .bytes = &byte, .size = 1};
+	alarm(20);
+	begin_and_see_it_wait(&call);
+	send_bytes(file[1], "x", 1);
+	return end(&call) == 1 && byte == 'x' ? 0 : 1;
+}
+
+static void the_child_of_a_fork_waits_for_files_of_its_own(void **state)
+{
+	(void)state;
+	char byte;
+	int file[2];
+
+	make_pipe(file);
+	struct call call = {.make = call_read, .file = file[0], .bytes = &byte, .size = 1};
+	begin_and_see_it_wait(&call);
+	assert_int_equal(in_child(wait_in_child), 0);
+	assert_false(call.done);
+	send_bytes(file[1], "x", 1);
+	assert_int_equal(end(&call), 1);
+	close_both(file);
+}
+
+static void a_handler_ends_waits_as_signal_7_says(void **state)
+{
+	(void)state;
+	char byte;
+	make_function *const calls[] = {call_read,    call_poll,        call_ppoll,
+					call_select,  call_epoll_wait,  call_nanosleep,
+					call_pselect, call_epoll_pwait2};
+	for (int i = 0; i < 16; i++) {
+		bool restarts = i % 2;
+		int file[2], other[2];
+		make_pipe(file);
+		make_pipe(other);
+		struct call call = {.make = calls[i / 2],
+				    .file = file[0],
+				    .other = other[0],
+				    .bytes = &byte,
+				    .size = i / 2 == 0 ? 1 : 5000};
+		handle(SIGUSR1, restarts ? SA_RESTART : 0);
+		begin_and_see_it_wait(&call);
+		assert_int_equal(pthread_kill(call.thread, SIGUSR1), 0);
+		if (restarts && i / 2 == 0) {
+			sleep_ms(20);
+			assert_false(call.done);
+			send_bytes(file[1], "x", 1);
+			assert_int_equal(end(&call), 1);
+		} else {
+			assert_fails(&call, EINTR);
+			assert_true(call.ns < 4000 * MS);
+		}
+		assert_int_equal(signals_seen, 1);
+		close_both(file);
+		close_both(other);
+	}
+	signal(SIGUSR1, SIG_DFL);
+}
+
+static void a_signal_that_is_ignored_ends_nothing(void **state)
+{
+	(void)state;
+	int file[2];
+
+	make_pipe(file);
+	struct call call = {.make = call_ppoll, .file = file[0]};
+	signal(SIGUSR1, SIG_IGN);
+	begin_and_see_it_wait(&call);
+	pthread_kill(call.thread, SIGUSR1);
+	sleep_ms(20);
+	assert_false(call.done);
+	send_bytes(file[1], "x", 1);
+	assert_int_equal(end(&call), 1);
+	signal(SIGUSR1, SIG_DFL);
+	close_both(file);
+}
+
+static ssize_t call_with_mask(struct call *call)
+{
+	struct pollfd file = {.fd = call->file, .events = POLLIN};
+	sigset_t blocked, none;
+
+	sigemptyset(&none);
+	sigemptyset(&blocked);
+	sigaddset(&blocked, SIGUSR1);
+	pthread_sigmask(SIG_BLOCK, &blocked, NULL);
+	if (call->other)
+		pthread_kill(pthread_self(), SIGUSR1);
+	int result = call->flags ? sigsuspend(&none) : ppoll(&file, 1, NULL, &none);
+	int error = errno;
+	pthread_sigmask(SIG_BLOCK, NULL, &none);
+	assert_true(sigismember(&none, SIGUSR1));
+	errno = error;
+	return result;
+}
+
+static void a_mask_for_the_wait_lets_in_what_was_blocked_before(void **state)
+{
+	(void)state;
+	int file[2];
+
+	make_pipe(file);
+	for (int i = 0; i < 4; i++) {
+		bool before = i % 2;
+		struct call call = {
+			.make = call_with_mask, .file = file[0], .other = before, .flags = i / 2};
+		handle(SIGUSR1, SA_RESTART);
+		if (before) {
+			begin(&call);
+		} else {
+			begin_and_see_it_wait(&call);
+			pthread_kill(call.thread, SIGUSR1);
+		}
+		assert_fails(&call, EINTR);
+		assert_int_equal(signals_seen, 1);
+	}
+	signal(SIGUSR1, SIG_DFL);
+	close_both(file);
+}
+
+static ssize_t call_pause(struct call *call)
+{
+	(void)call;
+	return pause();
+}
+
+static void pause_ends_with_a_handler(void **state)
+{
+	(void)state;
+	struct call call = {.make = call_pause};
+
+	handle(SIGUSR1, SA_RESTART);
+	begin_and_see_it_wait(&call);
+	pthread_kill(call.thread, SIGUSR1);
+	assert_fails(&call, EINTR);
+	signal(SIGUSR1, SIG_DFL);
+}
+
+static void assert_cancelled(struct call *call)
+{
+	void *result;
+
+	assert_int_equal(pthread_cancel(call->thread), 0);
+	assert_int_equal(pthread_join(call->thread, &result), 0);
+	assert_ptr_equal(result, PTHREAD_CANCELED);
+	assert_false(call->done);
+}
+
+static void cancellation_ends_a_wait_and_takes_nothing(void **state)
+{
+	(void)state;
+	char byte;
+	make_function *const calls[] = {call_read,      call_poll,  call_ppoll,  call_select,
+					call_nanosleep, call_pause, call_usleep, call_pselect};
+	for (int i = 0; i < 8; i++) {
+		int file[2], other[2];
+		make_sockets(file, SOCK_STREAM);
+		make_pipe(other);
+		struct call call = {.make = calls[i],
+				    .file = file[0],
+				    .other = other[0],
+				    .bytes = &byte,
+				    .size = i ? 900 : 1};
+		begin_and_see_it_wait(&call);
+		assert_cancelled(&call);
+		send_bytes(file[1], "x", 1);
+		assert_int_equal(read(file[0], &byte, 1), 1);
+		close_both(file);
+		close_both(other);
+	}
+}
+
+static ssize_t call_when_cancelled(struct call *call)
+{
+	while (!call->other)
+		sched_yield();
+	return read(call->file, call->bytes, call->size);
+}
+
+static void cancellation_acts_before_a_call_that_need_not_wait(void **state)
+{
+	(void)state;
+	char byte;
+	int file[2];
+	void *result;
+
+	make_pipe(file);
+	send_bytes(file[1], "x", 1);
+	struct call call = {
+		.make = call_when_cancelled, .file = file[0], .bytes = &byte, .size = 1};
+	begin(&call);
+	pthread_cancel(call.thread);
+	__atomic_store_n(&call.other, 1, __ATOMIC_SEQ_CST);
+	pthread_join(call.thread, &result);
+	assert_ptr_equal(result, PTHREAD_CANCELED);
+	assert_int_equal(read(file[0], &byte, 1), 1);
+	close_both(file);
+}
+
+static void a_program_may_close_what_it_does_not_know(void **state)
+{
+	(void)state;
+	char byte;
+	int file[2];
+
+	if (!is_preloaded()) {
+		print_message("# needs libtek-uthread.so\n");
+		skip();
+	}
+	make_pipe(file);
+	struct call call = {.make = call_read, .file = file[0], .bytes = &byte, .size = 1};
+	begin_and_see_it_wait(&call);
+	assert_int_equal(close_range((unsigned int)file[1] + 1, ~0u, 0), 0);
+	for (int i = file[1] + 1; i < 1100; i++)
+		assert_int_equal(close(i), -1);
+	for (int i = file[1] + 1; i < 1100; i++)
+		assert_int_equal(dup2(file[1], i), i);
+	assert_int_equal(close_range((unsigned int)file[1] + 1, ~0u, 0), 0);
+	sleep_ms(20);
+	assert_false(call.done);
+	send_bytes(file[1], "x", 1);
+	assert_int_equal(end(&call), 1);
+	/* A kernel thread's read would go on; here it is told. */
+	begin_and_see_it_wait(&call);
+	close(file[0]);
+	assert_fails(&call, EBADF);
+	close(file[1]);
+}
+
+static atomic_bool enough;
+
+static void *spin(void *unused)
+{
+	(void)unused;
+	while (!enough)
+		;
+	return NULL;
+}
+
+/* Where threads are preempted, signals come all the time; the next program has no handler for them. */
+static int exec_beside_a_thread_that_runs(void)
+{
+	char *const arguments[] = {"true", NULL}, *const environment[] = {NULL};
+	pthread_t thread;
+
+	pthread_create(&thread, NULL, spin, NULL);
+	usleep(3000);
+	execve("/does/not/exist", arguments, environment);
+	if (errno != ENOENT)
+		return 1;
+	usleep(3000); /* still preempted: the other one never waits */
+	execle("/bin/true", "true", NULL, environment);
+	return 2;
+}
+
+static void a_program_that_replaces_itself_leaves_no_signals_behind(void **state)
+{
+	(void)state;
+	const char *options = getenv("TEK_UTHREAD");
+
+	if (options && strstr(options, "preempt=off")) {
+		print_message("# needs preemption\n");
+		skip();
+	}
+	for (int i = 0; i < 30; i++)
+		assert_int_equal(in_child(exec_beside_a_thread_that_runs), 0);
+}
+
+#define CONNECTIONS 5000
+
+struct echo {
+	int server, set;
+	unsigned int connections, open;
+};
+
+static void *echo(void *argument)
+{
+	struct echo *echo = argument;
+	struct epoll_event events[64], wanted = {.events = EPOLLIN, .data.fd = echo->server};
+	char bytes[64];
+
+	epoll_ctl(echo->set, EPOLL_CTL_ADD, echo->server, &wanted);
+	for (unsigned int accepted = 0; accepted < echo->connections || echo->open;) {
+		int ready = epoll_wait(echo->set, events, 64, -1);
+		for (int i = 0; i < ready; i++) {
+			int file = events[i].data.fd;
+			if (file == echo->server) {
+				wanted.data.fd = accept4(file, NULL, NULL, SOCK_NONBLOCK);
+				epoll_ctl(echo->set, EPOLL_CTL_ADD, wanted.data.fd, &wanted);
+				accepted++;
+				echo->open++;
+				continue;
+			}
+			ssize_t got = read(file, bytes, sizeof(bytes));
+			if (got > 0) {
+				assert_int_equal(write(file, bytes, (size_t)got), got);
+			} else {
+				close(file);
+				echo->open--;
+			}
+		}
+	}
+	return NULL;
+}
+
+/* A quarter of the connections, all open, and some words on each. */
+static ssize_t call_talk(struct call *call)
+{
+	struct sockaddr_in *address = (struct sockaddr_in *)call->bytes;
+	int *files = malloc(call->size * sizeof(*files));
+	ssize_t rounds = 0;
+
+	for (size_t i = 0; i < call->size; i++)
+		files[i] = connect_to(address);
+	for (int round = 0; round < 3; round++) {
+		for (size_t i = 0; i < call->size; i++)
+			send_bytes(files[i], (char *)&i, sizeof(i));
+		for (size_t i = 0, got; i < call->size; i++) {
+			assert_int_equal(recv(files[i], &got, sizeof(got), MSG_WAITALL),
+					 sizeof(got));
+			rounds += got == i;
+		}
+	}
+	for (size_t i = 0; i < call->size; i++)
+		close(files[i]);
+	free(files);
+	return rounds;
+}
+
+static void an_epoll_server_has_thousands_of_connections(void **state)
+{
+	(void)state;
+	struct echo server = {.set = epoll_create1(EPOLL_CLOEXEC)};
+	struct sockaddr_in address;
+	struct rlimit limit;
+	struct call clients[4];
+	pthread_t thread;
+
+	getrlimit(RLIMIT_NOFILE, &limit);
+	limit.rlim_cur = limit.rlim_max;
+	setrlimit(RLIMIT_NOFILE, &limit);
+	size_t each = (limit.rlim_cur > 2 * CONNECTIONS + 100 ? CONNECTIONS
+							      : (limit.rlim_cur - 100) / 2) /
+		      4;
+	server.server = listen_somewhere(&address, 4096);
+	server.connections = (unsigned int)each * 4;
+	pthread_create(&thread, NULL, echo, &server);
+	for (int i = 0; i < 4; i++) {
+		clients[i] = (struct call){
+			.make = call_talk, .bytes = (char *)&address, .size = each};
+		begin(&clients[i]);
+	}
+	for (int i = 0; i < 4; i++)
+		assert_int_equal(end(&clients[i]), 3 * each);
+	pthread_join(thread, NULL);
+	close(server.set);
+	close(server.server);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(who_waits_for_several_files_lets_others_go_on),
+		cmocka_unit_test(a_time_limit_ends_the_wait_and_not_before),
+		cmocka_unit_test(a_file_that_was_hung_up_is_no_exception),
+		cmocka_unit_test(who_sleeps_lets_others_go_on_and_sleeps_long_enough),
+		cmocka_unit_test(what_is_no_time_is_not_slept),
+		cmocka_unit_test(who_waits_for_a_child_lets_others_go_on),
+		cmocka_unit_test(any_child_can_be_waited_for),
+		cmocka_unit_test(the_child_of_a_fork_waits_for_files_of_its_own),
+		cmocka_unit_test(a_handler_ends_waits_as_signal_7_says),
+		cmocka_unit_test(a_signal_that_is_ignored_ends_nothing),
+		cmocka_unit_test(a_mask_for_the_wait_lets_in_what_was_blocked_before),
+		cmocka_unit_test(pause_ends_with_a_handler),
+		cmocka_unit_test(cancellation_ends_a_wait_and_takes_nothing),
+		cmocka_unit_test(cancellation_acts_before_a_call_that_need_not_wait),
+		cmocka_unit_test(a_program_may_close_what_it_does_not_know),
+		cmocka_unit_test(a_program_that_replaces_itself_leaves_no_signals_behind),
+		cmocka_unit_test(an_epoll_server_has_thousands_of_connections),
+	};
+	alarm(100);
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
