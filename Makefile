@@ -2,6 +2,7 @@
 ## make demo       build, then show on this machine what TEK wins (under 5 minutes)
 ## make check      build, then run every test and style check
 ## make check-lab  build, then run the tests that boot machines of their own (docs/lab.md)
+## make check-posix build, then run the Open POSIX Test Suite on user-level threads (10 minutes)
 ## make install    install what was built (PREFIX=/usr/local, DESTDIR=)
 ## make uninstall  remove what the last `make install` from this tree installed
 ## make format     lay out C, C++ and Rust sources as the project does
@@ -14,7 +15,7 @@ PREFIX ?= /usr/local
 DESTDIR ?=
 export PREFIX DESTDIR
 
-.PHONY: build demo check check-lab install uninstall format clean help
+.PHONY: build demo check check-lab check-posix install uninstall format clean help
 
 build:
 	@tools/build
@@ -27,6 +28,9 @@ check:
 
 check-lab:
 	@tools/check --lab
+
+check-posix: build
+	@tools/posix-suite
 
 install:
 	@tools/install

@@ -185,7 +185,6 @@ struct tek_kthread_tallies {
 	int reclaiming;               /* of `reclaiming` */
 	int creations;                /* of `creating` */
 	int uring;                    /* not 0 once there was an entry in `uring` */
-	int inodes_cached;            /* entries of `cached` */
 	int packets;                  /* of `packets`, and those that others pushed out of it */
 	unsigned int turn;            /* number of the last inode that became dirty */
 	unsigned long long kswapd;    /* nodes whose kswapd a critical task woke: a bit each */

@@ -7,7 +7,7 @@
 #ifndef TEK_PAGE_CACHE_H
 #define TEK_PAGE_CACHE_H
 
-#include "common.h"
+#include "writeback.h"
 
 /* The pages of an inode that are counted. */
 struct cached {
@@ -23,6 +23,8 @@ struct {
 	__type(key, __u64);
 	__type(value, struct cached);
 } cached SEC(".maps");
+
+__u32 cached_at[1 << PLACE_BITS];
 
 /* tid -> pages */
 struct {
@@ -76,11 +78,13 @@ int BPF_PROG(page_came, struct folio *folio)
 		known->pages = pages;
 	} else {
 		struct cached fresh = {.tid = member.tid, .pages = pages};
+		__u32 place = place_of_number(inode);
+		__sync_fetch_and_add(&cached_at[place], 1);
 		if (bpf_map_update_elem(&cached, &inode, &fresh, BPF_NOEXIST)) {
+			__sync_fetch_and_add(&cached_at[place], -1);
 			__sync_fetch_and_add(&tallies.lost[TEK_KTHREAD_PAGE_CACHE], 1);
 			return 0;
 		}
-		__sync_fetch_and_add(&tallies.inodes_cached, 1);
 	}
 	if (!count_for(member.tid, pages) &&
 	    bpf_map_update_elem(&brought, &member.tid, &pages, BPF_NOEXIST))
@@ -91,9 +95,12 @@ int BPF_PROG(page_came, struct folio *folio)
 SEC("tp_btf/mm_filemap_delete_from_page_cache")
 int BPF_PROG(page_left, struct folio *folio)
 {
-	if (tallies.inodes_cached <= 0)
+	struct inode *host = BPF_CORE_READ(folio->mapping, host);
+	__u64 inode = (__u64)host;
+	__u32 place = place_of_number(inode);
+	end_if_gone(host, place);
+	if (!cached_at[place])
 		return 0;
-	__u64 inode = (__u64)BPF_CORE_READ(folio, mapping, host);
 	struct cached *known = bpf_map_lookup_elem(&cached, &inode);
 	if (!known)
 		return 0;
@@ -104,7 +111,7 @@ int BPF_PROG(page_left, struct folio *folio)
 	count_for(known->tid, -pages);
 	if (__sync_fetch_and_add(&known->pages, -pages) <= pages &&
 	    !bpf_map_delete_elem(&cached, &inode))
-		__sync_fetch_and_add(&tallies.inodes_cached, -1);
+		__sync_fetch_and_add(&cached_at[place], -1);
 	return 0;
 }
 

@@ -20,6 +20,8 @@ struct {
 	__type(value, struct dirty);
 } inodes SEC(".maps");
 
+__u32 dirty_at[1 << PLACE_BITS];
+
 /* A task that made it dirty. */
 struct told {
 	__u64 inode;
@@ -122,9 +124,13 @@ int BPF_PROG(inode_dirtied, struct inode *inode, int flags)
 		if (when && *when == turn)
 			return 0;
 	} else {
+		__u32 place = place_of_inode(&told.inode);
 		turn = __sync_fetch_and_add(&tallies.turn, 1);
 		struct dirty fresh = {.work = work, .turn = turn};
+		__sync_fetch_and_add(&dirty_at[place], 1);
 		long error = bpf_map_update_elem(&inodes, &told.inode, &fresh, BPF_NOEXIST);
+		if (error)
+			__sync_fetch_and_add(&dirty_at[place], -1);
 		if (!error) {
 			__sync_fetch_and_add(&state->inodes, 1);
 			__sync_fetch_and_add(&tallies.inodes, 1);
@@ -164,6 +170,7 @@ static __always_inline void end_inode(__u64 inode, enum tek_kthread_kind kind)
 	__u64 work = known->work;
 	if (bpf_map_delete_elem(&inodes, &inode))
 		return;
+	__sync_fetch_and_add(&dirty_at[place_of_inode(&inode)], -1);
 	__sync_fetch_and_add(&tallies.inodes, -1);
 	struct wb_state *state = bpf_map_lookup_elem(&wbs, &work);
 	__u64 wb = state ? state->wb : 0;
@@ -195,15 +202,21 @@ int BPF_PROG(inode_cleaned, struct inode *inode)
 
 /* An inode that is deleted while it is dirty has pages, and these are taken from it in the end. There
  * is no tracepoint where inodes end, and functions cannot be hooked everywhere. */
-SEC("tp_btf/mm_filemap_delete_from_page_cache")
-int BPF_PROG(inode_gone, struct folio *folio)
+static __always_inline void end_if_gone(struct inode *inode, __u32 place)
 {
-	if (tallies.inodes <= 0)
-		return 0;
-	struct inode *inode = BPF_CORE_READ(folio, mapping, host);
+	if (!dirty_at[place])
+		return;
 	struct inode_bits bits = bits_of(inode);
 	if (bits.state & bits.freeing)
 		end_inode((__u64)inode, TEK_KTHREAD_INODE_GONE);
+}
+
+/* Where page_left() is not there to do it. */
+SEC("tp_btf/mm_filemap_delete_from_page_cache")
+int BPF_PROG(inode_gone, struct folio *folio)
+{
+	struct inode *inode = BPF_CORE_READ(folio->mapping, host);
+	end_if_gone(inode, place_of_number((__u64)inode));
 	return 0;
 }
 

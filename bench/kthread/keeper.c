@@ -7,6 +7,8 @@
  *   write PATH VALUE   and write this to it
  *   static PRIORITY    make all kworkers, kswapd and ksoftirqd SCHED_FIFO, as tools do that know
  *                      nothing of who waits for whom
+ *   trace NAME         make an instance of the kernel's tracing of this name, below TRACING in this
+ *                      process's own file system (/proc/PID/root): others do not see it mounted
  *   undo               put back what was changed, the last first
  *
  * It answers `ok`, or `no: REASON`.
@@ -23,12 +25,15 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mount.h>
 #include <sys/resource.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #define MAX_FILES 64
 #define MAX_THREADS 4096
 #define KERNEL_THREAD 0x200000
+#define TRACING "/sys/kernel/tracing"
 /* Above every load of the benchmark. */
 #define OWN_PRIORITY 97
 
@@ -46,6 +51,7 @@ struct thread {
 static struct file files[MAX_FILES];
 static struct thread threads[MAX_THREADS];
 static int file_count, thread_count;
+static char instance[200];
 
 static void answer(const char *format, ...)
 {
@@ -155,6 +161,31 @@ static void make_static(int priority)
 		closedir(proc);
 }
 
+static bool make_instance(const char *name)
+{
+	static bool is_mounted;
+
+	if (!is_mounted) {
+		if (unshare(CLONE_NEWNS) || mount(NULL, "/", NULL, MS_REC | MS_PRIVATE, NULL) ||
+		    mount("tracefs", TRACING, "tracefs", MS_NOSUID | MS_NODEV | MS_NOEXEC, NULL))
+			return false;
+		is_mounted = true;
+	}
+	snprintf(instance, sizeof(instance), TRACING "/instances/%.100s", name);
+	if (!mkdir(instance, 0700))
+		return true;
+	*instance = '\0';
+	return false;
+}
+
+/* With it goes all that was set in it. */
+static bool remove_instance(void)
+{
+	bool done = !*instance || !rmdir(instance) || errno == ENOENT;
+	*instance = '\0';
+	return done;
+}
+
 /* Some refuse their own content (see keep()), so what counts is what is in them at the end. */
 static bool put_back(void)
 {
@@ -186,6 +217,7 @@ static bool undo(void)
 		    errno != ESRCH)
 			done = false;
 	}
+	done = remove_instance() && done;
 	return put_back() && done;
 }
 
@@ -207,6 +239,11 @@ static void obey(char *line)
 	} else if (sscanf(line, "static %d", &priority) == 1) {
 		make_static(priority);
 		answer(thread_count ? "ok" : "no: there are no kernel threads that it may change");
+	} else if (sscanf(line, "trace %199s", path) == 1) {
+		if (!*instance && make_instance(path))
+			answer("ok");
+		else
+			answer("no: %s: %s", TRACING, strerror(errno));
 	} else if (!strcmp(line, "undo\n")) {
 		answer(undo() ? "ok" : "no: not everything could be put back");
 	} else {

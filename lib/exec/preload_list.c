@@ -11,14 +11,18 @@ static bool is_preload(const char *entry)
 	return strncmp(entry, variable, sizeof(variable) - 1) == 0;
 }
 
-/* Whether a word of LD_PRELOAD is libtek.so, wherever it lies. */
+/* Whether a word of LD_PRELOAD is one of TEK's libraries, wherever it lies. There is one of them in a program. */
 static bool is_ours(const char *word, size_t length)
 {
-	static const char name[] = "libtek.so";
-	size_t size = sizeof(name) - 1;
+	static const char *const names[] = {"libtek.so", "libtek-uthread.so"};
 
-	return length >= size && memcmp(word + length - size, name, size) == 0 &&
-	       (length == size || word[length - size - 1] == '/');
+	for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++) {
+		size_t size = strlen(names[i]);
+		if (length >= size && memcmp(word + length - size, names[i], size) == 0 &&
+		    (length == size || word[length - size - 1] == '/'))
+			return true;
+	}
+	return false;
 }
 
 /* Copy an LD_PRELOAD entry with `other` for our words; false if no word is left. */

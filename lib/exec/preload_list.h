@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
 /*
- * The environment without libtek.so in LD_PRELOAD, or with another one in its place.
+ * The environment without TEK's library in LD_PRELOAD, or with another one in its place.
  *
  * Allocates nothing, so that it can be used after fork() and vfork().
  */

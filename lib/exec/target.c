@@ -220,9 +220,40 @@ static bool get_dynamic(const struct image *image, unsigned int index, Elf64_Dyn
 	return entry->d_tag != DT_NULL;
 }
 
-/* AddressSanitizer aborts a program in which it is not the first library. */
-static bool needs_asan(const struct image *image)
+/* Libraries, by the beginnings of their names, beside which ours cannot be. */
+static struct {
+	const char *library, *why;
+} disturbed[8] = {
+	/* It aborts a program in which it is not the first library. gcc's name, clang's name. */
+	{"libasan.so", "is built with AddressSanitizer"},
+	{"libclang_rt.asan", "is built with AddressSanitizer"},
+};
+
+void tek__target_disturbs(const char *library, const char *why)
 {
+	size_t i = 0;
+
+	while (disturbed[i].library && strcmp(disturbed[i].library, library) != 0)
+		if (++i == sizeof(disturbed) / sizeof(disturbed[0]))
+			return;
+	disturbed[i].why = why;
+	disturbed[i].library = library;
+}
+
+static const char *why_disturbed(const char *library)
+{
+	for (size_t i = 0; i < sizeof(disturbed) / sizeof(disturbed[0]); i++) {
+		const char *one = disturbed[i].library;
+		if (one && strncmp(library, one, strlen(one)) == 0)
+			return disturbed[i].why;
+	}
+	return NULL;
+}
+
+/* Why ours cannot be beside the libraries that a program needs; NULL: it can. */
+static const char *needs_disturbed(const struct image *image)
+{
+	const char *why = NULL;
 	uint64_t strings = UINT64_MAX;
 	Elf64_Dyn entry;
 	char name[32];
@@ -230,16 +261,14 @@ static bool needs_asan(const struct image *image)
 	for (unsigned int i = 0; get_dynamic(image, i, &entry); i++)
 		if (entry.d_tag == DT_STRTAB)
 			strings = file_offset(image, entry.d_un.d_ptr);
-	for (unsigned int i = 0; strings != UINT64_MAX && get_dynamic(image, i, &entry); i++) {
+	for (unsigned int i = 0; !why && strings != UINT64_MAX && get_dynamic(image, i, &entry);
+	     i++) {
 		if (entry.d_tag != DT_NEEDED)
 			continue;
 		read_string(image->fd, name, sizeof(name), strings + entry.d_un.d_val);
-		/* gcc's name, clang's name */
-		if (strncmp(name, "libasan.so", strlen("libasan.so")) == 0 ||
-		    strncmp(name, "libclang_rt.asan", strlen("libclang_rt.asan")) == 0)
-			return true;
+		why = why_disturbed(name);
 	}
-	return false;
+	return why;
 }
 
 /* The C library of a program is known by its loader. */
@@ -275,8 +304,9 @@ static struct tek_verdict examine_elf(struct image *image)
 	read_string(image->fd, loader, sizeof(loader), interpreter->offset);
 	if (!has_our_libc(base_name(loader), crosses))
 		return (struct tek_verdict){TEK_DISTURBS, "is for another C library"};
-	if (needs_asan(image))
-		return (struct tek_verdict){TEK_DISTURBS, "is built with AddressSanitizer"};
+	const char *why = needs_disturbed(image);
+	if (why)
+		return (struct tek_verdict){TEK_DISTURBS, why};
 	return crosses ? (struct tek_verdict){TEK_CROSSES, NULL} : fits;
 }
 

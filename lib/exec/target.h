@@ -44,6 +44,12 @@ const char *tek__target_search(const char *file, char *path, size_t size);
 void tek__target_start(void);
 
 /*
+ * At the start: a program that needs a library whose name begins so is disturbed by ours.  Both are strings that
+ * stay.  AddressSanitizer is known to be one; there is room for a few more.
+ */
+void tek__target_disturbs(const char *library, const char *why);
+
+/*
  * The libtek.so for programs of the other word size: NULL unless this one lies in a directory
  * that is one of two for both (such as lib and lib32), and there is one in the other. Constant.
  */

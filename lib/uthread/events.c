@@ -175,6 +175,8 @@ int tek__events_poll(struct pollfd *files, nfds_t count, const struct timespec *
 {
 	for (;;) {
 		int ready = tek__event_set_look(files, count);
+		if (ready == -EINTR)
+			continue; /* a signal came at this moment: no answer */
 		if (ready != 0)
 			return ready;
 		int result = tek__events_wait_any(files, count, deadline);

@@ -111,43 +111,34 @@ static inline bool tek__here_undefer(void)
 	return __builtin_expect(pending != 0, 0) && zero;
 }
 
+static inline bool tek__here_contains(uintptr_t address)
+{
+	(void)address;
+	return false;
+}
+
 #else
 
-/* Found again by each call: never inlined, so no address outlives it. */
+/*
+ * Of several instructions each, so they are functions, which lie together: a thread that is interrupted in there is not
+ * taken off its kernel thread (zones.h).
+ */
 struct tek_here *tek__here_find(void);
+struct tek_worker *tek__here_worker(void);
+struct tek_worker *tek__here_entry(void);
+struct tek_uthread *tek__here_self(void);
+struct tek_carrier *tek__here_carrier(void);
+void tek__here_defer(void);
+bool tek__here_undefer(void);
 
-static inline struct tek_worker *tek__here_worker(void)
-{
-	return tek__here_find()->worker;
-}
+/* Where they are: the linker's names for a section's begin and end. */
+extern const char __start_tek_here[] __attribute__((visibility("hidden")));
+extern const char __stop_tek_here[] __attribute__((visibility("hidden")));
 
-static inline struct tek_worker *tek__here_entry(void)
+static inline bool tek__here_contains(uintptr_t address)
 {
-	return __atomic_load_n(&tek__here_find()->entry, __ATOMIC_RELAXED);
-}
-
-static inline struct tek_uthread *tek__here_self(void)
-{
-	return tek__here_find()->self;
-}
-
-static inline struct tek_carrier *tek__here_carrier(void)
-{
-	return tek__here_find()->carrier;
-}
-
-static inline void tek__here_defer(void)
-{
-	struct tek_here *here = tek__here_find();
-	here->defer++;
-	__atomic_signal_fence(__ATOMIC_SEQ_CST);
-}
-
-static inline bool tek__here_undefer(void)
-{
-	struct tek_here *here = tek__here_find();
-	__atomic_signal_fence(__ATOMIC_SEQ_CST);
-	return --here->defer == 0 && here->pending;
+	return address - (uintptr_t)__start_tek_here <
+	       (uintptr_t)__stop_tek_here - (uintptr_t)__start_tek_here;
 }
 
 #endif

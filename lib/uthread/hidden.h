@@ -17,7 +17,7 @@ enum {
 	TEK_HIDDEN_STOP,    /* events_set.c */
 	TEK_HIDDEN_ROUTER,  /* posix/router.c */
 	TEK_HIDDEN_SIGNALS, /* posix/router.c */
-	TEK_HIDDEN_TRACE,        /* trace_file.c */
+	TEK_HIDDEN_TRACE,   /* trace_file.c */
 	TEK_HIDDEN_FILES,
 };
 

@@ -47,7 +47,7 @@ static void wait_for_work(struct tek_worker *worker)
 	atomic_store(&worker->idle, polls ? TEK_IDLE_POLLS : TEK_IDLE_SLEEPS);
 	atomic_fetch_add(&tek__idle_workers, 1);
 	/* Who makes a thread ready looks for idle workers afterwards: one of us sees the other. */
-	atomic_thread_fence(memory_order_seq_cst);
+	tek__fence();
 	if (!tek__any_ready(worker)) {
 		if (polls)
 			poll_idle(worker);
@@ -92,7 +92,7 @@ void tek__idle_wake(struct tek_worker *worker)
 
 void tek__idle_timer_changed(uint64_t deadline)
 {
-	atomic_thread_fence(memory_order_seq_cst);
+	tek__fence();
 	if (deadline < atomic_load_explicit(&polls_until, memory_order_relaxed))
 		tek__events_stop_waiting();
 }

@@ -90,7 +90,7 @@ static void stop_ticking(struct tek_worker *worker)
 	set_timer(carrier, 0, 0);
 	atomic_store(&worker->ticking, false);
 	/* Who makes a thread ready looks at `ticking` afterwards: one of us sees the other. */
-	atomic_thread_fence(memory_order_seq_cst);
+	tek__fence();
 	if (tek__any_ready(worker))
 		tek__preempt_needed(worker);
 }

@@ -17,7 +17,7 @@ void tek__priority_change(struct tek_uthread *thread, signed char priority)
 		return;
 	/* As in tek__ready(): who becomes idle looks once more. */
 	if (tek__parallel) {
-		atomic_thread_fence(memory_order_seq_cst);
+		tek__fence();
 		tek__idle_wake(at);
 	}
 	tek__preempt_kick(at);

@@ -136,8 +136,8 @@ static struct tek_uthread *take_by_queue(struct tek_priority_queues *all, int le
 
 struct tek_uthread *tek__priority_take(struct tek_priority_queues *all, int least)
 {
-	if (tek__priority_greatest(all) < least)
-		return NULL;
+	if (tek__parallel && tek__priority_greatest(all) < least)
+		return NULL; /* without a lock */
 	return shares_bits() ? take_by_queue(all, least) : take_at_once(all, least);
 }
 

@@ -36,6 +36,22 @@ static inline void tek__relax(void)
 #endif
 }
 
+/*
+ * All stores before it are seen before any load behind it is made.  ThreadSanitizer does not know fences; what they
+ * order here are atomic variables, which it does not complain about.
+ */
+static inline void tek__fence(void)
+{
+#if defined(__SANITIZE_THREAD__) && !defined(__clang__)
+#pragma GCC diagnostic push
+#pragma GCC diagnostic ignored "-Wtsan"
+#endif
+	atomic_thread_fence(memory_order_seq_cst);
+#if defined(__SANITIZE_THREAD__) && !defined(__clang__)
+#pragma GCC diagnostic pop
+#endif
+}
+
 void tek__spin_wait(struct tek_spin *spin);
 
 static inline bool tek__spin_try(struct tek_spin *spin)

@@ -4,7 +4,6 @@
 #include "uthread/carrier.h"
 #include "uthread/clock.h"
 #include "uthread/monitor.h"
-#include "uthread/monitor.h"
 #include "uthread/trace_file.h"
 
 #include <errno.h>

@@ -62,7 +62,7 @@ static void tell(struct tek_worker *from, struct tek_worker *at, const struct te
 {
 	if (tek__parallel) {
 		/* Who becomes idle says so first, and then looks for ready threads: one of us sees the other. */
-		atomic_thread_fence(memory_order_seq_cst);
+		tek__fence();
 		if (atomic_load_explicit(&tek__idle_workers, memory_order_relaxed))
 			tek__idle_wake(at);
 	}

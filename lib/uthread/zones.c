@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
 #include "uthread/zones.h"
 
+#include "uthread/here.h"
 #include "uthread/monitor.h"
 
 #include <link.h>
@@ -109,6 +110,8 @@ bool tek__zones_allow(uintptr_t address)
 	const struct ranges *ranges = atomic_load(&current);
 	const struct range *range = ranges ? range_of(ranges, address) : NULL;
 
+	if (tek__here_contains(address))
+		return false;
 	if (range)
 		return !range->kept;
 	unsigned int times = atomic_load(&found_times);

@@ -46,7 +46,7 @@ struct call {
 	ssize_t result;
 	int error;
 	uint64_t ns; /* how long it took */
-	atomic_bool done;
+	atomic_bool begun, done;
 };
 
 static inline void *make_call(void *argument)
@@ -55,6 +55,7 @@ static inline void *make_call(void *argument)
 	uint64_t before = now_ns();
 
 	errno = 0;
+	call->begun = true;
 	call->result = call->make(call);
 	call->error = errno;
 	call->ns = now_ns() - before;
@@ -64,7 +65,7 @@ static inline void *make_call(void *argument)
 
 static inline void begin(struct call *call)
 {
-	call->done = false;
+	call->begun = call->done = false;
 	assert_int_equal(pthread_create(&call->thread, NULL, make_call, call), 0);
 }
 
@@ -72,7 +73,9 @@ static inline void begin(struct call *call)
 static inline void begin_and_see_it_wait(struct call *call)
 {
 	begin(call);
-	sleep_ms(20);
+	while (!call->begun)
+		sleep_ms(1);
+	sleep_ms(30);
 	assert_false(call->done);
 }
 

@@ -146,8 +146,8 @@ static void a_broadcast_reaches_everybody(void **state)
 
 static void *wait_in_vain(void *argument)
 {
-	struct timespec soon = after_ms(20);
 	uint64_t before = tek__now();
+	struct timespec soon = after_ms(20);
 
 	(void)argument;
 	tek_uthread_mutex_lock(&mutex);

@@ -100,8 +100,8 @@ static void an_error_checking_one_finds_errors(void **state)
 
 static void *wait_in_vain(void *argument)
 {
-	struct timespec soon = after_ms(20);
 	uint64_t before = tek__now();
+	struct timespec soon = after_ms(20);
 
 	CHECK(tek_uthread_mutex_lock_until(argument, &soon) == ETIMEDOUT);
 	CHECK(tek__now() - before >= 19000000);

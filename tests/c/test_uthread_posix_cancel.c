@@ -157,6 +157,7 @@ static void who_waits_in_the_c_library_is_cancelled(void **state)
 	pthread_mutexattr_t mutexattr;
 	pthread_condattr_t condattr;
 	(void)state;
+	NEEDS_PREEMPTION();
 	pthread_mutexattr_init(&mutexattr);
 	pthread_mutexattr_setpshared(&mutexattr, PTHREAD_PROCESS_SHARED);
 	assert_int_equal(pthread_mutex_init(&shared_mutex, &mutexattr), 0);
@@ -210,6 +211,7 @@ static void *spin(void *argument)
 static void who_spins_is_cancelled_asynchronously(void **state)
 {
 	(void)state;
+	NEEDS_PREEMPTION();
 	for (int i = 0; i < 20; i++) {
 		reset(NULL);
 		cancel_and_join(start(spin, NULL));
@@ -281,7 +283,8 @@ int main(void)
 	alarm(100);
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test_setup(who_sleeps_is_cancelled_and_its_handlers_run, reset),
-		cmocka_unit_test_setup(who_waits_for_a_condition_has_its_mutex_when_handlers_run, reset),
+		cmocka_unit_test_setup(who_waits_for_a_condition_has_its_mutex_when_handlers_run,
+				       reset),
 		cmocka_unit_test_setup(who_waits_for_a_semaphore_is_cancelled, reset),
 		cmocka_unit_test_setup(who_reads_is_cancelled, reset),
 		cmocka_unit_test_setup(who_joins_is_cancelled_and_another_one_can_join, reset),

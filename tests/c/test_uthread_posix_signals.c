@@ -55,6 +55,7 @@ static void *spin_until_handled(void *argument)
 static void a_signal_interrupts_the_thread_it_is_sent_to(void **state)
 {
 	(void)state;
+	NEEDS_PREEMPTION();
 	handle(SIGUSR1, 0);
 	pthread_t thread = start(spin_until_handled, NULL);
 	assert_true(becomes(&reached, 1));
@@ -252,6 +253,7 @@ static void a_handler_can_be_left_by_a_jump(void **state)
 {
 	volatile int jumps = 0;
 	(void)state;
+	NEEDS_PREEMPTION();
 	signal(SIGUSR1, jump);
 	while (jumps < 100) {
 		if (sigsetjmp(back, 1) == 0)
@@ -293,6 +295,7 @@ static void handlers_may_post_semaphores_whatever_they_interrupt(void **state)
 {
 	pthread_t workers[4];
 	(void)state;
+	NEEDS_PREEMPTION();
 	atomic_store(&stop, 0);
 	assert_int_equal(sem_init(&posted, 0, 0), 0);
 	struct sigaction action = {.sa_handler = post, .sa_flags = SA_RESTART};
@@ -379,8 +382,10 @@ int main(void)
 		cmocka_unit_test_setup(a_read_fails_or_is_begun_again_as_the_handler_wants, reset),
 		cmocka_unit_test_setup(a_blocked_signal_waits_until_it_is_unblocked, reset),
 		cmocka_unit_test_setup(raise_runs_the_handler_before_it_returns, reset),
-		cmocka_unit_test_setup(a_thread_has_the_mask_of_its_creator_and_keeps_its_own, reset),
-		cmocka_unit_test_setup(a_signal_of_the_process_or_the_thread_ends_a_wait_for_it, reset),
+		cmocka_unit_test_setup(a_thread_has_the_mask_of_its_creator_and_keeps_its_own,
+				       reset),
+		cmocka_unit_test_setup(a_signal_of_the_process_or_the_thread_ends_a_wait_for_it,
+				       reset),
 		cmocka_unit_test_setup(a_signal_of_the_process_finds_a_thread_that_waits, reset),
 		cmocka_unit_test_setup(queued_signals_come_in_order_with_their_values, reset),
 		cmocka_unit_test_setup(a_handler_can_be_left_by_a_jump, reset),

@@ -27,6 +27,21 @@ static inline bool on_user_level(void)
 	return preloaded && strstr(preloaded, "libtek-uthread");
 }
 
+/* Whether a thread that computes is never interrupted. */
+static inline bool is_cooperative(void)
+{
+	const char *options = getenv("TEK_UTHREAD");
+	return on_user_level() && options && strstr(options, "preempt=off");
+}
+
+#define NEEDS_PREEMPTION() \
+	do { \
+		if (is_cooperative()) { \
+			print_message("# needs preemption\n"); \
+			skip(); \
+		} \
+	} while (0)
+
 static inline void nap(long ms)
 {
 	const struct timespec time = {.tv_sec = ms / 1000, .tv_nsec = ms % 1000 * 1000000};

@@ -17,9 +17,11 @@
 #include "uthread/wait.h"
 #include "uthread/worker.h"
 
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/prctl.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -69,6 +71,7 @@ static inline void with_engine(const char *list, void (*body)(void))
 	assert_true(child >= 0);
 	if (child == 0) {
 		alarm(30);
+		prctl(PR_SET_PDEATHSIG, SIGKILL); /* a test that is given up leaves nobody behind */
 		start_engine(list);
 		body();
 		_exit(0);

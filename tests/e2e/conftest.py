@@ -119,10 +119,10 @@ def open_build(open_directory):
         return BUILD
     copy = open_directory / "build"
     shutil.copytree(BUILD / "bin", copy / "bin")
-    for lib in ("lib", "lib32"):
-        if (BUILD / lib / "libtek.so").exists():
-            (copy / lib).mkdir()
-            shutil.copy(BUILD / lib / "libtek.so", copy / lib)
+    for lib in ("lib/libtek.so", "lib/libtek-uthread.so", "lib32/libtek.so"):
+        if (BUILD / lib).exists():
+            (copy / lib).parent.mkdir(exist_ok=True)
+            shutil.copy(BUILD / lib, copy / lib)
     return copy
 
 

@@ -1,15 +1,16 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! `abi/tek_abi.h` for Rust: the thread information table, the event file, and the messages
-//! of the daemon's socket.
+//! of the daemon's socket; and `abi/tek_trace.h`, the trace of user-level threads.
 //!
-//! The C header is the text to read: it says what each field means and how a reader without a
-//! lock goes about it.  This crate repeats it; `tests/c_header.rs` fails when the two differ.
+//! The C headers are the text to read: they say what each field means and how a reader without a
+//! lock goes about it.  This crate repeats them; `tests/c_header.rs` fails when they differ.
 #![forbid(unsafe_code)]
 
 mod event;
 mod message;
 mod table;
 mod text;
+mod trace;
 
 pub use event::{
     Event, EventError, EVENT_BAD_OPTION, EVENT_FRAME, EVENT_MAGIC, EVENT_NOT_COVERED,
@@ -19,6 +20,7 @@ pub use event::{
 pub use message::*;
 pub use table::*;
 pub use text::{printable, text, until_nul};
+pub use trace::*;
 
 /// Asserts at compile time that a struct lies in memory as the C header says, and keeps the same
 /// numbers for the test that compares them with the header.

@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The C header and this crate say the same.
+//! The C headers and this crate say the same.
 use regex::Regex;
 use std::collections::BTreeMap;
 use tek_abi::*;
 
-const HEADER: &str = include_str!("../../../abi/tek_abi.h");
+const HEADER: &str =
+    concat!(include_str!("../../../abi/tek_abi.h"), include_str!("../../../abi/tek_trace.h"));
 
 macro_rules! constants {
     ($($name:ident),* $(,)?) => { [$((concat!("TEK_", stringify!($name)), $name as i128)),*] };
@@ -96,6 +97,23 @@ fn rust_constants() -> BTreeMap<&'static str, i128> {
         TELL_REFUSED,
         GRANT_SWITCH,
         GRANT_LIMIT,
+        TRACE_VERSION,
+        TRACE_MAGIC,
+        TRACE_BLOCK_MAGIC,
+        TRACE_HEADER_BYTES,
+        TRACE_BLOCK_BYTES,
+        TRACE_NO_WORKER,
+        TRACE_SWITCH,
+        TRACE_READY,
+        TRACE_NAME,
+        TRACE_TEXT,
+        TRACE_IDLE,
+        TRACE_YIELDED,
+        TRACE_PREEMPTED,
+        TRACE_ENDED,
+        TRACE_HELD_UP,
+        TRACE_WAITS,
+        TRACE_TEXT_BYTES,
     ])
 }
 
@@ -114,7 +132,7 @@ fn evaluate(expression: &str, known: &BTreeMap<String, i128>) -> i128 {
                 Some(hex) => i128::from_str_radix(hex, 16),
                 None => digits.parse(),
             }
-            .unwrap_or_else(|_| panic!("cannot read `{factor}` in tek_abi.h: teach this test"))
+            .unwrap_or_else(|_| panic!("cannot read `{factor}` in the headers: teach this test"))
         })
         .product()
 }
@@ -134,7 +152,7 @@ fn every_constant_has_the_same_value_in_c_and_rust() {
 }
 
 /// The structs of both sides.
-const LAYOUTS: [Layout; 8] = [
+const LAYOUTS: [Layout; 11] = [
     Record::LAYOUT,
     Side::LAYOUT,
     Module::LAYOUT,
@@ -143,6 +161,9 @@ const LAYOUTS: [Layout; 8] = [
     Event::LAYOUT,
     Request::LAYOUT,
     Reply::LAYOUT,
+    TraceHeader::LAYOUT,
+    TraceBlock::LAYOUT,
+    TraceRecord::LAYOUT,
 ];
 
 #[test]
@@ -165,7 +186,7 @@ fn every_struct_lies_in_memory_as_c_asserts() {
     }
     assert!(HEADER.contains(&format!("TEK_SOCKET_PATH {SOCKET_PATH:?}")));
     let lines = HEADER.lines().filter(|line| line.starts_with("TEK_ABI_A")).count();
-    assert_eq!(asserted + sizes.len(), lines, "an assertion of tek_abi.h was not understood");
+    assert_eq!(asserted + sizes.len(), lines, "an assertion of the headers was not understood");
 }
 
 #[test]

@@ -99,8 +99,10 @@ pub(crate) struct Hook {
     pub target: Target,
     /// What is worse where it is missing; `None`: the dependency does not work at all.
     pub without: Option<&'static str>,
-    /// Attached only while something is critical.
+    /// Attached only while something is critical: [`Watcher`](crate::Watcher).
     pub watch: bool,
+    /// Programs of this one do the same where it works, which is cheaper than two at one place.
+    pub done_by: Option<Kind>,
 }
 
 pub(crate) struct Group {
@@ -121,16 +123,24 @@ impl Group {
     }
 }
 
+const fn hook(program: &'static str, target: Target) -> Hook {
+    Hook { program, target, without: None, watch: false, done_by: None }
+}
+
 const fn tracepoint(program: &'static str, name: &'static str) -> Hook {
-    Hook { program, target: Target::Tracepoint(name), without: None, watch: false }
+    hook(program, Target::Tracepoint(name))
 }
 
 const fn function(program: &'static str, name: &'static str) -> Hook {
-    Hook { program, target: Target::Function(name), without: None, watch: false }
+    hook(program, Target::Function(name))
 }
 
 const fn hot(hook: Hook) -> Hook {
     Hook { watch: true, ..hook }
+}
+
+const fn unless(kind: Kind, hook: Hook) -> Hook {
+    Hook { done_by: Some(kind), ..hook }
 }
 
 const fn or_else(hook: Hook, without: &'static str) -> Hook {
@@ -163,7 +173,10 @@ pub(crate) const GROUPS: [Group; 9] = [
         hooks: &[
             tracepoint("inode_dirtied", "writeback_mark_inode_dirty"),
             tracepoint("inode_cleaned", "writeback_single_inode"),
-            hot(tracepoint("inode_gone", "mm_filemap_delete_from_page_cache")),
+            unless(
+                Kind::PageCache,
+                hot(tracepoint("inode_gone", "mm_filemap_delete_from_page_cache")),
+            ),
             or_else(
                 tracepoint("throttled", "balance_dirty_pages"),
                 "a task that is made to wait for writeback is known by its inodes only",

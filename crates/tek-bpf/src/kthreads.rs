@@ -3,8 +3,9 @@
 use crate::dependency::{Dependency, Hook, Kind, GROUPS};
 use crate::error::Error;
 use crate::event::{Event, RawEvent, What};
-use crate::load::{self, io_error, refuse, Loaded};
+use crate::load::{self, attach, io_error, refuse, Loaded};
 use crate::maps::{put, take, Maps};
+use crate::watcher::{Packets, Watcher};
 use crate::{probe, Follow};
 use libbpf_rs::{Link, MapCore, MapFlags, Object, RingBuffer, RingBufferBuilder};
 use std::collections::HashSet;
@@ -21,7 +22,7 @@ const DEPENDENCIES: usize = 9;
 
 /// The programs, attached until this is dropped. Nothing of it outlives the process.
 ///
-/// All calls are system calls of a few microseconds, but for `open` (some 100 ms) and `watch` (1 ms).
+/// All calls are system calls of a few microseconds, but for `open` (some 100 ms).
 pub struct Kthreads {
     // Detached before the object goes.
     links: Vec<(&'static str, Link)>,
@@ -34,12 +35,12 @@ pub struct Kthreads {
     boosted: HashSet<i32>,
     /// Entries that we made in `who`, less those that we removed.
     who: i32,
-    /// `enum tek_kthread_packets`.
-    packets: u32,
+    packets: Packets,
     /// Of variables, which do not change.
     distances: [i64; 3],
     dependencies: Vec<Dependency>,
-    object: Object,
+    /// `None`: the watcher has it.
+    object: Option<Object>,
 }
 
 impl Kthreads {
@@ -67,10 +68,10 @@ impl Kthreads {
             fast: HashSet::new(),
             boosted: HashSet::new(),
             who: 0,
-            packets: 0,
+            packets: Packets::default(),
             distances,
             dependencies,
-            object,
+            object: Some(object),
         };
         this.set_settings()?;
         this.attach_all();
@@ -171,39 +172,20 @@ impl Kthreads {
         self.set_settings()
     }
 
-    /// Attaches or detaches the programs that cost something on hot paths, which see pages come into
-    /// the page cache and leave it, and where network packets go. For as long as something is critical,
-    /// or a relation is known: without them a dirty inode that is deleted is not told as gone, and of
-    /// packets only that there are some.
-    pub fn watch(&mut self, on: bool) -> Result<(), Error> {
-        if !on {
-            self.set_packets(0)?;
-            let hot: HashSet<&str> =
-                hooks(|hook| hook.watch).map(|(_, hook)| hook.program).collect();
-            self.links.retain(|(program, _)| !hot.contains(program));
-            return Ok(());
-        }
-        for (kind, hook) in hooks(|hook| hook.watch) {
-            if self.is_on(kind) && !self.links.iter().any(|(program, _)| *program == hook.program) {
-                self.attach(kind, hook)?;
-            }
-        }
-        // Not before their ends are seen.
-        let at_end = self.links.iter().any(|(program, _)| *program == "packet_handed");
-        self.set_packets(match self.is_on(Kind::Network) {
-            true if at_end => 1,
-            true => 2,
-            false => 0,
-        })
+    /// What attaches the programs on hot paths; once.
+    pub fn watcher(&mut self) -> Option<Watcher> {
+        let on = self.dependencies.iter().filter(|d| d.is_on()).map(|d| d.kind).collect();
+        Some(Watcher::new(self.object.take()?, on))
     }
 
-    fn set_packets(&mut self, packets: u32) -> Result<(), Error> {
+    /// Tells the programs whether packets are watched: [`Watcher::watch`].
+    pub fn set_packets(&mut self, packets: Packets) -> Result<(), Error> {
         self.packets = packets;
         self.set_settings()
     }
 
     /// How many pages of the page cache a critical task brought in that are still there, as far as they
-    /// were counted: [`Kthreads::watch`].
+    /// were counted: [`Watch::pages`](crate::Watch).
     pub fn pages(&self, tid: i32) -> Result<u64, Error> {
         let found = self.maps.brought.lookup(&tid.to_ne_bytes(), MapFlags::ANY);
         let found = found.map_err(|e| Error::Map { map: "brought", tid, source: io_error(&e) })?;
@@ -266,7 +248,8 @@ impl Kthreads {
     /// Those that are always attached. What cannot be is off from then on.
     fn attach_all(&mut self) {
         // Ends first: nothing is told that could not end.
-        let hooks: Vec<(Kind, &Hook)> = hooks(|hook| !hook.watch).collect();
+        let all = GROUPS.iter().flat_map(|group| group.hooks.iter().map(|hook| (group.kind, hook)));
+        let hooks: Vec<(Kind, &Hook)> = all.filter(|(_, hook)| !hook.watch).collect();
         let mut lacking: HashSet<&str> = HashSet::new();
         for (kind, hook) in hooks.into_iter().rev() {
             if !self.is_on(kind) || lacking.contains(hook.program) {
@@ -294,18 +277,8 @@ impl Kthreads {
     }
 
     fn attach(&mut self, kind: Kind, hook: &Hook) -> Result<(), Error> {
-        // One that was not loaded is missing by name already.
-        let Some(program) = self.object.progs_mut().find(|p| p.name() == hook.program) else {
-            return Ok(());
-        };
-        if !program.autoload() {
-            return Ok(());
-        }
-        let link = program.attach().map_err(|error| Error::Attach {
-            dependency: kind,
-            program: hook.program,
-            source: io_error(&error),
-        })?;
+        let Some(object) = &mut self.object else { return Ok(()) };
+        let Some(link) = attach(object, kind, hook)? else { return Ok(()) };
         self.links.push((hook.program, link));
         Ok(())
     }
@@ -314,18 +287,11 @@ impl Kthreads {
     fn set_settings(&self) -> Result<(), Error> {
         let count = |set: &HashSet<i32>| (set.len() as u32).to_ne_bytes();
         let counts = [count(&self.fast), count(&self.boosted)];
-        let who = [self.who.to_ne_bytes(), self.packets.to_ne_bytes()];
+        let who = [self.who.to_ne_bytes(), (self.packets as u32).to_ne_bytes()];
         let distances = self.distances.map(i64::to_ne_bytes);
         let value = [distances.as_flattened(), counts.as_flattened(), who.as_flattened()];
         let value = value.concat();
         let done = self.maps.settings.update(&0u32.to_ne_bytes(), &value, MapFlags::ANY);
         done.map_err(|e| Error::Map { map: "settings", tid: 0, source: io_error(&e) })
     }
-}
-
-fn hooks(wanted: fn(&Hook) -> bool) -> impl Iterator<Item = (Kind, &'static Hook)> {
-    GROUPS
-        .iter()
-        .flat_map(|group| group.hooks.iter().map(|hook| (group.kind, hook)))
-        .filter(move |(_, hook)| wanted(hook))
 }

@@ -24,6 +24,8 @@ mod load;
 mod maps;
 mod name;
 mod probe;
+#[cfg(loads)]
+mod watcher;
 #[cfg(not(loads))]
 mod without;
 
@@ -34,6 +36,8 @@ pub use event::{Device, Event, Member, RawEvent, Thread, What, Work, LAYOUT};
 pub use kthreads::Kthreads;
 pub use name::Name;
 pub use probe::{probe, Probe};
+#[cfg(loads)]
+pub use watcher::{Packets, Watch, Watcher};
 #[cfg(not(loads))]
 pub use without::Kthreads;
 

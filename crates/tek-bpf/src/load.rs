@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Loading the programs: all that this kernel takes, and for the others the reason.
 use crate::btf::Btf;
-use crate::dependency::{Dependency, Group, Hook, Target, GROUPS};
+use crate::dependency::{Dependency, Group, Hook, Kind, Target, GROUPS};
 use crate::error::Error;
 use crate::probe;
-use libbpf_rs::{set_print, Object, ObjectBuilder, PrintLevel};
+use libbpf_rs::{set_print, Link, Object, ObjectBuilder, PrintLevel};
 use std::collections::HashSet;
 use std::io;
 use std::sync::{Mutex, Once, PoisonError};
@@ -55,10 +55,10 @@ pub(crate) fn io_error(error: &libbpf_rs::Error) -> io::Error {
         }
         cause = now.source();
     }
-    io::Error::new(kind(error), error.to_string())
+    io::Error::new(kind_of(error), error.to_string())
 }
 
-fn kind(error: &libbpf_rs::Error) -> io::ErrorKind {
+fn kind_of(error: &libbpf_rs::Error) -> io::ErrorKind {
     match error.kind() {
         libbpf_rs::ErrorKind::NotFound => io::ErrorKind::NotFound,
         libbpf_rs::ErrorKind::PermissionDenied => io::ErrorKind::PermissionDenied,
@@ -129,6 +129,16 @@ fn load_only(programs: &HashSet<&'static str>) -> Result<Object, String> {
         program.set_autoload(wanted);
     }
     open.load().map_err(|error| said(&error))
+}
+
+/// Attaches one; `None` where it was not loaded.
+pub(crate) fn attach(object: &mut Object, kind: Kind, hook: &Hook) -> Result<Option<Link>, Error> {
+    // What was not wanted is missing by name already.
+    let program = object.progs_mut().find(|p| p.name() == hook.program);
+    let Some(program) = program.filter(|program| program.autoload()) else { return Ok(None) };
+    let error =
+        |error| Error::Attach { dependency: kind, program: hook.program, source: io_error(&error) };
+    program.attach().map(Some).map_err(error)
 }
 
 /// Loads what can be loaded. A program that this kernel does not take spoils the load of all, so then it

@@ -3,7 +3,7 @@
 #![cfg(loads)]
 mod common;
 
-use common::{at_priority, events_until, gettid, of_task, set_priority, wakes};
+use common::{at_priority, events_until, gettid, of_task, set_priority, wakes, watch};
 use nix::fcntl::OFlag;
 use nix::pty::{grantpt, posix_openpt, unlockpt};
 use std::fs::File;
@@ -116,7 +116,7 @@ fn a_dirty_inode_that_is_deleted_is_told_as_gone() {
     let directory = disk();
     let path = directory.path().join("file");
     let mut kthreads = Kthreads::open().unwrap();
-    kthreads.watch(true).unwrap();
+    let _watcher = watch(&mut kthreads);
     let tid = at_priority(20, move || {
         write_a_page(&path);
         std::fs::remove_file(&path).unwrap();
@@ -342,7 +342,7 @@ fn pages_that_a_critical_thread_brings_in_are_counted_until_they_leave() {
     let directory = disk();
     let path = directory.path().join("file");
     let mut kthreads = Kthreads::open().unwrap();
-    kthreads.watch(true).unwrap();
+    let _watcher = watch(&mut kthreads);
     let (sender, receiver) = mpsc::channel();
     let (go, wait) = mpsc::channel::<()>();
     let written = path.clone();

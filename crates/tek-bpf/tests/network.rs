@@ -3,7 +3,7 @@
 #![cfg(loads)]
 mod common;
 
-use common::{at_priority, events_until, gettid, of_task};
+use common::{at_priority, events_until, gettid, of_task, watch};
 use nix::sched::{sched_getaffinity, sched_setaffinity, unshare, CloneFlags, CpuSet};
 use nix::unistd::Pid;
 use std::net::UdpSocket;
@@ -32,7 +32,7 @@ fn packets(events: &[Event], tid: i32) -> Vec<What> {
 #[ignore = "needs root"]
 fn packets_that_a_critical_thread_carries_on_itself_leave_nothing_behind() {
     let mut kthreads = Kthreads::open().unwrap();
-    kthreads.watch(true).unwrap();
+    let _watcher = watch(&mut kthreads);
     let tid = at_priority(20, || send_to_itself(200));
     let events = events_until(&mut kthreads, |_| false);
     // Where the end of the call is not seen, or it ends with softirqs off (6.1), a ksoftirqd that was woken
@@ -48,7 +48,7 @@ fn packets_that_a_critical_thread_carries_on_itself_leave_nothing_behind() {
 #[ignore = "needs root"]
 fn packets_of_an_ordinary_thread_are_not_told() {
     let mut kthreads = Kthreads::open().unwrap();
-    kthreads.watch(true).unwrap();
+    let _watcher = watch(&mut kthreads);
     send_to_itself(20);
     let events = events_until(&mut kthreads, |_| false);
     assert!(packets(&events, gettid()).is_empty(), "{events:?}");
@@ -116,7 +116,7 @@ fn send_some() {
 #[ignore = "needs root"]
 fn a_packet_that_ksoftirqd_will_carry_on_is_told_until_it_has() {
     let mut kthreads = Kthreads::open().unwrap();
-    kthreads.watch(true).unwrap();
+    let _watcher = watch(&mut kthreads);
     let Some(tid) = beside_packets(send_some) else { return eprintln!("no ip, tc or tbf") };
     let events = events_until(&mut kthreads, |_| false);
     let told = packets(&events, tid);

@@ -94,6 +94,12 @@ pub enum Command {
     /// Says what the stacks of threads have, use and need: of programs that run under TEK, and of
     /// those whose threads it learnt about in earlier runs (`tek run --stack`).
     Stack(crate::stack::Args),
+    /// Make a trace of user-level threads readable
+    ///
+    /// Turns what the engine of user-level threads wrote down (libtek-uthread(7), `trace=`) into JSON
+    /// for Perfetto and Chrome: which thread ran where, when, and why it left. `tek run --trace` does
+    /// so by itself.
+    Trace(crate::trace::Args),
     /// Tell Prometheus what the daemon and the programs under TEK are at
     ///
     /// Serves metrics over HTTP, on loopback unless told otherwise: tekd's mode, grants and groups, and

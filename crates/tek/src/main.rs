@@ -21,6 +21,7 @@ mod status;
 mod suggest;
 mod system;
 mod top;
+mod trace;
 mod units;
 mod words;
 
@@ -42,6 +43,7 @@ fn main() -> ExitCode {
         Command::Explain(args) => explain::run(args),
         Command::Suggest(args) => suggest::run(args),
         Command::Stack(args) => stack::run(args),
+        Command::Trace(args) => trace::run(args),
         Command::Bench(args) => bench::run(args),
         Command::Lab(args) => lab::run(args),
         Command::Debug(args) => debug::run(args),

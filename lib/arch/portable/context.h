@@ -33,15 +33,15 @@ static inline void tek__context_switch(struct tek_context *from, const struct te
 static inline void tek__context_enter(unsigned int entry_high, unsigned int entry_low,
 				      unsigned int high, unsigned int low)
 {
-	void (*entry)(void *) =
-		(void (*)(void *))(uintptr_t)((uint64_t)entry_high << 32 | entry_low);
+	void (*entry)(void *) = (void (*)(void *))(uintptr_t)((uint64_t)entry_high << 32 |
+							      entry_low);
 
 	entry((void *)(uintptr_t)((uint64_t)high << 32 | low));
 	__builtin_trap();
 }
 
-static inline void tek__context_make(struct tek_context *context, void *top,
-				     void (*entry)(void *), void *argument)
+static inline void tek__context_make(struct tek_context *context, void *top, void (*entry)(void *),
+				     void *argument)
 {
 	const uint64_t function = (uintptr_t)entry, value = (uintptr_t)argument;
 

@@ -4,8 +4,11 @@
  *
  * Saves what a function must preserve (System V ABI, 3.2.1), the control words of SSE and x87 among it, on
  * the stack of the one that leaves.  Loading a control word waits for all that was begun before, so it
- * is done only where they differ.  It ends with a jump: a return would be predicted to go back to the one
- * that called, and go elsewhere each time.
+ * is done only where they differ.
+ *
+ * Processors predict that a return goes back to the last call.  If the other one left at the same place of the
+ * program as this one, as when threads yield to each other, that is where it goes on, and the returns of its callers are
+ * predicted, too: three times as fast.  Else a return would be predicted wrongly for certain, a jump is not.
  */
 	.globl	tek__context_switch
 	.hidden	tek__context_switch
@@ -35,15 +38,22 @@ tek__context_switch:
 	cmpw	4(%rdx), %cx
 	jne	1f
 2:	movq	56(%rdx), %rcx
-	leaq	64(%rdx), %rsp
+	movq	(%rsp), %rax
+	leaq	56(%rdx), %rsp
 	movq	8(%rdx), %r15
 	movq	16(%rdx), %r14
 	movq	24(%rdx), %r13
 	movq	32(%rdx), %r12
 	movq	40(%rdx), %rbx
 	movq	48(%rdx), %rbp
+	cmpq	%rax, %rcx
+	jne	3f
+	ret
+3:	addq	$8, %rsp
+	.cfi_adjust_cfa_offset -8
 	.cfi_register %rip, %rcx
 	jmp	*%rcx
+	.cfi_adjust_cfa_offset 8
 	.cfi_restore %rip
 1:	ldmxcsr	(%rdx)
 	fldcw	4(%rdx)

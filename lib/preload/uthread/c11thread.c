@@ -61,11 +61,6 @@ TEK_EXPORT thrd_t thrd_current(void)
 	return pthread_self();
 }
 
-TEK_EXPORT int thrd_equal(thrd_t one, thrd_t other)
-{
-	return one == other;
-}
-
 TEK_EXPORT int thrd_sleep(const struct timespec *time, struct timespec *left)
 {
 	switch (clock_nanosleep(CLOCK_REALTIME, 0, time, left)) {

@@ -1,134 +1,77 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
 /*
- * The symbols of the exec family.  Handlers end with the program that calls them, a signal that waits to be handled
- * does not: a tick that came just before would kill the next program.  So ticks are ignored from here on,
- * which also drops those that wait.  The C library's functions do not call each other through symbols, so
- * each is here.
+ * The exec and spawn families.  Their symbols are those of preload/exec.c and preload/spawn.c, which look at the program
+ * that is to run, as in libtek.so, and take this library out of LD_PRELOAD where it would do harm.  Here is what
+ * they call around that.
+ *
+ * Handlers end with the program that calls exec, a signal that waits to be handled does not: a tick that came just before
+ * would kill the next program.  So ticks are ignored from here on, which also drops those that wait.
  */
-#include "preload/uthread/real.h"
+#include "exec/replace.h"
+#include "ident/process.h"
+#include "preload/real.h"
 #include "uthread/engine.h"
-#include "uthread/posix/blocked.h"
 #include "uthread/preempt.h"
 
 #include <signal.h>
-#include <stdarg.h>
-#include <stdbool.h>
-#include <stddef.h>
-#include <unistd.h>
+#include <stdatomic.h>
+
+/* Two threads may do it at the same time: both find the same. */
+void tek__start(void)
+{
+	static atomic_bool started;
+
+	if (atomic_load_explicit(&started, memory_order_acquire))
+		return;
+	tek__real_find();
+	tek__target_start();
+	/* What they do at their start, and how they know a thread, is not for this library. */
+	tek__target_disturbs("libtsan.", "is built with ThreadSanitizer");
+	tek__target_disturbs("liblsan.", "is built with LeakSanitizer");
+	tek__target_disturbs("libhwasan.", "is built with HWAddressSanitizer");
+	tek__target_disturbs("libclang_rt.", "is built with a sanitizer");
+	tek__target_disturbs("libtek.so", "is linked with libtek.so");
+	atomic_store_explicit(&started, true, memory_order_release);
+}
+
+/* Before any fork: in its child the loader may be locked. */
+__attribute__((constructor)) static void start(void)
+{
+	tek__start();
+}
 
 /* The same each time, so it may be found by several at once. */
 static struct sigaction on_tick;
 
-static void stop_ticks(void)
+/* This program is about to be replaced. */
+void tek__exec_hide_table(void)
 {
 	const struct sigaction ignore = {.sa_handler = SIG_IGN};
 	struct sigaction before;
 
-	if (!tek__engine_runs() || TEK_REAL(sigaction)(TEK_TICK_SIGNAL, &ignore, &before))
+	if (!tek__engine_runs() || tek__real.sigaction(TEK_TICK_SIGNAL, &ignore, &before))
 		return;
 	if (before.sa_handler != SIG_IGN)
 		on_tick = before;
 }
 
-/* It is still this program. Returns -1, and errno as it was. */
-static int go_on(void)
+/* It is still this program. */
+void tek__exec_show_table(void)
 {
-	int error = tek__errno();
-
 	if (tek__engine_runs())
-		TEK_REAL(sigaction)(TEK_TICK_SIGNAL, &on_tick, NULL);
-	return tek__fail(error);
+		tek__real.sigaction(TEK_TICK_SIGNAL, &on_tick, NULL);
 }
 
-TEK_EXPORT int execve(const char *path, char *const arguments[], char *const environment[])
+/* Nobody is in libtek.so's Fast Region here. */
+bool tek__exec_step_out(void)
 {
-	stop_ticks();
-	TEK_REAL(execve)(path, arguments, environment);
-	return go_on();
+	return false;
 }
 
-TEK_EXPORT int execv(const char *path, char *const arguments[])
+void tek__exec_step_in(void) {}
+
+/* Not told: there is nobody but standard error, which is the program's. */
+void tek__exec_name(const char *path, struct tek_verdict verdict)
 {
-	return execve(path, arguments, environ);
-}
-
-TEK_EXPORT int execvpe(const char *file, char *const arguments[], char *const environment[])
-{
-	stop_ticks();
-	TEK_REAL(execvpe)(file, arguments, environment);
-	return go_on();
-}
-
-TEK_EXPORT int execvp(const char *file, char *const arguments[])
-{
-	return execvpe(file, arguments, environ);
-}
-
-TEK_EXPORT int fexecve(int file, char *const arguments[], char *const environment[])
-{
-	stop_ticks();
-	TEK_REAL(fexecve)(file, arguments, environment);
-	return go_on();
-}
-
-#if defined(__GLIBC__) && __GLIBC_PREREQ(2, 34)
-TEK_EXPORT int execveat(int directory, const char *path, char *const arguments[],
-			char *const environment[], int flags)
-{
-	stop_ticks();
-	TEK_REAL(execveat)(directory, path, arguments, environment, flags);
-	return go_on();
-}
-#endif
-
-/* The calls whose arguments are a list that NULL ends, with the environment behind it or not. */
-static int execute_list(bool by_search, const char *path, const char *first, va_list list,
-			bool with_environment)
-{
-	size_t count = 1;
-	va_list counted;
-
-	va_copy(counted, list);
-	for (const char *argument = first; argument; argument = va_arg(counted, const char *))
-		count++;
-	va_end(counted);
-
-	/* No malloc(): in the child of vfork(2) the heap is the parent's. */
-	char *arguments[count];
-	arguments[0] = (char *)(uintptr_t)first;
-	for (size_t i = 1; i < count; i++)
-		arguments[i] = va_arg(list, char *);
-	char *const *environment = with_environment ? va_arg(list, char *const *) : environ;
-	return by_search ? execvpe(path, arguments, environment)
-			 : execve(path, arguments, environment);
-}
-
-TEK_EXPORT int execl(const char *path, const char *argument, ...)
-{
-	va_list list;
-
-	va_start(list, argument);
-	int result = execute_list(false, path, argument, list, false);
-	va_end(list);
-	return result;
-}
-
-TEK_EXPORT int execle(const char *path, const char *argument, ...)
-{
-	va_list list;
-
-	va_start(list, argument);
-	int result = execute_list(false, path, argument, list, true);
-	va_end(list);
-	return result;
-}
-
-TEK_EXPORT int execlp(const char *file, const char *argument, ...)
-{
-	va_list list;
-
-	va_start(list, argument);
-	int result = execute_list(true, file, argument, list, false);
-	va_end(list);
-	return result;
+	(void)path, (void)verdict;
 }

@@ -49,7 +49,8 @@ TEK_EXPORT int pthread_getname_np(pthread_t handle, char *name, size_t size)
 	const struct tek_uthread *thread = kind == TEK_POSIX_LIVE ? thread_of(posix) : NULL;
 	if (!thread)
 		return ESRCH;
-	if (!thread->name[0] && tek__posix_first.thread) /* as its creator's, in the end the process's */
+	if (!thread->name[0] &&
+	    tek__posix_first.thread) /* as its creator's, in the end the process's */
 		return TEK_REAL(pthread_getname_np)(tek__posix_first.handle, name, size);
 	if (size < sizeof(thread->name))
 		return ERANGE;

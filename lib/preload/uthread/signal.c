@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
 /* The symbols of signals: actions, masks, sending, and waiting for them; and jumps out of handlers. */
+#include "uthread/posix/signal.h"
 #include "preload/uthread/real.h"
 #include "uthread/interrupted.h"
 #include "uthread/posix/action.h"
 #include "uthread/posix/record.h"
-#include "uthread/posix/signal.h"
 
 #include <errno.h>
 #include <pthread.h>

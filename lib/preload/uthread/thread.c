@@ -3,10 +3,10 @@
  * The symbols by which threads are made, end, and are waited for.  What is not about a user-level thread goes to the
  * C library: calls by kernel threads that make threads, and handles of kernel threads.
  */
+#include "uthread/posix/thread.h"
 #include "preload/uthread/real.h"
 #include "uthread/posix/exit.h"
 #include "uthread/posix/record.h"
-#include "uthread/posix/thread.h"
 
 #include <errno.h>
 #include <pthread.h>
@@ -23,7 +23,8 @@ TEK_EXPORT int pthread_create(pthread_t *handle, const pthread_attr_t *attr,
 TEK_EXPORT pthread_t pthread_self(void)
 {
 	struct tek_uthread *self = tek__here_self();
-	return __builtin_expect(self != NULL, 1) ? tek__posix_handle(self) : TEK_REAL(pthread_self)();
+	return __builtin_expect(self != NULL, 1) ? tek__posix_handle(self)
+						 : TEK_REAL(pthread_self)();
 }
 
 TEK_EXPORT void pthread_exit(void *result)

@@ -21,8 +21,8 @@ typedef void handler_function(int, siginfo_t *, void *);
 static struct {
 	_Atomic uintptr_t handler;
 	atomic_int flags;
-	_Atomic uint64_t mask;      /* the kernel's while the handler runs */
-	atomic_bool interrupts;     /* siginterrupt(3) */
+	_Atomic uint64_t mask;  /* the kernel's while the handler runs */
+	atomic_bool interrupts; /* siginterrupt(3) */
 } actions[TEK_SIGNALS + 1];
 
 /* A handler that runs, on the stack of its thread. */
@@ -69,7 +69,8 @@ static void call(handler_function *handler, int number, siginfo_t *info, void *c
 }
 
 /* Where a thread runs the program's code. The tick is blocked, so it stays on its worker until the handler waits. */
-static void run(struct tek_posix *self, bool taken, int number, siginfo_t *info, ucontext_t *context)
+static void run(struct tek_posix *self, bool taken, int number, siginfo_t *info,
+		ucontext_t *context)
 {
 	const int flags = atomic_load(&actions[number].flags);
 	const uint64_t during = mask_of(context) | atomic_load(&actions[number].mask);
@@ -96,7 +97,8 @@ static void run(struct tek_posix *self, bool taken, int number, siginfo_t *info,
 
 	call(handler_for(number), number, info, context);
 
-	if (self->frames == &frame) { /* else a jump has left it, and what it jumped to has come back here */
+	if (self->frames ==
+	    &frame) { /* else a jump has left it, and what it jumped to has come back here */
 		self->frames = frame.previous;
 		if (frame.kept) {
 			self->level--;
@@ -230,8 +232,8 @@ bool tek__action_ignores(int number)
 	if (TEK_REAL(sigaction)(number, NULL, &now) != 0)
 		return false;
 	return now.sa_handler == SIG_IGN ||
-	       (now.sa_handler == SIG_DFL && (number == SIGCHLD || number == SIGURG ||
-					      number == SIGWINCH || number == SIGCONT));
+	       (now.sa_handler == SIG_DFL &&
+		(number == SIGCHLD || number == SIGURG || number == SIGWINCH || number == SIGCONT));
 }
 
 void tek__action_leave(const struct __jmp_buf_tag *env)
@@ -244,7 +246,8 @@ void tek__action_leave(const struct __jmp_buf_tag *env)
 	/* A buffer deeper in the stack than the handler's frame is of a function that the handler has called. */
 	const char low = 0;
 	bool leaves = false;
-	while (self->frames && !((uintptr_t)env > (uintptr_t)&low && (uintptr_t)env < (uintptr_t)self->frames)) {
+	while (self->frames &&
+	       !((uintptr_t)env > (uintptr_t)&low && (uintptr_t)env < (uintptr_t)self->frames)) {
 		if (self->frames->kept) {
 			self->level--;
 			tek__here_undefer();

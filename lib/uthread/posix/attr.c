@@ -17,7 +17,8 @@
  */
 static size_t size_lies_at = NOWHERE;
 static size_t default_stack_bytes; /* as the C library had it at the start */
-static size_t wanted_stack_bytes;  /* as the program set it: of threads that say nothing else; 0: it did not */
+static size_t
+	wanted_stack_bytes; /* as the program set it: of threads that say nothing else; 0: it did not */
 static size_t page_guard_bytes;
 
 static size_t stack_bytes_of(const pthread_attr_t *attr)
@@ -113,7 +114,8 @@ int tek__attr_read(const pthread_attr_t *attr, struct tek_attr *read)
 	struct sched_param param;
 	int state, inherit;
 
-	*read = (struct tek_attr){.stack_bytes = wanted_stack_bytes, .guard_bytes = page_guard_bytes};
+	*read = (struct tek_attr){.stack_bytes = wanted_stack_bytes,
+				  .guard_bytes = page_guard_bytes};
 	if (!attr)
 		return 0;
 	if (pthread_attr_getdetachstate(attr, &state) != 0 ||

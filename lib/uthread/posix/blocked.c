@@ -38,10 +38,19 @@ struct timespec tek__time_until(const struct timespec *deadline)
 	return tek__timespec_of(then > now ? then - now : 0);
 }
 
+int tek__look(struct pollfd *files, nfds_t count)
+{
+	int ready;
+	do {
+		ready = TEK_REAL(poll)(files, count, 0);
+	} while (ready < 0 && tek__errno() == EINTR);
+	return ready;
+}
+
 bool tek__ready_now(int file, short events)
 {
 	struct pollfd one = {.fd = file, .events = events};
-	return TEK_REAL(poll)(&one, 1, 0) != 0;
+	return tek__look(&one, 1) != 0;
 }
 
 /* What holds for all waits of this call. 0 or EAGAIN. */

@@ -3,6 +3,7 @@
 #ifndef TEK_UTHREAD_POSIX_BLOCKED_H
 #define TEK_UTHREAD_POSIX_BLOCKED_H
 
+#include <poll.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -43,7 +44,13 @@ struct tek_blocked {
  */
 int tek__blocked_wait(struct tek_blocked *blocked, bool done);
 
-/* Whether poll(2) has anything to say about the file. */
+/*
+ * poll(2) without waiting.  The kernel fails it with EINTR even so if a signal comes, a tick as well: that is no
+ * answer, and it is made again.
+ */
+int tek__look(struct pollfd *files, nfds_t count);
+
+/* Whether that has anything to say about the file. */
 bool tek__ready_now(int file, short events);
 
 /* The handlers of signals that count for a call: all, or those without SA_RESTART if the kernel would restart it. */

@@ -58,7 +58,7 @@ static int poll_until(struct pollfd *files, nfds_t count, const struct limit *li
 		      const struct tek_blocked_mask *mask)
 {
 	for (;;) {
-		int ready = TEK_REAL(poll)(files, count, 0);
+		int ready = tek__look(files, count);
 		if (ready != 0)
 			return ready;
 		if (tek__handlers_came(&mask->handlers))
@@ -83,7 +83,9 @@ int tek__ppoll(struct pollfd *files, nfds_t count, const struct timespec *timeou
 	       const sigset_t *mask)
 {
 	tek__cancel_point();
-	if (is_wrong(timeout) || (is_none(timeout) && !mask))
+	if (is_none(timeout) && !mask)
+		return tek__look(files, count);
+	if (is_wrong(timeout))
 		return TEK_REAL(ppoll)(files, count, timeout, NULL);
 	const struct limit limit = limit_of(timeout);
 	const struct tek_blocked_mask set = tek__blocked_mask_set(mask);
@@ -112,6 +114,8 @@ static int epoll_until(int set, struct epoll_event *events, int most, const stru
 {
 	for (;;) {
 		int ready = TEK_REAL(epoll_wait)(set, events, most, 0);
+		if (ready < 0 && tek__failed_by_engine(&mask->handlers))
+			continue;
 		if (ready != 0)
 			return ready;
 		if (tek__handlers_came(&mask->handlers))

@@ -22,6 +22,7 @@ struct sets {
 /* What a call begins with: select(2) overwrites it. */
 struct asked {
 	int count;
+	bool waits;       /* its time limit is not 0 */
 	struct sets sets; /* the caller's */
 	fd_set in, out, exceptions;
 };
@@ -45,14 +46,17 @@ static void restore(const struct asked *asked)
 		*asked->sets.exceptions = asked->exceptions;
 }
 
-/* select(2) as it was asked, without waiting. */
+/* select(2) as it was asked, without waiting. As tek__look(). */
 static int look(const struct asked *asked)
 {
-	struct timeval none = {0};
-
-	restore(asked);
-	return TEK_REAL(select)(asked->count, asked->sets.in, asked->sets.out,
-				asked->sets.exceptions, &none);
+	int ready;
+	do {
+		struct timeval none = {0};
+		restore(asked);
+		ready = TEK_REAL(select)(asked->count, asked->sets.in, asked->sets.out,
+					 asked->sets.exceptions, &none);
+	} while (ready < 0 && tek__errno() == EINTR);
+	return ready;
 }
 
 static short events_of(const struct asked *asked, int file)
@@ -90,7 +94,7 @@ static nfds_t files_of(const struct asked *asked, struct pollfd *files)
  */
 static void leave_out_the_dead(struct pollfd *files, nfds_t count)
 {
-	if (TEK_REAL(poll)(files, count, 0) <= 0)
+	if (tek__look(files, count) <= 0)
 		return;
 	for (nfds_t i = 0; i < count; i++) {
 		if (files[i].fd >= 0 && files[i].revents & (POLLHUP | POLLERR) &&
@@ -131,6 +135,8 @@ static int select_until(const struct asked *asked, const struct timespec *deadli
 			return ready;
 		if (tek__handlers_came(&mask->handlers))
 			return tek__fail(EINTR);
+		if (!asked->waits)
+			return 0;
 		if (!first)
 			leave_out_the_dead(files, count);
 		switch (tek__events_wait_any(files, count, deadline)) {
@@ -150,11 +156,16 @@ static int select_until(const struct asked *asked, const struct timespec *deadli
 	}
 }
 
-static int select_masked(int count, const struct sets *sets, const struct timespec *deadline,
+/* `timeout` is right, and may be NULL. */
+static int select_masked(int count, const struct sets *sets, const struct timespec *timeout,
 			 const sigset_t *mask)
 {
+	const struct timespec limit = timeout ? tek__deadline_in(timeout) : (struct timespec){0};
+	const struct timespec *deadline = timeout ? &limit : NULL;
 	const struct tek_blocked_mask set = tek__blocked_mask_set(mask);
-	struct asked asked = {.count = count, .sets = *sets};
+	struct asked asked = {.count = count,
+			      .waits = !timeout || timeout->tv_sec || timeout->tv_nsec,
+			      .sets = *sets};
 	int ready;
 
 	/* Beyond that size only the kernel knows how much of the sets there is. */
@@ -177,15 +188,11 @@ int tek__pselect(int count, fd_set *in, fd_set *out, fd_set *exceptions,
 	const struct sets sets = {in, out, exceptions};
 
 	tek__cancel_point();
-	/* What is wrong, and what does not wait. */
+	/* What is wrong, the kernel says. */
 	if (count < 0 || (timeout && (timeout->tv_sec < 0 || timeout->tv_nsec < 0 ||
-				      timeout->tv_nsec >= (long)TEK_NS_A_SECOND ||
-				      (!mask && !timeout->tv_sec && !timeout->tv_nsec))))
+				      timeout->tv_nsec >= (long)TEK_NS_A_SECOND)))
 		return TEK_REAL(pselect)(count, in, out, exceptions, timeout, NULL);
-	if (!timeout)
-		return select_masked(count, &sets, NULL, mask);
-	const struct timespec deadline = tek__deadline_in(timeout);
-	return select_masked(count, &sets, &deadline, mask);
+	return select_masked(count, &sets, timeout, mask);
 }
 
 int tek__select(int count, fd_set *in, fd_set *out, fd_set *exceptions, struct timeval *timeout)
@@ -193,18 +200,17 @@ int tek__select(int count, fd_set *in, fd_set *out, fd_set *exceptions, struct t
 	const struct sets sets = {in, out, exceptions};
 
 	tek__cancel_point();
-	/* Microseconds may be more than a second: the kernel carries them. */
-	if (count < 0 || (timeout && (timeout->tv_sec < 0 || timeout->tv_usec < 0 ||
-				      (!timeout->tv_sec && !timeout->tv_usec))))
+	if (count < 0 || (timeout && (timeout->tv_sec < 0 || timeout->tv_usec < 0)))
 		return TEK_REAL(select)(count, in, out, exceptions, timeout);
 	if (!timeout)
 		return select_masked(count, &sets, NULL, NULL);
+	/* Microseconds may be more than a second: the kernel carries them. */
 	const struct timespec time = {timeout->tv_sec + timeout->tv_usec / 1000000,
 				      timeout->tv_usec % 1000000 * 1000};
-	const struct timespec deadline = tek__deadline_in(&time);
-	int ready = select_masked(count, &sets, &deadline, NULL);
+	const struct timespec end = tek__deadline_in(&time);
+	int ready = select_masked(count, &sets, &time, NULL);
 	/* Linux says what is left: select(2). */
-	const struct timespec left = tek__time_until(&deadline);
+	const struct timespec left = tek__time_until(&end);
 	timeout->tv_sec = left.tv_sec;
 	timeout->tv_usec = left.tv_nsec / 1000;
 	return ready;

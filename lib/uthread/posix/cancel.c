@@ -66,6 +66,7 @@ int tek__cancel_set_type(int type, int *old)
 		return EINVAL;
 	unsigned int flags = set_flag(TEK_POSIX_ASYNC, type == PTHREAD_CANCEL_ASYNCHRONOUS);
 	if (old)
-		*old = flags & TEK_POSIX_ASYNC ? PTHREAD_CANCEL_ASYNCHRONOUS : PTHREAD_CANCEL_DEFERRED;
+		*old = flags & TEK_POSIX_ASYNC ? PTHREAD_CANCEL_ASYNCHRONOUS
+					       : PTHREAD_CANCEL_DEFERRED;
 	return 0;
 }

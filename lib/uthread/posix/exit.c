@@ -55,6 +55,9 @@ _Noreturn void tek__posix_end(void *result)
 	struct tek_uthread *thread = tek__here_self();
 	struct tek_posix *self = thread->posix;
 
+	/* On a stack of the program's own it is quick: who knows that it is about to end wants that back. */
+	if (self->stack == thread->stack_low + self->extra_guard)
+		tek__signals_take_last();
 	atomic_fetch_or(&self->flags, TEK_POSIX_EXITING);
 	if (tek__engine.own_tls)
 		tek__tls_end_current();

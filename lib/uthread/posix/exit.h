@@ -24,7 +24,7 @@ struct tek_cleanup {
 		int mask_was_saved;
 	} jump;
 	struct tek_cleanup *previous;
-	uintptr_t frame;  /* what the stack pointer was in the function that has it */
+	uintptr_t frame;   /* what the stack pointer was in the function that has it */
 	void *cancel_type; /* before, of the _defer kind: as an integer */
 	void *unused;
 };

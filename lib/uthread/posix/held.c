@@ -44,7 +44,8 @@ void tek__held_start(void)
 	const unsigned int during = read_note(self);
 	TEK_REAL(pthread_setcanceltype)(old, NULL);
 	const unsigned int changed = before ^ during;
-	if (changed && !(changed & (changed - 1)) && (during & changed) && read_note(self) == before)
+	if (changed && !(changed & (changed - 1)) && (during & changed) &&
+	    read_note(self) == before)
 		note = changed;
 }
 

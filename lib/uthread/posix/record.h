@@ -50,8 +50,10 @@ struct tek_posix {
 	void *(*routine)(void *);
 	void *argument;
 	void *result;
-	bool c11;                       /* routine is a thrd_start_t */
-	struct tek_cleanup *cleanups;   /* of programs compiled without exceptions, the latest first: exit.h */
+	bool c11;   /* routine is a thrd_start_t */
+	bool begun; /* it has come to its routine */
+	struct tek_cleanup
+		*cleanups; /* of programs compiled without exceptions, the latest first: exit.h */
 	struct _pthread_cleanup_buffer *old_cleanups; /* of programs of long ago */
 	struct _Unwind_Exception unwind;
 	_Atomic(struct tek_uthread *) joins; /* whom it waits for in pthread_join() */
@@ -59,22 +61,23 @@ struct tek_posix {
 	/* As pthread_getattr_np() tells. */
 	char *stack;
 	size_t stack_bytes, guard_bytes;
-	size_t extra_guard;             /* of the stack, what is guard beyond the engine's own */
+	size_t extra_guard; /* of the stack, what is guard beyond the engine's own */
 
 	/* Scheduling as POSIX has it; the engine's own is in struct tek_uthread.sched. */
 	_Atomic int policy, priority;
-	cpu_set_t *cpus;                /* as it was set; NULL: it was not. malloc(3) */
+	cpu_set_t *cpus; /* as it was set; NULL: it was not. malloc(3) */
 	size_t cpus_bytes;
 
 	/* Signals: signal.h. */
-	struct tek_spin lock;           /* of the next ones */
+	struct tek_spin lock; /* of the next ones */
 	struct tek_pending_signal *first, *last;
-	_Atomic uint64_t pending;       /* which are in that list */
-	_Atomic uint64_t awaited;       /* that sigwait() waits for */
-	unsigned long handlers;         /* so many handlers it has run */
-	unsigned long failing;          /* so many of those were installed without SA_RESTART */
-	unsigned int level;             /* what `defer` is while the program's code runs: 0, or 1 in a handler */
-	bool taking;                    /* a signal is being taken: its handler may run one level deeper */
+	_Atomic uint64_t pending; /* which are in that list */
+	_Atomic uint64_t awaited; /* that sigwait() waits for */
+	unsigned long handlers;   /* so many handlers it has run */
+	unsigned long failing;    /* so many of those were installed without SA_RESTART */
+	unsigned int
+		level; /* what `defer` is while the program's code runs: 0, or 1 in a handler */
+	bool taking;   /* a signal is being taken: its handler may run one level deeper */
 	struct tek_handler_frame *frames; /* handlers that it is in, the innermost first */
 };
 

@@ -31,9 +31,11 @@ static struct place {
 	siginfo_t info;
 } places[PLACES];
 static _Atomic uint64_t last_order;
+static atomic_uint full; /* so many places, or more */
 
 static atomic_int router = 0; /* its tid; 0: it does not run */
 static atomic_bool called;
+static atomic_bool busy; /* it may have a signal in its hands */
 
 static void call_it(void)
 {
@@ -54,6 +56,7 @@ bool tek__router_put(const siginfo_t *info)
 			continue;
 		place->info = *info;
 		place->order = atomic_fetch_add(&last_order, 1);
+		atomic_fetch_add(&full, 1);
 		atomic_store(&place->state, FULL);
 		call_it();
 		return true;
@@ -64,6 +67,11 @@ bool tek__router_put(const siginfo_t *info)
 void tek__router_look(void)
 {
 	call_it();
+}
+
+bool tek__router_is_busy(void)
+{
+	return atomic_load(&busy);
 }
 
 /* How well a thread suits; 0: it does not take this signal. */
@@ -108,37 +116,76 @@ static void send_back(siginfo_t *info)
 		syscall(SYS_kill, getpid(), info->si_signo);
 }
 
-/* The oldest one; NULL: there is none. */
-static struct place *oldest(void)
+/* The oldest one of those, which are not free from then on; NULL: there is none. */
+static struct place *claim_oldest(uint64_t wanted)
 {
-	struct place *found = NULL;
-
-	for (unsigned int i = 0; i < PLACES; i++) {
-		struct place *place = &places[i];
-		if (atomic_load(&place->state) == FULL && (!found || place->order < found->order))
-			found = place;
+	for (;;) {
+		struct place *found = NULL;
+		unsigned int state = FULL;
+		for (unsigned int i = 0; i < PLACES; i++) {
+			struct place *place = &places[i];
+			if (atomic_load(&place->state) == FULL &&
+			    (wanted & tek__signal_bit(place->info.si_signo)) &&
+			    (!found || place->order < found->order))
+				found = place;
+		}
+		if (!found || atomic_compare_exchange_strong(&found->state, &state, FILLING))
+			return found;
 	}
-	return found;
+}
+
+bool tek__router_take(uint64_t wanted, siginfo_t *info)
+{
+	struct place *place = atomic_load(&full) ? claim_oldest(wanted) : NULL;
+
+	if (!place)
+		return false;
+	*info = place->info;
+	atomic_store(&place->state, FREE);
+	atomic_fetch_sub(&full, 1);
+	return true;
 }
 
 static void route_places(void)
 {
-	struct place *place;
+	siginfo_t info;
 
-	while ((place = oldest())) {
-		siginfo_t info = place->info;
-		atomic_store(&place->state, FREE);
+	while (tek__router_take(~0ull, &info)) {
 		struct tek_posix *posix = choose(info.si_signo);
 		if (!posix || !tek__signal_pass(posix, &info))
 			send_back(&info);
 	}
 }
 
-/* What waits with the process. */
-static void route_process(void)
+static bool takes(const struct tek_uthread *thread, uint64_t bit)
+{
+	return thread && !(thread->mask & bit);
+}
+
+/*
+ * Somebody who runs, or whom the kernel holds up, does not block it: the kernel has told that one, and interrupts its
+ * system call, which we could not.
+ */
+static bool kernel_has_somebody(uint64_t bit)
+{
+	for (unsigned int i = 0; i < tek__worker_count; i++) {
+		if (takes(atomic_load_explicit(&tek__workers[i].current, memory_order_relaxed),
+			  bit))
+			return true;
+	}
+	for (struct tek_carrier *each = atomic_load(&tek__carriers); each; each = each->all) {
+		if (takes(atomic_load(&each->detached), bit))
+			return true;
+	}
+	return false;
+}
+
+/* What waits with the process. Returns whether to look again soon: somebody is about to take something. */
+static bool route_process(void)
 {
 	static const struct timespec at_once;
 	uint64_t pending = 0;
+	bool again = false;
 
 	syscall(SYS_rt_sigpending, &pending, sizeof(pending));
 	pending &= ~TEK__OWN_SIGNALS;
@@ -149,8 +196,13 @@ static void route_process(void)
 		siginfo_t info;
 
 		pending &= ~bit;
+		if (kernel_has_somebody(bit)) {
+			again = true;
+			continue;
+		}
 		/* Somebody else may take it first: then there is none. */
-		while (posix && syscall(SYS_rt_sigtimedwait, &bit, &info, &at_once, sizeof(bit)) == number) {
+		while (posix &&
+		       syscall(SYS_rt_sigtimedwait, &bit, &info, &at_once, sizeof(bit)) == number) {
 			if (!(atomic_load(&posix->awaited) & bit) && tek__action_ignores(number))
 				continue;
 			if (!tek__signal_pass(posix, &info)) {
@@ -160,6 +212,7 @@ static void route_process(void)
 			posix = choose(number);
 		}
 	}
+	return again;
 }
 
 static enum tek_due due(const struct tek_uthread *thread)
@@ -177,7 +230,8 @@ static bool stop_those_due(void)
 		return false;
 	for (unsigned int i = 0; i < tek__worker_count; i++) {
 		struct tek_worker *worker = &tek__workers[i];
-		enum tek_due how = due(__atomic_load_n(&worker->current, __ATOMIC_RELAXED));
+		enum tek_due how = due(
+			atomic_load_explicit(&worker->current, memory_order_relaxed));
 		any = any || how != TEK_DUE_NOT;
 		if (how == TEK_DUE_NOW) {
 			atomic_store(&worker->kicked, false);
@@ -221,8 +275,8 @@ static void wait_for_calls(int ms)
 	/* Who calls it sets `called` first and then sends the tick, which ends the wait, whenever it comes. */
 	if (atomic_load(&called))
 		return;
-	long count = syscall(SYS_epoll_pwait, tek__hidden_file(TEK_HIDDEN_ROUTER), &event, 1, ms, &blocked,
-			     sizeof(blocked));
+	long count = syscall(SYS_epoll_pwait, tek__hidden_file(TEK_HIDDEN_ROUTER), &event, 1, ms,
+			     &blocked, sizeof(blocked));
 	if (count >= 0 || errno == EINTR)
 		return;
 	/* The program has closed what it did not know. */
@@ -242,11 +296,14 @@ static void *route(void *argument)
 	atomic_store(&router, (int)syscall(SYS_gettid));
 	for (;;) {
 		atomic_store(&called, false);
+		atomic_store(&busy, true);
 		route_places();
-		route_process();
-		if (stop_those_due())
-			again = again < 0 ? AGAIN_LEAST_MS
-					  : again * 2 < AGAIN_MOST_MS ? again * 2 : AGAIN_MOST_MS;
+		bool taken_soon = route_process();
+		atomic_store(&busy, false);
+		if (stop_those_due() || taken_soon)
+			again = again < 0                   ? AGAIN_LEAST_MS
+				: again * 2 < AGAIN_MOST_MS ? again * 2
+							    : AGAIN_MOST_MS;
 		else
 			again = -1;
 		wait_for_calls(again);
@@ -279,8 +336,10 @@ void tek__router_after_fork(void)
 {
 	atomic_store(&router, 0);
 	atomic_store(&called, false);
+	atomic_store(&busy, false);
 	for (unsigned int i = 0; i < PLACES; i++)
 		atomic_store(&places[i].state, FREE);
+	atomic_store(&full, 0);
 	/* Closed with the numbers that are the parent's, too. */
 	tek__hidden_close(TEK_HIDDEN_ROUTER);
 	tek__hidden_close(TEK_HIDDEN_SIGNALS);

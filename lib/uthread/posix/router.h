@@ -19,12 +19,19 @@
 
 #include <signal.h>
 #include <stdbool.h>
+#include <stdint.h>
 
 /* 0 or an error number. When the engine runs; in the child of fork(), again. */
 int tek__router_start(void);
 
 /* It is to find a thread for this one. False: it cannot now. From anywhere, signal handlers too. */
 bool tek__router_put(const siginfo_t *info);
+
+/* One of `wanted` that the router has not come to yet; false: there is none. From anywhere. */
+bool tek__router_take(uint64_t wanted, siginfo_t *info);
+
+/* Whether it may just be giving one to somebody. For a moment only. */
+bool tek__router_is_busy(void);
 
 /* A running thread has something to see to. From anywhere. */
 void tek__router_look(void);

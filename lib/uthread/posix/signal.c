@@ -203,10 +203,28 @@ void tek__posix_resume(struct tek_uthread *thread, bool in_program)
 	if (!self || !(tek__posix_flags(self) & (TEK_POSIX_SIGNALLED | TEK_POSIX_CANCELLED)))
 		return;
 	siginfo_t info;
-	while ((tek__posix_flags(self) & TEK_POSIX_SIGNALLED) && tek__signal_take(~thread->mask, &info))
+	/* Programs install handlers first thing in a thread: it gets that far, until the router comes for it. */
+	if (!self->begun)
+		return;
+	while ((tek__posix_flags(self) & TEK_POSIX_SIGNALLED) &&
+	       tek__signal_take(~thread->mask, &info))
 		deliver(self, &info);
 	if (in_program && tek__cancel_is_due_at_once(tek__posix_flags(self)))
 		tek__posix_exit(PTHREAD_CANCELED);
+}
+
+void tek__signals_take_last(void)
+{
+	struct tek_posix *self = tek__posix_self();
+	siginfo_t info;
+
+	while (tek__router_take(~tek__posix_thread(self)->mask, &info))
+		deliver(self, &info);
+	/* One that it has in its hands may be for this thread. */
+	while (tek__router_is_busy())
+		syscall(SYS_sched_yield);
+	while (tek__signal_take(~tek__posix_thread(self)->mask, &info))
+		deliver(self, &info);
 }
 
 enum tek_due tek__posix_due(const struct tek_posix *posix)

@@ -85,6 +85,12 @@ void tek__posix_attention(struct tek_posix *posix);
 /* The calling thread goes on: handlers run; it ends, if it is to be cancelled at once. See preempt.h. */
 void tek__posix_resume(struct tek_uthread *thread, bool in_program);
 
+/*
+ * The calling thread is about to end: it takes what has been sent and what it does not block, as a kernel thread would
+ * on its way out of the kernel.
+ */
+void tek__signals_take_last(void);
+
 /* Whether that thread, which runs or is held up in the kernel, has something to see to. A guess. */
 enum tek_due {
 	TEK_DUE_NOT,

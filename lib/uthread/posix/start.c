@@ -99,6 +99,7 @@ static int adopt(pthread_t handle)
 		tek__posix_first.thread = thread;
 		tek__posix_first.handle = handle;
 		tek__sched_adopt(posix);
+		posix->begun = true;
 		thread->mask &= ~TEK__OWN_SIGNALS;
 		tek__posix_give(posix, thread);
 	}
@@ -106,9 +107,31 @@ static int adopt(pthread_t handle)
 	return posix ? 0 : ENOMEM;
 }
 
+/* Others whose idea of a thread is the kernel's, and that have some of our symbols: then theirs do it all. */
+static bool stands_down(void)
+{
+	static const struct {
+		const char *symbol, *why;
+	} others[] = {
+		{"__asan_init", "a program with AddressSanitizer keeps threads of the kernel"},
+		{"__tsan_init", "a program with ThreadSanitizer keeps threads of the kernel"},
+		{"__msan_init", "a program with MemorySanitizer keeps threads of the kernel"},
+		{"tek_thread_get_attributes",
+		 "a program with libtek.so keeps threads of the kernel"},
+	};
+
+	for (size_t i = 0; i < sizeof(others) / sizeof(others[0]); i++) {
+		if (dlsym(RTLD_DEFAULT, others[i].symbol)) {
+			say("", 0, others[i].why);
+			return true;
+		}
+	}
+	return false;
+}
+
 void tek__posix_start(void)
 {
-	if (tek__engine_runs())
+	if (tek__engine_runs() || stands_down())
 		return;
 	process = getpid();
 	const struct tek_engine_options options = options_of(getenv("TEK_UTHREAD"));

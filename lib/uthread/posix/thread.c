@@ -50,6 +50,7 @@ static void *begin(void *argument)
 
 	if (tek__engine.own_tls)
 		tek__tls_begin_current();
+	self->begun = true;
 	if (self->c11) {
 		thrd_start_t routine = (thrd_start_t)(void (*)(void))self->routine;
 		tek__posix_end((void *)(intptr_t)routine(self->argument));
@@ -87,7 +88,8 @@ static struct tek_uthread_wish wish_of(const struct tek_attr *attr, size_t extra
 	if (attr->stack)
 		wish.stack_bytes = attr->stack_bytes;
 	else if (attr->stack_bytes || extra)
-		wish.stack_bytes = (attr->stack_bytes ? attr->stack_bytes : tek__sched_default_stack()) +
+		wish.stack_bytes = (attr->stack_bytes ? attr->stack_bytes
+						      : tek__sched_default_stack()) +
 				   signal_bytes() + extra;
 	if (attr->explicit_sched) {
 		wish.critical = attr->policy == TEK_SCHED_POLICY;
@@ -105,10 +107,10 @@ static void describe(struct tek_posix *posix, struct tek_uthread *thread,
 {
 	const struct tek_posix *creator = tek__posix_self();
 
-	atomic_store(&posix->policy, attr->explicit_sched ? attr->policy
-							   : atomic_load(&creator->policy));
-	atomic_store(&posix->priority, attr->explicit_sched ? attr->priority
-							     : atomic_load(&creator->priority));
+	atomic_store(&posix->policy,
+		     attr->explicit_sched ? attr->policy : atomic_load(&creator->policy));
+	atomic_store(&posix->priority,
+		     attr->explicit_sched ? attr->priority : atomic_load(&creator->priority));
 	atomic_store(&posix->flags, attr->detached ? TEK_POSIX_DETACHED : 0);
 	posix->guard_bytes = attr->guard_bytes;
 	posix->extra_guard = extra;

@@ -5,7 +5,7 @@ use nix::poll::{poll, PollFd, PollFlags, PollTimeout};
 use std::sync::mpsc;
 use std::thread;
 use std::time::{Duration, Instant};
-use tek_bpf::{Event, Kthreads, Member, What};
+use tek_bpf::{Event, Kthreads, Member, Watch, Watcher, What};
 
 pub fn gettid() -> i32 {
     nix::unistd::gettid().as_raw()
@@ -31,6 +31,14 @@ pub fn at_priority(priority: i32, work: impl FnOnce() + Send + 'static) -> i32 {
     let tid = receiver.recv().unwrap();
     thread.join().unwrap();
     tid
+}
+
+/// Has everything seen, until what it returns is dropped.
+pub fn watch(kthreads: &mut Kthreads) -> Watcher {
+    let mut watcher = kthreads.watcher().unwrap();
+    let packets = watcher.watch(Watch { pages: true, packets: true }).unwrap();
+    kthreads.set_packets(packets).unwrap();
+    watcher
 }
 
 /// All that is told until `enough`, or for two seconds.

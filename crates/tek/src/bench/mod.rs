@@ -21,6 +21,7 @@ mod stack;
 mod stats;
 mod table;
 mod terminal;
+mod uthread;
 mod verdict;
 
 use std::process::ExitCode;
@@ -46,6 +47,8 @@ enum Bench {
     Device(device::Args),
     /// What kernel threads do to the real-time tasks that wait for them, and what TEK does about it
     Kthread(kthread::Args),
+    /// User-level threads, beside the kernel's and those of other libraries
+    Uthread(uthread::Args),
 }
 
 /// Runs the chosen benchmark.
@@ -57,5 +60,6 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
         Bench::Stack(args) => stack::run(&args),
         Bench::Device(args) => device::run(&args),
         Bench::Kthread(args) => kthread::run(&args),
+        Bench::Uthread(args) => uthread::run(&args),
     }
 }

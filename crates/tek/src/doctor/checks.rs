@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! The questions that `tek doctor` asks, one function each.
 use super::trial::{Range, Trial, DEFAULT};
-use super::{interrupts, kernel_threads, throttling, Answer, Backend, Check};
+use super::{interrupts, kernel_threads, throttling, uthread, Answer, Backend, Check};
 use crate::system::memory::{self, Pages};
 use crate::system::privilege::{self, has_capability};
 use crate::system::{self, cgroup, library, line, number};
@@ -11,7 +11,7 @@ use std::path::Path;
 
 /// All of them, in the order in which a person wants to read the answers.
 pub fn all(trial: &Trial) -> Vec<Check> {
-    vec![
+    let mut checks = vec![
         library(),
         library_32(),
         rt_privilege(),
@@ -28,7 +28,9 @@ pub fn all(trial: &Trial) -> Vec<Check> {
         psi(),
         stack_measure(),
         stack_guards(),
-    ]
+    ];
+    checks.extend(uthread::checks());
+    checks
 }
 
 pub(super) fn yes(id: &'static str, found: impl Into<String>) -> Check {

@@ -6,6 +6,7 @@ mod kernel_threads;
 mod render;
 mod throttling;
 mod trial;
+mod uthread;
 
 use serde::Serialize;
 use std::process::ExitCode;

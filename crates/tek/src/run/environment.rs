@@ -5,7 +5,9 @@
 //! keep their order and duplicates, and entries without `=` survive.
 use super::directory::RunDirectory;
 use super::stack::{self, Tuning};
+use super::uthread::{self, Plan};
 use super::Args;
+use crate::system::library;
 use anyhow::bail;
 use std::env;
 use std::ffi::{OsStr, OsString};
@@ -57,6 +59,13 @@ pub fn set(
     Ok(())
 }
 
+/// Sets what has the program run on user-level threads.
+pub fn set_uthread(plan: &Plan, library: &Path) -> anyhow::Result<()> {
+    env::set_var("LD_PRELOAD", preload(env::var_os("LD_PRELOAD").as_deref(), library)?);
+    env::set_var(uthread::VARIABLE, &plan.variable);
+    Ok(())
+}
+
 /// Limits malloc's arenas, in programs that TEK does not cover too.
 pub fn limit_arenas(most: Option<u32>) {
     if let Some(most) = most {
@@ -79,7 +88,10 @@ fn tunables(old: &OsStr, arenas: u32) -> OsString {
     OsString::from_vec(list.join(&b':'))
 }
 
-/// LD_PRELOAD with the library in first place.
+/// TEK's libraries to preload. In a program there is one of them.
+const LIBRARIES: [&str; 2] = ["libtek.so", library::UTHREAD];
+
+/// LD_PRELOAD with the library in first place, and without the other one.
 fn preload(old: Option<&OsStr>, library: &Path) -> anyhow::Result<OsString> {
     let path = library.as_os_str();
     // ld.so(8): the list is separated by spaces or colons, and they cannot be escaped.
@@ -91,16 +103,37 @@ fn preload(old: Option<&OsStr>, library: &Path) -> anyhow::Result<OsString> {
             library.display()
         );
     }
-    let mut list = path.to_owned();
-    if let Some(old) = old.filter(|old| !old.is_empty()) {
-        let first = old.as_bytes().split(|byte| matches!(byte, b' ' | b':')).next();
-        if first == Some(path.as_bytes()) {
-            return Ok(old.to_owned());
-        }
-        list.push(":");
-        list.push(old);
+    let old = old.map(|old| without(old, |other| is_other(other, library))).unwrap_or_default();
+    if old.is_empty() {
+        return Ok(path.to_owned());
     }
+    let first = old.as_bytes().split(|byte| matches!(byte, b' ' | b':')).next();
+    if first == Some(path.as_bytes()) {
+        return Ok(old);
+    }
+    let mut list = path.to_owned();
+    list.push(":");
+    list.push(old);
     Ok(list)
+}
+
+/// Whether an entry is TEK's, but not this library.
+fn is_other(entry: &[u8], library: &Path) -> bool {
+    let name = Path::new(OsStr::from_bytes(entry)).file_name();
+    let ours = name.is_some_and(|name| LIBRARIES.iter().any(|other| name == *other));
+    ours && name != library.file_name()
+}
+
+/// A list without some of its entries; the separators of the others stay as they are.
+fn without(list: &OsStr, unwanted: impl Fn(&[u8]) -> bool) -> OsString {
+    let mut kept = Vec::new();
+    for entry in list.as_bytes().split_inclusive(|byte| matches!(byte, b' ' | b':')) {
+        let name = entry.strip_suffix(b" ").or(entry.strip_suffix(b":")).unwrap_or(entry);
+        if !unwanted(name) {
+            kept.extend_from_slice(entry);
+        }
+    }
+    OsString::from_vec(kept)
 }
 
 #[cfg(test)]
@@ -121,6 +154,17 @@ mod tests {
     #[test]
     fn a_run_inside_a_run_does_not_name_it_twice() {
         assert_eq!(preloaded(Some("/lib/libtek.so:a.so")), "/lib/libtek.so:a.so");
+    }
+
+    #[test]
+    fn of_the_two_libraries_the_one_that_is_asked_for_is_preloaded() {
+        let uthread =
+            |old| preload(Some(OsStr::new(old)), Path::new("/lib/libtek-uthread.so")).unwrap();
+        assert_eq!(uthread("/opt/lib/libtek.so:a.so b.so"), "/lib/libtek-uthread.so:a.so b.so");
+        assert_eq!(uthread("/lib/libtek.so"), "/lib/libtek-uthread.so");
+        assert_eq!(uthread("/lib/libtek-uthread.so:a.so"), "/lib/libtek-uthread.so:a.so");
+        assert_eq!(preloaded(Some("/lib/libtek-uthread.so:a.so")), "/lib/libtek.so:a.so");
+        assert_eq!(preloaded(Some("a.so b.so /x/libtek-uthread.so")), "/lib/libtek.so:a.so b.so ");
     }
 
     #[test]

@@ -15,11 +15,13 @@ pub mod rules;
 pub mod stack;
 mod supervise;
 mod target;
+pub mod uthread;
 
 use crate::cli::Cli;
 use crate::stack::learn::Learnt;
 use crate::stack::render;
 use crate::system::library;
+use crate::trace::Recorder;
 use anyhow::{anyhow, Context};
 use child::End;
 use clap::CommandFactory;
@@ -41,6 +43,7 @@ use std::process::ExitCode;
 use target::{Reason, Target};
 use tek_abi::Event;
 use tek_policy::{Budget, Group};
+use uthread::Plan;
 
 const AFTER_HELP: &str = "\
 EXAMPLES:
@@ -59,6 +62,11 @@ EXAMPLES:
   tek run --stack auto -- ./fridge
       Learn what stack each kind of thread needs, and from the second run on give
       it that; tek stack report fridge shows it.
+  tek run --model m:n --workers 2 --sched mlfq --quantum 1ms -- ./fridge
+      Make its threads user-level threads, on two threads of the kernel and under a
+      scheduler that prefers those that wait; libtek-uthread(7) tells what works.
+  tek run --model m:1 --trace fridge.json -- ./fridge
+      And write down which thread ran when and why it left: ui.perfetto.dev shows it.
 
 A thread's name counts when it was set for that thread (pthread_setname_np,
 prctl): a child that only inherited its creator's name is not meant, and neither
@@ -81,11 +89,13 @@ EXIT STATUS:
 
 ENVIRONMENT:
   TEK_LIBRARY   path of libtek.so, instead of ../lib/libtek.so beside tek;
-                32-bit programs get the one in lib32 beside its lib
+                32-bit programs get the one in lib32 beside its lib, and programs
+                on user-level threads the libtek-uthread.so in the same directory
   TEK_RULES     the rules, if no file and no option gives any; see libtek(7)
   TEK_CRITICAL, TEK_BUDGET, TEK_RT_RANGE, TEK_FOLLOW_MARKED, TEK_STACK,
   TEK_STACK_PROFILES
-                defaults for the options";
+                defaults for the options
+  TEK_UTHREAD   the same for those of user-level threads; see libtek-uthread(7)";
 
 /// Arguments of `tek run`.
 #[derive(clap::Args, Default)]
@@ -144,6 +154,9 @@ pub struct Args {
     #[command(flatten)]
     stack: stack::Options,
 
+    #[command(flatten)]
+    uthread: uthread::Options,
+
     /// The program and its arguments
     #[arg(required = true, trailing_var_arg = true, value_name = "PROGRAM")]
     program: Vec<OsString>,
@@ -155,8 +168,65 @@ pub const FAILED: u8 = 125;
 const NOT_EXECUTABLE: u8 = 126;
 const NOT_FOUND: u8 = 127;
 
+impl Args {
+    /// The first option that only libtek.so can follow.
+    fn needs_libtek(&self) -> Option<&'static str> {
+        let given = [
+            (!self.critical.is_empty(), "--critical"),
+            (!self.rules.is_empty(), "--rules"),
+            (!self.role.is_empty(), "--role"),
+            (self.budget.is_some(), "--budget"),
+            (self.rt_range.is_some(), "--rt-range"),
+            (self.no_follow_marked, "--no-follow-marked"),
+            (self.report, "--report"),
+            (self.report_json.is_some(), "--report-json"),
+            (self.stack.modes.is_some(), "--stack"),
+        ];
+        given.into_iter().find(|&(given, _)| given).map(|(_, name)| name)
+    }
+}
+
+/// Which library is in the program, and what it is told.
+#[derive(Clone, Copy)]
+enum Under<'a> {
+    /// libtek.so: rules, and what is done about stacks.
+    Libtek(Option<&'a str>, Option<&'a Tuning>),
+    /// libtek-uthread.so.
+    Uthreads(&'a Plan),
+}
+
 /// Runs the program; the result is its exit status. Dies by the signal that killed it, if one did.
 pub fn run(args: Args) -> anyhow::Result<ExitCode> {
+    match uthread::plan(&args, std::env::var_os(uthread::VARIABLE).as_deref()) {
+        Ok(None) => run_with_libtek(args),
+        Ok(Some(plan)) => run_on_uthreads(&args, plan),
+        Err(problem) => {
+            Cli::command().error(clap::error::ErrorKind::ArgumentConflict, problem).exit()
+        }
+    }
+}
+
+/// Runs the program on user-level threads.
+fn run_on_uthreads(args: &Args, mut plan: Plan) -> anyhow::Result<ExitCode> {
+    let recorder = args.uthread.trace.as_deref().map(Recorder::create).transpose()?;
+    if let Some(recorder) = &recorder {
+        plan.record(recorder);
+    }
+    let directory = RunDirectory::create()?;
+    let ended =
+        under_tek(args, Under::Uthreads(&plan), &directory, &mut Collector::new(&[]), |_| {
+            PollTimeout::NONE
+        })?;
+    if let (Some(recorder), Ok(_)) = (recorder, &ended) {
+        message::print(&recorder.finish());
+    }
+    Ok(match ended {
+        Ok((_, end)) => end.pass_on(),
+        Err(status) => status,
+    })
+}
+
+fn run_with_libtek(args: Args) -> anyhow::Result<ExitCode> {
     if args.critical.len() > MOST_PATTERNS {
         let problem = format!(
             "--critical was given {} times, at most {MOST_PATTERNS} patterns can be used: let one \
@@ -180,10 +250,13 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
     let directory = RunDirectory::create()?;
     let mut collector = Collector::new(&args.critical);
     let mut harvest = Harvest::of(tuning.as_ref(), &directory);
-    let ended =
-        under_tek(&args, rules.as_deref(), tuning.as_ref(), &directory, &mut collector, |_| {
-            harvest.as_mut().map_or(PollTimeout::NONE, Harvest::look)
-        })?;
+    let ended = under_tek(
+        &args,
+        Under::Libtek(rules.as_deref(), tuning.as_ref()),
+        &directory,
+        &mut collector,
+        |_| harvest.as_mut().map_or(PollTimeout::NONE, Harvest::look),
+    )?;
     let (pid, end) = match ended {
         Ok(ended) => ended,
         Err(status) => return Ok(status),
@@ -249,8 +322,7 @@ pub fn run_measured(
     let mut harvest = Harvest::of(tuning.as_ref(), &directory);
     let ended = under_tek(
         &args,
-        rules.as_deref(),
-        tuning.as_ref(),
+        Under::Libtek(rules.as_deref(), tuning.as_ref()),
         &directory,
         &mut Collector::new(&[]),
         |_| harvest.as_mut().map_or(PollTimeout::NONE, Harvest::look),
@@ -269,9 +341,9 @@ pub fn run_watched(
     let args = Args { program, ..Args::default() };
     let directory = RunDirectory::create()?;
     let path = directory.path().to_owned();
-    let ended = under_tek(&args, Some(""), None, &directory, &mut Collector::new(&[]), |pid| {
-        look(pid, &path)
-    })?;
+    let under = Under::Libtek(Some(""), None);
+    let ended =
+        under_tek(&args, under, &directory, &mut Collector::new(&[]), |pid| look(pid, &path))?;
     Ok(ended.map(|(_, end)| end))
 }
 
@@ -279,32 +351,49 @@ pub fn run_watched(
 /// not be started.
 fn under_tek(
     args: &Args,
-    rules: Option<&str>,
-    tuning: Option<&Tuning>,
+    under: Under<'_>,
     directory: &RunDirectory,
     collector: &mut Collector,
     look: impl FnMut(i32) -> PollTimeout,
 ) -> anyhow::Result<Result<(i32, End), ExitCode>> {
-    let (library, elf) = library::find().map_err(|error| anyhow!("{error}; {}", error.cure()))?;
-    let sibling = library::sibling(&library, &elf);
-    let libraries: Vec<_> = [(library, elf)].into_iter().chain(sibling).collect();
+    let (library, sibling) = match under {
+        Under::Libtek(..) => {
+            let (library, elf) = found(library::find())?;
+            let sibling = library::sibling(&library, &elf);
+            ((library, elf), sibling)
+        }
+        Under::Uthreads(_) => (found(library::find_uthread())?, None),
+    };
+    let libraries: Vec<_> = [library].into_iter().chain(sibling).collect();
     let target = target::examine(&args.program[0], &libraries);
-    let reason = target.as_ref().and_then(|target| target.reason);
+    let reason = target.as_ref().and_then(|target| match under {
+        Under::Libtek(..) => target.reason,
+        Under::Uthreads(_) => target.reason.or(target.uthread_reason),
+    });
     if let Some(reason) = reason {
         let program = args.program[0].to_string_lossy();
-        message::print(&format!("{program} {}: it runs, but not under TEK", reason.text()));
+        let how = match under {
+            Under::Libtek(..) => "under TEK",
+            Under::Uthreads(_) => "on user-level threads",
+        };
+        message::print(&format!("{program} {}: it runs, but not {how}", reason.text()));
         collector.add_not_covered(program.into_owned());
     }
     environment::limit_arenas(args.arena_max);
     if !reason.is_some_and(Reason::forbids_preload) {
         let fitting = target.as_ref().and_then(|target| target.library.as_ref());
         let library = fitting.unwrap_or(&libraries[0].0);
-        environment::set(args, rules, tuning, library, directory)?;
+        match under {
+            Under::Libtek(rules, tuning) => {
+                environment::set(args, rules, tuning, library, directory)?;
+            }
+            Under::Uthreads(plan) => environment::set_uthread(plan, library)?,
+        }
     }
 
     let mut messages = Messages::default();
     let mut reader = EventReader::new(directory.events(), &directory.events_path());
-    if tuning.is_some_and(Tuning::is_on) {
+    if matches!(under, Under::Libtek(_, Some(tuning)) if tuning.is_on()) {
         reader.watch_names(directory.path());
     }
     let tell = |events: Vec<Event>| {
@@ -326,6 +415,10 @@ fn under_tek(
         }
         Err(error) => Err(error.into()),
     }
+}
+
+fn found<T>(library: Result<T, library::Error>) -> anyhow::Result<T> {
+    library.map_err(|error| anyhow!("{error}; {}", error.cure()))
 }
 
 fn create(path: &PathBuf) -> anyhow::Result<File> {

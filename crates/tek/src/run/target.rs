@@ -33,12 +33,24 @@ pub enum Reason {
     Libc,
     /// Linked with AddressSanitizer, which wants to be first in line.
     Asan,
+    /// Linked with another sanitizer, which knows threads of the kernel only.
+    Sanitizer,
+    /// Linked with libtek.so, which has the same functions as libtek-uthread.so.
+    Libtek,
 }
 
 impl Reason {
     /// Whether the library would break or disturb the program, so that it must not be preloaded.
     pub fn forbids_preload(self) -> bool {
-        matches!(self, Self::WordSize | Self::Processor | Self::Libc | Self::Asan)
+        matches!(
+            self,
+            Self::WordSize
+                | Self::Processor
+                | Self::Libc
+                | Self::Asan
+                | Self::Sanitizer
+                | Self::Libtek
+        )
     }
 
     /// What is the matter, as the predicate of a sentence about the program; in the words that
@@ -53,6 +65,8 @@ impl Reason {
             Self::Processor => "is for another processor",
             Self::Libc => "is for another C library",
             Self::Asan => "is built with AddressSanitizer",
+            Self::Sanitizer => "is built with a sanitizer of threads or leaks",
+            Self::Libtek => "is linked with libtek.so",
         }
     }
 }
@@ -64,6 +78,8 @@ pub struct Target {
     pub file: PathBuf,
     /// Why TEK does not cover it; `None`: it does.
     pub reason: Option<Reason>,
+    /// Why it cannot be on user-level threads, although TEK could cover it.
+    pub uthread_reason: Option<Reason>,
     /// The library that fits it by word size and processor; `None`: there is none.
     pub library: Option<PathBuf>,
     /// An interpreter or dynamic loader that the program needs and that does not exist.
@@ -79,7 +95,13 @@ pub fn examine(program: &OsStr, libraries: &[(PathBuf, Elf)]) -> Option<Target> 
         let interpreter = PathBuf::from(interpreter);
         if !interpreter.exists() {
             let missing = Some(interpreter.display().to_string());
-            return Some(Target { file, reason: None, library: None, missing });
+            return Some(Target {
+                file,
+                reason: None,
+                uthread_reason: None,
+                library: None,
+                missing,
+            });
         }
         file = interpreter;
     }
@@ -98,7 +120,17 @@ pub fn examine(program: &OsStr, libraries: &[(PathBuf, Elf)]) -> Option<Target> 
     };
     let library = library.map(|(path, _)| path.clone());
     let missing = elf.loader.clone().filter(|loader| !Path::new(loader).exists());
-    Some(Target { file, reason, library, missing })
+    Some(Target { file, reason, uthread_reason: uthread_reason(&elf), library, missing })
+}
+
+/// What stands between a program that could have libtek.so and user-level threads.
+fn uthread_reason(elf: &Elf) -> Option<Reason> {
+    const SANITIZERS: [&str; 4] = ["libtsan.", "liblsan.", "libhwasan.", "libclang_rt."];
+    let needs = |prefix: &str| elf.needed.iter().any(|name| name.starts_with(prefix));
+    if SANITIZERS.into_iter().any(needs) {
+        return Some(Reason::Sanitizer);
+    }
+    needs("libtek.so").then_some(Reason::Libtek)
 }
 
 /// What stands between a program and the library that is made for its processor.

@@ -1,9 +1,15 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Where libtek.so is.
+//! Where libtek.so and libtek-uthread.so are.
 use super::elf::{self, Elf};
 use std::env;
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
+
+/// File name of the library.
+const NAME: &str = "libtek.so";
+
+/// And of the one for user-level threads.
+pub const UTHREAD: &str = "libtek-uthread.so";
 
 /// Name of the thread with which libtek.so looks at the stacks of a process.
 pub const WATCH: &str = "tek-stack";
@@ -20,8 +26,13 @@ pub fn is_helper(name: &str) -> bool {
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
     /// No file in any of the places.
-    #[error("libtek.so is not installed: looked for {}", list(.0))]
-    Missing(Vec<PathBuf>),
+    #[error("{name} is not installed: looked for {}", list(.places))]
+    Missing {
+        /// Of the file.
+        name: &'static str,
+        /// Where it could be.
+        places: Vec<PathBuf>,
+    },
     /// A file that the dynamic loader would not take.
     #[error("{path} cannot be preloaded: {why}", path = .0.display(), why = .1)]
     Unfit(PathBuf, String),
@@ -34,7 +45,8 @@ impl Error {
     /// What to do about it.
     pub fn cure(&self) -> &'static str {
         match self {
-            Self::Missing(_) => "build it with `make build`, install it with `make install`, or set TEK_LIBRARY to its path",
+            Self::Missing { name: NAME, .. } => "build it with `make build`, install it with `make install`, or set TEK_LIBRARY to its path",
+            Self::Missing { .. } => "build it with `make build`, install it with `make install`, or set TEK_LIBRARY to the libtek.so beside it",
             Self::Unfit(..) => "set TEK_LIBRARY to a libtek.so built for this machine",
             Self::Lost(_) => "set TEK_LIBRARY to the path of libtek.so",
         }
@@ -50,12 +62,26 @@ fn list(paths: &[PathBuf]) -> String {
 /// `$TEK_LIBRARY`; without it `../lib/libtek.so`, then `../lib/MULTIARCH/libtek.so`, seen from the
 /// directory of tek's own file.
 pub fn find() -> Result<(PathBuf, Elf), Error> {
-    let places = match env::var_os("TEK_LIBRARY").filter(|path| !path.is_empty()) {
-        Some(path) => vec![absolute(path).map_err(Error::Lost)?],
-        None => beside(&env::current_exe().map_err(Error::Lost)?),
-    };
+    first(NAME, places()?)
+}
+
+/// The library for user-level threads: in the directory in which libtek.so is, or would be.
+pub fn find_uthread() -> Result<(PathBuf, Elf), Error> {
+    first(UTHREAD, places()?.into_iter().map(|path| path.with_file_name(UTHREAD)).collect())
+}
+
+/// Where libtek.so could be.
+fn places() -> Result<Vec<PathBuf>, Error> {
+    match env::var_os("TEK_LIBRARY").filter(|path| !path.is_empty()) {
+        Some(path) => Ok(vec![absolute(path).map_err(Error::Lost)?]),
+        None => Ok(beside(&env::current_exe().map_err(Error::Lost)?)),
+    }
+}
+
+/// The first one that is there, if it can be preloaded.
+fn first(name: &'static str, places: Vec<PathBuf>) -> Result<(PathBuf, Elf), Error> {
     let Some(path) = places.iter().find(|path| path.exists()) else {
-        return Err(Error::Missing(places));
+        return Err(Error::Missing { name, places });
     };
     let unfit = |why: String| Error::Unfit(path.clone(), why);
     let elf = elf::read(path).map_err(|error| unfit(error.to_string()))?;

@@ -13,6 +13,7 @@ mod served;
 mod system;
 mod threads;
 mod told;
+mod watcher;
 
 use crate::domain::Domain;
 use crate::log;
@@ -32,6 +33,7 @@ use tek_bpf::{Dependency, State as Works};
 use tek_effect::{Effect, Error, Restored};
 use tek_policy::kthread::KthreadSettings;
 use tek_policy::Pattern;
+use watcher::Watching;
 
 const STACK_BYTES: usize = 256 << 10;
 /// Reactions are told from and up to these.
@@ -266,7 +268,7 @@ fn begin(
     protected: Vec<Pattern>,
     tell: &Sender<Result<(), String>>,
 ) {
-    let programs = match tek_bpf::Kthreads::open() {
+    let mut programs = match tek_bpf::Kthreads::open() {
         Ok(programs) => programs,
         Err(error) => {
             effect.close();
@@ -281,7 +283,9 @@ fn begin(
         (settings.changes_per_second, settings.priority)
     };
     let applier = Applier::new(effect, rate);
-    let mut reactor = Reactor::new(programs, applier, domain, protected, priority);
+    let Some(watcher) = programs.watcher() else { return };
+    let watching = Watching::start(shared, watcher);
+    let mut reactor = Reactor::new(programs, applier, domain, protected, priority, watching);
     // tekd's other thread is real-time, too.
     if let Err(error) = reactor.ignore(std::process::id() as i32) {
         log::warning(&error.to_string());

@@ -7,6 +7,7 @@
 use super::apply::Applier;
 use super::relations::Relations;
 use super::system;
+use super::watcher::Watching;
 use super::State;
 use crate::domain::Domain;
 use crate::homes::Homes;
@@ -16,7 +17,7 @@ use std::collections::HashMap;
 use std::io;
 use std::os::fd::OwnedFd;
 use std::time::Duration;
-use tek_bpf::{Event, Follow, Kthreads, Member, What};
+use tek_bpf::{Event, Follow, Kthreads, Member, Packets, Watch, What};
 use tek_effect::{Identity, Scheduling};
 use tek_policy::kthread::{KthreadSettings, Ratio};
 use tek_policy::Pattern;
@@ -34,6 +35,8 @@ pub enum Command {
     Fast(i32, Option<u8>),
     /// Other settings, and the addresses of functions that they name.
     Settings(Box<KthreadSettings>, HashMap<u64, String>),
+    /// Whether packets are watched now.
+    Packets(Packets),
     Stop,
 }
 
@@ -57,6 +60,10 @@ pub struct Reactor {
     /// Tasks that are followed, with their processes.
     followed: HashMap<i32, Member>,
     watches_until: Option<u64>,
+    /// The same of those that see packets, since the last one that a thread had to carry on.
+    packets_until: Option<u64>,
+    wanted: Watch,
+    watching: Watching,
     next_memory_ns: u64,
     /// So often events were lost.
     lost: u64,
@@ -71,6 +78,7 @@ impl Reactor {
         domain: Domain,
         protected: Vec<Pattern>,
         priority: u32,
+        watching: Watching,
     ) -> Self {
         Self {
             programs,
@@ -80,6 +88,9 @@ impl Reactor {
             priority,
             followed: HashMap::new(),
             watches_until: None,
+            packets_until: None,
+            wanted: Watch::default(),
+            watching,
             next_memory_ns: 0,
             lost: 0,
             buffer: Vec::new(),
@@ -103,6 +114,7 @@ impl Reactor {
         }
         let _ = sys::become_ordinary();
         drop(self.programs);
+        drop(self.watching);
     }
 
     /// Whatever there is to be done now.
@@ -122,6 +134,7 @@ impl Reactor {
         }
         self.find_journals(&mut state.relations);
         self.look_at_memory(&mut state.relations, now);
+        self.applier.superiors.keep_up(&mut self.applier.effect);
         let again = self.watch(&mut state.relations, read > 0, now);
         state.events += read;
         state.lost = self.lost;
@@ -162,6 +175,10 @@ impl Reactor {
                 Command::Fast(tid, priority) => {
                     let _ = self.programs.set_fast(tid, priority);
                 }
+                Command::Packets(packets) if self.wanted.packets => {
+                    let _ = self.programs.set_packets(packets);
+                }
+                Command::Packets(_) => {}
                 Command::Settings(settings, functions) => {
                     self.applier.changes.set_rate(settings.changes_per_second);
                     if self.priority != settings.priority {
@@ -190,6 +207,9 @@ impl Reactor {
             }
             if self.is_wanted(&event) {
                 relations.take(&event);
+                if matches!(event.what, What::PacketBegan { .. }) {
+                    self.packets_until = Some(sys::monotonic_ns() + WATCH_NS);
+                }
                 if let What::UringQueued { member, request } = event.what {
                     let woken = if event.woke { event.time } else { 0 };
                     let workers = system::uring_workers(member.process);
@@ -268,30 +288,45 @@ impl Reactor {
         self.settle(relations);
     }
 
-    /// Switches programs on hot paths on and off. How long to sleep at most.
+    /// Says which programs on hot paths are wanted. How long to sleep at most.
     fn watch(&mut self, relations: &mut Relations, active: bool, now: u64) -> Option<u64> {
         if relations.remembers_many() {
             self.forget_ended(relations);
         }
         if active || !relations.is_empty() {
-            if self.watches_until.is_none() && !self.followed.is_empty() {
-                if let Err(error) = self.programs.watch(true) {
-                    log::warning(&error.to_string());
-                }
-            }
             self.watches_until = Some(now + WATCH_NS);
         }
+        let is_over = self.watches_until.is_some_and(|until| until <= now);
+        if is_over && !relations.changes_by_itself() {
+            self.watches_until = None;
+            self.packets_until = None;
+        }
+        // Most tasks send no packet that somebody else has to carry on.
+        self.packets_until = self.packets_until.filter(|until| *until > now);
+        let watches = self.watches_until.is_some();
+        self.want(Watch {
+            pages: watches && (self.wanted.pages || !self.followed.is_empty()),
+            packets: self.packets_until.is_some(),
+        });
         if relations.changes_by_itself() {
             return Some(relations.settings.linger_ns().max(LEAST_TICK_NS));
         }
-        let until = self.watches_until?;
-        if until > now {
-            return Some(until - now);
+        if !watches {
+            self.forget_ended(relations);
         }
-        self.watches_until = None;
-        let _ = self.programs.watch(false);
-        self.forget_ended(relations);
-        None
+        self.watches_until.map(|until| until - now)
+    }
+
+    fn want(&mut self, wanted: Watch) {
+        if wanted == self.wanted {
+            return;
+        }
+        self.wanted = wanted;
+        if !wanted.packets {
+            // Before their ends are not seen any more.
+            let _ = self.programs.set_packets(Packets::NotWatched);
+        }
+        self.watching.want(wanted);
     }
 
     fn forget_ended(&mut self, relations: &mut Relations) {

@@ -5,30 +5,41 @@ use super::relations::Relations;
 use super::served::Boost;
 use super::system;
 use crate::sys;
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use tek_effect::Effect;
 use tek_policy::kthread::{plan, plan_without_raises, Class, Ordered, Rank, Wish};
+
+/// All threads are looked through for them no more often than this, while nothing else is to be done.
+const LOOK_NS: u64 = 10_000_000_000;
 
 /// RCU's and irq_work's threads: those of ksoftirqd's class are in the relations.
 #[derive(Default)]
 pub struct Superiors {
     known: HashMap<i32, (Rank, Boost)>,
+    /// Those of ksoftirqd's class that were there then: one that comes later may have superiors that came
+    /// with it.
+    softirqs: HashSet<i32>,
+    looked_ns: Option<u64>,
 }
 
 /// All of ksoftirqd's class, and who must come before them.
 pub fn settle(applier: &mut Applier, relations: &mut Relations) {
+    let softirqs: Vec<i32> = (relations.all())
+        .filter(|served| served.class() == Class::Softirq)
+        .map(|served| served.thread.tid)
+        .collect();
     let mut superiors = std::mem::take(&mut applier.superiors);
-    superiors.look(&mut applier.effect);
+    if softirqs.iter().all(|tid| superiors.softirqs.contains(tid)) {
+        superiors.look_again();
+    } else {
+        superiors.look(&mut applier.effect);
+    }
     let mut ordered: Vec<Ordered<i32>> = Vec::new();
     for (tid, (rank, boost)) in &superiors.known {
         let usual = usual_priority(boost);
         let now = boost.now.or(usual);
         ordered.push(Ordered { id: *tid, rank: *rank, usual, now, wish: None });
     }
-    let softirqs: Vec<i32> = (relations.all())
-        .filter(|served| served.class() == Class::Softirq)
-        .map(|served| served.thread.tid)
-        .collect();
     for tid in softirqs {
         let wanted = relations.wanted(tid);
         let Some(served) = relations.served_mut(tid) else { continue };
@@ -56,6 +67,7 @@ pub fn settle(applier: &mut Applier, relations: &mut Relations) {
         if let Err(error) = set(&mut applier.effect, boost, wanted) {
             // What follows would come before who could not be raised.
             let failed = superiors.known.remove(&step.id);
+            superiors.softirqs.clear(); // so they are looked for anew before the next step
             if let Some(change) = failed.and_then(|(_, boost)| boost.change) {
                 let _ = applier.effect.give_back(change);
             }
@@ -72,18 +84,35 @@ pub fn settle(applier: &mut Applier, relations: &mut Relations) {
 }
 
 impl Superiors {
-    /// Those of CPUs that came, and went, since the last time. Who has something is not looked for.
+    /// Those of CPUs that came, and went, since the last time, if that is long ago.
+    pub fn keep_up(&mut self, effect: &mut Effect) {
+        let now = sys::monotonic_ns();
+        if self.looked_ns.is_none_or(|looked| now - looked >= LOOK_NS) {
+            self.look(effect);
+        }
+    }
+
+    /// What those have by themselves that are known.
+    fn look_again(&mut self) {
+        self.known.retain(|tid, (_, boost)| look(boost, *tid).is_ok());
+    }
+
+    /// Who has something is not looked for.
     fn look(&mut self, effect: &mut Effect) {
         if self.known.values().any(|(_, boost)| boost.now.is_some()) {
             return;
         }
+        self.looked_ns = Some(sys::monotonic_ns());
+        self.softirqs.clear();
         for change in self.known.drain().filter_map(|(_, (_, boost))| boost.change) {
             let _ = effect.give_back(change);
         }
         for (tid, name) in system::kernel_threads() {
-            let rank = Rank::of_name(&name).filter(|rank| *rank != Rank::Softirq);
+            let Some(rank) = Rank::of_name(&name) else { continue };
             let mut boost = Boost::default();
-            if let (Some(rank), Ok(())) = (rank, look(&mut boost, tid)) {
+            if rank == Rank::Softirq {
+                self.softirqs.insert(tid);
+            } else if look(&mut boost, tid).is_ok() {
                 self.known.insert(tid, (rank, boost));
             }
         }

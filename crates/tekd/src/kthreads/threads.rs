@@ -100,6 +100,8 @@ fn react(shared: &Shared, which: Which) -> io::Result<()> {
     loop {
         let guard = match which {
             Which::First => Some(shared.state.lock()),
+            // The first one was here before.
+            Which::Second if !is_readable(&events) => None,
             // The first one has it, and looks once more before it sleeps.
             Which::Second => shared.state.try_lock(),
         };
@@ -117,12 +119,13 @@ fn react(shared: &Shared, which: Which) -> io::Result<()> {
             match next? {
                 Next::End => return Ok(()),
                 Next::Again => continue,
-                Next::Sleep(most) if which == Which::First => {
-                    // What is behind an unfinished event waits for that, and nobody wakes us then.
+                Next::Sleep(most) => {
+                    // What is behind an unfinished event waits for that, and nobody wakes us then. Nor does
+                    // what came for a thread just before its boost ended.
                     let waits = is_readable(&events).then_some(UNFINISHED);
+                    let most = most.filter(|_| which == Which::First);
                     timeout = waits.into_iter().chain(most).min().map(in_ms);
                 }
-                Next::Sleep(_) => {}
             }
         }
         match epoll.wait(&mut ready, timeout.unwrap_or(EpollTimeout::NONE)) {

@@ -2,19 +2,33 @@
 //! Equation (2) against equation (1): what a third real-time task, between the one that waits and
 //! the load, loses to a boost.
 
+use super::losses::Losses;
 use super::session::{Measured, Session};
-use super::stage::Run;
 use super::summary::{median_over, sum};
 use super::variant::Variant;
 use crate::bench::json::Row;
 use crate::bench::table::table;
 use crate::bench::terminal::Terminal;
 
-/// What it loses to others than in the kernel as it is, in ms of a run, and the CPU time of all kernel
-/// threads meanwhile. The median over the rounds.
+/// In ms of a run, the median over the rounds.
+fn lost_ms(case: &Measured, variant: Variant, number: impl Fn(&Losses) -> f64) -> Option<f64> {
+    median_over(case, variant, |run| run.losses.as_ref().map(&number))
+}
+
+fn ms(ns: u64) -> f64 {
+    ns as f64 / 1e6
+}
+
+/// What it loses to kernel threads.
+pub fn to_kernel_threads(case: &Measured, variant: Variant) -> Option<f64> {
+    lost_ms(case, variant, |lost| ms(lost.kernel_ns))
+}
+
+/// What a boost costs it beyond the kernel as it is: lost to kernel threads, to tekd, and to whoever else is
+/// neither the task that is measured nor less urgent; and the CPU time of the boosted threads.
 pub fn extra_loss(case: &Measured, variant: Variant) -> Option<(f64, f64)> {
-    let lost = |variant| median_over(case, variant, Run::lost_ms);
-    let used = median_over(case, variant, |run| Some(run.threads.cpu_ms()))?;
+    let lost = |variant| lost_ms(case, variant, Losses::helpers_ms);
+    let used = lost_ms(case, variant, |lost| ms(lost.boosted_ns))?;
     Some((lost(variant)? - lost(Variant::AsItIs)?, used))
 }
 
@@ -23,29 +37,38 @@ pub fn report(session: &Session, terminal: Terminal) -> String {
     let mut text = String::new();
     for case in session.cases.iter().filter(|case| !case.runs.is_empty()) {
         let header = [
-            "third task",
-            "lost to others, ms",
+            "third task lost, ms, to",
+            "the measured",
+            "kernel threads",
+            "tekd",
+            "others",
+            "nobody",
             "beyond as it is",
-            "kernel threads used, ms",
-            "worst turn, ms",
-            "writer's max, ms",
+            "boosted threads used",
+            "writer's max",
         ];
         let mut table = table(&header, terminal);
-        for (&variant, runs) in &case.runs {
+        for &variant in case.runs.keys() {
             let number =
                 |value: Option<f64>| value.map_or("-".into(), |value| format!("{value:.1}"));
-            let worst = runs.iter().flat_map(|run| &run.bystanders).map(|it| it.worst_ns).max();
-            let max = sum(case, variant).map(|it| it.response_ms.max);
-            table.add_row([
-                variant.name().to_owned(),
-                number(median_over(case, variant, Run::lost_ms)),
-                number(extra_loss(case, variant).map(|(lost, _)| lost)),
-                number(median_over(case, variant, |run| Some(run.threads.cpu_ms()))),
-                number(worst.map(|ns| ns as f64 / 1e6)),
-                number(max),
-            ]);
+            let mut row = vec![variant.name().to_owned()];
+            let parts: [fn(&Losses) -> u64; 5] = [
+                |lost| lost.task_ns,
+                |lost| lost.kernel_ns,
+                |lost| lost.tekd_ns,
+                |lost| lost.other_ns,
+                |lost| lost.stopped_ns,
+            ];
+            row.extend(parts.map(|part| number(lost_ms(case, variant, |lost| ms(part(lost))))));
+            let extra = extra_loss(case, variant);
+            row.push(number(extra.map(|(lost, _)| lost)));
+            row.push(number(lost_ms(case, variant, |lost| ms(lost.boosted_ns))));
+            row.push(number(sum(case, variant).map(|it| it.response_ms.max)));
+            table.add_row(row);
         }
-        text += &format!("{}:\n{}\n\n", case.name, table.trim_fmt());
+        text += &format!("{}:\n{}\n", case.name, table.trim_fmt());
+        text += "medians of the runs; to nobody: while real-time threads were stopped; beyond as it is: to kernel \
+                 threads, tekd and others\n\n";
     }
     text.trim_end().to_owned() + if text.is_empty() { "" } else { "\n" }
 }
@@ -56,13 +79,15 @@ pub fn rows(session: &Session) -> Vec<Row> {
     for case in &session.cases {
         for &variant in case.runs.keys() {
             let name = format!("equations: {}", case.name);
+            let lost = |part: fn(&Losses) -> u64| lost_ms(case, variant, |lost| ms(part(lost)));
             let numbers = [
-                ("lost by a third task", median_over(case, variant, Run::lost_ms)),
+                ("lost to the measured task", lost(|lost| lost.task_ns)),
+                ("lost to kernel threads", lost(|lost| lost.kernel_ns)),
+                ("lost to tekd", lost(|lost| lost.tekd_ns)),
+                ("lost to others", lost(|lost| lost.other_ns)),
+                ("stopped", lost(|lost| lost.stopped_ns)),
                 ("lost beyond as it is", extra_loss(case, variant).map(|(lost, _)| lost)),
-                (
-                    "CPU time of kernel threads",
-                    median_over(case, variant, |run| Some(run.threads.cpu_ms())),
-                ),
+                ("CPU time of boosted kernel threads", lost(|lost| lost.boosted_ns)),
             ];
             rows.extend(numbers.into_iter().filter_map(|(metric, value)| {
                 Some(Row::number(&name, variant.name(), metric, "ms", value?))
@@ -74,19 +99,15 @@ pub fn rows(session: &Session) -> Vec<Row> {
 
 #[cfg(test)]
 pub mod tests {
-    use super::super::stage::Hog;
-    use super::super::threads::Had;
+    use super::super::stage::Run;
     use super::*;
 
-    /// The third task loses this much, in ms, while kernel threads use 40 ms.
+    /// The third task loses this much to kernel threads, in ms; boosted ones use 40 ms.
     pub fn session(lost: &[(Variant, u64)]) -> Session {
         let runs = |lost_ms: u64| {
-            let hog =
-                Hog { cpu: 0, cpu_ns: 1, lost_ns: lost_ms * 1_000_000, worst_ns: 1, turns: 9 };
-            let mut run =
-                Run { turns: vec![(0, 1_000_000)], bystanders: vec![hog], ..Run::default() };
-            run.threads.classes.insert("kworker", Had { cpu_ns: 40_000_000, waited_ns: 0 });
-            vec![run]
+            let kernel_ns = lost_ms * 1_000_000;
+            let losses = Losses { kernel_ns, boosted_ns: 40_000_000, ..Losses::default() };
+            vec![Run { turns: vec![(0, 1_000_000)], losses: Some(losses), ..Run::default() }]
         };
         let runs = lost.iter().map(|&(variant, ms)| (variant, runs(ms))).collect();
         let case = Measured { name: "one writer".to_owned(), judged: true, runs };
@@ -100,7 +121,17 @@ pub mod tests {
         let case = &session.cases[0];
         assert_eq!(extra_loss(case, Variant::Tek), Some((20.0, 40.0)));
         assert_eq!(extra_loss(case, Variant::Plain), Some((70.0, 40.0)));
+        assert_eq!(to_kernel_threads(case, Variant::Plain), Some(170.0));
         assert!(report(&session, Terminal { width: 100, unicode: false }).contains("plain PIP"));
-        assert_eq!(rows(&session).len(), 9);
+        assert_eq!(rows(&session).len(), 21);
+    }
+
+    #[test]
+    fn what_the_measured_task_takes_and_what_is_stopped_is_not_the_boosts_fault_either() {
+        let mut session = session(&[(Variant::AsItIs, 10), (Variant::Tek, 10)]);
+        let runs = session.cases[0].runs.get_mut(&Variant::Tek).unwrap();
+        let losses = runs[0].losses.as_mut().unwrap();
+        (losses.task_ns, losses.stopped_ns, losses.tekd_ns) = (90_000_000, 70_000_000, 3_000_000);
+        assert_eq!(extra_loss(&session.cases[0], Variant::Tek), Some((3.0, 40.0)));
     }
 }

@@ -170,15 +170,17 @@ pub fn worker(extent: Extent, writes: Writes) -> Vec<Case> {
 }
 
 /// IV: a third task between the one that waits and what else there is. With one writer the boost is
-/// above it; with a second one of priority 20 equation (2) is below it, equation (1) is not.
+/// above it; with a second one of priority 20 equation (2) is below it, equation (1) is not. The hogs are below
+/// both, so that the second one always has something to be written back. The third task's turns are not in
+/// step with the writers': they begin at all moments of their periods.
 pub fn equations(extent: Extent, writes: Writes) -> Vec<Case> {
     let bystander = Task::new("bystander").with("priority", CRITICAL as u64 - 20);
-    let bystander = bystander.with("period-us", 10_000).with("busy-us", 4_000);
-    let second = Task::new("writer").with("bytes", 64 << 10).with("period-us", 20_000);
+    let bystander = bystander.with("period-us", 11_000).with("busy-us", 4_400);
+    let second = Task::new("writer").with("bytes", 16 << 10).with("period-us", 5_000);
     let second = second.with("priority", 20).with("files", 6).with("file-bytes", 32 * MIB);
     let case = |name: &str, beside: Vec<Task>| Case {
         // All real-time tasks together stay below what RT throttling allows.
-        load: vec![hogs(500_000, 350_000)],
+        load: vec![hogs(500_000, 350_000).with("priority", 10)],
         beside,
         settings: writes.dirty(),
         ..Case::new(name, writes.task(), extent.seconds)

@@ -5,6 +5,7 @@
 use crate::bench::ground::Ground;
 use crate::bench::programs::Program;
 use anyhow::bail;
+use std::path::PathBuf;
 
 /// The changes. They are undone when this is dropped.
 pub struct Keeper(Program);
@@ -28,6 +29,13 @@ impl Keeper {
     /// Gives the kernel threads that serve others this real-time priority.
     pub fn make_static(&mut self, priority: i32) -> anyhow::Result<()> {
         self.ask(&format!("static {priority}\n"))
+    }
+
+    /// Makes an instance of the kernel's tracing, and tells where it is.
+    pub fn trace(&mut self, name: &str) -> anyhow::Result<PathBuf> {
+        self.ask(&format!("trace {name}\n"))?;
+        let root = PathBuf::from(format!("/proc/{}/root", self.0.pid()));
+        Ok(root.join("sys/kernel/tracing/instances").join(name))
     }
 
     /// Puts everything back.

@@ -8,6 +8,7 @@ mod equations;
 mod experiments;
 mod faults;
 mod keeper;
+mod losses;
 mod overhead;
 mod reaction;
 mod session;

@@ -8,12 +8,19 @@ use crate::bench::daemon::Daemon;
 use crate::bench::ground::User;
 use crate::bench::json::{NotRun, Row};
 use crate::bench::programs::run_json;
-use crate::bench::stats::{median, median_of_ratios};
+use crate::bench::random::Random;
+use crate::bench::stats::{median, quantile};
 use crate::bench::table::table;
 use crate::bench::terminal::Terminal;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::time::Duration;
+
+/// Halves of the rounds that are compared.
+const SPLITS: usize = 1000;
+const SPLITS_SEED: u64 = 1;
+/// Noise above this is told.
+const UNSTEADY: f64 = 0.05;
 
 /// What is there meanwhile.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
@@ -111,17 +118,44 @@ impl Measured {
         rounds.iter().filter_map(|round| round.get(column).copied()).collect()
     }
 
-    /// How many times as long as off, the median of the rounds; of a bandwidth how many times less.
+    /// All rounds without tekd.
+    fn without(&self, column: usize) -> Vec<f64> {
+        [self.of(With::Off, column), self.of(With::OffAgain, column)].concat()
+    }
+
+    /// How many times as long as without tekd, by the medians of the rounds; of a bandwidth how many times
+    /// less. Some columns have two usual values, of which a round has the one or the other: there a ratio of
+    /// each round tells of chance only.
     pub fn ratio(&self, with: With, column: usize) -> Option<f64> {
-        let ratio = median_of_ratios(&self.of(with, column), &self.of(With::Off, column))?;
+        let base = match with {
+            With::OffAgain => self.of(With::Off, column),
+            _ => self.without(column),
+        };
+        let ratio = ratio(&self.of(with, column), &base)?;
         Some(if self.columns.get(column)?.unit == "MB/s" { 1.0 / ratio } else { ratio })
+    }
+
+    /// By what share two equal measurements differ: off and off-2, and, in 95% of all cases, any two halves of
+    /// the rounds without tekd. The greater of both.
+    pub fn noise(&self, column: usize) -> Option<f64> {
+        let mut rounds = self.without(column);
+        let half = rounds.len() / 2;
+        let mut random = Random::new(SPLITS_SEED);
+        let mut split = || {
+            for at in (1..rounds.len()).rev() {
+                rounds.swap(at, random.below(at as u64 + 1) as usize);
+            }
+            Some((ratio(&rounds[..half], &rounds[half..])? - 1.0).abs())
+        };
+        let splits: Option<Vec<f64>> = (0..SPLITS).map(|_| split()).collect();
+        let twice = (self.ratio(With::OffAgain, column)? - 1.0).abs();
+        Some(quantile(&splits?, 0.95)?.max(twice))
     }
 
     /// The column that costs most beyond what two equal measurements differ by, in percent.
     pub fn worst(&self, with: With) -> Option<(f64, &str)> {
         let beyond = |column: usize| {
-            let noise = (self.ratio(With::OffAgain, column)? - 1.0).abs();
-            let percent = 100.0 * (self.ratio(with, column)? - 1.0 - noise);
+            let percent = 100.0 * (self.ratio(with, column)? - 1.0 - self.noise(column)?);
             Some((percent, &self.columns[column].name[..]))
         };
         let all: Option<Vec<_>> = (0..self.columns.len()).map(beyond).collect();
@@ -129,21 +163,19 @@ impl Measured {
     }
 }
 
+/// By their medians.
+fn ratio(numerators: &[f64], denominators: &[f64]) -> Option<f64> {
+    let (numerator, denominator) = (median(numerators)?, median(denominators)?);
+    (denominator > 0.0).then(|| numerator / denominator)
+}
+
 /// For people.
 pub fn report(it: &Measured, terminal: Terminal) -> String {
     if it.columns.is_empty() {
         return String::new();
     }
-    let header = [
-        "table, column",
-        "unit",
-        "off",
-        "on",
-        "one critical",
-        "off-2/off",
-        "on/off",
-        "critical/off",
-    ];
+    let header =
+        ["table, column", "unit", "off", "on", "one critical", "noise", "on/off", "critical/off"];
     let mut table = table(&header, terminal);
     for (number, column) in it.columns.iter().enumerate() {
         let value = |with| {
@@ -154,19 +186,43 @@ pub fn report(it: &Measured, terminal: Terminal) -> String {
         table.add_row([
             format!("{}, {}", column.table, column.name),
             column.unit.clone(),
-            value(With::Off),
+            median(&it.without(number)).map_or("-".to_owned(), |value| format!("{value:.3}")),
             value(With::On),
             value(With::Critical),
-            ratio(With::OffAgain),
+            it.noise(number).map_or("-".to_owned(), |noise| format!("{:.1}%", 100.0 * noise)),
             ratio(With::On),
             ratio(With::Critical),
         ]);
     }
     format!(
-        "{}\nmedians of the rounds; a ratio above 1 is slower, of a bandwidth too. off-2 does the \
-         same as off\n",
-        table.trim_fmt()
+        "{}\nmedians of the rounds, off of twice as many; a ratio above 1 is slower, of a bandwidth too. noise: by \
+         how much equal measurements differ\n{}{}{}",
+        table.trim_fmt(),
+        told(it, With::On),
+        told(it, With::Critical),
+        unsteady(it)
     )
+}
+
+fn told(it: &Measured, with: With) -> String {
+    it.worst(with).map_or_else(String::new, |(percent, column)| {
+        format!("{}: most beyond noise: {column}, {percent:.1}%\n", with.name())
+    })
+}
+
+/// Columns of which this run says less than is asked for.
+fn unsteady(it: &Measured) -> String {
+    let noisy = |number: &usize| it.noise(*number).is_none_or(|noise| noise > UNSTEADY);
+    let names: Vec<&str> =
+        (0..it.columns.len()).filter(noisy).map(|number| &it.columns[number].name[..]).collect();
+    match names.is_empty() {
+        true => String::new(),
+        false => format!(
+            "these differ by more than {:.0}% without tekd too, so that less cannot be told: {}\n",
+            100.0 * UNSTEADY,
+            names.join(", ")
+        ),
+    }
 }
 
 /// The rows of the JSON document.
@@ -183,6 +239,9 @@ pub fn rows(it: &Measured) -> Vec<Row> {
             if let Some(ratio) = it.ratio(with, number) {
                 rows.push(Row::number(&case, with.name(), "slower than off", "times", ratio));
             }
+        }
+        if let Some(noise) = it.noise(number) {
+            rows.push(Row::number(&case, With::Off.name(), "noise", "%", 100.0 * noise));
         }
     }
     rows
@@ -224,8 +283,42 @@ pub mod tests {
     fn what_two_equal_measurements_differ_by_is_not_counted() {
         let mut it = measured(0.05);
         it.rounds.insert(With::OffAgain, vec![vec![10.5, 1000.0 / 1.05]; 3]);
-        assert!(it.worst(With::On).unwrap().0.abs() < 1e-6);
+        assert!(it.worst(With::On).unwrap().0 < 1e-6);
         it.rounds.remove(&With::On);
         assert!(it.worst(With::On).is_none());
+    }
+
+    /// 15 rounds each of a column that takes 20 or 32, by turns that differ with each `with`.
+    fn bimodal(slower: f64) -> Measured {
+        let mut it = measured(0.0);
+        for (number, with) in With::ALL.into_iter().enumerate() {
+            let worse = if with >= With::On { slower } else { 1.0 };
+            let value = |round: usize| if (round + number).is_multiple_of(2) { 20.0 } else { 32.0 };
+            let rounds = (0..15).map(|round| vec![worse * value(round), 1000.0]).collect();
+            it.rounds.insert(with, rounds);
+        }
+        it
+    }
+
+    #[test]
+    fn a_column_with_two_usual_values_is_neither_slower_by_chance_nor_judged_in_silence() {
+        let it = bimodal(1.0);
+        assert!(it.worst(With::On).unwrap().0 <= 0.0, "{:?}", it.worst(With::On));
+        assert!(it.noise(0).unwrap() > 0.3);
+        let text = report(&it, Terminal { width: 100, unicode: false });
+        assert!(text.contains("cannot be told: null call\n"), "{text}");
+        assert!(bimodal(4.0).worst(With::On).unwrap().0 > 20.0);
+    }
+
+    #[test]
+    fn a_steady_column_is_judged_to_the_percent() {
+        let mut it = measured(0.0);
+        for (number, with) in With::ALL.into_iter().enumerate() {
+            let worse = if with >= With::On { 1.03 } else { 1.0 };
+            let value = |round: usize| 10.0 * worse + ((round * 7 + number) % 5) as f64 * 0.01;
+            it.rounds.insert(with, (0..15).map(|round| vec![value(round), 1000.0]).collect());
+        }
+        let (percent, name) = it.worst(With::On).unwrap();
+        assert!((2.0..3.2).contains(&percent) && name == "null call", "{percent}");
     }
 }

@@ -4,6 +4,7 @@
 use super::case::{dirty, Case, Task};
 use super::experiments::Writes;
 use super::keeper::Keeper;
+use super::losses::{self, Losses, Trace};
 use super::threads::{Between, Look};
 use super::variant::{Variant, STATIC};
 use crate::bench::daemon::Daemon;
@@ -13,6 +14,7 @@ use anyhow::{ensure, Context};
 use nix::time::{clock_gettime, ClockId};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
+use std::collections::BTreeSet;
 use std::fs::{self, File};
 use std::io::Write;
 use std::path::Path;
@@ -20,12 +22,13 @@ use std::process::{Command, Stdio};
 use std::thread::sleep;
 use std::time::{Duration, Instant};
 
+const BYSTANDER: &str = "bystander";
 /// The programs; `bystander` does what `hog` does and is not one.
 const PROGRAMS: [Copied; 9] = [
     ("kthread", "writer", "writer"),
     ("kthread", "reader", "reader"),
     ("kthread", "hog", "hog"),
-    ("kthread", "hog", "bystander"),
+    ("kthread", "hog", BYSTANDER),
     ("kthread", "spawner", "spawner"),
     ("kthread", "waker", "waker"),
     ("kthread", "keeper", "keeper"),
@@ -68,6 +71,8 @@ pub struct Run {
     /// Time, pages that are dirty or being written, from how many on writers wait, free pages.
     pub samples: Vec<(u64, u64, u64, u64)>,
     pub bystanders: Vec<Hog>,
+    /// To whom they lost CPU.
+    pub losses: Option<Losses>,
     /// CPU, from, to: when the kernel stopped all real-time threads.
     pub stopped: Vec<(i32, u64, u64)>,
     pub threads: Between,
@@ -92,6 +97,8 @@ struct Hogged {
 /// The programs and files, and what is changed of the machine meanwhile.
 pub struct Stage {
     keeper: Keeper,
+    /// Of the kernel's switches, where somebody is a bystander.
+    trace: Option<Trace>,
     /// Dropped after the keeper, whose program lies in it.
     pub ground: Ground,
 }
@@ -99,11 +106,12 @@ pub struct Stage {
 impl Stage {
     pub fn prepare(directory: Option<&Path>) -> anyhow::Result<Stage> {
         let ground = Ground::prepare(&PROGRAMS, directory)?;
-        Ok(Stage { keeper: Keeper::start(&ground)?, ground })
+        Ok(Stage { keeper: Keeper::start(&ground)?, trace: None, ground })
     }
 
     /// Puts back what was changed of the machine.
     pub fn undo(&mut self) -> anyhow::Result<()> {
+        self.trace = None;
         self.keeper.undo()
     }
 
@@ -141,6 +149,10 @@ impl Stage {
         if case.beside.iter().any(|task| task.program == "spawner") {
             self.keeper.keep(WORKQUEUE).context("workers are not created on demand here")?;
         }
+        if self.trace.is_none() && case.beside.iter().any(|task| task.program == BYSTANDER) {
+            let directory = self.keeper.trace(&format!("tek-bench-{}", std::process::id()))?;
+            self.trace = Some(Trace::new(directory)?);
+        }
         for (name, bytes) in &case.files {
             make_file(&self.ground.path(name), *bytes)?;
         }
@@ -167,9 +179,64 @@ impl Stage {
         if variant == Variant::Static {
             keeper.insert(Keeper::start(&self.ground)?).make_static(STATIC)?;
         }
-        let run = observe(case, &tasks, &mut programs, &daemon)?;
+        let run = self.observe(case, &tasks, &mut programs, &daemon)?;
         drop(keeper);
         daemon.map(Daemon::stop).transpose()?;
+        Ok(run)
+    }
+
+    /// Tells everybody when to begin, and collects what they found.
+    fn observe(
+        &self,
+        case: &Case,
+        tasks: &[&Task],
+        programs: &mut [Program],
+        daemon: &Option<Daemon>,
+    ) -> anyhow::Result<Run> {
+        let usage = || daemon.as_ref().map(Daemon::usage).transpose();
+        let (before, used_before, begin) = (Look::now(), usage()?, Instant::now());
+        let mut threads = losses::Threads::default();
+        if let Some(trace) = &self.trace {
+            for (number, (task, program)) in tasks.iter().zip(&*programs).enumerate() {
+                match (number, task.program) {
+                    (0, _) => threads.task.extend(tids(program.pid())),
+                    (_, BYSTANDER) => threads.bystanders.extend(tids(program.pid())),
+                    _ => {}
+                }
+            }
+            trace.begin(&threads)?;
+        }
+        let from = now() + AHEAD;
+        let times = times(from, from + Duration::from_secs_f64(case.seconds));
+        for program in &mut *programs {
+            program.tell(&times)?;
+        }
+        let mut run = Run::default();
+        for (number, (task, program)) in tasks.iter().zip(programs).enumerate() {
+            if number == 0 {
+                let Took { turns, cpu_ns, samples } = program.read_line().context(task.program)?;
+                (run.turns, run.task_cpu_ns, run.samples) = (turns, cpu_ns, samples);
+            } else if matches!(task.program, "hog" | BYSTANDER) {
+                let Hogged { hogs, stopped } = program.read_line().context(task.program)?;
+                run.stopped.extend(stopped);
+                run.bystanders.extend(hogs.into_iter().filter(|_| task.program == BYSTANDER));
+            } else {
+                program.line().context(task.program)?;
+            }
+        }
+        ensure!(!run.turns.is_empty(), "{} did nothing", case.task.program);
+        let after = Look::now();
+        run.threads = after.since(&before);
+        if let Some(trace) = &self.trace {
+            threads.kernel = before.tids().chain(after.tids()).collect();
+            threads.tekd = daemon.iter().flat_map(|daemon| tids(daemon.pid())).collect();
+            run.losses = Some(trace.end(&threads)?);
+        }
+        if let (Some(daemon), Some(after), Some(earlier)) = (daemon, usage()?, used_before) {
+            let wall_ns = begin.elapsed().as_nanos() as u64;
+            run.tekd = Some(Used { cpu_ns: after.since(earlier).cpu_ns, wall_ns });
+            run.kthreads = status_of_kthreads(daemon)?;
+        }
         Ok(run)
     }
 
@@ -188,6 +255,12 @@ impl Stage {
     }
 }
 
+/// The threads of a process.
+fn tids(pid: u32) -> BTreeSet<u32> {
+    let tids = tek_model::Process::open(pid).and_then(|process| process.tids());
+    tids.unwrap_or_default().into_iter().collect()
+}
+
 /// From how many bytes of dirty memory on writers wait.
 fn dirty_threshold() -> u64 {
     let text = fs::read_to_string("/proc/vmstat").unwrap_or_default();
@@ -199,43 +272,6 @@ fn dirty_threshold() -> u64 {
 fn seconds_to_settle(from_bytes: u64, to_bytes: u64) -> f64 {
     let times = from_bytes as f64 / to_bytes as f64;
     (32.0 * 0.2 * times.max(1.0).ln() + 2.0).min(60.0)
-}
-
-/// Tells everybody when to begin, and collects what they found.
-fn observe(
-    case: &Case,
-    tasks: &[&Task],
-    programs: &mut [Program],
-    daemon: &Option<Daemon>,
-) -> anyhow::Result<Run> {
-    let usage = || daemon.as_ref().map(Daemon::usage).transpose();
-    let (before, used_before, begin) = (Look::now(), usage()?, Instant::now());
-    let from = now() + AHEAD;
-    let times = times(from, from + Duration::from_secs_f64(case.seconds));
-    for program in &mut *programs {
-        program.tell(&times)?;
-    }
-    let mut run = Run::default();
-    for (number, (task, program)) in tasks.iter().zip(programs).enumerate() {
-        if number == 0 {
-            let Took { turns, cpu_ns, samples } = program.read_line().context(task.program)?;
-            (run.turns, run.task_cpu_ns, run.samples) = (turns, cpu_ns, samples);
-        } else if matches!(task.program, "hog" | "bystander") {
-            let Hogged { hogs, stopped } = program.read_line().context(task.program)?;
-            run.stopped.extend(stopped);
-            run.bystanders.extend(hogs.into_iter().filter(|_| task.program == "bystander"));
-        } else {
-            program.line().context(task.program)?;
-        }
-    }
-    ensure!(!run.turns.is_empty(), "{} did nothing", case.task.program);
-    run.threads = Look::now().since(&before);
-    if let (Some(daemon), Some(after), Some(earlier)) = (daemon, usage()?, used_before) {
-        let wall_ns = begin.elapsed().as_nanos() as u64;
-        run.tekd = Some(Used { cpu_ns: after.since(earlier).cpu_ns, wall_ns });
-        run.kthreads = status_of_kthreads(daemon)?;
-    }
-    Ok(run)
 }
 
 /// A variant that silently was another one would be a lie.

@@ -36,14 +36,6 @@ impl Run {
     pub fn free_pages(&self) -> Option<u64> {
         self.samples.iter().map(|sample| sample.3).min()
     }
-
-    /// What bystanders lost to others than the task that is measured, which may do more work in one
-    /// variant than in another, in ms.
-    pub fn lost_ms(&self) -> Option<f64> {
-        let lost = self.bystanders.iter().map(|it| it.lost_ns).sum::<u64>();
-        let to_others = (lost as f64 - self.task_cpu_ns as f64) / 1e6;
-        (!self.bystanders.is_empty()).then_some(to_others)
-    }
 }
 
 /// A variant of a case, all rounds.

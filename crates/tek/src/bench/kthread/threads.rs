@@ -43,6 +43,11 @@ impl Look {
         Look(threads.collect())
     }
 
+    /// Their ids.
+    pub fn tids(&self) -> impl Iterator<Item = u32> + '_ {
+        self.0.keys().map(|(tid, _)| *tid)
+    }
+
     /// What happened since an earlier look.
     pub fn since(&self, earlier: &Look) -> Between {
         let mut between = Between::default();
@@ -64,11 +69,6 @@ impl Look {
 }
 
 impl Between {
-    /// CPU time of all of them, in ms.
-    pub fn cpu_ms(&self) -> f64 {
-        self.classes.values().map(|had| had.cpu_ns).sum::<u64>() as f64 / 1e6
-    }
-
     /// The classes that waited longest, for people.
     pub fn starved(&self) -> String {
         let mut waited: Vec<_> =

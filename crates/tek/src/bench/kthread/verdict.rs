@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! What must be shown of kernel threads, and whether it was.
 
-use super::equations::extra_loss;
+use super::equations::{extra_loss, to_kernel_threads};
 use super::overhead::With;
 use super::session::{Measured as Case, Session};
 use super::summary::sum;
@@ -99,11 +99,11 @@ fn problem(what: [&'static str; 2], session: Option<&Session>) -> Vec<Verdict> {
 fn equations(session: Option<&Session>) -> Vec<Verdict> {
     let case = |number: usize| session.and_then(|session| session.cases.get(number));
     let beyond = |case, variant| extra_loss(case, variant).map(|(lost, used)| lost - used);
-    let lost = |variant| extra_loss(case(1)?, variant).map(|(lost, _)| lost);
+    let lost = |variant| to_kernel_threads(case(1)?, variant);
     let spared = lost(Variant::Plain).zip(lost(Variant::Tek)).map(|(plain, tek)| plain - tek);
     vec![
         verdict(
-            "a third task's loss beyond what kernel threads used",
+            "a third task's loss beyond what boosted threads used",
             Must::BeAtMost(0.0),
             "ms",
             case(0).and_then(|case| beyond(case, Variant::Tek)),

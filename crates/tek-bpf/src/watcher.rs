@@ -1,0 +1,75 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! The programs on hot paths, which are attached only while they are of use.
+use crate::dependency::{Hook, Kind, GROUPS};
+use crate::error::Error;
+use crate::load::attach;
+use libbpf_rs::{Link, Object};
+
+/// What is to be seen.
+#[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
+pub struct Watch {
+    /// Pages that come into the page cache and leave it: without this a dirty inode that is deleted is not
+    /// told as gone, and pages are not counted.
+    pub pages: bool,
+    /// Where network packets go: without this it is told only that a critical task has sent one that
+    /// somebody has to carry on.
+    pub packets: bool,
+}
+
+/// Whether packets of critical tasks are told: `enum tek_kthread_packets`.
+#[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
+pub enum Packets {
+    /// Their ends are not seen.
+    #[default]
+    NotWatched = 0,
+    /// Whether a thread will carry one on is looked at when the call that sends it ends;
+    AtEnd = 1,
+    /// where that end cannot be seen, as soon as it waits.
+    AtOnce = 2,
+}
+
+/// Attaches and detaches them, which takes the kernel 1 ms, and in emulated machines some 100: a thread that
+/// has to answer events had better leave that to another one. Nothing of it outlives the process.
+pub struct Watcher {
+    // Detached before the object goes.
+    links: Vec<(&'static str, Link)>,
+    /// Those that work.
+    on: Vec<Kind>,
+    object: Object,
+}
+
+impl Watcher {
+    pub(crate) fn new(object: Object, on: Vec<Kind>) -> Self {
+        Self { links: Vec::new(), on, object }
+    }
+
+    /// Has this seen from now on, and nothing else. Before packets are not watched any more
+    /// [`Kthreads::set_packets`](crate::Kthreads::set_packets) says so, and says what this returned
+    /// when they are.
+    pub fn watch(&mut self, wanted: Watch) -> Result<Packets, Error> {
+        let hot = GROUPS.iter().flat_map(|group| group.hooks.iter().map(|hook| (group.kind, hook)));
+        for (kind, hook) in hot.filter(|(_, hook)| hook.watch) {
+            let is_there = self.links.iter().any(|(program, _)| *program == hook.program);
+            match self.is_wanted(kind, hook, wanted) {
+                true if !is_there => {
+                    let link = attach(&mut self.object, kind, hook)?;
+                    self.links.extend(link.map(|link| (hook.program, link)));
+                }
+                false => self.links.retain(|(program, _)| *program != hook.program),
+                true => {}
+            }
+        }
+        let at_end = self.links.iter().any(|(program, _)| *program == "packet_handed");
+        Ok(match wanted.packets && self.on.contains(&Kind::Network) {
+            true if at_end => Packets::AtEnd,
+            true => Packets::AtOnce,
+            false => Packets::NotWatched,
+        })
+    }
+
+    fn is_wanted(&self, kind: Kind, hook: &Hook, wanted: Watch) -> bool {
+        let is_on = |kind: Kind| self.on.contains(&kind);
+        let watched = if kind == Kind::Network { wanted.packets } else { wanted.pages };
+        watched && is_on(kind) && !hook.done_by.is_some_and(is_on)
+    }
+}

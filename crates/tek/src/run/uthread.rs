@@ -1,0 +1,442 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! `tek run --model`: a program on user-level threads, by libtek-uthread.so.
+//!
+//! What the engine is told is one variable, `TEK_UTHREAD` of libtek-uthread(7). The library can only
+//! complain after the program has started, so everything is checked here, as strictly as there.
+use super::Args;
+use crate::trace::Recorder;
+use clap::builder::PossibleValue;
+use clap::ValueEnum;
+use std::ffi::{OsStr, OsString};
+use std::fmt;
+use std::num::NonZero;
+use std::os::unix::ffi::{OsStrExt, OsStringExt};
+use std::path::PathBuf;
+use std::str::FromStr;
+use std::thread;
+use std::time::Duration;
+
+/// What the engine reads.
+pub const VARIABLE: &str = "TEK_UTHREAD";
+
+/// The engine has room for so many workers.
+const MOST_WORKERS: u32 = 256;
+
+/// The options.
+#[derive(clap::Args, Clone, Debug, Default)]
+#[group(skip)]
+#[command(next_help_heading = "User-level threads")]
+pub struct Options {
+    /// What a thread of the program is: a thread of the kernel (1:1), or a user-level thread, all
+    /// on one thread of the kernel (m:1) or on several (m:n) [default: 1:1]
+    #[arg(long, value_name = "MODEL", ignore_case = true, hide_possible_values = true)]
+    pub model: Option<Model>,
+
+    /// With m:n, on how many threads of the kernel [default: as many as there are CPUs]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=256))]
+    pub workers: Option<u32>,
+
+    /// Who runs next [default: rr with m:1, steal with m:n]
+    #[arg(long, value_name = "NAME")]
+    pub sched: Option<Sched>,
+
+    /// After what time another thread runs, 50us to 10s [default: 5ms]
+    #[arg(long, value_name = "TIME")]
+    pub quantum: Option<Quantum>,
+
+    /// How a thread is made to let another one run [default: defer]
+    #[arg(long, value_name = "MODE")]
+    pub preempt: Option<Preempt>,
+
+    /// With --sched fifo, what has a lock of its own [default: worker]
+    #[arg(long, value_name = "WHAT")]
+    pub engine_lock: Option<EngineLock>,
+
+    /// With --sched fifo, make so many threads at the start, and no more later
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=10_000_000))]
+    pub pool: Option<u32>,
+
+    /// Write into this file who ran where, and why he left: JSON for Perfetto and Chrome
+    #[arg(long, value_name = "FILE")]
+    pub trace: Option<PathBuf>,
+}
+
+/// What the program's threads are.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum Model {
+    /// Each is a thread of the kernel
+    #[value(name = "1:1")]
+    OneToOne,
+    /// All are on one thread of the kernel
+    #[value(name = "m:1")]
+    ManyToOne,
+    /// They are on several threads of the kernel
+    #[value(name = "m:n")]
+    ManyToMany,
+}
+
+/// The engine's schedulers.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum Sched {
+    /// In turn, a quantum each
+    Rr,
+    /// Four levels: who uses up his quantum sinks, who waits stays above
+    Mlfq,
+    /// Who has used the fewest quanta first
+    Psjf,
+    /// By priority; who runs goes on until he waits or somebody of a higher priority comes
+    Fifo,
+    /// A queue for each worker; one with an empty queue takes from another's
+    Steal,
+}
+
+/// Ways of preemption.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum Preempt {
+    /// By a timer, and never in the C library or an allocator
+    Defer,
+    /// By a timer, anywhere: the thread of the kernel stays where it is and another one goes on
+    Klt,
+    /// Not at all: a thread runs until it waits or yields
+    Off,
+}
+
+/// What has a lock of its own in the scheduler fifo.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum EngineLock {
+    /// The scheduler, one lock for all
+    Giant,
+    /// Each worker's run queues together
+    Worker,
+    /// Each run queue: one a worker and priority
+    Object,
+}
+
+fn name_of<T: ValueEnum>(value: T) -> String {
+    value.to_possible_value().as_ref().map(PossibleValue::get_name).unwrap_or_default().to_owned()
+}
+
+/// A time slice.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Quantum(Duration);
+
+impl Quantum {
+    const UNITS: [(&str, u64); 3] = [("s", 1_000_000_000), ("ms", 1_000_000), ("us", 1_000)];
+    const RANGE: std::ops::RangeInclusive<u64> = 50_000..=10_000_000_000;
+}
+
+impl FromStr for Quantum {
+    type Err = &'static str;
+
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        const FORM: &str = "write a time from 50us to 10s, as in 200us, 5ms or 1s";
+        let digits = text.find(|c: char| !c.is_ascii_digit()).ok_or(FORM)?;
+        let (number, unit) = text.split_at(digits);
+        let (_, scale) = Self::UNITS.into_iter().find(|(name, _)| *name == unit).ok_or(FORM)?;
+        let number: u64 = number.parse().map_err(|_| FORM)?;
+        let ns = number.checked_mul(scale).filter(|ns| Self::RANGE.contains(ns)).ok_or(FORM)?;
+        Ok(Self(Duration::from_nanos(ns)))
+    }
+}
+
+impl fmt::Display for Quantum {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let ns = self.0.as_nanos();
+        let fits = |&(_, scale): &(&str, u64)| ns.is_multiple_of(u128::from(scale));
+        let (unit, scale) = Self::UNITS.into_iter().find(fits).unwrap_or(("ns", 1));
+        write!(f, "{}{unit}", ns / u128::from(scale))
+    }
+}
+
+/// What the program is to be run on.
+#[derive(Debug)]
+pub struct Plan {
+    /// Value of [`VARIABLE`].
+    pub variable: OsString,
+}
+
+/// What is wrong with options together; `None` with the model 1:1.
+pub fn plan(args: &Args, inherited: Option<&OsStr>) -> Result<Option<Plan>, String> {
+    let options = &args.uthread;
+    let model = options.model.unwrap_or(Model::OneToOne);
+    if model == Model::OneToOne {
+        return match options.first_given() {
+            None => Ok(None),
+            Some("--workers") => {
+                Err("--workers says on how many threads of the kernel: give --model m:n with it"
+                    .into())
+            }
+            Some(option) => Err(format!(
+                "{option} is about user-level threads: give --model m:1 or --model m:n with it"
+            )),
+        };
+    }
+    if model == Model::ManyToOne && options.workers.is_some() {
+        return Err("--workers is for --model m:n: with m:1 there is one".into());
+    }
+    if let Some(option) = args.needs_libtek() {
+        return Err(format!(
+            "{option} cannot be combined with --model {}: it needs libtek.so, which is not in programs \
+             on user-level threads",
+            name_of(model)
+        ));
+    }
+    let mut settings = Settings::inherited(inherited);
+    settings.set_by(options, model);
+    if settings.get("sched").is_some_and(|sched| sched != "fifo") {
+        if let Some(option) = options.of_fifo() {
+            return Err(format!("{option} is for --sched fifo: the other schedulers have none"));
+        }
+    }
+    Ok(Some(Plan { variable: settings.text() }))
+}
+
+impl Plan {
+    /// The program is to write a trace.
+    pub fn record(&mut self, recorder: &Recorder) {
+        let mut settings = Settings::inherited(Some(&self.variable));
+        settings.set("trace", recorder.raw_path());
+        self.variable = settings.text();
+    }
+}
+
+impl Options {
+    /// The first option but --model that was given.
+    fn first_given(&self) -> Option<&'static str> {
+        let given = [
+            (self.workers.is_some(), "--workers"),
+            (self.sched.is_some(), "--sched"),
+            (self.quantum.is_some(), "--quantum"),
+            (self.preempt.is_some(), "--preempt"),
+            (self.engine_lock.is_some(), "--engine-lock"),
+            (self.pool.is_some(), "--pool"),
+            (self.trace.is_some(), "--trace"),
+        ];
+        given.into_iter().find(|&(given, _)| given).map(|(_, name)| name)
+    }
+
+    fn of_fifo(&self) -> Option<&'static str> {
+        self.engine_lock.map(|_| "--engine-lock").or(self.pool.map(|_| "--pool"))
+    }
+}
+
+/// The list in [`VARIABLE`]: `NAME=VALUE` or `NAME`, in the order in which the engine reads them.
+struct Settings(Vec<(Vec<u8>, Option<Vec<u8>>)>);
+
+impl Settings {
+    /// What the environment says. Where another run traces to is not this one's business; that is
+    /// the last setting, because a path may contain commas.
+    fn inherited(text: Option<&OsStr>) -> Self {
+        let items = text.map(OsStr::as_bytes).unwrap_or_default().split(|&byte| byte == b',');
+        let parts = items.take_while(|item| !item.starts_with(b"trace=")).map(|item| {
+            let mut parts = item.splitn(2, |&byte| byte == b'=').map(<[u8]>::to_vec);
+            (parts.next().unwrap_or_default(), parts.next())
+        });
+        Self(parts.filter(|(name, _)| !name.is_empty()).collect())
+    }
+
+    fn get(&self, name: &str) -> Option<&str> {
+        let (_, value) = self.0.iter().rev().find(|(known, _)| known == name.as_bytes())?;
+        std::str::from_utf8(value.as_deref()?).ok()
+    }
+
+    fn set(&mut self, name: &str, value: impl AsRef<OsStr>) {
+        self.0.retain(|(known, _)| known != name.as_bytes());
+        self.0.push((name.into(), Some(value.as_ref().as_bytes().to_vec())));
+    }
+
+    /// Unless the environment says it already.
+    fn set_default(&mut self, name: &str, value: String) {
+        if self.get(name).is_none() {
+            self.set(name, value);
+        }
+    }
+
+    fn set_by(&mut self, options: &Options, model: Model) {
+        match (model, options.workers) {
+            (Model::ManyToMany, Some(workers)) => self.set("workers", workers.to_string()),
+            (Model::ManyToMany, None) => self.set_default("workers", cpus().to_string()),
+            _ => self.set("workers", "1"),
+        }
+        let usual = if model == Model::ManyToMany { Sched::Steal } else { Sched::Rr };
+        match options.sched {
+            Some(sched) => self.set("sched", name_of(sched)),
+            None => self.set_default("sched", name_of(usual)),
+        }
+        let given = [
+            ("quantum", options.quantum.map(|quantum| quantum.to_string())),
+            ("preempt", options.preempt.map(name_of)),
+            ("lock", options.engine_lock.map(name_of)),
+            ("pool", options.pool.map(|pool| pool.to_string())),
+        ];
+        for (name, value) in given {
+            if let Some(value) = value {
+                self.set(name, value);
+            }
+        }
+    }
+
+    fn text(&self) -> OsString {
+        let item = |(name, value): &(Vec<u8>, Option<Vec<u8>>)| match value {
+            Some(value) => [name.as_slice(), b"=", value].concat(),
+            None => name.clone(),
+        };
+        OsString::from_vec(self.0.iter().map(item).collect::<Vec<_>>().join(&b','))
+    }
+}
+
+/// On which this process, and so the program, may run.
+fn cpus() -> u32 {
+    let cpus = thread::available_parallelism().map_or(1, NonZero::get);
+    u32::try_from(cpus).unwrap_or(MOST_WORKERS).clamp(1, MOST_WORKERS)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use clap::Parser;
+    use proptest::prelude::*;
+
+    #[derive(Parser)]
+    struct Line {
+        #[command(flatten)]
+        args: Args,
+    }
+
+    fn parsed(options: &str) -> Args {
+        let words = ["tek"].into_iter().chain(options.split_whitespace()).chain(["--", "true"]);
+        Line::try_parse_from(words).unwrap_or_else(|error| panic!("{options}: {error}")).args
+    }
+
+    fn planned(options: &str, inherited: &str) -> Result<Option<String>, String> {
+        let plan = plan(&parsed(options), Some(OsStr::new(inherited)))?;
+        Ok(plan.map(|plan| plan.variable.into_string().unwrap()))
+    }
+
+    fn variable(options: &str, inherited: &str) -> String {
+        planned(options, inherited).unwrap().unwrap()
+    }
+
+    #[test]
+    fn each_model_has_its_workers_and_its_usual_scheduler() {
+        assert_eq!(planned("", ""), Ok(None));
+        assert_eq!(planned("--model 1:1", "workers=3"), Ok(None));
+        assert_eq!(variable("--model m:1", ""), "workers=1,sched=rr");
+        assert_eq!(variable("--model M:N --workers 3", ""), "workers=3,sched=steal");
+        assert_eq!(variable("--model m:n", ""), format!("workers={},sched=steal", cpus()));
+    }
+
+    #[test]
+    fn all_options_become_one_list() {
+        let options = "--model m:n --workers 4 --sched fifo --quantum 200us --preempt klt \
+                       --engine-lock worker --pool 64";
+        assert_eq!(
+            variable(options, ""),
+            "workers=4,sched=fifo,quantum=200us,preempt=klt,lock=worker,pool=64"
+        );
+    }
+
+    #[test]
+    fn the_environment_gives_defaults() {
+        assert_eq!(
+            variable("--model m:n --quantum 1ms", "workers=7,quantum=5ms,pin,sched=mlfq,promote=9"),
+            "workers=7,pin,sched=mlfq,promote=9,quantum=1ms"
+        );
+        assert_eq!(variable("--model m:1", "workers=7"), "workers=1,sched=rr");
+        // Another run's trace is not this one's.
+        assert_eq!(
+            variable("--model m:1", "stack=32K,trace=/tmp/x,stack=64K"),
+            "stack=32K,workers=1,sched=rr"
+        );
+    }
+
+    #[test]
+    fn the_trace_goes_where_tek_looks_for_it() {
+        let directory = tempfile::tempdir().unwrap();
+        let recorder = Recorder::create(&directory.path().join("trace.json")).unwrap();
+        let mut plan = plan(&parsed("--model m:1"), None).unwrap().unwrap();
+        plan.record(&recorder);
+        let expected = format!("workers=1,sched=rr,trace={}", recorder.raw_path().display());
+        assert_eq!(plan.variable, *expected);
+    }
+
+    #[test]
+    fn an_option_of_another_model_is_refused_by_its_name() {
+        let refused = |options: &str| planned(options, "").unwrap_err();
+        assert!(
+            refused("--workers 2").contains("--workers") && refused("--workers 2").contains("m:n")
+        );
+        assert!(refused("--model m:1 --workers 2").starts_with("--workers is for --model m:n"));
+        for option in ["--sched rr", "--quantum 5ms", "--preempt off", "--pool 3", "--trace x"] {
+            let said = refused(option);
+            assert!(said.starts_with(option.split(' ').next().unwrap()), "{said}");
+            assert!(said.contains("--model m:1"), "{said}");
+        }
+    }
+
+    #[test]
+    fn what_only_fifo_has_is_refused_with_others() {
+        for option in ["--pool 5", "--engine-lock giant"] {
+            assert!(planned(&format!("--model m:1 {option}"), "").is_err());
+            assert!(planned(&format!("--model m:1 --sched rr {option}"), "").is_err());
+            assert!(planned(&format!("--model m:1 --sched fifo {option}"), "").is_ok());
+            assert!(planned(&format!("--model m:1 {option}"), "sched=fifo").is_ok());
+        }
+    }
+
+    #[test]
+    fn what_needs_libtek_is_refused_by_its_name() {
+        let options = [
+            "--critical ui*",
+            "--rules x.toml",
+            "--role a=b",
+            "--budget off",
+            "--rt-range 1-9",
+            "--no-follow-marked",
+            "--report",
+            "--report-json x",
+            "--stack auto",
+        ];
+        for option in options {
+            let said = planned(&format!("--model m:n {option}"), "").unwrap_err();
+            assert!(said.starts_with(option.split(' ').next().unwrap()), "{said}");
+            assert_eq!(planned(option, ""), Ok(None));
+        }
+        assert!(planned("--model m:1 --arena-max 1 --group background --no-rules", "").is_ok());
+    }
+
+    #[test]
+    fn a_quantum_is_a_time_that_timers_can_keep() {
+        for (text, shown) in [
+            ("50us", "50us"),
+            ("5ms", "5ms"),
+            ("1000us", "1ms"),
+            ("10s", "10s"),
+            ("1500us", "1500us"),
+        ] {
+            assert_eq!(text.parse::<Quantum>().unwrap().to_string(), shown);
+        }
+        for bad in
+            ["", "5", "49us", "11s", "5 ms", "-5ms", "1.5ms", "5m", "ms", "99999999999999999999s"]
+        {
+            assert!(bad.parse::<Quantum>().is_err(), "{bad:?} was taken");
+        }
+    }
+
+    #[test]
+    fn an_unknown_scheduler_is_told_which_there_are() {
+        let words = ["tek", "--model", "m:1", "--sched", "lottery", "true"];
+        let said = Line::try_parse_from(words).err().unwrap().to_string();
+        assert!(said.contains("'lottery'"), "{said}");
+        assert!(said.contains("rr, mlfq, psjf, fifo, steal"), "{said}");
+    }
+
+    proptest! {
+        #[test]
+        fn whatever_the_environment_says_the_options_come_through(text in "[a-z=,0-9]{0,40}") {
+            let plan = plan(&parsed("--model m:n --workers 3 --sched rr"), Some(OsStr::new(&text)));
+            let variable = plan.unwrap().unwrap().variable.into_string().unwrap();
+            prop_assert!(variable.ends_with("workers=3,sched=rr"), "{}", variable);
+        }
+    }
+}
