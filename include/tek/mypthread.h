@@ -9,6 +9,7 @@
 #ifndef TEK_MYPTHREAD_H
 #define TEK_MYPTHREAD_H
 
+#include <errno.h>
 #include <pthread.h>
 #include <tek/uthread.h>
 
@@ -51,19 +52,30 @@ static inline int mypthread_yield(void)
 	return 0;
 }
 
-/* 2.2.1. `attributes`, which may be NULL, says the type: normal, recursive or error-checking. */
+/*
+ * 2.2.1. `attributes`, which may be NULL, says the type: normal, recursive or error-checking.  Where the program
+ * asks for C alone (-std=c11 without _POSIX_C_SOURCE) pthread.h has no types: EINVAL unless it is NULL.
+ */
 static inline int mypthread_mutex_init(mypthread_mutex_t *mutex,
 				       const pthread_mutexattr_t *attributes)
 {
-	int type = PTHREAD_MUTEX_NORMAL;
+	int kind = TEK_UTHREAD_MUTEX_NORMAL;
 
-	if (attributes)
-		pthread_mutexattr_gettype(attributes, &type);
-	if (type == PTHREAD_MUTEX_RECURSIVE)
-		return tek_uthread_mutex_init(mutex, TEK_UTHREAD_MUTEX_RECURSIVE);
-	if (type == PTHREAD_MUTEX_ERRORCHECK)
-		return tek_uthread_mutex_init(mutex, TEK_UTHREAD_MUTEX_ERRORCHECK);
-	return tek_uthread_mutex_init(mutex, TEK_UTHREAD_MUTEX_NORMAL);
+	if (attributes) {
+#if defined(_POSIX_C_SOURCE) && _POSIX_C_SOURCE >= 200809L
+		int type;
+		int error = pthread_mutexattr_gettype(attributes, &type);
+		if (error)
+			return error;
+		if (type == PTHREAD_MUTEX_RECURSIVE)
+			kind = TEK_UTHREAD_MUTEX_RECURSIVE;
+		else if (type == PTHREAD_MUTEX_ERRORCHECK)
+			kind = TEK_UTHREAD_MUTEX_ERRORCHECK;
+#else
+		return EINVAL;
+#endif
+	}
+	return tek_uthread_mutex_init(mutex, kind);
 }
 
 /* 2.2.2 */

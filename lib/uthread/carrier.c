@@ -156,8 +156,7 @@ static bool all_cpus_pass_a_barrier(void)
 static bool carries(struct tek_carrier *carrier, struct tek_worker *worker,
 		    const struct tek_uthread *thread)
 {
-	return atomic_load(&worker->carrier) == carrier &&
-	       tek__runs_on(worker) == thread;
+	return atomic_load(&worker->carrier) == carrier && tek__runs_on(worker) == thread;
 }
 
 bool tek__carrier_take_worker(struct tek_worker *worker, struct tek_carrier *spare,

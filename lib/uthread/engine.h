@@ -13,18 +13,19 @@
 enum tek_preempt { TEK_PREEMPT_DEFER, TEK_PREEMPT_KLT, TEK_PREEMPT_OFF };
 
 struct tek_engine_options {
-	unsigned int workers;        /* 1 to TEK_WORKERS_MAX */
+	unsigned int workers; /* 1 to TEK_WORKERS_MAX */
 	const struct tek_sched *sched;
-	uint64_t quantum_ns;         /* TEK_QUANTUM_LEAST_NS to TEK_QUANTUM_MOST_NS */
+	uint64_t quantum_ns; /* TEK_QUANTUM_LEAST_NS to TEK_QUANTUM_MOST_NS */
 	enum tek_preempt preempt;
-	size_t stack_bytes;          /* of threads that say nothing else */
-	bool own_tls;                /* each thread has thread-local storage of its own */
-	bool pin;                    /* each worker's carriers stay on one CPU */
-	bool foreign;                /* kernel threads that are none of the engine's may call it */
-	uint64_t promote_quanta;     /* mlfq: after how many the lowest level goes to the top */
-	unsigned int pool;           /* of fifo: threads that are made at the start, and no more; 0: as needed */
+	size_t stack_bytes;      /* of threads that say nothing else */
+	bool own_tls;            /* each thread has thread-local storage of its own */
+	bool pin;                /* each worker's carriers stay on one CPU */
+	bool foreign;            /* kernel threads that are none of the engine's may call it */
+	uint64_t promote_quanta; /* mlfq: after how many the lowest level goes to the top */
+	unsigned int
+		pool; /* of fifo: threads that are made at the start, and no more; 0: as needed */
 	enum { TEK_LOCK_GIANT, TEK_LOCK_WORKER, TEK_LOCK_OBJECT } lock; /* of fifo */
-	const char *trace;           /* path; NULL: none */
+	const char *trace;                                              /* path; NULL: none */
 };
 
 extern struct tek_engine_options tek__engine __attribute__((visibility("hidden")));

@@ -31,9 +31,10 @@ enum {
 
 struct tek_here {
 	struct tek_worker *worker; /* NULL: of no worker. True while preemption is deferred */
-	struct tek_worker *entry;  /* what tek__enter() finds: the same, or NULL if the monitor takes it away
+	struct tek_worker
+		*entry; /* what tek__enter() finds: the same, or NULL if the monitor takes it away
 	                              (uthread/carrier.h) */
-	struct tek_uthread *self;  /* NULL: an ordinary kernel thread */
+	struct tek_uthread *self; /* NULL: an ordinary kernel thread */
 	unsigned int defer;
 	unsigned int pending;
 	struct tek_carrier *carrier; /* the kernel thread that carries it; NULL: an ordinary one */
@@ -82,7 +83,10 @@ static inline struct tek_carrier *tek__here_carrier(void)
 static inline struct tek_here *tek__here_find(void)
 {
 	struct tek_here *here;
-	__asm__ volatile("movq %%fs:0, %0\n\taddq tek__here@gottpoff(%%rip), %0" : "=r"(here) : : "cc");
+	__asm__ volatile("movq %%fs:0, %0\n\taddq tek__here@gottpoff(%%rip), %0"
+			 : "=r"(here)
+			 :
+			 : "cc");
 	return here;
 }
 

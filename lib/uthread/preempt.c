@@ -198,7 +198,8 @@ static void try_again(struct tek_worker *worker)
 			tek__monitor_wake();
 		worker->monitor_asked = now;
 	}
-	uint64_t soon = tek__engine.quantum_ns / 4 < RETRY_NS ? tek__engine.quantum_ns / 4 : RETRY_NS;
+	uint64_t soon = tek__engine.quantum_ns / 4 < RETRY_NS ? tek__engine.quantum_ns / 4
+							      : RETRY_NS;
 	if (worker->retries++ % (RETRIES + 1) < RETRIES)
 		set_timer(atomic_load(&worker->carrier), soon, tek__engine.quantum_ns);
 }
@@ -208,8 +209,8 @@ void tek__leave_pending(void)
 	/* Again for a kick that has come meanwhile. */
 	do {
 		struct tek_worker *worker = tek__enter();
-		unsigned int pending =
-			__atomic_exchange_n(&tek__here_find()->pending, 0, __ATOMIC_RELAXED);
+		unsigned int pending = __atomic_exchange_n(&tek__here_find()->pending, 0,
+							   __ATOMIC_RELAXED);
 		if (!worker || !tek__runs_on(worker) || !is_due(worker, pending))
 			continue;
 		if (tek__engine.preempt == TEK_PREEMPT_KLT)

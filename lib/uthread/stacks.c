@@ -98,8 +98,8 @@ static void list(struct tek_uthread *thread)
 
 static struct tek_uthread *make_block(char *block, size_t block_bytes)
 {
-	struct tek_uthread *thread =
-		(struct tek_uthread *)(void *)(block + block_bytes - THREAD_BYTES);
+	struct tek_uthread *thread = (struct tek_uthread *)(void *)(block + block_bytes -
+								    THREAD_BYTES);
 
 	thread->stack_low = block + page_bytes();
 	thread->stack_bytes = (size_t)((char *)thread - thread->stack_low);

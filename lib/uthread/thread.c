@@ -99,8 +99,9 @@ struct tek_uthread *tek__uthread_new(const struct tek_uthread_wish *wish, void *
 	}
 	char *top = wish && wish->stack ? (char *)wish->stack + wish->stack_bytes : (char *)thread;
 	tek__context_make(&thread->context, top, begin, thread);
-	tek__fiber_new(thread, wish && wish->stack ? wish->stack : thread->stack_low,
-		       (size_t)(top - (wish && wish->stack ? (char *)wish->stack : thread->stack_low)));
+	tek__fiber_new(
+		thread, wish && wish->stack ? wish->stack : thread->stack_low,
+		(size_t)(top - (wish && wish->stack ? (char *)wish->stack : thread->stack_low)));
 	return thread;
 }
 

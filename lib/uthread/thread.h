@@ -33,16 +33,18 @@ struct tek_worker;
 
 /* What schedulers (sched.h) know of a thread. */
 struct tek_sched_state {
-	struct tek_uthread *next;   /* in its run queue */
-	struct tek_uthread *previous; /* in its run queue, where that is a deque (deque.h); else NULL */
-	struct tek_heap_node node;  /* in its run queue, where that is a heap */
-	struct tek_worker *home;    /* the worker that it was dealt to, or that it ran on last */
-	uint64_t quanta;            /* that it has used up */
-	uint64_t level_since;       /* of mlfq: since when it has been at its level, in quanta */
-	unsigned int level;         /* of mlfq: 0 is the first; 4: there because it was promoted */
-	unsigned int ticks;         /* of mlfq, which sets it: quanta used of what it may use at its level */
-	signed char priority;       /* a greater one goes first: of fifo, and of critical threads */
-	bool critical;              /* before all that are not, in every scheduler */
+	struct tek_uthread *next; /* in its run queue */
+	struct tek_uthread
+		*previous; /* in its run queue, where that is a deque (deque.h); else NULL */
+	struct tek_heap_node node; /* in its run queue, where that is a heap */
+	struct tek_worker *home;   /* the worker that it was dealt to, or that it ran on last */
+	uint64_t quanta;           /* that it has used up */
+	uint64_t level_since;      /* of mlfq: since when it has been at its level, in quanta */
+	unsigned int level;        /* of mlfq: 0 is the first; 4: there because it was promoted */
+	unsigned int
+		ticks; /* of mlfq, which sets it: quanta used of what it may use at its level */
+	signed char priority; /* a greater one goes first: of fifo, and of critical threads */
+	bool critical;        /* before all that are not, in every scheduler */
 };
 
 /* struct tek_uthread.token: park and unpark (worker.h). */
@@ -56,33 +58,36 @@ enum { TEK_TOKEN_NONE, TEK_TOKEN_UNPARKED, TEK_TOKEN_PARKED };
 struct tek_uthread {
 	struct tek_context context;
 	atomic_uint token;
-	unsigned int defer;           /* what `defer` was when it left its worker */
-	struct tek_here *here;        /* its own, if it has thread-local storage of its own; else NULL */
-	uintptr_t tls;                /* then the thread pointer for it */
-	struct tek_carrier *carrier;  /* the kernel thread that it cannot leave now; NULL: any */
+	unsigned int defer;    /* what `defer` was when it left its worker */
+	struct tek_here *here; /* its own, if it has thread-local storage of its own; else NULL */
+	uintptr_t tls;         /* then the thread pointer for it */
+	struct tek_carrier *carrier; /* the kernel thread that it cannot leave now; NULL: any */
 	struct tek_sched_state sched;
-	uint64_t mask;                /* signals that it blocks, as bits: signal n is bit n - 1 */
+	uint64_t mask; /* signals that it blocks, as bits: signal n is bit n - 1 */
 
 	void *(*routine)(void *);
 	void *argument;
 	void *result;
-	_Atomic uintptr_t joiner;     /* struct tek_waiter of who joins it, or TEK_JOIN_* */
-	uint64_t id;                  /* from 1, never used again; the first thread has 1; 0: it is free */
-	char *stack_low;              /* lowest byte of its stack, above the guard; NULL: not known */
-	size_t stack_bytes;           /* from there up */
-	size_t block_bytes;           /* of the block that this structure ends; 0: it is in none */
+	_Atomic uintptr_t joiner; /* struct tek_waiter of who joins it, or TEK_JOIN_* */
+	uint64_t id;        /* from 1, never used again; the first thread has 1; 0: it is free */
+	char *stack_low;    /* lowest byte of its stack, above the guard; NULL: not known */
+	size_t stack_bytes; /* from there up */
+	size_t block_bytes; /* of the block that this structure ends; 0: it is in none */
 	struct tek_uthread *next_free;
-	struct tek_uthread *all_next; /* of all structures, also those that are free: tek__uthreads */
+	struct tek_uthread
+		*all_next; /* of all structures, also those that are free: tek__uthreads */
 	char name[16];
-	_Atomic(struct tek_worker *) running_on; /* for those who look: gdb, `tek ps`; NULL: it does not run */
-	const char *waits_for;        /* for those who look; NULL: nothing */
+	_Atomic(struct tek_worker *)
+		running_on;    /* for those who look: gdb, `tek ps`; NULL: it does not run */
+	const char *waits_for; /* for those who look; NULL: nothing */
 	struct tek_spin interrupt_lock;
-	struct tek_waiter *interruptible; /* the wait that tek__interrupt() ends; under interrupt_lock */
-	bool interrupted;             /* and nobody has been told yet; under interrupt_lock */
-	void *keys;                   /* uthread/key.c */
-	void *posix;                  /* what the pthread functions know of it: preload/uthread */
-	struct tek_tls *own_tls;      /* uthread/tls.h */
-	void *fiber;                  /* of a sanitizer: uthread/sanitizer.h */
+	struct tek_waiter
+		*interruptible;  /* the wait that tek__interrupt() ends; under interrupt_lock */
+	bool interrupted;        /* and nobody has been told yet; under interrupt_lock */
+	void *keys;              /* uthread/key.c */
+	void *posix;             /* what the pthread functions know of it: preload/uthread */
+	struct tek_tls *own_tls; /* uthread/tls.h */
+	void *fiber;             /* of a sanitizer: uthread/sanitizer.h */
 	void (*at_end)(struct tek_uthread *); /* by itself, before it ends; NULL: nothing */
 };
 
@@ -95,7 +100,7 @@ extern struct tek_uthread *_Atomic tek__uthreads __attribute__((visibility("hidd
 /* How a thread is to be. Zero: as the engine's defaults have it. */
 struct tek_uthread_wish {
 	size_t stack_bytes;
-	void *stack;                  /* memory of the program's own; NULL: from the pool */
+	void *stack; /* memory of the program's own; NULL: from the pool */
 	bool detached;
 	bool critical;
 	bool has_priority;
@@ -106,8 +111,8 @@ struct tek_uthread_wish {
  * A thread that will run routine(argument); NULL: there is no memory.  `wish` may be NULL.  Needs
  * deferred preemption, as the others here do that say nothing else.
  */
-struct tek_uthread *tek__uthread_new(const struct tek_uthread_wish *wish,
-				     void *(*routine)(void *), void *argument);
+struct tek_uthread *tek__uthread_new(const struct tek_uthread_wish *wish, void *(*routine)(void *),
+				     void *argument);
 void tek__uthread_launch(struct tek_uthread *thread);
 
 /* It never ran: gives it back. */

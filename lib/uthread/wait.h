@@ -38,7 +38,8 @@ struct tek_waiter {
 	struct tek_heap_node timer; /* while it has a deadline */
 	bool timed;                 /* is in the heap of timers */
 	void *data;                 /* of who woke it */
-	unsigned int forks;         /* of the process when it began: in a child nobody is there to be woken */
+	unsigned int
+		forks; /* of the process when it began: in a child nobody is there to be woken */
 };
 
 /* Those who wait for a thing, first come first; zero is empty. Its lock is that of the thing. */

@@ -35,28 +35,28 @@ struct tek_left {
 };
 
 struct tek_worker {
-	unsigned int number;            /* from 0 */
+	unsigned int number;                   /* from 0 */
 	_Atomic(struct tek_uthread *) current; /* NULL: none, its carrier waits for one */
 	struct tek_left left;
 	struct tek_uthread *for_carrier; /* goes on with the thread of another carrier: carrier.h */
 	_Atomic(struct tek_carrier *) carrier;
 	uint64_t switches;
-	uint64_t kernel_mask;           /* of signals, as its carrier has it; bits as in struct tek_uthread */
-	struct tek_uthread *free;       /* threads to be used again, with their stacks */
+	uint64_t kernel_mask; /* of signals, as its carrier has it; bits as in struct tek_uthread */
+	struct tek_uthread *free; /* threads to be used again, with their stacks */
 	unsigned int free_count;
-	void *free_tls;                 /* uthread/tls.c */
-	void *trace;                    /* uthread/trace.c */
+	void *free_tls; /* uthread/tls.c */
+	void *trace;    /* uthread/trace.c */
 
 	/* preempt.c */
-	atomic_bool ticking;            /* the timer of its carrier runs */
+	atomic_bool ticking; /* the timer of its carrier runs */
 	uint64_t ticks;
-	uint64_t ticked_switches;       /* `switches` at the last tick */
-	atomic_bool kicked;             /* somebody goes before the one that runs here */
-	unsigned int retries;           /* of ticks that came at a bad moment */
-	uint64_t monitor_asked;         /* when, in ns */
+	uint64_t ticked_switches; /* `switches` at the last tick */
+	atomic_bool kicked;       /* somebody goes before the one that runs here */
+	unsigned int retries;     /* of ticks that came at a bad moment */
+	uint64_t monitor_asked;   /* when, in ns */
 
 	/* idle.c */
-	atomic_uint idle;               /* TEK_IDLE_*; where it sleeps, too */
+	atomic_uint idle; /* TEK_IDLE_*; where it sleeps, too */
 } __attribute__((aligned(64)));
 
 extern struct tek_worker tek__workers[TEK_WORKERS_MAX] __attribute__((visibility("hidden")));

@@ -11,10 +11,9 @@
 
 /* Beginnings of the names of files. */
 static const char *const kept[] = {
-	"libc.so",     "libc-",        "ld-linux",    "ld-",          "ld64",
-	"libpthread",  "libdl",        "librt.so",    "libresolv",    "libnss_",
-	"libgcc_s",    "libtek",       "libjemalloc", "libtcmalloc",  "libmimalloc",
-	"libasan",     "libtsan",      "libubsan",    "liblsan",      "libhwasan",
+	"libc.so",     "libc-",     "ld-linux", "ld-",      "ld64",    "libpthread",  "libdl",
+	"librt.so",    "libresolv", "libnss_",  "libgcc_s", "libtek",  "libjemalloc", "libtcmalloc",
+	"libmimalloc", "libasan",   "libtsan",  "libubsan", "liblsan", "libhwasan",
 };
 
 struct range {
@@ -56,8 +55,9 @@ static int add(struct dl_phdr_info *module, size_t size, void *context)
 		if (part->p_type != PT_LOAD || !(part->p_flags & PF_X))
 			continue;
 		uintptr_t from = module->dlpi_addr + part->p_vaddr;
-		ranges->of[ranges->count++] = (struct range){
-			.from = from, .to = from + part->p_memsz, .kept = is_kept(module->dlpi_name)};
+		ranges->of[ranges->count++] = (struct range){.from = from,
+							     .to = from + part->p_memsz,
+							     .kept = is_kept(module->dlpi_name)};
 	}
 	return 0;
 }

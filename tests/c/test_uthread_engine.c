@@ -280,7 +280,8 @@ static void *note_once(void *argument)
 static void run_critical_ones(void)
 {
 	const struct tek_uthread_wish low = {.critical = true};
-	const struct tek_uthread_wish high = {.critical = true, .has_priority = true, .priority = 9};
+	const struct tek_uthread_wish high = {
+		.critical = true, .has_priority = true, .priority = 9};
 	struct tek_uthread *threads[3];
 
 	tek__enter(); /* so that all are ready before one of them runs */
@@ -447,8 +448,9 @@ static void options_say_how_the_engine_is_to_be(void **state)
 {
 	(void)state;
 	struct tek_engine_options options = tek__engine_defaults();
-	tek__engine_parse(&options, "workers=4,,sched=psjf,quantum=50us,preempt=klt,stack=1M,pin,"
-				    "lock=object,promote=7,pool=3,trace=a,b",
+	tek__engine_parse(&options,
+			  "workers=4,,sched=psjf,quantum=50us,preempt=klt,stack=1M,pin,"
+			  "lock=object,promote=7,pool=3,trace=a,b",
 			  option_is_wrong);
 	assert_int_equal(options.workers, 4);
 	assert_string_equal(options.sched->name, "psjf");

@@ -63,7 +63,8 @@ static inline void start_engine(const char *list)
 static inline void with_engine(const char *list, void (*body)(void))
 {
 	if (strncmp(list, "own:", 4) == 0 && !tek__tls_available()) {
-		print_message("# %s left out: threads can have no storage of their own here\n", list);
+		print_message("# %s left out: threads can have no storage of their own here\n",
+			      list);
 		return;
 	}
 	fflush(NULL);

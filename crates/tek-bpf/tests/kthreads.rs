@@ -345,11 +345,13 @@ fn pages_that_a_critical_thread_brings_in_are_counted_until_they_leave() {
     let _watcher = watch(&mut kthreads);
     let (sender, receiver) = mpsc::channel();
     let (go, wait) = mpsc::channel::<()>();
-    let written = path.clone();
+    // A file system that makes an inode reads many others.
+    let mut file = File::create(&path).unwrap();
     let thread = thread::spawn(move || {
         set_priority(20);
-        File::create(written).unwrap().write_all(&[1; 64 * 4096]).unwrap();
+        file.write_all(&[1; 64 * 4096]).unwrap();
         set_priority(0);
+        drop(file); // or its pages stay
         sender.send(gettid()).unwrap();
         wait.recv().unwrap();
     });

@@ -18,8 +18,8 @@ struct tek_context {
 void tek__context_switch(struct tek_context *from, const struct tek_context *to);
 void tek__context_enter(void);
 
-static inline void tek__context_make(struct tek_context *context, void *top,
-				     void (*entry)(void *), void *argument)
+static inline void tek__context_make(struct tek_context *context, void *top, void (*entry)(void *),
+				     void *argument)
 {
 	/* The stack is aligned to 16 bytes where a function is called. */
 	uintptr_t *sp = (uintptr_t *)((uintptr_t)top & ~(uintptr_t)15) - TEK_CONTEXT_WORDS;
