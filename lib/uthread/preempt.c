@@ -169,7 +169,9 @@ static void give_way(struct tek_worker *worker, unsigned int pending)
 		worker->ticked_switches = switches + 1;
 	worker->retries = 0;
 	tek__yield(TEK_READY_PREEMPTED);
-	if (pending & TEK_PENDING_TICK && worker->switches == switches) /* nobody: it goes on */
+	/* Nobody came, so it goes on. After a switch it may be on another worker, and this one somebody else's. */
+	if (pending & TEK_PENDING_TICK && tek__here_worker() == worker &&
+	    worker->switches == switches)
 		worker->ticked_switches = switches;
 }
 
