@@ -52,7 +52,7 @@ static void insert_after(struct tek_waiters *list, struct tek_waiter *place,
 	if (place)
 		place->next = waiter;
 	else
-		list->first = waiter;
+		tek__waiters_set_first(list, waiter);
 	waiter->listed = true;
 }
 
@@ -84,7 +84,7 @@ void tek__waiters_remove(struct tek_waiters *list, struct tek_waiter *waiter)
 	if (waiter->previous)
 		waiter->previous->next = waiter->next;
 	else
-		list->first = waiter->next;
+		tek__waiters_set_first(list, waiter->next);
 	if (waiter->next)
 		waiter->next->previous = waiter->previous;
 	else

@@ -47,6 +47,12 @@ struct tek_waiters {
 	struct tek_waiter *first, *last;
 };
 
+/* An object may look without its lock whether anybody waits at all, so this word is written as a whole. */
+static inline void tek__waiters_set_first(struct tek_waiters *list, struct tek_waiter *waiter)
+{
+	__atomic_store_n(&list->first, waiter, __ATOMIC_RELAXED);
+}
+
 void tek__waiters_add(struct tek_waiters *list, struct tek_waiter *waiter);
 void tek__waiters_add_among_others(struct tek_waiters *list, struct tek_waiter *waiter);
 void tek__waiters_remove(struct tek_waiters *list, struct tek_waiter *waiter);
@@ -60,7 +66,8 @@ static inline void tek__waiters_add_by_priority(struct tek_waiters *list, struct
 	}
 	waiter->next = waiter->previous = NULL;
 	waiter->listed = true;
-	list->first = list->last = waiter;
+	list->last = waiter;
+	tek__waiters_set_first(list, waiter);
 }
 
 /* The calling thread will wait. */
