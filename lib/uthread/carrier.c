@@ -15,6 +15,7 @@
 #include <errno.h>
 #include <linux/futex.h>
 #include <linux/membarrier.h>
+#include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/syscall.h>
@@ -184,7 +185,6 @@ bool tek__carrier_take_worker(struct tek_worker *worker, struct tek_carrier *spa
 	}
 	self->carrier = carrier;
 	tek__set_current(worker, NULL);
-	carrier->kicks = 0;
 	atomic_store(&carrier->detached, self);
 	carrier->context.mask = worker->kernel_mask;
 	tek__preempt_lose(worker, carrier);
@@ -199,7 +199,6 @@ out:
 static void prepare(struct tek_carrier *carrier)
 {
 	carrier->tid = (pid_t)syscall(SYS_gettid);
-	carrier->handle = pthread_self();
 	carrier->context.defer = 1;
 	carrier->timer = -1;
 }
@@ -295,14 +294,12 @@ static void carry_adopted(void *argument)
 /* The carrier's own context begins anew, on a stack of the engine's. 0 or ENOMEM. */
 static int make_context(struct tek_carrier *carrier)
 {
-	struct tek_uthread *block = tek__stacks_take(NULL, CONTEXT_STACK_BYTES);
+	struct tek_uthread *block = tek__stacks_take_own(CONTEXT_STACK_BYTES);
 
 	if (!block)
 		return ENOMEM;
-	if (tek__engine.own_tls && tek__tls_give(&carrier->context)) {
-		tek__stacks_give(NULL, block);
+	if (tek__engine.own_tls && tek__tls_give(&carrier->context))
 		return ENOMEM;
-	}
 	carrier->context.defer = 1;
 	if (carrier->context.here)
 		carrier->context.here->defer = 1;

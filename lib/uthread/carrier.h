@@ -23,7 +23,6 @@
 #include "uthread/spin.h"
 #include "uthread/thread.h"
 
-#include <pthread.h>
 #include <stdatomic.h>
 #include <stdbool.h>
 #include <sys/types.h>
@@ -31,7 +30,6 @@
 struct tek_carrier {
 	struct tek_uthread context; /* its own: what it does while it has no thread to run */
 	struct tek_spin lock;
-	pthread_t handle;
 	pid_t tid;
 	struct tek_here *kernel_here;         /* of the storage of its kernel thread */
 	int timer;                            /* its ticks: preempt.c; -1: none */
@@ -40,7 +38,6 @@ struct tek_carrier {
 	struct tek_carrier *next;             /* of the spare ones */
 	struct tek_carrier *all;              /* of all */
 	struct tek_uthread *_Atomic detached; /* whom it carries without a worker; NULL: nobody */
-	unsigned int kicks;                   /* sent to that one by the monitor */
 };
 
 extern struct tek_carrier *_Atomic tek__carriers __attribute__((visibility("hidden")));

@@ -62,6 +62,27 @@ static void prepare_first(void)
 		;
 }
 
+/* So many threads, each with storage of its own if they have that: all of them have it once. 0 or ENOMEM. */
+static int prepare_pool(unsigned int count)
+{
+	struct tek_uthread *all = NULL, *thread;
+	int error = tek__stacks_prepare(count);
+
+	tek__enter();
+	while (!error && tek__engine.own_tls && (thread = tek__stacks_take(NULL, 0))) {
+		error = tek__tls_give(thread);
+		thread->next_free = all;
+		all = thread;
+	}
+	while ((thread = all)) {
+		all = thread->next_free;
+		tek__tls_take(thread);
+		tek__stacks_give(NULL, thread);
+	}
+	tek__leave();
+	return error;
+}
+
 /* The other workers, and the kernel thread that looks after them. */
 static int start_others(void)
 {
@@ -97,14 +118,14 @@ int tek__engine_start(const struct tek_engine_options *options)
 		error = tek__events_start();
 	if (!error && options->preempt != TEK_PREEMPT_OFF)
 		error = tek__preempt_start();
-	if (!error && options->pool)
-		error = tek__stacks_prepare(options->pool);
 	if (!error && options->trace)
 		tek__trace_start(options->trace);
 	if (!error) {
 		prepare_first();
 		error = tek__carrier_adopt(&tek__workers[0], &first);
 	}
+	if (!error && options->pool)
+		error = prepare_pool(options->pool);
 	if (!error)
 		error = start_others();
 	return error;

@@ -34,6 +34,9 @@ static struct {
 	unsigned int count;
 } pools;
 
+/* No more are made: tek__stacks_prepare(). Set once, before there is a second thread. */
+static bool sealed;
+
 struct tek_uthread *_Atomic tek__uthreads;
 
 static size_t page_bytes(void)
@@ -108,10 +111,9 @@ static struct tek_uthread *make_block(char *block, size_t block_bytes)
 	return thread;
 }
 
-/* New blocks, a list; NULL: there is no memory. */
-static struct tek_uthread *map_blocks(size_t block_bytes)
+/* So many new blocks, a list; NULL: there is no memory. */
+static struct tek_uthread *map_blocks(size_t block_bytes, size_t count)
 {
-	size_t count = block_bytes < SLAB_BYTES ? SLAB_BYTES / block_bytes : 1;
 	char *slab = mmap(NULL, count * block_bytes, PROT_READ | PROT_WRITE,
 			  MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_STACK, -1, 0);
 	struct tek_uthread *first = NULL;
@@ -127,6 +129,11 @@ static struct tek_uthread *map_blocks(size_t block_bytes)
 		first = thread;
 	}
 	return first;
+}
+
+static struct tek_uthread *map_slab(size_t block_bytes)
+{
+	return map_blocks(block_bytes, block_bytes < SLAB_BYTES ? SLAB_BYTES / block_bytes : 1);
 }
 
 /* Of that size. Under the lock. */
@@ -167,11 +174,19 @@ static void give_common(struct tek_uthread *first)
 	tek__spin_unlock(&pools.lock);
 }
 
+struct tek_uthread *tek__stacks_take_own(size_t stack_bytes)
+{
+	return map_blocks(block_bytes_for(stack_bytes), 1);
+}
+
 struct tek_uthread *tek__stacks_take(struct tek_worker *worker, size_t stack_bytes)
 {
 	bool usual = !stack_bytes || stack_bytes == tek__engine.stack_bytes;
 	struct tek_uthread *thread;
 
+	if (sealed) /* no other sizes, and none that another worker keeps for itself */
+		return stack_bytes <= tek__engine.stack_bytes ? take_common(block_bytes_for(0))
+							      : NULL;
 	if (usual && worker && worker->free) {
 		thread = worker->free;
 		worker->free = thread->next_free;
@@ -184,7 +199,7 @@ struct tek_uthread *tek__stacks_take(struct tek_worker *worker, size_t stack_byt
 	thread = take_common(block_bytes);
 	if (thread)
 		return thread;
-	thread = map_blocks(block_bytes);
+	thread = map_slab(block_bytes);
 	if (!thread)
 		return NULL;
 	struct tek_uthread *rest = thread->next_free;
@@ -200,7 +215,7 @@ struct tek_uthread *tek__stacks_take(struct tek_worker *worker, size_t stack_byt
 
 void tek__stacks_give(struct tek_worker *worker, struct tek_uthread *thread)
 {
-	if (worker && worker->free_count < WORKER_KEEPS &&
+	if (!sealed && worker && worker->free_count < WORKER_KEEPS &&
 	    thread->block_bytes == block_bytes_for(0)) {
 		thread->next_free = worker->free;
 		worker->free = thread;
@@ -217,14 +232,12 @@ void tek__stacks_give(struct tek_worker *worker, struct tek_uthread *thread)
 
 int tek__stacks_prepare(unsigned int count)
 {
-	while (count > 0) {
-		struct tek_uthread *blocks = map_blocks(block_bytes_for(0));
-		if (!blocks)
-			return ENOMEM;
-		for (struct tek_uthread *each = blocks; each && count > 0; each = each->next_free)
-			count--;
-		give_common(blocks);
-	}
+	struct tek_uthread *blocks = map_blocks(block_bytes_for(0), count);
+
+	if (!blocks)
+		return ENOMEM;
+	sealed = true;
+	give_common(blocks);
 	return 0;
 }
 

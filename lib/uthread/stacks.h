@@ -25,7 +25,13 @@ struct tek_uthread *tek__stacks_take(struct tek_worker *worker, size_t stack_byt
 /* Gives it back. `worker` may be NULL. */
 void tek__stacks_give(struct tek_worker *worker, struct tek_uthread *thread);
 
-/* Makes so many of the default size at once. 0 or ENOMEM. */
+/* For the engine itself: a block of its own, which is not of a pool. NULL: there is no memory. */
+struct tek_uthread *tek__stacks_take_own(size_t stack_bytes);
+
+/*
+ * Makes so many of the default size, and no more for threads from then on: once they are used up
+ * tek__stacks_take() returns NULL.  By the first thread, before there are others. 0 or ENOMEM.
+ */
 int tek__stacks_prepare(unsigned int count);
 
 /* In the child of fork(). */

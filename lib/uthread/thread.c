@@ -10,7 +10,8 @@
 #include "uthread/worker.h"
 
 #include <errno.h>
-#include <string.h>
+#include <sys/syscall.h>
+#include <unistd.h>
 
 static _Atomic uint64_t last_id = 1; /* the first thread has 1 */
 
@@ -44,7 +45,6 @@ static void reset(struct tek_uthread *thread)
 	thread->mask = 0;
 	thread->result = NULL;
 	thread->name[0] = '\0';
-	atomic_store_explicit(&thread->running_on, NULL, memory_order_relaxed);
 	thread->waits_for = NULL;
 	thread->interruptible = NULL;
 	thread->interrupted = false;
@@ -97,11 +97,11 @@ struct tek_uthread *tek__uthread_new(const struct tek_uthread_wish *wish, void *
 		thread->here->defer = 1;
 		thread->here->pending = 0;
 	}
-	char *top = wish && wish->stack ? (char *)wish->stack + wish->stack_bytes : (char *)thread;
+	bool own = wish && wish->stack;
+	char *low = own ? wish->stack : thread->stack_low;
+	char *top = own ? low + wish->stack_bytes : (char *)thread;
 	tek__context_make(&thread->context, top, begin, thread);
-	tek__fiber_new(
-		thread, wish && wish->stack ? wish->stack : thread->stack_low,
-		(size_t)(top - (wish && wish->stack ? (char *)wish->stack : thread->stack_low)));
+	tek__fiber_new(thread, low, (size_t)(top - low));
 	return thread;
 }
 
@@ -162,10 +162,27 @@ void tek__uthread_ended(struct tek_uthread *thread)
 	uintptr_t joiner = swap_joiner(thread, TEK_JOIN_ENDED);
 
 	/* From here on it may have been joined, unless nobody could. */
-	if (joiner == TEK_JOIN_DETACHED)
+	if (joiner == TEK_JOIN_DETACHED) {
 		give_back(thread);
-	else if (joiner != TEK_JOIN_NONE)
-		tek__wake((struct tek_waiter *)joiner, TEK_WOKEN);
+	} else if (joiner != TEK_JOIN_NONE) {
+		struct tek_waiter *waiter = (struct tek_waiter *)joiner;
+		/* Who has given up meanwhile waits for us to be done with the waiter: was_told(). */
+		if (!tek__wake(waiter, TEK_WOKEN))
+			__atomic_store_n(&waiter->data, thread, __ATOMIC_RELEASE);
+	}
+}
+
+/*
+ * The calling thread has stopped waiting for another reason, and found that the thread has ended all the same: the
+ * waiter, which lies on this stack, is just being told so by another worker.
+ */
+static void was_told(struct tek_waiter *waiter)
+{
+	for (unsigned int i = 1; !__atomic_load_n(&waiter->data, __ATOMIC_ACQUIRE); i++) {
+		tek__relax();
+		if (i % TEK_SPIN_TRIES == 0)
+			syscall(SYS_sched_yield);
+	}
 }
 
 int tek__uthread_join(struct tek_uthread *thread, void **result, const struct timespec *deadline)
@@ -179,9 +196,12 @@ int tek__uthread_join(struct tek_uthread *thread, void **result, const struct ti
 	uintptr_t joiner = atomic_load_explicit(&thread->joiner, memory_order_acquire);
 	if (joiner == TEK_JOIN_NONE && change_joiner(thread, TEK_JOIN_NONE, (uintptr_t)&waiter)) {
 		enum tek_wake how = tek__wait_interruptible(&waiter, deadline, "join");
-		if (how != TEK_WOKEN && change_joiner(thread, (uintptr_t)&waiter, TEK_JOIN_NONE)) {
-			tek__leave();
-			return how == TEK_TIMED_OUT ? ETIMEDOUT : EINTR;
+		if (how != TEK_WOKEN) {
+			if (change_joiner(thread, (uintptr_t)&waiter, TEK_JOIN_NONE)) {
+				tek__leave();
+				return how == TEK_TIMED_OUT ? ETIMEDOUT : EINTR;
+			}
+			was_told(&waiter);
 		}
 	} else if (atomic_load_explicit(&thread->joiner, memory_order_acquire) != TEK_JOIN_ENDED) {
 		tek__leave();

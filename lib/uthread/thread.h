@@ -33,16 +33,14 @@ struct tek_worker;
 
 /* What schedulers (sched.h) know of a thread. */
 struct tek_sched_state {
-	struct tek_uthread *next; /* in its run queue */
-	struct tek_uthread
-		*previous; /* in its run queue, where that is a deque (deque.h); else NULL */
-	struct tek_heap_node node; /* in its run queue, where that is a heap */
-	struct tek_worker *home;   /* the worker that it was dealt to, or that it ran on last */
-	uint64_t quanta;           /* that it has used up */
-	uint64_t level_since;      /* of mlfq: since when it has been at its level, in quanta */
-	unsigned int level;        /* of mlfq: 0 is the first; 4: there because it was promoted */
-	unsigned int
-		ticks; /* of mlfq, which sets it: quanta used of what it may use at its level */
+	struct tek_uthread *next;     /* in its run queue */
+	struct tek_uthread *previous; /* the same, where that is a deque (deque.h); else NULL */
+	struct tek_heap_node node;    /* in its run queue, where that is a heap */
+	struct tek_worker *home;      /* the worker that it was dealt to, or that it ran on last */
+	uint64_t quanta;              /* that it has used up */
+	uint64_t level_since;         /* of mlfq: since when it has been at its level, in quanta */
+	unsigned int level;   /* of mlfq: 0 is the first; 4: there because it was promoted */
+	unsigned int ticks;   /* of mlfq: quanta that it has used at its level */
 	signed char priority; /* a greater one goes first: of fifo, and of critical threads */
 	bool critical;        /* before all that are not, in every scheduler */
 };
@@ -74,16 +72,13 @@ struct tek_uthread {
 	size_t stack_bytes; /* from there up */
 	size_t block_bytes; /* of the block that this structure ends; 0: it is in none */
 	struct tek_uthread *next_free;
-	struct tek_uthread
-		*all_next; /* of all structures, also those that are free: tek__uthreads */
+	struct tek_uthread *all_next; /* of all, also those that are free: tek__uthreads */
 	char name[16];
-	_Atomic(struct tek_worker *)
-		running_on;    /* for those who look: gdb, `tek ps`; NULL: it does not run */
 	const char *waits_for; /* for those who look; NULL: nothing */
 	struct tek_spin interrupt_lock;
-	struct tek_waiter
-		*interruptible;  /* the wait that tek__interrupt() ends; under interrupt_lock */
-	bool interrupted;        /* and nobody has been told yet; under interrupt_lock */
+	/* Both under interrupt_lock: the wait that tek__interrupt() ends; */
+	struct tek_waiter *interruptible;
+	bool interrupted;        /* it was interrupted, and nobody has been told yet */
 	void *keys;              /* uthread/key.c */
 	void *posix;             /* what the pthread functions know of it: preload/uthread */
 	struct tek_tls *own_tls; /* uthread/tls.h */

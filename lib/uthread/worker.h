@@ -45,7 +45,6 @@ struct tek_worker {
 	struct tek_uthread *free; /* threads to be used again, with their stacks */
 	unsigned int free_count;
 	void *free_tls; /* uthread/tls.c */
-	void *trace;    /* uthread/trace.c */
 
 	/* preempt.c */
 	atomic_bool ticking; /* the timer of its carrier runs */

@@ -344,13 +344,16 @@ static void nobody_runs_on_the_worker_while_preemption_is_deferred(void **state)
 
 static void *fork_and_wait(void *argument)
 {
+	tek__enter();
 	pid_t child = fork();
 	CHECK(child >= 0);
 	if (child == 0) {
 		tek__engine_after_fork();
+		tek__leave();
 		create_and_join();
 		_exit(7);
 	}
+	tek__leave();
 	int status;
 	while (waitpid(child, &status, 0) < 0)
 		CHECK(errno == EINTR);
@@ -419,6 +422,71 @@ static void each_thread_has_thread_local_variables_of_its_own(void **state)
 	with_engine("own:workers=2,sched=steal,preempt=klt,quantum=1ms", keep_values);
 }
 
+static struct tek_uthread *try_to_create(size_t stack_bytes)
+{
+	const struct tek_uthread_wish wish = {.stack_bytes = stack_bytes};
+
+	tek__enter();
+	struct tek_uthread *thread = tek__uthread_new(&wish, give_back, NULL);
+	tek__leave();
+	return thread;
+}
+
+static void use_up_the_pool(void)
+{
+	struct tek_uthread *threads[5];
+
+	for (int round = 0; round < 100; round++) {
+		for (int i = 0; i < 5; i++)
+			CHECK((threads[i] = try_to_create(0)));
+		CHECK(!try_to_create(0));
+		for (int i = 0; i < 5; i++) {
+			tek__enter();
+			tek__uthread_launch(threads[i]);
+			tek__leave();
+		}
+		for (int i = 0; i < 5; i++)
+			join(threads[i]);
+		CHECK(!try_to_create(1 << 20));
+	}
+}
+
+static void a_pool_has_as_many_threads_as_it_was_given(void **state)
+{
+	(void)state;
+	with_engine("workers=1,sched=fifo,pool=5", use_up_the_pool);
+	with_engine("workers=2,sched=fifo,pool=5", use_up_the_pool);
+	with_engine("own:workers=2,sched=fifo,pool=5", use_up_the_pool);
+}
+
+static void *end_soon(void *argument)
+{
+	(void)argument;
+	for (volatile int i = 0; i < 20000; i++)
+		;
+	return NULL;
+}
+
+/* The time is up just as the thread ends, on another worker. */
+static void give_up_as_it_ends(void)
+{
+	for (unsigned int i = 0; i < 3000; i++) {
+		struct tek_uthread *thread = spawn(end_soon, NULL);
+		struct timespec deadline = tek__timespec_of(tek__now() + i % 40 * 1000);
+		int error = tek__uthread_join(thread, NULL, &deadline);
+		CHECK(error == 0 || error == ETIMEDOUT);
+		if (error)
+			join(thread);
+	}
+}
+
+static void who_gives_up_joining_as_the_thread_ends_is_told_once(void **state)
+{
+	(void)state;
+	with_engine("workers=2", give_up_as_it_ends);
+	with_engine("workers=3,quantum=100us", give_up_as_it_ends);
+}
+
 static void refuse(const char *text)
 {
 	struct tek_engine_options options = tek__engine_defaults();
@@ -480,6 +548,8 @@ int main(void)
 		cmocka_unit_test(nobody_runs_on_the_worker_while_preemption_is_deferred),
 		cmocka_unit_test(the_child_of_a_fork_goes_on_with_an_engine_of_its_own),
 		cmocka_unit_test(each_thread_has_thread_local_variables_of_its_own),
+		cmocka_unit_test(a_pool_has_as_many_threads_as_it_was_given),
+		cmocka_unit_test(who_gives_up_joining_as_the_thread_ends_is_told_once),
 		cmocka_unit_test(options_that_make_no_sense_are_refused),
 		cmocka_unit_test(options_say_how_the_engine_is_to_be),
 	};
