@@ -324,6 +324,8 @@ void tek__signals_after_fork(void)
 	/* Signals that wait for the parent are not the child's: fork(2). */
 	nodes.used = 0;
 	nodes.free = NULL;
+	if (!self)
+		return;
 	atomic_store(&self->lock.held, 0);
 	self->first = self->last = NULL;
 	atomic_store(&self->pending, 0);
