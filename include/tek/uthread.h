@@ -75,7 +75,7 @@ extern "C" {
  *   quantum=T       50us to 10s; default 5ms
  *   preempt=MODE    defer (default), klt, off
  *   promote=N       of mlfq: after so many quanta the lowest level goes to the top; default 200
- *   pool=N          of fifo: make N threads now, and allocate nothing later
+ *   pool=N          of fifo: make N threads with their stacks now, and no more later
  *   lock=HOW        of fifo: giant, worker (default), object
  *   stack=SIZE      of threads that say nothing else, 16K to 1G; default 64K
  *   pin             each worker stays on one CPU
@@ -87,6 +87,12 @@ extern "C" {
  * memory or no timers left, and the engine cannot be used.
  */
 int tek_uthread_start(const char *options, const char **wrong);
+
+/*
+ * fork(2): the child has the thread that called it, on one worker, with the same options; the others are not there, as
+ * with pthreads. What they held stays locked.  In the child of a kernel thread, and of vfork(2), this library cannot
+ * be used.
+ */
 
 /* ---- threads ---- */
 

@@ -50,7 +50,10 @@ void tek__engine_parse(struct tek_engine_options *options, const char *list,
 int tek__engine_start(const struct tek_engine_options *options);
 bool tek__engine_runs(void);
 
-/* In the child of fork(), by the thread that forked: alone, on worker 0. */
+/*
+ * In the child of fork(), by the thread that forked: alone, on worker 0.  It has called tek__enter() before the fork, and
+ * calls tek__leave() afterwards, in the parent and in the child.  Nothing where a kernel thread forked.
+ */
 void tek__engine_after_fork(void);
 
 #endif

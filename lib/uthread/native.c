@@ -11,6 +11,7 @@
 #include "uthread/worker.h"
 
 #include <errno.h>
+#include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
 #include <tek/uthread.h>
@@ -24,6 +25,23 @@ static void note_wrong(const char *text, size_t size, const char *why)
 	(void)text, (void)size;
 	if (!first_wrong)
 		first_wrong = why;
+}
+
+/* fork(): the thread that calls it stays where it is meanwhile, and is alone in the child. */
+static void before_fork(void)
+{
+	tek__enter();
+}
+
+static void in_parent(void)
+{
+	tek__leave();
+}
+
+static void in_child(void)
+{
+	tek__engine_after_fork();
+	tek__leave();
 }
 
 TEK_EXPORT int tek_uthread_start(const char *options, const char **wrong)
@@ -43,7 +61,10 @@ TEK_EXPORT int tek_uthread_start(const char *options, const char **wrong)
 		tek__engine_parse(&wanted, options, note_wrong);
 	if (wrong)
 		*wrong = first_wrong;
-	return first_wrong ? EINVAL : tek__engine_start(&wanted);
+	if (first_wrong)
+		return EINVAL;
+	int error = tek__engine_start(&wanted);
+	return error ? error : pthread_atfork(before_fork, in_parent, in_child);
 }
 
 /* ---- threads ---- */

@@ -30,6 +30,7 @@ static inline void in_engine(const char *options, void (*body)(void))
 	assert_true(child >= 0);
 	if (child == 0) {
 		alarm(60);
+		prctl(PR_SET_PDEATHSIG, SIGKILL); /* a test that is given up leaves nobody behind */
 		CHECK(tek_uthread_start(options, &wrong) == 0);
 		body();
 		_exit(0);
