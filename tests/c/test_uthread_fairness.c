@@ -11,6 +11,8 @@
 
 /* How much of the time of a test its process must have had a CPU; else its figures are those of other processes. */
 #define CPU_PERCENT 95
+/* Who finds so often that something does not hold, with a CPU for himself, is believed. */
+#define UNDISTURBED 3
 #if defined(__has_feature)
 #if __has_feature(thread_sanitizer)
 #define TEK_TSAN
@@ -75,24 +77,25 @@ static uint64_t cpu_ns(void)
 	return tek__ns_of(&time);
 }
 
-/* Measures whether something holds, again while other processes take too much of the CPU. */
+/*
+ * Measures whether something holds, again while other processes take too much of the CPU.  A hypervisor can take it
+ * as well, which the process is not told: so it is given up only if it does not hold UNDISTURBED times.
+ */
 static void check_undisturbed(bool (*holds)(void))
 {
 	const uint64_t began = tek__now();
+	unsigned int undisturbed = 0;
 
-	told->disturbed = true;
 	while (tek__now() - began < ATTEMPTS_NS) {
 		uint64_t wall = tek__now(), cpu = cpu_ns();
-		bool held = holds();
+		if (holds())
+			return;
 		wall = tek__now() - wall;
 		cpu = cpu_ns() - cpu;
-		told->disturbed = cpu * 100 / wall < CPU_PERCENT;
-		if (held) {
-			told->disturbed = false;
-			return;
-		}
-		CHECK(told->disturbed);
+		undisturbed += cpu * 100 / wall >= CPU_PERCENT;
+		CHECK(undisturbed < UNDISTURBED);
 	}
+	told->disturbed = true;
 }
 
 /* As with_engine(), for what only holds if the process has a CPU for itself. */
@@ -115,16 +118,23 @@ struct spread {
 	double below, above;
 };
 
+static double sum_of(const double *values, unsigned int count)
+{
+	double sum = 0;
+	for (unsigned int i = 0; i < count; i++)
+		sum += values[i];
+	return sum;
+}
+
 static struct spread spread_of(const double *values, unsigned int count)
 {
-	double least = values[0], most = values[0], sum = 0;
+	double least = values[0], most = values[0];
 
 	for (unsigned int i = 0; i < count; i++) {
-		sum += values[i];
 		least = values[i] < least ? values[i] : least;
 		most = values[i] > most ? values[i] : most;
 	}
-	double mean = sum / count;
+	double mean = sum_of(values, count) / count;
 	return (struct spread){100 * (mean - least) / mean, 100 * (most - mean) / mean};
 }
 
@@ -146,7 +156,9 @@ static bool shares_are_equal(void)
 	printf("# rr: shares from -%.2f%% to +%.2f%% by quanta, from -%.2f%% to +%.2f%% by work\n",
 	       by_quanta.below, by_quanta.above, by_turns.below, by_turns.above);
 	fflush(stdout);
-	CHECK(by_quanta.below <= 2 && by_quanta.above <= 2);
+	/* Of a process that hardly gets a CPU, one quantum is more than 2%. */
+	double one = 100.0 * SHARERS / sum_of(quanta, SHARERS), bar = one > 2 ? one : 2;
+	CHECK(by_quanta.below <= bar && by_quanta.above <= bar);
 	return by_turns.below <= 2 && by_turns.above <= 2;
 }
 

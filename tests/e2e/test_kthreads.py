@@ -26,7 +26,7 @@ end = time.monotonic() + float(sys.argv[1])
 while time.monotonic() < end:
     os.write(theirs, b"x" * 20)
     os.read(ours, 4096)
-    time.sleep(0.002)
+    time.sleep(float(sys.argv[2]))
 """
 
 KTHREADS = {
@@ -95,12 +95,13 @@ def tekd(tmp_path, real_time):
 
 @pytest.fixture
 def player():
-    """A real-time task that works for so many seconds."""
+    """A real-time task that works for so many seconds, and rests so long in between."""
     started = []
 
-    def start(seconds):
+    def start(seconds, rest=0.002):
         # pylint: disable-next=consider-using-with
-        process = subprocess.Popen([sys.executable, "-c", PLAYER, str(seconds)], stdout=subprocess.PIPE)
+        process = subprocess.Popen([sys.executable, "-c", PLAYER, str(seconds), str(rest)],
+                                   stdout=subprocess.PIPE)
         started.append(process)
         assert process.stdout.readline() == b"ready\n"
         return process
@@ -242,16 +243,16 @@ def test_a_task_that_queues_work_is_named_and_the_worker_has_its_priority(tek, t
 def test_the_worker_and_the_task_are_explained(tek, tekd, player):
     tekd()
     follows(tek)
-    pid = player(30).pid
+    pid = player(60, rest=0).pid  # so that it nearly always waits
 
     def explained():
-        # It may have done its work, and another worker the next, before it is asked about.
-        tids = [row["tid"] for row in boosted(tek, pid)]
-        text = tek("explain", *tids).stdout if tids else ""
+        # Whichever of them has its work when they are asked about.
+        workers = [row["tid"] for row in report_of(tek)["threads"] if row["boosts"]]
+        text = tek("explain", *workers).stdout if workers else ""
         return re.search(rf"(kworker/\S+) is at (\d+) because .*player\[{pid}\] waits for its work",
                          text) and text
 
-    text = eventually(explained, 25)
+    text = eventually(explained, 30)
     assert re.search(r"That is weight 0.8 x mean [0-9.]+ = [0-9.]+, rounded, and at most", text)
     assert "By itself it has SCHED_OTHER, nice" in text and "gets that back 200 ms after" in text
     told = eventually(lambda: "follows it and is at" in tek("explain", pid).stdout

@@ -3,6 +3,7 @@
 import hashlib
 import os
 import pathlib
+import random
 import re
 import shutil
 import socket
@@ -194,9 +195,17 @@ def test_memcached_serves_its_clients_the_same(tmp_path, prefixes):
 
 
 def free_port():
-    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as probe:
-        probe.bind(("127.0.0.1", 0))
-        return probe.getsockname()[1]
+    """A port that nobody has for UDP or TCP. It is none of those that the kernel deals out: connections of an
+    earlier test have many of these for a minute after their end."""
+    while True:
+        port = random.randrange(10000, 30000)
+        try:
+            for kind in (socket.SOCK_DGRAM, socket.SOCK_STREAM):
+                with socket.socket(socket.AF_INET, kind) as probe:
+                    probe.bind(("127.0.0.1", port))
+            return port
+        except OSError:
+            continue
 
 
 def ask_dns(port, name):

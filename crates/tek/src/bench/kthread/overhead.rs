@@ -148,14 +148,19 @@ impl Measured {
             Some((ratio(&rounds[..half], &rounds[half..])? - 1.0).abs())
         };
         let splits: Option<Vec<f64>> = (0..SPLITS).map(|_| split()).collect();
-        let twice = (self.ratio(With::OffAgain, column)? - 1.0).abs();
-        Some(quantile(&splits?, 0.95)?.max(twice))
+        Some(quantile(&splits?, 0.95)?.max(self.off_by_off(column)?))
     }
 
-    /// The column that costs most beyond what two equal measurements differ by, in percent.
+    /// By what share off and off-2 differ: what the bars allow beyond themselves.
+    fn off_by_off(&self, column: usize) -> Option<f64> {
+        Some((self.ratio(With::OffAgain, column)? - 1.0).abs())
+    }
+
+    /// The column that costs most beyond what off and off-2 differ by, in percent. Of one whose noise is greater
+    /// than that it may be chance.
     pub fn worst(&self, with: With) -> Option<(f64, &str)> {
         let beyond = |column: usize| {
-            let percent = 100.0 * (self.ratio(with, column)? - 1.0 - self.noise(column)?);
+            let percent = 100.0 * (self.ratio(with, column)? - 1.0 - self.off_by_off(column)?);
             Some((percent, &self.columns[column].name[..]))
         };
         let all: Option<Vec<_>> = (0..self.columns.len()).map(beyond).collect();
@@ -174,8 +179,17 @@ pub fn report(it: &Measured, terminal: Terminal) -> String {
     if it.columns.is_empty() {
         return String::new();
     }
-    let header =
-        ["table, column", "unit", "off", "on", "one critical", "noise", "on/off", "critical/off"];
+    let header = [
+        "table, column",
+        "unit",
+        "off",
+        "on",
+        "critical",
+        "off-2/off",
+        "noise",
+        "on/off",
+        "critical/off",
+    ];
     let mut table = table(&header, terminal);
     for (number, column) in it.columns.iter().enumerate() {
         let value = |with| {
@@ -189,6 +203,7 @@ pub fn report(it: &Measured, terminal: Terminal) -> String {
             median(&it.without(number)).map_or("-".to_owned(), |value| format!("{value:.3}")),
             value(With::On),
             value(With::Critical),
+            ratio(With::OffAgain),
             it.noise(number).map_or("-".to_owned(), |noise| format!("{:.1}%", 100.0 * noise)),
             ratio(With::On),
             ratio(With::Critical),
@@ -206,7 +221,7 @@ pub fn report(it: &Measured, terminal: Terminal) -> String {
 
 fn told(it: &Measured, with: With) -> String {
     it.worst(with).map_or_else(String::new, |(percent, column)| {
-        format!("{}: most beyond noise: {column}, {percent:.1}%\n", with.name())
+        format!("{}: most beyond off/off: {column}, {percent:.1}%\n", with.name())
     })
 }
 
