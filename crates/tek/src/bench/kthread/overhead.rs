@@ -31,20 +31,31 @@ pub enum With {
     OffAgain,
     /// tekd, and no critical task.
     On,
-    /// tekd, and a critical task that has little to do.
+    /// No tekd, and a critical task that has little to do: what that costs by itself.
+    Task,
+    /// tekd, and the same task.
     Critical,
 }
 
 impl With {
-    pub const ALL: [With; 4] = [With::Off, With::OffAgain, With::On, With::Critical];
+    pub const ALL: [With; 5] = [With::Off, With::OffAgain, With::On, With::Task, With::Critical];
 
     fn name(self) -> &'static str {
         match self {
             With::Off => "off",
             With::OffAgain => "off-2",
             With::On => "on",
+            With::Task => "off, one critical",
             With::Critical => "on, one critical",
         }
+    }
+
+    fn has_tekd(self) -> bool {
+        matches!(self, With::On | With::Critical)
+    }
+
+    fn has_task(self) -> bool {
+        matches!(self, With::Task | With::Critical)
     }
 }
 
@@ -96,11 +107,10 @@ pub fn measure(stage: &Stage, rounds: usize) -> (Measured, Vec<NotRun>) {
 }
 
 fn pass(stage: &Stage, with: With) -> anyhow::Result<Vec<Column>> {
-    let has_tekd = matches!(with, With::On | With::Critical);
-    let settings = Variant::Tek.settings().filter(|_| has_tekd);
+    let settings = Variant::Tek.settings().filter(|_| with.has_tekd());
     let daemon = settings.map(|it| Daemon::start(&stage.ground, it)).transpose()?;
     let task = super::case::writer(4096, 100_000).with("file-bytes", 1 << 20).and("@little");
-    let mut critical = (with == With::Critical).then(|| stage.start(&task)).transpose()?;
+    let mut critical = with.has_task().then(|| stage.start(&task)).transpose()?;
     if let Some(critical) = &mut critical {
         critical.tell(&times(now(), now() + Duration::from_secs(100)))?;
     }
@@ -118,17 +128,18 @@ impl Measured {
         rounds.iter().filter_map(|round| round.get(column).copied()).collect()
     }
 
-    /// All rounds without tekd.
+    /// All rounds without tekd and task.
     fn without(&self, column: usize) -> Vec<f64> {
         [self.of(With::Off, column), self.of(With::OffAgain, column)].concat()
     }
 
-    /// How many times as long as without tekd, by the medians of the rounds; of a bandwidth how many times
-    /// less. Some columns have two usual values, of which a round has the one or the other: there a ratio of
+    /// How many times as long as without tekd, by the medians of the rounds, where the critical task is on both
+    /// sides; of a bandwidth how many times less. Some columns have two usual values, of which a round has the one or the other: there a ratio of
     /// each round tells of chance only.
     pub fn ratio(&self, with: With, column: usize) -> Option<f64> {
         let base = match with {
             With::OffAgain => self.of(With::Off, column),
+            With::Critical => self.of(With::Task, column),
             _ => self.without(column),
         };
         let ratio = ratio(&self.of(with, column), &base)?;
@@ -184,11 +195,12 @@ pub fn report(it: &Measured, terminal: Terminal) -> String {
         "unit",
         "off",
         "on",
-        "critical",
+        "task, off",
+        "task, on",
         "off-2/off",
         "noise",
         "on/off",
-        "critical/off",
+        "task, on/off",
     ];
     let mut table = table(&header, terminal);
     for (number, column) in it.columns.iter().enumerate() {
@@ -202,6 +214,7 @@ pub fn report(it: &Measured, terminal: Terminal) -> String {
             column.unit.clone(),
             median(&it.without(number)).map_or("-".to_owned(), |value| format!("{value:.3}")),
             value(With::On),
+            value(With::Task),
             value(With::Critical),
             ratio(With::OffAgain),
             it.noise(number).map_or("-".to_owned(), |noise| format!("{:.1}%", 100.0 * noise)),
@@ -210,8 +223,8 @@ pub fn report(it: &Measured, terminal: Terminal) -> String {
         ]);
     }
     format!(
-        "{}\nmedians of the rounds, off of twice as many; a ratio above 1 is slower, of a bandwidth too. noise: by \
-         how much equal measurements differ\n{}{}{}",
+        "{}\nmedians of the rounds, off of twice as many; a ratio above 1 is slower, of a bandwidth too. task: one \
+         critical task beside it. noise: by how much equal measurements differ\n{}{}{}",
         table.trim_fmt(),
         told(it, With::On),
         told(it, With::Critical),
@@ -276,8 +289,9 @@ pub mod tests {
         let on = vec![vec![10.0 * (1.0 + worse), 1000.0 / (1.0 + worse)]; 3];
         let rounds = [
             (With::Off, off.clone()),
-            (With::OffAgain, off),
+            (With::OffAgain, off.clone()),
             (With::On, on.clone()),
+            (With::Task, off),
             (With::Critical, on),
         ];
         let columns = vec![column("null call", "us"), column("pipe", "MB/s")];
@@ -307,7 +321,7 @@ pub mod tests {
     fn bimodal(slower: f64) -> Measured {
         let mut it = measured(0.0);
         for (number, with) in With::ALL.into_iter().enumerate() {
-            let worse = if with >= With::On { slower } else { 1.0 };
+            let worse = if with.has_tekd() { slower } else { 1.0 };
             let value = |round: usize| if (round + number).is_multiple_of(2) { 20.0 } else { 32.0 };
             let rounds = (0..15).map(|round| vec![worse * value(round), 1000.0]).collect();
             it.rounds.insert(with, rounds);
