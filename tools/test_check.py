@@ -6,7 +6,7 @@ import tempfile
 import unittest
 from pathlib import Path
 
-from checks import c_tests, e2e_tests, process, results, rust_tests, tap
+from checks import ahead, c_tests, e2e_tests, process, results, rust_tests, tap
 
 PASSED, FAILED, SKIPPED = results.Outcome
 
@@ -139,6 +139,31 @@ class Run(unittest.TestCase):
 
     def test_a_missing_command_is_a_failure(self):
         self.assertNotEqual(process.run(self.context, "test", ["/nowhere/x"]).status, 0)
+
+
+class AheadOfTime(unittest.TestCase):
+    """A tree in which nothing can be built."""
+
+    def setUp(self):
+        top = Path(tempfile.mkdtemp())
+        self.addCleanup(shutil.rmtree, top)
+        (top / "tools").symlink_to(Path(__file__).resolve().parent)
+        self.context = process.Context(top, top / "build", False)
+
+    def test_suites_are_waited_for_and_what_does_not_build_holds_nobody_up(self):
+        with ahead.Ahead(self.context, ["c", "asan", "e2e", "fuzz"]) as builder:
+            for suite in ("c", "asan", "e2e", "fuzz"):
+                builder.wait(suite)
+            self.assertEqual(builder.waiting, [])
+
+    def test_who_builds_is_ended_with_all_that_he_started(self):
+        with ahead.Ahead(self.context, ["asan", "tsan"]) as builder:
+            pass
+        self.assertIsNotNone(builder.process.returncode)
+
+    def test_what_runs_gently_leaves_the_cpus_to_others(self):
+        gently = process.Context(self.context.top, self.context.build, False, gently=True)
+        self.assertEqual(process.run(gently, "test", ["nice"]).output, "10\n")
 
 
 class Summary(unittest.TestCase):

@@ -16,6 +16,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from . import c_tests, e2e_tests, fuzz_tests, lab_plan, lab_tests, rust_tests, style, tools_tests
+from .ahead import Ahead
 from .process import Context, describe_status
 from .results import Case, counts, failed, skipped, succeeded, summary
 
@@ -24,8 +25,8 @@ TOP = Path(__file__).resolve().parents[2]
 SUITES = {
     "tools": tools_tests.own_tests,
     "c": c_tests.as_built,
-    "rust": rust_tests.cargo_test,
     "e2e": e2e_tests.end_to_end,
+    "rust": rust_tests.cargo_test,
     "asan": c_tests.address,
     "tsan": c_tests.thread,
     "fuzz": fuzz_tests.fuzzers,
@@ -91,10 +92,13 @@ def main() -> int:
     context = Context(TOP, TOP / "build", options.verbose)
     shutil.rmtree(context.logs, ignore_errors=True)
     cases = build()
+    suites = list(options.only or (lab_tests.suites(TOP) if options.lab else SUITES))
     try:
         if not cases:
-            for name in options.only or (lab_tests.suites(TOP) if options.lab else SUITES):
-                cases += run_suite(name, context)
+            with Ahead(context, suites[1:]) as ahead:
+                for name in suites:
+                    ahead.wait(name)
+                    cases += run_suite(name, context)
     except KeyboardInterrupt:
         cases.append(failed("tools/check", "interrupted"))
     print(summary(cases))

@@ -11,30 +11,42 @@ from .results import Case, failed, passed, skipped
 
 # Others use this machine too: a slow test is not yet a hanging one.
 TIMEOUT_FACTOR = "4"
+# What can run under a sanitizer.
+UNIT = ["--suite", "unit"]
 
 
 def as_built(context: Context) -> list[Case]:
     return _test(context, "c", context.build, [], [])
 
 
+def build_address(context: Context) -> list[Case]:
+    return _build_sanitized(context, "asan", "address,undefined")
+
+
 def address(context: Context) -> list[Case]:
     """AddressSanitizer with leak detection, and UBSan."""
-    return _sanitized(context, "asan", "address,undefined", [], {
-        "ASAN_OPTIONS": "halt_on_error=1:abort_on_error=1:detect_leaks=1",
-        "UBSAN_OPTIONS": "halt_on_error=1:abort_on_error=1:print_stacktrace=1",
-    })
+    return build_address(context) or _test(
+        context, "asan", context.build / "asan", [], UNIT, {
+            "ASAN_OPTIONS": "halt_on_error=1:abort_on_error=1:detect_leaks=1",
+            "UBSAN_OPTIONS": "halt_on_error=1:abort_on_error=1:print_stacktrace=1",
+        })
+
+
+def build_thread(context: Context) -> list[Case]:
+    return _build_sanitized(context, "tsan", "thread")
 
 
 def thread(context: Context) -> list[Case]:
     # ThreadSanitizer of older compilers dies where the kernel places memory at very
     # random addresses; setarch -R switches that off for the tests.
-    return _sanitized(context, "tsan", "thread", ["setarch", "-R"], {
-        "TSAN_OPTIONS": "halt_on_error=1:second_deadlock_stack=1",
-    })
+    return build_thread(context) or _test(
+        context, "tsan", context.build / "tsan", ["setarch", "-R"], UNIT, {
+            "TSAN_OPTIONS": "halt_on_error=1:second_deadlock_stack=1",
+        })
 
 
-def _sanitized(context: Context, suite: str, sanitizer: str, wrapper: list[str],
-               environment: dict[str, str]) -> list[Case]:
+def _build_sanitized(context: Context, suite: str, sanitizer: str) -> list[Case]:
+    """Only what went wrong comes back."""
     builddir = context.build / suite
     if not (builddir / "build.ninja").exists():
         setup = run(context, suite, ["meson", "setup", str(builddir), str(context.top),
@@ -44,7 +56,7 @@ def _sanitized(context: Context, suite: str, sanitizer: str, wrapper: list[str],
     compiled = run(context, suite, ["meson", "compile", "-C", str(builddir)], BUILD_SILENCE)
     if compiled.status:
         return [failed(f"{suite} build", compiled.how, compiled.log)]
-    return _test(context, suite, builddir, wrapper, ["--suite", "unit"], environment)
+    return []
 
 
 def _test(context: Context, suite: str, builddir: Path, wrapper: list[str], options: list[str],

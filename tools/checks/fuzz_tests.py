@@ -19,22 +19,37 @@ INCLUDE = re.compile(r'^#include "(\w+/\w+)\.h"$', re.MULTILINE)
 
 def fuzzers(context: Context) -> list[Case]:
     """One a CPU at a time: each has one thread, and its time counts while others run, too."""
-    sources = sorted((context.top / "tests/fuzz").glob("fuzz_*.c"))
     with ThreadPoolExecutor(os.cpu_count()) as pool:
-        return list(pool.map(lambda source: _fuzz(context, source), sources))
+        return list(pool.map(lambda source: _fuzz(context, source), _sources(context)))
+
+
+def build(context: Context) -> None:
+    for source in _sources(context):
+        _program(context, source)
+
+
+def _sources(context: Context) -> list[Path]:
+    return sorted((context.top / "tests/fuzz").glob("fuzz_*.c"))
+
+
+def _program(context: Context, source: Path) -> Path | Case:
+    """The program of a fuzzer, built if it is not there; or why there is none."""
+    name, program = source.stem, context.logs / source.stem
+    if not which("clang"):
+        return skipped(name, "clang is missing (Debian's clang)")
+    if program.exists():
+        return program
+    tested = [f"lib/{part}.c" for part in INCLUDE.findall(source.read_text())]
+    built = run(context, f"fuzz-{name}",
+                [*COMPILE, str(source), *tested, "-o", str(program)], BUILD_SILENCE)
+    return failed(name, f"does not build: {built.how}", built.log) if built.status else program
 
 
 def _fuzz(context: Context, source: Path) -> Case:
-    name = source.stem
-    if not which("clang"):
-        return skipped(name, "clang is missing (Debian's clang)")
-    program = context.logs / name
-    tested = [f"lib/{part}.c" for part in INCLUDE.findall(source.read_text())]
-    context.logs.mkdir(parents=True, exist_ok=True)
-    log = f"fuzz-{name}"
-    built = run(context, log, [*COMPILE, str(source), *tested, "-o", str(program)], BUILD_SILENCE)
-    if built.status:
-        return failed(name, f"does not build: {built.how}", built.log)
+    name, log = source.stem, f"fuzz-{source.stem}"
+    program = _program(context, source)
+    if isinstance(program, Case):
+        return program
     finished = run(context, log, [str(program), f"-max_total_time={SECONDS}", "-print_final_stats=1",
                                      f"-artifact_prefix={context.logs}/{name}-"])
     if finished.status:

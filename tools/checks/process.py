@@ -12,6 +12,9 @@ from pathlib import Path
 # Seconds without a word after which a command counts as hung.  Compilers are silent for long.
 TEST_SILENCE = 300
 BUILD_SILENCE = 900
+# Before a command that takes little but what others leave of the CPUs. Each is a session, and the kernel may share
+# the CPUs among sessions before it looks at who is nice in them.
+GENTLY = ["sh", "-c", 'echo 10 2>/dev/null > /proc/self/autogroup; exec nice -n 10 "$@"', "gently"]
 # Seconds that output may lag behind the end of the command that wrote it.
 LAG = 2
 
@@ -23,6 +26,7 @@ class Context:
     top: Path
     build: Path
     verbose: bool
+    gently: bool = False  # other suites run meanwhile
 
     @property
     def logs(self) -> Path:
@@ -66,6 +70,7 @@ def run(context: Context, suite: str, command: list[str], silence: int = TEST_SI
     """Run a command, its output appended to the suite's log (and shown if verbose)."""
     context.logs.mkdir(parents=True, exist_ok=True)
     log = context.logs / f"{suite}.log"
+    command = [*GENTLY, *command] if context.gently else command
     chunks = []
     with log.open("ab") as stream:
         stream.write(f"$ {' '.join(command)}\n".encode())

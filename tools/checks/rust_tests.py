@@ -16,11 +16,16 @@ CAP_SYS_ADMIN = 21
 TOTAL = re.compile(r"^test result: \w+\. (\d+) passed; (\d+) failed; (\d+) ignored")
 
 
-def cargo_test(context: Context) -> list[Case]:
+def build(context: Context) -> list[Case]:
+    """Only what went wrong comes back."""
     built = run(context, "rust", ["tools/cargo", "test", "--locked", "--workspace", "--no-run"],
                 BUILD_SILENCE)
-    if built.status:
-        return [failed("cargo test --no-run", built.how, built.log)]
+    return [failed("cargo test --no-run", built.how, built.log)] if built.status else []
+
+
+def cargo_test(context: Context) -> list[Case]:
+    if wrong := build(context):
+        return wrong
     finished = run(context, "rust",
                    ["tools/cargo", "test", "--locked", "--workspace", "--no-fail-fast"])
     cases = parse(finished.output, finished.log)

@@ -11,6 +11,12 @@ from .results import Case, failed, passed, skipped
 C_STANDARDS = ("c11", "gnu17")
 CXX_STANDARDS = ("c++11", "gnu++17")
 STRICT = ["-fsyntax-only", "-Wall", "-Wextra", "-Wpedantic", "-Werror", "-Iinclude"]
+CLIPPY = ["--locked", "--workspace", "--all-targets", "--", "-D", "warnings"]
+
+
+def build(context: Context) -> None:
+    """What takes long the first time."""
+    _cargo(context, "clippy", "clippy", CLIPPY)
 
 
 def style(context: Context) -> list[Case]:
@@ -45,8 +51,7 @@ def _layout(context: Context) -> list[Case]:
 
 def _lint(context: Context) -> list[Case]:
     return [
-        _cargo(context, "clippy", "clippy",
-               ["--locked", "--workspace", "--all-targets", "--", "-D", "warnings"]),
+        _cargo(context, "clippy", "clippy", CLIPPY),
         _check(context, "shellcheck", ["shellcheck", "--external-sources", "--source-path=SCRIPTDIR",
                                        *_paths(sources.shell_scripts(context.top))], "shellcheck"),
     ]

@@ -1,0 +1,68 @@
+"""Builds what later suites need while earlier ones run, whose tests leave much of the CPUs idle.
+
+As a program, `python3 -m checks.ahead TOP SUITE...`: writes the name of each suite when all is built that it needs.
+What does not build is told by the suite, which builds it once more.
+"""
+
+import signal
+import subprocess
+import sys
+from dataclasses import replace
+from pathlib import Path
+
+from . import c_tests, fuzz_tests, rust_tests, style
+from .process import Context
+
+# In the order in which they are needed.
+BUILDS = {
+    "rust": rust_tests.build,
+    "asan": c_tests.build_address,
+    "tsan": c_tests.build_thread,
+    "fuzz": fuzz_tests.build,
+    "style": style.build,
+}
+
+
+class Ahead:
+    """A process that builds for these suites, as far as there is something to build for them."""
+
+    def __init__(self, context: Context, suites: list[str]):
+        self.waiting = [name for name in suites if name in BUILDS]
+        # pylint: disable-next=consider-using-with
+        self.process = subprocess.Popen(
+            [sys.executable, "-B", "-m", "checks.ahead", str(context.top), *self.waiting],
+            cwd=context.top / "tools", stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
+            stderr=subprocess.DEVNULL, text=True, start_new_session=True)
+
+    def __enter__(self):
+        return self
+
+    def wait(self, suite: str) -> None:
+        """Until that suite's things are built, or nobody builds them any more."""
+        while suite in self.waiting:
+            name = self.process.stdout.readline().strip()
+            if not name:
+                self.waiting.clear()
+            else:
+                self.waiting.remove(name)
+
+    def __exit__(self, *_):
+        self.process.terminate()
+        self.process.wait()
+        self.process.stdout.close()
+
+
+def main() -> None:
+    signal.signal(signal.SIGTERM, signal.default_int_handler)  # so that no compiler outlives us
+    top = Path(sys.argv[1])
+    context = replace(Context(top, top / "build", verbose=False), gently=True)
+    try:
+        for name in sys.argv[2:]:
+            BUILDS[name](context)
+            print(name, flush=True)
+    except KeyboardInterrupt:
+        pass
+
+
+if __name__ == "__main__":
+    main()
