@@ -7,11 +7,12 @@
 
 static struct tek_context own, other;
 
-static void switch_back(void *unused)
+static const struct tek_context *switch_back(void *unused)
 {
 	(void)unused;
 	for (;;)
 		tek__context_switch(&other, &own);
+	return NULL;
 }
 
 void switch_tek(char *stack, uint64_t times)

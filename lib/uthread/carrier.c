@@ -277,7 +277,7 @@ int tek__carrier_start(struct tek_worker *worker)
 }
 
 /* The own context of the kernel thread on whose stack the first thread goes on. */
-static void carry_adopted(void *argument)
+static const struct tek_context *carry_adopted(void *argument)
 {
 	struct tek_carrier *carrier = argument;
 
@@ -289,6 +289,7 @@ static void carry_adopted(void *argument)
 		worker = wait_for_worker(carrier);
 		tek__after_switch(worker);
 	}
+	return NULL;
 }
 
 /* The carrier's own context begins anew, on a stack of the engine's. 0 or ENOMEM. */

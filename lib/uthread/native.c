@@ -170,11 +170,17 @@ TEK_EXPORT _Noreturn void tek_uthread_exit(void *result)
 	tek__uthread_end(result);
 }
 
-TEK_EXPORT void tek_uthread_yield(void)
+static int yield(void)
 {
 	if (tek__enter())
 		tek__yield(TEK_READY_YIELDED);
 	tek__leave();
+	return 0;
+}
+
+TEK_EXPORT void tek_uthread_yield(void)
+{
+	tek__context_call(yield);
 }
 
 TEK_EXPORT tek_uthread_t tek_uthread_self(void)

@@ -9,6 +9,8 @@
  *   tek__fiber_arrived()  by the one that comes, first thing after the switch; a new one at its very beginning
  *   tek__fiber_end()      by anybody else, when it never runs again
  *
+ * A function that begins a thread, and returns after its last switch (arch/context.h), is TEK_FIBER_UNWATCHED.
+ *
  * All of them are inlined: ThreadSanitizer keeps a stack of calls for each thread, and a function that begins in one
  * and ends in another would mix them up.
  *
@@ -34,6 +36,12 @@
 #define TEK_FIBERS_ASAN
 #elif defined(__SANITIZE_THREAD__)
 #define TEK_FIBERS_TSAN
+#endif
+
+#if defined(__clang__)
+#define TEK_FIBER_UNWATCHED __attribute__((disable_sanitizer_instrumentation))
+#else
+#define TEK_FIBER_UNWATCHED __attribute__((no_sanitize_address, no_sanitize_thread))
 #endif
 
 #define TEK_FIBER_INLINE static inline __attribute__((always_inline))

@@ -24,15 +24,29 @@ static uint64_t new_id(void)
 	return id;
 }
 
-/* Where a new thread begins. It arrives from a switch, so preemption is deferred. */
-static void begin(void *argument)
+/* The calling thread is over, but for the switch to the one that is returned. */
+static struct tek_uthread *finish(void *result)
+{
+	struct tek_uthread *self = tek__here_self();
+
+	if (self->at_end)
+		self->at_end(self);
+	tek__enter();
+	self->result = result;
+	return tek__end_current();
+}
+
+/* Where a new thread begins, and ends as a rule. It arrives from a switch, so preemption is deferred. */
+TEK_FIBER_UNWATCHED static const struct tek_context *begin(void *argument)
 {
 	struct tek_uthread *self = argument;
 
 	tek__fiber_arrived(self);
 	tek__after_switch(tek__here_worker());
 	tek__leave();
-	tek__uthread_end(self->routine(self->argument));
+	struct tek_uthread *next = finish(self->routine(self->argument));
+	tek__fiber_switch(self, next, true);
+	return &next->context;
 }
 
 /* All that an earlier thread in the same structure may have left, but for what its owners clear. */
@@ -129,12 +143,10 @@ void tek__uthread_drop(struct tek_uthread *thread)
 _Noreturn void tek__uthread_end(void *result)
 {
 	struct tek_uthread *self = tek__here_self();
+	struct tek_uthread *next = finish(result);
 
-	if (self->at_end)
-		self->at_end(self);
-	tek__enter();
-	self->result = result;
-	tek__end_current();
+	tek__fiber_switch(self, next, true);
+	tek__context_go(&next->context);
 }
 
 static uintptr_t swap_joiner(struct tek_uthread *thread, uintptr_t value)

@@ -126,7 +126,12 @@ int tek__uthread_join(struct tek_uthread *thread, void **result, const struct ti
 /* 0 or EINVAL. Not deferred. */
 int tek__uthread_detach(struct tek_uthread *thread);
 
-/* After the switch away from a thread that has ended: tells its joiner, or gives it back. */
+/* When a thread that has ended cannot be disturbed any more: tells its joiner, or gives it back. */
 void tek__uthread_ended(struct tek_uthread *thread);
+
+static inline bool tek__uthread_is_detached(struct tek_uthread *thread)
+{
+	return atomic_load_explicit(&thread->joiner, memory_order_relaxed) == TEK_JOIN_DETACHED;
+}
 
 #endif

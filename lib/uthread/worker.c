@@ -176,10 +176,10 @@ static inline void move_here(struct tek_worker *worker, struct tek_uthread *from
 	here->self = self;
 }
 
-/* `self`: the thread that comes, NULL: the carrier's own context. */
-static inline void switch_to(struct tek_worker *worker, struct tek_uthread *from,
-			     struct tek_uthread *next, struct tek_carrier *carrier,
-			     struct tek_uthread *self)
+/* All but the switch itself. `self`: the thread that comes, NULL: the carrier's own context. */
+static inline void prepare_switch(struct tek_worker *worker, struct tek_uthread *from,
+				  struct tek_uthread *next, struct tek_carrier *carrier,
+				  struct tek_uthread *self)
 {
 	worker->switches++;
 	tek__set_current(worker, self);
@@ -187,8 +187,15 @@ static inline void switch_to(struct tek_worker *worker, struct tek_uthread *from
 	if (RARELY(mask != worker->kernel_mask))
 		change_mask(worker, mask);
 	tek__trace_switch(worker, from, next);
-	tek__fiber_switch(from, next, worker->left.leaving == TEK_LEFT_ENDED);
 	move_here(worker, from, next, carrier, self);
+}
+
+static inline void switch_to(struct tek_worker *worker, struct tek_uthread *from,
+			     struct tek_uthread *next, struct tek_carrier *carrier,
+			     struct tek_uthread *self)
+{
+	prepare_switch(worker, from, next, carrier, self);
+	tek__fiber_switch(from, next, false);
 	tek__context_switch(&from->context, &next->context);
 	/* Back, perhaps on another worker, carried by another kernel thread. */
 	tek__fiber_arrived(from);
@@ -275,12 +282,31 @@ void tek__park(void)
 	go_on(worker, self, next_one(worker, NULL, TEK_READY_WOKEN));
 }
 
-_Noreturn void tek__end_current(void)
+/*
+ * With one worker who waits for its end is told at once, so that it may come next: it cannot come before this one has
+ * left.  Who is detached gives its own stack back, and needs it until then.
+ */
+static void leave_ended(struct tek_worker *worker, struct tek_uthread *self)
+{
+	if (!tek__parallel && !tek__uthread_is_detached(self))
+		tek__uthread_ended(self);
+	else
+		worker->left = (struct tek_left){self, TEK_LEFT_ENDED, TEK_READY_WOKEN};
+}
+
+struct tek_uthread *tek__end_current(void)
 {
 	struct tek_worker *worker = tek__here_worker();
 	struct tek_uthread *self = tek__here_self();
+	struct tek_carrier *carrier = carrier_of(worker);
 
-	worker->left = (struct tek_left){self, TEK_LEFT_ENDED, TEK_READY_WOKEN};
-	go_on(worker, self, next_one(worker, NULL, TEK_READY_WOKEN));
-	__builtin_unreachable();
+	leave_ended(worker, self);
+	struct tek_uthread *next = next_one(worker, NULL, TEK_READY_WOKEN);
+	if (next && !RARELY(next->carrier != NULL)) {
+		prepare_switch(worker, self, next, carrier, next);
+		return next;
+	}
+	worker->for_carrier = next;
+	prepare_switch(worker, self, &carrier->context, carrier, NULL);
+	return &carrier->context;
 }

@@ -118,7 +118,12 @@ static inline void tek__leave(void)
 /* Lets others run; returns at once if none is ready. */
 void tek__yield(enum tek_ready why);
 void tek__park(void);
-_Noreturn void tek__end_current(void);
+
+/*
+ * The calling thread has ended: returns whom to go on with, another thread or the carrier's own context.  All is done for
+ * that but the last: tek__fiber_switch(), tek__context_go().
+ */
+struct tek_uthread *tek__end_current(void);
 
 /* Between tek__enter() and tek__leave(), by anybody, kernel threads too. */
 void tek__unpark(struct tek_uthread *thread);

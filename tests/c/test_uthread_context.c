@@ -128,6 +128,85 @@ static void the_stack_of_a_new_context_is_aligned(void **state)
 	}
 }
 
+struct link {
+	struct tek_context context;
+	const struct tek_context *next;
+	unsigned int *order;
+	unsigned int number;
+};
+
+/* Its number becomes the last digit. */
+static const struct tek_context *pass_on(void *argument)
+{
+	struct link *link = argument;
+
+	*link->order = *link->order * 10 + link->number;
+	return link->next;
+}
+
+static const struct tek_context *leave_in_between(void *argument)
+{
+	struct link *link = argument;
+
+	pass_on(link);
+	tek__context_go(link->next);
+}
+
+static void who_ends_says_who_goes_on(void **state)
+{
+	(void)state;
+	enum { COUNT = 5 };
+	static _Alignas(16) char stacks[COUNT][RAW_STACK_BYTES];
+	struct link links[COUNT];
+	struct tek_context own;
+	unsigned int order = 0;
+
+	for (unsigned int i = 0; i < COUNT; i++) {
+		links[i] = (struct link){
+			.next = i + 1 < COUNT ? &links[i + 1].context : &own,
+			.order = &order,
+			.number = i + 1,
+		};
+		tek__context_make(&links[i].context, stacks[i] + RAW_STACK_BYTES,
+				  i == 2 ? leave_in_between : pass_on, &links[i]);
+	}
+	tek__context_switch(&own, &links[0].context);
+	assert_int_equal(order, 12345);
+}
+
+static struct raw *partner;
+
+static int stop_for_partner(void)
+{
+	raw_stop(running);
+	return 7;
+}
+
+static void stop_within_a_call(void *argument)
+{
+	*(bool *)argument = tek__context_call(stop_for_partner) == 7;
+}
+
+static int go_on_with_partner(void)
+{
+	raw_go_on(partner);
+	return 8;
+}
+
+static void a_call_returns_to_its_own_caller(void **state)
+{
+	(void)state;
+	struct raw raw;
+	bool good = false;
+
+	raw_make(&raw, stop_within_a_call, &good);
+	running = partner = &raw;
+	assert_int_equal(tek__context_call(go_on_with_partner), 8);
+	assert_int_equal(tek__context_call(go_on_with_partner), 8);
+	raw_drop(&raw);
+	assert_true(good);
+}
+
 static bool is_blocked(int number)
 {
 	sigset_t set;
@@ -247,6 +326,8 @@ int main(void)
 		cmocka_unit_test(values_survive_switches),
 		cmocka_unit_test(each_context_rounds_in_its_own_way),
 		cmocka_unit_test(the_stack_of_a_new_context_is_aligned),
+		cmocka_unit_test(who_ends_says_who_goes_on),
+		cmocka_unit_test(a_call_returns_to_its_own_caller),
 		cmocka_unit_test(signal_masks_stay_as_they_are),
 		cmocka_unit_test(a_context_that_left_in_a_signal_handler_goes_on),
 		cmocka_unit_test(unwinders_stop_where_a_context_began),

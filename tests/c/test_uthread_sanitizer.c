@@ -24,21 +24,23 @@ struct fiber {
 
 static struct fiber own;
 
-static void switch_to(struct fiber *from, struct fiber *to, bool ends)
+static void switch_to(struct fiber *from, struct fiber *to)
 {
-	tek__fiber_switch(&from->thread, &to->thread, ends);
+	tek__fiber_switch(&from->thread, &to->thread, false);
 	tek__context_switch(&from->thread.context, &to->thread.context);
 	tek__fiber_arrived(&from->thread);
 }
 
-static void begin(void *argument)
+TEK_FIBER_UNWATCHED static const struct tek_context *begin(void *argument)
 {
 	struct fiber *fiber = argument;
 
 	tek__fiber_arrived(&fiber->thread);
 	fiber->routine(fiber);
 	fiber->ended = true;
-	switch_to(fiber, fiber->last, true);
+	struct fiber *last = fiber->last;
+	tek__fiber_switch(&fiber->thread, &last->thread, true);
+	return &last->thread.context;
 }
 
 static void make(struct fiber *fiber, void (*routine)(struct fiber *), void *stack)
@@ -81,7 +83,7 @@ static void jump_about(struct fiber *fiber)
 		jmp_buf out;
 		if (!setjmp(out))
 			deep(10 + i % 3, &out);
-		switch_to(fiber, fiber->next, false);
+		switch_to(fiber, fiber->next);
 	}
 }
 
@@ -95,9 +97,9 @@ static void threads_switch_to_each_other_and_end(void **state)
 	for (int i = 0; i < THREADS; i++)
 		fibers[i].next = fibers[i].last = i + 1 < THREADS ? &fibers[i + 1] : &own;
 	for (int i = 0; i < 20; i++)
-		switch_to(&own, &fibers[0], false);
+		switch_to(&own, &fibers[0]);
 	/* Each ends when it goes on after its last switch, and the next one goes on. */
-	switch_to(&own, &fibers[0], false);
+	switch_to(&own, &fibers[0]);
 	for (int i = 0; i < THREADS; i++) {
 		assert_true(fibers[i].ended);
 		drop(&fibers[i]);
@@ -105,16 +107,22 @@ static void threads_switch_to_each_other_and_end(void **state)
 }
 
 /* Ends in the middle of frames. */
-static __attribute__((noinline)) void end_below(struct fiber *fiber, int depth)
+static void end_below(struct fiber *fiber, int depth);
+static void (*volatile further_below)(struct fiber *, int) = end_below;
+
+static void end_below(struct fiber *fiber, int depth)
 {
 	volatile char bytes[500];
 
 	memset((char *)bytes, 1, sizeof(bytes));
-	if (depth)
-		end_below(fiber, depth - 1);
+	if (depth) {
+		further_below(fiber, depth - 1);
+		__asm__ volatile("" : : "r"(bytes) : "memory");
+		return;
+	}
 	fiber->ended = true;
-	switch_to(fiber, fiber->last, true);
-	__asm__ volatile("" : : "r"(bytes) : "memory");
+	tek__fiber_switch(&fiber->thread, &fiber->last->thread, true);
+	tek__context_go(&fiber->last->thread.context);
 }
 
 static void end_deep(struct fiber *fiber)
@@ -132,7 +140,7 @@ static void a_stack_is_used_by_one_thread_after_the_other(void **state)
 		make(&fiber, end_deep, stack);
 		stack = fiber.thread.stack_low;
 		fiber.number = i;
-		switch_to(&own, &fiber, false);
+		switch_to(&own, &fiber);
 		assert_true(fiber.ended);
 		if (i < 99)
 			tek__fiber_end(&fiber.thread);
@@ -147,7 +155,7 @@ static void count(struct fiber *fiber)
 {
 	for (int i = 0; i < 1000; i++) {
 		plain++;
-		switch_to(fiber, fiber->next, false);
+		switch_to(fiber, fiber->next);
 	}
 }
 
@@ -162,7 +170,7 @@ static void a_switch_is_an_order(void **state)
 	one.next = &other;
 	other.next = &one;
 	one.last = &other;
-	switch_to(&own, &one, false);
+	switch_to(&own, &one);
 	assert_int_equal(plain, 2000);
 	assert_true(one.ended);
 	drop(&one);
@@ -182,7 +190,7 @@ static void stop_once(struct fiber *fiber)
 
 	memset(bytes, 1, sizeof(bytes));
 	carried->memory = malloc(sizeof(bytes));
-	switch_to(fiber, fiber->next, false);
+	switch_to(fiber, fiber->next);
 	memcpy(carried->memory, bytes, sizeof(bytes));
 }
 
@@ -192,7 +200,7 @@ static void *carry(void *argument)
 
 	tek__fiber_adopt(&carried->carrier.thread);
 	carried->fiber.last = &carried->carrier;
-	switch_to(&carried->carrier, &carried->fiber, false);
+	switch_to(&carried->carrier, &carried->fiber);
 	tek__fiber_end(&carried->carrier.thread);
 	return NULL;
 }
@@ -204,7 +212,7 @@ static void a_thread_goes_on_on_another_kernel_thread(void **state)
 	pthread_t kernel_thread;
 
 	make(&carried.fiber, stop_once, NULL);
-	switch_to(&own, &carried.fiber, false);
+	switch_to(&own, &carried.fiber);
 	assert_int_equal(pthread_create(&kernel_thread, NULL, carry, &carried), 0);
 	pthread_join(kernel_thread, NULL);
 	assert_true(carried.fiber.ended);
@@ -220,7 +228,7 @@ static void keep_memory(struct fiber *fiber)
 	char *volatile *held = (char *volatile *)fiber->thread.stack_low;
 
 	*held = malloc(10);
-	switch_to(fiber, fiber->next, false);
+	switch_to(fiber, fiber->next);
 	free(*held);
 }
 
@@ -230,7 +238,7 @@ static void memory_that_a_parked_thread_holds_is_no_leak(void **state)
 	static struct fiber fiber;
 
 	make(&fiber, keep_memory, NULL);
-	switch_to(&own, &fiber, false);
+	switch_to(&own, &fiber);
 	/* It stays parked. */
 	assert_false(fiber.ended);
 }
@@ -246,7 +254,7 @@ static void overrun(struct fiber *fiber)
 {
 	char bytes[16];
 
-	switch_to(fiber, fiber->next, false);
+	switch_to(fiber, fiber->next);
 	write_to(bytes, 16 + fiber->number);
 }
 
@@ -256,8 +264,8 @@ static int overrun_in_child(void)
 
 	close(STDERR_FILENO);
 	make(&fiber, overrun, NULL);
-	switch_to(&own, &fiber, false);
-	switch_to(&own, &fiber, false);
+	switch_to(&own, &fiber);
+	switch_to(&own, &fiber);
 	return 0;
 }
 

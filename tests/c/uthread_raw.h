@@ -37,7 +37,7 @@ static inline void raw_stop(struct raw *raw)
 	tek__context_switch(&raw->thread.context, &raw->caller);
 }
 
-static void raw_begin(void *argument)
+static const struct tek_context *raw_begin(void *argument)
 {
 	struct raw *raw = argument;
 
@@ -47,7 +47,9 @@ static void raw_begin(void *argument)
 	if (raw->thread.own_tls)
 		tek__tls_end_current();
 	raw->ended = true;
-	raw_stop(raw);
+	if (raw->thread.own_tls)
+		tek__tls_switch(raw->caller_tls);
+	return &raw->caller;
 }
 
 static inline void raw_make(struct raw *raw, void (*routine)(void *), void *argument)

@@ -79,7 +79,7 @@ tek__context_switch:
 	.cfi_endproc
 	.size	tek__context_switch, .-tek__context_switch
 
-/* Where a new context begins: x19 is a function that does not return, x20 its argument. */
+/* Where a new context begins: x19 is a function, x20 its argument.  It returns the context to go on with. */
 	.globl	tek__context_enter
 	.hidden	tek__context_enter
 	.type	tek__context_enter, %function
@@ -91,11 +91,45 @@ tek__context_enter:
 	mov	x0, x20
 	mov	x29, xzr
 	blr	x19
-	brk	#0
+	/* and on into the next function */
 	.cfi_endproc
 	.size	tek__context_enter, .-tek__context_enter
 
-/* Both have their landing pads: the linker may say so of the whole (NT_GNU_PROPERTY_TYPE_0, AND, BTI). */
+/* void tek__context_go(const struct tek_context *to) */
+	.globl	tek__context_go
+	.hidden	tek__context_go
+	.type	tek__context_go, %function
+tek__context_go:
+	.cfi_startproc
+	.cfi_undefined x30
+	hint	#34 /* bti c */
+	ldr	x10, [x0]
+	mov	sp, x10
+	mrs	x9, fpcr
+	ldr	x11, [sp, #160]
+	cmp	x9, x11
+	b.ne	1f
+2:	ldp	x19, x20, [sp]
+	ldp	x21, x22, [sp, #16]
+	ldp	x23, x24, [sp, #32]
+	ldp	x25, x26, [sp, #48]
+	ldp	x27, x28, [sp, #64]
+	ldp	x29, x30, [sp, #80]
+	ldp	d8, d9, [sp, #96]
+	ldp	d10, d11, [sp, #112]
+	ldp	d12, d13, [sp, #128]
+	ldp	d14, d15, [sp, #144]
+	.cfi_remember_state
+	.cfi_restore x30
+	add	sp, sp, #176
+	ret
+	.cfi_restore_state
+1:	msr	fpcr, x11
+	b	2b
+	.cfi_endproc
+	.size	tek__context_go, .-tek__context_go
+
+/* All have their landing pads: the linker may say so of the whole (NT_GNU_PROPERTY_TYPE_0, AND, BTI). */
 	.section .note.gnu.property, "a"
 	.p2align 3
 	.word	4

@@ -16,9 +16,16 @@ struct tek_context {
 #define TEK_CONTEXT_WORDS 22
 
 void tek__context_switch(struct tek_context *from, const struct tek_context *to);
+_Noreturn void tek__context_go(const struct tek_context *to);
 void tek__context_enter(void);
 
-static inline void tek__context_make(struct tek_context *context, void *top, void (*entry)(void *),
+/* A jump to where it returns to would need a landing pad there. */
+static inline int tek__context_call(int (*function)(void))
+{
+	return function();
+}
+
+static inline void tek__context_make(struct tek_context *context, void *top, tek_context_fn *entry,
 				     void *argument)
 {
 	/* The stack is always aligned to 16 bytes. */

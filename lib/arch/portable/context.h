@@ -19,28 +19,43 @@ struct tek_context {
 	ucontext_t registers;
 };
 
-static inline void tek__context_switch(struct tek_context *from, const struct tek_context *to)
+/* It begins with the mask in force.  Nobody else looks at a context that is about to run. */
+static inline ucontext_t *tek__context_prepare(const struct tek_context *to)
 {
-	/* Nobody else looks at a context that is about to run. */
 	ucontext_t *next = (ucontext_t *)&to->registers;
 
 	/* The kernel's part of the mask is what counts, and all that it writes (64 signals). */
 	syscall(SYS_rt_sigprocmask, SIG_BLOCK, NULL, &next->uc_sigmask, 8);
-	swapcontext(&from->registers, next);
+	return next;
+}
+
+static inline void tek__context_switch(struct tek_context *from, const struct tek_context *to)
+{
+	swapcontext(&from->registers, tek__context_prepare(to));
+}
+
+_Noreturn static inline void tek__context_go(const struct tek_context *to)
+{
+	setcontext(tek__context_prepare(to));
+	__builtin_trap();
+}
+
+static inline int tek__context_call(int (*function)(void))
+{
+	return function();
 }
 
 /* Arguments of makecontext(3) are ints: each address comes as two halves. */
 static inline void tek__context_enter(unsigned int entry_high, unsigned int entry_low,
 				      unsigned int high, unsigned int low)
 {
-	void (*entry)(void *) = (void (*)(void *))(uintptr_t)((uint64_t)entry_high << 32 |
+	tek_context_fn *entry = (tek_context_fn *)(uintptr_t)((uint64_t)entry_high << 32 |
 							      entry_low);
 
-	entry((void *)(uintptr_t)((uint64_t)high << 32 | low));
-	__builtin_trap();
+	tek__context_go(entry((void *)(uintptr_t)((uint64_t)high << 32 | low)));
 }
 
-static inline void tek__context_make(struct tek_context *context, void *top, void (*entry)(void *),
+static inline void tek__context_make(struct tek_context *context, void *top, tek_context_fn *entry,
 				     void *argument)
 {
 	const uint64_t function = (uintptr_t)entry, value = (uintptr_t)argument;

@@ -61,7 +61,10 @@ tek__context_switch:
 	.cfi_endproc
 	.size	tek__context_switch, .-tek__context_switch
 
-/* Where a new context begins: r12 is a function that does not return, r13 its argument. */
+/*
+ * Where a new context begins: r12 is a function, r13 its argument.  It returns the context to go on with, so the
+ * processor sees as many returns as calls, and predicts those of whoever called tek__context_switch() last.
+ */
 	.globl	tek__context_enter
 	.hidden	tek__context_enter
 	.type	tek__context_enter, @function
@@ -73,7 +76,74 @@ tek__context_enter:
 	movq	%r13, %rdi
 	xorl	%ebp, %ebp
 	call	*%r12
-	ud2
+	movq	%rax, %rdi
+	/* and on into the next function */
 	.cfi_endproc
 	.size	tek__context_enter, .-tek__context_enter
+
+/* void tek__context_go(const struct tek_context *to) */
+	.globl	tek__context_go
+	.hidden	tek__context_go
+	.type	tek__context_go, @function
+tek__context_go:
+	.cfi_startproc
+	.cfi_undefined %rip
+	endbr64
+	movq	(%rdi), %rdx
+	stmxcsr	-8(%rsp)
+	fnstcw	-4(%rsp)
+	movl	-8(%rsp), %eax
+	movzwl	-4(%rsp), %ecx
+	xorl	(%rdx), %eax
+	testl	$0xffc0, %eax
+	jnz	1f
+	cmpw	4(%rdx), %cx
+	jne	1f
+2:	movq	8(%rdx), %r15
+	movq	16(%rdx), %r14
+	movq	24(%rdx), %r13
+	movq	32(%rdx), %r12
+	movq	40(%rdx), %rbx
+	movq	48(%rdx), %rbp
+	leaq	tek__context_enter(%rip), %rax
+	leaq	56(%rdx), %rsp
+	.cfi_remember_state
+	.cfi_restore %rip
+	cmpq	%rax, (%rsp)
+	je	3f
+	ret
+	.cfi_restore_state
+	/* One that is new, too: nobody returns. */
+3:	addq	$8, %rsp
+	jmp	tek__context_enter
+1:	ldmxcsr	(%rdx)
+	fldcw	4(%rdx)
+	jmp	2b
+	.cfi_endproc
+	.size	tek__context_go, .-tek__context_go
+
+/*
+ * int tek__context_call(int (*function)(void))
+ *
+ * If the function switches, the last call that the processor has seen was another context's, from another place of
+ * the program, and a return would be predicted to go there.  A jump is predicted by where it went before.
+ */
+	.globl	tek__context_call
+	.hidden	tek__context_call
+	.type	tek__context_call, @function
+	.p2align 4
+tek__context_call:
+	.cfi_startproc
+	endbr64
+	subq	$8, %rsp
+	.cfi_adjust_cfa_offset 8
+	call	*%rdi
+	addq	$8, %rsp
+	.cfi_adjust_cfa_offset -8
+	popq	%rcx
+	.cfi_adjust_cfa_offset -8
+	.cfi_register %rip, %rcx
+	jmp	*%rcx
+	.cfi_endproc
+	.size	tek__context_call, .-tek__context_call
 	.section .note.GNU-stack, "", %progbits

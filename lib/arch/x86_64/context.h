@@ -16,9 +16,11 @@ struct tek_context {
 #define TEK_CONTEXT_WORDS 8
 
 void tek__context_switch(struct tek_context *from, const struct tek_context *to);
+_Noreturn void tek__context_go(const struct tek_context *to);
+int tek__context_call(int (*function)(void));
 void tek__context_enter(void);
 
-static inline void tek__context_make(struct tek_context *context, void *top, void (*entry)(void *),
+static inline void tek__context_make(struct tek_context *context, void *top, tek_context_fn *entry,
 				     void *argument)
 {
 	/* The stack is aligned to 16 bytes where a function is called. */

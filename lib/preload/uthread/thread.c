@@ -107,12 +107,17 @@ TEK_EXPORT int pthread_detach(pthread_t handle)
 	}
 }
 
-TEK_EXPORT int sched_yield(void)
+static int yield(void)
 {
 	if (!tek__posix_self())
 		return TEK_REAL(sched_yield)();
 	tek__posix_yield();
 	return 0;
+}
+
+TEK_EXPORT int sched_yield(void)
+{
+	return tek__context_call(yield);
 }
 
 /* An older name, which pthread.h no longer gives its symbol. */

@@ -50,7 +50,7 @@ void tek__cleanup_pop_old(struct _pthread_cleanup_buffer *buffer, bool execute)
 		buffer->__routine(buffer->__arg);
 }
 
-_Noreturn void tek__posix_end(void *result)
+void tek__posix_finish(void)
 {
 	struct tek_uthread *thread = tek__here_self();
 	struct tek_posix *self = thread->posix;
@@ -71,6 +71,11 @@ _Noreturn void tek__posix_end(void *result)
 	tek__enter();
 	if (tek__signals_end(self) & TEK_POSIX_DETACHED)
 		tek__posix_free(self);
+}
+
+static _Noreturn void end(void *result)
+{
+	tek__posix_finish();
 	tek__uthread_end(result);
 }
 
@@ -107,7 +112,7 @@ static _Unwind_Reason_Code stop(int version, _Unwind_Action actions, _Unwind_Exc
 	(void)version, (void)class, (void)exception;
 	run_listed(self, last ? UINTPTR_MAX : (uintptr_t)_Unwind_GetCFA(context));
 	if (last)
-		tek__posix_end(self->result);
+		end(self->result);
 	return _URC_NO_REASON;
 }
 
@@ -128,7 +133,7 @@ static _Noreturn void unwind(struct tek_posix *self)
 	_Unwind_ForcedUnwind(&self->unwind, stop, self);
 	/* There is a frame that it cannot read: what is listed is run, the rest cannot be. */
 	run_listed(self, UINTPTR_MAX);
-	tek__posix_end(self->result);
+	end(self->result);
 }
 
 _Noreturn void tek__cleanup_next(void)

@@ -44,8 +44,11 @@ _Noreturn void tek__cleanup_next(void);
 /* pthread_exit(3). Not deferred. */
 _Noreturn void tek__posix_exit(void *result);
 
-/* The start routine has returned. */
-_Noreturn void tek__posix_end(void *result);
+/*
+ * The start routine of the calling thread has returned: what the program and others have to do with it is over.  From
+ * then on it is between tek__enter() and tek__leave(), and all that is left is its end, as the engine's (thread.h).
+ */
+void tek__posix_finish(void);
 
 /* So many threads of the program have not ended. The last one ends the process. */
 extern atomic_uint tek__posix_threads __attribute__((visibility("hidden")));

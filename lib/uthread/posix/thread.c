@@ -51,11 +51,15 @@ static void *begin(void *argument)
 	if (tek__engine.own_tls)
 		tek__tls_begin_current();
 	self->begun = true;
+	void *result;
 	if (self->c11) {
 		thrd_start_t routine = (thrd_start_t)(void (*)(void))self->routine;
-		tek__posix_end((void *)(intptr_t)routine(self->argument));
+		result = (void *)(intptr_t)routine(self->argument);
+	} else {
+		result = self->routine(self->argument);
 	}
-	tek__posix_end(self->routine(self->argument));
+	tek__posix_finish();
+	return result;
 }
 
 /* The engine's guard is one page.  Where more is asked for, the lowest part of the stack becomes guard, too. */
