@@ -9,8 +9,8 @@
  *
  * What always holds: if it is free and somebody is in the list, then one has been woken and is on his way.
  *
- * Locking and unlocking a normal mutex that is free is one instruction, without tek__enter(); all else happens under
- * the guard bit of the state (guard.h).
+ * Locking a normal mutex that is free, and unlocking it where nobody has to be woken, is one instruction, without
+ * tek__enter(); all else happens under the guard bit of the state (guard.h).
  *
  * Life: nobody touches a mutex after the store that unlocks it, so the next owner may destroy and free it.
  *
@@ -98,15 +98,24 @@ static inline bool tek__mutex_is_plain(const struct tek_mutex *mutex)
 	return mutex->kind == TEK_MUTEX_NORMAL || mutex->kind == TEK_MUTEX_ADAPTIVE;
 }
 
-/* The caller has it, and nobody waits for it: lets it go. Else false. */
+/*
+ * The caller has it: lets it go, if nobody has to be woken for that, because nobody waits, or somebody is on his way
+ * already and looks after the others.  Else false.
+ */
 static inline bool tek__mutex_let_go(struct tek_mutex *mutex)
 {
-	return tek__change_unsplit(&mutex->state, TEK_MUTEX_LOCKED, 0);
+	unsigned int state = atomic_load_explicit(&mutex->state, memory_order_relaxed);
+	unsigned int free = state & ~TEK_MUTEX_LOCKED;
+
+	if (__builtin_expect(free != 0, 0) &&
+	    (free & (TEK_MUTEX_WOKEN | TEK_MUTEX_GUARD)) != TEK_MUTEX_WOKEN)
+		return false;
+	return tek__change_unsplit(&mutex->state, state, free);
 }
 
 /*
- * The quick ways: a normal mutex that is free, or that nobody waits for.  They return whether that was all; everything
- * else is for tek__mutex_lock() and tek__mutex_unlock().
+ * The quick ways, of a normal mutex: to lock it if it is free, whoever waits for it, and to unlock it if nobody has to be
+ * woken.  They return whether that was all; everything else is for tek__mutex_lock() and tek__mutex_unlock().
  */
 static inline bool tek__mutex_lock_quickly(struct tek_mutex *mutex)
 {
@@ -114,7 +123,9 @@ static inline bool tek__mutex_lock_quickly(struct tek_mutex *mutex)
 		return false;
 	if (__builtin_expect(!tek__parallel, 1))
 		return tek__take_lowest_unsplit(&mutex->state);
-	return tek__change_unsplit(&mutex->state, 0, TEK_MUTEX_LOCKED);
+	unsigned int state = atomic_load_explicit(&mutex->state, memory_order_relaxed);
+	return !(state & (TEK_MUTEX_LOCKED | TEK_MUTEX_GUARD)) &&
+	       tek__change_unsplit(&mutex->state, state, state | TEK_MUTEX_LOCKED);
 }
 
 static inline bool tek__mutex_unlock_quickly(struct tek_mutex *mutex)

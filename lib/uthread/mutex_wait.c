@@ -148,12 +148,7 @@ static unsigned int wake_one(struct tek_waiters *waiters)
 
 void tek__mutex_give(struct tek_mutex *mutex)
 {
-	unsigned int coming = TEK_MUTEX_LOCKED | TEK_MUTEX_WAITERS | TEK_MUTEX_WOKEN;
-
 	if (tek__mutex_let_go(mutex))
-		return;
-	/* Somebody is on his way: he looks after the others. */
-	if (tek__change_unsplit(&mutex->state, coming, coming & ~TEK_MUTEX_LOCKED))
 		return;
 	tek__enter();
 	unsigned int state = tek__guard_lock(&mutex->state, TEK_MUTEX_GUARD);
