@@ -4,6 +4,7 @@
 #include "uthread/affinity.h"
 #include "uthread/engine.h"
 #include "uthread/idle.h"
+#include "uthread/parallel.h"
 #include "uthread/preempt.h"
 #include "uthread/sanitizer.h"
 #include "uthread/setxid.h"
@@ -141,8 +142,10 @@ struct tek_worker *tek__enter_again(void)
 	struct tek_uthread *self = tek__here_self();
 	struct tek_carrier *carrier = tek__here_carrier();
 
-	if (!self || !carrier)
+	if (!self || !carrier) {
+		tek__come_in();
 		return NULL;
+	}
 	tek__spin_lock(&carrier->lock);
 	struct tek_worker *worker = tek__here_entry();
 	tek__spin_unlock(&carrier->lock);

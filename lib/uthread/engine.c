@@ -9,6 +9,7 @@
 #include "uthread/monitor.h"
 #include "uthread/once.h"
 #include "uthread/own.h"
+#include "uthread/parallel.h"
 #include "uthread/preempt.h"
 #include "uthread/stacks.h"
 #include "uthread/tls.h"
@@ -83,12 +84,22 @@ static int prepare_pool(unsigned int count)
 	return error;
 }
 
+/* There are others, or a trace, for which it makes blocks, or a program that may be held up in the kernel. */
+static bool needs_monitor(void)
+{
+	return tek__parallel() || tek__engine.foreign;
+}
+
 /* The other workers, and the kernel thread that looks after them. */
 static int start_others(void)
 {
+	/* With kernel threads for preemption there is always a second one. */
+	const bool now = tek__worker_count > 1 || tek__engine.trace ||
+			 tek__engine.preempt == TEK_PREEMPT_KLT;
 	int error = 0;
 
-	if (tek__parallel)
+	tek__parallel_start(now, tek__engine.foreign);
+	if (needs_monitor())
 		error = tek__monitor_start();
 	for (unsigned int i = 1; i < tek__worker_count && !error; i++)
 		error = tek__carrier_start(&tek__workers[i]);
@@ -108,9 +119,6 @@ int tek__engine_start(const struct tek_engine_options *options)
 	tek__worker_count = options->workers;
 	for (unsigned int i = 0; i < tek__worker_count; i++)
 		tek__workers[i].number = i;
-	/* With kernel threads for preemption there is always a second one; a trace needs the monitor. */
-	tek__parallel = options->workers > 1 || options->foreign || options->trace ||
-			options->preempt == TEK_PREEMPT_KLT;
 	tek__affinity_start();
 	tek__zones_find();
 	error = tek__sched->start(tek__worker_count);
@@ -136,8 +144,10 @@ void tek__engine_after_fork(void)
 	struct tek_uthread *self = tek__here_self();
 	struct tek_carrier *carrier = tek__here_carrier();
 
-	if (!self || !carrier)
+	if (!self || !carrier) {
+		tek__parallel_grant(); /* there is nobody to ask */
 		return;
+	}
 	/* Only the thread that forked is there: it goes on alone, on the first worker. */
 	struct tek_worker *old = tek__here_worker(), *worker = &tek__workers[0];
 	uint64_t mask = old ? old->kernel_mask : self->mask;
@@ -173,8 +183,9 @@ void tek__engine_after_fork(void)
 	worker->for_carrier = NULL;
 	atomic_store(&worker->carrier, carrier);
 	tek__carrier_set_worker(tek__here_find(), worker);
+	tek__parallel_after_fork();
 	tek__preempt_after_fork(worker, carrier);
 	tek__trace_after_fork();
-	if (tek__parallel)
+	if (needs_monitor())
 		tek__monitor_start();
 }

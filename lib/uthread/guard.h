@@ -6,7 +6,7 @@
  * object.  Who unlocks a mutex must not touch it afterwards: the next owner may have unlocked, destroyed and
  * freed it by then.  With a lock beside the state that could not be had.
  *
- * As with struct tek_spin, who takes it has deferred preemption (worker.h), and with tek__parallel false that is
+ * As with struct tek_spin, who takes it has deferred preemption (worker.h), and with tek__parallel() false that is
  * all there is to it: the bit is never set.
  *
  * While the bit is set only its holder writes the word: everybody else changes it by compare-and-exchange
@@ -15,51 +15,133 @@
 #ifndef TEK_UTHREAD_GUARD_H
 #define TEK_UTHREAD_GUARD_H
 
+#include "uthread/parallel.h"
 #include "uthread/spin.h"
 
 #include <stdatomic.h>
 #include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
 
 /*
- * If *word is `from` it becomes `to`; returns whether it was.  Unlike tek__change() it may be used without
- * tek__enter(): nothing comes in between.  With one kernel thread an instruction without the lock prefix will
- * do, because a signal comes before an instruction or after it.
- *
- * Order: acquire and release, as both uses need one of them.
+ * The functions here may be used without tek__enter(): nothing comes in between.  While tek__parallel() is false an
+ * instruction without the lock prefix will do, because a signal comes before an instruction or after it.  That it is
+ * false, and that the caller is one of those for whom that counts, is read in the sequence that ends with that
+ * instruction: parallel.h.
  */
-static inline bool tek__change_unsplit(atomic_uint *word, unsigned int from, unsigned int to)
+#if defined(__x86_64__)
+
+#define TEK_QUICK 1
+
+/* A quick sequence, in the section tek_quick. */
+struct tek_quick {
+	int32_t begin;  /* where it is, from here */
+	uint32_t bytes; /* up to its last instruction, which does it */
+};
+
+/* Jumps to the labels `several` and `stranger`; rax is not kept. */
+#define TEK_QUICK_BEGIN \
+	"1:\tcmpb $0, %[parallel]\n\t" \
+	"jne %l[several]\n\t" \
+	"movq tek__here@gottpoff(%%rip), %%rax\n\t" \
+	"cmpq $0, %%fs:%c[entry](%%rax)\n\t" \
+	"je %l[stranger]\n\t"
+/* Before the last instruction, which has the label 2. */
+#define TEK_QUICK_END \
+	".pushsection tek_quick, \"a\"\n\t" \
+	".balign 4\n\t" \
+	".long 1b - ., 2f - 1b\n\t" \
+	".popsection\n"
+#define TEK_QUICK_INPUTS \
+	[parallel] "m"(tek__parallel_now), [entry] "i"(offsetof(struct tek_here, entry))
+
+#else
+
+#define TEK_QUICK 0
+
+#endif
+
+/*
+ * If *word is `from` it becomes `to`; returns whether it was.  Order: acquire and release, as both uses need one of them.
+ * tek__change_quickly() may also say no to a kernel thread that has not come in yet: it has other ways to go then, and
+ * this one needs no frame.
+ */
+static inline bool tek__change_quickly(atomic_uint *word, unsigned int from, unsigned int to)
 {
-#if defined(__x86_64__) || defined(__i386__)
-	if (__builtin_expect(!tek__parallel, 1)) {
-		bool changed;
-		__asm__ volatile("cmpxchgl %3, %1"
-				 : "=@ccz"(changed), "+m"(*(volatile unsigned int *)word),
-				   "+a"(from)
-				 : "r"(to)
-				 : "memory");
-		return changed;
-	}
+#if TEK_QUICK
+	__asm__ goto(TEK_QUICK_BEGIN "movl %[from], %%eax\n\t" TEK_QUICK_END
+				     "2:\tcmpxchgl %[to], %[word]\n\t"
+				     "jne %l[does_not]"
+		     :
+		     : [word] "m"(*word), [from] "ri"(from), [to] "r"(to), TEK_QUICK_INPUTS
+		     : "rax", "memory", "cc"
+		     : several, stranger, does_not);
+	return true;
+stranger:
+does_not:
+	return false;
+several:
 #endif
 	return atomic_compare_exchange_strong_explicit(word, &from, to, memory_order_acq_rel,
 						       memory_order_relaxed);
 }
 
-/*
- * Sets the lowest bit, which is no guard; returns whether it was clear.  With tek__parallel false only: there it is
- * the quickest way to say "mine", whatever else the word says.
- */
-static inline bool tek__take_lowest_unsplit(atomic_uint *word)
+static inline bool tek__change_unsplit(atomic_uint *word, unsigned int from, unsigned int to)
 {
-#if defined(__x86_64__) || defined(__i386__)
-	bool was;
-	__asm__ volatile("btsl $0, %1"
-			 : "=@ccc"(was), "+m"(*(volatile unsigned int *)word)
-			 :
-			 : "memory");
-	return !was;
-#else
-	return !(atomic_fetch_or_explicit(word, 1, memory_order_acquire) & 1);
+	if (__builtin_expect(tek__come_in(), 1))
+		return tek__change_quickly(word, from, to);
+	return atomic_compare_exchange_strong_explicit(word, &from, to, memory_order_acq_rel,
+						       memory_order_relaxed);
+}
+
+/*
+ * Before an atomic instruction that follows right after a call: it takes a fifth less (Sapphire Rapids: 29 cycles instead
+ * of 36) if there is another store before it than that of the address to return to.
+ */
+static inline void tek__store_something(void)
+{
+#if defined(__x86_64__)
+	__attribute__((unused)) volatile unsigned int something = 0;
 #endif
+}
+
+/* tek__set_lowest_quickly() where others may be about to do it, too. */
+static inline bool tek__set_lowest_among_several(atomic_uint *word, unsigned int guard)
+{
+	unsigned int state = 0;
+
+	tek__store_something();
+	/* Mostly it is all there is: to read the word first would take longer. */
+	if (__builtin_expect(atomic_compare_exchange_strong_explicit(word, &state, 1,
+								     memory_order_acquire,
+								     memory_order_relaxed),
+			     1))
+		return true;
+	return !(state & (guard | 1)) &&
+	       atomic_compare_exchange_strong_explicit(word, &state, state | 1,
+						       memory_order_acquire, memory_order_relaxed);
+}
+
+/*
+ * Sets the lowest bit, if it is clear, and `guard`, if there are others to have it; returns whether it did.  Whatever else
+ * the word says stays.  Order: acquire.  As tek__change_quickly() with those who have not come in.
+ */
+static inline bool tek__set_lowest_quickly(atomic_uint *word, unsigned int guard)
+{
+#if TEK_QUICK
+	__asm__ goto(TEK_QUICK_BEGIN TEK_QUICK_END "2:\tbtsl $0, %[word]\n\t"
+						   "jc %l[does_not]"
+		     :
+		     : [word] "m"(*word), TEK_QUICK_INPUTS
+		     : "rax", "memory", "cc"
+		     : several, stranger, does_not);
+	return true;
+stranger:
+does_not:
+	return false;
+several:
+#endif
+	return tek__set_lowest_among_several(word, guard);
 }
 
 /* Until somebody else has cleared the bit. */
@@ -68,7 +150,7 @@ void tek__guard_wait(atomic_uint *word, unsigned int bit);
 /* Takes the bit; returns the word without it. */
 static inline unsigned int tek__guard_lock(atomic_uint *word, unsigned int bit)
 {
-	if (__builtin_expect(!tek__parallel, 1))
+	if (__builtin_expect(!tek__parallel(), 1))
 		return atomic_load_explicit(word, memory_order_relaxed);
 	unsigned int old;
 	while (__builtin_expect(
@@ -90,7 +172,7 @@ static inline void tek__guard_unlock(atomic_uint *word, unsigned int value)
  */
 static inline void tek__guard_pass(atomic_uint *word, unsigned int bit)
 {
-	if (tek__parallel &&
+	if (tek__parallel() &&
 	    __builtin_expect(atomic_load_explicit(word, memory_order_acquire) & bit, 0))
 		tek__guard_wait(word, bit);
 }

@@ -5,6 +5,7 @@
 #include "uthread/clock.h"
 #include "uthread/critical.h"
 #include "uthread/events.h"
+#include "uthread/parallel.h"
 #include "uthread/preempt.h"
 #include "uthread/wait.h"
 
@@ -100,6 +101,7 @@ void tek__idle_timer_changed(uint64_t deadline)
 void tek__idle(struct tek_carrier *carrier, struct tek_worker *worker)
 {
 	for (;;) {
+		tek__parallel_look();
 		struct tek_uthread *next = worker->for_carrier;
 		worker->for_carrier = NULL;
 		if (!next)

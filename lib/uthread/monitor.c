@@ -4,6 +4,7 @@
 #include "uthread/carrier.h"
 #include "uthread/clock.h"
 #include "uthread/engine.h"
+#include "uthread/parallel.h"
 #include "uthread/preempt.h"
 #include "uthread/setxid.h"
 #include "uthread/trace.h"
@@ -53,6 +54,9 @@ static bool is_held_up(const struct tek_carrier *carrier)
 
 static void make_spares(void)
 {
+	/* They are in the engine as soon as they are there. */
+	if (!tek__parallel())
+		return;
 	while (tek__carrier_spares() < SPARES && tek__carrier_start(NULL) == 0) {
 		/* It adds itself. */
 		struct timespec moment = {.tv_nsec = 100000};
@@ -63,8 +67,16 @@ static void make_spares(void)
 
 static void look_at(struct tek_worker *worker)
 {
-	if (!can_take || !tek__any_ready(worker))
+	const struct tek_carrier *carrier = atomic_load(&worker->carrier);
+
+	if (!can_take || !carrier || !tek__any_ready(worker))
 		return;
+	if (!tek__parallel()) {
+		if (!is_held_up(carrier))
+			return;
+		tek__parallel_begin();
+		make_spares();
+	}
 	struct tek_carrier *spare = tek__carrier_spare();
 	if (spare && !tek__carrier_take_worker(worker, spare, is_held_up))
 		tek__carrier_put_back(spare);

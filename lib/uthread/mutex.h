@@ -30,7 +30,7 @@
 #include <stdint.h>
 
 /* tek_mutex.state */
-#define TEK_MUTEX_LOCKED 1u  /* the lowest bit: tek__take_lowest_unsplit() */
+#define TEK_MUTEX_LOCKED 1u  /* the lowest bit: tek__set_lowest_quickly() */
 #define TEK_MUTEX_WAITERS 2u /* somebody is in the list */
 #define TEK_MUTEX_GUARD 4u
 #define TEK_MUTEX_WOKEN 8u
@@ -98,19 +98,33 @@ static inline bool tek__mutex_is_plain(const struct tek_mutex *mutex)
 	return mutex->kind == TEK_MUTEX_NORMAL || mutex->kind == TEK_MUTEX_ADAPTIVE;
 }
 
-/*
- * The caller has it: lets it go, if nobody has to be woken for that, because nobody waits, or somebody is on his way
- * already and looks after the others.  Else false.
- */
+/* Whether who lets it go, in this state, has to wake nobody: nobody waits, or somebody is on his way already. */
+static inline bool tek__mutex_wakes_nobody(unsigned int state)
+{
+	return state == TEK_MUTEX_LOCKED ||
+	       (state & (TEK_MUTEX_WOKEN | TEK_MUTEX_GUARD)) == TEK_MUTEX_WOKEN;
+}
+
+/* The caller has it: lets it go, if he has to wake nobody. Else false. */
 static inline bool tek__mutex_let_go(struct tek_mutex *mutex)
 {
-	unsigned int state = atomic_load_explicit(&mutex->state, memory_order_relaxed);
-	unsigned int free = state & ~TEK_MUTEX_LOCKED;
+	unsigned int state = TEK_MUTEX_LOCKED;
 
-	if (__builtin_expect(free != 0, 0) &&
-	    (free & (TEK_MUTEX_WOKEN | TEK_MUTEX_GUARD)) != TEK_MUTEX_WOKEN)
-		return false;
-	return tek__change_unsplit(&mutex->state, state, free);
+	if (!tek__parallel()) {
+		state = atomic_load_explicit(&mutex->state, memory_order_relaxed);
+		return tek__mutex_wakes_nobody(state) &&
+		       tek__change_quickly(&mutex->state, state, state & ~TEK_MUTEX_LOCKED);
+	}
+	tek__store_something();
+	if (__builtin_expect(atomic_compare_exchange_strong_explicit(&mutex->state, &state, 0,
+								     memory_order_release,
+								     memory_order_relaxed),
+			     1))
+		return true;
+	return tek__mutex_wakes_nobody(state) &&
+	       atomic_compare_exchange_strong_explicit(&mutex->state, &state,
+						       state & ~TEK_MUTEX_LOCKED,
+						       memory_order_release, memory_order_relaxed);
 }
 
 /*
@@ -119,13 +133,8 @@ static inline bool tek__mutex_let_go(struct tek_mutex *mutex)
  */
 static inline bool tek__mutex_lock_quickly(struct tek_mutex *mutex)
 {
-	if (__builtin_expect(mutex->kind != TEK_MUTEX_NORMAL, 0))
-		return false;
-	if (__builtin_expect(!tek__parallel, 1))
-		return tek__take_lowest_unsplit(&mutex->state);
-	unsigned int state = atomic_load_explicit(&mutex->state, memory_order_relaxed);
-	return !(state & (TEK_MUTEX_LOCKED | TEK_MUTEX_GUARD)) &&
-	       tek__change_unsplit(&mutex->state, state, state | TEK_MUTEX_LOCKED);
+	return __builtin_expect(mutex->kind == TEK_MUTEX_NORMAL, 1) &&
+	       tek__set_lowest_quickly(&mutex->state, TEK_MUTEX_GUARD);
 }
 
 static inline bool tek__mutex_unlock_quickly(struct tek_mutex *mutex)

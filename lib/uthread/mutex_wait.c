@@ -28,13 +28,14 @@ static unsigned int waiters_bit(const struct tek_waiters *waiters)
 
 bool tek__mutex_barge(struct tek_mutex *mutex)
 {
-	unsigned int state = atomic_load_explicit(&mutex->state, memory_order_relaxed);
+	const unsigned int taken = TEK_MUTEX_LOCKED | TEK_MUTEX_GUARD;
+	const bool in = tek__come_in();
 
-	while (!(state & (TEK_MUTEX_LOCKED | TEK_MUTEX_GUARD))) {
-		if (tek__change_unsplit(&mutex->state, state, state | TEK_MUTEX_LOCKED))
+	do {
+		if (in ? tek__set_lowest_quickly(&mutex->state, TEK_MUTEX_GUARD)
+		       : tek__set_lowest_among_several(&mutex->state, TEK_MUTEX_GUARD))
 			return true;
-		state = atomic_load_explicit(&mutex->state, memory_order_relaxed);
-	}
+	} while (!(atomic_load_explicit(&mutex->state, memory_order_relaxed) & taken));
 	return false;
 }
 
@@ -121,7 +122,7 @@ int tek__mutex_take(struct tek_mutex *mutex, struct tek_mutex_waiter *waiter,
 	if (error)
 		return error;
 	struct tek_worker *worker = tek__enter();
-	if (waiter->coming || !tek__parallel || !spin(mutex, worker))
+	if (waiter->coming || !tek__parallel() || !spin(mutex, worker))
 		error = queue(mutex, waiter, deadline, interruptible);
 	tek__leave();
 	return error;

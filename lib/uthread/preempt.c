@@ -8,6 +8,7 @@
 #include "uthread/events.h"
 #include "uthread/interrupted.h"
 #include "uthread/monitor.h"
+#include "uthread/parallel.h"
 #include "uthread/wait.h"
 #include "uthread/zones.h"
 
@@ -210,6 +211,7 @@ void tek__leave_pending(void)
 {
 	/* Again for a kick that has come meanwhile. */
 	do {
+		tek__parallel_look();
 		struct tek_worker *worker = tek__enter();
 		unsigned int pending = __atomic_exchange_n(&tek__here_find()->pending, 0,
 							   __ATOMIC_RELAXED);
@@ -292,6 +294,7 @@ static __attribute__((noinline)) void set_errno(int error)
 static void on_tick(int number, siginfo_t *info, void *context)
 {
 	(void)number;
+	tek__quick_restart(context);
 	/* A kick is a signal, too, but no quantum has passed. */
 	unsigned int pending = info->si_code == SI_TIMER ? TEK_PENDING_TICK : TEK_PENDING_LOOK;
 	int error = get_errno();
@@ -304,6 +307,7 @@ static void on_tick(int number, siginfo_t *info, void *context)
 	} else if (here->defer) {
 		__atomic_fetch_or(&here->pending, pending, __ATOMIC_RELAXED);
 	} else {
+		tek__parallel_look();
 		tick(context, pending);
 	}
 	set_errno(error);

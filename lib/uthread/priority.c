@@ -16,7 +16,7 @@ void tek__priority_change(struct tek_uthread *thread, signed char priority)
 	if (!at)
 		return;
 	/* As in tek__ready(): who becomes idle looks once more. */
-	if (tek__parallel) {
+	if (tek__parallel()) {
 		tek__fence();
 		tek__idle_wake(at);
 	}

@@ -37,7 +37,7 @@ static struct tek_spin *lock_of(struct tek_priority_queues *all, int priority)
 /* Whether the bits of a worker have more than one lock. */
 static bool shares_bits(void)
 {
-	return tek__parallel && locks.granularity == TEK_LOCK_OBJECT;
+	return tek__parallel() && locks.granularity == TEK_LOCK_OBJECT;
 }
 
 /* Both: by the holder of the queue's lock. */
@@ -136,7 +136,7 @@ static struct tek_uthread *take_by_queue(struct tek_priority_queues *all, int le
 
 struct tek_uthread *tek__priority_take(struct tek_priority_queues *all, int least)
 {
-	if (tek__parallel && tek__priority_greatest(all) < least)
+	if (tek__parallel() && tek__priority_greatest(all) < least)
 		return NULL; /* without a lock */
 	return shares_bits() ? take_by_queue(all, least) : take_at_once(all, least);
 }

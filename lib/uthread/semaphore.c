@@ -50,7 +50,7 @@ static bool lock_awaited(struct tek_semaphore *semaphore)
 	while (word & AWAITED) {
 		if (word & GUARD)
 			wait_for_guard(semaphore);
-		else if (!tek__parallel ||
+		else if (!tek__parallel() ||
 			 tek__change_unsplit(&semaphore->word, word, word | GUARD))
 			return true;
 		word = word_of(semaphore);
@@ -67,7 +67,7 @@ static bool lock_or_take(struct tek_semaphore *semaphore)
 		if (lock_awaited(semaphore))
 			return true;
 		/* The first one who waits. */
-		if (tek__change_unsplit(&semaphore->word, 0, AWAITED | (tek__parallel ? GUARD : 0)))
+		if (tek__change_unsplit(&semaphore->word, 0, AWAITED | (tek__parallel() ? GUARD : 0)))
 			return true;
 	}
 }

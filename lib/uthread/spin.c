@@ -4,7 +4,7 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-bool tek__parallel;
+atomic_bool tek__parallel_now;
 
 void tek__spin_wait(struct tek_spin *spin)
 {

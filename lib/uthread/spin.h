@@ -4,7 +4,7 @@
  *
  * Who takes it defers preemption (uthread/here.h), so its holder is on a CPU unless the kernel has taken that away;
  * a waiter that spins in vain for a while lets the kernel run somebody else.  An engine of one kernel thread
- * needs none of that: tek__parallel is false.
+ * needs none of that: tek__parallel() is false.
  *
  * Order: the loads after an acquire cannot go before it, because the exchange acquires; the stores before a
  * release cannot go after it, because the store releases.
@@ -16,8 +16,13 @@
 #include <stdatomic.h>
 #include <stdbool.h>
 
-/* Whether more than one kernel thread can be in the engine. Set once, before there is a second one. */
-extern bool tek__parallel __attribute__((visibility("hidden")));
+/* Whether more than one kernel thread can be in the engine. Once that is so it stays so: parallel.h. */
+extern atomic_bool tek__parallel_now __attribute__((visibility("hidden")));
+
+static inline bool tek__parallel(void)
+{
+	return atomic_load_explicit(&tek__parallel_now, memory_order_relaxed);
+}
 
 struct tek_spin {
 	atomic_uint held;
@@ -56,7 +61,7 @@ void tek__spin_wait(struct tek_spin *spin);
 
 static inline bool tek__spin_try(struct tek_spin *spin)
 {
-	if (__builtin_expect(!tek__parallel, 1))
+	if (__builtin_expect(!tek__parallel(), 1))
 		return true;
 	return !atomic_exchange_explicit(&spin->held, 1, memory_order_acquire);
 }
@@ -69,14 +74,14 @@ static inline void tek__spin_lock(struct tek_spin *spin)
 
 static inline void tek__spin_unlock(struct tek_spin *spin)
 {
-	if (__builtin_expect(tek__parallel, 0))
+	if (__builtin_expect(tek__parallel(), 0))
 		atomic_store_explicit(&spin->held, 0, memory_order_release);
 }
 
 /* The atomic operations of the engine: plain ones where there is nobody else. */
 static inline unsigned int tek__swap(atomic_uint *word, unsigned int value)
 {
-	if (__builtin_expect(tek__parallel, 0))
+	if (__builtin_expect(tek__parallel(), 0))
 		return atomic_exchange(word, value);
 	unsigned int old = atomic_load_explicit(word, memory_order_relaxed);
 	atomic_store_explicit(word, value, memory_order_relaxed);
@@ -86,7 +91,7 @@ static inline unsigned int tek__swap(atomic_uint *word, unsigned int value)
 /* If *word is `from` it becomes `to`; returns whether it was. */
 static inline bool tek__change(atomic_uint *word, unsigned int from, unsigned int to)
 {
-	if (__builtin_expect(tek__parallel, 0))
+	if (__builtin_expect(tek__parallel(), 0))
 		return atomic_compare_exchange_strong(word, &from, to);
 	if (atomic_load_explicit(word, memory_order_relaxed) != from)
 		return false;

@@ -37,7 +37,7 @@ static void pause_a_while(void)
 
 void tek__spinlock_wait(tek_spinlock *lock)
 {
-	for (int i = 0; tek__parallel && i < SPINS; i++) {
+	for (int i = 0; tek__parallel() && i < SPINS; i++) {
 		if (is_free(lock))
 			return;
 		tek__relax();

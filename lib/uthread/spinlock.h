@@ -25,7 +25,7 @@ typedef atomic_uint tek_spinlock;
 
 /*
  * A whole exchange, with the lock prefix if that has one: the word may be shared by processes, of which
- * tek__parallel knows nothing.
+ * tek__parallel() knows nothing.
  */
 static inline bool tek__spinlock_try(tek_spinlock *lock)
 {

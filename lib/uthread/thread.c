@@ -17,7 +17,7 @@ static _Atomic uint64_t last_id = 1; /* the first thread has 1 */
 
 static uint64_t new_id(void)
 {
-	if (tek__parallel)
+	if (tek__parallel())
 		return atomic_fetch_add_explicit(&last_id, 1, memory_order_relaxed) + 1;
 	uint64_t id = atomic_load_explicit(&last_id, memory_order_relaxed) + 1;
 	atomic_store_explicit(&last_id, id, memory_order_relaxed);
@@ -151,7 +151,7 @@ _Noreturn void tek__uthread_end(void *result)
 
 static uintptr_t swap_joiner(struct tek_uthread *thread, uintptr_t value)
 {
-	if (tek__parallel)
+	if (tek__parallel())
 		return atomic_exchange(&thread->joiner, value);
 	uintptr_t old = atomic_load_explicit(&thread->joiner, memory_order_relaxed);
 	atomic_store_explicit(&thread->joiner, value, memory_order_relaxed);
@@ -161,7 +161,7 @@ static uintptr_t swap_joiner(struct tek_uthread *thread, uintptr_t value)
 /* If it is `from`. */
 static bool change_joiner(struct tek_uthread *thread, uintptr_t from, uintptr_t to)
 {
-	if (tek__parallel)
+	if (tek__parallel())
 		return atomic_compare_exchange_strong(&thread->joiner, &from, to);
 	if (atomic_load_explicit(&thread->joiner, memory_order_relaxed) != from)
 		return false;

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
 #include "uthread/tls_libraries.h"
 
+#include "uthread/parallel.h"
 #include "uthread/spin.h"
 #include "uthread/tls.h"
 #include "uthread/tls_glibc.h"
@@ -16,6 +17,7 @@ static struct tek_spin lock;
 /* Whoever has it stays on its kernel thread.  It needs no worker: the child of fork() has none yet. */
 static void lock_blocks(void)
 {
+	tek__come_in();
 	tek__here_defer();
 	tek__spin_lock(&lock);
 }

@@ -133,7 +133,7 @@ static void add_timer(struct tek_waiter *waiter, uint64_t deadline)
 	atomic_fetch_add_explicit(&timers.count, 1, memory_order_relaxed);
 	bool first = tek__heap_first(&timers.heap) == &waiter->timer;
 	tek__spin_unlock(&timers.lock);
-	if (first && tek__parallel)
+	if (first && tek__parallel())
 		tek__idle_timer_changed(deadline);
 }
 

@@ -60,7 +60,7 @@ bool tek__any_ready(struct tek_worker *worker)
 static void tell(struct tek_worker *from, struct tek_worker *at, const struct tek_uthread *thread,
 		 enum tek_ready why)
 {
-	if (tek__parallel) {
+	if (tek__parallel()) {
 		/* Who becomes idle says so first, and then looks for ready threads: one of us sees the other. */
 		tek__fence();
 		if (atomic_load_explicit(&tek__idle_workers, memory_order_relaxed))
@@ -98,7 +98,7 @@ void tek__ready(struct tek_uthread *thread, enum tek_ready why)
 	struct tek_worker *worker = tek__here_worker();
 
 	/* With one worker whose timer runs, and a scheduler under which nobody goes before others, nobody has to be told. */
-	if (!tek__parallel && worker && !tek__trace_on && !thread->sched.critical &&
+	if (!tek__parallel() && worker && !tek__trace_on && !thread->sched.critical &&
 	    !tek__sched->goes_before &&
 	    atomic_load_explicit(&worker->ticking, memory_order_relaxed))
 		tek__sched->ready(worker, thread, why);
@@ -256,7 +256,7 @@ void tek__yield(enum tek_ready why)
 	struct tek_uthread *next = next_one(worker, self, why);
 	if (!next)
 		return;
-	if (!tek__parallel && !self->sched.critical && worker->ticking) {
+	if (!tek__parallel() && !self->sched.critical && worker->ticking) {
 		/* Nobody else can take it before it has left, and nobody has to be told. */
 		tek__sched->ready(worker, self, why);
 	} else {
@@ -274,7 +274,7 @@ void tek__park(void)
 		return;
 	look_around(worker);
 	/* It may be its own time that has come; then it gives way to others still. */
-	if (tek__parallel ||
+	if (tek__parallel() ||
 	    atomic_load_explicit(&self->token, memory_order_relaxed) == TEK_TOKEN_UNPARKED)
 		worker->left = (struct tek_left){self, TEK_LEFT_PARKED, TEK_READY_WOKEN};
 	else
@@ -288,7 +288,7 @@ void tek__park(void)
  */
 static void leave_ended(struct tek_worker *worker, struct tek_uthread *self)
 {
-	if (!tek__parallel && !tek__uthread_is_detached(self))
+	if (!tek__parallel() && !tek__uthread_is_detached(self))
 		tek__uthread_ended(self);
 	else
 		worker->left = (struct tek_left){self, TEK_LEFT_ENDED, TEK_READY_WOKEN};

@@ -41,7 +41,7 @@ static inline void start(const struct tek_sched *sched, unsigned int workers)
 		tek__workers[i].number = i;
 	tek__engine.quantum_ns = 10 * 1000 * 1000;
 	tek__engine.promote_quanta = NEVER;
-	tek__parallel = workers > 1;
+	atomic_store(&tek__parallel_now, workers > 1);
 	assert_int_equal(sched->start(workers), 0);
 }
 

@@ -33,7 +33,7 @@ static void *look_for_events(void *unused)
 static int start_worker(void **state)
 {
 	(void)state;
-	tek__parallel = true;
+	atomic_store(&tek__parallel_now, true);
 	if (tek__events_start())
 		return -1;
 	return pthread_create(&worker, NULL, look_for_events, NULL);

@@ -13,7 +13,7 @@ static void start_with(int lock, unsigned int workers)
 {
 	tek__engine.lock = lock;
 	start(FIFO, workers);
-	tek__parallel = true;
+	atomic_store(&tek__parallel_now, true);
 	for (unsigned int i = 0; i < THREADS; i++)
 		threads[i].sched.home = &tek__workers[0];
 }

@@ -4,6 +4,7 @@
 #include "preload/uthread/real.h"
 #include "uthread/carrier.h"
 #include "uthread/interrupted.h"
+#include "uthread/parallel.h"
 #include "uthread/posix/router.h"
 #include "uthread/posix/signal.h"
 #include "uthread/posix/start.h"
@@ -134,6 +135,7 @@ static void on_signal(int number, siginfo_t *info, void *argument)
 	struct tek_posix *self = thread ? thread->posix : NULL;
 	const unsigned int depth = tek__here_find()->defer;
 
+	tek__quick_restart(context);
 	if ((!self && !tek__here_carrier()) || (is_error(number, info) && depth)) {
 		call(handler_for(number), number, info, argument);
 	} else if (self && depth <= self->level + self->taking) {

@@ -52,9 +52,9 @@ static void in_child(void)
 	tek__start_after_fork();
 	tek__router_after_fork();
 	tek__posix_records_after_fork();
+	tek__engine_after_fork();
 	if (!tek__here_self())
 		return; /* the engine has no thread here */
-	tek__engine_after_fork();
 	tek__signals_after_fork();
 	atomic_store(&tek__posix_threads, 1);
 	after();

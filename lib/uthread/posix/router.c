@@ -5,6 +5,7 @@
 #include "uthread/engine.h"
 #include "uthread/hidden.h"
 #include "uthread/interrupted.h"
+#include "uthread/parallel.h"
 #include "uthread/posix/action.h"
 #include "uthread/posix/signal.h"
 #include "uthread/preempt.h"
@@ -150,6 +151,8 @@ static void route_places(void)
 {
 	siginfo_t info;
 
+	if (atomic_load(&full))
+		tek__come_in();
 	while (tek__router_take(~0ull, &info)) {
 		struct tek_posix *posix = choose(info.si_signo);
 		if (!posix || !tek__signal_pass(posix, &info))
@@ -199,6 +202,10 @@ static bool route_process(void)
 		if (kernel_has_somebody(bit)) {
 			again = true;
 			continue;
+		}
+		if (posix && !tek__parallel()) {
+			tek__parallel_begin();
+			posix = choose(number);
 		}
 		/* Somebody else may take it first: then there is none. */
 		while (posix &&
@@ -292,7 +299,7 @@ static void *route(void *argument)
 
 	(void)argument;
 	syscall(SYS_rt_sigprocmask, SIG_SETMASK, &blocked, NULL, sizeof(blocked));
-	tek__enter();
+	tek__here_defer();
 	atomic_store(&router, (int)syscall(SYS_gettid));
 	for (;;) {
 		atomic_store(&called, false);

@@ -1,0 +1,115 @@
+/* SPDX-License-Identifier: MIT OR Apache-2.0 */
+#include "uthread/parallel.h"
+
+#include "uthread/carrier.h"
+#include "uthread/clock.h"
+#include "uthread/engine.h"
+#include "uthread/events.h"
+#include "uthread/guard.h"
+#include "uthread/preempt.h"
+#include "uthread/worker.h"
+
+#include <errno.h>
+#include <limits.h>
+#include <linux/futex.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+/* A tick that found the carrier where it must not do it is followed by another one. */
+#define ASK_AGAIN_NS 200000
+
+atomic_uint tek__parallel_asked; /* a futex for those who have */
+
+/* Others may come: then it is they who ask. */
+static atomic_bool can_begin;
+
+/* As the C library has it, from 2.32 on. */
+static bool is_alone(void)
+{
+	extern char __libc_single_threaded __attribute__((weak));
+	return &__libc_single_threaded && __libc_single_threaded;
+}
+
+void tek__parallel_start(bool now, bool later)
+{
+	/* Without ticks nobody interrupts the carrier. */
+	const bool can = tek__engine.preempt == TEK_PREEMPT_DEFER && is_alone();
+
+	atomic_store(&tek__parallel_asked, 0);
+	atomic_store(&can_begin, later && can && !now);
+	if (now || (later && !can))
+		atomic_store(&tek__parallel_now, true);
+}
+
+void tek__parallel_grant(void)
+{
+	atomic_store(&tek__parallel_now, true);
+	atomic_store(&tek__parallel_asked, 0);
+	syscall(SYS_futex, &tek__parallel_asked, FUTEX_WAKE_PRIVATE, INT_MAX, NULL, NULL, 0);
+}
+
+static bool is_granted(void)
+{
+	return atomic_load(&tek__parallel_now) || !atomic_load(&can_begin);
+}
+
+/* The carrier looks: in the handler of the tick, when it leaves the engine, or when it does not wait any more. */
+static void ask(void)
+{
+	const struct tek_carrier *carrier = atomic_load(&tek__workers[0].carrier);
+
+	atomic_store(&tek__parallel_asked, 1);
+	/* Nobody is there in a child that a kernel thread has forked: then who asks is alone. */
+	if (!carrier || syscall(SYS_tgkill, getpid(), carrier->tid, TEK_TICK_SIGNAL) != 0)
+		tek__parallel_grant();
+	else
+		tek__events_stop_waiting();
+}
+
+void tek__parallel_begin(void)
+{
+	const struct timespec moment = tek__timespec_of(ASK_AGAIN_NS);
+	const int error = errno;
+
+	while (!is_granted()) {
+		ask();
+		if (!is_granted())
+			syscall(SYS_futex, &tek__parallel_asked, FUTEX_WAIT_PRIVATE, 1, &moment,
+				NULL, 0);
+	}
+	errno = error;
+}
+
+void tek__parallel_after_fork(void)
+{
+	atomic_store(&tek__parallel_asked, 0);
+}
+
+#if TEK_QUICK
+
+extern const struct tek_quick __start_tek_quick[] __attribute__((visibility("hidden")));
+extern const struct tek_quick __stop_tek_quick[] __attribute__((visibility("hidden")));
+
+void tek__quick_restart(ucontext_t *context)
+{
+	greg_t *at = &context->uc_mcontext.gregs[REG_RIP];
+
+	if (tek__parallel())
+		return; /* all that is left for it to do is right */
+	for (const struct tek_quick *quick = __start_tek_quick; quick < __stop_tek_quick; quick++) {
+		const uintptr_t begin = (uintptr_t)&quick->begin + (uintptr_t)quick->begin;
+		if ((uintptr_t)*at - begin <= quick->bytes) {
+			*at = (greg_t)begin;
+			return;
+		}
+	}
+}
+
+#else
+
+void tek__quick_restart(ucontext_t *context)
+{
+	(void)context;
+}
+
+#endif
