@@ -48,11 +48,6 @@ static void add_spare(struct tek_carrier *carrier)
 	tek__spin_unlock(&spares.lock);
 }
 
-void tek__carrier_put_back(struct tek_carrier *spare)
-{
-	add_spare(spare);
-}
-
 struct tek_carrier *tek__carrier_spare(void)
 {
 	tek__spin_lock(&spares.lock);
@@ -65,12 +60,19 @@ struct tek_carrier *tek__carrier_spare(void)
 	return carrier;
 }
 
-void tek__carrier_call(struct tek_carrier *carrier, struct tek_worker *worker)
+/* From here on it carries the worker. */
+static void call(struct tek_carrier *carrier, struct tek_worker *worker)
 {
 	carrier->given = worker;
 	atomic_store_explicit(&worker->carrier, carrier, memory_order_release);
 	atomic_store_explicit(&carrier->called, 1, memory_order_release);
 	syscall(SYS_futex, &carrier->called, FUTEX_WAKE_PRIVATE, 1, NULL, NULL, 0);
+}
+
+void tek__carrier_give_worker(struct tek_carrier *spare, struct tek_worker *worker)
+{
+	worker->kernel_mask = spare->context.mask;
+	call(spare, worker);
 }
 
 void tek__carrier_set_worker(struct tek_here *here, struct tek_worker *worker)
@@ -110,30 +112,75 @@ struct tek_worker *tek__carrier_wait(struct tek_uthread *self, struct tek_carrie
 	return wait_for_worker(carrier);
 }
 
-struct tek_worker *tek__carrier_stop_here(struct tek_worker *worker, struct tek_carrier *spare)
+struct tek_uthread *tek__carrier_next_stopped(struct tek_worker *worker,
+					      const struct tek_uthread *running)
+{
+	struct tek_fifo others = {NULL, NULL};
+	struct tek_uthread *next, *other;
+
+	while ((next = tek__next(worker, running, TEK_READY_PREEMPTED)) && !next->carrier)
+		tek__fifo_add(&others, next);
+	while ((other = tek__fifo_take(&others)))
+		tek__ready(other, TEK_READY_PREEMPTED);
+	return next;
+}
+
+/* The calling thread leaves its worker to a spare carrier, which goes on with `next`. */
+static void leave_to_spare(struct tek_worker *worker, struct tek_carrier *spare,
+			   struct tek_uthread *next)
+{
+	worker->left = (struct tek_left){tek__here_self(), TEK_LEFT_READY, TEK_READY_PREEMPTED};
+	worker->for_carrier = next;
+	step_back(tek__here_carrier(), worker);
+	tek__carrier_give_worker(spare, worker);
+}
+
+/* And here to the one that `next` belongs to. */
+static void leave_to_stopped(struct tek_worker *worker, struct tek_uthread *next)
+{
+	step_back(tek__here_carrier(), worker);
+	/* From here on somebody else may call this carrier, which finds that when it waits. */
+	tek__ready(tek__here_self(), TEK_READY_PREEMPTED);
+	tek__carrier_resume(worker, next);
+}
+
+bool tek__carrier_stop_here(struct tek_worker *worker)
 {
 	struct tek_uthread *self = tek__here_self();
-	struct tek_carrier *carrier = tek__here_carrier();
+	struct tek_carrier *carrier = tek__here_carrier(), *spare = NULL;
+	struct tek_uthread *next = tek__next(worker, self, TEK_READY_PREEMPTED);
 
+	if (next && !next->carrier && !(spare = tek__carrier_spare())) {
+		tek__ready(next, TEK_READY_PREEMPTED);
+		next = tek__carrier_next_stopped(worker, self);
+	}
+	if (!next)
+		return false;
 	self->carrier = carrier;
 	tek__set_current(worker, NULL);
-	worker->left = (struct tek_left){self, TEK_LEFT_READY, TEK_READY_PREEMPTED};
-	step_back(carrier, worker);
-	worker->kernel_mask = spare->context.mask;
-	tek__carrier_call(spare, worker);
-	return wait_for_worker(carrier);
+	if (spare)
+		leave_to_spare(worker, spare, next);
+	else
+		leave_to_stopped(worker, next);
+	wait_for_worker(carrier);
+	return true;
 }
 
 void tek__carrier_hand_over(struct tek_worker *worker, struct tek_uthread *thread)
 {
+	step_back(tek__here_carrier(), worker);
+	tek__carrier_resume(worker, thread);
+}
+
+void tek__carrier_resume(struct tek_worker *worker, struct tek_uthread *thread)
+{
 	struct tek_carrier *to = thread->carrier;
 
-	step_back(tek__here_carrier(), worker);
 	thread->carrier = NULL;
 	tek__set_current(worker, thread);
 	worker->kernel_mask = thread->mask;
 	worker->switches++;
-	tek__carrier_call(to, worker);
+	call(to, worker);
 }
 
 /* Its worker may have been taken from it, or be just being taken. */
@@ -163,7 +210,7 @@ static bool carries(struct tek_carrier *carrier, struct tek_worker *worker,
 	return atomic_load(&worker->carrier) == carrier && tek__runs_on(worker) == thread;
 }
 
-bool tek__carrier_take_worker(struct tek_worker *worker, struct tek_carrier *spare,
+bool tek__carrier_take_worker(struct tek_worker *worker,
 			      bool (*is_held_up)(const struct tek_carrier *))
 {
 	struct tek_carrier *carrier = atomic_load(&worker->carrier);
@@ -191,11 +238,9 @@ bool tek__carrier_take_worker(struct tek_worker *worker, struct tek_carrier *spa
 	atomic_store(&carrier->detached, self);
 	carrier->context.mask = worker->kernel_mask;
 	tek__preempt_lose(worker, carrier);
-	worker->kernel_mask = spare->context.mask;
+	atomic_store(&worker->carrier, NULL);
 out:
 	tek__spin_unlock(&carrier->lock);
-	if (taken)
-		tek__carrier_call(spare, worker);
 	return taken;
 }
 

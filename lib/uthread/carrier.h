@@ -48,13 +48,11 @@ int tek__carrier_adopt(struct tek_worker *worker, struct tek_uthread *first);
 /* A new kernel thread that carries `worker`, or is a spare one (NULL). */
 int tek__carrier_start(struct tek_worker *worker);
 
-/* A spare one; NULL: there is none now, the monitor makes one. Never allocates. */
+/* A spare one; NULL: there is none now, the supplier makes one. Never allocates. */
 struct tek_carrier *tek__carrier_spare(void);
 
-void tek__carrier_put_back(struct tek_carrier *spare);
-
-/* Gives it a worker, from which somebody else steps back. */
-void tek__carrier_call(struct tek_carrier *carrier, struct tek_worker *worker);
+/* Gives it a worker that nobody carries, or from which the caller steps back. */
+void tek__carrier_give_worker(struct tek_carrier *spare, struct tek_worker *worker);
 
 /*
  * By a user-level thread whose worker has been given to somebody else: it becomes ready, and waits, on its carrier,
@@ -63,13 +61,24 @@ void tek__carrier_call(struct tek_carrier *carrier, struct tek_worker *worker);
 struct tek_worker *tek__carrier_wait(struct tek_uthread *self, struct tek_carrier *carrier);
 
 /*
- * By a user-level thread: it stops here, on its carrier, and is ready; its worker goes on with `spare`.  Returns
- * when it is its turn, its new worker.  In a signal handler, too.
+ * By a user-level thread: it stops here, on its carrier, and is ready; its worker goes on with the next one.  Returns
+ * when it is its turn, or false at once: there is nobody who could go on, perhaps for want of a spare carrier.  In a
+ * signal handler, too.
  */
-struct tek_worker *tek__carrier_stop_here(struct tek_worker *worker, struct tek_carrier *spare);
+bool tek__carrier_stop_here(struct tek_worker *worker);
+
+/*
+ * Takes the next ready thread that belongs to a carrier; NULL: there is none.  For who has no spare carrier: one may be
+ * made only after somebody who was stopped in the middle of the C library has gone on.
+ */
+struct tek_uthread *tek__carrier_next_stopped(struct tek_worker *worker,
+					      const struct tek_uthread *running);
 
 /* By the carrier's own context: `thread` belongs to another carrier, which gets this worker. */
 void tek__carrier_hand_over(struct tek_worker *worker, struct tek_uthread *thread);
+
+/* `thread` belongs to a carrier: that one carries this worker, which nobody does now, from here on. */
+void tek__carrier_resume(struct tek_worker *worker, struct tek_uthread *thread);
 
 /* Whoever has this storage is of that worker from now on. */
 void tek__carrier_set_worker(struct tek_here *here, struct tek_worker *worker);
@@ -78,10 +87,10 @@ void tek__carrier_set_worker(struct tek_here *here, struct tek_worker *worker);
 unsigned int tek__carrier_spares(void);
 
 /*
- * The worker of `carrier` if the kernel holds it up, with whom it runs: `is_held_up` is asked, twice.  The
- * worker is given to `spare`.  Returns whether.  By the monitor (monitor.h).
+ * Takes the worker away from its carrier if the kernel holds that up, with whom it runs: `is_held_up` is asked, twice.
+ * Returns whether; then nobody carries it.  By the monitor (monitor.h).
  */
-bool tek__carrier_take_worker(struct tek_worker *worker, struct tek_carrier *spare,
+bool tek__carrier_take_worker(struct tek_worker *worker,
 			      bool (*is_held_up)(const struct tek_carrier *));
 
 /* A kernel thread of the engine's own, which blocks all signals and is never joined. 0 or an error number. */

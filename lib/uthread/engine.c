@@ -184,6 +184,7 @@ void tek__engine_after_fork(void)
 	atomic_store(&worker->carrier, carrier);
 	tek__carrier_set_worker(tek__here_find(), worker);
 	tek__parallel_after_fork();
+	tek__zones_after_fork();
 	tek__preempt_after_fork(worker, carrier);
 	tek__trace_after_fork();
 	if (needs_monitor())

@@ -7,6 +7,7 @@
 #include "uthread/parallel.h"
 #include "uthread/preempt.h"
 #include "uthread/setxid.h"
+#include "uthread/supplier.h"
 #include "uthread/trace.h"
 #include "uthread/worker.h"
 #include "uthread/zones.h"
@@ -19,13 +20,12 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-/* What is kept ready, so that a tick never waits for a new kernel thread. */
-#define SPARES 1
-/* While a thread runs without a worker. */
+/* While a thread runs without a worker, or a worker is carried by nobody. */
 #define LOOK_AGAIN_NS 2000000
 
 static atomic_uint called;
-static bool can_take; /* membarrier(2) works */
+static bool can_take;               /* membarrier(2) works */
+static bool taken[TEK_WORKERS_MAX]; /* workers that nobody carries */
 
 void tek__monitor_wake(void)
 {
@@ -52,34 +52,44 @@ static bool is_held_up(const struct tek_carrier *carrier)
 	return end && (end[2] == 'S' || end[2] == 'D');
 }
 
-static void make_spares(void)
+/* Returns whether somebody carries it now. */
+static bool find_carrier(struct tek_worker *worker)
 {
-	/* They are in the engine as soon as they are there. */
-	if (!tek__parallel())
-		return;
-	while (tek__carrier_spares() < SPARES && tek__carrier_start(NULL) == 0) {
-		/* It adds itself. */
-		struct timespec moment = {.tv_nsec = 100000};
-		for (int i = 0; i < 100 && tek__carrier_spares() < SPARES; i++)
-			syscall(SYS_nanosleep, &moment, NULL);
-	}
+	struct tek_carrier *spare = tek__carrier_spare();
+	struct tek_uthread *stopped = spare ? NULL : tek__carrier_next_stopped(worker, NULL);
+
+	if (spare)
+		tek__carrier_give_worker(spare, worker);
+	else if (stopped)
+		tek__carrier_resume(worker, stopped);
+	return spare || stopped;
 }
 
-static void look_at(struct tek_worker *worker)
+/* From a carrier that the kernel holds up while others are ready. Returns whether. */
+static bool take(struct tek_worker *worker)
 {
 	const struct tek_carrier *carrier = atomic_load(&worker->carrier);
 
 	if (!can_take || !carrier || !tek__any_ready(worker))
-		return;
+		return false;
 	if (!tek__parallel()) {
 		if (!is_held_up(carrier))
-			return;
+			return false;
 		tek__parallel_begin();
-		make_spares();
 	}
-	struct tek_carrier *spare = tek__carrier_spare();
-	if (spare && !tek__carrier_take_worker(worker, spare, is_held_up))
-		tek__carrier_put_back(spare);
+	return tek__carrier_take_worker(worker, is_held_up);
+}
+
+/* Returns whether nobody carries it. */
+static bool look_at(struct tek_worker *worker)
+{
+	bool *is_taken = &taken[worker->number];
+
+	if (!*is_taken)
+		*is_taken = take(worker);
+	if (*is_taken)
+		*is_taken = !find_carrier(worker);
+	return *is_taken;
 }
 
 /* Whether any thread runs without a worker; those that do are reminded. */
@@ -104,24 +114,28 @@ static void *watch(void *argument)
 	(void)argument;
 	tek__here_find()->defer = 1;
 	for (;;) {
-		make_spares();
 		if (!atomic_load(&called))
 			syscall(SYS_futex, &called, FUTEX_WAIT_PRIVATE, 0, soon ? &again : NULL,
 				NULL, 0);
 		atomic_store(&called, 0);
 		tek__zones_update();
 		tek__trace_supply();
+		soon = false;
 		for (unsigned int i = 0; i < tek__worker_count; i++)
-			look_at(&tek__workers[i]);
-		soon = remind();
+			soon |= look_at(&tek__workers[i]);
+		soon |= remind();
+		tek__supplier_look();
 	}
 	return NULL;
 }
 
 int tek__monitor_start(void)
 {
+	memset(taken, 0, sizeof(taken));
 	can_take = syscall(SYS_membarrier, MEMBARRIER_CMD_REGISTER_PRIVATE_EXPEDITED, 0, 0) == 0;
-	int error = tek__kernel_thread(watch, NULL);
+	int error = tek__supplier_start();
+	if (!error)
+		error = tek__kernel_thread(watch, NULL);
 	if (!error)
 		tek__setxid_start(); /* the C library has installed its handler now */
 	return error;

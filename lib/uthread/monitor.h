@@ -2,8 +2,11 @@
 /*
  * The monitor: a kernel thread that sleeps until somebody says that something may be wrong.
  *
- * It gives workers that the kernel holds up to spare carriers, makes those, finds out about libraries that were loaded
+ * It gives workers that the kernel holds up to spare carriers, finds out about libraries that were loaded
  * (zones.h), and reminds threads that run without a worker to wait for one.
+ *
+ * It never waits for a lock of the C library or the loader: whoever holds that may have been stopped, and wait for the
+ * monitor.  What may wait for one is the supplier's business (supplier.h).
  */
 #ifndef TEK_UTHREAD_MONITOR_H
 #define TEK_UTHREAD_MONITOR_H

@@ -9,6 +9,7 @@
 #include "uthread/interrupted.h"
 #include "uthread/monitor.h"
 #include "uthread/parallel.h"
+#include "uthread/supplier.h"
 #include "uthread/wait.h"
 #include "uthread/zones.h"
 
@@ -179,14 +180,12 @@ static void give_way(struct tek_worker *worker, unsigned int pending)
 /* The kernel thread stops here, and another one carries the worker on. */
 static void stop_here(struct tek_worker *worker)
 {
-	struct tek_carrier *spare = tek__carrier_spare();
+	const uint64_t ticked = worker->ticked_switches;
 
-	if (tek__carrier_spares() == 0)
-		tek__monitor_wake(); /* makes one for the next time */
-	if (!spare)
-		return;
+	tek__supplier_look(); /* for the next time */
 	worker->ticked_switches = worker->switches + 1;
-	tek__carrier_stop_here(worker, spare);
+	if (!tek__carrier_stop_here(worker))
+		worker->ticked_switches = ticked;
 }
 
 /* This was a bad moment. */

@@ -3,11 +3,14 @@
 
 #include "uthread/here.h"
 #include "uthread/monitor.h"
+#include "uthread/spin.h"
 
-#include <link.h>
+#include <errno.h>
+#include <fcntl.h>
 #include <stdatomic.h>
-#include <stdlib.h>
 #include <string.h>
+#include <sys/syscall.h>
+#include <unistd.h>
 
 /* Beginnings of the names of files. */
 static const char *const kept[] = {
@@ -30,14 +33,17 @@ struct ranges {
 /* One is read while the other one is filled; a reader in a signal handler takes no time to speak of. */
 static struct ranges both[2];
 static _Atomic(struct ranges *) current;
+static atomic_flag is_being_filled = ATOMIC_FLAG_INIT;
 static atomic_bool asked;
-static atomic_uint found_times;
 
 static bool is_kept(const char *path)
 {
 	const char *slash = strrchr(path, '/');
 	const char *name = slash ? slash + 1 : path;
 
+	/* Not a program with such a name. */
+	if (!strstr(name, ".so"))
+		return false;
 	for (size_t i = 0; i < sizeof(kept) / sizeof(kept[0]); i++) {
 		if (strncmp(name, kept[i], strlen(kept[i])) == 0)
 			return true;
@@ -45,44 +51,98 @@ static bool is_kept(const char *path)
 	return false;
 }
 
-static int add(struct dl_phdr_info *module, size_t size, void *context)
+static const char *parse_address(const char *text, uintptr_t *address)
 {
-	struct ranges *ranges = context;
-
-	(void)size;
-	for (int i = 0; i < module->dlpi_phnum && ranges->count < RANGES; i++) {
-		const ElfW(Phdr) *part = &module->dlpi_phdr[i];
-		if (part->p_type != PT_LOAD || !(part->p_flags & PF_X))
-			continue;
-		uintptr_t from = module->dlpi_addr + part->p_vaddr;
-		ranges->of[ranges->count++] = (struct range){.from = from,
-							     .to = from + part->p_memsz,
-							     .kept = is_kept(module->dlpi_name)};
+	for (*address = 0;; text++) {
+		if (*text >= '0' && *text <= '9')
+			*address = *address << 4 | (uintptr_t)(*text - '0');
+		else if (*text >= 'a' && *text <= 'f')
+			*address = *address << 4 | (uintptr_t)(*text - 'a' + 10);
+		else
+			return text;
 	}
-	return 0;
 }
 
-static int by_address(const void *one, const void *other)
+/* A line of /proc/PID/maps: FROM-TO PERMISSIONS OFFSET DEVICE INODE PATH; proc(5). */
+static void add(struct ranges *ranges, const char *line)
 {
-	const struct range *a = one, *b = other;
-	return a->from < b->from ? -1 : a->from > b->from;
+	enum { FIELDS_TO_PATH = 4 };
+	struct range range;
+
+	line = parse_address(line, &range.from);
+	if (*line++ != '-')
+		return;
+	line = parse_address(line, &range.to);
+	if (strnlen(line, 4) < 4 || line[3] != 'x' || ranges->count == RANGES)
+		return;
+	for (int field = 0; field < FIELDS_TO_PATH && line; field++)
+		line = strchr(line + 1, ' ');
+	range.kept = line && is_kept(line);
+	ranges->of[ranges->count++] = range;
 }
 
-void tek__zones_find(void)
+/* In the order of addresses, as the kernel has them. */
+static void read_lines(struct ranges *ranges, int file)
 {
+	static char text[8192]; /* more than a line, with the longest path */
+	size_t filled = 0;
+	long bytes;
+
+	while ((bytes = syscall(SYS_read, file, text + filled, sizeof(text) - 1 - filled)) > 0) {
+		char *line = text, *end;
+		filled += (size_t)bytes;
+		text[filled] = '\0';
+		while ((end = strchr(line, '\n'))) {
+			*end = '\0';
+			add(ranges, line);
+			line = end + 1;
+		}
+		filled -= (size_t)(line - text);
+		memmove(text, line, filled);
+	}
+}
+
+int tek__zones_find(void)
+{
+	/* Who is at it may have begun too early to see what the caller wants to know. */
+	if (atomic_flag_test_and_set(&is_being_filled))
+		return EAGAIN;
 	struct ranges *next = atomic_load(&current) == &both[0] ? &both[1] : &both[0];
+	int file = (int)syscall(SYS_openat, AT_FDCWD, "/proc/self/maps", O_RDONLY | O_CLOEXEC);
+	int error = file < 0 ? errno : 0;
 
 	next->count = 0;
-	dl_iterate_phdr(add, next);
-	qsort(next->of, next->count, sizeof(next->of[0]), by_address);
-	atomic_store(&current, next);
-	atomic_fetch_add(&found_times, 1);
+	if (!error) {
+		read_lines(next, file);
+		syscall(SYS_close, file);
+		error = next->count ? 0 : EIO;
+	}
+	if (!error)
+		atomic_store(&current, next);
+	atomic_flag_clear(&is_being_filled);
+	return error;
 }
 
 void tek__zones_update(void)
 {
 	if (atomic_exchange(&asked, false))
 		tek__zones_find();
+}
+
+void tek__zones_changed(void)
+{
+	if (!tek__parallel) {
+		tek__zones_find();
+		return;
+	}
+	atomic_store(&asked, true);
+	tek__monitor_wake();
+}
+
+void tek__zones_after_fork(void)
+{
+	/* Whoever was at it is not there in the child. */
+	atomic_flag_clear(&is_being_filled);
 }
 
 /* NULL: it is in no library. */
@@ -105,8 +165,6 @@ static const struct range *range_of(const struct ranges *ranges, uintptr_t addre
 
 bool tek__zones_allow(uintptr_t address)
 {
-	/* How often the ranges had been found when an unknown address was last asked about, plus one. */
-	static atomic_uint unknown_at;
 	const struct ranges *ranges = atomic_load(&current);
 	const struct range *range = ranges ? range_of(ranges, address) : NULL;
 
@@ -114,11 +172,9 @@ bool tek__zones_allow(uintptr_t address)
 		return false;
 	if (range)
 		return !range->kept;
-	unsigned int times = atomic_load(&found_times);
-	if (atomic_load(&unknown_at) == times)
-		return true; /* nothing new was found: the program made this code */
-	atomic_store(&unknown_at, times + 1);
-	atomic_store(&asked, true);
-	tek__monitor_wake();
+	/* More than there is room for: of a program that makes code all the time. */
+	if (ranges && ranges->count == RANGES)
+		return true;
+	tek__zones_changed();
 	return false;
 }

@@ -10,6 +10,7 @@
 #include "preload/uthread/real.h"
 #include "uthread/engine.h"
 #include "uthread/tls.h"
+#include "uthread/zones.h"
 
 #include <link.h>
 #include <stdbool.h>
@@ -34,8 +35,11 @@ static bool caller_counts(const char *name, void *caller)
 
 static void libraries_changed(void)
 {
-	if (tek__engine.own_tls && tek__engine_runs())
+	if (!tek__engine_runs())
+		return;
+	if (tek__engine.own_tls)
 		tek__tls_libraries_changed();
+	tek__zones_changed();
 }
 
 TEK_EXPORT void *dlopen(const char *name, int mode)

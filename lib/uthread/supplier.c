@@ -1,0 +1,56 @@
+/* SPDX-License-Identifier: MIT OR Apache-2.0 */
+#include "uthread/supplier.h"
+
+#include "uthread/carrier.h"
+#include "uthread/monitor.h"
+
+#include <linux/futex.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+/* What is kept ready. */
+#define SPARES 1
+
+static atomic_uint called;
+
+/* They are in the engine as soon as they are there: none before others are. */
+static bool any_missing(void)
+{
+	return tek__parallel() && tek__carrier_spares() < SPARES;
+}
+
+void tek__supplier_look(void)
+{
+	if (any_missing() && !atomic_exchange(&called, 1))
+		syscall(SYS_futex, &called, FUTEX_WAKE_PRIVATE, 1, NULL, NULL, 0);
+}
+
+static void make_spares(void)
+{
+	while (any_missing() && tek__carrier_start(NULL) == 0) {
+		/* It adds itself. */
+		struct timespec moment = {.tv_nsec = 100000};
+		for (int i = 0; i < 100 && tek__carrier_spares() < SPARES; i++)
+			syscall(SYS_nanosleep, &moment, NULL);
+		/* Somebody may be waiting for it. */
+		tek__monitor_wake();
+	}
+}
+
+static void *supply(void *argument)
+{
+	(void)argument;
+	tek__here_find()->defer = 1;
+	for (;;) {
+		make_spares();
+		if (!atomic_load(&called))
+			syscall(SYS_futex, &called, FUTEX_WAIT_PRIVATE, 0, NULL, NULL, 0);
+		atomic_store(&called, 0);
+	}
+	return NULL;
+}
+
+int tek__supplier_start(void)
+{
+	return tek__kernel_thread(supply, NULL);
+}

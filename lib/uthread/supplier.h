@@ -1,0 +1,17 @@
+/* SPDX-License-Identifier: MIT OR Apache-2.0 */
+/*
+ * The supplier: a kernel thread that makes spare carriers, so that there is one when a tick needs it.
+ *
+ * Making a kernel thread takes locks of the C library.  With kernel threads for preemption somebody may have been stopped
+ * who holds one of them, so the supplier may have to wait until that one goes on; nobody waits for the supplier.
+ */
+#ifndef TEK_UTHREAD_SUPPLIER_H
+#define TEK_UTHREAD_SUPPLIER_H
+
+/* 0 or an error number. */
+int tek__supplier_start(void);
+
+/* Spare carriers may be missing: it makes them. From a signal handler, too. */
+void tek__supplier_look(void);
+
+#endif

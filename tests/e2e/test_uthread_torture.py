@@ -1,0 +1,103 @@
+# SPDX-License-Identifier: MIT OR Apache-2.0
+"""Threads that are interrupted every 200 us in the C library go on, and get what they asked for.
+
+TEK_TORTURE_SECONDS sets how long, where a minute of `make check` is not enough.
+"""
+import os
+import pathlib
+import platform
+import re
+import subprocess
+
+import pytest
+
+from conftest import BUILD, needs
+
+LIBRARY = BUILD / "lib" / "libtek-uthread.so"
+SOURCE = pathlib.Path(__file__).resolve().parents[1] / "uthread" / "torture.cpp"
+SECONDS = int(os.environ.get("TEK_TORTURE_SECONDS", "60"))
+THREADS = 100
+TIME_TO_END = 120
+
+SPINNERS = r"""
+#include <pthread.h>
+#include <stdio.h>
+static volatile int turn;
+static void *spin(void *number)
+{
+	for (int i = 0; i < 50; i++) {
+		while (turn != (number != NULL))
+			;
+		turn = !turn;
+	}
+	return NULL;
+}
+int main(void)
+{
+	pthread_t threads[2];
+	pthread_create(&threads[0], NULL, spin, NULL);
+	pthread_create(&threads[1], NULL, spin, &turn);
+	pthread_join(threads[0], NULL);
+	pthread_join(threads[1], NULL);
+	puts("both have ended");
+}
+"""
+
+
+@pytest.fixture(scope="module", autouse=True)
+def library():
+    if platform.machine() not in ("x86_64", "aarch64"):
+        pytest.skip("libtek-uthread.so is for x86-64 and aarch64")
+    if not LIBRARY.exists():
+        pytest.fail(f"{LIBRARY} is missing: run `make build`")
+
+
+@pytest.fixture(scope="module")
+def torture(tmp_path_factory):
+    compiler = needs("g++")
+    program = tmp_path_factory.mktemp("torture") / "torture"
+    subprocess.run([compiler, "-std=gnu++17", "-O1", "-g", "-pthread", "-o", program, SOURCE],
+                   check=True, timeout=120)
+    return program
+
+
+def run(program, options, seconds=0):
+    """What it says; fails where it does not end well, with what it complained of."""
+    environment = dict(os.environ)
+    if options is not None:
+        environment |= {"LD_PRELOAD": str(LIBRARY), "TEK_UTHREAD": options}
+    arguments = [str(seconds), str(THREADS)] if seconds else []
+    ended = subprocess.run([program, *arguments], env=environment, capture_output=True, text=True,
+                           timeout=seconds + TIME_TO_END, check=False)
+    assert (ended.returncode, ended.stderr) == (0, ""), ended.stdout
+    return ended.stdout
+
+
+def assert_all_have_worked(said):
+    print(said)
+    threads, rounds = map(int, re.findall(r"(\d+) (?:threads|rounds)", said))
+    assert threads == THREADS
+    assert rounds >= 6 * THREADS  # each job was done by many
+
+
+def test_the_torture_is_passed_by_threads_of_the_kernel(torture):
+    assert_all_have_worked(run(torture, None, 5))
+
+
+def test_a_hundred_threads_interrupted_each_200_us_get_what_they_asked_for(torture):
+    assert_all_have_worked(run(torture, "workers=1,quantum=200us", SECONDS))
+
+
+@pytest.mark.parametrize("options", [
+    "workers=1,quantum=200us,preempt=klt",
+    "workers=2,quantum=200us,sched=steal",
+    "workers=2,quantum=200us,preempt=klt",
+])
+def test_they_do_so_under_other_models(torture, options):
+    assert_all_have_worked(run(torture, options, max(SECONDS // 6, 5)))
+
+
+@pytest.mark.parametrize("options",
+                         ["workers=1", "workers=1,quantum=200us,preempt=klt", "workers=2"])
+def test_two_threads_that_wait_for_each_other_in_a_loop_both_end(compile_c, options):
+    assert run(compile_c(SPINNERS, "cc", "-O1", "-pthread"), options) == "both have ended\n"
