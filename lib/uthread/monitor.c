@@ -5,9 +5,9 @@
 #include "uthread/clock.h"
 #include "uthread/engine.h"
 #include "uthread/parallel.h"
-#include "uthread/preempt.h"
 #include "uthread/setxid.h"
 #include "uthread/supplier.h"
+#include "uthread/tick.h"
 #include "uthread/trace.h"
 #include "uthread/worker.h"
 #include "uthread/zones.h"
@@ -101,7 +101,7 @@ static bool remind(void)
 			continue;
 		any = true;
 		if (!is_held_up(each))
-			syscall(SYS_tgkill, getpid(), each->tid, TEK_TICK_SIGNAL);
+			tek__tick_send(each->tid);
 	}
 	return any;
 }

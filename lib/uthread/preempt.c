@@ -10,6 +10,7 @@
 #include "uthread/monitor.h"
 #include "uthread/parallel.h"
 #include "uthread/supplier.h"
+#include "uthread/tick.h"
 #include "uthread/wait.h"
 #include "uthread/zones.h"
 
@@ -49,6 +50,7 @@ void tek__preempt_add(struct tek_carrier *carrier)
 	memset(&event, 0, sizeof(event));
 	event.sigev_notify = SIGEV_THREAD_ID;
 	event.sigev_signo = TEK_TICK_SIGNAL;
+	event.sigev_value = tek__tick_value();
 	event.sigev_notify_thread_id = carrier->tid;
 	/* Not timer_create(3), whose timers are not numbers of the kernel's. */
 	int number;
@@ -107,8 +109,8 @@ void tek__preempt_kick(struct tek_worker *worker)
 		return;
 	}
 	const struct tek_carrier *carrier = atomic_load(&worker->carrier);
-	if (carrier)
-		syscall(SYS_tgkill, getpid(), carrier->tid, TEK_TICK_SIGNAL);
+	if (carrier && !tek__tick_send(carrier->tid))
+		atomic_store(&worker->kicked, false); /* by somebody else, or the next tick */
 }
 
 /* Workers with a thread beside which others are ready, and without ticks. */
@@ -241,7 +243,7 @@ static bool is_good_moment(const ucontext_t *context, const struct tek_uthread *
 /* The handler began with the tick blocked, so that ticks in quick succession do not pile up on the stack. */
 static void unblock_tick(void)
 {
-	const uint64_t bit = 1ull << (TEK_TICK_SIGNAL - 1);
+	const uint64_t bit = TEK_TICK_BIT;
 
 	syscall(SYS_rt_sigprocmask, SIG_UNBLOCK, &bit, NULL, sizeof(bit));
 }
@@ -290,9 +292,8 @@ static __attribute__((noinline)) void set_errno(int error)
 	errno = error;
 }
 
-static void on_tick(int number, siginfo_t *info, void *context)
+static void on_tick(siginfo_t *info, void *context)
 {
-	(void)number;
 	tek__quick_restart(context);
 	/* A kick is a signal, too, but no quantum has passed. */
 	unsigned int pending = info->si_code == SI_TIMER ? TEK_PENDING_TICK : TEK_PENDING_LOOK;
@@ -314,12 +315,7 @@ static void on_tick(int number, siginfo_t *info, void *context)
 
 int tek__preempt_start(void)
 {
-	struct sigaction action;
-
-	memset(&action, 0, sizeof(action));
-	action.sa_sigaction = on_tick;
-	action.sa_flags = SA_SIGINFO | SA_RESTART;
-	return tek__real_sigaction(TEK_TICK_SIGNAL, &action) ? errno : 0;
+	return tek__tick_start(on_tick);
 }
 
 void tek__preempt_after_fork(struct tek_worker *worker, struct tek_carrier *carrier)

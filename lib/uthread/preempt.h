@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
 /*
- * Preemption: a timer of each worker sends SIGSTKFLT, which nothing else uses on Linux, to its carrier.
+ * Preemption: a timer of each worker sends a signal (tick.h) to its carrier.
  *
  * Attempt, check, defer.  The handler takes the running thread off its worker, in the middle of what it does,
  * unless
@@ -22,9 +22,7 @@
 
 #include "uthread/worker.h"
 
-#include <signal.h>
-
-#define TEK_TICK_SIGNAL SIGSTKFLT
+#include <stdbool.h>
 
 int tek__preempt_start(void);
 

@@ -3,6 +3,7 @@
 
 #include <errno.h>
 #include <semaphore.h>
+#include <signal.h>
 
 static atomic_int reached, cleaned, finished;
 static pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;
@@ -278,6 +279,48 @@ static void handlers_of_all_frames_run(void **state)
 	assert_int_equal(atomic_load(&cleaned), 100);
 }
 
+static pthread_t foreign;
+
+/* The C library calls this in a thread of its own making. */
+static void stay(union sigval unused)
+{
+	(void)unused;
+	foreign = pthread_self();
+	pthread_cleanup_push(clean, NULL);
+	atomic_store(&reached, 1);
+	for (;;)
+		pause();
+	pthread_cleanup_pop(0);
+}
+
+static void *wait_in_a_loop(void *argument)
+{
+	while (!atomic_load(&finished))
+		;
+	return argument;
+}
+
+/* The C library does it by a signal, which is the one of the engine's ticks, too. */
+static void a_thread_of_the_kernel_is_cancelled_and_ticks_come_all_the_same(void **state)
+{
+	struct sigevent event = {.sigev_notify = SIGEV_THREAD, .sigev_notify_function = stay};
+	const struct itimerspec soon = {.it_value = {.tv_nsec = 1000}};
+	timer_t timer;
+	(void)state;
+	assert_int_equal(timer_create(CLOCK_MONOTONIC, &event, &timer), 0);
+	assert_int_equal(timer_settime(timer, 0, &soon, NULL), 0);
+	assert_true(becomes(&reached, 1));
+	nap(10);
+	assert_int_equal(pthread_cancel(foreign), 0);
+	assert_true(becomes(&cleaned, 1));
+	assert_int_equal(timer_delete(timer), 0);
+	NEEDS_PREEMPTION();
+	pthread_t thread = start(wait_in_a_loop, NULL);
+	nap(10);
+	atomic_store(&finished, 1);
+	result_of(thread);
+}
+
 int main(void)
 {
 	alarm(100);
@@ -294,6 +337,8 @@ int main(void)
 		cmocka_unit_test_setup(one_can_cancel_oneself, reset),
 		cmocka_unit_test_setup(destructors_of_keys_run_after_handlers, reset),
 		cmocka_unit_test_setup(handlers_of_all_frames_run, reset),
+		cmocka_unit_test_setup(
+			a_thread_of_the_kernel_is_cancelled_and_ticks_come_all_the_same, reset),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -317,23 +317,36 @@ static void handlers_may_post_semaphores_whatever_they_interrupt(void **state)
 	sem_destroy(&posted);
 }
 
+/* As with the C library, whose own these are. */
 static void the_engines_own_signal_is_not_the_programs(void **state)
 {
+	enum { TICK = 32 };
 	sigset_t all, now;
 	(void)state;
-	if (!on_user_level()) {
-		print_message("# is about user-level threads\n");
-		skip();
-	}
-	assert_true(signal(SIGSTKFLT, jump) == SIG_ERR);
+	assert_true(signal(TICK, jump) == SIG_ERR);
 	assert_int_equal(errno, EINVAL);
 	sigfillset(&all);
 	pthread_sigmask(SIG_SETMASK, &all, &now);
 	sigset_t blocked;
 	pthread_sigmask(SIG_SETMASK, &now, &blocked);
-	assert_int_equal(sigismember(&blocked, SIGSTKFLT), 0);
+	assert_int_equal(sigismember(&blocked, TICK), 0);
 	assert_int_equal(sigismember(&blocked, SIGUSR1), 1);
-	assert_int_equal(pthread_kill(pthread_self(), SIGSTKFLT), EINVAL);
+	assert_int_equal(pthread_kill(pthread_self(), TICK), EINVAL);
+}
+
+static void all_signals_that_have_a_name_are_the_programs(void **state)
+{
+	const int numbers[] = {SIGSTKFLT, SIGURG, SIGPROF, SIGVTALRM, SIGRTMIN, SIGRTMAX};
+	(void)state;
+	sem_init(&posted, 0, 0);
+	for (size_t i = 0; i < sizeof(numbers) / sizeof(numbers[0]); i++) {
+		assert_true(signal(numbers[i], post) == SIG_DFL);
+		assert_int_equal(kill(getpid(), numbers[i]), 0);
+		while (sem_wait(&posted) != 0)
+			assert_int_equal(errno, EINTR);
+		assert_true(signal(numbers[i], SIG_DFL) == post);
+	}
+	sem_destroy(&posted);
 }
 
 static void handlers_are_told_as_they_were_installed(void **state)
@@ -349,7 +362,7 @@ static void handlers_are_told_as_they_were_installed(void **state)
 	assert_true(old.sa_handler == post);
 	assert_int_equal(old.sa_flags & (int)~0x04000000, (int)SA_RESETHAND);
 	assert_int_equal(sigismember(&old.sa_mask, SIGUSR2), 1);
-	assert_int_equal(sigismember(&old.sa_mask, SIGSTKFLT), 0);
+	assert_int_equal(sigismember(&old.sa_mask, 32), 0);
 	raise(SIGUSR1);
 	assert_int_equal(sigaction(SIGUSR1, NULL, &old), 0);
 	assert_true(old.sa_handler == SIG_DFL);
@@ -391,6 +404,7 @@ int main(void)
 		cmocka_unit_test_setup(a_handler_can_be_left_by_a_jump, reset),
 		cmocka_unit_test_setup(handlers_may_post_semaphores_whatever_they_interrupt, reset),
 		cmocka_unit_test_setup(the_engines_own_signal_is_not_the_programs, reset),
+		cmocka_unit_test_setup(all_signals_that_have_a_name_are_the_programs, reset),
 		cmocka_unit_test_setup(handlers_are_told_as_they_were_installed, reset),
 		cmocka_unit_test_setup(a_signal_without_a_handler_ends_the_process, reset),
 	};

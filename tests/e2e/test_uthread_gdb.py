@@ -80,9 +80,9 @@ def program(tmp_path_factory):
     return binary
 
 
-def gdb(program, *commands, workers=1):
+def gdb(program, *commands, workers=1, preempt="defer"):
     """What gdb says to these commands where the program stops by itself."""
-    options = f"workers={workers},preempt=off"
+    options = f"workers={workers},quantum=200us,preempt={preempt}"
     command = ["gdb", "-q", "-nx", "-batch", "-iex", "set debuginfod enabled off"]
     wrapper = f"env LD_PRELOAD={LIBRARY} TEK_UTHREAD={options}"
     command += ["-ex", f"set exec-wrapper {wrapper}", "-ex", "run", "-ex", f"source {SCRIPT}"]
@@ -145,6 +145,51 @@ def test_the_program_is_as_it_was_afterwards(program):
     assert before == after
     assert frame.startswith("#0")
     assert "goes on" in rest
+
+
+TAKES_TURNS = r"""
+#define _GNU_SOURCE
+#include <pthread.h>
+#include <signal.h>
+#include <stdio.h>
+#include <unistd.h>
+
+static volatile int turns, stop;
+
+static void *work(void *number)
+{
+	while (!stop)
+		if (turns % 2 == (number != NULL))
+			turns++;
+	return NULL;
+}
+
+int main(void)
+{
+	pthread_t threads[2];
+
+	kill(getpid(), SIGTRAP);
+	pthread_create(&threads[0], NULL, work, NULL);
+	pthread_create(&threads[1], NULL, work, threads);
+	while (turns < 100)
+		usleep(1000);
+	stop = 1;
+	pthread_join(threads[0], NULL);
+	pthread_join(threads[1], NULL);
+	puts("all had their turns");
+	return 0;
+}
+"""
+
+
+@pytest.mark.parametrize("preempt", ["defer", "klt"])
+def test_gdb_does_not_stop_at_ticks(preempt, tmp_path):
+    source, binary = tmp_path / "turns.c", tmp_path / "turns"
+    source.write_text(TAKES_TURNS)
+    subprocess.run(["gcc", "-g", "-O1", "-pthread", "-o", binary, source], check=True)
+    (rest,) = gdb(binary, "continue", preempt=preempt)
+    assert "all had their turns" in rest
+    assert "exited normally" in rest and "signal" not in rest
 
 
 def test_a_thread_that_is_not_there_is_an_error(program):

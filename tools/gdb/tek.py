@@ -18,6 +18,9 @@ import re
 import gdb
 import gdb.unwinder
 
+# The ticks (lib/uthread/tick.h). gdb does so by itself where it knows the C library's threads.
+gdb.execute("handle SIG32 nostop noprint pass", to_string=True)
+
 # lib/uthread/thread.h
 PARKED = 2
 ENDED = 1

@@ -11,7 +11,7 @@
 #include "ident/process.h"
 #include "preload/real.h"
 #include "uthread/engine.h"
-#include "uthread/preempt.h"
+#include "uthread/tick.h"
 
 #include <signal.h>
 #include <stdatomic.h>
@@ -40,26 +40,18 @@ __attribute__((constructor)) static void start(void)
 	tek__start();
 }
 
-/* The same each time, so it may be found by several at once. */
-static struct sigaction on_tick;
-
 /* This program is about to be replaced. */
 void tek__exec_hide_table(void)
 {
-	const struct sigaction ignore = {.sa_handler = SIG_IGN};
-	struct sigaction before;
-
-	if (!tek__engine_runs() || tek__real.sigaction(TEK_TICK_SIGNAL, &ignore, &before))
-		return;
-	if (before.sa_handler != SIG_IGN)
-		on_tick = before;
+	if (tek__engine_runs())
+		tek__tick_ignore();
 }
 
 /* It is still this program. */
 void tek__exec_show_table(void)
 {
 	if (tek__engine_runs())
-		tek__real.sigaction(TEK_TICK_SIGNAL, &on_tick, NULL);
+		tek__tick_heed();
 }
 
 /* Nobody is in libtek.so's Fast Region here. */

@@ -165,7 +165,7 @@ static struct sigaction for_kernel(int number, const struct sigaction *action)
 	ours.sa_flags = (ours.sa_flags | SA_SIGINFO) & ~(int)SA_RESETHAND;
 	if (number != SIGSEGV && number != SIGBUS)
 		ours.sa_flags &= ~SA_ONSTACK;
-	sigaddset(&ours.sa_mask, SIGSTKFLT);
+	tek__signals_to(&ours.sa_mask, tek__signals_of(&ours.sa_mask) | TEK_TICK_BIT);
 	return ours;
 }
 
@@ -176,7 +176,7 @@ static void as_asked(struct sigaction *old, uintptr_t handler, int flags)
 		return;
 	memcpy(&old->sa_handler, &handler, sizeof(handler));
 	old->sa_flags = flags;
-	sigdelset(&old->sa_mask, SIGSTKFLT);
+	tek__signals_to(&old->sa_mask, tek__signals_of(&old->sa_mask) & ~TEK_TICK_BIT);
 }
 
 int tek__action_set(int number, const struct sigaction *action, struct sigaction *old)
@@ -185,10 +185,6 @@ int tek__action_set(int number, const struct sigaction *action, struct sigaction
 
 	if (number < 1 || number > TEK_SIGNALS || tek__start_is_borrowed())
 		return real(number, action, old);
-	if (number == SIGSTKFLT) {
-		errno = EINVAL;
-		return -1;
-	}
 	const uintptr_t old_handler = atomic_load(&actions[number].handler);
 	const int old_flags = atomic_load(&actions[number].flags);
 	struct sigaction ours, before;

@@ -22,7 +22,7 @@
 #include <signal.h>
 
 /*
- * sigaction(2): 0, or -1 and errno.  EINVAL for the tick's signal too.  By any thread, before the engine runs too,
+ * sigaction(2): 0, or -1 and errno.  By any thread, before the engine runs too,
  * and in signal handlers.
  */
 int tek__action_set(int number, const struct sigaction *action, struct sigaction *old);

@@ -42,8 +42,8 @@ static void call_it(void)
 {
 	int tid = atomic_load(&router);
 	/* The tick ends its wait: it is not blocked there, and nowhere else. */
-	if (tid && !atomic_exchange(&called, true))
-		syscall(SYS_tgkill, getpid(), tid, TEK_TICK_SIGNAL);
+	if (tid && !atomic_exchange(&called, true) && !tek__tick_send(tid))
+		atomic_store(&called, false); /* the next call */
 }
 
 bool tek__router_put(const siginfo_t *info)
@@ -249,7 +249,7 @@ static bool stop_those_due(void)
 		enum tek_due how = due(atomic_load(&each->detached));
 		any = any || how != TEK_DUE_NOT;
 		if (how == TEK_DUE_NOW)
-			syscall(SYS_tgkill, getpid(), each->tid, TEK_TICK_SIGNAL);
+			tek__tick_send(each->tid);
 	}
 	return any;
 }
@@ -294,7 +294,7 @@ static void wait_for_calls(int ms)
 
 static void *route(void *argument)
 {
-	const uint64_t blocked = ~TEK__OWN_SIGNALS | tek__signal_bit(TEK_TICK_SIGNAL);
+	const uint64_t blocked = ~TEK__OWN_SIGNALS | TEK_TICK_BIT;
 	int again = -1;
 
 	(void)argument;
@@ -318,20 +318,17 @@ static void *route(void *argument)
 	return NULL;
 }
 
-static void nothing(int number)
+static void nothing(siginfo_t *info, void *context)
 {
-	(void)number;
+	(void)info, (void)context;
 }
 
 int tek__router_start(void)
 {
 	/* Without preemption nobody else has a handler for the tick. */
-	if (tek__engine.preempt == TEK_PREEMPT_OFF) {
-		const struct sigaction none = {.sa_handler = nothing, .sa_flags = SA_RESTART};
-		if (tek__real_sigaction(TEK_TICK_SIGNAL, &none) != 0)
-			return errno;
-	}
-	int error = open_files();
+	int error = tek__engine.preempt == TEK_PREEMPT_OFF ? tek__tick_start(nothing) : 0;
+	if (!error)
+		error = open_files();
 	if (!error)
 		error = tek__kernel_thread(route, NULL);
 	if (!error)

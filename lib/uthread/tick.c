@@ -1,0 +1,192 @@
+/* SPDX-License-Identifier: MIT OR Apache-2.0 */
+#include "uthread/tick.h"
+
+#include "uthread/carrier.h"
+
+#include <dlfcn.h>
+#include <errno.h>
+#include <pthread.h>
+#include <stdatomic.h>
+#include <string.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+/* As the kernel has it; sigaction(3) does not let anybody have this signal. */
+struct kernel_action {
+	void (*handler)(int, siginfo_t *, void *);
+	unsigned long flags;
+	void (*restorer)(void);
+	unsigned long mask[sizeof(uint64_t) / sizeof(unsigned long)];
+};
+
+static struct kernel_action ours;
+static tek_tick_handler *handle;
+static void (*behind)(int, siginfo_t *, void *); /* the C library's handler; NULL: none */
+
+union sigval tek__tick_value(void)
+{
+	return (union sigval){.sival_ptr = &ours};
+}
+
+static void on_signal(int number, siginfo_t *info, void *context)
+{
+	const bool carries = info->si_code == SI_TIMER || info->si_code == SI_QUEUE;
+
+	if (carries && info->si_value.sival_ptr == tek__tick_value().sival_ptr)
+		handle(info, context);
+	else if (behind)
+		behind(number, info, context);
+}
+
+static int get(int number, struct kernel_action *action)
+{
+	return syscall(SYS_rt_sigaction, number, NULL, action, sizeof(action->mask)) ? errno : 0;
+}
+
+static int set(int number, const struct kernel_action *action)
+{
+	return syscall(SYS_rt_sigaction, number, action, NULL, sizeof(action->mask)) ? errno : 0;
+}
+
+bool tek__tick_send(pid_t tid)
+{
+	const int error = errno;
+	siginfo_t info;
+
+	memset(&info, 0, sizeof(info));
+	info.si_signo = TEK_TICK_SIGNAL;
+	info.si_code = SI_QUEUE;
+	info.si_pid = getpid();
+	info.si_value = tek__tick_value();
+	bool sent = syscall(SYS_rt_tgsigqueueinfo, getpid(), tid, TEK_TICK_SIGNAL, &info) == 0 ||
+		    errno != EAGAIN;
+	errno = error;
+	return sent;
+}
+
+void tek__tick_ignore(void)
+{
+	struct kernel_action ignore = ours;
+
+	if (!ours.handler)
+		return;
+	ignore.handler = (void (*)(int, siginfo_t *, void *))(void *)SIG_IGN;
+	set(TEK_TICK_SIGNAL, &ignore);
+}
+
+void tek__tick_heed(void)
+{
+	if (ours.handler)
+		set(TEK_TICK_SIGNAL, &ours);
+}
+
+#if defined(TEK_FIBERS_TSAN)
+
+int tek__tick_start(tek_tick_handler *handler)
+{
+	struct sigaction action = {.sa_sigaction = on_signal, .sa_flags = SA_SIGINFO | SA_RESTART};
+
+	handle = handler;
+	if (sigaction(TEK_TICK_SIGNAL, &action, NULL))
+		return errno;
+	return get(TEK_TICK_SIGNAL, &ours);
+}
+
+#else
+
+/* Of the C library, past ours; it does nothing where there is no such function. */
+static int real(const char *name, int (*with)(void *function))
+{
+	void *function = dlsym(RTLD_NEXT, name);
+	return function ? with(function) : ENOSYS;
+}
+
+static atomic_bool cancelled;
+
+static int cancel_self(void *function)
+{
+	int (*cancel)(pthread_t);
+	pthread_t (*self)(void);
+	void *found = dlsym(RTLD_NEXT, "pthread_self");
+
+	memcpy(&cancel, &function, sizeof(cancel));
+	memcpy(&self, &found, sizeof(self));
+	return cancel(self());
+}
+
+static int disable(void *function)
+{
+	int (*set_state)(int, int *);
+	int old;
+
+	memcpy(&set_state, &function, sizeof(set_state));
+	return set_state(PTHREAD_CANCEL_DISABLE, &old);
+}
+
+static void *be_cancelled(void *argument)
+{
+	if (real("pthread_setcancelstate", disable) == 0)
+		real("pthread_cancel", cancel_self);
+	atomic_store(&cancelled, true);
+	return argument;
+}
+
+/*
+ * The C library puts its handler in place when somebody is cancelled for the first time, and then never again: that
+ * has to be before ours.  So a thread is cancelled, which does not heed it.
+ */
+static int have_the_librarys(void)
+{
+	int error = tek__kernel_thread(be_cancelled, NULL);
+
+	while (!error && !atomic_load(&cancelled))
+		syscall(SYS_sched_yield);
+	return error;
+}
+
+static void nothing(int number)
+{
+	(void)number;
+}
+
+/* How handlers return is the C library's business: as with any signal that it has installed a handler for. */
+static int find_restorer(void)
+{
+	const struct sigaction probe = {.sa_handler = nothing};
+	struct kernel_action before, installed;
+	int (*function)(int, const struct sigaction *, struct sigaction *);
+	void *found = dlsym(RTLD_NEXT, "sigaction");
+	int error = get(SIGSTKFLT, &before);
+
+	memcpy(&function, &found, sizeof(function));
+	if (error)
+		return error;
+	if (function(SIGSTKFLT, &probe, NULL))
+		return errno;
+	error = get(SIGSTKFLT, &installed);
+	set(SIGSTKFLT, &before);
+	ours.flags = installed.flags;
+	ours.restorer = installed.restorer;
+	return error;
+}
+
+int tek__tick_start(tek_tick_handler *handler)
+{
+	struct kernel_action before;
+	int error = find_restorer();
+
+	if (!error)
+		error = have_the_librarys();
+	if (!error)
+		error = get(TEK_TICK_SIGNAL, &before);
+	if (error)
+		return error;
+	if (before.flags & SA_SIGINFO)
+		behind = before.handler;
+	handle = handler;
+	ours.handler = on_signal;
+	ours.flags |= SA_SIGINFO | SA_RESTART;
+	return set(TEK_TICK_SIGNAL, &ours);
+}
+
+#endif
