@@ -144,15 +144,18 @@ static int have_the_librarys(void)
 	return error;
 }
 
-static void nothing(int number)
+static void nothing(int number, siginfo_t *info, void *context)
 {
-	(void)number;
+	(void)number, (void)info, (void)context;
 }
 
-/* How handlers return is the C library's business: as with any signal that it has installed a handler for. */
+/*
+ * How handlers return is the C library's business: as with any signal that it has installed a handler for, of the same
+ * kind.
+ */
 static int find_restorer(void)
 {
-	const struct sigaction probe = {.sa_handler = nothing};
+	const struct sigaction probe = {.sa_sigaction = nothing, .sa_flags = SA_SIGINFO};
 	struct kernel_action before, installed;
 	int (*function)(int, const struct sigaction *, struct sigaction *);
 	void *found = dlsym(RTLD_NEXT, "sigaction");
