@@ -93,12 +93,8 @@ static bool needs_monitor(void)
 /* The other workers, and the kernel thread that looks after them. */
 static int start_others(void)
 {
-	/* With kernel threads for preemption there is always a second one. */
-	const bool now = tek__worker_count > 1 || tek__engine.trace ||
-			 tek__engine.preempt == TEK_PREEMPT_KLT;
 	int error = 0;
 
-	tek__parallel_start(now, tek__engine.foreign);
 	if (needs_monitor())
 		error = tek__monitor_start();
 	for (unsigned int i = 1; i < tek__worker_count && !error; i++)
@@ -119,6 +115,10 @@ int tek__engine_start(const struct tek_engine_options *options)
 	tek__worker_count = options->workers;
 	for (unsigned int i = 0; i < tek__worker_count; i++)
 		tek__workers[i].number = i;
+	/* With kernel threads for preemption there is always a second one. */
+	tek__parallel_start(options->workers > 1 || options->trace ||
+				    options->preempt == TEK_PREEMPT_KLT,
+			    options->foreign);
 	tek__affinity_start();
 	tek__zones_find();
 	error = tek__sched->start(tek__worker_count);

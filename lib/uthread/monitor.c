@@ -24,8 +24,14 @@
 #define LOOK_AGAIN_NS 2000000
 
 static atomic_uint called;
+static atomic_bool runs;
 static bool can_take;               /* membarrier(2) works */
 static bool taken[TEK_WORKERS_MAX]; /* workers that nobody carries */
+
+bool tek__monitor_runs(void)
+{
+	return atomic_load(&runs);
+}
 
 void tek__monitor_wake(void)
 {
@@ -136,7 +142,9 @@ int tek__monitor_start(void)
 	int error = tek__supplier_start();
 	if (!error)
 		error = tek__kernel_thread(watch, NULL);
-	if (!error)
-		tek__setxid_start(); /* the C library has installed its handler now */
-	return error;
+	if (error)
+		return error;
+	atomic_store(&runs, true);
+	tek__setxid_start(); /* the C library has installed its handler now */
+	return 0;
 }

@@ -11,8 +11,13 @@
 #ifndef TEK_UTHREAD_MONITOR_H
 #define TEK_UTHREAD_MONITOR_H
 
+#include <stdbool.h>
+
 /* 0 or an error number. */
 int tek__monitor_start(void);
+
+/* Not with one worker that nobody else can come to. */
+bool tek__monitor_runs(void);
 
 /* It is to look. From a signal handler, too. */
 void tek__monitor_wake(void);

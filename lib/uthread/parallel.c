@@ -7,6 +7,7 @@
 #include "uthread/events.h"
 #include "uthread/guard.h"
 #include "uthread/preempt.h"
+#include "uthread/tick.h"
 #include "uthread/worker.h"
 
 #include <errno.h>
@@ -60,10 +61,12 @@ static void ask(void)
 
 	atomic_store(&tek__parallel_asked, 1);
 	/* Nobody is there in a child that a kernel thread has forked: then who asks is alone. */
-	if (!carrier || syscall(SYS_tgkill, getpid(), carrier->tid, TEK_TICK_SIGNAL) != 0)
+	if (!carrier || syscall(SYS_tgkill, getpid(), carrier->tid, 0) != 0) {
 		tek__parallel_grant();
-	else
-		tek__events_stop_waiting();
+		return;
+	}
+	tek__tick_send(carrier->tid); /* too many wait already: it is asked again */
+	tek__events_stop_waiting();
 }
 
 void tek__parallel_begin(void)

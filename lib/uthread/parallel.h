@@ -39,7 +39,7 @@
 #include <ucontext.h>
 
 /*
- * By the engine's start.  `now`: there are several from the beginning; `later`: others may come (tek__engine.foreign).
+ * By the engine's start, before it makes kernel threads.  `now`: there are several from the beginning; `later`: others may come (tek__engine.foreign).
  * Where it could not be done later it is done now.
  */
 void tek__parallel_start(bool now, bool later);

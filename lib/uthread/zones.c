@@ -131,7 +131,7 @@ void tek__zones_update(void)
 
 void tek__zones_changed(void)
 {
-	if (!tek__parallel) {
+	if (!tek__monitor_runs()) {
 		tek__zones_find();
 		return;
 	}

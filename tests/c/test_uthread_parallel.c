@@ -6,6 +6,7 @@
 #include "uthread/interrupted.h"
 #include "uthread/parallel.h"
 #include "uthread/preempt.h"
+#include "uthread/tick.h"
 
 #include <sys/mman.h>
 #include <sys/syscall.h>
@@ -302,7 +303,7 @@ static void note_fault(int number, siginfo_t *info, void *context)
 	faults[fault_count++] = tek__interrupted_at(context);
 	if (fault_count == 1) {
 		atomic_store(&tek__parallel_asked, 1);
-		syscall(SYS_tgkill, getpid(), (int)syscall(SYS_gettid), TEK_TICK_SIGNAL);
+		CHECK(tek__tick_send((pid_t)syscall(SYS_gettid)));
 	} else {
 		CHECK(mprotect(in_page, 4096, PROT_READ | PROT_WRITE) == 0);
 	}
@@ -322,7 +323,9 @@ static void interrupt(int (*function)(tek_uthread_mutex_t *), unsigned int befor
 {
 	struct sigaction action = {.sa_sigaction = note_fault, .sa_flags = SA_SIGINFO};
 
-	sigaddset(&action.sa_mask, TEK_TICK_SIGNAL);
+	/* The C library would not let it be added. */
+	const uint64_t tick = TEK_TICK_BIT;
+	memcpy(&action.sa_mask, &tick, sizeof(tick));
 	CHECK(sigaction(SIGSEGV, &action, NULL) == 0);
 	in_page = mmap(NULL, 4096, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
 	CHECK(in_page != MAP_FAILED);
