@@ -4,31 +4,19 @@
 #include "ident/clock.h"
 #include "ident/module.h"
 #include "ident/process.h"
+#include "mediate/channel.h"
 #include "mediate/connection.h"
-#include "mediate/line.h"
-#include "preload/real.h"
-#include "stack/backtrace.h"
+#include "stack/overflow_text.h"
 
 #include <errno.h>
 #include <fcntl.h>
-#include <poll.h>
-#include <pthread.h>
-#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/prctl.h>
 #include <sys/resource.h>
-#include <sys/stat.h>
 #include <sys/syscall.h>
 #include <unistd.h>
-
-/* The variable is copied: a program may change its environment at any time. */
-static char event_path[256];
-
-/* What standard error was at the start. A program may have put a file of its own there since. */
-static struct stat first_stderr;
-static bool have_stderr;
 
 static struct tek_noted noted_now;
 static bool refused_once;
@@ -36,48 +24,7 @@ static bool not_placed_once;
 
 void tek__report_start(void)
 {
-	const char *path = secure_getenv("TEK_EVENTS");
-	if (path && strlen(path) < sizeof(event_path))
-		strcpy(event_path, path);
-	have_stderr = fstat(STDERR_FILENO, &first_stderr) == 0;
-}
-
-/*
- * Write without the signals that a write can bring, which would be the program's
- * death: SIGPIPE, SIGXFSZ beyond RLIMIT_FSIZE, SIGTTOU in the background.
- */
-static void write_quietly(int fd, const void *bytes, size_t length)
-{
-	static const struct timespec now;
-	sigset_t ours, before, pending;
-
-	sigemptyset(&ours);
-	sigaddset(&ours, SIGPIPE);
-	sigaddset(&ours, SIGXFSZ);
-	sigaddset(&ours, SIGTTOU);
-	tek__real.pthread_sigmask(SIG_BLOCK, &ours, &before);
-	sigpending(&pending);
-	for (int signal = 1; signal < NSIG; signal++)
-		if (sigismember(&pending, signal) == 1)
-			sigdelset(&ours, signal); /* the program's own */
-	ssize_t written = write(fd, bytes, length);
-	(void)written; /* a full disk, nobody left to tell: the event is lost, the program is not */
-	while (sigtimedwait(&ours, NULL, &now) > 0)
-		;
-	tek__real.pthread_sigmask(SIG_SETMASK, &before, NULL);
-}
-
-static void say(const char *line, size_t length)
-{
-	struct pollfd ready = {.fd = STDERR_FILENO, .events = POLLOUT};
-	struct stat now;
-
-	if (!have_stderr || fstat(STDERR_FILENO, &now) || now.st_dev != first_stderr.st_dev ||
-	    now.st_ino != first_stderr.st_ino)
-		return;
-	/* A pipe that nobody empties must not stop the program, or the guard. */
-	if (poll(&ready, 1, 0) == 1 && ready.revents & POLLOUT)
-		write_quietly(STDERR_FILENO, line, length);
+	tek__channel_start();
 }
 
 static int print_refused(char *line, size_t size, const struct tek_event *event)
@@ -149,20 +96,8 @@ static void say_event(const struct tek_event *event)
 		return;
 	}
 	if (length > 0)
-		say(line, (size_t)length < sizeof(line) ? (size_t)length : sizeof(line) - 1);
-}
-
-static bool append_event(const struct tek_event *event)
-{
-	if (!event_path[0])
-		return false;
-	/* Opened each time: a program closes descriptors that it does not know. */
-	int fd = open(event_path, O_WRONLY | O_APPEND | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK);
-	if (fd < 0)
-		return false;
-	write_quietly(fd, event, sizeof(*event));
-	close(fd);
-	return true;
+		tek__channel_say(line,
+				 (size_t)length < sizeof(line) ? (size_t)length : sizeof(line) - 1);
 }
 
 static void write_event(const struct tek_event *event)
@@ -170,29 +105,15 @@ static void write_event(const struct tek_event *event)
 	int saved = errno;
 
 	/* A program that gave up its privilege may not open the file of the run any more. */
-	if (!append_event(event))
+	if (!tek__channel_append(event))
 		say_event(event);
 	errno = saved;
 }
 
-/* The end of a path says more than its beginning. To zeroed memory. */
-static void copy_tail(tek_u8 *to, size_t size, const char *from)
-{
-	size_t length = strlen(from);
-	size_t left_out = length < size ? 0 : length - (size - 1);
-	memcpy(to, from + left_out, length - left_out);
-}
-
 static struct tek_event make_event(unsigned int kind, const struct tek_thread *thread)
 {
-	struct tek_event event = {
-		.magic = TEK_EVENT_MAGIC,
-		.bytes = sizeof(event),
-		.kind = (tek_u16)kind,
-		.pid = (tek_u32)tek__pid(),
-		.time_ns = tek__now(CLOCK_REALTIME),
-	};
-	copy_tail(event.program, sizeof(event.program), program_invocation_short_name);
+	struct tek_event event = tek__channel_event(kind);
+
 	if (!thread)
 		return event;
 
@@ -299,7 +220,7 @@ void tek__report_summary(const struct tek_thread *thread)
 	const struct tek_member *member = &thread->member;
 	uint64_t cpu = 0;
 
-	if (member->stays == 0 || !event_path[0])
+	if (member->stays == 0 || !tek__channel_has_file())
 		return;
 	struct tek_event event = make_event(TEK_EVENT_SUMMARY, thread);
 	event.value[0] = member->fast_ns +
@@ -322,79 +243,6 @@ void tek__report_stack_high(const struct tek_thread *thread)
 	note(&event);
 }
 
-static void say_line(struct tek_line *line)
-{
-	tek__line_add(line, "\n");
-	say(line->text, line->length);
-}
-
-static void say_overflow(const struct tek_event *event)
-{
-	struct tek_line line = {0};
-
-	tek__line_add(&line, "tek: ");
-	tek__line_add(&line, (const char *)event->program);
-	tek__line_add(&line, "[");
-	tek__line_add_number(&line, event->pid);
-	tek__line_add(&line, "]: thread \"");
-	tek__line_add(&line, (const char *)event->thread);
-	tek__line_add(&line, "\"[");
-	tek__line_add_number(&line, event->tid);
-	tek__line_add(&line, "] ");
-	if (event->text[0]) {
-		tek__line_add(&line, "(");
-		tek__line_add(&line, (const char *)event->text);
-		tek__line_add(&line, ") ");
-	}
-	tek__line_add(&line, "ran out of its stack of ");
-	tek__line_add_number(&line, event->value[0]);
-	tek__line_add(&line, event->error ? " bytes, which TEK chose" : " bytes");
-	say_line(&line);
-}
-
-static void say_frame(const struct tek_event *event)
-{
-	struct tek_line line = {0};
-
-	tek__line_add(&line, "tek:   ");
-	if (event->value[0]) {
-		tek__line_add(&line, "#");
-		tek__line_add_number(&line, event->value[0]);
-	} else {
-		tek__line_add(&line, "it runs");
-	}
-	tek__line_add(&line, " ");
-	tek__line_add(&line, (const char *)event->text);
-	tek__line_add(&line, "+0x");
-	tek__line_add_hex(&line, event->value[1]);
-	if (event->value[3]) {
-		tek__line_add(&line, ", then ");
-		tek__line_add_number(&line, event->value[3]);
-		tek__line_add(&line, " more");
-	}
-	say_line(&line);
-}
-
-/* Which file an address lies in, and where there. */
-static void locate(struct tek_event *event, uintptr_t address)
-{
-	uintptr_t bias;
-	const char *path = tek__module_path(address, &bias);
-	char program[256];
-
-	memset(event->text, 0, sizeof(event->text));
-	event->value[1] = event->value[2] = address;
-	if (!path)
-		return;
-	event->value[1] = address - bias;
-	if (!path[0]) {
-		ssize_t length = readlink("/proc/self/exe", program, sizeof(program) - 1);
-		program[length > 0 ? length : 0] = '\0';
-		path = program;
-	}
-	copy_tail(event->text, sizeof(event->text), path);
-}
-
 void tek__report_overflow(const struct tek_thread *thread, uintptr_t address,
 			  const struct tek_backtrace *trace)
 {
@@ -403,18 +251,7 @@ void tek__report_overflow(const struct tek_thread *thread, uintptr_t address,
 	event.value[0] = thread->stack.bytes;
 	event.value[1] = address;
 	memcpy(event.text, thread->role, thread->role_bytes);
-	if (!append_event(&event))
-		say_overflow(&event);
-
-	event.kind = TEK_EVENT_FRAME;
-	event.error = 0;
-	for (unsigned int i = 0; i <= trace->count; i++) {
-		event.value[0] = i;
-		event.value[3] = i ? trace->frames[i - 1].more : 0;
-		locate(&event, i ? trace->frames[i - 1].address : thread->birth.function);
-		if (event.value[2] && !append_event(&event))
-			say_frame(&event);
-	}
+	tek__overflow_tell(&event, thread->birth.function, trace);
 }
 
 void tek__report_bad_option(const char *name, const char *text)
@@ -429,7 +266,7 @@ void tek__report_not_covered(const char *path, const char *why)
 {
 	struct tek_event event = make_event(TEK_EVENT_NOT_COVERED, NULL);
 	memset(event.program, 0, sizeof(event.program));
-	copy_tail(event.program, sizeof(event.program), path);
+	tek__channel_copy_tail(event.program, sizeof(event.program), path);
 	snprintf((char *)event.text, sizeof(event.text), "%s", why);
 	write_event(&event);
 }

@@ -7,9 +7,9 @@
 #include "preload/real.h"
 #include "stack/action.h"
 #include "stack/backtrace.h"
+#include "stack/beyond.h"
 #include "stack/grow.h"
 #include "stack/kind.h"
-#include "stack/registers.h"
 
 #include <errno.h>
 #include <setjmp.h>
@@ -21,9 +21,6 @@
 #endif
 
 enum {
-	GUARD_BYTES = 64 << 10, /* so far below a stack an access counts as its overflow */
-	RED_ZONE_BYTES = 256,   /* what code uses below its stack pointer */
-	FRAME_BYTES = 16 << 20, /* the largest frame that is thought of */
 	SIGNAL_BYTES = 4096,    /* the kernel's frame, where that does not say */
 	REPORT_BYTES = 3072,    /* of stack: what a report takes */
 	BACKTRACE_BYTES = 4096, /* and a backtrace, where calls are bound lazily */
@@ -55,52 +52,21 @@ static bool is_of_signal_stack(const struct tek_stack *stack, const ucontext_t *
 	/* One that the program made in the thread's stack has the thread's guard below it. */
 	if (low - (stack->end - stack->bytes) < stack->bytes)
 		return false;
-	return low - pointer <= GUARD_BYTES || low - address <= GUARD_BYTES;
-}
-
-/*
- * The access was below the stack, and the stack pointer is there too, or nearly: else a stray
- * pointer happened to point there.
- */
-static bool is_overflow(const struct tek_stack *stack, uintptr_t address, uintptr_t pointer)
-{
-	const uintptr_t low = stack->end - stack->bytes;
-
-	if (address >= low)
-		return false;
-	if (low - address > GUARD_BYTES)
-		return pointer < low && low - pointer <= FRAME_BYTES &&
-		       (address >= pointer || pointer - address <= RED_ZONE_BYTES);
-	if (!pointer)
-		return true;
-	return pointer < low ? low - pointer < FRAME_BYTES : pointer - low < GUARD_BYTES;
-}
-
-/*
- * The kernel could not put the frame of some signal on the stack, and sent SIGSEGV instead.  It
- * does not tell an address, nor which signal that was.
- */
-static bool is_frame_refused(const siginfo_t *info, const ucontext_t *context)
-{
-#if defined(__x86_64__) || defined(__i386__)
-	enum { PROTECTION_FAULT = 13 }; /* a wild address, for which the kernel says the same */
-	if (context->uc_mcontext.gregs[REG_TRAPNO] == PROTECTION_FAULT)
-		return false;
-#endif
-	return info->si_code == SI_KERNEL && tek__stack_pointer(context);
+	return low - pointer <= TEK_STACK_GUARD_BYTES || low - address <= TEK_STACK_GUARD_BYTES;
 }
 
 /* What a signal takes of a stack before its handler begins. */
 static size_t signal_bytes(void)
 {
 	unsigned long bytes = getauxval(AT_MINSIGSTKSZ);
-	return (bytes > SIGNAL_BYTES ? bytes : SIGNAL_BYTES) + RED_ZONE_BYTES;
+	return (bytes > SIGNAL_BYTES ? bytes : SIGNAL_BYTES) + TEK_STACK_RED_ZONE_BYTES;
 }
 
 static bool is_full(const struct tek_stack *stack, uintptr_t pointer)
 {
 	const uintptr_t low = stack->end - stack->bytes;
-	return pointer < low ? low - pointer < FRAME_BYTES : pointer - low < signal_bytes();
+	return pointer < low ? low - pointer < TEK_STACK_FRAME_BYTES
+			     : pointer - low < signal_bytes();
 }
 
 /* How much of the stack that this runs on is left; it is the thread's own if it has no other. */
@@ -153,7 +119,7 @@ bool tek__overflow_at(const siginfo_t *info, ucontext_t *context)
 
 	if (on_fault && info->si_code > 0)
 		siglongjmp(*on_fault, 1);
-	const bool refused = is_frame_refused(info, context);
+	const bool refused = tek__is_frame_refused(info, context);
 	if (info->si_code != SEGV_MAPERR && info->si_code != SEGV_ACCERR && !refused)
 		return false;
 
@@ -169,7 +135,8 @@ bool tek__overflow_at(const siginfo_t *info, ucontext_t *context)
 	    !thread->stack.bytes || is_of_signal_stack(&thread->stack, context, address))
 		return false;
 	if (refused ? !is_full(&thread->stack, pointer)
-		    : !is_overflow(&thread->stack, address, pointer))
+		    : !tek__is_beyond_stack(thread->stack.end - thread->stack.bytes, address,
+					    pointer))
 		return false;
 
 	int saved = errno;

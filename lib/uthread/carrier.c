@@ -4,6 +4,7 @@
 #include "uthread/affinity.h"
 #include "uthread/engine.h"
 #include "uthread/idle.h"
+#include "uthread/overflow.h"
 #include "uthread/parallel.h"
 #include "uthread/preempt.h"
 #include "uthread/sanitizer.h"
@@ -249,6 +250,7 @@ static void prepare(struct tek_carrier *carrier)
 	carrier->tid = (pid_t)syscall(SYS_gettid);
 	carrier->context.defer = 1;
 	carrier->timer = -1;
+	tek__overflow_give_stack();
 }
 
 static void list(struct tek_carrier *carrier)

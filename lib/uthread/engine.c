@@ -8,6 +8,7 @@
 #include "uthread/idle.h"
 #include "uthread/monitor.h"
 #include "uthread/once.h"
+#include "uthread/overflow.h"
 #include "uthread/own.h"
 #include "uthread/parallel.h"
 #include "uthread/preempt.h"
@@ -121,6 +122,7 @@ int tek__engine_start(const struct tek_engine_options *options)
 			    options->foreign);
 	tek__affinity_start();
 	tek__zones_find();
+	tek__overflow_start();
 	error = tek__sched->start(tek__worker_count);
 	if (!error)
 		error = tek__events_start();

@@ -5,6 +5,7 @@
 #include "uthread/engine.h"
 #include "uthread/inherit.h"
 #include "uthread/key.h"
+#include "uthread/overflow.h"
 #include "uthread/thread.h"
 #include "uthread/trace.h"
 #include "uthread/wait.h"
@@ -64,7 +65,10 @@ TEK_EXPORT int tek_uthread_start(const char *options, const char **wrong)
 	if (first_wrong)
 		return EINVAL;
 	int error = tek__engine_start(&wanted);
-	return error ? error : pthread_atfork(before_fork, in_parent, in_child);
+	if (error)
+		return error;
+	tek__overflow_watch();
+	return pthread_atfork(before_fork, in_parent, in_child);
 }
 
 /* ---- threads ---- */

@@ -4,6 +4,7 @@
 #include "preload/uthread/real.h"
 #include "uthread/carrier.h"
 #include "uthread/interrupted.h"
+#include "uthread/overflow.h"
 #include "uthread/parallel.h"
 #include "uthread/posix/router.h"
 #include "uthread/posix/signal.h"
@@ -17,6 +18,8 @@
 #include <unistd.h>
 
 typedef void handler_function(int, siginfo_t *, void *);
+
+static void on_signal(int number, siginfo_t *info, void *argument);
 
 /* What the program has asked for. handler: SIG_DFL, SIG_IGN or a function. */
 static struct {
@@ -61,12 +64,73 @@ static handler_function *handler_for(int number)
 	return (handler_function *)handler;
 }
 
+static bool is_handler(uintptr_t handler)
+{
+	return handler != (uintptr_t)SIG_DFL && handler != (uintptr_t)SIG_IGN;
+}
+
 static void call(handler_function *handler, int number, siginfo_t *info, void *context)
 {
 	/* None any more: it was taken away at this very moment. */
-	if ((uintptr_t)handler == (uintptr_t)SIG_DFL || (uintptr_t)handler == (uintptr_t)SIG_IGN)
-		return;
-	handler(number, info, context);
+	if (is_handler((uintptr_t)handler))
+		handler(number, info, context);
+}
+
+/* The same signal again, once the handler has returned, with the registers of before; and to that action. */
+static void deliver_again(const struct sigaction *action, int number, siginfo_t *info)
+{
+	const int error = errno;
+
+	TEK_REAL(sigaction)(number, action, NULL);
+	/* An error that cannot be sent comes by itself. */
+	if (syscall(SYS_rt_tgsigqueueinfo, getpid(), (pid_t)syscall(SYS_gettid), number, info) &&
+	    info->si_code <= 0)
+		syscall(SYS_tgkill, getpid(), (pid_t)syscall(SYS_gettid), number);
+	errno = error;
+}
+
+static struct tek_overflow_stack stack_of(const struct tek_uthread *thread)
+{
+	const struct tek_posix *posix = thread ? thread->posix : NULL;
+
+	/* The first thread's is the program's, and so are those that it brings. */
+	if (!posix || !thread->stack_low ||
+	    (size_t)(posix->stack - thread->stack_low) >= thread->stack_bytes)
+		return (struct tek_overflow_stack){.low = NULL};
+	return (struct tek_overflow_stack){
+		.low = posix->extra_guard ? posix->stack : thread->stack_low,
+		.bytes = posix->stack_bytes,
+		.function = (uintptr_t)posix->routine,
+	};
+}
+
+/*
+ * The kernel runs our handler of SIGSEGV on the alternate stack, whatever the program has said.  Returns whether the
+ * program's cannot be called here; then the kernel sees to it.
+ */
+static bool is_segv_settled(siginfo_t *info, ucontext_t *context)
+{
+	const struct tek_overflow_stack stack = stack_of(tek__here_self());
+	const bool overflow = tek__overflow_at(info, context, &stack);
+	const uintptr_t handler = atomic_load(&actions[SIGSEGV].handler);
+	const int flags = atomic_load(&actions[SIGSEGV].flags);
+	const uintptr_t here = (uintptr_t)__builtin_frame_address(0);
+	const bool alternate = !(context->uc_stack.ss_flags & SS_DISABLE) &&
+			       here - (uintptr_t)context->uc_stack.ss_sp <
+				       context->uc_stack.ss_size;
+	struct sigaction action = {.sa_handler = SIG_DFL};
+
+	if (is_handler(handler) && (flags & SA_ONSTACK || !alternate))
+		return false;
+	/* On the thread's own stack from now on, unless there is no room for that. */
+	if (is_handler(handler) && !overflow) {
+		action.sa_sigaction = on_signal;
+		action.sa_flags = (flags | SA_SIGINFO) & ~(int)SA_RESETHAND;
+		tek__signals_to(&action.sa_mask,
+				atomic_load(&actions[SIGSEGV].mask) | TEK_TICK_BIT);
+	}
+	deliver_again(&action, SIGSEGV, info);
+	return true;
 }
 
 /* Where a thread runs the program's code. The tick is blocked, so it stays on its worker until the handler waits. */
@@ -136,6 +200,8 @@ static void on_signal(int number, siginfo_t *info, void *argument)
 	const unsigned int depth = tek__here_find()->defer;
 
 	tek__quick_restart(context);
+	if (number == SIGSEGV && is_segv_settled(info, context))
+		return;
 	if ((!self && !tek__here_carrier()) || (is_error(number, info) && depth)) {
 		call(handler_for(number), number, info, argument);
 	} else if (self && depth <= self->level + self->taking) {
@@ -148,22 +214,25 @@ static void on_signal(int number, siginfo_t *info, void *argument)
 	}
 }
 
-static bool is_handler(uintptr_t handler)
+/* For the kernel: ours instead of the program's. Alternate stacks belong to kernel threads: only for errors. */
+static bool has_ours(int number, const struct sigaction *action)
 {
-	return handler != (uintptr_t)SIG_DFL && handler != (uintptr_t)SIG_IGN;
+	return is_handler((uintptr_t)action->sa_handler) ||
+	       (number == SIGSEGV && action->sa_handler == SIG_DFL);
 }
 
-/* For the kernel: ours instead of the program's. Alternate stacks belong to kernel threads: only for errors. */
 static struct sigaction for_kernel(int number, const struct sigaction *action)
 {
 	struct sigaction ours = *action;
 
 	sigdelset(&ours.sa_mask, SIGKILL);
-	if (!is_handler((uintptr_t)action->sa_handler))
+	if (!has_ours(number, action))
 		return ours;
 	ours.sa_sigaction = on_signal;
 	ours.sa_flags = (ours.sa_flags | SA_SIGINFO) & ~(int)SA_RESETHAND;
-	if (number != SIGSEGV && number != SIGBUS)
+	if (number == SIGSEGV)
+		ours.sa_flags |= SA_ONSTACK;
+	else if (number != SIGBUS)
 		ours.sa_flags &= ~SA_ONSTACK;
 	tek__signals_to(&ours.sa_mask, tek__signals_of(&ours.sa_mask) | TEK_TICK_BIT);
 	return ours;
@@ -191,7 +260,7 @@ int tek__action_set(int number, const struct sigaction *action, struct sigaction
 	if (action) {
 		ours = for_kernel(number, action);
 		/* First here: a signal that comes in between finds the new one, which is about to be in force. */
-		if (is_handler((uintptr_t)action->sa_handler)) {
+		if (has_ours(number, action)) {
 			uint64_t mask = tek__signals_of(&ours.sa_mask);
 			if (!(action->sa_flags & SA_NODEFER))
 				mask |= tek__signal_bit(number);
@@ -204,12 +273,21 @@ int tek__action_set(int number, const struct sigaction *action, struct sigaction
 		atomic_store(&actions[number].handler, old_handler);
 		return -1;
 	}
-	if (action && !is_handler((uintptr_t)action->sa_handler))
+	if (action && !has_ours(number, action))
 		atomic_store(&actions[number].handler, (uintptr_t)action->sa_handler);
 	as_asked(&before, old_handler, old_flags);
 	if (old)
 		*old = before;
 	return 0;
+}
+
+void tek__action_start(void)
+{
+	struct sigaction now;
+
+	/* Another one has come through here, or belongs to somebody who was there before. */
+	if (TEK_REAL(sigaction)(SIGSEGV, NULL, &now) == 0 && now.sa_handler == SIG_DFL)
+		tek__action_set(SIGSEGV, &now, NULL);
 }
 
 void tek__action_interrupt(int number, bool interrupts)

@@ -27,6 +27,9 @@
  */
 int tek__action_set(int number, const struct sigaction *action, struct sigaction *old);
 
+/* When the engine runs: SIGSEGV comes to us first, so that an overflow can be reported (uthread/overflow.h). */
+void tek__action_start(void);
+
 /* What siginterrupt(3) has said: whether signal(3) leaves out SA_RESTART. */
 void tek__action_interrupt(int number, bool interrupts);
 bool tek__action_interrupts(int number);

@@ -3,6 +3,7 @@
 
 #include "uthread/engine.h"
 #include "uthread/interrupted.h"
+#include "uthread/posix/action.h"
 #include "uthread/posix/attr.h"
 #include "uthread/posix/held.h"
 #include "uthread/posix/record.h"
@@ -149,6 +150,7 @@ void tek__posix_start(void)
 	tek__preempt_resumed = tek__posix_resume;
 	tek__preempt_held = tek__held;
 	tek__setxid_start();
+	tek__action_start();
 	error = tek__router_start();
 	if (error)
 		say("", 0, "signals that nobody waits for may come late");

@@ -60,8 +60,9 @@ pub fn set(
 }
 
 /// Sets what has the program run on user-level threads.
-pub fn set_uthread(plan: &Plan, library: &Path) -> anyhow::Result<()> {
+pub fn set_uthread(plan: &Plan, library: &Path, directory: &RunDirectory) -> anyhow::Result<()> {
     env::set_var("LD_PRELOAD", preload(env::var_os("LD_PRELOAD").as_deref(), library)?);
+    env::set_var("TEK_EVENTS", directory.events_path());
     env::set_var(uthread::VARIABLE, &plan.variable);
     Ok(())
 }

@@ -387,7 +387,7 @@ fn under_tek(
             Under::Libtek(rules, tuning) => {
                 environment::set(args, rules, tuning, library, directory)?;
             }
-            Under::Uthreads(plan) => environment::set_uthread(plan, library)?,
+            Under::Uthreads(plan) => environment::set_uthread(plan, library, directory)?,
         }
     }
 

@@ -1,0 +1,42 @@
+/* SPDX-License-Identifier: MIT OR Apache-2.0 */
+/*
+ * A user-level thread runs into the guard of its stack: that is reported, as libtek.so does for kernel threads
+ * (stack/overflow.h), and then the program's own handler, or the kernel, gets the signal as if nobody had looked.
+ *
+ * The handler runs on an alternate stack of the carrier.  One that the program sets in its place serves as well, if it is
+ * large enough.  Of the first thread, which has the program's own stack, and of stacks that the program brings nothing
+ * is known.
+ */
+#ifndef TEK_UTHREAD_OVERFLOW_H
+#define TEK_UTHREAD_OVERFLOW_H
+
+#include <signal.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <ucontext.h>
+
+/* At the start, before any carrier. */
+void tek__overflow_start(void);
+
+/* The calling kernel thread, a carrier, has an alternate stack, unless it has one already. */
+void tek__overflow_give_stack(void);
+
+/* What is known of the calling thread's stack. */
+struct tek_overflow_stack {
+	const char *low; /* its lowest byte; NULL: not known */
+	size_t bytes;
+	uintptr_t function; /* what the thread runs */
+};
+
+/*
+ * In the handler of SIGSEGV: if the calling thread has run out of its stack that is reported.  Returns whether.  May
+ * jump: a fault that comes while it reports is its own.
+ */
+bool tek__overflow_at(const siginfo_t *info, ucontext_t *context,
+		      const struct tek_overflow_stack *stack);
+
+/* For programs whose sigaction(2) we do not see: a handler of ours, if there is none. */
+void tek__overflow_watch(void);
+
+#endif
