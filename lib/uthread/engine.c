@@ -121,7 +121,6 @@ int tek__engine_start(const struct tek_engine_options *options)
 				    options->preempt == TEK_PREEMPT_KLT,
 			    options->foreign);
 	tek__affinity_start();
-	tek__zones_find();
 	tek__overflow_start();
 	error = tek__sched->start(tek__worker_count);
 	if (!error)

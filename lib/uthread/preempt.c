@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
 #include "uthread/preempt.h"
 
+#include "mediate/channel.h"
+#include "mediate/line.h"
 #include "uthread/carrier.h"
 #include "uthread/clock.h"
 #include "uthread/critical.h"
@@ -41,6 +43,38 @@ static void set_timer(const struct tek_carrier *carrier, uint64_t first_ns, uint
 	syscall(SYS_timer_settime, carrier->timer, 0, &times, NULL);
 }
 
+/* Once: a program that waits for another thread in a loop would stand still without a word. */
+static void tell_without(const char *what, int error, const char *cure)
+{
+	static atomic_bool told;
+	struct tek_line line = {0};
+
+	if (atomic_exchange(&told, true))
+		return;
+	tek__line_add(&line, "tek: ");
+	tek__line_add(&line, program_invocation_short_name);
+	tek__line_add(&line, "[");
+	tek__line_add_number(&line, (uint64_t)getpid());
+	tek__line_add(&line, "]: user-level threads are not preempted: ");
+	tek__line_add(&line, what);
+	tek__line_add(&line, ": ");
+	tek__line_add(&line, strerrordesc_np(error));
+	tek__line_add(&line, ". They switch only where they wait or yield. ");
+	tek__line_add(&line, cure);
+	tek__line_add(&line, "\n");
+	tek__channel_say(line.text, line.length);
+}
+
+static void tell_without_timer(int error)
+{
+	tell_without("timer_create", error,
+		     error == EAGAIN
+			     ? "Each timer counts as a waiting signal: raise RLIMIT_SIGPENDING "
+			       "(ulimit -i; LimitSIGPENDING= of a systemd unit)."
+			     : "Let the seccomp filter allow timer_create(2) and "
+			       "timer_settime(2).");
+}
+
 void tek__preempt_add(struct tek_carrier *carrier)
 {
 	struct sigevent event;
@@ -56,6 +90,8 @@ void tek__preempt_add(struct tek_carrier *carrier)
 	int number;
 	if (syscall(SYS_timer_create, CLOCK_MONOTONIC, &event, &number) == 0)
 		carrier->timer = number;
+	else
+		tell_without_timer(errno);
 }
 
 static void start_timer(struct tek_worker *worker, const struct tek_carrier *carrier)
@@ -315,6 +351,10 @@ static void on_tick(siginfo_t *info, void *context)
 
 int tek__preempt_start(void)
 {
+	int error = tek__zones_find();
+
+	if (error)
+		tell_without("/proc/self/maps", error, "Mount /proc.");
 	return tek__tick_start(on_tick);
 }
 

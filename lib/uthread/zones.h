@@ -13,7 +13,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-/* At the start. 0 or an error number: then nobody can be preempted. */
+/* At the start of preemption. 0 or an error number: then nobody can be preempted. */
 int tek__zones_find(void);
 
 /* By the monitor: again, if somebody has asked for it. */

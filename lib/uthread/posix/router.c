@@ -21,6 +21,8 @@
 /* Who could not be stopped is tried again after so long, later less often. */
 #define AGAIN_LEAST_MS 1
 #define AGAIN_MOST_MS 64
+/* Where it cannot be called, for RLIMIT_SIGPENDING, it looks as often as that. */
+#define DEAF_MS 10
 
 enum { FREE, FILLING, FULL };
 
@@ -36,6 +38,7 @@ static atomic_uint full; /* so many places, or more */
 
 static atomic_int router = 0; /* its tid; 0: it does not run */
 static atomic_bool called;
+static bool deaf;
 static atomic_bool busy; /* it may have a signal in its hands */
 
 static void call_it(void)
@@ -282,6 +285,8 @@ static void wait_for_calls(int ms)
 	/* Who calls it sets `called` first and then sends the tick, which ends the wait, whenever it comes. */
 	if (atomic_load(&called))
 		return;
+	if (deaf && (ms < 0 || ms > DEAF_MS))
+		ms = DEAF_MS;
 	long count = syscall(SYS_epoll_pwait, tek__hidden_file(TEK_HIDDEN_ROUTER), &event, 1, ms,
 			     &blocked, sizeof(blocked));
 	if (count >= 0 || errno == EINTR)
@@ -300,7 +305,9 @@ static void *route(void *argument)
 	(void)argument;
 	syscall(SYS_rt_sigprocmask, SIG_SETMASK, &blocked, NULL, sizeof(blocked));
 	tek__here_defer();
-	atomic_store(&router, (int)syscall(SYS_gettid));
+	const int tid = (int)syscall(SYS_gettid);
+	deaf = !tek__tick_send(tid);
+	atomic_store(&router, tid);
 	for (;;) {
 		atomic_store(&called, false);
 		atomic_store(&busy, true);
