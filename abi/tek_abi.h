@@ -12,6 +12,7 @@
  *   offset 0                    struct tek_table_header, padded
  *   TEK_MODULES_OFFSET          struct tek_module, header.modules of them, padded
  *   TEK_KINDS_OFFSET            struct tek_kind, header.kinds of them, padded
+ *   TEK_WORKERS_OFFSET          struct tek_worker_place, header.workers of them, padded
  *   TEK_TABLE_HEADER_BYTES      chunk 0, chunk 1, ... of TEK_TABLE_CHUNK_BYTES
  *
  * A chunk is TEK_CHUNK_SLOTS records, at TEK_CHUNK_SIDE_OFFSET as many side
@@ -46,7 +47,7 @@ typedef unsigned int tek_u32;
 typedef signed int tek_s32;
 typedef unsigned long long tek_u64;
 
-#define TEK_ABI_VERSION 3u
+#define TEK_ABI_VERSION 4u
 
 /*
  * The scheduling policy number of SCHED_TEK.  No kernel accepts it (Linux knows
@@ -87,11 +88,19 @@ typedef unsigned long long tek_u64;
 #define TEK_FLAG_OVERRAN 0x10u   /* the guard sent it back at least once */
 #define TEK_FLAG_ASKED 0x40u     /* it was given the policy SCHED_TEK (TEK_WHY_POLICY) */
 #define TEK_FLAG_UNWATCHED 0x20u /* its end will be noticed late: it may be gone */
+#define TEK_FLAG_USER 0x80u      /* a user-level thread, which the kernel knows nothing of */
+
+/*
+ * User-level threads (libtek-uthread(7)) have records like any other, with TEK_FLAG_USER.  What their
+ * tid and creator_tid are is a number of the engine: from 1, the first thread's, and never used again in
+ * a process, but for the lowest 32 bits.
+ */
 
 /* One thread: 40 bytes (tek-2020, IV-C). */
 struct tek_record {
 	tek_u32 seq;           /* even: stable; odd: being written */
-	tek_u32 tid;           /* kernel thread id; 0: the slot is free */
+	tek_u32 tid;           /* kernel thread id, or with TEK_FLAG_USER its number; 0: the slot is
+	                          free */
 	tek_u64 start_ns;      /* CLOCK_BOOTTIME, read once the thread existed, when it was created
 	                          or found.  With tid an identity: /proc's start time of the same
 	                          thread is never later, that of a thread which got a reused
@@ -131,7 +140,10 @@ struct tek_record {
 #define TEK_STACK_GROWN 0x20u      /* it needed its reserve (--stack grow) */
 #define TEK_STACK_OVERFLOWED 0x40u /* it ran into its guard */
 
-/* What a record has no room for: 136 bytes, guarded by the seq of the record of the same slot. */
+/*
+ * What a record has no room for: 144 bytes, guarded by the seq of the record of the same slot, but
+ * for those that say otherwise.
+ */
 struct tek_side {
 	tek_u8 name[16];       /* the thread's name, NUL-terminated; valid with TEK_FLAG_NAMED */
 	tek_u64 fast_ns;       /* time spent in the Fast Region by finished stays, in ns */
@@ -158,6 +170,10 @@ struct tek_side {
 	                          included, the guard below them not */
 	/* what it is for: UTF-8, NUL-terminated; valid if tek_record.role_bytes is not 0 */
 	tek_u8 role[64];
+	/* Of user-level threads, each written by a store of its own, whatever seq is: */
+	tek_u16 worker;      /* number, from 1, of the worker that it ran on last; 0: on none yet */
+	tek_u8 waits;        /* not 0: it waits; else it runs, or is ready to */
+	tek_u8 reserved2[5]; /* zero */
 };
 
 /* A file that start routines lie in: 512 bytes. */
@@ -203,6 +219,15 @@ struct tek_kind {
 #define TEK_KINDS_OFFSET 36864u /* 4096 + 64 x 512 */
 #define TEK_MAX_KINDS 512u
 
+/* A worker of the engine of user-level threads, in their order: 8 bytes. */
+struct tek_worker_place {
+	tek_u32 tid; /* kernel thread that carries it, now or until a moment ago; 0: none yet */
+	tek_u32 reserved; /* zero */
+};
+
+#define TEK_WORKERS_OFFSET 102400u /* 36864 + 512 x 128 */
+#define TEK_MAX_WORKERS 256u
+
 #define TEK_TABLE_MAGIC 0x454c4241544b4554ull /* "TEKTABLE", little-endian */
 #define TEK_CHUNK_SLOTS 512u
 #define TEK_MAX_CHUNKS 64u
@@ -222,7 +247,7 @@ struct tek_table_header {
 	tek_u32 page_bytes;     /* size of the pages that the records count in */
 	tek_u32 chunks;         /* chunks that the file has room for: TEK_MAX_CHUNKS */
 	tek_u32 slots;          /* slots ever used: a reader need not look further (only grows) */
-	tek_u32 threads;        /* slots in use now */
+	tek_u32 threads;        /* slots in use now; with user-level threads about so many */
 	tek_u32 fast;           /* members of the Fast Region now: above 0 is responsiveness mode */
 	tek_u32 lost;           /* threads that found no slot */
 	tek_u8 program[64];     /* the program's short name, NUL-terminated */
@@ -235,6 +260,8 @@ struct tek_table_header {
 	tek_u8 low_percent;     /* a stack of which less is used is in the Low Zone, */
 	tek_u8 high_percent;    /* and one of which more is used in the High Zone */
 	tek_u8 reserved;        /* zero */
+	tek_u32 workers;   /* struct tek_worker_place that are there; 0: no user-level threads */
+	tek_u32 reserved2; /* zero */
 };
 
 /* struct tek_table_header.stack_mode */
@@ -389,7 +416,7 @@ TEK_ABI_AT(tek_record, priority, 37);
 TEK_ABI_AT(tek_record, place, 38);
 TEK_ABI_AT(tek_record, flags, 39);
 
-TEK_ABI_ASSERT(sizeof(struct tek_side) == 136);
+TEK_ABI_ASSERT(sizeof(struct tek_side) == 144);
 TEK_ABI_AT(tek_side, fast_ns, 16);
 TEK_ABI_AT(tek_side, fast_since_ns, 24);
 TEK_ABI_AT(tek_side, stays, 32);
@@ -408,6 +435,8 @@ TEK_ABI_AT(tek_side, kind, 60);
 TEK_ABI_AT(tek_side, stack_flags, 62);
 TEK_ABI_AT(tek_side, stack_end, 64);
 TEK_ABI_AT(tek_side, role, 72);
+TEK_ABI_AT(tek_side, worker, 136);
+TEK_ABI_AT(tek_side, waits, 138);
 
 TEK_ABI_ASSERT(sizeof(struct tek_kind) == 128);
 TEK_ABI_AT(tek_kind, function, 8);
@@ -428,7 +457,11 @@ TEK_ABI_AT(tek_module, build_id, 24);
 TEK_ABI_AT(tek_module, build_id_bytes, 44);
 TEK_ABI_AT(tek_module, path, 48);
 
-TEK_ABI_ASSERT(sizeof(struct tek_table_header) == 144);
+TEK_ABI_ASSERT(sizeof(struct tek_worker_place) == 8);
+TEK_ABI_ASSERT(TEK_WORKERS_OFFSET == TEK_KINDS_OFFSET + TEK_MAX_KINDS * sizeof(struct tek_kind));
+TEK_ABI_ASSERT(TEK_WORKERS_OFFSET + TEK_MAX_WORKERS * sizeof(struct tek_worker_place) <=
+	       TEK_TABLE_HEADER_BYTES);
+TEK_ABI_ASSERT(sizeof(struct tek_table_header) == 152);
 TEK_ABI_AT(tek_table_header, version, 8);
 TEK_ABI_AT(tek_table_header, pid, 12);
 TEK_ABI_AT(tek_table_header, start_ticks, 16);

@@ -172,7 +172,7 @@ static int read_slot(const struct open_table *table, unsigned int slot, pid_t ti
 			return EBADMSG;
 		if (before.seq != after.seq || before.seq & 1)
 			continue;
-		if (record.tid != (tek_u32)tid)
+		if (record.tid != (tek_u32)tid || record.flags & TEK_FLAG_USER)
 			return ENODATA;
 		tek__attributes_decode(&record, &side, table->page_bytes, attributes);
 		return 0;
@@ -197,7 +197,7 @@ static int find_thread(const struct open_table *table, pid_t tid, struct tek_att
 		if (!read_at(table->fd, records, sizeof(records), record_at(slot)))
 			return EBADMSG;
 		for (unsigned int i = 0; i < BATCH; i++) {
-			if (records[i].tid != (tek_u32)tid)
+			if (records[i].tid != (tek_u32)tid || records[i].flags & TEK_FLAG_USER)
 				continue;
 			int error = read_slot(table, slot + i, tid, attributes);
 			if (error != ENODATA)

@@ -379,6 +379,18 @@ void tek__table_list_modules(const struct tek_module *modules, unsigned int coun
 	__atomic_store_n(&header->program_module, program, __ATOMIC_RELEASE);
 }
 
+struct tek_worker_place *tek__table_list_workers(unsigned int count)
+{
+	struct tek_table_header *header = tek__table_header();
+	struct tek_worker_place *places = (struct tek_worker_place *)(table.base +
+								      TEK_WORKERS_OFFSET);
+
+	if (count > TEK_MAX_WORKERS || !populate(places, count * sizeof(*places)))
+		return NULL;
+	__atomic_store_n(&header->workers, count, __ATOMIC_RELEASE);
+	return places;
+}
+
 struct tek_table_header *tek__table_header(void)
 {
 	return (struct tek_table_header *)table.base;

@@ -64,6 +64,9 @@ void tek__table_write_kind(unsigned int number, const struct tek_kind *kind);
  */
 void tek__table_kind_overflowed(unsigned int number, size_t bytes);
 
+/* Make room for so many workers of user-level threads, list them, and say where they lie; NULL: there is no memory. */
+struct tek_worker_place *tek__table_list_workers(unsigned int count);
+
 /* The header, for its counters; NULL while there is no table. */
 struct tek_table_header *tek__table_header(void);
 

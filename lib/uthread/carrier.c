@@ -20,6 +20,7 @@
 #include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/prctl.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
@@ -94,6 +95,7 @@ static struct tek_worker *wait_for_worker(struct tek_carrier *carrier)
 	here->carrier = carrier;
 	tek__preempt_gain(worker, carrier);
 	tek__affinity_set(worker, carrier);
+	tek__shown_carried(worker->number, (int)carrier->tid);
 	return worker;
 }
 
@@ -266,6 +268,7 @@ static void *carry(void *argument)
 	struct tek_carrier *carrier = argument;
 	struct tek_here *here = tek__here_find();
 
+	prctl(PR_SET_NAME, "tek-worker");
 	prepare(carrier);
 	carrier->kernel_here = here;
 	here->carrier = carrier;

@@ -17,6 +17,7 @@
 #include <linux/membarrier.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/prctl.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
@@ -118,6 +119,7 @@ static void *watch(void *argument)
 	bool soon = false;
 
 	(void)argument;
+	prctl(PR_SET_NAME, "tek-monitor");
 	tek__here_find()->defer = 1;
 	for (;;) {
 		if (!atomic_load(&called))

@@ -27,6 +27,7 @@
 #include <time.h>
 
 struct tek_carrier;
+struct tek_side;
 struct tek_tls;
 struct tek_waiter;
 struct tek_worker;
@@ -61,7 +62,8 @@ struct tek_uthread {
 	uintptr_t tls;         /* then the thread pointer for it */
 	struct tek_carrier *carrier; /* the kernel thread that it cannot leave now; NULL: any */
 	struct tek_sched_state sched;
-	uint64_t mask; /* signals that it blocks, as bits: signal n is bit n - 1 */
+	uint64_t mask;          /* signals that it blocks, as bits: signal n is bit n - 1 */
+	struct tek_side *shown; /* what the table says of it: shown.h; NULL: nothing */
 
 	void *(*routine)(void *);
 	void *argument;
@@ -83,6 +85,7 @@ struct tek_uthread {
 	void *posix;             /* what the pthread functions know of it: preload/uthread */
 	struct tek_tls *own_tls; /* uthread/tls.h */
 	void *fiber;             /* of a sanitizer: uthread/sanitizer.h */
+	unsigned int slot;       /* posix/table.h: stays when the structure is used again */
 	void (*at_end)(struct tek_uthread *); /* by itself, before it ends; NULL: nothing */
 };
 

@@ -194,9 +194,11 @@ static inline enum tek_wake wait_for_ever(struct tek_waiter *waiter, const char 
 	struct tek_uthread *self = waiter->thread;
 
 	self->waits_for = what;
+	tek__shown_waits(self, true);
 	while (state_of(waiter) == TEK_WAITING)
 		tek__park();
 	self->waits_for = NULL;
+	tek__shown_waits(self, false);
 	return state_of(waiter);
 }
 

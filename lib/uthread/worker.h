@@ -15,6 +15,7 @@
 
 #include "uthread/here.h"
 #include "uthread/sched.h"
+#include "uthread/shown.h"
 #include "uthread/thread.h"
 
 #include <stdatomic.h>
@@ -79,6 +80,8 @@ static inline struct tek_uthread *tek__runs_on(const struct tek_worker *worker)
 static inline void tek__set_current(struct tek_worker *worker, struct tek_uthread *thread)
 {
 	atomic_store_explicit(&worker->current, thread, memory_order_relaxed);
+	if (thread)
+		tek__shown_runs(thread, worker->number);
 }
 
 /* The scheduler in force. */

@@ -4,7 +4,7 @@ use crate::layout;
 use zerocopy::{FromBytes, FromZeros, Immutable, IntoBytes, KnownLayout};
 
 /// Version of the structs and constants; a reader of another version must not guess.
-pub const ABI_VERSION: u32 = 3;
+pub const ABI_VERSION: u32 = 4;
 /// The policy number of SCHED_TEK, which no kernel accepts.
 pub const SCHED_POLICY: i32 = 84;
 
@@ -58,6 +58,8 @@ pub const FLAG_OVERRAN: u8 = 0x10;
 pub const FLAG_ASKED: u8 = 0x40;
 /// Its end will be noticed late: it may be gone.
 pub const FLAG_UNWATCHED: u8 = 0x20;
+/// A user-level thread, which the kernel knows nothing of.
+pub const FLAG_USER: u8 = 0x80;
 
 /// The thread had the kernel's reset-on-fork flag.
 pub const BASE_RESET_ON_FORK: u8 = 0x01;
@@ -112,6 +114,10 @@ pub const STACK_MODE_TIGHT: u8 = 3;
 pub const KINDS_OFFSET: u32 = 36864;
 /// Kinds that a table has room for.
 pub const MAX_KINDS: u32 = 512;
+/// Where the workers begin in a table file.
+pub const WORKERS_OFFSET: u32 = 102400;
+/// Workers that a table has room for.
+pub const MAX_WORKERS: u32 = 256;
 /// Where the modules begin in a table file.
 pub const MODULES_OFFSET: u32 = 4096;
 /// Modules that a table has room for.
@@ -140,7 +146,7 @@ pub const CHUNK_SIDE_OFFSET: u32 = 20480;
 pub struct Record {
     /// Even: stable; odd: being written.
     pub seq: u32,
-    /// Kernel thread id; 0: the slot is free.
+    /// Kernel thread id, or with [`FLAG_USER`] its number in its process; 0: the slot is free.
     pub tid: u32,
     /// CLOCK_BOOTTIME when the thread began or was found, in ns.
     pub start_ns: u64,
@@ -184,6 +190,11 @@ impl Record {
         (self.place & PLACE_ZONE_MASK) >> PLACE_ZONE_SHIFT
     }
 
+    /// Whether it is of a user-level thread.
+    pub fn is_user(&self) -> bool {
+        self.flags & FLAG_USER != 0
+    }
+
     /// Whether the thread is in the Fast Region.
     pub fn is_fast(&self) -> bool {
         self.region() == REGION_FAST
@@ -212,7 +223,7 @@ pub struct Side {
     pub base_flags: u8,
     /// Real-time priority in force while Fast; 0: none of TEK's.
     pub rt_priority: u8,
-    /// Thread that created it; 0: not known.
+    /// Thread that created it, as in [`Record::tid`]; 0: not known.
     pub creator_tid: u32,
     /// Address in the process that its `pthread_create` returned to; 0: not known.
     pub call_site: u64,
@@ -234,12 +245,20 @@ pub struct Side {
     pub stack_end: u64,
     /// What it is for: UTF-8, NUL-terminated; valid if [`Record::role_bytes`] is not 0.
     pub role: [u8; ROLE_BYTES],
+    /// Of a user-level thread: number, from 1, of the [`WorkerPlace`] that it ran on last; 0: none
+    /// yet. Written whatever `seq` is.
+    pub worker: u16,
+    /// Of a user-level thread: not 0 while it waits. Likewise.
+    pub waits: u8,
+    /// Zero.
+    pub reserved2: [u8; 5],
 }
-layout!(Side, "tek_side", 136, {
+layout!(Side, "tek_side", 144, {
     name: 0, fast_ns: 16, fast_since_ns: 24, stays: 32, overruns: 36, base_policy: 40,
     base_priority: 41, base_flags: 42, rt_priority: 43, creator_tid: 44, call_site: 48,
     reasons: 56, rule: 57, own_policy: 58, own_priority: 59, kind: 60,
-    stack_flags: 62, reserved: 63, stack_end: 64, role: 72,
+    stack_flags: 62, reserved: 63, stack_end: 64, role: 72, worker: 136, waits: 138,
+    reserved2: 139,
 });
 
 impl Default for Side {
@@ -307,6 +326,19 @@ layout!(Kind, "tek_kind", 128, {
     label: 64,
 });
 
+/// A worker of the engine of user-level threads.
+#[derive(
+    Clone, Copy, Debug, Default, PartialEq, Eq, FromBytes, IntoBytes, KnownLayout, Immutable,
+)]
+#[repr(C)]
+pub struct WorkerPlace {
+    /// Kernel thread that carries it, now or until a moment ago; 0: none yet.
+    pub tid: u32,
+    /// Zero.
+    pub reserved: u32,
+}
+layout!(WorkerPlace, "tek_worker_place", 8, { tid: 0, reserved: 4 });
+
 /// The first bytes of a table file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, FromBytes, IntoBytes, KnownLayout, Immutable)]
 #[repr(C)]
@@ -353,10 +385,14 @@ pub struct TableHeader {
     pub high_percent: u8,
     /// Zero.
     pub reserved: u8,
+    /// [`WorkerPlace`]s that are there; 0: it has no user-level threads.
+    pub workers: u32,
+    /// Zero.
+    pub reserved2: u32,
 }
-layout!(TableHeader, "tek_table_header", 144, {
+layout!(TableHeader, "tek_table_header", 152, {
     magic: 0, version: 8, pid: 12, start_ticks: 16, record_bytes: 24, side_bytes: 28,
     page_bytes: 32, chunks: 36, slots: 40, threads: 44, fast: 48, lost: 52, program: 56,
     pid_namespace: 120, modules: 128, kinds: 132, program_module: 136, stack_mode: 140, low_percent: 141,
-    high_percent: 142, reserved: 143,
+    high_percent: 142, reserved: 143, workers: 144, reserved2: 148,
 });

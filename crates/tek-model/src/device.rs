@@ -7,12 +7,13 @@
 use crate::group::Groups;
 use crate::process::{own_pid_namespace, SchedStat, Stat, Switches};
 use crate::stack::{StackUse, Stacks};
+use crate::uthread::{Uthread, Worker};
 use crate::watch::Sleepers;
 use crate::{boot_time_ns, files, processes, Error, Process, Table, Thread};
 use std::collections::HashMap;
 use std::io;
 use std::path::{Path, PathBuf};
-use tek_abi::{text, Kind, Module, TableHeader};
+use tek_abi::{text, Kind, Module, TableHeader, WorkerPlace};
 
 /// What is read of each thread besides its stat.
 #[derive(Clone, Debug, Default)]
@@ -35,6 +36,8 @@ pub struct Wanted {
     pub modules: bool,
     /// [`Program::kinds`].
     pub kinds: bool,
+    /// [`Program::uthreads`].
+    pub uthreads: bool,
     /// [`Task::stack`]. This is the one thing that takes a lock of the process, for a moment.
     pub stacks: bool,
 }
@@ -98,6 +101,10 @@ pub struct Program {
     pub table: Option<TableHeader>,
     /// The kinds of thread that its process measured, with their numbers.
     pub kinds: Vec<(u16, Kind)>,
+    /// Its user-level threads, in the order of their numbers.
+    pub uthreads: Vec<Uthread>,
+    /// What carries the workers of those, from worker 0 on.
+    pub workers: Vec<WorkerPlace>,
 }
 
 /// A look at the device.
@@ -161,7 +168,10 @@ fn look_at(
         modules: Vec::new(),
         table: None,
         kinds: Vec::new(),
+        uthreads: Vec::new(),
+        workers: Vec::new(),
     };
+    let mut user_records = Vec::new();
     let mut records = HashMap::<u32, Vec<Thread>>::new();
     if let Some((mut table, header)) = table {
         program.name = text(&header.program);
@@ -174,6 +184,9 @@ fn look_at(
             if wanted.kinds {
                 program.kinds = table.kinds()?;
             }
+            if wanted.uthreads && header.workers > 0 {
+                program.workers = table.workers()?;
+            }
             Ok(snapshot)
         });
         match read {
@@ -183,6 +196,10 @@ fn look_at(
                     problems.push(Error::Changing { path, count });
                 }
                 for thread in snapshot.threads {
+                    if thread.record.is_user() {
+                        user_records.push(thread);
+                        continue;
+                    }
                     records.entry(thread.record.tid).or_default().push(thread);
                 }
             }
@@ -190,7 +207,7 @@ fn look_at(
         }
     }
     let mut stacks =
-        (wanted.stacks && !records.is_empty()).then(|| Stacks::open(process)).flatten();
+        (wanted.stacks && program.table.is_some()).then(|| Stacks::open(process)).flatten();
     let seen = sleepers.read(process, wanted)?;
     let mut groups = wanted.groups.then(|| Groups::of(process));
     let (mut tasks, mut entries) = (Vec::with_capacity(seen.threads.len()), Vec::new());
@@ -212,7 +229,27 @@ fn look_at(
     }
     sleepers.keep(process.pid(), seen.cpu_time, &entries, &tasks);
     program.tasks = tasks;
+    if wanted.uthreads {
+        program.uthreads = uthreads(user_records, &program, &mut stacks);
+    }
     (!program.tasks.is_empty()).then_some(program)
+}
+
+fn uthreads(
+    mut records: Vec<Thread>,
+    program: &Program,
+    stacks: &mut Option<Stacks>,
+) -> Vec<Uthread> {
+    records.sort_unstable_by_key(|own| own.record.tid);
+    let uthread = |own: Thread| {
+        let told = StackUse::of(&own.record, program.page_bytes);
+        Uthread {
+            own,
+            stack: told.or_else(|| look_into(&own, program.page_bytes, stacks)),
+            worker: Worker::of(own.side.worker, &program.workers),
+        }
+    };
+    records.into_iter().map(uthread).collect()
 }
 
 /// What is seen of a thread's stack. Where its process tells of it that is better: it knows what others

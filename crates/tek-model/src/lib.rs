@@ -17,6 +17,7 @@ mod process;
 mod snapshot;
 mod stack;
 mod table;
+mod uthread;
 mod watch;
 
 pub use detail::{environment, Detail};
@@ -28,4 +29,5 @@ pub use process::{boot_time_ns, processes, Process, SchedStat, Stat, Switches};
 pub use snapshot::{Snapshot, Thread};
 pub use stack::StackUse;
 pub use table::Table;
+pub use uthread::{Uthread, Worker};
 pub use watch::{Watch, ROUND};

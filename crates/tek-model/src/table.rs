@@ -13,8 +13,9 @@ use std::os::unix::fs::{FileExt, MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{fence, Ordering};
 use tek_abi::{
-    Kind, Module, Record, Side, TableHeader, ABI_VERSION, CHUNK_SLOTS, MAX_CHUNKS, MAX_KINDS,
-    MAX_MODULES, MODULES_OFFSET, TABLE_HEADER_BYTES, TABLE_MAGIC,
+    Kind, Module, Record, Side, TableHeader, WorkerPlace, ABI_VERSION, CHUNK_SLOTS, MAX_CHUNKS,
+    MAX_KINDS, MAX_MODULES, MAX_WORKERS, MODULES_OFFSET, TABLE_HEADER_BYTES, TABLE_MAGIC,
+    WORKERS_OFFSET,
 };
 use zerocopy::{FromZeros, IntoBytes};
 
@@ -116,6 +117,9 @@ impl Table {
         if header.kinds > MAX_KINDS {
             return Err(self.damaged(format!("{} kinds, at most {MAX_KINDS}", header.kinds)));
         }
+        if header.workers > MAX_WORKERS {
+            return Err(self.damaged(format!("{} workers, at most {MAX_WORKERS}", header.workers)));
+        }
         if !header.page_bytes.is_power_of_two() {
             return Err(self.damaged(format!("pages of {} bytes", header.page_bytes)));
         }
@@ -135,6 +139,14 @@ impl Table {
         fence(Ordering::Acquire);
         self.read(modules.as_mut_bytes(), MODULES_OFFSET.into())?;
         Ok(modules)
+    }
+
+    /// The workers of user-level threads, from 0.
+    pub fn workers(&self) -> Result<Vec<WorkerPlace>, Error> {
+        let mut workers = vec![WorkerPlace::new_zeroed(); self.header()?.workers as usize];
+        fence(Ordering::Acquire);
+        self.read(workers.as_mut_bytes(), WORKERS_OFFSET.into())?;
+        Ok(workers)
     }
 
     /// The kinds of thread that were measured, with their numbers.

@@ -3,12 +3,13 @@
 mod common;
 
 use common::{header, write};
-use std::os::unix::fs::symlink;
+use std::os::unix::fs::{symlink, FileExt};
 use std::path::Path;
 use std::time::{Duration, Instant};
 use tek_abi::*;
-use tek_model::{boot_time_ns, Device, Error, Program, Wanted};
+use tek_model::{boot_time_ns, Device, Error, Program, Wanted, Worker};
 use tempfile::TempDir;
+use zerocopy::IntoBytes;
 
 fn own_pid() -> u32 {
     std::process::id()
@@ -39,6 +40,7 @@ fn look(table: impl FnOnce(&Path)) -> (Program, Vec<Error>) {
         pids: vec![own_pid()],
         directories: vec![dir.path().to_owned()],
         modules: true,
+        uthreads: true,
         ..Wanted::default()
     };
     let mut device = Device::look(&wanted).unwrap();
@@ -76,6 +78,45 @@ fn a_thread_whose_policy_somebody_else_set_is_not_fast() {
     // This thread is not real-time: with a priority of TEK's that is somebody's doing.
     assert_eq!(fast_at(29), (false, true));
     assert_eq!(fast_at(0), (true, false));
+}
+
+/// A user-level thread.
+fn user(number: u32, worker: u16, waits: u8) -> (u32, Record, Side) {
+    let (slot, own, side) = record(number, 1);
+    (slot, Record { flags: FLAG_USER, ..own }, Side { worker, waits, ..side })
+}
+
+#[test]
+fn user_level_threads_are_told_of_in_their_order_with_their_workers() {
+    let (program, problems) = look(|path| {
+        let threads = [user(9, 0, 0), user(700, 3, 1), user(20, 2, 0)];
+        let file = write(path, &TableHeader { workers: 2, ..own_header(512) }, &threads);
+        let place = WorkerPlace { tid: own_tid(), reserved: 0 };
+        let second = u64::from(WORKERS_OFFSET) + size_of::<WorkerPlace>() as u64;
+        file.write_all_at(place.as_bytes(), second).unwrap();
+    });
+    assert_eq!(problems.len(), 0, "{problems:?}");
+    let told: Vec<_> =
+        program.uthreads.iter().map(|user| (user.number(), user.state(), user.worker)).collect();
+    assert_eq!(
+        told,
+        [
+            (9, 'R', None),
+            (20, 'R', Some(Worker { number: 1, tid: Some(own_tid()) })),
+            (700, 'S', Some(Worker { number: 2, tid: None })),
+        ]
+    );
+}
+
+#[test]
+fn the_number_of_a_user_level_thread_is_no_kernel_threads_tid() {
+    let (program, _) = look(|path| {
+        let (slot, own, side) = user(own_tid(), 1, 0);
+        let own = Record { start_ns: boot_time_ns(), ..own };
+        write(path, &own_header(512), &[(slot, own, side)]);
+    });
+    assert_eq!(role_of(&program, own_tid()), None);
+    assert_eq!(program.uthreads.len(), 1);
 }
 
 #[test]

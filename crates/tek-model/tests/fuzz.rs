@@ -20,6 +20,7 @@ fn place() -> impl Strategy<Value = u64> {
         1 => word(2048).prop_map(|at| u64::from(MODULES_OFFSET) + at),
         3 => word(100).prop_map(|at| record_at(0) + at),
         1 => word(600).prop_map(|at| u64::from(KINDS_OFFSET) + at),
+        1 => word(20).prop_map(|at| u64::from(WORKERS_OFFSET) + at),
         1 => word(80_000),
     ]
 }
@@ -56,14 +57,20 @@ proptest! {
         let pid = std::process::id();
         let path = dir.path().join(format!("{pid}.table"));
         let thread = |slot| {
+            let flags = if slot == 1 { FLAG_USER } else { 0 };
             let record =
-                Record { tid: pid, start_ns: u64::MAX, stack_pages: 2048, ..Default::default() };
+                Record { tid: pid, start_ns: u64::MAX, stack_pages: 2048, flags, ..Default::default() };
             let stack_end = &record as *const _ as u64;
-            let side =
-                Side { name: [b'x'; 16], role: [b'y'; 64], stack_end, ..Default::default() };
+            let side = Side {
+                name: [b'x'; 16],
+                role: [b'y'; 64],
+                stack_end,
+                worker: slot as u16,
+                ..Default::default()
+            };
             (slot, record, side)
         };
-        let good = TableHeader { pid, modules: 3, kinds: 4, ..header(3, slots) };
+        let good = TableHeader { pid, modules: 3, kinds: 4, workers: 2, ..header(3, slots) };
         let file = write(&path, &good, &[thread(0), thread(1), thread(600)]);
         for (at, word) in damage {
             file.write_all_at(word.as_bytes(), at).unwrap();
@@ -74,6 +81,9 @@ proptest! {
         if let Ok(mut table) = Table::open(&path) {
             let _ = table.modules();
             let _ = table.kinds();
+            if let Ok(workers) = table.workers() {
+                prop_assert!(workers.len() <= MAX_WORKERS as usize);
+            }
             if let Ok(snapshot) = table.snapshot() {
                 prop_assert!(snapshot.threads.len() + snapshot.changing.len() <= MAX_SLOTS as usize);
                 for thread in snapshot.threads {
@@ -88,9 +98,13 @@ proptest! {
             modules: true,
             kinds: true,
             stacks: true,
+            uthreads: true,
             ..Wanted::default()
         };
         let device = Device::look(&wanted).unwrap();
         prop_assert!(device.programs[0].tasks.iter().any(|task| task.stat.tid == pid));
+        let user = |task: &tek_model::Task| task.record.is_some_and(|own| own.record.is_user());
+        prop_assert!(!device.programs[0].tasks.iter().any(user));
+        prop_assert!(device.programs[0].uthreads.iter().all(|uthread| uthread.number() != 0));
     }
 }

@@ -77,6 +77,8 @@ fn what_is_no_table_is_refused_with_the_reason() {
     refused("damaged");
     write(&path, &TableHeader { modules: 65, ..good }, &[]);
     refused("damaged");
+    write(&path, &TableHeader { workers: MAX_WORKERS + 1, ..good }, &[]);
+    refused("257 workers");
     write(&path, &TableHeader { chunks: u32::MAX, slots: u32::MAX, ..good }, &[]);
     refused("damaged");
     let file = write(&path, &header(3, 1536), &[]);

@@ -9,8 +9,10 @@
  */
 #include "exec/replace.h"
 #include "ident/process.h"
+#include "ident/table.h"
 #include "preload/real.h"
 #include "uthread/engine.h"
+#include "uthread/posix/start.h"
 #include "uthread/tick.h"
 
 #include <signal.h>
@@ -43,15 +45,22 @@ __attribute__((constructor)) static void start(void)
 /* This program is about to be replaced. */
 void tek__exec_hide_table(void)
 {
-	if (tek__engine_runs())
-		tek__tick_ignore();
+	if (!tek__engine_runs())
+		return;
+	/* In the child of vfork() it is its parent's, which goes on. */
+	if (!tek__start_is_borrowed())
+		tek__table_hide();
+	tek__tick_ignore();
 }
 
 /* It is still this program. */
 void tek__exec_show_table(void)
 {
-	if (tek__engine_runs())
-		tek__tick_heed();
+	if (!tek__engine_runs())
+		return;
+	tek__tick_heed();
+	if (!tek__start_is_borrowed())
+		tek__table_show();
 }
 
 /* Nobody is in libtek.so's Fast Region here. */

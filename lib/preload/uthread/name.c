@@ -2,6 +2,7 @@
 /* Names of threads. A user-level thread's is the engine's; that of the first one is the process's too, as ever. */
 #include "preload/uthread/real.h"
 #include "uthread/posix/record.h"
+#include "uthread/posix/table.h"
 #include "uthread/trace.h"
 
 #include <errno.h>
@@ -35,6 +36,7 @@ TEK_EXPORT int pthread_setname_np(pthread_t handle, const char *name)
 	memset(thread->name + size, 0, sizeof(thread->name) - size);
 	tek__enter();
 	tek__trace_named(thread);
+	tek__table_named(thread);
 	tek__leave();
 	return 0;
 }

@@ -17,7 +17,8 @@ TEK_EXPORT int pthread_create(pthread_t *handle, const pthread_attr_t *attr,
 {
 	if (!tek__posix_self())
 		return TEK_REAL(pthread_create)(handle, attr, routine, argument);
-	return tek__posix_create(handle, attr, routine, argument, false);
+	return tek__posix_create(handle, attr, routine, argument, false,
+				 __builtin_return_address(0));
 }
 
 TEK_EXPORT pthread_t pthread_self(void)

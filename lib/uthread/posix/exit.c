@@ -5,6 +5,7 @@
 #include "uthread/engine.h"
 #include "uthread/key.h"
 #include "uthread/posix/signal.h"
+#include "uthread/posix/table.h"
 #include "uthread/posix/thread.h"
 #include "uthread/tls.h"
 #include "uthread/worker.h"
@@ -65,10 +66,12 @@ void tek__posix_finish(void)
 	if (tek__engine.own_tls) /* what those destructors have made */
 		tek__tls_end_current();
 	tek__posix_leave_stack(self);
-	if (atomic_fetch_sub(&tek__posix_threads, 1) == 1)
+	const unsigned int threads = atomic_fetch_sub(&tek__posix_threads, 1) - 1;
+	if (!threads)
 		exit(0);
 	/* From here on nobody looks at its record for it, because it does not leave the engine any more. */
 	tek__enter();
+	tek__table_ended(thread, threads);
 	if (tek__signals_end(self) & TEK_POSIX_DETACHED)
 		tek__posix_free(self);
 }

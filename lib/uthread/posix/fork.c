@@ -12,6 +12,7 @@
 #include "uthread/posix/router.h"
 #include "uthread/posix/signal.h"
 #include "uthread/posix/start.h"
+#include "uthread/posix/table.h"
 #include "uthread/worker.h"
 
 #include <pthread.h>
@@ -50,6 +51,7 @@ static void in_parent(void)
 static void in_child(void)
 {
 	tek__start_after_fork();
+	tek__table_after_fork();
 	tek__router_after_fork();
 	tek__posix_records_after_fork();
 	tek__engine_after_fork();

@@ -14,6 +14,7 @@
 #include <errno.h>
 #include <string.h>
 #include <sys/epoll.h>
+#include <sys/prctl.h>
 #include <sys/signalfd.h>
 #include <sys/syscall.h>
 #include <unistd.h>
@@ -303,6 +304,7 @@ static void *route(void *argument)
 	int again = -1;
 
 	(void)argument;
+	prctl(PR_SET_NAME, "tek-signals");
 	syscall(SYS_rt_sigprocmask, SIG_SETMASK, &blocked, NULL, sizeof(blocked));
 	tek__here_defer();
 	const int tid = (int)syscall(SYS_gettid);

@@ -4,6 +4,7 @@
 #include "uthread/engine.h"
 #include "uthread/inherit.h"
 #include "uthread/posix/signal.h"
+#include "uthread/posix/table.h"
 #include "uthread/worker.h"
 
 #include <errno.h>
@@ -38,6 +39,9 @@ int tek__sched_set(struct tek_posix *posix, int policy, int priority)
 	/* A word of its own, which whoever queues it next reads. */
 	thread->sched.critical = policy == TEK_SCHED_POLICY;
 	tek__priority_set(thread, priority);
+	tek__enter();
+	tek__table_scheduled(thread);
+	tek__leave();
 	if (lower && thread == tek__here_self()) {
 		tek__enter();
 		tek__yield(TEK_READY_YIELDED);

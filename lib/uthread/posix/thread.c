@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
 #include "uthread/posix/thread.h"
 
+#include "ident/cxx_thread.h"
 #include "uthread/engine.h"
 #include "uthread/interrupted.h"
 #include "uthread/posix/attr.h"
@@ -9,6 +10,7 @@
 #include "uthread/posix/interrupt.h"
 #include "uthread/posix/sched.h"
 #include "uthread/posix/signal.h"
+#include "uthread/posix/table.h"
 #include "uthread/tls.h"
 #include "uthread/worker.h"
 
@@ -125,13 +127,20 @@ static void describe(struct tek_posix *posix, struct tek_uthread *thread,
 }
 
 int tek__posix_create(pthread_t *handle, const pthread_attr_t *attr, void *(*routine)(void *),
-		      void *argument, bool c11)
+		      void *argument, bool c11, const void *call_site)
 {
 	struct tek_attr read;
 	int error = tek__attr_read(attr, &read);
 
 	if (error)
 		return error;
+	if (!tek__table_is_settled)
+		tek__table_open();
+	const struct tek_table_birth birth = {
+		.function = tek__cxx_function((uintptr_t)routine, argument),
+		.call_site = (uintptr_t)call_site,
+		.explicit_size = read.stack_bytes != 0,
+	};
 	const size_t extra = extra_guard(&read);
 	const struct tek_uthread_wish wish = wish_of(&read, extra);
 	error = EAGAIN;
@@ -155,7 +164,8 @@ int tek__posix_create(pthread_t *handle, const pthread_attr_t *attr, void *(*rou
 	posix->argument = argument;
 	posix->c11 = c11;
 	describe(posix, thread, &read, extra);
-	atomic_fetch_add(&tek__posix_threads, 1);
+	const unsigned int threads = atomic_fetch_add(&tek__posix_threads, 1) + 1;
+	tek__table_created(thread, &birth, threads);
 	*handle = tek__posix_handle(thread);
 	tek__uthread_launch(thread);
 	error = 0;

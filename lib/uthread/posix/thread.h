@@ -10,11 +10,11 @@
 #include <stdbool.h>
 
 /*
- * By a user-level thread: makes one.  `c11`: routine is a thrd_start_t.  0, EAGAIN: there is no memory,
+ * By a user-level thread: makes one.  `c11`: routine is a thrd_start_t.  `call_site`: where in the program.  0, EAGAIN: there is no memory,
  * EINVAL, EPERM: attributes that cannot be.  *handle is set before the new thread runs.
  */
 int tek__posix_create(pthread_t *handle, const pthread_attr_t *attr, void *(*routine)(void *),
-		      void *argument, bool c11);
+		      void *argument, bool c11, const void *call_site);
 
 /*
  * Waits for a user-level thread, at most until then; by any thread.  0, ESRCH, EINVAL (detached, somebody

@@ -35,6 +35,10 @@ pub struct Facts {
     pub kernel_thread: Option<String>,
     /// Whether it is one of TEK's own, which looks after the budgets or the stacks of its process.
     pub guard: bool,
+    /// How many user-level threads its program has; `null`: it is not on those.
+    pub uthreads: Option<usize>,
+    /// The worker of those that it carries.
+    pub carries: Option<usize>,
     /// Time since it began.
     pub age_ns: u64,
     /// What the kernel has for it.
@@ -151,6 +155,8 @@ pub fn of(tid: u32) -> io::Result<Facts> {
         named: task.record.map(|own| own.record.flags & FLAG_NAMED != 0),
         kernel_thread: task.stat.kernel.then(|| kernel::what_is(&task.stat.name).to_owned()),
         guard: !task.stat.kernel && library::is_helper(&task.stat.name),
+        uthreads: (!program.workers.is_empty()).then_some(program.uthreads.len()),
+        carries: program.workers.iter().position(|place| place.tid == tid),
         age_ns: device.time_ns.saturating_sub(task.stat.start_ns),
         kernel: of_kernel(&detail, task),
         group: task.seat.map(words::group),
@@ -160,7 +166,8 @@ pub fn of(tid: u32) -> io::Result<Facts> {
     facts.tek = task.record.map(|_| of_tek(program, task, &mut functions, device.time_ns));
     facts.not_known = problems_of(&device.problems, detail.pid);
     // From here on, last, the process's environment is read, because that can block.
-    if facts.tek.is_none() && !task.stat.kernel && !facts.guard {
+    let is_known = task.stat.kernel || facts.guard || facts.uthreads.is_some();
+    if facts.tek.is_none() && !is_known {
         facts.not_known.push(without_tek(program, &facts));
     }
     if facts.tek.is_some() {
@@ -185,6 +192,7 @@ fn look(pid: u32, tid: u32) -> io::Result<Device> {
         schedstat: true,
         switches: true,
         modules: true,
+        uthreads: true,
         ..Wanted::default()
     };
     let overridden = |device: &Device| {

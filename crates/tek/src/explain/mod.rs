@@ -6,10 +6,10 @@ mod kernel;
 mod kthread;
 mod rules;
 mod tell;
+mod uthread;
 
 use crate::kthreads::find_out;
 use crate::run::message;
-use facts::Facts;
 use std::io::{self, Write};
 use std::process::ExitCode;
 use tek_abi::printable;
@@ -20,6 +20,7 @@ EXAMPLES:
   tek explain 815 816
   tek explain 45                            a thread of the kernel: who waits for it
   tek explain $(pidof fridge)               its first thread
+  tek explain $(pidof fridge)/u7            its user-level thread 7
   tek explain --json 815 | jq .tek.reasons
 
 What a program tells TEK about its threads can be read only of one that runs
@@ -40,13 +41,57 @@ EXIT STATUS:
 #[derive(clap::Args)]
 #[command(after_help = AFTER_HELP)]
 pub struct Args {
-    /// Kernel thread id, as tek ps and top -H show it; a process id is that of its first thread
-    #[arg(value_name = "TID", required = true, value_parser = clap::value_parser!(u32).range(1..))]
-    tids: Vec<u32>,
+    /// Kernel thread id, as tek ps and top -H show it; a process id is that of its first thread; of a
+    /// user-level thread PID/uNUMBER
+    #[arg(value_name = "TID", required = true, value_parser = whom)]
+    threads: Vec<Whom>,
 
     /// Print JSON: an object for each thread
     #[arg(long)]
     json: bool,
+}
+
+/// A thread, as the command line names it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Whom {
+    /// By its kernel thread id.
+    Kernel(u32),
+    /// A user-level one: its process and its number there.
+    User(u32, u32),
+}
+
+fn whom(text: &str) -> Result<Whom, &'static str> {
+    const FORM: &str = "write a thread id such as 815, or of a user-level thread 815/u7";
+    let number = |text: &str| text.parse().ok().filter(|&number| number > 0).ok_or(FORM);
+    match text.split_once('/') {
+        None => number(text).map(Whom::Kernel),
+        Some((pid, which)) => {
+            let which = which.strip_prefix('u').unwrap_or(which);
+            Ok(Whom::User(number(pid)?, number(which)?))
+        }
+    }
+}
+
+/// Finds out about a user-level thread and tells. False: it is not there.
+fn tell_of_user(
+    out: &mut impl Write,
+    (pid, number): (u32, u32),
+    as_json: bool,
+    is_first: bool,
+) -> anyhow::Result<bool> {
+    let facts = match uthread::of(pid, number) {
+        Err(error) if is_gone(&error) => return Ok(false),
+        other => other?,
+    };
+    if as_json {
+        writeln!(out, "{}", serde_json::to_string_pretty(&facts)?)?;
+        return Ok(true);
+    }
+    if !is_first {
+        writeln!(out, "\n")?;
+    }
+    print(out, uthread::tell(&facts))?;
+    Ok(true)
 }
 
 /// Finds out and tells.
@@ -55,7 +100,21 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
     // Asked once, and only if a thread is there.
     let mut kthreads = None;
     let (mut told, mut code) = (0, ExitCode::SUCCESS);
-    for tid in args.tids {
+    for thread in args.threads {
+        let tid = match thread {
+            Whom::Kernel(tid) => tid,
+            Whom::User(pid, number) => {
+                if tell_of_user(&mut out, (pid, number), args.json, told == 0)? {
+                    told += 1;
+                } else {
+                    message::print(&format!(
+                        "there is no user-level thread {number} in process {pid}: it may have ended"
+                    ));
+                    code = ExitCode::FAILURE;
+                }
+                continue;
+            }
+        };
         let mut facts = match facts::of(tid) {
             Err(error) if is_gone(&error) => {
                 message::print(&format!("there is no thread {tid}: it may have ended"));
@@ -82,7 +141,7 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
         if told > 0 {
             writeln!(out, "\n")?;
         }
-        print(&mut out, &facts)?;
+        print(&mut out, tell::tell(&facts))?;
         told += 1;
     }
     Ok(code)
@@ -94,9 +153,14 @@ pub fn sections(tid: u32) -> io::Result<Vec<(&'static str, Vec<String>)>> {
     Ok(tell::tell(&facts::of(tid)?))
 }
 
-fn print(out: &mut impl Write, facts: &Facts) -> io::Result<()> {
+/// The same of a user-level thread.
+pub fn sections_of_user(pid: u32, number: u32) -> io::Result<Vec<(&'static str, Vec<String>)>> {
+    Ok(uthread::tell(&uthread::of(pid, number)?))
+}
+
+fn print(out: &mut impl Write, sections: Vec<tell::Section>) -> io::Result<()> {
     let bold = anstyle::Style::new().bold();
-    for (number, (title, paragraphs)) in tell::tell(facts).into_iter().enumerate() {
+    for (number, (title, paragraphs)) in sections.into_iter().enumerate() {
         if number > 0 {
             writeln!(out)?;
         }
@@ -112,4 +176,19 @@ fn print(out: &mut impl Write, facts: &Facts) -> io::Result<()> {
 /// Whether a thread is not there, or ended while it was looked at.
 fn is_gone(error: &io::Error) -> bool {
     error.kind() == io::ErrorKind::NotFound || error.raw_os_error() == Some(libc::ESRCH)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_user_level_thread_is_named_by_its_process_and_its_number() {
+        assert_eq!(whom("815"), Ok(Whom::Kernel(815)));
+        assert_eq!(whom("815/u7"), Ok(Whom::User(815, 7)));
+        assert_eq!(whom("815/7"), Ok(Whom::User(815, 7)));
+        for text in ["", "0", "x", "815/", "/7", "815/u", "815/0", "815/u7/8", "4294967296", "-1"] {
+            assert!(whom(text).is_err(), "{text}");
+        }
+    }
 }

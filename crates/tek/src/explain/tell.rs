@@ -49,6 +49,9 @@ fn who(facts: &Facts) -> Vec<String> {
             _ => "It is TEK's own guard of the budgets in this process.".into(),
         });
     }
+    if let Some(told_of) = below_uthreads(facts) {
+        told.push(told_of);
+    }
     if facts.named == Some(false) && tid != pid {
         told.push(
             "It has no name of its own: this one is inherited, and no rule goes by it.".into(),
@@ -72,6 +75,21 @@ fn who(facts: &Facts) -> Vec<String> {
         );
     }
     told
+}
+
+/// What a kernel thread is for in a program on user-level threads.
+fn below_uthreads(facts: &Facts) -> Option<String> {
+    let Facts { pid, .. } = facts;
+    Some(match (facts.carries, facts.uthreads) {
+        (_, None) => return None,
+        (Some(worker), Some(count)) => format!(
+            "It carries worker {worker} of its program's {count} user-level threads: \
+             tek ps --pid {pid} --uthreads shows them."
+        ),
+        (None, Some(_)) => "Its program is on user-level threads, and it carries no worker now: a \
+            spare one, or one that looks after the others."
+            .into(),
+    })
 }
 
 fn kernel(facts: &Facts) -> Vec<String> {
@@ -158,7 +176,7 @@ fn privilege(kernel: &Kernel) -> String {
     }
 }
 
-fn state(letter: char) -> &'static str {
+pub fn state(letter: char) -> &'static str {
     match letter {
         'R' => "running, or ready to run and waiting for a CPU",
         'S' => "asleep, waiting for something to happen",

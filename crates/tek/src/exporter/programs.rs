@@ -200,6 +200,8 @@ mod tests {
             modules: Vec::new(),
             table: None,
             kinds: Vec::new(),
+            uthreads: Vec::new(),
+            workers: Vec::new(),
         }
     }
 

@@ -12,8 +12,14 @@ use tek_model::Wanted;
 pub enum Column {
     /// Process
     Pid,
-    /// Thread
+    /// Thread; a user-level one, which the kernel has no number for, as u and its number
     Tid,
+    /// Number of a user-level thread in its process
+    Number,
+    /// Worker that a user-level thread runs on, or did last, from 0
+    Worker,
+    /// Kernel thread that carries that worker
+    WorkerTid,
     /// Program: the short name from its table, else that of its first thread
     Program,
     /// Thread's name, as the kernel knows it
@@ -74,6 +80,8 @@ pub enum Column {
     Tracked,
     /// Whether it is a thread of the kernel
     Kernel,
+    /// Whether it is a user-level thread
+    User,
 }
 
 /// What `tek ps` shows unless told otherwise.
@@ -102,6 +110,9 @@ impl Column {
         match self {
             Self::Pid => "pid",
             Self::Tid => "tid",
+            Self::Number => "number",
+            Self::Worker => "worker",
+            Self::WorkerTid => "worker_tid",
             Self::Program => "program",
             Self::Name => "name",
             Self::Role => "role",
@@ -130,6 +141,7 @@ impl Column {
             Self::Critical => "critical",
             Self::Tracked => "tracked",
             Self::Kernel => "kernel",
+            Self::User => "user",
         }
     }
 
@@ -139,6 +151,9 @@ impl Column {
         let numbers = [
             Pid,
             Tid,
+            Number,
+            Worker,
+            WorkerTid,
             Priority,
             RtPriority,
             Stack,
@@ -176,15 +191,24 @@ impl Column {
         let stat = &thread.task.stat;
         let record = thread.task.record.map(|thread| thread.record);
         let side = thread.task.record.map(|thread| thread.side);
+        let user = thread.user;
+        let worker = user.and_then(|user| user.worker);
         let positive = |number: u64| (number != 0).then_some(number);
         let pages = |number: u64| positive(number.saturating_mul(thread.page_bytes.into()));
         match self {
             Self::Pid => Value::Count(thread.pid.into()),
-            Self::Tid => Value::Count(stat.tid.into()),
+            Self::Tid => Value::of(positive(stat.tid.into()), Value::Count),
+            Self::Number => Value::of(user, |user| Value::Count(user.number.into())),
+            Self::Worker => Value::of(worker, |worker| Value::Count(worker.number.into())),
+            Self::WorkerTid => {
+                Value::of(worker.and_then(|worker| worker.tid), |tid| Value::Count(tid.into()))
+            }
             Self::Program => Value::Text(thread.program.to_string()),
             Self::Name => Value::Text(stat.name.clone()),
             Self::Role => Value::of(thread.role(), Value::Text),
             Self::Function => Value::of(thread.function.clone(), Value::Text),
+            // Groups, and all that is about CPUs, are the kernel threads'.
+            Self::Group if user.is_some() => Value::None,
             Self::Group => Value::of(thread.task.group(), |group| Value::Text(words::group(group))),
             Self::Region => Value::of(record, |_| {
                 Value::Text(if thread.is_fast() { "fast" } else { "none" }.into())
@@ -204,7 +228,7 @@ impl Column {
                 zone.unwrap_or(Value::None)
             }
             Self::Age => Value::Time(thread.age_ns()),
-            Self::Cpu => Value::Time(thread.cpu_ns()),
+            Self::Cpu => Value::of(thread.cpu_ns(), Value::Time),
             Self::CpuPercent => Value::of(thread.cpu_percent(), Value::Percent),
             Self::RunDelay => {
                 Value::of(thread.task.schedstat, |times| Value::Time(times.run_delay_ns))
@@ -218,6 +242,7 @@ impl Column {
                 Value::of(thread.rate(|switches| switches.involuntary), Value::Rate)
             }
             Self::Vm => Value::of(thread.vm_bytes.and_then(positive), Value::Bytes),
+            Self::Creator if user.is_some() => Value::None,
             Self::Creator => {
                 Value::of(side.and_then(|side| positive(side.creator_tid.into())), Value::Count)
             }
@@ -226,23 +251,32 @@ impl Column {
             Self::Critical => Value::of(critical(thread), Value::Text),
             Self::Tracked => Value::Flag(record.is_some()),
             Self::Kernel => Value::Flag(stat.kernel),
+            Self::User => Value::Flag(user.is_some()),
         }
     }
 
     /// What a person reads of it.
     pub fn human(self, thread: &Thread) -> String {
-        match self {
+        let named = |number: u32| format!("u{number}");
+        match (self, thread.user) {
+            (Self::Tid, Some(user)) => named(user.number),
+            (Self::Creator, Some(_)) => thread.creator().map_or_else(|| "-".into(), named),
             // Less than a clock tick is all that its stat tells.
-            Self::Cpu if thread.cpu_ns() == 0 && thread.task.schedstat.is_none() => "<10ms".into(),
+            (Self::Cpu, _) if thread.cpu_ns() == Some(0) && thread.task.schedstat.is_none() => {
+                "<10ms".into()
+            }
             _ => self.value(thread).human(),
         }
     }
 }
 
 /// Whether it asked for SCHED_TEK and has it. The kernel, which runs such threads as `rr`, has the
-/// last word.
+/// last word, but about a user-level thread it has none.
 fn has_sched_tek(thread: &Thread) -> bool {
     let asked = thread.task.record.is_some_and(|t| i32::from(t.record.policy) == SCHED_POLICY);
+    if thread.user.is_some() {
+        return asked;
+    }
     let runs_so = thread.task.stat.policy == libc::SCHED_RR as u32 && !thread.task.is_overridden();
     asked && runs_so
 }
@@ -259,7 +293,7 @@ fn policy(thread: &Thread) -> String {
 fn priority(thread: &Thread) -> i64 {
     let stat = &thread.task.stat;
     match thread.task.record {
-        Some(own) if has_sched_tek(thread) => own.record.priority.into(),
+        Some(own) if has_sched_tek(thread) || thread.user.is_some() => own.record.priority.into(),
         _ if stat.rt_priority != 0 => stat.rt_priority.into(),
         _ => stat.nice.into(),
     }

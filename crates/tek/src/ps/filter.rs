@@ -34,6 +34,12 @@ pub struct Filter {
     /// No threads of the kernel
     #[arg(long)]
     no_kernel: bool,
+    /// User-level threads only
+    #[arg(long, conflicts_with = "no_uthreads")]
+    uthreads: bool,
+    /// No user-level threads
+    #[arg(long)]
+    no_uthreads: bool,
     /// Threads that TEK knows only
     #[arg(long)]
     tracked: bool,
@@ -71,6 +77,8 @@ impl Filter {
             && self.region.is_none_or(|region| (region == Region::Fast) == thread.is_fast())
             && (!self.kernel || stat.kernel)
             && !(self.no_kernel && stat.kernel)
+            && (!self.uthreads || thread.user.is_some())
+            && !(self.no_uthreads && thread.user.is_some())
             && (!self.tracked || thread.task.record.is_some())
     }
 

@@ -92,9 +92,13 @@ fn record<'a>(
     let length = Value::of(interval.as_ref(), |interval| Value::Time(interval.ns));
     let told = columns.iter().map(move |&column| {
         let value = match (column, &interval) {
-            (Column::Cpu, Some(interval)) => Value::Time(interval.cpu_ns),
-            (Column::RunDelay, Some(interval)) => Value::Time(interval.run_delay_ns),
-            (Column::Switches, Some(interval)) => Value::Count(interval.switches.total()),
+            (Column::Cpu, Some(interval)) => Value::of(interval.cpu_ns, Value::Time),
+            (Column::RunDelay, Some(interval)) if thread.user.is_none() => {
+                Value::Time(interval.run_delay_ns)
+            }
+            (Column::Switches, Some(interval)) if thread.user.is_none() => {
+                Value::Count(interval.switches.total())
+            }
             _ => column.value(thread),
         };
         (column.key(), value)

@@ -4,7 +4,7 @@
 use std::collections::HashMap;
 use std::rc::Rc;
 use tek_abi::{text, Module, ZONE_HIGH, ZONE_LOW, ZONE_NORMAL};
-use tek_model::{Device, Functions, Program, SchedStat, Switches, Task};
+use tek_model::{Device, Functions, Program, SchedStat, Stat, Switches, Task, Uthread, Worker};
 use tek_stack::{Zone, Zones};
 
 /// A thread.
@@ -15,6 +15,9 @@ pub struct Thread {
     pub program: Rc<str>,
     /// What was read of it.
     pub task: Task,
+    /// What a user-level thread has besides. Its task is as far as its table tells; no kernel thread
+    /// is meant by its tid, which is 0.
+    pub user: Option<User>,
     /// Size of its process's address space.
     pub vm_bytes: Option<u64>,
     /// Size of the pages that its record counts in.
@@ -31,6 +34,19 @@ pub struct Thread {
     pub before: Option<Before>,
 }
 
+/// What a user-level thread has and others have not.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct User {
+    /// Its number in its process, from 1.
+    pub number: u32,
+    /// The worker that it runs on, or did last.
+    pub worker: Option<Worker>,
+}
+
+/// Who a thread is among all, for as long as it lives: its tid, or of a user-level thread pid and
+/// number, and its start time.
+pub type Identity = (u64, u64);
+
 /// A thread at an earlier look.
 #[derive(Clone, Copy, Default)]
 pub struct Before {
@@ -44,8 +60,8 @@ pub struct Before {
 pub struct Interval {
     /// How long that is.
     pub ns: u64,
-    /// CPU time.
-    pub cpu_ns: u64,
+    /// CPU time, where that is counted.
+    pub cpu_ns: Option<u64>,
     /// Time that it waited for a CPU.
     pub run_delay_ns: u64,
     /// Context switches.
@@ -62,6 +78,15 @@ pub struct Names {
 }
 
 impl Thread {
+    /// Who it is.
+    pub fn identity(&self) -> Identity {
+        let id = match self.user {
+            Some(user) => u64::from(self.pid) << 32 | u64::from(user.number),
+            None => self.task.stat.tid.into(),
+        };
+        (id, self.task.stat.start_ns)
+    }
+
     /// Its role.
     pub fn role(&self) -> Option<String> {
         let own = self.task.record.filter(|own| own.record.role_bytes != 0)?;
@@ -95,16 +120,18 @@ impl Thread {
         self.time_ns.saturating_sub(self.task.stat.start_ns)
     }
 
-    /// CPU time: exact where that was read, else in clock ticks.
-    pub fn cpu_ns(&self) -> u64 {
-        self.task.schedstat.map_or(self.task.stat.cpu_ns, |times| times.cpu_ns)
+    /// CPU time: exact where that was read, else in clock ticks. That of a user-level thread nobody
+    /// counts.
+    pub fn cpu_ns(&self) -> Option<u64> {
+        let stat = self.user.is_none().then_some(self.task.stat.cpu_ns);
+        self.task.schedstat.map(|times| times.cpu_ns).or(stat)
     }
 
     /// The share of a CPU that it had since the look before, else in its life.
     pub fn cpu_percent(&self) -> Option<f64> {
         let (cpu, time) = match self.interval() {
-            Some(interval) => (interval.cpu_ns, interval.ns),
-            None => (self.cpu_ns(), self.age_ns()),
+            Some(interval) => (interval.cpu_ns?, interval.ns),
+            None => (self.cpu_ns()?, self.age_ns()),
         };
         (time != 0).then(|| cpu as f64 * 100.0 / time as f64)
     }
@@ -137,7 +164,7 @@ impl Thread {
         let since = |now: u64, before: u64| now.saturating_sub(before);
         Some(Interval {
             ns: since(self.time_ns, before.time_ns),
-            cpu_ns: since(self.cpu_ns(), before.cpu_ns),
+            cpu_ns: self.cpu_ns().map(|now| since(now, before.cpu_ns)),
             run_delay_ns: since(times.run_delay_ns, before.schedstat.run_delay_ns),
             switches: Switches {
                 voluntary: since(switches.voluntary, before.switches.voluntary),
@@ -153,8 +180,7 @@ pub struct Threads {
     names: Names,
     functions: Functions,
     last_ns: Option<u64>,
-    /// By tid and start time, which together are one thread's.
-    last: HashMap<(u32, u64), Before>,
+    last: HashMap<Identity, Before>,
 }
 
 impl Threads {
@@ -176,11 +202,11 @@ impl Threads {
             .map(|thread| {
                 let before = Before {
                     time_ns,
-                    cpu_ns: thread.cpu_ns(),
+                    cpu_ns: thread.cpu_ns().unwrap_or_default(),
                     schedstat: thread.task.schedstat.unwrap_or_default(),
                     switches: thread.task.switches.unwrap_or_default(),
                 };
-                ((thread.task.stat.tid, thread.task.stat.start_ns), before)
+                (thread.identity(), before)
             })
             .collect();
         threads
@@ -193,15 +219,22 @@ impl Threads {
         fits: impl Fn(&Thread) -> bool,
         threads: &mut Vec<Thread>,
     ) {
-        let Program { pid, name, tasks, vm_bytes, page_bytes, modules, table, .. } = program;
+        let Program { pid, name, tasks, vm_bytes, page_bytes, modules, table, uthreads, .. } =
+            program;
         let name: Rc<str> = name.into();
         // One that is new since the last look did all that it did since then.
         let new = self.last_ns.map(|time_ns| Before { time_ns, ..Before::default() });
         let zones = table.map_or_else(Zones::default, |header| {
             Zones::of_table(header.low_percent, header.high_percent)
         });
-        for task in tasks {
-            let known = self.last.get(&(task.stat.tid, task.stat.start_ns));
+        let first_name = tasks.iter().find(|task| task.stat.tid == pid);
+        let first_name = first_name.map_or_else(String::new, |first| first.stat.name.clone());
+        let tasks = tasks.into_iter().map(|task| (task, None));
+        let users = uthreads.iter().map(|uthread| {
+            let user = User { number: uthread.number(), worker: uthread.worker };
+            (task_of(uthread, pid, &first_name), Some(user))
+        });
+        for (task, user) in tasks.chain(users) {
             let mut thread = Thread {
                 pid,
                 program: name.clone(),
@@ -211,9 +244,11 @@ impl Threads {
                 function: None,
                 call_site: None,
                 time_ns,
-                before: known.copied().or(new),
+                before: None,
                 task,
+                user,
             };
+            thread.before = self.last.get(&thread.identity()).copied().or(new);
             if fits(&thread) {
                 self.find_names(&mut thread, &modules);
                 threads.push(thread);
@@ -232,5 +267,30 @@ impl Threads {
         };
         thread.function = name(self.names.function, own.record.start_routine);
         thread.call_site = name(self.names.call_site, own.side.call_site);
+    }
+}
+
+/// What can be told of a user-level thread as of any other. Without a name of its own it has that of
+/// the first thread, as the program itself is told.
+fn task_of(uthread: &Uthread, parent: u32, first_name: &str) -> Task {
+    let record = &uthread.own.record;
+    Task {
+        stat: Stat {
+            tid: 0,
+            name: uthread.name().unwrap_or_else(|| first_name.to_owned()),
+            parent,
+            state: uthread.state(),
+            start_ns: record.start_ns,
+            policy: record.policy.into(),
+            nice: 0,
+            rt_priority: 0,
+            cpu_ns: 0,
+            kernel: false,
+        },
+        record: Some(uthread.own),
+        schedstat: None,
+        switches: None,
+        stack: uthread.stack,
+        seat: None,
     }
 }

@@ -41,9 +41,10 @@ pub fn arrange<T: Borrow<Thread>>(threads: Vec<T>) -> Vec<(T, String)> {
 /// The place of each thread's parent: its creator, else the first thread of its process.
 fn parents<T: Borrow<Thread>>(threads: &[T]) -> Vec<Option<usize>> {
     let threads: Vec<&Thread> = threads.iter().map(Borrow::borrow).collect();
-    let places: HashMap<(u32, u32), usize> =
-        threads.iter().enumerate().map(|(at, t)| ((t.pid, t.task.stat.tid), at)).collect();
-    let place = |pid, tid| places.get(&(pid, tid)).copied();
+    let number = |thread: &Thread| thread.user.map_or(0, |user| user.number);
+    let key = |thread: &Thread| (thread.pid, thread.task.stat.tid, number(thread));
+    let places: HashMap<(u32, u32, u32), usize> =
+        threads.iter().enumerate().map(|(at, thread)| (key(thread), at)).collect();
     let parent = |&thread: &&Thread| {
         let own = thread.task.stat.tid;
         if own == thread.pid {
@@ -51,11 +52,15 @@ fn parents<T: Borrow<Thread>>(threads: &[T]) -> Vec<Option<usize>> {
         }
         // A thread is younger than its creator: what contradicts that could make a circle.
         let older = |&at: &usize| {
-            let other = &threads[at].task.stat;
-            (other.start_ns, other.tid) < (thread.task.stat.start_ns, own)
+            let age = |thread: &Thread| (thread.task.stat.start_ns, key(thread));
+            age(threads[at]) < age(thread)
         };
-        let creator = thread.creator().and_then(|tid| place(thread.pid, tid)).filter(older);
-        creator.or_else(|| place(thread.pid, thread.pid))
+        let creator = thread.creator().map(|id| match thread.user {
+            Some(_) => (thread.pid, 0, id),
+            None => (thread.pid, id, 0),
+        });
+        let creator = creator.and_then(|key| places.get(&key).copied()).filter(older);
+        creator.or_else(|| places.get(&(thread.pid, thread.pid, 0)).copied())
     };
     threads.iter().map(parent).collect()
 }

@@ -11,6 +11,8 @@ use tek_model::{directories, Device, Wanted, Watch};
 /// What is looked at.
 pub struct View {
     pub columns: Vec<Column>,
+    /// The worker is shown too if there are user-level threads.
+    pub adds_worker: bool,
     sort: Option<Sorting>,
     tree: bool,
     filter: Filter,
@@ -32,8 +34,12 @@ pub struct Look {
 impl View {
     /// For these columns and threads.
     pub fn new(columns: Vec<Column>, sort: Option<Sorting>, tree: bool, filter: Filter) -> Self {
-        let mut wanted =
-            Wanted { pids: filter.pid.clone(), directories: directories(), ..Wanted::default() };
+        let mut wanted = Wanted {
+            pids: filter.pid.clone(),
+            directories: directories(),
+            uthreads: true,
+            ..Wanted::default()
+        };
         for column in columns.iter().copied().chain(sort.map(|sort| sort.column)) {
             column.want(&mut wanted);
         }
@@ -42,6 +48,7 @@ impl View {
         let threads = Threads::new(names);
         Self {
             columns,
+            adds_worker: false,
             sort,
             tree,
             filter,
@@ -86,19 +93,24 @@ impl View {
 
     /// The lines of a table of them, its heads first.
     pub fn lines(&self, threads: Vec<Thread>) -> Vec<String> {
+        let mut columns = self.columns.clone();
+        if self.adds_worker && threads.iter().any(|thread| thread.user.is_some()) {
+            let at = columns.iter().position(|&column| column == Column::Tid);
+            columns.insert(at.map_or(0, |at| at + 1), Column::Worker);
+        }
         let cells = |thread: &Thread| -> Vec<String> {
-            self.columns.iter().map(|column| column.human(thread)).collect()
+            columns.iter().map(|column| column.human(thread)).collect()
         };
         if !self.tree {
-            return render::table(&self.columns, threads.iter().map(cells));
+            return render::table(&columns, threads.iter().map(cells));
         }
         // The branches are drawn before the names, or in what comes first.
-        let at = self.columns.iter().position(|&column| column == Column::Name).unwrap_or(0);
+        let at = columns.iter().position(|&column| column == Column::Name).unwrap_or(0);
         let rows = tree::arrange(threads).into_iter().map(|(thread, branch)| {
             let mut cells = cells(&thread);
             cells[at].insert_str(0, &branch);
             cells
         });
-        render::table(&self.columns, rows)
+        render::table(&columns, rows)
     }
 }

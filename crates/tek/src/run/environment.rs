@@ -63,6 +63,7 @@ pub fn set(
 pub fn set_uthread(plan: &Plan, library: &Path, directory: &RunDirectory) -> anyhow::Result<()> {
     env::set_var("LD_PRELOAD", preload(env::var_os("LD_PRELOAD").as_deref(), library)?);
     env::set_var("TEK_EVENTS", directory.events_path());
+    env::set_var("TEK_RUN_DIR", directory.path());
     env::set_var(uthread::VARIABLE, &plan.variable);
     Ok(())
 }

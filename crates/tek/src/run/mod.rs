@@ -220,6 +220,8 @@ fn run_on_uthreads(args: &Args, mut plan: Plan) -> anyhow::Result<ExitCode> {
     if let (Some(recorder), Ok(_)) = (recorder, &ended) {
         message::print(&recorder.finish());
     }
+    // Before tek dies by the signal that killed the program.
+    drop(directory);
     Ok(match ended {
         Ok((_, end)) => end.pass_on(),
         Err(status) => status,

@@ -4,7 +4,7 @@ use crate::ps::column::Column;
 use crate::ps::Sorting;
 
 /// What is shown, what matters most first: a narrow terminal shows the beginning of it.
-pub const USUAL: [Column; 16] = [
+pub const USUAL: [Column; 17] = [
     Column::Tid,
     Column::Name,
     Column::CpuPercent,
@@ -13,6 +13,7 @@ pub const USUAL: [Column; 16] = [
     Column::Involuntary,
     Column::Region,
     Column::Program,
+    Column::Worker,
     Column::Policy,
     Column::Priority,
     Column::Group,
@@ -50,7 +51,7 @@ fn width(column: Column, tree: bool) -> u16 {
         Column::Name | Column::Role => 16,
         Column::CpuPercent | Column::Voluntary | Column::State => 5,
         Column::DelayPercent | Column::Zone | Column::Policy => 6,
-        Column::Region | Column::Involuntary => 7,
+        Column::Region | Column::Involuntary | Column::Worker => 7,
         Column::Priority => 8,
         Column::Group => 10,
         Column::Function | Column::CallSite => 40,

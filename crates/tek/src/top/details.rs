@@ -1,13 +1,34 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! What `tek explain` says of a thread, to be read over the table.
-use super::state::{Identity, Text};
+use super::state::Text;
 use crate::explain;
+use crate::ps::thread::Thread;
+use std::io;
 use tek_abi::printable;
 use tek_model::Process;
 
-/// Finds out about a thread of a process. Of one that ended, or whose tid another has by now, it
-/// says so.
-pub fn of(pid: u32, (tid, start_ns): Identity) -> Text {
+/// Finds out about a thread. Of one that ended, or whose tid another has by now, it says so.
+pub fn of(thread: &Thread) -> Text {
+    let stat = &thread.task.stat;
+    match thread.user {
+        Some(user) => of_user(thread.pid, user.number),
+        None => of_kernel(thread.pid, (stat.tid, stat.start_ns)),
+    }
+}
+
+fn of_user(pid: u32, number: u32) -> Text {
+    let paragraphs = match explain::sections_of_user(pid, number) {
+        Ok(sections) => paragraphs(sections),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => {
+            vec![format!("user-level thread {number} of process {pid} has ended")]
+        }
+        Err(error) => vec![format!("cannot find out about user-level thread {number}: {error}")],
+    };
+    Text { title: format!("User-level thread {number} of {pid}"), paragraphs, first: 0 }
+}
+
+/// By its tid and start time.
+fn of_kernel(pid: u32, (tid, start_ns): (u32, u64)) -> Text {
     let is_there = || {
         let stat = Process::open(pid).ok().and_then(|process| process.stat(tid));
         stat.is_some_and(|stat| stat.start_ns == start_ns)
@@ -39,7 +60,7 @@ fn paragraphs(sections: Vec<(&'static str, Vec<String>)>) -> Vec<String> {
 mod tests {
     use super::*;
 
-    fn own() -> (u32, Identity) {
+    fn own() -> (u32, (u32, u64)) {
         let tid = nix::unistd::gettid().as_raw() as u32;
         let pid = std::process::id();
         let stat = Process::open(pid).unwrap().stat(tid).unwrap();
@@ -49,7 +70,7 @@ mod tests {
     #[test]
     fn a_thread_is_explained_as_tek_explain_does() {
         let (pid, identity) = own();
-        let text = of(pid, identity);
+        let text = of_kernel(pid, identity);
         assert_eq!(text.paragraphs[0], "Who it is");
         assert!(text.paragraphs.iter().any(|line| line.starts_with("  ")), "{text:?}");
     }
@@ -57,7 +78,8 @@ mod tests {
     #[test]
     fn another_thread_with_the_same_tid_is_not_taken_for_it() {
         let (pid, (tid, start_ns)) = own();
-        assert_eq!(of(pid, (tid, start_ns + 1)).paragraphs, [format!("thread {tid} has ended")]);
+        let other = of_kernel(pid, (tid, start_ns + 1));
+        assert_eq!(other.paragraphs, [format!("thread {tid} has ended")]);
     }
 
     #[test]

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! What each key does to the state.
 use super::columns::{usual_order, FIXED};
-use super::state::{Identity, Over, State, Text, LONGEST, SHORTEST};
+use super::state::{Over, State, Text, LONGEST, SHORTEST};
+use crate::ps::thread::Identity;
 use ratatui::crossterm::event::{KeyCode, KeyEvent, KeyModifiers};
 use std::time::Duration;
 

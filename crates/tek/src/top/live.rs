@@ -58,9 +58,9 @@ fn press(state: &mut State, keys: Vec<KeyEvent>) -> anyhow::Result<ControlFlow<(
             Wish::End => return Ok(ControlFlow::Break(())),
             // To all that a terminal would send it to; it comes back as an event.
             Wish::Stop => kill(Pid::from_raw(0), Signal::SIGTSTP)?,
-            Wish::Explain(identity) => {
-                if let Some(pid) = state.thread(state.position).map(|thread| thread.pid) {
-                    state.over = Over::Text(details::of(pid, identity));
+            Wish::Explain(_) => {
+                if let Some(text) = state.thread(state.position).map(details::of) {
+                    state.over = Over::Text(text);
                 }
             }
         }

@@ -186,6 +186,7 @@ pub mod tests {
                 stack: None,
                 seat: None,
             },
+            user: None,
             vm_bytes: None,
             page_bytes: 4096,
             zones: Default::default(),

@@ -6,7 +6,7 @@ use super::order::{self, Choice, Row};
 use super::sample::Sample;
 use super::wrap::wrap;
 use crate::ps::column::Column;
-use crate::ps::thread::Thread;
+use crate::ps::thread::{Identity, Thread};
 use std::collections::HashSet;
 use std::time::Duration;
 
@@ -18,9 +18,6 @@ pub const LONGEST: Duration = Duration::from_secs(60);
 /// Lines above the rows and below them.
 pub const LINES_ABOVE: u16 = 4;
 const LINES_BELOW: u16 = 1;
-
-/// A thread for as long as it lives: tid and start time.
-pub type Identity = (u32, u64);
 
 /// What lies over the table.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -134,13 +131,13 @@ impl State {
 
     /// Who the thread of a row is.
     pub fn identity(&self, position: usize) -> Option<Identity> {
-        self.thread(position).map(|thread| (thread.task.stat.tid, thread.task.stat.start_ns))
+        self.thread(position).map(Thread::identity)
     }
 
-    /// The threads that are seen.
+    /// The threads that are seen; user-level ones have the tid 0.
     pub fn tids_in_sight(&self) -> HashSet<u32> {
         let rows = self.first..self.rows.len().min(self.first + self.page());
-        rows.filter_map(|position| self.identity(position)).map(|(tid, _)| tid).collect()
+        rows.filter_map(|position| self.thread(position)).map(|t| t.task.stat.tid).collect()
     }
 
     /// How many rows there is room for.

@@ -1,0 +1,293 @@
+/* SPDX-License-Identifier: MIT OR Apache-2.0 */
+#include "uthread/posix/table.h"
+
+#include "ident/process.h"
+#include "ident/table.h"
+#include "uthread/carrier.h"
+#include "uthread/engine.h"
+#include "uthread/shown.h"
+#include "uthread/spin.h"
+#include "uthread/worker.h"
+
+#include <errno.h>
+#include <pthread.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+/* Locks of records, each of every so manieth. A power of 2. */
+#define LOCKS 64
+
+bool tek__table_is_settled;
+
+static bool is_open;
+static struct tek_spin locks[LOCKS];
+
+/* Slots without an owner, once there are no new ones. */
+static struct {
+	struct tek_spin lock;
+	atomic_bool scarce; /* slots change their owners */
+	unsigned int count;
+	unsigned short slot[TEK_MAX_SLOTS];
+} unused;
+
+/* From CLOCK_MONOTONIC_COARSE, which takes no system call anywhere, to CLOCK_BOOTTIME. */
+static uint64_t boot_offset_ns;
+
+static uint64_t time_of(clockid_t clock)
+{
+	struct timespec time;
+	clock_gettime(clock, &time);
+	return (uint64_t)time.tv_sec * 1000000000u + (uint64_t)time.tv_nsec;
+}
+
+/* A slot that nobody had yet. Under the lock. */
+static unsigned int new_slot(void)
+{
+	struct tek_table_header *header = tek__table_header();
+	struct tek_slot slot;
+
+	if (!tek__table_slot(header->slots, &slot))
+		return 0;
+	tek__table_count(&header->slots, header->slots + 1);
+	return header->slots;
+}
+
+__attribute__((cold, noinline)) static bool find_slot(struct tek_uthread *thread)
+{
+	tek__spin_lock(&unused.lock);
+	if (!atomic_load_explicit(&unused.scarce, memory_order_relaxed))
+		thread->slot = new_slot();
+	if (!thread->slot) {
+		atomic_store_explicit(&unused.scarce, true, memory_order_relaxed);
+		if (unused.count)
+			thread->slot = unused.slot[--unused.count] + 1u;
+		else
+			tek__table_count(&tek__table_header()->lost, tek__table_header()->lost + 1);
+	}
+	tek__spin_unlock(&unused.lock);
+	return thread->slot != 0;
+}
+
+__attribute__((cold, noinline)) static void give_slot(struct tek_uthread *thread)
+{
+	tek__spin_lock(&unused.lock);
+	unused.slot[unused.count++] = (unsigned short)(thread->slot - 1);
+	thread->slot = 0;
+	tek__spin_unlock(&unused.lock);
+}
+
+/* So many live, or have a moment ago: what two workers write at the same time may stay behind by one. */
+static void count(unsigned int threads)
+{
+	struct tek_table_header *header = tek__table_header();
+	tek__table_count(&header->threads, threads < header->slots ? threads : header->slots);
+}
+
+static void set_scheduling(struct tek_record *record, const struct tek_posix *posix)
+{
+	record->policy = (tek_u8)atomic_load_explicit(&posix->policy, memory_order_relaxed);
+	record->priority = (tek_s8)atomic_load_explicit(&posix->priority, memory_order_relaxed);
+}
+
+static void set_name(struct tek_record *record, struct tek_side *side,
+		     const struct tek_uthread *thread)
+{
+	memcpy(side->name, thread->name, sizeof(side->name));
+	side->name[sizeof(side->name) - 1] = '\0';
+	if (side->name[0])
+		record->flags |= TEK_FLAG_NAMED;
+	else
+		record->flags &= (tek_u8)~TEK_FLAG_NAMED;
+}
+
+/* The stack, the engine's own data at its top included. */
+static void set_stack(struct tek_record *record, struct tek_side *side,
+		      const struct tek_uthread *thread, const struct tek_posix *posix)
+{
+	const unsigned int shift = (unsigned int)__builtin_ctzl(tek__page_bytes);
+
+	if (!thread->block_bytes) /* the first thread's is the kernel's business */
+		return;
+	if (posix->stack != thread->stack_low + posix->extra_guard) {
+		side->stack_flags = TEK_STACK_OWN;
+		side->stack_end = (uintptr_t)posix->stack + posix->stack_bytes;
+		record->stack_pages = (tek_u32)(posix->stack_bytes >> shift);
+		return;
+	}
+	/* Below it is the engine's guard, of a page. */
+	const size_t bytes = thread->block_bytes - tek__page_bytes - posix->extra_guard;
+	side->stack_end = (uintptr_t)posix->stack + bytes;
+	record->stack_pages = (tek_u32)(bytes >> shift);
+}
+
+/* thread->slot counts from 1, because 0 is none. */
+static void publish(struct tek_uthread *thread, struct tek_record *record, struct tek_side *side)
+{
+	const struct tek_slot slot = tek__table_at(thread->slot - 1);
+
+	record->tid = (tek_u32)thread->id;
+	record->flags |= TEK_FLAG_USER;
+	set_scheduling(record, thread->posix);
+	set_stack(record, side, thread, thread->posix);
+	set_name(record, side, thread);
+	__atomic_store_n(&slot.side->worker, 0, __ATOMIC_RELAXED);
+	__atomic_store_n(&slot.side->waits, 0, __ATOMIC_RELAXED);
+	tek__table_write(slot, record, side, NULL);
+	thread->shown = slot.side;
+}
+
+void tek__table_created(struct tek_uthread *thread, const struct tek_table_birth *birth,
+			unsigned int threads)
+{
+	const bool used_before = thread->slot != 0;
+
+	if (!is_open || (!thread->slot && !find_slot(thread)))
+		return;
+	struct tek_record record = {
+		.start_ns = time_of(CLOCK_MONOTONIC_COARSE) + boot_offset_ns,
+		.start_routine = birth->function,
+	};
+	struct tek_side side = {
+		.creator_tid = (tek_u32)tek__here_self()->id,
+		.call_site = birth->call_site,
+		.stack_flags = (tek_u8)((birth->explicit_size ? TEK_STACK_EXPLICIT : 0) |
+					(used_before ? TEK_STACK_UNCLEAN : 0)),
+	};
+	publish(thread, &record, &side);
+	count(threads);
+}
+
+void tek__table_ended(struct tek_uthread *thread, unsigned int threads)
+{
+	const unsigned int slot = thread->slot;
+
+	if (!slot)
+		return;
+	tek__spin_lock(&locks[slot % LOCKS]);
+	thread->shown = NULL;
+	tek__table_clear(tek__table_at(slot - 1));
+	tek__spin_unlock(&locks[slot % LOCKS]);
+	count(threads);
+	if (atomic_load_explicit(&unused.scarce, memory_order_relaxed))
+		give_slot(thread);
+}
+
+/* A record that is being changed. */
+struct change {
+	struct tek_slot slot;
+	struct tek_spin *lock;
+	struct tek_record record;
+	struct tek_side side;
+};
+
+/* Whether it is still the thread's own. */
+static bool begin_change(const struct tek_uthread *thread, struct change *change)
+{
+	/* It may end meanwhile, and another thread get its slot. */
+	const unsigned int slot = __atomic_load_n(&thread->slot, __ATOMIC_RELAXED);
+
+	if (!slot)
+		return false;
+	change->slot = tek__table_at(slot - 1);
+	change->lock = &locks[slot % LOCKS];
+	tek__spin_lock(change->lock);
+	change->record = *change->slot.record;
+	change->side = *change->slot.side;
+	if (change->record.tid == (tek_u32)thread->id)
+		return true;
+	tek__spin_unlock(change->lock);
+	return false;
+}
+
+static void end_change(const struct change *change)
+{
+	tek__table_write(change->slot, &change->record, &change->side, NULL);
+	tek__spin_unlock(change->lock);
+}
+
+void tek__table_named(struct tek_uthread *thread)
+{
+	struct change change;
+
+	if (!begin_change(thread, &change))
+		return;
+	set_name(&change.record, &change.side, thread);
+	end_change(&change);
+}
+
+void tek__table_scheduled(struct tek_uthread *thread)
+{
+	struct change change;
+
+	if (!begin_change(thread, &change))
+		return;
+	set_scheduling(&change.record, thread->posix);
+	end_change(&change);
+}
+
+/* When the process began: the thread that makes the table was there from the first. */
+static uint64_t start_of_process(void)
+{
+	const uint64_t ticks = tek__table_header()->start_ticks;
+	const long second = sysconf(_SC_CLK_TCK);
+	return ticks * (1000000000u / (uint64_t)(second > 0 ? second : 100));
+}
+
+static void open_table(struct tek_uthread *self)
+{
+	struct tek_slot slot;
+
+	if (!tek__table_slot(0, &slot))
+		return;
+	struct tek_worker_place *places = tek__table_list_workers(tek__worker_count);
+	if (!places)
+		return;
+	boot_offset_ns = time_of(CLOCK_BOOTTIME) - time_of(CLOCK_MONOTONIC);
+	tek__enter();
+	atomic_store(&tek__shown_workers, places);
+	for (unsigned int i = 0; i < tek__worker_count; i++) {
+		const struct tek_carrier *carrier = atomic_load(&tek__workers[i].carrier);
+		if (carrier)
+			tek__shown_carried(i, (int)carrier->tid);
+	}
+	is_open = true;
+	if (find_slot(self)) {
+		struct tek_record record = {.start_ns = start_of_process(), .flags = TEK_FLAG_MAIN};
+		struct tek_side side = {0};
+		publish(self, &record, &side);
+		tek__shown_runs(self, tek__here_worker()->number);
+	}
+	tek__leave();
+}
+
+void tek__table_open(void)
+{
+	const int saved = errno;
+	int cancellation;
+
+	tek__table_is_settled = true;
+	/* Files are open meanwhile. */
+	pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &cancellation);
+	open_table(tek__here_self());
+	pthread_setcancelstate(cancellation, NULL);
+	errno = saved;
+}
+
+void tek__table_after_fork(void)
+{
+	if (!tek__table_is_settled)
+		return;
+	tek__table_is_settled = is_open = false;
+	atomic_store(&tek__shown_workers, NULL);
+	tek__table_forget();
+	for (struct tek_uthread *each = atomic_load(&tek__uthreads); each; each = each->all_next) {
+		each->slot = 0;
+		each->shown = NULL;
+	}
+	unused.count = 0;
+	atomic_store(&unused.scarce, false);
+	atomic_store(&unused.lock.held, 0);
+	for (size_t i = 0; i < LOCKS; i++)
+		atomic_store(&locks[i].held, 0);
+}

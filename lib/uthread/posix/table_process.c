@@ -1,0 +1,60 @@
+/* SPDX-License-Identifier: MIT OR Apache-2.0 */
+/*
+ * What the parts of libtek.so that write the table (ident/table.c, module.c, rundir.c) need of a process: here of
+ * one with user-level threads.
+ */
+#include "ident/process.h"
+#include "ident/table.h"
+#include "mediate/report.h"
+#include "uthread/posix/start.h"
+#include "uthread/spin.h"
+#include "uthread/worker.h"
+
+#include <stdio.h>
+#include <unistd.h>
+
+size_t tek__page_bytes;
+
+static struct tek_spin lock;
+
+pid_t tek__pid(void)
+{
+	return getpid();
+}
+
+/* Nobody collects it: the line is as the engine's own. */
+void tek__report_bad_option(const char *variable, const char *value)
+{
+	char line[256];
+	int bytes = snprintf(line, sizeof(line), "tek: %s: not understood: %s\n", variable, value);
+	if (bytes > 0)
+		(void)!write(STDERR_FILENO, line,
+			     (size_t)bytes < sizeof(line) ? (size_t)bytes : sizeof(line) - 1);
+}
+
+/* For a few instructions, or a system call. */
+bool tek__lock(void)
+{
+	tek__enter();
+	tek__spin_lock(&lock);
+	return true;
+}
+
+void tek__unlock(void)
+{
+	tek__spin_unlock(&lock);
+	tek__leave();
+}
+
+/* Earlier than the engine's: it is needed there. */
+__attribute__((constructor(101))) static void start(void)
+{
+	tek__page_bytes = (size_t)sysconf(_SC_PAGESIZE);
+	tek__table_remove_stale();
+}
+
+__attribute__((destructor)) static void finish(void)
+{
+	if (!tek__start_is_borrowed())
+		tek__table_end();
+}

@@ -1,0 +1,40 @@
+/* SPDX-License-Identifier: MIT OR Apache-2.0 */
+/*
+ * What the thread information table (abi/tek_abi.h) says of threads while they run: where each does, whether it waits,
+ * and which kernel thread carries which worker.  Each is one store, for which nobody takes a lock.  The rest of
+ * the table is posix/table.h's; where there is none these do nothing.
+ */
+#ifndef TEK_UTHREAD_SHOWN_H
+#define TEK_UTHREAD_SHOWN_H
+
+#include "tek_abi.h"
+#include "uthread/thread.h"
+
+#include <stdbool.h>
+
+/* Those of the table; NULL: there is none. */
+extern struct tek_worker_place *_Atomic tek__shown_workers __attribute__((visibility("hidden")));
+
+/* It goes on on this worker. */
+static inline void tek__shown_runs(const struct tek_uthread *thread, unsigned int worker)
+{
+	if (thread->shown)
+		__atomic_store_n(&thread->shown->worker, (tek_u16)(worker + 1), __ATOMIC_RELAXED);
+}
+
+static inline void tek__shown_waits(const struct tek_uthread *thread, bool waits)
+{
+	if (thread->shown)
+		__atomic_store_n(&thread->shown->waits, waits, __ATOMIC_RELAXED);
+}
+
+/* The worker is carried by this kernel thread from now on. */
+static inline void tek__shown_carried(unsigned int worker, int tid)
+{
+	struct tek_worker_place *places = atomic_load_explicit(&tek__shown_workers,
+							       memory_order_relaxed);
+	if (places)
+		__atomic_store_n(&places[worker].tid, (tek_u32)tid, __ATOMIC_RELAXED);
+}
+
+#endif
