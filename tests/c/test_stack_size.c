@@ -5,6 +5,7 @@
  */
 #include "profile_support.h"
 
+#include "stack/fit.h"
 #include "stack/size.h"
 #include "stack/stack.h"
 

@@ -92,6 +92,9 @@ int main(int argc, char **argv)
 		start(wait_for_ever, 256 << 10, "small");
 		start(spin, 0, "busy");
 		start(wait_for_ever, 0, NULL);
+	} else if (strcmp(what, "deep") == 0) {
+		start(wait_for_ever, 0, "deep");
+		return 0;
 	} else if (strcmp(what, "fork") == 0) {
 		start(wait_for_ever, 0, "parent's");
 		pid_t child = fork();
@@ -188,7 +191,7 @@ def test_user_level_threads_are_shown_with_number_worker_state_and_stack(program
         for user in users:
             assert user["pid"] == pid and user["program"] == "uthreads" and user["tid"] is None
             assert user["tracked"] and user["worker_tid"] in tids
-            assert user["worker"] in range(int(model[-1]) if "--workers" in model else 1)
+            assert user["worker"] in (range(2) if "m:n" in model else range(1))
             assert user["cpu_ns"] is None and user["group"] is None
         named = by_name(users)
         assert named["deep"]["state"] == "S" and named["busy"]["state"] == "R"
@@ -200,8 +203,8 @@ def test_user_level_threads_are_shown_with_number_worker_state_and_stack(program
         assert named["small"]["peak_bytes"] < 64 << 10
         assert 256 << 10 <= named["small"]["stack_bytes"] < 384 << 10
         assert named["deep"]["stack_bytes"] >= 1 << 20
-        names = {thread["name"] for thread in kernels}
-        assert names == {"uthreads", "tek-monitor", "tek-signals", "tek-worker"}
+        names = {"uthreads", "tek-monitor", "tek-signals", "tek-worker"}
+        eventually(lambda: {each["name"] for each in ps(pid, "--no-uthreads")} == names)
 
 
 def test_the_table_for_people_names_them_and_their_workers(program, model):
@@ -218,6 +221,22 @@ def test_the_table_for_people_names_them_and_their_workers(program, model):
         tree = subprocess.run([TEK, "ps", "--tree", "--pid", str(pid), "-o", "tid,name"],
                               capture_output=True, text=True, check=True, timeout=60).stdout
         assert re.search(r"u1 +[|`]- uthreads\n +u2 +[| ]  [|`]- deep", tree), tree
+
+
+def test_a_stack_gets_the_size_that_kernel_threads_of_its_kind_needed(program, model, tmp_path):
+    profiles = ["--stack-profiles", tmp_path]
+    subprocess.run([TEK, "run", "--stack", "report", *profiles, "--", program, "deep"], check=True,
+                   capture_output=True, timeout=60)
+    assert list(tmp_path.glob("*.stack"))
+    with started(program, [*model, "--stack", "auto", *profiles], "few") as pid:
+        fitted = by_name(ps(pid, "--uthreads"))
+    with started(program, model, "few") as pid:
+        usual = by_name(ps(pid, "--uthreads"))
+    assert 400 << 10 < fitted["deep"]["stack_bytes"] < 1 << 20 < usual["deep"]["stack_bytes"]
+    # Of spin nothing was learnt, and what the program chose stays.
+    for name in ("busy", "small"):
+        assert fitted[name]["stack_bytes"] == usual[name]["stack_bytes"]
+    assert fitted["deep"]["peak_bytes"] == pytest.approx(usual["deep"]["peak_bytes"], abs=16384)
 
 
 def test_a_thread_that_has_ended_is_not_shown_joined_or_not(program, model):

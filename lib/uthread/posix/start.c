@@ -5,6 +5,7 @@
 #include "uthread/interrupted.h"
 #include "uthread/posix/action.h"
 #include "uthread/posix/attr.h"
+#include "uthread/posix/fit.h"
 #include "uthread/posix/held.h"
 #include "uthread/posix/record.h"
 #include "uthread/posix/router.h"
@@ -139,6 +140,7 @@ void tek__posix_start(void)
 	const pthread_t handle = c_library_handle();
 
 	tek__attr_start();
+	tek__posix_fit_start();
 	int error = tek__engine_start(&options);
 	if (!error)
 		error = adopt(handle);

@@ -152,6 +152,7 @@ void tek__table_created(struct tek_uthread *thread, const struct tek_table_birth
 		.creator_tid = (tek_u32)tek__here_self()->id,
 		.call_site = birth->call_site,
 		.stack_flags = (tek_u8)((birth->explicit_size ? TEK_STACK_EXPLICIT : 0) |
+					(birth->fitted ? TEK_STACK_TUNED : 0) |
 					(used_before ? TEK_STACK_UNCLEAN : 0)),
 	};
 	publish(thread, &record, &side);

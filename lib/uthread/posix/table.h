@@ -30,6 +30,7 @@ struct tek_table_birth {
 	uintptr_t function;  /* that it runs: ident/cxx_thread.h */
 	uintptr_t call_site; /* of pthread_create() */
 	bool explicit_size;  /* of its stack: the program's choice */
+	bool fitted;         /* but TEK chose it */
 };
 
 /* All between tek__enter() and tek__leave(). */

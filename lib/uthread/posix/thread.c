@@ -7,6 +7,7 @@
 #include "uthread/posix/attr.h"
 #include "uthread/posix/cancel.h"
 #include "uthread/posix/exit.h"
+#include "uthread/posix/fit.h"
 #include "uthread/posix/interrupt.h"
 #include "uthread/posix/sched.h"
 #include "uthread/posix/signal.h"
@@ -136,11 +137,12 @@ int tek__posix_create(pthread_t *handle, const pthread_attr_t *attr, void *(*rou
 		return error;
 	if (!tek__table_is_settled)
 		tek__table_open();
-	const struct tek_table_birth birth = {
+	struct tek_table_birth birth = {
 		.function = tek__cxx_function((uintptr_t)routine, argument),
 		.call_site = (uintptr_t)call_site,
 		.explicit_size = read.stack_bytes != 0,
 	};
+	birth.fitted = tek__posix_fit(&read, birth.function, birth.call_site);
 	const size_t extra = extra_guard(&read);
 	const struct tek_uthread_wish wish = wish_of(&read, extra);
 	error = EAGAIN;

@@ -52,7 +52,12 @@ fn parents<T: Borrow<Thread>>(threads: &[T]) -> Vec<Option<usize>> {
         }
         // A thread is younger than its creator: what contradicts that could make a circle.
         let older = |&at: &usize| {
-            let age = |thread: &Thread| (thread.task.stat.start_ns, key(thread));
+            // Numbers of user-level threads are given in their order; their times are rough.
+            let start_ns = |thread: &Thread| match thread.user {
+                Some(_) => 0,
+                None => thread.task.stat.start_ns,
+            };
+            let age = |thread: &Thread| (start_ns(thread), key(thread));
             age(threads[at]) < age(thread)
         };
         let creator = thread.creator().map(|id| match thread.user {
@@ -70,4 +75,36 @@ fn branch(lasts: &[bool]) -> String {
     let Some((own, above)) = lasts.split_last() else { return String::new() };
     let lines: String = above.iter().map(|&last| if last { "   " } else { "|  " }).collect();
     lines + if *own { "`- " } else { "|- " }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::ps::thread::User;
+    use crate::top::sample::tests::thread;
+    use tek_abi::{Record, Side};
+
+    fn user(number: u32, creator: u32, start_ns: u64) -> Thread {
+        let mut made = thread(100, 0, "fridge", "fridge", 0);
+        made.user = Some(User { number, worker: None });
+        made.task.stat.start_ns = start_ns;
+        let side = Side { creator_tid: creator, ..Side::default() };
+        made.task.record = Some(tek_model::Thread { slot: 0, record: Record::default(), side });
+        made
+    }
+
+    #[test]
+    fn user_level_threads_stand_below_who_created_them_however_rough_their_times_are() {
+        let kernel = thread(100, 100, "fridge", "fridge", 0);
+        let other = thread(100, 2, "fridge", "another", 0);
+        let threads = vec![kernel, other, user(1, 0, 10), user(2, 1, 9), user(3, 2, 12)];
+        let drawn: Vec<_> = arrange(threads)
+            .into_iter()
+            .map(|(thread, branch)| {
+                let number = thread.user.map(|user| user.number);
+                format!("{branch}{}", number.unwrap_or(thread.task.stat.tid + 1000))
+            })
+            .collect();
+        assert_eq!(drawn, ["1100", "|- 1002", "`- 1", "   `- 2", "      `- 3"]);
+    }
 }

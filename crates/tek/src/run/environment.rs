@@ -47,6 +47,12 @@ pub fn set(
     if args.no_follow_marked {
         env::set_var("TEK_FOLLOW_MARKED", "0");
     }
+    set_stack(tuning);
+    Ok(())
+}
+
+/// Sets what is asked of stacks.
+fn set_stack(tuning: Option<&Tuning>) {
     if let Some(Tuning { variable, read, .. }) = tuning {
         if let Some(variable) = variable {
             env::set_var(stack::VARIABLE, variable);
@@ -56,15 +62,20 @@ pub fn set(
             None => env::remove_var(stack::PROFILES_VARIABLE),
         }
     }
-    Ok(())
 }
 
 /// Sets what has the program run on user-level threads.
-pub fn set_uthread(plan: &Plan, library: &Path, directory: &RunDirectory) -> anyhow::Result<()> {
+pub fn set_uthread(
+    plan: &Plan,
+    tuning: Option<&Tuning>,
+    library: &Path,
+    directory: &RunDirectory,
+) -> anyhow::Result<()> {
     env::set_var("LD_PRELOAD", preload(env::var_os("LD_PRELOAD").as_deref(), library)?);
     env::set_var("TEK_EVENTS", directory.events_path());
     env::set_var("TEK_RUN_DIR", directory.path());
     env::set_var(uthread::VARIABLE, &plan.variable);
+    set_stack(tuning);
     Ok(())
 }
 

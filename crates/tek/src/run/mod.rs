@@ -42,7 +42,7 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use target::{Reason, Target};
 use tek_abi::Event;
-use tek_policy::{Budget, Group};
+use tek_policy::{Budget, Group, StackSettings};
 use uthread::Plan;
 
 const AFTER_HELP: &str = "\
@@ -180,7 +180,10 @@ impl Args {
             (self.no_follow_marked, "--no-follow-marked"),
             (self.report, "--report"),
             (self.report_json.is_some(), "--report-json"),
-            (self.stack.modes.is_some(), "--stack"),
+            (
+                self.stack.modes.is_some_and(stack::Modes::need_libtek),
+                "--stack with report, grow or exact",
+            ),
         ];
         given.into_iter().find(|&(given, _)| given).map(|(_, name)| name)
     }
@@ -191,8 +194,8 @@ impl Args {
 enum Under<'a> {
     /// libtek.so: rules, and what is done about stacks.
     Libtek(Option<&'a str>, Option<&'a Tuning>),
-    /// libtek-uthread.so.
-    Uthreads(&'a Plan),
+    /// libtek-uthread.so, and how it fits stacks.
+    Uthreads(&'a Plan, Option<&'a Tuning>),
 }
 
 /// Runs the program; the result is its exit status. Dies by the signal that killed it, if one did.
@@ -208,15 +211,25 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
 
 /// Runs the program on user-level threads.
 fn run_on_uthreads(args: &Args, mut plan: Plan) -> anyhow::Result<ExitCode> {
+    let files = match args.stack.modes {
+        Some(_) if !args.no_rules => rules::stack_settings().map_err(|error| error.to_string()),
+        _ => Ok(StackSettings::default()),
+    };
+    let tuning = match files.and_then(|files| Tuning::of(&args.stack, files)) {
+        Ok(tuning) => tuning,
+        Err(error) => {
+            message::print(&error);
+            return Ok(ExitCode::from(MISUSED));
+        }
+    };
     let recorder = args.uthread.trace.as_deref().map(Recorder::create).transpose()?;
     if let Some(recorder) = &recorder {
         plan.record(recorder);
     }
     let directory = RunDirectory::create()?;
+    let under = Under::Uthreads(&plan, tuning.as_ref());
     let ended =
-        under_tek(args, Under::Uthreads(&plan), &directory, &mut Collector::new(&[]), |_| {
-            PollTimeout::NONE
-        })?;
+        under_tek(args, under, &directory, &mut Collector::new(&[]), |_| PollTimeout::NONE)?;
     if let (Some(recorder), Ok(_)) = (recorder, &ended) {
         message::print(&recorder.finish());
     }
@@ -364,19 +377,19 @@ fn under_tek(
             let sibling = library::sibling(&library, &elf);
             ((library, elf), sibling)
         }
-        Under::Uthreads(_) => (found(library::find_uthread())?, None),
+        Under::Uthreads(..) => (found(library::find_uthread())?, None),
     };
     let libraries: Vec<_> = [library].into_iter().chain(sibling).collect();
     let target = target::examine(&args.program[0], &libraries);
     let reason = target.as_ref().and_then(|target| match under {
         Under::Libtek(..) => target.reason,
-        Under::Uthreads(_) => target.reason.or(target.uthread_reason),
+        Under::Uthreads(..) => target.reason.or(target.uthread_reason),
     });
     if let Some(reason) = reason {
         let program = args.program[0].to_string_lossy();
         let how = match under {
             Under::Libtek(..) => "under TEK",
-            Under::Uthreads(_) => "on user-level threads",
+            Under::Uthreads(..) => "on user-level threads",
         };
         message::print(&format!("{program} {}: it runs, but not {how}", reason.text()));
         collector.add_not_covered(program.into_owned());
@@ -389,7 +402,9 @@ fn under_tek(
             Under::Libtek(rules, tuning) => {
                 environment::set(args, rules, tuning, library, directory)?;
             }
-            Under::Uthreads(plan) => environment::set_uthread(plan, library, directory)?,
+            Under::Uthreads(plan, tuning) => {
+                environment::set_uthread(plan, tuning, library, directory)?;
+            }
         }
     }
 

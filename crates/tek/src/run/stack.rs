@@ -69,6 +69,13 @@ impl Modes {
     /// Measure only.
     pub const REPORT: Self = Self { mode: Some("report"), switches: [false; 3] };
 
+    /// Whether libtek.so alone can follow them: user-level threads are fitted, by what was learnt of
+    /// threads of the kernel, and not measured.
+    pub fn need_libtek(self) -> bool {
+        let [_, grow, exact] = self.switches;
+        self.mode() == "report" || grow || exact
+    }
+
     fn mode(self) -> &'static str {
         self.mode.unwrap_or("auto")
     }

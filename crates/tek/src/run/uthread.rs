@@ -395,13 +395,15 @@ mod tests {
             "--no-follow-marked",
             "--report",
             "--report-json x",
-            "--stack auto",
+            "--stack report",
+            "--stack auto,grow",
         ];
         for option in options {
             let said = planned(&format!("--model m:n {option}"), "").unwrap_err();
             assert!(said.starts_with(option.split(' ').next().unwrap()), "{said}");
             assert_eq!(planned(option, ""), Ok(None));
         }
+        assert!(planned("--model m:1 --stack auto,override --stack-margin 2", "").is_ok());
         assert!(planned("--model m:1 --arena-max 1 --group background --no-rules", "").is_ok());
     }
 

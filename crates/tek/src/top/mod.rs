@@ -14,7 +14,7 @@ mod keys;
 mod live;
 mod once;
 mod order;
-mod sample;
+pub mod sample;
 mod screen;
 mod state;
 mod wrap;
