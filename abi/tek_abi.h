@@ -458,9 +458,6 @@ TEK_ABI_AT(tek_module, build_id_bytes, 44);
 TEK_ABI_AT(tek_module, path, 48);
 
 TEK_ABI_ASSERT(sizeof(struct tek_worker_place) == 8);
-TEK_ABI_ASSERT(TEK_WORKERS_OFFSET == TEK_KINDS_OFFSET + TEK_MAX_KINDS * sizeof(struct tek_kind));
-TEK_ABI_ASSERT(TEK_WORKERS_OFFSET + TEK_MAX_WORKERS * sizeof(struct tek_worker_place) <=
-	       TEK_TABLE_HEADER_BYTES);
 TEK_ABI_ASSERT(sizeof(struct tek_table_header) == 152);
 TEK_ABI_AT(tek_table_header, version, 8);
 TEK_ABI_AT(tek_table_header, pid, 12);
@@ -481,6 +478,7 @@ TEK_ABI_AT(tek_table_header, program_module, 136);
 TEK_ABI_AT(tek_table_header, stack_mode, 140);
 TEK_ABI_AT(tek_table_header, low_percent, 141);
 TEK_ABI_AT(tek_table_header, high_percent, 142);
+TEK_ABI_AT(tek_table_header, workers, 144);
 
 TEK_ABI_ASSERT(sizeof(struct tek_request) == 64);
 TEK_ABI_AT(tek_request, version, 4);

@@ -379,6 +379,11 @@ void tek__table_list_modules(const struct tek_module *modules, unsigned int coun
 	__atomic_store_n(&header->program_module, program, __ATOMIC_RELEASE);
 }
 
+_Static_assert(TEK_WORKERS_OFFSET == TEK_KINDS_OFFSET + TEK_MAX_KINDS * sizeof(struct tek_kind) &&
+		       TEK_WORKERS_OFFSET + TEK_MAX_WORKERS * sizeof(struct tek_worker_place) <=
+			       TEK_TABLE_HEADER_BYTES,
+	       "they have their place in the file");
+
 struct tek_worker_place *tek__table_list_workers(unsigned int count)
 {
 	struct tek_table_header *header = tek__table_header();

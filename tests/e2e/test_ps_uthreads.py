@@ -223,6 +223,18 @@ def test_the_table_for_people_names_them_and_their_workers(program, model):
         assert re.search(r"u1 +[|`]- uthreads\n +u2 +[| ]  [|`]- deep", tree), tree
 
 
+def test_roles_that_rules_give_by_name_are_shown(program, model):
+    roles = ["--role", "deep=goes down", "--role", "second=renamed", "--role", "uthreads=the first"]
+    with started(program, [*model, *roles], "few") as pid:
+        named = by_name(ps(pid, "--uthreads"))
+        assert (named["deep"]["role"], named["busy"]["role"]) == ("goes down", None)
+        first = next(user for user in ps(pid, "--uthreads") if user["number"] == 1)
+        assert first["role"] == "the first"
+        assert [user["name"] for user in ps(pid, "--role", "goes*")] == ["deep"]
+    with started(program, [*model, *roles], "named") as pid:
+        assert by_name(ps(pid, "--uthreads"))["second"]["role"] == "renamed"
+
+
 def test_a_stack_gets_the_size_that_kernel_threads_of_its_kind_needed(program, model, tmp_path):
     profiles = ["--stack-profiles", tmp_path]
     subprocess.run([TEK, "run", "--stack", "report", *profiles, "--", program, "deep"], check=True,

@@ -280,7 +280,7 @@ REFUSED = [
     (["--model", "m:1", "--quantum", "5"], "200us"),
     (["--model", "m:1", "--pool", "5"], "--sched fifo"),
     (["--model", "m:1", "--critical", "ui*"], "--critical cannot be combined with --model m:1"),
-    (["--model", "m:n", "--stack", "auto"], "--stack cannot be combined with --model m:n"),
+    (["--model", "m:n", "--stack", "report"], "grow or exact cannot be combined with --model m:n"),
     (["--model", "m:n", "--rules", "x.toml"], "--rules cannot be combined"),
     (["--model", "m:n", "--report"], "--report cannot be combined"),
 ]

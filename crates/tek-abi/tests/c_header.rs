@@ -155,11 +155,12 @@ fn every_constant_has_the_same_value_in_c_and_rust() {
 }
 
 /// The structs of both sides.
-const LAYOUTS: [Layout; 11] = [
+const LAYOUTS: [Layout; 12] = [
     Record::LAYOUT,
     Side::LAYOUT,
     Module::LAYOUT,
     Kind::LAYOUT,
+    WorkerPlace::LAYOUT,
     TableHeader::LAYOUT,
     Event::LAYOUT,
     Request::LAYOUT,

@@ -8,6 +8,7 @@
 #include "uthread/posix/fit.h"
 #include "uthread/posix/held.h"
 #include "uthread/posix/record.h"
+#include "uthread/posix/roles.h"
 #include "uthread/posix/router.h"
 #include "uthread/posix/sched.h"
 #include "uthread/posix/signal.h"
@@ -141,6 +142,7 @@ void tek__posix_start(void)
 
 	tek__attr_start();
 	tek__posix_fit_start();
+	tek__roles_start();
 	int error = tek__engine_start(&options);
 	if (!error)
 		error = adopt(handle);

@@ -5,6 +5,7 @@
 #include "ident/table.h"
 #include "uthread/carrier.h"
 #include "uthread/engine.h"
+#include "uthread/posix/roles.h"
 #include "uthread/shown.h"
 #include "uthread/spin.h"
 #include "uthread/worker.h"
@@ -101,6 +102,22 @@ static void set_name(struct tek_record *record, struct tek_side *side,
 		record->flags &= (tek_u8)~TEK_FLAG_NAMED;
 }
 
+/* By its name, of which the first thread has the program's if nobody gave it another. NULL: it stays as it is. */
+static const char *set_role(struct tek_record *record, const struct tek_uthread *thread)
+{
+	char name[sizeof(thread->name)];
+
+	if (!tek__roles_any)
+		return NULL;
+	memcpy(name, thread->name, sizeof(name));
+	if (!name[0] && record->flags & TEK_FLAG_MAIN)
+		strncpy(name, program_invocation_short_name, sizeof(name));
+	name[sizeof(name) - 1] = '\0';
+	const char *role = tek__role_of(name);
+	record->role_bytes = (tek_u16)strlen(role);
+	return role;
+}
+
 /* The stack, the engine's own data at its top included. */
 static void set_stack(struct tek_record *record, struct tek_side *side,
 		      const struct tek_uthread *thread, const struct tek_posix *posix)
@@ -131,9 +148,10 @@ static void publish(struct tek_uthread *thread, struct tek_record *record, struc
 	set_scheduling(record, thread->posix);
 	set_stack(record, side, thread, thread->posix);
 	set_name(record, side, thread);
+	const char *role = set_role(record, thread);
 	__atomic_store_n(&slot.side->worker, 0, __ATOMIC_RELAXED);
 	__atomic_store_n(&slot.side->waits, 0, __ATOMIC_RELAXED);
-	tek__table_write(slot, record, side, NULL);
+	tek__table_write(slot, record, side, role);
 	thread->shown = slot.side;
 }
 
@@ -201,9 +219,9 @@ static bool begin_change(const struct tek_uthread *thread, struct change *change
 	return false;
 }
 
-static void end_change(const struct change *change)
+static void end_change(const struct change *change, const char *role)
 {
-	tek__table_write(change->slot, &change->record, &change->side, NULL);
+	tek__table_write(change->slot, &change->record, &change->side, role);
 	tek__spin_unlock(change->lock);
 }
 
@@ -214,7 +232,7 @@ void tek__table_named(struct tek_uthread *thread)
 	if (!begin_change(thread, &change))
 		return;
 	set_name(&change.record, &change.side, thread);
-	end_change(&change);
+	end_change(&change, set_role(&change.record, thread));
 }
 
 void tek__table_scheduled(struct tek_uthread *thread)
@@ -224,7 +242,7 @@ void tek__table_scheduled(struct tek_uthread *thread)
 	if (!begin_change(thread, &change))
 		return;
 	set_scheduling(&change.record, thread->posix);
-	end_change(&change);
+	end_change(&change, NULL);
 }
 
 /* When the process began: the thread that makes the table was there from the first. */

@@ -67,6 +67,7 @@ fn set_stack(tuning: Option<&Tuning>) {
 /// Sets what has the program run on user-level threads.
 pub fn set_uthread(
     plan: &Plan,
+    rules: Option<&str>,
     tuning: Option<&Tuning>,
     library: &Path,
     directory: &RunDirectory,
@@ -75,6 +76,9 @@ pub fn set_uthread(
     env::set_var("TEK_EVENTS", directory.events_path());
     env::set_var("TEK_RUN_DIR", directory.path());
     env::set_var(uthread::VARIABLE, &plan.variable);
+    if let Some(rules) = rules {
+        env::set_var("TEK_RULES", rules);
+    }
     set_stack(tuning);
     Ok(())
 }

@@ -42,7 +42,7 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use target::{Reason, Target};
 use tek_abi::Event;
-use tek_policy::{Budget, Group, StackSettings};
+use tek_policy::{Budget, Group};
 use uthread::Plan;
 
 const AFTER_HELP: &str = "\
@@ -174,7 +174,6 @@ impl Args {
         let given = [
             (!self.critical.is_empty(), "--critical"),
             (!self.rules.is_empty(), "--rules"),
-            (!self.role.is_empty(), "--role"),
             (self.budget.is_some(), "--budget"),
             (self.rt_range.is_some(), "--rt-range"),
             (self.no_follow_marked, "--no-follow-marked"),
@@ -194,8 +193,8 @@ impl Args {
 enum Under<'a> {
     /// libtek.so: rules, and what is done about stacks.
     Libtek(Option<&'a str>, Option<&'a Tuning>),
-    /// libtek-uthread.so, and how it fits stacks.
-    Uthreads(&'a Plan, Option<&'a Tuning>),
+    /// libtek-uthread.so: rules, of which it follows the roles, and how it fits stacks.
+    Uthreads(&'a Plan, Option<&'a str>, Option<&'a Tuning>),
 }
 
 /// Runs the program; the result is its exit status. Dies by the signal that killed it, if one did.
@@ -211,12 +210,12 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
 
 /// Runs the program on user-level threads.
 fn run_on_uthreads(args: &Args, mut plan: Plan) -> anyhow::Result<ExitCode> {
-    let files = match args.stack.modes {
-        Some(_) if !args.no_rules => rules::stack_settings().map_err(|error| error.to_string()),
-        _ => Ok(StackSettings::default()),
-    };
-    let tuning = match files.and_then(|files| Tuning::of(&args.stack, files)) {
-        Ok(tuning) => tuning,
+    let sources = Sources { no_defaults: args.no_rules, files: &[], roles: &args.role };
+    let gathered = sources.gather().map_err(|error| error.to_string());
+    let tuned =
+        gathered.and_then(|gathered| Ok((Tuning::of(&args.stack, gathered.stack)?, gathered)));
+    let (tuning, Gathered { rules, .. }) = match tuned {
+        Ok(tuned) => tuned,
         Err(error) => {
             message::print(&error);
             return Ok(ExitCode::from(MISUSED));
@@ -227,7 +226,7 @@ fn run_on_uthreads(args: &Args, mut plan: Plan) -> anyhow::Result<ExitCode> {
         plan.record(recorder);
     }
     let directory = RunDirectory::create()?;
-    let under = Under::Uthreads(&plan, tuning.as_ref());
+    let under = Under::Uthreads(&plan, rules.as_deref(), tuning.as_ref());
     let ended =
         under_tek(args, under, &directory, &mut Collector::new(&[]), |_| PollTimeout::NONE)?;
     if let (Some(recorder), Ok(_)) = (recorder, &ended) {
@@ -402,8 +401,8 @@ fn under_tek(
             Under::Libtek(rules, tuning) => {
                 environment::set(args, rules, tuning, library, directory)?;
             }
-            Under::Uthreads(plan, tuning) => {
-                environment::set_uthread(plan, tuning, library, directory)?;
+            Under::Uthreads(plan, rules, tuning) => {
+                environment::set_uthread(plan, rules, tuning, library, directory)?;
             }
         }
     }

@@ -389,7 +389,6 @@ mod tests {
         let options = [
             "--critical ui*",
             "--rules x.toml",
-            "--role a=b",
             "--budget off",
             "--rt-range 1-9",
             "--no-follow-marked",
@@ -403,7 +402,7 @@ mod tests {
             assert!(said.starts_with(option.split(' ').next().unwrap()), "{said}");
             assert_eq!(planned(option, ""), Ok(None));
         }
-        assert!(planned("--model m:1 --stack auto,override --stack-margin 2", "").is_ok());
+        assert!(planned("--model m:1 --role a=b --stack auto,override", "").is_ok());
         assert!(planned("--model m:1 --arena-max 1 --group background --no-rules", "").is_ok());
     }
 

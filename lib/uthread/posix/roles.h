@@ -1,0 +1,20 @@
+/* SPDX-License-Identifier: MIT OR Apache-2.0 */
+/*
+ * What user-level threads are for: the roles that rules (TEK_RULES, tek-rules(5)) give by program and name.  What else
+ * rules set is about threads of the kernel.
+ */
+#ifndef TEK_UTHREAD_POSIX_ROLES_H
+#define TEK_UTHREAD_POSIX_ROLES_H
+
+#include <stdbool.h>
+
+/* Whether there are rules that give one. Constant after the start. */
+extern bool tek__roles_any __attribute__((visibility("hidden")));
+
+/* At the start: reads the environment. */
+void tek__roles_start(void);
+
+/* TEK_ROLE_BYTES of which those behind the role are zero, and stay; "": none.  `name` may be empty: none was set. */
+const char *tek__role_of(const char *name);
+
+#endif
