@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
 #include "uthread/posix/start.h"
 
+#include "ident/table.h"
 #include "uthread/engine.h"
 #include "uthread/interrupted.h"
 #include "uthread/posix/action.h"
@@ -137,6 +138,7 @@ void tek__posix_start(void)
 	if (tek__engine_runs() || stands_down())
 		return;
 	process = getpid();
+	tek__table_remove_stale();
 	const struct tek_engine_options options = options_of(getenv("TEK_UTHREAD"));
 	const pthread_t handle = c_library_handle();
 

@@ -50,7 +50,6 @@ void tek__unlock(void)
 __attribute__((constructor(101))) static void start(void)
 {
 	tek__page_bytes = (size_t)sysconf(_SC_PAGESIZE);
-	tek__table_remove_stale();
 }
 
 __attribute__((destructor)) static void finish(void)
