@@ -10,6 +10,7 @@
 #include "uthread/sanitizer.h"
 #include "uthread/setxid.h"
 #include "uthread/stacks.h"
+#include "uthread/supplier.h"
 #include "uthread/tls.h"
 #include "uthread/worker.h"
 
@@ -115,19 +116,6 @@ struct tek_worker *tek__carrier_wait(struct tek_uthread *self, struct tek_carrie
 	return wait_for_worker(carrier);
 }
 
-struct tek_uthread *tek__carrier_next_stopped(struct tek_worker *worker,
-					      const struct tek_uthread *running)
-{
-	struct tek_fifo others = {NULL, NULL};
-	struct tek_uthread *next, *other;
-
-	while ((next = tek__next(worker, running, TEK_READY_PREEMPTED)) && !next->carrier)
-		tek__fifo_add(&others, next);
-	while ((other = tek__fifo_take(&others)))
-		tek__ready(other, TEK_READY_PREEMPTED);
-	return next;
-}
-
 /* The calling thread leaves its worker to a spare carrier, which goes on with `next`. */
 static void leave_to_spare(struct tek_worker *worker, struct tek_carrier *spare,
 			   struct tek_uthread *next)
@@ -155,7 +143,7 @@ bool tek__carrier_stop_here(struct tek_worker *worker)
 
 	if (next && !next->carrier && !(spare = tek__carrier_spare())) {
 		tek__ready(next, TEK_READY_PREEMPTED);
-		next = tek__carrier_next_stopped(worker, self);
+		next = tek__next_stopped(worker, self);
 	}
 	if (!next)
 		return false;

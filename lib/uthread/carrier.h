@@ -67,13 +67,6 @@ struct tek_worker *tek__carrier_wait(struct tek_uthread *self, struct tek_carrie
  */
 bool tek__carrier_stop_here(struct tek_worker *worker);
 
-/*
- * Takes the next ready thread that belongs to a carrier; NULL: there is none.  For who has no spare carrier: one may be
- * made only after somebody who was stopped in the middle of the C library has gone on.
- */
-struct tek_uthread *tek__carrier_next_stopped(struct tek_worker *worker,
-					      const struct tek_uthread *running);
-
 /* By the carrier's own context: `thread` belongs to another carrier, which gets this worker. */
 void tek__carrier_hand_over(struct tek_worker *worker, struct tek_uthread *thread);
 

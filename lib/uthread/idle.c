@@ -110,13 +110,13 @@ void tek__idle(struct tek_carrier *carrier, struct tek_worker *worker)
 			wait_for_work(worker);
 			continue;
 		}
+		if (!atomic_load_explicit(&worker->ticking, memory_order_relaxed) &&
+		    (tek__any_ready(worker) || tek__timers_any() || tek__events_any()))
+			tek__preempt_needed(worker);
 		if (next->carrier) {
 			tek__carrier_hand_over(worker, next);
 			return;
 		}
-		if (!atomic_load_explicit(&worker->ticking, memory_order_relaxed) &&
-		    (tek__any_ready(worker) || tek__timers_any() || tek__events_any()))
-			tek__preempt_needed(worker);
 		tek__switch(worker, &carrier->context, next);
 		worker = tek__here_worker();
 	}

@@ -63,7 +63,7 @@ static bool is_held_up(const struct tek_carrier *carrier)
 static bool find_carrier(struct tek_worker *worker)
 {
 	struct tek_carrier *spare = tek__carrier_spare();
-	struct tek_uthread *stopped = spare ? NULL : tek__carrier_next_stopped(worker, NULL);
+	struct tek_uthread *stopped = spare ? NULL : tek__next_stopped(worker, NULL);
 
 	if (spare)
 		tek__carrier_give_worker(spare, worker);

@@ -32,7 +32,7 @@
 #define MONITOR_NS 2000000
 
 void (*tek__preempt_resumed)(struct tek_uthread *self, bool in_program);
-void (*tek__preempt_held)(struct tek_uthread *self);
+void (*tek__preempt_held)(struct tek_uthread *self, ucontext_t *context);
 
 static void set_timer(const struct tek_carrier *carrier, uint64_t first_ns, uint64_t each_ns)
 {
@@ -284,7 +284,7 @@ static void unblock_tick(void)
 	syscall(SYS_rt_sigprocmask, SIG_UNBLOCK, &bit, NULL, sizeof(bit));
 }
 
-static void tick(const ucontext_t *context, unsigned int pending)
+static void tick(ucontext_t *context, unsigned int pending)
 {
 	bool good = is_good_moment(context, tek__here_self());
 
@@ -292,8 +292,8 @@ static void tick(const ucontext_t *context, unsigned int pending)
 	bool in_program = good && tek__zones_allow(tek__interrupted_at(context));
 
 	if (!in_program && tek__preempt_held)
-		tek__preempt_held(tek__here_self());
-	if (!tek__here_entry() && !good)
+		tek__preempt_held(tek__here_self(), context);
+	if (!tek__here_entry() && !in_program)
 		return; /* without a worker: it waits for one at a better moment */
 	struct tek_worker *worker = tek__enter();
 	bool due = is_due(worker, pending);

@@ -23,6 +23,7 @@
 #include "uthread/worker.h"
 
 #include <stdbool.h>
+#include <ucontext.h>
 
 int tek__preempt_start(void);
 
@@ -49,9 +50,10 @@ extern void (*tek__preempt_resumed)(struct tek_uthread *self, bool in_program)
 
 /*
  * Called each time a tick finds a thread in code that must not be left, before anything else; it may not return.
- * NULL: nobody wants to know.  For posix/held.h.
+ * NULL: nobody wants to know.  `context`: what was interrupted.  For posix/held.h.
  */
-extern void (*tek__preempt_held)(struct tek_uthread *self) __attribute__((visibility("hidden")));
+extern void (*tek__preempt_held)(struct tek_uthread *self, ucontext_t *context)
+	__attribute__((visibility("hidden")));
 
 /* In the child of fork(): its carrier has no timer. */
 void tek__preempt_after_fork(struct tek_worker *worker, struct tek_carrier *carrier);

@@ -25,6 +25,18 @@ void tek__supplier_look(void)
 		syscall(SYS_futex, &called, FUTEX_WAKE_PRIVATE, 1, NULL, NULL, 0);
 }
 
+struct tek_uthread *tek__next_stopped(struct tek_worker *worker, const struct tek_uthread *running)
+{
+	struct tek_fifo others = {NULL, NULL};
+	struct tek_uthread *next, *other;
+
+	while ((next = tek__next(worker, running, TEK_READY_PREEMPTED)) && !next->carrier)
+		tek__fifo_add(&others, next);
+	while ((other = tek__fifo_take(&others)))
+		tek__ready(other, TEK_READY_PREEMPTED);
+	return next;
+}
+
 static void make_spares(void)
 {
 	while (any_missing() && tek__carrier_start(NULL) == 0) {

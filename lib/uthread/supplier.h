@@ -8,10 +8,19 @@
 #ifndef TEK_UTHREAD_SUPPLIER_H
 #define TEK_UTHREAD_SUPPLIER_H
 
+#include "uthread/worker.h"
+
 /* 0 or an error number. */
 int tek__supplier_start(void);
 
 /* Spare carriers may be missing: it makes them. From a signal handler, too. */
 void tek__supplier_look(void);
+
+/*
+ * For who has no spare carrier, and may get one only after somebody who was stopped in the middle of the C library has
+ * gone on: takes the next ready thread that belongs to a carrier; NULL: there is none.  `running` as in struct
+ * tek_sched.
+ */
+struct tek_uthread *tek__next_stopped(struct tek_worker *worker, const struct tek_uthread *running);
 
 #endif

@@ -6,6 +6,7 @@
 #include "uthread/interrupted.h"
 #include "uthread/overflow.h"
 #include "uthread/parallel.h"
+#include "uthread/posix/aside.h"
 #include "uthread/posix/router.h"
 #include "uthread/posix/signal.h"
 #include "uthread/posix/start.h"
@@ -205,7 +206,11 @@ static void on_signal(int number, siginfo_t *info, void *argument)
 	if ((!self && !tek__here_carrier()) || (is_error(number, info) && depth)) {
 		call(handler_for(number), number, info, argument);
 	} else if (self && depth <= self->level + self->taking) {
+		const bool aside = self->aside && !tek__here_entry();
 		run(self, depth > self->level, number, info, context);
+		/* It goes on to wait in the kernel. */
+		if (aside && tek__here_entry())
+			tek__aside_begin();
 	} else {
 		const int error = errno;
 		if (!tek__router_put(info))

@@ -3,9 +3,9 @@
  * System calls that may block, by a user-level thread: it waits, its worker does not.
  *
  * Each first tries without blocking.  If the kernel says that there is nothing to do now, it waits in the engine
- * (events.h) until the kernel says that there is, and tries again.  What that leaves out, regular files
- * that are not in memory, a lock of the kernel's, is a call like any other: it holds up the kernel thread, whose
- * worker goes to another one after a while (carrier.h).
+ * (events.h) until the kernel says that there is, and tries again.  What the kernel has no such word for waits there
+ * without its worker (aside.h).  What is left, regular files that are not in memory and calls that are not here,
+ * holds up the kernel thread, whose worker goes to another one after a while (carrier.h).
  *
  * Results, errno and cancellation are those of the C library's functions of the same names: cancellation acts
  * before the call or while it waits, never after it has moved a byte.  Signals end a wait as
@@ -16,12 +16,14 @@
 #ifndef TEK_UTHREAD_POSIX_BLOCKING_H
 #define TEK_UTHREAD_POSIX_BLOCKING_H
 
+#include <fcntl.h>
 #include <poll.h>
 #include <signal.h>
 #include <stdbool.h>
 #include <sys/epoll.h>
 #include <sys/resource.h>
 #include <sys/select.h>
+#include <sys/sem.h>
 #include <sys/socket.h>
 #include <sys/types.h>
 #include <sys/uio.h>
@@ -77,6 +79,20 @@ unsigned int tek__sleep(unsigned int seconds);
 
 /* blocking_signal.c: with this mask until a handler has run; NULL: with the one that it has. */
 int tek__sigsuspend(const sigset_t *mask);
+
+/* blocking_ipc.c: of System V. `timeout` may be NULL. */
+ssize_t tek__msgrcv(int queue, void *message, size_t size, long type, int flags);
+int tek__msgsnd(int queue, const void *message, size_t size, int flags);
+int tek__semtimedop(int set, struct sembuf *operations, size_t count,
+		    const struct timespec *timeout);
+
+/* blocking_lock.c: fcntl(2) with F_SETLKW or F_OFD_SETLKW; lockf(3) with F_LOCK. */
+int tek__flock(int file, int operation);
+int tek__fcntl_lock(int file, int command, struct flock *lock);
+int tek__lockf(int file, off_t size);
+
+/* blocking_open.c */
+int tek__openat(int directory, const char *path, int flags, mode_t mode);
 
 /* blocking_child.c */
 pid_t tek__wait4(pid_t child, int *status, int options, struct rusage *usage);

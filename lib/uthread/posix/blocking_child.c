@@ -2,12 +2,13 @@
 /*
  * wait(2) and its kin.  For one child there is a descriptor that says when it has ended (pidfd_open(2)).  For any
  * child, and for one that stops or goes on, there is none: then the call itself waits, and its worker goes to
- * another kernel thread.
+ * another kernel thread (aside.h).
  */
 #include "uthread/posix/blocking.h"
 
 #include "preload/uthread/real.h"
 #include "uthread/events.h"
+#include "uthread/posix/aside.h"
 #include "uthread/posix/blocked.h"
 #include "uthread/posix/interrupt.h"
 
@@ -69,7 +70,11 @@ pid_t tek__wait4(pid_t child, int *status, int options, struct rusage *usage)
 	}
 	for (;;) {
 		const struct tek_handlers handlers = tek__handlers_from_here(false);
+		if (!(options & WNOHANG))
+			tek__aside_begin();
 		pid_t found = TEK_REAL(wait4)(child, status, options, usage);
+		if (!(options & WNOHANG))
+			tek__aside_end();
 		if (found >= 0 || !tek__failed_by_engine(&handlers))
 			return found;
 	}
@@ -98,7 +103,11 @@ int tek__waitid(idtype_t type, id_t id, siginfo_t *info, int options)
 	}
 	for (;;) {
 		const struct tek_handlers handlers = tek__handlers_from_here(false);
+		if (!(options & WNOHANG))
+			tek__aside_begin();
 		int result = TEK_REAL(waitid)(type, id, info, options);
+		if (!(options & WNOHANG))
+			tek__aside_end();
 		if (result == 0 || !tek__failed_by_engine(&handlers))
 			return result;
 	}

@@ -2,6 +2,8 @@
 #include "uthread/posix/held.h"
 
 #include "preload/uthread/real.h"
+#include "uthread/interrupted.h"
+#include "uthread/posix/aside.h"
 #include "uthread/posix/exit.h"
 #include "uthread/posix/interrupt.h"
 #include "uthread/posix/signal.h"
@@ -54,21 +56,30 @@ bool tek__held_can_end(const struct tek_uthread *thread)
 	return note && thread->tls && (read_note(thread->tls) & note);
 }
 
-void tek__held(struct tek_uthread *thread)
+void tek__held(struct tek_uthread *thread, ucontext_t *context)
 {
 	struct tek_posix *self = thread->posix;
 
 	if (!self || !(tek__posix_flags(self) & (TEK_POSIX_SIGNALLED | TEK_POSIX_CANCELLED)))
 		return;
+	/* Then it goes on to wait without its worker, which it has while handlers run. */
+	const bool aside = self->aside && !tek__here_entry();
 	if (tek__cancel_is_due() && tek__held_can_end(thread)) {
 		/* It is not in that call any more; who has this storage next is not, either. */
 		__atomic_fetch_and(note_of(thread->tls), ~note, __ATOMIC_RELAXED);
+		self->aside = false;
 		tek__posix_exit(PTHREAD_CANCELED);
 	}
 	/* What it holds there it keeps until the handlers have run: they do not give way. */
+	const unsigned long failing = self->failing;
 	tek__here_defer();
 	self->level++;
 	tek__posix_resume(thread, false);
 	self->level--;
 	tek__here_undefer();
+	if (aside) {
+		tek__aside_begin();
+		if (self->failing != failing)
+			tek__interrupted_fail(context);
+	}
 }

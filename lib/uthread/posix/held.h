@@ -13,6 +13,7 @@
 #include "uthread/posix/record.h"
 
 #include <stdbool.h>
+#include <ucontext.h>
 
 /* By the first thread. If the note is not found such calls cannot be cancelled. */
 void tek__held_start(void);
@@ -24,6 +25,6 @@ bool tek__held_can_end(const struct tek_uthread *thread);
  * A tick has found the thread in code that cannot be left, outside the engine: it takes signals that are for it, as a
  * kernel thread would, and ends if it can be cancelled there.  For tek__preempt_held.
  */
-void tek__held(struct tek_uthread *thread);
+void tek__held(struct tek_uthread *thread, ucontext_t *context);
 
 #endif

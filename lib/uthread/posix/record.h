@@ -78,6 +78,7 @@ struct tek_posix {
 	unsigned int
 		level; /* what `defer` is while the program's code runs: 0, or 1 in a handler */
 	bool taking;   /* a signal is being taken: its handler may run one level deeper */
+	bool aside;    /* it waits in the kernel without its worker: aside.h */
 	struct tek_handler_frame *frames; /* handlers that it is in, the innermost first */
 };
 

@@ -7,6 +7,7 @@
 #include "uthread/interrupted.h"
 #include "uthread/parallel.h"
 #include "uthread/posix/action.h"
+#include "uthread/posix/held.h"
 #include "uthread/posix/signal.h"
 #include "uthread/preempt.h"
 #include "uthread/worker.h"
@@ -237,9 +238,9 @@ static bool stop_those_due(void)
 {
 	bool any = false;
 
-	if (tek__engine.preempt == TEK_PREEMPT_OFF)
-		return false;
-	for (unsigned int i = 0; i < tek__worker_count; i++) {
+	/* Without preemption nobody is stopped in the program, but who waits in the kernel is. */
+	const unsigned int workers = tek__engine.preempt == TEK_PREEMPT_OFF ? 0 : tek__worker_count;
+	for (unsigned int i = 0; i < workers; i++) {
 		struct tek_worker *worker = &tek__workers[i];
 		enum tek_due how = due(
 			atomic_load_explicit(&worker->current, memory_order_relaxed));
@@ -327,15 +328,22 @@ static void *route(void *argument)
 	return NULL;
 }
 
-static void nothing(siginfo_t *info, void *context)
+/* Without preemption: it ends the router's wait, and a thread that the kernel holds up sees to what has come. */
+static void on_call(siginfo_t *info, void *context)
 {
-	(void)info, (void)context;
+	const int error = errno;
+	struct tek_uthread *self = tek__here_self();
+
+	(void)info;
+	if (self && !tek__here_find()->defer && !tek__here_entry())
+		tek__held(self, context);
+	errno = error;
 }
 
 int tek__router_start(void)
 {
 	/* Without preemption nobody else has a handler for the tick. */
-	int error = tek__engine.preempt == TEK_PREEMPT_OFF ? tek__tick_start(nothing) : 0;
+	int error = tek__engine.preempt == TEK_PREEMPT_OFF ? tek__tick_start(on_call) : 0;
 	if (!error)
 		error = open_files();
 	if (!error)

@@ -1,0 +1,91 @@
+/* SPDX-License-Identifier: MIT OR Apache-2.0 */
+/*
+ * The symbols that open a file; see file.c.  A child of vfork(2) has its parent's storage and must not be taken for that
+ * thread.
+ */
+#include "preload/uthread/real.h"
+#include "uthread/posix/blocking.h"
+#include "uthread/posix/start.h"
+#include "uthread/worker.h"
+
+#include <stdarg.h>
+
+static int open_at(int directory, const char *path, int flags, mode_t mode)
+{
+	if (!tek__is_uthread() || tek__start_is_borrowed())
+		return TEK_REAL(openat)(directory, path, flags, mode);
+	return tek__openat(directory, path, flags, mode);
+}
+
+#define MODE(last) \
+	({ \
+		mode_t mode = 0; \
+		if (__OPEN_NEEDS_MODE(last)) { \
+			va_list arguments; \
+			va_start(arguments, last); \
+			mode = va_arg(arguments, mode_t); \
+			va_end(arguments); \
+		} \
+		mode; \
+	})
+
+TEK_EXPORT int open(const char *path, int flags, ...)
+{
+	return open_at(AT_FDCWD, path, flags, MODE(flags));
+}
+
+TEK_EXPORT int openat(int directory, const char *path, int flags, ...)
+{
+	return open_at(directory, path, flags, MODE(flags));
+}
+
+TEK_EXPORT int creat(const char *path, mode_t mode)
+{
+	return open_at(AT_FDCWD, path, O_CREAT | O_WRONLY | O_TRUNC, mode);
+}
+
+#if defined(__GLIBC__)
+
+/* _FORTIFY_SOURCE: without a mode. */
+int __open_2(const char *path, int flags);
+TEK_EXPORT int __open_2(const char *path, int flags)
+{
+	return __OPEN_NEEDS_MODE(flags) ? TEK_REAL(__open_2)(path, flags)
+					: open_at(AT_FDCWD, path, flags, 0);
+}
+
+int __openat_2(int directory, const char *path, int flags);
+TEK_EXPORT int __openat_2(int directory, const char *path, int flags)
+{
+	return __OPEN_NEEDS_MODE(flags) ? TEK_REAL(__openat_2)(directory, path, flags)
+					: open_at(directory, path, flags, 0);
+}
+
+TEK_EXPORT int open64(const char *path, int flags, ...)
+{
+	return open_at(AT_FDCWD, path, flags | O_LARGEFILE, MODE(flags));
+}
+
+TEK_EXPORT int openat64(int directory, const char *path, int flags, ...)
+{
+	return open_at(directory, path, flags | O_LARGEFILE, MODE(flags));
+}
+
+TEK_EXPORT int creat64(const char *path, mode_t mode)
+{
+	return open_at(AT_FDCWD, path, O_CREAT | O_WRONLY | O_TRUNC | O_LARGEFILE, mode);
+}
+
+int __open64_2(const char *path, int flags);
+TEK_EXPORT int __open64_2(const char *path, int flags)
+{
+	return __open_2(path, flags | O_LARGEFILE);
+}
+
+int __openat64_2(int directory, const char *path, int flags);
+TEK_EXPORT int __openat64_2(int directory, const char *path, int flags)
+{
+	return __openat_2(directory, path, flags | O_LARGEFILE);
+}
+
+#endif

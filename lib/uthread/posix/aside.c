@@ -1,0 +1,86 @@
+/* SPDX-License-Identifier: MIT OR Apache-2.0 */
+#include "uthread/posix/aside.h"
+
+#include "uthread/carrier.h"
+#include "uthread/posix/record.h"
+#include "uthread/preempt.h"
+#include "uthread/supplier.h"
+#include "uthread/worker.h"
+
+#include <errno.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+/* So often it is looked for one that is being made. */
+#define TRIES 100
+#define TRY_NS 100000
+
+static struct tek_carrier *wait_for_spare(void)
+{
+	const struct timespec moment = {.tv_nsec = TRY_NS};
+	struct tek_carrier *spare = tek__carrier_spare();
+
+	for (int i = 0; !spare && i < TRIES; i++) {
+		tek__supplier_look();
+		syscall(SYS_nanosleep, &moment, NULL);
+		spare = tek__carrier_spare();
+	}
+	tek__supplier_look(); /* for the next one */
+	return spare;
+}
+
+/* The monitor may be about to do the same: carrier.h. */
+static void step_aside(struct tek_worker *worker, struct tek_carrier *spare)
+{
+	struct tek_uthread *self = tek__here_self();
+	struct tek_carrier *carrier = tek__here_carrier();
+
+	tek__spin_lock(&carrier->lock);
+	tek__carrier_set_worker(tek__here_find(), NULL);
+	self->carrier = carrier;
+	tek__set_current(worker, NULL);
+	atomic_store(&carrier->detached, self);
+	carrier->context.mask = worker->kernel_mask;
+	tek__preempt_lose(worker, carrier);
+	tek__spin_unlock(&carrier->lock);
+	tek__carrier_give_worker(spare, worker);
+}
+
+static __attribute__((noinline)) int get_errno(void)
+{
+	return errno;
+}
+
+static __attribute__((noinline)) void set_errno(int error)
+{
+	errno = error;
+}
+
+void tek__aside_begin(void)
+{
+	void tek__leave_pending(void); /* worker.h */
+	const int error = get_errno();
+
+	tek__posix_self()->aside = true;
+	for (;;) {
+		struct tek_worker *worker = tek__enter();
+		struct tek_carrier *spare = wait_for_spare();
+		if (spare)
+			step_aside(worker, spare);
+		if (!tek__here_undefer())
+			break;
+		/* Something has come that is to be seen to first, on a worker. */
+		tek__leave_pending();
+	}
+	set_errno(error);
+}
+
+void tek__aside_end(void)
+{
+	const int error = get_errno();
+
+	tek__posix_self()->aside = false;
+	tek__enter();
+	tek__leave();
+	set_errno(error);
+}

@@ -1,0 +1,31 @@
+/* SPDX-License-Identifier: MIT OR Apache-2.0 */
+/* Opening a FIFO waits for who opens its other end, and opening a device for the device. */
+#include "uthread/posix/blocking.h"
+
+#include "preload/uthread/real.h"
+#include "uthread/posix/aside.h"
+#include "uthread/posix/interrupt.h"
+
+#include <sys/stat.h>
+
+static bool may_wait(int directory, const char *path)
+{
+	struct stat status;
+
+	return fstatat(directory, path, &status, 0) == 0 &&
+	       (S_ISFIFO(status.st_mode) || S_ISCHR(status.st_mode));
+}
+
+int tek__openat(int directory, const char *path, int flags, mode_t mode)
+{
+	/* Those never wait; and some are the engine's own, where nobody may be cancelled. */
+	if (flags & (O_NONBLOCK | O_PATH | O_DIRECTORY))
+		return TEK_REAL(openat)(directory, path, flags, mode);
+	tek__cancel_point();
+	if (!may_wait(directory, path))
+		return TEK_REAL(openat)(directory, path, flags, mode);
+	tek__aside_begin();
+	int file = TEK_REAL(openat)(directory, path, flags, mode);
+	tek__aside_end();
+	return file;
+}

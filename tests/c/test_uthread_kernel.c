@@ -1,0 +1,426 @@
+/* SPDX-License-Identifier: MIT OR Apache-2.0 */
+/*
+ * Calls that wait in the kernel for things that no file tells of: messages and semaphores of System V, locks of files,
+ * who opens the other end of a FIFO, any child.  Meanwhile others go on, and who waits can be cancelled and interrupted.
+ */
+#include "uthread_posix.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <stdio.h>
+#include <sys/file.h>
+#include <sys/ipc.h>
+#include <sys/msg.h>
+#include <sys/sem.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+
+static atomic_int reached, cleaned, handled;
+static int queue, set;
+static char directory[64], path[80];
+static int result, error_number;
+
+struct message {
+	long type;
+	char text[64];
+};
+
+static int begin_each(void **state)
+{
+	(void)state;
+	atomic_store(&reached, 0);
+	atomic_store(&cleaned, 0);
+	atomic_store(&handled, 0);
+	queue = msgget(IPC_PRIVATE, 0600);
+	set = semget(IPC_PRIVATE, 1, 0600);
+	strcpy(directory, "/tmp/tek-test-XXXXXX");
+	if (queue < 0 || set < 0 || !mkdtemp(directory))
+		return -1;
+	snprintf(path, sizeof(path), "%s/it", directory);
+	return 0;
+}
+
+static int end_each(void **state)
+{
+	(void)state;
+	msgctl(queue, IPC_RMID, NULL);
+	semctl(set, 0, IPC_RMID);
+	unlink(path);
+	return rmdir(directory);
+}
+
+/* A thread that makes this call; it has begun, and most likely waits, when this returns. */
+static pthread_t waiting(void *(*call)(void *))
+{
+	pthread_t thread = start(call, NULL);
+	assert_true(becomes(&reached, 1));
+	nap(20);
+	return thread;
+}
+
+static void clean(void *unused)
+{
+	(void)unused;
+	atomic_fetch_add(&cleaned, 1);
+}
+
+static void keep(int value)
+{
+	error_number = errno;
+	result = value;
+}
+
+static void *receive(void *unused)
+{
+	struct message message;
+	pthread_cleanup_push(clean, NULL);
+	atomic_store(&reached, 1);
+	keep((int)msgrcv(queue, &message, sizeof(message.text), 7, 0));
+	pthread_cleanup_pop(0);
+	return unused;
+}
+
+static void who_waits_for_a_message_gets_it_from_another_thread(void **state)
+{
+	struct message message = {.type = 6, .text = "no"};
+	(void)state;
+	pthread_t thread = waiting(receive);
+	assert_int_equal(msgsnd(queue, &message, 2, 0), 0);
+	message.type = 7;
+	assert_int_equal(msgsnd(queue, &message, 3, 0), 0);
+	result_of(thread);
+	assert_int_equal(result, 3);
+}
+
+static void fill(void)
+{
+	struct message message = {.type = 1};
+	while (msgsnd(queue, &message, sizeof(message.text), IPC_NOWAIT) == 0)
+		;
+	assert_int_equal(errno, EAGAIN);
+}
+
+static void *send(void *unused)
+{
+	struct message message = {.type = 2};
+	pthread_cleanup_push(clean, NULL);
+	atomic_store(&reached, 1);
+	keep(msgsnd(queue, &message, sizeof(message.text), 0));
+	pthread_cleanup_pop(0);
+	return unused;
+}
+
+static void who_sends_into_a_full_queue_waits_until_another_thread_receives(void **state)
+{
+	struct message message;
+	(void)state;
+	fill();
+	pthread_t thread = waiting(send);
+	assert_true(msgrcv(queue, &message, sizeof(message.text), 1, IPC_NOWAIT) >= 0);
+	result_of(thread);
+	assert_int_equal(result, 0);
+}
+
+static void what_cannot_be_done_at_once_fails_if_that_is_asked_for(void **state)
+{
+	struct message message;
+	struct sembuf down = {.sem_op = -1, .sem_flg = IPC_NOWAIT};
+	(void)state;
+	assert_int_equal(msgrcv(queue, &message, sizeof(message.text), 0, IPC_NOWAIT), -1);
+	assert_int_equal(errno, ENOMSG);
+	fill();
+	assert_int_equal(msgsnd(queue, &(struct message){.type = 1}, 64, IPC_NOWAIT), -1);
+	assert_int_equal(errno, EAGAIN);
+	assert_int_equal(semop(set, &down, 1), -1);
+	assert_int_equal(errno, EAGAIN);
+	assert_int_equal(semop(set, &down, 0), -1);
+	assert_int_equal(errno, EINVAL);
+}
+
+static void *pass(void *unused)
+{
+	struct sembuf down = {.sem_op = -2};
+	atomic_store(&reached, 1);
+	keep(semop(set, &down, 1));
+	return unused;
+}
+
+static void who_waits_for_a_semaphore_goes_on_when_another_thread_raises_it(void **state)
+{
+	struct sembuf up = {.sem_op = 1};
+	(void)state;
+	pthread_t thread = waiting(pass);
+	assert_int_equal(semctl(set, 0, GETNCNT), 1);
+	assert_int_equal(semop(set, &up, 1), 0);
+	assert_int_equal(semop(set, &up, 1), 0);
+	result_of(thread);
+	assert_int_equal(result, 0);
+	assert_int_equal(semctl(set, 0, GETVAL), 0);
+}
+
+static void *wait_for_zero(void *unused)
+{
+	struct sembuf zero = {.sem_op = 0};
+	atomic_store(&reached, 1);
+	keep(semop(set, &zero, 1));
+	return unused;
+}
+
+static void a_semaphore_that_is_zero_for_a_moment_is_noticed(void **state)
+{
+	struct sembuf up = {.sem_op = 1}, down = {.sem_op = -1};
+	(void)state;
+	semop(set, &up, 1);
+	pthread_t thread = waiting(wait_for_zero);
+	semop(set, &down, 1);
+	semop(set, &up, 1);
+	result_of(thread);
+	assert_int_equal(result, 0);
+}
+
+static void a_wait_for_a_semaphore_ends_with_its_time(void **state)
+{
+	const struct timespec time = {.tv_nsec = 30000000};
+	struct sembuf down = {.sem_op = -1};
+	struct timespec from, to;
+	(void)state;
+	clock_gettime(CLOCK_MONOTONIC, &from);
+	assert_int_equal(semtimedop(set, &down, 1, &time), -1);
+	assert_int_equal(errno, EAGAIN);
+	clock_gettime(CLOCK_MONOTONIC, &to);
+	assert_true((to.tv_sec - from.tv_sec) * 1000000000L + to.tv_nsec - from.tv_nsec >=
+		    30000000);
+	assert_int_equal(semtimedop(set, &down, 1, &(struct timespec){.tv_nsec = -1}), -1);
+	assert_int_equal(errno, EINVAL);
+}
+
+static int open_it(void)
+{
+	int file = open(path, O_RDWR | O_CREAT, 0600);
+	assert_true(file >= 0);
+	return file;
+}
+
+static void *lock_by_flock(void *unused)
+{
+	int file = open_it();
+	atomic_store(&reached, 1);
+	keep(flock(file, LOCK_EX));
+	close(file);
+	return unused;
+}
+
+static void *lock_by_fcntl(void *unused)
+{
+	struct flock whole = {.l_type = F_WRLCK, .l_whence = SEEK_SET};
+	int file = open_it();
+	pthread_cleanup_push(clean, NULL);
+	atomic_store(&reached, 1);
+	keep(fcntl(file, F_OFD_SETLKW, &whole));
+	pthread_cleanup_pop(0);
+	close(file);
+	return unused;
+}
+
+static void who_waits_for_a_lock_of_a_file_gets_it_from_another_thread(void **state)
+{
+	(void)state;
+	int file = open_it();
+	assert_int_equal(flock(file, LOCK_EX), 0);
+	pthread_t thread = waiting(lock_by_flock);
+	assert_int_equal(flock(file, LOCK_UN), 0);
+	result_of(thread);
+	assert_int_equal(result, 0);
+
+	struct flock whole = {.l_type = F_WRLCK, .l_whence = SEEK_SET};
+	atomic_store(&reached, 0);
+	assert_int_equal(fcntl(file, F_OFD_SETLK, &whole), 0);
+	thread = waiting(lock_by_fcntl);
+	whole.l_type = F_UNLCK;
+	assert_int_equal(fcntl(file, F_OFD_SETLK, &whole), 0);
+	result_of(thread);
+	assert_int_equal(result, 0);
+	close(file);
+}
+
+static void *lock_by_lockf(void *unused)
+{
+	int file = open_it();
+	atomic_store(&reached, 1);
+	keep(lockf(file, F_LOCK, 0));
+	close(file);
+	return unused;
+}
+
+static void who_waits_for_a_lock_gets_it_from_another_process(void **state)
+{
+	int ends[2];
+	char byte = 0;
+	(void)state;
+	assert_int_equal(pipe(ends), 0);
+	int file = open_it();
+	pid_t child = fork();
+	if (child == 0) {
+		struct flock whole = {.l_type = F_WRLCK, .l_whence = SEEK_SET};
+		/* It is written to again when the lock is held, and closed when it can be given up. */
+		if (fcntl(file, F_SETLK, &whole) != 0 || write(ends[1], &byte, 1) != 1)
+			_exit(1);
+		for (;;)
+			pause();
+	}
+	assert_int_equal(read(ends[0], &byte, 1), 1);
+	assert_int_equal(lockf(file, F_TLOCK, 0), -1);
+	pthread_t thread = waiting(lock_by_lockf);
+	kill(child, SIGKILL);
+	result_of(thread);
+	assert_int_equal(result, 0);
+	assert_int_equal(waitpid(child, NULL, 0), child);
+	close(file);
+	close(ends[0]);
+	close(ends[1]);
+}
+
+static void *open_to_read(void *unused)
+{
+	pthread_cleanup_push(clean, NULL);
+	atomic_store(&reached, 1);
+	keep(open(path, O_RDONLY));
+	pthread_cleanup_pop(0);
+	return unused;
+}
+
+static void who_opens_a_fifo_waits_for_another_thread_that_opens_its_other_end(void **state)
+{
+	(void)state;
+	assert_int_equal(mkfifo(path, 0600), 0);
+	pthread_t thread = waiting(open_to_read);
+	int file = open(path, O_WRONLY);
+	assert_true(file >= 0);
+	result_of(thread);
+	assert_true(result >= 0);
+	close(result);
+	close(file);
+}
+
+static void *wait_for_any(void *unused)
+{
+	int status;
+	atomic_store(&reached, 1);
+	keep(waitpid(-1, &status, 0));
+	return unused;
+}
+
+static void who_waits_for_any_child_does_not_hold_up_others(void **state)
+{
+	(void)state;
+	pid_t child = fork();
+	if (child == 0) {
+		for (;;)
+			pause();
+	}
+	pthread_t thread = waiting(wait_for_any);
+	kill(child, SIGKILL);
+	result_of(thread);
+	assert_int_equal(result, child);
+}
+
+static void cancel(void *(*call)(void *))
+{
+	atomic_store(&reached, 0);
+	atomic_store(&cleaned, 0);
+	pthread_t thread = waiting(call);
+	assert_int_equal(pthread_cancel(thread), 0);
+	assert_ptr_equal(result_of(thread), PTHREAD_CANCELED);
+	assert_int_equal(atomic_load(&cleaned), 1);
+}
+
+static void who_waits_is_cancelled(void **state)
+{
+	(void)state;
+	cancel(receive);
+	fill();
+	cancel(send);
+	int file = open_it();
+	assert_int_equal(flock(file, LOCK_EX), 0);
+	struct flock whole = {.l_type = F_WRLCK, .l_whence = SEEK_SET};
+	assert_int_equal(fcntl(file, F_OFD_SETLK, &whole), 0);
+	cancel(lock_by_fcntl);
+	close(file);
+	unlink(path);
+	assert_int_equal(mkfifo(path, 0600), 0);
+	cancel(open_to_read);
+}
+
+static void handle(int number)
+{
+	(void)number;
+	atomic_fetch_add(&handled, 1);
+}
+
+static void handlers_interrupt_messages_and_semaphores(void **state)
+{
+	struct sigaction action = {.sa_handler = handle, .sa_flags = SA_RESTART};
+	void *(*const calls[])(void *) = {receive, pass};
+	(void)state;
+	sigaction(SIGUSR1, &action, NULL);
+	for (int i = 0; i < 2; i++) {
+		atomic_store(&reached, 0);
+		pthread_t thread = waiting(calls[i]);
+		assert_int_equal(pthread_kill(thread, SIGUSR1), 0);
+		result_of(thread);
+		assert_int_equal(result, -1);
+		assert_int_equal(error_number, EINTR);
+		assert_int_equal(atomic_load(&handled), i + 1);
+	}
+}
+
+static void handlers_interrupt_locks_as_they_were_installed(void **state)
+{
+	struct sigaction action = {.sa_handler = handle, .sa_flags = SA_RESTART};
+	(void)state;
+	int file = open_it();
+	assert_int_equal(flock(file, LOCK_EX), 0);
+	sigaction(SIGUSR1, &action, NULL);
+	pthread_t thread = waiting(lock_by_flock);
+	assert_int_equal(pthread_kill(thread, SIGUSR1), 0);
+	assert_true(becomes(&handled, 1));
+	nap(10);
+	flock(file, LOCK_UN);
+	result_of(thread);
+	assert_int_equal(result, 0);
+
+	action.sa_flags = 0;
+	sigaction(SIGUSR1, &action, NULL);
+	assert_int_equal(flock(file, LOCK_EX), 0);
+	atomic_store(&reached, 0);
+	thread = waiting(lock_by_flock);
+	assert_int_equal(pthread_kill(thread, SIGUSR1), 0);
+	result_of(thread);
+	assert_int_equal(result, -1);
+	assert_int_equal(error_number, EINTR);
+	close(file);
+}
+
+#define TEST(name) cmocka_unit_test_setup_teardown(name, begin_each, end_each)
+
+int main(void)
+{
+	alarm(100);
+	const struct CMUnitTest tests[] = {
+		TEST(who_waits_for_a_message_gets_it_from_another_thread),
+		TEST(who_sends_into_a_full_queue_waits_until_another_thread_receives),
+		TEST(what_cannot_be_done_at_once_fails_if_that_is_asked_for),
+		TEST(who_waits_for_a_semaphore_goes_on_when_another_thread_raises_it),
+		TEST(a_semaphore_that_is_zero_for_a_moment_is_noticed),
+		TEST(a_wait_for_a_semaphore_ends_with_its_time),
+		TEST(who_waits_for_a_lock_of_a_file_gets_it_from_another_thread),
+		TEST(who_waits_for_a_lock_gets_it_from_another_process),
+		TEST(who_opens_a_fifo_waits_for_another_thread_that_opens_its_other_end),
+		TEST(who_waits_for_any_child_does_not_hold_up_others),
+		TEST(who_waits_is_cancelled),
+		TEST(handlers_interrupt_messages_and_semaphores),
+		TEST(handlers_interrupt_locks_as_they_were_installed),
+	};
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
