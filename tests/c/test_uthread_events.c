@@ -92,6 +92,14 @@ static int end_of(struct reader *reader)
 	return reader->result;
 }
 
+static int ended(const struct reader *readers, int count)
+{
+	int sum = 0;
+	for (int i = 0; i < count; i++)
+		sum += readers[i].result != 1;
+	return sum;
+}
+
 static void make_pair(int pair[2])
 {
 	assert_int_equal(socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, pair), 0);
@@ -204,9 +212,11 @@ static void one_message_does_not_wake_all_who_would_take_it(void **state)
 		readers[i] = (struct reader){.file = pair[0], .events = POLLIN, .takes = true};
 		start_reader(&readers[i]);
 	}
+	sleep_ms(5);
 	for (int i = 0; i < 20; i++) {
-		sleep_ms(5);
 		send_bytes(pair[1], 1);
+		while (ended(readers, 20) <= i)
+			sleep_ms(1);
 	}
 	for (int i = 0; i < 20; i++) {
 		assert_int_equal(end_of(&readers[i]), 0);

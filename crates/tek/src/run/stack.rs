@@ -25,8 +25,9 @@ pub struct Options {
     /// Measure what stack each thread uses (report), and give new threads of a known
     /// kind what fits, with a margin (auto) or to the page (tight). With override also
     /// those whose size the program chose; with grow a reserve below; with exact peaks
-    /// to the byte; these alone mean auto
-    #[arg(long = "stack", value_name = "MODES")]
+    /// to the byte; these alone mean auto. With --model a SIZE from 16K to 1G: that of
+    /// user-level threads for which the program asks none
+    #[arg(long = "stack", value_name = "MODES|SIZE")]
     pub modes: Option<Modes>,
 
     /// How much of what a kind of thread used at most its stacks get
@@ -55,19 +56,41 @@ pub struct Options {
     pub profiles: Option<PathBuf>,
 }
 
-/// `report|auto|tight,override,grow,exact`.
+impl Options {
+    /// Of the stacks of user-level threads, in bytes.
+    pub fn size(&self) -> Option<u64> {
+        self.modes.and_then(|modes| modes.size)
+    }
+
+    /// The first option that says how stacks are fitted.
+    pub fn of_fitting(&self) -> Option<&'static str> {
+        let given = [
+            (self.margin.is_some(), "--stack-margin"),
+            (self.floor.is_some(), "--stack-floor"),
+            (self.zones.is_some(), "--stack-zones"),
+            (self.profiles.is_some(), "--stack-profiles"),
+        ];
+        given.into_iter().find(|&(given, _)| given).map(|(_, name)| name)
+    }
+}
+
+/// `report|auto|tight,override,grow,exact`; or the size of the stacks of user-level threads.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Modes {
     mode: Option<&'static str>,
     switches: [bool; 3],
+    size: Option<u64>,
 }
+
+/// As the engine of user-level threads takes it: libtek-uthread(7).
+const UTHREAD_STACKS: std::ops::RangeInclusive<u64> = 16 << 10..=1 << 30;
 
 const MODES: [&str; 4] = ["off", "report", "auto", "tight"];
 const SWITCHES: [&str; 3] = ["override", "grow", "exact"];
 
 impl Modes {
     /// Measure only.
-    pub const REPORT: Self = Self { mode: Some("report"), switches: [false; 3] };
+    pub const REPORT: Self = Self { mode: Some("report"), switches: [false; 3], size: None };
 
     /// Whether libtek.so alone can follow them: user-level threads are fitted, by what was learnt of
     /// threads of the kernel, and not measured.
@@ -86,6 +109,12 @@ impl FromStr for Modes {
 
     fn from_str(text: &str) -> Result<Self, String> {
         let mut modes = Self::default();
+        if let Ok(StackSize(bytes)) = text.parse() {
+            return UTHREAD_STACKS
+                .contains(&bytes)
+                .then_some(Self { size: Some(bytes), ..modes })
+                .ok_or_else(|| "user-level threads have stacks from 16K to 1G".into());
+        }
         for word in text.split(',') {
             if let Some(mode) = MODES.into_iter().find(|&mode| mode == word) {
                 if let Some(other) = modes.mode.filter(|&other| other != mode) {
@@ -157,13 +186,14 @@ impl Tuning {
                 zones.low_percent, zones.high_percent
             ));
         }
-        let variable = match options.modes {
+        let modes = options.modes.filter(|modes| modes.size.is_none());
+        let variable = match modes {
             Some(modes) => Some(variable(modes, settings)),
             // What it says in full is for libtek.so to judge.
             None if inherited().is_some_and(|text| text != "off") => None,
             None => return Ok(None),
         };
-        let word = options.modes.map(|modes| modes.to_string()).or_else(inherited);
+        let word = modes.map(|modes| modes.to_string()).or_else(inherited);
         let word = word.unwrap_or_default();
         let mode = if word.starts_with("tight") { Mode::Tight } else { Mode::Auto };
         let margin = settings.margin.map(|margin| margin.0.into());

@@ -48,6 +48,10 @@ pub struct Options {
     #[arg(long, value_name = "MODE")]
     pub preempt: Option<Preempt>,
 
+    /// With --sched mlfq, after so many quanta all of the lowest level go to the top [default: 200]
+    #[arg(long, value_name = "QUANTA", value_parser = clap::value_parser!(u32).range(1..=1_000_000_000))]
+    pub promote: Option<u32>,
+
     /// With --sched fifo, what has a lock of its own [default: worker]
     #[arg(long, value_name = "WHAT")]
     pub engine_lock: Option<EngineLock>,
@@ -55,6 +59,10 @@ pub struct Options {
     /// With --sched fifo, make so many threads at the start, and no more later
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=10_000_000))]
     pub pool: Option<u32>,
+
+    /// Keep each thread of the kernel that runs user-level threads on a CPU of its own
+    #[arg(long)]
+    pub pin: bool,
 
     /// Write into this file who ran where, and why he left: JSON for Perfetto and Chrome
     #[arg(long, value_name = "FILE")]
@@ -159,8 +167,9 @@ pub struct Plan {
 pub fn plan(args: &Args, inherited: Option<&OsStr>) -> Result<Option<Plan>, String> {
     let options = &args.uthread;
     let model = options.model.unwrap_or(Model::OneToOne);
+    let stack = args.stack.size();
     if model == Model::OneToOne {
-        return match options.first_given() {
+        return match options.first_given().or(stack.and(Some("--stack SIZE"))) {
             None => Ok(None),
             Some("--workers") => {
                 Err("--workers says on how many threads of the kernel: give --model m:n with it"
@@ -183,6 +192,16 @@ pub fn plan(args: &Args, inherited: Option<&OsStr>) -> Result<Option<Plan>, Stri
     }
     let mut settings = Settings::inherited(inherited);
     settings.set_by(options, model);
+    if let Some(bytes) = stack {
+        if let Some(option) = args.stack.of_fitting() {
+            return Err(format!("{option} says how stacks are fitted: not with --stack SIZE"));
+        }
+        settings.set("stack", bytes.to_string());
+    }
+    let sched = settings.get("sched");
+    if options.promote.is_some() && sched.is_some_and(|sched| sched != "mlfq") {
+        return Err("--promote is for --sched mlfq: the other schedulers have no levels".into());
+    }
     if settings.get("sched").is_some_and(|sched| sched != "fifo") {
         if let Some(option) = options.of_fifo() {
             return Err(format!("{option} is for --sched fifo: the other schedulers have none"));
@@ -208,6 +227,8 @@ impl Options {
             (self.sched.is_some(), "--sched"),
             (self.quantum.is_some(), "--quantum"),
             (self.preempt.is_some(), "--preempt"),
+            (self.promote.is_some(), "--promote"),
+            (self.pin, "--pin"),
             (self.engine_lock.is_some(), "--engine-lock"),
             (self.pool.is_some(), "--pool"),
             (self.trace.is_some(), "--trace"),
@@ -266,6 +287,7 @@ impl Settings {
         let given = [
             ("quantum", options.quantum.map(|quantum| quantum.to_string())),
             ("preempt", options.preempt.map(name_of)),
+            ("promote", options.promote.map(|quanta| quanta.to_string())),
             ("lock", options.engine_lock.map(name_of)),
             ("pool", options.pool.map(|pool| pool.to_string())),
         ];
@@ -273,6 +295,10 @@ impl Settings {
             if let Some(value) = value {
                 self.set(name, value);
             }
+        }
+        if options.pin {
+            self.0.retain(|(known, _)| known != b"pin");
+            self.0.push((b"pin".to_vec(), None));
         }
     }
 
@@ -337,6 +363,24 @@ mod tests {
     }
 
     #[test]
+    fn what_the_engine_knows_can_be_asked_for() {
+        let options = "--model m:n --workers 2 --sched mlfq --promote 50 --pin --stack 32K";
+        assert_eq!(variable(options, ""), "workers=2,sched=mlfq,promote=50,pin,stack=32768");
+        assert_eq!(
+            variable("--model m:1 --pin --stack 1M", "pin,stack=16K,sched=mlfq,promote=3"),
+            "sched=mlfq,promote=3,workers=1,pin,stack=1048576"
+        );
+        assert_eq!(
+            variable("--model m:1 --promote 9", "sched=mlfq"),
+            "sched=mlfq,workers=1,promote=9"
+        );
+        for options in ["--promote 9", "--sched fifo --promote 9"] {
+            let said = planned(&format!("--model m:1 {options}"), "").unwrap_err();
+            assert!(said.starts_with("--promote is for --sched mlfq"), "{said}");
+        }
+    }
+
+    #[test]
     fn the_environment_gives_defaults() {
         assert_eq!(
             variable("--model m:n --quantum 1ms", "workers=7,quantum=5ms,pin,sched=mlfq,promote=9"),
@@ -367,7 +411,16 @@ mod tests {
             refused("--workers 2").contains("--workers") && refused("--workers 2").contains("m:n")
         );
         assert!(refused("--model m:1 --workers 2").starts_with("--workers is for --model m:n"));
-        for option in ["--sched rr", "--quantum 5ms", "--preempt off", "--pool 3", "--trace x"] {
+        for option in [
+            "--sched rr",
+            "--quantum 5ms",
+            "--preempt off",
+            "--promote 3",
+            "--pin",
+            "--pool 3",
+            "--trace x",
+            "--stack 64K",
+        ] {
             let said = refused(option);
             assert!(said.starts_with(option.split(' ').next().unwrap()), "{said}");
             assert!(said.contains("--model m:1"), "{said}");
@@ -396,11 +449,17 @@ mod tests {
             "--report-json x",
             "--stack report",
             "--stack auto,grow",
+            "--stack-margin 2 --stack 64K",
+            "--stack-floor 16K --stack 64K",
+            "--stack-zones 10%-90% --stack 64K",
+            "--stack-profiles x --stack 64K",
         ];
         for option in options {
             let said = planned(&format!("--model m:n {option}"), "").unwrap_err();
             assert!(said.starts_with(option.split(' ').next().unwrap()), "{said}");
-            assert_eq!(planned(option, ""), Ok(None));
+            if !option.contains("--stack 64K") {
+                assert_eq!(planned(option, ""), Ok(None));
+            }
         }
         assert!(planned("--model m:1 --role a=b --stack auto,override", "").is_ok());
         assert!(planned("--model m:1 --arena-max 1 --group background --no-rules", "").is_ok());
