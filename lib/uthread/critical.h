@@ -18,6 +18,14 @@ static inline bool tek__critical_any(void)
 	return atomic_load_explicit(&tek__critical_ready, memory_order_relaxed) != 0;
 }
 
+/* From now on it is one, or is none. Anywhere. */
+static inline void tek__critical_set(struct tek_uthread *thread, bool critical)
+{
+	if (critical)
+		tek__plain_no_more();
+	thread->sched.critical = critical;
+}
+
 void tek__critical_add(struct tek_uthread *thread);
 
 /* The first one; NULL if there is none, or if `running` (NULL: nobody) goes before it. */

@@ -96,6 +96,8 @@ static int start_others(void)
 {
 	int error = 0;
 
+	/* The scheduler and the trace stay as they are. */
+	atomic_store(&tek__plain, !tek__parallel() && !tek__sched->goes_before);
 	if (needs_monitor())
 		error = tek__monitor_start();
 	for (unsigned int i = 1; i < tek__worker_count && !error; i++)

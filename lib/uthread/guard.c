@@ -4,7 +4,7 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-void tek__guard_wait(atomic_uint *word, unsigned int bit)
+__attribute__((cold, noinline)) void tek__guard_wait(atomic_uint *word, unsigned int bit)
 {
 	for (unsigned int tries = 1; atomic_load_explicit(word, memory_order_acquire) & bit;
 	     tries++) {

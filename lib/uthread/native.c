@@ -2,6 +2,7 @@
 /* The functions of tek/uthread.h about the engine and its threads; those about objects are in native_objects.c. */
 #include "preload/real.h"
 #include "uthread/clock.h"
+#include "uthread/critical.h"
 #include "uthread/engine.h"
 #include "uthread/inherit.h"
 #include "uthread/key.h"
@@ -249,7 +250,7 @@ TEK_EXPORT int tek_uthread_set_critical(int critical)
 	if (!self)
 		return EPERM;
 	/* It runs, so no queue has it. */
-	self->sched.critical = critical;
+	tek__critical_set(self, critical);
 	return 0;
 }
 

@@ -44,6 +44,7 @@ void tek__parallel_start(bool now, bool later)
 
 void tek__parallel_grant(void)
 {
+	tek__plain_no_more();
 	atomic_store(&tek__parallel_now, true);
 	atomic_store(&tek__parallel_asked, 0);
 	syscall(SYS_futex, &tek__parallel_asked, FUTEX_WAKE_PRIVATE, INT_MAX, NULL, NULL, 0);

@@ -6,7 +6,7 @@
 
 atomic_bool tek__parallel_now;
 
-void tek__spin_wait(struct tek_spin *spin)
+__attribute__((cold, noinline)) void tek__spin_wait(struct tek_spin *spin)
 {
 	for (;;) {
 		for (int i = 0; i < TEK_SPIN_TRIES; i++) {

@@ -80,6 +80,19 @@ static size_t block_bytes_for(size_t stack_bytes)
 	return up(round_size(stack_bytes), page_bytes()) + page_bytes();
 }
 
+/* Of the default size, which stays what it was when the engine started. */
+static size_t usual_block_bytes(void)
+{
+	static _Atomic size_t known;
+	size_t bytes = atomic_load_explicit(&known, memory_order_relaxed);
+
+	if (__builtin_expect(!bytes, 0)) {
+		bytes = block_bytes_for(0);
+		atomic_store_explicit(&known, bytes, memory_order_relaxed);
+	}
+	return bytes;
+}
+
 /*
  * The lowest page of a block must not be used.  Where guards without mappings are unknown, a mapping that cannot be
  * touched does it, until the process has too many of them (vm.max_map_count): then the block has none.
@@ -185,7 +198,7 @@ struct tek_uthread *tek__stacks_take(struct tek_worker *worker, size_t stack_byt
 	struct tek_uthread *thread;
 
 	if (sealed) /* no other sizes, and none that another worker keeps for itself */
-		return stack_bytes <= tek__engine.stack_bytes ? take_common(block_bytes_for(0))
+		return stack_bytes <= tek__engine.stack_bytes ? take_common(usual_block_bytes())
 							      : NULL;
 	if (usual && worker && worker->free) {
 		thread = worker->free;
@@ -216,7 +229,7 @@ struct tek_uthread *tek__stacks_take(struct tek_worker *worker, size_t stack_byt
 void tek__stacks_give(struct tek_worker *worker, struct tek_uthread *thread)
 {
 	if (!sealed && worker && worker->free_count < WORKER_KEEPS &&
-	    thread->block_bytes == block_bytes_for(0)) {
+	    thread->block_bytes == usual_block_bytes()) {
 		thread->next_free = worker->free;
 		worker->free = thread;
 		worker->free_count++;
@@ -232,7 +245,7 @@ void tek__stacks_give(struct tek_worker *worker, struct tek_uthread *thread)
 
 int tek__stacks_prepare(unsigned int count)
 {
-	struct tek_uthread *blocks = map_blocks(block_bytes_for(0), count);
+	struct tek_uthread *blocks = map_blocks(usual_block_bytes(), count);
 
 	if (!blocks)
 		return ENOMEM;

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
 #include "uthread/thread.h"
 
+#include "uthread/critical.h"
 #include "uthread/engine.h"
 #include "uthread/sanitizer.h"
 #include "uthread/stacks.h"
@@ -77,7 +78,7 @@ static void inherit(struct tek_uthread *thread, const struct tek_uthread_wish *w
 	}
 	if (!wish)
 		return;
-	thread->sched.critical = wish->critical;
+	tek__critical_set(thread, wish->critical);
 	if (wish->has_priority)
 		thread->sched.priority = wish->priority;
 }

@@ -18,6 +18,7 @@ struct tek_worker tek__workers[TEK_WORKERS_MAX];
 unsigned int tek__worker_count;
 const struct tek_sched *tek__sched;
 uint64_t tek__idle_mask;
+atomic_bool tek__plain;
 
 /* A worker that never waits looks after files and times by itself, this often. A power of 2. */
 #define SWITCHES_A_LOOK 64
@@ -93,14 +94,17 @@ __attribute__((noinline)) static void make_ready(struct tek_uthread *thread, enu
 	tell(from, at, thread, why);
 }
 
+static inline bool is_ticking(const struct tek_worker *worker)
+{
+	return atomic_load_explicit(&worker->ticking, memory_order_relaxed);
+}
+
 void tek__ready(struct tek_uthread *thread, enum tek_ready why)
 {
 	struct tek_worker *worker = tek__here_worker();
 
-	/* With one worker whose timer runs, and a scheduler under which nobody goes before others, nobody has to be told. */
-	if (!tek__parallel() && worker && !tek__trace_on && !thread->sched.critical &&
-	    !tek__sched->goes_before &&
-	    atomic_load_explicit(&worker->ticking, memory_order_relaxed))
+	/* With one worker whose timer runs nobody has to be told. */
+	if (tek__is_plain() && is_ticking(worker))
 		tek__sched->ready(worker, thread, why);
 	else
 		make_ready(thread, why);
@@ -115,7 +119,7 @@ void tek__unpark(struct tek_uthread *thread)
 	tek__ready(thread, TEK_READY_WOKEN);
 }
 
-static void settle(struct tek_worker *worker)
+void tek__settle(struct tek_worker *worker)
 {
 	struct tek_uthread *thread = worker->left.thread;
 	enum tek_leaving leaving = worker->left.leaving;
@@ -140,17 +144,13 @@ static void settle(struct tek_worker *worker)
 	}
 }
 
-void tek__after_switch(struct tek_worker *worker)
+void tek__note_kick(void)
 {
-	if (worker->left.leaving != TEK_LEFT_NOBODY)
-		settle(worker);
-	/* The kick may have been noted where the one that left looks, or where it will not look any more. */
-	if (RARELY(atomic_load_explicit(&worker->kicked, memory_order_relaxed)))
-		__atomic_fetch_or(&tek__here_find()->pending, TEK_PENDING_LOOK, __ATOMIC_RELAXED);
+	__atomic_fetch_or(&tek__here_find()->pending, TEK_PENDING_LOOK, __ATOMIC_RELAXED);
 }
 
 /* The kernel thread blocks what the next one blocks. */
-static void change_mask(struct tek_worker *worker, uint64_t mask)
+__attribute__((cold, noinline)) static void change_mask(struct tek_worker *worker, uint64_t mask)
 {
 	worker->kernel_mask = mask;
 	syscall(SYS_rt_sigprocmask, SIG_SETMASK, &mask, NULL, sizeof(mask));
@@ -186,13 +186,13 @@ static inline void prepare_switch(struct tek_worker *worker, struct tek_uthread 
 	uint64_t mask = self ? self->mask : worker->kernel_mask | tek__idle_mask;
 	if (RARELY(mask != worker->kernel_mask))
 		change_mask(worker, mask);
-	tek__trace_switch(worker, from, next);
 	move_here(worker, from, next, carrier, self);
 }
 
-static inline void switch_to(struct tek_worker *worker, struct tek_uthread *from,
-			     struct tek_uthread *next, struct tek_carrier *carrier,
-			     struct tek_uthread *self)
+/* Where nothing else has to be looked after: tek__is_plain(). */
+static inline void switch_plainly(struct tek_worker *worker, struct tek_uthread *from,
+				  struct tek_uthread *next, struct tek_carrier *carrier,
+				  struct tek_uthread *self)
 {
 	prepare_switch(worker, from, next, carrier, self);
 	tek__fiber_switch(from, next, false);
@@ -200,6 +200,14 @@ static inline void switch_to(struct tek_worker *worker, struct tek_uthread *from
 	/* Back, perhaps on another worker, carried by another kernel thread. */
 	tek__fiber_arrived(from);
 	tek__after_switch(tek__here_worker());
+}
+
+static inline void switch_to(struct tek_worker *worker, struct tek_uthread *from,
+			     struct tek_uthread *next, struct tek_carrier *carrier,
+			     struct tek_uthread *self)
+{
+	tek__trace_switch(worker, from, next);
+	switch_plainly(worker, from, next, carrier, self);
 }
 
 static inline struct tek_carrier *carrier_of(struct tek_worker *worker)
@@ -241,10 +249,27 @@ __attribute__((noinline)) static void look(void)
 		tek__events_run(0);
 }
 
+static inline bool is_time_to_look(const struct tek_worker *worker)
+{
+	return worker->switches % SWITCHES_A_LOOK == 0;
+}
+
 static inline void look_around(const struct tek_worker *worker)
 {
-	if (RARELY(worker->switches % SWITCHES_A_LOOK == 0))
+	if (RARELY(is_time_to_look(worker)))
 		look();
+}
+
+__attribute__((noinline)) static void yield_unless_plain(struct tek_worker *worker,
+							struct tek_uthread *self,
+							enum tek_ready why)
+{
+	struct tek_uthread *next = next_one(worker, self, why);
+
+	if (!next)
+		return;
+	worker->left = (struct tek_left){self, TEK_LEFT_READY, why};
+	go_on(worker, self, next);
 }
 
 void tek__yield(enum tek_ready why)
@@ -253,16 +278,37 @@ void tek__yield(enum tek_ready why)
 	struct tek_uthread *self = tek__here_self();
 
 	look_around(worker);
-	struct tek_uthread *next = next_one(worker, self, why);
+	if (!tek__is_plain() || !is_ticking(worker)) {
+		yield_unless_plain(worker, self, why);
+		return;
+	}
+	struct tek_uthread *next = tek__sched->next(worker, self, why);
 	if (!next)
 		return;
-	if (!tek__parallel() && !self->sched.critical && worker->ticking) {
-		/* Nobody else can take it before it has left, and nobody has to be told. */
-		tek__sched->ready(worker, self, why);
-	} else {
-		worker->left = (struct tek_left){self, TEK_LEFT_READY, why};
-	}
-	go_on(worker, self, next);
+	/* Nobody else can take it before it has left, and nobody has to be told. */
+	tek__sched->ready(worker, self, why);
+	switch_plainly(worker, self, next, carrier_of(worker), next);
+}
+
+/* It is unparked when it has left, or has been already: then it is ready, and gives way to others still. */
+static void leave_parked(struct tek_worker *worker, struct tek_uthread *self)
+{
+	worker->left = (struct tek_left){self, TEK_LEFT_PARKED, TEK_READY_WOKEN};
+	go_on(worker, self, next_one(worker, NULL, TEK_READY_WOKEN));
+}
+
+__attribute__((noinline)) static void park_unless_plain(struct tek_worker *worker,
+						       struct tek_uthread *self)
+{
+	if (tek__change(&self->token, TEK_TOKEN_UNPARKED, TEK_TOKEN_NONE))
+		return;
+	look_around(worker);
+	leave_parked(worker, self);
+}
+
+static inline unsigned int token_of(const struct tek_uthread *self)
+{
+	return atomic_load_explicit(&self->token, memory_order_relaxed);
 }
 
 void tek__park(void)
@@ -270,16 +316,29 @@ void tek__park(void)
 	struct tek_worker *worker = tek__here_worker();
 	struct tek_uthread *self = tek__here_self();
 
-	if (tek__change(&self->token, TEK_TOKEN_UNPARKED, TEK_TOKEN_NONE))
+	if (!tek__is_plain()) {
+		park_unless_plain(worker, self);
 		return;
-	look_around(worker);
-	/* It may be its own time that has come; then it gives way to others still. */
-	if (tek__parallel() ||
-	    atomic_load_explicit(&self->token, memory_order_relaxed) == TEK_TOKEN_UNPARKED)
-		worker->left = (struct tek_left){self, TEK_LEFT_PARKED, TEK_READY_WOKEN};
+	}
+	if (RARELY(token_of(self) != TEK_TOKEN_NONE)) {
+		atomic_store_explicit(&self->token, TEK_TOKEN_NONE, memory_order_relaxed);
+		return;
+	}
+	if (RARELY(is_time_to_look(worker))) {
+		look();
+		/* It may be its own time that has come. */
+		if (token_of(self) != TEK_TOKEN_NONE) {
+			leave_parked(worker, self);
+			return;
+		}
+	}
+	/* Nobody else runs before it has left. */
+	atomic_store_explicit(&self->token, TEK_TOKEN_PARKED, memory_order_relaxed);
+	struct tek_uthread *next = tek__sched->next(worker, NULL, TEK_READY_WOKEN);
+	if (next)
+		switch_plainly(worker, self, next, carrier_of(worker), next);
 	else
-		atomic_store_explicit(&self->token, TEK_TOKEN_PARKED, memory_order_relaxed);
-	go_on(worker, self, next_one(worker, NULL, TEK_READY_WOKEN));
+		leave_to_carrier(worker, self, NULL);
 }
 
 /*
@@ -303,10 +362,12 @@ struct tek_uthread *tek__end_current(void)
 	leave_ended(worker, self);
 	struct tek_uthread *next = next_one(worker, NULL, TEK_READY_WOKEN);
 	if (next && !RARELY(next->carrier != NULL)) {
+		tek__trace_switch(worker, self, next);
 		prepare_switch(worker, self, next, carrier, next);
 		return next;
 	}
 	worker->for_carrier = next;
+	tek__trace_switch(worker, self, &carrier->context);
 	prepare_switch(worker, self, &carrier->context, carrier, NULL);
 	return &carrier->context;
 }

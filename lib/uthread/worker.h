@@ -84,6 +84,22 @@ static inline void tek__set_current(struct tek_worker *worker, struct tek_uthrea
 		tek__shown_runs(thread, worker->number);
 }
 
+/*
+ * Whether nothing has to be looked after but the switch itself: one kernel thread in the engine (parallel.h), no trace,
+ * no critical thread, a scheduler under which nobody goes before others.  Once it is not so it stays so.
+ */
+extern atomic_bool tek__plain __attribute__((visibility("hidden")));
+
+static inline bool tek__is_plain(void)
+{
+	return __builtin_expect(atomic_load_explicit(&tek__plain, memory_order_relaxed), 1);
+}
+
+static inline void tek__plain_no_more(void)
+{
+	atomic_store_explicit(&tek__plain, false, memory_order_relaxed);
+}
+
 /* The scheduler in force. */
 extern const struct tek_sched *tek__sched __attribute__((visibility("hidden")));
 
@@ -145,7 +161,17 @@ bool tek__any_ready(struct tek_worker *worker);
  */
 void tek__switch(struct tek_worker *worker, struct tek_uthread *from, struct tek_uthread *next);
 
-/* What whoever comes next does about the one that left. */
-void tek__after_switch(struct tek_worker *worker);
+/* What whoever comes next does about the one that left, if it has not been done already. */
+static inline void tek__after_switch(struct tek_worker *worker)
+{
+	void tek__settle(struct tek_worker *);
+	void tek__note_kick(void);
+
+	if (worker->left.leaving != TEK_LEFT_NOBODY)
+		tek__settle(worker);
+	/* The kick may have been noted where the one that left looks, or where it will not look any more. */
+	if (__builtin_expect(atomic_load_explicit(&worker->kicked, memory_order_relaxed), 0))
+		tek__note_kick();
+}
 
 #endif

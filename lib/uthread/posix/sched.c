@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
 #include "uthread/posix/sched.h"
 
+#include "uthread/critical.h"
 #include "uthread/engine.h"
 #include "uthread/inherit.h"
 #include "uthread/posix/signal.h"
@@ -37,7 +38,7 @@ int tek__sched_set(struct tek_posix *posix, int policy, int priority)
 	atomic_store(&posix->policy, policy);
 	atomic_store(&posix->priority, priority);
 	/* A word of its own, which whoever queues it next reads. */
-	thread->sched.critical = policy == TEK_SCHED_POLICY;
+	tek__critical_set(thread, policy == TEK_SCHED_POLICY);
 	tek__priority_set(thread, priority);
 	tek__enter();
 	tek__table_scheduled(thread);
