@@ -2,6 +2,7 @@
 #include "uthread/posix/aside.h"
 
 #include "uthread/carrier.h"
+#include "uthread/parallel.h"
 #include "uthread/posix/record.h"
 #include "uthread/preempt.h"
 #include "uthread/supplier.h"
@@ -62,6 +63,9 @@ void tek__aside_begin(void)
 	const int error = get_errno();
 
 	tek__posix_self()->aside = true;
+	/* There will be two kernel threads in the engine, and who asks for that is the one that carries. */
+	if (!tek__parallel())
+		tek__parallel_grant();
 	for (;;) {
 		struct tek_worker *worker = tek__enter();
 		struct tek_carrier *spare = wait_for_spare();
