@@ -112,9 +112,8 @@ static inline bool tek__set_lowest_among_several(atomic_uint *word, unsigned int
 
 	tek__store_something();
 	/* Mostly it is all there is: to read the word first would take longer. */
-	if (__builtin_expect(atomic_compare_exchange_strong_explicit(word, &state, 1,
-								     memory_order_acquire,
-								     memory_order_relaxed),
+	if (__builtin_expect(atomic_compare_exchange_strong_explicit(
+				     word, &state, 1, memory_order_acquire, memory_order_relaxed),
 			     1))
 		return true;
 	return !(state & (guard | 1)) &&

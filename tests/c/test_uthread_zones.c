@@ -18,15 +18,15 @@ static uintptr_t address_of(void (*function)(void))
 
 static void own_function(void) {}
 
-static int before_each(void **state)
+static void find(void)
 {
-	(void)state;
-	return tek__zones_find();
+	assert_int_equal(tek__zones_find(), 0);
 }
 
 static void the_program_can_be_left_and_the_c_library_cannot(void **state)
 {
 	(void)state;
+	find();
 	assert_true(tek__zones_allow(address_of(own_function)));
 	assert_true(tek__zones_allow(address_of(own_function)));
 	assert_false(tek__zones_allow((uintptr_t)&malloc));
@@ -37,10 +37,11 @@ static void the_program_can_be_left_and_the_c_library_cannot(void **state)
 static void code_that_comes_later_is_known_at_the_second_look(void **state)
 {
 	(void)state;
+	find();
 	for (int i = 0; i < 3; i++) {
 		void *code = mmap(NULL, 4096, PROT_READ | PROT_EXEC, MAP_PRIVATE | MAP_ANONYMOUS,
 				  -1, 0);
-		assert_ptr_not_equal(code, MAP_FAILED);
+		assert_true(code != MAP_FAILED);
 		assert_false(tek__zones_allow((uintptr_t)code));
 		assert_true(tek__zones_allow((uintptr_t)code));
 		/* It stays, so that the next one lies elsewhere. */
@@ -51,6 +52,7 @@ static void code_that_comes_later_is_known_at_the_second_look(void **state)
 static void what_is_no_code_is_never_left(void **state)
 {
 	(void)state;
+	find();
 	for (int i = 0; i < 3; i++)
 		assert_false(tek__zones_allow(16));
 }
@@ -58,11 +60,9 @@ static void what_is_no_code_is_never_left(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test_setup(the_program_can_be_left_and_the_c_library_cannot,
-				       before_each),
-		cmocka_unit_test_setup(code_that_comes_later_is_known_at_the_second_look,
-				       before_each),
-		cmocka_unit_test_setup(what_is_no_code_is_never_left, before_each),
+		cmocka_unit_test(the_program_can_be_left_and_the_c_library_cannot),
+		cmocka_unit_test(code_that_comes_later_is_known_at_the_second_look),
+		cmocka_unit_test(what_is_no_code_is_never_left),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

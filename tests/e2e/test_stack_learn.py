@@ -227,7 +227,7 @@ def test_a_profile_that_was_half_written_is_mended(run, profile, tmp_path):
     (["--stack", "auto", "--stack-margin", "0.5"], "as in 1.5"),
     (["--stack", "auto", "--stack-floor", "64Q"], "as in 64K"),
     (["--stack", "auto", "--stack-zones", "80%-25%"], "as in 25%-80%"),
-    (["--stack-margin", "2"], "--stack <MODES>"),
+    (["--stack-margin", "2"], "--stack <MODES|SIZE>"),
 ])
 def test_an_option_that_cannot_be_meant_is_refused_before_anything_runs(tek, options, told):
     result = tek("run", *options, "--", "echo", "ran")

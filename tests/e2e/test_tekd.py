@@ -577,8 +577,10 @@ def test_an_overrun_sends_the_thread_back_for_a_while(daemon):
 
 def test_when_ordinary_threads_do_not_run_everybody_goes_back(daemon, thread):
     client = daemon.start("canary_seconds = 1\n" + USUAL).client()
-    canary, = [int(tid) for tid in os.listdir(f"/proc/{daemon.process.pid}/task")
-               if read(f"/proc/{daemon.process.pid}/task/{tid}/comm") == "tekd-canary\n"]
+    tasks = f"/proc/{daemon.process.pid}/task"
+    # A thread names itself once it runs.
+    canary, = eventually(lambda: [int(tid) for tid in os.listdir(tasks)
+                                  if read(f"{tasks}/{tid}/comm") == "tekd-canary\n"])
     assert client.ask(ENTER, thread).error == 0
     with Stopped(canary):
         left = client.notice()

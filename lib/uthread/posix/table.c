@@ -12,6 +12,7 @@
 
 #include <errno.h>
 #include <pthread.h>
+#include <stdio.h>
 #include <string.h>
 #include <time.h>
 #include <unistd.h>
@@ -109,10 +110,8 @@ static const char *set_role(struct tek_record *record, const struct tek_uthread 
 
 	if (!tek__roles_any)
 		return NULL;
-	memcpy(name, thread->name, sizeof(name));
-	if (!name[0] && record->flags & TEK_FLAG_MAIN)
-		strncpy(name, program_invocation_short_name, sizeof(name));
-	name[sizeof(name) - 1] = '\0';
+	const bool programs = !thread->name[0] && record->flags & TEK_FLAG_MAIN;
+	snprintf(name, sizeof(name), "%s", programs ? program_invocation_short_name : thread->name);
 	const char *role = tek__role_of(name);
 	record->role_bytes = (tek_u16)strlen(role);
 	return role;
