@@ -67,7 +67,8 @@ static bool lock_or_take(struct tek_semaphore *semaphore)
 		if (lock_awaited(semaphore))
 			return true;
 		/* The first one who waits. */
-		if (tek__change_unsplit(&semaphore->word, 0, AWAITED | (tek__parallel() ? GUARD : 0)))
+		if (tek__change_unsplit(&semaphore->word, 0,
+					AWAITED | (tek__parallel() ? GUARD : 0)))
 			return true;
 	}
 }

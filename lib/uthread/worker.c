@@ -260,9 +260,8 @@ static inline void look_around(const struct tek_worker *worker)
 		look();
 }
 
-__attribute__((noinline)) static void yield_unless_plain(struct tek_worker *worker,
-							struct tek_uthread *self,
-							enum tek_ready why)
+__attribute__((noinline)) static void
+yield_unless_plain(struct tek_worker *worker, struct tek_uthread *self, enum tek_ready why)
 {
 	struct tek_uthread *next = next_one(worker, self, why);
 
@@ -298,7 +297,7 @@ static void leave_parked(struct tek_worker *worker, struct tek_uthread *self)
 }
 
 __attribute__((noinline)) static void park_unless_plain(struct tek_worker *worker,
-						       struct tek_uthread *self)
+							struct tek_uthread *self)
 {
 	if (tek__change(&self->token, TEK_TOKEN_UNPARKED, TEK_TOKEN_NONE))
 		return;
