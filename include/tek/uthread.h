@@ -244,13 +244,13 @@ int tek_uthread_mutex_consistent(tek_uthread_mutex_t *mutex);
 /* ---- condition variables ---- */
 
 typedef struct tek_uthread_cond {
-	unsigned int guard_;
+	unsigned int guard_, process_;
 	void *first_, *last_;
 } tek_uthread_cond_t;
 
 #define TEK_UTHREAD_COND_INITIALIZER \
 	{ \
-		0, 0, 0 \
+		0, 0, 0, 0 \
 	}
 
 int tek_uthread_cond_init(tek_uthread_cond_t *cond);
@@ -269,7 +269,12 @@ int tek_uthread_cond_wait_until(tek_uthread_cond_t *cond, tek_uthread_mutex_t *m
 int tek_uthread_cond_signal(tek_uthread_cond_t *cond);
 int tek_uthread_cond_broadcast(tek_uthread_cond_t *cond);
 
-/* ---- read-write locks ---- */
+/*
+ * ---- read-write locks ----
+ *
+ * What is preferred is that among threads of priority 0.  Others come before them, by priority, and among equals writers
+ * first; and a reader whose priority is not 0 waits if a writer waits who is not of a lesser one.
+ */
 
 enum {
 	TEK_UTHREAD_RWLOCK_PREFER_READER = 0, /* a thread may read-lock it several times */
@@ -294,7 +299,7 @@ int tek_uthread_rwlock_init(tek_uthread_rwlock_t *lock, int kind);
 int tek_uthread_rwlock_destroy(tek_uthread_rwlock_t *lock);
 
 /*
- * May switch, but for those that try.  Errors: EBUSY (try); EDEADLK: the caller has it as a writer; EAGAIN: 2^28 readers
+ * May switch, but for those that try.  Errors: EBUSY (try); EDEADLK: the caller has it as a writer; EAGAIN: 2^27 readers
  * have it; ETIMEDOUT, EINVAL: `deadline` is no time.
  */
 int tek_uthread_rwlock_rdlock(tek_uthread_rwlock_t *lock);
@@ -320,7 +325,10 @@ typedef struct tek_uthread_barrier {
 int tek_uthread_barrier_init(tek_uthread_barrier_t *barrier, unsigned int count);
 int tek_uthread_barrier_destroy(tek_uthread_barrier_t *barrier);
 
-/* Wait until all of a round are there: 0, or of one of them TEK_UTHREAD_BARRIER_SERIAL_THREAD. May switch. */
+/*
+ * Wait until all of a round are there: 0, or of one of them TEK_UTHREAD_BARRIER_SERIAL_THREAD.  May switch.
+ * Errors: EINVAL: it was never initialised, as far as can be seen.
+ */
 int tek_uthread_barrier_wait(tek_uthread_barrier_t *barrier);
 
 /* ---- semaphores ---- */

@@ -35,79 +35,90 @@ static void remove(struct tek_barrier *barrier, struct tek_waiter *waiter)
 }
 
 /*
- * Under the guard.  Returns those who cannot be woken because they handle signals, chained by `next`: they are in no list
- * any more, and stay where they are until they are told.
+ * Those who wait, in no list any more: claimed ones, and those who cannot be, because they handle signals.  All of
+ * them stay where they are until they are told.
  */
-static struct tek_waiter *release_all(struct tek_barrier *barrier)
+struct released {
+	struct tek_waiters claimed, late;
+};
+
+/* Under the guard. */
+static struct released release_all(struct tek_barrier *barrier)
 {
-	struct tek_waiter *waiter, *late = NULL;
+	struct released released = {{NULL, NULL}, {NULL, NULL}};
+	struct tek_waiter *waiter;
 
 	while ((waiter = barrier->first)) {
 		remove(barrier, waiter);
-		if (tek__wake(waiter, TEK_WOKEN))
-			continue;
-		((struct tek_barrier_waiter *)waiter)->late = true;
-		waiter->next = late;
-		late = waiter;
+		/* Those of a process that this one was forked from are not there. */
+		if (waiter->process == tek__process)
+			tek__waiters_add(tek__claim(waiter) ? &released.claimed : &released.late,
+					 waiter);
 	}
-	return late;
+	return released;
 }
 
-/* They wait again by now, or find out when they want to. The barrier may be gone. */
-static void tell(struct tek_waiter *late)
+/* Late ones wait again by now, or find out when they want to. The barrier may be gone. */
+static void tell(struct released *released)
 {
-	while (late) {
-		struct tek_waiter *next = late->next;
+	tek__wake_all_claimed(&released->claimed);
+	for (struct tek_waiter *late = released->late.first, *next; late; late = next) {
+		next = late->next;
 		while (!tek__change(&late->state, TEK_INTERRUPTED, TEK_WOKEN) &&
 		       !tek__wake(late, TEK_WOKEN))
 			;
-		late = next;
 	}
 }
 
-static int sleep_until_woken(struct tek_barrier *barrier, struct tek_barrier_waiter *waiter,
-			     bool interruptible)
+static int sleep_until_woken(struct tek_barrier_waiter *waiter, bool interruptible)
 {
 	enum tek_wake how = interruptible ? tek__wait_interruptible(&waiter->wait, NULL, "barrier")
 					  : tek__wait_deferred(&waiter->wait, NULL, "barrier");
-	if (how == TEK_INTERRUPTED)
-		return EINTR;
-	if (!waiter->late)
-		tek__guard_pass(&barrier->arrived, TEK_BARRIER_GUARD);
-	return 0;
+	return how == TEK_INTERRUPTED ? EINTR : 0;
+}
+
+/* A barrier that was never initialised is most likely not. */
+static bool is_sound(struct tek_barrier *barrier)
+{
+	unsigned int arrived = atomic_load_explicit(&barrier->arrived, memory_order_relaxed);
+
+	return barrier->count <= TEK_BARRIER_MAX && (arrived & ~TEK_BARRIER_GUARD) < barrier->count;
 }
 
 int tek__barrier_wait(struct tek_barrier *barrier, struct tek_barrier_waiter *waiter,
 		      bool interruptible)
 {
-	struct tek_waiter *late;
 	int result = -1;
 
-	waiter->late = false;
+	if (!is_sound(barrier))
+		return EINVAL;
 	tek__waiter_init(&waiter->wait);
 	tek__enter();
-	unsigned int arrived = lock(barrier) + 1;
-	if (arrived == barrier->count) {
-		late = release_all(barrier);
+	unsigned int arrived = lock(barrier);
+	if ((arrived != 0) != (barrier->first != NULL)) {
+		unlock(barrier, arrived);
+		result = EINVAL;
+	} else if (arrived + 1 == barrier->count) {
+		struct released released = release_all(barrier);
 		unlock(barrier, 0);
-		tell(late);
+		tell(&released);
 	} else {
 		add(barrier, &waiter->wait);
-		unlock(barrier, arrived);
-		result = sleep_until_woken(barrier, waiter, interruptible);
+		unlock(barrier, arrived + 1);
+		result = sleep_until_woken(waiter, interruptible);
 	}
 	tek__leave();
 	return result;
 }
 
-int tek__barrier_go_on(struct tek_barrier *barrier, struct tek_barrier_waiter *waiter)
+int tek__barrier_go_on(struct tek_barrier_waiter *waiter)
 {
 	int result = 0;
 
 	/* It is in the list still, or is told by the one who took it out. */
 	tek__enter();
 	if (tek__change(&waiter->wait.state, TEK_INTERRUPTED, TEK_WAITING))
-		result = sleep_until_woken(barrier, waiter, true);
+		result = sleep_until_woken(waiter, true);
 	tek__leave();
 	return result;
 }

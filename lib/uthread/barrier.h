@@ -2,8 +2,8 @@
 /*
  * Barriers.  The last one to arrive releases the others; the barrier is ready for the next round then.
  *
- * Lock: the highest bit of `arrived` (guard.h).  Who is released waits until the last one has left the guard, so
- * whoever comes out first may destroy the barrier.
+ * Lock: the highest bit of `arrived` (guard.h).  The last one to arrive leaves it before he tells the others, and
+ * those do not look at the barrier again, so whoever comes out first may destroy and free it.
  */
 #ifndef TEK_UTHREAD_BARRIER_H
 #define TEK_UTHREAD_BARRIER_H
@@ -33,17 +33,16 @@ struct tek_barrier {
 
 struct tek_barrier_waiter {
 	struct tek_waiter wait; /* first: lists are of these */
-	bool late;              /* it was handling a signal when the others were released */
 };
 
 /*
  * The caller arrives, and waits: 0; -1: it was the last one; EINTR (interruptible): it has arrived, but was
- * interrupted, and goes on with tek__barrier_go_on(), until that returns 0.  Not between tek__enter() and
- * tek__leave().
+ * interrupted, and goes on with tek__barrier_go_on(), until that returns 0; EINVAL: that is no barrier.  Not between
+ * tek__enter() and tek__leave().
  */
 int tek__barrier_wait(struct tek_barrier *barrier, struct tek_barrier_waiter *waiter,
 		      bool interruptible);
-int tek__barrier_go_on(struct tek_barrier *barrier, struct tek_barrier_waiter *waiter);
+int tek__barrier_go_on(struct tek_barrier_waiter *waiter);
 
 /* Whether anybody waits. */
 bool tek__barrier_is_used(struct tek_barrier *barrier);

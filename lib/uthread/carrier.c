@@ -9,6 +9,7 @@
 #include "uthread/preempt.h"
 #include "uthread/sanitizer.h"
 #include "uthread/setxid.h"
+#include "uthread/spares.h"
 #include "uthread/stacks.h"
 #include "uthread/supplier.h"
 #include "uthread/tls.h"
@@ -30,38 +31,6 @@
 #define KERNEL_STACK_BYTES ((size_t)256 << 10)
 
 struct tek_carrier *_Atomic tek__carriers;
-
-static struct {
-	struct tek_spin lock;
-	struct tek_carrier *first;
-	atomic_uint count;
-} spares;
-
-unsigned int tek__carrier_spares(void)
-{
-	return atomic_load_explicit(&spares.count, memory_order_relaxed);
-}
-
-static void add_spare(struct tek_carrier *carrier)
-{
-	tek__spin_lock(&spares.lock);
-	carrier->next = spares.first;
-	spares.first = carrier;
-	atomic_fetch_add_explicit(&spares.count, 1, memory_order_relaxed);
-	tek__spin_unlock(&spares.lock);
-}
-
-struct tek_carrier *tek__carrier_spare(void)
-{
-	tek__spin_lock(&spares.lock);
-	struct tek_carrier *carrier = spares.first;
-	if (carrier) {
-		spares.first = carrier->next;
-		atomic_fetch_sub_explicit(&spares.count, 1, memory_order_relaxed);
-	}
-	tek__spin_unlock(&spares.lock);
-	return carrier;
-}
 
 /* From here on it carries the worker. */
 static void call(struct tek_carrier *carrier, struct tek_worker *worker)
@@ -245,9 +214,20 @@ static void prepare(struct tek_carrier *carrier)
 
 static void list(struct tek_carrier *carrier)
 {
+	carrier->listed = true;
 	carrier->all = atomic_load(&tek__carriers);
 	while (!atomic_compare_exchange_weak(&tek__carriers, &carrier->all, carrier))
 		;
+}
+
+/* The kernel thread ends.  The structure stays in the list of all, for those who walk it. */
+static void end(struct tek_carrier *carrier)
+{
+	tek__here_find()->carrier = NULL;
+	tek__preempt_remove(carrier);
+	if (tek__engine.own_tls)
+		tek__tls_unadopt(&carrier->context);
+	tek__carrier_drop(carrier);
 }
 
 /* The life of a kernel thread that carries whatever worker it is given. */
@@ -266,15 +246,16 @@ static void *carry(void *argument)
 	carrier->context.mask = TEK_SETXID_ALL_SIGNALS;
 	tek__fiber_adopt(&carrier->context);
 	tek__preempt_add(carrier);
-	list(carrier);
+	if (!carrier->listed)
+		list(carrier);
 	if (!atomic_load(&carrier->called))
-		add_spare(carrier);
-	for (;;) {
+		tek__carrier_put_back(carrier);
+	do {
 		struct tek_worker *worker = wait_for_worker(carrier);
 		tek__after_switch(worker);
 		tek__idle(carrier, worker);
-		add_spare(carrier);
-	}
+	} while (tek__carrier_keep(carrier));
+	end(carrier);
 	return NULL;
 }
 
@@ -300,11 +281,10 @@ int tek__kernel_thread(void *(*routine)(void *), void *argument)
 
 int tek__carrier_start(struct tek_worker *worker)
 {
-	struct tek_carrier *carrier = aligned_alloc(64, (sizeof(*carrier) + 63) / 64 * 64);
+	struct tek_carrier *carrier = tek__carrier_new();
 
 	if (!carrier)
 		return ENOMEM;
-	memset(carrier, 0, sizeof(*carrier));
 	if (worker) {
 		worker->kernel_mask = TEK_SETXID_ALL_SIGNALS;
 		carrier->given = worker;
@@ -312,8 +292,10 @@ int tek__carrier_start(struct tek_worker *worker)
 		atomic_store(&carrier->called, 1);
 	}
 	int error = tek__kernel_thread(carry, carrier);
-	if (error)
-		free(carrier);
+	if (error) {
+		atomic_store(&carrier->called, 0);
+		tek__carrier_drop(carrier);
+	}
 	return error;
 }
 
@@ -326,22 +308,46 @@ static const struct tek_context *carry_adopted(void *argument)
 	tek__after_switch(tek__here_worker());
 	for (struct tek_worker *worker = tek__here_worker();;) {
 		tek__idle(carrier, worker);
-		add_spare(carrier);
+		tek__carrier_put_back(carrier);
 		worker = wait_for_worker(carrier);
 		tek__after_switch(worker);
 	}
 	return NULL;
 }
 
+/* The one carrier whose own context is not on the stack of its kernel thread, and has storage that was made for it. */
+static struct {
+	struct tek_uthread *block; /* that it is on */
+	struct tek_uthread *context;
+} adopted;
+
+static int make_room(struct tek_uthread *context)
+{
+	adopted.block = tek__stacks_take_own(CONTEXT_STACK_BYTES);
+	if (!adopted.block || (tek__engine.own_tls && tek__tls_give(context)))
+		return ENOMEM;
+	return 0;
+}
+
+/* In the child of a fork another carrier may be the one. */
+static void inherit_room(struct tek_uthread *context)
+{
+	context->tls = adopted.context->tls;
+	context->here = adopted.context->here;
+	context->own_tls = adopted.context->own_tls;
+}
+
 /* The carrier's own context begins anew, on a stack of the engine's. 0 or ENOMEM. */
 static int make_context(struct tek_carrier *carrier)
 {
-	struct tek_uthread *block = tek__stacks_take_own(CONTEXT_STACK_BYTES);
+	struct tek_uthread *block;
 
-	if (!block)
+	if (adopted.context)
+		inherit_room(&carrier->context);
+	else if (make_room(&carrier->context))
 		return ENOMEM;
-	if (tek__engine.own_tls && tek__tls_give(&carrier->context))
-		return ENOMEM;
+	adopted.context = &carrier->context;
+	block = adopted.block;
 	carrier->context.defer = 1;
 	if (carrier->context.here)
 		carrier->context.here->defer = 1;
@@ -352,18 +358,17 @@ static int make_context(struct tek_carrier *carrier)
 
 int tek__carrier_adopt(struct tek_worker *worker, struct tek_uthread *first)
 {
-	struct tek_carrier *carrier = aligned_alloc(64, (sizeof(*carrier) + 63) / 64 * 64);
+	struct tek_carrier *carrier = tek__carrier_new();
 	struct tek_here *here = tek__here_find();
 
 	if (!carrier)
 		return ENOMEM;
-	memset(carrier, 0, sizeof(*carrier));
 	prepare(carrier);
 	carrier->kernel_here = here;
 	if (tek__engine.own_tls)
 		tek__tls_adopt(first);
 	if (make_context(carrier)) {
-		free(carrier);
+		tek__carrier_drop(carrier);
 		return ENOMEM;
 	}
 	tek__fiber_adopt(first);
@@ -387,9 +392,7 @@ void tek__carriers_after_fork(void)
 	struct tek_carrier *carrier = tek__here_carrier();
 
 	/* The others are not there in the child; what they had in memory is left alone. */
-	spares.first = NULL;
-	atomic_store(&spares.lock.held, 0);
-	atomic_store(&spares.count, 0);
+	tek__spares_after_fork();
 	atomic_store(&tek__carriers, NULL);
 	carrier->tid = (pid_t)syscall(SYS_gettid);
 	carrier->timer = -1;
@@ -398,8 +401,8 @@ void tek__carriers_after_fork(void)
 	atomic_store(&carrier->detached, NULL);
 	list(carrier);
 	/*
-	 * Its own context was on the stack of a kernel thread that the C library takes for one that is gone, and
-	 * gives to the next one.  Without memory for another one the thread goes on as long as it does not wait.
+	 * If its own context was on the stack of a kernel thread, the C library takes that for one that is gone, and
+	 * gives it to the next one.
 	 */
 	make_context(carrier);
 }

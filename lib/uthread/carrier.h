@@ -36,7 +36,8 @@ struct tek_carrier {
 	atomic_uint called;                   /* a worker has been given to it: a futex */
 	struct tek_worker *given;             /* which */
 	struct tek_carrier *next;             /* of the spare ones */
-	struct tek_carrier *all;              /* of all */
+	struct tek_carrier *all;              /* of all, */
+	bool listed;                          /* where it is */
 	struct tek_uthread *_Atomic detached; /* whom it carries without a worker; NULL: nobody */
 };
 
@@ -47,9 +48,6 @@ int tek__carrier_adopt(struct tek_worker *worker, struct tek_uthread *first);
 
 /* A new kernel thread that carries `worker`, or is a spare one (NULL). */
 int tek__carrier_start(struct tek_worker *worker);
-
-/* A spare one; NULL: there is none now, the supplier makes one. Never allocates. */
-struct tek_carrier *tek__carrier_spare(void);
 
 /* Gives it a worker that nobody carries, or from which the caller steps back. */
 void tek__carrier_give_worker(struct tek_carrier *spare, struct tek_worker *worker);
@@ -75,9 +73,6 @@ void tek__carrier_resume(struct tek_worker *worker, struct tek_uthread *thread);
 
 /* Whoever has this storage is of that worker from now on. */
 void tek__carrier_set_worker(struct tek_here *here, struct tek_worker *worker);
-
-/* So many spare ones there are now. */
-unsigned int tek__carrier_spares(void);
 
 /*
  * Takes the worker away from its carrier if the kernel holds that up, with whom it runs: `is_held_up` is asked, twice.

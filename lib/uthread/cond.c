@@ -4,6 +4,8 @@
 #include "uthread/worker.h"
 
 #include <errno.h>
+#include <sys/syscall.h>
+#include <unistd.h>
 
 static unsigned int lock(struct tek_cond *cond)
 {
@@ -15,29 +17,106 @@ static void unlock(struct tek_cond *cond)
 	tek__guard_unlock(&cond->guard, 0);
 }
 
-/* Deferred. */
-static void add(struct tek_cond *cond, struct tek_cond_waiter *waiter)
+static struct tek_cond_waiter *of_wait(struct tek_waiter *wait)
+{
+	return (struct tek_cond_waiter *)wait;
+}
+
+static struct tek_waiter *first_of(struct tek_cond *cond)
+{
+	return __atomic_load_n(&cond->waiters.first, __ATOMIC_ACQUIRE);
+}
+
+/* ---- under the guard ---- */
+
+/* The first of those who wait in this process. */
+static struct tek_waiter *first_here(const struct tek_cond *cond)
+{
+	return cond->process == tek__process ? cond->waiters.first : NULL;
+}
+
+static void add(struct tek_cond *cond, struct tek_waiter *wait)
+{
+	if (__builtin_expect(cond->process != tek__process, 0)) {
+		tek__waiters_set_first(&cond->waiters, NULL);
+		cond->process = tek__process;
+	}
+	tek__waiters_add_by_priority(&cond->waiters, wait);
+}
+
+/* Takes it out, for who wakes it.  False: it gives up just now, and comes to take itself out. */
+static bool claim(struct tek_cond *cond, struct tek_waiter *wait)
+{
+	if (!tek__claim(wait))
+		return false;
+	tek__waiters_remove(&cond->waiters, wait);
+	return true;
+}
+
+/* It waits for its mutex instead, if that is locked.  Returns whether it has to be woken: it has been claimed. */
+static bool move(struct tek_cond *cond, struct tek_cond_waiter *waiter)
+{
+	struct tek_waiter *wait = &waiter->of_mutex.wait;
+
+	tek__waiters_remove(&cond->waiters, wait);
+	bool moved = tek__mutex_add_waiter(waiter->mutex, &waiter->of_mutex);
+	bool claimed = !moved && tek__claim(wait);
+	/* The last access to one that was not claimed: settled(). */
+	atomic_store_explicit(&waiter->place, moved ? TEK_COND_MOVED : TEK_COND_REACHED,
+			      memory_order_release);
+	return claimed;
+}
+
+/* Returns whether it has to be woken. */
+static bool reach(struct tek_cond *cond, struct tek_cond_waiter *waiter)
+{
+	if (!atomic_load_explicit(&waiter->movable, memory_order_relaxed))
+		return claim(cond, &waiter->of_mutex.wait);
+	/* Before: from then on an unlock of the mutex may wake it. */
+	return tek__change(&waiter->place, TEK_COND_LISTED, TEK_COND_MOVING) && move(cond, waiter);
+}
+
+/* ---- by who waits ---- */
+
+static void begin(struct tek_cond *cond, struct tek_cond_waiter *waiter)
 {
 	tek__waiter_init(&waiter->of_mutex.wait);
 	lock(cond);
-	tek__waiters_add_by_priority(&cond->waiters, &waiter->of_mutex.wait);
+	add(cond, &waiter->of_mutex.wait);
 	unlock(cond);
 }
 
-/* Deferred.  It does not wait any more; returns whether a broadcast had reached it. */
+/* Where it is, when a broadcast has let it go. */
+static unsigned int settled(struct tek_cond_waiter *waiter)
+{
+	unsigned int place;
+
+	for (unsigned int tries = 1;
+	     (place = atomic_load_explicit(&waiter->place, memory_order_acquire)) ==
+	     TEK_COND_MOVING;
+	     tries++) {
+		if (tries % TEK_SPIN_TRIES == 0)
+			syscall(SYS_sched_yield);
+		else
+			tek__relax();
+	}
+	return place;
+}
+
+/* Its wait has ended, but by nobody who woke it; returns whether a broadcast had reached it. */
 static bool withdraw(struct tek_cond *cond, struct tek_cond_waiter *waiter)
 {
-	lock(cond);
-	bool moved = waiter->moved;
-	if (!moved)
+	if (tek__change(&waiter->place, TEK_COND_LISTED, TEK_COND_LEAVING)) {
+		lock(cond);
 		tek__waiters_remove(&cond->waiters, &waiter->of_mutex.wait);
-	unlock(cond);
-	if (moved)
+		unlock(cond);
+		return false;
+	}
+	if (settled(waiter) == TEK_COND_MOVED)
 		tek__mutex_remove_waiter(waiter->mutex, &waiter->of_mutex);
-	return moved;
+	return true;
 }
 
-/* Deferred. */
 static int sleep_until_woken(struct tek_cond *cond, struct tek_cond_waiter *waiter,
 			     const struct timespec *deadline, bool interruptible)
 {
@@ -46,9 +125,9 @@ static int sleep_until_woken(struct tek_cond *cond, struct tek_cond_waiter *wait
 					  : tek__wait_deferred(wait, deadline, "cond");
 
 	if (how == TEK_WOKEN) {
-		tek__guard_pass(&cond->guard, TEK_COND_GUARD);
 		/* Of those who were moved the mutex has woken this one, and waits for it. */
-		waiter->of_mutex.coming = waiter->moved && !waiter->of_mutex.owns;
+		waiter->of_mutex.coming = settled(waiter) == TEK_COND_MOVED &&
+					  !waiter->of_mutex.owns;
 		return 0;
 	}
 	bool reached = withdraw(cond, waiter);
@@ -57,17 +136,31 @@ static int sleep_until_woken(struct tek_cond *cond, struct tek_cond_waiter *wait
 	return reached ? 0 : ETIMEDOUT;
 }
 
+/* It never waited, and was not movable. */
+static void give_up(struct tek_cond *cond, struct tek_cond_waiter *waiter)
+{
+	struct tek_waiter *wait = &waiter->of_mutex.wait;
+
+	if (tek__change(&wait->state, TEK_WAITING, TEK_INTERRUPTED)) {
+		withdraw(cond, waiter);
+		return;
+	}
+	/* A signal has found it, which is for somebody else. */
+	tek__wait_deferred(wait, NULL, "cond");
+	tek__cond_signal(cond);
+}
+
 void tek__cond_begin(struct tek_cond *cond, struct tek_cond_waiter *waiter)
 {
 	tek__enter();
-	add(cond, waiter);
+	begin(cond, waiter);
 	tek__leave();
 }
 
 void tek__cond_give_up(struct tek_cond *cond, struct tek_cond_waiter *waiter)
 {
 	tek__enter();
-	withdraw(cond, waiter);
+	give_up(cond, waiter);
 	tek__leave();
 }
 
@@ -80,6 +173,12 @@ int tek__cond_sleep(struct tek_cond *cond, struct tek_cond_waiter *waiter,
 	return error;
 }
 
+/* Special mutexes want to know who waits for them: mutex_special.c. A recursive one may have stayed the caller's own. */
+static bool is_movable(const struct tek_mutex *mutex)
+{
+	return !(mutex->kind & TEK_MUTEX_SPECIAL) && !mutex->count;
+}
+
 int tek__cond_wait(struct tek_cond *cond, struct tek_cond_waiter *waiter, struct tek_until until,
 		   bool interruptible)
 {
@@ -89,71 +188,85 @@ int tek__cond_wait(struct tek_cond *cond, struct tek_cond_waiter *waiter, struct
 
 	if (error)
 		return error;
-	/*
-	 * Special mutexes want to know who waits for them: mutex_special.c.  A recursive one that stays locked is
-	 * the caller's own.
-	 */
-	waiter->movable = !(waiter->mutex->kind & TEK_MUTEX_SPECIAL) && !waiter->mutex->count;
+	const bool movable = is_movable(waiter->mutex);
 	tek__enter();
-	add(cond, waiter);
+	begin(cond, waiter);
 	error = tek__mutex_unlock_quickly(waiter->mutex) ? 0 : tek__mutex_unlock(waiter->mutex);
-	if (error)
-		withdraw(cond, waiter);
-	else
+	if (error) {
+		give_up(cond, waiter);
+	} else {
+		/* Only now is it sure that it waits. */
+		atomic_store_explicit(&waiter->movable, movable, memory_order_relaxed);
 		error = sleep_until_woken(cond, waiter, deadline, interruptible);
+	}
 	tek__leave();
 	return error;
 }
 
-static struct tek_waiter *first_of(struct tek_cond *cond)
-{
-	return __atomic_load_n(&cond->waiters.first, __ATOMIC_RELAXED);
-}
-
-bool tek__cond_is_used(struct tek_cond *cond)
-{
-	return first_of(cond) != NULL;
-}
+/* ---- by others ---- */
 
 void tek__cond_signal(struct tek_cond *cond)
 {
+	struct tek_waiter *wait;
+
 	/* Who unlocked the mutex before the caller locked it, or was told so otherwise, is in the list. */
 	if (!first_of(cond))
 		return;
 	tek__enter();
 	lock(cond);
-	tek__wake_first(&cond->waiters);
+	for (wait = first_here(cond); wait && !claim(cond, wait); wait = wait->next)
+		;
 	unlock(cond);
+	if (wait)
+		tek__wake_claimed(wait);
 	tek__leave();
-}
-
-/* Deferred, under the guard: the first one waits for its mutex instead; false: that would not make it wait. */
-static bool move_first(struct tek_cond *cond)
-{
-	struct tek_cond_waiter *waiter = (struct tek_cond_waiter *)cond->waiters.first;
-
-	if (!waiter->movable)
-		return false;
-	tek__waiters_remove(&cond->waiters, &waiter->of_mutex.wait);
-	/* Before: from then on an unlock may wake it. */
-	waiter->moved = true;
-	if (tek__mutex_add_waiter(waiter->mutex, &waiter->of_mutex))
-		return true;
-	waiter->moved = false;
-	tek__wake(&waiter->of_mutex.wait, TEK_WOKEN);
-	return true;
 }
 
 void tek__cond_broadcast(struct tek_cond *cond)
 {
+	struct tek_waiters claimed = {NULL, NULL};
+
 	if (!first_of(cond))
 		return;
 	tek__enter();
 	lock(cond);
-	while (cond->waiters.first) {
-		if (!move_first(cond))
-			tek__wake_first(&cond->waiters);
+	for (struct tek_waiter *wait = first_here(cond), *next; wait; wait = next) {
+		next = wait->next;
+		if (reach(cond, of_wait(wait)))
+			tek__waiters_add(&claimed, wait);
 	}
 	unlock(cond);
+	tek__wake_all_claimed(&claimed);
 	tek__leave();
+}
+
+enum use { UNUSED, BEING_LEFT, IN_USE };
+
+/* Under the guard. */
+static enum use use_of(const struct tek_cond *cond)
+{
+	enum use use = UNUSED;
+
+	for (const struct tek_waiter *wait = first_here(cond); wait; wait = wait->next) {
+		if (atomic_load_explicit(&wait->state, memory_order_relaxed) == TEK_WAITING)
+			return IN_USE;
+		use = BEING_LEFT;
+	}
+	return use;
+}
+
+int tek__cond_destroy(struct tek_cond *cond)
+{
+	enum use use = UNUSED;
+
+	do {
+		if (use == BEING_LEFT)
+			tek__pause();
+		tek__enter();
+		lock(cond);
+		use = use_of(cond);
+		unlock(cond);
+		tek__leave();
+	} while (use == BEING_LEFT);
+	return use == IN_USE ? EBUSY : 0;
 }

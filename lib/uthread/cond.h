@@ -8,8 +8,11 @@
  *
  * All threads that wait at a time use the same mutex.
  *
- * Lock: the guard bit.  Who was woken waits until who woke him has left it, so the object may be gone as soon
- * as nobody waits any more.
+ * Lock: the guard bit.  Who wakes somebody leaves it first, and who was woken, or moved, does not look at the object
+ * again, so it may be destroyed and freed as soon as nobody waits any more: right after a broadcast, too.  Only who
+ * gives up waiting has to come back to it, and tek__cond_destroy() waits for that.
+ *
+ * One that lies in memory of several processes is of the one that waited last: others find nobody there.
  */
 #ifndef TEK_UTHREAD_COND_H
 #define TEK_UTHREAD_COND_H
@@ -26,21 +29,33 @@
 /* It lies in the C library's pthread_cond_t: preload/uthread/cond.c. */
 struct tek_cond {
 	atomic_uint guard;
+	unsigned int
+		process; /* tek__process of those who wait; what another one left in the list does not count */
 	struct tek_waiters waiters;
+};
+
+/* tek_cond_waiter.place */
+enum {
+	TEK_COND_LISTED,  /* in the list of the condition variable, or woken from there */
+	TEK_COND_LEAVING, /* it will take itself out: nobody else does */
+	TEK_COND_MOVING,  /* a broadcast has reached it, and has it in its hands */
+	TEK_COND_MOVED,   /* and has put it into the list of the mutex */
+	TEK_COND_REACHED, /* or found that free */
 };
 
 struct tek_cond_waiter {
 	struct tek_mutex_waiter of_mutex; /* first: lists are of these */
 	struct tek_mutex *mutex;          /* NULL: it is none of ours */
-	bool movable;                     /* a broadcast may move it to the mutex */
-	bool moved;                       /* it did; under the guard */
+	atomic_bool movable;              /* a broadcast may move it to the mutex */
+	atomic_uint place;                /* TEK_COND_* */
 };
 
 static inline void tek__cond_waiter_init(struct tek_cond_waiter *waiter, struct tek_mutex *mutex)
 {
 	tek__mutex_waiter_init(&waiter->of_mutex);
 	waiter->mutex = mutex;
-	waiter->movable = waiter->moved = false;
+	atomic_init(&waiter->movable, false);
+	atomic_init(&waiter->place, TEK_COND_LISTED);
 }
 
 /*
@@ -66,14 +81,18 @@ int tek__cond_wait(struct tek_cond *cond, struct tek_cond_waiter *waiter, struct
 /* The quick way to lock the mutex again: see tek__mutex_lock_quickly(). */
 static inline bool tek__cond_lock_quickly(struct tek_cond_waiter *waiter)
 {
-	return !waiter->moved && tek__mutex_lock_quickly(waiter->mutex);
+	return atomic_load_explicit(&waiter->place, memory_order_relaxed) != TEK_COND_MOVED &&
+	       tek__mutex_lock_quickly(waiter->mutex);
 }
 
 /* By any thread, with the mutex or without; not in signal handlers. */
 void tek__cond_signal(struct tek_cond *cond);
 void tek__cond_broadcast(struct tek_cond *cond);
 
-/* Whether anybody waits. */
-bool tek__cond_is_used(struct tek_cond *cond);
+/*
+ * 0, nobody has it in his hands any more; or EBUSY: somebody waits, and nothing happened.  Not between tek__enter() and
+ * tek__leave().
+ */
+int tek__cond_destroy(struct tek_cond *cond);
 
 #endif

@@ -5,11 +5,13 @@
 #include "uthread/carrier.h"
 #include "uthread/critical.h"
 #include "uthread/events.h"
+#include "uthread/guard.h"
 #include "uthread/idle.h"
 #include "uthread/monitor.h"
 #include "uthread/once.h"
 #include "uthread/overflow.h"
 #include "uthread/own.h"
+#include "uthread/own_stacks.h"
 #include "uthread/parallel.h"
 #include "uthread/preempt.h"
 #include "uthread/stacks.h"
@@ -139,6 +141,8 @@ int tek__engine_start(const struct tek_engine_options *options)
 		error = prepare_pool(options->pool);
 	if (!error)
 		error = start_others();
+	if (error)
+		tek__parallel_grant(); /* then all threads are the kernel's */
 	return error;
 }
 
@@ -147,6 +151,11 @@ void tek__engine_after_fork(void)
 	struct tek_uthread *self = tek__here_self();
 	struct tek_carrier *carrier = tek__here_carrier();
 
+	/* What kernel threads use, too. */
+	tek__guards_after_fork();
+	tek__wait_after_fork();
+	tek__own_after_fork();
+	tek__once_after_fork();
 	if (!self || !carrier) {
 		tek__parallel_grant(); /* there is nobody to ask */
 		return;
@@ -163,17 +172,16 @@ void tek__engine_after_fork(void)
 		atomic_store(&tek__workers[i].carrier, NULL);
 	}
 	for (struct tek_uthread *each = atomic_load(&tek__uthreads); each; each = each->all_next) {
-		if (each != self)
+		/* Each that is written to is a page that has to be copied. */
+		if (each != self && each->id)
 			each->id = 0;
 	}
 	tek__worker_count = 1;
 	tek__stacks_after_fork();
+	tek__own_stacks_after_fork();
 	if (tek__engine.own_tls)
 		tek__tls_after_fork(); /* before somebody is given storage */
 	tek__carriers_after_fork();
-	tek__wait_after_fork();
-	tek__own_after_fork();
-	tek__once_after_fork();
 	tek__critical_after_fork();
 	tek__idle_after_fork();
 	tek__sched->start(1);

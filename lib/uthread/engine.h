@@ -51,8 +51,9 @@ int tek__engine_start(const struct tek_engine_options *options);
 bool tek__engine_runs(void);
 
 /*
- * In the child of fork(), by the thread that forked: alone, on worker 0.  It has called tek__enter() before the fork, and
- * calls tek__leave() afterwards, in the parent and in the child.  Nothing where a kernel thread forked.
+ * In the child of fork(), by the thread that forked: alone, on worker 0.  It has called tek__enter() before the fork and
+ * closed the guards (guard.h), and calls tek__leave() afterwards, in the parent and in the child; the parent opens the
+ * guards.  Where a kernel thread forked the engine has no thread.
  */
 void tek__engine_after_fork(void);
 

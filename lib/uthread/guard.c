@@ -1,8 +1,30 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
 #include "uthread/guard.h"
 
+#include "uthread/own.h"
+#include "uthread/wait.h"
+
+#include <errno.h>
+#include <limits.h>
+#include <linux/futex.h>
+#include <linux/membarrier.h>
 #include <sys/syscall.h>
+#include <time.h>
 #include <unistd.h>
+
+/*
+ * Who waits so long for guards that are closed opens them: the fork may wait for something that he has, in a handler of
+ * pthread_atfork(3) that ours did not know of.
+ */
+#define PATIENCE_S 1
+
+atomic_uint tek__guards_closed;
+
+static _Atomic uintptr_t forking; /* tek__me() of who has closed them; 0: nobody */
+static atomic_uint
+	kernel_threads; /* of those that are none of the engine's: so many are under guards */
+static __thread unsigned int under_guard /* of such a one: under so many */
+	__attribute__((tls_model("initial-exec")));
 
 __attribute__((cold, noinline)) void tek__guard_wait(atomic_uint *word, unsigned int bit)
 {
@@ -14,4 +36,127 @@ __attribute__((cold, noinline)) void tek__guard_wait(atomic_uint *word, unsigned
 		else
 			tek__relax();
 	}
+}
+
+static void open_again(void)
+{
+	atomic_store(&tek__guards_closed, 0);
+	syscall(SYS_futex, &tek__guards_closed, FUTEX_WAKE_PRIVATE, INT_MAX, NULL, NULL, 0);
+}
+
+/* Until they are open; false: the caller has closed them itself. */
+static bool wait_until_open(void)
+{
+	const struct timespec patience = {.tv_sec = PATIENCE_S};
+
+	while (atomic_load(&tek__guards_closed)) {
+		if (atomic_load(&forking) == tek__me())
+			return false;
+		if (syscall(SYS_futex, &tek__guards_closed, FUTEX_WAIT_PRIVATE, 1, &patience, NULL,
+			    0) != 0 &&
+		    errno == ETIMEDOUT)
+			open_again();
+	}
+	return true;
+}
+
+/* It has counted a guard, its first one, and found them closed. */
+void tek__guards_await(struct tek_worker *worker)
+{
+	do {
+		atomic_store_explicit(&worker->guards, 0, memory_order_release);
+		bool open = wait_until_open();
+		atomic_store_explicit(&worker->guards, 1, memory_order_relaxed);
+		if (!open)
+			return;
+		atomic_signal_fence(memory_order_seq_cst);
+	} while (atomic_load_explicit(&tek__guards_closed, memory_order_relaxed));
+}
+
+void tek__guards_count_kernel_thread(void)
+{
+	if (under_guard++)
+		return;
+	for (;;) {
+		atomic_fetch_add(&kernel_threads, 1);
+		if (!atomic_load(&tek__guards_closed))
+			return;
+		atomic_fetch_sub(&kernel_threads, 1);
+		if (!wait_until_open())
+			break;
+	}
+	atomic_fetch_add(&kernel_threads, 1);
+}
+
+void tek__guards_uncount_kernel_thread(void)
+{
+	if (!--under_guard)
+		atomic_fetch_sub(&kernel_threads, 1);
+}
+
+/* All CPUs pass a memory barrier, or have had time to. */
+static void pass_barrier(void)
+{
+	if (syscall(SYS_membarrier, MEMBARRIER_CMD_PRIVATE_EXPEDITED, 0, 0) == 0)
+		return;
+	syscall(SYS_membarrier, MEMBARRIER_CMD_REGISTER_PRIVATE_EXPEDITED, 0, 0);
+	if (syscall(SYS_membarrier, MEMBARRIER_CMD_PRIVATE_EXPEDITED, 0, 0) == 0)
+		return;
+	const struct timespec moment = {.tv_nsec = 1000000};
+	syscall(SYS_nanosleep, &moment, NULL);
+}
+
+/* But for the calling thread: a kernel thread may fork in a signal handler. */
+static bool anybody_under_guard(void)
+{
+	if (atomic_load(&kernel_threads) != (under_guard ? 1 : 0))
+		return true;
+	for (unsigned int i = 0; i < tek__worker_count; i++) {
+		if (atomic_load_explicit(&tek__workers[i].guards, memory_order_acquire))
+			return true;
+	}
+	return false;
+}
+
+static bool is_first_to_fork(void)
+{
+	uintptr_t nobody = 0;
+	return atomic_compare_exchange_strong(&forking, &nobody, tek__me());
+}
+
+void tek__guards_enter_and_close(void)
+{
+	tek__enter();
+	if (!tek__parallel())
+		return;
+	while (!is_first_to_fork()) {
+		tek__leave();
+		tek__pause();
+		tek__enter();
+	}
+	atomic_store(&tek__guards_closed, 1);
+	pass_barrier();
+	for (unsigned int tries = 1; anybody_under_guard(); tries++) {
+		if (tries % TEK_SPIN_TRIES == 0)
+			syscall(SYS_sched_yield);
+		else
+			tek__relax();
+	}
+}
+
+void tek__guards_open(void)
+{
+	if (atomic_load(&forking) != tek__me())
+		return;
+	open_again();
+	atomic_store(&forking, 0);
+}
+
+void tek__guards_after_fork(void)
+{
+	for (unsigned int i = 0; i < TEK_WORKERS_MAX; i++)
+		atomic_store(&tek__workers[i].guards, 0);
+	atomic_store(&kernel_threads, under_guard ? 1 : 0);
+	open_again();
+	atomic_store(&forking, 0);
 }

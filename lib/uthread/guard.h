@@ -17,6 +17,7 @@
 
 #include "uthread/parallel.h"
 #include "uthread/spin.h"
+#include "uthread/worker.h"
 
 #include <stdatomic.h>
 #include <stdbool.h>
@@ -146,12 +147,65 @@ several:
 /* Until somebody else has cleared the bit. */
 void tek__guard_wait(atomic_uint *word, unsigned int bit);
 
+/*
+ * fork(): a guard that somebody has just then would stay taken in the child for ever, and what lies under it half done.
+ * So who is about to fork closes all guards: he waits until nobody is under one, and nobody gets one until they are
+ * open again, but for who is under one already.
+ *
+ * Who takes a guard counts it and then looks whether they are closed; who closes them says so, makes all CPUs pass
+ * a memory barrier (membarrier(2)), and then looks at the counts: one of them sees the other.
+ */
+extern atomic_uint tek__guards_closed __attribute__((visibility("hidden")));
+
+void tek__guards_await(struct tek_worker *worker);
+void tek__guards_count_kernel_thread(void);
+void tek__guards_uncount_kernel_thread(void);
+
+/* Around each section under a guard, with tek__parallel() true. Deferred. */
+static inline void tek__guard_enter(void)
+{
+	struct tek_worker *worker = tek__here_worker();
+
+	if (__builtin_expect(!worker, 0)) {
+		tek__guards_count_kernel_thread();
+		return;
+	}
+	unsigned int outer = atomic_load_explicit(&worker->guards, memory_order_relaxed);
+	atomic_store_explicit(&worker->guards, outer + 1, memory_order_relaxed);
+	atomic_signal_fence(memory_order_seq_cst);
+	if (__builtin_expect(atomic_load_explicit(&tek__guards_closed, memory_order_relaxed), 0) &&
+	    !outer)
+		tek__guards_await(worker);
+}
+
+static inline void tek__guard_leave(void)
+{
+	struct tek_worker *worker = tek__here_worker();
+
+	if (__builtin_expect(!worker, 0)) {
+		tek__guards_uncount_kernel_thread();
+		return;
+	}
+	unsigned int count = atomic_load_explicit(&worker->guards, memory_order_relaxed);
+	/* Release: who sees that nobody is there sees what he did there. */
+	atomic_store_explicit(&worker->guards, count - 1, memory_order_release);
+}
+
+/*
+ * Before a fork by the calling thread: tek__enter(), and closes them, after those of other threads that are about to fork.
+ * In the parent and in the child: opens them again.
+ */
+void tek__guards_enter_and_close(void);
+void tek__guards_open(void);
+void tek__guards_after_fork(void);
+
 /* Takes the bit; returns the word without it. */
 static inline unsigned int tek__guard_lock(atomic_uint *word, unsigned int bit)
 {
 	if (__builtin_expect(!tek__parallel(), 1))
 		return atomic_load_explicit(word, memory_order_relaxed);
 	unsigned int old;
+	tek__guard_enter();
 	while (__builtin_expect(
 		(old = atomic_fetch_or_explicit(word, bit, memory_order_acquire)) & bit, 0))
 		tek__guard_wait(word, bit);
@@ -163,17 +217,8 @@ static inline void tek__guard_unlock(atomic_uint *word, unsigned int value)
 {
 	/* Release: all that was done under the bit comes before. */
 	atomic_store_explicit(word, value, memory_order_release);
-}
-
-/*
- * By somebody who was woken under the bit, before he lets the object go: who woke him may not have
- * given it back yet.  Not deferred.
- */
-static inline void tek__guard_pass(atomic_uint *word, unsigned int bit)
-{
-	if (tek__parallel() &&
-	    __builtin_expect(atomic_load_explicit(word, memory_order_acquire) & bit, 0))
-		tek__guard_wait(word, bit);
+	if (__builtin_expect(tek__parallel(), 0))
+		tek__guard_leave();
 }
 
 #endif

@@ -6,6 +6,7 @@
 #include "uthread/engine.h"
 #include "uthread/parallel.h"
 #include "uthread/setxid.h"
+#include "uthread/spares.h"
 #include "uthread/supplier.h"
 #include "uthread/tick.h"
 #include "uthread/trace.h"

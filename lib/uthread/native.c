@@ -4,12 +4,12 @@
 #include "uthread/clock.h"
 #include "uthread/critical.h"
 #include "uthread/engine.h"
+#include "uthread/guard.h"
 #include "uthread/inherit.h"
 #include "uthread/key.h"
 #include "uthread/overflow.h"
 #include "uthread/thread.h"
 #include "uthread/trace.h"
-#include "uthread/wait.h"
 #include "uthread/worker.h"
 
 #include <errno.h>
@@ -32,11 +32,12 @@ static void note_wrong(const char *text, size_t size, const char *why)
 /* fork(): the thread that calls it stays where it is meanwhile, and is alone in the child. */
 static void before_fork(void)
 {
-	tek__enter();
+	tek__guards_enter_and_close();
 }
 
 static void in_parent(void)
 {
+	tek__guards_open();
 	tek__leave();
 }
 

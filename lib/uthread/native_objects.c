@@ -110,7 +110,7 @@ TEK_EXPORT int tek_uthread_cond_init(tek_uthread_cond_t *object)
 
 TEK_EXPORT int tek_uthread_cond_destroy(tek_uthread_cond_t *object)
 {
-	return tek__cond_is_used(cond_of(object)) ? EBUSY : 0;
+	return tek__cond_destroy(cond_of(object));
 }
 
 /* Into both of its callers: one has no deadline. */

@@ -38,8 +38,7 @@ void tek__parallel_start(bool now, bool later)
 
 	atomic_store(&tek__parallel_asked, 0);
 	atomic_store(&can_begin, later && can && !now);
-	if (now || (later && !can))
-		atomic_store(&tek__parallel_now, true);
+	atomic_store(&tek__parallel_now, now || (later && !can));
 }
 
 void tek__parallel_grant(void)

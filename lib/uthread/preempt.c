@@ -11,6 +11,7 @@
 #include "uthread/interrupted.h"
 #include "uthread/monitor.h"
 #include "uthread/parallel.h"
+#include "uthread/spares.h"
 #include "uthread/supplier.h"
 #include "uthread/tick.h"
 #include "uthread/wait.h"
@@ -92,6 +93,15 @@ void tek__preempt_add(struct tek_carrier *carrier)
 		carrier->timer = number;
 	else
 		tell_without_timer(errno);
+}
+
+void tek__preempt_remove(struct tek_carrier *carrier)
+{
+	const int number = carrier->timer;
+
+	carrier->timer = -1;
+	if (number >= 0)
+		syscall(SYS_timer_delete, number);
 }
 
 static void start_timer(struct tek_worker *worker, const struct tek_carrier *carrier)

@@ -30,6 +30,9 @@ int tek__preempt_start(void);
 /* A new carrier: it has a timer of its own. By that carrier. */
 void tek__preempt_add(struct tek_carrier *carrier);
 
+/* It ends, and has no worker. */
+void tek__preempt_remove(struct tek_carrier *carrier);
+
 /* Ticks of this worker no longer go to one carrier, and go to another one. */
 void tek__preempt_lose(struct tek_worker *worker, struct tek_carrier *carrier);
 void tek__preempt_gain(struct tek_worker *worker, struct tek_carrier *carrier);

@@ -11,6 +11,7 @@
 struct rwlock_waiter {
 	struct tek_waiter wait; /* first: lists are of these */
 	bool writes;
+	int rank; /* by which it is in the list */
 };
 
 static struct rwlock_waiter *first_of(const struct tek_rwlock *lock)
@@ -39,6 +40,7 @@ static void set_writer(struct tek_rwlock *lock, uintptr_t writer)
 	atomic_store_explicit(&lock->writer, writer, memory_order_relaxed);
 }
 
+/* Unless a writer of its own priority comes before it: TEK_RWLOCK_URGENT. */
 static bool may_read(unsigned int state)
 {
 	return !(state & (TEK_RWLOCK_WRITER | TEK_RWLOCK_BARRED));
@@ -49,16 +51,48 @@ static bool may_write(unsigned int state)
 	return !(state & TEK_RWLOCK_WRITER) && state < TEK_RWLOCK_READER;
 }
 
+/* It has a read lock more, or less, in all. */
+static void count_read_locks(int change)
+{
+	struct tek_uthread *self = tek__here_self();
+
+	/* A program may let another thread unlock. */
+	if (self && (change > 0 || self->read_locks))
+		self->read_locks += (unsigned int)change;
+}
+
 /* ---- under the guard: whom it goes to ---- */
 
-/* The first one of that kind; NULL: there is none. */
-static struct rwlock_waiter *find(const struct tek_rwlock *lock, bool writes)
+/* The first one of that kind, from there on; NULL: there is none. */
+static struct rwlock_waiter *find(struct rwlock_waiter *waiter, bool writes)
 {
-	struct rwlock_waiter *waiter = first_of(lock);
-
 	while (waiter && waiter->writes != writes)
 		waiter = after(waiter);
 	return waiter;
+}
+
+/* The calling thread comes before all writers who wait, as a reader. */
+static bool passes_writers(const struct tek_rwlock *lock)
+{
+	const struct tek_uthread *self = tek__here_self();
+	const int rank = tek__uthread_rank(self);
+	const struct rwlock_waiter *writer;
+
+	if (rank <= 0 || self->read_locks)
+		return true;
+	writer = find(first_of(lock), true);
+	return !writer || rank > writer->rank;
+}
+
+/* The first one of the greatest priority that there is, writers first; NULL: all have 0, or less. */
+static struct rwlock_waiter *most_urgent(const struct tek_rwlock *lock)
+{
+	struct rwlock_waiter *first = first_of(lock);
+
+	if (!first || first->rank <= 0)
+		return NULL;
+	struct rwlock_waiter *writer = find(first, true);
+	return writer && writer->rank == first->rank ? writer : first;
 }
 
 static bool grant_to(struct tek_rwlock *lock, struct rwlock_waiter *waiter)
@@ -71,7 +105,7 @@ static unsigned int grant_writer(struct tek_rwlock *lock, unsigned int state)
 {
 	struct rwlock_waiter *waiter;
 
-	while (may_write(state) && (waiter = find(lock, true))) {
+	while (may_write(state) && (waiter = find(first_of(lock), true))) {
 		if (grant_to(lock, waiter))
 			state |= TEK_RWLOCK_WRITER;
 	}
@@ -82,11 +116,40 @@ static unsigned int grant_readers(struct tek_rwlock *lock, unsigned int state)
 {
 	struct rwlock_waiter *waiter;
 
-	while (!(state & TEK_RWLOCK_WRITER) && state < FULL && (waiter = find(lock, false))) {
+	while (!(state & TEK_RWLOCK_WRITER) && state < FULL &&
+	       (waiter = find(first_of(lock), false))) {
 		if (grant_to(lock, waiter))
 			state += TEK_RWLOCK_READER;
 	}
 	return state;
+}
+
+/* One after the other, until one of them has to wait for those who have it now. */
+static unsigned int grant_urgent(struct tek_rwlock *lock, unsigned int state)
+{
+	struct rwlock_waiter *waiter;
+
+	while ((waiter = most_urgent(lock))) {
+		const bool writes = waiter->writes;
+		if (writes ? !may_write(state) : (state & TEK_RWLOCK_WRITER) || state >= FULL)
+			break;
+		if (grant_to(lock, waiter))
+			state = writes ? state | TEK_RWLOCK_WRITER : state + TEK_RWLOCK_READER;
+	}
+	return state;
+}
+
+/* What is to be known of those who wait. */
+static unsigned int bits_of(const struct tek_rwlock *lock)
+{
+	const struct rwlock_waiter *writer = find(first_of(lock), true);
+	unsigned int bits = TEK_RWLOCK_WAITERS;
+
+	if (writer && lock->kind == TEK_RWLOCK_PREFER_WRITER)
+		bits |= TEK_RWLOCK_BARRED;
+	if (writer && writer->rank > 0)
+		bits |= TEK_RWLOCK_URGENT;
+	return bits;
 }
 
 /* Lets everybody have it who can, and gives back the guard. */
@@ -94,19 +157,18 @@ static void settle(struct tek_rwlock *lock, unsigned int state)
 {
 	bool writers_first = lock->kind == TEK_RWLOCK_PREFER_WRITER;
 
-	state &= ~(TEK_RWLOCK_WAITERS | TEK_RWLOCK_BARRED);
-	if (first_of(lock)) {
+	state &= ~(TEK_RWLOCK_WAITERS | TEK_RWLOCK_BARRED | TEK_RWLOCK_URGENT);
+	state = grant_urgent(lock, state);
+	if (first_of(lock) && !most_urgent(lock)) {
 		if (writers_first)
 			state = grant_writer(lock, state);
-		if (!writers_first || !find(lock, true))
+		if (!writers_first || !find(first_of(lock), true))
 			state = grant_readers(lock, state);
 		if (!writers_first)
 			state = grant_writer(lock, state);
 	}
 	if (first_of(lock))
-		state |= TEK_RWLOCK_WAITERS;
-	if (writers_first && first_of(lock) && find(lock, true))
-		state |= TEK_RWLOCK_BARRED;
+		state |= bits_of(lock);
 	tek__guard_unlock(&lock->state, state);
 }
 
@@ -115,7 +177,7 @@ static void settle(struct tek_rwlock *lock, unsigned int state)
 /* Takes what the caller wants, if it is to be had; the state is that under the guard. */
 static bool take(struct tek_rwlock *lock, bool writes, unsigned int state)
 {
-	if (writes ? !may_write(state) : !may_read(state) || state >= FULL)
+	if (writes ? !may_write(state) : !may_read(state) || state >= FULL || !passes_writers(lock))
 		return false;
 	tek__guard_unlock(&lock->state,
 			  writes ? state | TEK_RWLOCK_WRITER : state + TEK_RWLOCK_READER);
@@ -136,11 +198,9 @@ static int queue(struct tek_rwlock *lock, bool writes, const struct timespec *de
 		return EAGAIN;
 	}
 	tek__waiter_init(&waiter.wait);
+	waiter.rank = tek__waiter_rank(&waiter.wait);
 	tek__waiters_add_by_priority(&lock->waiters, &waiter.wait);
-	state |= TEK_RWLOCK_WAITERS;
-	if (writes && lock->kind == TEK_RWLOCK_PREFER_WRITER)
-		state |= TEK_RWLOCK_BARRED;
-	tek__guard_unlock(&lock->state, state);
+	tek__guard_unlock(&lock->state, state | bits_of(lock));
 
 	enum tek_wake how = interruptible
 				    ? tek__wait_interruptible(&waiter.wait, deadline, "rwlock")
@@ -172,7 +232,21 @@ static int wait(struct tek_rwlock *lock, bool writes, struct tek_until until, bo
 
 /* ---- what is asked from outside ---- */
 
-int tek__rwlock_try_read(struct tek_rwlock *lock)
+/* A writer waits who may come before the caller. */
+static int try_to_pass(struct tek_rwlock *lock)
+{
+	tek__enter();
+	unsigned int state = tek__guard_lock(&lock->state, TEK_RWLOCK_GUARD);
+	int error = state >= FULL ? EAGAIN : 0;
+	if (!error && !take(lock, false, state)) {
+		tek__guard_unlock(&lock->state, state);
+		error = EBUSY;
+	}
+	tek__leave();
+	return error;
+}
+
+static int try_read(struct tek_rwlock *lock)
 {
 	for (;;) {
 		unsigned int state = state_of(lock);
@@ -182,9 +256,20 @@ int tek__rwlock_try_read(struct tek_rwlock *lock)
 			return EAGAIN;
 		if (state & TEK_RWLOCK_GUARD)
 			tek__guard_wait(&lock->state, TEK_RWLOCK_GUARD);
+		else if (state & TEK_RWLOCK_URGENT)
+			return try_to_pass(lock);
 		else if (tek__change_unsplit(&lock->state, state, state + TEK_RWLOCK_READER))
 			return 0;
 	}
+}
+
+int tek__rwlock_try_read(struct tek_rwlock *lock)
+{
+	int error = try_read(lock);
+
+	if (!error)
+		count_read_locks(1);
+	return error;
 }
 
 int tek__rwlock_try_write(struct tek_rwlock *lock)
@@ -204,8 +289,13 @@ int tek__rwlock_try_write(struct tek_rwlock *lock)
 
 int tek__rwlock_read(struct tek_rwlock *lock, struct tek_until until, bool interruptible)
 {
-	int error = tek__rwlock_try_read(lock);
-	return error == EBUSY ? wait(lock, false, until, interruptible) : error;
+	int error = try_read(lock);
+
+	if (error == EBUSY)
+		error = wait(lock, false, until, interruptible);
+	if (!error)
+		count_read_locks(1);
+	return error;
 }
 
 int tek__rwlock_write(struct tek_rwlock *lock, struct tek_until until, bool interruptible)
@@ -233,6 +323,8 @@ int tek__rwlock_unlock(struct tek_rwlock *lock)
 		return EPERM;
 	if (is_writer(lock))
 		set_writer(lock, 0);
+	else
+		count_read_locks(-1);
 	for (; !(state & (TEK_RWLOCK_WAITERS | TEK_RWLOCK_GUARD)); state = state_of(lock)) {
 		if (tek__change_unsplit(&lock->state, state, without_caller(state)))
 			return 0;

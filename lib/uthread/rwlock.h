@@ -9,6 +9,10 @@
  *   prefers writers: a reader waits if a writer waits, so a thread must not have it twice; when anybody lets it go
  *                    the first writer comes first
  *
+ * That is among threads of priority 0.  Those who wait with a greater one, or are critical, come before them, by priority, and
+ * among equals writers first.  A reader of such a priority waits if a writer waits who is not of a lesser one, unless
+ * it has read-locked something already: that may be this lock.  POSIX has it so for SCHED_FIFO and SCHED_RR.
+ *
  * Lock: the guard bit of the state (guard.h).  Nobody touches the object after the store that lets it go.
  */
 #ifndef TEK_UTHREAD_RWLOCK_H
@@ -28,7 +32,8 @@
 #define TEK_RWLOCK_WRITER 2u  /* a writer has it */
 #define TEK_RWLOCK_WAITERS 4u /* somebody is in the list */
 #define TEK_RWLOCK_BARRED 8u  /* to readers: a writer goes first */
-#define TEK_RWLOCK_READER 16u /* times how many have it */
+#define TEK_RWLOCK_URGENT 16u /* a writer waits whose priority is not 0 */
+#define TEK_RWLOCK_READER 32u /* times how many have it */
 
 /* tek_rwlock.kind: as glibc has them in its static initialisers. */
 enum {
@@ -54,7 +59,7 @@ struct tek_rwlock {
  * 0 or
  *   EBUSY      try: it is not to be had at once
  *   EDEADLK    the caller is its writer
- *   EAGAIN     268 million readers have it
+ *   EAGAIN     134 million readers have it
  *   ETIMEDOUT, EINTR (interruptible), EINVAL (`until` is no time)
  * Not between tek__enter() and tek__leave().
  */

@@ -42,8 +42,8 @@ static void wait_for_guard(struct tek_semaphore *semaphore)
 	}
 }
 
-/* Deferred.  Takes the guard, if somebody waits; false: nobody does. */
-static bool lock_awaited(struct tek_semaphore *semaphore)
+/* Deferred, between tek__guard_enter() and tek__guard_leave().  Takes the guard, if somebody waits. */
+static bool take_guard(struct tek_semaphore *semaphore)
 {
 	unsigned int word = word_of(semaphore);
 
@@ -58,19 +58,37 @@ static bool lock_awaited(struct tek_semaphore *semaphore)
 	return false;
 }
 
+static bool take_guard_or_unit(struct tek_semaphore *semaphore, bool *got_unit)
+{
+	*got_unit = tek__semaphore_try(semaphore) == 0;
+	/* Else it may be the first one who waits. */
+	return *got_unit || take_guard(semaphore) ||
+	       tek__change_unsplit(&semaphore->word, 0, AWAITED | (tek__parallel() ? GUARD : 0));
+}
+
+/* Deferred.  Takes the guard, if somebody waits; false: nobody does. */
+static bool lock_awaited(struct tek_semaphore *semaphore)
+{
+	if (tek__parallel())
+		tek__guard_enter();
+	bool locked = take_guard(semaphore);
+	if (!locked && tek__parallel())
+		tek__guard_leave();
+	return locked;
+}
+
 /* Deferred.  Takes a unit, or the guard: then it returns true. */
 static bool lock_or_take(struct tek_semaphore *semaphore)
 {
-	for (;;) {
-		if (tek__semaphore_try(semaphore) == 0)
-			return false;
-		if (lock_awaited(semaphore))
-			return true;
-		/* The first one who waits. */
-		if (tek__change_unsplit(&semaphore->word, 0,
-					AWAITED | (tek__parallel() ? GUARD : 0)))
-			return true;
-	}
+	bool got_unit;
+
+	if (tek__parallel())
+		tek__guard_enter();
+	while (!take_guard_or_unit(semaphore, &got_unit))
+		;
+	if (got_unit && tek__parallel())
+		tek__guard_leave();
+	return !got_unit;
 }
 
 /* The new word, without the guard. */
@@ -92,11 +110,8 @@ static int wait(struct tek_semaphore *semaphore, const struct timespec *deadline
 	unlock(semaphore);
 	enum tek_wake how = interruptible ? tek__wait_interruptible(&waiter, deadline, "semaphore")
 					  : tek__wait_deferred(&waiter, deadline, "semaphore");
-	if (how == TEK_WOKEN) {
-		/* Who posted has the guard until the end: only then it may be destroyed. */
-		wait_for_guard(semaphore);
-		return 0;
-	}
+	if (how == TEK_WOKEN)
+		return 0; /* it may be destroyed already */
 	/* If nobody waits it is not in the list, and nobody has it in his hands. */
 	if (lock_awaited(semaphore)) {
 		tek__waiters_remove(&semaphore->waiters, &waiter);
@@ -124,16 +139,15 @@ int tek__semaphore_wait(struct tek_semaphore *semaphore, struct tek_until until,
 /* Gives the unit to somebody who waits; false: nobody does any more. */
 static bool give(struct tek_semaphore *semaphore)
 {
-	bool given = false;
-
 	tek__enter();
-	if (lock_awaited(semaphore)) {
-		given = true;
-		if (tek__wake_first(&semaphore->waiters))
-			unlock(semaphore);
-		else
-			/* All of them are about to give up. */
-			tek__guard_unlock(&semaphore->word, 1);
+	bool given = lock_awaited(semaphore);
+	struct tek_waiter *waiter = given ? tek__claim_first(&semaphore->waiters) : NULL;
+	if (waiter) {
+		unlock(semaphore);
+		tek__wake_claimed(waiter);
+	} else if (given) {
+		/* All of them are about to give up. */
+		tek__guard_unlock(&semaphore->word, 1);
 	}
 	tek__leave();
 	return given;

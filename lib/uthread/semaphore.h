@@ -6,8 +6,8 @@
  * guard bit (guard.h).  A post with waiters gives its unit to the first of them, it is never seen in the value: who
  * waits longest and is most urgent comes first, and nobody is woken in vain.
  *
- * Nobody touches the semaphore after the store that posts it, and who got its unit waits for that store: he may
- * destroy and free it.
+ * Nobody touches the semaphore after the store that posts it, not even he who is given its unit: he or whoever posted
+ * may destroy and free it.
  */
 #ifndef TEK_UTHREAD_SEMAPHORE_H
 #define TEK_UTHREAD_SEMAPHORE_H

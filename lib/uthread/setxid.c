@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
 #include "uthread/setxid.h"
 
+#include "uthread/spin.h"
 #include "uthread/tls.h"
 #include "uthread/tls_glibc.h"
 
@@ -21,14 +22,24 @@ struct kernel_action {
 };
 
 struct kernel_thread {
-	int tid;
-	uintptr_t pointer;
+	atomic_int tid; /* 0: it has ended */
+	_Atomic uintptr_t pointer;
 	struct kernel_thread *next;
+	struct kernel_thread *next_ended;
 };
 
 /* A list that only grows, so that a signal handler can walk it. */
 static struct kernel_thread *_Atomic kernel_threads;
 static void (*_Atomic behind)(int, siginfo_t *, void *); /* the C library's handler */
+
+/* Those that can be used again. */
+static struct {
+	struct tek_spin lock;
+	struct kernel_thread *first;
+} ended;
+
+/* In the storage of the kernel thread. */
+static __thread struct kernel_thread *mine __attribute__((tls_model("initial-exec")));
 
 static void list(struct kernel_thread *thread)
 {
@@ -37,16 +48,43 @@ static void list(struct kernel_thread *thread)
 		;
 }
 
-void tek__setxid_kernel_thread(uintptr_t pointer)
+static struct kernel_thread *take_ended(void)
 {
-	struct kernel_thread *thread = malloc(sizeof(*thread));
+	tek__spin_lock(&ended.lock);
+	struct kernel_thread *thread = ended.first;
+	if (thread)
+		ended.first = thread->next_ended;
+	tek__spin_unlock(&ended.lock);
+	return thread;
+}
+
+static struct kernel_thread *make(void)
+{
+	struct kernel_thread *thread = calloc(1, sizeof(*thread));
 
 	if (!thread)
 		abort(); /* without it setuid() would never return */
-	thread->tid = (int)syscall(SYS_gettid);
-	thread->pointer = pointer;
 	list(thread);
+	return thread;
+}
+
+void tek__setxid_kernel_thread(uintptr_t pointer)
+{
+	mine = take_ended();
+	if (!mine)
+		mine = make();
+	atomic_store(&mine->pointer, pointer);
+	atomic_store(&mine->tid, (int)syscall(SYS_gettid));
 	tek__setxid_start();
+}
+
+void tek__setxid_forget(void)
+{
+	atomic_store(&mine->tid, 0);
+	tek__spin_lock(&ended.lock);
+	mine->next_ended = ended.first;
+	ended.first = mine;
+	tek__spin_unlock(&ended.lock);
 }
 
 static uintptr_t pointer_of_kernel_thread(void)
@@ -55,22 +93,22 @@ static uintptr_t pointer_of_kernel_thread(void)
 
 	for (struct kernel_thread *thread = atomic_load(&kernel_threads); thread;
 	     thread = thread->next)
-		if (thread->tid == tid)
-			return thread->pointer;
+		if (atomic_load(&thread->tid) == tid)
+			return atomic_load(&thread->pointer);
 	return 0;
 }
 
 /* All signals are blocked meanwhile: nobody else finds the storage exchanged. */
 static void handle(int number, siginfo_t *info, void *context)
 {
-	const uintptr_t mine = tek__tls_pointer(), its = pointer_of_kernel_thread();
+	const uintptr_t current = tek__tls_pointer(), its = pointer_of_kernel_thread();
 	void (*handler)(int, siginfo_t *, void *) = atomic_load(&behind);
 
-	if (its && its != mine)
+	if (its && its != current)
 		tek__tls_switch(its);
 	handler(number, info, context);
-	if (its && its != mine)
-		tek__tls_switch(mine);
+	if (its && its != current)
+		tek__tls_switch(current);
 }
 
 void tek__setxid_start(void)
@@ -93,7 +131,10 @@ void tek__setxid_after_fork(uintptr_t pointer)
 
 	if (!only)
 		return;
-	only->tid = (int)syscall(SYS_gettid);
-	only->pointer = pointer;
+	atomic_store(&only->tid, (int)syscall(SYS_gettid));
+	atomic_store(&only->pointer, pointer);
 	only->next = NULL;
+	mine = only;
+	ended.first = NULL;
+	atomic_store(&ended.lock.held, 0);
 }

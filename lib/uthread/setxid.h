@@ -15,8 +15,9 @@
 /* All signals, as a mask of the kernel's, but this one. */
 #define TEK_SETXID_ALL_SIGNALS (~(1ull << 32))
 
-/* The calling kernel thread has the storage of this thread pointer; it never ends before the process does. */
+/* The calling kernel thread has the storage of this thread pointer, which is what it has now; it ends. */
 void tek__setxid_kernel_thread(uintptr_t pointer);
+void tek__setxid_forget(void);
 
 /*
  * Puts our handler before the C library's, if that has installed it: with the first kernel thread that it

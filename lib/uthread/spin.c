@@ -4,7 +4,8 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-atomic_bool tek__parallel_now;
+/* Until the engine starts, and where it cannot, all threads are the kernel's. */
+atomic_bool tek__parallel_now = true;
 
 __attribute__((cold, noinline)) void tek__spin_wait(struct tek_spin *spin)
 {

@@ -1,16 +1,14 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
 #include "uthread/spinlock.h"
 
-#include "uthread/clock.h"
 #include "uthread/wait.h"
 #include "uthread/worker.h"
 
 #include <sys/syscall.h>
 #include <unistd.h>
 
-#define SPINS 100      /* while the holder may be on another CPU */
-#define YIELDS 50      /* while it may be any other thread */
-#define PAUSE_NS 50000 /* then it is one of those that yielding does not help */
+#define SPINS 100 /* while the holder may be on another CPU */
+#define YIELDS 50 /* while it may be any other thread */
 
 static bool is_free(tek_spinlock *lock)
 {
@@ -26,15 +24,6 @@ static void let_others_run(void)
 	tek__leave();
 }
 
-static void pause_a_while(void)
-{
-	struct timespec until = tek__timespec_of(tek__now() + PAUSE_NS);
-	struct tek_waiter waiter;
-
-	tek__waiter_init(&waiter);
-	tek__wait(&waiter, &until, "spin lock");
-}
-
 void tek__spinlock_wait(tek_spinlock *lock)
 {
 	for (int i = 0; tek__parallel() && i < SPINS; i++) {
@@ -48,5 +37,5 @@ void tek__spinlock_wait(tek_spinlock *lock)
 		let_others_run();
 	}
 	if (!is_free(lock))
-		pause_a_while();
+		tek__pause(); /* it is one of those that yielding does not help */
 }

@@ -124,6 +124,11 @@ static struct tek_uthread *make_block(char *block, size_t block_bytes)
 	return thread;
 }
 
+char *tek__stack_end(const struct tek_uthread *thread)
+{
+	return (char *)(uintptr_t)thread + THREAD_BYTES;
+}
+
 /* So many new blocks, a list; NULL: there is no memory. */
 static struct tek_uthread *map_blocks(size_t block_bytes, size_t count)
 {

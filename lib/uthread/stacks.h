@@ -22,6 +22,9 @@ struct tek_worker;
  */
 struct tek_uthread *tek__stacks_take(struct tek_worker *worker, size_t stack_bytes);
 
+/* Where its block ends, with the structure. Not of the first thread. */
+char *tek__stack_end(const struct tek_uthread *thread);
+
 /* Gives it back. `worker` may be NULL. */
 void tek__stacks_give(struct tek_worker *worker, struct tek_uthread *thread);
 

@@ -3,6 +3,7 @@
 
 #include "uthread/carrier.h"
 #include "uthread/monitor.h"
+#include "uthread/spares.h"
 
 #include <linux/futex.h>
 #include <sys/syscall.h>

@@ -3,6 +3,7 @@
 
 #include "uthread/critical.h"
 #include "uthread/engine.h"
+#include "uthread/own_stacks.h"
 #include "uthread/sanitizer.h"
 #include "uthread/stacks.h"
 #include "uthread/tls.h"
@@ -63,6 +64,7 @@ static void reset(struct tek_uthread *thread)
 	thread->waits_for = NULL;
 	thread->interruptible = NULL;
 	thread->interrupted = false;
+	thread->read_locks = 0;
 	thread->keys = thread->posix = thread->fiber = NULL;
 	thread->at_end = NULL;
 }
@@ -115,6 +117,8 @@ struct tek_uthread *tek__uthread_new(const struct tek_uthread_wish *wish, void *
 	bool own = wish && wish->stack;
 	char *low = own ? wish->stack : thread->stack_low;
 	char *top = own ? low + wish->stack_bytes : (char *)thread;
+	if (own)
+		tek__own_stack_taken(thread, low);
 	tek__context_make(&thread->context, top, begin, thread);
 	tek__fiber_new(thread, low, (size_t)(top - low));
 	return thread;
@@ -138,6 +142,8 @@ static void give_back(struct tek_uthread *thread)
 
 void tek__uthread_drop(struct tek_uthread *thread)
 {
+	if (thread->own_stack)
+		tek__own_stack_left(thread);
 	give_back(thread);
 }
 
@@ -172,6 +178,9 @@ static bool change_joiner(struct tek_uthread *thread, uintptr_t from, uintptr_t 
 
 void tek__uthread_ended(struct tek_uthread *thread)
 {
+	if (__builtin_expect(thread->own_stack != NULL, 0))
+		tek__own_stack_left(thread);
+
 	uintptr_t joiner = swap_joiner(thread, TEK_JOIN_ENDED);
 
 	/* From here on it may have been joined, unless nobody could. */

@@ -86,6 +86,9 @@ struct tek_uthread {
 	struct tek_tls *own_tls; /* uthread/tls.h */
 	void *fiber;             /* of a sanitizer: uthread/sanitizer.h */
 	unsigned int slot;       /* posix/table.h: stays when the structure is used again */
+	unsigned int read_locks; /* so many it has, of all read-write locks: rwlock.c */
+	void *own_stack; /* the program's memory that it is on, while it is: own_stacks.h; else NULL */
+	struct tek_uthread *next_on_own_stack;
 	void (*at_end)(struct tek_uthread *); /* by itself, before it ends; NULL: nothing */
 };
 

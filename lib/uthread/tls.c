@@ -199,6 +199,13 @@ void tek__tls_adopt(struct tek_uthread *thread)
 	errno = saved;
 }
 
+void tek__tls_unadopt(struct tek_uthread *thread)
+{
+	tek__setxid_forget();
+	free(thread->own_tls);
+	thread->own_tls = NULL;
+}
+
 void tek__tls_after_fork(void)
 {
 	struct tek_tls **spare = spare_of_self();

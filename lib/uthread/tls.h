@@ -57,6 +57,9 @@ void tek__tls_take(struct tek_uthread *thread);
  */
 void tek__tls_adopt(struct tek_uthread *thread);
 
+/* A carrier ends. By its kernel thread. */
+void tek__tls_unadopt(struct tek_uthread *thread);
+
 /*
  * A library has been loaded or unloaded: after dlopen(3), by the thread that called it, and dlclose(3).  Variables of
  * the library that lie in each thread's block get their first values in all of them.  Not between tek__enter() and

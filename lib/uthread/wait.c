@@ -22,8 +22,9 @@ static struct {
 	atomic_uint count;
 } timers;
 
-/* How often the process, or those it comes from, forked. */
-static unsigned int forks;
+#define PAUSE_NS 50000
+
+unsigned int tek__process;
 
 static struct tek_waiter *of_timer(struct tek_heap_node *node)
 {
@@ -36,7 +37,7 @@ void tek__waiter_init(struct tek_waiter *waiter)
 	waiter->listed = waiter->timed = false;
 	waiter->data = NULL;
 	waiter->thread = tek__here_self();
-	waiter->forks = forks;
+	waiter->process = tek__process;
 	atomic_store_explicit(&waiter->state, TEK_WAITING, memory_order_relaxed);
 }
 
@@ -61,18 +62,20 @@ void tek__waiters_add(struct tek_waiters *list, struct tek_waiter *waiter)
 	insert_after(list, list->last, waiter);
 }
 
-/* Kernel threads have none that we know of: as that of most. */
-static int rank(const struct tek_waiter *waiter)
+int tek__uthread_rank(const struct tek_uthread *thread)
 {
-	if (!waiter->thread)
-		return 0;
-	return waiter->thread->sched.priority + (waiter->thread->sched.critical ? 256 : 0);
+	return thread ? thread->sched.priority + (thread->sched.critical ? 256 : 0) : 0;
+}
+
+int tek__waiter_rank(const struct tek_waiter *waiter)
+{
+	return tek__uthread_rank(waiter->thread);
 }
 
 void tek__waiters_add_among_others(struct tek_waiters *list, struct tek_waiter *waiter)
 {
 	struct tek_waiter *place = list->last;
-	while (place && rank(place) < rank(waiter))
+	while (place && tek__waiter_rank(place) < tek__waiter_rank(waiter))
 		place = place->previous;
 	insert_after(list, place, waiter);
 }
@@ -92,20 +95,61 @@ void tek__waiters_remove(struct tek_waiters *list, struct tek_waiter *waiter)
 	waiter->listed = false;
 }
 
-bool tek__wake(struct tek_waiter *waiter, enum tek_wake how)
+static inline bool end_wait(struct tek_waiter *waiter, enum tek_wake how)
 {
-	struct tek_uthread *thread = waiter->thread;
-
 	/* Lists of mutexes and the like go into the child of a fork(), with those who are not there any more. */
-	if (__builtin_expect(waiter->forks != forks, 0) ||
-	    !tek__change(&waiter->state, TEK_WAITING, how))
-		return false;
-	/* From here on *waiter may be gone.  A user-level thread is never unmapped; a futex may be anything. */
+	return __builtin_expect(waiter->process == tek__process, 1) &&
+	       tek__change(&waiter->state, TEK_WAITING, how);
+}
+
+/* *waiter may be gone by now.  A user-level thread is never unmapped; a futex may be anything. */
+static inline void tell(struct tek_waiter *waiter, struct tek_uthread *thread)
+{
 	if (thread)
 		tek__unpark(thread);
 	else
 		syscall(SYS_futex, &waiter->state, FUTEX_WAKE_PRIVATE, INT_MAX, NULL, NULL, 0);
+}
+
+bool tek__wake(struct tek_waiter *waiter, enum tek_wake how)
+{
+	struct tek_uthread *thread = waiter->thread;
+
+	if (!end_wait(waiter, how))
+		return false;
+	tell(waiter, thread);
 	return true;
+}
+
+bool tek__claim(struct tek_waiter *waiter)
+{
+	return end_wait(waiter, TEK_CLAIMED);
+}
+
+void tek__wake_claimed(struct tek_waiter *waiter)
+{
+	struct tek_uthread *thread = waiter->thread;
+
+	atomic_store_explicit(&waiter->state, TEK_WOKEN, memory_order_release);
+	tell(waiter, thread);
+}
+
+void tek__wake_all_claimed(struct tek_waiters *claimed)
+{
+	for (struct tek_waiter *waiter = claimed->first, *next; waiter; waiter = next) {
+		next = waiter->next;
+		tek__wake_claimed(waiter);
+	}
+}
+
+struct tek_waiter *tek__claim_first(struct tek_waiters *list)
+{
+	for (struct tek_waiter *waiter = list->first; waiter; waiter = list->first) {
+		tek__waiters_remove(list, waiter);
+		if (tek__claim(waiter))
+			return waiter;
+	}
+	return NULL;
 }
 
 bool tek__wake_first(struct tek_waiters *list)
@@ -179,10 +223,10 @@ static enum tek_wake state_of(struct tek_waiter *waiter)
 /* A kernel thread, which nobody else runs on. */
 static enum tek_wake wait_in_kernel(struct tek_waiter *waiter, const struct timespec *deadline)
 {
-	while (state_of(waiter) == TEK_WAITING) {
+	for (enum tek_wake how; (how = state_of(waiter)) <= TEK_CLAIMED;) {
 		/* FUTEX_WAIT_BITSET takes an absolute time of CLOCK_MONOTONIC: futex(2). */
-		long result = syscall(SYS_futex, &waiter->state, FUTEX_WAIT_BITSET_PRIVATE,
-				      TEK_WAITING, deadline, NULL, FUTEX_BITSET_MATCH_ANY);
+		long result = syscall(SYS_futex, &waiter->state, FUTEX_WAIT_BITSET_PRIVATE, how,
+				      deadline, NULL, FUTEX_BITSET_MATCH_ANY);
 		if (result && errno == ETIMEDOUT)
 			tek__change(&waiter->state, TEK_WAITING, TEK_TIMED_OUT);
 	}
@@ -195,7 +239,7 @@ static inline enum tek_wake wait_for_ever(struct tek_waiter *waiter, const char 
 
 	self->waits_for = what;
 	tek__shown_waits(self, true);
-	while (state_of(waiter) == TEK_WAITING)
+	while (state_of(waiter) <= TEK_CLAIMED)
 		tek__park();
 	self->waits_for = NULL;
 	tek__shown_waits(self, false);
@@ -274,9 +318,18 @@ void tek__interrupt(struct tek_uthread *thread)
 	tek__spin_unlock(&thread->interrupt_lock);
 }
 
+void tek__pause(void)
+{
+	struct timespec until = tek__timespec_of(tek__now() + PAUSE_NS);
+	struct tek_waiter waiter;
+
+	tek__waiter_init(&waiter);
+	tek__wait(&waiter, &until, "pause");
+}
+
 void tek__wait_after_fork(void)
 {
-	forks++;
+	tek__process = (unsigned int)getpid();
 	timers.heap.root = NULL;
 	atomic_store(&timers.count, 0);
 	atomic_store(&timers.lock.held, 0);

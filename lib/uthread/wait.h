@@ -10,6 +10,10 @@
  * After tek__wait() has returned anything but TEK_WOKEN the waiter may still be in the list: its owner takes
  * the lock and takes it out (tek__waiters_remove() can be called for one that is not there any more).
  *
+ * A thing that may be gone as soon as its waiters have been told is let go in between: under its lock a waiter is
+ * taken out and claimed (tek__claim()), which nobody can forestall any more, and keeps it where it is; then the lock is
+ * released, the last access to the thing; then it is woken.  So who was woken need not look at the thing either.
+ *
  * A kernel thread that is none of the engine's waits by a futex, so all of this works for it, too.
  */
 #ifndef TEK_UTHREAD_WAIT_H
@@ -25,6 +29,7 @@ struct tek_uthread;
 
 enum tek_wake {
 	TEK_WAITING,
+	TEK_CLAIMED, /* it is about to be woken, and by nobody else: tek__claim() */
 	TEK_WOKEN,
 	TEK_TIMED_OUT,
 	TEK_INTERRUPTED, /* a signal for it has come, or it was cancelled */
@@ -38,9 +43,13 @@ struct tek_waiter {
 	struct tek_heap_node timer; /* while it has a deadline */
 	bool timed;                 /* is in the heap of timers */
 	void *data;                 /* of who woke it */
-	unsigned int
-		forks; /* of the process when it began: in a child nobody is there to be woken */
+	unsigned int process; /* where it began: in a child of that nobody is there to be woken */
 };
+
+/*
+ * Which process this is among those that may have the same memory: 0, or in a child of fork() its number.
+ */
+extern unsigned int tek__process __attribute__((visibility("hidden")));
 
 /* Those who wait for a thing, first come first; zero is empty. Its lock is that of the thing. */
 struct tek_waiters {
@@ -70,6 +79,10 @@ static inline void tek__waiters_add_by_priority(struct tek_waiters *list, struct
 	tek__waiters_set_first(list, waiter);
 }
 
+/* By which that is: kernel threads have 0, as most have. */
+int tek__waiter_rank(const struct tek_waiter *waiter);
+int tek__uthread_rank(const struct tek_uthread *thread);
+
 /* The calling thread will wait. */
 void tek__waiter_init(struct tek_waiter *waiter);
 
@@ -94,6 +107,22 @@ bool tek__wake(struct tek_waiter *waiter, enum tek_wake how);
 
 /* Takes the first one out of the list that can be woken, and wakes it; false: there is none. */
 bool tek__wake_first(struct tek_waiters *list);
+
+/*
+ * The first half of that: from now on only the caller wakes it, and has to, by the second half.  Until then it stays
+ * where it is, and `next` and `previous` are the caller's.  False: its wait has ended, or it is of another process.
+ */
+bool tek__claim(struct tek_waiter *waiter);
+void tek__wake_claimed(struct tek_waiter *waiter);
+
+/* Takes the first one out of the list that can be claimed; NULL: there is none. */
+struct tek_waiter *tek__claim_first(struct tek_waiters *list);
+
+/* All of a list of claimed ones. */
+void tek__wake_all_claimed(struct tek_waiters *claimed);
+
+/* Waits a moment for what nobody tells. Not deferred. */
+void tek__pause(void);
 
 /* Ends the interruptible wait that a thread is in, if it is in one. */
 void tek__interrupt(struct tek_uthread *thread);

@@ -45,7 +45,8 @@ struct tek_worker {
 	uint64_t kernel_mask; /* of signals, as its carrier has it; bits as in struct tek_uthread */
 	struct tek_uthread *free; /* threads to be used again, with their stacks */
 	unsigned int free_count;
-	void *free_tls; /* uthread/tls.c */
+	atomic_uint guards; /* of objects that its thread has: guard.h */
+	void *free_tls;     /* uthread/tls.c */
 
 	/* preempt.c */
 	atomic_bool ticking; /* the timer of its carrier runs */

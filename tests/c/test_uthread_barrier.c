@@ -107,6 +107,54 @@ static void it_may_be_freed_when_the_last_one_is_out(void **state)
 	in_all_engines(meet_once_each);
 }
 
+/* Whoever comes out first destroys it and uses its memory for something else, while the others are on their way out. */
+static struct {
+	tek_uthread_barrier_t barrier;
+	atomic_int out;
+} reused;
+
+static void *meet_and_reuse(void *argument)
+{
+	(void)argument;
+	tek_uthread_barrier_wait(&reused.barrier);
+	if (atomic_fetch_add(&reused.out, 1) == 0) {
+		CHECK(tek_uthread_barrier_destroy(&reused.barrier) == 0);
+		memset(&reused.barrier, 0xff, sizeof(reused.barrier));
+	}
+	return NULL;
+}
+
+static void reuse_often(void)
+{
+	for (int i = 0; i < 1000; i++) {
+		atomic_store(&reused.out, 0);
+		CHECK(tek_uthread_barrier_init(&reused.barrier, 4) == 0);
+		run_threads(4, meet_and_reuse);
+	}
+}
+
+static void who_comes_out_first_may_destroy_it(void **state)
+{
+	(void)state;
+	in_all_engines(reuse_often);
+}
+
+static void wait_for_none(void)
+{
+	tek_uthread_barrier_t none;
+
+	memset(&none, 0, sizeof(none));
+	CHECK(tek_uthread_barrier_wait(&none) == EINVAL);
+	memset(&none, 0xff, sizeof(none));
+	CHECK(tek_uthread_barrier_wait(&none) == EINVAL);
+}
+
+static void one_that_was_not_initialised_is_refused(void **state)
+{
+	(void)state;
+	in_all_engines(wait_for_none);
+}
+
 static void meet_kernel_threads(void)
 {
 	pthread_t kernel[2];
@@ -133,6 +181,8 @@ int main(void)
 		cmocka_unit_test(nobody_passes_before_all_are_there),
 		cmocka_unit_test(errors_are_found),
 		cmocka_unit_test(it_may_be_freed_when_the_last_one_is_out),
+		cmocka_unit_test(who_comes_out_first_may_destroy_it),
+		cmocka_unit_test(one_that_was_not_initialised_is_refused),
 		cmocka_unit_test(kernel_threads_meet_user_level_threads),
 	};
 	return cmocka_run_group_tests_name("uthread barrier", tests, NULL, NULL);

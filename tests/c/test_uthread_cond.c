@@ -321,6 +321,93 @@ static void who_was_woken_may_free_it(void **state)
 	in_all_engines(ask);
 }
 
+/* ---- destroyed as soon as nobody waits any more ---- */
+
+enum { WAITERS = 6 };
+
+static struct {
+	tek_uthread_mutex_t mutex;
+	tek_uthread_cond_t cond;
+	int waiting, through;
+	bool over;
+} reused;
+
+static void *wait_until_it_is_over(void *argument)
+{
+	const bool timed = (uintptr_t)argument % 2;
+
+	tek_uthread_mutex_lock(&reused.mutex);
+	reused.waiting++;
+	while (!reused.over) {
+		/* Some give up just when the broadcast comes, and look again. */
+		struct timespec soon = tek__timespec_of(tek__now() + 3000 * (uintptr_t)argument);
+		int error = timed ? tek_uthread_cond_wait_until(&reused.cond, &reused.mutex, &soon)
+				  : tek_uthread_cond_wait(&reused.cond, &reused.mutex);
+		CHECK(error == 0 || error == ETIMEDOUT);
+	}
+	reused.through++;
+	tek_uthread_mutex_unlock(&reused.mutex);
+	return NULL;
+}
+
+/* Nobody waits any more once all have been told, though none of them may have run since. */
+static void broadcast_and_destroy(void)
+{
+	for (int i = 0; i < 300; i++) {
+		tek_uthread_t threads[WAITERS];
+
+		memset(&reused, 0, sizeof(reused));
+		CHECK(tek_uthread_mutex_init(&reused.mutex,
+					     i % 3 == 0 ? TEK_UTHREAD_MUTEX_ERRORCHECK
+							: TEK_UTHREAD_MUTEX_NORMAL) == 0);
+		for (uintptr_t j = 0; j < WAITERS; j++)
+			threads[j] = begin(wait_until_it_is_over, (void *)j);
+		tek_uthread_mutex_lock(&reused.mutex);
+		while (reused.waiting < WAITERS) {
+			tek_uthread_mutex_unlock(&reused.mutex);
+			tek_uthread_yield();
+			tek_uthread_mutex_lock(&reused.mutex);
+		}
+		reused.over = true;
+		if (i % 2)
+			CHECK(tek_uthread_cond_broadcast(&reused.cond) == 0);
+		tek_uthread_mutex_unlock(&reused.mutex);
+		if (i % 2 == 0)
+			CHECK(tek_uthread_cond_broadcast(&reused.cond) == 0);
+		CHECK(tek_uthread_cond_destroy(&reused.cond) == 0);
+		memset(&reused.cond, 0xff, sizeof(reused.cond));
+		for (int j = 0; j < WAITERS; j++)
+			end_of(threads[j]);
+		CHECK(reused.through == WAITERS);
+	}
+}
+
+static void it_can_be_destroyed_right_after_a_broadcast(void **state)
+{
+	(void)state;
+	in_all_engines(broadcast_and_destroy);
+}
+
+static void destroy_while_one_waits(void)
+{
+	tek_uthread_t thread = begin(wait_until_it_is_over, (void *)0);
+
+	WAIT_UNTIL(reused.cond.first_);
+	CHECK(tek_uthread_cond_destroy(&reused.cond) == EBUSY);
+	tek_uthread_mutex_lock(&reused.mutex);
+	reused.over = true;
+	tek_uthread_cond_signal(&reused.cond);
+	tek_uthread_mutex_unlock(&reused.mutex);
+	CHECK(tek_uthread_cond_destroy(&reused.cond) == 0);
+	end_of(thread);
+}
+
+static void it_cannot_be_destroyed_while_somebody_waits(void **state)
+{
+	(void)state;
+	in_all_engines(destroy_while_one_waits);
+}
+
 static void play_with_a_kernel_thread(void)
 {
 	pthread_t kernel = begin_kernel_thread(take_turns, (void *)1);
@@ -346,6 +433,8 @@ int main(void)
 		cmocka_unit_test(those_who_give_up_and_those_who_are_moved_do_not_mix),
 		cmocka_unit_test(it_works_with_all_kinds_of_mutexes),
 		cmocka_unit_test(who_was_woken_may_free_it),
+		cmocka_unit_test(it_can_be_destroyed_right_after_a_broadcast),
+		cmocka_unit_test(it_cannot_be_destroyed_while_somebody_waits),
 		cmocka_unit_test(kernel_threads_and_user_level_threads_wake_each_other),
 	};
 	return cmocka_run_group_tests_name("uthread cond", tests, NULL, NULL);

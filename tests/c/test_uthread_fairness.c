@@ -12,13 +12,13 @@
 /* How much of the time of a test its process must have had a CPU; else its figures are those of other processes. */
 #define CPU_PERCENT 95
 /* Who finds so often that something does not hold, with a CPU for himself, is believed. */
-#define UNDISTURBED 3
+#define UNDISTURBED 5
 #if defined(__has_feature)
 #if __has_feature(thread_sanitizer)
 #define TEK_TSAN
 #endif
 #endif
-#define ATTEMPTS_NS (10000 * MS)
+#define ATTEMPTS_NS (15000 * MS)
 /* Tests that do something again and again do it so often, or for so long. */
 #define ENOUGH_NS (5000 * MS)
 

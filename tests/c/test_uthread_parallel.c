@@ -369,6 +369,7 @@ static void a_sequence_that_is_interrupted_begins_again(void **state)
 {
 	(void)state;
 	assert_true(__stop_tek_quick - __start_tek_quick > 2);
+	atomic_store(&tek__parallel_now, false);
 	for (const struct tek_quick *each = __start_tek_quick; each < __stop_tek_quick; each++) {
 		const uintptr_t begin = (uintptr_t)&each->begin + (uintptr_t)each->begin;
 		/* cmpb $0, tek__parallel_now(%rip) */
@@ -386,7 +387,6 @@ static void a_sequence_that_is_interrupted_begins_again(void **state)
 	const uintptr_t begin = (uintptr_t)&__start_tek_quick->begin +
 				(uintptr_t)__start_tek_quick->begin;
 	assert_int_equal(after_restart(begin + 7), begin + 7);
-	atomic_store(&tek__parallel_now, false);
 }
 
 #else

@@ -216,6 +216,130 @@ static void a_thread_can_ask_for_its_stack_and_guard(void **state)
 	assert_in_range(told.at, (uintptr_t)told.low, (uintptr_t)told.low + told.bytes);
 }
 
+/* Goes down until so many bytes of the stack are used. */
+__attribute__((noinline)) static size_t go_down(const volatile char *top, size_t bytes)
+{
+	volatile char here[64];
+
+	here[0] = 1;
+	if ((size_t)(top - here) >= bytes)
+		return 0;
+	return go_down(top, bytes) + (size_t)here[0];
+}
+
+static void *use_all_that_was_asked_for(void *argument)
+{
+	volatile char top = 0;
+	return (void *)(go_down(&top, *(size_t *)argument) + (size_t)top);
+}
+
+static int end_with_stack(size_t asked, size_t used)
+{
+	int status;
+	pid_t child = fork();
+
+	if (child == 0) {
+		pthread_attr_t attr;
+		pthread_t thread;
+		signal(SIGSEGV, SIG_DFL); /* cmocka has a handler */
+		pthread_attr_init(&attr);
+		pthread_attr_setstacksize(&attr, asked);
+		if (pthread_create(&thread, &attr, use_all_that_was_asked_for, &used) == 0)
+			pthread_join(thread, NULL);
+		_exit(0);
+	}
+	assert_int_equal(waitpid(child, &status, 0), child);
+	return status;
+}
+
+static void a_stack_ends_where_its_size_says(void **state)
+{
+	const size_t least = (size_t)sysconf(_SC_THREAD_STACK_MIN), sizes[] = {least, 256 << 10};
+
+	(void)state;
+	for (int i = 0; i < 2; i++) {
+		const size_t asked = sizes[i];
+		assert_int_equal(end_with_stack(asked, asked - least / 2), 0);
+		int status = end_with_stack(asked, asked);
+		assert_true(WIFSIGNALED(status) && WTERMSIG(status) == SIGSEGV);
+	}
+}
+
+static void the_size_that_is_told_is_the_one_that_was_asked_for(void **state)
+{
+	static const size_t sizes[] = {64 << 10, 68 << 10, 1 << 20, 3 << 20};
+
+	(void)state;
+	for (int i = 0; i < 4; i++) {
+		struct told told = {.low = NULL};
+		pthread_attr_t attr;
+		pthread_t thread;
+		pthread_attr_init(&attr);
+		pthread_attr_setstacksize(&attr, sizes[i]);
+		assert_int_equal(pthread_create(&thread, &attr, tell_attributes, &told), 0);
+		result_of(thread);
+		pthread_attr_destroy(&attr);
+		if (on_user_level())
+			assert_int_equal(told.bytes, sizes[i]);
+		else /* of this C library it may be one that it had left over */
+			assert_true(told.bytes >= sizes[i]);
+		assert_in_range(told.at, (uintptr_t)told.low, (uintptr_t)told.low + told.bytes);
+	}
+}
+
+/* ---- one stack for many ---- */
+
+static atomic_int done, spoilt;
+
+/* Says that it is done before it is, as a detached thread has to. */
+static void *say_done_and_go_on(void *argument)
+{
+	volatile uintptr_t mine[100];
+
+	for (int i = 0; i < 100; i++)
+		mine[i] = (uintptr_t)argument;
+	atomic_fetch_add(&done, 1);
+	for (int i = 0; i < 5; i++)
+		sched_yield();
+	for (int i = 0; i < 100; i++)
+		atomic_fetch_add(&spoilt, mine[i] != (uintptr_t)argument);
+	return NULL;
+}
+
+static void a_stack_is_not_used_again_while_somebody_is_on_it(void **state)
+{
+	const size_t bytes = 256 << 10;
+	pthread_attr_t attr;
+
+	(void)state;
+	if (!on_user_level()) {
+		print_message("# not promised by this C library\n");
+		skip();
+	}
+	char *stack = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	assert_ptr_not_equal(stack, MAP_FAILED);
+	pthread_attr_init(&attr);
+	pthread_attr_setstack(&attr, stack, bytes);
+	pthread_attr_setdetachstate(&attr, PTHREAD_CREATE_DETACHED);
+	for (int i = 0; i < 1000; i++) {
+		pthread_t thread;
+		assert_int_equal(pthread_create(&thread, &attr, say_done_and_go_on,
+						(void *)(uintptr_t)(i + 1)),
+				 0);
+		while (atomic_load(&done) <= i)
+			sched_yield();
+	}
+	/* The last one is waited for in the same way. */
+	atomic_int flag = 1;
+	pthread_t last;
+	pthread_attr_setdetachstate(&attr, PTHREAD_CREATE_JOINABLE);
+	assert_int_equal(pthread_create(&last, &attr, wait_for_flag, &flag), 0);
+	result_of(last);
+	assert_int_equal(atomic_load(&spoilt), 0);
+	pthread_attr_destroy(&attr);
+	munmap(stack, bytes);
+}
+
 static void *run_into_guard(void *argument)
 {
 	struct told told;
@@ -375,6 +499,9 @@ int main(void)
 		cmocka_unit_test(a_thread_runs_on_the_stack_that_it_was_given),
 		cmocka_unit_test(a_thread_has_the_stack_size_that_was_asked_for),
 		cmocka_unit_test(a_thread_can_ask_for_its_stack_and_guard),
+		cmocka_unit_test(a_stack_ends_where_its_size_says),
+		cmocka_unit_test(the_size_that_is_told_is_the_one_that_was_asked_for),
+		cmocka_unit_test(a_stack_is_not_used_again_while_somebody_is_on_it),
 		cmocka_unit_test(a_guard_is_as_large_as_was_asked_for),
 		cmocka_unit_test(a_name_is_told_as_it_was_set),
 		cmocka_unit_test(threads_of_c11_are_threads),

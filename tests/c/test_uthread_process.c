@@ -2,6 +2,8 @@
 /* What concerns the whole process, by threads on several kernel threads: user ids, fork, libraries, malloc. */
 #include "uthread_support.h"
 
+#include "uthread/guard.h"
+
 #include <errno.h>
 #include <regex.h>
 
@@ -81,7 +83,7 @@ static void *allocate_and_sleep(void *argument)
 static void *fork_and_wait(void *argument)
 {
 	begin();
-	tek__enter(); /* as the pthread functions do it: lib/uthread/posix/fork.c */
+	tek__guards_enter_and_close(); /* as the pthread functions do it: lib/uthread/posix/fork.c */
 	pid_t child = fork();
 	CHECK(child >= 0);
 	if (child == 0) {
@@ -93,6 +95,7 @@ static void *fork_and_wait(void *argument)
 		end();
 		_exit(7);
 	}
+	tek__guards_open();
 	tek__leave();
 	int status;
 	while (waitpid(child, &status, 0) < 0)

@@ -153,6 +153,101 @@ static void a_writer_who_gives_up_lets_readers_pass(void **state)
 	in_all_engines(give_up_writing);
 }
 
+/* ---- priorities ---- */
+
+struct wish {
+	bool writes;
+	int priority;
+};
+
+static atomic_int got;
+
+/* Returns as the how many-th it got the lock; readers keep it until all who wait with them may have it. */
+static void *wish_for_it(void *argument)
+{
+	const struct wish *wish = argument;
+
+	tek_uthread_set_priority(tek_uthread_self(), wish->priority);
+	CHECK((wish->writes ? tek_uthread_rwlock_wrlock : tek_uthread_rwlock_rdlock)(&rwlock) == 0);
+	int place = atomic_fetch_add(&got, 1) + 1;
+	CHECK(tek_uthread_rwlock_unlock(&rwlock) == 0);
+	return (void *)(intptr_t)place;
+}
+
+static bool waits(tek_uthread_t thread)
+{
+	return ((volatile struct tek_uthread *)thread)->waits_for;
+}
+
+static void get_it_by_priority(void)
+{
+	static struct wish wishes[] = {
+		{false, 0}, {true, 0}, {false, 3}, {true, 3}, {true, 1},
+	};
+	static const intptr_t places[] = {4, 5, 2, 1, 3};
+	tek_uthread_t threads[5];
+
+	CHECK(tek_uthread_rwlock_wrlock(&rwlock) == 0);
+	for (int i = 0; i < 5; i++) {
+		threads[i] = begin(wish_for_it, &wishes[i]);
+		WAIT_UNTIL(waits(threads[i]));
+	}
+	CHECK(tek_uthread_rwlock_unlock(&rwlock) == 0);
+	for (int i = 0; i < 5; i++)
+		CHECK((intptr_t)end_of(threads[i]) == places[i]);
+	CHECK(rwlock.state_ == 0 && !rwlock.first_);
+}
+
+static void the_most_urgent_one_who_waits_gets_it_and_among_equals_a_writer(void **state)
+{
+	(void)state;
+	/* With one worker: two who may have it at a time would race for the place. */
+	in_engine("workers=1,preempt=off", get_it_by_priority);
+	in_engine("workers=1,quantum=1ms,foreign", get_it_by_priority);
+}
+
+static void *try_with_priority(void *argument)
+{
+	tek_uthread_set_priority(tek_uthread_self(), (int)(intptr_t)argument);
+	int error = tek_uthread_rwlock_tryrdlock(&rwlock);
+	if (!error)
+		CHECK(tek_uthread_rwlock_unlock(&rwlock) == 0);
+	return (void *)(intptr_t)error;
+}
+
+static intptr_t tried_with(int priority)
+{
+	return (intptr_t)end_of(begin(try_with_priority, (void *)(intptr_t)priority));
+}
+
+static void read_beside_an_urgent_writer(void)
+{
+	static struct wish wish = {true, 3};
+
+	CHECK(tek_uthread_rwlock_rdlock(&rwlock) == 0);
+	CHECK(tried_with(1) == 0);
+	tek_uthread_t writer = begin(wish_for_it, &wish);
+	WAIT_UNTIL(waits(writer));
+	CHECK(tried_with(2) == EBUSY);
+	CHECK(tried_with(3) == EBUSY);
+	CHECK(tried_with(4) == 0);
+	CHECK(tried_with(0) == 0); /* as the kind of the lock has it */
+	/* Who has it already would wait for himself. */
+	tek_uthread_set_priority(tek_uthread_self(), 1);
+	CHECK(tek_uthread_rwlock_rdlock(&rwlock) == 0);
+	CHECK(tek_uthread_rwlock_unlock(&rwlock) == 0);
+	CHECK(tek_uthread_rwlock_unlock(&rwlock) == 0);
+	end_of(writer);
+	CHECK(tried_with(1) == 0);
+	CHECK(rwlock.state_ == 0);
+}
+
+static void a_reader_waits_for_a_writer_who_is_as_urgent(void **state)
+{
+	(void)state;
+	in_all_engines(read_beside_an_urgent_writer);
+}
+
 /* ---- errors ---- */
 
 static void *try_both(void *argument)
@@ -274,6 +369,8 @@ int main(void)
 		cmocka_unit_test(writers_are_alone_and_readers_are_not),
 		cmocka_unit_test(readers_pass_a_waiting_writer_only_if_they_are_preferred),
 		cmocka_unit_test(a_writer_who_gives_up_lets_readers_pass),
+		cmocka_unit_test(the_most_urgent_one_who_waits_gets_it_and_among_equals_a_writer),
+		cmocka_unit_test(a_reader_waits_for_a_writer_who_is_as_urgent),
 		cmocka_unit_test(errors_are_found),
 		cmocka_unit_test(nobody_is_forgotten_when_others_give_up),
 		cmocka_unit_test(kernel_threads_and_user_level_threads_use_the_same),

@@ -157,6 +157,36 @@ static void who_got_its_unit_may_free_it(void **state)
 
 static atomic_uint order;
 
+/* Who posts knows that somebody waits, and that nobody will any more. */
+static tek_uthread_semaphore_t reused;
+
+static void *wait_once(void *argument)
+{
+	(void)argument;
+	CHECK(tek_uthread_semaphore_wait(&reused) == 0);
+	return NULL;
+}
+
+static void post_and_reuse(void)
+{
+	for (int i = 0; i < 1000; i++) {
+		CHECK(tek_uthread_semaphore_init(&reused, 0) == 0);
+		tek_uthread_t thread = begin(wait_once, NULL);
+		while (!((volatile tek_uthread_semaphore_t *)&reused)->first_)
+			tek_uthread_yield();
+		CHECK(tek_uthread_semaphore_post(&reused) == 0);
+		CHECK(tek_uthread_semaphore_destroy(&reused) == 0);
+		memset(&reused, 0xff, sizeof(reused));
+		end_of(thread);
+	}
+}
+
+static void who_posts_to_the_last_waiter_may_destroy_it(void **state)
+{
+	(void)state;
+	in_all_engines(post_and_reuse);
+}
+
 static void *note_order(void *argument)
 {
 	tek_uthread_set_priority(tek_uthread_self(), (int)(uintptr_t)argument);
@@ -212,6 +242,7 @@ int main(void)
 		cmocka_unit_test(errors_are_found_and_waiting_ends_at_its_time),
 		cmocka_unit_test(no_unit_is_lost_to_those_who_give_up),
 		cmocka_unit_test(who_got_its_unit_may_free_it),
+		cmocka_unit_test(who_posts_to_the_last_waiter_may_destroy_it),
 		cmocka_unit_test(the_most_urgent_and_then_the_longest_waiting_comes_first),
 		cmocka_unit_test(kernel_threads_and_user_level_threads_wake_each_other),
 	};

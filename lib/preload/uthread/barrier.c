@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
-/* The symbols of barriers. Those of several processes are the C library's, which writes 128 where ours have 0. */
+/* The symbols of barriers. Those of several processes are the C library's, which writes SHARED where ours have 0. */
 #include "uthread/barrier.h"
 #include "preload/uthread/real.h"
+#include "uthread/posix/aside.h"
 #include "uthread/posix/interrupt.h"
 
 #include <errno.h>
@@ -11,6 +12,8 @@ _Static_assert(sizeof(struct tek_barrier) <= sizeof(pthread_barrier_t), "it lies
 /* glibc's: in, current_round, count, shared. */
 _Static_assert(offsetof(struct tek_barrier, shared) == 3 * sizeof(unsigned int),
 	       "it stays what it is");
+
+#define SHARED 128u /* FUTEX_PRIVATE_FLAG, the other way round */
 
 static struct tek_barrier *of(pthread_barrier_t *object)
 {
@@ -34,7 +37,7 @@ TEK_EXPORT int pthread_barrier_init(pthread_barrier_t *object,
 
 TEK_EXPORT int pthread_barrier_destroy(pthread_barrier_t *object)
 {
-	if (of(object)->shared)
+	if (of(object)->shared == SHARED)
 		return TEK_REAL(pthread_barrier_destroy)(object);
 	return tek__barrier_is_used(of(object)) ? EBUSY : 0;
 }
@@ -43,13 +46,15 @@ TEK_EXPORT int pthread_barrier_wait(pthread_barrier_t *object)
 {
 	struct tek_barrier_waiter waiter;
 
+	if (of(object)->shared == SHARED)
+		return TEK_ASIDE(TEK_REAL(pthread_barrier_wait)(object));
 	if (of(object)->shared)
-		return TEK_REAL(pthread_barrier_wait)(object);
+		return EINVAL; /* nobody has initialised it */
 	/* No cancellation point. */
 	int result = tek__barrier_wait(of(object), &waiter, true);
 	while (result == EINTR) {
 		tek__interrupted_by_signal();
-		result = tek__barrier_go_on(of(object), &waiter);
+		result = tek__barrier_go_on(&waiter);
 	}
 	return result < 0 ? PTHREAD_BARRIER_SERIAL_THREAD : result;
 }

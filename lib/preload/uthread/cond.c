@@ -5,6 +5,7 @@
  */
 #include "uthread/cond.h"
 #include "preload/uthread/mutex.h"
+#include "uthread/posix/aside.h"
 #include "uthread/posix/interrupt.h"
 
 #include <errno.h>
@@ -94,7 +95,7 @@ static int wait(pthread_cond_t *object, pthread_mutex_t *mutex, struct tek_until
 TEK_EXPORT int pthread_cond_wait(pthread_cond_t *object, pthread_mutex_t *mutex)
 {
 	if (is_shared(object))
-		return TEK_REAL(pthread_cond_wait)(object, mutex);
+		return TEK_ASIDE(TEK_REAL(pthread_cond_wait)(object, mutex));
 	return wait(object, mutex, TEK_FOR_EVER);
 }
 
@@ -102,7 +103,7 @@ TEK_EXPORT int pthread_cond_timedwait(pthread_cond_t *object, pthread_mutex_t *m
 				      const struct timespec *time)
 {
 	if (is_shared(object))
-		return TEK_REAL(pthread_cond_timedwait)(object, mutex, time);
+		return TEK_ASIDE(TEK_REAL(pthread_cond_timedwait)(object, mutex, time));
 	clockid_t clock = of(object)->flags & FLAG_MONOTONIC ? CLOCK_MONOTONIC : CLOCK_REALTIME;
 	return wait(object, mutex, (struct tek_until){clock, time});
 }
@@ -111,7 +112,7 @@ TEK_EXPORT int pthread_cond_clockwait(pthread_cond_t *object, pthread_mutex_t *m
 				      clockid_t clock, const struct timespec *time)
 {
 	if (is_shared(object))
-		return TEK_REAL(pthread_cond_clockwait)(object, mutex, clock, time);
+		return TEK_ASIDE(TEK_REAL(pthread_cond_clockwait)(object, mutex, clock, time));
 	if (!tek__clock_is_known(clock))
 		return EINVAL;
 	return wait(object, mutex, (struct tek_until){clock, time});
@@ -153,5 +154,5 @@ TEK_EXPORT int pthread_cond_destroy(pthread_cond_t *object)
 {
 	if (is_shared(object))
 		return TEK_REAL(pthread_cond_destroy)(object);
-	return tek__cond_is_used(&of(object)->cond) ? EBUSY : 0;
+	return tek__cond_destroy(&of(object)->cond);
 }

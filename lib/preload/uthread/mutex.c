@@ -6,6 +6,7 @@
 #include "preload/uthread/mutex.h"
 
 #include "uthread/inherit.h"
+#include "uthread/posix/aside.h"
 #include "uthread/posix/interrupt.h"
 
 #include <errno.h>
@@ -39,7 +40,8 @@ TEK_EXPORT int pthread_mutex_lock(pthread_mutex_t *object)
 	if (__builtin_expect(tek__mutex_lock_quickly(mutex), 1))
 		return 0;
 	if (tek__mutex_is_shared(mutex))
-		return TEK_REAL(pthread_mutex_lock)(object);
+		return TEK_ASIDE_IF_BUSY(TEK_REAL(pthread_mutex_trylock)(object),
+					 TEK_REAL(pthread_mutex_lock)(object));
 	return lock(object, TEK_FOR_EVER);
 }
 
@@ -66,7 +68,8 @@ TEK_EXPORT int pthread_mutex_trylock(pthread_mutex_t *object)
 TEK_EXPORT int pthread_mutex_timedlock(pthread_mutex_t *object, const struct timespec *time)
 {
 	if (tek__mutex_is_shared(tek__mutex_of(object)))
-		return TEK_REAL(pthread_mutex_timedlock)(object, time);
+		return TEK_ASIDE_IF_BUSY(TEK_REAL(pthread_mutex_trylock)(object),
+					 TEK_REAL(pthread_mutex_timedlock)(object, time));
 	return lock(object, (struct tek_until){CLOCK_REALTIME, time});
 }
 
@@ -74,7 +77,8 @@ TEK_EXPORT int pthread_mutex_clocklock(pthread_mutex_t *object, clockid_t clock,
 				       const struct timespec *time)
 {
 	if (tek__mutex_is_shared(tek__mutex_of(object)))
-		return TEK_REAL(pthread_mutex_clocklock)(object, clock, time);
+		return TEK_ASIDE_IF_BUSY(TEK_REAL(pthread_mutex_trylock)(object),
+					 TEK_REAL(pthread_mutex_clocklock)(object, clock, time));
 	if (!tek__clock_is_known(clock))
 		return EINVAL;
 	return lock(object, (struct tek_until){clock, time});

@@ -2,6 +2,7 @@
 /* The symbols of read-write locks. Those of several processes are the C library's, which says so in `shared`. */
 #include "uthread/rwlock.h"
 #include "preload/uthread/real.h"
+#include "uthread/posix/aside.h"
 #include "uthread/posix/interrupt.h"
 
 #include <errno.h>
@@ -47,28 +48,32 @@ static int lock(pthread_rwlock_t *object, bool writes, struct tek_until until)
 TEK_EXPORT int pthread_rwlock_rdlock(pthread_rwlock_t *object)
 {
 	if (is_shared(object))
-		return TEK_REAL(pthread_rwlock_rdlock)(object);
+		return TEK_ASIDE_IF_BUSY(TEK_REAL(pthread_rwlock_tryrdlock)(object),
+					 TEK_REAL(pthread_rwlock_rdlock)(object));
 	return lock(object, false, TEK_FOR_EVER);
 }
 
 TEK_EXPORT int pthread_rwlock_wrlock(pthread_rwlock_t *object)
 {
 	if (is_shared(object))
-		return TEK_REAL(pthread_rwlock_wrlock)(object);
+		return TEK_ASIDE_IF_BUSY(TEK_REAL(pthread_rwlock_trywrlock)(object),
+					 TEK_REAL(pthread_rwlock_wrlock)(object));
 	return lock(object, true, TEK_FOR_EVER);
 }
 
 TEK_EXPORT int pthread_rwlock_timedrdlock(pthread_rwlock_t *object, const struct timespec *time)
 {
 	if (is_shared(object))
-		return TEK_REAL(pthread_rwlock_timedrdlock)(object, time);
+		return TEK_ASIDE_IF_BUSY(TEK_REAL(pthread_rwlock_tryrdlock)(object),
+					 TEK_REAL(pthread_rwlock_timedrdlock)(object, time));
 	return lock(object, false, (struct tek_until){CLOCK_REALTIME, time});
 }
 
 TEK_EXPORT int pthread_rwlock_timedwrlock(pthread_rwlock_t *object, const struct timespec *time)
 {
 	if (is_shared(object))
-		return TEK_REAL(pthread_rwlock_timedwrlock)(object, time);
+		return TEK_ASIDE_IF_BUSY(TEK_REAL(pthread_rwlock_trywrlock)(object),
+					 TEK_REAL(pthread_rwlock_timedwrlock)(object, time));
 	return lock(object, true, (struct tek_until){CLOCK_REALTIME, time});
 }
 
@@ -76,7 +81,8 @@ TEK_EXPORT int pthread_rwlock_clockrdlock(pthread_rwlock_t *object, clockid_t cl
 					  const struct timespec *time)
 {
 	if (is_shared(object))
-		return TEK_REAL(pthread_rwlock_clockrdlock)(object, clock, time);
+		return TEK_ASIDE_IF_BUSY(TEK_REAL(pthread_rwlock_tryrdlock)(object),
+					 TEK_REAL(pthread_rwlock_clockrdlock)(object, clock, time));
 	if (!tek__clock_is_known(clock))
 		return EINVAL;
 	return lock(object, false, (struct tek_until){clock, time});
@@ -86,7 +92,8 @@ TEK_EXPORT int pthread_rwlock_clockwrlock(pthread_rwlock_t *object, clockid_t cl
 					  const struct timespec *time)
 {
 	if (is_shared(object))
-		return TEK_REAL(pthread_rwlock_clockwrlock)(object, clock, time);
+		return TEK_ASIDE_IF_BUSY(TEK_REAL(pthread_rwlock_trywrlock)(object),
+					 TEK_REAL(pthread_rwlock_clockwrlock)(object, clock, time));
 	if (!tek__clock_is_known(clock))
 		return EINVAL;
 	return lock(object, true, (struct tek_until){clock, time});
@@ -110,7 +117,9 @@ TEK_EXPORT int pthread_rwlock_unlock(pthread_rwlock_t *object)
 {
 	if (is_shared(object))
 		return TEK_REAL(pthread_rwlock_unlock)(object);
-	return tek__rwlock_unlock(of(object));
+	/* The C library does not find out that nobody has it, and there are programs that look at what it says. */
+	tek__rwlock_unlock(of(object));
+	return 0;
 }
 
 TEK_EXPORT int pthread_rwlock_init(pthread_rwlock_t *object, const pthread_rwlockattr_t *attributes)

@@ -4,6 +4,7 @@
  * where ours have 0.  They fail with -1 and errno.
  */
 #include "preload/uthread/real.h"
+#include "uthread/posix/aside.h"
 #include "uthread/posix/interrupt.h"
 #include "uthread/semaphore.h"
 
@@ -63,22 +64,40 @@ static int wait(sem_t *object, struct tek_until until)
 	}
 }
 
+/* A unit of one of several processes, if there is one soon. */
+static bool is_there(sem_t *object)
+{
+	const int error = errno;
+	unsigned int times = 0;
+
+	tek__cancel_point();
+	do {
+		if (TEK_REAL(sem_trywait)(object) == 0)
+			return true;
+	} while (tek__aside_is_patient(&times));
+	errno = error;
+	return false;
+}
+
 TEK_EXPORT int sem_wait(sem_t *object)
 {
-	return is_shared(object) ? TEK_REAL(sem_wait)(object) : wait(object, TEK_FOR_EVER);
+	if (is_shared(object))
+		return is_there(object) ? 0 : TEK_ASIDE(TEK_REAL(sem_wait)(object));
+	return wait(object, TEK_FOR_EVER);
 }
 
 TEK_EXPORT int sem_timedwait(sem_t *object, const struct timespec *time)
 {
 	if (is_shared(object))
-		return TEK_REAL(sem_timedwait)(object, time);
+		return is_there(object) ? 0 : TEK_ASIDE(TEK_REAL(sem_timedwait)(object, time));
 	return wait(object, (struct tek_until){CLOCK_REALTIME, time});
 }
 
 TEK_EXPORT int sem_clockwait(sem_t *object, clockid_t clock, const struct timespec *time)
 {
 	if (is_shared(object))
-		return TEK_REAL(sem_clockwait)(object, clock, time);
+		return is_there(object) ? 0
+					: TEK_ASIDE(TEK_REAL(sem_clockwait)(object, clock, time));
 	if (!tek__clock_is_known(clock))
 		return result(EINVAL);
 	return wait(object, (struct tek_until){clock, time});

@@ -57,7 +57,7 @@ void tek__posix_finish(void)
 	struct tek_posix *self = thread->posix;
 
 	/* On a stack of the program's own it is quick: who knows that it is about to end wants that back. */
-	if (self->stack == thread->stack_low + self->extra_guard)
+	if (!self->own_stack)
 		tek__signals_take_last();
 	atomic_fetch_or(&self->flags, TEK_POSIX_EXITING);
 	if (tek__engine.own_tls)

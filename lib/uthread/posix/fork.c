@@ -1,11 +1,14 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
 /*
- * fork(): the child has one thread, the one that called it, and the engine's memory as it was at that moment.  So
- * nothing of it may be half done: the calling thread is in the engine meanwhile, and other kernel threads' locks are made
- * new in the child.  The functions here are the first of their kind in the child and in the parent, and
- * the last before the fork, of those that are registered after them.
+ * fork(): the child has one thread, the one that called it, and the memory of the process as it was at that moment.  So
+ * nothing of it may be half done: the calling thread is in the engine meanwhile, nobody else is under the guard of
+ * an object (guard.h), and the engine's own locks are made new in the child.
+ *
+ * The functions here are the first of their kind in the child and in the parent, and the last before the fork, whoever
+ * registers others: those take locks, and need the guards for it.
  */
 #include "uthread/engine.h"
+#include "uthread/guard.h"
 #include "uthread/interrupted.h"
 #include "uthread/posix/exit.h"
 #include "uthread/posix/record.h"
@@ -16,8 +19,13 @@
 #include "uthread/worker.h"
 
 #include <pthread.h>
+#include <stdatomic.h>
+#include <stdbool.h>
 #include <sys/syscall.h>
 #include <unistd.h>
+
+/* The engine runs, and what it does after a fork can be done. */
+static atomic_bool started;
 
 static void set_mask(uint64_t mask)
 {
@@ -26,11 +34,12 @@ static void set_mask(uint64_t mask)
 
 static void before(void)
 {
-	if (!tek__here_self())
+	if (!atomic_load(&started))
 		return;
-	tek__enter();
+	tek__guards_enter_and_close();
 	/* A signal now could be put into a place that the child makes new. */
-	set_mask(~TEK__OWN_SIGNALS);
+	if (tek__here_self())
+		set_mask(~TEK__OWN_SIGNALS);
 }
 
 /* As the thread has it again; handlers of signals that came meanwhile run when it has left the engine. */
@@ -39,31 +48,46 @@ static void after(void)
 	struct tek_uthread *self = tek__here_self();
 
 	tek__leave();
-	set_mask(self->mask);
+	if (self)
+		set_mask(self->mask);
 }
 
 static void in_parent(void)
 {
-	if (tek__here_self())
-		after();
+	if (!atomic_load(&started))
+		return;
+	tek__guards_open();
+	after();
 }
 
 static void in_child(void)
 {
+	if (!atomic_load(&started))
+		return;
 	tek__start_after_fork();
 	tek__table_after_fork();
 	tek__router_after_fork();
 	tek__posix_records_after_fork();
 	tek__engine_after_fork();
-	if (!tek__here_self())
-		return; /* the engine has no thread here */
-	tek__signals_after_fork();
-	atomic_store(&tek__posix_threads, 1);
+	if (tek__here_self()) { /* else the engine has no thread here */
+		tek__signals_after_fork();
+		atomic_store(&tek__posix_threads, 1);
+	}
 	after();
-	tek__router_start();
+	if (tek__here_self())
+		tek__router_start();
+}
+
+void tek__fork_register(void)
+{
+	static atomic_bool registered;
+
+	if (!atomic_exchange(&registered, true))
+		pthread_atfork(before, in_parent, in_child);
 }
 
 void tek__fork_start(void)
 {
-	pthread_atfork(before, in_parent, in_child);
+	tek__fork_register();
+	atomic_store(&started, true);
 }

@@ -62,6 +62,7 @@ struct tek_posix {
 	char *stack;
 	size_t stack_bytes, guard_bytes;
 	size_t extra_guard; /* of the stack, what is guard beyond the engine's own */
+	bool own_stack;     /* memory of the program's own */
 
 	/* Scheduling as POSIX has it; the engine's own is in struct tek_uthread.sched. */
 	_Atomic int policy, priority;

@@ -7,6 +7,7 @@
 #include "uthread/posix/action.h"
 #include "uthread/posix/attr.h"
 #include "uthread/posix/fit.h"
+#include "uthread/posix/frame.h"
 #include "uthread/posix/held.h"
 #include "uthread/posix/record.h"
 #include "uthread/posix/roles.h"
@@ -142,6 +143,7 @@ void tek__posix_start(void)
 	const struct tek_engine_options options = options_of(getenv("TEK_UTHREAD"));
 	const pthread_t handle = c_library_handle();
 
+	tek__frame_start();
 	tek__attr_start();
 	tek__posix_fit_start();
 	tek__roles_start();

@@ -17,7 +17,8 @@ void tek__posix_start(void);
 /* Whether the caller is a child of vfork(2): its memory is its parent's, and the parent's tables are not to be changed. */
 bool tek__start_is_borrowed(void);
 
-/* Handlers for fork(), by the start. */
+/* Handlers for fork(): they are registered before those of anybody else, and work from the engine's start on. */
+void tek__fork_register(void);
 void tek__fork_start(void);
 
 /* In the child of fork(): it is a process of its own. */

@@ -4,20 +4,22 @@
 #include "ident/cxx_thread.h"
 #include "uthread/engine.h"
 #include "uthread/interrupted.h"
+#include "uthread/own_stacks.h"
 #include "uthread/posix/attr.h"
 #include "uthread/posix/cancel.h"
 #include "uthread/posix/exit.h"
 #include "uthread/posix/fit.h"
+#include "uthread/posix/frame.h"
 #include "uthread/posix/interrupt.h"
 #include "uthread/posix/sched.h"
 #include "uthread/posix/signal.h"
 #include "uthread/posix/table.h"
+#include "uthread/stacks.h"
 #include "uthread/tls.h"
 #include "uthread/worker.h"
 
 #include <errno.h>
 #include <stdlib.h>
-#include <sys/auxv.h>
 #include <sys/mman.h>
 #include <threads.h>
 #include <unistd.h>
@@ -32,18 +34,6 @@ static size_t page_bytes(void)
 	static size_t bytes;
 	if (!bytes)
 		bytes = (size_t)sysconf(_SC_PAGESIZE);
-	return bytes;
-}
-
-/* What a tick and a signal within it put onto a stack, whoever set its size. */
-static size_t signal_bytes(void)
-{
-	static size_t bytes;
-	if (!bytes) {
-		bytes = 2 * (size_t)getauxval(AT_MINSIGSTKSZ);
-		if (!bytes)
-			bytes = 4096;
-	}
 	return bytes;
 }
 
@@ -72,6 +62,30 @@ static size_t extra_guard(const struct tek_attr *attr)
 	return !attr->stack && bytes > page_bytes() ? bytes - page_bytes() : 0;
 }
 
+/* What the C library keeps on a thread's stack, at least: its structure of the thread, and thread-local storage. */
+#define C_LIBRARY_BYTES ((size_t)4096)
+
+/*
+ * Of one that says its size: just that, so an overflow is found where it is found without us.  A tick puts a signal
+ * frame onto a stack, whoever set its size; that takes the place of what the C library would keep there, and lies
+ * elsewhere here.  Where frames are larger the stack gets as much more.
+ */
+static size_t stack_bytes(const struct tek_attr *attr)
+{
+	const size_t frame = tek__frame_bytes();
+	return attr->stack_bytes + (frame > C_LIBRARY_BYTES ? frame - C_LIBRARY_BYTES : 0);
+}
+
+/* Sizes of stacks are rounded: what is above the size that was asked for is guard, too. */
+static size_t down_to_asked(const struct tek_uthread *thread, const struct tek_attr *attr,
+			    size_t extra)
+{
+	if (!attr->stack_bytes)
+		return extra;
+	const char *low = tek__stack_end(thread) - stack_bytes(attr);
+	return (size_t)(low - thread->stack_low) / page_bytes() * page_bytes();
+}
+
 static bool guard(char *low, size_t bytes)
 {
 	return madvise(low, bytes, MADV_GUARD_INSTALL) == 0 || mprotect(low, bytes, PROT_NONE) == 0;
@@ -80,7 +94,7 @@ static bool guard(char *low, size_t bytes)
 void tek__posix_leave_stack(struct tek_posix *self)
 {
 	if (self->extra_guard) {
-		char *low = self->stack - self->extra_guard;
+		char *low = tek__posix_thread(self)->stack_low;
 		if (madvise(low, self->extra_guard, MADV_GUARD_REMOVE) != 0)
 			mprotect(low, self->extra_guard, PROT_READ | PROT_WRITE);
 	}
@@ -95,9 +109,9 @@ static struct tek_uthread_wish wish_of(const struct tek_attr *attr, size_t extra
 	if (attr->stack)
 		wish.stack_bytes = attr->stack_bytes;
 	else if (attr->stack_bytes || extra)
-		wish.stack_bytes = (attr->stack_bytes ? attr->stack_bytes
+		wish.stack_bytes = (attr->stack_bytes ? stack_bytes(attr)
 						      : tek__sched_default_stack()) +
-				   signal_bytes() + extra;
+				   extra;
 	if (attr->explicit_sched) {
 		wish.critical = attr->policy == TEK_SCHED_POLICY;
 		wish.has_priority = true;
@@ -106,6 +120,20 @@ static struct tek_uthread_wish wish_of(const struct tek_attr *attr, size_t extra
 		wish.critical = tek__here_self()->sched.critical;
 	}
 	return wish;
+}
+
+/* As the C library tells it: a size that was asked for is that of everything down from the end of its memory. */
+static void describe_stack(struct tek_posix *posix, const struct tek_uthread *thread,
+			   const struct tek_attr *attr)
+{
+	char *low = thread->stack_low + posix->extra_guard;
+	char *end = tek__stack_end(thread);
+
+	posix->own_stack = attr->stack != NULL;
+	posix->stack = attr->stack         ? attr->stack
+		       : attr->stack_bytes ? end - attr->stack_bytes
+					   : low;
+	posix->stack_bytes = attr->stack_bytes ? attr->stack_bytes : (size_t)(end - low);
 }
 
 /* What is known of a new thread. Deferred. */
@@ -121,8 +149,7 @@ static void describe(struct tek_posix *posix, struct tek_uthread *thread,
 	atomic_store(&posix->flags, attr->detached ? TEK_POSIX_DETACHED : 0);
 	posix->guard_bytes = attr->guard_bytes;
 	posix->extra_guard = extra;
-	posix->stack = attr->stack ? attr->stack : thread->stack_low + extra;
-	posix->stack_bytes = attr->stack ? attr->stack_bytes : thread->stack_bytes - extra;
+	describe_stack(posix, thread, attr);
 	thread->mask = (attr->has_mask ? attr->mask : thread->mask) & ~TEK__OWN_SIGNALS;
 	tek__posix_give(posix, thread);
 }
@@ -143,8 +170,12 @@ int tek__posix_create(pthread_t *handle, const pthread_attr_t *attr, void *(*rou
 		.explicit_size = read.stack_bytes != 0,
 	};
 	birth.fitted = tek__posix_fit(&read, birth.function, birth.call_site);
-	const size_t extra = extra_guard(&read);
+	size_t extra = extra_guard(&read);
 	const struct tek_uthread_wish wish = wish_of(&read, extra);
+	if (read.stack)
+		error = tek__own_stack_await(read.stack);
+	if (error)
+		return error;
 	error = EAGAIN;
 	if (tek__engine.own_tls && tek__tls_reserve() != 0)
 		return error;
@@ -157,6 +188,8 @@ int tek__posix_create(pthread_t *handle, const pthread_attr_t *attr, void *(*rou
 		tek__posix_free(posix);
 		goto out;
 	}
+	if (extra)
+		extra = down_to_asked(thread, &read, extra);
 	if (extra && !guard(thread->stack_low, extra)) {
 		tek__uthread_drop(thread);
 		tek__posix_free(posix);

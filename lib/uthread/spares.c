@@ -1,0 +1,93 @@
+/* SPDX-License-Identifier: MIT OR Apache-2.0 */
+#include "uthread/spares.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+/* So many are kept; more than that end. */
+#define MOST 64
+
+static struct {
+	struct tek_spin lock;
+	struct tek_carrier *first;
+	atomic_uint count;
+	struct tek_carrier *dropped;
+} spares;
+
+unsigned int tek__carrier_spares(void)
+{
+	return atomic_load_explicit(&spares.count, memory_order_relaxed);
+}
+
+static struct tek_carrier *take(struct tek_carrier **list)
+{
+	struct tek_carrier *carrier = *list;
+
+	if (carrier)
+		*list = carrier->next;
+	return carrier;
+}
+
+/* If there are fewer than so many. */
+static bool add(struct tek_carrier *carrier, unsigned int most)
+{
+	tek__spin_lock(&spares.lock);
+	bool wanted = tek__carrier_spares() < most;
+	if (wanted) {
+		carrier->next = spares.first;
+		spares.first = carrier;
+		atomic_fetch_add_explicit(&spares.count, 1, memory_order_relaxed);
+	}
+	tek__spin_unlock(&spares.lock);
+	return wanted;
+}
+
+void tek__carrier_put_back(struct tek_carrier *spare)
+{
+	add(spare, ~0u);
+}
+
+bool tek__carrier_keep(struct tek_carrier *carrier)
+{
+	return add(carrier, MOST);
+}
+
+struct tek_carrier *tek__carrier_spare(void)
+{
+	tek__spin_lock(&spares.lock);
+	struct tek_carrier *carrier = take(&spares.first);
+	if (carrier)
+		atomic_fetch_sub_explicit(&spares.count, 1, memory_order_relaxed);
+	tek__spin_unlock(&spares.lock);
+	return carrier;
+}
+
+struct tek_carrier *tek__carrier_new(void)
+{
+	const size_t bytes = (sizeof(struct tek_carrier) + 63) / 64 * 64;
+
+	tek__spin_lock(&spares.lock);
+	struct tek_carrier *carrier = take(&spares.dropped);
+	tek__spin_unlock(&spares.lock);
+	if (carrier)
+		return carrier;
+	carrier = aligned_alloc(64, bytes);
+	if (carrier) {
+		memset(carrier, 0, bytes);
+		carrier->timer = -1; /* others may want it to tick as soon as it has a worker */
+	}
+	return carrier;
+}
+
+void tek__carrier_drop(struct tek_carrier *carrier)
+{
+	tek__spin_lock(&spares.lock);
+	carrier->next = spares.dropped;
+	spares.dropped = carrier;
+	tek__spin_unlock(&spares.lock);
+}
+
+void tek__spares_after_fork(void)
+{
+	memset(&spares, 0, sizeof(spares));
+}

@@ -1,0 +1,83 @@
+/* SPDX-License-Identifier: MIT OR Apache-2.0 */
+/* A program in which libtek-uthread.so stands down: its threads are the kernel's, and its objects work all the same. */
+#include "uthread_posix.h"
+
+#include <semaphore.h>
+#include <sys/syscall.h>
+
+/* What libtek.so has, and libtek-uthread.so looks for. */
+__attribute__((visibility("default"))) void tek_thread_get_attributes(void) {}
+
+enum { THREADS = 4, TIMES = 200000 };
+
+static pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;
+static pthread_cond_t cond = PTHREAD_COND_INITIALIZER;
+static pthread_rwlock_t rwlock = PTHREAD_RWLOCK_INITIALIZER;
+static sem_t semaphore;
+static long by_mutex, by_rwlock, by_semaphore;
+static int turn;
+
+static void *count(void *argument)
+{
+	(void)argument;
+	for (int i = 0; i < TIMES; i++) {
+		pthread_mutex_lock(&mutex);
+		by_mutex++;
+		pthread_mutex_unlock(&mutex);
+		pthread_rwlock_wrlock(&rwlock);
+		by_rwlock++;
+		pthread_rwlock_unlock(&rwlock);
+		sem_wait(&semaphore);
+		by_semaphore++;
+		sem_post(&semaphore);
+	}
+	return NULL;
+}
+
+static void kernel_threads_keep_each_other_out(void **state)
+{
+	pthread_t threads[THREADS];
+
+	(void)state;
+	sem_init(&semaphore, 0, 1);
+	for (int i = 0; i < THREADS; i++)
+		threads[i] = start(count, NULL);
+	for (int i = 0; i < THREADS; i++)
+		result_of(threads[i]);
+	assert_int_equal(by_mutex, THREADS * TIMES);
+	assert_int_equal(by_rwlock, THREADS * TIMES);
+	assert_int_equal(by_semaphore, THREADS * TIMES);
+}
+
+static void *take_turns(void *argument)
+{
+	const int mine = (int)(intptr_t)argument;
+
+	for (int i = 0; i < 2000; i++) {
+		pthread_mutex_lock(&mutex);
+		while (turn != mine)
+			pthread_cond_wait(&cond, &mutex);
+		turn = !mine;
+		pthread_cond_signal(&cond);
+		pthread_mutex_unlock(&mutex);
+	}
+	return (void *)(intptr_t)(syscall(SYS_gettid) == getpid());
+}
+
+static void kernel_threads_wake_each_other(void **state)
+{
+	(void)state;
+	pthread_t one = start(take_turns, (void *)0), other = start(take_turns, (void *)1);
+	assert_null(result_of(one));
+	assert_null(result_of(other));
+}
+
+int main(void)
+{
+	alarm(100);
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(kernel_threads_keep_each_other_out),
+		cmocka_unit_test(kernel_threads_wake_each_other),
+	};
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
