@@ -12,6 +12,7 @@
 #include "uthread/spares.h"
 #include "uthread/stacks.h"
 #include "uthread/supplier.h"
+#include "uthread/tick.h"
 #include "uthread/tls.h"
 #include "uthread/worker.h"
 
@@ -47,6 +48,14 @@ void tek__carrier_give_worker(struct tek_carrier *spare, struct tek_worker *work
 	call(spare, worker);
 }
 
+bool tek__carrier_kick(struct tek_carrier *carrier)
+{
+	if (atomic_exchange(&carrier->kicked, true) || tek__tick_send(carrier->tid))
+		return true;
+	atomic_store(&carrier->kicked, false);
+	return false;
+}
+
 void tek__carrier_set_worker(struct tek_here *here, struct tek_worker *worker)
 {
 	here->worker = worker;
@@ -80,6 +89,7 @@ static void step_back(struct tek_carrier *carrier, struct tek_worker *worker)
 struct tek_worker *tek__carrier_wait(struct tek_uthread *self, struct tek_carrier *carrier)
 {
 	atomic_store(&carrier->detached, NULL);
+	atomic_store(&carrier->aside, false);
 	tek__carrier_set_worker(tek__here_find(), NULL);
 	tek__ready(self, TEK_READY_PREEMPTED);
 	return wait_for_worker(carrier);
@@ -209,7 +219,8 @@ static void prepare(struct tek_carrier *carrier)
 	carrier->tid = (pid_t)syscall(SYS_gettid);
 	carrier->context.defer = 1;
 	carrier->timer = -1;
-	tek__overflow_give_stack();
+	atomic_store(&carrier->kicked, false);
+	carrier->signal_stack = tek__overflow_give_stack();
 }
 
 static void list(struct tek_carrier *carrier)
@@ -227,6 +238,7 @@ static void end(struct tek_carrier *carrier)
 	tek__preempt_remove(carrier);
 	if (tek__engine.own_tls)
 		tek__tls_unadopt(&carrier->context);
+	tek__overflow_take_stack(carrier->signal_stack);
 	tek__carrier_drop(carrier);
 }
 
@@ -399,6 +411,8 @@ void tek__carriers_after_fork(void)
 	atomic_store(&carrier->lock.held, 0);
 	atomic_store(&carrier->called, 0);
 	atomic_store(&carrier->detached, NULL);
+	atomic_store(&carrier->aside, false);
+	atomic_store(&carrier->kicked, false);
 	list(carrier);
 	/*
 	 * If its own context was on the stack of a kernel thread, the C library takes that for one that is gone, and

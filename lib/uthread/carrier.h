@@ -39,6 +39,9 @@ struct tek_carrier {
 	struct tek_carrier *all;              /* of all, */
 	bool listed;                          /* where it is */
 	struct tek_uthread *_Atomic detached; /* whom it carries without a worker; NULL: nobody */
+	atomic_bool aside;  /* who has left it of his own accord, and comes back: posix/aside.h */
+	void *signal_stack; /* overflow.h */
+	atomic_bool kicked; /* a tick has been sent that has not come yet */
 };
 
 extern struct tek_carrier *_Atomic tek__carriers __attribute__((visibility("hidden")));
@@ -70,6 +73,12 @@ void tek__carrier_hand_over(struct tek_worker *worker, struct tek_uthread *threa
 
 /* `thread` belongs to a carrier: that one carries this worker, which nobody does now, from here on. */
 void tek__carrier_resume(struct tek_worker *worker, struct tek_uthread *thread);
+
+/*
+ * Sends it a tick, unless one is under way: they would wait one behind the other.  False: it could not be sent.  From
+ * anywhere.
+ */
+bool tek__carrier_kick(struct tek_carrier *carrier);
 
 /* Whoever has this storage is of that worker from now on. */
 void tek__carrier_set_worker(struct tek_here *here, struct tek_worker *worker);

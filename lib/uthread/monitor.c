@@ -8,7 +8,6 @@
 #include "uthread/setxid.h"
 #include "uthread/spares.h"
 #include "uthread/supplier.h"
-#include "uthread/tick.h"
 #include "uthread/trace.h"
 #include "uthread/worker.h"
 #include "uthread/zones.h"
@@ -105,11 +104,11 @@ static bool remind(void)
 {
 	bool any = false;
 	for (struct tek_carrier *each = atomic_load(&tek__carriers); each; each = each->all) {
-		if (!atomic_load(&each->detached))
+		if (!atomic_load(&each->detached) || atomic_load(&each->aside))
 			continue;
 		any = true;
 		if (!is_held_up(each))
-			tek__tick_send(each->tid);
+			tek__carrier_kick(each);
 	}
 	return any;
 }

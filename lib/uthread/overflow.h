@@ -19,8 +19,12 @@
 /* At the start, before any carrier. */
 void tek__overflow_start(void);
 
-/* The calling kernel thread, a carrier, has an alternate stack, unless it has one already. */
-void tek__overflow_give_stack(void);
+/*
+ * The calling kernel thread, a carrier, has an alternate stack, unless it has one already.  Returns it; NULL: it was
+ * not given one.  It is taken back by the same, before that ends.
+ */
+void *tek__overflow_give_stack(void);
+void tek__overflow_take_stack(void *stack);
 
 /* What is known of the calling thread's stack. */
 struct tek_overflow_stack {

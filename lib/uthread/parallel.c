@@ -7,7 +7,6 @@
 #include "uthread/events.h"
 #include "uthread/guard.h"
 #include "uthread/preempt.h"
-#include "uthread/tick.h"
 #include "uthread/worker.h"
 
 #include <errno.h>
@@ -57,7 +56,7 @@ static bool is_granted(void)
 /* The carrier looks: in the handler of the tick, when it leaves the engine, or when it does not wait any more. */
 static void ask(void)
 {
-	const struct tek_carrier *carrier = atomic_load(&tek__workers[0].carrier);
+	struct tek_carrier *carrier = atomic_load(&tek__workers[0].carrier);
 
 	atomic_store(&tek__parallel_asked, 1);
 	/* Nobody is there in a child that a kernel thread has forked: then who asks is alone. */
@@ -65,7 +64,7 @@ static void ask(void)
 		tek__parallel_grant();
 		return;
 	}
-	tek__tick_send(carrier->tid); /* too many wait already: it is asked again */
+	tek__carrier_kick(carrier); /* too many wait already: it is asked again */
 	tek__events_stop_waiting();
 }
 

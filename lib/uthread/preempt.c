@@ -154,8 +154,8 @@ void tek__preempt_kick(struct tek_worker *worker)
 		__atomic_fetch_or(&tek__here_find()->pending, TEK_PENDING_LOOK, __ATOMIC_RELAXED);
 		return;
 	}
-	const struct tek_carrier *carrier = atomic_load(&worker->carrier);
-	if (carrier && !tek__tick_send(carrier->tid))
+	struct tek_carrier *carrier = atomic_load(&worker->carrier);
+	if (carrier && !tek__carrier_kick(carrier))
 		atomic_store(&worker->kicked, false); /* by somebody else, or the next tick */
 }
 
@@ -286,14 +286,6 @@ static bool is_good_moment(const ucontext_t *context, const struct tek_uthread *
 	       tek__zones_allow(tek__interrupted_at(context));
 }
 
-/* The handler began with the tick blocked, so that ticks in quick succession do not pile up on the stack. */
-static void unblock_tick(void)
-{
-	const uint64_t bit = TEK_TICK_BIT;
-
-	syscall(SYS_rt_sigprocmask, SIG_UNBLOCK, &bit, NULL, sizeof(bit));
-}
-
 static void tick(ucontext_t *context, unsigned int pending)
 {
 	bool good = is_good_moment(context, tek__here_self());
@@ -309,7 +301,7 @@ static void tick(ucontext_t *context, unsigned int pending)
 	bool due = is_due(worker, pending);
 	/* Whoever comes next on this kernel thread needs it, and so does what the program may do here now. */
 	if (good)
-		unblock_tick();
+		tek__tick_unblock();
 	if (due) {
 		if (!good)
 			try_again(worker);

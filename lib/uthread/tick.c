@@ -32,10 +32,15 @@ static void on_signal(int number, siginfo_t *info, void *context)
 {
 	const bool carries = info->si_code == SI_TIMER || info->si_code == SI_QUEUE;
 
-	if (carries && info->si_value.sival_ptr == tek__tick_value().sival_ptr)
+	if (carries && info->si_value.sival_ptr == tek__tick_value().sival_ptr) {
+		struct tek_carrier *carrier = tek__here_carrier();
+		/* The next one may come. */
+		if (carrier && info->si_code == SI_QUEUE)
+			atomic_store(&carrier->kicked, false);
 		handle(info, context);
-	else if (behind)
+	} else if (behind) {
 		behind(number, info, context);
+	}
 }
 
 static int get(int number, struct kernel_action *action)
@@ -62,6 +67,13 @@ bool tek__tick_send(pid_t tid)
 		    errno != EAGAIN;
 	errno = error;
 	return sent;
+}
+
+void tek__tick_unblock(void)
+{
+	const uint64_t bit = TEK_TICK_BIT;
+
+	syscall(SYS_rt_sigprocmask, SIG_UNBLOCK, &bit, NULL, sizeof(bit));
 }
 
 void tek__tick_ignore(void)

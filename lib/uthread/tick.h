@@ -34,6 +34,12 @@ typedef void tek_tick_handler(siginfo_t *info, void *context);
 /* From now on the handler is called for each, with the signal blocked. 0 or an error number. */
 int tek__tick_start(tek_tick_handler *handler);
 
+/*
+ * By that handler, before somebody else may run on the kernel thread, or the program does.  Until then ticks in quick
+ * succession do not pile up on the stack.
+ */
+void tek__tick_unblock(void);
+
 /* What a timer is to carry, with TEK_TICK_SIGNAL; si_code is SI_TIMER then. */
 union sigval tek__tick_value(void);
 

@@ -47,6 +47,7 @@ static void leave_worker(struct tek_worker *worker)
 	tek__carrier_set_worker(tek__here_find(), NULL);
 	self->carrier = carrier;
 	tek__set_current(worker, NULL);
+	atomic_store(&carrier->aside, true);
 	atomic_store(&carrier->detached, self);
 	carrier->context.mask = worker->kernel_mask;
 	tek__preempt_lose(worker, carrier);
@@ -61,6 +62,7 @@ static void take_back(struct tek_worker *worker)
 
 	tek__spin_lock(&carrier->lock);
 	atomic_store(&carrier->detached, NULL);
+	atomic_store(&carrier->aside, false);
 	self->carrier = NULL;
 	worker->kernel_mask = carrier->context.mask;
 	atomic_store(&worker->carrier, carrier);

@@ -7,6 +7,7 @@
 #include "uthread/posix/exit.h"
 #include "uthread/posix/interrupt.h"
 #include "uthread/posix/signal.h"
+#include "uthread/tick.h"
 #include "uthread/tls_glibc.h"
 
 #include <pthread.h>
@@ -68,12 +69,14 @@ void tek__held(struct tek_uthread *thread, ucontext_t *context)
 		/* It is not in that call any more; who has this storage next is not, either. */
 		__atomic_fetch_and(note_of(thread->tls), ~note, __ATOMIC_RELAXED);
 		self->aside = false;
+		tek__tick_unblock();
 		tek__posix_exit(PTHREAD_CANCELED);
 	}
 	/* What it holds there it keeps until the handlers have run: they do not give way. */
 	const unsigned long failing = self->failing;
 	tek__here_defer();
 	self->level++;
+	tek__tick_unblock(); /* a handler may wait, or never return */
 	tek__posix_resume(thread, false);
 	self->level--;
 	tek__here_undefer();

@@ -254,7 +254,7 @@ static bool stop_those_due(void)
 		enum tek_due how = due(atomic_load(&each->detached));
 		any = any || how != TEK_DUE_NOT;
 		if (how == TEK_DUE_NOW)
-			tek__tick_send(each->tid);
+			tek__carrier_kick(each);
 	}
 	return any;
 }

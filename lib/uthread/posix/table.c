@@ -20,7 +20,13 @@
 /* Locks of records, each of every so manieth. A power of 2. */
 #define LOCKS 64
 
+/* thread->slot: the number of the slot, from 1, and of the table, of which a child of fork() has another one. */
+#define SLOT_BITS 17
+#define SLOT_MASK ((1u << SLOT_BITS) - 1)
+
 bool tek__table_is_settled;
+
+static unsigned int table_number; /* shifted by SLOT_BITS */
 
 static bool is_open;
 static struct tek_spin locks[LOCKS];
@@ -43,7 +49,19 @@ static uint64_t time_of(clockid_t clock)
 	return (uint64_t)time.tv_sec * 1000000000u + (uint64_t)time.tv_nsec;
 }
 
-/* A slot that nobody had yet. Under the lock. */
+/* Counts from 1; 0 is none. */
+static unsigned int slot_of(const struct tek_uthread *thread)
+{
+	const unsigned int slot = __atomic_load_n(&thread->slot, __ATOMIC_RELAXED);
+	return (slot & ~SLOT_MASK) == table_number ? slot & SLOT_MASK : 0;
+}
+
+static void set_slot(struct tek_uthread *thread, unsigned int slot)
+{
+	__atomic_store_n(&thread->slot, table_number | slot, __ATOMIC_RELAXED);
+}
+
+/* A slot that nobody had yet, or 0. Under the lock. */
 static unsigned int new_slot(void)
 {
 	struct tek_table_header *header = tek__table_header();
@@ -57,25 +75,28 @@ static unsigned int new_slot(void)
 
 __attribute__((cold, noinline)) static bool find_slot(struct tek_uthread *thread)
 {
+	unsigned int slot = 0;
+
 	tek__spin_lock(&unused.lock);
 	if (!atomic_load_explicit(&unused.scarce, memory_order_relaxed))
-		thread->slot = new_slot();
-	if (!thread->slot) {
+		slot = new_slot();
+	if (!slot) {
 		atomic_store_explicit(&unused.scarce, true, memory_order_relaxed);
 		if (unused.count)
-			thread->slot = unused.slot[--unused.count] + 1u;
+			slot = unused.slot[--unused.count] + 1u;
 		else
 			tek__table_count(&tek__table_header()->lost, tek__table_header()->lost + 1);
 	}
+	set_slot(thread, slot);
 	tek__spin_unlock(&unused.lock);
-	return thread->slot != 0;
+	return slot != 0;
 }
 
 __attribute__((cold, noinline)) static void give_slot(struct tek_uthread *thread)
 {
 	tek__spin_lock(&unused.lock);
-	unused.slot[unused.count++] = (unsigned short)(thread->slot - 1);
-	thread->slot = 0;
+	unused.slot[unused.count++] = (unsigned short)(slot_of(thread) - 1);
+	set_slot(thread, 0);
 	tek__spin_unlock(&unused.lock);
 }
 
@@ -137,10 +158,9 @@ static void set_stack(struct tek_record *record, struct tek_side *side,
 	record->stack_pages = (tek_u32)(bytes >> shift);
 }
 
-/* thread->slot counts from 1, because 0 is none. */
 static void publish(struct tek_uthread *thread, struct tek_record *record, struct tek_side *side)
 {
-	const struct tek_slot slot = tek__table_at(thread->slot - 1);
+	const struct tek_slot slot = tek__table_at(slot_of(thread) - 1);
 
 	record->tid = (tek_u32)thread->id;
 	record->flags |= TEK_FLAG_USER;
@@ -157,9 +177,9 @@ static void publish(struct tek_uthread *thread, struct tek_record *record, struc
 void tek__table_created(struct tek_uthread *thread, const struct tek_table_birth *birth,
 			unsigned int threads)
 {
-	const bool used_before = thread->slot != 0;
+	const bool used_before = slot_of(thread) != 0;
 
-	if (!is_open || (!thread->slot && !find_slot(thread)))
+	if (!is_open || (!used_before && !find_slot(thread)))
 		return;
 	struct tek_record record = {
 		.start_ns = time_of(CLOCK_MONOTONIC_COARSE) + boot_offset_ns,
@@ -178,7 +198,7 @@ void tek__table_created(struct tek_uthread *thread, const struct tek_table_birth
 
 void tek__table_ended(struct tek_uthread *thread, unsigned int threads)
 {
-	const unsigned int slot = thread->slot;
+	const unsigned int slot = slot_of(thread);
 
 	if (!slot)
 		return;
@@ -203,7 +223,7 @@ struct change {
 static bool begin_change(const struct tek_uthread *thread, struct change *change)
 {
 	/* It may end meanwhile, and another thread get its slot. */
-	const unsigned int slot = __atomic_load_n(&thread->slot, __ATOMIC_RELAXED);
+	const unsigned int slot = slot_of(thread);
 
 	if (!slot)
 		return false;
@@ -299,9 +319,11 @@ void tek__table_after_fork(void)
 	tek__table_is_settled = is_open = false;
 	atomic_store(&tek__shown_workers, NULL);
 	tek__table_forget();
+	table_number += SLOT_MASK + 1;
 	for (struct tek_uthread *each = atomic_load(&tek__uthreads); each; each = each->all_next) {
-		each->slot = 0;
-		each->shown = NULL;
+		/* Each that is written to is a page that has to be copied. */
+		if (each->shown)
+			each->shown = NULL;
 	}
 	unused.count = 0;
 	atomic_store(&unused.scarce, false);
