@@ -58,8 +58,10 @@ bool tek__carrier_kick(struct tek_carrier *carrier)
 
 void tek__carrier_set_worker(struct tek_here *here, struct tek_worker *worker)
 {
+	tek__spin_lock(&here->lock);
 	here->worker = worker;
 	__atomic_store_n(&here->entry, worker, __ATOMIC_RELAXED);
+	tek__spin_unlock(&here->lock);
 }
 
 /* Until it is given a worker, which from then on is its own. By its kernel thread. */
@@ -163,9 +165,10 @@ struct tek_worker *tek__enter_again(void)
 		tek__come_in();
 		return NULL;
 	}
-	tek__spin_lock(&carrier->lock);
-	struct tek_worker *worker = tek__here_entry();
-	tek__spin_unlock(&carrier->lock);
+	struct tek_here *here = tek__here_find();
+	tek__spin_lock(&here->lock);
+	struct tek_worker *worker = here->entry;
+	tek__spin_unlock(&here->lock);
 	return worker ? worker : tek__carrier_wait(self, carrier);
 }
 
@@ -180,37 +183,54 @@ static bool carries(struct tek_carrier *carrier, struct tek_worker *worker,
 	return atomic_load(&worker->carrier) == carrier && tek__runs_on(worker) == thread;
 }
 
+/* The thread that the carrier runs does not come in any more, until it is open again. */
+static bool close_entry(struct tek_here *here, struct tek_worker *worker)
+{
+	return __atomic_compare_exchange_n(&here->entry, &worker, NULL, false, __ATOMIC_RELAXED,
+					   __ATOMIC_RELAXED);
+}
+
+/* Unless it has come to a worker by now. */
+static void open_entry(struct tek_here *here, struct tek_worker *worker)
+{
+	struct tek_worker *nobody = NULL;
+
+	__atomic_compare_exchange_n(&here->entry, &nobody, worker, false, __ATOMIC_RELAXED,
+				    __ATOMIC_RELAXED);
+}
+
+/* It is not in the engine, and cannot have come in since the entry was closed. */
+static bool is_outside(const struct tek_here *here)
+{
+	return !__atomic_load_n(&here->defer, __ATOMIC_ACQUIRE) &&
+	       !__atomic_load_n(&here->entry, __ATOMIC_RELAXED);
+}
+
 bool tek__carrier_take_worker(struct tek_worker *worker,
 			      bool (*is_held_up)(const struct tek_carrier *))
 {
 	struct tek_carrier *carrier = atomic_load(&worker->carrier);
 	struct tek_uthread *self = tek__runs_on(worker);
-	bool taken = false;
 
 	if (!carrier || !self || !is_held_up(carrier))
 		return false;
 	struct tek_here *here = self->here ? self->here : carrier->kernel_here;
-	tek__spin_lock(&carrier->lock);
-	if (!carries(carrier, worker, self))
-		goto out;
-	__atomic_store_n(&here->entry, NULL, __ATOMIC_RELAXED);
-	taken = all_cpus_pass_a_barrier() && !__atomic_load_n(&here->defer, __ATOMIC_RELAXED) &&
-		carries(carrier, worker, self) && is_held_up(carrier);
-	if (!taken) {
-		/* Unless it is somewhere else by now, and has been told so. */
-		struct tek_worker *nobody = NULL;
-		__atomic_compare_exchange_n(&here->entry, &nobody, worker, false, __ATOMIC_RELAXED,
-					    __ATOMIC_RELAXED);
-		goto out;
+	tek__spin_lock(&here->lock);
+	bool taken = carries(carrier, worker, self) && close_entry(here, worker);
+	if (taken && !(all_cpus_pass_a_barrier() && is_outside(here) &&
+		       carries(carrier, worker, self) && is_held_up(carrier))) {
+		open_entry(here, worker);
+		taken = false;
 	}
-	self->carrier = carrier;
-	tek__set_current(worker, NULL);
-	atomic_store(&carrier->detached, self);
-	carrier->context.mask = worker->kernel_mask;
-	tek__preempt_lose(worker, carrier);
-	atomic_store(&worker->carrier, NULL);
-out:
-	tek__spin_unlock(&carrier->lock);
+	if (taken) {
+		self->carrier = carrier;
+		tek__set_current(worker, NULL);
+		atomic_store(&carrier->detached, self);
+		carrier->context.mask = worker->kernel_mask;
+		tek__preempt_lose(worker, carrier);
+		atomic_store(&worker->carrier, NULL);
+	}
+	tek__spin_unlock(&here->lock);
 	return taken;
 }
 
@@ -408,7 +428,8 @@ void tek__carriers_after_fork(void)
 	atomic_store(&tek__carriers, NULL);
 	carrier->tid = (pid_t)syscall(SYS_gettid);
 	carrier->timer = -1;
-	atomic_store(&carrier->lock.held, 0);
+	atomic_store(&carrier->kernel_here->lock.held, 0);
+	atomic_store(&tek__here_find()->lock.held, 0);
 	atomic_store(&carrier->called, 0);
 	atomic_store(&carrier->detached, NULL);
 	atomic_store(&carrier->aside, false);

@@ -14,7 +14,9 @@
  * Taking a worker away races with its carrier, which may just be coming back.  The monitor writes "no worker" to
  * what tek__enter() reads (here->entry), makes all CPUs pass a memory barrier (membarrier(2)), and reads whether the thread is in the engine
  * (`defer`); the thread writes `defer` and then reads its worker.  So at least one of them sees the other.
- * If both do, carrier->lock decides.
+ * If both do, here->lock decides.  The thread may have left its worker and come back meanwhile, to another one or on
+ * another carrier: each time that is written to here->entry, so the monitor closes it only if it says what the
+ * monitor believes, and takes the worker only if it is closed still.
  */
 #ifndef TEK_UTHREAD_CARRIER_H
 #define TEK_UTHREAD_CARRIER_H
@@ -29,7 +31,6 @@
 
 struct tek_carrier {
 	struct tek_uthread context; /* its own: what it does while it has no thread to run */
-	struct tek_spin lock;
 	pid_t tid;
 	struct tek_here *kernel_here;         /* of the storage of its kernel thread */
 	int timer;                            /* its ticks: preempt.c; -1: none */

@@ -15,6 +15,8 @@
 #ifndef TEK_UTHREAD_HERE_H
 #define TEK_UTHREAD_HERE_H
 
+#include "uthread/spin.h"
+
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -38,6 +40,7 @@ struct tek_here {
 	unsigned int defer;
 	unsigned int pending;
 	struct tek_carrier *carrier; /* the kernel thread that carries it; NULL: an ordinary one */
+	struct tek_spin lock;        /* while `entry` becomes or is NULL: carrier.h */
 };
 
 extern __thread struct tek_here tek__here

@@ -75,6 +75,12 @@ void tek__overflow_take_stack(void *stack)
 		munmap((char *)stack - page, page + SIGNAL_STACK_BYTES);
 }
 
+void tek__overflow_keep_stack(const struct tek_carrier *began, ucontext_t *context)
+{
+	if (tek__here_carrier() != began)
+		syscall(SYS_sigaltstack, NULL, &context->uc_stack);
+}
+
 /* What a signal takes of a stack before its handler begins. */
 static size_t signal_bytes(void)
 {

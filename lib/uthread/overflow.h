@@ -16,6 +16,8 @@
 #include <stdint.h>
 #include <ucontext.h>
 
+struct tek_carrier;
+
 /* At the start, before any carrier. */
 void tek__overflow_start(void);
 
@@ -25,6 +27,14 @@ void tek__overflow_start(void);
  */
 void *tek__overflow_give_stack(void);
 void tek__overflow_take_stack(void *stack);
+
+/*
+ * At the end of a handler in which the calling thread may have been switched away from and come back: it is not on the
+ * kernel thread any more that it was interrupted on, which `began` carried.  The kernel, when the handler returns,
+ * gives a kernel thread the alternate stack that the interrupted one had (sigreturn(2)); two of them would share one,
+ * on which the C library's own handlers run.
+ */
+void tek__overflow_keep_stack(const struct tek_carrier *began, ucontext_t *context);
 
 /* What is known of the calling thread's stack. */
 struct tek_overflow_stack {

@@ -2,6 +2,7 @@
 #include "uthread/tick.h"
 
 #include "uthread/carrier.h"
+#include "uthread/overflow.h"
 
 #include <dlfcn.h>
 #include <errno.h>
@@ -38,6 +39,7 @@ static void on_signal(int number, siginfo_t *info, void *context)
 		if (carrier && info->si_code == SI_QUEUE)
 			atomic_store(&carrier->kicked, false);
 		handle(info, context);
+		tek__overflow_keep_stack(carrier, context);
 	} else if (behind) {
 		behind(number, info, context);
 	}

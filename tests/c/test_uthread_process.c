@@ -2,10 +2,12 @@
 /* What concerns the whole process, by threads on several kernel threads: user ids, fork, libraries, malloc. */
 #include "uthread_support.h"
 
+#include "uthread/carrier.h"
 #include "uthread/guard.h"
 
 #include <errno.h>
 #include <regex.h>
+#include <sys/syscall.h>
 
 enum { THREADS = 20 };
 
@@ -120,6 +122,34 @@ static void a_child_of_any_worker_makes_threads_that_wait(void **state)
 	everywhere(fork_everywhere);
 }
 
+/* sigreturn(2) sets what a thread had where it was interrupted, perhaps on another kernel thread. */
+static void *compute_and_look(void *argument)
+{
+	begin();
+	for (int i = 0; i < 2000; i++) {
+		stack_t stack;
+		tek__enter();
+		CHECK(syscall(SYS_sigaltstack, NULL, &stack) == 0);
+		CHECK(stack.ss_sp == tek__here_carrier()->signal_stack);
+		tek__leave();
+		for (volatile int turns = 0; turns < 5000; turns++)
+			;
+	}
+	end();
+	return argument;
+}
+
+static void compute_everywhere(void)
+{
+	create_and_join(compute_and_look);
+}
+
+static void each_kernel_thread_keeps_its_alternate_stack(void **state)
+{
+	(void)state;
+	everywhere(compute_everywhere);
+}
+
 static int compare(const void *one, const void *other)
 {
 	return *(const int *)one - *(const int *)other;
@@ -180,6 +210,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(setuid_returns_whoever_runs_where),
 		cmocka_unit_test(a_child_of_any_worker_makes_threads_that_wait),
+		cmocka_unit_test(each_kernel_thread_keeps_its_alternate_stack),
 		cmocka_unit_test(each_thread_has_variables_of_its_own_wherever_it_runs),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -198,6 +198,7 @@ static void on_signal(int number, siginfo_t *info, void *argument)
 	ucontext_t *context = argument;
 	struct tek_uthread *thread = tek__here_self();
 	struct tek_posix *self = thread ? thread->posix : NULL;
+	const struct tek_carrier *carrier = tek__here_carrier();
 	const unsigned int depth = tek__here_find()->defer;
 
 	tek__quick_restart(context);
@@ -211,6 +212,7 @@ static void on_signal(int number, siginfo_t *info, void *argument)
 		/* It goes on to wait in the kernel. */
 		if (aside && tek__here_entry())
 			tek__aside_begin();
+		tek__overflow_keep_stack(carrier, context);
 	} else {
 		const int error = errno;
 		if (!tek__router_put(info))

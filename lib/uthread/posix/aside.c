@@ -43,7 +43,6 @@ static void leave_worker(struct tek_worker *worker)
 	struct tek_uthread *self = tek__here_self();
 	struct tek_carrier *carrier = tek__here_carrier();
 
-	tek__spin_lock(&carrier->lock);
 	tek__carrier_set_worker(tek__here_find(), NULL);
 	self->carrier = carrier;
 	tek__set_current(worker, NULL);
@@ -51,7 +50,6 @@ static void leave_worker(struct tek_worker *worker)
 	atomic_store(&carrier->detached, self);
 	carrier->context.mask = worker->kernel_mask;
 	tek__preempt_lose(worker, carrier);
-	tek__spin_unlock(&carrier->lock);
 }
 
 /* Nobody could be had who carries it. */
@@ -60,7 +58,6 @@ static void take_back(struct tek_worker *worker)
 	struct tek_uthread *self = tek__here_self();
 	struct tek_carrier *carrier = tek__here_carrier();
 
-	tek__spin_lock(&carrier->lock);
 	atomic_store(&carrier->detached, NULL);
 	atomic_store(&carrier->aside, false);
 	self->carrier = NULL;
@@ -69,7 +66,6 @@ static void take_back(struct tek_worker *worker)
 	tek__set_current(worker, self);
 	tek__carrier_set_worker(tek__here_find(), worker);
 	tek__preempt_gain(worker, carrier);
-	tek__spin_unlock(&carrier->lock);
 }
 
 /*
