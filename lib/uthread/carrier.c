@@ -240,7 +240,7 @@ static void prepare(struct tek_carrier *carrier)
 	carrier->context.defer = 1;
 	carrier->timer = -1;
 	atomic_store(&carrier->kicked, false);
-	carrier->signal_stack = tek__overflow_give_stack();
+	carrier->signal_stack = tek__overflow_give_stack(carrier->signal_stack);
 }
 
 static void list(struct tek_carrier *carrier)
@@ -258,7 +258,6 @@ static void end(struct tek_carrier *carrier)
 	tek__preempt_remove(carrier);
 	if (tek__engine.own_tls)
 		tek__tls_unadopt(&carrier->context);
-	tek__overflow_take_stack(carrier->signal_stack);
 	tek__carrier_drop(carrier);
 }
 

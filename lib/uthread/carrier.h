@@ -41,7 +41,7 @@ struct tek_carrier {
 	bool listed;                          /* where it is */
 	struct tek_uthread *_Atomic detached; /* whom it carries without a worker; NULL: nobody */
 	atomic_bool aside;  /* who has left it of his own accord, and comes back: posix/aside.h */
-	void *signal_stack; /* overflow.h */
+	void *signal_stack; /* overflow.h; it stays with the structure */
 	atomic_bool kicked; /* a tick has been sent that has not come yet */
 };
 

@@ -47,32 +47,32 @@ void tek__overflow_start(void)
 	tek__channel_start();
 }
 
-void *tek__overflow_give_stack(void)
+static void *map_stack(void)
 {
 	const size_t page = (size_t)sysconf(_SC_PAGESIZE);
-	stack_t before;
-
-	if (sigaltstack(NULL, &before) || !(before.ss_flags & SS_DISABLE))
-		return NULL;
 	char *low = mmap(NULL, page + SIGNAL_STACK_BYTES, PROT_NONE,
 			 MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+
 	if (low == MAP_FAILED)
 		return NULL;
-	const stack_t ours = {.ss_sp = low + page, .ss_size = SIGNAL_STACK_BYTES};
-	if (mprotect(ours.ss_sp, ours.ss_size, PROT_READ | PROT_WRITE) == 0 &&
-	    sigaltstack(&ours, NULL) == 0)
-		return ours.ss_sp;
+	if (mprotect(low + page, SIGNAL_STACK_BYTES, PROT_READ | PROT_WRITE) == 0)
+		return low + page;
 	munmap(low, page + SIGNAL_STACK_BYTES);
 	return NULL;
 }
 
-void tek__overflow_take_stack(void *stack)
+void *tek__overflow_give_stack(void *stack)
 {
-	const size_t page = (size_t)sysconf(_SC_PAGESIZE);
-	const stack_t none = {.ss_flags = SS_DISABLE};
+	stack_t before;
 
-	if (stack && sigaltstack(&none, NULL) == 0)
-		munmap((char *)stack - page, page + SIGNAL_STACK_BYTES);
+	if (sigaltstack(NULL, &before) || !(before.ss_flags & SS_DISABLE))
+		return stack;
+	if (!stack)
+		stack = map_stack();
+	const stack_t ours = {.ss_sp = stack, .ss_size = SIGNAL_STACK_BYTES};
+	if (stack)
+		sigaltstack(&ours, NULL);
+	return stack;
 }
 
 void tek__overflow_keep_stack(const struct tek_carrier *began, ucontext_t *context)

@@ -22,11 +22,10 @@ struct tek_carrier;
 void tek__overflow_start(void);
 
 /*
- * The calling kernel thread, a carrier, has an alternate stack, unless it has one already.  Returns it; NULL: it was
- * not given one.  It is taken back by the same, before that ends.
+ * The calling kernel thread, a carrier, has an alternate stack, unless it has one already: `stack`, which an earlier
+ * one had that has ended, or a new one (NULL).  Returns which; NULL: there is none.
  */
-void *tek__overflow_give_stack(void);
-void tek__overflow_take_stack(void *stack);
+void *tek__overflow_give_stack(void *stack);
 
 /*
  * At the end of a handler in which the calling thread may have been switched away from and come back: it is not on the
