@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
 #include "uthread/tick.h"
 
+#include "stack/registers.h"
 #include "uthread/carrier.h"
 #include "uthread/overflow.h"
 
@@ -12,6 +13,9 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
+/* More is not one frame. */
+#define MOST_FRAME_BYTES ((size_t)64 << 10)
+
 /* As the kernel has it; sigaction(3) does not let anybody have this signal. */
 struct kernel_action {
 	void (*handler)(int, siginfo_t *, void *);
@@ -22,11 +26,27 @@ struct kernel_action {
 
 static struct kernel_action ours;
 static tek_tick_handler *handle;
+static atomic_size_t frame_bytes;
 static void (*behind)(int, siginfo_t *, void *); /* the C library's handler; NULL: none */
 
 union sigval tek__tick_value(void)
 {
 	return (union sigval){.sival_ptr = &ours};
+}
+
+static void measure_frame(const ucontext_t *context)
+{
+	const size_t bytes = (uintptr_t)context->uc_mcontext.TEK_STACK_POINTER -
+			     (uintptr_t)__builtin_frame_address(0);
+
+	/* Not on an alternate stack. */
+	if (bytes < MOST_FRAME_BYTES)
+		atomic_store_explicit(&frame_bytes, bytes, memory_order_relaxed);
+}
+
+size_t tek__tick_frame_bytes(void)
+{
+	return atomic_load_explicit(&frame_bytes, memory_order_relaxed);
 }
 
 static void on_signal(int number, siginfo_t *info, void *context)
@@ -35,6 +55,8 @@ static void on_signal(int number, siginfo_t *info, void *context)
 
 	if (carries && info->si_value.sival_ptr == tek__tick_value().sival_ptr) {
 		struct tek_carrier *carrier = tek__here_carrier();
+		if (!tek__tick_frame_bytes())
+			measure_frame(context);
 		/* The next one may come. */
 		if (carrier && info->si_code == SI_QUEUE)
 			atomic_store(&carrier->kicked, false);

@@ -17,6 +17,7 @@
 
 #include <signal.h>
 #include <stdbool.h>
+#include <stddef.h>
 #include <stdint.h>
 #include <sys/types.h>
 
@@ -48,6 +49,9 @@ union sigval tek__tick_value(void);
  * (RLIMIT_SIGPENDING).  From anywhere.
  */
 bool tek__tick_send(pid_t tid);
+
+/* How much of a stack the kernel took for the first one that came, in bytes; 0: none has come. */
+size_t tek__tick_frame_bytes(void);
 
 /*
  * Until tek__tick_heed() ticks are ignored, and those that wait are gone: before another program takes this one's place,

@@ -8,7 +8,7 @@
 
 #include <stddef.h>
 
-/* Finds out, by one. Before there are ticks. */
+/* Finds out, by one: after tek__tick_start(). Debuggers do not stop at it. */
 void tek__frame_start(void);
 
 /* In bytes: what it was, or what it can be, if that is not known. */

@@ -143,7 +143,6 @@ void tek__posix_start(void)
 	const struct tek_engine_options options = options_of(getenv("TEK_UTHREAD"));
 	const pthread_t handle = c_library_handle();
 
-	tek__frame_start();
 	tek__attr_start();
 	tek__posix_fit_start();
 	tek__roles_start();
@@ -162,6 +161,7 @@ void tek__posix_start(void)
 	error = tek__router_start();
 	if (error)
 		say("", 0, "signals that nobody waits for may come late");
+	tek__frame_start();
 	tek__fork_start();
 }
 
