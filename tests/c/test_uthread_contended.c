@@ -99,8 +99,8 @@ static void *count(void *argument)
 			times += have_it(random >> 5);
 		}
 		if (random % 16 == 0)
-			expect((random % 32 ? pthread_cond_signal : pthread_cond_broadcast)(
-				       &cond) == 0);
+			expect((random % 32 ? pthread_cond_signal
+					    : pthread_cond_broadcast)(&cond) == 0);
 		expect(pthread_mutex_unlock(&mutex) == 0);
 		if (random % 128 == 0)
 			sched_yield();
