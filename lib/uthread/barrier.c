@@ -70,10 +70,10 @@ static void tell(struct released *released)
 	}
 }
 
-static int sleep_until_woken(struct tek_barrier_waiter *waiter, bool interruptible)
+static int sleep_until_woken(struct tek_waiter *waiter, bool interruptible)
 {
-	enum tek_wake how = interruptible ? tek__wait_interruptible(&waiter->wait, NULL, "barrier")
-					  : tek__wait_deferred(&waiter->wait, NULL, "barrier");
+	enum tek_wake how = interruptible ? tek__wait_interruptible(waiter, NULL, "barrier")
+					  : tek__wait_deferred(waiter, NULL, "barrier");
 	return how == TEK_INTERRUPTED ? EINTR : 0;
 }
 
@@ -85,14 +85,13 @@ static bool is_sound(struct tek_barrier *barrier)
 	return barrier->count <= TEK_BARRIER_MAX && (arrived & ~TEK_BARRIER_GUARD) < barrier->count;
 }
 
-int tek__barrier_wait(struct tek_barrier *barrier, struct tek_barrier_waiter *waiter,
-		      bool interruptible)
+int tek__barrier_wait(struct tek_barrier *barrier, struct tek_waiter *waiter, bool interruptible)
 {
 	int result = -1;
 
 	if (!is_sound(barrier))
 		return EINVAL;
-	tek__waiter_init(&waiter->wait);
+	tek__waiter_init(waiter);
 	tek__enter();
 	unsigned int arrived = lock(barrier);
 	if ((arrived != 0) != (barrier->first != NULL)) {
@@ -103,7 +102,7 @@ int tek__barrier_wait(struct tek_barrier *barrier, struct tek_barrier_waiter *wa
 		unlock(barrier, 0);
 		tell(&released);
 	} else {
-		add(barrier, &waiter->wait);
+		add(barrier, waiter);
 		unlock(barrier, arrived + 1);
 		result = sleep_until_woken(waiter, interruptible);
 	}
@@ -111,13 +110,13 @@ int tek__barrier_wait(struct tek_barrier *barrier, struct tek_barrier_waiter *wa
 	return result;
 }
 
-int tek__barrier_go_on(struct tek_barrier_waiter *waiter)
+int tek__barrier_go_on(struct tek_waiter *waiter)
 {
 	int result = 0;
 
 	/* It is in the list still, or is told by the one who took it out. */
 	tek__enter();
-	if (tek__change(&waiter->wait.state, TEK_INTERRUPTED, TEK_WAITING))
+	if (tek__change(&waiter->state, TEK_INTERRUPTED, TEK_WAITING))
 		result = sleep_until_woken(waiter, true);
 	tek__leave();
 	return result;

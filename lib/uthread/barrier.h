@@ -31,18 +31,13 @@ struct tek_barrier {
 #endif
 };
 
-struct tek_barrier_waiter {
-	struct tek_waiter wait; /* first: lists are of these */
-};
-
 /*
  * The caller arrives, and waits: 0; -1: it was the last one; EINTR (interruptible): it has arrived, but was
  * interrupted, and goes on with tek__barrier_go_on(), until that returns 0; EINVAL: that is no barrier.  Not between
  * tek__enter() and tek__leave().
  */
-int tek__barrier_wait(struct tek_barrier *barrier, struct tek_barrier_waiter *waiter,
-		      bool interruptible);
-int tek__barrier_go_on(struct tek_barrier_waiter *waiter);
+int tek__barrier_wait(struct tek_barrier *barrier, struct tek_waiter *waiter, bool interruptible);
+int tek__barrier_go_on(struct tek_waiter *waiter);
 
 /* Whether anybody waits. */
 bool tek__barrier_is_used(struct tek_barrier *barrier);

@@ -20,11 +20,13 @@
 
 atomic_uint tek__guards_closed;
 
-static _Atomic uintptr_t forking; /* tek__me() of who has closed them; 0: nobody */
-static atomic_uint
-	kernel_threads; /* of those that are none of the engine's: so many are under guards */
-static __thread unsigned int under_guard /* of such a one: under so many */
-	__attribute__((tls_model("initial-exec")));
+/* tek__me() of who has closed them; 0: nobody. */
+static _Atomic uintptr_t forking;
+
+/* So many kernel threads that are none of the engine's are under guards, */
+static atomic_uint kernel_threads;
+/* and such a one under so many. */
+static __thread unsigned int under_guard __attribute__((tls_model("initial-exec")));
 
 __attribute__((cold, noinline)) void tek__guard_wait(atomic_uint *word, unsigned int bit)
 {

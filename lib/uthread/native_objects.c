@@ -231,7 +231,7 @@ TEK_EXPORT int tek_uthread_barrier_destroy(tek_uthread_barrier_t *object)
 
 TEK_EXPORT int tek_uthread_barrier_wait(tek_uthread_barrier_t *object)
 {
-	struct tek_barrier_waiter waiter;
+	struct tek_waiter waiter;
 	return tek__barrier_wait(barrier_of(object), &waiter, false);
 }
 

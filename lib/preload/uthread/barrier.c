@@ -44,7 +44,7 @@ TEK_EXPORT int pthread_barrier_destroy(pthread_barrier_t *object)
 
 TEK_EXPORT int pthread_barrier_wait(pthread_barrier_t *object)
 {
-	struct tek_barrier_waiter waiter;
+	struct tek_waiter waiter;
 
 	if (of(object)->shared == SHARED)
 		return TEK_ASIDE(TEK_REAL(pthread_barrier_wait)(object));
