@@ -13,9 +13,14 @@ static uint32_t matrix[ROWS][COLUMNS];
 static pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;
 static uint64_t sum;
 
+/*
+ * Unrolled to 16 turns, so that every CPU foresees the last one.  Whether it does with 1,024 hangs on the branches in
+ * between: with mutexes that do nothing, by one branch more or less, the program took up to 40% longer.
+ */
 static uint64_t multiply(const uint32_t *row)
 {
 	uint64_t product = 0;
+#pragma GCC unroll 64
 	for (uint64_t i = 0; i < COLUMNS; i++)
 		product += row[i] * i;
 	return product;

@@ -25,10 +25,12 @@
 #include <stdint.h>
 
 /*
- * The functions here may be used without tek__enter(): nothing comes in between.  While tek__parallel() is false an
- * instruction without the lock prefix will do, because a signal comes before an instruction or after it.  That it is
- * false, and that the caller is one of those for whom that counts, is read in the sequence that ends with that
- * instruction: parallel.h.
+ * The functions here may be used without tek__enter(): nothing comes in between.  While tek__parallel() is false plain
+ * instructions will do: that it is false, that the caller is one of those for whom that counts, and what the word is, are
+ * read in a sequence whose last instruction writes the word, and a signal in between sends it back: parallel.h.
+ *
+ * They load and store rather than read, modify and write: after a btsl the next compare-and-exchange kept the work
+ * before and after it from overlapping (Sapphire Rapids: 60 ns in a program that computes 290 ns in between).
  */
 #if defined(__x86_64__)
 
@@ -70,9 +72,9 @@ struct tek_quick {
 static inline bool tek__change_quickly(atomic_uint *word, unsigned int from, unsigned int to)
 {
 #if TEK_QUICK
-	__asm__ goto(TEK_QUICK_BEGIN "movl %[from], %%eax\n\t" TEK_QUICK_END
-				     "2:\tcmpxchgl %[to], %[word]\n\t"
-				     "jne %l[does_not]"
+	__asm__ goto(TEK_QUICK_BEGIN "cmpl %[from], %[word]\n\t"
+				     "jne %l[does_not]\n\t" TEK_QUICK_END
+				     "2:\tmovl %[to], %[word]"
 		     :
 		     : [word] "m"(*word), [from] "ri"(from), [to] "r"(to), TEK_QUICK_INPUTS
 		     : "rax", "memory", "cc"
@@ -129,8 +131,10 @@ static inline bool tek__set_lowest_among_several(atomic_uint *word, unsigned int
 static inline bool tek__set_lowest_quickly(atomic_uint *word, unsigned int guard)
 {
 #if TEK_QUICK
-	__asm__ goto(TEK_QUICK_BEGIN TEK_QUICK_END "2:\tbtsl $0, %[word]\n\t"
-						   "jc %l[does_not]"
+	__asm__ goto(TEK_QUICK_BEGIN "movl %[word], %%eax\n\t"
+				     "btsl $0, %%eax\n\t"
+				     "jc %l[does_not]\n\t" TEK_QUICK_END
+				     "2:\tmovl %%eax, %[word]"
 		     :
 		     : [word] "m"(*word), TEK_QUICK_INPUTS
 		     : "rax", "memory", "cc"
