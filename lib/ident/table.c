@@ -56,6 +56,8 @@ static bool keep_mapping(void *map, size_t bytes, unsigned int chunks)
 {
 	if (map == MAP_FAILED)
 		return false;
+	/* Where the file lies on a disk the kernel would clear 256 KiB ahead of the first page. */
+	madvise(map, bytes, MADV_RANDOM);
 	mappings[mapping_count].address = map;
 	mappings[mapping_count].bytes = bytes;
 	mapping_count++;
