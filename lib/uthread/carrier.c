@@ -156,7 +156,7 @@ void tek__carrier_resume(struct tek_worker *worker, struct tek_uthread *thread)
 }
 
 /* Its worker may have been taken from it, or be just being taken. */
-struct tek_worker *tek__enter_again(void)
+__attribute__((cold, noinline)) struct tek_worker *tek__enter_again(void)
 {
 	struct tek_uthread *self = tek__here_self();
 	struct tek_carrier *carrier = tek__here_carrier();

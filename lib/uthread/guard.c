@@ -63,7 +63,7 @@ static bool wait_until_open(void)
 }
 
 /* It has counted a guard, its first one, and found them closed. */
-void tek__guards_await(struct tek_worker *worker)
+__attribute__((cold, noinline)) void tek__guards_await(struct tek_worker *worker)
 {
 	do {
 		atomic_store_explicit(&worker->guards, 0, memory_order_release);
@@ -75,7 +75,7 @@ void tek__guards_await(struct tek_worker *worker)
 	} while (atomic_load_explicit(&tek__guards_closed, memory_order_relaxed));
 }
 
-void tek__guards_count_kernel_thread(void)
+__attribute__((cold, noinline)) void tek__guards_count_kernel_thread(void)
 {
 	if (under_guard++)
 		return;
@@ -90,7 +90,7 @@ void tek__guards_count_kernel_thread(void)
 	atomic_fetch_add(&kernel_threads, 1);
 }
 
-void tek__guards_uncount_kernel_thread(void)
+__attribute__((cold, noinline)) void tek__guards_uncount_kernel_thread(void)
 {
 	if (!--under_guard)
 		atomic_fetch_sub(&kernel_threads, 1);

@@ -73,8 +73,7 @@ static inline bool tek__change_quickly(atomic_uint *word, unsigned int from, uns
 {
 #if TEK_QUICK
 	__asm__ goto(TEK_QUICK_BEGIN "cmpl %[from], %[word]\n\t"
-				     "jne %l[does_not]\n\t" TEK_QUICK_END
-				     "2:\tmovl %[to], %[word]"
+				     "jne %l[does_not]\n\t" TEK_QUICK_END "2:\tmovl %[to], %[word]"
 		     :
 		     : [word] "m"(*word), [from] "ri"(from), [to] "r"(to), TEK_QUICK_INPUTS
 		     : "rax", "memory", "cc"
@@ -133,8 +132,7 @@ static inline bool tek__set_lowest_quickly(atomic_uint *word, unsigned int guard
 #if TEK_QUICK
 	__asm__ goto(TEK_QUICK_BEGIN "movl %[word], %%eax\n\t"
 				     "btsl $0, %%eax\n\t"
-				     "jc %l[does_not]\n\t" TEK_QUICK_END
-				     "2:\tmovl %%eax, %[word]"
+				     "jc %l[does_not]\n\t" TEK_QUICK_END "2:\tmovl %%eax, %[word]"
 		     :
 		     : [word] "m"(*word), TEK_QUICK_INPUTS
 		     : "rax", "memory", "cc"

@@ -101,7 +101,7 @@ static inline bool tek__mutex_is_plain(const struct tek_mutex *mutex)
 /* Whether who lets it go, in this state, has to wake nobody: nobody waits, or somebody is on his way already. */
 static inline bool tek__mutex_wakes_nobody(unsigned int state)
 {
-	return state == TEK_MUTEX_LOCKED ||
+	return __builtin_expect(state == TEK_MUTEX_LOCKED, 1) ||
 	       (state & (TEK_MUTEX_WOKEN | TEK_MUTEX_GUARD)) == TEK_MUTEX_WOKEN;
 }
 
@@ -110,7 +110,7 @@ static inline bool tek__mutex_let_go(struct tek_mutex *mutex)
 {
 	unsigned int state = TEK_MUTEX_LOCKED;
 
-	if (!tek__parallel()) {
+	if (__builtin_expect(!tek__parallel(), 1)) {
 		state = atomic_load_explicit(&mutex->state, memory_order_relaxed);
 		return tek__mutex_wakes_nobody(state) &&
 		       tek__change_quickly(&mutex->state, state, state & ~TEK_MUTEX_LOCKED);

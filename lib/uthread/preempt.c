@@ -254,7 +254,7 @@ static void try_again(struct tek_worker *worker)
 		set_timer(atomic_load(&worker->carrier), soon, tek__engine.quantum_ns);
 }
 
-void tek__leave_pending(void)
+__attribute__((noinline)) void tek__leave_pending(void)
 {
 	/* Again for a kick that has come meanwhile. */
 	do {

@@ -93,7 +93,7 @@ static inline bool tek__change(atomic_uint *word, unsigned int from, unsigned in
 {
 	if (__builtin_expect(tek__parallel(), 0))
 		return atomic_compare_exchange_strong(word, &from, to);
-	if (atomic_load_explicit(word, memory_order_relaxed) != from)
+	if (__builtin_expect(atomic_load_explicit(word, memory_order_relaxed) != from, 0))
 		return false;
 	atomic_store_explicit(word, to, memory_order_relaxed);
 	return true;

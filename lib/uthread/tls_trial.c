@@ -18,7 +18,7 @@
 
 bool tek__tls_by_system_call;
 
-void tek__tls_switch_by_system_call(uintptr_t pointer)
+__attribute__((noinline)) void tek__tls_switch_by_system_call(uintptr_t pointer)
 {
 	long result;
 

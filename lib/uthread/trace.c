@@ -239,8 +239,9 @@ static tek_u8 why_left(struct tek_worker *worker, const struct tek_uthread *from
 	return from->id ? TEK_TRACE_HELD_UP : TEK_TRACE_IDLE;
 }
 
-void tek__trace_note_switch(struct tek_worker *worker, const struct tek_uthread *from,
-			    const struct tek_uthread *next)
+__attribute__((noinline)) void tek__trace_note_switch(struct tek_worker *worker,
+						      const struct tek_uthread *from,
+						      const struct tek_uthread *next)
 {
 	/* A carrier's own context is nobody: its id is 0. */
 	struct tek_trace_record record = {.thread = from->id,

@@ -5,8 +5,8 @@
 /* 34 years.  Later than that is for ever, and no sum here overflows. */
 #define SECONDS_MAX 0x3fffffff
 
-int tek__until_convert(struct tek_until until, struct timespec *room,
-		       const struct timespec **deadline)
+__attribute__((noinline)) int tek__until_convert(struct tek_until until, struct timespec *room,
+						 const struct timespec **deadline)
 {
 	struct timespec there, here;
 

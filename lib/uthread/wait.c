@@ -33,7 +33,6 @@ static struct tek_waiter *of_timer(struct tek_heap_node *node)
 
 void tek__waiter_init(struct tek_waiter *waiter)
 {
-	waiter->next = waiter->previous = NULL;
 	waiter->listed = waiter->timed = false;
 	waiter->data = NULL;
 	waiter->thread = tek__here_self();
@@ -72,7 +71,8 @@ int tek__waiter_rank(const struct tek_waiter *waiter)
 	return tek__uthread_rank(waiter->thread);
 }
 
-void tek__waiters_add_among_others(struct tek_waiters *list, struct tek_waiter *waiter)
+__attribute__((noinline)) void tek__waiters_add_among_others(struct tek_waiters *list,
+							     struct tek_waiter *waiter)
 {
 	struct tek_waiter *place = list->last;
 	while (place && tek__waiter_rank(place) < tek__waiter_rank(waiter))
@@ -84,14 +84,16 @@ void tek__waiters_remove(struct tek_waiters *list, struct tek_waiter *waiter)
 {
 	if (!waiter->listed)
 		return;
-	if (waiter->previous)
-		waiter->previous->next = waiter->next;
+	struct tek_waiter *next = waiter->next, *previous = waiter->previous;
+	/* Mostly it is alone. */
+	if (__builtin_expect(previous != NULL, 0))
+		previous->next = next;
 	else
-		tek__waiters_set_first(list, waiter->next);
-	if (waiter->next)
-		waiter->next->previous = waiter->previous;
+		tek__waiters_set_first(list, next);
+	if (__builtin_expect(next != NULL, 0))
+		next->previous = previous;
 	else
-		list->last = waiter->previous;
+		list->last = previous;
 	waiter->listed = false;
 }
 
@@ -221,7 +223,8 @@ static enum tek_wake state_of(struct tek_waiter *waiter)
 }
 
 /* A kernel thread, which nobody else runs on. */
-static enum tek_wake wait_in_kernel(struct tek_waiter *waiter, const struct timespec *deadline)
+__attribute__((noinline)) static enum tek_wake wait_in_kernel(struct tek_waiter *waiter,
+							      const struct timespec *deadline)
 {
 	for (enum tek_wake how; (how = state_of(waiter)) <= TEK_CLAIMED;) {
 		/* FUTEX_WAIT_BITSET takes an absolute time of CLOCK_MONOTONIC: futex(2). */

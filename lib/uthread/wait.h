@@ -69,7 +69,7 @@ void tek__waiters_remove(struct tek_waiters *list, struct tek_waiter *waiter);
 /* Before those of lesser priority. */
 static inline void tek__waiters_add_by_priority(struct tek_waiters *list, struct tek_waiter *waiter)
 {
-	if (list->first) {
+	if (__builtin_expect(list->first != NULL, 0)) {
 		tek__waiters_add_among_others(list, waiter);
 		return;
 	}

@@ -119,7 +119,7 @@ void tek__unpark(struct tek_uthread *thread)
 	tek__ready(thread, TEK_READY_WOKEN);
 }
 
-void tek__settle(struct tek_worker *worker)
+__attribute__((noinline)) void tek__settle(struct tek_worker *worker)
 {
 	struct tek_uthread *thread = worker->left.thread;
 	enum tek_leaving leaving = worker->left.leaving;
@@ -144,7 +144,7 @@ void tek__settle(struct tek_worker *worker)
 	}
 }
 
-void tek__note_kick(void)
+__attribute__((cold, noinline)) void tek__note_kick(void)
 {
 	__atomic_fetch_or(&tek__here_find()->pending, TEK_PENDING_LOOK, __ATOMIC_RELAXED);
 }
