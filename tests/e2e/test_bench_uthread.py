@@ -123,6 +123,16 @@ def test_schedulers_are_compared(fairness):
     assert document["raw"]["fairness"]["checks"] > 100
 
 
+def test_each_lock_is_measured_with_more_and_more_workers(tmp_path):
+    _, document = measured(tmp_path, "scale")
+    assert not document["not_run"], document["not_run"]
+    rows = {(row["case"], row["variant"]): row["value"] for row in document["rows"]}
+    for work in ("yields on one's own worker", "hand-overs between workers"):
+        for workers in {1, len(os.sched_getaffinity(0))}:
+            for variant in ("fifo, giant lock", "fifo, worker lock", "fifo, object lock", "rr", "steal", "glibc"):
+                assert rows[f"{work}, {workers} workers", variant] > 0
+
+
 def test_assert_asks_for_as_many_rounds_as_the_bars_do(fairness):
     done, _ = fairness
     assert "--assert: the bars ask for 3 rounds of fairness; this run had 1" in done.stderr

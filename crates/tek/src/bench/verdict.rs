@@ -53,6 +53,9 @@ impl Verdict {
 
 /// For people.
 pub fn report(verdicts: &[Verdict], terminal: Terminal) -> String {
+    if verdicts.is_empty() {
+        return String::new();
+    }
     let mut table = table(&["TEK beside the paper", "paper", "must be", "measured"], terminal);
     for verdict in verdicts {
         let result = if verdict.met() { "PASS" } else { "short" };

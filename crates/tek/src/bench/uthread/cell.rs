@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! The cells of the paper's tables (uthreads, 5): a program, so many threads, a quantum, a scheduler.
 
-use super::engine::{quantum, Cpus, Preempt, Sched, Setting, Threads};
+use super::engine::{quantum, Cpus, Sched, Setting, Threads};
 use serde::Serialize;
 
 /// A program of the paper.
@@ -142,7 +142,7 @@ impl Cell {
             Variant::Many(sched) => (cpus, sched),
             _ => return None,
         };
-        Some(Setting { workers, sched, quantum_us: self.quantum_us, preempt: Preempt::Defer })
+        Some(Setting { workers, ..Setting::one(sched, self.quantum_us) })
     }
 
     /// For reports.

@@ -56,6 +56,26 @@ impl Preempt {
     }
 }
 
+/// What a lock of the scheduler `fifo` has under it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Lock {
+    Giant,
+    Worker,
+    Object,
+}
+
+impl Lock {
+    /// As TEK_UTHREAD has it.
+    pub fn name(self) -> &'static str {
+        match self {
+            Lock::Giant => "giant",
+            Lock::Worker => "worker",
+            Lock::Object => "object",
+        }
+    }
+}
+
 /// What the engine is told.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 pub struct Setting {
@@ -63,22 +83,29 @@ pub struct Setting {
     pub sched: Sched,
     pub quantum_us: u64,
     pub preempt: Preempt,
+    /// `None`: the default.
+    pub lock: Option<Lock>,
 }
 
 impl Setting {
     /// One worker, deferred preemption.
     pub fn one(sched: Sched, quantum_us: u64) -> Setting {
-        Setting { workers: 1, sched, quantum_us, preempt: Preempt::Defer }
+        Setting { workers: 1, sched, quantum_us, preempt: Preempt::Defer, lock: None }
     }
 
     fn variable(&self) -> String {
-        format!(
+        let mut all = format!(
             "workers={},sched={},quantum={}us,preempt={}",
             self.workers,
             self.sched.name(),
             self.quantum_us,
             self.preempt.name()
-        )
+        );
+        if let Some(lock) = self.lock {
+            all += ",lock=";
+            all += lock.name();
+        }
+        all
     }
 }
 
@@ -203,6 +230,11 @@ mod tests {
     fn the_engine_is_told_everything() {
         let setting = Setting { workers: 2, ..Setting::one(Sched::Steal, 200) };
         assert_eq!(setting.variable(), "workers=2,sched=steal,quantum=200us,preempt=defer");
+        let setting = Setting { lock: Some(Lock::Object), ..Setting::one(Sched::Fifo, 50) };
+        assert_eq!(
+            setting.variable(),
+            "workers=1,sched=fifo,quantum=50us,preempt=defer,lock=object"
+        );
     }
 
     #[test]

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! What single calls of thread libraries cost, on one CPU: the same source, built for each.
 
-use super::engine::{command, run_json, Cpus, Preempt, Sched, Setting, Threads};
+use super::engine::{command, run_json, Cpus, Sched, Setting, Threads};
 use crate::bench::alternate::order;
 use crate::bench::json::{NotRun, Row};
 use crate::bench::programs;
@@ -111,12 +111,7 @@ impl On {
     fn command(self) -> anyhow::Result<Command> {
         // A quantum that a batch does not see.
         let one = Setting::one(Sched::Rr, 100_000);
-        let many = Setting {
-            workers: 2,
-            sched: Sched::Steal,
-            quantum_us: 100_000,
-            preempt: Preempt::Defer,
-        };
+        let many = Setting { workers: 2, ..Setting::one(Sched::Steal, 100_000) };
         let (threads, unpinned) = match self {
             On::Native => (Threads::Told(&one), false),
             On::NativeMany => (Threads::Told(&many), true),

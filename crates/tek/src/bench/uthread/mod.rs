@@ -8,6 +8,7 @@ mod micro;
 mod million;
 mod preemption;
 mod programs;
+mod scale;
 mod tables;
 mod verdict;
 
@@ -26,6 +27,7 @@ use std::process::ExitCode;
   tek bench uthread --quick                      some seconds, to see whether it runs
   tek bench uthread --parts programs --full      the paper's tables, all of them; a quarter of an hour
   tek bench uthread --parts micro --rounds 3     what single calls cost
+  tek bench uthread --parts scale                what more workers, and smaller locks, gain
   tek bench uthread --json result.json           the numbers for other programs
   tek bench uthread --assert                     exit status 1 if a bar is missed
 
@@ -67,6 +69,8 @@ enum Part {
     Million,
     /// Shares, wake-ups, turnaround, priorities
     Fairness,
+    /// Yields and hand-overs with more and more workers, under each kind of lock
+    Scale,
 }
 
 /// How much is measured.
@@ -81,6 +85,8 @@ struct Plan {
     fairness: usize,
     fairness_ms: u64,
     live: u64,
+    scale: usize,
+    scale_times: u64,
 }
 
 const FULL: Plan = Plan {
@@ -93,6 +99,8 @@ const FULL: Plan = Plan {
     fairness: 3,
     fairness_ms: 2000,
     live: 1_000_000,
+    scale: 3,
+    scale_times: 300_000,
 };
 const QUICK: Plan = Plan {
     judged_rounds: 1,
@@ -104,6 +112,8 @@ const QUICK: Plan = Plan {
     fairness: 1,
     fairness_ms: 300,
     live: 20_000,
+    scale: 1,
+    scale_times: 1000,
 };
 
 impl Plan {
@@ -112,7 +122,7 @@ impl Plan {
         if let Some(rounds) = args.rounds.map(usize::from) {
             let all = [&mut plan.judged_rounds, &mut plan.rounds, &mut plan.calls];
             all.into_iter().for_each(|it| *it = rounds);
-            (plan.preemption, plan.fairness) = (rounds, rounds);
+            (plan.preemption, plan.fairness, plan.scale) = (rounds, rounds, rounds);
         }
         plan.live = args.live.unwrap_or(plan.live);
         plan
@@ -127,6 +137,7 @@ struct Measured {
     preemption: Option<preemption::Measured>,
     million: Option<million::Measured>,
     fairness: Option<fairness::Measured>,
+    scale: Option<scale::Measured>,
     /// Of the programs.
     #[serde(skip)]
     failed: Vec<NotRun>,
@@ -151,6 +162,7 @@ pub fn run(args: &Args) -> anyhow::Result<ExitCode> {
     sections.extend(measured.preemption.iter().map(|it| preemption::report(it, terminal)));
     sections.extend(measured.million.iter().map(|it| million::report(it, terminal)));
     sections.extend(measured.fairness.iter().map(|it| fairness::report(it, terminal)));
+    sections.extend(measured.scale.iter().flat_map(|it| scale::report(it, terminal)));
     sections.extend([
         super::verdict::report(&judged, terminal),
         without_numbers(&not_run, &measured.failed),
@@ -174,6 +186,7 @@ fn rows(measured: &Measured, judged: &[Verdict]) -> Vec<Row> {
     rows.extend(measured.preemption.iter().flat_map(preemption::rows));
     rows.extend(measured.million.iter().flat_map(million::rows));
     rows.extend(measured.fairness.iter().flat_map(fairness::rows));
+    rows.extend(measured.scale.iter().flat_map(scale::rows));
     rows.extend(super::verdict::rows(judged));
     rows
 }
@@ -212,6 +225,12 @@ fn measure(args: &Args, parts: &[Part], cpus: usize) -> anyhow::Result<(Measured
             Part::Fairness => {
                 let (it, missing) = fairness::measure(plan.fairness, plan.fairness_ms, &spinner);
                 measured.fairness = Some(it);
+                not_run.extend(missing);
+            }
+            Part::Scale => {
+                let extent = scale::Extent { rounds: plan.scale, times: plan.scale_times, cpus };
+                let (it, missing) = scale::measure(&extent, &spinner);
+                measured.scale = Some(it);
                 not_run.extend(missing);
             }
         }

@@ -26,6 +26,7 @@ pub fn judge(measured: &Measured, parts: &[Part]) -> Vec<Verdict> {
             }
             Part::Million => verdicts.extend(million(measured)),
             Part::Fairness => verdicts.extend(fairness(measured)),
+            Part::Scale => {} // nothing is asked of it
         }
     }
     verdicts
