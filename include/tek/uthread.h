@@ -30,10 +30,13 @@
  * (tek_uthread_key_create()) for what belongs to a thread, and read errno before anything that may switch; with
  * preemption that is: in a section of tek_uthread_defer_begin().
  * A call of the C library or the kernel that blocks (read, sleep, pthread_mutex_lock) blocks its worker, until the
- * engine notices and gives the worker another kernel thread; with one worker it does not.  Programs that are to run
+ * engine notices and gives the worker another kernel thread; with one worker it does so with preempt=klt only.  Unless
+ * preempt=off, a tick may interrupt the call: sleep, poll and others that are not restarted (signal(7)) then end early,
+ * with EINTR.  To wait for a time use tek_uthread_sleep().  Programs that are to run
  * unmodified want libtek-uthread.so and `tek run --model` instead of this library.
  *
- * How to get it: link with -ltek-uthread-native.
+ * How to get it: compile and link with `pkg-config --cflags --libs tek-uthread-native`, or link with
+ * -ltek-uthread-native.  libtek-uthread(7) has an example.
  *
  * Callers
  * -------
@@ -68,14 +71,15 @@ extern "C" {
 
 /*
  * Start the engine: the calling thread becomes the first user-level thread.  `options` is a list with commas, as in the
- * variable TEK_UTHREAD, which is read first and which this list overrides; NULL: only the variable counts.
+ * variable TEK_UTHREAD, which is read first and which this list overrides; NULL: only the variable counts.  What is
+ * wrong in the variable is told on standard error and passed by.
  *
  *   workers=N       1 to 256; default: the CPUs that the process may use
  *   sched=NAME      rr (default), mlfq, psjf, fifo, steal
  *   quantum=T       50us to 10s; default 5ms
  *   preempt=MODE    defer (default), klt, off
  *   promote=N       of mlfq: after so many quanta the lowest level goes to the top; default 200
- *   pool=N          of fifo: make N threads with their stacks now, and no more later
+ *   pool=N          for fifo: make N threads with their stacks now, and never have more at the same time
  *   lock=HOW        of fifo: giant, worker (default), object
  *   stack=SIZE      of threads that say nothing else, 16K to 1G; default 64K
  *   pin             each worker stays on one CPU
@@ -154,11 +158,11 @@ tek_uthread_t tek_uthread_self(void);
 /* 1: the same thread; 0: not. */
 int tek_uthread_equal(tek_uthread_t one, tek_uthread_t other);
 
-/* Its number: 1 is the first thread's, and none is given twice. In `tek ps`, traces and the debugger. */
+/* Its number: 1 is the first thread's, and none is given twice. In traces and the debugger. */
 uint64_t tek_uthread_id(tek_uthread_t thread);
 
 /*
- * The name of a thread, for `tek ps`, traces, reports and the debugger: up to 15 bytes.  `bytes` is the size of the
+ * The name of a thread, for traces, reports and the debugger: up to 15 bytes.  `bytes` is the size of the
  * room for it.  Errors: ERANGE: it does not fit.
  */
 int tek_uthread_set_name(tek_uthread_t thread, const char *name);

@@ -6,7 +6,7 @@
  * but the same memory.  fork(), _Fork() and clone calls without CLONE_VM are
  * noticed by a word that the kernel clears in their children (madvise(2),
  * MADV_WIPEONFORK).  vfork() and clone() with CLONE_VM share the memory, that word
- * and the thread's own included: preload/fork.c says beforehand that it is lent.
+ * and the thread's own included: their children say first of all that it is lent.
  *
  * These functions need no lock and are async-signal-safe, tek__self_start() apart.
  */

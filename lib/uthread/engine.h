@@ -46,6 +46,9 @@ const char *tek__engine_option(struct tek_engine_options *options, const char *t
 void tek__engine_parse(struct tek_engine_options *options, const char *list,
 		       void (*wrong)(const char *text, size_t size, const char *why));
 
+/* Say on standard error what is wrong with this part of TEK_UTHREAD. One write: stdio may not be ready. */
+void tek__engine_complain(const char *text, size_t size, const char *why);
+
 /* The calling thread becomes the first user-level thread. 0 or an error number; EBUSY: it runs already. */
 int tek__engine_start(const struct tek_engine_options *options);
 bool tek__engine_runs(void);

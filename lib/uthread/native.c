@@ -59,7 +59,7 @@ TEK_EXPORT int tek_uthread_start(const char *options, const char **wrong)
 	wanted = tek__engine_defaults();
 	first_wrong = NULL;
 	if (variable)
-		tek__engine_parse(&wanted, variable, note_wrong);
+		tek__engine_parse(&wanted, variable, tek__engine_complain);
 	if (options)
 		tek__engine_parse(&wanted, options, note_wrong);
 	if (wrong)

@@ -5,8 +5,10 @@
 #include "uthread/sched.h"
 #include "uthread/worker.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #define TRACE_BYTES 4096
 
@@ -123,7 +125,7 @@ const char *tek__engine_option(struct tek_engine_options *options, const char *t
 	} else if (is(text, name, "quantum")) {
 		if (!amount(value, value_size, WITH_UNITS(times_units), TEK_QUANTUM_LEAST_NS,
 			    TEK_QUANTUM_MOST_NS, &number))
-			return "quantum is a time from 50us to 10s";
+			return "quantum is a time from 50us to 10s, as in 200us, 5ms or 1s";
 		options->quantum_ns = number;
 	} else if (is(text, name, "promote")) {
 		if (!amount(value, value_size, WITH_UNITS(no_units), 1, 1000000000, &number))
@@ -150,9 +152,21 @@ const char *tek__engine_option(struct tek_engine_options *options, const char *t
 	} else if (is(text, size, "foreign")) {
 		options->foreign = true;
 	} else {
-		return "no such option";
+		return "no such option: there are workers=, sched=, quantum=, preempt=, promote=, "
+		       "pool=, "
+		       "lock=, stack=, pin, foreign and trace=";
 	}
 	return NULL;
+}
+
+void tek__engine_complain(const char *text, size_t size, const char *why)
+{
+	char line[512];
+	int bytes = snprintf(line, sizeof(line), "tek: TEK_UTHREAD: %.*s%s%s\n", (int)size, text,
+			     size ? ": " : "", why);
+	if (bytes > 0)
+		(void)!write(STDERR_FILENO, line,
+			     (size_t)bytes < sizeof(line) ? (size_t)bytes : sizeof(line) - 1);
 }
 
 void tek__engine_parse(struct tek_engine_options *options, const char *list,

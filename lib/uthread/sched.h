@@ -4,7 +4,7 @@
  *
  * A scheduler has the ready threads, and only those: one that runs or waits is not its business.  Each thread
  * carries what schedulers need to know of it (struct tek_sched_state).  Critical threads do not
- * come here: the engine keeps them apart and asks a scheduler only while none is ready (ready.h).
+ * come here: the engine keeps them apart and asks a scheduler only while none is ready (critical.h).
  *
  * All functions are called with preemption deferred, by several workers at the same time: a scheduler has locks of
  * its own (spin.h), and none of the engine's is held meanwhile.
@@ -26,7 +26,6 @@ enum tek_ready {
 
 struct tek_sched {
 	const char *name;
-	const char *about; /* for `--sched help`: one line */
 
 	/*
 	 * Before the first thread: `workers` of them, tek__workers[]. 0 or an error number.  Again in the child of

@@ -124,7 +124,6 @@ static struct tek_worker *reprioritise(struct tek_uthread *thread, signed char p
 
 const struct tek_sched tek__sched_fifo = {
 	.name = "fifo",
-	.about = "RtFIFO: fixed priorities 0 to 99, threads dealt to the workers in turn",
 	.start = start,
 	.ready = ready,
 	.next = next,

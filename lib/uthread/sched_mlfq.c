@@ -219,7 +219,6 @@ static bool goes_before(const struct tek_uthread *ready, const struct tek_uthrea
 
 const struct tek_sched tek__sched_mlfq = {
 	.name = "mlfq",
-	.about = "multi-level feedback queue: who waits for input goes before who computes",
 	.start = start,
 	.ready = ready,
 	.next = next,

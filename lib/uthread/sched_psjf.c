@@ -97,7 +97,6 @@ static bool goes_before(const struct tek_uthread *ready, const struct tek_uthrea
 
 const struct tek_sched tek__sched_psjf = {
 	.name = "psjf",
-	.about = "preemptive shortest job first: the fewest quanta so far go first",
 	.start = start,
 	.ready = ready,
 	.next = next,

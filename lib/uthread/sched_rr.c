@@ -66,7 +66,6 @@ static bool tick(struct tek_worker *worker, struct tek_uthread *running)
 
 const struct tek_sched tek__sched_rr = {
 	.name = "rr",
-	.about = "round robin: one queue, one quantum each in turn",
 	.start = start,
 	.ready = ready,
 	.next = next,

@@ -242,7 +242,6 @@ static bool tick(struct tek_worker *worker, struct tek_uthread *running)
 
 const struct tek_sched tek__sched_steal = {
 	.name = "steal",
-	.about = "work stealing: queues of each worker's own; for throughput",
 	.start = start,
 	.ready = ready,
 	.next = next,

@@ -85,6 +85,38 @@ static void options_that_make_no_sense_start_nothing(void **state)
 	in_engine("workers=1", create_and_join); /* still possible */
 }
 
+/* Who runs the program is not who wrote it: a mistake of his stops nothing, and he is told. */
+static void what_makes_no_sense_in_the_variable_is_told_and_passed_by(void **state)
+{
+	char told[512] = "";
+	int ends[2], status;
+
+	(void)state;
+	assert_int_equal(pipe(ends), 0);
+	pid_t child = fork();
+	if (child == 0) {
+		const char *wrong = "";
+		alarm(20);
+		dup2(ends[1], STDERR_FILENO);
+		setenv("TEK_UTHREAD", "nonsense,workers=two,sched=mlfq", 1);
+		CHECK(tek_uthread_start("workers=1", &wrong) == 0);
+		CHECK(wrong == NULL);
+		create_and_join();
+		_exit(7);
+	}
+	close(ends[1]);
+	while (waitpid(child, &status, 0) < 0)
+		assert_int_equal(errno, EINTR);
+	assert_true(WIFEXITED(status) && WEXITSTATUS(status) == 7);
+	assert_true(read(ends[0], told, sizeof(told) - 1) > 0);
+	close(ends[0]);
+	assert_non_null(
+		strstr(told, "tek: TEK_UTHREAD: nonsense: no such option: there are workers="));
+	assert_non_null(
+		strstr(told, "tek: TEK_UTHREAD: workers=two: workers is a number from 1 to"));
+	assert_null(strstr(told, "mlfq: "));
+}
+
 static void ask_for_nonsense(void)
 {
 	const struct tek_uthread_attributes flags = {.detached = 2},
@@ -114,6 +146,7 @@ int main(void)
 			the_child_of_a_fork_has_the_thread_that_called_it_and_can_make_others),
 		cmocka_unit_test(the_engine_starts_once),
 		cmocka_unit_test(options_that_make_no_sense_start_nothing),
+		cmocka_unit_test(what_makes_no_sense_in_the_variable_is_told_and_passed_by),
 		cmocka_unit_test(attributes_that_make_no_sense_are_refused),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);

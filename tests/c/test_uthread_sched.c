@@ -37,10 +37,8 @@ static void each_scheduler_is_found_by_its_name(void **state)
 {
 	(void)state;
 	unsigned int number = 0;
-	for (const struct tek_sched *sched; (sched = tek__sched_at(number)); number++) {
+	for (const struct tek_sched *sched; (sched = tek__sched_at(number)); number++)
 		assert_ptr_equal(tek__sched_find(sched->name), sched);
-		assert_true(strlen(sched->about) > 0);
-	}
 	assert_int_equal(number, 5);
 	assert_ptr_equal(tek__sched_find("rr"), &tek__sched_rr);
 	assert_null(tek__sched_find("cfs"));

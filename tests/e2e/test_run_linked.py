@@ -90,6 +90,20 @@ def test_a_program_builds_against_the_installed_pkg_config_file_and_runs(install
     assert (ended.returncode, ended.stderr) == (7, "")
 
 
+def test_the_native_example_of_the_man_page_builds_against_its_pkg_config_file_and_runs(installed, tmp_path):
+    page = (TOP / "docs" / "man" / "libtek-uthread.7").read_text()
+    source = re.search(r"add\.c :\n\.Bd -literal -offset indent\n(.*?)\n\.Ed", page, re.DOTALL).group(1)
+    (tmp_path / "add.c").write_text(source.replace(r"\e", "\\"))
+    packages = {**os.environ, "PKG_CONFIG_PATH": str(installed / "lib" / "pkgconfig")}
+    flags = run(["pkg-config", "--define-prefix", "--cflags", "--libs", "tek-uthread-native"], env=packages)
+    assert flags.returncode == 0, flags.stderr
+    built = run(["cc", "-Wall", "-Wextra", "-Werror", tmp_path / "add.c", "-o", tmp_path / "add",
+                 *flags.stdout.split()])
+    assert built.returncode == 0, built.stderr
+    ended = run([tmp_path / "add"], env={**os.environ, "LD_LIBRARY_PATH": str(installed / "lib")})
+    assert (ended.returncode, ended.stdout, ended.stderr) == (0, "45\n", "")
+
+
 def test_the_installed_command_finds_its_library_and_its_benchmark_programs(installed):
     tek = installed / "bin" / "tek"
     assert run([tek, "run", "sh", "-c", "echo $LD_PRELOAD"]).stdout.strip() == str(

@@ -276,7 +276,9 @@ REFUSED = [
     (["--trace", "x.json"], "--trace"),
     (["--model", "m:1", "--sched", "lottery"], "rr, mlfq, psjf, fifo, steal"),
     (["--model", "n:m"], "1:1, m:1, m:n"),
-    (["--model", "m:n", "--workers", "0"], "1..=256"),
+    (["--model", "m:n", "--workers", "0"], "write a number from 1 to 256"),
+    (["--model", "m:n", "--workers", "two"], "write a number from 1 to 256"),
+    (["--model", "m:n", "--stack", "2G"], "a size from 16K to 1G"),
     (["--model", "m:1", "--quantum", "5"], "200us"),
     (["--model", "m:1", "--pool", "5"], "--sched fifo"),
     (["--model", "m:1", "--critical", "ui*"], "--critical cannot be combined with --model m:1"),
@@ -291,6 +293,11 @@ def test_options_that_do_not_fit_together_start_nothing(tek, options, said):
     ended = tek("run", *options, "--", "echo", "started")
     assert (ended.returncode, ended.stdout) == (2, "")
     assert said in ended.stderr, ended.stderr
+
+
+def test_options_that_do_not_fit_together_are_told_with_the_usage_of_their_command(tek):
+    ended = tek("run", "--sched", "rr", "--", "true")
+    assert "\nUsage: tek run [OPTIONS]" in ended.stderr, ended.stderr
 
 
 def test_a_trace_that_cannot_be_written_starts_nothing(tek):

@@ -1,11 +1,14 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! The one definition of the command line: help, man pages and completions come from it.
-use clap::{Parser, Subcommand};
+use clap::error::ErrorKind;
+use clap::{CommandFactory, Parser, Subcommand};
+use std::fmt;
 
 const AFTER_HELP: &str = "\
 EXAMPLES:
   tek doctor                                what this machine can do
   tek run --critical 'ui*' -- ./appliance   run a program, its ui threads first
+  tek run --model m:1 -- ./appliance        run it with user-level threads
   tek ps --tracked                          what its threads are
   tek top                                   what every thread does, live
   tek status                                what the daemon is at
@@ -26,6 +29,14 @@ pub struct Cli {
     /// What to do.
     #[command(subcommand)]
     pub command: Command,
+}
+
+/// Says what is wrong with the options of a command, with its usage, and ends tek.
+pub fn refuse(command: &str, problem: impl fmt::Display) -> ! {
+    let mut tek = Cli::command();
+    tek.build(); // only then a command's usage begins with tek
+    let known = tek.find_subcommand(command).cloned();
+    known.unwrap_or(tek).error(ErrorKind::ArgumentConflict, problem).exit()
 }
 
 /// What tek can do.

@@ -21,7 +21,6 @@
 
 #include <dlfcn.h>
 #include <errno.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -36,22 +35,6 @@ bool tek__start_is_borrowed(void)
 void tek__start_after_fork(void)
 {
 	process = getpid();
-}
-
-/* One line, in one write: stdio may not be ready. */
-static void say(const char *text, size_t size, const char *what)
-{
-	char line[256];
-	int bytes = snprintf(line, sizeof(line), "tek: TEK_UTHREAD: %.*s%s%s\n", (int)size, text,
-			     size ? ": " : "", what);
-	if (bytes > 0)
-		(void)!write(STDERR_FILENO, line,
-			     (size_t)bytes < sizeof(line) ? (size_t)bytes : sizeof(line) - 1);
-}
-
-static void wrong(const char *text, size_t size, const char *why)
-{
-	say(text, size, why);
 }
 
 /* What threads of this program have without us, RLIMIT_STACK as a rule: it may use all of it. Only addresses. */
@@ -75,11 +58,13 @@ static struct tek_engine_options options_of(const char *text)
 	if (usual)
 		options.stack_bytes = usual;
 	if (text)
-		tek__engine_parse(&options, text, wrong);
+		tek__engine_parse(&options, text, tek__engine_complain);
 	options.foreign = true;
 	options.own_tls = tek__tls_available();
 	if (!options.own_tls && options.preempt != TEK_PREEMPT_OFF) {
-		say("", 0, "threads share thread-local storage with this C library: no preemption");
+		tek__engine_complain(
+			"", 0,
+			"threads share thread-local storage with this C library: no preemption");
 		options.preempt = TEK_PREEMPT_OFF;
 	}
 	return options;
@@ -127,7 +112,7 @@ static bool stands_down(void)
 
 	for (size_t i = 0; i < sizeof(others) / sizeof(others[0]); i++) {
 		if (dlsym(RTLD_DEFAULT, others[i].symbol)) {
-			say("", 0, others[i].why);
+			tek__engine_complain("", 0, others[i].why);
 			return true;
 		}
 	}
@@ -150,7 +135,7 @@ void tek__posix_start(void)
 	if (!error)
 		error = adopt(handle);
 	if (error) {
-		say("", 0, strerror(error));
+		tek__engine_complain("", 0, strerror(error));
 		return;
 	}
 	tek__held_start();
@@ -160,7 +145,7 @@ void tek__posix_start(void)
 	tek__action_start();
 	error = tek__router_start();
 	if (error)
-		say("", 0, "signals that nobody waits for may come late");
+		tek__engine_complain("", 0, "signals that nobody waits for may come late");
 	tek__frame_start();
 	tek__fork_start();
 }

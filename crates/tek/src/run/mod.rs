@@ -17,14 +17,13 @@ mod supervise;
 mod target;
 pub mod uthread;
 
-use crate::cli::Cli;
+use crate::cli;
 use crate::stack::learn::Learnt;
 use crate::stack::render;
 use crate::system::library;
 use crate::trace::Recorder;
 use anyhow::{anyhow, Context};
 use child::End;
-use clap::CommandFactory;
 use directory::RunDirectory;
 use events::EventReader;
 use group::Placing;
@@ -202,9 +201,7 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
     match uthread::plan(&args, std::env::var_os(uthread::VARIABLE).as_deref()) {
         Ok(None) => run_with_libtek(args),
         Ok(Some(plan)) => run_on_uthreads(&args, plan),
-        Err(problem) => {
-            Cli::command().error(clap::error::ErrorKind::ArgumentConflict, problem).exit()
-        }
+        Err(problem) => cli::refuse("run", problem),
     }
 }
 
@@ -247,7 +244,7 @@ fn run_with_libtek(args: Args) -> anyhow::Result<ExitCode> {
              stand for several names, as in ui*",
             args.critical.len()
         );
-        Cli::command().error(clap::error::ErrorKind::TooManyValues, problem).exit();
+        cli::refuse("run", problem);
     }
     let sources = Sources { no_defaults: args.no_rules, files: &args.rules, roles: &args.role };
     let gathered = sources.gather().map_err(|error| error.to_string());

@@ -126,7 +126,8 @@ impl FromStr for Modes {
             } else {
                 return Err(format!(
                     "`{word}` is no mode: there are report, auto and tight, and with auto (which \
-                     they mean alone) or tight override, grow and exact, separated by commas"
+                     they mean alone) or tight override, grow and exact, separated by commas; and \
+                     with --model a size from 16K to 1G"
                 ));
             }
         }

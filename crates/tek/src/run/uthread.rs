@@ -33,14 +33,14 @@ pub struct Options {
     pub model: Option<Model>,
 
     /// With m:n, on how many threads of the kernel [default: as many as there are CPUs]
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=256))]
+    #[arg(long, value_name = "N", value_parser = up_to(MOST_WORKERS))]
     pub workers: Option<u32>,
 
     /// Who runs next [default: rr with m:1, steal with m:n]
     #[arg(long, value_name = "NAME")]
     pub sched: Option<Sched>,
 
-    /// After what time another thread runs, 50us to 10s [default: 5ms]
+    /// After what time another thread runs, 50us to 10s; with --sched fifo never [default: 5ms]
     #[arg(long, value_name = "TIME")]
     pub quantum: Option<Quantum>,
 
@@ -49,15 +49,15 @@ pub struct Options {
     pub preempt: Option<Preempt>,
 
     /// With --sched mlfq, after so many quanta all of the lowest level go to the top [default: 200]
-    #[arg(long, value_name = "QUANTA", value_parser = clap::value_parser!(u32).range(1..=1_000_000_000))]
+    #[arg(long, value_name = "QUANTA", value_parser = up_to(1_000_000_000))]
     pub promote: Option<u32>,
 
     /// With --sched fifo, what has a lock of its own [default: worker]
     #[arg(long, value_name = "WHAT")]
     pub engine_lock: Option<EngineLock>,
 
-    /// With --sched fifo, make so many threads at the start, and no more later
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=10_000_000))]
+    /// With --sched fifo, make so many threads at the start, and never more at the same time
+    #[arg(long, value_name = "N", value_parser = up_to(10_000_000))]
     pub pool: Option<u32>,
 
     /// Keep each thread of the kernel that runs user-level threads on a CPU of its own
@@ -122,6 +122,14 @@ pub enum EngineLock {
 
 fn name_of<T: ValueEnum>(value: T) -> String {
     value.to_possible_value().as_ref().map(PossibleValue::get_name).unwrap_or_default().to_owned()
+}
+
+/// Reads a number from 1 to `most`.
+fn up_to(most: u32) -> impl Fn(&str) -> Result<u32, String> + Clone + Send + Sync + 'static {
+    move |text| {
+        let number = text.parse().ok().filter(|number| (1..=most).contains(number));
+        number.ok_or_else(|| format!("write a number from 1 to {most}"))
+    }
 }
 
 /// A time slice.

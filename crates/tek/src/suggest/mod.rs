@@ -8,10 +8,9 @@ mod verdict;
 mod watch;
 mod window;
 
-use crate::cli::Cli;
+use crate::cli;
 use crate::run::{message, run_watched};
 use anyhow::Context;
-use clap::CommandFactory;
 use nix::poll::PollTimeout;
 use output::Findings;
 use std::ffi::OsString;
@@ -133,7 +132,7 @@ fn seconds(text: &str) -> Result<f64, String> {
 /// Watches, judges and writes.
 pub fn run(args: Args) -> anyhow::Result<ExitCode> {
     if let Some(problem) = args.borders.contradiction() {
-        Cli::command().error(clap::error::ErrorKind::ValueValidation, problem).exit();
+        cli::refuse("suggest", problem);
     }
     // Before anything runs: a file that cannot be written is found out now.
     let output = match &args.output {
