@@ -59,7 +59,7 @@ static void make_spares(void)
 void tek__supplier_has_made_one(void)
 {
 	atomic_fetch_sub(&coming, 1);
-	tek__monitor_wake();   /* it may be waiting for it */
+	tek__monitor_wake(); /* it may be waiting for it */
 	tek__supplier_look(); /* somebody may have taken it by now, when it still counted as coming */
 }
 

@@ -70,8 +70,8 @@ enum maker {
 /* Returns whether it has left its worker. */
 static bool step_aside(struct tek_worker *worker, enum maker maker)
 {
-	struct tek_carrier *spare =
-		maker == SUPPLIER ? tek__carrier_spare_soon(BEING_MADE_NS) : tek__carrier_spare();
+	struct tek_carrier *spare = maker == SUPPLIER ? tek__carrier_spare_soon(BEING_MADE_NS)
+						      : tek__carrier_spare();
 
 	if (maker != CALLER)
 		tek__supplier_look(); /* for the next time */
@@ -143,7 +143,7 @@ void tek__aside_end(void)
 
 bool tek__aside_is_patient(unsigned int *times)
 {
-	if (!tek__here_self())
+	if (!tek__here_self() || *times == YIELDS + PAUSES)
 		return false;
 	if (*times < YIELDS) {
 		tek__enter();
@@ -152,7 +152,8 @@ bool tek__aside_is_patient(unsigned int *times)
 	} else {
 		tek__pause();
 	}
-	return ++*times < YIELDS + PAUSES;
+	++*times;
+	return true;
 }
 
 /* Then the call does not wait any more, or finds fault with the time. */

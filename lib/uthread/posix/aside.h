@@ -40,7 +40,7 @@ void tek__aside_end(void);
 
 /*
  * Lets others run for a while: who has what is waited for may be one of them, and lets it go before long.  *times is
- * 0 at first; false: that has been enough.
+ * 0 at first; false, at once: that has been enough.
  */
 bool tek__aside_is_patient(unsigned int *times);
 

@@ -20,8 +20,8 @@ ssize_t tek__msgrcv(int queue, void *message, size_t size, long type, int flags)
 	for (;;) {
 		const struct tek_handlers handlers = tek__handlers_from_here(false);
 		ssize_t got = TEK_ASIDE_IF_IT_WOULD_WAIT(
-			(tek__cancel_point(), TEK_REAL(msgrcv)(queue, message, size, type,
-							       flags | IPC_NOWAIT)),
+			(tek__cancel_point(),
+			 TEK_REAL(msgrcv)(queue, message, size, type, flags | IPC_NOWAIT)),
 			!(flags & IPC_NOWAIT) && tek__errno() == ENOMSG,
 			TEK_REAL(msgrcv)(queue, message, size, type, flags), TEK_FOR_EVER, false);
 		if (got >= 0 || !tek__failed_by_engine(&handlers))
@@ -85,7 +85,8 @@ int tek__semtimedop(int set, struct sembuf *operations, size_t count,
 	struct timespec deadline;
 
 	/* The kernel is to say what is wrong with it. */
-	if (timeout && (timeout->tv_sec < 0 || timeout->tv_nsec < 0 || timeout->tv_nsec >= 1000000000))
+	if (timeout &&
+	    (timeout->tv_sec < 0 || timeout->tv_nsec < 0 || timeout->tv_nsec >= 1000000000))
 		return TEK_REAL(semtimedop)(set, operations, count, timeout);
 	if (timeout) {
 		deadline = tek__deadline_in(timeout);

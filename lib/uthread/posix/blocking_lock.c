@@ -20,20 +20,18 @@ static bool is_held_by_another(void)
 
 int tek__flock(int file, int operation)
 {
-	return TEK_ASIDE_IF_IT_WOULD_WAIT(
-		TEK_REAL(flock)(file, operation | LOCK_NB),
-		!(operation & LOCK_NB) && tek__errno() == EWOULDBLOCK,
-		TEK_REAL(flock)(file, operation), TEK_FOR_EVER, true);
+	return TEK_ASIDE_IF_IT_WOULD_WAIT(TEK_REAL(flock)(file, operation | LOCK_NB),
+					  !(operation & LOCK_NB) && tek__errno() == EWOULDBLOCK,
+					  TEK_REAL(flock)(file, operation), TEK_FOR_EVER, true);
 }
 
 int tek__fcntl_lock(int file, int command, struct flock *lock)
 {
 	const int attempt = command == F_SETLKW ? F_SETLK : F_OFD_SETLK;
 
-	return TEK_ASIDE_IF_IT_WOULD_WAIT((tek__cancel_point(),
-					   TEK_REAL(fcntl)(file, attempt, lock)),
-					  is_held_by_another(), TEK_REAL(fcntl)(file, command, lock),
-					  TEK_FOR_EVER, true);
+	return TEK_ASIDE_IF_IT_WOULD_WAIT(
+		(tek__cancel_point(), TEK_REAL(fcntl)(file, attempt, lock)), is_held_by_another(),
+		TEK_REAL(fcntl)(file, command, lock), TEK_FOR_EVER, true);
 }
 
 int tek__lockf(int file, off_t size)
