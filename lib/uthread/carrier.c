@@ -279,8 +279,10 @@ static void *carry(void *argument)
 	tek__preempt_add(carrier);
 	if (!carrier->listed)
 		list(carrier);
-	if (!atomic_load(&carrier->called))
+	if (!atomic_load(&carrier->called)) {
 		tek__carrier_put_back(carrier);
+		tek__supplier_has_made_one();
+	}
 	do {
 		struct tek_worker *worker = wait_for_worker(carrier);
 		tek__after_switch(worker);

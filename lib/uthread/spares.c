@@ -1,8 +1,14 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
 #include "uthread/spares.h"
 
+#include "uthread/clock.h"
+#include "uthread/supplier.h"
+
+#include <linux/futex.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/syscall.h>
+#include <unistd.h>
 
 /* So many are kept; more than that end. */
 #define MOST 64
@@ -10,7 +16,8 @@
 static struct {
 	struct tek_spin lock;
 	struct tek_carrier *first;
-	atomic_uint count;
+	atomic_uint count;   /* a futex for those who wait for one */
+	atomic_uint waiting; /* so many */
 	struct tek_carrier *dropped;
 } spares;
 
@@ -36,9 +43,11 @@ static bool add(struct tek_carrier *carrier, unsigned int most)
 	if (wanted) {
 		carrier->next = spares.first;
 		spares.first = carrier;
-		atomic_fetch_add_explicit(&spares.count, 1, memory_order_relaxed);
+		atomic_fetch_add(&spares.count, 1);
 	}
 	tek__spin_unlock(&spares.lock);
+	if (wanted && atomic_load(&spares.waiting))
+		syscall(SYS_futex, &spares.count, FUTEX_WAKE_PRIVATE, 1, NULL, NULL, 0);
 	return wanted;
 }
 
@@ -60,6 +69,22 @@ struct tek_carrier *tek__carrier_spare(void)
 		atomic_fetch_sub_explicit(&spares.count, 1, memory_order_relaxed);
 	tek__spin_unlock(&spares.lock);
 	return carrier;
+}
+
+struct tek_carrier *tek__carrier_spare_soon(uint64_t ns)
+{
+	const uint64_t end = tek__now() + ns;
+	struct tek_carrier *spare;
+	uint64_t now;
+
+	atomic_fetch_add(&spares.waiting, 1);
+	while (!(spare = tek__carrier_spare()) && (now = tek__now()) < end) {
+		const struct timespec left = tek__timespec_of(end - now);
+		tek__supplier_look();
+		syscall(SYS_futex, &spares.count, FUTEX_WAIT_PRIVATE, 0, &left, NULL, 0);
+	}
+	atomic_fetch_sub(&spares.waiting, 1);
+	return spare;
 }
 
 struct tek_carrier *tek__carrier_new(void)

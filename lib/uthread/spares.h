@@ -11,6 +11,9 @@
 /* A spare one; NULL: there is none now, the monitor makes one. Never allocates. */
 struct tek_carrier *tek__carrier_spare(void);
 
+/* The same, which waits for one in the kernel, so long at most. NULL: none has come. */
+struct tek_carrier *tek__carrier_spare_soon(uint64_t ns);
+
 /* It is a spare one from now on. */
 void tek__carrier_put_back(struct tek_carrier *spare);
 

@@ -12,12 +12,16 @@
 /* What is kept ready. */
 #define SPARES 1
 
+/* None could be made: it is not tried again at once. */
+#define REFUSED_NS 1000000
+
 static atomic_uint called;
+static atomic_uint coming; /* have been begun and are not there yet */
 
 /* They are in the engine as soon as they are there: none before others are. */
 static bool any_missing(void)
 {
-	return tek__parallel() && tek__carrier_spares() < SPARES;
+	return tek__parallel() && tek__carrier_spares() + atomic_load(&coming) < SPARES;
 }
 
 void tek__supplier_look(void)
@@ -40,14 +44,23 @@ struct tek_uthread *tek__next_stopped(struct tek_worker *worker, const struct te
 
 static void make_spares(void)
 {
-	while (any_missing() && tek__carrier_start(NULL) == 0) {
-		/* It adds itself. */
-		struct timespec moment = {.tv_nsec = 100000};
-		for (int i = 0; i < 100 && tek__carrier_spares() < SPARES; i++)
+	const struct timespec moment = {.tv_nsec = REFUSED_NS};
+
+	while (any_missing()) {
+		atomic_fetch_add(&coming, 1);
+		if (tek__carrier_start(NULL) != 0) {
+			atomic_fetch_sub(&coming, 1);
 			syscall(SYS_nanosleep, &moment, NULL);
-		/* Somebody may be waiting for it. */
-		tek__monitor_wake();
+			break;
+		}
 	}
+}
+
+void tek__supplier_has_made_one(void)
+{
+	atomic_fetch_sub(&coming, 1);
+	tek__monitor_wake(); /* it may be waiting for it */
+	tek__supplier_look(); /* somebody may have taken it by now, when it still counted as coming */
 }
 
 static void *supply(void *argument)
@@ -65,5 +78,6 @@ static void *supply(void *argument)
 
 int tek__supplier_start(void)
 {
+	atomic_store(&coming, 0); /* a child of fork() has none of them */
 	return tek__kernel_thread(supply, NULL);
 }

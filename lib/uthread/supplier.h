@@ -16,6 +16,9 @@ int tek__supplier_start(void);
 /* Spare carriers may be missing: it makes them. From a signal handler, too. */
 void tek__supplier_look(void);
 
+/* By a carrier that it has made, and that is among the spare ones. */
+void tek__supplier_has_made_one(void);
+
 /*
  * For who has no spare carrier, and may get one only after somebody who was stopped in the middle of the C library has
  * gone on: takes the next ready thread that belongs to a carrier; NULL: there is none.  `running` as in struct

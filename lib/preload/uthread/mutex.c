@@ -41,7 +41,7 @@ TEK_EXPORT int pthread_mutex_lock(pthread_mutex_t *object)
 		return 0;
 	if (tek__mutex_is_shared(mutex))
 		return TEK_ASIDE_IF_BUSY(TEK_REAL(pthread_mutex_trylock)(object),
-					 TEK_REAL(pthread_mutex_lock)(object));
+					 TEK_REAL(pthread_mutex_lock)(object), TEK_FOR_EVER);
 	return lock(object, TEK_FOR_EVER);
 }
 
@@ -69,7 +69,8 @@ TEK_EXPORT int pthread_mutex_timedlock(pthread_mutex_t *object, const struct tim
 {
 	if (tek__mutex_is_shared(tek__mutex_of(object)))
 		return TEK_ASIDE_IF_BUSY(TEK_REAL(pthread_mutex_trylock)(object),
-					 TEK_REAL(pthread_mutex_timedlock)(object, time));
+					 TEK_REAL(pthread_mutex_timedlock)(object, time),
+					 ((struct tek_until){CLOCK_REALTIME, time}));
 	return lock(object, (struct tek_until){CLOCK_REALTIME, time});
 }
 
@@ -78,7 +79,8 @@ TEK_EXPORT int pthread_mutex_clocklock(pthread_mutex_t *object, clockid_t clock,
 {
 	if (tek__mutex_is_shared(tek__mutex_of(object)))
 		return TEK_ASIDE_IF_BUSY(TEK_REAL(pthread_mutex_trylock)(object),
-					 TEK_REAL(pthread_mutex_clocklock)(object, clock, time));
+					 TEK_REAL(pthread_mutex_clocklock)(object, clock, time),
+					 ((struct tek_until){clock, time}));
 	if (!tek__clock_is_known(clock))
 		return EINVAL;
 	return lock(object, (struct tek_until){clock, time});

@@ -49,7 +49,7 @@ TEK_EXPORT int pthread_rwlock_rdlock(pthread_rwlock_t *object)
 {
 	if (is_shared(object))
 		return TEK_ASIDE_IF_BUSY(TEK_REAL(pthread_rwlock_tryrdlock)(object),
-					 TEK_REAL(pthread_rwlock_rdlock)(object));
+					 TEK_REAL(pthread_rwlock_rdlock)(object), TEK_FOR_EVER);
 	return lock(object, false, TEK_FOR_EVER);
 }
 
@@ -57,7 +57,7 @@ TEK_EXPORT int pthread_rwlock_wrlock(pthread_rwlock_t *object)
 {
 	if (is_shared(object))
 		return TEK_ASIDE_IF_BUSY(TEK_REAL(pthread_rwlock_trywrlock)(object),
-					 TEK_REAL(pthread_rwlock_wrlock)(object));
+					 TEK_REAL(pthread_rwlock_wrlock)(object), TEK_FOR_EVER);
 	return lock(object, true, TEK_FOR_EVER);
 }
 
@@ -65,7 +65,8 @@ TEK_EXPORT int pthread_rwlock_timedrdlock(pthread_rwlock_t *object, const struct
 {
 	if (is_shared(object))
 		return TEK_ASIDE_IF_BUSY(TEK_REAL(pthread_rwlock_tryrdlock)(object),
-					 TEK_REAL(pthread_rwlock_timedrdlock)(object, time));
+					 TEK_REAL(pthread_rwlock_timedrdlock)(object, time),
+					 ((struct tek_until){CLOCK_REALTIME, time}));
 	return lock(object, false, (struct tek_until){CLOCK_REALTIME, time});
 }
 
@@ -73,7 +74,8 @@ TEK_EXPORT int pthread_rwlock_timedwrlock(pthread_rwlock_t *object, const struct
 {
 	if (is_shared(object))
 		return TEK_ASIDE_IF_BUSY(TEK_REAL(pthread_rwlock_trywrlock)(object),
-					 TEK_REAL(pthread_rwlock_timedwrlock)(object, time));
+					 TEK_REAL(pthread_rwlock_timedwrlock)(object, time),
+					 ((struct tek_until){CLOCK_REALTIME, time}));
 	return lock(object, true, (struct tek_until){CLOCK_REALTIME, time});
 }
 
@@ -82,7 +84,8 @@ TEK_EXPORT int pthread_rwlock_clockrdlock(pthread_rwlock_t *object, clockid_t cl
 {
 	if (is_shared(object))
 		return TEK_ASIDE_IF_BUSY(TEK_REAL(pthread_rwlock_tryrdlock)(object),
-					 TEK_REAL(pthread_rwlock_clockrdlock)(object, clock, time));
+					 TEK_REAL(pthread_rwlock_clockrdlock)(object, clock, time),
+					 ((struct tek_until){clock, time}));
 	if (!tek__clock_is_known(clock))
 		return EINVAL;
 	return lock(object, false, (struct tek_until){clock, time});
@@ -93,7 +96,8 @@ TEK_EXPORT int pthread_rwlock_clockwrlock(pthread_rwlock_t *object, clockid_t cl
 {
 	if (is_shared(object))
 		return TEK_ASIDE_IF_BUSY(TEK_REAL(pthread_rwlock_trywrlock)(object),
-					 TEK_REAL(pthread_rwlock_clockwrlock)(object, clock, time));
+					 TEK_REAL(pthread_rwlock_clockwrlock)(object, clock, time),
+					 ((struct tek_until){clock, time}));
 	if (!tek__clock_is_known(clock))
 		return EINVAL;
 	return lock(object, true, (struct tek_until){clock, time});

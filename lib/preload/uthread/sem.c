@@ -64,40 +64,49 @@ static int wait(sem_t *object, struct tek_until until)
 	}
 }
 
-/* A unit of one of several processes, if there is one soon. */
-static bool is_there(sem_t *object)
+/* One of several processes. 0; EBUSY: there is no unit; -1. */
+static int try_shared(sem_t *object, unsigned long handlers)
 {
 	const int error = errno;
-	unsigned int times = 0;
 
 	tek__cancel_point();
-	do {
-		if (TEK_REAL(sem_trywait)(object) == 0)
-			return true;
-	} while (tek__aside_is_patient(&times));
+	if (TEK_REAL(sem_trywait)(object) == 0)
+		return 0;
+	if (tek__failing_handlers_run() != handlers)
+		return result(EINTR);
 	errno = error;
-	return false;
+	return EBUSY;
 }
 
 TEK_EXPORT int sem_wait(sem_t *object)
 {
-	if (is_shared(object))
-		return is_there(object) ? 0 : TEK_ASIDE(TEK_REAL(sem_wait)(object));
+	if (is_shared(object)) {
+		const unsigned long handlers = tek__failing_handlers_run();
+		return TEK_ASIDE_IF_BUSY(try_shared(object, handlers), TEK_REAL(sem_wait)(object),
+					 TEK_FOR_EVER);
+	}
 	return wait(object, TEK_FOR_EVER);
 }
 
 TEK_EXPORT int sem_timedwait(sem_t *object, const struct timespec *time)
 {
-	if (is_shared(object))
-		return is_there(object) ? 0 : TEK_ASIDE(TEK_REAL(sem_timedwait)(object, time));
+	if (is_shared(object)) {
+		const unsigned long handlers = tek__failing_handlers_run();
+		return TEK_ASIDE_IF_BUSY(try_shared(object, handlers),
+					 TEK_REAL(sem_timedwait)(object, time),
+					 ((struct tek_until){CLOCK_REALTIME, time}));
+	}
 	return wait(object, (struct tek_until){CLOCK_REALTIME, time});
 }
 
 TEK_EXPORT int sem_clockwait(sem_t *object, clockid_t clock, const struct timespec *time)
 {
-	if (is_shared(object))
-		return is_there(object) ? 0
-					: TEK_ASIDE(TEK_REAL(sem_clockwait)(object, clock, time));
+	if (is_shared(object)) {
+		const unsigned long handlers = tek__failing_handlers_run();
+		return TEK_ASIDE_IF_BUSY(try_shared(object, handlers),
+					 TEK_REAL(sem_clockwait)(object, clock, time),
+					 ((struct tek_until){clock, time}));
+	}
 	if (!tek__clock_is_known(clock))
 		return result(EINVAL);
 	return wait(object, (struct tek_until){clock, time});

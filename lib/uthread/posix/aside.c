@@ -2,8 +2,10 @@
 #include "uthread/posix/aside.h"
 
 #include "uthread/carrier.h"
+#include "uthread/clock.h"
 #include "uthread/engine.h"
 #include "uthread/parallel.h"
+#include "uthread/posix/interrupt.h"
 #include "uthread/posix/record.h"
 #include "uthread/preempt.h"
 #include "uthread/spares.h"
@@ -11,31 +13,16 @@
 #include "uthread/wait.h"
 #include "uthread/worker.h"
 
-#include <errno.h>
-#include <sys/syscall.h>
-#include <unistd.h>
-
-/* So often it is looked for one that is being made. */
-#define TRIES 100
-#define TRY_NS 100000
+/* So long one that is being made is waited for. */
+#define BEING_MADE_NS 10000000
 
 /* How long a thread is patient: so often it lets others run, and then so often it pauses. */
 #define YIELDS 20
 #define PAUSES 20
 
-static struct tek_carrier *wait_for_spare(void)
-{
-	const struct timespec moment = {.tv_nsec = TRY_NS};
-	struct tek_carrier *spare = tek__carrier_spare();
-
-	for (int i = 0; !spare && i < TRIES; i++) {
-		tek__supplier_look();
-		syscall(SYS_nanosleep, &moment, NULL);
-		spare = tek__carrier_spare();
-	}
-	tek__supplier_look(); /* for the next one */
-	return spare;
-}
+/* How long it pauses when it asks again and again: twice as long each time. */
+#define FIRST_PAUSE_NS 50000
+#define DOUBLINGS 6
 
 /* The monitor may be about to do the same: carrier.h. */
 static void leave_worker(struct tek_worker *worker)
@@ -66,24 +53,38 @@ static void take_back(struct tek_worker *worker)
 	tek__set_current(worker, self);
 	tek__carrier_set_worker(tek__here_find(), worker);
 	tek__preempt_gain(worker, carrier);
+	tek__after_switch(worker); /* who kicked it meanwhile met nobody */
 }
 
-/*
- * With kernel threads for preemption the supplier makes carriers, and nobody else: a thread that was stopped may have
- * a lock of the C library that this takes.
- */
-static void step_aside(struct tek_worker *worker)
-{
-	const bool by_supplier = tek__engine.preempt == TEK_PREEMPT_KLT;
-	struct tek_carrier *spare = by_supplier ? wait_for_spare() : tek__carrier_spare();
+/* Who makes a carrier if there is no spare one. */
+enum maker {
+	CALLER,
+	/*
+	 * With kernel threads for preemption nobody else: a thread that was stopped may have a lock of the C library that
+	 * making one takes.
+	 */
+	SUPPLIER,
+	SUPPLIER_LATER, /* the caller does not wait for it */
+};
 
-	if (!spare && by_supplier)
-		return;
+/* Returns whether it has left its worker. */
+static bool step_aside(struct tek_worker *worker, enum maker maker)
+{
+	struct tek_carrier *spare = maker == SUPPLIER ? tek__carrier_spare_soon(BEING_MADE_NS)
+						      : tek__carrier_spare();
+
+	if (maker != CALLER)
+		tek__supplier_look(); /* for the next time */
+	if (!spare && maker != CALLER)
+		return false;
 	leave_worker(worker);
-	if (spare)
+	if (spare) {
 		tek__carrier_give_worker(spare, worker);
-	else if (tek__carrier_start(worker) != 0)
+	} else if (tek__carrier_start(worker) != 0) {
 		take_back(worker);
+		return false;
+	}
+	return true;
 }
 
 static __attribute__((noinline)) int get_errno(void)
@@ -96,25 +97,36 @@ static __attribute__((noinline)) void set_errno(int error)
 	errno = error;
 }
 
-void tek__aside_begin(void)
+static bool begin(enum maker maker)
 {
 	void tek__leave_pending(void); /* worker.h */
 	const int error = get_errno();
+	bool is_aside;
 
-	if (!tek__here_self())
-		return;
 	tek__posix_self()->aside = true;
 	/* There will be two kernel threads in the engine, and who asks for that is the one that carries. */
 	if (!tek__parallel())
 		tek__parallel_grant();
 	for (;;) {
-		step_aside(tek__enter());
+		is_aside = step_aside(tek__enter(), maker);
 		if (!tek__here_undefer())
 			break;
 		/* Something has come that is to be seen to first, on a worker. */
 		tek__leave_pending();
 	}
 	set_errno(error);
+	return is_aside;
+}
+
+static enum maker maker_at_once(void)
+{
+	return tek__engine.preempt == TEK_PREEMPT_KLT ? SUPPLIER : CALLER;
+}
+
+void tek__aside_begin(void)
+{
+	if (tek__here_self())
+		begin(maker_at_once());
 }
 
 void tek__aside_end(void)
@@ -131,7 +143,7 @@ void tek__aside_end(void)
 
 bool tek__aside_is_patient(unsigned int *times)
 {
-	if (!tek__here_self())
+	if (!tek__here_self() || *times == YIELDS + PAUSES)
 		return false;
 	if (*times < YIELDS) {
 		tek__enter();
@@ -140,5 +152,40 @@ bool tek__aside_is_patient(unsigned int *times)
 	} else {
 		tek__pause();
 	}
-	return ++*times < YIELDS + PAUSES;
+	++*times;
+	return true;
+}
+
+/* Then the call does not wait any more, or finds fault with the time. */
+static bool is_over(struct tek_until until)
+{
+	const struct timespec *deadline;
+	struct timespec room;
+
+	if (!until.at)
+		return false;
+	return !tek__clock_is_known(until.clock) || tek__until_deadline(until, &room, &deadline) ||
+	       (deadline && tek__ns_of(deadline) <= tek__now());
+}
+
+bool tek__aside_or_pause(unsigned int *pauses, struct tek_until until)
+{
+	const int error = get_errno();
+	struct tek_waiter waiter;
+
+	if (!tek__here_self())
+		return true;
+	/* One that cannot be made is not worth the attempt each time; and meanwhile the worker has others. */
+	const bool later = *pauses || maker_at_once() == SUPPLIER;
+	if (begin(later ? SUPPLIER_LATER : CALLER) || is_over(until))
+		return true;
+	tek__aside_end();
+	struct timespec then = tek__timespec_of(tek__now() + (FIRST_PAUSE_NS << *pauses));
+	if (*pauses < DOUBLINGS)
+		++*pauses;
+	tek__waiter_init(&waiter);
+	if (tek__wait_interruptible(&waiter, &then, "pause") == TEK_INTERRUPTED)
+		tek__interrupted_by_signal();
+	set_errno(error);
+	return false;
 }

@@ -6,9 +6,17 @@
  *
  * So the calling thread gives its worker to a spare carrier first, as the monitor would take it away some milliseconds
  * later (carrier.h), and waits on its own: as with kernel threads, one of which it takes meanwhile.
+ *
+ * Where none can be had (a limit of processes or of mappings) it does ask again and again, so that others run: one of
+ * them may have what it waits for.  Calls without a form that does not wait keep their worker then, which stands still
+ * until they are done: pthread_cond_wait(), pthread_barrier_wait(), the opening of a FIFO or a device, the wait for any
+ * child.
  */
 #ifndef TEK_UTHREAD_POSIX_ASIDE_H
 #define TEK_UTHREAD_POSIX_ASIDE_H
+
+#include "uthread/posix/blocked.h"
+#include "uthread/until.h"
 
 #include <errno.h>
 #include <stdbool.h>
@@ -32,19 +40,57 @@ void tek__aside_end(void);
 
 /*
  * Lets others run for a while: who has what is waited for may be one of them, and lets it go before long.  *times is
- * 0 at first; false: that has been enough.
+ * 0 at first; false, at once: that has been enough.
  */
 bool tek__aside_is_patient(unsigned int *times);
 
+/*
+ * tek__aside_begin(), and true: the call is to be made now, which waits until then at most, and then tek__aside_end().
+ * False: nobody else could be had who carries its worker, and it has paused, a while longer each time (*pauses is 0 at
+ * first): it asks again whether it need wait at all.
+ */
+bool tek__aside_or_pause(unsigned int *pauses, struct tek_until until);
+
 /* The same as TEK_ASIDE(), if `attempt`, which does not wait, has failed with EBUSY for a while. */
-#define TEK_ASIDE_IF_BUSY(attempt, call) \
+#define TEK_ASIDE_IF_BUSY(attempt, call, until) \
 	({ \
-		unsigned int times_ = 0; \
+		unsigned int times_ = 0, pauses_ = 0; \
 		int attempted_; \
 		do { \
 			attempted_ = (attempt); \
-		} while (attempted_ == EBUSY && tek__aside_is_patient(&times_)); \
-		attempted_ == EBUSY ? TEK_ASIDE(call) : attempted_; \
+		} while (attempted_ == EBUSY && (tek__aside_is_patient(&times_) || \
+						 !tek__aside_or_pause(&pauses_, until))); \
+		if (attempted_ == EBUSY) { \
+			attempted_ = (call); \
+			tek__aside_end(); \
+		} \
+		attempted_; \
+	})
+
+/*
+ * The same at once, for a call that fails with -1: `attempt` has failed because it `would_wait`, by errno.
+ * `restarts`: only handlers without SA_RESTART make it fail with EINTR.
+ */
+#define TEK_ASIDE_IF_IT_WOULD_WAIT(attempt, would_wait, call, until, restarts) \
+	({ \
+		const struct tek_handlers handlers_ = tek__handlers_from_here(restarts); \
+		unsigned int pauses_ = 0; \
+		__typeof__(call) result_; \
+		for (;;) { \
+			result_ = (attempt); \
+			if (result_ >= 0 || !(would_wait)) \
+				break; \
+			if (pauses_ && tek__handlers_came(&handlers_)) { \
+				result_ = tek__fail(EINTR); \
+				break; \
+			} \
+			if (tek__aside_or_pause(&pauses_, until)) { \
+				result_ = (call); \
+				tek__aside_end(); \
+				break; \
+			} \
+		} \
+		result_; \
 	})
 
 #endif

@@ -9,6 +9,7 @@
 #include "uthread/posix/aside.h"
 #include "uthread/posix/blocked.h"
 #include "uthread/posix/interrupt.h"
+#include "uthread/until.h"
 
 #include <errno.h>
 #include <string.h>
@@ -16,45 +17,40 @@
 
 ssize_t tek__msgrcv(int queue, void *message, size_t size, long type, int flags)
 {
-	tek__cancel_point();
-	ssize_t got = TEK_REAL(msgrcv)(queue, message, size, type, flags | IPC_NOWAIT);
-	if (got >= 0 || flags & IPC_NOWAIT || tek__errno() != ENOMSG)
-		return got;
 	for (;;) {
 		const struct tek_handlers handlers = tek__handlers_from_here(false);
-		tek__aside_begin();
-		got = TEK_REAL(msgrcv)(queue, message, size, type, flags);
-		tek__aside_end();
+		ssize_t got = TEK_ASIDE_IF_IT_WOULD_WAIT(
+			(tek__cancel_point(),
+			 TEK_REAL(msgrcv)(queue, message, size, type, flags | IPC_NOWAIT)),
+			!(flags & IPC_NOWAIT) && tek__errno() == ENOMSG,
+			TEK_REAL(msgrcv)(queue, message, size, type, flags), TEK_FOR_EVER, false);
 		if (got >= 0 || !tek__failed_by_engine(&handlers))
 			return got;
-		tek__cancel_point();
 	}
 }
 
 int tek__msgsnd(int queue, const void *message, size_t size, int flags)
 {
-	tek__cancel_point();
-	int result = TEK_REAL(msgsnd)(queue, message, size, flags | IPC_NOWAIT);
-	if (result == 0 || flags & IPC_NOWAIT || tek__errno() != EAGAIN)
-		return result;
 	for (;;) {
 		const struct tek_handlers handlers = tek__handlers_from_here(false);
-		tek__aside_begin();
-		result = TEK_REAL(msgsnd)(queue, message, size, flags);
-		tek__aside_end();
+		int result = TEK_ASIDE_IF_IT_WOULD_WAIT(
+			(tek__cancel_point(),
+			 TEK_REAL(msgsnd)(queue, message, size, flags | IPC_NOWAIT)),
+			!(flags & IPC_NOWAIT) && tek__errno() == EAGAIN,
+			TEK_REAL(msgsnd)(queue, message, size, flags), TEK_FOR_EVER, false);
 		if (result == 0 || !tek__failed_by_engine(&handlers))
 			return result;
-		tek__cancel_point();
 	}
 }
+
+enum { MOST_OPERATIONS = 32 }; /* more are rare, and wait at once */
 
 /* Without waiting.  All of them are done or none, so what succeeds here would have at once. */
 static int try(int set, const struct sembuf *operations, size_t count)
 {
-	enum { MOST = 32 }; /* more are rare, and wait at once */
-	struct sembuf now[MOST];
+	struct sembuf now[MOST_OPERATIONS];
 
-	if (count > MOST)
+	if (count > MOST_OPERATIONS)
 		return tek__fail(EAGAIN);
 	memcpy(now, operations, count * sizeof(now[0]));
 	for (size_t i = 0; i < count; i++)
@@ -62,28 +58,46 @@ static int try(int set, const struct sembuf *operations, size_t count)
 	return TEK_REAL(semop)(set, now, count);
 }
 
+/* Whether that says the same as the call itself, but for the wait. */
+static bool can_be_tried(const struct sembuf *operations, size_t count)
+{
+	bool can = count <= MOST_OPERATIONS;
+
+	for (size_t i = 0; can && i < count; i++)
+		can = !(operations[i].sem_flg & IPC_NOWAIT);
+	return can;
+}
+
+static int call(int set, struct sembuf *operations, size_t count, const struct timespec *deadline)
+{
+	struct timespec left;
+
+	if (deadline)
+		left = tek__time_until(deadline);
+	return TEK_REAL(semtimedop)(set, operations, count, deadline ? &left : NULL);
+}
+
 int tek__semtimedop(int set, struct sembuf *operations, size_t count,
 		    const struct timespec *timeout)
 {
-	int result = try(set, operations, count);
-	struct timespec deadline, left;
+	static const struct timespec at_once;
+	struct tek_until until = TEK_FOR_EVER;
+	struct timespec deadline;
 
-	if (result == 0 || tek__errno() != EAGAIN)
-		return result;
 	/* The kernel is to say what is wrong with it. */
-	const bool limited = timeout && timeout->tv_sec >= 0 && timeout->tv_nsec >= 0 &&
-			     timeout->tv_nsec < 1000000000;
-	if (limited) {
+	if (timeout &&
+	    (timeout->tv_sec < 0 || timeout->tv_nsec < 0 || timeout->tv_nsec >= 1000000000))
+		return TEK_REAL(semtimedop)(set, operations, count, timeout);
+	if (timeout) {
 		deadline = tek__deadline_in(timeout);
-		timeout = &left;
+		timeout = &deadline;
 	}
+	until.at = can_be_tried(operations, count) ? timeout : &at_once;
 	for (;;) {
 		const struct tek_handlers handlers = tek__handlers_from_here(false);
-		if (limited)
-			left = tek__time_until(&deadline);
-		tek__aside_begin();
-		result = TEK_REAL(semtimedop)(set, operations, count, timeout);
-		tek__aside_end();
+		int result = TEK_ASIDE_IF_IT_WOULD_WAIT(
+			try(set, operations, count), tek__errno() == EAGAIN,
+			call(set, operations, count, timeout), until, false);
 		if (result == 0 || !tek__failed_by_engine(&handlers))
 			return result;
 	}

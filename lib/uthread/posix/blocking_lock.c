@@ -11,43 +11,32 @@
 #include <sys/file.h>
 #include <unistd.h>
 
-static bool is_held_by_another(int error)
+static bool is_held_by_another(void)
 {
+	const int error = tek__errno();
+
 	return error == EAGAIN || error == EACCES;
 }
 
 int tek__flock(int file, int operation)
 {
-	int result = TEK_REAL(flock)(file, operation | LOCK_NB);
-
-	if (result == 0 || operation & LOCK_NB || tek__errno() != EWOULDBLOCK)
-		return result;
-	tek__aside_begin();
-	result = TEK_REAL(flock)(file, operation);
-	tek__aside_end();
-	return result;
+	return TEK_ASIDE_IF_IT_WOULD_WAIT(TEK_REAL(flock)(file, operation | LOCK_NB),
+					  !(operation & LOCK_NB) && tek__errno() == EWOULDBLOCK,
+					  TEK_REAL(flock)(file, operation), TEK_FOR_EVER, true);
 }
 
 int tek__fcntl_lock(int file, int command, struct flock *lock)
 {
-	tek__cancel_point();
-	int result = TEK_REAL(fcntl)(file, command == F_SETLKW ? F_SETLK : F_OFD_SETLK, lock);
-	if (result == 0 || !is_held_by_another(tek__errno()))
-		return result;
-	tek__aside_begin();
-	result = TEK_REAL(fcntl)(file, command, lock);
-	tek__aside_end();
-	return result;
+	const int attempt = command == F_SETLKW ? F_SETLK : F_OFD_SETLK;
+
+	return TEK_ASIDE_IF_IT_WOULD_WAIT(
+		(tek__cancel_point(), TEK_REAL(fcntl)(file, attempt, lock)), is_held_by_another(),
+		TEK_REAL(fcntl)(file, command, lock), TEK_FOR_EVER, true);
 }
 
 int tek__lockf(int file, off_t size)
 {
-	tek__cancel_point();
-	int result = TEK_REAL(lockf)(file, F_TLOCK, size);
-	if (result == 0 || !is_held_by_another(tek__errno()))
-		return result;
-	tek__aside_begin();
-	result = TEK_REAL(lockf)(file, F_LOCK, size);
-	tek__aside_end();
-	return result;
+	return TEK_ASIDE_IF_IT_WOULD_WAIT(
+		(tek__cancel_point(), TEK_REAL(lockf)(file, F_TLOCK, size)), is_held_by_another(),
+		TEK_REAL(lockf)(file, F_LOCK, size), TEK_FOR_EVER, true);
 }
