@@ -3,6 +3,7 @@
 import json
 import shutil
 import tempfile
+import time
 import unittest
 from pathlib import Path
 
@@ -116,6 +117,12 @@ class PytestRecord(unittest.TestCase):
         self.assertEqual((told(cases), cases[0].reason), ([("t", SKIPPED)], "root"))
 
 
+class EndToEnd(unittest.TestCase):
+    def test_each_module_that_may_run_beside_others_is_there(self):
+        modules = Path(__file__).resolve().parents[1] / "tests" / "e2e"
+        self.assertEqual([name for name in e2e_tests.BESIDE if not (modules / f"{name}.py").exists()], [])
+
+
 class Run(unittest.TestCase):
     def setUp(self):
         top = Path(tempfile.mkdtemp())
@@ -139,6 +146,23 @@ class Run(unittest.TestCase):
 
     def test_a_missing_command_is_a_failure(self):
         self.assertNotEqual(process.run(self.context, "test", ["/nowhere/x"]).status, 0)
+
+    def test_what_ran_side_by_side_comes_back_in_its_order(self):
+        found = process.side_by_side(lambda time: self.run_shell(f"sleep {time}; echo {time}").output,
+                                     ["0.3", "0.1", "0"])
+        self.assertEqual(found, ["0.3\n", "0.1\n", "0\n"])
+
+    def test_what_runs_side_by_side_ends_when_it_is_interrupted(self):
+        def interrupt_or_run(script):
+            if not script:
+                raise KeyboardInterrupt
+            return self.run_shell(script)
+
+        begun = time.monotonic()
+        with self.assertRaises(KeyboardInterrupt):
+            process.side_by_side(interrupt_or_run, ["", "sleep 60", "sleep 60"])
+        self.assertLess(time.monotonic() - begun, 30)
+        self.assertEqual(self.run_shell("echo on").output, "on\n")
 
 
 class AheadOfTime(unittest.TestCase):

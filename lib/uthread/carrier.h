@@ -31,7 +31,7 @@
 
 struct tek_carrier {
 	struct tek_uthread context; /* its own: what it does while it has no thread to run */
-	pid_t tid;
+	atomic_int tid; /* 0: its kernel thread has not begun */
 	struct tek_here *kernel_here;         /* of the storage of its kernel thread */
 	int timer;                            /* its ticks: preempt.c; -1: none */
 	atomic_uint called;                   /* a worker has been given to it: a futex */

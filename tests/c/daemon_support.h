@@ -33,6 +33,21 @@ static inline unsigned int asked(unsigned int kind)
 	return fake->requests[kind];
 }
 
+static inline bool fast_after(pid_t tid, bool wanted)
+{
+	for (int i = 0; i < 300 && is_fast(tid) != wanted; i++)
+		sleep_ms(10);
+	return is_fast(tid) == wanted;
+}
+
+static inline int policy_of(pthread_t thread)
+{
+	struct sched_param param;
+	int policy = -1;
+	pthread_getschedparam(thread, &policy, &param);
+	return policy;
+}
+
 static inline void restart_daemon(void)
 {
 	fake->restart = true;

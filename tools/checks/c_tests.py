@@ -41,7 +41,8 @@ def thread(context: Context) -> list[Case]:
     # random addresses; setarch -R switches that off for the tests.
     return build_thread(context) or _test(
         context, "tsan", context.build / "tsan", ["setarch", "-R"], UNIT, {
-            "TSAN_OPTIONS": "halt_on_error=1:second_deadlock_stack=1",
+            # A process whose threads are still there when it ends is watched for 1 s more by default.
+            "TSAN_OPTIONS": "halt_on_error=1:second_deadlock_stack=1:atexit_sleep_ms=100",
         })
 
 

@@ -1,30 +1,57 @@
 """The end-to-end tests: pytest over what was built, told by pytest_record.py."""
 
 import json
+from functools import cache
+from itertools import chain
 from pathlib import Path
 
-from .process import TEST_SILENCE, Context, run
+from .process import TEST_SILENCE, Context, run, side_by_side
 from .results import Case, Outcome, failed, skipped
 
+PYTHON = ["/usr/bin/python3", "-B"]
 NO_TESTS = 5  # pytest's exit status where it finds none
 
 
+# May run beside each other: they look at what they start themselves, change nothing of the machine, and judge no
+# times. Those that take longest come first.
+BESIDE = [
+    "test_uthread_torture", "test_bench", "test_lab", "test_lab_fetch", "test_stack_programs",
+    "test_stack_learn", "test_programs", "test_ident_count", "test_uthread_gdb", "test_lab_shell",
+    "test_stack_budget", "test_run_targets", "test_run_options", "test_run_critical", "test_run_rules",
+    "test_stack_static", "test_stack_net", "test_table", "test_run_linked", "test_uthread_overflow",
+    "test_uthread_refused", "test_guard", "test_overflow", "test_board",
+]
+
+
 def end_to_end(context: Context) -> list[Case]:
-    tests = context.top / "tests" / "e2e"
-    return run_pytest(context, "e2e", [tests]) if tests.is_dir() else []
+    """Those that may run beside each other in a process each, then all others in one."""
+    modules = set((context.top / "tests" / "e2e").glob("test_*.py"))
+    beside = [module for module in sorted(modules, key=_place) if module.stem in BESIDE]
+    found = side_by_side(
+        lambda module: run_pytest(context, f"e2e-{module.stem}", [module]), beside)
+    alone = sorted(modules - set(beside))
+    return [*chain.from_iterable(found), *(run_pytest(context, "e2e", alone) if alone else [])]
+
+
+def _place(module: Path) -> int:
+    return BESIDE.index(module.stem) if module.stem in BESIDE else len(BESIDE)
+
+
+@cache
+def _has_pytest(context: Context) -> bool:
+    return run(context, "pytest", [*PYTHON, "-c", "import pytest"]).status == 0
 
 
 def run_pytest(context: Context, suite: str, tests: list[Path],
                silence: int = TEST_SILENCE) -> list[Case]:
-    python = ["/usr/bin/python3", "-B"]
-    if run(context, suite, [*python, "-c", "import pytest"]).status:
+    if not _has_pytest(context):
         return [skipped(str(path.relative_to(context.top)),
                         "pytest is missing (Debian's python3-pytest)") for path in tests]
     record = context.logs / f"{suite}.jsonl"
     record.unlink(missing_ok=True)
     finished = run(
         context, suite,
-        [*python, "-m", "pytest", "-v", "-p", "checks.pytest_record", "-p", "no:cacheprovider",
+        [*PYTHON, "-m", "pytest", "-v", "-p", "checks.pytest_record", "-p", "no:cacheprovider",
          *map(str, tests)], silence,
         environment={"PYTHONPATH": str(context.top / "tools"), "CHECK_RECORD": str(record)})
     lines = record.read_text().splitlines() if record.exists() else []

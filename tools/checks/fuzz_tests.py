@@ -1,12 +1,10 @@
 """The fuzzers of tests/fuzz, each for a few seconds: libFuzzer with the sanitizers."""
 
-import os
 import re
-from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from shutil import which
 
-from .process import BUILD_SILENCE, Context, run
+from .process import BUILD_SILENCE, Context, run, side_by_side
 from .results import Case, failed, passed, skipped
 
 SECONDS = 10
@@ -18,9 +16,8 @@ INCLUDE = re.compile(r'^#include "(\w+/\w+)\.h"$', re.MULTILINE)
 
 
 def fuzzers(context: Context) -> list[Case]:
-    """One a CPU at a time: each has one thread, and its time counts while others run, too."""
-    with ThreadPoolExecutor(os.cpu_count()) as pool:
-        return list(pool.map(lambda source: _fuzz(context, source), _sources(context)))
+    """Each has one thread, and its time counts while others run, too."""
+    return side_by_side(lambda source: _fuzz(context, source), _sources(context))
 
 
 def build(context: Context) -> None:

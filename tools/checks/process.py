@@ -5,7 +5,9 @@ import selectors
 import signal
 import subprocess
 import sys
+import threading
 import time
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -17,6 +19,8 @@ BUILD_SILENCE = 900
 GENTLY = ["sh", "-c", 'echo 10 2>/dev/null > /proc/self/autogroup; exec nice -n 10 "$@"', "gently"]
 # Seconds that output may lag behind the end of the command that wrote it.
 LAG = 2
+# Set while what was started side by side is to be ended.
+_interrupted = threading.Event()
 
 
 @dataclass(frozen=True)
@@ -99,6 +103,19 @@ def run(context: Context, suite: str, command: list[str], silence: int = TEST_SI
     return Finished(b"".join(chunks).decode(errors="replace"), child.returncode, hung, log)
 
 
+def side_by_side(work, items) -> list:
+    """What `work` returns for each, in their order. As many run at a time as there are CPUs."""
+    pool = ThreadPoolExecutor(os.cpu_count())
+    try:
+        return list(pool.map(work, items))
+    except BaseException:
+        _interrupted.set()
+        raise
+    finally:
+        pool.shutdown(cancel_futures=True)
+        _interrupted.clear()
+
+
 def _output(child: subprocess.Popen, silence: int):
     """Yields what the child writes, and None once it has been silent for too long.
 
@@ -108,7 +125,7 @@ def _output(child: subprocess.Popen, silence: int):
     last = time.monotonic()
     with selectors.DefaultSelector() as selector:
         selector.register(child.stdout, selectors.EVENT_READ)
-        while True:
+        while not _interrupted.is_set():
             if selector.select(timeout=0.5):
                 chunk = os.read(child.stdout.fileno(), 65536)
                 if not chunk:

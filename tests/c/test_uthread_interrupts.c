@@ -1,0 +1,264 @@
+/* SPDX-License-Identifier: MIT OR Apache-2.0 */
+/* What interrupts calls that wait: signals, cancellation, and a program that closes files or becomes another. */
+#include "blocking_calls.h"
+
+static void a_handler_ends_waits_as_signal_7_says(void **state)
+{
+	(void)state;
+	char byte;
+	make_function *const calls[] = {call_read,    call_poll,        call_ppoll,
+					call_select,  call_epoll_wait,  call_nanosleep,
+					call_pselect, call_epoll_pwait2};
+	for (int i = 0; i < 16; i++) {
+		bool restarts = i % 2;
+		int file[2], other[2];
+		make_pipe(file);
+		make_pipe(other);
+		struct call call = {.make = calls[i / 2],
+				    .file = file[0],
+				    .other = other[0],
+				    .bytes = &byte,
+				    .size = i / 2 == 0 ? 1 : 5000};
+		handle(SIGUSR1, restarts ? SA_RESTART : 0);
+		begin_and_see_it_wait(&call);
+		assert_int_equal(pthread_kill(call.thread, SIGUSR1), 0);
+		if (restarts && i / 2 == 0) {
+			sleep_ms(20);
+			assert_false(call.done);
+			send_bytes(file[1], "x", 1);
+			assert_int_equal(end(&call), 1);
+		} else {
+			assert_fails(&call, EINTR);
+			assert_true(call.ns < 4000 * MS);
+		}
+		assert_int_equal(signals_seen, 1);
+		close_both(file);
+		close_both(other);
+	}
+	signal(SIGUSR1, SIG_DFL);
+}
+
+static void a_signal_that_is_ignored_ends_nothing(void **state)
+{
+	(void)state;
+	int file[2];
+
+	make_pipe(file);
+	struct call call = {.make = call_ppoll, .file = file[0]};
+	signal(SIGUSR1, SIG_IGN);
+	begin_and_see_it_wait(&call);
+	pthread_kill(call.thread, SIGUSR1);
+	sleep_ms(20);
+	assert_false(call.done);
+	send_bytes(file[1], "x", 1);
+	assert_int_equal(end(&call), 1);
+	signal(SIGUSR1, SIG_DFL);
+	close_both(file);
+}
+
+static ssize_t call_with_mask(struct call *call)
+{
+	struct pollfd file = {.fd = call->file, .events = POLLIN};
+	sigset_t blocked, none;
+
+	sigemptyset(&none);
+	sigemptyset(&blocked);
+	sigaddset(&blocked, SIGUSR1);
+	pthread_sigmask(SIG_BLOCK, &blocked, NULL);
+	if (call->other)
+		pthread_kill(pthread_self(), SIGUSR1);
+	int result = call->flags ? sigsuspend(&none) : ppoll(&file, 1, NULL, &none);
+	int error = errno;
+	pthread_sigmask(SIG_BLOCK, NULL, &none);
+	assert_true(sigismember(&none, SIGUSR1));
+	errno = error;
+	return result;
+}
+
+static void a_mask_for_the_wait_lets_in_what_was_blocked_before(void **state)
+{
+	(void)state;
+	int file[2];
+
+	make_pipe(file);
+	for (int i = 0; i < 4; i++) {
+		bool before = i % 2;
+		struct call call = {
+			.make = call_with_mask, .file = file[0], .other = before, .flags = i / 2};
+		handle(SIGUSR1, SA_RESTART);
+		if (before) {
+			begin(&call);
+		} else {
+			begin_and_see_it_wait(&call);
+			pthread_kill(call.thread, SIGUSR1);
+		}
+		assert_fails(&call, EINTR);
+		assert_int_equal(signals_seen, 1);
+	}
+	signal(SIGUSR1, SIG_DFL);
+	close_both(file);
+}
+
+static ssize_t call_pause(struct call *call)
+{
+	(void)call;
+	return pause();
+}
+
+static void pause_ends_with_a_handler(void **state)
+{
+	(void)state;
+	struct call call = {.make = call_pause};
+
+	handle(SIGUSR1, SA_RESTART);
+	begin_and_see_it_wait(&call);
+	pthread_kill(call.thread, SIGUSR1);
+	assert_fails(&call, EINTR);
+	signal(SIGUSR1, SIG_DFL);
+}
+
+static void assert_cancelled(struct call *call)
+{
+	void *result;
+
+	assert_int_equal(pthread_cancel(call->thread), 0);
+	assert_int_equal(pthread_join(call->thread, &result), 0);
+	assert_ptr_equal(result, PTHREAD_CANCELED);
+	assert_false(call->done);
+}
+
+static void cancellation_ends_a_wait_and_takes_nothing(void **state)
+{
+	(void)state;
+	char byte;
+	make_function *const calls[] = {call_read,      call_poll,  call_ppoll,  call_select,
+					call_nanosleep, call_pause, call_usleep, call_pselect};
+	for (int i = 0; i < 8; i++) {
+		int file[2], other[2];
+		make_sockets(file, SOCK_STREAM);
+		make_pipe(other);
+		struct call call = {.make = calls[i],
+				    .file = file[0],
+				    .other = other[0],
+				    .bytes = &byte,
+				    .size = i ? 900 : 1};
+		begin_and_see_it_wait(&call);
+		assert_cancelled(&call);
+		send_bytes(file[1], "x", 1);
+		assert_int_equal(read(file[0], &byte, 1), 1);
+		close_both(file);
+		close_both(other);
+	}
+}
+
+static ssize_t call_when_cancelled(struct call *call)
+{
+	while (!call->other)
+		sched_yield();
+	return read(call->file, call->bytes, call->size);
+}
+
+static void cancellation_acts_before_a_call_that_need_not_wait(void **state)
+{
+	(void)state;
+	char byte;
+	int file[2];
+	void *result;
+
+	make_pipe(file);
+	send_bytes(file[1], "x", 1);
+	struct call call = {
+		.make = call_when_cancelled, .file = file[0], .bytes = &byte, .size = 1};
+	begin(&call);
+	pthread_cancel(call.thread);
+	__atomic_store_n(&call.other, 1, __ATOMIC_SEQ_CST);
+	pthread_join(call.thread, &result);
+	assert_ptr_equal(result, PTHREAD_CANCELED);
+	assert_int_equal(read(file[0], &byte, 1), 1);
+	close_both(file);
+}
+
+static void a_program_may_close_what_it_does_not_know(void **state)
+{
+	(void)state;
+	char byte;
+	int file[2];
+
+	if (!is_preloaded()) {
+		print_message("# needs libtek-uthread.so\n");
+		skip();
+	}
+	make_pipe(file);
+	struct call call = {.make = call_read, .file = file[0], .bytes = &byte, .size = 1};
+	begin_and_see_it_wait(&call);
+	assert_int_equal(close_range((unsigned int)file[1] + 1, ~0u, 0), 0);
+	for (int i = file[1] + 1; i < 1100; i++)
+		assert_int_equal(close(i), -1);
+	for (int i = file[1] + 1; i < 1100; i++)
+		assert_int_equal(dup2(file[1], i), i);
+	assert_int_equal(close_range((unsigned int)file[1] + 1, ~0u, 0), 0);
+	sleep_ms(20);
+	assert_false(call.done);
+	send_bytes(file[1], "x", 1);
+	assert_int_equal(end(&call), 1);
+	/* A kernel thread's read would go on; here it is told. */
+	begin_and_see_it_wait(&call);
+	close(file[0]);
+	assert_fails(&call, EBADF);
+	close(file[1]);
+}
+
+static atomic_bool enough;
+
+static void *spin(void *unused)
+{
+	(void)unused;
+	while (!enough)
+		;
+	return NULL;
+}
+
+/* Where threads are preempted, signals come all the time; the next program has no handler for them. */
+static int exec_beside_a_thread_that_runs(void)
+{
+	char *const arguments[] = {"true", NULL}, *const environment[] = {NULL};
+	pthread_t thread;
+
+	pthread_create(&thread, NULL, spin, NULL);
+	usleep(3000);
+	execve("/does/not/exist", arguments, environment);
+	if (errno != ENOENT)
+		return 1;
+	usleep(3000); /* still preempted: the other one never waits */
+	execle("/bin/true", "true", NULL, environment);
+	return 2;
+}
+
+static void a_program_that_replaces_itself_leaves_no_signals_behind(void **state)
+{
+	(void)state;
+	const char *options = getenv("TEK_UTHREAD");
+
+	if (options && strstr(options, "preempt=off")) {
+		print_message("# needs preemption\n");
+		skip();
+	}
+	for (int i = 0; i < 30; i++)
+		assert_int_equal(in_child(exec_beside_a_thread_that_runs), 0);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(a_handler_ends_waits_as_signal_7_says),
+		cmocka_unit_test(a_signal_that_is_ignored_ends_nothing),
+		cmocka_unit_test(a_mask_for_the_wait_lets_in_what_was_blocked_before),
+		cmocka_unit_test(pause_ends_with_a_handler),
+		cmocka_unit_test(cancellation_ends_a_wait_and_takes_nothing),
+		cmocka_unit_test(cancellation_acts_before_a_call_that_need_not_wait),
+		cmocka_unit_test(a_program_may_close_what_it_does_not_know),
+		cmocka_unit_test(a_program_that_replaces_itself_leaves_no_signals_behind),
+	};
+	alarm(100);
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
