@@ -30,15 +30,15 @@
 #include <sys/types.h>
 
 struct tek_carrier {
-	struct tek_uthread context; /* its own: what it does while it has no thread to run */
-	atomic_int tid; /* 0: its kernel thread has not begun */
-	struct tek_here *kernel_here;         /* of the storage of its kernel thread */
-	int timer;                            /* its ticks: preempt.c; -1: none */
-	atomic_uint called;                   /* a worker has been given to it: a futex */
-	struct tek_worker *given;             /* which */
-	struct tek_carrier *next;             /* of the spare ones */
-	struct tek_carrier *all;              /* of all, */
-	bool listed;                          /* where it is */
+	struct tek_uthread context;   /* its own: what it does while it has no thread to run */
+	atomic_int tid;               /* 0: its kernel thread has not begun */
+	struct tek_here *kernel_here; /* of the storage of its kernel thread */
+	int timer;                    /* its ticks: preempt.c; -1: none */
+	atomic_uint called;           /* a worker has been given to it: a futex */
+	struct tek_worker *given;     /* which */
+	struct tek_carrier *next;     /* of the spare ones */
+	struct tek_carrier *all;      /* of all, */
+	bool listed;                  /* where it is */
 	struct tek_uthread *_Atomic detached; /* whom it carries without a worker; NULL: nobody */
 	atomic_bool aside;  /* who has left it of his own accord, and comes back: posix/aside.h */
 	void *signal_stack; /* overflow.h; it stays with the structure */
