@@ -420,6 +420,21 @@ int tek__carrier_adopt(struct tek_worker *worker, struct tek_uthread *first)
 	return 0;
 }
 
+void tek__carrier_disown(void)
+{
+	struct tek_carrier *carrier = tek__here_carrier();
+	struct tek_worker *worker = tek__here_worker();
+
+	if (!carrier)
+		return;
+	tek__preempt_remove(carrier);
+	tek__carrier_set_worker(carrier->kernel_here, NULL);
+	carrier->kernel_here->self = NULL;
+	carrier->kernel_here->carrier = NULL;
+	tek__set_current(worker, NULL);
+	atomic_store(&worker->carrier, NULL);
+}
+
 void tek__carriers_after_fork(void)
 {
 	struct tek_carrier *carrier = tek__here_carrier();

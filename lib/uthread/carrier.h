@@ -50,6 +50,12 @@ extern struct tek_carrier *_Atomic tek__carriers __attribute__((visibility("hidd
 /* The calling kernel thread becomes the carrier of worker 0, and goes on as `first`. 0 or an error number. */
 int tek__carrier_adopt(struct tek_worker *worker, struct tek_uthread *first);
 
+/*
+ * The engine could not be started: the kernel thread that was adopted is one that is not the engine's.  It does nothing if
+ * none was.
+ */
+void tek__carrier_disown(void);
+
 /* A new kernel thread that carries `worker`, or is a spare one (NULL). */
 int tek__carrier_start(struct tek_worker *worker);
 

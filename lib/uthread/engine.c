@@ -141,8 +141,10 @@ int tek__engine_start(const struct tek_engine_options *options)
 		error = prepare_pool(options->pool);
 	if (!error)
 		error = start_others();
-	if (error)
-		tek__parallel_grant(); /* then all threads are the kernel's */
+	if (error) { /* then all threads are the kernel's, the calling one, too */
+		tek__carrier_disown();
+		tek__parallel_grant();
+	}
 	return error;
 }
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
 /*
  * Calls that wait in the kernel for things that no file tells of: messages and semaphores of System V, locks of files,
- * who opens the other end of a FIFO, any child.  Meanwhile others go on, and who waits can be cancelled and interrupted.
+ * who opens the other end of a FIFO, children.  Meanwhile others go on, and who waits can be cancelled and interrupted.
  */
 #include "uthread_posix.h"
 
@@ -12,6 +12,7 @@
 #include <sys/file.h>
 #include <sys/ipc.h>
 #include <sys/msg.h>
+#include <sys/ptrace.h>
 #include <sys/sem.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
@@ -19,7 +20,7 @@
 static atomic_int reached, cleaned, handled;
 static int queue, set;
 static char directory[64], path[80];
-static int result, error_number;
+static int result, error_number, traced_status;
 
 struct message {
 	long type;
@@ -325,6 +326,40 @@ static void who_waits_for_any_child_does_not_hold_up_others(void **state)
 	assert_int_equal(result, child);
 }
 
+static void *wait_for_traced(void *child)
+{
+	atomic_store(&reached, 1);
+	keep(waitpid(*(pid_t *)child, &traced_status, 0));
+	return NULL;
+}
+
+/* It asks for that itself, when its parent waits already. */
+static void a_child_that_is_traced_is_waited_for_when_it_stops(void **state)
+{
+	(void)state;
+	int file[2];
+	char byte = 0;
+	assert_int_equal(pipe(file), 0);
+	pid_t child = fork();
+	if (child == 0) {
+		if (read(file[0], &byte, 1) == 1 && ptrace(PTRACE_TRACEME, 0, NULL, NULL) == 0)
+			raise(SIGUSR1);
+		_exit(1);
+	}
+	pthread_t thread = start(wait_for_traced, &child);
+	assert_true(becomes(&reached, 1));
+	nap(20);
+	assert_int_equal(write(file[1], &byte, 1), 1);
+	result_of(thread);
+	assert_int_equal(result, child);
+	assert_true(WIFSTOPPED(traced_status) && WSTOPSIG(traced_status) == SIGUSR1);
+	kill(child, SIGKILL);
+	assert_int_equal(waitpid(child, &traced_status, 0), child);
+	assert_true(WIFSIGNALED(traced_status));
+	close(file[0]);
+	close(file[1]);
+}
+
 static void cancel(void *(*call)(void *))
 {
 	atomic_store(&reached, 0);
@@ -418,6 +453,7 @@ int main(void)
 		TEST(who_waits_for_a_lock_gets_it_from_another_process),
 		TEST(who_opens_a_fifo_waits_for_another_thread_that_opens_its_other_end),
 		TEST(who_waits_for_any_child_does_not_hold_up_others),
+		TEST(a_child_that_is_traced_is_waited_for_when_it_stops),
 		TEST(who_waits_is_cancelled),
 		TEST(handlers_interrupt_messages_and_semaphores),
 		TEST(handlers_interrupt_locks_as_they_were_installed),

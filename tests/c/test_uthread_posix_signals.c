@@ -134,6 +134,29 @@ static void a_blocked_signal_waits_until_it_is_unblocked(void **state)
 	assert_int_equal(sigismember(&pending, SIGUSR1), 0);
 }
 
+#pragma GCC diagnostic ignored "-Wdeprecated-declarations"
+#define USR1_BIT (1 << (SIGUSR1 - 1))
+
+/* The mask is the thread's: what the kernel has changes when others run, or when it sleeps. */
+static void masks_of_4_3bsd_stay_when_others_have_run(void **state)
+{
+	(void)state;
+	sigset_t all, now;
+	handle(SIGUSR1, 0);
+	sigfillset(&all);
+	assert_int_equal(pthread_sigmask(SIG_SETMASK, &all, NULL), 0);
+	assert_int_not_equal(sigsetmask(0) & USR1_BIT, 0);
+	nap(1);
+	assert_int_equal(pthread_sigmask(SIG_SETMASK, NULL, &now), 0);
+	assert_int_equal(sigismember(&now, SIGUSR1), 0);
+	assert_int_equal(sigblock(USR1_BIT), 0);
+	nap(1);
+	assert_int_equal(kill(getpid(), SIGUSR1), 0);
+	assert_int_equal(atomic_load(&handled), 0);
+	assert_int_equal(sigsetmask(0), USR1_BIT);
+	assert_true(becomes(&handled, 1));
+}
+
 static void raise_runs_the_handler_before_it_returns(void **state)
 {
 	(void)state;
@@ -394,6 +417,7 @@ int main(void)
 		cmocka_unit_test_setup(a_signal_ends_the_sleep_of_the_thread_it_is_sent_to, reset),
 		cmocka_unit_test_setup(a_read_fails_or_is_begun_again_as_the_handler_wants, reset),
 		cmocka_unit_test_setup(a_blocked_signal_waits_until_it_is_unblocked, reset),
+		cmocka_unit_test_setup(masks_of_4_3bsd_stay_when_others_have_run, reset),
 		cmocka_unit_test_setup(raise_runs_the_handler_before_it_returns, reset),
 		cmocka_unit_test_setup(a_thread_has_the_mask_of_its_creator_and_keeps_its_own,
 				       reset),

@@ -136,6 +136,30 @@ TEK_EXPORT int sigprocmask(int how, const sigset_t *restrict set, sigset_t *rest
 	return error ? fail(error) : 0;
 }
 
+/* As 4.3BSD has them, with the first signals in an int; dash(1) and others still do. */
+static int change_old_mask(int how, int mask)
+{
+	sigset_t set, before;
+
+	tek__signals_to(&set, (unsigned int)mask);
+	return sigprocmask(how, &set, &before) == 0 ? (int)tek__signals_of(&before) : -1;
+}
+
+TEK_EXPORT int sigblock(int mask)
+{
+	return change_old_mask(SIG_BLOCK, mask);
+}
+
+TEK_EXPORT int sigsetmask(int mask)
+{
+	return change_old_mask(SIG_SETMASK, mask);
+}
+
+TEK_EXPORT int siggetmask(void)
+{
+	return change_old_mask(SIG_BLOCK, 0);
+}
+
 /* A number that can be sent: the tick's and the C library's own cannot. */
 static bool can_send(int number)
 {

@@ -2,6 +2,7 @@
 #include "uthread/posix/start.h"
 
 #include "ident/table.h"
+#include "uthread/carrier.h"
 #include "uthread/engine.h"
 #include "uthread/interrupted.h"
 #include "uthread/posix/action.h"
@@ -94,7 +95,10 @@ static int adopt(pthread_t handle)
 		tek__posix_give(posix, thread);
 	}
 	tek__leave();
-	return posix ? 0 : ENOMEM;
+	if (posix)
+		return 0;
+	tek__carrier_disown();
+	return ENOMEM;
 }
 
 /* Others whose idea of a thread is the kernel's, and that have some of our symbols: then theirs do it all. */
