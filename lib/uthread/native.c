@@ -262,7 +262,7 @@ TEK_EXPORT void tek_uthread_sleep_until(const struct timespec *time)
 	struct tek_waiter waiter;
 
 	tek__waiter_init(&waiter);
-	tek__wait(&waiter, time, "sleep");
+	tek__wait(&waiter, time, TEK_WAITS_SLEEP);
 }
 
 TEK_EXPORT void tek_uthread_sleep(uint64_t ns)

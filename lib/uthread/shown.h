@@ -22,10 +22,11 @@ static inline void tek__shown_runs(const struct tek_uthread *thread, unsigned in
 		__atomic_store_n(&thread->shown->worker, (tek_u16)(worker + 1), __ATOMIC_RELAXED);
 }
 
-static inline void tek__shown_waits(const struct tek_uthread *thread, bool waits)
+/* It waits for this from now on: TEK_WAITS_*. */
+static inline void tek__shown_waits(const struct tek_uthread *thread, unsigned char what)
 {
 	if (thread->shown)
-		__atomic_store_n(&thread->shown->waits, waits, __ATOMIC_RELAXED);
+		__atomic_store_n(&thread->shown->waits, what, __ATOMIC_RELAXED);
 }
 
 /* The worker is carried by this kernel thread from now on. */

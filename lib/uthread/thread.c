@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
 #include "uthread/thread.h"
 
+#include "tek_abi.h"
 #include "uthread/critical.h"
 #include "uthread/engine.h"
 #include "uthread/own_stacks.h"
@@ -61,7 +62,7 @@ static void reset(struct tek_uthread *thread)
 	thread->mask = 0;
 	thread->result = NULL;
 	thread->name[0] = '\0';
-	thread->waits_for = NULL;
+	thread->waits_for = TEK_WAITS_NO;
 	thread->interruptible = NULL;
 	thread->interrupted = false;
 	thread->read_locks = 0;
@@ -217,7 +218,7 @@ int tek__uthread_join(struct tek_uthread *thread, void **result, const struct ti
 	tek__enter();
 	uintptr_t joiner = atomic_load_explicit(&thread->joiner, memory_order_acquire);
 	if (joiner == TEK_JOIN_NONE && change_joiner(thread, TEK_JOIN_NONE, (uintptr_t)&waiter)) {
-		enum tek_wake how = tek__wait_interruptible(&waiter, deadline, "join");
+		enum tek_wake how = tek__wait_interruptible(&waiter, deadline, TEK_WAITS_JOIN);
 		if (how != TEK_WOKEN) {
 			if (change_joiner(thread, (uintptr_t)&waiter, TEK_JOIN_NONE)) {
 				tek__leave();
