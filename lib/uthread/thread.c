@@ -6,6 +6,7 @@
 #include "uthread/engine.h"
 #include "uthread/own_stacks.h"
 #include "uthread/sanitizer.h"
+#include "uthread/shown.h"
 #include "uthread/stacks.h"
 #include "uthread/tls.h"
 #include "uthread/trace.h"
@@ -35,6 +36,7 @@ static struct tek_uthread *finish(void *result)
 	if (self->at_end)
 		self->at_end(self);
 	tek__enter();
+	tek__shown_ends(self);
 	self->result = result;
 	return tek__end_current();
 }

@@ -257,6 +257,7 @@ static inline enum tek_wake wait_for_ever(struct tek_waiter *waiter, unsigned ch
 	struct tek_uthread *self = waiter->thread;
 
 	self->waits_for = what;
+	tek__shown_lives(self);
 	tek__shown_waits(self, what);
 	while (state_of(waiter) <= TEK_CLAIMED)
 		tek__park();

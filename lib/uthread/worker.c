@@ -8,6 +8,7 @@
 #include "uthread/idle.h"
 #include "uthread/preempt.h"
 #include "uthread/sanitizer.h"
+#include "uthread/shown.h"
 #include "uthread/tls.h"
 #include "uthread/trace.h"
 #include "uthread/wait.h"
@@ -287,6 +288,7 @@ __attribute__((aligned(64))) void tek__yield(enum tek_ready why)
 	struct tek_worker *worker = tek__here_worker();
 	struct tek_uthread *self = tek__here_self();
 
+	tek__shown_lives(self);
 	look_around(worker);
 	if (!tek__is_plain() || !is_ticking(worker)) {
 		yield_unless_plain(worker, self, why);

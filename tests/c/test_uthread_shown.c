@@ -96,7 +96,9 @@ static void *wait_shown(void *argument)
 	struct waits *waits = argument;
 
 	tek__here_self()->shown = &waits->side;
-	return waits->routine(argument);
+	void *result = waits->routine(argument);
+	tek__here_self()->shown = NULL;
+	return result;
 }
 
 static unsigned char shown(const struct waits *waits)

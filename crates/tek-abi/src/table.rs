@@ -114,6 +114,8 @@ pub const STACK_MODE_TIGHT: u8 = 3;
 pub const KINDS_OFFSET: u32 = 36864;
 /// Kinds that a table has room for.
 pub const MAX_KINDS: u32 = 512;
+/// Bits that [`TableHeader::image`] leaves out.
+pub const IMAGE_SHIFT: u32 = 4;
 /// Where the workers begin in a table file.
 pub const WORKERS_OFFSET: u32 = 102400;
 /// Workers that a table has room for.
@@ -414,12 +416,13 @@ pub struct TableHeader {
     pub reserved: u8,
     /// [`WorkerPlace`]s that are there; 0: it has no user-level threads.
     pub workers: u32,
-    /// Zero.
-    pub reserved2: u32,
+    /// From where the process's first stack begins, field 28 of its stat, without the lowest
+    /// [`IMAGE_SHIFT`] bits and those that are too much; 0: not known.
+    pub image: u32,
 }
 layout!(TableHeader, "tek_table_header", 152, {
     magic: 0, version: 8, pid: 12, start_ticks: 16, record_bytes: 24, side_bytes: 28,
     page_bytes: 32, chunks: 36, slots: 40, threads: 44, fast: 48, lost: 52, program: 56,
     pid_namespace: 120, modules: 128, kinds: 132, program_module: 136, stack_mode: 140, low_percent: 141,
-    high_percent: 142, reserved: 143, workers: 144, reserved2: 148,
+    high_percent: 142, reserved: 143, workers: 144, image: 148,
 });

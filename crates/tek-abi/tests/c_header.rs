@@ -60,6 +60,7 @@ fn rust_constants() -> BTreeMap<&'static str, i128> {
         MAX_MODULES,
         WORKERS_OFFSET,
         MAX_WORKERS,
+        IMAGE_SHIFT,
         TABLE_MAGIC,
         CHUNK_SLOTS,
         MAX_CHUNKS,
