@@ -129,6 +129,24 @@ struct tek_record {
 #define TEK_WHY_RULE 0x08u   /* a rule names it */
 #define TEK_WHY_FOLLOW 0x10u /* it is marked, and a thread of its group asks */
 
+/*
+ * struct tek_side.waits: what a user-level thread waits for.  The numbers stay; there may be more some day, which
+ * a reader takes for TEK_WAITS_OTHER.
+ */
+#define TEK_WAITS_NO 0u
+#define TEK_WAITS_OTHER 1u  /* for something that is not listed here */
+#define TEK_WAITS_MUTEX 2u  /* to be given it; also at the end of a wait for a condition variable */
+#define TEK_WAITS_COND 3u   /* for a signal of a condition variable */
+#define TEK_WAITS_RWLOCK 4u /* for a read-write lock */
+#define TEK_WAITS_BARRIER 5u   /* for the rest of its round */
+#define TEK_WAITS_SEMAPHORE 6u /* to take one */
+#define TEK_WAITS_ONCE 7u      /* until another thread has run a routine that runs once */
+#define TEK_WAITS_JOIN 8u      /* for the end of a thread */
+#define TEK_WAITS_FILE 9u      /* for a file or a socket, by whatever call: read, accept, poll */
+#define TEK_WAITS_SLEEP 10u    /* for a time */
+#define TEK_WAITS_SIGNAL 11u   /* for a signal: pause, sigwait */
+#define TEK_WAITS_PAUSE 12u    /* a moment, to try again what nobody tells the end of */
+
 #define TEK_ROLE_BYTES 64 /* of a role, with its NUL */
 
 /* struct tek_side.stack_flags, struct tek_kind.stack_flags */
@@ -172,7 +190,7 @@ struct tek_side {
 	tek_u8 role[64];
 	/* Of user-level threads, each written by a store of its own, whatever seq is: */
 	tek_u16 worker;      /* number, from 1, of the worker that it ran on last; 0: on none yet */
-	tek_u8 waits;        /* not 0: it waits; else it runs, or is ready to */
+	tek_u8 waits;        /* TEK_WAITS_*: for what; TEK_WAITS_NO: it runs, or is ready to */
 	tek_u8 reserved2[5]; /* zero */
 };
 
@@ -260,9 +278,13 @@ struct tek_table_header {
 	tek_u8 low_percent;     /* a stack of which less is used is in the Low Zone, */
 	tek_u8 high_percent;    /* and one of which more is used in the High Zone */
 	tek_u8 reserved;        /* zero */
-	tek_u32 workers;   /* struct tek_worker_place that are there; 0: no user-level threads */
-	tek_u32 reserved2; /* zero */
+	tek_u32 workers; /* struct tek_worker_place that are there; 0: no user-level threads */
+	/* From where the first stack of the process begins, as in /proc/PID/stat, field 28, lowest bits left out.
+	   Who may see that there and finds another has found another program: it was executed since.  0: not known */
+	tek_u32 image;
 };
+
+#define TEK_IMAGE_SHIFT 4u
 
 /* struct tek_table_header.stack_mode */
 #define TEK_STACK_MODE_OFF 0u
@@ -479,6 +501,7 @@ TEK_ABI_AT(tek_table_header, stack_mode, 140);
 TEK_ABI_AT(tek_table_header, low_percent, 141);
 TEK_ABI_AT(tek_table_header, high_percent, 142);
 TEK_ABI_AT(tek_table_header, workers, 144);
+TEK_ABI_AT(tek_table_header, image, 148);
 
 TEK_ABI_ASSERT(sizeof(struct tek_request) == 64);
 TEK_ABI_AT(tek_request, version, 4);

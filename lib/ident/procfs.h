@@ -15,6 +15,7 @@ enum tek_stat_field {
 	TEK_STAT_FLAGS = 9,        /* PF_* of the kernel */
 	TEK_STAT_START_TICKS = 22, /* start time after boot in clock ticks */
 	TEK_STAT_VM_BYTES = 23,    /* virtual memory of the process */
+	TEK_STAT_STACK_START = 28, /* address where its first stack begins */
 };
 
 /* One of them, of a process or thread. False if there is none with this id, or no /proc. */

@@ -18,6 +18,8 @@
 
 enum { DIRECTORY_BYTES = 400 };
 
+const char *tek__rundir_ending = ".table";
+
 /* *made: TEK makes it if it is missing. */
 static bool find_directory(char *directory, bool *made)
 {
@@ -50,7 +52,8 @@ bool tek__rundir_table(char *path, size_t size)
 	char directory[DIRECTORY_BYTES];
 	bool made;
 	return find_directory(directory, &made) &&
-	       snprintf(path, size, "%s/%d.table", directory, (int)tek__pid()) < (int)size;
+	       snprintf(path, size, "%s/%d%s", directory, (int)tek__pid(), tek__rundir_ending) <
+		       (int)size;
 }
 
 /* The pid in the name of a table file, hidden or not; 0 if it is none. */
@@ -58,7 +61,8 @@ static pid_t pid_of(const char *name)
 {
 	char *end;
 	long pid = strtol(name, &end, 10);
-	bool is_table = strcmp(end, ".table") == 0 || strcmp(end, ".table~") == 0;
+	bool is_table = strcmp(end, ".table") == 0 || strcmp(end, ".table~") == 0 ||
+			strcmp(end, TEK_RUNDIR_NATIVE) == 0;
 	return pid > 0 && pid <= INT32_MAX && is_table ? (pid_t)pid : 0;
 }
 

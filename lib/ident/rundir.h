@@ -25,6 +25,10 @@ bool tek__rundir_is_foreign(const char *path);
 /* Whether $TEK_RUN_DIR names it: somebody waits there for what processes leave. */
 bool tek__rundir_is_given(void);
 
+/* How names of tables end: ".table", or that of a table of native user-level threads. */
+#define TEK_RUNDIR_NATIVE ".native.table"
+extern const char *tek__rundir_ending;
+
 /*
  * Make the default directory if it is missing, and remove what dead processes left in it; what
  * they leave in a given one is for its owner.

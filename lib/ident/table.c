@@ -146,12 +146,14 @@ static void put_words(void *to, const void *from, size_t bytes)
 static void fill_header(void)
 {
 	struct tek_table_header *header = tek__table_header();
-	uint64_t start_ticks = 0;
+	uint64_t start_ticks = 0, stack_start = 0;
 
 	header->version = TEK_ABI_VERSION;
 	header->pid = (tek_u32)tek__pid();
 	tek__procfs_stat(tek__pid(), TEK_STAT_START_TICKS, &start_ticks);
 	header->start_ticks = start_ticks;
+	tek__procfs_stat(tek__pid(), TEK_STAT_STACK_START, &stack_start);
+	header->image = (tek_u32)(stack_start >> TEK_IMAGE_SHIFT);
 	header->pid_namespace = tek__procfs_pid_namespace();
 	header->record_bytes = sizeof(struct tek_record);
 	header->side_bytes = sizeof(struct tek_side);

@@ -72,8 +72,8 @@ static void tell(struct released *released)
 
 static int sleep_until_woken(struct tek_waiter *waiter, bool interruptible)
 {
-	enum tek_wake how = interruptible ? tek__wait_interruptible(waiter, NULL, "barrier")
-					  : tek__wait_deferred(waiter, NULL, "barrier");
+	enum tek_wake how = interruptible ? tek__wait_interruptible(waiter, NULL, TEK_WAITS_BARRIER)
+					  : tek__wait_deferred(waiter, NULL, TEK_WAITS_BARRIER);
 	return how == TEK_INTERRUPTED ? EINTR : 0;
 }
 

@@ -122,8 +122,8 @@ static int sleep_until_woken(struct tek_cond *cond, struct tek_cond_waiter *wait
 			     const struct timespec *deadline, bool interruptible)
 {
 	struct tek_waiter *wait = &waiter->of_mutex.wait;
-	enum tek_wake how = interruptible ? tek__wait_interruptible(wait, deadline, "cond")
-					  : tek__wait_deferred(wait, deadline, "cond");
+	enum tek_wake how = interruptible ? tek__wait_interruptible(wait, deadline, TEK_WAITS_COND)
+					  : tek__wait_deferred(wait, deadline, TEK_WAITS_COND);
 
 	if (how == TEK_WOKEN) {
 		/* Of those who were moved the mutex has woken this one, and waits for it. */
@@ -147,7 +147,7 @@ __attribute__((noinline)) static void give_up(struct tek_cond *cond, struct tek_
 		return;
 	}
 	/* A signal has found it, which is for somebody else. */
-	tek__wait_deferred(wait, NULL, "cond");
+	tek__wait_deferred(wait, NULL, TEK_WAITS_COND);
 	tek__cond_signal(cond);
 }
 

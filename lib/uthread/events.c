@@ -81,7 +81,7 @@ static int wait_for_them(struct tek_waiter *waiter, const struct timespec *deadl
 {
 	/* In the handler of a tick, or idle, a worker looks for events while this is not 0. */
 	atomic_fetch_add_explicit(&waiting, 1, memory_order_relaxed);
-	enum tek_wake how = tek__wait_interruptible(waiter, deadline, "file");
+	enum tek_wake how = tek__wait_interruptible(waiter, deadline, TEK_WAITS_FILE);
 	atomic_fetch_sub_explicit(&waiting, 1, memory_order_relaxed);
 
 	return how == TEK_WOKEN ? 0 : how == TEK_TIMED_OUT ? -ETIMEDOUT : -EINTR;

@@ -75,8 +75,8 @@ static void add(struct tek_waiters *waiters, struct tek_mutex_waiter *waiter)
 static enum tek_wake wait_once(struct tek_mutex_waiter *waiter, const struct timespec *deadline,
 			       bool interruptible)
 {
-	return interruptible ? tek__wait_interruptible(&waiter->wait, deadline, "mutex")
-			     : tek__wait_deferred(&waiter->wait, deadline, "mutex");
+	return interruptible ? tek__wait_interruptible(&waiter->wait, deadline, TEK_WAITS_MUTEX)
+			     : tek__wait_deferred(&waiter->wait, deadline, TEK_WAITS_MUTEX);
 }
 
 /* Deferred. */

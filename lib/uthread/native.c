@@ -7,7 +7,9 @@
 #include "uthread/guard.h"
 #include "uthread/inherit.h"
 #include "uthread/key.h"
+#include "uthread/native_table.h"
 #include "uthread/overflow.h"
+#include "uthread/table.h"
 #include "uthread/thread.h"
 #include "uthread/trace.h"
 #include "uthread/worker.h"
@@ -43,6 +45,7 @@ static void in_parent(void)
 
 static void in_child(void)
 {
+	tek__table_after_fork();
 	tek__engine_after_fork();
 	tek__leave();
 }
@@ -70,6 +73,7 @@ TEK_EXPORT int tek_uthread_start(const char *options, const char **wrong)
 	if (error)
 		return error;
 	tek__overflow_watch();
+	tek__native_table_start();
 	return pthread_atfork(before_fork, in_parent, in_child);
 }
 
@@ -128,6 +132,16 @@ static int create(tek_uthread_t *result, const struct tek_uthread_wish *wish, co
 	return thread ? 0 : EAGAIN;
 }
 
+/* The first thread that a program creates, or that the child of a fork does. */
+__attribute__((cold, noinline)) static int begin(void)
+{
+	int error = tek__engine_runs() ? 0 : tek_uthread_start(NULL, NULL);
+
+	if (!error && tek__is_uthread())
+		tek__native_table_open();
+	return error;
+}
+
 TEK_EXPORT int tek_uthread_create(tek_uthread_t *thread,
 				  const struct tek_uthread_attributes *attributes,
 				  void *(*routine)(void *), void *argument)
@@ -135,8 +149,8 @@ TEK_EXPORT int tek_uthread_create(tek_uthread_t *thread,
 	struct tek_uthread_wish wish;
 	int error;
 
-	if (__builtin_expect(!tek__is_uthread(), 0) && !tek__engine_runs()) {
-		error = tek_uthread_start(NULL, NULL);
+	if (__builtin_expect(!tek__table_is_settled, 0)) {
+		error = begin();
 		if (error)
 			return error;
 	}
@@ -213,6 +227,7 @@ TEK_EXPORT int tek_uthread_set_name(tek_uthread_t thread, const char *name)
 	memcpy(thread->name, name, bytes);
 	tek__enter();
 	tek__trace_named(thread);
+	tek__table_named(thread);
 	tek__leave();
 	return 0;
 }
@@ -233,6 +248,9 @@ TEK_EXPORT int tek_uthread_set_priority(tek_uthread_t thread, int priority)
 	if (!is_priority(priority))
 		return EINVAL;
 	tek__priority_set(thread, priority);
+	tek__enter();
+	tek__table_scheduled(thread);
+	tek__leave();
 	return 0;
 }
 
@@ -252,6 +270,9 @@ TEK_EXPORT int tek_uthread_set_critical(int critical)
 		return EPERM;
 	/* It runs, so no queue has it. */
 	tek__critical_set(self, critical);
+	tek__enter();
+	tek__table_scheduled(self);
+	tek__leave();
 	return 0;
 }
 
@@ -262,7 +283,7 @@ TEK_EXPORT void tek_uthread_sleep_until(const struct timespec *time)
 	struct tek_waiter waiter;
 
 	tek__waiter_init(&waiter);
-	tek__wait(&waiter, time, "sleep");
+	tek__wait(&waiter, time, TEK_WAITS_SLEEP);
 }
 
 TEK_EXPORT void tek_uthread_sleep(uint64_t ns)

@@ -80,7 +80,7 @@ static void wait(atomic_int *control, int running)
 		tek__waiters_add(&queue->waiters, &waiter);
 	tek__spin_unlock(&queue->lock);
 	if (waits)
-		tek__wait(&waiter, NULL, "once");
+		tek__wait(&waiter, NULL, TEK_WAITS_ONCE);
 	tek__leave();
 }
 

@@ -203,8 +203,9 @@ static int queue(struct tek_rwlock *lock, bool writes, const struct timespec *de
 	tek__guard_unlock(&lock->state, state | bits_of(lock));
 
 	enum tek_wake how = interruptible
-				    ? tek__wait_interruptible(&waiter.wait, deadline, "rwlock")
-				    : tek__wait_deferred(&waiter.wait, deadline, "rwlock");
+				    ? tek__wait_interruptible(&waiter.wait, deadline,
+							      TEK_WAITS_RWLOCK)
+				    : tek__wait_deferred(&waiter.wait, deadline, TEK_WAITS_RWLOCK);
 	if (how == TEK_WOKEN)
 		return 0;
 	state = tek__guard_lock(&lock->state, TEK_RWLOCK_GUARD);

@@ -108,8 +108,10 @@ static int wait(struct tek_semaphore *semaphore, const struct timespec *deadline
 	tek__waiter_init(&waiter);
 	tek__waiters_add_by_priority(&semaphore->waiters, &waiter);
 	unlock(semaphore);
-	enum tek_wake how = interruptible ? tek__wait_interruptible(&waiter, deadline, "semaphore")
-					  : tek__wait_deferred(&waiter, deadline, "semaphore");
+	enum tek_wake how = interruptible
+				    ? tek__wait_interruptible(&waiter, deadline,
+							      TEK_WAITS_SEMAPHORE)
+				    : tek__wait_deferred(&waiter, deadline, TEK_WAITS_SEMAPHORE);
 	if (how == TEK_WOKEN)
 		return 0; /* it may be destroyed already */
 	/* If nobody waits it is not in the list, and nobody has it in his hands. */

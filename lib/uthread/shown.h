@@ -2,7 +2,7 @@
 /*
  * What the thread information table (abi/tek_abi.h) says of threads while they run: where each does, whether it waits,
  * and which kernel thread carries which worker.  Each is one store, for which nobody takes a lock.  The rest of
- * the table is posix/table.h's; where there is none these do nothing.
+ * the table is table.h's; where there is none these do nothing.
  */
 #ifndef TEK_UTHREAD_SHOWN_H
 #define TEK_UTHREAD_SHOWN_H
@@ -22,10 +22,38 @@ static inline void tek__shown_runs(const struct tek_uthread *thread, unsigned in
 		__atomic_store_n(&thread->shown->worker, (tek_u16)(worker + 1), __ATOMIC_RELAXED);
 }
 
-static inline void tek__shown_waits(const struct tek_uthread *thread, bool waits)
+/*
+ * Where creating a thread must cost nothing the table tells of one only when it has waited, yielded or been preempted:
+ * then it has lived longer than a record takes.  The first of these puts a thread there that is not; NULL: there is no
+ * room, no table, or all are there.  The other one is for those that end.
+ */
+extern void (*tek__shown_newcomer)(struct tek_uthread *thread)
+	__attribute__((visibility("hidden")));
+extern void (*tek__shown_gone)(struct tek_uthread *thread) __attribute__((visibility("hidden")));
+
+/* The calling thread has lived for a while. Between tek__enter() and tek__leave(). */
+static inline void tek__shown_lives(struct tek_uthread *thread)
+{
+	if (__builtin_expect(!thread->shown, 0)) {
+		void (*newcomer)(struct tek_uthread *) = __atomic_load_n(&tek__shown_newcomer,
+									 __ATOMIC_RELAXED);
+		if (__builtin_expect(newcomer != NULL, 0))
+			newcomer(thread);
+	}
+}
+
+/* It ends, and does not leave the engine any more. */
+static inline void tek__shown_ends(struct tek_uthread *thread)
+{
+	if (__builtin_expect(thread->shown != NULL, 0) && tek__shown_gone)
+		tek__shown_gone(thread);
+}
+
+/* It waits for this from now on: TEK_WAITS_*. */
+static inline void tek__shown_waits(const struct tek_uthread *thread, unsigned char what)
 {
 	if (thread->shown)
-		__atomic_store_n(&thread->shown->waits, waits, __ATOMIC_RELAXED);
+		__atomic_store_n(&thread->shown->waits, what, __ATOMIC_RELAXED);
 }
 
 /* The worker is carried by this kernel thread from now on. */

@@ -1,10 +1,12 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
 #include "uthread/thread.h"
 
+#include "tek_abi.h"
 #include "uthread/critical.h"
 #include "uthread/engine.h"
 #include "uthread/own_stacks.h"
 #include "uthread/sanitizer.h"
+#include "uthread/shown.h"
 #include "uthread/stacks.h"
 #include "uthread/tls.h"
 #include "uthread/trace.h"
@@ -34,6 +36,7 @@ static struct tek_uthread *finish(void *result)
 	if (self->at_end)
 		self->at_end(self);
 	tek__enter();
+	tek__shown_ends(self);
 	self->result = result;
 	return tek__end_current();
 }
@@ -61,7 +64,7 @@ static void reset(struct tek_uthread *thread)
 	thread->mask = 0;
 	thread->result = NULL;
 	thread->name[0] = '\0';
-	thread->waits_for = NULL;
+	thread->waits_for = TEK_WAITS_NO;
 	thread->interruptible = NULL;
 	thread->interrupted = false;
 	thread->read_locks = 0;
@@ -217,7 +220,7 @@ int tek__uthread_join(struct tek_uthread *thread, void **result, const struct ti
 	tek__enter();
 	uintptr_t joiner = atomic_load_explicit(&thread->joiner, memory_order_acquire);
 	if (joiner == TEK_JOIN_NONE && change_joiner(thread, TEK_JOIN_NONE, (uintptr_t)&waiter)) {
-		enum tek_wake how = tek__wait_interruptible(&waiter, deadline, "join");
+		enum tek_wake how = tek__wait_interruptible(&waiter, deadline, TEK_WAITS_JOIN);
 		if (how != TEK_WOKEN) {
 			if (change_joiner(thread, (uintptr_t)&waiter, TEK_JOIN_NONE)) {
 				tek__leave();

@@ -76,7 +76,7 @@ struct tek_uthread {
 	struct tek_uthread *next_free;
 	struct tek_uthread *all_next; /* of all, also those that are free: tek__uthreads */
 	char name[16];
-	const char *waits_for; /* for those who look; NULL: nothing */
+	unsigned char waits_for; /* for those who look: TEK_WAITS_* of tek_abi.h */
 	struct tek_spin interrupt_lock;
 	/* Both under interrupt_lock: the wait that tek__interrupt() ends; */
 	struct tek_waiter *interruptible;

@@ -5,6 +5,7 @@
 #include "uthread/clock.h"
 #include "uthread/monitor.h"
 #include "uthread/trace_file.h"
+#include "uthread/wait.h"
 
 #include <errno.h>
 #include <stdatomic.h>
@@ -37,12 +38,8 @@ static struct buffer buffers[TEK_WORKERS_MAX + 1];
 static struct buffer *const outside = &buffers[TEK_WORKERS_MAX];
 static atomic_flag outside_taken = ATOMIC_FLAG_INIT;
 
-/*
- * The texts of tek__wait(): what threads wait for.  They are strings that stay, so their addresses tell them apart,
- * and there are few; one for which there is no number is not told.
- */
-#define TEXTS 64
-static _Atomic(const char *) texts[TEXTS];
+/* Of what threads wait for: whether the word for it is in the file. */
+static atomic_bool is_told[TEK_WAITS_WORDS];
 
 static void supply(struct buffer *buffer, unsigned int worker)
 {
@@ -99,8 +96,8 @@ void tek__trace_after_fork(void)
 		return;
 	for (unsigned int i = 0; i <= TEK_WORKERS_MAX; i++)
 		forget(&buffers[i]);
-	for (unsigned int i = 0; i < TEXTS; i++)
-		atomic_store_explicit(&texts[i], NULL, memory_order_relaxed);
+	for (unsigned int i = 0; i < TEK_WAITS_WORDS; i++)
+		atomic_store_explicit(&is_told[i], false, memory_order_relaxed);
 	atomic_flag_clear(&outside_taken);
 	start_ns = tek__now();
 	tek__trace_supply();
@@ -207,20 +204,13 @@ static void note_text(struct tek_worker *worker, tek_u8 kind, uint64_t whose, co
 }
 
 /* What it waits for, as a reason. */
-static tek_u8 reason_of(struct tek_worker *worker, const char *text)
+static tek_u8 reason_of(struct tek_worker *worker, unsigned char what)
 {
-	if (!text)
-		return TEK_TRACE_WAITS;
-	for (unsigned int i = 0; i < TEXTS; i++) {
-		const char *known = atomic_load_explicit(&texts[i], memory_order_relaxed);
-		if (!known && atomic_compare_exchange_strong(&texts[i], &known, text)) {
-			note_text(worker, TEK_TRACE_TEXT, i + 1, text, TEK_TRACE_TEXT_BYTES - 1);
-			known = text;
-		}
-		if (known == text)
-			return (tek_u8)(TEK_TRACE_WAITS + i + 1);
-	}
-	return TEK_TRACE_WAITS;
+	if (what && !atomic_load_explicit(&is_told[what], memory_order_relaxed) &&
+	    !atomic_exchange(&is_told[what], true))
+		note_text(worker, TEK_TRACE_TEXT, what, tek__waits_words[what],
+			  TEK_TRACE_TEXT_BYTES - 1);
+	return (tek_u8)(TEK_TRACE_WAITS + what);
 }
 
 static tek_u8 why_left(struct tek_worker *worker, const struct tek_uthread *from)

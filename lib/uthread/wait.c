@@ -26,6 +26,22 @@ static struct {
 
 unsigned int tek__process;
 
+const char *const tek__waits_words[TEK_WAITS_WORDS] = {
+	[TEK_WAITS_NO] = "",
+	[TEK_WAITS_OTHER] = "other",
+	[TEK_WAITS_MUTEX] = "mutex",
+	[TEK_WAITS_COND] = "cond",
+	[TEK_WAITS_RWLOCK] = "rwlock",
+	[TEK_WAITS_BARRIER] = "barrier",
+	[TEK_WAITS_SEMAPHORE] = "semaphore",
+	[TEK_WAITS_ONCE] = "once",
+	[TEK_WAITS_JOIN] = "join",
+	[TEK_WAITS_FILE] = "file",
+	[TEK_WAITS_SLEEP] = "sleep",
+	[TEK_WAITS_SIGNAL] = "signal",
+	[TEK_WAITS_PAUSE] = "pause",
+};
+
 static struct tek_waiter *of_timer(struct tek_heap_node *node)
 {
 	return (struct tek_waiter *)((char *)node - offsetof(struct tek_waiter, timer));
@@ -236,22 +252,23 @@ __attribute__((noinline)) static enum tek_wake wait_in_kernel(struct tek_waiter 
 	return state_of(waiter);
 }
 
-static inline enum tek_wake wait_for_ever(struct tek_waiter *waiter, const char *what)
+static inline enum tek_wake wait_for_ever(struct tek_waiter *waiter, unsigned char what)
 {
 	struct tek_uthread *self = waiter->thread;
 
 	self->waits_for = what;
-	tek__shown_waits(self, true);
+	tek__shown_lives(self);
+	tek__shown_waits(self, what);
 	while (state_of(waiter) <= TEK_CLAIMED)
 		tek__park();
-	self->waits_for = NULL;
-	tek__shown_waits(self, false);
+	self->waits_for = TEK_WAITS_NO;
+	tek__shown_waits(self, TEK_WAITS_NO);
 	return state_of(waiter);
 }
 
 /* Not into its callers, for most waits have no time. */
 __attribute__((noinline)) static enum tek_wake
-wait_until(struct tek_waiter *waiter, const struct timespec *deadline, const char *what)
+wait_until(struct tek_waiter *waiter, const struct timespec *deadline, unsigned char what)
 {
 	add_timer(waiter, tek__ns_of(deadline));
 	enum tek_wake how = wait_for_ever(waiter, what);
@@ -260,21 +277,21 @@ wait_until(struct tek_waiter *waiter, const struct timespec *deadline, const cha
 }
 
 static inline enum tek_wake wait(struct tek_waiter *waiter, const struct timespec *deadline,
-				 const char *what)
+				 unsigned char what)
 {
 	return __builtin_expect(deadline != NULL, 0) ? wait_until(waiter, deadline, what)
 						     : wait_for_ever(waiter, what);
 }
 
 enum tek_wake tek__wait_deferred(struct tek_waiter *waiter, const struct timespec *deadline,
-				 const char *what)
+				 unsigned char what)
 {
 	return __builtin_expect(waiter->thread != NULL, 1) ? wait(waiter, deadline, what)
 							   : wait_in_kernel(waiter, deadline);
 }
 
 enum tek_wake tek__wait(struct tek_waiter *waiter, const struct timespec *deadline,
-			const char *what)
+			unsigned char what)
 {
 	if (!waiter->thread)
 		return wait_in_kernel(waiter, deadline);
@@ -285,7 +302,7 @@ enum tek_wake tek__wait(struct tek_waiter *waiter, const struct timespec *deadli
 }
 
 enum tek_wake tek__wait_interruptible(struct tek_waiter *waiter, const struct timespec *deadline,
-				      const char *what)
+				      unsigned char what)
 {
 	struct tek_uthread *self = waiter->thread;
 
@@ -327,7 +344,7 @@ void tek__pause(void)
 	struct tek_waiter waiter;
 
 	tek__waiter_init(&waiter);
-	tek__wait(&waiter, &until, "pause");
+	tek__wait(&waiter, &until, TEK_WAITS_PAUSE);
 }
 
 void tek__wait_after_fork(void)

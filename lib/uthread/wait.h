@@ -19,6 +19,7 @@
 #ifndef TEK_UTHREAD_WAIT_H
 #define TEK_UTHREAD_WAIT_H
 
+#include "tek_abi.h"
 #include "uthread/heap.h"
 
 #include <stdatomic.h>
@@ -26,6 +27,10 @@
 #include <time.h>
 
 struct tek_uthread;
+
+/* Of TEK_WAITS_*: a word for each. */
+#define TEK_WAITS_WORDS (TEK_WAITS_PAUSE + 1)
+extern const char *const tek__waits_words[TEK_WAITS_WORDS] __attribute__((visibility("hidden")));
 
 enum tek_wake {
 	TEK_WAITING,
@@ -89,18 +94,18 @@ void tek__waiter_init(struct tek_waiter *waiter);
 /*
  * Waits until somebody calls tek__wake(), or until `deadline` of CLOCK_MONOTONIC; NULL: for ever.  What it is
  * told there.  May be called with preemption deferred; then it is deferred again when it returns.
- * `what` is for those who look, a string that stays: "mutex".
+ * `what` is for those who look: TEK_WAITS_*.
  */
 enum tek_wake tek__wait(struct tek_waiter *waiter, const struct timespec *deadline,
-			const char *what);
+			unsigned char what);
 
 /* The same, by who has deferred preemption: that costs nothing twice. */
 enum tek_wake tek__wait_deferred(struct tek_waiter *waiter, const struct timespec *deadline,
-				 const char *what);
+				 unsigned char what);
 
 /* The same as the first, and tek__interrupt() ends it. */
 enum tek_wake tek__wait_interruptible(struct tek_waiter *waiter, const struct timespec *deadline,
-				      const char *what);
+				      unsigned char what);
 
 /* Ends the wait, if nobody else has: returns whether. Then *waiter is its owner's again, and may be gone. */
 bool tek__wake(struct tek_waiter *waiter, enum tek_wake how);

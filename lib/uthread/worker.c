@@ -3,10 +3,12 @@
 
 #include "uthread/carrier.h"
 #include "uthread/critical.h"
+#include "uthread/engine.h"
 #include "uthread/events.h"
 #include "uthread/idle.h"
 #include "uthread/preempt.h"
 #include "uthread/sanitizer.h"
+#include "uthread/shown.h"
 #include "uthread/tls.h"
 #include "uthread/trace.h"
 #include "uthread/wait.h"
@@ -249,6 +251,13 @@ __attribute__((noinline)) static void look(void)
 		tek__events_run(0);
 }
 
+/* Without ticks a thread that gives way to nobody, again and again, is the only one to find out who could go on. */
+static inline void look_if_alone(void)
+{
+	if (tek__engine.preempt == TEK_PREEMPT_OFF)
+		look();
+}
+
 static inline bool is_time_to_look(const struct tek_worker *worker)
 {
 	return worker->switches % SWITCHES_A_LOOK == 0;
@@ -265,25 +274,31 @@ yield_unless_plain(struct tek_worker *worker, struct tek_uthread *self, enum tek
 {
 	struct tek_uthread *next = next_one(worker, self, why);
 
-	if (!next)
+	if (!next) {
+		look_if_alone();
 		return;
+	}
 	worker->left = (struct tek_left){self, TEK_LEFT_READY, why};
 	go_on(worker, self, next);
 }
 
-void tek__yield(enum tek_ready why)
+/* Where its branches lie in the lines of the cache makes 1.5 ns: not by what happens to lie before it. */
+__attribute__((aligned(64))) void tek__yield(enum tek_ready why)
 {
 	struct tek_worker *worker = tek__here_worker();
 	struct tek_uthread *self = tek__here_self();
 
+	tek__shown_lives(self);
 	look_around(worker);
 	if (!tek__is_plain() || !is_ticking(worker)) {
 		yield_unless_plain(worker, self, why);
 		return;
 	}
 	struct tek_uthread *next = tek__sched->next(worker, self, why);
-	if (!next)
+	if (!next) {
+		look_if_alone();
 		return;
+	}
 	/* Nobody else can take it before it has left, and nobody has to be told. */
 	tek__sched->ready(worker, self, why);
 	switch_plainly(worker, self, next, carrier_of(worker), next);

@@ -265,6 +265,32 @@ static void take_turns(void)
 		CHECK(order[i] == i % 3);
 }
 
+static void *yield_until_told(void *told)
+{
+	while (!atomic_load((atomic_bool *)told))
+		yield_once();
+	return NULL;
+}
+
+static void sleep_beside_one_that_yields(void)
+{
+	static atomic_bool told;
+	struct tek_uthread *thread = spawn(yield_until_told, &told);
+
+	for (int i = 0; i < 5; i++)
+		sleep_ms(1);
+	atomic_store(&told, true);
+	join(thread);
+}
+
+static void a_thread_that_yields_all_the_time_holds_up_no_sleeper(void **state)
+{
+	(void)state;
+	with_engine("preempt=off", sleep_beside_one_that_yields);
+	with_engine("", sleep_beside_one_that_yields);
+	with_engine("workers=2,preempt=off", sleep_beside_one_that_yields);
+}
+
 static void who_yields_goes_to_the_end_of_the_queue(void **state)
 {
 	(void)state;
@@ -543,6 +569,7 @@ int main(void)
 		cmocka_unit_test(sleepers_do_not_hold_each_other_up),
 		cmocka_unit_test(joining_ends_at_its_time),
 		cmocka_unit_test(who_is_held_up_in_the_kernel_does_not_hold_up_the_others),
+		cmocka_unit_test(a_thread_that_yields_all_the_time_holds_up_no_sleeper),
 		cmocka_unit_test(who_yields_goes_to_the_end_of_the_queue),
 		cmocka_unit_test(critical_threads_go_first_under_every_scheduler),
 		cmocka_unit_test(nobody_runs_on_the_worker_while_preemption_is_deferred),

@@ -204,7 +204,7 @@ static void measure_wakes(uint64_t *late)
 		struct timespec deadline = tek__timespec_of(due);
 		struct tek_waiter waiter;
 		tek__waiter_init(&waiter);
-		CHECK(tek__wait(&waiter, &deadline, "sleep") == TEK_TIMED_OUT);
+		CHECK(tek__wait(&waiter, &deadline, TEK_WAITS_SLEEP) == TEK_TIMED_OUT);
 		const uint64_t had = cpu_ns() - cpu_began, ended = tek__now();
 		const uint64_t taken = ended - began > had ? ended - began - had : 0;
 		late[i] = ended - due > taken ? ended - due - taken : 0;
@@ -274,7 +274,7 @@ static void be_woken_beside_hogs(void)
 	while (count < WOKEN && tek__now() - began < ENOUGH_NS) {
 		tek__waiter_init(&woken.waiter);
 		atomic_store(&woken.waits, true);
-		CHECK(tek__wait(&woken.waiter, NULL, "wake") == TEK_WOKEN);
+		CHECK(tek__wait(&woken.waiter, NULL, TEK_WAITS_OTHER) == TEK_WOKEN);
 		waits[count++] = tek__workers[0].ticks - woken.woken_at;
 	}
 	stop_hogs(hogs, HOGS + 1);
@@ -433,7 +433,7 @@ static void *be_urgent(void *argument)
 	for (unsigned int i = 0; i < URGENT_WAKES; i++) {
 		tek__waiter_init(&urgent.waiter);
 		atomic_store(&urgent.waits, true);
-		CHECK(tek__wait(&urgent.waiter, NULL, "urgent") == TEK_WOKEN);
+		CHECK(tek__wait(&urgent.waiter, NULL, TEK_WAITS_OTHER) == TEK_WOKEN);
 		atomic_fetch_add(&urgent.runs, 1);
 	}
 	return NULL;

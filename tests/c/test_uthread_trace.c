@@ -93,7 +93,7 @@ static size_t read_records(unsigned int worker, struct tek_trace_record *records
 
 static void wait_for_a_mutex(void)
 {
-	ui.waits_for = "mutex";
+	ui.waits_for = TEK_WAITS_MUTEX;
 	go(0, TEK_LEFT_PARKED, TEK_READY_WOKEN, &ui, &gas);
 	go(0, TEK_LEFT_READY, TEK_READY_PREEMPTED, &gas, &ui);
 	go(0, TEK_LEFT_READY, TEK_READY_YIELDED, &ui, &gas);

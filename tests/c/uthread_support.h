@@ -120,7 +120,7 @@ static inline void sleep_ms(unsigned int ms)
 	struct tek_waiter waiter;
 
 	tek__waiter_init(&waiter);
-	CHECK(tek__wait(&waiter, &deadline, "sleep") == TEK_TIMED_OUT);
+	CHECK(tek__wait(&waiter, &deadline, TEK_WAITS_SLEEP) == TEK_TIMED_OUT);
 }
 
 #endif

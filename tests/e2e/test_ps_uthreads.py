@@ -27,7 +27,12 @@ PROGRAM = r"""
 #include <sys/wait.h>
 #include <unistd.h>
 
-static sem_t begun;
+static sem_t begun, never;
+static pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER, free_mutex = PTHREAD_MUTEX_INITIALIZER;
+static pthread_cond_t cond = PTHREAD_COND_INITIALIZER;
+static pthread_rwlock_t rwlock = PTHREAD_RWLOCK_INITIALIZER;
+static pthread_barrier_t barrier;
+static pthread_t first;
 static volatile int stop;
 
 static __attribute__((noinline)) int use_up(int kib)
@@ -53,6 +58,32 @@ static void *spin(void *name)
 	sem_post(&begun);
 	while (!stop)
 		;
+	return NULL;
+}
+
+static void *wait_for(void *name)
+{
+	static int ends[2];
+	char byte;
+
+	pthread_setname_np(pthread_self(), name);
+	sem_post(&begun);
+	if (strcmp(name, "mutex") == 0)
+		pthread_mutex_lock(&mutex);
+	else if (strcmp(name, "cond") == 0)
+		pthread_mutex_lock(&free_mutex), pthread_cond_wait(&cond, &free_mutex);
+	else if (strcmp(name, "rwlock") == 0)
+		pthread_rwlock_rdlock(&rwlock);
+	else if (strcmp(name, "barrier") == 0)
+		pthread_barrier_wait(&barrier);
+	else if (strcmp(name, "semaphore") == 0)
+		sem_wait(&never);
+	else if (strcmp(name, "join") == 0)
+		pthread_join(first, NULL);
+	else if (strcmp(name, "file") == 0 && pipe(ends) == 0)
+		(void)!read(ends[0], &byte, 1);
+	else if (strcmp(name, "sleep") == 0)
+		sleep(100);
 	return NULL;
 }
 
@@ -92,6 +123,15 @@ int main(int argc, char **argv)
 		start(wait_for_ever, 256 << 10, "small");
 		start(spin, 0, "busy");
 		start(wait_for_ever, 0, NULL);
+	} else if (strcmp(what, "everything") == 0) {
+		const char *const names[] = {"mutex", "cond", "rwlock", "barrier", "semaphore", "join", "file", "sleep"};
+		first = pthread_self();
+		sem_init(&never, 0, 0);
+		pthread_barrier_init(&barrier, NULL, 2);
+		pthread_mutex_lock(&mutex);
+		pthread_rwlock_wrlock(&rwlock);
+		for (unsigned int i = 0; i < sizeof(names) / sizeof(names[0]); i++)
+			start(wait_for, 0, names[i]);
 	} else if (strcmp(what, "deep") == 0) {
 		start(wait_for_ever, 0, "deep");
 		return 0;
@@ -221,6 +261,32 @@ def test_the_table_for_people_names_them_and_their_workers(program, model):
         tree = subprocess.run([TEK, "ps", "--tree", "--pid", str(pid), "-o", "tid,name"],
                               capture_output=True, text=True, check=True, timeout=60).stdout
         assert re.search(r"u1 +[|`]- uthreads\n +u2 +[| ]  [|`]- deep", tree), tree
+
+
+def test_what_each_of_them_waits_for_is_shown(program, model):
+    with started(program, model, "everything") as pid:
+        everything = {"mutex", "cond", "rwlock", "barrier", "semaphore", "join", "file", "sleep"}
+
+        def seen():
+            threads = by_name(ps(pid, "--uthreads"))
+            return {name: threads[name]["waits"] for name in everything} | {
+                "itself": threads["uthreads"]["waits"]}
+        assert eventually(lambda: (now := seen()) == dict(zip(everything, everything)) | {
+            "itself": "signal"} and now)
+        assert all(thread["waits"] is None for thread in ps(pid, "--no-uthreads"))
+        text = subprocess.run([TEK, "ps", "--pid", str(pid)], capture_output=True, text=True,
+                              check=True, timeout=60).stdout
+        heads, *rows = [line.split() for line in text.splitlines()]
+        assert heads[heads.index("STATE") + 1] == "WAITS"
+        # In a row without a role there is `-`, so words are columns.
+        assert next(row for row in rows if "rwlock" in row)[heads.index("WAITS")] == "rwlock"
+        number = by_name(ps(pid, "--uthreads"))["cond"]["number"]
+        told = subprocess.run([TEK, "explain", f"{pid}/u{number}"], capture_output=True, text=True,
+                              check=True, timeout=60).stdout
+        assert "It waits for a signal of a condition variable." in " ".join(told.split())
+    with started(program, model, "few") as pid:
+        busy = by_name(ps(pid, "--uthreads"))["busy"]
+        assert (busy["state"], busy["waits"]) == ("R", None)
 
 
 def test_roles_that_rules_give_by_name_are_shown(program, model):

@@ -139,7 +139,8 @@ class Uthread:
         if int(value["joiner"]) == ENDED:
             return "ended, not joined"
         if int(value["token"]) == PARKED:
-            return "waits: " + (value["waits_for"].string() if int(value["waits_for"]) else "park")
+            what = int(value["waits_for"])
+            return "waits: " + (variable(f"tek__waits_words[{what}]").string() if what else "park")
         return "ready"
 
     @property

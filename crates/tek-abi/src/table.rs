@@ -114,6 +114,8 @@ pub const STACK_MODE_TIGHT: u8 = 3;
 pub const KINDS_OFFSET: u32 = 36864;
 /// Kinds that a table has room for.
 pub const MAX_KINDS: u32 = 512;
+/// Bits that [`TableHeader::image`] leaves out.
+pub const IMAGE_SHIFT: u32 = 4;
 /// Where the workers begin in a table file.
 pub const WORKERS_OFFSET: u32 = 102400;
 /// Workers that a table has room for.
@@ -201,6 +203,33 @@ impl Record {
     }
 }
 
+/// [`Side::waits`]: it runs, or is ready to.
+pub const WAITS_NO: u8 = 0;
+/// [`Side::waits`]: for something that has no number here.
+pub const WAITS_OTHER: u8 = 1;
+/// [`Side::waits`]: for a mutex.
+pub const WAITS_MUTEX: u8 = 2;
+/// [`Side::waits`]: for a signal of a condition variable.
+pub const WAITS_COND: u8 = 3;
+/// [`Side::waits`]: for a read-write lock.
+pub const WAITS_RWLOCK: u8 = 4;
+/// [`Side::waits`]: for the rest of its round at a barrier.
+pub const WAITS_BARRIER: u8 = 5;
+/// [`Side::waits`]: to take one.
+pub const WAITS_SEMAPHORE: u8 = 6;
+/// [`Side::waits`]: until another thread has run a routine that runs once.
+pub const WAITS_ONCE: u8 = 7;
+/// [`Side::waits`]: for the end of a thread.
+pub const WAITS_JOIN: u8 = 8;
+/// [`Side::waits`]: for a file or a socket, by whatever call.
+pub const WAITS_FILE: u8 = 9;
+/// [`Side::waits`]: for a time.
+pub const WAITS_SLEEP: u8 = 10;
+/// [`Side::waits`]: for a signal.
+pub const WAITS_SIGNAL: u8 = 11;
+/// [`Side::waits`]: a moment, to try again what nobody tells the end of.
+pub const WAITS_PAUSE: u8 = 12;
+
 /// What a record has no room for; guarded by the `seq` of the record of the same slot.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, FromBytes, IntoBytes, KnownLayout, Immutable)]
 #[repr(C)]
@@ -248,7 +277,7 @@ pub struct Side {
     /// Of a user-level thread: number, from 1, of the [`WorkerPlace`] that it ran on last; 0: none
     /// yet. Written whatever `seq` is.
     pub worker: u16,
-    /// Of a user-level thread: not 0 while it waits. Likewise.
+    /// Of a user-level thread: for what it waits, `WAITS_*`. Likewise.
     pub waits: u8,
     /// Zero.
     pub reserved2: [u8; 5],
@@ -387,12 +416,13 @@ pub struct TableHeader {
     pub reserved: u8,
     /// [`WorkerPlace`]s that are there; 0: it has no user-level threads.
     pub workers: u32,
-    /// Zero.
-    pub reserved2: u32,
+    /// From where the process's first stack begins, field 28 of its stat, without the lowest
+    /// [`IMAGE_SHIFT`] bits and those that are too much; 0: not known.
+    pub image: u32,
 }
 layout!(TableHeader, "tek_table_header", 152, {
     magic: 0, version: 8, pid: 12, start_ticks: 16, record_bytes: 24, side_bytes: 28,
     page_bytes: 32, chunks: 36, slots: 40, threads: 44, fast: 48, lost: 52, program: 56,
     pid_namespace: 120, modules: 128, kinds: 132, program_module: 136, stack_mode: 140, low_percent: 141,
-    high_percent: 142, reserved: 143, workers: 144, reserved2: 148,
+    high_percent: 142, reserved: 143, workers: 144, image: 148,
 });

@@ -13,7 +13,7 @@ use crate::{boot_time_ns, files, processes, Error, Process, Table, Thread};
 use std::collections::HashMap;
 use std::io;
 use std::path::{Path, PathBuf};
-use tek_abi::{text, Kind, Module, TableHeader, WorkerPlace};
+use tek_abi::{text, Kind, Module, TableHeader, WorkerPlace, IMAGE_SHIFT};
 
 /// What is read of each thread besides its stat.
 #[derive(Clone, Debug, Default)]
@@ -140,11 +140,14 @@ impl Device {
             if !wanted.pids.is_empty() && process.leader() != Some(pid) {
                 continue;
             }
-            let table = tables.get(&pid).and_then(|files| table_of(&process, files, &mut problems));
-            if wanted.tracked && table.is_none() {
+            let files = tables.get(&pid).map_or(&[][..], Vec::as_slice);
+            let found =
+                [false, true].map(|native| table_of(&process, files, native, &mut problems));
+            let found: Vec<_> = found.into_iter().flatten().collect();
+            if wanted.tracked && found.is_empty() {
                 continue;
             }
-            programs.extend(look_at(&process, table, wanted, sleepers, &mut problems));
+            programs.extend(look_at(&process, found, wanted, sleepers, &mut problems));
         }
         Ok(Self { time_ns: boot_time_ns(), programs, problems })
     }
@@ -153,7 +156,7 @@ impl Device {
 /// `None` when the process ended meanwhile.
 fn look_at(
     process: &Process,
-    table: Option<(Table, TableHeader)>,
+    tables: Vec<(Table, TableHeader)>,
     wanted: &Wanted,
     sleepers: &mut Sleepers,
     problems: &mut Vec<Error>,
@@ -173,15 +176,18 @@ fn look_at(
     };
     let mut user_records = Vec::new();
     let mut records = HashMap::<u32, Vec<Thread>>::new();
-    if let Some((mut table, header)) = table {
-        program.name = text(&header.program);
-        program.page_bytes = header.page_bytes;
-        program.table = Some(header);
+    for (mut table, header) in tables {
+        let is_first = program.table.is_none();
+        if is_first {
+            program.name = text(&header.program);
+            program.page_bytes = header.page_bytes;
+            program.table = Some(header);
+        }
         let read = table.snapshot().and_then(|snapshot| {
             if wanted.modules {
-                program.modules = table.modules()?;
+                program.modules.extend(table.modules()?);
             }
-            if wanted.kinds {
+            if wanted.kinds && is_first {
                 program.kinds = table.kinds()?;
             }
             if wanted.uthreads && header.workers > 0 {
@@ -272,9 +278,10 @@ fn own_record(records: Vec<Thread>, stat: &Stat) -> Option<Thread> {
 fn table_of(
     process: &Process,
     files: &[PathBuf],
+    native: bool,
     problems: &mut Vec<Error>,
 ) -> Option<(Table, TableHeader)> {
-    for path in files {
+    for path in files.iter().filter(|path| files::is_native(path) == native) {
         match open_own(process, path) {
             Ok(Some(table)) => return Some(table),
             Ok(None) => {}
@@ -302,6 +309,11 @@ fn open_own(process: &Process, path: &Path) -> Result<Option<(Table, TableHeader
         return Err(stranger("its process lives in another pid namespace".into()));
     }
     if header.start_ticks != 0 && Some(header.start_ticks) != process.start_ticks() {
+        return Ok(None);
+    }
+    // Another program was executed since.
+    let image = |start: u64| (start >> IMAGE_SHIFT) as u32;
+    if header.image != 0 && process.stack_start().is_some_and(|at| image(at) != header.image) {
         return Ok(None);
     }
     match (table.owner(), process.user()) {

@@ -10,6 +10,8 @@ use std::path::{Path, PathBuf};
 /// Names that are looked at in a directory of tables and those of its runs. Its owner may have filled
 /// it with millions.
 const MOST_NAMES: usize = 100_000;
+/// In the name of a table of native user-level threads, before its end.
+const NATIVE: &str = ".native";
 /// Table files that are looked at for one process in it.
 const MOST_FILES: usize = 16;
 
@@ -72,7 +74,14 @@ pub(crate) fn tables_in(
 }
 
 fn pid_of(path: &Path) -> Option<u32> {
-    name_of(path).strip_suffix(".table")?.parse().ok()
+    let name = name_of(path).strip_suffix(".table")?;
+    name.strip_suffix(NATIVE).unwrap_or(name).parse().ok()
+}
+
+/// Whether it is the table of a program's native user-level threads, which may have another one of its
+/// kernel threads.
+pub(crate) fn is_native(path: &Path) -> bool {
+    name_of(path).strip_suffix(".table").is_some_and(|name| name.ends_with(NATIVE))
 }
 
 fn name_of(path: &Path) -> &str {

@@ -200,6 +200,18 @@ impl Process {
         Some(self.stat(self.pid)?.start_ns / self.tick_ns)
     }
 
+    /// Where its first stack begins, by which one program is told from another that took its place;
+    /// `None` where that may not be seen.
+    pub(crate) fn stack_start(&self) -> Option<u64> {
+        self.with("stat", |stat| {
+            let name_end = stat.iter().rposition(|&byte| byte == b')')?;
+            let rest = std::str::from_utf8(&stat[name_end + 1..]).ok()?;
+            // Behind the name comes field 3.
+            rest.split_ascii_whitespace().nth(28 - 3)?.parse().ok()
+        })
+        .filter(|&address| address != 0)
+    }
+
     /// Its first thread, which is this one unless it was opened by the tid of another.
     pub(crate) fn leader(&self) -> Option<u32> {
         self.with("status", |status| status_field(status, "Tgid"))
@@ -330,6 +342,8 @@ mod tests {
         assert_eq!(own().user(), Some(nix::unistd::geteuid().as_raw()));
         assert!(own().vm_bytes().unwrap() > 1 << 20);
         assert!(own().start_ticks().unwrap() > 0);
+        let on_stack = 0u8;
+        assert!(own().stack_start().unwrap() > std::ptr::from_ref(&on_stack) as u64 >> 1);
         assert!(processes().unwrap().contains(&std::process::id()));
     }
 

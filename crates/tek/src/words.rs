@@ -1,6 +1,10 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! The words for what is a number in a record or in the kernel.
-use tek_abi::{WHY_ENTER, WHY_FOLLOW, WHY_POLICY, WHY_RULE, WHY_TIMED};
+use tek_abi::{
+    WAITS_BARRIER, WAITS_COND, WAITS_FILE, WAITS_JOIN, WAITS_MUTEX, WAITS_NO, WAITS_ONCE,
+    WAITS_PAUSE, WAITS_RWLOCK, WAITS_SEMAPHORE, WAITS_SIGNAL, WAITS_SLEEP, WHY_ENTER, WHY_FOLLOW,
+    WHY_POLICY, WHY_RULE, WHY_TIMED,
+};
 use tek_policy::Group;
 use tek_stack::Zone;
 
@@ -27,6 +31,26 @@ pub fn reasons(set: u8) -> Vec<&'static str> {
     all.into_iter().filter(|(bit, _)| set & bit != 0).map(|(_, name)| name).collect()
 }
 
+/// What a user-level thread waits for, by [`tek_abi::Side::waits`]: a word, and what completes "it
+/// waits"; `None`: it does not. The engine has the same words, in lib/uthread/wait.c.
+pub fn waits(code: u8) -> Option<(&'static str, &'static str)> {
+    Some(match code {
+        WAITS_NO => return None,
+        WAITS_MUTEX => ("mutex", "for a mutex"),
+        WAITS_COND => ("cond", "for a signal of a condition variable"),
+        WAITS_RWLOCK => ("rwlock", "for a read-write lock"),
+        WAITS_BARRIER => ("barrier", "at a barrier, for the rest of its round"),
+        WAITS_SEMAPHORE => ("semaphore", "for a semaphore"),
+        WAITS_ONCE => ("once", "until another thread has run what is run once"),
+        WAITS_JOIN => ("join", "for the end of a thread"),
+        WAITS_FILE => ("file", "for a file or a socket"),
+        WAITS_SLEEP => ("sleep", "until a certain time"),
+        WAITS_SIGNAL => ("signal", "for a signal"),
+        WAITS_PAUSE => ("pause", "a moment, to try something again"),
+        _ => ("other", "for something"),
+    })
+}
+
 /// A zone of a stack.
 pub fn zone(zone: Zone) -> &'static str {
     match zone {
@@ -39,7 +63,8 @@ pub fn zone(zone: Zone) -> &'static str {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use tek_abi::{GROUP_BACKGROUND, GROUP_NORMAL, GROUP_SERVICE, GROUP_URGENT};
+    use std::collections::HashSet;
+    use tek_abi::{GROUP_BACKGROUND, GROUP_NORMAL, GROUP_SERVICE, GROUP_URGENT, WAITS_OTHER};
 
     #[test]
     fn every_group_has_the_name_that_rules_give_it() {
@@ -53,6 +78,14 @@ mod tests {
         assert_eq!(policy(libc::SCHED_RR as u32), Some("rr"));
         assert_eq!(policy(libc::SCHED_DEADLINE as u32), Some("deadline"));
         assert_eq!(policy(84), None);
+    }
+
+    #[test]
+    fn what_is_waited_for_has_a_word_also_one_that_is_not_known() {
+        assert_eq!(waits(WAITS_NO), None);
+        let words: HashSet<_> = (WAITS_OTHER..=WAITS_PAUSE).filter_map(waits).collect();
+        assert_eq!(words.len(), usize::from(WAITS_PAUSE));
+        assert_eq!(waits(WAITS_OTHER), waits(255));
     }
 
     #[test]

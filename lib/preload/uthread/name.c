@@ -2,7 +2,7 @@
 /* Names of threads. A user-level thread's is the engine's; that of the first one is the process's too, as ever. */
 #include "preload/uthread/real.h"
 #include "uthread/posix/record.h"
-#include "uthread/posix/table.h"
+#include "uthread/table.h"
 #include "uthread/trace.h"
 
 #include <errno.h>

@@ -184,7 +184,7 @@ bool tek__aside_or_pause(unsigned int *pauses, struct tek_until until)
 	if (*pauses < DOUBLINGS)
 		++*pauses;
 	tek__waiter_init(&waiter);
-	if (tek__wait_interruptible(&waiter, &then, "pause") == TEK_INTERRUPTED)
+	if (tek__wait_interruptible(&waiter, &then, TEK_WAITS_PAUSE) == TEK_INTERRUPTED)
 		tek__interrupted_by_signal();
 	set_errno(error);
 	return false;

@@ -19,7 +19,7 @@ int tek__sigsuspend(const sigset_t *mask)
 	while (!tek__handlers_came(&handlers)) {
 		struct tek_waiter waiter;
 		tek__waiter_init(&waiter);
-		tek__wait_interruptible(&waiter, NULL, "signal");
+		tek__wait_interruptible(&waiter, NULL, TEK_WAITS_SIGNAL);
 		tek__blocked_interrupted(&handlers);
 	}
 	if (mask)

@@ -21,7 +21,7 @@ static int sleep_until(const struct timespec *deadline)
 	for (;;) {
 		struct tek_waiter waiter;
 		tek__waiter_init(&waiter);
-		if (tek__wait_interruptible(&waiter, deadline, "time") == TEK_TIMED_OUT)
+		if (tek__wait_interruptible(&waiter, deadline, TEK_WAITS_SLEEP) == TEK_TIMED_OUT)
 			return 0;
 		if (tek__blocked_interrupted(&handlers))
 			return EINTR;

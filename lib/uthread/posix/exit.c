@@ -5,8 +5,8 @@
 #include "uthread/engine.h"
 #include "uthread/key.h"
 #include "uthread/posix/signal.h"
-#include "uthread/posix/table.h"
 #include "uthread/posix/thread.h"
+#include "uthread/table.h"
 #include "uthread/tls.h"
 #include "uthread/worker.h"
 

@@ -15,7 +15,7 @@
 #include "uthread/posix/router.h"
 #include "uthread/posix/signal.h"
 #include "uthread/posix/start.h"
-#include "uthread/posix/table.h"
+#include "uthread/table.h"
 #include "uthread/worker.h"
 
 #include <pthread.h>

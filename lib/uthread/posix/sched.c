@@ -5,7 +5,7 @@
 #include "uthread/engine.h"
 #include "uthread/inherit.h"
 #include "uthread/posix/signal.h"
-#include "uthread/posix/table.h"
+#include "uthread/table.h"
 #include "uthread/worker.h"
 
 #include <errno.h>

@@ -32,7 +32,8 @@ static int wait_for(struct tek_posix *self, uint64_t wanted, siginfo_t *info,
 		struct tek_waiter waiter;
 		tek__waiter_init(&waiter);
 		enum tek_wake how = taken ? TEK_WOKEN
-					  : tek__wait_interruptible(&waiter, deadline, "signal");
+					  : tek__wait_interruptible(&waiter, deadline,
+								    TEK_WAITS_SIGNAL);
 		atomic_store(&self->awaited, 0);
 		if (taken || take(wanted, info))
 			return 0;

@@ -13,7 +13,7 @@
 #include "uthread/posix/interrupt.h"
 #include "uthread/posix/sched.h"
 #include "uthread/posix/signal.h"
-#include "uthread/posix/table.h"
+#include "uthread/posix/teller.h"
 #include "uthread/stacks.h"
 #include "uthread/tls.h"
 #include "uthread/worker.h"
@@ -163,10 +163,11 @@ int tek__posix_create(pthread_t *handle, const pthread_attr_t *attr, void *(*rou
 	if (error)
 		return error;
 	if (!tek__table_is_settled)
-		tek__table_open();
+		tek__posix_table_open();
 	struct tek_table_birth birth = {
 		.function = tek__cxx_function((uintptr_t)routine, argument),
 		.call_site = (uintptr_t)call_site,
+		.creator = tek__here_self()->id,
 		.explicit_size = read.stack_bytes != 0,
 	};
 	birth.fitted = tek__posix_fit(&read, birth.function, birth.call_site);

@@ -176,7 +176,7 @@ fn privilege(kernel: &Kernel) -> String {
     }
 }
 
-pub fn state(letter: char) -> &'static str {
+fn state(letter: char) -> &'static str {
     match letter {
         'R' => "running, or ready to run and waiting for a CPU",
         'S' => "asleep, waiting for something to happen",

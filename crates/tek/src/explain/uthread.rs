@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! A user-level thread: what its process's table tells, for the kernel knows nothing of it.
-use super::tell::{state, time, Section};
+use super::tell::{time, Section};
 use crate::units::size;
 use crate::words;
 use serde::Serialize;
@@ -29,6 +29,11 @@ pub struct Facts {
     pub age_ns: u64,
     /// `S` while it waits, `R` while it runs or could.
     pub state: char,
+    /// What it waits for: a word, as in `tek ps`; `null` if it does not.
+    pub waits: Option<&'static str>,
+    /// The same as it completes a sentence.
+    #[serde(skip)]
+    pub waits_for: &'static str,
     /// Worker that it runs on, or did last.
     pub worker: Option<u16>,
     /// Kernel thread that carries that.
@@ -93,6 +98,7 @@ fn told(program: &Program, uthread: &Uthread) -> Facts {
             name.unwrap_or_else(|| format!("what is at {address:#x}, in a file that is not known"))
         })
     };
+    let waits = words::waits(side.waits);
     let stack_bytes = u64::from(record.stack_pages) * u64::from(program.page_bytes);
     Facts {
         schema: 1,
@@ -103,6 +109,8 @@ fn told(program: &Program, uthread: &Uthread) -> Facts {
         name: uthread.name(),
         first: record.flags & FLAG_MAIN != 0,
         state: uthread.state(),
+        waits: waits.map(|(word, _)| word),
+        waits_for: waits.map_or("", |(_, what)| what),
         worker: uthread.worker.map(|worker| worker.number),
         worker_tid: uthread.worker.and_then(|worker| worker.tid),
         workers: program.workers.len(),
@@ -160,7 +168,7 @@ fn who(facts: &Facts) -> Vec<String> {
 
 fn runs(facts: &Facts) -> Vec<String> {
     let mut told = vec![match facts.state {
-        'S' => format!("It is {}.", state('S')),
+        'S' => format!("It waits {}.", facts.waits_for),
         _ => "It runs, or is ready to and waits for its turn on a worker.".into(),
     }];
     told.push(match (facts.worker, facts.worker_tid) {
@@ -220,6 +228,8 @@ mod tests {
             name: Some("touch".into()),
             age_ns: 10_000_000_000,
             state: 'S',
+            waits: Some("file"),
+            waits_for: "for a file or a socket",
             worker: Some(1),
             worker_tid: Some(14),
             workers: 2,
@@ -247,7 +257,7 @@ mod tests {
             "Its role: touch input.",
             "It runs touch_run.",
             "created by [u1].",
-            "It is asleep",
+            "It waits for a file or a socket.",
             "is 1 of 2, which thread 14 of the kernel carries.",
             "SCHED_TEK, with priority 0: it goes before",
             "It has 8.0M of stack.",

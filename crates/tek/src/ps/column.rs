@@ -74,6 +74,8 @@ pub enum Column {
     CallSite,
     /// State: R running, S sleeping, D waiting for a device, T stopped, Z ended, I idle
     State,
+    /// What a user-level thread waits for: mutex, cond, rwlock, barrier, semaphore, once, join, file, sleep, signal, pause, other
+    Waits,
     /// Why it is in the Fast Region: policy, enter, timed, rule, follow; or that it is marked
     Critical,
     /// Whether TEK knows it; what it does not know is from /proc alone
@@ -138,6 +140,7 @@ impl Column {
             Self::Creator => "creator_tid",
             Self::CallSite => "call_site",
             Self::State => "state",
+            Self::Waits => "waits",
             Self::Critical => "critical",
             Self::Tracked => "tracked",
             Self::Kernel => "kernel",
@@ -248,6 +251,10 @@ impl Column {
             }
             Self::CallSite => Value::of(thread.call_site.clone(), Value::Text),
             Self::State => Value::Text(stat.state.to_string()),
+            Self::Waits => {
+                let waits = user.and(side).and_then(|side| words::waits(side.waits));
+                Value::of(waits, |(word, _)| Value::Text(word.into()))
+            }
             Self::Critical => Value::of(critical(thread), Value::Text),
             Self::Tracked => Value::Flag(record.is_some()),
             Self::Kernel => Value::Flag(stat.kernel),

@@ -39,8 +39,9 @@ EXAMPLES:
       The busiest threads.
   tek ps --pid 4711 --tree -o name,tid,call-site
       Who created whom, and where.
-  tek ps --uthreads -o program,tid,name,worker,worker-tid,state,peak
-      User-level threads (tek run --model), where each runs, and its stack.
+  tek ps --uthreads -o program,tid,name,worker,worker-tid,state,waits,peak
+      User-level threads (tek run --model), where each runs, what it waits for,
+      and its stack.
   tek ps --program fridge -o name,cpu%,run-delay,switches --watch
       What they do: their share of a CPU since the last look; how long they waited
       for a CPU, and how often they left one, since they began.
@@ -49,8 +50,8 @@ EXAMPLES:
 
 COLUMNS:
 {COLUMNS}
-  Those with * are shown unless you choose, and the worker where there are
-  user-level threads. `-` is shown for what a thread has not,
+  Those with * are shown unless you choose, and the worker and what is waited
+  for where there are user-level threads. `-` is shown for what a thread has not,
   what is not measured, and what only TEK's table of its process could tell.
 
 SERIES:
@@ -166,7 +167,7 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
         .context("/proc is not there, or hides this very process")?;
     let names_one = args.filter.names_one();
     let mut view = View::new(columns, args.sort, args.tree, args.filter);
-    view.adds_worker = is_usual;
+    view.adds_what_they_have = is_usual;
     let found = match (args.sample, args.watch) {
         (Some(interval), _) => {
             let series = Series { interval, count: args.count, json: args.json };

@@ -11,8 +11,8 @@ use tek_model::{directories, Device, Wanted, Watch};
 /// What is looked at.
 pub struct View {
     pub columns: Vec<Column>,
-    /// The worker is shown too if there are user-level threads.
-    pub adds_worker: bool,
+    /// The worker, and what is waited for, are shown too if there are user-level threads.
+    pub adds_what_they_have: bool,
     sort: Option<Sorting>,
     tree: bool,
     filter: Filter,
@@ -48,7 +48,7 @@ impl View {
         let threads = Threads::new(names);
         Self {
             columns,
-            adds_worker: false,
+            adds_what_they_have: false,
             sort,
             tree,
             filter,
@@ -94,9 +94,11 @@ impl View {
     /// The lines of a table of them, its heads first.
     pub fn lines(&self, threads: Vec<Thread>) -> Vec<String> {
         let mut columns = self.columns.clone();
-        if self.adds_worker && threads.iter().any(|thread| thread.user.is_some()) {
-            let at = columns.iter().position(|&column| column == Column::Tid);
-            columns.insert(at.map_or(0, |at| at + 1), Column::Worker);
+        if self.adds_what_they_have && threads.iter().any(|thread| thread.user.is_some()) {
+            for (after, column) in [(Column::Tid, Column::Worker), (Column::State, Column::Waits)] {
+                let at = columns.iter().position(|&column| column == after);
+                columns.insert(at.map_or(0, |at| at + 1), column);
+            }
         }
         let cells = |thread: &Thread| -> Vec<String> {
             columns.iter().map(|column| column.human(thread)).collect()

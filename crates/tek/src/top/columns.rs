@@ -4,7 +4,7 @@ use crate::ps::column::Column;
 use crate::ps::Sorting;
 
 /// What is shown, what matters most first: a narrow terminal shows the beginning of it.
-pub const USUAL: [Column; 17] = [
+pub const USUAL: [Column; 18] = [
     Column::Tid,
     Column::Name,
     Column::CpuPercent,
@@ -20,6 +20,7 @@ pub const USUAL: [Column; 17] = [
     Column::Role,
     Column::Function,
     Column::Worker,
+    Column::Waits,
     Column::Pid,
     Column::State,
 ];
@@ -53,6 +54,7 @@ fn width(column: Column, tree: bool) -> u16 {
         Column::DelayPercent | Column::Zone | Column::Policy => 6,
         Column::Region | Column::Involuntary | Column::Worker => 7,
         Column::Priority => 8,
+        Column::Waits => 9,
         Column::Group => 10,
         Column::Function | Column::CallSite => 40,
         _ => 12,

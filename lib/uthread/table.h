@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
 /*
- * The user-level threads of a pthread program in the thread information table of its process (abi/tek_abi.h), for
+ * The user-level threads of a program in the thread information table of its process (abi/tek_abi.h), for
  * `tek ps` and its kin.  Table, run directory and modules are those of libtek.so (ident/).
  *
  * The table is made when the program creates its first thread: most that never do need none.  A thread's structure
@@ -10,10 +10,11 @@
  * A record is written by its thread's creator before anybody else knows the thread, and afterwards by whoever changes
  * something, under a lock that a few slots share.
  */
-#ifndef TEK_UTHREAD_POSIX_TABLE_H
-#define TEK_UTHREAD_POSIX_TABLE_H
+#ifndef TEK_UTHREAD_TABLE_H
+#define TEK_UTHREAD_TABLE_H
 
-#include "uthread/posix/record.h"
+#include "tek_abi.h"
+#include "uthread/thread.h"
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -22,13 +23,26 @@
 /* Whether the table is there, or was tried to be had. */
 extern bool tek__table_is_settled __attribute__((visibility("hidden")));
 
+/* What those who know tell of a thread: posix/shown.c, native_shown.c. */
+struct tek_table_teller {
+	void (*set_scheduling)(struct tek_record *record, const struct tek_uthread *thread);
+	void (*set_stack)(struct tek_record *record, struct tek_side *side,
+			  const struct tek_uthread *thread);
+	/* TEK_ROLE_BYTES that stay; NULL: nobody has one. */
+	const char *(*role_of)(const char *name);
+	/* shown.h; NULL: threads are told of when they are created, and when they end. */
+	void (*newcomer)(struct tek_uthread *thread);
+	void (*gone)(struct tek_uthread *thread);
+};
+
 /* By a user-level thread that is about to create one, not deferred. */
-void tek__table_open(void);
+void tek__table_open(const struct tek_table_teller *teller);
 
 /* What is known of a thread at its creation. */
 struct tek_table_birth {
 	uintptr_t function;  /* that it runs: ident/cxx_thread.h */
-	uintptr_t call_site; /* of pthread_create() */
+	uintptr_t call_site; /* of pthread_create(); 0: not known */
+	uint64_t creator;    /* 0: not known */
 	bool explicit_size;  /* of its stack: the program's choice */
 	bool fitted;         /* but TEK chose it */
 };

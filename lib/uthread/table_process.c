@@ -6,7 +6,6 @@
 #include "ident/process.h"
 #include "ident/table.h"
 #include "mediate/report.h"
-#include "uthread/posix/start.h"
 #include "uthread/spin.h"
 #include "uthread/worker.h"
 
@@ -50,10 +49,4 @@ void tek__unlock(void)
 __attribute__((constructor(101))) static void start(void)
 {
 	tek__page_bytes = (size_t)sysconf(_SC_PAGESIZE);
-}
-
-__attribute__((destructor)) static void finish(void)
-{
-	if (!tek__start_is_borrowed())
-		tek__table_end();
 }

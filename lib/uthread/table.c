@@ -1,11 +1,10 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
-#include "uthread/posix/table.h"
+#include "uthread/table.h"
 
 #include "ident/process.h"
 #include "ident/table.h"
 #include "uthread/carrier.h"
 #include "uthread/engine.h"
-#include "uthread/posix/roles.h"
 #include "uthread/shown.h"
 #include "uthread/spin.h"
 #include "uthread/worker.h"
@@ -29,6 +28,7 @@ bool tek__table_is_settled;
 static unsigned int table_number; /* shifted by SLOT_BITS */
 
 static bool is_open;
+static const struct tek_table_teller *teller;
 static struct tek_spin locks[LOCKS];
 
 /* Slots without an owner, once there are no new ones. */
@@ -73,6 +73,12 @@ static unsigned int new_slot(void)
 	return header->slots;
 }
 
+/* Whether those who are not there yet need not ask. Under the lock. */
+static void set_room(bool is_room)
+{
+	__atomic_store_n(&tek__shown_newcomer, is_room ? teller->newcomer : NULL, __ATOMIC_RELAXED);
+}
+
 __attribute__((cold, noinline)) static bool find_slot(struct tek_uthread *thread)
 {
 	unsigned int slot = 0;
@@ -82,10 +88,12 @@ __attribute__((cold, noinline)) static bool find_slot(struct tek_uthread *thread
 		slot = new_slot();
 	if (!slot) {
 		atomic_store_explicit(&unused.scarce, true, memory_order_relaxed);
-		if (unused.count)
+		if (unused.count) {
 			slot = unused.slot[--unused.count] + 1u;
-		else
+		} else {
+			set_room(false);
 			tek__table_count(&tek__table_header()->lost, tek__table_header()->lost + 1);
+		}
 	}
 	set_slot(thread, slot);
 	tek__spin_unlock(&unused.lock);
@@ -96,6 +104,7 @@ __attribute__((cold, noinline)) static void give_slot(struct tek_uthread *thread
 {
 	tek__spin_lock(&unused.lock);
 	unused.slot[unused.count++] = (unsigned short)(slot_of(thread) - 1);
+	set_room(true);
 	set_slot(thread, 0);
 	tek__spin_unlock(&unused.lock);
 }
@@ -105,12 +114,6 @@ static void count(unsigned int threads)
 {
 	struct tek_table_header *header = tek__table_header();
 	tek__table_count(&header->threads, threads < header->slots ? threads : header->slots);
-}
-
-static void set_scheduling(struct tek_record *record, const struct tek_posix *posix)
-{
-	record->policy = (tek_u8)atomic_load_explicit(&posix->policy, memory_order_relaxed);
-	record->priority = (tek_s8)atomic_load_explicit(&posix->priority, memory_order_relaxed);
 }
 
 static void set_name(struct tek_record *record, struct tek_side *side,
@@ -129,33 +132,13 @@ static const char *set_role(struct tek_record *record, const struct tek_uthread 
 {
 	char name[sizeof(thread->name)];
 
-	if (!tek__roles_any)
+	if (!teller->role_of)
 		return NULL;
 	const bool programs = !thread->name[0] && record->flags & TEK_FLAG_MAIN;
 	snprintf(name, sizeof(name), "%s", programs ? program_invocation_short_name : thread->name);
-	const char *role = tek__role_of(name);
+	const char *role = teller->role_of(name);
 	record->role_bytes = (tek_u16)strlen(role);
 	return role;
-}
-
-/* The stack, the engine's own data at its top included. */
-static void set_stack(struct tek_record *record, struct tek_side *side,
-		      const struct tek_uthread *thread, const struct tek_posix *posix)
-{
-	const unsigned int shift = (unsigned int)__builtin_ctzl(tek__page_bytes);
-
-	if (!thread->block_bytes) /* the first thread's is the kernel's business */
-		return;
-	if (posix->stack != thread->stack_low + posix->extra_guard) {
-		side->stack_flags = TEK_STACK_OWN;
-		side->stack_end = (uintptr_t)posix->stack + posix->stack_bytes;
-		record->stack_pages = (tek_u32)(posix->stack_bytes >> shift);
-		return;
-	}
-	/* Below it is the engine's guard, of a page. */
-	const size_t bytes = thread->block_bytes - tek__page_bytes - posix->extra_guard;
-	side->stack_end = (uintptr_t)posix->stack + bytes;
-	record->stack_pages = (tek_u32)(bytes >> shift);
 }
 
 static void publish(struct tek_uthread *thread, struct tek_record *record, struct tek_side *side)
@@ -164,8 +147,8 @@ static void publish(struct tek_uthread *thread, struct tek_record *record, struc
 
 	record->tid = (tek_u32)thread->id;
 	record->flags |= TEK_FLAG_USER;
-	set_scheduling(record, thread->posix);
-	set_stack(record, side, thread, thread->posix);
+	teller->set_scheduling(record, thread);
+	teller->set_stack(record, side, thread);
 	set_name(record, side, thread);
 	const char *role = set_role(record, thread);
 	__atomic_store_n(&slot.side->worker, 0, __ATOMIC_RELAXED);
@@ -186,13 +169,19 @@ void tek__table_created(struct tek_uthread *thread, const struct tek_table_birth
 		.start_routine = birth->function,
 	};
 	struct tek_side side = {
-		.creator_tid = (tek_u32)tek__here_self()->id,
+		.creator_tid = (tek_u32)birth->creator,
 		.call_site = birth->call_site,
 		.stack_flags = (tek_u8)((birth->explicit_size ? TEK_STACK_EXPLICIT : 0) |
 					(birth->fitted ? TEK_STACK_TUNED : 0) |
 					(used_before ? TEK_STACK_UNCLEAN : 0)),
 	};
+	/* Others may know it already, if it comes late, and name it. */
+	struct tek_spin *lock = teller->newcomer ? &locks[slot_of(thread) % LOCKS] : NULL;
+	if (lock)
+		tek__spin_lock(lock);
 	publish(thread, &record, &side);
+	if (lock)
+		tek__spin_unlock(lock);
 	count(threads);
 }
 
@@ -260,7 +249,7 @@ void tek__table_scheduled(struct tek_uthread *thread)
 
 	if (!begin_change(thread, &change))
 		return;
-	set_scheduling(&change.record, thread->posix);
+	teller->set_scheduling(&change.record, thread);
 	end_change(&change, NULL);
 }
 
@@ -296,15 +285,18 @@ static void open_table(struct tek_uthread *self)
 		publish(self, &record, &side);
 		tek__shown_runs(self, tek__here_worker()->number);
 	}
+	tek__shown_gone = teller->gone;
+	set_room(true);
 	tek__leave();
 }
 
-void tek__table_open(void)
+void tek__table_open(const struct tek_table_teller *who)
 {
 	const int saved = errno;
 	int cancellation;
 
 	tek__table_is_settled = true;
+	teller = who;
 	/* Files are open meanwhile. */
 	pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &cancellation);
 	open_table(tek__here_self());
@@ -317,6 +309,7 @@ void tek__table_after_fork(void)
 	if (!tek__table_is_settled)
 		return;
 	tek__table_is_settled = is_open = false;
+	tek__shown_newcomer = tek__shown_gone = NULL;
 	atomic_store(&tek__shown_workers, NULL);
 	tek__table_forget();
 	table_number += SLOT_MASK + 1;
