@@ -4,6 +4,7 @@
 #include <errno.h>
 #include <semaphore.h>
 #include <signal.h>
+#include <sys/syscall.h>
 #include <sys/time.h>
 #include <sys/wait.h>
 
@@ -302,9 +303,20 @@ static void post(int number)
 
 static atomic_int stop;
 
+/* By the kernel, for the calling thread. */
+static bool is_blocked(int number)
+{
+	uint64_t mask = 0;
+	syscall(SYS_rt_sigprocmask, SIG_BLOCK, NULL, &mask, sizeof(mask));
+	return mask >> (number - 1) & 1;
+}
+
+/* Returns NULL if it could not be interrupted any more: handlers are over here. */
 static void *make_work(void *argument)
 {
 	while (!atomic_load(&stop)) {
+		if (is_blocked(32))
+			argument = NULL;
 		void *memory = malloc(100 + (size_t)rand() % 1000);
 		memset(memory, 1, 100);
 		free(memory);
@@ -324,7 +336,7 @@ static void handlers_may_post_semaphores_whatever_they_interrupt(void **state)
 	struct sigaction action = {.sa_handler = post, .sa_flags = SA_RESTART};
 	sigaction(SIGUSR1, &action, NULL);
 	for (int i = 0; i < 4; i++)
-		workers[i] = start(make_work, NULL);
+		workers[i] = start(make_work, workers);
 	for (int i = 0; i < 2000; i++) {
 		if (i % 2)
 			assert_int_equal(kill(getpid(), SIGUSR1), 0);
@@ -335,7 +347,7 @@ static void handlers_may_post_semaphores_whatever_they_interrupt(void **state)
 	}
 	atomic_store(&stop, 1);
 	for (int i = 0; i < 4; i++)
-		result_of(workers[i]);
+		assert_ptr_equal(result_of(workers[i]), workers);
 	signal(SIGUSR1, SIG_DFL);
 	sem_destroy(&posted);
 }

@@ -174,7 +174,8 @@ static void run(struct tek_posix *self, bool taken, int number, siginfo_t *info,
 	tek__here_defer();
 	/* A wait that begins just now must not miss it; the kernel sets the mask as soon as this returns. */
 	tek__interrupt(tek__here_self());
-	tek__signal_mask_is(mask_of(context));
+	/* If it has interrupted the tick's handler the kernel blocks that signal there, the thread does not. */
+	tek__signal_mask_is(mask_of(context) & ~(self->frames ? 0 : TEK__OWN_SIGNALS));
 	if (taken)
 		self->taking = true;
 	else
