@@ -113,7 +113,9 @@ __attribute__((cold, noinline)) static void give_slot(struct tek_uthread *thread
 static void count(unsigned int threads)
 {
 	struct tek_table_header *header = tek__table_header();
-	tek__table_count(&header->threads, threads < header->slots ? threads : header->slots);
+	const tek_u32 slots = __atomic_load_n(&header->slots, __ATOMIC_RELAXED);
+
+	tek__table_count(&header->threads, threads < slots ? threads : slots);
 }
 
 static void set_name(struct tek_record *record, struct tek_side *side,

@@ -387,11 +387,12 @@ def test_a_thread_has_the_stack_that_it_would_have_without(compile_c, model):
 
 def test_other_libraries_stay_preloaded_and_tek_has_one(tek, compile_c, library):
     program = compile_c(PRELOADED, "cc")
+    own = library.parent.parent / "bin" / "tek"
     ended = tek("run", "--model", "m:1", program, env={**os.environ, "LD_PRELOAD": "libm.so.6"})
     assert ended.stdout == f"{library}:libm.so.6\n"
-    ended = tek("run", TEK, "run", "--model", "m:1", program)
+    ended = tek("run", own, "run", "--model", "m:1", program)
     assert ended.stdout == f"{library}\n"
-    ended = tek("run", "--model", "m:1", TEK, "run", program)
+    ended = tek("run", "--model", "m:1", own, "run", program)
     assert ended.stdout == f"{library.parent / 'libtek.so'}\n"
 
 

@@ -181,6 +181,7 @@ mod tests {
             preemption: Some(preemption::tests::measured(0.5, MIN_ROUNDS)),
             million: Some(million::tests::measured(6000.0, 10_000.0)),
             fairness: Some(fairness::tests::measured(MIN_ROUNDS)),
+            scale: None,
             failed: Vec::new(),
         }
     }
