@@ -111,7 +111,8 @@ static void with_undisturbed_engine(const char *list, void (*body)(void))
 
 /* rr */
 
-#define SHARERS 5u
+/* Taking turns each ms: what the machine does at round intervals (DAMON each 5 ms) does not always hit the same one. */
+#define SHARERS 7u
 
 /* From the least to the greatest, in percent of the mean. */
 struct spread {
