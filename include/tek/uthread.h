@@ -158,11 +158,11 @@ tek_uthread_t tek_uthread_self(void);
 /* 1: the same thread; 0: not. */
 int tek_uthread_equal(tek_uthread_t one, tek_uthread_t other);
 
-/* Its number: 1 is the first thread's, and none is given twice. In traces and the debugger. */
+/* Its number: 1 is the first thread's, and none is given twice. In `tek ps`, traces and the debugger. */
 uint64_t tek_uthread_id(tek_uthread_t thread);
 
 /*
- * The name of a thread, for traces, reports and the debugger: up to 15 bytes.  `bytes` is the size of the
+ * The name of a thread, for `tek ps`, traces, reports and the debugger: up to 15 bytes.  `bytes` is the size of the
  * room for it.  Errors: ERANGE: it does not fit.
  */
 int tek_uthread_set_name(tek_uthread_t thread, const char *name);

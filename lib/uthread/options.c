@@ -152,9 +152,8 @@ const char *tek__engine_option(struct tek_engine_options *options, const char *t
 	} else if (is(text, size, "foreign")) {
 		options->foreign = true;
 	} else {
-		return "no such option: there are workers=, sched=, quantum=, preempt=, promote=, "
-		       "pool=, "
-		       "lock=, stack=, pin, foreign and trace=";
+		return "no such option: there are workers=, sched=, quantum=, preempt=, "
+		       "promote=, pool=, lock=, stack=, pin, foreign and trace=";
 	}
 	return NULL;
 }
