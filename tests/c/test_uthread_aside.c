@@ -3,17 +3,16 @@
  * Waits in the kernel for what another thread of the same program gives: others run meanwhile, at once, and even where
  * there is no kernel thread to be had for them.
  */
+#include "shared_objects.h"
 #include "uthread_posix.h"
 
 #include <errno.h>
 #include <fcntl.h>
 #include <sched.h>
-#include <semaphore.h>
 #include <signal.h>
 #include <stdio.h>
 #include <sys/file.h>
 #include <sys/ipc.h>
-#include <sys/mman.h>
 #include <sys/msg.h>
 #include <sys/resource.h>
 #include <sys/sem.h>
@@ -28,13 +27,6 @@ enum {
 	NOBODY = 65534,
 };
 
-struct shared {
-	pthread_mutex_t mutex;
-	pthread_rwlock_t rwlock;
-	pthread_barrier_t barrier;
-	sem_t sem;
-};
-
 static struct shared *shared;
 static int queue, set, file;
 static char path[32];
@@ -43,28 +35,12 @@ static atomic_int begun, ended;
 
 static int make(void **state)
 {
-	pthread_mutexattr_t mutex;
-	pthread_rwlockattr_t rwlock;
-	pthread_barrierattr_t barrier;
-
 	(void)state;
 	atomic_store(&begun, 0);
 	atomic_store(&ended, 0);
 	sem_init(&gate, 0, 0);
 	sem_init(&other_gate, 0, 0);
-	shared = mmap(NULL, sizeof(*shared), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1,
-		      0);
-	assert_ptr_not_equal(shared, MAP_FAILED);
-	pthread_mutexattr_init(&mutex);
-	pthread_mutexattr_setpshared(&mutex, PTHREAD_PROCESS_SHARED);
-	pthread_mutex_init(&shared->mutex, &mutex);
-	pthread_rwlockattr_init(&rwlock);
-	pthread_rwlockattr_setpshared(&rwlock, PTHREAD_PROCESS_SHARED);
-	pthread_rwlock_init(&shared->rwlock, &rwlock);
-	pthread_barrierattr_init(&barrier);
-	pthread_barrierattr_setpshared(&barrier, PTHREAD_PROCESS_SHARED);
-	pthread_barrier_init(&shared->barrier, &barrier, WAITS + 1);
-	sem_init(&shared->sem, 1, 0);
+	shared = make_shared(WAITS + 1);
 	queue = msgget(IPC_PRIVATE, 0666);
 	set = semget(IPC_PRIVATE, 1, 0666);
 	strcpy(path, "/tmp/tek-test-XXXXXX");
@@ -79,7 +55,7 @@ static int unmake(void **state)
 	semctl(set, 0, IPC_RMID);
 	close(file);
 	unlink(path);
-	return munmap(shared, sizeof(*shared));
+	return unmake_shared(shared);
 }
 
 static struct rlimit limit_before;

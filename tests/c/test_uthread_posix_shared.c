@@ -1,58 +1,27 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
 /* Objects of several processes: they are the C library's, and threads that wait for them do not hold up others. */
+#include "shared_objects.h"
 #include "uthread_posix.h"
 
 #include <dirent.h>
 #include <errno.h>
-#include <semaphore.h>
-#include <sys/mman.h>
 #include <sys/wait.h>
 
 enum { THREADS = 300 };
-
-struct shared {
-	pthread_mutex_t mutex;
-	pthread_cond_t cond;
-	pthread_rwlock_t rwlock;
-	pthread_barrier_t barrier;
-	sem_t sem;
-	int waiting;
-	bool over;
-};
 
 static struct shared *shared;
 
 static int make(void **state)
 {
-	pthread_mutexattr_t mutex;
-	pthread_condattr_t cond;
-	pthread_rwlockattr_t rwlock;
-	pthread_barrierattr_t barrier;
-
 	(void)state;
-	shared = mmap(NULL, sizeof(*shared), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1,
-		      0);
-	assert_ptr_not_equal(shared, MAP_FAILED);
-	pthread_mutexattr_init(&mutex);
-	pthread_mutexattr_setpshared(&mutex, PTHREAD_PROCESS_SHARED);
-	pthread_mutex_init(&shared->mutex, &mutex);
-	pthread_condattr_init(&cond);
-	pthread_condattr_setpshared(&cond, PTHREAD_PROCESS_SHARED);
-	pthread_cond_init(&shared->cond, &cond);
-	pthread_rwlockattr_init(&rwlock);
-	pthread_rwlockattr_setpshared(&rwlock, PTHREAD_PROCESS_SHARED);
-	pthread_rwlock_init(&shared->rwlock, &rwlock);
-	pthread_barrierattr_init(&barrier);
-	pthread_barrierattr_setpshared(&barrier, PTHREAD_PROCESS_SHARED);
-	pthread_barrier_init(&shared->barrier, &barrier, 2);
-	sem_init(&shared->sem, 1, 0);
+	shared = make_shared(2);
 	return 0;
 }
 
 static int unmake(void **state)
 {
 	(void)state;
-	return munmap(shared, sizeof(*shared));
+	return unmake_shared(shared);
 }
 
 static void *wait_until_it_is_over(void *argument)
