@@ -23,7 +23,7 @@
 /* Whether the table is there, or was tried to be had. */
 extern bool tek__table_is_settled __attribute__((visibility("hidden")));
 
-/* What those who know tell of a thread: posix/shown.c, native_shown.c. */
+/* What those who know tell of a thread: posix/teller.c, native_table.c. */
 struct tek_table_teller {
 	void (*set_scheduling)(struct tek_record *record, const struct tek_uthread *thread);
 	void (*set_stack)(struct tek_record *record, struct tek_side *side,
