@@ -100,19 +100,26 @@ static inline void need_real_time(void)
 	skip();
 }
 
-/* Skip a test that needs more threads than a device with little memory may have. */
-static inline void need_threads(unsigned int wanted)
+/* So many threads a test may have: on a device with little memory few, and others run, too. */
+static inline int most_threads(void)
 {
 	FILE *file = fopen("/proc/sys/kernel/threads-max", "re");
-	unsigned int most = UINT_MAX, others = 200;
+	int most = INT_MAX;
+	const int others = 200;
 
-	if (file && fscanf(file, "%u", &most) != 1)
-		most = UINT_MAX;
+	if (file && fscanf(file, "%d", &most) != 1)
+		most = INT_MAX;
 	if (file)
 		fclose(file);
-	if (wanted <= most - others)
+	return most - others;
+}
+
+static inline void need_threads(int wanted)
+{
+	if (wanted <= most_threads())
 		return;
-	print_message("# needs %u threads; kernel.threads-max is %u\n", wanted, most);
+	print_message("# needs %d threads; of kernel.threads-max a test may have %d\n", wanted,
+		      most_threads());
 	skip();
 }
 

@@ -176,7 +176,8 @@ static int fill_few_addresses(void)
 {
 	static pthread_t threads[MANY];
 	static pthread_barrier_t barriers[2];
-	const int many = rounds(10 * MANY) < MANY ? rounds(10 * MANY) : MANY;
+	const int wanted = rounds(10 * MANY) < MANY ? rounds(10 * MANY) : MANY;
+	const int many = wanted < most_threads() ? wanted : most_threads();
 	struct rlimit limit = {1 << 30, 1 << 30};
 
 	mallopt(M_ARENA_MAX, 1); /* that of each thread would take more */

@@ -220,6 +220,38 @@ static int set_wait(void)
 	return change(-1) || change(1);
 }
 
+static pid_t child;
+static int to_child;
+
+/* It ends when it is told so by a pipe: who has become somebody else may not kill it. */
+static int child_hold(void)
+{
+	int ends[2];
+
+	if (pipe(ends))
+		return -1;
+	child = fork();
+	if (child == 0) {
+		close(ends[1]);
+		_exit((int)read(ends[0], ends, 1));
+	}
+	close(ends[0]);
+	to_child = ends[1];
+	return child < 0;
+}
+
+static int child_release(void)
+{
+	return close(to_child);
+}
+
+static int child_wait(void)
+{
+	siginfo_t ended_child;
+	return waitid(P_PID, (id_t)child, &ended_child, WEXITED | WNOWAIT) ||
+	       ended_child.si_pid != child;
+}
+
 static const struct kind mutexes = {mutex_wait, mutex_hold, mutex_release};
 static const struct kind rwlocks = {rwlock_wait, rwlock_hold, rwlock_release};
 static const struct kind semaphores = {semaphore_wait, nothing, sem_release};
@@ -227,6 +259,7 @@ static const struct kind flocks = {flock_wait, flock_hold, flock_release};
 static const struct kind records = {record_wait, record_hold, record_release};
 static const struct kind messages = {message_wait, nothing, message_release};
 static const struct kind sets = {set_wait, nothing, set_release};
+static const struct kind children = {child_wait, child_hold, child_release};
 
 static void *wait_for_one(void *argument)
 {
@@ -311,6 +344,13 @@ static void without_kernel_threads_who_changes_a_semaphore_of_a_set_runs(void **
 {
 	(void)state;
 	others_run_while_all_wait_for(&sets);
+}
+
+static void without_kernel_threads_who_ends_a_child_runs(void **state)
+{
+	(void)state;
+	others_run_while_all_wait_for(&children);
+	assert_int_equal(waitpid(child, NULL, 0), child);
 }
 
 static struct timespec in_ms(long ms)
@@ -469,6 +509,8 @@ int main(void)
 						make, unmake),
 		cmocka_unit_test_setup_teardown(
 			without_kernel_threads_who_changes_a_semaphore_of_a_set_runs, make, unmake),
+		cmocka_unit_test_setup_teardown(without_kernel_threads_who_ends_a_child_runs, make,
+						unmake),
 		cmocka_unit_test_setup_teardown(
 			without_kernel_threads_waits_end_in_time_and_by_signals_and_cancellation,
 			make, unmake),

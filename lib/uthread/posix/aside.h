@@ -1,16 +1,16 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
 /*
  * System calls that wait in the kernel, for things of which no file says when they have come: messages and semaphores of
- * System V, locks of files, who opens the other end of a FIFO, and objects of several processes, which are the C library's.  To ask again and again would lose the kernel's order of who
- * waits, its detection of deadlocks, and what is there for a moment only.
+ * System V, locks of files, children, who opens the other end of a FIFO, and objects of several processes, which are the
+ * C library's.  To ask again and again would lose the kernel's order of who waits, its detection of deadlocks, and what
+ * is there for a moment only.
  *
  * So the calling thread gives its worker to a spare carrier first, as the monitor would take it away some milliseconds
  * later (carrier.h), and waits on its own: as with kernel threads, one of which it takes meanwhile.
  *
  * Where none can be had (a limit of processes or of mappings) it does ask again and again, so that others run: one of
  * them may have what it waits for.  Calls without a form that does not wait keep their worker then, which stands still
- * until they are done: pthread_cond_wait(), pthread_barrier_wait(), the opening of a FIFO or a device, the wait for any
- * child.
+ * until they are done: pthread_cond_wait(), pthread_barrier_wait(), the opening of a FIFO or a device.
  */
 #ifndef TEK_UTHREAD_POSIX_ASIDE_H
 #define TEK_UTHREAD_POSIX_ASIDE_H

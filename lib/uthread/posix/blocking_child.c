@@ -11,36 +11,58 @@
 #include "uthread/posix/blocked.h"
 #include "uthread/posix/interrupt.h"
 
-pid_t tek__wait4(pid_t child, int *status, int options, struct rusage *usage)
+#include <fcntl.h>
+
+/* Fails with EAGAIN if wait4() would wait. */
+static pid_t try_wait4(pid_t child, int *status, int options, struct rusage *usage)
 {
 	tek__cancel_point();
 	pid_t found = TEK_REAL(wait4)(child, status, options | WNOHANG, usage);
-	if (found != 0 || options & WNOHANG)
-		return found;
+	return found == 0 && !(options & WNOHANG) ? tek__fail(EAGAIN) : found;
+}
+
+pid_t tek__wait4(pid_t child, int *status, int options, struct rusage *usage)
+{
 	for (;;) {
 		const struct tek_handlers handlers = tek__handlers_from_here(false);
-		found = TEK_ASIDE(TEK_REAL(wait4)(child, status, options, usage));
+		pid_t found = TEK_ASIDE_IF_IT_WOULD_WAIT(
+			try_wait4(child, status, options, usage), tek__errno() == EAGAIN,
+			TEK_REAL(wait4)(child, status, options, usage), TEK_FOR_EVER, true);
 		if (found >= 0 || !tek__failed_by_engine(&handlers))
 			return found;
 	}
+}
+
+/* Of a descriptor that does not wait (pidfd_open(2), PIDFD_NONBLOCK) the kernel says EAGAIN, too. */
+static bool never_waits(idtype_t type, id_t id, int options)
+{
+	return options & WNOHANG || (type == P_PIDFD && fcntl((int)id, F_GETFL) & O_NONBLOCK);
+}
+
+/* The same as try_wait4(). */
+static int try_waitid(idtype_t type, id_t id, siginfo_t *info, int options)
+{
+	tek__cancel_point();
+	info->si_pid = 0; /* "there is nothing" is said in it alone */
+	int result = TEK_REAL(waitid)(type, id, info, options | WNOHANG);
+	return result == 0 && info->si_pid == 0 ? tek__fail(EAGAIN) : result;
 }
 
 int tek__waitid(idtype_t type, id_t id, siginfo_t *info, int options)
 {
 	siginfo_t own;
 
-	tek__cancel_point();
-	if (options & WNOHANG)
+	if (never_waits(type, id, options)) {
+		tek__cancel_point();
 		return TEK_REAL(waitid)(type, id, info, options);
-	if (!info) /* "there is nothing" is said in it alone */
+	}
+	if (!info)
 		info = &own;
-	info->si_pid = 0;
-	int result = TEK_REAL(waitid)(type, id, info, options | WNOHANG);
-	if (result != 0 || info->si_pid != 0)
-		return result;
 	for (;;) {
 		const struct tek_handlers handlers = tek__handlers_from_here(false);
-		result = TEK_ASIDE(TEK_REAL(waitid)(type, id, info, options));
+		int result = TEK_ASIDE_IF_IT_WOULD_WAIT(
+			try_waitid(type, id, info, options), tek__errno() == EAGAIN,
+			TEK_REAL(waitid)(type, id, info, options), TEK_FOR_EVER, true);
 		if (result == 0 || !tek__failed_by_engine(&handlers))
 			return result;
 	}
