@@ -27,6 +27,20 @@ test b ... ignored, needs root
 test result: ok. 1 passed; 0 failed; 1 ignored; 0 measured; 0 filtered out; finished in 0.1s
 """
 
+PANIC = """\
+[    2.5][    T9] BUG: kernel NULL pointer dereference, address: 0008
+[    2.5][    T9] Oops: 0002 [#1] SMP
+[    2.5][    T9] RIP: 0010:put_prev+0x1/0x2
+[    2.5][    T9] Code: 40 00
+[    2.6][    T9] Call Trace:
+[    2.6][    T9]  <IRQ>
+[    2.6][    T9]  put_prev+0x1/0x2
+[    2.6][    T9]  ? guess+0x1/0x2
+[    2.6][    T9]  switch.isra.0+0x1/0x2 [module]
+[    2.6][    T9]  schedule+0x1/0x2
+[    2.6][    T9] RIP: 0033:0x47b7a0
+[    2.7][    T9] Kernel panic - not syncing: in interrupt""".splitlines()
+
 
 def boots(kind, *entries):
     return lab_plan.boots(TOP, list(entries), kind, lambda build: INTROSPECTED)
@@ -151,6 +165,11 @@ class JobsOfTheGuest(unittest.TestCase):
     def test_the_reason_says_what_happened(self):
         case, = self.cases("status", {"job": "name", "outcome": "panicked", "why": "sysrq triggered"})
         self.assertEqual(case.reason, "the guest's kernel panicked: sysrq triggered")
+        case, = self.cases("status", {"job": "name", "outcome": "panicked", "why": "in interrupt",
+                                      "console": PANIC})
+        self.assertEqual(case.reason, "the guest's kernel panicked: in interrupt: "
+                         "BUG: kernel NULL pointer dereference, address: 0008; "
+                         "Oops: 0002 [#1] SMP; RIP: 0010:put_prev+0x1/0x2; put_prev < switch.isra.0 < schedule")
         case, = self.cases("status", {"job": "name", "outcome": "killed", "signal": 9,
                                       "out_of_memory": True})
         self.assertEqual(case.reason, "killed by SIGKILL, the guest had no memory left")

@@ -1,6 +1,7 @@
 """The tests that run in the kernel lab, in guests that `tek lab run` boots: lab/tests.toml."""
 
 import json
+import re
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -137,7 +138,17 @@ def how_it_ended(record: dict) -> str:
         "qemu-died": "QEMU ended",
         "not-booted": "no guest came up",
     }.get(outcome, outcome)
-    return f"{words}: {record['why']}" if record.get("why") else words
+    where = _where_it_failed(record.get("console", [])) if outcome == "panicked" else ""
+    return ": ".join(part for part in (words, record.get("why"), where) if part)
+
+
+def _where_it_failed(console: list[str]) -> str:
+    """What a kernel that panics says was wrong first, and who had called whom."""
+    text = [re.sub(r"^\s*(\[[^]]*\]\s*)+", "", line) for line in console]
+    faults = [line for line in text if re.match(r"(BUG|Oops|RIP|.*fault|kernel BUG)\b", line)]
+    begin = next((at for at, line in enumerate(text) if line.startswith("Call Trace:")), len(text))
+    calls = re.findall(r"^([\w.]+)\+0x", "\n".join(text[begin:]), re.M)
+    return "; ".join(faults[:3] + ([" < ".join(calls[:12])] if calls else []))
 
 
 def cases_of_job(job: lab_plan.Job, record: dict | None, directory: Path,

@@ -2,8 +2,8 @@
 //! What a guest's kernel wrote to its console: its last lines, and the ones that matter.
 use std::collections::VecDeque;
 
-/// Lines that are kept.
-const MOST_LINES: usize = 60;
+/// Lines that are kept: what a kernel says when it panics is among them.
+const MOST_LINES: usize = 150;
 
 /// Lines that tell enough where nothing happened.
 const FEW_LINES: usize = 10;
@@ -146,13 +146,13 @@ mod tests {
 
     #[test]
     fn the_last_lines_are_kept_and_the_one_that_is_being_written() {
-        let text: String = (0..100).map(|n| format!("line {n}\r\n")).collect();
+        let text: String = (0..200).map(|n| format!("line {n}\r\n")).collect();
         let lines = console(&format!("{text}begun")).since(0);
-        assert_eq!((lines.len(), lines[0].as_str()), (MOST_LINES + 1, "line 40"));
-        assert_eq!(lines[MOST_LINES - 1..], ["line 99", "begun"]);
+        assert_eq!((lines.len(), lines[0].as_str()), (MOST_LINES + 1, "line 50"));
+        assert_eq!(lines[MOST_LINES - 1..], ["line 199", "begun"]);
         let few = console("1\n2\n").last();
         assert_eq!(few, ["1", "2"]);
-        assert_eq!(console(&text).last().first().unwrap(), "line 90");
+        assert_eq!(console(&text).last().first().unwrap(), "line 190");
     }
 
     #[test]
