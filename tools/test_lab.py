@@ -5,6 +5,7 @@ import shutil
 import tempfile
 import unittest
 from pathlib import Path
+from unittest import mock
 
 from checks import lab_plan, lab_tests, results
 
@@ -173,6 +174,28 @@ class JobsOfTheGuest(unittest.TestCase):
         case, = self.cases("status", {"job": "name", "outcome": "killed", "signal": 9,
                                       "out_of_memory": True})
         self.assertEqual(case.reason, "killed by SIGKILL, the guest had no memory left")
+
+    def test_only_a_kernel_that_died_of_being_emulated_is_no_failure_of_the_test(self):
+        lost = {"outcome": "panicked", "console": ["[ 1.0] Oops: int3: 0000 [#1] SMP"]}
+        self.assertTrue(lab_tests.died_of_emulation(lost))
+        self.assertFalse(lab_tests.died_of_emulation(lost | {"outcome": "timed-out"}))
+        self.assertFalse(lab_tests.died_of_emulation({"outcome": "panicked", "console": PANIC}))
+        self.assertFalse(lab_tests.died_of_emulation({}))
+
+    def test_its_jobs_are_run_again_and_that_is_told(self):
+        boot, = boots("rt", entry(command=["a"]), entry(name="b", command=["b"]))
+        lost = {"outcome": "panicked", "why": "x", "console": ["Oops: int3: 0000"]}
+        runs = iter([{"own": self.exited(0), "b": lost}, {"b": self.exited(0)}])
+        jobs = []
+
+        def run(context, suite, boot, results):
+            jobs.append([job.name for job in boot.jobs])
+            return next(runs), ""
+        with mock.patch.object(lab_tests, "_run_jobs", run):
+            cases = lab_tests._boot(None, "lab-rt", boot, self.directory / "1")
+        self.assertEqual(jobs, [["own", "b"], ["b"]])
+        self.assertEqual([case.outcome for case in cases], [PASSED, PASSED])
+        self.assertEqual([bool(case.told) for case in cases], [False, True])
 
     def test_the_log_has_the_last_lines_of_the_console_and_what_the_job_wrote(self):
         case, = self.cases("status", {"job": "name", "outcome": "hung", "console": ["BUG: soft"]},

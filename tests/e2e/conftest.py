@@ -23,12 +23,17 @@ THREADS = r"""
 #include <time.h>
 #include <unistd.h>
 
-static void burn(long milliseconds)
+static long cpu_time(void)
 {
 	struct timespec now;
-	do
-		clock_gettime(CLOCK_THREAD_CPUTIME_ID, &now);
-	while (now.tv_sec * 1000 + now.tv_nsec / 1000000 < milliseconds);
+	clock_gettime(CLOCK_THREAD_CPUTIME_ID, &now);
+	return now.tv_sec * 1000 + now.tv_nsec / 1000000;
+}
+
+static void burn(long milliseconds)
+{
+	for (long end = cpu_time() + milliseconds; cpu_time() < end;)
+		;
 }
 
 static void *work(void *name)
