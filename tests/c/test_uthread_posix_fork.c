@@ -5,10 +5,13 @@
 #include <errno.h>
 #include <sched.h>
 #include <semaphore.h>
+#include <signal.h>
+#include <string.h>
 #include <sys/mman.h>
+#include <sys/syscall.h>
 #include <sys/wait.h>
 
-enum { FORKS = 200, PAIRS = 2 };
+enum { FORKS = 200, PAIRS = 2, MASKS = 200 };
 
 /* Each pair of threads is busy in one kind of object, where it has to wait, all the time. */
 struct objects {
@@ -321,6 +324,45 @@ static void threads_that_fork_at_the_same_time_do_so_one_after_the_other(void **
 		assert_null(result_of(threads[i]));
 }
 
+static uint64_t kernel_mask(void)
+{
+	uint64_t mask;
+
+	syscall(SYS_rt_sigprocmask, SIG_BLOCK, NULL, &mask, sizeof(mask));
+	return mask;
+}
+
+/* Each time that it runs it may be on a kernel thread on which somebody has forked. */
+static void *look_at_mask(void *argument)
+{
+	const uint64_t mask = kernel_mask();
+
+	while (!atomic_load(&stop))
+		if (kernel_mask() != mask)
+			return argument;
+	return NULL;
+}
+
+static void nobody_has_the_mask_of_who_forks(void **state)
+{
+	static char much[64 << 20]; /* so that a fork takes some quanta */
+	pthread_t threads[2];
+
+	memset(much, 1, sizeof(much));
+	atomic_store(&stop, 0);
+	for (int i = 0; i < 2; i++)
+		threads[i] = start(look_at_mask, state);
+	for (int i = 0; i < MASKS; i++) {
+		pid_t child = fork();
+		if (child == 0)
+			_exit(0);
+		assert_int_equal(waitpid(child, NULL, 0), child);
+	}
+	atomic_store(&stop, 1);
+	for (int i = 0; i < 2; i++)
+		assert_null(result_of(threads[i]));
+}
+
 int main(void)
 {
 	alarm(100);
@@ -329,6 +371,7 @@ int main(void)
 		cmocka_unit_test(who_waits_in_another_process_is_not_looked_for),
 		cmocka_unit_test(a_lock_that_others_wait_for_is_taken_before_a_fork),
 		cmocka_unit_test(threads_that_fork_at_the_same_time_do_so_one_after_the_other),
+		cmocka_unit_test(nobody_has_the_mask_of_who_forks),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

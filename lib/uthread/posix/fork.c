@@ -27,29 +27,23 @@
 /* The engine runs, and what it does after a fork can be done. */
 static atomic_bool started;
 
-static void set_mask(uint64_t mask)
-{
-	syscall(SYS_rt_sigprocmask, SIG_SETMASK, &mask, NULL, sizeof(mask));
-}
-
 static void before(void)
 {
+	const uint64_t all = ~TEK__OWN_SIGNALS;
+
 	if (!atomic_load(&started))
 		return;
 	tek__guards_enter_and_close();
 	/* A signal now could be put into a place that the child makes new. */
 	if (tek__here_self())
-		set_mask(~TEK__OWN_SIGNALS);
+		syscall(SYS_rt_sigprocmask, SIG_SETMASK, &all, NULL, sizeof(all));
 }
 
-/* As the thread has it again; handlers of signals that came meanwhile run when it has left the engine. */
 static void after(void)
 {
-	struct tek_uthread *self = tek__here_self();
-
+	if (tek__here_self())
+		tek__signal_mask_take(tek__here_self());
 	tek__leave();
-	if (self)
-		set_mask(self->mask);
 }
 
 static void in_parent(void)

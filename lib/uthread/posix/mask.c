@@ -21,18 +21,23 @@ void tek__signal_mask_is(uint64_t mask)
 		worker->kernel_mask = mask;
 }
 
-/* Handlers may run in the middle of it, on this level. */
-static void change(struct tek_uthread *thread, uint64_t mask)
+void tek__signal_mask_take(struct tek_uthread *thread)
 {
 	struct tek_posix *self = thread->posix;
+	const uint64_t mask = thread->mask;
 
+	self->taking = true;
+	syscall(SYS_rt_sigprocmask, SIG_SETMASK, &mask, NULL, sizeof(mask));
+	self->taking = false;
+}
+
+static void change(struct tek_uthread *thread, uint64_t mask)
+{
 	if (mask == thread->mask)
 		return;
 	tek__enter();
 	tek__signal_mask_is(mask);
-	self->taking = true;
-	syscall(SYS_rt_sigprocmask, SIG_SETMASK, &mask, NULL, sizeof(mask));
-	self->taking = false;
+	tek__signal_mask_take(thread);
 	tek__leave();
 }
 

@@ -51,6 +51,12 @@ void tek__signal_mask_set(uint64_t mask);
 /* For a jump to where it blocked these; `out`: out of all handlers, so that ticks come again. Not deferred. */
 void tek__signal_mask_jump(uint64_t mask, bool out);
 
+/*
+ * Its kernel thread gets the mask of the calling user-level thread.  Handlers may run in the middle of it, on this level.
+ * Between tek__enter() and tek__leave(): whoever runs next on the kernel thread would have another mask than it.
+ */
+void tek__signal_mask_take(struct tek_uthread *thread);
+
 /* Its kernel thread has this mask, or is about to have it: notes that. Between tek__enter() and tek__leave(). */
 void tek__signal_mask_is(uint64_t mask);
 
