@@ -337,9 +337,11 @@ static void *look_at_mask(void *argument)
 {
 	const uint64_t mask = kernel_mask();
 
-	while (!atomic_load(&stop))
+	while (!atomic_load(&stop)) {
 		if (kernel_mask() != mask)
 			return argument;
+		sched_yield();
+	}
 	return NULL;
 }
 
