@@ -137,6 +137,8 @@ int tek__engine_start(const struct tek_engine_options *options)
 		prepare_first();
 		error = tek__carrier_adopt(&tek__workers[0], &first);
 	}
+	if (!error)
+		tek__parallel_started();
 	if (!error && options->pool)
 		error = prepare_pool(options->pool);
 	if (!error)

@@ -20,7 +20,8 @@
 
 atomic_uint tek__parallel_asked; /* a futex for those who have */
 
-/* Others may come: then it is they who ask. */
+/* Others may come: then it is they who ask, once there is a carrier to be asked. */
+static bool others_may_come;
 static atomic_bool can_begin;
 
 /* As the C library has it, from 2.32 on. */
@@ -36,8 +37,14 @@ void tek__parallel_start(bool now, bool later)
 	const bool can = tek__engine.preempt == TEK_PREEMPT_DEFER && is_alone();
 
 	atomic_store(&tek__parallel_asked, 0);
-	atomic_store(&can_begin, later && can && !now);
+	atomic_store(&can_begin, false);
+	others_may_come = later && can && !now;
 	atomic_store(&tek__parallel_now, now || (later && !can));
+}
+
+void tek__parallel_started(void)
+{
+	atomic_store(&can_begin, others_may_come);
 }
 
 void tek__parallel_grant(void)

@@ -44,6 +44,9 @@
  */
 void tek__parallel_start(bool now, bool later);
 
+/* And as soon as there is a carrier: what the engine's start did before, alone, was no reason to ask. */
+void tek__parallel_started(void);
+
 /* By a kernel thread that has no worker: returns when it may do what it wants to. */
 void tek__parallel_begin(void);
 
