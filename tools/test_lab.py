@@ -189,13 +189,18 @@ class JobsOfTheGuest(unittest.TestCase):
         jobs = []
 
         def run(context, suite, boot, results):
+            results.mkdir()  # as `tek lab run`, which takes none that has something in it
             jobs.append([job.name for job in boot.jobs])
+            for job in boot.jobs:
+                (results / job.name).mkdir()
+                (results / job.name / "stdout").write_text(f"in {results.name}")
             return next(runs), ""
         with mock.patch.object(lab_tests, "_run_jobs", run):
             cases = lab_tests._boot(None, "lab-rt", boot, self.directory / "1")
         self.assertEqual(jobs, [["own", "b"], ["b"]])
         self.assertEqual([case.outcome for case in cases], [PASSED, PASSED])
         self.assertEqual([bool(case.told) for case in cases], [False, True])
+        self.assertIn("in 1-again-1", (self.directory / "1-again-1/b/log").read_text())
 
     def test_the_log_has_the_last_lines_of_the_console_and_what_the_job_wrote(self):
         case, = self.cases("status", {"job": "name", "outcome": "hung", "console": ["BUG: soft"]},

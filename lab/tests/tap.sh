@@ -16,6 +16,7 @@ run_tests() {
 			echo "not ok $number - $test"
 		fi
 		sed 's/^/# /' /tmp/said
-		rm -rf /dev/shm/* /tmp/*
+		# But for what is mounted there: the tree that is tested may lie in /tmp.
+		rm -rf /dev/shm/* /tmp/* 2>/dev/null || true
 	done
 }

@@ -84,17 +84,21 @@ def _prepare(context: Context, suite: str, kind: str,
 def _boot(context: Context, suite: str, boot: lab_plan.Boot, results: Path) -> list[Case]:
     results.parent.mkdir(parents=True, exist_ok=True)
     ended, otherwise = _run_jobs(context, suite, boot, results)
-    for _ in range(RUNS_MORE):
+    written = {job.name: results / job.name for job in boot.jobs}
+    for number in range(RUNS_MORE):
         again = replace(boot, jobs=[job for job in boot.jobs
                                     if died_of_emulation(ended.get(job.name, {}))])
         if not again.jobs:
             break
-        ended |= {name: record | {"again": True} for name, record in
-                  _run_jobs(context, suite, again, results)[0].items()}
+        # tek lab run wants an empty one.
+        directory = results.with_name(f"{results.name}-again-{number + 1}")
+        records_again, _ = _run_jobs(context, suite, again, directory)
+        for name, record in records_again.items():
+            ended[name] = record | {"again": True}
+            written[name] = directory / name
     return [case for job in boot.jobs
-            for case in _with_told(cases_of_job(job, ended.get(job.name), results / job.name,
-                                                otherwise), results / job.name,
-                                   ended.get(job.name, {}).get("again", False))]
+            for case in _with_told(cases_of_job(job, ended.get(job.name), written[job.name], otherwise),
+                                   written[job.name], ended.get(job.name, {}).get("again", False))]
 
 
 def died_of_emulation(record: dict) -> bool:
