@@ -15,7 +15,7 @@ NO_KERNEL = 1  # that of `tek lab fetch` where a kernel or a package cannot be h
 # Seconds that `tek lab run` may be silent beside the limit of a job: boots, and what ends a job.
 SILENCE = 300
 # How often tests are run again whose kernel died of being emulated.
-RUNS_MORE = 2
+RUNS_MORE = 3
 HOST_SILENCE = 900  # its tests boot guests, several to a test
 
 
