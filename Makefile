@@ -2,7 +2,7 @@
 ## make demo       build, then show on this machine what TEK wins (under 5 minutes)
 ## make check      build, then run every test and style check
 ## make check-lab  build, then run the tests that boot machines of their own (docs/lab.md)
-## make check-posix build, then run the Open POSIX Test Suite on user-level threads (10 minutes; as root it sets the clock)
+## make check-posix build, then run the Open POSIX Test Suite on user-level threads and with other locks (20 minutes; as root it sets the clock)
 ## make install    install what was built (PREFIX=/usr/local, DESTDIR=)
 ## make uninstall  remove what the last `make install` from this tree installed
 ## make format     lay out C, C++ and Rust sources as the project does
@@ -31,6 +31,8 @@ check-lab:
 
 check-posix: build
 	@tools/posix-suite
+	@tools/posix-suite --lock park,rwlock=park,barrier=block --lock k42,rwlock=pf,barrier=central \
+		--lock auto,rwlock=park,barrier=auto
 
 install:
 	@tools/install

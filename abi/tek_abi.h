@@ -327,6 +327,12 @@ struct tek_table_header {
 #define TEK_EVENT_NOT_PLACED \
 	9u /* tekd did not put a thread into the group value[0]; error and text say why.  Once a
 	      process */
+#define TEK_EVENT_LOCKS \
+	10u /* a process ends whose locks are of kind auto: they went value[0] times from spinning to
+	       sleeping and value[1] times back.  LOCKs follow */
+#define TEK_EVENT_LOCK \
+	11u /* one of these: value[0] and value[1] as there; value[2] its address in the ELF headers of the
+	       file that text names, value[3] the same in the process.  Without text it lies in no file */
 
 struct tek_event {
 	tek_u32 magic; /* TEK_EVENT_MAGIC */

@@ -57,6 +57,7 @@ static const struct tek_attributes turns[2] = {
 	}
 
 static struct tek_attributes got;
+static pid_t checked_tid;
 
 CALL(nothing, 0)
 CALL(empty_call, !tek_version())
@@ -69,6 +70,9 @@ CALL(set_own_role, tek_thread_set_attributes(own, TEK_ATTRIBUTE_ROLE, &turns[i %
 CALL(set_other_group,
      tek_thread_set_attributes(crowd.threads[0], TEK_ATTRIBUTE_GROUP, &turns[i % 2]))
 CALL(own_gettid, tek_gettid() <= 0)
+CALL(self_checked, tek_self_checked(&checked_tid))
+CALL(self_fast, tek_self_fast() <= 0)
+CALL(self_register, tek_self_register() == 0)
 CALL(interposed_gettid, gettid() <= 0)
 CALL(kernel_gettid, syscall(SYS_gettid) <= 0)
 
@@ -112,6 +116,9 @@ static const struct {
 	{"set own role", set_own_role},
 	{"set another's group", set_other_group},
 	{"tek_gettid", own_gettid},
+	{"tek_self_checked", self_checked},
+	{"tek_self_fast", self_fast},
+	{"tek_self_register", self_register},
 	{"gettid", interposed_gettid},
 	{"gettid, system call", kernel_gettid},
 	{"pthread_getschedparam", libc_scheduling},

@@ -261,6 +261,48 @@ TEK_API int tek_tid_stack_get(pid_t tid, struct tek_stack_info *info);
  */
 TEK_API pid_t tek_gettid(void);
 
+/*
+ * Three ways for a thread to learn who it is, as the paper compares them (rtos-linux-scalability-2018, 3.1.6): the more
+ * a way takes for granted, the less it costs.  `tek bench ident` measures them.  tek_gettid() is right everywhere.
+ *
+ * Checked: the kernel's id of the calling thread, in *tid.
+ * Errors: ESRCH where the caller is no thread of this program that TEK knows: the child of vfork(), which borrows
+ * its parent's thread; threads that share one thread's variables, by clone() with CLONE_VM; a thread past the last of
+ * its destructors; one for which there is no slot; any where TEK does nothing.  *tid is then as it was.
+ */
+TEK_API int tek_self_checked(pid_t *tid);
+
+/*
+ * Fast: the same by one load, without any check.  Right in threads that began by pthread_create(), and in the first
+ * one; in the child of a fork from the first tek_gettid() on, until then it is the parent's.  0 in a thread that TEK
+ * has not met: tek_gettid() once, and it is known.  Async-signal-safe.
+ */
+TEK_API pid_t tek_self_fast(void);
+
+/*
+ * By register: the thread pointer, by one instruction where the processor has a register for it.  It is never 0, and
+ * no other thread that lives has it, nor has another user-level thread of libtek-uthread.so.  It is no id of the
+ * kernel's, stays what it is in the child of a fork, and is another thread's once this one has ended.
+ * Async-signal-safe; needs no library.
+ */
+static inline uintptr_t tek_self_register(void)
+{
+	uintptr_t pointer;
+#if defined(__x86_64__) && !defined(__ILP32__)
+	/* The ABI wants the thread pointer to point to itself. */
+	__asm__ volatile("movq %%fs:0, %0" : "=r"(pointer));
+#elif defined(__i386__)
+	__asm__ volatile("movl %%gs:0, %0" : "=r"(pointer));
+#elif defined(__aarch64__)
+	__asm__ volatile("mrs %0, tpidr_el0" : "=r"(pointer));
+#elif defined(__arm__) && __ARM_ARCH >= 7
+	__asm__ volatile("mrc p15, 0, %0, c13, c0, 3" : "=r"(pointer));
+#else
+	pointer = (uintptr_t)pthread_self();
+#endif
+	return pointer;
+}
+
 #ifndef TEK_OPTIONAL
 /* What the call below reads, without even a call into the library; not for programs. */
 struct tek_self_id {
@@ -276,6 +318,12 @@ static inline pid_t tek_gettid_inline(void)
 	return epoch != 0 && tek_self_id_.epoch == epoch ? tek_self_id_.tid : tek_gettid();
 }
 #define tek_gettid() tek_gettid_inline()
+
+static inline pid_t tek_self_fast_inline(void)
+{
+	return __atomic_load_n(&tek_self_id_.tid, __ATOMIC_RELAXED);
+}
+#define tek_self_fast() tek_self_fast_inline()
 #endif
 
 /*

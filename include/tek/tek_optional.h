@@ -6,7 +6,7 @@
  * a source tree.  Include it instead of tek/tek.h, or define TEK_OPTIONAL.
  *
  * Without TEK every tek_ function returns 0 and does nothing (attributes and stacks read as
- * zero, tek_gettid() asks the kernel), SCHED_TEK is
+ * zero, tek_gettid() and its kin ask the kernel), SCHED_TEK is
  * accepted with a priority in -20...19 and has no effect, and the query
  * functions give what the C library gives.
  */
@@ -149,6 +149,9 @@ static inline int tek__optional_get_priority_max(int policy)
 #define tek_tid_stack_get(tid, info) \
 	(tek_present() ? tek_tid_stack_get(tid, info) : tek__optional_stack_get(info))
 #define tek_gettid() (tek_present() ? tek_gettid() : (pid_t)syscall(SYS_gettid))
+#define tek_self_checked(tid) \
+	(tek_present() ? tek_self_checked(tid) : (*(tid) = (pid_t)syscall(SYS_gettid), 0))
+#define tek_self_fast() (tek_present() ? tek_self_fast() : (pid_t)syscall(SYS_gettid))
 #define tek_follow_marked(on) (tek_present() ? tek_follow_marked(on) : 0)
 #define tek_set_budget(cpu_ns, window_ns) (tek_present() ? tek_set_budget(cpu_ns, window_ns) : 0)
 #define tek_check() (tek_present() ? tek_check() : 0)

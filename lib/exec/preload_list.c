@@ -1,8 +1,11 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
 #include "exec/preload_list.h"
 
+#include "exec/target.h"
+
 #include <stdbool.h>
 #include <string.h>
+#include <unistd.h>
 
 static const char variable[] = "LD_PRELOAD=";
 
@@ -11,22 +14,83 @@ static bool is_preload(const char *entry)
 	return strncmp(entry, variable, sizeof(variable) - 1) == 0;
 }
 
-/* Whether a word of LD_PRELOAD is one of TEK's libraries, wherever it lies. There is one of them in a program. */
-static bool is_ours(const char *word, size_t length)
+/* The file's name in a word of LD_PRELOAD. */
+static const char *name_in(const char *word, size_t length)
 {
-	static const char *const names[] = {"libtek.so", "libtek-uthread.so"};
+	const char *slash = memrchr(word, '/', length);
+	return slash ? slash + 1 : word;
+}
 
-	for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++) {
-		size_t size = strlen(names[i]);
-		if (length >= size && memcmp(word + length - size, names[i], size) == 0 &&
-		    (length == size || word[length - size - 1] == '/'))
-			return true;
+/* The name in a list, which NULL ends, that the file in a word of LD_PRELOAD has, wherever it lies; or NULL. */
+static const char *named(const char *const names[], const char *word, size_t length)
+{
+	const char *name = name_in(word, length);
+	const size_t size = length - (size_t)(name - word);
+
+	for (; *names; names++) {
+		const size_t known = strlen(*names);
+		/* What ends with a star is the beginning of a name. */
+		const bool begins = (*names)[known - 1] == '*';
+		if ((begins ? size >= known - 1 : size == known) &&
+		    memcmp(name, *names, known - begins) == 0)
+			return *names;
 	}
-	return false;
+	return NULL;
+}
+
+/* TEK's libraries, of which there is one in a program. */
+static const char *const ours[] = {"libtek.so", "libtek-uthread.so", NULL};
+
+/*
+ * What `tek run --alloc` and `--libm` or `tek profile` preload: for the same kind of programs, and not for others.  The
+ * allocators are those of crates/tek/src/run/libraries.rs; lib/uthread/zones.c has them among more.
+ */
+static const char *const companions[] = {"libtek-alloc.so*",
+					 "libtek-libm-*",
+					 "libtek-profile.so*",
+					 "libmimalloc.so*",
+					 "libjemalloc.so*",
+					 "libtcmalloc*",
+					 NULL};
+
+/*
+ * Libraries of TEK's own that come along with libtek.so.  In a program that that is not in these are not either; where
+ * another one takes its place their siblings lie beside that.
+ */
+static const char *const along_with_us[] = {"libtek-rtfifo.so", "libtek-sync.so", NULL};
+
+/* The path that `tek run --libm` preloaded; NULL: none. */
+static const char *libm_of(char *const environment[])
+{
+	static const char libm[] = "TEK_LIBM=";
+
+	for (; *environment; environment++)
+		if (strncmp(*environment, libm, sizeof(libm) - 1) == 0)
+			return *environment + sizeof(libm) - 1;
+	return NULL;
+}
+
+static bool is_companion(const char *word, size_t length, const char *libm)
+{
+	return named(companions, word, length) ||
+	       (libm && strlen(libm) == length && memcmp(word, libm, length) == 0);
+}
+
+/* Its sibling in the directory of `other`, if there is one, to `to`. Returns its length, 0: none. */
+static size_t copy_sibling(char *to, const char *name, const char *other)
+{
+	const char *slash = other ? strrchr(other, '/') : NULL;
+
+	if (!slash)
+		return 0;
+	size_t directory = (size_t)(slash + 1 - other);
+	memcpy(to, other, directory);
+	strcpy(to + directory, name);
+	return access(to, F_OK) == 0 ? directory + strlen(name) : 0;
 }
 
 /* Copy an LD_PRELOAD entry with `other` for our words; false if no word is left. */
-static bool copy_with_other(char *to, const char *entry, const char *other)
+static bool copy_with_other(char *to, const char *entry, const char *other, const char *libm)
 {
 	const char *from = entry + sizeof(variable) - 1;
 	bool any = false;
@@ -37,14 +101,20 @@ static bool copy_with_other(char *to, const char *entry, const char *other)
 		size_t length = strcspn(from, ": ");
 		const char *word = from;
 		size_t bytes = length;
-		if (length && is_ours(from, length)) {
+		const char *along = named(along_with_us, from, length);
+		if (named(ours, from, length)) {
 			word = other;
 			bytes = other ? strlen(other) : 0;
+		} else if (along) {
+			word = to + any;
+			bytes = copy_sibling(to + any, along, other);
+		} else if (is_companion(from, length, libm)) {
+			bytes = 0;
 		}
 		if (bytes) {
 			if (any)
 				*to++ = ':';
-			memcpy(to, word, bytes);
+			memmove(to, word, bytes);
 			to += bytes;
 			any = true;
 		}
@@ -56,13 +126,51 @@ static bool copy_with_other(char *to, const char *entry, const char *other)
 	return any;
 }
 
+/* The name of a library that is left out; NULL: it, or its sibling, is there. */
+static const char *left_out(const char *word, size_t length, const char *other, const char *libm)
+{
+	char path[TEK_TARGET_PATH_BYTES + 32];
+	const char *along = named(along_with_us, word, length);
+
+	if (along)
+		return copy_sibling(path, along, other) ? NULL : name_in(word, length);
+	return is_companion(word, length, libm) ? name_in(word, length) : NULL;
+}
+
+bool tek__preload_list_lacks(char *const environment[], const char *other, char *names, size_t size)
+{
+	const char *libm = libm_of(environment);
+	size_t used = 0;
+
+	for (; *environment; environment++) {
+		const char *word = is_preload(*environment) ? *environment + sizeof(variable) - 1
+							    : "";
+		while (*word) {
+			const size_t length = strcspn(word, ": ");
+			const char *name = left_out(word, length, other, libm);
+			const size_t bytes = name ? (size_t)(word + length - name) : 0;
+			if (bytes && used + bytes + 3 <= size) {
+				if (used)
+					names[used++] = ',', names[used++] = ' ';
+				memcpy(names + used, name, bytes);
+				used += bytes;
+			}
+			word += length;
+			word += *word != '\0';
+		}
+	}
+	names[used] = '\0';
+	return used > 0;
+}
+
+/* Of words that may become longer. */
 static size_t count_ours(const char *entry)
 {
 	size_t count = 0;
 
 	for (const char *word = entry + sizeof(variable) - 1; *word;) {
 		size_t length = strcspn(word, ": ");
-		count += is_ours(word, length);
+		count += named(ours, word, length) || named(along_with_us, word, length);
 		word += length;
 		word += *word != '\0';
 	}
@@ -81,8 +189,34 @@ size_t tek__preload_list_size(char *const environment[], const char *other)
 	return text ? (entries + 1) * sizeof(char *) + text : 0;
 }
 
-char *const *tek__preload_list_exchange(char *const environment[], const char *other, void *memory)
+/* Copy an LD_PRELOAD entry without a library; false if no word is left. */
+static bool copy_without(char *to, const char *entry, const char *name)
 {
+	const char *const names[] = {name, NULL};
+	const char *from = entry + sizeof(variable) - 1;
+	bool any = false;
+
+	to = mempcpy(to, variable, sizeof(variable) - 1);
+	while (*from) {
+		size_t length = strcspn(from, ": ");
+		if (length && !named(names, from, length)) {
+			if (any)
+				*to++ = ':';
+			to = mempcpy(to, from, length);
+			any = true;
+		}
+		from += length;
+		from += *from != '\0';
+	}
+	*to = '\0';
+	return any;
+}
+
+/* Without the library of that name; or, if that is NULL, with `other` for ours. */
+static char *const *rebuild(char *const environment[], const char *name, const char *other,
+			    void *memory)
+{
+	const char *libm = libm_of(environment);
 	char **result = memory;
 	size_t entries = 0, kept = 0;
 
@@ -92,11 +226,22 @@ char *const *tek__preload_list_exchange(char *const environment[], const char *o
 	for (size_t i = 0; i < entries; i++) {
 		if (!is_preload(environment[i])) {
 			result[kept++] = environment[i];
-		} else if (copy_with_other(text, environment[i], other)) {
+		} else if (name ? copy_without(text, environment[i], name)
+				: copy_with_other(text, environment[i], other, libm)) {
 			result[kept++] = text;
 			text += strlen(text) + 1;
 		}
 	}
 	result[kept] = NULL;
 	return result;
+}
+
+char *const *tek__preload_list_exchange(char *const environment[], const char *other, void *memory)
+{
+	return rebuild(environment, NULL, other, memory);
+}
+
+char *const *tek__preload_list_without(char *const environment[], const char *name, void *memory)
+{
+	return rebuild(environment, name, NULL, memory);
 }

@@ -1,11 +1,13 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
 #include "exec/replace.h"
 
+#include "exec/preload_list.h"
 #include "ident/process.h"
 #include "ident/thread.h"
 #include "mediate/region.h"
 #include "mediate/report.h"
 #include "mediate/rt.h"
+#include "place/place.h"
 #include "stack/stack.h"
 
 #include <stdint.h>
@@ -21,7 +23,10 @@ static bool in_vfork_child(void)
 	return (pid_t)syscall(SYS_getpid) != tek__pid();
 }
 
-bool tek__exec_step_out(void)
+/* Of the calling thread: whether it is out of the Fast Region, until tek__exec_step_in(). */
+static __thread bool is_paused __attribute__((tls_model("initial-exec")));
+
+static bool pause_self(void)
 {
 	struct tek_thread *self = tek__thread_known_self();
 
@@ -40,11 +45,19 @@ bool tek__exec_step_out(void)
 	return paused;
 }
 
+bool tek__exec_step_out(void)
+{
+	is_paused = pause_self();
+	const bool left = tek__place_step_out();
+	return is_paused || left;
+}
+
 void tek__exec_step_in(void)
 {
 	struct tek_thread *self = tek__thread_known_self();
 
-	if (!self || !tek__lock())
+	tek__place_step_in();
+	if (!is_paused || !self || !tek__lock())
 		return;
 	tek__region_resume(self);
 	tek__unlock();
@@ -68,6 +81,7 @@ static void end_table(void)
 
 void tek__exec_hide_table(void)
 {
+	tek__place_end();
 	with_table(end_table);
 }
 
@@ -76,20 +90,33 @@ void tek__exec_show_table(void)
 	with_table(tek__table_show);
 }
 
-void tek__exec_name(const char *path, struct tek_verdict verdict)
+/* Whether it is one of the last few that were named, by a hash of their path: a shell runs the same ones. */
+static bool was_named(const char *path)
 {
-	/* The last few that were named, by a hash of their path: a shell runs the same ones. */
 	static uint32_t named[16];
 	static unsigned int next;
 	uint32_t hash = 2166136261u; /* FNV-1a */
 
-	if (!verdict.why)
-		return;
 	for (const char *p = path; *p; p++)
 		hash = (hash ^ (unsigned char)*p) * 16777619u;
 	for (size_t i = 0; i < sizeof(named) / sizeof(named[0]); i++)
 		if (named[i] == hash)
-			return;
+			return true;
 	named[next++ % (sizeof(named) / sizeof(named[0]))] = hash;
-	tek__report_not_covered(path, verdict.why);
+	return false;
+}
+
+void tek__exec_name(const char *path, struct tek_verdict verdict)
+{
+	if (verdict.why && !was_named(path))
+		tek__report_not_covered(path, verdict.why);
+}
+
+void tek__exec_name_lacking(const char *path, char *const environment[], const char *other)
+{
+	char names[64];
+
+	if (environment && tek__preload_list_lacks(environment, other, names, sizeof(names)) &&
+	    !was_named(path))
+		tek__report_lacking(path, names);
 }

@@ -22,6 +22,29 @@ TEK_EXPORT pid_t tek_gettid(void)
 	return tek__gettid();
 }
 
+#undef tek_self_fast
+TEK_EXPORT pid_t tek_self_fast(void)
+{
+	return tek_self_id_.tid;
+}
+
+TEK_EXPORT int tek_self_checked(pid_t *tid)
+{
+	/* Known to TEK, and nobody else runs with these variables: no lock for that. */
+	const bool known = tek__process_is_known() && tek__self_use == TEK_SELF_OWN;
+
+	if (!known || !tek__thread_known_self()) {
+		if (!tek__lock())
+			return ESRCH;
+		const struct tek_thread *self = tek__thread_self();
+		tek__unlock();
+		if (!self)
+			return ESRCH;
+	}
+	*tid = tek__gettid();
+	return 0;
+}
+
 /* With the lock: whatever the quick ways did not find or could not read. */
 __attribute__((noinline)) static int get(struct tek_target target,
 					 struct tek_attributes *attributes)

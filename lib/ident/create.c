@@ -12,11 +12,16 @@
 #include "mediate/region.h"
 #include "mediate/rt.h"
 #include "mediate/rules.h"
+#include "place/place.h"
+#include "preload/profile/passed.h"
 #include "preload/real.h"
 #include "stack/config.h"
 #include "stack/stack.h"
 
 #include <errno.h>
+
+/* There is one where libtek-profile.so is. */
+#pragma weak tek__profile_passed
 
 /* Once, by the creator or by the thread itself, whichever comes first. Needs the lock. */
 static void enter_if_born_critical(struct tek_thread *thread)
@@ -41,19 +46,22 @@ static void learn_own_tid(void)
 static void *trampoline(void *value)
 {
 	struct tek_thread *thread = value;
-	/* A copy: once the lock has been released nothing in *thread is stable. */
-	const struct tek_birth birth = thread->birth;
 
 	learn_own_tid();
 	enum tek_locked locked = tek__lock_either();
 	if (locked) {
 		thread = tek__thread_begin(thread);
 		tek__thread_inherit(thread);
+		tek__place_settle(thread);
 		enter_if_born_critical(thread);
 		tek__rules_apply(thread);
 		tek__daemon_placed();
 	}
+	/* A copy: once the lock has been released nothing in *thread is stable. */
+	const struct tek_birth birth = thread->birth;
 	tek__unlock_either(locked);
+	if (locked)
+		tek__place_begun(&birth);
 	if (locked)
 		tek__stack_prepare(thread);
 	errno = 0; /* as in any thread that begins */
@@ -133,14 +141,15 @@ __attribute__((cold)) static int create_unfitted(struct tek_thread *thread, pthr
 
 /*
  * With the lock held; it is released.  Most threads see to themselves when they begin.
- * One that has to be brought before everything else, or that was born as high as its
- * creator, cannot wait until it gets a CPU for that.
+ * One that has to be brought before everything else, that was born as high as its
+ * creator, or that waits behind it for a CPU that is not its own, cannot wait until it gets one for that.
  */
 static int create(enum tek_locked locked, struct tek_thread *thread, pthread_t *handle,
 		  const pthread_attr_t *attr, const pthread_attr_t *fitted)
 {
 	unsigned int generation = thread->generation;
-	bool urgent = thread->inherits || thread->born_critical;
+	bool urgent = thread->inherits || thread->born_critical || thread->birth.place ||
+		      thread->birth.fifo;
 
 	tek__unlock_either(locked);
 	int error = tek__real.pthread_create(handle, fitted, trampoline, thread);
@@ -155,6 +164,7 @@ static int create(enum tek_locked locked, struct tek_thread *thread, pthread_t *
 		if (thread->state == TEK_SLOT_CREATING)
 			tek__thread_born(thread, *handle);
 		tek__thread_inherit(thread);
+		tek__place_settle(thread);
 		enter_if_born_critical(thread);
 	}
 	tek__unlock();
@@ -176,11 +186,17 @@ int tek__create(pthread_t *handle, const pthread_attr_t *attr, void *(*routine)(
 		void *argument, const void *call_site)
 {
 	bool critical = born_critical(attr);
-	uintptr_t function = tek__cxx_function((uintptr_t)routine, argument);
+	/* Through the profiler: what it passes on is not what the program asked for. */
+	const struct tek_passed *passed = tek__profile_passed ? tek__profile_passed() : NULL;
+	uintptr_t function = passed ? tek__cxx_function((uintptr_t)passed->routine,
+							passed->argument)
+				    : tek__cxx_function((uintptr_t)routine, argument);
 	uint64_t functions = tek__rules_of_function(function);
 	pthread_attr_t plain, fitted;
 	int error = 0;
 
+	if (passed)
+		call_site = passed->call_site;
 	if (tek__stack_is_on())
 		tek__module_note((uintptr_t)call_site);
 
@@ -216,5 +232,7 @@ int tek__create(pthread_t *handle, const pthread_attr_t *attr, void *(*routine)(
 		}
 	}
 	inherit(thread, attr);
+	if (tek__place_is_on())
+		tek__place_deal(thread, attr);
 	return create(locked, thread, handle, attr, tek__stack_choose(thread, attr, &fitted));
 }

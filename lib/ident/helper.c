@@ -5,6 +5,7 @@
 #include "ident/futex.h"
 #include "ident/process.h"
 #include "ident/thread.h"
+#include "place/place.h"
 #include "preload/real.h"
 
 #include <errno.h>
@@ -48,6 +49,7 @@ static void *helper_main(void *argument)
 	struct tek_helper *helper = argument;
 
 	tek__real.prctl(PR_SET_NAME, helper->name);
+	tek__place_leave();
 	for (;;) {
 		unsigned int seen = atomic_load(&helper->wakeups);
 		if (!tek__lock())

@@ -15,12 +15,15 @@
 #include "mediate/region.h"
 #include "mediate/report.h"
 #include "mediate/rules.h"
+#include "place/place.h"
 #include "preload/real.h"
 #include "stack/stack.h"
 
 #include <errno.h>
 #include <pthread.h>
 #include <stdatomic.h>
+#include <stdlib.h>
+#include <string.h>
 #include <unistd.h>
 
 static pthread_once_t once = PTHREAD_ONCE_INIT;
@@ -55,6 +58,12 @@ __attribute__((cold)) static void begin_again(void)
 	tek__process_epoch = tek__self_epoch();
 }
 
+static void before_fork(void)
+{
+	tek__thread_before_fork();
+	tek__place_before_fork();
+}
+
 /* fork()'s own handler; another one may have needed us before it. */
 static void after_fork_in_child(void)
 {
@@ -63,8 +72,23 @@ static void after_fork_in_child(void)
 		tek__table_make_private();
 		stands_down = true;
 	}
-	if (!stands_down && (tek__process_epoch == 0 || tek__self_epoch() != tek__process_epoch))
+	if (stands_down)
+		return;
+	if (tek__process_epoch == 0 || tek__self_epoch() != tek__process_epoch)
 		begin_again();
+	tek__place_again();
+}
+
+/* These have allocators of their own, beside which another one crashes. */
+static void know_allocators(void)
+{
+	const char *alloc = secure_getenv("TEK_ALLOC");
+
+	if (!alloc || !*alloc || strcmp(alloc, "glibc") == 0)
+		return;
+	tek__target_disturbs("libtsan.", "is built with ThreadSanitizer");
+	tek__target_disturbs("liblsan.", "is built with LeakSanitizer");
+	tek__target_disturbs("libhwasan.", "is built with HWAddressSanitizer");
 }
 
 static void start(void)
@@ -78,17 +102,19 @@ static void start(void)
 	tek__keys_start();
 	tek__attr_start();
 	tek__target_start();
+	know_allocators();
 	stands_down = !tek__end_start();
 	tek__threads_start();
 	tek__report_start();
 	tek__config_read();
 	tek__rules_read();
+	tek__place_start();
 	tek__stack_start();
 	if (tek__sanitizer_in_program()) {
 		stands_down = true;
 		tek__report_not_covered(program_invocation_name, "is built with a sanitizer");
 	}
-	pthread_atfork(tek__thread_before_fork, tek__thread_after_fork, after_fork_in_child);
+	pthread_atfork(before_fork, tek__thread_after_fork, after_fork_in_child);
 	atomic_store_explicit(&started, true, memory_order_release);
 }
 
@@ -193,6 +219,7 @@ __attribute__((constructor)) static void constructor(void)
 {
 	tek__start();
 	tek__table_remove_stale();
+	tek__place_main();
 	tek__rules_main_thread();
 }
 

@@ -310,6 +310,7 @@ __attribute__((cold)) static struct tek_thread *merge(struct tek_thread *met,
 						      struct tek_thread *thread)
 {
 	met->birth = thread->birth;
+	met->settled = thread->settled;
 	met->inherits = thread->inherits && !met->member.fast;
 	met->born_critical = thread->born_critical;
 	met->born_priority = thread->born_priority;

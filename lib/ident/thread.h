@@ -64,6 +64,11 @@ struct tek_birth {
 	pid_t creator;        /* its kernel id */
 	struct tek_base base; /* of a Fast creator: what the thread begins with */
 	int nice;
+
+	/* place/place.h */
+	unsigned short place; /* the CPU that it is dealt, + 1; 0: none */
+	bool fifo;            /* it gets the policy of rtfifo */
+	unsigned int number;  /* of those that were dealt */
 };
 
 struct tek_thread {
@@ -81,6 +86,8 @@ struct tek_thread {
 	uint64_t start_ns;      /* CLOCK_BOOTTIME */
 	struct tek_birth birth; /* all zero for the first thread and for adopted ones */
 	bool inherits;          /* has still to be given birth.base and birth.nice */
+	bool settled;           /* it was put to birth.place */
+	bool moved;             /* from there, by the program: see place/affinity.h */
 	bool born_critical;     /* has still to be taken into the Fast Region, with priority: */
 	signed char born_priority;
 	struct tek_stack stack;

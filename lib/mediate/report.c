@@ -262,12 +262,29 @@ void tek__report_bad_option(const char *name, const char *text)
 	write_event(&event);
 }
 
+void tek__report_place(const char *why)
+{
+	struct tek_event event = make_event(TEK_EVENT_BAD_OPTION, NULL);
+	snprintf((char *)event.text, sizeof(event.text), "placement: %s", why);
+	note(&event);
+}
+
 void tek__report_not_covered(const char *path, const char *why)
 {
 	struct tek_event event = make_event(TEK_EVENT_NOT_COVERED, NULL);
 	memset(event.program, 0, sizeof(event.program));
 	tek__channel_copy_tail(event.program, sizeof(event.program), path);
 	snprintf((char *)event.text, sizeof(event.text), "%s", why);
+	write_event(&event);
+}
+
+void tek__report_lacking(const char *path, const char *names)
+{
+	struct tek_event event = make_event(TEK_EVENT_BAD_OPTION, NULL);
+	const char *slash = strrchr(path, '/');
+
+	snprintf((char *)event.text, sizeof(event.text),
+		 "%s is of another word size: it runs without %s", slash ? slash + 1 : path, names);
 	write_event(&event);
 }
 

@@ -48,8 +48,14 @@ void tek__report_overflow(const struct tek_thread *thread, uintptr_t address,
 /* A variable of the environment was not understood and is not followed. */
 void tek__report_bad_option(const char *name, const char *text);
 
+/* What of `tek run --place` is not done, and why. Needs the lock. */
+void tek__report_place(const char *why);
+
 /* A program that TEK cannot ride in is about to run. Written at once; needs no lock. */
 void tek__report_not_covered(const char *path, const char *why);
+
+/* One of the other word size, for which libraries with these names are not there. Likewise. */
+void tek__report_lacking(const char *path, const char *names);
 
 /* Whether anything was noted; move it into *noted. Both need the lock. */
 bool tek__report_pending(void);

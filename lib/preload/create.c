@@ -5,11 +5,26 @@
 #include "preload/real.h"
 #include "stack/size.h"
 
+#include <errno.h>
+#include <threads.h>
+
 TEK_EXPORT int pthread_create(pthread_t *handle, const pthread_attr_t *attr,
 			      void *(*routine)(void *), void *argument)
 {
 	tek__start();
 	return tek__create(handle, attr, routine, argument, __builtin_return_address(0));
+}
+
+/* C11's threads are the same ones. Who joins looks only at the half of the result that an int has. */
+TEK_EXPORT int thrd_create(thrd_t *thread, thrd_start_t routine, void *argument)
+{
+	tek__start();
+	int error = tek__create(thread, NULL, (void *(*)(void *))(void (*)(void))routine, argument,
+				__builtin_return_address(0));
+	/* As the C library says it. */
+	if (error)
+		return error == ENOMEM ? thrd_nomem : thrd_error;
+	return thrd_success;
 }
 
 TEK_EXPORT int pthread_setattr_default_np(const pthread_attr_t *attr)

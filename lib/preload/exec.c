@@ -72,6 +72,8 @@ static int execute(const struct call *call)
 	struct tek_verdict verdict = examine(call, &runs);
 	tek__exec_name(call->path, verdict);
 	const char *other = verdict.fit == TEK_CROSSES ? tek__target_sibling() : NULL;
+	if (other)
+		tek__exec_name_lacking(call->path, environment, other);
 	size_t size = verdict.fit == TEK_CROSSES || verdict.fit == TEK_DISTURBS
 			      ? tek__preload_list_size(environment, other)
 			      : 0;

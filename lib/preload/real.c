@@ -29,6 +29,10 @@ static const struct {
 	FUNCTION(sched_getparam),
 	FUNCTION(sched_get_priority_min),
 	FUNCTION(sched_get_priority_max),
+	FUNCTION(sched_getaffinity),
+	FUNCTION(pthread_getaffinity_np),
+	FUNCTION(sched_setaffinity),
+	FUNCTION(pthread_setaffinity_np),
 	FUNCTION(prctl),
 	FUNCTION(sigaction),
 	FUNCTION(pthread_sigmask),
@@ -50,6 +54,8 @@ static const struct {
 	FUNCTION(posix_spawnp),
 	FUNCTION(system),
 	FUNCTION(popen),
+	FUNCTION(timer_create),
+	FUNCTION(mq_notify),
 };
 
 void tek__real_find(void)

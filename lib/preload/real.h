@@ -5,11 +5,13 @@
 #ifndef TEK_PRELOAD_REAL_H
 #define TEK_PRELOAD_REAL_H
 
+#include <mqueue.h>
 #include <pthread.h>
 #include <sched.h>
 #include <signal.h>
 #include <spawn.h>
 #include <stdio.h>
+#include <time.h>
 
 #define TEK_EXPORT __attribute__((visibility("default")))
 
@@ -28,6 +30,10 @@ struct tek_real {
 	int (*sched_getparam)(pid_t, struct sched_param *);
 	int (*sched_get_priority_min)(int);
 	int (*sched_get_priority_max)(int);
+	int (*sched_getaffinity)(pid_t, size_t, cpu_set_t *);
+	int (*pthread_getaffinity_np)(pthread_t, size_t, cpu_set_t *);
+	int (*sched_setaffinity)(pid_t, size_t, const cpu_set_t *);
+	int (*pthread_setaffinity_np)(pthread_t, size_t, const cpu_set_t *);
 	int (*prctl)(int, ...);
 	int (*sigaction)(int, const struct sigaction *, struct sigaction *);
 	int (*pthread_sigmask)(int, const sigset_t *, sigset_t *);
@@ -51,6 +57,8 @@ struct tek_real {
 			    const posix_spawnattr_t *, char *const[], char *const[]);
 	int (*system)(const char *);
 	FILE *(*popen)(const char *, const char *);
+	int (*timer_create)(clockid_t, struct sigevent *, timer_t *);
+	int (*mq_notify)(mqd_t, const struct sigevent *);
 };
 
 /* Filled by tek__start(); constant afterwards. */

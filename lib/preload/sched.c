@@ -3,6 +3,7 @@
 #include "ident/process.h"
 #include "mediate/attr.h"
 #include "mediate/policy.h"
+#include "place/affinity.h"
 #include "preload/real.h"
 
 #include <errno.h>
@@ -42,8 +43,12 @@ TEK_EXPORT int pthread_getschedparam(pthread_t handle, int *policy, struct sched
 {
 	tek__start();
 	int error = tek__policy_get(tek__by_handle(handle), policy, param);
-	if (error == TEK_NOT_OURS)
-		return tek__real.pthread_getschedparam(handle, policy, param);
+	if (error == TEK_NOT_OURS) {
+		error = tek__real.pthread_getschedparam(handle, policy, param);
+		if (!error)
+			*policy = tek__place_policy_told(tek__by_handle(handle), *policy);
+		return error;
+	}
 	*policy &= ~SCHED_RESET_ON_FORK; /* pthread.h does not know the flag */
 	return error;
 }
@@ -81,7 +86,9 @@ TEK_EXPORT int sched_getscheduler(pid_t tid)
 
 	tek__start();
 	int error = tek__policy_get(tek__by_tid(tid), &policy, &param);
-	return error == TEK_NOT_OURS ? tek__real.sched_getscheduler(tid) : policy;
+	if (error != TEK_NOT_OURS)
+		return policy;
+	return tek__place_policy_told(tek__by_tid(tid), tek__real.sched_getscheduler(tid));
 }
 
 TEK_EXPORT int sched_setparam(pid_t tid, const struct sched_param *param)

@@ -21,6 +21,8 @@ static int spawn(spawn_function *real, const char *examined, pid_t *pid, const c
 
 	tek__exec_name(examined, verdict);
 	const char *other = verdict.fit == TEK_CROSSES ? tek__target_sibling() : NULL;
+	if (other)
+		tek__exec_name_lacking(examined, environment, other);
 	size_t size = verdict.fit == TEK_CROSSES || verdict.fit == TEK_DISTURBS
 			      ? tek__preload_list_size(environment, other)
 			      : 0;

@@ -43,6 +43,7 @@ struct tek_carrier {
 	atomic_bool aside;  /* who has left it of his own accord, and comes back: posix/aside.h */
 	void *signal_stack; /* overflow.h; it stays with the structure */
 	atomic_bool kicked; /* a tick has been sent that has not come yet */
+	atomic_uint place;  /* the CPU + 1 that it is kept to; 0: none (affinity.h) */
 };
 
 extern struct tek_carrier *_Atomic tek__carriers __attribute__((visibility("hidden")));

@@ -17,8 +17,8 @@
 #ifndef TEK_UTHREAD_COND_H
 #define TEK_UTHREAD_COND_H
 
+#include "sync/until.h"
 #include "uthread/mutex.h"
-#include "uthread/until.h"
 #include "uthread/wait.h"
 
 #include <stdatomic.h>

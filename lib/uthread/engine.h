@@ -12,14 +12,18 @@
 
 enum tek_preempt { TEK_PREEMPT_DEFER, TEK_PREEMPT_KLT, TEK_PREEMPT_OFF };
 
+enum { TEK_PIN_MAX = 256 }; /* as many as there can be workers */
+
 struct tek_engine_options {
 	unsigned int workers; /* 1 to TEK_WORKERS_MAX */
 	const struct tek_sched *sched;
 	uint64_t quantum_ns; /* TEK_QUANTUM_LEAST_NS to TEK_QUANTUM_MOST_NS */
 	enum tek_preempt preempt;
-	size_t stack_bytes;      /* of threads that say nothing else */
-	bool own_tls;            /* each thread has thread-local storage of its own */
-	bool pin;                /* each worker's carriers stay on one CPU */
+	size_t stack_bytes;     /* of threads that say nothing else */
+	bool own_tls;           /* each thread has thread-local storage of its own */
+	bool pin;               /* each worker's carriers stay on one CPU, in turn of */
+	unsigned int pin_count; /* these CPUs; 0: of all that the process may use */
+	unsigned short pin_cpus[TEK_PIN_MAX];
 	bool foreign;            /* kernel threads that are none of the engine's may call it */
 	uint64_t promote_quanta; /* mlfq: after how many the lowest level goes to the top */
 	unsigned int

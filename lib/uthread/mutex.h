@@ -20,9 +20,9 @@
 #ifndef TEK_UTHREAD_MUTEX_H
 #define TEK_UTHREAD_MUTEX_H
 
+#include "sync/until.h"
 #include "uthread/guard.h"
 #include "uthread/own.h"
-#include "uthread/until.h"
 #include "uthread/wait.h"
 
 #include <stdatomic.h>

@@ -5,6 +5,7 @@
 #include "uthread/sched.h"
 #include "uthread/worker.h"
 
+#include <sched.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -98,6 +99,28 @@ static const char *set_lock(struct tek_engine_options *options, const char *text
 	return NULL;
 }
 
+/* CPUs with colons between them: as many as there can be workers. */
+static const char *set_pin(struct tek_engine_options *options, const char *text, size_t size)
+{
+	unsigned int count = 0;
+
+	for (const char *end = text + size;;) {
+		uint64_t cpu;
+		const char *rest;
+		size_t rest_size;
+		if (!number(text, (size_t)(end - text), &cpu, &rest, &rest_size) ||
+		    cpu >= CPU_SETSIZE || (rest_size && *rest != ':') || count == TEK_PIN_MAX)
+			return "pin is a list of CPUs, as in 0:2:1";
+		options->pin_cpus[count++] = (unsigned short)cpu;
+		if (!rest_size)
+			break;
+		text = rest + 1;
+	}
+	options->pin = true;
+	options->pin_count = count;
+	return NULL;
+}
+
 static const char *set_trace(struct tek_engine_options *options, const char *text, size_t size)
 {
 	static char path[TRACE_BYTES];
@@ -149,11 +172,14 @@ const char *tek__engine_option(struct tek_engine_options *options, const char *t
 		return set_trace(options, value, value_size);
 	} else if (is(text, size, "pin")) {
 		options->pin = true;
+		options->pin_count = 0;
+	} else if (is(text, name, "pin")) {
+		return set_pin(options, value, value_size);
 	} else if (is(text, size, "foreign")) {
 		options->foreign = true;
 	} else {
 		return "no such option: there are workers=, sched=, quantum=, preempt=, "
-		       "promote=, pool=, lock=, stack=, pin, foreign and trace=";
+		       "promote=, pool=, lock=, stack=, pin, pin=, foreign and trace=";
 	}
 	return NULL;
 }

@@ -18,9 +18,9 @@
 #ifndef TEK_UTHREAD_RWLOCK_H
 #define TEK_UTHREAD_RWLOCK_H
 
+#include "sync/until.h"
 #include "uthread/guard.h"
 #include "uthread/own.h"
-#include "uthread/until.h"
 #include "uthread/wait.h"
 
 #include <stdatomic.h>

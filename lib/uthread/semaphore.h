@@ -12,7 +12,7 @@
 #ifndef TEK_UTHREAD_SEMAPHORE_H
 #define TEK_UTHREAD_SEMAPHORE_H
 
-#include "uthread/until.h"
+#include "sync/until.h"
 #include "uthread/wait.h"
 
 #include <limits.h>

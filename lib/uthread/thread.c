@@ -67,6 +67,8 @@ static void reset(struct tek_uthread *thread)
 	thread->waits_for = TEK_WAITS_NO;
 	thread->interruptible = NULL;
 	thread->interrupted = false;
+	thread->sync_parked = NULL;
+	thread->sync_unparked = false;
 	thread->read_locks = 0;
 	thread->keys = thread->posix = thread->fiber = NULL;
 	thread->at_end = NULL;

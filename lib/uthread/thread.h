@@ -80,7 +80,10 @@ struct tek_uthread {
 	struct tek_spin interrupt_lock;
 	/* Both under interrupt_lock: the wait that tek__interrupt() ends; */
 	struct tek_waiter *interruptible;
-	bool interrupted;        /* it was interrupted, and nobody has been told yet */
+	bool interrupted;               /* it was interrupted, and nobody has been told yet */
+	bool sync_unparked;             /* posix/sync_host.c */
+	struct tek_waiter *sync_parked; /* NULL: it is not parked */
+	unsigned int sync_yields;
 	void *keys;              /* uthread/key.c */
 	void *posix;             /* what the pthread functions know of it: preload/uthread */
 	struct tek_tls *own_tls; /* uthread/tls.h */

@@ -11,6 +11,7 @@
 
 #include <cmocka.h>
 
+#include <dlfcn.h>
 #include <errno.h>
 #include <limits.h>
 #include <pthread.h>
@@ -67,6 +68,16 @@ static inline int kernel_nice(pid_t tid)
 static inline bool is_fast(pid_t tid)
 {
 	return kernel_policy(tid) == SCHED_RR;
+}
+
+/* By the C library's own door, past TEK's and past a sanitizer's. */
+static inline int create_unseen(pthread_t *thread, void *(*routine)(void *), void *argument)
+{
+	int (*create)(pthread_t *, const pthread_attr_t *, void *(*)(void *), void *);
+	void *libc = dlopen("libc.so.6", RTLD_LAZY | RTLD_NOLOAD);
+
+	*(void **)&create = dlsym(libc, "pthread_create");
+	return create(thread, NULL, routine, argument);
 }
 
 static inline pid_t own_tid(void)

@@ -189,6 +189,78 @@ static void libtek_is_exchanged_for_its_sibling_in_ld_preload(void **state)
 	assert_string_equal(exchanged("/b.so", other), "/b.so");
 }
 
+/* `tek run --alloc` and `--libm`, and `tek profile`, preload for programs of one word size. */
+static void allocators_leave_ld_preload_with_libtek(void **state)
+{
+	(void)state;
+	assert_null(without_us("/x/libtek-profile.so:/x/libtek-sync.so:/x/libtek.so"));
+	assert_null(without_us("/x/libtek.so:/x/libtek-alloc.so"));
+	assert_string_equal(without_us("/x/libtek.so:/lib/libmimalloc.so.2:/libjemalloc.so.2:/"
+				       "libtcmalloc_minimal.so.4:"
+				       "/x/libtek-libm-musl.so:/b.so"),
+			    "/b.so");
+	assert_string_equal(exchanged("/x/libtek-uthread.so /x/libtek-alloc.so", "/y/libtek.so"),
+			    "/y/libtek.so");
+	assert_string_equal(
+		without_us("/libtek-allocator.so:/mylibmimalloc.so:/libtek-alloc.so.d/x.so"),
+		"/libtek-allocator.so:/mylibmimalloc.so:/libtek-alloc.so.d/x.so");
+}
+
+static void the_mathematical_functions_of_a_path_leave_ld_preload_with_libtek(void **state)
+{
+	_Alignas(char *) char memory[1024];
+	char preload[] = "LD_PRELOAD=/x/libtek.so:/y/libfast.so:/z/libfast.so:/y/libfast.so.1";
+	char libm[] = "TEK_LIBM=/y/libfast.so";
+	char *environment[] = {preload, libm, NULL};
+
+	(void)state;
+	assert_in_range(tek__preload_list_size(environment, NULL), 1, sizeof(memory));
+	char *const *result = tek__preload_list_exchange(environment, NULL, memory);
+	assert_string_equal(result[0], "LD_PRELOAD=/z/libfast.so:/y/libfast.so.1");
+	assert_string_equal(result[1], libm);
+}
+
+static void one_library_leaves_ld_preload_and_others_stay(void **state)
+{
+	_Alignas(char *) char memory[1024];
+	char preload[] = "LD_PRELOAD=/x/libtek-profile.so:/x/libtek.so b.so", home[] = "HOME=/";
+	char *environment[] = {preload, home, NULL};
+	const char name[] = "libtek-profile.so";
+
+	(void)state;
+	assert_in_range(tek__preload_list_size(environment, NULL), 1, sizeof(memory));
+	char *const *result = tek__preload_list_without(environment, name, memory);
+	assert_string_equal(result[0], "LD_PRELOAD=/x/libtek.so:b.so");
+	assert_string_equal(result[1], home);
+	assert_null(result[2]);
+	strcpy(preload, "LD_PRELOAD=/x/libtek-profile.so");
+	result = tek__preload_list_without(environment, name, memory);
+	assert_string_equal(result[0], home);
+	assert_null(result[1]);
+}
+
+static void what_comes_along_with_libtek_goes_with_it(void **state)
+{
+	char directory[] = "/tmp/tek-exec-XXXXXX", sibling[64], other[64], expected[256];
+
+	(void)state;
+	/* Not there: it is taken out. */
+	assert_string_equal(exchanged("/x/libtek.so:/x/libtek-rtfifo.so:/b.so", "/y/libtek.so"),
+			    "/y/libtek.so:/b.so");
+	assert_string_equal(without_us("/x/libtek.so:/x/libtek-rtfifo.so:/b.so"), "/b.so");
+	assert_null(without_us("/x/libtek.so:/x/libtek-rtfifo.so"));
+	assert_non_null(mkdtemp(directory));
+	snprintf(sibling, sizeof(sibling), "%s/libtek-rtfifo.so", directory);
+	snprintf(other, sizeof(other), "%s/libtek.so", directory);
+	snprintf(expected, sizeof(expected), "%s:%s:/b.so", other, sibling);
+	fclose(fopen(sibling, "w"));
+	const char *result = exchanged("/x/libtek.so:libtek-rtfifo.so:/b.so", other);
+	const bool same = strcmp(result, expected) == 0;
+	unlink(sibling);
+	rmdir(directory);
+	assert_true(same);
+}
+
 static void the_sibling_lies_in_the_directory_for_the_other_word_size(void **state)
 {
 	static const char *const pairs[][2] = {
@@ -257,6 +329,10 @@ int main(void)
 		cmocka_unit_test(a_script_is_what_its_interpreter_is),
 		cmocka_unit_test(only_libtek_is_taken_out_of_ld_preload),
 		cmocka_unit_test(libtek_is_exchanged_for_its_sibling_in_ld_preload),
+		cmocka_unit_test(allocators_leave_ld_preload_with_libtek),
+		cmocka_unit_test(the_mathematical_functions_of_a_path_leave_ld_preload_with_libtek),
+		cmocka_unit_test(one_library_leaves_ld_preload_and_others_stay),
+		cmocka_unit_test(what_comes_along_with_libtek_goes_with_it),
 		cmocka_unit_test(the_sibling_lies_in_the_directory_for_the_other_word_size),
 		cmocka_unit_test(a_program_is_searched_as_execvp_does),
 	};

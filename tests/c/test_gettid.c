@@ -254,6 +254,61 @@ static void a_new_thread_never_makes_one(void **state)
 	assert_int_equal(in_child(new_threads_without_the_system_call), 0);
 }
 
+static bool checked_is(int expected)
+{
+	pid_t tid = -1;
+	return tek_self_checked(&tid) == expected && tid == (expected ? -1 : own_tid());
+}
+
+static void *all_getters(void *unused)
+{
+	(void)unused;
+	const bool right = checked_is(0) && tek_self_fast() == own_tid() &&
+			   tek_self_register() != 0;
+	return right ? (void *)tek_self_register() : NULL;
+}
+
+static void each_getter_is_right_in_each_thread(void **state)
+{
+	pthread_t threads[4];
+	void *registers[5] = {all_getters(NULL)};
+
+	(void)state;
+	/* Those that have ended may have left their number to a later one. */
+	for (int i = 0; i < 4; i++)
+		assert_int_equal(pthread_create(&threads[i], NULL, all_getters, NULL), 0);
+	for (int i = 0; i < 4; i++)
+		pthread_join(threads[i], &registers[i + 1]);
+	for (int i = 0; i < 5; i++)
+		assert_non_null(registers[i]);
+	for (int i = 1; i < 5; i++)
+		assert_ptr_not_equal(registers[0], registers[i]);
+}
+
+static void the_checked_getter_says_that_a_child_of_vfork_is_no_thread_of_the_program(void **state)
+{
+	(void)state;
+#if defined(__SANITIZE_THREAD__) || defined(__SANITIZE_ADDRESS__)
+	print_message("# the sanitizers have a vfork() of their own\n");
+	skip();
+#endif
+	assert_true(checked_is(0));
+	pid_t pid = vfork();
+	if (pid == 0)
+		_exit(!checked_is(ESRCH));
+	assert_child_was_right(pid);
+	assert_true(checked_is(0));
+}
+
+static void the_checked_getter_knows_the_child_of_fork(void **state)
+{
+	(void)state;
+	pid_t pid = fork();
+	if (pid == 0)
+		_exit(!checked_is(0) || tek_self_fast() != own_tid());
+	assert_child_was_right(pid);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -267,6 +322,10 @@ int main(void)
 		cmocka_unit_test(it_is_right_in_the_child_of_clone),
 		cmocka_unit_test(it_is_right_in_a_child_that_shares_the_memory_for_a_while),
 		cmocka_unit_test(it_is_right_in_a_child_that_shares_the_memory_for_good),
+		cmocka_unit_test(each_getter_is_right_in_each_thread),
+		cmocka_unit_test(
+			the_checked_getter_says_that_a_child_of_vfork_is_no_thread_of_the_program),
+		cmocka_unit_test(the_checked_getter_knows_the_child_of_fork),
 		cmocka_unit_test(it_makes_no_system_call_once_it_is_known),
 		cmocka_unit_test(a_new_thread_never_makes_one),
 	};

@@ -296,28 +296,57 @@ static void threads_that_create_threads_at_the_same_time_lose_none(void **state)
 	assert_int_equal(threads_in_table(), before);
 }
 
-static int thrd_main(void *argument)
+static void *unseen_main(void *argument)
 {
 	*(int *)argument = tek_critical_enter() == 0 && is_fast(0) && tek_critical_leave() == 0 &&
 			   !is_fast(0);
-	return 0;
+	return NULL;
 }
 
-static void a_thread_of_thrd_create_is_adopted(void **state)
+static void a_thread_that_came_by_no_door_is_adopted(void **state)
 {
 	int good = 0;
-	thrd_t thread;
+	pthread_t thread;
 
 	(void)state;
 #ifdef __SANITIZE_THREAD__
-	print_message("# ThreadSanitizer does not know thrd_create\n");
+	print_message("# ThreadSanitizer does not know such a thread\n");
 	skip();
 #endif
 	need_real_time();
 	unsigned int before = threads_in_table();
-	assert_int_equal(thrd_create(&thread, thrd_main, &good), thrd_success);
-	thrd_join(thread, NULL);
+	assert_int_equal(create_unseen(&thread, unseen_main, &good), 0);
+	pthread_join(thread, NULL);
 	assert_true(good);
+	assert_int_equal(threads_in_table(), before);
+}
+
+static int wait_c11(void *ready)
+{
+	pthread_barrier_wait(ready);
+	pthread_barrier_wait(ready);
+	return -7;
+}
+
+static void a_thread_of_thrd_create_is_known_from_the_beginning(void **state)
+{
+	pthread_barrier_t ready;
+	int result = 0;
+	thrd_t thread;
+
+	(void)state;
+#ifdef __SANITIZE_THREAD__
+	print_message("# ThreadSanitizer does not know thrd_join\n");
+	skip();
+#endif
+	unsigned int before = threads_in_table();
+	pthread_barrier_init(&ready, NULL, 2);
+	assert_int_equal(thrd_create(&thread, wait_c11, &ready), thrd_success);
+	pthread_barrier_wait(&ready);
+	assert_int_equal(threads_in_table(), before + 1);
+	pthread_barrier_wait(&ready);
+	assert_int_equal(thrd_join(thread, &result), thrd_success);
+	assert_int_equal(result, -7);
 	assert_int_equal(threads_in_table(), before);
 }
 
@@ -537,7 +566,8 @@ int main(void)
 			a_thread_that_reuses_the_handle_of_one_that_ended_unseen_is_itself),
 		cmocka_unit_test(a_pending_cancellation_does_not_leave_the_lock_held),
 		cmocka_unit_test(threads_that_share_a_variable_for_the_handle_lose_no_slot),
-		cmocka_unit_test(a_thread_of_thrd_create_is_adopted),
+		cmocka_unit_test(a_thread_that_came_by_no_door_is_adopted),
+		cmocka_unit_test(a_thread_of_thrd_create_is_known_from_the_beginning),
 		cmocka_unit_test(a_child_of_fork_can_use_tek_itself),
 		cmocka_unit_test(a_child_of_a_raw_clone_does_not_write_into_its_parents_table),
 		cmocka_unit_test(forking_while_other_threads_use_tek_harms_nobody),

@@ -9,7 +9,6 @@
 
 #include <stdatomic.h>
 #include <sys/uio.h>
-#include <threads.h>
 
 /* Bytes read of other threads' stacks. */
 static size_t read_bytes;
@@ -217,27 +216,25 @@ static void a_thread_that_left_by_the_system_call_exit_is_measured_when_it_is_mi
 static atomic_int is_deep;
 static bool may_end;
 
-/* The C library's own door, past TEK's. */
-static int use_unseen(void *truth)
+static void *use_unseen(void *truth)
 {
 	*(size_t *)truth = stack_end() - use_stack(120 * KIB);
 	is_deep = 1;
 	while (!__atomic_load_n(&may_end, __ATOMIC_ACQUIRE))
 		sleep_ms(1);
-	return 0;
+	return NULL;
 }
 
 static void a_stack_that_another_thread_has_by_now_is_not_measured_as_the_gone_one_s(void **state)
 {
 	(void)state;
 	struct job job = {.use = use_stack, .bytes = 20 * KIB};
-	pthread_t gone;
+	pthread_t gone, thread;
 	size_t truth;
-	thrd_t thread;
 
 	assert_int_equal(pthread_create(&gone, NULL, leave_by_system_call, &job), 0);
 	pthread_join(gone, NULL);
-	assert_int_equal(thrd_create(&thread, use_unseen, &truth), thrd_success);
+	assert_int_equal(create_unseen(&thread, use_unseen, &truth), 0);
 	while (!is_deep)
 		sleep_ms(1);
 	newest = (struct tek_stack_use){0};
@@ -245,7 +242,7 @@ static void a_stack_that_another_thread_has_by_now_is_not_measured_as_the_gone_o
 	assert_null(tek__thread_find_tid(job.error));
 	tek__unlock();
 	__atomic_store_n(&may_end, true, __ATOMIC_RELEASE);
-	thrd_join(thread, NULL);
+	pthread_join(thread, NULL);
 	if (!pthread_equal(thread, gone))
 		print_message("# the C library did not use the stack again\n");
 	assert_in_range(newest.bound_bytes, 0, job.truth + 4 * KIB);

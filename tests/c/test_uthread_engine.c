@@ -534,7 +534,11 @@ static void options_that_make_no_sense_are_refused(void **state)
 	refuse("preempt=");
 	refuse("stack=1K");
 	refuse("pool=-1");
-	refuse("pin=1");
+	refuse("pin=");
+	refuse("pin=1:");
+	refuse("pin=1:x");
+	refuse("pin=1024");
+	refuse("pin=-1");
 	refuse("no");
 }
 

@@ -124,7 +124,9 @@ def open_build(open_directory):
         return BUILD
     copy = open_directory / "build"
     shutil.copytree(BUILD / "bin", copy / "bin")
-    for lib in ("lib/libtek.so", "lib/libtek-uthread.so", "lib32/libtek.so"):
+    for lib in ("lib/libtek.so", "lib/libtek-profile.so", "lib/libtek-uthread.so", "lib/libtek-rtfifo.so", "lib/libtek-alloc.so",
+                "lib/libtek-libm-musl.so", "lib32/libtek.so", "lib32/libtek-rtfifo.so",
+                "lib32/libtek-alloc.so"):
         if (BUILD / lib).exists():
             (copy / lib).parent.mkdir(exist_ok=True)
             shutil.copy(BUILD / lib, copy / lib)

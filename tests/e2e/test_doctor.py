@@ -68,3 +68,11 @@ def test_the_library_for_32_bit_programs_is_named_or_missed(tek, open_build):
 
 def test_output_for_a_person_has_no_colours_in_a_pipe(tek):
     assert "\x1b" not in tek("doctor").stdout
+
+
+def test_what_a_pool_and_other_options_of_a_run_need_is_told(tek, as_nobody):
+    _, diagnosis, _ = diagnose(tek, prefix=["prlimit", "--memlock=65536:65536", *as_nobody])
+    found = {check["id"]: check["found"] for check in diagnosis["checks"]}
+    assert found["locked-memory"] == "RLIMIT_MEMLOCK: 64.0K a process (ulimit -l)"
+    assert "libtek-sync.so" in found["other-libraries"]
+    assert found["allocators"].startswith("installed besides")

@@ -88,22 +88,18 @@ class Churn:
         self.process.stdin.flush()
 
 
-def check_while_held(tek, directory, process, way):
+def check_while_held(tek, directory, process):
     """Every living thread has one record, and no other has one."""
     # Who has been joined, or said that it ends, may still be there for a moment.
     eventually(lambda: len(tasks_of(process)) == HELD + 1)
-    if way != "thrd_create":
-        # A thread is known once it has begun, and on a busy machine that takes a moment too.
-        eventually(lambda: table_of(tek, directory, process)["threads"] == HELD + 1)
+    # A thread is known once it has begun, and on a busy machine that takes a moment too.
+    eventually(lambda: table_of(tek, directory, process)["threads"] == HELD + 1)
     table = table_of(tek, directory, process)
     tids = sorted(record["tid"] for record in table["records"])
     assert len(set(tids)) == len(tids), "a thread has two records"
     assert table["threads"] == len(tids)
     assert table["lost"] == 0
-    if way == "thrd_create":  # these pass no door of TEK's: they are adopted when they first ask
-        assert set(tids) <= set(tasks_of(process))
-    else:
-        assert tids == tasks_of(process)
+    assert tids == tasks_of(process)
 
 
 def check_after_the_end(tek, directory, process, way):
@@ -124,7 +120,7 @@ def test_of_100000_threads_no_record_is_lost_doubled_or_left(tek, churn, under_t
     program, memory, slots = Churn(process), [], []
     for _ in range(2):
         program.wait_for("held")
-        check_while_held(tek, tmp_path, process, way)
+        check_while_held(tek, tmp_path, process)
         program.go_on()
         program.wait_for("ended")
         slots.append(check_after_the_end(tek, tmp_path, process, way))

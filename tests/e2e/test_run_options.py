@@ -165,3 +165,8 @@ def test_the_arenas_of_malloc_are_limited(tek, compile_c, compiler, variables):
 def test_a_limit_of_arenas_that_cannot_be_meant_starts_nothing(tek, bad):
     ended = tek("run", f"--arena-max={bad}", "echo", "started")
     assert (ended.returncode, ended.stdout) == (2, "")
+
+
+def test_a_name_that_is_empty_is_seen_in_what_is_said(tek):
+    ended = tek("run", "--", "")
+    assert ended.returncode == 127 and "cannot run '': not found" in ended.stderr

@@ -281,7 +281,8 @@ def test_the_threads_that_make_them_follow_are_above_all_and_on_different_cpus(f
         tasks = pathlib.Path(f"/proc/{daemon.process.pid}/task").iterdir()
         named = {(task / "comm").read_text().strip(): int(task.name) for task in tasks}
         return [tid for name, tid in sorted(named.items()) if name.startswith("kthreads")]
-    assert len(threads()) == min(2, len(os.sched_getaffinity(0)))
+    # Each names itself when it begins to run.
+    eventually(lambda: len(threads()) == min(2, len(os.sched_getaffinity(0))))
     eventually(lambda: all(scheduling(tid)[:2] == FOLLOWING for tid in threads()))
     cpus = [os.sched_getaffinity(tid) for tid in threads()]
     assert not set.intersection(*cpus) or len(cpus) == 1

@@ -15,11 +15,13 @@ NO_TESTS = 5  # pytest's exit status where it finds none
 # May run beside each other: they look at what they start themselves, change nothing of the machine, and judge no
 # times. Those that take longest come first.
 BESIDE = [
-    "test_uthread_torture", "test_bench", "test_lab", "test_lab_fetch", "test_stack_programs",
+    "test_uthread_torture", "test_run_sync", "test_run_alloc", "test_bench_manycore", "test_bench",
+    "test_lab", "test_lab_fetch", "test_stack_programs",
     "test_stack_learn", "test_programs", "test_ident_count", "test_uthread_gdb", "test_lab_shell",
     "test_stack_budget", "test_run_targets", "test_run_options", "test_run_critical", "test_run_rules",
     "test_stack_static", "test_stack_net", "test_table", "test_run_linked", "test_uthread_overflow",
     "test_uthread_refused", "test_guard", "test_overflow", "test_board",
+    "test_sync_native",
 ]
 
 

@@ -30,6 +30,12 @@ pub const EVENT_OVERFLOW: u16 = 7;
 pub const EVENT_FRAME: u16 = 8;
 /// tekd did not put a thread into the group `value[0]`; `error` and `text` say why.
 pub const EVENT_NOT_PLACED: u16 = 9;
+/// A process ends whose locks are of kind auto: they went `value[0]` times from spinning to sleeping and
+/// `value[1]` times back.
+pub const EVENT_LOCKS: u16 = 10;
+/// One of these locks: `value[0]` and `value[1]` as there; `value[2]` its address in the file that `text`
+/// names, `value[3]` the same in the process. Without `text` it lies in no file.
+pub const EVENT_LOCK: u16 = 11;
 
 /// One event, as it lies in the event file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, FromBytes, IntoBytes, KnownLayout, Immutable)]
@@ -104,7 +110,7 @@ impl Event {
         if usize::from(event.bytes) != Self::BYTES {
             return Err(EventError::Size(event.bytes));
         }
-        if !(EVENT_REFUSED..=EVENT_FRAME).contains(&event.kind) {
+        if !(EVENT_REFUSED..=EVENT_LOCK).contains(&event.kind) {
             return Err(EventError::Kind(event.kind));
         }
         Ok(event)
@@ -150,7 +156,7 @@ mod tests {
             Event::decode(Event { bytes: 300, ..good }.as_bytes()),
             Err(EventError::Size(300))
         );
-        assert_eq!(Event::decode(Event::blank(9).as_bytes()), Err(EventError::Kind(9)));
+        assert_eq!(Event::decode(Event::blank(12).as_bytes()), Err(EventError::Kind(12)));
         assert_eq!(Event::decode(Event::blank(0).as_bytes()), Err(EventError::Kind(0)));
     }
 }

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! `abi/tek_abi.h` for Rust: the thread information table, the event file, and the messages
-//! of the daemon's socket; and `abi/tek_trace.h`, the trace of user-level threads.
+//! of the daemon's socket; `abi/tek_trace.h`, the trace of user-level threads; and `abi/tek_profile.h`,
+//! where the time of threads goes.
 //!
 //! The C headers are the text to read: they say what each field means and how a reader without a
 //! lock goes about it.  This crate repeats them; `tests/c_header.rs` fails when they differ.
@@ -8,16 +9,18 @@
 
 mod event;
 mod message;
+mod profile;
 mod table;
 mod text;
 mod trace;
 
 pub use event::{
-    Event, EventError, EVENT_BAD_OPTION, EVENT_FRAME, EVENT_MAGIC, EVENT_NOT_COVERED,
-    EVENT_NOT_PLACED, EVENT_OVERFLOW, EVENT_OVERRAN, EVENT_REFUSED, EVENT_STACK_HIGH,
-    EVENT_SUMMARY,
+    Event, EventError, EVENT_BAD_OPTION, EVENT_FRAME, EVENT_LOCK, EVENT_LOCKS, EVENT_MAGIC,
+    EVENT_NOT_COVERED, EVENT_NOT_PLACED, EVENT_OVERFLOW, EVENT_OVERRAN, EVENT_REFUSED,
+    EVENT_STACK_HIGH, EVENT_SUMMARY,
 };
 pub use message::*;
+pub use profile::*;
 pub use table::*;
 pub use text::{printable, text, until_nul};
 pub use trace::*;

@@ -4,8 +4,11 @@ use regex::Regex;
 use std::collections::BTreeMap;
 use tek_abi::*;
 
-const HEADER: &str =
-    concat!(include_str!("../../../abi/tek_abi.h"), include_str!("../../../abi/tek_trace.h"));
+const HEADER: &str = concat!(
+    include_str!("../../../abi/tek_abi.h"),
+    include_str!("../../../abi/tek_trace.h"),
+    include_str!("../../../abi/tek_profile.h")
+);
 
 macro_rules! constants {
     ($($name:ident),* $(,)?) => { [$((concat!("TEK_", stringify!($name)), $name as i128)),*] };
@@ -78,6 +81,8 @@ fn rust_constants() -> BTreeMap<&'static str, i128> {
         EVENT_OVERFLOW,
         EVENT_FRAME,
         EVENT_NOT_PLACED,
+        EVENT_LOCKS,
+        EVENT_LOCK,
         ZONE_NONE,
         ZONE_LOW,
         ZONE_NORMAL,
@@ -131,6 +136,36 @@ fn rust_constants() -> BTreeMap<&'static str, i128> {
         TRACE_HELD_UP,
         TRACE_WAITS,
         TRACE_TEXT_BYTES,
+        PROFILE_VERSION,
+        PROFILE_MAGIC,
+        PROFILE_BLOCK_MAGIC,
+        PROFILE_MODULES_OFFSET,
+        PROFILE_THERE_OFFSET,
+        PROFILE_THREADS_OFFSET,
+        PROFILE_MAX_THREADS,
+        PROFILE_THREAD_BYTES,
+        PROFILE_OBJECTS_OFFSET,
+        PROFILE_OBJECTS,
+        PROFILE_BLOCKS_OFFSET,
+        PROFILE_BLOCK_BYTES,
+        PROFILE_MAX_BLOCKS,
+        PROFILE_CLOCK_MONOTONIC,
+        PROFILE_CLOCK_COUNTER,
+        PROFILE_LONG_NS,
+        PROFILE_SYNC,
+        PROFILE_FILE,
+        PROFILE_ALLOC,
+        PROFILE_IDLE,
+        PROFILE_PARTS,
+        PROFILE_MUTEX,
+        PROFILE_SPIN,
+        PROFILE_READ,
+        PROFILE_WRITE,
+        PROFILE_COND,
+        PROFILE_BARRIER,
+        PROFILE_SEMAPHORE,
+        PROFILE_JOIN,
+        PROFILE_SLEEP,
     ])
 }
 
@@ -169,7 +204,7 @@ fn every_constant_has_the_same_value_in_c_and_rust() {
 }
 
 /// The structs of both sides.
-const LAYOUTS: [Layout; 12] = [
+const LAYOUTS: [Layout; 17] = [
     Record::LAYOUT,
     Side::LAYOUT,
     Module::LAYOUT,
@@ -182,6 +217,11 @@ const LAYOUTS: [Layout; 12] = [
     TraceHeader::LAYOUT,
     TraceBlock::LAYOUT,
     TraceRecord::LAYOUT,
+    ProfileHeader::LAYOUT,
+    ProfileThread::LAYOUT,
+    ProfileObject::LAYOUT,
+    ProfileBlock::LAYOUT,
+    ProfileWait::LAYOUT,
 ];
 
 #[test]

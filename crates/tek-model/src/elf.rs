@@ -55,6 +55,18 @@ impl Elf {
         parse(&mut read)
     }
 
+    /// The names of all symbols.
+    pub fn defined(&self) -> impl Iterator<Item = &[u8]> {
+        self.symbols.iter().filter_map(|symbol| self.name_of(symbol))
+    }
+
+    fn name_of(&self, symbol: &Symbol) -> Option<&[u8]> {
+        let name = self.names[symbol.table].get(symbol.name..)?;
+        let name = &name[..name.len().min(NAME_BYTES)];
+        let end = name.iter().position(|&byte| byte == 0)?;
+        Some(&name[..end])
+    }
+
     /// The name of the symbol that an address of the file lies in, and how far from its beginning.
     pub fn symbol_at(&self, address: u64) -> Option<(&[u8], u64)> {
         let behind = self.symbols.partition_point(|symbol| symbol.address <= address);
@@ -66,10 +78,8 @@ impl Elf {
         if offset >= symbol.bytes.max(1) {
             return None;
         }
-        let name = self.names[symbol.table].get(symbol.name..)?;
-        let name = &name[..name.len().min(NAME_BYTES)];
-        let end = name.iter().position(|&byte| byte == 0)?;
-        (end > 0).then_some((&name[..end], offset))
+        let name = self.name_of(symbol)?;
+        (!name.is_empty()).then_some((name, offset))
     }
 }
 

@@ -42,12 +42,22 @@ impl Functions {
 
     /// The same for an address in the ELF headers of a file that is known by its path only.
     pub fn name_in(&mut self, path: &[u8], inside: u64) -> String {
+        self.known_in(path, inside).unwrap_or_else(|| unnamed(path, inside))
+    }
+
+    /// The same where there is a symbol.
+    pub fn known_in(&mut self, path: &[u8], inside: u64) -> Option<String> {
         // One that begins elsewhere was shortened.
-        let file = path.starts_with(b"/").then(|| self.file(path)).flatten();
-        match file.and_then(|file| file.symbol_at(inside)) {
-            Some((symbol, offset)) => readable(symbol, offset),
-            None => unnamed(path, inside),
-        }
+        let file = path.starts_with(b"/").then(|| self.file(path)).flatten()?;
+        file.symbol_at(inside).map(|(symbol, offset)| readable(symbol, offset))
+    }
+
+    /// Whether a file defines one of these.
+    pub fn has_one_of(&mut self, path: &Path, names: &[&str]) -> bool {
+        let file = self.file(path.as_os_str().as_bytes());
+        file.is_some_and(|file| {
+            file.defined().any(|name| names.iter().any(|one| one.as_bytes() == name))
+        })
     }
 
     /// What rules match: the symbol of the function that begins at an address of a process, as nm(1)

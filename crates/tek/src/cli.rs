@@ -17,6 +17,7 @@ EXAMPLES:
   tek suggest -o rules.toml -- ./appliance  find out which of them are time-critical
   tek explain 815                           why a thread runs as it does
   tek stack report -- ./appliance           what stacks its threads need
+  tek profile -- ./appliance                where their time goes
 
 EXIT STATUS:
   Each command's --help lists its own. 2 means that the command line was not
@@ -111,6 +112,13 @@ pub enum Command {
     /// for Perfetto and Chrome: which thread ran where, when, and why it left. `tek run --trace` does
     /// so by itself.
     Trace(crate::trace::Args),
+    /// Show where the time of a program's threads goes
+    ///
+    /// Runs a program and tells of each kind of thread, and of all, how much of their time was work,
+    /// serial work, waiting for each other, files, the allocator, and waiting for a CPU; what the critical
+    /// path is, and of each lock, condition and barrier how often and how long it was waited for, and
+    /// where. The program need not know of it.
+    Profile(crate::profile::Args),
     /// Tell Prometheus what the daemon and the programs under TEK are at
     ///
     /// Serves metrics over HTTP, on loopback unless told otherwise: tekd's mode, grants and groups, and

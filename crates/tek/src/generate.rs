@@ -117,6 +117,7 @@ fn man_page(name: &str, mut command: Command, all: &[String]) -> anyhow::Result<
     // The pages that are written by hand, docs/man.
     see.text([bold("tek-rules"), roman("(5)")]);
     see.text([bold("libtek"), roman("(7)")]);
+    see.text([bold("libtek-sync"), roman("(7)")]);
     see.text([bold("libtek-uthread"), roman("(7)")]);
     see.to_writer(&mut page)?;
     page.flush()?;

@@ -14,6 +14,7 @@ mod generate;
 mod groups;
 mod kthreads;
 mod lab;
+mod profile;
 mod ps;
 mod run;
 mod stack;
@@ -44,6 +45,7 @@ fn main() -> ExitCode {
         Command::Suggest(args) => suggest::run(args),
         Command::Stack(args) => stack::run(args),
         Command::Trace(args) => trace::run(args),
+        Command::Profile(args) => profile::run(args),
         Command::Bench(args) => bench::run(args),
         Command::Lab(args) => lab::run(args),
         Command::Debug(args) => debug::run(args),

@@ -10,13 +10,17 @@
 #include "exec/replace.h"
 #include "ident/process.h"
 #include "ident/table.h"
+#include "mediate/channel.h"
 #include "preload/real.h"
+#include "uthread/affinity.h"
 #include "uthread/engine.h"
 #include "uthread/posix/start.h"
 #include "uthread/tick.h"
 
+#include <errno.h>
 #include <signal.h>
 #include <stdatomic.h>
+#include <string.h>
 
 /* Two threads may do it at the same time: both find the same. */
 void tek__start(void)
@@ -63,16 +67,34 @@ void tek__exec_show_table(void)
 		tek__table_show();
 }
 
-/* Nobody is in libtek.so's Fast Region here. */
+/* Nobody is in libtek.so's Fast Region here; but workers may be kept to their CPUs. */
 bool tek__exec_step_out(void)
 {
-	return false;
+	return tek__affinity_step_out();
 }
 
-void tek__exec_step_in(void) {}
+void tek__exec_step_in(void)
+{
+	tek__affinity_step_in();
+}
 
-/* Not told: there is nobody but standard error, which is the program's. */
+/* Without the file of a run it is not told: there is nobody but standard error, which is the program's. */
 void tek__exec_name(const char *path, struct tek_verdict verdict)
 {
-	(void)path, (void)verdict;
+	const int saved = errno;
+
+	if (verdict.why) {
+		struct tek_event event = tek__channel_event(TEK_EVENT_NOT_COVERED);
+		memset(event.program, 0, sizeof(event.program));
+		tek__channel_copy_tail(event.program, sizeof(event.program), path);
+		tek__channel_copy_tail(event.text, sizeof(event.text), verdict.why);
+		tek__channel_append(&event);
+	}
+	errno = saved;
+}
+
+/* There is no libtek-uthread.so for the other word size. */
+void tek__exec_name_lacking(const char *path, char *const environment[], const char *other)
+{
+	(void)path, (void)environment, (void)other;
 }

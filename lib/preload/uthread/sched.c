@@ -3,6 +3,7 @@
 #include "uthread/posix/sched.h"
 
 #include "preload/uthread/real.h"
+#include "uthread/affinity.h"
 
 #include <errno.h>
 #include <pthread.h>
@@ -92,4 +93,20 @@ TEK_EXPORT int pthread_getaffinity_np(pthread_t handle, size_t bytes, cpu_set_t 
 	default:
 		return TEK_REAL(pthread_getaffinity_np)(handle, bytes, cpus);
 	}
+}
+
+/* Those of a kernel thread. */
+TEK_EXPORT int sched_getaffinity(pid_t tid, size_t bytes, cpu_set_t *cpus)
+{
+	int result = TEK_REAL(sched_getaffinity)(tid, bytes, cpus);
+	if (result == 0)
+		tek__affinity_tell(tid, bytes, cpus);
+	return result;
+}
+
+TEK_EXPORT int sched_setaffinity(pid_t tid, size_t bytes, const cpu_set_t *cpus)
+{
+	if (tek__affinity_stays(tid, bytes, cpus))
+		return 0;
+	return TEK_REAL(sched_setaffinity)(tid, bytes, cpus);
 }

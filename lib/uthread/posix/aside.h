@@ -15,8 +15,8 @@
 #ifndef TEK_UTHREAD_POSIX_ASIDE_H
 #define TEK_UTHREAD_POSIX_ASIDE_H
 
+#include "sync/until.h"
 #include "uthread/posix/blocked.h"
-#include "uthread/until.h"
 
 #include <errno.h>
 #include <stdbool.h>

@@ -6,10 +6,10 @@
 #include "uthread/posix/blocking.h"
 
 #include "preload/uthread/real.h"
+#include "sync/until.h"
 #include "uthread/posix/aside.h"
 #include "uthread/posix/blocked.h"
 #include "uthread/posix/interrupt.h"
-#include "uthread/until.h"
 
 #include <errno.h>
 #include <string.h>

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
 #include "uthread/posix/sched.h"
 
+#include "uthread/affinity.h"
 #include "uthread/critical.h"
 #include "uthread/engine.h"
 #include "uthread/inherit.h"
@@ -60,7 +61,10 @@ size_t tek__sched_default_stack(void)
 static int process_cpus(size_t bytes, cpu_set_t *cpus)
 {
 	memset(cpus, 0, bytes);
-	return syscall(SYS_sched_getaffinity, getpid(), bytes, cpus) < 0 ? errno : 0;
+	if (syscall(SYS_sched_getaffinity, getpid(), bytes, cpus) < 0)
+		return errno;
+	tek__affinity_tell(getpid(), bytes, cpus);
+	return 0;
 }
 
 static bool share_any(const cpu_set_t *one, const cpu_set_t *other, size_t bytes)

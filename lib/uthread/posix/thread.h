@@ -3,8 +3,8 @@
 #ifndef TEK_UTHREAD_POSIX_THREAD_H
 #define TEK_UTHREAD_POSIX_THREAD_H
 
+#include "sync/until.h"
 #include "uthread/posix/record.h"
-#include "uthread/until.h"
 
 #include <pthread.h>
 #include <stdbool.h>

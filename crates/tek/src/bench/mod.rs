@@ -11,6 +11,7 @@ mod host;
 mod ident;
 mod json;
 mod kthread;
+mod manycore;
 mod observe;
 mod output;
 mod programs;
@@ -49,6 +50,8 @@ enum Bench {
     Kthread(kthread::Args),
     /// User-level threads, beside the kernel's and those of other libraries
     Uthread(uthread::Args),
+    /// What stops programs from using more CPUs: locks, barriers, allocators, placement
+    Manycore(manycore::Args),
 }
 
 /// Runs the chosen benchmark.
@@ -61,5 +64,6 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
         Bench::Device(args) => device::run(&args),
         Bench::Kthread(args) => kthread::run(&args),
         Bench::Uthread(args) => uthread::run(&args),
+        Bench::Manycore(args) => manycore::run(&args),
     }
 }

@@ -5,6 +5,9 @@ use anyhow::{bail, Context};
 use std::io::{BufRead, BufReader, Read, Write};
 use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStdout, Command, Stdio};
+use std::sync::mpsc::{self, RecvTimeoutError};
+use std::thread;
+use std::time::Duration;
 
 /// Where `tek` itself is: variants that run under TEK start it again.
 pub fn own_executable() -> anyhow::Result<PathBuf> {
@@ -41,6 +44,54 @@ pub fn run_json<T: serde::de::DeserializeOwned>(command: &mut Command) -> anyhow
     }
     serde_json::from_slice(&output.stdout)
         .with_context(|| format!("{:?} printed something else than JSON", command.get_program()))
+}
+
+/// What one that is ended may take for it; `tek run` passes the signal on and waits.
+const TO_END: Duration = Duration::from_secs(2);
+
+/// Runs a program; what it printed. One that hangs is ended after `limit`.
+pub fn output_within(mut command: Command, limit: Duration) -> anyhow::Result<Vec<u8>> {
+    let mut child = command
+        .stdin(Stdio::null())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .with_context(|| format!("cannot start {:?}", command.get_program()))?;
+    let (ended, watch) = mpsc::channel::<()>();
+    let pid = child.id() as libc::pid_t;
+    let watcher = thread::spawn(move || {
+        let is_late = |limit| watch.recv_timeout(limit) == Err(RecvTimeoutError::Timeout);
+        let late = is_late(limit);
+        if late {
+            // SAFETY: takes numbers only. The child is not waited for before this thread has ended.
+            unsafe { libc::kill(pid, libc::SIGTERM) };
+            if is_late(TO_END) {
+                // SAFETY: as above.
+                unsafe { libc::kill(pid, libc::SIGKILL) };
+            }
+        }
+        late
+    });
+    let mut stderr = child.stderr.take();
+    let complaint = thread::spawn(move || {
+        let mut complaint = String::new();
+        let _ = stderr.as_mut().map(|err| err.read_to_string(&mut complaint));
+        complaint
+    });
+    let mut said = Vec::new();
+    let read = child.stdout.take().map_or(Ok(0), |mut out| out.read_to_end(&mut said));
+    drop(ended);
+    let late = watcher.join().unwrap_or(false);
+    let status = child.wait()?;
+    let complaint = complaint.join().unwrap_or_default();
+    read?;
+    if late {
+        bail!("it was ended after {} s", limit.as_secs());
+    }
+    if !status.success() {
+        bail!("{status}: {}", complaint.trim());
+    }
+    Ok(said)
 }
 
 /// A program of the benchmark that is told things by lines, and says things by lines of JSON. It

@@ -58,12 +58,16 @@ pub fn report(verdicts: &[Verdict], terminal: Terminal) -> String {
     }
     let mut table = table(&["TEK beside the paper", "paper", "must be", "measured"], terminal);
     for verdict in verdicts {
-        let result = if verdict.met() { "PASS" } else { "short" };
+        let result = match verdict.value {
+            None => "",
+            Some(_) if verdict.met() => " PASS",
+            Some(_) => " short",
+        };
         table.add_row([
             verdict.what.to_owned(),
             verdict.paper.to_owned(),
             verdict.must(),
-            format!("{} {result}", verdict.measured()),
+            format!("{}{result}", verdict.measured()),
         ]);
     }
     format!("{}\n", table.trim_fmt())

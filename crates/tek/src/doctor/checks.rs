@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! The questions that `tek doctor` asks, one function each.
 use super::trial::{Range, Trial, DEFAULT};
-use super::{interrupts, kernel_threads, throttling, uthread, Answer, Backend, Check};
+use super::{interrupts, kernel_threads, libraries, throttling, uthread, Answer, Backend, Check};
 use crate::system::memory::{self, Pages};
 use crate::system::privilege::{self, has_capability};
 use crate::system::{self, cgroup, library, line, number};
@@ -30,6 +30,7 @@ pub fn all(trial: &Trial) -> Vec<Check> {
         stack_guards(),
     ];
     checks.extend(uthread::checks());
+    checks.extend(libraries::checks());
     checks
 }
 

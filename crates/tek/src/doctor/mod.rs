@@ -3,6 +3,7 @@
 mod checks;
 mod interrupts;
 mod kernel_threads;
+mod libraries;
 mod render;
 mod throttling;
 mod trial;

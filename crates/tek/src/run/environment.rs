@@ -4,11 +4,16 @@
 //! tek changes its own environment in place and lets the program inherit it, so that variables
 //! keep their order and duplicates, and entries without `=` survive.
 use super::directory::RunDirectory;
+use super::libraries::{self, Beside};
+use super::message;
+use super::place;
+use super::preload::Preload;
 use super::stack::{self, Tuning};
+use super::sync;
 use super::uthread::{self, Plan};
 use super::Args;
 use crate::system::library;
-use anyhow::bail;
+use anyhow::ensure;
 use std::env;
 use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
@@ -21,11 +26,14 @@ pub fn set(
     rules: Option<&str>,
     tuning: Option<&Tuning>,
     library: &Path,
+    beside: &Beside,
+    place: Option<&place::Plan>,
     directory: &RunDirectory,
 ) -> anyhow::Result<()> {
-    let preload = preload(env::var_os("LD_PRELOAD").as_deref(), library)?;
-    // SAFETY of set_var, which the 2024 edition will ask for: tek has one thread.
-    env::set_var("LD_PRELOAD", preload);
+    set_libraries(library, beside)?;
+    if let Some(place) = place {
+        set_place(place, library)?;
+    }
     env::set_var("TEK_EVENTS", directory.events_path());
     env::set_var("TEK_RUN_DIR", directory.path());
     if !args.critical.is_empty() {
@@ -51,6 +59,64 @@ pub fn set(
     Ok(())
 }
 
+/// Sets what is preloaded.
+fn set_libraries(library: &Path, beside: &Beside) -> anyhow::Result<()> {
+    let mut preload = Preload::inherited();
+    preload.remove(|other| beside.replaces(other));
+    for other in beside.libraries.iter().rev() {
+        preload.add(other)?;
+    }
+    preload.add(library)?;
+    preload.store();
+    if let Some(alloc) = beside.alloc {
+        env::set_var(libraries::ALLOC_VARIABLE, alloc.to_string());
+    }
+    if let Some(libm) = &beside.libm {
+        env::set_var(libraries::LIBM_VARIABLE, libm.value());
+    }
+    Ok(())
+}
+
+/// Preloads what lies beside TEK's library, for an option that cannot be followed without it.
+fn add_beside(library: &Path, name: &str, option: &str) -> anyhow::Result<()> {
+    let path = library.with_file_name(name);
+    ensure!(
+        path.exists(),
+        "{option}: {} is not installed: build and install TEK again",
+        path.display()
+    );
+    let mut preload = Preload::inherited();
+    preload.add(&path)?;
+    preload.store();
+    Ok(())
+}
+
+/// Sets on which CPUs threads are to be, and with which library they wait for each other there.
+fn set_place(plan: &place::Plan, library: &Path) -> anyhow::Result<()> {
+    env::set_var(place::VARIABLE, plan.variable());
+    if plan.is_rtfifo() {
+        // Without it who waits for a spin lock whose holder waits for the same CPU waits for ever.
+        add_beside(library, library::RTFIFO, "--place rtfifo")?;
+    }
+    Ok(())
+}
+
+/// Sets which locks the program has, after the rest. `own`: the library is the one for programs of tek's own word size;
+/// for the others there is none with locks.
+pub fn set_sync(wanted: &sync::Wanted, library: &Path, own: bool) -> anyhow::Result<()> {
+    if !own && !library.with_file_name(library::SYNC).exists() {
+        message::print(
+            "the program is of another word size than TEK's locks: its own stay those of the C library",
+        );
+        return Ok(());
+    }
+    for note in &wanted.notes {
+        message::print(note);
+    }
+    env::set_var(sync::VARIABLE, &wanted.variable);
+    add_beside(library, library::SYNC, "--lock and its like")
+}
+
 /// Sets what is asked of stacks.
 fn set_stack(tuning: Option<&Tuning>) {
     if let Some(Tuning { variable, read, .. }) = tuning {
@@ -70,9 +136,10 @@ pub fn set_uthread(
     rules: Option<&str>,
     tuning: Option<&Tuning>,
     library: &Path,
+    beside: &Beside,
     directory: &RunDirectory,
 ) -> anyhow::Result<()> {
-    env::set_var("LD_PRELOAD", preload(env::var_os("LD_PRELOAD").as_deref(), library)?);
+    set_libraries(library, beside)?;
     env::set_var("TEK_EVENTS", directory.events_path());
     env::set_var("TEK_RUN_DIR", directory.path());
     env::set_var(uthread::VARIABLE, &plan.variable);
@@ -80,6 +147,15 @@ pub fn set_uthread(
         env::set_var("TEK_RULES", rules);
     }
     set_stack(tuning);
+    Ok(())
+}
+
+/// Sets what has the program profiled. Other libraries of TEK stay behind it: it calls them.
+pub fn set_profile(variable: &str, library: &Path) -> anyhow::Result<()> {
+    let mut preload = Preload::inherited();
+    preload.add(library)?;
+    preload.store();
+    env::set_var("TEK_PROFILE", variable);
     Ok(())
 }
 
@@ -105,84 +181,9 @@ fn tunables(old: &OsStr, arenas: u32) -> OsString {
     OsString::from_vec(list.join(&b':'))
 }
 
-/// TEK's libraries to preload. In a program there is one of them.
-const LIBRARIES: [&str; 2] = ["libtek.so", library::UTHREAD];
-
-/// LD_PRELOAD with the library in first place, and without the other one.
-fn preload(old: Option<&OsStr>, library: &Path) -> anyhow::Result<OsString> {
-    let path = library.as_os_str();
-    // ld.so(8): the list is separated by spaces or colons, and they cannot be escaped.
-    if path.as_bytes().iter().any(|byte| matches!(byte, b' ' | b':')) {
-        bail!(
-            "{} cannot be preloaded, because LD_PRELOAD cannot hold a path with a space or a \
-             colon: install TEK, or set TEK_LIBRARY to a copy or symbolic link, in a directory \
-             without them",
-            library.display()
-        );
-    }
-    let old = old.map(|old| without(old, |other| is_other(other, library))).unwrap_or_default();
-    if old.is_empty() {
-        return Ok(path.to_owned());
-    }
-    let first = old.as_bytes().split(|byte| matches!(byte, b' ' | b':')).next();
-    if first == Some(path.as_bytes()) {
-        return Ok(old);
-    }
-    let mut list = path.to_owned();
-    list.push(":");
-    list.push(old);
-    Ok(list)
-}
-
-/// Whether an entry is TEK's, but not this library.
-fn is_other(entry: &[u8], library: &Path) -> bool {
-    let name = Path::new(OsStr::from_bytes(entry)).file_name();
-    let ours = name.is_some_and(|name| LIBRARIES.iter().any(|other| name == *other));
-    ours && name != library.file_name()
-}
-
-/// A list without some of its entries; the separators of the others stay as they are.
-fn without(list: &OsStr, unwanted: impl Fn(&[u8]) -> bool) -> OsString {
-    let mut kept = Vec::new();
-    for entry in list.as_bytes().split_inclusive(|byte| matches!(byte, b' ' | b':')) {
-        let name = entry.strip_suffix(b" ").or(entry.strip_suffix(b":")).unwrap_or(entry);
-        if !unwanted(name) {
-            kept.extend_from_slice(entry);
-        }
-    }
-    OsString::from_vec(kept)
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    fn preloaded(old: Option<&str>) -> OsString {
-        preload(old.map(OsStr::new), Path::new("/lib/libtek.so")).unwrap()
-    }
-
-    #[test]
-    fn the_library_comes_first_and_others_stay() {
-        assert_eq!(preloaded(None), "/lib/libtek.so");
-        assert_eq!(preloaded(Some("")), "/lib/libtek.so");
-        assert_eq!(preloaded(Some("a.so b.so")), "/lib/libtek.so:a.so b.so");
-    }
-
-    #[test]
-    fn a_run_inside_a_run_does_not_name_it_twice() {
-        assert_eq!(preloaded(Some("/lib/libtek.so:a.so")), "/lib/libtek.so:a.so");
-    }
-
-    #[test]
-    fn of_the_two_libraries_the_one_that_is_asked_for_is_preloaded() {
-        let uthread =
-            |old| preload(Some(OsStr::new(old)), Path::new("/lib/libtek-uthread.so")).unwrap();
-        assert_eq!(uthread("/opt/lib/libtek.so:a.so b.so"), "/lib/libtek-uthread.so:a.so b.so");
-        assert_eq!(uthread("/lib/libtek.so"), "/lib/libtek-uthread.so");
-        assert_eq!(uthread("/lib/libtek-uthread.so:a.so"), "/lib/libtek-uthread.so:a.so");
-        assert_eq!(preloaded(Some("/lib/libtek-uthread.so:a.so")), "/lib/libtek.so:a.so");
-        assert_eq!(preloaded(Some("a.so b.so /x/libtek-uthread.so")), "/lib/libtek.so:a.so b.so ");
-    }
 
     #[test]
     fn a_limit_of_arenas_takes_the_place_of_an_older_one_and_other_tunables_stay() {
@@ -192,12 +193,5 @@ mod tests {
             limited("glibc.malloc.arena_max=7:glibc.malloc.arena_maximum=3:a.b=1"),
             "glibc.malloc.arena_maximum=3:a.b=1:glibc.malloc.arena_max=2"
         );
-    }
-
-    #[test]
-    fn a_path_that_the_loader_would_split_is_an_error() {
-        for path in ["/a b/libtek.so", "/a:b/libtek.so"] {
-            assert!(preload(None, Path::new(path)).is_err());
-        }
     }
 }

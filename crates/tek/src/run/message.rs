@@ -1,13 +1,15 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! What a person is told while the program runs: each thing once.
+use super::locks;
 use crate::system::privilege;
 use crate::units::size;
 use crate::words;
 use std::collections::{HashMap, HashSet};
 use std::time::Duration;
 use tek_abi::{
-    printable, until_nul, Event, EVENT_BAD_OPTION, EVENT_FRAME, EVENT_NOT_COVERED,
-    EVENT_NOT_PLACED, EVENT_OVERFLOW, EVENT_OVERRAN, EVENT_REFUSED, EVENT_STACK_HIGH,
+    printable, until_nul, Event, EVENT_BAD_OPTION, EVENT_FRAME, EVENT_LOCK, EVENT_LOCKS,
+    EVENT_NOT_COVERED, EVENT_NOT_PLACED, EVENT_OVERFLOW, EVENT_OVERRAN, EVENT_REFUSED,
+    EVENT_STACK_HIGH,
 };
 use tek_model::Functions;
 
@@ -39,6 +41,9 @@ impl Messages {
     fn tell_new(&mut self, event: &Event) -> Option<String> {
         if event.kind == EVENT_FRAME {
             return self.frame(event);
+        }
+        if event.kind == EVENT_LOCK {
+            return Some(locks::one_text(&mut self.functions, event));
         }
         let (subject, message) = message(event)?;
         if self.told.len() >= MOST {
@@ -100,6 +105,7 @@ fn message(event: &Event) -> Option<(String, String)> {
             (message.clone(), message)
         }
         EVENT_NOT_PLACED => (String::new(), not_placed(event, &thread, &program, &text)),
+        EVENT_LOCKS => (format!("{} {}", event.pid, event.time_ns), locks::all_text(event)),
         EVENT_BAD_OPTION => (text.clone(), text),
         EVENT_OVERFLOW => {
             let subject = format!("{} {} {}", event.pid, event.tid, event.time_ns);

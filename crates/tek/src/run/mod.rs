@@ -8,12 +8,17 @@ pub mod forward;
 mod group;
 mod harvest;
 mod inherited;
+pub mod libraries;
+mod locks;
 pub mod message;
 pub mod options;
+pub mod place;
+mod preload;
 mod report;
 pub mod rules;
 pub mod stack;
 mod supervise;
+pub mod sync;
 mod target;
 pub mod uthread;
 
@@ -22,15 +27,17 @@ use crate::stack::learn::Learnt;
 use crate::stack::render;
 use crate::system::library;
 use crate::trace::Recorder;
-use anyhow::{anyhow, Context};
+use anyhow::{anyhow, bail, Context};
 use child::End;
 use directory::RunDirectory;
 use events::EventReader;
 use group::Placing;
 use harvest::Harvest;
+use libraries::Beside;
 use message::Messages;
 use nix::poll::PollTimeout;
 use options::{Critical, RoleOption, RtRange, MOST_PATTERNS};
+use place::Place;
 use report::{Collector, Report};
 use rules::{Gathered, Sources};
 use stack::{Modes, Tuning};
@@ -58,14 +65,29 @@ EXAMPLES:
       Follow a file that says of many threads what they are for and how they run.
   tek run --group background -- ./backup
       Let a program have what others leave of the CPUs, where tekd makes groups.
+  tek run --place rtfifo -- ./fridge
+      Deal its threads to the CPUs in turn, and let each run until it waits or yields:
+      all are SCHED_FIFO of one priority, where that is allowed.
+  tek run --place spread -- ./filter
+      Keep each thread on a CPU, as far from the others as can be.
   tek run --stack auto -- ./fridge
       Learn what stack each kind of thread needs, and from the second run on give
       it that; tek stack report fridge shows it.
   tek run --model m:n --workers 2 --sched mlfq --quantum 1ms -- ./fridge
       Make its threads user-level threads, on two threads of the kernel and under a
       scheduler that prefers those that wait; libtek-uthread(7) tells what works.
+  tek run --lock k42 --barrier block -- ./fridge
+      Replace its mutexes, condition variables, spin locks and barriers; tek-run(1) and
+      libtek-sync(7) say which kinds there are, and for what each is good.
+  tek run --lock auto -- ./fridge
+      Have each lock spin or sleep, by how long threads wait for it.
   tek run --model m:1 --trace fridge.json -- ./fridge
       And write down which thread ran when and why it left: ui.perfetto.dev shows it.
+  tek run --alloc mimalloc -- ./fridge
+      Give it another allocator, which Debian has, instead of the C library's.
+  tek run --alloc pool=64M -- ./fridge
+      Give it 64 MiB and no more, all of it present before main() begins, and an
+      allocator in it that takes bounded time.
 
 A thread's name counts when it was set for that thread (pthread_setname_np,
 prctl): a child that only inherited its creator's name is not meant, and neither
@@ -94,6 +116,10 @@ ENVIRONMENT:
   TEK_CRITICAL, TEK_BUDGET, TEK_RT_RANGE, TEK_FOLLOW_MARKED, TEK_STACK,
   TEK_STACK_PROFILES
                 defaults for the options
+  TEK_PLACE     the same for --place, written as there or as libtek(7) says
+  TEK_ALLOC     the same for --alloc; see libtek(7)
+  TEK_LIBM      the same for --libm
+  TEK_SYNC      the same for --lock and its like; see libtek-sync(7)
   TEK_UTHREAD   the same for those of user-level threads; see libtek-uthread(7)";
 
 /// Arguments of `tek run`.
@@ -136,6 +162,13 @@ pub struct Args {
     #[arg(long)]
     no_follow_marked: bool,
 
+    /// Keep each thread on one CPU, dealt to it when it is created: far from each other
+    /// (spread), near each other (compact), or in turn on those of a list (cores=0-3,6).
+    /// rtfifo, alone or before one of these with a comma, makes all of them SCHED_FIFO of
+    /// one priority, 1 unless rtfifo=PRIORITY says another
+    #[arg(long, value_name = "HOW")]
+    place: Option<Place>,
+
     /// Let malloc keep at most so many arenas: each takes 64 MiB of addresses
     /// (1 MiB in a 32-bit program), and threads make up to 8 a CPU
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=65536))]
@@ -155,6 +188,12 @@ pub struct Args {
 
     #[command(flatten)]
     uthread: uthread::Options,
+
+    #[command(flatten)]
+    sync: sync::Options,
+
+    #[command(flatten)]
+    libraries: libraries::Options,
 
     /// The program and its arguments
     #[arg(required = true, trailing_var_arg = true, value_name = "PROGRAM")]
@@ -194,6 +233,8 @@ enum Under<'a> {
     Libtek(Option<&'a str>, Option<&'a Tuning>),
     /// libtek-uthread.so: rules, of which it follows the roles, and how it fits stacks.
     Uthreads(&'a Plan, Option<&'a str>, Option<&'a Tuning>),
+    /// libtek-profile.so, with its variable; without it the program is not to run.
+    Profile(&'a str),
 }
 
 /// Runs the program; the result is its exit status. Dies by the signal that killed it, if one did.
@@ -358,6 +399,17 @@ pub fn run_watched(
     Ok(ended.map(|(_, end)| end))
 }
 
+/// Runs a program with libtek-profile.so, for `tek profile`; otherwise as above.
+pub fn run_profiled(
+    program: Vec<OsString>,
+    variable: &str,
+    look: impl FnMut(i32) -> PollTimeout,
+) -> anyhow::Result<Result<(i32, End), ExitCode>> {
+    let args = Args { program, ..Args::default() };
+    let directory = RunDirectory::create()?;
+    under_tek(&args, Under::Profile(variable), &directory, &mut Collector::new(&[]), look)
+}
+
 /// Runs the program to its end: its process and how it ended, or the exit status where it could
 /// not be started.
 fn under_tek(
@@ -374,16 +426,21 @@ fn under_tek(
             ((library, elf), sibling)
         }
         Under::Uthreads(..) => (found(library::find_uthread())?, None),
+        Under::Profile(_) => (found(library::find_profile())?, None),
     };
     let libraries: Vec<_> = [library].into_iter().chain(sibling).collect();
     let target = target::examine(&args.program[0], &libraries);
     let reason = target.as_ref().and_then(|target| match under {
-        Under::Libtek(..) => target.reason,
+        Under::Libtek(..) | Under::Profile(_) => target.reason,
         Under::Uthreads(..) => target.reason.or(target.uthread_reason),
     });
     if let Some(reason) = reason {
         let program = args.program[0].to_string_lossy();
         let how = match under {
+            Under::Profile(_) => {
+                message::print(&format!("{program} {}: it cannot be profiled", reason.text()));
+                return Ok(Err(ExitCode::from(FAILED)));
+            }
             Under::Libtek(..) => "under TEK",
             Under::Uthreads(..) => "on user-level threads",
         };
@@ -394,13 +451,43 @@ fn under_tek(
     if !reason.is_some_and(Reason::forbids_preload) {
         let fitting = target.as_ref().and_then(|target| target.library.as_ref());
         let library = fitting.unwrap_or(&libraries[0].0);
+        let machine = target.as_ref().and_then(|target| target.machine);
+        let machine = machine.unwrap_or_else(|| libraries[0].1.machine());
+        let inherited = libraries::Inherited::of_tek();
+        let beside = Beside::find(&args.libraries, &inherited, machine, library);
+        let around = std::env::var_os(place::VARIABLE);
+        let place = || place::Plan::wanted(args.place.as_ref(), around.as_deref());
+        let found = beside.and_then(|beside| Ok((beside, place()?, sync_wanted(args, under)?)));
+        let (mut beside, place, sync) = match found {
+            Ok(found) => found,
+            Err(problem) => {
+                message::print(&problem);
+                return Ok(Err(ExitCode::from(MISUSED)));
+            }
+        };
+        if let Some(missing) = &beside.missing {
+            bail!("{missing}");
+        }
+        if let Some(note) = &beside.note {
+            message::print(note);
+        }
+        let sanitizer = target.as_ref().and_then(|target| target.uthread_reason);
+        if sanitizer == Some(Reason::Sanitizer) && beside.leave_allocator() {
+            let (program, what) = (args.program[0].to_string_lossy(), Reason::Sanitizer.text());
+            message::print(&format!("{program} {what}: it runs, but with its own allocator"));
+        }
         match under {
             Under::Libtek(rules, tuning) => {
-                environment::set(args, rules, tuning, library, directory)?;
+                let place = place.as_ref();
+                environment::set(args, rules, tuning, library, &beside, place, directory)?;
             }
+            Under::Profile(variable) => environment::set_profile(variable, library)?,
             Under::Uthreads(plan, rules, tuning) => {
-                environment::set_uthread(plan, rules, tuning, library, directory)?;
+                environment::set_uthread(plan, rules, tuning, library, &beside, directory)?;
             }
+        }
+        if let Some(wanted) = &sync {
+            environment::set_sync(wanted, library, *library == libraries[0].0)?;
         }
     }
 
@@ -427,6 +514,18 @@ fn under_tek(
             Ok(Err(not_started(&args.program[0], target.as_ref(), &error)))
         }
         Err(error) => Err(error.into()),
+    }
+}
+
+/// Which locks the program is to have.
+fn sync_wanted(args: &Args, under: Under<'_>) -> Result<Option<sync::Wanted>, String> {
+    let inherited = std::env::var_os(sync::VARIABLE);
+    let report = args.report || args.report_json.is_some();
+    match under {
+        // What is measured has the locks that it has.
+        Under::Profile(_) => Ok(None),
+        Under::Libtek(..) => args.sync.wanted(inherited.as_deref(), report, false),
+        Under::Uthreads(..) => args.sync.wanted(inherited.as_deref(), report, true),
     }
 }
 
@@ -460,6 +559,8 @@ fn not_started(program: &OsString, target: Option<&Target>, error: &io::Error) -
         }
         _ => (error.to_string(), NOT_EXECUTABLE),
     };
+    // Without the quotes nobody would see an empty name.
+    let name = if name.is_empty() { "''" } else { &*name };
     message::print(&format!("cannot run {name}: {why}"));
     ExitCode::from(status)
 }

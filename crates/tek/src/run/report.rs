@@ -2,6 +2,7 @@
 //! `tek run --report`: what became of every thread that was time-critical.
 use super::child::End;
 use super::directory::{is_alive, RunDirectory};
+use super::locks::{self, Locks};
 use super::options::Critical;
 use crate::stack::learn::Learnt;
 use crate::stack::render::{Judgement, Rows};
@@ -10,8 +11,8 @@ use serde::Serialize;
 use std::fmt::Write;
 use std::time::Duration;
 use tek_abi::{
-    printable, until_nul, Event, EVENT_NOT_COVERED, EVENT_OVERFLOW, EVENT_OVERRAN, EVENT_REFUSED,
-    EVENT_SUMMARY, FLAG_NAMED, SCHED_POLICY,
+    printable, until_nul, Event, EVENT_LOCK, EVENT_LOCKS, EVENT_NOT_COVERED, EVENT_OVERFLOW,
+    EVENT_OVERRAN, EVENT_REFUSED, EVENT_SUMMARY, FLAG_NAMED, SCHED_POLICY,
 };
 use tek_model::{boot_time_ns, Table, Thread};
 
@@ -66,6 +67,9 @@ pub struct Report {
     not_covered: Vec<String>,
     /// Patterns that fitted no thread that TEK heard of.
     unmatched: Vec<String>,
+    /// What locks of kind auto came to, a part for each process that told it; left out if none did.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    locks: Vec<Locks>,
     /// What was learnt about stacks, a part for each program; left out unless that was asked for.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub stacks: Option<Vec<Stacks>>,
@@ -110,6 +114,7 @@ pub struct Collector {
     matched: Vec<bool>,
     critical: Vec<Critical>,
     overflows: bool,
+    locks: locks::Gathered,
 }
 
 impl Collector {
@@ -153,6 +158,8 @@ impl Collector {
                 self.saw(&event.thread);
                 self.refused += 1;
             }
+            EVENT_LOCKS => self.locks.add_all(event),
+            EVENT_LOCK => self.locks.add_one(event),
             EVENT_NOT_COVERED => {
                 let program = printable(&event.program);
                 if !self.not_covered.contains(&program) && self.not_covered.len() < MOST_THREADS {
@@ -250,6 +257,7 @@ impl Collector {
             more_threads: self.more,
             refused: self.refused,
             not_covered: self.not_covered,
+            locks: self.locks.finish(),
             stacks: None,
         }
     }

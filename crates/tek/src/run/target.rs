@@ -2,7 +2,7 @@
 //! A look at the program before it starts: can libtek.so ride in it?
 //!
 //! The library looks in the same way at what the program starts later.
-use crate::system::elf::{self, Elf};
+use crate::system::elf::{self, Elf, Machine};
 use std::env;
 use std::ffi::{CString, OsStr, OsString};
 use std::fs::{self, File};
@@ -82,6 +82,8 @@ pub struct Target {
     pub uthread_reason: Option<Reason>,
     /// The library that fits it by word size and processor; `None`: there is none.
     pub library: Option<PathBuf>,
+    /// What it runs on; `None`: unknown.
+    pub machine: Option<Machine>,
     /// An interpreter or dynamic loader that the program needs and that does not exist.
     pub missing: Option<String>,
 }
@@ -100,6 +102,7 @@ pub fn examine(program: &OsStr, libraries: &[(PathBuf, Elf)]) -> Option<Target> 
                 reason: None,
                 uthread_reason: None,
                 library: None,
+                machine: None,
                 missing,
             });
         }
@@ -120,7 +123,8 @@ pub fn examine(program: &OsStr, libraries: &[(PathBuf, Elf)]) -> Option<Target> 
     };
     let library = library.map(|(path, _)| path.clone());
     let missing = elf.loader.clone().filter(|loader| !Path::new(loader).exists());
-    Some(Target { file, reason, uthread_reason: uthread_reason(&elf), library, missing })
+    let machine = Some(elf.machine());
+    Some(Target { file, reason, uthread_reason: uthread_reason(&elf), library, machine, missing })
 }
 
 /// What stands between a program that could have libtek.so and user-level threads.

@@ -3,6 +3,7 @@
 //!
 //! What the engine is told is one variable, `TEK_UTHREAD` of libtek-uthread(7). The library can only
 //! complain after the program has started, so everything is checked here, as strictly as there.
+use super::place::{self, Place};
 use super::Args;
 use crate::trace::Recorder;
 use clap::builder::PossibleValue;
@@ -176,6 +177,7 @@ pub fn plan(args: &Args, inherited: Option<&OsStr>) -> Result<Option<Plan>, Stri
     let options = &args.uthread;
     let model = options.model.unwrap_or(Model::OneToOne);
     let stack = args.stack.size();
+    let place = args.place.as_ref().map(Place::plan).transpose()?;
     if model == Model::OneToOne {
         return match options.first_given().or(stack.and(Some("--stack SIZE"))) {
             None => Ok(None),
@@ -191,6 +193,18 @@ pub fn plan(args: &Args, inherited: Option<&OsStr>) -> Result<Option<Plan>, Stri
     if model == Model::ManyToOne && options.workers.is_some() {
         return Err("--workers is for --model m:n: with m:1 there is one".into());
     }
+    if args.place.as_ref().is_some_and(Place::is_rtfifo) {
+        return Err(format!(
+            "--place rtfifo makes threads of the kernel SCHED_FIFO: with --model {} give --sched fifo for the order of \
+             the program's threads, and --place spread for the CPUs of the workers",
+            name_of(model)
+        ));
+    }
+    if place.is_some() && options.pin {
+        return Err(
+            "--pin and --place both say on which CPUs the workers stay: give one of them".into()
+        );
+    }
     if let Some(option) = args.needs_libtek() {
         return Err(format!(
             "{option} cannot be combined with --model {}: it needs libtek.so, which is not in programs \
@@ -199,7 +213,10 @@ pub fn plan(args: &Args, inherited: Option<&OsStr>) -> Result<Option<Plan>, Stri
         ));
     }
     let mut settings = Settings::inherited(inherited);
-    settings.set_by(options, model);
+    settings.set_by(options, model, place.as_ref().map_or_else(cpus, place_cpus));
+    if let Some(place) = &place {
+        settings.set("pin", place.first(MOST_WORKERS));
+    }
     if let Some(bytes) = stack {
         if let Some(option) = args.stack.of_fitting() {
             return Err(format!("{option} says how stacks are fitted: not with --stack SIZE"));
@@ -281,10 +298,10 @@ impl Settings {
         }
     }
 
-    fn set_by(&mut self, options: &Options, model: Model) {
+    fn set_by(&mut self, options: &Options, model: Model, cpus: u32) {
         match (model, options.workers) {
             (Model::ManyToMany, Some(workers)) => self.set("workers", workers.to_string()),
-            (Model::ManyToMany, None) => self.set_default("workers", cpus().to_string()),
+            (Model::ManyToMany, None) => self.set_default("workers", cpus.to_string()),
             _ => self.set("workers", "1"),
         }
         let usual = if model == Model::ManyToMany { Sched::Steal } else { Sched::Rr };
@@ -317,6 +334,11 @@ impl Settings {
         };
         OsString::from_vec(self.0.iter().map(item).collect::<Vec<_>>().join(&b','))
     }
+}
+
+/// One worker for each CPU of a list.
+fn place_cpus(place: &place::Plan) -> u32 {
+    u32::try_from(place.count()).unwrap_or(MOST_WORKERS).clamp(1, MOST_WORKERS)
 }
 
 /// On which this process, and so the program, may run.
@@ -386,6 +408,20 @@ mod tests {
             let said = planned(&format!("--model m:1 {options}"), "").unwrap_err();
             assert!(said.starts_with("--promote is for --sched mlfq"), "{said}");
         }
+    }
+
+    #[test]
+    fn a_placement_is_for_the_workers() {
+        let cpu = crate::system::topology::allowed()[0];
+        assert_eq!(
+            variable(&format!("--model m:n --place cores={cpu}"), "pin"),
+            format!("workers=1,sched=steal,pin={cpu}")
+        );
+        let refused = |options: &str| planned(&format!("--model m:n {options}"), "").unwrap_err();
+        assert!(refused("--place rtfifo").contains("--sched fifo"));
+        assert!(refused("--place spread --pin").starts_with("--pin and --place"));
+        assert!(planned("--place cores=1023", "").unwrap_err().contains("CPU 1023"));
+        assert_eq!(planned("--place rtfifo", ""), Ok(None));
     }
 
     #[test]

@@ -44,6 +44,11 @@ impl Elf {
         self.machine
     }
 
+    /// Its own name, if it is a library that has one (DT_SONAME).
+    pub fn name(&self) -> Option<&str> {
+        self.name.as_deref()
+    }
+
     /// Whether it can be loaded beside a program.
     pub fn is_library(&self) -> bool {
         self.position_independent && (self.name.is_some() || self.loader.is_none())

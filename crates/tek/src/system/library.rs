@@ -1,15 +1,24 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Where libtek.so and libtek-uthread.so are.
+//! Where libtek.so and libtek-uthread.so are, and the names of those beside them.
 use super::elf::{self, Elf};
 use std::env;
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 
 /// File name of the library.
-const NAME: &str = "libtek.so";
+pub const TEK: &str = "libtek.so";
 
 /// And of the one for user-level threads.
 pub const UTHREAD: &str = "libtek-uthread.so";
+
+/// And of the one with other locks for the program.
+pub const SYNC: &str = "libtek-sync.so";
+
+/// And of the one with the spin lock for threads of one real-time priority.
+pub const RTFIFO: &str = "libtek-rtfifo.so";
+
+/// And of the one that counts where time goes.
+pub const PROFILE: &str = "libtek-profile.so";
 
 /// Name of the thread with which libtek.so looks at the stacks of a process.
 pub const WATCH: &str = "tek-stack";
@@ -45,7 +54,7 @@ impl Error {
     /// What to do about it.
     pub fn cure(&self) -> &'static str {
         match self {
-            Self::Missing { name: NAME, .. } => "build it with `make build`, install it with `make install`, or set TEK_LIBRARY to its path",
+            Self::Missing { name: TEK, .. } => "build it with `make build`, install it with `make install`, or set TEK_LIBRARY to its path",
             Self::Missing { .. } => "build it with `make build`, install it with `make install`, or set TEK_LIBRARY to the libtek.so beside it",
             Self::Unfit(..) => "set TEK_LIBRARY to a libtek.so built for this machine",
             Self::Lost(_) => "set TEK_LIBRARY to the path of libtek.so",
@@ -62,12 +71,17 @@ fn list(paths: &[PathBuf]) -> String {
 /// `$TEK_LIBRARY`; without it `../lib/libtek.so`, then `../lib/MULTIARCH/libtek.so`, seen from the
 /// directory of tek's own file.
 pub fn find() -> Result<(PathBuf, Elf), Error> {
-    first(NAME, places()?)
+    first(TEK, places()?)
 }
 
 /// The library for user-level threads: in the directory in which libtek.so is, or would be.
 pub fn find_uthread() -> Result<(PathBuf, Elf), Error> {
     first(UTHREAD, places()?.into_iter().map(|path| path.with_file_name(UTHREAD)).collect())
+}
+
+/// The library of `tek profile`: in the same directory.
+pub fn find_profile() -> Result<(PathBuf, Elf), Error> {
+    first(PROFILE, places()?.into_iter().map(|path| path.with_file_name(PROFILE)).collect())
 }
 
 /// Where libtek.so could be.

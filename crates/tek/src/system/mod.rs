@@ -3,8 +3,10 @@
 pub mod cgroup;
 pub mod elf;
 pub mod library;
+pub mod loader;
 pub mod memory;
 pub mod privilege;
+pub mod topology;
 
 use std::fs;
 use std::path::Path;

@@ -19,6 +19,8 @@ pub fn has_capability(bit: u32) -> bool {
 
 /// CAP_SYS_NICE.
 pub const SYS_NICE: u32 = 23;
+/// CAP_IPC_LOCK: locks memory beyond RLIMIT_MEMLOCK.
+pub const IPC_LOCK: u32 = 14;
 /// CAP_SYS_ADMIN.
 pub const SYS_ADMIN: u32 = 21;
 /// CAP_BPF.

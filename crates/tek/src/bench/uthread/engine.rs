@@ -3,15 +3,13 @@
 
 use crate::bench::programs;
 use crate::system::library;
-use anyhow::{anyhow, bail, Context};
+use anyhow::{anyhow, Context};
 use serde::{de::DeserializeOwned, Serialize};
-use std::io::{self, Read};
+use std::io;
 use std::mem;
 use std::os::unix::process::CommandExt;
 use std::path::PathBuf;
-use std::process::{Command, Stdio};
-use std::sync::mpsc::{self, RecvTimeoutError};
-use std::thread;
+use std::process::Command;
 use std::time::Duration;
 
 /// The schedulers of user-level threads.
@@ -189,36 +187,8 @@ fn keep_to_one_cpu() -> io::Result<()> {
 }
 
 /// Runs a program that prints one JSON document, and reads it. One that hangs is ended after `limit`.
-pub fn run_json<T: DeserializeOwned>(mut command: Command, limit: Duration) -> anyhow::Result<T> {
-    let mut child = command
-        .stdin(Stdio::null())
-        .stdout(Stdio::piped())
-        .stderr(Stdio::piped())
-        .spawn()
-        .with_context(|| format!("cannot start {:?}", command.get_program()))?;
-    let (ended, watch) = mpsc::channel::<()>();
-    let pid = child.id() as libc::pid_t;
-    let watcher = thread::spawn(move || {
-        let late = watch.recv_timeout(limit) == Err(RecvTimeoutError::Timeout);
-        if late {
-            // SAFETY: takes numbers only. The child is not waited for before this thread has ended.
-            unsafe { libc::kill(pid, libc::SIGKILL) };
-        }
-        late
-    });
-    let (mut said, mut complaint) = (Vec::new(), String::new());
-    let read = child.stdout.take().map_or(Ok(0), |mut out| out.read_to_end(&mut said));
-    let _ = child.stderr.take().map(|mut err| err.read_to_string(&mut complaint));
-    drop(ended);
-    let late = watcher.join().unwrap_or(false);
-    let status = child.wait()?;
-    read?;
-    if late {
-        bail!("it was ended after {} s", limit.as_secs());
-    }
-    if !status.success() {
-        bail!("{status}: {}", complaint.trim());
-    }
+pub fn run_json<T: DeserializeOwned>(command: Command, limit: Duration) -> anyhow::Result<T> {
+    let said = programs::output_within(command, limit)?;
     serde_json::from_slice(&said).context("it printed something else than JSON")
 }
 

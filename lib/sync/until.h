@@ -3,8 +3,8 @@
  * Points of time until which somebody waits: of CLOCK_REALTIME or CLOCK_MONOTONIC, as the program gave them.
  * The engine knows CLOCK_MONOTONIC only.  What somebody does to CLOCK_REALTIME while a thread waits is not noticed.
  */
-#ifndef TEK_UTHREAD_UNTIL_H
-#define TEK_UTHREAD_UNTIL_H
+#ifndef TEK_SYNC_UNTIL_H
+#define TEK_SYNC_UNTIL_H
 
 #include <errno.h>
 #include <stdbool.h>
@@ -18,9 +18,17 @@ struct tek_until {
 
 #define TEK_FOR_EVER ((struct tek_until){CLOCK_MONOTONIC, NULL})
 
+/* Of CLOCK_MONOTONIC, so many ns from now, of less than a second. */
+struct timespec tek__in_ns(long ns);
+
 static inline bool tek__clock_is_known(clockid_t clock)
 {
 	return clock == CLOCK_REALTIME || clock == CLOCK_MONOTONIC;
+}
+
+static inline bool tek__is_time(const struct timespec *time)
+{
+	return time->tv_nsec >= 0 && time->tv_nsec < 1000000000;
 }
 
 /*

@@ -1,15 +1,13 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
-/* The symbols of threads.h for mutexes, condition variables, storage and call_once, on those of pthread.h. */
-#include "preload/uthread/real.h"
-
+/* The symbols of threads.h for mutexes and condition variables, on those of pthread.h, in each library that has these. */
 #include <errno.h>
 #include <pthread.h>
 #include <threads.h>
 
+#define TEK_EXPORT __attribute__((visibility("default")))
+
 _Static_assert(sizeof(mtx_t) == sizeof(pthread_mutex_t), "it is one");
 _Static_assert(sizeof(cnd_t) == sizeof(pthread_cond_t), "it is one");
-_Static_assert(sizeof(tss_t) == sizeof(pthread_key_t), "it is one");
-_Static_assert(sizeof(once_flag) == sizeof(pthread_once_t), "it is one");
 
 static pthread_mutex_t *mutex_of(mtx_t *mutex)
 {
@@ -100,29 +98,4 @@ TEK_EXPORT int cnd_wait(cnd_t *cond, mtx_t *mutex)
 TEK_EXPORT int cnd_timedwait(cnd_t *cond, mtx_t *mutex, const struct timespec *time)
 {
 	return result(pthread_cond_timedwait(cond_of(cond), mutex_of(mutex), time));
-}
-
-TEK_EXPORT int tss_create(tss_t *key, tss_dtor_t destructor)
-{
-	return result(pthread_key_create(key, destructor));
-}
-
-TEK_EXPORT void tss_delete(tss_t key)
-{
-	pthread_key_delete(key);
-}
-
-TEK_EXPORT void *tss_get(tss_t key)
-{
-	return pthread_getspecific(key);
-}
-
-TEK_EXPORT int tss_set(tss_t key, void *data)
-{
-	return result(pthread_setspecific(key, data));
-}
-
-TEK_EXPORT void call_once(once_flag *flag, void (*routine)(void))
-{
-	pthread_once((pthread_once_t *)flag, routine);
 }

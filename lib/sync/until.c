@@ -1,16 +1,29 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
-#include "uthread/until.h"
+#include "sync/until.h"
 
 #define SECOND 1000000000L
 /* 34 years.  Later than that is for ever, and no sum here overflows. */
 #define SECONDS_MAX 0x3fffffff
+
+struct timespec tek__in_ns(long ns)
+{
+	struct timespec time;
+
+	clock_gettime(CLOCK_MONOTONIC, &time);
+	time.tv_nsec += ns;
+	if (time.tv_nsec >= SECOND) {
+		time.tv_nsec -= SECOND;
+		time.tv_sec++;
+	}
+	return time;
+}
 
 __attribute__((noinline)) int tek__until_convert(struct tek_until until, struct timespec *room,
 						 const struct timespec **deadline)
 {
 	struct timespec there, here;
 
-	if (until.at->tv_nsec < 0 || until.at->tv_nsec >= SECOND)
+	if (!tek__is_time(until.at))
 		return EINVAL;
 	*room = *until.at;
 	*deadline = room;

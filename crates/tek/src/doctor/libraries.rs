@@ -1,0 +1,52 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! What of `tek run`'s other libraries is installed, and how much memory a pool can have locked.
+use super::checks::{info, no, yes};
+use super::Check;
+use crate::run::libraries::{installed_allocators, ALLOC, LIBM_MUSL};
+use crate::system::{library, privilege};
+use crate::units::size;
+use nix::sys::resource::{getrlimit, Resource, RLIM_INFINITY};
+
+/// All there is to say about them.
+pub fn checks() -> Vec<Check> {
+    vec![beside(), allocators(), locked_memory()]
+}
+
+/// Those that lie beside libtek.so.
+fn beside() -> Check {
+    const ID: &str = "other-libraries";
+    let Ok((tek, _)) = library::find() else { return info(ID, "see library") };
+    let all = [library::SYNC, library::RTFIFO, library::PROFILE, ALLOC, LIBM_MUSL];
+    let (there, missing): (Vec<_>, Vec<_>) =
+        all.into_iter().partition(|name| tek.with_file_name(name).exists());
+    if missing.is_empty() {
+        return yes(ID, there.join(" "));
+    }
+    let found = format!("not beside libtek.so: {}", missing.join(" "));
+    if missing == [LIBM_MUSL] {
+        return info(ID, found + ", which is made where Debian's musl-dev is installed");
+    }
+    no(ID, found, "build it with `make build`, and install it with `make install`")
+}
+
+fn allocators() -> Check {
+    let names = installed_allocators();
+    let text = if names.is_empty() { "none".into() } else { names.join(" ") };
+    info("allocators", format!("installed besides those of TEK and the C library: {text}"))
+}
+
+/// Of --alloc pool=SIZE, and of programs that call mlock(2).
+#[allow(clippy::useless_conversion)] // not with 32 bits
+fn locked_memory() -> Check {
+    const ID: &str = "locked-memory";
+    if privilege::has_capability(privilege::IPC_LOCK) {
+        return info(ID, "CAP_IPC_LOCK: as much as there is");
+    }
+    match getrlimit(Resource::RLIMIT_MEMLOCK) {
+        Ok((RLIM_INFINITY, _)) => info(ID, "RLIMIT_MEMLOCK: as much as there is"),
+        Ok((limit, _)) => {
+            info(ID, format!("RLIMIT_MEMLOCK: {} a process (ulimit -l)", size(limit.into())))
+        }
+        Err(error) => info(ID, error.to_string()),
+    }
+}

@@ -1,0 +1,43 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Folded stacks, which flamegraph.pl, inferno and speedscope read: frames with `;` between them,
+//! and microseconds.
+use super::parts::NAMES;
+use super::report::Profile;
+use std::io::{self, Write};
+
+/// Writes them: program, role, thread, part, and for waits what was waited for and where.
+pub fn write(profile: &Profile, out: &mut impl Write) -> io::Result<()> {
+    let program = frame(profile.program.rsplit('/').next().unwrap_or("?"));
+    for thread in &profile.threads {
+        let base =
+            format!("{program};{};{} {}", frame(&thread.role), frame(&thread.name), thread.tid);
+        for (name, ns) in NAMES.iter().zip(thread.parts.all()) {
+            let mut left = ns;
+            if *name == "sync" {
+                for ((what, site), wait) in &thread.waits {
+                    // What was delay in a wait is not in the part any more.
+                    let told = (*wait).min(left);
+                    left -= told;
+                    line(out, &format!("{base};sync;{};{}", frame(what), frame(site)), told)?;
+                }
+            }
+            line(out, &format!("{base};{name}"), left)?;
+        }
+    }
+    Ok(())
+}
+
+fn line(out: &mut impl Write, stack: &str, ns: u64) -> io::Result<()> {
+    let us = ns.div_ceil(1000);
+    if us == 0 {
+        Ok(())
+    } else {
+        writeln!(out, "{stack} {us}")
+    }
+}
+
+/// A name without what separates frames.
+fn frame(name: &str) -> String {
+    // Symbols of Rust have `;` in the types of arrays.
+    name.replace(|c: char| c == ';' || c.is_control(), ",")
+}

@@ -1,0 +1,361 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Makes a report of what was written: ticks become times, and addresses names.
+use super::clock::Scale;
+use super::locks;
+use super::parts::{self, Measured, Parts, Sampled};
+use super::path;
+use super::read::{Raw, RawThread};
+use super::report::{Known, Lost, Object, Overhead, Profile, Role, Site, Thread, Uses};
+use tek_abi::{
+    text, ProfileObject, ProfileThread, PROFILE_ALLOC, PROFILE_CLOCK_COUNTER, PROFILE_FILE,
+    PROFILE_IDLE, PROFILE_JOIN, PROFILE_SPIN, PROFILE_SYNC,
+};
+use tek_model::Functions;
+
+/// Objects that a report has at most.
+const MOST_OBJECTS: usize = 1000;
+
+/// Makes one report.
+pub struct Maker<'a> {
+    pub raw: &'a Raw,
+    known: &'a Known,
+    pub scale: Scale,
+    /// When it was over, from its start on.
+    pub end: u64,
+    functions: Functions,
+}
+
+impl<'a> Maker<'a> {
+    pub fn new(raw: &'a Raw, known: &'a Known) -> Self {
+        let header = &raw.header;
+        let pair = header.last_ticks.saturating_sub(header.start_ticks);
+        let from_file =
+            header.last_ns.saturating_sub(header.start_ns) as f64 / (pair as f64).max(1.0);
+        let counts = header.clock == PROFILE_CLOCK_COUNTER;
+        let rate = known.ns_per_tick.unwrap_or(if counts { from_file } else { 1.0 });
+        let scale = Scale::of(header, rate);
+        let last =
+            raw.threads.iter().map(|thread| thread.thread.end_ticks.max(thread.thread.begin_ticks));
+        let seen = scale.moment(last.max().unwrap_or(0));
+        let end = match (header.end_ticks, known.end_ns) {
+            // What it became is not counted here.
+            (0, Some(ns)) if header.replaced == 0 => scale.moment_of_ns(ns),
+            (0, _) => scale.moment(last_sign(raw)),
+            (ticks, _) => scale.moment(ticks),
+        };
+        Self { raw, known, scale, end: end.max(seen), functions: Functions::default() }
+    }
+
+    pub fn end_of(&self, thread: &ProfileThread) -> u64 {
+        if thread.end_ticks == 0 {
+            self.end
+        } else {
+            self.scale.moment(thread.end_ticks)
+        }
+    }
+
+    /// The ticks that a thread spent in a part, with the call that it is in.
+    pub fn in_part(&self, thread: &ProfileThread, part: u32) -> u64 {
+        let whole = self.scale.span(thread.ticks[part as usize]);
+        whole.saturating_add(self.in_last(thread, part))
+    }
+
+    /// How long it is in a call of that part already; 0: it is not, or nobody looked when it began.
+    fn in_last(&self, thread: &ProfileThread, part: u32) -> u64 {
+        let is_in = thread.inside == part && thread.end_ticks == 0 && thread.since_ticks != 0;
+        let since = self.scale.moment(thread.since_ticks);
+        if is_in {
+            self.end.saturating_sub(since)
+        } else {
+            0
+        }
+    }
+
+    /// Of the time in files, what the thread was on no CPU.
+    fn off_file(&self, thread: &ProfileThread) -> u64 {
+        let part = PROFILE_FILE as usize;
+        let of = self.scale.span(thread.sampled[part]) as f64;
+        let off = (of - thread.sampled_file_run as f64).max(0.0) / of.max(1.0);
+        let known = (self.scale.span(thread.ticks[part]) as f64 * off) as u64;
+        known.saturating_add(self.in_last(thread, PROFILE_FILE))
+    }
+
+    fn measured(&self, number: usize, raw: &RawThread) -> Measured {
+        let thread = &raw.thread;
+        let part = |part: u32| self.in_part(thread, part);
+        let sampled = |part: u32| Sampled {
+            of: self.scale.span(thread.sampled[part as usize]),
+            delay: thread.sampled_delay[part as usize],
+        };
+        let spins = raw.objects.iter().filter(|object| object.kind == PROFILE_SPIN);
+        let spin = spins.fold(0u64, |sum, object| sum.saturating_add(object.wait_ticks));
+        let mut serial = self.scale.span(thread.serial_ticks);
+        let header = &self.raw.header;
+        // The interval that was not over yet.
+        if header.active & 0xffff == 1
+            && header.active >> 16 == number as u64
+            && header.serial_since != 0
+        {
+            serial = serial
+                .saturating_add(self.end.saturating_sub(self.scale.moment(header.serial_since)));
+        }
+        // What the thread itself read last, or what was seen from outside, whichever came later.
+        let begin = self.scale.moment(thread.begin_ticks);
+        let read = (thread.run_ns, thread.delay_ns, self.scale.moment(thread.scheduler_ticks));
+        let seen = self
+            .known
+            .scheduler
+            .get(&thread.tid)
+            .map(|seen| (seen.run_ns, seen.delay_ns, self.scale.moment_of_ns(seen.at_ns)));
+        let (run, delay, at) = match seen {
+            Some(seen) if thread.end_ticks == 0 && seen.2 > read.2 => seen,
+            _ => read,
+        };
+        let mut run = run.saturating_sub(thread.first_run_ns);
+        let mut delay = delay.saturating_sub(thread.first_delay_ns);
+        // From then on until its end, or the wait that it is in, it went on as before.
+        let until = if thread.is_waiting != 0 && thread.end_ticks == 0 {
+            self.scale.moment(thread.since_ticks)
+        } else {
+            self.end_of(thread)
+        };
+        let rest = until.saturating_sub(at.max(begin)) as f64;
+        let ran = run as f64 / (run.saturating_add(delay) as f64).max(1.0);
+        let ran = if run == 0 && delay == 0 { 1.0 } else { ran };
+        run = run.saturating_add((rest * ran) as u64);
+        delay = delay.saturating_add((rest * (1.0 - ran)) as u64);
+        let life = self.end_of(thread).saturating_sub(begin);
+        Measured {
+            life,
+            sync: part(PROFILE_SYNC),
+            // To the program a call takes as long as it and its counting.
+            file: part(PROFILE_FILE).saturating_add(self.cost_in(thread, PROFILE_FILE) as u64),
+            alloc: part(PROFILE_ALLOC).saturating_add(self.cost_in(thread, PROFILE_ALLOC) as u64),
+            idle: part(PROFILE_IDLE),
+            long_file: self.scale.span(thread.long_ticks[PROFILE_FILE as usize]),
+            long_alloc: self.scale.span(thread.long_ticks[PROFILE_ALLOC as usize]),
+            off_file: self.off_file(thread),
+            spin: self.scale.span(spin),
+            serial,
+            serial_file: self.scale.span(thread.serial_part[PROFILE_FILE as usize]),
+            serial_alloc: self.scale.span(thread.serial_part[PROFILE_ALLOC as usize]),
+            run: (thread.scheduler_ticks != 0).then_some(run),
+            delay,
+            sampled: [sampled(PROFILE_SYNC), sampled(PROFILE_IDLE)],
+        }
+    }
+
+    /// What a thread is called by what it runs, and by its name where that is its own.
+    fn role(&mut self, number: usize, thread: &ProfileThread, main_name: &str) -> String {
+        let name = printable(&thread.name);
+        let routine = match (thread.function, thread.routine) {
+            _ if number == 1 => return "main".to_owned(),
+            (0, 0) => "(not by pthread_create)".to_owned(),
+            (0, address) | (address, _) => self.place(address),
+        };
+        let own = name.trim_end_matches(|c: char| c.is_ascii_digit() || "-_:/#".contains(c));
+        if name == main_name || own.is_empty() || name.is_empty() {
+            routine
+        } else {
+            format!("{routine} [{own}]")
+        }
+    }
+
+    fn place(&mut self, address: u64) -> String {
+        self.functions.name(&self.raw.modules, address).unwrap_or_else(|| format!("{address:#x}"))
+    }
+
+    /// The call before the address that it returns to.
+    fn site(&mut self, address: u64) -> String {
+        self.place(address.saturating_sub(1))
+    }
+
+    fn uses(&self, uses: &locks::Uses) -> Uses {
+        let scale = &self.scale;
+        Uses {
+            count: uses.count,
+            contended: uses.contended,
+            wait_ns: scale.span(uses.wait),
+            wait_most_ns: scale.span(uses.wait_most),
+            holds: uses.holds.min(uses.count),
+            hold_mean_ns: scale.span(uses.hold / uses.holds.max(1)),
+            hold_most_ns: scale.span(uses.hold_most),
+        }
+    }
+
+    fn object(&mut self, object: &locks::Object) -> Object {
+        let name = match object.address {
+            0 if object.kind == PROFILE_JOIN => "(threads)".to_owned(),
+            0 => "(several)".to_owned(),
+            address => self.place(address),
+        };
+        let sites = object
+            .sites
+            .iter()
+            .map(|(site, uses)| Site { name: self.site(*site), uses: self.uses(uses) });
+        let sites = sites.collect();
+        let uses = self.uses(&object.uses);
+        Object { kind: locks::kind(object.kind), name, address: object.address, uses, sites }
+    }
+
+    /// The wait for another thread that a thread is still in, and its object.
+    fn still_waits(&self, thread: &ProfileThread) -> Option<ProfileObject> {
+        let is_in = thread.end_ticks == 0
+            && thread.is_waiting != 0
+            && thread.inside == PROFILE_SYNC
+            && thread.wait_kind != 0;
+        let wait_ticks = self.scale.ticks(self.in_last(thread, PROFILE_SYNC));
+        let is_join = thread.wait_kind == PROFILE_JOIN;
+        is_in.then(|| ProfileObject {
+            object: if is_join { 0 } else { thread.waits_for },
+            site: thread.waits_at,
+            kind: thread.wait_kind,
+            count: 1,
+            contended: 1,
+            wait_ticks,
+            wait_most: wait_ticks,
+            ..Default::default()
+        })
+    }
+
+    /// The ns of so many things that cost so many 1/1024 of ticks each.
+    fn cost_of(&self, count: u64, each: u64) -> f64 {
+        self.scale.span(1 << 10) as f64 / 1024.0 * count as f64 * each as f64 / 1024.0
+    }
+
+    /// What counting added to the calls of a part, in ns.
+    fn cost_in(&self, thread: &ProfileThread, part: u32) -> f64 {
+        let (header, part) = (&self.raw.header, part as usize);
+        let timed = thread.timed[part].min(thread.calls[part]);
+        self.cost_of(thread.calls[part] - timed, header.counted_cost)
+            + self.cost_of(timed, header.timed_cost)
+    }
+
+    /// What it added to all that a thread did.
+    fn cost(&self, thread: &ProfileThread) -> u64 {
+        let header = &self.raw.header;
+        let parts = [PROFILE_SYNC, PROFILE_FILE, PROFILE_ALLOC, PROFILE_IDLE];
+        let calls: f64 = parts.iter().map(|&part| self.cost_in(thread, part)).sum();
+        let asked = thread.timed[0];
+        (calls
+            + self.cost_of(thread.locks, header.lock_cost)
+            + self.cost_of(asked, header.scheduler_cost)) as u64
+    }
+
+    pub fn make(mut self) -> Profile {
+        let main_name = self.raw.threads.first().map(|thread| printable(&thread.thread.name));
+        let main_name = main_name.unwrap_or_default();
+        let mut threads = Vec::new();
+        let mut total = Parts::default();
+        let mut lost = Lost::default();
+        let mut cost = 0u64;
+        let still: Vec<_> =
+            self.raw.threads.iter().map(|thread| self.still_waits(&thread.thread)).collect();
+        for (index, raw) in self.raw.threads.iter().enumerate() {
+            let (number, thread) = (index + 1, &raw.thread);
+            if thread.begin_ticks == 0 {
+                continue;
+            }
+            let measured = self.measured(number, raw);
+            let parts = parts::split(&measured);
+            total += parts;
+            lost.waits = lost.waits.saturating_add(thread.lost_waits);
+            lost.acquisitions = lost.acquisitions.saturating_add(thread.lost_objects);
+            cost = cost.saturating_add(self.cost(&raw.thread));
+            let role = self.role(number, thread, &main_name);
+            let waits = locks::merge(raw.objects.iter().chain(&still[index]));
+            let waits = waits.into_iter().take(50);
+            let waits = waits.filter(|object| object.uses.wait > 0).collect::<Vec<_>>();
+            let waits = waits
+                .iter()
+                .map(|object| {
+                    let object = self.object(object);
+                    let site = object.sites.first().map_or("?", |site| site.name.as_str());
+                    let what = format!("{} {}", object.kind, object.name);
+                    ((what, site.to_owned()), object.uses.wait_ns)
+                })
+                .collect();
+            threads.push(Thread {
+                number,
+                tid: thread.tid,
+                name: printable(&thread.name),
+                role,
+                begin_ns: self.scale.moment(thread.begin_ticks),
+                life_ns: measured.life,
+                parts,
+                locks: thread.locks,
+                file_calls: thread.calls[PROFILE_FILE as usize],
+                allocator_calls: thread.calls[PROFILE_ALLOC as usize],
+                waits,
+            });
+        }
+        let header = &self.raw.header;
+        let became_another = header.end_ticks == 0 && header.replaced != 0;
+        lost.threads = u64::from(header.lost_threads);
+        let merged = self.raw.threads.iter().flat_map(|thread| &thread.objects);
+        let merged = locks::merge(merged.chain(still.iter().flatten()));
+        let more_objects = merged.len().saturating_sub(MOST_OBJECTS);
+        let objects = merged.iter().take(MOST_OBJECTS).map(|object| self.object(object)).collect();
+        let threads_ns =
+            threads.iter().fold(0u64, |sum, thread| sum.saturating_add(thread.life_ns));
+        let critical_path =
+            (lost.waits == 0 && lost.threads == 0).then(|| path::of(&self, &threads)).flatten();
+        Profile {
+            program: printable(&header.program),
+            pid: header.pid,
+            wall_ns: self.end,
+            threads_ns,
+            parts: total,
+            ended: header.end_ticks != 0 || became_another,
+            became_another,
+            still_waiting: still.iter().flatten().count(),
+            roles: roles(&threads),
+            objects,
+            more_objects,
+            critical_path,
+            overhead: Overhead {
+                start_ns: header.start_cost,
+                calls_ns: cost,
+                percent: 100.0 * cost as f64 / (threads_ns as f64).max(1.0),
+            },
+            lost,
+            scheduler: self.raw.threads.iter().any(|thread| thread.thread.scheduler_ticks != 0),
+            threads,
+        }
+    }
+}
+
+/// The last moment of which anything was written down.
+fn last_sign(raw: &Raw) -> u64 {
+    let threads = raw.threads.iter().map(|thread| {
+        let ProfileThread { since_ticks, scheduler_ticks, active_ticks, .. } = thread.thread;
+        let waits = thread.waits.last().map_or(0, |wait| wait.end_ticks);
+        since_ticks.max(scheduler_ticks).max(active_ticks).max(waits)
+    });
+    threads.max().unwrap_or(0).max(raw.header.last_ticks)
+}
+
+/// Text that the program chose, on one line and without what a terminal would obey.
+fn printable(bytes: &[u8]) -> String {
+    text(bytes).chars().map(|c| if c.is_control() { '?' } else { c }).collect()
+}
+
+fn roles(threads: &[Thread]) -> Vec<Role> {
+    let mut roles: Vec<Role> = Vec::new();
+    for thread in threads {
+        match roles.iter_mut().find(|role| role.name == thread.role) {
+            Some(role) => {
+                role.threads += 1;
+                role.life_ns = role.life_ns.saturating_add(thread.life_ns);
+                role.parts += thread.parts;
+            }
+            None => roles.push(Role {
+                name: thread.role.clone(),
+                threads: 1,
+                life_ns: thread.life_ns,
+                parts: thread.parts,
+            }),
+        }
+    }
+    roles
+}

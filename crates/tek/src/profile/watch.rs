@@ -1,0 +1,99 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! A look from outside at the program's threads now and then: what the scheduler knows of those that
+//! will be killed, or never say it themselves.
+use super::clock;
+use nix::poll::PollTimeout;
+use std::collections::HashMap;
+use std::fs;
+use std::time::{Duration, Instant};
+
+const SHORTEST: Duration = Duration::from_millis(200);
+
+/// A look may take one in so many of the time.
+const SHARE: u32 = 200;
+
+/// Of a thread.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Seen {
+    /// On a CPU.
+    pub run_ns: u64,
+    /// Ready, but not on one.
+    pub delay_ns: u64,
+    /// When it was so, by CLOCK_MONOTONIC.
+    pub at_ns: u64,
+}
+
+/// What was seen.
+#[derive(Default)]
+pub struct Watch {
+    seen: HashMap<u32, Seen>,
+    /// When to look again, and how long after that.
+    next: Option<Instant>,
+    pause: Duration,
+}
+
+impl Watch {
+    /// Looks, if it is time to; returns after what time to come again.
+    pub fn look(&mut self, pid: i32) -> PollTimeout {
+        let now = Instant::now();
+        match self.next {
+            // The program is only about to begin.
+            None => self.pause = SHORTEST,
+            Some(next) if now < next => return timeout(next - now),
+            Some(_) => {
+                for entry in
+                    fs::read_dir(format!("/proc/{pid}/task")).into_iter().flatten().flatten()
+                {
+                    let tid = entry.file_name().to_str().and_then(|tid| tid.parse().ok());
+                    let text = fs::read_to_string(entry.path().join("schedstat"));
+                    let times = text.ok().as_deref().and_then(times);
+                    if let (Some(tid), Some((run_ns, delay_ns))) = (tid, times) {
+                        let at_ns = clock::monotonic_ns();
+                        self.seen.insert(tid, Seen { run_ns, delay_ns, at_ns });
+                    }
+                }
+                self.pause = SHORTEST.max(now.elapsed() * SHARE);
+            }
+        }
+        self.next = Some(now + self.pause);
+        timeout(self.pause)
+    }
+
+    /// What was seen last of each thread.
+    pub fn finish(self) -> HashMap<u32, Seen> {
+        self.seen
+    }
+}
+
+fn timeout(time: Duration) -> PollTimeout {
+    PollTimeout::try_from(time + Duration::from_millis(1)).unwrap_or(PollTimeout::MAX)
+}
+
+/// On a CPU, and ready.
+fn times(text: &str) -> Option<(u64, u64)> {
+    let mut numbers = text.split_whitespace().map(str::parse);
+    let (Some(Ok(run)), Some(Ok(delay))) = (numbers.next(), numbers.next()) else { return None };
+    Some((run, delay))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_the_kernel_says_is_understood() {
+        assert_eq!(times("12 34 5\n"), Some((12, 34)));
+        assert_eq!(times("12"), None);
+        assert_eq!(times(""), None);
+    }
+
+    #[test]
+    fn threads_are_seen_at_the_second_look() {
+        let mut watch = Watch::default();
+        let pid = std::process::id() as i32;
+        watch.look(pid);
+        watch.next = Some(Instant::now());
+        watch.look(pid);
+        assert!(watch.finish().contains_key(&(pid as u32)));
+    }
+}

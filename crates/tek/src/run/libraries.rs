@@ -1,0 +1,524 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! `tek run --alloc`, `--libm`: other libraries in the places of the C library's own.
+use crate::system::elf::{self, Elf, Machine};
+use crate::system::loader;
+use std::env;
+use std::ffi::{OsStr, OsString};
+use std::fmt;
+use std::path::{Path, PathBuf};
+use std::str::FromStr;
+
+/// Variable for the allocator: `--alloc` of `tek run`, and what libtek-alloc.so reads.
+pub const ALLOC_VARIABLE: &str = "TEK_ALLOC";
+
+/// Variable for the mathematical functions: `--libm` of `tek run`, and what libtek.so reads to take them out for programs
+/// that cannot have them.
+pub const LIBM_VARIABLE: &str = "TEK_LIBM";
+
+/// TEK's own allocators are in this file, beside libtek.so.
+pub const ALLOC: &str = "libtek-alloc.so";
+/// The mathematical functions of musl, likewise, if they were there when TEK was built.
+pub const LIBM_MUSL: &str = "libtek-libm-musl.so";
+
+/// The options.
+#[derive(clap::Args, Clone, Debug, Default)]
+#[group(skip)]
+#[command(next_help_heading = "Libraries")]
+pub struct Options {
+    /// Which allocator: the C library's (glibc), one that is installed (mimalloc, jemalloc,
+    /// tcmalloc), one of bounded time that grows (tlsf), or that one in so much memory, which is
+    /// present and locked from the start and all there is, for each process anew (pool=64M)
+    #[arg(long, value_name = "NAME")]
+    pub alloc: Option<Alloc>,
+
+    /// Which mathematical functions: the C library's (glibc), those of musl, or a shared library
+    #[arg(long, value_name = "glibc|musl|PATH")]
+    pub libm: Option<Libm>,
+}
+
+/// An allocator.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Alloc {
+    /// The C library's.
+    Glibc,
+    /// One of those that are installed.
+    Installed(&'static Installed),
+    /// libtek-alloc.so, growing.
+    Tlsf,
+    /// libtek-alloc.so, with this many bytes and no more.
+    Pool(u64),
+}
+
+/// An allocator that others make.
+#[derive(Debug, PartialEq, Eq)]
+pub struct Installed {
+    name: &'static str,
+    /// Of the file, the usual one first.
+    files: &'static [&'static str],
+    /// Of Debian 12.
+    package: &'static str,
+}
+
+static INSTALLED: [Installed; 3] = [
+    Installed {
+        name: "mimalloc",
+        files: &["libmimalloc.so.2", "libmimalloc.so.3", "libmimalloc.so"],
+        package: "libmimalloc2.0",
+    },
+    Installed {
+        name: "jemalloc",
+        files: &["libjemalloc.so.2", "libjemalloc.so"],
+        package: "libjemalloc2",
+    },
+    Installed {
+        name: "tcmalloc",
+        files: &["libtcmalloc_minimal.so.4", "libtcmalloc.so.4", "libtcmalloc_minimal.so"],
+        package: "libtcmalloc-minimal4",
+    },
+];
+
+/// How the files of allocators begin, to know one that is preloaded already; lib/exec/preload_list.c has them too.
+const ALLOCATORS: [&str; 4] = ["libmimalloc", "libjemalloc", "libtcmalloc", "libtek-alloc"];
+/// The same for mathematical functions.
+const LIBMS: [&str; 2] = ["libm.so", "libtek-libm-"];
+
+/// What a pool may be: the limits of lib/alloc/options.h.
+const POOL: std::ops::RangeInclusive<u64> = 64 << 10..=512 << 30;
+const MOST_POOL_OF_32_BITS: u64 = 1 << 30;
+
+impl FromStr for Alloc {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        if let Some(size) = text.strip_prefix("pool=") {
+            let form = || "write pool=SIZE, from pool=64K to pool=512G, as in pool=64M".to_owned();
+            return pool(size).map(Self::Pool).ok_or_else(form);
+        }
+        match text {
+            "glibc" => Ok(Self::Glibc),
+            "tlsf" => Ok(Self::Tlsf),
+            _ => INSTALLED.iter().find(|known| known.name == text).map(Self::Installed).ok_or_else(
+                || "write glibc, mimalloc, jemalloc, tcmalloc, tlsf or pool=SIZE".to_owned(),
+            ),
+        }
+    }
+}
+
+/// A number of bytes, or of K, M or G.
+fn pool(text: &str) -> Option<u64> {
+    let digits = text.trim_end_matches(['K', 'M', 'G']);
+    let scale = match text.get(digits.len()..)? {
+        "" => 1,
+        "K" => 1 << 10,
+        "M" => 1 << 20,
+        "G" => 1 << 30,
+        _ => return None,
+    };
+    if !digits.bytes().all(|byte| byte.is_ascii_digit()) {
+        return None;
+    }
+    digits.parse::<u64>().ok()?.checked_mul(scale).filter(|bytes| POOL.contains(bytes))
+}
+
+impl fmt::Display for Alloc {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Glibc => f.write_str("glibc"),
+            Self::Installed(installed) => f.write_str(installed.name),
+            Self::Tlsf => f.write_str("tlsf"),
+            Self::Pool(bytes) => {
+                let units = [("G", 30), ("M", 20), ("K", 10), ("", 0)];
+                let (unit, shift) = units
+                    .into_iter()
+                    .find(|(_, shift)| bytes.is_multiple_of(1 << shift))
+                    .unwrap_or_default();
+                write!(f, "pool={}{unit}", bytes >> shift)
+            }
+        }
+    }
+}
+
+/// Mathematical functions.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Libm {
+    /// The C library's.
+    Glibc,
+    /// musl's.
+    Musl,
+    /// Those of this file.
+    File(PathBuf),
+}
+
+impl FromStr for Libm {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        match text {
+            "glibc" => Ok(Self::Glibc),
+            "musl" => Ok(Self::Musl),
+            "newlib" => Err("newlib is an archive for bare metal, and none of it is in a program for \
+                             Linux: make a shared library of its libm.a (all of it built with -fPIC) \
+                             and give the path of that"
+                .to_owned()),
+            path if path.contains('/') => Ok(Self::File(path.into())),
+            _ => Err("write glibc, musl, or a path with a slash".to_owned()),
+        }
+    }
+}
+
+/// What a program has besides TEK's library.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Beside {
+    /// To be preloaded behind TEK's.
+    pub libraries: Vec<PathBuf>,
+    /// How the file names begin of those that these replace.
+    replaced: Vec<&'static str>,
+    /// And the one that a run around this one preloaded by its path.
+    replaced_libm: Option<PathBuf>,
+    /// What TEK should have of its own and is not installed.
+    pub missing: Option<String>,
+    /// What who asked for them should know.
+    pub note: Option<String>,
+    /// For [`ALLOC_VARIABLE`].
+    pub alloc: Option<Alloc>,
+    /// For [`LIBM_VARIABLE`].
+    pub libm: Option<Libm>,
+}
+
+/// What the environment says where the options say nothing.
+#[derive(Clone, Debug, Default)]
+pub struct Inherited {
+    alloc: Option<OsString>,
+    libm: Option<OsString>,
+}
+
+impl Inherited {
+    /// As tek found it.
+    pub fn of_tek() -> Self {
+        Self { alloc: env::var_os(ALLOC_VARIABLE), libm: env::var_os(LIBM_VARIABLE) }
+    }
+}
+
+impl Beside {
+    /// Finds the libraries for a program of this kind, whose library of TEK's is the given one. `Err` says what is
+    /// missing and what to do.
+    pub fn find(
+        options: &Options,
+        inherited: &Inherited,
+        machine: Machine,
+        tek: &Path,
+    ) -> Result<Self, String> {
+        let alloc = match options.alloc {
+            Some(alloc) => Some(alloc),
+            None => of_environment(ALLOC_VARIABLE, inherited.alloc.as_deref())?,
+        };
+        // Even where it makes no sense any more it may be preloaded.
+        let replaced_libm = inherited.libm.as_ref().map(PathBuf::from);
+        let libm = match &options.libm {
+            Some(libm) => Some(libm.absolute()),
+            None => of_environment(LIBM_VARIABLE, inherited.libm.as_deref())?,
+        };
+        let mut beside = Self { alloc, libm, ..Self::default() };
+        if let Some(alloc) = alloc {
+            beside.replaced.extend(ALLOCATORS);
+            beside.take(alloc.library(machine, tek))?;
+        }
+        if let Some(libm) = beside.libm.clone() {
+            beside.replaced.extend(LIBMS);
+            beside.replaced_libm = replaced_libm;
+            beside.take(libm.library(machine, tek))?;
+            if let Libm::File(path) = &libm {
+                beside.note = (!has_mathematics(path)).then(|| {
+                    format!(
+                        "--libm {}: there is no sin, cos, exp, log, pow or sqrt in it",
+                        path.display()
+                    )
+                });
+            }
+        }
+        for path in &beside.libraries {
+            if !loader::can_be_preloaded(path) {
+                return Err(format!(
+                    "{} cannot be preloaded, because LD_PRELOAD cannot hold a path with a space or a colon: \
+                     give a copy or symbolic link in a directory without them",
+                    path.display()
+                ));
+            }
+        }
+        Ok(beside)
+    }
+
+    fn take(&mut self, found: Result<Option<PathBuf>, Problem>) -> Result<(), String> {
+        match found {
+            Ok(library) => self.libraries.extend(library),
+            Err(Problem::Missing(what)) => self.missing = Some(what),
+            Err(Problem::Misused(what)) => return Err(what),
+        }
+        Ok(())
+    }
+
+    /// Leaves the allocator to the program: it is built with a sanitizer, which has one of its own. Whether there was another.
+    pub fn leave_allocator(&mut self) -> bool {
+        let had = self.alloc.is_some_and(|alloc| alloc != Alloc::Glibc);
+        if had {
+            self.alloc = Some(Alloc::Glibc);
+            self.libraries.retain(|path| !is_allocator(path));
+        }
+        had
+    }
+
+    /// Whether an entry of `LD_PRELOAD` makes room for these.
+    pub fn replaces(&self, entry: &Path) -> bool {
+        let name = entry.file_name().unwrap_or_default().to_string_lossy();
+        self.replaced.iter().any(|start| name.starts_with(start))
+            || self.replaced_libm.as_deref() == Some(entry)
+    }
+}
+
+/// The allocators that others make and that this tek's programs can have.
+pub fn installed_allocators() -> Vec<&'static str> {
+    let own = elf::read(Path::new("/proc/self/exe")).ok().flatten();
+    let found = INSTALLED.iter().filter(|known| {
+        own.as_ref().is_some_and(|own| loader::find(known.files, own.machine()).is_some())
+    });
+    found.map(|known| known.name).collect()
+}
+
+fn is_allocator(path: &Path) -> bool {
+    let name = path.file_name().unwrap_or_default().to_string_lossy();
+    ALLOCATORS.iter().any(|start| name.starts_with(start))
+}
+
+fn has_mathematics(library: &Path) -> bool {
+    const USUAL: [&str; 6] = ["sin", "cos", "exp", "log", "pow", "sqrt"];
+    tek_model::Functions::default().has_one_of(library, &USUAL)
+}
+
+/// Why a library is not to be had.
+#[derive(Debug)]
+enum Problem {
+    /// What was asked for makes no sense here, or somebody else's library is not installed.
+    Misused(String),
+    /// TEK's own is not installed.
+    Missing(String),
+}
+
+/// The value of a variable, checked as that of an option is.
+fn of_environment<T: FromStr<Err = String>>(
+    name: &str,
+    text: Option<&OsStr>,
+) -> Result<Option<T>, String> {
+    let Some(text) = text.filter(|text| !text.is_empty()) else { return Ok(None) };
+    let text = text.to_string_lossy();
+    text.parse().map(Some).map_err(|why| format!("{name} is {text}: {why}"))
+}
+
+impl Alloc {
+    fn library(self, machine: Machine, tek: &Path) -> Result<Option<PathBuf>, Problem> {
+        match self {
+            Self::Glibc => Ok(None),
+            Self::Installed(installed) => loader::find(installed.files, machine).map(Some).ok_or_else(|| {
+                Problem::Misused(format!(
+                    "--alloc {}: there is no {} for a program for {machine}: install it, on Debian 12 with \
+                     `apt install {}{}`",
+                    installed.name,
+                    installed.files[0],
+                    installed.package,
+                    architecture(machine)
+                ))
+            }),
+            Self::Pool(bytes) if machine.bits == 32 && bytes > MOST_POOL_OF_32_BITS => Err(Problem::Misused(format!(
+                "--alloc {self}: a program for {machine} can have a pool of 1G at most"
+            ))),
+            Self::Tlsf | Self::Pool(_) => ours(ALLOC, machine, tek).map(Some).map_err(|place| {
+                Problem::Missing(format!("--alloc {self}: {place} is not installed: build and install TEK again"))
+            }),
+        }
+    }
+}
+
+/// Debian's name of the architecture behind a package's, where it is not this machine's usual one.
+fn architecture(machine: Machine) -> &'static str {
+    match elf::read(Path::new("/proc/self/exe")) {
+        Ok(Some(own))
+            if own.machine() != machine && machine.bits == 32 && cfg!(target_arch = "x86_64") =>
+        {
+            ":i386"
+        }
+        _ => "",
+    }
+}
+
+impl Libm {
+    /// For [`LIBM_VARIABLE`].
+    pub fn value(&self) -> &OsStr {
+        match self {
+            Self::Glibc => OsStr::new("glibc"),
+            Self::Musl => OsStr::new("musl"),
+            Self::File(path) => path.as_os_str(),
+        }
+    }
+
+    /// As programs in other directories can read it.
+    fn absolute(&self) -> Self {
+        match self {
+            Self::File(path) => {
+                Self::File(std::path::absolute(path).unwrap_or_else(|_| path.clone()))
+            }
+            other => other.clone(),
+        }
+    }
+
+    fn library(&self, machine: Machine, tek: &Path) -> Result<Option<PathBuf>, Problem> {
+        match self {
+            Self::Glibc => Ok(None),
+            Self::Musl => ours(LIBM_MUSL, machine, tek).map(Some).map_err(|place| {
+                let own = elf::read(Path::new("/proc/self/exe")).ok().flatten();
+                match own.map(|own| own.machine()) {
+                    // No build makes it for them.
+                    Some(own) if own != machine => Problem::Misused(format!(
+                        "--libm musl: TEK has musl's functions for programs for {own}, and this one is for {machine}: \
+                         give the path of a library for it"
+                    )),
+                    _ => Problem::Missing(format!(
+                        "--libm musl: {place} is not installed: it is made of musl's archive when TEK is built, so \
+                         install Debian's musl-dev, then build and install TEK again"
+                    )),
+                }
+            }),
+            Self::File(path) => {
+                let refuse = |why: &str| Problem::Misused(format!("--libm {}: {why}", path.display()));
+                let elf = elf::read(path).map_err(|error| refuse(&error.to_string()))?;
+                let Some(elf) = elf.filter(Elf::is_library) else {
+                    return Err(refuse("it is no shared library"));
+                };
+                if elf.machine() != machine {
+                    return Err(refuse(&format!("it is made for {}, the program for {machine}", elf.machine())));
+                }
+                if elf.name().is_some_and(|name| name.starts_with("libc.")) {
+                    return Err(refuse(
+                        "it is a whole C library, and a program can have one: give a library that has \
+                         mathematical functions alone",
+                    ));
+                }
+                Ok(Some(path.clone()))
+            }
+        }
+    }
+}
+
+/// One of TEK's own, in the directory of its library for such programs; `Err`: where it would be.
+fn ours(name: &str, machine: Machine, tek: &Path) -> Result<PathBuf, String> {
+    let path = tek.with_file_name(name);
+    let elf = elf::read(&path).ok().flatten();
+    match elf {
+        Some(elf) if elf.machine() == machine => Ok(path),
+        _ => Err(path.display().to_string()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_allocator_is_written_as_it_is_read() {
+        for text in [
+            "glibc",
+            "mimalloc",
+            "jemalloc",
+            "tcmalloc",
+            "tlsf",
+            "pool=65537",
+            "pool=64K",
+            "pool=1M",
+            "pool=2G",
+        ] {
+            assert_eq!(text.parse::<Alloc>().unwrap().to_string(), text);
+        }
+        assert_eq!("pool=64M".parse(), Ok(Alloc::Pool(64 << 20)));
+        assert_eq!("pool=512G".parse(), Ok(Alloc::Pool(512 << 30)));
+    }
+
+    #[test]
+    fn what_is_no_allocator_is_refused() {
+        for text in [
+            "",
+            "malloc",
+            "TLSF",
+            "tlsf ",
+            "pool",
+            "pool=",
+            "pool=0",
+            "pool=63K",
+            "pool=1T",
+            "pool=64m",
+            "pool=64MK",
+            "pool=+65536",
+            "pool=-1",
+            "pool= 64M",
+            "pool=513G",
+            "pool=99999999999999999999",
+            "pool=K",
+        ] {
+            assert!(text.parse::<Alloc>().is_err(), "{text}");
+        }
+    }
+
+    #[test]
+    fn mathematical_functions_are_named_or_in_a_file() {
+        assert_eq!("musl".parse(), Ok(Libm::Musl));
+        assert_eq!("./libm.so".parse(), Ok(Libm::File("./libm.so".into())));
+        for text in ["", "libm.so", "newlib"] {
+            assert!(text.parse::<Libm>().is_err(), "{text}");
+        }
+    }
+
+    #[test]
+    fn a_library_that_is_not_installed_is_named_with_its_package() {
+        static MISSING: Installed = Installed {
+            name: "other",
+            files: &["libno-such-library.so.7"],
+            package: "libno-such-package",
+        };
+        let own = elf::read(Path::new("/proc/self/exe")).unwrap().unwrap().machine();
+        let found = Alloc::Installed(&MISSING).library(own, Path::new("/lib/libtek.so"));
+        let Err(Problem::Misused(refused)) = found else { panic!("{found:?}") };
+        assert!(refused.contains("apt install libno-such-package`"), "{refused}");
+    }
+
+    #[test]
+    fn what_the_environment_says_is_checked_too() {
+        let alloc = |text| of_environment::<Alloc>(ALLOC_VARIABLE, Some(OsStr::new(text)));
+        assert_eq!(alloc(""), Ok(None));
+        assert_eq!(alloc("tlsf"), Ok(Some(Alloc::Tlsf)));
+        assert!(alloc("tlfs").unwrap_err().starts_with("TEK_ALLOC is tlfs: "));
+        let libm = of_environment::<Libm>(LIBM_VARIABLE, Some(OsStr::new("newlib")));
+        assert!(libm.unwrap_err().starts_with("TEK_LIBM is newlib: "));
+    }
+
+    #[test]
+    fn the_mathematical_functions_of_a_run_around_this_one_make_room_for_others() {
+        let inherited = Inherited { libm: Some("/opt/libfast.so".into()), alloc: None };
+        let own = elf::read(Path::new("/proc/self/exe")).unwrap().unwrap().machine();
+        let options = Options { libm: Some(Libm::Glibc), alloc: None };
+        let beside = Beside::find(&options, &inherited, own, Path::new("/lib/libtek.so")).unwrap();
+        assert!(beside.replaces(Path::new("/opt/libfast.so")));
+        assert!(!beside.replaces(Path::new("/usr/libfast.so")));
+        assert_eq!(beside.libm, Some(Libm::Glibc));
+    }
+
+    #[test]
+    fn a_pool_that_a_32_bit_program_cannot_have_is_refused() {
+        let own = elf::read(Path::new("/proc/self/exe")).unwrap().unwrap().machine();
+        let mut small = own;
+        small.bits = 32;
+        let library = |bytes| Alloc::Pool(bytes).library(small, Path::new("/none/libtek.so"));
+        assert!(
+            matches!(library(2 << 30), Err(Problem::Misused(why)) if why.contains("1G at most"))
+        );
+        assert!(
+            matches!(library(1 << 30), Err(Problem::Missing(why)) if why.contains("is not installed"))
+        );
+    }
+}

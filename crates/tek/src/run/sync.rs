@@ -1,0 +1,315 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! `tek run --lock` and its like: other locks for a program, by libtek-sync.so.
+//!
+//! The library is told by one variable, `TEK_SYNC` of libtek-sync(7). The names are those of lib/sync, and checked here,
+//! because the library can only complain when the program runs already.
+use clap::builder::PossibleValue;
+use clap::ValueEnum;
+use std::ffi::OsStr;
+
+/// What the library reads.
+pub const VARIABLE: &str = "TEK_SYNC";
+
+/// Turns of waiting that the library counts.
+const MOST_SPINS: i64 = 1_000_000_000;
+
+/// The options.
+#[derive(clap::Args, Clone, Debug, Default)]
+#[group(skip)]
+#[command(next_help_heading = "Locks")]
+pub struct Options {
+    /// What the program's mutexes, condition variables and spin locks are, instead of the C
+    /// library's; robust mutexes and those of several processes stay as they are
+    #[arg(long, value_name = "NAME")]
+    pub lock: Option<Lock>,
+
+    /// What its read-write locks are
+    #[arg(long, value_name = "NAME")]
+    pub rwlock: Option<Rwlock>,
+
+    /// What its barriers are
+    #[arg(long, value_name = "NAME")]
+    pub barrier: Option<Barrier>,
+
+    /// How many turns a thread spins at most before it sleeps, where its lock has it sleep; fewer where
+    /// that has not paid [default: 100]
+    #[arg(long, value_name = "N", allow_negative_numbers = true,
+          value_parser = clap::value_parser!(u32).range(0..=MOST_SPINS))]
+    pub spin: Option<u32>,
+}
+
+/// Kinds of mutexes: `tek__lock_kinds`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum Lock {
+    /// Spin lock: test-and-set
+    Tas,
+    /// Spin lock: reads until it is free, then test-and-set
+    Tatas,
+    /// Spin lock: tickets, with exponential back-off
+    Ticket,
+    /// Spin lock: tickets, with proportional back-off
+    TicketPb,
+    /// Spin lock: a queue, whose nodes are on the stacks of those who wait
+    K42,
+    /// Spin lock: a queue of nodes, one for each lock that a thread has
+    Mcs,
+    /// Spins in a queue that passes over those that are preempted
+    Tp,
+    /// Spins for a while, then sleeps
+    Park,
+    /// Sleeps at once
+    Futex,
+    /// Spins for a while, then sleeps, with priority inheritance
+    Pi,
+    /// Spins or sleeps, by what it has seen; --report says what locks came to
+    Auto,
+}
+
+/// Kinds of read-write locks: `tek__rwlock_kinds`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum Rwlock {
+    /// Phase-fair ticket spin lock: readers and writers take turns
+    Pf,
+    /// Spins for a while, then sleeps; prefers whom the program's attribute says
+    Park,
+}
+
+/// Kinds of barriers: `tek__barrier_kinds`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum Barrier {
+    /// Counts in one place; spins until the last one has come
+    Central,
+    /// log2(threads) steps, each spins on a line of its own
+    Dissemination,
+    /// Spins for a while, then sleeps
+    Block,
+    /// Mutex and condition variable: the baseline
+    Mutex,
+    /// Spins while there are CPUs for all, sleeps otherwise
+    Auto,
+}
+
+/// As the command line has it.
+pub fn name_of<T: ValueEnum>(value: T) -> String {
+    value.to_possible_value().as_ref().map(PossibleValue::get_name).unwrap_or_default().to_owned()
+}
+
+impl Options {
+    /// What is asked for, where the environment says what holds for what is not given here. `Ok(None)`: nothing is.
+    pub fn wanted(
+        &self,
+        inherited: Option<&OsStr>,
+        report: bool,
+        on_uthreads: bool,
+    ) -> Result<Option<Wanted>, String> {
+        let mut settings = inherited.map(read).transpose()?.unwrap_or_default();
+        let given = [
+            ("lock", self.lock.map(name_of)),
+            ("rwlock", self.rwlock.map(name_of)),
+            ("barrier", self.barrier.map(name_of)),
+            ("spin", self.spin.map(|spins| spins.to_string())),
+        ];
+        for (name, value) in given {
+            if let Some(value) = value {
+                set(&mut settings, name, value);
+            }
+        }
+        let has = |name| settings.iter().any(|(known, _)| known == name);
+        let of = |name| settings.iter().find(|(known, _)| known == name).map(|(_, value)| &**value);
+        if !has("lock") && !has("rwlock") && !has("barrier") {
+            return match self.spin {
+                Some(_) => Err(SPIN_ALONE.into()),
+                None => Ok(None),
+            };
+        }
+        let mut notes = Vec::new();
+        if self.spin.is_some() && !SPIN_AND_SLEEP.iter().any(|&(name, kind)| of(name) == Some(kind))
+        {
+            notes.push("--spin has no effect: of what was asked for nothing spins for a while and then sleeps");
+        }
+        if on_uthreads && self.lock == Some(Lock::Pi) {
+            notes.push("--lock pi is a futex here: user-level threads have no priorities of the kernel's to lend");
+        }
+        if report && of("lock") == Some("auto") {
+            set(&mut settings, "report", "1".into());
+        }
+        let items: Vec<_> =
+            settings.iter().map(|(name, value)| format!("{name}={value}")).collect();
+        Ok(Some(Wanted { variable: items.join(","), notes }))
+    }
+}
+
+const SPIN_ALONE: &str =
+    "--spin says how long locks spin before they sleep: give --lock, --rwlock or --barrier with it";
+
+/// For which `--spin` says something.
+const SPIN_AND_SLEEP: [(&str, &str); 6] = [
+    ("lock", "park"),
+    ("lock", "pi"),
+    ("lock", "auto"),
+    ("rwlock", "park"),
+    ("barrier", "block"),
+    ("barrier", "auto"),
+];
+
+/// What the library is to be told.
+#[derive(Debug)]
+pub struct Wanted {
+    /// Value of [`VARIABLE`].
+    pub variable: String,
+    /// What who asked for it should know.
+    pub notes: Vec<&'static str>,
+}
+
+/// Of each name the last value, in the order of the names' first ones.
+type Settings = Vec<(String, String)>;
+
+fn set(settings: &mut Settings, name: &str, value: String) {
+    match settings.iter_mut().find(|(known, _)| known == name) {
+        Some((_, old)) => *old = value,
+        None => settings.push((name.into(), value)),
+    }
+}
+
+/// A value of [`VARIABLE`], as the library reads it.
+fn read(text: &OsStr) -> Result<Settings, String> {
+    let text = text.to_string_lossy();
+    let mut settings = Settings::new();
+    for item in text.split(',').filter(|item| !item.is_empty()) {
+        let known = item.split_once('=').filter(|&(name, value)| is_known(name, value));
+        let (name, value) = known.ok_or_else(|| {
+            format!(
+                "{VARIABLE} is {text}: {item} is not known; write lock=NAME, rwlock=NAME, barrier=NAME, spin=N or \
+                 report=1, with commas between them, and the names as --lock and its like take them"
+            )
+        })?;
+        set(&mut settings, name, value.into());
+    }
+    Ok(settings)
+}
+
+fn is_known(name: &str, value: &str) -> bool {
+    match name {
+        "lock" => Lock::from_str(value, false).is_ok(),
+        "rwlock" => Rwlock::from_str(value, false).is_ok(),
+        "barrier" => Barrier::from_str(value, false).is_ok(),
+        "spin" => {
+            value.bytes().all(|byte| byte.is_ascii_digit())
+                && value.parse().is_ok_and(|spins| (0..=MOST_SPINS).contains(&spins))
+        }
+        "report" => value == "1",
+        _ => false,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use clap::Parser;
+    use std::fs;
+    use std::path::Path;
+
+    #[derive(Parser)]
+    struct Line {
+        #[command(flatten)]
+        options: Options,
+    }
+
+    fn parsed(options: &str) -> Options {
+        let words = ["tek"].into_iter().chain(options.split_whitespace());
+        Line::try_parse_from(words).unwrap_or_else(|error| panic!("{options}: {error}")).options
+    }
+
+    fn wanted(options: &str, inherited: &str) -> Result<Option<Wanted>, String> {
+        parsed(options).wanted(Some(OsStr::new(inherited)), true, true)
+    }
+
+    fn variable(options: &str, inherited: &str) -> Option<String> {
+        wanted(options, inherited).unwrap().map(|wanted| wanted.variable)
+    }
+
+    #[test]
+    fn all_options_become_one_list() {
+        assert_eq!(
+            variable("--lock ticket-pb --rwlock pf --barrier block --spin 0", "").as_deref(),
+            Some("lock=ticket-pb,rwlock=pf,barrier=block,spin=0")
+        );
+        assert_eq!(variable("--lock auto", "").as_deref(), Some("lock=auto,report=1"));
+        assert_eq!(variable("", ""), None);
+    }
+
+    #[test]
+    fn the_environment_gives_defaults_and_asks_alone() {
+        assert_eq!(
+            variable("--lock park", "lock=k42,,barrier=auto").as_deref(),
+            Some("lock=park,barrier=auto")
+        );
+        assert_eq!(variable("", "lock=k42").as_deref(), Some("lock=k42"));
+        assert_eq!(variable("--spin 3", "rwlock=park").as_deref(), Some("rwlock=park,spin=3"));
+        assert_eq!(variable("", "spin=3"), None);
+    }
+
+    #[test]
+    fn what_the_library_would_not_understand_is_refused() {
+        for text in
+            ["lock", "lock=", "lock=lottery", "spin=-1", "spin=1000000001", "report=2", "x=1"]
+        {
+            let refused = wanted("", text).unwrap_err();
+            assert!(refused.starts_with(&format!("TEK_SYNC is {text}: ")), "{refused}");
+        }
+    }
+
+    #[test]
+    fn spins_alone_say_nothing() {
+        assert!(wanted("--spin 10", "").unwrap_err().starts_with("--spin"));
+        assert!(wanted("--spin 10 --barrier block", "").unwrap().unwrap().notes.is_empty());
+        let refused = |spins| Line::try_parse_from(["tek", "--spin", spins]).err().unwrap();
+        assert!(refused("1000000001").to_string().contains("0..=1000000000"));
+        assert!(refused("-1").to_string().contains("0..=1000000000"));
+    }
+
+    #[test]
+    fn what_an_option_does_not_do_is_told() {
+        let notes = |options, inherited| wanted(options, inherited).unwrap().unwrap().notes;
+        assert!(notes("--lock k42 --spin 5", "")[0].starts_with("--spin has no effect"));
+        assert!(notes("--lock pi", "")[0].starts_with("--lock pi is a futex here"));
+        assert!(notes("", "lock=k42,spin=5").is_empty());
+    }
+
+    /// The kinds in the files of lib/sync that begin so: name and words.
+    fn kinds(beginning: &str) -> Vec<(String, String)> {
+        let directory = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../lib/sync");
+        let quoted = |text: &str, field: &str| {
+            let (_, rest) = text.split_once(&format!(".{field} = \""))?;
+            Some(rest.split_once('"')?.0.to_owned())
+        };
+        let mut found: Vec<_> = fs::read_dir(directory)
+            .unwrap()
+            .map(|entry| entry.unwrap().path())
+            .filter(|path| path.file_name().unwrap().to_str().unwrap().starts_with(beginning))
+            .filter(|path| path.extension() == Some(OsStr::new("c")))
+            .filter_map(|path| {
+                let text = fs::read_to_string(path).unwrap();
+                Some((quoted(&text, "name")?, quoted(&text, "about")?))
+            })
+            .collect();
+        found.sort();
+        found
+    }
+
+    fn known<T: ValueEnum>() -> Vec<String> {
+        let mut names: Vec<_> =
+            T::value_variants().iter().map(|value| name_of(value.clone())).collect();
+        names.sort();
+        names
+    }
+
+    #[test]
+    fn the_names_are_those_of_the_library() {
+        let names =
+            |beginning| kinds(beginning).into_iter().map(|(name, _)| name).collect::<Vec<_>>();
+        assert_eq!(known::<Lock>(), names("lock_"));
+        assert_eq!(known::<Rwlock>(), names("rwlock_"));
+        assert_eq!(known::<Barrier>(), names("barrier_"));
+    }
+}

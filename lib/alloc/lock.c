@@ -1,0 +1,208 @@
+/* SPDX-License-Identifier: MIT OR Apache-2.0 */
+#include "alloc/lock.h"
+
+#include "sync/waiting.h"
+
+#include <errno.h>
+#include <link.h>
+#include <linux/futex.h>
+#include <pthread.h>
+#include <sched.h>
+#include <signal.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/syscall.h>
+#include <time.h>
+#include <unistd.h>
+
+/* Turns of about what ten operations take; and how often others may run before one sleeps. */
+enum { TURNS = 100, YIELDS = 8 };
+
+/* Who sleeps looks again after this time whether the lock is free: see tek__alloc_unlock(). */
+#define SLEEP_NS 10000000L
+
+/*
+ * The calling thread's id, and in which process it was learnt: in the child of a fork a thread has another id and the
+ * same memory, but for the word *epoch, which the kernel clears there (madvise(2), MADV_WIPEONFORK).
+ */
+static __thread struct {
+	unsigned int tid, epoch;
+} self __attribute__((tls_model("initial-exec")));
+
+static unsigned int unknown = 1;
+static unsigned int *epoch = &unknown;
+static unsigned int last_epoch = 1;
+static bool ids_stay; /* each thread's, until a fork */
+static struct tek_alloc_lock *the_lock;
+
+/* In a child, by its one thread: what the parent's threads had is free, but for what this one has, in a signal handler. */
+static void begin_child(void)
+{
+	const uint64_t all = ~UINT64_C(0);
+	uint64_t before;
+
+	syscall(SYS_rt_sigprocmask, SIG_SETMASK, &all, &before, sizeof(all));
+	if (__atomic_load_n(epoch, __ATOMIC_RELAXED) == 0) {
+		const unsigned int holder = the_lock->word & FUTEX_TID_MASK;
+		if (holder && holder == self.tid) {
+			the_lock->word = (unsigned int)syscall(SYS_gettid);
+		} else {
+			the_lock->was_left |= holder != 0;
+			the_lock->word = 0;
+		}
+		__atomic_store_n(epoch, ++last_epoch, __ATOMIC_RELEASE);
+	}
+	syscall(SYS_rt_sigprocmask, SIG_SETMASK, &before, NULL, sizeof(before));
+}
+
+__attribute__((cold, noinline)) static unsigned int ask_kernel(void)
+{
+	if (__atomic_load_n(epoch, __ATOMIC_RELAXED) == 0)
+		begin_child();
+	const unsigned int tid = (unsigned int)syscall(SYS_gettid);
+	self.tid = tid;
+	self.epoch = ids_stay ? *epoch : 0;
+	return tid;
+}
+
+static unsigned int own_tid(void)
+{
+	const unsigned int now = __atomic_load_n(epoch, __ATOMIC_RELAXED);
+	return __builtin_expect(now && self.epoch == now, 1) ? self.tid : ask_kernel();
+}
+
+/* User-level threads go from one thread of the kernel to another, and take their thread-local storage along. */
+static int is_engine(struct dl_phdr_info *info, size_t size, void *unused)
+{
+	(void)size;
+	(void)unused;
+	return info->dlpi_name && strstr(info->dlpi_name, "libtek-uthread") != NULL;
+}
+
+/* Where the kernel does not clear the word. */
+static void clear_epoch(void)
+{
+	__atomic_store_n(epoch, 0, __ATOMIC_RELAXED);
+}
+
+void tek__alloc_lock_start(struct tek_alloc_lock *lock)
+{
+	const size_t page = (size_t)sysconf(_SC_PAGESIZE);
+	void *map = mmap(NULL, page, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+
+	the_lock = lock;
+	/* An emulator may say yes to whatever it is advised. */
+	if (map != MAP_FAILED && madvise(map, page, -1) && !madvise(map, page, MADV_WIPEONFORK)) {
+		*(unsigned int *)map = last_epoch;
+		__atomic_store_n(&epoch, map, __ATOMIC_RELEASE);
+	} else {
+		if (map != MAP_FAILED)
+			munmap(map, page);
+		pthread_atfork(NULL, NULL, clear_epoch);
+	}
+	ids_stay = !dl_iterate_phdr(is_engine, NULL);
+}
+
+/*
+ * Acquires: synchronises with the compare-and-swap that releases the word, or in the slow path, where the kernel writes
+ * our tid into it, with the release that came before the system call of who handed it over.
+ */
+static bool take(struct tek_alloc_lock *lock, unsigned int tid)
+{
+	unsigned int nobody = 0;
+	return __atomic_compare_exchange_n(&lock->word, &nobody, tid, false, __ATOMIC_ACQUIRE,
+					   __ATOMIC_RELAXED);
+}
+
+/*
+ * Somebody has it.  Who has a real-time priority does not wait long for the kernel to know that he waits.  Of ordinary threads
+ * there may be more than CPUs, and as long as one of them sleeps the kernel hands the lock on, a switch of threads each
+ * time: so they let others run, the holder among them, and who sleeps already, before they join those.
+ */
+static bool spin(struct tek_alloc_lock *lock, unsigned int tid)
+{
+	const long policy = syscall(SYS_sched_getscheduler, 0) & ~SCHED_RESET_ON_FORK;
+	const bool is_ordinary = policy == SCHED_OTHER || policy == SCHED_BATCH ||
+				 policy == SCHED_IDLE;
+	const unsigned int turns = is_ordinary ? TURNS * (YIELDS + 1) : TURNS;
+
+	for (unsigned int turn = 1; turn <= turns; turn++) {
+		const unsigned int word = __atomic_load_n(&lock->word, __ATOMIC_RELAXED);
+		if (word == 0 && take(lock, tid))
+			return true;
+		if (word & FUTEX_WAITERS && !is_ordinary)
+			return false;
+		tek__relax_cpu();
+		if (turn % TURNS == 0 && is_ordinary)
+			syscall(SYS_sched_yield);
+	}
+	return false;
+}
+
+/* 0, or an error number. */
+static int sleep_for(struct tek_alloc_lock *lock)
+{
+	struct timespec until;
+
+	clock_gettime(CLOCK_REALTIME, &until); /* which is this call's clock */
+	until.tv_nsec += SLEEP_NS;
+	if (until.tv_nsec >= 1000000000L) {
+		until.tv_nsec -= 1000000000L;
+		until.tv_sec++;
+	}
+	return syscall(SYS_futex, &lock->word, FUTEX_LOCK_PI_PRIVATE, 0, &until, NULL, 0) ? errno
+											  : 0;
+}
+
+__attribute__((cold, noinline)) static bool wait_for(struct tek_alloc_lock *lock, unsigned int tid)
+{
+	static const struct timespec pause = {.tv_nsec = 50000};
+	const int saved = errno;
+	bool taken = false;
+
+	while (!taken && (__atomic_load_n(&lock->word, __ATOMIC_RELAXED) & FUTEX_TID_MASK) != tid) {
+		taken = spin(lock, tid);
+		if (taken)
+			break;
+		const int error = sleep_for(lock);
+		taken = error == 0;
+		if (taken)
+			(void)__atomic_load_n(&lock->word, __ATOMIC_ACQUIRE);
+		else if (error != EINTR && error != EAGAIN && error != ETIMEDOUT &&
+			 !(taken = take(lock, tid)))
+			/* A system without PI futexes, such as an emulator; or see below. */
+			nanosleep(&pause, NULL);
+	}
+	errno = saved;
+	return taken;
+}
+
+bool tek__alloc_lock(struct tek_alloc_lock *lock)
+{
+	const unsigned int tid = own_tid();
+	return __builtin_expect(take(lock, tid), 1) || wait_for(lock, tid);
+}
+
+/*
+ * The child of a vfork(2) has its parent's memory, thread-local storage included, and so takes the lock in the parent's
+ * name.  The kernel does not let it hand the lock on to those who sleep: they wake of themselves (SLEEP_NS), and until
+ * all have done so it refuses to put others to sleep, who look again and again.
+ */
+void tek__alloc_unlock(struct tek_alloc_lock *lock)
+{
+	/* Our own tid, and nobody but those who come to sleep changes the word. */
+	unsigned int word = __atomic_load_n(&lock->word, __ATOMIC_RELAXED);
+
+	if (!(word & FUTEX_WAITERS) &&
+	    __atomic_compare_exchange_n(&lock->word, &word, 0, false, __ATOMIC_RELEASE,
+					__ATOMIC_RELAXED))
+		return;
+	/* The kernel hands it over, behind this release. */
+	const int saved = errno;
+	__atomic_fetch_or(&lock->word, 0, __ATOMIC_RELEASE);
+	if (syscall(SYS_futex, &lock->word, FUTEX_UNLOCK_PI_PRIVATE, 0, NULL, NULL, 0))
+		__atomic_store_n(&lock->word, 0, __ATOMIC_RELEASE);
+	errno = saved;
+}

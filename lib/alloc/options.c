@@ -1,0 +1,39 @@
+/* SPDX-License-Identifier: MIT OR Apache-2.0 */
+#include "alloc/options.h"
+
+#include "mediate/parse.h"
+
+#include <string.h>
+
+static bool parse_unit(const char **text, uint64_t *scale)
+{
+	static const struct {
+		const char *name;
+		uint64_t scale;
+	} units[] = {{"K", UINT64_C(1) << 10}, {"M", UINT64_C(1) << 20}, {"G", UINT64_C(1) << 30}};
+
+	for (size_t i = 0; i < sizeof(units) / sizeof(units[0]); i++) {
+		if (tek__parse_word(text, units[i].name)) {
+			*scale = units[i].scale;
+			return true;
+		}
+	}
+	*scale = 1;
+	return **text == '\0';
+}
+
+bool tek__alloc_options_parse(struct tek_alloc_options *options, const char *text)
+{
+	uint64_t number, scale;
+
+	if (strcmp(text, "tlsf") == 0) {
+		options->pool = 0;
+		return true;
+	}
+	if (!tek__parse_word(&text, "pool=") || !tek__parse_number(&text, TEK_POOL_MOST, &number) ||
+	    !parse_unit(&text, &scale) || *text || number > TEK_POOL_MOST / scale ||
+	    number * scale < TEK_POOL_LEAST)
+		return false;
+	options->pool = (size_t)(number * scale);
+	return true;
+}

@@ -1,0 +1,8 @@
+/* SPDX-License-Identifier: MIT OR Apache-2.0 */
+/* What the allocator has to say, on standard error, without allocating. */
+#ifndef TEK_ALLOC_SAY_H
+#define TEK_ALLOC_SAY_H
+
+__attribute__((format(printf, 1, 2))) void tek__alloc_say(const char *format, ...);
+
+#endif

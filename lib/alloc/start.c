@@ -1,0 +1,8 @@
+/* SPDX-License-Identifier: MIT OR Apache-2.0 */
+/* The start of libtek-alloc.so, if nobody asked for memory before, and the environment is empty. */
+#include "alloc/heap.h"
+
+__attribute__((constructor(101))) static void start(void)
+{
+	tek__heap_begin(true);
+}

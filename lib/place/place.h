@@ -1,0 +1,76 @@
+/* SPDX-License-Identifier: MIT OR Apache-2.0 */
+/*
+ * `tek run --place`: each thread of the program stays on one CPU of a list, dealt to it in turn when it is created, and
+ * with `rtfifo` all are SCHED_FIFO of one priority (rtos-linux-scalability-2018, 3.1.3).
+ *
+ * Life of a place
+ * ---------------
+ *   tek__place_main()    the first thread's, before the program begins
+ *   tek__place_deal()    by the creator, before the thread exists
+ *   tek__place_settle()  by the creator or by the thread itself, whichever comes first
+ *   tek__place_begun()   by the thread itself
+ *   tek__place_again()   in the child of a fork: a place of its own
+ *
+ * The program's word counts more: a thread with an affinity in its attributes, and what is created by a thread that is
+ * no longer where TEK put it, is left alone.  So is, by itself, the policy of one with a policy in its attributes, or
+ * of a creator with another policy than TEK gave it.  What a program that sets affinities means is in place/affinity.h.
+ *
+ * What a thread starts, other processes, begins with the affinity that the process was started with, and, because
+ * of the flag reset-on-fork, without a real-time policy.  If TEK is in there, it deals places there too.
+ */
+#ifndef TEK_PLACE_PLACE_H
+#define TEK_PLACE_PLACE_H
+
+#include "place/config.h"
+#include "place/mask.h"
+
+#include <pthread.h>
+#include <sched.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <sys/types.h>
+
+struct tek_birth;
+struct tek_thread;
+
+/* What the process might use before TEK placed its first thread. Constant once it has started. */
+extern struct tek_mask tek__place_allowed;
+
+/* At the start, after tek__place_config_read(): which CPUs this process may use. */
+void tek__place_start(void);
+
+/* In the thread that loads the library. Takes the lock. */
+void tek__place_main(void);
+
+/*
+ * The place of a thread that the calling one is about to create, into thread->birth.  Needs the lock; only if
+ * tek__place_is_on().
+ */
+void tek__place_deal(struct tek_thread *thread, const pthread_attr_t *attr);
+
+/* Put it there, once its tid is known, and once only. Needs the lock. */
+void tek__place_settle(struct tek_thread *thread);
+
+/* In the thread itself, settled: its stack comes to where it runs. Needs no lock. */
+void tek__place_begun(const struct tek_birth *birth);
+
+/* The calling thread's CPU + 1; 0: it has none, or the program moved it. Needs no lock. */
+unsigned short tek__place_own(void);
+
+/* In fork(), in the forking thread; and in the child, which takes the lock. */
+void tek__place_before_fork(void);
+void tek__place_again(void);
+
+/* One of TEK's own threads: anywhere. */
+void tek__place_leave(void);
+
+/*
+ * Around exec and spawn: the calling thread may run everywhere meanwhile, if it is where TEK put it.  True: _step_in()
+ * has to follow.  _end(), between the two, before an exec that will probably succeed: it gives up its policy, and the next
+ * program goes on with its number.
+ */
+bool tek__place_step_out(void);
+void tek__place_end(void);
+void tek__place_step_in(void);
+
+#endif

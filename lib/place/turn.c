@@ -1,0 +1,93 @@
+/* SPDX-License-Identifier: MIT OR Apache-2.0 */
+#include "place/turn.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/mman.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+/*
+ * Numbers that are left for programs, by pid; a later one may take a place before it was read, and then the program gets
+ * the next number.
+ */
+enum { PLACES = 256 };
+
+struct turns {
+	unsigned int next;
+	struct {
+		unsigned int pid, number; /* pid 0: free */
+	} left[PLACES];
+};
+
+/* Where there is no memory: of this process alone. */
+static struct turns own;
+static struct turns *turns = &own;
+
+/* The file of the run; -1: there is none, or it cannot be had. */
+static int open_file(void)
+{
+	const char *directory = secure_getenv("TEK_RUN_DIR");
+	char path[4096];
+
+	if (!directory || *directory != '/' ||
+	    snprintf(path, sizeof(path), "%s/place", directory) >= (int)sizeof(path))
+		return -1;
+	int fd = open(path, O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600);
+	if (fd < 0)
+		return -1;
+	/* Its page is asked for now: later a full disk would mean SIGBUS. */
+	if (posix_fallocate(fd, 0, sizeof(*turns)) == 0)
+		return fd;
+	close(fd);
+	return -1;
+}
+
+void tek__turn_start(void)
+{
+	int saved = errno;
+	int fd = open_file();
+	int flags = MAP_SHARED | (fd < 0 ? MAP_ANONYMOUS : 0);
+	void *map = mmap(NULL, sizeof(*turns), PROT_READ | PROT_WRITE, flags, fd, 0);
+
+	if (fd >= 0)
+		close(fd);
+	if (map != MAP_FAILED)
+		turns = map;
+	errno = saved;
+}
+
+unsigned int tek__turn_next(void)
+{
+	/* A number and nothing else goes from one to the other. */
+	return __atomic_fetch_add(&turns->next, 1, __ATOMIC_RELAXED);
+}
+
+/* As the kernel knows it: this may be the child of vfork(). */
+static unsigned int own_pid(void)
+{
+	return (unsigned int)syscall(SYS_getpid);
+}
+
+void tek__turn_leave(unsigned int number)
+{
+	unsigned int pid = own_pid();
+
+	/* The same process reads it, after execve(2). */
+	__atomic_store_n(&turns->left[pid % PLACES].number, number, __ATOMIC_RELAXED);
+	__atomic_store_n(&turns->left[pid % PLACES].pid, pid, __ATOMIC_RELEASE);
+}
+
+unsigned int tek__turn_of_program(void)
+{
+	unsigned int pid = own_pid(), expected = pid;
+
+	unsigned int number = __atomic_load_n(&turns->left[pid % PLACES].number, __ATOMIC_RELAXED);
+	if (__atomic_compare_exchange_n(&turns->left[pid % PLACES].pid, &expected, 0, false,
+					__ATOMIC_ACQUIRE, __ATOMIC_RELAXED))
+		return number;
+	return tek__turn_next();
+}

@@ -1,0 +1,9 @@
+/* SPDX-License-Identifier: MIT OR Apache-2.0 */
+#include "preload/profile/call.h"
+
+TEK_EXPORT int pthread_barrier_wait(pthread_barrier_t *barrier)
+{
+	/* Who comes last lets the others go on; each may be the last one. */
+	tek__profile_releases(barrier);
+	return TEK_WAIT(TEK_PROFILE_BARRIER, barrier, REAL(pthread_barrier_wait)(barrier));
+}

@@ -1,0 +1,134 @@
+/* SPDX-License-Identifier: MIT OR Apache-2.0 */
+/* Bodies of functions that are the next one's, counted: profile/account.h. */
+#ifndef TEK_PRELOAD_PROFILE_CALL_H
+#define TEK_PRELOAD_PROFILE_CALL_H
+
+#include "preload/profile/real.h"
+#include "profile/account.h"
+#include "profile/object.h"
+#include "profile/release.h"
+
+#define TEK_FRAME __builtin_frame_address(0)
+#define TEK_SITE __builtin_return_address(0)
+
+/* A function of which every call is timed. */
+#define TEK_TIMED(part, type, name, parameters, arguments) \
+	TEK_EXPORT type name parameters \
+	{ \
+		struct tek_profile_thread *counted_ = tek__profile_enter(part, TEK_FRAME); \
+		type result_ = REAL(name) arguments; \
+		if (counted_) \
+			tek__profile_leave(counted_, part); \
+		return result_; \
+	}
+
+/* A function that is counted; `is_long`: a call that is known to take long. */
+#define TEK_COUNTED(part, is_long, type, name, parameters, arguments) \
+	TEK_EXPORT type name parameters \
+	{ \
+		uint32_t weight_; \
+		struct tek_profile_thread *counted_ = tek__profile_enter_counted( \
+			part, TEK_FRAME, is_long, &weight_); \
+		type result_ = REAL(name) arguments; \
+		if (counted_) \
+			tek__profile_leave_counted(counted_, part, weight_); \
+		return result_; \
+	}
+
+/* A function that waits for what is not another thread's doing. */
+#define TEK_IDLE(type, name, parameters, arguments) \
+	TEK_EXPORT type name parameters \
+	{ \
+		TEK_PROFILE_WAITING = tek__profile_wait(TEK_PROFILE_IDLE, NULL, TEK_FRAME); \
+		type result_ = REAL(name) arguments; \
+		tek__profile_waited(&waiting_, TEK_PROFILE_IDLE, TEK_PROFILE_SLEEP, TEK_SITE, \
+				    NULL); \
+		return result_; \
+	}
+
+/* The calling thread, unless it does not count, or what it does now is part of another call. */
+static inline struct tek_profile_thread *tek__profile_locks(void)
+{
+	struct tek_profile_thread *thread = tek__profile_thread();
+
+	return thread && !thread->inside ? thread : NULL;
+}
+
+/* It has a lock that nobody else had. */
+static inline void tek__profile_got(struct tek_profile_thread *thread, const void *object,
+				    const void *site, tek_u32 kind)
+{
+	struct tek_profile_object *counted = tek__profile_object(thread, object, site, kind, false);
+
+	thread->locks++;
+	if (counted)
+		counted->count++;
+	tek__profile_holds(object, counted, 0);
+}
+
+/* Around a call that waits for an object. */
+#define TEK_WAIT(kind, object, call) \
+	({ \
+		TEK_PROFILE_WAITING = tek__profile_wait(TEK_PROFILE_SYNC, object, TEK_FRAME); \
+		tek__profile_waits_for(&waiting_, TEK_SITE, kind); \
+		int result_ = call; \
+		tek__profile_got_after(&waiting_, object, TEK_SITE, kind, result_); \
+		result_; \
+	})
+
+/* It is over, with that result. */
+void tek__profile_got_after(struct tek_profile_waiting *waiting, const void *object,
+			    const void *site, tek_u32 kind, int result);
+
+/*
+ * Locking: what can be had at once costs a count and no look at the clock.  A mutex whose last owner
+ * died is had, too.
+ */
+#define TEK_LOCK(kind, object, try_, call) \
+	struct tek_profile_thread *thread_ = tek__profile_locks(); \
+	if (!thread_) \
+		return call; \
+	int error_ = try_; \
+	if (error_ == 0 || error_ == EOWNERDEAD) { \
+		tek__profile_got(thread_, object, TEK_SITE, kind); \
+		return error_; \
+	} \
+	return TEK_WAIT(kind, object, call)
+
+#define TEK_TRY(kind, object, call) \
+	int error_ = call; \
+	if (error_ == 0 || error_ == EOWNERDEAD) { \
+		struct tek_profile_thread *thread_ = tek__profile_locks(); \
+		if (thread_) \
+			tek__profile_got(thread_, object, TEK_SITE, kind); \
+	} \
+	return error_
+
+/*
+ * Whether a call that waits until then can have what is free: the C library refuses some clocks and
+ * times, and says so even where nobody waits.
+ */
+static inline bool tek__profile_can_wait(clockid_t clock, const struct timespec *until)
+{
+	return (clock == CLOCK_MONOTONIC || clock == CLOCK_REALTIME) && until &&
+	       until->tv_nsec >= 0 && until->tv_nsec < 1000000000;
+}
+
+/* As TEK_LOCK, until then. */
+#define TEK_LOCK_UNTIL(kind, object, clock, until, try_, call) \
+	if (!tek__profile_can_wait(clock, until)) \
+		return call; \
+	TEK_LOCK(kind, object, try_, call)
+
+#define TEK_UNLOCK(object, call) \
+	tek__profile_gives_back(object); \
+	tek__profile_releases(object); \
+	return call
+
+/* Waiting for a condition gives the mutex back; waiting for that again is part of it. */
+#define TEK_COND_WAIT(call) \
+	tek__profile_gives_back(mutex); \
+	tek__profile_releases(mutex); \
+	return TEK_WAIT(TEK_PROFILE_COND, cond, call)
+
+#endif

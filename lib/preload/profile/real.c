@@ -1,0 +1,71 @@
+/* SPDX-License-Identifier: MIT OR Apache-2.0 */
+#include "preload/profile/real.h"
+
+#include <dlfcn.h>
+#include <stddef.h>
+#include <string.h>
+
+struct tek_profile_real tek__profile_real;
+bool tek__profile_is_found, tek__profile_is_looking;
+
+static const struct {
+	const char *name;
+	size_t at;
+} functions[] = {
+#define FUNCTION(name) {#name, offsetof(struct tek_profile_real, name)},
+#include "preload/profile/functions.h"
+#undef FUNCTION
+};
+
+static const char *const versioned[] = {"pthread_cond_wait", "pthread_cond_timedwait",
+					"pthread_cond_signal", "pthread_cond_broadcast"};
+
+bool tek__profile_is_same_library(const void *one, const void *other)
+{
+	Dl_info of_one, of_other;
+
+	return dladdr(one, &of_one) && dladdr(other, &of_other) &&
+	       of_one.dli_fbase == of_other.dli_fbase;
+}
+
+static void *next(const char *name)
+{
+	void *found = dlsym(RTLD_NEXT, name);
+
+	/*
+	 * Of several versions dlsym() gives the first, and of these functions that is another one.  dlvsym() passes
+	 * by libraries without versions, so it is only asked within the one that was found.
+	 */
+	for (size_t i = 0; i < sizeof(versioned) / sizeof(versioned[0]); i++) {
+		if (strcmp(name, versioned[i]) != 0)
+			continue;
+		void *newer = dlvsym(RTLD_NEXT, name, "GLIBC_2.3.2");
+		if (newer && tek__profile_is_same_library(newer, found))
+			return newer;
+	}
+	return found;
+}
+
+static void find(size_t i)
+{
+	void *function = next(functions[i].name);
+
+	memcpy((char *)&tek__profile_real + functions[i].at, &function, sizeof(function));
+}
+
+void tek__profile_find_real(size_t at)
+{
+	/* What the loader calls meanwhile, and what that calls: malloc() and its family are served by alloc.c. */
+	if (tek__profile_is_looking) {
+		for (size_t i = 0; i < sizeof(functions) / sizeof(functions[0]); i++)
+			if (functions[i].at == at)
+				find(i);
+		return;
+	}
+	tek__profile_is_looking = true;
+	for (size_t i = 0; i < sizeof(functions) / sizeof(functions[0]); i++)
+		find(i);
+	/* Of those that this C library does not have nobody is to hear. */
+	(void)dlerror();
+	tek__profile_is_found = true;
+}

@@ -1,0 +1,106 @@
+/* SPDX-License-Identifier: MIT OR Apache-2.0 */
+/*
+ * Calls by stream.  Most only copy from a buffer or to it, and are counted; those that go to the kernel take what all the
+ * others do together, and each of them is timed.  The stream says before the call which they are; of a line it does not
+ * say how long that is, and where the buffer does not have a lot any more each call is timed.  What another thread does
+ * to the stream meanwhile may be mistaken for the call's own, which costs a look at the clock.
+ */
+#ifndef TEK_PRELOAD_PROFILE_STREAM_H
+#define TEK_PRELOAD_PROFILE_STREAM_H
+
+#include "preload/profile/descriptor.h"
+
+/* A call that is under way. */
+struct tek_profile_stream {
+	struct tek_profile_thread
+		*thread; /* it is counted; NULL: it does not count, or goes to the kernel */
+	struct tek_profile_transfer transfer;
+	bool is_transfer; /* it goes to the kernel, or may */
+	uint32_t weight;
+	const char *at; /* where the stream was */
+};
+
+/* Where the buffer has so much, a line of text hardly goes to the kernel: twice as much each time that one did. */
+#define TEK_PROFILE_ROOM ((size_t)512 << tek__profile_self.long_lines)
+
+static inline size_t tek__profile_readable(const FILE *stream)
+{
+	return stream->_IO_read_end > stream->_IO_read_ptr
+		       ? (size_t)(stream->_IO_read_end - stream->_IO_read_ptr)
+		       : 0;
+}
+
+/* A stream that is written by lines says 0. */
+static inline size_t tek__profile_writable(const FILE *stream)
+{
+	return stream->_IO_write_end > stream->_IO_write_ptr
+		       ? (size_t)(stream->_IO_write_end - stream->_IO_write_ptr)
+		       : 0;
+}
+
+/* One of so many bytes, 0: that is not known, on a stream whose buffer has so much. */
+static inline struct tek_profile_stream tek__profile_stream(const FILE *stream, size_t bytes,
+							    size_t room, const void *frame)
+{
+	struct tek_profile_stream call;
+
+	call.is_transfer = true;
+	if (room == 0 || bytes > room) {
+		call.transfer = tek__profile_transfer(stream->_fileno, frame);
+	} else if (bytes == 0 && room < TEK_PROFILE_ROOM) {
+		call.transfer.part = 0;
+		call.transfer.thread = tek__profile_enter(TEK_PROFILE_FILE, frame);
+	} else {
+		call.is_transfer = false;
+		call.thread = tek__profile_enter_counted(TEK_PROFILE_FILE, frame, false,
+							 &call.weight);
+	}
+	return call;
+}
+
+/* It is over; `went`: it went to the kernel. */
+static inline void tek__profile_streamed(struct tek_profile_stream *call, bool went,
+					 const void *site)
+{
+	if (call->is_transfer) {
+		tek__profile_transferred(&call->transfer, site);
+	} else if (call->thread) {
+		tek__profile_leave_counted(call->thread, TEK_PROFILE_FILE, call->weight);
+		if (__builtin_expect(went && !call->weight && tek__profile_self.long_lines < 20, 0))
+			tek__profile_self.long_lines++;
+	}
+}
+
+static inline struct tek_profile_stream tek__profile_reads(const FILE *stream, size_t bytes,
+							   const void *frame)
+{
+	struct tek_profile_stream call = tek__profile_stream(stream, bytes,
+							     tek__profile_readable(stream), frame);
+
+	call.at = stream->_IO_read_ptr;
+	return call;
+}
+
+static inline void tek__profile_read(struct tek_profile_stream *call, const FILE *stream,
+				     const void *site)
+{
+	tek__profile_streamed(call, stream->_IO_read_ptr < call->at, site);
+}
+
+static inline struct tek_profile_stream tek__profile_writes(const FILE *stream, size_t bytes,
+							    const void *frame)
+{
+	struct tek_profile_stream call = tek__profile_stream(stream, bytes,
+							     tek__profile_writable(stream), frame);
+
+	call.at = stream->_IO_write_ptr;
+	return call;
+}
+
+static inline void tek__profile_written(struct tek_profile_stream *call, const FILE *stream,
+					const void *site)
+{
+	tek__profile_streamed(call, stream->_IO_write_ptr < call->at, site);
+}
+
+#endif

@@ -1,0 +1,178 @@
+/* SPDX-License-Identifier: MIT OR Apache-2.0 */
+/*
+ * The symbols of condition variables.  `flags` says what glibc's `wrefs` says: bit 0 is set of those of several
+ * processes, which stay the C library's; bit 1 of those whose times are of CLOCK_MONOTONIC.
+ *
+ * All others are ours where mutexes are, whosever the mutex is that somebody waits with: it is unlocked and locked by its
+ * own functions.  The C library's know its own mutexes only, so one of several processes cannot be waited for with a
+ * mutex of ours: such a wait ends at once, as any wait may, and is tried again.
+ */
+#include "sync/cond.h"
+
+#include "preload/sync/mutex.h"
+#include "preload/sync/real.h"
+#include "preload/sync/start.h"
+
+#include <errno.h>
+
+#define FLAG_SHARED 1u
+#define FLAG_MONOTONIC 2u
+
+union cond {
+	struct tek_cond cond;
+	struct {
+		char others[offsetof(pthread_cond_t, __data.__wrefs)];
+		unsigned int flags;
+	};
+};
+
+_Static_assert(sizeof(union cond) <= sizeof(pthread_cond_t), "it lies in that");
+_Static_assert(sizeof(struct tek_cond) <= offsetof(pthread_cond_t, __data.__wrefs),
+	       "flags stay what they are");
+
+static union cond *of(pthread_cond_t *object)
+{
+	return (union cond *)object;
+}
+
+static bool is_ours(pthread_cond_t *object)
+{
+	return tek__sync()->mutex.lock && !(of(object)->flags & FLAG_SHARED);
+}
+
+struct wait {
+	struct tek_cond *cond;
+	struct tek_cond_waiter waiter;
+	pthread_mutex_t *mutex;
+};
+
+/* Clean-up handlers of the program find the mutex locked. */
+static void cancelled(void *argument)
+{
+	struct wait *wait = argument;
+
+	tek__cond_leave(wait->cond, &wait->waiter);
+	tek__mutex_lock(wait->mutex);
+}
+
+static int wait(pthread_cond_t *object, pthread_mutex_t *mutex, struct tek_until until)
+{
+	struct wait wait = {.cond = &of(object)->cond, .mutex = mutex};
+	int result, error;
+
+	if (until.at && !tek__is_time(until.at))
+		return EINVAL;
+	pthread_testcancel();
+	tek__cond_enter(wait.cond, &wait.waiter);
+	error = tek__mutex_unlock(mutex);
+	if (error) {
+		tek__cond_leave(wait.cond, &wait.waiter);
+		return error;
+	}
+	pthread_cleanup_push(cancelled, &wait);
+	result = tek__cond_sleep(wait.cond, &wait.waiter, until);
+	pthread_cleanup_pop(0);
+	/* What locking it comes to goes before how the wait ended: EOWNERDEAD. */
+	error = tek__mutex_lock(mutex);
+	return error ? error : result;
+}
+
+/* Of several processes, and with a mutex of ours. */
+static bool is_mixed(pthread_mutex_t *mutex)
+{
+	return tek__mutex_kind(tek__mutex_of(mutex)) != NULL;
+}
+
+static int wait_mixed(pthread_mutex_t *mutex, struct tek_until until)
+{
+	struct tek_spinning spinning = {0};
+	int result = tek__spin_until(&spinning, until);
+
+	if (result == EINVAL)
+		return result;
+	int error = tek__mutex_unlock(mutex);
+	if (error)
+		return error;
+	tek__give_way();
+	error = tek__mutex_lock(mutex);
+	pthread_testcancel();
+	return error ? error : result;
+}
+
+TEK_EXPORT int pthread_cond_wait(pthread_cond_t *object, pthread_mutex_t *mutex)
+{
+	if (is_ours(object))
+		return wait(object, mutex, TEK_FOR_EVER);
+	return is_mixed(mutex) ? wait_mixed(mutex, TEK_FOR_EVER)
+			       : TEK_REAL(pthread_cond_wait)(object, mutex);
+}
+
+TEK_EXPORT int pthread_cond_timedwait(pthread_cond_t *object, pthread_mutex_t *mutex,
+				      const struct timespec *time)
+{
+	const clockid_t clock = of(object)->flags & FLAG_MONOTONIC ? CLOCK_MONOTONIC
+								   : CLOCK_REALTIME;
+	const struct tek_until until = {clock, time};
+
+	if (is_ours(object))
+		return wait(object, mutex, until);
+	return is_mixed(mutex) ? wait_mixed(mutex, until)
+			       : TEK_REAL(pthread_cond_timedwait)(object, mutex, time);
+}
+
+TEK_EXPORT int pthread_cond_clockwait(pthread_cond_t *object, pthread_mutex_t *mutex,
+				      clockid_t clock, const struct timespec *time)
+{
+	const struct tek_until until = {clock, time};
+
+	if (!tek__clock_is_known(clock))
+		return EINVAL;
+	if (is_ours(object))
+		return wait(object, mutex, until);
+	return is_mixed(mutex) ? wait_mixed(mutex, until)
+			       : TEK_REAL(pthread_cond_clockwait)(object, mutex, clock, time);
+}
+
+TEK_EXPORT int pthread_cond_signal(pthread_cond_t *object)
+{
+	if (!is_ours(object))
+		return TEK_REAL(pthread_cond_signal)(object);
+	tek__cond_signal(&of(object)->cond);
+	return 0;
+}
+
+TEK_EXPORT int pthread_cond_broadcast(pthread_cond_t *object)
+{
+	if (!is_ours(object))
+		return TEK_REAL(pthread_cond_broadcast)(object);
+	tek__cond_broadcast(&of(object)->cond);
+	return 0;
+}
+
+TEK_EXPORT int pthread_cond_init(pthread_cond_t *object, const pthread_condattr_t *attributes)
+{
+	static bool said_shared;
+	clockid_t clock = CLOCK_REALTIME;
+	int shared = PTHREAD_PROCESS_PRIVATE;
+
+	if (attributes) {
+		pthread_condattr_getpshared(attributes, &shared);
+		pthread_condattr_getclock(attributes, &clock);
+	}
+	if (!tek__sync()->mutex.lock)
+		return TEK_REAL(pthread_cond_init)(object, attributes);
+	if (shared == PTHREAD_PROCESS_SHARED) {
+		tek__sync_left(&said_shared, "condition variables of several processes");
+		return TEK_REAL(pthread_cond_init)(object, attributes);
+	}
+	*of(object) = (union cond){.cond = {.held = 0}};
+	of(object)->flags = clock == CLOCK_MONOTONIC ? FLAG_MONOTONIC : 0;
+	return 0;
+}
+
+TEK_EXPORT int pthread_cond_destroy(pthread_cond_t *object)
+{
+	if (!is_ours(object))
+		return TEK_REAL(pthread_cond_destroy)(object);
+	return tek__cond_destroy(&of(object)->cond);
+}

@@ -1,0 +1,55 @@
+/* SPDX-License-Identifier: MIT OR Apache-2.0 */
+/*
+ * How our mutex lies in a pthread_mutex_t.
+ *
+ * A static initialiser of glibc sets `kind` to one of the four types and all else to zero, which is a free lock here, too.
+ * So no mutex is looked up anywhere, and none needs memory beside.  `kind` says also whose the mutex is: those that are
+ * robust, of several processes, or have a protocol carry the C library's bits for that and are the C library's.
+ */
+#ifndef TEK_PRELOAD_SYNC_MUTEX_H
+#define TEK_PRELOAD_SYNC_MUTEX_H
+
+#include "sync/lock.h"
+
+#include <pthread.h>
+#include <stddef.h>
+#include <stdint.h>
+
+/* mutex.kind. */
+enum {
+	TEK_MUTEX_TYPE = 3,          /* PTHREAD_MUTEX_NORMAL and so on */
+	TEK_MUTEX_INHERIT = 1 << 20, /* ours, with priority inheritance; glibc's bits end before */
+};
+
+struct tek_sync_mutex {
+	_Atomic uintptr_t owner; /* recursive, error-checking: tek__sync_self(); 0: nobody */
+	unsigned int count;      /* recursive: how often it is locked beyond the first time */
+	atomic_uint process;     /* of the lock: forked_lock.h */
+	int kind;
+	struct tek_lock lock;
+};
+
+_Static_assert(sizeof(struct tek_sync_mutex) <= sizeof(pthread_mutex_t), "it lies in that");
+_Static_assert(_Alignof(struct tek_sync_mutex) <= _Alignof(pthread_mutex_t), "it lies in that");
+_Static_assert(offsetof(struct tek_sync_mutex, kind) == offsetof(pthread_mutex_t, __data.__kind),
+	       "static initialisers set it");
+
+static inline struct tek_sync_mutex *tek__mutex_of(pthread_mutex_t *object)
+{
+	return (struct tek_sync_mutex *)object;
+}
+
+/* The mutex that this lock is in. */
+static inline const void *tek__mutex_around(const struct tek_lock *lock)
+{
+	return (const char *)lock - offsetof(struct tek_sync_mutex, lock);
+}
+
+/* The functions of its kind; NULL: it is the C library's. */
+const struct tek_lock_kind *tek__mutex_kind(const struct tek_sync_mutex *mutex);
+
+/* pthread_mutex_lock(3) and pthread_mutex_unlock(3) of whosever it is. */
+int tek__mutex_lock(pthread_mutex_t *object);
+int tek__mutex_unlock(pthread_mutex_t *object);
+
+#endif

@@ -1,0 +1,134 @@
+/* SPDX-License-Identifier: MIT OR Apache-2.0 */
+#include "preload/sync/start.h"
+
+#include "mediate/channel.h"
+#include "mediate/line.h"
+#include "preload/sync/variable.h"
+#include "sync/forked.h"
+#include "sync/waiting.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define SPINS_MAX 1000000000ul
+
+struct tek_sync_chosen tek__sync_chosen;
+
+/* Of libtek-uthread.so, if that is in the process.  Found by the loader, for dlsym() may allocate, and allocators lock. */
+extern const struct tek_sync_host tek_sync_host __attribute__((weak));
+
+static void say(const char *first, const char *name, const char *last)
+{
+	struct tek_line line = {0};
+
+	tek__line_add(&line, "tek: ");
+	tek__line_add(&line, first);
+	tek__line_add(&line, name);
+	tek__line_add(&line, last);
+	line.text[line.length++] = '\n';
+	tek__channel_say(line.text, line.length);
+}
+
+void tek__sync_left(bool *said, const char *what)
+{
+	if (!__atomic_exchange_n(said, true, __ATOMIC_RELAXED))
+		say("", what, " of this program stay those of the C library");
+}
+
+static bool choose_lock(const char *name)
+{
+	const struct tek_lock_kind *kind = tek__lock_kind_named(name);
+
+	if (!kind)
+		return false;
+	/* The engine's own mutex is that already. */
+	if (tek__sync_host && kind == &tek__lock_futex)
+		return true;
+	tek__sync_chosen.mutex = *kind;
+	/* User-level threads have priorities that only their engine knows. */
+	tek__sync_chosen.inherit = kind->sleeps && !tek__sync_host ? &tek__lock_pi : NULL;
+	tek__sync_chosen.spin = tek__spin_kind_for(name);
+	return true;
+}
+
+static bool choose_rwlock(const char *name)
+{
+	const struct tek_rwlock_kind *kind = tek__rwlock_kind_named(name);
+
+	if (kind)
+		tek__sync_chosen.rwlock = *kind;
+	return kind != NULL;
+}
+
+static bool choose_barrier(const char *name)
+{
+	const struct tek_barrier_kind *kind = tek__barrier_kind_named(name);
+
+	if (kind)
+		tek__sync_chosen.barrier = *kind;
+	return kind != NULL;
+}
+
+static bool choose_spins(const char *number)
+{
+	char *end;
+	unsigned long spins = strtoul(number, &end, 10);
+
+	if (*number < '0' || *number > '9' || *end || spins > SPINS_MAX)
+		return false;
+	tek__spin_limit = (unsigned int)spins;
+	return true;
+}
+
+static bool choose_report(const char *value)
+{
+	tek__sync_chosen.reports = strcmp(value, "1") == 0;
+	return tek__sync_chosen.reports;
+}
+
+static const struct {
+	const char *name;
+	bool (*choose)(const char *value);
+} settings[] = {
+	{"lock", choose_lock},  {"rwlock", choose_rwlock}, {"barrier", choose_barrier},
+	{"spin", choose_spins}, {"report", choose_report},
+};
+
+/* Of one setting, "name=value". */
+static bool choose(char *setting)
+{
+	char *value = strchr(setting, '=');
+
+	if (!value)
+		return false;
+	*value = '\0';
+	for (size_t i = 0; i < sizeof(settings) / sizeof(settings[0]); i++)
+		if (strcmp(settings[i].name, setting) == 0 && settings[i].choose(value + 1))
+			return true;
+	*value = '=';
+	return false;
+}
+
+/* Nothing here allocates or locks: an allocator's first lock may have brought us here. */
+void tek__sync_start(void)
+{
+	char list[256], *rest = list, *setting;
+
+	if (tek__sync_chosen.started)
+		return;
+	tek__channel_start();
+	tek__process_start();
+	tek__sync_host = &tek_sync_host;
+	if (!tek__sync_variable("TEK_SYNC", list, sizeof(list)))
+		say("TEK_SYNC is too long: ", "", "it is ignored");
+	while ((setting = strsep(&rest, ",")))
+		if (*setting && !choose(setting))
+			say("TEK_SYNC: ", setting, " is not known: it is ignored");
+	tek__sync_chosen.started = true;
+}
+
+__attribute__((constructor)) static void start(void)
+{
+	tek__sync_start();
+}

@@ -1,0 +1,44 @@
+/* SPDX-License-Identifier: MIT OR Apache-2.0 */
+/*
+ * What libtek-sync.so was asked for: the variable TEK_SYNC, "lock=NAME,rwlock=NAME,barrier=NAME,spin=N,report=1".
+ *
+ * It is read at the first call of one of our symbols, which may come from anybody's constructor or from an allocator,
+ * and before there is a second thread.  From then on nothing here changes: an object is of one kind from its first use to
+ * its last.  What was not asked for stays the next library's: its functions are NULL.
+ */
+#ifndef TEK_PRELOAD_SYNC_START_H
+#define TEK_PRELOAD_SYNC_START_H
+
+#include "sync/barrier.h"
+#include "sync/lock.h"
+#include "sync/rwlock.h"
+#include "sync/spin.h"
+
+#include <stdbool.h>
+
+struct tek_sync_chosen {
+	bool started;
+	bool reports;                        /* what locks of kind auto have come to */
+	struct tek_lock_kind mutex;          /* with it, condition variables are replaced, too */
+	const struct tek_lock_kind *inherit; /* of mutexes with priority inheritance */
+	const struct tek_spin_kind *spin;
+	struct tek_rwlock_kind rwlock;
+	struct tek_barrier_kind barrier;
+};
+
+extern struct tek_sync_chosen tek__sync_chosen __attribute__((visibility("hidden")));
+
+/* The first time reads the variable. */
+void tek__sync_start(void);
+
+static inline const struct tek_sync_chosen *tek__sync(void)
+{
+	if (__builtin_expect(!tek__sync_chosen.started, 0))
+		tek__sync_start();
+	return &tek__sync_chosen;
+}
+
+/* Says once that the program has some that stay the C library's; `what`: "robust mutexes". */
+void tek__sync_left(bool *said, const char *what);
+
+#endif

@@ -1,0 +1,61 @@
+/* SPDX-License-Identifier: MIT OR Apache-2.0 */
+/*
+ * The file of a profiled process (abi/tek_profile.h): made when counting begins, mapped as a whole,
+ * never closed again.  A child has one of its own.  Pages are asked for before they are used, so that
+ * a full file system costs counts and not the program; until then they cannot be reached, and what
+ * mlockall() asks for does not fill the whole file.
+ */
+#ifndef TEK_PROFILE_FILE_H
+#define TEK_PROFILE_FILE_H
+
+#include "tek_profile.h"
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+/* NULL: nothing is counted. */
+extern struct tek_profile_header *tek__profile_file __attribute__((visibility("hidden")));
+
+/*
+ * Makes the file as TEK_PROFILE says, CLOCK:PARENT:DIRECTORY: the clock is MONOTONIC, or COUNTER@TICKS
+ * where it has so many ticks in a millisecond, and only children of that process are profiled, or with 0 everybody.  Returns NULL, or why there is none
+ * although there should be.
+ */
+const char *tek__profile_file_make(const char *variable);
+
+/* Whether a program is profiled that a child of this process starts, or this process itself. */
+bool tek__profile_file_is_for(bool is_child);
+
+/* This process is about to run another program; false: that failed. */
+void tek__profile_file_replaced(bool is_replaced);
+
+/* In a child: makes its own. */
+void tek__profile_file_forked(void);
+
+/* Writes a pair of times down: ticks and nanoseconds. */
+void tek__profile_file_times(void);
+
+static inline struct tek_profile_thread *tek__profile_file_thread(uint32_t number)
+{
+	return (struct tek_profile_thread *)((char *)tek__profile_file +
+					     TEK_PROFILE_THREADS_OFFSET +
+					     (size_t)(number - 1) * TEK_PROFILE_THREAD_BYTES);
+}
+
+static inline struct tek_profile_object *
+tek__profile_file_objects(struct tek_profile_thread *thread)
+{
+	return (struct tek_profile_object *)((char *)thread + TEK_PROFILE_OBJECTS_OFFSET);
+}
+
+/* The next part of the file for a thread, by number, that nobody else gets; 0: there is no more room. */
+uint32_t tek__profile_file_take_thread(void);
+
+/* Whether that part can be reached. */
+bool tek__profile_file_has(uint32_t number);
+
+/* A block for its waits; NULL: there is no more room. */
+struct tek_profile_block *tek__profile_file_take_block(uint32_t thread, uint32_t sequence);
+
+#endif

@@ -1,0 +1,144 @@
+/* SPDX-License-Identifier: MIT OR Apache-2.0 */
+#include "profile/modules.h"
+
+#include "ident/module.h"
+#include "profile/file.h"
+
+#include <fcntl.h>
+#include <link.h>
+#include <stdbool.h>
+#include <string.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+_Static_assert(TEK_PROFILE_MODULES_OFFSET + TEK_MAX_MODULES * sizeof(struct tek_module) <=
+		       TEK_PROFILE_THREADS_OFFSET,
+	       "there is room for the modules");
+
+static struct tek_module *modules(const struct tek_profile_header *file)
+{
+	return (struct tek_module *)((char *)file + TEK_PROFILE_MODULES_OFFSET);
+}
+
+static void set_path(struct tek_module *module, const char *name)
+{
+	size_t room = sizeof(module->path) - 1;
+
+	if (name[0]) {
+		/* A shortened path would name another file. */
+		if (strlen(name) <= room)
+			strcpy((char *)module->path, name);
+		return;
+	}
+	/* The program itself has no name here. */
+	if (syscall(SYS_readlinkat, AT_FDCWD, "/proc/self/exe", module->path, room) == (long)room)
+		memset(module->path, 0, sizeof(module->path));
+}
+
+/* The build id, out of a note segment: elf(5).  By it `tek` knows the file again. */
+static void read_build_id(struct tek_module *module, const char *note, size_t size)
+{
+	ElfW(Nhdr) header;
+
+	while (size >= sizeof(header)) {
+		memcpy(&header, note, sizeof(header));
+		size_t name = (header.n_namesz + 3u) & ~(size_t)3;
+		size_t text = (header.n_descsz + 3u) & ~(size_t)3;
+		if (name > size - sizeof(header) || text > size - sizeof(header) - name)
+			return;
+		const char *id = note + sizeof(header) + name;
+		if (header.n_type == NT_GNU_BUILD_ID && header.n_namesz == 4 &&
+		    memcmp(note + sizeof(header), "GNU", 4) == 0) {
+			size_t bytes = header.n_descsz < sizeof(module->build_id)
+					       ? header.n_descsz
+					       : sizeof(module->build_id);
+			memcpy(module->build_id, id, bytes);
+			module->build_id_bytes = (tek_u32)bytes;
+			return;
+		}
+		note = id + text;
+		size -= sizeof(header) + name + text;
+	}
+}
+
+/* For dl_iterate_phdr(3). */
+static int note(struct dl_phdr_info *info, size_t size, void *unused)
+{
+	struct tek_profile_header *file = tek__profile_file;
+	uintptr_t start = UINTPTR_MAX, end = 0;
+
+	(void)size;
+	(void)unused;
+	for (int i = 0; i < info->dlpi_phnum; i++) {
+		const ElfW(Phdr) *segment = &info->dlpi_phdr[i];
+		uintptr_t from = info->dlpi_addr + segment->p_vaddr;
+		if (segment->p_type != PT_LOAD)
+			continue;
+		start = from < start ? from : start;
+		end = from + segment->p_memsz > end ? from + segment->p_memsz : end;
+	}
+	for (tek_u32 i = 0; i < file->modules; i++)
+		if (modules(file)[i].start == start && modules(file)[i].bias == info->dlpi_addr)
+			return 0;
+	if (file->modules == TEK_MAX_MODULES)
+		return 1;
+	struct tek_module *module = &modules(file)[file->modules];
+	*module = (struct tek_module){.start = start, .end = end, .bias = info->dlpi_addr};
+	set_path(module, info->dlpi_name);
+	for (int i = 0; i < info->dlpi_phnum; i++) {
+		const ElfW(Phdr) *segment = &info->dlpi_phdr[i];
+		if (segment->p_type == PT_NOTE && !module->build_id_bytes)
+			read_build_id(module, (const char *)(info->dlpi_addr + segment->p_vaddr),
+				      segment->p_memsz);
+	}
+	__atomic_store_n(&file->modules, file->modules + 1, __ATOMIC_RELEASE);
+	return 0;
+}
+
+/* The latest that has the address: of two the first was unloaded. */
+static const struct tek_module *module_of(uintptr_t address)
+{
+	struct tek_profile_header *file = tek__profile_file;
+	tek_u32 count = file ? __atomic_load_n(&file->modules, __ATOMIC_ACQUIRE) : 0;
+
+	while (count-- > 0)
+		if (address >= modules(file)[count].start && address < modules(file)[count].end)
+			return &modules(file)[count];
+	return NULL;
+}
+
+/* What ident/cxx_thread.c asks for: ident/module.h, here of the modules in the file. */
+void tek__module_note(uintptr_t address)
+{
+	if (address && !module_of(address))
+		tek__profile_modules_note();
+}
+
+bool tek__module_has(uintptr_t address, size_t bytes)
+{
+	const struct tek_module *module = module_of(address);
+
+	return module && bytes <= module->end - address;
+}
+
+bool tek__module_is_libstdcxx(uintptr_t address)
+{
+	const struct tek_module *module = module_of(address);
+	const char *name = module ? strrchr((const char *)module->path, '/') : NULL;
+
+	return name && strncmp(name, "/libstdc++.so.", 14) == 0;
+}
+
+void tek__profile_modules_note(void)
+{
+	if (tek__profile_file)
+		dl_iterate_phdr(note, NULL);
+}
+
+void tek__profile_modules_copy(struct tek_profile_header *to, const struct tek_profile_header *from)
+{
+	tek_u32 count = __atomic_load_n(&from->modules, __ATOMIC_ACQUIRE);
+
+	memcpy(modules(to), modules(from), count * sizeof(struct tek_module));
+	__atomic_store_n(&to->modules, count, __ATOMIC_RELEASE);
+}

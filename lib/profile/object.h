@@ -1,0 +1,35 @@
+/* SPDX-License-Identifier: MIT OR Apache-2.0 */
+/*
+ * What a thread did with each lock, barrier, ... at each place of the program: a small hash table in the
+ * thread's part of the file, so nobody else writes to it.  A program may have any number of locks: where
+ * there is no room for another one, those of a place count together.
+ *
+ * How long a lock is held is measured always where it was waited for, and else now and then; then it stands for
+ * those, too, that were not measured.
+ */
+#ifndef TEK_PROFILE_OBJECT_H
+#define TEK_PROFILE_OBJECT_H
+
+#include "profile/thread.h"
+
+/* One acquisition in so many on average is measured. */
+#define TEK_PROFILE_HOLD_EACH 16
+
+/* Where it is counted; NULL: nowhere.  For a wait more room is taken than for others. */
+struct tek_profile_object *tek__profile_object(struct tek_profile_thread *thread,
+					       const void *object, const void *site, tek_u32 kind,
+					       bool is_contended);
+
+/* The calling thread has it now, since `now`; 0: it is not measured unless its turn has come. */
+void tek__profile_holds(const void *object, struct tek_profile_object *counted, uint64_t now);
+
+/* It gives it back. */
+void tek__profile_held(const void *object);
+
+static inline void tek__profile_gives_back(const void *object)
+{
+	if (__builtin_expect(tek__profile_self.held != 0, 0))
+		tek__profile_held(object);
+}
+
+#endif

@@ -1,0 +1,35 @@
+/* SPDX-License-Identifier: MIT OR Apache-2.0 */
+#include "profile/release.h"
+
+#include "profile/clock.h"
+
+#define TICKS_BITS 48
+#define TICKS_MASK ((UINT64_C(1) << TICKS_BITS) - 1)
+
+_Static_assert(TEK_PROFILE_PLACES == 1 << 10, "tek__profile_place() takes ten bits");
+_Static_assert(TEK_PROFILE_MAX_THREADS < 1 << (64 - TICKS_BITS), "a number fits");
+
+struct tek_profile_place tek__profile_places[TEK_PROFILE_PLACES];
+
+void tek__profile_note_release(struct tek_profile_place *place)
+{
+	struct tek_profile_header *file = tek__profile_file;
+
+	if (!file || !tek__profile_self.thread)
+		return;
+	uint64_t ticks = (tek__profile_ticks() - file->start_ticks) & TICKS_MASK;
+	/* Relaxed: it is read behind the object's own release and acquisition, or is a hint. */
+	__atomic_store_n(&place->last, (uint64_t)tek__profile_self.number << TICKS_BITS | ticks,
+			 __ATOMIC_RELAXED);
+}
+
+uint32_t tek__profile_releaser(const void *object, uint64_t begin, uint64_t *when)
+{
+	uint64_t last = __atomic_load_n(&tek__profile_place(object)->last, __ATOMIC_RELAXED);
+	uint64_t ticks = tek__profile_file->start_ticks + (last & TICKS_MASK);
+
+	if (!last || ticks < begin)
+		return 0;
+	*when = ticks;
+	return (uint32_t)(last >> TICKS_BITS);
+}

@@ -1,0 +1,113 @@
+/* SPDX-License-Identifier: MIT OR Apache-2.0 */
+/*
+ * The threads of a profiled process, and what each knows of itself.
+ *
+ * Life: pthread_create() gives a thread its number and its part of the file; it counts there from
+ * its first moment, and until the last of its destructors that we know of.  A thread that came by
+ * no door of ours is found at its first call.  What it does behind its end is not counted.
+ *
+ * Only a thread itself writes to what is its own.  Nothing here takes a lock or allocates.
+ */
+#ifndef TEK_PROFILE_THREAD_H
+#define TEK_PROFILE_THREAD_H
+
+#include "tek_profile.h"
+
+#include <pthread.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#define TEK_PROFILE_HELD 8
+
+/* A lock that is held, and how long is measured. */
+struct tek_profile_held {
+	const void *object;
+	struct tek_profile_object *counted;
+	uint64_t since;
+	uint32_t weight; /* for how many acquisitions it stands */
+};
+
+/* What the running thread knows of itself. */
+struct tek_profile_self {
+	struct tek_profile_thread *thread; /* NULL: it does not count */
+	struct tek_profile_block *block;   /* where its next wait is written; NULL: none yet */
+	const char *frame;                 /* of the call that it is in */
+	struct tek_profile_place *place;   /* where it says that it waits; NULL: nowhere */
+	uint32_t number;
+	uint32_t blocks;     /* that it had */
+	bool is_over;        /* its end was seen */
+	uint8_t held;        /* of `holds` in use */
+	uint8_t hold_in;     /* locks until the next one that is measured, */
+	uint8_t hold_stands; /* and for how many that stands */
+	uint32_t objects;    /* struct tek_profile_object that it uses */
+	uint32_t random;
+	/* Calls that are only counted until the next timed one, and for how many that stands. */
+	uint32_t until_timed[TEK_PROFILE_PARTS];
+	uint32_t stands_for[TEK_PROFILE_PARTS];
+	/*
+	 * The same of calls for files around which it is asked how long the thread ran; then the weight of the call
+	 * that it is in, 0: it is not asked, and how long it had run before.
+	 */
+	uint32_t until_sampled;
+	uint32_t sample_stands;
+	uint32_t sample_weight;
+	uint64_t sample_run;
+	uint32_t
+		long_lines; /* calls by stream that went to the kernel although the buffer had a lot */
+	/* Waits until the next one around which the scheduler is asked, from one to the next, and when that was. */
+	uint32_t until_asked;
+	uint32_t ask_each;
+	uint64_t asked;
+	struct tek_profile_held holds[TEK_PROFILE_HELD];
+};
+
+extern _Thread_local struct tek_profile_self tek__profile_self
+	__attribute__((visibility("hidden"), tls_model("initial-exec")));
+
+/* The calling thread's own; NULL where it does not count. */
+struct tek_profile_thread *tek__profile_adopt(void);
+
+static inline struct tek_profile_thread *tek__profile_thread(void)
+{
+	struct tek_profile_thread *thread = tek__profile_self.thread;
+	return __builtin_expect(thread != NULL, 1) ? thread : tek__profile_adopt();
+}
+
+/* Any number below that. */
+static inline uint32_t tek__profile_random(uint32_t below)
+{
+	struct tek_profile_self *self = &tek__profile_self;
+
+	self->random = self->random * 1664525u + 1013904223u;
+	return (self->random >> 16) % below;
+}
+
+/* Once, before the first one begins. */
+void tek__profile_threads_prepare(void);
+
+/* From now on threads are found at their first call: the process's first one has its number. */
+void tek__profile_threads_open(void);
+
+/* A number and a place for a thread that is to be created; 0: there is none. */
+uint32_t tek__profile_thread_new(void);
+
+/* The calling thread begins, with that number. */
+void tek__profile_thread_begin(uint32_t number);
+
+/* A thread of this process was given a name: one that is killed does not say its own. */
+void tek__profile_thread_named(pthread_t handle, const char *name);
+
+/* It ends; may be called twice. */
+void tek__profile_thread_end(void);
+
+/* The process ends, or becomes another program: what is to be noted of its threads. */
+void tek__profile_threads_last(void);
+
+/* Reads what the scheduler knows of a thread of this process, keeping errno. */
+bool tek__profile_scheduler(uint32_t tid, uint64_t *run_ns, uint64_t *delay_ns);
+
+/* And writes it down. */
+void tek__profile_ask_scheduler(struct tek_profile_thread *thread);
+
+#endif

@@ -1,0 +1,14 @@
+/* SPDX-License-Identifier: MIT OR Apache-2.0 */
+/*
+ * Waits, written down one by one in blocks of the file that a thread takes when it needs another one.
+ * What there is no room for is counted.
+ */
+#ifndef TEK_PROFILE_WAITS_H
+#define TEK_PROFILE_WAITS_H
+
+#include "tek_profile.h"
+
+/* By the thread itself. */
+void tek__profile_waits_add(struct tek_profile_thread *thread, const struct tek_profile_wait *wait);
+
+#endif

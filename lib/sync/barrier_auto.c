@@ -1,0 +1,50 @@
+/* SPDX-License-Identifier: MIT OR Apache-2.0 */
+/*
+ * Chooses at run time.  Where a round has more threads than the process has CPUs, who waits gives way at once: the CPU
+ * is for somebody who is still to come.  Otherwise it is as `block`.
+ */
+#include "sync/barrier_round.h"
+
+#include <sched.h>
+
+/* More than 1024: as many as there may be. */
+static unsigned int cpus(void)
+{
+	cpu_set_t set;
+
+	return sched_getaffinity(0, sizeof(set), &set) == 0 ? (unsigned int)CPU_COUNT(&set)
+							    : CPU_SETSIZE;
+}
+
+static int init(struct tek_barrier *barrier, unsigned int count)
+{
+	int error = tek__round_init(barrier, count);
+
+	if (!error) {
+		struct tek_round *place = barrier->place;
+		place->crowded = count > cpus();
+	}
+	return error;
+}
+
+static bool wait(struct tek_barrier *barrier)
+{
+	struct tek_round *place = barrier->place;
+	unsigned int target;
+
+	/* Before it arrives: once the round is over the place may be another barrier's. */
+	const bool crowded = place->crowded;
+	if (tek__round_arrive(barrier, &target))
+		return true;
+	tek__round_wait(place, target, !crowded);
+	return false;
+}
+
+const struct tek_barrier_kind tek__barrier_auto = {
+	.name = "auto",
+	.about = "spins while there are CPUs for all, sleeps otherwise",
+	.sleeps = true,
+	.init = init,
+	.wait = wait,
+	.destroy = tek__round_destroy,
+};

@@ -1,0 +1,30 @@
+/* SPDX-License-Identifier: MIT OR Apache-2.0 */
+/*
+ * Sense-reversing central barrier: threads count themselves in one line, and spin on another one, which the last one
+ * changes.  Now and then they give way to those who may be still to come.  The sense is the number of the round, not its
+ * parity, so that nobody can take one round for another.
+ *
+ * J. Mellor-Crummey and M. Scott, Algorithms for Scalable Synchronization on Shared-Memory Multiprocessors (1991), 3.1.
+ */
+#include "sync/barrier_round.h"
+
+static bool wait(struct tek_barrier *barrier)
+{
+	struct tek_round *place = barrier->place;
+	struct tek_spinning spinning = {0};
+	unsigned int target;
+
+	if (tek__round_arrive(barrier, &target))
+		return true;
+	while (!tek__round_is_over(place, target))
+		tek__barrier_spin(&spinning);
+	return false;
+}
+
+const struct tek_barrier_kind tek__barrier_central = {
+	.name = "central",
+	.about = "counts in one place; spins until the last one has come",
+	.init = tek__round_init,
+	.wait = wait,
+	.destroy = tek__round_destroy,
+};

@@ -1,0 +1,181 @@
+/* SPDX-License-Identifier: MIT OR Apache-2.0 */
+#include "sync/barrier_round.h"
+
+#include "sync/guard.h"
+#include "sync/parking.h"
+
+#include <errno.h>
+#include <limits.h>
+#include <sys/mman.h>
+
+/*
+ * Threads meet after work of about the same length, so it may pay to spin for longer than for a lock, and for longer than
+ * it takes to wake somebody: who has been woken comes late to the next round, and if the others sleep by then all sleep
+ * in each round from then on.  It does not pay where others have the CPUs, or threads are dealt out badly.
+ */
+#define TURNS_MOST (32 * tek__spin_limit)
+#define TURNS_BEGIN (8 * tek__spin_limit)
+#define PROBE 64u /* so many times in vain, then for once as long as it may be */
+/* Where those who are to come can run, they come in less time than it takes to sleep and be woken. */
+#define YIELDS 8u
+
+#define BLOCK_BYTES 4096u
+#define ROUND ((uint64_t)1 << 32)
+
+static struct tek_round *spare;
+static atomic_uint spare_guard;
+
+/* Under the lock: from the kernel, because allocators may use barriers. */
+static void get_more(void)
+{
+	struct tek_round *places = mmap(NULL, BLOCK_BYTES, PROT_READ | PROT_WRITE,
+					MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+
+	if (places == MAP_FAILED)
+		return;
+	for (size_t i = 0; i < BLOCK_BYTES / sizeof(*places); i++) {
+		places[i].next = spare;
+		spare = &places[i];
+	}
+}
+
+int tek__round_init(struct tek_barrier *barrier, unsigned int count)
+{
+	const int before = errno;
+
+	tek__guard_hold(&spare_guard);
+	if (!spare)
+		get_more();
+	struct tek_round *place = spare;
+	if (place)
+		spare = place->next;
+	tek__guard_let_go(&spare_guard);
+	errno = before;
+	if (!place)
+		return ENOMEM;
+	/* Rounds go on where `arrived` stands: the last one of the barrier before may be about to say that its is over. */
+	atomic_store_explicit(&place->turns, TURNS_BEGIN, memory_order_relaxed);
+	*barrier = (struct tek_barrier){.count = count, .place = place};
+	return 0;
+}
+
+int tek__round_destroy(struct tek_barrier *barrier)
+{
+	struct tek_round *place = barrier->place;
+
+	if ((uint32_t)atomic_load_explicit(&place->arrived, memory_order_relaxed))
+		return EBUSY;
+	barrier->place = NULL;
+	tek__guard_hold(&spare_guard);
+	place->next = spare;
+	spare = place;
+	tek__guard_let_go(&spare_guard);
+	return 0;
+}
+
+/* One more is over.  Releases what all have written who have arrived. */
+static void release(struct tek_round *place)
+{
+	unsigned int over = atomic_load_explicit(&place->over, memory_order_relaxed);
+
+	while (!atomic_compare_exchange_weak_explicit(&place->over, &over, (over & ~1u) + 2,
+						      memory_order_release, memory_order_relaxed))
+		;
+	if (over & 1)
+		tek__unpark(&place->over, UINT_MAX);
+}
+
+/*
+ * Where more threads come than make a round, some may arrive in the next one before the last of this one has begun it,
+ * and two last ones may then release in either order.  What both add is right in any order; and who arrives in a
+ * round acquires what those of the round before have released, so it may release them.
+ */
+bool tek__round_arrive(struct tek_barrier *barrier, unsigned int *target)
+{
+	struct tek_round *place = barrier->place;
+	const unsigned int count = barrier->count;
+	const uint64_t arrived = atomic_fetch_add_explicit(&place->arrived, 1,
+							   memory_order_acq_rel);
+	uint32_t here = (uint32_t)arrived;
+	uint32_t round = (uint32_t)(arrived >> 32);
+
+	if (__builtin_expect(here >= count, 0)) {
+		round += here / count;
+		here %= count;
+	}
+	if (here == count - 1) {
+		atomic_fetch_add_explicit(&place->arrived, ROUND - count, memory_order_relaxed);
+		release(place);
+		return true;
+	}
+	*target = (round + 1) * 2;
+	return false;
+}
+
+static bool spin(struct tek_round *place, unsigned int target, unsigned int turns)
+{
+	for (unsigned int i = 0; i < turns; i++) {
+		if (tek__round_is_over(place, target))
+			return true;
+		tek__relax_cpu();
+	}
+	return tek__round_is_over(place, target);
+}
+
+static bool give_way(struct tek_round *place, unsigned int target)
+{
+	for (unsigned int i = 0; i < YIELDS; i++) {
+		tek__give_way();
+		if (tek__round_is_over(place, target))
+			return true;
+	}
+	return false;
+}
+
+static void sleep_until_over(struct tek_round *place, unsigned int target)
+{
+	unsigned int over;
+
+	while ((int)((over = atomic_load_explicit(&place->over, memory_order_acquire)) - target) <
+	       0) {
+		/* Who releases sees it, or it fails. */
+		if ((over & 1) || atomic_compare_exchange_strong_explicit(
+					  &place->over, &over, over | 1, memory_order_relaxed,
+					  memory_order_relaxed))
+			tek__park(&place->over, over | 1, TEK_FOR_EVER);
+	}
+}
+
+static void set_turns(struct tek_round *place, unsigned int now, unsigned int next)
+{
+	if (next > TURNS_MOST)
+		next = TURNS_MOST;
+	/* What somebody else stores at the same time is as good; and so is what another barrier finds there. */
+	if (next != now)
+		atomic_store_explicit(&place->turns, next, memory_order_relaxed);
+}
+
+static bool spin_as_learned(struct tek_round *place, unsigned int target)
+{
+	const unsigned int now = atomic_load_explicit(&place->turns, memory_order_relaxed);
+	unsigned int turns = now;
+
+	if (atomic_load_explicit(&place->failures, memory_order_relaxed) % PROBE == PROBE - 1)
+		turns = TURNS_MOST;
+	if (spin(place, target, turns)) {
+		set_turns(place, now, turns / 4 > now ? turns / 4 : now + now / 8 + 1);
+		return true;
+	}
+	atomic_fetch_add_explicit(&place->failures, 1, memory_order_relaxed);
+	set_turns(place, now, now / 2);
+	return false;
+}
+
+void tek__round_wait(struct tek_round *place, unsigned int target, bool spins)
+{
+	/* What a user-level thread waits for is most likely to run on its own worker. */
+	if (spins && !tek__on_user_level() && spin_as_learned(place, target))
+		return;
+	if (!give_way(place, target))
+		sleep_until_over(place, target);
+}

@@ -1,0 +1,132 @@
+/* SPDX-License-Identifier: MIT OR Apache-2.0 */
+/*
+ * K42: a queue lock like MCS that needs no node from its user: who waits has one on its stack, and when it gets the lock
+ * moves what it says into the lock.
+ *
+ * M. L. Scott: Shared-Memory Synchronization (2013), 4.3.2; rtos-linux-scalability-2018, 3.1.5.
+ *
+ * The lock itself is a node, of the holder:
+ *	first	the last of the queue: NULL, it is free; the lock's own address, it is locked and nobody waits
+ *	second	the first who waits, once that has said so
+ * All nodes begin with the fields of a waiter, so who comes last writes to the one before it without knowing which it is.
+ */
+#include "sync/lock.h"
+#include "sync/poll.h"
+#include "sync/waiting.h"
+
+struct waiter {
+	_Atomic uintptr_t waits, next;
+};
+
+_Static_assert(offsetof(struct waiter, next) == offsetof(struct tek_lock, second),
+	       "a lock is a node, too");
+
+/* Acquires: synchronises with the exchange that releases. */
+static bool try(struct tek_lock *lock)
+{
+	uintptr_t last = 0;
+
+	return atomic_load_explicit(&lock->first, memory_order_relaxed) == 0 &&
+	       atomic_compare_exchange_strong_explicit(&lock->first, &last, (uintptr_t)lock,
+						       memory_order_acquire, memory_order_relaxed);
+}
+
+/* Of who is about to say so. */
+static uintptr_t next_of(_Atomic uintptr_t *next)
+{
+	struct tek_spinning spinning = {0};
+	uintptr_t seen;
+
+	while ((seen = atomic_load_explicit(next, memory_order_acquire)) == 0)
+		tek__spin(&spinning);
+	return seen;
+}
+
+/*
+ * This thread has the lock now, and its node goes: what it knows of the next one moves into the lock.  Who comes
+ * meanwhile finds this node as the last one, or the lock: `second` is cleared before the exchange, which releases it.
+ * Who has found this node writes to it, and is waited for.
+ */
+static void leave_queue(struct tek_lock *lock, struct waiter *waiter)
+{
+	uintptr_t last = (uintptr_t)waiter;
+	uintptr_t next = atomic_load_explicit(&waiter->next, memory_order_acquire);
+
+	if (!next) {
+		atomic_store_explicit(&lock->second, 0, memory_order_relaxed);
+		if (atomic_compare_exchange_strong_explicit(&lock->first, &last, (uintptr_t)lock,
+							    memory_order_release,
+							    memory_order_relaxed))
+			return;
+		next = next_of(&waiter->next);
+	}
+	atomic_store_explicit(&lock->second, next, memory_order_relaxed);
+}
+
+/*
+ * The exchange releases the node's content to who comes next, and acquires that of the node before.  The lock is acquired
+ * where `waits` is read as 0, which the holder has released.
+ */
+static void wait_in_queue(struct tek_lock *lock, struct waiter *waiter, uintptr_t before)
+{
+	struct tek_spinning spinning = {0};
+
+	atomic_store_explicit(&((struct waiter *)before)->next, (uintptr_t)waiter,
+			      memory_order_release);
+	while (atomic_load_explicit(&waiter->waits, memory_order_acquire))
+		tek__spin(&spinning);
+	leave_queue(lock, waiter);
+}
+
+static void lock(struct tek_lock *lock)
+{
+	uintptr_t last = 0;
+
+	if (atomic_compare_exchange_strong_explicit(&lock->first, &last, (uintptr_t)lock,
+						    memory_order_acquire, memory_order_relaxed))
+		return;
+	struct waiter waiter = {.waits = 1};
+	for (;;) {
+		if (last == 0) {
+			if (try(lock))
+				return;
+			last = atomic_load_explicit(&lock->first, memory_order_relaxed);
+		} else if (atomic_compare_exchange_weak_explicit(
+				   &lock->first, &last, (uintptr_t)&waiter, memory_order_acq_rel,
+				   memory_order_relaxed)) {
+			wait_in_queue(lock, &waiter, last);
+			return;
+		}
+	}
+}
+
+/* Nobody can leave the queue: its node would go. */
+static int lock_until(struct tek_lock *lock, struct tek_until until)
+{
+	return tek__poll_until(lock, try, until);
+}
+
+static void unlock(struct tek_lock *lock)
+{
+	uintptr_t last = (uintptr_t)lock;
+	uintptr_t next = atomic_load_explicit(&lock->second, memory_order_acquire);
+
+	if (!next) {
+		if (atomic_compare_exchange_strong_explicit(
+			    &lock->first, &last, 0, memory_order_release, memory_order_relaxed))
+			return;
+		next = next_of(&lock->second);
+	}
+	/* From here on neither the lock nor the node is touched. */
+	atomic_store_explicit(&((struct waiter *)next)->waits, 0, memory_order_release);
+}
+
+const struct tek_lock_kind tek__lock_k42 = {
+	.name = "k42",
+	.about = "spin lock: a queue, whose nodes are on the stacks of those who wait",
+	.fifo = true,
+	.lock = lock,
+	.try = try,
+	.lock_until = lock_until,
+	.unlock = unlock,
+};

@@ -1,0 +1,134 @@
+/* SPDX-License-Identifier: MIT OR Apache-2.0 */
+/*
+ * Spin, then sleep, one of those who wait for the lock and the others for their turn; whoever comes by takes it if it is free.
+ * Its word says whether somebody sleeps for it, so no system call is made where nobody does.
+ *
+ * U. Drepper, Futexes Are Tricky (2011), mutex 2, twice; with spinning before.
+ *
+ * Who unlocks it and locks it again at once would always be before those whom it has woken.  So now and then it is kept for
+ * them.
+ *
+ *	first	whose it is, below
+ *	second	turn.h
+ */
+#include "sync/lock.h"
+#include "sync/poll.h"
+#include "sync/turn.h"
+
+enum {
+	FREE,
+	LOCKED,
+	PARKED, /* locked, and somebody may sleep */
+	OWED,   /* the same, and who sleeps has been too late before */
+	KEPT,   /* free, for those who have slept: others let them come first */
+};
+
+static atomic_uint *word_of(struct tek_lock *lock)
+{
+	return (atomic_uint *)&lock->first;
+}
+
+static atomic_uint *turn_of(struct tek_lock *lock)
+{
+	return (atomic_uint *)&lock->second;
+}
+
+static bool exchange(struct tek_lock *lock, unsigned int seen, unsigned int wanted)
+{
+	return atomic_compare_exchange_strong_explicit(word_of(lock), &seen, wanted,
+						       memory_order_acquire, memory_order_relaxed);
+}
+
+static bool take(struct tek_lock *lock)
+{
+	return exchange(lock, FREE, LOCKED);
+}
+
+static bool try(struct tek_lock *lock)
+{
+	return take(lock) || exchange(lock, KEPT, PARKED);
+}
+
+/* Looks first: others write there. */
+static bool look(struct tek_lock *lock)
+{
+	return atomic_load_explicit(word_of(lock), memory_order_relaxed) == FREE && take(lock);
+}
+
+/* For who has slept: it says PARKED also for others, as it cannot know that nobody else does. */
+static bool look_again(struct tek_lock *lock)
+{
+	const unsigned int seen = atomic_load_explicit(word_of(lock), memory_order_relaxed);
+
+	return (seen == FREE || seen == KEPT) && exchange(lock, seen, PARKED);
+}
+
+static int take_turn(struct tek_lock *lock, struct tek_until until)
+{
+	bool is_late = false;
+	int error = 0;
+
+	if (until.at ? look(lock) : tek__poll_patiently(lock, look))
+		return 0;
+	if (atomic_load_explicit(word_of(lock), memory_order_relaxed) == KEPT)
+		tek__nap(TEK_KEPT_NS);
+	do {
+		const unsigned int sleeps = is_late && tek__is_owed() ? OWED : PARKED;
+		const unsigned int seen = atomic_exchange_explicit(word_of(lock), sleeps,
+								   memory_order_acquire);
+		if (seen == FREE || seen == KEPT) {
+			atomic_store_explicit(word_of(lock), PARKED, memory_order_relaxed);
+			return 0;
+		}
+		error = tek__park(word_of(lock), sleeps, until);
+		is_late = true;
+	} while (!error && !look_again(lock) &&
+		 (until.at || !tek__poll_patiently(lock, look_again)));
+	return error;
+}
+
+static __attribute__((noinline)) int wait(struct tek_lock *lock, struct tek_until until)
+{
+	return tek__poll(lock, look, until)
+		       ? 0
+		       : tek__wait_in_turn(lock, turn_of(lock), until, take_turn);
+}
+
+static int lock_until(struct tek_lock *lock, struct tek_until until)
+{
+	return take(lock) ? 0 : wait(lock, until);
+}
+
+static void lock(struct tek_lock *lock)
+{
+	if (!take(lock))
+		wait(lock, TEK_FOR_EVER);
+}
+
+static __attribute__((noinline)) void unlock_and_wake(struct tek_lock *lock, unsigned int seen)
+{
+	atomic_uint *word = word_of(lock);
+
+	atomic_exchange_explicit(word, seen == OWED ? KEPT : FREE, memory_order_release);
+	tek__unpark(word, 1);
+}
+
+/* An exchange, so that what is written by who will sleep is either seen or follows. */
+static void unlock(struct tek_lock *lock)
+{
+	unsigned int seen = LOCKED;
+
+	if (!atomic_compare_exchange_strong_explicit(word_of(lock), &seen, FREE,
+						     memory_order_release, memory_order_relaxed))
+		unlock_and_wake(lock, seen);
+}
+
+const struct tek_lock_kind tek__lock_park = {
+	.name = "park",
+	.about = "spins for a while, then sleeps",
+	.sleeps = true,
+	.lock = lock,
+	.try = try,
+	.lock_until = lock_until,
+	.unlock = unlock,
+};

@@ -1,0 +1,51 @@
+/* SPDX-License-Identifier: MIT OR Apache-2.0 */
+/*
+ * Test-and-set: who waits writes again and again, and the lock's line goes from cache to cache.  One instruction is all
+ * that it asks of a processor: what RTOS for few cores have.
+ *
+ * rtos-linux-scalability-2018, 3.1.5.
+ */
+#include "sync/lock.h"
+#include "sync/poll.h"
+#include "sync/waiting.h"
+
+/* The exchange acquires: what is read under the lock is read after it.  It synchronises with the store that unlocks. */
+static bool try(struct tek_lock *lock)
+{
+	return atomic_exchange_explicit(&lock->first, 1, memory_order_acquire) == 0;
+}
+
+static __attribute__((noinline)) void spin(struct tek_lock *lock)
+{
+	struct tek_spinning spinning = {0};
+
+	do
+		tek__spin(&spinning);
+	while (!try(lock));
+}
+
+/* Apart, so that who need not wait saves no registers. */
+static void lock(struct tek_lock *lock)
+{
+	if (!try(lock))
+		spin(lock);
+}
+
+static int lock_until(struct tek_lock *lock, struct tek_until until)
+{
+	return tek__poll_until(lock, try, until);
+}
+
+static void unlock(struct tek_lock *lock)
+{
+	atomic_store_explicit(&lock->first, 0, memory_order_release);
+}
+
+const struct tek_lock_kind tek__lock_tas = {
+	.name = "tas",
+	.about = "spin lock: test-and-set",
+	.lock = lock,
+	.try = try,
+	.lock_until = lock_until,
+	.unlock = unlock,
+};

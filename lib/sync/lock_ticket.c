@@ -1,0 +1,46 @@
+/* SPDX-License-Identifier: MIT OR Apache-2.0 */
+/*
+ * A ticket lock with exponential back-off: who comes takes a number, and looks more and more rarely whether it is called.
+ * The paper's BACKOFF, which Linux had on TILE-Gx (rtos-linux-scalability-2018, 3.1.5).
+ *
+ * J. M. Mellor-Crummey, M. L. Scott: Algorithms for Scalable Synchronization (1991), 2.2.
+ */
+#include "sync/lock.h"
+#include "sync/poll.h"
+#include "sync/ticket.h"
+#include "sync/waiting.h"
+
+/* Turns from look to look. Who looks late lets everybody behind wait, so it stays short, and the first looks are many. */
+#define LOOKS_BEFORE 16
+#define TURNS_MAX 16
+
+static void lock(struct tek_lock *lock)
+{
+	struct tek_spinning spinning = {0};
+	const uintptr_t ticket = tek__ticket_take(lock);
+	unsigned int looks = 0, turns = 1;
+
+	while (tek__ticket_served(lock) != ticket) {
+		if (++looks > LOOKS_BEFORE && turns < TURNS_MAX)
+			turns *= 2;
+		for (unsigned int i = 0; i < turns; i++)
+			tek__spin(&spinning);
+	}
+	tek__ticket_begin(lock);
+}
+
+/* Nobody can give a ticket back. */
+static int lock_until(struct tek_lock *lock, struct tek_until until)
+{
+	return tek__poll_until(lock, tek__ticket_try, until);
+}
+
+const struct tek_lock_kind tek__lock_ticket = {
+	.name = "ticket",
+	.about = "spin lock: tickets, with exponential back-off",
+	.fifo = true,
+	.lock = lock,
+	.try = tek__ticket_try,
+	.lock_until = lock_until,
+	.unlock = tek__ticket_unlock,
+};

@@ -1,0 +1,41 @@
+/* SPDX-License-Identifier: MIT OR Apache-2.0 */
+/*
+ * A ticket lock with proportional back-off: who waits looks the more rarely the more are before it.
+ *
+ * J. M. Mellor-Crummey, M. L. Scott: Algorithms for Scalable Synchronization (1991), 2.2.
+ */
+#include "sync/lock.h"
+#include "sync/poll.h"
+#include "sync/ticket.h"
+#include "sync/waiting.h"
+
+/* Turns for each who is before the next one; the next one itself looks at each turn. */
+#define TURNS_EACH 4
+
+static void lock(struct tek_lock *lock)
+{
+	struct tek_spinning spinning = {0};
+	const uintptr_t ticket = tek__ticket_take(lock);
+	uintptr_t before;
+
+	while ((before = ticket - tek__ticket_served(lock)) != 0)
+		for (uintptr_t i = 0; i < 1 + (before - 1) * TURNS_EACH; i++)
+			tek__spin(&spinning);
+	tek__ticket_begin(lock);
+}
+
+/* Nobody can give a ticket back. */
+static int lock_until(struct tek_lock *lock, struct tek_until until)
+{
+	return tek__poll_until(lock, tek__ticket_try, until);
+}
+
+const struct tek_lock_kind tek__lock_ticket_pb = {
+	.name = "ticket-pb",
+	.about = "spin lock: tickets, with proportional back-off",
+	.fifo = true,
+	.lock = lock,
+	.try = tek__ticket_try,
+	.lock_until = lock_until,
+	.unlock = tek__ticket_unlock,
+};

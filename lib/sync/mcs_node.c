@@ -1,0 +1,124 @@
+/* SPDX-License-Identifier: MIT OR Apache-2.0 */
+#include "sync/mcs_node.h"
+
+#include "sync/waiting.h"
+
+#include <pthread.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <sys/mman.h>
+
+#define PAGES 1024u
+#define SHARED 4096u
+
+/* Zero, and not there before they are used. */
+static struct tek_mcs_node pages[PAGES][TEK_MCS_NODES] __attribute__((aligned(4096)));
+static atomic_bool taken[PAGES];
+
+__thread struct tek_mcs_node *tek__mcs_page __attribute__((tls_model("initial-exec")));
+
+static pthread_key_t key;
+static bool has_key;
+
+/* Nodes of locks that the thread has left locked stay in use; the next owner of the page passes over them. */
+static void give_page_back(void *page)
+{
+	tek__mcs_page = NULL;
+	atomic_store_explicit(&taken[(struct tek_mcs_node(*)[TEK_MCS_NODES])page - pages], false,
+			      memory_order_release);
+}
+
+/* When the library is loaded: a key of the first ones, for which pthread_setspecific() allocates nothing. */
+__attribute__((constructor)) static void make_key(void)
+{
+	has_key = pthread_key_create(&key, give_page_back) == 0;
+}
+
+/* Whether it has one now. */
+static bool take_page(void)
+{
+	static atomic_uint next;
+
+	for (unsigned int i = 0; has_key && i < PAGES; i++) {
+		const unsigned int page =
+			atomic_fetch_add_explicit(&next, 1, memory_order_relaxed) % PAGES;
+		if (atomic_load_explicit(&taken[page], memory_order_relaxed) ||
+		    atomic_exchange_explicit(&taken[page], true, memory_order_acquire))
+			continue;
+		tek__mcs_page = pages[page];
+		if (pthread_setspecific(key, pages[page]) != 0)
+			has_key = false; /* and this one stays taken */
+		return true;
+	}
+	return false;
+}
+
+/* Nodes that all share: never freed. */
+struct block {
+	struct tek_mcs_node nodes[SHARED];
+	_Atomic(struct block *) next;
+};
+static struct block shared;
+
+static struct tek_mcs_node *take_from(struct block *block)
+{
+	static atomic_uint next;
+
+	for (unsigned int tries = 0; tries < SHARED; tries++) {
+		const unsigned int i = atomic_fetch_add_explicit(&next, 1, memory_order_relaxed) %
+				       SHARED;
+		if (!atomic_load_explicit(&block->nodes[i].used, memory_order_relaxed) &&
+		    !atomic_exchange_explicit(&block->nodes[i].used, 1, memory_order_acquire))
+			return &block->nodes[i];
+	}
+	return NULL;
+}
+
+/* From the kernel, because allocators lock.  Where two come at once the second block stands behind the first. */
+static void add_block(void)
+{
+	const int before = errno;
+	struct block *block = mmap(NULL, sizeof(*block), PROT_READ | PROT_WRITE,
+				   MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	struct block *last = &shared, *next = NULL;
+
+	errno = before;
+	if (block == MAP_FAILED)
+		return;
+	while (!atomic_compare_exchange_strong_explicit(
+		&last->next, &next, block, memory_order_acq_rel, memory_order_acquire)) {
+		last = next;
+		next = NULL;
+	}
+}
+
+/* Waits for one only if there is no memory. */
+static struct tek_mcs_node *take_shared(void)
+{
+	struct tek_spinning spinning = {0};
+
+	for (;;) {
+		for (struct block *block = &shared; block;
+		     block = atomic_load_explicit(&block->next, memory_order_acquire)) {
+			struct tek_mcs_node *node = take_from(block);
+			if (node)
+				return node;
+		}
+		add_block();
+		tek__spin(&spinning);
+	}
+}
+
+struct tek_mcs_node *tek__mcs_node_other(void)
+{
+	if (!tek__mcs_page && !take_page())
+		return take_shared();
+	for (unsigned int i = 0; i < TEK_MCS_NODES; i++) {
+		struct tek_mcs_node *node = &tek__mcs_page[i];
+		if (atomic_load_explicit(&node->used, memory_order_acquire))
+			continue;
+		atomic_store_explicit(&node->used, 1, memory_order_relaxed);
+		return node;
+	}
+	return take_shared();
+}

@@ -1,0 +1,36 @@
+/* SPDX-License-Identifier: MIT OR Apache-2.0 */
+#include "sync/poll.h"
+
+#include <time.h>
+
+/* It lets others run so often at most, and so long: when they need the CPU for longer it sleeps, and is woken. */
+#define WAYS 8
+#define PATIENCE_NS 100000
+
+__thread unsigned int tek__spin_halvings;
+
+static long ns_since(const struct timespec *then)
+{
+	struct timespec now;
+
+	clock_gettime(CLOCK_MONOTONIC, &now);
+	return (now.tv_sec - then->tv_sec) * 1000000000L + (now.tv_nsec - then->tv_nsec);
+}
+
+/* Not for real-time threads: those who should run then may be of lesser priority. */
+bool tek__poll_patiently(struct tek_lock *lock, bool (*try)(struct tek_lock *))
+{
+	struct timespec begin;
+
+	if (try(lock))
+		return true;
+	if (tek__spin_limit == 0 || tek__is_real_time())
+		return false;
+	clock_gettime(CLOCK_MONOTONIC, &begin);
+	for (int i = 0; i < WAYS && ns_since(&begin) < PATIENCE_NS; i++) {
+		tek__give_way();
+		if (try(lock) || tek__poll_apart(lock, try, TEK_FOR_EVER, TEK_TURNS_APART))
+			return true;
+	}
+	return false;
+}

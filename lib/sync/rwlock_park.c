@@ -1,0 +1,326 @@
+/* SPDX-License-Identifier: MIT OR Apache-2.0 */
+/*
+ * Spin, then sleep; whoever comes by takes it if it is free.
+ *
+ *   prefers readers: a reader gets it unless a writer has it, so it may have it several times; when a writer lets it go
+ *                    all readers that wait are woken
+ *   prefers writers: a reader waits if a writer waits; whoever lets it go wakes the first writer
+ *
+ * Who sleeps is in a list, under a bit of the state word (GUARD) which is held for a few instructions.  Nobody changes
+ * the word while another one has that bit.  Who unlocks takes out those it will wake, stores the word, and wakes them
+ * after that: by their own words, not by the lock, which may be gone.
+ *
+ * Who is woken tries again, and sleeps again if somebody was faster.  WOKEN says that somebody is on the way to do that,
+ * so nobody else needs to be woken.  What holds whenever the guard is free:
+ *   if anybody sleeps, then the lock is held by somebody who keeps all sleepers out, or WOKEN is set
+ * and who was woken restores it (settle) before it sleeps again, gives up, or has it.
+ */
+#include "sync/rwlock.h"
+#include "sync/waiting.h"
+
+#define GUARD 1u
+#define WRITER 2u
+#define WAITERS 4u /* the list is not empty */
+#define WOKEN 8u
+#define BARRED 16u /* to readers: it prefers writers, and one waits */
+#define READER 32u /* times how many have it */
+
+struct tek_rwlock_waiter {
+	struct tek_sleeper sleeper;
+	struct tek_rwlock_waiter *next;
+	bool writes;
+	bool listed;
+};
+
+static bool is_to_be_had(unsigned int state, bool writes)
+{
+	return writes ? !(state & WRITER) && state < READER : !(state & (WRITER | BARRED));
+}
+
+static unsigned int with(unsigned int state, bool writes)
+{
+	return writes ? state | WRITER : state + READER;
+}
+
+static unsigned int load(struct tek_rwlock *lock)
+{
+	return atomic_load_explicit(&lock->park.state, memory_order_relaxed);
+}
+
+static void let_holder_go_on(struct tek_spinning *spinning)
+{
+	tek__spin(spinning);
+	if (spinning->turns % TEK_TURNS == 0)
+		tek__give_way();
+}
+
+/*
+ * Acquires what every earlier holder has released: either there are only exchanges between, which do not hide it, or
+ * somebody has had the guard, which acquires and releases as well.
+ */
+static inline bool try(struct tek_rwlock *lock, bool writes)
+{
+	struct tek_spinning spinning = {0};
+	unsigned int state = load(lock);
+
+	while (is_to_be_had(state, writes)) {
+		if (state & GUARD) {
+			let_holder_go_on(&spinning);
+			state = load(lock);
+		} else if (atomic_compare_exchange_weak_explicit(
+				   &lock->park.state, &state, with(state, writes),
+				   memory_order_acquire, memory_order_relaxed)) {
+			return true;
+		}
+	}
+	return false;
+}
+
+/* Returns the state without the guard. */
+static unsigned int hold(struct tek_rwlock *lock)
+{
+	struct tek_spinning spinning = {0};
+	unsigned int state = load(lock);
+
+	for (;;) {
+		if (state & GUARD) {
+			let_holder_go_on(&spinning);
+			state = load(lock);
+		} else if (atomic_compare_exchange_weak_explicit(
+				   &lock->park.state, &state, state | GUARD, memory_order_acquire,
+				   memory_order_relaxed)) {
+			return state;
+		}
+	}
+}
+
+/* ---- the list, under the guard ---- */
+
+static void add_first(struct tek_rwlock *lock, struct tek_rwlock_waiter *waiter)
+{
+	waiter->next = lock->park.first;
+	lock->park.first = waiter;
+	if (!waiter->next)
+		lock->park.last = waiter;
+	waiter->listed = true;
+}
+
+static void add_last(struct tek_rwlock *lock, struct tek_rwlock_waiter *waiter)
+{
+	waiter->next = NULL;
+	if (lock->park.first)
+		lock->park.last->next = waiter;
+	else
+		lock->park.first = waiter;
+	lock->park.last = waiter;
+	waiter->listed = true;
+}
+
+static void take_out(struct tek_rwlock *lock, struct tek_rwlock_waiter *waiter)
+{
+	struct tek_rwlock_waiter *before = NULL;
+
+	for (struct tek_rwlock_waiter *here = lock->park.first; here != waiter; here = here->next)
+		before = here;
+	if (before)
+		before->next = waiter->next;
+	else
+		lock->park.first = waiter->next;
+	if (lock->park.last == waiter)
+		lock->park.last = before;
+	waiter->listed = false;
+}
+
+static struct tek_rwlock_waiter *first_that(struct tek_rwlock *lock, bool writes)
+{
+	struct tek_rwlock_waiter *waiter = lock->park.first;
+
+	while (waiter && waiter->writes != writes)
+		waiter = waiter->next;
+	return waiter;
+}
+
+/* Whom the lock could go to, taken out: all readers, or one writer. */
+static struct tek_rwlock_waiter *choose(struct tek_rwlock *lock, unsigned int state)
+{
+	struct tek_rwlock_waiter *chosen = NULL, *waiter;
+
+	if (is_to_be_had(state, false) &&
+	    (lock->prefers != TEK_RWLOCK_WRITERS || !first_that(lock, true)))
+		while ((waiter = first_that(lock, false))) {
+			take_out(lock, waiter);
+			waiter->next = chosen;
+			chosen = waiter;
+		}
+	if (!chosen && is_to_be_had(state, true) && (chosen = first_that(lock, true))) {
+		take_out(lock, chosen);
+		chosen->next = NULL;
+	}
+	return chosen;
+}
+
+/* Restores what holds without the guard, gives it back, and wakes.  The store that does is the last access. */
+static void settle(struct tek_rwlock *lock, unsigned int state)
+{
+	struct tek_rwlock_waiter *woken = NULL, *next;
+
+	state &= ~(WAITERS | BARRED);
+	if (lock->park.writers && lock->prefers == TEK_RWLOCK_WRITERS)
+		state |= BARRED;
+	if (lock->park.first && !(state & WOKEN) && (woken = choose(lock, state)))
+		state |= WOKEN;
+	if (lock->park.first)
+		state |= WAITERS;
+	atomic_store_explicit(&lock->park.state, state, memory_order_release);
+	for (; woken; woken = next) {
+		next = woken->next;
+		tek__awaken(&woken->sleeper);
+	}
+}
+
+/* ---- waiting ---- */
+
+/* Until it is woken: 0; or its time has come, and it is out of the list: ETIMEDOUT, EINVAL. */
+static int sleep_in_list(struct tek_rwlock *lock, struct tek_rwlock_waiter *waiter,
+			 struct tek_until until)
+{
+	int error = tek__sleep(&waiter->sleeper, until);
+
+	if (!error)
+		return 0;
+	unsigned int state = hold(lock);
+	if (waiter->listed) {
+		take_out(lock, waiter);
+		if (waiter->writes)
+			lock->park.writers--;
+		/* Readers may have waited only because this writer did. */
+		settle(lock, state);
+		return error;
+	}
+	settle(lock, state);
+	/* Somebody is about to wake it, and needs it until then. */
+	return tek__sleep(&waiter->sleeper, TEK_FOR_EVER);
+}
+
+static int queue(struct tek_rwlock *lock, bool writes, struct tek_until until)
+{
+	struct tek_rwlock_waiter waiter = {.writes = writes};
+	unsigned int state = hold(lock);
+	int error;
+
+	if (is_to_be_had(state, writes)) {
+		settle(lock, with(state, writes));
+		return 0;
+	}
+	if (writes)
+		lock->park.writers++;
+	tek__sleeper_init(&waiter.sleeper);
+	add_last(lock, &waiter);
+	settle(lock, state);
+	while (!(error = sleep_in_list(lock, &waiter, until))) {
+		state = hold(lock) & ~WOKEN;
+		if (is_to_be_had(state, writes)) {
+			if (writes)
+				lock->park.writers--;
+			settle(lock, with(state, writes));
+			break;
+		}
+		tek__sleeper_init(&waiter.sleeper);
+		add_first(lock, &waiter);
+		settle(lock, state);
+	}
+	return error;
+}
+
+static bool spin(struct tek_rwlock *lock, bool writes)
+{
+	struct tek_spinning spinning = {0};
+
+	while (spinning.turns < tek__spin_limit) {
+		if (is_to_be_had(load(lock), writes) && try(lock, writes))
+			return true;
+		tek__spin(&spinning);
+	}
+	return false;
+}
+
+static int lock_until(struct tek_rwlock *lock, bool writes, struct tek_until until)
+{
+	return try(lock, writes) || spin(lock, writes) ? 0 : queue(lock, writes, until);
+}
+
+/*
+ * Nobody is to be woken if none sleeps, or one is on the way, or others still read: then all who sleep are writers, or
+ * readers who wait for one.
+ */
+static inline bool wakes_nobody(unsigned int state, unsigned int left)
+{
+	return !(state & WAITERS) || (state & WOKEN) || left >= READER;
+}
+
+static inline void unlock(struct tek_rwlock *lock, bool writes)
+{
+	const unsigned int change = writes ? WRITER : READER;
+	unsigned int state = load(lock);
+
+	while (!(state & GUARD) && wakes_nobody(state, state - change))
+		if (atomic_compare_exchange_weak_explicit(&lock->park.state, &state, state - change,
+							  memory_order_release,
+							  memory_order_relaxed))
+			return;
+	settle(lock, hold(lock) - change);
+}
+
+static bool try_read(struct tek_rwlock *lock)
+{
+	return try(lock, false);
+}
+
+static bool try_write(struct tek_rwlock *lock)
+{
+	return try(lock, true);
+}
+
+static int read_until(struct tek_rwlock *lock, struct tek_until until)
+{
+	return lock_until(lock, false, until);
+}
+
+static int write_until(struct tek_rwlock *lock, struct tek_until until)
+{
+	return lock_until(lock, true, until);
+}
+
+static void unlock_read(struct tek_rwlock *lock)
+{
+	unlock(lock, false);
+}
+
+static void unlock_write(struct tek_rwlock *lock)
+{
+	unlock(lock, true);
+}
+
+/* The words say exactly who had it: whoever held the guard had not changed that yet. */
+static void adopt(struct tek_rwlock *lock, bool written)
+{
+	(void)written;
+	lock->park.first = lock->park.last = NULL;
+	lock->park.writers = 0;
+	atomic_store_explicit(&lock->park.state, load(lock) & (WRITER | ~(READER - 1)),
+			      memory_order_relaxed);
+}
+
+const struct tek_rwlock_kind tek__rwlock_park = {
+	.name = "park",
+	.about = "spins for a while, then sleeps; prefers whom the program's attribute says",
+	.recursive = true,
+	.sleeps = true,
+	.try_read = try_read,
+	.try_write = try_write,
+	.read_until = read_until,
+	.write_until = write_until,
+	.adopt = adopt,
+	.unlock_read = unlock_read,
+	.unlock_write = unlock_write,
+};

@@ -1,0 +1,193 @@
+/* SPDX-License-Identifier: MIT OR Apache-2.0 */
+/*
+ * Phase-fair read-write spin lock with tickets: where both wait, a phase of readers and one writer take turns.  So a
+ * reader waits for one writer at most, and a writer for one phase of readers and the writers before it.
+ *
+ * B. Brandenburg and J. Anderson, Spin-Based Reader-Writer Synchronization for Multiprocessor Real-Time Systems (2010),
+ * PF-T.  It differs in one thing: a writer that leaves lets the next writer come before it lets readers in, and the next
+ * one waits until it has; so its last access is the one that unlocks, and a reader may free the lock.
+ *
+ * Who reads must not read-lock it again: a writer that has come meanwhile waits for the first one, and lets no
+ * second one pass.  Nobody can leave the queues, so who waits until a point of time tries again and again instead.
+ */
+#include "sync/rwlock.h"
+#include "sync/waiting.h"
+
+/*
+ * readers_in: how many have come, and whether a writer is there.  A reader sees by the phase that it is another writer;
+ * it is not the ticket's lowest bit, as in the paper, because a writer that only tries may leave without having been in.
+ */
+#define PRESENT 2u
+#define PHASE 1u /* of the last writer that was in */
+#define BITS (PRESENT | PHASE)
+#define READER 4u
+
+/* Who spins until it sees something acquires it then, by one of the next two or as they do. */
+static unsigned int look(atomic_uint *word)
+{
+	return atomic_load_explicit(word, memory_order_relaxed);
+}
+
+static unsigned int readers_in(struct tek_rwlock *lock)
+{
+	return atomic_load_explicit(&lock->pf.readers_in, memory_order_acquire);
+}
+
+static unsigned int readers_out(struct tek_rwlock *lock)
+{
+	return atomic_load_explicit(&lock->pf.readers_out, memory_order_acquire);
+}
+
+static bool try_read(struct tek_rwlock *lock)
+{
+	unsigned int in = atomic_load_explicit(&lock->pf.readers_in, memory_order_relaxed);
+
+	/* Acquires what the last writer has released there. */
+	while (!(in & PRESENT))
+		if (atomic_compare_exchange_weak_explicit(&lock->pf.readers_in, &in, in + READER,
+							  memory_order_acquire,
+							  memory_order_relaxed))
+			return true;
+	return false;
+}
+
+static void read_in_turn(struct tek_rwlock *lock)
+{
+	const unsigned int in = atomic_fetch_add_explicit(&lock->pf.readers_in, READER,
+							  memory_order_acquire);
+	struct tek_spinning spinning = {0};
+
+	/*
+	 * Until this writer has left: none of the same phase can come before this reader has.  Additions to the word, by
+	 * other readers and the next writer, do not hide from the load what the writer has released.
+	 */
+	if (!(in & PRESENT))
+		return;
+	while ((look(&lock->pf.readers_in) & BITS) == (in & BITS))
+		tek__spin(&spinning);
+	readers_in(lock);
+}
+
+/* Releases what was read: the next writer acquires it by seeing that all have left. */
+static void unlock_read(struct tek_rwlock *lock)
+{
+	atomic_fetch_add_explicit(&lock->pf.readers_out, READER, memory_order_release);
+}
+
+/* What a writer adds: it is there, and the phase is the other one. */
+static unsigned int entry(unsigned int in)
+{
+	return in & PHASE ? PRESENT - PHASE : PRESENT + PHASE;
+}
+
+/* By the writer whose turn it is. */
+static void pass_turn(struct tek_rwlock *lock, unsigned int ticket)
+{
+	atomic_store_explicit(&lock->pf.writers_out, ticket + 1, memory_order_release);
+}
+
+static bool try_write(struct tek_rwlock *lock)
+{
+	unsigned int ticket = atomic_load_explicit(&lock->pf.writers_out, memory_order_acquire);
+	unsigned int in, out;
+
+	if (!atomic_compare_exchange_strong_explicit(&lock->pf.writers_in, &ticket, ticket + 1,
+						     memory_order_acquire, memory_order_relaxed))
+		return false;
+	do {
+		/*
+		 * In this order.  If as many have left as had come by then, and nobody comes until the exchange, nobody is in.
+		 * Both acquire: what the last writer wrote, and that what readers read was read before.
+		 */
+		in = readers_in(lock);
+		out = readers_out(lock);
+		if ((in & PRESENT) || (in & ~BITS) != out) {
+			pass_turn(lock, ticket);
+			return false;
+		}
+	} while (!atomic_compare_exchange_weak_explicit(&lock->pf.readers_in, &in, in + entry(in),
+							memory_order_acquire,
+							memory_order_relaxed));
+	return true;
+}
+
+static void write_in_turn(struct tek_rwlock *lock)
+{
+	const unsigned int ticket = atomic_fetch_add_explicit(&lock->pf.writers_in, 1,
+							      memory_order_relaxed);
+	struct tek_spinning spinning = {0};
+
+	while (look(&lock->pf.writers_out) != ticket)
+		tek__spin(&spinning);
+	(void)atomic_load_explicit(&lock->pf.writers_out, memory_order_acquire);
+	/* The one before is leaving. */
+	unsigned int in;
+	while ((in = readers_in(lock)) & PRESENT)
+		tek__spin(&spinning);
+	/* From here on readers wait; those who came before are to leave. */
+	in = atomic_fetch_add_explicit(&lock->pf.readers_in, entry(in), memory_order_acquire);
+	while (look(&lock->pf.readers_out) != (in & ~BITS))
+		tek__spin(&spinning);
+	readers_out(lock);
+}
+
+static void unlock_write(struct tek_rwlock *lock)
+{
+	/* Only who has the turn writes there. */
+	pass_turn(lock, atomic_load_explicit(&lock->pf.writers_out, memory_order_relaxed));
+	atomic_fetch_and_explicit(&lock->pf.readers_in, ~PRESENT, memory_order_release);
+}
+
+/*
+ * Where a writer waits for readers to leave, nobody knows how many of those who have come since have it: one is taken to,
+ * who may be the child's only thread.
+ */
+static void adopt(struct tek_rwlock *lock, bool written)
+{
+	const unsigned int in = readers_in(lock);
+	const unsigned int readers = in & PRESENT ? READER : (in & ~BITS) - readers_out(lock);
+
+	lock->pf.readers_in = written ? PRESENT : readers;
+	lock->pf.readers_out = 0;
+	lock->pf.writers_in = written;
+	lock->pf.writers_out = 0;
+}
+
+static int try_until(struct tek_rwlock *lock, bool (*try)(struct tek_rwlock *),
+		     struct tek_until until)
+{
+	struct tek_spinning spinning = {0};
+	int error = 0;
+
+	while (!error && !try(lock))
+		error = tek__spin_until(&spinning, until);
+	return error;
+}
+
+static int read_until(struct tek_rwlock *lock, struct tek_until until)
+{
+	if (until.at)
+		return try_until(lock, try_read, until);
+	read_in_turn(lock);
+	return 0;
+}
+
+static int write_until(struct tek_rwlock *lock, struct tek_until until)
+{
+	if (until.at)
+		return try_until(lock, try_write, until);
+	write_in_turn(lock);
+	return 0;
+}
+
+const struct tek_rwlock_kind tek__rwlock_pf = {
+	.name = "pf",
+	.about = "phase-fair ticket spin lock: readers and writers take turns",
+	.try_read = try_read,
+	.try_write = try_write,
+	.read_until = read_until,
+	.write_until = write_until,
+	.adopt = adopt,
+	.unlock_read = unlock_read,
+	.unlock_write = unlock_write,
+};

@@ -1,0 +1,47 @@
+/* SPDX-License-Identifier: MIT OR Apache-2.0 */
+/* What ticket locks have in common: the first word is the next ticket, the second the one that is served. */
+#ifndef TEK_SYNC_TICKET_H
+#define TEK_SYNC_TICKET_H
+
+#include "sync/lock.h"
+
+/* The order comes from tek__ticket_served(), which whoever takes one calls until it is its turn. */
+static inline uintptr_t tek__ticket_take(struct tek_lock *lock)
+{
+	return atomic_fetch_add_explicit(&lock->first, 1, memory_order_relaxed);
+}
+
+/* Whoever has seen by this that it is served calls tek__ticket_begin(). */
+static inline uintptr_t tek__ticket_served(struct tek_lock *lock)
+{
+	return atomic_load_explicit(&lock->second, memory_order_relaxed);
+}
+
+/* Acquires: synchronises with the store that serves this one. */
+static inline uintptr_t tek__ticket_begin(struct tek_lock *lock)
+{
+	return atomic_load_explicit(&lock->second, memory_order_acquire);
+}
+
+/*
+ * Served never passes the next ticket.  So when the latter is found to be what was served, the former is that, too, and
+ * nobody has the lock.  What the last holder did was acquired with `served`.
+ */
+static inline bool tek__ticket_try(struct tek_lock *lock)
+{
+	uintptr_t served = tek__ticket_begin(lock);
+
+	return atomic_load_explicit(&lock->first, memory_order_relaxed) == served &&
+	       atomic_compare_exchange_strong_explicit(&lock->first, &served, served + 1,
+						       memory_order_relaxed, memory_order_relaxed);
+}
+
+/* Only the holder writes this word. */
+static inline void tek__ticket_unlock(struct tek_lock *lock)
+{
+	const uintptr_t served = atomic_load_explicit(&lock->second, memory_order_relaxed);
+
+	atomic_store_explicit(&lock->second, served + 1, memory_order_release);
+}
+
+#endif

@@ -1,0 +1,148 @@
+/* SPDX-License-Identifier: MIT OR Apache-2.0 */
+#include "sync/waiting.h"
+
+#include "sync/futex.h"
+
+#include <sched.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+/* After so many turns under a real-time policy it sleeps each time, and others of lesser priority run. */
+#define TURNS_AWAKE (1u << 16)
+#define MOMENT_NS 50000
+
+const struct tek_sync_host *tek__sync_host;
+unsigned int tek__spin_limit = 100;
+
+/* The kernel is asked: in a program with libtek.so the C library says SCHED_TEK of a thread that is real-time by it. */
+static long policy(void)
+{
+	const int before = errno;
+	const long result = syscall(SYS_sched_getscheduler, 0);
+
+	errno = before;
+	return result < 0 ? SCHED_OTHER : result & ~SCHED_RESET_ON_FORK;
+}
+
+bool tek__is_real_time(void)
+{
+	const long mine = policy();
+	return mine == SCHED_FIFO || mine == SCHED_RR || mine == SCHED_DEADLINE;
+}
+
+/* By futex(2), because clock_nanosleep(2) would be a cancellation point. */
+void tek__nap(long ns)
+{
+	atomic_uint nobody = 0;
+
+	if (tek__on_user_level()) {
+		tek__sync_host->yield();
+		return;
+	}
+	const struct timespec end = tek__in_ns(ns);
+	tek__futex_wait_until(&nobody, 0, (struct tek_until){CLOCK_MONOTONIC, &end});
+}
+
+/* Under SCHED_DEADLINE sched_yield(2) would give up all that is left until the next period. */
+static void yield(void)
+{
+	if (policy() == SCHED_DEADLINE)
+		tek__nap(MOMENT_NS);
+	else
+		sched_yield();
+}
+
+void tek__give_way(void)
+{
+	if (tek__on_user_level())
+		tek__sync_host->yield();
+	else
+		yield();
+}
+
+void tek__spin_long(struct tek_spinning *spinning)
+{
+	if (tek__on_user_level())
+		tek__sync_host->yield();
+	else if (!tek__is_real_time())
+		return;
+	else if (spinning->turns < TURNS_AWAKE)
+		yield();
+	else
+		tek__nap(MOMENT_NS);
+}
+
+/* Whether that time has come. */
+static bool is_over(struct tek_until until)
+{
+	struct timespec now;
+
+	clock_gettime(until.clock, &now);
+	return now.tv_sec > until.at->tv_sec ||
+	       (now.tv_sec == until.at->tv_sec && now.tv_nsec >= until.at->tv_nsec);
+}
+
+int tek__spin_until(struct tek_spinning *spinning, struct tek_until until)
+{
+	const bool looks = spinning->turns % TEK_TURNS == 0;
+
+	if (until.at && looks && !tek__is_time(until.at))
+		return EINVAL;
+	if (until.at && looks && is_over(until))
+		return ETIMEDOUT;
+	tek__spin(spinning);
+	return 0;
+}
+
+/*
+ * What a sleeper's word says.  A user-level thread ends, and its memory goes, when nobody expects that: so it does not
+ * leave before the one who wakes it has let go of it.  Of a kernel thread nothing but the word's address is used.
+ */
+enum { ASLEEP, AWAKE, LET_GO };
+
+void tek__sleeper_init(struct tek_sleeper *sleeper)
+{
+	atomic_init(&sleeper->awake, ASLEEP);
+	sleeper->thread = tek__sync_host ? tek__sync_host->self() : NULL;
+}
+
+/* Acquires what the one who wakes it has released. */
+static bool is_awake(struct tek_sleeper *sleeper)
+{
+	return atomic_load_explicit(&sleeper->awake, memory_order_acquire) != ASLEEP;
+}
+
+static void wait_until_let_go(struct tek_sleeper *sleeper)
+{
+	struct tek_spinning spinning = {0};
+
+	while (atomic_load_explicit(&sleeper->awake, memory_order_acquire) != LET_GO)
+		tek__spin(&spinning);
+}
+
+int tek__sleep(struct tek_sleeper *sleeper, struct tek_until until)
+{
+	int error = 0;
+
+	while (!is_awake(sleeper) && !error)
+		error = sleeper->thread ? tek__sync_host->park(until)
+					: tek__futex_wait_until(&sleeper->awake, ASLEEP, until);
+	if (!is_awake(sleeper))
+		return error;
+	if (sleeper->thread)
+		wait_until_let_go(sleeper);
+	return 0;
+}
+
+void tek__awaken(struct tek_sleeper *sleeper)
+{
+	void *thread = sleeper->thread;
+
+	atomic_store_explicit(&sleeper->awake, AWAKE, memory_order_release);
+	if (thread) {
+		tek__sync_host->unpark(thread);
+		atomic_store_explicit(&sleeper->awake, LET_GO, memory_order_release);
+	} else {
+		tek__futex_wake(&sleeper->awake, 1);
+	}
+}

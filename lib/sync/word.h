@@ -1,0 +1,46 @@
+/* SPDX-License-Identifier: MIT OR Apache-2.0 */
+/*
+ * A lock of one word that says whether anybody sleeps, so that no system call is made where nobody does.  Whoever comes by
+ * takes it if it is free.
+ */
+#ifndef TEK_SYNC_WORD_H
+#define TEK_SYNC_WORD_H
+
+#include "sync/parking.h"
+
+#include <stdbool.h>
+
+enum {
+	TEK_WORD_FREE,
+	TEK_WORD_LOCKED,
+	TEK_WORD_PARKED, /* locked, and somebody may sleep */
+};
+
+/* Acquires: synchronises with the exchange that releases. */
+static inline bool tek__word_try(atomic_uint *word)
+{
+	unsigned int free = TEK_WORD_FREE;
+	return atomic_compare_exchange_strong_explicit(word, &free, TEK_WORD_LOCKED,
+						       memory_order_acquire, memory_order_relaxed);
+}
+
+/* 0, ETIMEDOUT, EINVAL.  Who has slept says PARKED also for others: it cannot know that nobody else does. */
+static inline int tek__word_sleep(atomic_uint *word, struct tek_until until)
+{
+	while (atomic_exchange_explicit(word, TEK_WORD_PARKED, memory_order_acquire) !=
+	       TEK_WORD_FREE) {
+		int error = tek__park(word, TEK_WORD_PARKED, until);
+		if (error)
+			return error;
+	}
+	return 0;
+}
+
+/* An exchange, so that a PARKED that is written now is either seen or follows. */
+static inline void tek__word_unlock(atomic_uint *word)
+{
+	if (atomic_exchange_explicit(word, TEK_WORD_FREE, memory_order_release) == TEK_WORD_PARKED)
+		tek__unpark(word, 1);
+}
+
+#endif

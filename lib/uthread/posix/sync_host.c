@@ -1,0 +1,97 @@
+/* SPDX-License-Identifier: MIT OR Apache-2.0 */
+/*
+ * What libtek-sync.so asks for where its locks are used by user-level threads (sync/waiting.h).  It finds this by its name.
+ *
+ * An unpark that comes before the park counts, and no more than one does: it stands in the thread, under its
+ * interrupt_lock.  So does the wait while there is one, and who unparks touches it under the lock only: it is on a stack.
+ */
+#include "sync/waiting.h"
+
+#include "uthread/posix/interrupt.h"
+#include "uthread/wait.h"
+#include "uthread/worker.h"
+
+#include <errno.h>
+
+/* Yields in a row, then it is one that they do not help: its holder has a lesser priority. */
+#define YIELDS 16u
+
+static void *self(void)
+{
+	return tek__here_self();
+}
+
+static void yield(void)
+{
+	struct tek_uthread *thread = tek__here_self();
+
+	if (++thread->sync_yields % YIELDS == 0) {
+		tek__pause();
+		return;
+	}
+	tek__enter();
+	tek__yield(TEK_READY_YIELDED);
+	tek__leave();
+}
+
+/* Whether there is anything to wait for. */
+static bool begin(struct tek_uthread *thread, struct tek_waiter *waiter)
+{
+	tek__enter();
+	tek__spin_lock(&thread->interrupt_lock);
+	bool unparked = thread->sync_unparked;
+	thread->sync_unparked = false;
+	thread->sync_parked = unparked ? NULL : waiter;
+	tek__spin_unlock(&thread->interrupt_lock);
+	tek__leave();
+	return !unparked;
+}
+
+static void end(struct tek_uthread *thread)
+{
+	tek__enter();
+	tek__spin_lock(&thread->interrupt_lock);
+	thread->sync_parked = NULL;
+	tek__spin_unlock(&thread->interrupt_lock);
+	tek__leave();
+}
+
+static int park(struct tek_until until)
+{
+	struct tek_uthread *thread = tek__here_self();
+	const struct timespec *deadline;
+	struct tek_waiter waiter;
+	struct timespec room;
+	int error = tek__until_deadline(until, &room, &deadline);
+
+	if (error)
+		return error;
+	tek__waiter_init(&waiter);
+	if (!begin(thread, &waiter))
+		return 0;
+	enum tek_wake how = tek__wait_interruptible(&waiter, deadline, TEK_WAITS_OTHER);
+	end(thread);
+	if (how == TEK_INTERRUPTED)
+		tek__interrupted_by_signal();
+	return how == TEK_TIMED_OUT ? ETIMEDOUT : 0;
+}
+
+static void unpark(void *of)
+{
+	struct tek_uthread *thread = of;
+
+	tek__enter();
+	tek__spin_lock(&thread->interrupt_lock);
+	if (!thread->sync_parked || !tek__wake(thread->sync_parked, TEK_WOKEN))
+		thread->sync_unparked = true;
+	tek__spin_unlock(&thread->interrupt_lock);
+	tek__leave();
+}
+
+extern const struct tek_sync_host tek_sync_host;
+__attribute__((visibility("default"))) const struct tek_sync_host tek_sync_host = {
+	.self = self,
+	.yield = yield,
+	.park = park,
+	.unpark = unpark,
+};

@@ -1,0 +1,167 @@
+/* SPDX-License-Identifier: MIT OR Apache-2.0 */
+/* The profiler's file: where there is no room for it, and in a child. */
+#include "support.h"
+
+#include "profile/account.h"
+#include "profile/modules.h"
+
+#include <pthread.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+static char directory[] = "/tmp/tek-test-profile-XXXXXX";
+static bool is_full, is_old_kernel;
+
+/* What the kernel says of a full file system, or one before 5.14 of MADV_POPULATE_WRITE. */
+long __real_syscall(long number, ...);
+long __wrap_syscall(long number, ...);
+long __wrap_syscall(long number, ...)
+{
+	long arguments[6];
+	va_list more;
+
+	va_start(more, number);
+	for (int i = 0; i < 6; i++)
+		arguments[i] = va_arg(more, long);
+	va_end(more);
+	if (number == SYS_madvise && (is_full || is_old_kernel)) {
+		errno = is_old_kernel ? EINVAL : EFAULT;
+		return -1;
+	}
+	if (number == SYS_fallocate && is_full) {
+		errno = ENOSPC;
+		return -1;
+	}
+	return __real_syscall(number, arguments[0], arguments[1], arguments[2], arguments[3],
+			      arguments[4], arguments[5]);
+}
+
+static struct tek_profile_thread *self(void)
+{
+	return tek__profile_thread();
+}
+
+static void *adopt(void *unused)
+{
+	(void)unused;
+	return tek__profile_thread();
+}
+
+/* What another thread finds of itself. */
+static void *adopted(void)
+{
+	pthread_t thread;
+	void *found;
+
+	assert_int_equal(pthread_create(&thread, NULL, adopt, NULL), 0);
+	assert_int_equal(pthread_join(thread, &found), 0);
+	return found;
+}
+
+static int begin(void **state)
+{
+	char variable[128];
+
+	(void)state;
+	assert_non_null(mkdtemp(directory));
+	snprintf(variable, sizeof(variable), "MONOTONIC:0:%s", directory);
+	assert_null(tek__profile_file_make(variable));
+	/* A library's constructor started a thread before: there is no key for its end yet, nor a first thread. */
+	assert_null(adopted());
+	assert_int_equal(tek__profile_thread_new(), 0);
+	tek__profile_threads_prepare();
+	tek__profile_thread_begin(tek__profile_file_take_thread());
+	assert_int_equal(tek__profile_self.number, 1);
+	tek__profile_threads_open();
+	return 0;
+}
+
+static int end(void **state)
+{
+	char command[128];
+
+	(void)state;
+	snprintf(command, sizeof(command), "rm -r %s", directory);
+	return system(command);
+}
+
+static void threads_without_room_are_counted_and_nobody_reads_what_is_not_there(void **state)
+{
+	(void)state;
+	uint32_t given = __atomic_load_n(&tek__profile_file->threads, __ATOMIC_RELAXED);
+	is_full = true;
+	is_old_kernel = false;
+	assert_int_equal(tek__profile_thread_new(), 0);
+	is_old_kernel = true;
+	assert_int_equal(tek__profile_thread_new(), 0);
+	assert_null(adopted());
+	assert_int_equal(tek__profile_file->lost_threads, 1);
+	is_full = false;
+	/* A number is given once. */
+	uint32_t number = tek__profile_thread_new();
+	assert_int_equal(number, given + 4);
+	assert_true(tek__profile_file_has(number));
+	tek__profile_file_thread(number)->tid = 1;
+	for (uint32_t none = given + 1; none < number; none++)
+		assert_false(tek__profile_file_has(none));
+	tek__profile_threads_last();
+	is_old_kernel = false;
+}
+
+static void who_asks_for_another_thread_does_not_count_for_it(void **state)
+{
+	struct tek_profile_thread *other = tek__profile_file_thread(tek__profile_thread_new());
+	uint64_t own = self()->timed[0];
+
+	(void)state;
+	other->tid = (tek_u32)getpid();
+	tek__profile_ask_scheduler(other);
+	assert_true(other->run_ns > 0);
+	assert_int_equal(other->timed[0], 0);
+	tek__profile_ask_scheduler(self());
+	assert_int_equal(self()->timed[0], own + 1);
+}
+
+static void a_child_has_its_own_file_and_what_its_parent_knew_of_modules(void **state)
+{
+	struct tek_profile_thread *before = self();
+	uint64_t calls = before->calls[TEK_PROFILE_IDLE];
+	int status;
+
+	(void)state;
+	tek__profile_modules_note();
+	tek_u32 modules = tek__profile_file->modules;
+	pid_t child = fork();
+	if (child == 0) {
+		struct tek_profile_header *parents = tek__profile_file;
+		struct tek_profile_waiting waiting = {.thread = before};
+		memset(&tek__profile_self, 0, sizeof(tek__profile_self));
+		tek__profile_file_forked();
+		/* A call that a signal handler forked in returns. */
+		before->calls[TEK_PROFILE_IDLE]++;
+		tek__profile_waited(&waiting, TEK_PROFILE_IDLE, TEK_PROFILE_SLEEP, NULL, NULL);
+		_exit(tek__profile_file && tek__profile_file != parents &&
+		      tek__profile_file->modules == modules && !tek__profile_self.thread);
+	}
+	assert_int_equal(waitpid(child, &status, 0), child);
+	assert_true(WIFEXITED(status));
+	assert_int_equal(WEXITSTATUS(status), 1);
+	assert_int_equal(before->calls[TEK_PROFILE_IDLE], calls);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(
+			threads_without_room_are_counted_and_nobody_reads_what_is_not_there),
+		cmocka_unit_test(who_asks_for_another_thread_does_not_count_for_it),
+		cmocka_unit_test(a_child_has_its_own_file_and_what_its_parent_knew_of_modules),
+	};
+	return cmocka_run_group_tests(tests, begin, end);
+}

@@ -1,0 +1,602 @@
+/* SPDX-License-Identifier: MIT OR Apache-2.0 */
+/*
+ * What holds for every kind of lock (sync/lock.h) and every spin lock of one word (sync/spin.h).  The name of one is the
+ * program's argument.  An ordinary pthread program: Meson runs it with the C library's threads and with
+ * libtek-uthread.so.
+ */
+#include "fork_copy.h"
+#include "sync_crowd.h"
+#include "uthread_posix.h"
+
+#include "sync/forked_lock.h"
+#include "sync/spin.h"
+
+#include <errno.h>
+#include <sched.h>
+#include <signal.h>
+#include <stdio.h>
+#include <sys/mman.h>
+#include <sys/time.h>
+#include <sys/wait.h>
+
+enum { THREADS_MAX = 64, TURNS = 2000, MOST_MS = 300, OBJECTS = 500, HELD = 100 };
+
+/* The kind under test; of a spin lock of one word, these two. */
+static struct tek_lock_kind subject;
+static const struct tek_spin_kind *word;
+
+static void word_lock(struct tek_lock *lock)
+{
+	word->lock((atomic_uint *)&lock->first);
+}
+
+static bool word_try(struct tek_lock *lock)
+{
+	return word->try((atomic_uint *)&lock->first);
+}
+
+static void word_unlock(struct tek_lock *lock)
+{
+	word->unlock((atomic_uint *)&lock->first);
+}
+
+static struct tek_lock lock;
+static struct timespec end_of_turns;
+static long long counter;
+static atomic_int inside, phase;
+
+static bool is_over(const struct timespec *time)
+{
+	struct timespec now;
+
+	clock_gettime(CLOCK_MONOTONIC, &now);
+	return now.tv_sec > time->tv_sec ||
+	       (now.tv_sec == time->tv_sec && now.tv_nsec >= time->tv_nsec);
+}
+
+/* Returns 1, for the count. */
+static long have_it(unsigned int random)
+{
+	expect(atomic_fetch_add_explicit(&inside, 1, memory_order_relaxed) == 0);
+	const long long seen = counter;
+	for (volatile unsigned int i = 0; i < random % 50; i++)
+		;
+	counter = seen + 1;
+	atomic_fetch_sub_explicit(&inside, 1, memory_order_relaxed);
+	subject.unlock(&lock);
+	return 1;
+}
+
+/* In all the ways there are; returns how often it has had it, which is once at least. */
+static void *compete(void *argument)
+{
+	unsigned int random = (unsigned int)(uintptr_t)argument * 2654435761u;
+	long had = 0;
+
+	do {
+		random = random * 1103515245 + 12345;
+		const unsigned int choice = random >> 16 & 7;
+		if (choice == 0) {
+			if (subject.try(&lock))
+				had += have_it(random >> 20);
+		} else if (choice == 1 && subject.lock_until) {
+			const clockid_t clock = random & 1u << 19 ? CLOCK_REALTIME
+								  : CLOCK_MONOTONIC;
+			const struct timespec time = in_ms(clock, 1);
+			const int error = subject.lock_until(&lock,
+							     (struct tek_until){clock, &time});
+			expect(error == 0 || error == ETIMEDOUT);
+			if (error == 0)
+				had += have_it(random >> 20);
+		} else {
+			subject.lock(&lock);
+			had += have_it(random >> 20);
+		}
+	} while (had == 0 || (had < TURNS && !is_over(&end_of_turns)));
+	return (void *)had;
+}
+
+static void compete_with(int threads)
+{
+	pthread_t thread[THREADS_MAX];
+	long long had = 0;
+
+	counter = 0;
+	end_of_turns = in_ms(CLOCK_MONOTONIC, MOST_MS);
+	for (int i = 0; i < threads; i++)
+		thread[i] = start(compete, (void *)(uintptr_t)(i + 1));
+	for (int i = 0; i < threads; i++)
+		had += (long)(intptr_t)result_of(thread[i]);
+	assert_int_equal(atomic_load(&wrong), 0);
+	assert_int_equal(had, counter);
+	assert_true(subject.try(&lock));
+	subject.unlock(&lock);
+}
+
+static void one_of_zeros_is_free(void **state)
+{
+	(void)state;
+	memset(&lock, 0, sizeof(lock));
+	for (int i = 0; i < 3; i++) {
+		assert_true(subject.try(&lock));
+		subject.unlock(&lock);
+		subject.lock(&lock);
+		subject.unlock(&lock);
+	}
+}
+
+static void *try_it(void *unused)
+{
+	(void)unused;
+	return (void *)(uintptr_t)(subject.try(&lock) ? 1 : 2);
+}
+
+static void it_is_had_by_one_at_a_time(void **state)
+{
+	(void)state;
+	subject.lock(&lock);
+	assert_ptr_equal(result_of(start(try_it, NULL)), 2);
+	subject.unlock(&lock);
+	assert_true(subject.try(&lock));
+	assert_ptr_equal(result_of(start(try_it, NULL)), 2);
+	subject.unlock(&lock);
+}
+
+static void one_thread_alone_has_it_each_time(void **state)
+{
+	(void)state;
+	compete_with(1);
+}
+
+static void two_threads_take_turns(void **state)
+{
+	(void)state;
+	compete_with(2);
+}
+
+static void eight_threads_all_get_it(void **state)
+{
+	(void)state;
+	compete_with(8);
+}
+
+static void sixty_four_threads_all_get_it(void **state)
+{
+	(void)state;
+	compete_with(THREADS_MAX);
+}
+
+static atomic_int signals;
+
+static void on_signal(int number)
+{
+	(void)number;
+	atomic_fetch_add_explicit(&signals, 1, memory_order_relaxed);
+}
+
+static void signals_at_every_moment_do_no_harm(void **state)
+{
+	(void)state;
+	const struct sigaction action = {.sa_handler = on_signal};
+	const struct itimerval often = {{0, 500}, {0, 500}}, never = {{0, 0}, {0, 0}};
+
+	assert_int_equal(sigaction(SIGALRM, &action, NULL), 0);
+	assert_int_equal(setitimer(ITIMER_REAL, &often, NULL), 0);
+	compete_with(4);
+	assert_int_equal(setitimer(ITIMER_REAL, &never, NULL), 0);
+	/* The handler stays: an engine may still have a signal for one of its threads. */
+}
+
+static void *hold_it(void *unused)
+{
+	(void)unused;
+	subject.lock(&lock);
+	atomic_store(&phase, 1);
+	while (atomic_load(&phase) == 1)
+		sched_yield();
+	subject.unlock(&lock);
+	return NULL;
+}
+
+static pthread_t let_another_hold_it(void)
+{
+	atomic_store(&phase, 0);
+	pthread_t holder = start(hold_it, NULL);
+	while (atomic_load(&phase) != 1)
+		sched_yield();
+	return holder;
+}
+
+static void let_it_go(pthread_t holder)
+{
+	atomic_store(&phase, 2);
+	result_of(holder);
+}
+
+/* Without locks of one word, which know no times. */
+#define NEEDS_TIMES() \
+	do { \
+		if (!subject.lock_until) { \
+			print_message("# a pthread_spinlock_t knows no times\n"); \
+			skip(); \
+		} \
+	} while (0)
+
+static int lock_at(clockid_t clock, struct timespec time)
+{
+	return subject.lock_until(&lock, (struct tek_until){clock, &time});
+}
+
+static void who_waits_until_a_time_waits_that_long(void **state)
+{
+	static const clockid_t clocks[] = {CLOCK_REALTIME, CLOCK_MONOTONIC};
+
+	(void)state;
+	NEEDS_TIMES();
+	pthread_t holder = let_another_hold_it();
+	for (int i = 0; i < 2; i++) {
+		struct timespec now, time = in_ms(clocks[i], 20);
+		assert_int_equal(lock_at(clocks[i], time), ETIMEDOUT);
+		clock_gettime(clocks[i], &now);
+		assert_true(now.tv_sec > time.tv_sec ||
+			    (now.tv_sec == time.tv_sec && now.tv_nsec >= time.tv_nsec));
+	}
+	let_it_go(holder);
+	assert_int_equal(lock_at(CLOCK_REALTIME, in_ms(CLOCK_REALTIME, 10000)), 0);
+	subject.unlock(&lock);
+}
+
+static void a_time_in_the_past_is_over_and_one_that_is_none_is_refused(void **state)
+{
+	(void)state;
+	NEEDS_TIMES();
+	/* Who gets it at once looks at no time. */
+	assert_int_equal(lock_at(CLOCK_REALTIME, (struct timespec){0, -1}), 0);
+	subject.unlock(&lock);
+	assert_int_equal(lock_at(CLOCK_MONOTONIC, (struct timespec){0, 0}), 0);
+	subject.unlock(&lock);
+	pthread_t holder = let_another_hold_it();
+	for (int i = 0; i < 2; i++) {
+		const clockid_t clock = i ? CLOCK_REALTIME : CLOCK_MONOTONIC;
+		assert_int_equal(lock_at(clock, (struct timespec){0, 0}), ETIMEDOUT);
+		assert_int_equal(lock_at(clock, (struct timespec){-5, 0}), ETIMEDOUT);
+		assert_int_equal(lock_at(clock, (struct timespec){1, -1}), EINVAL);
+		assert_int_equal(lock_at(clock, (struct timespec){1, 1000000000}), EINVAL);
+	}
+	let_it_go(holder);
+}
+
+static void *want_it_for_ten_seconds(void *unused)
+{
+	(void)unused;
+	atomic_store(&inside, 1);
+	return (void *)(intptr_t)lock_at(CLOCK_MONOTONIC, in_ms(CLOCK_MONOTONIC, 10000));
+}
+
+static void *get_and_give_it(void *unused)
+{
+	void *result = want_it_for_ten_seconds(unused);
+	if (!result)
+		subject.unlock(&lock);
+	return result;
+}
+
+static void who_waits_until_a_time_gets_it_when_it_is_let_go(void **state)
+{
+	(void)state;
+	NEEDS_TIMES();
+	for (int i = 0; i < 20; i++) {
+		pthread_t holder = let_another_hold_it();
+		pthread_t waiter = start(get_and_give_it, NULL);
+		while (atomic_load(&inside) == 0)
+			sched_yield();
+		if (i % 2)
+			nap(1);
+		let_it_go(holder);
+		assert_int_equal((intptr_t)result_of(waiter), 0);
+		atomic_store(&inside, 0);
+	}
+}
+
+static void *have_it_now_and_then(void *unused)
+{
+	(void)unused;
+	for (int i = 1; atomic_load(&phase) == 1; i++) {
+		if (subject.try(&lock))
+			subject.unlock(&lock);
+		if (i % 64 == 0)
+			sched_yield();
+	}
+	return NULL;
+}
+
+static int pipes[2];
+
+static void wait_in_a_handler(int number)
+{
+	char byte;
+
+	(void)number;
+	expect(read(pipes[0], &byte, 1) == 1);
+}
+
+static void *have_it_once(void *end_of_handler)
+{
+	subject.lock(&lock);
+	if (end_of_handler)
+		expect(write(pipes[1], "", 1) == 1);
+	subject.unlock(&lock);
+	return NULL;
+}
+
+static void one_in_a_signal_handler_does_not_keep_others_from_a_free_one(void **state)
+{
+	(void)state;
+	const struct sigaction action = {.sa_handler = wait_in_a_handler};
+
+	if (!subject.sleeps || on_user_level()) {
+		print_message("# nobody is passed over in a queue, nor where one kernel thread "
+			      "waits in a handler\n");
+		skip();
+	}
+	assert_int_equal(pipe(pipes), 0);
+	assert_int_equal(sigaction(SIGUSR1, &action, NULL), 0);
+	subject.lock(&lock);
+	pthread_t first = start(have_it_once, NULL);
+	nap(20);
+	pthread_t second = start(have_it_once, &lock);
+	nap(20);
+	assert_int_equal(pthread_kill(first, SIGUSR1), 0);
+	nap(20);
+	subject.unlock(&lock);
+	result_of(second);
+	result_of(first);
+	assert_int_equal(close(pipes[0]) + close(pipes[1]), 0);
+}
+
+static struct tek_lock another;
+
+static void *have_one_and_wait_for_the_other(void *unused)
+{
+	const struct timespec end = in_ms(CLOCK_MONOTONIC, 100);
+
+	subject.lock(&lock);
+	atomic_fetch_add(&phase, 1);
+	while (atomic_load(&phase) != 2)
+		sched_yield();
+	expect(subject.lock_until(&another, (struct tek_until){CLOCK_MONOTONIC, &end}) ==
+	       ETIMEDOUT);
+	subject.unlock(&lock);
+	return unused;
+}
+
+static void a_circle_ends_when_one_in_it_gives_up(void **state)
+{
+	(void)state;
+	NEEDS_TIMES();
+	atomic_store(&phase, 0);
+	subject.lock(&another);
+	pthread_t thread = start(have_one_and_wait_for_the_other, NULL);
+	while (atomic_load(&phase) != 1)
+		sched_yield();
+	atomic_fetch_add(&phase, 1);
+	nap(20);
+	subject.lock(&lock);
+	subject.unlock(&lock);
+	subject.unlock(&another);
+	result_of(thread);
+}
+
+static void who_is_told_that_the_time_is_over_does_not_have_it(void **state)
+{
+	(void)state;
+	NEEDS_TIMES();
+	atomic_store(&phase, 1);
+	pthread_t other = start(have_it_now_and_then, NULL);
+	for (int i = 0; i < 20 * TURNS; i++) {
+		if (lock_at(CLOCK_MONOTONIC, (struct timespec){0, 0}) == 0)
+			subject.unlock(&lock);
+	}
+	let_it_go(other);
+	assert_true(subject.try(&lock));
+	subject.unlock(&lock);
+}
+
+static _Atomic(struct tek_lock *) shown;
+
+static void *lock_and_destroy(void *unused)
+{
+	(void)unused;
+	for (int i = 0; i < OBJECTS; i++) {
+		struct tek_lock *object;
+		while (!(object = atomic_load(&shown)))
+			sched_yield();
+		subject.lock(object);
+		subject.unlock(object);
+		expect(munmap(object, 4096) == 0);
+		atomic_store(&shown, NULL);
+	}
+	return NULL;
+}
+
+/* Whoever touched it after that would be killed. */
+static void who_has_it_next_may_destroy_it(void **state)
+{
+	(void)state;
+	pthread_t other = start(lock_and_destroy, NULL);
+	for (int i = 0; i < OBJECTS; i++) {
+		struct tek_lock *object = mmap(NULL, 4096, PROT_READ | PROT_WRITE,
+					       MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+		assert_true(object != MAP_FAILED);
+		subject.lock(object);
+		atomic_store(&shown, object);
+		for (volatile int loops = 0; loops < i * 50; loops++)
+			;
+		subject.unlock(object);
+		while (atomic_load(&shown))
+			sched_yield();
+	}
+	result_of(other);
+	assert_int_equal(atomic_load(&wrong), 0);
+}
+
+static void *hold_a_hundred(void *locks)
+{
+	struct tek_lock *one = locks;
+
+	for (int i = 0; i < HELD; i++)
+		subject.lock(&one[i]);
+	for (int i = 0; i < HELD; i++)
+		subject.unlock(&one[i * 37 % HELD]); /* in another order */
+	return NULL;
+}
+
+static void a_thread_may_have_a_hundred_of_them(void **state)
+{
+	static struct tek_lock locks[HELD];
+
+	(void)state;
+	pthread_t other = start(hold_a_hundred, locks);
+	for (int i = 0; i < 20; i++)
+		hold_a_hundred(locks);
+	result_of(other);
+}
+
+static void *leave_it_locked(void *unused)
+{
+	(void)unused;
+	subject.lock(&lock);
+	return NULL;
+}
+
+static void one_that_a_dead_thread_had_harms_no_other(void **state)
+{
+	(void)state;
+	for (int i = 0; i < 6; i++) {
+		memset(&lock, 0, sizeof(lock));
+		result_of(start(leave_it_locked, NULL));
+		assert_false(subject.try(&lock));
+		memset(&lock, 0, sizeof(lock));
+		compete_with(1);
+	}
+	memset(&lock, 0, sizeof(lock));
+}
+
+static void a_child_of_fork_locks_and_unlocks(void **state)
+{
+	int status;
+
+	(void)state;
+	subject.lock(&lock);
+	subject.unlock(&lock);
+	pid_t child = fork();
+	if (child == 0) {
+		subject.lock(&lock);
+		const bool locked = !subject.try(&lock);
+		subject.unlock(&lock);
+		_exit(locked && subject.try(&lock) ? 0 : 1);
+	}
+	assert_int_equal(waitpid(child, &status, 0), child);
+	assert_int_equal(status, 0);
+}
+
+static void *wait_for_it(void *unused)
+{
+	atomic_fetch_add(&phase, 1);
+	subject.lock(&lock);
+	subject.unlock(&lock);
+	return unused;
+}
+
+/* What a child of fork() has in its memory when two wait. */
+static struct tek_lock one_that_two_wait_for(void)
+{
+	struct tek_lock childs;
+	pthread_t waiters[2];
+
+	atomic_store(&phase, 0);
+	subject.lock(&lock);
+	for (int i = 0; i < 2; i++)
+		waiters[i] = start(wait_for_it, NULL);
+	assert_true(becomes(&phase, 2));
+	nap(20);
+	copy_as_fork_does(&childs, &lock, sizeof(childs));
+	subject.unlock(&lock);
+	for (int i = 0; i < 2; i++)
+		result_of(waiters[i]);
+	return childs;
+}
+
+static void a_child_waits_for_nobody_who_waited_in_its_parent(void **state)
+{
+	const unsigned int parent = tek__process() + TEK_PROCESS_FIRST;
+	const struct timespec soon = in_ms(CLOCK_MONOTONIC, 5);
+
+	(void)state;
+	NEEDS_TIMES();
+	for (int held = 0; held < 2; held++) {
+		struct tek_lock childs = one_that_two_wait_for();
+		atomic_uint process = parent | (held ? TEK_PROCESS_HELD : 0);
+		if (held) {
+			assert_false(tek__forked_lock_try(&childs, &process, &subject));
+			assert_int_equal(
+				tek__forked_lock_until(&childs, &process, &subject,
+						       (struct tek_until){CLOCK_MONOTONIC, &soon}),
+				ETIMEDOUT);
+			tek__forked_unlock(&childs, &process, &subject);
+		}
+		for (int i = 0; i < 2; i++) {
+			tek__forked_lock(&childs, &process, &subject);
+			assert_false(tek__forked_lock_try(&childs, &process, &subject));
+			tek__forked_unlock(&childs, &process, &subject);
+		}
+		memcpy(&lock, &childs, sizeof(lock));
+		compete_with(3);
+	}
+}
+
+static bool choose(const char *name)
+{
+	if (strncmp(name, "word-", 5) == 0) {
+		for (const struct tek_spin_kind *const *kind = tek__spin_kinds; *kind; kind++)
+			if (strcmp((*kind)->name, name + 5) == 0)
+				word = *kind;
+		subject = (struct tek_lock_kind){
+			.name = name, .lock = word_lock, .try = word_try, .unlock = word_unlock};
+		return word;
+	}
+	const struct tek_lock_kind *kind = tek__lock_kind_named(name);
+	if (kind)
+		subject = *kind;
+	return kind;
+}
+
+int main(int argc, char **argv)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(one_of_zeros_is_free),
+		cmocka_unit_test(it_is_had_by_one_at_a_time),
+		cmocka_unit_test(one_thread_alone_has_it_each_time),
+		cmocka_unit_test(two_threads_take_turns),
+		cmocka_unit_test(eight_threads_all_get_it),
+		cmocka_unit_test(sixty_four_threads_all_get_it),
+		cmocka_unit_test(signals_at_every_moment_do_no_harm),
+		cmocka_unit_test(who_waits_until_a_time_waits_that_long),
+		cmocka_unit_test(a_time_in_the_past_is_over_and_one_that_is_none_is_refused),
+		cmocka_unit_test(who_waits_until_a_time_gets_it_when_it_is_let_go),
+		cmocka_unit_test(one_in_a_signal_handler_does_not_keep_others_from_a_free_one),
+		cmocka_unit_test(a_circle_ends_when_one_in_it_gives_up),
+		cmocka_unit_test(who_is_told_that_the_time_is_over_does_not_have_it),
+		cmocka_unit_test(who_has_it_next_may_destroy_it),
+		cmocka_unit_test(a_thread_may_have_a_hundred_of_them),
+		cmocka_unit_test(one_that_a_dead_thread_had_harms_no_other),
+		cmocka_unit_test(a_child_of_fork_locks_and_unlocks),
+		cmocka_unit_test(a_child_waits_for_nobody_who_waited_in_its_parent),
+	};
+
+	if (argc != 2 || !choose(argv[1])) {
+		fprintf(stderr, "usage: %s KIND, or word-KIND\n", argv[0]);
+		return 1;
+	}
+	return cmocka_run_group_tests(tests, find_host, NULL);
+}

@@ -1,0 +1,663 @@
+/* SPDX-License-Identifier: MIT OR Apache-2.0 */
+/*
+ * Mutexes, condition variables and spin locks of an ordinary program, which Meson runs with the C library's and with those
+ * of libtek-sync.so.  All of it has to hold for each.
+ */
+#include "uthread_posix.h"
+
+#include <errno.h>
+#include <sched.h>
+#include <sys/mman.h>
+#include <sys/wait.h>
+#include <threads.h>
+
+static pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;
+static pthread_cond_t cond = PTHREAD_COND_INITIALIZER;
+static atomic_int waiting, woken;
+
+static int reset(void **state)
+{
+	(void)state;
+	atomic_store(&waiting, 0);
+	atomic_store(&woken, 0);
+	return 0;
+}
+
+static struct timespec from_now(clockid_t clock, long ms)
+{
+	struct timespec time;
+
+	clock_gettime(clock, &time);
+	time.tv_nsec += ms * 1000000;
+	time.tv_sec += time.tv_nsec / 1000000000;
+	time.tv_nsec %= 1000000000;
+	return time;
+}
+
+/* ---- mutexes ---- */
+
+/* The C library's says in its first word that it is locked. */
+static void mutexes_are_whose_they_are_to_be(void **state)
+{
+	pthread_mutex_t object = PTHREAD_MUTEX_INITIALIZER;
+	const char *wanted = getenv("TEK_SYNC");
+	const bool ours = wanted != NULL;
+
+	(void)state;
+	pthread_mutex_lock(&object);
+	/* An engine's own does, too, where `futex` stands for it. */
+	if (!ours || !on_user_level() || !strstr(wanted, "futex"))
+		assert_int_equal(object.__data.__lock == 0, ours);
+	pthread_mutex_unlock(&object);
+}
+
+static pthread_mutex_t early = PTHREAD_MUTEX_INITIALIZER;
+
+static void lock_early(void)
+{
+	pthread_mutex_lock(&early);
+}
+
+/* Before any constructor. */
+__attribute__((used, section(".preinit_array"))) static void (*const early_lock)(void) = lock_early;
+
+static void *try_it(void *object)
+{
+	int error = pthread_mutex_trylock(object);
+
+	if (!error)
+		pthread_mutex_unlock(object);
+	return (void *)(intptr_t)error;
+}
+
+static int tried_by_another(pthread_mutex_t *object)
+{
+	return (int)(intptr_t)result_of(start(try_it, object));
+}
+
+static void a_mutex_locked_before_any_constructor_is_locked(void **state)
+{
+	(void)state;
+	assert_int_equal(tried_by_another(&early), EBUSY);
+	assert_int_equal(pthread_mutex_unlock(&early), 0);
+	assert_int_equal(tried_by_another(&early), 0);
+}
+
+static void *wait_until(void *object)
+{
+	const struct timespec past = {1, 0}, real = from_now(CLOCK_REALTIME, 5),
+			      monotonic = from_now(CLOCK_MONOTONIC, 5), none = {1, -1};
+	int *result = malloc(4 * sizeof(int));
+
+	result[0] = pthread_mutex_timedlock(object, &past);
+	result[1] = pthread_mutex_timedlock(object, &real);
+	result[2] = pthread_mutex_clocklock(object, CLOCK_MONOTONIC, &monotonic);
+	result[3] = pthread_mutex_timedlock(object, &none);
+	return result;
+}
+
+static void a_wait_for_a_mutex_ends_at_its_time(void **state)
+{
+	(void)state;
+	pthread_mutex_lock(&mutex);
+	int *result = result_of(start(wait_until, &mutex));
+	pthread_mutex_unlock(&mutex);
+	for (int i = 0; i < 3; i++)
+		assert_int_equal(result[i], ETIMEDOUT);
+	assert_int_equal(result[3], EINVAL);
+	free(result);
+	assert_int_equal(tried_by_another(&mutex), 0);
+}
+
+static void *unlock_it(void *object)
+{
+	return (void *)(intptr_t)pthread_mutex_unlock(object);
+}
+
+static void check_recursive(pthread_mutex_t *object)
+{
+	assert_int_equal(pthread_mutex_lock(object), 0);
+	assert_int_equal(pthread_mutex_lock(object), 0);
+	assert_int_equal(pthread_mutex_trylock(object), 0);
+	assert_int_equal((int)(intptr_t)result_of(start(unlock_it, object)), EPERM);
+	for (int i = 0; i < 3; i++) {
+		assert_int_equal(tried_by_another(object), EBUSY);
+		assert_int_equal(pthread_mutex_unlock(object), 0);
+	}
+	assert_int_equal(tried_by_another(object), 0);
+	assert_int_equal(pthread_mutex_unlock(object), EPERM);
+}
+
+static void check_errorcheck(pthread_mutex_t *object)
+{
+	assert_int_equal(pthread_mutex_lock(object), 0);
+	assert_int_equal(pthread_mutex_lock(object), EDEADLK);
+	/* The C library's says EDEADLK of those that inherit priorities. */
+	assert_int_not_equal(pthread_mutex_trylock(object), 0);
+	assert_int_equal((int)(intptr_t)result_of(start(unlock_it, object)), EPERM);
+	assert_int_equal(pthread_mutex_unlock(object), 0);
+	assert_int_equal(pthread_mutex_unlock(object), EPERM);
+}
+
+static void each_type_keeps_its_promises(void **state)
+{
+	static pthread_mutex_t recursive = PTHREAD_RECURSIVE_MUTEX_INITIALIZER_NP;
+	static pthread_mutex_t errorcheck = PTHREAD_ERRORCHECK_MUTEX_INITIALIZER_NP;
+	pthread_mutexattr_t attributes;
+	pthread_mutex_t made;
+
+	(void)state;
+	check_recursive(&recursive);
+	check_errorcheck(&errorcheck);
+	pthread_mutexattr_init(&attributes);
+	for (int protocol = PTHREAD_PRIO_NONE; protocol <= PTHREAD_PRIO_INHERIT; protocol++) {
+		pthread_mutexattr_setprotocol(&attributes, protocol);
+		pthread_mutexattr_settype(&attributes, PTHREAD_MUTEX_RECURSIVE);
+		assert_int_equal(pthread_mutex_init(&made, &attributes), 0);
+		check_recursive(&made);
+		assert_int_equal(pthread_mutex_destroy(&made), 0);
+		pthread_mutexattr_settype(&attributes, PTHREAD_MUTEX_ERRORCHECK);
+		assert_int_equal(pthread_mutex_init(&made, &attributes), 0);
+		check_errorcheck(&made);
+		pthread_mutex_lock(&made);
+		assert_int_equal(pthread_mutex_destroy(&made), EBUSY);
+		pthread_mutex_unlock(&made);
+		assert_int_equal(pthread_mutex_destroy(&made), 0);
+	}
+}
+
+/* As the C library has it, though nothing is promised. */
+static void one_that_is_unlocked_once_too_often_is_free(void **state)
+{
+	pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;
+
+	(void)state;
+	for (int i = 0; i < 3; i++) {
+		assert_int_equal(pthread_mutex_unlock(&mutex), 0);
+		assert_int_equal(pthread_mutex_trylock(&mutex), 0);
+		assert_int_equal(pthread_mutex_trylock(&mutex), EBUSY);
+		assert_int_equal(pthread_mutex_unlock(&mutex), 0);
+		assert_int_equal(pthread_mutex_unlock(&mutex), 0);
+		assert_int_equal(pthread_mutex_lock(&mutex), 0);
+		assert_int_equal(pthread_mutex_unlock(&mutex), 0);
+	}
+}
+
+static void *lock_and_end(void *object)
+{
+	return (void *)(intptr_t)pthread_mutex_lock(object);
+}
+
+static void robust_mutexes_and_those_of_several_processes_are_what_they_were(void **state)
+{
+	pthread_mutex_t *object = mmap(NULL, sizeof(*object), PROT_READ | PROT_WRITE,
+				       MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+	pthread_mutexattr_t attributes;
+	int status;
+
+	(void)state;
+	pthread_mutexattr_init(&attributes);
+	pthread_mutexattr_setrobust(&attributes, PTHREAD_MUTEX_ROBUST);
+	assert_int_equal(pthread_mutex_init(object, &attributes), 0);
+	assert_null(result_of(start(lock_and_end, object)));
+	assert_int_equal(pthread_mutex_lock(object), EOWNERDEAD);
+	assert_int_equal(pthread_mutex_consistent(object), 0);
+	assert_int_equal(pthread_mutex_unlock(object), 0);
+
+	pthread_mutexattr_setpshared(&attributes, PTHREAD_PROCESS_SHARED);
+	assert_int_equal(pthread_mutex_init(object, &attributes), 0);
+	pid_t child = fork();
+	if (child == 0)
+		_exit(pthread_mutex_lock(object));
+	assert_int_equal(waitpid(child, &status, 0), child);
+	assert_int_equal(status, 0);
+	assert_int_equal(pthread_mutex_lock(object), EOWNERDEAD);
+	munmap(object, sizeof(*object));
+}
+
+static void *lock_and_unlock(void *object)
+{
+	atomic_fetch_add(&waiting, 1);
+	pthread_mutex_lock(object);
+	pthread_mutex_unlock(object);
+	return NULL;
+}
+
+/* The threads of the parent stand in its queue. */
+static void a_mutex_that_others_wait_for_is_free_again_in_a_child(void **state)
+{
+	pthread_t threads[3];
+	int status;
+
+	(void)state;
+	pthread_mutex_lock(&mutex);
+	for (int i = 0; i < 3; i++)
+		threads[i] = start(lock_and_unlock, &mutex);
+	assert_true(becomes(&waiting, 3));
+	nap(20);
+	pid_t child = fork();
+	if (child == 0) {
+		alarm(30);
+		pthread_mutex_unlock(&mutex);
+		pthread_mutex_lock(&mutex);
+		pthread_t another = start(lock_and_unlock, &mutex);
+		pthread_mutex_unlock(&mutex);
+		pthread_join(another, NULL);
+		_exit(0);
+	}
+	pthread_mutex_unlock(&mutex);
+	for (int i = 0; i < 3; i++)
+		result_of(threads[i]);
+	assert_int_equal(waitpid(child, &status, 0), child);
+	assert_int_equal(status, 0);
+}
+
+static pthread_mutex_t of_a_library = PTHREAD_MUTEX_INITIALIZER;
+static atomic_bool over;
+
+/* Others come to wait for it before the fork. */
+static void lock_of_library(void)
+{
+	pthread_mutex_lock(&of_a_library);
+	nap(1);
+}
+
+static void unlock_of_library(void)
+{
+	pthread_mutex_unlock(&of_a_library);
+}
+
+/* Before any constructor, so the child's handler runs before those of all libraries, as that of a library does. */
+static void handle_forks(void)
+{
+	pthread_atfork(lock_of_library, unlock_of_library, unlock_of_library);
+}
+__attribute__((used,
+	       section(".preinit_array"))) static void (*const early_handlers)(void) = handle_forks;
+
+static void *use_until_over(void *object)
+{
+	atomic_fetch_add(&waiting, 1);
+	while (!atomic_load(&over)) {
+		pthread_mutex_lock(object);
+		pthread_mutex_unlock(object);
+		sched_yield();
+	}
+	return NULL;
+}
+
+static void start_three(pthread_t *threads, void *(*routine)(void *), void *argument)
+{
+	atomic_store(&over, false);
+	for (int i = 0; i < 3; i++)
+		threads[i] = start(routine, argument);
+}
+
+static void join_three(pthread_t *threads)
+{
+	atomic_store(&over, true);
+	for (int i = 0; i < 3; i++)
+		result_of(threads[i]);
+}
+
+static void *use_often(void *object)
+{
+	for (int i = 0; i < 500; i++) {
+		pthread_mutex_lock(object);
+		pthread_mutex_unlock(object);
+	}
+	return NULL;
+}
+
+static int status_of(pid_t child)
+{
+	int status;
+
+	assert_int_equal(waitpid(child, &status, 0), child);
+	return status;
+}
+
+/* prepare: lock; parent, child: unlock. */
+static void a_library_may_lock_in_its_fork_handlers(void **state)
+{
+	pthread_t threads[3];
+
+	(void)state;
+	start_three(threads, use_until_over, &of_a_library);
+	assert_true(becomes(&waiting, 3));
+	for (int i = 0; i < 20; i++) {
+		pid_t child = fork();
+		if (child == 0) {
+			alarm(30);
+			_exit(pthread_mutex_trylock(&of_a_library));
+		}
+		assert_int_equal(status_of(child), 0);
+	}
+	join_three(threads);
+}
+
+/* Those who waited for it in the parent are in its queue still. */
+static void one_that_is_free_at_a_fork_is_of_use_to_several_threads_of_the_child(void **state)
+{
+	pthread_t threads[3];
+
+	(void)state;
+	start_three(threads, use_until_over, &mutex);
+	assert_true(becomes(&waiting, 3));
+	for (int i = 0; i < 50; i++) {
+		pthread_mutex_lock(&mutex);
+		nap(1);
+		pthread_mutex_unlock(&mutex);
+		pid_t child = fork();
+		if (child == 0) {
+			pthread_t others[3];
+			if (pthread_mutex_trylock(&mutex) != 0)
+				_exit(0); /* it was not */
+			pthread_mutex_unlock(&mutex);
+			alarm(30);
+			start_three(others, use_often, &mutex);
+			join_three(others);
+			_exit(0);
+		}
+		assert_int_equal(status_of(child), 0);
+	}
+	join_three(threads);
+}
+
+static void *time_out_then_get_it(void *object)
+{
+	const struct timespec soon = from_now(CLOCK_REALTIME, 5),
+			      late = from_now(CLOCK_REALTIME, 20000);
+
+	atomic_fetch_add(&woken, pthread_mutex_timedlock(object, &soon) == ETIMEDOUT);
+	atomic_fetch_add(&waiting, 1);
+	if (pthread_mutex_timedlock(object, &late) == 0) {
+		atomic_fetch_add(&woken, 1);
+		pthread_mutex_unlock(object);
+	}
+	return NULL;
+}
+
+static void threads_of_a_child_wait_until_its_first_unlocks(void **state)
+{
+	pthread_t threads[3];
+
+	(void)state;
+	pthread_mutex_lock(&mutex);
+	start_three(threads, lock_and_unlock, &mutex);
+	assert_true(becomes(&waiting, 3));
+	nap(20);
+	pid_t child = fork();
+	if (child == 0) {
+		pthread_t others[3];
+		alarm(30);
+		atomic_store(&waiting, 0);
+		start_three(others, time_out_then_get_it, &mutex);
+		for (int i = 0; i < 10000 && atomic_load(&waiting) < 3; i++)
+			nap(1);
+		nap(5);
+		pthread_mutex_unlock(&mutex);
+		join_three(others);
+		_exit(atomic_load(&woken) == 6 ? 0 : 1);
+	}
+	pthread_mutex_unlock(&mutex);
+	join_three(threads);
+	assert_int_equal(status_of(child), 0);
+}
+
+/* Those know an owner by its handle, which the next thread may have. */
+#define NOT_THE_ENGINES_OWN() \
+	do { \
+		const char *wanted = getenv("TEK_SYNC"); \
+		if (on_user_level() && (!wanted || strstr(wanted, "futex"))) { \
+			print_message("# these mutexes are those of libtek-uthread.so\n"); \
+			skip(); \
+		} \
+	} while (0)
+
+static void *wait_for_it(void *object)
+{
+	const struct timespec soon = from_now(CLOCK_REALTIME, 20);
+
+	return (void *)(intptr_t)pthread_mutex_timedlock(object, &soon);
+}
+
+static void one_whose_owner_has_ended_is_locked_for_each_thread_after_it(void **state)
+{
+	static const int types[] = {PTHREAD_MUTEX_NORMAL, PTHREAD_MUTEX_RECURSIVE,
+				    PTHREAD_MUTEX_ERRORCHECK};
+	pthread_mutexattr_t attributes;
+	pthread_mutex_t made;
+
+	(void)state;
+	NOT_THE_ENGINES_OWN();
+	pthread_mutexattr_init(&attributes);
+	for (int i = 0; i < 3; i++) {
+		pthread_mutexattr_settype(&attributes, types[i]);
+		assert_int_equal(pthread_mutex_init(&made, &attributes), 0);
+		assert_null(result_of(start(lock_and_end, &made)));
+		/* They have its stack, one after the other. */
+		assert_int_equal(tried_by_another(&made), EBUSY);
+		assert_int_equal((int)(intptr_t)result_of(start(wait_for_it, &made)), ETIMEDOUT);
+	}
+}
+
+static void who_waits_until_a_time_for_its_own_normal_mutex_waits_until_then(void **state)
+{
+	const struct timespec soon = from_now(CLOCK_REALTIME, 20);
+	struct timespec now;
+
+	(void)state;
+	pthread_mutex_lock(&mutex);
+	assert_int_equal(pthread_mutex_timedlock(&mutex, &soon), ETIMEDOUT);
+	clock_gettime(CLOCK_REALTIME, &now);
+	assert_true(now.tv_sec > soon.tv_sec ||
+		    (now.tv_sec == soon.tv_sec && now.tv_nsec >= soon.tv_nsec));
+	pthread_mutex_unlock(&mutex);
+	assert_int_equal(tried_by_another(&mutex), 0);
+}
+
+static void a_thread_may_have_five_thousand(void **state)
+{
+	enum { MANY = 5000 };
+	pthread_mutex_t *many = calloc(MANY, sizeof(*many));
+
+	(void)state;
+	assert_non_null(many);
+	for (int i = 0; i < MANY; i++)
+		assert_int_equal(pthread_mutex_lock(&many[i]), 0);
+	for (int i = 0; i < MANY; i++)
+		assert_int_equal(pthread_mutex_unlock(&many[i]), 0);
+	free(many);
+}
+
+/* ---- condition variables ---- */
+
+static void *wait_once(void *argument)
+{
+	(void)argument;
+	pthread_mutex_lock(&mutex);
+	atomic_fetch_add(&waiting, 1);
+	pthread_cond_wait(&cond, &mutex);
+	atomic_fetch_add(&woken, 1);
+	pthread_mutex_unlock(&mutex);
+	return NULL;
+}
+
+static void unlock(void *object)
+{
+	pthread_mutex_unlock(object);
+}
+
+static void *wait_and_be_counted(void *argument)
+{
+	pthread_mutex_lock(&mutex);
+	pthread_cleanup_push(unlock, &mutex);
+	atomic_fetch_add(&waiting, 1);
+	while (atomic_load(&woken) == 0)
+		pthread_cond_wait(&cond, &mutex);
+	atomic_fetch_sub(&woken, 1);
+	pthread_cleanup_pop(1);
+	return argument;
+}
+
+static void a_signal_wakes_one_and_a_broadcast_the_others(void **state)
+{
+	pthread_t threads[4];
+
+	(void)state;
+	for (int i = 0; i < 4; i++)
+		threads[i] = start(wait_once, NULL);
+	assert_true(becomes(&waiting, 4));
+	pthread_mutex_lock(&mutex);
+	pthread_cond_signal(&cond);
+	pthread_mutex_unlock(&mutex);
+	assert_true(becomes(&woken, 1));
+	pthread_mutex_lock(&mutex);
+	pthread_cond_broadcast(&cond);
+	pthread_mutex_unlock(&mutex);
+	for (int i = 0; i < 4; i++)
+		result_of(threads[i]);
+	assert_int_equal(pthread_cond_destroy(&cond), 0);
+	cond = (pthread_cond_t)PTHREAD_COND_INITIALIZER;
+}
+
+/* One of two waiters is cancelled as it is signalled: the other one gets the signal, or it the cancelled one's. */
+static void a_cancelled_waiter_loses_no_signal(void **state)
+{
+	(void)state;
+	for (int i = 0; i < 50; i++) {
+		atomic_store(&waiting, 0);
+		atomic_store(&woken, 0);
+		pthread_t doomed = start(wait_and_be_counted, &cond),
+			  other = start(wait_and_be_counted, &cond);
+		assert_true(becomes(&waiting, 2));
+		pthread_mutex_lock(&mutex);
+		atomic_store(&woken, 2);
+		pthread_cond_signal(&cond);
+		pthread_mutex_unlock(&mutex);
+		pthread_cancel(doomed);
+		void *result = result_of(doomed);
+		if (result != PTHREAD_CANCELED)
+			pthread_cond_signal(&cond); /* it was its own */
+		assert_ptr_equal(result_of(other), &cond);
+	}
+}
+
+static void waits_end_at_their_time_by_either_clock(void **state)
+{
+	struct timespec time = from_now(CLOCK_REALTIME, 5), none = {1, 1000000000};
+	pthread_condattr_t attributes;
+	pthread_cond_t made;
+
+	(void)state;
+	pthread_condattr_init(&attributes);
+	pthread_condattr_setclock(&attributes, CLOCK_MONOTONIC);
+	assert_int_equal(pthread_cond_init(&made, &attributes), 0);
+	pthread_mutex_lock(&mutex);
+	assert_int_equal(pthread_cond_timedwait(&cond, &mutex, &time), ETIMEDOUT);
+	time = from_now(CLOCK_MONOTONIC, 5);
+	assert_int_equal(pthread_cond_timedwait(&made, &mutex, &time), ETIMEDOUT);
+	time = from_now(CLOCK_MONOTONIC, 5);
+	assert_int_equal(pthread_cond_clockwait(&cond, &mutex, CLOCK_MONOTONIC, &time), ETIMEDOUT);
+	time = from_now(CLOCK_REALTIME, 5);
+	assert_int_equal(pthread_cond_clockwait(&made, &mutex, CLOCK_REALTIME, &time), ETIMEDOUT);
+	assert_int_equal(pthread_cond_timedwait(&made, &mutex, &none), EINVAL);
+	pthread_mutex_unlock(&mutex);
+	assert_int_equal(tried_by_another(&mutex), 0);
+	assert_int_equal(pthread_cond_destroy(&made), 0);
+}
+
+/* ---- threads.h, spin locks ---- */
+
+static mtx_t c11_mutex;
+static cnd_t c11_cond;
+static pthread_spinlock_t spin;
+static int count;
+
+static void *count_with_c11(void *argument)
+{
+	mtx_lock(&c11_mutex);
+	if (++count == 2)
+		cnd_broadcast(&c11_cond);
+	while (count < 2)
+		cnd_wait(&c11_cond, &c11_mutex);
+	mtx_unlock(&c11_mutex);
+	return argument;
+}
+
+static void those_of_threads_h_are_the_same(void **state)
+{
+	struct timespec past = {1, 0};
+
+	(void)state;
+	assert_int_equal(mtx_init(&c11_mutex, mtx_timed | mtx_recursive), thrd_success);
+	assert_int_equal(cnd_init(&c11_cond), thrd_success);
+	assert_int_equal(mtx_lock(&c11_mutex), thrd_success);
+	assert_int_equal(mtx_timedlock(&c11_mutex, &past), thrd_success);
+	mtx_unlock(&c11_mutex);
+	assert_int_equal(cnd_timedwait(&c11_cond, &c11_mutex, &past), thrd_timedout);
+	mtx_unlock(&c11_mutex);
+	count = 0;
+	pthread_t threads[2] = {start(count_with_c11, NULL), start(count_with_c11, NULL)};
+	result_of(threads[0]);
+	result_of(threads[1]);
+	cnd_destroy(&c11_cond);
+	mtx_destroy(&c11_mutex);
+}
+
+static void *count_with_spin_lock(void *argument)
+{
+	for (int i = 0; i < 1000; i++) {
+		pthread_spin_lock(&spin);
+		count++;
+		pthread_spin_unlock(&spin);
+	}
+	return argument;
+}
+
+static void a_spin_lock_keeps_others_out(void **state)
+{
+	pthread_t threads[3];
+
+	(void)state;
+	count = 0;
+	pthread_spin_init(&spin, PTHREAD_PROCESS_PRIVATE);
+	assert_int_equal(pthread_spin_trylock(&spin), 0);
+	assert_int_equal(pthread_spin_trylock(&spin), EBUSY);
+	pthread_spin_unlock(&spin);
+	for (int i = 0; i < 3; i++)
+		threads[i] = start(count_with_spin_lock, NULL);
+	for (int i = 0; i < 3; i++)
+		result_of(threads[i]);
+	assert_int_equal(count, 3000);
+	assert_int_equal(pthread_spin_destroy(&spin), 0);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(mutexes_are_whose_they_are_to_be),
+		cmocka_unit_test(a_mutex_locked_before_any_constructor_is_locked),
+		cmocka_unit_test(a_wait_for_a_mutex_ends_at_its_time),
+		cmocka_unit_test(each_type_keeps_its_promises),
+		cmocka_unit_test(one_that_is_unlocked_once_too_often_is_free),
+		cmocka_unit_test(robust_mutexes_and_those_of_several_processes_are_what_they_were),
+		cmocka_unit_test_setup(a_mutex_that_others_wait_for_is_free_again_in_a_child,
+				       reset),
+		cmocka_unit_test_setup(a_library_may_lock_in_its_fork_handlers, reset),
+		cmocka_unit_test_setup(
+			one_that_is_free_at_a_fork_is_of_use_to_several_threads_of_the_child,
+			reset),
+		cmocka_unit_test_setup(threads_of_a_child_wait_until_its_first_unlocks, reset),
+		cmocka_unit_test(one_whose_owner_has_ended_is_locked_for_each_thread_after_it),
+		cmocka_unit_test(who_waits_until_a_time_for_its_own_normal_mutex_waits_until_then),
+		cmocka_unit_test(a_thread_may_have_five_thousand),
+		cmocka_unit_test_setup(a_signal_wakes_one_and_a_broadcast_the_others, reset),
+		cmocka_unit_test_setup(a_cancelled_waiter_loses_no_signal, reset),
+		cmocka_unit_test(waits_end_at_their_time_by_either_clock),
+		cmocka_unit_test(those_of_threads_h_are_the_same),
+		cmocka_unit_test(a_spin_lock_keeps_others_out),
+	};
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

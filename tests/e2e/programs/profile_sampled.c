@@ -1,0 +1,82 @@
+/* SPDX-License-Identifier: MIT OR Apache-2.0 */
+/*
+ * Two threads that work, allocate and write files in shares that a sampler finds: a timer's signal each 0.5 ms counts
+ * what the thread was at.  So nothing in the program knows what it costs to look at a clock.
+ * Prints the shares of samples in 1/1000: in files, in the allocator.
+ */
+#define _GNU_SOURCE
+#include <pthread.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/syscall.h>
+#include <time.h>
+#include <unistd.h>
+
+#ifndef sigev_notify_thread_id
+#define sigev_notify_thread_id _sigev_un._tid
+#endif
+
+enum { FILES, ALLOCATOR, WORK, PARTS };
+
+static volatile __thread int at;
+static int samples[PARTS];
+static volatile unsigned long sink;
+
+static void sample(int number)
+{
+	(void)number;
+	__atomic_fetch_add(&samples[at], 1, __ATOMIC_RELAXED);
+}
+
+static void begin_to_sample(void)
+{
+	struct sigevent event = {.sigev_notify = SIGEV_THREAD_ID, .sigev_signo = SIGPROF};
+	struct itimerspec often = {{0, 500000}, {0, 500000}};
+	timer_t timer;
+
+	event.sigev_notify_thread_id = (int)syscall(SYS_gettid);
+	if (timer_create(CLOCK_MONOTONIC, &event, &timer) || timer_settime(timer, 0, &often, NULL))
+		abort();
+}
+
+static void *run(void *unused)
+{
+	static char bytes[1 << 17];
+	void *blocks[64];
+	const int file = memfd_create("sampled", 0);
+
+	begin_to_sample();
+	for (int i = 0; i < 4000; i++) {
+		at = WORK;
+		for (unsigned long k = 0; k < 60000; k++)
+			sink += k;
+		at = ALLOCATOR;
+		for (int k = 0; k < 64; k++)
+			blocks[k] = calloc(1, 8000);
+		for (int k = 0; k < 64; k++)
+			free(blocks[k]);
+		at = FILES;
+		for (int k = 0; k < 3; k++)
+			if (pwrite(file, bytes, sizeof(bytes), 0) < 0)
+				abort();
+	}
+	at = WORK;
+	return unused;
+}
+
+int main(void)
+{
+	pthread_t threads[2];
+
+	signal(SIGPROF, sample);
+	for (int i = 0; i < 2; i++)
+		pthread_create(&threads[i], NULL, run, NULL);
+	for (int i = 0; i < 2; i++)
+		pthread_join(threads[i], NULL);
+	const int all = samples[FILES] + samples[ALLOCATOR] + samples[WORK];
+	printf("%d %d of %d\n", samples[FILES] * 1000 / all, samples[ALLOCATOR] * 1000 / all, all);
+	return 0;
+}

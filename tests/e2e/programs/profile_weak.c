@@ -1,0 +1,144 @@
+/* SPDX-License-Identifier: MIT OR Apache-2.0 */
+/*
+ * Threads' time that is easily taken for something else: profile_weak WHAT does one such thing and prints what it
+ * measured itself by the clock: shares in 1/1000 of its time in files, in the allocator, and in a system call that no
+ * profiler knows.
+ */
+#define _GNU_SOURCE
+#include <fcntl.h>
+#include <linux/futex.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/syscall.h>
+#include <time.h>
+#include <unistd.h>
+
+enum { FILES, ALLOCATOR, OTHER, WORK, PARTS };
+
+static long used[PARTS], last;
+static volatile unsigned long sink;
+
+static long ns(void)
+{
+	struct timespec now;
+	clock_gettime(CLOCK_MONOTONIC, &now);
+	return now.tv_sec * 1000000000 + now.tv_nsec;
+}
+
+/* What was done since the last time. */
+static void was(int part)
+{
+	long now = ns();
+	used[part] += now - last;
+	last = now;
+}
+
+static void work(int times)
+{
+	for (int i = 0; i < times * 1000; i++)
+		sink += sink * (unsigned long)i;
+	was(WORK);
+}
+
+/* Lines come by a pipe one by one, or in pieces that end anywhere. */
+static void lines(int piece)
+{
+	int pipes[2];
+	char line[64];
+
+	if (pipe(pipes) != 0)
+		abort();
+	if (fork() == 0) {
+		char text[1200];
+		struct timespec pause = {0, 1000000};
+		memset(text, '.', sizeof(text));
+		for (int i = 29; i < (int)sizeof(text); i += 30)
+			text[i] = '\n';
+		for (int i = 0; i < 400; i++) {
+			(void)!write(pipes[1], text + i % 40 * 30 + (piece == 30 ? 0 : 7),
+				     (size_t)(i % 40 > 20 ? 30 : piece));
+			nanosleep(&pause, NULL);
+		}
+		_exit(0);
+	}
+	close(pipes[1]);
+	FILE *in = fdopen(pipes[0], "r");
+	last = ns();
+	while (fgets(line, sizeof(line), in)) {
+		was(FILES);
+		work(20);
+	}
+	was(FILES);
+}
+
+/* The allocator is called by the program, and more often by what it calls. */
+static void nested(void)
+{
+	for (int i = 0; i < 30000; i++) {
+		for (int k = 0; k < 5; k++)
+			fclose(fopen("/dev/null", "r"));
+		was(FILES);
+		void *block = calloc(1, 60000);
+		*(volatile char *)block;
+		free(block);
+		was(ALLOCATOR);
+	}
+}
+
+/* What is given back in one call was taken by many. */
+static void large(void)
+{
+	for (int i = 0; i < 600; i++)
+		free(malloc(100));
+	last = ns();
+	for (int i = 0; i < 60; i++) {
+		char *block = malloc(32 << 20);
+		was(ALLOCATOR);
+		for (size_t at = 0; at < 32 << 20; at += 4096)
+			block[at] = 1;
+		was(WORK);
+		free(block);
+		was(ALLOCATOR);
+	}
+}
+
+/* Calls for files that are long, and never sleep; a call that sleeps, and is not known. */
+static void other(void)
+{
+	static char bytes[1 << 20];
+	int word = 0, fd = open("/dev/zero", O_RDONLY);
+
+	last = ns();
+	for (int i = 0; i < 100; i++) {
+		struct timespec time = {0, 5000000};
+		for (int k = 0; k < 150; k++)
+			(void)!read(fd, bytes, sizeof(bytes));
+		was(FILES);
+		syscall(SYS_futex, &word, FUTEX_WAIT_PRIVATE, 0, &time, NULL, 0);
+		was(OTHER);
+	}
+}
+
+int main(int argc, char **argv)
+{
+	const char *what = argc > 1 ? argv[1] : "";
+	long began = last = ns();
+
+	if (strcmp(what, "lines") == 0)
+		lines(30);
+	else if (strcmp(what, "pieces") == 0)
+		lines(41);
+	else if (strcmp(what, "nested") == 0)
+		nested();
+	else if (strcmp(what, "large") == 0)
+		large();
+	else if (strcmp(what, "other") == 0)
+		other();
+	else
+		return 2;
+	long all = ns() - began;
+	printf("%ld %ld %ld\n", used[FILES] * 1000 / all, used[ALLOCATOR] * 1000 / all,
+	       used[OTHER] * 1000 / all);
+	return 0;
+}

@@ -1,0 +1,323 @@
+# SPDX-License-Identifier: MIT OR Apache-2.0
+"""Programs that know nothing of it run with other allocators and mathematical functions, with the same results."""
+import os
+import pathlib
+import platform
+import re
+import subprocess
+import sys
+
+import pytest
+
+from conftest import BUILD, eventually, needs
+
+TEK = str(BUILD / "bin" / "tek")
+
+FILES = {
+    "glibc": None,
+    "mimalloc": "libmimalloc.so",
+    "jemalloc": "libjemalloc.so",
+    "tcmalloc": "libtcmalloc",
+    "tlsf": "libtek-alloc.so",
+    "pool=128M": "libtek-alloc.so",
+}
+PACKAGES = {"mimalloc": "libmimalloc2.0", "jemalloc": "libjemalloc2", "tcmalloc": "libtcmalloc-minimal4"}
+MODELS = {"1:1": [], "m:1": ["--model", "m:1", "--quantum", "1ms"],
+          "m:n": ["--model", "m:n", "--workers", "2", "--quantum", "1ms"]}
+
+
+def outcome(command, **options):
+    options.setdefault("timeout", 120)
+    ended = subprocess.run(command, capture_output=True, check=False, **options)
+    return ended.returncode, ended.stdout, ended.stderr
+
+
+def maps_of(*options):
+    """The files that a program has under `tek run` with these options."""
+    status, out, err = outcome([TEK, "run", *options, "--", "cat", "/proc/self/maps"], text=True)
+    assert status == 0, err
+    return out
+
+
+@pytest.fixture(params=FILES)
+def alloc(request):
+    """The option for an allocator that is installed."""
+    name = request.param
+    status, _, err = outcome([TEK, "run", "--alloc", name, "--", "true"], text=True)
+    if status and name in PACKAGES:
+        assert f"apt install {PACKAGES[name]}" in err
+        pytest.skip(f"{PACKAGES[name]} is not installed")
+    assert status == 0, err
+    return ["--alloc", name]
+
+
+@pytest.fixture(params=MODELS)
+def model(request):
+    """The options for kernel threads or user-level threads."""
+    if request.param != "1:1" and platform.machine() not in ("x86_64", "aarch64"):
+        pytest.skip("libtek-uthread.so is for x86-64 and aarch64")
+    return MODELS[request.param]
+
+
+def test_the_allocator_that_was_asked_for_is_in_the_program_and_behind_libtek(alloc):
+    maps = maps_of(*alloc)
+    for name in {file for file in FILES.values() if file}:
+        assert (name in maps) == (name == FILES[alloc[1]])
+    _, out, _ = outcome([TEK, "run", *alloc, "--", "sh", "-c", "echo $LD_PRELOAD"], text=True)
+    assert out.strip().split(":")[0].endswith("/libtek.so")
+
+
+def test_python_with_threads_computes_the_same(alloc, model):
+    program = """
+import threading
+results = [None] * 20
+def work(n):
+    lists = {}
+    for i in range(3000):
+        lists[i] = [str(i * n)] * (i % 50)
+    results[n] = sum(len(lists.pop(i)) for i in list(lists)) + n
+threads = [threading.Thread(target=work, args=(n,)) for n in range(20)]
+for thread in threads: thread.start()
+for thread in threads: thread.join()
+print(results)
+raise SystemExit(7)
+"""
+    command = [sys.executable, "-c", program]
+    assert outcome([TEK, "run", *model, *alloc, "--", *command]) == outcome(command)
+
+
+def test_xz_with_two_threads_compresses_to_the_same_bytes(data, alloc, model):
+    command = [needs("xz"), "-0", "-T2", "-c", str(data)]
+    assert outcome([TEK, "run", *model, *alloc, "--", *command]) == outcome(command)
+
+
+def test_pigz_compresses_to_the_same_bytes(data, alloc):
+    command = [needs("pigz"), "-1", "-n", "-c", "-p", "4", str(data)]
+    assert outcome([TEK, "run", *alloc, "--", *command]) == outcome(command)
+
+
+def test_redis_answers(alloc, tmp_path):
+    path = tmp_path / "redis.sock"
+    server = subprocess.Popen(
+        [TEK, "run", *alloc, "--", needs("redis-server"), "--port", "0", "--unixsocket", str(path), "--save", "",
+         "--dir", str(tmp_path), "--io-threads", "2"], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    client = [needs("redis-cli"), "-s", str(path)]
+    try:
+        eventually(path.exists)
+        for number in range(3):
+            value = "x" * 10 ** (2 * number)
+            assert outcome([*client, "-x", "set", f"key{number}"], input=value.encode())[1] == b"OK\n"
+            assert outcome([*client, "get", f"key{number}"], text=True)[1] == value + "\n"
+        outcome([*client, "flushall"])
+        outcome([*client, "shutdown", "nosave"])
+        assert server.wait(timeout=60) == 0
+    finally:
+        server.kill()
+        server.wait()
+
+
+CXX = r"""
+#include <condition_variable>
+#include <cstdio>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <new>
+#include <string>
+#include <thread>
+#include <vector>
+struct alignas(ALIGNMENT) wide { char bytes[ALIGNMENT]; };
+int main(int argc, char **)
+{
+	std::vector<std::thread> threads;
+	std::mutex lock;
+	std::map<std::string, std::unique_ptr<wide>> all;
+	for (int n = 0; n < 8; n++)
+		threads.emplace_back([&, n] {
+			for (int i = 0; i < 2000; i++) {
+				auto one = std::make_unique<wide>();
+				if (reinterpret_cast<unsigned long>(one.get()) % ALIGNMENT)
+					std::abort();
+				std::string name = std::to_string(n * 10000 + i % 500) + std::string(i % 90, 'x');
+				std::lock_guard<std::mutex> guard(lock);
+				all[name] = std::move(one);
+			}
+		});
+	for (auto &thread : threads)
+		thread.join();
+	if (argc > 1)
+	try {
+		static volatile unsigned long huge = ~0ul / 2;
+		std::vector<char> none(huge - 1000);
+		return 1;
+	} catch (const std::exception &) {
+	}
+	std::printf("%zu\n", all.size());
+}
+"""
+
+
+@pytest.fixture(scope="module")
+def cxx_programs(tmp_path_factory):
+    """The program by the alignment of what it allocates."""
+    directory = tmp_path_factory.mktemp("cxx")
+    source = directory / "program.cpp"
+    source.write_text(CXX)
+    for alignment in (64, 256):
+        built = subprocess.run([needs("g++"), "-std=c++17", "-O1", "-pthread", f"-DALIGNMENT={alignment}", source,
+                                "-o", directory / str(alignment)], timeout=120, capture_output=True, text=True,
+                               check=False)
+        assert built.returncode == 0, built.stderr
+    return {alignment: directory / str(alignment) for alignment in (64, 256)}
+
+
+def test_a_program_of_cxx_gets_aligned_memory_and_bad_alloc(cxx_programs, alloc, model):
+    command = [cxx_programs[256], "throw"]
+    if "mimalloc" in alloc:
+        # Debian's 2.0.9 takes aligned_alloc(256, 256) for aligned anyhow, and aborts where operator new should throw.
+        command = [cxx_programs[64]]
+    expected = outcome(command)
+    assert expected[0] == 0
+    assert outcome([TEK, "run", *model, *alloc, "--", *command]) == expected
+
+
+def test_an_allocator_that_is_not_installed_is_named_with_its_package(compile_c):
+    program = compile_c("int main(void) { return 0; }", "cc", "-m32")
+    status, _, err = outcome([TEK, "run", "--alloc", "mimalloc", "--", program], text=True)
+    if status == 0:
+        pytest.skip("libmimalloc2.0:i386 is installed")
+    if "word size" in err:
+        pytest.skip("the library for 32-bit programs is not built (gcc-multilib)")
+    assert (status, "apt install libmimalloc2.0:i386" in err) == (2, True), err
+
+
+def test_a_child_in_another_allocators_run_has_the_inner_one():
+    inner = [TEK, "run", "--alloc", "tlsf", "--", "cat", "/proc/self/maps"]
+    status, out, err = outcome([TEK, "run", "--alloc", "pool=4M", "--", *inner], text=True)
+    assert status == 0, err
+    assert "libtek-alloc.so" in out
+    inner[3] = "glibc"
+    status, out, err = outcome([TEK, "run", "--alloc", "tlsf", "--", *inner], text=True)
+    assert (status, "libtek-alloc.so" in out) == (0, False), err
+
+
+def test_programs_that_cannot_have_libtek_do_not_get_the_allocator_either(compile_c):
+    program = compile_c("int main(void) { return 0; }", "musl-gcc")
+    command = [TEK, "run", "--alloc", "tlsf", "--", "sh", "-c", f"{program} && echo ran"]
+    status, out, err = outcome(command, text=True)
+    assert (status, out) == (0, "ran\n"), err
+
+
+@pytest.mark.parametrize("wrong", ["malloc", "TLSF", "pool", "pool=", "pool=1", "pool=64m", "pool=1T", ""])
+def test_what_is_no_allocator_is_refused_and_nothing_runs(tek, wrong):
+    refused = tek("run", "--alloc", wrong, "--", "echo", "ran")
+    assert (refused.returncode, refused.stdout) == (2, "")
+    if not wrong:
+        return
+    refused = tek("run", "--", "echo", "ran", env={**os.environ, "TEK_ALLOC": wrong})
+    assert (refused.returncode, refused.stdout) == (2, "")
+    assert "pool=SIZE" in refused.stderr
+
+
+def test_the_library_alone_reports_what_it_does_not_understand_and_works(open_build):
+    environment = {**os.environ, "LD_PRELOAD": str(open_build / "lib" / "libtek-alloc.so"), "TEK_ALLOC": "pool=x"}
+    status, out, err = outcome(["cat", "/proc/self/maps"], env=environment, text=True)
+    assert (status, "libtek-alloc.so" in out) == (0, True)
+    assert err.count("TEK_ALLOC is not understood and ignored: pool=x") == 1
+
+
+SINE = r"""
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+int main(int argc, char **argv)
+{
+	double x = atof(argv[argc - 1]);
+	printf("%.12g %.12g %.12g %.12g\n", sin(x), exp(x), pow(x, 2.3), log(x));
+	FILE *maps = fopen("/proc/self/maps", "r");
+	for (int c; (c = getc(maps)) != EOF;)
+		putchar(c);
+}
+"""
+
+
+@pytest.fixture(scope="module")
+def sine(tmp_path_factory):
+    program = tmp_path_factory.mktemp("sine") / "sine"
+    source = program.with_suffix(".c")
+    source.write_text(SINE)
+    subprocess.run(["cc", "-O1", "-fno-builtin", source, "-o", program, "-lm"], check=True, timeout=60)
+    return program
+
+
+def bound(options, program):
+    """Which file each mathematical function of a program comes from, as the loader says."""
+    environment = {**os.environ, "LD_DEBUG": "bindings", "LD_BIND_NOW": "1"}
+    _, out, err = outcome([TEK, "run", *options, "--", program, "1.25"], env=environment, text=True)
+    pattern = rf"binding file {re.escape(str(program))} \[0\] to (\S+) \[0\]: normal symbol `(sin|exp|pow|log)'"
+    return out.splitlines()[0], {pathlib.Path(file).name for file, _ in re.findall(pattern, err)}
+
+
+def test_a_program_computes_with_the_functions_of_musl(sine, open_build):
+    expected, files = bound(["--libm", "glibc"], sine)
+    assert files == {"libm.so.6"}
+    if not (open_build / "lib" / "libtek-libm-musl.so").exists():
+        status, _, err = outcome([TEK, "run", "--libm", "musl", "--", "true"], text=True)
+        assert status == 2 and "musl-dev" in err
+        pytest.skip("libtek-libm-musl.so is not built (musl-dev)")
+    assert bound(["--libm", "musl"], sine) == (expected, {"libtek-libm-musl.so"})
+
+
+def test_a_program_computes_with_the_functions_in_a_file(sine, compile_c):
+    library = compile_c("double sin(double x) { return x * 0 + 42; }", "cc", "-shared", "-fPIC")
+    first, files = bound(["--libm", str(library)], sine)
+    assert first.split()[0] == "42" and library.name in files
+
+
+def test_a_run_inside_a_run_can_take_the_functions_of_the_c_library_again(sine, compile_c):
+    library = compile_c("double sin(double x) { return x * 0 + 42; }", "cc", "-shared", "-fPIC")
+    within = ["--libm", str(library), "--", TEK, "run"]
+    assert bound(within, sine)[0].split()[0] == "42"
+    plain, _ = bound([], sine)
+    again, files = bound([*within, "--libm", "glibc"], sine)
+    assert again == plain and library.name not in files
+
+
+def test_a_program_of_another_word_size_goes_without_them(tek, compile_c):
+    library = compile_c("double sin(double x) { return x * 0 + 42; }", "cc", "-shared", "-fPIC")
+    program = compile_c('#include <stdio.h>\nint main(void) { puts("ran"); }', "cc", "-m32")
+    ran = tek("run", "--no-rules", "--libm", library, "--", "sh", "-c", f"{program}; true")
+    assert (ran.returncode, ran.stdout) == (0, "ran\n")
+    assert "ld.so" not in ran.stderr, ran.stderr
+
+
+def test_a_pool_that_a_32_bit_program_cannot_have_is_refused(tek, compile_c):
+    program = compile_c('#include <stdio.h>\nint main(void) { puts("ran"); }', "cc", "-m32")
+    ran = tek("run", "--alloc", "pool=2G", "--", program)
+    assert (ran.returncode, ran.stdout) == (2, "")
+    assert "1G at most" in ran.stderr, ran.stderr
+
+
+def test_a_library_without_mathematics_is_named(tek, compile_c):
+    library = compile_c("int none(void) { return 0; }", "gcc", "-shared", "-fPIC")
+    ran = tek("run", "--libm", library, "echo", "ran")
+    assert ran.stdout == "ran\n" and "there is no sin, cos, exp, log, pow or sqrt in it" in ran.stderr
+
+
+def test_a_program_with_threadsanitizer_keeps_its_own_allocator(tek, compile_c, alloc):
+    program = compile_c('#include <stdio.h>\nint main(void) { puts("ran"); }', "gcc", "-fsanitize=thread")
+    direct = tek("run", *alloc, program)
+    by_shell = tek("run", *alloc, "sh", "-c", f"{program}; true")
+    assert direct.stdout == by_shell.stdout == "ran\n", (direct, by_shell)
+    if alloc != ["--alloc", "glibc"]:
+        assert "it runs, but with its own allocator" in direct.stderr
+        assert "is built with ThreadSanitizer" in by_shell.stderr
+
+
+@pytest.mark.parametrize("wrong", ["newlib", "libm.so", "/nonexistent/libm.so", "/etc/passwd", "libc"])
+def test_what_cannot_be_a_mathematical_library_is_refused_with_a_reason(tek, wrong):
+    if wrong == "libc":
+        wrong = re.search(r"(/\S+/libc\.so\.6)$", maps_of(), re.MULTILINE)[1]
+    refused = tek("run", "--libm", wrong, "--", "echo", "ran")
+    assert (refused.returncode, refused.stdout) == (2, "")
+    assert wrong in refused.stderr

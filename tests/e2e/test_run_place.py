@@ -1,0 +1,332 @@
+# SPDX-License-Identifier: MIT OR Apache-2.0
+"""tek run --place: which CPU and policy each thread of an unmodified program has."""
+import os
+import pathlib
+import re
+import shutil
+import signal
+import subprocess
+
+import pytest
+
+from conftest import BUILD
+
+PROGRAMS = pathlib.Path(__file__).resolve().parent / "programs"
+ALLOWED = sorted(os.sched_getaffinity(0))
+
+# Threads that wait, some more than there are CPUs, until their standard input ends. What they execute does too.
+CROWD = r"""
+#define _GNU_SOURCE
+#include <pthread.h>
+#include <stdio.h>
+#include <unistd.h>
+
+static void *live(void *unused)
+{
+	pause();
+	return unused;
+}
+
+int main(void)
+{
+	pthread_t thread;
+	alarm(60);
+	for (int i = 1; i < 7; i++)
+		pthread_create(&thread, NULL, live, NULL);
+	puts("ready");
+	fflush(stdout);
+	return getchar() == EOF ? 0 : 1;
+}
+"""
+
+COUNTS = r"""
+#define _GNU_SOURCE
+#include <sched.h>
+#include <stdio.h>
+#include <unistd.h>
+
+int main(void)
+{
+	cpu_set_t set;
+	sched_getaffinity(0, sizeof(set), &set);
+	printf("%d %ld\n", CPU_COUNT(&set), sysconf(_SC_NPROCESSORS_ONLN));
+}
+"""
+
+GCC = ("gcc", "-O1", "-Wall", "-pthread")
+
+
+@pytest.fixture(scope="module")
+def crowd(compile_c):
+    return compile_c(CROWD, *GCC)
+
+
+@pytest.fixture(scope="module")
+def two_cpus():
+    if len(ALLOWED) < 2:
+        pytest.skip("needs two CPUs")
+    return ALLOWED[:2]
+
+
+def real_time_is_allowed():
+    # In a child: only who may set a policy back can be asked himself.
+    script = "import os; os.sched_setscheduler(0, os.SCHED_FIFO, os.sched_param(1))"
+    return subprocess.run(["python3", "-c", script], capture_output=True, timeout=60,
+                          check=False).returncode == 0
+
+
+def needs_real_time():
+    if not real_time_is_allowed():
+        pytest.skip("needs leave to use real-time policies")
+
+
+def threads_of(pid):
+    """CPUs and policy of each thread, in the order in which they were created."""
+    tasks = sorted(int(tid) for tid in os.listdir(f"/proc/{pid}/task"))
+    return [(sorted(os.sched_getaffinity(tid)), os.sched_getscheduler(tid) & ~os.SCHED_RESET_ON_FORK)
+            for tid in tasks]
+
+
+class Running:
+    """A program under tek run, until the end of the block."""
+
+    def __init__(self, *command):
+        self.command = [str(BUILD / "bin" / "tek"), "run", "--no-rules", *map(str, command)]
+
+    def __enter__(self):
+        self.tek = subprocess.Popen(self.command, stdin=subprocess.PIPE, stdout=subprocess.PIPE,
+                                    stderr=subprocess.PIPE, text=True)
+        assert self.tek.stdout.readline() == "ready\n"
+        children = pathlib.Path(f"/proc/{self.tek.pid}/task/{self.tek.pid}/children").read_text()
+        self.pid = int(children.split()[0])
+        return self
+
+    def __exit__(self, *unused):
+        _, self.said = self.tek.communicate("", timeout=60)
+        assert self.tek.returncode == 0, self.said
+
+
+def cpus_of(running):
+    return [cpus for cpus, _ in threads_of(running.pid)]
+
+
+def test_threads_are_dealt_to_the_cpus_of_a_list_in_turn(crowd, two_cpus):
+    one, other = two_cpus
+    with Running("--place", f"cores={other},{one}", crowd) as running:
+        threads = threads_of(running.pid)
+    assert [cpus for cpus, _ in threads] == [[other], [one]] * 3 + [[other]]
+    assert {policy for _, policy in threads} == {os.SCHED_OTHER}
+    assert running.said == ""
+
+
+@pytest.mark.parametrize("how", ["spread", "compact"])
+def test_each_cpu_gets_a_thread_before_one_gets_two(crowd, how):
+    with Running("--place", how, crowd) as running:
+        dealt = [cpu for cpu, in cpus_of(running)]
+    first = dealt[:len(ALLOWED)]
+    assert len(set(first)) == len(first) and set(first) <= set(ALLOWED)
+    assert dealt[len(ALLOWED):] == dealt[:len(dealt) - len(ALLOWED)]
+
+
+def test_spread_takes_another_core_each_time_as_lscpu_counts_them(crowd):
+    if shutil.which("lscpu") is None:
+        pytest.skip("needs lscpu")
+    listed = subprocess.run(["lscpu", "-p=CPU,CORE,SOCKET"], capture_output=True, text=True, timeout=60,
+                            check=True).stdout
+    rows = [line.split(",") for line in listed.splitlines() if not line.startswith("#")]
+    cores = {int(cpu): (socket, core) for cpu, core, socket in rows if int(cpu) in ALLOWED}
+    count = min(len(set(cores.values())), 7)
+    with Running("--place", "spread", crowd) as running:
+        dealt = [cpu for cpu, in cpus_of(running)]
+    assert len({cores[cpu] for cpu in dealt[:count]}) == count
+
+
+def test_rtfifo_makes_all_threads_sched_fifo(crowd, two_cpus):
+    needs_real_time()
+    with Running("--place", f"rtfifo=2,cores={two_cpus[0]},{two_cpus[1]}", crowd) as running:
+        threads = threads_of(running.pid)
+        priority = os.sched_getparam(running.pid).sched_priority
+    assert [cpus for cpus, _ in threads] == [[two_cpus[0]], [two_cpus[1]]] * 3 + [[two_cpus[0]]]
+    assert {policy for _, policy in threads} == {os.SCHED_FIFO}
+    assert priority == 2 and running.said == ""
+
+
+def test_where_real_time_is_not_allowed_it_says_so_once_and_places_all_the_same(crowd, two_cpus):
+    # Root keeps its capabilities through setpriv and prlimit only if told to: this drops the one that counts.
+    if shutil.which("setpriv") is None:
+        pytest.skip("needs setpriv")
+    prefix = ["prlimit", "--rtprio=0:0", "setpriv", "--bounding-set=-sys_nice", "--inh-caps=-sys_nice"]
+    running = Running("--place", "rtfifo", "--", crowd)
+    running.command = [*prefix, *running.command]
+    if os.geteuid() != 0:
+        running.command = running.command[1:] if real_time_is_allowed() else running.command[4:]
+    with running:
+        threads = threads_of(running.pid)
+    assert [cpus for cpus, _ in threads] == [[ALLOWED[i % len(ALLOWED)]] for i in range(7)]
+    assert {policy for _, policy in threads} == {os.SCHED_OTHER}
+    assert running.said.count("SCHED_FIFO is not allowed") == 1, running.said
+    assert "tek doctor" in running.said
+
+
+POLICY = r"""
+#include <sched.h>
+#include <stdio.h>
+
+int main(void)
+{
+	printf("%d\n", sched_getscheduler(0) & 0xff);
+}
+"""
+
+
+@pytest.mark.parametrize("before", ["", "taskset -c {}"])
+def test_what_replaces_a_program_under_rtfifo_is_an_ordinary_one_wherever_it_may_run(tek, compile_c, before):
+    needs_real_time()
+    if shutil.which("taskset") is None:
+        pytest.skip("needs taskset")
+    program = compile_c(POLICY, "gcc", "-static")
+    ran = tek("run", "--no-rules", "--place", "rtfifo", "sh", "-c", f"exec {before.format(ALLOWED[-1])} {program}")
+    assert ran.stdout == f"{os.SCHED_OTHER}\n"
+
+
+def test_a_spin_lock_whose_holder_waits_for_the_same_cpu_is_got(tek, compile_c):
+    needs_real_time()
+    program = compile_c((PROGRAMS / "spin_holder.c").read_text(), *GCC)
+    ran = tek("run", "--no-rules", "--place", f"rtfifo,cores={ALLOWED[0]}", program)
+    assert (ran.returncode, ran.stdout) == (0, "done 2\n"), ran
+
+
+@pytest.mark.parametrize("written", ["rtfifo,cores={}", "rtfifo=1,cpus={}"])
+def test_placement_from_the_environment_brings_that_spin_lock_too(tek, compile_c, written):
+    needs_real_time()
+    program = compile_c((PROGRAMS / "spin_holder.c").read_text(), *GCC)
+    environment = {**os.environ, "TEK_PLACE": written.format(ALLOWED[0])}
+    ran = tek("run", "--no-rules", program, env=environment)
+    assert (ran.returncode, ran.stdout) == (0, "done 2\n"), ran
+
+
+def test_placement_from_the_environment_that_makes_no_sense_is_refused(tek):
+    ran = tek("run", "echo", "ran", env={**os.environ, "TEK_PLACE": "rtfifo,everywhere"})
+    assert (ran.returncode, ran.stdout) == (2, "")
+    assert "TEK_PLACE is rtfifo,everywhere" in ran.stderr
+
+
+def test_a_32_bit_program_has_that_spin_lock_too(tek, compile_c, library_32):
+    needs_real_time()
+    assert library_32.with_name("libtek-rtfifo.so").exists()
+    program = compile_c((PROGRAMS / "spin_holder.c").read_text(), *GCC, "-m32")
+    direct = tek("run", "--no-rules", "--place", f"rtfifo,cores={ALLOWED[0]}", program)
+    by_shell = tek("run", "--no-rules", "--place", f"rtfifo,cores={ALLOWED[0]}", "sh", "-c", f"{program}; true")
+    for ran in (direct, by_shell):
+        assert (ran.returncode, ran.stdout, ran.stderr) == (0, "done 2\n", ""), ran
+
+
+def test_the_spin_lock_of_the_c_library_would_hold_it_up_for_ever(compile_c, open_build):
+    """What the test above is about: the kernel ends this one after a second of real-time load."""
+    needs_real_time()
+    program = compile_c((PROGRAMS / "spin_holder.c").read_text(), *GCC)
+    environment = {**os.environ, "LD_PRELOAD": str(open_build / "lib" / "libtek.so"),
+                   "TEK_PLACE": f"rtfifo,cpus={ALLOWED[0]}"}
+    ran = subprocess.run([program], env=environment, capture_output=True, timeout=60, check=False)
+    assert ran.returncode in (-signal.SIGKILL, -signal.SIGXCPU)
+
+
+def test_a_program_that_counts_cpus_finds_all_of_them(tek, compile_c):
+    program = compile_c(COUNTS, *GCC)
+    plain = subprocess.run([program], capture_output=True, text=True, timeout=60, check=True).stdout
+    assert tek("run", "--no-rules", "--place", "spread", program).stdout == plain
+
+
+def test_programs_of_one_run_go_on_with_the_next_cpu(two_cpus):
+    one, other = two_cpus
+    # The shell has the first CPU, and a program that it becomes the same.
+    script = "cat /proc/self/status; exec cat /proc/self/status"
+    command = [str(BUILD / "bin" / "tek"), "run", "--no-rules", "--place", f"cores={one},{other}",
+               "sh", "-c", script]
+    ran = subprocess.run(command, capture_output=True, text=True, timeout=60, check=True)
+    assert re.findall(r"Cpus_allowed_list:\t(\S+)", ran.stdout) == [str(other), str(one)]
+
+
+@pytest.mark.parametrize("model", ["m:1", "m:n"])
+def test_with_user_level_threads_the_workers_are_placed(tek, compile_c, model, two_cpus):
+    if not (BUILD / "lib" / "libtek-uthread.so").exists():
+        pytest.skip("libtek-uthread.so is for x86-64 and aarch64")
+    program = compile_c(r"""
+        #define _GNU_SOURCE
+        #include <sched.h>
+        #include <stdio.h>
+        #include <sys/syscall.h>
+        #include <unistd.h>
+        int main(void)
+        {
+        	cpu_set_t set;
+        	CPU_ZERO(&set);
+        	syscall(SYS_sched_getaffinity, 0, sizeof(set), &set);
+        	printf("%d %d\n", CPU_COUNT(&set), CPU_ISSET(CPU, &set));
+        }""", *GCC, f"-DCPU={two_cpus[1]}")
+    ran = tek("run", "--no-rules", "--model", model, "--place", f"cores={two_cpus[1]}", program)
+    assert (ran.stdout, ran.stderr) == ("1 1\n", "")
+    refused = tek("run", "--model", model, "--place", "rtfifo", program)
+    assert refused.returncode == 2 and "--sched fifo" in refused.stderr
+
+
+# What a program is told of its affinity, what it starts in three ways begins with, and where it runs itself.
+STARTS = r"""
+import os, subprocess
+grep = ["/usr/bin/grep", "-h", "Cpus_allowed_list", "/proc/self/status"]
+subprocess.run(grep, env={})
+os.waitpid(os.posix_spawn(grep[0], grep, {}), 0)
+os.system("unset LD_PRELOAD; exec " + " ".join(grep))
+os.sched_setaffinity(0, os.sched_getaffinity(0))
+print(len(os.sched_getaffinity(0)), flush=True)
+print(open("/proc/thread-self/status").read().split("Cpus_allowed_list:\t")[1].split()[0])
+"""
+
+
+@pytest.mark.parametrize("pinned", [["--place", "spread"], ["--pin"]], ids=" ".join)
+@pytest.mark.parametrize("model", ["m:1", "m:n"])
+def test_placed_workers_are_hidden_from_the_program_and_from_what_it_starts(tek, model, pinned, two_cpus):
+    if not (BUILD / "lib" / "libtek-uthread.so").exists():
+        pytest.skip("libtek-uthread.so is for x86-64 and aarch64")
+    plain = subprocess.run(["python3", "-c", STARTS], capture_output=True, text=True, timeout=60, check=True)
+    *started, own = plain.stdout.splitlines()
+    ran = tek("run", "--no-rules", "--model", model, *pinned, "python3", "-c", STARTS)
+    assert ran.stderr == "" and ran.stdout.splitlines()[:-1] == started, ran
+    assert ran.stdout.splitlines()[-1] in map(str, ALLOWED) and own not in map(str, ALLOWED), ran
+
+
+def test_a_program_does_not_see_the_flag_with_which_it_was_made_real_time(tek, compile_c):
+    needs_real_time()
+    program = compile_c(r"""
+        #include <pthread.h>
+        #include <sched.h>
+        #include <stdio.h>
+        int main(void)
+        {
+        	struct sched_param param;
+        	int policy;
+        	pthread_getschedparam(pthread_self(), &policy, &param);
+        	printf("%d %d\n", policy, sched_getscheduler(0));
+        }""", *GCC)
+    assert tek("run", "--no-rules", "--place", "rtfifo", program).stdout == "1 1\n"
+
+
+def test_cpus_of_the_environment_that_cannot_be_used_are_named(tek):
+    ran = tek("run", "--no-rules", "echo", "ran", env={**os.environ, "TEK_PLACE": f"cpus={ALLOWED[0]}:1023"})
+    assert ran.stdout == "ran\n"
+    assert f"TEK_PLACE is cpus={ALLOWED[0]}:1023: of these 1023 cannot be used" in ran.stderr
+
+
+def test_what_cannot_be_is_refused_before_anything_runs(tek, tmp_path):
+    trace = tmp_path / "ran"
+    for how in ["cores=1023", "cores=", "everywhere", "rtfifo=50", "spread,compact"]:
+        ran = tek("run", "--place", how, "touch", trace)
+        assert ran.returncode == 2 and ran.stderr, how
+    assert "may use" in tek("run", "--place", "cores=1023", "true").stderr
+    assert not trace.exists()
+
+
+def test_explain_tells_where_a_thread_may_run(tek, crowd, two_cpus):
+    with Running("--place", f"cores={two_cpus[1]}", crowd) as running:
+        told = tek("explain", running.pid).stdout
+    assert f"It may run on CPU {two_cpus[1]}." in told

@@ -1,0 +1,204 @@
+# SPDX-License-Identifier: MIT OR Apache-2.0
+"""Programs that know nothing of it have other locks, with the same results."""
+import json
+import os
+import pathlib
+import re
+import shutil
+import subprocess
+import sys
+
+import pytest
+
+from conftest import BUILD, needs
+from test_run_model import outcome, serve_memcached
+from test_stack_programs import serve_mariadb
+
+TEK = str(BUILD / "bin" / "tek")
+PROGRAMS = pathlib.Path(__file__).parent / "programs"
+
+LOCKS = {
+    "k42": ["--lock", "k42", "--rwlock", "pf", "--barrier", "central"],
+    "auto": ["--lock", "auto", "--rwlock", "park", "--barrier", "auto"],
+    "park": ["--lock", "park", "--rwlock", "park", "--barrier", "block"],
+}
+# Those that spin in a queue wait for threads that do not run: little is asked of them.
+SIZES = {"k42": 20, "auto": 500, "park": 500}
+
+
+@pytest.fixture(params=LOCKS)
+def lock(request):
+    return request.param
+
+
+@pytest.fixture
+def prefix(lock):
+    return [TEK, "run", *LOCKS[lock], "--"]
+
+
+def assert_same(prefix, *command, timeout=300):
+    assert outcome([*prefix, *command], timeout=timeout) == outcome(command)
+
+
+@pytest.fixture(scope="module")
+def text(tmp_path_factory):
+    path = tmp_path_factory.mktemp("text") / "text"
+    path.write_bytes(b"".join(b"%d %d\n" % (n, n * n) for n in range(100_000)))
+    return path
+
+
+def test_pigz_compresses_to_the_same_bytes(prefix, text):
+    assert_same(prefix, needs("pigz"), "-n", "-c", "-p", "3", str(text))
+
+
+def test_xz_compresses_to_the_same_bytes(prefix, text):
+    assert_same(prefix, needs("xz"), "-T2", "-0", "--block-size=256KiB", "-c", str(text))
+
+
+PYTHON = """
+import queue, sys, threading
+items, counted, total = queue.Queue(3), threading.Condition(), 0
+def work():
+    global total
+    while (item := items.get()) is not None:
+        with counted:
+            total += item
+            counted.notify_all()
+threads = [threading.Thread(target=work) for _ in range(3)]
+for thread in threads: thread.start()
+for number in range(int(sys.argv[1])): items.put(number)
+with counted:
+    counted.wait_for(lambda: total == sum(range(int(sys.argv[1]))))
+for _ in threads: items.put(None)
+for thread in threads: thread.join()
+print(total)
+"""
+
+
+def test_threads_of_python_pass_numbers_on(prefix, lock):
+    assert_same(prefix, sys.executable, "-c", PYTHON, str(SIZES[lock]))
+
+
+@pytest.mark.parametrize("model", [[], ["--model", "m:n", "--workers", "2"]], ids=["1:1", "m:n"])
+def test_what_cxx_has_for_threads_works(tmp_path, lock, model):
+    program = tmp_path / "sync_cxx"
+    subprocess.run([needs("g++"), "-std=gnu++17", "-O2", PROGRAMS / "sync_cxx.cpp", "-o", program, "-pthread"],
+                   check=True, timeout=120)
+    assert_same([TEK, "run", *LOCKS[lock], *model, "--"], str(program), str(SIZES[lock]))
+
+
+def test_memcached_tells_its_clients_the_same(prefix, tmp_path):
+    (tmp_path / "without").mkdir()
+    (tmp_path / "with").mkdir()
+    without = serve_memcached([], tmp_path / "without")
+    assert serve_memcached(prefix, tmp_path / "with") == without
+
+
+def test_mariadb_serves_sysbench_the_same(prefix, tmp_path):
+    needs("mariadbd"), needs("sysbench")
+    root = ["--user=root"] if os.geteuid() == 0 else []
+    subprocess.run([needs("mariadb-install-db"), "--no-defaults", *root, f"--datadir={tmp_path}/new/data",
+                    "--skip-test-db", "--auth-root-authentication-method=normal"],
+                   check=True, capture_output=True, timeout=300)
+    outcomes = []
+    for number, before in enumerate([[], prefix]):
+        directory = tmp_path / str(number)
+        shutil.copytree(tmp_path / "new", directory)
+        outcomes.append(serve_mariadb(before, directory, "select count(*), sum(length(pad)) from test.sbtest1"))
+    assert outcomes[0] == outcomes[1]
+
+
+# ---- the command ----
+
+def test_a_lock_of_no_kind_starts_nothing():
+    status, out, err = outcome([TEK, "run", "--lock", "lottery", "--", "echo", "ran"])
+    assert (status, out) == (2, b"")
+    assert b"k42" in err and b"auto" in err
+
+
+def test_spins_alone_start_nothing():
+    status, out, err = outcome([TEK, "run", "--spin", "3", "--", "echo", "ran"])
+    assert (status, out) == (2, b"")
+    assert b"give --lock" in err
+
+
+def test_the_locks_come_before_the_engine():
+    command = ["sh", "-c", "echo $LD_PRELOAD $TEK_SYNC"]
+    _, out, _ = outcome([TEK, "run", "--model", "m:1", "--lock", "tp", "--spin", "7", "--", *command])
+    preloaded, variable = out.decode().split()
+    names = [pathlib.Path(path).name for path in preloaded.split(":")]
+    assert names == ["libtek-sync.so", "libtek-uthread.so"]
+    assert variable == "lock=tp,spin=7"
+
+
+def test_auto_says_with_a_report_what_it_chose():
+    _, out, err = outcome([TEK, "run", "--lock", "auto", "--report", "--", sys.executable, "-c", PYTHON, "100"])
+    assert out == b"4950\n"
+    assert b"that auto chose for: " in err
+
+
+CONTENDED = r"""
+#include <pthread.h>
+#include <unistd.h>
+
+pthread_mutex_t queue_lock = PTHREAD_MUTEX_INITIALIZER;
+
+static void *hold(void *unused)
+{
+	for (int i = 0; i < 20; i++) {
+		pthread_mutex_lock(&queue_lock);
+		usleep(1000);
+		pthread_mutex_unlock(&queue_lock);
+	}
+	return unused;
+}
+
+int main(void)
+{
+	pthread_t threads[4];
+	for (int i = 0; i < 4; i++)
+		pthread_create(&threads[i], NULL, hold, NULL);
+	for (int i = 0; i < 4; i++)
+		pthread_join(threads[i], NULL);
+	return 0;
+}
+"""
+
+
+@pytest.mark.parametrize("options, name", [(["-g"], "queue_lock"), (["-s"], "at 0x[0-9a-f]+ of contended")])
+def test_a_report_names_the_locks_that_auto_had_sleep(tmp_path, options, name):
+    """Also of a program that has closed its standard error, as xz does."""
+    (tmp_path / "contended.c").write_text(CONTENDED.replace("return 0;", "return close(2);"))
+    program = tmp_path / "contended"
+    subprocess.run([needs("gcc"), *options, "-pthread", "-o", program, tmp_path / "contended.c"], check=True)
+    report = tmp_path / "report"
+    _, _, err = outcome([TEK, "run", "--lock", "auto", "--report", "--report-json", str(report), "--", str(program)],
+                        text=True)
+    assert re.search(f"tek:   lock {name}: (sleeps|spins again); went to sleeping [0-9]+ time", err), err
+    locks, = json.loads(report.read_text())["locks"]
+    assert locks["program"] == "contended" and re.fullmatch(name, locks["locks"][0]["name"]), locks
+
+
+def test_the_environment_alone_chooses_locks_and_is_read_as_strictly():
+    with_variable = {**os.environ, "TEK_SYNC": "lock=auto,report=1"}
+    _, out, err = outcome([TEK, "run", "--", sys.executable, "-c", PYTHON, "100"], env=with_variable)
+    assert out == b"4950\n" and b"that auto chose for: " in err
+    status, out, err = outcome([TEK, "run", "--", "echo", "ran"], env={**os.environ, "TEK_SYNC": "lock=lottery"})
+    assert (status, out) == (2, b"") and b"TEK_SYNC is lock=lottery" in err
+
+
+def test_without_its_library_nothing_runs(tmp_path, open_build):
+    shutil.copy(open_build / "lib" / "libtek.so", tmp_path)
+    environment = {**os.environ, "TEK_LIBRARY": str(tmp_path / "libtek.so")}
+    for options in (["--lock", "k42"], ["--alloc", "tlsf"], ["--place", "rtfifo"], ["--libm", "musl"]):
+        status, out, err = outcome([TEK, "run", *options, "--", "echo", "ran"], env=environment, text=True)
+        assert (status, out) == (125, "") and "is not installed" in err, options
+
+
+def test_a_program_of_another_word_size_is_told_to_go_without(compile_c, library_32):
+    program = compile_c("int main(void) { return 0; }", "gcc", "-m32")
+    status, _, err = outcome([TEK, "run", "--lock", "k42", "--", program], text=True)
+    assert status == 0 and err.count("another word size than TEK's locks") == 1, err
+    status, _, err = outcome([TEK, "run", "--lock", "k42", "--", "sh", "-c", f"{program}; {program}"], text=True)
+    name = pathlib.Path(program).name
+    assert status == 0 and err == f"tek: {name} is of another word size: it runs without libtek-sync.so\n"
