@@ -102,6 +102,10 @@ impl Scene {
         effect.undo(second)?;
         assert_eq!(effect.undo_all().failed, [""; 0]);
         effect.set_scheduling(self.who(2)?, Scheduling { nice: -2, ..OTHER })?;
+        // Its flag goes, and its policy is another one.
+        let third = effect.set_scheduling(self.who(1)?, Scheduling { nice: 9, ..OTHER })?;
+        effect.set_again(third, Scheduling { reset_on_fork: true, ..RR })?;
+        effect.set_again(third, OTHER)?;
         effect.write_file(&self.file(), b"952\n")?;
         Ok(())
     }

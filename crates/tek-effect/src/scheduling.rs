@@ -252,8 +252,16 @@ impl SchedulingChange {
             Err(Error::Gone { .. }) => return Ok(false),
             has => has?.rule(),
         };
-        let is_halfway = self.latest().reset_on_fork && has == self.was.rule().halfway();
-        Ok(is_halfway || self.ours.iter().any(|ours| ours.rule() == has))
+        Ok(self.may_be_ours(has))
+    }
+
+    /// Whether a thread under this rule has what was set or, if whoever set it or gave it back was killed, is
+    /// between two rules that it had: [`set_rule`].
+    fn may_be_ours(&self, rule: Rule) -> bool {
+        let all = || self.ours.iter().chain([&self.was]).map(|known| known.rule());
+        let is_halfway = |to: Rule| !to.reset_on_fork && to.halfway() == rule;
+        self.ours.iter().any(|ours| ours.rule() == rule)
+            || all().any(is_halfway) && all().any(|from| from.reset_on_fork)
     }
 
     /// Whether the thread of the `other` change may now be this one's, which executed a program, and
@@ -297,29 +305,22 @@ impl SchedulingChange {
         let tid = self.who.tid;
         let present = Scheduling::of(tid)?;
         let failed = |source| Error::thread(tid, "give its own policy back to", source);
-        let rule = match present.rule() == self.was.rule().halfway() {
-            true => Undone::Undone,
-            false => self.is_ours(present, Scheduling::rule),
-        };
-        if rule == Undone::Undone && present.rule() != self.was.rule() {
-            set_rule(tid, present.rule(), self.was.rule()).map_err(failed)?;
+        let (had, has) = (self.was.rule(), present.rule());
+        let is_ours = has == had || self.may_be_ours(has);
+        if is_ours && has != had {
+            set_rule(tid, has, had).map_err(failed)?;
         }
-        let nice = self.is_ours(present, |scheduling| scheduling.nice);
-        if nice == Undone::Undone && present.nice != self.was.nice {
+        let is_nice_ours =
+            self.was.nice == present.nice || self.ours.iter().any(|ours| ours.nice == present.nice);
+        if is_nice_ours && present.nice != self.was.nice {
             sys::set_nice(tid, self.was.nice).map_err(failed)?;
         }
         self.check_after()?;
         // What was not touched is anybody's to change.
         let untouched = self.ours.iter().all(|ours| ours.nice == self.was.nice);
-        Ok(if untouched || rule == Undone::Changed { rule } else { nice })
-    }
-
-    /// [`Undone::Changed`] if a part is neither what it was nor what we set.
-    fn is_ours<T: PartialEq>(&self, present: Scheduling, part: fn(Scheduling) -> T) -> Undone {
-        let known = self.ours.iter().chain([&self.was]);
-        match known.into_iter().any(|known| part(*known) == part(present)) {
-            true => Undone::Undone,
-            false => Undone::Changed,
+        match is_ours && (untouched || is_nice_ours) {
+            true => Ok(Undone::Undone),
+            false => Ok(Undone::Changed),
         }
     }
 
