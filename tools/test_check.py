@@ -98,6 +98,11 @@ class Libtest(unittest.TestCase):
     def test_no_tests_are_no_cases(self):
         self.assertEqual(self.parse(0, "", 0, 0, 0), [])
 
+    def test_a_failure_says_what_the_panic_said(self):
+        cases = self.parse(2, "test a ... FAILED\ntest b ... FAILED\n\nfailures:\n\n---- a stdout ----\nsome words\n\n"
+                           "thread 'a' (7) panicked at crates/a.rs:1:2:\nit is wrong\n  left: 1\n", 0, 2, 0)
+        self.assertEqual([case.reason for case in cases], ["it is wrong", "failed"])
+
 
 class PytestRecord(unittest.TestCase):
     def parse(self, *entries):

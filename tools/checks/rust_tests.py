@@ -2,6 +2,7 @@
 
 import os
 import re
+from dataclasses import replace
 from pathlib import Path
 
 from .process import BUILD_SILENCE, Context, run
@@ -13,6 +14,9 @@ RESULT = re.compile(r"^test (.+?) \.\.\. (ok|FAILED|ignored)(?:, (.*))?$")
 # Its tests load programs for the kernel, which is root's, and the kernel's types have to be there.
 WITH_PROGRAMS = "tek-bpf"
 CAP_SYS_ADMIN = 21
+# What failed tests printed comes behind all results; a panic's words follow the line that says where it was.
+OUTPUT = re.compile(r"^---- (.+) stdout ----$")
+PANIC = re.compile(r"^thread '.*' .*panicked at .*:$")
 TOTAL = re.compile(r"^test result: \w+\. (\d+) passed; (\d+) failed; (\d+) ignored")
 
 
@@ -73,12 +77,13 @@ def parse(text: str, log=None, binary: str = "cargo test") -> list[Case]:
     """
     cases: list[Case] = []
     found, announced = [], None
+    told, panics, before = "", {}, ""
 
     def close(total) -> None:
-        nonlocal found, announced
+        nonlocal found, announced, panics
         if announced is None:
             return
-        cases.extend(found)
+        cases.extend(replace(case, reason=panics.get(case.name, case.reason)) for case in found)
         if total is None:
             lost = announced - len(found)
             cases.append(failed(binary, f"died with {lost} of {announced} tests untold", log))
@@ -88,10 +93,15 @@ def parse(text: str, log=None, binary: str = "cargo test") -> list[Case]:
             for count, known, make in zip(total, seen, makers):
                 cases.extend(make(f"{binary}: a test whose line was garbled")
                              for _ in range(count - known))
-        found, announced = [], None
+        found, announced, panics = [], None, {}
 
     for line in text.splitlines():
-        if match := BINARY.match(line):
+        if PANIC.match(before):
+            panics.setdefault(told, line)
+        before = line
+        if match := OUTPUT.match(line):
+            told = f"{binary}: {match[1]}"
+        elif match := BINARY.match(line):
             close(None)
             binary = match[1] or f"doc tests of {match[2]}"
         elif match := ANNOUNCED.match(line):
