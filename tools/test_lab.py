@@ -182,6 +182,15 @@ class JobsOfTheGuest(unittest.TestCase):
         self.assertFalse(lab_tests.died_of_emulation({"outcome": "panicked", "console": PANIC}))
         self.assertFalse(lab_tests.died_of_emulation({}))
 
+    def test_a_cpu_that_does_not_get_past_nothing_is_an_emulated_one(self):
+        before_nothing, elsewhere = "Code: ef e8 7a <0f> 1f 44 00 00 49 8b", "Code: ef e8 7a <f3> 90 44 00 00 49 8b"
+        stuck = ["[ 76.5] watchdog: BUG: soft lockup - CPU#0 stuck for 45s! [kworker/u4:4:133]", "RIP: 0010:a+0x1/0x2"]
+        hung = {"outcome": "hung", "console": [*stuck, before_nothing, *stuck, before_nothing]}
+        self.assertTrue(lab_tests.died_of_emulation(hung))
+        self.assertFalse(lab_tests.died_of_emulation(hung | {"outcome": "timed-out"}))
+        self.assertFalse(lab_tests.died_of_emulation(hung | {"console": [*stuck, elsewhere] * 9}))
+        self.assertFalse(lab_tests.died_of_emulation(hung | {"console": [*stuck, before_nothing]}))
+
     def test_its_jobs_are_run_again_and_that_is_told(self):
         boot, = boots("rt", entry(command=["a"]), entry(name="b", command=["b"]))
         lost = {"outcome": "panicked", "why": "x", "console": ["Oops: int3: 0000"]}

@@ -39,11 +39,12 @@ class Boot:
     sets: tuple[str, ...]
     memory: str | None
     cpus: int | None
+    in_turns: bool
     jobs: list[Job] = field(default_factory=list)
 
 
-KEYS = {"name", "kinds", "meson", "pytest", "rust", "command", "with", "limit", "memory", "cpus", "fresh",
-        "here", "environment", "only", "format"}
+KEYS = {"name", "kinds", "meson", "pytest", "rust", "command", "with", "limit", "memory", "cpus",
+        "in-turns", "fresh", "here", "environment", "only", "format"}
 
 
 def read(path: Path) -> tuple[list[dict], dict[str, list[str]]]:
@@ -102,7 +103,8 @@ def boots(top: Path, entries: list[dict], kind: str, meson_tests, only: str = ""
     made: dict[tuple, Boot] = {}
     for entry in entries:
         if kind in entry.get("kinds", []) and only in ("", entry["name"]):
-            key = (kind, tuple(entry.get("with", [])), entry.get("memory"), entry.get("cpus"))
+            key = (kind, tuple(entry.get("with", [])), entry.get("memory"), entry.get("cpus"),
+                   entry.get("in-turns", False))
             boot = made.setdefault(key, Boot(*key))
             boot.jobs += _jobs(top, entry, meson_tests)
     for boot in made.values():

@@ -30,6 +30,8 @@ pub struct Plan<'a> {
     pub terminal: Option<&'a UnixStream>,
     /// Whether it may have this machine's own processor.
     pub acceleration: &'a Acceleration,
+    /// Whether its CPUs, where they are emulated, run in turns and never at the same time.
+    pub in_turns: bool,
 }
 
 /// Why QEMU could not be started.
@@ -267,9 +269,10 @@ fn arguments(plan: &Plan, processor: &Processor, accelerated: bool, files: &File
     };
     add("-machine", processor.machine.into());
     add("-cpu", processor.cpu.into());
-    for accelerator in accelerators(accelerated) {
-        add("-accel", (*accelerator).into());
+    if accelerated {
+        add("-accel", "kvm".into());
     }
+    add("-accel", if plan.in_turns { "tcg,thread=single" } else { "tcg" }.into());
     add("-smp", kind.cpus.to_string());
     // With a unit, for to QEMU a bare number is one of MiB.
     let memory = size::parse(&kind.memory);
@@ -301,14 +304,6 @@ fn arguments(plan: &Plan, processor: &Processor, accelerated: bool, files: &File
     }
     arguments.extend(["-display", "none"].map(String::from));
     arguments
-}
-
-fn accelerators(kvm: bool) -> &'static [&'static str] {
-    if kvm {
-        &["kvm", "tcg"]
-    } else {
-        &["tcg"]
-    }
 }
 
 fn kvm_is_usable() -> bool {
@@ -350,10 +345,23 @@ mod tests {
         let kernel = kernel(&kinds.kernel(&kind.kernel).unwrap().architecture);
         let initramfs = &tempfile::tempfile().unwrap();
         let acceleration = &Acceleration::new(false, None, "7.2");
-        let plan = Plan { kind, kernel: &kernel, initramfs, gdb, terminal: None, acceleration };
+        let plan = Plan { gdb, ..simple(kind, &kernel, initramfs, acceleration) };
+        told_of(&plan, accelerated, disk)
+    }
+
+    fn simple<'a>(
+        kind: &'a Kind,
+        kernel: &'a Obtained,
+        initramfs: &'a File,
+        acceleration: &'a Acceleration,
+    ) -> Plan<'a> {
+        Plan { kind, kernel, initramfs, gdb: None, terminal: None, acceleration, in_turns: false }
+    }
+
+    fn told_of(plan: &Plan, accelerated: bool, disk: Option<i32>) -> String {
         let files = Files { port: 5, console: 6, initramfs: 7, disk, terminal: Some(9) };
-        let processor = Processor::of(&kernel.architecture).unwrap();
-        arguments(&plan, &processor, accelerated, &files).join(" ")
+        let processor = Processor::of(&plan.kernel.architecture).unwrap();
+        arguments(plan, &processor, accelerated, &files).join(" ")
     }
 
     #[test]
@@ -397,18 +405,18 @@ mod tests {
         let kernel = kernel("amd64");
         let initramfs = &tempfile::tempfile().unwrap();
         let acceleration = &Acceleration::new(false, None, "7.2");
-        let plan = Plan {
-            kind: &kind,
-            kernel: &kernel,
-            initramfs,
-            gdb: None,
-            terminal: None,
-            acceleration,
-        };
-        let files = Files { port: 5, console: 6, initramfs: 7, disk: None, terminal: None };
-        let processor = Processor::of("amd64").unwrap();
-        let told = arguments(&plan, &processor, false, &files).join(" ");
+        let told = told_of(&simple(&kind, &kernel, initramfs, acceleration), false, None);
         assert!(told.contains("-m 1048576K "), "{told}");
+    }
+
+    #[test]
+    fn emulated_cpus_may_run_in_turns() {
+        let kinds = Kinds::own();
+        let (kind, kernel) = (kinds.kind("rt").unwrap(), kernel("amd64"));
+        let initramfs = &tempfile::tempfile().unwrap();
+        let acceleration = &Acceleration::new(false, None, "7.2");
+        let plan = Plan { in_turns: true, ..simple(kind, &kernel, initramfs, acceleration) };
+        assert!(told_of(&plan, true, None).contains("-accel kvm -accel tcg,thread=single -smp 2"));
     }
 
     #[test]
@@ -430,8 +438,7 @@ mod tests {
         let kernel = kernel("amd64");
         let initramfs = &tempfile::tempfile().unwrap();
         let acceleration = &Acceleration::new(false, None, "7.2");
-        let plan =
-            Plan { kind, kernel: &kernel, initramfs, gdb: None, terminal: None, acceleration };
+        let plan = simple(kind, &kernel, initramfs, acceleration);
         initramfs.set_len(64 << 20).unwrap();
         check_memory(&plan).unwrap();
         initramfs.set_len(65 << 20).unwrap();

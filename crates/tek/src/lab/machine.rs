@@ -60,6 +60,10 @@ pub struct Which {
     /// Emulate the processor even where KVM could be used
     #[arg(long)]
     no_kvm: bool,
+    /// Where the processor is emulated, run the guest's CPUs in turns and never at the same time: QEMU
+    /// may lose track of code that the kernel changes while another CPU runs it
+    #[arg(long)]
+    in_turns: bool,
     /// Seconds until the guest must be up
     #[arg(long, value_name = "SECONDS", default_value = "120", value_parser = a_limit)]
     boot_limit: u64,
@@ -110,6 +114,7 @@ pub struct Machine {
     initramfs: File,
     gdb: Option<u16>,
     acceleration: Acceleration,
+    in_turns: bool,
     /// Each boot reads the kernel's image.
     _in_use: Option<InUse>,
 }
@@ -139,7 +144,8 @@ impl Which {
         let initramfs = initramfs::pack(&kind, &kernel, &contents)?;
         let notes = self.origin.cache().ok().map(|cache| cache.directory().to_owned());
         let acceleration = Acceleration::new(!self.no_kvm, notes, &kernel.release);
-        Ok(Machine { kind, kernel, initramfs, gdb: self.gdb, acceleration, _in_use: in_use })
+        let (gdb, in_turns) = (self.gdb, self.in_turns);
+        Ok(Machine { kind, kernel, initramfs, gdb, acceleration, in_turns, _in_use: in_use })
     }
 
     fn kernel(&self, kinds: &Kinds, kind: &Kind) -> anyhow::Result<Obtained> {
@@ -228,6 +234,7 @@ impl Machine {
             gdb: self.gdb,
             terminal,
             acceleration: &self.acceleration,
+            in_turns: self.in_turns,
         }
     }
 }
