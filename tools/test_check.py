@@ -2,6 +2,7 @@
 
 import json
 import shutil
+import signal
 import tempfile
 import time
 import unittest
@@ -189,6 +190,15 @@ class AheadOfTime(unittest.TestCase):
         with ahead.Ahead(self.context, ["asan", "tsan"]) as builder:
             pass
         self.assertIsNotNone(builder.process.returncode)
+
+    def test_a_command_has_the_signals_that_we_ignore(self):
+        ignored = {number: signal.signal(number, signal.SIG_IGN) for number in (signal.SIGINT, signal.SIGHUP)}
+        try:
+            told = process.run(self.context, "test", ["grep", "SigIgn", "/proc/self/status"]).output
+        finally:
+            for number, before in ignored.items():
+                signal.signal(number, before)
+        self.assertEqual(int(told.split()[1], 16) & 0b111, 0)
 
     def test_what_runs_gently_leaves_the_cpus_to_others(self):
         gently = process.Context(self.context.top, self.context.build, False, gently=True)

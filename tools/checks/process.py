@@ -17,6 +17,8 @@ BUILD_SILENCE = 900
 # Before a command that takes little but what others leave of the CPUs. Each is a session, and the kernel may share
 # the CPUs among sessions before it looks at who is nice in them.
 GENTLY = ["sh", "-c", 'echo 10 2>/dev/null > /proc/self/autogroup; exec nice -n 10 "$@"', "gently"]
+# Before every command: a shell that runs us in the background, and nohup(1), have these ignored, by all who come after.
+WITH_SIGNALS = ["env", "--default-signal=HUP,INT,QUIT"]
 # Seconds that output may lag behind the end of the command that wrote it.
 LAG = 2
 # Set while what was started side by side is to be ended.
@@ -80,7 +82,7 @@ def run(context: Context, suite: str, command: list[str], silence: int = TEST_SI
         stream.write(f"$ {' '.join(command)}\n".encode())
         try:
             child = subprocess.Popen(
-                command, cwd=context.top, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
+                [*WITH_SIGNALS, *command], cwd=context.top, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
                 stderr=subprocess.STDOUT, start_new_session=True,
                 env=context.environment() | (environment or {}))
         except OSError as error:
