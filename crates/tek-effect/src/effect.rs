@@ -21,8 +21,8 @@ pub struct Change(u64);
 /// Belongs to one thread at a time, and may go to another. A call that fails has changed nothing.
 /// Changes stay when an `Effect` is dropped, for the next owner of the journal to undo;
 /// [`Effect::close`] is the clean end. Nothing here waits for other threads or sleeps, but for a
-/// group that is removed while it has members (at most 0.1 s), and `open`, `undo_all` and `close`
-/// for a thread that is executing a program (20 ms).
+/// group that is removed while it has members (at most 0.1 s), `move_to` for a thread that is just
+/// being made (10 ms), and `open`, `undo_all` and `close` for one that is executing a program (20 ms).
 pub struct Effect {
     journal: Journal,
     /// Changes that nobody wants any more and that could not be undone yet, and whether that was

@@ -12,6 +12,9 @@ const STAT_BYTES: usize = 2048;
 /// More than the lines of /proc/TID/status take before those that are asked for, which are the first.
 const STATUS_BYTES: usize = 1024;
 
+/// Three numbers.
+const SCHEDSTAT_BYTES: usize = 128;
+
 /// The kernel's PF_EXITING.
 const EXITING: u32 = 4;
 /// The kernel's PF_KTHREAD, and PF_NO_SETAFFINITY, which is of threads that stay where they are.
@@ -242,6 +245,12 @@ fn field<T: FromStr>(fields: &[&str], number: usize) -> Option<T> {
 /// Whether the kernel says that there is no such thread, or none any more.
 pub(crate) fn is_none(error: &io::Error) -> bool {
     matches!(error.raw_os_error(), Some(libc::ENOENT | libc::ESRCH))
+}
+
+/// Whether a thread was never on a CPU, where the kernel counts that.
+pub(crate) fn has_never_run(tid: i32) -> bool {
+    let counted = read_once(&format!("/proc/{tid}/schedstat"), SCHEDSTAT_BYTES).unwrap_or_default();
+    String::from_utf8_lossy(&counted).split_ascii_whitespace().nth(2) == Some("0")
 }
 
 /// The process of a thread.

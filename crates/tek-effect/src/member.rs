@@ -1,10 +1,18 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Which cgroup of a hierarchy a thread is in.
-use crate::identity::{parent_of, process_of};
+use crate::identity::{has_never_run, parent_of, process_of};
 use crate::{Error, Hierarchy, Identity, Undone};
 use serde::{Deserialize, Serialize};
 use std::fs;
 use std::path::{Component, Path};
+use std::thread::sleep;
+use std::time::Duration;
+
+const TOPMOST: &str = "/";
+
+/// While a thread is being made it is looked at again so often, after so long.
+const MOST_LOOKS: usize = 10;
+const LOOK_AGAIN: Duration = Duration::from_millis(1);
 
 /// A thread that was moved to another group.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -19,7 +27,7 @@ pub(crate) struct MemberChange {
 impl MemberChange {
     pub(crate) fn planned(who: Identity, within: &Hierarchy, to: &Path) -> Result<Self, Error> {
         let to = within.group(to)?;
-        let was = within.group_of(who.tid)?;
+        let was = settled_group_of(within, who.tid)?;
         who.check()?; // so that it was this thread's
         Ok(Self { who, hierarchy: within.key().to_owned(), was, ours: vec![to] })
     }
@@ -78,11 +86,30 @@ fn is_group(group: &str) -> bool {
 /// this one, whichever is elsewhere. One whose parent has ended is a child of process 1, which has
 /// not made it.
 fn home_of(within: &Hierarchy, tid: i32, group: &str) -> Option<String> {
-    let process = process_of(tid).ok()?;
-    let parent = parent_of(tid).ok()?;
-    let relatives = [process, parent].into_iter().filter(|&relative| relative > 1);
-    let mut groups = relatives.filter_map(|relative| within.group_of(relative).ok());
-    groups.find(|home| !Path::new(home).starts_with(group))
+    groups_of_relatives(within, tid).find(|home| !Path::new(home).starts_with(group))
+}
+
+fn groups_of_relatives(within: &Hierarchy, tid: i32) -> impl Iterator<Item = String> + '_ {
+    let relatives = [process_of(tid).ok(), parent_of(tid).ok()].into_iter().flatten();
+    relatives.filter(|&it| it > 1).filter_map(|relative| within.group_of(relative).ok())
+}
+
+/// The group that a thread is in. The kernel lists one a moment before it puts it where its creator is: until then
+/// it is in the topmost group, and has not run.
+fn settled_group_of(within: &Hierarchy, tid: i32) -> Result<String, Error> {
+    let group = within.group_of(tid)?;
+    if group != TOPMOST || groups_of_relatives(within, tid).all(|relatives| relatives == TOPMOST) {
+        return Ok(group);
+    }
+    for _ in 0..MOST_LOOKS {
+        let is_new = has_never_run(tid);
+        let group = within.group_of(tid)?;
+        if group != TOPMOST || !is_new {
+            return Ok(group);
+        }
+        sleep(LOOK_AGAIN);
+    }
+    Ok(group)
 }
 
 /// Moves whoever is still in a group that is to be removed: children of those who were moved there.

@@ -99,6 +99,12 @@ pub fn wait_until(is_so: impl Fn() -> bool) {
     }
 }
 
+/// Whether the kernel is just making it, or it waits for its first time on a CPU.
+pub fn has_never_run(tid: i32) -> bool {
+    let counted = fs::read_to_string(format!("/proc/{tid}/schedstat")).unwrap_or_default();
+    counted.trim_end().ends_with(" 0")
+}
+
 /// Policy with the flag for reset-on-fork, nice value and real-time priority.
 pub type Seen = (i32, i32, i32);
 
