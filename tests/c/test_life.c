@@ -502,8 +502,11 @@ static int each_module(struct dl_phdr_info *info, size_t size, void *end)
 	return __atomic_load_n((bool *)end, __ATOMIC_RELAXED);
 }
 
+static int holding;
+
 static void *hold_the_loaders_lock(void *end)
 {
+	__atomic_fetch_add(&holding, 1, __ATOMIC_RELAXED);
 	while (!__atomic_load_n((bool *)end, __ATOMIC_RELAXED))
 		dl_iterate_phdr(each_module, end);
 	return NULL;
@@ -528,6 +531,9 @@ static void a_forked_child_can_create_threads_whoever_held_the_loaders_lock(void
 #endif
 	for (int i = 0; i < 3; i++)
 		pthread_create(&threads[i], NULL, hold_the_loaders_lock, &end);
+	/* A thread that begins may have a lock of the sanitizer's, which a child would wait for. */
+	while (__atomic_load_n(&holding, __ATOMIC_RELAXED) < 3)
+		sched_yield();
 	for (int i = 0; i < 50; i++)
 		assert_int_equal(in_child(create_a_thread), 0);
 	__atomic_store_n(&end, true, __ATOMIC_RELAXED);
