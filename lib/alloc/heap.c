@@ -147,8 +147,9 @@ void *tek__heap_allocate(size_t alignment, size_t bytes)
 		void *memory = NULL;
 		if (!has_pool && bytes + alignment >= TEK_LARGE) {
 			memory = tek__large_allocate(alignment, bytes);
-			if (memory)
-				errno = saved;
+			if (!memory)
+				return no_memory();
+			errno = saved;
 			return memory;
 		}
 		if (!enter())
@@ -214,8 +215,10 @@ void *tek__heap_resize(void *memory, size_t bytes)
 			return move(memory, tek__large_usable(memory), bytes);
 		const int saved = errno;
 		void *resized = tek__large_resize(memory, bytes);
-		if (resized)
-			errno = saved;
+		/* The kernel does not move what is of several kinds, as after madvise(2) for a part of it. */
+		if (!resized)
+			return move(memory, tek__large_usable(memory), bytes);
+		errno = saved;
 		return resized;
 	}
 	if (!enter())

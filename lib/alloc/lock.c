@@ -1,9 +1,11 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
 #include "alloc/lock.h"
 
+#include "ident/futex.h"
 #include "sync/waiting.h"
 
 #include <errno.h>
+#include <limits.h>
 #include <link.h>
 #include <linux/futex.h>
 #include <pthread.h>
@@ -22,6 +24,8 @@ enum { TURNS = 100, YIELDS = 8 };
 
 /* Who sleeps looks again after this time whether the lock is free: see tek__alloc_unlock(). */
 #define SLEEP_NS 10000000L
+/* The same where the kernel does not tell it. */
+#define PAUSE_NS 50000L
 
 /*
  * The calling thread's id, and in which process it was learnt: in the child of a fork a thread has another id and the
@@ -37,14 +41,22 @@ static unsigned int last_epoch = 1;
 static bool ids_stay; /* each thread's, until a fork */
 static struct tek_alloc_lock *the_lock;
 
-/* In a child, by its one thread: what the parent's threads had is free, but for what this one has, in a signal handler. */
+/* What *epoch is while a thread of a child begins it: none has learnt its id then. */
+#define BEGINS UINT_MAX
+
+/*
+ * In a child, by the thread that comes first, which may have made others before: what the parent's threads had is free, but
+ * for what this one has, in a signal handler.
+ */
 static void begin_child(void)
 {
 	const uint64_t all = ~UINT64_C(0);
+	unsigned int nobody = 0;
 	uint64_t before;
 
 	syscall(SYS_rt_sigprocmask, SIG_SETMASK, &all, &before, sizeof(all));
-	if (__atomic_load_n(epoch, __ATOMIC_RELAXED) == 0) {
+	if (__atomic_compare_exchange_n(epoch, &nobody, BEGINS, false, __ATOMIC_ACQUIRE,
+					__ATOMIC_ACQUIRE)) {
 		const unsigned int holder = the_lock->word & FUTEX_TID_MASK;
 		if (holder && holder == self.tid) {
 			the_lock->word = (unsigned int)syscall(SYS_gettid);
@@ -55,11 +67,15 @@ static void begin_child(void)
 		__atomic_store_n(epoch, ++last_epoch, __ATOMIC_RELEASE);
 	}
 	syscall(SYS_rt_sigprocmask, SIG_SETMASK, &before, NULL, sizeof(before));
+	while (__atomic_load_n(epoch, __ATOMIC_ACQUIRE) == BEGINS)
+		syscall(SYS_sched_yield);
 }
 
 __attribute__((cold, noinline)) static unsigned int ask_kernel(void)
 {
-	if (__atomic_load_n(epoch, __ATOMIC_RELAXED) == 0)
+	const unsigned int now = __atomic_load_n(epoch, __ATOMIC_RELAXED);
+
+	if (now == 0 || now == BEGINS)
 		begin_child();
 	const unsigned int tid = (unsigned int)syscall(SYS_gettid);
 	self.tid = tid;
@@ -152,13 +168,28 @@ static int sleep_for(struct tek_alloc_lock *lock)
 		until.tv_nsec -= 1000000000L;
 		until.tv_sec++;
 	}
-	return syscall(SYS_futex, &lock->word, FUTEX_LOCK_PI_PRIVATE, 0, &until, NULL, 0) ? errno
-											  : 0;
+	if (syscall(TEK_SYS_FUTEX, &lock->word, FUTEX_LOCK_PI_PRIVATE, 0, &until, NULL, 0))
+		return errno;
+	return 0;
+}
+
+/* Not nanosleep(3), at which a thread can be cancelled. */
+static void pause_for_a_while(void)
+{
+	static atomic_uint never;
+	struct timespec until;
+
+	clock_gettime(CLOCK_MONOTONIC, &until);
+	until.tv_nsec += PAUSE_NS;
+	if (until.tv_nsec >= 1000000000L) {
+		until.tv_nsec -= 1000000000L;
+		until.tv_sec++;
+	}
+	tek__futex_wait(&never, 0, &until);
 }
 
 __attribute__((cold, noinline)) static bool wait_for(struct tek_alloc_lock *lock, unsigned int tid)
 {
-	static const struct timespec pause = {.tv_nsec = 50000};
 	const int saved = errno;
 	bool taken = false;
 
@@ -173,7 +204,7 @@ __attribute__((cold, noinline)) static bool wait_for(struct tek_alloc_lock *lock
 		else if (error != EINTR && error != EAGAIN && error != ETIMEDOUT &&
 			 !(taken = take(lock, tid)))
 			/* A system without PI futexes, such as an emulator; or see below. */
-			nanosleep(&pause, NULL);
+			pause_for_a_while();
 	}
 	errno = saved;
 	return taken;

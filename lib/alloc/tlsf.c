@@ -102,12 +102,13 @@ bool tek__tlsf_add(struct tek_tlsf *heap, void *memory, size_t bytes)
 	list(heap, block);
 	/* No block is before the first one. */
 	block->before = heap->pieces;
-	__atomic_store_n(&heap->pieces, block, __ATOMIC_RELEASE);
+	/* Before the piece is there: a fork between them leaves a range that is too wide, and not one that lacks it. */
 	if (!heap->from || (uintptr_t)memory < heap->from)
 		heap->from = (uintptr_t)memory;
 	if (end > heap->to)
 		heap->to = end;
 	heap->bytes += bytes;
+	__atomic_store_n(&heap->pieces, block, __ATOMIC_RELEASE);
 	return true;
 }
 

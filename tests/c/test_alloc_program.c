@@ -5,6 +5,7 @@
 #include <malloc.h>
 #include <signal.h>
 #include <stdatomic.h>
+#include <sys/mman.h>
 #include <sys/time.h>
 
 /* So that the compiler knows nothing about the numbers. */
@@ -98,6 +99,24 @@ static void realloc_keeps_what_is_there_and_frees_with_zero_bytes(void **state)
 	memory = realloc(memory, 5);
 	assert_int_equal(memory[4], 9);
 	assert_null(realloc(memory, zero));
+}
+
+/* As numerical programs do, to have huge pages; the kernel does not move such a block in one piece. */
+static void a_large_block_grows_though_the_kernel_was_advised_about_a_part(void **state)
+{
+	const size_t page = (size_t)sysconf(_SC_PAGESIZE), bytes = 8 << 20;
+	char *memory = malloc(bytes);
+
+	(void)state;
+	assert_non_null(memory);
+	memset(memory, 7, bytes);
+	char *second = (char *)(((uintptr_t)memory + 2 * page) & ~(page - 1));
+	assert_int_equal(madvise(second, bytes / 2, MADV_DONTDUMP), 0);
+	memory = realloc(memory, 2 * bytes);
+	assert_non_null(memory);
+	for (size_t i = 0; i < bytes; i += page)
+		assert_int_equal(memory[i], 7);
+	free(memory);
 }
 
 static void errno_stays_where_nothing_fails(void **state)
@@ -321,6 +340,7 @@ int main(void)
 		cmocka_unit_test(alignments_are_what_was_asked_for),
 		cmocka_unit_test(memory_of_calloc_is_zero_also_where_somebody_wrote),
 		cmocka_unit_test(realloc_keeps_what_is_there_and_frees_with_zero_bytes),
+		cmocka_unit_test(a_large_block_grows_though_the_kernel_was_advised_about_a_part),
 		cmocka_unit_test(errno_stays_where_nothing_fails),
 		cmocka_unit_test(blocks_that_others_free_are_nobody_elses_before),
 		cmocka_unit_test(threads_that_end_leave_their_memory_to_others),
