@@ -142,6 +142,8 @@ void tek__profile_sampled(struct tek_profile_thread *thread, uint64_t ticks)
 
 void tek__profile_leave_timed(struct tek_profile_thread *thread, tek_u32 part, uint32_t weight)
 {
+	if (!tek__profile_is_own(thread))
+		return;
 	uint64_t now = tek__profile_ticks();
 	uint64_t took = now > thread->since_ticks ? now - thread->since_ticks : 0;
 	/* What the clock itself takes between two looks at it would count for all. */
@@ -213,8 +215,7 @@ uint64_t tek__profile_waited(struct tek_profile_waiting *waiting, tek_u32 part, 
 	struct tek_profile_thread *thread = waiting->thread;
 
 	waiting->thread = NULL;
-	/* Nor in a child that a signal handler forked meanwhile. */
-	if (!thread || thread != tek__profile_self.thread)
+	if (!thread || !tek__profile_is_own(thread))
 		return 0;
 	withdraw();
 	/* By a jump out of a signal handler the thread may be elsewhere by now. */

@@ -61,6 +61,12 @@ static inline void tek__profile_inside(struct tek_profile_thread *thread, tek_u3
 	thread->inside = part;
 }
 
+/* Whether it is still the calling thread's: not in a child that a signal handler forked out of the call. */
+static inline bool tek__profile_is_own(const struct tek_profile_thread *thread)
+{
+	return __builtin_expect(thread == tek__profile_self.thread, 1);
+}
+
 /* A call for files begins that is timed: its turn to ask how long the thread runs may have come. */
 void tek__profile_sample(struct tek_profile_thread *thread);
 
@@ -99,6 +105,8 @@ static inline void tek__profile_add(struct tek_profile_thread *thread, tek_u32 p
 /* It returns.  Returns the ticks that it took. */
 static inline uint64_t tek__profile_leave(struct tek_profile_thread *thread, tek_u32 part)
 {
+	if (!tek__profile_is_own(thread))
+		return 0;
 	uint64_t now = tek__profile_ticks();
 	uint64_t took = now > thread->since_ticks ? now - thread->since_ticks : 0;
 
@@ -146,6 +154,7 @@ void tek__profile_leave_timed(struct tek_profile_thread *thread, tek_u32 part, u
 static inline void tek__profile_leave_counted(struct tek_profile_thread *thread, tek_u32 part,
 					      uint32_t weight)
 {
+	/* Where it is no longer the thread's own nobody reads what is written there. */
 	if (__builtin_expect(weight != 0, 0))
 		tek__profile_leave_timed(thread, part, weight);
 	else

@@ -67,3 +67,9 @@ void tek__profile_descriptor_forget(int fd)
 	if (fd >= 0 && fd < MOST_KNOWN && __atomic_load_n(&known[fd], __ATOMIC_RELAXED))
 		__atomic_store_n(&known[fd], 0, __ATOMIC_RELAXED);
 }
+
+void tek__profile_descriptors_forget(unsigned int first, unsigned int last)
+{
+	for (unsigned int fd = first; fd <= last && fd < MOST_KNOWN; fd++)
+		tek__profile_descriptor_forget((int)fd);
+}

@@ -17,4 +17,7 @@ tek_u32 tek__profile_descriptor(int fd);
 /* It is closed, or about to be another one. */
 void tek__profile_descriptor_forget(int fd);
 
+/* All from `first` to `last`. */
+void tek__profile_descriptors_forget(unsigned int first, unsigned int last);
+
 #endif

@@ -46,6 +46,7 @@ struct tek_profile_header *tek__profile_file;
 static char directory[3072];
 static char path[sizeof(directory) + 64];
 static pid_t only_children_of; /* 0: everybody */
+static uint32_t spare_thread;  /* taken, and not used; 0: none */
 
 /* System calls, and not the C library's functions: some of those are ours, and count. */
 
@@ -66,8 +67,7 @@ static bool allocate(size_t at, size_t bytes)
 	return done;
 }
 
-/* Opens that part of the file, and has memory for it; false where there is none. */
-static bool populate(struct tek_profile_header *file, size_t at, size_t bytes)
+bool tek__profile_file_populate(struct tek_profile_header *file, size_t at, size_t bytes)
 {
 	size_t page = (size_t)sysconf(_SC_PAGESIZE);
 	size_t from = at & ~(page - 1), to = (at + bytes + page - 1) & ~(page - 1);
@@ -131,7 +131,8 @@ static const char *make(void)
 	syscall(SYS_close, fd);
 	if (file == MAP_FAILED)
 		return "its file cannot be mapped";
-	if (!populate(file, 0, TEK_PROFILE_THREADS_OFFSET)) {
+	if (!tek__profile_file_populate(file, 0,
+					TEK_PROFILE_THERE_OFFSET + THERE_WORDS * sizeof(tek_u64))) {
 		munmap(file, FILE_BYTES);
 		return "there is no room for its file";
 	}
@@ -197,6 +198,7 @@ void tek__profile_file_forked(void)
 	if (!parents)
 		return;
 	tek__profile_file = NULL;
+	spare_thread = 0;
 	if (is_meant() && !make())
 		tek__profile_modules_copy(tek__profile_file, parents);
 	/*
@@ -233,14 +235,28 @@ static uint32_t take(tek_u32 *counter, uint32_t limit)
 	return __atomic_fetch_add(counter, 1, __ATOMIC_RELAXED);
 }
 
+void tek__profile_file_give_back_thread(uint32_t number)
+{
+	uint32_t none = 0;
+
+	/* Of several at once one is enough: who is refused threads tries again later. */
+	__atomic_compare_exchange_n(&spare_thread, &none, number, false, __ATOMIC_RELEASE,
+				    __ATOMIC_RELAXED);
+}
+
 uint32_t tek__profile_file_take_thread(void)
 {
+	uint32_t spare = __atomic_exchange_n(&spare_thread, 0, __ATOMIC_ACQUIRE);
+
+	if (spare)
+		return spare;
 	uint32_t at = take(&tek__profile_file->threads, TEK_PROFILE_MAX_THREADS);
 
 	if (at >= TEK_PROFILE_MAX_THREADS ||
-	    !populate(tek__profile_file,
-		      TEK_PROFILE_THREADS_OFFSET + (size_t)at * TEK_PROFILE_THREAD_BYTES,
-		      TEK_PROFILE_THREAD_BYTES))
+	    !tek__profile_file_populate(tek__profile_file,
+					TEK_PROFILE_THREADS_OFFSET +
+						(size_t)at * TEK_PROFILE_THREAD_BYTES,
+					TEK_PROFILE_THREAD_BYTES))
 		return 0;
 	__atomic_fetch_or(there(at + 1), bit(at + 1), __ATOMIC_RELEASE);
 	return at + 1;
@@ -252,7 +268,7 @@ struct tek_profile_block *tek__profile_file_take_block(uint32_t thread, uint32_t
 	size_t at = TEK_PROFILE_BLOCKS_OFFSET + (size_t)number * TEK_PROFILE_BLOCK_BYTES;
 
 	if (number >= TEK_PROFILE_MAX_BLOCKS ||
-	    !populate(tek__profile_file, at, TEK_PROFILE_BLOCK_BYTES))
+	    !tek__profile_file_populate(tek__profile_file, at, TEK_PROFILE_BLOCK_BYTES))
 		return NULL;
 	struct tek_profile_block *block = (struct tek_profile_block *)((char *)tek__profile_file +
 								       at);

@@ -49,8 +49,16 @@ tek__profile_file_objects(struct tek_profile_thread *thread)
 	return (struct tek_profile_object *)((char *)thread + TEK_PROFILE_OBJECTS_OFFSET);
 }
 
+/*
+ * Opens that part of the file, and has memory for it; false where there is none.  Many short processes may be profiled at
+ * once, so what one does not need is not there.
+ */
+bool tek__profile_file_populate(struct tek_profile_header *file, size_t at, size_t bytes);
+
 /* The next part of the file for a thread, by number, that nobody else gets; 0: there is no more room. */
 uint32_t tek__profile_file_take_thread(void);
+/* One that nobody has used: the next one that is asked for. */
+void tek__profile_file_give_back_thread(uint32_t number);
 
 /* Whether that part can be reached. */
 bool tek__profile_file_has(uint32_t number);

@@ -11,13 +11,22 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-_Static_assert(TEK_PROFILE_MODULES_OFFSET + TEK_MAX_MODULES * sizeof(struct tek_module) <=
+_Static_assert(TEK_PROFILE_MODULES_OFFSET + TEK_PROFILE_MAX_MODULES * sizeof(struct tek_module) <=
 		       TEK_PROFILE_THREADS_OFFSET,
 	       "there is room for the modules");
 
 static struct tek_module *modules(const struct tek_profile_header *file)
 {
 	return (struct tek_module *)((char *)file + TEK_PROFILE_MODULES_OFFSET);
+}
+
+/* For so many in all. */
+static bool has_room(struct tek_profile_header *file, tek_u32 count)
+{
+	const size_t had = file->modules * sizeof(struct tek_module);
+
+	return tek__profile_file_populate(file, TEK_PROFILE_MODULES_OFFSET + had,
+					  count * sizeof(struct tek_module) - had);
 }
 
 static void set_path(struct tek_module *module, const char *name)
@@ -80,7 +89,7 @@ static int note(struct dl_phdr_info *info, size_t size, void *unused)
 	for (tek_u32 i = 0; i < file->modules; i++)
 		if (modules(file)[i].start == start && modules(file)[i].bias == info->dlpi_addr)
 			return 0;
-	if (file->modules == TEK_MAX_MODULES)
+	if (file->modules == TEK_PROFILE_MAX_MODULES || !has_room(file, file->modules + 1))
 		return 1;
 	struct tek_module *module = &modules(file)[file->modules];
 	*module = (struct tek_module){.start = start, .end = end, .bias = info->dlpi_addr};
@@ -139,6 +148,8 @@ void tek__profile_modules_copy(struct tek_profile_header *to, const struct tek_p
 {
 	tek_u32 count = __atomic_load_n(&from->modules, __ATOMIC_ACQUIRE);
 
+	if (!has_room(to, count))
+		return;
 	memcpy(modules(to), modules(from), count * sizeof(struct tek_module));
 	__atomic_store_n(&to->modules, count, __ATOMIC_RELEASE);
 }

@@ -130,6 +130,17 @@ uint32_t tek__profile_thread_new(void)
 	return number;
 }
 
+void tek__profile_thread_unused(uint32_t number)
+{
+	struct tek_profile_thread *thread = tek__profile_file_thread(number);
+
+	/* Whoever has it next may have come by no door. */
+	thread->routine = thread->argument = thread->function = 0;
+	thread->created_ticks = 0;
+	thread->creator = 0;
+	tek__profile_file_give_back_thread(number);
+}
+
 void tek__profile_thread_begin(uint32_t number)
 {
 	struct tek_profile_self *self = &tek__profile_self;

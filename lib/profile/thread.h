@@ -92,6 +92,9 @@ void tek__profile_threads_open(void);
 /* A number and a place for a thread that is to be created; 0: there is none. */
 uint32_t tek__profile_thread_new(void);
 
+/* It was not created after all: the next one may have its number. */
+void tek__profile_thread_unused(uint32_t number);
+
 /* The calling thread begins, with that number. */
 void tek__profile_thread_begin(uint32_t number);
 

@@ -80,6 +80,43 @@ int main(void)
 }
 """
 
+# A signal handler that forks out of a call which is timed: open(), which waits for somebody who writes.
+CALL_FORK = r"""
+#include <fcntl.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
+static volatile pid_t child = -1;
+static char name[] = "/tmp/tek-call-fork.XXXXXX";
+static void fork_here(int number)
+{
+	(void)number;
+	if (open(name, O_RDWR) < 0)
+		abort();
+	child = fork();
+}
+int main(void)
+{
+	int status;
+	close(mkstemp(name));
+	unlink(name);
+	if (mkfifo(name, 0600))
+		return 1;
+	signal(SIGALRM, fork_here);
+	ualarm(200000, 0);
+	if (open(name, O_RDONLY) < 0)
+		return 2;
+	if (child == 0)
+		_exit(5);
+	waitpid(child, &status, 0);
+	unlink(name);
+	printf("%d\n", WIFEXITED(status) ? WEXITSTATUS(status) : -WTERMSIG(status));
+}
+"""
+
 # A semaphore that is always free, in a thread that is cancelled.
 SEMAPHORE_CANCEL = r"""
 #include <pthread.h>
@@ -410,9 +447,12 @@ def test_a_full_file_system_costs_threads_and_not_the_program(open_build, compil
 @pytest.mark.parametrize("source, said, options", [
     (SIGNAL_FORK, "5\n", []),
     (SIGNAL_FORK, "5\n", ["--follow"]),
+    (CALL_FORK, "5\n", []),
+    (CALL_FORK, "5\n", ["--follow"]),
     (SEMAPHORE_CANCEL, "cancelled\n", []),
     (LOADER_FORK, "0\n", ["--follow"]),
-], ids=["forks in a handler", "forks in a handler, followed", "a free semaphore", "the loader's lock"])
+], ids=["forks in a handler", "forks in a handler, followed", "forks out of a call", "forks out of a call, followed",
+        "a free semaphore", "the loader's lock"])
 def test_a_hard_program_runs_as_it_does_without(profile, compile_c, source, said, options):
     program = compile_c(source, "cc", "-pthread")
     assert subprocess.run([program], stdout=subprocess.PIPE, text=True, timeout=60, check=True).stdout == said

@@ -11,6 +11,8 @@ pub const PROFILE_MAGIC: u64 = 0x464f_5250_4b45_5400;
 pub const PROFILE_BLOCK_MAGIC: u32 = 0x5042_4b54;
 /// Where the modules begin.
 pub const PROFILE_MODULES_OFFSET: u32 = 65536;
+/// There is room for so many.
+pub const PROFILE_MAX_MODULES: u32 = 128;
 /// Where the process notes which threads' parts there is memory for.
 pub const PROFILE_THERE_OFFSET: u32 = 4096;
 /// Where the threads begin.

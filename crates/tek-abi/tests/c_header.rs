@@ -140,6 +140,7 @@ fn rust_constants() -> BTreeMap<&'static str, i128> {
         PROFILE_MAGIC,
         PROFILE_BLOCK_MAGIC,
         PROFILE_MODULES_OFFSET,
+        PROFILE_MAX_MODULES,
         PROFILE_THERE_OFFSET,
         PROFILE_THREADS_OFFSET,
         PROFILE_MAX_THREADS,

@@ -2,6 +2,8 @@
 /* Files by descriptor, and names of files. */
 #include "preload/profile/descriptor.h"
 
+#include <limits.h>
+
 #define TEK_FILE(type, name, parameters, arguments) \
 	TEK_TIMED(TEK_PROFILE_FILE, type, name, parameters, arguments)
 
@@ -35,12 +37,24 @@
 		return fd; \
 	}
 
+#define TEK_CREATES(name) \
+	TEK_EXPORT int name(const char *path, mode_t mode) \
+	{ \
+		struct tek_profile_thread *counted = tek__profile_enter(TEK_PROFILE_FILE, \
+									TEK_FRAME); \
+		int fd = REAL(name)(path, mode); \
+		tek__profile_descriptor_forget(fd); \
+		if (counted) \
+			tek__profile_leave(counted, TEK_PROFILE_FILE); \
+		return fd; \
+	}
+
+TEK_CREATES(creat)
+TEK_CREATES(creat64)
 TEK_OPENS(open, (const char *path, int flags, ...), path, flags)
 TEK_OPENS(open64, (const char *path, int flags, ...), path, flags)
 TEK_OPENS(openat, (int directory, const char *path, int flags, ...), directory, path, flags)
 TEK_OPENS(openat64, (int directory, const char *path, int flags, ...), directory, path, flags)
-TEK_FILE(int, creat, (const char *path, mode_t mode), (path, mode))
-TEK_FILE(int, creat64, (const char *path, mode_t mode), (path, mode))
 
 TEK_EXPORT int close(int fd)
 {
@@ -69,6 +83,18 @@ TEK_EXPORT int dup3(int old, int new, int flags)
 
 	tek__profile_descriptor_forget(fd);
 	return fd;
+}
+
+TEK_EXPORT int close_range(unsigned int first, unsigned int last, int flags)
+{
+	tek__profile_descriptors_forget(first, last);
+	return REAL(close_range)(first, last, flags);
+}
+
+TEK_EXPORT void closefrom(int first)
+{
+	tek__profile_descriptors_forget(first < 0 ? 0 : (unsigned int)first, UINT_MAX);
+	REAL(closefrom)(first);
 }
 
 TEK_TRANSFER(ssize_t, read, (int fd, void *buffer, size_t bytes), (fd, buffer, bytes))

@@ -56,7 +56,6 @@ TEK_IDLE(int, recvmmsg,
 	  struct timespec *timeout),
 	 (fd, messages, count, flags, timeout))
 TEK_IDLE(int, system, (const char *command), (command))
-TEK_IDLE(int, pclose, (FILE * stream), (stream))
 TEK_IDLE(int, flock, (int fd, int operation), (fd, operation))
 TEK_IDLE(int, lockf, (int fd, int operation, off_t bytes), (fd, operation, bytes))
 TEK_IDLE(int, lockf64, (int fd, int operation, off64_t bytes), (fd, operation, bytes))

@@ -35,11 +35,25 @@
 		return result_; \
 	}
 
-TEK_FILE(FILE *, fopen, (const char *path, const char *mode), (path, mode))
-TEK_FILE(FILE *, fopen64, (const char *path, const char *mode), (path, mode))
-TEK_FILE(FILE *, freopen, (const char *path, const char *mode, FILE *stream), (path, mode, stream))
-TEK_FILE(FILE *, freopen64, (const char *path, const char *mode, FILE *stream),
-	 (path, mode, stream))
+/* A stream whose descriptor is a new one. */
+#define TEK_OPENS(name, parameters, arguments) \
+	TEK_EXPORT FILE *name parameters \
+	{ \
+		struct tek_profile_thread *counted_ = tek__profile_enter(TEK_PROFILE_FILE, \
+									 TEK_FRAME); \
+		FILE *opened_ = REAL(name) arguments; \
+		if (opened_) \
+			tek__profile_descriptor_forget(opened_->_fileno); \
+		if (counted_) \
+			tek__profile_leave(counted_, TEK_PROFILE_FILE); \
+		return opened_; \
+	}
+
+TEK_OPENS(fopen, (const char *path, const char *mode), (path, mode))
+TEK_OPENS(fopen64, (const char *path, const char *mode), (path, mode))
+TEK_OPENS(freopen, (const char *path, const char *mode, FILE *stream), (path, mode, stream))
+TEK_OPENS(freopen64, (const char *path, const char *mode, FILE *stream), (path, mode, stream))
+TEK_OPENS(popen, (const char *command, const char *mode), (command, mode))
 TEK_FILE(FILE *, fdopen, (int fd, const char *mode), (fd, mode))
 TEK_FILE(int, fseek, (FILE * stream, long at, int from), (stream, at, from))
 TEK_FILE(int, fseeko, (FILE * stream, off_t at, int from), (stream, at, from))
@@ -106,7 +120,16 @@ TEK_WRITES(stdout, 0, int, __vprintf_chk, (int flag, const char *format, va_list
 TEK_WRITES(stream, 0, int, __vfprintf_chk,
 	   (FILE * stream, int flag, const char *format, va_list arguments),
 	   (stream, flag, format, arguments))
-TEK_FILE(FILE *, popen, (const char *command, const char *mode), (command, mode))
+
+TEK_EXPORT int pclose(FILE *stream)
+{
+	TEK_PROFILE_WAITING = tek__profile_wait(TEK_PROFILE_IDLE, NULL, TEK_FRAME);
+
+	tek__profile_descriptor_forget(stream->_fileno);
+	int result = REAL(pclose)(stream);
+	tek__profile_waited(&waiting_, TEK_PROFILE_IDLE, TEK_PROFILE_SLEEP, TEK_SITE, NULL);
+	return result;
+}
 
 TEK_EXPORT int fflush_unlocked(FILE *stream)
 {

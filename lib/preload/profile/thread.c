@@ -47,11 +47,14 @@ static uint32_t new_thread(uintptr_t routine, void *argument)
 	return number;
 }
 
-/* As the thread itself does, which may not have begun when its creator names it. */
-static void note_handle(uint32_t number, pthread_t handle)
+/* What became of it. Its handle is noted by the thread itself, too, which may not have begun when its creator names it. */
+static void began(uint32_t number, bool is_there, const pthread_t *handle)
 {
-	__atomic_store_n(&tek__profile_file_thread(number)->handle, (uintptr_t)handle,
-			 __ATOMIC_RELAXED);
+	if (number && is_there)
+		__atomic_store_n(&tek__profile_file_thread(number)->handle, (uintptr_t)*handle,
+				 __ATOMIC_RELAXED);
+	else if (number)
+		tek__profile_thread_unused(number);
 }
 
 TEK_EXPORT int pthread_create(pthread_t *handle, const pthread_attr_t *attr,
@@ -63,8 +66,7 @@ TEK_EXPORT int pthread_create(pthread_t *handle, const pthread_attr_t *attr,
 	int error = number ? REAL(pthread_create)(handle, attr, run, (void *)(uintptr_t)number)
 			   : REAL(pthread_create)(handle, attr, routine, argument);
 	passed.call_site = NULL;
-	if (number && !error)
-		note_handle(number, *handle);
+	began(number, error == 0, handle);
 	return error;
 }
 
@@ -81,8 +83,13 @@ TEK_EXPORT int thrd_create(thrd_t *handle, thrd_start_t routine, void *argument)
 {
 	uint32_t number = new_thread((uintptr_t)routine, argument);
 
-	return number ? REAL(thrd_create)(handle, run_c11, (void *)(uintptr_t)number)
-		      : REAL(thrd_create)(handle, routine, argument);
+	passed = (struct tek_passed){(void *(*)(void *))(void (*)(void))routine, argument,
+				     TEK_SITE};
+	int result = number ? REAL(thrd_create)(handle, run_c11, (void *)(uintptr_t)number)
+			    : REAL(thrd_create)(handle, routine, argument);
+	passed.call_site = NULL;
+	began(number, result == thrd_success, handle);
+	return result;
 }
 
 TEK_EXPORT int thrd_join(thrd_t thread, int *result)

@@ -312,6 +312,7 @@ impl<'a> Maker<'a> {
             roles: roles(&threads),
             objects,
             more_objects,
+            more_files: self.raw.modules.len() >= tek_abi::PROFILE_MAX_MODULES as usize,
             critical_path,
             overhead: Overhead {
                 start_ns: header.start_cost,

@@ -94,6 +94,8 @@ JSON:
                    file_calls, allocator_calls
   objects          kind, name, address, count, contended, wait_ns, wait_most_ns,
                    holds, hold_mean_ns, hold_most_ns; sites: the same by place
+  more_files       true: there was no room for all files that it loaded, and what
+                   lies in others has no name
   critical_path    null where waits are missing; length_ns, work_ns, ...;
                    roles: [name, ns]; phases: thread, role, from_ns, to_ns,
                    work_ns, ...

@@ -7,10 +7,11 @@ use std::io;
 use std::os::unix::fs::{FileExt, OpenOptionsExt};
 use std::path::Path;
 use tek_abi::{
-    Module, ProfileBlock, ProfileHeader, ProfileObject, ProfileThread, ProfileWait, MAX_MODULES,
+    Module, ProfileBlock, ProfileHeader, ProfileObject, ProfileThread, ProfileWait,
     PROFILE_BLOCKS_OFFSET, PROFILE_BLOCK_BYTES, PROFILE_BLOCK_MAGIC, PROFILE_MAGIC,
-    PROFILE_MAX_BLOCKS, PROFILE_MAX_THREADS, PROFILE_MODULES_OFFSET, PROFILE_OBJECTS,
-    PROFILE_OBJECTS_OFFSET, PROFILE_THREADS_OFFSET, PROFILE_THREAD_BYTES, PROFILE_VERSION,
+    PROFILE_MAX_BLOCKS, PROFILE_MAX_MODULES, PROFILE_MAX_THREADS, PROFILE_MODULES_OFFSET,
+    PROFILE_OBJECTS, PROFILE_OBJECTS_OFFSET, PROFILE_THREADS_OFFSET, PROFILE_THREAD_BYTES,
+    PROFILE_VERSION,
 };
 use zerocopy::FromBytes;
 
@@ -65,7 +66,7 @@ pub fn read(file: &File) -> Result<Raw, Error> {
     if header.version != PROFILE_VERSION {
         return Err(Error::Version);
     }
-    let modules = (0..header.modules.min(MAX_MODULES))
+    let modules = (0..header.modules.min(PROFILE_MAX_MODULES))
         .map(|number| {
             let offset = u64::from(PROFILE_MODULES_OFFSET);
             read_at(file, offset + u64::from(number) * size_of::<Module>() as u64)

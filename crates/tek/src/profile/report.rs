@@ -37,6 +37,8 @@ pub struct Profile {
     pub objects: Vec<Object>,
     /// Objects that are not listed.
     pub more_objects: usize,
+    /// Whether there may be loaded files that are not listed, so that what lies in them has no name.
+    pub more_files: bool,
     pub critical_path: Option<CriticalPath>,
     pub overhead: Overhead,
     pub lost: Lost,
