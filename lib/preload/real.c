@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
 #include "preload/real.h"
 
-#include <dlfcn.h>
+#include "preload/next.h"
+
 #include <stddef.h>
 #include <string.h>
 
@@ -61,7 +62,7 @@ static const struct {
 void tek__real_find(void)
 {
 	for (size_t i = 0; i < sizeof(functions) / sizeof(functions[0]); i++) {
-		void *function = dlsym(RTLD_NEXT, functions[i].name);
+		void *function = tek__next_definition(functions[i].name);
 		memcpy((char *)&tek__real + functions[i].at, &function, sizeof(function));
 	}
 }

@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
 #include "preload/profile/real.h"
 
+#include "preload/next.h"
+
 #include <dlfcn.h>
 #include <stddef.h>
 #include <string.h>
@@ -17,9 +19,6 @@ static const struct {
 #undef FUNCTION
 };
 
-static const char *const versioned[] = {"pthread_cond_wait", "pthread_cond_timedwait",
-					"pthread_cond_signal", "pthread_cond_broadcast"};
-
 bool tek__profile_is_same_library(const void *one, const void *other)
 {
 	Dl_info of_one, of_other;
@@ -28,27 +27,9 @@ bool tek__profile_is_same_library(const void *one, const void *other)
 	       of_one.dli_fbase == of_other.dli_fbase;
 }
 
-static void *next(const char *name)
-{
-	void *found = dlsym(RTLD_NEXT, name);
-
-	/*
-	 * Of several versions dlsym() gives the first, and of these functions that is another one.  dlvsym() passes
-	 * by libraries without versions, so it is only asked within the one that was found.
-	 */
-	for (size_t i = 0; i < sizeof(versioned) / sizeof(versioned[0]); i++) {
-		if (strcmp(name, versioned[i]) != 0)
-			continue;
-		void *newer = dlvsym(RTLD_NEXT, name, "GLIBC_2.3.2");
-		if (newer && tek__profile_is_same_library(newer, found))
-			return newer;
-	}
-	return found;
-}
-
 static void find(size_t i)
 {
-	void *function = next(functions[i].name);
+	void *function = tek__next_definition(functions[i].name);
 
 	memcpy((char *)&tek__profile_real + functions[i].at, &function, sizeof(function));
 }

@@ -3,7 +3,7 @@
 #ifndef TEK_PRELOAD_UTHREAD_REAL_H
 #define TEK_PRELOAD_UTHREAD_REAL_H
 
-#include <dlfcn.h>
+#include "preload/next.h"
 
 #define TEK_EXPORT __attribute__((visibility("default")))
 
@@ -16,7 +16,7 @@
 		static void *function; \
 		void *found = __atomic_load_n(&function, __ATOMIC_RELAXED); \
 		if (!found) { \
-			found = dlsym(RTLD_NEXT, #name); \
+			found = tek__next_definition(#name); \
 			__atomic_store_n(&function, found, __ATOMIC_RELAXED); \
 		} \
 		(__typeof__(&name))found; \

@@ -10,6 +10,7 @@
 #include "uthread/tick.h"
 #include "uthread/tls_glibc.h"
 
+#include <dlfcn.h>
 #include <pthread.h>
 #include <stdint.h>
 
