@@ -13,14 +13,19 @@
  * it takes to wake somebody: who has been woken comes late to the next round, and if the others sleep by then all sleep
  * in each round from then on.  It does not pay where others have the CPUs, or threads are dealt out badly.
  */
-#define TURNS_MOST (32 * tek__spin_limit)
-#define TURNS_BEGIN (8 * tek__spin_limit)
+#define TURNS_MOST times_limit(32)
+#define TURNS_BEGIN times_limit(8)
 #define PROBE 64u /* so many times in vain, then for once as long as it may be */
 /* Where those who are to come can run, they come in less time than it takes to sleep and be woken. */
 #define YIELDS 8u
 
 #define BLOCK_BYTES 4096u
 #define ROUND ((uint64_t)1 << 32)
+
+static unsigned int times_limit(unsigned int times)
+{
+	return tek__spin_limit > UINT_MAX / times ? UINT_MAX : tek__spin_limit * times;
+}
 
 static struct tek_round *spare;
 static atomic_uint spare_guard;

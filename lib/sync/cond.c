@@ -35,16 +35,23 @@ static struct tek_cond_waiter *first_of(struct tek_cond *cond)
 
 static void add(struct tek_cond *cond, struct tek_cond_waiter *waiter)
 {
-	const bool alone = !first_of(cond);
+	struct tek_cond_waiter *const first = first_of(cond);
+	struct tek_cond_waiter *before = first ? cond->last : NULL;
 
 	cond->process = tek__process();
-	waiter->next = NULL;
-	waiter->previous = alone ? NULL : cond->last;
-	if (alone)
-		atomic_store_explicit(&cond->first, waiter, memory_order_relaxed);
+	/* An ordinary thread is the last one without a look. */
+	while (before && before->urgency < waiter->urgency)
+		before = before->previous;
+	waiter->previous = before;
+	waiter->next = before ? before->next : first;
+	if (before)
+		before->next = waiter;
 	else
-		cond->last->next = waiter;
-	cond->last = waiter;
+		atomic_store_explicit(&cond->first, waiter, memory_order_relaxed);
+	if (waiter->next)
+		waiter->next->previous = waiter;
+	else
+		cond->last = waiter;
 }
 
 static void take_out(struct tek_cond *cond, struct tek_cond_waiter *waiter)
@@ -73,6 +80,7 @@ void tek__cond_enter(struct tek_cond *cond, struct tek_cond_waiter *waiter)
 {
 	tek__sleeper_init(&waiter->sleeper);
 	atomic_init(&waiter->place, LISTED);
+	waiter->urgency = tek__urgency();
 	tek__guard_hold(&cond->held);
 	add(cond, waiter);
 	tek__guard_let_go(&cond->held);

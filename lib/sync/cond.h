@@ -11,8 +11,9 @@
  *
  * All zero is one that nobody waits for.  It lies in a pthread_cond_t (preload/sync/cond.c) and is of one process.
  *
- * Each sleeps in a sleeper of its own, so nobody is woken but by a signal that came after it had entered, nobody in vain,
- * and first come is first served.  Nothing is lost: who enters under the lock is in the list before anybody changes, under the
+ * Each sleeps in a sleeper of its own, so nobody is woken but by a signal that came after it had entered, and nobody in vain.
+ * Real-time threads are woken first, by their priority when they began to wait, and among equals who came first
+ * (pthread_cond_signal(3p)).  Nothing is lost: who enters under the lock is in the list before anybody changes, under the
  * same lock, what it waits for.
  *
  * Life: who was woken does not touch it any more, nor does who wakes him, so it may be destroyed after a broadcast,
@@ -29,6 +30,7 @@
 struct tek_cond_waiter {
 	struct tek_sleeper sleeper;
 	atomic_uint place; /* cond.c */
+	int urgency;       /* of two the more urgent one is woken first: tek__urgency() */
 	struct tek_cond_waiter *next, *previous;
 };
 

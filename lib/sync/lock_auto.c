@@ -45,6 +45,7 @@ static atomic_ulong to_park, to_spin;
 /* The first ones that changed. */
 static struct {
 	_Atomic(struct tek_lock *) lock;
+	atomic_bool parks;
 	atomic_ulong to_park, to_spin;
 } changed[TEK_LOCK_AUTO_CHANGED];
 
@@ -83,6 +84,26 @@ static bool exchange(struct tek_lock *lock, unsigned int seen, unsigned int want
 						       memory_order_acquire, memory_order_relaxed);
 }
 
+/* Counts what it was not before: what asks for a change may do so twice. */
+static void note(struct tek_lock *lock, bool parks)
+{
+	for (unsigned int i = 0; i < TEK_LOCK_AUTO_CHANGED; i++) {
+		struct tek_lock *seen = NULL;
+		if (!atomic_compare_exchange_strong_explicit(&changed[i].lock, &seen, lock,
+							     memory_order_relaxed,
+							     memory_order_relaxed) &&
+		    seen != lock)
+			continue;
+		if (atomic_exchange_explicit(&changed[i].parks, parks, memory_order_relaxed) ==
+		    parks)
+			return;
+		atomic_fetch_add_explicit(parks ? &changed[i].to_park : &changed[i].to_spin, 1,
+					  memory_order_relaxed);
+		break;
+	}
+	atomic_fetch_add_explicit(parks ? &to_park : &to_spin, 1, memory_order_relaxed);
+}
+
 /* So that others may sleep.  `seen` is as it was and free, with that number. */
 static bool take_as(struct tek_lock *lock, unsigned int seen, unsigned int number,
 		    unsigned int flags)
@@ -90,9 +111,11 @@ static bool take_as(struct tek_lock *lock, unsigned int seen, unsigned int numbe
 	if (!exchange(lock, seen, free_one(number) | flags))
 		return false;
 	/* While it is LOCKED this says so, too: unlock() looks here only.  It may have been cleared since it was read. */
-	if (!(atomic_load_explicit(number_of(lock), memory_order_relaxed) & PARKS))
+	if (!(atomic_load_explicit(number_of(lock), memory_order_relaxed) & PARKS)) {
 		atomic_store_explicit(number_of(lock), free_one(number) | PARKS,
 				      memory_order_relaxed);
+		note(lock, true);
+	}
 	return true;
 }
 
@@ -127,22 +150,6 @@ static bool look_again(struct tek_lock *lock)
 
 	return (seen == free_one(number) || seen == (free_one(number) | KEPT)) &&
 	       take_as(lock, seen, number, FLAGS);
-}
-
-static void note(struct tek_lock *lock, bool parks)
-{
-	atomic_fetch_add_explicit(parks ? &to_park : &to_spin, 1, memory_order_relaxed);
-	for (unsigned int i = 0; i < TEK_LOCK_AUTO_CHANGED; i++) {
-		struct tek_lock *seen = NULL;
-		if (atomic_compare_exchange_strong_explicit(&changed[i].lock, &seen, lock,
-							    memory_order_relaxed,
-							    memory_order_relaxed) ||
-		    seen == lock) {
-			atomic_fetch_add_explicit(parks ? &changed[i].to_park : &changed[i].to_spin,
-						  1, memory_order_relaxed);
-			return;
-		}
-	}
 }
 
 /* The next one who locks it will let others sleep.  An unlock at the same time may undo that: it is asked again, then. */
@@ -192,7 +199,7 @@ static int take_turn(struct tek_lock *lock, struct tek_until until)
 		if (seen == free_one(number))
 			continue;
 		if (seen == (free_one(number) | KEPT)) {
-			tek__nap(TEK_KEPT_NS);
+			tek__let_come_first();
 			if (take_as(lock, seen, number, FLAGS))
 				return 0;
 		} else if (!(seen & LOCKED)) {

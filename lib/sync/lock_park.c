@@ -71,7 +71,7 @@ static int take_turn(struct tek_lock *lock, struct tek_until until)
 	if (until.at ? look(lock) : tek__poll_patiently(lock, look))
 		return 0;
 	if (atomic_load_explicit(word_of(lock), memory_order_relaxed) == KEPT)
-		tek__nap(TEK_KEPT_NS);
+		tek__let_come_first();
 	do {
 		const unsigned int sleeps = is_late && tek__is_owed() ? OWED : PARKED;
 		const unsigned int seen = atomic_exchange_explicit(word_of(lock), sleeps,

@@ -78,6 +78,9 @@ static struct waiter *take_out(struct tek_lock *lock, struct waiter *waiter)
 		return NULL;
 	while (!next) {
 		tek__spin(&spinning);
+		/* Who comes may have been preempted before it said so, and waits for this CPU. */
+		if (spinning.turns % TURNS_TO_WAY == 0)
+			tek__give_way();
 		next = atomic_load_explicit(&waiter->next, memory_order_acquire);
 	}
 	return next;

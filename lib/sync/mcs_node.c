@@ -10,6 +10,8 @@
 
 #define PAGES 1024u
 #define SHARED 4096u
+/* Who has found no page takes so many of the nodes that all share before it looks again: a look at all pages is long. */
+#define LOOKS_APART 1024u
 
 /* Zero, and not there before they are used. */
 static struct tek_mcs_node pages[PAGES][TEK_MCS_NODES] __attribute__((aligned(4096)));
@@ -111,8 +113,16 @@ static struct tek_mcs_node *take_shared(void)
 
 struct tek_mcs_node *tek__mcs_node_other(void)
 {
-	if (!tek__mcs_page && !take_page())
+	static __thread unsigned int until_look __attribute__((tls_model("initial-exec")));
+
+	if (!tek__mcs_page && until_look) {
+		until_look--;
 		return take_shared();
+	}
+	if (!tek__mcs_page && !take_page()) {
+		until_look = LOOKS_APART;
+		return take_shared();
+	}
 	for (unsigned int i = 0; i < TEK_MCS_NODES; i++) {
 		struct tek_mcs_node *node = &tek__mcs_page[i];
 		if (atomic_load_explicit(&node->used, memory_order_acquire))

@@ -17,6 +17,13 @@
 /* So long it takes at most until who was woken runs, for whom a lock is kept; or it has gone. */
 #define TEK_KEPT_NS 200000
 
+/* A lock is kept for those who have slept.  They do not come before a real-time thread. */
+static inline void tek__let_come_first(void)
+{
+	if (!tek__is_real_time())
+		tek__nap(TEK_KEPT_NS);
+}
+
 /*
  * Whether a lock is to be kept for those who have slept for it, by one that was woken and was too late.  By chance: the one
  * that is woken then is the first that sleeps, and if it went by numbers that could always be another one.

@@ -3,6 +3,7 @@
 
 #include "sync/futex.h"
 
+#include <limits.h>
 #include <sched.h>
 #include <sys/syscall.h>
 #include <unistd.h>
@@ -28,6 +29,23 @@ bool tek__is_real_time(void)
 {
 	const long mine = policy();
 	return mine == SCHED_FIFO || mine == SCHED_RR || mine == SCHED_DEADLINE;
+}
+
+int tek__urgency(void)
+{
+	struct sched_param param = {0};
+	const int before = errno;
+
+	if (tek__on_user_level())
+		return 0;
+	const long mine = policy();
+	if (mine == SCHED_DEADLINE)
+		return INT_MAX;
+	if (mine != SCHED_FIFO && mine != SCHED_RR)
+		return 0;
+	syscall(SYS_sched_getparam, 0, &param);
+	errno = before;
+	return param.sched_priority;
 }
 
 /* By futex(2), because clock_nanosleep(2) would be a cancellation point. */

@@ -51,6 +51,9 @@ static inline bool tek__on_user_level(void)
 /* Whether the kernel runs the calling kernel thread before all ordinary ones. */
 bool tek__is_real_time(void);
 
+/* In which order the kernel would wake the calling thread among others: 0: an ordinary one, as user-level threads are. */
+int tek__urgency(void);
+
 /* How often who would sleep looks before (--spin). */
 extern unsigned int tek__spin_limit __attribute__((visibility("hidden")));
 

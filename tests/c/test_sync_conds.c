@@ -56,10 +56,74 @@ static void a_waiter_comes_out_when_the_one_who_wakes_it_has_let_it_go(void **st
 		assert_int_equal(((char *)&waiter)[i], 0);
 }
 
+/* One that waits, and who was woken as which. */
+struct queued {
+	pthread_t thread;
+	int priority;
+	atomic_bool waits;
+	atomic_int came;
+};
+static atomic_int came;
+
+static void *wait_in_line(void *argument)
+{
+	struct queued *queued = argument;
+	const struct sched_param param = {.sched_priority = queued->priority};
+	struct tek_cond_waiter waiter;
+
+	if (queued->priority && sched_setscheduler(0, SCHED_RR, &param))
+		return NULL;
+	tek__cond_enter(&cond, &waiter);
+	atomic_store(&queued->waits, true);
+	tek__cond_sleep(&cond, &waiter, TEK_FOR_EVER);
+	atomic_store(&queued->came, atomic_fetch_add(&came, 1) + 1);
+	return queued;
+}
+
+static bool may_be_real_time(void)
+{
+	const struct sched_param param = {.sched_priority = 5}, none = {0};
+
+	return sched_setscheduler(0, SCHED_RR, &param) == 0 &&
+	       sched_setscheduler(0, SCHED_OTHER, &none) == 0;
+}
+
+static void the_most_urgent_one_is_woken_first_and_among_equals_who_came_first(void **state)
+{
+	struct queued queued[] = {{.priority = 0}, {.priority = 2}, {.priority = 0},
+				  {.priority = 5}, {.priority = 2}, {.priority = 1}};
+	static const int order[] = {3, 1, 4, 5, 0, 2};
+	enum { COUNT = sizeof(order) / sizeof(order[0]) };
+
+	(void)state;
+	if (on_user_level() || !may_be_real_time()) {
+		print_message(on_user_level()
+				      ? "# the kernel knows no priorities of user-level threads\n"
+				      : "# needs CAP_SYS_NICE\n");
+		skip();
+	}
+	tek__sync_host = NULL;
+	for (int i = 0; i < COUNT; i++) {
+		queued[i].thread = start(wait_in_line, &queued[i]);
+		while (!atomic_load(&queued[i].waits))
+			nap(1);
+	}
+	for (int i = 0; i < COUNT; i++) {
+		tek__cond_signal(&cond);
+		while (atomic_load(&came) <= i)
+			nap(1);
+		assert_int_equal(atomic_load(&queued[order[i]].came), i + 1);
+	}
+	for (int i = 0; i < COUNT; i++)
+		result_of(queued[i].thread);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(a_waiter_comes_out_when_the_one_who_wakes_it_has_let_it_go),
+		cmocka_unit_test(
+			the_most_urgent_one_is_woken_first_and_among_equals_who_came_first),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

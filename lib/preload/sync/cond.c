@@ -18,6 +18,9 @@
 #define FLAG_SHARED 1u
 #define FLAG_MONOTONIC 2u
 
+/* Between two tries of a wait that is none. */
+#define MIXED_NAP_NS 50000
+
 union cond {
 	struct tek_cond cond;
 	struct {
@@ -93,7 +96,7 @@ static int wait_mixed(pthread_mutex_t *mutex, struct tek_until until)
 	int error = tek__mutex_unlock(mutex);
 	if (error)
 		return error;
-	tek__give_way();
+	tek__nap(MIXED_NAP_NS); /* threads of lesser priority have to come, too */
 	error = tek__mutex_lock(mutex);
 	pthread_testcancel();
 	return error ? error : result;

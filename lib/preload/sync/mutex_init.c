@@ -29,7 +29,7 @@ static bool is_robust(const pthread_mutexattr_t *attributes)
 /* What `kind` becomes; -1: it is the C library's. */
 static int kind_for(const pthread_mutexattr_t *attributes)
 {
-	static bool said_robust, said_shared;
+	static bool said_robust, said_shared, said_protocol;
 	int type = PTHREAD_MUTEX_NORMAL, protocol = PTHREAD_PRIO_NONE;
 
 	if (!tek__sync()->mutex.lock)
@@ -48,7 +48,10 @@ static int kind_for(const pthread_mutexattr_t *attributes)
 	pthread_mutexattr_getprotocol(attributes, &protocol);
 	if (protocol == PTHREAD_PRIO_INHERIT && tek__sync()->inherit)
 		return (type & TEK_MUTEX_TYPE) | TEK_MUTEX_INHERIT;
-	return protocol == PTHREAD_PRIO_NONE ? type & TEK_MUTEX_TYPE : -1;
+	if (protocol == PTHREAD_PRIO_NONE)
+		return type & TEK_MUTEX_TYPE;
+	tek__sync_left(&said_protocol, "mutexes that lend their priority");
+	return -1;
 }
 
 TEK_EXPORT int pthread_mutex_init(pthread_mutex_t *object, const pthread_mutexattr_t *attributes)

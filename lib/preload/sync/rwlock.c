@@ -10,6 +10,7 @@
 
 #include <errno.h>
 #include <pthread.h>
+#include <string.h>
 
 _Static_assert(sizeof(struct tek_rwlock) <= sizeof(pthread_rwlock_t) &&
 		       _Alignof(struct tek_rwlock) <= _Alignof(pthread_rwlock_t),
@@ -193,7 +194,7 @@ TEK_EXPORT int pthread_rwlock_init(pthread_rwlock_t *object, const pthread_rwloc
 		tek__sync_left(&said, "read-write locks of several processes");
 		return TEK_REAL(pthread_rwlock_init)(object, attributes);
 	}
-	*object = (pthread_rwlock_t){.__align = 0};
+	memset(object, 0, sizeof(*object)); /* an initialiser need not reach all of a union */
 	of(object)->prefers = (unsigned char)prefers;
 	return 0;
 }

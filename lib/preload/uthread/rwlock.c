@@ -8,6 +8,7 @@
 #include <errno.h>
 #include <pthread.h>
 #include <stddef.h>
+#include <string.h>
 
 _Static_assert(sizeof(struct tek_rwlock) <= sizeof(pthread_rwlock_t), "it lies in that");
 _Static_assert(offsetof(struct tek_rwlock, kind) == offsetof(pthread_rwlock_t, __data.__flags),
@@ -136,7 +137,7 @@ TEK_EXPORT int pthread_rwlock_init(pthread_rwlock_t *object, const pthread_rwloc
 	}
 	if (shared == PTHREAD_PROCESS_SHARED)
 		return TEK_REAL(pthread_rwlock_init)(object, attributes);
-	*object = (pthread_rwlock_t){.__align = 0};
+	memset(object, 0, sizeof(*object)); /* an initialiser need not reach all of a union */
 	of(object)->kind = (unsigned char)kind;
 	return 0;
 }
