@@ -33,7 +33,7 @@ use directory::RunDirectory;
 use events::EventReader;
 use group::Placing;
 use harvest::Harvest;
-use libraries::Beside;
+use libraries::{Alloc, Beside};
 use message::Messages;
 use nix::poll::PollTimeout;
 use options::{Critical, RoleOption, RtRange, MOST_PATTERNS};
@@ -470,6 +470,11 @@ fn under_tek(
         }
         if let Some(note) = &beside.note {
             message::print(note);
+        }
+        if args.arena_max.is_some() && !matches!(beside.alloc, None | Some(Alloc::Glibc)) {
+            message::print(
+                "--arena-max has no effect: only the C library's allocator has such arenas",
+            );
         }
         let sanitizer = target.as_ref().and_then(|target| target.uthread_reason);
         if sanitizer == Some(Reason::Sanitizer) && beside.leave_allocator() {

@@ -51,10 +51,10 @@ pub struct Args {
     #[arg(long, value_delimiter = ',', value_name = "LIST")]
     parts: Vec<Part>,
     /// The paper's settings for the programs, and no others but those that are named
-    #[arg(long, value_delimiter = ',', value_name = "LIST")]
+    #[arg(long, value_delimiter = ',', value_name = "LIST", conflicts_with = "no_figures")]
     preset: Vec<Preset>,
     /// Each lock, barrier, placement, allocator and model with each; hours
-    #[arg(long)]
+    #[arg(long, conflicts_with = "no_figures")]
     full: bool,
     /// Only what is judged: not the paper's other settings, and no breakdown
     #[arg(long)]

@@ -18,6 +18,7 @@ pub struct Plan {
     full: bool,
     figures: bool,
     chosen_threads: bool,
+    chosen_allocs: bool,
 }
 
 fn words(list: &[&str]) -> Vec<String> {
@@ -91,6 +92,7 @@ impl Plan {
             full: args.full,
             figures: !args.no_figures,
             chosen_threads: !args.threads.is_empty(),
+            chosen_allocs: !args.allocs.is_empty(),
         }
     }
 
@@ -108,7 +110,7 @@ impl Plan {
         // TLSF has one lock, as newlib's and theirs.
         let usual = words(&["glibc", "tlsf", "mimalloc", "jemalloc", "tcmalloc"]);
         let mut all = words(&["glibc"]);
-        all.extend(if self.axes.allocs.len() > 1 { self.axes.allocs.clone() } else { usual });
+        all.extend(if self.chosen_allocs { self.axes.allocs.clone() } else { usual });
         unique(all)
     }
 
