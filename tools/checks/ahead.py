@@ -10,11 +10,12 @@ import sys
 from dataclasses import replace
 from pathlib import Path
 
-from . import c_tests, fuzz_tests, rust_tests, style
+from . import c_tests, e2e_tests, fuzz_tests, rust_tests, style
 from .process import Context
 
 # In the order in which they are needed.
 BUILDS = {
+    "e2e": e2e_tests.build,
     "rust": rust_tests.build,
     "asan": c_tests.build_address,
     "tsan": c_tests.build_thread,

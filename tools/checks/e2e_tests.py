@@ -5,7 +5,7 @@ from functools import cache
 from itertools import chain
 from pathlib import Path
 
-from .process import TEST_SILENCE, Context, run, side_by_side
+from .process import BUILD_SILENCE, TEST_SILENCE, Context, run, side_by_side
 from .results import Case, Outcome, failed, skipped
 
 PYTHON = ["/usr/bin/python3", "-B"]
@@ -25,8 +25,16 @@ BESIDE = [
 ]
 
 
+def build(context: Context) -> list[Case]:
+    """The command, the daemon and what they write.  Only what went wrong comes back."""
+    built = run(context, "build", ["tools/build"], BUILD_SILENCE)
+    return [failed("tools/build", built.how, built.log)] if built.status else []
+
+
 def end_to_end(context: Context) -> list[Case]:
     """Those that may run beside each other in a process each, then all others in one."""
+    if wrong := build(context):
+        return wrong
     modules = set((context.top / "tests" / "e2e").glob("test_*.py"))
     beside = [module for module in sorted(modules, key=_place) if module.stem in BESIDE]
     found = side_by_side(
