@@ -176,12 +176,12 @@ fn more(out: &mut String, rows: usize, look: Look) {
 fn critical(out: &mut String, path: &CriticalPath, look: Look) {
     heading(out, "CRITICAL PATH: what had to happen one after the other", look);
     let parts = [
-        ("work", path.work_ns),
-        ("file", path.file_ns),
-        ("allocator", path.allocator_ns),
-        ("sync", path.sync_ns),
-        ("delay", path.delay_ns),
-        ("idle", path.idle_ns),
+        ("work", path.spent.work_ns),
+        ("file", path.spent.file_ns),
+        ("allocator", path.spent.allocator_ns),
+        ("sync", path.spent.sync_ns),
+        ("delay", path.spent.delay_ns),
+        ("idle", path.spent.idle_ns),
     ];
     let parts = parts.iter().filter(|(_, ns)| *ns > 0).map(|(name, ns)| {
         format!("{name} {} ({:.1}%)", units::time(*ns), percent(*ns, path.length_ns))
@@ -219,12 +219,12 @@ fn critical(out: &mut String, path: &CriticalPath, look: Look) {
             units::time(phase.from_ns),
             units::time(span),
             who(phase, wide),
-            percent(phase.work_ns, span),
-            percent(phase.file_ns, span),
-            percent(phase.allocator_ns, span),
-            percent(phase.sync_ns, span),
-            percent(phase.delay_ns, span),
-            percent(phase.idle_ns, span),
+            percent(phase.spent.work_ns, span),
+            percent(phase.spent.file_ns, span),
+            percent(phase.spent.allocator_ns, span),
+            percent(phase.spent.sync_ns, span),
+            percent(phase.spent.delay_ns, span),
+            percent(phase.spent.idle_ns, span),
         );
     }
     more(out, path.phases.len(), look);

@@ -122,10 +122,9 @@ pub struct Uses {
     pub hold_most_ns: u64,
 }
 
-/// The critical path.
-#[derive(Clone, Debug, Serialize)]
-pub struct CriticalPath {
-    pub length_ns: u64,
+/// What the time on the critical path went into.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+pub struct Spent {
     pub work_ns: u64,
     pub file_ns: u64,
     pub allocator_ns: u64,
@@ -134,6 +133,29 @@ pub struct CriticalPath {
     /// Of what threads did, what they were ready and did not run: each by its own share.
     pub delay_ns: u64,
     pub idle_ns: u64,
+}
+
+impl std::ops::AddAssign for Spent {
+    fn add_assign(&mut self, other: Self) {
+        for (one, more) in [
+            (&mut self.work_ns, other.work_ns),
+            (&mut self.file_ns, other.file_ns),
+            (&mut self.allocator_ns, other.allocator_ns),
+            (&mut self.sync_ns, other.sync_ns),
+            (&mut self.delay_ns, other.delay_ns),
+            (&mut self.idle_ns, other.idle_ns),
+        ] {
+            *one = one.saturating_add(more);
+        }
+    }
+}
+
+/// The critical path.
+#[derive(Clone, Debug, Serialize)]
+pub struct CriticalPath {
+    pub length_ns: u64,
+    #[serde(flatten)]
+    pub spent: Spent,
     /// By role, the longest first.
     pub roles: Vec<(String, u64)>,
     pub phases: Vec<Phase>,
@@ -146,12 +168,8 @@ pub struct Phase {
     pub role: String,
     pub from_ns: u64,
     pub to_ns: u64,
-    pub work_ns: u64,
-    pub file_ns: u64,
-    pub allocator_ns: u64,
-    pub sync_ns: u64,
-    pub delay_ns: u64,
-    pub idle_ns: u64,
+    #[serde(flatten)]
+    pub spent: Spent,
     /// Short ones that were put together: how often the path changes threads there.
     pub changes: usize,
 }
