@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
 /* Condition variables of lib/sync, with an engine of this test's own: its threads wake each other slowly. */
 #include "sync_crowd.h"
+#include "watchdog.h"
 
 #include "sync/cond.h"
 
@@ -61,5 +62,6 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(a_waiter_comes_out_when_the_one_who_wakes_it_has_let_it_go),
 	};
+	start_watchdog();
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }
