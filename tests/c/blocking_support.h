@@ -69,14 +69,28 @@ static inline void begin(struct call *call)
 	assert_int_equal(pthread_create(&call->thread, NULL, make_call, call), 0);
 }
 
-/* It is made and waits; others go on meanwhile. */
-static inline void begin_and_see_it_wait(struct call *call)
+static inline void begin_and_give_it_time(struct call *call)
 {
 	begin(call);
 	while (!call->begun)
 		sleep_ms(1);
 	sleep_ms(30);
+}
+
+/* It is made and waits; others go on meanwhile. */
+static inline void begin_and_see_it_wait(struct call *call)
+{
+	begin_and_give_it_time(call);
 	assert_false(call->done);
+}
+
+/* One that ends by itself when so much time has passed since then: who looks may be late. */
+static inline void begin_and_see_it_wait_until(struct call *call, uint64_t since, uint64_t limit_ns)
+{
+	begin_and_give_it_time(call);
+	const bool done = call->done;
+	if (now_ns() - since < limit_ns)
+		assert_false(done);
 }
 
 static inline ssize_t end(struct call *call)

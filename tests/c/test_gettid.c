@@ -229,7 +229,7 @@ static int new_threads_without_the_system_call(void)
 	if (!forbid_the_system_call() || pthread_create(&thread, NULL, new_thread, NULL) ||
 	    pthread_join(thread, &tid))
 		return 2;
-	return (intptr_t)tid > getpid() ? 0 : 1;
+	return (intptr_t)tid > 0 && (intptr_t)tid != getpid() ? 0 : 1;
 }
 
 static void need_seccomp(void)

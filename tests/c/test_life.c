@@ -102,7 +102,8 @@ static void marked_threads_go_back_when_the_thread_they_follow_dies(void **state
 		pthread_t thread;
 		assert_int_equal(pthread_create(&thread, NULL, ways[i], NULL), 0);
 		if (ways[i] == end_by_cancellation) {
-			sleep_ms(50);
+			for (int j = 0; j < 500 && !is_fast(waiter.tid); j++)
+				sleep_ms(10);
 			assert_true(is_fast(waiter.tid));
 			pthread_cancel(thread);
 		}

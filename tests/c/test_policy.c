@@ -91,9 +91,16 @@ static void *nothing(void *argument)
 	return argument;
 }
 
+static void *note_tid(void *tid)
+{
+	__atomic_store_n((pid_t *)tid, own_tid(), __ATOMIC_RELEASE);
+	return NULL;
+}
+
 static void a_thread_that_has_ended_is_esrch(void **state)
 {
 	pthread_t thread;
+	pid_t tid = 0;
 
 	(void)state;
 	assert_int_equal(pthread_create(&thread, NULL, nothing, NULL), 0);
@@ -102,8 +109,11 @@ static void a_thread_that_has_ended_is_esrch(void **state)
 	assert_int_equal(tek_thread_mark(thread, 1), ESRCH);
 	assert_int_equal(tek_thread_set_group(thread, TEK_URGENT), ESRCH);
 	/* Ended but not joined: the pthread_t is still valid, the thread is gone. */
-	assert_int_equal(pthread_create(&thread, NULL, nothing, NULL), 0);
-	sleep_ms(50);
+	assert_int_equal(pthread_create(&thread, NULL, note_tid, &tid), 0);
+	do
+		sleep_ms(1);
+	while (__atomic_load_n(&tid, __ATOMIC_ACQUIRE) == 0 ||
+	       syscall(SYS_tgkill, getpid(), tid, 0) == 0);
 	assert_int_equal(set_tek(thread, 0), ESRCH);
 	pthread_join(thread, NULL);
 }

@@ -158,21 +158,23 @@ static void a_call_that_is_only_counted_has_others_inside_it(void **state)
 static void of_calls_for_files_it_is_known_how_long_they_slept(void **state)
 {
 	struct timespec time = {0, 2000000};
-	uint64_t slept = 0;
+	int64_t slept = 0;
 
 	(void)state;
 	memset(self()->sampled, 0, sizeof(self()->sampled));
 	self()->sampled_file_run = 0;
 	for (int i = 0; i < 20; i++) {
 		struct tek_profile_thread *thread = tek__profile_enter(TEK_PROFILE_FILE, HERE);
-		uint64_t began = tek__profile_ticks();
+		/* A hypervisor that takes the CPU at either end of the sleep has the thread run. */
+		uint64_t ran_before = tek__profile_run_ns(), began = tek__profile_ticks();
 		nanosleep(&time, NULL);
-		slept += tek__profile_ticks() - began;
+		slept += (int64_t)(tek__profile_ticks() - began);
+		slept -= (int64_t)(tek__profile_run_ns() - ran_before);
 		for (uint64_t ran = tek__profile_run_ns(); tek__profile_run_ns() - ran < 2000000;)
 			;
 		tek__profile_leave(thread, TEK_PROFILE_FILE);
 	}
-	uint64_t off = self()->sampled[TEK_PROFILE_FILE] - self()->sampled_file_run;
+	int64_t off = (int64_t)(self()->sampled[TEK_PROFILE_FILE] - self()->sampled_file_run);
 	assert_true(off > slept * 9 / 10);
 	assert_true(self()->sampled_file_run >= 20 * UINT64_C(2000000));
 }
@@ -237,11 +239,13 @@ static void serial_time_does_not_begin_before_the_threads_last_wait(void **state
 	pass(20000000);
 	tek__profile_inactive(number, tek__profile_ticks());
 	before = self()->serial_ticks;
-	tek__profile_active(number, tek__profile_ticks());
+	uint64_t last_wait = tek__profile_ticks();
+	tek__profile_active(number, last_wait);
 	/* Written late by a thread that was interrupted. */
 	tek__profile_file->serial_since = long_ago;
-	tek__profile_active(other, tek__profile_ticks());
-	assert_true(self()->serial_ticks - before < 15000000);
+	uint64_t now = tek__profile_ticks();
+	tek__profile_active(other, now);
+	assert_int_equal(self()->serial_ticks - before, now - last_wait);
 	tek__profile_inactive(other, tek__profile_ticks());
 }
 
@@ -328,28 +332,49 @@ static void how_long_a_lock_is_held_is_measured(void **state)
 	assert_int_equal(object->holds, 1);
 }
 
+enum { SHORT_HOLDS = 3200, LONG_HOLDS = 20, HOLDS = SHORT_HOLDS + LONG_HOLDS };
+
+/* For how many ns altogether; 0 if one of the short ones, which may stand for 31 or for none, was interrupted. */
+static uint64_t hold_shortly_and_long(const int *lock, struct tek_profile_object *object)
+{
+	bool disturbed = false;
+	uint64_t held = 0;
+
+	for (int i = 0; i < HOLDS; i++) {
+		bool is_short = i < SHORT_HOLDS;
+		uint64_t began = tek__profile_ticks();
+		tek__profile_holds(lock, object, is_short ? 0 : began);
+		pass(is_short ? 1000 : 1000000);
+		tek__profile_gives_back(lock);
+		uint64_t took = tek__profile_ticks() - began;
+		disturbed = disturbed || (is_short && took > 50000);
+		held += took;
+	}
+	return disturbed ? 0 : held;
+}
+
 static void how_long_a_lock_is_held_on_average_does_not_depend_on_what_is_measured(void **state)
 {
-	enum { SHORT = 3200, LONG = 20 };
 	static int lock, site;
 	struct tek_profile_object *object = tek__profile_object(self(), &lock, &site,
 								TEK_PROFILE_MUTEX, true);
-	uint64_t held = 0;
 
 	(void)state;
-	for (int i = 0; i < SHORT + LONG; i++) {
-		uint64_t began = tek__profile_ticks();
-		tek__profile_holds(&lock, object, i < SHORT ? 0 : began);
-		pass(i < SHORT ? 1000 : 1000000);
-		tek__profile_gives_back(&lock);
-		held += tek__profile_ticks() - began;
+	for (int attempt = 0; attempt < 50; attempt++) {
+		uint64_t holds = object->holds, ticks = object->hold_ticks;
+		uint64_t held = hold_shortly_and_long(&lock, object);
+		holds = object->holds - holds;
+		ticks = object->hold_ticks - ticks;
+		assert_true(holds > HOLDS * 9 / 10);
+		assert_true(holds < HOLDS * 11 / 10);
+		if (!held)
+			continue;
+		uint64_t mean = ticks / holds, right = held / HOLDS;
+		assert_true(mean > right / 2 && mean < right * 2);
+		return;
 	}
-	/* Those that were interrupted stand for others, too. */
-	uint64_t mean = object->hold_ticks / object->holds;
-	uint64_t right = held / (SHORT + LONG);
-	assert_true(object->holds > (SHORT + LONG) * 9 / 10);
-	assert_true(object->holds < (SHORT + LONG) * 11 / 10);
-	assert_true(mean > right / 2 && mean < right * 2);
+	print_message("# needs a CPU for itself, for some ms\n");
+	skip();
 }
 
 static void locks_that_could_not_be_had_take_one_place_each(void **state)

@@ -4,6 +4,21 @@
 
 #include <time.h>
 
+/* How often a test is made that the machine has disturbed: it may take the CPU from a thread for most of a second. */
+enum { ATTEMPTS = 10 };
+
+static uint64_t ms_by(clockid_t clock)
+{
+	struct timespec ts;
+	clock_gettime(clock, &ts);
+	return (uint64_t)ts.tv_sec * 1000 + (uint64_t)ts.tv_nsec / 1000000;
+}
+
+static uint64_t now_ms(void)
+{
+	return ms_by(CLOCK_MONOTONIC);
+}
+
 static void critical_sections_nest(void **state)
 {
 	(void)state;
@@ -27,13 +42,21 @@ static void a_timed_stay_ends_by_itself_and_can_only_be_made_longer(void **state
 	(void)state;
 	need_real_time();
 	assert_int_equal(tek_critical_for(0), EINVAL);
-	assert_int_equal(tek_critical_for(300000000), 0);
-	assert_int_equal(tek_critical_for(1000000), 0);
-	sleep_ms(100);
-	assert_true(is_fast(0));
-	for (int i = 0; i < 300 && is_fast(0); i++)
-		sleep_ms(10);
-	assert_false(is_fast(0));
+	bool in_time = false;
+	for (int attempt = 0; !in_time && attempt < ATTEMPTS; attempt++) {
+		const uint64_t start = now_ms();
+		assert_int_equal(tek_critical_for(300000000), 0);
+		assert_int_equal(tek_critical_for(1000000), 0);
+		sleep_ms(100);
+		const bool fast = is_fast(0);
+		in_time = now_ms() - start < 300;
+		if (in_time)
+			assert_true(fast);
+		for (int i = 0; i < 300 && is_fast(0); i++)
+			sleep_ms(10);
+		assert_false(is_fast(0));
+	}
+	assert_true(in_time);
 }
 
 static void a_timed_stay_may_last_for_ever(void **state)
@@ -148,16 +171,10 @@ static void a_group_is_inherited_and_read_back(void **state)
 	waiter_end(&waiter);
 }
 
-static uint64_t now_ms(void)
-{
-	struct timespec ts;
-	clock_gettime(CLOCK_MONOTONIC, &ts);
-	return (uint64_t)ts.tv_sec * 1000 + (uint64_t)ts.tv_nsec / 1000000;
-}
-
 struct runaway {
 	bool expelled;
 	uint64_t after_ms;
+	uint64_t request_after_ms; /* at most, since it was expelled */
 	int next_request;
 	int request_after_ban;
 };
@@ -165,15 +182,16 @@ struct runaway {
 static void *run_away(void *argument)
 {
 	struct runaway *result = argument;
-	uint64_t start = now_ms();
+	uint64_t start = now_ms(), was_fast = start;
 
 	if (tek_critical_enter())
 		return NULL;
-	while (is_fast(0) && now_ms() - start < 3000)
-		;
+	for (uint64_t now = start; is_fast(0) && now - start < 3000; now = now_ms())
+		was_fast = now;
 	result->expelled = !is_fast(0);
 	result->after_ms = now_ms() - start;
 	result->next_request = set_tek(pthread_self(), 0);
+	result->request_after_ms = now_ms() - was_fast;
 	sleep_ms(400);
 	result->request_after_ban = set_tek(pthread_self(), 0);
 	tek_critical_leave();
@@ -189,12 +207,18 @@ static void a_runaway_thread_is_sent_back_and_may_ask_again_one_window_later(voi
 	(void)state;
 	need_real_time();
 	assert_int_equal(tek_set_budget(150000000, 300000000), 0);
-	assert_int_equal(pthread_create(&thread, NULL, run_away, &result), 0);
-	pthread_join(thread, NULL);
-	assert_true(result.expelled);
-	assert_true(result.after_ms >= 140);
-	assert_int_equal(result.next_request, EDQUOT);
-	assert_int_equal(result.request_after_ban, 0);
+	bool in_time = false;
+	for (int attempt = 0; !in_time && attempt < ATTEMPTS; attempt++) {
+		assert_int_equal(pthread_create(&thread, NULL, run_away, &result), 0);
+		pthread_join(thread, NULL);
+		assert_true(result.expelled);
+		assert_true(result.after_ms >= 140);
+		in_time = result.request_after_ms < 300;
+		if (in_time)
+			assert_int_equal(result.next_request, EDQUOT);
+		assert_int_equal(result.request_after_ban, 0);
+	}
+	assert_true(in_time);
 	assert_int_equal(tek_set_budget(800000000, 1000000000), 0);
 }
 
@@ -226,40 +250,65 @@ static void leaving_and_entering_again_does_not_renew_the_budget(void **state)
 	assert_int_equal(tek_set_budget(800000000, 1000000000), 0);
 }
 
+/* Of a thread that keeps within its budget, unless it is charged with what a hypervisor took of the CPU. */
+struct stay {
+	bool stayed;
+	bool disturbed;
+};
+
+static void assert_stays(void *(*routine)(void *), uint64_t budget_ns, uint64_t window_ns)
+{
+	struct stay stay = {.disturbed = true};
+	pthread_t thread;
+
+	for (int i = 0; !stay.stayed && stay.disturbed && i < ATTEMPTS; i++) {
+		assert_int_equal(tek_set_budget(budget_ns, window_ns), 0);
+		stay = (struct stay){0};
+		assert_int_equal(pthread_create(&thread, NULL, routine, &stay), 0);
+		pthread_join(thread, NULL);
+	}
+	assert_int_equal(tek_set_budget(800000000, 1000000000), 0);
+	if (!stay.stayed && stay.disturbed) {
+		print_message("# needs a CPU that nobody takes away\n");
+		skip();
+	}
+	assert_true(stay.stayed);
+}
+
 static void *mostly_sleep(void *argument)
 {
-	bool *stayed = argument;
+	struct stay *stay = argument;
+	uint64_t too_much = 0;
 
 	if (tek_critical_enter())
 		return NULL;
-	*stayed = true;
+	stay->stayed = true;
 	for (uint64_t start = now_ms(); now_ms() - start < 1000;) {
+		uint64_t charged = ms_by(CLOCK_THREAD_CPUTIME_ID);
 		for (uint64_t turn = now_ms(); now_ms() - turn < 5;)
 			;
 		sleep_ms(20);
-		*stayed = *stayed && is_fast(0);
+		stay->stayed = stay->stayed && is_fast(0);
+		charged = ms_by(CLOCK_THREAD_CPUTIME_ID) - charged;
+		too_much += charged > 6 ? charged - 6 : 0;
 	}
+	/* 300 ms have 12 such turns. */
+	stay->disturbed = too_much > 50;
 	tek_critical_leave();
 	return NULL;
 }
 
 static void a_thread_within_its_budget_stays_fast(void **state)
 {
-	bool stayed = false;
-	pthread_t thread;
-
 	(void)state;
 	need_real_time();
-	assert_int_equal(tek_set_budget(150000000, 300000000), 0);
-	assert_int_equal(pthread_create(&thread, NULL, mostly_sleep, &stayed), 0);
-	pthread_join(thread, NULL);
-	assert_true(stayed);
-	assert_int_equal(tek_set_budget(800000000, 1000000000), 0);
+	assert_stays(mostly_sleep, 150000000, 300000000);
 }
 
 static void *use_up_and_shorten_the_window(void *argument)
 {
-	bool *stayed = argument;
+	struct stay *stay = argument;
+	const uint64_t charged = ms_by(CLOCK_THREAD_CPUTIME_ID);
 
 	/* 300 ms of work, then rest: within 80% of a second, and nothing in the last 100 ms. */
 	if (tek_critical_enter())
@@ -269,23 +318,17 @@ static void *use_up_and_shorten_the_window(void *argument)
 	sleep_ms(200);
 	tek_set_budget(50000000, 100000000);
 	sleep_ms(150);
-	*stayed = is_fast(0);
+	stay->stayed = is_fast(0);
+	stay->disturbed = ms_by(CLOCK_THREAD_CPUTIME_ID) - charged > 330;
 	tek_critical_leave();
 	return NULL;
 }
 
 static void a_new_window_begins_when_the_budget_is_set(void **state)
 {
-	bool stayed = false;
-	pthread_t thread;
-
 	(void)state;
 	need_real_time();
-	assert_int_equal(tek_set_budget(800000000, 1000000000), 0);
-	assert_int_equal(pthread_create(&thread, NULL, use_up_and_shorten_the_window, &stayed), 0);
-	pthread_join(thread, NULL);
-	assert_true(stayed);
-	assert_int_equal(tek_set_budget(800000000, 1000000000), 0);
+	assert_stays(use_up_and_shorten_the_window, 800000000, 1000000000);
 }
 
 static void a_budget_must_make_sense(void **state)

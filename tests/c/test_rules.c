@@ -209,21 +209,35 @@ static uint64_t own_cpu_ms(void)
 	return (uint64_t)now.tv_sec * 1000 + (uint64_t)now.tv_nsec / 1000000;
 }
 
-/* Uses up to so much CPU time, as long as it is Fast. */
-static void burn_ms(uint64_t ms)
+/* Uses up to so much CPU time, as long as it is Fast; how much it was charged with at once, at most. */
+static uint64_t burn_ms(uint64_t ms)
 {
-	uint64_t end = own_cpu_ms() + ms;
-	while (is_fast(0) && own_cpu_ms() < end)
-		;
+	uint64_t now = own_cpu_ms(), end = now + ms, most = 0;
+	bool fast;
+
+	do {
+		const uint64_t before = now;
+		fast = is_fast(0);
+		now = own_cpu_ms();
+		if (now - before > most)
+			most = now - before;
+	} while (fast && now < end);
+	return most;
 }
+
+/* A hypervisor that takes the CPU has the thread charged with it: then it says nothing of when it was expelled. */
+static bool disturbed;
 
 static void *busy(void *unused)
 {
 	name("busy");
-	assert_true(is_fast(0));
-	burn_ms(PROCESS_BUDGET_MS);
-	assert_int_equal(self().member.overruns, 1);
-	assert_true(own_cpu_ms() < PROCESS_BUDGET_MS);
+	const bool fast = is_fast(0);
+	disturbed = own_cpu_ms() >= 20;
+	assert_true(fast || disturbed);
+	disturbed = burn_ms(PROCESS_BUDGET_MS) > 100 || disturbed;
+	assert_true(self().member.overruns >= 1);
+	assert_true(disturbed || self().member.overruns == 1);
+	assert_true(disturbed || own_cpu_ms() < PROCESS_BUDGET_MS);
 	name("other");
 	assert_false(self().member.own_budget);
 	return unused;
@@ -241,8 +255,14 @@ static void a_thread_may_have_a_budget_of_its_own(void **state)
 {
 	(void)state;
 	need_real_time();
-	in_thread(busy);
 	in_thread(free_of_it);
+	for (int attempt = 0; attempt < 10; attempt++) {
+		in_thread(busy);
+		if (!disturbed)
+			return;
+	}
+	print_message("# needs a CPU that nobody takes away\n");
+	skip();
 }
 
 int main(int argc, char *argv[])

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
 /* Every kind of barrier of lib/sync, by the same tests. */
 #include "sync_crowd.h"
+#include "watchdog.h"
 
 #include "sync/barrier_round.h"
 
@@ -261,5 +262,6 @@ int main(void)
 		TESTS_OF(mutex),
 		TESTS_OF(auto),
 	};
+	start_watchdog();
 	return cmocka_run_group_tests(tests, find_host, NULL);
 }

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
 /* Condition variables of lib/sync, with an engine of this test's own: its threads wake each other slowly. */
 #include "sync_crowd.h"
+#include "watchdog.h"
 
 #include "sync/cond.h"
 
@@ -125,5 +126,6 @@ int main(void)
 		cmocka_unit_test(
 			the_most_urgent_one_is_woken_first_and_among_equals_who_came_first),
 	};
+	start_watchdog();
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -4,6 +4,7 @@
  * of libtek-sync.so.  All of it has to hold for each.
  */
 #include "uthread_posix.h"
+#include "watchdog.h"
 
 #include <errno.h>
 #include <sched.h>
@@ -659,5 +660,6 @@ int main(void)
 		cmocka_unit_test(those_of_threads_h_are_the_same),
 		cmocka_unit_test(a_spin_lock_keeps_others_out),
 	};
+	start_watchdog();
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -2,6 +2,7 @@
 /* Every kind of read-write lock of lib/sync, by the same tests. */
 #include "fork_copy.h"
 #include "sync_crowd.h"
+#include "watchdog.h"
 
 #include "sync/rwlock.h"
 
@@ -432,5 +433,6 @@ int main(void)
 		TESTS_OF(pf),
 		TEST_OF(readers_do_not_keep_writers_out, pf),
 	};
+	start_watchdog();
 	return cmocka_run_group_tests(tests, find_host, NULL);
 }

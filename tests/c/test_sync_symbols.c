@@ -4,6 +4,7 @@
  * of libtek-sync.so.  All of it has to hold for each.
  */
 #include "uthread_posix.h"
+#include "watchdog.h"
 
 #include <errno.h>
 #include <sched.h>
@@ -368,5 +369,6 @@ int main(void)
 		cmocka_unit_test(all_meet_and_one_is_told),
 		cmocka_unit_test(one_that_comes_out_may_destroy_it),
 	};
+	start_watchdog();
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

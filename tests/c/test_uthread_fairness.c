@@ -376,6 +376,9 @@ static void *hand_in(void *argument)
 			continue;
 		for (next += ARRIVAL_QUANTA; ticks() < next;)
 			usleep(100);
+		/* Who comes too late hands in several at a time. */
+		if (ticks() > next + 2)
+			told->disturbed = true;
 	}
 	__atomic_store_n(&told->handed_in, true, __ATOMIC_RELEASE);
 	return NULL;
@@ -401,8 +404,15 @@ static void do_jobs(void)
 
 static uint64_t turnaround_with(const char *options)
 {
-	with_engine(options, do_jobs);
-	return told->mean_turnaround;
+	for (int attempt = 0; attempt < 20; attempt++) {
+		told->disturbed = false;
+		with_engine(options, do_jobs);
+		if (!told->disturbed)
+			return told->mean_turnaround;
+	}
+	print_message("# needs a CPU for who hands in the jobs\n");
+	skip();
+	return 0;
 }
 
 static void psjf_needs_7_tenths_of_the_turnaround_time_of_rr_at_most(void **state)

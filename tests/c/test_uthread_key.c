@@ -81,10 +81,13 @@ static void destructors_that_set_values_are_called_four_times(void **state)
 	in_all_engines(destroy_again_and_again);
 }
 
+static atomic_bool is_set;
+
 static void *keep_a_value(void *argument)
 {
 	atomic_bool *deleted = argument;
 	CHECK(tek_uthread_key_set(keys[0], &keys) == 0);
+	atomic_store(&is_set, true);
 	WAIT_UNTIL(atomic_load(deleted));
 	CHECK(tek_uthread_key_get(keys[0]) == NULL);
 	return NULL;
@@ -102,7 +105,7 @@ static void use_up_and_delete(void)
 	CHECK(tek_uthread_key_set(keys[0], &deleted) == 0);
 	CHECK(tek_uthread_key_set(keys[1023], &deleted) == 0);
 	tek_uthread_t thread = begin(keep_a_value, &deleted);
-	tek_uthread_sleep(2000000);
+	WAIT_UNTIL(atomic_load(&is_set));
 	CHECK(tek_uthread_key_delete(keys[0]) == 0);
 	CHECK(tek_uthread_key_delete(keys[0]) == EINVAL);
 	CHECK(tek_uthread_key_set(keys[0], &deleted) == EINVAL);

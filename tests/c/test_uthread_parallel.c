@@ -93,7 +93,8 @@ static void come_while_others_count(void)
 	work(next_random() % 200000);
 	for (int i = 0; i < 2; i++)
 		kernel[i] = begin_kernel_thread(count_as_kernel_thread, NULL);
-	WAIT_UNTIL(atomic_load(&came) == 2);
+	/* Each of their 20,000 rounds may cost a switch; a hang is found by in_engine(). */
+	WAIT_SECONDS_UNTIL(50, atomic_load(&came) == 2);
 	CHECK(tek__parallel());
 	atomic_store(&stop, true);
 	for (int i = 0; i < THREADS; i++)

@@ -5,7 +5,7 @@
 #include <semaphore.h>
 #include <signal.h>
 
-static atomic_int reached, cleaned, finished;
+static atomic_int reached, cleaned, finished, asked;
 static pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;
 static pthread_cond_t cond = PTHREAD_COND_INITIALIZER;
 static sem_t semaphore;
@@ -16,6 +16,7 @@ static int reset(void **state)
 	atomic_store(&reached, 0);
 	atomic_store(&cleaned, 0);
 	atomic_store(&finished, 0);
+	atomic_store(&asked, 0);
 	return 0;
 }
 
@@ -30,6 +31,7 @@ static void cancel_and_join(pthread_t thread)
 	assert_true(becomes(&reached, 1));
 	nap(10);
 	assert_int_equal(pthread_cancel(thread), 0);
+	atomic_store(&asked, 1);
 	assert_ptr_equal(result_of(thread), PTHREAD_CANCELED);
 	assert_int_equal(atomic_load(&finished), 0);
 }
@@ -182,7 +184,9 @@ static void *wait_for_cancel_disabled(void *argument)
 	pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &old);
 	assert_int_equal(old, PTHREAD_CANCEL_ENABLE);
 	atomic_store(&reached, 1);
-	nap(100);
+	while (!atomic_load(&asked))
+		nap(1);
+	nap(10);
 	pthread_testcancel();
 	atomic_store(&cleaned, 1);
 	pthread_setcancelstate(PTHREAD_CANCEL_ENABLE, NULL);

@@ -116,10 +116,10 @@ static void give_up_often(void)
 	for (uintptr_t i = 0; i < 8; i++)
 		threads[i] = begin(i < 6 ? take_shortly : post_often, (void *)i);
 	tek_uthread_sleep(300000000);
+	WAIT_UNTIL(atomic_load(&posted) > 100);
 	atomic_store(&stop, true);
 	for (int i = 0; i < 8; i++)
 		end_of(threads[i]);
-	CHECK(atomic_load(&posted) > 100);
 	CHECK(atomic_load(&posted) ==
 	      atomic_load(&taken) + tek_uthread_semaphore_value(&semaphore));
 }
@@ -202,7 +202,7 @@ static void wait_with_priorities(void)
 
 	for (int i = 0; i < 4; i++) {
 		threads[i] = begin(note_order, (void *)priorities[i]);
-		tek_uthread_sleep(2000000);
+		WAIT_UNTIL(((volatile struct tek_uthread *)threads[i])->waits_for);
 	}
 	for (unsigned int i = 0; i < 4; i++) {
 		CHECK(tek_uthread_semaphore_post(&semaphore) == 0);

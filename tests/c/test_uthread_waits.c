@@ -35,7 +35,7 @@ static void a_time_limit_ends_the_wait_and_not_before(void **state)
 		make_pipe(other);
 		struct call call = {
 			.make = polls[i], .file = file[0], .other = other[0], .size = 150};
-		begin_and_see_it_wait(&call);
+		begin_and_see_it_wait_until(&call, now_ns(), 145 * MS);
 		assert_int_equal(end(&call), 0);
 		assert_in_range(call.ns, 150 * MS, 2000 * MS);
 		close_both(file);
@@ -54,23 +54,31 @@ static ssize_t call_select_for_exceptions(struct call *call)
 	return select(call->file + 1, NULL, NULL, &exceptions, &time);
 }
 
+static uint64_t cpu_ns(void)
+{
+	struct timespec time;
+	clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &time);
+	return (uint64_t)time.tv_sec * 1000000000u + (uint64_t)time.tv_nsec;
+}
+
 static void a_file_that_was_hung_up_is_no_exception(void **state)
 {
 	(void)state;
 	int file[2];
-	struct timespec before, after;
+	uint64_t ran = UINT64_MAX;
 
 	make_pipe(file);
 	close(file[1]);
 	struct call call = {.make = call_select_for_exceptions, .file = file[0]};
-	clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &before);
-	begin(&call);
-	assert_int_equal(end(&call), 0);
-	clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &after);
-	assert_in_range(call.ns, 145 * MS, 2000 * MS);
-	/* It slept. */
-	assert_true((after.tv_sec - before.tv_sec) * 1000000000 + after.tv_nsec - before.tv_nsec <
-		    (long)(75 * MS));
+	/* What a hypervisor takes of the CPU counts as if the process had run. */
+	for (int attempt = 0; attempt < 10 && ran >= 75 * MS; attempt++) {
+		ran = cpu_ns();
+		begin(&call);
+		assert_int_equal(end(&call), 0);
+		ran = cpu_ns() - ran;
+		assert_in_range(call.ns, 145 * MS, 2000 * MS);
+	}
+	assert_true(ran < 75 * MS); /* it slept */
 	close(file[0]);
 }
 
@@ -103,7 +111,7 @@ static void who_sleeps_lets_others_go_on_and_sleeps_long_enough(void **state)
 	};
 	for (size_t i = 0; i < sizeof(sleeps) / sizeof(*sleeps); i++) {
 		struct call call = sleeps[i];
-		begin_and_see_it_wait(&call);
+		begin_and_see_it_wait_until(&call, now_ns(), (call.size - 1) * MS);
 		assert_int_equal(end(&call), 0);
 		assert_in_range(call.ns, (call.size - 1) * MS, (call.size + 1900) * MS);
 	}
@@ -156,9 +164,10 @@ static void who_waits_for_a_child_lets_others_go_on(void **state)
 	(void)state;
 	make_function *const waits[] = {call_waitpid, call_waitid};
 	for (int i = 0; i < 2; i++) {
+		const uint64_t begun = now_ns();
 		pid_t child = child_that_ends_after(200);
 		struct call call = {.make = waits[i], .file = child};
-		begin_and_see_it_wait(&call);
+		begin_and_see_it_wait_until(&call, begun, 200 * MS);
 		assert_int_equal(end(&call), child);
 		assert_int_equal(call.other, 7);
 		begin(&call);

@@ -86,15 +86,17 @@ static inline struct timespec after_ms(long ms)
 	return tek__timespec_of(tek__now() + (uint64_t)ms * 1000000);
 }
 
-/* Until it is so, for 10 s at most. */
-#define WAIT_UNTIL(condition) \
+/* Until it is so, for so long at most. */
+#define WAIT_SECONDS_UNTIL(seconds, condition) \
 	do { \
-		struct timespec limit_ = after_ms(10000); \
+		struct timespec limit_ = after_ms((seconds)*1000); \
 		while (!(condition)) { \
 			CHECK(tek__now() < tek__ns_of(&limit_)); \
 			tek_uthread_sleep(100000); \
 		} \
 	} while (0)
+
+#define WAIT_UNTIL(condition) WAIT_SECONDS_UNTIL(10, condition)
 
 /* Work that a compiler cannot leave out. */
 static inline void work(unsigned int loops)
