@@ -15,10 +15,16 @@
 #include "common.h"
 
 struct packet {
+	/* When it was handed over, in ns times 4, so that another one that lies in the same memory of the map
+	 * later is not taken for it; and these two bits. */
+	__u64 state;
 	struct member member;
 	bool in_backlog; /* otherwise in a queue of its device */
-	bool told;
+	__u8 spare[3];
 };
+
+#define PACKET_TOLD 1
+#define PACKET_ENDED 2
 
 /* packet -> that. Some end without a word: others push them out. */
 struct {
@@ -89,10 +95,12 @@ static __always_inline int end_packet(struct sk_buff *skb)
 	if (!found)
 		return 0;
 	struct packet packet = *found;
+	/* From now on it is not told any more that it began. */
+	bool told = __sync_fetch_and_or(&found->state, PACKET_ENDED) & PACKET_TOLD;
 	if (bpf_map_delete_elem(&packets, &key))
 		return 0;
 	__sync_fetch_and_add(&tallies.packets, -1);
-	if (!packet.told)
+	if (!told)
 		return 0;
 	struct tek_kthread_event *event = new_event(TEK_KTHREAD_NETWORK, TEK_KTHREAD_PACKET_ENDED);
 	if (!event)
@@ -103,11 +111,15 @@ static __always_inline int end_packet(struct sk_buff *skb)
 	return 0;
 }
 
-/* Whether a thread will carry it on. If none does it is forgotten. */
+/* Whether a thread will carry it on. If none does it is forgotten. Another CPU may do that meanwhile: then
+ * nothing is told, for nobody would tell its end. */
 static __always_inline void settle_packet(__u64 key)
 {
 	struct packet *found = bpf_map_lookup_elem(&packets, &key);
-	if (!found || found->told)
+	if (!found)
+		return;
+	__u64 state = *(volatile __u64 *)&found->state;
+	if (state & (PACKET_TOLD | PACKET_ENDED))
 		return;
 	struct packet packet = *found;
 	struct carrier carrier = {};
@@ -119,7 +131,11 @@ static __always_inline void settle_packet(__u64 key)
 			__sync_fetch_and_add(&tallies.packets, -1);
 		return;
 	}
-	found->told = true;
+	/* The event has its place before that of the end, which is made after this. */
+	if (__sync_val_compare_and_swap(&found->state, state, state | PACKET_TOLD) != state) {
+		bpf_ringbuf_discard(event, BPF_RB_NO_WAKEUP);
+		return;
+	}
 	event->thing = key;
 	fill_member(event, &packet.member);
 	event->kthread = carrier.tid;
@@ -159,6 +175,7 @@ static __always_inline int begin_packet(struct sk_buff *skb, bool in_backlog)
 	__u64 key = (__u64)skb;
 	/* Another packet can lie where one lay whose end was not seen. */
 	end_packet(skb);
+	packet.state = bpf_ktime_get_ns() << 2;
 	if (bpf_map_update_elem(&packets, &key, &packet, BPF_NOEXIST)) {
 		lose(TEK_KTHREAD_NETWORK);
 		return 0;

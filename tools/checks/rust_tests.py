@@ -12,8 +12,12 @@ BINARY = re.compile(r"^\s+(?:Running .*/(.+)-[0-9a-f]+\)|Doc-tests (\S+))$")
 ANNOUNCED = re.compile(r"^running (\d+) tests?$")
 RESULT = re.compile(r"^test (.+?) \.\.\. (ok|FAILED|ignored)(?:, (.*))?$")
 # Its tests load programs for the kernel, which is root's, and the kernel's types have to be there.
-WITH_PROGRAMS = "tek-bpf"
+WITH_PROGRAMS = ["-p", "tek-bpf", "--tests"]
 CAP_SYS_ADMIN = 21
+# A test of tekd's hears from the kernel of a process that it starts, which root does in the first network namespace.
+# Of the workspace, because tekd alone would be built anew, with fewer features of its libraries.
+WITH_NEWS = ["--workspace", "--bins"]
+CAP_NET_ADMIN = 12
 # What failed tests printed comes behind all results; a panic's words follow the line that says where it was.
 OUTPUT = re.compile(r"^---- (.+) stdout ----$")
 PANIC = re.compile(r"^thread '.*' .*panicked at .*:$")
@@ -34,28 +38,40 @@ def cargo_test(context: Context) -> list[Case]:
                    ["tools/cargo", "test", "--locked", "--workspace", "--no-fail-fast"])
     cases = parse(finished.output, finished.log)
     if can_load_programs():
-        cases = with_ignored(context, cases)
+        cases = with_ignored(context, cases, "rust-root", WITH_PROGRAMS)
+    if hears_news():
+        cases = with_ignored(context, cases, "rust-news", WITH_NEWS)
     if finished.hung or (finished.status and not any(c.outcome.value == "failed" for c in cases)):
         cases.append(failed("cargo test", finished.how, finished.log))
     return cases
 
 
-def can_load_programs() -> bool:
+def is_root_with(right: int) -> bool:
     status = Path("/proc/self/status").read_text(encoding="ascii")
     rights = int(re.search(r"CapEff:\s*(\w+)", status)[1], 16)
-    return (os.geteuid() == 0 and bool(rights >> CAP_SYS_ADMIN & 1)
-            and Path("/sys/kernel/btf/vmlinux").exists())
+    return os.geteuid() == 0 and bool(rights >> right & 1)
 
 
-def with_ignored(context: Context, cases: list[Case]) -> list[Case]:
+def can_load_programs() -> bool:
+    return is_root_with(CAP_SYS_ADMIN) and Path("/sys/kernel/btf/vmlinux").exists()
+
+
+def hears_news() -> bool:
+    # The kernel makes this file in the first network namespace, where it has news of processes.
+    connector = Path("/proc/net/connector")
+    return (is_root_with(CAP_NET_ADMIN) and connector.exists()
+            and "cn_proc" in connector.read_text(encoding="ascii"))
+
+
+def with_ignored(context: Context, cases: list[Case], name: str, which: list[str]) -> list[Case]:
     """Runs those that were ignored because they need root, too: one after the other, because each
     sees the critical threads of all."""
-    finished = run(context, "rust-root",
-                   ["tools/cargo", "test", "--locked", "-p", WITH_PROGRAMS, "--tests",
+    finished = run(context, name,
+                   ["tools/cargo", "test", "--locked", *which,
                     "--no-fail-fast", "--", "--ignored", "--test-threads=1"])
     ran = parse(finished.output, finished.log)
     if finished.status and not any(case.outcome.value == "failed" for case in ran):
-        ran.append(failed(f"cargo test -p {WITH_PROGRAMS} -- --ignored", finished.how, finished.log))
+        ran.append(failed(f"cargo test {' '.join(which)} -- --ignored", finished.how, finished.log))
     names = {case.name for case in ran}
     return [case for case in cases if case.name not in names] + ran
 

@@ -3,17 +3,22 @@
 #![cfg(loads)]
 mod common;
 
-use common::{at_priority, events_until, gettid, of_task, set_priority, wakes, watch};
-use nix::fcntl::OFlag;
-use nix::pty::{grantpt, posix_openpt, unlockpt};
+use common::{
+    at_priority, events_for_a_while, events_until, events_within, gettid, of_task, set_priority,
+    wait_until_asleep, wakes, watch, PATIENCE,
+};
+use nix::pty::openpty;
+use nix::sys::termios::{tcgetattr, tcsetattr, LocalFlags, SetArg};
+use std::collections::HashSet;
 use std::fs::File;
 use std::io::Write;
-use std::os::fd::AsRawFd;
+use std::os::fd::{AsRawFd, OwnedFd};
 use std::os::unix::fs::{FileExt, OpenOptionsExt};
 use std::path::Path;
-use std::sync::mpsc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{mpsc, Arc};
 use std::thread;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 use tek_bpf::{Event, Follow, Kthreads, What};
 
 /// On a file system with writeback, which /tmp is not everywhere.
@@ -26,14 +31,29 @@ fn write_a_page(path: &Path) {
     File::create(path).unwrap().write_all(&[1; 4096]).unwrap();
 }
 
-/// Writing to a terminal's master queues the work that hands the text to its other side.
+/// Writing to a terminal's master queues the work that hands the text to its other side. When the text is there
+/// it has run; it would be cancelled if the terminal were closed earlier. Nothing else is queued: there is no
+/// echo, and nobody waits in poll() or read(), which want the work to be done at once.
 fn write_to_a_terminal() {
-    let mut master = posix_openpt(OFlag::O_RDWR | OFlag::O_NOCTTY).unwrap();
-    grantpt(&master).unwrap();
-    unlockpt(&master).unwrap();
-    assert!(master.as_raw_fd() > 0);
-    master.write_all(b"text\n").unwrap();
-    thread::sleep(Duration::from_millis(5));
+    let terminal = openpty(None, None).unwrap();
+    let mut settings = tcgetattr(&terminal.slave).unwrap();
+    settings.local_flags.remove(LocalFlags::ECHO);
+    tcsetattr(&terminal.slave, SetArg::TCSANOW, &settings).unwrap();
+    nix::unistd::write(&terminal.master, b"text\n").unwrap();
+    let limit = Instant::now() + PATIENCE;
+    while waiting_in(&terminal.slave) < 5 {
+        assert!(Instant::now() < limit, "it did not arrive");
+        thread::sleep(Duration::from_millis(1));
+    }
+}
+
+/// Bytes that can be read.
+fn waiting_in(terminal: &OwnedFd) -> i32 {
+    let mut bytes = 0;
+    // SAFETY: the kernel writes one int.
+    let done = unsafe { libc::ioctl(terminal.as_raw_fd(), libc::FIONREAD, &raw mut bytes) };
+    assert_eq!(done, 0, "{}", std::io::Error::last_os_error());
+    bytes
 }
 
 /// The inodes that a task made dirty, with their bdi_writeback: its file, and the disk's own inode where
@@ -44,6 +64,14 @@ fn dirtied(events: &[Event], tid: i32) -> Vec<(u64, u64)> {
         _ => None,
     };
     of_task(events, tid).iter().filter_map(inode).collect()
+}
+
+fn was_cleaned(events: &[Event], mine: u64) -> bool {
+    events.iter().any(|e| matches!(e.what, What::InodeCleaned { inode, .. } if inode == mine))
+}
+
+fn was_deleted(events: &[Event], mine: u64) -> bool {
+    events.iter().any(|e| matches!(e.what, What::InodeGone { inode, .. } if inode == mine))
 }
 
 #[test]
@@ -61,18 +89,21 @@ fn all_dependencies_work_on_this_kernel_or_say_why_not() {
 fn a_work_that_a_critical_thread_queues_is_told_until_it_has_run() {
     let mut kthreads = Kthreads::open().unwrap();
     let tid = at_priority(20, write_to_a_terminal);
-    let ended = |event: &What| matches!(event, What::WorkEnded { .. });
-    let events = events_until(&mut kthreads, |events| of_task(events, tid).iter().any(ended));
-    let told = of_task(&events, tid);
-    let (queued, first) = told
-        .iter()
-        .find_map(|what| match what {
+    let queued = |told: &[What]| {
+        told.iter().find_map(|what| match what {
             What::WorkQueued { work, worker, member } if member.priority == 20 => {
                 Some((*work, *worker))
             }
             _ => None,
         })
-        .expect("a work is queued");
+    };
+    let events = events_until(&mut kthreads, |events| {
+        let told = of_task(events, tid);
+        let mine = queued(&told).map(|(work, _)| work);
+        told.iter().any(|what| matches!(what, What::WorkEnded { work, .. } if Some(*work) == mine))
+    });
+    let told = of_task(&events, tid);
+    let (queued, first) = queued(&told).expect("a work is queued");
     assert!(first.is_none_or(|worker| worker.name.as_bytes().starts_with(b"kworker/")), "{told:?}");
     let of_work = |what: &&What| match what {
         What::WorkStarted { work, .. } | What::WorkEnded { work, .. } => *work == queued,
@@ -91,17 +122,23 @@ fn an_inode_that_a_critical_thread_makes_dirty_is_told_until_it_is_written_back(
     let mut kthreads = Kthreads::open().unwrap();
     let written = path.clone();
     let tid = at_priority(20, move || write_a_page(&written));
-    let mut events = events_until(&mut kthreads, |_| false);
+    let mut events = events_for_a_while(&mut kthreads);
     let mine = dirtied(&events, tid);
     assert!(!mine.is_empty(), "{events:?}");
     let its_wb = mine[0].1;
 
-    nix::unistd::sync();
-    let ended = |events: &[Event], mine: u64| {
-        events.iter().any(|e| matches!(e.what, What::InodeCleaned { inode, .. } if inode == mine))
-    };
-    let clean = |events: &[Event]| mine.iter().all(|(inode, _)| ended(events, *inode));
-    events.extend(events_until(&mut kthreads, clean));
+    let clean = |events: &[Event]| mine.iter().all(|(inode, _)| was_cleaned(events, *inode));
+    // Somebody else may make the disk's own inode dirty again before one sync() is through with it.
+    for _ in 0..20 {
+        nix::unistd::sync();
+        let told = events_within(&mut kthreads, Duration::from_secs(2), |new| {
+            mine.iter().all(|(inode, _)| was_cleaned(&events, *inode) || was_cleaned(new, *inode))
+        });
+        events.extend(told);
+        if clean(&events) {
+            break;
+        }
+    }
     assert!(clean(&events), "{events:?}");
     let started = events.iter().any(|event| {
         matches!(event.what, What::WbStarted { wb, worker, .. }
@@ -117,14 +154,23 @@ fn a_dirty_inode_that_is_deleted_is_told_as_gone() {
     let path = directory.path().join("file");
     let mut kthreads = Kthreads::open().unwrap();
     let _watcher = watch(&mut kthreads);
-    let tid = at_priority(20, move || {
-        write_a_page(&path);
-        std::fs::remove_file(&path).unwrap();
-    });
-    let events = events_until(&mut kthreads, |_| false);
-    let mine = dirtied(&events, tid);
-    let gone = |event: &Event| matches!(event.what, What::InodeGone { inode, .. } if mine.iter().any(|m| m.0 == inode));
-    assert!(events.iter().any(gone), "{events:?}");
+    for _ in 0..10 {
+        let path = path.clone();
+        let tid = at_priority(20, move || {
+            write_a_page(&path);
+            std::fs::remove_file(&path).unwrap();
+        });
+        let mine = |events: &[Event]| dirtied(events, tid).into_iter().map(|(inode, _)| inode);
+        let gone = |events: &[Event]| mine(events).any(|inode| was_deleted(events, inode));
+        let cleaned = |events: &[Event]| mine(events).any(|inode| was_cleaned(events, inode));
+        let events = events_until(&mut kthreads, |events| gone(events) || cleaned(events));
+        if gone(&events) {
+            return;
+        }
+        // It was written back before it was deleted.
+        assert!(cleaned(&events), "{events:?}");
+    }
+    panic!("it was always written back before it was deleted");
 }
 
 #[test]
@@ -139,13 +185,19 @@ fn a_second_write_to_the_same_dirty_inode_is_not_told_again() {
             file.write_all(&[1; 4096]).unwrap();
         }
     });
-    let events = events_until(&mut kthreads, |_| false);
-    let mut mine = dirtied(&events, tid);
-    let told = mine.len();
-    mine.sort_unstable();
-    mine.dedup();
-    assert!(told > 0);
-    assert_eq!(told, mine.len(), "{events:?}");
+    let events = events_for_a_while(&mut kthreads);
+    let mut dirty = HashSet::new();
+    for event in &events {
+        match event.what {
+            What::InodeDirtied { member, inode, .. } if member.tid == tid => {
+                assert!(dirty.insert(inode), "{events:?}");
+            }
+            // Written back meanwhile: then it is told again.
+            What::InodeCleaned { inode, .. } => drop(dirty.remove(&inode)),
+            _ => {}
+        }
+    }
+    assert!(!dirtied(&events, tid).is_empty(), "{events:?}");
 }
 
 #[test]
@@ -157,7 +209,7 @@ fn an_ordinary_thread_causes_no_event() {
     write_a_page(&path);
     write_to_a_terminal();
     let mine = gettid();
-    let events = events_until(&mut kthreads, |_| false);
+    let events = events_for_a_while(&mut kthreads);
     assert!(of_task(&events, mine).is_empty(), "{events:?}");
 }
 
@@ -175,7 +227,7 @@ fn an_ordinary_thread_that_is_fast_counts_with_the_priority_that_it_was_given() 
         "{events:?}"
     );
     write_to_a_terminal();
-    let events = events_until(&mut kthreads, |_| false);
+    let events = events_for_a_while(&mut kthreads);
     let queued = |what: &What| matches!(what, What::WorkQueued { .. });
     assert!(!of_task(&events, mine).iter().any(queued), "{events:?}");
 }
@@ -197,7 +249,7 @@ fn a_task_that_is_ignored_causes_no_event() {
     kthreads.set_who(tid, Some(Follow::Ignore)).unwrap();
     go.send(()).unwrap();
     thread.join().unwrap();
-    let events = events_until(&mut kthreads, |_| false);
+    let events = events_for_a_while(&mut kthreads);
     assert!(of_task(&events, tid).is_empty(), "{events:?}");
 }
 
@@ -228,17 +280,24 @@ fn a_block_request_of_a_critical_thread_is_told_until_it_is_complete() {
         let file = File::options().read(true).custom_flags(libc::O_DIRECT).open(&path).unwrap();
         file.read_exact_at(&mut room[skip..skip + 4096], 0).unwrap();
     });
-    let ended = |what: &What| matches!(what, What::RequestEnded { .. });
-    let events = events_until(&mut kthreads, |events| of_task(events, tid).iter().any(ended));
-    let told = of_task(&events, tid);
-    let begun = told.iter().find_map(|what| match what {
-        What::RequestBegan { request, disk, .. } => Some((*request, *disk)),
-        _ => None,
+    let first = |told: &[What]| {
+        told.iter().find_map(|what| match what {
+            What::RequestBegan { request, disk, .. } => Some((*request, *disk)),
+            _ => None,
+        })
+    };
+    let has_ended = |told: &[What], mine: u64| {
+        told.iter()
+            .any(|what| matches!(what, What::RequestEnded { request, .. } if *request == mine))
+    };
+    let events = events_until(&mut kthreads, |events| {
+        let told = of_task(events, tid);
+        first(&told).is_some_and(|(mine, _)| has_ended(&told, mine))
     });
-    let (mine, disk) = begun.expect("a request begins");
+    let told = of_task(&events, tid);
+    let (mine, disk) = first(&told).expect("a request begins");
     assert!(disk.major > 0, "{told:?}");
-    let same = |what: &What| matches!(what, What::RequestEnded { request, .. } if *request == mine);
-    assert!(told.iter().any(same), "{told:?}");
+    assert!(has_ended(&told, mine), "{told:?}");
 }
 
 /// Queues a work at this priority, and says whether that woke us who follow the thread.
@@ -267,12 +326,12 @@ fn wakes_for(kthreads: &mut Kthreads, priority: i32) -> (bool, Vec<What>) {
 #[ignore = "needs root"]
 fn a_relation_that_the_boost_covers_already_wakes_nobody() {
     let mut kthreads = Kthreads::open().unwrap();
-    // Whichever worker will run it: as if all had their boost.
-    let workers: Vec<i32> = procfs_kernel_workers();
-    for &worker in &workers {
-        kthreads.set_boosted(worker, Some(1 << 20 | 1 << 99)).unwrap();
-    }
-    let (woke, told) = wakes_for(&mut kthreads, 20);
+    let mut boosted = HashSet::new();
+    let (woke, told) = until_boosted(|| {
+        boost_workers(&mut kthreads, &mut boosted, 1 << 20 | 1 << 99);
+        let (woke, told) = wakes_for(&mut kthreads, 20);
+        (are_workers_in(&told, &boosted), (woke, told))
+    });
     assert!(told.iter().any(|what| matches!(what, What::WorkQueued { .. })), "{told:?}");
     assert!(!woke, "{told:?}");
     let (woke, told) = wakes_for(&mut kthreads, 21);
@@ -289,37 +348,106 @@ fn procfs_kernel_workers() -> Vec<i32> {
     .collect()
 }
 
+/// Whichever worker will run it: as if all that there are had their boost.
+fn boost_workers(kthreads: &mut Kthreads, boosted: &mut HashSet<i32>, covered: u128) {
+    for worker in procfs_kernel_workers() {
+        if boosted.insert(worker) {
+            kthreads.set_boosted(worker, Some(covered)).unwrap();
+        }
+    }
+}
+
+/// Whether all workers that a thread's works waited for are among these. The kernel makes new ones as it needs them.
+fn are_workers_in(told: &[What], boosted: &HashSet<i32>) -> bool {
+    told.iter().all(|what| match what {
+        What::WorkQueued { worker, .. } => worker.is_some_and(|w| boosted.contains(&w.tid)),
+        What::WorkAhead { worker, .. } | What::WorkStarted { worker, .. } => {
+            boosted.contains(&worker.tid)
+        }
+        _ => true,
+    })
+}
+
+/// What comes of it once it says that no worker was without a boost.
+fn until_boosted<T>(mut attempt: impl FnMut() -> (bool, T)) -> T {
+    for _ in 0..50 {
+        if let (true, result) = attempt() {
+            return result;
+        }
+    }
+    panic!("there is a new worker each time");
+}
+
 #[test]
 #[ignore = "needs root"]
 fn who_sleeps_is_not_woken_by_events_that_need_nothing_done() {
     let mut kthreads = Kthreads::open().unwrap();
-    for worker in procfs_kernel_workers() {
-        // All priorities, because other critical threads of the machine must not wake us here.
-        kthreads.set_boosted(worker, Some(u128::MAX)).unwrap();
+    let mut boosted = HashSet::new();
+    for _ in 0..50 {
+        let slept = until_boosted(|| {
+            // All priorities, because other critical threads of the machine must not wake us here.
+            boost_workers(&mut kthreads, &mut boosted, u128::MAX);
+            let slept = sleep_beside_a_work(&mut kthreads);
+            (are_workers_in(&of_task(&slept.events, slept.tid), &boosted), slept)
+        });
+        let Slept { events, tid, .. } = &slept;
+        let queued = |what: &What| matches!(what, What::WorkQueued { .. });
+        assert!(of_task(events, *tid).iter().any(queued), "{events:?}");
+        let is_mine = |e: &Event| common::member(e).is_some_and(|m| m.tid == *tid);
+        assert!(!events.iter().any(|e| e.woke && is_mine(e)), "{events:?}");
+        // Others of the machine may wake us, and we them with what is told of these workers.
+        if slept.all_the_time && !events.iter().any(|event| event.woke) {
+            assert!(!slept.woken, "{events:?}");
+            return;
+        }
     }
+    println!("others woke us each time");
+}
+
+/// How we slept while another thread queued a work, which ran.
+struct Slept {
+    /// We were asleep before, and still after it.
+    all_the_time: bool,
+    /// Something woke us.
+    woken: bool,
+    events: Vec<Event>,
+    /// Of that thread.
+    tid: i32,
+}
+
+fn sleep_beside_a_work(kthreads: &mut Kthreads) -> Slept {
+    let sleeper = gettid();
+    let (begins, ends) = (Arc::new(AtomicBool::new(false)), Arc::new(AtomicBool::new(false)));
+    let (has_begun, has_ended) = (begins.clone(), ends.clone());
     let (sender, receiver) = mpsc::channel();
     let (go, wait) = mpsc::channel::<()>();
     let thread = thread::spawn(move || {
         set_priority(20);
         sender.send(gettid()).unwrap();
         wait.recv().unwrap();
-        thread::sleep(Duration::from_millis(50));
+        wait_until_asleep(sleeper);
+        begins.store(true, Ordering::SeqCst);
         write_to_a_terminal();
+        ends.store(true, Ordering::SeqCst);
         set_priority(0);
     });
     let tid = receiver.recv().unwrap();
     kthreads.set_who(tid, Some(Follow::Follow)).unwrap();
     kthreads.drain(|_| ()).unwrap();
     go.send(()).unwrap();
-    let woken = wakes(&kthreads, 200);
+    let woken = loop {
+        let woken = wakes(kthreads, 100);
+        if has_begun.load(Ordering::SeqCst) {
+            break woken;
+        }
+        // Something lay there before we slept.
+        kthreads.drain(|_| ()).unwrap();
+    };
+    let all_the_time = woken || has_ended.load(Ordering::SeqCst);
     thread.join().unwrap();
     let mut events = Vec::new();
     kthreads.drain(|event| events.push(event)).unwrap();
-    assert!(!of_task(&events, tid).is_empty(), "{events:?}");
-    let mine = events.iter().any(|e| e.woke && common::member(e).is_some_and(|m| m.tid == tid));
-    assert!(!mine, "{events:?}");
-    // Others of the machine may have woken us; nobody did if no event says so.
-    assert!(!woken || events.iter().any(|event| event.woke), "{events:?}");
+    Slept { all_the_time, woken, events, tid }
 }
 
 #[test]
@@ -372,12 +500,12 @@ fn what_is_forgotten_is_not_told_to_end() {
     let path = directory.path().join("file");
     let mut kthreads = Kthreads::open().unwrap();
     let tid = at_priority(20, move || write_a_page(&path));
-    let events = events_until(&mut kthreads, |_| false);
+    let events = events_for_a_while(&mut kthreads);
     let mine = dirtied(&events, tid);
     assert!(!mine.is_empty(), "{events:?}");
     kthreads.forget().unwrap();
     nix::unistd::sync();
-    let events = events_until(&mut kthreads, |_| false);
+    let events = events_for_a_while(&mut kthreads);
     // Another critical task of the machine can have made the disk's inode dirty again.
     let again = |inode: u64| {
         let same = |e: &Event| matches!(e.what, What::InodeDirtied { inode: i, .. } if i == inode);

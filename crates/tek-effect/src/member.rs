@@ -10,9 +10,10 @@ use std::time::Duration;
 
 const TOPMOST: &str = "/";
 
-/// While a thread is being made it is looked at again so often, after so long.
-const MOST_LOOKS: usize = 10;
+/// While a thread is being made it is looked at again after so long, and then after twice as long each time, a
+/// second in all: who makes it may have lost its CPU in the midst of that.
 const LOOK_AGAIN: Duration = Duration::from_millis(1);
+const MOST_LOOKS: u32 = 10;
 
 /// A thread that was moved to another group.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -101,15 +102,15 @@ fn settled_group_of(within: &Hierarchy, tid: i32) -> Result<String, Error> {
     if group != TOPMOST || groups_of_relatives(within, tid).all(|relatives| relatives == TOPMOST) {
         return Ok(group);
     }
-    for _ in 0..MOST_LOOKS {
+    for look in 0..MOST_LOOKS {
         let is_new = has_never_run(tid);
         let group = within.group_of(tid)?;
         if group != TOPMOST || !is_new {
             return Ok(group);
         }
-        sleep(LOOK_AGAIN);
+        sleep(LOOK_AGAIN * 2u32.pow(look));
     }
-    Ok(group)
+    within.group_of(tid)
 }
 
 /// Moves whoever is still in a group that is to be removed: children of those who were moved there.

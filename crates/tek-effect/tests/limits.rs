@@ -3,6 +3,8 @@
 mod common;
 
 use common::{ended_well, in_child, kill_child, wait_until, Process, Sleeper};
+use std::io::{Read, Write};
+use std::os::unix::net::UnixStream;
 use std::time::Duration;
 use tek_effect::{Effect, Error, Identity, Limits, Resource, Undone};
 
@@ -111,16 +113,19 @@ fn a_soft_limit_above_the_hard_one_is_refused() {
 #[test]
 fn a_process_whose_first_thread_ended_gets_its_limit_back() {
     let mut bench = bench();
+    let (mut tell, mut told) = UnixStream::pair().unwrap();
     let child = in_child(|| {
         std::thread::spawn(|| std::thread::sleep(Duration::from_secs(60)));
-        std::thread::sleep(Duration::from_millis(100)); // until it is known by its id
-                                                        // SAFETY: it ends this thread alone, which holds nothing.
+        // Its limit is set.
+        told.read_exact(&mut [0]).unwrap();
+        // SAFETY: it ends this thread alone, which holds nothing.
         unsafe { libc::syscall(libc::SYS_exit, 0) };
         false
     });
     let who = Identity::of(child.as_raw()).unwrap();
     let was = Limits::of(who.tid, Resource::Nofile).unwrap();
     let change = bench.effect.set_limit(who, Resource::Nofile, 17, was.hard).unwrap();
+    tell.write_all(b"!").unwrap();
     wait_until(|| !who.is_there());
     let undone = bench.effect.undo(change);
     let after = Limits::of(who.tid, Resource::Nofile).unwrap();

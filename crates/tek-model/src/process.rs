@@ -291,12 +291,22 @@ pub fn boot_time_ns() -> u64 {
 }
 
 #[cfg(test)]
-mod tests {
+pub(crate) mod tests {
     use super::*;
     use std::time::Instant;
 
     fn own() -> Process {
         Process::open(std::process::id()).unwrap()
+    }
+
+    /// join() comes back a moment before the kernel has forgotten a thread of this process.
+    pub(crate) fn wait_until_forgotten(tid: u32) {
+        let path = format!("/proc/self/task/{tid}");
+        let end = Instant::now() + Duration::from_secs(20);
+        while Path::new(&path).exists() {
+            assert!(Instant::now() < end, "thread {tid} is still there");
+            std::thread::sleep(Duration::from_millis(1));
+        }
     }
 
     #[test]
@@ -322,6 +332,7 @@ mod tests {
         assert!(process.switches(tid).unwrap().total() > 0);
         drop(end);
         thread.unwrap().join().unwrap();
+        wait_until_forgotten(tid);
         assert_eq!(process.stat(tid), None);
     }
 

@@ -167,6 +167,7 @@ fn slept(known: &Task, now: Option<SchedStat>) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::process::tests::wait_until_forgotten;
     use std::sync::mpsc::{channel, Receiver, Sender};
     use std::thread::JoinHandle;
 
@@ -210,6 +211,7 @@ mod tests {
             self.orders = None;
             if let Some(thread) = self.thread.take() {
                 thread.join().unwrap();
+                wait_until_forgotten(self.tid);
             }
         }
     }

@@ -74,7 +74,7 @@ mod tests {
             asker.ask(Duration::ZERO);
             assert_eq!(asker.answer(Duration::from_millis(50)), None);
         }
-        assert!(before.elapsed() < Duration::from_secs(2));
+        assert!(before.elapsed() < Duration::from_secs(20));
         end.send(()).unwrap();
         while asker.answer(Duration::from_secs(10)).is_none() {}
         assert_eq!(asker.answer(Duration::ZERO), Some(&false));

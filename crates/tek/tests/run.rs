@@ -64,8 +64,10 @@ fn a_program_that_is_not_there_or_not_executable_has_the_usual_status() {
 fn a_missing_interpreter_is_named() {
     let dir = tempfile::tempdir().unwrap();
     let script = dir.path().join("script");
-    fs::write(&script, "#!/no/such/interpreter\n").unwrap();
-    Command::new("chmod").arg("+x").arg(&script).status().unwrap();
+    // Not by this process: children that other tests fork meanwhile would have it open for writing, and what
+    // somebody writes to is not executed.
+    let made = "printf '#!/no/such/interpreter\\n' > \"$1\" && chmod +x \"$1\"";
+    assert!(Command::new("sh").args(["-c", made, "sh"]).arg(&script).status().unwrap().success());
     let output = under_tek([&script]).output().unwrap();
     assert_eq!(output.status.code(), Some(127));
     assert!(stderr(&output).contains("its interpreter /no/such/interpreter does not exist"));
@@ -246,8 +248,8 @@ fn a_status_arrives_although_sigchld_was_ignored() {
 
 #[test]
 fn signals_sent_to_tek_reach_the_program_once() {
-    let count = "n=0; trap 'n=$((n+1))' TERM HUP INT QUIT USR1 USR2 ALRM; echo ready; \
-         trap 'echo $n; exit' CONT; while :; do sleep 0.02; done";
+    let count = "n=0; trap 'n=$((n+1))' TERM HUP INT QUIT USR1 USR2 ALRM; \
+         trap 'echo $n; exit' CONT; echo ready; while :; do sleep 0.02; done";
     for number in [Signal::SIGTERM, Signal::SIGHUP, Signal::SIGINT, Signal::SIGQUIT]
         .into_iter()
         .chain([Signal::SIGUSR1, Signal::SIGUSR2, Signal::SIGALRM])
@@ -330,10 +332,15 @@ fn a_continued_group_runs_the_programs_handler_once() {
 
 #[test]
 fn the_program_runs_on_when_tek_is_killed() {
-    let (mut child, mut lines) = start(sh("echo $$; sleep 0.3; echo still here"));
+    let mut command = sh("echo $$; read line; echo still here");
+    command.stdin(Stdio::piped());
+    let (mut child, mut lines) = start(command);
+    // wait() would close it, and what reads from it is to go on after that.
+    let stdin = child.stdin.take();
     line(&mut lines);
     child.kill().unwrap();
     assert_eq!(child.wait().unwrap().signal(), Some(libc::SIGKILL));
+    drop(stdin);
     assert_eq!(line(&mut lines), "still here");
 }
 
@@ -343,10 +350,13 @@ fn what_a_killed_tek_left_behind_is_removed_by_the_next_run() {
     let events = PathBuf::from(line(&mut lines));
     assert!(events.exists());
     child.kill().unwrap();
-    child.wait().unwrap();
+    // Not waited for it has its pid still, and no tek of another test takes its directory for one left behind.
+    wait_until("tek is dead", || state_of(child.id()) == 'Z');
     assert!(events.exists());
+    child.wait().unwrap();
     assert!(sh("test -f $TEK_EVENTS").status().unwrap().success());
-    assert!(!events.parent().unwrap().exists());
+    // Such a tek may be about it, too.
+    wait_until("it is removed", || !events.parent().unwrap().exists());
 }
 
 #[test]

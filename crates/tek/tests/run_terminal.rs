@@ -14,7 +14,8 @@ use std::process::Stdio;
 fn ctrl_c_on_a_terminal_reaches_the_program_once_and_not_tek() {
     let pty = nix::pty::openpty(None, None).unwrap();
     let script = "n=0; trap 'n=$((n+1))' INT; echo ready; \
-         i=0; while [ $i -lt 30 ]; do sleep 0.02; i=$((i+1)); done; echo \"got $n\"; exit 5";
+         i=0; while [ $n -eq 0 ] && [ $i -lt 1000 ]; do sleep 0.02; i=$((i+1)); done; \
+         sleep 0.3; echo \"got $n\"; exit 5";
     let mut command = sh(script);
     let slave = pty.slave.as_raw_fd();
     let out = pty.slave.try_clone().unwrap();

@@ -41,23 +41,57 @@ pub fn watch(kthreads: &mut Kthreads) -> Watcher {
     watcher
 }
 
-/// All that is told until `enough`, or for two seconds.
+/// How long what has to happen is waited for: on a busy machine it may take its time.
+pub const PATIENCE: Duration = Duration::from_secs(20);
+
+/// All that is told until `enough`, or for a long time.
 pub fn events_until(kthreads: &mut Kthreads, enough: impl Fn(&[Event]) -> bool) -> Vec<Event> {
+    events_within(kthreads, PATIENCE, enough)
+}
+
+/// All that is told for a while.
+pub fn events_for_a_while(kthreads: &mut Kthreads) -> Vec<Event> {
+    events_within(kthreads, Duration::from_secs(2), |_| false)
+}
+
+/// All that is told until `enough`, or for this time.
+pub fn events_within(
+    kthreads: &mut Kthreads,
+    time: Duration,
+    enough: impl Fn(&[Event]) -> bool,
+) -> Vec<Event> {
     let mut events = Vec::new();
-    let limit = Instant::now() + Duration::from_secs(2);
+    let limit = Instant::now() + time;
     loop {
+        let is_late = Instant::now() > limit;
         kthreads.drain(|event| events.push(event)).unwrap();
-        if enough(&events) || Instant::now() > limit {
+        if enough(&events) || is_late {
             return events;
         }
         thread::sleep(Duration::from_millis(10));
     }
 }
 
-/// Whether it becomes readable, or wakes its waiter, within this time.
+/// Whether it is readable already, or wakes its waiter within this time. Once that is over poll() looks once more,
+/// and finds what was put there without waking anybody: that does not count.
 pub fn wakes(kthreads: &Kthreads, milliseconds: u16) -> bool {
     let mut fds = [PollFd::new(kthreads.fd(), PollFlags::POLLIN)];
+    let begun = Instant::now();
     poll(&mut fds, PollTimeout::from(milliseconds)).unwrap() == 1
+        && begun.elapsed() < Duration::from_millis(milliseconds.into())
+}
+
+/// Waits until another thread of this process sleeps.
+pub fn wait_until_asleep(tid: i32) {
+    let limit = Instant::now() + PATIENCE;
+    loop {
+        let stat = std::fs::read_to_string(format!("/proc/self/task/{tid}/stat")).unwrap();
+        if stat.rsplit_once(") ").unwrap().1.starts_with('S') {
+            return;
+        }
+        assert!(Instant::now() < limit, "it does not sleep: {stat}");
+        thread::sleep(Duration::from_millis(1));
+    }
 }
 
 /// The member that an event names.

@@ -7,6 +7,7 @@ use std::io::{Read, Write};
 use std::os::unix::net::UnixStream;
 use std::os::unix::process::ExitStatusExt;
 use std::process::ExitStatus;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::JoinHandle;
 
 mod boots;
@@ -14,6 +15,8 @@ mod ends;
 mod jobs;
 mod limits;
 
+/// Of guests that do not end by themselves. One that does something within such a time may be too late: it
+/// can lose its CPU for longer.
 const LIMITS: Limits = Limits {
     boot: Duration::from_secs(10),
     job: Duration::from_millis(200),
@@ -23,7 +26,7 @@ const LIMITS: Limits = Limits {
     boots: BOOTS,
 };
 
-/// Of jobs that end by themselves.
+/// Of jobs and guests that end by themselves.
 const PATIENT: Limits = Limits {
     boot: Duration::from_secs(20),
     job: Duration::from_secs(20),
@@ -39,13 +42,16 @@ struct Played(Option<JoinHandle<ExitStatus>>);
 impl Process for Played {
     fn ended(&mut self, within: Duration) -> Option<ExitStatus> {
         let until = Instant::now() + within;
-        while Instant::now() < until {
+        loop {
+            let is_late = Instant::now() >= until;
             if self.0.as_ref().is_some_and(JoinHandle::is_finished) {
                 return self.0.take().map(|thread| thread.join().unwrap());
             }
+            if is_late {
+                return None;
+            }
             std::thread::sleep(Duration::from_millis(1));
         }
-        None
     }
 }
 
@@ -140,10 +146,10 @@ struct Notes {
     files: Vec<u8>,
     ends: usize,
     is_closed: bool,
+    /// What a guest says when it has done what it should not between two jobs: until then, the host takes its
+    /// time there.
+    awaited: Option<&'static AtomicBool>,
 }
-
-/// What the host takes between two jobs, so that guests have time to do what they should not.
-const PAUSE: Duration = Duration::from_millis(20);
 
 impl Listener for Notes {
     fn booting(&mut self, boot: u32) -> io::Result<()> {
@@ -172,7 +178,11 @@ impl Listener for Notes {
     }
     fn ended(&mut self, _job: &Job, _ended: &Ended) -> io::Result<()> {
         self.ends += 1;
-        std::thread::sleep(PAUSE);
+        let until = Instant::now() + PATIENT.job;
+        while self.awaited.is_some_and(|has_happened| !has_happened.load(Ordering::Acquire)) {
+            assert!(Instant::now() < until, "the guest has not done what it should not");
+            std::thread::sleep(Duration::from_millis(1));
+        }
         Ok(())
     }
 }
@@ -183,7 +193,10 @@ fn jobs(names: &str) -> Vec<Job> {
 
 /// Runs jobs in guests that are played one after the other; the last one again and again.
 fn play(plays: &[Play], jobs: &[Job], limits: Limits) -> (Vec<Ended>, Notes) {
-    let mut notes = Notes::default();
+    play_to(Notes::default(), plays, jobs, limits)
+}
+
+fn play_to(mut notes: Notes, plays: &[Play], jobs: &[Job], limits: Limits) -> (Vec<Ended>, Notes) {
     let mut boots = 0;
     let mut boot = |_| {
         boots += 1;
@@ -195,11 +208,11 @@ fn play(plays: &[Play], jobs: &[Job], limits: Limits) -> (Vec<Ended>, Notes) {
 }
 
 /// What becomes of a job in such a guest, and that the next one is run in another.
-fn outcome(bad: Play) -> Ended {
+fn outcome(limits: Limits, bad: Play) -> Ended {
     let begun = Instant::now();
     let mut all = jobs("bad next");
     all[1].limit = 10;
-    let (mut ended, _) = play(&[bad, good], &all, LIMITS);
+    let (mut ended, _) = play(&[bad, good], &all, limits);
     assert!(begun.elapsed() < Duration::from_secs(8));
     assert_eq!((&ended[1].outcome, ended[1].boot), (&Outcome::Exited { status: 0 }, 2));
     ended.swap_remove(0)

@@ -146,6 +146,9 @@ fn remove_left_behind(base: &Path) {
         if !ours || maker_lives(&path) || tables_in(&path).iter().any(|&(pid, _)| is_alive(pid)) {
             continue;
         }
+        // Of several that begin at the same time one learns from it and removes it. The lock of the event
+        // file would not do: that may be gone before the rest of the directory is.
+        let Some(_mine) = lock_directory(&path) else { continue };
         let free = match open_own(&path.join(EVENTS)) {
             // The lock is free only if no tek lives that made it.
             Ok(events) => Flock::lock(events, FlockArg::LockExclusiveNonblock).is_ok(),
@@ -159,6 +162,13 @@ fn remove_left_behind(base: &Path) {
             let _ = fs::remove_dir_all(&path);
         }
     }
+}
+
+/// `None`: somebody else has it, or it is gone.
+fn lock_directory(path: &Path) -> Option<Flock<File>> {
+    let flags = libc::O_DIRECTORY | libc::O_NOFOLLOW;
+    let directory = OpenOptions::new().read(true).custom_flags(flags).open(path).ok()?;
+    Flock::lock(directory, FlockArg::LockExclusiveNonblock).ok()
 }
 
 /// Opens an ordinary file of ours in a directory that a program of ours could write to: what it put
@@ -218,7 +228,7 @@ mod tests {
     }
 
     #[test]
-    fn the_directory_of_a_tek_that_lives_stays() {
+    fn the_directory_of_a_tek_that_lives_stays_and_one_tek_alone_removes_it_later() {
         let base = tempfile::tempdir().unwrap();
         let directory = base.path().join(format!("{PREFIX}{DEAD}-x"));
         fs::create_dir(&directory).unwrap();
@@ -227,6 +237,10 @@ mod tests {
         remove_left_behind(base.path());
         assert!(directory.exists());
         drop(lock);
+        let other = lock_directory(&directory).unwrap();
+        remove_left_behind(base.path());
+        assert!(directory.exists(), "another tek is about to remove it");
+        drop(other);
         remove_left_behind(base.path());
         assert!(!directory.exists());
     }

@@ -52,7 +52,7 @@ impl Events {
                 PollFd::new(self.signals.as_fd(), PollFlags::POLLIN),
                 PollFd::new(stdin.as_fd(), PollFlags::POLLIN),
             ];
-            match poll(&mut ready, timeout(until)) {
+            match poll(&mut ready, timeout(until, Instant::now())) {
                 Ok(_) | Err(Errno::EINTR) => {}
                 Err(error) => return Err(error.into()),
             }
@@ -74,10 +74,10 @@ impl Events {
     }
 }
 
-fn timeout(until: Option<Instant>) -> PollTimeout {
+fn timeout(until: Option<Instant>, now: Instant) -> PollTimeout {
     let Some(until) = until else { return PollTimeout::NONE };
     // Rounded up, so as not to wake too early and turn around for the rest.
-    let left_ms = until.saturating_duration_since(Instant::now()).as_micros().div_ceil(1000);
+    let left_ms = until.saturating_duration_since(now).as_micros().div_ceil(1000);
     PollTimeout::try_from(left_ms).unwrap_or(PollTimeout::MAX)
 }
 
@@ -134,9 +134,12 @@ mod tests {
 
     #[test]
     fn the_wait_is_as_long_as_is_left() {
-        assert_eq!(timeout(None), PollTimeout::NONE);
-        assert_eq!(timeout(Some(Instant::now())), PollTimeout::ZERO);
-        let second = timeout(Some(Instant::now() + Duration::from_secs(1))).as_millis();
-        assert!(second.is_some_and(|ms| (900..=1000).contains(&ms)));
+        let now = Instant::now();
+        assert_eq!(timeout(None, now), PollTimeout::NONE);
+        assert_eq!(timeout(Some(now), now), PollTimeout::ZERO);
+        assert_eq!(timeout(Some(now), now + Duration::from_secs(1)), PollTimeout::ZERO);
+        let in_a_second = Some(now + Duration::from_secs(1));
+        assert_eq!(timeout(in_a_second, now).as_millis(), Some(1000));
+        assert_eq!(timeout(in_a_second, now + Duration::from_micros(1)).as_millis(), Some(1000));
     }
 }

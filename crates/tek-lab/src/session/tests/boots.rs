@@ -4,12 +4,17 @@ use super::*;
 
 #[test]
 fn a_guest_that_ends_between_jobs_is_nobodys_fault() {
-    let (ended, _) = play(
+    static IS_OFF: AtomicBool = AtomicBool::new(false);
+    let (ended, _) = play_to(
+        Notes { awaited: Some(&IS_OFF), ..Notes::default() },
         &[
             |stage| {
                 stage.greet();
                 stage.hear();
                 stage.done(How::Exited(0));
+                // As QEMU's end does, but before it is told.
+                stage.port.shutdown(std::net::Shutdown::Both).unwrap();
+                IS_OFF.store(true, Ordering::Release);
                 off()
             },
             good,
@@ -22,13 +27,16 @@ fn a_guest_that_ends_between_jobs_is_nobodys_fault() {
 
 #[test]
 fn a_guest_that_talks_between_jobs_is_not_used_again() {
-    let (ended, _) = play(
+    static HAS_TALKED: AtomicBool = AtomicBool::new(false);
+    let (ended, _) = play_to(
+        Notes { awaited: Some(&HAS_TALKED), ..Notes::default() },
         &[
             |stage| {
                 stage.greet();
                 stage.hear();
                 stage.done(How::Exited(0));
                 stage.say(&Frame::Output(b"late".to_vec()));
+                HAS_TALKED.store(true, Ordering::Release);
                 stage.hang()
             },
             good,

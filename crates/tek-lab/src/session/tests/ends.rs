@@ -5,7 +5,7 @@ use proptest::prelude::*;
 
 #[test]
 fn a_guest_that_falls_silent_is_hung() {
-    let ended = outcome(|stage| {
+    let ended = outcome(LIMITS, |stage| {
         stage.greet();
         stage.print("[ 1.0] rcu: INFO: rcu_sched self-detected stall\n");
         stage.hang()
@@ -16,7 +16,7 @@ fn a_guest_that_falls_silent_is_hung() {
 
 #[test]
 fn a_guest_that_panics_and_reboots_is_told_with_its_console() {
-    let ended = outcome(|stage| {
+    let ended = outcome(PATIENT, |stage| {
         stage.greet();
         stage.hear();
         stage.print("[ 1.0] Kernel panic - not syncing: sysrq\r\n[ 1.1] CPU: 0");
@@ -67,7 +67,7 @@ fn a_program_that_prints_of_panics_is_no_panic() {
 
 #[test]
 fn a_guest_that_powers_off_is_stopped() {
-    let ended = outcome(|stage| {
+    let ended = outcome(PATIENT, |stage| {
         stage.greet();
         stage.hear();
         off()
@@ -77,7 +77,7 @@ fn a_guest_that_powers_off_is_stopped() {
 
 #[test]
 fn qemu_killed_is_told_with_its_last_words() {
-    let ended = outcome(|stage| {
+    let ended = outcome(PATIENT, |stage| {
         stage.greet();
         stage.hear();
         stage.words.write_all(b"qemu: one\nqemu: cannot go on\n").unwrap();
@@ -89,7 +89,7 @@ fn qemu_killed_is_told_with_its_last_words() {
 
 #[test]
 fn qemu_that_failed_is_told_with_its_status() {
-    let ended = outcome(|stage| {
+    let ended = outcome(PATIENT, |stage| {
         stage.greet();
         stage.hear();
         ExitStatus::from_raw(1 << 8)
@@ -99,11 +99,12 @@ fn qemu_that_failed_is_told_with_its_status() {
 
 #[test]
 fn a_guest_that_closes_the_port_and_lives_on_is_ended() {
-    let ended = outcome(|stage| {
+    let ended = outcome(Limits { grace: LIMITS.grace, ..PATIENT }, |stage| {
         stage.greet();
         stage.hear();
         stage.port.shutdown(std::net::Shutdown::Both).unwrap();
-        std::thread::sleep(Duration::from_secs(1));
+        // Nothing is said there: it lives until the host is gone.
+        let _ = stage.console.read(&mut [0]);
         off()
     });
     assert_eq!(ended.outcome, Outcome::QemuDied { why: "QEMU closed its port".into() });
@@ -111,7 +112,7 @@ fn a_guest_that_closes_the_port_and_lives_on_is_ended() {
 
 #[test]
 fn what_is_no_frame_ends_the_guest() {
-    let garbled = |bad| match outcome(bad).outcome {
+    let garbled = |bad| match outcome(PATIENT, bad).outcome {
         Outcome::Garbled { why } => why,
         other => panic!("{other:?}"),
     };
@@ -182,7 +183,7 @@ fn a_frame_out_of_turn_ends_the_guest() {
         },
     ];
     for way in ways {
-        let ended = outcome(way);
+        let ended = outcome(PATIENT, way);
         assert!(matches!(ended.outcome, Outcome::Garbled { .. }), "{:?}", ended.outcome);
     }
 }

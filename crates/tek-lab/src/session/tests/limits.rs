@@ -13,7 +13,7 @@ fn a_job_past_its_limit_is_ended_and_the_guest_goes_on() {
     };
     let mut all = jobs("a b");
     all[1].limit = 10;
-    let (ended, _) = play(&[endless], &all, LIMITS);
+    let (ended, _) = play(&[endless], &all, Limits { job: LIMITS.job, ..PATIENT });
     assert_eq!(ended[0].outcome, Outcome::TimedOut);
     assert_eq!((&ended[1].outcome, ended[1].boot), (&Outcome::Exited { status: 0 }, 1));
 }
@@ -24,7 +24,7 @@ fn a_job_that_ended_in_time_may_be_cleared_away_after_its_limit() {
         stage.greet();
         stage.hear();
         stage.say(&Frame::Over(How::Exited(3)));
-        std::thread::sleep(Duration::from_millis(1300));
+        std::thread::sleep(Duration::from_millis(3300));
         stage.say(&Frame::Output(b"late".to_vec()));
         stage.say(&Frame::Done(Done::default()));
         assert!(matches!(stage.hear(), Some(Frame::Run(_))), "it was not told to end");
@@ -32,32 +32,35 @@ fn a_job_that_ended_in_time_may_be_cleared_away_after_its_limit() {
         stage.hang()
     };
     let mut all = jobs("a b");
-    (all[0].limit, all[1].limit) = (1, 10);
-    let (ended, notes) = play(&[slow], &all, LIMITS);
+    (all[0].limit, all[1].limit) = (3, 10);
+    let (ended, notes) = play(&[slow], &all, PATIENT);
     assert_eq!(ended[0].outcome, Outcome::Exited { status: 3 });
     assert_eq!((notes.output.as_slice(), ended[1].boot), (b"late".as_slice(), 1));
 }
 
 #[test]
 fn a_guest_that_was_told_to_end_a_job_has_time_to_clear_it_away() {
+    // As long as the guest may take to say that the job is over.
+    const GRACE: Duration = Duration::from_secs(3);
     let slow = |stage: &mut Stage| {
         stage.greet();
         stage.hear();
         assert_eq!(stage.hear(), Some(Frame::End));
         stage.say(&Frame::Over(How::Killed(9)));
-        std::thread::sleep(LIMITS.grace * 2);
+        std::thread::sleep(GRACE + Duration::from_millis(300));
         stage.say(&Frame::Done(Done::default()));
         stage.serve()
     };
     let mut all = jobs("a b");
     all[1].limit = 10;
-    let (ended, _) = play(&[slow], &all, LIMITS);
+    let limits = Limits { job: LIMITS.job, grace: GRACE, ..PATIENT };
+    let (ended, _) = play(&[slow], &all, limits);
     assert_eq!((&ended[0].outcome, ended[1].boot), (&Outcome::TimedOut, 1));
 }
 
 #[test]
 fn a_guest_that_never_clears_a_job_away_is_hung() {
-    let ended = outcome(|stage| {
+    let ended = outcome(LIMITS, |stage| {
         stage.greet();
         stage.hear();
         stage.say(&Frame::Over(How::Exited(0)));
@@ -84,7 +87,7 @@ fn a_job_has_its_own_limit_if_it_names_one() {
 
 #[test]
 fn a_flood_of_frames_does_not_put_off_the_limit() {
-    let ended = outcome(|stage| {
+    let ended = outcome(LIMITS, |stage| {
         stage.greet();
         stage.hear();
         let frame = Frame::Output(vec![b'x'; 1000]).to_bytes();
@@ -97,7 +100,7 @@ fn a_flood_of_frames_does_not_put_off_the_limit() {
 
 #[test]
 fn a_flood_on_the_console_does_not_put_off_the_limit() {
-    let ended = outcome(|stage| {
+    let ended = outcome(LIMITS, |stage| {
         stage.greet();
         stage.hear();
         while stage.console.write_all(&[b'x'; 5000]).is_ok() {}
@@ -116,7 +119,8 @@ fn a_guest_that_never_reads_is_hung() {
         &[
             |stage| {
                 stage.greet();
-                std::thread::sleep(Duration::from_secs(3));
+                // Nothing is said there: it lives until the host is gone.
+                let _ = stage.console.read(&mut [0]);
                 off()
             },
             good,
