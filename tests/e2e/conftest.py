@@ -238,7 +238,7 @@ def read(path):
 
 
 def names_of(pid):
-    """The names of a process's threads by tid, as the kernel tells them."""
+    """The names of a process's threads by tid, as the kernel tells them, in order of creation."""
     try:
         tids = os.listdir(f"/proc/{pid}/task")
     except OSError:
@@ -251,8 +251,8 @@ def tids_by_name(pid, names):
     """Waits until a process has threads of these names; their tids."""
     def there():
         found = {}
-        for tid, name in sorted(names_of(pid).items()):
-            # The guard begins with the name of the thread that started it.
+        # In order of creation: the guard begins with the name of the thread that started it.
+        for tid, name in names_of(pid).items():
             found.setdefault(name, tid)
         return set(names) <= set(found) and found
 

@@ -419,7 +419,7 @@ def test_the_stack_of_a_running_thread_is_seen_from_outside(tek, waiting, tmp_pa
     with subprocess.Popen([waiting, "gas", "ui"], stdout=subprocess.PIPE) as process:
         try:
             assert process.stdout.readline() == b"ready\n"
-            tids = sorted(int(tid) for tid in os.listdir(f"/proc/{process.pid}/task"))
+            tids = [int(tid) for tid in os.listdir(f"/proc/{process.pid}/task")]  # as they were created
             gas = tids[1]
             eventually(lambda: pathlib.Path(f"/proc/{process.pid}/task/{gas}/comm").read_text() == "gas\n")
             end, pages = eventually(lambda: "running" not in pathlib.Path(

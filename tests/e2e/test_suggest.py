@@ -352,7 +352,7 @@ def test_a_thread_is_not_taken_for_a_process(tek, lives):
     with subprocess.Popen([lives, "30", "click", "0"], stdout=subprocess.PIPE) as process:
         try:
             process.stdout.readline()
-            tid = max(int(tid) for tid in os.listdir(f"/proc/{process.pid}/task"))
+            tid, = {int(tid) for tid in os.listdir(f"/proc/{process.pid}/task")} - {process.pid}
             ended = tek("suggest", "--pid", tid)
         finally:
             process.kill()
