@@ -559,7 +559,7 @@ def test_a_socket_is_of_no_use_to_another_process(tekd, tmp_path):
 
 
 def test_an_overrun_sends_the_thread_back_for_a_while(daemon):
-    daemon.start(USUAL + 'budget = "50ms/200ms"\n')
+    daemon.start(USUAL + 'budget = "50ms/1s"\n')
     with Other(daemon) as other:
         assert other.do("enter")["error"] == 0
         left = other.do("burn")
@@ -569,7 +569,7 @@ def test_an_overrun_sends_the_thread_back_for_a_while(daemon):
         assert again["error"] == errno.EDQUOT and "budget" in again["text"]
         status = daemon.client().json(STATUS)
         overrun, = status["overran"]
-        assert (overrun["tid"], overrun["window_ms"], overrun["banned_ms"]) == (other.tid, 200, 200)
+        assert (overrun["tid"], overrun["window_ms"], overrun["banned_ms"]) == (other.tid, 1000, 1000)
         assert status["refused"][0]["why"] == again["text"]
         eventually(lambda: other.do("enter")["error"] == 0)
         assert other.do("burn")["error"] == errno.EDQUOT
