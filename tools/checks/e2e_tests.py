@@ -78,6 +78,7 @@ def parse(lines: list[str], log: Path | None, how: str) -> list[Case]:
         name = entry["name"]
         if entry["event"] == "planned":
             cases[name] = None
+        if entry["event"] != "result":
             continue
         outcome = Outcome(entry["outcome"])
         before = cases.get(name)
