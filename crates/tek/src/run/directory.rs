@@ -146,18 +146,27 @@ fn remove_left_behind(base: &Path) {
         if !ours || maker_lives(&path) || tables_in(&path).iter().any(|&(pid, _)| is_alive(pid)) {
             continue;
         }
-        let free = match open_own(&path.join(EVENTS)) {
-            // The lock is free only if no tek lives that made it.
-            Ok(events) => Flock::lock(events, FlockArg::LockExclusiveNonblock).is_ok(),
+        let locked = match open_own(&path.join(EVENTS)) {
+            // The lock is free only if no tek lives that made it. Kept until the directory is gone:
+            // what two teks learnt from it at the same time would count twice.
+            Ok(events) => match Flock::lock(events, FlockArg::LockExclusiveNonblock) {
+                Ok(locked) => Some(locked),
+                Err(_) => continue,
+            },
             // A process that outlived its tek made the directory anew for its table.
-            Err(error) => {
-                matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::InvalidInput)
+            Err(error)
+                if matches!(
+                    error.kind(),
+                    io::ErrorKind::NotFound | io::ErrorKind::InvalidInput
+                ) =>
+            {
+                None
             }
+            Err(_) => continue,
         };
-        if free {
-            harvest::left_behind(&path);
-            let _ = fs::remove_dir_all(&path);
-        }
+        harvest::left_behind(&path);
+        let _ = fs::remove_dir_all(&path);
+        drop(locked);
     }
 }
 
