@@ -118,6 +118,10 @@ class PytestRecord(unittest.TestCase):
                            {"event": "result", "name": "t", "outcome": "failed", "reason": "x"})
         self.assertEqual(told(cases), [("t", FAILED)])
 
+    def test_what_was_set_up_is_no_result(self):
+        cases = self.parse({"event": "planned", "name": "t"}, {"event": "setup", "name": "t", "seconds": 1})
+        self.assertEqual(told(cases), [("t", FAILED)])
+
     def test_a_skip_keeps_its_reason(self):
         cases = self.parse({"event": "result", "name": "t", "outcome": "skipped", "reason": "root"})
         self.assertEqual((told(cases), cases[0].reason), ([("t", SKIPPED)], "root"))

@@ -13,15 +13,20 @@ import pytest
 BUILD = pathlib.Path(os.environ.get("TEK_BUILD", "build")).resolve()
 INCLUDE = pathlib.Path(__file__).resolve().parents[2] / "include"
 
-# Threads by name that each burn 0.1 s of CPU time, then do what the last argument says.
+# Threads by name that each burn 0.1 s of CPU time, then do what the last argument says. One named runaway burns
+# until it is no longer real-time, or 1 s: its guard may lose its CPU for a while.
 THREADS = r"""
 #define _GNU_SOURCE
 #include <pthread.h>
+#include <semaphore.h>
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/syscall.h>
 #include <time.h>
 #include <unistd.h>
+
+static sem_t burnt;
 
 static long cpu_time(void)
 {
@@ -36,12 +41,23 @@ static void burn(long milliseconds)
 		;
 }
 
+static int is_real_time(void)
+{
+	return (syscall(SYS_sched_getscheduler, 0) & 0xff) == 2;
+}
+
 static void *work(void *name)
 {
 	pthread_setname_np(pthread_self(), name);
-	burn(100);
-	if (strcmp(name, "stay") == 0)
+	if (strcmp(name, "runaway") == 0)
+		for (int i = 0; i < 1000 && is_real_time(); i++)
+			burn(1);
+	else
+		burn(100);
+	if (strcmp(name, "stay") == 0) {
+		sem_post(&burnt);
 		pause();
+	}
 	return NULL;
 }
 
@@ -49,11 +65,14 @@ int main(int argc, char **argv)
 {
 	pthread_t threads[16];
 	const char *then = argv[argc - 1];
+	sem_init(&burnt, 0, 0);
 	for (int i = 1; i < argc - 1; i++)
 		pthread_create(&threads[i], NULL, work, argv[i]);
 	for (int i = 1; i < argc - 1; i++)
 		if (strcmp(argv[i], "stay") != 0)
 			pthread_join(threads[i], NULL);
+		else
+			sem_wait(&burnt);
 	if (strcmp(then, "killed") == 0) {
 		usleep(200000);
 		raise(SIGKILL);
@@ -238,7 +257,7 @@ def read(path):
 
 
 def names_of(pid):
-    """The names of a process's threads by tid, as the kernel tells them."""
+    """The names of a process's threads by tid, as the kernel tells them, in order of creation."""
     try:
         tids = os.listdir(f"/proc/{pid}/task")
     except OSError:
@@ -251,8 +270,8 @@ def tids_by_name(pid, names):
     """Waits until a process has threads of these names; their tids."""
     def there():
         found = {}
-        for tid, name in sorted(names_of(pid).items()):
-            # The guard begins with the name of the thread that started it.
+        # In order of creation: the guard begins with the name of the thread that started it.
+        for tid, name in names_of(pid).items():
             found.setdefault(name, tid)
         return set(names) <= set(found) and found
 

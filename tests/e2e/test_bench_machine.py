@@ -106,11 +106,13 @@ def test_kthread_measures_the_writer_under_every_variant_and_puts_the_machine_ba
 @needs_root
 def test_kthread_puts_the_machine_back_when_it_is_killed(open_directory):
     before = settings_of_dirty_memory()
-    command = [BUILD / "bin" / "tek", "bench", "kthread", "--quick", "--parts", "pdflush", "--directory", open_directory]
+    directory = open_directory / "kthread"
+    directory.mkdir()
+    command = [BUILD / "bin" / "tek", "bench", "kthread", "--quick", "--parts", "pdflush", "--directory", directory]
     with subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL,
                           stderr=subprocess.DEVNULL) as running:
         eventually(lambda: settings_of_dirty_memory() != before)
         running.kill()
     eventually(lambda: settings_of_dirty_memory() == before)
-    eventually(lambda: not list(open_directory.iterdir()))
-    eventually(lambda: not processes_with(str(open_directory)))
+    eventually(lambda: not list(directory.iterdir()))
+    eventually(lambda: not processes_with(str(directory)))

@@ -220,7 +220,7 @@ def test_a_process_is_made_critical_by_hand_for_a_time_and_taken_back(tekd, tek,
             assert tek("critical", process.pid, "--end").returncode == 0
             assert policies() == {os.SCHED_OTHER}
 
-            assert tek("critical", fridge.name, "--for", "300ms").returncode == 0
+            assert tek("critical", fridge.name, "--for", "2s").returncode == 0
             assert policies() == {FAST}
             eventually(lambda: policies() == {os.SCHED_OTHER})
 

@@ -107,7 +107,8 @@ int main(void)
 """
 
 
-# A read that a signal handler jumps out of; then many threads with children, and signals all the time.
+# A read that a signal handler jumps out of, after as many ns as it tells; then many threads with children, and
+# signals all the time.
 JUMPING = r"""
 #define _GNU_SOURCE
 #include <pthread.h>
@@ -117,8 +118,10 @@ JUMPING = r"""
 #include <stdlib.h>
 #include <sys/time.h>
 #include <sys/wait.h>
+#include <time.h>
 #include <unistd.h>
 static sigjmp_buf before;
+static struct timespec begun, over;
 static void jump(int number) { (void)number; siglongjmp(before, 1); }
 static void nothing(int number) { (void)number; (void)!write(-1, "", 1); }
 static void *run(void *number)
@@ -148,32 +151,36 @@ int main(void)
 	if (pipe(pipes) != 0)
 		return 1;
 	signal(SIGALRM, jump);
+	clock_gettime(CLOCK_MONOTONIC, &begun);
 	if (sigsetjmp(before, 1) == 0) {
 		char byte;
 		ualarm(100000, 0);
 		(void)!read(pipes[0], &byte, 1);
 	}
+	clock_gettime(CLOCK_MONOTONIC, &over);
 	signal(SIGPROF, nothing);
 	setitimer(ITIMER_PROF, &often, NULL);
 	for (long i = 0; i < 8; i++)
 		pthread_create(&threads[i], NULL, run, (void *)i);
 	for (int i = 0; i < 8; i++)
 		pthread_join(threads[i], NULL);
-	puts("done");
+	printf("done %ld\n", (over.tv_sec - begun.tv_sec) * 1000000000 + over.tv_nsec - begun.tv_nsec);
 	return 0;
 }
 """
 
-# A thread that waits until the process ends, which its creator has named.
+# A thread that waits until the process ends, which its creator has named once it waits.
 FOR_EVER = r"""
 #define _GNU_SOURCE
 #include <pthread.h>
 #include <unistd.h>
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 pthread_cond_t turned = PTHREAD_COND_INITIALIZER;
+static int waits;
 static void *wait_here(void *unused)
 {
 	pthread_mutex_lock(&lock);
+	waits = 1;
 	for (;;)
 		pthread_cond_wait(&turned, &lock);
 	return unused;
@@ -182,6 +189,11 @@ int main(void)
 {
 	pthread_t thread;
 	pthread_create(&thread, NULL, wait_here, NULL);
+	for (int seen = 0; !seen; usleep(1000)) {
+		pthread_mutex_lock(&lock);
+		seen = waits;
+		pthread_mutex_unlock(&lock);
+	}
 	usleep(20000);
 	pthread_setname_np(thread, "waits");
 	usleep(100000);
@@ -236,21 +248,23 @@ def assert_sums(process):
 
 
 def test_shares_that_a_program_measured_itself_are_found(profile, shares):
-    [process], result = profile(shares, 2, 300)
-    assert_sums(process)
-    own = [list(map(int, line.split())) for line in result.stdout.splitlines()]
-    workers = [thread for thread in process["threads"] if thread["role"].startswith("run")]
-    assert len(workers) == len(own) == 2
-    counted = [0, 0, 0]
-    for thread in workers:
-        parts = thread["parts"]
-        counted[0] += parts["work"] + parts["serial"]
-        counted[1] += parts["file"]
-        counted[2] += parts["allocator"]
-    said = [sum(column) for column in zip(*own)]
-    for one, other in zip(counted, said):
+    for _ in range(3):
+        [process], result = profile(shares, 2, 300)
+        assert_sums(process)
+        own = [list(map(int, line.split())) for line in result.stdout.splitlines()]
+        workers = [thread for thread in process["threads"] if thread["role"].startswith("run")]
+        assert len(workers) == len(own) == 2
+        counted = [0, 0, 0]
+        for thread in workers:
+            parts = thread["parts"]
+            counted[0] += parts["work"] + parts["serial"]
+            counted[1] += parts["file"]
+            counted[2] += parts["allocator"]
+        said = [sum(column) for column in zip(*own)]
         # bench/ measures how near it is; here others may be busy, too.
-        assert abs(one / sum(counted) - other / sum(said)) < 0.12, (counted, said)
+        if all(abs(one / sum(counted) - other / sum(said)) < 0.12 for one, other in zip(counted, said)):
+            return
+    raise AssertionError((counted, said))
 
 
 def test_a_lock_that_was_waited_for_is_named_with_its_place(profile, shares):
@@ -367,18 +381,18 @@ def test_cancelled_waits_are_waits(profile, compile_c):
 
 def test_jumps_signals_and_forks_of_threads_do_no_harm(profile, compile_c):
     [process], result = profile(compile_c(JUMPING, "cc", "-pthread"))
-    assert (result.returncode, result.stdout) == (0, "done\n")
+    done, left_after = result.stdout.split()
+    assert (result.returncode, done) == (0, "done")
     assert_sums(process)
     main = process["threads"][0]
     # The read that was left is over: what came then is no file.
-    assert main["parts"]["sync"] > 0 and main["parts"]["file"] < 0.95 * main["life_ns"]
+    rest = main["life_ns"] - int(left_after)
+    assert main["parts"]["sync"] > 0 and main["parts"]["file"] < int(left_after) + 0.5 * rest
     assert len(process["threads"]) == 9
 
 
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGKILL])
-def test_a_program_that_never_ends_is_told_of_when_it_is_killed(open_build, compile_c, tmp_path, number):
-    file = tmp_path / "profile.json"
-    command = [open_build / "bin" / "tek", "profile", "--json", file, "--", compile_c(ENDLESS, "cc", "-pthread")]
+def profile_of_killed(command, file, number):
+    """What there is of a program that has run for a while, at the end of which it, or tek, gets that signal."""
     with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
                           preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL)) as tek:
         try:
@@ -394,13 +408,25 @@ def test_a_program_that_never_ends_is_told_of_when_it_is_killed(open_build, comp
             tek.kill()
     assert tek.returncode == -number, said
     [process] = json.loads(file.read_text())["processes"]
-    assert not process["ended"]
-    assert_sums(process)
-    spin = next(thread for thread in process["threads"] if thread["role"] == "spin")
-    parts = spin["parts"]
-    assert parts["work"] + parts["serial"] + parts["delay"] > 0.9 * spin["life_ns"]
-    main = next(thread for thread in process["threads"] if thread["role"] == "main")
-    assert main["parts"]["sync"] > 0.5 * main["life_ns"]
+    return process
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGKILL])
+def test_a_program_that_never_ends_is_told_of_when_it_is_killed(open_build, compile_c, tmp_path, number):
+    file = tmp_path / "profile.json"
+    command = [open_build / "bin" / "tek", "profile", "--json", file, "--", compile_c(ENDLESS, "cc", "-pthread")]
+    for _ in range(3):
+        process = profile_of_killed(command, file, number)
+        assert not process["ended"]
+        assert_sums(process)
+        spin, main = (next(thread for thread in process["threads"] if thread["role"] == role)
+                      for role in ("spin", "main"))
+        parts = spin["parts"]
+        assert parts["work"] + parts["serial"] + parts["delay"] > 0.9 * (spin["life_ns"] - parts["other"])
+        # Other is what the machine's host took away, if anything.
+        if parts["other"] < 0.1 * spin["life_ns"] and main["parts"]["sync"] > 0.5 * main["life_ns"]:
+            return
+    raise AssertionError((spin, main))
 
 
 def test_folded_stacks_can_be_added_up(tek, shares, tmp_path):

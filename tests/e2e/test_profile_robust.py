@@ -152,11 +152,13 @@ EARLY_LIBRARY = r"""
 #include <unistd.h>
 static pthread_key_t key;
 int foreign;
-static volatile int stop;
+static volatile int stop, begun;
 static pthread_t threads[4];
 static void destroy(void *value) { if (*(long *)value != 4242) foreign = 1; else free(value); }
 static void *run(void *unused)
 {
+	free(malloc(100));
+	__atomic_fetch_add(&begun, 1, __ATOMIC_SEQ_CST);
 	while (!stop) {
 		void *volatile block = malloc(32);
 		free(block);
@@ -172,6 +174,8 @@ __attribute__((constructor)) static void start(void)
 }
 void finish(void)
 {
+	while (begun < 4)
+		usleep(1000);
 	stop = 1;
 	for (int i = 0; i < 4; i++)
 		pthread_join(threads[i], NULL);
@@ -287,13 +291,16 @@ int main()
 }
 """
 
-# A read that a signal handler jumps out of; then locks in deeper frames.
+# A read that a signal handler jumps out of, after as many ns as it tells; then locks in deeper frames.
 JUMP = r"""
 #include <pthread.h>
 #include <setjmp.h>
 #include <signal.h>
+#include <stdio.h>
+#include <time.h>
 #include <unistd.h>
 static sigjmp_buf before;
+static struct timespec begun, over;
 static volatile unsigned long sink;
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static void jump(int number) { (void)number; siglongjmp(before, 1); }
@@ -313,11 +320,14 @@ int main(void)
 	if (pipe(pipes) != 0)
 		return 1;
 	signal(SIGALRM, jump);
+	clock_gettime(CLOCK_MONOTONIC, &begun);
 	if (!sigsetjmp(before, 1)) {
 		ualarm(50000, 0);
 		(void)!read(pipes[0], &byte, 1);
 	}
+	clock_gettime(CLOCK_MONOTONIC, &over);
 	work();
+	printf("%ld\n", (over.tv_sec - begun.tv_sec) * 1000000000 + over.tv_nsec - begun.tv_nsec);
 	return 0;
 }
 """
@@ -478,18 +488,23 @@ def test_locked_memory_does_not_fill_the_file(profile, compile_c):
 
 
 def test_threads_and_locks_of_c11_are_seen(profile, compile_c):
-    [process], _ = profile(compile_c(C11, "cc", "-O1"))
-    assert [thread["role"] for thread in process["threads"]].count("run") == 2
-    gate = next(entry for entry in process["objects"] if entry["name"] == "gate")
-    assert gate["kind"] == "mutex" and gate["count"] == 80
-    assert process["parts"]["sync"] > 0.2 * process["threads_ns"]
+    for _ in range(3):
+        [process], _ = profile(compile_c(C11, "cc", "-O1"))
+        assert [thread["role"] for thread in process["threads"]].count("run") == 2
+        gate = next(entry for entry in process["objects"] if entry["name"] == "gate")
+        assert gate["kind"] == "mutex" and gate["count"] == 80
+        # Unless one of them began when the other was done.
+        if process["parts"]["sync"] > 0.2 * process["threads_ns"]:
+            return
+    raise AssertionError(process["parts"])
 
 
 def test_what_comes_behind_a_jump_is_not_in_the_call_that_was_left(profile, compile_c):
-    [process], _ = profile(compile_c(JUMP, "cc", "-O1"))
+    [process], result = profile(compile_c(JUMP, "cc", "-O1"))
     [main] = process["threads"]
     assert main["locks"] == 300
-    assert main["parts"]["file"] < 0.5 * main["life_ns"]
+    left_after = int(result.stdout)
+    assert main["parts"]["file"] < left_after + 0.5 * (main["life_ns"] - left_after)
 
 
 @pytest.mark.parametrize("flags", [[], ["-D_FORTIFY_SOURCE=2"]])

@@ -34,7 +34,7 @@ raise SystemExit(7)
 """
 
 CHILDREN = """
-echo start; (sleep 0.1; echo background) & seq 1 1000 | sort -r | tail -n 3
+echo start; (sleep 0.1; echo background >&2) & seq 1 1000 | sort -r | tail -n 3
 ls /nonexistent-directory 2>/dev/null; echo "status $?"; wait; echo end >&2; exit 3
 """
 

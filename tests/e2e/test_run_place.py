@@ -82,7 +82,7 @@ def needs_real_time():
 
 def threads_of(pid):
     """CPUs and policy of each thread, in the order in which they were created."""
-    tasks = sorted(int(tid) for tid in os.listdir(f"/proc/{pid}/task"))
+    tasks = [int(tid) for tid in os.listdir(f"/proc/{pid}/task")]  # not sorted: numbers begin anew some time
     return [(sorted(os.sched_getaffinity(tid)), os.sched_getscheduler(tid) & ~os.SCHED_RESET_ON_FORK)
             for tid in tasks]
 

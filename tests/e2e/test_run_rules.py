@@ -259,10 +259,10 @@ def test_of_two_rules_that_match_the_later_wins(said, program, real_time):
 
 def test_a_thread_has_the_budget_of_its_rule(tek, threads, tmp_path, real_time):
     path = tmp_path / "rules.toml"
-    path.write_text(rule('thread = "spin*"', 'critical = true, budget = "20ms/100ms"'))
-    ended = tek("run", "--rules", path, threads, "spinner", "3")
+    path.write_text(rule('thread = "run*"', 'critical = true, budget = "20ms/100ms"'))
+    ended = tek("run", "--rules", path, threads, "runaway", "3")
     assert ended.returncode == 3
-    assert f"thread spinner of {threads.name}" in ended.stderr
+    assert f"thread runaway of {threads.name}" in ended.stderr
     assert "in 100ms, more than its budget" in ended.stderr
 
 

@@ -11,6 +11,7 @@ import signal
 import subprocess
 import sys
 import time
+from concurrent.futures import ThreadPoolExecutor
 
 import handmade
 import pytest
@@ -41,7 +42,7 @@ def leave(directory, number, kinds, *, threads=(), name=None, **head):
 
 # A program under tek that leaves such tables as the test likes.
 PROGRAM = f"""
-import os, sys, time, pathlib
+import os, sys, threading, time, pathlib
 sys.path[:0] = [{os.path.dirname(__file__)!r}]
 from test_stack_learn import *
 run = pathlib.Path(os.environ["TEK_RUN_DIR"])
@@ -145,12 +146,16 @@ print(run)
     assert not (tmp_path / "profiles" / FILE).exists()
 
 
-def test_what_a_killed_tek_did_not_learn_the_next_one_does(open_build, run, profile, tmp_path):
+@pytest.mark.parametrize("next_ones", [1, 4])
+def test_what_a_killed_tek_did_not_learn_the_next_one_does_once(open_build, run, profile, tmp_path, next_ones):
     command = [str(open_build / "bin" / "tek"), "run", "--stack", "report", "--stack-profiles",
                str(tmp_path / "profiles"), "--", sys.executable, "-c", PROGRAM + """
+threading.Thread(target=os.getpid).start()
 print(run, flush=True)
 os.read(0, 1)
 leave(run, 1, [worker()])
+print("left", flush=True)
+os.read(0, 1)
 """]
     with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as tek:
         directory = pathlib.Path(tek.stdout.readline().strip())
@@ -159,13 +164,17 @@ leave(run, 1, [worker()])
         tek.wait(timeout=20)
         tek.stdin.write("x")
         tek.stdin.flush()
-        eventually(lambda: not pathlib.Path(f"/proc/{program}").exists() or "Z" in
-                   pathlib.Path(f"/proc/{program}/stat").read_text())
-    assert (directory / f"{NO_PID}-1.ended").exists()
+        assert tek.stdout.readline() == "left\n"
+        # While the program lives its own table, which it has since its first thread, keeps the directory from the
+        # teks of other tests.
+        assert (directory / f"{program}.table").exists()
+        assert (directory / f"{NO_PID}-1.ended").exists()
     eventually(lambda: not pathlib.Path(f"/proc/{program}").exists())
-    assert run("pass").returncode == 0
+    with ThreadPoolExecutor(next_ones) as pool:
+        assert {ended.returncode for ended in pool.map(run, ["pass"] * next_ones)} == {0}
+    # By one of these teks, or by one of another test that was quicker and may still be at it.
+    eventually(lambda: not directory.exists())
     assert profile()[0]["threads"] == "13"
-    assert not directory.exists()
 
 
 @pytest.mark.parametrize("harm", [
@@ -419,7 +428,7 @@ def test_the_stack_of_a_running_thread_is_seen_from_outside(tek, waiting, tmp_pa
     with subprocess.Popen([waiting, "gas", "ui"], stdout=subprocess.PIPE) as process:
         try:
             assert process.stdout.readline() == b"ready\n"
-            tids = sorted(int(tid) for tid in os.listdir(f"/proc/{process.pid}/task"))
+            tids = [int(tid) for tid in os.listdir(f"/proc/{process.pid}/task")]  # as they were created
             gas = tids[1]
             eventually(lambda: pathlib.Path(f"/proc/{process.pid}/task/{gas}/comm").read_text() == "gas\n")
             end, pages = eventually(lambda: "running" not in pathlib.Path(
@@ -438,6 +447,6 @@ def test_the_stack_of_a_running_thread_is_seen_from_outside(tek, waiting, tmp_pa
             report = json.loads(tek("stack", "report", "--json", "--pid", process.pid).stdout)
             kind, = report["programs"][0]["kinds"]
             assert (kind["bound_bytes"], kind["label"]) == (row["bound_bytes"], "gas")
-            assert resident(process.pid) == before
+            assert resident(process.pid) <= before  # the kernel may have taken some back
         finally:
             process.kill()

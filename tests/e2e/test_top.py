@@ -372,15 +372,19 @@ def test_once_as_json_is_read_by_programs(tek, waiting):
     with subprocess.Popen([waiting, "spin", "topped-gas"], stdout=subprocess.PIPE) as process:
         try:
             tids = tids_by_name(process.pid, ["spin", "topped-gas"])
-            ended = tek("top", "--once", "--json", "--interval", "0.5", "--sort", "cpu%:desc")
-            told = json.loads(ended.stdout)
+            for _ in range(3):  # somebody else may have the CPU meanwhile
+                ended = tek("top", "--once", "--json", "--interval", "0.5", "--sort", "cpu%:desc")
+                told = json.loads(ended.stdout)
+                by_tid = {thread["tid"]: thread for thread in told["threads"]}
+                spin, gas = by_tid[tids["spin"]], by_tid[tids["topped-gas"]]
+                if spin["cpu_percent"] > 5:
+                    break
         finally:
             process.kill()
-    by_tid = {thread["tid"]: thread for thread in told["threads"]}
-    spin, gas = by_tid[tids["spin"]], by_tid[tids["topped-gas"]]
     assert spin["cpu_percent"] > 5 and spin["name"] == "spin" and spin["policy"] == "other"
     assert (gas["cpu_percent"], gas["voluntary_per_s"], gas["involuntary_per_s"]) == (0, 0, 0)
-    shares = [thread["cpu_percent"] for thread in told["threads"]]
+    # Of a thread at user level that somebody has here it is not known.
+    shares = [thread["cpu_percent"] for thread in told["threads"] if thread["cpu_percent"] is not None]
     assert shares == sorted(shares, reverse=True)
     assert told["cpus"] >= 1 and len(told["load"]) == 3
     assert told["threads_in_all"] >= len(told["threads"])

@@ -15,13 +15,13 @@ NO_TESTS = 5  # pytest's exit status where it finds none
 # May run beside each other: they look at what they start themselves, change nothing of the machine, and judge no
 # times. Those that take longest come first.
 BESIDE = [
-    "test_uthread_torture", "test_run_sync", "test_run_alloc", "test_bench_manycore", "test_bench",
-    "test_lab", "test_lab_fetch", "test_stack_programs",
-    "test_stack_learn", "test_programs", "test_ident_count", "test_uthread_gdb", "test_lab_shell",
-    "test_stack_budget", "test_run_targets", "test_run_options", "test_run_critical", "test_run_rules",
-    "test_stack_static", "test_stack_net", "test_table", "test_run_linked", "test_uthread_overflow",
-    "test_uthread_refused", "test_guard", "test_overflow", "test_board",
-    "test_sync_native",
+    "test_uthread_torture", "test_ident_count", "test_run_sync", "test_run_model", "test_run_alloc", "test_bench",
+    "test_lab", "test_lab_fetch", "test_stack_programs", "test_stack_learn", "test_programs", "test_ps_programs",
+    "test_run_alloc_robust", "test_profile_robust", "test_bench_manycore", "test_stack_fit", "test_ps_uthreads",
+    "test_run_alloc_pool", "test_explain", "test_uthread_gdb", "test_lab_shell", "test_stack_budget",
+    "test_run_targets", "test_ps_native", "test_run_options", "test_run_critical", "test_run_rules",
+    "test_stack_static", "test_stack_net", "test_table", "test_run_linked", "test_doctor", "test_uthread_overflow",
+    "test_uthread_refused", "test_guard", "test_overflow", "test_board", "test_conftest", "test_sync_native",
 ]
 
 
@@ -86,6 +86,7 @@ def parse(lines: list[str], log: Path | None, how: str) -> list[Case]:
         name = entry["name"]
         if entry["event"] == "planned":
             cases[name] = None
+        if entry["event"] != "result":
             continue
         outcome = Outcome(entry["outcome"])
         before = cases.get(name)

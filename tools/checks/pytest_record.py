@@ -1,10 +1,13 @@
-"""A pytest plugin: one JSON line a test, written when it ends, to $CHECK_RECORD.
+"""A pytest plugin: one JSON line a test, written when it ends, to $CHECK_RECORD. And one for setting it up and for
+clearing up behind it, where that takes long.
 
 Unlike a report at the end it is there up to the last test when pytest itself dies.
 """
 
 import json
 import os
+
+WORTH_TELLING = 0.05  # seconds
 
 
 def _write(**fields) -> None:
@@ -31,6 +34,8 @@ def pytest_runtest_logreport(report):
         reason = "" if report.outcome == "passed" else _reason(report)
         _write(event="result", name=report.nodeid, outcome=report.outcome, reason=reason,
                seconds=round(report.duration, 2))
+    elif report.duration >= WORTH_TELLING:
+        _write(event=report.when, name=report.nodeid, seconds=round(report.duration, 2))
 
 
 def pytest_collectreport(report):
