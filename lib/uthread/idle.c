@@ -26,16 +26,30 @@ static void sleep_idle(struct tek_worker *worker)
 			0);
 }
 
+/* In ns; UINT64_MAX: there is none. */
+static uint64_t left_until(uint64_t time)
+{
+	if (time == UINT64_MAX)
+		return time;
+	const uint64_t now = tek__now();
+	return time > now ? time - now : 0;
+}
+
 static void poll_idle(struct tek_worker *worker)
 {
-	uint64_t ns = tek__timers_run();
-	atomic_store(&polls_until, ns == UINT64_MAX ? ns : tek__now() + ns);
-	/* A time that came nearer after that stops the wait: tek__idle_timer_changed(). */
-	ns = tek__timers_run();
+	uint64_t next = tek__timers_run(), told;
+
+	/*
+	 * A time that comes nearer after it was told stops the wait: tek__idle_timer_changed().  It must not wait for longer than
+	 * it has told: a new time between the two would stop nobody, and the one that it was told for may be gone.
+	 */
+	do {
+		told = next;
+		atomic_store(&polls_until, told);
+		next = tek__timers_run();
+	} while (next > told);
 	/* Whose time had come already is ready: with one kernel thread nobody else stops the wait. */
-	if (tek__any_ready(worker))
-		ns = 0;
-	tek__events_run(ns);
+	tek__events_run(tek__any_ready(worker) ? 0 : left_until(next));
 	atomic_store(&polls_until, 0);
 	tek__timers_run();
 }

@@ -213,10 +213,9 @@ static void remove_timer(struct tek_waiter *waiter)
 uint64_t tek__timers_run(void)
 {
 	struct tek_heap_node *node;
-	uint64_t left = UINT64_MAX;
 
 	if (!tek__timers_any())
-		return left;
+		return UINT64_MAX;
 	uint64_t now = tek__now();
 	tek__spin_lock(&timers.lock);
 	while ((node = tek__heap_first(&timers.heap)) && node->key <= now) {
@@ -227,10 +226,9 @@ uint64_t tek__timers_run(void)
 		/* Its owner takes the lock before it forgets the waiter: remove_timer(). */
 		tek__wake(waiter, TEK_TIMED_OUT);
 	}
-	if (node)
-		left = node->key - now;
+	const uint64_t next = node ? node->key : UINT64_MAX;
 	tek__spin_unlock(&timers.lock);
-	return left;
+	return next;
 }
 
 static enum tek_wake state_of(struct tek_waiter *waiter)

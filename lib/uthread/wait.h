@@ -133,8 +133,8 @@ void tek__pause(void);
 void tek__interrupt(struct tek_uthread *thread);
 
 /*
- * Wakes all whose time has come; returns how long it is until the next one's, in ns, UINT64_MAX: none waits for a
- * time.  By workers, at each tick and when they have nothing to do.
+ * Wakes all whose time has come; returns the next one's, in ns of CLOCK_MONOTONIC, UINT64_MAX: none waits for a time.  By
+ * workers, at each tick and when they have nothing to do.
  */
 uint64_t tek__timers_run(void);
 bool tek__timers_any(void);

@@ -121,6 +121,24 @@ static void it_may_come_at_any_moment(void **state)
 	}
 }
 
+/* ---- times ---- */
+
+/* Its time is the only one, and comes and goes while one worker begins to wait for it and another one runs the thread. */
+static void sleep_again_and_again(void)
+{
+	for (int i = 0; i < 30000; i++)
+		tek_uthread_sleep(next_random() % 5000);
+}
+
+static void who_sleeps_again_and_again_wakes_each_time(void **state)
+{
+	(void)state;
+	random_state = 1;
+	in_engine("workers=2", sleep_again_and_again);
+	in_engine("workers=3", sleep_again_and_again);
+	in_engine("workers=3,sched=steal", sleep_again_and_again);
+}
+
 /* ---- what the others do meanwhile ---- */
 
 static void *lock_and_tell(void *argument)
@@ -412,6 +430,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(it_may_come_at_any_moment),
+		cmocka_unit_test(who_sleeps_again_and_again_wakes_each_time),
 		cmocka_unit_test(it_does_not_wait_for_an_idle_engine),
 		cmocka_unit_test(it_does_not_wait_for_one_that_computes),
 		cmocka_unit_test(it_does_not_wait_for_one_whom_the_kernel_holds_up),
