@@ -78,7 +78,7 @@ static unsigned int free_one(unsigned int number)
 }
 
 /* Acquires: synchronises with the exchange that unlocks; with the store that unlocks does read_number(), before. */
-static bool exchange(struct tek_lock *lock, unsigned int seen, unsigned int wanted)
+static inline bool exchange(struct tek_lock *lock, unsigned int seen, unsigned int wanted)
 {
 	return atomic_compare_exchange_strong_explicit(word_of(lock), &seen, wanted,
 						       memory_order_acquire, memory_order_relaxed);
@@ -119,13 +119,20 @@ static bool take_as(struct tek_lock *lock, unsigned int seen, unsigned int numbe
 	return true;
 }
 
-static bool take(struct tek_lock *lock)
+static __attribute__((noinline)) bool take_flagged(struct tek_lock *lock, unsigned int number)
 {
-	const unsigned int number = read_number(lock);
-
 	if (number & PARKS)
 		return take_as(lock, free_one(number), number, LOCKED);
 	return exchange(lock, free_one(number), free_one(number) + NEXT);
+}
+
+static inline __attribute__((always_inline)) bool take(struct tek_lock *lock)
+{
+	const unsigned int number = read_number(lock);
+
+	if (__builtin_expect(number & FLAGS, 0))
+		return take_flagged(lock, number);
+	return exchange(lock, number, number + NEXT);
 }
 
 static bool try(struct tek_lock *lock)

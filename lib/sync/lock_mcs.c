@@ -4,17 +4,37 @@
  *
  * J. M. Mellor-Crummey, M. L. Scott: Algorithms for Scalable Synchronization (1991), 2.4.
  *
- *	first	the last of the queue, the holder's node included; NULL: it is free
- *	second	the holder's node, for its unlock
+ * The lock is one word, which only those who come write to: the last of the queue, the holder's node included; NULL: it is
+ * free.  The holder finds its node among its own (mcs_node.h).
  */
 #include "sync/lock.h"
 #include "sync/mcs_node.h"
 #include "sync/poll.h"
 #include "sync/waiting.h"
 
-static void is_mine(struct tek_lock *lock, struct tek_mcs_node *node)
+/* Looks at one's own node disturb nobody, so the first ones are closer together than turns. */
+#define LOOKS_BEFORE 64
+
+/* Acquires the lock where it reads what the one before has released. */
+static bool waits(struct tek_mcs_node *node)
 {
-	atomic_store_explicit(&lock->second, (uintptr_t)node, memory_order_relaxed);
+	return atomic_load_explicit(&node->waits_for, memory_order_acquire) != NULL;
+}
+
+static __attribute__((noinline)) void wait_behind(struct tek_mcs_node *before,
+						  struct tek_mcs_node *node,
+						  const struct tek_lock *lock)
+{
+	struct tek_spinning spinning = {0};
+
+	/* First, for who may search for the holder, and before anybody hands on the lock. */
+	atomic_store_explicit(&node->waits_for, before, memory_order_release);
+	atomic_store_explicit(&before->next, node, memory_order_release);
+	for (int looks = 0; looks < LOOKS_BEFORE && waits(node); looks++)
+		tek__relax_cpu();
+	while (waits(node))
+		tek__spin(&spinning);
+	tek__mcs_node_has_lock(node, lock);
 }
 
 /*
@@ -23,19 +43,14 @@ static void is_mine(struct tek_lock *lock, struct tek_mcs_node *node)
  */
 static void lock(struct tek_lock *lock)
 {
-	struct tek_spinning spinning = {0};
-	struct tek_mcs_node *node = tek__mcs_node_take();
-
-	atomic_store_explicit(&node->next, NULL, memory_order_relaxed);
-	atomic_store_explicit(&node->waits, 1, memory_order_relaxed);
+	struct tek_mcs_node *node = tek__mcs_node_take(lock);
 	struct tek_mcs_node *before = (struct tek_mcs_node *)atomic_exchange_explicit(
 		&lock->first, (uintptr_t)node, memory_order_acq_rel);
-	if (before) {
-		atomic_store_explicit(&before->next, node, memory_order_release);
-		while (atomic_load_explicit(&node->waits, memory_order_acquire))
-			tek__spin(&spinning);
-	}
-	is_mine(lock, node);
+
+	if (before)
+		wait_behind(before, node, lock);
+	else
+		tek__mcs_node_has_lock(node, lock);
 }
 
 static bool try(struct tek_lock *lock)
@@ -44,14 +59,13 @@ static bool try(struct tek_lock *lock)
 
 	if (atomic_load_explicit(&lock->first, memory_order_relaxed) != 0)
 		return false;
-	struct tek_mcs_node *node = tek__mcs_node_take();
-	atomic_store_explicit(&node->next, NULL, memory_order_relaxed);
+	struct tek_mcs_node *node = tek__mcs_node_take(lock);
 	if (!atomic_compare_exchange_strong_explicit(&lock->first, &last, (uintptr_t)node,
 						     memory_order_acq_rel, memory_order_relaxed)) {
 		tek__mcs_node_give(node);
 		return false;
 	}
-	is_mine(lock, node);
+	tek__mcs_node_has_lock(node, lock);
 	return true;
 }
 
@@ -61,21 +75,28 @@ static int lock_until(struct tek_lock *lock, struct tek_until until)
 	return tek__poll_until(lock, try, until);
 }
 
+/* To the one behind it, which may be about to say that it is there. */
+static __attribute__((noinline)) void hand_over(struct tek_mcs_node *node)
+{
+	struct tek_spinning spinning = {0};
+	struct tek_mcs_node *next;
+
+	while (!(next = atomic_load_explicit(&node->next, memory_order_acquire)))
+		tek__spin(&spinning);
+	atomic_store_explicit(&next->waits_for, NULL, memory_order_release);
+	atomic_store_explicit(&node->next, NULL, memory_order_relaxed);
+}
+
 /* The node stays the holder's until nobody can find it any more; the lock is not touched after it was let go. */
 static void unlock(struct tek_lock *lock)
 {
-	struct tek_spinning spinning = {0};
-	struct tek_mcs_node *node = (struct tek_mcs_node *)atomic_load_explicit(
-		&lock->second, memory_order_relaxed);
+	struct tek_mcs_node *node = tek__mcs_node_of_holder(lock);
 	uintptr_t last = (uintptr_t)node;
-	struct tek_mcs_node *next = atomic_load_explicit(&node->next, memory_order_acquire);
 
-	if (!next && !atomic_compare_exchange_strong_explicit(
-			     &lock->first, &last, 0, memory_order_release, memory_order_relaxed))
-		while (!(next = atomic_load_explicit(&node->next, memory_order_acquire)))
-			tek__spin(&spinning);
-	if (next)
-		atomic_store_explicit(&next->waits, 0, memory_order_release);
+	if (atomic_load_explicit(&node->next, memory_order_relaxed) ||
+	    !atomic_compare_exchange_strong_explicit(&lock->first, &last, 0, memory_order_release,
+						     memory_order_relaxed))
+		hand_over(node);
 	tek__mcs_node_give(node);
 }
 

@@ -10,21 +10,35 @@
 #include "sync/ticket.h"
 #include "sync/waiting.h"
 
-/* Turns from look to look. Who looks late lets everybody behind wait, so it stays short, and the first looks are many. */
-#define LOOKS_BEFORE 16
+/*
+ * Turns from look to look.  Who looks late lets everybody behind wait, so it stays short, and the first looks are many:
+ * where the holder has the lock for moments only, a look that takes some cycles more than need be is much.
+ */
+#define LOOKS_BEFORE 32
 #define TURNS_MAX 16
+
+static __attribute__((noinline)) void back_off(struct tek_lock *lock, uintptr_t ticket)
+{
+	struct tek_spinning spinning = {0};
+
+	for (unsigned int turns = 2; tek__ticket_served(lock) != ticket;) {
+		for (unsigned int i = 0; i < turns; i++)
+			tek__spin(&spinning);
+		if (turns < TURNS_MAX)
+			turns *= 2;
+	}
+}
 
 static void lock(struct tek_lock *lock)
 {
-	struct tek_spinning spinning = {0};
 	const uintptr_t ticket = tek__ticket_take(lock);
-	unsigned int looks = 0, turns = 1;
 
-	while (tek__ticket_served(lock) != ticket) {
-		if (++looks > LOOKS_BEFORE && turns < TURNS_MAX)
-			turns *= 2;
-		for (unsigned int i = 0; i < turns; i++)
-			tek__spin(&spinning);
+	for (unsigned int looks = 0; tek__ticket_served(lock) != ticket; looks++) {
+		if (looks == LOOKS_BEFORE) {
+			back_off(lock, ticket);
+			break;
+		}
+		tek__turn();
 	}
 	tek__ticket_begin(lock);
 }

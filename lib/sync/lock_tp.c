@@ -195,7 +195,7 @@ static __attribute__((noinline)) void unlock_wanted(struct tek_lock *lock)
 
 	atomic_store_explicit(&lock->second, 0, memory_order_release);
 	for (int i = 0; seen & WANTED && i < TURNS_AWAY; i++)
-		tek__relax_cpu();
+		tek__turn();
 }
 
 /* To read the word that was written last takes longer than to read the other one: 3 ns of 10. */

@@ -10,6 +10,7 @@
 
 #define PAGES 1024u
 #define SHARED 4096u
+#define FIRST 8u
 /* Who has found no page takes so many of the nodes that all share before it looks again: a look at all pages is long. */
 #define LOOKS_APART 1024u
 
@@ -18,6 +19,8 @@ static struct tek_mcs_node pages[PAGES][TEK_MCS_NODES] __attribute__((aligned(40
 static atomic_bool taken[PAGES];
 
 __thread struct tek_mcs_node *tek__mcs_page __attribute__((tls_model("initial-exec")));
+
+const struct tek_lock tek__mcs_waits;
 
 static pthread_key_t key;
 static bool has_key;
@@ -69,9 +72,12 @@ static struct tek_mcs_node *take_from(struct block *block)
 	for (unsigned int tries = 0; tries < SHARED; tries++) {
 		const unsigned int i = atomic_fetch_add_explicit(&next, 1, memory_order_relaxed) %
 				       SHARED;
-		if (!atomic_load_explicit(&block->nodes[i].used, memory_order_relaxed) &&
-		    !atomic_exchange_explicit(&block->nodes[i].used, 1, memory_order_acquire))
-			return &block->nodes[i];
+		struct tek_mcs_node *node = &block->nodes[i];
+		const struct tek_lock *nobody = NULL;
+		if (!atomic_load_explicit(&node->lock, memory_order_relaxed) &&
+		    atomic_compare_exchange_strong_explicit(
+			    &node->lock, &nobody, &tek__mcs_waits, memory_order_acquire, memory_order_relaxed))
+			return node;
 	}
 	return NULL;
 }
@@ -111,24 +117,66 @@ static struct tek_mcs_node *take_shared(void)
 	}
 }
 
-struct tek_mcs_node *tek__mcs_node_other(void)
+/*
+ * NULL: it has none that is free.  One that says that it is this lock's holder's is none of a lock that the thread has now:
+ * somebody has made a new lock of that one's memory.  Who stood behind it may still write to it, so nobody uses it again.
+ */
+static struct tek_mcs_node *take_own(const struct tek_lock *lock)
 {
-	static __thread unsigned int until_look __attribute__((tls_model("initial-exec")));
-
-	if (!tek__mcs_page && until_look) {
-		until_look--;
-		return take_shared();
-	}
-	if (!tek__mcs_page && !take_page()) {
-		until_look = LOOKS_APART;
-		return take_shared();
-	}
 	for (unsigned int i = 0; i < TEK_MCS_NODES; i++) {
 		struct tek_mcs_node *node = &tek__mcs_page[i];
-		if (atomic_load_explicit(&node->used, memory_order_acquire))
-			continue;
-		atomic_store_explicit(&node->used, 1, memory_order_relaxed);
-		return node;
+		const struct tek_lock *seen = atomic_load_explicit(&node->lock,
+								   memory_order_acquire);
+		if (!seen || seen == lock)
+			atomic_store_explicit(&node->lock, &tek__mcs_waits, memory_order_relaxed);
+		if (!seen)
+			return node;
 	}
-	return take_shared();
+	return NULL;
+}
+
+struct tek_mcs_node *tek__mcs_node_take_other(const struct tek_lock *lock)
+{
+	static __thread unsigned int until_look __attribute__((tls_model("initial-exec")));
+	struct tek_mcs_node *node = NULL;
+
+	if (!tek__mcs_page && until_look)
+		until_look--;
+	else if (!tek__mcs_page && !take_page())
+		until_look = LOOKS_APART;
+	if (tek__mcs_page)
+		node = take_own(lock);
+	return node ? node : take_shared();
+}
+
+/*
+ * Nobody but the caller unlocks, so the holder's node and those behind it stay where they are.  What a node says of the one
+ * before it is acquired with it.
+ */
+static struct tek_mcs_node *search_queue(struct tek_lock *lock)
+{
+	struct tek_spinning spinning = {0};
+	struct tek_mcs_node *node =
+		(struct tek_mcs_node *)atomic_load_explicit(&lock->first, memory_order_acquire);
+
+	while (atomic_load_explicit(&node->lock, memory_order_relaxed) != lock) {
+		struct tek_mcs_node *before = atomic_load_explicit(&node->waits_for,
+								   memory_order_acquire);
+		if (before)
+			node = before;
+		else
+			tek__spin(&spinning); /* it has just come, or has just the lock */
+	}
+	return node;
+}
+
+/* Of the thread's nodes it is one of the first, as they are taken in turn. */
+struct tek_mcs_node *tek__mcs_node_search(struct tek_lock *lock)
+{
+	struct tek_mcs_node *page = tek__mcs_page;
+
+	for (unsigned int i = 0; page && i < FIRST; i++)
+		if (atomic_load_explicit(&page[i].lock, memory_order_relaxed) == lock)
+			return &page[i];
+	return search_queue(lock);
 }

@@ -12,13 +12,16 @@
 #ifndef TEK_SYNC_MCS_NODE_H
 #define TEK_SYNC_MCS_NODE_H
 
-#include <stdatomic.h>
+#include "sync/lock.h"
 
 struct tek_mcs_node {
-	_Atomic(struct tek_mcs_node *) next;
-	atomic_uint waits;
-	atomic_uint used;
+	_Atomic(struct tek_mcs_node *) next; /* who stands behind it; NULL where nobody uses it */
+	_Atomic(struct tek_mcs_node *) waits_for;
+	_Atomic(const struct tek_lock *) lock; /* what it is the holder's of; NULL: nobody uses it; or tek__mcs_waits */
 } __attribute__((aligned(64)));
+
+/* In use, and not the holder's. */
+extern const struct tek_lock tek__mcs_waits __attribute__((visibility("hidden")));
 
 #define TEK_MCS_NODES 64u /* of a page */
 
@@ -26,26 +29,46 @@ struct tek_mcs_node {
 extern __thread struct tek_mcs_node *tek__mcs_page
 	__attribute__((tls_model("initial-exec"), visibility("hidden")));
 
-/* One that is not from the first few of the calling thread's page. */
-struct tek_mcs_node *tek__mcs_node_other(void);
+/* Where the calling thread's first one is in use. */
+struct tek_mcs_node *tek__mcs_node_take_other(const struct tek_lock *lock);
 
-/* Acquires what was done with the node by who gave it back. */
-static inline struct tek_mcs_node *tek__mcs_node_take(void)
+/* To wait for this lock.  Acquires what was done with the node by who gave it back. */
+static inline struct tek_mcs_node *tek__mcs_node_take(const struct tek_lock *lock)
 {
-	struct tek_mcs_node *page = tek__mcs_page;
+	struct tek_mcs_node *first = tek__mcs_page;
 
-	for (unsigned int i = 0; page && i < 4; i++)
-		if (!atomic_load_explicit(&page[i].used, memory_order_acquire)) {
-			/* Nobody else takes from here. */
-			atomic_store_explicit(&page[i].used, 1, memory_order_relaxed);
-			return &page[i];
-		}
-	return tek__mcs_node_other();
+	if (!first || atomic_load_explicit(&first->lock, memory_order_acquire))
+		return tek__mcs_node_take_other(lock);
+	/* Nobody else takes from here. */
+	atomic_store_explicit(&first->lock, &tek__mcs_waits, memory_order_relaxed);
+	return first;
+}
+
+/* Its thread has the lock now. */
+static inline void tek__mcs_node_has_lock(struct tek_mcs_node *node, const struct tek_lock *lock)
+{
+	atomic_store_explicit(&node->lock, lock, memory_order_relaxed);
 }
 
 static inline void tek__mcs_node_give(struct tek_mcs_node *node)
 {
-	atomic_store_explicit(&node->used, 0, memory_order_release);
+	atomic_store_explicit(&node->lock, NULL, memory_order_release);
+}
+
+/* Where that is not the calling thread's first one. */
+struct tek_mcs_node *tek__mcs_node_search(struct tek_lock *lock);
+
+/*
+ * The holder's.  Mostly the calling thread has locked it itself, with a node of its own: then nothing of the lock is read,
+ * which others write to.
+ */
+static inline struct tek_mcs_node *tek__mcs_node_of_holder(struct tek_lock *lock)
+{
+	struct tek_mcs_node *first = tek__mcs_page;
+
+	if (!first || atomic_load_explicit(&first->lock, memory_order_relaxed) != lock)
+		return tek__mcs_node_search(lock);
+	return first;
 }
 
 #endif

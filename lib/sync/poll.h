@@ -9,7 +9,11 @@
 #include "sync/lock.h"
 #include "sync/waiting.h"
 
-/* From look to look, at most.  Fewer looks disturb the holder less. */
+/*
+ * From look to look, at first and at most.  Fewer looks disturb the holder less, and a lock that goes from CPU to CPU takes
+ * its line and what it guards with it: 0.1 to 0.3 us.
+ */
+#define TEK_TURNS_FIRST 8u
 #define TEK_TURNS_APART 64u
 
 /* 0, ETIMEDOUT, EINVAL. */
@@ -70,7 +74,7 @@ static inline bool tek__poll_apart(struct tek_lock *lock, bool (*try)(struct tek
 static inline bool tek__poll(struct tek_lock *lock, bool (*try)(struct tek_lock *),
 			     struct tek_until until)
 {
-	return tek__poll_apart(lock, try, until, 1);
+	return tek__poll_apart(lock, try, until, TEK_TURNS_FIRST);
 }
 
 /* Whether it was had by who lets others run, its holder among them, for a while. */
