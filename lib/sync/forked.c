@@ -32,7 +32,7 @@ bool tek__process_claim(atomic_uint *process)
 	unsigned int seen = atomic_load_explicit(process, memory_order_acquire);
 
 	for (;;) {
-		if ((seen & ~TEK_PROCESS_HELD) == mine)
+		if (seen == mine)
 			return false;
 		if (seen == (mine | TEK_PROCESS_CLAIMED)) {
 			tek__spin(&spinning);

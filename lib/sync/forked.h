@@ -15,19 +15,15 @@
 #include <stdatomic.h>
 #include <stdbool.h>
 
-/* Beside the number in an object's word. */
-#define TEK_PROCESS_HELD 1u    /* forked_lock.h */
-#define TEK_PROCESS_CLAIMED 2u /* one thread puts the object in order */
-#define TEK_PROCESS_FLAGS (TEK_PROCESS_HELD | TEK_PROCESS_CLAIMED)
-#define TEK_PROCESS_FIRST \
-	4u /* the number of the first process, and the step from a parent to a child */
+#define TEK_PROCESS_CLAIMED 1u /* beside the number in an object's word: one thread puts it in order */
+#define TEK_PROCESS_FIRST 2u   /* the number of the first process, and the step to the next one */
 
 extern atomic_uint *tek__process_word __attribute__((visibility("hidden")));
 
 /* In a child that nobody has asked yet. */
-unsigned int tek__process_ask(void);
+__attribute__((cold, noinline)) unsigned int tek__process_ask(void);
 
-/* Which process this is of those that have had memory in common: not 0, and without flags. */
+/* Which process this is of those that have had memory in common: not 0, and without CLAIMED. */
 static inline unsigned int tek__process(void)
 {
 	const unsigned int number = atomic_load_explicit(tek__process_word, memory_order_relaxed);
@@ -38,7 +34,7 @@ static inline unsigned int tek__process(void)
 static inline bool tek__process_is_ours(atomic_uint *process)
 {
 	const unsigned int seen = atomic_load_explicit(process, memory_order_acquire);
-	return ((seen ^ tek__process()) & ~TEK_PROCESS_HELD) == 0;
+	return seen == tek__process();
 }
 
 /*

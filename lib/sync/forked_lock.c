@@ -5,11 +5,6 @@
 
 #define NAP_NS 1000000
 
-static bool is_held_elsewhere(unsigned int seen)
-{
-	return (seen & TEK_PROCESS_HELD) && (seen & ~TEK_PROCESS_FLAGS) != tek__process();
-}
-
 static void clear(struct tek_lock *lock, atomic_uint *process)
 {
 	atomic_store_explicit(&lock->second, 0, memory_order_relaxed);
@@ -17,10 +12,15 @@ static void clear(struct tek_lock *lock, atomic_uint *process)
 	tek__process_claimed(process);
 }
 
-bool tek__forked_lock_adopt(struct tek_lock *lock, atomic_uint *process)
+/*
+ * As long as the word says another process nobody of this one has written the lock, but who has claimed it: only that one
+ * clears it.  If it is this one's by now, it is just locked.
+ */
+bool tek__forked_lock_adopt(struct tek_lock *lock, atomic_uint *process,
+			    const struct tek_lock_kind *kind)
 {
-	if (is_held_elsewhere(atomic_load_explicit(process, memory_order_relaxed)))
-		return false;
+	if (kind->is_locked(lock))
+		return tek__process_is_ours(process);
 	if (tek__process_claim(process))
 		clear(lock, process);
 	return true;
@@ -28,11 +28,11 @@ bool tek__forked_lock_adopt(struct tek_lock *lock, atomic_uint *process)
 
 /* If its holder is not in this process it waits for ever, so it does not spin for long. */
 int tek__forked_lock_adopt_until(struct tek_lock *lock, atomic_uint *process,
-				 struct tek_until until)
+				 const struct tek_lock_kind *kind, struct tek_until until)
 {
 	int error = 0;
 
-	while (!error && !tek__forked_lock_adopt(lock, process)) {
+	while (!error && !tek__forked_lock_adopt(lock, process, kind)) {
 		struct tek_spinning spinning = {0}; /* looks at the time each time */
 		error = tek__spin_until(&spinning, until);
 		if (!error)
@@ -41,9 +41,10 @@ int tek__forked_lock_adopt_until(struct tek_lock *lock, atomic_uint *process,
 	return error;
 }
 
-/* Nobody of this process has touched the lock. */
-void tek__forked_lock_unlock(struct tek_lock *lock, atomic_uint *process)
+int tek__forked_lock_unlock(struct tek_lock *lock, atomic_uint *process,
+			    const struct tek_lock_kind *kind)
 {
-	if (is_held_elsewhere(atomic_load_explicit(process, memory_order_relaxed)))
+	if (kind->is_locked(lock) && tek__process_claim(process))
 		clear(lock, process);
+	return 0;
 }

@@ -35,12 +35,15 @@ struct tek_lock_kind {
 	bool fifo;         /* who came first gets it first */
 	bool sleeps;       /* who waits for long sleeps */
 
-	void (*lock)(struct tek_lock *lock);
+	/* 0, as of unlock(): so pthread_mutex_lock(3) ends with a jump. */
+	int (*lock)(struct tek_lock *lock);
 	bool (*try)(struct tek_lock *lock);
 	/* 0, ETIMEDOUT, EINVAL: `until` is no time (found out only if it has to wait). */
 	int (*lock_until)(struct tek_lock *lock, struct tek_until until);
-	/* By the thread that has locked it. */
-	void (*unlock)(struct tek_lock *lock);
+	/* By the thread that has locked it.  Of a free one: it stays so, unless somebody locks it at this moment. */
+	int (*unlock)(struct tek_lock *lock);
+	/* Of one that nobody writes meanwhile: a copy. */
+	bool (*is_locked)(const struct tek_lock *lock);
 };
 
 /* Ends with NULL; the order is that of --help. */
@@ -48,6 +51,12 @@ extern const struct tek_lock_kind *const tek__lock_kinds[] __attribute__((visibi
 
 /* NULL: there is none of that name. */
 const struct tek_lock_kind *tek__lock_kind_named(const char *name);
+
+/* Of the kinds whose first word is 0 exactly if it is free. */
+static inline bool tek__lock_has_first(const struct tek_lock *lock)
+{
+	return atomic_load_explicit(&lock->first, memory_order_relaxed) != 0;
+}
 
 #define TEK_LOCK_KIND(kind) \
 	extern const struct tek_lock_kind tek__lock_##kind __attribute__((visibility("hidden")))

@@ -119,34 +119,39 @@ static bool take_as(struct tek_lock *lock, unsigned int seen, unsigned int numbe
 	return true;
 }
 
-static __attribute__((noinline)) bool take_flagged(struct tek_lock *lock, unsigned int number)
+static bool take(struct tek_lock *lock)
 {
+	const unsigned int number = read_number(lock);
+
 	if (number & PARKS)
 		return take_as(lock, free_one(number), number, LOCKED);
 	return exchange(lock, free_one(number), free_one(number) + NEXT);
 }
 
-static inline __attribute__((always_inline)) bool take(struct tek_lock *lock)
+/*
+ * Who unlocks a free one puts the number in `second` before the other one, and no holder ever does: then it is free indeed,
+ * and is put in order.
+ */
+static bool is_free(struct tek_lock *lock)
 {
-	const unsigned int number = read_number(lock);
+	const unsigned int seen = atomic_load_explicit(word_of(lock), memory_order_relaxed);
+	const unsigned int number = free_one(read_number(lock));
 
-	if (__builtin_expect(number & FLAGS, 0))
-		return take_flagged(lock, number);
-	return exchange(lock, number, number + NEXT);
+	if (__builtin_expect(!(seen & LOCKED) && (int)(number - free_one(seen)) > 0, 0))
+		return exchange(lock, seen, number);
+	return seen == number;
 }
 
 static bool try(struct tek_lock *lock)
 {
 	const unsigned int number = read_number(lock);
-	return take(lock) || take_as(lock, free_one(number) | KEPT, number, FLAGS);
+	return take(lock) || (is_free(lock) && take(lock)) || take_as(lock, free_one(number) | KEPT, number, FLAGS);
 }
 
 /* Looks first: others write there. */
 static bool look(struct tek_lock *lock)
 {
-	return atomic_load_explicit(word_of(lock), memory_order_relaxed) ==
-		       free_one(read_number(lock)) &&
-	       take(lock);
+	return is_free(lock) && take(lock);
 }
 
 /* For who has slept: it says PARKED also for others, as it cannot know that nobody else does. */
@@ -235,10 +240,21 @@ static int lock_until(struct tek_lock *lock, struct tek_until until)
 	return take(lock) ? 0 : wait(lock, until);
 }
 
-static void lock(struct tek_lock *lock)
+static __attribute__((noinline)) int lock_slowly(struct tek_lock *lock)
 {
-	if (!take(lock))
-		wait(lock, TEK_FOR_EVER);
+	return lock_until(lock, TEK_FOR_EVER);
+}
+
+/* take(), where nobody sleeps or has slept; apart, so that it saves no registers and is a few instructions. */
+static int lock(struct tek_lock *lock)
+{
+	unsigned int number = read_number(lock);
+
+	if (__builtin_expect(number & FLAGS, 0) ||
+	    !atomic_compare_exchange_strong_explicit(word_of(lock), &number, number + NEXT,
+						     memory_order_acquire, memory_order_relaxed))
+		return lock_slowly(lock);
+	return 0;
 }
 
 /* Whether nobody has slept for so long that it may spin again.  By a holder that let others sleep. */
@@ -251,7 +267,7 @@ static bool has_calmed(unsigned int seen)
 }
 
 /* The word may change between the two accesses from LOCKED to PARKED, and not otherwise. */
-static __attribute__((noinline)) void unlock_and_wake(struct tek_lock *lock, unsigned int number)
+static __attribute__((noinline)) int unlock_and_wake(struct tek_lock *lock, unsigned int number)
 {
 	atomic_uint *word = word_of(lock);
 	const unsigned int seen = atomic_load_explicit(word, memory_order_relaxed);
@@ -259,7 +275,7 @@ static __attribute__((noinline)) void unlock_and_wake(struct tek_lock *lock, uns
 
 	if (!(seen & LOCKED)) {
 		atomic_store_explicit(number_of(lock), number + NEXT, memory_order_release);
-		return;
+		return 0;
 	}
 	if (number & OWED) {
 		atomic_store_explicit(number_of(lock), left | PARKS, memory_order_relaxed);
@@ -270,16 +286,27 @@ static __attribute__((noinline)) void unlock_and_wake(struct tek_lock *lock, uns
 	}
 	if (atomic_exchange_explicit(word, left, memory_order_release) & PARKED)
 		tek__unpark(word, 1);
+	return 0;
 }
 
-static void unlock(struct tek_lock *lock)
+static int unlock(struct tek_lock *lock)
 {
 	const unsigned int number = atomic_load_explicit(number_of(lock), memory_order_relaxed);
 
-	if (number & (PARKS | OWED))
-		unlock_and_wake(lock, number);
-	else
-		atomic_store_explicit(number_of(lock), number + NEXT, memory_order_release);
+	if (__builtin_expect(number & FLAGS, 0))
+		return unlock_and_wake(lock, number);
+	atomic_store_explicit(number_of(lock), number + NEXT, memory_order_release);
+	return 0;
+}
+
+static bool is_locked(const struct tek_lock *lock)
+{
+	const unsigned int seen =
+		atomic_load_explicit((const atomic_uint *)&lock->first, memory_order_relaxed);
+	const unsigned int number =
+		atomic_load_explicit((const atomic_uint *)&lock->second, memory_order_relaxed);
+
+	return (seen & LOCKED) || (int)(free_one(seen) - free_one(number)) > 0;
 }
 
 void tek__lock_auto_counts(struct tek_lock_auto_counts *counts)
@@ -311,4 +338,5 @@ const struct tek_lock_kind tek__lock_auto = {
 	.try = try,
 	.lock_until = lock_until,
 	.unlock = unlock,
+	.is_locked = is_locked,
 };

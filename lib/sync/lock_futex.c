@@ -23,14 +23,15 @@ static int lock_until(struct tek_lock *lock, struct tek_until until)
 	return try(lock) ? 0 : tek__word_sleep(word_of(lock), until);
 }
 
-static void lock(struct tek_lock *lock)
+static int lock(struct tek_lock *lock)
 {
-	lock_until(lock, TEK_FOR_EVER);
+	return lock_until(lock, TEK_FOR_EVER);
 }
 
-static void unlock(struct tek_lock *lock)
+static int unlock(struct tek_lock *lock)
 {
 	tek__word_unlock(word_of(lock));
+	return 0;
 }
 
 const struct tek_lock_kind tek__lock_futex = {
@@ -41,4 +42,5 @@ const struct tek_lock_kind tek__lock_futex = {
 	.try = try,
 	.lock_until = lock_until,
 	.unlock = unlock,
+	.is_locked = tek__lock_has_first,
 };

@@ -78,26 +78,33 @@ static void wait_in_queue(struct tek_lock *lock, struct waiter *waiter, uintptr_
 	leave_queue(lock, waiter);
 }
 
-static void lock(struct tek_lock *lock)
+/* Apart, so that who need not wait saves no registers.  `last` is what was found at its end. */
+static __attribute__((noinline)) int wait(struct tek_lock *lock, uintptr_t last)
 {
-	uintptr_t last = 0;
-
-	if (atomic_compare_exchange_strong_explicit(&lock->first, &last, (uintptr_t)lock,
-						    memory_order_acquire, memory_order_relaxed))
-		return;
 	struct waiter waiter = {.waits = 1};
+
 	for (;;) {
 		if (last == 0) {
 			if (try(lock))
-				return;
+				return 0;
 			last = atomic_load_explicit(&lock->first, memory_order_relaxed);
 		} else if (atomic_compare_exchange_weak_explicit(
 				   &lock->first, &last, (uintptr_t)&waiter, memory_order_acq_rel,
 				   memory_order_relaxed)) {
 			wait_in_queue(lock, &waiter, last);
-			return;
+			return 0;
 		}
 	}
+}
+
+static int lock(struct tek_lock *lock)
+{
+	uintptr_t last = 0;
+
+	return atomic_compare_exchange_strong_explicit(&lock->first, &last, (uintptr_t)lock,
+						       memory_order_acquire, memory_order_relaxed)
+		       ? 0
+		       : wait(lock, last);
 }
 
 /* Nobody can leave the queue: its node would go. */
@@ -106,19 +113,22 @@ static int lock_until(struct tek_lock *lock, struct tek_until until)
 	return tek__poll_until(lock, try, until);
 }
 
-static void unlock(struct tek_lock *lock)
+static int unlock(struct tek_lock *lock)
 {
 	uintptr_t last = (uintptr_t)lock;
 	uintptr_t next = atomic_load_explicit(&lock->second, memory_order_acquire);
 
 	if (!next) {
 		if (atomic_compare_exchange_strong_explicit(
-			    &lock->first, &last, 0, memory_order_release, memory_order_relaxed))
-			return;
+			    &lock->first, &last, 0, memory_order_release,
+			    memory_order_relaxed) ||
+		    last == 0) /* it was free */
+			return 0;
 		next = next_of(&lock->second);
 	}
 	/* From here on neither the lock nor the node is touched. */
 	atomic_store_explicit(&((struct waiter *)next)->waits, 0, memory_order_release);
+	return 0;
 }
 
 const struct tek_lock_kind tek__lock_k42 = {
@@ -129,4 +139,5 @@ const struct tek_lock_kind tek__lock_k42 = {
 	.try = try,
 	.lock_until = lock_until,
 	.unlock = unlock,
+	.is_locked = tek__lock_has_first,
 };

@@ -21,9 +21,9 @@ static bool waits(struct tek_mcs_node *node)
 	return atomic_load_explicit(&node->waits_for, memory_order_acquire) != NULL;
 }
 
-static __attribute__((noinline)) void wait_behind(struct tek_mcs_node *before,
-						  struct tek_mcs_node *node,
-						  const struct tek_lock *lock)
+static __attribute__((noinline)) int wait_behind(struct tek_mcs_node *before,
+						 struct tek_mcs_node *node,
+						 const struct tek_lock *lock)
 {
 	struct tek_spinning spinning = {0};
 
@@ -35,22 +35,23 @@ static __attribute__((noinline)) void wait_behind(struct tek_mcs_node *before,
 	while (waits(node))
 		tek__spin(&spinning);
 	tek__mcs_node_has_lock(node, lock);
+	return 0;
 }
 
 /*
  * The exchange releases the node's content to who comes next, and acquires that of the one before; or it acquires the
  * lock from the exchange that has released it.
  */
-static void lock(struct tek_lock *lock)
+static int lock(struct tek_lock *lock)
 {
 	struct tek_mcs_node *node = tek__mcs_node_take(lock);
 	struct tek_mcs_node *before = (struct tek_mcs_node *)atomic_exchange_explicit(
 		&lock->first, (uintptr_t)node, memory_order_acq_rel);
 
 	if (before)
-		wait_behind(before, node, lock);
-	else
-		tek__mcs_node_has_lock(node, lock);
+		return wait_behind(before, node, lock);
+	tek__mcs_node_has_lock(node, lock);
+	return 0;
 }
 
 static bool try(struct tek_lock *lock)
@@ -76,7 +77,7 @@ static int lock_until(struct tek_lock *lock, struct tek_until until)
 }
 
 /* To the one behind it, which may be about to say that it is there. */
-static __attribute__((noinline)) void hand_over(struct tek_mcs_node *node)
+static __attribute__((noinline)) int hand_over(struct tek_mcs_node *node)
 {
 	struct tek_spinning spinning = {0};
 	struct tek_mcs_node *next;
@@ -85,19 +86,24 @@ static __attribute__((noinline)) void hand_over(struct tek_mcs_node *node)
 		tek__spin(&spinning);
 	atomic_store_explicit(&next->waits_for, NULL, memory_order_release);
 	atomic_store_explicit(&node->next, NULL, memory_order_relaxed);
+	tek__mcs_node_give(node);
+	return 0;
 }
 
 /* The node stays the holder's until nobody can find it any more; the lock is not touched after it was let go. */
-static void unlock(struct tek_lock *lock)
+static int unlock(struct tek_lock *lock)
 {
 	struct tek_mcs_node *node = tek__mcs_node_of_holder(lock);
 	uintptr_t last = (uintptr_t)node;
 
+	if (!node)
+		return 0;
 	if (atomic_load_explicit(&node->next, memory_order_relaxed) ||
 	    !atomic_compare_exchange_strong_explicit(&lock->first, &last, 0, memory_order_release,
 						     memory_order_relaxed))
-		hand_over(node);
+		return hand_over(node);
 	tek__mcs_node_give(node);
+	return 0;
 }
 
 const struct tek_lock_kind tek__lock_mcs = {
@@ -108,4 +114,5 @@ const struct tek_lock_kind tek__lock_mcs = {
 	.try = try,
 	.lock_until = lock_until,
 	.unlock = unlock,
+	.is_locked = tek__lock_has_first,
 };

@@ -99,28 +99,35 @@ static int lock_until(struct tek_lock *lock, struct tek_until until)
 	return take(lock) ? 0 : wait(lock, until);
 }
 
-static void lock(struct tek_lock *lock)
+static int lock(struct tek_lock *lock)
 {
-	if (!take(lock))
-		wait(lock, TEK_FOR_EVER);
+	return take(lock) ? 0 : wait(lock, TEK_FOR_EVER);
 }
 
-static __attribute__((noinline)) void unlock_and_wake(struct tek_lock *lock, unsigned int seen)
+static __attribute__((noinline)) int unlock_and_wake(struct tek_lock *lock, unsigned int seen)
 {
 	atomic_uint *word = word_of(lock);
 
 	atomic_exchange_explicit(word, seen == OWED ? KEPT : FREE, memory_order_release);
 	tek__unpark(word, 1);
+	return 0;
 }
 
 /* An exchange, so that what is written by who will sleep is either seen or follows. */
-static void unlock(struct tek_lock *lock)
+static int unlock(struct tek_lock *lock)
 {
 	unsigned int seen = LOCKED;
 
-	if (!atomic_compare_exchange_strong_explicit(word_of(lock), &seen, FREE,
-						     memory_order_release, memory_order_relaxed))
-		unlock_and_wake(lock, seen);
+	return atomic_compare_exchange_strong_explicit(word_of(lock), &seen, FREE,
+						       memory_order_release, memory_order_relaxed)
+		       ? 0
+		       : unlock_and_wake(lock, seen);
+}
+
+static bool is_locked(const struct tek_lock *lock)
+{
+	const uintptr_t word = atomic_load_explicit(&lock->first, memory_order_relaxed);
+	return word != FREE && word != KEPT;
 }
 
 const struct tek_lock_kind tek__lock_park = {
@@ -131,4 +138,5 @@ const struct tek_lock_kind tek__lock_park = {
 	.try = try,
 	.lock_until = lock_until,
 	.unlock = unlock,
+	.is_locked = is_locked,
 };

@@ -98,10 +98,8 @@ static int sleep(struct tek_lock *lock, struct tek_until until)
  * As long as anybody sleeps the kernel hands the lock on, a switch of threads each time: so ordinary threads are patient
  * before.  The priority of a real-time thread only counts once it sleeps.
  */
-static int lock_until(struct tek_lock *lock, struct tek_until until)
+static __attribute__((noinline)) int wait(struct tek_lock *lock, struct tek_until until)
 {
-	if (try(lock))
-		return 0;
 	if (tek__sync_host)
 		return tek__word_sleep(word_of(lock), until);
 	if (tek__poll(lock, look, until) || (!until.at && tek__poll_patiently(lock, look)))
@@ -109,22 +107,33 @@ static int lock_until(struct tek_lock *lock, struct tek_until until)
 	return sleep(lock, until);
 }
 
-static void lock(struct tek_lock *lock)
+static int lock_until(struct tek_lock *lock, struct tek_until until)
 {
-	lock_until(lock, TEK_FOR_EVER);
+	return try(lock) ? 0 : wait(lock, until);
 }
 
-static void unlock(struct tek_lock *lock)
+static int lock(struct tek_lock *lock)
+{
+	return lock_until(lock, TEK_FOR_EVER);
+}
+
+static __attribute__((noinline)) int hand_over(struct tek_lock *lock)
+{
+	atomic_fetch_or_explicit(word_of(lock), 0, memory_order_release);
+	tek__futex_unlock_pi(word_of(lock));
+	return 0;
+}
+
+static int unlock(struct tek_lock *lock)
 {
 	unsigned int mine = self();
 
 	if (tek__sync_host)
 		tek__word_unlock(word_of(lock));
 	else if (!atomic_compare_exchange_strong_explicit(
-			 word_of(lock), &mine, 0, memory_order_release, memory_order_relaxed)) {
-		atomic_fetch_or_explicit(word_of(lock), 0, memory_order_release);
-		tek__futex_unlock_pi(word_of(lock));
-	}
+			 word_of(lock), &mine, 0, memory_order_release, memory_order_relaxed))
+		return hand_over(lock);
+	return 0;
 }
 
 const struct tek_lock_kind tek__lock_pi = {
@@ -135,4 +144,5 @@ const struct tek_lock_kind tek__lock_pi = {
 	.try = try,
 	.lock_until = lock_until,
 	.unlock = unlock,
+	.is_locked = tek__lock_has_first,
 };

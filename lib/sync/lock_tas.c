@@ -15,20 +15,20 @@ static bool try(struct tek_lock *lock)
 	return atomic_exchange_explicit(&lock->first, 1, memory_order_acquire) == 0;
 }
 
-static __attribute__((noinline)) void spin(struct tek_lock *lock)
+static __attribute__((noinline)) int spin(struct tek_lock *lock)
 {
 	struct tek_spinning spinning = {0};
 
 	do
 		tek__spin(&spinning);
 	while (!try(lock));
+	return 0;
 }
 
 /* Apart, so that who need not wait saves no registers. */
-static void lock(struct tek_lock *lock)
+static int lock(struct tek_lock *lock)
 {
-	if (!try(lock))
-		spin(lock);
+	return try(lock) ? 0 : spin(lock);
 }
 
 static int lock_until(struct tek_lock *lock, struct tek_until until)
@@ -36,9 +36,10 @@ static int lock_until(struct tek_lock *lock, struct tek_until until)
 	return tek__poll_until(lock, try, until);
 }
 
-static void unlock(struct tek_lock *lock)
+static int unlock(struct tek_lock *lock)
 {
 	atomic_store_explicit(&lock->first, 0, memory_order_release);
+	return 0;
 }
 
 const struct tek_lock_kind tek__lock_tas = {
@@ -48,4 +49,5 @@ const struct tek_lock_kind tek__lock_tas = {
 	.try = try,
 	.lock_until = lock_until,
 	.unlock = unlock,
+	.is_locked = tek__lock_has_first,
 };

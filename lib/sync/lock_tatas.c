@@ -25,20 +25,20 @@ static bool try(struct tek_lock *lock)
 	return is_free(lock) && take(lock);
 }
 
-static __attribute__((noinline)) void spin(struct tek_lock *lock)
+static __attribute__((noinline)) int spin(struct tek_lock *lock)
 {
 	struct tek_spinning spinning = {0};
 
 	do
 		tek__spin(&spinning);
 	while (!try(lock));
+	return 0;
 }
 
 /* Not try() at first: a line that comes for reading has to come again for writing. */
-static void lock(struct tek_lock *lock)
+static int lock(struct tek_lock *lock)
 {
-	if (!take(lock))
-		spin(lock);
+	return take(lock) ? 0 : spin(lock);
 }
 
 static int lock_until(struct tek_lock *lock, struct tek_until until)
@@ -46,9 +46,10 @@ static int lock_until(struct tek_lock *lock, struct tek_until until)
 	return tek__poll_until(lock, try, until);
 }
 
-static void unlock(struct tek_lock *lock)
+static int unlock(struct tek_lock *lock)
 {
 	atomic_store_explicit(&lock->first, 0, memory_order_release);
+	return 0;
 }
 
 const struct tek_lock_kind tek__lock_tatas = {
@@ -58,4 +59,5 @@ const struct tek_lock_kind tek__lock_tatas = {
 	.try = try,
 	.lock_until = lock_until,
 	.unlock = unlock,
+	.is_locked = tek__lock_has_first,
 };

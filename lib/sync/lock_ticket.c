@@ -29,7 +29,7 @@ static __attribute__((noinline)) void back_off(struct tek_lock *lock, uintptr_t 
 	}
 }
 
-static void lock(struct tek_lock *lock)
+static int lock(struct tek_lock *lock)
 {
 	const uintptr_t ticket = tek__ticket_take(lock);
 
@@ -41,6 +41,7 @@ static void lock(struct tek_lock *lock)
 		tek__turn();
 	}
 	tek__ticket_begin(lock);
+	return 0;
 }
 
 /* Nobody can give a ticket back. */
@@ -57,4 +58,5 @@ const struct tek_lock_kind tek__lock_ticket = {
 	.try = tek__ticket_try,
 	.lock_until = lock_until,
 	.unlock = tek__ticket_unlock,
+	.is_locked = tek__ticket_is_taken,
 };

@@ -23,13 +23,14 @@ static __attribute__((noinline)) void back_off(struct tek_lock *lock, uintptr_t 
 			tek__spin(&spinning);
 }
 
-static void lock(struct tek_lock *lock)
+static int lock(struct tek_lock *lock)
 {
 	const uintptr_t ticket = tek__ticket_take(lock);
 
 	if (tek__ticket_served(lock) != ticket)
 		back_off(lock, ticket);
 	tek__ticket_begin(lock);
+	return 0;
 }
 
 /* Nobody can give a ticket back. */
@@ -46,4 +47,5 @@ const struct tek_lock_kind tek__lock_ticket_pb = {
 	.try = tek__ticket_try,
 	.lock_until = lock_until,
 	.unlock = tek__ticket_unlock,
+	.is_locked = tek__ticket_is_taken,
 };

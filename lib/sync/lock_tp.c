@@ -157,7 +157,7 @@ static void take_turn(struct tek_lock *lock)
  * The exchange releases the node to who comes next, and acquires that of the one before.  The lock itself is acquired by
  * try() alone.
  */
-static __attribute__((noinline)) void wait_in_queue(struct tek_lock *lock)
+static __attribute__((noinline)) int wait_in_queue(struct tek_lock *lock)
 {
 	struct waiter waiter;
 	bool has_turn;
@@ -174,12 +174,12 @@ static __attribute__((noinline)) void wait_in_queue(struct tek_lock *lock)
 	} while (!has_turn);
 	take_turn(lock);
 	pass_turn(lock, &waiter);
+	return 0;
 }
 
-static void lock(struct tek_lock *lock)
+static int lock(struct tek_lock *lock)
 {
-	if (!take(lock))
-		wait_in_queue(lock);
+	return take(lock) ? 0 : wait_in_queue(lock);
 }
 
 /* Beside the queue: whoever comes by may take it. */
@@ -189,22 +189,28 @@ static int lock_until(struct tek_lock *lock, struct tek_until until)
 }
 
 /* A WANTED that is said between the two is lost, and said again. */
-static __attribute__((noinline)) void unlock_wanted(struct tek_lock *lock)
+static __attribute__((noinline)) int unlock_wanted(struct tek_lock *lock)
 {
 	const uintptr_t seen = atomic_load_explicit(&lock->second, memory_order_relaxed);
 
 	atomic_store_explicit(&lock->second, 0, memory_order_release);
 	for (int i = 0; seen & WANTED && i < TURNS_AWAY; i++)
 		tek__turn();
+	return 0;
 }
 
 /* To read the word that was written last takes longer than to read the other one: 3 ns of 10. */
-static void unlock(struct tek_lock *lock)
+static int unlock(struct tek_lock *lock)
 {
-	if (atomic_load_explicit(&lock->first, memory_order_relaxed) == 0)
-		atomic_store_explicit(&lock->second, 0, memory_order_release);
-	else
-		unlock_wanted(lock);
+	if (atomic_load_explicit(&lock->first, memory_order_relaxed) != 0)
+		return unlock_wanted(lock);
+	atomic_store_explicit(&lock->second, 0, memory_order_release);
+	return 0;
+}
+
+static bool is_locked(const struct tek_lock *lock)
+{
+	return atomic_load_explicit(&lock->second, memory_order_relaxed) != 0;
 }
 
 const struct tek_lock_kind tek__lock_tp = {
@@ -214,4 +220,5 @@ const struct tek_lock_kind tek__lock_tp = {
 	.try = try,
 	.lock_until = lock_until,
 	.unlock = unlock,
+	.is_locked = is_locked,
 };

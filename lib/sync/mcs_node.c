@@ -159,7 +159,7 @@ static struct tek_mcs_node *search_queue(struct tek_lock *lock)
 	struct tek_mcs_node *node =
 		(struct tek_mcs_node *)atomic_load_explicit(&lock->first, memory_order_acquire);
 
-	while (atomic_load_explicit(&node->lock, memory_order_relaxed) != lock) {
+	while (node && atomic_load_explicit(&node->lock, memory_order_relaxed) != lock) {
 		struct tek_mcs_node *before = atomic_load_explicit(&node->waits_for,
 								   memory_order_acquire);
 		if (before)

@@ -55,11 +55,11 @@ static inline void tek__mcs_node_give(struct tek_mcs_node *node)
 	atomic_store_explicit(&node->lock, NULL, memory_order_release);
 }
 
-/* Where that is not the calling thread's first one. */
+/* Where that is not the calling thread's first one; NULL: it has none. */
 struct tek_mcs_node *tek__mcs_node_search(struct tek_lock *lock);
 
 /*
- * The holder's.  Mostly the calling thread has locked it itself, with a node of its own: then nothing of the lock is read,
+ * The holder's; NULL: it is free.  Mostly the calling thread has locked it itself, with a node of its own: then nothing of the lock is read,
  * which others write to.
  */
 static inline struct tek_mcs_node *tek__mcs_node_of_holder(struct tek_lock *lock)

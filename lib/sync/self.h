@@ -16,7 +16,7 @@ struct tek_sync_id {
 extern __thread struct tek_sync_id tek__sync_id
 	__attribute__((tls_model("initial-exec"), visibility("hidden")));
 
-pid_t tek__sync_ask_tid(void);
+__attribute__((cold, noinline)) pid_t tek__sync_ask_tid(void);
 
 /* Of kernel threads.  Not for the child of a vfork(), which has its parent's variables. */
 static inline pid_t tek__sync_gettid(void)
@@ -29,7 +29,7 @@ static inline pid_t tek__sync_gettid(void)
 extern __thread uintptr_t tek__sync_serial
 	__attribute__((tls_model("initial-exec"), visibility("hidden")));
 
-uintptr_t tek__sync_take_serial(void);
+__attribute__((cold, noinline)) uintptr_t tek__sync_take_serial(void);
 
 /* A number that no other thread of the process has, or had; not 0.  A child's thread keeps the one it had. */
 static inline uintptr_t tek__sync_self(void)

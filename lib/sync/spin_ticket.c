@@ -31,8 +31,8 @@ static bool try(atomic_uint *word)
 }
 
 /*
- * Acquires where it reads its number, once it has seen it.  That was written by the one who unlocked, perhaps with tickets taken since by
- * others: they read it and wrote it back in one step, so they belong to what the writer has released.
+ * Acquires where it reads its number, once it has seen it.  That was written by the one who unlocked, perhaps with tickets
+ * taken since by others: they read it and wrote it back in one step, so they belong to what the writer has released.
  */
 static void lock(atomic_uint *word)
 {
@@ -53,10 +53,12 @@ static void unlock(atomic_uint *word)
 {
 	unsigned int seen = atomic_load_explicit(word, memory_order_relaxed), next;
 
-	do
+	do {
+		if (next_of(seen) == served_of(seen)) /* it is free */
+			return;
 		next = (seen & ~0xffffu) | (uint16_t)(seen + 1);
-	while (!atomic_compare_exchange_weak_explicit(word, &seen, next, memory_order_release,
-						      memory_order_relaxed));
+	} while (!atomic_compare_exchange_weak_explicit(word, &seen, next, memory_order_release,
+							memory_order_relaxed));
 }
 
 const struct tek_spin_kind tek__spin_ticket = {

@@ -36,12 +36,20 @@ static inline bool tek__ticket_try(struct tek_lock *lock)
 						       memory_order_relaxed, memory_order_relaxed);
 }
 
+static inline bool tek__ticket_is_taken(const struct tek_lock *lock)
+{
+	return atomic_load_explicit(&lock->first, memory_order_relaxed) !=
+	       atomic_load_explicit(&lock->second, memory_order_relaxed);
+}
+
 /* Only the holder writes this word. */
-static inline void tek__ticket_unlock(struct tek_lock *lock)
+static inline int tek__ticket_unlock(struct tek_lock *lock)
 {
 	const uintptr_t served = atomic_load_explicit(&lock->second, memory_order_relaxed);
 
-	atomic_store_explicit(&lock->second, served + 1, memory_order_release);
+	if (__builtin_expect(tek__ticket_is_taken(lock), 1))
+		atomic_store_explicit(&lock->second, served + 1, memory_order_release);
+	return 0;
 }
 
 #endif

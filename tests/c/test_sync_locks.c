@@ -26,9 +26,10 @@ enum { THREADS_MAX = 64, TURNS = 2000, MOST_MS = 300, OBJECTS = 500, HELD = 100 
 static struct tek_lock_kind subject;
 static const struct tek_spin_kind *word;
 
-static void word_lock(struct tek_lock *lock)
+static int word_lock(struct tek_lock *lock)
 {
 	word->lock((atomic_uint *)&lock->first);
+	return 0;
 }
 
 static bool word_try(struct tek_lock *lock)
@@ -36,9 +37,10 @@ static bool word_try(struct tek_lock *lock)
 	return word->try((atomic_uint *)&lock->first);
 }
 
-static void word_unlock(struct tek_lock *lock)
+static int word_unlock(struct tek_lock *lock)
 {
 	word->unlock((atomic_uint *)&lock->first);
+	return 0;
 }
 
 static struct tek_lock lock;
@@ -544,15 +546,18 @@ static void a_child_waits_for_nobody_who_waited_in_its_parent(void **state)
 	NEEDS_TIMES();
 	for (int held = 0; held < 2; held++) {
 		struct tek_lock childs = one_that_two_wait_for();
-		atomic_uint process = parent | (held ? TEK_PROCESS_HELD : 0);
+		atomic_uint process = parent;
+		if (!held)
+			copy_as_fork_does(&childs, &lock, sizeof(childs));
+		assert_int_equal(subject.is_locked(&childs), held);
 		if (held) {
 			assert_false(tek__forked_lock_try(&childs, &process, &subject));
 			assert_int_equal(
 				tek__forked_lock_until(&childs, &process, &subject,
 						       (struct tek_until){CLOCK_MONOTONIC, &soon}),
 				ETIMEDOUT);
-			tek__forked_unlock(&childs, &process, &subject);
 		}
+		tek__forked_unlock(&childs, &process, &subject);
 		for (int i = 0; i < 2; i++) {
 			tek__forked_lock(&childs, &process, &subject);
 			assert_false(tek__forked_lock_try(&childs, &process, &subject));
@@ -560,6 +565,53 @@ static void a_child_waits_for_nobody_who_waited_in_its_parent(void **state)
 		}
 		memcpy(&lock, &childs, sizeof(lock));
 		compete_with(3);
+	}
+}
+
+/* As with the C library's.  A program that does so has a bug, and it is not to stand still for it. */
+static void unlocking_a_free_one_leaves_it_free(void **state)
+{
+	(void)state;
+	for (int i = 0; i < 3; i++) {
+		for (int j = 0; j <= i; j++)
+			subject.unlock(&lock);
+		assert_true(subject.try(&lock));
+		assert_false(subject.try(&lock));
+		subject.unlock(&lock);
+		subject.unlock(&lock);
+		subject.lock(&lock);
+		assert_false(subject.try(&lock));
+		subject.unlock(&lock);
+	}
+	compete_with(3);
+}
+
+static void *unlock_it(void *unused)
+{
+	subject.unlock(&lock);
+	return unused;
+}
+
+/* Also while others wait; and each of them gets it. */
+static void another_thread_may_unlock_it(void **state)
+{
+	pthread_t waiters[2];
+
+	(void)state;
+	if (strcmp(subject.name, "pi") == 0) /* its holder is who locked it, for the kernel */
+		skip();
+	for (int waiting = 0; waiting <= 2; waiting++) {
+		atomic_store(&phase, 0);
+		subject.lock(&lock);
+		for (int i = 0; i < waiting; i++)
+			waiters[i] = start(wait_for_it, NULL);
+		assert_true(becomes(&phase, waiting));
+		nap(5);
+		result_of(start(unlock_it, NULL));
+		for (int i = 0; i < waiting; i++)
+			result_of(waiters[i]);
+		assert_true(subject.try(&lock));
+		subject.unlock(&lock);
 	}
 }
 
@@ -600,6 +652,8 @@ int main(int argc, char **argv)
 		cmocka_unit_test(one_that_a_dead_thread_had_harms_no_other),
 		cmocka_unit_test(a_child_of_fork_locks_and_unlocks),
 		cmocka_unit_test(a_child_waits_for_nobody_who_waited_in_its_parent),
+		cmocka_unit_test(unlocking_a_free_one_leaves_it_free),
+		cmocka_unit_test(another_thread_may_unlock_it),
 	};
 
 	if (argc != 2 || !choose(argv[1])) {

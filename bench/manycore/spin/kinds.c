@@ -7,14 +7,14 @@
 #include <ck_spinlock.h>
 #endif
 
-static void mutex_lock(struct spin_object *object)
+static int mutex_lock(struct spin_object *object)
 {
-	pthread_mutex_lock(&object->mutex);
+	return pthread_mutex_lock(&object->mutex);
 }
 
-static void mutex_unlock(struct spin_object *object)
+static int mutex_unlock(struct spin_object *object)
 {
-	pthread_mutex_unlock(&object->mutex);
+	return pthread_mutex_unlock(&object->mutex);
 }
 
 /* What kind pi is to be compared with. */
@@ -34,25 +34,27 @@ static void spin_init(struct spin_object *object)
 	pthread_spin_init(&object->spin, PTHREAD_PROCESS_PRIVATE);
 }
 
-static void spin_lock(struct spin_object *object)
+static int spin_lock(struct spin_object *object)
 {
-	pthread_spin_lock(&object->spin);
+	return pthread_spin_lock(&object->spin);
 }
 
-static void spin_unlock(struct spin_object *object)
+static int spin_unlock(struct spin_object *object)
 {
-	pthread_spin_unlock(&object->spin);
+	return pthread_spin_unlock(&object->spin);
 }
 
 #ifdef HAVE_CK
 #define CK_KIND(kind) \
-	static void ck_##kind##_lock(struct spin_object *object) \
+	static int ck_##kind##_lock(struct spin_object *object) \
 	{ \
 		ck_spinlock_##kind##_lock((ck_spinlock_##kind##_t *)object); \
+		return 0; \
 	} \
-	static void ck_##kind##_unlock(struct spin_object *object) \
+	static int ck_##kind##_unlock(struct spin_object *object) \
 	{ \
 		ck_spinlock_##kind##_unlock((ck_spinlock_##kind##_t *)object); \
+		return 0; \
 	} \
 	_Static_assert(sizeof(ck_spinlock_##kind##_t) <= sizeof(struct spin_object), "too large")
 
@@ -62,22 +64,25 @@ CK_KIND(ticket);
 /* What its own benchmark gives it. */
 #define PB_TURNS 5
 
-static void ck_ticket_pb_lock(struct spin_object *object)
+static int ck_ticket_pb_lock(struct spin_object *object)
 {
 	ck_spinlock_ticket_lock_pb((ck_spinlock_ticket_t *)object, PB_TURNS);
+	return 0;
 }
 
 /* A thread has one lock here, so it needs one node. */
 static _Thread_local struct ck_spinlock_mcs ck_node __attribute__((aligned(64)));
 
-static void ck_mcs_lock(struct spin_object *object)
+static int ck_mcs_lock(struct spin_object *object)
 {
 	ck_spinlock_mcs_lock((ck_spinlock_mcs_t *)object, &ck_node);
+	return 0;
 }
 
-static void ck_mcs_unlock(struct spin_object *object)
+static int ck_mcs_unlock(struct spin_object *object)
 {
 	ck_spinlock_mcs_unlock((ck_spinlock_mcs_t *)object, &ck_node);
+	return 0;
 }
 #endif
 
@@ -102,8 +107,8 @@ unsigned int spin_kinds(const struct spin_kind **kinds)
 	for (const struct tek_lock_kind *const *kind = tek__lock_kinds; *kind; kind++)
 		all[count++] = (struct spin_kind){
 			.name = (*kind)->name,
-			.lock = (void (*)(struct spin_object *))(void (*)(void))(*kind)->lock,
-			.unlock = (void (*)(struct spin_object *))(void (*)(void))(*kind)->unlock,
+			.lock = (int (*)(struct spin_object *))(void (*)(void))(*kind)->lock,
+			.unlock = (int (*)(struct spin_object *))(void (*)(void))(*kind)->unlock,
 		};
 	for (unsigned int i = 0; i < sizeof(others) / sizeof(others[0]); i++)
 		all[count++] = others[i];

@@ -18,12 +18,12 @@ struct spin_object {
 	};
 } __attribute__((aligned(128)));
 
-/* Each is called through a pointer, so that none has an advantage by being inlined. */
+/* Each is called through a pointer, so that none has an advantage by being inlined.  Both return 0. */
 struct spin_kind {
 	const char *name;
 	void (*init)(struct spin_object *object); /* NULL: it is ready */
-	void (*lock)(struct spin_object *object);
-	void (*unlock)(struct spin_object *object);
+	int (*lock)(struct spin_object *object);
+	int (*unlock)(struct spin_object *object);
 };
 
 /* How many there are; *kinds is theirs. */

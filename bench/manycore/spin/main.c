@@ -33,7 +33,8 @@
 
 static const char usage[] = "usage: spin [--threads N,N...] [--kinds NAME,NAME...] [--times N] "
 			    " [--rounds N] [--limit-ms N]\n"
-			    "            [--pin] [--memory local|interleaved]\n";
+			    "            [--pin] [--memory local|interleaved]\n"
+			    "       spin --list   the names of the kinds\n";
 
 static struct crowd_options options = {
 	.times = 100000, .rounds = 5, .limit_ms = 500, .places = true};
@@ -211,6 +212,11 @@ int main(int argc, char **argv)
 	const unsigned int all = spin_kinds(&kinds);
 	unsigned int wanted = 0;
 
+	if (argc == 2 && strcmp(argv[1], "--list") == 0) {
+		for (unsigned int kind = 0; kind < all; kind++)
+			puts(kinds[kind].name);
+		return EXIT_SUCCESS;
+	}
 	crowd_options(&options, argc, argv, usage);
 	if (options.memory)
 		place_memory(options.memory);

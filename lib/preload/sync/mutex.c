@@ -71,7 +71,7 @@ static int lock_until(struct tek_sync_mutex *mutex, const struct tek_lock_kind *
 	if (until.at)
 		error = tek__forked_lock_until(&mutex->lock, &mutex->process, kind, until);
 	else
-		tek__forked_lock(&mutex->lock, &mutex->process, kind);
+		error = tek__forked_lock(&mutex->lock, &mutex->process, kind);
 	if (!error)
 		got(mutex);
 	return error;
@@ -101,8 +101,7 @@ __attribute__((noinline)) static int unlock_other(pthread_mutex_t *object)
 		}
 		set_owner(mutex, 0);
 	}
-	tek__forked_unlock(&mutex->lock, &mutex->process, kind);
-	return 0;
+	return tek__forked_unlock(&mutex->lock, &mutex->process, kind);
 }
 
 /* ---- symbols ---- */
@@ -120,8 +119,7 @@ int tek__mutex_lock(pthread_mutex_t *object)
 
 	if (!is_normal(mutex))
 		return lock_other(object);
-	tek__forked_lock(&mutex->lock, &mutex->process, &tek__sync_chosen.mutex);
-	return 0;
+	return tek__forked_lock(&mutex->lock, &mutex->process, &tek__sync_chosen.mutex);
 }
 
 int tek__mutex_unlock(pthread_mutex_t *object)
@@ -130,8 +128,7 @@ int tek__mutex_unlock(pthread_mutex_t *object)
 
 	if (!is_normal(mutex))
 		return unlock_other(object);
-	tek__forked_unlock(&mutex->lock, &mutex->process, &tek__sync_chosen.mutex);
-	return 0;
+	return tek__forked_unlock(&mutex->lock, &mutex->process, &tek__sync_chosen.mutex);
 }
 
 TEK_EXPORT int pthread_mutex_lock(pthread_mutex_t *object)

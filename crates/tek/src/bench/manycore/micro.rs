@@ -7,6 +7,7 @@ use super::setting::{Setting, GLIBC};
 use super::Part;
 use crate::bench::alternate::order;
 use crate::bench::json::{NotRun, Row};
+use crate::bench::programs;
 use crate::bench::stats::{median, median_difference, median_of_ratios};
 use crate::bench::table::table;
 use crate::bench::terminal::Terminal;
@@ -94,7 +95,13 @@ pub fn measure(
     progress: &ProgressBar,
 ) -> Vec<NotRun> {
     let mut not_run = Vec::<NotRun>::new();
-    let variants = variants(part, extent);
+    let variants = match variants(part, extent) {
+        Ok(variants) => variants,
+        Err(error) => {
+            let reason = format!("{error:#}");
+            return vec![NotRun { variant: part.name().to_owned(), reason }];
+        }
+    };
     for round in 0..extent.rounds {
         let places: Vec<usize> = (0..variants.len()).collect();
         for place in order(&places, round) {
@@ -170,7 +177,15 @@ impl Variant {
     }
 }
 
-fn variants(part: Part, extent: &Extent) -> Vec<Variant> {
+/// The names of the locks that spin knows.
+fn spin_kinds() -> anyhow::Result<Vec<String>> {
+    let mut list = command("manycore/spin", "spin", &Setting::default(), 1, &[])?;
+    list.arg("--list");
+    let said = programs::output_within(list, LIMIT)?;
+    Ok(String::from_utf8_lossy(&said).lines().map(str::to_owned).collect())
+}
+
+fn variants(part: Part, extent: &Extent) -> anyhow::Result<Vec<Variant>> {
     let variant = |name: String, directory, program: &str, arguments: Vec<String>| Variant {
         name,
         directory,
@@ -191,8 +206,12 @@ fn variants(part: Part, extent: &Extent) -> Vec<Variant> {
         variant(name.to_owned(), "manycore/spin", "spin", words(arguments))
     };
     const LIBRARIES: &str = "manycore/libraries";
-    match part {
-        Part::Spin => vec![spin("all kinds", "")],
+    Ok(match part {
+        // Each kind in a process of its own: what CPUs' predictors make of the loop around the lock depends on which
+        // kinds the process had before, and that differs by more than the locks do.
+        Part::Spin => {
+            spin_kinds()?.iter().map(|kind| spin(kind, &format!("--kinds {kind}"))).collect()
+        }
         Part::Uncontended => {
             let all =
                 std::iter::once(None).chain(Lock::value_variants().iter().map(|&it| Some(it)));
@@ -237,7 +256,7 @@ fn variants(part: Part, extent: &Extent) -> Vec<Variant> {
             extent.threads.iter().map(run).collect()
         }
         _ => Vec::new(),
-    }
+    })
 }
 
 fn unit(part: Part) -> &'static str {
@@ -316,7 +335,7 @@ pub mod tests {
         let line = |text: &str| serde_json::from_str::<Line>(text).unwrap();
         let point = |text: &str, name: &str| line(text).point(&of(name)).unwrap();
         let spin = r#"{"kind": "k42", "threads": 4, "Mops": 2.5, "stopped": false}"#;
-        assert_eq!(point(spin, "all kinds"), ("k42".to_owned(), "4".to_owned(), 2.5));
+        assert_eq!(point(spin, "k42"), ("k42".to_owned(), "4".to_owned(), 2.5));
         assert_eq!(point(spin, "interleaved").0, "k42, interleaved");
         let pairs = r#"{"program": "allocator", "threads": 2, "pairs_per_second": 3000000}"#;
         assert_eq!(point(pairs, "tlsf, 2 threads"), ("tlsf".to_owned(), "2".to_owned(), 3.0));
