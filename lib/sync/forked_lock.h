@@ -25,7 +25,7 @@ int tek__forked_lock_unlock(struct tek_lock *lock, atomic_uint *process,
 
 /* 0. */
 static inline int tek__forked_lock(struct tek_lock *lock, atomic_uint *process,
-				    const struct tek_lock_kind *kind)
+				   const struct tek_lock_kind *kind)
 {
 	if (__builtin_expect(!tek__process_is_ours(process), 0))
 		tek__forked_lock_adopt_until(lock, process, kind, TEK_FOR_EVER);
@@ -53,7 +53,7 @@ static inline int tek__forked_lock_until(struct tek_lock *lock, atomic_uint *pro
 
 /* 0. */
 static inline int tek__forked_unlock(struct tek_lock *lock, atomic_uint *process,
-				      const struct tek_lock_kind *kind)
+				     const struct tek_lock_kind *kind)
 {
 	return __builtin_expect(tek__process_is_ours(process), 1)
 		       ? kind->unlock(lock)

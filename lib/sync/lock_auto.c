@@ -145,7 +145,8 @@ static bool is_free(struct tek_lock *lock)
 static bool try(struct tek_lock *lock)
 {
 	const unsigned int number = read_number(lock);
-	return take(lock) || (is_free(lock) && take(lock)) || take_as(lock, free_one(number) | KEPT, number, FLAGS);
+	return take(lock) || (is_free(lock) && take(lock)) ||
+	       take_as(lock, free_one(number) | KEPT, number, FLAGS);
 }
 
 /* Looks first: others write there. */
@@ -301,10 +302,10 @@ static int unlock(struct tek_lock *lock)
 
 static bool is_locked(const struct tek_lock *lock)
 {
-	const unsigned int seen =
-		atomic_load_explicit((const atomic_uint *)&lock->first, memory_order_relaxed);
-	const unsigned int number =
-		atomic_load_explicit((const atomic_uint *)&lock->second, memory_order_relaxed);
+	const unsigned int seen = atomic_load_explicit((const atomic_uint *)&lock->first,
+						       memory_order_relaxed);
+	const unsigned int number = atomic_load_explicit((const atomic_uint *)&lock->second,
+							 memory_order_relaxed);
 
 	return (seen & LOCKED) || (int)(free_one(seen) - free_one(number)) > 0;
 }

@@ -120,8 +120,7 @@ static int unlock(struct tek_lock *lock)
 
 	if (!next) {
 		if (atomic_compare_exchange_strong_explicit(
-			    &lock->first, &last, 0, memory_order_release,
-			    memory_order_relaxed) ||
+			    &lock->first, &last, 0, memory_order_release, memory_order_relaxed) ||
 		    last == 0) /* it was free */
 			return 0;
 		next = next_of(&lock->second);

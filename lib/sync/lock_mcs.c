@@ -21,9 +21,8 @@ static bool waits(struct tek_mcs_node *node)
 	return atomic_load_explicit(&node->waits_for, memory_order_acquire) != NULL;
 }
 
-static __attribute__((noinline)) int wait_behind(struct tek_mcs_node *before,
-						 struct tek_mcs_node *node,
-						 const struct tek_lock *lock)
+static __attribute__((noinline)) int
+wait_behind(struct tek_mcs_node *before, struct tek_mcs_node *node, const struct tek_lock *lock)
 {
 	struct tek_spinning spinning = {0};
 

@@ -75,8 +75,9 @@ static struct tek_mcs_node *take_from(struct block *block)
 		struct tek_mcs_node *node = &block->nodes[i];
 		const struct tek_lock *nobody = NULL;
 		if (!atomic_load_explicit(&node->lock, memory_order_relaxed) &&
-		    atomic_compare_exchange_strong_explicit(
-			    &node->lock, &nobody, &tek__mcs_waits, memory_order_acquire, memory_order_relaxed))
+		    atomic_compare_exchange_strong_explicit(&node->lock, &nobody, &tek__mcs_waits,
+							    memory_order_acquire,
+							    memory_order_relaxed))
 			return node;
 	}
 	return NULL;
@@ -156,8 +157,8 @@ struct tek_mcs_node *tek__mcs_node_take_other(const struct tek_lock *lock)
 static struct tek_mcs_node *search_queue(struct tek_lock *lock)
 {
 	struct tek_spinning spinning = {0};
-	struct tek_mcs_node *node =
-		(struct tek_mcs_node *)atomic_load_explicit(&lock->first, memory_order_acquire);
+	struct tek_mcs_node *node = (struct tek_mcs_node *)atomic_load_explicit(
+		&lock->first, memory_order_acquire);
 
 	while (node && atomic_load_explicit(&node->lock, memory_order_relaxed) != lock) {
 		struct tek_mcs_node *before = atomic_load_explicit(&node->waits_for,

@@ -17,7 +17,8 @@
 struct tek_mcs_node {
 	_Atomic(struct tek_mcs_node *) next; /* who stands behind it; NULL where nobody uses it */
 	_Atomic(struct tek_mcs_node *) waits_for;
-	_Atomic(const struct tek_lock *) lock; /* what it is the holder's of; NULL: nobody uses it; or tek__mcs_waits */
+	_Atomic(const struct tek_lock *)
+		lock; /* what it is the holder's of; NULL: nobody uses it; or tek__mcs_waits */
 } __attribute__((aligned(64)));
 
 /* In use, and not the holder's. */
