@@ -15,9 +15,10 @@
 #include <stdatomic.h>
 #include <stdbool.h>
 
-#define TEK_PROCESS_CLAIMED \
-	1u /* beside the number in an object's word: one thread puts it in order */
-#define TEK_PROCESS_FIRST 2u /* the number of the first process, and the step to the next one */
+/* Beside the number in an object's word: one thread puts it in order. */
+#define TEK_PROCESS_CLAIMED 1u
+/* The number of the first process, and the step to the next one. */
+#define TEK_PROCESS_FIRST 2u
 
 extern atomic_uint *tek__process_word __attribute__((visibility("hidden")));
 

@@ -13,7 +13,7 @@
  *
  * It is free when both have the same number and `first` no flags.  Who locks it so that others spin raises the number in
  * `first`, and its unlock the one in `second`: the instruction that locks it finds a word that nobody has just written,
- * which is a quarter of what locking and unlocking take.  Who locks it so that others may sleep sets LOCKED and keeps the
+ * which is a quarter of what locking and unlocking take on some processors.  Who locks it so that others may sleep sets LOCKED and keeps the
  * number.
  *
  * No number comes again in `first` once the one in `second` is past it (but after 2^30 times), so one that is found equal to a
@@ -78,7 +78,7 @@ static unsigned int free_one(unsigned int number)
 }
 
 /* Acquires: synchronises with the exchange that unlocks; with the store that unlocks does read_number(), before. */
-static inline bool exchange(struct tek_lock *lock, unsigned int seen, unsigned int wanted)
+static bool exchange(struct tek_lock *lock, unsigned int seen, unsigned int wanted)
 {
 	return atomic_compare_exchange_strong_explicit(word_of(lock), &seen, wanted,
 						       memory_order_acquire, memory_order_relaxed);
@@ -251,7 +251,7 @@ static int lock(struct tek_lock *lock)
 {
 	unsigned int number = read_number(lock);
 
-	if (__builtin_expect(number & FLAGS, 0) ||
+	if (__builtin_expect(number & (PARKS | OWED), 0) ||
 	    !atomic_compare_exchange_strong_explicit(word_of(lock), &number, number + NEXT,
 						     memory_order_acquire, memory_order_relaxed))
 		return lock_slowly(lock);
@@ -294,7 +294,7 @@ static int unlock(struct tek_lock *lock)
 {
 	const unsigned int number = atomic_load_explicit(number_of(lock), memory_order_relaxed);
 
-	if (__builtin_expect(number & FLAGS, 0))
+	if (__builtin_expect(number & (PARKS | OWED), 0))
 		return unlock_and_wake(lock, number);
 	atomic_store_explicit(number_of(lock), number + NEXT, memory_order_release);
 	return 0;

@@ -95,22 +95,21 @@ pub fn measure(
     progress: &ProgressBar,
 ) -> Vec<NotRun> {
     let mut not_run = Vec::<NotRun>::new();
-    let variants = match variants(part, extent) {
-        Ok(variants) => variants,
+    let groups = match groups(part, extent) {
+        Ok(groups) => groups,
         Err(error) => {
             let reason = format!("{error:#}");
             return vec![NotRun { variant: part.name().to_owned(), reason }];
         }
     };
     for round in 0..extent.rounds {
-        let places: Vec<usize> = (0..variants.len()).collect();
-        for place in order(&places, round) {
-            let name = format!("{}, {}", part.name(), variants[place].name);
+        for variant in groups.iter().flat_map(|group| in_turn(group, round)) {
+            let name = format!("{}, {}", part.name(), variant.name);
             if not_run.iter().any(|it| it.variant == name) {
                 continue;
             }
             progress.set_message(format!("{name}, round {}", round + 1));
-            match variants[place].run(extent.cpus) {
+            match variant.run(extent.cpus) {
                 Ok(points) => points.into_iter().for_each(|(variant, at, value)| {
                     measured.add(part, variant, at, value);
                 }),
@@ -121,6 +120,11 @@ pub fn measure(
         }
     }
     not_run
+}
+
+fn in_turn(group: &[Variant], round: usize) -> impl Iterator<Item = &Variant> {
+    let places: Vec<usize> = (0..group.len()).collect();
+    order(&places, round).into_iter().map(|place| &group[place])
 }
 
 /// A run of a program that prints some points.
@@ -185,7 +189,8 @@ fn spin_kinds() -> anyhow::Result<Vec<String>> {
     Ok(String::from_utf8_lossy(&said).lines().map(str::to_owned).collect())
 }
 
-fn variants(part: Part, extent: &Extent) -> anyhow::Result<Vec<Variant>> {
+/// Those of a group are compared, so they run one after the other in each round.
+fn groups(part: Part, extent: &Extent) -> anyhow::Result<Vec<Vec<Variant>>> {
     let variant = |name: String, directory, program: &str, arguments: Vec<String>| Variant {
         name,
         directory,
@@ -197,20 +202,28 @@ fn variants(part: Part, extent: &Extent) -> anyhow::Result<Vec<Variant>> {
     let words = |text: String| text.split_whitespace().map(str::to_owned).collect::<Vec<_>>();
     let mut counts = extent.threads.clone();
     counts.extend(extent.judged_threads.iter().filter(|&it| !extent.threads.contains(it)));
-    let list: Vec<String> = counts.iter().map(usize::to_string).collect();
-    let list = list.join(",");
     let ms = if extent.little { 20 } else { 300 };
-    let spin = |name: &str, more: &str| {
+    let spin = |name: String, threads: &str, more: &str| {
         let many = if extent.little { 1000 } else { 100_000 };
-        let arguments = format!("--threads {list} --rounds 1 --times {many} {more}");
-        variant(name.to_owned(), "manycore/spin", "spin", words(arguments))
+        let arguments = format!("--threads {threads} --rounds 1 --times {many} {more}");
+        variant(name, "manycore/spin", "spin", words(arguments))
     };
     const LIBRARIES: &str = "manycore/libraries";
-    Ok(match part {
-        // Each kind in a process of its own: what CPUs' predictors make of the loop around the lock depends on which
-        // kinds the process had before, and that differs by more than the locks do.
+    let variants = match part {
+        // Each kind in a process of its own: what CPUs' predictors make of the loop around the lock
+        // depends on which kinds the process had before, and that differs by more than locks do.
+        // With each number of threads by themselves: a virtual machine's CPUs come nearer to each
+        // other and go apart again, from minute to minute.
         Part::Spin => {
-            spin_kinds()?.iter().map(|kind| spin(kind, &format!("--kinds {kind}"))).collect()
+            let kinds = spin_kinds()?;
+            let group = |count: &usize| {
+                let one = |kind: &String| {
+                    let name = format!("{kind}, {count} threads");
+                    spin(name, &count.to_string(), &format!("--kinds {kind}"))
+                };
+                kinds.iter().map(one).collect()
+            };
+            return Ok(counts.iter().map(group).collect());
         }
         Part::Uncontended => {
             let all =
@@ -224,10 +237,13 @@ fn variants(part: Part, extent: &Extent) -> anyhow::Result<Vec<Variant>> {
             };
             all.map(of).collect()
         }
-        Part::Nodes => vec![
-            spin("local", "--memory local --pin"),
-            spin("interleaved", "--memory interleaved --pin"),
-        ],
+        Part::Nodes => {
+            let list: Vec<String> = counts.iter().map(usize::to_string).collect();
+            let placed = |memory: &str| {
+                spin(memory.to_owned(), &list.join(","), &format!("--memory {memory} --pin"))
+            };
+            vec![placed("local"), placed("interleaved")]
+        }
         Part::Math => {
             let libraries = ["glibc", "musl", "newlib"];
             let hint = Some("that C library was not installed when TEK was built");
@@ -256,7 +272,8 @@ fn variants(part: Part, extent: &Extent) -> anyhow::Result<Vec<Variant>> {
             extent.threads.iter().map(run).collect()
         }
         _ => Vec::new(),
-    })
+    };
+    Ok(vec![variants])
 }
 
 fn unit(part: Part) -> &'static str {
