@@ -380,8 +380,10 @@ struct tek_lock_kind tek__lock_auto = {
 	.name = "auto",
 	.about = "spins or sleeps, by what it has seen",
 	.sleeps = true,
+	.lock = lock_by_flag,
 	.try = try,
 	.lock_until = lock_until,
+	.unlock = unlock_by_flag,
 	.is_locked = is_locked,
 };
 
@@ -412,10 +414,12 @@ static long ns_of_pairs(bool numbers)
 __attribute__((constructor)) void tek__lock_auto_start(void)
 {
 	enum { TRIES = 8 };
+	static bool started;
 	long least[2] = {LONG_MAX, LONG_MAX};
 
-	if (tek__lock_auto.lock)
+	if (started)
 		return;
+	started = true;
 	for (int i = 0; i < TRIES; i++) {
 		const long ns = ns_of_pairs(i % 2);
 		if (ns < least[i % 2])
