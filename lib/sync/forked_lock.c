@@ -1,9 +1,18 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
 #include "sync/forked_lock.h"
 
+#include "sync/mcs_node.h"
 #include "sync/waiting.h"
 
 #define NAP_NS 1000000
+
+/* What somebody has claimed and not put in order yet, of whatever process, is free. */
+static bool is_held(const struct tek_lock *lock, atomic_uint *process,
+		    const struct tek_lock_kind *kind)
+{
+	return !(atomic_load_explicit(process, memory_order_acquire) & TEK_PROCESS_CLAIMED) &&
+	       kind->is_locked(lock);
+}
 
 static void clear(struct tek_lock *lock, atomic_uint *process)
 {
@@ -19,7 +28,7 @@ static void clear(struct tek_lock *lock, atomic_uint *process)
 bool tek__forked_lock_adopt(struct tek_lock *lock, atomic_uint *process,
 			    const struct tek_lock_kind *kind)
 {
-	if (kind->is_locked(lock))
+	if (is_held(lock, process, kind))
 		return tek__process_is_ours(process);
 	if (tek__process_claim(process))
 		clear(lock, process);
@@ -44,7 +53,9 @@ int tek__forked_lock_adopt_until(struct tek_lock *lock, atomic_uint *process,
 int tek__forked_lock_unlock(struct tek_lock *lock, atomic_uint *process,
 			    const struct tek_lock_kind *kind)
 {
-	if (kind->is_locked(lock) && tek__process_claim(process))
+	if (is_held(lock, process, kind) && tek__process_claim(process)) {
+		tek__mcs_node_leave(lock);
 		clear(lock, process);
+	}
 	return 0;
 }

@@ -40,7 +40,7 @@ struct tek_lock_kind {
 	bool (*try)(struct tek_lock *lock);
 	/* 0, ETIMEDOUT, EINVAL: `until` is no time (found out only if it has to wait). */
 	int (*lock_until)(struct tek_lock *lock, struct tek_until until);
-	/* By the thread that has locked it.  Of a free one: it stays so, unless somebody locks it at this moment. */
+	/* By the thread that has locked it.  Of a free one: it stays so; not if others lock it meanwhile. */
 	int (*unlock)(struct tek_lock *lock);
 	/* Of one that nobody writes meanwhile: a copy. */
 	bool (*is_locked)(const struct tek_lock *lock);

@@ -43,7 +43,7 @@ wait_behind(struct tek_mcs_node *before, struct tek_mcs_node *node, const struct
  */
 static int lock(struct tek_lock *lock)
 {
-	struct tek_mcs_node *node = tek__mcs_node_take(lock);
+	struct tek_mcs_node *node = tek__mcs_node_take();
 	struct tek_mcs_node *before = (struct tek_mcs_node *)atomic_exchange_explicit(
 		&lock->first, (uintptr_t)node, memory_order_acq_rel);
 
@@ -59,7 +59,7 @@ static bool try(struct tek_lock *lock)
 
 	if (atomic_load_explicit(&lock->first, memory_order_relaxed) != 0)
 		return false;
-	struct tek_mcs_node *node = tek__mcs_node_take(lock);
+	struct tek_mcs_node *node = tek__mcs_node_take();
 	if (!atomic_compare_exchange_strong_explicit(&lock->first, &last, (uintptr_t)node,
 						     memory_order_acq_rel, memory_order_relaxed)) {
 		tek__mcs_node_give(node);
@@ -75,14 +75,21 @@ static int lock_until(struct tek_lock *lock, struct tek_until until)
 	return tek__poll_until(lock, try, until);
 }
 
-/* To the one behind it, which may be about to say that it is there. */
-static __attribute__((noinline)) int hand_over(struct tek_mcs_node *node)
+/*
+ * To the one behind it, which may be about to say that it is there.  Where another thread unlocks, too, it may have handed it
+ * over.
+ */
+static __attribute__((noinline)) int hand_over(struct tek_mcs_node *node,
+					       const struct tek_lock *lock)
 {
 	struct tek_spinning spinning = {0};
 	struct tek_mcs_node *next;
 
-	while (!(next = atomic_load_explicit(&node->next, memory_order_acquire)))
+	while (!(next = atomic_load_explicit(&node->next, memory_order_acquire))) {
+		if (atomic_load_explicit(&node->lock, memory_order_relaxed) != lock)
+			return 0;
 		tek__spin(&spinning);
+	}
 	atomic_store_explicit(&next->waits_for, NULL, memory_order_release);
 	atomic_store_explicit(&node->next, NULL, memory_order_relaxed);
 	tek__mcs_node_give(node);
@@ -100,7 +107,7 @@ static int unlock(struct tek_lock *lock)
 	if (atomic_load_explicit(&node->next, memory_order_relaxed) ||
 	    !atomic_compare_exchange_strong_explicit(&lock->first, &last, 0, memory_order_release,
 						     memory_order_relaxed))
-		return hand_over(node);
+		return last ? hand_over(node, lock) : 0;
 	tek__mcs_node_give(node);
 	return 0;
 }

@@ -21,7 +21,7 @@ static __attribute__((noinline)) void back_off(struct tek_lock *lock, uintptr_t 
 {
 	struct tek_spinning spinning = {0};
 
-	for (unsigned int turns = 2; tek__ticket_served(lock) != ticket;) {
+	for (unsigned int turns = 2; tek__ticket_is_before(tek__ticket_served(lock), ticket);) {
 		for (unsigned int i = 0; i < turns; i++)
 			tek__spin(&spinning);
 		if (turns < TURNS_MAX)
@@ -33,7 +33,8 @@ static int lock(struct tek_lock *lock)
 {
 	const uintptr_t ticket = tek__ticket_take(lock);
 
-	for (unsigned int looks = 0; tek__ticket_served(lock) != ticket; looks++) {
+	for (unsigned int looks = 0; tek__ticket_is_before(tek__ticket_served(lock), ticket);
+	     looks++) {
 		if (looks == LOOKS_BEFORE) {
 			back_off(lock, ticket);
 			break;

@@ -16,10 +16,10 @@
 static __attribute__((noinline)) void back_off(struct tek_lock *lock, uintptr_t ticket)
 {
 	struct tek_spinning spinning = {0};
-	uintptr_t before;
+	uintptr_t served;
 
-	while ((before = ticket - tek__ticket_served(lock)) != 0)
-		for (uintptr_t i = 0; i < 1 + (before - 1) * TURNS_EACH; i++)
+	while (tek__ticket_is_before(served = tek__ticket_served(lock), ticket))
+		for (uintptr_t i = 0; i < 1 + (ticket - served - 1) * TURNS_EACH; i++)
 			tek__spin(&spinning);
 }
 
@@ -27,7 +27,7 @@ static int lock(struct tek_lock *lock)
 {
 	const uintptr_t ticket = tek__ticket_take(lock);
 
-	if (tek__ticket_served(lock) != ticket)
+	if (tek__ticket_is_before(tek__ticket_served(lock), ticket))
 		back_off(lock, ticket);
 	tek__ticket_begin(lock);
 	return 0;

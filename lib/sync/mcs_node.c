@@ -118,25 +118,20 @@ static struct tek_mcs_node *take_shared(void)
 	}
 }
 
-/*
- * NULL: it has none that is free.  One that says that it is this lock's holder's is none of a lock that the thread has now:
- * somebody has made a new lock of that one's memory.  Who stood behind it may still write to it, so nobody uses it again.
- */
-static struct tek_mcs_node *take_own(const struct tek_lock *lock)
+/* NULL: it has none that is free. */
+static struct tek_mcs_node *take_own(void)
 {
 	for (unsigned int i = 0; i < TEK_MCS_NODES; i++) {
 		struct tek_mcs_node *node = &tek__mcs_page[i];
-		const struct tek_lock *seen = atomic_load_explicit(&node->lock,
-								   memory_order_acquire);
-		if (!seen || seen == lock)
-			atomic_store_explicit(&node->lock, &tek__mcs_waits, memory_order_relaxed);
-		if (!seen)
-			return node;
+		if (atomic_load_explicit(&node->lock, memory_order_acquire))
+			continue;
+		atomic_store_explicit(&node->lock, &tek__mcs_waits, memory_order_relaxed);
+		return node;
 	}
 	return NULL;
 }
 
-struct tek_mcs_node *tek__mcs_node_take_other(const struct tek_lock *lock)
+struct tek_mcs_node *tek__mcs_node_take_other(void)
 {
 	static __thread unsigned int until_look __attribute__((tls_model("initial-exec")));
 	struct tek_mcs_node *node = NULL;
@@ -146,29 +141,58 @@ struct tek_mcs_node *tek__mcs_node_take_other(const struct tek_lock *lock)
 	else if (!tek__mcs_page && !take_page())
 		until_look = LOOKS_APART;
 	if (tek__mcs_page)
-		node = take_own(lock);
+		node = take_own();
 	return node ? node : take_shared();
 }
 
 /*
+ * Somebody has made a new lock of the memory of one that was locked.  Who stood behind such a node may still write to it, so
+ * nobody uses it again; but who unlocks in the thread's place may give it back at this moment.
+ */
+void tek__mcs_node_forget_before(struct tek_mcs_node *node, const struct tek_lock *lock)
+{
+	struct tek_mcs_node *page = tek__mcs_page;
+
+	for (unsigned int i = 0; page && i < TEK_MCS_NODES && &page[i] != node; i++) {
+		const struct tek_lock *seen = lock;
+		if (atomic_load_explicit(&page[i].lock, memory_order_relaxed) == lock)
+			atomic_compare_exchange_strong_explicit(
+				&page[i].lock, &seen, &tek__mcs_waits, memory_order_relaxed,
+				memory_order_relaxed);
+	}
+}
+
+void tek__mcs_node_leave(const struct tek_lock *lock)
+{
+	struct tek_mcs_node *page = tek__mcs_page;
+
+	for (unsigned int i = 0; page && i < TEK_MCS_NODES; i++)
+		if (atomic_load_explicit(&page[i].lock, memory_order_relaxed) == lock) {
+			atomic_store_explicit(&page[i].next, NULL, memory_order_relaxed);
+			tek__mcs_node_give(&page[i]);
+		}
+}
+
+/*
  * Nobody but the caller unlocks, so the holder's node and those behind it stay where they are.  What a node says of the one
- * before it is acquired with it.
+ * before it is acquired with it.  Where one says nothing its thread has just come, or has the lock from this moment on; or
+ * another thread unlocks, too, which is an error of the program: so the search begins again.
  */
 static struct tek_mcs_node *search_queue(struct tek_lock *lock)
 {
 	struct tek_spinning spinning = {0};
-	struct tek_mcs_node *node = (struct tek_mcs_node *)atomic_load_explicit(
-		&lock->first, memory_order_acquire);
 
-	while (node && atomic_load_explicit(&node->lock, memory_order_relaxed) != lock) {
-		struct tek_mcs_node *before = atomic_load_explicit(&node->waits_for,
-								   memory_order_acquire);
-		if (before)
-			node = before;
-		else
-			tek__spin(&spinning); /* it has just come, or has just the lock */
+	struct tek_mcs_node *node;
+
+	while ((node = (struct tek_mcs_node *)atomic_load_explicit(&lock->first,
+								   memory_order_acquire))) {
+		do
+			if (atomic_load_explicit(&node->lock, memory_order_relaxed) == lock)
+				return node;
+		while ((node = atomic_load_explicit(&node->waits_for, memory_order_acquire)));
+		tek__spin(&spinning);
 	}
-	return node;
+	return NULL;
 }
 
 /* Of the thread's nodes it is one of the first, as they are taken in turn. */

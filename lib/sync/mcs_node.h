@@ -17,8 +17,8 @@
 struct tek_mcs_node {
 	_Atomic(struct tek_mcs_node *) next; /* who stands behind it; NULL where nobody uses it */
 	_Atomic(struct tek_mcs_node *) waits_for;
-	_Atomic(const struct tek_lock *)
-		lock; /* what it is the holder's of; NULL: nobody uses it; or tek__mcs_waits */
+	/* What it is the holder's of; NULL: nobody uses it; or tek__mcs_waits. */
+	_Atomic(const struct tek_lock *) lock;
 } __attribute__((aligned(64)));
 
 /* In use, and not the holder's. */
@@ -31,24 +31,29 @@ extern __thread struct tek_mcs_node *tek__mcs_page
 	__attribute__((tls_model("initial-exec"), visibility("hidden")));
 
 /* Where the calling thread's first one is in use. */
-struct tek_mcs_node *tek__mcs_node_take_other(const struct tek_lock *lock);
+struct tek_mcs_node *tek__mcs_node_take_other(void);
 
-/* To wait for this lock.  Acquires what was done with the node by who gave it back. */
-static inline struct tek_mcs_node *tek__mcs_node_take(const struct tek_lock *lock)
+/* Acquires what was done with the node by who gave it back. */
+static inline struct tek_mcs_node *tek__mcs_node_take(void)
 {
 	struct tek_mcs_node *first = tek__mcs_page;
 
 	if (!first || atomic_load_explicit(&first->lock, memory_order_acquire))
-		return tek__mcs_node_take_other(lock);
+		return tek__mcs_node_take_other();
 	/* Nobody else takes from here. */
 	atomic_store_explicit(&first->lock, &tek__mcs_waits, memory_order_relaxed);
 	return first;
 }
 
-/* Its thread has the lock now. */
+/* Those of the calling thread before this one that say that they have this lock have it no more. */
+void tek__mcs_node_forget_before(struct tek_mcs_node *node, const struct tek_lock *lock);
+
+/* The calling thread has the lock now. */
 static inline void tek__mcs_node_has_lock(struct tek_mcs_node *node, const struct tek_lock *lock)
 {
 	atomic_store_explicit(&node->lock, lock, memory_order_relaxed);
+	if (__builtin_expect(node != tek__mcs_page, 0))
+		tek__mcs_node_forget_before(node, lock);
 }
 
 static inline void tek__mcs_node_give(struct tek_mcs_node *node)
@@ -56,12 +61,15 @@ static inline void tek__mcs_node_give(struct tek_mcs_node *node)
 	atomic_store_explicit(&node->lock, NULL, memory_order_release);
 }
 
+/* In a child of fork(), of a lock that the calling thread had in the parent: nobody else here knows of the node. */
+void tek__mcs_node_leave(const struct tek_lock *lock);
+
 /* Where that is not the calling thread's first one; NULL: it has none. */
 struct tek_mcs_node *tek__mcs_node_search(struct tek_lock *lock);
 
 /*
- * The holder's; NULL: it is free.  Mostly the calling thread has locked it itself, with a node of its own: then nothing of the lock is read,
- * which others write to.
+ * The holder's; NULL: it is free.  Mostly the calling thread has locked it itself, with a node of its own: then nothing of
+ * the lock is read, which others write to.
  */
 static inline struct tek_mcs_node *tek__mcs_node_of_holder(struct tek_lock *lock)
 {

@@ -20,6 +20,12 @@ static uint16_t served_of(unsigned int word)
 	return (uint16_t)word;
 }
 
+/* As tek__ticket_is_before(). */
+static bool is_before(uint16_t served, uint16_t ticket)
+{
+	return (int16_t)(served - ticket) < 0;
+}
+
 /* The word is as it was read when it is exchanged, so the lock is free then.  Acquires, as lock() does. */
 static bool try(atomic_uint *word)
 {
@@ -44,7 +50,7 @@ static void lock(atomic_uint *word)
 		return;
 	do
 		tek__spin(&spinning);
-	while (served_of(atomic_load_explicit(word, memory_order_relaxed)) != ticket);
+	while (is_before(served_of(atomic_load_explicit(word, memory_order_relaxed)), ticket));
 	(void)atomic_load_explicit(word, memory_order_acquire);
 }
 

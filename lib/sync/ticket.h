@@ -11,6 +11,15 @@ static inline uintptr_t tek__ticket_take(struct tek_lock *lock)
 	return atomic_fetch_add_explicit(&lock->first, 1, memory_order_relaxed);
 }
 
+/*
+ * Whether that ticket's turn is still to come.  Who unlocks twice serves two, and the first of them may see the second number
+ * only.
+ */
+static inline bool tek__ticket_is_before(uintptr_t served, uintptr_t ticket)
+{
+	return (intptr_t)(served - ticket) < 0;
+}
+
 /* Whoever has seen by this that it is served calls tek__ticket_begin(). */
 static inline uintptr_t tek__ticket_served(struct tek_lock *lock)
 {

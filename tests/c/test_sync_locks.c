@@ -216,14 +216,18 @@ static void let_it_go(pthread_t holder)
 	result_of(holder);
 }
 
-/* Without locks of one word, which know no times. */
-#define NEEDS_TIMES() \
+#define SKIP_IF(condition, why) \
 	do { \
-		if (!subject.lock_until) { \
-			print_message("# a pthread_spinlock_t knows no times\n"); \
+		if (condition) { \
+			print_message("# " why "\n"); \
 			skip(); \
 		} \
 	} while (0)
+
+/* Without locks of one word. */
+#define NEEDS_TIMES() SKIP_IF(!subject.lock_until, "a pthread_spinlock_t knows no times")
+#define NEEDS_NO_OWNER() \
+	SKIP_IF(strcmp(subject.name, "pi") == 0, "for the kernel its holder is who locked it")
 
 static int lock_at(clockid_t clock, struct timespec time)
 {
@@ -339,11 +343,8 @@ static void one_in_a_signal_handler_does_not_keep_others_from_a_free_one(void **
 	(void)state;
 	const struct sigaction action = {.sa_handler = wait_in_a_handler};
 
-	if (!subject.sleeps || on_user_level()) {
-		print_message("# nobody is passed over in a queue, nor where one kernel thread "
-			      "waits in a handler\n");
-		skip();
-	}
+	SKIP_IF(!subject.sleeps || on_user_level(),
+		"nobody is passed over in a queue, nor where one kernel thread waits in a handler");
 	assert_int_equal(pipe(pipes), 0);
 	assert_int_equal(sigaction(SIGUSR1, &action, NULL), 0);
 	subject.lock(&lock);
@@ -598,8 +599,7 @@ static void another_thread_may_unlock_it(void **state)
 	pthread_t waiters[2];
 
 	(void)state;
-	if (strcmp(subject.name, "pi") == 0) /* its holder is who locked it, for the kernel */
-		skip();
+	NEEDS_NO_OWNER();
 	for (int waiting = 0; waiting <= 2; waiting++) {
 		atomic_store(&phase, 0);
 		subject.lock(&lock);
@@ -613,6 +613,80 @@ static void another_thread_may_unlock_it(void **state)
 		assert_true(subject.try(&lock));
 		subject.unlock(&lock);
 	}
+}
+
+/* A bug of the program, too: the second time may be in the other one's turn, or before that one has seen that it is its. */
+static void who_unlocks_twice_lets_the_next_one_have_it(void **state)
+{
+	(void)state;
+	for (int i = 0; i < 10; i++) {
+		atomic_store(&phase, 0);
+		subject.lock(&lock);
+		const pthread_t waiter = start(wait_for_it, NULL);
+		assert_true(becomes(&phase, 1));
+		nap(i % 3);
+		subject.unlock(&lock);
+		subject.unlock(&lock);
+		result_of(waiter);
+		assert_true(subject.try(&lock));
+		subject.unlock(&lock);
+	}
+}
+
+static void *lock_three_times(void *unused)
+{
+	for (int i = 0; i < 3; i++) {
+		subject.lock(&lock);
+		atomic_fetch_add(&phase, 1);
+	}
+	subject.unlock(&lock);
+	return unused;
+}
+
+/* As programs do that take a mutex for a semaphore. */
+static void who_has_it_may_wait_until_another_one_unlocks_it(void **state)
+{
+	(void)state;
+	NEEDS_NO_OWNER();
+	atomic_store(&phase, 0);
+	const pthread_t waiter = start(lock_three_times, NULL);
+	for (int i = 1; i <= 2; i++) {
+		assert_true(becomes(&phase, i));
+		nap(3);
+		subject.unlock(&lock);
+	}
+	result_of(waiter);
+	assert_true(subject.try(&lock));
+	subject.unlock(&lock);
+}
+
+static void a_child_unlocks_what_it_had_in_its_parent(void **state)
+{
+	static atomic_uint process;
+	int status;
+
+	(void)state;
+	SKIP_IF(!subject.is_locked, "a pthread_spinlock_t does not say which process locked it");
+	tek__forked_lock(&lock, &process, &subject);
+	pid_t child = fork();
+	if (child == 0) {
+		alarm(30);
+		if (tek__forked_lock_try(&lock, &process, &subject))
+			_exit(1);
+		tek__forked_unlock(&lock, &process, &subject);
+		tek__forked_unlock(&lock, &process, &subject);
+		for (int i = 0; i < 3; i++) {
+			tek__forked_lock(&lock, &process, &subject);
+			if (tek__forked_lock_try(&lock, &process, &subject))
+				_exit(2);
+			tek__forked_unlock(&lock, &process, &subject);
+		}
+		_exit(0);
+	}
+	assert_int_equal(waitpid(child, &status, 0), child);
+	assert_int_equal(status, 0);
+	assert_false(tek__forked_lock_try(&lock, &process, &subject));
+	tek__forked_unlock(&lock, &process, &subject);
 }
 
 static bool choose(const char *name)
@@ -659,6 +733,9 @@ int main(int argc, char **argv)
 		cmocka_unit_test(a_child_waits_for_nobody_who_waited_in_its_parent),
 		cmocka_unit_test(unlocking_a_free_one_leaves_it_free),
 		cmocka_unit_test(another_thread_may_unlock_it),
+		cmocka_unit_test(who_unlocks_twice_lets_the_next_one_have_it),
+		cmocka_unit_test(who_has_it_may_wait_until_another_one_unlocks_it),
+		cmocka_unit_test(a_child_unlocks_what_it_had_in_its_parent),
 	};
 
 	if (argc != 2 || !choose(argv[1])) {
