@@ -70,12 +70,7 @@ TEK_LOCK_KIND(tp);
 TEK_LOCK_KIND(park);
 TEK_LOCK_KIND(futex);
 TEK_LOCK_KIND(pi);
-extern struct tek_lock_kind tek__lock_auto __attribute__((visibility("hidden")));
-
-/* How those of kind auto are unlocked (lock_auto.c) is found out: before the first use of one, by a constructor at the latest. */
-void tek__lock_auto_start(void);
-/* Or settled; while there is none. */
-void tek__lock_auto_choose(bool numbers);
+TEK_LOCK_KIND(auto);
 
 /* What the locks of kind auto of this process have done since it began (lock_auto.c). */
 struct tek_lock_auto_counts {

@@ -12,23 +12,16 @@
  *		too late before, so it is to be kept for those who sleep.  Behind it, turn.h
  *
  * It is free when both have the same number and `first` no flags.  Who locks it so that others spin raises the number in
- * `first`; so that others may sleep, sets LOCKED and keeps the number.  How the first kind of holder unlocks is settled for
- * all locks when the library is loaded, by what is faster:
+ * `first`, and its unlock the one in `second`: the instruction that locks it finds a word that nobody has just written,
+ * which is a quarter of what locking and unlocking take on some processors.  Who locks it so that others may sleep sets LOCKED and keeps the
+ * number.
  *
- * By numbers: it raises the one in `second`.  Then the instruction that locks it finds a word that nobody has just written,
- * which is a quarter of what both take on some processors.  No number comes again in `first` once the one in `second` is
- * past it (but after 2^30 times), so one that is found equal to a number read from `second` before shows that the lock is
- * free.
- *
- * By flag: it lowers the one in `first`.  Then what the instruction that locks it expects is always 0, and nothing has to
- * be read before.  Where others are to sleep the number of a free one is AWAY instead, so whoever does not expect that
- * fails and looks again.
+ * No number comes again in `first` once the one in `second` is past it (but after 2^30 times), so one that is found equal to a
+ * number read from `second` before shows that the lock is free.
  */
 #include "sync/lock.h"
 #include "sync/poll.h"
 #include "sync/turn.h"
-
-#include <limits.h>
 
 #define LOCKED 1u /* others may sleep */
 #define PARKED 2u /* and may do so already */
@@ -37,7 +30,6 @@
 #define PARKS 1u
 #define OWED 2u
 #define NEXT 4u /* number */
-#define AWAY 8u /* a number that a lock at which others spin never has, free or not */
 
 /* So often in a row must a thread find that nobody has slept, at whichever locks, and this one spins again. */
 #define CALM 4000u
@@ -48,8 +40,6 @@
 
 /* Where pointers have 32 bits there is no room for a turn: all have it at once. */
 #define HAS_TURN (sizeof(uintptr_t) > sizeof(atomic_uint))
-
-static bool by_numbers;
 
 static atomic_ulong to_park, to_spin;
 /* The first ones that changed. */
@@ -139,7 +129,7 @@ static bool take(struct tek_lock *lock)
 }
 
 /*
- * By numbers, who unlocks a free one puts the number in `second` before the other one, and no holder ever does: then it is free indeed,
+ * Who unlocks a free one puts the number in `second` before the other one, and no holder ever does: then it is free indeed,
  * and is put in order.
  */
 static bool is_free(struct tek_lock *lock)
@@ -147,7 +137,7 @@ static bool is_free(struct tek_lock *lock)
 	const unsigned int seen = atomic_load_explicit(word_of(lock), memory_order_relaxed);
 	const unsigned int number = free_one(read_number(lock));
 
-	if (by_numbers && !(seen & LOCKED) && (int)(number - free_one(seen)) > 0)
+	if (!(seen & LOCKED) && (int)(number - free_one(seen)) > 0)
 		return exchange(lock, seen, number);
 	return seen == number;
 }
@@ -258,18 +248,13 @@ static __attribute__((noinline)) int lock_slowly(struct tek_lock *lock)
 }
 
 /* As take(), and so few instructions where nobody sleeps or has slept. */
-static int lock_by_numbers(struct tek_lock *lock)
+static int lock(struct tek_lock *lock)
 {
 	const unsigned int number = read_number(lock);
 
 	if (__builtin_expect(number & (PARKS | OWED), 0))
 		return lock_slowly(lock);
 	return exchange(lock, number, number + NEXT) ? 0 : lock_slowly(lock);
-}
-
-static int lock_by_flag(struct tek_lock *lock)
-{
-	return exchange(lock, 0, NEXT) ? 0 : lock_slowly(lock);
 }
 
 /* Whether nobody has slept for so long that it may spin again.  By a holder that let others sleep. */
@@ -281,40 +266,29 @@ static bool has_calmed(unsigned int seen)
 	return !(seen & PARKED);
 }
 
-/* By a holder that let others spin: nobody else writes the word meanwhile, and nobody takes it before the last store here. */
+/* By a holder that let others spin.  That one is OWED helps nobody where none is to sleep. */
 static int let_go(struct tek_lock *lock, unsigned int number)
 {
-	const unsigned int asked = number & PARKS ? number & FLAGS
-						  : 0; /* OWED alone helps nobody */
-	unsigned int left = free_one(number);
+	const unsigned int asked = number & PARKS ? number & (PARKS | OWED) : 0;
 
-	if (by_numbers) {
-		atomic_store_explicit(number_of(lock), (left + NEXT) | asked, memory_order_release);
-		return 0;
-	}
-	if (asked)
-		left = AWAY;
-	atomic_store_explicit(number_of(lock), left | asked, memory_order_relaxed);
-	atomic_store_explicit(word_of(lock), left, memory_order_release);
+	atomic_store_explicit(number_of(lock), (free_one(number) + NEXT) | asked,
+			      memory_order_release);
 	return 0;
 }
 
-/*
- * By one that let others sleep.  The word may change meanwhile from LOCKED to PARKED, and not otherwise.  What it says in
- * the end is what the number says.
- */
+/* By one that let others sleep.  The word may change meanwhile from LOCKED to PARKED, and not otherwise. */
 static int let_go_and_wake(struct tek_lock *lock, unsigned int number, unsigned int seen)
 {
-	const bool keeps = number & OWED;
-	const bool parks = keeps || !has_calmed(seen);
-	const unsigned int left = by_numbers ? free_one(number) : parks ? AWAY : 0;
+	unsigned int left = free_one(number);
 
-	atomic_store_explicit(number_of(lock), parks ? left | PARKS : left, memory_order_relaxed);
-	if (!parks)
+	if (number & OWED) {
+		atomic_store_explicit(number_of(lock), left | PARKS, memory_order_relaxed);
+		left |= KEPT;
+	} else if (has_calmed(seen)) {
+		atomic_store_explicit(number_of(lock), left, memory_order_relaxed);
 		note(lock, false);
-	if (atomic_exchange_explicit(word_of(lock), keeps ? left | KEPT : left,
-				     memory_order_release) &
-	    PARKED)
+	}
+	if (atomic_exchange_explicit(word_of(lock), left, memory_order_release) & PARKED)
 		tek__unpark(word_of(lock), 1);
 	return 0;
 }
@@ -326,23 +300,13 @@ static __attribute__((noinline)) int unlock_slowly(struct tek_lock *lock, unsign
 	return seen & LOCKED ? let_go_and_wake(lock, number, seen) : let_go(lock, number);
 }
 
-static int unlock_by_numbers(struct tek_lock *lock)
+static int unlock(struct tek_lock *lock)
 {
 	const unsigned int number = atomic_load_explicit(number_of(lock), memory_order_relaxed);
 
 	if (__builtin_expect(number & (PARKS | OWED), 0))
 		return unlock_slowly(lock, number);
 	atomic_store_explicit(number_of(lock), number + NEXT, memory_order_release);
-	return 0;
-}
-
-static int unlock_by_flag(struct tek_lock *lock)
-{
-	const unsigned int number = atomic_load_explicit(number_of(lock), memory_order_relaxed);
-
-	if (__builtin_expect(number != 0, 0))
-		return unlock_slowly(lock, number);
-	atomic_store_explicit(word_of(lock), 0, memory_order_release);
 	return 0;
 }
 
@@ -377,57 +341,13 @@ bool tek__lock_auto_changed(unsigned int number, const struct tek_lock **lock,
 	return *lock;
 }
 
-struct tek_lock_kind tek__lock_auto = {
+const struct tek_lock_kind tek__lock_auto = {
 	.name = "auto",
 	.about = "spins or sleeps, by what it has seen",
 	.sleeps = true,
-	.lock = lock_by_flag,
+	.lock = lock,
 	.try = try,
 	.lock_until = lock_until,
-	.unlock = unlock_by_flag,
+	.unlock = unlock,
 	.is_locked = is_locked,
 };
-
-void tek__lock_auto_choose(bool numbers)
-{
-	by_numbers = numbers;
-	tek__lock_auto.lock = numbers ? lock_by_numbers : lock_by_flag;
-	tek__lock_auto.unlock = numbers ? unlock_by_numbers : unlock_by_flag;
-}
-
-static long ns_of_pairs(bool numbers)
-{
-	enum { PAIRS = 64 };
-	int (*const lock)(struct tek_lock *) = numbers ? lock_by_numbers : lock_by_flag;
-	int (*const unlock)(struct tek_lock *) = numbers ? unlock_by_numbers : unlock_by_flag;
-	struct tek_lock mine = {0};
-	struct timespec begin, end;
-
-	clock_gettime(CLOCK_MONOTONIC, &begin);
-	for (int i = 0; i < PAIRS; i++) {
-		lock(&mine);
-		unlock(&mine);
-	}
-	clock_gettime(CLOCK_MONOTONIC, &end);
-	return (end.tv_sec - begin.tv_sec) * 1000000000L + end.tv_nsec - begin.tv_nsec;
-}
-
-/* The least of some, as others may have run in between.  It takes some us.  By flag is right also for who comes before. */
-__attribute__((constructor)) void tek__lock_auto_start(void)
-{
-	enum { TRIES = 8 };
-	static bool started;
-	long least[2] = {LONG_MAX, LONG_MAX};
-
-	if (started)
-		return;
-	started = true;
-	for (int i = 0; i < TRIES; i++) {
-		const long ns = ns_of_pairs(i % 2);
-		if (ns < least[i % 2])
-			least[i % 2] = ns;
-	}
-	/* They differ by a quarter where numbers are better. */
-	if (least[true] < least[false] / 8 * 7)
-		tek__lock_auto_choose(true);
-}

@@ -699,11 +699,6 @@ static bool choose(const char *name)
 			.name = name, .lock = word_lock, .try = word_try, .unlock = word_unlock};
 		return word;
 	}
-	const bool by_numbers = strcmp(name, "auto-by-numbers") == 0;
-	if (by_numbers || strcmp(name, "auto-by-flag") == 0) {
-		tek__lock_auto_choose(by_numbers);
-		name = "auto";
-	}
 	const struct tek_lock_kind *kind = tek__lock_kind_named(name);
 	if (kind)
 		subject = *kind;
@@ -739,8 +734,7 @@ int main(int argc, char **argv)
 	};
 
 	if (argc != 2 || !choose(argv[1])) {
-		fprintf(stderr, "usage: %s KIND, auto-by-numbers, auto-by-flag, or word-KIND\n",
-			argv[0]);
+		fprintf(stderr, "usage: %s KIND, or word-KIND\n", argv[0]);
 		return 1;
 	}
 	start_watchdog();

@@ -119,7 +119,6 @@ void tek__sync_start(void)
 		return;
 	tek__channel_start();
 	tek__process_start();
-	tek__lock_auto_start();
 	tek__sync_host = &tek_sync_host;
 	if (!tek__sync_variable("TEK_SYNC", list, sizeof(list)))
 		say("TEK_SYNC is too long: ", "", "it is ignored");
