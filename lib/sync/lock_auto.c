@@ -13,8 +13,8 @@
  *
  * It is free when both have the same number and `first` no flags.  Who locks it so that others spin raises the number in
  * `first`, and its unlock the one in `second`: the instruction that locks it finds a word that nobody has just written,
- * which is a quarter of what locking and unlocking take on some processors.  Who locks it so that others may sleep sets LOCKED and keeps the
- * number.
+ * which is a quarter of what locking and unlocking take on some processors.  Who locks it so that others may sleep sets
+ * LOCKED and keeps the number.
  *
  * No number comes again in `first` once the one in `second` is past it (but after 2^30 times), so one that is found equal to a
  * number read from `second` before shows that the lock is free.
