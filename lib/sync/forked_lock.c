@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
 #include "sync/forked_lock.h"
 
-#include "sync/mcs_node.h"
 #include "sync/waiting.h"
 
 #define NAP_NS 1000000
@@ -54,7 +53,8 @@ int tek__forked_lock_unlock(struct tek_lock *lock, atomic_uint *process,
 			    const struct tek_lock_kind *kind)
 {
 	if (is_held(lock, process, kind) && tek__process_claim(process)) {
-		tek__mcs_node_leave(lock);
+		if (kind->leave)
+			kind->leave(lock);
 		clear(lock, process);
 	}
 	return 0;

@@ -44,6 +44,11 @@ struct tek_lock_kind {
 	int (*unlock)(struct tek_lock *lock);
 	/* Of one that nobody writes meanwhile: a copy. */
 	bool (*is_locked)(const struct tek_lock *lock);
+	/*
+	 * In a child of fork(), of one that the calling thread had locked in the parent, before its words are cleared.  NULL:
+	 * it has nothing beside them.
+	 */
+	void (*leave)(const struct tek_lock *lock);
 };
 
 /* Ends with NULL; the order is that of --help. */

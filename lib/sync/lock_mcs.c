@@ -121,4 +121,5 @@ const struct tek_lock_kind tek__lock_mcs = {
 	.lock_until = lock_until,
 	.unlock = unlock,
 	.is_locked = tek__lock_has_first,
+	.leave = tek__mcs_node_leave,
 };

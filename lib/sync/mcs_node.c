@@ -10,6 +10,7 @@
 
 #define PAGES 1024u
 #define SHARED 4096u
+/* So many of a thread's nodes are looked at before the queue is searched, which finds each. */
 #define FIRST 8u
 /* Who has found no page takes so many of the nodes that all share before it looks again: a look at all pages is long. */
 #define LOOKS_APART 1024u
@@ -181,7 +182,6 @@ void tek__mcs_node_leave(const struct tek_lock *lock)
 static struct tek_mcs_node *search_queue(struct tek_lock *lock)
 {
 	struct tek_spinning spinning = {0};
-
 	struct tek_mcs_node *node;
 
 	while ((node = (struct tek_mcs_node *)atomic_load_explicit(&lock->first,

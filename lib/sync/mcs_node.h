@@ -61,7 +61,7 @@ static inline void tek__mcs_node_give(struct tek_mcs_node *node)
 	atomic_store_explicit(&node->lock, NULL, memory_order_release);
 }
 
-/* In a child of fork(), of a lock that the calling thread had in the parent: nobody else here knows of the node. */
+/* struct tek_lock_kind, leave(): nobody else in the child knows of the node. */
 void tek__mcs_node_leave(const struct tek_lock *lock);
 
 /* Where that is not the calling thread's first one; NULL: it has none. */

@@ -69,9 +69,9 @@ static inline void tek__relax_cpu(void)
 }
 
 /*
- * So many of these are a turn: of about 50 ns, measured when the library is loaded.  A pause takes 4 ns here and 50 there.
- * Who looks at a line more often than it takes to go from cache to cache (20 to 100 ns) makes whoever writes there wait for
- * it.
+ * So many of these are a turn: of about 50 ns, measured when the library is loaded.  How long a pause takes differs by the
+ * processor (25 ns on AMD's Zen 4).  Who looks at a line more often than it can go from cache to cache makes whoever writes
+ * there wait for it.
  */
 extern unsigned int tek__turn_pauses __attribute__((visibility("hidden")));
 
