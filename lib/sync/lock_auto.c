@@ -1,33 +1,35 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
 /*
  * A lock that chooses: it is a spin lock until somebody has waited for long, then one at which waiters sleep, until
- * nobody has slept for a while.
+ * nobody has slept for a while.  What differs is how it is unlocked: by a plain store, or by an exchange that sees
+ * whether somebody is to be woken.  That is settled when it is locked, by its holder.
  *
- * After B.-H. Lim, A. Agarwal: Reactive Synchronization Algorithms for Multiprocessors (1994): it is two locks, of which the
- * one that is not used is always locked.  Its holder alone changes which one that is.
+ * After B.-H. Lim, A. Agarwal: Reactive Synchronization Algorithms for Multiprocessors (1994): the holder alone may change
+ * what the lock is.
  *
- *	first	the spin lock: TAKEN, or 0
- *	second	0: that one is used; TO_PARK: and its holder is asked for the other one; PARKS: this one is used, with LOCKED,
- *		PARKED, OWED, or KEPT.  Behind it, turn.h
+ *	first	a number, and LOCKED, PARKED, or KEPT
+ *	second	the number of a free lock; PARKS: who locks it next is to let others sleep; OWED: who sleeps has been
+ *		too late before, so it is to be kept for those who sleep.  Behind it, turn.h
  *
- * An exchange locks the spin lock and a store unlocks it: nothing on a processor is done sooner.
+ * It is free when both have the same number and `first` no flags.  Who locks it so that others spin raises the number in
+ * `first`, and its unlock the one in `second`: the instruction that locks it finds a word that nobody has just written,
+ * which is a quarter of what locking and unlocking take on some processors.  Who locks it so that others may sleep sets
+ * LOCKED and keeps the number.
  *
- * The exchange that locks one of the two acquires what the store or the exchange that unlocks it has released.  Who is about to
- * sleep writes PARKED into `second`; the exchange that unlocks either reads it or has come before, and then that was
- * refused.
+ * No number comes again in `first` once the one in `second` is past it (but after 2^30 times), so one that is found equal to a
+ * number read from `second` before shows that the lock is free.
  */
 #include "sync/lock.h"
 #include "sync/poll.h"
 #include "sync/turn.h"
 
-#define TAKEN 1u
-
-#define TO_PARK 1u
-#define PARKS 2u
-#define LOCKED 4u
-#define PARKED 8u /* somebody may sleep */
-#define OWED 16u  /* who sleeps has been too late before: to be kept for those who sleep */
-#define KEPT (PARKS | PARKED) /* free, for those who have slept; others let them come first */
+#define LOCKED 1u /* others may sleep */
+#define PARKED 2u /* and may do so already */
+#define KEPT 2u   /* alone: free, for those who have slept; others let them come first */
+#define FLAGS (LOCKED | PARKED)
+#define PARKS 1u
+#define OWED 2u
+#define NEXT 4u /* number */
 
 /* So often in a row must a thread find that nobody has slept, at whichever locks, and this one spins again. */
 #define CALM 4000u
@@ -49,40 +51,40 @@ static struct {
 
 static __thread unsigned int calm __attribute__((tls_model("initial-exec")));
 
-static atomic_uint *spin_of(struct tek_lock *lock)
+static atomic_uint *word_of(struct tek_lock *lock)
 {
 	return (atomic_uint *)&lock->first;
 }
 
-static atomic_uint *word_of(struct tek_lock *lock)
+static atomic_uint *number_of(struct tek_lock *lock)
 {
 	return (atomic_uint *)&lock->second;
 }
 
 static atomic_uint *turn_of(struct tek_lock *lock)
 {
-	return word_of(lock) + 1;
+	return number_of(lock) + 1;
 }
 
-static unsigned int read(atomic_uint *word)
+/* Acquires what was done under a lock that was unlocked by a store. */
+static unsigned int read_number(struct tek_lock *lock)
 {
-	return atomic_load_explicit(word, memory_order_relaxed);
+	return atomic_load_explicit(number_of(lock), memory_order_acquire);
 }
 
-/* Looks first: where others sleep it is always taken, and nobody is to write there. */
-static bool spin_try(struct tek_lock *lock)
+static unsigned int free_one(unsigned int number)
 {
-	return !read(spin_of(lock)) &&
-	       !atomic_exchange_explicit(spin_of(lock), TAKEN, memory_order_acquire);
+	return number & ~FLAGS;
 }
 
+/* Acquires: synchronises with the exchange that unlocks; with the store that unlocks does read_number(), before. */
 static bool exchange(struct tek_lock *lock, unsigned int seen, unsigned int wanted)
 {
 	return atomic_compare_exchange_strong_explicit(word_of(lock), &seen, wanted,
 						       memory_order_acquire, memory_order_relaxed);
 }
 
-/* Counts what it was not before. */
+/* Counts what it was not before: what asks for a change may do so twice. */
 static void note(struct tek_lock *lock, bool parks)
 {
 	for (unsigned int i = 0; i < TEK_LOCK_AUTO_CHANGED; i++) {
@@ -102,42 +104,77 @@ static void note(struct tek_lock *lock, bool parks)
 	atomic_fetch_add_explicit(parks ? &to_park : &to_spin, 1, memory_order_relaxed);
 }
 
-/* Whether it is one at which others sleep, and free. */
-static bool is_free(unsigned int word)
+/* So that others may sleep.  `seen` is as it was and free, with that number. */
+static bool take_as(struct tek_lock *lock, unsigned int seen, unsigned int number,
+		    unsigned int flags)
 {
-	return (word & PARKS) && !(word & LOCKED);
+	if (!exchange(lock, seen, free_one(number) | flags))
+		return false;
+	/* While it is LOCKED this says so, too: unlock() looks here only.  It may have been cleared since it was read. */
+	if (!(atomic_load_explicit(number_of(lock), memory_order_relaxed) & PARKS)) {
+		atomic_store_explicit(number_of(lock), free_one(number) | PARKS,
+				      memory_order_relaxed);
+		note(lock, true);
+	}
+	return true;
+}
+
+static bool take(struct tek_lock *lock)
+{
+	const unsigned int number = read_number(lock);
+
+	if (number & PARKS)
+		return take_as(lock, free_one(number), number, LOCKED);
+	return exchange(lock, free_one(number), free_one(number) + NEXT);
+}
+
+/*
+ * Who unlocks a free one puts the number in `second` before the other one, and no holder ever does: then it is free indeed,
+ * and is put in order.
+ */
+static bool is_free(struct tek_lock *lock)
+{
+	const unsigned int seen = atomic_load_explicit(word_of(lock), memory_order_relaxed);
+	const unsigned int number = free_one(read_number(lock));
+
+	if (!(seen & LOCKED) && (int)(number - free_one(seen)) > 0)
+		return exchange(lock, seen, number);
+	return seen == number;
 }
 
 static bool try(struct tek_lock *lock)
 {
-	if (spin_try(lock))
-		return true;
-	const unsigned int seen = read(word_of(lock));
-	return is_free(seen) && exchange(lock, seen, seen | LOCKED);
+	const unsigned int number = read_number(lock);
+	return take(lock) || (is_free(lock) && take(lock)) ||
+	       take_as(lock, free_one(number) | KEPT, number, FLAGS);
 }
 
-/* Not what is kept for others. */
+/* Looks first: others write there. */
 static bool look(struct tek_lock *lock)
 {
-	return spin_try(lock) ||
-	       (read(word_of(lock)) == PARKS && exchange(lock, PARKS, PARKS | LOCKED));
+	return is_free(lock) && take(lock);
 }
 
 /* For who has slept: it says PARKED also for others, as it cannot know that nobody else does. */
 static bool look_again(struct tek_lock *lock)
 {
-	const unsigned int wanted = PARKS | LOCKED | PARKED;
+	(void)is_free(lock); /* puts it in order */
+	const unsigned int number = read_number(lock);
+	const unsigned int seen = atomic_load_explicit(word_of(lock), memory_order_relaxed);
 
-	if (spin_try(lock)) {
-		atomic_store_explicit(word_of(lock), wanted, memory_order_relaxed);
-		note(lock, true);
-		return true;
-	}
-	const unsigned int seen = read(word_of(lock));
-	return is_free(seen) && exchange(lock, seen, wanted);
+	return (seen == free_one(number) || seen == (free_one(number) | KEPT)) &&
+	       take_as(lock, seen, number, FLAGS);
 }
 
-/* While others spin: 0, ETIMEDOUT or EINVAL.  A real-time thread looks each time as soon. */
+/* The next one who locks it will let others sleep.  An unlock at the same time may undo that: it is asked again, then. */
+static void ask_to_park(struct tek_lock *lock)
+{
+	if (!(atomic_load_explicit(number_of(lock), memory_order_relaxed) & PARKS) &&
+	    !(atomic_fetch_or_explicit(number_of(lock), PARKS, memory_order_relaxed) & PARKS))
+		note(lock, true);
+}
+
+/* As long as this one holder has it: 0, ETIMEDOUT or EINVAL.  A real-time thread looks each time as soon. */
 static int nap(long *ns, struct tek_until until)
 {
 	struct tek_spinning spinning = {0};
@@ -151,10 +188,12 @@ static int nap(long *ns, struct tek_until until)
 	return 0;
 }
 
-/* What says that who sleeps now is to be woken. */
-static unsigned int parked(unsigned int seen, bool has_slept)
+/* Until it may be free; 0, ETIMEDOUT, EINVAL. */
+static int sleep(struct tek_lock *lock, unsigned int seen, bool is_owed, struct tek_until until)
 {
-	return seen | PARKED | (has_slept && tek__is_owed() ? OWED : 0);
+	if (is_owed)
+		atomic_fetch_or_explicit(number_of(lock), OWED, memory_order_relaxed);
+	return tek__park(word_of(lock), seen, until);
 }
 
 /* Who has slept and goes without the lock wakes another one in its place. */
@@ -168,20 +207,21 @@ static int take_turn(struct tek_lock *lock, struct tek_until until)
 		bool (*const again)(struct tek_lock *) = has_slept ? look_again : look;
 		if (again(lock) || (!until.at && tek__poll_patiently(lock, again)))
 			return 0;
-		const unsigned int seen = read(word_of(lock));
-		if (seen == KEPT) {
+		const unsigned int number = read_number(lock);
+		const unsigned int seen = atomic_load_explicit(word_of(lock), memory_order_relaxed);
+		const unsigned int parked = seen | PARKED;
+		if (seen == free_one(number))
+			continue;
+		if (seen == (free_one(number) | KEPT)) {
 			tek__let_come_first();
-			if (exchange(lock, KEPT, KEPT | LOCKED))
+			if (take_as(lock, seen, number, FLAGS))
 				return 0;
-		} else if (seen & LOCKED) {
-			const unsigned int wanted = parked(seen, has_slept);
-			if (seen == wanted || exchange(lock, seen, wanted)) {
-				error = tek__park(word_of(lock), wanted, until);
-				has_slept = true;
-			}
-		} else if (!(seen & PARKS)) {
-			(void)exchange(lock, 0, TO_PARK);
+		} else if (!(seen & LOCKED)) {
+			ask_to_park(lock);
 			error = nap(&ns, until);
+		} else if (seen == parked || exchange(lock, seen, parked)) {
+			error = sleep(lock, parked, has_slept && tek__is_owed(), until);
+			has_slept = true;
 		}
 	} while (!error);
 	if (has_slept)
@@ -199,7 +239,7 @@ static __attribute__((noinline)) int wait(struct tek_lock *lock, struct tek_unti
 
 static int lock_until(struct tek_lock *lock, struct tek_until until)
 {
-	return look(lock) ? 0 : wait(lock, until);
+	return take(lock) ? 0 : wait(lock, until);
 }
 
 static __attribute__((noinline)) int lock_slowly(struct tek_lock *lock)
@@ -207,9 +247,14 @@ static __attribute__((noinline)) int lock_slowly(struct tek_lock *lock)
 	return lock_until(lock, TEK_FOR_EVER);
 }
 
+/* As take(), and so few instructions where nobody sleeps or has slept. */
 static int lock(struct tek_lock *lock)
 {
-	return spin_try(lock) ? 0 : lock_slowly(lock);
+	const unsigned int number = read_number(lock);
+
+	if (__builtin_expect(number & (PARKS | OWED), 0))
+		return lock_slowly(lock);
+	return exchange(lock, number, number + NEXT) ? 0 : lock_slowly(lock);
 }
 
 /* Whether nobody has slept for so long that it may spin again.  By a holder that let others sleep. */
@@ -221,48 +266,58 @@ static bool has_calmed(unsigned int seen)
 	return !(seen & PARKED);
 }
 
-/* The spin lock is unlocked last. */
-static void let_go_and_wake(struct tek_lock *lock, unsigned int seen)
+/* By a holder that let others spin.  That one is OWED helps nobody where none is to sleep. */
+static int let_go(struct tek_lock *lock, unsigned int number)
 {
-	const bool spins = !(seen & OWED) && has_calmed(seen);
-	const unsigned int left = spins ? 0 : seen & OWED ? KEPT : PARKS;
+	const unsigned int asked = number & PARKS ? number & (PARKS | OWED) : 0;
 
-	if (spins)
-		note(lock, false);
-	seen = atomic_exchange_explicit(word_of(lock), left, memory_order_release);
-	if (spins)
-		atomic_store_explicit(spin_of(lock), 0, memory_order_release);
-	if (seen & PARKED)
-		tek__unpark(word_of(lock), 1);
+	atomic_store_explicit(number_of(lock), (free_one(number) + NEXT) | asked,
+			      memory_order_release);
+	return 0;
 }
 
-static __attribute__((noinline)) int unlock_slowly(struct tek_lock *lock)
+/* By one that let others sleep.  The word may change meanwhile from LOCKED to PARKED, and not otherwise. */
+static int let_go_and_wake(struct tek_lock *lock, unsigned int number, unsigned int seen)
 {
-	const unsigned int seen = read(word_of(lock));
+	unsigned int left = free_one(number);
 
-	if (seen & LOCKED) {
-		let_go_and_wake(lock, seen);
-	} else if (!(seen & PARKS) && read(spin_of(lock))) {
-		note(lock, true);
-		atomic_store_explicit(word_of(lock), PARKS, memory_order_release);
+	if (number & OWED) {
+		atomic_store_explicit(number_of(lock), left | PARKS, memory_order_relaxed);
+		left |= KEPT;
+	} else if (has_calmed(seen)) {
+		atomic_store_explicit(number_of(lock), left, memory_order_relaxed);
+		note(lock, false);
 	}
+	if (atomic_exchange_explicit(word_of(lock), left, memory_order_release) & PARKED)
+		tek__unpark(word_of(lock), 1);
 	return 0;
+}
+
+static __attribute__((noinline)) int unlock_slowly(struct tek_lock *lock, unsigned int number)
+{
+	const unsigned int seen = atomic_load_explicit(word_of(lock), memory_order_relaxed);
+
+	return seen & LOCKED ? let_go_and_wake(lock, number, seen) : let_go(lock, number);
 }
 
 static int unlock(struct tek_lock *lock)
 {
-	if (__builtin_expect(read(word_of(lock)), 0))
-		return unlock_slowly(lock);
-	atomic_store_explicit(spin_of(lock), 0, memory_order_release);
+	const unsigned int number = atomic_load_explicit(number_of(lock), memory_order_relaxed);
+
+	if (__builtin_expect(number & (PARKS | OWED), 0))
+		return unlock_slowly(lock, number);
+	atomic_store_explicit(number_of(lock), number + NEXT, memory_order_release);
 	return 0;
 }
 
 static bool is_locked(const struct tek_lock *lock)
 {
-	const unsigned int seen = atomic_load_explicit((const atomic_uint *)&lock->second,
+	const unsigned int seen = atomic_load_explicit((const atomic_uint *)&lock->first,
 						       memory_order_relaxed);
+	const unsigned int number = atomic_load_explicit((const atomic_uint *)&lock->second,
+							 memory_order_relaxed);
 
-	return seen & PARKS ? seen & LOCKED : tek__lock_has_first(lock);
+	return (seen & LOCKED) || (int)(free_one(seen) - free_one(number)) > 0;
 }
 
 void tek__lock_auto_counts(struct tek_lock_auto_counts *counts)
