@@ -103,7 +103,7 @@ pub fn measure(
         }
     };
     for round in 0..extent.rounds {
-        for variant in groups.iter().flat_map(|group| in_turn(group, round)) {
+        for variant in groups.iter().flat_map(|group| group.in_turn(round)) {
             let name = format!("{}, {}", part.name(), variant.name);
             if not_run.iter().any(|it| it.variant == name) {
                 continue;
@@ -122,9 +122,19 @@ pub fn measure(
     not_run
 }
 
-fn in_turn(group: &[Variant], round: usize) -> impl Iterator<Item = &Variant> {
-    let places: Vec<usize> = (0..group.len()).collect();
-    order(&places, round).into_iter().map(|place| &group[place])
+/// What is compared, and so runs next to each other.
+struct Group {
+    variants: Vec<Variant>,
+    /// How often in each round.
+    times: usize,
+}
+
+impl Group {
+    fn in_turn(&self, round: usize) -> impl Iterator<Item = &Variant> {
+        let places: Vec<usize> = (0..self.variants.len()).collect();
+        let turns = round * self.times..(round + 1) * self.times;
+        turns.flat_map(move |turn| order(&places, turn)).map(|place| &self.variants[place])
+    }
 }
 
 /// A run of a program that prints some points.
@@ -190,7 +200,7 @@ fn spin_kinds() -> anyhow::Result<Vec<String>> {
 }
 
 /// Those of a group are compared, so they run one after the other in each round.
-fn groups(part: Part, extent: &Extent) -> anyhow::Result<Vec<Vec<Variant>>> {
+fn groups(part: Part, extent: &Extent) -> anyhow::Result<Vec<Group>> {
     let variant = |name: String, directory, program: &str, arguments: Vec<String>| Variant {
         name,
         directory,
@@ -213,15 +223,18 @@ fn groups(part: Part, extent: &Extent) -> anyhow::Result<Vec<Vec<Variant>>> {
         // Each kind in a process of its own: what CPUs' predictors make of the loop around the lock
         // depends on which kinds the process had before, and that differs by more than locks do.
         // With each number of threads by themselves: a virtual machine's CPUs come nearer to each
-        // other and go apart again, from minute to minute.
+        // other and go apart again, from second to second: what a lock takes that goes from one to
+        // the other may be 9 ns or 240.  Where all have a CPU a run is short.
         Part::Spin => {
             let kinds = spin_kinds()?;
+            let times = if extent.little { 1 } else { 10 };
             let group = |count: &usize| {
                 let one = |kind: &String| {
                     let name = format!("{kind}, {count} threads");
                     spin(name, &count.to_string(), &format!("--kinds {kind}"))
                 };
-                kinds.iter().map(one).collect()
+                let times = if *count <= extent.cpus { times } else { 1 };
+                Group { variants: kinds.iter().map(one).collect(), times }
             };
             return Ok(counts.iter().map(group).collect());
         }
@@ -273,7 +286,7 @@ fn groups(part: Part, extent: &Extent) -> anyhow::Result<Vec<Vec<Variant>>> {
         }
         _ => Vec::new(),
     };
-    Ok(vec![variants])
+    Ok(vec![Group { variants, times: 1 }])
 }
 
 fn unit(part: Part) -> &'static str {

@@ -37,7 +37,8 @@ use std::process::ExitCode;
   tek bench manycore --json result.json          the numbers for other programs
   tek bench manycore --from result.json          the tables again
 
-Each setting runs once in each round, in turns, with its threads; each program checks its result.
+Each setting runs once in each round, in turns, with its threads (what a spin lock takes differs from
+moment to moment: 10 times, where each thread has a CPU); each program checks its result.
 What the settings of the paper become is printed first. A preset is compared with others of the
 same run; without --full, each thing is varied alone.
 
