@@ -84,6 +84,9 @@ struct tek_lock_auto_counts {
 };
 void tek__lock_auto_counts(struct tek_lock_auto_counts *counts);
 
+/* So often in a row must a thread find that nobody has slept, at whichever locks, and this one spins again. */
+extern unsigned int tek__lock_auto_calm __attribute__((visibility("hidden")));
+
 /* The same of single ones, by number from 0; false: there are no more.  Whether *lock still exists nobody knows. */
 #define TEK_LOCK_AUTO_CHANGED 16
 bool tek__lock_auto_changed(unsigned int number, const struct tek_lock **lock,

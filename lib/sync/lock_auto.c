@@ -31,9 +31,6 @@
 #define OWED 2u
 #define NEXT 4u /* number */
 
-/* So often in a row must a thread find that nobody has slept, at whichever locks, and this one spins again. */
-#define CALM 4000u
-
 /* While it may not sleep it looks now and then: as long as it has waited, until it looks again. */
 #define NAP_NS 50000
 #define NAP_NS_MAX 200000
@@ -49,6 +46,7 @@ static struct {
 	atomic_ulong to_park, to_spin;
 } changed[TEK_LOCK_AUTO_CHANGED];
 
+unsigned int tek__lock_auto_calm = 4000;
 static __thread unsigned int calm __attribute__((tls_model("initial-exec")));
 
 static atomic_uint *word_of(struct tek_lock *lock)
@@ -260,7 +258,7 @@ static int lock(struct tek_lock *lock)
 /* Whether nobody has slept for so long that it may spin again.  By a holder that let others sleep. */
 static bool has_calmed(unsigned int seen)
 {
-	if (!(seen & PARKED) && ++calm < CALM)
+	if (!(seen & PARKED) && ++calm < tek__lock_auto_calm)
 		return false;
 	calm = 0;
 	return !(seen & PARKED);

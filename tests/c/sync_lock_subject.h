@@ -44,6 +44,8 @@ static struct tek_lock lock;
 static struct timespec end_of_turns;
 static long long counter;
 static atomic_int inside, phase;
+/* Whether who has the lock sleeps now and then, so that those who wait do so for long. */
+static bool sleeps_with_it;
 
 static inline bool is_over(const struct timespec *time)
 {
@@ -61,6 +63,8 @@ static inline long have_it(unsigned int random)
 	const long long seen = counter;
 	for (volatile unsigned int i = 0; i < random % 50; i++)
 		;
+	if (sleeps_with_it && random % 256 == 0)
+		usleep(2000);
 	counter = seen + 1;
 	atomic_fetch_sub_explicit(&inside, 1, memory_order_relaxed);
 	subject.unlock(&lock);
@@ -135,6 +139,11 @@ static inline bool choose(const char *name)
 		subject = (struct tek_lock_kind){
 			.name = name, .lock = word_lock, .try = word_try, .unlock = word_unlock};
 		return word;
+	}
+	/* One that changes all the time. */
+	if (strcmp(name, "auto-calm") == 0) {
+		tek__lock_auto_calm = 3;
+		name = "auto";
 	}
 	const struct tek_lock_kind *kind = tek__lock_kind_named(name);
 	if (kind)

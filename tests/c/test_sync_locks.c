@@ -61,6 +61,14 @@ static void sixty_four_threads_all_get_it(void **state)
 	compete_with(THREADS_MAX);
 }
 
+static void who_has_it_may_sleep(void **state)
+{
+	(void)state;
+	sleeps_with_it = true;
+	compete_with(4);
+	sleeps_with_it = false;
+}
+
 static atomic_int signals;
 
 static void on_signal(int number)
@@ -361,6 +369,7 @@ int main(int argc, char **argv)
 		cmocka_unit_test(two_threads_take_turns),
 		cmocka_unit_test(eight_threads_all_get_it),
 		cmocka_unit_test(sixty_four_threads_all_get_it),
+		cmocka_unit_test(who_has_it_may_sleep),
 		cmocka_unit_test(signals_at_every_moment_do_no_harm),
 		cmocka_unit_test(who_waits_until_a_time_waits_that_long),
 		cmocka_unit_test(a_time_in_the_past_is_over_and_one_that_is_none_is_refused),
