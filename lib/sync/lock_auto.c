@@ -75,6 +75,12 @@ static unsigned int free_one(unsigned int number)
 	return number & ~FLAGS;
 }
 
+/* By what its words say. */
+static bool has_holder(unsigned int seen, unsigned int number)
+{
+	return (seen & LOCKED) || (int)(free_one(seen) - free_one(number)) > 0;
+}
+
 /* Acquires: synchronises with the exchange that unlocks; with the store that unlocks does read_number(), before. */
 static bool exchange(struct tek_lock *lock, unsigned int seen, unsigned int wanted)
 {
@@ -126,18 +132,11 @@ static bool take(struct tek_lock *lock)
 	return exchange(lock, free_one(number), free_one(number) + NEXT);
 }
 
-/*
- * Who unlocks a free one puts the number in `second` before the other one, and no holder ever does: then it is free indeed,
- * and is put in order.
- */
 static bool is_free(struct tek_lock *lock)
 {
-	const unsigned int seen = atomic_load_explicit(word_of(lock), memory_order_relaxed);
 	const unsigned int number = free_one(read_number(lock));
 
-	if (!(seen & LOCKED) && (int)(number - free_one(seen)) > 0)
-		return exchange(lock, seen, number);
-	return seen == number;
+	return atomic_load_explicit(word_of(lock), memory_order_relaxed) == number;
 }
 
 static bool try(struct tek_lock *lock)
@@ -156,7 +155,6 @@ static bool look(struct tek_lock *lock)
 /* For who has slept: it says PARKED also for others, as it cannot know that nobody else does. */
 static bool look_again(struct tek_lock *lock)
 {
-	(void)is_free(lock); /* puts it in order */
 	const unsigned int number = read_number(lock);
 	const unsigned int seen = atomic_load_explicit(word_of(lock), memory_order_relaxed);
 
@@ -295,14 +293,19 @@ static __attribute__((noinline)) int unlock_slowly(struct tek_lock *lock, unsign
 {
 	const unsigned int seen = atomic_load_explicit(word_of(lock), memory_order_relaxed);
 
+	if (!has_holder(seen, number))
+		return 0;
 	return seen & LOCKED ? let_go_and_wake(lock, number, seen) : let_go(lock, number);
 }
 
+/* That it is locked so that others spin is asked again, for who unlocks twice. */
 static int unlock(struct tek_lock *lock)
 {
 	const unsigned int number = atomic_load_explicit(number_of(lock), memory_order_relaxed);
+	const unsigned int seen = atomic_load_explicit(word_of(lock), memory_order_relaxed);
 
-	if (__builtin_expect(number & (PARKS | OWED), 0))
+	if (__builtin_expect(number & (PARKS | OWED), 0) ||
+	    __builtin_expect(seen != number + NEXT, 0))
 		return unlock_slowly(lock, number);
 	atomic_store_explicit(number_of(lock), number + NEXT, memory_order_release);
 	return 0;
@@ -315,7 +318,7 @@ static bool is_locked(const struct tek_lock *lock)
 	const unsigned int number = atomic_load_explicit((const atomic_uint *)&lock->second,
 							 memory_order_relaxed);
 
-	return (seen & LOCKED) || (int)(free_one(seen) - free_one(number)) > 0;
+	return has_holder(seen, number);
 }
 
 void tek__lock_auto_counts(struct tek_lock_auto_counts *counts)
