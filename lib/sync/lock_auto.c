@@ -132,11 +132,18 @@ static bool take(struct tek_lock *lock)
 	return exchange(lock, free_one(number), free_one(number) + NEXT);
 }
 
+/*
+ * No holder puts the number in `second` before the other one.  Where a second unlock has done so, which was late, the lock is free
+ * indeed, and is put in order.
+ */
 static bool is_free(struct tek_lock *lock)
 {
+	const unsigned int seen = atomic_load_explicit(word_of(lock), memory_order_relaxed);
 	const unsigned int number = free_one(read_number(lock));
 
-	return atomic_load_explicit(word_of(lock), memory_order_relaxed) == number;
+	if (!(seen & LOCKED) && (int)(number - free_one(seen)) > 0)
+		return exchange(lock, seen, number);
+	return seen == number;
 }
 
 static bool try(struct tek_lock *lock)
@@ -155,6 +162,7 @@ static bool look(struct tek_lock *lock)
 /* For who has slept: it says PARKED also for others, as it cannot know that nobody else does. */
 static bool look_again(struct tek_lock *lock)
 {
+	(void)is_free(lock); /* puts it in order */
 	const unsigned int number = read_number(lock);
 	const unsigned int seen = atomic_load_explicit(word_of(lock), memory_order_relaxed);
 
@@ -298,7 +306,7 @@ static __attribute__((noinline)) int unlock_slowly(struct tek_lock *lock, unsign
 	return seen & LOCKED ? let_go_and_wake(lock, number, seen) : let_go(lock, number);
 }
 
-/* That it is locked so that others spin is asked again, for who unlocks twice. */
+/* Looks whether it is locked, and so that others spin, for who unlocks twice. */
 static int unlock(struct tek_lock *lock)
 {
 	const unsigned int number = atomic_load_explicit(number_of(lock), memory_order_relaxed);
