@@ -46,6 +46,9 @@ bool tek__measure_other_roughly(const struct tek_stack *stack, struct tek_stack_
 /* The program locks memory: pages come without being used from now on. */
 void tek__measure_memory_is_locked(void);
 
+/* Whether it has done so. */
+bool tek__measure_pages_come_unused(void);
+
 /* In the child of a fork. */
 void tek__measure_forget(void);
 

@@ -32,8 +32,8 @@ static bool had_no_page_fault(void)
 {
 	struct rusage usage;
 	int saved = errno;
-	bool none = !atomic_load_explicit(&memory_is_locked, memory_order_relaxed) &&
-		    getrusage(RUSAGE_THREAD, &usage) == 0 && !usage.ru_minflt && !usage.ru_majflt;
+	bool none = !tek__measure_pages_come_unused() && getrusage(RUSAGE_THREAD, &usage) == 0 &&
+		    !usage.ru_minflt && !usage.ru_majflt;
 
 	errno = saved;
 	return none;
@@ -106,4 +106,9 @@ __attribute__((noinline)) bool tek__measure_last(struct tek_stack *stack, struct
 void tek__measure_memory_is_locked(void)
 {
 	atomic_store_explicit(&memory_is_locked, true, memory_order_relaxed);
+}
+
+bool tek__measure_pages_come_unused(void)
+{
+	return atomic_load_explicit(&memory_is_locked, memory_order_relaxed);
 }

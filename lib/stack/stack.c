@@ -182,10 +182,12 @@ void tek__stack_gone(struct tek_thread *thread)
 		tek__stack_measured(thread, &use);
 }
 
-/* Whether what is found can be told from what an earlier thread left there. */
+/* Whether what is found can be told from what an earlier thread left there, or mlockall(2) brought. */
 static bool is_news(const struct tek_stack *stack, const struct tek_stack_use *use)
 {
-	if (use->unprepared && (stack->measured || use->bound_bytes <= LEFTOVER_BYTES))
+	const size_t found = tek__measure_pages_come_unused() ? use->peak_bytes : use->bound_bytes;
+
+	if (use->unprepared && (stack->measured || found <= LEFTOVER_BYTES))
 		return false;
 	return use->peak_bytes > stack->use.peak_bytes ||
 	       use->bound_bytes != stack->use.bound_bytes;
