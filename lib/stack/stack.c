@@ -54,7 +54,8 @@ const pthread_attr_t *tek__stack_choose(struct tek_thread *thread, const pthread
 	if (!tek__stack_is_on())
 		return attr;
 	stack->site = tek__site_of(thread);
-	stack->measured = tek__site_wants_measure(stack->site);
+	/* Where pages come unused nothing can be told of a thread that was not prepared. */
+	stack->measured = tek__measure_pages_come_unused() || tek__site_wants_measure(stack->site);
 	if (attr && tek__area_is_given(attr))
 		stack->flags |= TEK_STACK_OWN;
 	stack->hides_segv = tek__mask_is_hidden();
@@ -185,9 +186,8 @@ void tek__stack_gone(struct tek_thread *thread)
 /* Whether what is found can be told from what an earlier thread left there, or mlockall(2) brought. */
 static bool is_news(const struct tek_stack *stack, const struct tek_stack_use *use)
 {
-	const size_t found = tek__measure_pages_come_unused() ? use->peak_bytes : use->bound_bytes;
-
-	if (use->unprepared && (stack->measured || found <= LEFTOVER_BYTES))
+	if (use->unprepared && (stack->measured || tek__measure_pages_come_unused() ||
+				use->bound_bytes <= LEFTOVER_BYTES))
 		return false;
 	return use->peak_bytes > stack->use.peak_bytes ||
 	       use->bound_bytes != stack->use.bound_bytes;

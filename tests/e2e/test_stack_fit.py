@@ -234,6 +234,51 @@ def test_of_a_program_that_locks_its_memory_far_less_is_locked(run, learnt):
     assert locked[1] < 40 * KIB and locked[0] > 10 * locked[1]
 
 
+# When many of a kind are known the one that uses 200 KiB comes.
+LOCKED_LATE = r"""
+#define _GNU_SOURCE
+#include <pthread.h>
+#include <stdint.h>
+#include <sys/mman.h>
+
+static __attribute__((noinline)) int use(int depth)
+{
+	volatile char frame[1000];
+
+	frame[0] = (char)depth;
+	return depth > 0 ? use(depth - 1) + frame[0] : 0;
+}
+
+static void *work(void *kib)
+{
+	pthread_setname_np(pthread_self(), "worker");
+	use((int)(intptr_t)kib);
+	return NULL;
+}
+
+int main(void)
+{
+	pthread_t thread;
+
+	if (mlockall(MCL_CURRENT | MCL_FUTURE))
+		return 77;
+	for (int i = 0; i < 40; i++)
+		if (pthread_create(&thread, NULL, work, (void *)(intptr_t)(i == 35 ? 200 : 20)) ||
+		    pthread_join(thread, NULL))
+			return 6;
+	return 3;
+}
+"""
+
+
+def test_where_memory_is_locked_each_thread_is_measured(run, compile_c, learnt):
+    if os.geteuid() != 0:
+        pytest.skip("needs root, to lock so much")
+    run("auto", program=compile_c(LOCKED_LATE, "cc", "-O1", "-pthread"))
+    kind = learnt()["name:worker"]
+    assert kind["threads"] == 40 and 200 * KIB < kind["peak"] <= kind["bound"] < 240 * KIB
+
+
 @pytest.mark.parametrize("sanitizer", ["thread", "address"])
 def test_sanitized_programs_are_left_alone(run, compile_c, tmp_path, sanitizer):
     sanitized = compile_c(SOURCE, "gcc", "-O1", "-pthread", f"-fsanitize={sanitizer}")

@@ -149,7 +149,7 @@ int main(int argc, char **argv)
 	for (int i = 0; i < count; i++) {
 		if (pthread_create(&threads[i], chosen, work, NULL))
 			return 6;
-		/* TEK knows the kind, does not measure all that come now, and looks at those later. */
+		/* TEK knows the kind; it may look at those that come now, too. */
 		if (strcmp(end, "locked") == 0 && (i == count / 2 || i == count - 1))
 			usleep(SEEN_US);
 	}
