@@ -50,6 +50,11 @@ class MesonRecord(unittest.TestCase):
     def test_a_program_that_dies_between_tests_fails(self):
         self.assertEqual(self.outcomes("1..3\nok 1 - a\n", "ERROR"), [PASSED, FAILED])
 
+    def test_it_is_told_after_which_test_a_program_died(self):
+        for said, where in (("1..3\nok 1 - a\n", "after a"), ("1..2\n", "in its first")):
+            last = tap.judge(tap.parse(said, "prog"), "prog", -6, "killed", None)[-1]
+            self.assertIn(where, last.reason)
+
     def test_a_program_that_hangs_fails_even_after_its_last_test(self):
         self.assertEqual(self.outcomes("1..1\nok 1 - a\n", "TIMEOUT", -15), [PASSED, FAILED])
 

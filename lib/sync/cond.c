@@ -66,12 +66,12 @@ static void take_out(struct tek_cond *cond, struct tek_cond_waiter *waiter)
 		cond->last = waiter->previous;
 }
 
-/* Whether it was LISTED.  The list's lock orders all else. */
+/* Whether it was LISTED.  Releases what was done to *waiter: it may be gone, once it has been woken. */
 static bool change(struct tek_cond_waiter *waiter, unsigned int to)
 {
 	unsigned int listed = LISTED;
 	return atomic_compare_exchange_strong_explicit(&waiter->place, &listed, to,
-						       memory_order_relaxed, memory_order_relaxed);
+						       memory_order_release, memory_order_relaxed);
 }
 
 /* ---- by who waits ---- */
@@ -79,6 +79,8 @@ static bool change(struct tek_cond_waiter *waiter, unsigned int to)
 void tek__cond_enter(struct tek_cond *cond, struct tek_cond_waiter *waiter)
 {
 	tek__sleeper_init(&waiter->sleeper);
+	if (!waiter->sleeper.thread)
+		tek__cancellable_init(&waiter->cancellable);
 	atomic_init(&waiter->place, LISTED);
 	waiter->urgency = tek__urgency();
 	tek__guard_hold(&cond->held);
@@ -98,50 +100,58 @@ static bool withdraw(struct tek_cond *cond, struct tek_cond_waiter *waiter)
 	return true;
 }
 
-static bool is_awake(struct tek_cond_waiter *waiter)
-{
-	return atomic_load_explicit(&waiter->sleeper.awake, memory_order_acquire) != 0;
-}
-
-/*
- * One sleep, of which a cancellation ends the thread.  The C library does that in its own system calls only, or
- * wherever the thread is; so this is allowed for as long as it sleeps here, and nothing else is in it.  An engine wakes
- * its thread and leaves the rest to the next point of cancellation.
- */
+/* Until it is woken.  An engine wakes its thread that is cancelled, and leaves the rest to the next point of cancellation. */
 static int sleep_cancellably(struct tek_cond_waiter *waiter, struct tek_until until)
 {
-	int error, type;
+	struct tek_sleeper *const sleeper = &waiter->sleeper;
+	int error = 0;
 
-	if (waiter->sleeper.thread) {
+	if (!sleeper->thread)
+		return tek__cancellable_sleep(&waiter->cancellable, until);
+	while (!tek__is_awake(sleeper) && !error) {
 		error = tek__sync_host->park(until);
 		pthread_testcancel();
-		return error;
 	}
-	pthread_setcanceltype(PTHREAD_CANCEL_ASYNCHRONOUS, &type);
-	error = tek__futex_wait_until(&waiter->sleeper.awake, 0, until);
-	pthread_setcanceltype(type, NULL);
-	return error;
+	/* *sleeper is needed by who wakes it, until it has been let go. */
+	return tek__is_awake(sleeper) ? tek__sleep(sleeper, TEK_FOR_EVER) : error;
+}
+
+static void wake(struct tek_cond_waiter *waiter)
+{
+	if (waiter->sleeper.thread)
+		tek__awaken(&waiter->sleeper);
+	else
+		tek__cancellable_awaken(&waiter->cancellable);
+}
+
+static unsigned int place_of(struct tek_cond_waiter *waiter)
+{
+	return atomic_load_explicit(&waiter->place, memory_order_acquire);
 }
 
 int tek__cond_sleep(struct tek_cond *cond, struct tek_cond_waiter *waiter, struct tek_until until)
 {
-	int error = 0;
+	int error = sleep_cancellably(waiter, until);
 
-	while (!is_awake(waiter) && !error)
-		error = sleep_cancellably(waiter, until);
-	if (!is_awake(waiter) && withdraw(cond, waiter))
+	if (error && withdraw(cond, waiter))
 		return error;
-	/* *waiter is needed by who wakes it, until it has been let go. */
-	return tek__sleep(&waiter->sleeper, TEK_FOR_EVER);
+	if (error)
+		sleep_cancellably(waiter, TEK_FOR_EVER);
+	(void)place_of(waiter); /* for ThreadSanitizer, which does not see how a kernel thread slept */
+	return 0;
 }
 
 void tek__cond_leave(struct tek_cond *cond, struct tek_cond_waiter *waiter)
 {
+	int state;
+
 	if (withdraw(cond, waiter))
 		return;
-	tek__sleep(&waiter->sleeper, TEK_FOR_EVER);
+	pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &state);
+	sleep_cancellably(waiter, TEK_FOR_EVER);
+	pthread_setcancelstate(state, NULL);
 	/* If nobody else waited then, nobody is owed a signal, and the condition variable may be gone. */
-	if (atomic_load_explicit(&waiter->place, memory_order_relaxed) == SIGNALLED)
+	if (place_of(waiter) == SIGNALLED)
 		tek__cond_signal(cond);
 }
 
@@ -171,7 +181,7 @@ void tek__cond_signal(struct tek_cond *cond)
 		take_out(cond, waiter);
 	tek__guard_let_go(&cond->held);
 	if (waiter)
-		tek__awaken(&waiter->sleeper);
+		wake(waiter);
 }
 
 void tek__cond_broadcast(struct tek_cond *cond)
@@ -193,7 +203,7 @@ void tek__cond_broadcast(struct tek_cond *cond)
 	tek__guard_let_go(&cond->held);
 	while (woken) {
 		struct tek_cond_waiter *next = woken->next;
-		tek__awaken(&woken->sleeper);
+		wake(woken);
 		woken = next;
 	}
 }

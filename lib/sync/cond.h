@@ -24,13 +24,15 @@
 #ifndef TEK_SYNC_COND_H
 #define TEK_SYNC_COND_H
 
+#include "sync/cancellable.h"
 #include "sync/until.h"
 #include "sync/waiting.h"
 
 struct tek_cond_waiter {
-	struct tek_sleeper sleeper;
-	atomic_uint place; /* cond.c */
-	int urgency;       /* of two the more urgent one is woken first: tek__urgency() */
+	struct tek_sleeper sleeper;         /* a user-level thread's */
+	struct tek_cancellable cancellable; /* a kernel thread's */
+	atomic_uint place;                  /* cond.c */
+	int urgency; /* of two the more urgent one is woken first: tek__urgency() */
 	struct tek_cond_waiter *next, *previous;
 };
 

@@ -545,6 +545,57 @@ static void a_cancelled_waiter_loses_no_signal(void **state)
 	}
 }
 
+static void spin_us(long us)
+{
+	const struct timespec begin = from_now(CLOCK_MONOTONIC, 0);
+	struct timespec now;
+
+	do
+		clock_gettime(CLOCK_MONOTONIC, &now);
+	while ((now.tv_sec - begin.tv_sec) * 1000000 + (now.tv_nsec - begin.tv_nsec) / 1000 < us);
+}
+
+static void end_slowly(void *unused)
+{
+	(void)unused;
+	spin_us(50);
+}
+
+static pthread_key_t slow_end;
+static atomic_bool came_back;
+
+static void *come_back(void *argument)
+{
+	pthread_setspecific(slow_end, argument);
+	wait_and_be_counted(argument);
+	atomic_store(&came_back, true);
+	return argument;
+}
+
+/* Its cancellation comes as it wakes, and must not be on its way still when the thread has its result. */
+static void who_came_back_from_its_wait_was_not_cancelled(void **state)
+{
+	(void)state;
+	assert_int_equal(pthread_key_create(&slow_end, end_slowly), 0);
+	for (int i = 0; i < 5000; i++) {
+		atomic_store(&waiting, 0);
+		atomic_store(&woken, 0);
+		atomic_store(&came_back, false);
+		pthread_t thread = start(come_back, &cond);
+		while (atomic_load(&waiting) == 0)
+			sched_yield();
+		pthread_mutex_lock(&mutex);
+		atomic_store(&woken, 1);
+		pthread_cond_signal(&cond);
+		pthread_mutex_unlock(&mutex);
+		spin_us(i % 4);
+		pthread_cancel(thread);
+		void *result = result_of(thread);
+		assert_ptr_equal(result, atomic_load(&came_back) ? &cond : PTHREAD_CANCELED);
+	}
+	pthread_key_delete(slow_end);
+}
+
 static void waits_end_at_their_time_by_either_clock(void **state)
 {
 	struct timespec time = from_now(CLOCK_REALTIME, 5), none = {1, 1000000000};
@@ -656,6 +707,7 @@ int main(void)
 		cmocka_unit_test(a_thread_may_have_five_thousand),
 		cmocka_unit_test_setup(a_signal_wakes_one_and_a_broadcast_the_others, reset),
 		cmocka_unit_test_setup(a_cancelled_waiter_loses_no_signal, reset),
+		cmocka_unit_test(who_came_back_from_its_wait_was_not_cancelled),
 		cmocka_unit_test(waits_end_at_their_time_by_either_clock),
 		cmocka_unit_test(those_of_threads_h_are_the_same),
 		cmocka_unit_test(a_spin_lock_keeps_others_out),

@@ -62,7 +62,8 @@ def judge(report: Report, program: str, status: int | None, how: str, log: Path 
     if report.planned is None:
         cases.append(failed(program, f"told nothing of its tests ({how})", log))
     elif report.missing:
-        cases.append(failed(program, f"ended {report.missing} tests early ({how})", log))
+        after = f"after {cases[-1].name.split('/')[-1]}" if cases else "in its first"
+        cases.append(failed(program, f"ended {report.missing} tests early, {after} ({how})", log))
     elif status is None or (status and not of_outcome(cases, Outcome.FAILED)):
         cases.append(failed(program, f"after its last test: {how}", log))
     return cases
