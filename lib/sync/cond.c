@@ -137,7 +137,8 @@ int tek__cond_sleep(struct tek_cond *cond, struct tek_cond_waiter *waiter, struc
 		return error;
 	if (error)
 		sleep_cancellably(waiter, TEK_FOR_EVER);
-	(void)place_of(waiter); /* for ThreadSanitizer, which does not see how a kernel thread slept */
+	/* For ThreadSanitizer, which does not see how a kernel thread slept. */
+	(void)place_of(waiter);
 	return 0;
 }
 
