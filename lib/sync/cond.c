@@ -4,6 +4,7 @@
 #include "sync/futex.h"
 #include "sync/guard.h"
 
+#include <poll.h>
 #include <pthread.h>
 
 /*
@@ -12,7 +13,7 @@
  */
 enum {
 	LISTED,
-	SIGNALLED, /* out of the list, about to be woken, and others waited still */
+	SIGNALLED, /* out of the list, about to be woken, and others waited still: one of `owing` */
 	LAST,    /* the same, and nobody else waited: by a broadcast, or a signal to the only one */
 	LEAVING, /* takes itself out */
 };
@@ -38,6 +39,8 @@ static void add(struct tek_cond *cond, struct tek_cond_waiter *waiter)
 	struct tek_cond_waiter *const first = first_of(cond);
 	struct tek_cond_waiter *before = first ? cond->last : NULL;
 
+	if (!is_ours(cond))
+		cond->owing = 0;
 	cond->process = tek__process();
 	/* An ordinary thread is the last one without a look. */
 	while (before && before->urgency < waiter->urgency)
@@ -66,12 +69,12 @@ static void take_out(struct tek_cond *cond, struct tek_cond_waiter *waiter)
 		cond->last = waiter->previous;
 }
 
-/* Whether it was LISTED.  Releases what was done to *waiter: it may be gone, once it has been woken. */
+/* Whether it was LISTED.  The list's lock orders all else. */
 static bool change(struct tek_cond_waiter *waiter, unsigned int to)
 {
 	unsigned int listed = LISTED;
 	return atomic_compare_exchange_strong_explicit(&waiter->place, &listed, to,
-						       memory_order_release, memory_order_relaxed);
+						       memory_order_relaxed, memory_order_relaxed);
 }
 
 /* ---- by who waits ---- */
@@ -79,8 +82,6 @@ static bool change(struct tek_cond_waiter *waiter, unsigned int to)
 void tek__cond_enter(struct tek_cond *cond, struct tek_cond_waiter *waiter)
 {
 	tek__sleeper_init(&waiter->sleeper);
-	if (!waiter->sleeper.thread)
-		tek__cancellable_init(&waiter->cancellable);
 	atomic_init(&waiter->place, LISTED);
 	waiter->urgency = tek__urgency();
 	tek__guard_hold(&cond->held);
@@ -100,60 +101,86 @@ static bool withdraw(struct tek_cond *cond, struct tek_cond_waiter *waiter)
 	return true;
 }
 
-/* Until it is woken.  An engine wakes its thread that is cancelled, and leaves the rest to the next point of cancellation. */
+/* Whether it was signalled while others waited: if it is cancelled it owes them that signal. */
+static bool is_owing(struct tek_cond_waiter *waiter)
+{
+	return atomic_load_explicit(&waiter->place, memory_order_relaxed) == SIGNALLED;
+}
+
+/* It owes nobody anything any more, and does not touch the condition variable. */
+static void be_quits(struct tek_cond *cond)
+{
+	tek__guard_hold(&cond->held);
+	if (is_ours(cond) && cond->owing)
+		cond->owing--;
+	tek__guard_let_go(&cond->held);
+}
+
+static bool is_awake(struct tek_cond_waiter *waiter)
+{
+	return atomic_load_explicit(&waiter->sleeper.awake, memory_order_acquire) != 0;
+}
+
+/*
+ * One that has left PTHREAD_CANCEL_ASYNCHRONOUS may have a cancellation on its way to it still, which comes wherever it is
+ * then: even when it has returned from its first function, and pthread_join(3) says PTHREAD_CANCELED of a thread that was
+ * not cancelled (glibc 2.36).  The C library's points of cancellation wait for that at their end: here is one that does
+ * nothing else.
+ */
+static void let_cancellation_arrive(void)
+{
+	const int before = errno;
+
+	poll(NULL, 0, 0);
+	errno = before;
+}
+
+/*
+ * One sleep, of which a cancellation ends the thread.  The C library does that in its own system calls only, or
+ * wherever the thread is; so this is allowed for as long as it sleeps here, and nothing else is in it.  An engine wakes
+ * its thread and leaves the rest to the next point of cancellation.
+ */
 static int sleep_cancellably(struct tek_cond_waiter *waiter, struct tek_until until)
 {
-	struct tek_sleeper *const sleeper = &waiter->sleeper;
-	int error = 0;
+	int error, type;
 
-	if (!sleeper->thread)
-		return tek__cancellable_sleep(&waiter->cancellable, until);
-	while (!tek__is_awake(sleeper) && !error) {
+	if (waiter->sleeper.thread) {
 		error = tek__sync_host->park(until);
 		pthread_testcancel();
+		return error;
 	}
-	/* *sleeper is needed by who wakes it, until it has been let go. */
-	return tek__is_awake(sleeper) ? tek__sleep(sleeper, TEK_FOR_EVER) : error;
-}
-
-static void wake(struct tek_cond_waiter *waiter)
-{
-	if (waiter->sleeper.thread)
-		tek__awaken(&waiter->sleeper);
-	else
-		tek__cancellable_awaken(&waiter->cancellable);
-}
-
-static unsigned int place_of(struct tek_cond_waiter *waiter)
-{
-	return atomic_load_explicit(&waiter->place, memory_order_acquire);
+	pthread_setcanceltype(PTHREAD_CANCEL_ASYNCHRONOUS, &type);
+	error = tek__futex_wait_until(&waiter->sleeper.awake, 0, until);
+	pthread_setcanceltype(type, NULL);
+	let_cancellation_arrive();
+	return error;
 }
 
 int tek__cond_sleep(struct tek_cond *cond, struct tek_cond_waiter *waiter, struct tek_until until)
 {
-	int error = sleep_cancellably(waiter, until);
+	int error = 0;
 
-	if (error && withdraw(cond, waiter))
+	while (!is_awake(waiter) && !error)
+		error = sleep_cancellably(waiter, until);
+	if (!is_awake(waiter) && withdraw(cond, waiter))
 		return error;
-	if (error)
-		sleep_cancellably(waiter, TEK_FOR_EVER);
-	/* For ThreadSanitizer, which does not see how a kernel thread slept. */
-	(void)place_of(waiter);
+	/* *waiter is needed by who wakes it, until it has been let go. */
+	tek__sleep(&waiter->sleeper, TEK_FOR_EVER);
+	if (is_owing(waiter))
+		be_quits(cond);
 	return 0;
 }
 
 void tek__cond_leave(struct tek_cond *cond, struct tek_cond_waiter *waiter)
 {
-	int state;
-
 	if (withdraw(cond, waiter))
 		return;
-	pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &state);
-	sleep_cancellably(waiter, TEK_FOR_EVER);
-	pthread_setcancelstate(state, NULL);
+	tek__sleep(&waiter->sleeper, TEK_FOR_EVER);
 	/* If nobody else waited then, nobody is owed a signal, and the condition variable may be gone. */
-	if (place_of(waiter) == SIGNALLED)
+	if (is_owing(waiter)) {
 		tek__cond_signal(cond);
+		be_quits(cond);
+	}
 }
 
 /* ---- by others ---- */
@@ -178,11 +205,13 @@ void tek__cond_signal(struct tek_cond *cond)
 		if (change(waiter, only ? LAST : SIGNALLED))
 			break;
 	}
-	if (waiter)
+	if (waiter) {
 		take_out(cond, waiter);
+		cond->owing += is_owing(waiter);
+	}
 	tek__guard_let_go(&cond->held);
 	if (waiter)
-		wake(waiter);
+		tek__awaken(&waiter->sleeper);
 }
 
 void tek__cond_broadcast(struct tek_cond *cond)
@@ -204,26 +233,30 @@ void tek__cond_broadcast(struct tek_cond *cond)
 	tek__guard_let_go(&cond->held);
 	while (woken) {
 		struct tek_cond_waiter *next = woken->next;
-		wake(woken);
+		tek__awaken(&woken->sleeper);
 		woken = next;
 	}
 }
 
+/* Whom it waits for may be of lesser priority, and of this CPU. */
+#define NAP_NS 50000
+
 int tek__cond_destroy(struct tek_cond *cond)
 {
-	struct tek_spinning spinning = {0};
 	bool used = false, left = true;
 
-	while (left && !used) {
+	for (unsigned int turns = 0; left && !used; turns++) {
+		if (turns >= TEK_TURNS)
+			tek__nap(NAP_NS);
+		else if (turns)
+			tek__turn();
 		tek__guard_hold(&cond->held);
 		struct tek_cond_waiter *waiter = first_of(cond);
-		left = waiter != NULL;
+		left = waiter || (is_ours(cond) && cond->owing);
 		for (; waiter; waiter = waiter->next)
 			used |= atomic_load_explicit(&waiter->place, memory_order_relaxed) ==
 				LISTED;
 		tek__guard_let_go(&cond->held);
-		if (left && !used)
-			tek__spin(&spinning);
 	}
 	return used ? EBUSY : 0;
 }

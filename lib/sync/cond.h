@@ -16,23 +16,22 @@
  * (pthread_cond_signal(3p)).  Nothing is lost: who enters under the lock is in the list before anybody changes, under the
  * same lock, what it waits for.
  *
- * Life: who was woken does not touch it any more, nor does who wakes him, so it may be destroyed after a broadcast,
- * and at once freed: tek__cond_destroy() waits for those who are just giving up.
+ * Life: it may be destroyed after a broadcast, and at once freed.  Who was woken does not touch it any more, nor does who
+ * wakes him.  But who was signalled while others waited does so once: he may be cancelled, and hand the signal on.
+ * tek__cond_destroy() waits for those, and for those who are just giving up.
  *
  * What waits is a kernel thread or a user-level thread.  Nothing here allocates.
  */
 #ifndef TEK_SYNC_COND_H
 #define TEK_SYNC_COND_H
 
-#include "sync/cancellable.h"
 #include "sync/until.h"
 #include "sync/waiting.h"
 
 struct tek_cond_waiter {
-	struct tek_sleeper sleeper;         /* a user-level thread's */
-	struct tek_cancellable cancellable; /* a kernel thread's */
-	atomic_uint place;                  /* cond.c */
-	int urgency; /* of two the more urgent one is woken first: tek__urgency() */
+	struct tek_sleeper sleeper;
+	atomic_uint place; /* cond.c */
+	int urgency;       /* of two the more urgent one is woken first: tek__urgency() */
 	struct tek_cond_waiter *next, *previous;
 };
 
@@ -41,6 +40,7 @@ struct tek_cond {
 	unsigned int process; /* which has written the list last: forked.h */
 	_Atomic(struct tek_cond_waiter *) first;
 	struct tek_cond_waiter *last;
+	unsigned int owing; /* that many may have to hand a signal on still */
 };
 
 /* The calling thread waits, which has what protects the condition locked. */

@@ -147,7 +147,8 @@ void tek__sleeper_init(struct tek_sleeper *sleeper)
 	sleeper->thread = tek__sync_host ? tek__sync_host->self() : NULL;
 }
 
-bool tek__is_awake(struct tek_sleeper *sleeper)
+/* Acquires what the one who wakes it has released. */
+static bool is_awake(struct tek_sleeper *sleeper)
 {
 	return atomic_load_explicit(&sleeper->awake, memory_order_acquire) != ASLEEP;
 }
@@ -164,10 +165,10 @@ int tek__sleep(struct tek_sleeper *sleeper, struct tek_until until)
 {
 	int error = 0;
 
-	while (!tek__is_awake(sleeper) && !error)
+	while (!is_awake(sleeper) && !error)
 		error = sleeper->thread ? tek__sync_host->park(until)
 					: tek__futex_wait_until(&sleeper->awake, ASLEEP, until);
-	if (!tek__is_awake(sleeper))
+	if (!is_awake(sleeper))
 		return error;
 	if (sleeper->thread)
 		wait_until_let_go(sleeper);

@@ -128,9 +128,6 @@ struct tek_sleeper {
 /* The calling thread will sleep in it. */
 void tek__sleeper_init(struct tek_sleeper *sleeper);
 
-/* Whether tek__awaken() has begun: acquires what the one who wakes it has released. */
-bool tek__is_awake(struct tek_sleeper *sleeper);
-
 /* Until tek__awaken(), which may have come before: 0, ETIMEDOUT, EINVAL.  Never early. */
 int tek__sleep(struct tek_sleeper *sleeper, struct tek_until until);
 

@@ -57,6 +57,45 @@ static void a_waiter_comes_out_when_the_one_who_wakes_it_has_let_it_go(void **st
 		assert_int_equal(((char *)&waiter)[i], 0);
 }
 
+static atomic_bool destroyed;
+
+static void *destroy_it(void *unused)
+{
+	const int result = tek__cond_destroy(&cond);
+
+	atomic_store(&destroyed, true);
+	return result ? &cond : unused;
+}
+
+/* It may have been cancelled, and others may have waited for what it was told. */
+static void none_is_destroyed_before_whom_it_woke_first_is_through(void **state)
+{
+	struct tek_cond_waiter first, second, third;
+
+	(void)state;
+	tek__sync_host = on_user_level() ? &slow : NULL;
+	for (int is_cancelled = 0; is_cancelled <= 1; is_cancelled++) {
+		tek__cond_enter(&cond, &first);
+		tek__cond_enter(&cond, &second);
+		tek__cond_enter(&cond, &third);
+		tek__cond_signal(&cond);
+		tek__cond_signal(&cond);
+		assert_int_equal(tek__cond_destroy(&cond), EBUSY);
+		tek__cond_broadcast(&cond);
+		atomic_store(&destroyed, false);
+		pthread_t other = start(destroy_it, NULL);
+		tek__cond_sleep(&cond, &third, TEK_FOR_EVER);
+		tek__cond_sleep(&cond, &second, TEK_FOR_EVER);
+		nap(20);
+		assert_false(atomic_load(&destroyed));
+		if (is_cancelled)
+			tek__cond_leave(&cond, &first);
+		else
+			tek__cond_sleep(&cond, &first, TEK_FOR_EVER);
+		assert_null(result_of(other));
+	}
+}
+
 /* One that waits, and who was woken as which. */
 struct queued {
 	pthread_t thread;
@@ -123,6 +162,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(a_waiter_comes_out_when_the_one_who_wakes_it_has_let_it_go),
+		cmocka_unit_test(none_is_destroyed_before_whom_it_woke_first_is_through),
 		cmocka_unit_test(
 			the_most_urgent_one_is_woken_first_and_among_equals_who_came_first),
 	};

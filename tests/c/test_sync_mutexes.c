@@ -572,7 +572,7 @@ static void *come_back(void *argument)
 	return argument;
 }
 
-/* Its cancellation comes as it wakes, and must not be on its way still when the thread has its result. */
+/* Cancelled as it wakes: that must not be on its way still when it returns. */
 static void who_came_back_from_its_wait_was_not_cancelled(void **state)
 {
 	(void)state;
