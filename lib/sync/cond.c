@@ -4,8 +4,8 @@
 #include "sync/futex.h"
 #include "sync/guard.h"
 
-#include <poll.h>
 #include <pthread.h>
+#include <unistd.h>
 
 /*
  * Where a waiter is.  From LISTED one of two ways leads on, and who changes the word decides which: the one who wakes, or
@@ -107,7 +107,7 @@ static bool is_owing(struct tek_cond_waiter *waiter)
 	return atomic_load_explicit(&waiter->place, memory_order_relaxed) == SIGNALLED;
 }
 
-/* It owes nobody anything any more, and does not touch the condition variable. */
+/* One of `owing` less, as the last thing that it does with the condition variable, which may be gone then. */
 static void be_quits(struct tek_cond *cond)
 {
 	tek__guard_hold(&cond->held);
@@ -124,14 +124,16 @@ static bool is_awake(struct tek_cond_waiter *waiter)
 /*
  * One that has left PTHREAD_CANCEL_ASYNCHRONOUS may have a cancellation on its way to it still, which comes wherever it is
  * then: even when it has returned from its first function, and pthread_join(3) says PTHREAD_CANCELED of a thread that was
- * not cancelled (glibc 2.36).  The C library's points of cancellation wait for that at their end: here is one that does
- * nothing else.
+ * not cancelled (glibc 2.36).  The C library's points of cancellation wait for that at their end: this is one that does
+ * nothing else, for a system call that fails at once.  Programs have functions of their own for read(2), but not of this name.
  */
+extern ssize_t __read(int file, void *bytes, size_t size);
+
 static void let_cancellation_arrive(void)
 {
 	const int before = errno;
 
-	poll(NULL, 0, 0);
+	(void)!__read(-1, NULL, 0);
 	errno = before;
 }
 
@@ -202,12 +204,11 @@ void tek__cond_signal(struct tek_cond *cond)
 	tek__guard_hold(&cond->held);
 	for (waiter = first_of(cond); waiter; waiter = waiter->next) {
 		const bool only = !waiter->next && !waiter->previous;
-		if (change(waiter, only ? LAST : SIGNALLED))
-			break;
-	}
-	if (waiter) {
+		if (!change(waiter, only ? LAST : SIGNALLED))
+			continue;
 		take_out(cond, waiter);
-		cond->owing += is_owing(waiter);
+		cond->owing += !only;
+		break;
 	}
 	tek__guard_let_go(&cond->held);
 	if (waiter)

@@ -16,9 +16,10 @@
  * (pthread_cond_signal(3p)).  Nothing is lost: who enters under the lock is in the list before anybody changes, under the
  * same lock, what it waits for.
  *
- * Life: it may be destroyed after a broadcast, and at once freed.  Who was woken does not touch it any more, nor does who
- * wakes him.  But who was signalled while others waited does so once: he may be cancelled, and hand the signal on.
- * tek__cond_destroy() waits for those, and for those who are just giving up.
+ * Life: it may be destroyed after a broadcast, and at once freed.  Who wakes somebody does not touch it any more when he is
+ * awake.  Of those who were woken only who was signalled while others waited does so once, for he may be cancelled, and hand
+ * the signal on.  tek__cond_destroy() waits for those, and for those who are just giving up: for ever, as the C library's,
+ * for one that never comes out of its wait (longjmp(3) in a handler).
  *
  * What waits is a kernel thread or a user-level thread.  Nothing here allocates.
  */
@@ -60,7 +61,7 @@ void tek__cond_signal(struct tek_cond *cond);
 /* All of them. */
 void tek__cond_broadcast(struct tek_cond *cond);
 
-/* 0, EBUSY: somebody waits. */
+/* 0, EBUSY: somebody waits.  May wait itself: above. */
 int tek__cond_destroy(struct tek_cond *cond);
 
 #endif
