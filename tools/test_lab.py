@@ -191,6 +191,14 @@ class JobsOfTheGuest(unittest.TestCase):
         self.assertFalse(lab_tests.died_of_emulation(hung | {"console": [*stuck, elsewhere] * 9}))
         self.assertFalse(lab_tests.died_of_emulation(hung | {"console": [*stuck, before_nothing]}))
 
+    def test_so_is_one_that_does_not_answer_another_that_changes_the_code(self):
+        waits = "[ 140.7]  text_poke_bp_batch+0xb7/0x300"
+        trace = ["[ 140.7] watchdog: BUG: soft lockup - CPU#1 stuck for 26s! [python3:4848]", "[ 140.7] Call Trace:", waits]
+        hung = {"outcome": "hung", "console": [waits, *trace]}
+        self.assertTrue(lab_tests.died_of_emulation(hung))
+        self.assertFalse(lab_tests.died_of_emulation(hung | {"console": [waits, waits]}))
+        self.assertFalse(lab_tests.died_of_emulation(hung | {"console": trace}))
+
     def test_its_jobs_are_run_again_and_that_is_told(self):
         boot, = boots("rt", entry(command=["a"]), entry(name="b", command=["b"]))
         lost = {"outcome": "panicked", "why": "x", "console": ["Oops: int3: 0000"]}

@@ -18,6 +18,8 @@ SILENCE = 300
 RUNS_MORE = 3
 # The bytes at which a CPU stands (<>), where a tracepoint that is off has an instruction that does nothing.
 NOTHING = "<0f> 1f 44 00 00"
+# Where another one waits for it that changes the kernel's code.
+WAITING = "text_poke_bp_batch+"
 HOST_SILENCE = 900  # its tests boot guests, several to a test
 
 
@@ -107,11 +109,13 @@ def died_of_emulation(record: dict) -> bool:
     """Whether the kernel met a breakpoint of its own that it knew nothing of any more. It puts them where it switches a
     tracepoint on or off; on several emulated CPUs one may still meet it later, without TEK too (docs/lab.md). Linux 7.2
     dies of it. Linux 6.1 tries again for ever, where the breakpoint is no more: watchdog after watchdog finds the CPU
-    before the instruction that does nothing."""
+    before the instruction that does nothing, or the one that has put the breakpoint there and waits for an answer."""
     console = record.get("console", [])
     if record.get("outcome") == "hung":
         lockups = [at for at, line in enumerate(console) if "BUG: soft lockup" in line]
-        return sum(any(NOTHING in line for line in console[at:at + 12]) for at in lockups) >= 2
+        stands = sum(any(NOTHING in line for line in console[at:at + 12]) for at in lockups)
+        waits = sum(WAITING in line for line in console)
+        return stands >= 2 or (bool(lockups) and waits >= 2)
     return record.get("outcome") == "panicked" and any("Oops: int3:" in line for line in console)
 
 
