@@ -50,22 +50,14 @@ impl Rule {
     }
 }
 
-/// Sets a rule in place of another. The flag comes first and goes last: the kernel copies a thread
-/// that forks without a lock and in no certain order, and could find the policy real-time and the
-/// flag not there yet, or gone already. Then the child would be real-time, and nobody would know of
-/// it. (Where a fork stands still for as long as the thread is real-time, it still may.)
+/// Sets a rule in place of another. The flag goes last: the kernel copies a thread that forks
+/// without a lock, and could find the flag gone already and the policy still real-time. Then the
+/// child would be real-time, and nobody would know of it.
 pub(crate) fn set_rule(tid: i32, from: Rule, to: Rule) -> io::Result<()> {
-    match (from.reset_on_fork, to.reset_on_fork) {
-        (false, true) => {
-            sys::set_rule(tid, from.halfway())?;
-            sys::set_rule(tid, to).inspect_err(|_| drop(sys::set_rule(tid, from)))
-        }
-        (true, false) => {
-            sys::set_rule(tid, to.halfway())?;
-            sys::set_rule(tid, to)
-        }
-        _ => sys::set_rule(tid, to),
+    if from.reset_on_fork && !to.reset_on_fork {
+        sys::set_rule(tid, to.halfway())?;
     }
+    sys::set_rule(tid, to)
 }
 
 impl Scheduling {
