@@ -11,6 +11,7 @@ use crate::sys;
 use crate::{Error, Identity, Undone};
 use serde::{Deserialize, Serialize};
 use std::io;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 const NORMAL: u32 = libc::SCHED_OTHER as u32;
 const FIFO: u32 = libc::SCHED_FIFO as u32;
@@ -50,14 +51,30 @@ impl Rule {
     }
 }
 
-/// Sets a rule in place of another. The flag goes last: the kernel copies a thread that forks
-/// without a lock, and could find the flag gone already and the policy still real-time. Then the
-/// child would be real-time, and nobody would know of it.
+/// Whether this process has taken the flag away from a thread. That needs a privilege, which only
+/// the kernel can tell of: of root in a user namespace it does not hold.
+static TAKES_FLAGS: AtomicBool = AtomicBool::new(false);
+
+/// Sets a rule in place of another. The flag comes first and goes last: the kernel copies a thread
+/// that forks without a lock and in no certain order, and could find the policy real-time and the
+/// flag not there yet, or gone already. Then the child would be real-time, and nobody would know of
+/// it. (Where a fork stands still for as long as the thread is real-time, it still may.)
+///
+/// Where the flag might have to stay when the policy is refused, both come at once.
 pub(crate) fn set_rule(tid: i32, from: Rule, to: Rule) -> io::Result<()> {
-    if from.reset_on_fork && !to.reset_on_fork {
-        sys::set_rule(tid, to.halfway())?;
+    match (from.reset_on_fork, to.reset_on_fork) {
+        (false, true) if TAKES_FLAGS.load(Ordering::Relaxed) => {
+            sys::set_rule(tid, from.halfway())?;
+            sys::set_rule(tid, to).inspect_err(|_| drop(sys::set_rule(tid, from)))
+        }
+        (true, false) => {
+            sys::set_rule(tid, to.halfway())?;
+            sys::set_rule(tid, to)?;
+            TAKES_FLAGS.store(true, Ordering::Relaxed);
+            Ok(())
+        }
+        _ => sys::set_rule(tid, to),
     }
-    sys::set_rule(tid, to)
 }
 
 impl Scheduling {
