@@ -248,6 +248,13 @@ def eventually(find, seconds=20):
     return found
 
 
+def listens_at(path):
+    """Whether a program waits for clients at this path: the file is there a moment before."""
+    accepts = 0x10000  # __SO_ACCEPTCON
+    sockets = [line.split(maxsplit=7) for line in read("/proc/net/unix").splitlines()[1:]]
+    return any(socket[7:] == [str(path)] and int(socket[3], 16) & accepts for socket in sockets)
+
+
 def read(path):
     """A file of /proc; empty where its thread has ended."""
     try:

@@ -7,7 +7,7 @@ import subprocess
 import time
 
 import pytest
-from conftest import BUILD, eventually, read
+from conftest import BUILD, eventually, listens_at, read
 from test_bench import document_of
 
 needs_root = pytest.mark.skipif(os.geteuid() != 0, reason="needs root, for a tekd that grants something")
@@ -71,7 +71,7 @@ def test_device_leaves_nothing_behind_when_it_is_killed(open_directory):
     with subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
                           env={**os.environ, "TMPDIR": str(open_directory)}) as running:
         directory, = eventually(lambda: list(open_directory.glob("tek-bench-*")))
-        eventually(lambda: (directory / "run" / "tekd").exists())
+        eventually(lambda: listens_at(directory / "run" / "tekd"))
         time.sleep(0.5)
         running.kill()
     eventually(lambda: not directory.exists())

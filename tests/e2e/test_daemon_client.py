@@ -9,7 +9,7 @@ import subprocess
 import time
 
 import pytest
-from conftest import BUILD, child_of, eventually, tids_by_name
+from conftest import BUILD, child_of, eventually, listens_at, tids_by_name
 
 TEKD = BUILD / "bin" / "tekd"
 NOBODY = 65534
@@ -75,7 +75,7 @@ class Daemon:
             [TEKD, "--foreground", "--socket", self.socket, "--state", self.directory / "state",
              "--config", self.directory / "tekd.toml", "--domain", f"pid:{os.getpid()}"],
             stdin=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
-        eventually(self.socket.exists)
+        eventually(lambda: listens_at(self.socket))
 
     def end(self, how=signal.SIGTERM):
         if self.process and self.process.poll() is None:

@@ -11,7 +11,7 @@ import time
 
 import handmade
 import pytest
-from conftest import BUILD, eventually, read, tids_by_name
+from conftest import BUILD, eventually, listens_at, read, tids_by_name
 from fake_tekd import AT_WORK, STATUS, FakeTekd
 
 TEKD = BUILD / "bin" / "tekd"
@@ -216,7 +216,7 @@ def test_the_daemon_itself_is_told_of_and_anybody_may_ask(tek, directory, open_d
     with subprocess.Popen(command, stderr=subprocess.DEVNULL, stdin=subprocess.DEVNULL) as daemon, \
             subprocess.Popen([waiting, "one"], stdout=subprocess.PIPE) as process:
         try:
-            eventually((run / "tekd").exists)
+            eventually(lambda: listens_at(run / "tekd"))
             tid = tids_by_name(process.pid, ["one"])["one"]
             before = once(tek, prefix=as_nobody)
             assert (before["tek_tekd_up"], before["tek_responsiveness_mode"]) == (1, 0)

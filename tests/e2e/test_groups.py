@@ -7,7 +7,7 @@ import signal
 import subprocess
 
 import pytest
-from conftest import BUILD, child_of, eventually, tids_by_name
+from conftest import BUILD, child_of, eventually, listens_at, tids_by_name
 
 TEKD = BUILD / "bin" / "tekd"
 
@@ -41,7 +41,7 @@ class Daemon:
                 [TEKD, "--socket", self.socket, "--state", self.directory / "state", "--config",
                  self.directory / "tekd.toml", "--domain", f"pid:{os.getpid()}"],
                 stdin=subprocess.DEVNULL, stderr=log)
-        eventually(lambda: self.socket.exists() or self.process.poll() is not None)
+        eventually(lambda: listens_at(self.socket) or self.process.poll() is not None)
         return self
 
     def end(self):

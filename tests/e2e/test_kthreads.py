@@ -10,7 +10,7 @@ import sys
 import tempfile
 
 import pytest
-from conftest import BUILD, eventually
+from conftest import BUILD, eventually, listens_at
 from fake_tekd import AT_WORK, FakeTekd
 
 TEKD = BUILD / "bin" / "tekd"
@@ -85,7 +85,7 @@ def tekd(tmp_path, real_time):
                 started.append(subprocess.Popen(
                     [TEKD, "--socket", tmp_path / "tekd", "--state", state + "/state", "--config",
                      config, "--domain", f"pid:{os.getpid()}"], stdin=subprocess.DEVNULL, stderr=log))
-            eventually(lambda: (tmp_path / "tekd").exists() or started[-1].poll() is not None)
+            eventually(lambda: listens_at(tmp_path / "tekd") or started[-1].poll() is not None)
 
         yield start
         for process in started:

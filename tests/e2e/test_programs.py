@@ -6,7 +6,7 @@ import sys
 
 import pytest
 
-from conftest import BUILD, eventually, needs
+from conftest import BUILD, eventually, listens_at, needs
 
 TEK = str(BUILD / "bin" / "tek")
 
@@ -74,7 +74,7 @@ def serve_redis(prefix, directory):
          "--dir", str(directory), "--io-threads", "2"],
         stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
     try:
-        eventually(socket.exists)
+        eventually(lambda: listens_at(socket))
         client = [*prefix, needs("redis-cli"), "-s", str(socket)]
         said = [outcome([*client, *words]) for words in (
             ["set", "key", "value"], ["get", "key"], ["lrange", "none", "0", "-1"], ["nonsense"])]

@@ -9,7 +9,7 @@ import sys
 
 import pytest
 
-from conftest import BUILD, eventually, needs
+from conftest import BUILD, eventually, listens_at, needs
 
 TEK = str(BUILD / "bin" / "tek")
 
@@ -103,7 +103,7 @@ def test_redis_answers(alloc, tmp_path):
          "--dir", str(tmp_path), "--io-threads", "2"], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
     client = [needs("redis-cli"), "-s", str(path)]
     try:
-        eventually(path.exists)
+        eventually(lambda: listens_at(path))
         for number in range(3):
             value = "x" * 10 ** (2 * number)
             assert outcome([*client, "-x", "set", f"key{number}"], input=value.encode())[1] == b"OK\n"

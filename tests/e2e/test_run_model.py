@@ -14,7 +14,7 @@ import sys
 
 import pytest
 
-from conftest import BUILD, eventually, needs
+from conftest import BUILD, eventually, listens_at, needs
 
 TEK = str(BUILD / "bin" / "tek")
 PROGRAMS = pathlib.Path(__file__).resolve().parents[1] / "uthread"
@@ -148,17 +148,12 @@ def talk_to_memcached(path):
     return told
 
 
-def takes_clients(path):
-    with socket.socket(socket.AF_UNIX) as client:
-        return client.connect_ex(str(path)) == 0
-
-
 def serve_memcached(prefix, directory):
     path = directory / "socket"
     user = ["-u", "root"] if os.geteuid() == 0 else []
     command = [*prefix, needs("memcached"), "-t", "4", "-s", str(path), *user]
     with server_of(command, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE) as server:
-        eventually(lambda: takes_clients(path))
+        eventually(lambda: listens_at(path))
         told = talk_to_memcached(path)
         server.send_signal(signal.SIGTERM)
         _, err = server.communicate(timeout=30)

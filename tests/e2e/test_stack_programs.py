@@ -13,7 +13,7 @@ import sys
 
 import pytest
 
-from conftest import BUILD, eventually, needs
+from conftest import BUILD, eventually, listens_at, needs
 from test_programs import outcome, serve_redis
 
 TEK = str(BUILD / "bin" / "tek")
@@ -188,7 +188,7 @@ def test_memcached_serves_its_clients_the_same(tmp_path, prefixes):
     for number, prefix in enumerate(prefixes):
         path = tmp_path / f"socket{number}"
         with Server(prefix, needs("memcached"), *user, "-t", "8", "-s", path) as server:
-            eventually(path.exists)
+            eventually(lambda: listens_at(path))
             answers = ask_memcached(path)
         outcomes.append((answers, server.status))
     same(tmp_path, outcomes, threads=8)
