@@ -41,9 +41,8 @@ wait_behind(struct tek_mcs_node *before, struct tek_mcs_node *node, const struct
  * The exchange releases the node's content to who comes next, and acquires that of the one before; or it acquires the
  * lock from the exchange that has released it.
  */
-static int lock(struct tek_lock *lock)
+static inline int lock_with(struct tek_mcs_node *node, struct tek_lock *lock)
 {
-	struct tek_mcs_node *node = tek__mcs_node_take();
 	struct tek_mcs_node *before = (struct tek_mcs_node *)atomic_exchange_explicit(
 		&lock->first, (uintptr_t)node, memory_order_acq_rel);
 
@@ -53,19 +52,39 @@ static int lock(struct tek_lock *lock)
 	return 0;
 }
 
+static __attribute__((noinline)) int lock_with_other(struct tek_lock *lock)
+{
+	struct tek_mcs_node *node = tek__mcs_node_take_other();
+
+	lock_with(node, lock);
+	tek__mcs_node_forget_before(node, lock);
+	return 0;
+}
+
+static int lock(struct tek_lock *lock)
+{
+	struct tek_mcs_node *node = tek__mcs_node_take_first();
+
+	return node ? lock_with(node, lock) : lock_with_other(lock);
+}
+
 static bool try(struct tek_lock *lock)
 {
 	uintptr_t last = 0;
 
 	if (atomic_load_explicit(&lock->first, memory_order_relaxed) != 0)
 		return false;
-	struct tek_mcs_node *node = tek__mcs_node_take();
+	struct tek_mcs_node *node = tek__mcs_node_take_first();
+
+	if (!node)
+		node = tek__mcs_node_take_other();
 	if (!atomic_compare_exchange_strong_explicit(&lock->first, &last, (uintptr_t)node,
 						     memory_order_acq_rel, memory_order_relaxed)) {
 		tek__mcs_node_give(node);
 		return false;
 	}
 	tek__mcs_node_has_lock(node, lock);
+	tek__mcs_node_forget_before(node, lock);
 	return true;
 }
 
@@ -97,19 +116,36 @@ static __attribute__((noinline)) int hand_over(struct tek_mcs_node *node,
 }
 
 /* The node stays the holder's until nobody can find it any more; the lock is not touched after it was let go. */
-static int unlock(struct tek_lock *lock)
+static inline int unlock_with(struct tek_mcs_node *node, struct tek_lock *lock)
 {
-	struct tek_mcs_node *node = tek__mcs_node_of_holder(lock);
 	uintptr_t last = (uintptr_t)node;
 
-	if (!node)
-		return 0;
 	if (atomic_load_explicit(&node->next, memory_order_relaxed) ||
 	    !atomic_compare_exchange_strong_explicit(&lock->first, &last, 0, memory_order_release,
 						     memory_order_relaxed))
 		return last ? hand_over(node, lock) : 0;
 	tek__mcs_node_give(node);
 	return 0;
+}
+
+static __attribute__((noinline)) int unlock_with_other(struct tek_lock *lock)
+{
+	struct tek_mcs_node *node = tek__mcs_node_search(lock);
+
+	return node ? unlock_with(node, lock) : 0;
+}
+
+/*
+ * Mostly the calling thread has locked it itself, with its first node: then nothing of the lock is read, which others write
+ * to.
+ */
+static int unlock(struct tek_lock *lock)
+{
+	struct tek_mcs_node *node = tek__mcs_page;
+
+	if (!node || atomic_load_explicit(&node->lock, memory_order_relaxed) != lock)
+		return unlock_with_other(lock);
+	return unlock_with(node, lock);
 }
 
 const struct tek_lock_kind tek__lock_mcs = {

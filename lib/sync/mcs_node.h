@@ -30,31 +30,29 @@ extern const struct tek_lock tek__mcs_waits __attribute__((visibility("hidden"))
 extern __thread struct tek_mcs_node *tek__mcs_page
 	__attribute__((tls_model("initial-exec"), visibility("hidden")));
 
-/* Where the calling thread's first one is in use. */
-struct tek_mcs_node *tek__mcs_node_take_other(void);
-
-/* Acquires what was done with the node by who gave it back. */
-static inline struct tek_mcs_node *tek__mcs_node_take(void)
+/* The calling thread's first one; NULL: it has none, or uses it.  Acquires what was done with the node by who gave it back. */
+static inline struct tek_mcs_node *tek__mcs_node_take_first(void)
 {
 	struct tek_mcs_node *first = tek__mcs_page;
 
 	if (!first || atomic_load_explicit(&first->lock, memory_order_acquire))
-		return tek__mcs_node_take_other();
+		return NULL;
 	/* Nobody else takes from here. */
 	atomic_store_explicit(&first->lock, &tek__mcs_waits, memory_order_relaxed);
 	return first;
 }
 
-/* Those of the calling thread before this one that say that they have this lock have it no more. */
-void tek__mcs_node_forget_before(struct tek_mcs_node *node, const struct tek_lock *lock);
+/* One behind that, or one of those that all share. */
+struct tek_mcs_node *tek__mcs_node_take_other(void);
 
 /* The calling thread has the lock now. */
 static inline void tek__mcs_node_has_lock(struct tek_mcs_node *node, const struct tek_lock *lock)
 {
 	atomic_store_explicit(&node->lock, lock, memory_order_relaxed);
-	if (__builtin_expect(node != tek__mcs_page, 0))
-		tek__mcs_node_forget_before(node, lock);
 }
+
+/* Who has the lock with a node that is not its first one says so: those before that say that they have it have it no more. */
+void tek__mcs_node_forget_before(struct tek_mcs_node *node, const struct tek_lock *lock);
 
 static inline void tek__mcs_node_give(struct tek_mcs_node *node)
 {
@@ -64,20 +62,7 @@ static inline void tek__mcs_node_give(struct tek_mcs_node *node)
 /* struct tek_lock_kind, leave(): nobody else in the child knows of the node. */
 void tek__mcs_node_leave(const struct tek_lock *lock);
 
-/* Where that is not the calling thread's first one; NULL: it has none. */
+/* The holder's, which is not the calling thread's first one; NULL: it is free. */
 struct tek_mcs_node *tek__mcs_node_search(struct tek_lock *lock);
-
-/*
- * The holder's; NULL: it is free.  Mostly the calling thread has locked it itself, with a node of its own: then nothing of
- * the lock is read, which others write to.
- */
-static inline struct tek_mcs_node *tek__mcs_node_of_holder(struct tek_lock *lock)
-{
-	struct tek_mcs_node *first = tek__mcs_page;
-
-	if (!first || atomic_load_explicit(&first->lock, memory_order_relaxed) != lock)
-		return tek__mcs_node_search(lock);
-	return first;
-}
 
 #endif
