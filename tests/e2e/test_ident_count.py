@@ -166,7 +166,7 @@ def test_programs_killed_while_they_create_threads_leave_nothing(tek, churn, und
 def test_a_program_stopped_while_it_creates_threads_is_read_at_once(tek, churn, under_tek, tmp_path, way):
     process = under_tek(churn, way, 0)
     table = tmp_path / f"{process.pid}.table"
-    eventually(table.exists)
+    eventually(lambda: process.pid in tracked(tek, tmp_path))
     generator = random.Random(2)
     for _ in range(20):
         time.sleep(generator.uniform(0, 0.01))

@@ -317,11 +317,11 @@ def test_more_threads_of_a_user_than_granted_are_refused(daemon, thread):
 
 
 def test_more_switches_than_granted_are_refused_until_later(daemon, thread):
-    client = daemon.start('[[grant]]\nusers = [0]\nrate = 5\nburst = 3\n').client()
+    client = daemon.start('[[grant]]\nusers = [0]\nrate = 1\nburst = 3\n').client()
     errors = [client.ask(ENTER, thread).error for _ in range(4)]
     assert errors == [0, 0, 0, errno.EBUSY]
     assert client.ask(LEAVE, thread).error == 0
-    time.sleep(0.25)
+    time.sleep(1.1)
     assert client.ask(ENTER, thread).error == 0
 
 
