@@ -201,7 +201,7 @@ def test_a_sampler_finds_the_same_shares(profile, compile_c):
         running = total["work"] + total["serial"] + total["file"] + total["allocator"]
         differences = [abs(total["file"] / running - int(files) / 1000),
                        abs(total["allocator"] / running - int(allocator) / 1000)]
-        # Chance alone is 1 point; where others are busy the signals come late.
+        # Chance alone is 1 point.
         if max(differences) <= 0.03:
             return
     raise AssertionError((total, result.stdout))
