@@ -76,19 +76,4 @@ static inline void end_signals(void)
 	assert_int_equal(setitimer(ITIMER_REAL, &never, NULL), 0);
 }
 
-/* So many ms from now on. */
-static inline struct timespec in_ms(clockid_t clock, long ms)
-{
-	struct timespec time;
-
-	clock_gettime(clock, &time);
-	time.tv_sec += ms / 1000;
-	time.tv_nsec += ms % 1000 * 1000000;
-	if (time.tv_nsec >= 1000000000) {
-		time.tv_nsec -= 1000000000;
-		time.tv_sec++;
-	}
-	return time;
-}
-
 #endif

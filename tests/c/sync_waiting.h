@@ -23,17 +23,6 @@ static inline int reset(void **state)
 	return 0;
 }
 
-static inline struct timespec from_now(clockid_t clock, long ms)
-{
-	struct timespec time;
-
-	clock_gettime(clock, &time);
-	time.tv_nsec += ms * 1000000;
-	time.tv_sec += time.tv_nsec / 1000000000;
-	time.tv_nsec %= 1000000000;
-	return time;
-}
-
 static inline void *try_it(void *object)
 {
 	int error = pthread_mutex_trylock(object);

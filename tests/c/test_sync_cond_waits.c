@@ -79,7 +79,7 @@ static void a_cancelled_waiter_loses_no_signal(void **state)
 
 static void spin_us(long us)
 {
-	const struct timespec begin = from_now(CLOCK_MONOTONIC, 0);
+	const struct timespec begin = in_ms(CLOCK_MONOTONIC, 0);
 	struct timespec now;
 
 	do
@@ -130,7 +130,7 @@ static void who_came_back_from_its_wait_was_not_cancelled(void **state)
 
 static void waits_end_at_their_time_by_either_clock(void **state)
 {
-	struct timespec time = from_now(CLOCK_REALTIME, 5), none = {1, 1000000000};
+	struct timespec time = in_ms(CLOCK_REALTIME, 5), none = {1, 1000000000};
 	pthread_condattr_t attributes;
 	pthread_cond_t made;
 
@@ -140,11 +140,11 @@ static void waits_end_at_their_time_by_either_clock(void **state)
 	assert_int_equal(pthread_cond_init(&made, &attributes), 0);
 	pthread_mutex_lock(&mutex);
 	assert_int_equal(pthread_cond_timedwait(&cond, &mutex, &time), ETIMEDOUT);
-	time = from_now(CLOCK_MONOTONIC, 5);
+	time = in_ms(CLOCK_MONOTONIC, 5);
 	assert_int_equal(pthread_cond_timedwait(&made, &mutex, &time), ETIMEDOUT);
-	time = from_now(CLOCK_MONOTONIC, 5);
+	time = in_ms(CLOCK_MONOTONIC, 5);
 	assert_int_equal(pthread_cond_clockwait(&cond, &mutex, CLOCK_MONOTONIC, &time), ETIMEDOUT);
-	time = from_now(CLOCK_REALTIME, 5);
+	time = in_ms(CLOCK_REALTIME, 5);
 	assert_int_equal(pthread_cond_clockwait(&made, &mutex, CLOCK_REALTIME, &time), ETIMEDOUT);
 	assert_int_equal(pthread_cond_timedwait(&made, &mutex, &none), EINVAL);
 	pthread_mutex_unlock(&mutex);

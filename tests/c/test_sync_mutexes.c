@@ -40,8 +40,8 @@ static void a_mutex_locked_before_any_constructor_is_locked(void **state)
 
 static void *wait_until(void *object)
 {
-	const struct timespec past = {1, 0}, real = from_now(CLOCK_REALTIME, 5),
-			      monotonic = from_now(CLOCK_MONOTONIC, 5), none = {1, -1};
+	const struct timespec past = {1, 0}, real = in_ms(CLOCK_REALTIME, 5),
+			      monotonic = in_ms(CLOCK_MONOTONIC, 5), none = {1, -1};
 	int *result = malloc(4 * sizeof(int));
 
 	result[0] = pthread_mutex_timedlock(object, &past);
@@ -321,8 +321,7 @@ static void one_that_is_free_at_a_fork_is_of_use_to_several_threads_of_the_child
 
 static void *time_out_then_get_it(void *object)
 {
-	const struct timespec soon = from_now(CLOCK_REALTIME, 5),
-			      late = from_now(CLOCK_REALTIME, 20000);
+	const struct timespec soon = in_ms(CLOCK_REALTIME, 5), late = in_ms(CLOCK_REALTIME, 20000);
 
 	atomic_fetch_add(&woken, pthread_mutex_timedlock(object, &soon) == ETIMEDOUT);
 	atomic_fetch_add(&waiting, 1);
@@ -372,7 +371,7 @@ static void threads_of_a_child_wait_until_its_first_unlocks(void **state)
 
 static void *wait_for_it(void *object)
 {
-	const struct timespec soon = from_now(CLOCK_REALTIME, 20);
+	const struct timespec soon = in_ms(CLOCK_REALTIME, 20);
 
 	return (void *)(intptr_t)pthread_mutex_timedlock(object, &soon);
 }
@@ -399,7 +398,7 @@ static void one_whose_owner_has_ended_is_locked_for_each_thread_after_it(void **
 
 static void who_waits_until_a_time_for_its_own_normal_mutex_waits_until_then(void **state)
 {
-	const struct timespec soon = from_now(CLOCK_REALTIME, 20);
+	const struct timespec soon = in_ms(CLOCK_REALTIME, 20);
 	struct timespec now;
 
 	(void)state;

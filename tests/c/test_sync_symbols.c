@@ -15,22 +15,11 @@ static pthread_rwlock_t statically = PTHREAD_RWLOCK_INITIALIZER;
 static pthread_rwlock_t for_writers = PTHREAD_RWLOCK_WRITER_NONRECURSIVE_INITIALIZER_NP;
 static pthread_rwlock_t *lock;
 
-static struct timespec from_now(clockid_t clock, long ms)
-{
-	struct timespec time;
-
-	clock_gettime(clock, &time);
-	time.tv_nsec += ms * 1000000;
-	time.tv_sec += time.tv_nsec / 1000000000;
-	time.tv_nsec %= 1000000000;
-	return time;
-}
-
 /* From another thread: what the four ways to ask say. */
 static void *ask(void *argument)
 {
-	const struct timespec past = {0, 0}, real = from_now(CLOCK_REALTIME, 3),
-			      monotonic = from_now(CLOCK_MONOTONIC, 3);
+	const struct timespec past = {0, 0}, real = in_ms(CLOCK_REALTIME, 3),
+			      monotonic = in_ms(CLOCK_MONOTONIC, 3);
 	int *errors = argument;
 
 	errors[0] = pthread_rwlock_tryrdlock(lock);
@@ -102,7 +91,7 @@ static void initialised_ones_can_be_used(void **state)
 
 static void the_writer_is_told_that_it_has_it(void **state)
 {
-	const struct timespec soon = from_now(CLOCK_REALTIME, 50);
+	const struct timespec soon = in_ms(CLOCK_REALTIME, 50);
 
 	(void)state;
 	assert_int_equal(pthread_rwlock_wrlock(&statically), 0);
@@ -117,7 +106,7 @@ static void the_writer_is_told_that_it_has_it(void **state)
 
 static void wrong_times_and_clocks_are_refused(void **state)
 {
-	const struct timespec none = {0, 1000000000}, soon = from_now(CLOCK_REALTIME, 50);
+	const struct timespec none = {0, 1000000000}, soon = in_ms(CLOCK_REALTIME, 50);
 	int errors[2];
 
 	(void)state;

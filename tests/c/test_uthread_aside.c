@@ -353,17 +353,6 @@ static void without_kernel_threads_who_ends_a_child_runs(void **state)
 	assert_int_equal(waitpid(child, NULL, 0), child);
 }
 
-static struct timespec in_ms(long ms)
-{
-	struct timespec time;
-
-	clock_gettime(CLOCK_REALTIME, &time);
-	time.tv_nsec += ms * 1000000;
-	time.tv_sec += time.tv_nsec / 1000000000;
-	time.tv_nsec %= 1000000000;
-	return time;
-}
-
 static void *wait_for_a_while(void *argument)
 {
 	const struct timespec moment = {.tv_nsec = 20000000};
@@ -371,10 +360,10 @@ static void *wait_for_a_while(void *argument)
 	struct timespec soon;
 
 	sem_wait(&other_gate);
-	soon = in_ms(20);
+	soon = in_ms(CLOCK_REALTIME, 20);
 	if (pthread_mutex_timedlock(&shared->mutex, &soon) != ETIMEDOUT)
 		return argument;
-	soon = in_ms(20);
+	soon = in_ms(CLOCK_REALTIME, 20);
 	if (sem_timedwait(&shared->sem, &soon) == 0 || errno != ETIMEDOUT)
 		return argument;
 	soon.tv_nsec = -1;

@@ -46,22 +46,9 @@ static long long have_it(unsigned int random)
 	return 1;
 }
 
-static struct timespec soon(unsigned int us)
-{
-	struct timespec time;
-
-	clock_gettime(CLOCK_REALTIME, &time);
-	time.tv_nsec += (long)us * 1000;
-	if (time.tv_nsec >= 1000000000) {
-		time.tv_nsec -= 1000000000;
-		time.tv_sec++;
-	}
-	return time;
-}
-
 static bool ask_for_it(unsigned int random)
 {
-	const struct timespec until = soon(random % 300);
+	const struct timespec until = in_us(CLOCK_REALTIME, random % 300);
 	int error;
 
 	switch (random % 8) {
@@ -93,7 +80,7 @@ static void *count(void *argument)
 		}
 		times += have_it(random >> 3);
 		if (random % 32 == 0) {
-			const struct timespec until = soon(100);
+			const struct timespec until = in_us(CLOCK_REALTIME, 100);
 			const int error = pthread_cond_timedwait(&cond, &mutex, &until);
 			expect(error == 0 || error == ETIMEDOUT);
 			times += have_it(random >> 5);

@@ -70,19 +70,6 @@ static void *read_and_write(void *argument)
 	return NULL;
 }
 
-static struct timespec very_soon(void)
-{
-	struct timespec time;
-
-	clock_gettime(CLOCK_REALTIME, &time);
-	time.tv_nsec += 100000;
-	if (time.tv_nsec >= 1000000000) {
-		time.tv_nsec -= 1000000000;
-		time.tv_sec++;
-	}
-	return time;
-}
-
 /* A child that finds one of them taken by nobody is killed by its alarm. */
 static int use_all_of_them(void)
 {
@@ -90,7 +77,7 @@ static int use_all_of_them(void)
 
 	for (int i = 0; i < PAIRS; i++) {
 		struct objects *mine = &objects[i];
-		struct timespec soon = very_soon();
+		struct timespec soon = in_us(CLOCK_REALTIME, 100);
 		int error;
 
 		pthread_cond_signal(&mine->cond);

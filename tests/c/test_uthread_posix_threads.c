@@ -91,16 +91,10 @@ static void a_detached_thread_cannot_be_joined(void **state)
 static void joining_can_be_tried_and_has_a_time(void **state)
 {
 	atomic_int flag = 0;
-	struct timespec soon;
 	(void)state;
 	pthread_t thread = start(wait_for_flag, &flag);
 	assert_int_equal(pthread_tryjoin_np(thread, NULL), EBUSY);
-	clock_gettime(CLOCK_REALTIME, &soon);
-	soon.tv_nsec += 20000000;
-	if (soon.tv_nsec >= 1000000000) {
-		soon.tv_nsec -= 1000000000;
-		soon.tv_sec++;
-	}
+	const struct timespec soon = in_ms(CLOCK_REALTIME, 20);
 	assert_int_equal(pthread_timedjoin_np(thread, NULL, &soon), ETIMEDOUT);
 	atomic_store(&flag, 1);
 	assert_ptr_equal(result_of(thread), &flag);

@@ -48,6 +48,26 @@ static inline void nap(long ms)
 	nanosleep(&time, NULL);
 }
 
+/* So far from now on, by that clock. */
+static inline struct timespec in_us(clockid_t clock, long us)
+{
+	struct timespec time;
+
+	clock_gettime(clock, &time);
+	time.tv_sec += us / 1000000;
+	time.tv_nsec += us % 1000000 * 1000;
+	if (time.tv_nsec >= 1000000000) {
+		time.tv_nsec -= 1000000000;
+		time.tv_sec++;
+	}
+	return time;
+}
+
+static inline struct timespec in_ms(clockid_t clock, long ms)
+{
+	return in_us(clock, ms * 1000);
+}
+
 /* Until it is so much, for 10 seconds at most. */
 static inline bool becomes(atomic_int *value, int wanted)
 {
