@@ -1,10 +1,22 @@
-"""Builds, runs every test and style check, and says what became of each.
+"""Builds, runs every test and style check, and reports the outcome of each.
 
+A test that fails runs again alone, twice at most.  If it passes then, it is flaky: it is listed and
+logged in build/check/flaky.txt, but it fails the run only together with three others.
 The last line is `N passed, N failed, N skipped`.  Exit status: 0 if nothing failed and
 something passed, 1 otherwise.  Logs lie in build/check/.
 """
 
+EXAMPLES = """
+examples:
+  tools/check --only c -v                       one suite, with its output
+  tools/check --beside-load                     all of them beside two CPU hogs and a disk writer
+  tools/check --stress "c: uthread_mutex"       one test 50 times beside that load, by the name printed here
+  tools/check --stress ever-flaky --times 20    each test of tests/ever-flaky.txt
+"""
+
 import argparse
+import contextlib
+import resource
 import shutil
 import signal
 import subprocess
@@ -15,12 +27,14 @@ import traceback
 from dataclasses import replace
 from pathlib import Path
 
-from . import c_tests, e2e_tests, fuzz_tests, lab_plan, lab_tests, rust_tests, style, tools_tests
+from . import again, c_tests, e2e_tests, fuzz_tests, lab_plan, lab_tests, rust_tests, stress, style, tools_tests
 from .ahead import Ahead
+from .load import Load
 from .process import Context, describe_status
 from .results import Case, counts, failed, skipped, succeeded, summary
 
 TOP = Path(__file__).resolve().parents[2]
+BEGAN = time.monotonic()
 # Those of the lab are in lab/tests.toml.
 SUITES = {
     "tools": tools_tests.own_tests,
@@ -31,6 +45,15 @@ SUITES = {
     "tsan": c_tests.thread,
     "fuzz": fuzz_tests.fuzzers,
     "style": style.style,
+}
+# How one test of a suite runs alone.  Fuzzers and style checks have none: what they find is never chance.
+ALONE = {
+    "tools": tools_tests.alone,
+    "c": c_tests.alone(c_tests.as_built),
+    "e2e": e2e_tests.alone,
+    "rust": rust_tests.alone,
+    "asan": c_tests.alone(c_tests.address),
+    "tsan": c_tests.alone(c_tests.thread),
 }
 
 
@@ -49,13 +72,19 @@ def suite(name: str) -> str:
 
 
 def arguments() -> argparse.Namespace:
-    parser = argparse.ArgumentParser(description=__doc__, prog="tools/check",
+    parser = argparse.ArgumentParser(description=__doc__, prog="tools/check", epilog=EXAMPLES,
                                      formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--lab", action="store_true",
                         help="the tests that need the kernel lab, instead of all others")
     parser.add_argument("--only", type=suite, action="append", metavar="SUITE",
                         help=f"run this suite only; can be repeated ({', '.join(all_suites())}, or "
                              "lab-KIND:NAME for one entry of lab/tests.toml)")
+    parser.add_argument("--beside-load", action="store_true",
+                        help="run the tests beside two programs that compute and one that writes to the disk")
+    parser.add_argument("--stress", metavar="NAME",
+                        help="run one test many times beside that load: NAME as printed here, or ever-flaky")
+    parser.add_argument("--times", type=int, default=stress.TIMES, metavar="N",
+                        help="how often --stress runs it (%(default)s)")
     parser.add_argument("-v", "--verbose", action="store_true", help="show the output of the tests")
     return parser.parse_args()
 
@@ -82,6 +111,40 @@ def run_suite(name: str, context: Context) -> list[Case]:
     return [replace(case, name=f"{name}: {case.name}") for case in cases]
 
 
+def clear_logs(context: Context) -> None:
+    """Remove the logs of the last run, but for the list of flaky tests, to which each run appends."""
+    if not context.logs.is_dir():
+        return
+    for path in context.logs.iterdir():
+        if path.name == again.RECORD:
+            continue
+        if path.is_dir() and not path.is_symlink():
+            shutil.rmtree(path, ignore_errors=True)
+        else:
+            path.unlink()
+
+
+def run_suites(context: Context, suites: list[str], beside_load: bool) -> list[Case]:
+    """The cases of all these suites, the failed ones settled by running them again."""
+    cases = []
+    try:
+        with Load(context.logs) if beside_load else contextlib.nullcontext():
+            with Ahead(context, suites[1:]) as ahead:
+                for name in suites:
+                    ahead.wait(name)
+                    cases += run_suite(name, context)
+            cases = again.settle(context, cases, ALONE)
+    except KeyboardInterrupt:
+        cases.append(failed("tools/check", "interrupted"))
+    return cases
+
+
+def times() -> str:
+    """How long this took, and the CPU time of all that it started."""
+    used = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return f"{time.monotonic() - BEGAN:.0f} s, {used.ru_utime + used.ru_stime:.0f} s of CPU time"
+
+
 def main() -> int:
     try:
         options = arguments()
@@ -90,19 +153,15 @@ def main() -> int:
         return 2
     signal.signal(signal.SIGTERM, signal.default_int_handler)  # so that no test outlives us
     context = Context(TOP, TOP / "build", options.verbose)
-    shutil.rmtree(context.logs, ignore_errors=True)
+    clear_logs(context)
     # Where all suites run, the first ones need the C half only, and the rest is built while they run.
-    cases = build() if options.only or options.lab else build("c")
-    suites = list(options.only or (lab_tests.suites(TOP) if options.lab else SUITES))
-    try:
-        if not cases:
-            with Ahead(context, suites[1:]) as ahead:
-                for name in suites:
-                    ahead.wait(name)
-                    cases += run_suite(name, context)
-    except KeyboardInterrupt:
-        cases.append(failed("tools/check", "interrupted"))
-    print(summary(cases))
+    cases = build() if options.only or options.lab or options.stress else build("c")
+    if options.stress:
+        cases = cases or stress.run(context, options.stress, options.times, ALONE)
+    elif not cases:
+        suites = list(options.only or (lab_tests.suites(TOP) if options.lab else SUITES))
+        cases = run_suites(context, suites, options.beside_load)
+    print(f"{times()}{summary(cases)}")
     return 0 if succeeded(cases) else 1
 
 

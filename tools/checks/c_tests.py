@@ -3,12 +3,14 @@
 import json
 import os
 import re
+from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from shutil import which
 
-from . import tap
+from . import again, tap
 from .process import BUILD_SILENCE, Context, describe_status, run
-from .results import Case, failed, passed, skipped
+from .results import Case, Outcome, failed, passed, skipped
 
 # Others use this machine too: a slow test is not yet a hanging one.
 TIMEOUT_FACTOR = "4"
@@ -17,18 +19,18 @@ SUITE = "unit"
 UNIT = ["--suite", SUITE]
 
 
-def as_built(context: Context) -> list[Case]:
-    return _test(context, "c", context.build, [], [])
+def as_built(context: Context, options: tuple[str, ...] = ()) -> list[Case]:
+    return _test(context, "c", context.build, [], [*options])
 
 
 def build_address(context: Context) -> list[Case]:
     return _build_sanitized(context, "asan", "address,undefined")
 
 
-def address(context: Context) -> list[Case]:
+def address(context: Context, options: tuple[str, ...] = ()) -> list[Case]:
     """AddressSanitizer with leak detection, and UBSan."""
     return build_address(context) or _test(
-        context, "asan", context.build / "asan", [], UNIT, {
+        context, "asan", context.build / "asan", [], [*UNIT, *options], {
             "ASAN_OPTIONS": "halt_on_error=1:abort_on_error=1:detect_leaks=1",
             "UBSAN_OPTIONS": "halt_on_error=1:abort_on_error=1:print_stacktrace=1",
         })
@@ -38,14 +40,19 @@ def build_thread(context: Context) -> list[Case]:
     return _build_sanitized(context, "tsan", "thread")
 
 
-def thread(context: Context) -> list[Case]:
+def thread(context: Context, options: tuple[str, ...] = ()) -> list[Case]:
     # ThreadSanitizer of older compilers dies where the kernel places memory at very
     # random addresses; setarch -R switches that off for the tests.
     return build_thread(context) or _test(
-        context, "tsan", context.build / "tsan", ["setarch", "-R"], UNIT, {
+        context, "tsan", context.build / "tsan", ["setarch", "-R"], [*UNIT, *options], {
             # A process whose threads are still there when it ends is watched for 1 s more by default.
             "TSAN_OPTIONS": "halt_on_error=1:second_deadlock_stack=1:atexit_sleep_ms=100",
         })
+
+
+def alone(suite: Callable[[Context, tuple[str, ...]], list[Case]]) -> again.Alone:
+    """How one of these suites runs the program of a single test."""
+    return lambda context, name: suite(context, (name.split("/")[0],))
 
 
 def _build_sanitized(context: Context, suite: str, sanitizer: str) -> list[Case]:
@@ -105,6 +112,7 @@ def cases_of_run(record: dict, log: Path) -> list[Case]:
     else:
         how = describe_status(status)
 
+    output = record.get("stdout", "") + record.get("stderr", "")
     said = tap.parse(record.get("stdout", ""), program, log)
     speaks_tap = said.planned is not None or "CMOCKA_MESSAGE_OUTPUT" in record.get("env", {})
     if not speaks_tap:
@@ -113,10 +121,11 @@ def cases_of_run(record: dict, log: Path) -> list[Case]:
         if verdict == "SKIP":
             lines = record.get("stdout", "").split("\n")
             return [skipped(program, next((line for line in reversed(lines) if line), ""))]
-        return [failed(program, how, log)]
+        return [failed(program, how, log, output)]
 
     ended = verdict in ("TIMEOUT", "INTERRUPT")
-    return tap.judge(said, program, None if ended else status, how + _sanitizer_words(record), log)
+    cases = tap.judge(said, program, None if ended else status, how + _sanitizer_words(record), log)
+    return [replace(case, output=output) if case.outcome is Outcome.FAILED else case for case in cases]
 
 
 def _sanitizer_words(record: dict) -> str:

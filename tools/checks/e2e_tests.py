@@ -43,6 +43,11 @@ def end_to_end(context: Context) -> list[Case]:
     return [*chain.from_iterable(found), *(run_pytest(context, "e2e", alone) if alone else [])]
 
 
+def alone(context: Context, name: str) -> list[Case]:
+    """The one test of that name, which is pytest's."""
+    return run_pytest(context, "e2e-alone", [context.top / name])
+
+
 def _place(module: Path) -> int:
     return BESIDE.index(module.stem) if module.stem in BESIDE else len(BESIDE)
 
@@ -94,5 +99,6 @@ def parse(lines: list[str], log: Path | None, how: str) -> list[Case]:
             reason = entry["reason"]
             if outcome is Outcome.SKIPPED:
                 reason = reason or "no reason given"
-            cases[name] = Case(name, outcome, reason, log if outcome is Outcome.FAILED else None)
+            cases[name] = Case(name, outcome, reason, log if outcome is Outcome.FAILED else None,
+                               output=entry.get("output", ""))
     return [case or failed(name, f"never ended ({how})", log) for name, case in cases.items()]

@@ -8,6 +8,7 @@ import json
 import os
 
 WORTH_TELLING = 0.05  # seconds
+KEPT = 16_000  # characters of what a failed test printed
 
 
 def _write(**fields) -> None:
@@ -24,6 +25,12 @@ def _reason(report) -> str:
     return (crash.message if crash else str(report.longrepr)).split("\n")[0]
 
 
+def _output(report) -> str:
+    """Where a test failed, and what it printed."""
+    parts = [report.longreprtext, *(f"---- {title} ----\n{text}" for title, text in report.sections)]
+    return "\n".join(parts)[-KEPT:]
+
+
 def pytest_collection_finish(session):
     for item in session.items:
         _write(event="planned", name=item.nodeid)
@@ -32,8 +39,9 @@ def pytest_collection_finish(session):
 def pytest_runtest_logreport(report):
     if report.when == "call" or report.outcome != "passed":
         reason = "" if report.outcome == "passed" else _reason(report)
+        more = {"output": _output(report)} if report.failed else {}
         _write(event="result", name=report.nodeid, outcome=report.outcome, reason=reason,
-               seconds=round(report.duration, 2))
+               seconds=round(report.duration, 2), **more)
     elif report.duration >= WORTH_TELLING:
         _write(event=report.when, name=report.nodeid, seconds=round(report.duration, 2))
 

@@ -1,4 +1,4 @@
-"""What a suite hands back, and how it is told."""
+"""What a suite hands back, and how it is reported."""
 
 from dataclasses import dataclass
 from enum import Enum
@@ -13,21 +13,23 @@ class Outcome(Enum):
 
 @dataclass(frozen=True)
 class Case:
-    """One test: its name, what became of it, why if it did not pass, and what it told people."""
+    """One test and its outcome."""
 
     name: str
     outcome: Outcome
-    reason: str = ""
+    reason: str = ""  # why it failed or was skipped; of a flaky test, why it failed at first
     log: Path | None = None
-    told: str = ""
+    told: str = ""  # what the test reports to people, such as numbers
+    output: str = ""  # what a failed test printed
+    flaky: bool = False  # it failed, and passed when it ran again alone
 
 
 def passed(name: str) -> Case:
     return Case(name, Outcome.PASSED)
 
 
-def failed(name: str, reason: str, log: Path | None = None) -> Case:
-    return Case(name, Outcome.FAILED, reason, log)
+def failed(name: str, reason: str, log: Path | None = None, output: str = "") -> Case:
+    return Case(name, Outcome.FAILED, reason, log, output=output)
 
 
 def skipped(name: str, reason: str) -> Case:
@@ -49,9 +51,11 @@ def succeeded(cases: list[Case]) -> bool:
 
 def summary(cases: list[Case]) -> str:
     """The end of the report.  Its last line is the sum of everything."""
+    flaky = [case for case in cases if case.flaky]
     lines = []
-    for outcome, title in ((Outcome.SKIPPED, "Skipped:"), (Outcome.FAILED, "Failed:")):
-        chosen = of_outcome(cases, outcome)
+    for title, chosen in (("Skipped:", of_outcome(cases, Outcome.SKIPPED)),
+                          (f"Flaky: {len(flaky)} (failed, then passed alone)", flaky),
+                          ("Failed:", of_outcome(cases, Outcome.FAILED))):
         if chosen:
             lines += ["", title]
         for case in chosen:

@@ -46,6 +46,17 @@ def cargo_test(context: Context) -> list[Case]:
     return cases
 
 
+def alone(context: Context, name: str) -> list[Case]:
+    """The one test of that name, `BINARY: PATH`. Others with that path in other programs run too."""
+    binary, path = name.split(": ", 1)
+    documentation = binary.startswith("doc tests of ")
+    which = ["--doc"] if documentation else ["--lib", "--bins", "--tests"]
+    chosen = [path] if documentation else ["--include-ignored", "--exact", path]
+    finished = run(context, "rust-alone", ["tools/cargo", "test", "--locked", "--workspace", "--no-fail-fast",
+                                           *which, "--", "--test-threads=1", *chosen])
+    return [case for case in parse(finished.output, finished.log) if case.name == name]
+
+
 def is_root_with(right: int) -> bool:
     status = Path("/proc/self/status").read_text(encoding="ascii")
     rights = int(re.search(r"CapEff:\s*(\w+)", status)[1], 16)
@@ -94,12 +105,14 @@ def parse(text: str, log=None, binary: str = "cargo test") -> list[Case]:
     cases: list[Case] = []
     found, announced = [], None
     told, panics, before = "", {}, ""
+    printed: dict[str, list[str]] = {}
 
     def close(total) -> None:
-        nonlocal found, announced, panics
+        nonlocal found, announced, panics, printed, told
         if announced is None:
             return
-        cases.extend(replace(case, reason=panics.get(case.name, case.reason)) for case in found)
+        cases.extend(replace(case, reason=panics.get(case.name, case.reason),
+                             output="\n".join(printed.get(case.name, []))) for case in found)
         if total is None:
             lost = announced - len(found)
             cases.append(failed(binary, f"died with {lost} of {announced} tests untold", log))
@@ -109,7 +122,7 @@ def parse(text: str, log=None, binary: str = "cargo test") -> list[Case]:
             for count, known, make in zip(total, seen, makers):
                 cases.extend(make(f"{binary}: a test whose line was garbled")
                              for _ in range(count - known))
-        found, announced, panics = [], None, {}
+        found, announced, panics, printed, told = [], None, {}, {}, ""
 
     for line in text.splitlines():
         if PANIC.match(before):
@@ -117,6 +130,7 @@ def parse(text: str, log=None, binary: str = "cargo test") -> list[Case]:
         before = line
         if match := OUTPUT.match(line):
             told = f"{binary}: {match[1]}"
+            printed[told] = []
         elif match := BINARY.match(line):
             close(None)
             binary = match[1] or f"doc tests of {match[2]}"
@@ -125,6 +139,8 @@ def parse(text: str, log=None, binary: str = "cargo test") -> list[Case]:
             announced = int(match[1])
         elif match := TOTAL.match(line):
             close([int(match[i]) for i in (1, 2, 3)])
+        elif told and told in printed:
+            printed[told].append(line)
         elif match := RESULT.match(line):
             name = f"{binary}: {match[1]}"
             if match[2] == "ok":

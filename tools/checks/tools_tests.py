@@ -1,6 +1,7 @@
 """The tests of tools/check itself: a parser that loses a failure would hide it for good."""
 
 import io
+import sys
 import unittest
 
 from .process import Context
@@ -18,11 +19,20 @@ class _Recorder(unittest.TextTestResult):
 
 
 def own_tests(context: Context) -> list[Case]:
-    suite = unittest.defaultTestLoader.discover(str(context.top / "tools"), "test_*.py")
+    return _run(context, unittest.defaultTestLoader.discover(str(context.top / "tools"), "test_*.py"))
+
+
+def alone(context: Context, name: str) -> list[Case]:
+    """The one test of that name: MODULE.CLASS.METHOD."""
+    sys.path.insert(0, str(context.top / "tools"))
+    return _run(context, unittest.defaultTestLoader.loadTestsFromName(name))
+
+
+def _run(context: Context, suite: unittest.TestSuite) -> list[Case]:
     stream = io.StringIO()
     result = unittest.TextTestRunner(stream=stream, resultclass=_Recorder).run(suite)
     context.logs.mkdir(parents=True, exist_ok=True)
     log = context.logs / "tools.log"
     log.write_text(stream.getvalue())
-    return result.cases + [failed(test.id(), why.strip().split("\n")[-1], log)
+    return result.cases + [failed(test.id(), why.strip().split("\n")[-1], log, why)
                            for test, why in [*result.failures, *result.errors]]

@@ -1,0 +1,88 @@
+"""Runs tests that failed again, each alone.  One that passes then is flaky: reported and logged, for
+somebody to mend, but not a failure of the run.  More than MOST_FLAKY of them are one.
+"""
+
+import subprocess
+import time
+from collections.abc import Callable
+from dataclasses import replace
+
+from .process import Context
+from .results import Case, Outcome, failed, of_outcome, passed
+
+TRIES = 2
+MOST_FLAKY = 3
+# With more failures than that the cause is not chance, and running all of them again takes too long.
+MOST_FAILED = 12
+# Where flaky tests are logged, beside the other logs.
+RECORD = "flaky.txt"
+# Characters of a failed test's output that flaky.txt keeps: its end.
+KEPT = 16_000
+
+# Runs the test of that name, as the suite calls it, and returns its cases.
+Alone = Callable[[Context, str], list[Case]]
+
+
+def settle(context: Context, cases: list[Case], ways: dict[str, Alone]) -> list[Case]:
+    """The cases, where a failed one that passes alone has become a flaky one.
+
+    `ways` has one for each suite whose tests can run alone; a case's name is `SUITE: NAME`.
+    """
+    candidates = [case for case in of_outcome(cases, Outcome.FAILED) if _suite(case) in ways]
+    if not candidates:
+        return cases
+    if len(candidates) > MOST_FAILED:
+        print(f"again  {len(candidates)} tests failed: too many to run each again", flush=True)
+        return cases
+    settled = {case.name: _settled(context, case, ways[_suite(case)]) for case in candidates}
+    flaky = [case for case in settled.values() if case.flaky]
+    for case in flaky:
+        _write_down(context, case)
+    cases = [settled.get(case.name, case) if case.outcome is Outcome.FAILED else case
+             for case in cases]
+    if len(flaky) > MOST_FLAKY:
+        cases.append(failed("flaky tests", f"{len(flaky)} were; a run may have {MOST_FLAKY} at most"))
+    return cases
+
+
+def _suite(case: Case) -> str:
+    return case.name.split(": ")[0]
+
+
+def _settled(context: Context, case: Case, alone: Alone) -> Case:
+    """The case itself, or flaky if the test passes in one of its tries alone."""
+    name = case.name.split(": ", 1)[1]
+    for attempt in range(TRIES):
+        print(f"again  {case.name} ... ", end="", flush=True)
+        began = time.monotonic()
+        verdict = verdict_of(name, alone(context, name))
+        print(f"{verdict.outcome.value}  ({time.monotonic() - began:.1f} s)", flush=True)
+        if verdict.outcome is Outcome.PASSED:
+            log = context.logs / RECORD
+            reason = f"{case.reason} (passed in try {attempt + 2})"
+            return replace(case, outcome=Outcome.PASSED, reason=reason, log=log, flaky=True)
+    return case
+
+
+def verdict_of(name: str, cases: list[Case]) -> Case:
+    """What a run of that test alone says of it.
+
+    A failure of a whole program has a name that no test of it has: it passed if something of
+    the program did and nothing failed.
+    """
+    if bad := of_outcome(cases, Outcome.FAILED):
+        return next((case for case in bad if case.name == name), bad[0])
+    own = [case for case in cases if case.name == name]
+    if own or not of_outcome(cases, Outcome.PASSED):
+        return own[0] if own else failed(name, "was not found")
+    return passed(name)
+
+
+def _write_down(context: Context, case: Case) -> None:
+    """Append the test and what it printed when it failed to build/check/flaky.txt."""
+    commit = subprocess.run(["git", "-C", str(context.top), "describe", "--always", "--dirty"],
+                            stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True)
+    when = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())
+    with case.log.open("a", encoding="utf-8") as stream:
+        stream.write(f"==== {when} {commit.stdout.strip()} {case.name}\n{case.reason}\n"
+                     f"{case.output[-KEPT:].rstrip()}\n\n")

@@ -1,0 +1,47 @@
+"""Runs one test many times beside load: what tools/check --stress does."""
+
+import time
+
+from . import again
+from .load import Load
+from .process import Context
+from .results import Case, Outcome, failed, passed, skipped
+
+TIMES = 50
+# The tests that were ever flaky, by the name that tools/check prints.
+EVER_FLAKY = "tests/ever-flaky.txt"
+
+
+def names(context: Context, wanted: str) -> list[str]:
+    """The tests that --stress WANTED means: those of the list, or one."""
+    if wanted != "ever-flaky":
+        return [wanted]
+    lines = (context.top / EVER_FLAKY).read_text(encoding="utf-8").splitlines()
+    return [line.split("  #")[0].strip() for line in lines if line and not line.startswith("#")]
+
+
+def run(context: Context, wanted: str, times: int, ways: dict[str, again.Alone]) -> list[Case]:
+    """A case for each test: passed if each of its runs passed."""
+    with Load(context.logs):
+        return [_stress(context, name, times, ways) for name in names(context, wanted)]
+
+
+def _stress(context: Context, name: str, times: int, ways: dict[str, again.Alone]) -> Case:
+    suite, _, test = name.partition(": ")
+    if suite not in ways or not test:
+        return failed(name, "no such test: name it as tools/check does, `SUITE: NAME`, with one of "
+                            f"the suites {', '.join(ways)}")
+    failures = []
+    for count in range(1, times + 1):
+        began = time.monotonic()
+        verdict = again.verdict_of(test, ways[suite](context, test))
+        print(f"{name}: {count} of {times}: {verdict.outcome.value} {verdict.reason} "
+              f"({time.monotonic() - began:.1f} s)", flush=True)
+        if verdict.outcome is Outcome.SKIPPED or verdict.reason == "was not found":
+            return (skipped if verdict.outcome is Outcome.SKIPPED else failed)(name, verdict.reason)
+        if verdict.outcome is Outcome.FAILED:
+            failures.append(verdict)
+    if failures:
+        return failed(name, f"{len(failures)} of {times} runs failed: {failures[0].reason}",
+                      failures[0].log)
+    return passed(name)
