@@ -1,5 +1,7 @@
 """Tests of tools/check: what runs again, beside load, or many times."""
 
+import contextlib
+import io
 import os
 import re
 import shutil
@@ -32,6 +34,9 @@ class WithContext(unittest.TestCase):
         self.addCleanup(shutil.rmtree, top)
         self.context = process.Context(top, top / "build", False)
         self.context.logs.mkdir(parents=True)
+        quiet = contextlib.redirect_stdout(io.StringIO())
+        quiet.__enter__()
+        self.addCleanup(quiet.__exit__, None, None, None)
 
 
 class Again(WithContext):
