@@ -8,7 +8,7 @@ from dataclasses import replace
 from pathlib import Path
 from shutil import which
 
-from . import again, tap
+from . import again, packages, tap
 from .process import BUILD_SILENCE, Context, describe_status, run
 from .results import Case, Outcome, failed, passed, skipped
 
@@ -20,7 +20,8 @@ UNIT = ["--suite", SUITE]
 
 
 def as_built(context: Context, options: tuple[str, ...] = ()) -> list[Case]:
-    return _test(context, "c", context.build, [], [*options])
+    promised = [] if options else packages.promised(context, context.build)
+    return promised + _test(context, "c", context.build, [], [*options])
 
 
 def build_address(context: Context) -> list[Case]:
@@ -29,7 +30,7 @@ def build_address(context: Context) -> list[Case]:
 
 def address(context: Context, options: tuple[str, ...] = ()) -> list[Case]:
     """AddressSanitizer with leak detection, and UBSan."""
-    return build_address(context) or _test(
+    return build_address(context) or _promised(context, "asan", options) + _test(
         context, "asan", context.build / "asan", [], [*UNIT, *options], {
             "ASAN_OPTIONS": "halt_on_error=1:abort_on_error=1:detect_leaks=1",
             "UBSAN_OPTIONS": "halt_on_error=1:abort_on_error=1:print_stacktrace=1",
@@ -43,7 +44,7 @@ def build_thread(context: Context) -> list[Case]:
 def thread(context: Context, options: tuple[str, ...] = ()) -> list[Case]:
     # ThreadSanitizer of older compilers dies where the kernel places memory at very
     # random addresses; setarch -R switches that off for the tests.
-    return build_thread(context) or _test(
+    return build_thread(context) or _promised(context, "tsan", options) + _test(
         context, "tsan", context.build / "tsan", ["setarch", "-R"], [*UNIT, *options], {
             # A process whose threads are still there when it ends is watched for 1 s more by default.
             "TSAN_OPTIONS": "halt_on_error=1:second_deadlock_stack=1:atexit_sleep_ms=100",
@@ -58,11 +59,10 @@ def alone(suite: Callable[[Context, tuple[str, ...]], list[Case]]) -> again.Alon
 def _build_sanitized(context: Context, suite: str, sanitizer: str) -> list[Case]:
     """Only what went wrong comes back."""
     builddir = context.build / suite
-    if not (builddir / "build.ninja").exists():
-        setup = run(context, suite, ["meson", "setup", str(builddir), str(context.top),
-                                     f"-Db_sanitize={sanitizer}", "-Db_lundef=false"])
-        if setup.status:
-            return [failed(f"{suite} set-up", setup.how, setup.log)]
+    setup = run(context, suite, ["tools/configure", str(builddir), f"-Db_sanitize={sanitizer}",
+                                 "-Db_lundef=false"])
+    if setup.status:
+        return [failed(f"{suite} set-up", setup.how, setup.log)]
     ninja = ["ninja", "-C", str(builddir)]
     # A changed meson.build first, which says what is needed.
     compiled = run(context, suite, [*ninja, "build.ninja"], BUILD_SILENCE)
@@ -71,6 +71,11 @@ def _build_sanitized(context: Context, suite: str, sanitizer: str) -> list[Case]
     if compiled.status:
         return [failed(f"{suite} build", compiled.how, compiled.log)]
     return []
+
+
+def _promised(context: Context, suite: str, options: tuple[str, ...]) -> list[Case]:
+    """Of all tests only: what is asked for by name is not all."""
+    return [] if options else packages.promised(context, context.build / suite, only_tests=True)
 
 
 def _needed(builddir: Path) -> list[str]:

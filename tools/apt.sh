@@ -1,0 +1,102 @@
+# shellcheck shell=bash
+# Sourced by tools/setup: how packages get onto a Debian system.
+
+installed() {
+	[ "$(dpkg-query --show --showformat='${db:Status-Status}' "$1" 2>/dev/null)" = installed ]
+}
+
+# one_installed NAME...: whether this system has one of them.
+one_installed() {
+	local name
+	for name; do
+		! installed "$name" || return 0
+	done
+	return 1
+}
+
+# The version of a package that apt would install; empty where there is none.
+candidate() {
+	apt-cache policy "$1" 2>/dev/null | awk '$1 == "Candidate:" && $2 != "(none)" { print $2 }'
+}
+
+# available NAME VERSION: whether apt has it in that version or a later one.
+available() {
+	local found
+	found=$(candidate "$1")
+	[ -n "$found" ] && dpkg --compare-versions "$found" ge "$2"
+}
+
+# first_available NAME...: the first of them that apt has.
+first_available() {
+	local name
+	for name; do
+		if [ -n "$(candidate "$name")" ]; then
+			echo "$name"
+			return
+		fi
+	done
+}
+
+as_root() {
+	if [ "$(id -u)" = 0 ]; then
+		"$@"
+	elif [ -t 0 ]; then
+		sudo "$@"
+	else
+		sudo -n "$@"
+	fi
+}
+
+# Package scripts start the services that they install unless this file forbids it.
+# One that somebody else made is his decision and stays as it is.
+policy=/usr/sbin/policy-rc.d
+mark='made by tools/setup of TEK for the time of one installation'
+
+forbid_services() {
+	if [ -e $policy ] && ! grep -q "$mark" $policy; then
+		return
+	fi
+	trap allow_services EXIT
+	printf '#!/bin/sh\n# %s\nexit 101\n' "$mark" | as_root tee $policy >/dev/null
+	as_root chmod 755 $policy
+}
+
+allow_services() { as_root rm -f $policy; }
+
+# disable_services PACKAGE...: their services do not start at the next boot either.
+disable_services() {
+	local unit
+	if [ $# = 0 ] || ! command -v systemctl >/dev/null; then
+		return
+	fi
+	dpkg --listfiles "$@" | sed -n 's|.*/lib/systemd/system/\([^@/]*\.service\)$|\1|p' |
+		while read -r unit; do
+			as_root systemctl disable "$unit" </dev/null || true
+		done
+}
+
+apt() {
+	as_root env DEBIAN_FRONTEND=noninteractive apt-get --quiet --yes "$@"
+}
+
+simulate() { apt-get --simulate --no-install-recommends --no-remove install "$@"; }
+
+# install_packages NAME...: all of them, or none.
+install_packages() {
+	local plan new
+	plan=$(simulate "$@") || return 1
+	# `Inst NAME (VERSION` is a new package; `Inst NAME [OLD] (VERSION` an upgrade.
+	new=$(awk '$1 == "Inst" && $3 ~ /^\(/ { print $2 }' <<<"$plan")
+	forbid_services
+	apt --no-install-recommends --no-remove install "$@" || return 1
+	# shellcheck disable=SC2086  # one word a package
+	disable_services $new
+}
+
+# install_each NAME...: those that can be installed with what is there.
+install_each() {
+	local name
+	for name; do
+		install_packages "$name" || true
+	done
+}
