@@ -1,0 +1,1 @@
+"""Clean systems to build and test in: tools/fresh-chroot."""

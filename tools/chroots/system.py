@@ -1,0 +1,159 @@
+"""One clean system in a directory: made by debootstrap, entered through tools/chroots/enter."""
+
+import ctypes
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+import threading
+from pathlib import Path
+from typing import BinaryIO
+
+from . import sources
+
+ENTER = Path(__file__).with_name("enter")
+PR_SET_CHILD_SUBREAPER = 36
+# What README.md has a person install by hand: the rest is what tools/setup is tested for.
+BY_HAND = ["git", "make"]
+# Of this machine, so that names are resolved and certificates are trusted as they are here.
+COPIED = ["/etc/resolv.conf", "/etc/hosts", "/etc/hostname"]
+CERTIFICATES = "usr/local/share/ca-certificates"
+
+
+class Failed(Exception):
+    """A system could not be made; says why."""
+
+
+def adopt_orphans() -> None:
+    """Processes whose parent ends become children of this one, so that end_children() finds them."""
+    if ctypes.CDLL(None, use_errno=True).prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0):
+        raise OSError(ctypes.get_errno(), "prctl")
+
+
+def end_children() -> None:
+    """Ends all that is left of what this process started: daemons, and what keeps a mount in use."""
+    own = Path(f"/proc/self/task/{os.getpid()}/children")
+    while children := [int(pid) for pid in own.read_text(encoding="ascii").split()]:
+        for pid in children:
+            os.kill(pid, signal.SIGKILL)
+            os.waitpid(pid, 0)
+
+
+def _wait(child: subprocess.Popen) -> int:
+    """The end of a child and of all that it left.  Orphans are reaped as they end, as by process 1."""
+    try:
+        while child.returncode is None:
+            pid, status = os.wait()
+            if pid == child.pid:
+                child.returncode = os.waitstatus_to_exitcode(status)
+    finally:
+        end_children()
+    return child.returncode
+
+
+def _show(output: BinaryIO, log: Path | None) -> None:
+    with open(log or os.devnull, "ab") as kept:
+        while chunk := os.read(output.fileno(), 65536):
+            sys.stdout.buffer.write(chunk)
+            sys.stdout.buffer.flush()
+            kept.write(chunk)
+            kept.flush()
+
+
+class System:
+    """A root directory with a suite's packages."""
+
+    def __init__(self, root: Path, suite: str, archives: Path | None):
+        self.root = root
+        self.suite = suite
+        self.archives = archives
+
+    def run(self, *command: str, log: Path | None = None) -> int:
+        """Its exit status. What it says is shown, and kept in `log`."""
+        # pylint: disable-next=consider-using-with
+        child = subprocess.Popen([ENTER, self.root, self.archives or "", *command], stdin=subprocess.DEVNULL,
+                                 stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
+        shown = threading.Thread(target=_show, args=(child.stdout, log))
+        shown.start()
+        status = _wait(child)
+        shown.join()
+        child.stdout.close()
+        return status
+
+    def shell(self) -> int:
+        """A shell for a person."""
+        # pylint: disable-next=consider-using-with
+        return _wait(subprocess.Popen([ENTER, self.root, self.archives or "", "bash"]))
+
+    def put(self, tree: Path, into: str) -> Path:
+        """Clones what is committed in a tree."""
+        there = self.root / into.lstrip("/")
+        shutil.rmtree(there, ignore_errors=True)
+        there.parent.mkdir(parents=True, exist_ok=True)
+        subprocess.run(["git", "clone", "--quiet", f"file://{tree}", there], check=True)
+        return there
+
+    def remove(self) -> None:
+        end_children()
+        mounted = Path("/proc/self/mountinfo").read_text(encoding="utf-8")
+        if f" {self.root}/" in mounted or f" {self.root} " in mounted:
+            raise Failed(f"Something is mounted in {self.root}, which is left as it is: umount it, then remove it.")
+        shutil.rmtree(self.root)
+
+
+def make(suite: str, cache: Path | None) -> System:
+    """A new system; with `cache`, from what that directory has, and what is got anew goes there."""
+    root = Path(tempfile.mkdtemp(prefix=f"tek-{suite}.", dir=os.environ.get("TMPDIR", "/tmp")))
+    root.chmod(0o755)
+    archives = cache / f"{suite}.archives" if cache else None
+    if archives:
+        archives.mkdir(parents=True, exist_ok=True)
+    system = System(root, suite, archives)
+    try:
+        kept = cache / f"{suite}.tar" if cache else None
+        if kept and kept.exists():
+            subprocess.run(["tar", "-C", root, "-xpf", kept], check=True)
+        else:
+            _debootstrap(system)
+            if kept:
+                subprocess.run(["tar", "-C", root, "-cpf", f"{kept}.new", "."], check=True)
+                os.replace(f"{kept}.new", kept)
+        _make_ready(system)
+    except BaseException:
+        system.remove()
+        raise
+    return system
+
+
+def _debootstrap(system: System) -> None:
+    own = sources.own_sources()
+    first, *_ = sources.sources_of(system.suite, own, sources.own_suite(), sources.archive_has)
+    command = ["debootstrap", "--variant=minbase", f"--keyring={sources.keyring(first.uri)}",
+               f"--components={','.join(first.components)}", system.suite, str(system.root), first.uri]
+    if not Path(f"/usr/share/debootstrap/scripts/{system.suite}").exists():
+        # One that is younger than debootstrap: all of a distribution have the same script.
+        command.append("gutsy" if "ubuntu" in first.uri else "sid")
+    # It mounts things itself.
+    made = subprocess.run(["unshare", "--mount", "--propagation", "private", *command], check=False)
+    if made.returncode:
+        raise Failed(f"debootstrap failed (exit status {made.returncode}).")
+
+
+def _make_ready(system: System) -> None:
+    """Its sources, what it takes of this machine, and what a person installs by hand."""
+    found = sources.sources_of(system.suite, sources.own_sources(), sources.own_suite(), sources.archive_has)
+    apt = system.root / "etc/apt"
+    for file in apt.glob("sources.list.d/*"):
+        file.unlink()
+    (apt / "sources.list").write_text("".join(f"{source.line()}\n" for source in found))
+    (apt / "apt.conf.d/90machine").write_text(sources.settings())
+    for file in COPIED:
+        shutil.copy(file, system.root / file.lstrip("/"))
+    for file in Path("/", CERTIFICATES).rglob("*.crt"):
+        (system.root / CERTIFICATES).mkdir(parents=True, exist_ok=True)
+        shutil.copy(file, system.root / CERTIFICATES)
+    for command in (["update"], ["upgrade"], ["install", "--no-install-recommends", *BY_HAND]):
+        if system.run("env", "DEBIAN_FRONTEND=noninteractive", "apt-get", "--quiet=2", "--yes", *command):
+            raise Failed(f"apt-get {command[0]} failed in {system.root}.")
