@@ -76,7 +76,8 @@ disable_services() {
 }
 
 apt() {
-	as_root env DEBIAN_FRONTEND=noninteractive apt-get --quiet --yes "$@"
+	# Somebody else may be installing something: that ends.
+	as_root env DEBIAN_FRONTEND=noninteractive apt-get --quiet --yes -o DPkg::Lock::Timeout=600 "$@"
 }
 
 simulate() { apt-get --simulate --no-install-recommends --no-remove install "$@"; }
