@@ -19,11 +19,11 @@ SCRIPTS = {
     "apt-get": """
 echo "$*" >>"$SYSTEM/calls"
 simulated=
-for word; do case $word in --simulate) simulated=y ;; update) exit 0 ;; -*|install) ;; *)
+for word; do case $word in --simulate) simulated=y ;; update) exit 0 ;; -*|install|*::*) ;; *)
 	if ! [ -e "$SYSTEM/has/$word" ]; then echo "E: Unable to locate package $word"; exit 100; fi
 	if [ -e "$SYSTEM/broken/$word" ]; then echo " $word : Conflicts: other but it is to be installed"; exit 100; fi
 esac; done
-for word; do case $word in -*|install) ;; *)
+for word; do case $word in -*|install|*::*) ;; *)
 	echo "Inst $word (1.0 Debian)"
 	[ "$simulated" ] || touch "$SYSTEM/installed/$word"
 esac; done""",
