@@ -16,7 +16,7 @@ if dependency('cmocka', method: 'pkg-config', required: false).found()
   executable('test_some', 'main.c')
 endif
 """
-PACKAGES = "[build]\ngcc # C compiler\n"
+PACKAGES = "[build]\ngcc # C compiler\nno-such-package # nothing\n"
 MODULE = "Name: cmocka\nDescription: none\nVersion: {}\nLibs:\nCflags:\n"
 
 

@@ -28,8 +28,8 @@ class List(unittest.TestCase):
             self.assertGreater(len(package.about), 5, package)
             self.assertNotRegex(package.about, r"^the same$", package)
 
-    def test_no_name_is_listed_twice(self):
-        names = [name for package in packages.listed(TOP) for name in package.names]
+    def test_no_name_is_listed_twice_in_a_section(self):
+        names = [(package.section, name) for package in packages.listed(TOP) for name in package.names]
         self.assertEqual(sorted(set(names)), sorted(names))
 
     def test_all_that_meson_may_do_without_is_promised_by_a_package(self):
