@@ -9,7 +9,7 @@ import unittest
 from pathlib import Path
 
 from checks import carried, process
-from chroots import sources
+from chroots import sources, system
 from chroots.sources import Source
 
 TOOLS = Path(__file__).parent
@@ -57,6 +57,26 @@ class Sources(unittest.TestCase):
                             ('Acquire::Check-Valid-Until "false";', True), ('Acquire::Languages "none";', False),
                             ('Acquire::GzipIndexes "true";', False)):
             self.assertEqual(bool(sources.SETTINGS.match(line)), taken, line)
+
+
+class Clone(unittest.TestCase):
+    def test_a_clone_that_is_there_gets_what_is_committed_and_keeps_its_build(self):
+        with tempfile.TemporaryDirectory() as directory:
+            tree, there = Path(directory, "tree"), system.System(Path(directory, "root"), "any", None)
+
+            def commit(text):
+                (tree / "file").write_text(text)
+                for words in (["add", "file"], ["-c", "user.name=t", "-c", "user.email=t@t", "commit", "-qm", "t"]):
+                    subprocess.run(["git", "-C", tree, *words], check=True)
+
+            subprocess.run(["git", "init", "--quiet", tree], check=True)
+            commit("one")
+            clone = there.put(tree, "/srv/tek")
+            (clone / "build").mkdir()
+            commit("two")
+            there.put(tree, "/srv/tek")
+            self.assertEqual((clone / "file").read_text(), "two")
+            self.assertTrue((clone / "build").exists())
 
 
 class Command(unittest.TestCase):

@@ -88,11 +88,14 @@ class System:
         return _wait(subprocess.Popen([ENTER, self.root, self.archives or "", "bash"]))
 
     def put(self, tree: Path, into: str) -> Path:
-        """Clones what is committed in a tree."""
+        """Clones what is committed in a tree. A clone that is there gets it and keeps its build."""
         there = self.root / into.lstrip("/")
-        shutil.rmtree(there, ignore_errors=True)
-        there.parent.mkdir(parents=True, exist_ok=True)
-        subprocess.run(["git", "clone", "--quiet", f"file://{tree}", there], check=True)
+        if not there.exists():
+            there.parent.mkdir(parents=True, exist_ok=True)
+            subprocess.run(["git", "clone", "--quiet", f"file://{tree}", there], check=True)
+        else:
+            for command in (["fetch", "--quiet", f"file://{tree}", "HEAD"], ["reset", "--quiet", "--hard", "FETCH_HEAD"]):
+                subprocess.run(["git", "-C", there, *command], check=True)
         return there
 
     def remove(self) -> None:
