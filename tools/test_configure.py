@@ -36,12 +36,22 @@ class Tree(unittest.TestCase):
         self.modules, self.commands = self.top / "modules", self.top / "commands"
         self.modules.mkdir()
         self.commands.mkdir()
-        self.environment = {**os.environ, "PKG_CONFIG_LIBDIR": str(self.modules),
-                            "PATH": f"{self.commands}:{os.environ['PATH']}"}
+        self.environment = {
+            **os.environ,
+            "PKG_CONFIG_LIBDIR": str(self.modules),
+            "PATH": f"{self.commands}:{os.environ['PATH']}",
+        }
 
     def run_in_tree(self, *command):
-        done = subprocess.run(command, cwd=self.top, env=self.environment, capture_output=True, text=True,
-                              check=False, timeout=120)
+        done = subprocess.run(
+            command,
+            cwd=self.top,
+            env=self.environment,
+            capture_output=True,
+            text=True,
+            check=False,
+            timeout=120,
+        )
         self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
         return done.stdout
 
@@ -81,7 +91,9 @@ class Configure(Tree):
             change()
             self.configure()
             told = json.loads((self.top / "build/meson-info/intro-buildoptions.json").read_text())
-            self.assertIn("3", [option["value"] for option in told if option["name"] == "warning_level"])
+            self.assertIn(
+                "3", [option["value"] for option in told if option["name"] == "warning_level"]
+            )
             shutil.rmtree(self.top / "build")
 
     def test_another_compiler_makes_all_objects_anew(self):
@@ -112,8 +124,9 @@ class Configure(Tree):
     def other_compiler(self):
         """One that calls itself otherwise, as after an upgrade."""
         wrapper = self.commands / "cc"
-        wrapper.write_text("#!/bin/sh\n"
-                           f'{shutil.which("cc")} "$@" | sed "1s/^cc (/cc (upgraded, /"\n')
+        wrapper.write_text(
+            "#!/bin/sh\n" f'{shutil.which("cc")} "$@" | sed "1s/^cc (/cc (upgraded, /"\n'
+        )
         wrapper.chmod(0o755)
 
 

@@ -17,11 +17,19 @@ class Version(unittest.TestCase):
         with tempfile.TemporaryDirectory() as directory:
             for name, version in versions.items():
                 program = Path(directory, name.replace("_", "-"))
-                program.write_text(f'#!/bin/sh\n[ "$1" = --version ] && echo "Debian clang-format version {version}.0.6"\n'
-                                   f'echo "{name}: $1"\n')
+                program.write_text(
+                    '#!/bin/sh\n[ "$1" = --version ] && '
+                    f'echo "Debian clang-format version {version}.0.6"\n'
+                    f'echo "{name}: $1"\n'
+                )
                 program.chmod(0o755)
-            return subprocess.run([TOOL, "--check", "--only", "c"], env={**os.environ, "PATH": directory},
-                                  capture_output=True, text=True, check=False)
+            return subprocess.run(
+                [TOOL, "--check", "--only", "c"],
+                env={**os.environ, "PATH": directory},
+                capture_output=True,
+                text=True,
+                check=False,
+            )
 
     def test_the_version_of_the_layout_is_found_under_either_name(self):
         for name in ("clang_format", "clang_format_14"):
@@ -31,7 +39,10 @@ class Version(unittest.TestCase):
     def test_another_version_judges_nothing_and_says_why(self):
         done = self.told(clang_format="19")
         self.assertEqual(done.returncode, 77)
-        self.assertIn("clang-format here is of version 19; the layout of C and C++ is that of version 14", done.stdout)
+        self.assertIn(
+            "clang-format here is of version 19; the layout of C and C++ is that of version 14",
+            done.stdout,
+        )
 
     def test_so_where_there_is_none(self):
         done = self.told()
@@ -45,7 +56,9 @@ class Version(unittest.TestCase):
             (top / "tools/it").write_text("#!/bin/sh\necho one\necho why not\nexit 77\n")
             (top / "tools/it").chmod(0o755)
             # pylint: disable-next=protected-access
-            case = style._check(process.Context(top, top / "build", verbose=False), "it", ["tools/it"], "it")
+            case = style._check(
+                process.Context(top, top / "build", verbose=False), "it", ["tools/it"], "it"
+            )
         self.assertEqual((case.outcome, case.reason), (results.Outcome.SKIPPED, "why not"))
 
 

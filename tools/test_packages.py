@@ -1,4 +1,4 @@
-"""Tests of tools/packages.txt: what it promises is in every build, and nothing that Meson looks for is forgotten."""
+"""Tests of tools/packages.txt: a build has what it promises, and it lists all that is needed."""
 
 import json
 import re
@@ -14,12 +14,44 @@ TOP = Path(__file__).resolve().parent.parent
 PASSED, FAILED, SKIPPED = results.Outcome
 # What meson.build may do without, and what brings it. A name of a package is listed with `makes`.
 OPTIONAL = {
-    "cmocka": "libcmocka-dev", "zlib": "zlib1g-dev", "ck": "libck-dev", "st": "libst-dev",
-    "pth": "libpth-dev", "boost": "libboost-fiber-dev", "musl-gcc": "musl-tools",
+    "cmocka": "libcmocka-dev",
+    "zlib": "zlib1g-dev",
+    "ck": "libck-dev",
+    "st": "libst-dev",
+    "pth": "libpth-dev",
+    "boost": "libboost-fiber-dev",
+    "musl-gcc": "musl-tools",
     "go": None,  # nobody is told to install it: tools/packages has it among the programs
     "m": None,  # a part of the C library
 }
-FOUND = re.compile(r"(?:dependency|find_library|find_program)\('([^']+)'[^\n]*(?:\n[^\n]*)?required: false")
+# What end-to-end tests look for, with needs("..."), and the package that brings it.  A clean system
+# skips a test whose program is of no listed package.
+PROVIDED = {
+    "gcc": "gcc",
+    "g++": "g++",
+    "gdb": "gdb",
+    "java": "default-jdk-headless",
+    "javac": "default-jdk-headless",
+    "mariadb": "mariadb-server",
+    "mariadb-install-db": "mariadb-server",
+    "mariadbd": "mariadb-server",
+    "memcached": "memcached",
+    "node": "nodejs",
+    "pigz": "pigz",
+    "redis-benchmark": "redis-tools",
+    "redis-cli": "redis-tools",
+    "redis-server": "redis-server",
+    "strace": "strace",
+    "sysbench": "sysbench",
+    "unbound": "unbound",
+    "valgrind": "valgrind",
+    "xz": "xz-utils",
+    "go": None,  # see above: its test is skipped without it
+    "unshare": None,  # util-linux, without which there is no Debian
+}
+FOUND = re.compile(
+    r"(?:dependency|find_library|find_program)\('([^']+)'[^\n]*(?:\n[^\n]*)?required: false"
+)
 
 
 class List(unittest.TestCase):
@@ -29,13 +61,21 @@ class List(unittest.TestCase):
             self.assertNotRegex(package.about, r"^the same$", package)
 
     def test_no_name_is_listed_twice_in_a_section(self):
-        names = [(package.section, name) for package in packages.listed(TOP) for name in package.names]
+        names = [
+            (package.section, name) for package in packages.listed(TOP) for name in package.names
+        ]
         self.assertEqual(sorted(set(names)), sorted(names))
 
     def test_all_that_meson_may_do_without_is_promised_by_a_package(self):
-        promising = {name for package in packages.listed(TOP) if package.makes for name in package.names}
-        looked_for = {name for file in sorted(TOP.glob("*/**/meson.build")) if "build/" not in str(file)
-                      for name in FOUND.findall(file.read_text())}
+        promising = {
+            name for package in packages.listed(TOP) if package.makes for name in package.names
+        }
+        looked_for = {
+            name
+            for file in sorted(TOP.glob("*/**/meson.build"))
+            if "build/" not in str(file)
+            for name in FOUND.findall(file.read_text())
+        }
         self.assertGreaterEqual(looked_for, {"cmocka", "musl-gcc", "boost"})
         for name in looked_for:
             self.assertIn(name, OPTIONAL)
@@ -45,6 +85,19 @@ class List(unittest.TestCase):
         told = (TOP / "tools/packages").read_text()
         self.assertRegex(told, r"PROGRAMS='.*\bgo\b.*'")
 
+    def test_every_program_that_a_test_needs_is_of_a_package_of_the_list(self):
+        listed = {name for package in packages.listed(TOP) for name in package.names}
+        needed = {
+            name
+            for folder in ("tests/e2e", "lab/tests")
+            for file in (TOP / folder).rglob("*.py")
+            for name in re.findall(r'needs\("([^"]+)"', file.read_text())
+        }
+        self.assertGreater(len(needed), 15)
+        for name in needed:
+            self.assertIn(name, PROVIDED)
+            self.assertIn(PROVIDED[name], listed | {None})
+
     def test_names_of_both_debians_are_alternatives(self):
         titles = [package.title for package in packages.listed(TOP)]
         self.assertIn("libmimalloc2.0 or libmimalloc3", titles)
@@ -53,8 +106,9 @@ class List(unittest.TestCase):
 
 class Versions(unittest.TestCase):
     def test_compilers_are_told_apart_from_packages(self):
-        told = subprocess.run([TOP / "tools/packages", "versions"], stdout=subprocess.PIPE, text=True,
-                              check=True).stdout.splitlines()
+        told = subprocess.run(
+            [TOP / "tools/packages", "versions"], stdout=subprocess.PIPE, text=True, check=True
+        ).stdout.splitlines()
         self.assertTrue(any(line.startswith("compiler ") for line in told))
         for line in told:
             self.assertRegex(line, r"^(compiler|program|module|package) \S")
@@ -79,52 +133,83 @@ class Promises(unittest.TestCase):
 
     def listed(self, name):
         (self.top / "tools/packages.txt").write_text(
-            f"[tests]\n{name} # tests\n\tmakes tests/c/test_*.c\n\tmakes lib/a.so -DHAVE_IT\n")
+            f"[tests]\n{name} # tests\n\tmakes tests/c/test_*.c\n\tmakes lib/a.so -DHAVE_IT\n"
+        )
 
-    def configured(self, *sources, files=("lib/a.so",), definitions=("-DHAVE_IT",), directory="build"):
-        (self.top / directory / "meson-info/intro-targets.json").write_text(json.dumps([{
-            "filename": [f"{self.top}/{directory}/{name}" for name in files],
-            "target_sources": [{"sources": [f"{self.top}/tests/uthread/../c/{name}" for name in sources],
-                                "parameters": list(definitions)}, {"linker": ["cc"]}]}]))
-        return packages.promised(self.context, self.top / directory, only_tests=directory != "build")
+    def configured(
+        self, *sources, files=("lib/a.so",), definitions=("-DHAVE_IT",), directory="build"
+    ):
+        (self.top / directory / "meson-info/intro-targets.json").write_text(
+            json.dumps(
+                [
+                    {
+                        "filename": [f"{self.top}/{directory}/{name}" for name in files],
+                        "target_sources": [
+                            {
+                                "sources": [
+                                    f"{self.top}/tests/uthread/../c/{name}" for name in sources
+                                ],
+                                "parameters": list(definitions),
+                            },
+                            {"linker": ["cc"]},
+                        ],
+                    }
+                ]
+            )
+        )
+        return packages.promised(
+            self.context, self.top / directory, only_tests=directory != "build"
+        )
 
     def test_a_build_that_has_all_passes(self):
         cases = self.configured("test_one.c", "test_two.c")
         self.assertEqual([case.outcome for case in cases], [PASSED])
 
     def test_a_test_program_that_is_not_configured_is_a_failure(self):
-        case, = self.configured("test_one.c")
+        (case,) = self.configured("test_one.c")
         self.assertEqual(case.outcome, FAILED)
         self.assertIn("tests/c/test_two.c", case.reason)
         self.assertIn("meson-log.txt", case.reason)
 
+    def test_a_library_may_have_its_version_behind_its_name(self):
+        (case,) = self.configured("test_one.c", "test_two.c", files=("lib/a.so.1.2",))
+        self.assertEqual(case.outcome, PASSED)
+
     def test_so_is_a_file_or_a_definition(self):
         for lack in ({"files": ()}, {"definitions": ()}):
-            case, = self.configured("test_one.c", "test_two.c", **lack)
+            (case,) = self.configured("test_one.c", "test_two.c", **lack)
             self.assertEqual(case.outcome, FAILED)
 
     def test_a_package_that_is_not_installed_is_a_failure_with_its_cure(self):
         self.listed("no-such-package")
-        case, = self.configured("test_one.c")
+        (case,) = self.configured("test_one.c")
         self.assertEqual(case.outcome, FAILED)
         self.assertIn("run `tools/setup tests` to install no-such-package", case.reason)
 
     def test_one_that_the_system_does_not_have_is_skipped_with_that_reason(self):
         self.listed("no-such-package | nor-this")
-        (self.top / "build/setup.lacking").write_text("no-such-package nor-this\toptional\ttests\tno source has it\n")
-        case, = self.configured("test_one.c")
+        (self.top / "build/setup.lacking").write_text(
+            "no-such-package nor-this\toptional\ttests\tno source has it\n"
+        )
+        (case,) = self.configured("test_one.c")
         self.assertEqual(case.outcome, SKIPPED)
-        self.assertIn("no-such-package or nor-this is not to be had (no source has it)", case.reason)
+        self.assertIn(
+            "no-such-package or nor-this is not to be had (no source has it)", case.reason
+        )
 
     def test_of_a_sanitized_build_only_tests_are_asked(self):
-        case, = self.configured("test_one.c", "test_two.c", files=(), definitions=(), directory="build/asan")
+        (case,) = self.configured(
+            "test_one.c", "test_two.c", files=(), definitions=(), directory="build/asan"
+        )
         self.assertEqual(case.outcome, PASSED)
-        case, = self.configured("test_one.c", directory="build/asan")
+        (case,) = self.configured("test_one.c", directory="build/asan")
         self.assertEqual(case.outcome, FAILED)
 
     def test_what_is_for_another_processor_is_not_promised(self):
         (self.top / "tools/packages.txt").write_text(
-            "[tests]\ndpkg # tests\n\tmakes [none,neither] tests/c/test_*.c\nother [none] # tests\n\tmakes a\n")
+            "[tests]\ndpkg # tests\n\tmakes [none,neither] tests/c/test_*.c\n"
+            "other [none] # tests\n\tmakes a\n"
+        )
         self.assertEqual(self.configured(), [])
 
 

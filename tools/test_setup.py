@@ -8,20 +8,24 @@ import unittest
 from pathlib import Path
 
 TOOLS = Path(__file__).parent
-# Each reads the directory $SYSTEM: a file in `has` for each package that apt knows, with its version; one in `installed`
-# for each that is there; `broken` for those that cannot be installed.
+# Each reads the directory $SYSTEM, which has files named like packages: in `has` those that apt
+# knows, with their versions; in `installed` those that are there; in `broken` those that cannot be
+# installed.
 SCRIPTS = {
-    "dpkg": 'case $1 in --print-architecture) echo amd64 ;; '
-            '--compare-versions) [ "$(printf "%s\\n" "$4" "$2" | sort -V | head -n 1)" = "$4" ] ;; esac',
+    "dpkg": "case $1 in --print-architecture) echo amd64 ;; "
+    '--compare-versions) [ "$(printf "%s\\n" "$4" "$2" | sort -V | head -n 1)" = "$4" ] ;; esac',
     "dpkg-query": 'for last; do :; done; [ -e "$SYSTEM/installed/$last" ] && printf installed',
     "apt-cache": 'if [ "$1" = pkgnames ]; then cd "$SYSTEM/has" && ls | grep "^$2"; exit 0; fi; '
-                 'printf "  Candidate: %s\\n" "$(cat "$SYSTEM/has/$2" 2>/dev/null || echo "(none)")"',
+    'printf "  Candidate: %s\\n" "$(cat "$SYSTEM/has/$2" 2>/dev/null || echo "(none)")"',
     "apt-get": """
 echo "$*" >>"$SYSTEM/calls"
 simulated=
 for word; do case $word in --simulate) simulated=y ;; update) exit 0 ;; -*|install|*::*) ;; *)
 	if ! [ -e "$SYSTEM/has/$word" ]; then echo "E: Unable to locate package $word"; exit 100; fi
-	if [ -e "$SYSTEM/broken/$word" ]; then echo " $word : Conflicts: other but it is to be installed"; exit 100; fi
+	if [ -e "$SYSTEM/broken/$word" ]; then
+		echo " $word : Conflicts: other but it is to be installed"
+		exit 100
+	fi
 esac; done
 for word; do case $word in -*|install|*::*) ;; *)
 	echo "Inst $word (1.0 Debian)"
@@ -64,7 +68,11 @@ class Setup(unittest.TestCase):
         for name, text in SCRIPTS.items():
             (commands / name).write_text(f"#!/bin/sh\n{text}\n")
             (commands / name).chmod(0o755)
-        self.environment = {**os.environ, "PATH": f"{commands}:/usr/bin:/bin", "SYSTEM": str(self.system)}
+        self.environment = {
+            **os.environ,
+            "PATH": f"{commands}:/usr/bin:/bin",
+            "SYSTEM": str(self.system),
+        }
         self.has("gcc", "multi", "new2", "qemu", "strap")
 
     def has(self, *names, version="1.0"):
@@ -72,9 +80,16 @@ class Setup(unittest.TestCase):
             (self.system / "has" / name).write_text(version)
 
     def setup(self, *words, status=0, **environment):
-        done = subprocess.run([self.top / "tools/setup", *words], env=self.environment | environment, text=True,
-                              stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
-                              check=False, timeout=60)
+        done = subprocess.run(
+            [self.top / "tools/setup", *words],
+            env=self.environment | environment,
+            text=True,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            check=False,
+            timeout=60,
+        )
         self.assertEqual(done.returncode, status, done.stdout)
         return done.stdout
 
@@ -103,7 +118,9 @@ class Setup(unittest.TestCase):
 
     def test_what_cannot_be_had_keeps_nothing_back_and_is_named_with_what_it_costs(self):
         told = self.setup("tests")
-        self.assertEqual(told.count("gone: another library (no apt source of this system has it)"), 1)
+        self.assertEqual(
+            told.count("gone: another library (no apt source of this system has it)"), 1
+        )
         self.assertEqual(self.installed(), ["gcc", "multi", "new2"])
 
     def test_it_is_named_once_and_not_asked_for_again(self):
@@ -116,7 +133,9 @@ class Setup(unittest.TestCase):
         (self.system / "broken/multi").touch()
         told = self.setup("tests")
         self.assertEqual(self.installed(), ["gcc", "new2"])
-        self.assertIn("multi: programs of 32 bits (multi : Conflicts: other but it is to be installed)", told)
+        self.assertIn(
+            "multi: programs of 32 bits (multi : Conflicts: other but it is to be installed)", told
+        )
 
     def test_without_one_that_the_build_needs_it_ends(self):
         (self.system / "has/gcc").unlink()
@@ -132,7 +151,10 @@ class Setup(unittest.TestCase):
         (self.system / "broken/multi").touch()
         self.setup("build")
         lacking = (self.top / "build/setup.lacking").read_text()
-        self.assertEqual([line.split("\t")[0] for line in lacking.splitlines()], ["multi", "old1 new2", "gone"][::2])
+        self.assertEqual(
+            [line.split("\t")[0] for line in lacking.splitlines()],
+            ["multi", "old1 new2", "gone"][::2],
+        )
 
     def test_other_sections_are_left_alone(self):
         self.setup("build")
@@ -148,10 +170,11 @@ class Setup(unittest.TestCase):
     def test_a_newer_rust_is_taken_from_where_the_system_has_it(self):
         (self.top / "commands/cargo").write_text("#!/bin/sh\necho cargo 1.60.0\n")
         for version, names, found in (
-                ("1.96", ("cargo-web", "rustfmt-web", "rust-web-clippy"), "cargo-web"),
-                ("1.80", ("cargo-1.80",), "cargo-web"),
-                ("1.89", ("cargo-1.89", "rustfmt-1.89", "rust-1.89-clippy"), "cargo-1.89"),
-                ("1.90", ("cargo", "rustfmt", "rust-clippy"), "cargo")):
+            ("1.96", ("cargo-web", "rustfmt-web", "rust-web-clippy"), "cargo-web"),
+            ("1.80", ("cargo-1.80",), "cargo-web"),
+            ("1.89", ("cargo-1.89", "rustfmt-1.89", "rust-1.89-clippy"), "cargo-1.89"),
+            ("1.90", ("cargo", "rustfmt", "rust-clippy"), "cargo"),
+        ):
             with self.subTest(found=found, version=version):
                 self.has(*names, version=version)
                 for name in self.installed():

@@ -1,7 +1,7 @@
 """Tests a build as it is, which was made on another system: `python3 -m checks.carried`.
 
-Builds nothing and asks Meson nothing, whose version may be another one here: what there is to run it
-reads from meson-info.  The C tests, then those end-to-end tests that go through every library.
+Builds nothing and asks Meson nothing, whose version may be another one here: meson-info tells what
+there is to run.  The C tests run, then those end-to-end tests that go through every library.
 """
 
 import json
@@ -18,9 +18,20 @@ from .results import Case, failed, passed, skipped, succeeded, summary
 TOP = Path(__file__).resolve().parents[2]
 SKIPPED = 77
 # One module or more for each library that programs are run with, and for tekd.
-END_TO_END = ["test_doctor", "test_run_critical", "test_run_linked", "test_run_sync", "test_run_model", "test_run_alloc",
-              "test_sync_native", "test_programs", "test_stack_programs", "test_profile_robust", "test_uthread_gdb",
-              "test_tekd_start"]
+END_TO_END = [
+    "test_doctor",
+    "test_run_critical",
+    "test_run_linked",
+    "test_run_sync",
+    "test_run_model",
+    "test_run_alloc",
+    "test_sync_native",
+    "test_programs",
+    "test_stack_programs",
+    "test_profile_robust",
+    "test_uthread_gdb",
+    "test_tekd_start",
+]
 # What the dynamic linker says of a program that was linked with a later C library.
 TOO_OLD = re.compile(r"version `(GLIBC_[\d.]+)' not found")
 
@@ -31,14 +42,20 @@ def too_old(build: Path) -> str:
     for file in (build / "bin/tek", build / "bin/tekd", build / "lib/libtek.so"):
         environment = os.environ | ({"LD_PRELOAD": str(file)} if file.suffix else {})
         command = ["true"] if file.suffix else [str(file), "--version"]
-        asked = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
+        asked = subprocess.run(
+            command, env=environment, capture_output=True, text=True, check=False
+        )
         lacking |= set(TOO_OLD.findall(asked.stderr))
-    return max(lacking, key=lambda name: [int(part) for part in name[len("GLIBC_"):].split(".")], default="")
+    return max(
+        lacking,
+        key=lambda name: [int(part) for part in name[len("GLIBC_") :].split(".")],
+        default="",
+    )
 
 
 def runnable(tests: list[dict], build: Path) -> list[dict]:
-    """Those that say themselves how they went.  Meson alone knows of which program it is expected to fail: the ones in
-    bench/ that are to refuse nonsense."""
+    """Those that report themselves how they went.  Meson alone knows that programs of bench/ are to
+    fail, because they are to refuse nonsense."""
     return [test for test in tests if not Path(test["cmd"][0]).is_relative_to(build / "bench")]
 
 
@@ -51,7 +68,9 @@ def run_test(context: Context, test: dict) -> list[Case]:
     finished = run(context, suite, command, test["timeout"] * 4, environment)
     status = None if finished.hung else finished.status
     if "CMOCKA_MESSAGE_OUTPUT" in environment:
-        return tap.judge(tap.parse(finished.output, name, finished.log), name, status, finished.how, finished.log)
+        return tap.judge(
+            tap.parse(finished.output, name, finished.log), name, status, finished.how, finished.log
+        )
     if status == 0:
         return [passed(name)]
     if status == SKIPPED:
@@ -63,7 +82,9 @@ def run_test(context: Context, test: dict) -> list[Case]:
 def c_tests(context: Context) -> list[Case]:
     tests = json.loads((context.build / "meson-info/intro-tests.json").read_text())
     chosen = runnable(tests, context.build)
-    found = side_by_side(lambda test: run_test(context, test), [test for test in chosen if test["is_parallel"]])
+    found = side_by_side(
+        lambda test: run_test(context, test), [test for test in chosen if test["is_parallel"]]
+    )
     found += [run_test(context, test) for test in chosen if not test["is_parallel"]]
     return [case for cases in found for case in cases]
 
@@ -76,9 +97,14 @@ def end_to_end(context: Context) -> list[Case]:
 def main() -> int:
     context = Context(TOP, TOP / "build", verbose=False)
     if lacks := too_old(context.build):
-        cases = [passed("the dynamic linker says what is lacking"),
-                 skipped("all tests", f"this build is of a system with a later C library: it needs {lacks}, which is "
-                                      "not here; one made here runs there")]
+        cases = [
+            passed("the dynamic linker says what is lacking"),
+            skipped(
+                "all tests",
+                f"this build is of a system with a later C library: it needs {lacks}, which is "
+                "not here; one made here runs there",
+            ),
+        ]
     else:
         cases = c_tests(context) + end_to_end(context)
     print(summary(cases))

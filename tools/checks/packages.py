@@ -40,20 +40,30 @@ class Built:
 
 
 def listed(top: Path) -> list[Package]:
-    told = subprocess.run([top / "tools/packages", "list"], stdout=subprocess.PIPE, text=True, check=True)
+    told = subprocess.run(
+        [top / "tools/packages", "list"], stdout=subprocess.PIPE, text=True, check=True
+    )
     packages = []
     for line in told.stdout.splitlines():
         section, names, _, makes, about = line.split("\t")
-        packages.append(Package(section, tuple(names.split()),
-                                () if makes == "-" else tuple(makes.split()), about))
+        packages.append(
+            Package(
+                section, tuple(names.split()), () if makes == "-" else tuple(makes.split()), about
+            )
+        )
     return packages
 
 
 def installed(names: tuple[str, ...]) -> bool | None:
     """Whether one of them is; None where nothing can tell."""
     try:
-        told = subprocess.run(["dpkg-query", "--show", "--showformat=${db:Status-Status}\n", *names],
-                              stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True, check=False)
+        told = subprocess.run(
+            ["dpkg-query", "--show", "--showformat=${db:Status-Status}\n", *names],
+            stdout=subprocess.PIPE,
+            stderr=subprocess.DEVNULL,
+            text=True,
+            check=False,
+        )
     except FileNotFoundError:
         return None
     return "installed" in told.stdout.splitlines()
@@ -89,7 +99,9 @@ def missing(top: Path, promise: str, there: Built) -> list[str]:
     sources = {str(path.relative_to(top)) for path in top.glob(promise)}
     if sources:
         return sorted(sources - there.sources)
-    return [] if promise in there.files else [promise]
+    # A shared library's file may have its version behind its name.
+    found = any(file == promise or file.startswith(f"{promise}.") for file in there.files)
+    return [] if found else [promise]
 
 
 def promised(context: Context, directory: Path, only_tests: bool = False) -> list[Case]:
@@ -99,11 +111,19 @@ def promised(context: Context, directory: Path, only_tests: bool = False) -> lis
     unavailable = not_to_be_had(context.build)
     cases = []
     for package in listed(context.top):
-        makes = [promise for promise in package.makes if promise.startswith("tests/") or not only_tests]
+        makes = [
+            promise for promise in package.makes if promise.startswith("tests/") or not only_tests
+        ]
         if makes:
             lacks = [lack for promise in makes for lack in missing(context.top, promise, there)]
-            cases.append(_case(package, lacks, directory.relative_to(context.top),
-                               unavailable.get(package.names)))
+            cases.append(
+                _case(
+                    package,
+                    lacks,
+                    directory.relative_to(context.top),
+                    unavailable.get(package.names),
+                )
+            )
     return cases
 
 
@@ -114,12 +134,23 @@ def _case(package: Package, lacks: list[str], directory: Path, unavailable: str 
     what = f"{lacks[0]} and {len(lacks) - 1} more are" if len(lacks) > 1 else f"{lacks[0]} is"
     there = installed(package.names)
     if there:
-        return failed(name, f"{what} not in the build though the package is installed: find in "
-                            f"{directory}/meson-logs/meson-log.txt why Meson does not take it")
+        return failed(
+            name,
+            f"{what} not in the build though the package is installed: find in "
+            f"{directory}/meson-logs/meson-log.txt why Meson does not take it",
+        )
     if there is None:
-        return skipped(name, f"{what} not in the build: install what {package.names[0]} holds, "
-                             "where this is Debian; then build again")
+        return skipped(
+            name,
+            f"{what} not in the build: install what {package.names[0]} holds, "
+            "where this is Debian; then build again",
+        )
     if unavailable:
-        return skipped(name, f"{what} not in the build: {package.title} is not to be had ({unavailable})")
-    return failed(name, f"{what} not in the build: run `tools/setup tests` to install "
-                        f"{package.title}, then check again")
+        return skipped(
+            name, f"{what} not in the build: {package.title} is not to be had ({unavailable})"
+        )
+    return failed(
+        name,
+        f"{what} not in the build: run `tools/setup tests` to install "
+        f"{package.title}, then check again",
+    )

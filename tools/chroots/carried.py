@@ -25,6 +25,8 @@ def run(before: System, after: System, top: Path, tree: str, what: str, log: Pat
     subprocess.run(["cp", "-a", "--reflink=auto", built, there], check=True)
     # What of the other system's packages cannot be had says nothing of this one's.
     (there / "build/setup.lacking").unlink(missing_ok=True)
-    shown = {"check": "tools/setup tests && PYTHONPATH=tools exec python3 -B -m checks.carried",
-             "demo": "exec build/bin/tek bench response --quick"}
+    shown = {
+        "check": "tools/setup tests && PYTHONPATH=tools exec python3 -B -m checks.carried",
+        "demo": "exec build/bin/tek bench response --quick",
+    }
     return after.run("bash", "-c", f"cd {tree} && {shown[what]}", log=log)

@@ -27,13 +27,13 @@ class Failed(Exception):
 
 
 def adopt_orphans() -> None:
-    """Processes whose parent ends become children of this one, so that end_children() finds them."""
+    """Makes processes whose parent ends children of this one, so that end_children() finds them."""
     if ctypes.CDLL(None, use_errno=True).prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0):
         raise OSError(ctypes.get_errno(), "prctl")
 
 
 def end_children() -> None:
-    """Ends all that is left of what this process started: daemons, and what keeps a mount in use."""
+    """Ends all that is left of what this process started: daemons, which keep mounts in use."""
     own = Path(f"/proc/self/task/{os.getpid()}/children")
     while children := [int(pid) for pid in own.read_text(encoding="ascii").split()]:
         for pid in children:
@@ -42,7 +42,7 @@ def end_children() -> None:
 
 
 def _wait(child: subprocess.Popen) -> int:
-    """The end of a child and of all that it left.  Orphans are reaped as they end, as by process 1."""
+    """Waits for a child and ends what it left.  Orphans are reaped as they end, as by process 1."""
     try:
         while child.returncode is None:
             pid, status = os.wait()
@@ -73,8 +73,12 @@ class System:
     def run(self, *command: str, log: Path | None = None) -> int:
         """Its exit status. What it says is shown, and kept in `log`."""
         # pylint: disable-next=consider-using-with
-        child = subprocess.Popen([ENTER, self.root, self.archives or "", *command], stdin=subprocess.DEVNULL,
-                                 stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
+        child = subprocess.Popen(
+            [ENTER, self.root, self.archives or "", *command],
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+        )
         shown = threading.Thread(target=_show, args=(child.stdout, log))
         shown.start()
         status = _wait(child)
@@ -94,7 +98,10 @@ class System:
             there.parent.mkdir(parents=True, exist_ok=True)
             subprocess.run(["git", "clone", "--quiet", f"file://{tree}", there], check=True)
         else:
-            for command in (["fetch", "--quiet", f"file://{tree}", "HEAD"], ["reset", "--quiet", "--hard", "FETCH_HEAD"]):
+            for command in (
+                ["fetch", "--quiet", f"file://{tree}", "HEAD"],
+                ["reset", "--quiet", "--hard", "FETCH_HEAD"],
+            ):
                 subprocess.run(["git", "-C", there, *command], check=True)
         return there
 
@@ -102,7 +109,9 @@ class System:
         end_children()
         mounted = Path("/proc/self/mountinfo").read_text(encoding="utf-8")
         if f" {self.root}/" in mounted or f" {self.root} " in mounted:
-            raise Failed(f"Something is mounted in {self.root}, which is left as it is: umount it, then remove it.")
+            raise Failed(
+                f"Something is mounted in {self.root}, which is left: umount it, then remove it."
+            )
         shutil.rmtree(self.root)
 
 
@@ -133,8 +142,15 @@ def make(suite: str, cache: Path | None) -> System:
 def _debootstrap(system: System) -> None:
     own = sources.own_sources()
     first, *_ = sources.sources_of(system.suite, own, sources.own_suite(), sources.archive_has)
-    command = ["debootstrap", "--variant=minbase", f"--keyring={sources.keyring(first.uri)}",
-               f"--components={','.join(first.components)}", system.suite, str(system.root), first.uri]
+    command = [
+        "debootstrap",
+        "--variant=minbase",
+        f"--keyring={sources.keyring(first.uri)}",
+        f"--components={','.join(first.components)}",
+        system.suite,
+        str(system.root),
+        first.uri,
+    ]
     if not Path(f"/usr/share/debootstrap/scripts/{system.suite}").exists():
         # One that is younger than debootstrap: all of a distribution have the same script.
         command.append("gutsy" if "ubuntu" in first.uri else "sid")
@@ -146,17 +162,23 @@ def _debootstrap(system: System) -> None:
 
 def _make_ready(system: System) -> None:
     """Its sources, what it takes of this machine, and what a person installs by hand."""
-    found = sources.sources_of(system.suite, sources.own_sources(), sources.own_suite(), sources.archive_has)
+    found = sources.sources_of(
+        system.suite, sources.own_sources(), sources.own_suite(), sources.archive_has
+    )
     apt = system.root / "etc/apt"
     for file in apt.glob("sources.list.d/*"):
         file.unlink()
     (apt / "sources.list").write_text("".join(f"{source.line()}\n" for source in found))
     (apt / "apt.conf.d/90machine").write_text(sources.settings())
+    # A system that is thrown away need not survive a crash of the machine.
+    (system.root / "etc/dpkg/dpkg.cfg.d/unsafe-io").write_text("force-unsafe-io\n")
     for file in COPIED:
         shutil.copy(file, system.root / file.lstrip("/"))
     for file in Path("/", CERTIFICATES).rglob("*.crt"):
         (system.root / CERTIFICATES).mkdir(parents=True, exist_ok=True)
         shutil.copy(file, system.root / CERTIFICATES)
     for command in (["update"], ["upgrade"], ["install", "--no-install-recommends", *BY_HAND]):
-        if system.run("env", "DEBIAN_FRONTEND=noninteractive", "apt-get", "--quiet=2", "--yes", *command):
+        if system.run(
+            "env", "DEBIAN_FRONTEND=noninteractive", "apt-get", "--quiet=2", "--yes", *command
+        ):
             raise Failed(f"apt-get {command[0]} failed in {system.root}.")
