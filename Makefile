@@ -1,5 +1,5 @@
 ## make build      build everything into build/
-## make demo       build, then show on this machine what TEK wins (under 5 minutes)
+## make demo       build what it takes, then show on this machine what TEK wins (under 5 minutes)
 ## make check      build, then run every test and style check
 ## make check-lab  build, then run the tests that boot machines of their own (docs/lab.md)
 ## make check-nightly  both commands above in clean systems of Debian 12 and 13, and a build of each on the other (hours; root)

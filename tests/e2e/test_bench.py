@@ -67,6 +67,16 @@ def test_every_variant_is_measured_or_named_with_the_reason(response):
         assert not not_run
 
 
+def test_a_brief_report_ends_with_what_was_won_and_judges_nothing():
+    done = bench("response", "--rounds", "1", "--events", "2", "--variants", "alone,conventional,tek-name",
+                 "--brief")
+    assert done.returncode == 0, done.stderr
+    last = done.stdout.splitlines()[-1]
+    assert last.startswith("touch to picture beside 20 busy threads: ") or "TEK was not measured" in last
+    assert "mean response" in done.stdout and "must be" not in done.stdout
+    assert "time of a switch" not in done.stdout
+
+
 def test_a_response_row_is_a_distribution_of_all_events(tmp_path):
     _, document = document_of(tmp_path, "response", "--rounds", "2", "--events", "2",
                               "--variants", "alone")

@@ -11,11 +11,11 @@ from .results import Case, failed, passed, skipped
 BINARY = re.compile(r"^\s+(?:Running .*/(.+)-[0-9a-f]+\)|Doc-tests (\S+))$")
 ANNOUNCED = re.compile(r"^running (\d+) tests?$")
 RESULT = re.compile(r"^test (.+?) \.\.\. (ok|FAILED|ignored)(?:, (.*))?$")
-# Its tests load programs for the kernel, which is root's, and the kernel's types have to be there.
-WITH_PROGRAMS = ["-p", "tek-bpf", "--tests"]
+# Tests of tek-bpf that load programs for the kernel, which is root's, and the kernel's types have to be there.
+# Of the workspace, because one package alone would be built anew, with fewer features of its libraries.
+WITH_PROGRAMS = ["--workspace", "--test", "kthreads", "--test", "network"]
 CAP_SYS_ADMIN = 21
 # A test of tekd's hears from the kernel of a process that it starts, which root does in the first network namespace.
-# Of the workspace, because tekd alone would be built anew, with fewer features of its libraries.
 WITH_NEWS = ["--workspace", "--bins"]
 CAP_NET_ADMIN = 12
 # What failed tests printed comes behind all results; a panic's words follow the line that says where it was.
@@ -24,10 +24,12 @@ PANIC = re.compile(r"^thread '.*' .*panicked at .*:$")
 TOTAL = re.compile(r"^test result: \w+\. (\d+) passed; (\d+) failed; (\d+) ignored")
 
 
+BUILD = ["tools/cargo", "test", "--locked", "--workspace", "--no-run"]
+
+
 def build(context: Context) -> list[Case]:
     """Only what went wrong comes back."""
-    built = run(context, "rust", ["tools/cargo", "test", "--locked", "--workspace", "--no-run"],
-                BUILD_SILENCE)
+    built = run(context, "rust", BUILD, BUILD_SILENCE)
     return [failed("cargo test --no-run", built.how, built.log)] if built.status else []
 
 

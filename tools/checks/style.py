@@ -1,10 +1,11 @@
 """Checks of the sources themselves; each counts as one test."""
 
+import re
 from itertools import product
 from pathlib import Path
 from shutil import which
 
-from . import sources
+from . import rust_tests, sources
 from .process import BUILD_SILENCE, Context, run
 from .results import Case, failed, passed, skipped
 
@@ -12,12 +13,13 @@ C_STANDARDS = ("c11", "gnu17")
 CXX_STANDARDS = ("c++11", "gnu++17")
 SKIPPED = 77  # the exit status of a program of ours that says in its last line why it cannot check
 STRICT = ["-fsyntax-only", "-Wall", "-Wextra", "-Wpedantic", "-Werror", "-Iinclude"]
-CLIPPY = ["--locked", "--workspace", "--all-targets", "--", "-D", "warnings"]
+# What cargo says at the end of each crate that the compiler or clippy warned of, now or when it was compiled.
+WARNED = re.compile(r"^warning: `[\w-]+` \(.*\) generated \d+ warning", re.MULTILINE)
 
 
 def build(context: Context) -> None:
     """What takes long the first time."""
-    _cargo(context, "clippy", "clippy", CLIPPY)
+    _clippy(context)
 
 
 def style(context: Context) -> list[Case]:
@@ -54,16 +56,36 @@ def _layout(context: Context) -> list[Case]:
 
 def _lint(context: Context) -> list[Case]:
     return [
-        _cargo(context, "clippy", "clippy", CLIPPY),
+        _clippy(context),
         _check(context, "shellcheck", ["shellcheck", "--external-sources", "--source-path=SCRIPTDIR",
                                        *_paths(sources.shell_scripts(context.top))], "shellcheck"),
     ]
 
 
 def _cargo(context: Context, name: str, tool: str, arguments: list[str]) -> Case:
-    if run(context, "style", ["tools/cargo", tool, "--version"]).status:
-        return skipped(name, f"cargo {tool} is missing (a component of your Rust)")
-    return _check(context, name, ["tools/cargo", tool, *arguments], "cargo-web")
+    return _without(context, name, tool) or _check(context, name, ["tools/cargo", tool, *arguments], "cargo-web")
+
+
+def _without(context: Context, name: str, tool: str) -> Case | None:
+    if run(context, "style", ["tools/cargo", tool, "--version"]).status == 0:
+        return None
+    return skipped(name, f"cargo {tool} is missing (a component of your Rust)")
+
+
+def _clippy(context: Context) -> Case:
+    """Clippy looked at the sources when it compiled the tests (tools/cargo); cargo repeats what it said then."""
+    if missing := _without(context, "clippy", "clippy"):
+        return missing
+    finished = run(context, "style", rust_tests.BUILD, BUILD_SILENCE)
+    return verdict_of_clippy(finished.output, finished.status, finished.how, finished.log)
+
+
+def verdict_of_clippy(output: str, status: int, how: str, log: Path | None) -> Case:
+    if status:
+        return failed("clippy", f"{how}: {_telling_line(output)}", log)
+    if warned := WARNED.search(output):
+        return failed("clippy", warned[0].removeprefix("warning: "), log)
+    return passed("clippy")
 
 
 def _headers(context: Context) -> list[Case]:

@@ -61,6 +61,7 @@ pub enum Command {
     ///
     /// Shows the threads of the device by what they did since the last look: CPU time, waiting for a
     /// CPU, context switches, and how TEK has them. Keys sort, filter and explain; ? lists them.
+    #[cfg(feature = "top")]
     Top(crate::top::Args),
     /// Tell what this kernel and this user can do
     ///
@@ -132,11 +133,13 @@ pub enum Command {
     /// Takes kernels from a Debian archive, boots them under emulation with the machine that a kind
     /// describes, runs commands or tests in it and brings back what they said. Nothing that happens
     /// inside can harm this machine, and nothing of it stays.
+    #[cfg(feature = "lab")]
     Lab(crate::lab::Args),
     /// Look into TEK's own files
     #[command(hide = true)]
     Debug(crate::debug::Args),
     /// Write man pages and shell completions
     #[command(hide = true)]
+    #[cfg(feature = "generate")]
     Generate(crate::generate::Args),
 }

@@ -1,5 +1,9 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! The command `tek`.
+
+// Without them some functions of other modules have no caller.
+#![cfg_attr(not(all(feature = "generate", feature = "lab", feature = "top")), allow(dead_code))]
+
 mod asker;
 mod bench;
 mod cli;
@@ -10,9 +14,11 @@ mod doctor;
 mod explain;
 mod exporter;
 mod find;
+#[cfg(feature = "generate")]
 mod generate;
 mod groups;
 mod kthreads;
+#[cfg(feature = "lab")]
 mod lab;
 mod profile;
 mod ps;
@@ -21,6 +27,7 @@ mod stack;
 mod status;
 mod suggest;
 mod system;
+#[cfg(feature = "top")]
 mod top;
 mod trace;
 mod units;
@@ -34,6 +41,7 @@ fn main() -> ExitCode {
     let result = match Cli::parse().command {
         Command::Run(args) => run::run(args),
         Command::Ps(args) => ps::run(args),
+        #[cfg(feature = "top")]
         Command::Top(args) => top::run(args),
         Command::Doctor(args) => doctor::run(args),
         Command::Status(args) => status::run(args),
@@ -47,8 +55,10 @@ fn main() -> ExitCode {
         Command::Trace(args) => trace::run(args),
         Command::Profile(args) => profile::run(args),
         Command::Bench(args) => bench::run(args),
+        #[cfg(feature = "lab")]
         Command::Lab(args) => lab::run(args),
         Command::Debug(args) => debug::run(args),
+        #[cfg(feature = "generate")]
         Command::Generate(args) => generate::run(args),
     };
     match result {

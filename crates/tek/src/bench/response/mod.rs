@@ -26,6 +26,7 @@ use variant::{Programs, Variant};
 #[command(after_help = "EXAMPLES:
   tek bench response                       all variants, about 5 minutes
   tek bench response --quick               the main ones, about half a minute
+  tek bench response --quick --brief       their responses only, as `make demo` shows them
   tek bench response --json result.json    the numbers for other programs
   tek bench response --assert              exit status 1 if a bar is missed
 
@@ -48,6 +49,9 @@ pub struct Args {
     /// Variants to compare, separated by commas [default: all, or the main ones with --quick]
     #[arg(long, value_delimiter = ',', value_name = "LIST")]
     variants: Vec<Variant>,
+    /// Leave out what is not about responses: context switches, costs and bars
+    #[arg(long)]
+    brief: bool,
     #[command(flatten)]
     judge: JudgeOptions,
 }
@@ -78,15 +82,17 @@ pub fn run(args: &Args) -> anyhow::Result<ExitCode> {
 
     let summaries = summary::summarize(&session);
     let judged = verdict::judge(&summaries);
-    let sections = vec![
-        report::responses(&summaries, output.terminal),
-        report::switches(&summaries, output.terminal),
-        report::verdicts(&judged, &summaries, output.terminal),
+    let mut sections = vec![report::responses(&summaries, output.terminal)];
+    if !args.brief {
+        sections.push(report::switches(&summaries, output.terminal));
+        sections.push(report::verdicts(&judged, &summaries, output.terminal));
+    }
+    sections.extend([
         report::machine(before.len(), &changes)
             + &without_numbers(&session.not_run, &session.failed),
         output.caution(),
-        report::headline(&summaries, hogs),
-    ];
+        report::headline(&summaries, hogs, output.terminal),
+    ]);
     let mut rows = summary::rows(&summaries);
     rows.extend(verdict::rows(&judged));
     let changed = changes.len() as f64;

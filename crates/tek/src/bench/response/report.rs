@@ -162,8 +162,8 @@ pub fn machine(threads: usize, changes: &[Change]) -> String {
     text
 }
 
-/// The three numbers that matter, and a sentence.
-pub fn headline(summaries: &Summaries, hogs: usize) -> String {
+/// The three numbers that matter, in one line.
+pub fn headline(summaries: &Summaries, hogs: usize, terminal: Terminal) -> String {
     let mean = |variant| Some(summaries.get(&variant)?.response_ms.mean);
     let tek = mean(Variant::TekName).or(mean(Variant::TekApi));
     let (Some(conventional), Some(limit)) = (mean(Variant::Conventional), mean(Variant::Alone))
@@ -173,12 +173,11 @@ pub fn headline(summaries: &Summaries, hogs: usize) -> String {
     let Some(tek) = tek else {
         return "TEK was not measured: the reasons are above.\n".to_owned();
     };
+    let arrow = if terminal.unicode { "\u{2192}" } else { "->" };
     format!(
-        "conventional {conventional:.0} ms   TEK {tek:.0} ms   limit {limit:.0} ms\n\
-         Beside {hogs} CPU-bound threads a touch is answered {:.1} times as fast under TEK, \
-         {:.0}% above the time it takes alone.\n",
+        "touch to picture beside {hogs} busy threads: {conventional:.0} ms {arrow} {tek:.0} ms under TEK, \
+         {:.1} times as fast; alone {limit:.0} ms\n",
         conventional / tek,
-        (tek / limit - 1.0).max(0.0) * 100.0
     )
 }
 
@@ -245,15 +244,20 @@ mod tests {
     }
 
     #[test]
-    fn the_headline_names_conventional_tek_and_limit() {
-        let text = headline(&summarize(&session()), 20);
-        assert!(text.starts_with("conventional 207 ms   TEK 20 ms   limit 20 ms\n"), "{text}");
+    fn the_headline_is_one_line_with_conventional_tek_and_limit() {
+        let summaries = summarize(&session());
+        let text = headline(&summaries, 20, TERMINAL);
+        let expected = "touch to picture beside 20 busy threads: 207 ms -> 20 ms under TEK, \
+                        10.3 times as fast; alone 20 ms\n";
+        assert_eq!(text, expected);
+        let unicode = headline(&summaries, 20, Terminal { unicode: true, ..TERMINAL });
+        assert_eq!(unicode, expected.replace("->", "\u{2192}"));
     }
 
     #[test]
     fn without_tek_the_headline_compares_nothing() {
         let mut session = session();
         session.runs.remove(&Variant::TekName);
-        assert!(headline(&summarize(&session), 20).contains("not measured"));
+        assert!(headline(&summarize(&session), 20, TERMINAL).contains("not measured"));
     }
 }
