@@ -384,8 +384,9 @@ static int make_context(struct tek_carrier *carrier)
 	carrier->context.defer = 1;
 	if (carrier->context.here)
 		carrier->context.here->defer = 1;
-	tek__context_make(&carrier->context.context, block, carry_adopted, carrier);
+	/* First: a sanitizer may still watch the frames of who was there before. */
 	tek__fiber_new(&carrier->context, block->stack_low, block->stack_bytes);
+	tek__context_make(&carrier->context.context, block, carry_adopted, carrier);
 	return 0;
 }
 

@@ -47,15 +47,6 @@ static atomic_int inside, phase;
 /* Whether who has the lock sleeps now and then, so that those who wait do so for long. */
 static bool sleeps_with_it;
 
-static inline bool is_over(const struct timespec *time)
-{
-	struct timespec now;
-
-	clock_gettime(CLOCK_MONOTONIC, &now);
-	return now.tv_sec > time->tv_sec ||
-	       (now.tv_sec == time->tv_sec && now.tv_nsec >= time->tv_nsec);
-}
-
 /* Returns 1, for the count. */
 static inline long have_it(unsigned int random)
 {

@@ -52,8 +52,8 @@ static void make(struct fiber *fiber, void (*routine)(struct fiber *), void *sta
 	assert_true(stack != MAP_FAILED);
 	fiber->thread.stack_low = stack;
 	fiber->thread.stack_bytes = STACK_BYTES;
-	tek__context_make(&fiber->thread.context, (char *)stack + STACK_BYTES, begin, fiber);
 	tek__fiber_new(&fiber->thread, stack, STACK_BYTES);
+	tek__context_make(&fiber->thread.context, (char *)stack + STACK_BYTES, begin, fiber);
 }
 
 static void drop(struct fiber *fiber)

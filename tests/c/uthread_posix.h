@@ -68,6 +68,16 @@ static inline struct timespec in_ms(clockid_t clock, long ms)
 	return in_us(clock, ms * 1000);
 }
 
+/* Whether that time of CLOCK_MONOTONIC has come. */
+static inline bool is_over(const struct timespec *time)
+{
+	struct timespec now;
+
+	clock_gettime(CLOCK_MONOTONIC, &now);
+	return now.tv_sec > time->tv_sec ||
+	       (now.tv_sec == time->tv_sec && now.tv_nsec >= time->tv_nsec);
+}
+
 /* Until it is so much, for 10 seconds at most. */
 static inline bool becomes(atomic_int *value, int wanted)
 {

@@ -14,9 +14,10 @@ from .results import Case, Outcome, failed, passed, skipped
 
 # Others use this machine too: a slow test is not yet a hanging one.
 TIMEOUT_FACTOR = "4"
-# What can run under a sanitizer.
-SUITE = "unit"
-UNIT = ["--suite", SUITE]
+# What can run under a sanitizer: Meson's suites.
+SANITIZED = {"asan": ["unit", "one-thread"], "tsan": ["unit"]}
+# Most tests wait more than they run; those that judge times are alone (tests/meson.build).
+AT_A_TIME = 2 * (os.cpu_count() or 1)
 
 
 def as_built(context: Context, options: tuple[str, ...] = ()) -> list[Case]:
@@ -31,7 +32,7 @@ def build_address(context: Context) -> list[Case]:
 def address(context: Context, options: tuple[str, ...] = ()) -> list[Case]:
     """AddressSanitizer with leak detection, and UBSan."""
     return build_address(context) or _promised(context, "asan", options) + _test(
-        context, "asan", context.build / "asan", [], [*UNIT, *options], {
+        context, "asan", context.build / "asan", [], [*_suites("asan"), *options], {
             "ASAN_OPTIONS": "halt_on_error=1:abort_on_error=1:detect_leaks=1",
             "UBSAN_OPTIONS": "halt_on_error=1:abort_on_error=1:print_stacktrace=1",
         })
@@ -45,7 +46,7 @@ def thread(context: Context, options: tuple[str, ...] = ()) -> list[Case]:
     # ThreadSanitizer of older compilers dies where the kernel places memory at very
     # random addresses; setarch -R switches that off for the tests.
     return build_thread(context) or _promised(context, "tsan", options) + _test(
-        context, "tsan", context.build / "tsan", ["setarch", "-R"], [*UNIT, *options], {
+        context, "tsan", context.build / "tsan", ["setarch", "-R"], [*_suites("tsan"), *options], {
             # A process whose threads are still there when it ends is watched for 1 s more by default.
             "TSAN_OPTIONS": "halt_on_error=1:second_deadlock_stack=1:atexit_sleep_ms=100",
         })
@@ -54,6 +55,10 @@ def thread(context: Context, options: tuple[str, ...] = ()) -> list[Case]:
 def alone(suite: Callable[[Context, tuple[str, ...]], list[Case]]) -> again.Alone:
     """How one of these suites runs the program of a single test."""
     return lambda context, name: suite(context, (name.split("/")[0],))
+
+
+def _suites(suite: str) -> list[str]:
+    return [word for name in SANITIZED[suite] for word in ("--suite", name)]
 
 
 def _build_sanitized(context: Context, suite: str, sanitizer: str) -> list[Case]:
@@ -67,7 +72,7 @@ def _build_sanitized(context: Context, suite: str, sanitizer: str) -> list[Case]
     # A changed meson.build first, which says what is needed.
     compiled = run(context, suite, [*ninja, "build.ninja"], BUILD_SILENCE)
     if not compiled.status:
-        compiled = run(context, suite, [*ninja, *_needed(builddir)], BUILD_SILENCE)
+        compiled = run(context, suite, [*ninja, *_needed(builddir, SANITIZED[suite])], BUILD_SILENCE)
     if compiled.status:
         return [failed(f"{suite} build", compiled.how, compiled.log)]
     return []
@@ -78,12 +83,12 @@ def _promised(context: Context, suite: str, options: tuple[str, ...]) -> list[Ca
     return [] if options else packages.promised(context, context.build / suite, only_tests=True)
 
 
-def _needed(builddir: Path) -> list[str]:
-    """The files that the tests of the suite are made of: half of all."""
+def _needed(builddir: Path, suites: list[str]) -> list[str]:
+    """The files that the tests of these suites of Meson are made of: half of all."""
     tests, targets = (json.loads((builddir / f"meson-info/intro-{what}.json").read_text())
                       for what in ("tests", "targets"))
     names = {name for test in tests for name in test["depends"]
-             if any(suite.split(":")[-1] == SUITE for suite in test["suite"])}
+             if any(suite.split(":")[-1] in suites for suite in test["suite"])}
     return [os.path.relpath(file, builddir)
             for target in targets if target["id"] in names for file in target["filename"]]
 
@@ -96,7 +101,8 @@ def _test(context: Context, suite: str, builddir: Path, wrapper: list[str], opti
     wrapper = wrapper if wrapper and which(wrapper[0]) else []
     finished = run(context, suite, [
         *wrapper, "meson", "test", "-C", str(builddir), "--no-rebuild", "--print-errorlogs",
-        "--timeout-multiplier", TIMEOUT_FACTOR, *options], environment=environment)
+        "--timeout-multiplier", TIMEOUT_FACTOR, "--num-processes", str(AT_A_TIME), *options],
+        environment=environment)
     runs = record.read_text().splitlines() if record.exists() else []
     cases = [case for line in runs for case in cases_of_run(json.loads(line), logs / "testlog.txt")]
     if finished.hung or (finished.status and not cases):
