@@ -2,6 +2,7 @@
 ## make demo       build what it takes, then show on this machine what TEK wins (under 5 minutes)
 ## make check      build, then run every test and style check
 ## make check-lab  build, then run the tests that boot machines of their own (docs/lab.md)
+## make check-lab-smoke  build, then run a few of those tests for each kind of kernel (5 minutes)
 ## make check-nightly  both commands above in clean systems of Debian 12 and 13, and a build of each on the other (hours; root)
 ## make check-posix build, then run the Open POSIX Test Suite on user-level threads and with other locks (20 minutes; as root it sets the clock)
 ## make install    install what was built (PREFIX=/usr/local, DESTDIR=)
@@ -16,7 +17,7 @@ PREFIX ?= /usr/local
 DESTDIR ?=
 export PREFIX DESTDIR
 
-.PHONY: build demo check check-lab check-nightly check-posix install uninstall format clean help
+.PHONY: build demo check check-lab check-lab-smoke check-nightly check-posix install uninstall format clean help
 
 build:
 	@tools/build
@@ -29,6 +30,9 @@ check:
 
 check-lab:
 	@tools/check --lab
+
+check-lab-smoke:
+	@tools/check --lab --smoke
 
 check-nightly:
 	@tools/nightly

@@ -3,11 +3,13 @@
 import json
 import shutil
 import tempfile
+import threading
+import time
 import unittest
 from pathlib import Path
 from unittest import mock
 
-from checks import lab_plan, lab_tests, results
+from checks import lab_boots, lab_plan, lab_tests, process, results
 
 PASSED, FAILED, SKIPPED = results.Outcome
 TOP = Path("/project")
@@ -43,8 +45,8 @@ PANIC = """\
 [    2.7][    T9] Kernel panic - not syncing: in interrupt""".splitlines()
 
 
-def boots(kind, *entries):
-    return lab_plan.boots(TOP, list(entries), kind, lambda build: INTROSPECTED)
+def boots(kind, *entries, **choice):
+    return lab_plan.boots(TOP, list(entries), lab_plan.Choice(kind, **choice), lambda build: INTROSPECTED)
 
 
 def entry(**fields):
@@ -58,7 +60,7 @@ class Plan(unittest.TestCase):
         life, optional = boot.jobs
         self.assertEqual((life.command, life.format), (["/tek/build/tests/test_life"], "tap"))
         self.assertEqual(life.environment["LD_LIBRARY_PATH"], "/tek/build/lib")
-        self.assertEqual((optional.command[1:], optional.format, optional.limit), (["with"], "status", 9))
+        self.assertEqual((optional.command[1:], optional.format, optional.limit), (["with"], "status", 9 * lab_plan.PATIENCE))
 
     def test_every_module_of_pytest_is_a_job(self):
         boot, = boots("rt", entry(pytest=["tests/e2e/test_a.py", "tests/e2e/test_b.py"]))
@@ -100,16 +102,65 @@ class Plan(unittest.TestCase):
 
     def assert_mistake(self, text, told=""):
         with tempfile.TemporaryDirectory() as directory:
-            file = Path(directory) / "tests.toml"
+            file = Path(directory) / "lab/tests.toml"
+            file.parent.mkdir()
             file.write_text(text)
             file.with_name("kinds.toml").write_text("[kind.rt]\n")
+            file.with_name("test_a.py").write_text("def test_b():\n")
             with self.assertRaisesRegex(lab_plan.Mistake, told):
                 lab_plan.read(file)
 
     def test_one_entry_can_be_run_alone(self):
         entries = entry(command=["a"]), entry(name="b", command=["b"])
-        boot, = lab_plan.boots(TOP, list(entries), "rt", lambda build: [], "b")
+        boot, = boots("rt", *entries, only="b")
         self.assertEqual([job.name for job in boot.jobs], ["b"])
+
+    def test_and_so_can_one_of_its_jobs(self):
+        entries = entry(meson="build"), entry(name="own2", meson="build")
+        boot, = boots("rt", *entries, only="own.life")
+        self.assertEqual([job.name for job in boot.jobs], ["own.life"])
+
+    def test_one_test_of_a_job_can_be_run_without_the_others(self):
+        boot, = boots("rt", entry(meson="build"), entry(name="b", pytest=["t/test_a.py"]),
+                      entry(name="c", rust=["tree"]))
+        life, _, module, tree = boot.jobs
+        for job, name, last in ((life, "life/x", "/tek/build/tests/test_life"),
+                                (module, "t/test_a.py::test_b[c d]", "/tek/t/test_a.py::test_b[c d]"),
+                                (tree, "tree: a::b", "--exact")):
+            self.assertEqual([lab_plan.is_of(other, name) for other in (life, module, tree)],
+                             [other is job for other in (life, module, tree)])
+            self.assertEqual(lab_plan.narrowed(job, name).command[-1], last)
+        self.assertEqual(lab_plan.narrowed(tree, "tree: a::b").command[1:], ["a::b", "--exact"])
+        self.assertNotIn("/tek/t/test_a.py", lab_plan.narrowed(module, "t/test_a.py::test_b").command)
+
+    def test_of_the_smoke_set_is_what_its_kind_names(self):
+        entries = (entry(meson="build", smoke={"rt": ["life"]}),
+                   entry(name="b", pytest=["t/test_a.py", "t/test_b.py"], kinds=["rt", "v1"],
+                         smoke={"rt": ["test_b.py::test_c", "test_b.py::test_d"], "v1": True}))
+        found = [job for boot in boots("rt", *entries, smoke=True) for job in boot.jobs]
+        self.assertEqual([job.name for job in found], ["own.life", "b.test_b"])
+        self.assertEqual(found[1].command[-2:], ["/tek/t/test_b.py::test_c", "/tek/t/test_b.py::test_d"])
+        self.assertEqual([job.name for boot in boots("v1", *entries, smoke=True) for job in boot.jobs],
+                         ["b.test_a", "b.test_b"])
+
+    def test_the_smoke_set_shares_boots_that_hold_different_things(self):
+        entries = (entry(command=["a"], **{"with": ["c"]}, smoke={"rt": True}),
+                   entry(name="b", command=["b"], **{"with": ["rust", "c"]}, smoke={"rt": True}))
+        self.assertEqual(len(boots("rt", *entries)), 2)
+        boot, = boots("rt", *entries, smoke=True)
+        self.assertEqual((boot.sets, boot.in_turns), (("c", "rust"), True))
+
+    def test_what_judges_times_shares_no_boot_with_others(self):
+        made = boots("rt", entry(command=["a"]), entry(name="b", command=["b"], alone=True))
+        self.assertEqual([boot.alone for boot in made], [False, True])
+
+    def test_a_smoke_test_that_is_not_there_is_refused(self):
+        for smoke, told in (('v1 = true', "has no kind v1"), ('rt = ["test_b.py"]', "no module test_b.py"),
+                            ('rt = ["test_a.py::test_x"]', "test_a.py has no test_x")):
+            self.assert_mistake('[[tests]]\nname = "a"\nkinds = ["rt"]\npytest = ["lab/test_a.py"]\n'
+                                f"smoke.{smoke}\n", told)
+        self.assert_mistake('[[tests]]\nname = "a"\nkinds = ["rt"]\nrust = ["b"]\nsmoke.rt = ["c"]\n',
+                            "no program c")
 
     def test_our_own_file_makes_sense(self):
         top = Path(__file__).resolve().parents[1]
@@ -121,6 +172,120 @@ class Plan(unittest.TestCase):
         for one in entries:
             for module in one.get("pytest", []):
                 self.assertTrue((top / module).is_file(), module)
+
+
+class SideBySide(unittest.TestCase):
+    def setUp(self):
+        self.lock, self.began, self.runs, self.most = threading.Lock(), [], 0, 0
+
+    def work(self, suite, name, **options):
+        def run():
+            with self.lock:
+                self.began.append(name)
+                self.runs += 1
+                self.most = max(self.most, self.runs)
+            time.sleep(0.05)
+            with self.lock:
+                self.runs -= 1
+            return [results.passed(name)]
+        return lab_boots.Work(suite, run, **options)
+
+    def run_all(self, *works, cpus=2, memory=1000):
+        with mock.patch("os.cpu_count", lambda: cpus), \
+                mock.patch.object(lab_boots, "available_mb", lambda: memory):
+            found = lab_boots.run_all(list(works))
+        return {suite: [case.name for case in cases] for suite, cases in found.items()}
+
+    def test_results_are_in_the_order_of_the_works_whatever_began_first(self):
+        found = self.run_all(self.work("rt", "a", seconds=1), self.work("v1", "b", seconds=5),
+                             self.work("rt", "c", seconds=9), cpus=1)
+        self.assertEqual(found, {"rt": ["a", "c"], "v1": ["b"]})
+        self.assertEqual(self.began, ["c", "b", "a"])
+
+    def test_as_many_boot_at_a_time_as_there_are_cpus(self):
+        self.run_all(*[self.work("rt", str(number)) for number in range(8)])
+        self.assertEqual(self.most, 2)
+
+    def test_guests_that_need_all_memory_wait_for_each_other(self):
+        self.run_all(*[self.work("rt", str(number), memory=5000) for number in range(3)])
+        self.assertEqual((self.most, len(self.began)), (1, 3))
+
+    def test_what_judges_times_has_the_machine_for_itself(self):
+        alone = [self.work("rt", f"alone {number}", alone=True, seconds=9) for number in range(2)]
+        self.run_all(*alone, self.work("rt", "a"), self.work("rt", "b"))
+        self.assertEqual(sorted(self.began[:2]), ["a", "b"])
+        self.assertEqual(sorted(self.began[2:]), ["alone 0", "alone 1"])
+
+
+class WhatIsNeeded(unittest.TestCase):
+    """A tree whose tek can or cannot fetch a kernel, and boots nothing."""
+
+    def setUp(self):
+        top = Path(tempfile.mkdtemp())
+        self.addCleanup(shutil.rmtree, top)
+        (top / "lab").mkdir()
+        (top / "lab/kinds.toml").write_text('[kind.rt]\nmemory = "1G"\n[kind.v1]\nmemory = "256M"\n')
+        (top / "lab/tests.toml").write_text("".join(
+            f'[[tests]]\nname = "{name}"\nkinds = ["rt", "v1"]\ncommand = ["a"]\nwith = ["{files}"]\n'
+            for name, files in (("a", "plain"), ("b", "made"))) + '[prepare]\nmade = ["./make"]\n')
+        self.context = process.Context(top, top / "build", False)
+        (top / "build/bin").mkdir(parents=True)
+        self.program(top / "build/bin/tek", "exit 0")
+        self.program(top / "make", "exit 0")
+        self.booted = []
+
+    def program(self, path, script):
+        path.write_text(f"#!/bin/sh\necho run >> {path}.runs\n{script}\n")
+        path.chmod(0o755)
+
+    def boot(self, context, boot, directory):
+        self.booted.append((boot.kind, boot.sets, directory.name))
+        return [results.passed(job.title) for job in boot.jobs]
+
+    def run_alone(self, suite, name):
+        with mock.patch.object(lab_tests, "_boot", self.boot):
+            return lab_tests.ways(self.context.top)[suite](self.context, name)
+
+    def run_lab(self, *names, **options):
+        with mock.patch.object(lab_tests, "_boot", self.boot):
+            suites = lab_tests.Lab(self.context.top, list(names), **options).suites()
+            return {name: [(case.name, case.outcome) for case in suite(self.context)]
+                    for name, suite in suites.items()}
+
+    def test_it_is_made_once_for_all_kinds_and_only_if_it_is_needed(self):
+        self.run_lab("lab-rt:a")
+        self.assertFalse((self.context.top / "make.runs").exists())
+        found = self.run_lab("lab-rt", "lab-v1")
+        self.assertEqual(found, {name: [("a", PASSED), ("b", PASSED)] for name in ("lab-rt", "lab-v1")})
+        self.assertEqual((self.context.top / "make.runs").read_text(), "run\n")
+
+    def test_what_cannot_be_made_fails_and_only_its_boots_are_left_out(self):
+        self.program(self.context.top / "make", "exit 1")
+        self.assertEqual(self.run_lab("lab-rt"), {"lab-rt": [("make", FAILED), ("a", PASSED)]})
+
+    def test_what_cannot_be_had_is_skipped(self):
+        self.program(self.context.top / "make", "echo no compiler; exit 77")
+        self.assertEqual(self.run_lab("lab-rt"), {"lab-rt": [("a", PASSED), ("b", SKIPPED)]})
+
+    def test_a_kernel_is_fetched_once_for_a_kind_and_all_is_skipped_without_it(self):
+        self.program(self.context.build / "bin/tek", "sleep 0.2; exit 1")
+        self.assertEqual(self.run_lab("lab-rt"), {"lab-rt": [("a", SKIPPED), ("b", SKIPPED)]})
+        self.assertEqual((self.context.build / "bin/tek.runs").read_text(), "run\n")
+        self.assertEqual(self.booted, [])
+
+    def test_a_lab_that_fails_to_fetch_is_one_failure(self):
+        self.program(self.context.build / "bin/tek", "exit 3")
+        self.assertEqual(self.run_lab("lab-v1"), {"lab-v1": [("tek lab fetch --kind v1", FAILED)]})
+
+    def test_a_boot_has_a_directory_of_its_own_also_when_it_is_repeated(self):
+        self.run_lab("lab-rt")
+        self.run_alone("lab-rt", "b")
+        self.assertEqual([(sets, number) for _, sets, number in self.booted[2:]], [(("made",), "3")])
+        self.assertEqual({number for _, _, number in self.booted[:2]}, {"1", "2"})
+
+    def test_a_test_runs_alone_by_the_name_that_it_is_reported_with(self):
+        self.assertEqual(self.run_alone("lab-v1:a", "a"), [results.passed("a")])
+        self.assertEqual(self.run_alone("lab-v1", "none"), [])
 
 
 class JobsOfTheGuest(unittest.TestCase):
@@ -205,7 +370,7 @@ class JobsOfTheGuest(unittest.TestCase):
         runs = iter([{"own": self.exited(0), "b": lost}, {"b": self.exited(0)}])
         jobs = []
 
-        def run(context, suite, boot, results):
+        def run(context, boot, results):
             results.mkdir()  # as `tek lab run`, which takes none that has something in it
             jobs.append([job.name for job in boot.jobs])
             for job in boot.jobs:
@@ -213,7 +378,7 @@ class JobsOfTheGuest(unittest.TestCase):
                 (results / job.name / "stdout").write_text(f"in {results.name}")
             return next(runs), ""
         with mock.patch.object(lab_tests, "_run_jobs", run):
-            cases = lab_tests._boot(None, "lab-rt", boot, self.directory / "1")
+            cases = lab_tests._boot(None, boot, self.directory / "1")
         self.assertEqual(jobs, [["own", "b"], ["b"]])
         self.assertEqual([case.outcome for case in cases], [PASSED, PASSED])
         self.assertEqual([bool(case.told) for case in cases], [False, True])

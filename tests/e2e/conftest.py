@@ -11,6 +11,8 @@ import time
 import pytest
 
 BUILD = pathlib.Path(os.environ.get("TEK_BUILD", "build")).resolve()
+# Times what a wait may take. Guests of the kernel lab are emulated, and others run beside them.
+PATIENCE = float(os.environ.get("TEK_TEST_PATIENCE", "1"))
 INCLUDE = pathlib.Path(__file__).resolve().parents[2] / "include"
 
 # Threads by name that each burn 0.1 s of CPU time, then do what the last argument says. One named runaway burns
@@ -176,7 +178,7 @@ def tek(open_build):
     command = open_build / "bin" / "tek"
 
     def run(*arguments, **options):
-        options.setdefault("timeout", 60)
+        options.setdefault("timeout", 60 * PATIENCE)
         prefix = options.pop("prefix", [])
         return subprocess.run(
             [*prefix, str(command), *map(str, arguments)],
@@ -241,7 +243,7 @@ def waiting(compile_c):
 
 def eventually(find, seconds=20):
     """What `find` returns once that is something."""
-    end = time.monotonic() + seconds
+    end = time.monotonic() + seconds * PATIENCE
     while not (found := find()):
         assert time.monotonic() < end, "it did not come about"
         time.sleep(0.02)

@@ -24,6 +24,7 @@ import sys
 import textwrap
 import time
 import traceback
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
@@ -57,14 +58,19 @@ ALONE = {
 }
 
 
-def all_suites() -> dict:
-    return SUITES | lab_tests.suites(TOP)
+def all_suites() -> list[str]:
+    return [*SUITES, *lab_tests.suites(TOP)]
+
+
+def ways() -> dict:
+    """How one test of each suite runs alone."""
+    return ALONE | lab_tests.ways(TOP)
 
 
 def suite(name: str) -> str:
     """An argument of --only: one of those, or of the lab a single test."""
-    if name not in all_suites() | lab_tests.suites_by_name(TOP):
-        single = ", ".join(sorted(found for found in lab_tests.suites_by_name(TOP)
+    if name not in all_suites() and name not in lab_tests.single_suites(TOP):
+        single = ", ".join(sorted(found for found in lab_tests.single_suites(TOP)
                                   if found.startswith(name.split(":")[0])))
         raise argparse.ArgumentTypeError(f"there is no suite {name}" + (
             f"; there are {single}" if single else f"; there are {', '.join(all_suites())}"))
@@ -76,9 +82,11 @@ def arguments() -> argparse.Namespace:
                                      formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--lab", action="store_true",
                         help="the tests that need the kernel lab, instead of all others")
+    parser.add_argument("--smoke", action="store_true",
+                        help="of those the smoke set, which takes some minutes")
     parser.add_argument("--only", type=suite, action="append", metavar="SUITE",
                         help=f"run this suite only; can be repeated ({', '.join(all_suites())}, or "
-                             "lab-KIND:NAME for one entry of lab/tests.toml)")
+                             "lab-KIND:NAME for one entry of lab/tests.toml or one job of it)")
     parser.add_argument("--beside-load", action="store_true",
                         help="run the tests beside two programs that compute and one that writes to the disk")
     parser.add_argument("--stress", metavar="NAME",
@@ -86,7 +94,9 @@ def arguments() -> argparse.Namespace:
     parser.add_argument("--times", type=int, default=stress.TIMES, metavar="N",
                         help="how often --stress runs it (%(default)s)")
     parser.add_argument("-v", "--verbose", action="store_true", help="show the output of the tests")
-    return parser.parse_args()
+    options = parser.parse_args()
+    options.lab |= options.smoke
+    return options
 
 
 def build(*parts: str) -> list[Case]:
@@ -95,11 +105,19 @@ def build(*parts: str) -> list[Case]:
     return [failed("tools/build", describe_status(status))] if status else []
 
 
-def run_suite(name: str, context: Context) -> list[Case]:
+def chosen(options: argparse.Namespace) -> dict:
+    """What runs each suite that is asked for."""
+    names = options.only or (lab_tests.suites(TOP, options.smoke) if options.lab else SUITES)
+    of_lab = [name for name in names if name not in SUITES]
+    known = SUITES | lab_tests.Lab(TOP, of_lab, options.smoke).suites()
+    return {name: known[name] for name in names}
+
+
+def run_suite(name: str, suite_of: Callable, context: Context) -> list[Case]:
     print(f"{name:6} ", end="\n" if context.verbose else "", flush=True)
     began = time.monotonic()
     try:
-        cases = (all_suites() | lab_tests.suites_by_name(TOP))[name](context)
+        cases = suite_of(context)
     except Exception as error:  # a mistake in tools/check must not hide the other suites
         traceback.print_exc()
         cases = [failed(f"suite {name}", f"tools/check itself failed: {error}")]
@@ -124,16 +142,16 @@ def clear_logs(context: Context) -> None:
             path.unlink()
 
 
-def run_suites(context: Context, suites: list[str], beside_load: bool) -> list[Case]:
+def run_suites(context: Context, suites: dict, beside_load: bool) -> list[Case]:
     """The cases of all these suites, the failed ones settled by running them again."""
     cases = []
     try:
         with Load(context.logs) if beside_load else contextlib.nullcontext():
-            with Ahead(context, suites[1:]) as ahead:
-                for name in suites:
+            with Ahead(context, [*suites][1:]) as ahead:
+                for name, suite_of in suites.items():
                     ahead.wait(name)
-                    cases += run_suite(name, context)
-            cases = again.settle(context, cases, ALONE)
+                    cases += run_suite(name, suite_of, context)
+            cases = again.settle(context, cases, ways())
     except KeyboardInterrupt:
         cases.append(failed("tools/check", "interrupted"))
     return cases
@@ -157,10 +175,9 @@ def main() -> int:
     # Where all suites run, the first ones need the C half only, and the rest is built while they run.
     cases = build() if options.only or options.lab or options.stress else build("c")
     if options.stress:
-        cases = cases or stress.run(context, options.stress, options.times, ALONE)
+        cases = cases or stress.run(context, options.stress, options.times, ways())
     elif not cases:
-        suites = list(options.only or (lab_tests.suites(TOP) if options.lab else SUITES))
-        cases = run_suites(context, suites, options.beside_load)
+        cases = run_suites(context, chosen(options), options.beside_load)
     print(f"{times()}{summary(cases)}")
     return 0 if succeeded(cases) else 1
 

@@ -1,13 +1,19 @@
 """What runs in the kernel lab: lab/tests.toml, made into jobs for `tek lab run --jobs`."""
 
+import re
 import tomllib
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 GUEST_TOP = "/tek"  # where a guest has the project's files
 RECORD_FD = 9  # pytest_record.py writes there: results come out even of a guest that dies
 PYTEST = ["/usr/bin/python3", "-B", "-m", "pytest", "-v", "-p", "checks.pytest_record",
           "-p", "no:cacheprovider", f"--rootdir={GUEST_TOP}"]
+
+
+# Limits of lab/tests.toml are for a guest that has two cores for itself. Others run beside it, and
+# some machines are slow. A limit costs nothing where a test does not hang.
+PATIENCE = 3
 
 
 class Mistake(Exception):
@@ -40,15 +46,27 @@ class Boot:
     memory: str | None
     cpus: int | None
     in_turns: bool
+    alone: bool  # no other boot meanwhile
     jobs: list[Job] = field(default_factory=list)
+    seconds: int = 0  # that it takes, about
 
 
-KEYS = {"name", "kinds", "meson", "pytest", "rust", "command", "with", "limit", "memory", "cpus",
-        "in-turns", "fresh", "here", "environment", "only", "format"}
+@dataclass(frozen=True)
+class Choice:
+    """Which tests of a kind are wanted: all, those of one name, or the smoke set."""
+
+    kind: str
+    only: str = ""  # the name of an entry or of a job
+    smoke: bool = False
+
+
+TESTS = ("meson", "pytest", "rust", "command")
+KEYS = {*TESTS, "name", "kinds", "with", "limit", "memory", "cpus", "in-turns", "fresh", "here",
+        "environment", "only", "format", "alone", "seconds", "smoke"}
 
 
 def read(path: Path) -> tuple[list[dict], dict[str, list[str]]]:
-    """The entries of lab/tests.toml, and what is to be run before a kind's tests."""
+    """The entries of lab/tests.toml, and what is to be run before boots of a kind or with a set."""
     with path.open("rb") as stream:
         document = tomllib.load(stream)
     entries = document.get("tests", [])
@@ -60,12 +78,12 @@ def read(path: Path) -> tuple[list[dict], dict[str, list[str]]]:
     return entries, document.get("prepare", {})
 
 
-def _machines(path: Path) -> set[str]:
+def _machines(path: Path) -> dict[str, dict]:
     with path.open("rb") as stream:
-        return set(tomllib.load(stream)["kind"])
+        return tomllib.load(stream)["kind"]
 
 
-def _mistake(entry: dict, top: Path, machines: set[str]) -> str:
+def _mistake(entry: dict, top: Path, machines: dict[str, dict]) -> str:
     """What is wrong with an entry of the file; empty if nothing is."""
     for key in entry.keys() - KEYS:
         return f"there is no `{key}`; there are {', '.join(sorted(KEYS))}"
@@ -73,17 +91,35 @@ def _mistake(entry: dict, top: Path, machines: set[str]) -> str:
         return "it needs a name"
     if not entry.get("here") and not entry.get("kinds"):
         return "it needs kinds, or here = true"
-    if sum(key in entry for key in ("meson", "pytest", "rust", "command")) != 1:
-        return "it needs one of meson, pytest, rust, command"
+    if sum(key in entry for key in TESTS) != 1:
+        return f"it needs one of {', '.join(TESTS)}"
     for key in ("kinds", "pytest", "rust", "command", "with"):
         words = entry.get(key, [])
         if not isinstance(words, list) or not all(isinstance(word, str) for word in words):
             return f'`{key}` is a list of strings, such as ["a", "b"]'
-    for kind in set(entry.get("kinds", [])) - machines:
+    for kind in set(entry.get("kinds", [])) - machines.keys():
         return f"there is no kind {kind}; there are {', '.join(sorted(machines))}"
     for module in entry.get("pytest", []):
         if not (top / module).is_file():
             return f"there is no {module}"
+    return _mistake_of_smoke(entry, top)
+
+
+def _mistake_of_smoke(entry: dict, top: Path) -> str:
+    """A test of the smoke set that was renamed must not drop out of it."""
+    modules = {Path(module).name: top / module for module in entry.get("pytest", [])}
+    for kind, chosen in entry.get("smoke", {}).items():
+        if kind not in entry.get("kinds", []):
+            return f"`smoke.{kind}`: the entry has no kind {kind}"
+        for name in [] if chosen is True else chosen:
+            module, _, test = name.partition("::")
+            if modules and module not in modules:
+                return f"`smoke.{kind}`: the entry has no module {module}"
+            text = modules[module].read_text() if modules else ""
+            if test and not re.search(rf"^def {re.escape(test.split('[')[0])}\(", text, re.M):
+                return f"`smoke.{kind}`: {module} has no {test}"
+            if name not in entry.get("rust", [name]):
+                return f"`smoke.{kind}`: the entry has no program {name}"
     return ""
 
 
@@ -92,52 +128,124 @@ def kinds(entries: list[dict]) -> list[str]:
     return list(dict.fromkeys(kind for entry in entries for kind in entry.get("kinds", [])))
 
 
-def here(entries: list[dict]) -> list[str]:
-    """The pytest modules that run on this machine, and boot what they need themselves."""
-    return [module for entry in entries if entry.get("here") for module in entry["pytest"]]
+def here(entries: list[dict]) -> list[tuple[str, int]]:
+    """The pytest modules that run on this machine and boot what they need themselves, and the
+    seconds that each takes, about."""
+    return [(module, entry.get("seconds", 0)) for entry in entries if entry.get("here")
+            for module in entry["pytest"]]
 
 
-def boots(top: Path, entries: list[dict], kind: str, meson_tests, only: str = "") -> list[Boot]:
-    """What runs in guests of that kind, or of it the entries called `only`. `meson_tests` tells a
-    build directory's tests, as `meson introspect --tests` does."""
+def kinds_of_smoke(entries: list[dict]) -> list[str]:
+    """Those of which something is in the smoke set."""
+    return [kind for kind in kinds(entries)
+            if any(kind in entry.get("smoke", {}) for entry in entries)]
+
+
+def needs(entries: list[dict], choice: Choice) -> list[str]:
+    """What [prepare] may have something for: the kind, and the sets of files in the chosen guests."""
+    sets = (name for entry in entries if _may_be_chosen(entry, choice)
+            for name in entry.get("with", []))
+    return list(dict.fromkeys([choice.kind, *sets]))
+
+
+def boots(top: Path, entries: list[dict], choice: Choice, meson_tests) -> list[Boot]:
+    """What runs in guests. `meson_tests` tells a build directory's tests, as `meson introspect
+    --tests` does."""
     made: dict[tuple, Boot] = {}
     for entry in entries:
-        if kind in entry.get("kinds", []) and only in ("", entry["name"]):
-            key = (kind, tuple(entry.get("with", [])), entry.get("memory"), entry.get("cpus"),
-                   entry.get("in-turns", False))
-            boot = made.setdefault(key, Boot(*key))
-            boot.jobs += _jobs(top, entry, meson_tests)
-    for boot in made.values():
-        names = [job.name for job in boot.jobs]
-        if len(set(names)) < len(names):
-            twice = next(name for name in names if names.count(name) > 1)
-            raise Mistake(f"lab/tests.toml: two tests of the kind {kind} are called {twice}")
-    return list(made.values())
+        if not _may_be_chosen(entry, choice):
+            continue
+        jobs = [job for job in _jobs(top, entry, choice, meson_tests)
+                if choice.only in ("", entry["name"], job.name)]
+        # The smoke set has few jobs: fewer boots are worth more than less in each guest, and one
+        # that does not see the load of this machine more than CPUs that run at the same time.
+        machine = (entry.get("memory"), entry.get("cpus"),
+                   choice.smoke or entry.get("in-turns", False), entry.get("alone", False))
+        sets = tuple(entry.get("with", []))
+        key = machine if choice.smoke else (sets, *machine)
+        boot = made.setdefault(key, Boot(choice.kind, sets, *machine))
+        boot.sets = tuple(dict.fromkeys([*boot.sets, *sets]))
+        boot.jobs += jobs
+        boot.seconds += entry.get("seconds", 0)
+    _forbid_twins(choice.kind, made.values())
+    return [boot for boot in made.values() if boot.jobs]
 
 
-def _jobs(top: Path, entry: dict, meson_tests):
-    common = {"limit": entry.get("limit", 0), "fresh": entry.get("fresh", False)}
-    environment = {"TEK_BUILD": f"{GUEST_TOP}/build"} | entry.get("environment", {})
+def megabytes(top: Path, boot: Boot) -> int:
+    """The memory of its guest."""
+    text = boot.memory or _machines(top / "lab/kinds.toml")[boot.kind]["memory"]
+    return int(text[:-1]) * {"M": 1, "G": 1024}[text[-1]]
+
+
+def _may_be_chosen(entry: dict, choice: Choice) -> bool:
+    """Whether a job of the entry can be among the chosen ones."""
+    if choice.kind not in entry.get("kinds", []):
+        return False
+    if choice.smoke and choice.kind not in entry.get("smoke", {}):
+        return False
+    return choice.only in ("", entry["name"]) or choice.only.startswith(entry["name"] + ".")
+
+
+def _forbid_twins(kind: str, made) -> None:
+    """Of two jobs of a name the second would overwrite what the first wrote, or be taken for it."""
+    names = [job.name for boot in made for job in boot.jobs]
+    twice = next((name for name in names if names.count(name) > 1), None)
+    if twice:
+        raise Mistake(f"lab/tests.toml: two tests of the kind {kind} are called {twice}")
+
+
+def _jobs(top: Path, entry: dict, choice: Choice, meson_tests):
+    common = {"limit": PATIENCE * entry.get("limit", 0), "fresh": entry.get("fresh", False)}
+    environment = {"TEK_BUILD": f"{GUEST_TOP}/build", "TEK_TEST_PATIENCE": str(PATIENCE)}
+    environment |= entry.get("environment", {})
+    smoke = entry["smoke"][choice.kind] if choice.smoke else True
     if "command" in entry:
         format = entry.get("format", "status")
         yield Job(entry["name"], entry["command"], format, entry["name"], environment, **common)
     elif "pytest" in entry:
-        environment |= {"PYTHONPATH": f"{GUEST_TOP}/tools", "CHECK_RECORD": f"/dev/fd/{RECORD_FD}"}
         for module in entry["pytest"]:
-            options = ["-k", entry["only"]] if "only" in entry else []
-            command = ["sh", "-c", f'exec {RECORD_FD}>&2 "$@"', "sh", *PYTEST, *options,
-                       f"{GUEST_TOP}/{module}"]
-            name = f"{entry['name']}.{Path(module).stem}"
-            yield Job(name, command, "pytest", module, environment, **common)
+            tests = [f"{GUEST_TOP}/{module}"] if smoke is True else [
+                f"{GUEST_TOP}/{Path(module).parent}/{name}" for name in smoke
+                if name.split("::")[0] == Path(module).name]
+            if tests:
+                yield _of_pytest(entry, module, tests, environment, common)
     elif "rust" in entry:
         for program in entry["rust"]:
-            yield Job(f"{entry['name']}.{program}", [f"{GUEST_TOP}/build/rust-tests/{program}"],
-                      "libtest", program, environment, **common)
+            if smoke is True or program in smoke:
+                yield Job(f"{entry['name']}.{program}",
+                          [f"{GUEST_TOP}/build/rust-tests/{program}"], "libtest", program,
+                          environment, **common)
     else:
         build = top / entry["meson"]
         for test in meson_tests(build):
             if Path(test["cmd"][0]).parent == build / "tests":
-                yield _of_meson(top, entry["name"], test, environment, common)
+                job = _of_meson(top, entry["name"], test, environment, common)
+                if smoke is True or job.title in smoke:
+                    yield job
+
+
+def is_of(job: Job, name: str) -> bool:
+    """Whether a test of that name is one of the job's."""
+    return name == job.title or name.startswith(tuple(job.title + end for end in ("::", "/", ": ")))
+
+
+def narrowed(job: Job, name: str) -> Job:
+    """The job with no other test than this one, where its program can leave out the others."""
+    if job.format == "pytest" and "::" in name:
+        words = [word for word in job.command if not word.startswith(f"{GUEST_TOP}/{job.title}")]
+        return replace(job, command=[*words, f"{GUEST_TOP}/{name}"])
+    if job.format == "libtest" and ": " in name:
+        return replace(job, command=[*job.command, name.split(": ", 1)[1], "--exact"])
+    return job
+
+
+def _of_pytest(entry: dict, module: str, tests: list[str], environment: dict, common: dict) -> Job:
+    environment = environment | {"PYTHONPATH": f"{GUEST_TOP}/tools",
+                                 "CHECK_RECORD": f"/dev/fd/{RECORD_FD}"}
+    options = ["-k", entry["only"]] if "only" in entry else []
+    command = ["sh", "-c", f'exec {RECORD_FD}>&2 "$@"', "sh", *PYTEST, *options, *tests]
+    return Job(f"{entry['name']}.{Path(module).stem}", command, "pytest", module, environment,
+               **common)
 
 
 def _of_meson(top: Path, name: str, test: dict, more: dict, common: dict) -> Job:

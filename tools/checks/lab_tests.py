@@ -2,63 +2,167 @@
 
 import json
 import re
-from dataclasses import replace
+from contextlib import suppress
+from dataclasses import dataclass, replace
 from functools import partial
+from itertools import count
 from pathlib import Path
+from threading import Lock
 
 from . import e2e_tests, lab_plan, rust_tests, tap
-from .process import BUILD_SILENCE, Context, describe_status, run
+from .lab_boots import Work, run_all
+from .lab_plan import Choice
+from .process import BUILD_SILENCE, Context, describe_status, run, side_by_side
 from .results import Case, failed, passed, skipped
 
 SKIPPED = 77  # the exit status of a program that says why it cannot be tested, in its last line
 NO_KERNEL = 1  # that of `tek lab fetch` where a kernel or a package cannot be had
 # Seconds that `tek lab run` may be silent beside the limit of a job: boots, and what ends a job.
-SILENCE = 300
+SILENCE = 900
+# Seconds until a guest is up, at most: other guests and compilers run meanwhile.
+BOOT_LIMIT = 300
 # How often tests are run again whose kernel died of being emulated.
 RUNS_MORE = 3
 # The bytes at which a CPU stands (<>), where a tracepoint that is off has an instruction that does nothing.
 NOTHING = "<0f> 1f 44 00 00"
 # Where another one waits for it that changes the kernel's code.
 WAITING = "text_poke_bp_batch+"
+HOST = "lab-host"  # the suite of those that drive the lab from this machine
 HOST_SILENCE = 900  # its tests boot guests, several to a test
 
 
-def suites(top: Path) -> dict:
-    """A suite for each kind of machine, and one for what drives the lab from this machine. Of a kind
-    some of the tests are a suite too: lab-KIND:NAME."""
-    entries, prepare = lab_plan.read(top / "lab/tests.toml")
-    made = {f"lab-{kind}": partial(_of_kind, entries, kind, prepare.get(kind), "")
-            for kind in lab_plan.kinds(entries)}
-    here = [top / path for path in lab_plan.here(entries)]
-    return made | ({"lab-host": partial(_here, here)} if here else {})
+def suites(top: Path, smoke: bool = False) -> list[str]:
+    """A suite for each kind of machine, and one for what drives the lab from this machine."""
+    entries, _ = lab_plan.read(top / "lab/tests.toml")
+    if smoke:
+        return [f"lab-{kind}" for kind in lab_plan.kinds_of_smoke(entries)]
+    return [f"lab-{kind}" for kind in lab_plan.kinds(entries)] + (
+        [HOST] if lab_plan.here(entries) else [])
 
 
-def suites_by_name(top: Path) -> dict:
-    """Those of single tests: lab-KIND:NAME."""
-    entries, prepare = lab_plan.read(top / "lab/tests.toml")
-    return {f"lab-{kind}:{entry['name']}": partial(_of_kind, entries, kind, prepare.get(kind),
-                                                   entry["name"])
-            for entry in entries for kind in entry.get("kinds", [])}
+def single_suites(top: Path) -> list[str]:
+    """Those of an entry of the file, or of one of its jobs: lab-KIND:NAME."""
+    entries, _ = lab_plan.read(top / "lab/tests.toml")
+    found = []
+    for kind in lab_plan.kinds(entries):
+        jobs = [job.name for boot in lab_plan.boots(top, entries, Choice(kind), _meson_tests)
+                for job in boot.jobs]
+        names = [entry["name"] for entry in entries if kind in entry.get("kinds", [])]
+        found += [f"lab-{kind}:{name}" for name in dict.fromkeys(names + jobs)]
+    return found
 
 
-def _here(modules: list[Path], context: Context) -> list[Case]:
-    return e2e_tests.run_pytest(context, "lab-host", modules, HOST_SILENCE)
+class Lab:
+    """The chosen suites. The boots of all run when the first suite is asked for, side by side."""
+
+    def __init__(self, top: Path, names: list[str], smoke: bool = False):
+        self.entries, self.prepare = lab_plan.read(top / "lab/tests.toml")
+        self.choices = {name: _choice(name, smoke) for name in names if name != HOST}
+        self.names = names
+        self.cases: dict[str, list[Case]] | None = None
+        self.locks = {choice.kind: Lock() for choice in self.choices.values()}
+        self.fetched: dict[str, Prepared] = {}
+
+    def suites(self) -> dict:
+        """What runs each, as those of tools/check."""
+        return {name: partial(self._suite, name) for name in self.names}
+
+    def _suite(self, name: str, context: Context) -> list[Case]:
+        if self.cases is None:
+            self.cases = {}  # should tools/check fail, no second time
+            self.cases = run_all(self._works(context))
+        return self.cases.get(name, [])
+
+    def _works(self, context: Context) -> list[Work]:
+        """All boots, after what lies in their guests has been built."""
+        needs = {name for choice in self.choices.values()
+                 for name in lab_plan.needs(self.entries, choice)}
+        commands = list(dict.fromkeys(tuple(command) for name, command in self.prepare.items()
+                                      if name in needs))
+        ended = dict(zip(commands, side_by_side(partial(_prepare, context, SKIPPED), commands)))
+        built = {name: ended[tuple(self.prepare[name])] for name in needs & self.prepare.keys()}
+        works = [work for name in self.choices for work in self._works_of(context, name, built)]
+        if HOST in self.names:
+            works += [Work(HOST, partial(_here, context, context.top / module), seconds)
+                      for module, seconds in lab_plan.here(self.entries)]
+        return works
+
+    def _works_of(self, context: Context, suite: str, built: dict[str, "Prepared"]) -> list[Work]:
+        choice = self.choices[suite]
+        needs = lab_plan.needs(self.entries, choice)
+        failures = list(dict.fromkeys(built[name].failure for name in needs
+                                      if name in built and built[name].failure))
+        try:
+            boots = lab_plan.boots(context.top, self.entries, choice, _meson_tests)
+        except lab_plan.Mistake as mistake:
+            failures, boots = [*failures, failed(suite, str(mistake))], []
+        works = [Work(suite, lambda: failures)] if failures else []
+        for boot in boots:
+            of_boot = [built[name] for name in (boot.kind, *boot.sets) if name in built]
+            lacking = next((prepared.lacking for prepared in of_boot if prepared.lacking), "")
+            if any(prepared.failure for prepared in of_boot):
+                continue
+            run_it = partial(self._fetch_and_boot, context, boot)
+            works.append(Work(suite, partial(_skipped, boot, lacking)) if lacking else
+                         Work(suite, run_it, boot.seconds,
+                              lab_plan.megabytes(context.top, boot), boot.alone))
+        return works
+
+    def _fetch_and_boot(self, context: Context, boot: lab_plan.Boot) -> list[Case]:
+        suite = f"lab-{boot.kind}"
+        with self.locks[boot.kind]:
+            is_first = boot.kind not in self.fetched
+            if is_first:
+                fetch = (_lab(context), "lab", "fetch", "--kind", boot.kind)
+                self.fetched[boot.kind] = _prepare(context, NO_KERNEL, fetch)
+        fetched = self.fetched[boot.kind]
+        if fetched.failure:
+            return [fetched.failure] if is_first else []
+        return _skipped(boot, fetched.lacking) if fetched.lacking else _boot(
+            context, boot, _unused(context.logs / suite))
 
 
-def _of_kind(entries: list[dict], kind: str, prepare: list[str] | None, only: str,
-             context: Context) -> list[Case]:
-    suite = f"lab-{kind}"
-    failure, lacking = _prepare(context, suite, kind, prepare)
-    if failure:
-        return [failure]
-    try:
-        boots = lab_plan.boots(context.top, entries, kind, _meson_tests, only)
-    except lab_plan.Mistake as mistake:
-        return [failed(suite, str(mistake))]
-    if lacking:
-        return [skipped(job.title, lacking) for boot in boots for job in boot.jobs]
-    return [case for number, boot in enumerate(boots, 1)
-            for case in _boot(context, suite, boot, context.logs / suite / str(number))]
+def ways(top: Path) -> dict:
+    """How one test of each suite runs alone: in a guest of its own."""
+    names = [*suites(top), *single_suites(top)]
+    return {name: _alone_here if name == HOST else partial(_alone, _choice(name, False).kind)
+            for name in names}
+
+
+def _alone(kind: str, context: Context, name: str) -> list[Case]:
+    lab = Lab(context.top, [])
+    for boot in lab_plan.boots(context.top, lab.entries, Choice(kind), _meson_tests):
+        for job in boot.jobs:
+            if lab_plan.is_of(job, name):
+                single = replace(boot, jobs=[lab_plan.narrowed(job, name)])
+                return _boot(context, single, _unused(context.logs / f"lab-{kind}"))
+    return []
+
+
+def _alone_here(context: Context, name: str) -> list[Case]:
+    return e2e_tests.run_pytest(context, f"{HOST}-alone", [context.top / name], HOST_SILENCE)
+
+
+def _choice(suite: str, smoke: bool) -> Choice:
+    kind, _, only = suite.removeprefix("lab-").partition(":")
+    return Choice(kind, only, smoke)
+
+
+def _skipped(boot: lab_plan.Boot, why: str) -> list[Case]:
+    return [skipped(job.title, why) for job in boot.jobs]
+
+
+def _unused(directory: Path) -> Path:
+    """A directory in it for a boot's results, which `tek lab run` wants to be empty."""
+    for number in count(1):
+        with suppress(FileExistsError):
+            (directory / str(number)).mkdir(parents=True)
+            return directory / str(number)
+    raise AssertionError
+
+
+def _here(context: Context, module: Path) -> list[Case]:
+    return e2e_tests.run_pytest(context, f"{HOST}-{module.stem}", [module], HOST_SILENCE)
 
 
 def _meson_tests(build: Path) -> list[dict]:
@@ -70,24 +174,28 @@ def _lab(context: Context) -> str:
     return str(context.build / "bin/tek")
 
 
-def _prepare(context: Context, suite: str, kind: str,
-             prepare: list[str] | None) -> tuple[Case | None, str]:
-    """What failed, or why no machine of that kind can be booted here; neither if one can."""
-    for command, lacks in (([_lab(context), "lab", "fetch", "--kind", kind], NO_KERNEL),
-                           (prepare, SKIPPED)):
-        finished = run(context, suite, command, BUILD_SILENCE) if command else None
-        if finished and finished.status:
-            words = [line for line in finished.output.splitlines() if line.strip()]
-            name = command[0].rsplit("/", 1)[-1]
-            if finished.status == lacks and not finished.hung:
-                return None, f"{name}: {words[-1] if words else finished.how}"
-            return failed(f"{suite}: {name}", finished.how, finished.log), ""
-    return None, ""
+@dataclass(frozen=True)
+class Prepared:
+    """What failed, or why a machine cannot be booted here; neither if it can."""
+
+    failure: Case | None = None
+    lacking: str = ""
 
 
-def _boot(context: Context, suite: str, boot: lab_plan.Boot, results: Path) -> list[Case]:
-    results.parent.mkdir(parents=True, exist_ok=True)
-    ended, otherwise = _run_jobs(context, suite, boot, results)
+def _prepare(context: Context, lacks: int, command: tuple[str, ...]) -> Prepared:
+    """Runs a command, whose exit status `lacks` is that something cannot be had."""
+    name = " ".join([Path(command[0]).name, *command[1:]])
+    finished = run(context, f"lab-{name.replace(' ', '-')}", [*command], BUILD_SILENCE)
+    if not finished.status:
+        return Prepared()
+    words = [line for line in finished.output.splitlines() if line.strip()]
+    if finished.status == lacks and not finished.hung:
+        return Prepared(lacking=f"{name}: {words[-1] if words else finished.how}")
+    return Prepared(failed(name, finished.how, finished.log))
+
+
+def _boot(context: Context, boot: lab_plan.Boot, results: Path) -> list[Case]:
+    ended, otherwise = _run_jobs(context, boot, results)
     written = {job.name: results / job.name for job in boot.jobs}
     for number in range(RUNS_MORE):
         again = replace(boot, jobs=[job for job in boot.jobs
@@ -96,7 +204,7 @@ def _boot(context: Context, suite: str, boot: lab_plan.Boot, results: Path) -> l
             break
         # tek lab run wants an empty one.
         directory = results.with_name(f"{results.name}-again-{number + 1}")
-        records_again, _ = _run_jobs(context, suite, again, directory)
+        records_again, _ = _run_jobs(context, again, directory)
         for name, record in records_again.items():
             ended[name] = record | {"again": True}
             written[name] = directory / name
@@ -119,13 +227,12 @@ def died_of_emulation(record: dict) -> bool:
     return record.get("outcome") == "panicked" and any("Oops: int3:" in line for line in console)
 
 
-def _run_jobs(context: Context, suite: str, boot: lab_plan.Boot,
-              results: Path) -> tuple[dict[str, dict], str]:
+def _run_jobs(context: Context, boot: lab_plan.Boot, results: Path) -> tuple[dict[str, dict], str]:
     """How each job ended, by name, and what there is to say of those that are not told of."""
     jobs = results.with_suffix(".json")
     jobs.write_text(json.dumps([job.as_json() for job in boot.jobs], indent=1))
     command = [_lab(context), "lab", "run", "--kind", boot.kind, "--jobs", str(jobs),
-               "--results", str(results),
+               "--results", str(results), "--boot-limit", str(BOOT_LIMIT),
                # where the C tests were told that it is
                "--add", str(context.top / "tests/profiles")]
     if boot.sets:
@@ -134,7 +241,9 @@ def _run_jobs(context: Context, suite: str, boot: lab_plan.Boot,
     for option, value in (("--memory", boot.memory), ("--cpus", boot.cpus)):
         command += [option, str(value)] if value else []
     command += ["--in-turns"] if boot.in_turns else []
-    finished = run(context, suite, command, SILENCE + max(job.limit for job in boot.jobs))
+    # Each boot has a log of its own, because others write meanwhile.
+    finished = run(context, f"lab-{boot.kind}-{results.name}", command,
+                   SILENCE + max(job.limit for job in boot.jobs))
     ended = {record["job"]: record for record in records(finished.output)}
     words = [line for line in finished.output.splitlines() if line.startswith("tek: ")]
     return ended, words[-1] if words else finished.how

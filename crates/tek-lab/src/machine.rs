@@ -30,7 +30,8 @@ pub struct Plan<'a> {
     pub terminal: Option<&'a UnixStream>,
     /// Whether it may have this machine's own processor.
     pub acceleration: &'a Acceleration,
-    /// Whether its CPUs, where they are emulated, run in turns and never at the same time.
+    /// Whether its CPUs, where they are emulated, run in turns and never at the same time, and its
+    /// time is counted by their instructions if the kernel boots so.
     pub in_turns: bool,
 }
 
@@ -91,6 +92,8 @@ struct Processor {
     cpu: &'static str,
     /// The kernel's name of the serial port.
     console: &'static str,
+    /// More arguments for the kernel.
+    append: &'static str,
     /// Kernels for it can run on this machine's own processor.
     own: bool,
 }
@@ -105,6 +108,9 @@ impl Processor {
                 machine: "q35,sata=off,smbus=off,vmport=off,i8042=off",
                 cpu: "max",
                 console: "ttyS0",
+                // Both are about timers, which QEMU serves late where this machine is busy: the
+                // kernel would panic for the one, and take a slow clock for the other.
+                append: " no_timer_check tsc=reliable",
                 own: cfg!(target_arch = "x86_64"),
             },
             "armhf" => Self {
@@ -114,6 +120,7 @@ impl Processor {
                 machine: "virt,highmem=off",
                 cpu: "cortex-a15",
                 console: "ttyAMA0",
+                append: "",
                 own: false,
             },
             other => return Err(Error::Architecture(other.to_owned())),
@@ -224,6 +231,16 @@ pub fn boot(plan: &Plan, accelerate: bool) -> Result<Machine, Error> {
     Ok(Machine { port, console, words, process: Box::new(Qemu(child)), accelerated })
 }
 
+/// An instruction takes 4 ns of the guest's time, and a wait of all its CPUs takes none of this
+/// machine's. So a guest sees no load of this machine: it is slower then, but its clock is too.
+const TIME_BY_INSTRUCTIONS: &str = "shift=2,sleep=off";
+
+/// Whether a kernel boots so. Linux 6.1 does not get past starting its second CPU in QEMU 7.2.
+fn boots_with_counted_time(release: &str) -> bool {
+    let major = release.split('.').next().and_then(|major| major.parse().ok());
+    major.is_some_and(|major: u32| major >= 7)
+}
+
 /// About what a kernel takes for itself.
 const KERNELS_OWN: u64 = 64 << 20;
 
@@ -273,6 +290,9 @@ fn arguments(plan: &Plan, processor: &Processor, accelerated: bool, files: &File
         add("-accel", "kvm".into());
     }
     add("-accel", if plan.in_turns { "tcg,thread=single" } else { "tcg" }.into());
+    if plan.in_turns && !accelerated && boots_with_counted_time(&kernel.release) {
+        add("-icount", TIME_BY_INSTRUCTIONS.into());
+    }
     add("-smp", kind.cpus.to_string());
     // With a unit, for to QEMU a bare number is one of MiB.
     let memory = size::parse(&kind.memory);
@@ -312,7 +332,7 @@ fn kvm_is_usable() -> bool {
 
 fn kernel_arguments(plan: &Plan, processor: &Processor) -> String {
     // A panic reboots at once, which ends QEMU (-no-reboot).
-    let mut arguments = format!("console={} panic=-1", processor.console);
+    let mut arguments = format!("console={} panic=-1{}", processor.console, processor.append);
     if plan.gdb.is_some() {
         // gdb looks where the symbols say.
         arguments += " nokaslr";
@@ -375,7 +395,7 @@ mod tests {
             "-m 1048576K",
             "-kernel /cache/vmlinuz",
             "-initrd /proc/self/fd/7",
-            "-append console=ttyS0 panic=-1 threadirqs",
+            "-append console=ttyS0 panic=-1 no_timer_check tsc=reliable threadirqs",
             "-chardev socket,id=port,fd=5",
             "-chardev socket,id=console,fd=6",
             "-chardev socket,id=terminal,fd=9",
@@ -420,10 +440,29 @@ mod tests {
     }
 
     #[test]
+    fn time_is_counted_by_instructions_where_emulated_cpus_run_in_turns() {
+        let kinds = Kinds::own();
+        let (kind, kernel) = (kinds.kind("rt").unwrap(), kernel("amd64"));
+        let initramfs = &tempfile::tempfile().unwrap();
+        let acceleration = &Acceleration::new(false, None, "7.2");
+        let plan = simple(kind, &kernel, initramfs, acceleration);
+        let in_turns = Plan { in_turns: true, ..simple(kind, &kernel, initramfs, acceleration) };
+        assert!(told_of(&in_turns, false, None).contains("-icount shift=2,sleep=off -smp 2"));
+        // QEMU refuses it where the processor is this machine's own.
+        assert!(!told_of(&in_turns, true, None).contains("icount"));
+        assert!(!told_of(&plan, false, None).contains("icount"));
+        for release in ["6.1.0-49-rt-amd64", ""] {
+            let older = Obtained { release: release.into(), ..kernel.clone() };
+            let plan = Plan { in_turns: true, ..simple(kind, &older, initramfs, acceleration) };
+            assert!(!told_of(&plan, false, None).contains("icount"), "{release}");
+        }
+    }
+
+    #[test]
     fn gdb_finds_symbols_where_they_are() {
         let told = told("rt", Some(1234), false, None);
         assert!(told.contains("-gdb tcp:127.0.0.1:1234 -S"));
-        assert!(told.contains("panic=-1 nokaslr"));
+        assert!(told.contains("panic=-1 no_timer_check tsc=reliable nokaslr"));
     }
 
     #[test]

@@ -74,7 +74,7 @@ STAYS = {
 def jobs():
     yield {"name": "first", "command": ["sh", "-c", LOOK]}
     for number, script in enumerate([*PUT_RIGHT.values(), *(script for script, _ in STAYS.values())]):
-        yield {"name": f"job-{number}", "command": ["sh", "-c", script], "limit": 120}
+        yield {"name": f"job-{number}", "command": ["sh", "-c", script], "limit": 300}
         yield {"name": f"look-{number}", "command": ["sh", "-c", LOOK]}
 
 
@@ -90,7 +90,7 @@ def session(tmp_path_factory):
     (directory / "jobs.json").write_text(json.dumps(list(jobs())))
     command = [TEK, "lab", "run", "--kind", "rt", "--add", shutil.which("chrt"), "--jobs",
                directory / "jobs.json", "--results", directory / "results"]
-    run = subprocess.run(command, capture_output=True, text=True, timeout=900, check=False)
+    run = subprocess.run(command, capture_output=True, text=True, timeout=1800, check=False)
     assert run.returncode in (0, 1), run.stderr
     ended = {record["job"]: record for record in map(json.loads, run.stdout.splitlines())}
     for name, record in ended.items():

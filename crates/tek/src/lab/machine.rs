@@ -61,7 +61,8 @@ pub struct Which {
     #[arg(long)]
     no_kvm: bool,
     /// Where the processor is emulated, run the guest's CPUs in turns and never at the same time: QEMU
-    /// may lose track of code that the kernel changes while another CPU runs it
+    /// may lose track of code that the kernel changes while another CPU runs it. From Linux 7.0 on the
+    /// guest's time is counted by their instructions, so it does not see this machine's load
     #[arg(long)]
     in_turns: bool,
     /// Seconds until the guest must be up
