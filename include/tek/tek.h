@@ -53,7 +53,8 @@
  *   pthread_attr_setinheritsched(PTHREAD_EXPLICIT_SCHED): a thread born critical,
  *   sched_setscheduler, sched_getscheduler, sched_setparam, sched_getparam (of a
  *   thread of the calling process),
- *   sched_get_priority_min (-20), sched_get_priority_max (19).
+ *   sched_setattr, sched_getattr (of glibc 2.41 and later, the same; the priority is
+ *   sched_nice), sched_get_priority_min (-20), sched_get_priority_max (19).
  *
  * Errors of those that set it, in addition to their own:
  *   EINVAL  the priority is not in -20...19

@@ -71,6 +71,25 @@ static inline int tek__optional_sched_setscheduler(pid_t tid, int policy,
 	return sched_setscheduler(tid, policy, param);
 }
 
+/* A function of the C library since that version. */
+#if defined(__GLIBC_PREREQ) && defined(_GNU_SOURCE)
+#if __GLIBC_PREREQ(2, 41)
+#define TEK_OPTIONAL_ATTR 1
+static inline int tek__optional_sched_setattr(pid_t tid, struct sched_attr *attr,
+					      unsigned int flags)
+{
+	if (attr->sched_policy == SCHED_TEK && !tek_present()) {
+		const struct sched_param param = {attr->sched_nice};
+		int error = tek__optional_priority(&param);
+		if (error)
+			errno = error;
+		return error ? -1 : 0;
+	}
+	return sched_setattr(tid, attr, flags);
+}
+#endif
+#endif
+
 static inline int tek__optional_attr_setschedpolicy(pthread_attr_t *attr, int policy)
 {
 	if (policy == SCHED_TEK && !tek_present())
@@ -116,6 +135,9 @@ static inline int tek__optional_get_priority_max(int policy)
 #define sched_setscheduler tek__optional_sched_setscheduler
 #define pthread_setschedprio tek__optional_setschedprio
 #define sched_setparam tek__optional_sched_setparam
+#ifdef TEK_OPTIONAL_ATTR
+#define sched_setattr tek__optional_sched_setattr
+#endif
 #define pthread_attr_setschedpolicy tek__optional_attr_setschedpolicy
 #define pthread_attr_setschedparam tek__optional_attr_setschedparam
 #define sched_get_priority_min tek__optional_get_priority_min

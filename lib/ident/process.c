@@ -24,10 +24,13 @@
 #include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/syscall.h>
+#include <time.h>
 #include <unistd.h>
 
-static pthread_once_t once = PTHREAD_ONCE_INIT;
-static atomic_bool started;
+/* Of the start: 0 before it, the tid of the thread that is in the middle of it, STARTED. */
+#define STARTED (-1)
+static atomic_int started;
 static struct tek_lock lock;
 static pid_t pid;
 
@@ -115,20 +118,49 @@ static void start(void)
 		tek__report_not_covered(program_invocation_name, "is built with a sanitizer");
 	}
 	pthread_atfork(before_fork, tek__thread_after_fork, after_fork_in_child);
-	atomic_store_explicit(&started, true, memory_order_release);
 }
 
-void tek__start(void)
+/* Until another thread has started us; a child of fork() has no such thread, and starts itself. */
+static void await_start(int starter)
 {
-	if (!atomic_load_explicit(&started, memory_order_acquire))
-		pthread_once(&once, start);
+	const struct timespec moment = {.tv_nsec = 100000};
+	const int saved = errno;
+
+	if (syscall(SYS_tgkill, getpid(), starter, 0) == 0)
+		syscall(SYS_nanosleep, &moment, NULL);
+	else
+		atomic_compare_exchange_strong(&started, &starter, 0);
+	errno = saved;
+}
+
+__attribute__((cold, noinline)) static bool begin_or_wait(void)
+{
+	const int self = (int)syscall(SYS_gettid);
+
+	for (;;) {
+		int found = 0;
+		if (atomic_compare_exchange_strong(&started, &found, self)) {
+			start();
+			atomic_store_explicit(&started, STARTED, memory_order_release);
+			return true;
+		}
+		if (found == STARTED)
+			return true;
+		if (found == self)
+			return false;
+		await_start(found);
+	}
+}
+
+bool tek__start(void)
+{
+	return atomic_load_explicit(&started, memory_order_acquire) == STARTED || begin_or_wait();
 }
 
 /* What has to be seen to first when anything is new. False: nothing here is the caller's own. */
 __attribute__((cold)) static bool get_to_know(void)
 {
-	tek__start();
-	if (stands_down || tek__self_is_borrower())
+	if (!tek__start() || stands_down || tek__self_is_borrower())
 		return false;
 	if (tek__self_epoch() != tek__process_epoch)
 		begin_again();

@@ -22,8 +22,13 @@
  * Begin, once in a process image: find the C library's functions, read the
  * configuration, register for fork.  Cheap afterwards.  Callable from anywhere,
  * from other libraries' constructors too.
+ *
+ * False: the calling thread is in the middle of that.  What we call ourselves meanwhile may
+ * come back to us, as an allocator does that begins with our first malloc(3) and counts the
+ * CPUs: then the call goes straight to the C library (tek__real, which is filled by then).
+ * Other threads wait.
  */
-void tek__start(void);
+bool tek__start(void);
 
 /*
  * Take the lock.  False if the calling thread holds it already, which means that

@@ -181,6 +181,59 @@ static int base_policy(const struct tek_member *member)
 	return member->base.policy | (member->base.reset_on_fork ? SCHED_RESET_ON_FORK : 0);
 }
 
+/* What a thread has now: of one that is Fast, what it gets back. */
+static void look_again(struct tek_thread *thread)
+{
+	struct tek_seen seen;
+
+	if (!thread->tid || tek__rt_ask(thread->tid, &seen))
+		return;
+	if (thread->member.fast) {
+		const struct tek_base *base = &thread->member.base;
+		seen.policy = base->policy;
+		seen.rt_priority = base->priority;
+		seen.reset_on_fork = base->reset_on_fork;
+		seen.nice = (signed char)tek__rt_nice(thread->tid);
+	}
+	thread->seen = seen;
+	tek__thread_publish(thread);
+}
+
+void tek__policy_saw_attr(struct tek_target target)
+{
+	if (!tek__lock())
+		return;
+	struct tek_thread *thread = tek__policy_find_known(target);
+	if (thread)
+		look_again(thread);
+	tek__unlock();
+}
+
+int tek__policy_set_attr(struct tek_target target, const struct tek_sched_attr *attr,
+			 int (*real)(struct tek_target, int, const struct sched_param *))
+{
+	const bool keeps = attr->flags & TEK_ATTR_KEEP_POLICY;
+	int error = TEK_NOT_OURS;
+
+	if (!keeps && attr->policy == SCHED_TEK) {
+		const bool only_nice = !attr->priority && !(attr->flags & ~TEK_ATTR_RESET_ON_FORK);
+		return only_nice ? set_tek(target, attr->nice) : EINVAL;
+	}
+	if (!tek__lock())
+		return TEK_NOT_OURS;
+	struct tek_thread *thread = find_fast(target);
+	if (thread && keeps && thread->member.reasons & TEK_WHY_POLICY) {
+		error = is_nice(attr->nice) ? tek__region_ask(thread, TEK_WHY_POLICY, attr->nice)
+					    : EINVAL;
+	} else if (thread) {
+		error = set_other(thread, target, (int)attr->policy, NULL, real);
+		if (!error)
+			look_again(thread);
+	}
+	tek__unlock();
+	return error;
+}
+
 int tek__policy_set_priority(struct tek_target target, int priority,
 			     int (*real)(struct tek_target, int, const struct sched_param *))
 {

@@ -15,8 +15,11 @@
 #define TEK_MEDIATE_POLICY_H
 
 #include "ident/thread.h"
+#include "mediate/sched_attr.h"
 
 #include <sched.h>
+
+struct sched_attr; /* the kernel's */
 
 enum { TEK_NOT_OURS = -1 };
 
@@ -24,7 +27,8 @@ enum { TEK_NOT_OURS = -1 };
 struct tek_target {
 	bool by_tid;
 	pthread_t handle;
-	pid_t tid; /* 0: the calling thread */
+	pid_t tid;               /* 0: the calling thread */
+	struct sched_attr *attr; /* of sched_setattr(2) only, which knows a thread by tid */
 };
 
 static inline struct tek_target tek__by_handle(pthread_t handle)
@@ -56,9 +60,13 @@ int tek__policy_why_not_found(struct tek_target target);
  */
 int tek__policy_give(struct tek_thread *thread, int policy, int priority);
 
-/* Somebody set policy or priority through the C library. Both take the lock. */
+/*
+ * Somebody set policy or priority through the C library, or by sched_setattr(2). They take the
+ * lock.
+ */
 void tek__policy_saw(struct tek_target target, int policy, int priority);
 void tek__policy_saw_priority(struct tek_target target, int priority);
+void tek__policy_saw_attr(struct tek_target target);
 
 /*
  * Set policy and priority.  `real` makes the same call in the C library; it is
@@ -70,6 +78,10 @@ int tek__policy_set(struct tek_target target, int policy, const struct sched_par
 /* Set the priority and leave the policy. `real` sets both, as above. */
 int tek__policy_set_priority(struct tek_target target, int priority,
 			     int (*real)(struct tek_target, int, const struct sched_param *));
+
+/* The same by sched_setattr(2), which does not keep both; `real` has target.attr. */
+int tek__policy_set_attr(struct tek_target target, const struct tek_sched_attr *attr,
+			 int (*real)(struct tek_target, int, const struct sched_param *));
 
 /* Get policy and priority. *policy may have SCHED_RESET_ON_FORK set. */
 int tek__policy_get(struct tek_target target, int *policy, struct sched_param *param);

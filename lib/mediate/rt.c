@@ -2,10 +2,10 @@
 #include "mediate/rt.h"
 
 #include "mediate/config.h"
+#include "mediate/sched_attr.h"
 
 #include <errno.h>
 #include <sched.h>
-#include <stdint.h>
 #include <sys/resource.h>
 #include <sys/syscall.h>
 #include <tek/tek.h>
@@ -14,17 +14,6 @@
 #ifndef SCHED_DEADLINE
 #define SCHED_DEADLINE 6
 #endif
-
-/* sched_setattr(2); the C library has the struct only since version 2.41. */
-struct kernel_sched_attr {
-	uint32_t size;
-	uint32_t policy;
-	uint64_t flags;
-	int32_t nice;
-	uint32_t priority;
-	uint64_t runtime, deadline, period;
-};
-enum { KERNEL_FLAG_RESET_ON_FORK = 1 };
 
 static struct tek_rt_range in_force = {.low = 10, .high = 49, .guard = 50};
 
@@ -39,7 +28,7 @@ static bool may_clear_flag;
  * The raw calls: the C library's sched_setscheduler() is one of our own symbols,
  * and that of musl refuses all.
  */
-static int get(pid_t tid, struct kernel_sched_attr *attr)
+static int get(pid_t tid, struct tek_sched_attr *attr)
 {
 	return syscall(SYS_sched_getattr, tid, attr, sizeof(*attr), 0) ? errno : 0;
 }
@@ -92,7 +81,7 @@ int tek__rt_priority(int nice)
 /* Whether the thread still has what we gave it. */
 static bool is_ours(pid_t tid, const struct tek_member *member)
 {
-	struct kernel_sched_attr attr;
+	struct tek_sched_attr attr;
 	return member->rt_priority && get(tid, &attr) == 0 && attr.policy == SCHED_RR &&
 	       attr.priority == member->rt_priority;
 }
@@ -129,14 +118,14 @@ static int apply(pid_t tid, struct tek_member *member, int priority)
 
 int tek__rt_note_base(pid_t tid, struct tek_member *member)
 {
-	struct kernel_sched_attr attr;
+	struct tek_sched_attr attr;
 	int error = get(tid, &attr);
 	if (error)
 		return error;
 
 	member->base.policy = (unsigned char)attr.policy;
 	member->base.priority = (unsigned char)attr.priority;
-	member->base.reset_on_fork = attr.flags & KERNEL_FLAG_RESET_ON_FORK;
+	member->base.reset_on_fork = attr.flags & TEK_ATTR_RESET_ON_FORK;
 	member->rt_priority = 0;
 	return 0;
 }
@@ -163,7 +152,7 @@ void tek__rt_leave(pid_t tid, struct tek_member *member)
 
 int tek__rt_ask(pid_t tid, struct tek_seen *seen)
 {
-	struct kernel_sched_attr attr = {0};
+	struct tek_sched_attr attr = {0};
 	int saved = errno;
 	int error = get(tid, &attr);
 
@@ -172,14 +161,14 @@ int tek__rt_ask(pid_t tid, struct tek_seen *seen)
 		.policy = (unsigned char)attr.policy,
 		.nice = (signed char)attr.nice,
 		.rt_priority = (unsigned char)attr.priority,
-		.reset_on_fork = attr.flags & KERNEL_FLAG_RESET_ON_FORK,
+		.reset_on_fork = attr.flags & TEK_ATTR_RESET_ON_FORK,
 	};
 	return error;
 }
 
 int tek__rt_set(pid_t tid, int policy, int priority)
 {
-	struct kernel_sched_attr attr = {.size = sizeof(attr), .policy = (uint32_t)policy};
+	struct tek_sched_attr attr = {.size = sizeof(attr), .policy = (uint32_t)policy};
 	int saved = errno;
 
 	if (tek__is_real_time(policy))

@@ -11,16 +11,18 @@
 TEK_EXPORT int pthread_create(pthread_t *handle, const pthread_attr_t *attr,
 			      void *(*routine)(void *), void *argument)
 {
-	tek__start();
+	if (!tek__start())
+		return tek__real.pthread_create(handle, attr, routine, argument);
 	return tek__create(handle, attr, routine, argument, __builtin_return_address(0));
 }
 
 /* C11's threads are the same ones. Who joins looks only at the half of the result that an int has. */
 TEK_EXPORT int thrd_create(thrd_t *thread, thrd_start_t routine, void *argument)
 {
-	tek__start();
-	int error = tek__create(thread, NULL, (void *(*)(void *))(void (*)(void))routine, argument,
-				__builtin_return_address(0));
+	void *(*function)(void *) = (void *(*)(void *))(void (*)(void))routine;
+	int error = tek__start() ? tek__create(thread, NULL, function, argument,
+					       __builtin_return_address(0))
+				 : tek__real.pthread_create(thread, NULL, function, argument);
 	/* As the C library says it. */
 	if (error)
 		return error == ENOMEM ? thrd_nomem : thrd_error;
@@ -29,7 +31,7 @@ TEK_EXPORT int thrd_create(thrd_t *thread, thrd_start_t routine, void *argument)
 
 TEK_EXPORT int pthread_setattr_default_np(const pthread_attr_t *attr)
 {
-	tek__start();
+	tek__start(); /* whose last step asks for the default */
 	int error = tek__real.pthread_setattr_default_np(attr);
 	if (!error)
 		tek__size_default_changed();

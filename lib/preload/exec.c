@@ -66,7 +66,8 @@ static int execute(const struct call *call)
 {
 	char *const *environment = call->environment;
 
-	tek__start();
+	if (!tek__start())
+		return call_real(call, environment);
 	int saved = errno;
 	bool runs;
 	struct tek_verdict verdict = examine(call, &runs);

@@ -29,8 +29,7 @@ static void step_in(bool stepped_out)
 TEK_EXPORT int timer_create(clockid_t clock, struct sigevent *restrict event,
 			    timer_t *restrict timer)
 {
-	tek__start();
-	bool stepped_out = is_told_by_thread(event) && tek__exec_step_out();
+	bool stepped_out = tek__start() && is_told_by_thread(event) && tek__exec_step_out();
 	int result = tek__real.timer_create(clock, event, timer);
 	step_in(stepped_out);
 	return result;
@@ -38,8 +37,7 @@ TEK_EXPORT int timer_create(clockid_t clock, struct sigevent *restrict event,
 
 TEK_EXPORT int mq_notify(mqd_t queue, const struct sigevent *event)
 {
-	tek__start();
-	bool stepped_out = is_told_by_thread(event) && tek__exec_step_out();
+	bool stepped_out = tek__start() && is_told_by_thread(event) && tek__exec_step_out();
 	int result = tek__real.mq_notify(queue, event);
 	step_in(stepped_out);
 	return result;

@@ -8,21 +8,21 @@
 
 TEK_EXPORT int mlock(const void *address, size_t bytes)
 {
-	tek__start();
-	tek__measure_memory_is_locked();
+	if (tek__start())
+		tek__measure_memory_is_locked();
 	return tek__real.mlock(address, bytes);
 }
 
 TEK_EXPORT int mlock2(const void *address, size_t bytes, unsigned int flags)
 {
-	tek__start();
-	tek__measure_memory_is_locked();
+	if (tek__start())
+		tek__measure_memory_is_locked();
 	return tek__real.mlock2(address, bytes, flags);
 }
 
 TEK_EXPORT int mlockall(int flags)
 {
-	tek__start();
-	tek__measure_memory_is_locked();
+	if (tek__start())
+		tek__measure_memory_is_locked();
 	return tek__real.mlockall(flags);
 }

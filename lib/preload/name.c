@@ -23,9 +23,9 @@ static void named(pthread_t handle, const char *name)
 
 TEK_EXPORT int pthread_setname_np(pthread_t handle, const char *name)
 {
-	tek__start();
+	const bool started = tek__start();
 	int error = tek__real.pthread_setname_np(handle, name);
-	if (!error)
+	if (!error && started)
 		named(handle, name);
 	return error;
 }
@@ -41,10 +41,10 @@ TEK_EXPORT int prctl(int option, ...)
 		arguments[i] = va_arg(list, unsigned long);
 	va_end(list);
 
-	tek__start();
+	const bool started = tek__start();
 	int result = tek__real.prctl(option, arguments[0], arguments[1], arguments[2],
 				     arguments[3]);
-	if (option == PR_SET_NAME && result == 0)
+	if (option == PR_SET_NAME && result == 0 && started)
 		named(pthread_self(), (const char *)(uintptr_t)arguments[0]);
 	return result;
 }

@@ -28,6 +28,8 @@ static const struct {
 	FUNCTION(sched_getscheduler),
 	FUNCTION(sched_setparam),
 	FUNCTION(sched_getparam),
+	FUNCTION(sched_setattr),
+	FUNCTION(sched_getattr),
 	FUNCTION(sched_get_priority_min),
 	FUNCTION(sched_get_priority_max),
 	FUNCTION(sched_getaffinity),
@@ -59,10 +61,21 @@ static const struct {
 	FUNCTION(mq_notify),
 };
 
-void tek__real_find(void)
+/* By which way a function of that name is found. */
+static void fill(void *(*find)(const char *name))
 {
 	for (size_t i = 0; i < sizeof(functions) / sizeof(functions[0]); i++) {
-		void *function = tek__next_definition(functions[i].name);
+		void *function = find(functions[i].name);
 		memcpy((char *)&tek__real + functions[i].at, &function, sizeof(function));
 	}
+}
+
+void tek__real_find(void)
+{
+	/*
+	 * The loader allocates memory to say that there is no such function, and an allocator may
+	 * call us for that.
+	 */
+	fill(tek__c_library_definition);
+	fill(tek__next_definition);
 }

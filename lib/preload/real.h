@@ -15,6 +15,8 @@
 
 #define TEK_EXPORT __attribute__((visibility("default")))
 
+struct sched_attr; /* of the kernel */
+
 struct tek_real {
 	int (*pthread_create)(pthread_t *, const pthread_attr_t *, void *(*)(void *), void *);
 	int (*pthread_attr_setschedpolicy)(pthread_attr_t *, int);
@@ -28,6 +30,8 @@ struct tek_real {
 	int (*sched_getscheduler)(pid_t);
 	int (*sched_setparam)(pid_t, const struct sched_param *);
 	int (*sched_getparam)(pid_t, struct sched_param *);
+	int (*sched_setattr)(pid_t, struct sched_attr *, unsigned int);
+	int (*sched_getattr)(pid_t, struct sched_attr *, unsigned int, unsigned int);
 	int (*sched_get_priority_min)(int);
 	int (*sched_get_priority_max)(int);
 	int (*sched_getaffinity)(pid_t, size_t, cpu_set_t *);

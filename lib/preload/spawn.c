@@ -44,7 +44,8 @@ TEK_EXPORT int posix_spawn(pid_t *pid, const char *path, const posix_spawn_file_
 			   const posix_spawnattr_t *attr, char *const arguments[],
 			   char *const environment[])
 {
-	tek__start();
+	if (!tek__start())
+		return tek__real.posix_spawn(pid, path, actions, attr, arguments, environment);
 	return spawn(tek__real.posix_spawn, path, pid, path, actions, attr, arguments, environment);
 }
 
@@ -54,15 +55,15 @@ TEK_EXPORT int posix_spawnp(pid_t *pid, const char *file, const posix_spawn_file
 {
 	char found[TEK_TARGET_PATH_BYTES];
 
-	tek__start();
+	if (!tek__start())
+		return tek__real.posix_spawnp(pid, file, actions, attr, arguments, environment);
 	return spawn(tek__real.posix_spawnp, tek__target_search(file, found, sizeof(found)), pid,
 		     file, actions, attr, arguments, environment);
 }
 
 TEK_EXPORT int system(const char *command)
 {
-	tek__start();
-	bool stepped_out = tek__exec_step_out();
+	bool stepped_out = tek__start() && tek__exec_step_out();
 	int status = tek__real.system(command);
 	int saved = errno;
 	if (stepped_out)
@@ -73,8 +74,7 @@ TEK_EXPORT int system(const char *command)
 
 TEK_EXPORT FILE *popen(const char *command, const char *mode)
 {
-	tek__start();
-	bool stepped_out = tek__exec_step_out();
+	bool stepped_out = tek__start() && tek__exec_step_out();
 	FILE *stream = tek__real.popen(command, mode);
 	int saved = errno;
 	if (stepped_out)

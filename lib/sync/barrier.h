@@ -23,11 +23,9 @@
 #define TEK_BARRIER_MAX 0x7fffffffu
 
 struct tek_barrier {
-	unsigned int count; /* so many make a round: 1 to TEK_BARRIER_MAX */
-	unsigned int reserved;
-	/* Zero.  The C library's have their count in the first, and "shared by processes" in the second. */
-	unsigned int theirs, shared;
-	void *place; /* NULL: nobody has initialised it */
+	unsigned int count;       /* so many make a round: 1 to TEK_BARRIER_MAX */
+	unsigned int reserved[3]; /* zero: in one of them the C library has "shared by processes" */
+	void *place;              /* NULL: nobody has initialised it */
 };
 
 struct tek_barrier_kind {

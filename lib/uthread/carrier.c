@@ -7,8 +7,8 @@
 #include "uthread/overflow.h"
 #include "uthread/parallel.h"
 #include "uthread/preempt.h"
+#include "uthread/reserved.h"
 #include "uthread/sanitizer.h"
-#include "uthread/setxid.h"
 #include "uthread/spares.h"
 #include "uthread/stacks.h"
 #include "uthread/supplier.h"
@@ -274,7 +274,7 @@ static void *carry(void *argument)
 	here->defer = 1;
 	if (tek__engine.own_tls)
 		tek__tls_adopt(&carrier->context);
-	carrier->context.mask = TEK_SETXID_ALL_SIGNALS;
+	carrier->context.mask = tek__blockable_signals();
 	tek__fiber_adopt(&carrier->context);
 	tek__preempt_add(carrier);
 	if (!carrier->listed)
@@ -296,7 +296,7 @@ int tek__kernel_thread(void *(*routine)(void *), void *argument)
 {
 	int (*create)(pthread_t *, const pthread_attr_t *, void *(*)(void *), void *);
 	void *found = dlsym(RTLD_NEXT, "pthread_create");
-	uint64_t all = TEK_SETXID_ALL_SIGNALS, before;
+	uint64_t all = tek__blockable_signals(), before;
 	pthread_attr_t attr;
 	pthread_t handle;
 
@@ -319,7 +319,7 @@ int tek__carrier_start(struct tek_worker *worker)
 	if (!carrier)
 		return ENOMEM;
 	if (worker) {
-		worker->kernel_mask = TEK_SETXID_ALL_SIGNALS;
+		worker->kernel_mask = tek__blockable_signals();
 		carrier->given = worker;
 		atomic_store(&worker->carrier, carrier);
 		atomic_store(&carrier->called, 1);

@@ -1,17 +1,13 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
-/* What a signal has interrupted, and which signals programs have nothing to do with. */
+/* What a signal has interrupted. */
 #ifndef TEK_UTHREAD_INTERRUPTED_H
 #define TEK_UTHREAD_INTERRUPTED_H
 
-#include "uthread/tick.h"
-
 #include <errno.h>
 #include <signal.h>
+#include <stdbool.h>
 #include <stdint.h>
 #include <ucontext.h>
-
-/* Signals that are not the program's: those of the C library (32 and 33), and the tick, which mostly is one of them. */
-#define TEK__OWN_SIGNALS (TEK_TICK_BIT | 1ull << 31 | 1ull << 32)
 
 static inline uintptr_t tek__interrupted_at(const ucontext_t *context)
 {
@@ -28,6 +24,70 @@ static inline uintptr_t tek__interrupted_at(const ucontext_t *context)
 #endif
 }
 
+/* The instructions that make a system call, and their results. */
+#if defined(__x86_64__)
+
+static inline bool tek__is_call(uintptr_t at)
+{
+	const unsigned char *code = (const unsigned char *)at;
+	return code[0] == 0x0f && code[1] == 0x05;
+}
+
+enum { TEK_CALL_BYTES = 2 };
+
+static inline long tek__interrupted_result(const ucontext_t *context)
+{
+	return context->uc_mcontext.gregs[REG_RAX];
+}
+
+#elif defined(__aarch64__)
+
+static inline bool tek__is_call(uintptr_t at)
+{
+	return *(const uint32_t *)at == 0xd4000001;
+}
+
+enum { TEK_CALL_BYTES = 4 };
+
+static inline long tek__interrupted_result(const ucontext_t *context)
+{
+	return (long)context->uc_mcontext.regs[0];
+}
+
+#else
+
+static inline bool tek__is_call(uintptr_t at)
+{
+	(void)at;
+	return false;
+}
+
+enum { TEK_CALL_BYTES = 1 };
+
+static inline long tek__interrupted_result(const ucontext_t *context)
+{
+	(void)context;
+	return 0;
+}
+
+#endif
+
+/*
+ * The instruction of the system call that was interrupted without having done anything: it is
+ * about to be begun, for the first time or again, or has failed with EINTR. 0: none, or that is
+ * not known here.
+ */
+static inline uintptr_t tek__interrupted_call(const ucontext_t *context)
+{
+	const uintptr_t at = tek__interrupted_at(context);
+
+	if (tek__is_call(at))
+		return at;
+	if (tek__interrupted_result(context) == -EINTR && tek__is_call(at - TEK_CALL_BYTES))
+		return at - TEK_CALL_BYTES;
+	return 0;
+}
+
 /*
  * If a system call was interrupted that the kernel is about to begin again, because our handler says so: it fails with
  * EINTR, because the program's does not.  Where this is not known it is begun again.
@@ -35,16 +95,14 @@ static inline uintptr_t tek__interrupted_at(const ucontext_t *context)
 static inline void tek__interrupted_fail(ucontext_t *context)
 {
 #if defined(__x86_64__)
-	const unsigned char *code = (const unsigned char *)context->uc_mcontext.gregs[REG_RIP];
-	if (code[0] != 0x0f || code[1] != 0x05)
+	if (!tek__is_call(tek__interrupted_at(context)))
 		return;
-	context->uc_mcontext.gregs[REG_RIP] += 2;
+	context->uc_mcontext.gregs[REG_RIP] += TEK_CALL_BYTES;
 	context->uc_mcontext.gregs[REG_RAX] = -EINTR;
 #elif defined(__aarch64__)
-	const uint32_t *code = (const uint32_t *)context->uc_mcontext.pc;
-	if (*code != 0xd4000001)
+	if (!tek__is_call(tek__interrupted_at(context)))
 		return;
-	context->uc_mcontext.pc += sizeof(*code);
+	context->uc_mcontext.pc += TEK_CALL_BYTES;
 	context->uc_mcontext.regs[0] = (uint64_t)-EINTR;
 #else
 	(void)context;

@@ -11,6 +11,7 @@
 #include "uthread/interrupted.h"
 #include "uthread/monitor.h"
 #include "uthread/parallel.h"
+#include "uthread/reserved.h"
 #include "uthread/spares.h"
 #include "uthread/supplier.h"
 #include "uthread/tick.h"
@@ -280,7 +281,7 @@ static bool is_good_moment(const ucontext_t *context, const struct tek_uthread *
 
 	/* In a handler of the program, and between its own masks, others would run with that mask. */
 	memcpy(&mask, &context->uc_sigmask, sizeof(mask));
-	if ((mask ^ self->mask) & ~TEK__OWN_SIGNALS)
+	if ((mask ^ self->mask) & ~tek__own_signals())
 		return false;
 	return tek__engine.preempt == TEK_PREEMPT_KLT ||
 	       tek__zones_allow(tek__interrupted_at(context));

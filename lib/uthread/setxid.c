@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
 #include "uthread/setxid.h"
 
+#include "uthread/reserved.h"
 #include "uthread/spin.h"
 #include "uthread/tls.h"
 #include "uthread/tls_glibc.h"
@@ -11,9 +12,9 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-enum { SIGNAL = 33 };
+enum { SIGNALS = 64 };
 
-/* As the kernel has it; sigaction(3) does not let anybody have this signal. */
+/* As the kernel has it; sigaction(3) does not let anybody have these signals. */
 struct kernel_action {
 	void (*handler)(int, siginfo_t *, void *);
 	unsigned long flags;
@@ -30,7 +31,7 @@ struct kernel_thread {
 
 /* A list that only grows, so that a signal handler can walk it. */
 static struct kernel_thread *_Atomic kernel_threads;
-static void (*_Atomic behind)(int, siginfo_t *, void *); /* the C library's handler */
+static void (*_Atomic behind[SIGNALS + 1])(int, siginfo_t *, void *); /* the C library's handlers */
 
 /* Those that can be used again. */
 static struct {
@@ -102,7 +103,7 @@ static uintptr_t pointer_of_kernel_thread(void)
 static void handle(int number, siginfo_t *info, void *context)
 {
 	const uintptr_t current = tek__tls_pointer(), its = pointer_of_kernel_thread();
-	void (*handler)(int, siginfo_t *, void *) = atomic_load(&behind);
+	void (*handler)(int, siginfo_t *, void *) = atomic_load(&behind[number]);
 
 	if (its && its != current)
 		tek__tls_switch(its);
@@ -111,18 +112,28 @@ static void handle(int number, siginfo_t *info, void *context)
 		tek__tls_switch(current);
 }
 
-void tek__setxid_start(void)
+static void come_before(int number)
 {
 	struct kernel_action action;
 
-	if (!atomic_load(&kernel_threads) ||
-	    syscall(SYS_rt_sigaction, SIGNAL, NULL, &action, sizeof(action.mask)) ||
-	    !action.handler || action.handler == handle)
+	if (syscall(SYS_rt_sigaction, number, NULL, &action, sizeof(action.mask)) ||
+	    !action.handler || action.handler == handle || !(action.flags & SA_SIGINFO))
 		return;
-	atomic_store(&behind, action.handler);
+	atomic_store(&behind[number], action.handler);
 	action.handler = handle;
 	action.mask = ~(uint64_t)0;
-	syscall(SYS_rt_sigaction, SIGNAL, &action, NULL, sizeof(action.mask));
+	syscall(SYS_rt_sigaction, number, &action, NULL, sizeof(action.mask));
+}
+
+void tek__setxid_start(void)
+{
+	const uint64_t signals = tek__reserved_signals() & ~TEK_TICK_BIT;
+
+	if (!atomic_load(&kernel_threads))
+		return;
+	for (int number = TEK_RESERVED_FIRST; number <= SIGNALS; number++)
+		if (signals >> (number - 1) & 1)
+			come_before(number);
 }
 
 void tek__setxid_after_fork(uintptr_t pointer)

@@ -1,19 +1,18 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
 /*
  * setuid(2) and its like change one kernel thread; the C library makes all of a process follow, with a signal of its
- * own (number 33), whose handler ticks off the thread whose storage it finds.  While a kernel thread runs a
+ * own, whose handler ticks off the thread whose storage it finds.  While a kernel thread runs a
  * user-level thread with storage of its own that is not the one that the C library waits for, and it would wait
  * for ever.  So its handler is called with the storage that belongs to the kernel thread.
  *
- * Whoever blocks signals on a kernel thread by the system call for longer must leave this one out.
+ * The signal is one of those that the C library keeps for itself (reserved.h); ours comes before
+ * each handler of those.  Whoever blocks signals on a kernel thread by the system call for longer
+ * must leave them out: tek__blockable_signals().
  */
 #ifndef TEK_UTHREAD_SETXID_H
 #define TEK_UTHREAD_SETXID_H
 
 #include <stdint.h>
-
-/* All signals, as a mask of the kernel's, but this one. */
-#define TEK_SETXID_ALL_SIGNALS (~(1ull << 32))
 
 /* The calling kernel thread has the storage of this thread pointer, which is what it has now; it ends. */
 void tek__setxid_kernel_thread(uintptr_t pointer);

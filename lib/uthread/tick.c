@@ -4,6 +4,7 @@
 #include "stack/registers.h"
 #include "uthread/carrier.h"
 #include "uthread/overflow.h"
+#include "uthread/reserved.h"
 
 #include <dlfcn.h>
 #include <errno.h>
@@ -25,7 +26,7 @@ struct kernel_action {
 };
 
 static struct kernel_action ours;
-static tek_tick_handler *handle;
+static tek_tick_handler *_Atomic handle;
 static atomic_size_t frame_bytes;
 static void (*behind)(int, siginfo_t *, void *); /* the C library's handler; NULL: none */
 
@@ -54,17 +55,23 @@ static void on_signal(int number, siginfo_t *info, void *context)
 	const bool carries = info->si_code == SI_TIMER || info->si_code == SI_QUEUE;
 
 	if (carries && info->si_value.sival_ptr == tek__tick_value().sival_ptr) {
+		tek_tick_handler *handler = atomic_load_explicit(&handle, memory_order_relaxed);
 		struct tek_carrier *carrier = tek__here_carrier();
 		if (!tek__tick_frame_bytes())
 			measure_frame(context);
 		/* The next one may come. */
 		if (carrier && info->si_code == SI_QUEUE)
 			atomic_store(&carrier->kicked, false);
-		handle(info, context);
+		handler(info, context);
 		tek__overflow_keep_stack(carrier, context);
 	} else if (behind) {
 		behind(number, info, context);
 	}
+}
+
+tek_tick_handler *tek__tick_exchange(tek_tick_handler *handler)
+{
+	return atomic_exchange(&handle, handler);
 }
 
 static int get(int number, struct kernel_action *action)
@@ -122,7 +129,7 @@ int tek__tick_start(tek_tick_handler *handler)
 {
 	struct sigaction action = {.sa_sigaction = on_signal, .sa_flags = SA_SIGINFO | SA_RESTART};
 
-	handle = handler;
+	atomic_store(&handle, handler);
 	if (sigaction(TEK_TICK_SIGNAL, &action, NULL))
 		return errno;
 	return get(TEK_TICK_SIGNAL, &ours);
@@ -212,7 +219,7 @@ static int find_restorer(void)
 int tek__tick_start(tek_tick_handler *handler)
 {
 	struct kernel_action before;
-	int error = find_restorer();
+	int error = tek__reserved_signals() & TEK_TICK_BIT ? find_restorer() : ENOTSUP;
 
 	if (!error)
 		error = have_the_librarys();
@@ -222,7 +229,7 @@ int tek__tick_start(tek_tick_handler *handler)
 		return error;
 	if (before.flags & SA_SIGINFO)
 		behind = before.handler;
-	handle = handler;
+	atomic_store(&handle, handler);
 	ours.handler = on_signal;
 	ours.flags |= SA_SIGINFO | SA_RESTART;
 	return set(TEK_TICK_SIGNAL, &ours);

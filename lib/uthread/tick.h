@@ -2,11 +2,12 @@
 /*
  * The engine's signal: the tick of timers, and the kick by which one kernel thread makes another one look.
  *
- * It is the one by which the C library cancels its threads (number 32).  No program can have a handler for it, block it or
- * send it, because the C library does not let it; debuggers hand it over without a word, because each cancellation
- * would stop them otherwise.  Ours are told apart by a value that they carry, and all others go to the C library's
- * handler.  Go, which has the same to decide, took SIGURG, which debuggers do not stop at either; but there are
- * programs that wait for it, and block it.
+ * It is one that the C library keeps for itself (reserved.h), as a rule the one by which it
+ * cancels its threads.  No program can have a handler for it, block it or send it, because the C
+ * library does not let it; debuggers hand it over without a word, because each cancellation would
+ * stop them otherwise.  Ours are told apart by a value that they carry, and all others go to the
+ * C library's handler.  Go, which has the same to decide, took SIGURG, which debuggers do not
+ * stop at either; but there are programs that wait for it, and block it.
  *
  * ThreadSanitizer has to know of handlers and lets nobody have that signal: there it is SIGSTKFLT.
  */
@@ -32,7 +33,16 @@
 
 typedef void tek_tick_handler(siginfo_t *info, void *context);
 
-/* From now on the handler is called for each, with the signal blocked. 0 or an error number. */
+/*
+ * Another handler is called from now on; returns the one before.  For a trial, which hands ticks
+ * of other kernel threads to the one before.
+ */
+tek_tick_handler *tek__tick_exchange(tek_tick_handler *handler);
+
+/*
+ * From now on the handler is called for each, with the signal blocked. 0 or an error number;
+ * ENOTSUP: the C library does not keep that signal for itself.
+ */
 int tek__tick_start(tek_tick_handler *handler);
 
 /*

@@ -165,7 +165,8 @@ void tek__tls_take(struct tek_uthread *thread)
 /* The kernel writes no more into the storage of this kernel thread. */
 static void leave_rseq(uintptr_t pointer)
 {
-	enum { UNREGISTER = 1, LEAST_BYTES = 32 };
+	enum { UNREGISTER = 1, LEAST_BYTES = 32, MOST_BYTES = 1024 };
+	static atomic_size_t registered;
 #if defined(__aarch64__)
 	const unsigned int signature = 0xd428bc00;
 #else
@@ -173,16 +174,22 @@ static void leave_rseq(uintptr_t pointer)
 #endif
 	const unsigned int of_no_use[2] = {0, -2u}; /* cpu_id_start, cpu_id */
 	char *area = (char *)pointer + tek__glibc.rseq;
-	size_t bytes = tek__glibc.rseq_bytes < LEAST_BYTES ? LEAST_BYTES : tek__glibc.rseq_bytes;
+	size_t bytes = atomic_load(&registered);
 
-	if (!tek__glibc.rseq)
+	if (!tek__glibc.rseq_bytes)
 		return;
-	/* The C library registers what it tells of, or that with room up to the area's alignment. */
-	if (syscall(SYS_rseq, area, bytes, UNREGISTER, signature) != 0) {
-		bytes = (bytes + LEAST_BYTES - 1) & ~(size_t)(LEAST_BYTES - 1);
-		if (syscall(SYS_rseq, area, bytes, UNREGISTER, signature) != 0)
-			return;
+	/*
+	 * How many bytes the C library has registered the kernel tells by taking no other number
+	 * of them.
+	 */
+	if (!bytes)
+		bytes = LEAST_BYTES;
+	while (syscall(SYS_rseq, area, bytes, UNREGISTER, signature) != 0) {
+		bytes += sizeof(unsigned int);
+		if (bytes > MOST_BYTES)
+			return; /* it is not registered: nobody writes there */
 	}
+	atomic_store(&registered, bytes);
 	memcpy(area, of_no_use, sizeof(of_no_use));
 }
 

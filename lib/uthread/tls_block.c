@@ -79,7 +79,7 @@ static void fill_rseq(uintptr_t pointer)
 {
 	const unsigned int of_no_use[2] = {0, -2u}; /* cpu_id_start, cpu_id */
 
-	if (tek__glibc.rseq)
+	if (tek__glibc.rseq_bytes)
 		memcpy((char *)pointer + tek__glibc.rseq, of_no_use, sizeof(of_no_use));
 }
 

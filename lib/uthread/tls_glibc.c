@@ -3,6 +3,7 @@
 
 #include <dlfcn.h>
 #include <errno.h>
+#include <link.h>
 #include <linux/futex.h>
 #include <netdb.h>
 #include <string.h>
@@ -131,6 +132,39 @@ static void find_variables(uintptr_t pointer)
 	}
 }
 
+/* Whether the vector says of a module's variables what the loader says of them. */
+static int check_module(struct dl_phdr_info *info, size_t size, void *argument)
+{
+	const struct tek_tls_entry *vector = tek__tls_vector(tek__tls_pointer());
+	const size_t number = info->dlpi_tls_modid;
+	bool *same = argument;
+
+	(void)size;
+	if (number && info->dlpi_tls_data)
+		*same = *same && number <= (size_t)vector[-1].value &&
+			vector[number].value == info->dlpi_tls_data;
+	return !*same;
+}
+
+/* The head of the structure, which compilers know, says where it is. */
+static bool check_head(uintptr_t pointer)
+{
+#if defined(__x86_64__)
+	const char *head = (const char *)pointer;
+	return word_at(head, 0) == pointer && word_at(head, 2 * sizeof(pointer)) == pointer;
+#else
+	return pointer != 0;
+#endif
+}
+
+static bool check_vector(void)
+{
+	bool same = true;
+
+	dl_iterate_phdr(check_module, &same);
+	return same;
+}
+
 /* These follow the thread pointer from one kernel thread's storage to the next one's, or are lost. */
 static bool has_sanitizer(void)
 {
@@ -155,6 +189,8 @@ bool tek__glibc_find(void)
 		return false;
 	tek__glibc.bytes = *bytes;
 	const char *structure = tek__tls_structure(pointer);
+	if (!check_head(pointer) || !check_vector())
+		return false;
 	if (!find_field("_thread_db_pthread_tid", 32, &tek__glibc.tid) ||
 	    !find_field("_thread_db_pthread_list", 16 * sizeof(void *), &tek__glibc.list) ||
 	    !find_keys(structure))

@@ -45,8 +45,8 @@ struct tek_glibc {
 	ptrdiff_t error;      /* errno */
 	ptrdiff_t host_error; /* h_errno */
 	ptrdiff_t resolver;   /* a pointer to struct __res_state; 0: not known */
-	ptrdiff_t rseq;       /* see rseq(2); 0: there is none */
-	size_t rseq_bytes;
+	ptrdiff_t rseq;       /* see rseq(2) */
+	size_t rseq_bytes;    /* of it, that the kernel uses; 0: there is none */
 };
 
 extern struct tek_glibc tek__glibc __attribute__((visibility("hidden")));

@@ -127,6 +127,22 @@ static bool make_pieces(struct tek_tls_layout *layout)
 	return layout->c_library.bytes != 0;
 }
 
+/*
+ * From `from` up to, not with, `end`, but the kernel's area (rseq): in glibc 2.41 that lies among
+ * the modules' variables.
+ */
+static void clear(uintptr_t block, ptrdiff_t from, ptrdiff_t end)
+{
+	const ptrdiff_t kept = tek__glibc.rseq, kept_end = kept + (ptrdiff_t)tek__glibc.rseq_bytes;
+
+	if (kept < end && from < kept_end && tek__glibc.rseq_bytes) {
+		clear(block, from, kept);
+		clear(block, kept_end, end);
+	} else if (from < end) {
+		memset((char *)block + from, 0, (size_t)(end - from));
+	}
+}
+
 void tek__tls_layout_clear_surplus(const struct tek_tls_layout *layout, uintptr_t block)
 {
 	size_t bytes, alignment;
@@ -145,12 +161,11 @@ void tek__tls_layout_clear_surplus(const struct tek_tls_layout *layout, uintptr_
 			high = module->at + (ptrdiff_t)module->bytes;
 	}
 #if defined(__aarch64__)
-	if (high && (size_t)high < bytes)
-		memset((char *)block + high, 0, bytes - (size_t)high);
+	if (high)
+		clear(block, high, (ptrdiff_t)bytes);
 #else
-	const size_t below = bytes - tek__glibc.bytes; /* the thread pointer */
-	if (low && bytes > tek__glibc.bytes && (size_t)-low < below)
-		memset((char *)block - below, 0, below - (size_t)-low);
+	if (low && bytes > tek__glibc.bytes) /* the structure is behind the thread pointer */
+		clear(block, -(ptrdiff_t)(bytes - tek__glibc.bytes), low);
 #endif
 }
 

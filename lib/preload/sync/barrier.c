@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
 /*
- * The symbols of barriers.  Those of several processes stay the C library's, which has their count where ours have 0; so
- * do all where no kind was chosen.
+ * The symbols of barriers.  Those of several processes stay the C library's, which says so by a
+ * flag in them (preload/objects.h); so do all where no kind was chosen.
  */
+#include "preload/objects.h"
 #include "preload/sync/real.h"
 #include "preload/sync/start.h"
 
@@ -12,9 +13,6 @@
 _Static_assert(sizeof(struct tek_barrier) <= sizeof(pthread_barrier_t) &&
 		       _Alignof(struct tek_barrier) <= _Alignof(pthread_barrier_t),
 	       "it lies in that");
-/* glibc's: in, current_round, count, shared. */
-_Static_assert(offsetof(struct tek_barrier, theirs) == 2 * sizeof(unsigned int),
-	       "it is zero where the C library has the count");
 
 static struct tek_barrier *of(pthread_barrier_t *object)
 {
@@ -26,7 +24,9 @@ static inline const struct tek_barrier_kind *kind_of(pthread_barrier_t *object)
 {
 	const struct tek_sync_chosen *chosen = tek__sync();
 
-	return chosen->barrier.name && !of(object)->theirs ? &chosen->barrier : NULL;
+	if (!chosen->barrier.name || tek__flag_is_set(object, tek__objects()->barrier_shared))
+		return NULL;
+	return &chosen->barrier;
 }
 
 TEK_EXPORT int pthread_barrier_init(pthread_barrier_t *object,

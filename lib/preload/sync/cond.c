@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
 /*
- * The symbols of condition variables.  `flags` says what glibc's `wrefs` says: bit 0 is set of those of several
- * processes, which stay the C library's; bit 1 of those whose times are of CLOCK_MONOTONIC.
+ * The symbols of condition variables.  Two flags are where the C library has them
+ * (preload/objects.h): one is set of those of several processes, which stay the C library's; one
+ * of those whose times are of CLOCK_MONOTONIC.
  *
  * All others are ours where mutexes are, whosever the mutex is that somebody waits with: it is unlocked and locked by its
  * own functions.  The C library's know its own mutexes only, so one of several processes cannot be waited for with a
@@ -9,44 +10,34 @@
  */
 #include "sync/cond.h"
 
+#include "preload/objects.h"
 #include "preload/sync/mutex.h"
 #include "preload/sync/real.h"
 #include "preload/sync/start.h"
 
 #include <errno.h>
-
-#define FLAG_SHARED 1u
-#define FLAG_MONOTONIC 2u
+#include <string.h>
 
 /* Between two tries of a wait that is none. */
 #define MIXED_NAP_NS 50000
 
-union cond {
-	struct tek_cond cond;
-	struct {
-		char others[offsetof(pthread_cond_t, __data.__wrefs)];
-		unsigned int flags;
-	};
-};
+_Static_assert(sizeof(struct tek_cond) <= sizeof(pthread_cond_t), "it lies in that");
 
-_Static_assert(sizeof(union cond) <= sizeof(pthread_cond_t), "it lies in that");
-_Static_assert(sizeof(struct tek_cond) <= offsetof(pthread_cond_t, __data.__wrefs),
-	       "flags stay what they are");
-
-static union cond *of(pthread_cond_t *object)
+static struct tek_cond *of(pthread_cond_t *object)
 {
-	return (union cond *)object;
+	return (struct tek_cond *)object;
 }
 
 static bool is_ours(pthread_cond_t *object)
 {
-	return tek__sync()->mutex.lock && !(of(object)->flags & FLAG_SHARED);
+	return tek__sync()->mutex.lock && !tek__flag_is_set(object, tek__objects()->cond_shared);
 }
 
 struct wait {
 	struct tek_cond *cond;
 	struct tek_cond_waiter waiter;
 	pthread_mutex_t *mutex;
+	struct tek_until until; /* here, and so not in a register when a cancellation jumps */
 };
 
 /* Clean-up handlers of the program find the mutex locked. */
@@ -60,7 +51,7 @@ static void cancelled(void *argument)
 
 static int wait(pthread_cond_t *object, pthread_mutex_t *mutex, struct tek_until until)
 {
-	struct wait wait = {.cond = &of(object)->cond, .mutex = mutex};
+	struct wait wait = {.cond = of(object), .mutex = mutex, .until = until};
 	int result, error;
 
 	if (until.at && !tek__is_time(until.at))
@@ -73,7 +64,7 @@ static int wait(pthread_cond_t *object, pthread_mutex_t *mutex, struct tek_until
 		return error;
 	}
 	pthread_cleanup_push(cancelled, &wait);
-	result = tek__cond_sleep(wait.cond, &wait.waiter, until);
+	result = tek__cond_sleep(wait.cond, &wait.waiter, wait.until);
 	pthread_cleanup_pop(0);
 	/* What locking it comes to goes before how the wait ended: EOWNERDEAD. */
 	error = tek__mutex_lock(mutex);
@@ -113,8 +104,8 @@ TEK_EXPORT int pthread_cond_wait(pthread_cond_t *object, pthread_mutex_t *mutex)
 TEK_EXPORT int pthread_cond_timedwait(pthread_cond_t *object, pthread_mutex_t *mutex,
 				      const struct timespec *time)
 {
-	const clockid_t clock = of(object)->flags & FLAG_MONOTONIC ? CLOCK_MONOTONIC
-								   : CLOCK_REALTIME;
+	const bool monotonic = tek__flag_is_set(object, tek__objects()->cond_monotonic);
+	const clockid_t clock = monotonic ? CLOCK_MONOTONIC : CLOCK_REALTIME;
 	const struct tek_until until = {clock, time};
 
 	if (is_ours(object))
@@ -140,7 +131,7 @@ TEK_EXPORT int pthread_cond_signal(pthread_cond_t *object)
 {
 	if (!is_ours(object))
 		return TEK_REAL(pthread_cond_signal)(object);
-	tek__cond_signal(&of(object)->cond);
+	tek__cond_signal(of(object));
 	return 0;
 }
 
@@ -148,7 +139,7 @@ TEK_EXPORT int pthread_cond_broadcast(pthread_cond_t *object)
 {
 	if (!is_ours(object))
 		return TEK_REAL(pthread_cond_broadcast)(object);
-	tek__cond_broadcast(&of(object)->cond);
+	tek__cond_broadcast(of(object));
 	return 0;
 }
 
@@ -168,8 +159,9 @@ TEK_EXPORT int pthread_cond_init(pthread_cond_t *object, const pthread_condattr_
 		tek__sync_left(&said_shared, "condition variables of several processes");
 		return TEK_REAL(pthread_cond_init)(object, attributes);
 	}
-	*of(object) = (union cond){.cond = {.held = 0}};
-	of(object)->flags = clock == CLOCK_MONOTONIC ? FLAG_MONOTONIC : 0;
+	memset(object, 0, sizeof(*object));
+	if (clock == CLOCK_MONOTONIC)
+		tek__flag_set(object, tek__objects()->cond_monotonic);
 	return 0;
 }
 
@@ -177,5 +169,5 @@ TEK_EXPORT int pthread_cond_destroy(pthread_cond_t *object)
 {
 	if (!is_ours(object))
 		return TEK_REAL(pthread_cond_destroy)(object);
-	return tek__cond_destroy(&of(object)->cond);
+	return tek__cond_destroy(of(object));
 }

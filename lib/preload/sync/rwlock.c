@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
 /*
- * The symbols of read-write locks.  Those of several processes stay the C library's, which says so in `shared`; so do all
- * where no kind was chosen.
+ * The symbols of read-write locks.  Those of several processes stay the C library's, which says
+ * so by a flag in them (preload/objects.h); so do all where no kind was chosen.
  */
+#include "preload/objects.h"
 #include "preload/sync/real.h"
 #include "preload/sync/start.h"
 #include "sync/forked.h"
@@ -17,13 +18,6 @@ _Static_assert(sizeof(struct tek_rwlock) <= sizeof(pthread_rwlock_t) &&
 	       "it lies in that");
 _Static_assert(offsetof(struct tek_rwlock, prefers) == offsetof(pthread_rwlock_t, __data.__flags),
 	       "static initialisers set it");
-_Static_assert(offsetof(pthread_rwlock_t, __data.__shared) >=
-			       offsetof(struct tek_rwlock, prefers) + sizeof(unsigned char) ||
-		       (offsetof(pthread_rwlock_t, __data.__shared) >=
-				offsetof(struct tek_rwlock, theirs) &&
-			offsetof(pthread_rwlock_t, __data.__shared) <
-				offsetof(struct tek_rwlock, writer)),
-	       "it stays what it is");
 #if __BYTE_ORDER__ != __ORDER_LITTLE_ENDIAN__
 #error "where is the kind in a word of this byte order?"
 #endif
@@ -47,7 +41,7 @@ static inline const struct tek_rwlock_kind *kind_of(pthread_rwlock_t *object)
 {
 	const struct tek_sync_chosen *chosen = tek__sync();
 
-	if (!chosen->rwlock.name || object->__data.__shared)
+	if (!chosen->rwlock.name || tek__flag_is_set(object, tek__objects()->rwlock_shared))
 		return NULL;
 	if (__builtin_expect(!tek__process_is_ours(&of(object)->process), 0))
 		adopt(of(object), &chosen->rwlock);

@@ -3,6 +3,7 @@
 
 #include "mediate/channel.h"
 #include "mediate/line.h"
+#include "preload/objects.h"
 #include "preload/sync/variable.h"
 #include "sync/forked.h"
 #include "sync/waiting.h"
@@ -36,12 +37,28 @@ void tek__sync_left(bool *said, const char *what)
 		say("", what, " of this program stay those of the C library");
 }
 
+/*
+ * Whether ours can lie in the C library's objects; says it if not, and the program has the C
+ * library's.
+ */
+static bool fit(bool they_do, const char *what)
+{
+	if (!they_do)
+		say("this C library's ", what,
+		    " are not as any that TEK knows: they stay those of the C library");
+	return they_do;
+}
+
 static bool choose_lock(const char *name)
 {
 	const struct tek_lock_kind *kind = tek__lock_kind_named(name);
+	const struct tek_objects *objects = tek__objects();
 
 	if (!kind)
 		return false;
+	/* A condition variable unlocks a mutex: both are ours, or none. */
+	if (!fit(objects->mutexes && objects->cond_shared.bit, "mutexes and condition variables"))
+		return true;
 	/* The engine's own mutex is that already. */
 	if (tek__sync_host && kind == &tek__lock_futex)
 		return true;
@@ -56,7 +73,8 @@ static bool choose_rwlock(const char *name)
 {
 	const struct tek_rwlock_kind *kind = tek__rwlock_kind_named(name);
 
-	if (kind)
+	if (kind &&
+	    fit(tek__objects()->rwlocks && tek__objects()->rwlock_shared.bit, "read-write locks"))
 		tek__sync_chosen.rwlock = *kind;
 	return kind != NULL;
 }
@@ -65,7 +83,7 @@ static bool choose_barrier(const char *name)
 {
 	const struct tek_barrier_kind *kind = tek__barrier_kind_named(name);
 
-	if (kind)
+	if (kind && fit(tek__objects()->barrier_shared.bit, "barriers"))
 		tek__sync_chosen.barrier = *kind;
 	return kind != NULL;
 }

@@ -1,6 +1,10 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
-/* The symbols of barriers. Those of several processes are the C library's, which writes SHARED where ours have 0. */
+/*
+ * The symbols of barriers.  Those of several processes are the C library's, which says so by a
+ * flag in them: preload/objects.h.
+ */
 #include "uthread/barrier.h"
+#include "preload/objects.h"
 #include "preload/uthread/real.h"
 #include "uthread/posix/aside.h"
 #include "uthread/posix/interrupt.h"
@@ -9,15 +13,15 @@
 #include <pthread.h>
 
 _Static_assert(sizeof(struct tek_barrier) <= sizeof(pthread_barrier_t), "it lies in that");
-/* glibc's: in, current_round, count, shared. */
-_Static_assert(offsetof(struct tek_barrier, shared) == 3 * sizeof(unsigned int),
-	       "it stays what it is");
-
-#define SHARED 128u /* FUTEX_PRIVATE_FLAG, the other way round */
 
 static struct tek_barrier *of(pthread_barrier_t *object)
 {
 	return (struct tek_barrier *)object;
+}
+
+static bool is_shared(const pthread_barrier_t *object)
+{
+	return tek__flag_is_set(object, tek__objects()->barrier_shared);
 }
 
 TEK_EXPORT int pthread_barrier_init(pthread_barrier_t *object,
@@ -29,6 +33,8 @@ TEK_EXPORT int pthread_barrier_init(pthread_barrier_t *object,
 		return EINVAL;
 	if (attributes)
 		pthread_barrierattr_getpshared(attributes, &shared);
+	if (shared == PTHREAD_PROCESS_SHARED && !tek__objects()->barrier_shared.bit)
+		return ENOTSUP; /* it would not be recognised */
 	if (shared == PTHREAD_PROCESS_SHARED)
 		return TEK_REAL(pthread_barrier_init)(object, attributes, count);
 	*of(object) = (struct tek_barrier){.count = count};
@@ -37,7 +43,7 @@ TEK_EXPORT int pthread_barrier_init(pthread_barrier_t *object,
 
 TEK_EXPORT int pthread_barrier_destroy(pthread_barrier_t *object)
 {
-	if (of(object)->shared == SHARED)
+	if (is_shared(object))
 		return TEK_REAL(pthread_barrier_destroy)(object);
 	return tek__barrier_is_used(of(object)) ? EBUSY : 0;
 }
@@ -46,7 +52,7 @@ TEK_EXPORT int pthread_barrier_wait(pthread_barrier_t *object)
 {
 	struct tek_waiter waiter;
 
-	if (of(object)->shared == SHARED)
+	if (is_shared(object))
 		return TEK_ASIDE(TEK_REAL(pthread_barrier_wait)(object));
 	if (of(object)->shared)
 		return EINVAL; /* nobody has initialised it */

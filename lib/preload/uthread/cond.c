@@ -1,38 +1,28 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
 /*
- * The symbols of condition variables.  `flags` says what glibc's `wrefs` says: bit 0 is set of those of several
- * processes, which are the C library's; bit 1 of those whose times are of CLOCK_MONOTONIC.
+ * The symbols of condition variables.  Two flags are where the C library has them
+ * (preload/objects.h): one is set of those of several processes, which are the C library's; one
+ * of those whose times are of CLOCK_MONOTONIC.
  */
 #include "uthread/cond.h"
+#include "preload/objects.h"
 #include "preload/uthread/mutex.h"
 #include "uthread/posix/aside.h"
 #include "uthread/posix/interrupt.h"
 
 #include <errno.h>
+#include <string.h>
 
-#define FLAG_SHARED 1u
-#define FLAG_MONOTONIC 2u
+_Static_assert(sizeof(struct tek_cond) <= sizeof(pthread_cond_t), "it lies in that");
 
-union cond {
-	struct tek_cond cond;
-	struct {
-		char others[offsetof(pthread_cond_t, __data.__wrefs)];
-		unsigned int flags;
-	};
-};
-
-_Static_assert(sizeof(union cond) <= sizeof(pthread_cond_t), "it lies in that");
-_Static_assert(sizeof(struct tek_cond) <= offsetof(pthread_cond_t, __data.__wrefs),
-	       "flags stay what they are");
-
-static union cond *of(pthread_cond_t *object)
+static struct tek_cond *of(pthread_cond_t *object)
 {
-	return (union cond *)object;
+	return (struct tek_cond *)object;
 }
 
 static bool is_shared(pthread_cond_t *object)
 {
-	return of(object)->flags & FLAG_SHARED;
+	return tek__flag_is_set(object, tek__objects()->cond_shared);
 }
 
 /*
@@ -68,7 +58,7 @@ static int wait_with_shared(struct tek_cond *cond, pthread_mutex_t *mutex,
 
 static int wait(pthread_cond_t *object, pthread_mutex_t *mutex, struct tek_until until)
 {
-	struct tek_cond *cond = &of(object)->cond;
+	struct tek_cond *cond = of(object);
 	struct tek_mutex *ours = tek__mutex_of(mutex);
 	struct tek_cond_waiter waiter;
 	int error;
@@ -104,7 +94,8 @@ TEK_EXPORT int pthread_cond_timedwait(pthread_cond_t *object, pthread_mutex_t *m
 {
 	if (is_shared(object))
 		return TEK_ASIDE(TEK_REAL(pthread_cond_timedwait)(object, mutex, time));
-	clockid_t clock = of(object)->flags & FLAG_MONOTONIC ? CLOCK_MONOTONIC : CLOCK_REALTIME;
+	const bool monotonic = tek__flag_is_set(object, tek__objects()->cond_monotonic);
+	const clockid_t clock = monotonic ? CLOCK_MONOTONIC : CLOCK_REALTIME;
 	return wait(object, mutex, (struct tek_until){clock, time});
 }
 
@@ -122,7 +113,7 @@ TEK_EXPORT int pthread_cond_signal(pthread_cond_t *object)
 {
 	if (is_shared(object))
 		return TEK_REAL(pthread_cond_signal)(object);
-	tek__cond_signal(&of(object)->cond);
+	tek__cond_signal(of(object));
 	return 0;
 }
 
@@ -130,7 +121,7 @@ TEK_EXPORT int pthread_cond_broadcast(pthread_cond_t *object)
 {
 	if (is_shared(object))
 		return TEK_REAL(pthread_cond_broadcast)(object);
-	tek__cond_broadcast(&of(object)->cond);
+	tek__cond_broadcast(of(object));
 	return 0;
 }
 
@@ -143,10 +134,14 @@ TEK_EXPORT int pthread_cond_init(pthread_cond_t *object, const pthread_condattr_
 		pthread_condattr_getpshared(attributes, &shared);
 		pthread_condattr_getclock(attributes, &clock);
 	}
+	if (!tek__objects()->cond_shared.bit &&
+	    (shared != PTHREAD_PROCESS_PRIVATE || clock != CLOCK_REALTIME))
+		return ENOTSUP; /* it would not be recognised */
 	if (shared == PTHREAD_PROCESS_SHARED)
 		return TEK_REAL(pthread_cond_init)(object, attributes);
-	*of(object) = (union cond){.cond = {.guard = 0}};
-	of(object)->flags = clock == CLOCK_MONOTONIC ? FLAG_MONOTONIC : 0;
+	memset(object, 0, sizeof(*object));
+	if (clock == CLOCK_MONOTONIC)
+		tek__flag_set(object, tek__objects()->cond_monotonic);
 	return 0;
 }
 
@@ -154,5 +149,5 @@ TEK_EXPORT int pthread_cond_destroy(pthread_cond_t *object)
 {
 	if (is_shared(object))
 		return TEK_REAL(pthread_cond_destroy)(object);
-	return tek__cond_destroy(&of(object)->cond);
+	return tek__cond_destroy(of(object));
 }

@@ -23,12 +23,12 @@
 #include <string.h>
 
 /* Two threads may do it at the same time: both find the same. */
-void tek__start(void)
+bool tek__start(void)
 {
 	static atomic_bool started;
 
 	if (atomic_load_explicit(&started, memory_order_acquire))
-		return;
+		return true;
 	tek__real_find();
 	tek__target_start();
 	/* What they do at their start, and how they know a thread, is not for this library. */
@@ -38,6 +38,7 @@ void tek__start(void)
 	tek__target_disturbs("libclang_rt.", "is built with a sanitizer");
 	tek__target_disturbs("libtek.so", "is linked with libtek.so");
 	atomic_store_explicit(&started, true, memory_order_release);
+	return true;
 }
 
 /* Before any fork: in its child the loader may be locked. */

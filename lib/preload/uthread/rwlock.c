@@ -1,6 +1,10 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
-/* The symbols of read-write locks. Those of several processes are the C library's, which says so in `shared`. */
+/*
+ * The symbols of read-write locks.  Those of several processes are the C library's, which says so
+ * by a flag in them: preload/objects.h.
+ */
 #include "uthread/rwlock.h"
+#include "preload/objects.h"
 #include "preload/uthread/real.h"
 #include "uthread/posix/aside.h"
 #include "uthread/posix/interrupt.h"
@@ -13,13 +17,6 @@
 _Static_assert(sizeof(struct tek_rwlock) <= sizeof(pthread_rwlock_t), "it lies in that");
 _Static_assert(offsetof(struct tek_rwlock, kind) == offsetof(pthread_rwlock_t, __data.__flags),
 	       "static initialisers set it");
-_Static_assert(offsetof(pthread_rwlock_t, __data.__shared) >=
-			       offsetof(struct tek_rwlock, kind) + sizeof(unsigned char) ||
-		       (offsetof(pthread_rwlock_t, __data.__shared) >=
-				offsetof(struct tek_rwlock, reserved) &&
-			offsetof(pthread_rwlock_t, __data.__shared) <
-				offsetof(struct tek_rwlock, waiters)),
-	       "it stays what it is");
 #if __BYTE_ORDER__ != __ORDER_LITTLE_ENDIAN__
 #error "where is the kind in a word of this byte order?"
 #endif
@@ -31,7 +28,7 @@ static struct tek_rwlock *of(pthread_rwlock_t *object)
 
 static bool is_shared(const pthread_rwlock_t *object)
 {
-	return object->__data.__shared != 0;
+	return tek__flag_is_set(object, tek__objects()->rwlock_shared);
 }
 
 static int lock(pthread_rwlock_t *object, bool writes, struct tek_until until)
@@ -135,6 +132,8 @@ TEK_EXPORT int pthread_rwlock_init(pthread_rwlock_t *object, const pthread_rwloc
 		pthread_rwlockattr_getpshared(attributes, &shared);
 		pthread_rwlockattr_getkind_np(attributes, &kind);
 	}
+	if (shared == PTHREAD_PROCESS_SHARED && !tek__objects()->rwlock_shared.bit)
+		return ENOTSUP; /* it would not be recognised */
 	if (shared == PTHREAD_PROCESS_SHARED)
 		return TEK_REAL(pthread_rwlock_init)(object, attributes);
 	memset(object, 0, sizeof(*object)); /* an initialiser need not reach all of a union */

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
 /*
- * The symbols of semaphores.  Those of several processes, named ones too, are the C library's, which writes 128
- * where ours have 0.  They fail with -1 and errno.
+ * The symbols of semaphores.  Those of several processes, named ones too, are the C library's,
+ * which says so by a flag in them (preload/objects.h).  They fail with -1 and errno.
  */
+#include "preload/objects.h"
 #include "preload/uthread/real.h"
 #include "uthread/posix/aside.h"
 #include "uthread/posix/interrupt.h"
@@ -12,34 +13,16 @@
 #include <semaphore.h>
 #include <stddef.h>
 
-#define SHARED 128u /* FUTEX_PRIVATE_FLAG, the other way round */
-
-/* glibc's: a value of 64 bits, or of 32 where there are no atomic operations with 64; then `private`. */
-union semaphore {
-	struct tek_semaphore semaphore;
-	struct {
-#if __SIZEOF_POINTER__ == 8
-		unsigned int value[2];
-#else
-		unsigned int value[1];
-#endif
-		unsigned int shared;
-	};
-};
-
-_Static_assert(sizeof(union semaphore) <= sizeof(sem_t), "it lies in that");
-_Static_assert(offsetof(union semaphore, shared) >= offsetof(struct tek_semaphore, reserved) &&
-		       offsetof(union semaphore, shared) < offsetof(struct tek_semaphore, waiters),
-	       "it stays what it is");
+_Static_assert(sizeof(struct tek_semaphore) <= sizeof(sem_t), "it lies in that");
 
 static struct tek_semaphore *of(sem_t *object)
 {
-	return &((union semaphore *)object)->semaphore;
+	return (struct tek_semaphore *)object;
 }
 
 static bool is_shared(const sem_t *object)
 {
-	return ((const union semaphore *)object)->shared & SHARED;
+	return tek__flag_is_set(object, tek__objects()->semaphore_shared);
 }
 
 static int result(int error)
@@ -136,6 +119,8 @@ TEK_EXPORT int sem_init(sem_t *object, int shared, unsigned int value)
 {
 	if (value > TEK_SEM_VALUE_MAX)
 		return result(EINVAL);
+	if (shared && !tek__objects()->semaphore_shared.bit)
+		return result(ENOTSUP); /* it would not be recognised */
 	if (shared)
 		return TEK_REAL(sem_init)(object, shared, value);
 	*of(object) = (struct tek_semaphore){.word = value};

@@ -2,9 +2,9 @@
 /* The symbols of signals: actions, masks, sending, and waiting for them; and jumps out of handlers. */
 #include "uthread/posix/signal.h"
 #include "preload/uthread/real.h"
-#include "uthread/interrupted.h"
 #include "uthread/posix/action.h"
 #include "uthread/posix/record.h"
+#include "uthread/reserved.h"
 
 #include <errno.h>
 #include <pthread.h>
@@ -164,7 +164,7 @@ TEK_EXPORT int siggetmask(void)
 static bool can_send(int number)
 {
 	return number >= 0 && number <= TEK_SIGNALS &&
-	       (number == 0 || !(tek__signal_bit(number) & TEK__OWN_SIGNALS));
+	       (number == 0 || !(tek__signal_bit(number) & tek__own_signals()));
 }
 
 static int send(struct tek_posix *posix, int number, const union sigval *value)
@@ -224,7 +224,7 @@ TEK_EXPORT int sigpending(sigset_t *set)
 	int result = TEK_REAL(sigpending)(set);
 
 	if (result == 0 && tek__posix_self())
-		tek__signals_to(set, (tek__signals_of(set) & ~TEK__OWN_SIGNALS) |
+		tek__signals_to(set, (tek__signals_of(set) & ~tek__own_signals()) |
 					     tek__signals_pending());
 	return result;
 }

@@ -10,6 +10,7 @@
 #include "uthread/posix/router.h"
 #include "uthread/posix/signal.h"
 #include "uthread/posix/start.h"
+#include "uthread/reserved.h"
 #include "uthread/wait.h"
 #include "uthread/worker.h"
 #include "uthread/zones.h"
@@ -175,7 +176,7 @@ static void run(struct tek_posix *self, bool taken, int number, siginfo_t *info,
 	/* A wait that begins just now must not miss it; the kernel sets the mask as soon as this returns. */
 	tek__interrupt(tek__here_self());
 	/* If it has interrupted the tick's handler the kernel blocks that signal there, the thread does not. */
-	tek__signal_mask_is(mask_of(context) & ~(self->frames ? 0 : TEK__OWN_SIGNALS));
+	tek__signal_mask_is(mask_of(context) & ~(self->frames ? 0 : tek__own_signals()));
 	if (taken)
 		self->taking = true;
 	else

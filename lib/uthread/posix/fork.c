@@ -9,12 +9,12 @@
  */
 #include "uthread/engine.h"
 #include "uthread/guard.h"
-#include "uthread/interrupted.h"
 #include "uthread/posix/exit.h"
 #include "uthread/posix/record.h"
 #include "uthread/posix/router.h"
 #include "uthread/posix/signal.h"
 #include "uthread/posix/start.h"
+#include "uthread/reserved.h"
 #include "uthread/table.h"
 #include "uthread/worker.h"
 
@@ -29,7 +29,7 @@ static atomic_bool started;
 
 static void before(void)
 {
-	const uint64_t all = ~TEK__OWN_SIGNALS;
+	const uint64_t all = ~tek__own_signals();
 
 	if (!atomic_load(&started))
 		return;

@@ -2,6 +2,7 @@
 #include "uthread/posix/held.h"
 
 #include "preload/uthread/real.h"
+#include "uthread/engine.h"
 #include "uthread/interrupted.h"
 #include "uthread/posix/aside.h"
 #include "uthread/posix/exit.h"
@@ -11,16 +12,25 @@
 #include "uthread/tls_glibc.h"
 
 #include <dlfcn.h>
+#include <errno.h>
+#include <poll.h>
 #include <pthread.h>
+#include <signal.h>
 #include <stdint.h>
+#include <sys/syscall.h>
+#include <unistd.h>
 
 /* How libthread_db is told of a field: _thread_db_*. */
 struct description {
 	uint32_t bits, count, offset;
 };
 
+static enum tek_held_by by;
+
 static size_t note_lies_at;
 static unsigned int note; /* its bit; 0: not known */
+
+static uintptr_t call_at; /* the instruction */
 
 static unsigned int *note_of(uintptr_t pointer)
 {
@@ -32,7 +42,7 @@ static unsigned int read_note(uintptr_t pointer)
 	return __atomic_load_n(note_of(pointer), __ATOMIC_RELAXED);
 }
 
-void tek__held_start(void)
+static void find_note(void)
 {
 	const struct description *field = dlsym(RTLD_NEXT, "_thread_db_pthread_cancelhandling");
 	const uintptr_t self = tek__tls_pointer();
@@ -53,9 +63,103 @@ void tek__held_start(void)
 		note = changed;
 }
 
-bool tek__held_can_end(const struct tek_uthread *thread)
+/* What a tick finds that interrupts a call of the C library. */
+static struct {
+	uintptr_t pointer; /* of the thread that makes it */
+	tek_tick_handler *others;
+	volatile bool interrupted, noted;
+	volatile uintptr_t at; /* see tek__interrupted_call(); 0: not in a system call */
+} trial;
+
+static void on_trial(siginfo_t *info, void *context)
 {
-	return note && thread->tls && (read_note(thread->tls) & note);
+	if (tek__tls_pointer() != trial.pointer) {
+		trial.others(info, context);
+		return;
+	}
+	trial.interrupted = true;
+	trial.noted = note && (read_note(trial.pointer) & note);
+	trial.at = tek__interrupted_call(context);
+}
+
+/* By one of two calls that a signal ends which waits already. */
+static bool be_interrupted(int (*call)(const sigset_t *mask))
+{
+	const uint64_t tick = TEK_TICK_BIT;
+	sigset_t mask;
+
+	trial.interrupted = false;
+	syscall(SYS_rt_sigprocmask, SIG_BLOCK, &tick, NULL, sizeof(tick));
+	sigemptyset(&mask);
+	/* With the tick let in, which sigdelset(3) would refuse to name. */
+	syscall(SYS_rt_sigprocmask, SIG_BLOCK, NULL, &mask, sizeof(tick));
+	tek__signals_to(&mask, tek__signals_of(&mask) & ~tick);
+	if (tek__tick_send((pid_t)syscall(SYS_gettid)))
+		call(&mask);
+	tek__tick_unblock();
+	return trial.interrupted;
+}
+
+static int call_sigsuspend(const sigset_t *mask)
+{
+	return TEK_REAL(sigsuspend)(mask);
+}
+
+static int call_ppoll(const sigset_t *mask)
+{
+	const struct timespec moment = {.tv_nsec = 1000000};
+
+	return TEK_REAL(ppoll)(NULL, 0, &moment, mask);
+}
+
+static enum tek_held_by try_calls(void)
+{
+	if (!be_interrupted(call_sigsuspend))
+		return TEK_HELD_BY_NOTHING;
+	const bool noted = trial.noted;
+	call_at = trial.at;
+	if (!be_interrupted(call_ppoll))
+		return TEK_HELD_BY_NOTHING;
+	if (noted && trial.noted)
+		return TEK_HELD_BY_NOTE;
+	return call_at && trial.at == call_at ? TEK_HELD_BY_ADDRESS : TEK_HELD_BY_NOTHING;
+}
+
+void tek__held_start(void)
+{
+	const int error = errno;
+
+	find_note();
+	trial.pointer = tek__tls_pointer();
+	trial.others = tek__tick_exchange(on_trial);
+	if (trial.others)
+		by = try_calls();
+	tek__tick_exchange(trial.others);
+	errno = error;
+	if (by == TEK_HELD_BY_NOTHING)
+		tek__engine_complain("", 0,
+				     "this C library does not show where threads wait in it: they "
+				     "cannot be cancelled there");
+}
+
+enum tek_held_by tek__held_by(void)
+{
+	return by;
+}
+
+bool tek__held_may_end(const struct tek_uthread *thread)
+{
+	return by == TEK_HELD_BY_ADDRESS ||
+	       (by == TEK_HELD_BY_NOTE && thread->tls && (read_note(thread->tls) & note));
+}
+
+/*
+ * Whether the C library lets the thread be cancelled just now, where a signal has interrupted it.
+ */
+static bool can_end(const struct tek_uthread *thread, const ucontext_t *context)
+{
+	return tek__held_may_end(thread) &&
+	       (by != TEK_HELD_BY_ADDRESS || tek__interrupted_call(context) == call_at);
 }
 
 void tek__held(struct tek_uthread *thread, ucontext_t *context)
@@ -66,9 +170,10 @@ void tek__held(struct tek_uthread *thread, ucontext_t *context)
 		return;
 	/* Then it goes on to wait without its worker, which it has while handlers run. */
 	const bool aside = self->aside && !tek__here_entry();
-	if (tek__cancel_is_due() && tek__held_can_end(thread)) {
+	if (tek__cancel_is_due() && can_end(thread, context)) {
 		/* It is not in that call any more; who has this storage next is not, either. */
-		__atomic_fetch_and(note_of(thread->tls), ~note, __ATOMIC_RELAXED);
+		if (by == TEK_HELD_BY_NOTE)
+			__atomic_fetch_and(note_of(thread->tls), ~note, __ATOMIC_RELAXED);
 		self->aside = false;
 		tek__tick_unblock();
 		tek__posix_exit(PTHREAD_CANCELED);

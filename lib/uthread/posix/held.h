@@ -3,9 +3,13 @@
  * Threads that the C library holds: in a call that the engine does not know, which may wait in the kernel (msgrcv, a
  * condition variable of several processes).
  *
- * Before it waits in a cancellation point the C library notes in its structure of the thread that it can be cancelled
- * at once, and its code is made to be unwound from there.  So a thread of ours can be, too, and we only have to
- * find that note: debuggers are told where it lies, and which bit it is, a trial shows.
+ * A user-level thread can be cancelled there, because the C library's code is made to be unwound
+ * from its cancellation points.  The C library knows by one of two ways that a thread is in one.
+ * A trial shows by which:
+ *
+ * - It sets a bit in its structure of the thread for the time of the call (before glibc 2.41).
+ *   Debuggers are told where the word lies, and the trial shows which bit it is.
+ * - It makes all such calls by one instruction.  The trial shows its address.
  */
 #ifndef TEK_UTHREAD_POSIX_HELD_H
 #define TEK_UTHREAD_POSIX_HELD_H
@@ -15,11 +19,26 @@
 #include <stdbool.h>
 #include <ucontext.h>
 
-/* By the first thread. If the note is not found such calls cannot be cancelled. */
+/* How the C library's calls that wait can be recognised. */
+enum tek_held_by {
+	TEK_HELD_BY_NOTHING, /* not at all: they cannot be cancelled */
+	TEK_HELD_BY_NOTE,
+	TEK_HELD_BY_ADDRESS,
+};
+
+/*
+ * By the first thread, once there is another kernel thread, without which the C library does not
+ * heed cancellation at all, and the tick has its handler.
+ */
 void tek__held_start(void);
 
-/* Whether the C library lets the thread be cancelled just now, where it is. */
-bool tek__held_can_end(const struct tek_uthread *thread);
+enum tek_held_by tek__held_by(void);
+
+/*
+ * Whether it is worth stopping another thread to cancel it.  Only the thread's own signal handler
+ * sees at which address it is; then it is stopped to find out, less and less often (router.c).
+ */
+bool tek__held_may_end(const struct tek_uthread *thread);
 
 /*
  * A tick has found the thread in code that cannot be left, outside the engine: it takes signals that are for it, as a

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
 /* Masks of user-level threads. */
-#include "uthread/interrupted.h"
 #include "uthread/posix/router.h"
 #include "uthread/posix/signal.h"
+#include "uthread/reserved.h"
 #include "uthread/worker.h"
 
 #include <errno.h>
@@ -10,7 +10,7 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-#define UNBLOCKABLE (tek__signal_bit(SIGKILL) | tek__signal_bit(SIGSTOP) | TEK__OWN_SIGNALS)
+#define UNBLOCKABLE (tek__signal_bit(SIGKILL) | tek__signal_bit(SIGSTOP) | tek__own_signals())
 
 void tek__signal_mask_is(uint64_t mask)
 {
@@ -46,7 +46,7 @@ void tek__signal_mask_set(uint64_t mask)
 	struct tek_uthread *thread = tek__here_self();
 
 	/* In a handler the tick is blocked, and stays so: action.h. */
-	change(thread, (mask & ~UNBLOCKABLE) | (thread->mask & TEK__OWN_SIGNALS));
+	change(thread, (mask & ~UNBLOCKABLE) | (thread->mask & tek__own_signals()));
 	tek__posix_resume(thread, false);
 }
 
@@ -54,7 +54,7 @@ void tek__signal_mask_jump(uint64_t mask, bool out)
 {
 	struct tek_uthread *thread = tek__here_self();
 
-	change(thread, (mask & ~UNBLOCKABLE) | (out ? 0 : thread->mask & TEK__OWN_SIGNALS));
+	change(thread, (mask & ~UNBLOCKABLE) | (out ? 0 : thread->mask & tek__own_signals()));
 }
 
 int tek__signal_mask(int how, const sigset_t *set, sigset_t *old)
@@ -80,6 +80,6 @@ int tek__signal_mask(int how, const sigset_t *set, sigset_t *old)
 		tek__signal_mask_set(mask);
 	}
 	if (old)
-		tek__signals_to(old, before & ~TEK__OWN_SIGNALS);
+		tek__signals_to(old, before & ~tek__own_signals());
 	return 0;
 }

@@ -4,12 +4,12 @@
 #include "uthread/carrier.h"
 #include "uthread/engine.h"
 #include "uthread/hidden.h"
-#include "uthread/interrupted.h"
 #include "uthread/parallel.h"
 #include "uthread/posix/action.h"
 #include "uthread/posix/held.h"
 #include "uthread/posix/signal.h"
 #include "uthread/preempt.h"
+#include "uthread/reserved.h"
 #include "uthread/worker.h"
 
 #include <errno.h>
@@ -196,7 +196,7 @@ static bool route_process(void)
 	bool again = false;
 
 	syscall(SYS_rt_sigpending, &pending, sizeof(pending));
-	pending &= ~TEK__OWN_SIGNALS;
+	pending &= ~tek__own_signals();
 	while (pending) {
 		const int number = __builtin_ctzll(pending) + 1;
 		const uint64_t bit = tek__signal_bit(number);
@@ -281,7 +281,7 @@ static int open_files(void)
 static void wait_for_calls(int ms)
 {
 	/* Nor the C library's own, which it sends to all kernel threads, and waits for each. */
-	const uint64_t blocked = ~TEK__OWN_SIGNALS;
+	const uint64_t blocked = ~tek__own_signals();
 	struct epoll_event event;
 
 	/* Who calls it sets `called` first and then sends the tick, which ends the wait, whenever it comes. */
@@ -301,7 +301,7 @@ static void wait_for_calls(int ms)
 
 static void *route(void *argument)
 {
-	const uint64_t blocked = ~TEK__OWN_SIGNALS | TEK_TICK_BIT;
+	const uint64_t blocked = ~tek__own_signals() | TEK_TICK_BIT;
 	int again = -1;
 
 	(void)argument;
@@ -349,7 +349,7 @@ int tek__router_start(void)
 	if (!error)
 		error = tek__kernel_thread(route, NULL);
 	if (!error)
-		tek__idle_mask = ~TEK__OWN_SIGNALS;
+		tek__idle_mask = ~tek__own_signals();
 	return error;
 }
 

@@ -238,7 +238,7 @@ enum tek_due tek__posix_due(const struct tek_posix *posix)
 		return TEK_DUE_NOW;
 	if (!tek__cancel_is_due_for(flags))
 		return TEK_DUE_NOT;
-	return tek__held_can_end(thread) ? TEK_DUE_NOW : TEK_DUE_LATER;
+	return tek__held_may_end(thread) ? TEK_DUE_NOW : TEK_DUE_LATER;
 }
 
 void tek__posix_attention(struct tek_posix *posix)

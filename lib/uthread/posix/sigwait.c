@@ -4,9 +4,9 @@
  * it, or routes what comes to the process (router.h), does so in the other order: one sees the other.
  */
 #include "uthread/clock.h"
-#include "uthread/interrupted.h"
 #include "uthread/posix/interrupt.h"
 #include "uthread/posix/signal.h"
+#include "uthread/reserved.h"
 #include "uthread/wait.h"
 
 #include <errno.h>
@@ -60,7 +60,7 @@ int tek__signal_wait(const sigset_t *set, siginfo_t *info, const struct timespec
 		deadline = &room;
 	}
 	tek__cancel_point();
-	int error = wait_for(tek__posix_self(), tek__signals_of(set) & ~TEK__OWN_SIGNALS,
+	int error = wait_for(tek__posix_self(), tek__signals_of(set) & ~tek__own_signals(),
 			     info ? info : &ours, deadline);
 	if (error) {
 		errno = error;

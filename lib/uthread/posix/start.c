@@ -2,9 +2,9 @@
 #include "uthread/posix/start.h"
 
 #include "ident/table.h"
+#include "preload/objects.h"
 #include "uthread/carrier.h"
 #include "uthread/engine.h"
-#include "uthread/interrupted.h"
 #include "uthread/posix/action.h"
 #include "uthread/posix/attr.h"
 #include "uthread/posix/fit.h"
@@ -16,7 +16,9 @@
 #include "uthread/posix/sched.h"
 #include "uthread/posix/signal.h"
 #include "uthread/preempt.h"
+#include "uthread/reserved.h"
 #include "uthread/setxid.h"
+#include "uthread/spinlock.h"
 #include "uthread/tls.h"
 #include "uthread/worker.h"
 
@@ -91,7 +93,7 @@ static int adopt(pthread_t handle)
 		tek__posix_first.handle = handle;
 		tek__sched_adopt(posix);
 		posix->begun = true;
-		thread->mask &= ~TEK__OWN_SIGNALS;
+		thread->mask &= ~tek__own_signals();
 		tek__posix_give(posix, thread);
 	}
 	tek__leave();
@@ -123,8 +125,34 @@ static bool stands_down(void)
 	return false;
 }
 
+/*
+ * Objects of the program lie in memory that the C library's headers describe, and static
+ * initialisers write some of it.  Where it is not as this library has it the engine's objects
+ * cannot work, and the C library's cannot any more either.
+ */
+static void check_objects(void)
+{
+	const struct tek_objects *objects = tek__objects();
+	const bool known = objects->mutexes && objects->rwlocks && objects->once &&
+			   objects->spinlock_free == TEK_SPINLOCK_FREE &&
+			   objects->spinlock_locked == TEK_SPINLOCK_HELD;
+
+	if (!known) {
+		tek__engine_complain("", 0,
+				     "this C library's mutexes are not as any that TEK knows: the "
+				     "program does not start; run it without user-level threads");
+		_exit(1);
+	}
+	if (!objects->cond_shared.bit || !objects->rwlock_shared.bit ||
+	    !objects->barrier_shared.bit || !objects->semaphore_shared.bit)
+		tek__engine_complain("", 0,
+				     "objects of several processes are not as any that TEK knows: "
+				     "the program cannot make all of them (ENOTSUP)");
+}
+
 void tek__posix_start(void)
 {
+	check_objects();
 	if (tek__engine_runs() || stands_down())
 		return;
 	process = getpid();
@@ -142,7 +170,6 @@ void tek__posix_start(void)
 		tek__engine_complain("", 0, strerror(error));
 		return;
 	}
-	tek__held_start();
 	tek__preempt_resumed = tek__posix_resume;
 	tek__preempt_held = tek__held;
 	tek__setxid_start();
@@ -150,6 +177,7 @@ void tek__posix_start(void)
 	error = tek__router_start();
 	if (error)
 		tek__engine_complain("", 0, "signals that nobody waits for may come late");
+	tek__held_start();
 	tek__frame_start();
 	tek__fork_start();
 }

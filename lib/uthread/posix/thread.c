@@ -3,7 +3,6 @@
 
 #include "ident/cxx_thread.h"
 #include "uthread/engine.h"
-#include "uthread/interrupted.h"
 #include "uthread/own_stacks.h"
 #include "uthread/posix/attr.h"
 #include "uthread/posix/cancel.h"
@@ -14,6 +13,7 @@
 #include "uthread/posix/sched.h"
 #include "uthread/posix/signal.h"
 #include "uthread/posix/teller.h"
+#include "uthread/reserved.h"
 #include "uthread/stacks.h"
 #include "uthread/tls.h"
 #include "uthread/worker.h"
@@ -150,7 +150,7 @@ static void describe(struct tek_posix *posix, struct tek_uthread *thread,
 	posix->guard_bytes = attr->guard_bytes;
 	posix->extra_guard = extra;
 	describe_stack(posix, thread, attr);
-	thread->mask = (attr->has_mask ? attr->mask : thread->mask) & ~TEK__OWN_SIGNALS;
+	thread->mask = (attr->has_mask ? attr->mask : thread->mask) & ~tek__own_signals();
 	tek__posix_give(posix, thread);
 }
 

@@ -1,0 +1,82 @@
+/* SPDX-License-Identifier: MIT OR Apache-2.0 */
+/*
+ * Flags of the C library in the objects of pthread.h.  libtek-sync.so and libtek-uthread.so have
+ * objects of their own in the same memory, and recognise the C library's objects by these flags.
+ *
+ * Their places differ by version and by processor: glibc 2.41 moved those of condition variables.
+ * So the C library initialises two objects, one with the property and one without it.  The byte
+ * that differs is the flag.  docs/design/c-library.md lists all such probes.
+ *
+ * Life: found at the first call of tek__objects(), constant afterwards.  Takes no lock and
+ * allocates nothing.  Two threads that come first find the same.
+ */
+#ifndef TEK_PRELOAD_OBJECTS_H
+#define TEK_PRELOAD_OBJECTS_H
+
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stddef.h>
+
+/* A flag in an object. */
+struct tek_flag {
+	unsigned char at;  /* bytes from the beginning of the object */
+	unsigned char bit; /* 0: not found */
+};
+
+struct tek_objects {
+	atomic_bool known;
+	/*
+	 * Whether pthread_mutex_t has its type and its flags where the headers say, and with the
+	 * same values.
+	 */
+	bool mutexes;
+	/* Whether pthread_rwlock_t has what it prefers where the headers say. */
+	bool rwlocks;
+	/* Whether PTHREAD_ONCE_INIT becomes TEK_OBJECTS_ONCE_DONE. */
+	bool once;
+	/* Of several processes. */
+	struct tek_flag cond_shared, rwlock_shared, barrier_shared, semaphore_shared;
+	/* pthread_cond_timedwait() has times of CLOCK_MONOTONIC. */
+	struct tek_flag cond_monotonic;
+	/* pthread_spinlock_t: free and locked. They differ. */
+	unsigned int spinlock_free, spinlock_locked;
+};
+
+#define TEK_OBJECTS_ONCE_DONE 2
+
+extern struct tek_objects tek__objects_found __attribute__((visibility("hidden")));
+
+/* Finds all; again does no harm. */
+void tek__objects_find(void);
+
+/*
+ * By tek__objects_find(); of each library, in its fits.c: flags that lie where its own objects
+ * have something else become such that were not found.
+ */
+void tek__objects_keep_fitting(struct tek_objects *found);
+
+static inline const struct tek_objects *tek__objects(void)
+{
+	if (__builtin_expect(!atomic_load_explicit(&tek__objects_found.known, memory_order_acquire),
+			     0))
+		tek__objects_find();
+	return &tek__objects_found;
+}
+
+static inline bool tek__flag_is_set(const void *object, struct tek_flag flag)
+{
+	return ((const unsigned char *)object)[flag.at] & flag.bit;
+}
+
+static inline void tek__flag_set(void *object, struct tek_flag flag)
+{
+	((unsigned char *)object)[flag.at] |= flag.bit;
+}
+
+/* Whether it was found, in a part of the object that runs from `from` up to, not with, `end`. */
+static inline bool tek__flag_is_within(struct tek_flag flag, size_t from, size_t end)
+{
+	return flag.bit && flag.at >= from && flag.at < end;
+}
+
+#endif
