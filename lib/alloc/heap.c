@@ -237,6 +237,18 @@ size_t tek__heap_usable(const void *memory)
 	return tek__large_is(memory) ? tek__large_usable(memory) : tek__tlsf_usable(memory);
 }
 
+/* Beyond the limit of its shell root may raise it. */
+static void tell_unlocked(size_t bytes, int error)
+{
+	/* What else the C library and the program may have locked. */
+	size_t kib = (bytes >> 10) + 1024;
+
+	tek__alloc_say("tek: the pool is present but not locked: %s; raise the limit of locked "
+		       "memory with `ulimit -l %zu`, or as root with `prlimit --pid %d "
+		       "--memlock=%zu:%zu`, and run the program again\n",
+		       strerrordesc_np(error), kib, (int)getppid(), kib << 10, kib << 10);
+}
+
 /* What the process has for its pool: the pool, and what came before it. */
 static void lock_pages(void *pool, size_t bytes)
 {
@@ -247,10 +259,7 @@ static void lock_pages(void *pool, size_t bytes)
 	if (!error)
 		error = tek__pool_lock(&heap, sizeof(heap));
 	if (error)
-		tek__alloc_say(
-			"tek: the pool is present but not locked: %s; raise the limit of locked "
-			"memory (ulimit -l)\n",
-			strerrordesc_np(error));
+		tell_unlocked(bytes + sizeof(first_memory) + sizeof(heap), error);
 }
 
 static void make_pool(size_t wanted)

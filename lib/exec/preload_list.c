@@ -39,7 +39,7 @@ static const char *named(const char *const names[], const char *word, size_t len
 }
 
 /* TEK's libraries, of which there is one in a program. */
-static const char *const ours[] = {"libtek.so", "libtek-uthread.so", NULL};
+static const char *const ours[] = {"libtek.so", "libtek.so.*", "libtek-uthread.so", NULL};
 
 /*
  * What `tek run --alloc` and `--libm` or `tek profile` preload: for the same kind of programs, and not for others.  The

@@ -42,14 +42,22 @@ static int print_refused(char *line, size_t size, const struct tek_event *event)
 		return snprintf(line, size,
 				"tek: %s[%u]: thread \"%s\" cannot become time-critical: %s\n",
 				program, event->pid, thread, error);
+	/* Root without the right is in a container, or has dropped it. */
+	if (geteuid() == 0)
+		return snprintf(
+			line, size,
+			"tek: %s[%u]: thread \"%s\" may not become time-critical: %s. `tek doctor` "
+			"says what is missing; a container gets the right with "
+			"--cap-add=SYS_NICE, a systemd unit with LimitRTPRIO=60.\n",
+			program, event->pid, thread, error);
 	return snprintf(
 		line, size,
-		"tek: %s[%u]: thread \"%s\" may not become time-critical: %s. Run it as root, "
-		"or start tekd, or raise the limit: now, as root, `prlimit --pid $$ "
-		"--rtprio=60:60` for this shell; for good `USER - rtprio 60` in "
-		"/etc/security/limits.d/tek.conf; for a service `LimitRTPRIO=60` in its "
-		"systemd unit.\n",
-		program, event->pid, thread, error);
+		"tek: %s[%u]: thread \"%s\" may not become time-critical: %s. Start tekd, or raise "
+		"the limit as root: now `prlimit --pid %d --rtprio=60:60`, then start the program "
+		"again from the same shell; for good `echo :%u - rtprio 60 "
+		"> /etc/security/limits.d/tek.conf`; for a service LimitRTPRIO=60 in its "
+		"unit.\n",
+		program, event->pid, thread, error, (int)getppid(), (unsigned)getuid());
 }
 
 static void say_event(const struct tek_event *event)

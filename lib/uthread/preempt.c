@@ -46,7 +46,7 @@ static void set_timer(const struct tek_carrier *carrier, uint64_t first_ns, uint
 }
 
 /* Once: a program that waits for another thread in a loop would stand still without a word. */
-static void tell_without(const char *what, int error, const char *cure)
+static void tell_without(const char *what, int error, void (*cure)(struct tek_line *line))
 {
 	static atomic_bool told;
 	struct tek_line line = {0};
@@ -62,19 +62,33 @@ static void tell_without(const char *what, int error, const char *cure)
 	tek__line_add(&line, ": ");
 	tek__line_add(&line, strerrordesc_np(error));
 	tek__line_add(&line, ". They switch only where they wait or yield. ");
-	tek__line_add(&line, cure);
+	cure(&line);
 	tek__line_add(&line, "\n");
 	tek__channel_say(line.text, line.length);
 }
 
+/* Root raises the limit of the shell that the program came from. */
+static void cure_signals(struct tek_line *line)
+{
+	tek__line_add(line, "Each timer counts as a waiting signal: as root `prlimit --pid ");
+	tek__line_add_number(line, (uint64_t)getppid());
+	tek__line_add(line, " --sigpending=65536:65536`, for a systemd unit LimitSIGPENDING=65536, "
+			    "allows more.");
+}
+
+static void cure_filter(struct tek_line *line)
+{
+	tek__line_add(line, "Let the seccomp filter allow timer_create(2) and timer_settime(2).");
+}
+
+static void cure_proc(struct tek_line *line)
+{
+	tek__line_add(line, "As root: `mount -t proc proc /proc`.");
+}
+
 static void tell_without_timer(int error)
 {
-	tell_without("timer_create", error,
-		     error == EAGAIN
-			     ? "Each timer counts as a waiting signal: raise RLIMIT_SIGPENDING "
-			       "(ulimit -i; LimitSIGPENDING= of a systemd unit)."
-			     : "Let the seccomp filter allow timer_create(2) and "
-			       "timer_settime(2).");
+	tell_without("timer_create", error, error == EAGAIN ? cure_signals : cure_filter);
 }
 
 void tek__preempt_add(struct tek_carrier *carrier)
@@ -357,7 +371,7 @@ int tek__preempt_start(void)
 	int error = tek__zones_find();
 
 	if (error)
-		tell_without("/proc/self/maps", error, "Mount /proc.");
+		tell_without("/proc/self/maps", error, cure_proc);
 	return tek__tick_start(on_tick);
 }
 

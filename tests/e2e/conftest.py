@@ -148,9 +148,11 @@ def open_build(open_directory):
     for lib in ("lib/libtek.so", "lib/libtek-profile.so", "lib/libtek-uthread.so", "lib/libtek-rtfifo.so", "lib/libtek-alloc.so",
                 "lib/libtek-libm-musl.so", "lib32/libtek.so", "lib32/libtek-rtfifo.so",
                 "lib32/libtek-alloc.so"):
-        if (BUILD / lib).exists():
-            (copy / lib).parent.mkdir(exist_ok=True)
-            shutil.copy(BUILD / lib, copy / lib)
+        # With its names that have a version, which are links.
+        for file in (BUILD / lib).parent.glob((BUILD / lib).name + "*"):
+            if not file.is_dir():
+                (copy / lib).parent.mkdir(exist_ok=True)
+                shutil.copy(file, copy / pathlib.Path(lib).parent, follow_symlinks=False)
     return copy
 
 

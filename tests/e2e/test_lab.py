@@ -246,13 +246,31 @@ def test_what_is_wrong_with_an_option_is_said(lab, arguments, message):
     assert message in lab.run(*arguments, status=2).stderr
 
 
-def test_a_missing_qemu_names_its_package(lab):
+def test_what_is_missing_here_is_told_at_once_with_the_command_that_installs_it(lab):
     (lab.directory / "nothing").mkdir()
-    (lab.directory / "nothing" / "busybox").symlink_to("/bin/busybox")
     lab.environment["PATH"] = str(lab.directory / "nothing")
-    told = lab.run("--", "exit", "0", status=125).stderr
-    assert told == ("tek: qemu-system-x86_64 is not installed; install the Debian package "
-                    "qemu-system-x86\n")
+    told = lab.run("--disk", "10M", "--", "exit", "0", status=125).stderr
+    assert "busybox (in every guest), " in told and "qemu-system-x86_64 (the machine): " in told
+    assert "busybox-static " in told and told.endswith(" qemu-system-x86\n"), told
+
+
+def test_nothing_is_downloaded_before_all_that_is_needed_here_is_there(lab, tmp_path):
+    """The archive that it is told of does not exist, and nothing asks for it."""
+    (lab.directory / "nothing").mkdir()
+    lab.environment["PATH"] = str(lab.directory / "nothing")
+    cache = tmp_path / "cache"
+    command = [TEK, "lab", "run", "--cache", cache, "--mirror", tmp_path / "no-archive"]
+    for arguments, wanted in (["--", "true"], "busybox-static"), (["--add", "/no/such", "--", "true"], "not installed"):
+        ended = subprocess.run([*command, *arguments], env=lab.environment, timeout=50, capture_output=True, text=True)
+        assert ended.returncode == 125 and wanted in ended.stderr, ended.stderr
+        assert "no-archive" not in ended.stderr and not cache.exists()
+    lab.environment["PATH"] = f"{lab.directory / 'programs'}:{os.environ['PATH']}"
+    for arguments, wanted, status in (["--add", "/no/such", "--", "true"], "cannot read /no/such", 125), \
+                                     (["--", "./no-such-program"], "there is no program ./no-such-program", 127), \
+                                     (["--tek", "/no/such", "--", "true"], "cannot read /no/such/bin/tek", 125):
+        ended = subprocess.run([*command, *arguments], env=lab.environment, timeout=50, capture_output=True, text=True)
+        assert (ended.returncode, wanted in ended.stderr) == (status, True), ended.stderr
+        assert not cache.exists()
 
 
 # ---- ends from outside ----

@@ -21,7 +21,8 @@ FILES = {
     "tlsf": "libtek-alloc.so",
     "pool=128M": "libtek-alloc.so",
 }
-PACKAGES = {"mimalloc": "libmimalloc2.0", "jemalloc": "libjemalloc2", "tcmalloc": "libtcmalloc-minimal4"}
+# How they begin: each release of Debian has its own names.
+PACKAGES = {"mimalloc": "libmimalloc", "jemalloc": "libjemalloc2", "tcmalloc": "libtcmalloc-minimal4"}
 MODELS = {"1:1": [], "m:1": ["--model", "m:1", "--quantum", "1ms"],
           "m:n": ["--model", "m:n", "--workers", "2", "--quantum", "1ms"]}
 
@@ -45,8 +46,8 @@ def alloc(request):
     name = request.param
     status, _, err = outcome([TEK, "run", "--alloc", name, "--", "true"], text=True)
     if status and name in PACKAGES:
-        assert f"apt install {PACKAGES[name]}" in err
-        pytest.skip(f"{PACKAGES[name]} is not installed")
+        assert re.search(rf"apt-get install {PACKAGES[name]}|have no package", err), err
+        pytest.skip(err)
     assert status == 0, err
     return ["--alloc", name]
 
@@ -185,10 +186,10 @@ def test_an_allocator_that_is_not_installed_is_named_with_its_package(compile_c)
     program = compile_c("int main(void) { return 0; }", "cc", "-m32")
     status, _, err = outcome([TEK, "run", "--alloc", "mimalloc", "--", program], text=True)
     if status == 0:
-        pytest.skip("libmimalloc2.0:i386 is installed")
+        pytest.skip("mimalloc is installed for i386")
     if "word size" in err:
         pytest.skip("the library for 32-bit programs is not built (gcc-multilib)")
-    assert (status, "apt install libmimalloc2.0:i386" in err) == (2, True), err
+    assert status == 2 and re.search(r"apt-get install libmimalloc[\d.]+:i386$", err), err
 
 
 def test_a_child_in_another_allocators_run_has_the_inner_one():

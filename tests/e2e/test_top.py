@@ -202,7 +202,7 @@ def test_what_a_thread_does_is_of_the_time_since_the_last_look(screen, waiting):
         finally:
             process.kill()
     # Gone, and nothing else has that name.
-    top.wait_for(lambda lines: lines[4:5] == [""])
+    top.wait_for(lambda lines: lines[4:5] and lines[4].startswith('No thread that is shown has "spin"'))
     top.end()
 
 

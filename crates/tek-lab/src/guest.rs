@@ -5,6 +5,7 @@ use crate::manifest::Contents;
 use crate::tree::{Node, Tree};
 use crate::Kind;
 use std::ffi::OsStr;
+use std::fs::File;
 use std::io;
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -169,10 +170,23 @@ fn add_busybox(tree: &mut Tree, root: &Path) -> Result<(), Error> {
     Ok(())
 }
 
+/// What every guest has of TEK's, and where.
+const OWN: [(&str, &str); 2] =
+    [("bin/tek", "/usr/bin/tek"), ("lib/libtek.so", "/usr/lib/libtek.so")];
+
+const BUILD: &str = "build it with `make build`, for the board with tools/board";
+
+/// Whether a directory has what every guest has of TEK's.
+pub fn check_own(tek: &Path) -> Result<(), Error> {
+    OWN.iter().map(|(from, _)| tek.join(from)).try_for_each(|path| match File::open(&path) {
+        Ok(_) => Ok(()),
+        Err(error) => Err(Error::Part { path, error, cure: BUILD }),
+    })
+}
+
 fn add_tek(tree: &mut Tree, tek: &Path) -> Result<(), Error> {
-    for (from, to) in [("bin/tek", "/usr/bin/tek"), ("lib/libtek.so", "/usr/lib/libtek.so")] {
-        let cure = "build it with `make build`, for the board with tools/board";
-        add_part(tree, to, &tek.join(from), cure)?;
+    for (from, to) in OWN {
+        add_part(tree, to, &tek.join(from), BUILD)?;
     }
     // The one for 32-bit programs is not built everywhere.
     let _ = tree.put_file(Path::new("/usr/lib32/libtek.so"), &tek.join("lib32/libtek.so"));

@@ -23,6 +23,7 @@ mod kinds;
 mod libraries;
 pub mod machine;
 pub mod manifest;
+pub mod needs;
 mod outcome;
 mod packages;
 mod ports;
@@ -35,6 +36,7 @@ mod tree;
 
 pub use booted::is_passing;
 pub use cache::Cache;
+pub use guest::check_own;
 pub use job::Job;
 pub use kinds::{Kernel, Kind, Kinds, NoKind, Sysroot};
 pub use outcome::{Ended, Outcome};

@@ -14,6 +14,7 @@ use std::os::unix::net::UnixStream;
 use std::os::unix::process::CommandExt;
 use std::process::{Child, Command, ExitStatus, Stdio};
 use std::time::{Duration, Instant};
+use tek_advice::Package;
 
 /// What to boot.
 pub struct Plan<'a> {
@@ -39,12 +40,12 @@ pub struct Plan<'a> {
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
     /// It is not installed.
-    #[error("{program} is not installed; install the Debian package {package}")]
+    #[error("{program} is not installed: {}", tek_advice::install(&[*.package], None))]
     Missing {
         /// The program.
         program: &'static str,
         /// What has it.
-        package: &'static str,
+        package: Package,
     },
     /// The kernel is for a processor that the lab has no machine for.
     #[error("no machine for kernels of the architecture {0}; amd64 and armhf are known")]
@@ -87,7 +88,7 @@ pub enum Error {
 /// What differs between processors.
 struct Processor {
     qemu: &'static str,
-    package: &'static str,
+    package: &'static [(&'static str, u32)],
     machine: &'static str,
     cpu: &'static str,
     /// The kernel's name of the serial port.
@@ -103,7 +104,7 @@ impl Processor {
         Ok(match architecture {
             "amd64" => Self {
                 qemu: "qemu-system-x86_64",
-                package: "qemu-system-x86",
+                package: &[("qemu-system-x86", 0)],
                 // Without what a guest does not need: each device takes time at boot.
                 machine: "q35,sata=off,smbus=off,vmport=off,i8042=off",
                 cpu: "max",
@@ -115,7 +116,7 @@ impl Processor {
             },
             "armhf" => Self {
                 qemu: "qemu-system-arm",
-                package: "qemu-system-arm",
+                package: &[("qemu-system-arm", 0)],
                 // All devices below 4 GB, where a kernel without LPAE finds them.
                 machine: "virt,highmem=off",
                 cpu: "cortex-a15",
@@ -126,6 +127,12 @@ impl Processor {
             other => return Err(Error::Architecture(other.to_owned())),
         })
     }
+}
+
+/// QEMU for guests of an architecture, and the package that has it.
+pub fn emulator(architecture: &str) -> Option<(&'static str, Package)> {
+    let processor = Processor::of(architecture).ok()?;
+    Some((processor.qemu, Package { names: processor.package }))
 }
 
 /// A guest's process.
@@ -224,7 +231,7 @@ pub fn boot(plan: &Plan, accelerate: bool) -> Result<Machine, Error> {
     }
     let child = command.spawn().map_err(|source| match source.kind() {
         io::ErrorKind::NotFound => {
-            Error::Missing { program: processor.qemu, package: processor.package }
+            Error::Missing { program: processor.qemu, package: Package { names: processor.package } }
         }
         _ => start(source),
     })?;

@@ -325,7 +325,8 @@ fn trust(path: &Path, metadata: &Metadata) -> Result<(), Error> {
     let why = if metadata.uid() != 0 && metadata.uid() != user {
         format!("user {} owns it, neither root nor you", metadata.uid())
     } else if metadata.mode() & 0o022 != 0 {
-        format!("others can write to it (mode {:o}); chmod go-w", metadata.mode() & 0o777)
+        let mode = metadata.mode() & 0o777;
+        format!("others can write to it (mode {mode:o}): chmod go-w {}", path.display())
     } else {
         return Ok(());
     };

@@ -11,6 +11,7 @@ use std::io::IoSliceMut;
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd, RawFd};
 use std::path::{Path, PathBuf};
 use tek_abi::{printable, MessageError, Reply, Request, SOCKET_PATH, TELL_REFUSED};
+use tek_advice::{as_root, quoted, tool_as_root};
 use zerocopy::IntoBytes;
 
 /// tekd answers in microseconds, but a device can be busy.
@@ -24,17 +25,19 @@ const MOST_PASSED_OVER: usize = 1000;
 pub enum Error {
     /// Nobody listens.
     #[error(
-        "tekd does not run, or not at {0}: start it as root with `systemctl start tekd`, or with \
-         `tekd --foreground`; where it listens elsewhere, say so with TEK_SOCKET"
+        "tekd does not run, or not at {path}; where it listens elsewhere, set TEK_SOCKET to that path; \
+         to start it{start}",
+        path = .0.display(),
+        start = start(.0)
     )]
     NotThere(PathBuf),
     /// Its socket may not be opened.
-    #[error("the socket of tekd, {0}, may not be opened by this user: try as root")]
+    #[error("the socket of tekd, {0}, may not be opened by this user: {again}", again = tek_advice::again_as_root())]
     NotAllowed(PathBuf),
     /// It was asked and said nothing, or hung up.
     #[error(
-        "tekd at {0} does not answer ({1}): its log tells what it is at, as root `journalctl -u \
-         tekd`"
+        "tekd at {0} does not answer ({1}): its log says why: {log}",
+        log = as_root("journalctl -u tekd")
     )]
     Silent(PathBuf, Errno),
     /// What listens there is none, or speaks another language.
@@ -51,6 +54,32 @@ pub enum Error {
         /// In its own words.
         why: String,
     },
+}
+
+/// How tekd gets a table of its configuration that has none yet, such as `[groups]`.
+pub fn add_table(table: &str) -> String {
+    let add = as_root(&format!("mkdir -p /etc/tek && echo \"{table}\" >> /etc/tek/tekd.toml"));
+    match is_service() {
+        true => format!("{add}, then {}", as_root("systemctl restart tekd")),
+        false => format!("{add}, then end tekd and start it again"),
+    }
+}
+
+/// How tekd is started so that it listens there: as a service where one is installed, else as it is, which stays in the foreground.
+pub fn start(at: &Path) -> String {
+    let socket = match at == Path::new(SOCKET_PATH) {
+        true if is_service() => return format!(": {}", as_root("systemctl start tekd")),
+        true => String::new(),
+        false => format!("--socket {}", quoted(&at.display().to_string())),
+    };
+    format!(", in another terminal: {}", tool_as_root("tekd", &socket))
+}
+
+/// Where systemd is not process 1, systemctl(1) can start nothing.
+fn is_service() -> bool {
+    const DIRECTORIES: [&str; 4] = ["/etc", "/usr/local/lib", "/usr/lib", "/lib"];
+    Path::new("/run/systemd/system").exists()
+        && DIRECTORIES.iter().any(|at| Path::new(at).join("systemd/system/tekd.service").exists())
 }
 
 /// A connection.

@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! `tek generate`: man pages and completions, from the definition in cli.rs.
+mod completions;
+
 use crate::cli::Cli;
 use anyhow::Context;
 use clap::{Command, CommandFactory, Subcommand};
-use clap_complete::Shell;
 use clap_mangen::roff::{bold, roman, Roff};
 use clap_mangen::Man;
 use std::fs;
@@ -36,22 +37,9 @@ enum What {
 pub fn run(args: Args) -> anyhow::Result<ExitCode> {
     match args.what {
         What::Man { directory } => man_pages(&directory)?,
-        What::Completions { directory } => completions(&directory)?,
+        What::Completions { directory } => completions::write(&directory)?,
     }
     Ok(ExitCode::SUCCESS)
-}
-
-fn completions(directory: &Path) -> anyhow::Result<()> {
-    create(directory)?;
-    // The generators offer hidden commands too, so they get a command without them.
-    let all = Cli::command();
-    let shown = all.get_subcommands().filter(|sub| !sub.is_hide_set()).cloned();
-    let mut command = Command::new("tek").version(env!("CARGO_PKG_VERSION")).subcommands(shown);
-    for shell in [Shell::Bash, Shell::Zsh, Shell::Fish] {
-        clap_complete::generate_to(shell, &mut command, "tek", directory)
-            .with_context(|| format!("cannot write the completions for {shell}"))?;
-    }
-    Ok(())
 }
 
 fn man_pages(directory: &Path) -> anyhow::Result<()> {

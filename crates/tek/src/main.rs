@@ -26,6 +26,7 @@ mod run;
 mod stack;
 mod status;
 mod suggest;
+mod suggested;
 mod system;
 #[cfg(feature = "top")]
 mod top;

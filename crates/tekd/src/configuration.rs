@@ -50,7 +50,7 @@ pub fn load(file: Option<&PathBuf>) -> Result<Loaded> {
 fn read(path: &Path) -> Result<Vec<u8>> {
     // A FIFO in its place must not stop tekd, neither now nor between a look and opening it.
     let file = OpenOptions::new().read(true).custom_flags(libc::O_NONBLOCK).open(path)?;
-    trust(&file.metadata()?)?;
+    trust(path, &file.metadata()?)?;
     read_all(file)
 }
 
@@ -64,17 +64,18 @@ fn read_all(file: File) -> Result<Vec<u8>> {
 }
 
 /// Grants are rights: who could write the file could give himself any.
-fn trust(about: &Metadata) -> Result<()> {
+fn trust(path: &Path, about: &Metadata) -> Result<()> {
+    let path = path.display();
     let own = nix::unistd::geteuid().as_raw();
     if !about.is_file() {
         bail!("it is no file");
     }
     if ![0, own].contains(&about.uid()) {
-        bail!("it is not trusted: user {} owns it, chown it to root", about.uid());
+        bail!("it is not trusted: user {} owns it: chown root {path}", about.uid());
     }
     if about.mode() & 0o022 != 0 {
         let mode = about.mode() & 0o777;
-        bail!("it is not trusted: others can write to it (mode {mode:o}), chmod go-w it");
+        bail!("it is not trusted: others can write to it (mode {mode:o}): chmod go-w {path}");
     }
     Ok(())
 }

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Which files to load for a module, and in which order.
 use super::{Error, Obtained};
+use crate::needs;
 use std::collections::{HashMap, HashSet};
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -112,8 +113,10 @@ struct Needs {
 /// Asks modinfo. `depmod` would take 12 s for all of a kernel's modules.
 fn needs(path: &Path) -> Result<Needs, Error> {
     let error = |why: String| Error::Modinfo { path: path.to_owned(), why };
+    // A user's PATH has no /sbin.
+    let modinfo = needs::find("modinfo").unwrap_or_else(|| "modinfo".into());
     let output =
-        Command::new("modinfo").arg(path).output().map_err(|source| error(source.to_string()))?;
+        Command::new(modinfo).arg(path).output().map_err(|source| error(source.to_string()))?;
     if !output.status.success() {
         return Err(error(String::from_utf8_lossy(&output.stderr).trim().to_owned()));
     }

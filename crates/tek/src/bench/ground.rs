@@ -2,6 +2,7 @@
 //! Where the processes of this benchmark live: a directory of its own that every user can enter,
 //! programs in it, users that nobody else is. However the benchmark ends, a guardian clears it.
 
+use crate::system::library::BUILD_AGAIN;
 use crate::bench::programs;
 use crate::system::library;
 use anyhow::{bail, Context};
@@ -60,7 +61,7 @@ impl Ground {
     pub fn prepare(programs: &[Copied], parent: Option<&Path>) -> anyhow::Result<Ground> {
         let tekd = programs::own_executable()?.with_file_name("tekd");
         if !tekd.is_file() {
-            bail!("tekd is missing: {} does not exist; build it with `make build`", tekd.display());
+            bail!("tekd is missing: {} does not exist; {BUILD_AGAIN}", tekd.display());
         }
         let parent = parent.map_or_else(std::env::temp_dir, Path::to_owned);
         let made = tempfile::Builder::new().prefix("tek-bench-").tempdir_in(parent);

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Finding and running the benchmark programs.
 
+use crate::system::library::BUILD_AGAIN;
 use anyhow::{bail, Context};
 use std::io::{BufRead, BufReader, Read, Write};
 use std::path::{Path, PathBuf};
@@ -24,8 +25,7 @@ pub fn find(bench: &str, name: &str) -> anyhow::Result<PathBuf> {
     match places.iter().find(|place| place.is_file()) {
         Some(place) => Ok(place.canonicalize()?),
         None => bail!(
-            "the benchmark program {name} is missing: neither {} nor {} exists; build it with \
-             `make build`, or install TEK again",
+            "the benchmark program {name} is missing: neither {} nor {} exists; {BUILD_AGAIN}",
             places[0].display(),
             places[1].display()
         ),

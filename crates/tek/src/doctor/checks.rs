@@ -7,7 +7,8 @@ use crate::system::privilege::{self, has_capability};
 use crate::system::{self, cgroup, library, line, number};
 use nix::unistd::{access, AccessFlags};
 use std::fs;
-use std::path::Path;
+use std::path::{Path, PathBuf};
+use tek_advice::{as_root, tool_as_root};
 
 /// All of them, in the order in which a person wants to read the answers.
 pub fn all(trial: &Trial) -> Vec<Check> {
@@ -142,9 +143,7 @@ fn rt_group_sched() -> Check {
         Some((0, file)) => no(
             ID,
             format!("this process's cpu cgroup has no real-time run-time ({})", file.display()),
-            privilege::refused_despite_privilege().unwrap_or_else(|| {
-                format!("as root: echo 300000 > {} (first in the groups above it)", file.display())
-            }),
+            privilege::run_time_for_group(&file),
         ),
         Some((runtime, file)) => {
             yes(ID, format!("in the kernel; this process's cpu cgroup may use {runtime} us a period ({})", file.display()))
@@ -198,7 +197,7 @@ fn cgroups() -> Check {
         }
     }
     if words.is_empty() {
-        return no("cgroup", "none mounted", "as root: mount -t cgroup2 none /sys/fs/cgroup");
+        return no("cgroup", "none mounted", as_root(cgroup::MOUNT));
     }
     yes("cgroup", words.join("; "))
 }
@@ -221,8 +220,20 @@ fn autogroup() -> Check {
     }
 }
 
+/// For what root alone may do: look again as root, or get these capabilities.
+pub(super) fn root_or(capabilities: &[&str]) -> String {
+    let ways = tek_advice::with_capabilities(capabilities).replace('\n', "\nor ");
+    match nix::unistd::geteuid().is_root() {
+        true => ways,
+        false => {
+            format!("root has it, and so tekd: {}\nor {ways}", tool_as_root("tek", "doctor"))
+        }
+    }
+}
+
 fn can_load_bpf() -> bool {
-    has_capability(privilege::BPF) || has_capability(privilege::SYS_ADMIN)
+    let has = |numbers: &[u32]| numbers.iter().all(|&number| has_capability(number));
+    has(&[privilege::BPF, privilege::PERFMON]) || has(&[privilege::SYS_ADMIN])
 }
 
 fn has_btf() -> bool {
@@ -245,7 +256,7 @@ fn bpf() -> Check {
         return no(
             "bpf",
             format!("in the kernel, {setting}"),
-            "run as root, or grant CAP_BPF and CAP_PERFMON",
+            root_or(&["bpf", "perfmon"]),
         );
     }
     yes("bpf", "programs with type information (BTF) can be loaded")
@@ -269,7 +280,7 @@ fn psi() -> Check {
         Err(_) => no(
             "psi",
             "no pressure stall information",
-            "boot with psi=1, on a kernel built with CONFIG_PSI",
+            "add psi=1 to the kernel's command line and boot, on a kernel built with CONFIG_PSI",
         ),
     }
 }
@@ -315,37 +326,43 @@ pub fn rt_backend(trial: &Trial) -> Backend {
 
 /// Weights of control groups.
 pub fn fair_backend() -> Backend {
-    let (usable, why, cure) = match cgroup::of_cpu() {
-        None => (
-            false,
-            "cgroup weights: no cpu controller".to_owned(),
-            Some(
-                "mount cgroup2 and enable its cpu controller, on a kernel with CONFIG_CGROUP_SCHED"
-                    .to_owned(),
-            ),
-        ),
-        Some((hierarchy, directory)) => {
-            let has_cpu = controllers_of(&hierarchy).iter().any(|name| name == "cpu");
-            // The root group of a hierarchy has no weight; groups are made below it.
-            if !has_cpu {
-                let file = hierarchy.mount.join("cgroup.subtree_control");
-                (
-                    false,
-                    "cgroup weights: the cpu controller is not enabled".to_owned(),
-                    Some(format!("as root: echo +cpu > {}", file.display())),
-                )
-            } else if access(&directory, AccessFlags::W_OK).is_err() {
-                (
-                    false,
-                    format!("cgroup weights: {} cannot be written", directory.display()),
-                    Some("run as root, or have the group delegated (systemd: Delegate=cpu)".into()),
-                )
-            } else {
-                (true, format!("cgroup weights: {} can be written", directory.display()), None)
-            }
-        }
+    let problem = fair_problem();
+    let usable = problem.is_ok();
+    let (why, cure) = match problem {
+        Ok(directory) => (format!("{} can be written", directory.display()), None),
+        Err((why, cure)) => (why, Some(cure)),
     };
-    Backend { name: "fair", usable, why, cure }
+    Backend { name: "fair", usable, why: format!("cgroup weights: {why}"), cure }
+}
+
+/// The group below which groups can be made, or why there is none, with the cure.
+fn fair_problem() -> Result<PathBuf, (String, String)> {
+    let Some((hierarchy, directory)) = cgroup::of_cpu() else {
+        return Err(("no cpu controller".to_owned(), cgroup::mount_cpu()));
+    };
+    // The root group of a hierarchy has no weight; groups are made below it.
+    if !controllers_of(&hierarchy).iter().any(|name| name == "cpu") {
+        // One that is not the root, as a container has it, gets controllers from the one above it.
+        let cure = match hierarchy.mount.join("cgroup.type").exists() {
+            true => "enable it in the groups above: on the host, echo +cpu > cgroup.subtree_control \
+                     in the directory of each, from the topmost down"
+                .to_owned(),
+            false => cgroup::mount_cpu(),
+        };
+        return Err(("the cpu controller is not enabled".to_owned(), cure));
+    }
+    if access(&directory, AccessFlags::W_OK).is_err() {
+        let why = format!("{} cannot be written", directory.display());
+        let cure = match nix::unistd::geteuid().is_root() {
+            true => as_root(&format!("mount -o remount,rw {}", hierarchy.mount.display())),
+            false => format!(
+                "root can, and so tekd: {}\nor for a service: Delegate=cpu in the section [Service] of its unit",
+                tool_as_root("tek", "doctor")
+            ),
+        };
+        return Err((why, cure));
+    }
+    Ok(directory)
 }
 
 /// A scheduler of TEK's own, as a BPF program.
@@ -354,7 +371,7 @@ pub fn scx_backend() -> Backend {
     let (usable, why, cure) = match (check.answer, can_load_bpf() && has_btf()) {
         (Answer::Yes, true) => (true, "sched_ext: can be loaded".to_owned(), None),
         (Answer::Yes, false) => {
-            let cure = "run as root, or grant CAP_BPF, CAP_PERFMON and CAP_SYS_ADMIN".to_owned();
+            let cure = root_or(&["bpf", "perfmon", "sys_admin"]);
             (false, "sched_ext: this user cannot load it".to_owned(), Some(cure))
         }
         _ => (false, format!("sched_ext: {}", check.found), check.cure),

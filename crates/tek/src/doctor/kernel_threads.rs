@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Whether threads of the kernel can follow those who wait for them.
-use super::checks::{info, no, yes};
+use super::checks::{info, no, root_or, yes};
 use super::{Answer, Check};
 use tek_bpf::{Dependency, Error, Probe, State};
 
@@ -23,12 +23,12 @@ fn judge(probe: &Probe) -> Check {
         ),
         Some(Error::NotPermitted { missing }) => {
             let found = format!("cannot follow who waits: {missing} is missing{}", after(&lacking));
-            no(ID, found, "run tekd as root, or with these capabilities (data/tekd.service)")
+            no(ID, found, root_or(&["bpf", "perfmon"]))
         }
         Some(Error::Lockdown) => no(
             ID,
             "cannot follow who waits: kernel lockdown is in the mode `confidentiality`",
-            "boot with lockdown=integrity",
+            "add lockdown=integrity to the kernel's command line and boot",
         ),
         Some(other) => Check { answer: Answer::Unknown, ..yes(ID, other.to_string()) },
     }

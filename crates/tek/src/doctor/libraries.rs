@@ -2,7 +2,7 @@
 //! What of `tek run`'s other libraries is installed, and how much memory a pool can have locked.
 use super::checks::{info, no, yes};
 use super::Check;
-use crate::run::libraries::{installed_allocators, ALLOC, LIBM_MUSL};
+use crate::run::libraries::{installed_allocators, ALLOC, LIBM_MUSL, MUSL};
 use crate::system::{library, privilege};
 use crate::units::size;
 use nix::sys::resource::{getrlimit, Resource, RLIM_INFINITY};
@@ -24,9 +24,9 @@ fn beside() -> Check {
     }
     let found = format!("not beside libtek.so: {}", missing.join(" "));
     if missing == [LIBM_MUSL] {
-        return info(ID, found + ", which is made where Debian's musl-dev is installed");
+        return info(ID, format!("{found}, which is made where musl-dev is installed ({})", tek_advice::install(&[MUSL], None)));
     }
-    no(ID, found, "build it with `make build`, and install it with `make install`")
+    no(ID, found, library::BUILD_AGAIN)
 }
 
 fn allocators() -> Check {

@@ -5,16 +5,27 @@ use super::checks::{info, no, unknown, yes};
 use super::Check;
 use crate::system::{line, number};
 use std::fs;
+use std::path::PathBuf;
+use tek_advice::write_as_root;
 
 const ID: &str = "rt-throttling";
-const CURE: &str = "as root: sysctl kernel.sched_rt_runtime_us=950000";
+/// What Linux has unless somebody changes it.
+const USUAL_RUNTIME_US: u32 = 950_000;
+const USUAL_SERVER_NS: u32 = 50_000_000;
+
+const FAIR_SERVERS: &str = "/sys/kernel/debug/sched/fair_server";
+
+fn cure() -> String {
+    // Not sysctl(8), which is not installed everywhere.
+    write_as_root(USUAL_RUNTIME_US, "/proc/sys/kernel/sched_rt_runtime_us")
+}
 
 /// What the kernel's settings come to.
 pub(super) fn rt_throttling() -> Check {
     let setting = |name: &str| number(format!("/proc/sys/kernel/sched_rt_{name}_us"));
     match (setting("runtime"), setting("period")) {
         (Some(runtime), Some(period)) if runtime < 0 || runtime >= period => without(),
-        (Some(0), _) => no(ID, "real-time threads get no CPU time at all", CURE),
+        (Some(0), _) => no(ID, "real-time threads get no CPU time at all", cure()),
         (Some(runtime), Some(period)) => yes(
             ID,
             format!(
@@ -28,38 +39,60 @@ pub(super) fn rt_throttling() -> Check {
 
 /// No throttling: is there something else?
 fn without() -> Check {
-    match least_of_fair_servers() {
-        Some((0, _)) => no(
+    let servers = fair_servers();
+    let off: Vec<_> = servers.iter().filter(|server| server.runtime_ns == 0).collect();
+    if !off.is_empty() {
+        let cures = off.iter().map(|server| write_as_root(USUAL_SERVER_NS, server.directory.join("runtime")));
+        return no(
             ID,
             "off, and so is a fair server: a real-time thread that never waits can hang a CPU for good",
-            "as root: echo 50000000 > /sys/kernel/debug/sched/fair_server/cpuN/runtime",
-        ),
-        Some((runtime, period)) => yes(
+            cures.collect::<Vec<_>>().join("\nand "),
+        );
+    }
+    let least = servers.iter().min_by(|a, b| a.percent().total_cmp(&b.percent()));
+    match least {
+        Some(server) => yes(
             ID,
             format!(
                 "the kernel's fair servers give others {:.3}% of each CPU ({} us in {} us)",
-                percent(runtime, period),
-                runtime / 1000,
-                period / 1000
+                server.percent(),
+                server.runtime_ns / 1000,
+                server.period_ns / 1000
             ),
         ),
         None if line("/proc/sys/kernel/osrelease").is_some_and(|release| has_servers(&release)) => {
             info(ID, "off, as is usual since Linux 6.12: its fair servers give others 5% of each CPU, unless root changed that")
         }
-        None => no(ID, "off: a real-time thread that never waits can hang a CPU for good", CURE),
+        None => no(ID, "off: a real-time thread that never waits can hang a CPU for good", cure()),
     }
 }
 
-/// Run-time and period (ns) of the fair server that gives least; `None` where they cannot be read.
-fn least_of_fair_servers() -> Option<(i64, i64)> {
-    fs::read_dir("/sys/kernel/debug/sched/fair_server")
-        .ok()?
+/// What a CPU gives to others than real-time threads.
+struct FairServer {
+    directory: PathBuf,
+    runtime_ns: i64,
+    period_ns: i64,
+}
+
+impl FairServer {
+    fn percent(&self) -> f64 {
+        percent(self.runtime_ns, self.period_ns)
+    }
+}
+
+/// Those that can be read, in the order of their CPUs' names.
+fn fair_servers() -> Vec<FairServer> {
+    let entries = fs::read_dir(FAIR_SERVERS).into_iter().flatten().flatten();
+    let mut servers: Vec<_> = entries
         .filter_map(|cpu| {
-            let cpu = cpu.ok()?.path();
-            let period = number(cpu.join("period")).filter(|&period| period > 0)?;
-            Some((number(cpu.join("runtime"))?, period))
+            let directory = cpu.path();
+            let period_ns = number(directory.join("period")).filter(|&period| period > 0)?;
+            let runtime_ns = number(directory.join("runtime"))?;
+            Some(FairServer { directory, runtime_ns, period_ns })
         })
-        .min_by(|a, b| percent(a.0, a.1).total_cmp(&percent(b.0, b.1)))
+        .collect();
+    servers.sort_by(|a, b| a.directory.cmp(&b.directory));
+    servers
 }
 
 fn percent(part: i64, whole: i64) -> f64 {

@@ -136,7 +136,7 @@ pub fn tell(name: &str, known: &Follows) -> Vec<String> {
     let name = named.filter(|name| !name.is_empty()).unwrap_or(name);
     if let Some(why) = &known.why_not {
         let mut told = vec![format!("No thread of the kernel follows who waits for it: {why}.")];
-        told.extend(what_to_do(why).map(String::from));
+        told.extend(what_to_do(why));
         return told;
     }
     match known.class.as_str() {

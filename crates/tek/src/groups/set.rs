@@ -10,8 +10,9 @@ use tek_abi::{Request, ASK_GROUP, ASK_PROCESS};
 use tek_policy::Group;
 
 /// What to do where there are no groups.
-pub const NO_GROUPS: &str =
-    "give /etc/tek/tekd.toml a table [groups], tekd.toml(5), and start tekd anew";
+pub fn no_groups() -> String {
+    format!("{} (tekd.toml(5) has more)", crate::daemon::add_table("[groups]"))
+}
 
 pub const AFTER_HELP: &str = "\
 EXAMPLES:
@@ -83,7 +84,7 @@ fn request(group: Group, target: &Target) -> Request {
 /// An error, and what to do if there are no groups.
 pub fn told(error: &Error) -> String {
     match error {
-        Error::Refused { error: libc::EOPNOTSUPP, .. } => format!("{error}: {NO_GROUPS}"),
+        Error::Refused { error: libc::EOPNOTSUPP, .. } => format!("{error}: {}", no_groups()),
         error => error.to_string(),
     }
 }
@@ -140,7 +141,7 @@ mod tests {
     fn where_there_are_no_groups_one_is_told_how_to_have_them() {
         let refused = |error, why: &str| told(&Error::Refused { error, why: why.into() });
         let text = refused(libc::EOPNOTSUPP, "groups are not in force: tekd.toml has no [groups]");
-        assert!(text.contains("has no [groups]") && text.ends_with(NO_GROUPS), "{text}");
+        assert!(text.contains("has no [groups]") && text.ends_with(&no_groups()), "{text}");
         assert!(!refused(libc::EPERM, "no grant").contains("tekd.toml(5)"));
     }
 }

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! The groups, for people.
 use super::find_out::{Fast, Report, Row};
-use super::set::NO_GROUPS;
+use super::set::no_groups;
 use comfy_table::{presets, CellAlignment, ContentArrangement, Table};
 use std::io::{self, Write};
 use tek_abi::printable;
@@ -18,7 +18,7 @@ pub fn print(out: &mut impl Write, report: &Report) -> io::Result<()> {
     if let Some(why) = &report.why_not {
         writeln!(out, "No groups share the CPUs: {}", shown(why))?;
         if why.starts_with("tekd makes no groups") {
-            writeln!(out, "To have them, {NO_GROUPS}.")?;
+            writeln!(out, "To have them: {}", no_groups())?;
         }
         writeln!(out, "What programs under TEK say of their threads:")?;
     }

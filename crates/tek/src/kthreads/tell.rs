@@ -43,7 +43,7 @@ pub fn lines(report: &Report, live: bool) -> Vec<String> {
     match &report.why_not {
         Some(why) => {
             lines.push(format!("No thread of the kernel follows who waits for it: {}", shown(why)));
-            lines.extend(what_to_do(why).map(String::from));
+            lines.extend(what_to_do(why));
         }
         None => lines.push(method(report)),
     }
@@ -64,10 +64,9 @@ pub fn lines(report: &Report, live: bool) -> Vec<String> {
 }
 
 /// How to have them follow.
-pub fn what_to_do(why: &str) -> Option<&'static str> {
-    why.contains("no [kthreads]").then_some(
-        "To have them follow, give /etc/tek/tekd.toml a table [kthreads] and start tekd anew.",
-    )
+pub fn what_to_do(why: &str) -> Option<String> {
+    why.contains("no [kthreads]")
+        .then(|| format!("To have them follow: {}", crate::daemon::add_table("[kthreads]")))
 }
 
 /// Names are whatever programs chose.

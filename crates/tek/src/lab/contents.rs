@@ -76,6 +76,20 @@ fn place(add: &str) -> anyhow::Result<(PathBuf, PathBuf)> {
 #[error("there is no program {0} on this machine; write a path of the guest with its first /")]
 pub struct NoProgram(String);
 
+/// Refuses a command whose program, a path from here, is not there.
+pub fn check_named(command: &[String]) -> anyhow::Result<()> {
+    match command.first() {
+        Some(program) if is_from_here(program) && !Path::new(program).is_file() => {
+            Err(NoProgram(program.clone()).into())
+        }
+        _ => Ok(()),
+    }
+}
+
+fn is_from_here(program: &str) -> bool {
+    program.contains('/') && !program.starts_with('/')
+}
+
 /// The files of this machine that a command names, and that are to be taken into the guest: its
 /// program, and each word that begins with ./ or ../ and names a file. In the command they become
 /// whole paths, for those are what they have in the guest.
@@ -85,7 +99,7 @@ pub fn own_files(
     is_there: impl Fn(&str) -> anyhow::Result<bool>,
 ) -> anyhow::Result<Vec<PathBuf>> {
     let Some((program, words)) = command.split_first_mut() else { return Ok(Vec::new()) };
-    let relative = program.contains('/') && !program.starts_with('/');
+    let relative = is_from_here(program);
     let mut files: Vec<PathBuf> = own_program(program, foreign, &is_there)?.into_iter().collect();
     if files.is_empty() && relative {
         return Err(NoProgram(program.clone()).into());

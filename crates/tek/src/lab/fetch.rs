@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! `tek lab fetch`.
-use super::machine::a_kind;
+use super::machine::KINDS;
 use super::origin::{tell, Origin};
 use serde::Serialize;
 use std::io::Write;
@@ -31,7 +31,7 @@ EXIT STATUS:
     2  an option was not understood")]
 pub struct Args {
     /// Fetch what this kind of machine needs; can be given several times [default: all kinds]
-    #[arg(long, value_name = "KIND", value_parser = a_kind)]
+    #[arg(long, value_name = "KIND", value_parser = KINDS, hide_possible_values = true)]
     kind: Vec<String>,
     /// Fetch packages of another architecture, by their entry in lab/kinds.toml: what tools/board
     /// builds with besides those of the kind

@@ -2,7 +2,9 @@
 //! The options that say which machine to boot, alike in all commands.
 use super::contents::{self, own_files};
 use super::origin::{tell, Origin};
+use crate::suggested::Suggested;
 use anyhow::{bail, Context};
+use clap::builder::PossibleValue;
 use std::fs::File;
 use std::os::unix::net::UnixStream;
 use std::path::PathBuf;
@@ -12,7 +14,7 @@ use tek_lab::cache::InUse;
 use tek_lab::kernel::{self, Obtained, Wanted};
 use tek_lab::machine::Plan;
 use tek_lab::session::{Limits, BOOTS};
-use tek_lab::{initramfs, size, sysroot, Kind, Kinds};
+use tek_lab::{initramfs, needs, size, sysroot, Kind, Kinds};
 
 /// Port on which gdbserver-like things listen where nobody says otherwise, QEMU's own too.
 const GDB: &str = "1234";
@@ -31,7 +33,7 @@ const A_DAY: Duration = Duration::from_secs(86_400);
 #[command(next_help_heading = "The machine")]
 pub struct Which {
     /// Kind of machine; `tek lab list` shows them
-    #[arg(long, value_name = "KIND", default_value = "rt", value_parser = a_kind)]
+    #[arg(long, value_name = "KIND", default_value = "rt", value_parser = KINDS, hide_possible_values = true)]
     kind: String,
     /// Number of CPUs, instead of the kind's
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=64))]
@@ -75,7 +77,16 @@ pub struct Which {
 }
 
 /// Parses the name of a kind of machine.
-pub fn a_kind(text: &str) -> Result<String, String> {
+pub const KINDS: Suggested<String> = Suggested {
+    parse: a_kind,
+    names: || {
+        // clap keeps names for ever.
+        let name = |kind: &Kind| PossibleValue::new(&*kind.name.clone().leak());
+        Kinds::own().kinds().map(name).collect()
+    },
+};
+
+fn a_kind(text: &str) -> Result<String, String> {
     match Kinds::own().kind(text) {
         Ok(_) => Ok(text.to_owned()),
         Err(error) => Err(error.to_string()),
@@ -132,6 +143,7 @@ impl Which {
         for more in &self.append {
             kind.append = format!("{} {more}", kind.append).trim().to_owned();
         }
+        self.check_needs(&kinds, &kind, command)?;
         let in_use = self.origin.cache().ok().and_then(|cache| cache.in_use());
         let kernel = self.kernel(&kinds, &kind)?;
         let sysroot = self.sysroot(&kinds, &kind)?;
@@ -147,6 +159,17 @@ impl Which {
         let acceleration = Acceleration::new(!self.no_kvm, notes, &kernel.release);
         let (gdb, in_turns) = (self.gdb, self.in_turns);
         Ok(Machine { kind, kernel, initramfs, gdb, acceleration, in_turns, _in_use: in_use })
+    }
+
+    /// What is wrong on this machine is said before anything is downloaded.
+    fn check_needs(&self, kinds: &Kinds, kind: &Kind, command: &[String]) -> anyhow::Result<()> {
+        let architecture = &kinds.kernel_of(kind).architecture;
+        let foreign = kinds.sysroot_of(kind).is_some();
+        let modular = self.kernel.is_none() || self.modules.is_some();
+        needs::check(kind, architecture, foreign, modular)?;
+        let contents = self.contents.contents(architecture, None)?;
+        tek_lab::check_own(&contents.tek)?;
+        contents::check_named(command)
     }
 
     fn kernel(&self, kinds: &Kinds, kind: &Kind) -> anyhow::Result<Obtained> {

@@ -11,7 +11,9 @@ pub mod value;
 pub mod view;
 mod watch;
 
+use crate::suggested::Suggested;
 use anyhow::Context;
+use clap::builder::PossibleValue;
 use clap::ValueEnum;
 use column::Column;
 use console::Term;
@@ -77,11 +79,12 @@ ENVIRONMENT:
 #[derive(clap::Args)]
 #[command(after_help = after_help())]
 pub struct Args {
-    /// What to show of each thread, in this order: a list, or `help`
-    #[arg(short = 'o', long, value_name = "COLUMN,...", value_delimiter = ',', value_parser = chosen)]
+    /// What to show of each thread, in this order: a list, or `help`, which tells of all columns
+    #[arg(short = 'o', long, value_name = "COLUMN,...", value_delimiter = ',', value_parser = CHOSEN,
+          hide_possible_values = true)]
     columns: Vec<Chosen>,
     /// Sort by a column, downwards with `:desc`
-    #[arg(long, value_name = "COLUMN[:asc|:desc]", value_parser = sorting)]
+    #[arg(long, value_name = "COLUMN[:asc|:desc]", value_parser = SORTING, hide_possible_values = true)]
     sort: Option<Sorting>,
     /// Show processes with their threads below them, each below the one that created it
     #[arg(long)]
@@ -106,6 +109,9 @@ pub struct Args {
     filter: Filter,
 }
 
+/// Instead of a column.
+const HELP: &str = "help";
+
 /// What -o takes.
 #[derive(Clone)]
 enum Chosen {
@@ -114,13 +120,27 @@ enum Chosen {
 }
 
 fn chosen(text: &str) -> Result<Chosen, String> {
-    if text == "help" {
+    if text == HELP {
         return Ok(Chosen::Help);
     }
-    let column = Column::from_str(text, true);
-    column
-        .map(Chosen::Column)
-        .map_err(|_| format!("there is no column {text}: `tek ps --columns help` lists them"))
+    Column::from_str(text, true).map(Chosen::Column).map_err(|_| {
+        let names: Vec<_> = Column::value_variants().iter().map(|column| column.name()).collect();
+        format!(
+            "there is no column {text}; `tek ps --columns help` tells of those that there are: {}",
+            names.join(", ")
+        )
+    })
+}
+
+/// Parses a value of --columns.
+const CHOSEN: Suggested<Chosen> = Suggested { parse: chosen, names: || [column_names(), vec![HELP.into()]].concat() };
+
+/// Parses a value of --sort.
+const SORTING: Suggested<Sorting> = Suggested { parse: sorting, names: column_names };
+
+/// For shells, and where a value is missing.
+pub fn column_names() -> Vec<PossibleValue> {
+    Column::value_variants().iter().filter_map(ValueEnum::to_possible_value).collect()
 }
 
 /// What --sort takes.
@@ -142,7 +162,7 @@ pub fn sorting(text: &str) -> Result<Sorting, String> {
     };
     match chosen(name)? {
         Chosen::Column(column) => Ok(Sorting { column, down }),
-        Chosen::Help => Err("sort by a column: `tek ps --columns help` lists them".into()),
+        Chosen::Help => Err("sort by a column: `tek ps --columns help` tells of them".into()),
     }
 }
 
@@ -179,6 +199,9 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
     Ok(if names_one && !found { ExitCode::FAILURE } else { ExitCode::SUCCESS })
 }
 
+/// What is said instead of nothing.
+pub const NONE_FITS: &str = "no thread fits the options: tek ps without them shows all";
+
 /// One look. True if a thread was found.
 fn once(view: &mut View, as_json: bool) -> anyhow::Result<bool> {
     let Look { threads, problems, .. } = view.look()?;
@@ -196,6 +219,9 @@ fn once(view: &mut View, as_json: bool) -> anyhow::Result<bool> {
         }
     }
     out.flush()?;
+    if !found && !as_json && problems.is_empty() {
+        tell(&[NONE_FITS.to_owned()]);
+    }
     Ok(found)
 }
 

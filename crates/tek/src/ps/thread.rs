@@ -54,6 +54,36 @@ pub struct Before {
     cpu_ns: u64,
     schedstat: SchedStat,
     switches: Switches,
+    /// It was running, or ready to run.
+    was_ready: bool,
+    /// CPU time by its stat, in clock ticks.
+    stat_cpu_ns: u64,
+    /// Waiting for a CPU that was told already, and that the kernel had not counted by then.
+    told_ns: u64,
+}
+
+impl Before {
+    /// What the next look is compared with.
+    fn of(thread: &Thread) -> Self {
+        Self {
+            time_ns: thread.time_ns,
+            cpu_ns: thread.cpu_ns().unwrap_or_default(),
+            schedstat: thread.task.schedstat.unwrap_or_default(),
+            switches: thread.task.switches.unwrap_or_default(),
+            was_ready: thread.is_ready(),
+            stat_cpu_ns: thread.task.stat.cpu_ns,
+            told_ns: thread.before.map_or(0, |before| thread.delay(&before).told_ns),
+        }
+    }
+}
+
+/// Waiting for a CPU. The kernel counts it only when the thread gets one, so a long wait would all be
+/// found in the interval in which it ends, and may be longer than that.
+struct Delay {
+    /// What belongs to the interval.
+    ns: u64,
+    /// [`Before::told_ns`] from now on.
+    told_ns: u64,
 }
 
 /// What a thread did between two looks.
@@ -133,7 +163,7 @@ impl Thread {
             Some(interval) => (interval.cpu_ns?, interval.ns),
             None => (self.cpu_ns()?, self.age_ns()),
         };
-        (time != 0).then(|| cpu as f64 * 100.0 / time as f64)
+        share(cpu, time)
     }
 
     /// The share of the time since the look before, else of its life, that it waited for a CPU.
@@ -143,7 +173,28 @@ impl Thread {
             Some(interval) => (interval.run_delay_ns, interval.ns),
             None => (times.run_delay_ns, self.age_ns()),
         };
-        (time != 0).then(|| delay as f64 * 100.0 / time as f64)
+        share(delay, time)
+    }
+
+    /// Whether it runs, or could if it had a CPU.
+    fn is_ready(&self) -> bool {
+        self.task.stat.state == 'R'
+    }
+
+    /// Its waiting for a CPU since the look before. One that was ready at both looks, and neither got a
+    /// CPU nor used one between them, has waited all the time.
+    fn delay(&self, before: &Before) -> Delay {
+        let times = self.task.schedstat.unwrap_or_default();
+        let had_none = times == before.schedstat && self.task.stat.cpu_ns == before.stat_cpu_ns;
+        if self.task.schedstat.is_some() && self.is_ready() && before.was_ready && had_none {
+            let ns = self.time_ns.saturating_sub(before.time_ns);
+            return Delay { ns, told_ns: before.told_ns.saturating_add(ns) };
+        }
+        let counted = times.run_delay_ns.saturating_sub(before.schedstat.run_delay_ns);
+        Delay {
+            ns: counted.saturating_sub(before.told_ns),
+            told_ns: before.told_ns.saturating_sub(counted),
+        }
     }
 
     /// How many context switches of a kind it made a second, since the look before, else in its life.
@@ -159,19 +210,24 @@ impl Thread {
     /// What it did since the look before; `None` at the first.
     pub fn interval(&self) -> Option<Interval> {
         let before = self.before?;
-        let times = self.task.schedstat.unwrap_or_default();
         let switches = self.task.switches.unwrap_or_default();
         let since = |now: u64, before: u64| now.saturating_sub(before);
         Some(Interval {
             ns: since(self.time_ns, before.time_ns),
             cpu_ns: self.cpu_ns().map(|now| since(now, before.cpu_ns)),
-            run_delay_ns: since(times.run_delay_ns, before.schedstat.run_delay_ns),
+            run_delay_ns: self.delay(&before).ns,
             switches: Switches {
                 voluntary: since(switches.voluntary, before.switches.voluntary),
                 involuntary: since(switches.involuntary, before.switches.involuntary),
             },
         })
     }
+}
+
+/// In percent; at most 100, for a thread has one CPU at a time. More is measured where the wait began
+/// before the interval, and where looks at it were not quite as far apart as those at the device.
+fn share(part: u64, whole: u64) -> Option<f64> {
+    (whole != 0).then(|| part.min(whole) as f64 * 100.0 / whole as f64)
 }
 
 /// Takes looks at the device apart into threads, and remembers the look before.
@@ -199,15 +255,7 @@ impl Threads {
         self.last_ns = Some(time_ns);
         self.last = threads
             .iter()
-            .map(|thread| {
-                let before = Before {
-                    time_ns,
-                    cpu_ns: thread.cpu_ns().unwrap_or_default(),
-                    schedstat: thread.task.schedstat.unwrap_or_default(),
-                    switches: thread.task.switches.unwrap_or_default(),
-                };
-                (thread.identity(), before)
-            })
+            .map(|thread| (thread.identity(), Before::of(thread)))
             .collect();
         threads
     }
@@ -292,5 +340,69 @@ fn task_of(uthread: &Uthread, parent: u32, first_name: &str) -> Task {
         switches: None,
         stack: uthread.stack,
         seat: None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const SECOND: u64 = 1_000_000_000;
+
+    /// A thread at so many seconds, with what the kernel has counted by then, in ms, and its state.
+    fn at(seconds: u64, state: char, cpu_ms: u64, delay_ms: u64, slices: u64) -> Thread {
+        let ms = SECOND / 1000;
+        let mut thread = crate::top::sample::tests::thread(7, 7, "fridge", "ui", cpu_ms);
+        thread.task.stat.state = state;
+        thread.task.stat.start_ns = 0;
+        thread.task.schedstat =
+            Some(SchedStat { cpu_ns: cpu_ms * ms, run_delay_ns: delay_ms * ms, slices });
+        thread.time_ns = seconds * SECOND;
+        thread.before = None;
+        thread
+    }
+
+    /// DELAY% at each look, by way of what is remembered of the one before.
+    fn shares(looks: impl IntoIterator<Item = Thread>) -> Vec<f64> {
+        let mut before: Option<Before> = None;
+        let share = |mut thread: Thread| {
+            thread.before = before;
+            before = Some(Before::of(&thread));
+            thread.delay_percent().unwrap()
+        };
+        looks.into_iter().map(share).collect()
+    }
+
+    #[test]
+    fn a_wait_is_told_while_it_lasts_and_not_again_when_the_kernel_counts_it() {
+        let starved = [
+            at(1, 'S', 10, 0, 5),
+            at(2, 'R', 10, 0, 5),    // woken some time since
+            at(3, 'R', 10, 0, 5),    // all that second
+            at(4, 'R', 10, 0, 5),
+            at(5, 'S', 12, 3400, 6), // 0.5 s before the look at 2, 0.9 s of this second
+        ];
+        assert_eq!(shares(starved), [0.0, 0.0, 100.0, 100.0, 100.0]);
+        let soon = [at(1, 'R', 0, 0, 1), at(2, 'R', 0, 0, 1), at(3, 'S', 2, 1300, 2)];
+        assert_eq!(shares(soon), [0.0, 100.0, 30.0]);
+    }
+
+    #[test]
+    fn one_that_runs_or_sleeps_does_not_wait() {
+        let runs = [at(1, 'R', 10, 0, 5), at(2, 'R', 1010, 0, 5), at(3, 'R', 2010, 0, 5)];
+        assert_eq!(shares(runs), [0.0; 3]);
+        let sleeps = [at(1, 'S', 10, 0, 5), at(2, 'S', 10, 0, 5)];
+        assert_eq!(shares(sleeps), [0.0; 2]);
+    }
+
+    #[test]
+    fn no_share_is_above_100() {
+        let late = [at(1, 'S', 0, 0, 5), at(2, 'S', 1100, 5000, 6)];
+        assert_eq!(shares(late), [0.0, 100.0]);
+        let mut thread = at(2, 'S', 1100, 0, 6);
+        thread.before = Some(Before::of(&at(1, 'S', 0, 0, 5)));
+        assert_eq!(thread.cpu_percent(), Some(100.0));
+        // The whole of what was counted is told all the same, for sums.
+        assert_eq!(thread.interval().unwrap().cpu_ns, Some(1_100_000_000));
     }
 }

@@ -23,7 +23,11 @@ pub fn run(view: &mut View, interval: Duration) -> anyhow::Result<bool> {
             return Ok(found);
         }
         found |= !threads.is_empty();
-        let lines = view.lines(threads);
+        let is_empty = threads.is_empty();
+        let mut lines = view.lines(threads);
+        if is_empty {
+            lines.push(super::NONE_FITS.to_owned());
+        }
         if term.is_term() {
             problems.extend(new);
             draw(&term, &lines)?;

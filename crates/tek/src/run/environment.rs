@@ -82,8 +82,9 @@ fn add_beside(library: &Path, name: &str, option: &str) -> anyhow::Result<()> {
     let path = library.with_file_name(name);
     ensure!(
         path.exists(),
-        "{option}: {} is not installed: build and install TEK again",
-        path.display()
+        "{option}: {} is not installed: {}",
+        path.display(),
+        crate::system::library::BUILD_AGAIN
     );
     let mut preload = Preload::inherited();
     preload.add(&path)?;

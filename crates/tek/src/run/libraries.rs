@@ -1,12 +1,15 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! `tek run --alloc`, `--libm`: other libraries in the places of the C library's own.
+use crate::suggested::Suggested;
 use crate::system::elf::{self, Elf, Machine};
+use crate::system::library::BUILD_AGAIN;
 use crate::system::loader;
 use std::env;
 use std::ffi::{OsStr, OsString};
 use std::fmt;
 use std::path::{Path, PathBuf};
 use std::str::FromStr;
+use tek_advice::Package;
 
 /// Variable for the allocator: `--alloc` of `tek run`, and what libtek-alloc.so reads.
 pub const ALLOC_VARIABLE: &str = "TEK_ALLOC";
@@ -28,13 +31,18 @@ pub struct Options {
     /// Which allocator: the C library's (glibc), one that is installed (mimalloc, jemalloc,
     /// tcmalloc), one of bounded time that grows (tlsf), or that one in so much memory, which is
     /// present and locked from the start and all there is, for each process anew (pool=64M)
-    #[arg(long, value_name = "NAME")]
+    #[arg(long, value_name = "NAME", value_parser = ALLOCS, hide_possible_values = true)]
     pub alloc: Option<Alloc>,
 
     /// Which mathematical functions: the C library's (glibc), those of musl, or a shared library
-    #[arg(long, value_name = "glibc|musl|PATH")]
+    #[arg(long, value_name = "glibc|musl|PATH", value_hint = clap::ValueHint::FilePath)]
     pub libm: Option<Libm>,
 }
+
+const ALLOCS: Suggested<Alloc> = Suggested {
+    parse: |text| text.parse(),
+    names: || ["glibc", "mimalloc", "jemalloc", "tcmalloc", "tlsf", "pool=64M"].map(Into::into).into(),
+};
 
 /// An allocator.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -55,25 +63,27 @@ pub struct Installed {
     name: &'static str,
     /// Of the file, the usual one first.
     files: &'static [&'static str],
-    /// Of Debian 12.
-    package: &'static str,
+    package: Package,
 }
+
+/// Debian's package with musl's archive, of which TEK's library of mathematical functions is made.
+pub const MUSL: Package = Package { names: &[("musl-dev", 0)] };
 
 static INSTALLED: [Installed; 3] = [
     Installed {
         name: "mimalloc",
         files: &["libmimalloc.so.2", "libmimalloc.so.3", "libmimalloc.so"],
-        package: "libmimalloc2.0",
+        package: Package { names: &[("libmimalloc3", 13), ("libmimalloc2.0", 0)] },
     },
     Installed {
         name: "jemalloc",
         files: &["libjemalloc.so.2", "libjemalloc.so"],
-        package: "libjemalloc2",
+        package: Package { names: &[("libjemalloc2", 0)] },
     },
     Installed {
         name: "tcmalloc",
         files: &["libtcmalloc_minimal.so.4", "libtcmalloc.so.4", "libtcmalloc_minimal.so"],
-        package: "libtcmalloc-minimal4",
+        package: Package { names: &[("libtcmalloc-minimal4t64", 13), ("libtcmalloc-minimal4", 0)] },
     },
 ];
 
@@ -319,34 +329,26 @@ impl Alloc {
             Self::Glibc => Ok(None),
             Self::Installed(installed) => loader::find(installed.files, machine).map(Some).ok_or_else(|| {
                 Problem::Misused(format!(
-                    "--alloc {}: there is no {} for a program for {machine}: install it, on Debian 12 with \
-                     `apt install {}{}`",
+                    "--alloc {}: there is no {} for a program for {machine}: {}",
                     installed.name,
                     installed.files[0],
-                    installed.package,
-                    architecture(machine)
+                    tek_advice::install(&[installed.package], foreign(machine))
                 ))
             }),
             Self::Pool(bytes) if machine.bits == 32 && bytes > MOST_POOL_OF_32_BITS => Err(Problem::Misused(format!(
                 "--alloc {self}: a program for {machine} can have a pool of 1G at most"
             ))),
             Self::Tlsf | Self::Pool(_) => ours(ALLOC, machine, tek).map(Some).map_err(|place| {
-                Problem::Missing(format!("--alloc {self}: {place} is not installed: build and install TEK again"))
+                Problem::Missing(format!("--alloc {self}: {place} is not installed: {BUILD_AGAIN}"))
             }),
         }
     }
 }
 
-/// Debian's name of the architecture behind a package's, where it is not this machine's usual one.
-fn architecture(machine: Machine) -> &'static str {
-    match elf::read(Path::new("/proc/self/exe")) {
-        Ok(Some(own))
-            if own.machine() != machine && machine.bits == 32 && cfg!(target_arch = "x86_64") =>
-        {
-            ":i386"
-        }
-        _ => "",
-    }
+/// Debian's name of the architecture of such programs, where it is not this machine's usual one.
+fn foreign(machine: Machine) -> Option<&'static str> {
+    let own = elf::read(Path::new("/proc/self/exe")).ok()??.machine();
+    (own != machine && machine.bits == 32 && cfg!(target_arch = "x86_64")).then_some("i386")
 }
 
 impl Libm {
@@ -381,8 +383,9 @@ impl Libm {
                          give the path of a library for it"
                     )),
                     _ => Problem::Missing(format!(
-                        "--libm musl: {place} is not installed: it is made of musl's archive when TEK is built, so \
-                         install Debian's musl-dev, then build and install TEK again"
+                        "--libm musl: {place} is not installed: it is made of musl's archive when TEK is built: {}, \
+                         then {BUILD_AGAIN}",
+                        tek_advice::install(&[MUSL], None)
                     )),
                 }
             }),
@@ -479,12 +482,12 @@ mod tests {
         static MISSING: Installed = Installed {
             name: "other",
             files: &["libno-such-library.so.7"],
-            package: "libno-such-package",
+            package: MUSL,
         };
         let own = elf::read(Path::new("/proc/self/exe")).unwrap().unwrap().machine();
         let found = Alloc::Installed(&MISSING).library(own, Path::new("/lib/libtek.so"));
         let Err(Problem::Misused(refused)) = found else { panic!("{found:?}") };
-        assert!(refused.contains("apt install libno-such-package`"), "{refused}");
+        assert!(refused.contains("libno-such-library.so.7") && refused.contains("musl-dev"), "{refused}");
     }
 
     #[test]

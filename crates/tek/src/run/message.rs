@@ -176,11 +176,13 @@ fn refused(event: &Event, thread: &str, program: &str) -> String {
     if let Some(cure) = privilege::refused_despite_privilege() {
         return format!("{who} and runs on as it was: {cure}");
     }
-    let [now, for_good, service] = privilege::ways_to_get_it();
+    let ways = privilege::ways_to_get_it();
+    let ways: Vec<_> = (1..).zip(&ways).map(|(n, way)| format!("  {n}. {way}\n")).collect();
     format!(
-        "{who} and runs on as it was: its process may not use real-time priorities. Three ways \
-         to allow it:\n  1. {now}\n  2. {for_good}\n  3. {service}\nOr start tekd, which switches \
-         threads for those to whom its configuration grants it."
+        "{who} and runs on as it was: its process may not use real-time priorities. Ways to allow \
+         it:\n{}Or start tekd, which switches threads for those to whom its configuration grants it{}",
+        ways.concat(),
+        crate::daemon::start(&crate::daemon::path())
     )
 }
 

@@ -163,10 +163,10 @@ pub struct Args {
     no_follow_marked: bool,
 
     /// Keep each thread on one CPU, dealt to it when it is created: far from each other
-    /// (spread), near each other (compact), or in turn on those of a list (cores=0-3,6).
+    /// (spread), near each other (compact), or in turn on those of a list (cores=0-1).
     /// rtfifo, alone or before one of these with a comma, makes all of them SCHED_FIFO of
     /// one priority, 1 unless rtfifo=PRIORITY says another
-    #[arg(long, value_name = "HOW")]
+    #[arg(long, value_name = "HOW", value_parser = place::PLACES, hide_possible_values = true)]
     place: Option<Place>,
 
     /// Let malloc keep at most so many arenas: each takes 64 MiB of addresses

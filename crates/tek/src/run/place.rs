@@ -4,6 +4,7 @@
 //! The order of the CPUs is made here; the library in the program, which deals them out, gets it as one variable
 //! (`TEK_PLACE` of libtek(7)), or as the engine's option `pin`.
 use super::message;
+use crate::suggested::Suggested;
 use crate::system::topology::{self, Cpu};
 use std::collections::BTreeSet;
 use std::ffi::OsStr;
@@ -21,8 +22,14 @@ const MOST_CPUS: u32 = 1024;
 const USUAL_PRIORITY: u8 = 1;
 const MOST_PRIORITY: u8 = 49;
 
-const FORM: &str = "write rtfifo, rtfifo=PRIORITY, spread, compact or cores=LIST, or rtfifo and one of the others \
-                    with a comma between them, as in rtfifo,cores=0-3,6";
+/// How the option is written, with an example that works on this machine.
+fn form() -> String {
+    format!(
+        "write rtfifo, rtfifo=PRIORITY, spread, compact or cores=LIST, or rtfifo and one of the others \
+         with a comma between them, as in rtfifo,cores={}",
+        ranges(&topology::allowed())
+    )
+}
 
 /// The option.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -51,6 +58,12 @@ pub struct Plan {
     has_nodes: bool,
 }
 
+/// Parses the option, and knows how to begin it.
+pub const PLACES: Suggested<Place> = Suggested {
+    parse: |text| text.parse(),
+    names: || ["rtfifo", "spread", "compact", "cores=0"].map(Into::into).into(),
+};
+
 impl FromStr for Place {
     type Err = String;
 
@@ -62,7 +75,7 @@ impl FromStr for Place {
                 let first = order.replace(Order::Cores(cores(list)?)).is_none();
                 rest = None;
                 if !first {
-                    return Err(FORM.into());
+                    return Err(form());
                 }
                 continue;
             }
@@ -74,10 +87,10 @@ impl FromStr for Place {
                 ("compact", _) => order.replace(Order::Compact).is_none(),
                 ("rtfifo", _) => rtfifo.replace(USUAL_PRIORITY).is_none(),
                 (_, Some(text)) => rtfifo.replace(priority(text)?).is_none(),
-                _ => return Err(FORM.into()),
+                _ => return Err(form()),
             };
             if !first {
-                return Err(FORM.into());
+                return Err(form());
             }
         }
         Ok(Self { rtfifo, order: order.unwrap_or(Order::Numbers) })
@@ -97,15 +110,17 @@ fn decimal(text: &str) -> Option<u32> {
 
 /// A list such as `0-3,6`, in its order.
 fn cores(list: &str) -> Result<Vec<u32>, String> {
-    const FORM: &str =
-        "write CPUs after cores=, numbers and ranges with the lower one first, as in 0-3,6";
-    let number = |text| decimal(text).filter(|&number| number < MOST_CPUS).ok_or(FORM);
+    let form = || {
+        let own = ranges(&topology::allowed());
+        format!("write CPUs after cores=, numbers and ranges with the lower one first, as in {own}")
+    };
+    let number = |text| decimal(text).filter(|&number| number < MOST_CPUS).ok_or_else(form);
     let mut cpus = Vec::new();
     for item in list.split(',') {
         let (low, high) = item.split_once('-').unwrap_or((item, item));
         let (low, high) = (number(low)?, number(high)?);
         if low > high {
-            return Err(FORM.into());
+            return Err(form());
         }
         for cpu in low..=high {
             if cpus.contains(&cpu) {
@@ -178,7 +193,7 @@ impl FromStr for Plan {
 
     /// A value of [`VARIABLE`], as the library reads it or more strictly.
     fn from_str(text: &str) -> Result<Self, Self::Err> {
-        const FORM: &str = "write what --place takes, or what libtek(7) says of this variable, as in rtfifo=1,cpus=0:2";
+        const FORM: &str = "write what --place takes, or what libtek(7) says of this variable, as in rtfifo=1,cpus=0";
         let mut plan = Self { rtfifo: None, cpus: Vec::new(), has_nodes: false };
         for item in text.split(',') {
             match item.split_once('=').unwrap_or((item, "")) {

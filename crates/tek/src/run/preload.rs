@@ -47,7 +47,7 @@ impl Preload {
             library.display()
         );
         let name = library.file_name();
-        let is_one = |name: Option<&OsStr>| ONE_OF.iter().any(|one| name == Some(OsStr::new(one)));
+        let is_one = |name: Option<&OsStr>| ONE_OF.iter().any(|one| is_called(name, one));
         self.remove(|other| {
             other.file_name() == name || (is_one(name) && is_one(other.file_name()))
         });
@@ -70,7 +70,13 @@ impl Preload {
 
 fn rank(library: &Path) -> usize {
     let name = library.file_name();
-    ORDER.iter().position(|own| name == Some(OsStr::new(own))).unwrap_or(ORDER.len())
+    ORDER.iter().position(|own| is_called(name, own)).unwrap_or(ORDER.len())
+}
+
+/// Whether a file has the name of one of TEK's libraries, with a version behind it or not.
+fn is_called(file: Option<&OsStr>, own: &str) -> bool {
+    let version = file.and_then(|name| name.as_bytes().strip_prefix(own.as_bytes()));
+    version.is_some_and(|version| version.is_empty() || version.starts_with(b"."))
 }
 
 #[cfg(test)]
@@ -96,6 +102,7 @@ mod tests {
     fn a_run_inside_a_run_does_not_name_it_twice() {
         assert_eq!(with("/lib/libtek.so:a.so", &["/lib/libtek.so"]), "/lib/libtek.so:a.so");
         assert_eq!(with("/x/libtek.so:a.so", &["/lib/libtek.so"]), "/lib/libtek.so:a.so");
+        assert_eq!(with("/x/libtek.so.0:a.so", &["/lib/libtek.so"]), "/lib/libtek.so:a.so");
     }
 
     #[test]

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! The control group that this process, and what it starts, lives in.
 use std::path::{Path, PathBuf};
+use tek_advice::as_root;
 
 /// A mounted cgroup hierarchy.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -87,6 +88,34 @@ pub fn rt_runtime() -> Option<(i64, PathBuf)> {
     Some((super::number(&file)?, file))
 }
 
+/// Makes the hierarchy of version 2 appear where programs look for it.
+pub const MOUNT: &str = "mount -t cgroup2 none /sys/fs/cgroup";
+
+/// How the cpu controller gets a hierarchy that is mounted.
+pub fn mount_cpu() -> String {
+    mount_cpu_of(&super::line("/proc/cgroups").unwrap_or_default())
+}
+
+/// The same, given the text of /proc/cgroups: name, number of the hierarchy of version 1 that has it or 0, number of
+/// groups, whether it is enabled.
+fn mount_cpu_of(controllers: &str) -> String {
+    let fields = controllers.lines().map(|line| line.split_whitespace().collect::<Vec<_>>());
+    let fields: Vec<_> = fields.filter(|fields| fields.len() == 4).collect();
+    let Some(cpu) = fields.iter().find(|fields| fields[0] == "cpu" && fields[3] == "1") else {
+        return "use a kernel with CONFIG_CGROUP_SCHED, without cgroup_disable=cpu on its command line".to_owned();
+    };
+    if cpu[1] == "0" {
+        return as_root(MOUNT);
+    }
+    // A controller that a hierarchy of version 1 has is not in that of version 2.
+    let same = fields.iter().filter(|fields| fields[1] == cpu[1]);
+    let names: Vec<_> = same.map(|fields| fields[0]).collect();
+    as_root(&format!(
+        "mkdir -p /run/cgroup/cpu && mount -t cgroup -o {} none /run/cgroup/cpu",
+        names.join(",")
+    ))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -136,6 +165,19 @@ mod tests {
         let mountinfo = "30 25 0:26 /docker/7 /sys/fs/cgroup rw - cgroup2 cgroup rw";
         let (_, directory) = directory(mountinfo, "0::/docker/7/app", "cpu").unwrap();
         assert_eq!(directory, Path::new("/sys/fs/cgroup/app"));
+    }
+
+    #[test]
+    fn the_cpu_controller_is_mounted_where_it_is() {
+        let of = |hierarchy: u32, enabled: u32| {
+            mount_cpu_of(&format!(
+                "#subsys_name\thierarchy\tnum_cgroups\tenabled\ncpuset\t3\t1\t1\n\
+                 cpu\t{hierarchy}\t1\t{enabled}\ncpuacct\t4\t1\t1\n"
+            ))
+        };
+        assert!(of(0, 1).ends_with(MOUNT));
+        assert!(of(4, 1).contains("mount -t cgroup -o cpu,cpuacct none /run/cgroup/cpu"));
+        assert!(of(0, 0).contains("cgroup_disable=cpu"));
     }
 
     #[test]

@@ -20,6 +20,10 @@ pub const RTFIFO: &str = "libtek-rtfifo.so";
 /// And of the one that counts where time goes.
 pub const PROFILE: &str = "libtek-profile.so";
 
+/// What to do where a file of TEK's is missing.
+pub const BUILD_AGAIN: &str =
+    "run `make build` in TEK's source tree, and `make install` there if TEK was installed from it";
+
 /// Name of the thread with which libtek.so looks at the stacks of a process.
 pub const WATCH: &str = "tek-stack";
 
@@ -54,8 +58,8 @@ impl Error {
     /// What to do about it.
     pub fn cure(&self) -> &'static str {
         match self {
-            Self::Missing { name: TEK, .. } => "build it with `make build`, install it with `make install`, or set TEK_LIBRARY to its path",
-            Self::Missing { .. } => "build it with `make build`, install it with `make install`, or set TEK_LIBRARY to the libtek.so beside it",
+            Self::Missing { name: TEK, .. } => "run `make build` in TEK's source tree, and `make install` there if TEK was installed from it, or set TEK_LIBRARY to the path of a libtek.so",
+            Self::Missing { .. } => "run `make build` in TEK's source tree, and `make install` there if TEK was installed from it, or set TEK_LIBRARY to the path of the libtek.so beside it",
             Self::Unfit(..) => "set TEK_LIBRARY to a libtek.so built for this machine",
             Self::Lost(_) => "set TEK_LIBRARY to the path of libtek.so",
         }

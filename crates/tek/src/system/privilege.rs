@@ -2,10 +2,16 @@
 //! May this user's threads be real-time, and if not, what gives them leave.
 use super::{cgroup, line};
 use nix::sys::resource::{getrlimit, rlim_t, Resource};
+use nix::unistd::{geteuid, getppid, getuid, User};
+use std::path::Path;
+use tek_advice::{as_root, quoted, write_as_root};
 
 /// The real-time priority that the advice below grants. It is above all that SCHED_TEK uses by
 /// default (10 to 49) and above the kernel's interrupt threads (50), should the range be raised.
 const GRANT: u32 = 60;
+
+/// The run-time that is advised for a control group, in each second.
+const RUN_TIME_US: u32 = 300_000;
 
 /// Whether this process has a capability in effect, by its bit in /proc/self/status (proc(5)).
 pub fn has_capability(bit: u32) -> bool {
@@ -23,6 +29,8 @@ pub const SYS_NICE: u32 = 23;
 pub const IPC_LOCK: u32 = 14;
 /// CAP_SYS_ADMIN.
 pub const SYS_ADMIN: u32 = 21;
+/// CAP_PERFMON.
+pub const PERFMON: u32 = 38;
 /// CAP_BPF.
 pub const BPF: u32 = 39;
 
@@ -39,13 +47,34 @@ pub fn in_user_namespace() -> bool {
         .is_some_and(|map| map.split_whitespace().collect::<Vec<_>>() != ["0", "0", "4294967295"])
 }
 
-/// The ways to get the privilege, one a line.
-pub fn ways_to_get_it() -> [String; 3] {
-    [
-        format!("now, for this shell and what it starts: sudo prlimit --pid $$ --rtprio={GRANT}:{GRANT}"),
-        format!("for good: put the line `USER - rtprio {GRANT}`, with the user's name for USER, into /etc/security/limits.d/tek.conf; it counts from the next login on"),
-        format!("for a service: `LimitRTPRIO={GRANT}` (or `AmbientCapabilities=CAP_SYS_NICE`) in its systemd unit"),
-    ]
+/// The ways to get the privilege, one a line: the shell that this command came from, the user from the
+/// next login on, a service, a container.
+pub fn ways_to_get_it() -> Vec<String> {
+    let mut ways = Vec::new();
+    if !geteuid().is_root() {
+        ways.push(for_this_shell());
+        let user = User::from_uid(getuid()).ok().flatten();
+        let user = user.map_or_else(|| format!(":{}", getuid()), |user| user.name);
+        let line = format!("{user} - rtprio {GRANT}");
+        let now = write_as_root(line, "/etc/security/limits.d/tek.conf");
+        ways.push(format!("for good, from the next login on: {now}"));
+    }
+    ways.push(format!("for a service: LimitRTPRIO={GRANT} in the section [Service] of its unit"));
+    if geteuid().is_root() || !tek_advice::root_has(&["sys_nice"]) {
+        ways.push("in a container: start it with --cap-add=SYS_NICE".to_owned());
+    }
+    ways
+}
+
+/// Root raises the limit of a shell, or where it may raise no limits starts a shell with the
+/// capability.
+fn for_this_shell() -> String {
+    if tek_advice::root_has(&["sys_nice"]) && !tek_advice::root_has(&["sys_resource"]) {
+        let ways = tek_advice::with_capabilities(&["sys_nice"]);
+        return ways.lines().next().unwrap_or_default().to_owned();
+    }
+    let limit = format!("prlimit --pid {} --rtprio={GRANT}:{GRANT}", getppid());
+    format!("now, for this shell and what it starts: {}", as_root(&limit))
 }
 
 /// Why the kernel refuses real-time scheduling to a process that has the privilege, with the
@@ -55,15 +84,30 @@ pub fn refused_despite_privilege() -> Option<String> {
         return None;
     }
     if let Some((0, file)) = cgroup::rt_runtime() {
-        let group = file.parent().unwrap_or(&file).display();
-        let mount = cgroup::of_cpu().map_or_else(
-            || "the root group".to_owned(),
-            |(hierarchy, _)| hierarchy.mount.join("cgroup.procs").display().to_string(),
-        );
-        return Some(format!("the cpu cgroup {group} has no real-time run-time: as root, move this shell to the root group with `echo $$ > {mount}`, or give the group (and first each one above it) a share with `echo 300000 > {file}`", file = file.display()));
+        return Some(run_time_for_group(&file));
     }
     if rtprio_limit() == 0 && in_user_namespace() {
         return Some(format!("root of a user namespace (a rootless container) may not use real-time priorities: start the container with a limit such as `--ulimit rtprio={GRANT}`"));
     }
     Some(format!("the privilege is there and the kernel refuses all the same: is the priority above the limit (`ulimit -r`), or does a seccomp filter or security module forbid sched_setattr? In a container, try `--cap-add=SYS_NICE --ulimit rtprio={GRANT}`"))
+}
+
+/// Two cures for a control group of version 1 without real-time run-time.
+pub fn run_time_for_group(file: &Path) -> String {
+    let group = file.parent().unwrap_or(file);
+    let Some((hierarchy, _)) = cgroup::of_cpu() else { return String::new() };
+    let move_shell = write_as_root(getppid(), hierarchy.mount.join("cgroup.procs"));
+    // A group gets of what the one above it has, so the topmost comes first.
+    let without = group.ancestors().take_while(|above| *above != hierarchy.mount);
+    let without: Vec<_> = without.map(|above| above.join("cpu.rt_runtime_us")).collect();
+    let give = without.iter().rev().filter(|file| super::number(file) == Some(0));
+    let give: Vec<_> =
+        give.map(|file| format!("echo {RUN_TIME_US} > {}", quoted(&file.display().to_string()))).collect();
+    format!(
+        "the cpu cgroup {} has no real-time run-time\n\
+         move this shell to the root group: {move_shell}\n\
+         or give the group a share: {}",
+        group.display(),
+        as_root(&give.join(" && "))
+    )
 }

@@ -103,6 +103,9 @@ fn table(state: &State, look: Look, canvas: &mut Canvas) {
         let style = if is_sorted { BOLD.add_modifier(Modifier::UNDERLINED) } else { Style::new() };
         cell(canvas, (x, LINES_ABOVE - 1), column, width, &heads(column), style);
     }
+    for (text, y) in state.why_empty().iter().zip(LINES_ABOVE..) {
+        canvas.line(y, text, Style::new());
+    }
     let rows = state.rows.iter().enumerate().skip(state.first).take(state.page());
     for ((position, row), y) in rows.zip(LINES_ABOVE..) {
         let Some(thread) = state.sample.threads.get(row.index) else { continue };

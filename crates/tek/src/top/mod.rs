@@ -21,6 +21,7 @@ mod wrap;
 
 use crate::ps::{self, Sorting};
 use crate::run::message;
+use crate::suggested::Suggested;
 use order::Choice;
 use std::io::{self, IsTerminal};
 use std::process::ExitCode;
@@ -64,7 +65,7 @@ pub struct Args {
     #[arg(long, value_name = "INTERVAL", default_value = "1s", value_parser = interval)]
     interval: Duration,
     /// Sort by a column: numbers from the greatest, texts from A, unless :asc or :desc says otherwise
-    #[arg(long, value_name = "COLUMN[:asc|:desc]", default_value = "cpu%", value_parser = sorting)]
+    #[arg(long, value_name = "COLUMN[:asc|:desc]", default_value = "cpu%", value_parser = SORTING, hide_possible_values = true)]
     sort: Sorting,
     /// Show threads with this text in their program, name or role, in small or capital letters
     #[arg(long, value_name = "TEXT", default_value = "", hide_default_value = true)]
@@ -104,6 +105,9 @@ fn interval(text: &str) -> Result<Duration, String> {
     let time = ps::interval(text).ok().filter(|time| range.contains(time));
     time.ok_or_else(|| "write a time such as 2s, 0.5 or 200ms, from 0.1s to 60s".into())
 }
+
+const SORTING: Suggested<Sorting> =
+    Suggested { parse: sorting, names: ps::column_names };
 
 fn sorting(text: &str) -> Result<Sorting, String> {
     let sorting = ps::sorting(text)?;

@@ -40,6 +40,9 @@ pub fn run(choice: &Choice, interval: Duration, as_json: bool) -> anyhow::Result
         }
     }
     out.flush()?;
+    if rows.is_empty() && !as_json {
+        tell(&["no thread fits the options: tek top --once without them shows all".to_owned()]);
+    }
     Ok(())
 }
 

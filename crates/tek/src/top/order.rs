@@ -5,6 +5,7 @@ use super::sample::Sample;
 use crate::ps::thread::Thread;
 use crate::ps::{tree, Sorting};
 use std::borrow::Borrow;
+use tek_abi::printable;
 
 /// What was chosen.
 #[derive(Clone, Debug)]
@@ -62,6 +63,28 @@ pub fn rows(sample: &Sample, choice: &Choice) -> Vec<Row> {
     arranged.into_iter().map(|(placed, branch)| Row { index: placed.0, branch }).collect()
 }
 
+/// What to say where no thread is shown: why, and which key shows more.
+pub fn why_none(sample: &Sample, choice: &Choice) -> Vec<String> {
+    let mut why = Vec::new();
+    let any = |choice: &Choice| !rows(sample, choice).is_empty();
+    if !choice.filter.is_empty() {
+        let filter = printable(choice.filter.as_bytes());
+        why.push(format!(
+            "No thread that is shown has \"{filter}\" in its program, name or role: Esc clears the filter."
+        ));
+    }
+    if choice.fast && any(&Choice { fast: false, ..choice.clone() }) {
+        why.push("None is in the Fast Region: f shows the others too.".to_owned());
+    }
+    if !choice.kernel && any(&Choice { kernel: true, ..choice.clone() }) {
+        why.push("Threads of the kernel fit: k shows them too.".to_owned());
+    }
+    if why.is_empty() {
+        why.push("No thread can be seen: /proc may hide those of others.".to_owned());
+    }
+    why
+}
+
 fn has_text(thread: &Thread, needle: &str) -> bool {
     let has = |text: &str| text.to_lowercase().contains(needle);
     has(&thread.program)
@@ -108,6 +131,18 @@ mod tests {
         assert_eq!(tids(&Choice { fast: true, ..choice("tid") }), [102]);
         let sample = sample();
         assert_eq!(sample.human(Column::Region, &sample.threads[3]), "fast");
+    }
+
+    #[test]
+    fn where_none_is_shown_the_reason_and_the_key_are_told() {
+        let why = |choice: Choice| why_none(&sample(), &choice).join(" ");
+        let of = |filter: &str| Choice { filter: filter.into(), ..choice("tid") };
+        let told = why(of("ov\x1ben"));
+        assert!(told.contains(r#""ov\u{1b}en""#) && told.contains("Esc clears"), "{told}");
+        assert!(!told.contains("f shows") && !told.contains("k shows"), "{told}");
+        assert!(why(of("kthreadd")).contains("k shows them too"));
+        assert!(why(Choice { fast: true, ..of("gas") }).contains("f shows the others"));
+        assert!(why_none(&Sample::default(), &of("")).join("").contains("/proc"));
     }
 
     #[test]

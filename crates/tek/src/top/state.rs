@@ -164,6 +164,16 @@ impl State {
         text.paragraphs.iter().flat_map(|paragraph| wrap(paragraph, width)).collect()
     }
 
+    /// The lines that are shown where there is no row.
+    pub fn why_empty(&self) -> Vec<String> {
+        if !self.rows.is_empty() {
+            return Vec::new();
+        }
+        let width = usize::from(self.size.0.max(1));
+        let why = order::why_none(&self.sample, &self.choice);
+        why.iter().flat_map(|line| wrap(line, width)).take(self.page()).collect()
+    }
+
     /// Moves a text that lies over the table, no further than its last page.
     pub fn scroll_text(&mut self, by: isize) {
         let Over::Text(text) = &self.over else { return };

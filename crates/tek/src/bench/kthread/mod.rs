@@ -150,7 +150,10 @@ impl Measured {
 pub fn run(args: &Args) -> anyhow::Result<ExitCode> {
     let output = Output::begin("", &args.judge.options)?;
     if !geteuid().is_root() {
-        bail!("real-time tasks and settings of the kernel need root: run it with sudo");
+        bail!(
+            "real-time tasks and settings of the kernel need root: {}",
+            tek_advice::again_as_root()
+        );
     }
     let mut parts = args.parts.clone();
     if parts.is_empty() {

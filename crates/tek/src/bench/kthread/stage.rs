@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Where all is measured: one run of a case under a variant.
 
+use tek_advice::Package;
 use super::case::{dirty, Case, Task};
 use super::experiments::Writes;
 use super::keeper::Keeper;
@@ -313,7 +314,9 @@ fn stalld() -> anyhow::Result<Stalld> {
     // The least that it waits before it helps.
     command.args(["--foreground", "--starving_threshold", "1"]);
     command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
-    let mut stalld = Stalld(command.spawn().context("stalld is not installed")?);
+    const PACKAGE: Package = Package { names: &[("stalld", 0)] };
+    let missing = || format!("stalld is not installed: {}", tek_advice::install(&[PACKAGE], None));
+    let mut stalld = Stalld(command.spawn().with_context(missing)?);
     sleep(Duration::from_secs(1));
     ensure!(stalld.0.try_wait()?.is_none(), "stalld ended at once");
     Ok(stalld)

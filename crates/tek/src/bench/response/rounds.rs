@@ -94,7 +94,7 @@ fn run_once(
     let appliance = Appliance::start(command)?;
     variant
         .apply(&appliance.threads)
-        .context("the kernel refused it; run as root or with CAP_SYS_NICE, and see `tek doctor`")?;
+        .context("the kernel refused it; `tek doctor` says why and what to do")?;
     let (measured, said) = appliance.go()?;
     match variant.verify(&measured) {
         Ok(()) => Ok(measured),

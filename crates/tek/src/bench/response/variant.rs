@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! The ways of running the appliance that are compared.
 
+use crate::system::library::BUILD_AGAIN;
 use crate::bench::appliance::{Kind, Measured, ReadyThread, Scheduling};
 use crate::bench::sched;
 use std::io;
@@ -83,7 +84,7 @@ impl Variant {
             }
             Variant::TekApi => match &programs.appliance_tek {
                 Some(program) => Ok(Command::new(program)),
-                None => Err("the program appliance-tek is missing: run `make build`".to_owned()),
+                None => Err(format!("the program appliance-tek is missing: {BUILD_AGAIN}")),
             },
             _ => Ok(Command::new(&programs.appliance)),
         }

@@ -2,6 +2,7 @@
 //! What measuring costs a program: beside one that nobody measures, and beside the tool
 //! `stackusage`, which paints each stack before its thread begins, where that is installed.
 
+use tek_advice::Package;
 use super::fit::Output;
 use super::lab::{Lab, Limits, Tek, MIB};
 use crate::bench::json::Row;
@@ -43,7 +44,9 @@ pub fn under_tek(lab: &Lab) -> anyhow::Result<Run> {
 
 /// The tool, where it is.
 pub fn under_stackusage(lab: &Lab) -> anyhow::Result<Run> {
-    let tool = find("stackusage").context("it is not installed")?;
+    const PACKAGE: Package = Package { names: &[("stackusage", 0)] };
+    let missing = || format!("it is not installed: {}", tek_advice::install(&[PACKAGE], None));
+    let tool = find("stackusage").with_context(missing)?;
     run(lab, "stackusage", Tek::Other(&tool))
 }
 

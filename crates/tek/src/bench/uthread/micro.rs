@@ -8,12 +8,14 @@ use crate::bench::programs;
 use crate::bench::stats::{median, median_of_ratios, summarize};
 use crate::bench::table::table;
 use crate::bench::terminal::Terminal;
+use crate::system::library::BUILD_AGAIN;
 use anyhow::ensure;
 use indicatif::ProgressBar;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::process::Command;
 use std::time::Duration;
+use tek_advice::Package;
 
 const LIMIT: Duration = Duration::from_secs(120);
 
@@ -93,12 +95,12 @@ impl On {
     }
 
     /// The package that its program needs to be built.
-    fn package(self) -> Option<&'static str> {
+    fn package(self) -> Option<Package> {
         match self {
-            On::StateThreads => Some("libst-dev"),
-            On::Pth => Some("libpth-dev"),
-            On::Fiber => Some("libboost-fiber-dev"),
-            On::Go => Some("golang-go"),
+            On::StateThreads => Some(Package { names: &[("libst-dev", 0)] }),
+            On::Pth => Some(Package { names: &[("libpth-dev", 0)] }),
+            On::Fiber => Some(Package { names: &[("libboost-fiber-dev", 0)] }),
+            On::Go => Some(Package { names: &[("golang-go", 0)] }),
             _ => None,
         }
     }
@@ -208,7 +210,10 @@ pub fn measure(rounds: usize, batches: usize, spinner: &ProgressBar) -> (Measure
 
 fn run(on: On, batches: usize) -> Result<Vec<Call>, String> {
     if let (Some(package), Err(_)) = (on.package(), programs::find("uthread", on.program())) {
-        return Err(format!("it was not there when TEK was built: install {package}, build again"));
+        return Err(format!(
+            "it was not there when TEK was built: {}, then {BUILD_AGAIN}",
+            tek_advice::install(&[package], None)
+        ));
     }
     let output = || -> anyhow::Result<Output> {
         let mut command = on.command()?;

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! The answer, for a person and as JSON.
-use super::{cure, is_size, names};
+use super::cure::cure;
+use super::room::Seen;
+use super::{is_size, names};
 use crate::units;
 use anstyle::{AnsiColor, Style};
 use comfy_table::{CellAlignment, Table, TableStyle};
@@ -27,6 +29,8 @@ pub struct Answer<'a> {
     pub threads: &'a Threads,
     /// Whether they fit.
     pub verdict: &'a Verdict,
+    /// The process that was looked at.
+    pub seen: &'a Seen,
     /// What TEK can do.
     pub helps: Vec<Help>,
     /// What was assumed.
@@ -64,7 +68,7 @@ fn most(most: u64) -> Option<u64> {
     (most < MOST_THREADS).then_some(most)
 }
 
-fn line(item: &Item) -> Line {
+fn line(item: &Item, seen: &Seen) -> Line {
     let (id, what) = names(item.resource);
     Line {
         id,
@@ -74,7 +78,7 @@ fn line(item: &Item) -> Line {
         available: item.available,
         fits: item.fits(),
         most: most(item.most),
-        cure: (!item.fits()).then(|| cure(item)),
+        cure: (!item.fits()).then(|| cure(item, seen)),
     }
 }
 
@@ -89,7 +93,7 @@ impl Answer<'_> {
             fits: self.verdict.fits(),
             most: most(self.verdict.most()),
             in_the_way: self.verdict.in_the_way().map(|item| names(item.resource).0),
-            items: self.verdict.items.iter().map(line).collect(),
+            items: self.verdict.items.iter().map(|item| line(item, self.seen)).collect(),
             help: &self.helps,
         })
     }
@@ -123,7 +127,7 @@ impl Answer<'_> {
             writeln!(out, "\n{note}")?;
         }
         let items = self.verdict.items.iter().filter(|item| !item.fits());
-        let raised = items.map(|item| format!("{}: {}", names(item.resource).0, cure(item)));
+        let raised = items.map(|item| format!("{}: {}", names(item.resource).0, cure(item, self.seen)));
         let helped =
             self.helps.iter().map(|help| format!("{}: {} fit", help.how, number(help.most)));
         let lines: Vec<_> = helped.chain(raised).collect();

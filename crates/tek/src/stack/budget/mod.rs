@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! `tek stack budget`: whether so many threads fit, and what is in the way.
 mod answer;
+mod cure;
 mod learnt;
 mod room;
 mod size;
@@ -15,7 +16,7 @@ use size::Stack;
 use std::io::Write;
 use std::process::ExitCode;
 use tek_policy::Size;
-use tek_stack::budget::{judge, Available, Item, Process, Resource, Threads};
+use tek_stack::budget::{judge, Available, Process, Resource, Threads};
 use tek_stack::Costs;
 
 const AFTER_HELP: &str = "\
@@ -149,6 +150,7 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
         more: args.pid.is_some(),
         threads: &threads,
         verdict: &verdict,
+        seen: &seen,
         helps,
         note: (process.bits == 32 && args.limit.is_none()).then_some(
             "A 32-bit program is taken to have 4 GiB of addresses, as under a 64-bit kernel; \
@@ -270,29 +272,6 @@ fn helps(
         add("tek run --stack auto --arena-max 1", most(&fitted, &one_arena));
     }
     helps
-}
-
-/// How a limit is raised that is in the way.
-fn cure(item: &Item) -> String {
-    let kib = item.needed.div_ceil(1024);
-    let missing = item.needed.saturating_sub(item.available.unwrap_or(u64::MAX));
-    match item.resource {
-        Resource::Limit | Resource::WordSize => "smaller stacks, or a 64-bit program".into(),
-        Resource::RlimitAs => format!("`ulimit -v {kib}`, or LimitAS= of its systemd unit"),
-        Resource::Memlock => {
-            format!("`ulimit -l {kib}`, LimitMEMLOCK= of its systemd unit, or CAP_IPC_LOCK")
-        }
-        Resource::Mappings => format!("as root: sysctl vm.max_map_count={}", item.needed),
-        Resource::ThreadsMax => format!("as root: raise kernel.threads-max by {missing}"),
-        Resource::PidMax => format!("as root: raise kernel.pid_max by {missing}"),
-        Resource::PidsMax => {
-            format!("raise pids.max of its control group, or TasksMax= of its unit, by {missing}")
-        }
-        Resource::Nproc => format!("raise `ulimit -u`, or LimitNPROC= of its unit, by {missing}"),
-        Resource::Memory => "more memory, or fewer threads".into(),
-        Resource::Commit => "as root: sysctl vm.overcommit_memory=0".into(),
-        Resource::Stack => format!("a --stack of {} bytes or more", pages(item.needed)),
-    }
 }
 
 /// For scripts, and for a person: what a resource is called. Overcommit and the like are the

@@ -3,11 +3,13 @@
 use crate::system::{cgroup, elf, line, number};
 use std::fs;
 use std::io;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use tek_stack::budget::{Available, Resource};
 
 /// A process as /proc shows it: this one, or one that runs.
 pub struct Seen {
+    /// Its number; `None`: this one.
+    pub pid: Option<u32>,
     directory: String,
     status: String,
     limits: String,
@@ -20,12 +22,18 @@ impl Seen {
         let read = |name| fs::read(format!("{directory}/{name}"));
         let text = |bytes: Vec<u8>| String::from_utf8_lossy(&bytes).into_owned();
         let (status, limits) = (text(read("status")?), text(read("limits")?));
-        Ok(Self { directory, status, limits })
+        Ok(Self { pid, directory, status, limits })
     }
 
     /// A soft limit, as /proc/PID/limits calls it; `None`: unlimited, or not known.
     pub fn limit(&self, name: &str) -> Option<u64> {
         limit(&self.limits, name)
+    }
+
+    /// The hard one.
+    pub fn hard_limit(&self, name: &str) -> Option<u64> {
+        let rest = self.limits.lines().find_map(|line| line.strip_prefix(name))?;
+        rest.split_whitespace().nth(1)?.parse().ok()
     }
 
     /// A number of /proc/PID/status, in bytes where the kernel has kB.
@@ -67,6 +75,11 @@ impl Seen {
         user(&self.status)
     }
 
+    /// Threads of its user.
+    pub fn threads_of_user(&self) -> u64 {
+        threads_of(self.user())
+    }
+
     fn has_capability(&self, number: u32) -> bool {
         let line = self.status.lines().find_map(|line| line.strip_prefix("CapEff:"));
         let set = line.and_then(|hex| u64::from_str_radix(hex.trim(), 16).ok());
@@ -105,27 +118,38 @@ impl Seen {
             room.push((Resource::Commit, free(field(&meminfo, "CommitLimit"), used)));
         }
         let nproc = self.limit("Max processes").filter(|_| self.is_counted());
-        let used = if nproc.is_some() { threads_of_user(self.user()) } else { 0 };
+        let used = if nproc.is_some() { self.threads_of_user() } else { 0 };
         room.push((Resource::Nproc, free(nproc, used)));
-        room.push((Resource::PidsMax, self.pids_max()));
+        room.push((Resource::PidsMax, self.pids_max().map(|tightest| tightest.left)));
         room.push((Resource::ThreadsMax, free(setting("kernel/threads-max"), threads)));
-        // The kernel leaves the first 300 to itself when it begins anew.
-        room.push((Resource::PidMax, free(setting("kernel/pid_max"), threads + 300)));
+        room.push((Resource::PidMax, free(setting("kernel/pid_max"), threads + RESERVED_PIDS)));
         room
     }
 
-    /// What the control groups that it is in leave it of pids.max, the tightest of them.
-    fn pids_max(&self) -> Option<u64> {
+    /// The control group that it is in, or one above it, which leaves it least of pids.max.
+    pub fn pids_max(&self) -> Option<PidsMax> {
         let membership = line(format!("{}/cgroup", self.directory))?;
         let (hierarchy, directory) = cgroup::of_in("pids", &membership)?;
         let groups = directory.ancestors().take_while(|group| group.starts_with(&hierarchy.mount));
-        let left = groups.filter_map(|group| {
-            let most = u64::try_from(number(group.join("pids.max"))?).ok()?;
+        let limits = groups.filter_map(|group| {
+            let file = group.join("pids.max");
+            let most = u64::try_from(number(&file)?).ok()?;
             let now = number(group.join("pids.current")).and_then(|n| u64::try_from(n).ok());
-            Some(most.saturating_sub(now.unwrap_or(0)))
+            let now = now.unwrap_or(0);
+            Some(PidsMax { file, now, left: most.saturating_sub(now) })
         });
-        left.min()
+        limits.min_by_key(|limit| limit.left)
     }
+}
+
+/// A limit of a control group.
+pub struct PidsMax {
+    /// Where it is written.
+    pub file: PathBuf,
+    /// How many threads there are.
+    pub now: u64,
+    /// How many more there can be.
+    pub left: u64,
 }
 
 fn limit(limits: &str, name: &str) -> Option<u64> {
@@ -147,14 +171,18 @@ fn user(status: &str) -> Option<u32> {
     line.split_whitespace().next()?.parse().ok()
 }
 
-fn threads_of_the_system() -> u64 {
+/// The kernel leaves the first ones to itself when it begins anew.
+pub const RESERVED_PIDS: u64 = 300;
+
+/// Threads that there are.
+pub fn threads_of_the_system() -> u64 {
     // `0.52 0.71 0.80 2/310 9912`: the kernel counts for us.
     let load = line("/proc/loadavg").unwrap_or_default();
     let threads = load.split_whitespace().nth(3).and_then(|both| both.split_once('/'));
     threads.and_then(|(_, all)| all.parse().ok()).unwrap_or(0)
 }
 
-fn threads_of_user(wanted: Option<u32>) -> u64 {
+fn threads_of(wanted: Option<u32>) -> u64 {
     let processes = tek_model::processes().unwrap_or_default();
     let statuses = processes.iter().filter_map(|pid| line(format!("/proc/{pid}/status")));
     let ours = statuses.filter(|status| user(status) == wanted);

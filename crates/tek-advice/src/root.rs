@@ -1,0 +1,122 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Commands that need root: as they are for root, with sudo where it is installed, else marked.
+use crate::quoted;
+use std::env;
+use std::os::unix::fs::PermissionsExt;
+use std::path::{Path, PathBuf};
+
+/// How the reader of a message becomes root.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Person {
+    /// It is root.
+    Root,
+    /// By sudo.
+    Sudo,
+    /// By a way that is not known here.
+    Other,
+}
+
+impl Person {
+    /// The user of this process.
+    pub fn here() -> Self {
+        match nix::unistd::geteuid().is_root() {
+            true => Self::Root,
+            false if in_path("sudo").is_some() => Self::Sudo,
+            false => Self::Other,
+        }
+    }
+
+    /// One command or several, in the shell's language.
+    pub fn as_root(self, command: &str) -> String {
+        let is_plain = !command.contains(['>', '<', '|', '&', ';']);
+        match self {
+            Self::Root => command.to_owned(),
+            Self::Sudo if is_plain => format!("sudo {command}"),
+            Self::Sudo => format!("sudo sh -c {}", quoted(command)),
+            Self::Other => format!("as root: {command}"),
+        }
+    }
+
+    /// A value into a file.
+    pub fn write(self, value: &str, file: &Path) -> String {
+        let (value, file) = (quoted(value), quoted(&file.display().to_string()));
+        match self {
+            // The shell that opens the file would not be root.
+            Self::Sudo => format!("echo {value} | sudo tee {file}"),
+            Self::Root | Self::Other => self.as_root(&format!("echo {value} > {file}")),
+        }
+    }
+
+    /// A program of TEK's, by its path where root's shell would not find it by its name.
+    fn tool(self, path: &Path, arguments: &str) -> String {
+        let usual = ["/usr/local/bin", "/usr/bin", "/usr/local/sbin", "/usr/sbin"];
+        let is_usual = path.parent().is_some_and(|parent| usual.iter().any(|dir| parent == Path::new(dir)));
+        let name = match path.file_name() {
+            Some(name) if is_usual => PathBuf::from(name),
+            _ => path.to_owned(),
+        };
+        let command = format!("{} {arguments}", quoted(&name.display().to_string()));
+        self.as_root(command.trim_end())
+    }
+}
+
+/// [`Person::as_root`] for the user of this process.
+pub fn as_root(command: &str) -> String {
+    Person::here().as_root(command)
+}
+
+/// [`Person::write`] for the user of this process.
+pub fn write_as_root(value: impl ToString, file: impl AsRef<Path>) -> String {
+    Person::here().write(&value.to_string(), file.as_ref())
+}
+
+/// A program that lies beside this one (tek, tekd), to be run as root.
+pub fn tool_as_root(name: &str, arguments: &str) -> String {
+    let path = env::current_exe().map_or_else(|_| name.into(), |own| own.with_file_name(name));
+    Person::here().tool(&path, arguments)
+}
+
+/// The command line of this process, to be run as root.
+pub fn again_as_root() -> String {
+    let words: Vec<_> = env::args().skip(1).map(|word| quoted(&word)).collect();
+    let path = env::current_exe().unwrap_or_else(|_| "tek".into());
+    Person::here().tool(&path, &words.join(" "))
+}
+
+fn in_path(program: &str) -> Option<PathBuf> {
+    let runs = |path: &PathBuf| {
+        path.metadata()
+            .is_ok_and(|about| about.is_file() && about.permissions().mode() & 0o111 != 0)
+    };
+    let path = env::var_os("PATH")?;
+    let found = env::split_paths(&path).map(|directory| directory.join(program)).find(runs);
+    found
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn root_gets_the_command_and_others_the_way_to_run_it() {
+        let told = |command| [Person::Root, Person::Sudo, Person::Other].map(|p| p.as_root(command));
+        let expected = ["mount x", "sudo mount x", "as root: mount x"];
+        assert_eq!(told("mount x"), expected);
+        assert_eq!(told("a && b 'c'")[1], r"sudo sh -c 'a && b '\''c'\'''");
+    }
+
+    #[test]
+    fn with_sudo_it_is_root_who_opens_the_file() {
+        let file = Path::new("/proc/sys/a");
+        assert_eq!(Person::Root.write("1", file), "echo 1 > /proc/sys/a");
+        assert_eq!(Person::Sudo.write("1", file), "echo 1 | sudo tee /proc/sys/a");
+        assert_eq!(Person::Other.write("+cpu", file), "as root: echo +cpu > /proc/sys/a");
+    }
+
+    #[test]
+    fn a_program_that_roots_path_does_not_have_is_called_by_its_path() {
+        let tool = |path: &str| Person::Sudo.tool(Path::new(path), "--check");
+        assert_eq!(tool("/usr/local/bin/tekd"), "sudo tekd --check");
+        assert_eq!(tool("/home/mary/my tek/bin/tekd"), "sudo '/home/mary/my tek/bin/tekd' --check");
+    }
+}
