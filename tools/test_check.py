@@ -133,10 +133,101 @@ class PytestRecord(unittest.TestCase):
         self.assertEqual((told(cases), cases[0].reason), ([("t", SKIPPED)], "root"))
 
 
+SHARED = """
+import os, pathlib, signal, time
+import pytest
+
+def work(request):
+    begin = time.monotonic()
+    time.sleep(0.1)
+    with pathlib.Path(__file__).with_name("log").open("a") as log:
+        print(request.node.name, os.getpid(), begin, time.monotonic(), file=log)
+"""
+
+SPREAD = SHARED + """
+pytestmark = pytest.mark.spread
+
+@pytest.fixture(scope="module")
+def one(request):
+    work(request)
+
+@pytest.mark.parametrize("number", range(6))
+def test_free(request, number): work(request)
+
+@pytest.mark.parametrize("number", range(3))
+def test_with_one(request, one, number): work(request)
+
+@pytest.mark.alone("thing")
+@pytest.mark.parametrize("number", range(3))
+def test_with_thing(request, number): work(request)
+
+@pytest.mark.alone()
+def test_all_alone(request): work(request)
+"""
+
+TOGETHER = SHARED + """
+@pytest.mark.parametrize("number", range(3))
+def test_together(request, number): work(request)
+"""
+
+DIES = SHARED + """
+def test_dies(): os.kill(os.getpid(), signal.SIGKILL)
+"""
+
+
 class EndToEnd(unittest.TestCase):
-    def test_each_module_that_may_run_beside_others_is_there(self):
+    def setUp(self):
+        self.directory = Path(tempfile.mkdtemp())
+        self.addCleanup(shutil.rmtree, self.directory)
+        self.context = process.Context(Path(__file__).resolve().parents[1], self.directory / "build", False)
+
+    def run_shared(self, **modules):
+        """What came of tests that two processes share; process, begin and end of each."""
+        for name, text in modules.items():
+            (self.directory / f"test_{name}.py").write_text(text)
+        paths = sorted(self.directory.glob("test_*.py"))
+        cases = e2e_tests.shared(self.context, paths, 2)
+        if cases and "pytest is missing" in cases[0].reason:
+            self.skipTest(cases[0].reason)
+        log = self.directory / "log"
+        lines = [line.split() for line in log.read_text().splitlines()] if log.exists() else []
+        return cases, [(name, pid, float(begin), float(end)) for name, pid, begin, end in lines]
+
+    def beside(self, runs, name):
+        """Those that ran at the same time as those."""
+        those = [run for run in runs if run[0].startswith(name)]
+        return {other[0] for one in those for other in runs
+                if one != other and one[2] < other[3] and other[2] < one[3]}
+
+    def test_each_is_run_once_by_one_of_several_processes(self):
+        cases, runs = self.run_shared(spread=SPREAD, together=TOGETHER)
+        self.assertEqual({case.outcome for case in cases}, {PASSED})
+        self.assertEqual(len(cases), 16)
+        self.assertEqual(len(runs), 17)
+        self.assertEqual(len({pid for _, pid, _, _ in runs}), 2)
+        self.assertTrue(self.beside(runs, "test_free"))
+
+    def test_what_must_not_run_at_the_same_time_does_not(self):
+        _, runs = self.run_shared(spread=SPREAD, together=TOGETHER)
+        self.assertEqual(self.beside(runs, "test_all_alone"), set())
+        for name in ("test_with_thing", "test_with_one", "test_together"):
+            self.assertEqual({one for one in self.beside(runs, name) if one.startswith(name)}, set())
+        for name in ("test_with_one", "test_together"):
+            self.assertEqual(len({pid for one, pid, _, _ in runs if one.startswith(name)}), 1)
+
+    def test_what_a_process_leaves_that_dies_the_others_run(self):
+        cases, _ = self.run_shared(dies=DIES, spread=SPREAD)
+        failed = [case for case in cases if case.outcome is FAILED]
+        self.assertEqual([case.name.rpartition("::")[2] for case in failed], ["test_dies"])
+        self.assertEqual(len(cases), 14)
+
+    def test_a_module_that_cannot_be_read_is_told_once(self):
+        cases, _ = self.run_shared(broken="import nothing_of_that_name\n", together=TOGETHER)
+        self.assertEqual([case.name.rpartition("/")[2] for case in cases if case.outcome is FAILED], ["test_broken.py"])
+
+    def test_each_module_that_begins_first_is_there(self):
         modules = Path(__file__).resolve().parents[1] / "tests" / "e2e"
-        self.assertEqual([name for name in e2e_tests.BESIDE if not (modules / f"{name}.py").exists()], [])
+        self.assertEqual([name for name in e2e_tests.FIRST if not (modules / f"{name}.py").exists()], [])
 
 
 class Run(unittest.TestCase):

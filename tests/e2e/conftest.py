@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: MIT OR Apache-2.0
 """What the end-to-end tests share: the built command and library, and small programs."""
+import functools
 import os
 import pathlib
 import random
@@ -123,6 +124,12 @@ int main(void) { return 0; }
 """
 
 
+def pytest_configure(config):
+    for mark in ("alone(thing, ...): runs while no other test runs that names one of these things, or without any: "
+                 "while no other test runs", "spread: these tests may run beside each other"):
+        config.addinivalue_line("markers", f"{mark} (tools/checks/pytest_share.py)")
+
+
 def everybody_can_enter(directory):
     return all(path.stat().st_mode & 0o001 for path in (directory, *directory.parents))
 
@@ -180,7 +187,7 @@ def tek(open_build):
     command = open_build / "bin" / "tek"
 
     def run(*arguments, **options):
-        options.setdefault("timeout", 60 * PATIENCE)
+        options.setdefault("timeout", 120 * PATIENCE)
         prefix = options.pop("prefix", [])
         return subprocess.run(
             [*prefix, str(command), *map(str, arguments)],
@@ -204,8 +211,9 @@ def open_directory():
 
 @pytest.fixture(scope="session")
 def compile_c(open_directory):
-    """Builds a C program; skips the test where nothing can be built with the same command."""
+    """Builds a C program, once; skips the test where nothing can be built with the same command."""
 
+    @functools.cache
     def build(source, *command):
         if shutil.which(command[0]) is None:
             pytest.skip(f"{command[0]} is not installed")
@@ -243,8 +251,14 @@ def waiting(compile_c):
     return compile_c(WAITING, "cc", "-pthread")
 
 
-def eventually(find, seconds=20):
-    """What `find` returns once that is something."""
+@pytest.fixture(scope="session")
+def mariadb(tmp_path_factory):
+    from servers import MariaDb  # which needs what is in this file
+    return MariaDb(tmp_path_factory.mktemp("mariadb"))
+
+
+def eventually(find, seconds=60):
+    """What `find` returns once that is something. It may take long on a slow machine that has more to do."""
     end = time.monotonic() + seconds * PATIENCE
     while not (found := find()):
         assert time.monotonic() < end, "it did not come about"
@@ -307,7 +321,8 @@ def as_nobody():
 
 def needs(program):
     """The path of a program; skips the test where it is missing."""
-    path = shutil.which(program)
+    # Not every user has the directories of the daemons in his PATH.
+    path = shutil.which(program, path=os.environ["PATH"] + ":/usr/local/sbin:/usr/sbin:/sbin")
     if path is None:
         pytest.skip(f"{program} is not installed")
     return path

@@ -7,6 +7,8 @@ import subprocess
 
 import pytest
 
+pytestmark = pytest.mark.spread
+
 BUILD = pathlib.Path(os.environ.get("TEK_BUILD", "build")).resolve()
 PROGRAMS = ["vector", "parallel", "external", "banking", "philosophers", "fibonacci", "primes"]
 SCHEDULERS = ["rr", "mlfq", "psjf", "fifo", "steal"]

@@ -80,7 +80,7 @@ class Daemon:
     def end(self, how=signal.SIGTERM):
         if self.process and self.process.poll() is None:
             self.process.send_signal(how)
-            self.process.wait(timeout=20)
+            self.process.wait(timeout=60)
 
 
 @pytest.fixture
@@ -193,7 +193,7 @@ def test_threads_that_a_rule_names_are_critical_by_tekd_within_its_quota(
             assert len(fast()) == 2 and fast() < {"ui1", "ui2", "ui3"}
         finally:
             run.terminate()
-            _, messages = run.communicate(timeout=20)
+            _, messages = run.communicate(timeout=60)
     assert "tekd does not make it so" in messages
 
 

@@ -39,7 +39,7 @@ def start(open_build):
     for process in started:
         process.send_signal(signal.SIGCONT)
         process.terminate()
-        process.wait(timeout=10)
+        process.wait(timeout=60)
 
 
 def facts_of(tek, tid, **options):
@@ -151,7 +151,7 @@ def test_a_stopped_program_is_explained_at_once(tek, start, waiting):
     try:
         wait_until_stopped(tids["touch"])
         # It goes on only after this: who waited for it would wait until the timeout.
-        facts = facts_of(tek, tids["touch"], timeout=20)
+        facts = facts_of(tek, tids["touch"], timeout=60)
     finally:
         os.kill(pid, signal.SIGCONT)
     assert facts["kernel"]["state"] == "T" and facts["tek"] is not None

@@ -14,6 +14,7 @@ import pytest
 from conftest import BUILD, eventually, listens_at, read, tids_by_name
 from fake_tekd import AT_WORK, STATUS, FakeTekd
 
+pytestmark = pytest.mark.spread
 TEKD = BUILD / "bin" / "tekd"
 UNIT = pathlib.Path(__file__).resolve().parents[2] / "data" / "tek-exporter.service"
 
@@ -129,7 +130,7 @@ def test_a_tekd_that_does_not_answer_keeps_nobody_waiting_for_long(tek, fake):
     fake.said = None
     begin = time.monotonic()
     ended = tek("exporter", "--once")
-    assert time.monotonic() - begin < 20
+    assert time.monotonic() - begin < 60
     assert metrics(ended.stdout)["tek_tekd_up"] == 0 and "tekd does not answer" in ended.stderr
 
 
@@ -266,7 +267,7 @@ class Server:
         self.address = ("127.0.0.1", int(re.fullmatch(r"tek: metrics are at http://127.0.0.1:(\d+)/metrics\n",
                                                       told)[1]))
 
-    def connect(self, seconds=20):
+    def connect(self, seconds=60):
         client = socket.create_connection(self.address, timeout=seconds)
         client.settimeout(seconds)
         return client
@@ -291,7 +292,7 @@ class Server:
 
     def end(self, number=signal.SIGTERM):
         self.process.send_signal(number)
-        _, told = self.process.communicate(timeout=20)
+        _, told = self.process.communicate(timeout=60)
         return self.process.returncode, told
 
 
@@ -348,7 +349,7 @@ def test_a_signal_ends_it_at_once_whoever_is_connected(server, number):
         client.sendall(b"GET /met")
         begin = time.monotonic()
         assert server.end(number) == (0, "")
-        assert time.monotonic() - begin < 5
+        assert time.monotonic() - begin < 15
     with pytest.raises(OSError):
         server.connect()
 
@@ -362,7 +363,7 @@ def test_clients_that_say_nothing_or_a_byte_a_second_stop_nobody(server):
     for _ in range(5):
         begin = time.monotonic()
         assert server.ask()[0] == 200
-        assert time.monotonic() - begin < 5
+        assert time.monotonic() - begin < 15
         for client in slow:
             try:
                 client.sendall(b"E")
@@ -400,7 +401,7 @@ def test_clients_that_do_not_read_their_answers_stop_nobody(server):
     for _ in range(200):
         client = socket.socket()
         client.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 1)
-        client.settimeout(20)
+        client.settimeout(60)
         client.connect(server.address)
         client.sendall(b"GET /metrics HTTP/1.1\r\n\r\n" * 3)
         idle.append(client)
@@ -411,11 +412,12 @@ def test_clients_that_do_not_read_their_answers_stop_nobody(server):
 
 
 def test_however_often_it_is_asked_it_looks_no_more_than_once_a_second(server, fake):
-    end, answers = time.monotonic() + 3, set()
-    while time.monotonic() < end:
+    begin, answers = time.monotonic(), set()
+    while len(answers) < 3:
         answers.add(server.ask()[2])
-    assert 2 <= len(answers) <= 5
-    assert len(fake.asked) <= 5
+    # Each at most once a second, the first and the last at the borders.
+    most = time.monotonic() - begin + 2
+    assert len(answers) <= most and len(fake.asked) <= most
 
 
 def test_at_rest_it_does_nothing(server):
@@ -439,7 +441,7 @@ def test_whoever_lets_others_read_is_warned_and_loopback_is_the_default(tek, ope
     warning = process.stderr.readline()
     assert "no password" in warning and "--listen 127.0.0.1:" in warning
     process.terminate()
-    process.communicate(timeout=20)
+    process.communicate(timeout=60)
     assert "[default: 127.0.0.1:9835]" in tek("exporter", "--help").stdout
 
 

@@ -13,6 +13,8 @@ import pytest
 
 from conftest import BUILD, eventually
 
+pytestmark = pytest.mark.spread
+
 PROGRAMS = pathlib.Path(__file__).resolve().parent / "programs"
 ABI = PROGRAMS.parents[2] / "abi"
 HELD, TOGETHER = 100, 10  # as in churn.c
@@ -20,12 +22,12 @@ SWEPT = 128  # slots in use when gone threads are looked for a second time: lib/
 MIB = 1 << 20
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture(scope="session")
 def churn(compile_c):
     return compile_c((PROGRAMS / "churn.c").read_text(), "cc", "-O1", "-D_GNU_SOURCE", "-pthread")
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture(scope="session")
 def forks(compile_c):
     return compile_c((PROGRAMS / "forks.c").read_text(), "cc", "-O1", "-D_GNU_SOURCE", "-pthread",
                      f"-I{ABI}")
@@ -51,7 +53,7 @@ def under_tek(tmp_path):
 
 
 def table_of(tek, directory, process):
-    ended = tek("debug", "table", directory / f"{process.pid}.table", "--json", timeout=20)
+    ended = tek("debug", "table", directory / f"{process.pid}.table", "--json", timeout=60)
     assert ended.returncode == 0, ended.stderr
     return json.loads(ended.stdout)
 
@@ -127,7 +129,7 @@ def test_of_100000_threads_no_record_is_lost_doubled_or_left(tek, churn, under_t
         slots.append(check_after_the_end(tek, tmp_path, process, way))
         memory.append(memory_of(process))
         program.go_on()
-    assert process.wait(timeout=20) == 0
+    assert process.wait(timeout=60) == 0
     assert slots[1] <= max(slots[0], SWEPT) + TOGETHER, "ten times as many threads took more slots"
     grown = [after - before for before, after in zip(*memory)]
     assert grown[0] < MIB, "resident memory grew"
@@ -138,7 +140,7 @@ def test_of_100000_threads_no_record_is_lost_doubled_or_left(tek, churn, under_t
 
 def tracked(tek, directory):
     """The pids of the threads that `tek ps` knows by the tables in a directory."""
-    ended = tek("ps", "--json", "--tracked", timeout=20,
+    ended = tek("ps", "--json", "--tracked", timeout=60,
                 env=dict(os.environ, TEK_RUN_DIR=str(directory)))
     return [thread["pid"] for thread in json.loads(ended.stdout)["threads"]]
 
@@ -152,7 +154,7 @@ def test_programs_killed_while_they_create_threads_leave_nothing(tek, churn, und
         eventually(table.exists)
         time.sleep(generator.uniform(0, 0.02))
         process.kill()
-        process.wait(timeout=20)
+        process.wait(timeout=60)
         assert process.pid not in tracked(tek, tmp_path)
         tables.append(table)
     survivor = under_tek(churn, "returned", 0)
@@ -172,7 +174,7 @@ def test_a_program_stopped_while_it_creates_threads_is_read_at_once(tek, churn, 
         time.sleep(generator.uniform(0, 0.01))
         process.send_signal(signal.SIGSTOP)
         # It goes on only after this: who waited for it would wait until the timeout.
-        ended = tek("debug", "table", table, "--json", timeout=20)
+        ended = tek("debug", "table", table, "--json", timeout=60)
         # It may have been stopped in the middle of a write, and then the reader says so.
         assert ended.returncode == 0 or "being written" in ended.stderr, ended.stderr
         assert process.pid in tracked(tek, tmp_path)

@@ -14,6 +14,7 @@ from conftest import BUILD, eventually, listens_at
 from fake_tekd import AT_WORK, FakeTekd
 
 TEKD = BUILD / "bin" / "tekd"
+pytestmark = pytest.mark.alone("kernel threads")  # of which there is one set
 
 # A real-time task: what it writes to a terminal a worker of the kernel brings to the other end.
 PLAYER = """
@@ -90,7 +91,7 @@ def tekd(tmp_path, real_time):
         yield start
         for process in started:
             process.send_signal(signal.SIGTERM)
-            process.wait(timeout=30)
+            process.wait(timeout=60)
 
 
 @pytest.fixture
@@ -109,7 +110,7 @@ def player():
     yield start
     for process in started:
         process.kill()
-        process.communicate(timeout=20)
+        process.communicate(timeout=60)
 
 
 def report_of(tek, *options):
@@ -210,7 +211,7 @@ def test_the_live_view_ends_with_a_signal(open_build, fake):
             heads += "A-SECOND" in line
         live.send_signal(signal.SIGTERM)
         live.stdout.read()
-        assert live.wait(timeout=20) == 0
+        assert live.wait(timeout=60) == 0
 
 
 def test_doctor_tells_whether_they_can_follow(tek, as_nobody):
@@ -252,7 +253,7 @@ def test_the_worker_and_the_task_are_explained(tek, tekd, player):
         return re.search(rf"(kworker/\S+) is at (\d+) because .*player\[{pid}\] waits for its work",
                          text) and text
 
-    text = eventually(explained, 30)
+    text = eventually(explained)
     assert re.search(r"That is weight 0.8 x mean [0-9.]+ = [0-9.]+, rounded, and at most", text)
     assert "By itself it has SCHED_OTHER, nice" in text and "gets that back 200 ms after" in text
     told = eventually(lambda: "follows it and is at" in tek("explain", pid).stdout
@@ -267,7 +268,7 @@ def test_afterwards_every_worker_has_its_own_priority_and_the_boosts_are_remembe
     follows(tek)
     process = player(2)
     eventually(lambda: boosted(tek, process.pid))
-    process.wait(timeout=20)
+    process.wait(timeout=60)
 
     def at_rest():
         rows = [row for row in report_of(tek)["threads"] if row["boosts"]]

@@ -37,7 +37,7 @@ class Terminal:
     def type(self, keys):
         os.write(self.ours, keys)
 
-    def expect(self, text, seconds=20):
+    def expect(self, text, seconds=60):
         """Reads until that is shown."""
         end = time.monotonic() + seconds
         while text not in self.shown:
@@ -50,11 +50,11 @@ class Terminal:
         return termios.tcgetattr(self.ours) == self.usual
 
     def status(self):
-        return self.run.wait(20)
+        return self.run.wait(60)
 
     def close(self):
         self.run.kill()
-        self.run.wait(20)
+        self.run.wait(60)
         os.close(self.ours)
         os.close(self.theirs)
 
@@ -144,5 +144,5 @@ def test_the_end_of_qemu_puts_the_terminal_back(terminal):
 
 def test_without_a_terminal_the_input_is_typed_in(lab):
     run = subprocess.run([TEK, "lab", "shell", "--kernel", lab.kernel], env=lab.environment,
-                         input="ab", capture_output=True, text=True, timeout=20)
+                         input="ab", capture_output=True, text=True, timeout=60)
     assert (run.returncode, run.stdout) == (5, "$ b'ab'b'\\x04'")

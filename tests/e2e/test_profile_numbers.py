@@ -201,8 +201,9 @@ def test_a_sampler_finds_the_same_shares(profile, compile_c):
         running = total["work"] + total["serial"] + total["file"] + total["allocator"]
         differences = [abs(total["file"] / running - int(files) / 1000),
                        abs(total["allocator"] / running - int(allocator) / 1000)]
-        # Chance alone is 1 point.
-        if max(differences) <= 0.03:
+        # Chance alone is 1 point. The samples that came late are left out, and where threads wait
+        # for a CPU these are more in one part than in another.
+        if max(differences) <= 0.03 + min(0.02 * total["delay"] / running, 0.25):
             return
     raise AssertionError((total, result.stdout))
 

@@ -7,6 +7,7 @@ import os
 import pathlib
 import pty
 import re
+import resource
 import select
 import shutil
 import signal
@@ -257,8 +258,8 @@ def test_what_is_missing_is_named_and_a_thread_is_no_process(ps, victim):
     gas, none = fridge.tids["gas"], 2**22 + 1
     told = f"tek: there is no process {none}\n"
     assert ps("--pid", none, "-o", "tid", status=1, stderr=told) == "TID\n"
-    assert ps("--pid", none, "--watch", "50ms", status=1, stderr=told, timeout=20) == ""
-    ps("--pid", none, "--sample", "50ms", status=1, stderr=told, timeout=20)
+    assert ps("--pid", none, "--watch", "50ms", status=1, stderr=told, timeout=60) == ""
+    ps("--pid", none, "--sample", "50ms", status=1, stderr=told, timeout=60)
     ps("--tid", none, status=1, stderr=f"tek: there is no thread {none}\n")
     told = f"tek: {gas} is a thread of {fridge.pid}\n"
     assert ps("--pid", gas, "-o", "tid", status=1, stderr=told) == "TID\n"
@@ -273,7 +274,7 @@ def test_watch_ends_with_the_process_that_it_looks_at(open_build, victim):
         watch.stdout.readline()
         fridge.process.kill()
         fridge.process.wait()
-        _, errors = watch.communicate(timeout=20)
+        _, errors = watch.communicate(timeout=60)
         assert watch.returncode == 0
     assert f"there is no process {fridge.pid}" in errors
 
@@ -378,7 +379,8 @@ def test_a_stopped_program_does_not_hold_up_the_look(ps, victim, tables):
     os.waitpid(fridge.pid, os.WUNTRACED)
     begin = time.monotonic()
     listed = threads_of(ps, "--pid", fridge.pid, stderr=None)
-    assert time.monotonic() - begin < 2
+    # What waits for a program waits for ever.
+    assert time.monotonic() - begin < 20
     told = {row["name"]: (row["state"], row["role"]) for row in listed}
     assert (told["gas"], told["ui"]) == (("T", None), ("T", "screen"))
 
@@ -407,14 +409,16 @@ def test_a_series_tells_what_each_thread_did_in_each_interval(ps, victim, tables
     spin = [record for record in records if record["name"] == "spin"]
     rest = [record for record in records if record["name"] == "rest"]
     assert len(spin) == len(rest) == 3
-    shares = []
+    shares, intervals = [], []
     for busy, idle in zip(spin, rest):
         interval = int(busy["interval_ns"])
-        assert 150e6 < interval < 2e9
+        intervals.append(interval)
         shares.append(100 * int(busy["cpu_ns"]) / interval)
         assert float(busy["cpu_percent"]) == pytest.approx(shares[-1], abs=0.01)
         assert (float(idle["cpu_percent"]), idle["switches"]) == (0, "0")
         assert abs(int(busy["time_ns"]) - time.time_ns()) < 60e9
+    # On a busy machine a look may come late, and the next one sooner after it.
+    assert min(intervals) > 0 and 450e6 < sum(intervals) < 60e9
     assert max(shares) > 5  # somebody else may have had the CPU in one of them
     times = [int(record["time_ns"]) for record in spin]
     assert times == sorted(times)
@@ -427,7 +431,7 @@ def test_a_series_ends_cleanly_at_an_interrupt(open_build, victim):
         first = json.loads(series.stdout.readline())
         assert {"time_ns", "interval_ns", "cpu_percent", "run_delay_ns", "switches"} <= set(first)
         series.send_signal(signal.SIGINT)
-        rest, errors = series.communicate(timeout=20)
+        rest, errors = series.communicate(timeout=60)
         assert (series.returncode, errors) == (0, "")
         assert all(json.loads(line)["pid"] == fridge.pid for line in rest.splitlines())
         assert rest == "" or rest.endswith("\n")
@@ -439,7 +443,7 @@ def test_watch_prints_table_after_table_where_there_is_no_terminal(open_build, v
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as watch:
         lines = [watch.stdout.readline() for _ in range(8)]
         watch.send_signal(signal.SIGINT)
-        watch.communicate(timeout=20)
+        watch.communicate(timeout=60)
         assert watch.returncode == 0
     assert lines[:4] == lines[4:] and "\x1b" not in "".join(lines)
 
@@ -450,15 +454,21 @@ def test_watch_on_a_terminal_draws_over_itself_until_q(open_build, victim):
     control, terminal = pty.openpty()
     with subprocess.Popen(command, stdin=terminal, stdout=terminal, stderr=terminal) as watch:
         os.close(terminal)
-        drawn, end = b"", time.monotonic() + 20
+        drawn, end = b"", time.monotonic() + 60
         while drawn.count(b"\x1b[H") < 3:
             assert time.monotonic() < end and watch.poll() is None, drawn
             if select.select([control], [], [], 0.1)[0]:
                 drawn += os.read(control, 4096)
         os.write(control, b"q")
-        assert watch.wait(20) == 0
+        assert watch.wait(60) == 0
     os.close(control)
     assert b"gas" in drawn
+
+
+def cpu_of_children():
+    """Seconds of all that have ended."""
+    used = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return used.ru_utime + used.ru_stime
 
 
 def test_two_thousand_threads_are_shown_in_no_time(ps, tables, victim):
@@ -467,11 +477,11 @@ def test_two_thousand_threads_are_shown_in_no_time(ps, tables, victim):
     handmade.write(tables, fridge.pid, [{"tid": tid, "role": name} for name, tid in fridge.tids.items()])
     took = []
     for _ in range(5):
-        begin = time.monotonic()
+        begin = cpu_of_children()
         listed = rows(ps("--pid", fridge.pid, stderr=None))
-        took.append(time.monotonic() - begin)
+        took.append(cpu_of_children() - begin)
     assert len(listed) == 2001
-    # It takes a twentieth of this where nothing else runs.
+    # CPU time, of which it takes a twentieth of this.
     assert sorted(took)[2] < 1
 
 
@@ -481,6 +491,6 @@ def test_without_proc_it_says_so(open_build):
     # In a mount namespace of its own: nobody else's /proc is covered.
     command = ["unshare", "--mount", "sh", "-c", 'mount -t tmpfs none /proc && exec "$0" ps',
                open_build / "bin" / "tek"]
-    ended = subprocess.run(command, capture_output=True, text=True, timeout=20)
+    ended = subprocess.run(command, capture_output=True, text=True, timeout=60)
     assert (ended.returncode, ended.stdout) == (125, "")
     assert "/proc is not there" in ended.stderr

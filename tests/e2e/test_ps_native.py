@@ -105,7 +105,7 @@ int main(int argc, char **argv)
 """
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture(scope="session")
 def program(tmp_path_factory):
     needs("gcc")
     assert (BUILD / "lib" / "libtek-uthread-native.so").exists()

@@ -49,7 +49,7 @@ class Running:
             self.run.wait(timeout=1)
         except subprocess.TimeoutExpired:
             self.run.terminate()
-            self.run.wait(timeout=20)
+            self.run.wait(timeout=60)
         self.run.stdout.close()
         self.run.stderr.close()
 
@@ -272,4 +272,4 @@ def test_threads_older_than_tek_in_their_process_are_there_and_then_gone(ps, tmp
         eventually(lambda: len(names_of(program.pid)) == 1)
         assert set(ps("--pid", program.pid)) == {program.pid}
         program.stdin.close()
-        assert program.wait(timeout=20) == 0
+        assert program.wait(timeout=60) == 0

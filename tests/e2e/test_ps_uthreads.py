@@ -170,7 +170,7 @@ int main(int argc, char **argv)
 """
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture(scope="session")
 def program(tmp_path_factory):
     needs("gcc")
     if platform.machine() not in ("x86_64", "aarch64"):

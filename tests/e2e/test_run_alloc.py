@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: MIT OR Apache-2.0
 """Programs that know nothing of it run with other allocators and mathematical functions, with the same results."""
+import functools
 import os
 import pathlib
 import platform
@@ -10,6 +11,8 @@ import sys
 import pytest
 
 from conftest import BUILD, eventually, listens_at, needs
+
+pytestmark = pytest.mark.spread
 
 TEK = str(BUILD / "bin" / "tek")
 
@@ -31,6 +34,12 @@ def outcome(command, **options):
     options.setdefault("timeout", 120)
     ended = subprocess.run(command, capture_output=True, check=False, **options)
     return ended.returncode, ended.stdout, ended.stderr
+
+
+@functools.cache
+def plain(*command):
+    """What a program does without TEK, the same each time."""
+    return outcome(command)
 
 
 def maps_of(*options):
@@ -84,17 +93,17 @@ print(results)
 raise SystemExit(7)
 """
     command = [sys.executable, "-c", program]
-    assert outcome([TEK, "run", *model, *alloc, "--", *command]) == outcome(command)
+    assert outcome([TEK, "run", *model, *alloc, "--", *command]) == plain(*command)
 
 
 def test_xz_with_two_threads_compresses_to_the_same_bytes(data, alloc, model):
     command = [needs("xz"), "-0", "-T2", "-c", str(data)]
-    assert outcome([TEK, "run", *model, *alloc, "--", *command]) == outcome(command)
+    assert outcome([TEK, "run", *model, *alloc, "--", *command]) == plain(*command)
 
 
 def test_pigz_compresses_to_the_same_bytes(data, alloc):
     command = [needs("pigz"), "-1", "-n", "-c", "-p", "4", str(data)]
-    assert outcome([TEK, "run", *alloc, "--", *command]) == outcome(command)
+    assert outcome([TEK, "run", *alloc, "--", *command]) == plain(*command)
 
 
 def test_redis_answers(alloc, tmp_path):
@@ -177,7 +186,7 @@ def test_a_program_of_cxx_gets_aligned_memory_and_bad_alloc(cxx_programs, alloc,
     if "mimalloc" in alloc:
         # Debian's 2.0.9 takes aligned_alloc(256, 256) for aligned anyhow, and aborts where operator new should throw.
         command = [cxx_programs[64]]
-    expected = outcome(command)
+    expected = plain(*command)
     assert expected[0] == 0
     assert outcome([TEK, "run", *model, *alloc, "--", *command]) == expected
 
@@ -242,7 +251,7 @@ int main(int argc, char **argv)
 """
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture(scope="session")
 def sine(tmp_path_factory):
     program = tmp_path_factory.mktemp("sine") / "sine"
     source = program.with_suffix(".c")

@@ -152,7 +152,7 @@ int main(int argc, char **argv)
 """
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture(scope="session")
 def bounded(tmp_path_factory):
     directory = tmp_path_factory.mktemp("bounded")
     command = ["cc", "-std=gnu17", "-O2", "-g", f"-I{TOP / 'lib'}", str(TOP / "lib" / "alloc" / "tlsf.c")]

@@ -92,7 +92,7 @@ int main(void)
 		int status;
 		pid_t child = fork();
 		if (child == 0) {
-			alarm(10);
+			alarm(60);
 			work_under_the_lock();
 			_exit(0);
 		}

@@ -55,7 +55,7 @@ def test_without_privilege_the_api_says_eperm_once_tells_three_ways_and_changes_
         assert line.count(way) == 1, line
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture(scope="session")
 def installed(tmp_path_factory):
     """The prefix under which `make install DESTDIR=` put the build."""
     if BUILD != TOP / "build" or shutil.which("make") is None or shutil.which("pkg-config") is None:

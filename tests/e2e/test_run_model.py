@@ -2,6 +2,7 @@
 """Programs that know nothing of it run on user-level threads, M:1 and M:N, with the same results."""
 import collections
 import contextlib
+import functools
 import json
 import os
 import pathlib
@@ -11,10 +12,13 @@ import signal
 import socket
 import subprocess
 import sys
+import tempfile
 
 import pytest
 
 from conftest import BUILD, eventually, listens_at, needs
+
+pytestmark = pytest.mark.spread
 
 TEK = str(BUILD / "bin" / "tek")
 PROGRAMS = pathlib.Path(__file__).resolve().parents[1] / "uthread"
@@ -28,7 +32,7 @@ MODELS = {
 }
 
 
-@pytest.fixture(scope="module", autouse=True)
+@pytest.fixture(scope="session", autouse=True)
 def library(open_build):
     """Without it there is nothing to be tested."""
     if platform.machine() not in ("x86_64", "aarch64"):
@@ -61,8 +65,14 @@ def server_of(command, **options):
                 os.killpg(server.pid, signal.SIGKILL)
 
 
+@functools.cache
+def plain(*command):
+    """What a program does without TEK, the same each time."""
+    return outcome(command)
+
+
 def assert_same(model, *command):
-    assert outcome([*model, *command]) == outcome(command)
+    assert outcome([*model, *command]) == plain(*command)
 
 
 def test_pigz_compresses_to_the_same_bytes(data, model):
@@ -96,7 +106,7 @@ def test_threads_move_money_in_an_sqlite_database_and_lose_none(model, tmp_path)
     assert b"[] [('ok',)]\n[(10, 10000)]\n" in ended[0][1]
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture(scope="session")
 def echo(compile_c):
     return compile_c((PROGRAMS / "echo.c").read_text(), "cc", "-O2", "-pthread")
 
@@ -148,23 +158,27 @@ def talk_to_memcached(path):
     return told
 
 
-def serve_memcached(prefix, directory):
+def serve_memcached(prefix, directory, threads=4):
     path = directory / "socket"
     user = ["-u", "root"] if os.geteuid() == 0 else []
-    command = [*prefix, needs("memcached"), "-t", "4", "-s", str(path), *user]
+    command = [*prefix, needs("memcached"), "-t", str(threads), "-s", str(path), *user]
     with server_of(command, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE) as server:
         eventually(lambda: listens_at(path))
         told = talk_to_memcached(path)
         server.send_signal(signal.SIGTERM)
-        _, err = server.communicate(timeout=30)
+        _, err = server.communicate(timeout=60)
         return told, server.returncode, err
 
 
+@functools.cache
+def plain_memcached():
+    with tempfile.TemporaryDirectory(prefix="tek-test-") as directory:
+        return serve_memcached([], pathlib.Path(directory))
+
+
 def test_memcached_tells_its_clients_the_same(model, tmp_path):
-    for name in ("with", "without"):
-        (tmp_path / name).mkdir()
-    without = serve_memcached([], tmp_path / "without")
-    assert serve_memcached(model, tmp_path / "with") == without
+    without = plain_memcached()
+    assert serve_memcached(model, tmp_path) == without
     assert without[0][0][0] == b"STORED\r\n"
     assert without[0][-1] == b"40\r\n"
 
@@ -215,7 +229,7 @@ int main(int argc, char **argv)
 """
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture(scope="session")
 def named(compile_c):
     return compile_c(NAMED, "cc", "-O2", "-pthread")
 

@@ -60,7 +60,7 @@ int main(void)
 """
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture(scope="session")
 def program(compile_c):
     return compile_c(PROGRAM, "cc", "-DTEK_OPTIONAL", f"-I{INCLUDE}", "-pthread")
 

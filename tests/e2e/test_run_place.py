@@ -53,15 +53,17 @@ int main(void)
 }
 """
 
+# For up to a second nothing else runs on a CPU.
+real_time_load = pytest.mark.alone("real-time load")
 GCC = ("gcc", "-O1", "-Wall", "-pthread")
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture(scope="session")
 def crowd(compile_c):
     return compile_c(CROWD, *GCC)
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture(scope="session")
 def two_cpus():
     if len(ALLOWED) < 2:
         pytest.skip("needs two CPUs")
@@ -189,6 +191,7 @@ def test_what_replaces_a_program_under_rtfifo_is_an_ordinary_one_wherever_it_may
     assert ran.stdout == f"{os.SCHED_OTHER}\n"
 
 
+@real_time_load
 def test_a_spin_lock_whose_holder_waits_for_the_same_cpu_is_got(tek, compile_c):
     needs_real_time()
     program = compile_c((PROGRAMS / "spin_holder.c").read_text(), *GCC)
@@ -196,6 +199,7 @@ def test_a_spin_lock_whose_holder_waits_for_the_same_cpu_is_got(tek, compile_c):
     assert (ran.returncode, ran.stdout) == (0, "done 2\n"), ran
 
 
+@real_time_load
 @pytest.mark.parametrize("written", ["rtfifo,cores={}", "rtfifo=1,cpus={}"])
 def test_placement_from_the_environment_brings_that_spin_lock_too(tek, compile_c, written):
     needs_real_time()
@@ -211,6 +215,7 @@ def test_placement_from_the_environment_that_makes_no_sense_is_refused(tek):
     assert "TEK_PLACE is rtfifo,everywhere" in ran.stderr
 
 
+@real_time_load
 def test_a_32_bit_program_has_that_spin_lock_too(tek, compile_c, library_32):
     needs_real_time()
     assert library_32.with_name("libtek-rtfifo.so").exists()
@@ -221,6 +226,7 @@ def test_a_32_bit_program_has_that_spin_lock_too(tek, compile_c, library_32):
         assert (ran.returncode, ran.stdout, ran.stderr) == (0, "done 2\n", ""), ran
 
 
+@real_time_load
 def test_the_spin_lock_of_the_c_library_would_hold_it_up_for_ever(compile_c, open_build):
     """What the test above is about: the kernel ends this one after a second of real-time load."""
     needs_real_time()

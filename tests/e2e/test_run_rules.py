@@ -66,7 +66,7 @@ MANGLED = "_ZL10gas_sensorPv"
 FAIR = {"main": "0 0", "in_c": "0 0", "gas_sensor": "0 0", "named": "0 0"}
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture(scope="session")
 def program(compile_c):
     return compile_c(PROGRAM, "c++", "-xc++", "-O1", "-pthread")
 

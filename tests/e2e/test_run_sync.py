@@ -11,8 +11,9 @@ import sys
 import pytest
 
 from conftest import BUILD, needs
-from test_run_model import outcome, serve_memcached
-from test_stack_programs import serve_mariadb
+from test_run_model import outcome, plain, plain_memcached, serve_memcached
+
+pytestmark = pytest.mark.spread
 
 TEK = str(BUILD / "bin" / "tek")
 PROGRAMS = pathlib.Path(__file__).parent / "programs"
@@ -22,7 +23,9 @@ LOCKS = {
     "auto": ["--lock", "auto", "--rwlock", "park", "--barrier", "auto"],
     "park": ["--lock", "park", "--rwlock", "park", "--barrier", "block"],
 }
-# Those that spin in a queue wait for threads that do not run: little is asked of them.
+# In a queue of those that spin all wait for the next one, also while it does not run. So a program that has such locks
+# gets no more threads than there are CPUs, and little is asked of those that have more of their own.
+MOST_THREADS = {"k42": len(os.sched_getaffinity(0))}
 SIZES = {"k42": 20, "auto": 500, "park": 500}
 
 
@@ -36,23 +39,29 @@ def prefix(lock):
     return [TEK, "run", *LOCKS[lock], "--"]
 
 
-def assert_same(prefix, *command, timeout=300):
-    assert outcome([*prefix, *command], timeout=timeout) == outcome(command)
+@pytest.fixture
+def at_most(lock):
+    """So many threads, or as many as a lock can serve."""
+    return lambda threads: min(threads, MOST_THREADS.get(lock, threads))
 
 
-@pytest.fixture(scope="module")
+def assert_same(prefix, *command):
+    assert outcome([*prefix, *command], timeout=280) == plain(*command)
+
+
+@pytest.fixture(scope="session")
 def text(tmp_path_factory):
     path = tmp_path_factory.mktemp("text") / "text"
     path.write_bytes(b"".join(b"%d %d\n" % (n, n * n) for n in range(100_000)))
     return path
 
 
-def test_pigz_compresses_to_the_same_bytes(prefix, text):
-    assert_same(prefix, needs("pigz"), "-n", "-c", "-p", "3", str(text))
+def test_pigz_compresses_to_the_same_bytes(prefix, at_most, text):
+    assert_same(prefix, needs("pigz"), "-n", "-c", "-p", str(at_most(3)), str(text))
 
 
-def test_xz_compresses_to_the_same_bytes(prefix, text):
-    assert_same(prefix, needs("xz"), "-T2", "-0", "--block-size=256KiB", "-c", str(text))
+def test_xz_compresses_to_the_same_bytes(prefix, at_most, text):
+    assert_same(prefix, needs("xz"), f"-T{at_most(2)}", "-0", "--block-size=256KiB", "-c", str(text))
 
 
 PYTHON = """
@@ -64,7 +73,7 @@ def work():
         with counted:
             total += item
             counted.notify_all()
-threads = [threading.Thread(target=work) for _ in range(3)]
+threads = [threading.Thread(target=work) for _ in range(int(sys.argv[2]))]
 for thread in threads: thread.start()
 for number in range(int(sys.argv[1])): items.put(number)
 with counted:
@@ -75,37 +84,31 @@ print(total)
 """
 
 
-def test_threads_of_python_pass_numbers_on(prefix, lock):
-    assert_same(prefix, sys.executable, "-c", PYTHON, str(SIZES[lock]))
+def test_threads_of_python_pass_numbers_on(prefix, lock, at_most):
+    workers = max(1, at_most(4) - 1)  # beside the first thread
+    assert_same(prefix, sys.executable, "-c", PYTHON, str(SIZES[lock]), str(workers))
+
+
+@pytest.fixture(scope="session")
+def sync_cxx(tmp_path_factory):
+    program = tmp_path_factory.mktemp("sync") / "sync_cxx"
+    subprocess.run([needs("g++"), "-std=gnu++17", "-O2", PROGRAMS / "sync_cxx.cpp", "-o", program, "-pthread"],
+                   check=True, timeout=120)
+    return str(program)
 
 
 @pytest.mark.parametrize("model", [[], ["--model", "m:n", "--workers", "2"]], ids=["1:1", "m:n"])
-def test_what_cxx_has_for_threads_works(tmp_path, lock, model):
-    program = tmp_path / "sync_cxx"
-    subprocess.run([needs("g++"), "-std=gnu++17", "-O2", PROGRAMS / "sync_cxx.cpp", "-o", program, "-pthread"],
-                   check=True, timeout=120)
-    assert_same([TEK, "run", *LOCKS[lock], *model, "--"], str(program), str(SIZES[lock]))
+def test_what_cxx_has_for_threads_works(sync_cxx, lock, at_most, model):
+    pairs = max(1, at_most(6) // 2)
+    assert_same([TEK, "run", *LOCKS[lock], *model, "--"], sync_cxx, str(SIZES[lock]), str(pairs))
 
 
-def test_memcached_tells_its_clients_the_same(prefix, tmp_path):
-    (tmp_path / "without").mkdir()
-    (tmp_path / "with").mkdir()
-    without = serve_memcached([], tmp_path / "without")
-    assert serve_memcached(prefix, tmp_path / "with") == without
+def test_memcached_tells_its_clients_the_same(prefix, at_most, tmp_path):
+    assert serve_memcached(prefix, tmp_path, at_most(4)) == plain_memcached()
 
 
-def test_mariadb_serves_sysbench_the_same(prefix, tmp_path):
-    needs("mariadbd"), needs("sysbench")
-    root = ["--user=root"] if os.geteuid() == 0 else []
-    subprocess.run([needs("mariadb-install-db"), "--no-defaults", *root, f"--datadir={tmp_path}/new/data",
-                    "--skip-test-db", "--auth-root-authentication-method=normal"],
-                   check=True, capture_output=True, timeout=300)
-    outcomes = []
-    for number, before in enumerate([[], prefix]):
-        directory = tmp_path / str(number)
-        shutil.copytree(tmp_path / "new", directory)
-        outcomes.append(serve_mariadb(before, directory, "select count(*), sum(length(pad)) from test.sbtest1"))
-    assert outcomes[0] == outcomes[1]
+def test_mariadb_serves_sysbench_the_same(prefix, at_most, mariadb):
+    assert mariadb.serve(prefix, at_most(16)) == mariadb.plain
 
 
 # ---- the command ----
@@ -132,7 +135,7 @@ def test_the_locks_come_before_the_engine():
 
 
 def test_auto_says_with_a_report_what_it_chose():
-    _, out, err = outcome([TEK, "run", "--lock", "auto", "--report", "--", sys.executable, "-c", PYTHON, "100"])
+    _, out, err = outcome([TEK, "run", "--lock", "auto", "--report", "--", sys.executable, "-c", PYTHON, "100", "3"])
     assert out == b"4950\n"
     assert b"that auto chose for: " in err
 
@@ -181,7 +184,7 @@ def test_a_report_names_the_locks_that_auto_had_sleep(tmp_path, options, name):
 
 def test_the_environment_alone_chooses_locks_and_is_read_as_strictly():
     with_variable = {**os.environ, "TEK_SYNC": "lock=auto,report=1"}
-    _, out, err = outcome([TEK, "run", "--", sys.executable, "-c", PYTHON, "100"], env=with_variable)
+    _, out, err = outcome([TEK, "run", "--", sys.executable, "-c", PYTHON, "100", "3"], env=with_variable)
     assert out == b"4950\n" and b"that auto chose for: " in err
     status, out, err = outcome([TEK, "run", "--", "echo", "ran"], env={**os.environ, "TEK_SYNC": "lock=lottery"})
     assert (status, out) == (2, b"") and b"TEK_SYNC is lock=lottery" in err

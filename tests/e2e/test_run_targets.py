@@ -152,9 +152,11 @@ def test_a_script_is_judged_by_its_interpreter(tek, compile_c, tmp_path):
 
 
 @pytest.fixture
-def gaining(compile_c):
-    """A program whose file can give privileges."""
-    program = compile_c(HELLO, "cc")
+def gaining(compile_c, open_directory):
+    """A program whose file can give privileges, for one test."""
+    program = open_directory / "gaining"
+    program.unlink(missing_ok=True)
+    shutil.copy(compile_c(HELLO, "cc"), program)
     if os.statvfs(program).f_flag & os.ST_NOSUID:
         pytest.skip(f"{program.parent} is mounted nosuid")
     return program

@@ -63,7 +63,7 @@ int main(int argc, char **argv)
 """
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture(scope="session")
 def creates(compile_c):
     return compile_c(CREATES, "cc", "-O1", "-pthread")
 
@@ -85,6 +85,7 @@ def budget(tek, *options, **run):
     return answer
 
 
+@pytest.mark.alone("thread ids")  # of which there are 32768
 @pytest.mark.parametrize("stack", ["8M", "256K", "64K"])
 def test_the_kernel_lets_as_many_threads_be_made_as_it_says(tek, creates, stack):
     bytes_ = {"8M": 8 << 20, "256K": 256 << 10, "64K": 64 << 10}[stack]
@@ -94,6 +95,7 @@ def test_the_kernel_lets_as_many_threads_be_made_as_it_says(tek, creates, stack)
     assert abs(answer["most"] / real - 1) < 0.02, (answer["most"], real)
 
 
+@pytest.mark.alone("thread ids")
 def test_the_arenas_of_malloc_are_in_the_way_unless_they_are_limited(tek, creates):
     options = ["--threads", 100_000, "--stack", "64K", "--limit", "1G"]
     asked = {"all": budget(tek, *options)["most"],

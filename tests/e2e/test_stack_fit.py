@@ -19,7 +19,7 @@ KIB = 1 << 10
 MIB = 1 << 20
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture(scope="session")
 def program(compile_c):
     return compile_c(SOURCE, "gcc", "-O1", "-pthread")
 

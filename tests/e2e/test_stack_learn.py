@@ -97,7 +97,7 @@ def test_two_runs_add_up(run, profile):
 def test_a_table_is_learnt_while_the_program_runs(run, profile, tmp_path):
     code = """
 leave(run, 1, [worker()])
-deadline = time.monotonic() + 30
+deadline = time.monotonic() + 60
 while list(run.glob("*.ended")) or not list(pathlib.Path(sys.argv[1]).glob("*.stack")):
     assert time.monotonic() < deadline
     time.sleep(0.05)
@@ -161,7 +161,7 @@ os.read(0, 1)
         directory = pathlib.Path(tek.stdout.readline().strip())
         program, = map(int, pathlib.Path(f"/proc/{tek.pid}/task/{tek.pid}/children").read_text().split())
         tek.send_signal(signal.SIGKILL)
-        tek.wait(timeout=20)
+        tek.wait(timeout=60)
         tek.stdin.write("x")
         tek.stdin.flush()
         assert tek.stdout.readline() == "left\n"
@@ -204,7 +204,7 @@ leave(run, 1, [worker()])
     assert result.returncode == 0, result.stderr
     assert "panicked" not in result.stderr
     assert profile()[-1]["bound"] in ("12288", str(2**32 - 1))
-    assert time.monotonic() - started < 20
+    assert time.monotonic() - started < 60
 
 
 def test_a_directory_that_cannot_be_used_is_told_once_and_the_program_runs(run, tmp_path, as_nobody):
@@ -294,7 +294,7 @@ leave(run, 1, [worker(), worker(label="x*/;#error\\n", bound=20000), handmade.ki
     program = compile_c(f"{code}\nint main(void) {{ pthread_attr_t attr;\n"
                         f"return pthread_attr_init(&attr) || {calls} 0; }}",
                         "cc", "-std=c17", "-Wall", "-Wextra", "-Werror", "-pedantic", "-pthread")
-    assert subprocess.run([program], timeout=20, check=False).returncode == 0
+    assert subprocess.run([program], timeout=60, check=False).returncode == 0
     words = tek("stack", "advice", *where, "fridge").stdout
     assert "ran out of 64.0K" in words
     unknown = tek("stack", "report", *where, "oven")

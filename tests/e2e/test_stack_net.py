@@ -14,7 +14,7 @@ ENDED = ("ended\n", 3)
 SEGFAULT = ("", -signal.SIGSEGV)
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture(scope="session")
 def program(compile_c):
     return compile_c((PROGRAMS / "stack_depth.c").read_text(), "gcc", "-O1", "-pthread")
 

@@ -5,17 +5,17 @@ import os
 import pathlib
 import random
 import re
-import shutil
 import socket
 import struct
-import subprocess
 import sys
 
 import pytest
 
 from conftest import BUILD, eventually, listens_at, needs
-from test_programs import outcome, serve_redis
+from servers import Server
+from test_programs import outcome, plain_redis, serve_redis
 
+pytestmark = pytest.mark.spread
 TEK = str(BUILD / "bin" / "tek")
 PROGRAMS = pathlib.Path(__file__).resolve().parent / "programs"
 
@@ -69,12 +69,6 @@ server:
 remote-control:
   control-enable: no
 """
-
-
-@pytest.fixture(autouse=True)
-def daemons_in_path(monkeypatch):
-    """Not every user has the directory of the daemons in his PATH."""
-    monkeypatch.setenv("PATH", os.environ["PATH"] + ":/usr/local/sbin:/usr/sbin:/sbin")
 
 
 @pytest.fixture
@@ -134,32 +128,12 @@ def test_three_kinds_of_std_thread_are_told_apart(tmp_path, prefixes, compile_c)
 
 
 def test_redis_serves_its_clients_the_same(tmp_path, prefixes):
-    outcomes = []
-    for number, prefix in enumerate(prefixes):
+    outcomes = [plain_redis()]
+    for number, prefix in enumerate(prefixes[1:]):
         directory = tmp_path / str(number)
         directory.mkdir()
         outcomes.append(serve_redis(prefix, directory))
     same(tmp_path, outcomes)
-
-
-class Server:
-    """A program that serves until it is told to end."""
-
-    def __init__(self, prefix, *command):
-        self.process = subprocess.Popen([*prefix, *map(str, command)], stdout=subprocess.DEVNULL,
-                                        stderr=subprocess.DEVNULL, stdin=subprocess.DEVNULL)
-
-    def __enter__(self):
-        return self
-
-    def __exit__(self, *_):
-        self.process.terminate()
-        try:
-            self.status = self.process.wait(timeout=60)
-        except subprocess.TimeoutExpired:
-            self.process.kill()
-            self.status = self.process.wait()
-            raise
 
 
 def ask_memcached(path):
@@ -167,7 +141,7 @@ def ask_memcached(path):
     clients = [socket.socket(socket.AF_UNIX) for _ in range(8)]
     answers = []
     for client in clients:
-        client.settimeout(20)
+        client.settimeout(60)
         client.connect(str(path))
     for n in range(400):
         client = clients[n % 8]
@@ -236,42 +210,5 @@ def test_unbound_answers_the_same(tmp_path, prefixes):
     same(tmp_path, outcomes, threads=3)
 
 
-def sysbench(directory, *command):
-    """Its counts, without its times."""
-    ended = subprocess.run(
-        [needs("sysbench"), "oltp_read_write", "--mysql-user=root", "--mysql-db=test",
-         f"--mysql-socket={directory}/socket", "--table-size=2000", "--rand-seed=1", "--time=0",
-         "--events=300", "--threads=16", *command],
-        capture_output=True, text=True, timeout=120, check=False)
-    assert ended.returncode == 0, ended.stdout + ended.stderr
-    return re.findall(r"(transactions|reconnects): +([0-9]+)", ended.stdout)
-
-
-def serve_mariadb(prefix, directory, sql):
-    user = ["--user=root"] if os.geteuid() == 0 else []
-    options = ["--no-defaults", *user, f"--datadir={directory}/data", f"--socket={directory}/socket",
-               "--skip-networking", "--skip-grant-tables", "--innodb-buffer-pool-size=32M",
-               "--innodb-flush-log-at-trx-commit=0", f"--pid-file={directory}/pid"]
-    with Server(prefix, needs("mariadbd"), *options) as server:
-        def ask(text):
-            return outcome([needs("mariadb"), "--no-defaults", "-S", f"{directory}/socket", "-N", "-e", text])
-        eventually(lambda: ask("select 1")[0] == 0, seconds=60)
-        said = [ask("create database if not exists test"), sysbench(directory, "prepare")]
-        said += [sysbench(directory, "run"), ask(sql)]
-    return said, server.status
-
-
-def test_mariadb_serves_sysbench_with_16_clients_the_same(tmp_path, prefixes):
-    needs("mariadbd"), needs("sysbench")
-    installer = needs("mariadb-install-db")
-    user = ["--user=root"] if os.geteuid() == 0 else []
-    (tmp_path / "new").mkdir()
-    subprocess.run([installer, "--no-defaults", *user, f"--datadir={tmp_path}/new/data", "--skip-test-db",
-                    "--auth-root-authentication-method=normal"],
-                   check=True, capture_output=True, timeout=120)
-    outcomes = []
-    for number, prefix in enumerate(prefixes):
-        directory = tmp_path / str(number)
-        shutil.copytree(tmp_path / "new", directory)
-        outcomes.append(serve_mariadb(prefix, directory, "select count(*), sum(length(pad)) from test.sbtest1"))
-    same(tmp_path, outcomes, threads=16)
+def test_mariadb_serves_sysbench_with_16_clients_the_same(tmp_path, prefixes, mariadb):
+    same(tmp_path, [mariadb.plain, *(mariadb.serve(prefix, 16) for prefix in prefixes[1:])], threads=16)

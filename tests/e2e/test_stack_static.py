@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: MIT OR Apache-2.0
 """tek stack static adds up what gcc says of frames and calls, and names what it cannot know."""
 import json
+import os
 import shutil
 import subprocess
 
@@ -114,7 +115,9 @@ def built(tmp_path):
             file = directory / f"part{number}.{suffix}"
             file.write_text(source)
             objects.append(f"part{number}.o")
-            subprocess.run([compiler, "-O2", *information, "-c", file.name], cwd=directory, check=True)
+            # What a cache of compilers has is the object alone.
+            subprocess.run([compiler, "-O2", *information, "-c", file.name], cwd=directory, check=True,
+                           env={**os.environ, "CCACHE_DISABLE": "1"})
         subprocess.run([compiler, "-pthread", *objects, "-o", "program"], cwd=directory, check=True)
         return directory
 

@@ -24,7 +24,7 @@ static void *toggle(void *unused)
 
 int main(void)
 {
-	alarm(20);
+	alarm(60);
 	for (;;) {
 		pthread_t threads[8];
 		for (int i = 0; i < 8; i++)

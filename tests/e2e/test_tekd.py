@@ -10,7 +10,6 @@ import resource
 import shutil
 import signal
 import socket
-import struct
 import subprocess
 import sys
 import threading
@@ -18,83 +17,16 @@ import time
 
 import pytest
 from conftest import BUILD, eventually, read
+from tekd_client import (CRITICAL, ENTER, EXPLAIN, GROUP, HELLO, LEAVE, LEFT, NORMAL, PROCESS, REFUSED, RR_RESET, STATUS,
+                         Client, Closed, is_fast, request, scheduling)
 
 TEKD = BUILD / "bin" / "tekd"
-REQUEST = struct.Struct("<IHHIIQQiII5I")
-REPLY = struct.Struct("<IHHIIiI2Q88s")
-HELLO, ENTER, LEAVE, GROUP, STATUS, EXPLAIN, CRITICAL, NORMAL = range(1, 9)
-LEFT, REFUSED = 101, 102
-PROCESS = 1
-RR_RESET = os.SCHED_RR | 0x40000000
-
 pytestmark = [
     pytest.mark.skipif(not TEKD.exists(), reason="tekd is not built"),
     pytest.mark.skipif(os.geteuid() != 0, reason="needs root, to be granted something"),
 ]
-
-
-class Answer:
-    def __init__(self, packet):
-        (self.magic, self.version, self.kind, self.number, self.tid, self.error, self.rt_priority,
-         first, second, text) = REPLY.unpack(packet)
-        self.value = (first, second)
-        self.text = text.split(b"\0")[0].decode()
-
-
-class Closed(Exception):
-    """tekd has closed the connection."""
-
-
-class Client:
-    """A connection of this process."""
-
-    def __init__(self, path):
-        self.socket = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET | socket.SOCK_CLOEXEC)
-        # One that never waits would be sent away where many others wait.
-        self.socket.setsockopt(socket.SOL_SOCKET, socket.SO_SNDTIMEO, struct.pack("ll", 20, 0))
-        self.socket.connect(str(path))
-        self.socket.settimeout(20)
-        self.number = 0
-        self.notices = []
-
-    def receive(self):
-        try:
-            packet = self.socket.recv(4096)
-        except ConnectionError:
-            packet = b""
-        if not packet:
-            raise Closed
-        return Answer(packet)
-
-    def send(self, kind, tid=0, *, start=0, until=0, priority=0, flags=0, group=0):
-        self.number += 1
-        self.socket.send(request(kind, self.number, tid, start, until, priority, flags, group))
-
-    def ask(self, *arguments, **options):
-        self.send(*arguments, **options)
-        while (answer := self.receive()).number == 0:
-            self.notices.append(answer)
-        assert answer.number == self.number
-        return answer
-
-    def notice(self):
-        return self.notices.pop(0) if self.notices else self.receive()
-
-    def json(self, kind, tid=0):
-        """STATUS or EXPLAIN: what the file says that comes with the reply."""
-        self.send(kind, tid)
-        packet, fds, _, _ = socket.recv_fds(self.socket, 4096, 4)
-        assert Answer(packet).error == 0, Answer(packet).text
-        with os.fdopen(fds[0], "rb") as file:
-            file.seek(0)
-            return json.load(file)
-
-    def close(self):
-        self.socket.close()
-
-
-def request(kind, number, tid=0, start=0, until=0, priority=0, flags=0, group=0):
-    return REQUEST.pack(0x514B4554, 1, kind, number, tid, start, until, priority, flags, group, *[0] * 5)
+# Where it matters that ordinary threads run.
+no_real_time_load = pytest.mark.alone("real-time load")
 
 
 class Daemon:
@@ -137,7 +69,7 @@ class Daemon:
 
     def end(self, sign=signal.SIGTERM):
         self.process.send_signal(sign)
-        return self.process.wait(20)
+        return self.process.wait(60)
 
 
 USUAL = '[[grant]]\nusers = ["root"]\nrate = 10000\n'
@@ -151,7 +83,7 @@ def daemon(tmp_path, real_time):
     if daemon.process and daemon.process.poll() is None:
         daemon.end()
     if daemon.state.exists():
-        subprocess.run(daemon.command("--restore"), timeout=20, check=True)
+        subprocess.run(daemon.command("--restore"), timeout=60, check=True)
 
 
 @pytest.fixture
@@ -176,16 +108,6 @@ def thread():
     yield tid[0]
     stop.set()
     sleeper.join()
-
-
-def scheduling(tid):
-    """Policy with flag, priority, nice."""
-    return (os.sched_getscheduler(tid), os.sched_getparam(tid).sched_priority,
-            os.getpriority(os.PRIO_PROCESS, tid))
-
-
-def is_fast(tid):
-    return os.sched_getscheduler(tid) == RR_RESET
 
 
 def wait_for(tid, fast):
@@ -318,11 +240,13 @@ def test_more_threads_of_a_user_than_granted_are_refused(daemon, thread):
 
 def test_more_switches_than_granted_are_refused_until_later(daemon, thread):
     client = daemon.start('[[grant]]\nusers = [0]\nrate = 1\nburst = 3\n').client()
-    errors = [client.ask(ENTER, thread).error for _ in range(4)]
-    assert errors == [0, 0, 0, errno.EBUSY]
+    begin, granted = time.monotonic(), 0
+    while (error := client.ask(ENTER, thread).error) == 0:
+        granted += 1
+    # One a second more; on a busy machine that may be some.
+    assert error == errno.EBUSY and 3 <= granted <= 4 + time.monotonic() - begin
     assert client.ask(LEAVE, thread).error == 0
-    time.sleep(1.1)
-    assert client.ask(ENTER, thread).error == 0
+    eventually(lambda: client.ask(ENTER, thread).error == 0)
 
 
 def test_a_thread_of_another_process_is_refused(tekd):
@@ -344,7 +268,7 @@ def test_groups_that_are_not_configured_are_refused_with_the_reason(tekd):
 
 def test_a_process_outside_the_domain_is_refused(tekd):
     victim = subprocess.run(["sh", "-c", "setsid sleep 60 >/dev/null & echo $!"], stdout=subprocess.PIPE,
-                            timeout=20, check=True)
+                            timeout=60, check=True)
     pid = int(victim.stdout)
     try:
         # Its parent has ended, so it is of no tree that this test has.
@@ -360,7 +284,7 @@ def test_a_process_outside_the_domain_is_refused(tekd):
 OTHER = r"""
 import json, os, sys, threading
 sys.path.insert(0, sys.argv[1])
-from test_tekd import *
+from tekd_client import *
 client = Client(sys.argv[2])
 tid = threading.get_native_id()
 print(json.dumps({"tid": tid}), flush=True)
@@ -429,7 +353,7 @@ class Other:
 
     def __exit__(self, *unused):
         self.process.kill()
-        self.process.wait(20)
+        self.process.wait(60)
         self.process.stdin.close()
         self.process.stdout.close()
 
@@ -548,7 +472,7 @@ def test_a_socket_is_of_no_use_to_another_process(tekd, tmp_path):
         stolen = Client(tekd.socket)
         stolen.socket.close()
         stolen.socket = socket.socket(fileno=fds[0])
-        stolen.socket.settimeout(20)
+        stolen.socket.settimeout(60)
         own = threading.get_native_id()
         stolen.send(ENTER, own)
         answer = stolen.receive()
@@ -575,6 +499,7 @@ def test_an_overrun_sends_the_thread_back_for_a_while(daemon):
         assert other.do("burn")["error"] == errno.EDQUOT
 
 
+@no_real_time_load
 def test_when_ordinary_threads_do_not_run_everybody_goes_back(daemon, thread):
     client = daemon.start("canary_seconds = 1\n" + USUAL).client()
     tasks = f"/proc/{daemon.process.pid}/task"
@@ -775,7 +700,7 @@ def test_what_a_killed_tekd_left_is_undone_by_restore(tekd, thread):
     assert client.ask(ENTER, thread).error == 0
     tekd.end(signal.SIGKILL)
     assert is_fast(thread)
-    ended = subprocess.run(tekd.command("--restore"), capture_output=True, text=True, timeout=20,
+    ended = subprocess.run(tekd.command("--restore"), capture_output=True, text=True, timeout=60,
                            check=False)
     assert ended.returncode == 0 and ended.stdout.startswith("1 changes were undone")
     assert scheduling(thread) == before
@@ -811,10 +736,10 @@ def test_whenever_tekd_is_killed_everything_is_given_back(daemon):
                                if kind in (CRITICAL, ENTER) else 0)
             except (Closed, BrokenPipeError):
                 pass
-            daemon.process.wait(20)
+            daemon.process.wait(60)
             killer.join()
             if generator.random() < 0.5:
-                subprocess.run(daemon.command("--restore"), timeout=20, check=True,
+                subprocess.run(daemon.command("--restore"), timeout=60, check=True,
                                stdout=subprocess.DEVNULL)
                 assert [scheduling(tid) for tid in tids] == before
                 assert not daemon.state.exists()
@@ -823,7 +748,7 @@ def test_whenever_tekd_is_killed_everything_is_given_back(daemon):
 
 
 def test_a_second_tekd_is_refused(tekd):
-    ended = subprocess.run(tekd.command(), capture_output=True, text=True, timeout=20, check=False)
+    ended = subprocess.run(tekd.command(), capture_output=True, text=True, timeout=60, check=False)
     assert ended.returncode == 1
     assert str(tekd.process.pid) in ended.stderr
     assert tekd.client().ask(HELLO).error == 0
@@ -847,7 +772,7 @@ def test_a_configuration_is_read_again_and_a_bad_one_is_not(tekd, thread):
 def test_a_bad_configuration_is_told_with_its_line(daemon):
     daemon.config.write_text("[[grant]]\nusers = [0]\nthread = 1\n")
     for options in [], ["--check"]:
-        ended = subprocess.run(daemon.command(*options), capture_output=True, text=True, timeout=20,
+        ended = subprocess.run(daemon.command(*options), capture_output=True, text=True, timeout=60,
                                check=False)
         assert ended.returncode == 1
         assert "tekd.toml:3:1: unknown field `thread`" in ended.stderr
@@ -863,13 +788,16 @@ def test_tekd_sleeps_while_nothing_is_critical(tekd, thread):
     assert client.ask(ENTER, thread).error == 0
     assert client.ask(LEAVE, thread).error == 0
     # It stays awake for a second, and the canary's last turn comes a little later.
-    time.sleep(3)
-    before = wake_ups(tekd)
-    time.sleep(3)
-    assert wake_ups(tekd) == before
-    assert client.ask(ENTER, thread).error == 0
+    def sleeps():
+        before = wake_ups(tekd)
+        time.sleep(3)
+        return wake_ups(tekd) == before
+
     time.sleep(1)
-    assert wake_ups(tekd) > before + 10
+    eventually(sleeps)
+    before = wake_ups(tekd)
+    assert client.ask(ENTER, thread).error == 0
+    eventually(lambda: wake_ups(tekd) > before + 10)
 
 
 UNIT = pathlib.Path(__file__).resolve().parents[2] / "data" / "tekd.service"
@@ -926,7 +854,7 @@ def test_who_started_it_is_told(daemon):
     daemon.config.write_text(USUAL)
     ear = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
     ear.bind(f"\0tekd-test-{os.getpid()}")
-    ear.settimeout(20)
+    ear.settimeout(60)
     daemon.start(env={**os.environ, "NOTIFY_SOCKET": f"@tekd-test-{os.getpid()}"})
     assert ear.recv(1000).startswith(b"READY=1")
     daemon.end()

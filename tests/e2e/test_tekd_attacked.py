@@ -14,14 +14,14 @@ import time
 import pytest
 from conftest import eventually, read
 from test_tekd import (CRITICAL, ENTER, HELLO, LEAVE, LEFT, PROCESS, STATUS, USUAL, Client, Closed, Daemon,
-                       Other, daemon, is_fast, pytestmark, request, scheduling, tekd, thread, wait_for)
+                       Other, daemon, is_fast, no_real_time_load, pytestmark, request, scheduling, tekd, thread, wait_for)
 
 assert daemon and tekd and thread and pytestmark  # which pytest looks for by their names
 
 
 def python(program, *arguments, **options):
     """A process that runs this, with the names of test_tekd."""
-    begin = "import sys\nsys.path.insert(0, sys.argv[1])\nfrom test_tekd import *\n"
+    begin = "import sys\nsys.path.insert(0, sys.argv[1])\nfrom tekd_client import *\n"
     return subprocess.Popen(
         [sys.executable, "-c", begin + program, os.path.dirname(__file__), *map(str, arguments)],
         stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, **options)
@@ -29,7 +29,7 @@ def python(program, *arguments, **options):
 
 def end(process):
     process.kill()
-    process.communicate(timeout=20)
+    process.communicate(timeout=60)
 
 
 # What is granted
@@ -37,13 +37,14 @@ def end(process):
 
 def test_who_connects_anew_has_no_more_switches_than_before(daemon, thread):
     daemon.start('[[grant]]\nusers = [0]\nrate = 1\nburst = 3\n')
-    errors = []
+    errors, begin = [], time.monotonic()
     for _ in range(3):
         client = daemon.client()
         errors += [client.ask(ENTER, thread).error for _ in range(2)]
         client.close()
         eventually(lambda: not is_fast(thread))
-    assert errors.count(0) <= 4, errors
+    # One a second more than these three.
+    assert errors.count(0) <= 4 + time.monotonic() - begin, errors
 
 
 def test_a_connection_is_worth_nothing_to_a_set_uid_program_that_is_executed_with_it(daemon, open_directory):
@@ -79,7 +80,9 @@ parent = os.getppid()
 while os.getppid() == parent:
     time.sleep(0.01)
 print(client.ask(ENTER, tid, priority=3).error, flush=True)
-print(is_fast(tid), flush=True)
+while is_fast(tid):
+    time.sleep(0.01)
+print("lost", flush=True)
 time.sleep(60)
 """
     process = python(program, tekd.socket)
@@ -89,10 +92,10 @@ time.sleep(60)
         process.stdin.write("\n")
         process.stdin.flush()
         assert int(process.stdout.readline()) == errno.EPERM
-        assert process.stdout.readline() == "False\n"
+        assert process.stdout.readline() == "lost\n"
     finally:
         end_tid(tid)
-        process.wait(20)
+        process.wait(60)
 
 
 def end_tid(pid):
@@ -105,12 +108,13 @@ def end_tid(pid):
 # What goes wrong with tekd itself
 
 
+@no_real_time_load
 def test_who_stops_tekd_for_a_while_makes_no_alarm(daemon, thread):
     client = daemon.start("canary_seconds = 1\n" + USUAL).client()
     assert client.ask(ENTER, thread).error == 0
-    for _ in range(3):
+    for _ in range(2):
         daemon.process.send_signal(signal.SIGSTOP)
-        time.sleep(1.5)
+        time.sleep(1.3)
         daemon.process.send_signal(signal.SIGCONT)
         time.sleep(0.3)
     assert client.json(STATUS)["canary"]["demoted"] == 0
@@ -202,7 +206,7 @@ def test_a_socket_that_is_served_is_not_taken_from_who_serves(tekd, tmp_path):
     another.directory.mkdir()
     another.config.write_text(USUAL)
     another.socket = tekd.socket
-    ended = subprocess.run(another.command(), capture_output=True, text=True, timeout=20, check=False)
+    ended = subprocess.run(another.command(), capture_output=True, text=True, timeout=60, check=False)
     assert ended.returncode == 1 and "--socket" in ended.stderr
     assert tekd.client().ask(HELLO).error == 0
     assert not another.state.exists()
@@ -216,7 +220,7 @@ def test_a_descriptor_that_is_no_socket_for_tekd_is_told(daemon, kind):
         given.bind(str(daemon.directory / "given"))
     command = 'exec 3<&$0; export LISTEN_PID=$$ LISTEN_FDS=1; exec "$@"'
     with given:
-        ended = subprocess.run(["bash", "-c", command, str(given.fileno()), *daemon.command()], timeout=20,
+        ended = subprocess.run(["bash", "-c", command, str(given.fileno()), *daemon.command()], timeout=60,
                                capture_output=True, text=True, pass_fds=[given.fileno()], check=False)
     assert ended.returncode == 1
     assert "SOCK_SEQPACKET" in ended.stderr

@@ -126,7 +126,7 @@ sys.stdin.readline()
 
 def end_now(process):
     process.kill()
-    process.wait(20)
+    process.wait(60)
     process.stdin.close()
     process.stdout.close()
 
@@ -188,10 +188,10 @@ class Namesake:
         return self
 
     def __exit__(self, *unused):
-        self.process.communicate(timeout=20)
+        self.process.communicate(timeout=60)
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture(scope="session")
 def born_as(compile_c):
     return compile_c(BORN_AS, "cc")
 
@@ -236,7 +236,7 @@ def test_what_a_client_asked_before_it_ended_is_not_given_to_who_has_its_id(tekd
     heir = None
     try:
         process = python(ENTERING, tekd.socket, "leave")
-        process.wait(20)
+        process.wait(60)
         heir = int(eventually(lambda: children_that_sleep(process.pid)))
         with Namesake(born_as, process.pid) as namesake:
             tekd.process.send_signal(signal.SIGCONT)
@@ -273,7 +273,7 @@ def test_a_restore_leaves_who_has_the_id_of_a_dead_client_alone(tekd, born_as):
     with Namesake(born_as, process.pid) as namesake:
         # The very thing that tekd had set for the other.
         os.sched_setscheduler(namesake.pid, had[0], os.sched_param(had[1]))
-        ended = subprocess.run(tekd.command("--restore"), capture_output=True, text=True, timeout=20, check=False)
+        ended = subprocess.run(tekd.command("--restore"), capture_output=True, text=True, timeout=60, check=False)
         assert ended.returncode == 0 and ended.stdout.startswith("0 changes were undone; 1 were")
         assert scheduling(namesake.pid)[:2] == had[:2]
 
@@ -308,7 +308,7 @@ int main(int argc, char **argv)
 	double begin = now();
 	int fd = atoi(argv[argc - 1]), granted = 0;
 
-	while (sched_getscheduler(0) != SCHED_OTHER && now() - begin < 10)
+	while (sched_getscheduler(0) != SCHED_OTHER && now() - begin < 30)
 		usleep(100);
 	double took = now() - begin;
 	send(fd, &request, sizeof(request), MSG_NOSIGNAL);
@@ -350,7 +350,7 @@ time.sleep(60)
         if euid != "0":
             pytest.skip("set-uid programs are not in force here (nosuid)")
         assert (uid, policy, granted) == (str(NOBODY), str(os.SCHED_OTHER), "0")
-        assert float(took) < 5 and int(limit) < 10
+        assert float(took) < 20 and int(limit) < 10
         client = daemon.client()
         assert client.ask(HELLO).error == 0
         eventually(lambda: not client.json(STATUS)["fast"])
@@ -371,7 +371,7 @@ print("\n".join([str(client.ask(HELLO).error), str((answer := client.ask(ENTER, 
                  str(os.sched_getscheduler(0) == RR_RESET)]), flush=True)
 sys.stdin.readline()
 """
-    begin = "import sys\nsys.path.insert(0, sys.argv[1])\nfrom test_tekd import *\n"
+    begin = "import sys\nsys.path.insert(0, sys.argv[1])\nfrom tekd_client import *\n"
     directory = os.path.dirname(__file__)
     ended = subprocess.run([*prefix, sys.executable, "-c", begin + program, directory, str(daemon.socket)],
                            input="\n", capture_output=True, text=True, timeout=60, check=False)

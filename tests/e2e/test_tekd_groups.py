@@ -72,7 +72,7 @@ def test_everybody_of_the_domain_is_in_a_group_and_back_after_a_clean_stop(group
     before = {tid: places_of(tid) for tid in (sleeper, thread, os.getpid())}
     daemon = grouped()
     status = daemon.client().json(STATUS)["groups"]
-    assert {tid: group_of(tid) for tid in before} == dict.fromkeys(before, "lazy/normal")
+    eventually(lambda: {tid: group_of(tid) for tid in before} == dict.fromkeys(before, "lazy/normal"))
     assert pathlib.Path(status["top"]).is_dir()
     assert [group["weight"] for group in status["groups"]] == [100, 400, 50, 10]
     daemon.end()
@@ -82,7 +82,7 @@ def test_everybody_of_the_domain_is_in_a_group_and_back_after_a_clean_stop(group
 
 def test_a_place_in_the_configuration_decides(grouped, sleeper):
     daemon = grouped(places='[[place]]\ngroup = "background"\nnames = ["sle*"]\n')
-    assert group_of(sleeper) == "lazy/background"
+    eventually(lambda: group_of(sleeper) == "lazy/background")
     told = daemon.client().json(EXPLAIN, sleeper)
     assert told["group"] == "background" and told["group_by"].startswith(str(daemon.config))
 
@@ -141,8 +141,8 @@ def test_programs_that_tekd_has_not_heard_of_get_their_places(grouped):
 def test_of_programs_that_end_the_journal_does_not_grow(grouped):
     client = grouped(places='[[place]]\ngroup = "service"\nnames = ["sleep"]\n').client()
     before = client.json(STATUS)["counts"]["changes"]
-    for _ in range(20):
-        run = "for n in $(seq 50); do sleep 0.3 & done; wait"
+    for _ in range(5):
+        run = "for n in $(seq 200); do sleep 0.3 & done; wait"
         subprocess.run(["sh", "-c", run], check=True, timeout=60)
     assert client.json(STATUS)["counts"]["changes"] < before + 600
 
@@ -150,17 +150,18 @@ def test_of_programs_that_end_the_journal_does_not_grow(grouped):
 def test_a_thread_and_a_process_choose_their_group(grouped, thread):
     client = grouped().client()
     assert client.ask(GROUP, thread, group=BACKGROUND).error == 0
-    assert (group_of(thread), group_of(os.getpid())) == ("lazy/background", "lazy/normal")
+    eventually(lambda: (group_of(thread), group_of(os.getpid())) == ("lazy/background", "lazy/normal"))
     assert client.json(EXPLAIN, thread)["group_by"] == "its program"
     assert client.ask(GROUP, group=SERVICE).error == 0
-    assert (group_of(thread), group_of(os.getpid())) == ("lazy/service", "lazy/service")
+    # The last of its threads are moved a little later.
+    eventually(lambda: (group_of(thread), group_of(os.getpid())) == ("lazy/service", "lazy/service"))
     assert client.ask(GROUP, thread, group=4).error == errno.EINVAL
 
 
 def test_another_process_is_placed_by_hand(grouped, sleeper):
     client = grouped().client()
     assert client.ask(GROUP, sleeper, flags=PROCESS, group=URGENT).error == 0
-    assert group_of(sleeper) == "lazy/urgent"
+    eventually(lambda: group_of(sleeper) == "lazy/urgent")
     assert "by hand" in client.json(EXPLAIN, sleeper)["group_by"]
     assert client.ask(GROUP, 1, flags=PROCESS, group=URGENT).error == errno.EPERM
 
@@ -240,8 +241,8 @@ def test_of_children_of_a_critical_thread_that_end_the_journal_does_not_grow(gro
     client = grouped("fair").client()
     assert client.ask(ENTER, os.getpid()).error == 0
     before = client.json(STATUS)["counts"]["changes"]
-    for _ in range(16):
-        children = [subprocess.Popen(["sleep", "0.5"]) for _ in range(50)]
+    for _ in range(4):
+        children = [subprocess.Popen(["sleep", "0.5"]) for _ in range(200)]
         assert all(child.wait() == 0 for child in children)
     assert client.json(STATUS)["counts"]["changes"] < before + 500
     client.ask(LEAVE, os.getpid())
@@ -257,7 +258,7 @@ def test_a_kill_leaves_nothing_that_a_restore_does_not_undo(grouped, sleeper, th
     assert client.ask(ENTER, thread, priority=-3).error == 0
     assert client.ask(CRITICAL, sleeper, flags=PROCESS).error == 0
     daemon.end(signal.SIGKILL)
-    subprocess.run(daemon.command("--restore"), timeout=20, check=True)
+    subprocess.run(daemon.command("--restore"), timeout=60, check=True)
     assert [(places_of(tid), scheduling(tid)) for tid in (sleeper, thread)] == before
     assert not top.exists()
 
@@ -302,7 +303,7 @@ def test_a_grant_that_is_written_later_means_the_control_group_before_tekd_moved
         daemon.start(nobodys)
         if daemon.client().json(STATUS)["groups"] is None:
             pytest.skip("no control groups here")
-        assert group_of(asker.pid) == "lazy/normal"
+        eventually(lambda: group_of(asker.pid) == "lazy/normal")
         daemon.config.write_text(nobodys + f'[[grant]]\ncgroups = ["/{home.name}"]\n')
         daemon.process.send_signal(signal.SIGHUP)
         eventually(lambda: daemon.log.read_text().count("configuration: ") == 2)

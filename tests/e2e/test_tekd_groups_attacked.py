@@ -7,7 +7,6 @@ import pathlib
 import signal
 import subprocess
 import threading
-import time
 
 import pytest
 from conftest import eventually, read
@@ -127,7 +126,7 @@ def evil(compile_c, daemon, open_directory, grouped):
     def start(backend, *options):
         started.append(Evil(program, daemon.socket, *options))
         grouped(backend, places='[[place]]\ngroup = "background"\nnames = ["evil"]\n')
-        assert group_of(started[-1].pid) == "lazy/background"
+        eventually(lambda: group_of(started[-1].pid) == "lazy/background")
         started[-1].tell("\n")
         return started[-1]
 
@@ -176,7 +175,7 @@ def test_who_is_critical_by_hand_gets_no_better_group_by_that(evil, daemon, back
 @BACKENDS
 def test_nobody_places_others_whom_he_may_not(evil, daemon, sleeper, backend):
     one = evil(backend)
-    before = group_of(sleeper)
+    before = eventually(lambda: group_of(sleeper))
     for tid in sleeper, os.getpid(), daemon.process.pid, 1, 2, 2**31, 2**32 - 1, 2**22 + 5:
         for flags in 0, PROCESS:
             assert one.ask(BACKGROUND, tid=tid, flags=flags) in (errno.EPERM, errno.ESRCH, errno.EINVAL)
@@ -193,14 +192,13 @@ def test_who_changes_his_group_again_and_again_makes_tekd_no_larger(evil, daemon
     client = daemon.client()
     assert client.ask(HELLO).error == 0
     size = resident(daemon)
-    end_at, asked = time.monotonic() + 4, 0
-    while time.monotonic() < end_at:
+    asked = 0
+    while asked < 2000:
         asked += one.ask(BACKGROUND) in (0, errno.EBUSY)
         assert client.ask(GROUP, thread, group=asked % 4).error in (0, errno.EBUSY)
         if asked % 50 == 0:
             assert client.ask(ENTER, thread).error == 0
             assert client.ask(LEAVE, thread).error == 0
-    assert asked > 50
     assert resident(daemon) < size + 2048
     assert (daemon.state / "journal").stat().st_size < 1 << 20
 
@@ -213,8 +211,7 @@ tid = threading.get_native_id()
 print(client.ask(ENTER, tid).error, flush=True)
 children = []
 signal.signal(signal.SIGCHLD, signal.SIG_IGN)
-end = time.monotonic() + 3
-while time.monotonic() < end:
+while len(children) < 400:
     child = os.fork()
     if child == 0:
         os.closerange(0, 3)
@@ -316,7 +313,7 @@ def test_where_a_group_was_removed_that_is_told_and_the_rest_goes_on(grouped, sl
     client = tekd.client()
     refused = client.ask(GROUP, thread, group=BACKGROUND)
     assert refused.error == errno.ENOENT and refused.text
-    assert group_of(thread) == "lazy/normal"
+    eventually(lambda: group_of(thread) == "lazy/normal")
     assert client.ask(ENTER, thread).error == 0
     assert client.ask(LEAVE, thread).error == 0
     (top / "fast").rmdir()
@@ -355,7 +352,7 @@ def test_what_others_made_in_a_group_stays_and_who_was_placed_is_brought_back(gr
         # The next one does not take what is not its own.
         ended = None
         if backend == "fair":
-            ended = subprocess.run(tekd.command(), capture_output=True, text=True, timeout=20, check=False)
+            ended = subprocess.run(tekd.command(), capture_output=True, text=True, timeout=60, check=False)
             assert ended.returncode == 1 and str(top) in ended.stderr and "choose another name" in ended.stderr
         assert tids_in(foreign) == [guest.pid]
     finally:

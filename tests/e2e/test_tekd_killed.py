@@ -25,9 +25,10 @@ def test_whoever_is_killed_every_thread_has_what_it_had(tmp_path):
     command = [BUILD / "bin" / "tek", "bench", "device", "--parts", "faults", "--faults", kills, "--seed", seed,
                "--json", result]
     subprocess.run(command, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, check=True,
-                   timeout=60 + 2 * int(kills))
+                   timeout=120 + 4 * int(kills))
     document = json.loads(result.read_text())
     faults = document["raw"]["faults"]
+    assert faults, document["not_run"]
     assert faults["kills"] == int(kills)
     assert not faults["differences"], faults["told"]
     assert not faults["complaints"]

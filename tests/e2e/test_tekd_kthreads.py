@@ -12,9 +12,10 @@ import time
 
 import pytest
 from conftest import eventually
-from test_tekd import CRITICAL, STATUS, UNIT, Daemon, pytestmark
+from test_tekd import CRITICAL, STATUS, UNIT, Daemon
+from test_tekd import pytestmark as of_tekd
 
-__all__ = ["pytestmark"]
+pytestmark = [*of_tekd, pytest.mark.alone("kernel threads")]  # of which there is one set
 
 GRANT = '[[grant]]\nusers = ["root"]\n'
 # SCHED_RESET_ON_FORK: what tekd starts is not real-time.

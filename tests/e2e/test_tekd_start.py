@@ -21,7 +21,7 @@ assert daemon and tekd and thread and pytestmark  # which pytest looks for by th
 
 def fails(command, **options):
     """What it says: it must end by itself, soon, with status 1."""
-    ended = subprocess.run(command, capture_output=True, text=True, timeout=20, check=False, **options)
+    ended = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False, **options)
     assert ended.returncode == 1, ended
     assert ended.stderr.startswith("tekd: ") and "panicked" not in ended.stderr
     return ended.stderr
@@ -330,7 +330,7 @@ def test_a_restore_leaves_nothing_of_a_tekd_that_was_killed(daemon):
     daemon.start(USUAL)
     daemon.end(signal.SIGKILL)
     assert daemon.socket.exists()
-    subprocess.run(daemon.command("--restore"), timeout=20, check=True, stdout=subprocess.DEVNULL)
+    subprocess.run(daemon.command("--restore"), timeout=60, check=True, stdout=subprocess.DEVNULL)
     assert not daemon.socket.exists() and not daemon.state.exists()
 
 
@@ -354,7 +354,7 @@ def test_whatever_asks_it_to_stop_everything_is_given_back_and_no_file_left(tekd
         tekd.process.send_signal(signal.SIGCONT)
         time.sleep(0.001)
         tekd.process.send_signal(signals[-1])
-        assert tekd.process.wait(20) == 0
+        assert tekd.process.wait(60) == 0
         assert (scheduling(thread), scheduling(other.tid)) == (before, had)
     assert sorted(path.name for path in tekd.directory.iterdir()) == ["log", "tekd.toml"]
 
@@ -373,7 +373,7 @@ def test_a_stop_in_the_midst_of_requests_gives_everything_back(daemon, thread):
         except Exception as error:  # pylint: disable=broad-exception-caught
             assert type(error).__name__ in ("Closed", "BrokenPipeError"), error
         stopper.join()
-        assert daemon.process.wait(20) == 0
+        assert daemon.process.wait(60) == 0
         assert scheduling(thread) == before
         assert sorted(path.name for path in daemon.directory.iterdir()) == ["log", "tekd.toml"]
 

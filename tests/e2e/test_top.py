@@ -79,7 +79,7 @@ class Screen:
         if self.news in ready:
             self.told += os.read(self.news, 4096)
 
-    def hear(self, what, seconds=20):
+    def hear(self, what, seconds=60):
         """What the shell tells of that."""
         end = time.monotonic() + seconds
         while True:
@@ -115,7 +115,7 @@ class Screen:
                 column += 1
         return ["".join(line).rstrip() for line in cells]
 
-    def wait_for(self, wanted, seconds=20):
+    def wait_for(self, wanted, seconds=60):
         """Waits until the lines are as wanted; what `wanted` returned."""
         end = time.monotonic() + seconds
         while not (found := wanted(self.lines)):
@@ -150,7 +150,7 @@ class Screen:
                     os.kill(pid, signal.SIGKILL)
                 except ProcessLookupError:
                     pass
-        self.shell.wait(timeout=20)
+        self.shell.wait(timeout=60)
         for descriptor in (self.controller, self.terminal, self.news, self.go_on):
             os.close(descriptor)
 
@@ -327,8 +327,8 @@ def test_a_terminal_of_another_size_is_filled(screen, program):
     for columns, lines in ((40, 10), (120, 30), (3, 2), (80, 24)):
         top.resize(columns, lines)
         os.kill(top.pid, signal.SIGWINCH)
-        time.sleep(0.5)
-        top.read()
+        before = len(top.output)
+        top.wait_for(lambda _: len(top.output) > before)
     # The last keys line is at the bottom of the 24 lines.
     top.wait_for(lambda shown: shown[23].startswith("q end"))
     assert top.end() == 0

@@ -66,7 +66,7 @@ int main(void)
 """
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture(scope="session")
 def program(tmp_path_factory):
     needs("gdb")
     needs("gcc")

@@ -138,7 +138,7 @@ int main(void)
 MODELS = ["workers=1", "workers=1,preempt=off", "workers=2,quantum=200us", "workers=2,preempt=klt"]
 
 
-@pytest.fixture(scope="module", autouse=True)
+@pytest.fixture(scope="session", autouse=True)
 def library():
     if platform.machine() not in ("x86_64", "aarch64"):
         pytest.skip("libtek-uthread.so is for x86-64 and aarch64")
@@ -146,7 +146,7 @@ def library():
         pytest.fail(f"{LIBRARY} is missing: run `make build`")
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture(scope="session")
 def program(compile_c):
     return compile_c(PROGRAM, "cc", "-O0", "-pthread")
 

@@ -93,7 +93,7 @@ int main(int argc, char **argv)
 """.replace("#include <stddef.h>", "#include <stddef.h>\n#include <stdlib.h>")
 
 
-@pytest.fixture(scope="module", autouse=True)
+@pytest.fixture(scope="session", autouse=True)
 def library():
     if platform.machine() not in ("x86_64", "aarch64"):
         pytest.skip("libtek-uthread.so is for x86-64 and aarch64")
@@ -101,7 +101,7 @@ def library():
         pytest.fail(f"{LIBRARY} is missing: run `make build`")
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture(scope="session")
 def program(compile_c):
     return compile_c(PROGRAM, "cc", "-O1", "-pthread")
 

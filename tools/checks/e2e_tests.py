@@ -1,6 +1,8 @@
 """The end-to-end tests: pytest over what was built, told by pytest_record.py."""
 
 import json
+import os
+import tempfile
 from functools import cache
 from itertools import chain
 from pathlib import Path
@@ -11,18 +13,17 @@ from .results import Case, Outcome, failed, skipped
 PYTHON = ["/usr/bin/python3", "-B"]
 NO_TESTS = 5  # pytest's exit status where it finds none
 
-
-# May run beside each other: they look at what they start themselves, change nothing of the machine, and judge no
-# times. Those that take longest come first.
-BESIDE = [
-    "test_uthread_torture", "test_ident_count", "test_run_sync", "test_run_model", "test_run_alloc", "test_bench",
-    "test_lab", "test_lab_fetch", "test_stack_programs", "test_stack_learn", "test_programs", "test_ps_programs",
-    "test_run_alloc_robust", "test_profile_robust", "test_bench_manycore", "test_stack_fit", "test_ps_uthreads",
-    "test_run_alloc_pool", "test_explain", "test_uthread_gdb", "test_lab_shell", "test_stack_budget",
-    "test_run_targets", "test_ps_native", "test_run_options", "test_run_critical", "test_run_rules",
-    "test_stack_static", "test_stack_net", "test_table", "test_run_linked", "test_doctor", "test_uthread_overflow",
-    "test_uthread_refused", "test_guard", "test_overflow", "test_board", "test_conftest", "test_sync_native",
+# The modules with long tests begin first, so that no process waits long for the last one.
+FIRST = [
+    "test_uthread_torture", "test_suggest", "test_bench", "test_bench_uthread", "test_ident_count",
+    "test_run_sync", "test_stack_programs", "test_tekd_groups", "test_tekd_groups_attacked",
+    "test_run_model", "test_run_alloc",
 ]
+# Before a process of pytest. Programs that root runs under TEK have their tables in /run/tek.
+OWN_TABLES = ["unshare", "--mount", "sh", "-c",
+              'mkdir -p /run/tek && mount -t tmpfs -o mode=755 tables /run/tek && exec "$@"', "own-tables"]
+# One more than there are CPUs share the tests, because these sleep much; but no more than that.
+PROCESSES = 4
 
 
 def build(context: Context) -> list[Case]:
@@ -32,15 +33,11 @@ def build(context: Context) -> list[Case]:
 
 
 def end_to_end(context: Context) -> list[Case]:
-    """Those that may run beside each other in a process each, then all others in one."""
+    """All modules, by several processes at the same time."""
     if wrong := build(context):
         return wrong
-    modules = set((context.top / "tests" / "e2e").glob("test_*.py"))
-    beside = [module for module in sorted(modules, key=_place) if module.stem in BESIDE]
-    found = side_by_side(
-        lambda module: run_pytest(context, f"e2e-{module.stem}", [module]), beside)
-    alone = sorted(modules - set(beside))
-    return [*chain.from_iterable(found), *(run_pytest(context, "e2e", alone) if alone else [])]
+    modules = sorted((context.top / "tests" / "e2e").glob("test_*.py"), key=_place)
+    return shared(context, modules, min((os.cpu_count() or 1) + 1, PROCESSES))
 
 
 def alone(context: Context, name: str) -> list[Case]:
@@ -48,8 +45,49 @@ def alone(context: Context, name: str) -> list[Case]:
     return run_pytest(context, "e2e-alone", [context.top / name])
 
 
-def _place(module: Path) -> int:
-    return BESIDE.index(module.stem) if module.stem in BESIDE else len(BESIDE)
+def _place(module: Path) -> tuple[int, str]:
+    return FIRST.index(module.stem) if module.stem in FIRST else len(FIRST), module.stem
+
+
+def shared(context: Context, modules: list[Path], count: int) -> list[Case]:
+    """The tests of modules, by so many processes of pytest: pytest_share.py."""
+    if not _has_pytest(context):
+        return run_pytest(context, "e2e", modules)
+    share = context.logs / "e2e.json"
+    share.unlink(missing_ok=True)
+    before = OWN_TABLES if run(context, "e2e", [*OWN_TABLES, "true"]).status == 0 else []
+    cases = list(chain.from_iterable(side_by_side(
+        lambda number: _share_of(context, number, modules, share, before), range(1, count + 1),
+        count)))
+    # Where a process died, there may be none that was to run what is left.
+    if _left(share):
+        cases += _share_of(context, count + 1, modules, share, before)
+        cases += [failed(name, "no process of pytest has run it") for name in _left(share)]
+    return _each_once(cases)
+
+
+def _share_of(context: Context, number: int, modules: list[Path], share: Path,
+              before: list[str]) -> list[Case]:
+    """The tests that one process takes. TEK shows it only the programs that it started itself."""
+    with tempfile.TemporaryDirectory(prefix="tek-check-", ignore_cleanup_errors=True) as directory:
+        os.chmod(directory, 0o1777)
+        environment = {"TMPDIR": directory, "CHECK_SHARE": str(share)}
+        return run_pytest(context, f"e2e-{number}", modules, before=before,
+                          environment=environment)
+
+
+def _left(share: Path) -> list[str]:
+    """The first tests of the groups that no process has taken."""
+    return list(json.loads(share.read_text())["free"]) if share.exists() else []
+
+
+def _each_once(cases: list[Case]) -> list[Case]:
+    """A module that cannot be read is told of by each process."""
+    found: dict[str, Case] = {}
+    for case in cases:
+        if case.name not in found or case.outcome is Outcome.FAILED:
+            found[case.name] = case
+    return list(found.values())
 
 
 @cache
@@ -57,18 +95,22 @@ def _has_pytest(context: Context) -> bool:
     return run(context, "pytest", [*PYTHON, "-c", "import pytest"]).status == 0
 
 
-def run_pytest(context: Context, suite: str, tests: list[Path],
-               silence: int = TEST_SILENCE) -> list[Case]:
+def run_pytest(context: Context, suite: str, tests: list[Path], silence: int = TEST_SILENCE,
+               before: list[str] | None = None,
+               environment: dict[str, str] | None = None) -> list[Case]:
+    """The tests of modules, or those with these ids; with $CHECK_SHARE what it takes of them."""
     if not _has_pytest(context):
         return [skipped(str(path.relative_to(context.top)),
                         "pytest is missing (Debian's python3-pytest)") for path in tests]
     record = context.logs / f"{suite}.jsonl"
     record.unlink(missing_ok=True)
-    finished = run(
-        context, suite,
-        [*PYTHON, "-m", "pytest", "-v", "-p", "checks.pytest_record", "-p", "no:cacheprovider",
-         *map(str, tests)], silence,
-        environment={"PYTHONPATH": str(context.top / "tools"), "CHECK_RECORD": str(record)})
+    environment = {"PYTHONPATH": str(context.top / "tools"), "CHECK_RECORD": str(record),
+                   **(environment or {})}
+    plugins = ["-p", "checks.pytest_record", "-p", "no:cacheprovider"]
+    if "CHECK_SHARE" in environment:
+        plugins += ["-p", "checks.pytest_share"]
+    command = [*(before or []), *PYTHON, "-m", "pytest", "-v", *plugins, *map(str, tests)]
+    finished = run(context, suite, command, silence, environment=environment)
     lines = record.read_text().splitlines() if record.exists() else []
     status = None if finished.hung else finished.status
     return judge(lines, "pytest", status, finished.how, finished.log)

@@ -105,9 +105,9 @@ def run(context: Context, suite: str, command: list[str], silence: int = TEST_SI
     return Finished(b"".join(chunks).decode(errors="replace"), child.returncode, hung, log)
 
 
-def side_by_side(work, items) -> list:
-    """What `work` returns for each, in their order. As many run at a time as there are CPUs."""
-    pool = ThreadPoolExecutor(os.cpu_count())
+def side_by_side(work, items, at_a_time: int | None = None) -> list:
+    """What `work` returns for each, in their order. As many run at a time, or as there are CPUs."""
+    pool = ThreadPoolExecutor(at_a_time or os.cpu_count())
     try:
         return list(pool.map(work, items))
     except BaseException:

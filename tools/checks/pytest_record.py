@@ -1,11 +1,14 @@
-"""A pytest plugin: one JSON line a test, written when it ends, to $CHECK_RECORD. And one for setting it up and for
-clearing up behind it, where that takes long.
+"""A pytest plugin: one JSON line a test, written when it ends, to $CHECK_RECORD. And one for setting it up, for clearing
+up behind it, and for the CPU time of all this, where that takes long.
 
 Unlike a report at the end it is there up to the last test when pytest itself dies.
 """
 
 import json
 import os
+import resource
+
+import pytest
 
 WORTH_TELLING = 0.05  # seconds
 KEPT = 16_000  # characters of what a failed test printed
@@ -31,9 +34,30 @@ def _output(report) -> str:
     return "\n".join(parts)[-KEPT:]
 
 
-def pytest_collection_finish(session):
-    for item in session.items:
+def planned(items) -> None:
+    """A test that never ends is told of, too."""
+    for item in items:
         _write(event="planned", name=item.nodeid)
+
+
+def pytest_collection_finish(session):
+    if "CHECK_SHARE" not in os.environ:  # else those are planned that are taken
+        planned(session.items)
+
+
+def _cpu_seconds() -> float:
+    """Of this process, and of those that it started and that have ended."""
+    used = (resource.getrusage(resource.RUSAGE_SELF), resource.getrusage(resource.RUSAGE_CHILDREN))
+    return sum(each.ru_utime + each.ru_stime for each in used)
+
+
+@pytest.hookimpl(hookwrapper=True)
+def pytest_runtest_protocol(item):
+    before = _cpu_seconds()
+    yield
+    took = _cpu_seconds() - before
+    if took >= WORTH_TELLING:
+        _write(event="took", name=item.nodeid, cpu_seconds=round(took, 2))
 
 
 def pytest_runtest_logreport(report):

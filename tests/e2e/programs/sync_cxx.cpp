@@ -43,7 +43,6 @@ private:
 	long timeouts_ = 0;
 };
 
-constexpr int threads = 3;
 int each;
 queue numbers;
 std::shared_mutex of_table;
@@ -83,12 +82,13 @@ void use()
 int main(int, char **arguments)
 {
 	each = std::atoi(arguments[1]);
+	int pairs = std::atoi(arguments[2]);
 	std::condition_variable never;
 	std::mutex mutex;
 	std::unique_lock lock(mutex);
 	bool late = never.wait_for(lock, 10ms) == std::cv_status::timeout;
 	std::vector<std::thread> all;
-	for (int i = 0; i < threads; i++) {
+	for (int i = 0; i < pairs; i++) {
 		all.emplace_back(make);
 		all.emplace_back(use);
 	}

@@ -69,9 +69,13 @@ impl Output {
     pub fn begin(title: &str, options: &Options) -> anyhow::Result<Output> {
         let json = options.json.as_deref().map(json::File::open).transpose()?;
         let host = Host::read();
-        // A reader such as `head` that has seen enough makes a write fail, not panic.
+        // A reader such as `head` that has seen enough makes a write fail, not panic. The file is
+        // written all the same.
         let mut out = io::stdout().lock();
-        writeln!(out, "{title}{}\n", host.describe())?;
+        let printed = writeln!(out, "{title}{}\n", host.describe());
+        if json.is_none() {
+            printed?;
+        }
         if let Some(warning) = host.warning() {
             eprintln!("tek: warning: {warning}");
         }

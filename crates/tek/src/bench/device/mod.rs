@@ -118,12 +118,12 @@ const FULL: Plan = Plan {
 };
 const QUICK: Plan = Plan {
     rounds: 1,
-    events: 8,
-    slow_events: |hogs| if hogs > 20 { 1 } else { 3 },
+    events: 3,
+    slow_events: |_| 1,
     loads: &[TWENTY, TWO_HUNDRED],
     floor_s: 2,
-    switches: 60,
-    rest_s: 2,
+    switches: 30,
+    rest_s: 1,
     kills: 30,
 };
 

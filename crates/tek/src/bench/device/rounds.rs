@@ -16,7 +16,7 @@ use std::thread::sleep;
 use std::time::{Duration, Instant};
 
 /// Whoever is placed is so by then.
-const PLACED: Duration = Duration::from_secs(10);
+const PLACED: Duration = Duration::from_secs(60);
 
 /// What is run.
 pub struct Plan {

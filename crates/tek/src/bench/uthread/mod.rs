@@ -110,7 +110,7 @@ const QUICK: Plan = Plan {
     batches: 5,
     preemption: 1,
     fairness: 1,
-    fairness_ms: 300,
+    fairness_ms: 100,
     live: 20_000,
     scale: 1,
     scale_times: 1000,

@@ -77,7 +77,7 @@ impl Switcher {
         let child = command.stdin(Stdio::null()).spawn().context("cannot start switcher")?;
         let mut switcher = Switcher { child, base: Base::default() };
         let tasks = format!("/proc/{}/task", switcher.pid());
-        let end = Instant::now() + Duration::from_secs(20);
+        let end = Instant::now() + Duration::from_secs(60);
         // Its threads come when it has its policy.
         while fs::read_dir(&tasks).map_or(0, Iterator::count) != 3 {
             ensure!(Instant::now() < end, "switcher does not run");

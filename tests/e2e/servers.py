@@ -1,0 +1,81 @@
+# SPDX-License-Identifier: MIT OR Apache-2.0
+"""Servers from Debian that several tests start, with TEK and without."""
+import functools
+import os
+import re
+import shutil
+import subprocess
+
+from conftest import eventually, needs
+from test_programs import outcome
+
+SUMS = "select count(*), sum(length(pad)) from test.sbtest1"
+
+
+class Server:
+    """A program that serves until it is told to end."""
+
+    def __init__(self, prefix, *command):
+        self.process = subprocess.Popen([*prefix, *map(str, command)], stdout=subprocess.DEVNULL,
+                                        stderr=subprocess.DEVNULL, stdin=subprocess.DEVNULL)
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        self.process.terminate()
+        try:
+            self.status = self.process.wait(timeout=60)
+        except subprocess.TimeoutExpired:
+            self.process.kill()
+            self.status = self.process.wait()
+            raise
+
+
+class MariaDb:
+    """A database that sysbench has not worked on yet, and what comes of that without TEK."""
+
+    def __init__(self, directory):
+        self.directory = directory
+        self.served = 0
+        needs("mariadbd"), needs("sysbench")
+        subprocess.run([needs("mariadb-install-db"), "--no-defaults", *self.user(), f"--datadir={directory}/new/data",
+                        "--skip-test-db", "--auth-root-authentication-method=normal"],
+                       check=True, capture_output=True, timeout=300)
+
+    @staticmethod
+    def user():
+        return ["--user=root"] if os.geteuid() == 0 else []
+
+    @functools.cached_property
+    def plain(self):
+        """What it says to 16 clients without TEK, and how it ends."""
+        return self.serve([], 16)
+
+    def serve(self, prefix, clients):
+        """What it says to so many clients, and how it ends."""
+        self.served += 1
+        directory = self.directory / str(self.served)
+        shutil.copytree(self.directory / "new", directory)
+        options = ["--no-defaults", *self.user(), f"--datadir={directory}/data", f"--socket={directory}/socket",
+                   "--skip-networking", "--skip-grant-tables", "--innodb-buffer-pool-size=32M",
+                   "--innodb-flush-log-at-trx-commit=0", f"--pid-file={directory}/pid"]
+        with Server(prefix, needs("mariadbd"), *options) as server:
+            def ask(text):
+                return outcome([needs("mariadb"), "--no-defaults", "-S", f"{directory}/socket", "-N", "-e", text])
+            eventually(lambda: ask("select 1")[0] == 0, seconds=120)
+            said = [ask("create database if not exists test"), sysbench(directory, clients, "prepare")]
+            said += [sysbench(directory, clients, "run"), ask(SUMS)]
+        shutil.rmtree(directory)
+        return said, server.status
+
+
+def sysbench(directory, clients, command):
+    """Its counts, without its times."""
+    ended = subprocess.run(
+        [needs("sysbench"), "oltp_read_write", "--mysql-user=root", "--mysql-db=test",
+         f"--mysql-socket={directory}/socket", "--table-size=2000", "--rand-seed=1", "--time=0",
+         "--events=300", f"--threads={clients}", command],
+        capture_output=True, text=True, timeout=280, check=False)
+    assert ended.returncode == 0, ended.stdout + ended.stderr
+    return re.findall(r"(transactions|reconnects): +([0-9]+)", ended.stdout)
