@@ -27,7 +27,7 @@ def main(oldest, *paths):
         if version > limit
     ]
     for line in newer:
-        print(line, "is needed: see lib/oldest.h")
+        print(line, "is needed: see lib/oldest/features.h")
     return 1 if newer or not paths else 0
 
 

@@ -66,6 +66,9 @@ def run_test(context: Context, test: dict) -> list[Case]:
     # Commands are relative to the build directory, as Meson runs them.
     command = ["env", "-C", str(context.build), *test["cmd"]]
     finished = run(context, suite, command, test["timeout"] * 4, environment)
+    # A program that is for what a later C library brings.
+    if finished.status and (lacks := TOO_OLD.search(finished.output)):
+        return [skipped(name, f"was linked with a later C library: it needs {lacks[1]}")]
     status = None if finished.hung else finished.status
     if "CMOCKA_MESSAGE_OUTPUT" in environment:
         return tap.judge(
