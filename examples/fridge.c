@@ -2,9 +2,9 @@
 /*
  * fridge [SECONDS [BUSY]] - an ordinary pthread program that knows nothing of TEK.
  *
- * A finger touches the screen some ten times a second. The thread `touch` reads the touch and wakes the
- * thread `ui-draw`, which draws for 5 ms. A gas sensor is read meanwhile, and BUSY threads for each CPU
- * compute (default: 5). After SECONDS (default: 3) it ends and prints how long the touches took.
+ * A finger touches the screen some ten times a second. The thread `touch` reads the touch and wakes
+ * the thread `ui-draw`, which draws for 5 ms. A gas sensor is read meanwhile, and BUSY threads for
+ * each CPU compute (default: 5). After SECONDS (default: 3) it ends and prints how long it took.
  */
 #define _GNU_SOURCE
 #include <pthread.h>
@@ -40,7 +40,8 @@ static void sleep_until(int64_t due_ns)
 
 static void compute(int64_t ns)
 {
-	for (int64_t end = now_ns(CLOCK_THREAD_CPUTIME_ID) + ns; now_ns(CLOCK_THREAD_CPUTIME_ID) < end;)
+	int64_t end = now_ns(CLOCK_THREAD_CPUTIME_ID) + ns;
+	while (now_ns(CLOCK_THREAD_CPUTIME_ID) < end)
 		for (volatile int i = 0; i < 10000; i++)
 			;
 }

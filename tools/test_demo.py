@@ -22,7 +22,8 @@ class Demo(unittest.TestCase):
         self.top = Path(directory.name)
         for name in ("demo", "env"):
             self.put(f"tools/{name}", (TOP / "tools" / name).read_text())
-        for name in ("tools/setup", "tools/configure", "tools/cargo", "bin/meson", "build/demo/bin/tek"):
+        for name in ("tools/setup", "tools/configure", "tools/cargo", "bin/meson",
+                     "build/demo/bin/tek"):
             self.put(name, STUB)
         self.put("build/cargo/demo/tek", STUB + "echo what $2 says\n")
 
@@ -35,9 +36,9 @@ class Demo(unittest.TestCase):
     def run_demo(self, may):
         self.put("bin/chrt", STUB + f"exit {0 if may else 1}\n")
         calls = self.top / "calls"
-        done = subprocess.run([self.top / "tools/demo"], text=True, capture_output=True, check=False,
-                              env=os.environ | {"PATH": f"{self.top}/bin:{os.environ['PATH']}",
-                                                "CALLS": str(calls)})
+        environment = {"PATH": f"{self.top}/bin:{os.environ['PATH']}", "CALLS": str(calls)}
+        done = subprocess.run([self.top / "tools/demo"], text=True, capture_output=True,
+                              check=False, env=os.environ | environment)
         return done, [line.split()[0] for line in calls.read_text().splitlines()]
 
     def test_without_the_right_to_real_time_priorities_nothing_is_installed_or_built(self):
@@ -64,7 +65,8 @@ class Demo(unittest.TestCase):
 
 class Packages(unittest.TestCase):
     def names(self, section):
-        return {name for package in packages.listed(TOP) if package.section == section for name in package.names}
+        return {name for package in packages.listed(TOP) if package.section == section
+                for name in package.names}
 
     def test_the_demo_needs_nothing_that_a_build_does_not(self):
         self.assertTrue(self.names("demo"))

@@ -6,6 +6,9 @@ import subprocess
 import pytest
 from conftest import BUILD
 
+pytestmark = pytest.mark.spread
+loads_every_cpu = pytest.mark.alone()
+
 TOP = BUILD.parent
 README = TOP / "README.md"
 
@@ -41,6 +44,7 @@ def real_time():
         pytest.skip("needs the right to real-time priorities")
 
 
+@loads_every_cpu
 def test_the_first_try_shows_a_gain(paste, real_time):
     # Its load is not to outlive the test.
     output = paste("trap 'kill $(jobs -p) 2>/dev/null || true' EXIT\n" + block_with("time gzip"))
@@ -50,6 +54,7 @@ def test_the_first_try_shows_a_gain(paste, real_time):
     assert re.search(r"^tek:  gzip \[\d+\]  gzip", output, re.MULTILINE), output
 
 
+@loads_every_cpu
 def test_the_fridge_answers_sooner_when_its_critical_threads_are_named(paste, real_time):
     output = paste(block_with("--critical 'ui-*'"))
     without, under_tek = map(float, re.findall(r"touch to picture: ([\d.]+) ms on average", output))

@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-C_DIRECTORIES = ("abi", "bpf", "include", "lib", "bench", "tests")
+C_DIRECTORIES = ("abi", "bpf", "include", "lib", "bench", "tests", "examples")
 C_SUFFIXES = (".c", ".h", ".cpp", ".hpp")
 SCRIPT_DIRECTORIES = ("tools", ".ci", "tests", "lab")
 

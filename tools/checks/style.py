@@ -63,7 +63,8 @@ def _lint(context: Context) -> list[Case]:
 
 
 def _cargo(context: Context, name: str, tool: str, arguments: list[str]) -> Case:
-    return _without(context, name, tool) or _check(context, name, ["tools/cargo", tool, *arguments], "cargo-web")
+    command = ["tools/cargo", tool, *arguments]
+    return _without(context, name, tool) or _check(context, name, command, "cargo-web")
 
 
 def _without(context: Context, name: str, tool: str) -> Case | None:
@@ -73,7 +74,7 @@ def _without(context: Context, name: str, tool: str) -> Case | None:
 
 
 def _clippy(context: Context) -> Case:
-    """Clippy looked at the sources when it compiled the tests (tools/cargo); cargo repeats what it said then."""
+    """Clippy compiled the tests (tools/cargo), and cargo repeats what it warned of then."""
     if missing := _without(context, "clippy", "clippy"):
         return missing
     finished = run(context, "style", rust_tests.BUILD, BUILD_SILENCE)
