@@ -25,6 +25,8 @@ LINK = [*CLANG, "-fsanitize=fuzzer"]
 # A fuzzer names the files that it tests by the headers of lib/ that it includes.
 INCLUDE = re.compile(r'^#include "(\w+/\w+)\.h"$', re.MULTILINE)
 CORPUS = "tests/fuzz/corpus"
+# What longer inputs reach is soon found from these again.
+MOST_KEPT = 512  # bytes
 
 
 def fuzzers(context: Context) -> list[Case]:
@@ -122,7 +124,8 @@ def _keep(context: Context, source: Path) -> Case:
                                            str(_directory(context) / f"{name}-inputs")])
     if merged.status:
         return failed(name, merged.how, merged.log)
-    inputs = sorted((file.read_bytes() for file in fewest.iterdir()), key=lambda one: (len(one), one))
+    inputs = sorted((file.read_bytes() for file in fewest.iterdir() if file.stat().st_size <= MOST_KEPT),
+                    key=lambda one: (len(one), one))
     _kept(context, name).parent.mkdir(exist_ok=True)
     _kept(context, name).write_text("".join(f"{base64.b64encode(one).decode()}\n" for one in inputs))
     return case
