@@ -65,8 +65,7 @@ struct Plan {
 }
 
 const FULL: Plan = Plan { tight: 50, auto: 200, creations: 20_000, births: 31 };
-const QUICK: Plan =
-    Plan { tight: 3, auto: 3, creations: fit::PAPER_CREATIONS, births: 3 };
+const QUICK: Plan = Plan { tight: 3, auto: 3, creations: fit::PAPER_CREATIONS, births: 3 };
 
 /// Everything that was measured; what is empty or `None` could not be.
 #[derive(Default, serde::Serialize)]
