@@ -287,6 +287,16 @@ class WhatIsNeeded(unittest.TestCase):
         self.assertEqual(self.run_alone("lab-v1:a", "a"), [results.passed("a")])
         self.assertEqual(self.run_alone("lab-v1", "none"), [])
 
+    def test_its_guest_is_as_the_one_in_which_it_failed(self):
+        entries = (self.context.top / "lab/tests.toml")
+        entries.write_text(entries.read_text() + '[[tests]]\nname = "c"\nkinds = ["rt"]\ncommand = ["c"]\n'
+                           'smoke.rt = true\n')
+        turns = []
+        with mock.patch.object(lab_tests, "_boot", lambda context, boot, directory: turns.append(boot.in_turns)):
+            for smoke in True, False:
+                lab_tests.ways(self.context.top, smoke)["lab-rt"](self.context, "c")
+        self.assertEqual(turns, [True, False])
+
 
 class JobsOfTheGuest(unittest.TestCase):
     def setUp(self):

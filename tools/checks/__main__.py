@@ -62,9 +62,9 @@ def all_suites() -> list[str]:
     return [*SUITES, *lab_tests.suites(TOP)]
 
 
-def ways() -> dict:
+def ways(options: argparse.Namespace) -> dict:
     """How one test of each suite runs alone."""
-    return ALONE | lab_tests.ways(TOP)
+    return ALONE | lab_tests.ways(TOP, options.smoke)
 
 
 def suite(name: str) -> str:
@@ -142,16 +142,16 @@ def clear_logs(context: Context) -> None:
             path.unlink()
 
 
-def run_suites(context: Context, suites: dict, beside_load: bool) -> list[Case]:
+def run_suites(context: Context, suites: dict, options: argparse.Namespace) -> list[Case]:
     """The cases of all these suites, the failed ones settled by running them again."""
     cases = []
     try:
-        with Load(context.logs) if beside_load else contextlib.nullcontext():
+        with Load(context.logs) if options.beside_load else contextlib.nullcontext():
             with Ahead(context, [*suites][1:]) as ahead:
                 for name, suite_of in suites.items():
                     ahead.wait(name)
                     cases += run_suite(name, suite_of, context)
-            cases = again.settle(context, cases, ways())
+            cases = again.settle(context, cases, ways(options))
     except KeyboardInterrupt:
         cases.append(failed("tools/check", "interrupted"))
     return cases
@@ -175,9 +175,9 @@ def main() -> int:
     # Where all suites run, the first ones need the C half only, and the rest is built while they run.
     cases = build() if options.only or options.lab or options.stress else build("c")
     if options.stress:
-        cases = cases or stress.run(context, options.stress, options.times, ways())
+        cases = cases or stress.run(context, options.stress, options.times, ways(options))
     elif not cases:
-        cases = run_suites(context, chosen(options), options.beside_load)
+        cases = run_suites(context, chosen(options), options)
     print(f"{times()}{summary(cases)}")
     return 0 if succeeded(cases) else 1
 

@@ -122,20 +122,20 @@ class Lab:
             context, boot, _unused(context.logs / suite))
 
 
-def ways(top: Path) -> dict:
-    """How one test of each suite runs alone: in a guest of its own."""
-    names = [*suites(top), *single_suites(top)]
-    return {name: _alone_here if name == HOST else partial(_alone, _choice(name, False).kind)
+def ways(top: Path, smoke: bool = False) -> dict:
+    """How one test of each suite runs alone: in a guest of its own, which is as the suite's."""
+    names = [*suites(top, smoke), *([] if smoke else single_suites(top))]
+    return {name: _alone_here if name == HOST else partial(_alone, _choice(name, smoke))
             for name in names}
 
 
-def _alone(kind: str, context: Context, name: str) -> list[Case]:
+def _alone(choice: Choice, context: Context, name: str) -> list[Case]:
     lab = Lab(context.top, [])
-    for boot in lab_plan.boots(context.top, lab.entries, Choice(kind), _meson_tests):
+    for boot in lab_plan.boots(context.top, lab.entries, choice, _meson_tests):
         for job in boot.jobs:
             if lab_plan.is_of(job, name):
                 single = replace(boot, jobs=[lab_plan.narrowed(job, name)])
-                return _boot(context, single, _unused(context.logs / f"lab-{kind}"))
+                return _boot(context, single, _unused(context.logs / f"lab-{choice.kind}"))
     return []
 
 
