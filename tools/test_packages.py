@@ -21,12 +21,16 @@ OPTIONAL = {
     "pth": "libpth-dev",
     "boost": "libboost-fiber-dev",
     "musl-gcc": "musl-tools",
+    "zsh": "zsh",
+    "fish": "fish",
+    "setpriv": None,  # of util-linux, as unshare
     "go": None,  # nobody is told to install it: tools/packages has it among the programs
     "m": None,  # a part of the C library
 }
 # What end-to-end tests look for, with needs("..."), and the package that brings it.  A clean system
 # skips a test whose program is of no listed package.
 PROVIDED = {
+    "bash": None,  # of every system of Debian
     "gcc": "gcc",
     "g++": "g++",
     "gdb": "gdb",
