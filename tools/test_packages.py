@@ -21,9 +21,6 @@ OPTIONAL = {
     "pth": "libpth-dev",
     "boost": "libboost-fiber-dev",
     "musl-gcc": "musl-tools",
-    "zsh": "zsh",
-    "fish": "fish",
-    "setpriv": None,  # of util-linux, as unshare
     "go": None,  # nobody is told to install it: tools/packages has it among the programs
     "m": None,  # a part of the C library
 }
@@ -51,7 +48,10 @@ PROVIDED = {
     "valgrind": "valgrind",
     "xz": "xz-utils",
     "go": None,  # see above: its test is skipped without it
+    "zsh": "zsh",
+    "fish": "fish",
     "unshare": None,  # util-linux, without which there is no Debian
+    "setpriv": None,  # the same
 }
 FOUND = re.compile(
     r"(?:dependency|find_library|find_program)\('([^']+)'[^\n]*(?:\n[^\n]*)?required: false"
