@@ -27,7 +27,8 @@ OPTIONAL = {
 # What end-to-end tests look for, with needs("..."), and the package that brings it.  A clean system
 # skips a test whose program is of no listed package.
 PROVIDED = {
-    "bash": None,  # of every system of Debian
+    "apt-get": None,  # every system of Debian has it
+    "bash": None,  # the same
     "gcc": "gcc",
     "g++": "g++",
     "gdb": "gdb",
