@@ -53,6 +53,7 @@ PROVIDED = {
     "fish": "fish",
     "unshare": None,  # util-linux, without which there is no Debian
     "setpriv": None,  # the same
+    "readelf": None,  # of binutils, which gcc needs
 }
 FOUND = re.compile(
     r"(?:dependency|find_library|find_program)\('([^']+)'[^\n]*(?:\n[^\n]*)?required: false"
