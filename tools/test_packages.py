@@ -29,6 +29,7 @@ OPTIONAL = {
 PROVIDED = {
     "apt-get": None,  # every system of Debian has it
     "bash": None,  # the same
+    "cc": "gcc",
     "gcc": "gcc",
     "g++": "g++",
     "gdb": "gdb",
