@@ -49,7 +49,10 @@ struct tek_profile_object *tek__profile_object(struct tek_profile_thread *thread
 	return found;
 }
 
-/* No pointer: a sanitizer would compare it with NULL, by flags of an addition that the linker makes another instruction. */
+/*
+ * Takes no pointer: UBSan would compare it with NULL, by the flags of an addition that the linker makes
+ * another instruction.
+ */
 static unsigned int oldest(void)
 {
 	const struct tek_profile_held *holds = tek__profile_self.holds;

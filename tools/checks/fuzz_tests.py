@@ -1,4 +1,4 @@
-"""The fuzzers of tests/fuzz: libFuzzer with the sanitizers, from the inputs that tests/fuzz/corpus keeps.
+"""The fuzzers of tests/fuzz: libFuzzer with the sanitizers, from the inputs in tests/fuzz/corpus.
 
 As a program, `python3 -m checks.fuzz_tests SECONDS` in tools: lets each run that long, then keeps the
 fewest inputs that reach as much code.
@@ -15,8 +15,8 @@ from shutil import which
 from .process import BUILD_SILENCE, Context, run, side_by_side
 from .results import Case, failed, passed, skipped
 
-# How long each runs, beside reading its kept inputs: these reach what took minutes to find.  TEK_FUZZ_SECONDS
-# lets it run longer.
+# How long each runs, beside reading its kept inputs: these reach what took minutes to find.
+# TEK_FUZZ_SECONDS lets it run longer.
 SECONDS = 3
 CLANG = ["clang", "-g1", "-O1", "-fsanitize=address,undefined", "-fno-sanitize-recover=all"]
 COMPILE = [*CLANG, "-fsanitize=fuzzer-no-link", "-std=gnu17", "-D_GNU_SOURCE", "-Wall", "-Wextra",
@@ -78,7 +78,8 @@ def _program(context: Context, source: Path) -> Path | Case:
     for made in objects:
         if isinstance(made, Case):
             return failed(name, made.reason, made.log)
-    built = run(context, f"fuzz-{name}", [*LINK, *map(str, objects), "-o", str(program)], BUILD_SILENCE)
+    built = run(context, f"fuzz-{name}", [*LINK, *map(str, objects), "-o", str(program)],
+                BUILD_SILENCE)
     return failed(name, f"does not build: {built.how}", built.log) if built.status else program
 
 
@@ -124,10 +125,11 @@ def _keep(context: Context, source: Path) -> Case:
                                            str(_directory(context) / f"{name}-inputs")])
     if merged.status:
         return failed(name, merged.how, merged.log)
-    inputs = sorted((file.read_bytes() for file in fewest.iterdir() if file.stat().st_size <= MOST_KEPT),
-                    key=lambda one: (len(one), one))
+    inputs = [one for one in (file.read_bytes() for file in fewest.iterdir()) if len(one) <= MOST_KEPT]
+    inputs.sort(key=lambda one: (len(one), one))
+    lines = [f"{base64.b64encode(one).decode()}\n" for one in inputs]
     _kept(context, name).parent.mkdir(exist_ok=True)
-    _kept(context, name).write_text("".join(f"{base64.b64encode(one).decode()}\n" for one in inputs))
+    _kept(context, name).write_text("".join(lines))
     return case
 
 
