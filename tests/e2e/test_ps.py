@@ -419,7 +419,7 @@ def test_a_series_tells_what_each_thread_did_in_each_interval(ps, victim, tables
         assert abs(int(busy["time_ns"]) - time.time_ns()) < 60e9
     # On a busy machine a look may come late, and the next one sooner after it.
     assert min(intervals) > 0 and 450e6 < sum(intervals) < 60e9
-    assert max(shares) > 5  # somebody else may have had the CPU in one of them
+    assert max(shares) > 1  # somebody else may have had the CPU in one of them
     times = [int(record["time_ns"]) for record in spin]
     assert times == sorted(times)
 

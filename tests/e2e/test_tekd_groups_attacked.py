@@ -211,6 +211,7 @@ tid = threading.get_native_id()
 print(client.ask(ENTER, tid).error, flush=True)
 children = []
 signal.signal(signal.SIGCHLD, signal.SIG_IGN)
+all_are_born, bearing = os.pipe()
 while len(children) < 400:
     child = os.fork()
     if child == 0:
@@ -220,6 +221,7 @@ while len(children) < 400:
         if len(children) % 2 and os.fork() == 0:
             os.setsid()
             signal.alarm(60)
+        os.close(bearing)
         if len(children) % 10:
             time.sleep(0.02)
             os._exit(0)
@@ -228,6 +230,8 @@ while len(children) < 400:
     time.sleep(0.002)
     if len(children) % 7 == 0:
         threading.Thread(target=time.sleep, args=[0.1]).start()
+os.close(bearing)
+os.read(all_are_born, 1)
 print(" ".join(str(child) for child in children[::10]), flush=True)
 sys.stdin.readline()
 print(client.ask(LEAVE, tid).error, flush=True)

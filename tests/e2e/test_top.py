@@ -198,7 +198,7 @@ def test_what_a_thread_does_is_of_the_time_since_the_last_look(screen, waiting):
             spin = tids_by_name(process.pid, ["spin"])["spin"]
             top = screen("--filter", "spin")
             top.wait_for(lambda lines: lines[4:5] and lines[4].split()[:2] == [str(spin), "spin"]
-                         and float(lines[4].split()[2]) > 5)
+                         and float(lines[4].split()[2]) > 1)
         finally:
             process.kill()
     # Gone, and nothing else has that name.
@@ -377,11 +377,11 @@ def test_once_as_json_is_read_by_programs(tek, waiting):
                 told = json.loads(ended.stdout)
                 by_tid = {thread["tid"]: thread for thread in told["threads"]}
                 spin, gas = by_tid[tids["spin"]], by_tid[tids["topped-gas"]]
-                if spin["cpu_percent"] > 5:
+                if spin["cpu_percent"] > 1:
                     break
         finally:
             process.kill()
-    assert spin["cpu_percent"] > 5 and spin["name"] == "spin" and spin["policy"] == "other"
+    assert spin["cpu_percent"] > 1 and spin["name"] == "spin" and spin["policy"] == "other"
     assert (gas["cpu_percent"], gas["voluntary_per_s"], gas["involuntary_per_s"]) == (0, 0, 0)
     # Of a thread at user level that somebody has here it is not known.
     shares = [thread["cpu_percent"] for thread in told["threads"] if thread["cpu_percent"] is not None]

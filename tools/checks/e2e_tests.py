@@ -22,7 +22,7 @@ FIRST = [
 # Before a process of pytest. Programs that root runs under TEK have their tables in /run/tek.
 OWN_TABLES = ["unshare", "--mount", "sh", "-c",
               'mkdir -p /run/tek && mount -t tmpfs -o mode=755 tables /run/tek && exec "$@"', "own-tables"]
-# One more than there are CPUs share the tests, because these sleep much; but no more than that.
+# Two for each CPU share the tests, because most of these sleep; but no more than that.
 PROCESSES = 4
 
 
@@ -37,7 +37,7 @@ def end_to_end(context: Context) -> list[Case]:
     if wrong := build(context):
         return wrong
     modules = sorted((context.top / "tests" / "e2e").glob("test_*.py"), key=_place)
-    return shared(context, modules, min((os.cpu_count() or 1) + 1, PROCESSES))
+    return shared(context, modules, min(2 * (os.cpu_count() or 1), PROCESSES))
 
 
 def alone(context: Context, name: str) -> list[Case]:
