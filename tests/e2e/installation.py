@@ -3,7 +3,13 @@
 import contextlib
 import json
 
+import pytest
+
 from conftest import BUILD
+
+
+# There is one build/stage.
+INSTALLS = pytest.mark.alone("installation")
 
 
 def built_for():

@@ -259,6 +259,25 @@ def test_the_package_of_an_allocator_is_one_that_apt_has(apart, name):
     assert is_known(command[-1]), told
 
 
+@pytest.mark.parametrize("known, wanted", [
+    ({"libmimalloc2.0": "2.0.9", "libmimalloc3": None}, "libmimalloc2.0"),
+    ({"libmimalloc2.0": None, "libmimalloc3": "3.0.1"}, "libmimalloc3"),
+    ({"libmimalloc2.0": None, "libmimalloc3": None}, None),
+])
+def test_a_package_is_called_as_the_release_calls_it(apart, tmp_path, known, wanted):
+    """As Debian 12 and 13 do; apt-cache is played."""
+    lines = [line for name, version in known.items()
+             for line in (f"{name}:", "  Installed: (none)", f"  Candidate: {version or '(none)'}")]
+    (tmp_path / "apt-cache").write_text("#!/bin/sh\ncat <<EOF\n" + "\n".join(lines) + "\nEOF\n")
+    (tmp_path / "apt-cache").chmod(0o755)
+    for path in pathlib.Path("/usr/lib").glob("*/libmimalloc*.so*"):
+        apart.does(f"mount --bind /dev/null {path}")
+    if not list(pathlib.Path("/var/lib/apt/lists").glob("*_Packages*")):
+        pytest.skip("needs apt's lists")
+    _, told = apart.type(f"PATH={tmp_path}:$PATH {TEK} run --alloc mimalloc -- true")
+    assert told.strip().endswith(f"apt-get install {wanted}" if wanted else "have no package libmimalloc3"), told
+
+
 def test_the_packages_that_the_lab_needs_are_ones_that_apt_has(apart):
     apart.does("mkdir /tmp/nothing.$$")
     line = f"PATH=/tmp/nothing.$$ {TEK} lab run --kind rt --disk 10M -- true"

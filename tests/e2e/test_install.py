@@ -9,7 +9,9 @@ import subprocess
 import pytest
 
 from conftest import BUILD, needs
-from installation import built_for, records_kept
+from installation import INSTALLS, built_for, records_kept
+
+pytestmark = INSTALLS
 
 TOP = pathlib.Path(__file__).resolve().parents[2]
 # Libraries that programs are linked with.

@@ -163,6 +163,9 @@ def test_columns_are_chosen_in_their_order_and_listed_with_what_they_mean(ps, te
     assert len(every[0]) == len(known)
     refused = tek("ps", "-o", "tid,colour")
     assert refused.returncode == 2 and "no column colour" in refused.stderr
+    assert all(name in refused.stderr for name in known), refused.stderr
+    refused = tek("ps", "--columns")
+    assert refused.returncode == 2 and "possible values: pid, tid, " in refused.stderr
 
 
 def test_what_a_table_tells_stands_beside_what_the_kernel_says(ps, victim, tables):

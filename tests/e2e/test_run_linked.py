@@ -10,7 +10,7 @@ import subprocess
 import pytest
 
 from conftest import BUILD, INCLUDE
-from installation import records_kept
+from installation import INSTALLS, records_kept
 
 TOP = pathlib.Path(__file__).resolve().parents[2]
 
@@ -69,6 +69,7 @@ def installed(tmp_path_factory):
     return destination / prefix.lstrip("/")
 
 
+@INSTALLS
 def test_a_program_builds_against_the_installed_pkg_config_file_and_runs(installed, tmp_path, real_time):
     packages = {**os.environ, "PKG_CONFIG_PATH": str(installed / "lib" / "pkgconfig")}
     flags = run(["pkg-config", "--define-prefix", "--cflags", "--libs", "tek"], env=packages)
@@ -83,6 +84,7 @@ def test_a_program_builds_against_the_installed_pkg_config_file_and_runs(install
     assert (ended.returncode, ended.stderr) == (7, "")
 
 
+@INSTALLS
 def test_the_native_example_of_the_man_page_builds_against_its_pkg_config_file_and_runs(installed, tmp_path):
     page = (TOP / "docs" / "man" / "libtek-uthread.7").read_text()
     source = re.search(r"add\.c :\n\.Bd -literal -offset indent\n(.*?)\n\.Ed", page, re.DOTALL).group(1)
@@ -97,6 +99,7 @@ def test_the_native_example_of_the_man_page_builds_against_its_pkg_config_file_a
     assert (ended.returncode, ended.stdout, ended.stderr) == (0, "45\n", "")
 
 
+@INSTALLS
 def test_the_installed_command_finds_its_library_and_its_benchmark_programs(installed):
     tek = installed / "bin" / "tek"
     assert run([tek, "run", "sh", "-c", "echo $LD_PRELOAD"]).stdout.strip() == str(

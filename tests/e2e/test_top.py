@@ -436,3 +436,36 @@ def test_what_the_daemon_made_fast_is_shown_as_fast(screen, tek, tekd, program):
 def test_what_makes_no_sense_is_refused_with_what_is_wanted(tek, arguments, wanted):
     ended = tek("top", *arguments)
     assert ended.returncode == 2 and wanted in ended.stderr
+
+
+@pytest.mark.alone("real-time load")
+def test_a_thread_that_gets_no_cpu_is_seen_to_wait_all_the_time_and_never_longer(tek, waiting, real_time):
+    """A real-time thread has its CPU for a second. The kernel counts the waiting when it is over."""
+    cpu = max(os.sched_getaffinity(0))
+    with subprocess.Popen(["taskset", "-c", str(cpu), waiting, "spin"], stdout=subprocess.PIPE) as process:
+        try:
+            spin = tids_by_name(process.pid, ["spin"])["spin"]
+            hog = ["chrt", "--fifo", "10", "taskset", "-c", str(cpu), "timeout", "1.2", "sh", "-c", "while :; do :; done"]
+            with subprocess.Popen(hog):
+                ended = tek("ps", "--tid", spin, "--sample", "0.1s", "--count", "20", "--json", "--columns", "delay%,cpu%")
+        finally:
+            process.kill()
+    told = [json.loads(line) for line in ended.stdout.splitlines()]
+    delays = [record["delay_percent"] for record in told]
+    assert len(delays) == 20 and all(0 <= delay <= 100 for delay in delays), delays
+    assert all(record["cpu_percent"] <= 100 for record in told), told
+    # Throttling lets the thread run for a moment of each second.
+    assert sum(delay == 100 for delay in delays) >= 4, delays
+
+
+def test_a_filter_that_nothing_fits_is_named_with_the_key_that_clears_it(screen, program):
+    top = screen("--filter", "no-such-thread")
+    top.wait_for(lambda lines: lines and lines[4].startswith('No thread that is shown has "no-such-thread"'))
+    assert "Esc clears the filter" in " ".join(top.lines[4:7])
+    top.type(ESCAPE)
+    top.wait_for(lambda _: len(top.rows()) > 1 and not top.lines[4].startswith("No thread"))
+    top.type("f")
+    top.wait_for(lambda lines: "only Fast" in lines[2] and (len(top.rows()) != 1 or "f shows" in lines[4]))
+    top.end()
+    assert "no thread fits" in subprocess.run([BUILD / "bin" / "tek", "top", "--once", "--interval", "0.1", "--filter", "no-such"],
+                                              capture_output=True, text=True, timeout=60, check=True).stderr

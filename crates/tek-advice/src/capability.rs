@@ -29,7 +29,8 @@ fn bounding_set(status: &str) -> Option<u64> {
 
 /// The ways to get these capabilities, one a line: a shell now, and a service for good.
 ///
-/// setpriv(1) is part of every Debian. The set of the new shell is ambient, so that programs which it
+/// setpriv(1) is part of every Debian. The set of the new shell is ambient, so that programs which
+/// it
 /// starts have it too.
 pub fn with_capabilities(names: &[&str]) -> String {
     let person = Person::here();
@@ -38,8 +39,10 @@ pub fn with_capabilities(names: &[&str]) -> String {
             names.iter().map(|name| format!("{prefix}{}", name.to_uppercase())).collect();
         names.join(between)
     };
-    let service =
-        format!("for a service: AmbientCapabilities={} in the section [Service] of its unit", all("CAP_", " "));
+    let service = format!(
+        "for a service: AmbientCapabilities={} in the section [Service] of its unit",
+        all("CAP_", " ")
+    );
     // Root that lacks one has dropped it for good, as that of a container has.
     if person == Person::Root || !root_has(names) {
         return format!("in a container: start it with {}\n{service}", all("--cap-add=", " "));

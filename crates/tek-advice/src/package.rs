@@ -12,7 +12,8 @@ pub struct Package {
 }
 
 impl Package {
-    /// Its name here: the one that apt of this machine can install, else that of the release; `None`
+    /// Its name here: the one that apt of this machine can install, else that of the release;
+    /// `None`
     /// where apt has lists of packages and it is in none of them.
     pub fn name(&self) -> Option<&'static str> {
         let names = self.names.iter().map(|(name, _)| *name);
@@ -61,7 +62,8 @@ fn release() -> u32 {
     number.and_then(|number| number.trim_matches('"').parse().ok()).unwrap_or(u32::MAX)
 }
 
-/// The command that installs packages. `foreign` is Debian's name of an architecture that is not this
+/// The command that installs packages. `foreign` is Debian's name of an architecture that is not
+/// this
 /// machine's own, such as i386.
 pub fn install(packages: &[Package], foreign: Option<&str>) -> String {
     let suffix = foreign.map_or_else(String::new, |name| format!(":{name}"));
@@ -77,11 +79,15 @@ pub fn install(packages: &[Package], foreign: Option<&str>) -> String {
     }
     let names = names.join(" ");
     if !Path::new("/usr/bin/apt-get").exists() {
-        return format!("install what Debian calls {names}, with the package manager of this system");
+        return format!(
+            "install what Debian calls {names}, with the package manager of this system"
+        );
     }
     let command = match foreign {
         Some(foreign) if !is_enabled(foreign) => {
-            format!("dpkg --add-architecture {foreign} && apt-get update && apt-get install {names}")
+            format!(
+                "dpkg --add-architecture {foreign} && apt-get update && apt-get install {names}"
+            )
         }
         // An image of a container has no lists.
         _ if !has_lists() => format!("apt-get update && apt-get install {names}"),

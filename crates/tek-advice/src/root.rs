@@ -50,7 +50,8 @@ impl Person {
     /// A program of TEK's, by its path where root's shell would not find it by its name.
     fn tool(self, path: &Path, arguments: &str) -> String {
         let usual = ["/usr/local/bin", "/usr/bin", "/usr/local/sbin", "/usr/sbin"];
-        let is_usual = path.parent().is_some_and(|parent| usual.iter().any(|dir| parent == Path::new(dir)));
+        let is_usual =
+            path.parent().is_some_and(|parent| usual.iter().any(|dir| parent == Path::new(dir)));
         let name = match path.file_name() {
             Some(name) if is_usual => PathBuf::from(name),
             _ => path.to_owned(),
@@ -76,11 +77,19 @@ pub fn tool_as_root(name: &str, arguments: &str) -> String {
     Person::here().tool(&path, arguments)
 }
 
-/// The command line of this process, to be run as root.
-pub fn again_as_root() -> String {
+/// The command line of this process, to be run as root, with these variables if they are set: sudo
+/// and su
+/// do not pass them on.
+pub fn again_as_root(variables: &[&str]) -> String {
+    let set = |name: &&str| Some(quoted(&format!("{name}={}", env::var(name).ok()?)));
+    let variables: Vec<_> = variables.iter().filter_map(set).collect();
     let words: Vec<_> = env::args().skip(1).map(|word| quoted(&word)).collect();
     let path = env::current_exe().unwrap_or_else(|_| "tek".into());
-    Person::here().tool(&path, &words.join(" "))
+    let command = Person::Root.tool(&path, &words.join(" "));
+    Person::here().as_root(&match variables.is_empty() {
+        true => command,
+        false => format!("env {} {command}", variables.join(" ")),
+    })
 }
 
 fn in_path(program: &str) -> Option<PathBuf> {
@@ -99,7 +108,8 @@ mod tests {
 
     #[test]
     fn root_gets_the_command_and_others_the_way_to_run_it() {
-        let told = |command| [Person::Root, Person::Sudo, Person::Other].map(|p| p.as_root(command));
+        let told =
+            |command| [Person::Root, Person::Sudo, Person::Other].map(|p| p.as_root(command));
         let expected = ["mount x", "sudo mount x", "as root: mount x"];
         assert_eq!(told("mount x"), expected);
         assert_eq!(told("a && b 'c'")[1], r"sudo sh -c 'a && b '\''c'\'''");

@@ -230,9 +230,10 @@ pub fn boot(plan: &Plan, accelerate: bool) -> Result<Machine, Error> {
         });
     }
     let child = command.spawn().map_err(|source| match source.kind() {
-        io::ErrorKind::NotFound => {
-            Error::Missing { program: processor.qemu, package: Package { names: processor.package } }
-        }
+        io::ErrorKind::NotFound => Error::Missing {
+            program: processor.qemu,
+            package: Package { names: processor.package },
+        },
         _ => start(source),
     })?;
     Ok(Machine { port, console, words, process: Box::new(Qemu(child)), accelerated })

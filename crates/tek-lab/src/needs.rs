@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Programs of this machine without which no guest comes up: looked for before anything is downloaded.
+//! Programs of this machine without which no guest comes up: looked for before anything is
+//! downloaded.
 use crate::{machine, Kind};
 use std::env;
 use std::os::unix::fs::PermissionsExt;
@@ -21,14 +22,10 @@ fn cure(missing: &[(String, Package)]) -> String {
     tek_advice::install(&packages, None)
 }
 
-/// Looks for what guests of that kind need, whose kernel is for that architecture. `foreign` ones have
+/// Looks for what guests of that kind need, whose kernel is for that architecture. `foreign` ones
+/// have
 /// their files from a sysroot, `modular` ones have kernels with modules.
-pub fn check(
-    kind: &Kind,
-    architecture: &str,
-    foreign: bool,
-    modular: bool,
-) -> Result<(), Missing> {
+pub fn check(kind: &Kind, architecture: &str, foreign: bool, modular: bool) -> Result<(), Missing> {
     let mut missing = Vec::new();
     let mut need = |program: &str, what: &str, package| {
         if find(program).is_none() {

@@ -32,7 +32,7 @@ pub enum Error {
     )]
     NotThere(PathBuf),
     /// Its socket may not be opened.
-    #[error("the socket of tekd, {0}, may not be opened by this user: {again}", again = tek_advice::again_as_root())]
+    #[error("the socket of tekd, {0}, may not be opened by this user: {again}", again = tek_advice::again_as_root(&["TEK_SOCKET"]))]
     NotAllowed(PathBuf),
     /// It was asked and said nothing, or hung up.
     #[error(
@@ -270,7 +270,9 @@ mod tests {
     #[test]
     fn without_a_daemon_one_is_told_how_to_start_it() {
         let error = Connection::to(Path::new("/nowhere/tekd")).err().unwrap().to_string();
-        for part in ["/nowhere/tekd", "systemctl start tekd", "tekd --foreground", "TEK_SOCKET"] {
+        for part in
+            ["/nowhere/tekd;", "in another terminal: ", "tekd --socket /nowhere/tekd", "TEK_SOCKET"]
+        {
             assert!(error.contains(part), "{error}");
         }
     }

@@ -2,9 +2,9 @@
 //! Where the processes of this benchmark live: a directory of its own that every user can enter,
 //! programs in it, users that nobody else is. However the benchmark ends, a guardian clears it.
 
-use crate::system::library::BUILD_AGAIN;
 use crate::bench::programs;
 use crate::system::library;
+use crate::system::library::BUILD_AGAIN;
 use anyhow::{bail, Context};
 use nix::sys::resource::{setrlimit, Resource};
 use nix::unistd::{geteuid, setsid};

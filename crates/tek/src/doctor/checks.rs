@@ -253,11 +253,7 @@ fn bpf() -> Check {
             Some(0) => "open to all users, but not for tracing",
             _ => "closed to unprivileged users",
         };
-        return no(
-            "bpf",
-            format!("in the kernel, {setting}"),
-            root_or(&["bpf", "perfmon"]),
-        );
+        return no("bpf", format!("in the kernel, {setting}"), root_or(&["bpf", "perfmon"]));
     }
     yes("bpf", "programs with type information (BTF) can be loaded")
 }
@@ -344,9 +340,11 @@ fn fair_problem() -> Result<PathBuf, (String, String)> {
     if !controllers_of(&hierarchy).iter().any(|name| name == "cpu") {
         // One that is not the root, as a container has it, gets controllers from the one above it.
         let cure = match hierarchy.mount.join("cgroup.type").exists() {
-            true => "enable it in the groups above: on the host, echo +cpu > cgroup.subtree_control \
+            true => {
+                "enable it in the groups above: on the host, echo +cpu > cgroup.subtree_control \
                      in the directory of each, from the topmost down"
-                .to_owned(),
+                    .to_owned()
+            }
             false => cgroup::mount_cpu(),
         };
         return Err(("the cpu controller is not enabled".to_owned(), cure));

@@ -24,7 +24,13 @@ fn beside() -> Check {
     }
     let found = format!("not beside libtek.so: {}", missing.join(" "));
     if missing == [LIBM_MUSL] {
-        return info(ID, format!("{found}, which is made where musl-dev is installed ({})", tek_advice::install(&[MUSL], None)));
+        return info(
+            ID,
+            format!(
+                "{found}, which is made where musl-dev is installed ({})",
+                tek_advice::install(&[MUSL], None)
+            ),
+        );
     }
     no(ID, found, library::BUILD_AGAIN)
 }

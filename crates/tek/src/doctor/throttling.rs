@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! What keeps real-time threads from taking a CPU for good: the kernel's throttling, and since Linux
+//! What keeps real-time threads from taking a CPU for good: the kernel's throttling, and since
+//! Linux
 //! 6.12 its fair servers.
 use super::checks::{info, no, unknown, yes};
 use super::Check;
@@ -42,7 +43,9 @@ fn without() -> Check {
     let servers = fair_servers();
     let off: Vec<_> = servers.iter().filter(|server| server.runtime_ns == 0).collect();
     if !off.is_empty() {
-        let cures = off.iter().map(|server| write_as_root(USUAL_SERVER_NS, server.directory.join("runtime")));
+        let cures = off
+            .iter()
+            .map(|server| write_as_root(USUAL_SERVER_NS, server.directory.join("runtime")));
         return no(
             ID,
             "off, and so is a fair server: a real-time thread that never waits can hang a CPU for good",

@@ -79,7 +79,14 @@ fn one_that_tekd_never_saw_is_told_too() {
 fn if_none_follows_the_reason_and_what_to_do_is_told() {
     let off = Told { why: Some("tekd.toml has no [kthreads]".into()), ..Told::default() };
     let all = tell("kthreadd", &of(2, "kthreadd", &Ok(off))).join("\n");
-    has(&all, &["tekd.toml has no [kthreads].", "To have them follow: ", "echo \"[kthreads]\" >> /etc/tek/tekd.toml"]);
+    has(
+        &all,
+        &[
+            "tekd.toml has no [kthreads].",
+            "To have them follow: ",
+            "echo \"[kthreads]\" >> /etc/tek/tekd.toml",
+        ],
+    );
     let all = tell("kthreadd", &of(2, "kthreadd", &Err("tekd does not run".into())));
     assert_eq!(all, ["No thread of the kernel follows who waits for it: tekd does not run."]);
 }

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Completions for bash, zsh and fish. What clap_complete writes knows tek's own words; from the word on
+//! Completions for bash, zsh and fish. What clap_complete writes knows tek's own words; from the
+//! word on
 //! where a program begins that tek starts (`tek run`, `tek profile`, ...), they are the program's.
 use crate::cli::Cli;
 use anyhow::Context;
@@ -58,14 +59,14 @@ struct Starter {
 
 fn starters(command: &Command) -> Vec<Starter> {
     let mut found = Vec::new();
-    for sub in command.get_subcommands() {
+    for sub in command.get_subcommands().filter(|sub| !sub.is_hide_set()) {
         collect(sub, sub.get_name().to_owned(), &mut found);
     }
     found
 }
 
 fn collect(command: &Command, path: String, found: &mut Vec<Starter>) {
-    for sub in command.get_subcommands() {
+    for sub in command.get_subcommands().filter(|sub| !sub.is_hide_set()) {
         collect(sub, format!("{path} {}", sub.get_name()), found);
     }
     let program = |arg: &&Arg| arg.is_trailing_var_arg_set() || arg.is_last_set();
@@ -116,7 +117,8 @@ fn zsh(own: &str, starters: &[Starter]) -> String {
     let mut text = String::new();
     for line in own.lines() {
         let is_program = |starter: &Starter| {
-            line.starts_with(&format!("'*::{} -- ", starter.program)) && line.ends_with(":_default' \\")
+            line.starts_with(&format!("'*::{} -- ", starter.program))
+                && line.ends_with(":_default' \\")
         };
         match starters.iter().any(is_program) {
             true => {
@@ -158,7 +160,10 @@ mod tests {
         assert!(!text(Shell::Bash).contains("complete -F _tek "));
         let zsh = text(Shell::Zsh);
         let programs = zsh.lines().filter(|line| line.contains("_normal -p tek")).count();
-        assert_eq!(programs, all().iter().filter(|starter| !starter.path.starts_with("help")).count());
+        assert_eq!(
+            programs,
+            all().iter().filter(|starter| !starter.path.starts_with("help")).count()
+        );
         assert!(text(Shell::Fish).contains("case 'lab run'"));
         for shell in [Shell::Bash, Shell::Zsh, Shell::Fish] {
             assert!(!text(shell).contains("{CASES}"));

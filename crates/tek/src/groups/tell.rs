@@ -124,7 +124,10 @@ mod tests {
             ..Report::default()
         };
         let text = told(&report);
-        assert!(text.contains("To have them, give /etc/tek/tekd.toml a table [groups]"), "{text}");
+        assert!(
+            text.contains("To have them: ") && text.contains(r#"echo "[groups]" >>"#),
+            "{text}"
+        );
         assert!(text.contains("No thread is time-critical.") && !text.contains("WEIGHT"), "{text}");
     }
 }

@@ -232,7 +232,7 @@ mod tests {
         let why = "tekd.toml has no [kthreads]";
         let few = lines(&alone(false, why), false);
         assert_eq!(few.len(), 3, "{few:?}");
-        assert!(few[0].ends_with(why) && few[1].contains("start tekd anew"), "{few:?}");
+        assert!(few[0].ends_with(why) && few[1].contains(r#"echo "[kthreads]" >>"#), "{few:?}");
         let all = lines(&alone(true, "tekd does not run"), false);
         assert!(all[0].ends_with("tekd does not run"));
         assert_eq!(words_of(&all, "CLASS"), ALONE);

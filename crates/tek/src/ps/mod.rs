@@ -133,7 +133,8 @@ fn chosen(text: &str) -> Result<Chosen, String> {
 }
 
 /// Parses a value of --columns.
-const CHOSEN: Suggested<Chosen> = Suggested { parse: chosen, names: || [column_names(), vec![HELP.into()]].concat() };
+const CHOSEN: Suggested<Chosen> =
+    Suggested { parse: chosen, names: || [column_names(), vec![HELP.into()]].concat() };
 
 /// Parses a value of --sort.
 const SORTING: Suggested<Sorting> = Suggested { parse: sorting, names: column_names };

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! A thread as `tek ps` shows it: what was read of it and of its process, with names found and, from
+//! A thread as `tek ps` shows it: what was read of it and of its process, with names found and,
+//! from
 //! the second look on, what it did since the one before.
 use std::collections::HashMap;
 use std::rc::Rc;
@@ -15,7 +16,8 @@ pub struct Thread {
     pub program: Rc<str>,
     /// What was read of it.
     pub task: Task,
-    /// What a user-level thread has besides. Its task is as far as its table tells; no kernel thread
+    /// What a user-level thread has besides. Its task is as far as its table tells; no kernel
+    /// thread
     /// is meant by its tid, which is 0.
     pub user: Option<User>,
     /// Size of its process's address space.
@@ -77,7 +79,8 @@ impl Before {
     }
 }
 
-/// Waiting for a CPU. The kernel counts it only when the thread gets one, so a long wait would all be
+/// Waiting for a CPU. The kernel counts it only when the thread gets one, so a long wait would all
+/// be
 /// found in the interval in which it ends, and may be longer than that.
 struct Delay {
     /// What belongs to the interval.
@@ -181,7 +184,8 @@ impl Thread {
         self.task.stat.state == 'R'
     }
 
-    /// Its waiting for a CPU since the look before. One that was ready at both looks, and neither got a
+    /// Its waiting for a CPU since the look before. One that was ready at both looks, and neither
+    /// got a
     /// CPU nor used one between them, has waited all the time.
     fn delay(&self, before: &Before) -> Delay {
         let times = self.task.schedstat.unwrap_or_default();
@@ -197,7 +201,8 @@ impl Thread {
         }
     }
 
-    /// How many context switches of a kind it made a second, since the look before, else in its life.
+    /// How many context switches of a kind it made a second, since the look before, else in its
+    /// life.
     pub fn rate(&self, kind: impl Fn(&Switches) -> u64) -> Option<f64> {
         let switches = self.task.switches?;
         let (count, time) = match self.interval() {
@@ -224,7 +229,8 @@ impl Thread {
     }
 }
 
-/// In percent; at most 100, for a thread has one CPU at a time. More is measured where the wait began
+/// In percent; at most 100, for a thread has one CPU at a time. More is measured where the wait
+/// began
 /// before the interval, and where looks at it were not quite as far apart as those at the device.
 fn share(part: u64, whole: u64) -> Option<f64> {
     (whole != 0).then(|| part.min(whole) as f64 * 100.0 / whole as f64)
@@ -253,10 +259,7 @@ impl Threads {
             self.add(program, time_ns, &fits, &mut threads);
         }
         self.last_ns = Some(time_ns);
-        self.last = threads
-            .iter()
-            .map(|thread| (thread.identity(), Before::of(thread)))
-            .collect();
+        self.last = threads.iter().map(|thread| (thread.identity(), Before::of(thread))).collect();
         threads
     }
 
@@ -318,7 +321,8 @@ impl Threads {
     }
 }
 
-/// What can be told of a user-level thread as of any other. Without a name of its own it has that of
+/// What can be told of a user-level thread as of any other. Without a name of its own it has that
+/// of
 /// the first thread, as the program itself is told.
 fn task_of(uthread: &Uthread, parent: u32, first_name: &str) -> Task {
     let record = &uthread.own.record;
@@ -377,8 +381,8 @@ mod tests {
     fn a_wait_is_told_while_it_lasts_and_not_again_when_the_kernel_counts_it() {
         let starved = [
             at(1, 'S', 10, 0, 5),
-            at(2, 'R', 10, 0, 5),    // woken some time since
-            at(3, 'R', 10, 0, 5),    // all that second
+            at(2, 'R', 10, 0, 5), // woken some time since
+            at(3, 'R', 10, 0, 5), // all that second
             at(4, 'R', 10, 0, 5),
             at(5, 'S', 12, 3400, 6), // 0.5 s before the look at 2, 0.9 s of this second
         ];

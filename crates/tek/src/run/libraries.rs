@@ -41,7 +41,9 @@ pub struct Options {
 
 const ALLOCS: Suggested<Alloc> = Suggested {
     parse: |text| text.parse(),
-    names: || ["glibc", "mimalloc", "jemalloc", "tcmalloc", "tlsf", "pool=64M"].map(Into::into).into(),
+    names: || {
+        ["glibc", "mimalloc", "jemalloc", "tcmalloc", "tlsf", "pool=64M"].map(Into::into).into()
+    },
 };
 
 /// An allocator.
@@ -327,17 +329,21 @@ impl Alloc {
     fn library(self, machine: Machine, tek: &Path) -> Result<Option<PathBuf>, Problem> {
         match self {
             Self::Glibc => Ok(None),
-            Self::Installed(installed) => loader::find(installed.files, machine).map(Some).ok_or_else(|| {
-                Problem::Misused(format!(
-                    "--alloc {}: there is no {} for a program for {machine}: {}",
-                    installed.name,
-                    installed.files[0],
-                    tek_advice::install(&[installed.package], foreign(machine))
-                ))
-            }),
-            Self::Pool(bytes) if machine.bits == 32 && bytes > MOST_POOL_OF_32_BITS => Err(Problem::Misused(format!(
-                "--alloc {self}: a program for {machine} can have a pool of 1G at most"
-            ))),
+            Self::Installed(installed) => {
+                loader::find(installed.files, machine).map(Some).ok_or_else(|| {
+                    Problem::Misused(format!(
+                        "--alloc {}: there is no {} for a program for {machine}: {}",
+                        installed.name,
+                        installed.files[0],
+                        tek_advice::install(&[installed.package], foreign(machine))
+                    ))
+                })
+            }
+            Self::Pool(bytes) if machine.bits == 32 && bytes > MOST_POOL_OF_32_BITS => {
+                Err(Problem::Misused(format!(
+                    "--alloc {self}: a program for {machine} can have a pool of 1G at most"
+                )))
+            }
             Self::Tlsf | Self::Pool(_) => ours(ALLOC, machine, tek).map(Some).map_err(|place| {
                 Problem::Missing(format!("--alloc {self}: {place} is not installed: {BUILD_AGAIN}"))
             }),
@@ -479,15 +485,15 @@ mod tests {
 
     #[test]
     fn a_library_that_is_not_installed_is_named_with_its_package() {
-        static MISSING: Installed = Installed {
-            name: "other",
-            files: &["libno-such-library.so.7"],
-            package: MUSL,
-        };
+        static MISSING: Installed =
+            Installed { name: "other", files: &["libno-such-library.so.7"], package: MUSL };
         let own = elf::read(Path::new("/proc/self/exe")).unwrap().unwrap().machine();
         let found = Alloc::Installed(&MISSING).library(own, Path::new("/lib/libtek.so"));
         let Err(Problem::Misused(refused)) = found else { panic!("{found:?}") };
-        assert!(refused.contains("libno-such-library.so.7") && refused.contains("musl-dev"), "{refused}");
+        assert!(
+            refused.contains("libno-such-library.so.7") && refused.contains("musl-dev"),
+            "{refused}"
+        );
     }
 
     #[test]

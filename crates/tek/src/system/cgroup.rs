@@ -96,7 +96,8 @@ pub fn mount_cpu() -> String {
     mount_cpu_of(&super::line("/proc/cgroups").unwrap_or_default())
 }
 
-/// The same, given the text of /proc/cgroups: name, number of the hierarchy of version 1 that has it or 0, number of
+/// The same, given the text of /proc/cgroups: name, number of the hierarchy of version 1 that has
+/// it or 0, number of
 /// groups, whether it is enabled.
 fn mount_cpu_of(controllers: &str) -> String {
     let fields = controllers.lines().map(|line| line.split_whitespace().collect::<Vec<_>>());

@@ -47,7 +47,8 @@ pub fn in_user_namespace() -> bool {
         .is_some_and(|map| map.split_whitespace().collect::<Vec<_>>() != ["0", "0", "4294967295"])
 }
 
-/// The ways to get the privilege, one a line: the shell that this command came from, the user from the
+/// The ways to get the privilege, one a line: the shell that this command came from, the user from
+/// the
 /// next login on, a service, a container.
 pub fn ways_to_get_it() -> Vec<String> {
     let mut ways = Vec::new();
@@ -101,8 +102,9 @@ pub fn run_time_for_group(file: &Path) -> String {
     let without = group.ancestors().take_while(|above| *above != hierarchy.mount);
     let without: Vec<_> = without.map(|above| above.join("cpu.rt_runtime_us")).collect();
     let give = without.iter().rev().filter(|file| super::number(file) == Some(0));
-    let give: Vec<_> =
-        give.map(|file| format!("echo {RUN_TIME_US} > {}", quoted(&file.display().to_string()))).collect();
+    let give: Vec<_> = give
+        .map(|file| format!("echo {RUN_TIME_US} > {}", quoted(&file.display().to_string())))
+        .collect();
     format!(
         "the cpu cgroup {} has no real-time run-time\n\
          move this shell to the root group: {move_shell}\n\

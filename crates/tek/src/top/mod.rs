@@ -64,7 +64,8 @@ pub struct Args {
     /// Time between two looks, 0.1s to 60s
     #[arg(long, value_name = "INTERVAL", default_value = "1s", value_parser = interval)]
     interval: Duration,
-    /// Sort by a column: numbers from the greatest, texts from A, unless :asc or :desc says otherwise
+    /// Sort by a column: numbers from the greatest, texts from A, unless :asc or :desc says
+    /// otherwise
     #[arg(long, value_name = "COLUMN[:asc|:desc]", default_value = "cpu%", value_parser = SORTING, hide_possible_values = true)]
     sort: Sorting,
     /// Show threads with this text in their program, name or role, in small or capital letters
@@ -106,8 +107,7 @@ fn interval(text: &str) -> Result<Duration, String> {
     time.ok_or_else(|| "write a time such as 2s, 0.5 or 200ms, from 0.1s to 60s".into())
 }
 
-const SORTING: Suggested<Sorting> =
-    Suggested { parse: sorting, names: ps::column_names };
+const SORTING: Suggested<Sorting> = Suggested { parse: sorting, names: ps::column_names };
 
 fn sorting(text: &str) -> Result<Sorting, String> {
     let sorting = ps::sorting(text)?;

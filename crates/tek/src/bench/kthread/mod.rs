@@ -152,7 +152,7 @@ pub fn run(args: &Args) -> anyhow::Result<ExitCode> {
     if !geteuid().is_root() {
         bail!(
             "real-time tasks and settings of the kernel need root: {}",
-            tek_advice::again_as_root()
+            tek_advice::again_as_root(&[])
         );
     }
     let mut parts = args.parts.clone();

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Where all is measured: one run of a case under a variant.
 
-use tek_advice::Package;
 use super::case::{dirty, Case, Task};
 use super::experiments::Writes;
 use super::keeper::Keeper;
@@ -22,6 +21,7 @@ use std::path::Path;
 use std::process::{Command, Stdio};
 use std::thread::sleep;
 use std::time::{Duration, Instant};
+use tek_advice::Package;
 
 const BYSTANDER: &str = "bystander";
 /// The programs; `bystander` does what `hog` does and is not one.

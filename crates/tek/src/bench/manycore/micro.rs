@@ -259,8 +259,10 @@ fn groups(part: Part, extent: &Extent) -> anyhow::Result<Vec<Group>> {
         }
         Part::Math => {
             let libraries = ["glibc", "musl", "newlib"];
-            let hint = Some("it was not there when TEK was built: musl is the package musl-dev, and on newlib \
-                 bench/manycore/libraries/meson.build says more");
+            let hint = Some(
+                "it was not there when TEK was built: musl is the package musl-dev, and on newlib \
+                 bench/manycore/libraries/meson.build says more",
+            );
             let of =
                 |it: &str| variant(it.to_owned(), LIBRARIES, &format!("math-{it}"), Vec::new());
             libraries.map(|it| Variant { hint: hint.filter(|_| it != "glibc"), ..of(it) }).into()

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! The ways of running the appliance that are compared.
 
-use crate::system::library::BUILD_AGAIN;
 use crate::bench::appliance::{Kind, Measured, ReadyThread, Scheduling};
 use crate::bench::sched;
+use crate::system::library::BUILD_AGAIN;
 use std::io;
 use std::path::PathBuf;
 use std::process::Command;

@@ -2,7 +2,6 @@
 //! What measuring costs a program: beside one that nobody measures, and beside the tool
 //! `stackusage`, which paints each stack before its thread begins, where that is installed.
 
-use tek_advice::Package;
 use super::fit::Output;
 use super::lab::{Lab, Limits, Tek, MIB};
 use crate::bench::json::Row;
@@ -13,6 +12,7 @@ use crate::bench::terminal::Terminal;
 use anyhow::Context;
 use serde::{Deserialize, Serialize};
 use std::path::{Path, PathBuf};
+use tek_advice::Package;
 
 /// Threads that sleep while resident memory is read.
 const THREADS: u32 = 100;

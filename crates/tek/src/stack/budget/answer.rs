@@ -127,7 +127,8 @@ impl Answer<'_> {
             writeln!(out, "\n{note}")?;
         }
         let items = self.verdict.items.iter().filter(|item| !item.fits());
-        let raised = items.map(|item| format!("{}: {}", names(item.resource).0, cure(item, self.seen)));
+        let raised =
+            items.map(|item| format!("{}: {}", names(item.resource).0, cure(item, self.seen)));
         let helped =
             self.helps.iter().map(|help| format!("{}: {} fit", help.how, number(help.most)));
         let lines: Vec<_> = helped.chain(raised).collect();

@@ -20,8 +20,13 @@ struct Rlimit {
     name: &'static str,
 }
 
-const ADDRESSES: Rlimit =
-    Rlimit { letter: "-Sv", unit: 1024, option: "as", directive: "LimitAS", name: "Max address space" };
+const ADDRESSES: Rlimit = Rlimit {
+    letter: "-Sv",
+    unit: 1024,
+    option: "as",
+    directive: "LimitAS",
+    name: "Max address space",
+};
 const LOCKED: Rlimit = Rlimit {
     letter: "-Sl",
     unit: 1024,
@@ -29,8 +34,13 @@ const LOCKED: Rlimit = Rlimit {
     directive: "LimitMEMLOCK",
     name: "Max locked memory",
 };
-const PROCESSES: Rlimit =
-    Rlimit { letter: "-Su", unit: 1, option: "nproc", directive: "LimitNPROC", name: "Max processes" };
+const PROCESSES: Rlimit = Rlimit {
+    letter: "-Su",
+    unit: 1,
+    option: "nproc",
+    directive: "LimitNPROC",
+    name: "Max processes",
+};
 
 /// The cure, for the process that was looked at.
 pub fn cure(item: &Item, seen: &Seen) -> String {
@@ -41,9 +51,7 @@ pub fn cure(item: &Item, seen: &Seen) -> String {
         Resource::Limit | Resource::WordSize => "smaller stacks, or a 64-bit program".into(),
         Resource::RlimitAs => ADDRESSES.raised(item.needed, seen),
         Resource::Memlock => LOCKED.raised(item.needed, seen),
-        Resource::Nproc => {
-            PROCESSES.raised(most(seen.threads_of_user()), seen)
-        }
+        Resource::Nproc => PROCESSES.raised(most(seen.threads_of_user()), seen),
         Resource::Mappings => write_as_root(item.needed, "/proc/sys/vm/max_map_count"),
         Resource::ThreadsMax => kernel("kernel/threads-max", threads_of_the_system()),
         Resource::PidMax => kernel("kernel/pid_max", threads_of_the_system() + RESERVED_PIDS),
