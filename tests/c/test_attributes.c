@@ -293,7 +293,7 @@ static void a_thread_that_libc_made_is_found_by_its_tid_and_its_handle(void **st
 	waiter.end = true;
 	pthread_cond_signal(&waiter.changed);
 	pthread_mutex_unlock(&waiter.lock);
-	pthread_join(thread, NULL);
+	join_unseen(thread);
 	assert_int_equal(tek_tid_get_attributes(waiter.tid, &attributes), ESRCH);
 }
 

@@ -317,7 +317,7 @@ static void a_thread_that_came_by_no_door_is_adopted(void **state)
 	need_real_time();
 	unsigned int before = threads_in_table();
 	assert_int_equal(create_unseen(&thread, unseen_main, &good), 0);
-	pthread_join(thread, NULL);
+	join_unseen(thread);
 	assert_true(good);
 	assert_int_equal(threads_in_table(), before);
 }

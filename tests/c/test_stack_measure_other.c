@@ -242,7 +242,7 @@ static void a_stack_that_another_thread_has_by_now_is_not_measured_as_the_gone_o
 	assert_null(tek__thread_find_tid(job.error));
 	tek__unlock();
 	__atomic_store_n(&may_end, true, __ATOMIC_RELEASE);
-	pthread_join(thread, NULL);
+	join_unseen(thread);
 	if (!pthread_equal(thread, gone))
 		print_message("# the C library did not use the stack again\n");
 	assert_in_range(newest.bound_bytes, 0, job.truth + 4 * KIB);
