@@ -7,6 +7,7 @@ import random
 import re
 import socket
 import struct
+import subprocess
 import sys
 
 import pytest
@@ -93,13 +94,29 @@ def same(tmp_path, outcomes, threads=1):
     assert sum(int(kind["threads"]) for kind in learnt(tmp_path)) >= threads
 
 
+def may_open_no_files(program):
+    """Whether it is an xz that forbids itself to open files, where the kernel has Landlock."""
+    if pathlib.Path(program).name != "xz":
+        return False
+    told = subprocess.run([program, "--version"], capture_output=True, text=True, check=True).stdout
+    version = re.search(r"(\d+)\.(\d+)", told)
+    listed = pathlib.Path("/sys/kernel/security/lsm")
+    without = listed.exists() and "landlock" not in listed.read_text()
+    return (int(version[1]), int(version[2])) >= (5, 6) and not without
+
+
 @pytest.mark.parametrize("command", [
     ["pigz", "-n", "-c", "-p", "4"], ["pbzip2", "-c", "-p4"], ["xz", "-1", "-T2", "-c"],
     ["zstd", "-T2", "-c", "-q"],
 ], ids=lambda command: command[0])
 def test_compressors_compress_to_the_same_bytes(tmp_path, prefixes, data, command):
     command = [needs(command[0]), *command[1:], str(data)]
-    same(tmp_path, [outcome([*prefix, *command]) for prefix in prefixes])
+    locks_itself_in = may_open_no_files(command[0])
+    same(tmp_path, [outcome([*prefix, *command]) for prefix in prefixes],
+         threads=0 if locks_itself_in else 1)
+    if locks_itself_in:
+        pytest.skip("the same bytes, but this xz forbids itself to open files (Landlock), so it can "
+                    "keep nothing of its stacks")
 
 
 def test_python_with_300_threads_computes_the_same(tmp_path, prefixes):
