@@ -206,7 +206,7 @@ static void finds_nobody(void)
 static void is_told_what_to_do(void)
 {
 	listen_to_stderr(finds_nobody);
-	expect(strstr(said, "start tekd") && strstr(said, "LimitRTPRIO=60"));
+	expect(strstr(said, "Start tekd") && strstr(said, "LimitRTPRIO=60"));
 	expect(strchr(said, '\n') == said + strlen(said) - 1);
 }
 
