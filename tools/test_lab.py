@@ -18,6 +18,8 @@ INTROSPECTED = [
     {"name": "life", "cmd": ["/project/build/tests/test_life"],
      "env": {"CMOCKA_MESSAGE_OUTPUT": "TAP", "LD_LIBRARY_PATH": "/project/build/lib"}},
     {"name": "optional-with", "cmd": ["/project/build/tests/test_optional", "with"], "env": {}},
+    {"name": "tek / sync_lock_k42", "cmd": ["/project/build/tests/sync/test_sync_locks", "k42"], "env": {}},
+    {"name": "tek / sync_lock_mcs", "cmd": ["/project/build/tests/sync/test_sync_locks", "mcs"], "env": {}},
     {"name": "appliance", "cmd": ["/usr/bin/python3", "/project/bench/check.py"], "env": {}},
 ]
 
@@ -61,6 +63,15 @@ class Plan(unittest.TestCase):
         self.assertEqual((life.command, life.format), (["/tek/build/tests/test_life"], "tap"))
         self.assertEqual(life.environment["LD_LIBRARY_PATH"], "/tek/build/lib")
         self.assertEqual((optional.command[1:], optional.format, optional.limit), (["with"], "status", 9 * lab_plan.PATIENCE))
+
+    def test_patterns_of_names_choose_c_programs_in_all_folders_and_the_last_one_counts(self):
+        def chosen(*patterns):
+            return [job.name for boot in boots("rt", entry(meson="build", tests=list(patterns)))
+                    for job in boot.jobs]
+        self.assertEqual(chosen("*"), ["own.life", "own.optional-with", "own.sync_lock_k42",
+                                       "own.sync_lock_mcs"])
+        self.assertEqual(chosen("sync_*", "!*_mcs", "life"), ["own.life", "own.sync_lock_k42"])
+        self.assertEqual(chosen("nothing"), [])
 
     def test_every_module_of_pytest_is_a_job(self):
         boot, = boots("rt", entry(pytest=["tests/e2e/test_a.py", "tests/e2e/test_b.py"]))

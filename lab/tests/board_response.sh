@@ -1,7 +1,7 @@
 #!/bin/sh
 # The appliance on the papers' board: how long it takes to answer an event beside many threads.
 # What comes out is for people: an emulated CPU promises nothing.
-tek=/tek/build/board/bin/tek
+tek=/tek/build/armhf/bin/tek
 result=/tmp/response
 
 $tek bench response --rounds 1 --events 5 --variants alone,conventional,tek-name \

@@ -1,6 +1,6 @@
 #!/bin/sh
 # Figs. 11 and 12 of tek-2020 on a machine like theirs: 32 bits, 3 GiB of addresses.
-tek=/tek/build/board/bin/tek
+tek=/tek/build/armhf/bin/tek
 result=/tmp/stack
 
 $tek bench stack --figures --assert --json "${OUT:-/tmp}/stack.json" >$result

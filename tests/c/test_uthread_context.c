@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
-/* Contexts without the engine. tests/cross runs it on other processors, emulated. */
+/* Contexts without the engine. tools/cross builds it for other processors, too. */
 #include "uthread_raw.h"
 
 #include <fenv.h>

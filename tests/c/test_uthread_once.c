@@ -41,6 +41,18 @@ static void a_routine_runs_once_and_everybody_waits_for_it(void **state)
 
 /* ---- a routine that does not come back ---- */
 
+/* The types of 32-bit ARM's unwinder are others, and compilers do not agree there how to pass a class. */
+#if defined(__arm__)
+
+static void a_routine_that_is_unwound_has_not_run(void **state)
+{
+	(void)state;
+	print_message("# needs an unwinder with the types of other processors\n");
+	skip();
+}
+
+#else
+
 static struct _Unwind_Exception unwinding;
 
 static _Unwind_Reason_Code stop_at_start(int version, _Unwind_Action actions,
@@ -88,6 +100,8 @@ static void a_routine_that_is_unwound_has_not_run(void **state)
 	(void)state;
 	in_all_engines(leave_and_run);
 }
+
+#endif
 
 /* ---- fork ---- */
 

@@ -3,6 +3,7 @@
 import re
 import tomllib
 from dataclasses import dataclass, field, replace
+from fnmatch import fnmatchcase
 from pathlib import Path
 
 GUEST_TOP = "/tek"  # where a guest has the project's files
@@ -62,7 +63,7 @@ class Choice:
 
 TESTS = ("meson", "pytest", "rust", "command")
 KEYS = {*TESTS, "name", "kinds", "with", "limit", "memory", "cpus", "in-turns", "fresh", "here",
-        "environment", "only", "format", "alone", "seconds", "smoke"}
+        "environment", "only", "format", "alone", "seconds", "smoke", "tests"}
 
 
 def read(path: Path) -> tuple[list[dict], dict[str, list[str]]]:
@@ -93,7 +94,7 @@ def _mistake(entry: dict, top: Path, machines: dict[str, dict]) -> str:
         return "it needs kinds, or here = true"
     if sum(key in entry for key in TESTS) != 1:
         return f"it needs one of {', '.join(TESTS)}"
-    for key in ("kinds", "pytest", "rust", "command", "with"):
+    for key in ("kinds", "pytest", "rust", "command", "with", "tests"):
         words = entry.get(key, [])
         if not isinstance(words, list) or not all(isinstance(word, str) for word in words):
             return f'`{key}` is a list of strings, such as ["a", "b"]'
@@ -218,7 +219,7 @@ def _jobs(top: Path, entry: dict, choice: Choice, meson_tests):
     else:
         build = top / entry["meson"]
         for test in meson_tests(build):
-            if Path(test["cmd"][0]).parent == build / "tests":
+            if _is_wanted(test, build / "tests", entry.get("tests")):
                 job = _of_meson(top, entry["name"], test, environment, common)
                 if smoke is True or job.title in smoke:
                     yield job
@@ -246,6 +247,16 @@ def _of_pytest(entry: dict, module: str, tests: list[str], environment: dict, co
     command = ["sh", "-c", f'exec {RECORD_FD}>&2 "$@"', "sh", *PYTEST, *options, *tests]
     return Job(f"{entry['name']}.{Path(module).stem}", command, "pytest", module, environment,
                **common)
+
+
+def _is_wanted(test: dict, directory: Path, patterns: list[str] | None) -> bool:
+    """Whether it lies there or, where there are patterns, below, and the last that fits wants it."""
+    program = Path(test["cmd"][0])
+    if patterns is None:
+        return program.parent == directory
+    name = test["name"].split(" / ")[-1]
+    fit = [pattern for pattern in patterns if fnmatchcase(name, pattern.removeprefix("!"))]
+    return directory in program.parents and bool(fit) and not fit[-1].startswith("!")
 
 
 def _of_meson(top: Path, name: str, test: dict, more: dict, common: dict) -> Job:

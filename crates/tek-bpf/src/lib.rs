@@ -24,6 +24,7 @@ mod load;
 mod maps;
 mod name;
 mod probe;
+mod watch;
 #[cfg(loads)]
 mod watcher;
 #[cfg(not(loads))]
@@ -36,10 +37,11 @@ pub use event::{Device, Event, Member, RawEvent, Thread, What, Work, LAYOUT};
 pub use kthreads::Kthreads;
 pub use name::Name;
 pub use probe::{probe, Probe};
+pub use watch::{Packets, Watch};
 #[cfg(loads)]
-pub use watcher::{Packets, Watch, Watcher};
+pub use watcher::Watcher;
 #[cfg(not(loads))]
-pub use without::Kthreads;
+pub use without::{Kthreads, Watcher};
 
 /// Whether events of a task are wanted.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

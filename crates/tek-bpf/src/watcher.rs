@@ -3,30 +3,8 @@
 use crate::dependency::{Hook, Kind, GROUPS};
 use crate::error::Error;
 use crate::load::attach;
+use crate::watch::{Packets, Watch};
 use libbpf_rs::{Link, Object};
-
-/// What is to be seen.
-#[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
-pub struct Watch {
-    /// Pages that come into the page cache and leave it: without this a dirty inode that is deleted is not
-    /// told as gone, and pages are not counted.
-    pub pages: bool,
-    /// Where network packets go: without this it is told only that a critical task has sent one that
-    /// somebody has to carry on.
-    pub packets: bool,
-}
-
-/// Whether packets of critical tasks are told: `enum tek_kthread_packets`.
-#[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
-pub enum Packets {
-    /// Their ends are not seen.
-    #[default]
-    NotWatched = 0,
-    /// Whether a thread will carry one on is looked at when the call that sends it ends;
-    AtEnd = 1,
-    /// where that end cannot be seen, as soon as it waits.
-    AtOnce = 2,
-}
 
 /// Attaches and detaches them, which takes the kernel 1 ms, and in emulated machines some 100: a thread that
 /// has to answer events had better leave that to another one. Nothing of it outlives the process.

@@ -1,15 +1,86 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Where there is no loader: nothing can be opened.
+use crate::dependency::Dependency;
 use crate::error::Error;
+use crate::event::Event;
+use crate::watch::{Packets, Watch};
+use crate::Follow;
 use std::convert::Infallible;
+use std::os::fd::BorrowedFd;
 
 /// Never made in this build.
 #[derive(Debug)]
-pub struct Kthreads(#[allow(dead_code)] Infallible);
+pub struct Kthreads(Infallible);
 
 impl Kthreads {
     /// Says that this build cannot.
     pub fn open() -> Result<Self, Error> {
         Err(Error::NotBuilt)
+    }
+
+    /// What each can tell.
+    pub fn dependencies(&self) -> &[Dependency] {
+        match self.0 {}
+    }
+
+    /// Readable when there is something to be drained.
+    pub fn fd(&self) -> BorrowedFd<'_> {
+        match self.0 {}
+    }
+
+    /// Hands out what has happened.
+    pub fn drain(&mut self, _: impl FnMut(Event)) -> Result<usize, Error> {
+        match self.0 {}
+    }
+
+    /// A kernel thread that has a priority of others.
+    pub fn set_boosted(&mut self, _: i32, _: Option<u128>) -> Result<(), Error> {
+        match self.0 {}
+    }
+
+    /// A task of which is told.
+    pub fn set_who(&mut self, _: i32, _: Option<Follow>) -> Result<(), Error> {
+        match self.0 {}
+    }
+
+    /// A task that is critical.
+    pub fn set_fast(&mut self, _: i32, _: Option<u8>) -> Result<(), Error> {
+        match self.0 {}
+    }
+
+    /// What attaches the programs on hot paths.
+    pub fn watcher(&mut self) -> Option<Watcher> {
+        match self.0 {}
+    }
+
+    /// What is told of packets.
+    pub fn set_packets(&mut self, _: Packets) -> Result<(), Error> {
+        match self.0 {}
+    }
+
+    /// Pages that a thread brought.
+    pub fn pages(&self, _: i32) -> Result<u64, Error> {
+        match self.0 {}
+    }
+
+    /// Leaves nothing remembered.
+    pub fn forget(&mut self) -> Result<(), Error> {
+        match self.0 {}
+    }
+
+    /// The same of one work.
+    pub fn forget_work(&mut self, _: u64) -> Result<(), Error> {
+        match self.0 {}
+    }
+}
+
+/// Never made in this build, either.
+#[derive(Debug)]
+pub struct Watcher(Infallible);
+
+impl Watcher {
+    /// Attaches what is wanted.
+    pub fn watch(&mut self, _: Watch) -> Result<Packets, Error> {
+        match self.0 {}
     }
 }

@@ -174,7 +174,7 @@ fn add_busybox(tree: &mut Tree, root: &Path) -> Result<(), Error> {
 const OWN: [(&str, &str); 2] =
     [("bin/tek", "/usr/bin/tek"), ("lib/libtek.so", "/usr/lib/libtek.so")];
 
-const BUILD: &str = "build it with `make build`, for the board with tools/board";
+const BUILD: &str = "build it with `make build`, for another processor with tools/cross";
 
 /// Whether a directory has what every guest has of TEK's.
 pub fn check_own(tek: &Path) -> Result<(), Error> {

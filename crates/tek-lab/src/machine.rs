@@ -48,7 +48,7 @@ pub enum Error {
         package: Package,
     },
     /// The kernel is for a processor that the lab has no machine for.
-    #[error("no machine for kernels of the architecture {0}; amd64 and armhf are known")]
+    #[error("no machine for kernels of the architecture {0}; amd64, arm64 and armhf are known")]
     Architecture(String),
     /// The guest's files do not fit into its memory.
     #[error(
@@ -120,6 +120,16 @@ impl Processor {
                 // All devices below 4 GB, where a kernel without LPAE finds them.
                 machine: "virt,highmem=off",
                 cpu: "cortex-a15",
+                console: "ttyAMA0",
+                append: "",
+                own: false,
+            },
+            "arm64" => Self {
+                qemu: "qemu-system-aarch64",
+                package: &[("qemu-system-arm", 0)],
+                machine: "virt",
+                // It has no signed pointers, whose emulation would take most of a guest's time.
+                cpu: "cortex-a72",
                 console: "ttyAMA0",
                 append: "",
                 own: false,
@@ -426,6 +436,16 @@ mod tests {
     }
 
     #[test]
+    fn a_64_bit_arm_signs_no_pointers() {
+        let told = told("arm64", None, true, None);
+        for part in ["-machine virt -cpu cortex-a72", "console=ttyAMA0", "-smp 4"] {
+            assert!(told.contains(part), "{part} is not in {told}");
+        }
+        let arm64 = Processor::of("arm64").unwrap();
+        assert_eq!((arm64.qemu, arm64.package[0].0), ("qemu-system-aarch64", "qemu-system-arm"));
+    }
+
+    #[test]
     fn memory_without_a_unit_is_in_bytes() {
         let kinds = Kinds::own();
         let mut kind = kinds.kind("rt").unwrap().clone();
@@ -499,7 +519,7 @@ mod tests {
     #[test]
     fn an_unknown_architecture_is_refused() {
         let error = Processor::of("m68k").err().unwrap();
-        assert!(error.to_string().contains("m68k; amd64 and armhf"));
+        assert!(error.to_string().contains("m68k; amd64, arm64 and armhf"));
     }
 
     #[test]

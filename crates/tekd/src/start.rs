@@ -27,7 +27,7 @@ use tek_effect::{Effect, Error, Restored};
 use tek_policy::{Backend as Choice, Configuration};
 
 /// Descriptors that are enough for all clients and all Fast threads.
-const DESCRIPTORS: u64 = 4096;
+const DESCRIPTORS: libc::rlim_t = 4096;
 
 /// Does what the options say.
 pub fn run(options: Options) -> Result<()> {

@@ -51,7 +51,8 @@ impl What {
         let own = env::current_exe().context("cannot find out where tek itself is")?;
         let top = own.ancestors().nth(2).unwrap_or(Path::new("/"));
         Ok(match architecture {
-            "armhf" => top.join("board"),
+            "arm64" => top.join("aarch64"),
+            "armhf" => top.join("armhf"),
             _ => top.to_owned(),
         })
     }
@@ -150,7 +151,7 @@ pub fn check_architecture(program: &Path, architecture: &str) -> anyhow::Result<
                 62 => ("64-bit x86", architecture == "amd64"),
                 3 => ("32-bit x86", architecture == "amd64"),
                 40 => ("32-bit ARM", architecture == "armhf"),
-                183 => ("64-bit ARM", false),
+                183 => ("64-bit ARM", architecture == "arm64"),
                 _ => ("another processor", false),
             }
         }
@@ -210,6 +211,7 @@ mod tests {
             check_architecture(&file, architecture).map_err(|error| error.to_string())
         };
         assert_eq!(check(40, "armhf"), Ok(()));
+        assert_eq!(check(183, "arm64"), Ok(()));
         assert_eq!(check(62, "amd64"), Ok(()));
         let error = check(62, "armhf").unwrap_err();
         assert!(error.contains("is a program for 64-bit x86, and this guest is armhf"), "{error}");

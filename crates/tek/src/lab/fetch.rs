@@ -18,7 +18,7 @@ EXAMPLES:
   tek lab fetch --kind rt      15 MB
   tek lab fetch --newest       the newest of each series; removes superseded ones
   tek lab fetch --kind rt --mirror http://archive.example/debian
-  tek lab fetch --kind board --json | jq -r '.kinds[].sysroot.path'
+  tek lab fetch --sysroot arm64 --json | jq -r '.sysroots[].path'
 
 The kernels are Debian's packages, from where this machine's apt gets Debian. apt's own settings
 (proxies, certificates) count; its sources and lists stay as they are. What is in the cache needs
@@ -33,8 +33,8 @@ pub struct Args {
     /// Fetch what this kind of machine needs; can be given several times [default: all kinds]
     #[arg(long, value_name = "KIND", value_parser = KINDS, hide_possible_values = true)]
     kind: Vec<String>,
-    /// Fetch packages of another architecture, by their entry in lab/kinds.toml: what tools/board
-    /// builds with besides those of the kind
+    /// Fetch packages of another architecture, by their entry in lab/kinds.toml: what tools/cross
+    /// builds with
     #[arg(long, value_name = "NAME", value_parser = a_sysroot)]
     sysroot: Vec<String>,
     /// Fetch the kernels' modules too where no kind needs them (160 MB each)

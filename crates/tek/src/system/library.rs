@@ -2,6 +2,7 @@
 //! Where libtek.so and libtek-uthread.so are, and the names of those beside them.
 use super::elf::{self, Elf};
 use std::env;
+use std::env::consts::ARCH;
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 
@@ -49,6 +50,9 @@ pub enum Error {
     /// A file that the dynamic loader would not take.
     #[error("{path} cannot be preloaded: {why}", path = .0.display(), why = .1)]
     Unfit(PathBuf, String),
+    /// libtek-uthread.so knows no such processor.
+    #[error("{UTHREAD} is for x86-64 and aarch64 (64-bit ARM), and this processor is {0}")]
+    Processor(&'static str),
     /// tek cannot find itself, and so not what lies beside it.
     #[error("cannot find out where tek itself is installed: {0}")]
     Lost(std::io::Error),
@@ -60,6 +64,7 @@ impl Error {
         match self {
             Self::Missing { name: TEK, .. } => "run `make build` in TEK's source tree, and `make install` there if TEK was installed from it, or set TEK_LIBRARY to the path of a libtek.so",
             Self::Missing { .. } => "run `make build` in TEK's source tree, and `make install` there if TEK was installed from it, or set TEK_LIBRARY to the path of the libtek.so beside it",
+            Self::Processor(_) => "run the program without it; one that is written for <tek/uthread.h> has user-level threads here too, by libtek-uthread-native.so",
             Self::Unfit(..) => "set TEK_LIBRARY to a libtek.so built for this machine",
             Self::Lost(_) => "set TEK_LIBRARY to the path of libtek.so",
         }
@@ -80,7 +85,16 @@ pub fn find() -> Result<(PathBuf, Elf), Error> {
 
 /// The library for user-level threads: in the directory in which libtek.so is, or would be.
 pub fn find_uthread() -> Result<(PathBuf, Elf), Error> {
-    first(UTHREAD, places()?.into_iter().map(|path| path.with_file_name(UTHREAD)).collect())
+    let places = places()?.into_iter().map(|path| path.with_file_name(UTHREAD)).collect();
+    first(UTHREAD, places).map_err(|error| match error {
+        Error::Missing { .. } if !has_uthread(ARCH) => Error::Processor(ARCH),
+        error => error,
+    })
+}
+
+/// Whether lib/meson.build makes that library for a processor.
+fn has_uthread(processor: &str) -> bool {
+    ["x86_64", "aarch64"].contains(&processor)
 }
 
 /// The library of `tek profile`: in the same directory.
@@ -150,8 +164,16 @@ fn beside(tek: &Path) -> Vec<PathBuf> {
     // /proc/self/exe, which current_exe() reads, has its symbolic links resolved.
     let prefix = tek.parent().and_then(Path::parent).unwrap_or(Path::new("/"));
     let lib = prefix.join("lib");
-    let multiarch = format!("{}-linux-gnu", env::consts::ARCH);
-    vec![lib.join("libtek.so"), lib.join(multiarch).join("libtek.so")]
+    vec![lib.join("libtek.so"), lib.join(multiarch(ARCH)).join("libtek.so")]
+}
+
+/// The directory of a processor's libraries on systems of many architectures.
+fn multiarch(processor: &str) -> String {
+    match processor {
+        "arm" => "arm-linux-gnueabihf".into(),
+        "x86" => "i386-linux-gnu".into(),
+        other => format!("{other}-linux-gnu"),
+    }
 }
 
 #[cfg(test)]
@@ -163,6 +185,25 @@ mod tests {
         let places = beside(Path::new("/opt/tek/bin/tek"));
         assert_eq!(places[0], Path::new("/opt/tek/lib/libtek.so"));
         assert!(places[1].starts_with("/opt/tek/lib"));
+    }
+
+    #[test]
+    fn user_level_threads_are_refused_by_the_processors_name_where_it_lacks_them() {
+        assert!(has_uthread("x86_64") && has_uthread("aarch64"));
+        assert!(!has_uthread("arm") && !has_uthread("x86"));
+        let error = Error::Processor("arm");
+        let said =
+            "libtek-uthread.so is for x86-64 and aarch64 (64-bit ARM), and this processor is arm";
+        assert_eq!(error.to_string(), said);
+        assert!(error.cure().contains("without it"));
+    }
+
+    #[test]
+    fn directories_of_many_architectures_have_debians_names() {
+        let named = ["aarch64", "arm", "x86", "x86_64"].map(multiarch);
+        let wanted =
+            ["aarch64-linux-gnu", "arm-linux-gnueabihf", "i386-linux-gnu", "x86_64-linux-gnu"];
+        assert_eq!(named, wanted);
     }
 
     #[test]

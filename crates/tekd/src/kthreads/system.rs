@@ -85,7 +85,7 @@ pub fn functions(wanted: impl Fn(u64, &str) -> bool) -> HashMap<u64, String> {
 
 /// Whether files of a directory are in memory only.
 pub fn is_in_memory(directory: &Path) -> bool {
-    const RAMFS: FsType = FsType(0x8584_58f6); // linux/magic.h
+    const RAMFS: FsType = FsType(0x8584_58f6_u32 as _); // linux/magic.h
     let kinds = [TMPFS_MAGIC, RAMFS];
     statfs(directory).is_ok_and(|about| kinds.contains(&about.filesystem_type()))
 }

@@ -1,0 +1,56 @@
+# SPDX-License-Identifier: MIT OR Apache-2.0
+"""tools/cross: everything is built for other processors without a warning, and its tests run by qemu-user."""
+import json
+import os
+import pathlib
+import re
+import shutil
+import subprocess
+
+import pytest
+
+TOP = pathlib.Path(__file__).resolve().parents[3]
+LIBRARIES = {"libtek.so", "libtek-alloc.so", "libtek-libm-musl.so", "libtek-profile.so", "libtek-rtfifo.so",
+             "libtek-sync.so", "libtek-sync-native.so", "libtek-uthread.so", "libtek-uthread-native.so"}
+MACHINES = {"aarch64": (2, 183), "armhf": (1, 40), "i386": (1, 3)}  # in headers of ELF: class, machine
+EMULATORS = {"aarch64": "qemu-aarch64", "armhf": "qemu-arm", "i386": "qemu-i386"}
+# The engine of user-level threads, which has code for each processor. All else runs in the lab's own machines.
+TESTS = ["uthread_barrier", "uthread_cond", "uthread_context", "uthread_engine", "uthread_key", "uthread_mutex",
+         "uthread_once", "uthread_rwlock", "uthread_sem", "uthread_zones"]
+OWN_STORAGE = ["uthread_process", "uthread_tls"]  # where a user-level thread has thread-local storage of its own
+
+
+@pytest.fixture(scope="module", params=MACHINES)
+def built(request):
+    """What tools/cross says, and the directory with what it built."""
+    directory = TOP / "build" / request.param
+    done = subprocess.run([TOP / "tools/cross", request.param], text=True, stdout=subprocess.PIPE,
+                          stderr=subprocess.STDOUT, stdin=subprocess.DEVNULL, timeout=1800)
+    said = done.stdout.strip().splitlines()
+    if done.returncode == 77:
+        pytest.skip(said[-1])
+    assert done.returncode == 0, "\n".join(said[-40:])
+    return request.param, directory, said
+
+
+def test_every_library_and_both_programs_are_built_and_the_compilers_warn_of_nothing(built):
+    processor, directory, said = built
+    wanted = {directory / "lib" / name for name in LIBRARIES - ({"libtek-libm-musl.so"} if processor == "i386" else set())}
+    if processor != "i386":
+        wanted |= {directory / "bin" / "tek", directory / "bin" / "tekd"}
+    for file in wanted:
+        header = file.read_bytes()[:20]
+        assert (header[4], int.from_bytes(header[18:20], "little")) == MACHINES[processor], file
+    assert not [line for line in said if re.search(r"\bwarning\b", line, re.I)]
+
+
+def test_the_engines_tests_pass_by_qemu_user(built):
+    processor, directory, _ = built
+    if not (shutil.which(EMULATORS[processor]) or shutil.which(EMULATORS[processor] + "-static")):
+        pytest.skip(f"{EMULATORS[processor]} is missing (Debian's qemu-user)")
+    known = {test["name"] for test in json.loads((directory / "meson-info/intro-tests.json").read_text())}
+    names = [name for name in TESTS + OWN_STORAGE if name in known]
+    assert set(TESTS) <= set(names)
+    done = subprocess.run(["meson", "test", "-C", directory, "--no-rebuild", "--print-errorlogs", "--num-processes", "1",
+                           *names], text=True, capture_output=True, timeout=1800, env=os.environ)
+    assert done.returncode == 0, done.stdout[-4000:]
