@@ -178,6 +178,11 @@ class Promises(unittest.TestCase):
         self.assertIn("tests/c/test_two.c", case.reason)
         self.assertIn("meson-log.txt", case.reason)
 
+    def test_a_pattern_that_no_source_has_promises_nothing(self):
+        (self.top / "tools/packages.txt").write_text("[tests]\ndpkg # t\n\tmakes tests/c/none_*.c\n")
+        (case,) = self.configured("test_one.c")
+        self.assertEqual(case.outcome, PASSED)
+
     def test_a_library_may_have_its_version_behind_its_name(self):
         (case,) = self.configured("test_one.c", "test_two.c", files=("lib/a.so.1.2",))
         self.assertEqual(case.outcome, PASSED)

@@ -97,7 +97,7 @@ def missing(top: Path, promise: str, there: Built) -> list[str]:
     if promise.startswith("-D"):
         return [] if promise in there.definitions else [promise]
     sources = {str(path.relative_to(top)) for path in top.glob(promise)}
-    if sources:
+    if sources or any(sign in promise for sign in "*?["):
         return sorted(sources - there.sources)
     # A shared library's file may have its version behind its name.
     found = any(file == promise or file.startswith(f"{promise}.") for file in there.files)
