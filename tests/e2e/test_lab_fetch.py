@@ -219,11 +219,16 @@ def test_where_the_suite_is_missing_the_other_kernel_is_taken_and_the_reason_tol
     assert listed["cached"] is None and listed["instead"] == got["kernel"]
 
 
-def test_a_run_takes_at_once_what_was_taken_instead_and_a_fetch_looks_again(archive, lab):
+def test_a_run_takes_at_once_what_was_taken_instead_and_a_fetch_looks_again(archive, lab, tmp_path):
     archive.add_old_kernel()
     archive.publish()
     lab.fetch()
-    run = subprocess.run(lab.command("run", "--", "true"), env=lab.environment | {"PATH": "/nowhere"},
+    for name in ("busybox", "qemu-system-x86_64"):  # without which nothing would be looked for
+        program = tmp_path / "programs" / name
+        program.parent.mkdir(exist_ok=True)
+        program.write_text("#!/bin/sh\nexit 1\n")
+        program.chmod(0o755)
+    run = subprocess.run(lab.command("run", "--", "true"), env=lab.environment | {"PATH": str(tmp_path / "programs")},
                          capture_output=True, text=True, timeout=60)
     assert run.stderr.startswith("tek: Taking kernel rt-stable, as before: there was no rt; ")
     assert "apt" not in run.stderr and "trixie" not in run.stderr

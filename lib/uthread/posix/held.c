@@ -67,6 +67,7 @@ static void find_note(void)
 static struct {
 	uintptr_t pointer; /* of the thread that makes it */
 	tek_tick_handler *others;
+	bool sent; /* false: the kernel refused the tick, RLIMIT_SIGPENDING */
 	volatile bool interrupted, noted;
 	volatile uintptr_t at; /* see tek__interrupted_call(); 0: not in a system call */
 } trial;
@@ -94,7 +95,8 @@ static bool be_interrupted(int (*call)(const sigset_t *mask))
 	/* With the tick let in, which sigdelset(3) would refuse to name. */
 	syscall(SYS_rt_sigprocmask, SIG_BLOCK, NULL, &mask, sizeof(tick));
 	tek__signals_to(&mask, tek__signals_of(&mask) & ~tick);
-	if (tek__tick_send((pid_t)syscall(SYS_gettid)))
+	trial.sent = tek__tick_send((pid_t)syscall(SYS_gettid));
+	if (trial.sent)
 		call(&mask);
 	tek__tick_unblock();
 	return trial.interrupted;
@@ -136,7 +138,10 @@ void tek__held_start(void)
 		by = try_calls();
 	tek__tick_exchange(trial.others);
 	errno = error;
-	if (by == TEK_HELD_BY_NOTHING)
+	/* Without a trial the note is all that is known, and what is refused is reported elsewhere. */
+	if (by == TEK_HELD_BY_NOTHING && trial.others && !trial.sent)
+		by = note ? TEK_HELD_BY_NOTE : TEK_HELD_BY_NOTHING;
+	else if (by == TEK_HELD_BY_NOTHING)
 		tek__engine_complain("", 0,
 				     "this C library does not show where threads wait in it: they "
 				     "cannot be cancelled there");

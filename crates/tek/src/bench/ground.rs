@@ -83,8 +83,21 @@ impl Ground {
             fs::copy(from, ground.path(name)).context("cannot copy a benchmark program")?;
         }
         let (library, _) = library::find()?;
-        fs::copy(library, ground.path("libtek.so")).context("cannot copy libtek.so")?;
+        ground.copy_library(&library).context("cannot copy libtek.so")?;
         Ok(ground)
+    }
+
+    /// Copies libtek.so under all its names: programs that are linked with it ask for its SONAME.
+    fn copy_library(&self, library: &Path) -> std::io::Result<()> {
+        fs::copy(library, self.path(library::TEK))?;
+        let beside = library.parent().unwrap_or(Path::new("."));
+        for entry in fs::read_dir(beside)? {
+            let name = entry?.file_name();
+            if name.to_string_lossy().starts_with("libtek.so.") {
+                fs::copy(beside.join(&name), self.directory.join(&name))?;
+            }
+        }
+        Ok(())
     }
 
     /// A file there.
