@@ -92,9 +92,10 @@ impl Ground {
         fs::copy(library, self.path(library::TEK))?;
         let beside = library.parent().unwrap_or(Path::new("."));
         for entry in fs::read_dir(beside)? {
-            let name = entry?.file_name();
-            if name.to_string_lossy().starts_with("libtek.so.") {
-                fs::copy(beside.join(&name), self.directory.join(&name))?;
+            let from = entry?.path();
+            let name = from.file_name().unwrap_or_default();
+            if name.to_string_lossy().starts_with("libtek.so.") && from.is_file() {
+                fs::copy(&from, self.directory.join(name))?;
             }
         }
         Ok(())
