@@ -61,8 +61,8 @@ int tek__policy_why_not_found(struct tek_target target);
 int tek__policy_give(struct tek_thread *thread, int policy, int priority);
 
 /*
- * Somebody set policy or priority through the C library, or by sched_setattr(2). They take the
- * lock.
+ * The program set policy or priority through the C library, or by sched_setattr(2). These
+ * functions take the lock.
  */
 void tek__policy_saw(struct tek_target target, int policy, int priority);
 void tek__policy_saw_priority(struct tek_target target, int priority);

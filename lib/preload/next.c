@@ -125,6 +125,6 @@ void *tek__next_definition(const char *name)
 
 void *tek__c_library_definition(const char *name)
 {
-	/* Nobody has a function of this name but the C library. */
+	/* Only the C library has a function of this name. */
 	return default_beside((void *)gnu_get_libc_version, name);
 }

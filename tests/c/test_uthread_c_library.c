@@ -190,7 +190,7 @@ static void signals_that_are_reserved_nobody_can_have(void **state)
 		assert_int_equal(sigaction(number, NULL, &action) != 0, reserved);
 	}
 	assert_true(tek__reserved_signals() & TEK_TICK_BIT);
-	/* Who asks the C library for signals of his own does not make more of them reserved. */
+	/* A request for signals of its own reserves no more signals for the C library. */
 	const uint64_t before = tek__reserved_signals();
 	__libc_allocate_rtsig(1);
 	assert_int_equal(tek__reserved_signals(), before);

@@ -321,7 +321,7 @@ def as_nobody():
 
 def needs(program):
     """The path of a program; skips the test where it is missing."""
-    # Not every user has the directories of the daemons in his PATH.
+    # The PATH of a plain user may lack the directories of daemons.
     path = shutil.which(program, path=os.environ["PATH"] + ":/usr/local/sbin:/usr/sbin:/sbin")
     if path is None:
         pytest.skip(f"{program} is not installed")

@@ -90,7 +90,7 @@ def apart(shell):
 
 @pytest.fixture
 def nobody(shell):
-    """A shell of a user without privilege, to whom the system could give some."""
+    """A shell of a user without privilege, on a system that could grant some."""
     return shell(needs("setpriv"), "--reuid=65534", "--regid=65534", "--clear-groups", "--inh-caps=-all")
 
 
