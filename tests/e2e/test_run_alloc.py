@@ -126,6 +126,73 @@ def test_redis_answers(alloc, tmp_path):
         server.wait()
 
 
+# What jemalloc has of its own: its blocks go to free(), and those of malloc() to it, as jemalloc(3) allows.
+MALLOCX = r"""
+#include <malloc.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+void *mallocx(size_t, int);
+void *rallocx(void *, size_t, int);
+size_t xallocx(void *, size_t, size_t, int);
+size_t sallocx(const void *, int);
+size_t nallocx(size_t, int);
+void dallocx(void *, int);
+void sdallocx(void *, size_t, int);
+enum { ALIGN_4096 = 12, ZERO = 0x40 };
+
+static void check(int holds, const char *what)
+{
+	if (!holds) {
+		puts(what);
+		exit(1);
+	}
+}
+
+int main(void)
+{
+	for (size_t size = 1; size < 5000000; size = size * 3 + 1) {
+		char *block = mallocx(size, ZERO);
+		check(block && malloc_usable_size(block) >= size && sallocx(block, 0) >= size, "usable");
+		for (size_t i = 0; i < malloc_usable_size(block); i++)
+			check(block[i] == 0, "zero");
+		memset(block, 1, malloc_usable_size(block));
+		size_t had = malloc_usable_size(block);
+		block = rallocx(block, 2 * had, ZERO);
+		for (size_t i = 0; i < sallocx(block, 0); i++)
+			check(block[i] == (i < had), "rallocx");
+		check(xallocx(block, size, 0, 0) >= size, "xallocx");
+		free(block);
+
+		block = mallocx(size, ALIGN_4096);
+		check((uintptr_t)block % 4096 == 0, "aligned");
+		memset(block, 2, size);
+		block = rallocx(block, size + 100, ALIGN_4096);
+		check((uintptr_t)block % 4096 == 0 && block[0] == 2 && block[size - 1] == 2, "aligned again");
+		check(nallocx(size, 0) >= size, "nallocx");
+		block = realloc(block, size + 5000);
+		check(block[size - 1] == 2, "realloc");
+		dallocx(block, 0);
+		sdallocx(malloc(size), size, 0);
+	}
+	puts("all");
+	return 0;
+}
+"""
+
+
+def test_a_program_that_calls_jemalloc_by_its_own_functions_has_one_allocator(alloc, compile_c):
+    jemalloc = [path for path in pathlib.Path("/usr/lib").glob("*/libjemalloc.so.2") if platform.machine() in str(path)]
+    if not jemalloc:
+        pytest.skip("needs libjemalloc2")
+    program = compile_c(MALLOCX, "cc", "-Wl,--no-as-needed", str(jemalloc[0]))
+    status, out, err = outcome([TEK, "run", *alloc, "--", program], text=True)
+    assert (status, out) == (0, "all\n"), err
+    assert ("with its own allocator" in err) == (alloc[1] in ("mimalloc", "tcmalloc"))
+
+
 CXX = r"""
 #include <condition_variable>
 #include <cstdio>

@@ -269,7 +269,15 @@ impl Beside {
         Ok(())
     }
 
-    /// Leaves the allocator to the program: it is built with a sanitizer, which has one of its own. Whether there was another.
+    /// Whether the program calls jemalloc by functions that the allocator that was asked for lacks. It passes what those
+    /// return to free(3), so both have to be of one allocator.
+    pub fn lacks_what_it_calls(&self, program: &Path) -> bool {
+        const OF_JEMALLOC: [&str; 4] = ["mallocx", "rallocx", "dallocx", "sdallocx"];
+        matches!(self.alloc, Some(Alloc::Installed(installed)) if installed.name != "jemalloc")
+            && elf::calls_one_of(program, &OF_JEMALLOC)
+    }
+
+    /// Leaves the allocator to the program, which must have its own one. Whether there was another.
     pub fn leave_allocator(&mut self) -> bool {
         let had = self.alloc.is_some_and(|alloc| alloc != Alloc::Glibc);
         if had {

@@ -410,6 +410,15 @@ pub fn run_profiled(
     under_tek(&args, Under::Profile(variable), &directory, &mut Collector::new(&[]), look)
 }
 
+/// Why a program cannot have the allocator that was asked for, to stand behind its name.
+fn needs_own_allocator(target: &target::Target, beside: &Beside) -> Option<&'static str> {
+    if target.uthread_reason == Some(Reason::Sanitizer) {
+        return Some(Reason::Sanitizer.text());
+    }
+    let calls = beside.lacks_what_it_calls(&target.file);
+    calls.then_some("calls functions that only jemalloc has (mallocx)")
+}
+
 /// Runs the program to its end: its process and how it ended, or the exit status where it could
 /// not be started.
 fn under_tek(
@@ -476,10 +485,11 @@ fn under_tek(
                 "--arena-max has no effect: only the C library's allocator has such arenas",
             );
         }
-        let sanitizer = target.as_ref().and_then(|target| target.uthread_reason);
-        if sanitizer == Some(Reason::Sanitizer) && beside.leave_allocator() {
-            let (program, what) = (args.program[0].to_string_lossy(), Reason::Sanitizer.text());
-            message::print(&format!("{program} {what}: it runs, but with its own allocator"));
+        if let Some(why) = target.as_ref().and_then(|target| needs_own_allocator(target, &beside)) {
+            if beside.leave_allocator() {
+                let program = args.program[0].to_string_lossy();
+                message::print(&format!("{program} {why}: it runs, but with its own allocator"));
+            }
         }
         match under {
             Under::Libtek(rules, tuning) => {

@@ -88,6 +88,17 @@ pub fn read(path: &Path) -> io::Result<Option<Elf>> {
     }))
 }
 
+/// Whether a file calls one of these functions of its libraries. Reads the whole file.
+pub fn calls_one_of(path: &Path, names: &[&str]) -> bool {
+    let Ok(bytes) = std::fs::read(path) else { return false };
+    goblin::elf::Elf::parse(&bytes).is_ok_and(|elf| {
+        let mut imported = elf.dynsyms.iter().filter(|symbol| symbol.is_import());
+        imported.any(|symbol| {
+            elf.dynstrtab.get_at(symbol.st_name).is_some_and(|name| names.contains(&name))
+        })
+    })
+}
+
 /// Longest dynamic section, path of a loader, and name of a library that are believed.
 const DYNAMIC_BYTES: usize = 1 << 16;
 const NAME_BYTES: usize = 4096;
