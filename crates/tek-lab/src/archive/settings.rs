@@ -35,6 +35,8 @@ Dir::State::Status "{state}/status";
 Dir::State::extended_states "{state}/extended";
 Dir::Cache "{state}/cache";
 Dir::Cache::Archives "{state}/cache/archives";
+Dir::Cache::pkgcache "";
+Dir::Cache::srcpkgcache "";
 Dir::Log "{state}";
 #clear APT::Architectures;
 APT::Architecture "{architecture}";
