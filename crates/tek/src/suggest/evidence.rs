@@ -58,7 +58,7 @@ pub fn measure(windows: &[Window], asleep_ns: u64) -> Evidence {
         cpu_share: usual(windows, |w| w.cpu_ns as f64 / free_ns(w) as f64),
         delay_per_wakeup_ns: sum(|w| w.delay_ns) / wakeups.max(1),
         storage_share: storage as f64 / (storage + sum(|w| w.sleeping)).max(1) as f64,
-        periodic: is_even(windows) && !has_more(windows),
+        periodic: is_periodic(windows),
     }
 }
 
@@ -68,8 +68,16 @@ fn free_ns(window: &Window) -> u64 {
     window.time_ns.saturating_sub(window.delay_ns).max(window.cpu_ns).max(1)
 }
 
-fn is_even(windows: &[Window]) -> bool {
-    let rate = |w: &Window| w.wakeups as f64 / seconds(w.time_ns);
+/// Whether a clock wakes them and nothing else: the hands of the clock are those of the wall for who sleeps until a time, and
+/// stand still while a thread waits for a CPU for who sleeps for a time.
+fn is_periodic(windows: &[Window]) -> bool {
+    [|w: &Window| w.time_ns, free_ns]
+        .into_iter()
+        .any(|clock_ns| is_even(windows, clock_ns) && !has_more(windows, clock_ns))
+}
+
+fn is_even(windows: &[Window], clock_ns: fn(&Window) -> u64) -> bool {
+    let rate = |w: &Window| w.wakeups as f64 / seconds(clock_ns(w));
     let middle = usual(windows, rate);
     windows.len() >= EVEN_WINDOWS
         && middle >= EVEN_WAKEUPS
@@ -77,10 +85,10 @@ fn is_even(windows: &[Window]) -> bool {
 }
 
 /// Whether there were seconds in which something else than the clock woke them.
-fn has_more(windows: &[Window]) -> bool {
-    let middle = usual(windows, |w| w.wakeups as f64 / seconds(w.time_ns));
+fn has_more(windows: &[Window], clock_ns: fn(&Window) -> u64) -> bool {
+    let middle = usual(windows, |w| w.wakeups as f64 / seconds(clock_ns(w)));
     let more = windows.iter().filter(|w| {
-        let clock = middle * seconds(w.time_ns);
+        let clock = middle * seconds(clock_ns(w));
         w.wakeups as f64 - clock > MORE_WAKEUPS.max(MORE * clock)
     });
     let more = more.count();
@@ -177,6 +185,17 @@ mod tests {
         assert!(woken(&[&clock[..], &[40]].concat()).periodic, "its start");
         assert!(woken(&[&clock[..], &[2, 3, 4]].concat()).periodic, "it had to wait");
         assert!(!woken(&[&clock[..], &[15, 40, 25]].concat()).periodic);
+    }
+
+    #[test]
+    fn a_clock_is_one_still_where_its_thread_waits_for_a_cpu() {
+        // Asleep for 50 ms each time, it is woken the seldomer the longer it has to wait.
+        let waited = [0, 100, 300, 500, 700, 250];
+        let sleeps_for = waited.map(|ms| second((1000 - ms) / 50, 1, ms));
+        // Asleep until the next 50 ms, it is woken as often as ever.
+        let sleeps_until = waited.map(|ms| second(20, 1, ms));
+        assert!(measure(&sleeps_for, 0).periodic);
+        assert!(measure(&sleeps_until, 0).periodic);
     }
 
     #[test]
