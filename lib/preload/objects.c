@@ -11,8 +11,9 @@
 struct tek_objects tek__objects_found;
 
 /*
- * CALL(pthread_cond_init)(...): the C library's function, whosever has that name before it.  It
- * calls nothing, and so the result is an error, where there is none.
+ * CALL(pthread_cond_init)(...): the C library's function, although other libraries may define the
+ * same name before it.  Where the C library has no such function, the calling function returns
+ * false.
  */
 #define CALL(name) \
 	({ \
@@ -22,7 +23,7 @@ struct tek_objects tek__objects_found;
 		function_; \
 	})
 
-/* The flag that the second object has and the first one has not; all else in them is the same. */
+/* The one bit that is set in `with` and clear in `without`. False: they differ in anything else. */
 static bool find_flag(const void *without, const void *with, size_t bytes, struct tek_flag *flag)
 {
 	const unsigned char *before = without, *after = with;
@@ -62,6 +63,13 @@ static bool find_cond(struct tek_objects *found)
 	       make_cond(&monotonic, PTHREAD_PROCESS_PRIVATE, CLOCK_MONOTONIC) &&
 	       find_flag(&usual, &shared, sizeof(usual), &found->cond_shared) &&
 	       find_flag(&usual, &monotonic, sizeof(usual), &found->cond_monotonic);
+}
+
+void tek__objects_keep_cond_flags(struct tek_objects *found, size_t from)
+{
+	if (!tek__flag_is_within(found->cond_shared, from, sizeof(pthread_cond_t)) ||
+	    !tek__flag_is_within(found->cond_monotonic, from, sizeof(pthread_cond_t)))
+		found->cond_shared.bit = found->cond_monotonic.bit = 0;
 }
 
 static bool make_rwlock(pthread_rwlock_t *lock, int shared, int kind)
@@ -132,8 +140,8 @@ static bool make_mutex(pthread_mutex_t *mutex, int type, int shared)
 }
 
 /*
- * Static initialisers of programs have the types at this place, so it stays; and the flag is at
- * the same one.
+ * Static initialisers in programs fix the place of the type, so it cannot move.  The flag is in
+ * the same word.
  */
 static bool find_mutex(struct tek_objects *found)
 {
@@ -182,7 +190,7 @@ void tek__objects_find(void)
 {
 	struct tek_objects found = {.known = false};
 
-	/* Each stays not found for itself. */
+	/* Each result counts by itself: one that fails leaves its members "not found". */
 	find_cond(&found);
 	find_rwlock(&found);
 	find_barrier(&found);

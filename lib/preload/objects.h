@@ -50,10 +50,13 @@ extern struct tek_objects tek__objects_found __attribute__((visibility("hidden")
 void tek__objects_find(void);
 
 /*
- * By tek__objects_find(); of each library, in its fits.c: flags that lie where its own objects
- * have something else become such that were not found.
+ * Called by tek__objects_find(). Each library defines it, in its fits.c: a flag that overlaps a
+ * member of the library's own object becomes "not found".
  */
 void tek__objects_keep_fitting(struct tek_objects *found);
+
+/* For that: the flags of condition variables count only if both lie at byte `from` or behind it. */
+void tek__objects_keep_cond_flags(struct tek_objects *found, size_t from);
 
 static inline const struct tek_objects *tek__objects(void)
 {
@@ -73,7 +76,10 @@ static inline void tek__flag_set(void *object, struct tek_flag flag)
 	((unsigned char *)object)[flag.at] |= flag.bit;
 }
 
-/* Whether it was found, in a part of the object that runs from `from` up to, not with, `end`. */
+/* The first byte behind a member. */
+#define TEK_END_OF(type, member) (offsetof(type, member) + sizeof(((type *)NULL)->member))
+
+/* Whether the flag was found in the bytes from `from` up to, but not including, `end`. */
 static inline bool tek__flag_is_within(struct tek_flag flag, size_t from, size_t end)
 {
 	return flag.bit && flag.at >= from && flag.at < end;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
 /*
- * Whether the objects of libtek-sync.so leave alone what the C library has in the same memory:
- * see preload/objects.h.  Where that is not so they stay the C library's (start.c).
+ * Whether the objects of libtek-sync.so leave the C library's flags in the same memory unchanged:
+ * preload/objects.h.  Objects for which they do not stay the C library's (start.c).
  */
 #include "preload/objects.h"
 #include "sync/barrier.h"
@@ -10,21 +10,11 @@
 
 #include <pthread.h>
 
-#define END_OF(type, member) (offsetof(type, member) + sizeof(((type *)NULL)->member))
-
-static bool conds_fit(const struct tek_objects *found)
-{
-	const size_t end = END_OF(struct tek_cond, owing);
-
-	return tek__flag_is_within(found->cond_shared, end, sizeof(pthread_cond_t)) &&
-	       tek__flag_is_within(found->cond_monotonic, end, sizeof(pthread_cond_t));
-}
-
 static bool rwlocks_fit(const struct tek_objects *found)
 {
 	return tek__flag_is_within(found->rwlock_shared, offsetof(struct tek_rwlock, theirs),
-				   END_OF(struct tek_rwlock, theirs)) ||
-	       tek__flag_is_within(found->rwlock_shared, END_OF(struct tek_rwlock, prefers),
+				   TEK_END_OF(struct tek_rwlock, theirs)) ||
+	       tek__flag_is_within(found->rwlock_shared, TEK_END_OF(struct tek_rwlock, prefers),
 				   offsetof(struct tek_rwlock, prefers) + sizeof(void *));
 }
 
@@ -36,8 +26,7 @@ static bool barriers_fit(const struct tek_objects *found)
 
 void tek__objects_keep_fitting(struct tek_objects *found)
 {
-	if (!conds_fit(found))
-		found->cond_shared.bit = found->cond_monotonic.bit = 0;
+	tek__objects_keep_cond_flags(found, TEK_END_OF(struct tek_cond, owing));
 	if (!rwlocks_fit(found))
 		found->rwlock_shared.bit = 0;
 	if (!barriers_fit(found))

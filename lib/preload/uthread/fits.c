@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
 /*
- * Whether the objects of libtek-uthread.so leave alone what the C library has in the same memory:
- * see preload/objects.h.  Where that is not so objects of several processes, which would not be
- * recognised, are refused with ENOTSUP.
+ * Whether the objects of libtek-uthread.so leave the C library's flags in the same memory
+ * unchanged: preload/objects.h.  Where they do not, objects of several processes could not be
+ * recognised and are refused with ENOTSUP.
  */
 #include "preload/objects.h"
 #include "uthread/barrier.h"
@@ -12,28 +12,18 @@
 
 #include <pthread.h>
 
-#define END_OF(type, member) (offsetof(type, member) + sizeof(((type *)NULL)->member))
-
-static bool conds_fit(const struct tek_objects *found)
-{
-	const size_t end = END_OF(struct tek_cond, waiters);
-
-	return tek__flag_is_within(found->cond_shared, end, sizeof(pthread_cond_t)) &&
-	       tek__flag_is_within(found->cond_monotonic, end, sizeof(pthread_cond_t));
-}
-
 static bool rwlocks_fit(const struct tek_objects *found)
 {
 	return tek__flag_is_within(found->rwlock_shared, offsetof(struct tek_rwlock, reserved),
-				   END_OF(struct tek_rwlock, reserved)) ||
-	       tek__flag_is_within(found->rwlock_shared, END_OF(struct tek_rwlock, kind),
+				   TEK_END_OF(struct tek_rwlock, reserved)) ||
+	       tek__flag_is_within(found->rwlock_shared, TEK_END_OF(struct tek_rwlock, kind),
 				   sizeof(struct tek_rwlock));
 }
 
 static bool barriers_fit(const struct tek_objects *found)
 {
 	return tek__flag_is_within(found->barrier_shared, offsetof(struct tek_barrier, shared),
-				   END_OF(struct tek_barrier, shared));
+				   TEK_END_OF(struct tek_barrier, shared));
 }
 
 static bool semaphores_fit(const struct tek_objects *found)
@@ -45,8 +35,7 @@ static bool semaphores_fit(const struct tek_objects *found)
 
 void tek__objects_keep_fitting(struct tek_objects *found)
 {
-	if (!conds_fit(found))
-		found->cond_shared.bit = found->cond_monotonic.bit = 0;
+	tek__objects_keep_cond_flags(found, TEK_END_OF(struct tek_cond, waiters));
 	if (!rwlocks_fit(found))
 		found->rwlock_shared.bit = 0;
 	if (!barriers_fit(found))
