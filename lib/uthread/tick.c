@@ -55,7 +55,7 @@ static void on_signal(int number, siginfo_t *info, void *context)
 	const bool carries = info->si_code == SI_TIMER || info->si_code == SI_QUEUE;
 
 	if (carries && info->si_value.sival_ptr == tek__tick_value().sival_ptr) {
-		tek_tick_handler *handler = atomic_load_explicit(&handle, memory_order_relaxed);
+		tek_tick_handler *handler = atomic_load_explicit(&handle, memory_order_acquire);
 		struct tek_carrier *carrier = tek__here_carrier();
 		if (!tek__tick_frame_bytes())
 			measure_frame(context);
@@ -69,9 +69,14 @@ static void on_signal(int number, siginfo_t *info, void *context)
 	}
 }
 
-tek_tick_handler *tek__tick_exchange(tek_tick_handler *handler)
+tek_tick_handler *tek__tick_handler(void)
 {
-	return atomic_exchange(&handle, handler);
+	return atomic_load(&handle);
+}
+
+void tek__tick_set_handler(tek_tick_handler *handler)
+{
+	atomic_store(&handle, handler);
 }
 
 static int get(int number, struct kernel_action *action)

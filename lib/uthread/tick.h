@@ -34,10 +34,11 @@
 typedef void tek_tick_handler(siginfo_t *info, void *context);
 
 /*
- * Another handler is called from now on; returns the one before.  For a trial, which hands ticks
- * of other kernel threads to the one before.
+ * The handler that is called now, NULL before tek__tick_start(), and another one from now on.  For
+ * a trial, whose handler passes ticks of other kernel threads to the first one.
  */
-tek_tick_handler *tek__tick_exchange(tek_tick_handler *handler);
+tek_tick_handler *tek__tick_handler(void);
+void tek__tick_set_handler(tek_tick_handler *handler);
 
 /*
  * From now on the handler is called for each, with the signal blocked. 0 or an error number;

@@ -63,11 +63,11 @@ static void find_note(void)
 		note = changed;
 }
 
-/* What a tick finds that interrupts a call of the C library. */
+/* The state that a tick finds when it interrupts a call of the C library. */
 static struct {
-	uintptr_t pointer; /* of the thread that makes it */
-	tek_tick_handler *others;
-	bool sent; /* false: the kernel refused the tick, RLIMIT_SIGPENDING */
+	uintptr_t pointer;        /* of the thread that makes the call */
+	tek_tick_handler *others; /* for ticks of other kernel threads */
+	bool sent;                /* false: the kernel refused the tick, RLIMIT_SIGPENDING */
 	volatile bool interrupted, noted;
 	volatile uintptr_t at; /* see tek__interrupted_call(); 0: not in a system call */
 } trial;
@@ -83,7 +83,7 @@ static void on_trial(siginfo_t *info, void *context)
 	trial.at = tek__interrupted_call(context);
 }
 
-/* By one of two calls that a signal ends which waits already. */
+/* Makes a call that ends at once, by a tick that is pending already. */
 static bool be_interrupted(int (*call)(const sigset_t *mask))
 {
 	const uint64_t tick = TEK_TICK_BIT;
@@ -92,7 +92,7 @@ static bool be_interrupted(int (*call)(const sigset_t *mask))
 	trial.interrupted = false;
 	syscall(SYS_rt_sigprocmask, SIG_BLOCK, &tick, NULL, sizeof(tick));
 	sigemptyset(&mask);
-	/* With the tick let in, which sigdelset(3) would refuse to name. */
+	/* Not by sigdelset(3), which refuses a signal of the C library's. */
 	syscall(SYS_rt_sigprocmask, SIG_BLOCK, NULL, &mask, sizeof(tick));
 	tek__signals_to(&mask, tek__signals_of(&mask) & ~tick);
 	trial.sent = tek__tick_send((pid_t)syscall(SYS_gettid));
@@ -133,12 +133,15 @@ void tek__held_start(void)
 
 	find_note();
 	trial.pointer = tek__tls_pointer();
-	trial.others = tek__tick_exchange(on_trial);
-	if (trial.others)
+	/* Known before on_trial() is: other kernel threads may get a tick at once. */
+	trial.others = tek__tick_handler();
+	if (trial.others) {
+		tek__tick_set_handler(on_trial);
 		by = try_calls();
-	tek__tick_exchange(trial.others);
+		tek__tick_set_handler(trial.others);
+	}
 	errno = error;
-	/* Without a trial the note is all that is known, and what is refused is reported elsewhere. */
+	/* The kernel refused the tick, which preempt.c reports: only the note is known. */
 	if (by == TEK_HELD_BY_NOTHING && trial.others && !trial.sent)
 		by = note ? TEK_HELD_BY_NOTE : TEK_HELD_BY_NOTHING;
 	else if (by == TEK_HELD_BY_NOTHING)
