@@ -30,8 +30,7 @@ fn bounding_set(status: &str) -> Option<u64> {
 /// The ways to get these capabilities, one a line: a shell now, and a service for good.
 ///
 /// setpriv(1) is part of every Debian. The set of the new shell is ambient, so that programs which
-/// it
-/// starts have it too.
+/// it starts have it too.
 pub fn with_capabilities(names: &[&str]) -> String {
     let person = Person::here();
     let all = |prefix: &str, between: &str| {

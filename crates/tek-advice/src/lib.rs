@@ -2,8 +2,7 @@
 //! Commands that messages advise, written so that they work when pasted into the user's shell.
 //!
 //! The command and the kernel lab call it while they write a message. It keeps no state, takes no
-//! lock
-//! and never fails: what it cannot find out it leaves to the reader, as in `as root: COMMAND`.
+//! lock and never fails: what it cannot find out it leaves to the reader, as in `as root: COMMAND`.
 mod capability;
 mod package;
 mod root;

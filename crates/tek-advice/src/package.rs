@@ -13,8 +13,7 @@ pub struct Package {
 
 impl Package {
     /// Its name here: the one that apt of this machine can install, else that of the release;
-    /// `None`
-    /// where apt has lists of packages and it is in none of them.
+    /// `None` where apt has lists of packages and it is in none of them.
     pub fn name(&self) -> Option<&'static str> {
         let names = self.names.iter().map(|(name, _)| *name);
         match known(names.clone()) {
@@ -63,8 +62,7 @@ fn release() -> u32 {
 }
 
 /// The command that installs packages. `foreign` is Debian's name of an architecture that is not
-/// this
-/// machine's own, such as i386.
+/// this machine's own, such as i386.
 pub fn install(packages: &[Package], foreign: Option<&str>) -> String {
     let suffix = foreign.map_or_else(String::new, |name| format!(":{name}"));
     let mut names = Vec::new();

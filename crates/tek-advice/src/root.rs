@@ -78,8 +78,7 @@ pub fn tool_as_root(name: &str, arguments: &str) -> String {
 }
 
 /// The command line of this process, to be run as root, with these variables if they are set: sudo
-/// and su
-/// do not pass them on.
+/// and su do not pass them on.
 pub fn again_as_root(variables: &[&str]) -> String {
     let set = |name: &&str| Some(quoted(&format!("{name}={}", env::var(name).ok()?)));
     let variables: Vec<_> = variables.iter().filter_map(set).collect();

@@ -23,8 +23,7 @@ fn cure(missing: &[(String, Package)]) -> String {
 }
 
 /// Looks for what guests of that kind need, whose kernel is for that architecture. `foreign` ones
-/// have
-/// their files from a sysroot, `modular` ones have kernels with modules.
+/// have their files from a sysroot, `modular` ones have kernels with modules.
 pub fn check(kind: &Kind, architecture: &str, foreign: bool, modular: bool) -> Result<(), Missing> {
     let mut missing = Vec::new();
     let mut need = |program: &str, what: &str, package| {

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Options whose values have names, and a form beyond them: `--sort cpu:desc`, `--alloc pool=64M`.
-//! The names
-//! are what shells complete, and what clap tells of an option without a value.
+//! The names are what shells complete, and what clap tells of an option without a value.
 use clap::builder::{PossibleValue, TypedValueParser};
 use std::ffi::OsStr;
 

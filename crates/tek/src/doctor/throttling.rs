@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! What keeps real-time threads from taking a CPU for good: the kernel's throttling, and since
-//! Linux
-//! 6.12 its fair servers.
+//! Linux 6.12 its fair servers.
 use super::checks::{info, no, unknown, yes};
 use super::Check;
 use crate::system::{line, number};

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Completions for bash, zsh and fish. What clap_complete writes knows tek's own words; from the
-//! word on
-//! where a program begins that tek starts (`tek run`, `tek profile`, ...), they are the program's.
+//! word on where a program begins that tek starts (`tek run`, `tek profile`, ...), they are the
+//! program's.
 use crate::cli::Cli;
 use anyhow::Context;
 use clap::{Arg, Command, CommandFactory};

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! A thread as `tek ps` shows it: what was read of it and of its process, with names found and,
-//! from
-//! the second look on, what it did since the one before.
+//! from the second look on, what it did since the one before.
 use std::collections::HashMap;
 use std::rc::Rc;
 use tek_abi::{text, Module, ZONE_HIGH, ZONE_LOW, ZONE_NORMAL};
@@ -17,8 +16,7 @@ pub struct Thread {
     /// What was read of it.
     pub task: Task,
     /// What a user-level thread has besides. Its task is as far as its table tells; no kernel
-    /// thread
-    /// is meant by its tid, which is 0.
+    /// thread is meant by its tid, which is 0.
     pub user: Option<User>,
     /// Size of its process's address space.
     pub vm_bytes: Option<u64>,
@@ -80,8 +78,7 @@ impl Before {
 }
 
 /// Waiting for a CPU. The kernel counts it only when the thread gets one, so a long wait would all
-/// be
-/// found in the interval in which it ends, and may be longer than that.
+/// be found in the interval in which it ends, and may be longer than that.
 struct Delay {
     /// What belongs to the interval.
     ns: u64,
@@ -185,8 +182,7 @@ impl Thread {
     }
 
     /// Its waiting for a CPU since the look before. One that was ready at both looks, and neither
-    /// got a
-    /// CPU nor used one between them, has waited all the time.
+    /// got a CPU nor used one between them, has waited all the time.
     fn delay(&self, before: &Before) -> Delay {
         let times = self.task.schedstat.unwrap_or_default();
         let had_none = times == before.schedstat && self.task.stat.cpu_ns == before.stat_cpu_ns;
@@ -230,8 +226,8 @@ impl Thread {
 }
 
 /// In percent; at most 100, for a thread has one CPU at a time. More is measured where the wait
-/// began
-/// before the interval, and where looks at it were not quite as far apart as those at the device.
+/// began before the interval, and where looks at it were not quite as far apart as those at the
+/// device.
 fn share(part: u64, whole: u64) -> Option<f64> {
     (whole != 0).then(|| part.min(whole) as f64 * 100.0 / whole as f64)
 }
@@ -322,8 +318,7 @@ impl Threads {
 }
 
 /// What can be told of a user-level thread as of any other. Without a name of its own it has that
-/// of
-/// the first thread, as the program itself is told.
+/// of the first thread, as the program itself is told.
 fn task_of(uthread: &Uthread, parent: u32, first_name: &str) -> Task {
     let record = &uthread.own.record;
     Task {

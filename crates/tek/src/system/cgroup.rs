@@ -97,8 +97,7 @@ pub fn mount_cpu() -> String {
 }
 
 /// The same, given the text of /proc/cgroups: name, number of the hierarchy of version 1 that has
-/// it or 0, number of
-/// groups, whether it is enabled.
+/// it or 0, number of groups, whether it is enabled.
 fn mount_cpu_of(controllers: &str) -> String {
     let fields = controllers.lines().map(|line| line.split_whitespace().collect::<Vec<_>>());
     let fields: Vec<_> = fields.filter(|fields| fields.len() == 4).collect();

@@ -48,8 +48,7 @@ pub fn in_user_namespace() -> bool {
 }
 
 /// The ways to get the privilege, one a line: the shell that this command came from, the user from
-/// the
-/// next login on, a service, a container.
+/// the next login on, a service, a container.
 pub fn ways_to_get_it() -> Vec<String> {
     let mut ways = Vec::new();
     if !geteuid().is_root() {
