@@ -342,6 +342,16 @@ fn a_thread_with_a_deadline_is_left_alone() {
     assert!(refused.to_string().contains("is left alone"), "{refused}");
     assert_eq!(seen(sleeper.tid).0, libc::SCHED_DEADLINE);
     assert_eq!(bench.effect().count(), 0);
+    follow(&refused);
+    bench.effect().set_scheduling(who(&sleeper), RR).unwrap();
+}
+
+/// Runs the command in the parentheses of a message.
+fn follow(error: &Error) {
+    let message = error.to_string();
+    let command = message.split(['(', ')']).nth(1).unwrap_or_default();
+    let status = std::process::Command::new("sh").args(["-c", command]).status().unwrap();
+    assert!(status.success(), "{message}");
 }
 
 /// 1 ms in 100 ms, of which a thread that sleeps uses none.
