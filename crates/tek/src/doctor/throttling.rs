@@ -9,23 +9,33 @@ use std::path::PathBuf;
 use tek_advice::write_as_root;
 
 const ID: &str = "rt-throttling";
-/// What Linux has unless somebody changes it.
-const USUAL_RUNTIME_US: u32 = 950_000;
-const USUAL_SERVER_NS: u32 = 50_000_000;
+/// The shares of a period that Linux has by default, in percent.
+const USUAL_RUNTIME: i64 = 95;
+const USUAL_SERVER: i64 = 5;
+const USUAL_PERIOD_US: i64 = 1_000_000;
 
 const FAIR_SERVERS: &str = "/sys/kernel/debug/sched/fair_server";
 
-fn cure() -> String {
+/// The command that sets the default share of the period. The kernel refuses more than the period.
+fn cure(period_us: i64) -> String {
     // Not sysctl(8), which is not installed everywhere.
-    write_as_root(USUAL_RUNTIME_US, "/proc/sys/kernel/sched_rt_runtime_us")
+    write_as_root(share(period_us, USUAL_RUNTIME), "/proc/sys/kernel/sched_rt_runtime_us")
+}
+
+fn share(period: i64, percent: i64) -> i64 {
+    period.saturating_mul(percent) / 100
 }
 
 /// What the kernel's settings come to.
 pub(super) fn rt_throttling() -> Check {
     let setting = |name: &str| number(format!("/proc/sys/kernel/sched_rt_{name}_us"));
     match (setting("runtime"), setting("period")) {
-        (Some(runtime), Some(period)) if runtime < 0 || runtime >= period => without(),
-        (Some(0), _) => no(ID, "real-time threads get no CPU time at all", cure()),
+        (Some(runtime), Some(period)) if runtime < 0 || runtime >= period => without(period),
+        (Some(0), period) => no(
+            ID,
+            "real-time threads get no CPU time at all",
+            cure(period.unwrap_or(USUAL_PERIOD_US)),
+        ),
         (Some(runtime), Some(period)) => yes(
             ID,
             format!(
@@ -37,14 +47,15 @@ pub(super) fn rt_throttling() -> Check {
     }
 }
 
-/// No throttling: is there something else?
-fn without() -> Check {
+/// There is no throttling: whether fair servers keep a share of each CPU for other threads.
+fn without(period_us: i64) -> Check {
     let servers = fair_servers();
     let off: Vec<_> = servers.iter().filter(|server| server.runtime_ns == 0).collect();
     if !off.is_empty() {
-        let cures = off
-            .iter()
-            .map(|server| write_as_root(USUAL_SERVER_NS, server.directory.join("runtime")));
+        let cures = off.iter().map(|server| {
+            let runtime_ns = share(server.period_ns, USUAL_SERVER);
+            write_as_root(runtime_ns, server.directory.join("runtime"))
+        });
         return no(
             ID,
             "off, and so is a fair server: a real-time thread that never waits can hang a CPU for good",
@@ -65,11 +76,15 @@ fn without() -> Check {
         None if line("/proc/sys/kernel/osrelease").is_some_and(|release| has_servers(&release)) => {
             info(ID, "off, as is usual since Linux 6.12: its fair servers give others 5% of each CPU, unless root changed that")
         }
-        None => no(ID, "off: a real-time thread that never waits can hang a CPU for good", cure()),
+        None => no(
+            ID,
+            "off: a real-time thread that never waits can hang a CPU for good",
+            cure(period_us),
+        ),
     }
 }
 
-/// What a CPU gives to others than real-time threads.
+/// The share of a CPU that the kernel keeps for threads that are not real-time.
 struct FairServer {
     directory: PathBuf,
     runtime_ns: i64,
@@ -82,7 +97,7 @@ impl FairServer {
     }
 }
 
-/// Those that can be read, in the order of their CPUs' names.
+/// The fair servers whose files can be read, by the name of their CPU.
 fn fair_servers() -> Vec<FairServer> {
     let entries = fs::read_dir(FAIR_SERVERS).into_iter().flatten().flatten();
     let mut servers: Vec<_> = entries
@@ -112,7 +127,13 @@ fn has_servers(release: &str) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use super::has_servers;
+    use super::{has_servers, share};
+
+    #[test]
+    fn the_advised_run_times_fit_into_their_period() {
+        assert_eq!((share(1_000_000, 95), share(1_000_000_000, 5)), (950_000, 50_000_000));
+        assert_eq!(share(100_000, 95), 95_000);
+    }
 
     #[test]
     fn fair_servers_came_with_linux_6_12() {
