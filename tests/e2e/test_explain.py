@@ -120,7 +120,7 @@ def test_a_program_without_tek_is_explained_as_far_as_the_kernel_tells(tek, star
     pid, tids = start(waiting, "touch")
     facts = facts_of(tek, tids["touch"])
     assert facts["tek"] is None and facts["name"] == "touch" and facts["pid"] == pid
-    assert "tek run --critical 'touch'" in facts["not_known"][0]
+    assert "tek run --critical touch -- " in facts["not_known"][0]
     assert "It is scheduled as SCHED_OTHER" in tek("explain", pid).stdout
 
 

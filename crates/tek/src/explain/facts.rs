@@ -11,6 +11,7 @@ use std::io;
 use tek_abi::{
     text, BASE_RESET_ON_FORK, BASE_SAVED, FLAG_ADOPTED, FLAG_MARKED, FLAG_NAMED, SCHED_POLICY,
 };
+use tek_advice::quoted;
 use tek_model::{Detail, Device, Error, Functions, Program, Task, Wanted};
 
 /// How often a thread that enters and leaves all the time is looked at again.
@@ -316,8 +317,9 @@ fn without_tek(program: &Program, facts: &Facts) -> String {
     }
     format!(
         "what TEK could tell (role, function, creator): it does not run under TEK, or its table is \
-         hidden from you; start it with `tek run`, as in: tek run --critical '{}' -- {} ...",
-        facts.name, facts.program
+         hidden from you; start it, with its arguments behind: tek run --critical {} -- {}",
+        quoted(&facts.name),
+        quoted(&facts.program)
     )
 }
 
