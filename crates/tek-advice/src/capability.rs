@@ -29,8 +29,8 @@ fn bounding_set(status: &str) -> Option<u64> {
 
 /// The ways to get these capabilities, one a line: a shell now, and a service for good.
 ///
-/// setpriv(1) is part of every Debian. The set of the new shell is ambient, so that programs which
-/// it starts have it too.
+/// Every Debian system has setpriv(1). The capabilities of the new shell are ambient: programs that
+/// the shell starts have them too.
 pub fn with_capabilities(names: &[&str]) -> String {
     let person = Person::here();
     let all = |prefix: &str, between: &str| {
@@ -42,7 +42,7 @@ pub fn with_capabilities(names: &[&str]) -> String {
         "for a service: AmbientCapabilities={} in the section [Service] of its unit",
         all("CAP_", " ")
     );
-    // Root that lacks one has dropped it for good, as that of a container has.
+    // Root cannot regain a capability that its bounding set lacks, as in a container.
     if person == Person::Root || !root_has(names) {
         return format!("in a container: start it with {}\n{service}", all("--cap-add=", " "));
     }

@@ -1,15 +1,15 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Commands that messages advise, written so that they work when pasted into the user's shell.
 //!
-//! The command and the kernel lab call it while they write a message. It keeps no state, takes no
-//! lock and never fails: what it cannot find out it leaves to the reader, as in `as root: COMMAND`.
+//! `tek` and the kernel lab call it while they write a message. It keeps no state, takes no lock
+//! and never fails. Where it cannot know how the reader becomes root it writes `as root: COMMAND`.
 mod capability;
 mod package;
 mod root;
 
 pub use capability::{root_has, with_capabilities};
 pub use package::{install, Package};
-pub use root::{again_as_root, as_root, tool_as_root, write_as_root, Person};
+pub use root::{again_as_root, as_root, program, tool_as_root, write_as_root, Person};
 
 /// Quotes a word for a shell, if it needs that.
 pub fn quoted(word: &str) -> String {

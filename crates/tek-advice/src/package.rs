@@ -12,8 +12,8 @@ pub struct Package {
 }
 
 impl Package {
-    /// Its name here: the one that apt of this machine can install, else that of the release;
-    /// `None` where apt has lists of packages and it is in none of them.
+    /// The name that apt of this machine can install, without apt's lists the name in this release;
+    /// `None` where apt has lists of packages and none of them has it.
     pub fn name(&self) -> Option<&'static str> {
         let names = self.names.iter().map(|(name, _)| *name);
         match known(names.clone()) {
@@ -23,7 +23,7 @@ impl Package {
     }
 }
 
-/// Those of the names of which apt can install a version; `None` where it cannot know.
+/// The names that apt can install; `None` where apt has no lists.
 fn known(names: impl Iterator<Item = &'static str> + Clone) -> Option<Vec<&'static str>> {
     if !has_lists() {
         return None;
@@ -35,7 +35,8 @@ fn known(names: impl Iterator<Item = &'static str> + Clone) -> Option<Vec<&'stat
     Some(names.filter(|name| candidates.contains(name)).collect())
 }
 
-/// Of what `apt-cache policy` writes: a line `NAME:`, and below it `  Candidate: VERSION`.
+/// The packages with a candidate in the output of `apt-cache policy`, which has a line `NAME:` for
+/// each, and `  Candidate: VERSION` below it.
 fn candidates(told: &str) -> Vec<&str> {
     let mut candidates = Vec::new();
     let mut package = "";
@@ -54,7 +55,7 @@ fn by_release(names: &[(&'static str, u32)], release: u32) -> &'static str {
     fitting.or(names.last()).map_or("", |(name, _)| name)
 }
 
-/// The number of this Debian release; a system that does not say its own is taken for a new one.
+/// The number of this Debian release; the highest one where /etc/os-release has none.
 fn release() -> u32 {
     let text = std::fs::read_to_string("/etc/os-release").unwrap_or_default();
     let number = text.lines().find_map(|line| line.strip_prefix("VERSION_ID="));

@@ -5,28 +5,28 @@ use std::env;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 
-/// How the reader of a message becomes root.
+/// How the reader of a message runs a command as root.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Person {
-    /// It is root.
+    /// The reader is root.
     Root,
     /// By sudo.
     Sudo,
-    /// By a way that is not known here.
+    /// In a way that is not known here: the command is marked with `as root: `.
     Other,
 }
 
 impl Person {
-    /// The user of this process.
+    /// For the user of this process.
     pub fn here() -> Self {
         match nix::unistd::geteuid().is_root() {
             true => Self::Root,
-            false if in_path("sudo").is_some() => Self::Sudo,
+            false if program("sudo", &[]).is_some() => Self::Sudo,
             false => Self::Other,
         }
     }
 
-    /// One command or several, in the shell's language.
+    /// A command line of the shell, with one or more commands, to be run as root.
     pub fn as_root(self, command: &str) -> String {
         let is_plain = !command.contains(['>', '<', '|', '&', ';']);
         match self {
@@ -37,11 +37,11 @@ impl Person {
         }
     }
 
-    /// A value into a file.
+    /// A command that writes a value into a file.
     pub fn write(self, value: &str, file: &Path) -> String {
         let (value, file) = (quoted(value), quoted(&file.display().to_string()));
         match self {
-            // The shell that opens the file would not be root.
+            // With `sudo echo VALUE > FILE` the user's shell would open the file.
             Self::Sudo => format!("echo {value} | sudo tee {file}"),
             Self::Root | Self::Other => self.as_root(&format!("echo {value} > {file}")),
         }
@@ -91,14 +91,16 @@ pub fn again_as_root(variables: &[&str]) -> String {
     })
 }
 
-fn in_path(program: &str) -> Option<PathBuf> {
+/// An executable file of that name in PATH, else in one of these directories.
+pub fn program(name: &str, also: &[&str]) -> Option<PathBuf> {
     let runs = |path: &PathBuf| {
         path.metadata()
             .is_ok_and(|about| about.is_file() && about.permissions().mode() & 0o111 != 0)
     };
-    let path = env::var_os("PATH")?;
-    let found = env::split_paths(&path).map(|directory| directory.join(program)).find(runs);
-    found
+    let path = env::var_os("PATH").unwrap_or_default();
+    let mut directories: Vec<_> = env::split_paths(&path).collect();
+    directories.extend(also.iter().map(PathBuf::from));
+    directories.into_iter().map(|directory| directory.join(name)).find(runs)
 }
 
 #[cfg(test)]
@@ -120,6 +122,14 @@ mod tests {
         assert_eq!(Person::Root.write("1", file), "echo 1 > /proc/sys/a");
         assert_eq!(Person::Sudo.write("1", file), "echo 1 | sudo tee /proc/sys/a");
         assert_eq!(Person::Other.write("+cpu", file), "as root: echo +cpu > /proc/sys/a");
+    }
+
+    #[test]
+    fn a_program_is_looked_for_in_path_and_then_in_further_directories() {
+        assert!(program("sh", &[]).is_some_and(|path| path.is_absolute()));
+        assert_eq!(program("self", &["/proc"]), None);
+        assert_eq!(program("exe", &["/proc/self"]), Some("/proc/self/exe".into()));
+        assert_eq!(program("no-such-program", &["/usr/sbin"]), None);
     }
 
     #[test]

@@ -1,20 +1,22 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Programs of this machine without which no guest comes up: looked for before anything is
-//! downloaded.
+//! Programs of this machine that guests need. They are looked for before anything is downloaded.
 use crate::{machine, Kind};
-use std::env;
-use std::os::unix::fs::PermissionsExt;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use tek_advice::Package;
 
 const BUSYBOX: Package = Package { names: &[("busybox-static", 0)] };
 const KMOD: Package = Package { names: &[("kmod", 0)] };
 const E2FSPROGS: Package = Package { names: &[("e2fsprogs", 0)] };
 
-/// What is missing, and how it is installed.
+/// Programs that are missing, with the packages that have them.
 #[derive(Debug, thiserror::Error)]
-#[error("not installed here: {}: {}", .0.iter().map(|(what, _)| what.as_str()).collect::<Vec<_>>().join(", "), cure(.0))]
+#[error("not installed here: {}: {}", programs(.0), cure(.0))]
 pub struct Missing(Vec<(String, Package)>);
+
+fn programs(missing: &[(String, Package)]) -> String {
+    let programs: Vec<_> = missing.iter().map(|(program, _)| program.as_str()).collect();
+    programs.join(", ")
+}
 
 fn cure(missing: &[(String, Package)]) -> String {
     let mut packages: Vec<_> = missing.iter().map(|(_, package)| *package).collect();
@@ -22,8 +24,8 @@ fn cure(missing: &[(String, Package)]) -> String {
     tek_advice::install(&packages, None)
 }
 
-/// Looks for what guests of that kind need, whose kernel is for that architecture. `foreign` ones
-/// have their files from a sysroot, `modular` ones have kernels with modules.
+/// Looks for the programs that guests of a kind need. The kernel is for that architecture. Guests
+/// are `foreign` if their files come from a sysroot, `modular` if their kernel has modules.
 pub fn check(kind: &Kind, architecture: &str, foreign: bool, modular: bool) -> Result<(), Missing> {
     let mut missing = Vec::new();
     let mut need = |program: &str, what: &str, package| {
@@ -47,16 +49,9 @@ pub fn check(kind: &Kind, architecture: &str, foreign: bool, modular: bool) -> R
     }
 }
 
-/// A program in PATH, or where programs for root are, which a user's PATH may lack.
+/// A program in PATH, or in the directories of root's programs, which the PATH of a user may lack.
 pub(crate) fn find(program: &str) -> Option<PathBuf> {
-    let runs = |path: &PathBuf| {
-        path.metadata()
-            .is_ok_and(|about| about.is_file() && about.permissions().mode() & 0o111 != 0)
-    };
-    let path = env::var_os("PATH").unwrap_or_default();
-    let mut directories: Vec<_> = env::split_paths(&path).collect();
-    directories.extend(["/usr/sbin", "/sbin"].map(|path| Path::new(path).to_owned()));
-    directories.into_iter().map(|directory| directory.join(program)).find(runs)
+    tek_advice::program(program, &["/usr/sbin", "/sbin"])
 }
 
 #[cfg(test)]
