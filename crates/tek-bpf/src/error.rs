@@ -19,7 +19,10 @@ pub enum Error {
     #[error("kernel threads cannot be followed: /sys/kernel/btf/vmlinux makes no sense ({0})")]
     BadBtf(&'static str),
     /// Privileges are missing.
-    #[error("kernel threads cannot be followed: {missing} is missing, so run tekd as root, and with its service CapabilityBoundingSet= must have it")]
+    #[error(
+        "kernel threads cannot be followed: {missing} is missing, so run tekd as root, and with \
+         its service CapabilityBoundingSet= must have it"
+    )]
     NotPermitted {
         /// The capabilities, as in "CAP_BPF and CAP_PERFMON".
         missing: String,

@@ -1,25 +1,25 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! What the programs on hot paths are to see.
+//! Options of the programs on hot paths.
 
-/// What is to be seen.
+/// The events that they report.
 #[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
 pub struct Watch {
-    /// Pages that come into the page cache and leave it: without this a dirty inode that is deleted is not
-    /// told as gone, and pages are not counted.
+    /// Pages that enter and leave the page cache. Without it pages are not counted, and the end of a
+    /// deleted dirty inode is not reported.
     pub pages: bool,
-    /// Where network packets go: without this it is told only that a critical task has sent one that
-    /// somebody has to carry on.
+    /// The way of network packets. Without it only this is reported: a critical task has sent a
+    /// packet that a thread must carry on.
     pub packets: bool,
 }
 
-/// Whether packets of critical tasks are told: `enum tek_kthread_packets`.
+/// When packets of critical tasks are reported: `enum tek_kthread_packets`.
 #[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
 pub enum Packets {
-    /// Their ends are not seen.
+    /// Never.
     #[default]
     NotWatched = 0,
-    /// Whether a thread will carry one on is looked at when the call that sends it ends;
+    /// At the end of the call that sends them, if a thread must carry one on then.
     AtEnd = 1,
-    /// where that end cannot be seen, as soon as it waits.
+    /// As soon as a packet waits, where the end of the call cannot be seen.
     AtOnce = 2,
 }

@@ -18,57 +18,57 @@ impl Kthreads {
         Err(Error::NotBuilt)
     }
 
-    /// What each can tell.
+    /// The dependencies that can be followed.
     pub fn dependencies(&self) -> &[Dependency] {
         match self.0 {}
     }
 
-    /// Readable when there is something to be drained.
+    /// Readable when there are events.
     pub fn fd(&self) -> BorrowedFd<'_> {
         match self.0 {}
     }
 
-    /// Hands out what has happened.
+    /// Takes the events.
     pub fn drain(&mut self, _: impl FnMut(Event)) -> Result<usize, Error> {
         match self.0 {}
     }
 
-    /// A kernel thread that has a priority of others.
+    /// Notes the priority that a kernel thread has for its dependants.
     pub fn set_boosted(&mut self, _: i32, _: Option<u128>) -> Result<(), Error> {
         match self.0 {}
     }
 
-    /// A task of which is told.
+    /// Notes a task whose events are reported.
     pub fn set_who(&mut self, _: i32, _: Option<Follow>) -> Result<(), Error> {
         match self.0 {}
     }
 
-    /// A task that is critical.
+    /// Notes a critical task.
     pub fn set_fast(&mut self, _: i32, _: Option<u8>) -> Result<(), Error> {
         match self.0 {}
     }
 
-    /// What attaches the programs on hot paths.
+    /// The part that attaches programs on hot paths.
     pub fn watcher(&mut self) -> Option<Watcher> {
         match self.0 {}
     }
 
-    /// What is told of packets.
+    /// Sets when packets are reported.
     pub fn set_packets(&mut self, _: Packets) -> Result<(), Error> {
         match self.0 {}
     }
 
-    /// Pages that a thread brought.
+    /// The number of pages that a thread brought.
     pub fn pages(&self, _: i32) -> Result<u64, Error> {
         match self.0 {}
     }
 
-    /// Leaves nothing remembered.
+    /// Forgets all that was noted.
     pub fn forget(&mut self) -> Result<(), Error> {
         match self.0 {}
     }
 
-    /// The same of one work.
+    /// Forgets one work.
     pub fn forget_work(&mut self, _: u64) -> Result<(), Error> {
         match self.0 {}
     }
@@ -79,7 +79,7 @@ impl Kthreads {
 pub struct Watcher(Infallible);
 
 impl Watcher {
-    /// Attaches what is wanted.
+    /// Attaches the programs for these events.
     pub fn watch(&mut self, _: Watch) -> Result<Packets, Error> {
         match self.0 {}
     }

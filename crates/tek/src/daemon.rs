@@ -25,14 +25,17 @@ const MOST_PASSED_OVER: usize = 1000;
 pub enum Error {
     /// Nobody listens.
     #[error(
-        "tekd does not run, or not at {path}; where it listens elsewhere, set TEK_SOCKET to that path; \
-         to start it{start}",
+        "tekd does not run, or not at {path}; where it listens elsewhere, set TEK_SOCKET to that \
+         path; to start it{start}",
         path = .0.display(),
         start = start(.0)
     )]
     NotThere(PathBuf),
     /// Its socket may not be opened.
-    #[error("the socket of tekd, {0}, may not be opened by this user: {again}", again = tek_advice::again_as_root(&["TEK_SOCKET"]))]
+    #[error(
+        "the socket of tekd, {0}, may not be opened by this user: {again}",
+        again = tek_advice::again_as_root(&["TEK_SOCKET"])
+    )]
     NotAllowed(PathBuf),
     /// It was asked and said nothing, or hung up.
     #[error(
@@ -56,7 +59,7 @@ pub enum Error {
     },
 }
 
-/// How tekd gets a table of its configuration that has none yet, such as `[groups]`.
+/// How to add a table, such as `[groups]`, to a configuration of tekd that lacks it.
 pub fn add_table(table: &str) -> String {
     let add = as_root(&format!("mkdir -p /etc/tek && echo \"{table}\" >> /etc/tek/tekd.toml"));
     match is_service() {
@@ -65,7 +68,8 @@ pub fn add_table(table: &str) -> String {
     }
 }
 
-/// How tekd is started so that it listens there: as a service where one is installed, else as it is, which stays in the foreground.
+/// How to start tekd so that it listens at this path: as a service where one is installed, else in
+/// the foreground.
 pub fn start(at: &Path) -> String {
     let socket = match at == Path::new(SOCKET_PATH) {
         true if is_service() => return format!(": {}", as_root("systemctl start tekd")),
@@ -75,7 +79,7 @@ pub fn start(at: &Path) -> String {
     format!(", in another terminal: {}", tool_as_root("tekd", &socket))
 }
 
-/// Where systemd is not process 1, systemctl(1) can start nothing.
+/// Whether systemctl(1) can start tekd: systemd is process 1, and the unit is installed.
 fn is_service() -> bool {
     const DIRECTORIES: [&str; 4] = ["/etc", "/usr/local/lib", "/usr/lib", "/lib"];
     Path::new("/run/systemd/system").exists()

@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Options whose values have names, and a form beyond them: `--sort cpu:desc`, `--alloc pool=64M`.
-//! The names are what shells complete, and what clap tells of an option without a value.
+//! Options that take names, and other values too: `--sort cpu:desc`, `--alloc pool=64M`. Shells
+//! complete the names, and clap lists them for an option without a value.
 use clap::builder::{PossibleValue, TypedValueParser};
 use std::ffi::OsStr;
 
-/// A parser that knows names.
+/// A parser of such an option.
 #[derive(Clone)]
 pub struct Suggested<T> {
-    /// Reads a value, a name or not.
+    /// Parses any value.
     pub parse: fn(&str) -> Result<T, String>,
     /// The names.
     pub names: fn() -> Vec<PossibleValue>,

@@ -220,7 +220,7 @@ fn autogroup() -> Check {
     }
 }
 
-/// For what root alone may do: look again as root, or get these capabilities.
+/// The cure for a check that only root passes: run it as root, or get these capabilities.
 pub(super) fn root_or(capabilities: &[&str]) -> String {
     let ways = tek_advice::with_capabilities(capabilities).replace('\n', "\nor ");
     match nix::unistd::geteuid().is_root() {
@@ -331,14 +331,14 @@ pub fn fair_backend() -> Backend {
     Backend { name: "fair", usable, why: format!("cgroup weights: {why}"), cure }
 }
 
-/// The group below which groups can be made, or why there is none, with the cure.
+/// The control group in which groups can be made, or the reason and the cure where there is none.
 fn fair_problem() -> Result<PathBuf, (String, String)> {
     let Some((hierarchy, directory)) = cgroup::of_cpu() else {
         return Err(("no cpu controller".to_owned(), cgroup::mount_cpu()));
     };
     // The root group of a hierarchy has no weight; groups are made below it.
     if !controllers_of(&hierarchy).iter().any(|name| name == "cpu") {
-        // One that is not the root, as a container has it, gets controllers from the one above it.
+        // In a container the mount shows a group below the root: it gets controllers from above.
         let cure = match hierarchy.mount.join("cgroup.type").exists() {
             true => {
                 "enable it in the groups above: on the host, echo +cpu > cgroup.subtree_control \
@@ -354,7 +354,8 @@ fn fair_problem() -> Result<PathBuf, (String, String)> {
         let cure = match nix::unistd::geteuid().is_root() {
             true => as_root(&format!("mount -o remount,rw {}", hierarchy.mount.display())),
             false => format!(
-                "root can, and so tekd: {}\nor for a service: Delegate=cpu in the section [Service] of its unit",
+                "root can, and so tekd: {}\n\
+                 or for a service: Delegate=cpu in the section [Service] of its unit",
                 tool_as_root("tek", "doctor")
             ),
         };

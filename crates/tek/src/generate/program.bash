@@ -1,6 +1,6 @@
 
-# Where the words of the program begin that a command of tek starts: in the variable at. Fails where they have not
-# begun. A word that has = or : in it is several here: COMP_WORDBREAKS.
+# Sets `at` to the index of the first word of the program that a command of tek starts. Fails where
+# the cursor is before it. A word with = or : in it is several words here: COMP_WORDBREAKS.
 __tek_program_at() {
     local i=1 path="" valued="" word
     while true; do
@@ -59,7 +59,7 @@ __tek_complete() {
     fi
 }
 
-if [[ "${BASH_VERSINFO[0]}" -eq 4 && "${BASH_VERSINFO[1]}" -ge 4 || "${BASH_VERSINFO[0]}" -gt 4 ]]; then
+if (( BASH_VERSINFO[0] > 4 || BASH_VERSINFO[0] == 4 && BASH_VERSINFO[1] >= 4 )); then
     complete -F __tek_complete -o nosort -o bashdefault -o default tek
 else
     complete -F __tek_complete -o bashdefault -o default tek

@@ -1,6 +1,6 @@
 
-# Prints the words of the program that a command of tek starts, without the one at the cursor. Fails where they have not
-# begun.
+# Prints the words of the program that a command of tek starts, without the word at the cursor.
+# Fails where the cursor is before them.
 function __fish_tek_program
     set -l words (commandline -opc)
     set -e words[1]

@@ -33,7 +33,8 @@ const A_DAY: Duration = Duration::from_secs(86_400);
 #[command(next_help_heading = "The machine")]
 pub struct Which {
     /// Kind of machine; `tek lab list` shows them
-    #[arg(long, value_name = "KIND", default_value = "rt", value_parser = KINDS, hide_possible_values = true)]
+    #[arg(long, value_name = "KIND", default_value = "rt", value_parser = KINDS,
+          hide_possible_values = true)]
     kind: String,
     /// Number of CPUs, instead of the kind's
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=64))]
@@ -62,9 +63,10 @@ pub struct Which {
     /// Emulate the processor even where KVM could be used
     #[arg(long)]
     no_kvm: bool,
-    /// Where the processor is emulated, run the guest's CPUs in turns and never at the same time: QEMU
-    /// may lose track of code that the kernel changes while another CPU runs it. From Linux 7.0 on the
-    /// guest's time is counted by their instructions, so it does not see this machine's load
+    /// Where the processor is emulated, run the guest's CPUs in turns and never at the same time:
+    /// QEMU may lose track of code that the kernel changes while another CPU runs it. From Linux
+    /// 7.0 on the guest's time is counted by their instructions, so it does not see this machine's
+    /// load
     #[arg(long)]
     in_turns: bool,
     /// Seconds until the guest must be up

@@ -84,7 +84,8 @@ pub struct Args {
           hide_possible_values = true)]
     columns: Vec<Chosen>,
     /// Sort by a column, downwards with `:desc`
-    #[arg(long, value_name = "COLUMN[:asc|:desc]", value_parser = SORTING, hide_possible_values = true)]
+    #[arg(long, value_name = "COLUMN[:asc|:desc]", value_parser = SORTING,
+          hide_possible_values = true)]
     sort: Option<Sorting>,
     /// Show processes with their threads below them, each below the one that created it
     #[arg(long)]

@@ -397,8 +397,8 @@ impl Libm {
                          give the path of a library for it"
                     )),
                     _ => Problem::Missing(format!(
-                        "--libm musl: {place} is not installed: it is made of musl's archive when TEK is built: {}, \
-                         then {BUILD_AGAIN}",
+                        "--libm musl: {place} is not installed: it is made of musl's archive when \
+                         TEK is built: {}, then {BUILD_AGAIN}",
                         tek_advice::install(&[MUSL], None)
                     )),
                 }

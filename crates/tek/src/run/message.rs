@@ -180,7 +180,8 @@ fn refused(event: &Event, thread: &str, program: &str) -> String {
     let ways: Vec<_> = (1..).zip(&ways).map(|(n, way)| format!("  {n}. {way}\n")).collect();
     format!(
         "{who} and runs on as it was: its process may not use real-time priorities. Ways to allow \
-         it:\n{}Or start tekd, which switches the threads of users that its configuration grants this{}",
+         it:\n{}Or start tekd, which switches the threads of users that its configuration grants \
+         this{}",
         ways.concat(),
         crate::daemon::start(&crate::daemon::path())
     )

@@ -25,8 +25,8 @@ const MOST_PRIORITY: u8 = 49;
 /// How the option is written, with an example that works on this machine.
 fn form() -> String {
     format!(
-        "write rtfifo, rtfifo=PRIORITY, spread, compact or cores=LIST, or rtfifo and one of the others \
-         with a comma between them, as in rtfifo,cores={}",
+        "write rtfifo, rtfifo=PRIORITY, spread, compact or cores=LIST, or rtfifo and one of the \
+         others with a comma between them, as in rtfifo,cores={}",
         ranges(&topology::allowed())
     )
 }
@@ -58,7 +58,7 @@ pub struct Plan {
     has_nodes: bool,
 }
 
-/// Parses the option, and knows how to begin it.
+/// Parses the option, and has the values that shells complete.
 pub const PLACES: Suggested<Place> = Suggested {
     parse: |text| text.parse(),
     names: || ["rtfifo", "spread", "compact", "cores=0"].map(Into::into).into(),
@@ -193,7 +193,8 @@ impl FromStr for Plan {
 
     /// A value of [`VARIABLE`], as the library reads it or more strictly.
     fn from_str(text: &str) -> Result<Self, Self::Err> {
-        const FORM: &str = "write what --place takes, or what libtek(7) says of this variable, as in rtfifo=1,cpus=0";
+        const FORM: &str = "write what --place takes, or what libtek(7) says of this variable, \
+                            as in rtfifo=1,cpus=0";
         let mut plan = Self { rtfifo: None, cpus: Vec::new(), has_nodes: false };
         for item in text.split(',') {
             match item.split_once('=').unwrap_or((item, "")) {

@@ -88,10 +88,10 @@ pub fn rt_runtime() -> Option<(i64, PathBuf)> {
     Some((super::number(&file)?, file))
 }
 
-/// Makes the hierarchy of version 2 appear where programs look for it.
+/// The command that mounts control groups of version 2 at the usual place.
 pub const MOUNT: &str = "mount -t cgroup2 none /sys/fs/cgroup";
 
-/// How the cpu controller gets a hierarchy that is mounted.
+/// How to mount the hierarchy that has the cpu controller.
 pub fn mount_cpu() -> String {
     mount_cpu_of(&super::line("/proc/cgroups").unwrap_or_default())
 }
@@ -102,12 +102,14 @@ fn mount_cpu_of(controllers: &str) -> String {
     let fields = controllers.lines().map(|line| line.split_whitespace().collect::<Vec<_>>());
     let fields: Vec<_> = fields.filter(|fields| fields.len() == 4).collect();
     let Some(cpu) = fields.iter().find(|fields| fields[0] == "cpu" && fields[3] == "1") else {
-        return "use a kernel with CONFIG_CGROUP_SCHED, without cgroup_disable=cpu on its command line".to_owned();
+        return "use a kernel with CONFIG_CGROUP_SCHED, without cgroup_disable=cpu on its command \
+                line"
+            .to_owned();
     };
     if cpu[1] == "0" {
         return as_root(MOUNT);
     }
-    // A controller that a hierarchy of version 1 has is not in that of version 2.
+    // A hierarchy of version 1 has it, so that of version 2 cannot.
     let same = fields.iter().filter(|fields| fields[1] == cpu[1]);
     let names: Vec<_> = same.map(|fields| fields[0]).collect();
     as_root(&format!(

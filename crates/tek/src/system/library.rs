@@ -50,7 +50,7 @@ pub enum Error {
     /// A file that the dynamic loader would not take.
     #[error("{path} cannot be preloaded: {why}", path = .0.display(), why = .1)]
     Unfit(PathBuf, String),
-    /// libtek-uthread.so knows no such processor.
+    /// There is no libtek-uthread.so for this processor.
     #[error("{UTHREAD} is for x86-64 and aarch64 (64-bit ARM), and this processor is {0}")]
     Processor(&'static str),
     /// tek cannot find itself, and so not what lies beside it.
@@ -60,13 +60,21 @@ pub enum Error {
 
 impl Error {
     /// What to do about it.
-    pub fn cure(&self) -> &'static str {
+    pub fn cure(&self) -> String {
         match self {
-            Self::Missing { name: TEK, .. } => "run `make build` in TEK's source tree, and `make install` there if TEK was installed from it, or set TEK_LIBRARY to the path of a libtek.so",
-            Self::Missing { .. } => "run `make build` in TEK's source tree, and `make install` there if TEK was installed from it, or set TEK_LIBRARY to the path of the libtek.so beside it",
-            Self::Processor(_) => "run the program without it; one that is written for <tek/uthread.h> has user-level threads here too, by libtek-uthread-native.so",
-            Self::Unfit(..) => "set TEK_LIBRARY to a libtek.so built for this machine",
-            Self::Lost(_) => "set TEK_LIBRARY to the path of libtek.so",
+            Self::Missing { name: TEK, .. } => {
+                format!("{BUILD_AGAIN}, or set TEK_LIBRARY to the path of a libtek.so")
+            }
+            Self::Missing { .. } => {
+                format!("{BUILD_AGAIN}, or set TEK_LIBRARY to the path of the libtek.so beside it")
+            }
+            Self::Processor(_) => {
+                "run the program without it; one that is written for <tek/uthread.h> has \
+                 user-level threads here too, by libtek-uthread-native.so"
+                    .into()
+            }
+            Self::Unfit(..) => "set TEK_LIBRARY to a libtek.so built for this machine".into(),
+            Self::Lost(_) => "set TEK_LIBRARY to the path of libtek.so".into(),
         }
     }
 }
@@ -92,7 +100,7 @@ pub fn find_uthread() -> Result<(PathBuf, Elf), Error> {
     })
 }
 
-/// Whether lib/meson.build makes that library for a processor.
+/// Whether lib/meson.build makes libtek-uthread.so for a processor.
 fn has_uthread(processor: &str) -> bool {
     ["x86_64", "aarch64"].contains(&processor)
 }

@@ -47,8 +47,8 @@ pub fn in_user_namespace() -> bool {
         .is_some_and(|map| map.split_whitespace().collect::<Vec<_>>() != ["0", "0", "4294967295"])
 }
 
-/// The ways to get the privilege, one a line: the shell that this command came from, the user from
-/// the next login on, a service, a container.
+/// The ways to get the privilege, one a line: for the shell that started this command, for the user
+/// from the next login on, for a service, for a container.
 pub fn ways_to_get_it() -> Vec<String> {
     let mut ways = Vec::new();
     if !geteuid().is_root() {
@@ -66,8 +66,8 @@ pub fn ways_to_get_it() -> Vec<String> {
     ways
 }
 
-/// Root raises the limit of a shell, or where it may raise no limits starts a shell with the
-/// capability.
+/// For the shell that started this command: root raises its limit. Where root may not raise limits
+/// it starts a new shell with CAP_SYS_NICE.
 fn for_this_shell() -> String {
     if tek_advice::root_has(&["sys_nice"]) && !tek_advice::root_has(&["sys_resource"]) {
         let ways = tek_advice::with_capabilities(&["sys_nice"]);

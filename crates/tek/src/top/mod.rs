@@ -66,7 +66,8 @@ pub struct Args {
     interval: Duration,
     /// Sort by a column: numbers from the greatest, texts from A, unless :asc or :desc says
     /// otherwise
-    #[arg(long, value_name = "COLUMN[:asc|:desc]", default_value = "cpu%", value_parser = SORTING, hide_possible_values = true)]
+    #[arg(long, value_name = "COLUMN[:asc|:desc]", default_value = "cpu%", value_parser = SORTING,
+          hide_possible_values = true)]
     sort: Sorting,
     /// Show threads with this text in their program, name or role, in small or capital letters
     #[arg(long, value_name = "TEXT", default_value = "", hide_default_value = true)]

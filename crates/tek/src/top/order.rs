@@ -63,14 +63,15 @@ pub fn rows(sample: &Sample, choice: &Choice) -> Vec<Row> {
     arranged.into_iter().map(|(placed, branch)| Row { index: placed.0, branch }).collect()
 }
 
-/// What to say where no thread is shown: why, and which key shows more.
+/// Where no thread is shown: the reasons, each with the key that shows more.
 pub fn why_none(sample: &Sample, choice: &Choice) -> Vec<String> {
     let mut why = Vec::new();
     let any = |choice: &Choice| !rows(sample, choice).is_empty();
     if !choice.filter.is_empty() {
         let filter = printable(choice.filter.as_bytes());
         why.push(format!(
-            "No thread that is shown has \"{filter}\" in its program, name or role: Esc clears the filter."
+            "No thread that is shown has \"{filter}\" in its program, name or role: Esc clears the \
+             filter."
         ));
     }
     if choice.fast && any(&Choice { fast: false, ..choice.clone() }) {

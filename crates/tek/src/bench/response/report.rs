@@ -175,8 +175,8 @@ pub fn headline(summaries: &Summaries, hogs: usize, terminal: Terminal) -> Strin
     };
     let arrow = if terminal.unicode { "\u{2192}" } else { "->" };
     format!(
-        "touch to picture beside {hogs} busy threads: {conventional:.0} ms {arrow} {tek:.0} ms under TEK, \
-         {:.1} times as fast; alone {limit:.0} ms\n",
+        "touch to picture beside {hogs} busy threads: {conventional:.0} ms {arrow} {tek:.0} ms \
+         under TEK, {:.1} times as fast; alone {limit:.0} ms\n",
         conventional / tek,
     )
 }
