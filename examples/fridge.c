@@ -14,6 +14,7 @@
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -92,8 +93,10 @@ static void *be_busy(void *unused)
 static pthread_t start(const char *name, void *(*run)(void *), void *argument)
 {
 	pthread_t thread;
-	if (pthread_create(&thread, NULL, run, argument) != 0) {
-		perror("fridge: no thread");
+	int error = pthread_create(&thread, NULL, run, argument);
+
+	if (error) {
+		fprintf(stderr, "fridge: no thread: %s\n", strerror(error));
 		exit(EXIT_FAILURE);
 	}
 	pthread_setname_np(thread, name);
