@@ -11,7 +11,7 @@ import subprocess
 
 import pytest
 
-from conftest import BUILD, INCLUDE, eventually, needs
+from conftest import BUILD, INCLUDE, child_of, eventually, needs, tids_by_name
 
 TEK = BUILD / "bin" / "tek"
 CPU = pathlib.Path("/sys/fs/cgroup/cpu")
@@ -420,6 +420,27 @@ def test_what_the_library_itself_says_names_the_shell_that_the_program_came_from
         pytest.skip("the rest needs CAP_SYS_RESOURCE")
     subprocess.run(["sh", "-c", re.search(r"`(prlimit .*?)`", told)[1]], timeout=20, check=True)
     assert nobody.type(str(program)) == (0, "")
+
+
+def test_a_program_that_explain_says_to_start_is_known_and_its_thread_time_critical(waiting, real_time):
+    environment = {**os.environ, "PATH": f"{TEK.parent}:{pathlib.Path(waiting).parent}:{os.environ['PATH']}"}
+
+    def explained(command):
+        """What explain tells of the thread, which has a name that a shell would not take as one word."""
+        with subprocess.Popen(["sh", "-c", f"exec {command} \"it's gas\""], env=environment, stdout=subprocess.PIPE) as process:
+            try:
+                assert process.stdout.readline() == b"ready\n"
+                found = tids_by_name(child_of(process.pid) if "tek run" in command else process.pid, ["it's gas"])
+                ended = subprocess.run([TEK, "explain", "--json", str(found["it's gas"])], capture_output=True, text=True,
+                                       timeout=60, check=True)
+                return json.loads(ended.stdout)
+            finally:
+                process.terminate()
+
+    before = explained(pathlib.Path(waiting).name)
+    advice, = before["not_known"]
+    after = explained(command_of(advice))
+    assert not after["not_known"] and after["tek"]["fast"], after
 
 
 def test_a_pool_is_locked_after_its_limit_was_raised(shell):
