@@ -9,7 +9,9 @@ mod root;
 
 pub use capability::{root_has, with_capabilities};
 pub use package::{install, Package};
-pub use root::{again_as_root, as_root, program, tool_as_root, write_as_root, Person};
+pub use root::{
+    again_as_root, as_root, only_owner_writes, program, tool_as_root, write_as_root, Person,
+};
 
 /// Quotes a word for a shell, if it needs that.
 pub fn quoted(word: &str) -> String {

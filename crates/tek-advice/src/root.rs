@@ -71,6 +71,15 @@ pub fn write_as_root(value: impl ToString, file: impl AsRef<Path>) -> String {
     Person::here().write(&value.to_string(), file.as_ref())
 }
 
+/// The command by which nobody but its owner, a user id, can write a file.
+pub fn only_owner_writes(file: &Path, owner: u32) -> String {
+    let command = format!("chmod go-w {}", quoted(&file.display().to_string()));
+    match nix::unistd::geteuid().as_raw() == owner {
+        true => command,
+        false => as_root(&command),
+    }
+}
+
 /// A program that lies beside this one (tek, tekd), to be run as root.
 pub fn tool_as_root(name: &str, arguments: &str) -> String {
     let path = env::current_exe().map_or_else(|_| name.into(), |own| own.with_file_name(name));
@@ -114,6 +123,14 @@ mod tests {
         let expected = ["mount x", "sudo mount x", "as root: mount x"];
         assert_eq!(told("mount x"), expected);
         assert_eq!(told("a && b 'c'")[1], r"sudo sh -c 'a && b '\''c'\'''");
+    }
+
+    #[test]
+    fn a_file_of_another_user_is_closed_by_root() {
+        let own = nix::unistd::geteuid().as_raw();
+        let told = |owner| only_owner_writes(Path::new("/a b"), owner);
+        assert_eq!(told(own), "chmod go-w '/a b'");
+        assert_eq!(told(own + 1), as_root("chmod go-w '/a b'"));
     }
 
     #[test]

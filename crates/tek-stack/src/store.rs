@@ -326,7 +326,8 @@ fn trust(path: &Path, metadata: &Metadata) -> Result<(), Error> {
         format!("user {} owns it, neither root nor you", metadata.uid())
     } else if metadata.mode() & 0o022 != 0 {
         let mode = metadata.mode() & 0o777;
-        format!("others can write to it (mode {mode:o}): chmod go-w {}", path.display())
+        let cure = tek_advice::only_owner_writes(path, metadata.uid());
+        format!("others can write to it (mode {mode:o}): {cure}")
     } else {
         return Ok(());
     };

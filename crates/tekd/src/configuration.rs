@@ -63,19 +63,21 @@ fn read_all(file: File) -> Result<Vec<u8>> {
     Ok(text)
 }
 
-/// Grants are rights: who could write the file could give himself any.
+/// Grants are rights: a user who can write the file can grant itself any.
 fn trust(path: &Path, about: &Metadata) -> Result<()> {
-    let path = path.display();
     let own = nix::unistd::geteuid().as_raw();
     if !about.is_file() {
         bail!("it is no file");
     }
     if ![0, own].contains(&about.uid()) {
-        bail!("it is not trusted: user {} owns it: chown root {path}", about.uid());
+        let path = tek_advice::quoted(&path.display().to_string());
+        let cure = tek_advice::as_root(&format!("chown root {path}"));
+        bail!("it is not trusted: user {} owns it: {cure}", about.uid());
     }
     if about.mode() & 0o022 != 0 {
         let mode = about.mode() & 0o777;
-        bail!("it is not trusted: others can write to it (mode {mode:o}): chmod go-w {path}");
+        let cure = tek_advice::only_owner_writes(path, about.uid());
+        bail!("it is not trusted: others can write to it (mode {mode:o}): {cure}");
     }
     Ok(())
 }

@@ -145,8 +145,7 @@ fn trust(path: &Path, metadata: &std::fs::Metadata) -> Result<(), Error> {
     let why = if metadata.uid() != 0 && metadata.uid() != user {
         format!("user {} owns them, neither root nor you", metadata.uid())
     } else if metadata.mode() & 0o022 != 0 {
-        let cure = format!("chmod go-w {}", tek_advice::quoted(&path.display().to_string()));
-        let cure = if metadata.uid() == user { cure } else { tek_advice::as_root(&cure) };
+        let cure = tek_advice::only_owner_writes(path, metadata.uid());
         format!("others can write to them (mode {:o}): {cure}", metadata.mode() & 0o777)
     } else {
         return Ok(());
