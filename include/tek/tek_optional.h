@@ -71,7 +71,7 @@ static inline int tek__optional_sched_setscheduler(pid_t tid, int policy,
 	return sched_setscheduler(tid, policy, param);
 }
 
-/* A function of the C library since that version. */
+/* The C library has sched_setattr() since version 2.41. */
 #if defined(__GLIBC_PREREQ) && defined(_GNU_SOURCE)
 #if __GLIBC_PREREQ(2, 41)
 #define TEK_OPTIONAL_ATTR 1

@@ -237,10 +237,10 @@ size_t tek__heap_usable(const void *memory)
 	return tek__large_is(memory) ? tek__large_usable(memory) : tek__tlsf_usable(memory);
 }
 
-/* Beyond the limit of its shell root may raise it. */
+/* The shell raises its soft limit up to the hard limit; root raises both. */
 static void tell_unlocked(size_t bytes, int error)
 {
-	/* What else the C library and the program may have locked. */
+	/* With room for memory that the C library and the program lock. */
 	size_t kib = (bytes >> 10) + 1024;
 
 	tek__alloc_say("tek: the pool is present but not locked: %s; raise the limit of locked "

@@ -38,7 +38,7 @@ static const char *named(const char *const names[], const char *word, size_t len
 	return NULL;
 }
 
-/* TEK's libraries, of which there is one in a program. */
+/* TEK's libraries, at most one of which is in a program. */
 static const char *const ours[] = {"libtek.so", "libtek.so.*", "libtek-uthread.so", NULL};
 
 /*

@@ -28,7 +28,7 @@
 #include <time.h>
 #include <unistd.h>
 
-/* Of the start: 0 before it, the tid of the thread that is in the middle of it, STARTED. */
+/* The state of the start: 0 before it, the tid of the thread that performs it, STARTED after it. */
 #define STARTED (-1)
 static atomic_int started;
 static struct tek_lock lock;
@@ -120,7 +120,10 @@ static void start(void)
 	pthread_atfork(before_fork, tek__thread_after_fork, after_fork_in_child);
 }
 
-/* Until another thread has started us; a child of fork() has no such thread, and starts itself. */
+/*
+ * Waits a moment for the thread that performs the start.  A child of fork() does not have that
+ * thread, and starts anew.
+ */
 static void await_start(int starter)
 {
 	const struct timespec moment = {.tv_nsec = 100000};

@@ -23,10 +23,9 @@
  * configuration, register for fork.  Cheap afterwards.  Callable from anywhere,
  * from other libraries' constructors too.
  *
- * False: the calling thread is in the middle of that.  What we call ourselves meanwhile may
- * come back to us, as an allocator does that begins with our first malloc(3) and counts the
- * CPUs: then the call goes straight to the C library (tek__real, which is filled by then).
- * Other threads wait.
+ * False: the calling thread performs the start just now.  A function that the start calls may
+ * call one of ours: an allocator that counts the CPUs at the first malloc(3).  Such a call goes
+ * straight to the C library, by tek__real, which is filled by then.  Other threads wait.
  */
 bool tek__start(void);
 

@@ -181,7 +181,7 @@ static int base_policy(const struct tek_member *member)
 	return member->base.policy | (member->base.reset_on_fork ? SCHED_RESET_ON_FORK : 0);
 }
 
-/* What a thread has now: of one that is Fast, what it gets back. */
+/* Asks the kernel for the policy of a thread. Of a Fast thread it notes the restored values. */
 static void look_again(struct tek_thread *thread)
 {
 	struct tek_seen seen;

@@ -27,8 +27,9 @@ enum { TEK_NOT_OURS = -1 };
 struct tek_target {
 	bool by_tid;
 	pthread_t handle;
-	pid_t tid;               /* 0: the calling thread */
-	struct sched_attr *attr; /* of sched_setattr(2) only, which knows a thread by tid */
+	pid_t tid; /* 0: the calling thread */
+	struct sched_attr
+		*attr; /* the argument of sched_setattr(2), which takes a tid; else NULL */
 };
 
 static inline struct tek_target tek__by_handle(pthread_t handle)
@@ -79,7 +80,7 @@ int tek__policy_set(struct tek_target target, int policy, const struct sched_par
 int tek__policy_set_priority(struct tek_target target, int priority,
 			     int (*real)(struct tek_target, int, const struct sched_param *));
 
-/* The same by sched_setattr(2), which does not keep both; `real` has target.attr. */
+/* The same for a sched_setattr(2) that sets policy or parameters; `real` uses target.attr. */
 int tek__policy_set_attr(struct tek_target target, const struct tek_sched_attr *attr,
 			 int (*real)(struct tek_target, int, const struct sched_param *));
 

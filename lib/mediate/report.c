@@ -42,7 +42,7 @@ static int print_refused(char *line, size_t size, const struct tek_event *event)
 		return snprintf(line, size,
 				"tek: %s[%u]: thread \"%s\" cannot become time-critical: %s\n",
 				program, event->pid, thread, error);
-	/* Root without the right is in a container, or has dropped it. */
+	/* Root lacks the right in a container, or after it has dropped a capability. */
 	if (geteuid() == 0)
 		return snprintf(
 			line, size,

@@ -9,19 +9,19 @@
 #include <stdint.h>
 #include <string.h>
 
-/* What a shared file says of its symbols: elf(5), and the hash table of GNU ld. */
+/* The symbol tables of a shared object: elf(5), and DT_GNU_HASH. */
 struct file {
 	uintptr_t base;
 	const ElfW(Sym) * symbols;
 	const char *strings;
-	const ElfW(Half) * versions; /* NULL: its symbols have no versions */
+	const ElfW(Half) * versions; /* NULL: the symbols have no versions */
 	const uint32_t *hash;
 };
 
-/* Of a version: another one is the default. */
+/* Set in the version of a symbol if another version is the default one. */
 #define HIDDEN_VERSION 0x8000u
 
-/* The loader has made most of these addresses on most processors. */
+/* The loader has relocated most of these addresses on most processors; the others are offsets. */
 static const void *address_of(const struct link_map *map, ElfW(Addr) value)
 {
 	return (const void *)(value < map->l_addr ? map->l_addr + value : value);
@@ -69,8 +69,8 @@ static bool is_default(const struct file *file, uint32_t i, const char *name)
 }
 
 /*
- * The default version of the function that the file defines; NULL: it defines none, or chooses
- * one at run time.
+ * The default version of a function in a shared object.  NULL: it defines none, or selects one at
+ * run time (IFUNC).
  */
 static void *default_in(const struct link_map *map, const char *name)
 {
@@ -125,6 +125,6 @@ void *tek__next_definition(const char *name)
 
 void *tek__c_library_definition(const char *name)
 {
-	/* Only the C library has a function of this name. */
+	/* No other library defines gnu_get_libc_version(). */
 	return default_beside((void *)gnu_get_libc_version, name);
 }

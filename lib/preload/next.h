@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
 /*
- * Definitions of functions behind ours.
+ * The next definitions of functions after ours.
  *
- * Some functions of the C library have several versions that differ.  The default one is what
- * programs get that are linked today; the file of the C library itself says which one that is.
- * No version is named here.
+ * Some functions of the C library have several versions that differ.  A program that is linked
+ * today gets the default one.  The symbol table of the C library says which one that is, so no
+ * version is named here.
  */
 #ifndef TEK_PRELOAD_NEXT_H
 #define TEK_PRELOAD_NEXT_H

@@ -4,11 +4,11 @@
  * objects of their own in the same memory, and recognise the C library's objects by these flags.
  *
  * Their places differ by version and by processor: glibc 2.41 moved those of condition variables.
- * So the C library initialises two objects, one with the property and one without it.  The byte
- * that differs is the flag.  docs/design/c-library.md lists all such probes.
+ * So a probe lets the C library initialise two objects, one with the property and one without it.
+ * The bit that differs is the flag.  docs/design/c-library.md lists all such probes.
  *
- * Life: found at the first call of tek__objects(), constant afterwards.  Takes no lock and
- * allocates nothing.  Two threads that come first find the same.
+ * Life cycle: found at the first call of tek__objects(), constant afterwards.  It takes no lock and
+ * allocates nothing.  Two threads that call it first at the same time find the same values.
  */
 #ifndef TEK_PRELOAD_OBJECTS_H
 #define TEK_PRELOAD_OBJECTS_H
@@ -30,15 +30,15 @@ struct tek_objects {
 	 * same values.
 	 */
 	bool mutexes;
-	/* Whether pthread_rwlock_t has what it prefers where the headers say. */
+	/* Whether pthread_rwlock_t has its preference where the headers say. */
 	bool rwlocks;
 	/* Whether PTHREAD_ONCE_INIT becomes TEK_OBJECTS_ONCE_DONE. */
 	bool once;
-	/* Of several processes. */
+	/* The object is shared by processes. */
 	struct tek_flag cond_shared, rwlock_shared, barrier_shared, semaphore_shared;
-	/* pthread_cond_timedwait() has times of CLOCK_MONOTONIC. */
+	/* pthread_cond_timedwait() takes times of CLOCK_MONOTONIC. */
 	struct tek_flag cond_monotonic;
-	/* pthread_spinlock_t: free and locked. They differ. */
+	/* The values of a pthread_spinlock_t, free and locked, which differ. */
 	unsigned int spinlock_free, spinlock_locked;
 };
 
@@ -46,7 +46,7 @@ struct tek_objects {
 
 extern struct tek_objects tek__objects_found __attribute__((visibility("hidden")));
 
-/* Finds all; again does no harm. */
+/* Runs all probes. Idempotent. */
 void tek__objects_find(void);
 
 /*

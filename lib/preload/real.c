@@ -61,7 +61,7 @@ static const struct {
 	FUNCTION(mq_notify),
 };
 
-/* By which way a function of that name is found. */
+/* `find` returns the function of a name. */
 static void fill(void *(*find)(const char *name))
 {
 	for (size_t i = 0; i < sizeof(functions) / sizeof(functions[0]); i++) {
@@ -73,8 +73,8 @@ static void fill(void *(*find)(const char *name))
 void tek__real_find(void)
 {
 	/*
-	 * The loader allocates memory to say that there is no such function, and an allocator may
-	 * call us for that.
+	 * For a function that does not exist dlsym(3) allocates memory for its error, and an
+	 * allocator may call us.  So all functions of the C library are found first, without it.
 	 */
 	fill(tek__c_library_definition);
 	fill(tek__next_definition);

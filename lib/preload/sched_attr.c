@@ -42,12 +42,12 @@ static int real_set_target(struct tek_target target, int policy, const struct sc
 	return real_set(target.tid, target.attr, 0) ? errno : 0;
 }
 
-/* What the program has handed over. False: the kernel finds fault with it. */
+/* Copies the program's argument. False: the kernel will refuse it. */
 static bool read_attr(const void *given, struct tek_sched_attr *attr)
 {
 	/*
-	 * The headers say that it is not NULL, and the compiler takes that for granted; the
-	 * kernel does not.
+	 * The headers declare it as nonnull, so the compiler would drop the comparison with NULL;
+	 * the kernel fails with EINVAL.
 	 */
 	__asm__("" : "+r"(given));
 	if (!given)
@@ -65,7 +65,7 @@ TEK_EXPORT int sched_setattr(pid_t tid, struct sched_attr *attr, unsigned int fl
 	struct tek_target target = tek__by_tid(tid);
 	struct tek_sched_attr asked;
 
-	/* What keeps both has to do with other things: how much of a CPU's speed it wants. */
+	/* A call that keeps both sets something else, the utilization clamps. */
 	if (!tek__start() || flags || !read_attr(attr, &asked) || (asked.flags & keep) == keep)
 		return real_set(tid, attr, flags);
 	target.attr = attr;
@@ -81,7 +81,7 @@ TEK_EXPORT int sched_setattr(pid_t tid, struct sched_attr *attr, unsigned int fl
 	return error ? -1 : 0;
 }
 
-/* Of a thread that is Fast: what it has as its program knows it. */
+/* The attributes of a Fast thread as its program set them. */
 static void tell(struct tek_target target, struct tek_sched_attr *attr, int policy, int priority)
 {
 	const bool flag = policy & SCHED_RESET_ON_FORK;

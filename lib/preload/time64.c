@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
 /*
- * Names of the functions with a time in programs of 32 bits whose time_t has 64 (_TIME_BITS), as all of Debian 13's for
- * armhf: the C library has two of each.  Times after 2038 count as that year's.  Compiled where time_t has 32 bits.
+ * In the C library for 32 bits each function with a time exists twice.  Programs whose time_t has
+ * 64 bits (_TIME_BITS), such as those of Debian 13 for armhf, call the names that are defined here.
+ * Times after 2038 are taken for the last second of a 32-bit time_t.
  */
 #include <pthread.h>
 #include <stdint.h>
@@ -9,13 +10,13 @@
 
 #define TEK_EXPORT __attribute__((visibility("default")))
 
-/* The kernel's struct __kernel_timespec; of the second word the upper half means nothing. */
+/* The kernel's struct __kernel_timespec; the upper half of the second word has no meaning. */
 struct time64 {
 	int64_t seconds;
 	int32_t nanoseconds, unused;
 };
 
-_Static_assert(sizeof(time_t) == 4, "else the other names are these");
+_Static_assert(sizeof(time_t) == 4, "else the usual names are those of 64 bits");
 
 static struct timespec narrow(const struct time64 *time)
 {

@@ -50,8 +50,8 @@ struct tek_profile_object *tek__profile_object(struct tek_profile_thread *thread
 }
 
 /*
- * Takes no pointer: UBSan would compare it with NULL, by the flags of an addition that the linker makes
- * another instruction.
+ * It has no pointer as a parameter.  UBSan would compare that with NULL, by the flags of an
+ * addition that the linker replaces by another instruction.
  */
 static unsigned int oldest(void)
 {

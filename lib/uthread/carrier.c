@@ -384,7 +384,7 @@ static int make_context(struct tek_carrier *carrier)
 	carrier->context.defer = 1;
 	if (carrier->context.here)
 		carrier->context.here->defer = 1;
-	/* First: a sanitizer may still watch the frames of who was there before. */
+	/* First: a sanitizer may still watch the frames of the stack's previous thread. */
 	tek__fiber_new(&carrier->context, block->stack_low, block->stack_bytes);
 	tek__context_make(&carrier->context.context, block, carry_adopted, carrier);
 	return 0;

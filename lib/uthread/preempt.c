@@ -67,13 +67,14 @@ static void tell_without(const char *what, int error, void (*cure)(struct tek_li
 	tek__channel_say(line.text, line.length);
 }
 
-/* Root raises the limit of the shell that the program came from. */
+/* Root raises the limit of the shell that started the program. */
 static void cure_signals(struct tek_line *line)
 {
-	tek__line_add(line, "Each timer counts as a waiting signal: as root `prlimit --pid ");
+	tek__line_add(line, "Each timer counts as a pending signal. To allow more, as root: "
+			    "`prlimit --pid ");
 	tek__line_add_number(line, (uint64_t)getppid());
-	tek__line_add(line, " --sigpending=65536:65536`, for a systemd unit LimitSIGPENDING=65536, "
-			    "allows more.");
+	tek__line_add(line, " --sigpending=65536:65536`; for a systemd unit: "
+			    "LimitSIGPENDING=65536.");
 }
 
 static void cure_filter(struct tek_line *line)

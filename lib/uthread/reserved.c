@@ -4,7 +4,7 @@
 #include <signal.h>
 #include <stdatomic.h>
 
-/* Found by the first call: a program that allocates real-time signals moves SIGRTMIN up. */
+/* Set by the first call: SIGRTMIN grows when a program allocates real-time signals. */
 static _Atomic uint64_t found;
 
 uint64_t tek__reserved_signals(void)

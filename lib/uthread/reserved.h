@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
 /*
- * Signals that the C library keeps for itself: to cancel threads, to have all threads change
- * their user id, for its timers.  They are those between the kernel's first real-time signal and
- * SIGRTMIN, which the C library tells at run time, because it may keep more of them.  The
- * engine does not depend on which one is for which purpose.
+ * Signals that the C library reserves: to cancel threads, to change the user id of all threads, for
+ * its timers.  They are those from the kernel's first real-time signal up to, but not including,
+ * SIGRTMIN, a value that the C library returns at run time.  The engine does not depend on the
+ * purpose of each.
  */
 #ifndef TEK_UTHREAD_RESERVED_H
 #define TEK_UTHREAD_RESERVED_H
@@ -14,10 +14,10 @@
 
 #define TEK_RESERVED_FIRST 32 /* the kernel's first real-time signal */
 
-/* As a mask of the kernel's.  From anywhere. */
+/* A mask of the kernel's.  Callable from anywhere. */
 uint64_t tek__reserved_signals(void);
 
-/* Those, and the tick, which mostly is one of them: no program has anything to do with them. */
+/* Those and the tick, which is one of them except under ThreadSanitizer.  No program uses them. */
 static inline uint64_t tek__own_signals(void)
 {
 	return TEK_TICK_BIT | tek__reserved_signals();

@@ -5,9 +5,9 @@
  * user-level thread with storage of its own that is not the one that the C library waits for, and it would wait
  * for ever.  So its handler is called with the storage that belongs to the kernel thread.
  *
- * The signal is one of those that the C library keeps for itself (reserved.h); ours comes before
- * each handler of those.  Whoever blocks signals on a kernel thread by the system call for longer
- * must leave them out: tek__blockable_signals().
+ * The signal is one of those that the C library reserves (reserved.h).  Our handler comes before
+ * the C library's, for each of them.  Code that blocks signals of a kernel thread for longer, by
+ * the system call, must leave them out: tek__blockable_signals().
  */
 #ifndef TEK_UTHREAD_SETXID_H
 #define TEK_UTHREAD_SETXID_H

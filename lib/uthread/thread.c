@@ -124,7 +124,7 @@ struct tek_uthread *tek__uthread_new(const struct tek_uthread_wish *wish, void *
 	char *top = own ? low + wish->stack_bytes : (char *)thread;
 	if (own)
 		tek__own_stack_taken(thread, low);
-	/* First: a sanitizer may still watch the frames of who was there before. */
+	/* First: a sanitizer may still watch the frames of the stack's previous thread. */
 	tek__fiber_new(thread, low, (size_t)(top - low));
 	tek__context_make(&thread->context, top, begin, thread);
 	return thread;

@@ -178,16 +178,13 @@ static void leave_rseq(uintptr_t pointer)
 
 	if (!tek__glibc.rseq_bytes)
 		return;
-	/*
-	 * How many bytes the C library has registered the kernel tells by taking no other number
-	 * of them.
-	 */
+	/* The kernel accepts only the size that the C library has registered, so sizes are tried. */
 	if (!bytes)
 		bytes = LEAST_BYTES;
 	while (syscall(SYS_rseq, area, bytes, UNREGISTER, signature) != 0) {
 		bytes += sizeof(unsigned int);
 		if (bytes > MOST_BYTES)
-			return; /* it is not registered: nobody writes there */
+			return; /* it is not registered: the kernel does not write there */
 	}
 	atomic_store(&registered, bytes);
 	memcpy(area, of_no_use, sizeof(of_no_use));

@@ -132,7 +132,7 @@ static void find_variables(uintptr_t pointer)
 	}
 }
 
-/* Whether the vector says of a module's variables what the loader says of them. */
+/* Whether the vector has the loader's address of a module's variables. */
 static int check_module(struct dl_phdr_info *info, size_t size, void *argument)
 {
 	const struct tek_tls_entry *vector = tek__tls_vector(tek__tls_pointer());
@@ -146,7 +146,7 @@ static int check_module(struct dl_phdr_info *info, size_t size, void *argument)
 	return !*same;
 }
 
-/* The head of the structure, which compilers know, says where it is. */
+/* Whether the head of the structure, which is part of the ABI, has the structure's address. */
 static bool check_head(uintptr_t pointer)
 {
 #if defined(__x86_64__)

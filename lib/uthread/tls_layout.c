@@ -128,8 +128,8 @@ static bool make_pieces(struct tek_tls_layout *layout)
 }
 
 /*
- * From `from` up to, not with, `end`, but the kernel's area (rseq): in glibc 2.41 that lies among
- * the modules' variables.
+ * Clears the bytes from `from` up to, but not including, `end`, except the kernel's area (rseq):
+ * in glibc 2.41 that lies among the modules' variables.
  */
 static void clear(uintptr_t block, ptrdiff_t from, ptrdiff_t end)
 {

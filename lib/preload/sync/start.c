@@ -38,8 +38,8 @@ void tek__sync_left(bool *said, const char *what)
 }
 
 /*
- * Whether ours can lie in the C library's objects; says it if not, and the program has the C
- * library's.
+ * Whether our objects fit into the memory of the C library's.  Where they do not, it reports that
+ * the program keeps the C library's objects.
  */
 static bool fit(bool they_do, const char *what)
 {

@@ -20,7 +20,7 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-/* How libthread_db is told of a field: _thread_db_*. */
+/* How the C library describes a field to libthread_db: _thread_db_*. */
 struct description {
 	uint32_t bits, count, offset;
 };
