@@ -41,7 +41,7 @@ static void a_routine_runs_once_and_everybody_waits_for_it(void **state)
 
 /* ---- a routine that does not come back ---- */
 
-/* The types of 32-bit ARM's unwinder are others, and compilers do not agree there how to pass a class. */
+/* On 32-bit ARM the unwinder has other types, and compilers pass its class in different ways. */
 #if defined(__arm__)
 
 static void a_routine_that_is_unwound_has_not_run(void **state)
