@@ -4,8 +4,8 @@
 /// The events that they report.
 #[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
 pub struct Watch {
-    /// Pages that enter and leave the page cache. Without it pages are not counted, and the end of a
-    /// deleted dirty inode is not reported.
+    /// Pages that enter and leave the page cache. Without it pages are not counted, and the end of
+    /// a deleted dirty inode is not reported.
     pub pages: bool,
     /// The way of network packets. Without it only this is reported: a critical task has sent a
     /// packet that a thread must carry on.

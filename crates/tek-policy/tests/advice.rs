@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Messages that give an example of a value: the example, in the place of the wrong value, is taken.
+//! Messages with an example of a value: the example, in the place of the wrong value, is taken.
 use std::str::FromStr;
 use tek_policy::{parse, read_configuration, Margin, Percent, StackSize, StackZones};
 

@@ -80,8 +80,8 @@ ENVIRONMENT:
 #[command(after_help = after_help())]
 pub struct Args {
     /// What to show of each thread, in this order: a list, or `help`, which tells of all columns
-    #[arg(short = 'o', long, value_name = "COLUMN,...", value_delimiter = ',', value_parser = CHOSEN,
-          hide_possible_values = true)]
+    #[arg(short = 'o', long, value_name = "COLUMN,...", value_delimiter = ',',
+          value_parser = CHOSEN, hide_possible_values = true)]
     columns: Vec<Chosen>,
     /// Sort by a column, downwards with `:desc`
     #[arg(long, value_name = "COLUMN[:asc|:desc]", value_parser = SORTING,
