@@ -5,7 +5,7 @@ installed() {
 	[ "$(dpkg-query --show --showformat='${db:Status-Status}' "$1" 2>/dev/null)" = installed ]
 }
 
-# one_installed NAME...: whether this system has one of them.
+# one_installed NAME...: whether one of these packages is installed.
 one_installed() {
 	local name
 	for name; do
@@ -16,17 +16,18 @@ one_installed() {
 
 # The version of a package that apt would install; empty where there is none.
 candidate() {
-	apt-cache policy "$1" 2>/dev/null | awk '$1 == "Candidate:" && $2 != "(none)" { print $2 }'
+	# "Candidate" is a translated word.
+	LC_ALL=C apt-cache policy "$1" 2>/dev/null | awk '$1 == "Candidate:" && $2 != "(none)" { print $2 }'
 }
 
-# available NAME VERSION: whether apt has it in that version or a later one.
+# available NAME VERSION: whether apt can install that version of the package or a later one.
 available() {
 	local found
 	found=$(candidate "$1")
 	[ -n "$found" ] && dpkg --compare-versions "$found" ge "$2"
 }
 
-# first_available NAME...: the first of them that apt has.
+# first_available NAME...: prints the first of them that apt can install.
 first_available() {
 	local name
 	for name; do
@@ -48,7 +49,7 @@ as_root() {
 }
 
 # Package scripts start the services that they install unless this file forbids it.
-# One that somebody else made is his decision and stays as it is.
+# A file that another program made stays as it is.
 policy=/usr/sbin/policy-rc.d
 mark='made by tools/setup of TEK for the time of one installation'
 
@@ -57,13 +58,13 @@ forbid_services() {
 		return
 	fi
 	trap allow_services EXIT
-	printf '#!/bin/sh\n# %s\nexit 101\n' "$mark" | as_root tee $policy >/dev/null
-	as_root chmod 755 $policy
+	printf '#!/bin/sh\n# %s\nexit 101\n' "$mark" | as_root tee $policy >/dev/null &&
+		as_root chmod 755 $policy
 }
 
 allow_services() { as_root rm -f $policy; }
 
-# disable_services PACKAGE...: their services do not start at the next boot either.
+# disable_services PACKAGE...: keeps their services from starting at the next boot.
 disable_services() {
 	local unit
 	if [ $# = 0 ] || ! command -v systemctl >/dev/null; then
@@ -76,25 +77,25 @@ disable_services() {
 }
 
 apt() {
-	# Somebody else may be installing something: that ends.
+	# Another installation may hold dpkg's lock: wait until it ends.
 	as_root env DEBIAN_FRONTEND=noninteractive apt-get --quiet --yes -o DPkg::Lock::Timeout=600 "$@"
 }
 
 simulate() { apt-get --simulate --no-install-recommends --no-remove install "$@"; }
 
-# install_packages NAME...: all of them, or none.
+# install_packages NAME...: all of them or none; fails if one cannot be installed.
 install_packages() {
 	local plan new
 	plan=$(simulate "$@") || return 1
 	# `Inst NAME (VERSION` is a new package; `Inst NAME [OLD] (VERSION` an upgrade.
 	new=$(awk '$1 == "Inst" && $3 ~ /^\(/ { print $2 }' <<<"$plan")
-	forbid_services
+	forbid_services || return 1
 	apt --no-install-recommends --no-remove install "$@" || return 1
 	# shellcheck disable=SC2086  # one word a package
 	disable_services $new
 }
 
-# install_each NAME...: those that can be installed with what is there.
+# install_each NAME...: each by itself, so that one failure does not prevent the others.
 install_each() {
 	local name
 	for name; do

@@ -16,7 +16,9 @@ SCRIPTS = {
     '--compare-versions) [ "$(printf "%s\\n" "$4" "$2" | sort -V | head -n 1)" = "$4" ] ;; esac',
     "dpkg-query": 'for last; do :; done; [ -e "$SYSTEM/installed/$last" ] && printf installed',
     "apt-cache": 'if [ "$1" = pkgnames ]; then cd "$SYSTEM/has" && ls | grep "^$2"; exit 0; fi; '
-    'printf "  Candidate: %s\\n" "$(cat "$SYSTEM/has/$2" 2>/dev/null || echo "(none)")"',
+    # As in a session whose language is German.
+    'word=Installationskandidat; [ "$LC_ALL" != C ] || word=Candidate; '
+    'printf "  $word: %s\\n" "$(cat "$SYSTEM/has/$2" 2>/dev/null || echo "(none)")"',
     "apt-get": """
 echo "$*" >>"$SYSTEM/calls"
 simulated=
@@ -141,7 +143,7 @@ class Setup(unittest.TestCase):
         (self.system / "has/gcc").unlink()
         told = self.setup("tests", status=1)
         self.assertIn("gcc: C compiler (no apt source of this system has it)", told)
-        self.assertIn("Nothing can be built without gcc", told)
+        self.assertIn("TEK cannot be built without gcc", told)
         self.assertIn("new2", self.installed())
         self.setup("build", status=1)  # and does so again
 
