@@ -115,6 +115,8 @@ class Command(unittest.TestCase):
             ["trixie", "nonsense"],
             ["trixie"],
             ["--in", "/nowhere", "trixie", "check"],
+            ["--build-from", "bookworm", "trixie", "shell"],
+            ["--build-from", "trixie", "trixie", "check"],
         ):
             self.assertEqual(self.told(*words).returncode, 2, words)
 

@@ -1,7 +1,6 @@
-"""Where this machine's apt gets packages, and so where a new system gets them.
+"""The apt sources of a new system: this machine's, with the name of the suite replaced.
 
-No address is written down in the tree: each comes from the machine's own sources, and only the
-suite's name is replaced.
+The tree itself contains no address of an archive.
 """
 
 import re
@@ -10,7 +9,7 @@ import tempfile
 from dataclasses import dataclass
 from pathlib import Path
 
-# What of apt's settings tells how an archive is reached, and not how this machine wants to have it.
+# The settings of apt that concern how an archive is reached, such as proxies.
 SETTINGS = re.compile(
     r'^Acquire::(https?::|ftp::|Retries|Check-Valid-Until|Check-Date|ForceIPv).* "[^"]*";$'
 )
@@ -20,12 +19,12 @@ KEYRINGS = Path("/usr/share/keyrings")
 
 
 class NoSource(Exception):
-    """No source of this machine has the suite; says what to do."""
+    """No source of this machine has the suite; the text is what to do."""
 
 
 @dataclass(frozen=True)
 class Source:
-    """One line of sources.list: where from, which suite, which components."""
+    """One line of sources.list."""
 
     uri: str
     suite: str
@@ -36,18 +35,18 @@ class Source:
 
 
 def own_sources() -> list[Source]:
-    """This machine's, for packages, in their order."""
-    told = subprocess.run(
+    """This machine's sources of packages, in their order."""
+    targets = subprocess.run(
         ["apt-get", "indextargets", "--format", FIELDS],
         stdout=subprocess.PIPE,
         text=True,
         check=True,
     )
-    return parse(told.stdout)
+    return parse(targets.stdout)
 
 
 def parse(text: str) -> list[Source]:
-    """From what `apt-get indextargets` prints with FIELDS."""
+    """The sources in the output of `apt-get indextargets` with FIELDS."""
     found: dict[tuple[str, str], list[str]] = {}
     for line in text.splitlines():
         uri, suite, component, kind = line.split("|")
@@ -58,21 +57,21 @@ def parse(text: str) -> list[Source]:
 
 
 def own_suite() -> str:
-    told = re.search(
+    codename = re.search(
         r"^VERSION_CODENAME=(\S+)$",
         Path("/etc/os-release").read_text(encoding="utf-8"),
         re.MULTILINE,
     )
-    return told[1] if told else ""
+    return codename[1] if codename else ""
 
 
 def sources_of(suite: str, own: list[Source], codename: str, has) -> list[Source]:
-    """The sources of a system of that suite, first the one that it is made from.
+    """The sources of a system of that suite; the first is debootstrap's.
 
-    `has` tells whether an archive has a suite: this machine's archives have others than its own.
+    `codename` is this machine's suite. `has` returns whether a source exists.
     """
     named = [source for source in own if source.suite.split("-")[0] == suite]
-    # Of this machine's suite, with the other one's name: bookworm-security becomes trixie-security.
+    # Those of this machine's suite, renamed: bookworm-security becomes trixie-security.
     renamed = [
         Source(source.uri, suite + source.suite.removeprefix(codename), source.components)
         for source in own
@@ -90,35 +89,34 @@ def sources_of(suite: str, own: list[Source], codename: str, has) -> list[Source
 
 def archive_has(source: Source) -> bool:
     with tempfile.TemporaryDirectory() as directory:
-        asked = subprocess.run(
+        download = subprocess.run(
             [
                 APT_HELPER,
                 "download-file",
                 f"{source.uri.rstrip('/')}/dists/{source.suite}/InRelease",
-                f"{directory}/it",
+                f"{directory}/InRelease",
             ],
             stdout=subprocess.DEVNULL,
             stderr=subprocess.DEVNULL,
             check=False,
         )
-    return asked.returncode == 0
+    return download.returncode == 0
 
 
 def settings() -> str:
-    """apt's settings on this machine by which it reaches its archives, as a file of apt.conf.d."""
-    told = subprocess.run(
+    """This machine's SETTINGS of apt, as the text of a file of apt.conf.d."""
+    dump = subprocess.run(
         ["apt-config", "dump", "Acquire"], stdout=subprocess.PIPE, text=True, check=True
     )
-    return "".join(f"{line}\n" for line in told.stdout.splitlines() if SETTINGS.match(line))
+    return "".join(f"{line}\n" for line in dump.stdout.splitlines() if SETTINGS.match(line))
 
 
 def keyring(uri: str) -> Path:
-    """The keys that sign an archive: each distribution has a package of its own."""
-    name = "ubuntu" if "ubuntu" in uri else "debian"
+    """The file with the keys that sign an archive."""
+    name, package = (
+        ("ubuntu", "ubuntu-keyring") if "ubuntu" in uri else ("debian", "debian-archive-keyring")
+    )
     file = KEYRINGS / f"{name}-archive-keyring.gpg"
     if not file.exists():
-        raise NoSource(
-            f"The keys of {uri} are missing. Install them: apt-get install {name}-"
-            f"{'archive-' if name == 'debian' else ''}keyring"
-        )
+        raise NoSource(f"The keys of {uri} are missing. Install them: apt-get install {package}")
     return file

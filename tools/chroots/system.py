@@ -2,6 +2,7 @@
 
 import ctypes
 import os
+import shlex
 import shutil
 import signal
 import subprocess
@@ -15,25 +16,25 @@ from . import sources
 
 ENTER = Path(__file__).with_name("enter")
 PR_SET_CHILD_SUBREAPER = 36
-# What README.md has a person install by hand: the rest is what tools/setup is tested for.
+# The packages that README.md tells a user to install. tools/setup installs the others.
 BY_HAND = ["git", "make"]
-# Of this machine, so that names are resolved and certificates are trusted as they are here.
+# Copied from this machine, so that name resolution and trusted certificates are the same.
 COPIED = ["/etc/resolv.conf", "/etc/hosts", "/etc/hostname"]
 CERTIFICATES = "usr/local/share/ca-certificates"
 
 
 class Failed(Exception):
-    """A system could not be made; says why."""
+    """A system could not be made or removed; the text is the reason."""
 
 
 def adopt_orphans() -> None:
-    """Makes processes whose parent ends children of this one, so that end_children() finds them."""
+    """Make orphaned descendants children of this process, so that end_children() finds them."""
     if ctypes.CDLL(None, use_errno=True).prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0):
         raise OSError(ctypes.get_errno(), "prctl")
 
 
 def end_children() -> None:
-    """Ends all that is left of what this process started: daemons, which keep mounts in use."""
+    """End all descendants that are left, such as daemons, which keep mounts in use."""
     own = Path(f"/proc/self/task/{os.getpid()}/children")
     while children := [int(pid) for pid in own.read_text(encoding="ascii").split()]:
         for pid in children:
@@ -42,7 +43,7 @@ def end_children() -> None:
 
 
 def _wait(child: subprocess.Popen) -> int:
-    """Waits for a child and ends what it left.  Orphans are reaped as they end, as by process 1."""
+    """Wait for a child, reaping orphans meanwhile as process 1 does. Then end what it left."""
     try:
         while child.returncode is None:
             pid, status = os.wait()
@@ -71,7 +72,7 @@ class System:
         self.archives = archives
 
     def run(self, *command: str, log: Path | None = None) -> int:
-        """Its exit status. What it says is shown, and kept in `log`."""
+        """The exit status of a command. Its output is shown, and appended to `log`."""
         # pylint: disable-next=consider-using-with
         child = subprocess.Popen(
             [ENTER, self.root, self.archives or "", *command],
@@ -87,12 +88,12 @@ class System:
         return status
 
     def shell(self) -> int:
-        """A shell for a person."""
+        """An interactive shell."""
         # pylint: disable-next=consider-using-with
         return _wait(subprocess.Popen([ENTER, self.root, self.archives or "", "bash"]))
 
     def put(self, tree: Path, into: str) -> Path:
-        """Clones what is committed in a tree. A clone that is there gets it and keeps its build."""
+        """Clone a tree's HEAD. A present clone is updated to it and keeps its build directory."""
         there = self.root / into.lstrip("/")
         if not there.exists():
             there.parent.mkdir(parents=True, exist_ok=True)
@@ -107,17 +108,20 @@ class System:
 
     def remove(self) -> None:
         end_children()
-        mounted = Path("/proc/self/mountinfo").read_text(encoding="utf-8")
-        if f" {self.root}/" in mounted or f" {self.root} " in mounted:
+        mounts = Path("/proc/self/mountinfo").read_text(encoding="utf-8")
+        root = str(self.root).replace(" ", r"\040")
+        if f" {root}/" in mounts or f" {root} " in mounts:
             raise Failed(
-                f"Something is mounted in {self.root}, which is left: umount it, then remove it."
+                f"{self.root} is kept, because a file system is mounted in it: umount that, then "
+                f"rm -rf --one-file-system {shlex.quote(str(self.root))}"
             )
         shutil.rmtree(self.root)
 
 
 def make(suite: str, cache: Path | None) -> System:
-    """A new system; with `cache`, from what that directory has, and what is got anew goes there."""
-    root = Path(tempfile.mkdtemp(prefix=f"tek-{suite}.", dir=os.environ.get("TMPDIR", "/tmp")))
+    """A new system. With `cache`, that directory keeps the bare system and the packages."""
+    directory = tempfile.mkdtemp(prefix=f"tek-{suite}.", dir=os.environ.get("TMPDIR", "/tmp"))
+    root = Path(directory).resolve()  # as mountinfo has it
     root.chmod(0o755)
     archives = cache / f"{suite}.archives" if cache else None
     if archives:
@@ -152,16 +156,16 @@ def _debootstrap(system: System) -> None:
         first.uri,
     ]
     if not Path(f"/usr/share/debootstrap/scripts/{system.suite}").exists():
-        # One that is younger than debootstrap: all of a distribution have the same script.
+        # A suite newer than debootstrap: all suites of a distribution have the same script.
         command.append("gutsy" if "ubuntu" in first.uri else "sid")
-    # It mounts things itself.
+    # debootstrap mounts file systems.
     made = subprocess.run(["unshare", "--mount", "--propagation", "private", *command], check=False)
     if made.returncode:
         raise Failed(f"debootstrap failed (exit status {made.returncode}).")
 
 
 def _make_ready(system: System) -> None:
-    """Its sources, what it takes of this machine, and what a person installs by hand."""
+    """Write apt's sources and settings, copy files of this machine, install BY_HAND."""
     found = sources.sources_of(
         system.suite, sources.own_sources(), sources.own_suite(), sources.archive_has
     )
@@ -170,7 +174,7 @@ def _make_ready(system: System) -> None:
         file.unlink()
     (apt / "sources.list").write_text("".join(f"{source.line()}\n" for source in found))
     (apt / "apt.conf.d/90machine").write_text(sources.settings())
-    # A system that is thrown away need not survive a crash of the machine.
+    # A temporary system need not survive a crash of the machine.
     (system.root / "etc/dpkg/dpkg.cfg.d/unsafe-io").write_text("force-unsafe-io\n")
     for file in COPIED:
         shutil.copy(file, system.root / file.lstrip("/"))
