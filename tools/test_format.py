@@ -12,8 +12,8 @@ TOOL = Path(__file__).with_name("format")
 
 
 class Version(unittest.TestCase):
-    def told(self, **versions):
-        """With these programs as the only ones in PATH."""
+    def told(self, death="", **versions):
+        """With these programs as the only ones in PATH, which then run `death`."""
         with tempfile.TemporaryDirectory() as directory:
             for name, version in versions.items():
                 program = Path(directory, name.replace("_", "-"))
@@ -21,6 +21,7 @@ class Version(unittest.TestCase):
                     '#!/bin/sh\n[ "$1" = --version ] && '
                     f'echo "Debian clang-format version {version}.0.6"\n'
                     f'echo "{name}: $1"\n'
+                    f'[ "$1" = --version ] || {{ {death or ":"}; }}\n'
                 )
                 program.chmod(0o755)
             return subprocess.run(
@@ -43,6 +44,10 @@ class Version(unittest.TestCase):
             "clang-format here is of version 19; the layout of C and C++ is that of version 14",
             done.stdout,
         )
+
+    def test_a_formatter_that_dies_of_a_signal_is_a_failure(self):
+        done = self.told(clang_format="14", death="kill -9 $$")
+        self.assertEqual(done.returncode, 1, done.stdout)
 
     def test_so_where_there_is_none(self):
         done = self.told()
