@@ -402,7 +402,7 @@ class JobsOfTheGuest(unittest.TestCase):
             cases = lab_tests._boot(None, boot, self.directory / "1")
         self.assertEqual(jobs, [["own", "b"], ["b"]])
         self.assertEqual([case.outcome for case in cases], [PASSED, PASSED])
-        self.assertEqual([bool(case.told) for case in cases], [False, True])
+        self.assertEqual([bool(case.report) for case in cases], [False, True])
         self.assertIn("in 1-again-1", (self.directory / "1-again-1/b/log").read_text())
 
     def test_the_log_has_the_last_lines_of_the_console_and_what_the_job_wrote(self):
@@ -440,9 +440,9 @@ class JobsOfTheGuest(unittest.TestCase):
 
     def test_what_a_test_tells_people_goes_with_its_first_case(self):
         (self.directory / "files").mkdir()
-        (self.directory / "files/told").write_text("ratio 9.7\n")
-        cases = lab_tests._with_told([results.passed("a"), results.passed("b")], self.directory)
-        self.assertEqual([case.told for case in cases], ["ratio 9.7", ""])
+        (self.directory / "files/report").write_text("ratio 9.7\n")
+        cases = lab_tests._with_report([results.passed("a"), results.passed("b")], self.directory)
+        self.assertEqual([case.report for case in cases], ["ratio 9.7", ""])
 
 
 if __name__ == "__main__":

@@ -206,7 +206,7 @@ class Promises(unittest.TestCase):
         (case,) = self.configured("test_one.c")
         self.assertEqual(case.outcome, SKIPPED)
         self.assertIn(
-            "no-such-package or nor-this is not to be had (no source has it)", case.reason
+            "no-such-package or nor-this is unavailable (no source has it)", case.reason
         )
 
     def test_of_a_sanitized_build_only_tests_are_asked(self):

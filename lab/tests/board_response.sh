@@ -8,4 +8,4 @@ $tek bench response --rounds 1 --events 5 --variants alone,conventional,tek-name
 	>$result || exit 1
 cat $result
 cp $result "${OUT:-/tmp}/response.txt"
-tail -n 2 $result >"${OUT:-/tmp}/told"
+tail -n 2 $result >"${OUT:-/tmp}/report"

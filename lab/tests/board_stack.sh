@@ -7,5 +7,5 @@ $tek bench stack --figures --assert --json "${OUT:-/tmp}/stack.json" >$result
 status=$?
 cat $result
 cp $result "${OUT:-/tmp}/stack.txt"
-grep -E '^ (8 MiB|TEK,|TEK  )|of  ' $result >"${OUT:-/tmp}/told"
+grep -E '^ (8 MiB|TEK,|TEK  )|of  ' $result >"${OUT:-/tmp}/report"
 exit $status

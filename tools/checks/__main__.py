@@ -1,16 +1,16 @@
 """Builds, runs every test and style check, and reports the outcome of each.
 
-A test that fails runs again alone, twice at most.  If it passes then, it is flaky: it is listed and
-logged in build/check/flaky.txt, but it fails the run only together with three others.
-The last line is `N passed, N failed, N skipped`.  Exit status: 0 if nothing failed and
-something passed, 1 otherwise.  Logs lie in build/check/.
+A test that fails runs again alone, twice at most.  If it passes then, it is flaky: it is listed,
+and logged in build/check/flaky.txt.  Up to three flaky tests do not fail the run.
+The last line is `N passed, N failed, N skipped`.  Exit status: 0 if no test failed and one
+passed, 1 otherwise.  Logs are in build/check/.
 """
 
 EXAMPLES = """
 examples:
   tools/check --only c -v                       one suite, with its output
-  tools/check --beside-load                     all of them beside two CPU hogs and a disk writer
-  tools/check --stress "c: uthread_mutex"       one test 50 times beside that load, by the name printed here
+  tools/check --beside-load                     all suites beside two CPU hogs and a disk writer
+  tools/check --stress "c: uthread_mutex"       one test 50 times beside that load
   tools/check --stress ever-flaky --times 20    each test of tests/ever-flaky.txt
 """
 
@@ -28,7 +28,8 @@ from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
-from . import again, c_tests, e2e_tests, fuzz_tests, lab_plan, lab_tests, rust_tests, stress, style, tools_tests
+from . import (again, c_tests, e2e_tests, fuzz_tests, lab_plan, lab_tests, rust_tests, stress,
+               style, tools_tests)
 from .ahead import Ahead
 from .load import Load
 from .process import Context, describe_status
@@ -47,7 +48,8 @@ SUITES = {
     "fuzz": fuzz_tests.fuzzers,
     "style": style.style,
 }
-# How one test of a suite runs alone.  Fuzzers and style checks have none: what they find is never chance.
+# How one test of a suite runs alone.  Fuzzers and style checks have none: their failures are never
+# flaky.
 ALONE = {
     "tools": tools_tests.alone,
     "c": c_tests.alone(c_tests.as_built),
@@ -68,7 +70,7 @@ def ways(options: argparse.Namespace) -> dict:
 
 
 def suite(name: str) -> str:
-    """An argument of --only: one of those, or of the lab a single test."""
+    """An argument of --only: a suite, or a single test of the lab."""
     if name not in all_suites() and name not in lab_tests.single_suites(TOP):
         single = ", ".join(sorted(found for found in lab_tests.single_suites(TOP)
                                   if found.startswith(name.split(":")[0])))
@@ -81,16 +83,17 @@ def arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__, prog="tools/check", epilog=EXAMPLES,
                                      formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--lab", action="store_true",
-                        help="the tests that need the kernel lab, instead of all others")
+                        help="run the tests that boot machines, and no others")
     parser.add_argument("--smoke", action="store_true",
-                        help="of those the smoke set, which takes some minutes")
+                        help="run only the smoke set of these, which takes minutes")
     parser.add_argument("--only", type=suite, action="append", metavar="SUITE",
-                        help=f"run this suite only; can be repeated ({', '.join(all_suites())}, or "
-                             "lab-KIND:NAME for one entry of lab/tests.toml or one job of it)")
+                        help=f"run only this suite; can be repeated ({', '.join(all_suites())}, or "
+                             "lab-KIND:NAME for one entry of lab/tests.toml or one of its jobs)")
     parser.add_argument("--beside-load", action="store_true",
-                        help="run the tests beside two programs that compute and one that writes to the disk")
+                        help="run the tests beside two CPU hogs and a disk writer")
     parser.add_argument("--stress", metavar="NAME",
-                        help="run one test many times beside that load: NAME as printed here, or ever-flaky")
+                        help="run one test many times beside that load: NAME is as reported, or "
+                             "ever-flaky")
     parser.add_argument("--times", type=int, default=stress.TIMES, metavar="N",
                         help="how often --stress runs it (%(default)s)")
     parser.add_argument("-v", "--verbose", action="store_true", help="show the output of the tests")
@@ -100,13 +103,13 @@ def arguments() -> argparse.Namespace:
 
 
 def build(*parts: str) -> list[Case]:
-    """Build.  Only what went wrong comes back."""
+    """Build.  Returns failures only."""
     status = subprocess.run([TOP / "tools/build", *parts], cwd=TOP).returncode
     return [failed("tools/build", describe_status(status))] if status else []
 
 
 def chosen(options: argparse.Namespace) -> dict:
-    """What runs each suite that is asked for."""
+    """The chosen suites, each with its function."""
     names = options.only or (lab_tests.suites(TOP, options.smoke) if options.lab else SUITES)
     of_lab = [name for name in names if name not in SUITES]
     known = SUITES | lab_tests.Lab(TOP, of_lab, options.smoke).suites()
@@ -124,13 +127,13 @@ def run_suite(name: str, suite_of: Callable, context: Context) -> list[Case]:
     cases = cases or [skipped("all", "no tests were found")]
     print(f"{counts(cases)}  ({time.monotonic() - began:.1f} s)", flush=True)
     for case in cases:
-        if case.told:
-            print(textwrap.indent(case.told, " " * 7), flush=True)
+        if case.report:
+            print(textwrap.indent(case.report, " " * 7), flush=True)
     return [replace(case, name=f"{name}: {case.name}") for case in cases]
 
 
 def clear_logs(context: Context) -> None:
-    """Remove the logs of the last run, but for the list of flaky tests, to which each run appends."""
+    """Remove the logs of the last run, except the log of flaky tests, to which runs append."""
     if not context.logs.is_dir():
         return
     for path in context.logs.iterdir():
@@ -143,7 +146,7 @@ def clear_logs(context: Context) -> None:
 
 
 def run_suites(context: Context, suites: dict, options: argparse.Namespace) -> list[Case]:
-    """The cases of all these suites, the failed ones settled by running them again."""
+    """The cases of these suites.  Failed tests run again."""
     cases = []
     try:
         with Load(context.logs) if options.beside_load else contextlib.nullcontext():
@@ -158,7 +161,7 @@ def run_suites(context: Context, suites: dict, options: argparse.Namespace) -> l
 
 
 def times() -> str:
-    """How long this took, and the CPU time of all that it started."""
+    """The elapsed time, and the CPU time of all children."""
     used = resource.getrusage(resource.RUSAGE_CHILDREN)
     return f"{time.monotonic() - BEGAN:.0f} s, {used.ru_utime + used.ru_stime:.0f} s of CPU time"
 
@@ -169,10 +172,10 @@ def main() -> int:
     except (lab_plan.Mistake, OSError, ValueError) as mistake:
         print(f"tools/check: {mistake}", file=sys.stderr)
         return 2
-    signal.signal(signal.SIGTERM, signal.default_int_handler)  # so that no test outlives us
+    signal.signal(signal.SIGTERM, signal.default_int_handler)  # so that tests are ended
     context = Context(TOP, TOP / "build", options.verbose)
     clear_logs(context)
-    # Where all suites run, the first ones need the C half only, and the rest is built while they run.
+    # If all suites run, the first ones need only the C half, and the rest is built meanwhile.
     cases = build() if options.only or options.lab or options.stress else build("c")
     if options.stress:
         cases = cases or stress.run(context, options.stress, options.times, ways(options))

@@ -1,5 +1,5 @@
-"""Runs tests that failed again, each alone.  One that passes then is flaky: reported and logged, for
-somebody to mend, but not a failure of the run.  More than MOST_FLAKY of them are one.
+"""Runs failed tests again, each alone.  A test that passes then is flaky: it is reported and
+logged.  More than MOST_FLAKY flaky tests fail the run.
 """
 
 import subprocess
@@ -12,21 +12,21 @@ from .results import Case, Outcome, failed, of_outcome, passed
 
 TRIES = 2
 MOST_FLAKY = 3
-# With more failures than that the cause is not chance, and running all of them again takes too long.
+# More failures than that have a common cause, and running all of them again takes too long.
 MOST_FAILED = 12
-# Where flaky tests are logged, beside the other logs.
+# The log of flaky tests, beside the other logs.
 RECORD = "flaky.txt"
-# Characters of a failed test's output that flaky.txt keeps: its end.
+# flaky.txt has the end of a failed test's output: so many characters.
 KEPT = 16_000
 
-# Runs the test of that name, as the suite calls it, and returns its cases.
+# Runs the test with the name that its suite reports, and returns its cases.
 Alone = Callable[[Context, str], list[Case]]
 
 
 def settle(context: Context, cases: list[Case], ways: dict[str, Alone]) -> list[Case]:
-    """The cases, where a failed one that passes alone has become a flaky one.
+    """The cases, in which failed tests that pass alone are flaky.
 
-    `ways` has one for each suite whose tests can run alone; a case's name is `SUITE: NAME`.
+    `ways` has a function for each suite whose tests can run alone; a case's name is `SUITE: NAME`.
     """
     candidates = [case for case in of_outcome(cases, Outcome.FAILED) if _suite(case) in ways]
     if not candidates:
@@ -41,7 +41,7 @@ def settle(context: Context, cases: list[Case], ways: dict[str, Alone]) -> list[
     cases = [settled.get(case.name, case) if case.outcome is Outcome.FAILED else case
              for case in cases]
     if len(flaky) > MOST_FLAKY:
-        cases.append(failed("flaky tests", f"{len(flaky)} were; a run may have {MOST_FLAKY} at most"))
+        cases.append(failed("flaky tests", f"{len(flaky)} tests; a run may have {MOST_FLAKY}"))
     return cases
 
 
@@ -50,7 +50,7 @@ def _suite(case: Case) -> str:
 
 
 def _settled(context: Context, case: Case, alone: Alone) -> Case:
-    """The case itself, or flaky if the test passes in one of its tries alone."""
+    """The case, which is flaky if the test passes in one of its tries alone."""
     name = case.name.split(": ", 1)[1]
     for attempt in range(TRIES):
         print(f"again  {case.name} ... ", end="", flush=True)
@@ -65,10 +65,10 @@ def _settled(context: Context, case: Case, alone: Alone) -> Case:
 
 
 def verdict_of(name: str, cases: list[Case]) -> Case:
-    """What a run of that test alone says of it.
+    """The result of a run of that test alone.
 
-    A failure of a whole program has a name that no test of it has: it passed if something of
-    the program did and nothing failed.
+    A whole program that failed has a name that none of its tests has.  Such a program passed if one
+    of its tests passed and none failed.
     """
     if bad := of_outcome(cases, Outcome.FAILED):
         return next((case for case in bad if case.name == name), bad[0])
@@ -79,7 +79,7 @@ def verdict_of(name: str, cases: list[Case]) -> Case:
 
 
 def _write_down(context: Context, case: Case) -> None:
-    """Append the test and what it printed when it failed to build/check/flaky.txt."""
+    """Append the test and its output when it failed to build/check/flaky.txt."""
     commit = subprocess.run(["git", "-C", str(context.top), "describe", "--always", "--dirty"],
                             stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True)
     when = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())

@@ -1,7 +1,7 @@
-"""Builds what later suites need while earlier ones run, whose tests leave much of the CPUs idle.
+"""Builds what later suites need while earlier ones run, whose tests leave CPUs idle.
 
-As a program, `python3 -m checks.ahead TOP SUITE...`: writes the name of each suite when all is built that it needs.
-What does not build is told by the suite, which builds it once more.
+As a program, `python3 -m checks.ahead TOP SUITE...`: prints the name of each suite when its build
+is done.  A failed build is reported by the suite, which builds again.
 """
 
 import signal
@@ -25,7 +25,7 @@ BUILDS = {
 
 
 class Ahead:
-    """A process that builds for these suites, as far as there is something to build for them."""
+    """A process that builds for those of these suites that have a build."""
 
     def __init__(self, context: Context, suites: list[str]):
         self.waiting = [name for name in suites if name in BUILDS]
@@ -39,7 +39,7 @@ class Ahead:
         return self
 
     def wait(self, suite: str) -> None:
-        """Until that suite's things are built, or nobody builds them any more."""
+        """Wait until that suite's build is done, or the process has ended."""
         while suite in self.waiting:
             name = self.process.stdout.readline().strip()
             if not name:
@@ -54,7 +54,7 @@ class Ahead:
 
 
 def main() -> None:
-    signal.signal(signal.SIGTERM, signal.default_int_handler)  # so that no compiler outlives us
+    signal.signal(signal.SIGTERM, signal.default_int_handler)  # so that compilers are ended
     top = Path(sys.argv[1])
     context = replace(Context(top, top / "build", verbose=False), gently=True)
     try:

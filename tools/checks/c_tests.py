@@ -12,11 +12,11 @@ from . import again, packages, tap
 from .process import BUILD_SILENCE, Context, describe_status, run
 from .results import Case, Outcome, failed, passed, skipped
 
-# Others use this machine too: a slow test is not yet a hanging one.
+# The machine may be busy: a slow test is not a hanging one.
 TIMEOUT_FACTOR = "4"
-# What can run under a sanitizer: Meson's suites.
+# Meson's suites that can run under a sanitizer.
 SANITIZED = {"asan": ["unit", "one-thread"], "tsan": ["unit"]}
-# Most tests wait more than they run; those that judge times are alone (tests/meson.build).
+# Most tests wait more than they run.  Tests that judge times run alone (tests/meson.build).
 AT_A_TIME = 2 * (os.cpu_count() or 1)
 
 
@@ -47,13 +47,13 @@ def thread(context: Context, options: tuple[str, ...] = ()) -> list[Case]:
     # random addresses; setarch -R switches that off for the tests.
     return build_thread(context) or _promised(context, "tsan", options) + _test(
         context, "tsan", context.build / "tsan", ["setarch", "-R"], [*_suites("tsan"), *options], {
-            # A process whose threads are still there when it ends is watched for 1 s more by default.
+            # The default is to wait 1 s for other threads when a process exits.
             "TSAN_OPTIONS": "halt_on_error=1:second_deadlock_stack=1:atexit_sleep_ms=100",
         })
 
 
 def alone(suite: Callable[[Context, tuple[str, ...]], list[Case]]) -> again.Alone:
-    """How one of these suites runs the program of a single test."""
+    """A function that runs the program of a single test of the suite."""
     return lambda context, name: suite(context, (name.split("/")[0],))
 
 
@@ -62,29 +62,30 @@ def _suites(suite: str) -> list[str]:
 
 
 def _build_sanitized(context: Context, suite: str, sanitizer: str) -> list[Case]:
-    """Only what went wrong comes back."""
+    """Returns failures only."""
     builddir = context.build / suite
     setup = run(context, suite, ["tools/configure", str(builddir), f"-Db_sanitize={sanitizer}",
                                  "-Db_lundef=false"])
     if setup.status:
         return [failed(f"{suite} set-up", setup.how, setup.log)]
     ninja = ["ninja", "-C", str(builddir)]
-    # A changed meson.build first, which says what is needed.
+    # First a changed meson.build, which determines what is needed.
     compiled = run(context, suite, [*ninja, "build.ninja"], BUILD_SILENCE)
     if not compiled.status:
-        compiled = run(context, suite, [*ninja, *_needed(builddir, SANITIZED[suite])], BUILD_SILENCE)
+        needed = _needed(builddir, SANITIZED[suite])
+        compiled = run(context, suite, [*ninja, *needed], BUILD_SILENCE)
     if compiled.status:
         return [failed(f"{suite} build", compiled.how, compiled.log)]
     return []
 
 
 def _promised(context: Context, suite: str, options: tuple[str, ...]) -> list[Case]:
-    """Of all tests only: what is asked for by name is not all."""
+    """Checked only if all tests run: a single test does not build all."""
     return [] if options else packages.promised(context, context.build / suite, only_tests=True)
 
 
 def _needed(builddir: Path, suites: list[str]) -> list[str]:
-    """The files that the tests of these suites of Meson are made of: half of all."""
+    """The files that the tests of these suites of Meson need: half of all files."""
     tests, targets = (json.loads((builddir / f"meson-info/intro-{what}.json").read_text())
                       for what in ("tests", "targets"))
     names = {name for test in tests for name in test["depends"]
@@ -136,7 +137,8 @@ def cases_of_run(record: dict, log: Path) -> list[Case]:
 
     ended = verdict in ("TIMEOUT", "INTERRUPT")
     cases = tap.judge(said, program, None if ended else status, how + _sanitizer_words(record), log)
-    return [replace(case, output=output) if case.outcome is Outcome.FAILED else case for case in cases]
+    return [replace(case, output=output) if case.outcome is Outcome.FAILED else case
+            for case in cases]
 
 
 def _sanitizer_words(record: dict) -> str:

@@ -1,7 +1,7 @@
-"""Tests a build as it is, which was made on another system: `python3 -m checks.carried`.
+"""Tests a build that was made on another system: `python3 -m checks.carried`.
 
-Builds nothing and asks Meson nothing, whose version may be another one here: meson-info tells what
-there is to run.  The C tests run, then those end-to-end tests that go through every library.
+Builds nothing, and does not run Meson, whose version may differ: the list of tests is in
+meson-info.  The C tests run, then end-to-end tests that use every library.
 """
 
 import json
@@ -17,7 +17,7 @@ from .results import Case, failed, passed, skipped, succeeded, summary
 
 TOP = Path(__file__).resolve().parents[2]
 SKIPPED = 77
-# One module or more for each library that programs are run with, and for tekd.
+# At least one module for each library that `tek run` preloads, and for tekd.
 END_TO_END = [
     "test_doctor",
     "test_run_critical",
@@ -32,20 +32,20 @@ END_TO_END = [
     "test_uthread_gdb",
     "test_tekd_start",
 ]
-# What the dynamic linker says of a program that was linked with a later C library.
+# The dynamic linker's error for a program that was linked with a later C library.
 TOO_OLD = re.compile(r"version `(GLIBC_[\d.]+)' not found")
 
 
 def too_old(build: Path) -> str:
-    """The version that this system's C library lacks for the build; empty if it has all."""
+    """The latest version that the build needs and this C library lacks; empty if it lacks none."""
     lacking = set()
     for file in (build / "bin/tek", build / "bin/tekd", build / "lib/libtek.so"):
         environment = os.environ | ({"LD_PRELOAD": str(file)} if file.suffix else {})
         command = ["true"] if file.suffix else [str(file), "--version"]
-        asked = subprocess.run(
+        tried = subprocess.run(
             command, env=environment, capture_output=True, text=True, check=False
         )
-        lacking |= set(TOO_OLD.findall(asked.stderr))
+        lacking |= set(TOO_OLD.findall(tried.stderr))
     return max(
         lacking,
         key=lambda name: [int(part) for part in name[len("GLIBC_") :].split(".")],
@@ -54,8 +54,7 @@ def too_old(build: Path) -> str:
 
 
 def runnable(tests: list[dict], build: Path) -> list[dict]:
-    """Those that report themselves how they went.  Meson alone knows that programs of bench/ are to
-    fail, because they are to refuse nonsense."""
+    """Without the programs of bench/, which are expected to fail: only Meson knows that."""
     return [test for test in tests if not Path(test["cmd"][0]).is_relative_to(build / "bench")]
 
 
@@ -66,7 +65,7 @@ def run_test(context: Context, test: dict) -> list[Case]:
     # Commands are relative to the build directory, as Meson runs them.
     command = ["env", "-C", str(context.build), *test["cmd"]]
     finished = run(context, suite, command, test["timeout"] * 4, environment)
-    # A program that is for what a later C library brings.
+    # This program tests a feature of a later C library.
     if finished.status and (lacks := TOO_OLD.search(finished.output)):
         return [skipped(name, f"was linked with a later C library: it needs {lacks[1]}")]
     status = None if finished.hung else finished.status
@@ -101,11 +100,11 @@ def main() -> int:
     context = Context(TOP, TOP / "build", verbose=False)
     if lacks := too_old(context.build):
         cases = [
-            passed("the dynamic linker says what is lacking"),
+            passed("the dynamic linker reports the missing version"),
             skipped(
                 "all tests",
-                f"this build is of a system with a later C library: it needs {lacks}, which is "
-                "not here; one made here runs there",
+                f"this build needs {lacks}, which this system's C library lacks; a build that is "
+                "made here runs there",
             ),
         ]
     else:

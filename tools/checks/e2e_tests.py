@@ -1,4 +1,4 @@
-"""The end-to-end tests: pytest over what was built, told by pytest_record.py."""
+"""The end-to-end tests: pytest over the build, with results from pytest_record.py."""
 
 import json
 import os
@@ -19,21 +19,22 @@ FIRST = [
     "test_run_sync", "test_stack_programs", "test_tekd_groups", "test_tekd_groups_attacked",
     "test_run_model", "test_run_alloc",
 ]
-# Before a process of pytest. Programs that root runs under TEK have their tables in /run/tek.
+# Prefix of a process of pytest: root's programs under TEK have their tables in /run/tek.
 OWN_TABLES = ["unshare", "--mount", "sh", "-c",
-              'mkdir -p /run/tek && mount -t tmpfs -o mode=755 tables /run/tek && exec "$@"', "own-tables"]
-# Two for each CPU share the tests, because most of these sleep; but no more than that.
+              'mkdir -p /run/tek && mount -t tmpfs -o mode=755 tables /run/tek && exec "$@"',
+              "own-tables"]
+# Two processes for each CPU share the tests, because most of these sleep; at most so many.
 PROCESSES = 4
 
 
 def build(context: Context) -> list[Case]:
-    """The command, the daemon and what they write.  Only what went wrong comes back."""
+    """The command, the daemon and the files that they generate.  Returns failures only."""
     built = run(context, "build", ["tools/build"], BUILD_SILENCE)
     return [failed("tools/build", built.how, built.log)] if built.status else []
 
 
 def end_to_end(context: Context) -> list[Case]:
-    """All modules, by several processes at the same time."""
+    """All modules, shared by several processes."""
     if wrong := build(context):
         return wrong
     modules = sorted((context.top / "tests" / "e2e").glob("test_*.py"), key=_place)
@@ -41,7 +42,7 @@ def end_to_end(context: Context) -> list[Case]:
 
 
 def alone(context: Context, name: str) -> list[Case]:
-    """The one test of that name, which is pytest's."""
+    """The test with that name, which is its id in pytest."""
     return run_pytest(context, "e2e-alone", [context.top / name])
 
 
@@ -50,7 +51,7 @@ def _place(module: Path) -> tuple[int, str]:
 
 
 def shared(context: Context, modules: list[Path], count: int) -> list[Case]:
-    """The tests of modules, by so many processes of pytest: pytest_share.py."""
+    """The tests of modules, shared by `count` processes of pytest: pytest_share.py."""
     if not _has_pytest(context):
         return run_pytest(context, "e2e", modules)
     share = context.logs / "e2e.json"
@@ -59,16 +60,16 @@ def shared(context: Context, modules: list[Path], count: int) -> list[Case]:
     cases = list(chain.from_iterable(side_by_side(
         lambda number: _share_of(context, number, modules, share, before), range(1, count + 1),
         count)))
-    # Where a process died, there may be none that was to run what is left.
+    # If a process died, its groups may be left.
     if _left(share):
         cases += _share_of(context, count + 1, modules, share, before)
-        cases += [failed(name, "no process of pytest has run it") for name in _left(share)]
+        cases += [failed(name, "no process of pytest ran it") for name in _left(share)]
     return _each_once(cases)
 
 
 def _share_of(context: Context, number: int, modules: list[Path], share: Path,
               before: list[str]) -> list[Case]:
-    """The tests that one process takes. TEK shows it only the programs that it started itself."""
+    """The tests that one process takes, with a directory for temporary files of its own."""
     with tempfile.TemporaryDirectory(prefix="tek-check-", ignore_cleanup_errors=True) as directory:
         os.chmod(directory, 0o1777)
         environment = {"TMPDIR": directory, "CHECK_SHARE": str(share)}
@@ -82,7 +83,7 @@ def _left(share: Path) -> list[str]:
 
 
 def _each_once(cases: list[Case]) -> list[Case]:
-    """A module that cannot be read is told of by each process."""
+    """Without duplicates: each process reports a module that cannot be imported."""
     found: dict[str, Case] = {}
     for case in cases:
         if case.name not in found or case.outcome is Outcome.FAILED:
@@ -98,7 +99,7 @@ def _has_pytest(context: Context) -> bool:
 def run_pytest(context: Context, suite: str, tests: list[Path], silence: int = TEST_SILENCE,
                before: list[str] | None = None,
                environment: dict[str, str] | None = None) -> list[Case]:
-    """The tests of modules, or those with these ids; with $CHECK_SHARE what it takes of them."""
+    """Tests by module or id; with $CHECK_SHARE those that this process takes of them."""
     if not _has_pytest(context):
         return [skipped(str(path.relative_to(context.top)),
                         "pytest is missing (Debian's python3-pytest)") for path in tests]
@@ -117,7 +118,7 @@ def run_pytest(context: Context, suite: str, tests: list[Path], silence: int = T
 
 
 def judge(lines: list[str], name: str, status: int | None, how: str, log: Path) -> list[Case]:
-    """Cases of a run of pytest with that exit status; None is one that was ended."""
+    """Cases of a run of pytest; `status` is None if the run was killed."""
     cases = parse(lines, log, how)
     explained = any(case.outcome is Outcome.FAILED for case in cases)
     if status is None or (status not in (0, NO_TESTS) and not explained):

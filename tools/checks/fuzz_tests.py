@@ -1,7 +1,7 @@
 """The fuzzers of tests/fuzz: libFuzzer with the sanitizers, from the inputs in tests/fuzz/corpus.
 
-As a program, `python3 -m checks.fuzz_tests SECONDS` in tools: lets each run that long, then keeps the
-fewest inputs that reach as much code.
+As a program, `python3 -m checks.fuzz_tests SECONDS` in tools: runs each fuzzer that long, then
+keeps the fewest inputs that cover as much code.
 """
 
 import base64
@@ -15,28 +15,27 @@ from shutil import which
 from .process import BUILD_SILENCE, Context, run, side_by_side
 from .results import Case, failed, passed, skipped
 
-# How long each runs, beside reading its kept inputs: these reach what took minutes to find.
-# TEK_FUZZ_SECONDS lets it run longer.
+# How long each fuzzer runs after the inputs of the corpus.  TEK_FUZZ_SECONDS overrides it.
 SECONDS = 3
 CLANG = ["clang", "-g1", "-O1", "-fsanitize=address,undefined", "-fno-sanitize-recover=all"]
 COMPILE = [*CLANG, "-fsanitize=fuzzer-no-link", "-std=gnu17", "-D_GNU_SOURCE", "-Wall", "-Wextra",
            "-Werror", "-Iabi", "-Iinclude", "-Ilib", "-c"]
 LINK = [*CLANG, "-fsanitize=fuzzer"]
-# A fuzzer names the files that it tests by the headers of lib/ that it includes.
+# A fuzzer is linked with the sources of the headers of lib/ that it includes.
 INCLUDE = re.compile(r'^#include "(\w+/\w+)\.h"$', re.MULTILINE)
 CORPUS = "tests/fuzz/corpus"
-# What longer inputs reach is soon found from these again.
+# Longer inputs are not kept: a fuzzer soon finds their code again.
 MOST_KEPT = 512  # bytes
 
 
 def fuzzers(context: Context) -> list[Case]:
-    """Each has one thread, and its time counts while others run, too."""
+    """Runs the fuzzers side by side: each has one thread."""
     build(context)
     return side_by_side(lambda source: _fuzz(context, source), _sources(context))
 
 
 def build(context: Context) -> None:
-    """What several fuzzers test is compiled once."""
+    """Compiles each source once, even if several fuzzers test it."""
     if not which("clang"):
         return
     files = {file for source in _sources(context) for file in [source, *_tested(context, source)]}
@@ -57,7 +56,7 @@ def _directory(context: Context) -> Path:
 
 
 def _object(context: Context, file: Path) -> Path | Case:
-    """A file's object, compiled if it is not there; or why there is none."""
+    """A file's object, compiled if it is missing; or the failure."""
     name = "-".join(file.relative_to(context.top).with_suffix(".o").parts)
     made = _directory(context) / name
     if made.exists():
@@ -68,7 +67,7 @@ def _object(context: Context, file: Path) -> Path | Case:
 
 
 def _program(context: Context, source: Path) -> Path | Case:
-    """The program of a fuzzer, built if it is not there; or why there is none."""
+    """The program of a fuzzer, built if it is missing; or the failure."""
     name, program = source.stem, _directory(context) / source.stem
     if not which("clang"):
         return skipped(name, "clang is missing (Debian's clang)")
@@ -88,7 +87,7 @@ def _kept(context: Context, name: str) -> Path:
 
 
 def _inputs(context: Context, name: str) -> Path:
-    """A directory with the inputs that are kept for that fuzzer, one a line of a file, in base64."""
+    """A directory with the fuzzer's inputs, which the corpus has as lines in base64."""
     directory = _directory(context) / f"{name}-inputs"
     shutil.rmtree(directory, ignore_errors=True)
     directory.mkdir(parents=True)
@@ -104,16 +103,16 @@ def _fuzz(context: Context, source: Path) -> Case:
     if isinstance(program, Case):
         return program
     seconds = os.environ.get("TEK_FUZZ_SECONDS", SECONDS)
-    finished = run(context, log, [str(program), f"-max_total_time={seconds}", "-print_final_stats=1",
-                                  f"-artifact_prefix={context.logs}/{name}-",
-                                  str(_inputs(context, name))])
+    finished = run(context, log, [
+        str(program), f"-max_total_time={seconds}", "-print_final_stats=1",
+        f"-artifact_prefix={context.logs}/{name}-", str(_inputs(context, name))])
     if finished.status:
         return failed(name, finished.how, finished.log)
     return passed(name)
 
 
 def _keep(context: Context, source: Path) -> Case:
-    """Fuzz, then replace what is kept by the fewest inputs that reach as much."""
+    """Fuzz, then replace the corpus by the fewest inputs that cover as much code."""
     name = source.stem
     case = _fuzz(context, source)
     if case.log or not _directory(context).joinpath(name).exists():
@@ -125,9 +124,10 @@ def _keep(context: Context, source: Path) -> Case:
                                            str(_directory(context) / f"{name}-inputs")])
     if merged.status:
         return failed(name, merged.how, merged.log)
-    inputs = [one for one in (file.read_bytes() for file in fewest.iterdir()) if len(one) <= MOST_KEPT]
-    inputs.sort(key=lambda one: (len(one), one))
-    lines = [f"{base64.b64encode(one).decode()}\n" for one in inputs]
+    found = (file.read_bytes() for file in fewest.iterdir())
+    inputs = sorted((text for text in found if len(text) <= MOST_KEPT),
+                    key=lambda text: (len(text), text))
+    lines = [f"{base64.b64encode(text).decode()}\n" for text in inputs]
     _kept(context, name).parent.mkdir(exist_ok=True)
     _kept(context, name).write_text("".join(lines))
     return case
@@ -137,6 +137,7 @@ def main() -> None:
     os.environ["TEK_FUZZ_SECONDS"] = sys.argv[1]
     top = Path(__file__).resolve().parents[2]
     context = Context(top, top / "build", verbose=False)
+    shutil.rmtree(_directory(context), ignore_errors=True)  # programs of older sources
     build(context)
     for case in side_by_side(lambda source: _keep(context, source), _sources(context)):
         print(f"{case.name}: {case.outcome.value} {case.reason}")

@@ -1,4 +1,4 @@
-"""Boots of the kernel lab side by side: as many as there are CPUs, as far as memory goes."""
+"""Boots guests of the kernel lab side by side, as many as CPUs and memory allow."""
 
 import os
 import threading
@@ -10,24 +10,24 @@ from typing import Callable
 from .process import side_by_side
 from .results import Case
 
-# MB beside a guest's own memory: QEMU, what it translated, and the guest's files once more.
+# MB of a guest beside its own memory: QEMU, translated code, and a second copy of the files.
 BESIDE = 600
 MEMINFO = Path("/proc/meminfo")
 
 
 @dataclass(frozen=True)
 class Work:
-    """One boot, or a module of pytest that boots guests itself."""
+    """One boot, or a module of pytest that boots guests."""
 
     suite: str
     run: Callable[[], list[Case]]
-    seconds: int = 0  # that it takes, about
+    seconds: int = 0  # estimated duration
     memory: int = 0  # MB
-    alone: bool = False  # no other meanwhile
+    alone: bool = False  # no other work runs meanwhile
 
 
 def run_all(works: list[Work]) -> dict[str, list[Case]]:
-    """The tests of each suite, in the order of the works. What takes longest begins first."""
+    """The cases of each suite, in the order of the works. The longest work starts first."""
     room = Room(available_mb())
     cases: dict[int, list[Case]] = {}
 
@@ -47,7 +47,7 @@ def run_all(works: list[Work]) -> dict[str, list[Case]]:
 
 
 class Room:
-    """Memory that guests share. One that needs more than all of it runs as the only one."""
+    """Memory that guests share. A guest that needs more than all of it runs alone."""
 
     def __init__(self, most: int):
         self.most = self.left = most
@@ -68,7 +68,7 @@ class Room:
 
 
 def available_mb() -> int:
-    """Of this machine's memory, what guests may have: the rest is for compilers and page cache."""
+    """Memory for guests: three quarters of the available memory. Compilers need the rest."""
     try:
         line = next(line for line in MEMINFO.read_text().splitlines()
                     if line.startswith("MemAvailable:"))

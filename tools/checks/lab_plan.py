@@ -1,4 +1,4 @@
-"""What runs in the kernel lab: lab/tests.toml, made into jobs for `tek lab run --jobs`."""
+"""Makes jobs for `tek lab run --jobs` of lab/tests.toml."""
 
 import re
 import tomllib
@@ -12,18 +12,18 @@ PYTEST = ["/usr/bin/python3", "-B", "-m", "pytest", "-v", "-p", "checks.pytest_r
           "-p", "no:cacheprovider", f"--rootdir={GUEST_TOP}"]
 
 
-# Limits of lab/tests.toml are for a guest that has two cores for itself. Others run beside it, and
-# some machines are slow. A limit costs nothing where a test does not hang.
+# Limits of lab/tests.toml are for a guest that has two idle cores. Other guests run beside it, and
+# some machines are slow. A long limit costs time only if a test hangs.
 PATIENCE = 3
 
 
 class Mistake(Exception):
-    """lab/tests.toml says something that makes no sense."""
+    """lab/tests.toml is wrong; the text says where."""
 
 
 @dataclass(frozen=True)
 class Job:
-    """One command in a guest, and how to read what it says."""
+    """One command in a guest, and the format of its output."""
 
     name: str
     command: list[str]
@@ -40,21 +40,21 @@ class Job:
 
 @dataclass
 class Boot:
-    """Jobs that can share a guest: the machine is the same, and what lies in it."""
+    """Jobs that share a guest, because they need the same machine and the same files."""
 
     kind: str
     sets: tuple[str, ...]
     memory: str | None
     cpus: int | None
     in_turns: bool
-    alone: bool  # no other boot meanwhile
+    alone: bool  # no other guest runs meanwhile
     jobs: list[Job] = field(default_factory=list)
-    seconds: int = 0  # that it takes, about
+    seconds: int = 0  # estimated duration
 
 
 @dataclass(frozen=True)
 class Choice:
-    """Which tests of a kind are wanted: all, those of one name, or the smoke set."""
+    """Which tests of a kind run: all, those of one name, or the smoke set."""
 
     kind: str
     only: str = ""  # the name of an entry or of a job
@@ -67,7 +67,7 @@ KEYS = {*TESTS, "name", "kinds", "with", "limit", "memory", "cpus", "in-turns", 
 
 
 def read(path: Path) -> tuple[list[dict], dict[str, list[str]]]:
-    """The entries of lab/tests.toml, and what is to be run before boots of a kind or with a set."""
+    """The entries of lab/tests.toml, and [prepare]: commands by kind or set of files."""
     with path.open("rb") as stream:
         document = tomllib.load(stream)
     entries = document.get("tests", [])
@@ -85,7 +85,7 @@ def _machines(path: Path) -> dict[str, dict]:
 
 
 def _mistake(entry: dict, top: Path, machines: dict[str, dict]) -> str:
-    """What is wrong with an entry of the file; empty if nothing is."""
+    """What is wrong with an entry of the file; empty if it is right."""
     for key in entry.keys() - KEYS:
         return f"there is no `{key}`; there are {', '.join(sorted(KEYS))}"
     if not isinstance(entry.get("name"), str):
@@ -107,8 +107,10 @@ def _mistake(entry: dict, top: Path, machines: dict[str, dict]) -> str:
 
 
 def _mistake_of_smoke(entry: dict, top: Path) -> str:
-    """A test of the smoke set that was renamed must not drop out of it."""
+    """What is wrong with an entry's `smoke`, such as a test that has another name now."""
     modules = {Path(module).name: top / module for module in entry.get("pytest", [])}
+    if not isinstance(entry.get("smoke", {}), dict):
+        return "`smoke` needs a kind, such as smoke.rt = true"
     for kind, chosen in entry.get("smoke", {}).items():
         if kind not in entry.get("kinds", []):
             return f"`smoke.{kind}`: the entry has no kind {kind}"
@@ -130,28 +132,26 @@ def kinds(entries: list[dict]) -> list[str]:
 
 
 def here(entries: list[dict]) -> list[tuple[str, int]]:
-    """The pytest modules that run on this machine and boot what they need themselves, and the
-    seconds that each takes, about."""
+    """The pytest modules that run on this machine and boot guests, with estimated seconds."""
     return [(module, entry.get("seconds", 0)) for entry in entries if entry.get("here")
             for module in entry["pytest"]]
 
 
 def kinds_of_smoke(entries: list[dict]) -> list[str]:
-    """Those of which something is in the smoke set."""
+    """The kinds that have tests in the smoke set."""
     return [kind for kind in kinds(entries)
             if any(kind in entry.get("smoke", {}) for entry in entries)]
 
 
 def needs(entries: list[dict], choice: Choice) -> list[str]:
-    """What [prepare] may have something for: the kind, and the sets of files in the chosen guests."""
+    """Names that [prepare] may have: the kind, and the sets of files of the chosen guests."""
     sets = (name for entry in entries if _may_be_chosen(entry, choice)
             for name in entry.get("with", []))
     return list(dict.fromkeys([choice.kind, *sets]))
 
 
 def boots(top: Path, entries: list[dict], choice: Choice, meson_tests) -> list[Boot]:
-    """What runs in guests. `meson_tests` tells a build directory's tests, as `meson introspect
-    --tests` does."""
+    """The boots. `meson_tests` returns a build directory's tests, as `meson introspect --tests`."""
     made: dict[tuple, Boot] = {}
     for entry in entries:
         if not _may_be_chosen(entry, choice):
@@ -188,7 +188,7 @@ def _may_be_chosen(entry: dict, choice: Choice) -> bool:
 
 
 def _forbid_twins(kind: str, made) -> None:
-    """Of two jobs of a name the second would overwrite what the first wrote, or be taken for it."""
+    """Two jobs of one name would write to the same files."""
     names = [job.name for boot in made for job in boot.jobs]
     twice = next((name for name in names if names.count(name) > 1), None)
     if twice:
@@ -226,12 +226,12 @@ def _jobs(top: Path, entry: dict, choice: Choice, meson_tests):
 
 
 def is_of(job: Job, name: str) -> bool:
-    """Whether a test of that name is one of the job's."""
+    """Whether the job has a test of that name."""
     return name == job.title or name.startswith(tuple(job.title + end for end in ("::", "/", ": ")))
 
 
 def narrowed(job: Job, name: str) -> Job:
-    """The job with no other test than this one, where its program can leave out the others."""
+    """The job with this test only, if its program can select one."""
     if job.format == "pytest" and "::" in name:
         words = [word for word in job.command if not word.startswith(f"{GUEST_TOP}/{job.title}")]
         return replace(job, command=[*words, f"{GUEST_TOP}/{name}"])
@@ -250,7 +250,11 @@ def _of_pytest(entry: dict, module: str, tests: list[str], environment: dict, co
 
 
 def _is_wanted(test: dict, directory: Path, patterns: list[str] | None) -> bool:
-    """Whether it lies there or, where there are patterns, below, and the last that fits wants it."""
+    """Whether `tests` of an entry selects a program.
+
+    Without patterns: the programs in the directory. With patterns: those in it or below it, if the
+    last pattern that matches has no `!`.
+    """
     program = Path(test["cmd"][0])
     if patterns is None:
         return program.parent == directory

@@ -1,4 +1,4 @@
-"""The tests that run in the kernel lab, in guests that `tek lab run` boots: lab/tests.toml."""
+"""The tests of lab/tests.toml, which run in guests that `tek lab run` boots."""
 
 import json
 import re
@@ -15,24 +15,24 @@ from .lab_plan import Choice
 from .process import BUILD_SILENCE, Context, describe_status, run, side_by_side
 from .results import Case, failed, passed, skipped
 
-SKIPPED = 77  # the exit status of a program that says why it cannot be tested, in its last line
-NO_KERNEL = 1  # that of `tek lab fetch` where a kernel or a package cannot be had
-# Seconds that `tek lab run` may be silent beside the limit of a job: boots, and what ends a job.
+SKIPPED = 77  # the exit status of a skipped test; its last line is the reason
+NO_KERNEL = 1  # the exit status of `tek lab fetch` if a kernel or package is unavailable
+# Seconds that `tek lab run` may be silent beyond the limit of a job: to boot, and to end a job.
 SILENCE = 900
-# Seconds until a guest is up, at most: other guests and compilers run meanwhile.
+# Seconds that a guest may take to boot, beside other guests and compilers.
 BOOT_LIMIT = 300
-# How often tests are run again whose kernel died of being emulated.
+# How often tests run again if their kernel died of a defect of emulation.
 RUNS_MORE = 3
-# The bytes at which a CPU stands (<>), where a tracepoint that is off has an instruction that does nothing.
+# The machine code of a tracepoint that is off, a no-op; <> marks the instruction pointer.
 NOTHING = "<0f> 1f 44 00 00"
-# Where another one waits for it that changes the kernel's code.
+# The function in which another CPU waits while it patches the kernel's code.
 WAITING = "text_poke_bp_batch+"
-HOST = "lab-host"  # the suite of those that drive the lab from this machine
-HOST_SILENCE = 900  # its tests boot guests, several to a test
+HOST = "lab-host"  # the suite of tests that run on this machine and boot guests
+HOST_SILENCE = 900  # seconds; one of its tests may boot several guests
 
 
 def suites(top: Path, smoke: bool = False) -> list[str]:
-    """A suite for each kind of machine, and one for what drives the lab from this machine."""
+    """A suite for each kind of machine, and HOST."""
     entries, _ = lab_plan.read(top / "lab/tests.toml")
     if smoke:
         return [f"lab-{kind}" for kind in lab_plan.kinds_of_smoke(entries)]
@@ -41,7 +41,7 @@ def suites(top: Path, smoke: bool = False) -> list[str]:
 
 
 def single_suites(top: Path) -> list[str]:
-    """Those of an entry of the file, or of one of its jobs: lab-KIND:NAME."""
+    """Suites of one entry of the file or of one of its jobs: lab-KIND:NAME."""
     entries, _ = lab_plan.read(top / "lab/tests.toml")
     found = []
     for kind in lab_plan.kinds(entries):
@@ -53,7 +53,7 @@ def single_suites(top: Path) -> list[str]:
 
 
 class Lab:
-    """The chosen suites. The boots of all run when the first suite is asked for, side by side."""
+    """The chosen suites. When the first suite runs, the boots of all run side by side."""
 
     def __init__(self, top: Path, names: list[str], smoke: bool = False):
         self.entries, self.prepare = lab_plan.read(top / "lab/tests.toml")
@@ -64,17 +64,17 @@ class Lab:
         self.fetched: dict[str, Prepared] = {}
 
     def suites(self) -> dict:
-        """What runs each, as those of tools/check."""
+        """The functions of the suites, as tools/check needs them."""
         return {name: partial(self._suite, name) for name in self.names}
 
     def _suite(self, name: str, context: Context) -> list[Case]:
         if self.cases is None:
-            self.cases = {}  # should tools/check fail, no second time
+            self.cases = {}  # if the next line fails, no suite tries again
             self.cases = run_all(self._works(context))
         return self.cases.get(name, [])
 
     def _works(self, context: Context) -> list[Work]:
-        """All boots, after what lies in their guests has been built."""
+        """Builds the files of the guests, and returns all boots."""
         needs = {name for choice in self.choices.values()
                  for name in lab_plan.needs(self.entries, choice)}
         commands = list(dict.fromkeys(tuple(command) for name, command in self.prepare.items()
@@ -123,7 +123,7 @@ class Lab:
 
 
 def ways(top: Path, smoke: bool = False) -> dict:
-    """How one test of each suite runs alone: in a guest of its own, which is as the suite's."""
+    """How one test of each suite runs alone: in a guest like that of the suite."""
     names = [*suites(top, smoke), *([] if smoke else single_suites(top))]
     return {name: _alone_here if name == HOST else partial(_alone, _choice(name, smoke))
             for name in names}
@@ -153,7 +153,7 @@ def _skipped(boot: lab_plan.Boot, why: str) -> list[Case]:
 
 
 def _unused(directory: Path) -> Path:
-    """A directory in it for a boot's results, which `tek lab run` wants to be empty."""
+    """A new directory in it for the results of a boot: `tek lab run` needs an empty one."""
     for number in count(1):
         with suppress(FileExistsError):
             (directory / str(number)).mkdir(parents=True)
@@ -176,14 +176,14 @@ def _lab(context: Context) -> str:
 
 @dataclass(frozen=True)
 class Prepared:
-    """What failed, or why a machine cannot be booted here; neither if it can."""
+    """The failure of a preparation, or what this machine lacks; both empty on success."""
 
     failure: Case | None = None
     lacking: str = ""
 
 
 def _prepare(context: Context, lacks: int, command: tuple[str, ...]) -> Prepared:
-    """Runs a command, whose exit status `lacks` is that something cannot be had."""
+    """Run a command, whose exit status `lacks` means that something is unavailable."""
     name = " ".join([Path(command[0]).name, *command[1:]])
     finished = run(context, f"lab-{name.replace(' ', '-')}", [*command], BUILD_SILENCE)
     if not finished.status:
@@ -202,22 +202,26 @@ def _boot(context: Context, boot: lab_plan.Boot, results: Path) -> list[Case]:
                                     if died_of_emulation(ended.get(job.name, {}))])
         if not again.jobs:
             break
-        # tek lab run wants an empty one.
         directory = results.with_name(f"{results.name}-again-{number + 1}")
         records_again, _ = _run_jobs(context, again, directory)
         for name, record in records_again.items():
             ended[name] = record | {"again": True}
             written[name] = directory / name
-    return [case for job in boot.jobs
-            for case in _with_told(cases_of_job(job, ended.get(job.name), written[job.name], otherwise),
-                                   written[job.name], ended.get(job.name, {}).get("again", False))]
+    cases = []
+    for job in boot.jobs:
+        record = ended.get(job.name)
+        of_job = cases_of_job(job, record, written[job.name], otherwise)
+        cases += _with_report(of_job, written[job.name], (record or {}).get("again", False))
+    return cases
 
 
 def died_of_emulation(record: dict) -> bool:
-    """Whether the kernel met a breakpoint of its own that it knew nothing of any more. It puts them where it switches a
-    tracepoint on or off; on several emulated CPUs one may still meet it later, without TEK too (docs/lab.md). Linux 7.2
-    dies of it. Linux 6.1 tries again for ever, where the breakpoint is no more: watchdog after watchdog finds the CPU
-    before the instruction that does nothing, or the one that has put the breakpoint there and waits for an answer."""
+    """Whether the kernel hit a breakpoint of its own that it had removed already.
+
+    The kernel patches code by breakpoints when it switches a tracepoint. A second emulated CPU may
+    hit one too late, even without TEK (docs/lab.md). Linux 7.2 panics. Linux 6.1 retries for ever,
+    and its watchdog reports a CPU at the patched no-op, or the CPU that waits while it patches.
+    """
     console = record.get("console", [])
     if record.get("outcome") == "hung":
         lockups = [at for at, line in enumerate(console) if "BUG: soft lockup" in line]
@@ -228,12 +232,12 @@ def died_of_emulation(record: dict) -> bool:
 
 
 def _run_jobs(context: Context, boot: lab_plan.Boot, results: Path) -> tuple[dict[str, dict], str]:
-    """How each job ended, by name, and what there is to say of those that are not told of."""
+    """The record of each job by name, and the reason why other jobs have none."""
     jobs = results.with_suffix(".json")
     jobs.write_text(json.dumps([job.as_json() for job in boot.jobs], indent=1))
     command = [_lab(context), "lab", "run", "--kind", boot.kind, "--jobs", str(jobs),
                "--results", str(results), "--boot-limit", str(BOOT_LIMIT),
-               # where the C tests were told that it is
+               # at the same path, which is compiled into the C tests
                "--add", str(context.top / "tests/profiles")]
     if boot.sets:
         command += ["--manifest", str(context.top / "lab/manifest.toml")]
@@ -241,7 +245,7 @@ def _run_jobs(context: Context, boot: lab_plan.Boot, results: Path) -> tuple[dic
     for option, value in (("--memory", boot.memory), ("--cpus", boot.cpus)):
         command += [option, str(value)] if value else []
     command += ["--in-turns"] if boot.in_turns else []
-    # Each boot has a log of its own, because others write meanwhile.
+    # A log for each boot, because boots run side by side.
     finished = run(context, f"lab-{boot.kind}-{results.name}", command,
                    SILENCE + max(job.limit for job in boot.jobs))
     ended = {record["job"]: record for record in records(finished.output)}
@@ -249,16 +253,17 @@ def _run_jobs(context: Context, boot: lab_plan.Boot, results: Path) -> tuple[dic
     return ended, words[-1] if words else finished.how
 
 
-def _with_told(cases: list[Case], directory: Path, again: bool = False) -> list[Case]:
-    """A test writes what people are to read, such as numbers, into $OUT/told."""
-    told = _text(directory / "files/told").rstrip()
+def _with_report(cases: list[Case], directory: Path, again: bool = False) -> list[Case]:
+    """The cases with the report that the test wrote to $OUT/report, such as measurements."""
+    report = _text(directory / "files/report").rstrip()
     if again:
-        told = f"{cases[0].name}: run again, because the emulated kernel died of its own\n{told}".rstrip()
-    return [replace(cases[0], told=told), *cases[1:]] if told else cases
+        report = (f"{cases[0].name}: ran again, because a defect of emulation killed the kernel\n"
+                  f"{report}").rstrip()
+    return [replace(cases[0], report=report), *cases[1:]] if report else cases
 
 
 def records(output: str) -> list[dict]:
-    """The JSON lines of `tek lab run --jobs`, among what else it says."""
+    """The JSON records in the output of `tek lab run --jobs`."""
     found = []
     for line in output.splitlines():
         if line.startswith("{"):
@@ -272,7 +277,7 @@ def records(output: str) -> list[dict]:
 
 
 def how_it_ended(record: dict) -> str:
-    """The end of a job in words; as process.describe_status where it ended by itself."""
+    """The end of a job in words; those of process.describe_status if it ended by itself."""
     outcome = record["outcome"]
     if outcome == "exited":
         return describe_status(record["status"])
@@ -293,7 +298,7 @@ def how_it_ended(record: dict) -> str:
 
 
 def _where_it_failed(console: list[str]) -> str:
-    """What a kernel that panics says was wrong first, and who had called whom."""
+    """The first faults that a panicking kernel reports, and the call trace."""
     text = [re.sub(r"^\s*(\[[^]]*\]\s*)+", "", line) for line in console]
     faults = [line for line in text if re.match(r"(BUG|Oops|RIP|.*fault|kernel BUG)\b", line)]
     begin = next((at for at, line in enumerate(text) if line.startswith("Call Trace:")), len(text))
@@ -303,9 +308,9 @@ def _where_it_failed(console: list[str]) -> str:
 
 def cases_of_job(job: lab_plan.Job, record: dict | None, directory: Path,
                  otherwise: str) -> list[Case]:
-    """The tests of one job. `otherwise` says how the lab ended, if it does not tell of the job."""
+    """The cases of one job. `otherwise` is the reason if there is no record of the job."""
     if record is None:
-        return [failed(job.title, f"tek lab run did not tell of it ({otherwise})")]
+        return [failed(job.title, f"tek lab run did not report it ({otherwise})")]
     how = how_it_ended(record)
     said, complained = (_text(directory / name) for name in ("stdout", "stderr"))
     log = _write_log(directory, job, how, record, said, complained)
@@ -333,13 +338,13 @@ def _last_line(text: str) -> str:
 
 
 def _events(text: str) -> list[str]:
-    """The lines of pytest_record.py, among what else there is on standard error."""
+    """The lines of pytest_record.py on standard error."""
     return [line for line in text.splitlines() if line.startswith('{"event": ')]
 
 
 def _write_log(directory: Path, job: lab_plan.Job, how: str, record: dict, said: str,
                complained: str) -> Path:
-    """One file with everything that a person wants to know of a job that failed."""
+    """Write one file with all that is known of a job, and return it."""
     directory.mkdir(parents=True, exist_ok=True)
     log = directory / "log"
     parts = [f"$ {' '.join(job.command)}", f"{how}, after {record.get('seconds', 0):.1f} s, "

@@ -1,7 +1,7 @@
-"""A bounded load for tests to run beside: two programs that compute and one that writes to the disk.
+"""A bounded load for tests to run beside: two CPU hogs and a disk writer.
 
-As a program, `python3 -m checks.load PARENT cpu|disk FILE`: one of them.  It ends with the
-process PARENT that started it, and by itself after LIMIT seconds.
+As a program, `python3 -m checks.load PARENT cpu|disk FILE`: one of them.  It ends with its parent
+process PARENT, or after LIMIT seconds.
 """
 
 import ctypes
@@ -21,8 +21,8 @@ PR_SET_PDEATHSIG = 1
 
 
 class Load:
-    """Runs the load as long as its block lasts.  Each program is a session of its own, as each test is,
-    because the kernel may share the CPUs among sessions first."""
+    """A context that runs the load.  Each program is a session, as each test is, because the
+    kernel's autogroups share the CPUs among sessions."""
 
     def __init__(self, directory: Path):
         self.file = directory / "load.bin"
@@ -34,7 +34,8 @@ class Load:
             for kind in [*["cpu"] * CPU_HOGS, "disk"]:
                 # pylint: disable-next=consider-using-with
                 self.programs.append(subprocess.Popen(
-                    [sys.executable, "-B", "-m", "checks.load", str(os.getpid()), kind, str(self.file)],
+                    [sys.executable, "-B", "-m", "checks.load", str(os.getpid()), kind,
+                     str(self.file)],
                     cwd=Path(__file__).resolve().parents[1], stdin=subprocess.DEVNULL,
                     start_new_session=True))
         except BaseException:
@@ -51,7 +52,7 @@ class Load:
 
 
 def _end_with(parent: int) -> None:
-    """Ask the kernel to end this process with its parent, which may have ended already."""
+    """Have the kernel end this process with its parent, which may have ended already."""
     ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
     if os.getppid() != parent:
         sys.exit(1)

@@ -1,7 +1,7 @@
-"""What tools/packages.txt promises: each thing that the C build has where a package is installed.
+"""Checks that the C build has what `makes` of tools/packages.txt promises for installed packages.
 
-Called for each build directory before its tests run. Without it a test program that was not built
-is missed by nobody: there is nothing that could be skipped or fail.
+Called for each build directory before its tests run. Without this check, tests that are not built
+are neither skipped nor failed.
 """
 
 import json
@@ -21,7 +21,7 @@ class Package:
     """One line of tools/packages.txt, for this processor."""
 
     section: str
-    names: tuple[str, ...]  # the first one that the system has is meant
+    names: tuple[str, ...]  # alternatives, the preferred one first
     makes: tuple[str, ...]
     about: str
 
@@ -40,11 +40,11 @@ class Built:
 
 
 def listed(top: Path) -> list[Package]:
-    told = subprocess.run(
+    table = subprocess.run(
         [top / "tools/packages", "list"], stdout=subprocess.PIPE, text=True, check=True
     )
     packages = []
-    for line in told.stdout.splitlines():
+    for line in table.stdout.splitlines():
         section, names, _, makes, about = line.split("\t")
         packages.append(
             Package(
@@ -55,9 +55,9 @@ def listed(top: Path) -> list[Package]:
 
 
 def installed(names: tuple[str, ...]) -> bool | None:
-    """Whether one of them is; None where nothing can tell."""
+    """Whether one of these packages is installed; None without dpkg."""
     try:
-        told = subprocess.run(
+        query = subprocess.run(
             ["dpkg-query", "--show", "--showformat=${db:Status-Status}\n", *names],
             stdout=subprocess.PIPE,
             stderr=subprocess.DEVNULL,
@@ -66,11 +66,11 @@ def installed(names: tuple[str, ...]) -> bool | None:
         )
     except FileNotFoundError:
         return None
-    return "installed" in told.stdout.splitlines()
+    return "installed" in query.stdout.splitlines()
 
 
-def not_to_be_had(build: Path) -> dict[tuple[str, ...], str]:
-    """The packages that tools/setup could not install, each with the reason."""
+def unavailable_packages(build: Path) -> dict[tuple[str, ...], str]:
+    """The packages that tools/setup could not install, by names, with the reasons."""
     file = build / LACKING
     lines = file.read_text().splitlines() if file.exists() else []
     fields = [line.split("\t") for line in lines]
@@ -93,22 +93,22 @@ def _relative(file: str, directory: Path) -> str:
 
 
 def missing(top: Path, promise: str, there: Built) -> list[str]:
-    """What of a promise is not in the build."""
+    """The parts of a promise that the build lacks."""
     if promise.startswith("-D"):
         return [] if promise in there.definitions else [promise]
     sources = {str(path.relative_to(top)) for path in top.glob(promise)}
     if sources or any(sign in promise for sign in "*?["):
         return sorted(sources - there.sources)
-    # A shared library's file may have its version behind its name.
+    # The file name of a shared library may end with its version.
     found = any(file == promise or file.startswith(f"{promise}.") for file in there.files)
     return [] if found else [promise]
 
 
 def promised(context: Context, directory: Path, only_tests: bool = False) -> list[Case]:
-    """A case for each package that promises something; with `only_tests`, only for test programs,
-    as a sanitized build has no more."""
+    """A case for each package with a promise; with `only_tests`, for promised test programs only,
+    because a sanitized build has nothing else."""
     there = built(context.top, directory)
-    unavailable = not_to_be_had(context.build)
+    unavailable = unavailable_packages(context.build)
     cases = []
     for package in listed(context.top):
         makes = [
@@ -136,18 +136,18 @@ def _case(package: Package, lacks: list[str], directory: Path, unavailable: str 
     if there:
         return failed(
             name,
-            f"{what} not in the build though the package is installed: find in "
-            f"{directory}/meson-logs/meson-log.txt why Meson does not take it",
+            f"{what} not in the build though the package is installed: see "
+            f"{directory}/meson-logs/meson-log.txt for the reason",
         )
     if there is None:
         return skipped(
             name,
-            f"{what} not in the build: install what {package.names[0]} holds, "
-            "where this is Debian; then build again",
+            f"{what} not in the build: install the contents of Debian's package "
+            f"{package.names[0]}, then build again",
         )
     if unavailable:
         return skipped(
-            name, f"{what} not in the build: {package.title} is not to be had ({unavailable})"
+            name, f"{what} not in the build: {package.title} is unavailable ({unavailable})"
         )
     return failed(
         name,

@@ -14,10 +14,11 @@ from pathlib import Path
 # Seconds without a word after which a command counts as hung.  Compilers are silent for long.
 TEST_SILENCE = 300
 BUILD_SILENCE = 900
-# Before a command that takes little but what others leave of the CPUs. Each is a session, and the kernel may share
-# the CPUs among sessions before it looks at who is nice in them.
+# Prefix of a command that gives way to others. Each command is a session, and the kernel's
+# autogroups share the CPUs among sessions before nice values count.
 GENTLY = ["sh", "-c", 'echo 10 2>/dev/null > /proc/self/autogroup; exec nice -n 10 "$@"', "gently"]
-# Before every command: a shell that runs us in the background, and nohup(1), have these ignored, by all who come after.
+# Prefix of every command: a shell's background jobs and nohup(1) ignore these signals, and children
+# inherit that.
 WITH_SIGNALS = ["env", "--default-signal=HUP,INT,QUIT"]
 # Seconds that output may lag behind the end of the command that wrote it.
 LAG = 2
@@ -27,7 +28,7 @@ _interrupted = threading.Event()
 
 @dataclass(frozen=True)
 class Context:
-    """What every suite is told."""
+    """The surroundings of a suite."""
 
     top: Path
     build: Path
@@ -82,8 +83,8 @@ def run(context: Context, suite: str, command: list[str], silence: int = TEST_SI
         stream.write(f"$ {' '.join(command)}\n".encode())
         try:
             child = subprocess.Popen(
-                [*WITH_SIGNALS, *command], cwd=context.top, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
-                stderr=subprocess.STDOUT, start_new_session=True,
+                [*WITH_SIGNALS, *command], cwd=context.top, stdin=subprocess.DEVNULL,
+                stdout=subprocess.PIPE, stderr=subprocess.STDOUT, start_new_session=True,
                 env=context.environment() | (environment or {}))
         except OSError as error:
             stream.write(f"{error}\n".encode())
@@ -106,7 +107,7 @@ def run(context: Context, suite: str, command: list[str], silence: int = TEST_SI
 
 
 def side_by_side(work, items, at_a_time: int | None = None) -> list:
-    """What `work` returns for each, in their order. As many run at a time, or as there are CPUs."""
+    """The results of `work` for the items, in their order; by default as many at a time as CPUs."""
     pool = ThreadPoolExecutor(at_a_time or os.cpu_count())
     try:
         return list(pool.map(work, items))

@@ -1,7 +1,7 @@
-"""A pytest plugin: one JSON line a test, written when it ends, to $CHECK_RECORD. And one for setting it up, for clearing
-up behind it, and for the CPU time of all this, where that takes long.
+"""A pytest plugin that writes one JSON line to $CHECK_RECORD when a test ends.
 
-Unlike a report at the end it is there up to the last test when pytest itself dies.
+More lines have the times of a slow set-up or clean-up, and the CPU time. Unlike a report at the
+end, the record survives the death of pytest.
 """
 
 import json
@@ -10,8 +10,8 @@ import resource
 
 import pytest
 
-WORTH_TELLING = 0.05  # seconds
-KEPT = 16_000  # characters of what a failed test printed
+WORTH_RECORDING = 0.05  # seconds
+KEPT = 16_000  # characters of a failed test's output
 
 
 def _write(**fields) -> None:
@@ -30,23 +30,23 @@ def _reason(report) -> str:
 
 def _output(report) -> str:
     """Where a test failed, and what it printed."""
-    parts = [report.longreprtext, *(f"---- {title} ----\n{text}" for title, text in report.sections)]
-    return "\n".join(parts)[-KEPT:]
+    sections = (f"---- {title} ----\n{text}" for title, text in report.sections)
+    return "\n".join([report.longreprtext, *sections])[-KEPT:]
 
 
 def planned(items) -> None:
-    """A test that never ends is told of, too."""
+    """Record the tests before they run, so that one that never ends is known."""
     for item in items:
         _write(event="planned", name=item.nodeid)
 
 
 def pytest_collection_finish(session):
-    if "CHECK_SHARE" not in os.environ:  # else those are planned that are taken
+    if "CHECK_SHARE" not in os.environ:  # pytest_share.py plans the groups that it takes
         planned(session.items)
 
 
 def _cpu_seconds() -> float:
-    """Of this process, and of those that it started and that have ended."""
+    """CPU time of this process and of its children that have ended."""
     used = (resource.getrusage(resource.RUSAGE_SELF), resource.getrusage(resource.RUSAGE_CHILDREN))
     return sum(each.ru_utime + each.ru_stime for each in used)
 
@@ -56,7 +56,7 @@ def pytest_runtest_protocol(item):
     before = _cpu_seconds()
     yield
     took = _cpu_seconds() - before
-    if took >= WORTH_TELLING:
+    if took >= WORTH_RECORDING:
         _write(event="took", name=item.nodeid, cpu_seconds=round(took, 2))
 
 
@@ -66,7 +66,7 @@ def pytest_runtest_logreport(report):
         more = {"output": _output(report)} if report.failed else {}
         _write(event="result", name=report.nodeid, outcome=report.outcome, reason=reason,
                seconds=round(report.duration, 2), **more)
-    elif report.duration >= WORTH_TELLING:
+    elif report.duration >= WORTH_RECORDING:
         _write(event=report.when, name=report.nodeid, seconds=round(report.duration, 2))
 
 

@@ -3,13 +3,13 @@
 Each process collects all tests, and takes one group of tests after another. The file $CHECK_SHARE
 has the groups that no process has taken; a process locks it to take one.
 
-A group is the tests of a module. A module that is marked `spread` has tests that may run beside
-each other: there a group is the tests that have a fixture of the module or of a class in common,
-and any other test is a group of its own.
+A group is the tests of a module. In a module marked `spread`, tests may run beside each other:
+there a group is the tests that share a fixture of the module or of a class; any other test is a
+group by itself.
 
-A test that is marked `alone("thing")` runs while no other test runs that is marked with the same
-thing. One that is marked `alone()` runs while no other test runs. Groups with a thing come first,
-because they queue up. Groups that run alone come last.
+A test marked `alone("thing")` never runs beside another test that is marked with the same thing. A
+test marked `alone()` never runs beside any test. Groups with a thing come first, because they wait
+for each other. Groups with alone() come last.
 """
 
 import fcntl
@@ -26,14 +26,14 @@ MACHINE = "machine"  # the thing of alone()
 
 
 class Rest(pytest.Item):
-    """A test of no module. Before it a module's fixtures end, and those of the session stay."""
+    """A next test outside all modules, which ends a module's fixtures and not the session's."""
 
     def runtest(self):
         raise NotImplementedError
 
 
 def things(item) -> set[str]:
-    """What a test must not share with one that runs at the same time, as its marks say."""
+    """The things of a test's `alone` marks."""
     return {thing for mark in item.iter_markers("alone") for thing in mark.args or [MACHINE]}
 
 
@@ -42,13 +42,13 @@ def module(item) -> str:
 
 
 def needs(group: list) -> list[str]:
-    """The same of a group. No other group of its module runs meanwhile, unless that is spread."""
+    """The things of a group, and its module unless that is marked `spread`."""
     modules = {module(item) for item in group if not item.get_closest_marker("spread")}
     return sorted(modules.union(*map(things, group)))
 
 
 def _ties(item) -> list:
-    """Two tests with one of these in common are in the same group."""
+    """Keys of a test's group: tests with a common key are in the same group."""
     if not item.get_closest_marker("spread"):
         return [(module(item), *sorted(things(item)))]
     found = getattr(item, "_fixtureinfo").name2fixturedefs
@@ -56,7 +56,7 @@ def _ties(item) -> list:
 
 
 def groups(items: list) -> list[list]:
-    """The tests that must stay together, in the order of the first of each."""
+    """The groups of tests, in the order of their first tests."""
     joined_to = list(range(len(items)))
 
     def first(number):
@@ -76,7 +76,7 @@ def groups(items: list) -> list[list]:
 
 
 def in_order(found: list[list]) -> list[list]:
-    """Those that queue up first, and last those that are all alone."""
+    """The groups: first those with a thing, last those with alone()."""
     def place(group):
         named = set().union(*map(things, group))
         return 2 if MACHINE in named else 0 if named else 1
@@ -84,7 +84,7 @@ def in_order(found: list[list]) -> list[list]:
 
 
 class Share:
-    """The groups that are free, by their first tests, and what the running ones need, by process."""
+    """$CHECK_SHARE: the free groups, by first test, and the needs of running ones, by process."""
 
     def __init__(self, path: Path):
         self.path = path
@@ -100,14 +100,14 @@ class Share:
             json.dump(state, file)
 
     def offer(self, found: dict[str, list[str]]) -> None:
-        """What there is. The first process says it; the others know the same."""
+        """Set the free groups. Only the first process does; all find the same groups."""
         with self._locked() as state:
             if "known" not in state:
                 state["free"] = found
                 state["known"] = True
 
     def take(self) -> str | None:
-        """The next group. None: what is left cannot run beside the others, who will run it."""
+        """The next group. None if no group is left that can run beside those of other processes."""
         with self._locked() as state:
             state["run"].pop(str(os.getpid()), None)
             others = [set(needed) for pid, needed in state["run"].items() if _lives(int(pid))]

@@ -1,4 +1,4 @@
-"""What a suite hands back, and how it is reported."""
+"""The result of a suite, and the report."""
 
 from dataclasses import dataclass
 from enum import Enum
@@ -19,8 +19,8 @@ class Case:
     outcome: Outcome
     reason: str = ""  # why it failed or was skipped; of a flaky test, why it failed at first
     log: Path | None = None
-    told: str = ""  # what the test reports to people, such as numbers
-    output: str = ""  # what a failed test printed
+    report: str = ""  # a report of the test for the reader, such as measurements
+    output: str = ""  # of a failed test
     flaky: bool = False  # it failed, and passed when it ran again alone
 
 
@@ -50,7 +50,7 @@ def succeeded(cases: list[Case]) -> bool:
 
 
 def summary(cases: list[Case]) -> str:
-    """The end of the report.  Its last line is the sum of everything."""
+    """The end of the report.  Its last line is the total."""
     flaky = [case for case in cases if case.flaky]
     lines = []
     for title, chosen in (("Skipped:", of_outcome(cases, Outcome.SKIPPED)),

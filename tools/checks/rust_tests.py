@@ -11,14 +11,17 @@ from .results import Case, failed, passed, skipped
 BINARY = re.compile(r"^\s+(?:Running .*/(.+)-[0-9a-f]+\)|Doc-tests (\S+))$")
 ANNOUNCED = re.compile(r"^running (\d+) tests?$")
 RESULT = re.compile(r"^test (.+?) \.\.\. (ok|FAILED|ignored)(?:, (.*))?$")
-# Tests of tek-bpf that load programs for the kernel, which is root's, and the kernel's types have to be there.
-# Of the workspace, because one package alone would be built anew, with fewer features of its libraries.
+# Tests of tek-bpf that load BPF programs, for which root needs the kernel's types (BTF).
+# --workspace, because one package alone would be compiled again, with fewer features of its
+# dependencies.
 WITH_PROGRAMS = ["--workspace", "--test", "kthreads", "--test", "network"]
 CAP_SYS_ADMIN = 21
-# A test of tekd's hears from the kernel of a process that it starts, which root does in the first network namespace.
+# A test of tekd receives the kernel's events about a process, for which it needs root in the
+# initial network namespace.
 WITH_NEWS = ["--workspace", "--bins"]
 CAP_NET_ADMIN = 12
-# What failed tests printed comes behind all results; a panic's words follow the line that says where it was.
+# The output of failed tests comes after all results; a panic's message is on the line after its
+# place.
 OUTPUT = re.compile(r"^---- (.+) stdout ----$")
 PANIC = re.compile(r"^thread '.*' .*panicked at .*:$")
 TOTAL = re.compile(r"^test result: \w+\. (\d+) passed; (\d+) failed; (\d+) ignored")
@@ -28,7 +31,7 @@ BUILD = ["tools/cargo", "test", "--locked", "--workspace", "--no-run"]
 
 
 def build(context: Context) -> list[Case]:
-    """Only what went wrong comes back."""
+    """Returns failures only."""
     built = run(context, "rust", BUILD, BUILD_SILENCE)
     return [failed("cargo test --no-run", built.how, built.log)] if built.status else []
 
@@ -49,13 +52,14 @@ def cargo_test(context: Context) -> list[Case]:
 
 
 def alone(context: Context, name: str) -> list[Case]:
-    """The one test of that name, `BINARY: PATH`. Others with that path in other programs run too."""
+    """The test `BINARY: PATH`. Tests with that path in other programs run, too."""
     binary, path = name.split(": ", 1)
     documentation = binary.startswith("doc tests of ")
     which = ["--doc"] if documentation else ["--lib", "--bins", "--tests"]
     chosen = [path] if documentation else ["--include-ignored", "--exact", path]
-    finished = run(context, "rust-alone", ["tools/cargo", "test", "--locked", "--workspace", "--no-fail-fast",
-                                           *which, "--", "--test-threads=1", *chosen])
+    finished = run(context, "rust-alone", [
+        "tools/cargo", "test", "--locked", "--workspace", "--no-fail-fast", *which, "--",
+        "--test-threads=1", *chosen])
     return [case for case in parse(finished.output, finished.log) if case.name == name]
 
 
@@ -100,39 +104,39 @@ def judge(text: str, program: str, status: int | None, how: str, log) -> list[Ca
 def parse(text: str, log=None, binary: str = "cargo test") -> list[Case]:
     """Cases from the output of cargo test, or of the one test program `binary`.
 
-    Each test binary announces how many tests it runs and sums them up at its end: a sum
-    that never came is a binary that died, and a result line that a test's own output
-    garbled is made up for from the sum.
+    Each test binary announces the number of its tests and ends with their totals. A binary
+    without totals died. Totals also count tests whose result line is garbled by output.
     """
     cases: list[Case] = []
     found, announced = [], None
-    told, panics, before = "", {}, ""
+    failing, panics, before = "", {}, ""
     printed: dict[str, list[str]] = {}
 
     def close(total) -> None:
-        nonlocal found, announced, panics, printed, told
+        nonlocal found, announced, panics, printed, failing
         if announced is None:
             return
         cases.extend(replace(case, reason=panics.get(case.name, case.reason),
                              output="\n".join(printed.get(case.name, []))) for case in found)
         if total is None:
             lost = announced - len(found)
-            cases.append(failed(binary, f"died with {lost} of {announced} tests untold", log))
+            cases.append(failed(binary, f"died with {lost} of {announced} tests missing", log))
         else:
-            seen = [sum(c.outcome.value == o for c in found) for o in ("passed", "failed", "skipped")]
+            seen = [sum(case.outcome.value == outcome for case in found)
+                    for outcome in ("passed", "failed", "skipped")]
             makers = (passed, lambda n: failed(n, "failed", log), lambda n: skipped(n, "ignored"))
             for count, known, make in zip(total, seen, makers):
                 cases.extend(make(f"{binary}: a test whose line was garbled")
                              for _ in range(count - known))
-        found, announced, panics, printed, told = [], None, {}, {}, ""
+        found, announced, panics, printed, failing = [], None, {}, {}, ""
 
     for line in text.splitlines():
         if PANIC.match(before):
-            panics.setdefault(told, line)
+            panics.setdefault(failing, line)
         before = line
         if match := OUTPUT.match(line):
-            told = f"{binary}: {match[1]}"
-            printed[told] = []
+            failing = f"{binary}: {match[1]}"
+            printed[failing] = []
         elif match := BINARY.match(line):
             close(None)
             binary = match[1] or f"doc tests of {match[2]}"
@@ -141,8 +145,8 @@ def parse(text: str, log=None, binary: str = "cargo test") -> list[Case]:
             announced = int(match[1])
         elif match := TOTAL.match(line):
             close([int(match[i]) for i in (1, 2, 3)])
-        elif told and told in printed:
-            printed[told].append(line)
+        elif failing:
+            printed[failing].append(line)
         elif match := RESULT.match(line):
             name = f"{binary}: {match[1]}"
             if match[2] == "ok":

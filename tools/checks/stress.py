@@ -1,4 +1,4 @@
-"""Runs one test many times beside load: what tools/check --stress does."""
+"""tools/check --stress: runs one test many times beside load."""
 
 import time
 
@@ -8,12 +8,12 @@ from .process import Context
 from .results import Case, Outcome, failed, passed, skipped
 
 TIMES = 50
-# The tests that were ever flaky, by the name that tools/check prints.
+# The tests that were flaky at any time, by the name that tools/check prints.
 EVER_FLAKY = "tests/ever-flaky.txt"
 
 
 def names(context: Context, wanted: str) -> list[str]:
-    """The tests that --stress WANTED means: those of the list, or one."""
+    """The tests for the argument of --stress: those of the list, or one."""
     if wanted != "ever-flaky":
         return [wanted]
     lines = (context.top / EVER_FLAKY).read_text(encoding="utf-8").splitlines()
@@ -29,8 +29,8 @@ def run(context: Context, wanted: str, times: int, ways: dict[str, again.Alone])
 def _stress(context: Context, name: str, times: int, ways: dict[str, again.Alone]) -> Case:
     suite, _, test = name.partition(": ")
     if suite not in ways or not test:
-        return failed(name, "no such test: name it as tools/check does, `SUITE: NAME`, with one of "
-                            f"the suites {', '.join(ways)}")
+        return failed(name, "no such test: the name is `SUITE: NAME`, as tools/check prints it; "
+                            f"the suites are {', '.join(ways)}")
     failures = []
     for count in range(1, times + 1):
         began = time.monotonic()

@@ -1,4 +1,4 @@
-"""Checks of the sources themselves; each counts as one test."""
+"""Checks of the sources; each counts as one test."""
 
 import re
 from itertools import product
@@ -11,14 +11,14 @@ from .results import Case, failed, passed, skipped
 
 C_STANDARDS = ("c11", "gnu17")
 CXX_STANDARDS = ("c++11", "gnu++17")
-SKIPPED = 77  # the exit status of a program of ours that says in its last line why it cannot check
+SKIPPED = 77  # the exit status of a skipped check of ours; its last line is the reason
 STRICT = ["-fsyntax-only", "-Wall", "-Wextra", "-Wpedantic", "-Werror", "-Iinclude"]
-# What cargo says at the end of each crate that the compiler or clippy warned of, now or when it was compiled.
+# cargo's line for a crate with warnings of the compiler or clippy, now or when it was compiled.
 WARNED = re.compile(r"^warning: `[\w-]+` \(.*\) generated \d+ warning", re.MULTILINE)
 
 
 def build(context: Context) -> None:
-    """What takes long the first time."""
+    """The checks that compile."""
     _clippy(context)
 
 
@@ -49,7 +49,8 @@ def _paths(paths: list[Path]) -> list[str]:
 
 def _layout(context: Context) -> list[Case]:
     return [
-        _check(context, "layout of C and C++", ["tools/format", "--check", "--only", "c"], "clang-format"),
+        _check(context, "layout of C and C++", ["tools/format", "--check", "--only", "c"],
+               "clang-format"),
         _cargo(context, "layout of Rust", "fmt", ["--all", "--check"]),
     ]
 
@@ -57,8 +58,9 @@ def _layout(context: Context) -> list[Case]:
 def _lint(context: Context) -> list[Case]:
     return [
         _clippy(context),
-        _check(context, "shellcheck", ["shellcheck", "--external-sources", "--source-path=SCRIPTDIR",
-                                       *_paths(sources.shell_scripts(context.top))], "shellcheck"),
+        _check(context, "shellcheck", [
+            "shellcheck", "--external-sources", "--source-path=SCRIPTDIR",
+            *_paths(sources.shell_scripts(context.top))], "shellcheck"),
     ]
 
 
@@ -74,7 +76,7 @@ def _without(context: Context, name: str, tool: str) -> Case | None:
 
 
 def _clippy(context: Context) -> Case:
-    """Clippy compiled the tests (tools/cargo), and cargo repeats what it warned of then."""
+    """Clippy compiles the tests (tools/cargo), and cargo repeats its warnings."""
     if missing := _without(context, "clippy", "clippy"):
         return missing
     finished = run(context, "style", rust_tests.BUILD, BUILD_SILENCE)

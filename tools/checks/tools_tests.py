@@ -19,11 +19,12 @@ class _Recorder(unittest.TextTestResult):
 
 
 def own_tests(context: Context) -> list[Case]:
-    return _run(context, unittest.defaultTestLoader.discover(str(context.top / "tools"), "test_*.py"))
+    tests = unittest.defaultTestLoader.discover(str(context.top / "tools"), "test_*.py")
+    return _run(context, tests)
 
 
 def alone(context: Context, name: str) -> list[Case]:
-    """The one test of that name: MODULE.CLASS.METHOD."""
+    """The test with that name: MODULE.CLASS.METHOD."""
     sys.path.insert(0, str(context.top / "tools"))
     return _run(context, unittest.defaultTestLoader.loadTestsFromName(name))
 
