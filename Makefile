@@ -1,23 +1,25 @@
-## make build      build everything into build/
-## make demo       build what it takes, then show on this machine what TEK wins (under 5 minutes)
-## make check      build, then run every test and style check
-## make check-lab  build, then run the tests that boot machines of their own (docs/lab.md)
-## make check-lab-smoke  build, then run a few of those tests for each kind of kernel (5 minutes)
-## make check-nightly  both commands above in clean systems of Debian 12 and 13, and a build of each on the other (hours; root)
-## make check-posix build, then run the Open POSIX Test Suite on user-level threads and with other locks (20 minutes; as root it sets the clock)
-## make install    install what was built (PREFIX=/usr/local, DESTDIR=)
-## make uninstall  remove what the last `make install` from this tree installed
-## make format     lay out C, C++ and Rust sources as the project does
-## make clean      remove build/
-## make help       show this list
+## make build            build everything into build/
+## make demo             build what it needs, then show the gain on this machine (under 5 minutes)
+## make check            build, then run every test and style check
+## make check-lab        build, then run the tests that boot machines of their own (docs/lab.md)
+## make check-lab-smoke  build, then run a few of these for each kind of kernel (5 minutes)
+## make check-nightly    fuzz for long; demo and check in clean Debian 12 and 13 (hours; root)
+## make check-posix      build, then run the Open POSIX Test Suite on user-level threads and other
+##                       locks (20 minutes; as root it sets the clock)
+## make install          install what was built (PREFIX=/usr/local, DESTDIR=)
+## make uninstall        remove what the last `make install` from this tree installed
+## make format           lay out C, C++ and Rust sources as the project does
+## make clean            remove build/
+## make help             show this list
 #
-# A list of commands: what they do is written in tools/.
+# A list of commands; their logic is in tools/.
 
 PREFIX ?= /usr/local
 DESTDIR ?=
 export PREFIX DESTDIR
 
-.PHONY: build demo check check-lab check-lab-smoke check-nightly check-posix install uninstall format clean help
+.PHONY: build demo check check-lab check-lab-smoke check-nightly check-posix install uninstall \
+	format clean help
 
 build:
 	@tools/build
