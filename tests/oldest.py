@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: MIT OR Apache-2.0
-"""Whether what was built runs with the oldest C library that is supported: no symbol that it needs is newer.
+"""Checks that no file needs a symbol of a newer glibc than the oldest supported one.
 
-oldest.py VERSION FILE...: by `objdump -p`, which lists the versions that a file needs.
+oldest.py VERSION FILE...: `objdump -p` lists the versions that a file needs.
 """
 import re
 import subprocess
@@ -18,7 +18,7 @@ def needed(path):
 
 
 def main(oldest, *paths):
-    """Exit status 1 if a file needs a newer one."""
+    """Returns 1 if a file needs a newer version."""
     limit = tuple(int(number) for number in oldest.split("."))
     newer = [
         f"{path}: GLIBC_{'.'.join(map(str, version))}"

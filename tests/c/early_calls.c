@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
 /*
- * A library with an allocator whose first call asks the process for this and that, as jemalloc
- * does; and with a constructor that comes before ours.  So our libraries are called while they
- * start, by what they call themselves for it.
+ * A library whose allocator calls many functions at its first allocation, as jemalloc does, and
+ * whose constructor runs before those of TEK's libraries.  These allocate during initialisation,
+ * so they are called before it is complete.
  */
 #include <pthread.h>
 #include <sched.h>
@@ -91,7 +91,7 @@ __attribute__((visibility("default"))) void *malloc(size_t bytes)
 	return __libc_malloc(bytes);
 }
 
-/* Only what starts libtek.so: as libcap's does. */
+/* Calls libtek.so, as the constructor of libcap does. */
 __attribute__((constructor)) static void constructor(void)
 {
 	prctl(PR_CAPBSET_READ, 1);

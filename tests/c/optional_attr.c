@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
 /*
- * sched_setattr() of glibc 2.41 in a program that is linked with nothing of ours: see optional.c.
- * Where the headers do not have it there is nothing to test.
+ * sched_setattr() of glibc 2.41 in a program that is not linked with TEK: see optional.c.
+ * Skipped if the headers of the C library do not declare it.
  */
 #define TEK_OPTIONAL
 #include <tek/tek.h>

@@ -80,7 +80,7 @@ static inline int create_unseen(pthread_t *thread, void *(*routine)(void *), voi
 	return create(thread, NULL, routine, argument);
 }
 
-/* The same for its end: gcc 14's AddressSanitizer aborts when it joins a thread unknown to it. */
+/* Joins such a thread.  AddressSanitizer of gcc 14 would abort, because it does not know it. */
 static inline void join_unseen(pthread_t thread)
 {
 	int (*join)(pthread_t, void **);

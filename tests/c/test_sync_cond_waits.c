@@ -109,7 +109,7 @@ static void who_came_back_from_its_wait_was_not_cancelled(void **state)
 {
 	(void)state;
 	assert_int_equal(pthread_key_create(&slow_end, end_slowly), 0);
-	/* Fewer where spinning threads have no CPU each. */
+	/* Fewer where spinning threads outnumber the CPUs. */
 	const struct timespec end = in_ms(CLOCK_MONOTONIC, 1500);
 	for (int i = 0; i < 5000 && (i < 500 || !is_over(&end)); i++) {
 		atomic_store(&waiting, 0);

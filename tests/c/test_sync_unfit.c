@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
 /*
- * libtek-sync.so with a C library whose objects have something else where ours need room: they
- * stay the C library's.
+ * libtek-sync.so with a C library that has another layout of pthread objects: these stay the C
+ * library's.
  */
 #include "unfit.h"
 

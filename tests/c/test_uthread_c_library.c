@@ -39,7 +39,7 @@ static void conds_have_a_flag_if_they_are_of_several_processes(void **state)
 	assert_false(tek__flag_is_set(&usual, tek__objects()->cond_shared));
 }
 
-/* Of the C library, in no header: for real-time signals that nobody else has. */
+/* Of the C library, in no header: allocates a real-time signal that no other caller gets. */
 int __libc_allocate_rtsig(int high);
 
 struct waiting {
@@ -151,7 +151,7 @@ static void what_static_initialisers_write_is_where_the_headers_say(void **state
 	assert_int_equal(tek__objects()->spinlock_locked, TEK_SPINLOCK_HELD);
 }
 
-/* What this program was linked with is the default version of each. */
+/* The linker has bound this program to the default version of each. */
 static void of_a_function_with_several_versions_the_default_one_is_found(void **state)
 {
 	const struct {
@@ -190,7 +190,7 @@ static void signals_that_are_reserved_nobody_can_have(void **state)
 		assert_int_equal(sigaction(number, NULL, &action) != 0, reserved);
 	}
 	assert_true(tek__reserved_signals() & TEK_TICK_BIT);
-	/* A request for signals of its own reserves no more signals for the C library. */
+	/* A signal that the program allocates is not one that the C library reserves. */
 	const uint64_t before = tek__reserved_signals();
 	__libc_allocate_rtsig(1);
 	assert_int_equal(tek__reserved_signals(), before);
@@ -204,11 +204,11 @@ static void need_storage(void)
 	skip();
 }
 
-/* What a kernel thread finds in the C library's structure of it. */
+/* The contents of the C library's structure of a kernel thread, as that thread sees it. */
 struct seen {
-	void *stack; /* its own, or NULL */
+	void *stack; /* given by the creator, or NULL */
 	size_t stack_bytes;
-	bool given, tid, keys, robust, error, resolver, blocks;
+	bool given, tid, keys, robust, error, resolver;
 	int cpu, cpu_noted;
 };
 
@@ -229,7 +229,7 @@ static void *look(void *argument)
 	seen->tid = tid == own_tid();
 	memcpy(&word, structure + tek__glibc.keys, sizeof(word));
 	seen->keys = word == (uintptr_t)structure + tek__glibc.first_keys;
-	/* The C library's entry for a key: which use of the key it is, and the value. */
+	/* The C library's entry for a key: a sequence number and the value. */
 	pthread_setspecific(key, seen);
 	memcpy(&word, (const char *)word + (2 * key + 1) * sizeof(word), sizeof(word));
 	seen->keys = seen->keys && word == (uintptr_t)seen;
@@ -242,7 +242,7 @@ static void *look(void *argument)
 	seen->resolver = word == (uintptr_t)__res_state();
 	seen->given = structure[tek__glibc.given_stack] == 1;
 	memcpy(&seen->stack_bytes, structure + tek__glibc.stack_bytes, sizeof(seen->stack_bytes));
-	/* Where the kernel is to run it the kernel notes, if anything is registered. */
+	/* The kernel writes the number of the CPU into the rseq area, if one is registered. */
 	CPU_ZERO(&one);
 	CPU_SET(seen->cpu, &one);
 	sched_setaffinity(0, sizeof(one), &one);
@@ -321,7 +321,7 @@ static void the_kernel_notes_its_cpu_where_the_area_was_found(void **state)
 	assert_int_equal(seen.cpu_noted, seen.cpu);
 }
 
-/* The engine's storage is made by the loader, whose extra room may be among what is set to zero. */
+/* The loader makes the engine's storage, and may set the rseq area to zero, too. */
 static void storage_of_the_engine_says_that_its_cpu_is_not_known(void **state)
 {
 	struct tek_uthread thread = {.stack_low = NULL};
@@ -339,7 +339,7 @@ static void storage_of_the_engine_says_that_its_cpu_is_not_known(void **state)
 }
 
 #if defined(__x86_64__)
-/* The words that compilers and setjmp(3) know are the same in all threads of a process. */
+/* The stack protector's canary and the pointer guard are the same in all threads of a process. */
 static void *copy_secrets(void *argument)
 {
 	memcpy(argument, (const char *)tek__tls_pointer() + 40, 16);

@@ -41,7 +41,7 @@ static void a_routine_runs_once_and_everybody_waits_for_it(void **state)
 
 /* ---- a routine that does not come back ---- */
 
-/* On 32-bit ARM the unwinder has other types, and compilers pass its class in different ways. */
+/* 32-bit ARM's unwinder has other types, and compilers pass an exception class differently there. */
 #if defined(__arm__)
 
 static void a_routine_that_is_unwound_has_not_run(void **state)

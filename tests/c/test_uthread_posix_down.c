@@ -8,7 +8,7 @@
 /* What libtek.so has, and libtek-uthread.so looks for. */
 __attribute__((visibility("default"))) void tek_thread_get_attributes(void) {}
 
-/* So often, but on a busy machine not for longer. */
+/* TIMES iterations; after MOST_MS on a busy machine fewer, at least FEWEST. */
 enum { THREADS = 4, TIMES = 200000, FEWEST = 2000, MOST_MS = 2000 };
 
 static pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;

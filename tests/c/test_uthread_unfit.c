@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
 /*
- * libtek-uthread.so with a C library whose objects have something else where ours need room:
- * those of several processes, which could not be recognised, are refused.
+ * libtek-uthread.so with a C library that has another layout of pthread objects: process-shared
+ * objects are refused, because the library cannot recognise them.
  */
 #include "unfit.h"
 
@@ -9,7 +9,7 @@
 
 static char output[4096];
 
-/* What can be made for several processes. */
+/* Prints the error of making each kind of process-shared object. */
 static void try_shared(void)
 {
 	pthread_condattr_t of_cond;

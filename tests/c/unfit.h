@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
 /*
- * A C library whose objects are not as ours need them: the linker puts this before
- * tek__c_library_definition() (-Wl,--wrap).  The variable UNFIT says which objects: "cond",
- * "rwlock", "barrier", "semaphore", "mutex".
+ * Imitates a C library with another layout of pthread objects.  The linker wraps
+ * tek__c_library_definition() (-Wl,--wrap), which then returns functions of this file.  The
+ * environment variable UNFIT names the objects: "cond", "rwlock", "barrier", "semaphore", "mutex".
  */
 #ifndef TESTS_UNFIT_H
 #define TESTS_UNFIT_H
@@ -14,7 +14,7 @@
 void *__real_tek__c_library_definition(const char *name);
 void *__wrap_tek__c_library_definition(const char *name);
 
-/* They say "of several processes" in the first byte, where ours have their state. */
+/* The flag "process-shared" is in the first byte, where TEK's objects have their state. */
 static int unfit_cond_init(pthread_cond_t *object, const pthread_condattr_t *attributes)
 {
 	int shared = 0;
@@ -46,7 +46,7 @@ static int unfit_barrier_init(pthread_barrier_t *object, const pthread_barrierat
 	return 0;
 }
 
-/* The same for both: nothing tells them apart. */
+/* No flag: shared and private semaphores are equal. */
 static int unfit_sem_init(sem_t *object, int shared, unsigned int value)
 {
 	(void)shared;
@@ -54,7 +54,7 @@ static int unfit_sem_init(sem_t *object, int shared, unsigned int value)
 	return 0;
 }
 
-/* The type is somewhere else. */
+/* The type is in another place. */
 static int unfit_mutex_init(pthread_mutex_t *object, const pthread_mutexattr_t *attributes)
 {
 	int type = 0;
@@ -85,8 +85,8 @@ void *__wrap_tek__c_library_definition(const char *name)
 }
 
 /*
- * Runs this program with the argument "use" and such a C library; its output with all errors.
- * Returns its status.
+ * Runs this program with the argument "use" and such a C library.  Stores its standard output and
+ * errors in `output`.  Returns its exit status.
  */
 static inline int use_with(const char *object, const char *variables, char *output, size_t bytes)
 {
@@ -106,7 +106,7 @@ static inline int use_with(const char *object, const char *variables, char *outp
 	return WEXITSTATUS(pclose(stream));
 }
 
-/* Threads meet by a mutex, a condition variable, a barrier and a read-write lock. */
+/* Threads that meet MEETINGS times, by each kind of object. */
 static struct {
 	pthread_mutex_t mutex;
 	pthread_cond_t cond;

@@ -68,7 +68,7 @@ static inline struct timespec in_ms(clockid_t clock, long ms)
 	return in_us(clock, ms * 1000);
 }
 
-/* Whether that time of CLOCK_MONOTONIC has come. */
+/* Whether that time of CLOCK_MONOTONIC is reached. */
 static inline bool is_over(const struct timespec *time)
 {
 	struct timespec now;
