@@ -1,37 +1,40 @@
 #!/bin/sh
 # modes.sh PROCESSOR
-# `tek run` in each of its modes, and tekd, on a device with another processor: a program has the library
-# that the mode needs, and computes what it computes without.
+# `tek run` in each of its modes, and tekd, on a device with another processor: a program has the
+# library that the mode needs, and computes the same result as without TEK.
 . "${0%/*}/tap.sh"
 
 build=/tek/build/$1
-tek=$build/bin/tek # with all of its libraries beside it
+tek=$build/bin/tek # its libraries are in $build/lib
 appliance=$build/bench/response/appliance
 sums="$build/bench/manycore/streamcluster --threads 3 --size 300" # mutexes, barriers, malloc()
 meals="$build/bench/uthread/philosophers --threads 5 --size 2000" # mutexes and condition variables
 
-# result PREFIX... PROGRAM: what a program computes; it has failed if that is nothing.
-result() { "$@" 2>/tmp/words | grep -o '"\(checksum\|result\)":[^,}]*' || { cat /tmp/words && false; }; }
+# result PREFIX... PROGRAM: prints the program's result; fails if there is none.
+result() {
+	"$@" 2>/tmp/errors | grep -o '"\(checksum\|result\)":[^,}]*' || { cat /tmp/errors && false; }
+}
 
-# computes_the_same PREFIX...: both programs do, with it and without.
+# computes_the_same PREFIX...: both programs compute the same with the prefix as without.
 computes_the_same() {
 	for program in "$sums" "$meals"; do
 		# shellcheck disable=SC2086  # a word each
-		if ! without=$(result $program) || ! with=$(result "$@" $program) || [ "$without" != "$with" ]; then
+		if ! without=$(result $program) || ! with=$(result "$@" $program) ||
+			[ "$without" != "$with" ]; then
 			say "$*: $with, without: $without"
 			return 1
 		fi
 	done
 }
 
-# waiting PREFIX...: starts the appliance with it, whose threads wait for `go` on descriptor 3.
+# waiting PREFIX...: starts the appliance with the prefix; it waits until go() is called.
 waiting() {
 	mkfifo /tmp/go
-	"$@" "$appliance" --events 2 --no-load --no-switch-cost --wait </tmp/go >/tmp/out 2>/tmp/words &
+	"$@" "$appliance" --events 2 --no-load --no-switch-cost --wait </tmp/go >/tmp/out 2>/tmp/errors &
 	exec 3>/tmp/go
 	trap 'exec 3>&-' EXIT # the program ends when its standard input does
 	until [ -s /tmp/out ]; do
-		kill -0 $! || { cat /tmp/words && return 1; }
+		kill -0 $! || { cat /tmp/errors && return 1; }
 		sleep 0.1
 	done
 	pid=$(pidof appliance)
@@ -43,7 +46,7 @@ go() {
 	wait $!
 }
 
-# has LIBRARY PREFIX...: the program has the library.
+# has LIBRARY PREFIX...: the appliance, started with the prefix, has mapped the library.
 has() {
 	library=$1
 	shift
@@ -52,7 +55,7 @@ has() {
 	grep -q "/$library" "/proc/$pid/maps" && go
 }
 
-# scheduling NAME: real-time priority and policy of the program's thread of that name.
+# scheduling NAME: prints the real-time priority and the policy of the appliance's thread NAME.
 scheduling() {
 	for task in "/proc/$pid/task"/*; do
 		if [ "$(cat "$task/comm")" = "$1" ]; then
@@ -73,11 +76,11 @@ threads_that_a_program_names_are_fast_and_are_reported() {
 	fast=$(scheduling ui)
 	say "ui: priority and policy $fast"
 	go
-	cat /tmp/words
-	[ "${fast% *}" -gt 0 ] && grep -q ' ui \[' /tmp/words
+	cat /tmp/errors
+	[ "${fast% *}" -gt 0 ] && grep -q ' ui \[' /tmp/errors
 }
 
-# root is not asked: it is a user without rights that tekd decides about.
+# A user without privilege: the programs of root need no tekd.
 tekd_grants_a_user_fast_threads_and_takes_them_back() {
 	printf '[[grant]]\nusers = ["tester"]\n' >/tmp/tekd.toml
 	"$build/bin/tekd" --config /tmp/tekd.toml 2>/tmp/log &
@@ -90,10 +93,10 @@ tekd_grants_a_user_fast_threads_and_takes_them_back() {
 	fast=$(scheduling ui)
 	say "ui: priority and policy $fast"
 	go
-	cat /tmp/words /tmp/log
+	cat /tmp/errors /tmp/log
 	kill $daemon
 	wait $daemon
-	[ "${fast% *}" -gt 0 ] && grep -q ' ui \[' /tmp/words
+	[ "${fast% *}" -gt 0 ] && grep -q ' ui \[' /tmp/errors
 }
 
 locks_are_replaced_by_each_kind() {
@@ -109,9 +112,13 @@ malloc_is_replaced() {
 		computes_the_same "$tek" run --alloc pool=32M --
 }
 
-mathematical_functions_are_replaced() { has libtek-libm-musl.so "$tek" run --libm musl -- && computes_the_same "$tek" run --libm musl --; }
+mathematical_functions_are_replaced() {
+	has libtek-libm-musl.so "$tek" run --libm musl -- && computes_the_same "$tek" run --libm musl --
+}
 
-threads_are_spread_over_the_cpus() { computes_the_same "$tek" run --place spread -- && computes_the_same "$tek" run --place compact --; }
+threads_are_spread_over_the_cpus() {
+	computes_the_same "$tek" run --place spread -- && computes_the_same "$tek" run --place compact --
+}
 
 threads_are_dealt_to_the_cpus_in_turn() {
 	has libtek-rtfifo.so "$tek" run --place rtfifo -- && computes_the_same "$tek" run --place rtfifo --
@@ -119,30 +126,32 @@ threads_are_dealt_to_the_cpus_in_turn() {
 
 stacks_are_learnt_and_then_fitted() {
 	for round in first second; do
-		"$tek" run --stack auto --stack-profiles /tmp/profiles --report -- "$appliance" --events 2 --no-load \
-			>/tmp/out 2>/tmp/$round || return
+		"$tek" run --stack auto --stack-profiles /tmp/profiles --report -- \
+			"$appliance" --events 2 --no-load >/tmp/out 2>/tmp/$round || return
 	done
 	cat /tmp/first /tmp/second
-	ls /tmp/profiles/*.stack && grep 'which saves' /tmp/first && ! grep 'which saves' /tmp/second && grep 'fits$' /tmp/second
+	ls /tmp/profiles/*.stack && grep 'which saves' /tmp/first &&
+		! grep 'which saves' /tmp/second && grep 'fits$' /tmp/second
 }
 
 time_is_profiled() {
 	has libtek-profile.so "$tek" profile -- || return
 	# shellcheck disable=SC2086  # a word each
-	"$tek" profile -- $sums >/tmp/out 2>/tmp/words
+	"$tek" profile -- $sums >/tmp/out 2>/tmp/errors
 	status=$?
-	cat /tmp/words
-	[ $status = 0 ] && grep 'CRITICAL PATH' /tmp/words && grep '^mutex .* work' /tmp/words
+	cat /tmp/errors
+	[ $status = 0 ] && grep 'CRITICAL PATH' /tmp/errors && grep '^mutex .* work' /tmp/errors
 }
 
 threads_are_user_level_ones() {
 	if [ "${build##*/}" = armhf ]; then
-		"$tek" run --model m:1 -- "$appliance" >/tmp/out 2>/tmp/words && return 1
-		cat /tmp/words
-		grep 'libtek-uthread.so is for x86-64 and aarch64' /tmp/words
+		"$tek" run --model m:1 -- "$appliance" >/tmp/out 2>/tmp/errors && return 1
+		cat /tmp/errors
+		grep 'libtek-uthread.so is for x86-64 and aarch64' /tmp/errors
 		return
 	fi
-	has libtek-uthread.so "$tek" run --model m:1 -- && computes_the_same "$tek" run --model m:1 --quantum 1ms -- &&
+	has libtek-uthread.so "$tek" run --model m:1 -- &&
+		computes_the_same "$tek" run --model m:1 --quantum 1ms -- &&
 		computes_the_same "$tek" run --model m:n --workers 2 --quantum 1ms -- &&
 		computes_the_same "$tek" run --model m:n --workers 2 --preempt klt -- &&
 		computes_the_same "$tek" run --model m:n --sched mlfq --lock park --alloc tlsf --

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT OR Apache-2.0
-"""tools/cross, which builds for other processors: what it says where something is missing."""
+"""tools/cross, which builds for other processors: its messages if something is missing."""
 import os
 import pathlib
 import shutil
