@@ -106,8 +106,10 @@ class Libtest(unittest.TestCase):
         self.assertEqual(self.parse(0, "", 0, 0, 0), [])
 
     def test_a_failure_says_what_the_panic_said(self):
-        cases = self.parse(2, "test a ... FAILED\ntest b ... FAILED\n\nfailures:\n\n---- a stdout ----\nsome words\n\n"
-                           "thread 'a' (7) panicked at crates/a.rs:1:2:\nit is wrong\n  left: 1\n", 0, 2, 0)
+        output = ("test a ... FAILED\ntest b ... FAILED\n\nfailures:\n\n---- a stdout ----\n"
+                  "some words\n\nthread 'a' (7) panicked at crates/a.rs:1:2:\nit is wrong\n"
+                  "  left: 1\n")
+        cases = self.parse(2, output, 0, 2, 0)
         self.assertEqual([case.reason for case in cases], ["it is wrong", "failed"])
 
 
@@ -125,7 +127,8 @@ class PytestRecord(unittest.TestCase):
         self.assertEqual(told(cases), [("t", FAILED)])
 
     def test_what_was_set_up_is_no_result(self):
-        cases = self.parse({"event": "planned", "name": "t"}, {"event": "setup", "name": "t", "seconds": 1})
+        cases = self.parse({"event": "planned", "name": "t"},
+                           {"event": "setup", "name": "t", "seconds": 1})
         self.assertEqual(told(cases), [("t", FAILED)])
 
     def test_a_skip_keeps_its_reason(self):
@@ -179,7 +182,8 @@ class EndToEnd(unittest.TestCase):
     def setUp(self):
         self.directory = Path(tempfile.mkdtemp())
         self.addCleanup(shutil.rmtree, self.directory)
-        self.context = process.Context(Path(__file__).resolve().parents[1], self.directory / "build", False)
+        top = Path(__file__).resolve().parents[1]
+        self.context = process.Context(top, self.directory / "build", False)
 
     def run_shared(self, **modules):
         """What came of tests that two processes share; process, begin and end of each."""
@@ -211,7 +215,8 @@ class EndToEnd(unittest.TestCase):
         _, runs = self.run_shared(spread=SPREAD, together=TOGETHER)
         self.assertEqual(self.beside(runs, "test_all_alone"), set())
         for name in ("test_with_thing", "test_with_one", "test_together"):
-            self.assertEqual({one for one in self.beside(runs, name) if one.startswith(name)}, set())
+            beside = self.beside(runs, name)
+            self.assertEqual({other for other in beside if other.startswith(name)}, set())
         for name in ("test_with_one", "test_together"):
             self.assertEqual(len({pid for one, pid, _, _ in runs if one.startswith(name)}), 1)
 
@@ -223,11 +228,13 @@ class EndToEnd(unittest.TestCase):
 
     def test_a_module_that_cannot_be_read_is_told_once(self):
         cases, _ = self.run_shared(broken="import nothing_of_that_name\n", together=TOGETHER)
-        self.assertEqual([case.name.rpartition("/")[2] for case in cases if case.outcome is FAILED], ["test_broken.py"])
+        failed = [case.name for case in cases if case.outcome is FAILED]
+        self.assertEqual([name.rpartition("/")[2] for name in failed], ["test_broken.py"])
 
     def test_each_module_that_begins_first_is_there(self):
         modules = Path(__file__).resolve().parents[1] / "tests" / "e2e"
-        self.assertEqual([name for name in e2e_tests.FIRST if not (modules / f"{name}.py").exists()], [])
+        missing = [name for name in e2e_tests.FIRST if not (modules / f"{name}.py").exists()]
+        self.assertEqual(missing, [])
 
 
 class Run(unittest.TestCase):
@@ -293,7 +300,8 @@ class AheadOfTime(unittest.TestCase):
         self.assertIsNotNone(builder.process.returncode)
 
     def test_a_command_has_the_signals_that_we_ignore(self):
-        ignored = {number: signal.signal(number, signal.SIG_IGN) for number in (signal.SIGINT, signal.SIGHUP)}
+        ignored = {number: signal.signal(number, signal.SIG_IGN)
+                   for number in (signal.SIGINT, signal.SIGHUP)}
         try:
             told = process.run(self.context, "test", ["grep", "SigIgn", "/proc/self/status"]).output
         finally:
@@ -303,7 +311,8 @@ class AheadOfTime(unittest.TestCase):
 
     def test_what_runs_gently_leaves_the_cpus_to_others(self):
         gently = process.Context(self.context.top, self.context.build, False, gently=True)
-        self.assertEqual(process.run(gently, "test", ["nice"]).output, f"{min(os.nice(0) + 10, 19)}\n")
+        nice = process.run(gently, "test", ["nice"]).output
+        self.assertEqual(nice, f"{min(os.nice(0) + 10, 19)}\n")
 
 
 class Summary(unittest.TestCase):

@@ -18,8 +18,8 @@ INTROSPECTED = [
     {"name": "life", "cmd": ["/project/build/tests/test_life"],
      "env": {"CMOCKA_MESSAGE_OUTPUT": "TAP", "LD_LIBRARY_PATH": "/project/build/lib"}},
     {"name": "optional-with", "cmd": ["/project/build/tests/test_optional", "with"], "env": {}},
-    {"name": "tek / sync_lock_k42", "cmd": ["/project/build/tests/sync/test_sync_locks", "k42"], "env": {}},
-    {"name": "tek / sync_lock_mcs", "cmd": ["/project/build/tests/sync/test_sync_locks", "mcs"], "env": {}},
+    *({"name": f"tek / sync_lock_{kind}", "env": {},
+       "cmd": ["/project/build/tests/sync/test_sync_locks", kind]} for kind in ("k42", "mcs")),
     {"name": "appliance", "cmd": ["/usr/bin/python3", "/project/bench/check.py"], "env": {}},
 ]
 
@@ -48,7 +48,8 @@ PANIC = """\
 
 
 def boots(kind, *entries, **choice):
-    return lab_plan.boots(TOP, list(entries), lab_plan.Choice(kind, **choice), lambda build: INTROSPECTED)
+    choice = lab_plan.Choice(kind, **choice)
+    return lab_plan.boots(TOP, list(entries), choice, lambda build: INTROSPECTED)
 
 
 def entry(**fields):
@@ -62,7 +63,8 @@ class Plan(unittest.TestCase):
         life, optional = boot.jobs
         self.assertEqual((life.command, life.format), (["/tek/build/tests/test_life"], "tap"))
         self.assertEqual(life.environment["LD_LIBRARY_PATH"], "/tek/build/lib")
-        self.assertEqual((optional.command[1:], optional.format, optional.limit), (["with"], "status", 9 * lab_plan.PATIENCE))
+        self.assertEqual((optional.command[1:], optional.format), (["with"], "status"))
+        self.assertEqual(optional.limit, 9 * lab_plan.PATIENCE)
 
     def test_patterns_of_names_choose_c_programs_in_all_folders_and_the_last_one_counts(self):
         def chosen(*patterns):
@@ -136,13 +138,15 @@ class Plan(unittest.TestCase):
                       entry(name="c", rust=["tree"]))
         life, _, module, tree = boot.jobs
         for job, name, last in ((life, "life/x", "/tek/build/tests/test_life"),
-                                (module, "t/test_a.py::test_b[c d]", "/tek/t/test_a.py::test_b[c d]"),
+                                (module, "t/test_a.py::test_b[c d]",
+                                 "/tek/t/test_a.py::test_b[c d]"),
                                 (tree, "tree: a::b", "--exact")):
             self.assertEqual([lab_plan.is_of(other, name) for other in (life, module, tree)],
                              [other is job for other in (life, module, tree)])
             self.assertEqual(lab_plan.narrowed(job, name).command[-1], last)
         self.assertEqual(lab_plan.narrowed(tree, "tree: a::b").command[1:], ["a::b", "--exact"])
-        self.assertNotIn("/tek/t/test_a.py", lab_plan.narrowed(module, "t/test_a.py::test_b").command)
+        narrowed = lab_plan.narrowed(module, "t/test_a.py::test_b")
+        self.assertNotIn("/tek/t/test_a.py", narrowed.command)
 
     def test_of_the_smoke_set_is_what_its_kind_names(self):
         entries = (entry(meson="build", smoke={"rt": ["life"]}),
@@ -150,9 +154,10 @@ class Plan(unittest.TestCase):
                          smoke={"rt": ["test_b.py::test_c", "test_b.py::test_d"], "v1": True}))
         found = [job for boot in boots("rt", *entries, smoke=True) for job in boot.jobs]
         self.assertEqual([job.name for job in found], ["own.life", "b.test_b"])
-        self.assertEqual(found[1].command[-2:], ["/tek/t/test_b.py::test_c", "/tek/t/test_b.py::test_d"])
-        self.assertEqual([job.name for boot in boots("v1", *entries, smoke=True) for job in boot.jobs],
-                         ["b.test_a", "b.test_b"])
+        self.assertEqual(found[1].command[-2:],
+                         ["/tek/t/test_b.py::test_c", "/tek/t/test_b.py::test_d"])
+        found = [job for boot in boots("v1", *entries, smoke=True) for job in boot.jobs]
+        self.assertEqual([job.name for job in found], ["b.test_a", "b.test_b"])
 
     def test_the_smoke_set_shares_boots_that_hold_different_things(self):
         entries = (entry(command=["a"], **{"with": ["c"]}, smoke={"rt": True}),
@@ -166,12 +171,13 @@ class Plan(unittest.TestCase):
         self.assertEqual([boot.alone for boot in made], [False, True])
 
     def test_a_smoke_test_that_is_not_there_is_refused(self):
-        for smoke, told in (('v1 = true', "has no kind v1"), ('rt = ["test_b.py"]', "no module test_b.py"),
-                            ('rt = ["test_a.py::test_x"]', "test_a.py has no test_x")):
-            self.assert_mistake('[[tests]]\nname = "a"\nkinds = ["rt"]\npytest = ["lab/test_a.py"]\n'
-                                f"smoke.{smoke}\n", told)
-        self.assert_mistake('[[tests]]\nname = "a"\nkinds = ["rt"]\nrust = ["b"]\nsmoke.rt = ["c"]\n',
-                            "no program c")
+        start = '[[tests]]\nname = "a"\nkinds = ["rt"]\n'
+        for smoke, message in (('.v1 = true', "has no kind v1"),
+                               (' = true', "needs a kind"),
+                               ('.rt = ["test_b.py"]', "no module test_b.py"),
+                               ('.rt = ["test_a.py::test_x"]', "test_a.py has no test_x")):
+            self.assert_mistake(f'{start}pytest = ["lab/test_a.py"]\nsmoke{smoke}\n', message)
+        self.assert_mistake(f'{start}rust = ["b"]\nsmoke.rt = ["c"]\n', "no program c")
 
     def test_our_own_file_makes_sense(self):
         top = Path(__file__).resolve().parents[1]
@@ -235,9 +241,11 @@ class WhatIsNeeded(unittest.TestCase):
         top = Path(tempfile.mkdtemp())
         self.addCleanup(shutil.rmtree, top)
         (top / "lab").mkdir()
-        (top / "lab/kinds.toml").write_text('[kind.rt]\nmemory = "1G"\n[kind.v1]\nmemory = "256M"\n')
+        (top / "lab/kinds.toml").write_text(
+            '[kind.rt]\nmemory = "1G"\n[kind.v1]\nmemory = "256M"\n')
         (top / "lab/tests.toml").write_text("".join(
-            f'[[tests]]\nname = "{name}"\nkinds = ["rt", "v1"]\ncommand = ["a"]\nwith = ["{files}"]\n'
+            f'[[tests]]\nname = "{name}"\nkinds = ["rt", "v1"]\ncommand = ["a"]\n'
+            f'with = ["{files}"]\n'
             for name, files in (("a", "plain"), ("b", "made"))) + '[prepare]\nmade = ["./make"]\n')
         self.context = process.Context(top, top / "build", False)
         (top / "build/bin").mkdir(parents=True)
@@ -267,7 +275,8 @@ class WhatIsNeeded(unittest.TestCase):
         self.run_lab("lab-rt:a")
         self.assertFalse((self.context.top / "make.runs").exists())
         found = self.run_lab("lab-rt", "lab-v1")
-        self.assertEqual(found, {name: [("a", PASSED), ("b", PASSED)] for name in ("lab-rt", "lab-v1")})
+        both = [("a", PASSED), ("b", PASSED)]
+        self.assertEqual(found, {"lab-rt": both, "lab-v1": both})
         self.assertEqual((self.context.top / "make.runs").read_text(), "run\n")
 
     def test_what_cannot_be_made_fails_and_only_its_boots_are_left_out(self):
@@ -291,7 +300,8 @@ class WhatIsNeeded(unittest.TestCase):
     def test_a_boot_has_a_directory_of_its_own_also_when_it_is_repeated(self):
         self.run_lab("lab-rt")
         self.run_alone("lab-rt", "b")
-        self.assertEqual([(sets, number) for _, sets, number in self.booted[2:]], [(("made",), "3")])
+        again = [(sets, number) for _, sets, number in self.booted[2:]]
+        self.assertEqual(again, [(("made",), "3")])
         self.assertEqual({number for _, _, number in self.booted[:2]}, {"1", "2"})
 
     def test_a_test_runs_alone_by_the_name_that_it_is_reported_with(self):
@@ -300,10 +310,14 @@ class WhatIsNeeded(unittest.TestCase):
 
     def test_its_guest_is_as_the_one_in_which_it_failed(self):
         entries = (self.context.top / "lab/tests.toml")
-        entries.write_text(entries.read_text() + '[[tests]]\nname = "c"\nkinds = ["rt"]\ncommand = ["c"]\n'
-                           'smoke.rt = true\n')
+        entries.write_text(entries.read_text() + '[[tests]]\nname = "c"\nkinds = ["rt"]\n'
+                           'command = ["c"]\nsmoke.rt = true\n')
         turns = []
-        with mock.patch.object(lab_tests, "_boot", lambda context, boot, directory: turns.append(boot.in_turns)):
+
+        def boot_it(_context, boot, _directory):
+            turns.append(boot.in_turns)
+
+        with mock.patch.object(lab_tests, "_boot", boot_it):
             for smoke in True, False:
                 lab_tests.ways(self.context.top, smoke)["lab-rt"](self.context, "c")
         self.assertEqual(turns, [True, False])

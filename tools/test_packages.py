@@ -179,7 +179,8 @@ class Promises(unittest.TestCase):
         self.assertIn("meson-log.txt", case.reason)
 
     def test_a_pattern_that_no_source_has_promises_nothing(self):
-        (self.top / "tools/packages.txt").write_text("[tests]\ndpkg # t\n\tmakes tests/c/none_*.c\n")
+        packages = "[tests]\ndpkg # t\n\tmakes tests/c/none_*.c\n"
+        (self.top / "tools/packages.txt").write_text(packages)
         (case,) = self.configured("test_one.c")
         self.assertEqual(case.outcome, PASSED)
 
