@@ -12,7 +12,7 @@ import time
 import pytest
 
 BUILD = pathlib.Path(os.environ.get("TEK_BUILD", "build")).resolve()
-# Times what a wait may take. Guests of the kernel lab are emulated, and others run beside them.
+# Factor of all timeouts. Guests of the kernel lab are emulated, several at a time.
 PATIENCE = float(os.environ.get("TEK_TEST_PATIENCE", "1"))
 INCLUDE = pathlib.Path(__file__).resolve().parents[2] / "include"
 
@@ -125,8 +125,9 @@ int main(void) { return 0; }
 
 
 def pytest_configure(config):
-    for mark in ("alone(thing, ...): runs while no other test runs that names one of these things, or without any: "
-                 "while no other test runs", "spread: these tests may run beside each other"):
+    for mark in ("alone(thing, ...): never runs beside a test that names one of these things; "
+                 "alone(): never runs beside any test",
+                 "spread: these tests may run beside each other"):
         config.addinivalue_line("markers", f"{mark} (tools/checks/pytest_share.py)")
 
 
@@ -155,7 +156,7 @@ def open_build(open_directory):
     for lib in ("lib/libtek.so", "lib/libtek-profile.so", "lib/libtek-uthread.so", "lib/libtek-rtfifo.so", "lib/libtek-alloc.so",
                 "lib/libtek-libm-musl.so", "lib32/libtek.so", "lib32/libtek-rtfifo.so",
                 "lib32/libtek-alloc.so"):
-        # With its names that have a version, which are links.
+        # With the links whose names end with a version.
         for file in (BUILD / lib).parent.glob((BUILD / lib).name + "*"):
             if not file.is_dir():
                 (copy / lib).parent.mkdir(exist_ok=True)
@@ -253,12 +254,12 @@ def waiting(compile_c):
 
 @pytest.fixture(scope="session")
 def mariadb(tmp_path_factory):
-    from servers import MariaDb  # which needs what is in this file
+    from servers import MariaDb  # here, because it imports this file
     return MariaDb(tmp_path_factory.mktemp("mariadb"))
 
 
 def eventually(find, seconds=60):
-    """What `find` returns once that is something. It may take long on a slow machine that has more to do."""
+    """Polls `find` until it returns a true value, and returns that. The machine may be busy."""
     end = time.monotonic() + seconds * PATIENCE
     while not (found := find()):
         assert time.monotonic() < end, "it did not come about"
@@ -321,7 +322,7 @@ def as_nobody():
 
 def needs(program):
     """The path of a program; skips the test where it is missing."""
-    # The PATH of a plain user may lack the directories of daemons.
+    # The PATH of a user without privilege may lack /sbin.
     path = shutil.which(program, path=os.environ["PATH"] + ":/usr/local/sbin:/usr/sbin:/sbin")
     if path is None:
         pytest.skip(f"{program} is not installed")

@@ -8,19 +8,19 @@ import pytest
 from conftest import BUILD
 
 
-# There is one build/stage.
+# These tests share build/stage.
 INSTALLS = pytest.mark.alone("installation")
 
 
 def built_for():
-    """The prefix that the build was made for; another one would have it built again."""
+    """The prefix of the build; installing to another one would build again."""
     options = json.loads((BUILD / "meson-info" / "intro-buildoptions.json").read_text())
     return next(option["value"] for option in options if option["name"] == "prefix")
 
 
 @contextlib.contextmanager
 def records_kept():
-    """What `make uninstall` goes by is not to be changed by a test."""
+    """Keeps a test from changing the lists of `make uninstall`."""
     records = [BUILD / "installed-files", BUILD / "installed-directories"]
     kept = {record: record.read_bytes() for record in records if record.exists()}
     for record in kept:

@@ -13,7 +13,7 @@ SUMS = "select count(*), sum(length(pad)) from test.sbtest1"
 
 
 class Server:
-    """A program that serves until it is told to end."""
+    """A server process, ended by SIGTERM."""
 
     def __init__(self, prefix, *command):
         self.process = subprocess.Popen([*prefix, *map(str, command)], stdout=subprocess.DEVNULL,
@@ -33,13 +33,14 @@ class Server:
 
 
 class MariaDb:
-    """A database that sysbench has not worked on yet, and what comes of that without TEK."""
+    """An empty database, and the results of sysbench on copies of it, with TEK and without."""
 
     def __init__(self, directory):
         self.directory = directory
         self.served = 0
         needs("mariadbd"), needs("sysbench")
-        subprocess.run([needs("mariadb-install-db"), "--no-defaults", *self.user(), f"--datadir={directory}/new/data",
+        subprocess.run([needs("mariadb-install-db"), "--no-defaults", *self.user(),
+                        f"--datadir={directory}/new/data",
                         "--skip-test-db", "--auth-root-authentication-method=normal"],
                        check=True, capture_output=True, timeout=300)
 
@@ -49,29 +50,32 @@ class MariaDb:
 
     @functools.cached_property
     def plain(self):
-        """What it says to 16 clients without TEK, and how it ends."""
+        """The answers to 16 clients without TEK, and the exit status."""
         return self.serve([], 16)
 
     def serve(self, prefix, clients):
-        """What it says to so many clients, and how it ends."""
+        """The answers to so many clients, and the exit status."""
         self.served += 1
         directory = self.directory / str(self.served)
         shutil.copytree(self.directory / "new", directory)
-        options = ["--no-defaults", *self.user(), f"--datadir={directory}/data", f"--socket={directory}/socket",
+        options = ["--no-defaults", *self.user(), f"--datadir={directory}/data",
+                   f"--socket={directory}/socket",
                    "--skip-networking", "--skip-grant-tables", "--innodb-buffer-pool-size=32M",
                    "--innodb-flush-log-at-trx-commit=0", f"--pid-file={directory}/pid"]
         with Server(prefix, needs("mariadbd"), *options) as server:
             def ask(text):
-                return outcome([needs("mariadb"), "--no-defaults", "-S", f"{directory}/socket", "-N", "-e", text])
+                return outcome([needs("mariadb"), "--no-defaults", "-S", f"{directory}/socket",
+                                "-N", "-e", text])
             eventually(lambda: ask("select 1")[0] == 0, seconds=120)
-            said = [ask("create database if not exists test"), sysbench(directory, clients, "prepare")]
-            said += [sysbench(directory, clients, "run"), ask(SUMS)]
+            answers = [ask("create database if not exists test"),
+                       sysbench(directory, clients, "prepare")]
+            answers += [sysbench(directory, clients, "run"), ask(SUMS)]
         shutil.rmtree(directory)
-        return said, server.status
+        return answers, server.status
 
 
 def sysbench(directory, clients, command):
-    """Its counts, without its times."""
+    """The counts that sysbench reports, without times."""
     ended = subprocess.run(
         [needs("sysbench"), "oltp_read_write", "--mysql-user=root", "--mysql-db=test",
          f"--mysql-socket={directory}/socket", "--table-size=2000", "--rand-seed=1", "--time=0",

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT OR Apache-2.0
-"""A client of tekd, for tests and for the processes that they start: it imports no more than those need."""
+"""A client of tekd, for tests and for processes that they start, which need few imports."""
 # pylint: disable=unused-import
 import errno
 import json
@@ -37,7 +37,7 @@ class Client:
 
     def __init__(self, path):
         self.socket = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET | socket.SOCK_CLOEXEC)
-        # One that never waits would be sent away where many others wait.
+        # connect() waits so long while tekd's queue of connections is full.
         self.socket.setsockopt(socket.SOL_SOCKET, socket.SO_SNDTIMEO, struct.pack("ll", 20, 0))
         self.socket.connect(str(path))
         self.socket.settimeout(60)
@@ -81,7 +81,8 @@ class Client:
 
 
 def request(kind, number, tid=0, start=0, until=0, priority=0, flags=0, group=0):
-    return REQUEST.pack(0x514B4554, 1, kind, number, tid, start, until, priority, flags, group, *[0] * 5)
+    return REQUEST.pack(0x514B4554, 1, kind, number, tid, start, until, priority, flags, group,
+                        *[0] * 5)
 
 
 def scheduling(tid):

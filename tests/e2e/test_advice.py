@@ -1,12 +1,13 @@
 # SPDX-License-Identifier: MIT OR Apache-2.0
-"""Advice works when it is followed literally: each test reads a message, does what it says in a namespace of its
-own, and sees that the message is gone. docs/advice.md lists all advice, and what cannot be followed here."""
+"""Advice works when it is followed literally: each test reads a message, follows its advice in a
+namespace of its own, and checks that the message is gone. docs/advice.md lists all advice."""
 import json
 import os
 import pathlib
 import re
 import select
 import shlex
+import shutil
 import subprocess
 
 import pytest
@@ -16,7 +17,8 @@ from conftest import BUILD, INCLUDE, child_of, eventually, needs, tids_by_name
 TEK = BUILD / "bin" / "tek"
 CPU = pathlib.Path("/sys/fs/cgroup/cpu")
 
-pytestmark = pytest.mark.skipif(os.geteuid() != 0, reason="needs root, to follow advice that is for root")
+pytestmark = pytest.mark.skipif(os.geteuid() != 0,
+                                reason="needs root, to follow advice that is for root")
 
 
 def command_of(line):
@@ -28,8 +30,8 @@ class Shell:
     """A shell that a person types into."""
 
     def __init__(self, *prefix):
-        self.process = subprocess.Popen([*prefix, "sh"], stdin=subprocess.PIPE, stdout=subprocess.PIPE,
-                                        stderr=subprocess.STDOUT, text=True)
+        self.process = subprocess.Popen([*prefix, "sh"], stdin=subprocess.PIPE,
+                                        stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
 
     def type(self, line):
         """Its status and what it writes."""
@@ -52,7 +54,8 @@ class Shell:
         """The checks and backends of `tek doctor`, started from this shell."""
         told = json.loads(self.type(f"{TEK} doctor --json")[1])
         answers = {check["id"]: (check["answer"], check["cure"]) for check in told["checks"]}
-        backends = {one["name"]: ("yes" if one["usable"] else "no", one["cure"]) for one in told["backends"]}
+        backends = {backend["name"]: ("yes" if backend["usable"] else "no", backend["cure"])
+                    for backend in told["backends"]}
         return answers | backends
 
     def end(self):
@@ -91,7 +94,8 @@ def apart(shell):
 @pytest.fixture
 def nobody(shell):
     """A shell of a user without privilege, on a system that could grant some."""
-    return shell(needs("setpriv"), "--reuid=65534", "--regid=65534", "--clear-groups", "--inh-caps=-all")
+    return shell(needs("setpriv"), "--reuid=65534", "--regid=65534", "--clear-groups",
+                 "--inh-caps=-all")
 
 
 def has_capability(number):
@@ -132,7 +136,8 @@ def test_a_user_gets_them_for_good(nobody, apart):
     if not has_capability(24):
         pytest.skip("the rest needs CAP_SYS_RESOURCE: to log in with a higher limit")
     # As login, sshd and the like do, which have pam_limits too.
-    apart.does("mount -t tmpfs none /etc/pam.d && printf 'auth sufficient pam_rootok.so\\naccount required pam_permit.so\\n"
+    apart.does("mount -t tmpfs none /etc/pam.d && printf 'auth sufficient pam_rootok.so\\n"
+               "account required pam_permit.so\\n"
                "session required pam_limits.so\\n' > /etc/pam.d/su")
     assert apart.does("su -s /bin/sh nobody -c 'ulimit -r'") == "60\n"
 
@@ -146,7 +151,8 @@ def test_a_user_gets_capabilities_for_a_shell(nobody, check):
     if not (has_capability(38) and has_capability(39)):
         pytest.skip("needs CAP_BPF and CAP_PERFMON")
     root = Shell()
-    assert f'"id": "{check}",\n      "answer": "yes"' in root.type(command_of(cure.splitlines()[0]) + " --json")[1]
+    _, output = root.type(command_of(cure.splitlines()[0]) + " --json")
+    assert f'"id": "{check}",\n      "answer": "yes"' in output
     root.end()
     new = in_a_new_shell(cure, "exec sh")
     assert new.doctor()[check][0] == "yes"
@@ -157,11 +163,13 @@ def test_root_can_what_doctor_says_that_root_can(nobody, shell):
     answer, cure = nobody.doctor()["fair"]
     if answer == "yes" or "CONFIG" in cure:
         pytest.skip("nothing is missing that root has")
-    assert '"name": "fair",\n      "usable": true' in shell().type(command_of(cure.splitlines()[0]) + " --json")[1]
+    _, output = shell().type(command_of(cure.splitlines()[0]) + " --json")
+    assert '"name": "fair",\n      "usable": true' in output
 
 
 def test_without_control_groups_they_are_mounted(apart):
-    apart.type("while umount $(awk '$3 ~ /^cgroup/ { print $2 }' /proc/mounts | tac) 2>/dev/null; do :; done")
+    apart.type("while umount $(awk '$3 ~ /^cgroup/ { print $2 }' /proc/mounts | tac) 2>/dev/null; "
+               "do :; done")
     before = apart.doctor()
     if before["cgroup"][0] == "yes":
         pytest.skip("the control groups of this machine cannot be unmounted")
@@ -199,7 +207,8 @@ def test_a_group_without_real_time_run_time_gets_some(shell, group, which):
     # Typed elsewhere, as by root in another terminal.
     shell().does(command_of(line))
     after = inside.doctor()
-    assert [after[name][0] for name in ("rt-group-sched", "rt-trial", "rt")] == ["yes", "yes", "yes"]
+    answers = [after[name][0] for name in ("rt-group-sched", "rt-trial", "rt")]
+    assert answers == ["yes", "yes", "yes"]
 
 
 def test_throttling_that_leaves_nothing_is_set_right(apart, tmp_path):
@@ -219,7 +228,8 @@ def test_a_fair_server_that_is_off_is_set_on_by_the_name_of_its_cpu(apart, tmp_p
     apart.does("mount -t tmpfs none /sys/kernel/debug")
     for cpu, runtime in enumerate([50_000_000, 0, 0]):
         server = f"/sys/kernel/debug/sched/fair_server/cpu{cpu}"
-        apart.does(f"mkdir -p {server} && echo {runtime} > {server}/runtime && echo 1000000000 > {server}/period")
+        apart.does(f"mkdir -p {server} && echo {runtime} > {server}/runtime && "
+                   f"echo 1000000000 > {server}/period")
     answer, cure = apart.doctor()["rt-throttling"]
     assert answer == "no" and "cpu0" not in cure and "cpuN" not in cure
     for line in cure.splitlines():
@@ -231,7 +241,7 @@ def test_no_cure_names_a_placeholder_or_a_program_that_is_not_here(nobody):
     for name, (_, cure) in nobody.doctor().items():
         for line in (cure or "").splitlines():
             assert not re.search(r"cpuN|\bUSER\b|\$\$|<", line), (name, line)
-            assert "sudo" not in line or subprocess.run(["sh", "-c", "command -v sudo"], check=False).returncode == 0
+            assert "sudo" not in line or shutil.which("sudo")
 
 
 # ---- packages ----
@@ -239,8 +249,8 @@ def test_no_cure_names_a_placeholder_or_a_program_that_is_not_here(nobody):
 
 def is_known(package):
     """Whether apt of this machine could install it."""
-    told = subprocess.run([needs("apt-get"), "--simulate", "install", package], capture_output=True, text=True,
-                          timeout=60, check=False)
+    told = subprocess.run([needs("apt-get"), "--simulate", "install", package], capture_output=True,
+                          text=True, timeout=60, check=False)
     return told.returncode == 0 or "Unable to locate" not in told.stderr
 
 
@@ -275,7 +285,8 @@ def test_a_package_is_called_as_the_release_calls_it(apart, tmp_path, known, wan
     if not list(pathlib.Path("/var/lib/apt/lists").glob("*_Packages*")):
         pytest.skip("needs apt's lists")
     _, told = apart.type(f"PATH={tmp_path}:$PATH {TEK} run --alloc mimalloc -- true")
-    assert told.strip().endswith(f"apt-get install {wanted}" if wanted else "have no package libmimalloc3"), told
+    end = f"apt-get install {wanted}" if wanted else "have no package libmimalloc3"
+    assert told.strip().endswith(end), told
 
 
 def test_the_packages_that_the_lab_needs_are_ones_that_apt_has(apart):
@@ -283,7 +294,8 @@ def test_the_packages_that_the_lab_needs_are_ones_that_apt_has(apart):
     line = f"PATH=/tmp/nothing.$$ {TEK} lab run --kind rt --disk 10M -- true"
     for program in ("modinfo", "mke2fs"):
         for directory in ("/sbin", "/usr/sbin"):
-            apart.type(f"[ ! -e {directory}/{program} ] || mount --bind /dev/null {directory}/{program}")
+            path = f"{directory}/{program}"
+            apart.type(f"[ ! -e {path} ] || mount --bind /dev/null {path}")
     status, told = apart.type(line)
     assert status == 125 and "not installed here: busybox" in told, told
     # Without apt-cache in PATH it goes by the release.
@@ -298,9 +310,11 @@ def test_the_packages_that_the_lab_needs_are_ones_that_apt_has(apart):
 
 def test_tekd_is_started_as_it_is_said(shell, tmp_path):
     """In a namespace in which there is no other process that it could touch."""
-    one = shell(needs("unshare"), "--mount", "--pid", "--fork", "--mount-proc", "--propagation", "private")
+    one = shell(needs("unshare"), "--mount", "--pid", "--fork", "--mount-proc", "--propagation",
+                "private")
     # What lies in /etc stays as it is.
-    one.does(f"mount -t tmpfs none /run && cp -a /etc {tmp_path} && mount --bind {tmp_path}/etc /etc")
+    one.does(f"mount -t tmpfs none /run && cp -a /etc {tmp_path} && "
+             f"mount --bind {tmp_path}/etc /etc")
     status, told = one.type(f"{TEK} critical sh --for 1s")
     assert status == 1 and "to start it, in another terminal: " in told, told
     command = command_of(told.strip())
@@ -322,19 +336,20 @@ def test_tekd_is_started_as_it_is_said(shell, tmp_path):
 
 
 def test_placement_is_written_as_its_example_says():
-    told = subprocess.run([TEK, "run", "--place", "everywhere", "true"], capture_output=True, text=True, timeout=60,
-                          check=False)
+    told = subprocess.run([TEK, "run", "--place", "everywhere", "true"], capture_output=True,
+                          text=True, timeout=60, check=False)
     assert told.returncode == 2
     example = re.search(r"as in (\S+)", told.stderr)[1]
     subprocess.run([TEK, "run", "--place", example, "true"], timeout=60, check=True)
-    told = subprocess.run([TEK, "run", "--place", "cores=x", "true"], capture_output=True, text=True, timeout=60,
-                          check=False)
+    told = subprocess.run([TEK, "run", "--place", "cores=x", "true"], capture_output=True,
+                          text=True, timeout=60, check=False)
     example = re.search(r"as in (\S+)", told.stderr)[1]
     subprocess.run([TEK, "run", "--place", f"cores={example}", "true"], timeout=60, check=True)
 
 
 def test_a_rules_file_that_others_can_write_to_is_closed(user_rules):
-    (user_rules / "fridge.toml").write_text('[[rule]]\nmatch = { thread = "ui*" }\nset = { critical = true }\n')
+    (user_rules / "fridge.toml").write_text(
+        '[[rule]]\nmatch = { thread = "ui*" }\nset = { critical = true }\n')
     (user_rules / "fridge.toml").chmod(0o666)
     run = [TEK, "run", "true"]
     told = subprocess.run(run, capture_output=True, text=True, timeout=60, check=False)
@@ -409,13 +424,15 @@ int main(void)
 """
 
 
-def test_what_the_library_itself_says_names_the_shell_that_the_program_came_from(compile_c, nobody, open_build):
+def test_what_the_library_itself_says_names_the_shell_that_the_program_came_from(
+        compile_c, nobody, open_build):
     library = open_build / "lib"
-    program = compile_c(LINKED, "cc", f"-I{INCLUDE}", "-pthread", f"-L{library}", f"-Wl,-rpath,{library}",
-                        "-Wl,--no-as-needed", "-ltek")
+    program = compile_c(LINKED, "cc", f"-I{INCLUDE}", "-pthread", f"-L{library}",
+                        f"-Wl,-rpath,{library}", "-Wl,--no-as-needed", "-ltek")
     status, told = nobody.type(str(program))
     assert status == 1 and f"`prlimit --pid {nobody.process.pid} --rtprio=60:60`" in told, told
-    assert "`echo :65534 - rtprio 60 > /etc/security/limits.d/tek.conf`" in told and told.endswith(".\n"), told
+    assert "`echo :65534 - rtprio 60 > /etc/security/limits.d/tek.conf`" in told, told
+    assert told.endswith(".\n"), told
     if not has_capability(24):
         pytest.skip("the rest needs CAP_SYS_RESOURCE")
     subprocess.run(["sh", "-c", re.search(r"`(prlimit .*?)`", told)[1]], timeout=20, check=True)

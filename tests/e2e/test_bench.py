@@ -57,7 +57,8 @@ def test_the_file_is_written_even_if_nobody_reads_on(tmp_path):
 @pytest.fixture(scope="module")
 def response(tmp_path_factory):
     """One run of all variants: (what it did, its document)."""
-    return judged_of(tmp_path_factory.mktemp("response"), "response", "--rounds", "1", "--events", "1")
+    return judged_of(tmp_path_factory.mktemp("response"), "response", "--rounds", "1", "--events",
+                     "1")
 
 
 def test_every_variant_is_measured_or_named_with_the_reason(response):
@@ -72,11 +73,12 @@ def test_every_variant_is_measured_or_named_with_the_reason(response):
 
 
 def test_a_brief_report_ends_with_what_was_won_and_judges_nothing():
-    done = bench("response", "--rounds", "1", "--events", "2", "--variants", "alone,conventional,tek-name",
-                 "--brief")
+    done = bench("response", "--rounds", "1", "--events", "2", "--variants",
+                 "alone,conventional,tek-name", "--brief")
     assert done.returncode == 0, done.stderr
     last = done.stdout.splitlines()[-1]
-    assert last.startswith("touch to picture beside 20 busy threads: ") or "TEK was not measured" in last
+    result = "touch to picture beside 20 busy threads: "
+    assert last.startswith(result) or "TEK was not measured" in last
     assert "mean response" in done.stdout and "must be" not in done.stdout
     assert "time of a switch" not in done.stdout
 
@@ -102,7 +104,8 @@ def test_assert_fails_and_says_so_where_too_little_was_measured(response):
 
 
 def test_observe_measures_delays_and_shares(tmp_path):
-    _, document = document_of(tmp_path, "observe", "--seconds", "2", "--rounds", "1", "--share-seconds", "1")
+    _, document = document_of(tmp_path, "observe", "--seconds", "2", "--rounds", "1",
+                              "--share-seconds", "1")
     if os.geteuid() == 0:
         assert [len(document["raw"][name]) for name in ("conventional", "tek-name")] == [1, 1]
     metrics = {row["metric"] for row in document["rows"]}

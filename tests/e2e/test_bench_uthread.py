@@ -95,7 +95,7 @@ def test_calls_of_every_library_are_measured_or_named_with_the_reason(micro):
         for call in ("yield", "create and join", "mutex pair", "cond ping-pong"):
             assert rows[call, variant] > 0
     assert ("mutex pair", "TEK, 2 workers") in rows and ("yield", "TEK, 2 workers") not in rows
-    # One without a system call is below one that makes it. How far is a bar of --assert: this was one round.
+    # A switch without a system call is faster. --assert judges how much: this was one round.
     assert rows["switch between contexts", "TEK"] < rows["switch between contexts", "swapcontext"]
 
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT OR Apache-2.0
-"""Shells complete tek's own words, and from where a program begins that tek starts, the program's."""
+"""Shells complete the words of tek, and behind these the words of the program that tek starts."""
 import json
 import os
 import pathlib
@@ -22,7 +22,8 @@ MADE_UP = """
 complete -W '--wash --spin red,blue' made-up
 """
 
-# As readline calls it: the words as COMP_WORDBREAKS splits them, the line, and the function's three arguments.
+# Calls the function as readline does: COMP_WORDS split at COMP_WORDBREAKS, COMP_LINE, and three
+# arguments.
 READLINE = r"""
 shopt -s extglob progcomp
 {sources}
@@ -57,8 +58,10 @@ def bash(request):
         sources = f"source {BASH_COMPLETION}"
 
     def offers(line):
-        script = READLINE.format(sources=sources, completions=COMPLETIONS, made_up=MADE_UP, line=shlex.quote(line))
-        ended = subprocess.run(["bash", "--norc", "-c", script], capture_output=True, text=True, timeout=60, check=False)
+        script = READLINE.format(sources=sources, completions=COMPLETIONS, made_up=MADE_UP,
+                                 line=shlex.quote(line))
+        ended = subprocess.run(["bash", "--norc", "-c", script], capture_output=True, text=True,
+                               timeout=60, check=False)
         assert ended.returncode == 0, ended.stderr
         return [word.rstrip() for word in ended.stdout.splitlines()]
 
@@ -67,8 +70,10 @@ def bash(request):
 
 
 @pytest.mark.parametrize("before", [
-    "tek run -- ", "tek run ", "tek run --critical ui --report ", "tek run --critical=ui* -- ", "tek run --model m:1 ",
-    "tek run --place rtfifo,cores=0 --lock=mcs ", "tek profile ", "tek suggest -o x -- ", "tek lab run --kind rt -- ",
+    "tek run -- ", "tek run ", "tek run --critical ui --report ", "tek run --critical=ui* -- ",
+    "tek run --model m:1 ",
+    "tek run --place rtfifo,cores=0 --lock=mcs ", "tek profile ", "tek suggest -o x -- ",
+    "tek lab run --kind rt -- ",
     "tek stack report -- ", "tek run -- tek run -- ",
 ])
 def test_bash_completes_the_program_that_tek_starts(bash, before):
@@ -83,14 +88,16 @@ def test_bash_completes_the_program_that_tek_starts(bash, before):
 @pytest.mark.parametrize("line, wanted", [
     ("tek ru", "run"), ("tek run --cri", "--critical"), ("tek run --report --cri", "--critical"),
     ("tek run --model ", "m:n"), ("tek run --place spr", "spread"), ("tek run --alloc tl", "tlsf"),
-    ("tek ps --columns na", "name"), ("tek ps -o tid,na", "tid,name"), ("tek ps --sort rt", "rt-priority"),
+    ("tek ps --columns na", "name"), ("tek ps -o tid,na", "tid,name"),
+    ("tek ps --sort rt", "rt-priority"),
     ("tek lab run --kind sm", "small"), ("tek stack report --pi", "--pid"), ("tek lab ru", "run"),
 ])
 def test_bash_completes_teks_own_words_before_it(bash, line, wanted):
     assert wanted in bash(line)
 
 
-@pytest.mark.parametrize("line", ["tek run --rules ", "tek run --rules=", "tek run --", "tek stack report made-"])
+@pytest.mark.parametrize("line", ["tek run --rules ", "tek run --rules=", "tek run --",
+                                  "tek stack report made-"])
 def test_bash_offers_no_program_where_none_can_be(bash, line):
     assert "made-up" not in bash(line)
 
@@ -125,7 +132,8 @@ def zsh(tmp_path):
     functions = tmp_path / "functions"
     functions.mkdir()
     (functions / "_tek").write_text((COMPLETIONS / "_tek").read_text())
-    (functions / "_made-up").write_text("#compdef made-up\n_arguments '--wash' '--spin' '*:colour:(red blue)'\n")
+    (functions / "_made-up").write_text(
+        "#compdef made-up\n_arguments '--wash' '--spin' '*:colour:(red blue)'\n")
     (tmp_path / ".zshrc").write_text(
         f"fpath=({functions} $fpath)\nautoload -U compinit && compinit -u -D\nPROMPT='READY%% '\n"
         "made-up() { : }\nsetopt no_beep list_ambiguous\nunsetopt zle_bracketed_paste prompt_cr\n")
@@ -135,7 +143,8 @@ def zsh(tmp_path):
     terminal.close()
 
 
-@pytest.mark.parametrize("before", ["tek run -- ", "tek run --critical ui ", "tek profile ", "tek lab run --kind rt -- "])
+@pytest.mark.parametrize("before", ["tek run -- ", "tek run --critical ui ", "tek profile ",
+                                    "tek lab run --kind rt -- "])
 def test_zsh_completes_the_program_that_tek_starts(zsh, before):
     zsh.type(before + "made-u\t")
     zsh.wait_for(re.escape(before) + r"made-up ")
@@ -160,10 +169,13 @@ def fish(tmp_path):
 
     def offers(line):
         script = (f"source {COMPLETIONS}/tek.fish; function made-up; end;"
-                  "complete -c made-up -f -a 'red blue'; complete -c made-up -l wash; complete -c made-up -l spin;"
+                  "complete -c made-up -f -a 'red blue';"
+                  "complete -c made-up -l wash; complete -c made-up -l spin;"
                   f"complete -C {shlex.quote(line)}")
-        ended = subprocess.run(["fish", "--no-config", "-c", script], capture_output=True, text=True, timeout=60, check=False,
-                               env={**os.environ, "HOME": str(tmp_path), "XDG_CONFIG_HOME": str(tmp_path)})
+        ended = subprocess.run(["fish", "--no-config", "-c", script], capture_output=True,
+                               text=True, timeout=60, check=False,
+                               env={**os.environ, "HOME": str(tmp_path),
+                                    "XDG_CONFIG_HOME": str(tmp_path)})
         assert ended.returncode == 0 and not ended.stderr, ended.stderr
         return [line.split("\t")[0] for line in ended.stdout.splitlines()]
 
@@ -171,8 +183,10 @@ def fish(tmp_path):
 
 
 @pytest.mark.parametrize("before", [
-    "tek run -- ", "tek run ", "tek run --critical ui --report ", "tek run --critical='ui*' -- ", "tek profile ",
-    "tek suggest -o x -- ", "tek lab run --kind rt -- ", "tek stack report -- ", "tek run -- tek run -- ",
+    "tek run -- ", "tek run ", "tek run --critical ui --report ", "tek run --critical='ui*' -- ",
+    "tek profile ",
+    "tek suggest -o x -- ", "tek lab run --kind rt -- ", "tek stack report -- ",
+    "tek run -- tek run -- ",
 ])
 def test_fish_completes_the_program_that_tek_starts(fish, before):
     assert "made-up" in fish(before + "made-")
@@ -183,7 +197,8 @@ def test_fish_completes_the_program_that_tek_starts(fish, before):
 
 @pytest.mark.parametrize("line, wanted", [
     ("tek ru", "run"), ("tek run --cri", "--critical"), ("tek run --report --cri", "--critical"),
-    ("tek run --model ", "m:n"), ("tek ps --columns na", "name"), ("tek lab run --kind sm", "small"),
+    ("tek run --model ", "m:n"), ("tek ps --columns na", "name"),
+    ("tek lab run --kind sm", "small"),
 ])
 def test_fish_completes_teks_own_words_before_it(fish, line, wanted):
     assert wanted in fish(line)

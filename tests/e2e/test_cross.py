@@ -52,7 +52,8 @@ def test_what_is_not_understood_is_answered_with_the_usage(commands, arguments):
 
 
 def test_a_directory_that_is_no_root_of_a_device_is_refused(commands, tmp_path):
-    for arguments in (["aarch64", "--sysroot", tmp_path], ["armhf", "--sysroot", tmp_path / "none"]):
+    for arguments in (["aarch64", "--sysroot", tmp_path],
+                      ["armhf", "--sysroot", tmp_path / "none"]):
         done = cross(commands, *arguments)
         assert done.returncode == 1
         assert f"{arguments[-1]}: there is no usr/include/stdio.h below it" in done.stderr

@@ -278,4 +278,5 @@ def test_without_tekd_both_commands_say_how_to_start_it(tekd, tek):
     for command in (["status"], ["critical", os.getpid()]):
         ended = tek(*command)
         assert (ended.returncode, ended.stdout) == (1, "")
-        assert f"to start it, in another terminal: {BUILD}/bin/tekd --socket {tekd.socket}\n" in ended.stderr
+        command = f"{BUILD}/bin/tekd --socket {tekd.socket}"
+        assert f"to start it, in another terminal: {command}\n" in ended.stderr

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT OR Apache-2.0
-"""`make install` puts everything where programs look for it, and `make uninstall` takes all of it away."""
+"""`make install` puts everything where programs look for it, and `make uninstall` removes all."""
 import os
 import pathlib
 import re
@@ -16,6 +16,19 @@ pytestmark = INSTALLS
 TOP = pathlib.Path(__file__).resolve().parents[2]
 # Libraries that programs are linked with.
 LINKED = ["libtek", "libtek-sync-native", "libtek-uthread-native"]
+
+
+PRINTS_ITS_MAPS = r"""
+#include <stdio.h>
+#include <tek/tek.h>
+int main(void)
+{
+	char line[4096];
+	tek_critical_leave();
+	for (FILE *maps = fopen("/proc/self/maps", "r"); fgets(line, sizeof(line), maps);)
+		fputs(line, stdout);
+}
+"""
 
 
 def make(target, destination):
@@ -41,7 +54,8 @@ def prefix(destination):
 
 
 def soname(library):
-    told = subprocess.run([needs("readelf"), "-d", library], capture_output=True, text=True, timeout=20, check=True)
+    told = subprocess.run([needs("readelf"), "-d", library], capture_output=True, text=True,
+                          timeout=20, check=True)
     return re.search(r"\(SONAME\).*\[(.*)\]", told.stdout)[1]
 
 
@@ -61,27 +75,29 @@ def test_a_library_that_programs_are_linked_with_has_a_version_and_the_links_to_
 
 def test_a_program_that_is_linked_and_run_under_tek_has_the_library_once(prefix, tmp_path):
     source = tmp_path / "maps.c"
-    source.write_text('#include <stdio.h>\n#include <tek/tek.h>\nint main(void) { tek_critical_leave(); char line[4096];'
-                      ' for (FILE *maps = fopen("/proc/self/maps", "r"); fgets(line, sizeof(line), maps);)'
-                      ' fputs(line, stdout); }\n')
+    source.write_text(PRINTS_ITS_MAPS)
     program = tmp_path / "maps"
-    subprocess.run([needs("cc"), source, "-o", program, f"-I{prefix}/include", f"-L{prefix}/lib", "-ltek",
-                    f"-Wl,-rpath,{prefix}/lib"], timeout=60, check=True)
+    subprocess.run([needs("cc"), source, "-o", program, f"-I{prefix}/include", f"-L{prefix}/lib",
+                    "-ltek", f"-Wl,-rpath,{prefix}/lib"], timeout=60, check=True)
     for preloaded in "libtek.so", "libtek.so.0":
-        ended = subprocess.run([program], env={**os.environ, "LD_PRELOAD": f"{prefix}/lib/{preloaded}"},
+        ended = subprocess.run([program],
+                               env={**os.environ, "LD_PRELOAD": f"{prefix}/lib/{preloaded}"},
                                capture_output=True, text=True, timeout=60, check=True)
-        assert set(re.findall(r"/libtek\.so\S*", ended.stdout)) == {f"/{(prefix / 'lib/libtek.so').resolve().name}"}
+        mapped = set(re.findall(r"/(libtek\.so\S*)", ended.stdout))
+        assert mapped == {(prefix / "lib" / "libtek.so").resolve().name}
         assert len(re.findall(r"r-xp .*/libtek\.so", ended.stdout)) == 1, ended.stdout
-    ended = subprocess.run([prefix / "bin" / "tek", "run", "--", program], capture_output=True, text=True, timeout=60,
-                           check=True)
+    ended = subprocess.run([prefix / "bin" / "tek", "run", "--", program], capture_output=True,
+                           text=True, timeout=60, check=True)
     assert len(re.findall(r"r-xp .*/libtek\.so", ended.stdout)) == 1, ended.stdout
 
 
 def test_the_licences_are_installed(prefix):
+    documents = prefix / "share" / "doc" / "tek"
     for licence in TOP.glob("LICENSE-*"):
-        assert (prefix / "share" / "doc" / "tek" / licence.name).read_bytes() == licence.read_bytes()
-    if (prefix / "lib" / "libtek-libm-musl.so").exists() and os.path.exists("/usr/share/doc/musl-dev/copyright"):
-        assert "musl" in (prefix / "share" / "doc" / "tek" / "LICENSE-musl").read_text()
+        assert (documents / licence.name).read_bytes() == licence.read_bytes()
+    has_library = (prefix / "lib" / "libtek-libm-musl.so").exists()
+    if has_library and os.path.exists("/usr/share/doc/musl-dev/copyright"):
+        assert "musl" in (documents / "LICENSE-musl").read_text()
 
 
 def test_each_unit_names_pages_that_are_installed(prefix):
@@ -91,7 +107,8 @@ def test_each_unit_names_pages_that_are_installed(prefix):
         pages = re.findall(r"man:([\w.-]+)\((\d)\)", unit.read_text())
         assert (unit.stem, "8" if unit.stem == "tekd" else "1") in pages
         for name, section in pages:
-            assert (prefix / "share" / "man" / f"man{section}" / f"{name}.{section}").exists(), (unit, name)
+            page = prefix / "share" / "man" / f"man{section}" / f"{name}.{section}"
+            assert page.exists(), (unit, name)
 
 
 def test_uninstalled_nothing_is_left_of_two_installations(destination):
@@ -111,11 +128,14 @@ def test_what_others_put_there_stays_and_what_an_older_version_had_goes(tmp_path
     with records_kept():
         (prefix / "lib" / "libtek.so.0.0.1").touch()
         (prefix / "lib" / "libothers.so").touch()
-        (BUILD / "installed-files").write_text(f"{prefix}/lib/libtek.so.0.0.1\n{tmp_path}/elsewhere\n")
+        (BUILD / "installed-files").write_text(
+            f"{prefix}/lib/libtek.so.0.0.1\n{tmp_path}/elsewhere\n")
         (tmp_path / "elsewhere").touch()
         assert make("install", tmp_path).returncode == 0
-        assert not (prefix / "lib" / "libtek.so.0.0.1").exists() and (tmp_path / "elsewhere").exists()
+        assert not (prefix / "lib" / "libtek.so.0.0.1").exists()
+        assert (tmp_path / "elsewhere").exists()
         (prefix / "share" / "doc" / "tek" / "notes").touch()
         assert make("uninstall", tmp_path).returncode == 0
     left = sorted(str(path.relative_to(prefix)) for path in prefix.rglob("*"))
-    assert left == ["lib", "lib/libothers.so", "share", "share/doc", "share/doc/tek", "share/doc/tek/notes"]
+    assert left == ["lib", "lib/libothers.so", "share", "share/doc", "share/doc/tek",
+                    "share/doc/tek/notes"]

@@ -186,7 +186,8 @@ def test_the_table_the_sentences_and_the_metrics_are_those_that_tekd_tells(tek, 
 def test_a_tekd_that_makes_none_follow_is_told_with_the_cure(tek, fake):
     fake({"on": False, "why": "tekd.toml has no [kthreads]"})
     text = tek("kthreads").stdout
-    assert "tekd.toml has no [kthreads]" in text and 'echo "[kthreads]" >> /etc/tek/tekd.toml' in text
+    assert "tekd.toml has no [kthreads]" in text
+    assert 'echo "[kthreads]" >> /etc/tek/tekd.toml' in text
     assert "kernel  its threads follow nobody: tekd.toml has no [kthreads]" in tek("status").stdout
     assert "tek_kthreads_on 0" in tek("exporter", "--once").stdout.splitlines()
 

@@ -260,15 +260,19 @@ def test_nothing_is_downloaded_before_all_that_is_needed_here_is_there(lab, tmp_
     lab.environment["PATH"] = str(lab.directory / "nothing")
     cache = tmp_path / "cache"
     command = [TEK, "lab", "run", "--cache", cache, "--mirror", tmp_path / "no-archive"]
-    for arguments, wanted in (["--", "true"], "busybox-static"), (["--add", "/no/such", "--", "true"], "not installed"):
-        ended = subprocess.run([*command, *arguments], env=lab.environment, timeout=50, capture_output=True, text=True)
+    for arguments, wanted in ((["--", "true"], "busybox-static"),
+                              (["--add", "/no/such", "--", "true"], "not installed")):
+        ended = subprocess.run([*command, *arguments], env=lab.environment, timeout=50,
+                               capture_output=True, text=True)
         assert ended.returncode == 125 and wanted in ended.stderr, ended.stderr
         assert "no-archive" not in ended.stderr and not cache.exists()
     lab.environment["PATH"] = f"{lab.directory / 'programs'}:{os.environ['PATH']}"
-    for arguments, wanted, status in (["--add", "/no/such", "--", "true"], "cannot read /no/such", 125), \
-                                     (["--", "./no-such-program"], "there is no program ./no-such-program", 127), \
-                                     (["--tek", "/no/such", "--", "true"], "cannot read /no/such/bin/tek", 125):
-        ended = subprocess.run([*command, *arguments], env=lab.environment, timeout=50, capture_output=True, text=True)
+    for arguments, wanted, status in (
+            (["--add", "/no/such", "--", "true"], "cannot read /no/such", 125),
+            (["--", "./no-such-program"], "there is no program ./no-such-program", 127),
+            (["--tek", "/no/such", "--", "true"], "cannot read /no/such/bin/tek", 125)):
+        ended = subprocess.run([*command, *arguments], env=lab.environment, timeout=50,
+                               capture_output=True, text=True)
         assert (ended.returncode, wanted in ended.stderr) == (status, True), ended.stderr
         assert not cache.exists()
 

@@ -228,7 +228,8 @@ def test_a_run_takes_at_once_what_was_taken_instead_and_a_fetch_looks_again(arch
         program.parent.mkdir(exist_ok=True)
         program.write_text("#!/bin/sh\nexit 1\n")
         program.chmod(0o755)
-    run = subprocess.run(lab.command("run", "--", "true"), env=lab.environment | {"PATH": str(tmp_path / "programs")},
+    run = subprocess.run(lab.command("run", "--", "true"),
+                         env=lab.environment | {"PATH": str(tmp_path / "programs")},
                          capture_output=True, text=True, timeout=60)
     assert run.stderr.startswith("tek: Taking kernel rt-stable, as before: there was no rt; ")
     assert "apt" not in run.stderr and "trixie" not in run.stderr

@@ -264,7 +264,8 @@ def test_shares_that_a_program_measured_itself_are_found(profile, shares):
         said = [sum(column) for column in zip(*own)]
         # bench/ measures how near it is; here others may be busy, too.
         most = 0.12 + min(0.02 * delay / sum(counted), 0.25)
-        if all(abs(one / sum(counted) - other / sum(said)) < most for one, other in zip(counted, said)):
+        if all(abs(one / sum(counted) - other / sum(said)) < most
+               for one, other in zip(counted, said)):
             return
     raise AssertionError((counted, said))
 

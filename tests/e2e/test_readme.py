@@ -22,7 +22,7 @@ def block_with(command):
 
 @pytest.fixture
 def paste(tmp_path, monkeypatch):
-    """Runs lines in a directory that looks like the top of the tree, and returns all that they print."""
+    """Runs lines in a directory with links to the tree, and returns their output."""
     if not README.exists() or BUILD.name != "build":
         pytest.skip("the build is not in the tree that README.md is of")
     for name in ("build", "examples", "include"):
@@ -30,7 +30,8 @@ def paste(tmp_path, monkeypatch):
     monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
 
     def run(lines):
-        done = subprocess.run(["bash", "-e", "-c", lines], cwd=tmp_path, stdin=subprocess.DEVNULL, text=True,
+        done = subprocess.run(["bash", "-e", "-c", lines], cwd=tmp_path, stdin=subprocess.DEVNULL,
+                              text=True,
                               stdout=subprocess.PIPE, stderr=subprocess.STDOUT, timeout=120)
         assert done.returncode == 0, done.stdout
         return done.stdout
@@ -62,7 +63,8 @@ def test_the_fridge_answers_sooner_when_its_critical_threads_are_named(paste, re
     assert {"touch", "ui-draw"} <= set(re.findall(r"\]  ([\w-]+) \[", output)), output
 
 
-def test_the_rules_that_are_suggested_for_the_fridge_make_it_answer_at_once(paste, real_time, tmp_path):
+def test_the_rules_that_are_suggested_for_the_fridge_make_it_answer_at_once(
+        paste, real_time, tmp_path):
     output = paste(block_with("suggest -o fridge.toml"))
     rules = (tmp_path / "fridge.toml").read_text()
     assert '"touch"' in rules and '"ui-draw"' in rules, rules

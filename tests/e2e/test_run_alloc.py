@@ -25,7 +25,8 @@ FILES = {
     "pool=128M": "libtek-alloc.so",
 }
 # How they begin: each release of Debian has its own names.
-PACKAGES = {"mimalloc": "libmimalloc", "jemalloc": "libjemalloc2", "tcmalloc": "libtcmalloc-minimal4"}
+PACKAGES = {"mimalloc": "libmimalloc", "jemalloc": "libjemalloc2",
+            "tcmalloc": "libtcmalloc-minimal4"}
 MODELS = {"1:1": [], "m:1": ["--model", "m:1", "--quantum", "1ms"],
           "m:n": ["--model", "m:n", "--workers", "2", "--quantum", "1ms"]}
 

@@ -54,7 +54,8 @@ def test_without_privilege_one_message_gives_the_three_ways_and_the_program_runs
     ended = tek("run", "--critical=ui*", "--report", threads, "ui1", "ui2", "3", prefix=as_nobody)
     assert ended.returncode == 3
     assert ended.stderr.count("cannot become time-critical") == 1
-    for way in (f"prlimit --pid {os.getpid()} --rtprio=60:60", "nobody - rtprio 60", "LimitRTPRIO=60"):
+    for way in (f"prlimit --pid {os.getpid()} --rtprio=60:60", "nobody - rtprio 60",
+                "LimitRTPRIO=60"):
         assert way in ended.stderr
     assert "no thread became time-critical" in ended.stderr
 

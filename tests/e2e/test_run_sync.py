@@ -23,8 +23,8 @@ LOCKS = {
     "auto": ["--lock", "auto", "--rwlock", "park", "--barrier", "auto"],
     "park": ["--lock", "park", "--rwlock", "park", "--barrier", "block"],
 }
-# In a queue of those that spin all wait for the next one, also while it does not run. So a program that has such locks
-# gets no more threads than there are CPUs, and little is asked of those that have more of their own.
+# In a FIFO queue of spinning threads, all wait for the next one, even while it is preempted. So a
+# program with such locks gets no more threads than CPUs, or little work if it has more threads.
 MOST_THREADS = {"k42": len(os.sched_getaffinity(0))}
 SIZES = {"k42": 20, "auto": 500, "park": 500}
 
@@ -61,7 +61,8 @@ def test_pigz_compresses_to_the_same_bytes(prefix, at_most, text):
 
 
 def test_xz_compresses_to_the_same_bytes(prefix, at_most, text):
-    assert_same(prefix, needs("xz"), f"-T{at_most(2)}", "-0", "--block-size=256KiB", "-c", str(text))
+    assert_same(prefix, needs("xz"), f"-T{at_most(2)}", "-0", "--block-size=256KiB", "-c",
+                str(text))
 
 
 PYTHON = """
@@ -135,7 +136,8 @@ def test_the_locks_come_before_the_engine():
 
 
 def test_auto_says_with_a_report_what_it_chose():
-    _, out, err = outcome([TEK, "run", "--lock", "auto", "--report", "--", sys.executable, "-c", PYTHON, "100", "3"])
+    _, out, err = outcome([TEK, "run", "--lock", "auto", "--report", "--", sys.executable, "-c",
+                           PYTHON, "100", "3"])
     assert out == b"4950\n"
     assert b"that auto chose for: " in err
 
@@ -184,7 +186,8 @@ def test_a_report_names_the_locks_that_auto_had_sleep(tmp_path, options, name):
 
 def test_the_environment_alone_chooses_locks_and_is_read_as_strictly():
     with_variable = {**os.environ, "TEK_SYNC": "lock=auto,report=1"}
-    _, out, err = outcome([TEK, "run", "--", sys.executable, "-c", PYTHON, "100", "3"], env=with_variable)
+    _, out, err = outcome([TEK, "run", "--", sys.executable, "-c", PYTHON, "100", "3"],
+                          env=with_variable)
     assert out == b"4950\n" and b"that auto chose for: " in err
     status, out, err = outcome([TEK, "run", "--", "echo", "ran"], env={**os.environ, "TEK_SYNC": "lock=lottery"})
     assert (status, out) == (2, b"") and b"TEK_SYNC is lock=lottery" in err

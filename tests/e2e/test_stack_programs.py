@@ -115,8 +115,8 @@ def test_compressors_compress_to_the_same_bytes(tmp_path, prefixes, data, comman
     same(tmp_path, [outcome([*prefix, *command]) for prefix in prefixes],
          threads=0 if locks_itself_in else 1)
     if locks_itself_in:
-        pytest.skip("the same bytes, but this xz forbids itself to open files (Landlock), so it can "
-                    "keep nothing of its stacks")
+        pytest.skip("the same bytes, but this xz forbids itself to open files (Landlock), so it "
+                    "can record nothing of its stacks")
 
 
 def test_python_with_300_threads_computes_the_same(tmp_path, prefixes):
@@ -228,4 +228,5 @@ def test_unbound_answers_the_same(tmp_path, prefixes):
 
 
 def test_mariadb_serves_sysbench_with_16_clients_the_same(tmp_path, prefixes, mariadb):
-    same(tmp_path, [mariadb.plain, *(mariadb.serve(prefix, 16) for prefix in prefixes[1:])], threads=16)
+    same(tmp_path, [mariadb.plain, *(mariadb.serve(prefix, 16) for prefix in prefixes[1:])],
+         threads=16)

@@ -116,8 +116,8 @@ def built(tmp_path):
             file.write_text(source)
             objects.append(f"part{number}.o")
             # What a cache of compilers has is the object alone.
-            subprocess.run([compiler, "-O2", *information, "-c", file.name], cwd=directory, check=True,
-                           env={**os.environ, "CCACHE_DISABLE": "1"})
+            subprocess.run([compiler, "-O2", *information, "-c", file.name], cwd=directory,
+                           check=True, env={**os.environ, "CCACHE_DISABLE": "1"})
         subprocess.run([compiler, "-pthread", *objects, "-o", "program"], cwd=directory, check=True)
         return directory
 

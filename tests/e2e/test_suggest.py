@@ -15,9 +15,11 @@ from conftest import BUILD, child_of, tids_by_name
 
 # `tek suggest` asks for 5 seconds of activity; on a busy machine some of them pass otherwise.
 SECONDS = 9
-# Before what is watched, in a session of its own: how its threads live must not depend on what else the machine does.
+# Prefix of the watched program, in a session of its own: other load of the machine must not change
+# the behaviour of its threads.
 # Only some users may.
-FIRST = ["sh", "-c", "echo -10 2>/dev/null >/proc/self/autogroup; renice -n -10 $$ >/dev/null 2>&1; "
+FIRST = ["sh", "-c",
+         "echo -10 2>/dev/null >/proc/self/autogroup; renice -n -10 $$ >/dev/null 2>&1; "
          'exec "$@"', "first"]
 # The same of one that takes all CPUs, and so must be alone.
 ALL = [word.replace("-10", "-20") for word in FIRST]
@@ -237,7 +239,8 @@ def kinds_in(text):
 def test_the_event_path_of_the_appliance_is_found_and_then_fast(tek, tmp_path, real_time):
     appliance = BUILD / "bench" / "response" / "appliance"
     rules, report = tmp_path / "rules.toml", tmp_path / "report.json"
-    ended = tek("suggest", "-o", rules, "--", appliance, timeout=250, prefix=ALL, start_new_session=True)
+    ended = tek("suggest", "-o", rules, "--", appliance, timeout=250, prefix=ALL,
+                start_new_session=True)
     assert ended.returncode == 0, ended.stderr
     suggested = set(rules_in(rules.read_text()))
     assert {"touch", "ui", "render"} <= suggested
@@ -255,7 +258,8 @@ def test_the_event_path_of_the_appliance_is_found_and_then_fast(tek, tmp_path, r
 @unless_disturbed
 def test_each_way_to_live_has_its_verdict(tek, lives):
     names = ["click1", "click2", "clock", "slow", "long", "hog"]
-    ended = tek("suggest", "--json", "--", lives, SECONDS, *names, "0", prefix=FIRST, start_new_session=True)
+    ended = tek("suggest", "--json", "--", lives, SECONDS, *names, "0", prefix=FIRST,
+                start_new_session=True)
     assert ended.returncode == 0, ended.stderr
     kinds = kinds_in(ended.stdout)
     reasons = {name: kind["reason"] for name, kind in kinds.items()}

@@ -17,8 +17,8 @@ import time
 
 import pytest
 from conftest import BUILD, eventually, read
-from tekd_client import (CRITICAL, ENTER, EXPLAIN, GROUP, HELLO, LEAVE, LEFT, NORMAL, PROCESS, REFUSED, RR_RESET, STATUS,
-                         Client, Closed, is_fast, request, scheduling)
+from tekd_client import (CRITICAL, ENTER, EXPLAIN, GROUP, HELLO, LEAVE, LEFT, NORMAL, PROCESS,
+                         REFUSED, RR_RESET, STATUS, Client, Closed, is_fast, request, scheduling)
 
 TEKD = BUILD / "bin" / "tekd"
 pytestmark = [

@@ -14,7 +14,8 @@ import time
 import pytest
 from conftest import eventually, read
 from test_tekd import (CRITICAL, ENTER, HELLO, LEAVE, LEFT, PROCESS, STATUS, USUAL, Client, Closed, Daemon,
-                       Other, daemon, is_fast, no_real_time_load, pytestmark, request, scheduling, tekd, thread, wait_for)
+                       Other, daemon, is_fast, no_real_time_load, pytestmark, request, scheduling,
+                       tekd, thread, wait_for)
 
 assert daemon and tekd and thread and pytestmark  # which pytest looks for by their names
 
@@ -206,7 +207,8 @@ def test_a_socket_that_is_served_is_not_taken_from_who_serves(tekd, tmp_path):
     another.directory.mkdir()
     another.config.write_text(USUAL)
     another.socket = tekd.socket
-    ended = subprocess.run(another.command(), capture_output=True, text=True, timeout=60, check=False)
+    ended = subprocess.run(another.command(), capture_output=True, text=True, timeout=60,
+                           check=False)
     assert ended.returncode == 1 and "--socket" in ended.stderr
     assert tekd.client().ask(HELLO).error == 0
     assert not another.state.exists()
@@ -220,7 +222,8 @@ def test_a_descriptor_that_is_no_socket_for_tekd_is_told(daemon, kind):
         given.bind(str(daemon.directory / "given"))
     command = 'exec 3<&$0; export LISTEN_PID=$$ LISTEN_FDS=1; exec "$@"'
     with given:
-        ended = subprocess.run(["bash", "-c", command, str(given.fileno()), *daemon.command()], timeout=60,
+        ended = subprocess.run(["bash", "-c", command, str(given.fileno()), *daemon.command()],
+                               timeout=60,
                                capture_output=True, text=True, pass_fds=[given.fileno()], check=False)
     assert ended.returncode == 1
     assert "SOCK_SEQPACKET" in ended.stderr

@@ -13,7 +13,8 @@ import time
 
 import pytest
 from conftest import BUILD, eventually, needs, read
-from test_tekd import CRITICAL, ENTER, GROUP, LEAVE, NORMAL, PROCESS, STATUS, USUAL, Other, daemon, scheduling, thread
+from test_tekd import (CRITICAL, ENTER, GROUP, LEAVE, NORMAL, PROCESS, STATUS, USUAL, Other, daemon,
+                       scheduling, thread)
 from test_tekd import pytestmark as of_tekd
 from test_tekd_groups import BACKGROUND, SERVICE, URGENT, group_of, groups, places_of
 

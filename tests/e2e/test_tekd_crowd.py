@@ -169,5 +169,5 @@ def test_files_that_nobody_reads_do_not_pile_up(tekd, thread):
         good.close()
         return grown
 
-    # Only the first few messages to each client wait in a queue. Other programs may take memory at the same time.
+    # Only a few messages to each client are queued. Other programs may allocate meanwhile.
     assert min(grown_by_those_who_read_nothing() for _ in range(3)) < 60 * 4 * 64

@@ -273,7 +273,8 @@ def test_a_restore_leaves_who_has_the_id_of_a_dead_client_alone(tekd, born_as):
     with Namesake(born_as, process.pid) as namesake:
         # The very thing that tekd had set for the other.
         os.sched_setscheduler(namesake.pid, had[0], os.sched_param(had[1]))
-        ended = subprocess.run(tekd.command("--restore"), capture_output=True, text=True, timeout=60, check=False)
+        ended = subprocess.run(tekd.command("--restore"), capture_output=True, text=True,
+                               timeout=60, check=False)
         assert ended.returncode == 0 and ended.stdout.startswith("0 changes were undone; 1 were")
         assert scheduling(namesake.pid)[:2] == had[:2]
 

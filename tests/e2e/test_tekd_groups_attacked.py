@@ -356,7 +356,8 @@ def test_what_others_made_in_a_group_stays_and_who_was_placed_is_brought_back(gr
         # The next one does not take what is not its own.
         ended = None
         if backend == "fair":
-            ended = subprocess.run(tekd.command(), capture_output=True, text=True, timeout=60, check=False)
+            ended = subprocess.run(tekd.command(), capture_output=True, text=True, timeout=60,
+                                   check=False)
             assert ended.returncode == 1 and str(top) in ended.stderr and "choose another name" in ended.stderr
         assert tids_in(foreign) == [guest.pid]
     finally:

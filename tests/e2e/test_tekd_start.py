@@ -21,7 +21,8 @@ assert daemon and tekd and thread and pytestmark  # which pytest looks for by th
 
 def fails(command, **options):
     """What it says: it must end by itself, soon, with status 1."""
-    ended = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False, **options)
+    ended = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False,
+                           **options)
     assert ended.returncode == 1, ended
     assert ended.stderr.startswith("tekd: ") and "panicked" not in ended.stderr
     return ended.stderr

@@ -202,7 +202,8 @@ def test_what_a_thread_does_is_of_the_time_since_the_last_look(screen, waiting):
         finally:
             process.kill()
     # Gone, and nothing else has that name.
-    top.wait_for(lambda lines: lines[4:5] and lines[4].startswith('No thread that is shown has "spin"'))
+    message = 'No thread that is shown has "spin"'
+    top.wait_for(lambda lines: lines[4:5] and lines[4].startswith(message))
     top.end()
 
 
@@ -439,17 +440,20 @@ def test_what_makes_no_sense_is_refused_with_what_is_wanted(tek, arguments, want
 
 
 @pytest.mark.alone("real-time load")
-def test_a_thread_that_gets_no_cpu_is_seen_to_wait_all_the_time_and_never_longer(tek, waiting, real_time):
-    """A real-time thread has its CPU for a second. The kernel counts the waiting when it is over."""
+def test_a_thread_that_gets_no_cpu_is_seen_to_wait_all_the_time_and_never_longer(
+        tek, waiting, real_time):
+    """A real-time thread takes its CPU for a second. The kernel counts a wait when it ends."""
     cpu = max(os.sched_getaffinity(0))
-    with subprocess.Popen(["taskset", "-c", str(cpu), waiting, "spin"], stdout=subprocess.PIPE) as process:
+    with subprocess.Popen(["taskset", "-c", str(cpu), waiting, "spin"],
+                          stdout=subprocess.PIPE) as process:
         try:
             spin = tids_by_name(process.pid, ["spin"])["spin"]
-            # What ends the load is neither real-time nor on its CPU, and the kernel ends it where that comes too late.
+            # timeout, which is no real-time thread, ends the load; else the kernel's limit does.
             hog = ["timeout", "1.2", "taskset", "-c", str(cpu), "chrt", "--fifo", "10",
                    "sh", "-c", "ulimit -t 3; while :; do :; done"]
             with subprocess.Popen(hog):
-                ended = tek("ps", "--tid", spin, "--sample", "0.1s", "--count", "20", "--json", "--columns", "delay%,cpu%")
+                ended = tek("ps", "--tid", spin, "--sample", "0.1s", "--count", "20", "--json",
+                            "--columns", "delay%,cpu%")
         finally:
             process.kill()
     told = [json.loads(line) for line in ended.stdout.splitlines()]
@@ -462,12 +466,15 @@ def test_a_thread_that_gets_no_cpu_is_seen_to_wait_all_the_time_and_never_longer
 
 def test_a_filter_that_nothing_fits_is_named_with_the_key_that_clears_it(screen, program):
     top = screen("--filter", "no-such-thread")
-    top.wait_for(lambda lines: lines and lines[4].startswith('No thread that is shown has "no-such-thread"'))
+    message = 'No thread that is shown has "no-such-thread"'
+    top.wait_for(lambda lines: lines and lines[4].startswith(message))
     assert "Esc clears the filter" in " ".join(top.lines[4:7])
     top.type(ESCAPE)
     top.wait_for(lambda _: len(top.rows()) > 1 and not top.lines[4].startswith("No thread"))
     top.type("f")
-    top.wait_for(lambda lines: "only Fast" in lines[2] and (len(top.rows()) != 1 or "f shows" in lines[4]))
+    top.wait_for(lambda lines: "only Fast" in lines[2] and
+                 (len(top.rows()) != 1 or "f shows" in lines[4]))
     top.end()
-    assert "no thread fits" in subprocess.run([BUILD / "bin" / "tek", "top", "--once", "--interval", "0.1", "--filter", "no-such"],
-                                              capture_output=True, text=True, timeout=60, check=True).stderr
+    command = [BUILD / "bin" / "tek", "top", "--once", "--interval", "0.1", "--filter", "no-such"]
+    ended = subprocess.run(command, capture_output=True, text=True, timeout=60, check=True)
+    assert "no thread fits" in ended.stderr
