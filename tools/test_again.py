@@ -87,7 +87,7 @@ class Again(WithContext):
         cases = self.settle(*names, **{name: [PASSED] for name in names})
         self.assertEqual((self.way.runs, {case.outcome for case in cases}), (0, {FAILED}))
 
-    def test_what_passed_or_was_skipped_is_left_alone(self):
+    def test_passed_and_skipped_tests_do_not_run_again(self):
         cases = [results.passed("s: a"), results.skipped("s: b", "why")]
         self.assertEqual(again.settle(self.context, cases, {"s": Scripted()}), cases)
 

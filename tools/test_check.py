@@ -51,7 +51,7 @@ class MesonRecord(unittest.TestCase):
     def test_a_program_that_dies_between_tests_fails(self):
         self.assertEqual(self.outcomes("1..3\nok 1 - a\n", "ERROR"), [PASSED, FAILED])
 
-    def test_it_is_told_after_which_test_a_program_died(self):
+    def test_a_dead_program_is_reported_with_its_last_test(self):
         for said, where in (("1..3\nok 1 - a\n", "after a"), ("1..2\n", "in its first")):
             last = tap.judge(tap.parse(said, "prog"), "prog", -6, "killed", None)[-1]
             self.assertIn(where, last.reason)
@@ -126,7 +126,7 @@ class PytestRecord(unittest.TestCase):
                            {"event": "result", "name": "t", "outcome": "failed", "reason": "x"})
         self.assertEqual(told(cases), [("t", FAILED)])
 
-    def test_what_was_set_up_is_no_result(self):
+    def test_a_set_up_is_no_result(self):
         cases = self.parse({"event": "planned", "name": "t"},
                            {"event": "setup", "name": "t", "seconds": 1})
         self.assertEqual(told(cases), [("t", FAILED)])
@@ -211,7 +211,7 @@ class EndToEnd(unittest.TestCase):
         self.assertEqual(len({pid for _, pid, _, _ in runs}), 2)
         self.assertTrue(self.beside(runs, "test_free"))
 
-    def test_what_must_not_run_at_the_same_time_does_not(self):
+    def test_tests_marked_alone_do_not_run_at_the_same_time(self):
         _, runs = self.run_shared(spread=SPREAD, together=TOGETHER)
         self.assertEqual(self.beside(runs, "test_all_alone"), set())
         for name in ("test_with_thing", "test_with_one", "test_together"):
@@ -220,7 +220,7 @@ class EndToEnd(unittest.TestCase):
         for name in ("test_with_one", "test_together"):
             self.assertEqual(len({pid for one, pid, _, _ in runs if one.startswith(name)}), 1)
 
-    def test_what_a_process_leaves_that_dies_the_others_run(self):
+    def test_other_processes_run_the_tests_that_a_dead_one_left(self):
         cases, _ = self.run_shared(dies=DIES, spread=SPREAD)
         failed = [case for case in cases if case.outcome is FAILED]
         self.assertEqual([case.name.rpartition("::")[2] for case in failed], ["test_dies"])
@@ -261,12 +261,12 @@ class Run(unittest.TestCase):
     def test_a_missing_command_is_a_failure(self):
         self.assertNotEqual(process.run(self.context, "test", ["/nowhere/x"]).status, 0)
 
-    def test_what_ran_side_by_side_comes_back_in_its_order(self):
+    def test_results_of_parallel_runs_are_in_order(self):
         found = process.side_by_side(lambda time: self.run_shell(f"sleep {time}; echo {time}").output,
                                      ["0.3", "0.1", "0"])
         self.assertEqual(found, ["0.3\n", "0.1\n", "0\n"])
 
-    def test_what_runs_side_by_side_ends_when_it_is_interrupted(self):
+    def test_parallel_runs_end_when_they_are_interrupted(self):
         def interrupt_or_run(script):
             if not script:
                 raise KeyboardInterrupt
@@ -294,7 +294,7 @@ class AheadOfTime(unittest.TestCase):
                 builder.wait(suite)
             self.assertEqual(builder.waiting, [])
 
-    def test_who_builds_is_ended_with_all_that_he_started(self):
+    def test_the_builder_is_ended_with_its_children(self):
         with ahead.Ahead(self.context, ["asan", "tsan"]) as builder:
             pass
         self.assertIsNotNone(builder.process.returncode)
@@ -309,7 +309,7 @@ class AheadOfTime(unittest.TestCase):
                 signal.signal(number, before)
         self.assertEqual(int(told.split()[1], 16) & 0b111, 0)
 
-    def test_what_runs_gently_leaves_the_cpus_to_others(self):
+    def test_a_gentle_command_leaves_the_cpus_to_others(self):
         gently = process.Context(self.context.top, self.context.build, False, gently=True)
         nice = process.run(gently, "test", ["nice"]).output
         self.assertEqual(nice, f"{min(os.nice(0) + 10, 19)}\n")

@@ -62,7 +62,7 @@ class Sources(unittest.TestCase):
         with self.assertRaisesRegex(sources.NoSource, "has the suite nowhere. Add one that has"):
             self.lines("nowhere", lambda source: False)
 
-    def test_of_apts_settings_those_are_taken_that_tell_how_an_archive_is_reached(self):
+    def test_only_apts_settings_about_reaching_archives_are_copied(self):
         for line, taken in (
             ('Acquire::http::Proxy "http://p.example:3128";', True),
             ('Acquire::http "";', False),

@@ -67,14 +67,14 @@ class Tree(unittest.TestCase):
 
 
 class Configure(Tree):
-    def test_what_is_installed_later_is_built(self):
+    def test_a_module_that_is_installed_later_is_used(self):
         self.configure()
         self.assertEqual(self.targets(), ["always"])
         self.install()
         self.assertIn("now module cmocka: 1.1", self.configure())
         self.assertEqual(self.targets(), ["always", "test_some"])
 
-    def test_what_is_removed_is_no_longer_built(self):
+    def test_a_module_that_is_removed_is_no_longer_used(self):
         self.install()
         self.configure()
         (self.modules / "cmocka.pc").unlink()

@@ -47,7 +47,7 @@ class Demo(unittest.TestCase):
         self.assertIn("Nothing was installed or built", done.stderr)
         self.assertIn("make demo", done.stderr)
 
-    def test_it_asks_for_its_right_then_installs_then_builds_then_measures(self):
+    def test_the_demo_checks_its_right_then_installs_then_builds_then_measures(self):
         done, calls = self.run_demo(may=True)
         self.assertEqual(done.returncode, 0, done.stderr)
         self.assertEqual(calls, ["chrt", "setup", "configure", "meson", "cargo", "tek", "tek"])
@@ -56,7 +56,7 @@ class Demo(unittest.TestCase):
         done, _ = self.run_demo(may=True)
         self.assertEqual(done.stdout.splitlines()[-1], "what response says")
 
-    def test_it_builds_nothing_where_make_build_and_make_check_build(self):
+    def test_the_demo_has_build_directories_of_its_own(self):
         _, _ = self.run_demo(may=True)
         calls = (self.top / "calls").read_text()
         self.assertIn("configure build/demo -Ddemo=true\nmeson compile -C build/demo\n", calls)

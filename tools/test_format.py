@@ -49,7 +49,7 @@ class Version(unittest.TestCase):
         done = self.told(clang_format="14", death="kill -9 $$")
         self.assertEqual(done.returncode, 1, done.stdout)
 
-    def test_so_where_there_is_none(self):
+    def test_a_missing_formatter_judges_nothing_and_says_why(self):
         done = self.told()
         self.assertEqual(done.returncode, 77)
         self.assertIn("clang-format is missing", done.stdout)

@@ -101,13 +101,13 @@ class Plan(unittest.TestCase):
             "name": "own", "command": ["a"], "environment": {}, "limit": 0, "fresh": True,
             "files": True})
 
-    def test_what_the_file_misspells_is_refused(self):
+    def test_misspelt_keys_are_refused(self):
         for text in ('[[tests]]\nname = "a"\nkinds = ["rt"]\ncomand = ["b"]\n',
                      '[[tests]]\nname = "a"\nkinds = ["rt"]\n',
                      '[[tests]]\nname = "a"\ncommand = ["b"]\n'):
             self.assert_mistake(text)
 
-    def test_what_the_file_gets_wrong_is_told_before_anything_is_booted(self):
+    def test_mistakes_are_reported_before_anything_is_booted(self):
         for wrong, told in (('kinds = ["v2"]\ncommand = ["b"]', "there is no kind v2; there are rt"),
                             ('kinds = ["rt"]\ncommand = "true"', "`command` is a list of strings"),
                             ('kinds = ["rt"]\npytest = ["none.py"]', "there is no none.py")):
@@ -148,7 +148,7 @@ class Plan(unittest.TestCase):
         narrowed = lab_plan.narrowed(module, "t/test_a.py::test_b")
         self.assertNotIn("/tek/t/test_a.py", narrowed.command)
 
-    def test_of_the_smoke_set_is_what_its_kind_names(self):
+    def test_the_smoke_set_has_the_tests_that_a_kind_names(self):
         entries = (entry(meson="build", smoke={"rt": ["life"]}),
                    entry(name="b", pytest=["t/test_a.py", "t/test_b.py"], kinds=["rt", "v1"],
                          smoke={"rt": ["test_b.py::test_c", "test_b.py::test_d"], "v1": True}))
@@ -166,7 +166,7 @@ class Plan(unittest.TestCase):
         boot, = boots("rt", *entries, smoke=True)
         self.assertEqual((boot.sets, boot.in_turns), (("c", "rust"), True))
 
-    def test_what_judges_times_shares_no_boot_with_others(self):
+    def test_a_test_that_judges_times_shares_no_boot(self):
         made = boots("rt", entry(command=["a"]), entry(name="b", command=["b"], alone=True))
         self.assertEqual([boot.alone for boot in made], [False, True])
 
@@ -227,7 +227,7 @@ class SideBySide(unittest.TestCase):
         self.run_all(*[self.work("rt", str(number), memory=5000) for number in range(3)])
         self.assertEqual((self.most, len(self.began)), (1, 3))
 
-    def test_what_judges_times_has_the_machine_for_itself(self):
+    def test_a_test_that_judges_times_has_the_machine_for_itself(self):
         alone = [self.work("rt", f"alone {number}", alone=True, seconds=9) for number in range(2)]
         self.run_all(*alone, self.work("rt", "a"), self.work("rt", "b"))
         self.assertEqual(sorted(self.began[:2]), ["a", "b"])
@@ -271,7 +271,7 @@ class WhatIsNeeded(unittest.TestCase):
             return {name: [(case.name, case.outcome) for case in suite(self.context)]
                     for name, suite in suites.items()}
 
-    def test_it_is_made_once_for_all_kinds_and_only_if_it_is_needed(self):
+    def test_preparations_run_once_for_all_kinds_and_only_if_needed(self):
         self.run_lab("lab-rt:a")
         self.assertFalse((self.context.top / "make.runs").exists())
         found = self.run_lab("lab-rt", "lab-v1")
@@ -279,11 +279,11 @@ class WhatIsNeeded(unittest.TestCase):
         self.assertEqual(found, {"lab-rt": both, "lab-v1": both})
         self.assertEqual((self.context.top / "make.runs").read_text(), "run\n")
 
-    def test_what_cannot_be_made_fails_and_only_its_boots_are_left_out(self):
+    def test_a_failed_preparation_leaves_out_only_its_boots(self):
         self.program(self.context.top / "make", "exit 1")
         self.assertEqual(self.run_lab("lab-rt"), {"lab-rt": [("make", FAILED), ("a", PASSED)]})
 
-    def test_what_cannot_be_had_is_skipped(self):
+    def test_boots_without_an_unavailable_preparation_are_skipped(self):
         self.program(self.context.top / "make", "echo no compiler; exit 77")
         self.assertEqual(self.run_lab("lab-rt"), {"lab-rt": [("a", PASSED), ("b", SKIPPED)]})
 
@@ -452,7 +452,7 @@ class JobsOfTheGuest(unittest.TestCase):
         text = 'tek: booting\n{"job": "a", "outcome": "hung"}\n{"half": \n{"event": "x"}\n'
         self.assertEqual([record["job"] for record in lab_tests.records(text)], ["a"])
 
-    def test_what_a_test_tells_people_goes_with_its_first_case(self):
+    def test_the_report_of_a_test_goes_with_its_first_case(self):
         (self.directory / "files").mkdir()
         (self.directory / "files/report").write_text("ratio 9.7\n")
         cases = lab_tests._with_report([results.passed("a"), results.passed("b")], self.directory)

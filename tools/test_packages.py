@@ -188,7 +188,7 @@ class Promises(unittest.TestCase):
         (case,) = self.configured("test_one.c", "test_two.c", files=("lib/a.so.1.2",))
         self.assertEqual(case.outcome, PASSED)
 
-    def test_so_is_a_file_or_a_definition(self):
+    def test_a_missing_file_or_definition_is_a_failure(self):
         for lack in ({"files": ()}, {"definitions": ()}):
             (case,) = self.configured("test_one.c", "test_two.c", **lack)
             self.assertEqual(case.outcome, FAILED)
@@ -210,7 +210,7 @@ class Promises(unittest.TestCase):
             "no-such-package or nor-this is unavailable (no source has it)", case.reason
         )
 
-    def test_of_a_sanitized_build_only_tests_are_asked(self):
+    def test_a_sanitized_build_promises_only_tests(self):
         (case,) = self.configured(
             "test_one.c", "test_two.c", files=(), definitions=(), directory="build/asan"
         )
@@ -218,7 +218,7 @@ class Promises(unittest.TestCase):
         (case,) = self.configured("test_one.c", directory="build/asan")
         self.assertEqual(case.outcome, FAILED)
 
-    def test_what_is_for_another_processor_is_not_promised(self):
+    def test_packages_of_other_processors_promise_nothing(self):
         (self.top / "tools/packages.txt").write_text(
             "[tests]\ndpkg # tests\n\tmakes [none,neither] tests/c/test_*.c\n"
             "other [none] # tests\n\tmakes a\n"

@@ -102,11 +102,11 @@ class Setup(unittest.TestCase):
         file = self.system / "calls"
         return file.read_text().splitlines() if file.exists() else []
 
-    def test_the_alternative_that_the_system_has_is_installed(self):
+    def test_the_available_alternative_is_installed(self):
         self.setup("tests")
         self.assertEqual(self.installed(), ["gcc", "multi", "new2"])
 
-    def test_of_two_that_it_has_the_first_one(self):
+    def test_the_first_available_alternative_is_installed(self):
         self.has("old1")
         self.setup("tests")
         self.assertIn("old1", self.installed())
@@ -118,20 +118,20 @@ class Setup(unittest.TestCase):
         self.setup("tests")
         self.assertNotIn("old1", self.installed())
 
-    def test_what_cannot_be_had_keeps_nothing_back_and_is_named_with_what_it_costs(self):
+    def test_an_unavailable_package_is_reported_with_its_purpose_and_the_others_are_installed(self):
         told = self.setup("tests")
         self.assertEqual(
             told.count("gone: another library (no apt source of this system has it)"), 1
         )
         self.assertEqual(self.installed(), ["gcc", "multi", "new2"])
 
-    def test_it_is_named_once_and_not_asked_for_again(self):
+    def test_an_unavailable_package_is_reported_once(self):
         self.setup("tests")
         calls = self.calls()
         self.assertEqual(self.setup("tests"), "")
         self.assertEqual(self.calls(), calls)
 
-    def test_one_that_conflicts_keeps_nothing_back(self):
+    def test_a_conflicting_package_is_reported_and_the_others_are_installed(self):
         (self.system / "broken/multi").touch()
         told = self.setup("tests")
         self.assertEqual(self.installed(), ["gcc", "new2"])
@@ -147,7 +147,7 @@ class Setup(unittest.TestCase):
         self.assertIn("new2", self.installed())
         self.setup("build", status=1)  # and does so again
 
-    def test_what_is_lacking_for_tests_is_remembered_when_the_build_is_set_up(self):
+    def test_unavailable_packages_of_tests_are_remembered_when_the_build_is_set_up(self):
         self.setup("tests")
         (self.system / "installed/multi").unlink()
         (self.system / "broken/multi").touch()

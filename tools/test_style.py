@@ -27,7 +27,7 @@ class Clippy(unittest.TestCase):
         self.assertEqual(verdict.outcome, FAILED)
         self.assertIn('`tek` (bin "tek" test) generated 1 warning', verdict.reason)
 
-    def test_what_does_not_compile_fails_with_the_compilers_words(self):
+    def test_a_compiler_error_is_a_failure_with_its_message(self):
         verdict = self.verdict("   Compiling tek\nerror[E0425]: cannot find value `x`\n", 101)
         self.assertEqual((verdict.outcome, verdict.reason),
                          (FAILED, "exit status 101: error[E0425]: cannot find value `x`"))

@@ -81,7 +81,7 @@ static void a_thread_in_a_critical_section_reads_and_sets_what_it_gets_back(void
 	assert_int_equal(set_attr(0, (struct tek_sched_attr){.policy = SCHED_OTHER}), 0);
 }
 
-static void what_the_kernel_refuses_is_refused_and_changes_nothing(void **state)
+static void attributes_that_the_kernel_refuses_change_nothing(void **state)
 {
 	struct tek_sched_attr attr = {.size = 8, .policy = SCHED_TEK};
 
@@ -134,7 +134,7 @@ int main(void)
 			sched_setattr_makes_a_thread_fast_and_another_policy_moves_it_back),
 		cmocka_unit_test(sched_getattr_says_what_was_asked_for_and_not_what_the_kernel_has),
 		cmocka_unit_test(a_thread_in_a_critical_section_reads_and_sets_what_it_gets_back),
-		cmocka_unit_test(what_the_kernel_refuses_is_refused_and_changes_nothing),
+		cmocka_unit_test(attributes_that_the_kernel_refuses_change_nothing),
 		cmocka_unit_test(a_real_time_policy_is_set_and_read_as_without_tek),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -23,7 +23,7 @@ static void locks_that_do_not_fit_stay_the_c_librarys_and_that_is_said(void **st
 	}
 }
 
-static void so_do_read_write_locks_and_barriers_for_themselves(void **state)
+static void rwlocks_and_barriers_that_do_not_fit_stay_the_c_librarys(void **state)
 {
 	(void)state;
 	assert_int_equal(use_with("rwlock", CHOSEN, output, sizeof(output)), 0);
@@ -47,7 +47,7 @@ int main(int count, char **arguments)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(locks_that_do_not_fit_stay_the_c_librarys_and_that_is_said),
-		cmocka_unit_test(so_do_read_write_locks_and_barriers_for_themselves),
+		cmocka_unit_test(rwlocks_and_barriers_that_do_not_fit_stay_the_c_librarys),
 		cmocka_unit_test(with_this_c_library_all_fit),
 	};
 

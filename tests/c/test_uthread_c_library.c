@@ -60,7 +60,7 @@ static void *wait_for_cond(void *argument)
 	return NULL;
 }
 
-static void that_flag_stays_while_threads_wait(void **state)
+static void the_flag_of_a_cond_stays_while_threads_wait(void **state)
 {
 	struct waiting *waiting = mmap(NULL, sizeof(*waiting), PROT_READ | PROT_WRITE,
 				       MAP_SHARED | MAP_ANONYMOUS, -1, 0);
@@ -141,7 +141,7 @@ rwlocks_barriers_and_semaphores_have_a_flag_if_they_are_of_several_processes(voi
 		    tek__objects()->semaphore_shared.bit);
 }
 
-static void what_static_initialisers_write_is_where_the_headers_say(void **state)
+static void values_of_static_initialisers_are_where_the_headers_have_them(void **state)
 {
 	(void)state;
 	assert_true(tek__objects()->mutexes);
@@ -180,7 +180,7 @@ static void of_a_function_with_several_versions_the_default_one_is_found(void **
 	assert_null(tek__next_definition("no_such_function"));
 }
 
-static void signals_that_are_reserved_nobody_can_have(void **state)
+static void a_program_cannot_use_reserved_signals(void **state)
 {
 	struct sigaction action;
 
@@ -364,13 +364,13 @@ int main(void)
 {
 	const struct CMUnitTest tests[] =
 	{ cmocka_unit_test(conds_have_a_flag_if_they_are_of_several_processes),
-	  cmocka_unit_test(that_flag_stays_while_threads_wait),
+	  cmocka_unit_test(the_flag_of_a_cond_stays_while_threads_wait),
 	  cmocka_unit_test(conds_have_a_flag_if_their_times_are_monotonic),
 	  cmocka_unit_test(
 		  rwlocks_barriers_and_semaphores_have_a_flag_if_they_are_of_several_processes),
-	  cmocka_unit_test(what_static_initialisers_write_is_where_the_headers_say),
+	  cmocka_unit_test(values_of_static_initialisers_are_where_the_headers_have_them),
 	  cmocka_unit_test(of_a_function_with_several_versions_the_default_one_is_found),
-	  cmocka_unit_test(signals_that_are_reserved_nobody_can_have),
+	  cmocka_unit_test(a_program_cannot_use_reserved_signals),
 	  cmocka_unit_test(the_parts_of_the_structure_of_a_thread_are_where_they_were_found),
 	  cmocka_unit_test(the_structure_says_whose_the_stack_is_and_how_large),
 	  cmocka_unit_test(the_kernel_notes_its_cpu_where_the_area_was_found),
