@@ -17,7 +17,8 @@ one_installed() {
 # The version of a package that apt would install; empty where there is none.
 candidate() {
 	# "Candidate" is a translated word.
-	LC_ALL=C apt-cache policy "$1" 2>/dev/null | awk '$1 == "Candidate:" && $2 != "(none)" { print $2 }'
+	LC_ALL=C apt-cache policy "$1" 2>/dev/null |
+		awk '$1 == "Candidate:" && $2 != "(none)" { print $2 }'
 }
 
 # available NAME VERSION: whether apt can install that version of the package or a later one.

@@ -41,7 +41,7 @@ static void a_routine_runs_once_and_everybody_waits_for_it(void **state)
 
 /* ---- a routine that does not come back ---- */
 
-/* 32-bit ARM's unwinder has other types, and compilers pass an exception class differently there. */
+/* 32-bit ARM's unwinder has other types; its compilers pass exception classes in different ways. */
 #if defined(__arm__)
 
 static void a_routine_that_is_unwound_has_not_run(void **state)

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 
-// Goroutines that each keep a thread, until the end of standard input. It imports only packages that
-// every program needs, because Go's library is compiled again.
+// Goroutines that each keep a thread, until the end of standard input. It imports only packages
+// that every program needs, because Go's library is compiled again.
 package main
 
 import (
