@@ -145,6 +145,7 @@ class Setup(unittest.TestCase):
         self.assertIn("gcc: C compiler (no apt source of this system has it)", told)
         self.assertIn("TEK cannot be built without gcc", told)
         self.assertIn("new2", self.installed())
+        self.assertIn("gone\t", (self.top / "build/setup.lacking").read_text())
         self.setup("build", status=1)  # and does so again
 
     def test_unavailable_packages_of_tests_are_remembered_when_the_build_is_set_up(self):
