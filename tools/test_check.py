@@ -173,6 +173,20 @@ TOGETHER = SHARED + """
 def test_together(request, number): work(request)
 """
 
+# Each of the two ends when both have begun, so two processes run them, however busy the machine is.
+MEET = SHARED + """
+pytestmark = pytest.mark.spread
+
+@pytest.mark.parametrize("number", range(2))
+def test_meets(request, number):
+    directory = pathlib.Path(__file__).parent
+    (directory / f"met{number}").touch()
+    end = time.monotonic() + 60
+    while len(list(directory.glob("met*"))) < 2 and time.monotonic() < end:
+        time.sleep(0.01)
+    work(request)
+"""
+
 DIES = SHARED + """
 def test_dies(): os.kill(os.getpid(), signal.SIGKILL)
 """
@@ -204,12 +218,12 @@ class EndToEnd(unittest.TestCase):
                 if one != other and one[2] < other[3] and other[2] < one[3]}
 
     def test_each_is_run_once_by_one_of_several_processes(self):
-        cases, runs = self.run_shared(spread=SPREAD, together=TOGETHER)
+        cases, runs = self.run_shared(meet=MEET, spread=SPREAD, together=TOGETHER)
         self.assertEqual({case.outcome for case in cases}, {PASSED})
-        self.assertEqual(len(cases), 16)
-        self.assertEqual(len(runs), 17)
+        self.assertEqual(len(cases), 18)
+        self.assertEqual(len(runs), 19)
         self.assertEqual(len({pid for _, pid, _, _ in runs}), 2)
-        self.assertTrue(self.beside(runs, "test_free"))
+        self.assertEqual(len({pid for name, pid, _, _ in runs if name.startswith("test_meets")}), 2)
 
     def test_tests_marked_alone_do_not_run_at_the_same_time(self):
         _, runs = self.run_shared(spread=SPREAD, together=TOGETHER)
