@@ -90,6 +90,15 @@ static inline void join_unseen(pthread_t thread)
 	assert_int_equal(join(thread, NULL), 0);
 }
 
+/* Skips a test whose child shares the memory of its parent, where a sanitizer does not allow that. */
+static inline void skip_unless_clone_shares_memory(void)
+{
+#if defined(__SANITIZE_THREAD__) && __GNUC__ >= 14
+	print_message("# ThreadSanitizer of gcc 14 ends a process that calls clone(CLONE_VM)\n");
+	skip();
+#endif
+}
+
 static inline pid_t own_tid(void)
 {
 	return (pid_t)syscall(SYS_gettid);

@@ -169,6 +169,7 @@ static void it_is_right_in_the_child_of_clone(void **state)
 static void it_is_right_in_a_child_that_shares_the_memory_for_a_while(void **state)
 {
 	(void)state;
+	skip_unless_clone_shares_memory();
 	assert_right_with_clone(CLONE_VM | CLONE_VFORK);
 }
 
@@ -184,6 +185,7 @@ static void it_is_right_in_a_child_that_shares_the_memory_for_good(void **state)
 	pthread_t thread;
 
 	(void)state;
+	skip_unless_clone_shares_memory();
 	assert_int_equal(pthread_create(&thread, NULL, share_memory, NULL), 0);
 	pthread_join(thread, NULL);
 	assert_true(is_right_twice());
