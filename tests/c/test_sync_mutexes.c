@@ -151,6 +151,10 @@ static void robust_mutexes_and_those_of_several_processes_are_what_they_were(voi
 	int status;
 
 	(void)state;
+	if (getenv("TEK_EMULATED")) {
+		print_message("# qemu-user does not tell others that the owner of a mutex has ended\n");
+		skip();
+	}
 	pthread_mutexattr_init(&attributes);
 	pthread_mutexattr_setrobust(&attributes, PTHREAD_MUTEX_ROBUST);
 	assert_int_equal(pthread_mutex_init(object, &attributes), 0);
