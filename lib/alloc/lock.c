@@ -29,7 +29,8 @@ enum { TURNS = 100, YIELDS = 8 };
 
 /*
  * The calling thread's id, and in which process it was learnt: in the child of a fork a thread has another id and the
- * same memory, but for the word *epoch, which the kernel clears there (madvise(2), MADV_WIPEONFORK).
+ * same memory, but for the word *epoch, which the kernel clears there (madvise(2), MADV_WIPEONFORK).  A user-level thread
+ * has another id on each thread of the kernel: it knows one only from before it takes the lock until it lets it go.
  */
 static __thread struct {
 	unsigned int tid, epoch;
@@ -223,6 +224,8 @@ bool tek__alloc_lock(struct tek_alloc_lock *lock)
  */
 void tek__alloc_unlock(struct tek_alloc_lock *lock)
 {
+	if (!ids_stay)
+		self.tid = 0;
 	/* Our own tid, and nobody but those who come to sleep changes the word. */
 	unsigned int word = __atomic_load_n(&lock->word, __ATOMIC_RELAXED);
 

@@ -226,6 +226,31 @@ static void a_child_whose_fork_told_nobody_has_an_id_of_its_own(void **state)
 	assert_int_equal(status, 0);
 }
 
+#ifdef USER_LEVEL
+/*
+ * A user-level thread that forks may have had the lock on another thread of the kernel, where one that has
+ * it now runs.  In the child nobody has it.
+ */
+static void a_child_is_not_taken_for_the_holder_on_its_kernel_thread(void **state)
+{
+	int status;
+
+	(void)state;
+	assert_true(tek__alloc_lock(&lock));
+	tek__alloc_unlock(&lock);
+	lock.word = (unsigned int)own_tid();
+	pid_t child = fork();
+	if (child == 0)
+		_exit(!tek__alloc_lock(&lock) ? 1 : !lock.was_left ? 2 : 0);
+	assert_int_equal(waitpid(child, &status, 0), child);
+	assert_int_equal(status, 0);
+	lock.word = 0;
+}
+
+/* Links the library whose name tells the lock that user-level threads are there. */
+void tek_uthread_stub(void);
+#endif
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -239,7 +264,13 @@ int main(void)
 		cmocka_unit_test(a_child_of_who_has_the_lock_has_it_too),
 		cmocka_unit_test(a_child_is_told_that_a_thread_had_the_lock_that_is_not_there),
 		cmocka_unit_test(the_child_of_a_vfork_hands_the_lock_to_who_sleeps),
+#ifdef USER_LEVEL
+		cmocka_unit_test(a_child_is_not_taken_for_the_holder_on_its_kernel_thread),
+#endif
 	};
+#ifdef USER_LEVEL
+	tek_uthread_stub();
+#endif
 	/* Before the start each call asks the kernel; after it an id is known. */
 	int failed = cmocka_run_group_tests_name("before the start", tests, NULL, NULL);
 	if (failed)
