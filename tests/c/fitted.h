@@ -96,7 +96,7 @@ static inline pthread_t start_with_stack(size_t bytes, void *(*routine)(void *),
 	pthread_t thread;
 
 	pthread_attr_init(&attr);
-	pthread_attr_setstacksize(&attr, bytes);
+	pthread_attr_setstacksize(&attr, stack_bytes(bytes));
 	if (pthread_create(&thread, &attr, routine, argument))
 		abort();
 	pthread_attr_destroy(&attr);

@@ -90,6 +90,13 @@ static inline void join_unseen(pthread_t thread)
 	assert_int_equal(join(thread, NULL), 0);
 }
 
+/* A size that a thread's stack may have: the C library for aarch64 wants 128 KiB. */
+static inline size_t stack_bytes(size_t wanted)
+{
+	const size_t least = (size_t)sysconf(_SC_THREAD_STACK_MIN);
+	return wanted < least ? least : wanted;
+}
+
 /* Skips a test whose child shares the memory of its parent, where a sanitizer does not allow that. */
 static inline void skip_unless_clone_shares_memory(void)
 {

@@ -178,6 +178,7 @@ static int fill_few_addresses(void)
 	static pthread_barrier_t barriers[2];
 	const int wanted = rounds(10 * MANY) < MANY ? rounds(10 * MANY) : MANY;
 	const int many = wanted < most_threads() ? wanted : most_threads();
+	const size_t stack_kib = stack_bytes(64 << 10) >> 10;
 	struct rlimit limit = {1 << 30, 1 << 30};
 
 	mallopt(M_ARENA_MAX, 1); /* that of each thread would take more */
@@ -195,7 +196,7 @@ static int fill_few_addresses(void)
 	/* Stack, guard, 16 KiB, more where the frame of a signal is large; a 64th of the addresses; the
 	   table. */
 	size_t frame_kib = getauxval(AT_MINSIGSTKSZ) >> 10;
-	size_t each_kib = 84 + (frame_kib > 4 ? frame_kib : 0);
+	size_t each_kib = stack_kib + 20 + (frame_kib > 4 ? frame_kib : 0);
 	return kib < (size_t)many * each_kib + (16 << 10) + (8 << 10) ? 0 : 1;
 }
 
@@ -233,7 +234,7 @@ static int lock_signal_stacks(void)
 	if (calls != 1)
 		return 1;
 	/* Stack and guard, 12 KiB of the signal stack; where frames are large, more. */
-	return kib < LOCKED * (68 + 16 + 16) ? 0 : 2;
+	return kib < LOCKED * ((stack_bytes(64 << 10) >> 10) + 4 + 16 + 16) ? 0 : 2;
 }
 
 static void of_signal_stacks_only_a_part_is_locked_with_the_program_s_memory(void **state)

@@ -231,17 +231,18 @@ static void a_size_that_the_program_chose_is_respected_unless_overridden(void **
 
 static void a_size_that_is_smaller_than_ours_stays(void **state)
 {
+	const size_t small = stack_bytes(64 * KIB);
 	pthread_attr_t attr;
 
 	(void)state;
 	need_tuner();
 	pthread_attr_init(&attr);
-	pthread_attr_setstacksize(&attr, 64 * KIB);
+	pthread_attr_setstacksize(&attr, small);
 	tek__stack_config.override = true;
 	const struct shape shape = create_here(known, &attr);
 	tek__stack_config.override = false;
 	pthread_attr_destroy(&attr);
-	assert_int_equal(shape.bytes, 64 * KIB);
+	assert_int_equal(shape.bytes, small);
 	assert_false(shape.stack.flags & TEK_STACK_TUNED);
 }
 
@@ -382,7 +383,7 @@ static void sizes_follow_mode_margin_and_floor(void **state)
 	assert_int_equal(tek__size_for(&absurd), 1 << 30);
 	tek__stack_config.mode = TEK_STACK_MODE_TIGHT;
 	assert_int_equal(tek__size_for(&large), 1081344); /* 264 pages */
-	assert_in_range(tek__size_for(&small), least, 64 * KIB);
+	assert_in_range(tek__size_for(&small), least, stack_bytes(64 * KIB));
 	tek__stack_config.margin_percent = 200;
 	tek__stack_config.floor_bytes = 128 * KIB;
 	assert_int_equal(tek__size_for(&large), 2002944); /* 489 pages */

@@ -2,6 +2,8 @@
 /* What interrupts calls that wait: signals, cancellation, and a program that closes files or becomes another. */
 #include "blocking_calls.h"
 
+#include <sys/resource.h>
+
 static void a_handler_ends_waits_as_signal_7_says(void **state)
 {
 	(void)state;
@@ -187,6 +189,18 @@ static void a_program_may_close_what_it_does_not_know(void **state)
 	if (!is_preloaded()) {
 		print_message("# needs libtek-uthread.so\n");
 		skip();
+	}
+	/* Among so many the engine finds another number for its own where the program takes one. */
+	struct rlimit limit;
+	getrlimit(RLIMIT_NOFILE, &limit);
+	if (limit.rlim_cur < 4096) {
+		limit.rlim_cur = 4096;
+		if (limit.rlim_max < limit.rlim_cur)
+			limit.rlim_max = limit.rlim_cur;
+		if (setrlimit(RLIMIT_NOFILE, &limit)) {
+			print_message("# needs a limit of 4096 open files, or root\n");
+			skip();
+		}
 	}
 	make_pipe(file);
 	struct call call = {.make = call_read, .file = file[0], .bytes = &byte, .size = 1};

@@ -234,8 +234,10 @@ struct library {
 static bool load(struct library *library, const char *path)
 {
 	library->handle = dlopen(path, RTLD_NOW);
-	if (!library->handle)
+	if (!library->handle) {
+		print_message("# %s\n", dlerror());
 		return false;
+	}
 	library->with_value = (int *(*)(void))dlsym(library->handle, "tls_with_value");
 	library->zero = (int *(*)(void))dlsym(library->handle, "tls_zero");
 	library->set_by_constructor = (int *(*)(void))dlsym(library->handle,
