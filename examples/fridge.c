@@ -52,7 +52,7 @@ static void *touch(void *seconds)
 	int64_t now = now_ns(CLOCK_MONOTONIC), end = now + *(long *)seconds * 1000 * MS;
 	int64_t count = 0, sum = 0, longest = 0;
 	for (; now < end; count++) {
-		int64_t due = now + (60 + random() % 80) * MS; /* as fingers do, not as clocks */
+		int64_t due = now + (20 + random() % 160) * MS; /* irregular, as fingers are */
 		sleep_until(due);
 		sem_post(&touched);
 		sem_wait(&drawn);
