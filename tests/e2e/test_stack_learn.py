@@ -390,6 +390,9 @@ def test_profiles_of_many_devices_are_merged(run, tek, tmp_path):
     other.write_text("nonsense")
     refused = tek("stack", "merge", "--into-store", "--profiles", tmp_path / "a", other, damaged)
     assert refused.returncode == 1 and "is no profile" in refused.stderr
+    refused = tek("stack", "merge", "--into-store", "--profiles", tmp_path / "a", "device-*/*.stack")
+    assert refused.returncode == 1
+    assert "tek: device-*/*.stack: there is no such file\n" == refused.stderr
     result = tek("stack", "merge", "--into-store", "--profiles", tmp_path / "a", damaged)
     assert result.returncode == 0 and "threads=26" in one.read_text()
 

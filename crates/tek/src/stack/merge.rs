@@ -59,6 +59,10 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
     };
     let mut names = BTreeSet::new();
     for path in &files_in(&args.files) {
+        if !path.exists() {
+            fail(format!("{}: there is no such file", path.display()));
+            continue;
+        }
         let program = program_of(path);
         if program.is_none() && args.into_store {
             fail(format!(
