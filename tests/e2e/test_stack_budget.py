@@ -161,6 +161,7 @@ def test_the_answer_for_a_person_names_what_is_in_the_way_and_what_would_help(te
     assert "1000 threads with stacks of 8.0M do not fit" in ended.stdout
     assert "First in the way: addresses, of --limit" in ended.stdout
     assert "tek run --stack auto --arena-max 1: " in ended.stdout
+    assert "limit: smaller stacks, or a higher --limit\n" in ended.stdout
     assert "\x1b" not in ended.stdout
     ended = tek("stack", "budget", "--threads", 10, "--stack", "64K")
     assert ended.returncode == 0 and "What would help" not in ended.stdout

@@ -48,7 +48,8 @@ pub fn cure(item: &Item, seen: &Seen) -> String {
     let most = |used: u64| used.saturating_add(item.needed).saturating_add(SPARE);
     let kernel = |name: &str, used| write_as_root(most(used), Path::new("/proc/sys").join(name));
     match item.resource {
-        Resource::Limit | Resource::WordSize => "smaller stacks, or a 64-bit program".into(),
+        Resource::Limit => "smaller stacks, or a higher --limit".into(),
+        Resource::WordSize => "smaller stacks, or a 64-bit program".into(),
         Resource::RlimitAs => ADDRESSES.raised(item.needed, seen),
         Resource::Memlock => LOCKED.raised(item.needed, seen),
         Resource::Nproc => PROCESSES.raised(most(seen.threads_of_user()), seen),
