@@ -125,6 +125,9 @@ void *tek__next_definition(const char *name)
 
 void *tek__c_library_definition(const char *name)
 {
-	/* No other library defines gnu_get_libc_version(). */
-	return default_beside((void *)gnu_get_libc_version, name);
+	/*
+	 * No other library defines gnu_get_libc_version().  The string that it returns is in the C
+	 * library.  The function's address may be in the program's PLT.
+	 */
+	return default_beside((void *)(uintptr_t)gnu_get_libc_version(), name);
 }

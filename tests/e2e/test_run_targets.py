@@ -180,3 +180,26 @@ def test_a_program_with_file_capabilities_is_named(tek, gaining, as_nobody):
     ended = tek("run", program, prefix=prefix)
     assert ended.stderr == not_covered(program, "has file capabilities")
     assert ended.returncode == 7
+
+
+# Its symbol table has an address for the function: an entry of its PLT.
+POINTS = r"""
+#include <gnu/libc-version.h>
+#include <pthread.h>
+#include <stdio.h>
+static pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;
+int main(void)
+{
+	const char *(*volatile version)(void) = gnu_get_libc_version;
+	pthread_mutex_lock(&mutex);
+	puts(version() == gnu_get_libc_version() ? "same" : "other");
+	return pthread_mutex_unlock(&mutex);
+}
+"""
+
+
+@pytest.mark.parametrize("options", [["--lock", "park"], ["--model", "m:1"]])
+def test_a_program_without_pie_may_point_to_a_function_of_the_c_library(tek, compile_c, options):
+    program = compile_c(POINTS, "gcc", "-no-pie", "-fno-pie", "-pthread")
+    ended = tek("run", *options, "--", program)
+    assert (ended.returncode, ended.stdout, ended.stderr) == (0, "same\n", "")
