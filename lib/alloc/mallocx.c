@@ -6,6 +6,7 @@
  * mallctl() and malloc_stats_print() stay jemalloc's: they tell about a heap that is nearly empty.
  */
 #include "alloc/heap.h"
+#include "alloc/large.h"
 #include "alloc/tlsf.h"
 
 #include <limits.h>
@@ -39,11 +40,21 @@ static size_t alignment_of(int flags)
 	return (size_t)1 << log < TEK_TLSF_ALIGNMENT ? TEK_TLSF_ALIGNMENT : (size_t)1 << log;
 }
 
+/*
+ * Zeroes a block that was just allocated or resized, from that byte on.  New pages of a large block
+ * are zero already, and stay untouched: a large alignment reserves much more than its size.
+ */
+static void zero(void *block, size_t from)
+{
+	if (!tek__large_is(block))
+		memset((char *)block + from, 0, tek__heap_usable(block) - from);
+}
+
 void *mallocx(size_t bytes, int flags)
 {
 	void *block = tek__heap_allocate(alignment_of(flags), bytes);
 	if (block && flags & ZERO)
-		memset(block, 0, tek__heap_usable(block));
+		zero(block, 0);
 	return block;
 }
 
@@ -62,11 +73,8 @@ void *rallocx(void *block, size_t bytes, int flags)
 			tek__heap_free(block);
 		}
 	}
-	if (resized && flags & ZERO) {
-		const size_t has = tek__heap_usable(resized);
-		const size_t kept = had < bytes ? had : bytes;
-		memset((char *)resized + kept, 0, has - kept);
-	}
+	if (resized && flags & ZERO)
+		zero(resized, had < bytes ? had : bytes);
 	return resized;
 }
 

@@ -194,6 +194,36 @@ def test_a_program_that_calls_jemalloc_by_its_own_functions_has_one_allocator(al
     assert ("with its own allocator" in err) == (alloc[1] in ("mimalloc", "tcmalloc"))
 
 
+ALIGNED = r"""
+#include <stdio.h>
+#include <string.h>
+#include <sys/resource.h>
+void *mallocx(size_t, int) __attribute__((weak));
+void *rallocx(void *, size_t, int) __attribute__((weak));
+enum { ALIGN_1_GB = 30, ZERO = 0x40 };
+int main(void)
+{
+	struct rusage used;
+	char *block = mallocx(100, ALIGN_1_GB | ZERO);
+	if (!block || block[0] || block[99])
+		return 1;
+	memset(block, 1, 100);
+	block = rallocx(block, 5000, ALIGN_1_GB | ZERO);
+	if (!block || block[99] != 1 || block[4999])
+		return 2;
+	getrusage(RUSAGE_SELF, &used);
+	puts(used.ru_maxrss < 100000 ? "untouched" : "touched");
+	return 0;
+}
+"""
+
+
+def test_a_zeroed_block_with_a_large_alignment_takes_little_memory(tek, compile_c):
+    program = compile_c(ALIGNED, "gcc", "-fPIE", "-pie")
+    ended = tek("run", "--alloc", "tlsf", "--", program)
+    assert (ended.returncode, ended.stdout, ended.stderr) == (0, "untouched\n", "")
+
+
 CXX = r"""
 #include <condition_variable>
 #include <cstdio>
