@@ -10,7 +10,7 @@ import time
 import unittest
 from pathlib import Path
 
-from checks import again, load, process, results, stress
+from checks import again, e2e_tests, load, process, results, rust_tests, stress
 
 TOP = Path(__file__).resolve().parents[1]
 PASSED, FAILED, SKIPPED = results.Outcome
@@ -90,6 +90,27 @@ class Again(WithContext):
     def test_passed_and_skipped_tests_do_not_run_again(self):
         cases = [results.passed("s: a"), results.skipped("s: b", "why")]
         self.assertEqual(again.settle(self.context, cases, {"s": Scripted()}), cases)
+
+    def test_a_mistake_in_a_run_alone_does_not_hide_the_other_results(self):
+        cases = self.settle("a", "b", a=[], b=[PASSED])
+        self.assertEqual([case.outcome for case in cases], [FAILED, PASSED])
+
+    def test_a_failed_build_or_a_dead_program_of_rust_does_not_run_again(self):
+        for name in ("cargo test --no-run", "tek"):
+            failure = results.failed(f"rust: {name}", "exit status 101")
+            self.assertEqual(again.settle(self.context, [failure], {"rust": rust_tests.alone}),
+                             [failure])
+
+    def test_a_module_that_cannot_be_imported_is_not_flaky(self):
+        (self.context.top / "tools").symlink_to(TOP / "tools")
+        (self.context.top / "test_m.py").write_text("def test_it(): pass\n")
+        failure = results.failed("e2e: test_m.py", "ImportError")
+        self.assertEqual(again.settle(self.context, [failure], {"e2e": e2e_tests.alone}), [failure])
+
+    def test_a_flaky_test_may_print_bytes_that_are_no_characters(self):
+        failure = results.failed("s: a", "\udcff", output="\udcfe")
+        again.settle(self.context, [failure], {"s": Scripted(a=[PASSED])})
+        self.assertIn(r"\udcfe", (self.context.logs / again.RECORD).read_text())
 
     def test_the_failure_of_a_whole_program_is_excused_only_if_all_of_it_passes(self):
         good, bad = results.passed("p/a"), results.failed("p/b", "x")

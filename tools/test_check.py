@@ -9,7 +9,7 @@ import time
 import unittest
 from pathlib import Path
 
-from checks import ahead, c_tests, e2e_tests, process, results, rust_tests, tap
+from checks import ahead, c_tests, e2e_tests, process, results, rust_tests, tap, tools_tests
 
 PASSED, FAILED, SKIPPED = results.Outcome
 
@@ -135,6 +135,17 @@ class PytestRecord(unittest.TestCase):
         cases = self.parse({"event": "result", "name": "t", "outcome": "skipped", "reason": "root"})
         self.assertEqual((told(cases), cases[0].reason), ([("t", SKIPPED)], "root"))
 
+    def test_failed_tests_do_not_explain_another_end_of_pytest(self):
+        lines = [json.dumps({"event": "result", "name": "t", "outcome": "failed", "reason": "x"})]
+        ended = {status: len(e2e_tests.judge(lines, "pytest", status, "how", Path("log")))
+                 for status in (0, 1, 2, 3, -9, None)}
+        self.assertEqual(ended, {0: 1, 1: 1, 2: 1, 3: 2, -9: 2, None: 2})
+
+    def test_a_test_that_never_ended_explains_the_death_of_pytest(self):
+        lines = [json.dumps({"event": "planned", "name": "t"})]
+        self.assertEqual(told(e2e_tests.judge(lines, "pytest", -9, "how", Path("log"))),
+                         [("t", FAILED)])
+
 
 SHARED = """
 import os, pathlib, signal, time
@@ -240,6 +251,14 @@ class EndToEnd(unittest.TestCase):
         self.assertEqual([case.name.rpartition("::")[2] for case in failed], ["test_dies"])
         self.assertEqual(len(cases), 14)
 
+    def test_tests_are_not_lost_with_the_list_of_free_ones(self):
+        # A second process does not run test_after beside the first test.
+        text = SHARED + "pytestmark = pytest.mark.alone('thing')\ndef test_{}(): {}\n"
+        cases, _ = self.run_shared(
+            a=text.format("loses", "os.truncate(os.environ['CHECK_SHARE'], 0)"),
+            b=text.format("after", "pass"))
+        self.assertIn("no process of pytest ran it", {case.reason for case in cases})
+
     def test_a_module_that_cannot_be_read_is_told_once(self):
         cases, _ = self.run_shared(broken="import nothing_of_that_name\n", together=TOGETHER)
         failed = [case.name for case in cases if case.outcome is FAILED]
@@ -327,6 +346,23 @@ class AheadOfTime(unittest.TestCase):
         gently = process.Context(self.context.top, self.context.build, False, gently=True)
         nice = process.run(gently, "test", ["nice"]).output
         self.assertEqual(nice, f"{min(os.nice(0) + 10, 19)}\n")
+
+
+class OwnTests(unittest.TestCase):
+    def test_skips_and_unexpected_passes_are_reported(self):
+        class Some(unittest.TestCase):
+            @unittest.skip("needs root")
+            def test_skips(self): pass
+
+            @unittest.expectedFailure
+            def test_passes(self): pass
+
+        top = Path(tempfile.mkdtemp())
+        self.addCleanup(shutil.rmtree, top)
+        suite = unittest.defaultTestLoader.loadTestsFromTestCase(Some)
+        cases = tools_tests._run(process.Context(top, top / "build", False), suite)
+        self.assertEqual(sorted((case.outcome.value, case.reason) for case in cases),
+                         [("failed", "passed, but is expected to fail"), ("skipped", "needs root")])
 
 
 class Summary(unittest.TestCase):

@@ -166,21 +166,36 @@ def times() -> str:
     return f"{time.monotonic() - BEGAN:.0f} s, {used.ru_utime + used.ru_stime:.0f} s of CPU time"
 
 
+def interrupt_on_signals() -> None:
+    """Have more signals end tools/check as SIGINT does, so that running tests are ended.
+
+    nohup(1) ignores SIGHUP.
+    """
+    for number in (signal.SIGTERM, signal.SIGHUP):
+        if signal.getsignal(number) is not signal.SIG_IGN:
+            signal.signal(number, signal.default_int_handler)
+
+
 def main() -> int:
     try:
         options = arguments()
     except (lab_plan.Mistake, OSError, ValueError) as mistake:
         print(f"tools/check: {mistake}", file=sys.stderr)
         return 2
-    signal.signal(signal.SIGTERM, signal.default_int_handler)  # so that tests are ended
+    interrupt_on_signals()
+    # What a test printed may contain bytes that are no characters.
+    sys.stdout.reconfigure(errors="backslashreplace")
     context = Context(TOP, TOP / "build", options.verbose)
     clear_logs(context)
-    # If all suites run, the first ones need only the C half, and the rest is built meanwhile.
-    cases = build() if options.only or options.lab or options.stress else build("c")
-    if options.stress:
-        cases = cases or stress.run(context, options.stress, options.times, ways(options))
-    elif not cases:
-        cases = run_suites(context, chosen(options), options)
+    try:
+        # If all suites run, the first ones need only the C half, and the rest is built meanwhile.
+        cases = build() if options.only or options.lab or options.stress else build("c")
+        if options.stress:
+            cases = cases or stress.run(context, options.stress, options.times, ways(options))
+        elif not cases:
+            cases = run_suites(context, chosen(options), options)
+    except KeyboardInterrupt:
+        cases = [failed("tools/check", "interrupted")]
     print(f"{times()}{summary(cases)}")
     return 0 if succeeded(cases) else 1
 

@@ -55,13 +55,22 @@ def _settled(context: Context, case: Case, alone: Alone) -> Case:
     for attempt in range(TRIES):
         print(f"again  {case.name} ... ", end="", flush=True)
         began = time.monotonic()
-        verdict = verdict_of(name, alone(context, name))
+        verdict = run_alone(context, name, alone)
         print(f"{verdict.outcome.value}  ({time.monotonic() - began:.1f} s)", flush=True)
         if verdict.outcome is Outcome.PASSED:
             log = context.logs / RECORD
             reason = f"{case.reason} (passed in try {attempt + 2})"
             return replace(case, outcome=Outcome.PASSED, reason=reason, log=log, flaky=True)
     return case
+
+
+def run_alone(context: Context, name: str, alone: Alone) -> Case:
+    """The result of that test in a run alone."""
+    try:
+        return verdict_of(name, alone(context, name))
+    # A mistake in tools/check must not hide the results of other tests.
+    except Exception as error:  # pylint: disable=broad-exception-caught
+        return failed(name, f"tools/check itself failed: {error}")
 
 
 def verdict_of(name: str, cases: list[Case]) -> Case:
@@ -78,11 +87,19 @@ def verdict_of(name: str, cases: list[Case]) -> Case:
     return passed(name)
 
 
+def _commit(context: Context) -> str:
+    command = ["git", "-C", str(context.top), "describe", "--always", "--dirty"]
+    try:
+        return subprocess.run(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL,
+                              text=True).stdout.strip()
+    except OSError:
+        return "(no git)"
+
+
 def _write_down(context: Context, case: Case) -> None:
     """Append the test and its output when it failed to build/check/flaky.txt."""
-    commit = subprocess.run(["git", "-C", str(context.top), "describe", "--always", "--dirty"],
-                            stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True)
     when = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())
-    with case.log.open("a", encoding="utf-8") as stream:
-        stream.write(f"==== {when} {commit.stdout.strip()} {case.name}\n{case.reason}\n"
+    # What a test printed may contain bytes that are no characters.
+    with case.log.open("a", encoding="utf-8", errors="backslashreplace") as stream:
+        stream.write(f"==== {when} {_commit(context)} {case.name}\n{case.reason}\n"
                      f"{case.output[-KEPT:].rstrip()}\n\n")

@@ -12,6 +12,7 @@ from .results import Case, Outcome, failed, skipped
 
 PYTHON = ["/usr/bin/python3", "-B"]
 NO_TESTS = 5  # pytest's exit status where it finds none
+TESTS_FAILED = (1, 2)  # those where tests failed, and where modules cannot be imported
 
 # The modules with long tests begin first, so that no process waits long for the last one.
 FIRST = [
@@ -42,7 +43,13 @@ def end_to_end(context: Context) -> list[Case]:
 
 
 def alone(context: Context, name: str) -> list[Case]:
-    """The test with that name, which is its id in pytest."""
+    """The test with that name, which is its id in pytest.
+
+    If a module cannot be imported beside the others, no test of the run begins, and the module by
+    itself proves nothing.
+    """
+    if "::" not in name:
+        return [failed(name, "is no single test")]
     return run_pytest(context, "e2e-alone", [context.top / name])
 
 
@@ -79,7 +86,8 @@ def _share_of(context: Context, number: int, modules: list[Path], share: Path,
 
 def _left(share: Path) -> list[str]:
     """The first tests of the groups that no process has taken."""
-    return list(json.loads(share.read_text())["free"]) if share.exists() else []
+    text = share.read_text() if share.exists() else '{"free": {}}'
+    return list(json.loads(text)["free"]) if text else ["tests of unknown names"]
 
 
 def _each_once(cases: list[Case]) -> list[Case]:
@@ -118,9 +126,13 @@ def run_pytest(context: Context, suite: str, tests: list[Path], silence: int = T
 
 
 def judge(lines: list[str], name: str, status: int | None, how: str, log: Path) -> list[Case]:
-    """Cases of a run of pytest; `status` is None if the run was killed."""
+    """Cases of a run of pytest; `status` is None if the run was killed.
+
+    Failed tests explain TESTS_FAILED only: any other end needs a test that it interrupted.
+    """
     cases = parse(lines, log, how)
-    explained = any(case.outcome is Outcome.FAILED for case in cases)
+    explained = [case for case in cases if case.outcome is Outcome.FAILED
+                 and (status in TESTS_FAILED or case.reason == _never_ended(how))]
     if status is None or (status not in (0, NO_TESTS) and not explained):
         cases.append(failed(name, how, log))
     return cases
@@ -144,4 +156,8 @@ def parse(lines: list[str], log: Path | None, how: str) -> list[Case]:
                 reason = reason or "no reason given"
             cases[name] = Case(name, outcome, reason, log if outcome is Outcome.FAILED else None,
                                output=entry.get("output", ""))
-    return [case or failed(name, f"never ended ({how})", log) for name, case in cases.items()]
+    return [case or failed(name, _never_ended(how), log) for name, case in cases.items()]
+
+
+def _never_ended(how: str) -> str:
+    return f"never ended ({how})"

@@ -109,6 +109,8 @@ class Share:
     def take(self) -> str | None:
         """The next group. None if no group is left that can run beside those of other processes."""
         with self._locked() as state:
+            if "known" not in state:
+                raise RuntimeError(f"{self.path} lost the free groups: is the disk full?")
             state["run"].pop(str(os.getpid()), None)
             others = [set(needed) for pid, needed in state["run"].items() if _lives(int(pid))]
             for name, needed in state["free"].items():

@@ -52,8 +52,13 @@ def cargo_test(context: Context) -> list[Case]:
 
 
 def alone(context: Context, name: str) -> list[Case]:
-    """The test `BINARY: PATH`. Tests with that path in other programs run, too."""
-    binary, path = name.split(": ", 1)
+    """The test `BINARY: PATH`. Tests with that path in other programs run, too.
+
+    A failed build, and a program that died, have no PATH: they do not run again.
+    """
+    binary, _, path = name.partition(": ")
+    if not path:
+        return [failed(name, "is no single test")]
     documentation = binary.startswith("doc tests of ")
     which = ["--doc"] if documentation else ["--lib", "--bins", "--tests"]
     chosen = [path] if documentation else ["--include-ignored", "--exact", path]

@@ -34,7 +34,7 @@ def _stress(context: Context, name: str, times: int, ways: dict[str, again.Alone
     failures = []
     for count in range(1, times + 1):
         began = time.monotonic()
-        verdict = again.verdict_of(test, ways[suite](context, test))
+        verdict = again.run_alone(context, test, ways[suite])
         print(f"{name}: {count} of {times}: {verdict.outcome.value} {verdict.reason} "
               f"({time.monotonic() - began:.1f} s)", flush=True)
         if verdict.outcome is Outcome.SKIPPED or verdict.reason == "was not found":

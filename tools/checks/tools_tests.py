@@ -5,7 +5,7 @@ import sys
 import unittest
 
 from .process import Context
-from .results import Case, failed, passed
+from .results import Case, failed, passed, skipped
 
 
 class _Recorder(unittest.TextTestResult):
@@ -16,6 +16,14 @@ class _Recorder(unittest.TextTestResult):
     def addSuccess(self, test):
         super().addSuccess(test)
         self.cases.append(passed(test.id()))
+
+    def addSkip(self, test, reason):
+        super().addSkip(test, reason)
+        self.cases.append(skipped(test.id(), reason))
+
+    def addUnexpectedSuccess(self, test):
+        super().addUnexpectedSuccess(test)
+        self.cases.append(failed(test.id(), "passed, but is expected to fail"))
 
 
 def own_tests(context: Context) -> list[Case]:
