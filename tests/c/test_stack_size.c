@@ -242,7 +242,8 @@ static void a_size_that_is_smaller_than_ours_stays(void **state)
 	const struct shape shape = create_here(known, &attr);
 	tek__stack_config.override = false;
 	pthread_attr_destroy(&attr);
-	assert_int_equal(shape.bytes, small);
+	/* The C library may give one that an earlier thread had, of up to four times the size. */
+	assert_in_range(shape.bytes, small, 4 * small);
 	assert_false(shape.stack.flags & TEK_STACK_TUNED);
 }
 

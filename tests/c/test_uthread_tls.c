@@ -8,12 +8,15 @@
 
 #include <ctype.h>
 #include <dlfcn.h>
+#include <limits.h>
 #include <locale.h>
 #include <malloc.h>
 #include <netdb.h>
 #include <sched.h>
 #include <search.h>
 #include <signal.h>
+#include <string.h>
+#include <unistd.h>
 
 enum { FIRST_VALUE = 42, THREADS = 40, ROUNDS = 200 };
 
@@ -231,8 +234,14 @@ struct library {
 	bool good;
 };
 
-static bool load(struct library *library, const char *path)
+/* `name`: of a library that lies beside this program. */
+static bool load(struct library *library, const char *name)
 {
+	char path[PATH_MAX] = {0};
+
+	if (readlink("/proc/self/exe", path, sizeof(path) - NAME_MAX - 1) < 0)
+		return false;
+	strcpy(strrchr(path, '/') + 1, name);
 	library->handle = dlopen(path, RTLD_NOW);
 	if (!library->handle) {
 		print_message("# %s\n", dlerror());
@@ -265,7 +274,7 @@ static void load_then_use_library(void *argument)
 	struct library *library = argument;
 
 	raw_stop(&library->raw);
-	library->good = load(library, IN_BLOCK_LIBRARY) && finds_first_values(library, 7);
+	library->good = load(library, "libuthread-in-block.so") && finds_first_values(library, 7);
 }
 
 static void wait_then_use_library(void *argument)
@@ -283,7 +292,7 @@ static void a_library_loaded_later_has_first_values_in_each_thread(void **state)
 
 	raw_make_with_tls(&before.raw, wait_then_use_library, &before);
 	raw_go_on(&before.raw);
-	assert_true(load(&library, ELSEWHERE_LIBRARY));
+	assert_true(load(&library, "libuthread-elsewhere.so"));
 	for (int i = 0; i < 10; i++) {
 		raw_run_with_tls(use_library, &library);
 		assert_true(library.good);
