@@ -90,8 +90,10 @@ install_packages() {
 	plan=$(simulate "$@") || return 1
 	# `Inst NAME (VERSION` is a new package; `Inst NAME [OLD] (VERSION` an upgrade.
 	new=$(awk '$1 == "Inst" && $3 ~ /^\(/ { print $2 }' <<<"$plan")
+	exec 8<"${policy%/*}"
+	flock 8 # the first of two that install would allow services to the second
 	forbid_services || return 1
-	apt --no-install-recommends --no-remove install "$@" || return 1
+	apt --no-install-recommends --no-remove install "$@" 8<&- || return 1
 	# shellcheck disable=SC2086  # one word a package
 	disable_services $new
 }

@@ -168,7 +168,16 @@ class Setup(unittest.TestCase):
     def test_a_user_who_cannot_become_root_is_told_the_command(self):
         told = self.setup("tests", status=1, FAKE_ID="1000")
         self.assertEqual(self.calls(), [])
-        self.assertRegex(told, r"apt-get install --no-install-recommends gcc multi new2$")
+        self.assertRegex(
+            told, r"(?m)apt-get install --no-install-recommends gcc multi new2$"
+        )
+        self.assertTrue(told.endswith("Nothing can be built without gcc.\n"), told)
+
+    def test_a_user_goes_on_without_what_only_tests_need(self):
+        (self.system / "installed/gcc").touch()
+        told = self.setup("tests", FAKE_ID="1000")
+        self.assertRegex(told, r"apt-get install --no-install-recommends multi new2$")
+        self.assertEqual(self.calls(), [])
 
     def test_a_newer_rust_is_taken_from_where_the_system_has_it(self):
         # Neither PATH nor /usr/bin, which a test cannot change, has a recent one.

@@ -96,8 +96,7 @@ size_t sallocx(const void *block, int flags)
 /* The program may use so many bytes of what mallocx() returns; 0: there are not so many. */
 size_t nallocx(size_t bytes, int flags)
 {
-	(void)flags;
-	return bytes > PTRDIFF_MAX ? 0 : bytes;
+	return bytes > PTRDIFF_MAX || alignment_of(flags) > PTRDIFF_MAX ? 0 : bytes;
 }
 
 void dallocx(void *block, int flags)

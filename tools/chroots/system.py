@@ -120,8 +120,7 @@ class System:
 
 def make(suite: str, cache: Path | None) -> System:
     """A new system. With `cache`, that directory keeps the bare system and the packages."""
-    directory = tempfile.mkdtemp(prefix=f"tek-{suite}.", dir=os.environ.get("TMPDIR", "/tmp"))
-    root = Path(directory).resolve()  # as mountinfo has it
+    root = Path(tempfile.mkdtemp(prefix=f"tek-{suite}.")).resolve()  # as mountinfo has it
     root.chmod(0o755)
     archives = cache / f"{suite}.archives" if cache else None
     if archives:
@@ -134,8 +133,9 @@ def make(suite: str, cache: Path | None) -> System:
         else:
             _debootstrap(system)
             if kept:
-                subprocess.run(["tar", "-C", root, "-cpf", f"{kept}.new", "."], check=True)
-                os.replace(f"{kept}.new", kept)
+                new = f"{kept}.{os.getpid()}"  # another run may keep one, too
+                subprocess.run(["tar", "-C", root, "-cpf", new, "."], check=True)
+                os.replace(new, kept)
         _make_ready(system)
     except BaseException:
         system.remove()
