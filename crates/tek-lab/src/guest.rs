@@ -174,6 +174,16 @@ fn add_busybox(tree: &mut Tree, root: &Path) -> Result<(), Error> {
 const OWN: [(&str, &str); 2] =
     [("bin/tek", "/usr/bin/tek"), ("lib/libtek.so", "/usr/lib/libtek.so")];
 
+/// What lies beside libtek.so for the options of `tek run`, and for `tek profile`: of a build that has it.
+const BESIDE: [&str; 6] = [
+    "libtek-alloc.so",
+    "libtek-libm-musl.so",
+    "libtek-profile.so",
+    "libtek-rtfifo.so",
+    "libtek-sync.so",
+    "libtek-uthread.so",
+];
+
 const BUILD: &str = "build it with `make build`, for another processor with tools/cross";
 
 /// Whether a directory has what every guest has of TEK's.
@@ -188,6 +198,9 @@ fn add_tek(tree: &mut Tree, tek: &Path) -> Result<(), Error> {
     for (from, to) in OWN {
         add_part(tree, to, &tek.join(from), BUILD)?;
     }
+    for name in BESIDE {
+        let _ = tree.put_file(&Path::new("/usr/lib").join(name), &tek.join("lib").join(name));
+    }
     // The one for 32-bit programs is not built everywhere.
     let _ = tree.put_file(Path::new("/usr/lib32/libtek.so"), &tek.join("lib32/libtek.so"));
     Ok(())
@@ -200,8 +213,24 @@ fn add_part(tree: &mut Tree, to: &str, from: &Path, cure: &'static str) -> Resul
 
 #[cfg(test)]
 mod tests {
-    use super::add_tek;
+    use super::{add_tek, OWN};
     use crate::tree::Tree;
+    use std::fs;
+    use std::path::Path;
+
+    #[test]
+    fn a_guest_has_the_libraries_that_the_build_has() {
+        let build = tempfile::tempdir().unwrap();
+        for (from, _) in OWN.into_iter().chain([("lib/libtek-sync.so", "")]) {
+            let path = build.path().join(from);
+            fs::create_dir_all(path.parent().unwrap()).unwrap();
+            fs::write(path, "").unwrap();
+        }
+        let mut tree = Tree::new();
+        add_tek(&mut tree, build.path()).unwrap();
+        assert!(tree.get(Path::new("/usr/lib/libtek-sync.so")).is_some());
+        assert!(tree.get(Path::new("/usr/lib/libtek-alloc.so")).is_none());
+    }
 
     #[test]
     fn a_part_that_cannot_be_read_is_named_with_the_reason_and_a_cure() {
