@@ -77,6 +77,10 @@ void *tek__overflow_give_stack(void *stack)
 
 void tek__overflow_keep_stack(const struct tek_carrier *began, ucontext_t *context)
 {
+	const uint64_t tick = TEK_TICK_BIT;
+
+	/* From here on no tick takes the thread elsewhere; sigreturn(2) lets them in again. */
+	syscall(SYS_rt_sigprocmask, SIG_BLOCK, &tick, NULL, sizeof(tick));
 	if (tek__here_carrier() != began)
 		syscall(SYS_sigaltstack, NULL, &context->uc_stack);
 }
