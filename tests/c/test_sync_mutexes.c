@@ -152,7 +152,8 @@ static void robust_mutexes_and_those_of_several_processes_are_what_they_were(voi
 
 	(void)state;
 	if (getenv("TEK_EMULATED")) {
-		print_message("# qemu-user does not tell others that the owner of a mutex has ended\n");
+		print_message(
+			"# qemu-user does not tell others that the owner of a mutex has ended\n");
 		skip();
 	}
 	pthread_mutexattr_init(&attributes);

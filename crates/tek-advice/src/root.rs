@@ -91,7 +91,8 @@ pub fn tool_as_root(name: &str, arguments: &str) -> String {
 pub fn again_as_root(variables: &[&str]) -> String {
     let set = |name: &&str| Some(quoted(&format!("{name}={}", env::var(name).ok()?)));
     let variables: Vec<_> = variables.iter().filter_map(set).collect();
-    let words: Vec<_> = env::args_os().skip(1).map(|word| quoted(&word.to_string_lossy())).collect();
+    let words: Vec<_> =
+        env::args_os().skip(1).map(|word| quoted(&word.to_string_lossy())).collect();
     let path = env::current_exe().unwrap_or_else(|_| "tek".into());
     let command = Person::Root.tool(&path, &words.join(" "));
     Person::here().as_root(&match variables.is_empty() {
