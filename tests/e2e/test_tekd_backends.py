@@ -82,6 +82,8 @@ class Load:
 
     def close(self):
         # With all that it had and that stayed.
+        if self.process.stdin.closed:
+            return
         with contextlib.suppress(ProcessLookupError):
             os.killpg(self.pid, signal.SIGKILL)
         self.process.wait()
@@ -131,16 +133,19 @@ def test_a_fast_thread_responds_as_if_it_were_alone(backend, load):
     is_to_be(CRITICAL)
     alone = median_ms()
     is_to_be(NORMAL)
-    for hogs in [load("spin", 5) for _ in range(4)]:
+    crowd = [load("spin", 5) for _ in range(4)]
+    for hogs in crowd:
         spin(hogs, time.monotonic_ns(), 30)
     crowded = median_ms()
     is_to_be(CRITICAL)
     fast = median_ms()
+    for hogs in crowd:
+        hogs.close()
+    # What else the machine does may have changed since the first time.
+    alone = max(alone, median_ms())
     is_to_be(NORMAL)
     print(f"median response: alone {alone:.1f} ms, beside 20 hogs {crowded:.1f} ms, fast {fast:.1f} ms")
-    # Of what the hogs cost a tenth may be left: other programs of the machine take as much. `tek bench device
-    # --assert` judges the rest.
-    assert fast < 2 * alone + (crowded - alone) / 10
+    assert fast < 2 * alone
     assert fast < crowded / 2
 
 
