@@ -28,9 +28,10 @@ enum { TURNS = 100, YIELDS = 8 };
 #define PAUSE_NS 50000L
 
 /*
- * The calling thread's id, and in which process it was learnt: in the child of a fork a thread has another id and the
- * same memory, but for the word *epoch, which the kernel clears there (madvise(2), MADV_WIPEONFORK).  A user-level thread
- * has another id on each thread of the kernel: it knows one only from before it takes the lock until it lets it go.
+ * The calling thread's id, and in which process it was learnt: in the child of a fork a thread has
+ * another id and the same memory, but for the word *epoch, which the kernel clears there
+ * (madvise(2), MADV_WIPEONFORK).  A user-level thread has another id on each thread of the kernel,
+ * so an id is kept only while the thread takes and has the lock; else it is 0.
  */
 static __thread struct {
 	unsigned int tid, epoch;

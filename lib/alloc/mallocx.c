@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
 /*
- * mallocx() and the rest of jemalloc's own interface, as jemalloc(3) describes it.  A program that is linked with jemalloc
- * passes such blocks to free() and malloc_usable_size(), which are ours: redis-server 8 does.
+ * mallocx() and the rest of jemalloc's own interface, as jemalloc(3) describes it.  A program that
+ * is linked with jemalloc passes such blocks to free() and malloc_usable_size(), which are those of
+ * this library: redis-server 8 does.
  *
- * mallctl() and malloc_stats_print() stay jemalloc's: they tell about a heap that is nearly empty.
+ * mallctl() and malloc_stats_print() stay jemalloc's: they report a heap that is nearly empty.
  */
 #include "alloc/heap.h"
 #include "alloc/large.h"
@@ -17,8 +18,8 @@
 #define TEK_EXPORT __attribute__((visibility("default")))
 
 /*
- * Of `flags`: the binary logarithm of the alignment, and whether the block is to be zeroed.  The rest names caches and
- * arenas, which this heap has not.
+ * Of `flags`: the binary logarithm of the alignment, and whether the block is to be zeroed.  The
+ * rest names caches and arenas, which this heap has not.
  */
 #define LOG_OF_ALIGNMENT 0x3f
 #define ZERO 0x40

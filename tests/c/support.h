@@ -97,7 +97,7 @@ static inline size_t stack_bytes(size_t wanted)
 	return wanted < least ? least : wanted;
 }
 
-/* Skips a test whose child shares the memory of its parent, where a sanitizer does not allow that. */
+/* Skips a test whose child shares the memory of its parent, if a sanitizer does not allow it. */
 static inline void skip_unless_clone_shares_memory(void)
 {
 #if defined(__SANITIZE_THREAD__) && __GNUC__ >= 14

@@ -228,8 +228,8 @@ static void a_child_whose_fork_told_nobody_has_an_id_of_its_own(void **state)
 
 #ifdef USER_LEVEL
 /*
- * A user-level thread that forks may have had the lock on another thread of the kernel, where one that has
- * it now runs.  In the child nobody has it.
+ * A user-level thread had the lock on one thread of the kernel, and forks on another one.  On the
+ * first one now runs a thread that has the lock.  In the child no thread has it.
  */
 static void a_child_is_not_taken_for_the_holder_on_its_kernel_thread(void **state)
 {

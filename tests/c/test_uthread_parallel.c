@@ -141,7 +141,7 @@ static void who_sleeps_again_and_again_wakes_each_time(void **state)
 
 /* ---- what the others do meanwhile ---- */
 
-/* Who takes a lock by an atomic instruction need not ask first. */
+/* A kernel thread that takes a lock by an atomic instruction need not ask the engine first. */
 static bool has_come_in(void)
 {
 	return tek__parallel() || !TEK_QUICK;

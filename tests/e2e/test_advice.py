@@ -439,17 +439,20 @@ def test_what_the_library_itself_says_names_the_shell_that_the_program_came_from
     assert nobody.type(str(program)) == (0, "")
 
 
-def test_a_program_that_explain_says_to_start_is_known_and_its_thread_time_critical(waiting, real_time):
-    environment = {**os.environ, "PATH": f"{TEK.parent}:{pathlib.Path(waiting).parent}:{os.environ['PATH']}"}
+def test_a_program_that_explain_says_to_start_is_known_and_its_thread_time_critical(
+        waiting, real_time):
+    path = f"{TEK.parent}:{pathlib.Path(waiting).parent}:{os.environ['PATH']}"
 
     def explained(command):
-        """What explain tells of the thread, which has a name that a shell would not take as one word."""
-        with subprocess.Popen(["sh", "-c", f"exec {command} \"it's gas\""], env=environment, stdout=subprocess.PIPE) as process:
+        """The facts of explain about a thread whose name is not one word in a shell."""
+        with subprocess.Popen(["sh", "-c", f"exec {command} \"it's gas\""],
+                              env={**os.environ, "PATH": path}, stdout=subprocess.PIPE) as process:
             try:
                 assert process.stdout.readline() == b"ready\n"
-                found = tids_by_name(child_of(process.pid) if "tek run" in command else process.pid, ["it's gas"])
-                ended = subprocess.run([TEK, "explain", "--json", str(found["it's gas"])], capture_output=True, text=True,
-                                       timeout=60, check=True)
+                pid = child_of(process.pid) if "tek run" in command else process.pid
+                tid = tids_by_name(pid, ["it's gas"])["it's gas"]
+                ended = subprocess.run([TEK, "explain", "--json", str(tid)], capture_output=True,
+                                       text=True, timeout=60, check=True)
                 return json.loads(ended.stdout)
             finally:
                 process.terminate()

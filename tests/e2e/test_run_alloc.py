@@ -127,7 +127,8 @@ def test_redis_answers(alloc, tmp_path):
         server.wait()
 
 
-# What jemalloc has of its own: its blocks go to free(), and those of malloc() to it, as jemalloc(3) allows.
+# Functions that only jemalloc has. As jemalloc(3) allows, free() gets their blocks, and they get
+# those of malloc().
 MALLOCX = r"""
 #include <malloc.h>
 #include <stdint.h>
@@ -185,7 +186,7 @@ int main(void)
 
 
 def test_a_program_that_calls_jemalloc_by_its_own_functions_has_one_allocator(alloc, compile_c):
-    jemalloc = [path for path in pathlib.Path("/usr/lib").glob("*/libjemalloc.so.2") if platform.machine() in str(path)]
+    jemalloc = list(pathlib.Path("/usr/lib").glob(f"{platform.machine()}*/libjemalloc.so.2"))
     if not jemalloc:
         pytest.skip("needs libjemalloc2")
     program = compile_c(MALLOCX, "cc", "-Wl,--no-as-needed", str(jemalloc[0]))

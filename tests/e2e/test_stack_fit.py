@@ -320,6 +320,7 @@ def test_advice_in_c_gives_the_thread_that_size(run, tek, compile_c, tmp_path):
     header = tmp_path / "stacks.h"
     header.write_text(advice.stdout)
     # Before SOURCE defines _GNU_SOURCE the header has included pthread.h.
-    advised = compile_c(SOURCE, "gcc", "-O1", "-pthread", "-D_GNU_SOURCE=", "-include", str(header), f"-DADVICE={function}")
+    advised = compile_c(SOURCE, "gcc", "-O1", "-pthread", "-D_GNU_SOURCE=", "-include", str(header),
+                        f"-DADVICE={function}")
     ended = subprocess.run([advised, "3", "200"], capture_output=True, text=True, timeout=60, check=False)
     assert ended.returncode == 3 and stack_of(ended)[0] == int(size) < 400 * KIB

@@ -174,7 +174,7 @@ fn add_busybox(tree: &mut Tree, root: &Path) -> Result<(), Error> {
 const OWN: [(&str, &str); 2] =
     [("bin/tek", "/usr/bin/tek"), ("lib/libtek.so", "/usr/lib/libtek.so")];
 
-/// What lies beside libtek.so for the options of `tek run`, and for `tek profile`: of a build that has it.
+/// Libraries beside libtek.so that `tek run` and `tek profile` preload; a build may lack some.
 const BESIDE: [&str; 6] = [
     "libtek-alloc.so",
     "libtek-libm-musl.so",

@@ -269,8 +269,8 @@ impl Beside {
         Ok(())
     }
 
-    /// Whether the program calls jemalloc by functions that the allocator that was asked for lacks. It passes what those
-    /// return to free(3), so both have to be of one allocator.
+    /// Whether the program calls functions that only jemalloc has, and the allocator that was asked
+    /// for lacks. It passes their blocks to free(3), so all must come from one allocator.
     pub fn lacks_what_it_calls(&self, program: &Path) -> bool {
         const OF_JEMALLOC: [&str; 4] = ["mallocx", "rallocx", "dallocx", "sdallocx"];
         matches!(self.alloc, Some(Alloc::Installed(installed)) if installed.name != "jemalloc")

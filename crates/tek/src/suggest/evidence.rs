@@ -68,8 +68,9 @@ fn free_ns(window: &Window) -> u64 {
     window.time_ns.saturating_sub(window.delay_ns).max(window.cpu_ns).max(1)
 }
 
-/// Whether a clock wakes them and nothing else: the hands of the clock are those of the wall for who sleeps until a time, and
-/// stand still while a thread waits for a CPU for who sleeps for a time.
+/// Whether a clock wakes them and nothing else. A thread that sleeps until a time is woken evenly
+/// in real time. A thread that sleeps for a time is woken evenly if its waits for a CPU are left
+/// out.
 fn is_periodic(windows: &[Window]) -> bool {
     [|w: &Window| w.time_ns, free_ns]
         .into_iter()
