@@ -273,7 +273,12 @@ impl Beside {
     /// for lacks. It passes their blocks to free(3), so all must come from one allocator.
     pub fn lacks_what_it_calls(&self, program: &Path) -> bool {
         const OF_JEMALLOC: [&str; 4] = ["mallocx", "rallocx", "dallocx", "sdallocx"];
+        let needs_jemalloc = || {
+            let elf = elf::read(program).ok().flatten();
+            elf.is_some_and(|elf| elf.needed.iter().any(|name| name.starts_with("libjemalloc")))
+        };
         matches!(self.alloc, Some(Alloc::Installed(installed)) if installed.name != "jemalloc")
+            && needs_jemalloc() // the whole of a large program is not read for nothing
             && elf::calls_one_of(program, &OF_JEMALLOC)
     }
 
