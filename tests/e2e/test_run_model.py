@@ -60,7 +60,7 @@ def server_of(command, **options):
         try:
             yield server
         finally:
-            # tek's own end by SIGKILL would leave the program behind.
+            # What the program started would outlive tek.
             with contextlib.suppress(ProcessLookupError):
                 os.killpg(server.pid, signal.SIGKILL)
 

@@ -331,15 +331,19 @@ fn a_continued_group_runs_the_programs_handler_once() {
 }
 
 #[test]
-fn the_program_runs_on_when_tek_is_killed() {
-    let mut command = sh("echo $$; read line; echo still here");
+fn the_program_ends_when_tek_is_killed_and_what_it_started_goes_on() {
+    let mut command = sh("(read line; echo still here) <&0 & echo $$; wait");
     command.stdin(Stdio::piped());
     let (mut child, mut lines) = start(command);
     // wait() would close it, and what reads from it is to go on after that.
     let stdin = child.stdin.take();
-    line(&mut lines);
+    let program = line(&mut lines);
     child.kill().unwrap();
     assert_eq!(child.wait().unwrap().signal(), Some(libc::SIGKILL));
+    let status = PathBuf::from(format!("/proc/{program}/status"));
+    wait_until("the program is dead", || {
+        fs::read_to_string(&status).map_or(true, |text| text.contains("State:\tZ"))
+    });
     drop(stdin);
     assert_eq!(line(&mut lines), "still here");
 }

@@ -2,6 +2,7 @@
 //! The program: started as if tek were not there, and its end passed on.
 use super::group::Asker;
 use super::inherited;
+use super::own_pid::OwnPid;
 use nix::sys::resource::{setrlimit, Resource};
 use nix::sys::signal::SigSet;
 use std::ffi::OsString;
@@ -37,23 +38,16 @@ pub enum End {
 impl Child {
     /// Starts the program with the signal mask, signal dispositions and standard streams that
     /// tek was started with; everything else it inherits anyway. tek has blocked all signals.
-    /// In its process tekd is asked to place it.
+    /// In its process tekd is asked to place it. It is killed when tek is.
     pub fn start(program: &[OsString], mask: SigSet, asker: Option<Asker>) -> io::Result<Self> {
-        // The environment was changed in place (see environment.rs), so that the program finds
-        // the variables in their old order, duplicates and oddities included.
-        let mut command = Command::new(&program[0]);
-        command.args(&program[1..]);
+        let mut command = command(program);
+        let tek = std::process::id() as i32;
+        let own_pid = OwnPid::prepare();
         let become_program = move || {
+            die_with(tek)?;
+            own_pid.name_this_process();
             asker.inspect(Asker::ask);
-            for signal in [libc::SIGPIPE, libc::SIGCHLD] {
-                let ignored = inherited::was_ignored(signal);
-                set_action(signal, if ignored { libc::SIG_IGN } else { libc::SIG_DFL });
-            }
-            for fd in inherited::closed_streams() {
-                // SAFETY: the descriptor is the /dev/null of Rust's runtime; between fork and
-                // exec nobody uses it.
-                unsafe { libc::close(fd) };
-            }
+            inherited::restore();
             mask.thread_set_mask()?;
             Ok(())
         };
@@ -111,14 +105,42 @@ impl Child {
     }
 }
 
-/// Sets a signal's disposition to SIG_DFL or SIG_IGN.
-pub fn set_action(signal: i32, handler: libc::sighandler_t) {
-    // SAFETY: an all-zero sigaction is a value of that type; no handler of ours is installed.
-    unsafe {
-        let mut action: libc::sigaction = std::mem::zeroed();
-        action.sa_sigaction = handler;
-        libc::sigaction(signal, &action, std::ptr::null_mut());
+/// Becomes the program, with all that tek was started with, its pid included. Comes back only with
+/// the reason why it could not.
+pub fn replace_tek(program: &[OsString]) -> io::Error {
+    let mut command = command(program);
+    let become_program = || {
+        inherited::restore();
+        Ok(())
+    };
+    // SAFETY: as in Child::start().
+    unsafe { command.pre_exec(become_program) };
+    command.exec()
+}
+
+/// The environment was changed in place (see environment.rs), so that the program finds the
+/// variables in their old order, duplicates and oddities included.
+fn command(program: &[OsString]) -> Command {
+    let mut command = Command::new(&program[0]);
+    command.args(&program[1..]);
+    command
+}
+
+/// Has the kernel kill this process when its parent, tek, ends. The kernel forgets it when the
+/// process changes its user or group. Async-signal-safe.
+fn die_with(tek: i32) -> io::Result<()> {
+    // SAFETY: both calls take plain numbers.
+    let (result, parent) =
+        unsafe { (libc::prctl(libc::PR_SET_PDEATHSIG, libc::SIGKILL), libc::getppid()) };
+    if result != 0 {
+        return Err(io::Error::last_os_error());
     }
+    // tek may have ended before. A parent outside this process's pid namespace is 0.
+    if parent != tek && parent != 0 {
+        // SAFETY: takes a plain number.
+        unsafe { libc::raise(libc::SIGKILL) };
+    }
+    Ok(())
 }
 
 impl End {
@@ -133,7 +155,7 @@ impl End {
         let _ = setrlimit(Resource::RLIMIT_CORE, 0, 0);
         // SAFETY: takes plain numbers.
         unsafe { libc::prctl(libc::PR_SET_DUMPABLE, 0) };
-        set_action(signal, libc::SIG_DFL);
+        inherited::set_action(signal, libc::SIG_DFL);
         // SAFETY: an all-zero set is a value of that type; raise takes any number.
         unsafe {
             let mut set: libc::sigset_t = std::mem::zeroed();

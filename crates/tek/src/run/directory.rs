@@ -75,6 +75,12 @@ impl RunDirectory {
         &self.events
     }
 
+    /// Removes it now, for who will not drop it.
+    pub fn remove(&self) {
+        // What cannot be removed is left to a later run.
+        let _ = fs::remove_dir_all(self.path());
+    }
+
     /// The thread tables that lie in the directory, with their processes.
     pub fn tables(&self) -> Vec<(i32, PathBuf)> {
         tables_in(self.path())

@@ -2,13 +2,14 @@
 //! What tek was started with, before Rust's runtime changed it.
 //!
 //! Before `main` the runtime ignores SIGPIPE and opens /dev/null in place of standard streams
-//! that are closed. The program must find both as tek's caller left them.
+//! that are closed; tek needs SIGCHLD. The program must find all of it as tek's
+//! caller left it.
 use std::sync::atomic::{AtomicU8, Ordering};
 
-const PIPE_IGNORED: u8 = 1 << 3;
-const CHILD_IGNORED: u8 = 1 << 4;
+/// The signals whose dispositions tek or its runtime changes.
+const SIGNALS: [i32; 2] = [libc::SIGPIPE, libc::SIGCHLD];
 
-/// Bits 0 to 2: the descriptor was closed; then `*_IGNORED`.
+/// Bits 0 to 2: the descriptor was closed; then one for each of [`SIGNALS`] that was ignored.
 static FOUND: AtomicU8 = AtomicU8::new(0);
 
 /// The C runtime calls these before main, and so before Rust's runtime does anything.
@@ -24,7 +25,7 @@ extern "C" fn look() {
             found |= 1 << fd;
         }
     }
-    for (signal, bit) in [(libc::SIGPIPE, PIPE_IGNORED), (libc::SIGCHLD, CHILD_IGNORED)] {
+    for (index, signal) in SIGNALS.into_iter().enumerate() {
         // SAFETY: an all-zero sigaction is a value of that type; the call only fills it.
         let action = unsafe {
             let mut action: libc::sigaction = std::mem::zeroed();
@@ -32,7 +33,7 @@ extern "C" fn look() {
             action
         };
         if action.sa_sigaction == libc::SIG_IGN {
-            found |= bit;
+            found |= 1 << (3 + index);
         }
     }
     FOUND.store(found, Ordering::Relaxed);
@@ -44,12 +45,25 @@ pub fn closed_streams() -> impl Iterator<Item = i32> {
     (0..3).filter(move |fd| found & (1 << fd) != 0)
 }
 
-/// Whether this signal was ignored. Only the two that tek or its runtime changes are known.
-pub fn was_ignored(signal: i32) -> bool {
-    let bit = match signal {
-        libc::SIGPIPE => PIPE_IGNORED,
-        libc::SIGCHLD => CHILD_IGNORED,
-        _ => return false,
-    };
-    FOUND.load(Ordering::Relaxed) & bit != 0
+/// Undoes what the runtime and tek changed, for the program. Async-signal-safe.
+pub fn restore() {
+    let found = FOUND.load(Ordering::Relaxed);
+    for (index, signal) in SIGNALS.into_iter().enumerate() {
+        let ignored = found & (1 << (3 + index)) != 0;
+        set_action(signal, if ignored { libc::SIG_IGN } else { libc::SIG_DFL });
+    }
+    for fd in (0..3).filter(|fd| found & (1 << fd) != 0) {
+        // SAFETY: the descriptor is the /dev/null of the runtime; before exec nobody uses it.
+        unsafe { libc::close(fd) };
+    }
+}
+
+/// Sets a signal's disposition to SIG_DFL or SIG_IGN. Async-signal-safe.
+pub fn set_action(signal: i32, handler: libc::sighandler_t) {
+    // SAFETY: an all-zero sigaction is a value of that type; no handler of ours is installed.
+    unsafe {
+        let mut action: libc::sigaction = std::mem::zeroed();
+        action.sa_sigaction = handler;
+        libc::sigaction(signal, &action, std::ptr::null_mut());
+    }
 }

@@ -12,8 +12,10 @@ pub mod libraries;
 mod locks;
 pub mod message;
 pub mod options;
+mod own_pid;
 pub mod place;
 mod preload;
+mod relay;
 mod report;
 pub mod rules;
 pub mod stack;
@@ -38,6 +40,7 @@ use message::Messages;
 use nix::poll::PollTimeout;
 use options::{Critical, RoleOption, RtRange, MOST_PATTERNS};
 use place::Place;
+use relay::Relay;
 use report::{Collector, Report};
 use rules::{Gathered, Sources};
 use stack::{Modes, Tuning};
@@ -100,6 +103,12 @@ priority, how many STAYS in the Fast Region and how long (FAST), and of its whol
 life the CPU time, the context switches, and how often the budget ran out.
 
 To stop and continue the program from outside, send SIGTSTP and SIGCONT to tek.
+When tek is killed (SIGKILL) the kernel kills the program too, but not one that has
+changed its user or group since it began, or is set-user-ID.
+
+Services: LISTEN_PID, WATCHDOG_PID and other variables that end in PID and name tek name
+the program instead, and what it tells NOTIFY_SOCKET comes from tek's process, so that
+socket activation, Type=notify and a watchdog work as without tek.
 
 EXIT STATUS:
   That of the program; if a signal killed it, tek dies by the same signal.
@@ -198,6 +207,10 @@ pub struct Args {
     /// The program and its arguments
     #[arg(required = true, trailing_var_arg = true, value_name = "PROGRAM")]
     program: Vec<OsString>,
+
+    /// A part of tek wants to see the program run, or its end.
+    #[arg(skip)]
+    is_watched: bool,
 }
 
 /// Exit statuses of tek's own: clap's for bad options, and those of env(1) and nohup(1).
@@ -223,6 +236,16 @@ impl Args {
             ),
         ];
         given.into_iter().find(|&(given, _)| given).map(|(_, name)| name)
+    }
+
+    /// Whether tek has anything to do beside a program, or after it, that has no library of TEK's.
+    fn needs_tek_beside(&self) -> bool {
+        self.is_watched
+            || self.report
+            || self.report_json.is_some()
+            || self.stack.modes.is_some()
+            || self.uthread.trace.is_some()
+            || self.group.is_some()
     }
 }
 
@@ -358,7 +381,7 @@ pub fn run_measured(
     profiles: Option<PathBuf>,
 ) -> anyhow::Result<Result<(End, Learnt), ExitCode>> {
     let stack = stack::Options { modes: Some(Modes::REPORT), profiles, ..Default::default() };
-    let args = Args { program, stack, ..Args::default() };
+    let args = Args { program, stack, is_watched: true, ..Args::default() };
     let gathered = Sources { no_defaults: false, files: &[], roles: &[] }.gather();
     let tuned = gathered
         .map_err(|error| error.to_string())
@@ -390,7 +413,7 @@ pub fn run_watched(
     program: Vec<OsString>,
     mut look: impl FnMut(i32, &Path) -> PollTimeout,
 ) -> anyhow::Result<Result<End, ExitCode>> {
-    let args = Args { program, ..Args::default() };
+    let args = Args { program, is_watched: true, ..Args::default() };
     let directory = RunDirectory::create()?;
     let path = directory.path().to_owned();
     let under = Under::Libtek(Some(""), None);
@@ -405,7 +428,7 @@ pub fn run_profiled(
     variable: &str,
     look: impl FnMut(i32) -> PollTimeout,
 ) -> anyhow::Result<Result<(i32, End), ExitCode>> {
-    let args = Args { program, ..Args::default() };
+    let args = Args { program, is_watched: true, ..Args::default() };
     let directory = RunDirectory::create()?;
     under_tek(&args, Under::Profile(variable), &directory, &mut Collector::new(&[]), look)
 }
@@ -457,6 +480,11 @@ fn under_tek(
         collector.add_not_covered(program.into_owned());
     }
     environment::limit_arenas(args.arena_max);
+    if reason.is_some_and(Reason::forbids_preload) && !args.needs_tek_beside() {
+        directory.remove();
+        let error = child::replace_tek(&args.program);
+        return Ok(Err(not_started(&args.program[0], target.as_ref(), &error)));
+    }
     if !reason.is_some_and(Reason::forbids_preload) {
         let fitting = target.as_ref().and_then(|target| target.library.as_ref());
         let library = fitting.unwrap_or(&libraries[0].0);
@@ -519,11 +547,18 @@ fn under_tek(
             }
         }
     };
+    let relay = Relay::begin(directory).unwrap_or_else(|error| {
+        message::print(&format!(
+            "the service manager may not hear the program (NotifyAccess=all lets it): tek cannot \
+             make a socket for it: {error}"
+        ));
+        None
+    });
     let placing = args
         .group
         .map(Placing::prepare)
         .and_then(|placing| placing.inspect_err(|problem| message::print(problem)).ok());
-    match supervise::supervise(&args.program, placing, &mut reader, tell, look) {
+    match supervise::supervise(&args.program, placing, relay, &mut reader, tell, look) {
         Ok(ended) => Ok(Ok(ended)),
         Err(supervise::Error::Start(error)) => {
             Ok(Err(not_started(&args.program[0], target.as_ref(), &error)))

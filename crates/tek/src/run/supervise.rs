@@ -1,10 +1,12 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Lives beside the program until it ends: passes signals and stops on, tells of events.
-use super::child::{self, Change, Child, End};
+use super::child::{Change, Child, End};
 use super::events::EventReader;
 use super::forward::{self, Origin};
 use super::group::Placing;
+use super::inherited;
 use super::message;
+use super::relay::Relay;
 use nix::errno::Errno;
 use nix::poll::{poll, PollFd, PollFlags, PollTimeout};
 use nix::sys::signal::{SigSet, SigmaskHow};
@@ -30,6 +32,7 @@ pub enum Error {
 pub fn supervise(
     program: &[OsString],
     placing: Option<Placing>,
+    relay: Option<Relay>,
     events: &mut EventReader<'_>,
     mut tell: impl FnMut(Vec<Event>),
     mut look: impl FnMut(i32) -> PollTimeout,
@@ -38,7 +41,7 @@ pub fn supervise(
     let everything = SigSet::all();
     let mask = everything.thread_swap_mask(SigmaskHow::SIG_SETMASK)?;
     // If SIGCHLD was ignored the kernel would not keep the program's exit status for us.
-    child::set_action(libc::SIGCHLD, libc::SIG_DFL);
+    inherited::set_action(libc::SIGCHLD, libc::SIG_DFL);
     let signals =
         SignalFd::with_flags(&everything, SfdFlags::SFD_CLOEXEC | SfdFlags::SFD_NONBLOCK)?;
     let asker = placing.as_ref().map(Placing::asker);
@@ -46,14 +49,16 @@ pub fn supervise(
     if let Some(Err(problem)) = placing.map(Placing::outcome) {
         message::print(&problem);
     }
-    let mut supervisor = Supervisor { child, signals, resumed: false };
+    let mut supervisor = Supervisor { child, signals, relay, resumed: false };
     loop {
         let timeout = look(supervisor.child.pid());
         supervisor.wait(events, timeout)?;
         tell(events.read().unwrap_or_default());
+        supervisor.pass_on_notifications();
         if let Some(end) = supervisor.handle_signals()? {
             // What the program's last threads wrote arrived before its end did.
             tell(events.read().unwrap_or_default());
+            supervisor.pass_on_notifications();
             return Ok((supervisor.child.pid(), end));
         }
     }
@@ -62,21 +67,29 @@ pub fn supervise(
 struct Supervisor {
     child: Child,
     signals: SignalFd,
+    relay: Option<Relay>,
     /// tek was just continued, and the SIGCONT that did it is still to be read.
     resumed: bool,
 }
 
 impl Supervisor {
-    /// Sleeps until a signal or an event arrives, or the time is over.
+    /// Sleeps until a signal, an event or a notification arrives, or the time is over.
     fn wait(&self, events: &EventReader<'_>, timeout: PollTimeout) -> Result<(), Errno> {
         let mut watched = vec![PollFd::new(self.signals.as_fd(), PollFlags::POLLIN)];
         if let Some(watch) = events.watch() {
             watched.push(PollFd::new(watch, PollFlags::POLLIN));
         }
+        if let Some(relay) = &self.relay {
+            watched.push(PollFd::new(relay.watch(), PollFlags::POLLIN));
+        }
         match poll(&mut watched, timeout) {
             Ok(_) | Err(Errno::EINTR) => Ok(()),
             Err(error) => Err(error),
         }
+    }
+
+    fn pass_on_notifications(&self) {
+        self.relay.as_ref().inspect(|relay| relay.pass_on());
     }
 
     fn handle_signals(&mut self) -> Result<Option<End>, Errno> {
