@@ -3,9 +3,11 @@
 
 #include <errno.h>
 #include <sched.h>
+#include <semaphore.h>
 #include <signal.h>
 #include <sys/mman.h>
 #include <sys/wait.h>
+#include <tek/tek.h>
 #include <threads.h>
 
 static void *give_back(void *argument)
@@ -413,6 +415,68 @@ static void priorities_are_told_as_they_were_set(void **state)
 	result_of(thread);
 }
 
+struct runner {
+	sem_t begun, go;
+	atomic_int *turn;
+	int went; /* in its turn: 0, 1 */
+};
+
+static void *run_in_turn(void *argument)
+{
+	struct runner *runner = argument;
+
+	sem_post(&runner->begun);
+	while (sem_wait(&runner->go) != 0)
+		;
+	runner->went = atomic_fetch_add(runner->turn, 1);
+	return NULL;
+}
+
+static void a_priority_of_sched_tek_is_a_nice_value(void **state)
+{
+	static const int nice[] = {5, -5};
+	struct sched_param param = {.sched_priority = TEK_PRIORITY_MIN - 1};
+	struct runner runners[2];
+	pthread_t threads[2];
+	atomic_int turn = 0;
+	int policy;
+
+	(void)state;
+	if (!on_user_level())
+		skip(); /* the C library does not know the policy */
+	assert_int_equal(sched_get_priority_min(SCHED_TEK), TEK_PRIORITY_MIN);
+	assert_int_equal(sched_get_priority_max(SCHED_TEK), TEK_PRIORITY_MAX);
+	assert_int_equal(sched_get_priority_max(SCHED_FIFO), 99);
+	assert_int_equal(sched_get_priority_min(4711), -1);
+	assert_int_equal(pthread_setschedparam(pthread_self(), SCHED_TEK, &param), EINVAL);
+	param.sched_priority = TEK_PRIORITY_MAX + 1;
+	assert_int_equal(pthread_setschedparam(pthread_self(), SCHED_TEK, &param), EINVAL);
+
+	for (int i = 0; i < 2; i++) {
+		runners[i].turn = &turn;
+		sem_init(&runners[i].begun, 0, 0);
+		sem_init(&runners[i].go, 0, 0);
+		threads[i] = start(run_in_turn, &runners[i]);
+		sem_wait(&runners[i].begun);
+		param.sched_priority = nice[i];
+		assert_int_equal(pthread_setschedparam(threads[i], SCHED_TEK, &param), 0);
+		assert_int_equal(pthread_getschedparam(threads[i], &policy, &param), 0);
+		assert_int_equal(policy, SCHED_TEK);
+		assert_int_equal(param.sched_priority, nice[i]);
+	}
+	param.sched_priority = TEK_PRIORITY_MIN;
+	assert_int_equal(pthread_setschedparam(pthread_self(), SCHED_TEK, &param), 0);
+	for (int i = 0; i < 2; i++)
+		sem_post(&runners[i].go);
+	for (int i = 0; i < 2; i++)
+		result_of(threads[i]);
+	/* Where both do not run at once the lesser value goes first. */
+	if (strstr(getenv("TEK_UTHREAD"), "workers=1"))
+		assert_int_equal(runners[1].went, 0);
+	param.sched_priority = 0;
+	assert_int_equal(pthread_setschedparam(pthread_self(), SCHED_OTHER, &param), 0);
+}
+
 static void *leave_main_and_print(void *argument)
 {
 	nap(50);
@@ -500,6 +564,7 @@ int main(void)
 		cmocka_unit_test(a_name_is_told_as_it_was_set),
 		cmocka_unit_test(threads_of_c11_are_threads),
 		cmocka_unit_test(priorities_are_told_as_they_were_set),
+		cmocka_unit_test(a_priority_of_sched_tek_is_a_nice_value),
 		cmocka_unit_test(the_process_lives_until_its_last_thread_ends),
 		cmocka_unit_test(children_of_any_thread_have_threads_of_their_own),
 	};

@@ -309,6 +309,25 @@ def test_options_that_do_not_fit_together_start_nothing(tek, options, said):
     assert said in ended.stderr, ended.stderr
 
 
+def test_what_makes_threads_critical_is_not_followed_on_user_level_threads_and_that_is_told(tek, tmp_path):
+    rules = tmp_path / "config" / "tek"
+    rules.mkdir(parents=True)
+
+    def told(rule, **environment):
+        (rules / "rules.toml").write_text(f"[[rule]]\n{rule}\n")
+        ended = tek("run", "--model", "m:1", "--", "true",
+                    env={**os.environ, "XDG_CONFIG_HOME": str(tmp_path / "config"), **environment})
+        assert ended.returncode == 0
+        return ended.stderr
+
+    critical = "set = { critical = true }"
+    followed = 'match = { thread = "ui*" }\nset = { role = "screen" }'
+    assert "rules that make threads of true time-critical" in told(f'match = {{ thread = "ui*" }}\n{critical}')
+    assert "rules that make threads of true" in told(f'match = {{ program = "t*" }}\n{critical}')
+    assert told(f'match = {{ program = "false" }}\n{critical}') == told(followed) == ""
+    assert told(followed, TEK_CRITICAL="ui*").startswith("tek: TEK_CRITICAL is not followed")
+
+
 def test_options_that_do_not_fit_together_are_told_with_the_usage_of_their_command(tek):
     ended = tek("run", "--sched", "rr", "--", "true")
     assert "\nUsage: tek run [OPTIONS]" in ended.stderr, ended.stderr

@@ -52,6 +52,16 @@ TEK_EXPORT int pthread_setschedprio(pthread_t handle, int priority)
 	}
 }
 
+TEK_EXPORT int sched_get_priority_min(int policy)
+{
+	return tek__sched_least(policy);
+}
+
+TEK_EXPORT int sched_get_priority_max(int policy)
+{
+	return tek__sched_most(policy);
+}
+
 TEK_EXPORT int pthread_getcpuclockid(pthread_t handle, clockid_t *clock)
 {
 	struct tek_posix *posix;

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
 #include "uthread/posix/sched.h"
 
+#include "preload/uthread/real.h"
 #include "uthread/affinity.h"
 #include "uthread/critical.h"
 #include "uthread/engine.h"
@@ -13,17 +14,36 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/syscall.h>
+#include <tek/tek.h>
 #include <unistd.h>
 
-/* Of SCHED_TEK: as SCHED_FIFO has them, and 0. */
-#define TEK_PRIORITY_MOST 99
+int tek__sched_least(int policy)
+{
+	return policy == SCHED_TEK ? TEK_PRIORITY_MIN : TEK_REAL(sched_get_priority_min)(policy);
+}
+
+int tek__sched_most(int policy)
+{
+	return policy == SCHED_TEK ? TEK_PRIORITY_MAX : TEK_REAL(sched_get_priority_max)(policy);
+}
+
+int tek__sched_rank(int policy, int priority)
+{
+	return policy == SCHED_TEK ? TEK_PRIORITY_MAX - priority : priority;
+}
+
+/* Whether the kernel, or we, know such a policy. */
+static bool is_policy(int policy)
+{
+	return policy == SCHED_TEK || tek__sched_least(policy) >= 0;
+}
 
 int tek__sched_check(int policy, int priority)
 {
-	if (policy == TEK_SCHED_POLICY)
-		return priority >= 0 && priority <= TEK_PRIORITY_MOST ? 0 : EINVAL;
-	int least = sched_get_priority_min(policy), most = sched_get_priority_max(policy);
-	return least >= 0 && most >= 0 && priority >= least && priority <= most ? 0 : EINVAL;
+	return is_policy(policy) && priority >= tek__sched_least(policy) &&
+			       priority <= tek__sched_most(policy)
+		       ? 0
+		       : EINVAL;
 }
 
 int tek__sched_set(struct tek_posix *posix, int policy, int priority)
@@ -35,12 +55,13 @@ int tek__sched_set(struct tek_posix *posix, int policy, int priority)
 		return error;
 	if (!thread)
 		return ESRCH;
-	const bool lower = priority < thread->sched.priority;
+	const int rank = tek__sched_rank(policy, priority);
+	const bool lower = rank < thread->sched.priority;
 	atomic_store(&posix->policy, policy);
 	atomic_store(&posix->priority, priority);
 	/* A word of its own, which whoever queues it next reads. */
-	tek__critical_set(thread, policy == TEK_SCHED_POLICY);
-	tek__priority_set(thread, priority);
+	tek__critical_set(thread, policy == SCHED_TEK);
+	tek__priority_set(thread, rank);
 	tek__enter();
 	tek__table_scheduled(thread);
 	tek__leave();

@@ -115,7 +115,7 @@ static struct tek_uthread_wish wish_of(const struct tek_attr *attr, size_t extra
 	if (attr->explicit_sched) {
 		wish.critical = attr->policy == TEK_SCHED_POLICY;
 		wish.has_priority = true;
-		wish.priority = (signed char)attr->priority;
+		wish.priority = (signed char)tek__sched_rank(attr->policy, attr->priority);
 	} else {
 		wish.critical = tek__here_self()->sched.critical;
 	}

@@ -44,7 +44,7 @@ use relay::Relay;
 use report::{Collector, Report};
 use rules::{Gathered, Sources};
 use stack::{Modes, Tuning};
-use std::ffi::OsString;
+use std::ffi::{OsStr, OsString};
 use std::fs::File;
 use std::io::{self, ErrorKind};
 use std::path::{Path, PathBuf};
@@ -275,13 +275,15 @@ fn run_on_uthreads(args: &Args, mut plan: Plan) -> anyhow::Result<ExitCode> {
     let gathered = sources.gather().map_err(|error| error.to_string());
     let tuned =
         gathered.and_then(|gathered| Ok((Tuning::of(&args.stack, gathered.stack)?, gathered)));
-    let (tuning, Gathered { rules, .. }) = match tuned {
+    let (tuning, gathered) = match tuned {
         Ok(tuned) => tuned,
         Err(error) => {
             message::print(&error);
             return Ok(ExitCode::from(MISUSED));
         }
     };
+    tell_what_uthreads_lack(&args.program[0], &gathered);
+    let rules = gathered.rules;
     let recorder = args.uthread.trace.as_deref().map(Recorder::create).transpose()?;
     if let Some(recorder) = &recorder {
         plan.record(recorder);
@@ -299,6 +301,23 @@ fn run_on_uthreads(args: &Args, mut plan: Plan) -> anyhow::Result<ExitCode> {
         Ok((_, end)) => end.pass_on(),
         Err(status) => status,
     })
+}
+
+/// Says what was asked for by the environment and by rules, and holds for threads of the kernel only.
+/// Options that ask for it are refused.
+fn tell_what_uthreads_lack(program: &OsStr, gathered: &Gathered) {
+    if std::env::var_os("TEK_CRITICAL").is_some_and(|patterns| !patterns.is_empty()) {
+        message::print(
+            "TEK_CRITICAL is not followed: user-level threads are not made time-critical",
+        );
+    }
+    let name = Path::new(program).file_name().unwrap_or(program).to_string_lossy();
+    if gathered.make_critical(&name) {
+        message::print(&format!(
+            "rules that make threads of {name} time-critical, or mark them, are followed for roles \
+             only: its threads are user-level ones"
+        ));
+    }
 }
 
 fn run_with_libtek(args: Args) -> anyhow::Result<ExitCode> {

@@ -7,7 +7,7 @@ use std::fs::{File, OpenOptions};
 use std::io::{self, Read};
 use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
-use tek_policy::{Contents, EnvironmentError, StackSettings};
+use tek_policy::{Contents, EnvironmentError, Rule, StackSettings};
 
 /// Where the administrator's rules lie.
 const SYSTEM: &str = "/etc/tek";
@@ -70,6 +70,17 @@ pub struct Gathered {
     pub rules: Option<String>,
     /// What the files set for the Stack Tuner; of two files the later one counts.
     pub stack: StackSettings,
+    list: Vec<Rule>,
+}
+
+impl Gathered {
+    /// Whether a rule makes threads of a program time-critical, or marks them to follow such.
+    pub fn make_critical(&self, program: &str) -> bool {
+        self.list.iter().any(|Rule { matches, set, .. }| {
+            (set.critical == Some(true) || set.mark == Some(true))
+                && matches.program.as_ref().is_none_or(|glob| glob.matches(program.as_bytes()))
+        })
+    }
 }
 
 /// What the default files set for the Stack Tuner.
@@ -99,7 +110,7 @@ impl Sources<'_> {
         }
         rules.extend(self.roles.iter().map(|RoleOption(rule)| rule.clone()));
         let text = tek_policy::to_environment(&rules)?;
-        Ok(Gathered { rules: (!rules.is_empty()).then_some(text), stack })
+        Ok(Gathered { rules: (!rules.is_empty()).then_some(text), stack, list: rules })
     }
 }
 
