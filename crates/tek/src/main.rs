@@ -36,9 +36,45 @@ mod words;
 
 use clap::Parser;
 use cli::{Cli, Command};
+use nix::sys::resource::{getrlimit, Resource};
+use nix::sys::signal::{SigSet, SigmaskHow};
 use std::process::ExitCode;
 
+/// As the kernel gives it unless a limit is set.
+const STACK_BYTES: usize = 8 << 20;
+
+/// Less has no room for the command line's definition.
+const LEAST_STACK_BYTES: u64 = 1 << 20;
+
 fn main() -> ExitCode {
+    // Beyond a limit on the size of files a write is an error, and no end.
+    run::inherited::ignore(libc::SIGXFSZ);
+    match getrlimit(Resource::RLIMIT_STACK) {
+        Ok((bytes, _)) if bytes < LEAST_STACK_BYTES => on_larger_stack(tek),
+        _ => tek(),
+    }
+}
+
+/// Runs it in a thread of its own. This one takes no signal meanwhile.
+fn on_larger_stack(run: fn() -> ExitCode) -> ExitCode {
+    let Ok(mask) = SigSet::all().thread_swap_mask(SigmaskHow::SIG_BLOCK) else { return run() };
+    let with_mask = move || {
+        let _ = mask.thread_set_mask();
+        run()
+    };
+    let thread = std::thread::Builder::new().stack_size(STACK_BYTES).spawn(with_mask);
+    match thread.map(std::thread::JoinHandle::join) {
+        Ok(Ok(code)) => code,
+        // It said why it panicked.
+        Ok(Err(_)) => ExitCode::from(run::FAILED),
+        Err(_) => {
+            let _ = mask.thread_set_mask();
+            run()
+        }
+    }
+}
+
+fn tek() -> ExitCode {
     let result = match Cli::parse().command {
         Command::Run(args) => run::run(args),
         Command::Ps(args) => ps::run(args),

@@ -2,12 +2,12 @@
 //! What tek was started with, before Rust's runtime changed it.
 //!
 //! Before `main` the runtime ignores SIGPIPE and opens /dev/null in place of standard streams
-//! that are closed; tek needs SIGCHLD. The program must find all of it as tek's
+//! that are closed; tek ignores SIGXFSZ and needs SIGCHLD. The program must find all of it as tek's
 //! caller left it.
 use std::sync::atomic::{AtomicU8, Ordering};
 
 /// The signals whose dispositions tek or its runtime changes.
-const SIGNALS: [i32; 2] = [libc::SIGPIPE, libc::SIGCHLD];
+pub const SIGNALS: [i32; 3] = [libc::SIGPIPE, libc::SIGCHLD, libc::SIGXFSZ];
 
 /// Bits 0 to 2: the descriptor was closed; then one for each of [`SIGNALS`] that was ignored.
 static FOUND: AtomicU8 = AtomicU8::new(0);
@@ -43,6 +43,11 @@ extern "C" fn look() {
 pub fn closed_streams() -> impl Iterator<Item = i32> {
     let found = FOUND.load(Ordering::Relaxed);
     (0..3).filter(move |fd| found & (1 << fd) != 0)
+}
+
+/// Has a signal ignored.
+pub fn ignore(signal: i32) {
+    set_action(signal, libc::SIG_IGN);
 }
 
 /// Undoes what the runtime and tek changed, for the program. Async-signal-safe.

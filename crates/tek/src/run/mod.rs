@@ -7,7 +7,7 @@ mod events;
 pub mod forward;
 mod group;
 mod harvest;
-mod inherited;
+pub mod inherited;
 pub mod libraries;
 mod locks;
 pub mod message;
@@ -38,6 +38,7 @@ use harvest::Harvest;
 use libraries::{Alloc, Beside};
 use message::Messages;
 use nix::poll::PollTimeout;
+use nix::sys::resource::{getrlimit, rlim_t, Resource};
 use options::{Critical, RoleOption, RtRange, MOST_PATTERNS};
 use place::Place;
 use relay::Relay;
@@ -343,6 +344,10 @@ fn run_with_libtek(args: Args) -> anyhow::Result<ExitCode> {
     let json = args.report_json.as_ref().map(create).transpose()?;
     let directory = RunDirectory::create()?;
     let mut collector = Collector::new(&args.critical);
+    if !args.critical.is_empty() && getrlimit(Resource::RLIMIT_FSIZE).is_ok_and(is_short) {
+        message::print("what threads do is not known: the limit on the size of files (ulimit -f) leaves no room for it");
+        collector.cannot_know_names();
+    }
     let mut harvest = Harvest::of(tuning.as_ref(), &directory);
     let ended = under_tek(
         &args,
@@ -390,6 +395,11 @@ fn run_with_libtek(args: Args) -> anyhow::Result<ExitCode> {
         }
     }
     Ok(end.pass_on())
+}
+
+/// Whether a program may not write what it tells of its threads.
+fn is_short((limit, _): (rlim_t, rlim_t)) -> bool {
+    limit < 1 << 20
 }
 
 /// Runs a program as `tek run --stack report` does, for who wants to know what was learnt, which

@@ -241,6 +241,11 @@ impl Collector {
         }
     }
 
+    /// Threads cannot tell their names: no pattern counts as a mistake.
+    pub fn cannot_know_names(&mut self) {
+        self.matched.fill(true);
+    }
+
     /// The report, once the program has ended.
     pub fn finish(mut self, end: End, program: i32, directory: &RunDirectory) -> Report {
         self.add_tables(directory, program);

@@ -1,0 +1,64 @@
+# SPDX-License-Identifier: MIT OR Apache-2.0
+"""Programs run under TEK within limits that leave little room."""
+import subprocess
+
+import pytest
+
+from conftest import PATIENCE
+
+PROGRAM = r"""
+#include <pthread.h>
+#include <stdio.h>
+#include <sys/prctl.h>
+static void *work(void *argument)
+{
+	prctl(PR_SET_NAME, "work");
+	return argument;
+}
+int main(void)
+{
+	pthread_t threads[4];
+	for (int i = 0; i < 4; i++)
+		if (pthread_create(&threads[i], NULL, work, NULL))
+			return 3;
+	for (int i = 0; i < 4; i++)
+		pthread_join(threads[i], NULL);
+	puts("all right");
+	return 0;
+}
+"""
+
+MODES = [
+    [], ["--critical", "work"], ["--stack", "auto"], ["--place", "spread"], ["--lock", "park"],
+    ["--alloc", "tlsf"], ["--model", "m:1"], ["--model", "m:n", "--workers", "2"],
+]
+
+
+@pytest.fixture(scope="session")
+def within(open_build, compile_c, tmp_path_factory):
+    """Runs the program under TEK within a limit of the shell's."""
+    program = compile_c(PROGRAM, "cc", "-pthread")
+    profiles = tmp_path_factory.mktemp("profiles")
+
+    def run(limit, *options):
+        return subprocess.run(
+            ["bash", "-c", f'ulimit {limit}; exec "$@"', "bash", str(open_build / "bin" / "tek"), "run", *options,
+             "--", program],
+            stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, check=False,
+            timeout=60 * PATIENCE, env={"PATH": "/usr/bin:/bin", "XDG_STATE_HOME": str(profiles)})
+
+    return run
+
+
+@pytest.mark.parametrize("mode", MODES, ids=" ".join)
+@pytest.mark.parametrize("limit", ["-s 100", "-f 0", "-n 40"])
+def test_within_a_small_limit_the_program_runs(within, limit, mode):
+    ended = within(limit, *mode)
+    assert (ended.returncode, ended.stdout) == (0, "all right\n"), ended.stderr
+    assert all(line.startswith("tek: ") for line in ended.stderr.splitlines()), ended.stderr
+
+
+def test_what_cannot_be_written_is_not_taken_for_a_mistake(within):
+    told = within("-f 0", "--critical", "work").stderr
+    assert "(ulimit -f)" in told and "no thread had a name" not in told
+    assert "no thread had a name" in within("-f unlimited", "--critical", "nobody").stderr
