@@ -210,6 +210,15 @@ def test_whom_a_grant_is_for_gets_it(daemon, thread, rule):
     assert is_fast(thread)
 
 
+def test_a_grant_for_a_link_is_one_for_the_program_behind_it(daemon, thread, tmp_path):
+    (tmp_path / "bin").symlink_to(os.path.dirname(os.path.realpath(sys.executable)))
+    (tmp_path / "player").symlink_to(os.path.realpath(sys.executable))
+    for program in ("player", "play*", "bin/" + os.path.basename(os.path.realpath(sys.executable))):
+        client = daemon.start(f'[[grant]]\nprograms = ["{tmp_path}/{program}"]\n').client()
+        assert client.ask(ENTER, thread).error == 0 and is_fast(thread)
+        daemon.end()
+
+
 def test_a_priority_that_is_not_granted_is_refused(daemon, thread):
     answer = refusal(daemon, thread, USUAL + "priorities = [-5, 5]\n", priority=-6)
     assert answer.error == errno.EPERM and "-5 to 5" in answer.text

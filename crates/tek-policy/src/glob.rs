@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Shell patterns as fnmatch(3) takes them, refused where they cannot be meant.
+use crate::cut::is_cut_from;
 use crate::value::Invalid;
 use serde::{Deserialize, Deserializer, Serialize};
 use std::ffi::CString;
@@ -83,6 +84,11 @@ impl Glob {
     /// The pattern as text.
     pub fn as_str(&self) -> &str {
         &self.0
+    }
+
+    /// Whether the name of a process or thread fits the pattern, of which the kernel keeps 15 bytes.
+    pub fn matches_task(&self, name: &[u8]) -> bool {
+        self.matches(name) || is_cut_from(name, &self.0)
     }
 
     /// Whether a name fits the pattern, as libtek.so sees it.

@@ -9,6 +9,7 @@ use crate::{Budget, Error, Priority, Reason};
 use serde::de::{Error as _, Visitor};
 use serde::{Deserialize, Deserializer};
 use std::fmt;
+use std::path::PathBuf;
 use toml::Spanned;
 
 /// What tekd.toml says; without a file the default.
@@ -108,6 +109,29 @@ impl Configuration {
             find_users(&mut place.users, &place.source, &mut unknown);
         }
         unknown
+    }
+
+    /// Grants programs that are named by a link as if they were named by their own paths, which is
+    /// all that the kernel tells. `behind` gives the files behind a pattern's links, or `None` where
+    /// nothing fits the pattern. What is returned are the patterns that nothing fits.
+    pub fn follow_links(
+        &mut self,
+        mut behind: impl FnMut(&Pattern) -> Option<Vec<PathBuf>>,
+    ) -> Vec<String> {
+        let mut without = Vec::new();
+        for grant in &mut self.grants {
+            for index in 0..grant.programs.len() {
+                let pattern = &grant.programs[index];
+                match behind(pattern) {
+                    Some(files) => {
+                        let files = files.iter().filter_map(|file| Pattern::of_path(file));
+                        grant.programs.extend(files.collect::<Vec<_>>());
+                    }
+                    None => without.push(format!("{}: there is no file {pattern}", grant.source)),
+                }
+            }
+        }
+        without
     }
 }
 

@@ -1,9 +1,11 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Whom a grant means: users, groups, and patterns of paths.
+use crate::cut::is_cut_from;
 use serde::de::{Deserializer, Error, Unexpected, Visitor};
 use serde::Deserialize;
-use std::ffi::CString;
+use std::ffi::{CStr, CString};
 use std::fmt;
+use std::path::Path;
 
 /// A user that a grant is for.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -131,9 +133,31 @@ impl Pattern {
         CString::new(text).ok().map(Self)
     }
 
+    /// The pattern that only this path fits; `None` where it is not UTF-8, which no pattern is.
+    pub fn of_path(path: &Path) -> Option<Self> {
+        let mut text = String::new();
+        for character in path.to_str()?.chars() {
+            if matches!(character, '*' | '?' | '[' | '\\') {
+                text.push('\\');
+            }
+            text.push(character);
+        }
+        Self::new(&text)
+    }
+
+    /// The pattern, as fnmatch(3) and glob(3) take it.
+    pub fn as_c_str(&self) -> &CStr {
+        &self.0
+    }
+
     /// Whether a text fits it; `*` stands for slashes, too.
     pub fn matches(&self, text: &str) -> bool {
         self.fits(text, 0)
+    }
+
+    /// Whether the name of a process fits it, of which the kernel keeps 15 bytes.
+    pub fn matches_process(&self, name: &str) -> bool {
+        self.matches(name) || is_cut_from(name.as_bytes(), &self.0.to_string_lossy())
     }
 
     /// Whether the path of a file fits it; `*` and `?` are no slashes.
@@ -175,4 +199,16 @@ pub(crate) fn paths<'de, D: Deserializer<'de>>(from: D) -> Result<Vec<Pattern>, 
         }
     }
     Ok(patterns)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_path_with_the_characters_of_patterns_fits_its_own_pattern_alone() {
+        let pattern = Pattern::of_path(Path::new(r"/opt/a*[b]?\c")).unwrap();
+        assert!(pattern.is_path_of(r"/opt/a*[b]?\c"));
+        assert!(!pattern.is_path_of(r"/opt/axb?\c") && !pattern.is_path_of(r"/opt/a*bx\c"));
+    }
 }

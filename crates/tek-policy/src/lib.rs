@@ -8,6 +8,7 @@
 //! critical threads. [`kthread`] has the priorities of the kernel's own threads. No I/O is done here.
 
 mod budget;
+mod cut;
 mod decide;
 mod environment;
 mod file;

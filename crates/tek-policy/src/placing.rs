@@ -81,7 +81,7 @@ impl Placing {
     /// Whether it means this process: of each kind that it names one must fit.
     pub fn is_for(&self, who: &Resident) -> bool {
         let cgroup = |pattern: &Pattern| who.cgroups.iter().any(|cgroup| pattern.matches(cgroup));
-        (self.names.is_empty() || self.names.iter().any(|name| name.matches(&who.name)))
+        (self.names.is_empty() || self.names.iter().any(|name| name.matches_process(&who.name)))
             && (self.users.is_empty() || self.users.iter().any(|user| user.is(who.uid, who.active)))
             && (self.cgroups.is_empty() || self.cgroups.iter().any(cgroup))
     }

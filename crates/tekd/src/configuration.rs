@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! /etc/tek/tekd.toml, who sits at the device, and what both mean in words.
+use crate::links;
 use anyhow::{bail, Context, Result};
 use nix::unistd::{Group as SystemGroup, Uid, User};
 use std::fmt::{Display, Write};
@@ -43,7 +44,8 @@ pub fn load(file: Option<&PathBuf>) -> Result<Loaded> {
     let mut configuration = read_configuration(text, &path.display().to_string())?;
     let user_id = |name: &str| Some(User::from_name(name).ok()??.uid.as_raw());
     let group_id = |name: &str| Some(SystemGroup::from_name(name).ok()??.gid.as_raw());
-    let warnings = configuration.look_up(user_id, group_id);
+    let mut warnings = configuration.look_up(user_id, group_id);
+    warnings.extend(configuration.follow_links(|pattern| links::behind(pattern).ok()));
     Ok(Loaded { configuration, warnings, source: path.display().to_string() })
 }
 
@@ -280,5 +282,23 @@ mod tests {
             "{told}"
         );
         assert!(told.contains("there is no user nobody-has-it"), "{told}");
+    }
+
+    #[test]
+    fn the_program_behind_a_link_is_told_and_a_program_that_is_not_there_warned_of() {
+        let directory = tempfile::tempdir().unwrap();
+        let base = directory.path().canonicalize().unwrap();
+        fs::write(base.join("player2.1"), "").unwrap();
+        std::os::unix::fs::symlink("player2.1", base.join("player")).unwrap();
+        let base = base.display();
+        let path = directory.path().join("tekd.toml");
+        let text = format!("[[grant]]\nprograms = [\"{base}/player\", \"{base}/none\"]");
+        fs::write(&path, text).unwrap();
+        let loaded = load(Some(&path)).unwrap();
+        let told = describe(&loaded);
+        let programs = format!("programs {base}/player, {base}/none, {base}/player2.1\n");
+        assert!(told.contains(&programs), "{told}");
+        assert_eq!(loaded.warnings.len(), 1);
+        assert!(told.contains(&format!("there is no file {base}/none\n")), "{told}");
     }
 }

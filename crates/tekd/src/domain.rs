@@ -151,7 +151,7 @@ impl Domain {
         if self.ancestors.contains(&pid) {
             return Err(Outside::Ancestor);
         }
-        match protected.iter().any(|pattern| pattern.matches(status.name())) {
+        match protected.iter().any(|pattern| pattern.matches_process(status.name())) {
             true => Err(Outside::Protected),
             false => Ok(()),
         }

@@ -62,7 +62,7 @@ impl KthreadSettings {
 
     /// Whether a kernel thread is left alone for its name.
     pub fn protects(&self, name: &str) -> bool {
-        self.protected.iter().any(|pattern| pattern.matches(name))
+        self.protected.iter().any(|pattern| pattern.matches_process(name))
     }
 
     /// [`KthreadSettings::linger`] in ns.

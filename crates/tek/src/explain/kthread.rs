@@ -93,7 +93,7 @@ fn left_alone(class: &str, name: &str, told: &Told) -> Option<String> {
         return Some(format!("its class, {class}, is off in tekd.toml"));
     }
     let patterns = told.protected.iter().filter_map(|text| Pattern::new(text));
-    let fits = patterns.into_iter().find(|pattern| pattern.matches(name));
+    let fits = patterns.into_iter().find(|pattern| pattern.matches_process(name));
     fits.map(|pattern| format!("its name is protected in tekd.toml ({pattern})"))
 }
 

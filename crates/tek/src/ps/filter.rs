@@ -71,8 +71,8 @@ impl Filter {
         let stat = &thread.task.stat;
         among(&self.pid, thread.pid)
             && among(&self.tid, stat.tid)
-            && fits_one(&self.program, || Some(thread.program.to_string()))
-            && fits_one(&self.name, || Some(stat.name.clone()))
+            && is_one(&self.program, &thread.program)
+            && is_one(&self.name, &stat.name)
             && fits_one(&self.role, || thread.role())
             && self.region.is_none_or(|region| (region == Region::Fast) == thread.is_fast())
             && (!self.kernel || stat.kernel)
@@ -112,6 +112,10 @@ impl Filter {
 
 fn among(numbers: &[u32], number: u32) -> bool {
     numbers.is_empty() || numbers.contains(&number)
+}
+
+fn is_one(globs: &[Glob], name: &str) -> bool {
+    globs.is_empty() || globs.iter().any(|glob| glob.matches_task(name.as_bytes()))
 }
 
 fn fits_one(globs: &[Glob], text: impl FnOnce() -> Option<String>) -> bool {

@@ -1,0 +1,82 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Where the links lead that a pattern for programs means.
+//!
+//! The kernel tells of a process the path of its file without links, and an administrator writes
+//! /usr/bin/python3.
+use nix::errno::Errno;
+use std::ffi::{CStr, OsStr};
+use std::fs;
+use std::os::unix::ffi::OsStrExt;
+use std::path::{Path, PathBuf};
+use tek_policy::Pattern;
+
+/// More links than a pattern of use has.
+const MOST: usize = 4096;
+
+/// The files behind the paths that fit the pattern now, where their own paths do not fit it. An
+/// error where nothing fits it, or it cannot be found out what does.
+pub fn behind(pattern: &Pattern) -> Result<Vec<PathBuf>, Errno> {
+    let paths = fitting(pattern)?;
+    let mut files: Vec<PathBuf> = paths
+        .iter()
+        .take(MOST)
+        .filter_map(|path| fs::canonicalize(path).ok())
+        .filter(|file| file.is_file() && !file.to_str().is_some_and(|own| pattern.is_path_of(own)))
+        .collect();
+    files.sort();
+    files.dedup();
+    Ok(files)
+}
+
+/// The paths that fit the pattern: glob(3), which takes it as fnmatch(3) does.
+fn fitting(pattern: &Pattern) -> Result<Vec<PathBuf>, Errno> {
+    // SAFETY: an all-zero glob_t is a value of that type. glob() fills it, and on success, until
+    // globfree(), gl_pathv has gl_pathc strings.
+    unsafe {
+        let mut found: libc::glob_t = std::mem::zeroed();
+        let result = libc::glob(pattern.as_c_str().as_ptr(), libc::GLOB_NOSORT, None, &mut found);
+        let paths = match result {
+            0 => (0..found.gl_pathc)
+                .map(|index| CStr::from_ptr(*found.gl_pathv.add(index)).to_bytes())
+                .map(|path| Path::new(OsStr::from_bytes(path)).to_owned())
+                .collect(),
+            _ => Vec::new(),
+        };
+        libc::globfree(&mut found);
+        match result {
+            0 => Ok(paths),
+            libc::GLOB_NOSPACE => Err(Errno::ENOMEM),
+            _ => Err(Errno::ENOENT),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::os::unix::fs::symlink;
+
+    #[test]
+    fn links_of_files_and_of_directories_lead_to_files() {
+        let base = tempfile::tempdir().unwrap();
+        let base = base.path().canonicalize().unwrap();
+        fs::create_dir_all(base.join("usr/bin")).unwrap();
+        fs::write(base.join("usr/bin/python3.11"), "").unwrap();
+        fs::create_dir(base.join("usr/bin/python3.d")).unwrap();
+        symlink("usr/bin", base.join("bin")).unwrap();
+        symlink("python3.11", base.join("usr/bin/python3")).unwrap();
+        symlink("nowhere", base.join("usr/bin/python4")).unwrap();
+        let behind = |pattern: &str| {
+            behind(&Pattern::new(&format!("{}/{pattern}", base.display())).unwrap())
+        };
+        let file = base.join("usr/bin/python3.11");
+        for link in ["usr/bin/python3", "bin/python3", "bin/python3.11", "*/python3", "b*/py*"] {
+            assert_eq!(behind(link), Ok(vec![file.clone()]), "{link}");
+        }
+        for without in ["usr/bin/python3.11", "usr/bin/py*", "usr/bin/python4", "usr/bin/python3.d"]
+        {
+            assert_eq!(behind(without), Ok(Vec::new()), "{without}");
+        }
+        assert_eq!(behind("usr/bin/perl"), Err(Errno::ENOENT));
+    }
+}
