@@ -29,6 +29,9 @@ extern const ElfW(Ehdr) __ehdr_start __attribute__((visibility("hidden")));
 /* File name of this process's loader, such as ld-linux-x86-64.so.2: which C library it has. */
 static char own_loader[64];
 
+/* The path that the loader found this library by. */
+static char own_library[TEK_TARGET_PATH_BYTES];
+
 /* The library for the other word size, and what it is made for; empty: there is none. */
 static char sibling[TEK_TARGET_PATH_BYTES];
 static ElfW(Half) sibling_machine;
@@ -111,6 +114,8 @@ static int look_at_object(struct dl_phdr_info *info, size_t size, void *counted)
 	(*objects)++;
 	if (!is_this_library(info))
 		return 0;
+	if (strlen(info->dlpi_name) < sizeof(own_library))
+		strcpy(own_library, info->dlpi_name);
 	find_sibling(info->dlpi_name);
 	return 1;
 }
@@ -375,6 +380,16 @@ static bool read_header(struct image *image)
 	       (ssize_t)sizeof(Elf32_Ehdr);
 }
 
+/*
+ * Whether the loader can open the library.  It cannot in another root (chroot(2), a container) or as another
+ * user, and would complain of it in each program.  access(2) asks for the real user, without the capabilities
+ * that exec takes away.
+ */
+static bool is_in_reach(const char *library)
+{
+	return library[0] != '/' || access(library, R_OK) == 0;
+}
+
 static struct tek_verdict examine_binary(int fd)
 {
 	struct image image = {.fd = fd};
@@ -383,6 +398,11 @@ static struct tek_verdict examine_binary(int fd)
 	if (verdict.fit == TEK_FITS && read_header(&image) &&
 	    memcmp(image.header.ident, ELFMAG, SELFMAG) == 0)
 		verdict = examine_elf(&image);
+	if (verdict.fit != TEK_DISTURBS &&
+	    !is_in_reach(verdict.fit == TEK_CROSSES ? sibling : own_library))
+		return (struct tek_verdict){TEK_DISTURBS,
+					    "cannot open TEK's library from where it is (another "
+					    "root or user)"};
 	return verdict;
 }
 

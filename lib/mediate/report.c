@@ -95,8 +95,11 @@ static void say_event(const struct tek_event *event)
 			(const char *)event->program, event->pid, (const char *)event->thread,
 			event->tid, (const char *)event->text);
 		break;
+	case TEK_EVENT_NOT_COVERED: /* as `tek run` says it */
+		length = snprintf(line, sizeof(line), "tek: %s %s: it runs, but not under TEK\n",
+				  (const char *)event->program, (const char *)event->text);
+		break;
 	case TEK_EVENT_BAD_OPTION:
-	case TEK_EVENT_NOT_COVERED:
 		length = snprintf(line, sizeof(line), "tek: %s: %s\n", (const char *)event->program,
 				  (const char *)event->text);
 		break;

@@ -2,6 +2,7 @@
 """Programs that TEK cannot ride in are named, and run unharmed."""
 import os
 import shutil
+import subprocess
 
 import pytest
 
@@ -20,6 +21,8 @@ int main(void)
 def not_covered(program, reason):
     return f"tek: {program} {reason}: it runs, but not under TEK\n"
 
+
+OUT_OF_REACH = "cannot open TEK's library from where it is (another root or user)"
 
 CASES = {
     "static": (["cc", "-static"], "is statically linked", "preload"),
@@ -203,3 +206,45 @@ def test_a_program_without_pie_may_point_to_a_function_of_the_c_library(tek, com
     program = compile_c(POINTS, "gcc", "-no-pie", "-fno-pie", "-pthread")
     ended = tek("run", *options, "--", program)
     assert (ended.returncode, ended.stdout, ended.stderr) == (0, "same\n", "")
+
+
+@pytest.fixture
+def other_root(open_directory):
+    """A root directory with a shell, and nothing of TEK's."""
+    root = open_directory / "root"
+    for file in ("/bin/sh", "/bin/echo", *loaded_by("/bin/sh"), *loaded_by("/bin/echo")):
+        copy = root / file.lstrip("/")
+        copy.parent.mkdir(parents=True, exist_ok=True)
+        shutil.copy(file, copy)
+    yield root
+    shutil.rmtree(root)
+
+
+def loaded_by(program):
+    listed = subprocess.run(["ldd", program], stdout=subprocess.PIPE, text=True, check=True).stdout
+    return [word for word in listed.split() if word.startswith("/")]
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root may change the root directory")
+@pytest.mark.parametrize("options", [
+    [], ["--critical", "echo"], ["--stack", "auto"], ["--lock", "park"], ["--alloc", "tlsf"],
+    ["--place", "rtfifo"], ["--model", "m:1"], ["--model", "m:n"],
+], ids=" ".join)
+def test_a_program_in_another_root_runs_without_a_word_of_the_loader(tek, other_root, options):
+    ended = tek("run", *options, "--", "chroot", other_root, "/bin/sh", "-c", "/bin/echo hello; exit 7")
+    assert (ended.returncode, ended.stdout) == (7, "hello\n")
+    assert all(line.startswith("tek: ") for line in ended.stderr.splitlines()), ended.stderr
+    # Programs that user-level threads are not in are not named.
+    assert "--model" in options or not_covered("/bin/sh", OUT_OF_REACH) in ended.stderr
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root may become another user")
+def test_a_program_of_a_user_who_cannot_open_the_library_runs_without_a_word_of_the_loader(
+        tek, open_build, tmp_path):
+    os.chmod(tmp_path, 0o700)
+    (tmp_path / "lib").mkdir()
+    library = shutil.copy(open_build / "lib" / "libtek.so", tmp_path / "lib")
+    ended = tek("run", "--", "setpriv", "--reuid", "65534", "echo", "hello",
+                env={**os.environ, "TEK_LIBRARY": str(library)}, cwd="/")
+    assert (ended.returncode, ended.stdout) == (0, "hello\n")
+    assert ended.stderr == not_covered("echo", OUT_OF_REACH)
