@@ -116,6 +116,8 @@ static void inherit(struct tek_thread *child, const pthread_attr_t *attr)
 		child->birth.base.policy = child->seen.policy;
 		child->birth.base.priority = child->seen.rt_priority;
 		child->birth.base.reset_on_fork = false;
+		child->birth.base.slice_ns =
+			0; /* the C library sets a policy, and the kernel the usual slice */
 	}
 }
 

@@ -24,6 +24,7 @@ struct tek_base {
 	unsigned char policy;   /* SCHED_* */
 	unsigned char priority; /* real-time priority */
 	bool reset_on_fork;
+	uint64_t slice_ns; /* of a fair policy; 0: this kernel does not tell */
 };
 
 /* What the daemon tells of a thread that it took back. */

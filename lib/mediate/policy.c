@@ -255,6 +255,15 @@ int tek__policy_set_priority(struct tek_target target, int priority,
 	return error;
 }
 
+/* Whether nobody has set a policy for a Fast thread past us; then the kernel knows better. */
+static bool has_what_we_know(const struct tek_thread *thread)
+{
+	int saved = errno;
+	bool changed = !thread->member.paused && tek__rt_is_changed(thread->tid, &thread->member);
+	errno = saved;
+	return !changed;
+}
+
 int tek__policy_get(struct tek_target target, int *policy, struct sched_param *param)
 {
 	int error = TEK_NOT_OURS;
@@ -262,7 +271,7 @@ int tek__policy_get(struct tek_target target, int *policy, struct sched_param *p
 	if (!tek__lock())
 		return TEK_NOT_OURS;
 	struct tek_thread *thread = find_fast(target);
-	if (thread) {
+	if (thread && has_what_we_know(thread)) {
 		const struct tek_member *member = &thread->member;
 		bool own = member->reasons & TEK_WHY_PROGRAM;
 		*policy = own ? SCHED_TEK : base_policy(member);

@@ -41,6 +41,35 @@ static int set(pid_t tid, int policy, bool reset_on_fork, int priority)
 	return syscall(SYS_sched_setscheduler, tid, policy, &param) ? errno : 0;
 }
 
+static bool has_slice(unsigned int policy)
+{
+	return policy == SCHED_OTHER || policy == SCHED_BATCH;
+}
+
+/*
+ * The kernel's usual slice, which every thread has that was not given one of its own.  It depends on the
+ * number of CPUs in use, so it is asked for again whenever a thread seems to have had another one.
+ */
+static _Atomic uint64_t usual_slice_ns;
+
+/*
+ * Give a thread, which has just got its policy and with that the usual slice, the slice that it had.
+ * It is not set where it is the usual one: that would bind the thread to it.
+ */
+static void set_slice(pid_t tid, uint64_t slice_ns)
+{
+	struct tek_sched_attr attr;
+
+	if (!slice_ns || slice_ns == usual_slice_ns || get(tid, &attr) || !has_slice(attr.policy))
+		return;
+	usual_slice_ns = attr.runtime;
+	if (slice_ns == attr.runtime)
+		return;
+	attr.size = sizeof(attr);
+	attr.runtime = slice_ns;
+	syscall(SYS_sched_setattr, tid, &attr, 0);
+}
+
 void tek__rt_learn_flag(pid_t guard_tid)
 {
 	may_clear_flag = set(guard_tid, SCHED_FIFO, true, in_force.guard) == 0 &&
@@ -81,21 +110,22 @@ int tek__rt_priority(int nice)
 /* Whether the thread still has what we gave it. */
 static bool is_ours(pid_t tid, const struct tek_member *member)
 {
-	struct tek_sched_attr attr;
-	return member->rt_priority && get(tid, &attr) == 0 && attr.policy == SCHED_RR &&
-	       attr.priority == member->rt_priority;
+	return member->rt_priority && !tek__rt_is_changed(tid, member);
 }
 
 static void give_back(pid_t tid, struct tek_member *member)
 {
 	const struct tek_base *base = &member->base;
 
-	if (is_ours(tid, member) && set(tid, base->policy, base->reset_on_fork, base->priority)) {
+	if (is_ours(tid, member)) {
 		/*
-		 * The process gave up its privilege while the thread was Fast.  Giving up
+		 * The process may have given up its privilege while the thread was Fast.  Giving up
 		 * the real-time class is always allowed, the flag is not ours to clear.
 		 */
-		set(tid, tek__is_real_time(base->policy) ? SCHED_OTHER : base->policy, true, 0);
+		if (set(tid, base->policy, base->reset_on_fork, base->priority))
+			set(tid, tek__is_real_time(base->policy) ? SCHED_OTHER : base->policy, true,
+			    0);
+		set_slice(tid, base->slice_ns);
 	}
 	member->rt_priority = 0;
 }
@@ -126,8 +156,19 @@ int tek__rt_note_base(pid_t tid, struct tek_member *member)
 	member->base.policy = (unsigned char)attr.policy;
 	member->base.priority = (unsigned char)attr.priority;
 	member->base.reset_on_fork = attr.flags & TEK_ATTR_RESET_ON_FORK;
+	member->base.slice_ns = has_slice(attr.policy) ? attr.runtime : 0;
 	member->rt_priority = 0;
 	return 0;
+}
+
+bool tek__rt_is_changed(pid_t tid, const struct tek_member *member)
+{
+	const bool ours = member->rt_priority;
+	struct tek_sched_attr attr;
+
+	return get(tid, &attr) == 0 &&
+	       (attr.policy != (ours ? SCHED_RR : member->base.policy) ||
+		attr.priority != (ours ? member->rt_priority : member->base.priority));
 }
 
 int tek__rt_enter(pid_t tid, struct tek_member *member, int nice)
@@ -193,9 +234,11 @@ void tek__rt_inherit(pid_t tid, const struct tek_base *base, int nice)
 	int saved = errno;
 	int policy = base->policy;
 	int priority = base->priority;
+	uint64_t slice_ns = base->slice_ns;
 
 	if (base->reset_on_fork) {
 		/* What the kernel would have done: sched_setscheduler(2). */
+		slice_ns = 0;
 		if (tek__is_real_time(policy)) {
 			policy = SCHED_OTHER;
 			priority = 0;
@@ -208,5 +251,6 @@ void tek__rt_inherit(pid_t tid, const struct tek_base *base, int nice)
 		set(tid, policy, false, priority);
 	if (tek__rt_nice(tid) != nice)
 		setpriority(PRIO_PROCESS, (id_t)tid, nice);
+	set_slice(tid, slice_ns);
 	errno = saved;
 }

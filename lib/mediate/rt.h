@@ -4,8 +4,8 @@
  * thread runs under SCHED_RR, so before everything fair; the kernel's own
  * real-time throttling keeps a floor for the rest.
  *
- * What is saved and restored is policy, real-time priority and reset-on-fork
- * flag.  The nice value needs neither: the kernel keeps a thread's nice value
+ * What is saved and restored is policy, real-time priority, reset-on-fork flag
+ * and the slice of a fair policy (since Linux 6.12).  The nice value needs neither: the kernel keeps a thread's nice value
  * while the thread is real-time, setpriority(2) changes the kept value, and
  * sched_setscheduler(2) back to a fair policy brings it into force again.  So
  * what anybody sets meanwhile, for the thread, its process group or its user, is
@@ -63,6 +63,12 @@ void tek__rt_move(pid_t tid, struct tek_member *member, int nice);
  * since, that was the last word and stays.
  */
 void tek__rt_leave(pid_t tid, struct tek_member *member);
+
+/*
+ * Whether a Fast thread has another policy or priority than it had when it became Fast: somebody set
+ * it past TEK, such as by syscall(2).
+ */
+bool tek__rt_is_changed(pid_t tid, const struct tek_member *member);
 
 /* What the kernel has for a thread now, as far as a record tells it. Returns 0 or an errno value. */
 int tek__rt_ask(pid_t tid, struct tek_seen *seen);
