@@ -271,10 +271,10 @@ static void make_live(struct tek_thread *thread, pthread_t handle, pid_t tid)
 pid_t tek__thread_tid_of(pthread_t handle)
 {
 	clockid_t clock;
-	unsigned char resident;
 	void *start = (void *)((uintptr_t)handle & ~((uintptr_t)tek__page_bytes - 1));
 
-	if (mincore(start, tek__page_bytes, &resident) || pthread_getcpuclockid(handle, &clock))
+	/* With MS_ASYNC it does no more than to look whether something is mapped there. */
+	if (msync(start, tek__page_bytes, MS_ASYNC) || pthread_getcpuclockid(handle, &clock))
 		return 0;
 	pid_t tid = tek__tid_of_cpu_clock(clock);
 	return tid > 0 && syscall(SYS_tgkill, tek__pid(), tid, 0) == 0 ? tid : 0;

@@ -7,6 +7,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <sys/mman.h>
+#include <sys/resource.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
@@ -31,8 +32,12 @@ static struct turns *turns = &own;
 static int open_file(void)
 {
 	const char *directory = secure_getenv("TEK_RUN_DIR");
+	struct rlimit limit;
 	char path[4096];
 
+	/* Beyond a limit on the size of files posix_fallocate() would send SIGXFSZ. */
+	if (getrlimit(RLIMIT_FSIZE, &limit) || limit.rlim_cur < sizeof(*turns))
+		return -1;
 	if (!directory || *directory != '/' ||
 	    snprintf(path, sizeof(path), "%s/place", directory) >= (int)sizeof(path))
 		return -1;

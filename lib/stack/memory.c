@@ -2,6 +2,7 @@
 #include "stack/memory.h"
 
 #include "ident/process.h"
+#include "stack/present.h"
 
 #include <stdint.h>
 #include <sys/mman.h>
@@ -18,14 +19,14 @@ size_t tek__memory_addresses(void)
 
 bool tek__memory_is_filled(void)
 {
-	unsigned char resident = 0;
+	struct tek_run run;
 	void *page = mmap(NULL, tek__page_bytes, PROT_READ | PROT_WRITE,
 			  MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
 
 	if (page == MAP_FAILED)
 		return false;
-	if (mincore(page, tek__page_bytes, &resident))
-		resident = 0;
+	const uintptr_t low = (uintptr_t)page, end = low + tek__page_bytes;
+	const bool filled = tek__present_lowest(low, end, 1, &run) && run.low == low;
 	munmap(page, tek__page_bytes);
-	return resident & 1;
+	return filled;
 }

@@ -12,6 +12,8 @@
 #include <stddef.h>
 #include <sys/ioctl.h>
 #include <sys/mman.h>
+#include <sys/prctl.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
 /* linux/fs.h, since 6.7. */
@@ -142,6 +144,13 @@ __attribute__((cold, noinline)) static bool read_pagemap(int fd, uintptr_t low, 
 	return true;
 }
 
+/* Many lists of system calls that a process may make, such as @system-service of systemd, are without mincore(2). */
+static bool may_ask_mincore(void)
+{
+	return tek__present_ways & TEK_PRESENT_MINCORE &&
+	       syscall(SYS_prctl, PR_GET_SECCOMP, 0, 0, 0, 0) == 0;
+}
+
 /* Where nothing is mapped it fails, page by page: a stack that is mapped in part is looked at so. */
 __attribute__((cold, noinline)) static bool ask_mincore(uintptr_t low, uintptr_t end,
 							struct tek_run *run)
@@ -216,7 +225,7 @@ bool tek__present_lowest(uintptr_t low, uintptr_t end, unsigned int most, struct
 	bool known = tek__process_is_known() &&
 		     tek__present_ways & (TEK_PRESENT_SCAN | TEK_PRESENT_PAGEMAP) &&
 		     ask_file(low, end, most, run);
-	if (!known && tek__present_ways & TEK_PRESENT_MINCORE)
+	if (!known && may_ask_mincore())
 		known = ask_mincore(low, end, run);
 	pthread_setcancelstate(cancellation, NULL);
 	errno = saved;
