@@ -3,21 +3,25 @@
 
 #include "sync/waiting.h"
 
+#include <errno.h>
 #include <pthread.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <sys/mman.h>
 
 #define PAGES 1024u
-#define SHARED 4096u
+#define SHARED 256u
 /* So many of a thread's nodes are looked at before the queue is searched, which finds each. */
 #define FIRST 8u
 /* Who has found no page takes so many of the nodes that all share before it looks again: a look at all pages is long. */
 #define LOOKS_APART 1024u
 
-/* Zero, and not there before they are used. */
-static struct tek_mcs_node pages[PAGES][TEK_MCS_NODES] __attribute__((aligned(4096)));
-static atomic_bool taken[PAGES];
+/* A page that threads have one after another.  It is mapped for the first one: who locks its memory may not have much. */
+struct page {
+	struct tek_mcs_node *nodes; /* NULL: it is not there yet */
+	atomic_bool taken;
+};
+static struct page pages[PAGES];
 
 __thread struct tek_mcs_node *tek__mcs_page __attribute__((tls_model("initial-exec")));
 
@@ -30,8 +34,7 @@ static bool has_key;
 static void give_page_back(void *page)
 {
 	tek__mcs_page = NULL;
-	atomic_store_explicit(&taken[(struct tek_mcs_node(*)[TEK_MCS_NODES])page - pages], false,
-			      memory_order_release);
+	atomic_store_explicit(&((struct page *)page)->taken, false, memory_order_release);
 }
 
 /* When the library is loaded: a key of the first ones, for which pthread_setspecific() allocates nothing. */
@@ -40,19 +43,42 @@ __attribute__((constructor)) static void make_key(void)
 	has_key = pthread_key_create(&key, give_page_back) == 0;
 }
 
+/* From the kernel, because allocators lock. */
+static void *map(size_t bytes)
+{
+	const int before = errno;
+	void *memory = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1,
+			    0);
+
+	errno = before;
+	return memory == MAP_FAILED ? NULL : memory;
+}
+
+/* Whether the page, which is the caller's, is there. */
+static bool is_mapped(struct page *page)
+{
+	if (!page->nodes)
+		page->nodes = map(TEK_MCS_NODES * sizeof(struct tek_mcs_node));
+	return page->nodes;
+}
+
 /* Whether it has one now. */
 static bool take_page(void)
 {
 	static atomic_uint next;
 
 	for (unsigned int i = 0; has_key && i < PAGES; i++) {
-		const unsigned int page =
-			atomic_fetch_add_explicit(&next, 1, memory_order_relaxed) % PAGES;
-		if (atomic_load_explicit(&taken[page], memory_order_relaxed) ||
-		    atomic_exchange_explicit(&taken[page], true, memory_order_acquire))
+		struct page *page =
+			&pages[atomic_fetch_add_explicit(&next, 1, memory_order_relaxed) % PAGES];
+		if (atomic_load_explicit(&page->taken, memory_order_relaxed) ||
+		    atomic_exchange_explicit(&page->taken, true, memory_order_acquire))
 			continue;
-		tek__mcs_page = pages[page];
-		if (pthread_setspecific(key, pages[page]) != 0)
+		if (!is_mapped(page)) {
+			atomic_store_explicit(&page->taken, false, memory_order_release);
+			return false;
+		}
+		tek__mcs_page = page->nodes;
+		if (pthread_setspecific(key, page) != 0)
 			has_key = false; /* and this one stays taken */
 		return true;
 	}
@@ -84,16 +110,12 @@ static struct tek_mcs_node *take_from(struct block *block)
 	return NULL;
 }
 
-/* From the kernel, because allocators lock.  Where two come at once the second block stands behind the first. */
+/* Where two come at once the second block stands behind the first. */
 static void add_block(void)
 {
-	const int before = errno;
-	struct block *block = mmap(NULL, sizeof(*block), PROT_READ | PROT_WRITE,
-				   MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-	struct block *last = &shared, *next = NULL;
+	struct block *block = map(sizeof(*block)), *last = &shared, *next = NULL;
 
-	errno = before;
-	if (block == MAP_FAILED)
+	if (!block)
 		return;
 	while (!atomic_compare_exchange_strong_explicit(
 		&last->next, &next, block, memory_order_acq_rel, memory_order_acquire)) {

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: MIT OR Apache-2.0
 """Programs run under TEK within limits that leave little room."""
+import os
 import subprocess
 
 import pytest
@@ -51,11 +52,51 @@ def within(open_build, compile_c, tmp_path_factory):
 
 
 @pytest.mark.parametrize("mode", MODES, ids=" ".join)
-@pytest.mark.parametrize("limit", ["-s 100", "-f 0", "-n 40"])
+@pytest.mark.parametrize("limit", ["-s 100", "-f 0", "-n 40", "-v 250000"])
 def test_within_a_small_limit_the_program_runs(within, limit, mode):
     ended = within(limit, *mode)
     assert (ended.returncode, ended.stdout) == (0, "all right\n"), ended.stderr
     assert all(line.startswith("tek: ") for line in ended.stderr.splitlines()), ended.stderr
+
+
+LOCKED = r"""
+#include <pthread.h>
+#include <stdio.h>
+#include <sys/mman.h>
+static pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;
+static void *work(void *argument)
+{
+	pthread_mutex_lock(&mutex);
+	pthread_mutex_unlock(&mutex);
+	return argument;
+}
+int main(void)
+{
+	pthread_attr_t attr;
+	pthread_t thread;
+	if (mlockall(MCL_CURRENT | MCL_FUTURE))
+		return 3;
+	pthread_attr_init(&attr);
+	pthread_attr_setstacksize(&attr, 65536);
+	if (pthread_create(&thread, &attr, work, NULL))
+		return 4;
+	pthread_join(thread, NULL);
+	puts("all right");
+	return 0;
+}
+"""
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root may become a user whom the limit holds for")
+@pytest.mark.parametrize("mode", [[], ["--lock", "park"], ["--lock", "mcs"], ["--place", "spread"]], ids=" ".join)
+def test_a_program_that_locks_its_memory_has_room_for_it(open_build, compile_c, mode):
+    program = compile_c(LOCKED, "cc", "-pthread")
+    ended = subprocess.run(
+        ["bash", "-c", 'ulimit -l 8192; exec "$@"', "bash", "setpriv", "--reuid", "65534", "--clear-groups",
+         str(open_build / "bin" / "tek"), "run", *mode, "--", program],
+        stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, check=False,
+        timeout=60 * PATIENCE, env={"PATH": "/usr/bin:/bin"}, cwd="/")
+    assert (ended.returncode, ended.stdout) == (0, "all right\n"), ended.stderr
 
 
 def test_what_cannot_be_written_is_not_taken_for_a_mistake(within):

@@ -3,6 +3,7 @@
 
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/resource.h>
 
 /* Addresses are taken for all that there can ever be, memory as it is needed, in steps of whole pages. */
 #define MOST_BYTES ((size_t)1 << (sizeof(void *) > 4 ? 31 : 24))
@@ -18,10 +19,22 @@ static struct {
 	struct tek_posix *free;
 } records;
 
-/* Less of them where the process may not have so many addresses (RLIMIT_AS). */
+/* A small part of the addresses that the process may have (RLIMIT_AS): stacks and the heap need them, too. */
+static size_t most_bytes(void)
+{
+	struct rlimit limit;
+
+	if (getrlimit(RLIMIT_AS, &limit) || limit.rlim_cur / 16 >= MOST_BYTES)
+		return MOST_BYTES;
+	const size_t bytes = (size_t)limit.rlim_cur / 16 / STEP_BYTES * STEP_BYTES;
+	return bytes ? bytes : STEP_BYTES;
+}
+
+/* Less of them where there are not so many. */
 static bool take_addresses(void)
 {
-	for (size_t bytes = MOST_BYTES; bytes >= STEP_BYTES; bytes /= 4) {
+	for (size_t bytes = most_bytes(); bytes >= STEP_BYTES;
+	     bytes = bytes / 4 / STEP_BYTES * STEP_BYTES) {
 		void *memory = mmap(NULL, bytes, PROT_NONE,
 				    MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
 		if (memory != MAP_FAILED) {

@@ -39,12 +39,6 @@ extern "C" fn look() {
     FOUND.store(found, Ordering::Relaxed);
 }
 
-/// Standard streams (0 to 2) that were closed.
-pub fn closed_streams() -> impl Iterator<Item = i32> {
-    let found = FOUND.load(Ordering::Relaxed);
-    (0..3).filter(move |fd| found & (1 << fd) != 0)
-}
-
 /// Has a signal ignored.
 pub fn ignore(signal: i32) {
     set_action(signal, libc::SIG_IGN);

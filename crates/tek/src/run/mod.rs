@@ -180,7 +180,8 @@ pub struct Args {
     place: Option<Place>,
 
     /// Let malloc keep at most so many arenas: each takes 64 MiB of addresses
-    /// (1 MiB in a 32-bit program), and threads make up to 8 a CPU
+    /// (1 MiB in a 32-bit program), and threads make up to 8 a CPU. With --model and a limit of
+    /// addresses (ulimit -v) below 1 GiB it is 1
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=65536))]
     arena_max: Option<u32>,
 
@@ -462,6 +463,14 @@ pub fn run_profiled(
     under_tek(&args, Under::Profile(variable), &directory, &mut Collector::new(&[]), look)
 }
 
+/// Whether an arena of malloc's for each worker, which lasts as long as that, would take the addresses
+/// that the stacks of threads need (ulimit -v).
+fn few_addresses(under: Under<'_>) -> bool {
+    matches!(under, Under::Uthreads(..))
+        && std::env::var_os("MALLOC_ARENA_MAX").is_none()
+        && getrlimit(Resource::RLIMIT_AS).is_ok_and(|(limit, _)| limit < 1 << 30)
+}
+
 /// Why a program cannot have the allocator that was asked for, to stand behind its name.
 fn needs_own_allocator(target: &target::Target, beside: &Beside) -> Option<&'static str> {
     if target.uthread_reason == Some(Reason::Sanitizer) {
@@ -508,7 +517,7 @@ fn under_tek(
         message::print(&format!("{program} {}: it runs, but not {how}", reason.text()));
         collector.add_not_covered(program.into_owned());
     }
-    environment::limit_arenas(args.arena_max);
+    environment::limit_arenas(args.arena_max.or(few_addresses(under).then_some(1)));
     if reason.is_some_and(Reason::forbids_preload) && !args.needs_tek_beside() {
         directory.remove();
         let error = child::replace_tek(&args.program);
