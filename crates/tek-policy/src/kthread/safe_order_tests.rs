@@ -116,6 +116,18 @@ fn who_is_high_enough_already_is_left_alone() {
 }
 
 #[test]
+fn a_ksoftirqd_that_gets_no_more_than_it_has_takes_nobody_along() {
+    let mut threads = vec![thread(0, Rank::Softirq, 98), thread(1, Rank::Rcu, 1)];
+    threads[0].wish = wish(99, 99);
+    assert_eq!(plan(&threads).steps, []);
+    assert_eq!(plan_without_raises(&threads).steps, []);
+    // With irq_work above RCU there would be 97 for it, which is less than it has.
+    threads.push(thread(2, Rank::IrqWork, 0));
+    assert_eq!(plan(&threads).steps, []);
+    assert_eq!(plan_without_raises(&threads).steps, []);
+}
+
+#[test]
 fn where_rcu_is_ordinary_ksoftirqd_stays_so() {
     let mut threads =
         vec![thread(0, Rank::Softirq, 0), thread(1, Rank::Rcu, 0), thread(2, Rank::RcuBeside, 0)];
