@@ -308,6 +308,6 @@ void tek__heap_begin(bool is_environment_there)
 	static atomic_bool begun;
 
 	if (__builtin_expect(!atomic_load_explicit(&begun, memory_order_relaxed), 0) &&
-	    (is_environment_there || environ) && !atomic_exchange(&begun, true))
+	    (is_environment_there || __environ) && !atomic_exchange(&begun, true))
 		start();
 }

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
 #include "ident/keys.h"
 
+#include "base/definition.h"
 #include "preload/real.h"
 
-#include <dlfcn.h>
 #include <limits.h>
 
 enum { WORD_BITS = 8 * sizeof(unsigned long) };
@@ -23,8 +23,10 @@ void tek__keys_note(pthread_key_t key)
 
 void tek__keys_start(void)
 {
-	all_pass_here = dlsym(RTLD_DEFAULT, "pthread_key_create") !=
-			(void *)tek__real.pthread_key_create;
+	struct tek_definition first;
+
+	all_pass_here = tek__defining_file("pthread_key_create", &first) &&
+			first.address != (void *)tek__real.pthread_key_create;
 }
 
 bool tek__keys_have_values(void)

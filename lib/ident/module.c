@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
 #include "ident/module.h"
 
+#include "base/program.h"
 #include "ident/process.h"
 #include "ident/table.h"
 
@@ -90,7 +91,7 @@ __attribute__((cold, noinline)) static void set_path_of_argument(struct tek_modu
 {
 	char full[PATH_MAX];
 
-	if (realpath(program_invocation_name, full) && strlen(full) < sizeof(module->path))
+	if (realpath(__progname_full, full) && strlen(full) < sizeof(module->path))
 		strcpy((char *)module->path, full);
 }
 

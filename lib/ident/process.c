@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
 #include "ident/process.h"
 
+#include "base/program.h"
 #include "exec/target.h"
 #include "ident/end.h"
 #include "ident/keys.h"
@@ -115,7 +116,7 @@ static void start(void)
 	tek__stack_start();
 	if (tek__sanitizer_in_program()) {
 		stands_down = true;
-		tek__report_not_covered(program_invocation_name, "is built with a sanitizer");
+		tek__report_not_covered(__progname_full, "is built with a sanitizer");
 	}
 	pthread_atfork(before_fork, tek__thread_after_fork, after_fork_in_child);
 }

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
 #include "ident/table.h"
 
+#include "base/program.h"
 #include "ident/clock.h"
 #include "ident/module.h"
 #include "ident/process.h"
@@ -162,8 +163,7 @@ static void fill_header(void)
 	header->stack_mode = tek__stack_config.mode;
 	header->low_percent = tek__stack_config.low_percent;
 	header->high_percent = tek__stack_config.high_percent;
-	snprintf((char *)header->program, sizeof(header->program), "%s",
-		 program_invocation_short_name);
+	snprintf((char *)header->program, sizeof(header->program), "%s", __progname);
 	/* A reader that sees the whole magic number sees the rest. */
 	put_words(&header->magic, &(const tek_u64){TEK_TABLE_MAGIC}, sizeof(header->magic));
 }

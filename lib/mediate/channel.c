@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
 #include "mediate/channel.h"
 
+#include "base/program.h"
 #include "ident/clock.h"
 
 #include <errno.h>
@@ -103,6 +104,6 @@ struct tek_event tek__channel_event(unsigned int kind)
 		.pid = (tek_u32)syscall(SYS_getpid),
 		.time_ns = tek__now(CLOCK_REALTIME),
 	};
-	tek__channel_copy_tail(event.program, sizeof(event.program), program_invocation_short_name);
+	tek__channel_copy_tail(event.program, sizeof(event.program), __progname);
 	return event;
 }

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
 #include "mediate/rules.h"
 
+#include "base/program.h"
 #include "ident/module.h"
 #include "ident/process.h"
 #include "ident/record.h"
@@ -51,7 +52,7 @@ void tek__rules_read(void)
 		tek__report_bad_option("TEK_RULES", *bad ? bad : "an empty rule at its end");
 	for (unsigned int i = 0; i < rules.count; i++) {
 		const struct tek_rule *rule = &rules.rule[i];
-		if (!fits(rule->program, program_invocation_short_name))
+		if (!fits(rule->program, __progname))
 			continue;
 		here |= bit_of(i);
 		if (rule->function[0])

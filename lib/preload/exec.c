@@ -104,7 +104,7 @@ TEK_EXPORT int execve(const char *path, char *const arguments[], char *const env
 
 TEK_EXPORT int execv(const char *path, char *const arguments[])
 {
-	return execve(path, arguments, environ);
+	return execve(path, arguments, __environ);
 }
 
 TEK_EXPORT int execvpe(const char *file, char *const arguments[], char *const environment[])
@@ -117,7 +117,7 @@ TEK_EXPORT int execvpe(const char *file, char *const arguments[], char *const en
 
 TEK_EXPORT int execvp(const char *file, char *const arguments[])
 {
-	return execvpe(file, arguments, environ);
+	return execvpe(file, arguments, __environ);
 }
 
 TEK_EXPORT int fexecve(int fd, char *const arguments[], char *const environment[])
@@ -157,7 +157,7 @@ static int execute_list(struct call call, const char *first, va_list list, bool 
 		arguments[i] = (char *)argument;
 	arguments[count - 1] = NULL;
 	call.arguments = arguments;
-	call.environment = with_environment ? va_arg(list, char *const *) : environ;
+	call.environment = with_environment ? va_arg(list, char *const *) : __environ;
 	return execute(&call);
 }
 

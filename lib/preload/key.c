@@ -7,9 +7,9 @@
  */
 #if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)
 #include "ident/keys.h"
+#include "preload/next.h"
 #include "preload/real.h"
 
-#include <dlfcn.h>
 #include <threads.h>
 
 /* The C library's function; looked up more than once at worst. */
@@ -17,7 +17,7 @@ static void *find(void **function, const char *name)
 {
 	void *found = __atomic_load_n(function, __ATOMIC_RELAXED);
 	if (!found) {
-		found = dlsym(RTLD_NEXT, name);
+		found = tek__next_definition(name);
 		__atomic_store_n(function, found, __ATOMIC_RELAXED);
 	}
 	return found;

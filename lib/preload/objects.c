@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
 #include "preload/objects.h"
 
-#include "preload/next.h"
+#include "base/definition.h"
 
 #include <limits.h>
 #include <pthread.h>
@@ -17,7 +17,7 @@ struct tek_objects tek__objects_found;
  */
 #define CALL(name) \
 	({ \
-		__typeof__(&name) function_ = (__typeof__(&name))tek__c_library_definition(#name); \
+		__typeof__(&name) function_ = (__typeof__(&name))tek__c_library_function(#name); \
 		if (!function_) \
 			return false; \
 		function_; \

@@ -61,21 +61,10 @@ static const struct {
 	FUNCTION(mq_notify),
 };
 
-/* `find` returns the function of a name. */
-static void fill(void *(*find)(const char *name))
-{
-	for (size_t i = 0; i < sizeof(functions) / sizeof(functions[0]); i++) {
-		void *function = find(functions[i].name);
-		memcpy((char *)&tek__real + functions[i].at, &function, sizeof(function));
-	}
-}
-
 void tek__real_find(void)
 {
-	/*
-	 * For a function that does not exist dlsym(3) allocates memory for its error, and an
-	 * allocator may call us.  So all functions of the C library are found first, without it.
-	 */
-	fill(tek__c_library_definition);
-	fill(tek__next_definition);
+	for (size_t i = 0; i < sizeof(functions) / sizeof(functions[0]); i++) {
+		void *function = tek__next_definition(functions[i].name);
+		memcpy((char *)&tek__real + functions[i].at, &function, sizeof(function));
+	}
 }

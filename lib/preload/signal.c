@@ -8,14 +8,13 @@
  * own code, in a build of libtek with a sanitizer, could not even run.
  */
 #if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)
+#include "preload/next.h"
 #include "preload/real.h"
 #include "stack/action.h"
 #include "stack/mask.h"
 
-#include <dlfcn.h>
-
 /* Found at the start; who comes before that looks it up. */
-#define REAL(name) (tek__real.name ? (void *)tek__real.name : dlsym(RTLD_NEXT, #name))
+#define REAL(name) (tek__real.name ? (void *)tek__real.name : tek__next_definition(#name))
 
 TEK_EXPORT int sigaction(int number, const struct sigaction *restrict act,
 			 struct sigaction *restrict old)

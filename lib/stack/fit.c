@@ -1,13 +1,14 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
 #include "stack/fit.h"
 
+#include "base/definition.h"
 #include "ident/process.h"
 #include "stack/config.h"
 #include "tek_abi.h"
 
-#include <dlfcn.h>
 #include <stdbool.h>
 #include <stdint.h>
+#include <string.h>
 #include <sys/auxv.h>
 #include <unistd.h>
 
@@ -40,9 +41,12 @@ static size_t static_tls_bytes(void)
 	void (*ask)(size_t *, size_t *) = NULL;
 	size_t size = 0, alignment = 0;
 
-	*(void **)&ask = dlsym(RTLD_DEFAULT, "_dl_get_tls_static_info");
-	if (ask)
+	struct tek_definition found;
+
+	if (tek__defining_file("_dl_get_tls_static_info", &found)) {
+		memcpy(&ask, &found.address, sizeof(ask));
 		ask(&size, &alignment);
+	}
 	return size + alignment;
 #else
 	return 0;

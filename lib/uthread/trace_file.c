@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
 #include "uthread/trace_file.h"
 
+#include "base/program.h"
 #include "ident/descriptor.h"
 #include "uthread/hidden.h"
 
@@ -115,7 +116,7 @@ struct tek_trace_block *tek__trace_block_make(unsigned int worker, unsigned int 
 	block->pid = (tek_u32)getpid();
 	block->sequence = sequence;
 	block->start_ns = start_ns;
-	strncpy((char *)block->program, program_invocation_short_name, sizeof(block->program) - 1);
+	strncpy((char *)block->program, __progname, sizeof(block->program) - 1);
 	__atomic_store_n(&block->magic, TEK_TRACE_BLOCK_MAGIC, __ATOMIC_RELEASE);
 	return block;
 }

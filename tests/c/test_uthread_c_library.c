@@ -5,6 +5,7 @@
  */
 #include "support.h"
 
+#include "base/definition.h"
 #include "preload/next.h"
 #include "preload/objects.h"
 #include "uthread/reserved.h"
@@ -173,10 +174,9 @@ static void of_a_function_with_several_versions_the_default_one_is_found(void **
 	(void)state;
 	for (size_t i = 0; i < sizeof(functions) / sizeof(functions[0]); i++) {
 		assert_ptr_equal(tek__next_definition(functions[i].name), functions[i].function);
-		assert_ptr_equal(tek__c_library_definition(functions[i].name),
-				 functions[i].function);
+		assert_ptr_equal(tek__c_library_function(functions[i].name), functions[i].function);
 	}
-	assert_null(tek__c_library_definition("no_such_function"));
+	assert_null(tek__c_library_function("no_such_function"));
 	assert_null(tek__next_definition("no_such_function"));
 }
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
 /*
  * Imitates a C library with another layout of pthread objects.  The linker wraps
- * tek__c_library_definition() (-Wl,--wrap), which then returns functions of this file.  The
+ * tek__c_library_function() (-Wl,--wrap), which then returns functions of this file.  The
  * environment variable UNFIT names the objects: "cond", "rwlock", "barrier", "semaphore", "mutex".
  */
 #ifndef TESTS_UNFIT_H
@@ -11,8 +11,8 @@
 
 #include <semaphore.h>
 
-void *__real_tek__c_library_definition(const char *name);
-void *__wrap_tek__c_library_definition(const char *name);
+void *__real_tek__c_library_function(const char *name);
+void *__wrap_tek__c_library_function(const char *name);
 
 /* The flag "process-shared" is in the first byte, where TEK's objects have their state. */
 static int unfit_cond_init(pthread_cond_t *object, const pthread_condattr_t *attributes)
@@ -64,7 +64,7 @@ static int unfit_mutex_init(pthread_mutex_t *object, const pthread_mutexattr_t *
 	return 0;
 }
 
-void *__wrap_tek__c_library_definition(const char *name)
+void *__wrap_tek__c_library_function(const char *name)
 {
 	static const struct {
 		const char *object, *name;
@@ -81,7 +81,7 @@ void *__wrap_tek__c_library_definition(const char *name)
 	for (size_t i = 0; object && i < sizeof(unfit) / sizeof(unfit[0]); i++)
 		if (strcmp(object, unfit[i].object) == 0 && strcmp(name, unfit[i].name) == 0)
 			return unfit[i].function;
-	return __real_tek__c_library_definition(name);
+	return __real_tek__c_library_function(name);
 }
 
 /*

@@ -112,7 +112,7 @@ TEK_EXPORT int execve(const char *path, char *const arguments[], char *const env
 
 TEK_EXPORT int execv(const char *path, char *const arguments[])
 {
-	return execve(path, arguments, environ);
+	return execve(path, arguments, __environ);
 }
 
 TEK_EXPORT int execvpe(const char *file, char *const arguments[], char *const environment[])
@@ -123,7 +123,7 @@ TEK_EXPORT int execvpe(const char *file, char *const arguments[], char *const en
 
 TEK_EXPORT int execvp(const char *file, char *const arguments[])
 {
-	return execvpe(file, arguments, environ);
+	return execvpe(file, arguments, __environ);
 }
 
 TEK_EXPORT int fexecve(int fd, char *const arguments[], char *const environment[])
@@ -164,12 +164,12 @@ TEK_EXPORT int execveat(int directory, const char *path, char *const arguments[]
 
 TEK_EXPORT int execl(const char *path, const char *first, ...)
 {
-	return EXECUTE_LIST(BY_PATH, path, first, environ);
+	return EXECUTE_LIST(BY_PATH, path, first, __environ);
 }
 
 TEK_EXPORT int execlp(const char *file, const char *first, ...)
 {
-	return EXECUTE_LIST(BY_SEARCH, file, first, environ);
+	return EXECUTE_LIST(BY_SEARCH, file, first, __environ);
 }
 
 TEK_EXPORT int execle(const char *path, const char *first, ...)

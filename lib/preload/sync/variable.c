@@ -58,7 +58,7 @@ bool tek__sync_variable(const char *name, char *value, size_t size)
 {
 	struct reading reading = {.name = name, .value = value, .size = size, .fits = true};
 
-	if (!environ)
+	if (!__environ)
 		return read_kernels(&reading);
 	const char *found = getenv(name);
 	const bool fits = !found || strlen(found) < size;

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
 #include "uthread/posix/roles.h"
 
+#include "base/program.h"
 #include "mediate/report.h"
 #include "mediate/rule.h"
 
@@ -22,7 +23,7 @@ static bool fits(const char *glob, const char *text)
 static bool is_for_us(const struct tek_rule *rule)
 {
 	return rule->sets & 1u << TEK_SET_ROLE && !rule->function[0] &&
-	       fits(rule->program, program_invocation_short_name);
+	       fits(rule->program, __progname);
 }
 
 void tek__roles_start(void)

@@ -1,0 +1,117 @@
+# SPDX-License-Identifier: MIT OR Apache-2.0
+"""No call of TEK's libraries reaches a function that the program has defined for itself."""
+import pathlib
+import re
+import subprocess
+
+import pytest
+
+from conftest import BUILD, needs
+
+pytestmark = pytest.mark.spread
+
+PROGRAMS = pathlib.Path(__file__).parent / "programs"
+
+# By which names a library of ours may look for a definition in other files, and why a program cannot
+# have another meaning for them.  All other names belong into lib/base/meson.build.
+PERMITTED = {
+    r"_.*": "ISO C reserves names that begin with an underscore",
+    r"tek_.*": "these are our own",
+    r"malloc|calloc|realloc|free|aligned_alloc": "the C library, too, calls the program's: blocks pass between both",
+    r"mem(chr|cmp|cpy|move|pcpy|rchr|set)": "ISO C reserves mem*; compilers make calls of them",
+    r"str(cat|chr|chrnul|cmp|cpy|cspn|len|ncat|ncmp|ncpy|nlen|rchr|spn|str)":
+        "ISO C reserves str*; the C library has one for each processor, which only the loader selects",
+    r"stdin|stdout|stderr": "ISO C reserves these objects",
+}
+LIBRARIES = sorted({library.resolve() for directory in ("lib", "lib32")
+                    for library in (BUILD / directory).glob("libtek*.so")})
+OLDEST = (2, 36)
+
+# The ways to run a program: each loads other libraries, or makes them do something else.
+MODES = {
+    "plain": ["run"],
+    "critical": ["run", "--critical", "*"],
+    "report": ["run", "--report"],
+    "stack": ["run", "--stack", "auto"],
+    "lock": ["run", "--lock", "park", "--rwlock", "park", "--barrier", "block"],
+    "tlsf": ["run", "--alloc", "tlsf"],
+    "pool": ["run", "--alloc", "pool=16M"],
+    "spread": ["run", "--place", "spread"],
+    "rtfifo": ["run", "--place", "rtfifo"],
+    "m:1": ["run", "--model", "m:1"],
+    "m:n": ["run", "--model", "m:n", "--workers", "2"],
+    "m:n with locks": ["run", "--model", "m:n", "--workers", "2", "--lock", "auto"],
+    "profile": ["profile", "-o", "/dev/null"],
+}
+
+
+def looked_up(library):
+    """The names that the loader looks for in all files when it relocates this one."""
+    shown = subprocess.run([needs("readelf"), "--relocs", "--wide", library], check=True,
+                           capture_output=True, text=True).stdout
+    # Offset, info, type, value of the symbol, its name.
+    return {re.sub("@.*", "", name) for name in
+            re.findall(r"^[0-9a-f]+ +[0-9a-f]+ +R_\w+ +[0-9a-f]+ +([A-Za-z_]\S*)", shown, re.M)}
+
+
+def bound_functions(archive=BUILD / "lib" / "base" / "libtek-functions.a"):
+    """The functions of lib/base/meson.build."""
+    shown = subprocess.run([needs("nm"), archive], check=True, capture_output=True, text=True)
+    return re.findall(r" i (\w+)$", shown.stdout, re.M)
+
+
+@pytest.mark.parametrize("library", LIBRARIES, ids=lambda path: f"{path.parent.name}/{path.name}")
+def test_a_library_looks_for_no_name_that_a_program_may_define(library):
+    captured = {name for name in looked_up(library)
+                if not any(re.fullmatch(names, name) for names in PERMITTED)}
+    assert not captured, f"{sorted(captured)}: these belong into lib/base/meson.build"
+
+
+def test_there_are_libraries_to_look_at():
+    assert {"libtek.so", "libtek-sync.so", "libtek-alloc.so", "libtek-profile.so"} <= {
+        re.sub(r"\.so.*", ".so", library.name) for library in LIBRARIES}
+    assert any(name.startswith("_") for name in looked_up(LIBRARIES[0]))
+
+
+def test_each_bound_function_is_one_function_in_the_oldest_c_library(compile_c):
+    program = compile_c("int main(void) { return 0; }", "cc")
+    linked = subprocess.run([needs("ldd"), program], check=True, capture_output=True, text=True)
+    c_library = re.search(r"libc\.so\S* => (\S+)", linked.stdout)[1]
+    shown = subprocess.run([needs("objdump"), "-T", c_library], check=True, capture_output=True, text=True)
+    # Those in parentheses are older versions; an i stands for a choice by the processor.
+    functions = {name: tuple(map(int, version.split("."))) for version, name in
+                 re.findall(r"^\w+ [ \w]{5}DF \S+\s+\w+\s+GLIBC_([\d.]+)\s+(\w+)$", shown.stdout, re.M)}
+    missing = [name for name in bound_functions() if functions.get(name, (9,)) > OLDEST]
+    assert not missing
+    assert len(bound_functions()) > 100
+
+
+def own_functions():
+    """A C program that has a function of its own for each name by which TEK calls the C library."""
+    defined = "\n".join(f"OWN({name})" for name in bound_functions())
+    return (PROGRAMS / "own_functions.c").read_text() + defined
+
+
+@pytest.mark.parametrize("mode", MODES.values(), ids=MODES)
+def test_the_functions_of_a_program_are_called_by_the_program_only(tek, compile_c, mode):
+    program = compile_c(own_functions(), "cc", "-std=c11", "-fno-builtin", "-w", "-pthread")
+    plain = subprocess.run([program], capture_output=True, text=True, check=False, timeout=60)
+    assert (plain.stdout, plain.stderr, plain.returncode) == ("4000\n", "", 0)
+    run = tek(*mode, "--", program)
+    assert "captured" not in run.stderr
+    assert (run.stdout, run.returncode) == ("4000\n", 0), run.stderr
+
+
+def test_a_program_without_privilege_is_not_asked_for_sockets(tek, compile_c, as_nobody):
+    """There tekd is asked to make a thread critical."""
+    program = compile_c(own_functions(), "cc", "-std=c11", "-fno-builtin", "-w", "-pthread")
+    run = tek("run", "--critical", "*", "--", program, prefix=as_nobody)
+    assert "captured" not in run.stderr
+    assert run.stdout == "4000\n", run.stderr
+
+
+@pytest.mark.parametrize("mode", MODES.values(), ids=MODES)
+def test_own_read_qsort_and_getenv_give_their_results(tek, compile_c, mode):
+    program = compile_c((PROGRAMS / "own_read.c").read_text(), "cc", "-std=c11", "-fno-builtin", "-pthread")
+    run = tek(*mode, "--", program, input="1 2 3 4 5\n")
+    assert (run.stdout, run.returncode) == ("sum 15, sorted 3, getenv 7\n", 0), run.stderr
