@@ -80,6 +80,19 @@ static bool is_default(const struct tables *tables, uint32_t i, const char *name
 	       is_same(tables->strings + symbol->st_name, name);
 }
 
+/* As dividend % divisor, for which 32-bit ARM needs a function of libgcc. */
+static uint32_t modulo(uint32_t dividend, uint32_t divisor)
+{
+	uint32_t rest = 0;
+
+	for (int bit = 31; bit >= 0; bit--) {
+		rest = rest << 1 | (dividend >> bit & 1);
+		if (rest >= divisor)
+			rest -= divisor;
+	}
+	return rest;
+}
+
 static uint32_t gnu_hash_of(const char *name)
 {
 	uint32_t hash = 5381;
@@ -98,7 +111,7 @@ static uint32_t find_by_gnu_hash(const struct tables *tables, const char *name)
 	const uint32_t *chain = bucket + buckets;
 	const uint32_t hash = gnu_hash_of(name);
 
-	for (uint32_t i = buckets ? bucket[hash % buckets] : 0; i >= first && i; i++) {
+	for (uint32_t i = buckets ? bucket[modulo(hash, buckets)] : 0; i >= first && i; i++) {
 		if ((chain[i - first] | 1) == (hash | 1) && is_default(tables, i, name))
 			return i;
 		if (chain[i - first] & 1)
@@ -123,7 +136,7 @@ static uint32_t find_by_hash(const struct tables *tables, const char *name)
 	const uint32_t buckets = tables->hash[0];
 	const uint32_t *bucket = tables->hash + 2, *chain = bucket + buckets;
 
-	for (uint32_t i = buckets ? bucket[hash_of(name) % buckets] : 0; i; i = chain[i])
+	for (uint32_t i = buckets ? bucket[modulo(hash_of(name), buckets)] : 0; i; i = chain[i])
 		if (is_default(tables, i, name))
 			return i;
 	return 0;

@@ -1,10 +1,12 @@
 # SPDX-License-Identifier: MIT OR Apache-2.0
 """tools/cross builds for other processors without warnings, and qemu-user runs its tests."""
 import json
+import os
 import pathlib
 import re
 import shutil
 import subprocess
+import sys
 
 import pytest
 
@@ -46,6 +48,15 @@ def test_every_library_and_both_programs_are_built_and_the_compilers_warn_of_not
         header = file.read_bytes()[:20]
         assert (header[4], int.from_bytes(header[18:20], "little")) == MACHINES[processor], file
     assert not [line for line in lines if re.search(r"\bwarning\b", line, re.I)]
+
+
+def test_the_libraries_look_for_no_name_that_a_program_may_define(built):
+    _, directory, _ = built
+    test = TOP / "tests/e2e/test_names.py"
+    done = subprocess.run([sys.executable, "-m", "pytest", "-q", "-k", "looks_for_no_name", test],
+                          env={**os.environ, "TEK_BUILD": str(directory)},
+                          text=True, capture_output=True, timeout=600)
+    assert done.returncode == 0, done.stdout[-4000:]
 
 
 def test_the_engines_tests_pass_by_qemu_user(built):
