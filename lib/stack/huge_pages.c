@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
 #include "stack/huge_pages.h"
 
-#include <dirent.h>
+#include "ident/process.h"
+
 #include <errno.h>
 #include <fcntl.h>
 #include <stdbool.h>
@@ -17,6 +18,7 @@ enum {
 	PATH_BYTES = 320,
 	TEXT_BYTES = 128,
 	USUAL_BYTES = 2 << 20, /* of a huge page, where the kernel does not say */
+	MOST_BYTES = 1 << 30,  /* larger ones are for no anonymous memory */
 };
 
 /* Bytes of the smallest page that the kernel gives to everybody; 0: it gives none. */
@@ -44,24 +46,21 @@ static void given(size_t bytes)
 		smallest = bytes;
 }
 
-/* Each size has a directory of its own since 6.8. */
+/*
+ * Each size, a power of two, has a directory of its own since 6.8.  The names are tried one by one:
+ * opendir(3) allocates memory, and the allocator may have brought us here.
+ */
 static void look_at_sizes(bool inherited)
 {
-	DIR *sizes = opendir(directory);
-	char name[PATH_BYTES - sizeof(directory)], text[TEXT_BYTES];
-	struct dirent *entry;
-	unsigned int kib;
+	char name[sizeof("hugepages-1048576kB/enabled")], text[TEXT_BYTES];
 
-	while (sizes && (entry = readdir(sizes))) {
-		if (sscanf(entry->d_name, "hugepages-%ukB", &kib) != 1 ||
-		    snprintf(name, sizeof(name), "%s/enabled", entry->d_name) >= (int)sizeof(name))
-			continue;
+	for (size_t bytes = 2 * tek__page_bytes; bytes <= MOST_BYTES; bytes *= 2) {
+		snprintf(name, sizeof(name), "hugepages-%ukB/enabled",
+			 (unsigned int)(bytes / 1024) & 0x1fffff);
 		read_text(name, text);
 		if (strstr(text, "[always]") || (inherited && strstr(text, "[inherit]")))
-			given((size_t)kib * 1024);
+			given(bytes);
 	}
-	if (sizes)
-		closedir(sizes);
 }
 
 void tek__huge_pages_start(void)

@@ -7,6 +7,7 @@ import subprocess
 import pytest
 
 from conftest import BUILD, needs
+from modes import MODES
 
 pytestmark = pytest.mark.spread
 
@@ -26,23 +27,6 @@ PERMITTED = {
 LIBRARIES = sorted({library.resolve() for directory in ("lib", "lib32")
                     for library in (BUILD / directory).glob("libtek*.so")})
 OLDEST = (2, 36)
-
-# The ways to run a program: each loads other libraries, or makes them do something else.
-MODES = {
-    "plain": ["run"],
-    "critical": ["run", "--critical", "*"],
-    "report": ["run", "--report"],
-    "stack": ["run", "--stack", "auto"],
-    "lock": ["run", "--lock", "park", "--rwlock", "park", "--barrier", "block"],
-    "tlsf": ["run", "--alloc", "tlsf"],
-    "pool": ["run", "--alloc", "pool=16M"],
-    "spread": ["run", "--place", "spread"],
-    "rtfifo": ["run", "--place", "rtfifo"],
-    "m:1": ["run", "--model", "m:1"],
-    "m:n": ["run", "--model", "m:n", "--workers", "2"],
-    "m:n with locks": ["run", "--model", "m:n", "--workers", "2", "--lock", "auto"],
-    "profile": ["profile", "-o", "/dev/null"],
-}
 
 
 def looked_up(library):
