@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
 #include "uthread/tls_glibc.h"
 
+#include "base/definition.h"
+
 #include <dlfcn.h>
 #include <errno.h>
 #include <link.h>
@@ -170,9 +172,10 @@ static bool has_sanitizer(void)
 {
 	static const char *const symbols[] = {"__asan_init", "__tsan_init", "__msan_init",
 					      "__hwasan_init"};
+	struct tek_definition ignored;
 
 	for (size_t i = 0; i < sizeof(symbols) / sizeof(symbols[0]); i++)
-		if (dlsym(RTLD_DEFAULT, symbols[i]))
+		if (tek__defining_file(symbols[i], &ignored))
 			return true;
 	return false;
 }

@@ -46,7 +46,5 @@ void tek__profile_find_real(size_t at)
 	tek__profile_is_looking = true;
 	for (size_t i = 0; i < sizeof(functions) / sizeof(functions[0]); i++)
 		find(i);
-	/* Of those that this C library does not have nobody is to hear. */
-	(void)dlerror();
 	tek__profile_is_found = true;
 }

@@ -1,7 +1,9 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
 #include "uthread/posix/start.h"
 
+#include "base/definition.h"
 #include "ident/table.h"
+#include "preload/next.h"
 #include "preload/objects.h"
 #include "uthread/carrier.h"
 #include "uthread/engine.h"
@@ -22,7 +24,6 @@
 #include "uthread/tls.h"
 #include "uthread/worker.h"
 
-#include <dlfcn.h>
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
@@ -76,7 +77,7 @@ static struct tek_engine_options options_of(const char *text)
 static pthread_t c_library_handle(void)
 {
 	pthread_t (*self)(void);
-	void *found = dlsym(RTLD_NEXT, "pthread_self");
+	void *found = tek__next_definition("pthread_self");
 	memcpy(&self, &found, sizeof(self));
 	return self();
 }
@@ -117,7 +118,8 @@ static bool stands_down(void)
 	};
 
 	for (size_t i = 0; i < sizeof(others) / sizeof(others[0]); i++) {
-		if (dlsym(RTLD_DEFAULT, others[i].symbol)) {
+		struct tek_definition ignored;
+		if (tek__defining_file(others[i].symbol, &ignored)) {
 			tek__engine_complain("", 0, others[i].why);
 			return true;
 		}

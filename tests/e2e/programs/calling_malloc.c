@@ -23,9 +23,30 @@ static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static __thread int depth;
 static int reentered, calls;
 
+static void child(void) {}
+
+/* What an allocator prepares at its first call. */
+static void call_once(void)
+{
+	static pthread_once_t once = PTHREAD_ONCE_INIT;
+	pthread_key_t key;
+	cpu_set_t cpus;
+
+	pthread_once(&once, child);
+	pthread_atfork(NULL, NULL, child);
+	if (pthread_key_create(&key, NULL) == 0)
+		pthread_setspecific(key, &lock);
+	if (sched_getaffinity(0, sizeof(cpus), &cpus) == 0)
+		sched_setaffinity(0, sizeof(cpus), &cpus);
+	sched_get_priority_max(SCHED_FIFO);
+	sysconf(_SC_NPROCESSORS_ONLN);
+}
+
 static void call_others(void)
 {
 	static char page[4096] __attribute__((aligned(4096)));
+	static pthread_rwlock_t rwlock = PTHREAD_RWLOCK_INITIALIZER;
+	const struct timespec moment = {.tv_nsec = 1};
 	struct sched_param param;
 	struct sigaction action;
 	struct timespec now;
@@ -43,6 +64,9 @@ static void call_others(void)
 	sigaction(SIGSEGV, NULL, &action);
 	pthread_sigmask(SIG_BLOCK, NULL, &mask);
 	sigprocmask(SIG_BLOCK, NULL, &mask);
+	pthread_rwlock_rdlock(&rwlock);
+	pthread_rwlock_unlock(&rwlock);
+	nanosleep(&moment, NULL);
 	sched_yield();
 	gettid();
 	clock_gettime(CLOCK_MONOTONIC, &now);
@@ -60,7 +84,8 @@ void *malloc(size_t bytes)
 		return __libc_malloc(bytes);
 	}
 	pthread_mutex_lock(&lock);
-	depth++;
+	if (!depth++ && !calls)
+		call_once();
 	call_others();
 	void *block = __libc_malloc(bytes);
 	depth--;
