@@ -70,6 +70,14 @@ def test_each_bound_function_is_one_function_in_the_oldest_c_library(compile_c):
     assert len(bound_functions()) > 100
 
 
+def test_resolvers_call_no_function_which_would_not_be_bound_yet():
+    shown = subprocess.run([needs("nm"), "--undefined-only", BUILD / "lib/base/libtek-definition.a"],
+                           check=True, capture_output=True, text=True)
+    names = set(re.findall(r" U (\w+)$", shown.stdout, re.M))
+    # Two objects, and what 32-bit ARM needs to unwind.
+    assert names - {"_GLOBAL_OFFSET_TABLE_", "__aeabi_unwind_cpp_pr0"} == {"_DYNAMIC", "_r_debug"}
+
+
 def own_functions():
     """A C program that has a function of its own for each name by which TEK calls the C library."""
     defined = "\n".join(f"OWN({name})" for name in bound_functions())
