@@ -94,6 +94,15 @@ def test_the_functions_of_a_program_are_called_by_the_program_only(tek, compile_
     assert (run.stdout, run.returncode) == ("4000\n", 0), run.stderr
 
 
+@pytest.mark.parametrize("mode", ["plain", "critical", "stack", "tlsf", "pool", "rtfifo"])
+@pytest.mark.usefixtures("library_32")
+def test_the_functions_of_a_32_bit_program_are_called_by_the_program_only(tek, compile_c, mode):
+    program = compile_c(own_functions(), "cc", "-m32", "-std=c11", "-fno-builtin", "-w", "-pthread")
+    run = tek(*MODES[mode], "--", program)
+    assert "captured" not in run.stderr
+    assert (run.stdout, run.returncode) == ("4000\n", 0), run.stderr
+
+
 def test_a_program_without_privilege_is_not_asked_for_sockets(tek, compile_c, as_nobody):
     """There tekd is asked to make a thread critical."""
     program = compile_c(own_functions(), "cc", "-std=c11", "-fno-builtin", "-w", "-pthread")
