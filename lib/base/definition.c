@@ -21,7 +21,7 @@ struct tables {
 	const ElfW(Half) * versions; /* NULL: the symbols have no versions */
 	const uint32_t *gnu_hash;    /* NULL: only the following one */
 	const ElfW(Word) * hash;     /* NULL: only the previous one */
-	ElfW(Addr) name;             /* DT_SONAME, in `strings`; 0: none */
+	ElfW(Addr) name;             /* DT_SONAME, in `strings`; 0: the empty string */
 };
 
 /* Set in the version of a symbol if another version is the default one. */
@@ -233,14 +233,19 @@ static bool begins_with(const char *text, const char *beginning)
 	return *beginning == '\0';
 }
 
+/* Whether a library of this name, libtek.so.0 or libtek-sync.so, is one of TEK's. */
+static bool is_teks(const char *library)
+{
+	return begins_with(library, "libtek.so") || begins_with(library, "libtek-");
+}
+
 void *tek__shared_function(const char *name)
 {
 	struct tek_definition definition;
 	struct tables tables;
 
 	for (const struct link_map *file = first_file(); file; file = file->l_next)
-		if (read_tables(file, &tables) && tables.name &&
-		    begins_with(tables.strings + tables.name, "libtek") &&
+		if (read_tables(file, &tables) && is_teks(tables.strings + tables.name) &&
 		    find(&tables, name, &definition) && !definition.is_resolver)
 			return definition.address;
 	return tek__c_library_function(name);
