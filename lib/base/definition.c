@@ -13,6 +13,13 @@
 /* What elf(5) calls the dynamic section of the file that contains this code. */
 extern ElfW(Dyn) _DYNAMIC[] __attribute__((visibility("hidden")));
 
+/*
+ * The loader checks no version of a function that is found here.  It checks that of this one, which
+ * glibc 2.34 has changed: older C libraries lack functions that we call, and do not load the library.
+ */
+extern int __libc_start_main(void);
+__attribute__((used)) static int (*const newest_version)(void) = __libc_start_main;
+
 /* The symbol tables of a loaded file. */
 struct tables {
 	uintptr_t base;

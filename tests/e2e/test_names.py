@@ -70,12 +70,21 @@ def test_each_bound_function_is_one_function_in_the_oldest_c_library(compile_c):
     assert len(bound_functions()) > 100
 
 
+@pytest.mark.parametrize("library", [path for path in LIBRARIES if "libm" not in path.name],
+                         ids=lambda path: f"{path.parent.name}/{path.name}")
+def test_a_c_library_that_lacks_bound_functions_does_not_load_the_library(library):
+    shown = subprocess.run([needs("readelf"), "--version-info", "--wide", library], check=True,
+                           capture_output=True, text=True).stdout
+    assert re.search(r"Name: GLIBC_2\.3[4-9]\b", shown)
+
+
 def test_resolvers_call_no_function_which_would_not_be_bound_yet():
     shown = subprocess.run([needs("nm"), "--undefined-only", BUILD / "lib/base/libtek-definition.a"],
                            check=True, capture_output=True, text=True)
     names = set(re.findall(r" U (\w+)$", shown.stdout, re.M))
-    # Two objects, and what 32-bit ARM needs to unwind.
-    assert names - {"_GLOBAL_OFFSET_TABLE_", "__aeabi_unwind_cpp_pr0"} == {"_DYNAMIC", "_r_debug"}
+    # Two objects, a function that is not called, and what 32-bit ARM needs to unwind.
+    assert names - {"_GLOBAL_OFFSET_TABLE_", "__aeabi_unwind_cpp_pr0"} == {
+        "_DYNAMIC", "__libc_start_main", "_r_debug"}
 
 
 def own_functions():
