@@ -11,6 +11,7 @@
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 #include <sys/mman.h>
 #include <sys/prctl.h>
 #include <sys/stat.h>
@@ -91,6 +92,13 @@ void *malloc(size_t bytes)
 	depth--;
 	pthread_mutex_unlock(&lock);
 	return block;
+}
+
+/* pthread_create(3) calls it. */
+void *calloc(size_t count, size_t size)
+{
+	void *block = malloc(count * size);
+	return block ? memset(block, 0, count * size) : NULL;
 }
 
 static void *work(void *unused)
