@@ -240,7 +240,30 @@ static bool begins_with(const char *text, const char *beginning)
 	return *beginning == '\0';
 }
 
-/* Whether a library of this name, libtek.so.0 or libtek-sync.so, is one of TEK's. */
+/* The function of the first library of such a name that defines it; else that of the C library. */
+static void *function_of(bool (*is_meant)(const char *library), const char *name)
+{
+	struct tek_definition definition;
+	struct tables tables;
+
+	for (const struct link_map *file = first_file(); file; file = file->l_next)
+		if (read_tables(file, &tables) && is_meant(tables.strings + tables.name) &&
+		    find(&tables, name, &definition) && !definition.is_resolver)
+			return definition.address;
+	return tek__c_library_function(name);
+}
+
+static bool is_engine(const char *library)
+{
+	return is_same(library, "libtek-uthread.so");
+}
+
+void *tek__engine_function(const char *name)
+{
+	return function_of(is_engine, name);
+}
+
+/* As libtek.so.0 or libtek-sync.so. */
 static bool is_teks(const char *library)
 {
 	return begins_with(library, "libtek.so") || begins_with(library, "libtek-");
@@ -248,12 +271,5 @@ static bool is_teks(const char *library)
 
 void *tek__shared_function(const char *name)
 {
-	struct tek_definition definition;
-	struct tables tables;
-
-	for (const struct link_map *file = first_file(); file; file = file->l_next)
-		if (read_tables(file, &tables) && is_teks(tables.strings + tables.name) &&
-		    find(&tables, name, &definition) && !definition.is_resolver)
-			return definition.address;
-	return tek__c_library_function(name);
+	return function_of(is_teks, name);
 }

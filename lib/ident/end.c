@@ -71,7 +71,7 @@ static void at_end(void *value)
 bool tek__end_start(void)
 {
 	last_round = PTHREAD_DESTRUCTOR_ITERATIONS - tek__sanitizer_of_threads();
-	return tek__real.pthread_key_create(&key, at_end) == 0;
+	return tek__c_library.pthread_key_create(&key, at_end) == 0;
 }
 
 void tek__end_watch(struct tek_thread *thread)

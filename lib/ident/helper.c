@@ -48,7 +48,7 @@ static void *helper_main(void *argument)
 {
 	struct tek_helper *helper = argument;
 
-	tek__real.prctl(PR_SET_NAME, helper->name);
+	tek__c_library.prctl(PR_SET_NAME, helper->name);
 	tek__place_leave();
 	for (;;) {
 		unsigned int seen = atomic_load(&helper->wakeups);
@@ -89,17 +89,17 @@ int tek__helper_start(struct tek_helper *helper, pthread_attr_t *attr)
 		return 0;
 	/* The program's signals are for the program's threads. */
 	sigfillset(&all);
-	tek__real.pthread_sigmask(SIG_SETMASK, &all, &before);
-	int error = tek__real.pthread_create(&helper->handle, attr, helper_main, helper);
+	tek__c_library.pthread_sigmask(SIG_SETMASK, &all, &before);
+	int error = tek__c_library.pthread_create(&helper->handle, attr, helper_main, helper);
 	if (error == EINVAL) {
 		/* A program with much thread-local storage; that lies on the stack too. */
 		pthread_attr_setstacksize(attr, default_stack_bytes());
-		error = tek__real.pthread_create(&helper->handle, attr, helper_main, helper);
+		error = tek__c_library.pthread_create(&helper->handle, attr, helper_main, helper);
 	}
 	/* It cannot end before we release the lock, so the handle is valid here. */
 	if (!error && pthread_getcpuclockid(helper->handle, &clock) == 0)
 		helper->tid = tek__tid_of_cpu_clock(clock);
-	tek__real.pthread_sigmask(SIG_SETMASK, &before, NULL);
+	tek__c_library.pthread_sigmask(SIG_SETMASK, &before, NULL);
 	helper->running = error == 0;
 	return error;
 }

@@ -101,8 +101,8 @@ static void start(void)
 	tek__process_epoch = tek__self_epoch();
 	tek__page_bytes = (size_t)sysconf(_SC_PAGESIZE);
 	pid = getpid();
-	tek__real_find();
 	tek__sanitizer_start();
+	tek__real_find();
 	tek__keys_start();
 	tek__attr_start();
 	tek__target_start();

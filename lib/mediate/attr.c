@@ -42,8 +42,8 @@ static bool find_change(const pthread_attr_t *a, const pthread_attr_t *b, int fr
 static bool set_stand_in(pthread_attr_t *attr, int policy, int priority)
 {
 	const struct sched_param param = {.sched_priority = priority};
-	return tek__real.pthread_attr_setschedpolicy(attr, policy) == 0 &&
-	       tek__real.pthread_attr_setschedparam(attr, &param) == 0;
+	return tek__c_library.pthread_attr_setschedpolicy(attr, policy) == 0 &&
+	       tek__c_library.pthread_attr_setschedparam(attr, &param) == 0;
 }
 
 void tek__attr_start(void)

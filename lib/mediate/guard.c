@@ -189,8 +189,8 @@ static int create(const struct tek_rt_range *range)
 
 	pthread_attr_init(&attr);
 	pthread_attr_setinheritsched(&attr, PTHREAD_EXPLICIT_SCHED);
-	tek__real.pthread_attr_setschedpolicy(&attr, SCHED_FIFO);
-	tek__real.pthread_attr_setschedparam(&attr, &param);
+	tek__c_library.pthread_attr_setschedpolicy(&attr, SCHED_FIFO);
+	tek__c_library.pthread_attr_setschedparam(&attr, &param);
 	pthread_attr_setstacksize(&attr, STACK_BYTES);
 
 	int error = tek__helper_start(&guard, &attr);

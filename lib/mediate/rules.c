@@ -202,7 +202,7 @@ void tek__rules_main_thread(void)
 	if (!tek__rules_any || !tek__lock())
 		return;
 	struct tek_thread *thread = tek__thread_self();
-	if (thread && tek__real.prctl(PR_GET_NAME, name) == 0) {
+	if (thread && tek__c_library.prctl(PR_GET_NAME, name) == 0) {
 		tek__thread_set_name(thread, name);
 		tek__rules_apply(thread);
 	}

@@ -127,7 +127,7 @@ static void set_policy(struct tek_thread *thread)
 {
 	const struct sched_param param = {.sched_priority = tek__place_config.fifo_priority};
 
-	if (tek__real.sched_setscheduler(thread->tid, FIFO, &param) == 0) {
+	if (tek__c_library.sched_setscheduler(thread->tid, FIFO, &param) == 0) {
 		thread->seen.policy = SCHED_FIFO;
 		thread->seen.rt_priority = tek__place_config.fifo_priority;
 		thread->seen.reset_on_fork = true;
@@ -227,8 +227,8 @@ void tek__place_again(void)
 static bool has_fifo_now(void)
 {
 	struct sched_param param;
-	return tek__place_config.fifo_priority && tek__real.sched_getscheduler(0) == FIFO &&
-	       tek__real.sched_getparam(0, &param) == 0 &&
+	return tek__place_config.fifo_priority && tek__c_library.sched_getscheduler(0) == FIFO &&
+	       tek__c_library.sched_getparam(0, &param) == 0 &&
 	       param.sched_priority == tek__place_config.fifo_priority;
 }
 
@@ -240,7 +240,7 @@ void tek__place_leave(void)
 		return;
 	tek__mask_set(0, &tek__place_allowed);
 	if (has_fifo_now())
-		tek__real.sched_setscheduler(0, SCHED_OTHER | SCHED_RESET_ON_FORK, &none);
+		tek__c_library.sched_setscheduler(0, SCHED_OTHER | SCHED_RESET_ON_FORK, &none);
 }
 
 /*
@@ -275,8 +275,8 @@ void tek__place_end(void)
 		tek__turn_leave(own_number);
 	/* Where the thread has an affinity of its own too. Without CAP_SYS_NICE the flag stays. */
 	stepped_out.policy = has_fifo_now() &&
-			     tek__real.sched_setscheduler(0, SCHED_OTHER | SCHED_RESET_ON_FORK,
-							  &none) == 0;
+			     tek__c_library.sched_setscheduler(0, SCHED_OTHER | SCHED_RESET_ON_FORK,
+							       &none) == 0;
 	errno = saved;
 }
 
@@ -305,6 +305,6 @@ void tek__place_step_in(void)
 			lose_place();
 	}
 	if (stepped_out.policy)
-		tek__real.sched_setscheduler(0, FIFO, &param);
+		tek__c_library.sched_setscheduler(0, FIFO, &param);
 	errno = saved;
 }

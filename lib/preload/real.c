@@ -1,12 +1,14 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
 #include "preload/real.h"
 
+#include "base/definition.h"
+#include "ident/sanitizer.h"
 #include "preload/next.h"
 
 #include <stddef.h>
 #include <string.h>
 
-struct tek_real tek__real;
+struct tek_real tek__real, tek__c_library;
 
 #define FUNCTION(name) \
 	{ \
@@ -61,10 +63,18 @@ static const struct {
 	FUNCTION(mq_notify),
 };
 
-void tek__real_find(void)
+/* `find` returns the function of a name. */
+static void fill(struct tek_real *real, void *(*find)(const char *name))
 {
 	for (size_t i = 0; i < sizeof(functions) / sizeof(functions[0]); i++) {
-		void *function = tek__next_definition(functions[i].name);
-		memcpy((char *)&tek__real + functions[i].at, &function, sizeof(function));
+		void *function = find(functions[i].name);
+		memcpy((char *)real + functions[i].at, &function, sizeof(function));
 	}
+}
+
+void tek__real_find(void)
+{
+	fill(&tek__real, tek__next_definition);
+	fill(&tek__c_library,
+	     tek__sanitizer_is_loaded() ? tek__next_definition : tek__c_library_function);
 }

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
 /*
- * The C library's own functions behind the symbols that libtek exports.
+ * The functions behind the symbols that libtek exports.
  */
 #ifndef TEK_PRELOAD_REAL_H
 #define TEK_PRELOAD_REAL_H
@@ -65,10 +65,20 @@ struct tek_real {
 	int (*mq_notify)(mqd_t, const struct sigevent *);
 };
 
-/* Filled by tek__start(); constant afterwards. */
+/*
+ * The next definitions, to which calls of the program are passed on: another library may have
+ * wrapped them.  Filled by tek__start(); constant afterwards.
+ */
 extern struct tek_real tek__real;
 
-/* Fill it. A function that the C library lacks stays NULL. */
+/*
+ * The C library's, for TEK's own work.  A wrapper may lock and allocate, and a library of the program
+ * may mean something else by the name.  Beside a sanitizer, which must know of all threads and
+ * signals, they are the next definitions.  Filled by tek__start(); constant afterwards.
+ */
+extern struct tek_real tek__c_library;
+
+/* Fill both. A function that the C library lacks stays NULL. */
 void tek__real_find(void);
 
 #endif

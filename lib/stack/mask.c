@@ -36,7 +36,7 @@ static bool is_blocked(tek__mask_function *real)
 
 void tek__mask_start(void)
 {
-	was_blocked = is_blocked(tek__real.pthread_sigmask);
+	was_blocked = is_blocked(tek__c_library.pthread_sigmask);
 }
 
 void tek__mask_begin(bool hidden)
@@ -47,7 +47,7 @@ void tek__mask_begin(bool hidden)
 	own.active = true;
 	own.hidden = hidden;
 	if (__atomic_load_n(&was_blocked, __ATOMIC_RELAXED) &&
-	    tek__real.pthread_sigmask(SIG_UNBLOCK, &segv, &before) == 0 &&
+	    tek__c_library.pthread_sigmask(SIG_UNBLOCK, &segv, &before) == 0 &&
 	    sigismember(&before, SIGSEGV) == 1)
 		own.hidden = true;
 }
@@ -100,7 +100,7 @@ void tek__mask_keep(const siginfo_t *info, ucontext_t *context)
 	pid_t pid = getpid();
 
 	/* From here on it is the kernel that blocks it, also once the handler has returned. */
-	tek__real.pthread_sigmask(SIG_BLOCK, &segv, NULL);
+	tek__c_library.pthread_sigmask(SIG_BLOCK, &segv, NULL);
 	sigaddset(&context->uc_sigmask, SIGSEGV);
 	own.hidden = false;
 	/* What was sent to the process may be meant for a thread that waits for it. */

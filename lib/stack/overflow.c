@@ -91,14 +91,14 @@ __attribute__((noinline)) static void backtrace(struct tek_backtrace *trace, uco
 	/* What cannot be read is a second fault, which must come to us and not kill. */
 	sigfillset(&all_others);
 	sigdelset(&all_others, SIGSEGV);
-	tek__real.pthread_sigmask(SIG_SETMASK, &all_others, &before);
+	tek__c_library.pthread_sigmask(SIG_SETMASK, &all_others, &before);
 	if (sigsetjmp(here, 0) == 0) {
 		on_fault = &here;
 		tek__backtrace(trace, context);
 	}
 	on_fault = NULL;
 	tek__set_program_counter(context, counter);
-	tek__real.pthread_sigmask(SIG_SETMASK, &before, NULL);
+	tek__c_library.pthread_sigmask(SIG_SETMASK, &before, NULL);
 }
 
 __attribute__((noinline)) static void report(struct tek_thread *thread, uintptr_t address,

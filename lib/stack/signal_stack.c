@@ -161,7 +161,7 @@ static bool map_slab(size_t stack_bytes)
 	}
 	madvise(slab, bytes, MADV_NOHUGEPAGE);
 	if (locked)
-		tek__real.mlock(slab, slab_head_bytes());
+		tek__c_library.mlock(slab, slab_head_bytes());
 	slab->next = slabs;
 	slab->stack_bytes = stack_bytes;
 	slab->locked = locked;
@@ -198,7 +198,7 @@ static void lock_upper_part(const struct place *place)
 	const size_t bytes = stack_for(LEAST_HANDLER_BYTES);
 
 	if (locked_parts < MOST_LOCKED &&
-	    tek__real.mlock(place->low + place->bytes - bytes, bytes) == 0)
+	    tek__c_library.mlock(place->low + place->bytes - bytes, bytes) == 0)
 		locked_parts++;
 }
 

@@ -64,8 +64,8 @@ __attribute__((cold, noinline)) static void start(void)
 
 	pthread_attr_init(&attr);
 	pthread_attr_setinheritsched(&attr, PTHREAD_EXPLICIT_SCHED);
-	tek__real.pthread_attr_setschedpolicy(&attr, SCHED_OTHER);
-	tek__real.pthread_attr_setschedparam(&attr, &none);
+	tek__c_library.pthread_attr_setschedpolicy(&attr, SCHED_OTHER);
+	tek__c_library.pthread_attr_setschedparam(&attr, &none);
 	pthread_attr_setstacksize(&attr, STACK_BYTES);
 	next = seen = 0;
 	periods = 1;

@@ -103,6 +103,18 @@ def test_the_functions_of_a_program_are_called_by_the_program_only(tek, compile_
     assert (run.stdout, run.returncode) == ("4000\n", 0), run.stderr
 
 
+@pytest.mark.parametrize("mode", MODES.values(), ids=MODES)
+def test_functions_of_a_library_of_the_program_are_not_called(tek, compile_c, mode):
+    # Loaded before the C library, as one that the program is linked with.
+    library = compile_c((PROGRAMS / "own_library.c").read_text(), "cc", "-fno-builtin", "-fPIC", "-shared")
+    source = (PROGRAMS / "own_functions.c").read_text()
+    program = compile_c(source, "cc", "-std=c11", "-fno-builtin", "-w", "-pthread", "-Wl,--no-as-needed",
+                        str(library))
+    run = tek(*mode, "--", program)
+    assert "captured" not in run.stderr
+    assert (run.stdout, run.returncode) == ("4000\n", 0), run.stderr
+
+
 @pytest.mark.parametrize("mode", ["plain", "critical", "stack", "tlsf", "pool", "rtfifo"])
 @pytest.mark.usefixtures("library_32")
 def test_the_functions_of_a_32_bit_program_are_called_by_the_program_only(tek, compile_c, mode):
