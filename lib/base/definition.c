@@ -10,12 +10,12 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* What elf(5) calls the dynamic section of the file that contains this code. */
+/* The dynamic section, elf(5), of the file that contains this code. */
 extern ElfW(Dyn) _DYNAMIC[] __attribute__((visibility("hidden")));
 
 /*
  * The loader checks no version of a function that is found here.  It checks that of this one, which
- * glibc 2.34 has changed: older C libraries lack functions that we call, and do not load the library.
+ * glibc 2.34 has changed.  An older C library lacks functions that we call, and does not load ours.
  */
 extern int __libc_start_main(void);
 __attribute__((used)) static int (*const newest_version)(void) = __libc_start_main;

@@ -20,7 +20,7 @@
 
 struct tek_definition {
 	void *address;
-	bool is_resolver; /* IFUNC: the function at the address returns that of the function meant */
+	bool is_resolver; /* IFUNC: calling it returns the address of the function */
 };
 
 /* The file that contains this code, in the loader's list; NULL: it is not there. */

@@ -72,9 +72,9 @@ struct tek_real {
 extern struct tek_real tek__real;
 
 /*
- * The C library's, for TEK's own work.  A wrapper may lock and allocate, and a library of the program
- * may mean something else by the name.  Beside a sanitizer, which must know of all threads and
- * signals, they are the next definitions.  Filled by tek__start(); constant afterwards.
+ * The C library's, for TEK's own work.  A wrapper may lock and allocate, and a library of the
+ * program may mean something else by the name.  Beside a sanitizer, which must know of all threads
+ * and signals, they are the next definitions.  Filled by tek__start(); constant afterwards.
  */
 extern struct tek_real tek__c_library;
 

@@ -13,20 +13,22 @@ pytestmark = pytest.mark.spread
 
 PROGRAMS = pathlib.Path(__file__).parent / "programs"
 
-# By which names a library of ours may look for a definition in other files, and why a program cannot
-# have another meaning for them.  All other names belong into lib/base/meson.build.
+# By which names a library of ours may look for a definition in other files, and why a program
+# cannot have another meaning for them.  All other names belong into lib/base/meson.build.
 PERMITTED = {
     r"_.*": "ISO C reserves names that begin with an underscore",
     r"tek_.*": "these are our own",
-    r"malloc|calloc|realloc|free|aligned_alloc": "the C library, too, calls the program's: blocks pass between both",
+    r"malloc|calloc|realloc|free|aligned_alloc":
+        "the C library, too, calls the program's: blocks pass between both",
     r"mem(chr|cmp|cpy|move|pcpy|rchr|set)": "ISO C reserves mem*; compilers make calls of them",
     r"str(cat|chr|chrnul|cmp|cpy|cspn|len|ncat|ncmp|ncpy|nlen|rchr|spn|str)":
-        "ISO C reserves str*; the C library has one for each processor, which only the loader selects",
+        "ISO C reserves str*; the C library has several, among which only the loader selects",
     r"stdin|stdout|stderr": "ISO C reserves these objects",
 }
 LIBRARIES = sorted({library.resolve() for directory in ("lib", "lib32")
                     for library in (BUILD / directory).glob("libtek*.so")})
 OLDEST = (2, 36)
+C11 = ["cc", "-std=c11", "-fno-builtin", "-w", "-pthread"]
 
 
 def looked_up(library):
@@ -61,10 +63,12 @@ def test_each_bound_function_is_one_function_in_the_oldest_c_library(compile_c):
     program = compile_c("int main(void) { return 0; }", "cc")
     linked = subprocess.run([needs("ldd"), program], check=True, capture_output=True, text=True)
     c_library = re.search(r"libc\.so\S* => (\S+)", linked.stdout)[1]
-    shown = subprocess.run([needs("objdump"), "-T", c_library], check=True, capture_output=True, text=True)
+    shown = subprocess.run([needs("objdump"), "-T", c_library], check=True, capture_output=True,
+                           text=True)
     # Those in parentheses are older versions; an i stands for a choice by the processor.
     functions = {name: tuple(map(int, version.split("."))) for version, name in
-                 re.findall(r"^\w+ [ \w]{5}DF \S+\s+\w+\s+GLIBC_([\d.]+)\s+(\w+)$", shown.stdout, re.M)}
+                 re.findall(r"^\w+ [ \w]{5}DF \S+\s+\w+\s+GLIBC_([\d.]+)\s+(\w+)$",
+                            shown.stdout, re.M)}
     missing = [name for name in bound_functions() if functions.get(name, (9,)) > OLDEST]
     assert not missing
     assert len(bound_functions()) > 100
@@ -79,8 +83,9 @@ def test_a_c_library_that_lacks_bound_functions_does_not_load_the_library(librar
 
 
 def test_resolvers_call_no_function_which_would_not_be_bound_yet():
-    shown = subprocess.run([needs("nm"), "--undefined-only", BUILD / "lib/base/libtek-definition.a"],
-                           check=True, capture_output=True, text=True)
+    archive = BUILD / "lib/base/libtek-definition.a"
+    shown = subprocess.run([needs("nm"), "--undefined-only", archive], check=True,
+                           capture_output=True, text=True)
     names = set(re.findall(r" U (\w+)$", shown.stdout, re.M))
     # Two objects, a function that is not called, and what 32-bit ARM needs to unwind.
     assert names - {"_GLOBAL_OFFSET_TABLE_", "__aeabi_unwind_cpp_pr0"} == {
@@ -95,7 +100,7 @@ def own_functions():
 
 @pytest.mark.parametrize("mode", MODES.values(), ids=MODES)
 def test_the_functions_of_a_program_are_called_by_the_program_only(tek, compile_c, mode):
-    program = compile_c(own_functions(), "cc", "-std=c11", "-fno-builtin", "-w", "-pthread")
+    program = compile_c(own_functions(), *C11)
     plain = subprocess.run([program], capture_output=True, text=True, check=False, timeout=60)
     assert (plain.stdout, plain.stderr, plain.returncode) == ("4000\n", "", 0)
     run = tek(*mode, "--", program)
@@ -106,10 +111,10 @@ def test_the_functions_of_a_program_are_called_by_the_program_only(tek, compile_
 @pytest.mark.parametrize("mode", MODES.values(), ids=MODES)
 def test_functions_of_a_library_of_the_program_are_not_called(tek, compile_c, mode):
     # Loaded before the C library, as one that the program is linked with.
-    library = compile_c((PROGRAMS / "own_library.c").read_text(), "cc", "-fno-builtin", "-fPIC", "-shared")
-    source = (PROGRAMS / "own_functions.c").read_text()
-    program = compile_c(source, "cc", "-std=c11", "-fno-builtin", "-w", "-pthread", "-Wl,--no-as-needed",
-                        str(library))
+    library = compile_c((PROGRAMS / "own_library.c").read_text(),
+                        "cc", "-fno-builtin", "-fPIC", "-shared")
+    program = compile_c((PROGRAMS / "own_functions.c").read_text(),
+                        *C11, "-Wl,--no-as-needed", str(library))
     run = tek(*mode, "--", program)
     assert "captured" not in run.stderr
     assert (run.stdout, run.returncode) == ("4000\n", 0), run.stderr
@@ -118,7 +123,7 @@ def test_functions_of_a_library_of_the_program_are_not_called(tek, compile_c, mo
 @pytest.mark.parametrize("mode", ["plain", "critical", "stack", "tlsf", "pool", "rtfifo"])
 @pytest.mark.usefixtures("library_32")
 def test_the_functions_of_a_32_bit_program_are_called_by_the_program_only(tek, compile_c, mode):
-    program = compile_c(own_functions(), "cc", "-m32", "-std=c11", "-fno-builtin", "-w", "-pthread")
+    program = compile_c(own_functions(), *C11, "-m32")
     run = tek(*MODES[mode], "--", program)
     assert "captured" not in run.stderr
     assert (run.stdout, run.returncode) == ("4000\n", 0), run.stderr
@@ -126,7 +131,7 @@ def test_the_functions_of_a_32_bit_program_are_called_by_the_program_only(tek, c
 
 def test_a_program_without_privilege_is_not_asked_for_sockets(tek, compile_c, as_nobody):
     """There tekd is asked to make a thread critical."""
-    program = compile_c(own_functions(), "cc", "-std=c11", "-fno-builtin", "-w", "-pthread")
+    program = compile_c(own_functions(), *C11)
     run = tek("run", "--critical", "*", "--", program, prefix=as_nobody)
     assert "captured" not in run.stderr
     assert run.stdout == "4000\n", run.stderr
@@ -134,6 +139,6 @@ def test_a_program_without_privilege_is_not_asked_for_sockets(tek, compile_c, as
 
 @pytest.mark.parametrize("mode", MODES.values(), ids=MODES)
 def test_own_read_qsort_and_getenv_give_their_results(tek, compile_c, mode):
-    program = compile_c((PROGRAMS / "own_read.c").read_text(), "cc", "-std=c11", "-fno-builtin", "-pthread")
+    program = compile_c((PROGRAMS / "own_read.c").read_text(), *C11)
     run = tek(*mode, "--", program, input="1 2 3 4 5\n")
     assert (run.stdout, run.returncode) == ("sum 15, sorted 3, getenv 7\n", 0), run.stderr

@@ -18,7 +18,8 @@ PROGRAMS = pathlib.Path(__file__).parent / "programs"
 
 @pytest.fixture
 def library(compile_c):
-    return lambda name: str(compile_c((PROGRAMS / name).read_text(), "cc", "-fno-builtin", "-fPIC", "-shared", "-pthread"))
+    options = ["-fno-builtin", "-fPIC", "-shared", "-pthread"]
+    return lambda name: str(compile_c((PROGRAMS / name).read_text(), "cc", *options))
 
 
 @pytest.fixture
@@ -63,8 +64,10 @@ def locks(compile_c):
 
 
 @pytest.mark.parametrize("mode", MODES.values(), ids=MODES)
-def test_an_allocator_that_calls_others_under_its_lock_is_not_re_entered(all_right, compile_c, library, mode):
-    program = compile_c((PROGRAMS / "calling_malloc.c").read_text(), "cc", "-fno-builtin", "-pthread", "-rdynamic")
+def test_an_allocator_that_calls_others_under_its_lock_is_not_re_entered(
+        all_right, compile_c, library, mode):
+    program = compile_c((PROGRAMS / "calling_malloc.c").read_text(),
+                        "cc", "-fno-builtin", "-pthread", "-rdynamic")
     all_right(mode, program, LD_PRELOAD=library("early_thread.c"))
 
 

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
 /*
- * A program with an allocator that calls many functions while it holds its lock, as real ones do: it
- * names its memory, locks it, counts the CPUs, reads a file of /proc.  The first call is that of a
- * constructor of a library, before those of preloaded libraries.  None of these functions allocates.
+ * A program with an allocator that calls many functions while it holds its lock, as real ones do:
+ * it names its memory, locks it, counts the CPUs, reads a file of /proc.  The first call is that of
+ * a constructor of a library, before those of preloaded libraries.  None of these functions
+ * allocates.
  */
 #define _GNU_SOURCE
 #include <fcntl.h>
@@ -26,7 +27,7 @@ static int reentered, calls;
 
 static void child(void) {}
 
-/* What an allocator prepares at its first call. */
+/* At the first allocation. */
 static void call_once(void)
 {
 	static pthread_once_t once = PTHREAD_ONCE_INIT;
