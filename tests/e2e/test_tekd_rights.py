@@ -18,7 +18,7 @@ assert daemon and pytestmark  # which pytest looks for by their names
 NOBODY = 65534
 FLAG = 0x40000000  # SCHED_RESET_ON_FORK
 RR = os.SCHED_RR | FLAG
-USUAL_POLICY = (os.SCHED_OTHER, 0, 0)
+ORDINARY = (os.SCHED_OTHER, 0)
 GRANT = f"[[grant]]\nusers = [{NOBODY}]\nrate = 1000\nthreads = 64\nuser_threads = 64\n"
 
 # As nobody: does what it reads, a line each, and prints what came of it. `change` is the attack.
@@ -55,6 +55,11 @@ for line in sys.stdin:
     elif word == "exec":
         os.execv(numbers[0], numbers)
 """
+
+
+def policy(tid):
+    """With the flag, and the priority."""
+    return scheduling(tid)[:2]
 
 
 class Beneficiary:
@@ -118,9 +123,9 @@ def test_a_policy_that_a_beneficiary_lowered_ends_with_the_grant(granted, open_d
     with Beneficiary(granted) as beneficiary:
         assert beneficiary.do("enter") == 0
         assert beneficiary.do("change", RR, 48) == 0
-        assert scheduling(beneficiary.tid) == (RR, 48, 0)
+        assert policy(beneficiary.tid) == (RR, 48)
         end_the_grant(way, granted, beneficiary, open_directory)
-        eventually(lambda: scheduling(beneficiary.tid) == USUAL_POLICY)
+        eventually(lambda: policy(beneficiary.tid) == ORDINARY)
         if way == "exec":
             assert read(f"/proc/{beneficiary.tid}/status").split("Uid:")[1].split()[1] == "0"
 
@@ -132,7 +137,7 @@ def test_a_policy_that_a_beneficiary_lowered_ends_with_an_overrun(daemon, open_d
         assert beneficiary.do("enter") == 0
         assert beneficiary.do("change", RR, 48) == 0
         assert beneficiary.do("burn") == 0
-        eventually(lambda: scheduling(beneficiary.tid) == USUAL_POLICY)
+        eventually(lambda: policy(beneficiary.tid) == ORDINARY)
         assert beneficiary.do("enter") == errno.EDQUOT
 
 
@@ -142,7 +147,7 @@ def test_each_priority_up_to_the_granted_one_is_the_grants(granted, priority):
         assert beneficiary.do("enter") == 0
         assert beneficiary.do("change", RR, priority) == 0
         assert beneficiary.do("leave") == 0
-        assert scheduling(beneficiary.tid) == USUAL_POLICY
+        assert policy(beneficiary.tid) == ORDINARY
 
 
 def test_an_ordinary_policy_that_a_beneficiary_chose_stays_without_the_flag_of_tekd(granted):
@@ -150,7 +155,7 @@ def test_an_ordinary_policy_that_a_beneficiary_chose_stays_without_the_flag_of_t
         assert beneficiary.do("enter") == 0
         assert beneficiary.do("change", os.SCHED_BATCH | FLAG, 0) == 0
         assert beneficiary.do("leave") == 0
-        assert scheduling(beneficiary.tid) == (os.SCHED_BATCH, 0, 0)
+        assert policy(beneficiary.tid) == (os.SCHED_BATCH, 0)
 
 
 def test_a_thread_does_not_leave_sched_idle_by_a_grant(granted):
@@ -159,7 +164,7 @@ def test_a_thread_does_not_leave_sched_idle_by_a_grant(granted):
         assert beneficiary.do("enter") == 0
         assert beneficiary.do("change", os.SCHED_OTHER | FLAG, 0) == 0
         assert beneficiary.do("leave") == 0
-        assert scheduling(beneficiary.tid) == (os.SCHED_IDLE, 0, 0)
+        assert policy(beneficiary.tid) == (os.SCHED_IDLE, 0)
 
 
 def test_a_narrower_range_counts_for_a_beneficiary_that_lowered_itself(granted):
@@ -168,17 +173,17 @@ def test_a_narrower_range_counts_for_a_beneficiary_that_lowered_itself(granted):
         assert beneficiary.do("change", RR, 48) == 0
         granted.config.write_text("real_time = [1, 20]\n" + GRANT)
         granted.process.send_signal(signal.SIGHUP)
-        eventually(lambda: scheduling(beneficiary.tid) == (RR, 20, 0))
+        eventually(lambda: policy(beneficiary.tid) == (RR, 20))
 
 
-@pytest.mark.parametrize(("policy", "priority"), [(os.SCHED_FIFO | FLAG, 60), (os.SCHED_RR, 20)],
+@pytest.mark.parametrize(("chosen", "priority"), [(os.SCHED_FIFO | FLAG, 60), (os.SCHED_RR, 20)],
                          ids=["above the granted one", "without the flag"])
-def test_what_only_a_privileged_process_can_have_set_stays(granted, policy, priority):
+def test_what_only_a_privileged_process_can_have_set_stays(granted, chosen, priority):
     with Beneficiary(granted) as beneficiary:
         assert beneficiary.do("enter") == 0
-        os.sched_setscheduler(beneficiary.tid, policy, os.sched_param(priority))
+        os.sched_setscheduler(beneficiary.tid, chosen, os.sched_param(priority))
         assert beneficiary.do("leave") == 0
-        assert scheduling(beneficiary.tid)[:2] == (policy, priority)
+        assert policy(beneficiary.tid) == (chosen, priority)
 
 
 def test_a_thread_with_cap_sys_nice_keeps_what_it_set(daemon):
@@ -188,7 +193,7 @@ def test_a_thread_with_cap_sys_nice_keeps_what_it_set(daemon):
         assert beneficiary.do("enter") == 0
         assert beneficiary.do("change", RR, 48) == 0
         assert beneficiary.do("leave") == 0
-        assert scheduling(beneficiary.tid) == (RR, 48, 0)
+        assert policy(beneficiary.tid) == (RR, 48)
 
 
 def test_capabilities_in_a_namespace_of_users_are_no_right(granted):
@@ -210,7 +215,7 @@ for name, text in ("setgroups", "deny"), ("uid_map", "65534 65534 1"), ("gid_map
         assert beneficiary.do("enter") == 0
         assert beneficiary.do("change", RR, 48) == 0
         assert beneficiary.do("leave") == 0
-        assert scheduling(beneficiary.tid) == USUAL_POLICY
+        assert policy(beneficiary.tid) == ORDINARY
 
 
 RACER = (pathlib.Path(__file__).parent / "programs" / "racer.c").read_text()
@@ -230,7 +235,7 @@ def test_who_sets_a_policy_at_the_moment_of_its_end_does_not_keep_it(granted, co
                 assert beneficiary.do("enter") == 0
             for beneficiary in beneficiaries:
                 assert beneficiary.do("leave") == 0
-        eventually(lambda: all(scheduling(tid)[0] & ~FLAG == os.SCHED_OTHER for tid in tids))
+        eventually(lambda: all(policy(tid)[0] & ~FLAG == os.SCHED_OTHER for tid in tids))
     finally:
         racers.kill()
         racers.communicate(timeout=60)

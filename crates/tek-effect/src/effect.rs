@@ -5,6 +5,7 @@ use crate::file::{is_threaded_type, FileChange};
 use crate::journal::{Journal, Value, What};
 use crate::limit::{LimitChange, Limits};
 use crate::member::MemberChange;
+use crate::returned::Returned;
 use crate::scheduling::SchedulingChange;
 use crate::{Error, Hierarchy, Identity, Resource, Restored, Scheduling, Undone};
 use std::cmp::Reverse;
@@ -22,12 +23,14 @@ pub struct Change(u64);
 /// Changes stay when an `Effect` is dropped, for the next owner of the journal to undo;
 /// [`Effect::close`] is the clean end. Nothing here waits for other threads or sleeps, but for a
 /// group that is removed while it has members (at most 0.1 s), `move_to` for a thread that is just
-/// being made (10 ms), and `open`, `undo_all` and `close` for one that is executing a program (20 ms).
+/// being made (10 ms), and `open`, `undo_all` and `close` for one that is executing a program or was
+/// given back its own policy (20 ms).
 pub struct Effect {
     journal: Journal,
     /// Changes that nobody wants any more and that could not be undone yet, and whether that was
     /// tried again.
     owed: Vec<(u64, bool)>,
+    returned: Returned,
 }
 
 /// A thread that executes a program has done so after that time.
@@ -38,7 +41,7 @@ impl Effect {
     /// undoes what an earlier owner left. [`Error::Busy`]: there is an owner that runs.
     pub fn open(directory: &Path) -> Result<(Self, Restored), Error> {
         let (journal, left) = Journal::open(directory)?;
-        let mut effect = Self { journal, owed: Vec::new() };
+        let mut effect = Self { journal, owed: Vec::new(), returned: Returned::default() };
         let mut restored = effect.undo_all();
         restored.gone += left.earlier;
         restored.failed.extend(left.damage);
@@ -50,6 +53,7 @@ impl Effect {
     ///
     /// Needs CAP_SYS_NICE, for more than lowering a thread of one's own user.
     pub fn set_scheduling(&mut self, who: Identity, wanted: Scheduling) -> Result<Change, Error> {
+        self.settle(who);
         self.schedule(SchedulingChange::planned(who, wanted)?)
     }
 
@@ -60,6 +64,7 @@ impl Effect {
         who: Identity,
         wanted: Scheduling,
     ) -> Result<Change, Error> {
+        self.settle(who);
         self.schedule(SchedulingChange::planned_with_births(who, wanted)?)
     }
 
@@ -73,8 +78,27 @@ impl Effect {
         self.make(What::Scheduling(planned.clone()), || planned.act()).map(|(change, ())| change)
     }
 
-    /// Another value for such a change; what is restored stays the same. If somebody else changed
-    /// it since, that stays: [`Error::Changed`]. Of several changes of one thread, only the last can
+    /// A thread is about to be changed: what it has now, if that was looked for, is its own, and
+    /// nothing that it kept of an earlier change.
+    pub fn settle(&mut self, who: Identity) {
+        self.returned.settle(who);
+    }
+
+    /// When [`Effect::look_at_returned`] has something to do, in ns of CLOCK_MONOTONIC.
+    pub fn next_look_ns(&self) -> Option<u64> {
+        self.returned.next_ns()
+    }
+
+    /// Looks again, a few times within 10 s, at threads that were given back their own policy: a system
+    /// call that the kernel had let pass before may have given them what they had by our change.
+    pub fn look_at_returned(&mut self, now_ns: u64) {
+        let held = self.journal.held();
+        let is_changed = |who| held.schedulings().any(|change| change.who == who);
+        self.returned.look(now_ns, is_changed);
+    }
+
+    /// Another value for such a change; what is restored stays the same. If a process with a right to
+    /// it changed it since, that stays: [`Error::Changed`]. Of several changes of one thread, only the last can
     /// get another value.
     pub fn set_again(&mut self, change: Change, wanted: Scheduling) -> Result<(), Error> {
         let planned = self.last_scheduling(change)?.clone();
@@ -83,7 +107,7 @@ impl Effect {
         let set = planned.act_again(value);
         match &set {
             // Nothing but this is ours now, whatever was written down before.
-            Ok(()) => self.settle(change, value),
+            Ok(()) => self.keep_only(change, value),
             Err(_) => {
                 let latest = Value::Scheduling(planned.latest());
                 let _ = self.journal.again(change.0, latest);
@@ -115,6 +139,9 @@ impl Effect {
 
     /// Sets a limit of a process, which is named by its first thread: prlimit(2).
     ///
+    /// Real-time policies that threads can have only by a raised RLIMIT_RTPRIO end with the change, and so
+    /// do those that its children have inherited.
+    ///
     /// Needs CAP_SYS_RESOURCE for other users' processes, and for raising a hard limit.
     pub fn set_limit(
         &mut self,
@@ -128,11 +155,22 @@ impl Effect {
     }
 
     /// A process that was born of one whose limit is changed has inherited what is set: it gets what
-    /// there was before, for good. Nothing if it has something else by now.
+    /// there was before, for good, and loses real-time policies that it has by that limit only. Nothing
+    /// if a process with a right to it gave it another limit.
     pub fn disinherit_limit(&self, change: Change, child: Identity) -> Result<(), Error> {
         match self.journal.held().get(change.0) {
-            Some(What::Limit(limit)) => limit.take_from_child(child),
+            Some(What::Limit(limit)) => {
+                limit.take_from_child(child, &|tid, rule| self.journal.held().gave(tid, rule))
+            }
             _ => Err(not_in_force(change)),
+        }
+    }
+
+    /// The same for all processes that were born of it and whose parents are there: some births may
+    /// have been missed.
+    pub fn disinherit_limit_of_all(&self, change: Change) {
+        if let Some(What::Limit(limit)) = self.journal.held().get(change.0) {
+            limit.take_from_children(&|tid, rule| self.journal.held().gave(tid, rule));
         }
     }
 
@@ -178,7 +216,7 @@ impl Effect {
     }
 
     /// Gives back what was there. After an error the change is still in force, and may be undone
-    /// again.
+    /// again. A thread keeps what it has set since only if it could have done so without the change.
     ///
     /// The same thing may be changed more than once: undoing an earlier change then does nothing at
     /// once, and undoing the last gives back what was there before the first.
@@ -189,13 +227,17 @@ impl Effect {
     /// With patience, [`Error::Executing`] is returned; without, the thread counts as gone.
     fn undo_now_or(&mut self, change: Change, patience: bool) -> Result<Undone, Error> {
         let what = self.journal.held().get(change.0).ok_or(not_in_force(change))?;
-        let undone = match self.journal.held().next_of_same_thing(change.0) {
-            Some(_) => Undone::Undone,
-            None => match self.undo_heirs(what, patience).and_then(|()| self.undo_itself(what)) {
+        let is_last = self.journal.held().next_of_same_thing(change.0).is_none();
+        let undone = match is_last {
+            false => Undone::Undone,
+            true => match self.undo_heirs(what, patience).and_then(|()| self.undo_itself(what)) {
                 Err(Error::Executing { .. }) if !patience => Undone::Gone,
                 undone => undone?,
             },
         };
+        if let (What::Scheduling(its), true) = (what, is_last && undone != Undone::Gone) {
+            self.returned.note(its);
+        }
         self.journal.done(change.0);
         Ok(undone)
     }
@@ -249,7 +291,7 @@ impl Effect {
                 return Ok(Undone::Gone);
             }
         }
-        what.undo()
+        what.undo(self.journal.held())
     }
 
     /// All of them, the last first.
@@ -267,6 +309,10 @@ impl Effect {
         if self.undo_each(&changes, &mut restored, true) || !restored.failed.is_empty() {
             sleep(EXECUTED);
             self.undo_each(&changes, &mut restored, false);
+        }
+        if !self.returned.is_empty() {
+            sleep(EXECUTED);
+            self.look_at_returned(u64::MAX);
         }
         restored
     }
@@ -350,7 +396,7 @@ impl Effect {
         Ok(scheduling)
     }
 
-    fn settle(&mut self, change: Change, value: Scheduling) {
+    fn keep_only(&mut self, change: Change, value: Scheduling) {
         if let Some(What::Scheduling(scheduling)) = self.journal.held_mut().get_mut(change.0) {
             scheduling.ours = vec![value];
         }

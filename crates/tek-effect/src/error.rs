@@ -18,6 +18,14 @@ pub enum Error {
         /// Its id.
         tid: i32,
     },
+    /// Its policy was set again and again while its own was given back.
+    #[error(
+        "thread {tid} is given another policy again and again: look who does that, and try again"
+    )]
+    Contended {
+        /// Its id.
+        tid: i32,
+    },
     /// SCHED_DEADLINE is reserved CPU time that could not be given back once it was let go.
     #[error("thread {tid} is under SCHED_DEADLINE and is left alone: take that from it first (chrt --other -p 0 {tid})")]
     Deadline {
@@ -105,7 +113,7 @@ impl Error {
     pub fn errno(&self) -> i32 {
         match self {
             Self::Gone { .. } => libc::ESRCH,
-            Self::Executing { .. } => libc::EAGAIN,
+            Self::Executing { .. } | Self::Contended { .. } => libc::EAGAIN,
             Self::Deadline { .. } | Self::Busy { .. } | Self::Changed { .. } => libc::EBUSY,
             Self::Invalid { .. } | Self::NotInForce { .. } => libc::EINVAL,
             Self::Untrusted { .. } => libc::EPERM,

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Children of a thread whose policy was changed: they inherit what was set. When it is given back they
-//! get what the thread had, which they would have inherited without the change.
+//! Children of a thread whose policy, or of a process whose limit, was changed: they inherit what was set.
+//! When it is given back they get what there was, which they would have inherited without the change.
 use crate::identity::{parent_of, process_of};
 use crate::scheduling::{set_rule, Rule};
 use crate::sys;
@@ -37,6 +37,15 @@ impl Births {
     /// Gives `was` to all who were born since of the process, and of those who were born of it, and
     /// have one of `ours`. A child whose parent has ended is not found.
     pub(crate) fn give(&self, ours: &[Rule], was: Rule) {
+        self.each_process(|process, may_be_born| {
+            self.give_to_threads(process.tid, may_be_born, ours, was);
+        });
+    }
+
+    /// Calls for the process and for those who were born of it since, with what tells which ids may be
+    /// of threads that were born since; for nobody if nobody was. A child whose parent has ended is
+    /// not found.
+    pub(crate) fn each_process(&self, mut visit: impl FnMut(Identity, &dyn Fn(&i32) -> bool)) {
         let last_id = last_id();
         if last_id == self.last_id {
             return; // nobody was born on the whole device
@@ -46,9 +55,7 @@ impl Births {
         let mut processes = HashSet::from([self.process.tid]);
         let mut youngest = vec![self.process];
         for _ in 0..MOST_GENERATIONS {
-            for process in &youngest {
-                self.give_to_threads(process.tid, may_be_born, ours, was);
-            }
+            youngest.iter().for_each(|process| visit(*process, &may_be_born));
             youngest = LISTED.with_borrow_mut(|listed| {
                 listed.renew(last_id, sys::boot_ticks());
                 self.children(listed, &processes, may_be_born)
@@ -144,7 +151,7 @@ fn is_between(id: i32, before: i32, last: i32) -> bool {
     }
 }
 
-fn ids_in(directory: &str) -> Vec<i32> {
+pub(crate) fn ids_in(directory: &str) -> Vec<i32> {
     let entries = fs::read_dir(directory).into_iter().flatten().flatten();
     entries.filter_map(|entry| entry.file_name().to_str()?.parse().ok()).collect()
 }

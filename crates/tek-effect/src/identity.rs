@@ -247,6 +247,16 @@ pub(crate) fn is_none(error: &io::Error) -> bool {
     matches!(error.raw_os_error(), Some(libc::ENOENT | libc::ESRCH))
 }
 
+/// A file of /proc about a thread, of any length.
+pub(crate) fn read_all(tid: i32, name: &str) -> Result<String, Error> {
+    let text =
+        std::fs::read(format!("/proc/{tid}/{name}")).map_err(|error| match is_none(&error) {
+            true => Error::Gone { tid },
+            false => Error::thread(tid, format!("read /proc/TID/{name} of"), error),
+        })?;
+    Ok(String::from_utf8_lossy(&text).into_owned())
+}
+
 /// Whether a thread was never on a CPU, where the kernel counts that.
 pub(crate) fn has_never_run(tid: i32) -> bool {
     let counted = read_once(&format!("/proc/{tid}/schedstat"), SCHEDSTAT_BYTES).unwrap_or_default();

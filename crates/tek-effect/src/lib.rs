@@ -3,8 +3,8 @@
 //!
 //! An [`Effect`] owns a journal. Each change is written into it before it is made, with what was
 //! there, so that whoever opens the journal next can undo what a killed owner left. Undoing gives
-//! back what was there and no default; what somebody else has changed since is the last word and
-//! stays.
+//! back what was there and no default; what a process with a right to it has changed since is the last
+//! word and stays. What a thread could change only by what it was lent ([`loan`]) is undone as well.
 //!
 //! A thread is named by its id and its start time ([`Identity`]), so that one which got the id
 //! later is left alone.
@@ -23,8 +23,10 @@ mod hierarchy;
 mod identity;
 mod journal;
 mod limit;
+mod loan;
 mod member;
 mod restore;
+mod returned;
 mod scheduling;
 mod step;
 #[allow(unsafe_code)] // the system calls that nix does not have

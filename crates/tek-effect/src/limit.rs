@@ -1,6 +1,9 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Limits of processes: prlimit(2).
+use crate::heirs::{ids_in, Births};
 use crate::identity::process_of;
+use crate::loan::{has_privilege, Right, CAP_SYS_RESOURCE};
+use crate::scheduling::{set_rule, Rule, FIFO, RR};
 use crate::sys;
 use crate::{Error, Identity, Undone};
 use serde::{Deserialize, Serialize};
@@ -59,7 +62,35 @@ pub(crate) struct LimitChange {
     pub(crate) resource: Resource,
     pub(crate) was: Limits,
     pub(crate) ours: Vec<Limits>,
+    /// The process may raise hard limits by itself.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub(crate) may_raise: bool,
+    /// Of RLIMIT_RTPRIO, if that was raised.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) real_time: Option<RealTime>,
+    /// To find those who inherit the limit.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) births: Option<Births>,
 }
+
+/// Whether a thread has a policy by another change that is in force.
+pub(crate) type Keeps<'a> = dyn Fn(i32, Rule) -> bool + 'a;
+
+/// What threads of a process had before its RLIMIT_RTPRIO was raised.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct RealTime {
+    /// The highest priority that they could set by themselves.
+    highest: u32,
+    /// The real-time policies that some of them had.
+    had: Vec<Rule>,
+}
+
+const ORDINARY: u32 = libc::SCHED_OTHER as u32;
+
+/// After a limit was lowered, threads that had a real-time policy by it may have children with that
+/// policy until they have lost it themselves. They are looked through so often at most.
+const MOST_LOOKS: usize = 32;
 
 impl LimitChange {
     pub(crate) fn planned(who: Identity, resource: Resource, set: Limits) -> Result<Self, Error> {
@@ -73,36 +104,79 @@ impl LimitChange {
             return Err(Error::invalid(what, "give the id of its process"));
         }
         let was = Limits::of(who.tid, resource)?;
-        Self { who, resource, was, ours: vec![set] }.checked()
+        let is_raised = set.hard > was.hard;
+        let births = is_raised.then(|| Births::since_now(who.tid)).transpose()?;
+        let real_time = match resource {
+            Resource::Rtprio if is_raised => Some(RealTime::of(who.tid)?),
+            _ => None,
+        };
+        let may_raise = has_privilege(who.tid, CAP_SYS_RESOURCE)?;
+        Self { who, resource, was, ours: vec![set], may_raise, real_time, births }.checked()
     }
 
     pub(crate) fn act(&self) -> Result<(), Error> {
         self.ours.last().map_or(Ok(()), |&limits| self.set(limits))
     }
 
-    pub(crate) fn undo(&self) -> Result<Undone, Error> {
+    /// The limit first, so that what depends on it cannot be set again. Threads keep policies that other
+    /// changes gave them, as `keeps` says.
+    pub(crate) fn undo(&self, keeps: &Keeps) -> Result<Undone, Error> {
         self.check()?;
+        let undone = self.undo_limit()?;
+        if let Some(real_time) = &self.real_time {
+            real_time.take_from(self.who, &self.ours, keeps)?;
+        }
+        self.take_from_children(keeps);
+        Ok(undone)
+    }
+
+    fn undo_limit(&self) -> Result<Undone, Error> {
         let present = Limits::of(self.who.tid, self.resource)?;
-        if present == self.was {
-            return Ok(Undone::Undone);
+        let own = self.limits_without(present);
+        if own != present {
+            self.set(own)?;
         }
-        if !self.ours.contains(&present) {
-            return Ok(Undone::Changed);
+        Ok(if own == self.was { Undone::Undone } else { Undone::Changed })
+    }
+
+    /// What a process has without the change. It may have lowered what was raised; a hard limit above
+    /// what it had can only come from the change unless it is above that, too.
+    fn limits_without(&self, present: Limits) -> Limits {
+        if self.ours.contains(&present) {
+            return self.was;
         }
-        self.set(self.was)?;
-        Ok(Undone::Undone)
+        let highest = self.ours.iter().map(|ours| ours.hard).max().unwrap_or(0);
+        let is_lent = present.hard > self.was.hard && present.hard <= highest;
+        match is_lent && !self.may_raise {
+            true => Limits { soft: present.soft.min(self.was.soft), hard: self.was.hard },
+            false => present,
+        }
+    }
+
+    /// The same for those who were born of the process, and whose parents are there.
+    pub(crate) fn take_from_children(&self, keeps: &Keeps) {
+        let Some(births) = &self.births else { return };
+        births.each_process(|process, _| {
+            if process != self.who {
+                let _ = self.take_from_child(process, keeps); // it ends just now
+            }
+        });
     }
 
     /// A child has what was there before, or less if it has lowered its limit.
-    pub(crate) fn take_from_child(&self, child: Identity) -> Result<(), Error> {
+    pub(crate) fn take_from_child(&self, child: Identity, keeps: &Keeps) -> Result<(), Error> {
         child.check_process()?;
         let present = Limits::of(child.tid, self.resource)?;
         let wanted =
             Limits { soft: present.soft.min(self.was.soft), hard: present.hard.min(self.was.hard) };
-        let is_inherited = self.ours.iter().any(|ours| ours.hard == present.hard);
-        match is_inherited && wanted != present {
-            true => Self { who: child, was: present, ..self.clone() }.set(wanted),
-            false => Ok(()),
+        let is_ours = self.ours.iter().any(|ours| ours.hard == present.hard);
+        let is_inherited = is_ours || self.limits_without(present) != present;
+        if is_inherited && wanted != present {
+            Self { who: child, was: present, ..self.clone() }.set(wanted)?;
+        }
+        match &self.real_time {
+            Some(real_time) => real_time.take_from(child, &self.ours, keeps),
+            None => Ok(()),
         }
     }
 
@@ -133,5 +207,107 @@ impl LimitChange {
         self.who.tid > 0
             && !self.ours.is_empty()
             && self.ours.iter().chain([&self.was]).all(|limits| limits.soft <= limits.hard)
+    }
+}
+
+impl RealTime {
+    fn of(pid: i32) -> Result<Self, Error> {
+        let is_real_time = |rule: &Rule| matches!(rule.policy, FIFO | RR);
+        let mut had: Vec<Rule> = Vec::new();
+        for rule in threads(pid).filter_map(|tid| sys::rule(tid).ok()).filter(is_real_time) {
+            if !had.contains(&rule) {
+                had.push(rule);
+            }
+        }
+        Ok(Self { highest: Right::of(pid)?.priority, had })
+    }
+
+    /// The policies that threads of a process have only by the limit are taken away.
+    fn take_from(&self, who: Identity, ours: &[Limits], keeps: &Keeps) -> Result<(), Error> {
+        let highest = ours.iter().map(|ours| ours.hard).max().unwrap_or(0);
+        for _ in 0..MOST_LOOKS {
+            who.check_process()?;
+            let mut taken = false;
+            for tid in threads(who.tid) {
+                let Ok(has) = sys::rule(tid) else { continue };
+                if self.is_lent(has, highest) && !keeps(tid, has) {
+                    let ordinary = Rule { policy: ORDINARY, priority: 0, ..has };
+                    let failed = |source| Error::thread(tid, "give SCHED_OTHER to", source);
+                    match set_rule(tid, has, ordinary).map_err(failed) {
+                        Ok(()) => taken = true,
+                        Err(Error::Gone { .. }) => {}
+                        Err(error) => return Err(error),
+                    }
+                }
+            }
+            if !taken {
+                return Ok(());
+            }
+        }
+        Err(Error::Contended { tid: who.tid })
+    }
+
+    fn is_lent(&self, rule: Rule, highest: u64) -> bool {
+        matches!(rule.policy, FIFO | RR)
+            && rule.priority > self.highest
+            && u64::from(rule.priority) <= highest
+            && !self.had.contains(&rule)
+    }
+}
+
+fn threads(pid: i32) -> impl Iterator<Item = i32> {
+    ids_in(&format!("/proc/{pid}/task")).into_iter()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn raised() -> LimitChange {
+        LimitChange {
+            who: Identity { tid: 1, start_ticks: 0 },
+            resource: Resource::Rtprio,
+            was: Limits { soft: 5, hard: 10 },
+            ours: vec![Limits { soft: 50, hard: 50 }],
+            may_raise: false,
+            real_time: None,
+            births: None,
+        }
+    }
+
+    fn without(change: &LimitChange, soft: u64, hard: u64) -> (u64, u64) {
+        let own = change.limits_without(Limits { soft, hard });
+        (own.soft, own.hard)
+    }
+
+    #[test]
+    fn a_raised_limit_that_was_lowered_is_still_raised() {
+        let change = raised();
+        assert_eq!(without(&change, 50, 50), (5, 10));
+        assert_eq!(without(&change, 49, 50), (5, 10));
+        assert_eq!(without(&change, 49, 49), (5, 10));
+        assert_eq!(without(&change, 11, 11), (5, 10));
+        assert_eq!(without(&change, 0, 49), (0, 10));
+    }
+
+    #[test]
+    fn a_limit_that_the_process_could_have_without_the_change_stays() {
+        let change = raised();
+        for (soft, hard) in [(10, 10), (0, 10), (7, 7), (51, 51), (0, 51)] {
+            assert_eq!(without(&change, soft, hard), (soft, hard));
+        }
+        let privileged = LimitChange { may_raise: true, ..change };
+        assert_eq!(without(&privileged, 49, 49), (49, 49));
+        assert_eq!(without(&privileged, 50, 50), (5, 10));
+    }
+
+    #[test]
+    fn a_policy_that_only_the_limit_allows_is_lent() {
+        let rule = |priority| Rule { policy: RR, priority, reset_on_fork: false };
+        let real_time = RealTime { highest: 10, had: vec![rule(30)] };
+        let lent = [10, 11, 30, 50, 51].map(|priority| real_time.is_lent(rule(priority), 50));
+        assert_eq!(lent, [false, true, false, true, false]);
+        let ordinary = Rule { policy: ORDINARY, ..rule(0) };
+        assert!(!real_time.is_lent(ordinary, 50));
     }
 }

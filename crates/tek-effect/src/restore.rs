@@ -8,7 +8,7 @@ pub enum Undone {
     Undone,
     /// The thread ended, or the file or directory is no more.
     Gone,
-    /// Somebody else changed it since, which stays.
+    /// It was changed since by whoever had the right to do so without us, which stays.
     Changed,
 }
 

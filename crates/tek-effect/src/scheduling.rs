@@ -7,6 +7,7 @@
 //! to a real-time policy does not touch it.
 use crate::heirs::Births;
 use crate::identity::Program;
+use crate::loan::{Loan, Right};
 use crate::sys;
 use crate::{Error, Identity, Undone};
 use serde::{Deserialize, Serialize};
@@ -14,12 +15,16 @@ use std::io;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 const NORMAL: u32 = libc::SCHED_OTHER as u32;
-const FIFO: u32 = libc::SCHED_FIFO as u32;
-const RR: u32 = libc::SCHED_RR as u32;
+pub(crate) const FIFO: u32 = libc::SCHED_FIFO as u32;
+pub(crate) const RR: u32 = libc::SCHED_RR as u32;
 const BATCH: u32 = libc::SCHED_BATCH as u32;
-const IDLE: u32 = libc::SCHED_IDLE as u32;
-const DEADLINE: u32 = libc::SCHED_DEADLINE as u32;
+pub(crate) const IDLE: u32 = libc::SCHED_IDLE as u32;
+pub(crate) const DEADLINE: u32 = libc::SCHED_DEADLINE as u32;
 const EXT: u32 = 7;
+
+/// The kernel checks whether a caller may set a policy before it locks the thread. So a call that was
+/// on its way may come after ours, and ours is made so often at most.
+const MOST_TRIES: usize = 16;
 
 /// What sched_getattr(2) says.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
@@ -37,7 +42,8 @@ pub struct Scheduling {
 }
 
 /// All of it but the nice value.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub(crate) struct Rule {
     pub(crate) policy: u32,
     pub(crate) priority: u32,
@@ -87,7 +93,7 @@ impl Scheduling {
         Ok(Self { policy, nice, priority, reset_on_fork })
     }
 
-    fn rule(self) -> Rule {
+    pub(crate) fn rule(self) -> Rule {
         let Self { policy, priority, reset_on_fork, .. } = self;
         Rule { policy, priority, reset_on_fork }
     }
@@ -133,6 +139,9 @@ pub(crate) struct SchedulingChange {
     pub(crate) was: Scheduling,
     /// What was set, the latest last.
     pub(crate) ours: Vec<Scheduling>,
+    /// What the thread could set by itself before the change.
+    #[serde(default, skip_serializing_if = "Right::is_none")]
+    pub(crate) right: Right,
     /// Of a thread that is not the first of its process.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) program: Option<Program>,
@@ -150,8 +159,9 @@ impl SchedulingChange {
         if was.policy == DEADLINE {
             return Err(Error::Deadline { tid: who.tid });
         }
+        let right = Right::of(who.tid)?;
         let program = Program::of_other_thread(who.tid)?;
-        Ok(Self { who, was, ours: vec![wanted.keeping(was.nice)], program, births: None })
+        Ok(Self { who, was, ours: vec![wanted.keeping(was.nice)], right, program, births: None })
     }
 
     /// The same of a change that its children are to be relieved of, too.
@@ -169,7 +179,8 @@ impl SchedulingChange {
         wanted.check()?;
         let present = Scheduling::of(self.who.tid)?;
         self.who.check()?;
-        if self.ours.iter().any(|ours| ours.rule() == present.rule()) {
+        let is_ours = self.ours.iter().any(|ours| ours.rule() == present.rule());
+        if is_ours || self.loan().is_lent(present.rule()) {
             return Ok(wanted.keeping(self.latest().nice));
         }
         Err(Error::Changed { what: format!("the policy of thread {}", self.who.tid) })
@@ -197,6 +208,26 @@ impl SchedulingChange {
 
     pub(crate) fn latest(&self) -> Scheduling {
         self.ours.last().copied().unwrap_or(self.was)
+    }
+
+    /// Whether it is why a thread has this rule.
+    pub(crate) fn gave(&self, tid: i32, rule: Rule) -> bool {
+        self.who.tid == tid && self.ours.iter().any(|ours| ours.rule() == rule)
+    }
+
+    fn loan(&self) -> Loan<'_> {
+        Loan { was: self.was, ours: &self.ours, right: self.right }
+    }
+
+    /// Whether the thread could set again, without any right, what it is given back from.
+    pub(crate) fn lends_real_time(&self) -> bool {
+        self.loan().is_real_time()
+    }
+
+    /// Whether it has, after it was given back what it had, what only the change can have lent it.
+    /// This is one system call.
+    pub(crate) fn is_kept(&self) -> io::Result<bool> {
+        Ok(self.loan().is_lent(sys::rule(self.who.tid)?))
     }
 
     fn set(&self, from: Scheduling, to: Scheduling) -> Result<(), Error> {
@@ -269,7 +300,7 @@ impl SchedulingChange {
             Err(Error::Gone { .. }) => return Ok(false),
             has => has?.rule(),
         };
-        Ok(self.may_be_ours(has))
+        Ok(self.may_be_ours(has) || self.loan().is_lent(has))
     }
 
     /// Whether a thread under this rule has what was set or, if whoever set it or gave it back was killed, is
@@ -313,32 +344,55 @@ impl SchedulingChange {
     /// executing a program, and is the first of its process by now.
     pub(crate) fn is_inherited_by(&self, later: &Self) -> bool {
         let is_first = self.program.is_some_and(|program| program.process() == later.who);
-        let has_ours = self.ours.iter().any(|ours| ours.rule() == later.was.rule());
+        let its = later.was.rule();
+        let has_ours = self.ours.iter().any(|ours| ours.rule() == its) || self.loan().is_lent(its);
         is_first && has_ours && !self.who.is_there()
     }
 
     fn undo_itself(&self) -> Result<Undone, Error> {
         self.who.check()?;
-        let tid = self.who.tid;
-        let present = Scheduling::of(tid)?;
-        let failed = |source| Error::thread(tid, "give its own policy back to", source);
-        let (had, has) = (self.was.rule(), present.rule());
-        let is_ours = has == had || self.may_be_ours(has);
-        if is_ours && has != had {
-            set_rule(tid, has, had).map_err(failed)?;
-        }
-        let is_nice_ours =
-            self.was.nice == present.nice || self.ours.iter().any(|ours| ours.nice == present.nice);
-        if is_nice_ours && present.nice != self.was.nice {
-            sys::set_nice(tid, self.was.nice).map_err(failed)?;
-        }
+        let has = self.give_back_rule()?;
+        let nice = self.give_back_nice()?;
         self.check_after()?;
         // What was not touched is anybody's to change.
         let untouched = self.ours.iter().all(|ours| ours.nice == self.was.nice);
-        match is_ours && (untouched || is_nice_ours) {
+        match has == self.was.rule() && (untouched || nice == self.was.nice) {
             true => Ok(Undone::Undone),
             false => Ok(Undone::Changed),
         }
+    }
+
+    /// The rule that the thread has then: its own.
+    fn give_back_rule(&self) -> Result<Rule, Error> {
+        let tid = self.who.tid;
+        let failed = |source| Error::thread(tid, "give its own policy back to", source);
+        for _ in 0..MOST_TRIES {
+            let has = sys::rule(tid).map_err(failed)?;
+            let own = match self.may_be_ours(has) {
+                true => self.was.rule(),
+                false => self.loan().rule_without(has),
+            };
+            if own == has {
+                return Ok(own);
+            }
+            set_rule(tid, has, own).map_err(failed)?;
+        }
+        Err(Error::Contended { tid })
+    }
+
+    /// The nice value that it has then.
+    fn give_back_nice(&self) -> Result<i32, Error> {
+        let tid = self.who.tid;
+        let failed = |source| Error::thread(tid, "give its own nice value back to", source);
+        let has = sys::nice(tid).map_err(failed)?;
+        let own = match self.ours.iter().any(|ours| ours.nice == has) {
+            true => self.was.nice,
+            false => self.loan().nice_without(has),
+        };
+        if own != has {
+            sys::set_nice(tid, own).map_err(failed)?;
+        }
+        Ok(own)
     }
 
     pub(crate) fn is_sensible(&self) -> bool {

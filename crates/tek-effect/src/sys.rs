@@ -96,6 +96,14 @@ pub(crate) fn boot_ticks() -> u64 {
     now.tv_sec as u64 * a_second + now.tv_nsec as u64 * a_second / 1_000_000_000
 }
 
+/// CLOCK_MONOTONIC in ns.
+pub(crate) fn monotonic_ns() -> u64 {
+    let mut now = libc::timespec { tv_sec: 0, tv_nsec: 0 };
+    // SAFETY: the kernel writes one struct; this clock is always there.
+    unsafe { libc::clock_gettime(libc::CLOCK_MONOTONIC, &mut now) };
+    now.tv_sec as u64 * 1_000_000_000 + now.tv_nsec as u64
+}
+
 /// How many of them there are in a second.
 pub(crate) fn ticks_a_second() -> u64 {
     // SAFETY: takes a number only.

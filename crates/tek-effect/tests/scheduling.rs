@@ -5,6 +5,7 @@ mod common;
 use common::victim::Executer;
 use common::{may_use_real_time, process_with_id, seen, set, set_nice, Process, Seen, Sleeper};
 use nix::sys::wait::waitpid;
+use std::os::unix::process::CommandExt;
 use std::path::PathBuf;
 use std::thread::sleep;
 use std::time::Duration;
@@ -207,6 +208,60 @@ fn what_somebody_else_set_meanwhile_is_the_last_word() {
     assert_eq!(bench.effect().undo(change).unwrap(), Undone::Changed);
     assert_eq!(seen(sleeper.tid), theirs);
     assert_eq!(bench.effect().count(), 0);
+}
+
+/// A process of another user that has no rights, killed at the end.
+fn without_rights() -> Process {
+    let mut command = std::process::Command::new("sleep");
+    Process(command.arg("60").uid(65534).gid(65534).spawn().unwrap())
+}
+
+#[test]
+fn what_a_thread_without_rights_made_of_a_real_time_policy_is_undone() {
+    if !may_use_real_time() {
+        return;
+    }
+    let given = Scheduling { priority: 49, reset_on_fork: true, ..RR };
+    for reopened in [false, true] {
+        for priority in [1, 20, 48, 49] {
+            let (mut bench, process) = (Bench::new(), without_rights());
+            assert!(set_nice(process.pid(), 0));
+            let who = Identity::of(process.pid()).unwrap();
+            let change = bench.effect().set_scheduling(who, given).unwrap();
+            assert!(set(who.tid, (libc::SCHED_RR | FLAG, 0, priority)));
+            match reopened {
+                true => assert_eq!(bench.reopen().undone, 1),
+                false => assert_eq!(bench.effect().undo(change).unwrap(), Undone::Undone),
+            }
+            assert_eq!(seen(who.tid), (0, 0, 0), "{priority}");
+        }
+    }
+}
+
+#[test]
+fn a_policy_that_comes_back_after_it_was_taken_away_is_taken_away_again() {
+    if !may_use_real_time() {
+        return;
+    }
+    let given = Scheduling { priority: 49, reset_on_fork: true, ..RR };
+    let (mut bench, process) = (Bench::new(), without_rights());
+    assert!(set_nice(process.pid(), 0));
+    let who = Identity::of(process.pid()).unwrap();
+    // As if a call of its own had been let pass before.
+    let late = |priority| assert!(set(who.tid, (libc::SCHED_RR | FLAG, 0, priority)));
+    let change = bench.effect().set_scheduling(who, given).unwrap();
+    bench.effect().undo(change).unwrap();
+    late(48);
+    assert!(bench.effect().next_look_ns().is_some());
+    bench.effect().look_at_returned(u64::MAX);
+    assert_eq!(seen(who.tid), (0, 0, 0));
+    // Before it is changed again, that is looked at, too.
+    late(49);
+    let change = bench.effect().set_scheduling(who, given).unwrap();
+    bench.effect().look_at_returned(u64::MAX);
+    assert_eq!(seen(who.tid), (libc::SCHED_RR | FLAG, 0, 49));
+    bench.effect().undo(change).unwrap();
+    assert_eq!(seen(who.tid), (0, 0, 0));
 }
 
 #[test]

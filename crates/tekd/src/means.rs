@@ -195,6 +195,7 @@ impl Means {
 
     /// A thread may become Fast: what it has by itself is to be seen.
     pub fn before_fast(&mut self, who: Identity) {
+        self.effect.settle(who);
         self.others.raise(&mut self.effect, who);
     }
 

@@ -135,6 +135,10 @@ fn hello(server: &mut Server, pid: i32) -> Result<u64> {
         return Ok(GRANT_SWITCH);
     }
     may_have_something(server, pid, sys::monotonic_ns())?;
+    if server.exec_watch.is_none() {
+        server.tell_of_limits("the kernel tells no news of children, which would keep the limit");
+        return Ok(GRANT_SWITCH);
+    }
     server.watch_births(true);
     let peer = server.peers.get_mut(&pid).ok_or_else(unknown)?;
     // One more is for the guard in the process.
@@ -145,9 +149,7 @@ fn hello(server: &mut Server, pid: i32) -> Result<u64> {
         match server.means.effect.set_limit(peer.process, Resource::Rtprio, soft, hard) {
             Ok(change) => peer.limit = Some(change),
             Err(error) => {
-                if !std::mem::replace(&mut server.told_of_limits, true) {
-                    log::warning(&format!("tekd goes on making each switch itself: {error}"));
-                }
+                server.tell_of_limits(&error.to_string());
                 server.watch_births(false);
                 return Ok(GRANT_SWITCH);
             }

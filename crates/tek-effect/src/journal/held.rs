@@ -2,7 +2,7 @@
 //! What a journal's lines come to: the changes that are in force. No I/O.
 use super::line::{Line, VERSION};
 use super::what::{Thing, What};
-use crate::scheduling::SchedulingChange;
+use crate::scheduling::{Rule, SchedulingChange};
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 /// The changes in force, by their numbers, which rise.
@@ -45,6 +45,11 @@ impl Held {
             Some(What::Scheduling(change)) => Some(change),
             _ => None,
         })
+    }
+
+    /// Whether a thread has this rule by one of the changes.
+    pub(crate) fn gave(&self, tid: i32, rule: Rule) -> bool {
+        self.schedulings().any(|change| change.gave(tid, rule))
     }
 
     /// Takes a line in. `false`: it makes no sense here, and nothing was taken.

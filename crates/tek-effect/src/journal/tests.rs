@@ -20,6 +20,7 @@ fn what() -> impl Strategy<Value = What> {
             who,
             was,
             ours: vec![set],
+            right: Default::default(),
             program: None,
             births: None,
         })
@@ -120,7 +121,7 @@ proptest! {
         for (note, set, which) in steps {
             let numbers: Vec<u64> = held.all().map(|(change, _)| change).collect();
             let line = if note || numbers.is_empty() {
-                let what = SchedulingChange { who, was: present, ours: vec![set], program: None, births: None };
+                let what = SchedulingChange { who, was: present, ours: vec![set], right: Default::default(), program: None, births: None };
                 present = set;
                 Line::Note { change: held.next(), what: What::Scheduling(what) }
             } else {
@@ -155,6 +156,7 @@ fn noted(change: u64, tid: i32) -> Line {
             who,
             was: usual,
             ours: vec![usual],
+            right: Default::default(),
             program: None,
             births: None,
         }),

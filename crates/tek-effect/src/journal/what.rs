@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! What was changed, of whatever kind.
+use super::Held;
 use crate::directory::{DirectoryChange, Place};
 use crate::file::{Content, FileChange};
 use crate::limit::LimitChange;
@@ -39,10 +40,11 @@ pub(crate) enum Value {
 }
 
 impl What {
-    pub(crate) fn undo(&self) -> Result<Undone, Error> {
+    /// Other changes are in force as `held` says.
+    pub(crate) fn undo(&self, held: &Held) -> Result<Undone, Error> {
         let undone = match self {
             Self::Scheduling(change) => change.undo(),
-            Self::Limit(change) => change.undo(),
+            Self::Limit(change) => change.undo(&|tid, rule| held.gave(tid, rule)),
             Self::File(change) => change.undo(),
             Self::Directory(change) => change.undo(),
             Self::Member(change) => change.undo(),
@@ -87,6 +89,7 @@ impl What {
         match (self, before) {
             (Self::Scheduling(change), Self::Scheduling(before)) => {
                 change.was = before.was;
+                change.right = before.right;
                 put_before(&mut change.ours, before.ours);
             }
             (Self::Limit(change), Self::Limit(before)) => {

@@ -57,6 +57,7 @@ impl Server {
                 Some(News::Lost) => {
                     self.be_sure_of_nobody();
                     self.compare_all();
+                    self.disinherit_all();
                     self.place_all_soon();
                 }
             }
@@ -91,15 +92,22 @@ impl Server {
         let done = Identity::of_process(child)
             .and_then(|child| self.means.effect.disinherit_limit(change, child));
         match done {
-            Ok(()) => {
+            // One that has ended may have had children.
+            Ok(()) | Err(Error::Gone { .. }) => {
                 if self.born.len() >= MANY_BORN {
                     self.born.retain(|&pid, _| Identity::of_process(pid).is_ok());
                 }
                 self.born.insert(child, change);
             }
-            Err(Error::Gone { .. } | Error::NotInForce { .. }) => {}
+            Err(Error::NotInForce { .. }) => {}
             Err(error) => log::warning(&format!("a child keeps a raised limit: {error}")),
         }
+    }
+
+    /// Children may have been born that tekd has not heard of.
+    fn disinherit_all(&mut self) {
+        let raised = self.peers.values().filter_map(|peer| peer.limit);
+        raised.for_each(|change| self.means.effect.disinherit_limit_of_all(change));
     }
 
     /// Births matter while the limit of some process is raised.
@@ -111,6 +119,13 @@ impl Server {
         let failed = self.exec_watch.as_mut().and_then(|watch| watch.hear_forks(hear).err());
         if let Some(error) = failed {
             log::warning(&format!("births are not heard of: {error}"));
+        }
+    }
+
+    /// Why limits are not raised, once.
+    pub fn tell_of_limits(&mut self, why: &str) {
+        if !std::mem::replace(&mut self.told_of_limits, true) {
+            log::warning(&format!("tekd goes on making each switch itself: {why}"));
         }
     }
 

@@ -150,7 +150,11 @@ impl Server {
 
     /// Everything that a process was given is taken back, and its connections closed.
     pub(super) fn end_process(&mut self, process: Identity, also_others: bool) {
-        self.region.leave_process(&mut self.means, process, also_others);
+        let is_this = |peer: &&Peer| peer.process == process;
+        let has_limit =
+            self.peers.get(&process.tid).filter(is_this).is_some_and(|peer| peer.limit.is_some());
+        // A policy that its thread set by the raised limit must not be what a request gives back later.
+        self.region.leave_process(&mut self.means, process, also_others || has_limit);
         // A later process may have its id.
         if self.peers.get(&process.tid).is_none_or(|peer| peer.process != process) {
             return;

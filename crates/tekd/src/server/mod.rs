@@ -294,7 +294,7 @@ impl Server {
         }
         let (others, placement) = (self.means.others.next_ns(), self.means.placement.next_ns());
         let (well, load) = (self.next_well_ns, self.load.next_ns());
-        let owed = [self.try_at_ns, self.place_at_ns];
+        let owed = [self.try_at_ns, self.place_at_ns, self.means.effect.next_look_ns()];
         let next = [self.region.next_ns(), rest, well, load, others, placement];
         let next = next.into_iter().chain(owed).flatten().min();
         if next == self.timer_at_ns {
@@ -322,6 +322,7 @@ impl Server {
             self.means.try_again(&self.configuration, &self.domain);
             self.try_at_ns = None;
         }
+        self.means.effect.look_at_returned(now);
         if let Some(late) = self.canary.is_late(now) {
             self.alarm(now, late);
         }

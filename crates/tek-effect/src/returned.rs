@@ -1,0 +1,91 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Threads that were given back their own policy a short time ago, and are looked at again.
+//!
+//! The kernel checks whether a caller may set a policy before it locks the thread. A call that was
+//! checked while the thread was real-time by our change may be carried out after we undid that: at
+//! once, or later if the caller lost its CPU in between. [`SchedulingChange::undo`] repeats itself for
+//! the former, and this is for the latter. Belongs to an [`crate::Effect`].
+use crate::scheduling::SchedulingChange;
+use crate::{sys, Identity, Undone};
+use std::collections::HashMap;
+
+/// The time until the first look. Each further one takes so many times as long.
+const FIRST_NS: u64 = 100_000_000;
+const LONGER: u64 = 4;
+const LOOKS: u32 = 4;
+
+/// Those threads.
+#[derive(Default)]
+pub(crate) struct Returned(HashMap<Identity, Entry>);
+
+struct Entry {
+    change: SchedulingChange,
+    next_ns: u64,
+    wait_ns: u64,
+    looks_left: u32,
+}
+
+impl Entry {
+    fn new(change: SchedulingChange) -> Self {
+        let next_ns = sys::monotonic_ns() + FIRST_NS;
+        Self { change, next_ns, wait_ns: FIRST_NS, looks_left: LOOKS }
+    }
+
+    /// `false`: there is nothing more to be looked at.
+    fn look(&mut self, is_changed: &impl Fn(Identity) -> bool) -> bool {
+        if matches!(self.change.is_kept(), Ok(false)) {
+            return self.wait_longer();
+        }
+        // It has ended, or has become the first thread of its process.
+        let heir = self.change.program.map(|program| program.process());
+        if heir.is_some_and(is_changed) {
+            return false;
+        }
+        match self.change.undo() {
+            Ok(Undone::Gone) => false,
+            Ok(_) => {
+                *self = Self::new(self.change.clone());
+                true
+            }
+            Err(_) => self.wait_longer(),
+        }
+    }
+
+    fn wait_longer(&mut self) -> bool {
+        self.looks_left -= 1;
+        self.wait_ns *= LONGER;
+        self.next_ns += self.wait_ns;
+        self.looks_left > 0
+    }
+}
+
+impl Returned {
+    /// A change was undone.
+    pub(crate) fn note(&mut self, change: &SchedulingChange) {
+        if change.lends_real_time() {
+            self.0.insert(change.who, Entry::new(change.clone()));
+        }
+    }
+
+    pub(crate) fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
+    /// When the next of them is to be looked at, by CLOCK_MONOTONIC.
+    pub(crate) fn next_ns(&self) -> Option<u64> {
+        self.0.values().map(|entry| entry.next_ns).min()
+    }
+
+    /// Looks at those whose time has come. Threads for which `is_changed` is true are changed again.
+    pub(crate) fn look(&mut self, now_ns: u64, is_changed: impl Fn(Identity) -> bool) {
+        let look = |entry: &mut Entry| !is_changed(entry.change.who) && entry.look(&is_changed);
+        self.0.retain(|_, entry| entry.next_ns > now_ns || look(entry));
+    }
+
+    /// Looks at a thread for the last time: it is about to be changed again.
+    pub(crate) fn settle(&mut self, who: Identity) {
+        if let Some(mut entry) = self.0.remove(&who) {
+            entry.look(&|_| false);
+        }
+    }
+}
