@@ -262,6 +262,79 @@ sys.stdin.readline()
             client.kill()
 
 
+ATTACK = """
+import os, resource, sys, threading, time
+from test_tekd import Client, HELLO
+client = Client(sys.argv[1])
+assert client.ask(HELLO).error == 0
+resource.setrlimit(resource.RLIMIT_RTPRIO, (49, 49))
+os.sched_setscheduler(0, os.SCHED_FIFO, os.sched_param(49))
+sleeper = threading.Thread(target=time.sleep, args=(60,), daemon=True)
+sleeper.start()
+child = os.fork()
+if child:
+    print(os.getpid(), sleeper.native_id, child, flush=True)
+    sys.stdin.readline()
+    client.close()
+time.sleep(60)
+"""
+
+
+@pytest.mark.parametrize("way", ["close", "stop", "restore"])
+def test_a_process_that_lowered_a_raised_limit_keeps_neither_it_nor_what_it_allowed(device, way):
+    device.start(GRANTS + "limit = true\n")
+    with start(ATTACK, device.socket, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as client:
+        pid, thread, child = map(int, client.stdout.readline().split())
+        try:
+            assert scheduling(thread)[:2] == (os.SCHED_FIFO, 49)
+            if way == "close":
+                client.stdin.write("\n")
+                client.stdin.flush()
+            elif way == "stop":
+                assert device.end() == 0
+            else:
+                device.end(signal.SIGKILL)
+                subprocess.run(device.command("--restore"), timeout=20, check=True)
+            for tid in pid, thread, child:
+                eventually(lambda tid=tid: scheduling(tid)[:2] == (os.SCHED_OTHER, 0))
+            for its in pid, child:
+                eventually(lambda its=its: resource.prlimit(its, resource.RLIMIT_RTPRIO) == (0, 0))
+        finally:
+            for its in child, pid:
+                os.kill(its, signal.SIGKILL)
+
+
+def test_a_thread_keeps_what_its_own_limit_allows_when_its_grant_ends(device):
+    device.start(GRANTS)
+    script = """
+import os, sys, time, threading
+from test_tekd import Client, ENTER, LEAVE
+client, tid = Client(sys.argv[1]), threading.get_native_id()
+print(tid, flush=True)
+for priority in map(int, sys.stdin):
+    assert client.ask(ENTER, tid, priority=-20).error == 0
+    os.sched_setscheduler(0, os.SCHED_RR | 0x40000000, os.sched_param(priority))
+    assert client.ask(LEAVE, tid).error == 0
+    print(os.sched_getscheduler(0) & 0xf, os.sched_getparam(0).sched_priority, flush=True)
+"""
+
+    def own_limit():
+        resource.setrlimit(resource.RLIMIT_RTPRIO, (20, 20))
+        become_nobody()
+
+    environment = dict(os.environ, PYTHONPATH=sys.path[-1])
+    with subprocess.Popen([sys.executable, "-c", script, str(device.socket)], env=environment, text=True,
+                          stdin=subprocess.PIPE, stdout=subprocess.PIPE, preexec_fn=own_limit) as client:
+        try:
+            client.stdout.readline()
+            for priority, kept in (48, (os.SCHED_OTHER, 0)), (20, (os.SCHED_RR, 20)):
+                client.stdin.write(f"{priority}\n")
+                client.stdin.flush()
+                assert tuple(map(int, client.stdout.readline().split())) == kept
+        finally:
+            client.kill()
+
+
 def test_children_do_not_keep_a_raised_limit(device):
     device.start(GRANTS + "limit = true\n")
     script = """
