@@ -43,6 +43,11 @@ impl Bucket {
         self.full_at_ns = now_ns.saturating_add(owed);
     }
 
+    /// How long it takes until it is full.
+    pub fn missing_ns(&self, now_ns: u64) -> u64 {
+        self.full_at_ns.saturating_sub(now_ns)
+    }
+
     /// Whether it is as a new one, so that it need not be kept.
     pub fn is_full(&self, now_ns: u64) -> bool {
         self.full_at_ns <= now_ns

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The guard's account of one thread: the CPU time that it used while it was Fast, and its bans.
+//! The guard's account: the CPU time that threads used one after another while they were Fast, and bans.
 use std::collections::VecDeque;
 use std::time::Duration;
 use tek_policy::Budget;
@@ -24,18 +24,82 @@ pub struct Overrun {
     pub banned_ns: u64,
 }
 
-/// Goes on over several stays in the Fast Region, so that leaving it for a moment helps nobody.
+/// A budget, and what was used of it in its window.
 #[derive(Clone, Debug)]
-pub struct Account {
+struct Window {
     /// 0: no budget.
     cpu_ns: u64,
     window_ns: u64,
+    /// When it was looked at, and what had been used since ever; the oldest first, not more often than
+    /// the guard looks.
+    looks: VecDeque<(u64, u64)>,
+}
+
+impl Window {
+    fn new(budget: Budget, now_ns: u64, used_ns: u64) -> Self {
+        let looks = VecDeque::from([(now_ns, used_ns)]);
+        let mut window = Self { cpu_ns: 0, window_ns: USUAL_WINDOW_NS, looks };
+        window.set(budget);
+        window
+    }
+
+    fn set(&mut self, budget: Budget) {
+        let ns = |duration: Duration| u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX);
+        (self.cpu_ns, self.window_ns) = match budget {
+            Budget::Off => (0, USUAL_WINDOW_NS),
+            Budget::Limit { cpu, window } => (ns(cpu), ns(window)),
+        };
+    }
+
+    /// What was used in the last window and what might have been, if that is less.
+    fn overrun(&mut self, now_ns: u64, used_ns: u64) -> Option<(u64, u64)> {
+        let window_ago = now_ns.saturating_sub(self.window_ns);
+        // What is older than a window is of use only as the last before it.
+        while self.looks.get(1).is_some_and(|(at, _)| *at <= window_ago) {
+            self.looks.pop_front();
+        }
+        let (at, before) = self.looks.front().copied().unwrap_or((now_ns, used_ns));
+        self.note(now_ns, used_ns);
+        let elapsed = now_ns.saturating_sub(at).max(self.window_ns);
+        let allowed = u128::from(self.cpu_ns) * u128::from(elapsed) / u128::from(self.window_ns);
+        let allowed = u64::try_from(allowed).unwrap_or(u64::MAX);
+        let used = used_ns - before.min(used_ns);
+        (self.cpu_ns > 0 && used > allowed).then_some((used, allowed))
+    }
+
+    fn note(&mut self, now_ns: u64, used_ns: u64) {
+        let last = self.last_ns();
+        // A little earlier than planned is a look, too.
+        if now_ns.saturating_sub(last) >= self.interval_ns() - self.interval_ns() / 4 {
+            self.looks.push_back((now_ns, used_ns));
+        }
+        while self.looks.len() > 2 * LOOKS as usize {
+            self.looks.pop_front();
+        }
+    }
+
+    fn last_ns(&self) -> u64 {
+        self.looks.back().map_or(0, |(at, _)| *at)
+    }
+
+    fn interval_ns(&self) -> u64 {
+        self.window_ns / LOOKS
+    }
+}
+
+/// Goes on over several stays in the Fast Region, so that leaving it for a moment helps nobody, and over
+/// several threads, so that ending helps nobody: see [`crate::ledger`].
+#[derive(Clone, Debug)]
+pub struct Account {
+    granted: Window,
+    /// The narrower budget that the thread asked to be held to. It is beside the granted one: each may
+    /// ask for another at any time.
+    asked: Option<(Budget, Window)>,
     /// Used in earlier stays, and the thread's clock when this one began.
     booked_ns: u64,
     entered_at_ns: u64,
-    /// When it was looked at, and what it had used in the Fast Region since ever; the oldest first,
-    /// not more often than the guard looks.
-    looks: VecDeque<(u64, u64)>,
+    /// Used by earlier threads.
+    earlier_ns: u64,
     overruns: u32,
     banned_until_ns: u64,
 }
@@ -44,29 +108,39 @@ impl Account {
     /// Of a thread that was not Fast before.
     pub fn new(now_ns: u64) -> Self {
         Self {
-            cpu_ns: 0,
-            window_ns: USUAL_WINDOW_NS,
+            granted: Window::new(Budget::Off, now_ns, 0),
+            asked: None,
             booked_ns: 0,
             entered_at_ns: 0,
-            looks: VecDeque::from([(now_ns, 0)]),
+            earlier_ns: 0,
             overruns: 0,
             banned_until_ns: 0,
         }
     }
 
-    /// The budget from now on.
-    pub fn set_budget(&mut self, budget: Budget) {
-        let ns = |duration: Duration| u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX);
-        (self.cpu_ns, self.window_ns) = match budget {
-            Budget::Off => (0, USUAL_WINDOW_NS),
-            Budget::Limit { cpu, window } => (ns(cpu), ns(window)),
-        };
+    /// The budgets from now on; `cpu_ns` is what the thread has used in its life.
+    pub fn set_budgets(&mut self, granted: Budget, asked: Budget, now_ns: u64, cpu_ns: u64) {
+        self.granted.set(granted);
+        if asked == granted {
+            self.asked = None;
+        } else if self.asked.as_ref().is_none_or(|(budget, _)| *budget != asked) {
+            self.asked = Some((asked, Window::new(asked, now_ns, self.used(cpu_ns))));
+        }
+    }
+
+    fn windows(&self) -> impl Iterator<Item = &Window> {
+        std::iter::once(&self.granted).chain(self.asked.as_ref().map(|(_, window)| window))
+    }
+
+    fn windows_mut(&mut self) -> impl Iterator<Item = &mut Window> {
+        std::iter::once(&mut self.granted).chain(self.asked.as_mut().map(|(_, window)| window))
     }
 
     /// A stay begins; `cpu_ns` is what the thread has used in its life.
     pub fn enter(&mut self, now_ns: u64, cpu_ns: u64) {
         self.entered_at_ns = cpu_ns;
-        self.note(now_ns, self.booked_ns);
+        let booked_ns = self.booked_ns;
+        self.windows_mut().for_each(|window| window.note(now_ns, booked_ns));
     }
 
     /// It ends.
@@ -77,26 +151,17 @@ impl Account {
 
     /// Looks at it. An overrun bans the thread.
     pub fn look(&mut self, now_ns: u64, cpu_ns: u64) -> Option<Overrun> {
-        let used = self.used(cpu_ns);
-        let window_ago = now_ns.saturating_sub(self.window_ns);
-        // What is older than a window is of use only as the last before it.
-        while self.looks.get(1).is_some_and(|(at, _)| *at <= window_ago) {
-            self.looks.pop_front();
-        }
-        let (at, before) = self.looks.front().copied().unwrap_or((now_ns, used));
-        self.note(now_ns, used);
-        let elapsed = now_ns.saturating_sub(at).max(self.window_ns);
-        let allowed = u128::from(self.cpu_ns) * u128::from(elapsed) / u128::from(self.window_ns);
-        let allowed = u64::try_from(allowed).unwrap_or(u64::MAX);
-        let used = used - before.min(used);
-        if self.cpu_ns == 0 || used <= allowed {
-            return None;
-        }
+        let used_ns = self.used(cpu_ns);
+        let overran =
+            |window: &mut Window| Some((window.window_ns, window.overrun(now_ns, used_ns)?));
+        // Both note what was used, whichever was overrun.
+        let overruns: Vec<_> = self.windows_mut().filter_map(overran).collect();
+        let (window_ns, (used_ns, of_ns)) = overruns.into_iter().max()?;
         let shift = self.overruns.min(MAX_BAN_SHIFT);
         self.overruns = self.overruns.saturating_add(1);
-        let banned_ns = self.window_ns.saturating_mul(1 << shift);
+        let banned_ns = window_ns.saturating_mul(1 << shift);
         self.banned_until_ns = now_ns.saturating_add(banned_ns);
-        Some(Overrun { used_ns: used, of_ns: allowed, window_ns: self.window_ns, banned_ns })
+        Some(Overrun { used_ns, of_ns, window_ns, banned_ns })
     }
 
     /// How long it may not be Fast.
@@ -107,31 +172,38 @@ impl Account {
 
     /// The time between two looks.
     pub fn interval_ns(&self) -> u64 {
-        self.window_ns / LOOKS
+        self.windows().map(Window::interval_ns).min().unwrap_or(USUAL_WINDOW_NS)
     }
 
-    /// CPU time that it used while it was Fast, since ever.
-    pub fn used(&self, cpu_ns: u64) -> u64 {
+    /// CPU time that was used of it, since ever.
+    fn used(&self, cpu_ns: u64) -> u64 {
         self.booked_ns + cpu_ns.saturating_sub(self.entered_at_ns)
+    }
+
+    /// CPU time that its present thread used while it was Fast.
+    pub fn used_by_thread(&self, cpu_ns: u64) -> u64 {
+        self.used(cpu_ns).saturating_sub(self.earlier_ns)
+    }
+
+    /// Another thread takes it over.
+    pub fn taken_over(self) -> Self {
+        Self { earlier_ns: self.booked_ns, ..self }
+    }
+
+    /// How little it is worth to a thread that takes it over: the end of its ban, how often it was
+    /// overrun, and what was used of it lately.
+    pub fn burden(&self) -> (u64, u32, u64) {
+        let before = self.granted.looks.front().map_or(0, |(_, used)| *used);
+        (self.banned_until_ns, self.overruns, self.booked_ns.saturating_sub(before))
     }
 
     /// Whether nothing would be lost if it began anew: no ban lasts, and one that was is so long ago
     /// that the thread has shown its good will.
     pub fn is_settled(&self, now_ns: u64) -> bool {
         let windows = if self.overruns > 0 { 2 << MAX_BAN_SHIFT } else { 1 };
-        let last = self.looks.back().map_or(0, |(at, _)| *at).max(self.banned_until_ns);
-        last.saturating_add(self.window_ns.saturating_mul(windows)) < now_ns
-    }
-
-    fn note(&mut self, now_ns: u64, used: u64) {
-        let last = self.looks.back().map_or(0, |(at, _)| *at);
-        // A little earlier than planned is a look, too.
-        if now_ns.saturating_sub(last) >= self.interval_ns() - self.interval_ns() / 4 {
-            self.looks.push_back((now_ns, used));
-        }
-        while self.looks.len() > 2 * LOOKS as usize {
-            self.looks.pop_front();
-        }
+        let last = self.granted.last_ns().max(self.banned_until_ns);
+        let window_ns = self.windows().map(|window| window.window_ns).max().unwrap_or(0);
+        last.saturating_add(window_ns.saturating_mul(windows)) < now_ns
     }
 }
 
@@ -146,7 +218,8 @@ mod tests {
     fn account() -> Account {
         let mut account = Account::new(START);
         let (cpu, window) = (Duration::from_millis(80), Duration::from_millis(160));
-        account.set_budget(Budget::Limit { cpu, window });
+        let budget = Budget::Limit { cpu, window };
+        account.set_budgets(budget, budget, START, 0);
         account.enter(START, 0);
         account
     }
@@ -220,8 +293,47 @@ mod tests {
     #[test]
     fn without_a_budget_nobody_overruns() {
         let mut account = Account::new(START);
-        account.set_budget(Budget::Off);
+        account.set_budgets(Budget::Off, Budget::Off, START, 0);
         account.enter(START, 0);
         assert_eq!(overran_at(&mut account, START, 100, 10_000), None);
+    }
+
+    #[test]
+    fn asking_for_another_budget_again_and_again_helps_nobody() {
+        let limit = |cpu, window| Budget::Limit {
+            cpu: Duration::from_millis(cpu),
+            window: Duration::from_millis(window),
+        };
+        let (granted, mut account) = (limit(80, 160), account());
+        let overran = (1..100).find(|n| {
+            let now = START + n * 10 * MS;
+            let asked = if n % 2 == 0 { granted } else { limit(4 + n % 3, 10) };
+            account.set_budgets(granted, asked, now, (n - 1) * 9 * MS);
+            account.look(now, n * 9 * MS).is_some_and(|over| over.window_ns == 160 * MS)
+        });
+        assert!(overran.is_some_and(|n| n <= 16), "{overran:?}");
+    }
+
+    #[test]
+    fn who_asks_for_a_narrower_budget_is_held_to_it() {
+        let asked =
+            Budget::Limit { cpu: Duration::from_millis(5), window: Duration::from_millis(160) };
+        let granted = Budget::Off;
+        let mut account = Account::new(START);
+        account.set_budgets(granted, asked, START, 0);
+        account.enter(START, 0);
+        assert_eq!(overran_at(&mut account, START, 50, 1000), Some(20));
+        assert!(account.banned_for(START + 21 * MS).is_some());
+    }
+
+    #[test]
+    fn a_thread_that_takes_an_account_over_has_what_is_left_of_it() {
+        let mut account = account();
+        account.leave(70 * MS);
+        let mut account = account.taken_over();
+        account.enter(START + 75 * MS, 0);
+        assert_eq!(account.used_by_thread(5 * MS), 5 * MS);
+        assert_eq!(account.look(START + 85 * MS, 5 * MS), None);
+        assert!(account.look(START + 95 * MS, 15 * MS).is_some());
     }
 }

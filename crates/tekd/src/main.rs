@@ -10,6 +10,7 @@ mod guard;
 mod history;
 mod homes;
 mod kthreads;
+mod ledger;
 mod links;
 mod listener;
 mod log;

@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! One Fast thread: who asked for it, and what it has.
-use crate::guard::Account;
+use crate::guard::{Account, Overrun};
+use crate::ledger::Owner;
 use crate::means::{Given, Means};
 use std::fs::File;
 use std::os::unix::fs::FileExt;
 use tek_effect::{Error, Identity, Scheduling, Undone};
-use tek_policy::{Budget, Priority};
+use tek_policy::{Budget, Counts, Priority};
 
 /// One request that is in force.
 #[derive(Clone, Debug)]
@@ -14,8 +15,11 @@ pub struct Ask {
     pub priority: Priority,
     /// CLOCK_MONOTONIC; 0: no end.
     pub until_ns: u64,
-    /// What the grant allows.
+    /// What the grant allows, and what the thread is to be held to.
+    pub granted: Budget,
     pub budget: Budget,
+    /// So many threads of the process and of the user may be critical.
+    pub quota: Counts,
     /// The process that asked, its user, and its name.
     pub pid: i32,
     pub uid: u32,
@@ -47,17 +51,20 @@ pub struct Member {
     pub target: Target,
     pub own: Option<Ask>,
     pub others: Option<Ask>,
+    pub owner: Owner,
     pub account: Account,
     pub next_look_ns: u64,
     /// What it had.
     pub base: Scheduling,
     given: Given,
     clock: File,
+    /// When its clock was last read, and what it said.
+    seen: (u64, u64),
 }
 
 impl Member {
     /// Of a thread that is not Fast; nothing is changed yet.
-    pub fn new(target: Target, account: Account) -> Result<Self, Error> {
+    pub fn new(target: Target, owner: Owner, account: Account) -> Result<Self, Error> {
         let tid = target.thread.tid;
         let base = Scheduling::of(tid)?;
         let clock =
@@ -65,8 +72,43 @@ impl Member {
         if !target.thread.is_there() {
             return Err(Error::Gone { tid });
         }
-        let (own, others, given) = (None, None, Given::default());
-        Ok(Self { target, own, others, account, next_look_ns: 0, base, given, clock })
+        Ok(Self {
+            target,
+            own: None,
+            others: None,
+            owner,
+            account,
+            next_look_ns: 0,
+            base,
+            given: Given::default(),
+            clock,
+            seen: (0, 0),
+        })
+    }
+
+    /// It is Fast from now on.
+    pub fn begin(&mut self, now_ns: u64) {
+        self.seen = (now_ns, self.cpu_ns().unwrap_or(0));
+        self.account.enter(now_ns, self.seen.1);
+    }
+
+    /// Looks at what it used.
+    pub fn look(&mut self, now_ns: u64) -> Option<Overrun> {
+        self.seen = (now_ns, self.cpu_ns()?);
+        self.account.look(now_ns, self.seen.1)
+    }
+
+    /// It is not Fast any more. If it has ended nobody knows what it used since the last look: it may
+    /// have had a CPU all the time.
+    pub fn end(&mut self, now_ns: u64) {
+        let (seen_at_ns, seen_ns) = self.seen;
+        let most = seen_ns + now_ns.saturating_sub(seen_at_ns);
+        self.account.leave(self.cpu_ns().unwrap_or(most));
+    }
+
+    /// Whether it is worth a look if its thread is there: a system call.
+    pub fn may_have_ended(&self) -> bool {
+        self.cpu_ns().is_none() || self.target.thread == self.target.process
     }
 
     /// CPU time that the thread has used in its life; `None`: it ended.

@@ -44,7 +44,8 @@ pub struct Checked {
     cgroups: Vec<String>,
 }
 
-/// A process's accounts of requests, which it keeps when it connects anew.
+/// A process's accounts of requests. It finds them again when it connects anew; else the next process of
+/// its user takes them over.
 #[derive(Clone, Copy, Default)]
 pub struct Accounts {
     switches: Bucket,
@@ -52,6 +53,11 @@ pub struct Accounts {
 }
 
 impl Accounts {
+    /// How long it takes until they are full.
+    pub fn missing_ns(&self, now_ns: u64) -> u64 {
+        self.switches.missing_ns(now_ns).max(self.requests.missing_ns(now_ns))
+    }
+
     /// Whether new ones are as good.
     pub fn are_full(&self, now_ns: u64) -> bool {
         self.switches.is_full(now_ns) && self.requests.is_full(now_ns)
@@ -86,6 +92,11 @@ impl Peer {
             requests,
             pidfd,
         }
+    }
+
+    /// Its user when it connected.
+    pub fn connected_uid(&self) -> u32 {
+        self.connected_as.0
     }
 
     /// What it keeps.

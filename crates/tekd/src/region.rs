@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! The Fast Region: the threads that tekd has made critical.
 use crate::guard::{Account, Overrun};
+use crate::ledger::{Ledger, Owner};
 use crate::log;
 use crate::means::Means;
 use crate::member::{Ask, Member, Reason, Target};
@@ -9,9 +10,6 @@ use std::collections::HashMap;
 use std::time::Duration;
 use tek_effect::Identity;
 use tek_policy::Counts;
-
-/// Accounts of threads that are not Fast are looked through when there are more.
-const MANY_ACCOUNTS: usize = 1024;
 
 /// Why a request is not granted, for a reply.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -63,8 +61,8 @@ pub struct Left {
 #[derive(Default)]
 pub struct Region {
     members: HashMap<i32, Member>,
-    /// Of threads that were Fast.
-    accounts: HashMap<Identity, (Identity, Account)>,
+    /// Accounts of threads that were Fast.
+    ledger: Ledger,
     /// Until then nobody may enter.
     closed_until_ns: u64,
     /// Since when it has had members, and for how long it had some before that.
@@ -92,19 +90,20 @@ impl Region {
         self.members.is_empty()
     }
 
-    /// How many of a process and of a user are in it by their own request. One that is banned
-    /// counts, too, or a process would go on with another.
+    /// How many of a process and of a user are in it by their own request. Accounts that are barred
+    /// count, too, or a process would go on with another thread.
     pub fn counts(&self, process: Identity, uid: u32, now_ns: u64) -> Counts {
+        let there = self.counts_there(process, uid);
+        let barred = self.ledger.barred(process, uid, now_ns);
+        Counts { process: barred.process + there.process, user: barred.user + there.user }
+    }
+
+    fn counts_there(&self, process: Identity, uid: u32) -> Counts {
         let own =
             || self.members.values().filter_map(|m| Some((m.target.process, m.own.as_ref()?)));
-        let banned = self
-            .accounts
-            .values()
-            .filter(|(its, account)| *its == process && account.banned_for(now_ns).is_some());
-        let banned = count(banned);
         Counts {
-            process: banned + count(own().filter(|(its, _)| *its == process)),
-            user: banned + count(own().filter(|(_, ask)| ask.uid == uid)),
+            process: count(own().filter(|(its, _)| *its == process)),
+            user: count(own().filter(|(_, ask)| ask.uid == uid)),
         }
     }
 
@@ -121,9 +120,36 @@ impl Region {
             let why = format!("ordinary threads did not run for too long: nobody for {left}");
             return Some(Refused::new(libc::EDQUOT, why));
         }
-        let left = self.accounts.get(&thread)?.1.banned_for(now_ns)?;
+        let left = self.ledger.of(thread)?.banned_for(now_ns)?;
         let why = format!("the thread overran its budget: not again for {}", told(left));
         Some(Refused::new(libc::EDQUOT, why))
+    }
+
+    /// Whose account a thread that becomes Fast takes over: its own, or that of an earlier one.
+    fn choose_account(
+        &mut self,
+        means: &mut Means,
+        target: Target,
+        ask: &Ask,
+        owner: &Owner,
+    ) -> Result<Option<Identity>, Refused> {
+        let now = ask.since_ns;
+        if self.ledger.of(target.thread).is_none() {
+            // What a thread used that has ended without a word is to be known.
+            let may_have_ended = |m: &Member| m.owner.uid == owner.uid && m.may_have_ended();
+            self.forget_ended(means, may_have_ended);
+        }
+        let there = self.counts_there(target.process, ask.uid);
+        let whose = self.ledger.choose(target.thread, owner, there, ask.quota, now);
+        let account = whose.and_then(|whose| self.ledger.of(whose));
+        match account.and_then(|account| account.banned_for(now)) {
+            None => Ok(whose),
+            Some(left) => {
+                let left = left.as_secs_f64();
+                let why = format!("a thread before it overran the budget: not for {left:.1} s");
+                Err(Refused::new(libc::EDQUOT, why))
+            }
+        }
     }
 
     /// A request comes into force. What is returned is the real-time priority that the thread has
@@ -144,10 +170,16 @@ impl Region {
             self.remove(means, tid); // it ended, and another thread has its id
         }
         if !self.members.contains_key(&tid) {
-            let account = self.accounts.remove(&target.thread);
-            let account = account.map_or_else(|| Account::new(now), |(_, account)| account);
+            let owner = owner_of(target, reason, &ask);
+            let whose = self.choose_account(means, target, &ask, &owner)?;
             means.before_fast(target.thread);
-            self.members.insert(tid, Member::new(target, account)?);
+            let mut member = Member::new(target, owner, Account::new(now))?;
+            if let Some((whose, account)) = whose.and_then(|it| Some((it, self.ledger.remove(it)?)))
+            {
+                let is_own = whose == target.thread;
+                member.account = if is_own { account } else { account.taken_over() };
+            }
+            self.members.insert(tid, member);
             self.since_ns.get_or_insert(now);
             means.set_mode(true);
         }
@@ -158,11 +190,12 @@ impl Region {
         // Who only changes his priority has asked since then.
         let since_ns = member.slot(reason).as_ref().map_or(now, |ask| ask.since_ns);
         let before = member.slot(reason).replace(Ask { since_ns, ..ask });
+        if is_new {
+            member.begin(now);
+        }
         match settle(member, means) {
             Ok(()) => {
                 if is_new {
-                    let cpu = member.cpu_ns().unwrap_or(0);
-                    member.account.enter(now, cpu);
                     member.next_look_ns = next_look(&member.account, now);
                 }
                 Ok(member.rt_priority())
@@ -209,6 +242,7 @@ impl Region {
                 self.leave(means, tid, Reason::Others);
             }
         }
+        self.ledger.orphan(process);
         tids
     }
 
@@ -259,11 +293,9 @@ impl Region {
         for member in self.members.values_mut().filter(due) {
             member.next_look_ns = next_look(&member.account, now_ns);
             let tid = member.target.thread.tid;
-            match member.cpu_ns().filter(|_| member.target.thread.is_there()) {
-                None => gone.push((tid, None)),
-                Some(cpu) => {
-                    gone.extend(member.account.look(now_ns, cpu).map(|over| (tid, Some(over))));
-                }
+            match member.target.thread.is_there() {
+                false => gone.push((tid, None)),
+                true => gone.extend(member.look(now_ns).map(|over| (tid, Some(over)))),
             }
         }
         for (tid, over) in gone {
@@ -277,12 +309,6 @@ impl Region {
                 Some(Left { over: Some(over), ..left })
             }));
             self.remove(means, tid);
-        }
-        if self.accounts.len() > MANY_ACCOUNTS {
-            self.accounts.retain(|thread, (_, account)| {
-                account.banned_for(now_ns).is_some()
-                    || (!account.is_settled(now_ns) && thread.is_there())
-            });
         }
         all_left
     }
@@ -332,24 +358,33 @@ impl Region {
             Err(error) => log::warning(&error.to_string()),
         }
         means.after_fast(member.target.thread, member.target.process, member.base);
+        let now = sys::monotonic_ns();
         if self.members.is_empty() {
-            self.before_ns = self.responsive_ns(sys::monotonic_ns());
+            self.before_ns = self.responsive_ns(now);
             self.since_ns = None;
             means.set_mode(false);
         }
-        let thread = member.target.thread;
-        if let Some(cpu) = member.cpu_ns() {
-            member.account.leave(cpu);
-        }
-        self.accounts.insert(thread, (member.target.process, member.account));
+        member.end(now);
+        self.ledger.keep(member.target.thread, member.owner, member.account, now);
+    }
+}
+
+/// Who has an account that is opened for a request.
+fn owner_of(target: Target, reason: Reason, ask: &Ask) -> Owner {
+    Owner {
+        process: target.process,
+        uid: ask.uid,
+        grant: ask.grant.clone(),
+        by_itself: reason == Reason::Own,
     }
 }
 
 /// Gives a member what its requests say.
 fn settle(member: &mut Member, means: &mut Means) -> Result<(), tek_effect::Error> {
     let Some(ask) = member.best() else { return Ok(()) };
-    let (priority, budget) = (ask.priority, ask.budget);
-    member.account.set_budget(budget);
+    let (priority, granted, budget) = (ask.priority, ask.granted, ask.budget);
+    let cpu_ns = member.cpu_ns().unwrap_or(0);
+    member.account.set_budgets(granted, budget, sys::monotonic_ns(), cpu_ns);
     member.set(means, priority)
 }
 

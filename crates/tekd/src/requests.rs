@@ -19,7 +19,7 @@ use tek_abi::{
     ASK_NORMAL, ASK_PROCESS, ASK_STATUS, GRANT_LIMIT, GRANT_SWITCH,
 };
 use tek_effect::{Error, Identity, Limits, Resource};
-use tek_policy::{Budget, Priority};
+use tek_policy::{Budget, Counts, Priority};
 
 /// So many threads can be Fast on the device.
 const MOST_MEMBERS: usize = 1024;
@@ -217,7 +217,9 @@ fn ask(server: &mut Server, pid: i32, request: &Request, now: u64) -> Result<Ask
     Ok(Ask {
         priority,
         until_ns: request.until_ns,
+        granted: grant.terms.budget,
         budget: asked.or_wider(grant.terms.budget),
+        quota: Counts { process: grant.terms.threads, user: grant.terms.user_threads },
         pid,
         uid: checked.person.uid,
         name: checked.name.clone(),

@@ -164,7 +164,7 @@ fn thread(member: &Member, now: u64) -> Value {
         "until_ms": member.asks().map(|ask| left(ask, now)).max_by_key(|left| left.unwrap_or(u64::MAX)).flatten(),
         "asked_by": best.map(|ask| ask.pid),
         "why": best.map(|ask| ask.grant.as_str()),
-        "used_ms": member.cpu_ns().map(|cpu| ms(member.account.used(cpu))),
+        "used_ms": member.cpu_ns().map(|cpu| ms(member.account.used_by_thread(cpu))),
         "had": scheduling(member.base),
         "asked": asks,
     })

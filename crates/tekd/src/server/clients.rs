@@ -3,7 +3,7 @@
 use super::{Server, PROCESS};
 use crate::connection::{Connection, Packet};
 use crate::log;
-use crate::peer::Peer;
+use crate::peer::{Accounts, Peer};
 use crate::region::Refused;
 use crate::requests;
 use crate::sys;
@@ -89,9 +89,10 @@ impl Server {
         let number = PROCESS | u64::try_from(pid).unwrap_or(0);
         let event = EpollEvent::new(EpollFlags::EPOLLIN, number);
         self.epoll.add(&pidfd, event).map_err(|_| ended())?;
-        let accounts = self.spent.remove(&process).unwrap_or_default();
         let who = (connection.uid(), connection.gid());
-        self.peers.insert(pid, Peer::new(process, pidfd, sys::monotonic_ns(), who, accounts));
+        let now = sys::monotonic_ns();
+        let accounts = self.spent_accounts(process, who.0, now);
+        self.peers.insert(pid, Peer::new(process, pidfd, now, who, accounts));
         Ok(())
     }
 
@@ -172,20 +173,30 @@ impl Server {
         }
     }
 
-    /// Who connects anew finds his accounts as he left them.
+    /// A process that connects anew finds its accounts as it left them. Another one takes over the worst
+    /// that processes of its user have left: else a new process would clear them.
+    fn spent_accounts(&mut self, process: Identity, uid: u32, now_ns: u64) -> Accounts {
+        let of_user = self.spent.iter().filter(|(_, (its, _))| *its == uid);
+        let worst = of_user.max_by_key(|(_, (_, accounts))| accounts.missing_ns(now_ns));
+        let whose = match self.spent.contains_key(&process) {
+            true => Some(process),
+            false => worst.map(|(process, _)| *process),
+        };
+        let spent = whose.and_then(|whose| self.spent.remove(&whose));
+        spent.map(|(_, accounts)| accounts).unwrap_or_default()
+    }
+
     fn keep_accounts(&mut self, peer: &Peer) {
         let now = sys::monotonic_ns();
         let accounts = peer.accounts();
-        if accounts.are_full(now) || peer.has_ended() {
+        if accounts.are_full(now) {
             return;
         }
         if self.spent.len() >= self.spent_most {
-            self.spent.retain(|process, accounts| {
-                !accounts.are_full(now) && process.check_process().is_ok()
-            });
+            self.spent.retain(|_, (_, accounts)| !accounts.are_full(now));
             self.spent_most = MANY_ACCOUNTS.max(2 * self.spent.len());
         }
-        self.spent.insert(peer.process, accounts);
+        self.spent.insert(peer.process, (peer.connected_uid(), accounts));
     }
 
     pub(super) fn end_those_that_are_to(&mut self) {

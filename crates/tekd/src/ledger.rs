@@ -1,0 +1,255 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Accounts of threads that were Fast and are not, and the threads that take them over.
+//!
+//! A thread finds its account again for as long as that matters ([`Account::is_settled`]). A thread
+//! without one takes over one that its process does not use, or that a process which has ended or has
+//! closed its connections left to its user; only without such a one it gets a new account. So threads
+//! that are Fast one after another have one budget, and those at once have one each. Pure, but for
+//! looks whether processes have ended.
+use crate::guard::Account;
+use std::collections::HashMap;
+use tek_effect::{Error, Identity};
+use tek_policy::Counts;
+
+/// Accounts are looked through when there are more.
+const MANY: usize = 1024;
+
+/// Whose an account is.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Owner {
+    pub process: Identity,
+    /// The user that asked, and where its grant is written.
+    pub uid: u32,
+    pub grant: String,
+    /// The thread's own process asked, which may have others after it.
+    pub by_itself: bool,
+}
+
+struct Kept {
+    owner: Owner,
+    account: Account,
+    /// Its process has closed its connections, or has ended.
+    is_orphan: bool,
+}
+
+/// All of them.
+#[derive(Default)]
+pub struct Ledger {
+    kept: HashMap<Identity, Kept>,
+}
+
+impl Ledger {
+    /// That of a thread, if it has one.
+    pub fn of(&self, thread: Identity) -> Option<&Account> {
+        self.kept.get(&thread).map(|kept| &kept.account)
+    }
+
+    /// How many accounts of a process and of a user are barred.
+    pub fn barred(&self, process: Identity, uid: u32, now_ns: u64) -> Counts {
+        self.count(process, uid, |kept| kept.account.banned_for(now_ns).is_some())
+    }
+
+    fn count(&self, process: Identity, uid: u32, which: impl Fn(&Kept) -> bool) -> Counts {
+        let mut counts = Counts::default();
+        for kept in self.kept.values().filter(|kept| which(kept)) {
+            counts.process += u32::from(kept.owner.process == process);
+            counts.user += u32::from(kept.owner.uid == uid);
+        }
+        counts
+    }
+
+    /// A thread is not Fast any more.
+    pub fn keep(&mut self, thread: Identity, owner: Owner, account: Account, now_ns: u64) {
+        if self.kept.len() > MANY {
+            self.kept.retain(|_, kept| !kept.account.is_settled(now_ns));
+        }
+        self.kept.insert(thread, Kept { owner, account, is_orphan: false });
+    }
+
+    /// A process has closed its connections, or has ended.
+    pub fn orphan(&mut self, process: Identity) {
+        let of_process = |kept: &&mut Kept| kept.owner.process == process;
+        self.kept.values_mut().filter(of_process).for_each(|kept| kept.is_orphan = true);
+    }
+
+    /// Whose account a thread is to have from now on; `None`: a new one. `there` are those of Fast
+    /// threads, and `most` so many there may be, of the process and of the user.
+    pub fn choose(
+        &mut self,
+        thread: Identity,
+        owner: &Owner,
+        there: Counts,
+        most: Counts,
+        now_ns: u64,
+    ) -> Option<Identity> {
+        if self.kept.contains_key(&thread) {
+            return Some(thread);
+        }
+        self.kept.retain(|_, kept| !kept.account.is_settled(now_ns));
+        let free = || self.kept.iter().filter(|(_, kept)| kept.is_free_for(owner));
+        // A ban is the process's, and that of the next process: else it would go on with other threads.
+        let banned = free().filter(|(_, kept)| kept.account.banned_for(now_ns).is_some());
+        let last_banned = banned.max_by_key(|(_, kept)| kept.account.banned_for(now_ns));
+        let least_used = || free().min_by_key(|(_, kept)| kept.account.burden());
+        let found = last_banned.or_else(least_used).map(|(thread, _)| *thread);
+        found.or_else(|| self.shared_with_user(owner, there, most, now_ns))
+    }
+
+    /// An account is that of a Fast thread from now on.
+    pub fn remove(&mut self, thread: Identity) -> Option<Account> {
+        self.kept.remove(&thread).map(|kept| kept.account)
+    }
+
+    /// Where the user has as many accounts as there may be, that of another process which was used least.
+    fn shared_with_user(
+        &self,
+        owner: &Owner,
+        there: Counts,
+        most: Counts,
+        now_ns: u64,
+    ) -> Option<Identity> {
+        let kept = self.count(owner.process, owner.uid, |_| true);
+        if there.user + kept.user < most.user {
+            return None;
+        }
+        let of_user = self.kept.iter().filter(|(_, kept)| {
+            kept.owner.is_predecessor_of(owner) && kept.account.banned_for(now_ns).is_none()
+        });
+        of_user.min_by_key(|(_, kept)| kept.account.burden()).map(|(thread, _)| *thread)
+    }
+}
+
+impl Kept {
+    /// Whether a thread that has no account takes this one over.
+    fn is_free_for(&self, owner: &Owner) -> bool {
+        let is_gone = || matches!(self.owner.process.check_process(), Err(Error::Gone { .. }));
+        let has_ended = || self.is_orphan || is_gone();
+        self.owner.process == owner.process || (self.owner.is_predecessor_of(owner) && has_ended())
+    }
+}
+
+impl Owner {
+    /// Whether a later process of this user, with the same grant, takes over what is left.
+    fn is_predecessor_of(&self, later: &Self) -> bool {
+        let is_by_itself = self.by_itself && later.by_itself;
+        is_by_itself && self.uid == later.uid && self.grant == later.grant
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::time::Duration;
+    use tek_policy::Budget;
+
+    const MS: u64 = 1_000_000;
+    const NOW: u64 = 1_000_000 * MS;
+    const MOST: Counts = Counts { process: 5, user: 5 };
+
+    /// A process, or a thread of one, that there is not any more.
+    fn ended(tid: i32) -> Identity {
+        Identity { tid, start_ticks: 1 }
+    }
+
+    /// One that is there.
+    fn there() -> Identity {
+        Identity::of_process(std::process::id() as i32).unwrap()
+    }
+
+    fn owner(process: Identity) -> Owner {
+        Owner { process, uid: 7, grant: "g".to_owned(), by_itself: true }
+    }
+
+    fn used(ms: u64) -> Account {
+        let (cpu, window) = (Duration::from_millis(100), Duration::from_secs(1));
+        let mut account = Account::new(NOW);
+        let budget = Budget::Limit { cpu, window };
+        account.set_budgets(budget, budget, NOW, 0);
+        account.enter(NOW, 0);
+        account.look(NOW + 500 * MS, ms * MS);
+        account.leave(ms * MS);
+        account
+    }
+
+    struct Bench(Ledger);
+
+    impl Bench {
+        fn with(accounts: &[(Identity, Owner, u64)]) -> Self {
+            let mut ledger = Ledger::default();
+            for (thread, owner, ms) in accounts {
+                ledger.keep(*thread, owner.clone(), used(*ms), NOW);
+            }
+            Self(ledger)
+        }
+
+        fn take(&mut self, thread: Identity, owner: &Owner, there: u32) -> Option<Identity> {
+            let there = Counts { process: there, user: there };
+            let whose = self.0.choose(thread, owner, there, MOST, NOW + 600 * MS)?;
+            self.0.remove(whose).map(|_| whose)
+        }
+    }
+
+    #[test]
+    fn a_thread_has_its_own_account_again() {
+        let own = owner(there());
+        let mut bench = Bench::with(&[(there(), own.clone(), 10), (ended(2), own.clone(), 90)]);
+        assert_eq!(bench.take(there(), &own, 0), Some(there()));
+    }
+
+    #[test]
+    fn a_new_thread_takes_over_the_least_used_account_unless_one_is_banned() {
+        let own = owner(there());
+        let accounts = [(ended(2), 20), (ended(3), 90), (ended(4), 30)];
+        let mut bench = Bench::with(&accounts.map(|(thread, ms)| (thread, own.clone(), ms)));
+        assert_eq!(bench.take(ended(9), &own, 0), Some(ended(2)));
+        bench.0.keep(ended(5), own.clone(), used(101), NOW);
+        assert_eq!(bench.take(ended(9), &own, 0), Some(ended(5)));
+    }
+
+    #[test]
+    fn a_ban_does_not_hinder_another_process_that_runs() {
+        let mut bench = Bench::with(&[(ended(2), owner(there()), 101)]);
+        assert_eq!(bench.take(ended(9), &owner(ended(1)), 0), None);
+    }
+
+    #[test]
+    fn a_new_process_takes_over_what_is_left_of_the_users_with_its_grant() {
+        let own = owner(there());
+        let others = [
+            Owner { uid: 8, ..owner(ended(1)) },
+            Owner { grant: "another".to_owned(), ..owner(ended(1)) },
+            Owner { by_itself: false, ..owner(ended(1)) },
+        ];
+        for other in others {
+            let mut bench = Bench::with(&[(ended(2), other, 90)]);
+            assert_eq!(bench.take(ended(9), &own, 0), None);
+        }
+        let mut bench = Bench::with(&[(ended(2), owner(ended(1)), 90)]);
+        assert_eq!(bench.take(ended(9), &own, 0), Some(ended(2)));
+    }
+
+    #[test]
+    fn a_process_that_is_connected_keeps_its_accounts_until_it_closes_its_connections() {
+        let own = owner(ended(1));
+        let mut bench = Bench::with(&[(ended(2), owner(there()), 90)]);
+        assert_eq!(bench.take(ended(9), &own, 0), None);
+        bench.0.orphan(there());
+        assert_eq!(bench.take(ended(9), &own, 0), Some(ended(2)));
+    }
+
+    #[test]
+    fn a_user_has_no_more_accounts_than_threads_may_be_fast_at_once() {
+        let own = owner(ended(1));
+        let mut bench = Bench::with(&[(ended(2), owner(there()), 50)]);
+        assert_eq!(bench.take(ended(9), &own, 3), None);
+        assert_eq!(bench.take(ended(9), &own, 4), Some(ended(2)));
+    }
+
+    #[test]
+    fn a_settled_account_is_nobodys() {
+        let own = owner(there());
+        let mut bench = Bench::with(&[(ended(2), own.clone(), 90)]);
+        let later = NOW + 2_000 * MS;
+        assert!(bench.0.choose(ended(9), &own, Counts::default(), MOST, later).is_none());
+    }
+}

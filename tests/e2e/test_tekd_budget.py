@@ -1,0 +1,72 @@
+# SPDX-License-Identifier: MIT OR Apache-2.0
+"""Budgets, bans and rates hold for a process and a user, however many threads and processes they make."""
+import errno
+import pathlib
+import subprocess
+
+import pytest
+from test_tekd import HELLO, STATUS, daemon, pytestmark
+from test_tekd_rights import NOBODY
+
+assert daemon and pytestmark  # which pytest looks for by their names
+
+SOURCE = (pathlib.Path(__file__).parent / "programs" / "relay.c").read_text()
+BUDGET_MS = 100
+
+
+@pytest.fixture
+def relay(compile_c, as_nobody, daemon, open_directory):
+    """Runs programs/relay.c as nobody under a grant with these keys; what it prints, as numbers."""
+    abi = pathlib.Path(__file__).resolve().parents[2] / "abi"
+    program = compile_c(SOURCE, "cc", "-O1", "-D_GNU_SOURCE", "-pthread", "-I", str(abi))
+    daemon.socket = open_directory / "run" / "tekd"
+
+    def run(keys, *arguments):
+        daemon.start(f'[[grant]]\nusers = [{NOBODY}]\nrate = 1000\nbudget = "{BUDGET_MS}ms/1s"\n{keys}')
+        command = [*as_nobody, str(program), str(daemon.socket), *map(str, arguments)]
+        ended = subprocess.run(command, capture_output=True, text=True, timeout=60, check=True)
+        return [int(word) for word in ended.stdout.split()]
+
+    return run
+
+
+@pytest.mark.alone("real-time load")
+@pytest.mark.parametrize("kind", ["threads", "silent-threads", "staying-threads", "processes", "silent-processes"])
+def test_those_that_are_critical_one_after_another_have_one_budget_together(relay, kind):
+    """Each uses most of a budget and makes way for the next, with and without a word to tekd."""
+    critical_ms, *_ = relay("", kind, 4000, 80)
+    # 4 s are 4 budgets; one more is for the first window, and one for what the guard sees late.
+    assert critical_ms <= 6 * BUDGET_MS
+
+
+@pytest.mark.alone("real-time load")
+def test_a_budget_that_is_asked_for_does_not_clear_the_granted_one(relay):
+    critical_ms, *_ = relay("", "asking", 4000, 80)
+    assert critical_ms <= 6 * BUDGET_MS
+
+
+@pytest.mark.parametrize("kind", ["threads", "staying-threads", "processes"])
+def test_a_ban_is_taken_over_by_the_next(relay, kind):
+    """The first overruns its budget."""
+    _, *errors = relay("", kind, 0, 400)
+    assert errors == [0, errno.EDQUOT]
+
+
+@pytest.mark.alone("real-time load")
+def test_each_of_several_threads_that_are_critical_at_once_has_its_budget(relay):
+    _, *errors = relay("threads = 4\n", "together", 3000, 60)
+    assert set(errors) == {0}
+
+
+def test_a_new_process_has_no_more_switches_than_the_one_before(daemon, open_directory):
+    from test_tekd_rights import Beneficiary
+    daemon.socket = open_directory / "run" / "tekd"
+    daemon.start(f"[[grant]]\nusers = [{NOBODY}]\nrate = 1\nburst = 4\n")
+    errors = []
+    for _ in range(4):
+        with Beneficiary(daemon) as beneficiary:
+            errors += [beneficiary.do("enter") for _ in range(3)]
+    # One a second comes to these four.
+    assert errors[:4] == [0] * 4 and errno.EBUSY in errors[4:]
+    assert daemon.client().ask(HELLO).error == errno.EPERM
+    assert daemon.client().json(STATUS)["fast"] == []
