@@ -4,7 +4,7 @@ use crate::directory::DirectoryChange;
 use crate::file::{is_threaded_type, FileChange};
 use crate::journal::{Journal, Value, What};
 use crate::limit::{LimitChange, Limits};
-use crate::member::MemberChange;
+use crate::member::{Heirs, MemberChange};
 use crate::returned::Returned;
 use crate::scheduling::SchedulingChange;
 use crate::{Error, Hierarchy, Identity, Resource, Restored, Scheduling, Undone};
@@ -215,6 +215,42 @@ impl Effect {
         self.make(What::Member(planned.clone()), act).map(|(change, ())| change)
     }
 
+    /// The same for a while, of a thread that may have children meanwhile, which begin in the new group:
+    /// [`Heirs`] moves them to where the thread was. [`Effect::undo_all`] does that, too; a child whose
+    /// parent has ended by then is not found.
+    pub fn move_line_to(
+        &mut self,
+        who: Identity,
+        hierarchy: &Hierarchy,
+        to: &Path,
+    ) -> Result<Change, Error> {
+        let planned = MemberChange::planned_with_births(who, hierarchy, to)?;
+        let act = || planned.act(hierarchy);
+        self.make(What::Member(planned.clone()), act).map(|(change, ())| change)
+    }
+
+    /// Those who are born of a thread that was moved so.
+    pub fn heirs_of(&self, change: Change) -> Option<Heirs> {
+        match self.journal.held().get(change.0) {
+            Some(What::Member(member)) if member.births.is_some() => Some(Heirs(member.clone())),
+            _ => None,
+        }
+    }
+
+    /// Moves one of them. `false`: it is in another group, or it is there by a change of its own.
+    pub fn take_heir(&self, heirs: &Heirs, child: Identity) -> Result<bool, Error> {
+        match self.journal.held().moved(child, &heirs.0) {
+            true => Ok(false),
+            false => heirs.take(child),
+        }
+    }
+
+    /// Moves all of them whose parents are there.
+    pub fn take_all_heirs(&self, heirs: &Heirs) {
+        let held = self.journal.held();
+        heirs.take_all(|who| held.moved(who, &heirs.0));
+    }
+
     /// Gives back what was there. After an error the change is still in force, and may be undone
     /// again. A thread keeps what it has set since only if it could have done so without the change.
     ///
@@ -304,12 +340,15 @@ impl Effect {
     pub(crate) fn undo_these(&mut self, mut changes: Vec<Change>) -> Restored {
         let mut restored = Restored::default();
         changes.sort_unstable_by_key(|change| Reverse(change.0));
+        let heirs: Vec<Heirs> = changes.iter().filter_map(|it| self.heirs_of(*it)).collect();
         // What fails may wait for what is undone after it: the first thread of a process that another
         // one has replaced, which was real-time, is not put back into its group before that.
         if self.undo_each(&changes, &mut restored, true) || !restored.failed.is_empty() {
             sleep(EXECUTED);
             self.undo_each(&changes, &mut restored, false);
         }
+        // After their parents, which have children until then.
+        heirs.iter().for_each(|heirs| self.take_all_heirs(heirs));
         if !self.returned.is_empty() {
             sleep(EXECUTED);
             self.look_at_returned(u64::MAX);

@@ -87,6 +87,17 @@ impl Births {
         }
     }
 
+    /// Threads of a process that were born since.
+    pub(crate) fn threads_of(
+        &self,
+        process: i32,
+        may_be_born: &dyn Fn(&i32) -> bool,
+    ) -> Vec<Identity> {
+        let born = |tid| Identity::of(tid).ok().filter(|who| who.start_ticks >= self.at_ticks);
+        let tids = ids_in(&format!("/proc/{process}/task"));
+        tids.into_iter().filter(may_be_born).filter_map(born).collect()
+    }
+
     /// Processes that were born since of some.
     fn children(
         &self,

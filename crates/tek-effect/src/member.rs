@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Which cgroup of a hierarchy a thread is in.
+use crate::heirs::Births;
 use crate::identity::{has_never_run, parent_of, process_of};
 use crate::{Error, Hierarchy, Identity, Undone};
 use serde::{Deserialize, Serialize};
@@ -23,6 +24,63 @@ pub(crate) struct MemberChange {
     pub(crate) hierarchy: String,
     pub(crate) was: String,
     pub(crate) ours: Vec<String>,
+    /// If those who are born of it, and so are in its group, are to go where it was.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) births: Option<Births>,
+}
+
+/// Threads and processes that were born of a thread while it was moved to another group for a while.
+/// They begin in that group, and belong where the thread was.
+#[derive(Clone, Debug)]
+pub struct Heirs(pub(crate) MemberChange);
+
+/// Threads that were born may have children before they are moved. They are looked through so often at
+/// most.
+const MOST_PASSES: usize = 8;
+
+impl Heirs {
+    /// Whether children are moved to the same place, from the same one.
+    pub fn lead_as(&self, other: &Self) -> bool {
+        let way =
+            |heirs: &Self| (heirs.0.hierarchy.clone(), heirs.0.was.clone(), heirs.0.ours.clone());
+        way(self) == way(other)
+    }
+
+    /// As [`crate::Effect::take_heir`].
+    pub(crate) fn take(&self, child: Identity) -> Result<bool, Error> {
+        let Some(within) = Hierarchy::named(&self.0.hierarchy)? else { return Ok(false) };
+        let group = within.group_of(child.tid)?;
+        self.take_from(&within, &group, child)
+    }
+
+    fn take_from(&self, within: &Hierarchy, group: &str, child: Identity) -> Result<bool, Error> {
+        if child == self.0.who || !self.0.ours.iter().any(|ours| ours == group) {
+            return Ok(false);
+        }
+        let home = within.nearest(&self.0.was);
+        let change = MemberChange { who: child, ..self.0.clone() };
+        change.put(within, &home, Hierarchy::put_back).map(|()| true)
+    }
+
+    /// Moves all whose parents are there, except threads that are away by a change of their own.
+    pub(crate) fn take_all(&self, is_away: impl Fn(Identity) -> bool) {
+        let Some(births) = &self.0.births else { return };
+        let Ok(Some(within)) = Hierarchy::named(&self.0.hierarchy) else { return };
+        let take = |child: &Identity| {
+            let group = within.group_of(child.tid).unwrap_or_default();
+            !is_away(*child) && self.take_from(&within, &group, *child).unwrap_or(false)
+        };
+        for _ in 0..MOST_PASSES {
+            let mut has_taken = false;
+            births.each_process(|process, may_be_born| {
+                let born = births.threads_of(process.tid, may_be_born);
+                has_taken |= born.iter().filter(|child| take(child)).count() > 0;
+            });
+            if !has_taken {
+                return;
+            }
+        }
+    }
 }
 
 impl MemberChange {
@@ -30,7 +88,18 @@ impl MemberChange {
         let to = within.group(to)?;
         let was = settled_group_of(within, who.tid)?;
         who.check()?; // so that it was this thread's
-        Ok(Self { who, hierarchy: within.key().to_owned(), was, ours: vec![to] })
+        let hierarchy = within.key().to_owned();
+        Ok(Self { who, hierarchy, was, ours: vec![to], births: None })
+    }
+
+    /// The same of a thread whose children are to go where it was.
+    pub(crate) fn planned_with_births(
+        who: Identity,
+        within: &Hierarchy,
+        to: &Path,
+    ) -> Result<Self, Error> {
+        let births = Some(Births::since_now(who.tid)?);
+        Ok(Self { births, ..Self::planned(who, within, to)? })
     }
 
     pub(crate) fn act(&self, within: &Hierarchy) -> Result<(), Error> {

@@ -21,7 +21,8 @@ const IGNORE: u32 = 2;
 const KIND_AT: usize = 36;
 const TIME_AT: usize = 44;
 const PROCESS_AT: usize = 56;
-/// Of a birth: the child, and the process that it is of.
+/// Of a birth: the parent, the child, and the process that the child is of.
+const PARENT_AT: usize = 52;
 const CHILD_AT: usize = 60;
 const CHILDS_PROCESS_AT: usize = 64;
 
@@ -35,10 +36,24 @@ pub enum News {
     Executed(i32, u64),
     /// It has other users or groups.
     Became(i32),
-    /// The first process had the second as a child.
-    Forked(i32, i32),
+    /// A thread or a process was born.
+    Born(Birth),
     /// Some news were lost.
     Lost,
+}
+
+/// Who was born of whom.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Birth {
+    /// The thread that made a process; of a thread, and of a sibling (CLONE_PARENT), a thread of the
+    /// parent of the process that made it.
+    pub parent_thread: i32,
+    pub parent: i32,
+    pub thread: i32,
+    /// Itself, unless it is a new thread of a process.
+    pub process: i32,
+    /// CLOCK_MONOTONIC.
+    pub at_ns: u64,
 }
 
 /// The kernel's news.
@@ -74,7 +89,12 @@ impl ExecWatch {
         Ok(())
     }
 
-    /// Whether births are among the news. There may be thousands a second, so only while they matter.
+    /// Whether births are among the news.
+    pub fn hears_forks(&self) -> bool {
+        self.hears_forks
+    }
+
+    /// Sets whether they are. There may be thousands a second, so only while they matter.
     pub fn hear_forks(&mut self, hear: bool) -> io::Result<()> {
         if self.hears_forks != hear {
             let wanted: &[u32] = if hear { &WITH_FORKS } else { &USUAL };
@@ -127,10 +147,13 @@ fn parse(message: &[u8]) -> Option<News> {
     // Thread first, then the process that it belongs to.
     let process = i32::try_from(word(PROCESS_AT)?).ok()?;
     match word(KIND_AT)? {
-        // Of a thread of the same process the ids differ.
-        FORK if word(CHILD_AT)? == word(CHILDS_PROCESS_AT)? => {
-            Some(News::Forked(process, i32::try_from(word(CHILD_AT)?).ok()?))
-        }
+        FORK => Some(News::Born(Birth {
+            parent_thread: i32::try_from(word(PARENT_AT)?).ok()?,
+            parent: process,
+            thread: i32::try_from(word(CHILD_AT)?).ok()?,
+            process: i32::try_from(word(CHILDS_PROCESS_AT)?).ok()?,
+            at_ns: time,
+        })),
         EXEC => Some(News::Executed(process, time)),
         UID | GID => Some(News::Became(process)),
         _ => None,
@@ -153,15 +176,12 @@ mod tests {
     }
 
     #[test]
-    fn a_new_process_is_news_and_a_new_thread_is_not() {
-        let birth = |child: u32, process: u32| {
-            let words = [FORK, 0, 0, 0, 7, 8, child, process];
-            let mut message = vec![0; KIND_AT];
-            message.extend(words.into_iter().flat_map(u32::to_ne_bytes));
-            parse(&message)
-        };
-        assert_eq!(birth(9, 9), Some(News::Forked(8, 9)));
-        assert_eq!(birth(9, 8), None);
+    fn who_is_born_is_news_and_of_whom() {
+        let words = [FORK, 0, 5, 0, 7, 8, 10, 9];
+        let mut message = vec![0; KIND_AT];
+        message.extend(words.into_iter().flat_map(u32::to_ne_bytes));
+        let birth = Birth { parent_thread: 7, parent: 8, thread: 10, process: 9, at_ns: 5 };
+        assert_eq!(parse(&message), Some(News::Born(birth)));
     }
 
     #[test]

@@ -164,6 +164,11 @@ impl Account {
         Some(Overrun { used_ns, of_ns, window_ns, banned_ns })
     }
 
+    /// Puts CPU time on it that others than its thread used by its right.
+    pub fn charge(&mut self, ns: u64) {
+        self.booked_ns += ns;
+    }
+
     /// How long it may not be Fast.
     pub fn banned_for(&self, now_ns: u64) -> Option<Duration> {
         let left = self.banned_until_ns.saturating_sub(now_ns);

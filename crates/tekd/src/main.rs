@@ -11,6 +11,7 @@ mod history;
 mod homes;
 mod kthreads;
 mod ledger;
+mod lineage;
 mod links;
 mod listener;
 mod log;

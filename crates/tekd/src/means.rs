@@ -5,6 +5,7 @@
 //! while there is one the device is in responsiveness mode; and everything is given back.
 use crate::domain::Domain;
 use crate::kthreads::Kthreads;
+use crate::lineage::{Descent, Way};
 use crate::log;
 use crate::others::Others;
 use crate::placement::{give_back, Placement};
@@ -162,7 +163,7 @@ impl Means {
         let topmost = within.mount_point().to_owned();
         self.placement.note_away(who);
         given.is_away = true;
-        given.moved = Some(self.effect.move_to(who, &within, &topmost)?);
+        given.moved = Some(self.effect.move_line_to(who, &within, &topmost)?);
         self.effect.set_scheduling(who, wanted)
     }
 
@@ -182,6 +183,23 @@ impl Means {
             if self.backend == Backend::Fair {
                 self.kthreads.set_fast(who.tid, None);
             }
+        }
+    }
+
+    /// How children of a thread that got this get back to their groups; `None`: they are in theirs, or
+    /// are looked for by [`Means::tidy`] only.
+    pub fn way_of(&self, given: &Given) -> Option<Way> {
+        if let Some(moved) = given.moved {
+            return self.effect.heirs_of(moved).map(|heirs| Way::Home(Box::new(heirs)));
+        }
+        (given.is_away && self.backend == Backend::Fair).then_some(Way::OutOfFast)
+    }
+
+    /// One was born of a thread that was away. `false`: it is not there any more, or never was.
+    pub fn bring_home(&mut self, descent: &Descent, child: Identity) -> Result<bool, Error> {
+        match &descent.way {
+            Way::OutOfFast => self.placement.return_stray(&mut self.effect, child),
+            Way::Home(heirs) => self.effect.take_heir(heirs, child),
         }
     }
 

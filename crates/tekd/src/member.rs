@@ -2,6 +2,7 @@
 //! One Fast thread: who asked for it, and what it has.
 use crate::guard::{Account, Overrun};
 use crate::ledger::Owner;
+use crate::lineage::Way;
 use crate::means::{Given, Means};
 use std::fs::File;
 use std::os::unix::fs::FileExt;
@@ -140,6 +141,11 @@ impl Member {
     /// Makes the thread Fast, or gives it another priority: see [`Means::give`].
     pub fn set(&mut self, means: &mut Means, priority: Priority) -> Result<(), Error> {
         means.give(self.target.thread, self.base, &mut self.given, priority)
+    }
+
+    /// How children of it get back to their groups, if it is away from its own.
+    pub fn way(&self, means: &Means) -> Option<Way> {
+        means.way_of(&self.given)
     }
 
     /// Gives back what it had.

@@ -2,9 +2,11 @@
 //! The Fast Region: the threads that tekd has made critical.
 use crate::guard::{Account, Overrun};
 use crate::ledger::{Ledger, Owner};
+use crate::lineage::Lineage;
 use crate::log;
 use crate::means::Means;
 use crate::member::{Ask, Member, Reason, Target};
+use crate::process::Status;
 use crate::sys;
 use std::collections::HashMap;
 use std::time::Duration;
@@ -63,6 +65,8 @@ pub struct Region {
     members: HashMap<i32, Member>,
     /// Accounts of threads that were Fast.
     ledger: Ledger,
+    /// Those who are born of threads that are away from their groups.
+    pub lineage: Lineage,
     /// Until then nobody may enter.
     closed_until_ns: u64,
     /// Since when it has had members, and for how long it had some before that.
@@ -197,6 +201,11 @@ impl Region {
             Ok(()) => {
                 if is_new {
                     member.next_look_ns = next_look(&member.account, now);
+                    if let Some(way) = member.way(means) {
+                        let process = member.target.process.tid;
+                        let parent = Status::of(process).ok().and_then(|status| status.parent());
+                        self.lineage.add(process, parent.unwrap_or(0), way);
+                    }
                 }
                 Ok(member.rt_priority())
             }
@@ -210,6 +219,16 @@ impl Region {
                 }
                 Err(error.into())
             }
+        }
+    }
+
+    /// A child of a process ran for so long at most by the right of the thread that made it.
+    pub fn charge(&mut self, process: i32, parent_thread: i32, ns: u64) {
+        let mut of_process: Vec<&mut Member> =
+            self.members.values_mut().filter(|m| m.target.process.tid == process).collect();
+        of_process.sort_by_key(|m| m.target.thread.tid != parent_thread);
+        if let Some(member) = of_process.first_mut() {
+            member.account.charge(ns);
         }
     }
 

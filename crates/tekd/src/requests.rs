@@ -7,7 +7,7 @@ use crate::history::Asker;
 use crate::log;
 use crate::member::{Ask, Member, Reason, Target};
 use crate::peer::Still;
-use crate::process;
+use crate::process::{self, Status};
 use crate::region::{Refused, Region};
 use crate::server::Server;
 use crate::status;
@@ -147,7 +147,10 @@ fn hello(server: &mut Server, pid: i32) -> Result<u64> {
     if peer.limit.is_none() && there.soft < wanted {
         let (soft, hard) = (there.soft.max(wanted), there.hard.max(wanted));
         match server.means.effect.set_limit(peer.process, Resource::Rtprio, soft, hard) {
-            Ok(change) => peer.limit = Some(change),
+            Ok(change) => {
+                peer.limit = Some(change);
+                peer.parent = Status::of(pid).ok().and_then(|status| status.parent()).unwrap_or(0);
+            }
             Err(error) => {
                 server.tell_of_limits(&error.to_string());
                 server.watch_births(false);

@@ -26,6 +26,16 @@ impl Groups {
         Ok(moved)
     }
 
+    /// The same for one that was just born. `false`: it was not born there.
+    pub fn return_stray(&mut self, effect: &mut Effect, who: Identity) -> Result<bool, Error> {
+        let is_fast = self.tree.is_in(who.tid, &self.tree.fast)?;
+        if !is_fast || self.is_away(who) {
+            return Ok(false);
+        }
+        let group = self.group_for(who.tid);
+        self.seat(effect, who, group)
+    }
+
     /// The same of those whom Fast threads made while [`Groups::for_real_time`] had them in the
     /// topmost group. Only processes that `may_move` says are moved: others are born there, too. To
     /// be called now and then, once more after the last of them is back, and not for each thread

@@ -2,7 +2,9 @@
 //! What a journal's lines come to: the changes that are in force. No I/O.
 use super::line::{Line, VERSION};
 use super::what::{Thing, What};
+use crate::member::MemberChange;
 use crate::scheduling::{Rule, SchedulingChange};
+use crate::Identity;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 /// The changes in force, by their numbers, which rise.
@@ -50,6 +52,16 @@ impl Held {
     /// Whether a thread has this rule by one of the changes.
     pub(crate) fn gave(&self, tid: i32, rule: Rule) -> bool {
         self.schedulings().any(|change| change.gave(tid, rule))
+    }
+
+    /// Whether a thread is in a group of this change by a change of its own.
+    pub(crate) fn moved(&self, who: Identity, by: &MemberChange) -> bool {
+        let thing = Thing::Member(who, by.hierarchy.clone());
+        let changes = self.of_things.get(&thing).into_iter().flatten();
+        changes.filter_map(|change| self.get(*change)).any(|what| match what {
+            What::Member(own) => own.ours.iter().any(|group| by.ours.contains(group)),
+            _ => false,
+        })
     }
 
     /// Takes a line in. `false`: it makes no sense here, and nothing was taken.

@@ -84,6 +84,14 @@ impl Placement {
         }
     }
 
+    /// One that was born of a Fast thread goes to its group at once.
+    pub fn return_stray(&mut self, effect: &mut Effect, who: Identity) -> Result<bool, Error> {
+        let Some(there) = &mut self.there else { return Ok(false) };
+        let returned = there.groups.return_stray(effect, who)?;
+        self.forget_after(effect, usize::from(returned));
+        Ok(returned)
+    }
+
     /// Counts threads that were moved back: they will end, and more are born for as long as anybody
     /// is Fast.
     fn note_returned(

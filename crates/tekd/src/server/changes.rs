@@ -9,7 +9,6 @@ use crate::member::Reason;
 use crate::peer::Still;
 use crate::start;
 use crate::sys;
-use tek_effect::{Error, Identity};
 use tek_policy::{Configuration, RealTime};
 
 /// Each process that executes something is told of, so there may be many at once.
@@ -17,8 +16,6 @@ const MANY_NEWS: usize = 64;
 const MOST_NEWS: usize = 4096;
 /// After news were lost everybody is placed, no more often than this: it takes a while.
 const PLACE_ALL_NS: u64 = 1_000_000_000;
-/// Children are looked through when there are more.
-const MANY_BORN: usize = 1024;
 
 impl Server {
     pub(super) fn hear_news(&mut self) {
@@ -53,11 +50,11 @@ impl Server {
                 None => return true,
                 Some(News::Executed(pid, at_ns)) => self.executed(pid, at_ns),
                 Some(News::Became(pid)) => self.compare(pid),
-                Some(News::Forked(parent, child)) => self.disinherit(parent, child),
+                Some(News::Born(birth)) => self.born(birth),
                 Some(News::Lost) => {
                     self.be_sure_of_nobody();
                     self.compare_all();
-                    self.disinherit_all();
+                    self.births_were_lost();
                     self.place_all_soon();
                 }
             }
@@ -82,50 +79,6 @@ impl Server {
         self.ending.dedup();
         if self.has_newcomers() {
             self.place_new(pid);
-        }
-    }
-
-    /// A child has inherited the limit that was raised for its parent, and is to have what that had.
-    fn disinherit(&mut self, parent: i32, child: i32) {
-        let of_peer = self.peers.get(&parent).and_then(|peer| peer.limit);
-        let Some(change) = of_peer.or_else(|| self.born.get(&parent).copied()) else { return };
-        let done = Identity::of_process(child)
-            .and_then(|child| self.means.effect.disinherit_limit(change, child));
-        match done {
-            // One that has ended may have had children.
-            Ok(()) | Err(Error::Gone { .. }) => {
-                if self.born.len() >= MANY_BORN {
-                    self.born.retain(|&pid, _| Identity::of_process(pid).is_ok());
-                }
-                self.born.insert(child, change);
-            }
-            Err(Error::NotInForce { .. }) => {}
-            Err(error) => log::warning(&format!("a child keeps a raised limit: {error}")),
-        }
-    }
-
-    /// Children may have been born that tekd has not heard of.
-    fn disinherit_all(&mut self) {
-        let raised = self.peers.values().filter_map(|peer| peer.limit);
-        raised.for_each(|change| self.means.effect.disinherit_limit_of_all(change));
-    }
-
-    /// Births matter while the limit of some process is raised.
-    pub fn watch_births(&mut self, soon: bool) {
-        let hear = soon || self.peers.values().any(|peer| peer.limit.is_some());
-        if !hear {
-            self.born.clear();
-        }
-        let failed = self.exec_watch.as_mut().and_then(|watch| watch.hear_forks(hear).err());
-        if let Some(error) = failed {
-            log::warning(&format!("births are not heard of: {error}"));
-        }
-    }
-
-    /// Why limits are not raised, once.
-    pub fn tell_of_limits(&mut self, why: &str) {
-        if !std::mem::replace(&mut self.told_of_limits, true) {
-            log::warning(&format!("tekd goes on making each switch itself: {why}"));
         }
     }
 

@@ -3,6 +3,7 @@
 //!
 //! While nothing is Fast it only sleeps: the timer, the canary and the watchdog are off, and so is the
 //! news of other processes, unless programs that are executed may have to be placed.
+mod births;
 mod changes;
 mod clients;
 mod lazy;
@@ -214,6 +215,7 @@ impl Server {
                 }
                 self.end_those_that_are_to();
                 self.follow_mode();
+                self.follow_lineage();
             }
         }
         Ok(())
@@ -260,6 +262,7 @@ impl Server {
         self.next_well_ns = None;
         self.canary.rest();
         self.notify.rest();
+        self.end_lineage();
         self.listen_for_news(self.needs_news());
     }
 
@@ -338,6 +341,9 @@ impl Server {
         }
         if self.next_tidy_ns <= now && !self.region.is_empty() {
             self.means.tidy(&self.configuration, &self.domain);
+            if self.exec_watch.is_none() {
+                self.bring_all_home();
+            }
             self.next_tidy_ns = now + TIDY_NS;
         }
         self.look_at_others(now);
