@@ -1,12 +1,15 @@
 # SPDX-License-Identifier: MIT OR Apache-2.0
 """Children of a critical thread do not keep the control group that it is in for a while."""
+import errno
 import os
 import pathlib
 import signal
+import subprocess
 
 import pytest
 from conftest import eventually
-from test_tekd import daemon, pytestmark
+from test_tekd import CRITICAL, LEFT, NORMAL, STATUS, daemon, pytestmark
+from test_tekd_groups import groups
 from test_tekd_rights import BENEFICIARY, GRANT, Beneficiary, restore
 
 assert daemon and pytestmark  # which pytest looks for by their names
@@ -118,3 +121,78 @@ def test_restore_finds_children_whose_parents_are_there(daemon, breeder):
     thread, child, _, _ = breeder.breed()
     restore(daemon)
     assert breeder.are_in_group([breeder.tid, thread, child])
+
+
+class Brood:
+    """programs/brood.c beside programs that spin on the same CPU."""
+
+    def __init__(self, program, hogs):
+        cpu = str(min(os.sched_getaffinity(0)))
+        spin = ["taskset", "-c", cpu, "sh", "-c", "while :; do :; done"]
+        self.hogs = [subprocess.Popen(spin, stdin=subprocess.DEVNULL) for _ in range(hogs)]
+        self.process = subprocess.Popen([str(program), cpu], stdin=subprocess.PIPE,
+                                        stdout=subprocess.PIPE, text=True)
+        self.pid = int(self.process.stdout.readline())
+
+    def children_ms(self, wall_ms, child_ms):
+        """CPU time of its children, one after another, each for so long."""
+        print(wall_ms, child_ms, file=self.process.stdin, flush=True)
+        return int(self.process.stdout.readline())
+
+    def end(self):
+        for process in (*self.hogs, self.process):
+            process.kill()
+            process.wait(60)
+
+
+@pytest.fixture
+def brood(compile_c):
+    source = (pathlib.Path(__file__).parent / "programs" / "brood.c").read_text()
+    program = compile_c(source, "cc", "-O1", "-D_GNU_SOURCE")
+    broods = []
+
+    def start(hogs):
+        broods.append(Brood(program, hogs))
+        return broods[-1]
+
+    yield start
+    for one in broods:
+        one.end()
+
+
+@pytest.fixture
+def fair(daemon):
+    """Starts tekd with backend fair, and with more for its grant."""
+    def start(more=""):
+        daemon.start("canary_seconds = 0\n" + groups("fair") + more)
+        client = daemon.client()
+        status = client.json(STATUS)
+        if status["groups"] is None or not status["hears_of_exec"]:
+            pytest.skip("needs control groups, and the kernel's news of processes")
+        return client
+    return start
+
+
+@pytest.mark.alone("load of all CPUs")
+def test_children_of_a_critical_thread_do_not_run_at_its_weight(fair, brood):
+    client, breeder = fair(), brood(4)
+    ratios = []
+    for _ in range(5):
+        ordinary = breeder.children_ms(1000, 90)
+        assert client.ask(CRITICAL, breeder.pid).error == 0
+        ratios.append(breeder.children_ms(1000, 90) / ordinary)
+        assert client.ask(NORMAL, breeder.pid).error == 0
+    print("CPU time of children: critical parent / ordinary one", *(f"{ratio:.2f}" for ratio in ratios))
+    # A fifth of the CPU is theirs, and a little more until they are moved. By their parent's weight it
+    # was all of it for half of the time or more.
+    assert sorted(ratios)[2] < 2.5
+
+
+@pytest.mark.alone("load of all CPUs")
+def test_what_children_use_at_the_weight_of_their_parent_is_on_its_account(fair, brood):
+    client, breeder = fair('budget = "50ms/1s"\n'), brood(1)
+    assert client.ask(CRITICAL, breeder.pid).error == 0
+    # The parent itself only waits. Each child ends before it can be moved, or soon after.
+    breeder.children_ms(3000, 2)
+    left = client.notice()
+    assert (left.kind, left.tid, left.error) == (LEFT, breeder.pid, errno.EDQUOT)
