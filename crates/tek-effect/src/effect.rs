@@ -229,7 +229,7 @@ impl Effect {
         self.make(What::Member(planned.clone()), act).map(|(change, ())| change)
     }
 
-    /// Those who are born of a thread that was moved so.
+    /// The children of a thread that was moved so.
     pub fn heirs_of(&self, change: Change) -> Option<Heirs> {
         match self.journal.held().get(change.0) {
             Some(What::Member(member)) if member.births.is_some() => Some(Heirs(member.clone())),

@@ -20,7 +20,7 @@ pub enum Error {
     },
     /// Its policy was set again and again while its own was given back.
     #[error(
-        "thread {tid} is given another policy again and again: look who does that, and try again"
+        "thread {tid} is given another policy again and again: find the process that does so, and try again"
     )]
     Contended {
         /// Its id.

@@ -42,9 +42,9 @@ impl Births {
         });
     }
 
-    /// Calls for the process and for those who were born of it since, with what tells which ids may be
-    /// of threads that were born since; for nobody if nobody was. A child whose parent has ended is
-    /// not found.
+    /// Calls `visit` for the process and for its descendants that were born since, with a filter of ids
+    /// that threads which were born since can have; not at all if no thread of the device was born. A
+    /// child whose parent has ended is not found.
     pub(crate) fn each_process(&self, mut visit: impl FnMut(Identity, &dyn Fn(&i32) -> bool)) {
         let last_id = last_id();
         if last_id == self.last_id {

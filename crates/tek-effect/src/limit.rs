@@ -68,7 +68,7 @@ pub(crate) struct LimitChange {
     /// Of RLIMIT_RTPRIO, if that was raised.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) real_time: Option<RealTime>,
-    /// To find those who inherit the limit.
+    /// To find children that inherit the limit.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) births: Option<Births>,
 }
@@ -76,7 +76,7 @@ pub(crate) struct LimitChange {
 /// Whether a thread has a policy by another change that is in force.
 pub(crate) type Keeps<'a> = dyn Fn(i32, Rule) -> bool + 'a;
 
-/// What threads of a process had before its RLIMIT_RTPRIO was raised.
+/// The real-time rights of a process before its RLIMIT_RTPRIO was raised.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct RealTime {
@@ -139,7 +139,7 @@ impl LimitChange {
         Ok(if own == self.was { Undone::Undone } else { Undone::Changed })
     }
 
-    /// What a process has without the change. It may have lowered what was raised; a hard limit above
+    /// The limits of a process without the change. It may have lowered what was raised; a hard limit above
     /// what it had can only come from the change unless it is above that, too.
     fn limits_without(&self, present: Limits) -> Limits {
         if self.ours.contains(&present) {
@@ -153,7 +153,7 @@ impl LimitChange {
         }
     }
 
-    /// The same for those who were born of the process, and whose parents are there.
+    /// The same for children of the process whose parents are there.
     pub(crate) fn take_from_children(&self, keeps: &Keeps) {
         let Some(births) = &self.births else { return };
         births.each_process(|process, _| {

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! What a change lends to a thread: all that the thread could not have set by itself.
+//! The loan that a change is to a thread: all that the thread could not have set by itself.
 //!
 //! A thread without rights of its own may lower a real-time policy that it was given, and may leave it
-//! for SCHED_OTHER. What it has then still comes from the change, and ends with it. Pure, but for
+//! for SCHED_OTHER. Its policy then still comes from the change, and ends with it. Pure, but for
 //! [`Right::of`].
 use crate::identity::read_all;
 use crate::scheduling::{Rule, Scheduling, DEADLINE, FIFO, IDLE, RR};
@@ -17,7 +17,7 @@ pub(crate) const CAP_SYS_RESOURCE: u32 = 24;
 const HIGHEST_PRIORITY: u32 = 99;
 const LOWEST_NICE: i32 = -20;
 
-/// What a thread may set by itself, without the change.
+/// The right of a thread to set its policy by itself, without the change.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Right {
@@ -89,7 +89,7 @@ fn is_in_own_user_namespace(tid: i32) -> bool {
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Loan<'a> {
     pub(crate) was: Scheduling,
-    /// What was set.
+    /// The values that were set.
     pub(crate) ours: &'a [Scheduling],
     pub(crate) right: Right,
 }

@@ -24,7 +24,7 @@ pub(crate) struct MemberChange {
     pub(crate) hierarchy: String,
     pub(crate) was: String,
     pub(crate) ours: Vec<String>,
-    /// If those who are born of it, and so are in its group, are to go where it was.
+    /// To find children of the thread, which begin in its group and are to go where it was.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) births: Option<Births>,
 }
@@ -57,9 +57,16 @@ impl Heirs {
         if child == self.0.who || !self.0.ours.iter().any(|ours| ours == group) {
             return Ok(false);
         }
-        let home = within.nearest(&self.0.was);
+        let home = self.home(within);
         let change = MemberChange { who: child, ..self.0.clone() };
         change.put(within, &home, Hierarchy::put_back).map(|()| true)
+    }
+
+    /// Where the thread is, or where it was if it is still away or has ended.
+    fn home(&self, within: &Hierarchy) -> String {
+        let now = self.0.who.check().and_then(|()| within.group_of(self.0.who.tid));
+        let is_back = |now: &String| !self.0.ours.contains(now);
+        now.ok().filter(is_back).unwrap_or_else(|| within.nearest(&self.0.was))
     }
 
     /// Moves all whose parents are there, except threads that are away by a change of their own.

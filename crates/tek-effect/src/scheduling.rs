@@ -139,7 +139,7 @@ pub(crate) struct SchedulingChange {
     pub(crate) was: Scheduling,
     /// What was set, the latest last.
     pub(crate) ours: Vec<Scheduling>,
-    /// What the thread could set by itself before the change.
+    /// The thread's own right, before the change.
     #[serde(default, skip_serializing_if = "Right::is_none")]
     pub(crate) right: Right,
     /// Of a thread that is not the first of its process.

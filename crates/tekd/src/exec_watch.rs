@@ -42,7 +42,7 @@ pub enum News {
     Lost,
 }
 
-/// Who was born of whom.
+/// The birth of a thread or a process.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Birth {
     /// The thread that made a process; of a thread, and of a sibling (CLONE_PARENT), a thread of the

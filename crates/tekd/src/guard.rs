@@ -51,10 +51,10 @@ impl Window {
         };
     }
 
-    /// What was used in the last window and what might have been, if that is less.
+    /// CPU time that was used in the last window, and the budget for it if that is less.
     fn overrun(&mut self, now_ns: u64, used_ns: u64) -> Option<(u64, u64)> {
         let window_ago = now_ns.saturating_sub(self.window_ns);
-        // What is older than a window is of use only as the last before it.
+        // A look that is older than a window is of use only as the last before it.
         while self.looks.get(1).is_some_and(|(at, _)| *at <= window_ago) {
             self.looks.pop_front();
         }
@@ -87,8 +87,8 @@ impl Window {
     }
 }
 
-/// Goes on over several stays in the Fast Region, so that leaving it for a moment helps nobody, and over
-/// several threads, so that ending helps nobody: see [`crate::ledger`].
+/// Goes on over several stays in the Fast Region, so that leaving for a moment does not clear it, and
+/// over several threads, so that ending does not either: see [`crate::ledger`].
 #[derive(Clone, Debug)]
 pub struct Account {
     granted: Window,
@@ -164,7 +164,7 @@ impl Account {
         Some(Overrun { used_ns, of_ns, window_ns, banned_ns })
     }
 
-    /// Puts CPU time on it that others than its thread used by its right.
+    /// Adds CPU time that children of its thread used by its right.
     pub fn charge(&mut self, ns: u64) {
         self.booked_ns += ns;
     }
@@ -304,7 +304,7 @@ mod tests {
     }
 
     #[test]
-    fn asking_for_another_budget_again_and_again_helps_nobody() {
+    fn asking_for_another_budget_again_and_again_clears_nothing() {
         let limit = |cpu, window| Budget::Limit {
             cpu: Duration::from_millis(cpu),
             window: Duration::from_millis(window),

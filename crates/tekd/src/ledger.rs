@@ -21,7 +21,7 @@ pub struct Owner {
     /// The user that asked, and where its grant is written.
     pub uid: u32,
     pub grant: String,
-    /// The thread's own process asked, which may have others after it.
+    /// The thread's own process asked, and not another one by hand.
     pub by_itself: bool,
 }
 
@@ -246,7 +246,7 @@ mod tests {
     }
 
     #[test]
-    fn a_settled_account_is_nobodys() {
+    fn a_settled_account_is_not_taken_over() {
         let own = owner(there());
         let mut bench = Bench::with(&[(ended(2), own.clone(), 90)]);
         let later = NOW + 2_000 * MS;

@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Who is born of Fast threads that are away from their control groups: such a child begins where its
+//! Children of Fast threads that are away from their control groups: such a child begins where its
 //! creator is, and belongs where its creator was.
 //!
-//! The kernel tells of each birth ([`crate::exec_watch`]). What is known of a process stays until
+//! The kernel tells of each birth ([`crate::exec_watch`]). The entry of a process stays until
 //! [`Lineage::clear`], because news may come later than its thread is back. Pure.
 use crate::exec_watch::Birth;
 use std::collections::HashMap;
 use tek_effect::Heirs;
 
-/// Processes that were born are forgotten when there are more: their children count as others'.
+/// Of so many processes that were born the children are known, too.
 const MOST_BORN: usize = 65_536;
 
 /// How children of a process get back.
@@ -30,27 +30,19 @@ impl Way {
     }
 }
 
-/// A process that has, or had, a thread that is away.
-struct Away {
-    /// Of which it is a child: that of the process's siblings, which clone(2) can make.
-    parent: i32,
-    way: Way,
-}
-
-/// Whose child somebody is.
+/// The process that a child descends from.
 #[derive(Clone, Debug)]
 pub struct Descent {
     /// The process with a thread that is away.
     pub process: i32,
     pub way: Way,
-    /// The parent, if that is the process's parent, too.
-    pub sibling_of: Option<i32>,
 }
 
 /// All of them.
 #[derive(Default)]
 pub struct Lineage {
-    away: HashMap<i32, Away>,
+    /// Of processes that have, or had, a thread that is away.
+    away: HashMap<i32, Way>,
     /// Processes that were born, and of which process with a thread that is away.
     born: HashMap<i32, i32>,
 }
@@ -60,11 +52,10 @@ impl Lineage {
         self.away.is_empty()
     }
 
-    /// A thread of a process is away. What leads to the same place stays: it knows earlier children.
-    pub fn add(&mut self, process: i32, parent: i32, way: Way) {
-        let is_known = self.away.get(&process).is_some_and(|away| away.way.leads_as(&way));
-        if !is_known {
-            self.away.insert(process, Away { parent, way });
+    /// A thread of a process is away. A way that leads to the same place stays: it knows earlier children.
+    pub fn add(&mut self, process: i32, way: Way) {
+        if !self.away.get(&process).is_some_and(|known| known.leads_as(&way)) {
+            self.away.insert(process, way);
         }
     }
 
@@ -76,40 +67,28 @@ impl Lineage {
 
     /// The ways of all processes.
     pub fn ways(&self) -> impl Iterator<Item = &Way> {
-        self.away.values().map(|away| &away.way)
+        self.away.values()
     }
 
-    /// A process is of the line of another one that has, or had, a thread that is away.
-    pub fn adopt(&mut self, born: i32, of: i32) {
-        if self.born.len() < MOST_BORN {
-            self.born.insert(born, of);
-        }
-    }
-
-    /// Somebody was born; `None`: of others.
-    pub fn note(&mut self, birth: Birth) -> Option<Descent> {
+    /// A thread or process was born. `is_sibling_of` says of a process whether that one rather made it
+    /// than its parent: clone(2) can make the child of a process its sibling. `None`: it is of no process with a thread that is away.
+    pub fn note(&mut self, birth: Birth, is_sibling_of: impl Fn(i32) -> bool) -> Option<Descent> {
         let is_thread = birth.thread != birth.process;
         if !is_thread {
             self.born.remove(&birth.process); // of an earlier one with its id
         }
         let creator = if is_thread { birth.process } else { birth.parent };
-        let line = match self.away.contains_key(&creator) {
+        let of_line = match self.away.contains_key(&creator) {
             true => Some(creator),
             false => self.born.get(&creator).copied(),
         };
-        let sibling = || {
-            let is_sibling = |(_, away): &(&i32, &Away)| !is_thread && away.parent == birth.parent;
-            self.away.iter().find(is_sibling).map(|(process, _)| *process)
-        };
-        let (process, sibling_of) = match line {
-            Some(process) => (process, None),
-            None => (sibling()?, Some(birth.parent)),
-        };
-        if !is_thread && sibling_of.is_none() {
-            self.adopt(birth.process, process);
+        let sibling = || self.away.keys().copied().find(|process| is_sibling_of(*process));
+        let process = of_line.or_else(|| (!is_thread).then(sibling).flatten())?;
+        if !is_thread && self.born.len() < MOST_BORN {
+            self.born.insert(birth.process, process);
         }
-        let way = self.away.get(&process)?.way.clone();
-        Some(Descent { process, way, sibling_of })
+        let way = self.away.get(&process)?.clone();
+        Some(Descent { process, way })
     }
 }
 
@@ -117,26 +96,24 @@ impl Lineage {
 mod tests {
     use super::*;
 
-    fn born(lineage: &mut Lineage, parent: i32, thread: i32, process: i32) -> Option<(i32, bool)> {
+    fn born(lineage: &mut Lineage, parent: i32, thread: i32, process: i32) -> Option<i32> {
         let birth = Birth { parent_thread: parent, parent, thread, process, at_ns: 0 };
-        lineage.note(birth).map(|it| (it.process, it.sibling_of.is_some()))
+        let is_sibling_of = |made_by| (process, made_by) == (40, 10);
+        lineage.note(birth, is_sibling_of).map(|descent| descent.process)
     }
 
     #[test]
     fn children_and_theirs_and_threads_and_siblings_are_of_the_line_and_others_are_not() {
         let mut lineage = Lineage::default();
-        lineage.add(10, 5, Way::OutOfFast);
-        assert_eq!(born(&mut lineage, 10, 20, 20), Some((10, false)));
-        assert_eq!(born(&mut lineage, 20, 30, 30), Some((10, false)));
+        lineage.add(10, Way::OutOfFast);
+        assert_eq!(born(&mut lineage, 10, 20, 20), Some(10));
+        assert_eq!(born(&mut lineage, 20, 30, 30), Some(10));
         // The parent of a new thread is that of its process.
-        assert_eq!(born(&mut lineage, 5, 11, 10), Some((10, false)));
-        assert_eq!(born(&mut lineage, 10, 31, 30), Some((10, false)));
-        // Only who looks at a sibling knows whether it was born where the thread is.
-        assert_eq!(born(&mut lineage, 5, 40, 40), Some((10, true)));
-        assert_eq!(born(&mut lineage, 40, 41, 41), None);
-        lineage.adopt(40, 10);
-        assert_eq!(born(&mut lineage, 40, 41, 41), Some((10, false)));
-        assert_eq!(born(&mut lineage, 6, 50, 50), None);
+        assert_eq!(born(&mut lineage, 5, 11, 10), Some(10));
+        assert_eq!(born(&mut lineage, 10, 31, 30), Some(10));
+        assert_eq!(born(&mut lineage, 5, 40, 40), Some(10));
+        assert_eq!(born(&mut lineage, 40, 41, 41), Some(10));
+        assert_eq!(born(&mut lineage, 5, 50, 50), None);
         assert_eq!(born(&mut lineage, 5, 51, 50), None);
         // Its id is another process's by now.
         assert_eq!(born(&mut lineage, 6, 20, 20), None);

@@ -16,7 +16,7 @@ pub struct Ask {
     pub priority: Priority,
     /// CLOCK_MONOTONIC; 0: no end.
     pub until_ns: u64,
-    /// What the grant allows, and what the thread is to be held to.
+    /// The budget of the grant, and the one that the thread is to be held to.
     pub granted: Budget,
     pub budget: Budget,
     /// So many threads of the process and of the user may be critical.
@@ -99,8 +99,7 @@ impl Member {
         self.account.look(now_ns, self.seen.1)
     }
 
-    /// It is not Fast any more. If it has ended nobody knows what it used since the last look: it may
-    /// have had a CPU all the time.
+    /// It is not Fast any more. Its clock ends with it: it may have had a CPU since the last look.
     pub fn end(&mut self, now_ns: u64) {
         let (seen_at_ns, seen_ns) = self.seen;
         let most = seen_ns + now_ns.saturating_sub(seen_at_ns);

@@ -22,9 +22,8 @@ pub struct Peer {
     pub since_ns: u64,
     /// Its account of switches.
     pub switches: Bucket,
-    /// Its RLIMIT_RTPRIO, raised, and then its parent.
+    /// Its RLIMIT_RTPRIO, raised.
     pub limit: Option<Change>,
-    pub parent: i32,
     pub checked: Option<Checked>,
     /// It was looked at while the kernel's news were listened to, so they would tell of another one.
     pub is_sure: bool,
@@ -87,7 +86,6 @@ impl Peer {
             since_ns,
             switches,
             limit: None,
-            parent: 0,
             checked: None,
             is_sure: false,
             connected_as,

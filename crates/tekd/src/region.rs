@@ -6,7 +6,6 @@ use crate::lineage::Lineage;
 use crate::log;
 use crate::means::Means;
 use crate::member::{Ask, Member, Reason, Target};
-use crate::process::Status;
 use crate::sys;
 use std::collections::HashMap;
 use std::time::Duration;
@@ -65,7 +64,7 @@ pub struct Region {
     members: HashMap<i32, Member>,
     /// Accounts of threads that were Fast.
     ledger: Ledger,
-    /// Those who are born of threads that are away from their groups.
+    /// Children of threads that are away from their groups.
     pub lineage: Lineage,
     /// Until then nobody may enter.
     closed_until_ns: u64,
@@ -139,7 +138,7 @@ impl Region {
     ) -> Result<Option<Identity>, Refused> {
         let now = ask.since_ns;
         if self.ledger.of(target.thread).is_none() {
-            // What a thread used that has ended without a word is to be known.
+            // Threads that have ended without a word have accounts to be taken over, too.
             let may_have_ended = |m: &Member| m.owner.uid == owner.uid && m.may_have_ended();
             self.forget_ended(means, may_have_ended);
         }
@@ -202,9 +201,7 @@ impl Region {
                 if is_new {
                     member.next_look_ns = next_look(&member.account, now);
                     if let Some(way) = member.way(means) {
-                        let process = member.target.process.tid;
-                        let parent = Status::of(process).ok().and_then(|status| status.parent());
-                        self.lineage.add(process, parent.unwrap_or(0), way);
+                        self.lineage.add(member.target.process.tid, way);
                     }
                 }
                 Ok(member.rt_priority())
@@ -388,7 +385,7 @@ impl Region {
     }
 }
 
-/// Who has an account that is opened for a request.
+/// The owner of the account that is opened for a request.
 fn owner_of(target: Target, reason: Reason, ask: &Ask) -> Owner {
     Owner {
         process: target.process,

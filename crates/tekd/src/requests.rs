@@ -7,7 +7,7 @@ use crate::history::Asker;
 use crate::log;
 use crate::member::{Ask, Member, Reason, Target};
 use crate::peer::Still;
-use crate::process::{self, Status};
+use crate::process;
 use crate::region::{Refused, Region};
 use crate::server::Server;
 use crate::status;
@@ -140,25 +140,27 @@ fn hello(server: &mut Server, pid: i32) -> Result<u64> {
         return Ok(GRANT_SWITCH);
     }
     server.watch_births(true);
-    let peer = server.peers.get_mut(&pid).ok_or_else(unknown)?;
-    // One more is for the guard in the process.
-    let wanted = u64::from(high) + 1;
+    match raise_limit(server, pid, u64::from(high) + 1) {
+        Ok(()) => Ok(GRANT_SWITCH | GRANT_LIMIT),
+        Err(error) => {
+            server.tell_of_limits(&error.to_string());
+            server.watch_births(false);
+            Ok(GRANT_SWITCH)
+        }
+    }
+}
+
+/// Lets a client give its threads real-time priorities up to this one, the highest that is granted and
+/// one more, for the guard in the process.
+fn raise_limit(server: &mut Server, pid: i32, wanted: u64) -> std::result::Result<(), Error> {
+    let Some(peer) = server.peers.get_mut(&pid) else { return Err(Error::Gone { tid: pid }) };
     let there = Limits::of(pid, Resource::Rtprio)?;
     if peer.limit.is_none() && there.soft < wanted {
         let (soft, hard) = (there.soft.max(wanted), there.hard.max(wanted));
-        match server.means.effect.set_limit(peer.process, Resource::Rtprio, soft, hard) {
-            Ok(change) => {
-                peer.limit = Some(change);
-                peer.parent = Status::of(pid).ok().and_then(|status| status.parent()).unwrap_or(0);
-            }
-            Err(error) => {
-                server.tell_of_limits(&error.to_string());
-                server.watch_births(false);
-                return Ok(GRANT_SWITCH);
-            }
-        }
+        let change = server.means.effect.set_limit(peer.process, Resource::Rtprio, soft, hard)?;
+        peer.limit = Some(change);
     }
-    Ok(GRANT_SWITCH | GRANT_LIMIT)
+    Ok(())
 }
 
 fn enter(server: &mut Server, pid: i32, request: &Request, now: u64) -> Result<u32> {

@@ -155,7 +155,11 @@ impl Groups {
         check_movable(who)?;
         self.bring_in(effect, who)?;
         let to = self.tree.fast.clone();
-        self.send(effect, who, &to)
+        if self.is_sent(who, &to)? {
+            return Ok(());
+        }
+        let change = effect.move_to(who, &self.tree.within, &to)?;
+        self.note_sent(effect, who, change)
     }
 
     /// To be called before a thread gets a real-time policy. Where no group but the topmost has
@@ -171,7 +175,10 @@ impl Groups {
         }
         self.away_from.insert(process_of(who.tid)?);
         let topmost = self.tree.within.mount_point().to_owned();
-        self.send(effect, who, &topmost)?;
+        if !self.is_sent(who, &topmost)? {
+            let change = effect.move_line_to(who, &self.tree.within, &topmost)?;
+            self.note_sent(effect, who, change)?;
+        }
         Ok(true)
     }
 
@@ -261,11 +268,16 @@ impl Groups {
         }
     }
 
-    fn send(&mut self, effect: &mut Effect, who: Identity, to: &Path) -> Result<(), Error> {
-        if self.is_away(who) && self.tree.is_in(who.tid, to)? {
-            return Ok(());
-        }
-        let change = effect.move_to(who, &self.tree.within, to)?;
+    fn is_sent(&self, who: Identity, to: &Path) -> Result<bool, Error> {
+        Ok(self.is_away(who) && self.tree.is_in(who.tid, to)?)
+    }
+
+    fn note_sent(
+        &mut self,
+        effect: &mut Effect,
+        who: Identity,
+        change: Change,
+    ) -> Result<(), Error> {
         match self.seats.entry(who).or_default().away.replace(change) {
             Some(earlier) => effect.undo(earlier).map(drop),
             None => Ok(()),

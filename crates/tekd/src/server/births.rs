@@ -17,17 +17,14 @@ impl Server {
         if birth.thread == birth.process {
             self.disinherit(birth.parent, birth.process);
         }
-        let Some(descent) = self.region.lineage.note(birth) else { return };
-        let is_others = |parent| !is_sibling_born_of(birth.process, descent.process, parent);
-        if descent.sibling_of.is_some_and(is_others) {
-            return;
-        }
+        let Birth { process, parent, .. } = birth;
+        let is_sibling_of = |made_by| is_sibling_born_of(process, made_by, parent);
+        let Some(descent) = self.region.lineage.note(birth, is_sibling_of) else { return };
         let home =
             Identity::of(birth.thread).and_then(|child| self.means.bring_home(&descent, child));
         match home {
             Ok(false) => return,
-            Ok(true) => self.region.lineage.adopt(birth.process, descent.process),
-            Err(Error::Gone { .. }) => {}
+            Ok(true) | Err(Error::Gone { .. }) => {}
             Err(error) => {
                 self.not_placed.tell(|| format!("a child stays in its parent's group: {error}"));
             }
@@ -62,9 +59,7 @@ impl Server {
     /// The raised limit of the process that made a child of its parent.
     fn limit_of_sibling(&self, parent: i32, child: i32) -> Option<Change> {
         let mut raised = self.peers.values().filter(|peer| peer.limit.is_some());
-        let made = raised.find(|peer| {
-            peer.parent == parent && is_sibling_born_of(child, peer.process.tid, parent)
-        });
+        let made = raised.find(|peer| is_sibling_born_of(child, peer.process.tid, parent));
         made.and_then(|peer| peer.limit)
     }
 
@@ -81,7 +76,7 @@ impl Server {
             log::warning(&format!("births are not heard of: {error}"));
         }
         if is_away && !heard {
-            self.bring_all_home(); // who was born until now
+            self.bring_all_home(); // children that were born until now
         }
     }
 
@@ -93,7 +88,7 @@ impl Server {
         }
     }
 
-    /// Nobody is Fast any more.
+    /// No thread is Fast any more.
     pub(super) fn end_lineage(&mut self) {
         if self.exec_watch.is_none() {
             self.bring_all_home();
