@@ -6,11 +6,12 @@ import pathlib
 import shutil
 import signal
 import subprocess
+import textwrap
 import time
 
 import pytest
 from conftest import eventually, read
-from test_tekd import USUAL, daemon, pytestmark, scheduling
+from test_tekd import CRITICAL, NORMAL, USUAL, daemon, pytestmark, scheduling
 from test_tekd_attacked import end, python
 
 assert daemon and pytestmark  # which pytest looks for by their names
@@ -130,6 +131,21 @@ def test_a_policy_that_a_beneficiary_lowered_ends_with_the_grant(granted, open_d
             assert read(f"/proc/{beneficiary.tid}/status").split("Uid:")[1].split()[1] == "0"
 
 
+def test_a_policy_that_a_thread_lowered_ends_when_it_executes_a_program(granted):
+    """It becomes the first thread of its process, with another id."""
+    begin, rest = BENEFICIARY.split("to_nobody()\nclient", 1)
+    live = textwrap.indent("client" + rest, "    ")
+    with Beneficiary(granted, f"{begin}to_nobody()\ndef live():\n{live}\nthreading.Thread(target=live).start()\n"
+                     ) as beneficiary:
+        pid = beneficiary.process.pid
+        assert beneficiary.tid != pid
+        assert beneficiary.do("enter") == 0
+        assert beneficiary.do("change", RR, 48) == 0
+        beneficiary.tell("exec", "/bin/sleep", 60)
+        eventually(lambda: read(f"/proc/{pid}/comm") == "sleep\n")
+        eventually(lambda: policy(pid) == ORDINARY)
+
+
 def test_a_policy_that_a_beneficiary_lowered_ends_with_an_overrun(daemon, open_directory):
     daemon.socket = open_directory / "run" / "tekd"
     daemon.start(GRANT + 'budget = "50ms/1s"\n')
@@ -139,6 +155,21 @@ def test_a_policy_that_a_beneficiary_lowered_ends_with_an_overrun(daemon, open_d
         assert beneficiary.do("burn") == 0
         eventually(lambda: policy(beneficiary.tid) == ORDINARY)
         assert beneficiary.do("enter") == errno.EDQUOT
+
+
+@pytest.mark.parametrize("way", ["its time is over", "it is made normal", "tekd ends"])
+def test_a_policy_that_root_gave_by_hand_ends_too(daemon, open_directory, way):
+    daemon.socket = open_directory / "run" / "tekd"
+    client = daemon.start(GRANT + USUAL).client()
+    with Beneficiary(daemon) as beneficiary:
+        until = time.monotonic_ns() + 1_000_000_000 if way == "its time is over" else 0
+        assert client.ask(CRITICAL, beneficiary.tid, priority=-20, until=until).error == 0
+        assert beneficiary.do("change", RR, 48) == 0
+        if way == "it is made normal":
+            assert client.ask(NORMAL, beneficiary.tid).error == 0
+        elif way == "tekd ends":
+            assert daemon.end() == 0
+        eventually(lambda: policy(beneficiary.tid) == ORDINARY)
 
 
 @pytest.mark.parametrize("priority", [1, 10, 49])

@@ -6,6 +6,7 @@
 //! CAP_NET_ADMIN, the guard's looks and each request compare the program instead.
 use crate::sys;
 use nix::errno::Errno;
+use nix::sys::socket::{setsockopt, sockopt};
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
@@ -25,6 +26,9 @@ const PROCESS_AT: usize = 56;
 const PARENT_AT: usize = 52;
 const CHILD_AT: usize = 60;
 const CHILDS_PROCESS_AT: usize = 64;
+
+/// Room for some thousand news: a crowd of births must not crowd out one that matters.
+const BUFFER_BYTES: usize = 4 << 20;
 
 const USUAL: [u32; 3] = [EXEC, UID, GID];
 const WITH_FORKS: [u32; 4] = [EXEC, UID, GID, FORK];
@@ -66,7 +70,10 @@ pub struct ExecWatch {
 impl ExecWatch {
     /// Opens the way; nothing is heard yet.
     pub fn open() -> io::Result<Self> {
-        Ok(Self { socket: sys::process_events(&USUAL)?, listening: false, hears_forks: false })
+        let socket = sys::process_events(&USUAL)?;
+        // Where that is refused news are lost sooner.
+        let _ = setsockopt(&socket, sockopt::RcvBufForce, &BUFFER_BYTES);
+        Ok(Self { socket, listening: false, hears_forks: false })
     }
 
     /// What to wait for.

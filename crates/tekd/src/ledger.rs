@@ -21,6 +21,8 @@ pub struct Owner {
     /// The user that asked, and where its grant is written.
     pub uid: u32,
     pub grant: String,
+    /// When the process that asked connected.
+    pub connected_ns: u64,
     /// The thread's own process asked, and not another one by hand.
     pub by_itself: bool,
 }
@@ -129,10 +131,12 @@ impl Kept {
 }
 
 impl Owner {
-    /// Whether a later process of this user, with the same grant, takes over what is left.
+    /// Whether another process of this user, with the same grant, takes over what is left: one that
+    /// connected later. Those that were connected before have accounts of their own.
     fn is_predecessor_of(&self, later: &Self) -> bool {
         let is_by_itself = self.by_itself && later.by_itself;
-        is_by_itself && self.uid == later.uid && self.grant == later.grant
+        let is_earlier = self.connected_ns <= later.connected_ns;
+        is_by_itself && is_earlier && self.uid == later.uid && self.grant == later.grant
     }
 }
 
@@ -157,7 +161,7 @@ mod tests {
     }
 
     fn owner(process: Identity) -> Owner {
-        Owner { process, uid: 7, grant: "g".to_owned(), by_itself: true }
+        Owner { process, uid: 7, grant: "g".to_owned(), connected_ns: NOW, by_itself: true }
     }
 
     fn used(ms: u64) -> Account {
@@ -219,6 +223,7 @@ mod tests {
             Owner { uid: 8, ..owner(ended(1)) },
             Owner { grant: "another".to_owned(), ..owner(ended(1)) },
             Owner { by_itself: false, ..owner(ended(1)) },
+            Owner { connected_ns: NOW + 1, ..owner(ended(1)) },
         ];
         for other in others {
             let mut bench = Bench::with(&[(ended(2), other, 90)]);

@@ -25,6 +25,8 @@ pub struct Ask {
     pub pid: i32,
     pub uid: u32,
     pub name: String,
+    /// When it connected, by CLOCK_MONOTONIC.
+    pub connected_ns: u64,
     /// Where the grant is written.
     pub grant: String,
     /// CLOCK_MONOTONIC.

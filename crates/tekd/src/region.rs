@@ -155,6 +155,26 @@ impl Region {
         }
     }
 
+    /// Of a thread that is about to become Fast; nothing of it is changed yet.
+    fn new_member(
+        &mut self,
+        means: &mut Means,
+        target: Target,
+        reason: Reason,
+        ask: &Ask,
+    ) -> Result<Member, Refused> {
+        let owner = owner_of(target, reason, ask);
+        let whose = self.choose_account(means, target, ask, &owner)?;
+        means.before_fast(target.thread);
+        let mut member = Member::new(target, owner, Account::new(ask.since_ns))?;
+        let Some(whose) = whose else { return Ok(member) };
+        if let Some(account) = self.ledger.remove(whose) {
+            let is_own = whose == target.thread;
+            member.account = if is_own { account } else { account.taken_over() };
+        }
+        Ok(member)
+    }
+
     /// A request comes into force. What is returned is the real-time priority that the thread has
     /// from tekd, 0: none.
     pub fn enter(
@@ -173,15 +193,7 @@ impl Region {
             self.remove(means, tid); // it ended, and another thread has its id
         }
         if !self.members.contains_key(&tid) {
-            let owner = owner_of(target, reason, &ask);
-            let whose = self.choose_account(means, target, &ask, &owner)?;
-            means.before_fast(target.thread);
-            let mut member = Member::new(target, owner, Account::new(now))?;
-            if let Some((whose, account)) = whose.and_then(|it| Some((it, self.ledger.remove(it)?)))
-            {
-                let is_own = whose == target.thread;
-                member.account = if is_own { account } else { account.taken_over() };
-            }
+            let member = self.new_member(means, target, reason, &ask)?;
             self.members.insert(tid, member);
             self.since_ns.get_or_insert(now);
             means.set_mode(true);
@@ -200,9 +212,9 @@ impl Region {
             Ok(()) => {
                 if is_new {
                     member.next_look_ns = next_look(&member.account, now);
-                    if let Some(way) = member.way(means) {
-                        self.lineage.add(member.target.process.tid, way);
-                    }
+                }
+                if let Some(way) = member.way(means) {
+                    self.lineage.add(member.target.process.tid, way);
                 }
                 Ok(member.rt_priority())
             }
@@ -391,6 +403,7 @@ fn owner_of(target: Target, reason: Reason, ask: &Ask) -> Owner {
         process: target.process,
         uid: ask.uid,
         grant: ask.grant.clone(),
+        connected_ns: ask.connected_ns,
         by_itself: reason == Reason::Own,
     }
 }

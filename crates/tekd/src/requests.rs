@@ -228,6 +228,7 @@ fn ask(server: &mut Server, pid: i32, request: &Request, now: u64) -> Result<Ask
         pid,
         uid: checked.person.uid,
         name: checked.name.clone(),
+        connected_ns: peer.since_ns,
         grant: grant.source.clone(),
         since_ns: now,
     })
