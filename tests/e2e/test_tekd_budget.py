@@ -6,7 +6,7 @@ import subprocess
 
 import pytest
 from test_tekd import HELLO, STATUS, daemon, pytestmark
-from test_tekd_rights import NOBODY
+from test_tekd_rights import NOBODY, Beneficiary
 
 assert daemon and pytestmark  # which pytest looks for by their names
 
@@ -59,7 +59,6 @@ def test_each_of_several_threads_that_are_critical_at_once_has_its_budget(relay)
 
 
 def test_a_new_process_has_no_more_switches_than_the_one_before(daemon, open_directory):
-    from test_tekd_rights import Beneficiary
     daemon.socket = open_directory / "run" / "tekd"
     daemon.start(f"[[grant]]\nusers = [{NOBODY}]\nrate = 1\nburst = 4\n")
     errors = []

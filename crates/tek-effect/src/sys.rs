@@ -126,6 +126,19 @@ pub(crate) fn has_attribute(path: &Path, name: &CStr, value: &[u8]) -> bool {
     usize::try_from(length).is_ok_and(|length| found[..length] == *value)
 }
 
+/// The version of capget(2) that every kernel knows: 64 capabilities in two parts.
+const CAPABILITY_VERSION: u32 = 0x2008_0522;
+
+/// The capabilities that a thread may make effective, a bit each.
+pub(crate) fn permitted_capabilities(tid: i32) -> io::Result<u64> {
+    let mut header = (CAPABILITY_VERSION, tid);
+    // Effective, permitted and inheritable ones, of the first 32 capabilities and of the others.
+    let mut sets = [[0u32; 3]; 2];
+    // SAFETY: the kernel reads two words from `header`, and writes one to it and six to `sets`.
+    checked(unsafe { libc::syscall(libc::SYS_capget, &raw mut header, &raw mut sets) })?;
+    Ok(u64::from(sets[0][1]) | u64::from(sets[1][1]) << 32)
+}
+
 /// A limit of a process.
 pub(crate) fn limits(pid: i32, resource: u32) -> io::Result<Limits> {
     prlimit(pid, resource, None)
