@@ -11,7 +11,10 @@ from test_tekd_rights import NOBODY, Beneficiary
 assert daemon and pytestmark  # which pytest looks for by their names
 
 SOURCE = (pathlib.Path(__file__).parent / "programs" / "relay.c").read_text()
-BUDGET_MS = 100
+WALL_MS = 4000
+# The budget is a tenth of a CPU. The guard looks 16 times a window, so an overrun is seen a little later,
+# and later still on a busy machine. With a budget for each thread it was 94% of a CPU.
+MOST_SHARE = 0.25
 
 
 @pytest.fixture
@@ -22,7 +25,7 @@ def relay(compile_c, as_nobody, daemon, open_directory):
     daemon.socket = open_directory / "run" / "tekd"
 
     def run(keys, *arguments):
-        daemon.start(f'[[grant]]\nusers = [{NOBODY}]\nrate = 1000\nbudget = "{BUDGET_MS}ms/1s"\n{keys}')
+        daemon.start(f'[[grant]]\nusers = [{NOBODY}]\nrate = 1000\nbudget = "100ms/1s"\n{keys}')
         command = [*as_nobody, str(program), str(daemon.socket), *map(str, arguments)]
         ended = subprocess.run(command, capture_output=True, text=True, timeout=60, check=True)
         return [int(word) for word in ended.stdout.split()]
@@ -34,15 +37,14 @@ def relay(compile_c, as_nobody, daemon, open_directory):
 @pytest.mark.parametrize("kind", ["threads", "silent-threads", "staying-threads", "processes", "silent-processes"])
 def test_those_that_are_critical_one_after_another_have_one_budget_together(relay, kind):
     """Each uses most of a budget and makes way for the next, with and without a word to tekd."""
-    critical_ms, *_ = relay("", kind, 4000, 80)
-    # 4 s are 4 budgets; one more is for the first window, and one for what the guard sees late.
-    assert critical_ms <= 6 * BUDGET_MS
+    critical_ms, *_ = relay("", kind, WALL_MS, 80)
+    assert critical_ms / WALL_MS < MOST_SHARE
 
 
 @pytest.mark.alone("real-time load")
 def test_a_budget_that_is_asked_for_does_not_clear_the_granted_one(relay):
-    critical_ms, *_ = relay("", "asking", 4000, 80)
-    assert critical_ms <= 6 * BUDGET_MS
+    critical_ms, *_ = relay("", "asking", WALL_MS, 80)
+    assert critical_ms / WALL_MS < MOST_SHARE
 
 
 @pytest.mark.parametrize("kind", ["threads", "staying-threads", "processes"])
