@@ -19,7 +19,7 @@
 #include <time.h>
 #include <unistd.h>
 
-enum { MOST_ANSWERS = 16, TOGETHER = 4, PAUSE_US = 5000 };
+enum { MOST_ANSWERS = 16, TOGETHER = 4, PAUSE_US = 5000, LOOK_US = 60000, SHORT_US = 15000 };
 
 struct shared {
 	atomic_llong critical_ns;
@@ -144,7 +144,7 @@ static void next_process(void)
 	waitpid(child, NULL, 0);
 }
 
-// Asks for a window that is soon over, and for the granted one again.
+// Asks for a window that is soon over, when the guard has seen what was used of the granted one.
 static void ask_for_another(void)
 {
 	if (enter(0, 0)) {
@@ -152,8 +152,13 @@ static void ask_for_another(void)
 		return;
 	}
 	work();
+	ask(TEK_ASK_LEAVE, 0, 0);
+	usleep(LOOK_US);
+	enter(0, 0);
+	ask(TEK_ASK_LEAVE, 0, 0);
+	usleep(SHORT_US);
 	enter(1000, 10000);
-	usleep(25000);
+	usleep(2 * SHORT_US);
 	ask(TEK_ASK_LEAVE, 0, 0);
 }
 
