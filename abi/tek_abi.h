@@ -46,8 +46,9 @@ typedef unsigned short tek_u16;
 typedef unsigned int tek_u32;
 typedef signed int tek_s32;
 typedef unsigned long long tek_u64;
+typedef signed long long tek_s64;
 
-#define TEK_ABI_VERSION 4u
+#define TEK_ABI_VERSION 5u
 
 /*
  * The scheduling policy number of SCHED_TEK.  No kernel accepts it (Linux knows
@@ -101,10 +102,11 @@ struct tek_record {
 	tek_u32 seq;           /* even: stable; odd: being written */
 	tek_u32 tid;           /* kernel thread id, or with TEK_FLAG_USER its number; 0: the slot is
 	                          free */
-	tek_u64 start_ns;      /* CLOCK_BOOTTIME, read once the thread existed, when it was created
-	                          or found.  With tid an identity: /proc's start time of the same
-	                          thread is never later, that of a thread which got a reused
-	                          tid always is. */
+	tek_u64 start_ns;      /* CLOCK_BOOTTIME of the process, read once the thread existed, when
+	                          it was created or found.  With tid an identity: /proc's start
+	                          time of the same thread is never later, that of a thread which
+	                          got a reused tid always is; compare them in one time namespace
+	                          (boot_offset_ns) */
 	tek_u64 start_routine; /* address in the process of what it runs; 0: not known.  Of a
 	                          std::thread: its function, else the vtable of its state */
 	tek_u32 stack_pages;   /* size of its stack, in pages; 0: not known */
@@ -256,10 +258,12 @@ struct tek_worker_place {
 
 /* The first page of a table file. */
 struct tek_table_header {
-	tek_u64 magic;          /* TEK_TABLE_MAGIC, written last */
-	tek_u32 version;        /* TEK_ABI_VERSION */
-	tek_u32 pid;            /* process that writes it */
-	tek_u64 start_ticks;    /* the process's start time as in /proc/PID/stat, field 22 */
+	tek_u64 magic;    /* TEK_TABLE_MAGIC, written last */
+	tek_u32 version;  /* TEK_ABI_VERSION */
+	tek_u32 pid;      /* process that writes it */
+	tek_u64 start_ns; /* the process's start time (/proc/PID/stat, field 22) in CLOCK_BOOTTIME of
+	                           the initial time namespace, up to a clock tick too early; 0: not
+	                           known */
 	tek_u32 record_bytes;   /* sizeof(struct tek_record) */
 	tek_u32 side_bytes;     /* sizeof(struct tek_side) */
 	tek_u32 page_bytes;     /* size of the pages that the records count in */
@@ -282,6 +286,8 @@ struct tek_table_header {
 	/* From where the first stack of the process begins, as in /proc/PID/stat, field 28, lowest bits left out.
 	   Who may see that there and finds another has found another program: it was executed since.  0: not known */
 	tek_u32 image;
+	/* How far CLOCK_BOOTTIME of this table's times is ahead of the initial time namespace's: a process sees its own */
+	tek_s64 boot_offset_ns;
 };
 
 #define TEK_IMAGE_SHIFT 4u
@@ -378,7 +384,7 @@ struct tek_event {
 #define TEK_ASK_CRITICAL \
 	7u /* as ENTER, for somebody else's thread or, with TEK_ASK_PROCESS, all threads of the
 	      process `tid` that began at `start_ticks`, if that is not 0 (/proc/PID/stat, field
-	      22); only who may do so by tekd's configuration */
+	      22, give or take one); only who may do so by tekd's configuration */
 #define TEK_ASK_NORMAL 8u /* and back again */
 
 /* struct tek_request.flags */
@@ -390,7 +396,7 @@ struct tek_request {
 	tek_u16 kind;    /* TEK_ASK_* */
 	tek_u32 number;  /* the sender's choice */
 	tek_u32 tid;
-	tek_u64 start_ticks;
+	tek_u64 start_ticks; /* both as in the initial time namespace: */
 	tek_u64 until_ns;    /* CLOCK_MONOTONIC */
 	tek_s32 priority;    /* of SCHED_TEK: -20 to 19 */
 	tek_u32 flags;       /* TEK_ASK_* */
@@ -486,10 +492,10 @@ TEK_ABI_AT(tek_module, build_id_bytes, 44);
 TEK_ABI_AT(tek_module, path, 48);
 
 TEK_ABI_ASSERT(sizeof(struct tek_worker_place) == 8);
-TEK_ABI_ASSERT(sizeof(struct tek_table_header) == 152);
+TEK_ABI_ASSERT(sizeof(struct tek_table_header) == 160);
 TEK_ABI_AT(tek_table_header, version, 8);
 TEK_ABI_AT(tek_table_header, pid, 12);
-TEK_ABI_AT(tek_table_header, start_ticks, 16);
+TEK_ABI_AT(tek_table_header, start_ns, 16);
 TEK_ABI_AT(tek_table_header, record_bytes, 24);
 TEK_ABI_AT(tek_table_header, side_bytes, 28);
 TEK_ABI_AT(tek_table_header, page_bytes, 32);
@@ -508,6 +514,7 @@ TEK_ABI_AT(tek_table_header, low_percent, 141);
 TEK_ABI_AT(tek_table_header, high_percent, 142);
 TEK_ABI_AT(tek_table_header, workers, 144);
 TEK_ABI_AT(tek_table_header, image, 148);
+TEK_ABI_AT(tek_table_header, boot_offset_ns, 152);
 
 TEK_ABI_ASSERT(sizeof(struct tek_request) == 64);
 TEK_ABI_AT(tek_request, version, 4);

@@ -158,7 +158,7 @@ struct tek_attributes {
 
 	/* What cannot be set. */
 	pid_t tid;            /* kernel thread id */
-	uint64_t created_ns;  /* CLOCK_BOOTTIME when it was created or found */
+	uint64_t created_ns;  /* CLOCK_BOOTTIME of the caller when it was created or found */
 	uint64_t stack_bytes; /* size of its stack; 0: not known */
 	uint64_t peak_bytes;  /* of it certainly used so far; 0: not measured */
 	uint64_t vm_bytes;    /* virtual memory of its process; 0: not asked for */

@@ -5,6 +5,7 @@
  */
 #include "ident/attributes.h"
 #include "ident/procfs.h"
+#include "ident/time_namespace.h"
 
 #include <dirent.h>
 #include <errno.h>
@@ -26,7 +27,7 @@ enum {
 struct process {
 	pid_t pid;
 	uid_t user;
-	uint64_t start_ticks;
+	uint64_t start_ns; /* time_namespace.h; 0: not known */
 };
 
 /* An open table that is the process's own. */
@@ -34,6 +35,7 @@ struct open_table {
 	int fd;
 	unsigned int slots;
 	size_t page_bytes;
+	int64_t boot_offset_ns; /* of its clock */
 };
 
 static bool read_at(int fd, void *to, size_t bytes, uint64_t offset)
@@ -44,10 +46,11 @@ static bool read_at(int fd, void *to, size_t bytes, uint64_t offset)
 static bool describes(const struct tek_table_header *header, const struct process *process)
 {
 	uint64_t namespace = tek__procfs_pid_namespace();
+	bool known = header->start_ns && process->start_ns;
 
 	return header->magic == TEK_TABLE_MAGIC && header->version == TEK_ABI_VERSION &&
 	       header->pid == (tek_u32)process->pid &&
-	       (!header->start_ticks || header->start_ticks == process->start_ticks) &&
+	       (!known || tek__is_same_start(header->start_ns, process->start_ns)) &&
 	       (!header->pid_namespace || header->pid_namespace == namespace);
 }
 
@@ -84,6 +87,7 @@ static int try_open(const char *directory, const struct process *process, struct
 		.fd = fd,
 		.slots = header.slots,
 		.page_bytes = header.page_bytes,
+		.boot_offset_ns = header.boot_offset_ns,
 	};
 	return 0;
 }
@@ -180,13 +184,19 @@ static int read_slot(const struct open_table *table, unsigned int slot, pid_t ti
 	return EBUSY;
 }
 
-/* Whether the record can be this thread's, and not that of an earlier one with the same tid. */
-static bool is_of_thread(const struct tek_attributes *attributes)
+/*
+ * Whether the record can be this thread's, and not that of an earlier one with the same tid.  If so, created_ns becomes
+ * a time of the caller's clock.
+ */
+static bool is_of_thread(const struct open_table *table, struct tek_attributes *attributes)
 {
-	uint64_t ticks, second = (uint64_t)sysconf(_SC_CLK_TCK);
+	struct tek_time_offsets offsets;
+	uint64_t created_ns = attributes->created_ns - (uint64_t)table->boot_offset_ns;
 
-	return tek__procfs_stat(attributes->tid, TEK_STAT_START_TICKS, &ticks) &&
-	       ticks <= attributes->created_ns / (UINT64_C(1000000000) / second);
+	tek__time_offsets(&offsets);
+	attributes->created_ns = created_ns + (uint64_t)offsets.boottime_ns;
+	uint64_t start_ns = tek__start_ns(attributes->tid, &offsets);
+	return start_ns && start_ns <= created_ns;
 }
 
 static int find_thread(const struct open_table *table, pid_t tid, struct tek_attributes *attributes)
@@ -201,7 +211,7 @@ static int find_thread(const struct open_table *table, pid_t tid, struct tek_att
 				continue;
 			int error = read_slot(table, slot + i, tid, attributes);
 			if (error != ENODATA)
-				return error || is_of_thread(attributes) ? error : ENODATA;
+				return error || is_of_thread(table, attributes) ? error : ENODATA;
 		}
 	}
 	return ENODATA;
@@ -212,13 +222,15 @@ static bool examine(pid_t tid, struct process *process)
 {
 	char path[32];
 	struct stat status;
+	struct tek_time_offsets offsets;
 
 	process->pid = tek__procfs_process_of(tid);
 	snprintf(path, sizeof(path), "/proc/%d", (int)process->pid);
 	if (!process->pid || stat(path, &status))
 		return false;
 	process->user = status.st_uid;
-	return tek__procfs_stat(process->pid, TEK_STAT_START_TICKS, &process->start_ticks);
+	process->start_ns = tek__time_offsets(&offsets) ? tek__start_ns(process->pid, &offsets) : 0;
+	return true;
 }
 
 int tek__attributes_of_other(pid_t tid, struct tek_attributes *attributes)

@@ -11,15 +11,12 @@
 #include <unistd.h>
 
 /* The file's beginning as a string; false if there is none. */
-static bool read_text(pid_t tid, const char *name, char *text, size_t size)
+static bool read_file(const char *path, char *text, size_t size)
 {
-	char path[48];
 	int saved = errno, cancellation;
 	ssize_t length = -1;
 
 	pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &cancellation);
-
-	snprintf(path, sizeof(path), "/proc/%d/%s", (int)tid, name);
 	int fd = open(path, O_RDONLY | O_CLOEXEC);
 	if (fd >= 0) {
 		length = read(fd, text, size - 1);
@@ -31,6 +28,22 @@ static bool read_text(pid_t tid, const char *name, char *text, size_t size)
 		return false;
 	text[length] = '\0';
 	return true;
+}
+
+static bool read_text(pid_t tid, const char *name, char *text, size_t size)
+{
+	char path[48];
+
+	snprintf(path, sizeof(path), "/proc/%d/%s", (int)tid, name);
+	return read_file(path, text, size);
+}
+
+bool tek__procfs_own_text(const char *name, char *text, size_t size)
+{
+	char path[48];
+
+	snprintf(path, sizeof(path), "/proc/self/%s", name);
+	return read_file(path, text, size);
 }
 
 bool tek__procfs_stat(pid_t tid, enum tek_stat_field field, uint64_t *value)

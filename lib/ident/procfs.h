@@ -7,19 +7,23 @@
 #define TEK_IDENT_PROCFS_H
 
 #include <stdbool.h>
+#include <stddef.h>
 #include <stdint.h>
 #include <sys/types.h>
 
 /* Fields of /proc/PID/stat: proc_pid_stat(5). */
 enum tek_stat_field {
 	TEK_STAT_FLAGS = 9,        /* PF_* of the kernel */
-	TEK_STAT_START_TICKS = 22, /* start time after boot in clock ticks */
+	TEK_STAT_START_TICKS = 22, /* start time in clock ticks; compare it by time_namespace.h */
 	TEK_STAT_VM_BYTES = 23,    /* virtual memory of the process */
 	TEK_STAT_STACK_START = 28, /* address where its first stack begins */
 };
 
 /* One of them, of a process or thread. False if there is none with this id, or no /proc. */
 bool tek__procfs_stat(pid_t tid, enum tek_stat_field field, uint64_t *value);
+
+/* The beginning of /proc/self/NAME as a string; false if there is no such file, or it is empty. */
+bool tek__procfs_own_text(const char *name, char *text, size_t size);
 
 /*
  * Whether the kernel has begun to end a thread or process (PF_EXITING). False if there is none

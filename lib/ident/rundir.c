@@ -3,6 +3,7 @@
 
 #include "ident/process.h"
 #include "ident/procfs.h"
+#include "ident/time_namespace.h"
 #include "tek_abi.h"
 
 #include <errno.h>
@@ -104,7 +105,7 @@ bool tek__rundir_is_foreign(const char *path)
 static bool is_dead(int directory, const char *name, pid_t owner)
 {
 	struct tek_table_header header;
-	uint64_t start_ticks;
+	struct tek_time_offsets offsets;
 	bool gone = kill(owner, 0) && errno == ESRCH;
 
 	if (owner == tek__pid())
@@ -113,9 +114,10 @@ static bool is_dead(int directory, const char *name, pid_t owner)
 		return gone;
 	if (is_foreign(&header))
 		return false;
-	return gone ||
-	       (header.start_ticks && tek__procfs_stat(owner, TEK_STAT_START_TICKS, &start_ticks) &&
-		start_ticks != header.start_ticks);
+	if (gone || !header.start_ns || !tek__time_offsets(&offsets))
+		return gone;
+	uint64_t start_ns = tek__start_ns(owner, &offsets);
+	return start_ns && !tek__is_same_start(start_ns, header.start_ns);
 }
 
 /* Whether there may be something to be learnt from it, by whoever gave the directory. */

@@ -7,6 +7,7 @@
 #include "ident/process.h"
 #include "ident/procfs.h"
 #include "ident/rundir.h"
+#include "ident/time_namespace.h"
 #include "stack/config.h"
 
 #include <errno.h>
@@ -147,12 +148,13 @@ static void put_words(void *to, const void *from, size_t bytes)
 static void fill_header(void)
 {
 	struct tek_table_header *header = tek__table_header();
-	uint64_t start_ticks = 0, stack_start = 0;
+	struct tek_time_offsets offsets;
+	uint64_t stack_start = 0;
 
 	header->version = TEK_ABI_VERSION;
 	header->pid = (tek_u32)tek__pid();
-	tek__procfs_stat(tek__pid(), TEK_STAT_START_TICKS, &start_ticks);
-	header->start_ticks = start_ticks;
+	header->start_ns = tek__time_offsets(&offsets) ? tek__start_ns(tek__pid(), &offsets) : 0;
+	header->boot_offset_ns = offsets.boottime_ns;
 	tek__procfs_stat(tek__pid(), TEK_STAT_STACK_START, &stack_start);
 	header->image = (tek_u32)(stack_start >> TEK_IMAGE_SHIFT);
 	header->pid_namespace = tek__procfs_pid_namespace();
@@ -428,7 +430,7 @@ static bool hidden_path(char *hidden, const char *path)
 
 /*
  * The name under which a table stays: of this process, whose pid may come again, and so may its
- * start time in clock ticks; the time does not.
+ * start time; the time does not.
  */
 static bool ended_path(char *ended, const char *path)
 {

@@ -3,6 +3,7 @@
 
 #include "ident/clock.h"
 #include "ident/thread.h"
+#include "ident/time_namespace.h"
 #include "mediate/config.h"
 #include "mediate/connection.h"
 #include "mediate/rt.h"
@@ -106,10 +107,14 @@ static bool ask_to_enter(pid_t tid, const struct tek_member *member, int nice, u
 			 struct tek_reply *reply)
 {
 	struct tek_budget budget = wanted_budget(member);
+	struct tek_time_offsets offsets = {0};
+
+	if (until_ns)
+		tek__time_offsets(&offsets);
 	struct tek_request request = {
 		.tid = (tek_u32)tid,
 		.priority = nice,
-		.until_ns = until_ns,
+		.until_ns = until_ns - (uint64_t)offsets.monotonic_ns,
 		.budget_us = microseconds(budget.cpu_ns),
 		.window_us = microseconds(budget.window_ns),
 	};

@@ -259,9 +259,8 @@ void tek__table_scheduled(struct tek_uthread *thread)
 /* When the process began: the thread that makes the table was there from the first. */
 static uint64_t start_of_process(void)
 {
-	const uint64_t ticks = tek__table_header()->start_ticks;
-	const long second = sysconf(_SC_CLK_TCK);
-	return ticks * (1000000000u / (uint64_t)(second > 0 ? second : 100));
+	const struct tek_table_header *header = tek__table_header();
+	return header->start_ns ? header->start_ns + (uint64_t)header->boot_offset_ns : 0;
 }
 
 static void open_table(struct tek_uthread *self)

@@ -5,6 +5,7 @@
 #include "ident/process.h"
 #include "ident/procfs.h"
 #include "ident/rundir.h"
+#include "ident/time_namespace.h"
 
 #include <fcntl.h>
 
@@ -47,16 +48,18 @@ static void write_file(pid_t pid, const void *bytes, size_t size)
 	close(fd);
 }
 
-/* A table of that process, begun then. */
+/* A table of that process, begun so many ticks later. */
 static struct tek_table_header header_of(pid_t pid, uint64_t later_by)
 {
-	uint64_t start = 0;
-	tek__procfs_stat(pid, TEK_STAT_START_TICKS, &start);
+	uint64_t tick_ns = UINT64_C(1000000000) / (uint64_t)sysconf(_SC_CLK_TCK);
+	struct tek_time_offsets offsets;
+
+	assert_true(tek__time_offsets(&offsets));
 	return (struct tek_table_header){
 		.magic = TEK_TABLE_MAGIC,
 		.version = TEK_ABI_VERSION,
 		.pid = (tek_u32)pid,
-		.start_ticks = start + later_by,
+		.start_ns = tek__start_ns(pid, &offsets) + later_by * tick_ns,
 		.pid_namespace = tek__procfs_pid_namespace(),
 	};
 }

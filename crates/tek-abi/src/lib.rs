@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! `abi/tek_abi.h` for Rust: the thread information table, the event file, and the messages
 //! of the daemon's socket; `abi/tek_trace.h`, the trace of user-level threads; and `abi/tek_profile.h`,
-//! where the time of threads goes.
+//! where the time of threads goes. Beside them, what all readers of these need: text that is fit to be
+//! shown, and the clocks of a time namespace.
 //!
 //! The C headers are the text to read: they say what each field means and how a reader without a
 //! lock goes about it.  This crate repeats them; `tests/c_header.rs` fails when they differ.
@@ -12,6 +13,7 @@ mod message;
 mod profile;
 mod table;
 mod text;
+mod time_namespace;
 mod trace;
 
 pub use event::{
@@ -23,6 +25,7 @@ pub use message::*;
 pub use profile::*;
 pub use table::*;
 pub use text::{printable, text, until_nul};
+pub use time_namespace::TimeOffsets;
 pub use trace::*;
 
 /// Asserts at compile time that a struct lies in memory as the C header says, and keeps the same

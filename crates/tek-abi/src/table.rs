@@ -4,7 +4,7 @@ use crate::layout;
 use zerocopy::{FromBytes, FromZeros, Immutable, IntoBytes, KnownLayout};
 
 /// Version of the structs and constants; a reader of another version must not guess.
-pub const ABI_VERSION: u32 = 4;
+pub const ABI_VERSION: u32 = 5;
 /// The policy number of SCHED_TEK, which no kernel accepts.
 pub const SCHED_POLICY: i32 = 84;
 
@@ -150,7 +150,7 @@ pub struct Record {
     pub seq: u32,
     /// Kernel thread id, or with [`FLAG_USER`] its number in its process; 0: the slot is free.
     pub tid: u32,
-    /// CLOCK_BOOTTIME when the thread began or was found, in ns.
+    /// CLOCK_BOOTTIME of its process when the thread began or was found, in ns.
     pub start_ns: u64,
     /// Address in the process; 0: not known.
     pub start_routine: u64,
@@ -238,7 +238,7 @@ pub struct Side {
     pub name: [u8; 16],
     /// Time spent in the Fast Region by finished stays, in ns.
     pub fast_ns: u64,
-    /// CLOCK_BOOTTIME when the present stay began, in ns; 0: not there now.
+    /// CLOCK_BOOTTIME of its process when the present stay began, in ns; 0: not there now.
     pub fast_since_ns: u64,
     /// How often it entered the Fast Region.
     pub stays: u32,
@@ -378,8 +378,9 @@ pub struct TableHeader {
     pub version: u32,
     /// Process that writes it.
     pub pid: u32,
-    /// The process's start time as in /proc/PID/stat, field 22, in clock ticks.
-    pub start_ticks: u64,
+    /// The process's start time (/proc/PID/stat, field 22) in CLOCK_BOOTTIME of the initial time
+    /// namespace, up to a clock tick too early; 0: not known.
+    pub start_ns: u64,
     /// Size of [`Record`].
     pub record_bytes: u32,
     /// Size of [`Side`].
@@ -419,10 +420,13 @@ pub struct TableHeader {
     /// From where the process's first stack begins, field 28 of its stat, without the lowest
     /// [`IMAGE_SHIFT`] bits and those that are too much; 0: not known.
     pub image: u32,
+    /// How far CLOCK_BOOTTIME of this table's times is ahead of the initial time namespace's.
+    pub boot_offset_ns: i64,
 }
-layout!(TableHeader, "tek_table_header", 152, {
-    magic: 0, version: 8, pid: 12, start_ticks: 16, record_bytes: 24, side_bytes: 28,
+layout!(TableHeader, "tek_table_header", 160, {
+    magic: 0, version: 8, pid: 12, start_ns: 16, record_bytes: 24, side_bytes: 28,
     page_bytes: 32, chunks: 36, slots: 40, threads: 44, fast: 48, lost: 52, program: 56,
     pid_namespace: 120, modules: 128, kinds: 132, program_module: 136, stack_mode: 140, low_percent: 141,
     high_percent: 142, reserved: 143, workers: 144, image: 148,
+    boot_offset_ns: 152,
 });

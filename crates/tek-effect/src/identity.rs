@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Which thread is meant.
-use crate::{watch, Error};
+use crate::{sys, watch, Error};
 use serde::{Deserialize, Serialize};
 use std::fs::File;
 use std::io::{self, Read};
 use std::str::FromStr;
+use tek_abi::TimeOffsets;
 
 /// More than 52 numbers and a name have.
 const STAT_BYTES: usize = 2048;
@@ -30,7 +31,8 @@ const STAYS: u32 = 0x0400_0000;
 pub struct Identity {
     /// Kernel thread id, in this pid namespace.
     pub tid: i32,
-    /// Field 22 of /proc/TID/stat: when it began, in clock ticks since boot.
+    /// When it began, in clock ticks since boot: field 22 of /proc/TID/stat as in the initial time
+    /// namespace.
     pub start_ticks: u64,
 }
 
@@ -208,11 +210,18 @@ impl Stat {
             return Ok(None);
         }
         match read_once(&format!("/proc/{pid}/task/{tid}/stat"), STAT_BYTES) {
-            Ok(text) => Ok(Self::parse(&text)),
+            Ok(text) => Ok(Self::parse(&text).map(Self::in_initial_namespace)),
             // While it ends the file can still be opened.
             Err(error) if is_none(&error) => Ok(None),
             Err(error) => Err(Error::thread(tid, "read /proc/TID/stat of", error)),
         }
+    }
+
+    /// The kernel tells its reader's.
+    fn in_initial_namespace(mut self) -> Self {
+        let offsets = TimeOffsets::own().unwrap_or_default();
+        self.start_ticks = offsets.initial_ticks(self.start_ticks, sys::ticks_a_second());
+        self
     }
 
     fn parse(text: &[u8]) -> Option<Self> {

@@ -11,6 +11,7 @@ use std::io;
 use std::os::fd::{FromRawFd, OwnedFd, RawFd};
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
+use tek_abi::TimeOffsets;
 
 /// The first version of sched_getattr(2)'s struct, which every kernel knows.
 #[derive(Default)]
@@ -87,13 +88,15 @@ pub(crate) fn set_nice(tid: i32, nice: i32) -> io::Result<()> {
     done.map(drop)
 }
 
-/// The time since boot, in the clock ticks in which start times are told.
+/// The time since boot in the initial time namespace, in the clock ticks in which start times are told.
 pub(crate) fn boot_ticks() -> u64 {
     let mut now = libc::timespec { tv_sec: 0, tv_nsec: 0 };
     // SAFETY: the kernel writes one struct; this clock is always there.
     unsafe { libc::clock_gettime(libc::CLOCK_BOOTTIME, &mut now) };
-    let a_second = ticks_a_second();
-    now.tv_sec as u64 * a_second + now.tv_nsec as u64 * a_second / 1_000_000_000
+    let own_ns = now.tv_sec as u64 * 1_000_000_000 + now.tv_nsec as u64;
+    let offset = TimeOffsets::own().unwrap_or_default().boottime_ns;
+    let ns = own_ns.saturating_add_signed(offset.saturating_neg());
+    ns / (1_000_000_000 / ticks_a_second())
 }
 
 /// CLOCK_MONOTONIC in ns.

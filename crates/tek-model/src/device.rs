@@ -308,7 +308,7 @@ fn open_own(process: &Process, path: &Path) -> Result<Option<(Table, TableHeader
     if header.pid_namespace != 0 && Some(header.pid_namespace) != own_pid_namespace() {
         return Err(stranger("its process lives in another pid namespace".into()));
     }
-    if header.start_ticks != 0 && Some(header.start_ticks) != process.start_ticks() {
+    if header.start_ns != 0 && process.began_at(header.start_ns) != Some(true) {
         return Ok(None);
     }
     // Another program was executed since.

@@ -17,6 +17,7 @@ use std::os::unix::fs::{DirEntryExt, MetadataExt};
 use std::path::Path;
 use std::str::FromStr;
 use std::time::Duration;
+use tek_abi::TimeOffsets;
 
 /// The kernel's PF_KTHREAD in the flags of a thread.
 const KERNEL_THREAD: u32 = 0x0020_0000;
@@ -149,12 +150,14 @@ impl Process {
     /// One of its threads; `None` when it has ended.
     pub fn stat(&self, tid: u32) -> Option<Stat> {
         let stat: procfs_core::process::Stat = self.read(&format!("task/{tid}/stat"))?;
+        let offsets = TimeOffsets::own().unwrap_or_default();
+        let shift_ns = offsets.boottime_ns - offsets.stat_ns;
         Some(Stat {
             tid,
             name: stat.comm,
             parent: stat.ppid.try_into().unwrap_or(0),
             state: stat.state,
-            start_ns: stat.starttime.saturating_mul(self.tick_ns),
+            start_ns: stat.starttime.saturating_mul(self.tick_ns).saturating_add_signed(shift_ns),
             policy: stat.policy.unwrap_or(0),
             nice: stat.nice as i8,
             rt_priority: stat.rt_priority.unwrap_or(0),
@@ -195,9 +198,13 @@ impl Process {
         Some(pages.saturating_mul(u64::try_from(page).ok()?))
     }
 
-    /// Its start time in clock ticks, as in its own stat.
-    pub(crate) fn start_ticks(&self) -> Option<u64> {
-        Some(self.stat(self.pid)?.start_ns / self.tick_ns)
+    /// Whether it can have begun at this time of CLOCK_BOOTTIME of the initial time namespace, which
+    /// may have been read in another namespace and rounded down there; `None` when it has ended.
+    pub(crate) fn began_at(&self, initial_ns: u64) -> Option<bool> {
+        let start_ns = self.stat(self.pid)?.start_ns;
+        let Some(offsets) = TimeOffsets::own() else { return Some(true) };
+        let own_ns = start_ns.wrapping_add_signed(offsets.boottime_ns.wrapping_neg());
+        Some(own_ns.abs_diff(initial_ns) < self.tick_ns)
     }
 
     /// Where its first stack begins, by which one program is told from another that took its place;
@@ -352,7 +359,12 @@ pub(crate) mod tests {
     fn the_process_itself_has_an_owner_a_size_and_a_start_time() {
         assert_eq!(own().user(), Some(nix::unistd::geteuid().as_raw()));
         assert!(own().vm_bytes().unwrap() > 1 << 20);
-        assert!(own().start_ticks().unwrap() > 0);
+        let start_ns = own().stat(own().pid).unwrap().start_ns;
+        let initial_ns =
+            start_ns.wrapping_add_signed(TimeOffsets::own().unwrap().boottime_ns.wrapping_neg());
+        assert_eq!(own().began_at(initial_ns), Some(true));
+        assert_eq!(own().began_at(initial_ns + own().tick_ns), Some(false));
+        assert_eq!(own().began_at(initial_ns + own().tick_ns - 1), Some(true));
         let on_stack = 0u8;
         assert!(own().stack_start().unwrap() > std::ptr::from_ref(&on_stack) as u64 >> 1);
         assert!(processes().unwrap().contains(&std::process::id()));

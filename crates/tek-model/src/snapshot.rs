@@ -75,6 +75,17 @@ impl Snapshot {
         snapshot.threads.sort_unstable_by_key(|thread| thread.slot);
         Ok(snapshot)
     }
+
+    /// Adds this to all times that are known.
+    pub(crate) fn shift_times(&mut self, by_ns: i64) {
+        for Thread { record, side, .. } in &mut self.threads {
+            for time in [&mut record.start_ns, &mut side.fast_since_ns] {
+                if *time != 0 {
+                    *time = time.wrapping_add_signed(by_ns);
+                }
+            }
+        }
+    }
 }
 
 /// Three copies of the records of some slots of one chunk; the middle one with the side records.

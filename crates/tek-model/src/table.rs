@@ -13,9 +13,9 @@ use std::os::unix::fs::{FileExt, MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{fence, Ordering};
 use tek_abi::{
-    Kind, Module, Record, Side, TableHeader, WorkerPlace, ABI_VERSION, CHUNK_SLOTS, MAX_CHUNKS,
-    MAX_KINDS, MAX_MODULES, MAX_WORKERS, MODULES_OFFSET, TABLE_HEADER_BYTES, TABLE_MAGIC,
-    WORKERS_OFFSET,
+    Kind, Module, Record, Side, TableHeader, TimeOffsets, WorkerPlace, ABI_VERSION, CHUNK_SLOTS,
+    MAX_CHUNKS, MAX_KINDS, MAX_MODULES, MAX_WORKERS, MODULES_OFFSET, TABLE_HEADER_BYTES,
+    TABLE_MAGIC, WORKERS_OFFSET,
 };
 use zerocopy::{FromZeros, IntoBytes};
 
@@ -126,11 +126,16 @@ impl Table {
         Ok(())
     }
 
-    /// The threads that the table tells of now. One that starts or ends meanwhile may or may not be
+    /// The threads that the table tells of now, with times of this process's clock. One that starts or ends meanwhile may or may not be
     /// among them.
     pub fn snapshot(&mut self) -> Result<Snapshot, Error> {
-        let slots = self.header()?.slots;
-        Snapshot::read(&self.file, slots, &mut self.retries).map_err(|error| self.failed(error))
+        let header = self.header()?;
+        let mut snapshot = Snapshot::read(&self.file, header.slots, &mut self.retries)
+            .map_err(|error| self.failed(error))?;
+        // From the clock of its process, which may be in another time namespace, to ours.
+        let own = TimeOffsets::own().unwrap_or_default().boottime_ns;
+        snapshot.shift_times(own.wrapping_sub(header.boot_offset_ns));
+        Ok(snapshot)
     }
 
     /// The files that start routines lie in.

@@ -138,7 +138,7 @@ fn a_record_of_a_thread_of_another_process_does_not_count() {
 #[test]
 fn a_table_that_a_process_with_this_pid_left_behind_is_passed_over_in_silence() {
     let (program, problems) = look(|path| {
-        let before = TableHeader { start_ticks: 1, ..own_header(512) };
+        let before = TableHeader { start_ns: 1, ..own_header(512) };
         write(path, &before, &[record(own_tid(), boot_time_ns())]);
     });
     assert_eq!((role_of(&program, own_tid()), problems.len()), (None, 0));

@@ -117,7 +117,7 @@ impl From<Thread> for Row {
 struct Dump {
     pid: u32,
     program: String,
-    start_ticks: u64,
+    start_ns: u64,
     page_bytes: u32,
     chunks: u32,
     slots: u32,
@@ -136,7 +136,7 @@ fn print(table: &mut Table, json: bool) -> anyhow::Result<ExitCode> {
     let dump = Dump {
         pid: header.pid,
         program: printable(&header.program),
-        start_ticks: header.start_ticks,
+        start_ns: header.start_ns,
         page_bytes: header.page_bytes,
         chunks: header.chunks,
         slots: header.slots,

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Which process or thread is meant.
 use std::io;
-use tek_abi::printable;
+use tek_abi::{printable, TimeOffsets};
 use tek_model::{Detail, Device, Program, Stat, Wanted};
 
 /// Processes that are listed where a name is not enough.
@@ -12,7 +12,7 @@ const MOST_LISTED: usize = 10;
 pub struct Target {
     /// Its id.
     pub tid: u32,
-    /// Field 22 of its stat.
+    /// Field 22 of its stat, as in the initial time namespace.
     pub start_ticks: u64,
     /// All its threads are meant.
     pub is_process: bool,
@@ -107,11 +107,12 @@ fn thread_target(program: &Program, stat: &Stat) -> Target {
     }
 }
 
-/// In clock ticks, of which the time of a stat is a multiple.
+/// From this process's clock to clock ticks of the initial time namespace.
 fn ticks(start_ns: u64) -> u64 {
     let second = nix::unistd::sysconf(nix::unistd::SysconfVar::CLK_TCK).ok().flatten();
     let tick_ns = 1_000_000_000 / second.and_then(|ticks| u64::try_from(ticks).ok()).unwrap_or(100);
-    start_ns / tick_ns.max(1)
+    let offset = TimeOffsets::own().unwrap_or_default().boottime_ns;
+    start_ns.saturating_add_signed(offset.saturating_neg()) / tick_ns.max(1)
 }
 
 fn several(programs: &[&Program], name: &str) -> String {

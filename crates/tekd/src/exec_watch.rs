@@ -36,7 +36,7 @@ const WITH_FORKS: [u32; 4] = [EXEC, UID, GID, FORK];
 /// What is heard.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum News {
-    /// The process executed a program at this time of CLOCK_MONOTONIC.
+    /// The process executed a program at this time of [`sys::monotonic_ns`].
     Executed(i32, u64),
     /// It has other users or groups.
     Became(i32),

@@ -270,9 +270,14 @@ fn targets(server: &mut Server, pid: i32, request: &Request) -> Result<Vec<Targe
         .collect();
     let named = if whole { Some(process) } else { targets.first().map(|target| target.thread) };
     match named {
-        Some(named) if [0, named.start_ticks].contains(&request.start_ticks) => Ok(targets),
+        Some(named) if can_be_meant(named, request.start_ticks) => Ok(targets),
         _ => Err(gone()),
     }
+}
+
+/// Whether a request means this one: the client may have rounded its start in another time namespace.
+fn can_be_meant(named: Identity, start_ticks: u64) -> bool {
+    start_ticks == 0 || named.start_ticks.abs_diff(start_ticks) <= 1
 }
 
 fn critical(server: &mut Server, pid: i32, request: &Request, now: u64) -> Result<u32> {

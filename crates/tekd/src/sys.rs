@@ -7,6 +7,8 @@ use std::ffi::CString;
 use std::io;
 use std::mem;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd, RawFd};
+use std::time::Duration;
+use tek_abi::TimeOffsets;
 
 /// `SO_PASSRIGHTS` of Linux 6.16.
 const SO_PASSRIGHTS: libc::c_int = 83;
@@ -153,9 +155,19 @@ pub fn is_real_time(tid: i32) -> bool {
     policy >= 0 && [libc::SCHED_FIFO, libc::SCHED_RR].contains(&(policy & !RESET_ON_FORK))
 }
 
-/// CLOCK_MONOTONIC in ns.
+/// CLOCK_MONOTONIC of the initial time namespace in ns: so do the proc connector, BPF programs and
+/// requests tell it.
 pub fn monotonic_ns() -> u64 {
-    clock_ns(libc::CLOCK_MONOTONIC)
+    clock_ns(libc::CLOCK_MONOTONIC).saturating_add_signed(monotonic_offset().saturating_neg())
+}
+
+/// Such a time as the kernel wants it from this process.
+pub fn own_monotonic(at_ns: u64) -> Duration {
+    Duration::from_nanos(at_ns.saturating_add_signed(monotonic_offset()))
+}
+
+fn monotonic_offset() -> i64 {
+    TimeOffsets::own().unwrap_or_default().monotonic_ns
 }
 
 /// CPU time of the calling thread in ns. It stands still while tekd is stopped.

@@ -9,7 +9,7 @@ use nix::time::{clock_gettime, ClockId};
 use std::io::Write;
 use std::process::ExitCode;
 use std::time::Duration;
-use tek_abi::{Reply, Request, ASK_CRITICAL, ASK_NORMAL, ASK_PROCESS};
+use tek_abi::{Reply, Request, TimeOffsets, ASK_CRITICAL, ASK_NORMAL, ASK_PROCESS};
 
 const AFTER_HELP: &str = "\
 EXAMPLES:
@@ -91,10 +91,12 @@ fn request(args: &Args, target: &Target) -> Request {
     }
 }
 
-/// CLOCK_MONOTONIC in so long a time.
+/// CLOCK_MONOTONIC of the initial time namespace in so long a time.
 fn after(time: Duration) -> u64 {
     let now = clock_gettime(ClockId::CLOCK_MONOTONIC).map_or(Duration::ZERO, Duration::from);
-    u64::try_from((now + time).as_nanos()).unwrap_or(u64::MAX)
+    let until = u64::try_from((now + time).as_nanos()).unwrap_or(u64::MAX);
+    let offset = TimeOffsets::own().unwrap_or_default().monotonic_ns;
+    until.saturating_add_signed(offset.saturating_neg())
 }
 
 fn told(args: &Args, target: &Target, reply: &Reply) -> String {

@@ -306,7 +306,7 @@ impl Server {
         }
         match next {
             Some(at) => self.timer.set(
-                Expiration::OneShot(TimeSpec::from_duration(Duration::from_nanos(at.max(1)))),
+                Expiration::OneShot(TimeSpec::from_duration(sys::own_monotonic(at.max(1)))),
                 TimerSetTimeFlags::TFD_TIMER_ABSTIME,
             )?,
             None => self.timer.unset()?,
