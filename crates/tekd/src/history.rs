@@ -35,8 +35,8 @@ impl History {
         self.overran.push_front((now_ns, left.clone(), over));
     }
 
-    /// The refusals, for people.
-    pub fn refusals(&self, now_ns: u64) -> Vec<Value> {
+    /// The refusals of users that may be told of, for people.
+    pub fn refusals(&self, now_ns: u64, is_seen: impl Fn(u32) -> bool) -> Vec<Value> {
         let told = |(at, asker, why): &(u64, Asker, String)| {
             json!({
                 "pid": asker.pid,
@@ -46,11 +46,11 @@ impl History {
                 "why": why,
             })
         };
-        self.refused.iter().map(told).collect()
+        self.refused.iter().filter(|(_, asker, _)| is_seen(asker.uid)).map(told).collect()
     }
 
-    /// The overruns, for people.
-    pub fn overruns(&self, now_ns: u64) -> Vec<Value> {
+    /// The overruns of processes that may be told of, for people.
+    pub fn overruns(&self, now_ns: u64, is_seen: impl Fn(i32) -> bool) -> Vec<Value> {
         let told = |(at, left, over): &(u64, Left, Overrun)| {
             json!({
                 "tid": left.tid,
@@ -61,7 +61,9 @@ impl History {
                 "banned_ms": ms(over.banned_ns),
             })
         };
-        self.overran.iter().map(told).collect()
+        let of_seen =
+            |(_, left, _): &&(u64, Left, Overrun)| left.to.first().is_some_and(|&pid| is_seen(pid));
+        self.overran.iter().filter(of_seen).map(told).collect()
     }
 }
 

@@ -30,6 +30,7 @@ mod server;
 mod start;
 mod status;
 mod sys;
+mod viewer;
 
 use clap::Parser;
 use std::process::ExitCode;

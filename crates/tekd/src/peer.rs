@@ -6,6 +6,7 @@ use crate::homes::Homes;
 use crate::process::{Person, Status};
 use crate::region::Refused;
 use crate::sys;
+use crate::viewer::Viewer;
 use std::os::fd::{AsFd, OwnedFd};
 use std::rc::Rc;
 use tek_effect::{Change, Identity};
@@ -170,6 +171,24 @@ impl Peer {
             person,
         });
         Ok(Still::Itself)
+    }
+
+    /// Of which processes it may be told.
+    pub fn viewer(&self) -> Result<Viewer, Refused> {
+        let pid = self.process.tid;
+        let gone = || Refused::new(libc::ESRCH, "the process has ended");
+        let status = Status::of(pid).map_err(|_| gone())?;
+        let viewer = Viewer::of(pid, &status);
+        // What was read is this process's only if it is still there.
+        if self.has_ended() {
+            return Err(gone());
+        }
+        // A set-uid program that was executed with the connection has not asked for anything.
+        if !status.is_wholly_of(self.connected_as.0) {
+            let why = "it has become another user since it connected: connect again";
+            return Err(Refused::new(libc::EPERM, why));
+        }
+        Ok(viewer)
     }
 
     /// The grant, if it was checked and has one.

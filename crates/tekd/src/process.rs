@@ -86,6 +86,17 @@ impl Status {
         self.numbers::<i32>("NSpid").len() > 1
     }
 
+    /// Whether its real, effective and saved user are this one.
+    pub fn is_wholly_of(&self, uid: u32) -> bool {
+        let uids = self.numbers::<u32>("Uid");
+        uids.len() >= 3 && uids[..3].iter().all(|&its| its == uid)
+    }
+
+    /// Whether the capability of this number is effective.
+    pub fn has_capability(&self, number: u32) -> bool {
+        u64::from_str_radix(self.line("CapEff"), 16).is_ok_and(|set| set >> number & 1 != 0)
+    }
+
     /// Effective user, and groups.
     pub fn user_and_groups(&self) -> Option<(u32, Vec<u32>)> {
         let mut gids = vec![*self.numbers("Gid").get(1)?];
@@ -206,6 +217,16 @@ mod tests {
         let status =
             Status::parse(b"Name:\ta\\nUid:\t5\nUid:\t1\t2\t3\t4\nGid:\t5\t6\nGroups:\t7 8 \n");
         assert_eq!(status.user_and_groups(), Some((2, vec![6, 7, 8])));
+    }
+
+    #[test]
+    fn who_has_another_user_anywhere_is_not_wholly_of_one() {
+        let status = |uids: &str| Status::parse(format!("Uid:\t{uids}\nGid:\t1\n").as_bytes());
+        assert!(status("7\t7\t7\t0").is_wholly_of(7));
+        assert!(!status("7\t0\t0\t0").is_wholly_of(7));
+        assert!(!status("").is_wholly_of(7));
+        let status = Status::parse(b"CapEff:\t0000000000080000\n");
+        assert!(status.has_capability(19) && !status.has_capability(18));
     }
 
     #[test]

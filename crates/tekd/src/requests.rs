@@ -77,9 +77,13 @@ fn act(
             is_still_itself(server, pid)?;
             normal(server, pid, request)?;
         }
-        ASK_STATUS => return Ok(Some(status::file(&status::of_all(server))?)),
+        ASK_STATUS => {
+            let viewer = server.peer(pid)?.viewer()?;
+            return Ok(Some(status::file(&status::of_all(server, viewer))?));
+        }
         ASK_EXPLAIN => {
-            let about = status::of_thread(server, thread_id(request)?)?;
+            let viewer = server.peer(pid)?.viewer()?;
+            let about = status::of_thread(server, thread_id(request)?, viewer)?;
             return Ok(Some(status::file(&about)?));
         }
         ASK_GROUP => {

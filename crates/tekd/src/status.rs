@@ -9,6 +9,7 @@ use crate::process::{self, Status};
 use crate::region::Refused;
 use crate::server::Server;
 use crate::sys;
+use crate::viewer::Viewer;
 use nix::fcntl::{fcntl, FcntlArg, SealFlag};
 use nix::sys::memfd::{memfd_create, MFdFlags};
 use serde_json::{json, Value};
@@ -37,14 +38,21 @@ pub fn file(value: &Value) -> Result<OwnedFd, Refused> {
     Ok(file.into())
 }
 
-/// All of it. Fields may be added; another meaning of one is another `schema`.
-pub fn of_all(server: &Server) -> Value {
+/// All of it, of the processes that the client may be told of. Fields may be added; another meaning of
+/// one is another `schema`.
+pub fn of_all(server: &Server, viewer: Viewer) -> Value {
     let now = sys::monotonic_ns();
     let mut clients: Vec<Value> =
-        server.peers.values().filter_map(|peer| client(server, peer)).collect();
+        server.peers.values().filter_map(|peer| client(server, peer, viewer)).collect();
     clients.sort_by_key(|client| client["pid"].as_i64());
-    let mut fast: Vec<Value> = server.region.members().map(|member| thread(member, now)).collect();
+    let mut fast: Vec<Value> = server
+        .region
+        .members()
+        .filter(|member| viewer.sees_id(member.target.process.tid))
+        .map(|member| thread(member, now))
+        .collect();
     fast.sort_by_key(|thread| thread["tid"].as_i64());
+    let lowered = server.means.others.lowered().filter(|(_, its)| viewer.sees_id(its.process.tid));
     let configuration = &server.configuration;
     let canary = json!({
         "limit_ms": u64::from(configuration.canary_seconds) * 1000,
@@ -59,17 +67,17 @@ pub fn of_all(server: &Server) -> Value {
         "backend": server.means.backend.name(),
         "backend_why": server.means.backend_why,
         "groups": server.means.placement.shown().map(|shown| groups(&shown)),
-        "kthreads": server.means.kthreads.told(),
+        "kthreads": kthreads(server, viewer),
         "groups_why": server.means.placement.why_not(),
         "domain": server.domain.parts().collect::<Vec<_>>(),
         "configuration": server.source,
         "real_time": [configuration.real_time.low, configuration.real_time.high],
         "hears_of_exec": server.exec_watch.is_some(),
         "fast": fast,
-        "lowered": server.means.others.lowered().map(|(who, its)| lowered(who, its)).collect::<Vec<_>>(),
+        "lowered": lowered.map(|(who, its)| of_lowered(who, its)).collect::<Vec<_>>(),
         "clients": clients,
-        "refused": server.history.refusals(now),
-        "overran": server.history.overruns(now),
+        "refused": server.history.refusals(now, |uid| viewer.sees_user(uid)),
+        "overran": server.history.overruns(now, |pid| viewer.sees_id(pid)),
         "canary": (configuration.canary_seconds > 0).then_some(canary),
         "counts": {
             "changes": server.means.effect.count(),
@@ -82,8 +90,19 @@ pub fn of_all(server: &Server) -> Value {
     })
 }
 
+/// The kernel's threads, and who waits for them.
+fn kthreads(server: &Server, viewer: Viewer) -> Value {
+    let mut told = server.means.kthreads.told();
+    let threads = told["threads"].as_array_mut().into_iter().flatten();
+    for members in threads.filter_map(|thread| thread["members"].as_array_mut()) {
+        let tid = |member: &Value| member["tid"].as_i64().and_then(|tid| i32::try_from(tid).ok());
+        members.retain(|member| tid(member).is_some_and(|tid| viewer.sees_id(tid)));
+    }
+    told
+}
+
 /// A real-time thread that is not critical, and waits.
-fn lowered(thread: Identity, its: &Lowered) -> Value {
+fn of_lowered(thread: Identity, its: &Lowered) -> Value {
     let name = |id: i32| Status::of(id).map_or(String::new(), |status| status.name().to_owned());
     json!({
         "tid": thread.tid,
@@ -127,8 +146,8 @@ fn groups(shown: &Shown) -> Value {
 }
 
 /// A process that has a grant.
-fn client(server: &Server, peer: &Peer) -> Option<Value> {
-    let checked = peer.checked.as_ref()?;
+fn client(server: &Server, peer: &Peer, viewer: Viewer) -> Option<Value> {
+    let checked = peer.checked.as_ref().filter(|checked| viewer.sees_user(checked.person.uid))?;
     let grant = checked.grant.as_ref().ok()?;
     let own = |member: &&Member| member.target.process == peer.process && member.own.is_some();
     Some(json!({
@@ -221,13 +240,20 @@ fn policy(number: u32) -> String {
     name.map_or_else(|| number.to_string(), |name| format!("SCHED_{name}"))
 }
 
-/// What tekd knows of any thread of the device.
-pub fn of_thread(server: &Server, tid: i32) -> Result<Value, Refused> {
+/// What tekd knows of any thread of the device. One that the client may not see is not there for it.
+pub fn of_thread(server: &Server, tid: i32, viewer: Viewer) -> Result<Value, Refused> {
+    if viewer == Viewer::Nobody {
+        let why = "the process is in a pid namespace: tekd does not know its threads' ids";
+        return Err(Refused::new(libc::EOPNOTSUPP, why));
+    }
     let now = sys::monotonic_ns();
     let gone = || Refused::new(libc::ESRCH, format!("there is no thread {tid}"));
-    let identity = Identity::of(tid)?;
-    let process = process::of_thread(tid).ok_or_else(gone)?;
     let status = Status::of(tid).map_err(|_| gone())?;
+    if !viewer.sees(&status) {
+        return Err(gone());
+    }
+    let identity = Identity::of(tid).map_err(|_| gone())?;
+    let process = process::of_thread(tid).ok_or_else(gone)?;
     let member = server.region.member(identity);
     let outside = server
         .domain
@@ -249,7 +275,7 @@ pub fn of_thread(server: &Server, tid: i32) -> Result<Value, Refused> {
         "region": if member.is_some() { "fast" } else { "lazy" },
         "outside_domain": outside.map(|outside| outside.to_string()),
         "barred": server.region.is_closed_to(identity, now).map(|refused| refused.why),
-        "lowered": server.means.others.lowered_one(identity).map(|its| lowered(identity, its)),
+        "lowered": server.means.others.lowered_one(identity).map(|its| of_lowered(identity, its)),
         "group": group.map(|(group, _)| group.name()),
         "group_by": group.map(|(_, by)| by),
         "connected": peer.is_some(),

@@ -48,7 +48,8 @@ METRICS:
 
 It needs no privilege, but sees only tables of programs that its user may read:
 its own, or all of them as root or with CAP_DAC_READ_SEARCH. What tekd tells it
-tells everybody. That tekd does not run is no error: tek_tekd_up is 0. The device
+tells everybody; of processes that /proc hides (hidepid) it is told nothing. That
+tekd does not run is no error: tek_tekd_up is 0. The device
 is looked at when somebody asks, and at most once a second. There is neither
 encryption nor a password: listen on loopback, and let what has both in front of
 it. SIGTERM and SIGINT end it.

@@ -1,0 +1,86 @@
+# SPDX-License-Identifier: MIT OR Apache-2.0
+"""tekd tells a client of those processes only that it could see in /proc itself."""
+import errno
+import json
+import os
+import subprocess
+import sys
+
+import pytest
+from conftest import BUILD, needs
+from test_tekd import ENTER, USUAL, daemon, pytestmark, thread
+
+assert daemon and thread and pytestmark  # which pytest looks for by their names
+
+ASK = r"""
+import sys
+sys.path.insert(0, sys.argv[1])
+from tekd_client import *
+client = Client(sys.argv[2])
+
+def explain(tid):
+    client.send(EXPLAIN, tid)
+    packet, fds, _, _ = socket.recv_fds(client.socket, 4096, 4)
+    answer = Answer(packet)
+    return [answer.error, answer.text]
+
+status = client.json(STATUS)
+print(json.dumps({
+    "others": explain(int(sys.argv[3])), "own": explain(threading.get_native_id()), "none": explain(2 ** 22 + 1),
+    "fast": [row["tid"] for row in status["fast"]], "clients": [row["pid"] for row in status["clients"]]}))
+"""
+HIDING = ["sh", "-c", 'mount -t proc -o "$0" proc /proc && exec "$@"']
+
+
+@pytest.fixture
+def asked(daemon, thread, open_directory):
+    """What a client that is started so gets to know, and a thread of root that is Fast."""
+    daemon.socket = open_directory / "run" / "tekd"
+    daemon.start(USUAL)
+    client = daemon.client()
+    assert client.ask(ENTER, thread).error == 0
+
+    def ask(*prefix):
+        ended = subprocess.run(
+            [*prefix, sys.executable, "-c", ASK, os.path.dirname(__file__), str(daemon.socket), str(thread)],
+            stdout=subprocess.PIPE, text=True, timeout=60, check=True, env={**os.environ, "TEK_BUILD": str(BUILD)})
+        return json.loads(ended.stdout), thread
+
+    yield ask
+    client.close()
+
+
+def with_proc(options):
+    return [needs("unshare"), "--mount", *HIDING[:3], options]
+
+
+def test_what_everybody_sees_in_proc_is_told_everybody(asked, as_nobody):
+    for prefix in as_nobody, []:
+        told, thread = asked(*prefix)
+        assert (told["others"][0], told["own"][0]) == (0, 0)
+        assert told["none"][0] == errno.ESRCH
+        assert told["fast"] == [thread] and os.getpid() in told["clients"]
+
+
+@pytest.mark.parametrize("options", ["hidepid=1", "hidepid=2", "hidepid=invisible,gid=7"])
+def test_where_proc_hides_others_a_thread_of_theirs_is_as_one_that_is_not_there(asked, as_nobody, options):
+    told, thread = asked(*with_proc(options), *as_nobody)
+    assert told["own"][0] == 0
+    assert told["others"][0] == errno.ESRCH
+    assert told["others"][1] == told["none"][1].replace(str(2 ** 22 + 1), str(thread))
+    assert (told["fast"], told["clients"]) == ([], [])
+
+
+def test_root_and_the_group_for_which_proc_hides_nothing_are_told_of_all(asked, as_nobody):
+    told, thread = asked(*with_proc("hidepid=2"))
+    assert told["others"][0] == 0 and told["fast"] == [thread]
+    member = [word.replace("--regid=65534", "--regid=7") for word in as_nobody]
+    told, thread = asked(*with_proc("hidepid=2,gid=7"), *member)
+    assert told["others"][0] == 0 and told["fast"] == [thread]
+
+
+def test_in_another_pid_namespace_no_thread_is_told_of(asked, as_nobody):
+    for prefix in as_nobody, []:
+        told, _ = asked(needs("unshare"), "--pid", "--fork", "--mount-proc", *prefix)
+        assert told["others"][0] == told["own"][0] == errno.EOPNOTSUPP
+        assert (told["fast"], told["clients"]) == ([], [])
