@@ -547,6 +547,18 @@ class Stopped:
         self.ptrace(17, self.tid)  # PTRACE_DETACH
 
 
+def test_where_tekd_may_not_raise_limits_it_makes_each_switch_itself(daemon, as_nobody, open_directory):
+    daemon.socket = open_directory / "run" / "tekd"
+    daemon.start("[[grant]]\nusers = [65534]\nlimit = true\n", prefix=["setpriv", "--bounding-set=-sys_resource"])
+    with Other(daemon, prefix=as_nobody) as other:
+        assert other.do("hello")["error"] == 0
+        assert other.do("enter")["error"] == 0
+        assert is_fast(other.tid)
+        line, = [line for line in read(f"/proc/{other.tid}/limits").splitlines() if "realtime priority" in line]
+        assert line.split()[3:5] == ["0", "0"]
+    assert "tekd goes on making each switch itself" in daemon.log.read_text()
+
+
 def test_a_trusted_program_may_switch_by_itself_where_tekd_may_raise_limits(daemon):
     client = daemon.start(USUAL + "limit = true\n").client()
     before = resource.getrlimit(resource.RLIMIT_RTPRIO)

@@ -7,6 +7,7 @@ use crate::scheduling::{set_rule, Rule, FIFO, RR};
 use crate::sys;
 use crate::{Error, Identity, Undone};
 use serde::{Deserialize, Serialize};
+use std::{fs, io};
 
 /// A limit that can be changed: RLIMIT_*.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Serialize, Deserialize)]
@@ -34,6 +35,17 @@ impl Resource {
             Self::Nofile => libc::RLIMIT_NOFILE,
         }
     }
+
+    /// How its line in /proc/PID/limits begins.
+    fn title(self) -> &'static str {
+        match self {
+            Self::Rtprio => "Max realtime priority",
+            Self::Rttime => "Max realtime timeout",
+            Self::Nice => "Max nice priority",
+            Self::Memlock => "Max locked memory",
+            Self::Nofile => "Max open files",
+        }
+    }
 }
 
 /// Both of a limit; `u64::MAX` is none.
@@ -49,8 +61,27 @@ pub struct Limits {
 impl Limits {
     /// Those of a process.
     pub fn of(pid: i32, resource: Resource) -> Result<Self, Error> {
-        sys::limits(pid, resource.number())
-            .map_err(|source| Error::thread(pid, format!("ask for {resource:?} of"), source))
+        let limits = match sys::limits(pid, resource.number()) {
+            // prlimit(2) tells limits of others' processes with CAP_SYS_RESOURCE only, /proc always.
+            Err(error) if error.raw_os_error() == Some(libc::EPERM) => Self::in_proc(pid, resource),
+            limits => limits,
+        };
+        limits.map_err(|source| Error::thread(pid, format!("ask for {resource:?} of"), source))
+    }
+
+    fn in_proc(pid: i32, resource: Resource) -> io::Result<Self> {
+        let text = fs::read_to_string(format!("/proc/{pid}/limits"))?;
+        Self::parse(&text, resource.title()).ok_or_else(|| io::ErrorKind::InvalidData.into())
+    }
+
+    fn parse(text: &str, title: &str) -> Option<Self> {
+        let line = text.lines().find_map(|line| line.strip_prefix(title))?;
+        let mut values = line.split_ascii_whitespace();
+        let mut value = || match values.next()? {
+            "unlimited" => Some(u64::MAX),
+            number => number.parse().ok(),
+        };
+        Some(Self { soft: value()?, hard: value()? })
     }
 }
 
@@ -309,5 +340,21 @@ mod tests {
         assert_eq!(lent, [false, true, false, true, false]);
         let ordinary = Rule { policy: ORDINARY, ..rule(0) };
         assert!(!real_time.is_lent(ordinary, 50));
+    }
+
+    #[test]
+    fn what_proc_tells_is_what_the_kernel_has() {
+        let own = std::process::id() as i32;
+        for resource in [
+            Resource::Rtprio,
+            Resource::Rttime,
+            Resource::Nice,
+            Resource::Memlock,
+            Resource::Nofile,
+        ] {
+            let told = Limits::in_proc(own, resource).unwrap();
+            assert_eq!(told, sys::limits(own, resource.number()).unwrap(), "{resource:?}");
+        }
+        assert!(Limits::parse("Max open files            1024\n", "Max open files").is_none());
     }
 }

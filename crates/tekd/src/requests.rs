@@ -146,6 +146,10 @@ fn hello(server: &mut Server, pid: i32) -> Result<u64> {
     server.watch_births(true);
     match raise_limit(server, pid, u64::from(high) + 1) {
         Ok(()) => Ok(GRANT_SWITCH | GRANT_LIMIT),
+        Err(gone @ Error::Gone { .. }) => {
+            server.watch_births(false);
+            Err(gone.into())
+        }
         Err(error) => {
             server.tell_of_limits(&error.to_string());
             server.watch_births(false);
