@@ -260,6 +260,16 @@ def test_where_the_journal_cannot_grow_nothing_is_changed(small, daemon, thread)
     assert client.ask(ENTER, thread).error == 0
 
 
+def test_on_a_small_disk_it_goes_on_for_as_long_as_little_is_in_force(small, daemon, thread):
+    client, own = daemon.client(), threading.get_native_id()
+    assert client.ask(ENTER, own).error == 0
+    for _ in range(700):
+        assert client.ask(ENTER, thread).error == 0
+        assert client.ask(LEAVE, thread).error == 0
+    assert sum(file.stat().st_size for file in (small.root / "state").iterdir()) < 32 << 10
+    assert is_fast(own)
+
+
 def test_with_a_full_disk_a_stop_gives_everything_back(small, daemon, thread):
     before = scheduling(thread)
     client = daemon.client()

@@ -17,6 +17,7 @@ pub(crate) use held::Held;
 use line::{Line, VERSION};
 use nix::errno::Errno;
 use nix::fcntl::{Flock, FlockArg};
+use nix::sys::statvfs::statvfs;
 use std::fs::{self, DirBuilder, File, OpenOptions};
 use std::io::{self, Read, Write};
 use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt};
@@ -31,6 +32,9 @@ const DAMAGED: &str = "journal.damaged";
 
 /// A journal that is so long, and twice as long as it need be, is written anew.
 const LONG_BYTES: u64 = 256 << 10;
+/// On a small file system a journal is long that takes such a part of it: the new one takes room beside
+/// the old one.
+const LONG_PART: u64 = 8;
 
 /// An open journal, and what is in force by it.
 pub(crate) struct Journal {
@@ -40,6 +44,8 @@ pub(crate) struct Journal {
     file: File,
     length: u64,
     needed: u64,
+    /// From so many bytes on it is long.
+    long: u64,
     boot: String,
     held: Held,
 }
@@ -68,6 +74,7 @@ impl Journal {
             file,
             length: content.length as u64,
             needed: 0,
+            long: long_bytes(directory),
             boot: boot()?,
             held: Held::default(),
         };
@@ -149,23 +156,32 @@ impl Journal {
         if self.is_removed() {
             self.replace()?;
         }
+        let mut written = self.write(&line);
+        // Most of a long one may be about changes that are no more.
+        if written.as_ref().is_err_and(is_about_room) && self.rewrite().is_ok() {
+            written = self.write(&line);
+        }
+        written.map_err(|error| Error::file(&self.path(), "write", error))?;
+        let _ = self.held.take(line);
+        if self.length > self.long.max(2 * self.needed) {
+            // Where there is no room for that the old one goes on.
+            let _ = self.rewrite();
+            self.needed = self.length;
+        }
+        Ok(())
+    }
+
+    fn write(&mut self, line: &Line) -> io::Result<()> {
         let mut bytes = if self.length == 0 { self.beginning() } else { Vec::new() };
         bytes.extend(line.encode());
         step::here();
         let written = self.file.write(&bytes);
         step::here();
-        if let Err(error) = whole(written, bytes.len()) {
+        whole(written, bytes.len()).inspect_err(|_| {
             // What follows a piece of a line would be lost with it.
             let _ = self.file.set_len(self.length);
-            return Err(Error::file(&self.path(), "write", error));
-        }
+        })?;
         self.length += bytes.len() as u64;
-        let _ = self.held.take(line);
-        if self.length > LONG_BYTES.max(2 * self.needed) {
-            // Where there is no room for that the old one goes on.
-            let _ = self.rewrite();
-            self.needed = self.length;
-        }
         Ok(())
     }
 
@@ -218,6 +234,19 @@ fn whole(written: io::Result<usize>, length: usize) -> io::Result<()> {
     match written? {
         all if all == length => Ok(()),
         _ => Err(io::Error::from_raw_os_error(libc::ENOSPC)),
+    }
+}
+
+fn is_about_room(error: &io::Error) -> bool {
+    matches!(error.raw_os_error(), Some(libc::ENOSPC | libc::EDQUOT | libc::EFBIG))
+}
+
+/// How long a journal in this directory may become.
+fn long_bytes(directory: &Path) -> u64 {
+    match statvfs(directory).map(|about| about.blocks() as u64 * about.fragment_size() as u64) {
+        // Zero is a tmpfs without a limit.
+        Err(_) | Ok(0) => LONG_BYTES,
+        Ok(all) => LONG_BYTES.min(all / LONG_PART),
     }
 }
 
