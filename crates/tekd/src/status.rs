@@ -93,10 +93,15 @@ pub fn of_all(server: &Server, viewer: Viewer) -> Value {
 /// The kernel's threads, and who waits for them.
 fn kthreads(server: &Server, viewer: Viewer) -> Value {
     let mut told = server.means.kthreads.told();
-    let threads = told["threads"].as_array_mut().into_iter().flatten();
-    for members in threads.filter_map(|thread| thread["members"].as_array_mut()) {
-        let tid = |member: &Value| member["tid"].as_i64().and_then(|tid| i32::try_from(tid).ok());
-        members.retain(|member| tid(member).is_some_and(|tid| viewer.sees_id(tid)));
+    let is_seen = |member: &Value| {
+        let tid = member["tid"].as_i64().and_then(|tid| i32::try_from(tid).ok());
+        tid.is_some_and(|tid| viewer.sees_id(tid))
+    };
+    let threads = told.get_mut("threads").and_then(Value::as_array_mut);
+    for thread in threads.into_iter().flatten() {
+        if let Some(members) = thread.get_mut("members").and_then(Value::as_array_mut) {
+            members.retain(is_seen);
+        }
     }
     told
 }

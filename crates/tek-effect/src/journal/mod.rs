@@ -242,6 +242,7 @@ fn is_about_room(error: &io::Error) -> bool {
 }
 
 /// How long a journal in this directory may become.
+#[allow(clippy::unnecessary_cast)] // not with 32 bits
 fn long_bytes(directory: &Path) -> u64 {
     match statvfs(directory).map(|about| about.blocks() as u64 * about.fragment_size() as u64) {
         // Zero is a tmpfs without a limit.
