@@ -272,7 +272,7 @@ class Server:
         client.settimeout(seconds)
         return client
 
-    def ask(self, request="GET /metrics HTTP/1.1\r\nHost: x\r\n\r\n"):
+    def ask(self, request="GET /metrics HTTP/1.1\r\nHost: localhost\r\n\r\n"):
         """Status, headers and body."""
         with self.connect() as client:
             client.sendall(request.encode("latin-1"))
@@ -319,6 +319,24 @@ def test_prometheus_gets_the_metrics_over_http(server, fake):
     assert metrics(body)["tek_tekd_grants_total"] == 50
     status, headers, body = server.ask("HEAD /metrics HTTP/1.0\r\n\r\n")
     assert (status, body) == (200, "") and int(headers["Content-Length"]) > 100
+
+
+def test_a_page_of_another_site_whose_name_leads_here_gets_nothing(server, fake):
+    port = server.address[1]
+    for host in "evil.example", f"evil.example:{port}", f"127.0.0.1.evil.example:{port}":
+        status, _, body = server.ask(f"GET /metrics HTTP/1.1\r\nHost: {host}\r\n\r\n")
+        assert status == 421 and "tek_" not in body and "--host" in body
+    for host in f"127.0.0.1:{port}", "localhost", "[::1]", socket.gethostname():
+        assert server.ask(f"GET /metrics HTTP/1.1\r\nHost: {host}\r\n\r\n")[0] == 200
+
+
+def test_names_that_are_given_are_its_own_too(open_build, fake):
+    server = Server(open_build / "bin" / "tek", "--host", "fridge.example", "--host", "Oven")
+    try:
+        for host, wanted in ("Fridge.Example:80", 200), ("oven", 200), ("other.example", 421):
+            assert server.ask(f"GET /metrics HTTP/1.1\r\nHost: {host}\r\n\r\n")[0] == wanted
+    finally:
+        server.end()
 
 
 @pytest.mark.parametrize("request_, wanted", [

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! A client: one request, one answer, and the end. None is ever waited for.
+use super::host::Hosts;
 use super::request::{Answer, Request, MOST_BYTES};
 use nix::poll::PollFlags;
 use std::io::{self, ErrorKind, Read, Write};
@@ -83,8 +84,8 @@ impl Client {
         }
     }
 
-    /// Something happened: does what can be done now.
-    pub fn go_on(&mut self, what: PollFlags) {
+    /// Something happened: does what can be done now, for an exporter of these names.
+    pub fn go_on(&mut self, what: PollFlags, hosts: &Hosts) {
         let is_broken = what.intersects(PollFlags::POLLERR | PollFlags::POLLNVAL)
             || self.wants().is_empty() && what.contains(PollFlags::POLLHUP);
         if is_broken {
@@ -92,7 +93,7 @@ impl Client {
             return;
         }
         match &mut self.state {
-            State::Asking(_) => self.hear(),
+            State::Asking(_) => self.hear(hosts),
             State::Answered { .. } => self.send(),
             State::Ending { left } => match read(&self.stream, (*left).min(4096)) {
                 Some(bytes) if bytes.is_empty() => self.state = State::Ended,
@@ -103,13 +104,13 @@ impl Client {
         }
     }
 
-    fn hear(&mut self) {
+    fn hear(&mut self, hosts: &Hosts) {
         let State::Asking(heard) = &mut self.state else { return };
         match read(&self.stream, MOST_BYTES - heard.len()) {
             Some(bytes) if bytes.is_empty() => self.state = State::Ended,
             Some(bytes) => {
                 heard.extend(bytes);
-                match Request::read(heard) {
+                match Request::read(heard, hosts) {
                     Request::Unfinished => {}
                     Request::Metrics { is_head } => self.state = State::Waiting { is_head },
                     Request::Other(refusal) => self.begin(Answer::refusal(refusal)),

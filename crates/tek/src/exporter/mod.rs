@@ -8,6 +8,7 @@
 //! It is a process of its own: neither HTTP nor reading what programs write has a place in a daemon
 //! that runs as root at a real-time priority.
 mod client;
+mod host;
 mod kthreads;
 mod look;
 mod page;
@@ -18,6 +19,7 @@ mod tekd;
 
 use crate::run::message;
 use anyhow::Context;
+use host::Hosts;
 use look::Looker;
 use server::Ends;
 use std::io::Write;
@@ -52,7 +54,9 @@ tells everybody; of processes that /proc hides (hidepid) it is told nothing. Tha
 tekd does not run is no error: tek_tekd_up is 0. The device
 is looked at when somebody asks, and at most once a second. There is neither
 encryption nor a password: listen on loopback, and let what has both in front of
-it. SIGTERM and SIGINT end it.
+it. A request by another name than an address, localhost, the name of this device
+or one given with --host is refused, so that web pages cannot read the metrics
+through a browser. SIGTERM and SIGINT end it.
 
 EXIT STATUS:
     0  it was ended, or --once has printed
@@ -70,6 +74,10 @@ pub struct Args {
     /// Address and port to listen at; port 0: any that is free
     #[arg(long, value_name = "ADDRESS:PORT", default_value = "127.0.0.1:9835")]
     listen: SocketAddr,
+    /// One more name that requests may ask for in their Host header, besides addresses, localhost and the
+    /// name of this device; can be given several times
+    #[arg(long, value_name = "NAME", conflicts_with = "once")]
+    host: Vec<String>,
     /// Print the metrics to standard output and end
     #[arg(long, conflicts_with = "listen")]
     once: bool,
@@ -80,7 +88,7 @@ pub struct Args {
 
 /// Serves until it is ended.
 pub fn run(args: Args) -> anyhow::Result<ExitCode> {
-    let Args { listen, once, programs } = args;
+    let Args { listen, host, once, programs } = args;
     let most_programs = usize::from(programs);
     if once {
         let page = Looker::new(most_programs)?.page();
@@ -101,6 +109,6 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
     let ends = Ends::new()?;
     let looker = Looker::new(most_programs)?;
     message::print(&format!("metrics are at http://{at}/metrics"));
-    server::serve(listener, &ends, looker)?;
+    server::serve(listener, Hosts::new(&host), &ends, looker)?;
     Ok(ExitCode::SUCCESS)
 }

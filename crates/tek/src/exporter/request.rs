@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! A request over HTTP/1.1, and what is answered before anything is looked at.
+use super::host::Hosts;
 use super::page::MEDIA_TYPE;
 use std::sync::Arc;
 
@@ -34,14 +35,18 @@ const NOT_THERE: Refusal =
     Refusal { status: "404 Not Found", text: "The metrics of TEK are at /metrics.\n" };
 const NOT_ALLOWED: Refusal =
     Refusal { status: "405 Method Not Allowed", text: "Metrics are read, with GET.\n" };
+const NOT_OURS: Refusal = Refusal {
+    status: "421 Misdirected Request",
+    text: "The exporter does not know itself by this name: ask for its address, or start it with --host NAME.\n",
+};
 const TOO_LONG: Refusal = Refusal {
     status: "431 Request Header Fields Too Large",
     text: "A request has 64 headers and 8192 bytes at most.\n",
 };
 
 impl Request {
-    /// Reads what has come so far.
-    pub fn read(bytes: &[u8]) -> Self {
+    /// Reads what has come so far, for an exporter of these names.
+    pub fn read(bytes: &[u8], hosts: &Hosts) -> Self {
         let mut headers = [httparse::EMPTY_HEADER; MOST_HEADERS];
         let mut request = httparse::Request::new(&mut headers);
         match request.parse(bytes) {
@@ -54,10 +59,25 @@ impl Request {
         }
         let path = request.path.and_then(|path| path.split('?').next());
         match (request.method, path) {
-            (Some("GET"), Some("/metrics")) => Self::Metrics { is_head: false },
-            (Some("HEAD"), Some("/metrics")) => Self::Metrics { is_head: true },
+            (Some("GET"), Some("/metrics")) => Self::metrics(&request, hosts, false),
+            (Some("HEAD"), Some("/metrics")) => Self::metrics(&request, hosts, true),
             (Some("GET" | "HEAD"), _) => Self::Other(NOT_THERE),
             _ => Self::Other(NOT_ALLOWED),
+        }
+    }
+
+    /// By any name but that of another site.
+    fn metrics(request: &httparse::Request, hosts: &Hosts, is_head: bool) -> Self {
+        let mut named =
+            request.headers.iter().filter(|header| header.name.eq_ignore_ascii_case("host"));
+        match (named.next(), named.next()) {
+            // Browsers always send it.
+            (None, _) => Self::Metrics { is_head },
+            (Some(host), None) if hosts.include(host.value.trim_ascii()) => {
+                Self::Metrics { is_head }
+            }
+            (Some(_), None) => Self::Other(NOT_OURS),
+            (Some(_), Some(_)) => Self::Other(NOT_UNDERSTOOD),
         }
     }
 }
@@ -105,9 +125,27 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
+    fn read(bytes: &[u8]) -> Request {
+        Request::read(bytes, &Hosts::new(&["x".into()]))
+    }
+
+    #[test]
+    fn a_request_for_another_name_is_not_answered() {
+        let request = |hosts: &str| read(format!("GET /metrics HTTP/1.{hosts}\r\n").as_bytes());
+        let metrics = Request::Metrics { is_head: false };
+        assert_eq!(request("1\r\nhost: 127.0.0.1:9835\r\n"), metrics);
+        assert_eq!(request("0\r\n"), metrics);
+        assert_eq!(request("1\r\nHost: evil.example\r\n"), Request::Other(NOT_OURS));
+        assert_eq!(request("0\r\nHost: evil.example:9835\r\n"), Request::Other(NOT_OURS));
+        assert_eq!(
+            request("1\r\nHost: x\r\nHost: evil.example\r\n"),
+            Request::Other(NOT_UNDERSTOOD)
+        );
+    }
+
     #[test]
     fn metrics_are_read_from_one_place() {
-        let request = |text: &str| Request::read(format!("{text}\r\nHost: x\r\n\r\n").as_bytes());
+        let request = |text: &str| read(format!("{text}\r\nHost: x\r\n\r\n").as_bytes());
         let metrics = Request::Metrics { is_head: false };
         assert_eq!(request("GET /metrics HTTP/1.1"), metrics);
         assert_eq!(request("GET /metrics?name[]=tek HTTP/1.0"), metrics);
@@ -128,13 +166,13 @@ mod tests {
     #[test]
     fn what_is_too_long_is_refused_before_it_ends() {
         let line = "GET /metrics HTTP/1.1\r\n";
-        assert_eq!(Request::read(b""), Request::Unfinished);
-        assert_eq!(Request::read(line.as_bytes()), Request::Unfinished);
+        assert_eq!(read(b""), Request::Unfinished);
+        assert_eq!(read(line.as_bytes()), Request::Unfinished);
         let long = format!("{line}A: {}", "b".repeat(MOST_BYTES));
-        assert_eq!(Request::read(&long.as_bytes()[..MOST_BYTES - 1]), Request::Unfinished);
-        assert_eq!(Request::read(&long.as_bytes()[..MOST_BYTES]), Request::Other(TOO_LONG));
+        assert_eq!(read(&long.as_bytes()[..MOST_BYTES - 1]), Request::Unfinished);
+        assert_eq!(read(&long.as_bytes()[..MOST_BYTES]), Request::Other(TOO_LONG));
         let many = format!("{line}{}\r\n", "A: b\r\n".repeat(MOST_HEADERS + 1));
-        assert_eq!(Request::read(many.as_bytes()), Request::Other(TOO_LONG));
+        assert_eq!(read(many.as_bytes()), Request::Other(TOO_LONG));
     }
 
     #[test]
@@ -158,7 +196,7 @@ mod tests {
     proptest! {
         #[test]
         fn whatever_comes_is_answered_or_waited_for(bytes: Vec<u8>) {
-            if let Request::Other(refusal) = Request::read(&bytes) {
+            if let Request::Other(refusal) = read(&bytes) {
                 prop_assert!(!Answer::refusal(refusal).after(0).is_empty());
             }
         }

@@ -2,6 +2,7 @@
 //! Serves clients, in one thread that waits for none of them: as many as there is room for, and
 //! beyond that the newest. Another thread looks at the device, at most once at a time.
 use super::client::Client;
+use super::host::Hosts;
 use super::look::Looker;
 use nix::errno::Errno;
 use nix::poll::{poll, PollFd, PollFlags, PollTimeout};
@@ -38,17 +39,23 @@ impl Ends {
     }
 }
 
-/// Serves until a signal ends it.
-pub fn serve(listener: TcpListener, ends: &Ends, looker: Looker) -> anyhow::Result<()> {
+/// Serves by these names until a signal ends it.
+pub fn serve(
+    listener: TcpListener,
+    hosts: Hosts,
+    ends: &Ends,
+    looker: Looker,
+) -> anyhow::Result<()> {
     listener.set_nonblocking(true)?;
-    let mut server =
-        Server { listener, clients: Vec::new(), pages: Pages::by(looker)?, rests_until: None };
+    let pages = Pages::by(looker)?;
+    let mut server = Server { listener, hosts, clients: Vec::new(), pages, rests_until: None };
     while server.turn(ends)? {}
     Ok(())
 }
 
 struct Server {
     listener: TcpListener,
+    hosts: Hosts,
     /// The oldest first.
     clients: Vec<Client>,
     pages: Pages,
@@ -81,7 +88,7 @@ impl Server {
         }
         for (client, what) in self.clients.iter_mut().zip(&what[3..]) {
             if !what.is_empty() {
-                client.go_on(*what);
+                client.go_on(*what, &self.hosts);
             }
         }
         if !what[1].is_empty() {
