@@ -110,6 +110,14 @@ static int search(const char *base, const struct process *process, struct open_t
 	return error;
 }
 
+/* Whether a directory in /tmp, where anybody can make names and links, is this user's alone. */
+static bool is_of_user(const char *directory, uid_t user)
+{
+	struct stat status;
+	return lstat(directory, &status) == 0 && S_ISDIR(status.st_mode) && status.st_uid == user &&
+	       !(status.st_mode & 022);
+}
+
 /* Where a process of this user may have its table; docs/man/libtek.7, TEK_RUN_DIR. */
 static int find_table(const struct process *process, struct open_table *table)
 {
@@ -126,6 +134,8 @@ static int find_table(const struct process *process, struct open_table *table)
 	else if (process->user != 0)
 		snprintf(bases[1], PATH_BYTES, "/run/user/%u/tek", process->user);
 	snprintf(bases[2], PATH_BYTES, "%s/tek-%u", temporary ? temporary : "/tmp", process->user);
+	if (!is_of_user(bases[2], process->user))
+		bases[2][0] = '\0';
 	for (size_t i = 0; i < 3 && error == ENODATA; i++)
 		if (bases[i][0] == '/')
 			error = search(bases[i], process, table);

@@ -5,6 +5,7 @@
 
 #include <signal.h>
 #include <sys/prctl.h>
+#include <sys/stat.h>
 #include <time.h>
 
 static struct tek_attributes attributes_of(pthread_t thread)
@@ -452,6 +453,52 @@ static void a_table_that_makes_no_sense_is_refused(void **state)
 	end_other(pid);
 }
 
+static void a_table_in_tmp_counts_only_in_a_directory_of_its_user(void **state)
+{
+	char above[] = "/tmp/tek-test-XXXXXX", directory[64], elsewhere[64], before[128] = "";
+	struct tek_attributes attributes;
+
+	(void)state;
+	assert_non_null(mkdtemp(above));
+	snprintf(directory, sizeof(directory), "%s/tek-%u", above, geteuid());
+	snprintf(elsewhere, sizeof(elsewhere), "%s/elsewhere", above);
+	assert_int_equal(mkdir(directory, 0755), 0);
+	if (getenv("TEK_RUN_DIR"))
+		snprintf(before, sizeof(before), "%s", getenv("TEK_RUN_DIR"));
+	pid_t pid = start_other(nothing);
+	const struct tek_table_header header = {
+		.magic = TEK_TABLE_MAGIC,
+		.version = TEK_ABI_VERSION,
+		.pid = (tek_u32)pid,
+		.record_bytes = sizeof(struct tek_record),
+		.side_bytes = sizeof(struct tek_side),
+		.page_bytes = 4096,
+		.chunks = 1,
+		.slots = 1,
+	};
+	const struct tek_record record = {.tid = (tek_u32)pid, .start_ns = UINT64_MAX};
+	setenv("TEK_RUN_DIR", directory, 1);
+	write_table(pid, &header, &record, TEK_TABLE_HEADER_BYTES + TEK_TABLE_CHUNK_BYTES);
+	setenv("TEK_RUN_DIR", before, 1);
+	setenv("TMPDIR", above, 1);
+	assert_int_equal(tek_tid_get_attributes(pid, &attributes), 0);
+	assert_int_equal(chmod(directory, 0777), 0);
+	assert_int_equal(tek_tid_get_attributes(pid, &attributes), ENODATA);
+	assert_int_equal(chmod(directory, 0755) || rename(directory, elsewhere) ||
+				 symlink(elsewhere, directory),
+			 0);
+	assert_int_equal(tek_tid_get_attributes(pid, &attributes), ENODATA);
+	unsetenv("TMPDIR");
+	setenv("TEK_RUN_DIR", elsewhere, 1);
+	remove_table(pid);
+	if (before[0])
+		setenv("TEK_RUN_DIR", before, 1);
+	else
+		unsetenv("TEK_RUN_DIR");
+	assert_int_equal(unlink(directory) || rmdir(elsewhere) || rmdir(above), 0);
+	end_other(pid);
+}
+
 static int try_as_nobody(void)
 {
 	struct tek_attributes attributes = {.role = "x"};
@@ -494,6 +541,7 @@ int main(void)
 		cmocka_unit_test(a_thread_of_another_process_is_read_but_not_set),
 		cmocka_unit_test(a_process_without_a_table_has_no_attributes),
 		cmocka_unit_test(a_table_that_makes_no_sense_is_refused),
+		cmocka_unit_test(a_table_in_tmp_counts_only_in_a_directory_of_its_user),
 		cmocka_unit_test(another_users_thread_is_not_set),
 	};
 	return cmocka_run_group_tests_name("attributes", tests, NULL, NULL);

@@ -30,6 +30,7 @@ mod server;
 mod start;
 mod status;
 mod sys;
+mod table_files;
 mod viewer;
 
 use clap::Parser;

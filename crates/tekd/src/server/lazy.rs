@@ -4,16 +4,12 @@ use super::Server;
 use crate::means::{Backend, Means};
 use crate::others::Scope;
 use crate::peer::Peer;
-use crate::process::{self, Status};
 use crate::region::Region;
+use crate::table_files::has_table;
 use crate::{domain::Domain, homes::Homes, sys};
 use std::collections::HashMap;
-use std::path::Path;
 use tek_effect::{Identity, Limits, Resource};
 use tek_policy::Configuration;
-
-/// Runs of one user that are searched for a process: anybody may make directories that look like runs.
-const MOST_RUNS: usize = 256;
 
 /// What decides which threads are lowered.
 struct View<'a> {
@@ -43,22 +39,6 @@ impl Scope for View<'_> {
 /// cannot be asked nothing is done to it.
 fn may_switch(pid: i32) -> bool {
     Limits::of(pid, Resource::Rtprio).is_ok_and(|limits| limits.soft > 0)
-}
-
-/// Whether libtek is loaded in a process, which then has a table: libtek(7) says where.
-fn has_table(pid: i32) -> bool {
-    let Some((uid, _)) = Status::of(pid).ok().and_then(|status| status.user_and_groups()) else {
-        return false;
-    };
-    let users = [format!("/run/user/{uid}/tek"), format!("/tmp/tek-{uid}"), "/run/tek".to_owned()];
-    let table = format!("{pid}.table");
-    users.iter().map(Path::new).any(|directory| {
-        directory.join(&table).exists()
-            || process::names_in(directory)
-                .filter(|name| name.starts_with("run-"))
-                .take(MOST_RUNS)
-                .any(|run| directory.join(run).join(&table).exists())
-    })
 }
 
 impl Server {
