@@ -16,7 +16,7 @@ import threading
 import time
 
 import pytest
-from conftest import BUILD, eventually, read
+from conftest import BUILD, eventually, needs, read
 from tekd_client import (CRITICAL, ENTER, EXPLAIN, GROUP, HELLO, LEAVE, LEFT, NORMAL, PROCESS,
                          REFUSED, RR_RESET, STATUS, Client, Closed, is_fast, request, scheduling)
 
@@ -462,6 +462,26 @@ def test_a_process_made_critical_by_hand_is_not_after_it_executed_another_progra
         other.tell("exec close")
         eventually(lambda: read(f"/proc/{other.process.pid}/comm") == "sleep\n")
         wait_for(other.process.pid, False)
+
+
+def test_where_the_kernel_tells_no_news_a_program_that_is_executed_is_noticed(daemon):
+    # The connector is of the first network namespace.
+    daemon.start(USUAL, prefix=[needs("unshare"), "--net"])
+    client = daemon.client()
+    assert not client.json(STATUS)["hears_of_exec"]
+    with subprocess.Popen(["sh", "-c", "read line; exec sleep 60"], stdin=subprocess.PIPE, text=True) as process:
+        try:
+            assert client.ask(CRITICAL, process.pid).error == 0
+            assert is_fast(process.pid)
+            process.stdin.write("now\n")
+            process.stdin.flush()
+            eventually(lambda: read(f"/proc/{process.pid}/comm") == "sleep\n")
+            wait_for(process.pid, False)
+            # It may be critical again: that is another program's.
+            assert client.ask(CRITICAL, process.pid).error == 0
+            assert is_fast(process.pid)
+        finally:
+            process.kill()
 
 
 def test_a_client_that_becomes_another_user_loses_what_it_had(tekd):

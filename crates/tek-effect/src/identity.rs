@@ -90,6 +90,15 @@ impl Identity {
         !matches!(self.check_process(), Err(Error::Gone { .. }))
     }
 
+    /// Where the first stack of the process begins whose first thread this is: elsewhere in each program
+    /// that it executes.
+    pub fn stack_start(self) -> Result<u64, Error> {
+        match Stat::of(self.tid)? {
+            Some(stat) if stat.start_ticks == self.start_ticks => Ok(stat.stack),
+            _ => Err(Error::Gone { tid: self.tid }),
+        }
+    }
+
     /// As `check`, of the process whose first thread this is: that may have ended.
     pub fn check_process(self) -> Result<(), Error> {
         self.check_that(Stat::is_of_process)

@@ -3,13 +3,16 @@
 //!
 //! The proc connector (linux/cn_proc.h) tells it. It is listened to only while tekd has given
 //! something, because the news are of all processes of the device. Without it, which needs
-//! CAP_NET_ADMIN, the guard's looks and each request compare the program instead.
+//! CAP_NET_ADMIN, looks and each request compare the program instead.
 use crate::sys;
 use nix::errno::Errno;
 use nix::sys::socket::{setsockopt, sockopt};
+use std::collections::VecDeque;
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
+/// An answer to an order, of anybody.
+const ANSWER: u32 = 0;
 const FORK: u32 = 1;
 const EXEC: u32 = 2;
 const UID: u32 = 4;
@@ -17,8 +20,10 @@ const GID: u32 = 0x40;
 const LISTEN: u32 = 1;
 const IGNORE: u32 = 2;
 
-/// Where things are in a message: behind the headers of netlink and of the connector, an event
-/// has its kind, CPU and time, then the ids of a process.
+/// Where things are in a message: behind the headers of netlink and of the connector, the latter with
+/// a number, an event has its kind, CPU and time, then the ids of a process, or the error of an answer.
+const NUMBER_AT: usize = 28;
+const ERROR_AT: usize = 52;
 const KIND_AT: usize = 36;
 const TIME_AT: usize = 44;
 const PROCESS_AT: usize = 56;
@@ -30,8 +35,8 @@ const CHILDS_PROCESS_AT: usize = 64;
 /// Room for some thousand news: a crowd of births must not crowd out one that matters.
 const BUFFER_BYTES: usize = 4 << 20;
 
-const USUAL: [u32; 3] = [EXEC, UID, GID];
-const WITH_FORKS: [u32; 4] = [EXEC, UID, GID, FORK];
+const USUAL: [u32; 4] = [ANSWER, EXEC, UID, GID];
+const WITH_FORKS: [u32; 5] = [ANSWER, EXEC, UID, GID, FORK];
 
 /// What is heard.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -65,6 +70,8 @@ pub struct ExecWatch {
     socket: OwnedFd,
     listening: bool,
     hears_forks: bool,
+    /// What came before the answer to an order.
+    early: VecDeque<News>,
 }
 
 impl ExecWatch {
@@ -73,7 +80,7 @@ impl ExecWatch {
         let socket = sys::process_events(&USUAL)?;
         // Where that is refused news are lost sooner.
         let _ = setsockopt(&socket, sockopt::RcvBufForce, &BUFFER_BYTES);
-        Ok(Self { socket, listening: false, hears_forks: false })
+        Ok(Self { socket, listening: false, hears_forks: false, early: VecDeque::new() })
     }
 
     /// What to wait for.
@@ -91,9 +98,40 @@ impl ExecWatch {
         if self.listening == listen {
             return Ok(());
         }
-        nix::unistd::write(&self.socket, &order(if listen { LISTEN } else { IGNORE }))?;
+        self.early.clear();
+        let number = sys::monotonic_ns() as u32;
+        nix::unistd::write(&self.socket, &order(if listen { LISTEN } else { IGNORE }, number))?;
+        if listen {
+            self.hear_answer(number)?;
+        }
         self.listening = listen;
         Ok(())
+    }
+
+    /// The kernel answers an order at once, if it obeys. Who may not give orders can open the socket
+    /// all the same since Linux 6.6, and hears nothing, or what others have ordered.
+    fn hear_answer(&mut self, number: u32) -> io::Result<()> {
+        let mut buffer = [0; 1024];
+        loop {
+            match sys::receive_from_kernel(self.socket.as_fd(), &mut buffer) {
+                Ok(length) => {
+                    let message = &buffer[..length];
+                    match answer(message, number) {
+                        Some(0) => return Ok(()),
+                        Some(error) => return Err(io::Error::from_raw_os_error(error)),
+                        None => self.early.extend(parse(message)),
+                    }
+                }
+                // The answer may be among what was lost.
+                Err(Errno::ENOBUFS) => {
+                    self.early.push_back(News::Lost);
+                    return Ok(());
+                }
+                Err(Errno::EINTR) => {}
+                Err(Errno::EAGAIN) => return Err(Errno::EPERM.into()),
+                Err(error) => return Err(error.into()),
+            }
+        }
     }
 
     /// Whether births are among the news.
@@ -112,7 +150,10 @@ impl ExecWatch {
     }
 
     /// The next piece of news; `None`: no more for now.
-    pub fn next(&self) -> Option<News> {
+    pub fn next(&mut self) -> Option<News> {
+        if let Some(early) = self.early.pop_front() {
+            return Some(early);
+        }
         let mut buffer = [0; 1024];
         loop {
             return match sys::receive_from_kernel(self.socket.as_fd(), &mut buffer) {
@@ -128,8 +169,8 @@ impl ExecWatch {
     }
 }
 
-/// The message that says how the connector should go on.
-fn order(operation: u32) -> Vec<u8> {
+/// The message that says how the connector should go on; the answer has the next number.
+fn order(operation: u32, number: u32) -> Vec<u8> {
     const DONE: u16 = 3;
     let mut message = Vec::with_capacity(40);
     message.extend(40u32.to_ne_bytes());
@@ -138,18 +179,27 @@ fn order(operation: u32) -> Vec<u8> {
     message.extend([0; 4]); // sequence
     message.extend(std::process::id().to_ne_bytes());
     // The connector: index and value of the proc connector, sequence, acknowledgement, length.
-    message.extend([1u32, 1, 0, 0].into_iter().flat_map(u32::to_ne_bytes));
+    message.extend([1, 1, 0, number].into_iter().flat_map(u32::to_ne_bytes));
     message.extend(4u16.to_ne_bytes());
     message.extend([0; 2]);
     message.extend(operation.to_ne_bytes());
     message
 }
 
+fn word_in(message: &[u8], at: usize) -> Option<u32> {
+    let bytes = message.get(at..at + 4)?;
+    Some(u32::from_ne_bytes(bytes.try_into().ok()?))
+}
+
+/// The error in the answer to the order of this number; 0 is none.
+fn answer(message: &[u8], number: u32) -> Option<i32> {
+    let told = (word_in(message, KIND_AT)?, word_in(message, NUMBER_AT)?);
+    let is_answer = told == (ANSWER, number.wrapping_add(1));
+    is_answer.then(|| word_in(message, ERROR_AT)).flatten().map(|error| error as i32)
+}
+
 fn parse(message: &[u8]) -> Option<News> {
-    let word = |at: usize| {
-        let bytes = message.get(at..at + 4)?;
-        Some(u32::from_ne_bytes(bytes.try_into().ok()?))
-    };
+    let word = |at: usize| word_in(message, at);
     let time = u64::from_ne_bytes(message.get(TIME_AT..TIME_AT + 8)?.try_into().ok()?);
     // Thread first, then the process that it belongs to.
     let process = i32::try_from(word(PROCESS_AT)?).ok()?;
@@ -183,6 +233,23 @@ mod tests {
     }
 
     #[test]
+    fn only_the_answer_to_its_own_order_counts() {
+        let message = |kind: u32, number: u32, error: u32| {
+            let mut message = vec![0; 76];
+            for (at, word) in [(KIND_AT, kind), (NUMBER_AT, number), (ERROR_AT, error)] {
+                message[at..at + 4].copy_from_slice(&word.to_ne_bytes());
+            }
+            message
+        };
+        assert_eq!(answer(&message(ANSWER, 8, 0), 7), Some(0));
+        assert_eq!(answer(&message(ANSWER, 8, libc::EPERM as u32), 7), Some(libc::EPERM));
+        assert_eq!(answer(&message(ANSWER, 7, 0), 7), None);
+        assert_eq!(answer(&message(EXEC, 8, 0), 7), None);
+        assert_eq!(answer(&[0; 40], 0), None);
+        assert_eq!(parse(&message(ANSWER, 7, 0)), None);
+    }
+
+    #[test]
     fn who_is_born_is_news_and_of_whom() {
         let words = [FORK, 0, 5, 0, 7, 8, 10, 9];
         let mut message = vec![0; KIND_AT];
@@ -198,14 +265,14 @@ mod tests {
         watch.listen(true).unwrap();
         let end = Instant::now() + Duration::from_secs(20);
         // News of others may crowd out this one's: then another one is started.
-        while !is_heard(&watch, end) {
+        while !is_heard(&mut watch, end) {
             assert!(Instant::now() < end, "nothing was heard");
         }
         watch.listen(false).unwrap();
     }
 
     /// Executes a program; whether that is heard of before something is lost, and until then.
-    fn is_heard(watch: &ExecWatch, end: Instant) -> bool {
+    fn is_heard(watch: &mut ExecWatch, end: Instant) -> bool {
         let before = sys::monotonic_ns();
         let mut child = Command::new("true").spawn().unwrap();
         let pid = i32::try_from(child.id()).unwrap();

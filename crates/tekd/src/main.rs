@@ -24,6 +24,7 @@ mod peer;
 mod pi_mutex;
 mod placement;
 mod process;
+mod programs;
 mod region;
 mod requests;
 mod server;

@@ -196,6 +196,7 @@ fn enter(server: &mut Server, pid: i32, request: &Request, now: u64) -> Result<u
     may_add(&server.region)?;
     has_room(server, 1)?;
     let target = Target { thread, process };
+    server.note_program(process, now);
     let given = server.region.enter(&mut server.means, target, Reason::Own, ask)?;
     server.counters.granted += 1;
     Ok(given)
@@ -302,6 +303,7 @@ fn critical(server: &mut Server, pid: i32, request: &Request, now: u64) -> Resul
     let mut entered = Vec::new();
     let mut given = 0;
     for target in targets {
+        server.note_program(target.process, now);
         let was = server.region.member(target.thread).is_some_and(|member| member.others.is_some());
         let result = server.region.enter(&mut server.means, target, Reason::Others, ask.clone());
         match result {

@@ -9,6 +9,7 @@ use crate::member::Reason;
 use crate::peer::Still;
 use crate::start;
 use crate::sys;
+use tek_effect::Identity;
 use tek_policy::{Configuration, RealTime};
 
 /// Each process that executes something is told of, so there may be many at once.
@@ -16,6 +17,8 @@ const MANY_NEWS: usize = 64;
 const MOST_NEWS: usize = 4096;
 /// After news were lost everybody is placed, no more often than this: it takes a while.
 const PLACE_ALL_NS: u64 = 1_000_000_000;
+/// Where the kernel tells no news clients are compared so often, while there is something to do.
+const COMPARE_NS: u64 = 60_000_000;
 
 impl Server {
     pub(super) fn hear_news(&mut self) {
@@ -46,7 +49,7 @@ impl Server {
     /// `false`: there may be more.
     fn hear_news_of(&mut self, most: usize) -> bool {
         for _ in 0..most {
-            match self.exec_watch.as_ref().and_then(ExecWatch::next) {
+            match self.exec_watch.as_mut().and_then(ExecWatch::next) {
                 None => return true,
                 Some(News::Executed(pid, at_ns)) => self.executed(pid, at_ns),
                 Some(News::Became(pid)) => self.compare(pid),
@@ -117,6 +120,26 @@ impl Server {
             Ok(Still::Itself) => {}
             Ok(Still::Another(why)) => self.ending.push((peer.process, why)),
             Err(_) => self.ending.push((peer.process, "it cannot be looked at any more")),
+        }
+    }
+
+    /// A process is about to get a Fast thread.
+    pub fn note_program(&mut self, process: Identity, now_ns: u64) {
+        let has_one = self.region.members().any(|member| member.target.process == process);
+        if self.exec_watch.is_none() && !has_one {
+            self.programs.note(process, now_ns);
+        }
+    }
+
+    /// Where the kernel tells no news: who became another one?
+    pub(super) fn look_for_news(&mut self, now_ns: u64) {
+        let present = self.region.members().map(|member| member.target.process).collect();
+        for process in self.programs.executed(&present, now_ns) {
+            self.executed(process.tid, now_ns);
+        }
+        if self.compare_at_ns <= now_ns {
+            self.compare_at_ns = now_ns + COMPARE_NS;
+            self.compare_all();
         }
     }
 

@@ -21,6 +21,7 @@ use crate::log;
 use crate::means::Means;
 use crate::notify::Notify;
 use crate::peer::{Accounts, Peer};
+use crate::programs::Programs;
 use crate::region::{Left, Refused, Region};
 use crate::sys;
 use anyhow::Result;
@@ -76,6 +77,9 @@ pub struct Server {
     pub source: String,
     pub domain: Domain,
     pub exec_watch: Option<ExecWatch>,
+    /// Instead of that one, where there is none.
+    programs: Programs,
+    compare_at_ns: u64,
     pub counters: Counters,
     pub history: History,
     /// Seconds since 1970.
@@ -150,6 +154,8 @@ impl Server {
             source: loaded.source,
             domain,
             exec_watch,
+            programs: Programs::default(),
+            compare_at_ns: 0,
             counters: Counters::default(),
             history: History::default(),
             started: seconds_since_1970(),
@@ -288,6 +294,10 @@ impl Server {
             self.exec_watch = None;
             self.be_sure_of_nobody();
         }
+        // Some came while it began to listen.
+        if listen {
+            self.hear_news();
+        }
     }
 
     fn set_timer(&mut self) -> Result<()> {
@@ -299,7 +309,8 @@ impl Server {
         let (others, placement) = (self.means.others.next_ns(), self.means.placement.next_ns());
         let (well, load) = (self.next_well_ns, self.load.next_ns());
         let owed = [self.try_at_ns, self.place_at_ns, self.means.effect.next_look_ns()];
-        let next = [self.region.next_ns(), rest, well, load, others, placement];
+        let programs = self.programs.next_ns();
+        let next = [self.region.next_ns(), rest, well, load, others, placement, programs];
         let next = next.into_iter().chain(owed).flatten().min();
         if next == self.timer_at_ns {
             return Ok(());
@@ -350,7 +361,7 @@ impl Server {
         self.place_all(now);
         self.means.placement.go_on(&mut self.means.effect, now);
         if self.exec_watch.is_none() {
-            self.compare_all();
+            self.look_for_news(now);
         }
         if self.next_well_ns.is_some_and(|at| at <= now) {
             self.notify.is_well();
