@@ -497,3 +497,42 @@ def test_without_proc_it_says_so(open_build):
     ended = subprocess.run(command, capture_output=True, text=True, timeout=60)
     assert (ended.returncode, ended.stdout) == (125, "")
     assert "/proc is not there" in ended.stderr
+
+
+# What a terminal would obey: C0 but the line end, DEL, C1, separators of lines, and what turns text.
+OBEYED = re.compile("[\0-\x09\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069]")
+
+
+@pytest.mark.parametrize("command", [
+    ["ps", "--pid"], ["ps", "--tree", "--pid"], ["ps", "--json", "--pid"],
+    ["ps", "--sample", "100ms", "--count", "2", "--json", "--pid"],
+    ["top", "--once", "--interval", "100ms", "--filter", "]0;"],
+    ["top", "--once", "--interval", "100ms", "--filter", "]0;", "--json"],
+    ["explain"], ["explain", "--json"]],
+    ids=" ".join)
+def test_no_command_hands_to_a_terminal_what_a_thread_is_called(tek, victim, command):
+    name = "\x1b]0;\x9b\u202e\u2028\x7f"
+    process = victim(name)
+    about = {"ps": [process.pid], "explain": [process.tids[name]]}.get(command[0], [])
+    ended = tek(*command, *about, errors="strict")
+    assert ended.returncode == 0, ended.stderr
+    assert not OBEYED.search(ended.stdout + ended.stderr)
+    assert "202e" in ended.stdout
+
+
+@pytest.mark.parametrize("options", [[], ["--output", "/dev/stdout"]], ids=["", "output"])
+def test_a_series_on_a_terminal_has_nothing_that_it_would_obey(open_build, victim, options):
+    process = victim("\x1b]0;\x9b\u202e\u2028\x7f")
+    control, terminal = pty.openpty()
+    command = [open_build / "bin" / "tek", "ps", "--sample", "100ms", "--count", "2", *options, "--pid"]
+    subprocess.run([*command, str(process.pid)], stdout=terminal, timeout=60, check=True)
+    os.close(terminal)
+    shown = b""
+    try:
+        while more := os.read(control, 65536):
+            shown += more
+    except OSError:
+        pass  # it was closed at the other end
+    os.close(control)
+    shown = shown.decode().replace("\r\n", "\n")
+    assert "202e" in shown and not OBEYED.search(shown)

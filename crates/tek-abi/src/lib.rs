@@ -24,7 +24,7 @@ pub use event::{
 pub use message::*;
 pub use profile::*;
 pub use table::*;
-pub use text::{printable, text, until_nul};
+pub use text::{is_printable, printable, printable_lines, text, until_nul};
 pub use time_namespace::TimeOffsets;
 pub use trace::*;
 

@@ -11,25 +11,33 @@ pub fn text(field: &[u8]) -> String {
     String::from_utf8_lossy(until_nul(field)).into_owned()
 }
 
-/// The text of a field, fit to be shown on a terminal: what is not UTF-8 becomes U+FFFD, and a
-/// control character its escape, so that no thread can name itself into somebody's terminal.
+/// The text of a field, fit to be shown on a terminal: what is not UTF-8 becomes U+FFFD, and what is
+/// not printable its escape, so that no thread can name itself into somebody's terminal.
 pub fn printable(field: &[u8]) -> String {
     let mut shown = String::with_capacity(field.len());
     for character in String::from_utf8_lossy(until_nul(field)).chars() {
-        if character.is_control() || turns_text(character) {
-            shown.extend(character.escape_default());
-        } else {
+        if is_printable(character) {
             shown.push(character);
+        } else {
+            shown.extend(character.escape_default());
         }
     }
     shown
 }
 
-/// Whether a character changes the direction in which those around it are shown: text with such
-/// ones reads as something else than it is.
-fn turns_text(character: char) -> bool {
-    matches!(character, '\u{61c}' | '\u{200e}' | '\u{200f}' | '\u{202a}'..='\u{202e}'
-        | '\u{2066}'..='\u{2069}')
+/// The same of a text of several lines, which stay lines.
+pub fn printable_lines(text: &str) -> String {
+    text.split('\n').map(|line| printable(line.as_bytes())).collect::<Vec<_>>().join("\n")
+}
+
+/// Whether a terminal shows a character and does nothing else. Control characters (C0, DEL, C1) move its
+/// cursor and more; U+2028 and U+2029 end a line; others turn the direction of the text around them,
+/// which reads as something else than it is then.
+pub fn is_printable(character: char) -> bool {
+    let turns_text = matches!(character, '\u{61c}' | '\u{200e}' | '\u{200f}'
+        | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}');
+    let ends_line = matches!(character, '\u{2028}' | '\u{2029}');
+    !character.is_control() && !turns_text && !ends_line
 }
 
 #[cfg(test)]
@@ -56,6 +64,14 @@ mod tests {
             assert!(printable(turns.to_string().as_bytes()).is_ascii());
         }
         assert_eq!(printable("détection שלום".as_bytes()), "détection שלום");
+    }
+
+    #[test]
+    fn a_name_cannot_end_the_line_it_is_in() {
+        assert_eq!(printable("a\u{2028}b\u{2029}\u{85}".as_bytes()), "a\\u{2028}b\\u{2029}\\u{85}");
+        assert_eq!(printable(b"a\x7f"), "a\\u{7f}");
+        assert_eq!(printable("\u{9b}2J".as_bytes()), "\\u{9b}2J");
+        assert_eq!(printable_lines("a\x1b\nb\r\n"), "a\\u{1b}\nb\\r\n");
     }
 
     #[test]

@@ -147,14 +147,14 @@ fn print(table: &mut Table, json: bool) -> anyhow::Result<ExitCode> {
     };
     let mut out = std::io::stdout().lock();
     if json {
-        writeln!(out, "{}", serde_json::to_string_pretty(&dump)?)?;
+        writeln!(out, "{}", crate::json::pretty(&dump)?)?;
         return Ok(ExitCode::SUCCESS);
     }
     let Dump { pid, program, threads, fast, lost, .. } = &dump;
     writeln!(out, "{program} [{pid}]: {threads} threads, {fast} fast, {lost} lost")?;
     for row in &dump.records {
         // A record is JSON's one-line form anyway: all fields with their names.
-        writeln!(out, "{}", serde_json::to_string(row)?)?;
+        writeln!(out, "{}", crate::json::line(row)?)?;
     }
     Ok(ExitCode::SUCCESS)
 }

@@ -17,6 +17,7 @@ mod find;
 #[cfg(feature = "generate")]
 mod generate;
 mod groups;
+mod json;
 mod kthreads;
 #[cfg(feature = "lab")]
 mod lab;
@@ -39,6 +40,7 @@ use cli::{Cli, Command};
 use nix::sys::resource::{getrlimit, Resource};
 use nix::sys::signal::{SigSet, SigmaskHow};
 use std::process::ExitCode;
+use tek_abi::printable_lines;
 
 /// As the kernel gives it unless a limit is set.
 const STACK_BYTES: usize = 8 << 20;
@@ -103,7 +105,7 @@ fn tek() -> ExitCode {
         // A reader such as `head` that has seen enough is no failure.
         Err(error) if is_broken_pipe(&error) => ExitCode::SUCCESS,
         Err(error) => {
-            eprintln!("tek: {}", told(&error));
+            eprintln!("tek: {}", printable_lines(&told(&error)));
             ExitCode::from(125)
         }
     }

@@ -114,7 +114,7 @@ impl File {
 
     /// Writes a document to it, instead of what was in it.
     pub fn write<Raw: Serialize>(self, document: &Document<Raw>) -> anyhow::Result<()> {
-        let mut text = serde_json::to_string_pretty(document)?;
+        let mut text = crate::json::pretty(document)?;
         text.push('\n');
         self.replace(&text).with_context(|| format!("cannot write {}", self.path.display()))
     }

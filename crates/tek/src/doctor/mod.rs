@@ -90,7 +90,7 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
     let diagnosis = diagnose();
     if args.json {
         use std::io::Write;
-        writeln!(std::io::stdout(), "{}", serde_json::to_string_pretty(&diagnosis)?)?;
+        writeln!(std::io::stdout(), "{}", crate::json::pretty(&diagnosis)?)?;
     } else {
         render::print(&diagnosis, &mut anstream::stdout())?;
     }

@@ -84,7 +84,7 @@ fn tell_of_user(
         other => other?,
     };
     if as_json {
-        writeln!(out, "{}", serde_json::to_string_pretty(&facts)?)?;
+        writeln!(out, "{}", crate::json::pretty(&facts)?)?;
         return Ok(true);
     }
     if !is_first {
@@ -135,7 +135,7 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
             facts.waits_for = kthread::of_task(tid, told);
         }
         if args.json {
-            writeln!(out, "{}", serde_json::to_string_pretty(&facts)?)?;
+            writeln!(out, "{}", crate::json::pretty(&facts)?)?;
             continue;
         }
         if told > 0 {

@@ -78,7 +78,7 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
     let report = find_out::report(&choice)?;
     let mut out = anstream::stdout();
     match args.json {
-        true => writeln!(out, "{}", serde_json::to_string_pretty(&report)?)?,
+        true => writeln!(out, "{}", crate::json::pretty(&report)?)?,
         false => writeln!(out, "{}", tell::lines(&report, false).join("\n"))?,
     }
     Ok(ExitCode::SUCCESS)

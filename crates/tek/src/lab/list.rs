@@ -63,7 +63,7 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
     if args.json {
         let text =
             serde_json::json!({ "schema": 1, "directory": cache.directory(), "kinds": rows });
-        writeln!(out, "{}", serde_json::to_string_pretty(&text)?)?;
+        writeln!(out, "{}", crate::json::pretty(&text)?)?;
         return Ok(ExitCode::SUCCESS);
     }
     let mut grid = Grid::new();

@@ -4,6 +4,7 @@
 use super::parts::NAMES;
 use super::report::Profile;
 use std::io::{self, Write};
+use tek_abi::is_printable;
 
 /// Writes them: program, role, thread, part, and for waits what was waited for and where.
 pub fn write(profile: &Profile, out: &mut impl Write) -> io::Result<()> {
@@ -39,5 +40,5 @@ fn line(out: &mut impl Write, stack: &str, ns: u64) -> io::Result<()> {
 /// A name without what separates frames.
 fn frame(name: &str) -> String {
     // Symbols of Rust have `;` in the types of arrays.
-    name.replace(|c: char| c == ';' || c.is_control(), ",")
+    name.replace(|c: char| c == ';' || !is_printable(c), ",")
 }

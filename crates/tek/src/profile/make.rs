@@ -7,7 +7,7 @@ use super::path;
 use super::read::{Raw, RawThread};
 use super::report::{Known, Lost, Object, Overhead, Profile, Role, Site, Thread, Uses};
 use tek_abi::{
-    text, ProfileObject, ProfileThread, PROFILE_ALLOC, PROFILE_CLOCK_COUNTER, PROFILE_FILE,
+    printable, ProfileObject, ProfileThread, PROFILE_ALLOC, PROFILE_CLOCK_COUNTER, PROFILE_FILE,
     PROFILE_IDLE, PROFILE_JOIN, PROFILE_SPIN, PROFILE_SYNC,
 };
 use tek_model::Functions;
@@ -334,11 +334,6 @@ fn last_sign(raw: &Raw) -> u64 {
         since_ticks.max(scheduler_ticks).max(active_ticks).max(waits)
     });
     threads.max().unwrap_or(0).max(raw.header.last_ticks)
-}
-
-/// Text that the program chose, on one line and without what a terminal would obey.
-fn printable(bytes: &[u8]) -> String {
-    text(bytes).chars().map(|c| if c.is_control() { '?' } else { c }).collect()
 }
 
 fn roles(threads: &[Thread]) -> Vec<Role> {

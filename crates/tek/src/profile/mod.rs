@@ -351,11 +351,8 @@ impl Outputs {
     fn write_json(&self, profiles: &[Profile]) -> io::Result<()> {
         let Some(file) = &self.json else { return Ok(()) };
         let mut out = BufWriter::new(file);
-        serde_json::to_writer_pretty(
-            &mut out,
-            &serde_json::json!({ "schema": SCHEMA, "processes": profiles }),
-        )?;
-        writeln!(out)?;
+        let all = serde_json::json!({ "schema": SCHEMA, "processes": profiles });
+        writeln!(out, "{}", crate::json::pretty(&all)?)?;
         out.flush()
     }
 

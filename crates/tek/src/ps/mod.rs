@@ -60,7 +60,8 @@ SERIES:
   --sample writes CSV, with --json JSON lines: a record for each thread at each
   time, with time_ns (since 1970), interval_ns (since the record before) and the
   columns. cpu, cpu%, run-delay and switches are those of the interval. The first
-  records come one interval after the start; ^C ends the series cleanly.
+  records come one interval after the start; ^C ends the series cleanly. In CSV
+  names stand as they are, unless it goes to a terminal.
 
 Looking never stops, slows or waits for a program, a stopped one included. A table
 that makes no sense is named on standard error, and its threads are shown as /proc
@@ -213,7 +214,7 @@ fn once(view: &mut View, as_json: bool) -> anyhow::Result<bool> {
     if as_json {
         let threads: Vec<_> = threads.iter().map(|t| object(&view.columns, t)).collect();
         let all = json!({ "threads": threads, "problems": problems });
-        writeln!(out, "{}", serde_json::to_string_pretty(&all)?)?;
+        writeln!(out, "{}", crate::json::pretty(&all)?)?;
     } else {
         let width = Term::stdout().size_checked().map(|(_, columns)| usize::from(columns));
         for line in view.lines(threads) {

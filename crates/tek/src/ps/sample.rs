@@ -7,7 +7,7 @@ use super::value::Value;
 use super::view::{Look, View};
 use anyhow::Context;
 use std::fs::File;
-use std::io::{self, BufWriter, Write};
+use std::io::{self, BufWriter, IsTerminal, Write};
 use std::path::Path;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
@@ -38,12 +38,14 @@ pub struct Series {
 
 /// Writes it, to standard output unless a file is given. True if a thread was in it.
 pub fn run(view: &mut View, series: &Series, output: Option<&Path>) -> anyhow::Result<bool> {
-    let out: Box<dyn Write> = match output {
+    let (out, for_terminal): (Box<dyn Write>, bool) = match output {
         Some(path) => {
             let file = File::create(path);
-            Box::new(file.with_context(|| format!("cannot make {}", path.display()))?)
+            let file = file.with_context(|| format!("cannot make {}", path.display()))?;
+            let is_terminal = file.is_terminal();
+            (Box::new(file), is_terminal)
         }
-        None => Box::new(io::stdout()),
+        None => (Box::new(io::stdout()), io::stdout().is_terminal()),
     };
     let mut out = BufWriter::new(out);
     if !series.json {
@@ -67,9 +69,9 @@ pub fn run(view: &mut View, series: &Series, output: Option<&Path>) -> anyhow::R
             if series.json {
                 let object: serde_json::Map<_, _> =
                     record.map(|(key, value)| (key.to_owned(), value.json())).collect();
-                out.write_all(serde_json::to_string(&object)?.as_bytes())?;
+                out.write_all(crate::json::line(&object)?.as_bytes())?;
             } else {
-                let fields: Vec<_> = record.map(|(_, value)| value.csv()).collect();
+                let fields: Vec<_> = record.map(|(_, value)| value.csv(for_terminal)).collect();
                 out.write_all(fields.join(",").as_bytes())?;
             }
             out.write_all(b"\n")?;

@@ -3,7 +3,7 @@
 use crate::units::{size, time};
 use serde_json::json;
 use std::cmp::Ordering;
-use tek_abi::printable;
+use tek_abi::{printable, printable_lines};
 
 /// A value of a thread.
 #[derive(Clone, Debug, PartialEq)]
@@ -64,14 +64,18 @@ impl Value {
         }
     }
 
-    /// As a field of CSV (RFC 4180); empty for what is not known.
-    pub fn csv(&self) -> String {
+    /// As a field of CSV (RFC 4180), for a terminal or for programs; empty for what is not known.
+    pub fn csv(&self, for_terminal: bool) -> String {
         match self {
             Self::None => String::new(),
-            Self::Text(text) if text.contains(|c: char| ",\"".contains(c) || c.is_control()) => {
-                format!("\"{}\"", text.replace('"', "\"\""))
+            Self::Text(text) => {
+                // A line end has a meaning of its own in CSV: it stays, quoted.
+                let text = if for_terminal { printable_lines(text) } else { text.clone() };
+                match text.contains(|c: char| ",\"".contains(c) || c.is_control()) {
+                    true => format!("\"{}\"", text.replace('"', "\"\"")),
+                    false => text,
+                }
             }
-            Self::Text(text) => text.clone(),
             other => other.json().to_string(),
         }
     }
@@ -111,15 +115,17 @@ mod tests {
 
     #[test]
     fn a_name_cannot_break_out_of_its_field_of_csv() {
-        assert_eq!(Value::Text("a,\"b\"".into()).csv(), "\"a,\"\"b\"\"\"");
-        assert_eq!(Value::Text("a\nb".into()).csv(), "\"a\nb\"");
-        assert_eq!(Value::Level(-5).csv(), "-5");
-        assert_eq!(Value::None.csv(), "");
+        assert_eq!(Value::Text("a,\"b\"".into()).csv(false), "\"a,\"\"b\"\"\"");
+        assert_eq!(Value::Text("a\nb".into()).csv(false), "\"a\nb\"");
+        assert_eq!(Value::Level(-5).csv(false), "-5");
+        assert_eq!(Value::None.csv(false), "");
     }
 
     #[test]
     fn text_is_escaped_for_people_alone() {
         let name = Value::Text("\x1b[2J\u{202e}".into());
+        assert_eq!(name.csv(true), "\\u{1b}[2J\\u{202e}");
+        assert_eq!(name.csv(false), "\"\x1b[2J\u{202e}\"");
         assert_eq!(name.human(), "\\u{1b}[2J\\u{202e}");
         assert_eq!(name.json(), json!("\x1b[2J\u{202e}"));
     }

@@ -191,7 +191,8 @@ fn refused(event: &Event, thread: &str, program: &str) -> String {
 /// other end is nothing to stop for.
 pub fn print(message: &str) {
     use std::io::Write;
-    let lines: String = message.lines().map(|line| format!("tek: {}\n", line.trim_end())).collect();
+    let line = |line: &str| format!("tek: {}\n", printable(line.trim_end().as_bytes()));
+    let lines: String = message.lines().map(line).collect();
     // One write, so that lines of the program do not get between.
     let _ = std::io::stderr().write_all(lines.as_bytes());
 }

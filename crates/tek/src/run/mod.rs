@@ -628,8 +628,7 @@ fn create(path: &PathBuf) -> anyhow::Result<File> {
 fn write(file: &File, report: &Report) -> io::Result<()> {
     use io::Write;
     let mut file = io::BufWriter::new(file);
-    serde_json::to_writer_pretty(&mut file, report)?;
-    writeln!(file)?;
+    writeln!(file, "{}", crate::json::pretty(report)?)?;
     file.flush()
 }
 

@@ -67,7 +67,7 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
     let text = if args.json {
         let programs: Vec<_> = answer.found.iter().map(advised_as_json).collect();
         let text = serde_json::json!({ "schema": 1, "programs": programs });
-        serde_json::to_string_pretty(&text)? + "\n"
+        crate::json::pretty(&text)? + "\n"
     } else if args.c {
         in_c(&answer.found)
     } else {

@@ -67,7 +67,7 @@ pub fn list(args: List) -> anyhow::Result<ExitCode> {
     if args.json {
         let profiles: Vec<_> = stored.iter().map(as_json).collect();
         let text = json!({ "schema": 1, "directory": store.directory(), "profiles": profiles });
-        writeln!(out, "{}", serde_json::to_string_pretty(&text)?)?;
+        writeln!(out, "{}", crate::json::pretty(&text)?)?;
     } else if stored.is_empty() {
         writeln!(out, "there are no profiles in {}", store.directory().display())?;
     } else {

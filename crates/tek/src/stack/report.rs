@@ -69,7 +69,7 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
     });
     let report = Report { schema: 1, programs: programs.collect() };
     let text = if args.json {
-        serde_json::to_string_pretty(&report)? + "\n"
+        crate::json::pretty(&report)? + "\n"
     } else if report.programs.is_empty() {
         answer.nothing().to_owned()
     } else {

@@ -61,7 +61,7 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
     let mut out = anstream::stdout();
     if args.json {
         add_roles(&mut said, &roles);
-        writeln!(out, "{}", serde_json::to_string_pretty(&said)?)?;
+        writeln!(out, "{}", crate::json::pretty(&said)?)?;
     } else {
         tell::print(&mut out, &status, &roles)?;
     }

@@ -156,7 +156,7 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
         };
         message::print(&findings.summary());
         let text = match args.json {
-            true => serde_json::to_string_pretty(&findings)? + "\n",
+            true => crate::json::pretty(&findings)? + "\n",
             false => findings.rules_file(),
         };
         if args.output.is_some() {

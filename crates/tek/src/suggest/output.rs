@@ -7,8 +7,8 @@ use crate::units::time;
 use comfy_table::{presets, CellAlignment, ContentArrangement, Table as Grid};
 use serde::Serialize;
 use std::fmt::Write;
-use tek_abi::printable;
-use tek_policy::to_toml;
+use tek_abi::{is_printable, printable};
+use tek_policy::{to_toml, Rule};
 
 /// What stands above the rules that are not in force. What can be uncommented begins with `#` and
 /// no blank.
@@ -69,7 +69,7 @@ impl Findings {
         for kind in self.suggested() {
             text.push('\n');
             text.push_str(&comment(&format!("{}: {}", kind.called(), kind.evidence.text())));
-            text.push_str(&to_toml(&kind.rules));
+            text.push_str(&rules_text(&kind.rules));
         }
         if self.suggested().next().is_none() {
             text.push_str("\n# No thread is suggested.\n");
@@ -82,7 +82,7 @@ impl Findings {
             text.push('\n');
             let about = format!("perhaps: {}: {}", kind.called(), kind.evidence.text());
             text.push_str(&comment(&about));
-            let rules = to_toml(&kind.rules);
+            let rules = rules_text(&kind.rules);
             let rules = rules.lines().filter(|line| !line.is_empty());
             rules.for_each(|line| text.push_str(&format!("#{line}\n")));
         }
@@ -132,6 +132,12 @@ impl Findings {
         }
         format!("{grid}\n")
     }
+}
+
+/// Rules as TOML. They may end on a terminal; in patterns `*` stands for what is not printable.
+fn rules_text(rules: &[Rule]) -> String {
+    let fit = |it: char| if it == '\n' || is_printable(it) { it } else { '*' };
+    to_toml(rules).chars().map(fit).collect()
 }
 
 impl Kind {

@@ -31,7 +31,7 @@ pub fn run(choice: &Choice, interval: Duration, as_json: bool) -> anyhow::Result
     let mut out = BufWriter::new(io::stdout().lock());
     if as_json {
         let all = told(&sample, &rows, &columns, interval);
-        writeln!(out, "{}", serde_json::to_string_pretty(&all)?)?;
+        writeln!(out, "{}", crate::json::pretty(&all)?)?;
     } else {
         let width = Term::stdout().size_checked().map(|(_, columns)| usize::from(columns));
         let head = [header::device(&sample), header::mode(&sample), String::new()];

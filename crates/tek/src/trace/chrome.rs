@@ -95,7 +95,7 @@ impl<W: Write> Events<'_, W> {
     fn add(&mut self, event: &impl Serialize) -> Result<(), Error> {
         self.out.write_all(if self.count == 0 { b"\n" } else { b",\n" })?;
         self.count += 1;
-        serde_json::to_writer(&mut *self.out, event)?;
+        self.out.write_all(crate::json::line(event)?.as_bytes())?;
         Ok(())
     }
 

@@ -137,10 +137,9 @@ impl Listener for Told {
     fn ended(&mut self, job: &Job, ended: &Ended) -> io::Result<()> {
         self.ended += 1;
         self.keep_rest(job);
-        let mut line = serde_json::to_vec(ended)?;
-        line.push(b'\n');
+        let line = crate::json::line(ended)? + "\n";
         self.output.until(Instant::now() + PATIENCE);
-        self.output.write(&line)?;
+        self.output.write(line.as_bytes())?;
         match self.output.is_cut() {
             true => Err(io::Error::other(format!(
                 "nobody reads the ends of jobs from standard output, for {PATIENCE:?} now"

@@ -85,7 +85,7 @@ fn line(item: &Item, seen: &Seen) -> Line {
 impl Answer<'_> {
     /// As JSON.
     pub fn json(&self) -> serde_json::Result<String> {
-        serde_json::to_string_pretty(&Json {
+        crate::json::pretty(&Json {
             schema: 1,
             threads: self.count,
             stack_bytes: self.threads.stack,

@@ -3,6 +3,7 @@
 mod files;
 mod output;
 
+use crate::run::message;
 use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -63,17 +64,17 @@ pub struct Args {
 pub fn run(args: Args) -> anyhow::Result<ExitCode> {
     let found = files::read(&args.path)?;
     if found.graph.known() == 0 {
-        eprintln!(
-            "tek: no .ci or .su files with functions in {}: compile with gcc -fstack-usage \
+        message::print(&format!(
+            "no .ci or .su files with functions in {}: compile with gcc -fstack-usage \
              -fcallgraph-info=su, which leaves them beside the objects",
             directory(&args.path).display()
-        );
+        ));
         return Ok(ExitCode::FAILURE);
     }
     if !found.graph.has_calls() {
-        eprintln!(
-            "tek: there are only .su files, and so no call graph: each function stands for itself; \
-             add -fcallgraph-info=su (gcc 10 or later)"
+        message::print(
+            "there are only .su files, and so no call graph: each function stands for itself; \
+             add -fcallgraph-info=su (gcc 10 or later)",
         );
     }
     let mut status = ExitCode::SUCCESS;
@@ -81,7 +82,8 @@ pub fn run(args: Args) -> anyhow::Result<ExitCode> {
     for name in &args.function {
         let same = found.graph.find(name);
         if same.is_empty() {
-            eprintln!("tek: no function {name} is known in {}", directory(&args.path).display());
+            let at = directory(&args.path).display();
+            message::print(&format!("no function {name} is known in {at}"));
             status = ExitCode::FAILURE;
         }
         functions.extend(same);

@@ -106,7 +106,7 @@ pub fn roots_json(found: &Found, most: usize) -> serde_json::Result<String> {
         at_least: root.doubts.any(),
         because: words(root.doubts),
     };
-    serde_json::to_string_pretty(&Json {
+    crate::json::pretty(&Json {
         roots: Some(roots.iter().take(most).map(row).collect()),
         roots_in_all: Some(in_all),
         ..json(found)
@@ -130,7 +130,7 @@ pub fn functions_json(found: &Found, functions: &[Index]) -> serde_json::Result<
             without_calls: names(graph, &unknown.uncharted),
         }
     };
-    serde_json::to_string_pretty(&Json {
+    crate::json::pretty(&Json {
         functions: Some(functions.iter().map(row).collect()),
         ..json(found)
     })
