@@ -2,6 +2,7 @@
 //! Changes, and undoing them.
 use crate::directory::DirectoryChange;
 use crate::file::{is_threaded_type, FileChange};
+use crate::identity;
 use crate::journal::{Journal, Value, What};
 use crate::limit::{LimitChange, Limits};
 use crate::member::{Heirs, MemberChange};
@@ -42,7 +43,7 @@ impl Effect {
     pub fn open(directory: &Path) -> Result<(Self, Restored), Error> {
         let (journal, left) = Journal::open(directory)?;
         let mut effect = Self { journal, owed: Vec::new(), returned: Returned::default() };
-        let mut restored = effect.undo_all();
+        let mut restored = identity::of_another_reader(|| effect.undo_all());
         restored.gone += left.earlier;
         restored.failed.extend(left.damage);
         Ok((effect, restored))

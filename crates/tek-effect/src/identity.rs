@@ -2,6 +2,7 @@
 //! Which thread is meant.
 use crate::{sys, watch, Error};
 use serde::{Deserialize, Serialize};
+use std::cell::Cell;
 use std::fs::File;
 use std::io::{self, Read};
 use std::str::FromStr;
@@ -81,7 +82,7 @@ impl Identity {
     /// Whether it is the kernel's own, or works for it, so that its group is not to be changed.
     pub(crate) fn is_of_kernel(self) -> bool {
         let stat = Stat::of(self.tid).ok().flatten();
-        stat.filter(|stat| stat.start_ticks == self.start_ticks)
+        stat.filter(|stat| self.is_start_of(stat))
             .is_some_and(|stat| stat.flags & (OF_KERNEL | STAYS) != 0)
     }
 
@@ -94,7 +95,7 @@ impl Identity {
     /// that it executes.
     pub fn stack_start(self) -> Result<u64, Error> {
         match Stat::of(self.tid)? {
-            Some(stat) if stat.start_ticks == self.start_ticks => Ok(stat.stack),
+            Some(stat) if self.is_start_of(&stat) => Ok(stat.stack),
             _ => Err(Error::Gone { tid: self.tid }),
         }
     }
@@ -104,9 +105,14 @@ impl Identity {
         self.check_that(Stat::is_of_process)
     }
 
+    /// Whether a thread with its id and this stat began when it did.
+    fn is_start_of(self, stat: &Stat) -> bool {
+        self.start_ticks.abs_diff(stat.start_ticks) <= ROUNDED_TICKS.get()
+    }
+
     fn check_that(self, is_there: impl FnOnce(&Stat) -> bool) -> Result<(), Error> {
         match Stat::of(self.tid)? {
-            Some(stat) if stat.start_ticks == self.start_ticks && is_there(&stat) => Ok(()),
+            Some(stat) if self.is_start_of(&stat) && is_there(&stat) => Ok(()),
             _ => Err(Error::Gone { tid: self.tid }),
         }
     }
@@ -118,17 +124,28 @@ impl Identity {
             return Ok(());
         }
         match Stat::of(self.tid)? {
-            Some(stat) if stat.start_ticks == self.start_ticks && stat.runs() => return Ok(()),
-            Some(stat)
-                if stat.start_ticks != self.start_ticks
-                    && !takes_over(self.tid, stat.start_ticks) =>
-            {
+            Some(stat) if self.is_start_of(&stat) && stat.runs() => return Ok(()),
+            Some(stat) if !self.is_start_of(&stat) && !takes_over(self.tid, stat.start_ticks) => {
                 make_good();
             }
             _ => {}
         }
         Err(Error::Gone { tid: self.tid })
     }
+}
+
+thread_local! {
+    /// So far apart the start times of one thread may be that two readers tell.
+    static ROUNDED_TICKS: Cell<u64> = const { Cell::new(0) };
+}
+
+/// Calls with identities that another reader wrote down. In a time namespace whose offset is no multiple
+/// of a clock tick that reader may have rounded start times up.
+pub(crate) fn of_another_reader<T>(act: impl FnOnce() -> T) -> T {
+    let before = ROUNDED_TICKS.replace(1);
+    let result = act();
+    ROUNDED_TICKS.set(before);
+    result
 }
 
 /// Whether a thread that has this start time now is about to become the first of its process, having
@@ -180,10 +197,15 @@ impl Program {
         self.process
     }
 
+    fn is_of(self, now: &Self) -> bool {
+        let apart = self.process.start_ticks.abs_diff(now.process.start_ticks);
+        self.process.tid == now.process.tid && apart <= ROUNDED_TICKS.get()
+    }
+
     /// Whether the process has executed another program since.
     pub(crate) fn is_executed_anew(self) -> Result<bool, Error> {
         let now = Self::of(self.process.tid)?;
-        Ok(now.is_some_and(|now| now.process == self.process && now.stack != self.stack))
+        Ok(now.is_some_and(|now| self.is_of(&now) && now.stack != self.stack))
     }
 }
 
@@ -336,6 +358,16 @@ mod tests {
         });
         assert_eq!(other.join().unwrap(), own);
         assert_eq!(parent_of(own).unwrap(), nix::unistd::getppid().as_raw());
+    }
+
+    #[test]
+    fn a_start_time_that_another_reader_rounded_is_that_of_the_thread() {
+        let own = Identity::of(std::process::id() as i32).unwrap();
+        let rounded = |by: u64| Identity { start_ticks: own.start_ticks + by, ..own };
+        assert!(!rounded(1).is_there());
+        assert!(of_another_reader(|| rounded(1).is_there() && rounded(1).process_is_there()));
+        assert!(!of_another_reader(|| rounded(2).is_there()));
+        assert!(!rounded(1).is_there());
     }
 
     #[test]
