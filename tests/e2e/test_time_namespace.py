@@ -130,3 +130,41 @@ def test_a_request_for_a_time_from_another_namespace_lasts_so_long(request, thre
     assert is_fast(thread)
     wait_for(thread, False)
     assert 1 <= time.monotonic() - before < 30
+
+
+TIMED = r"""
+#define _GNU_SOURCE
+#include <dlfcn.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <unistd.h>
+
+int main(void)
+{
+	int (*critical_for)(uint64_t ns);
+
+	alarm(60);
+	*(void **)&critical_for = dlsym(RTLD_DEFAULT, "tek_critical_for");
+	printf("%d\n", critical_for(UINT64_C(50000000000)));
+	fflush(stdout);
+	pause();
+}
+"""
+
+
+def test_the_time_for_which_a_program_in_a_namespace_is_critical_is_the_same_for_tekd(
+        daemon, compile_c, open_build, open_directory, as_nobody):
+    program = compile_c(TIMED, "cc", "-ldl")
+    daemon.socket = open_directory / "run" / "tekd"
+    daemon.start("[[grant]]\nusers = [65534]\n" + USUAL)
+    command = [*IN_NAMESPACE, *as_nobody, "env", f"LD_PRELOAD={open_build}/lib/libtek.so",
+               f"TEK_SOCKET={daemon.socket}", program]
+    process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
+    lines = {process.stdout.readline().strip() for _ in range(2)}
+    try:
+        assert "0" in lines, lines
+        thread, = daemon.client().json(STATUS)["fast"]
+        assert 0 < thread["until_ms"] <= 50_000
+    finally:
+        os.kill(int((lines - {"0"}).pop()), signal.SIGKILL)
+        process.communicate()
