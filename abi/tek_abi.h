@@ -256,14 +256,15 @@ struct tek_worker_place {
 #define TEK_TABLE_CHUNK_BYTES 131072u
 #define TEK_CHUNK_SIDE_OFFSET 20480u /* 512 x 40 */
 
-/* The first page of a table file. */
+/*
+ * The first page of a table file.  start_ns is field 22 of /proc/PID/stat as in the initial time
+ * namespace, up to a clock tick too early; 0: not known.
+ */
 struct tek_table_header {
-	tek_u64 magic;    /* TEK_TABLE_MAGIC, written last */
-	tek_u32 version;  /* TEK_ABI_VERSION */
-	tek_u32 pid;      /* process that writes it */
-	tek_u64 start_ns; /* the process's start time (/proc/PID/stat, field 22) in CLOCK_BOOTTIME of
-	                           the initial time namespace, up to a clock tick too early; 0: not
-	                           known */
+	tek_u64 magic;          /* TEK_TABLE_MAGIC, written last */
+	tek_u32 version;        /* TEK_ABI_VERSION */
+	tek_u32 pid;            /* process that writes it */
+	tek_u64 start_ns;       /* CLOCK_BOOTTIME when that began */
 	tek_u32 record_bytes;   /* sizeof(struct tek_record) */
 	tek_u32 side_bytes;     /* sizeof(struct tek_side) */
 	tek_u32 page_bytes;     /* size of the pages that the records count in */
@@ -286,7 +287,8 @@ struct tek_table_header {
 	/* From where the first stack of the process begins, as in /proc/PID/stat, field 28, lowest bits left out.
 	   Who may see that there and finds another has found another program: it was executed since.  0: not known */
 	tek_u32 image;
-	/* How far CLOCK_BOOTTIME of this table's times is ahead of the initial time namespace's: a process sees its own */
+	/* How far CLOCK_BOOTTIME of the process, in which the other times are, is ahead of the
+	   initial time namespace's */
 	tek_s64 boot_offset_ns;
 };
 

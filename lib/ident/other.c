@@ -195,8 +195,8 @@ static int read_slot(const struct open_table *table, unsigned int slot, pid_t ti
 }
 
 /*
- * Whether the record can be this thread's, and not that of an earlier one with the same tid.  If so, created_ns becomes
- * a time of the caller's clock.
+ * Whether the record can be this thread's, and not that of an earlier one with the same tid.  If
+ * so, created_ns becomes a time of the caller's clock.
  */
 static bool is_of_thread(const struct open_table *table, struct tek_attributes *attributes)
 {

@@ -93,6 +93,6 @@ uint64_t tek__start_ns(pid_t tid, const struct tek_time_offsets *offsets)
 
 bool tek__is_same_start(uint64_t one_ns, uint64_t other_ns)
 {
-	/* Each reader rounds down in its own namespace, whose offset need not be a multiple of a tick. */
+	/* Each reader rounds down, by an offset that need not be a multiple of a tick. */
 	return (one_ns > other_ns ? one_ns - other_ns : other_ns - one_ns) < tick_ns();
 }

@@ -19,7 +19,7 @@ static const char offsets_text[] = "monotonic 5000 3000000\nboottime 100000 7000
 /* A process in a time namespace, and what it found there. */
 struct inside {
 	pid_t pid;
-	bool known_before; /* the offsets, by the process that made the namespace and is not in it */
+	bool known_before; /* the offsets, by the maker of the namespace, which is outside */
 	bool known;
 	struct tek_time_offsets offsets;
 	uint64_t own_start_ns, outer_start_ns;

@@ -11,8 +11,8 @@ pub fn text(field: &[u8]) -> String {
     String::from_utf8_lossy(until_nul(field)).into_owned()
 }
 
-/// The text of a field, fit to be shown on a terminal: what is not UTF-8 becomes U+FFFD, and what is
-/// not printable its escape, so that no thread can name itself into somebody's terminal.
+/// The text of a field, fit to be shown on a terminal: what is not UTF-8 becomes U+FFFD, and what
+/// is not printable its escape, so that no thread can name itself into somebody's terminal.
 pub fn printable(field: &[u8]) -> String {
     let mut shown = String::with_capacity(field.len());
     for character in String::from_utf8_lossy(until_nul(field)).chars() {
@@ -30,9 +30,9 @@ pub fn printable_lines(text: &str) -> String {
     text.split('\n').map(|line| printable(line.as_bytes())).collect::<Vec<_>>().join("\n")
 }
 
-/// Whether a terminal shows a character and does nothing else. Control characters (C0, DEL, C1) move its
-/// cursor and more; U+2028 and U+2029 end a line; others turn the direction of the text around them,
-/// which reads as something else than it is then.
+/// Whether a terminal shows a character and does nothing else. Control characters (C0, DEL, C1)
+/// move its cursor and more; U+2028 and U+2029 end a line; others turn the direction of the text
+/// around them, which reads as something else than it is then.
 pub fn is_printable(character: char) -> bool {
     let turns_text = matches!(character, '\u{61c}' | '\u{200e}' | '\u{200f}'
         | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}');

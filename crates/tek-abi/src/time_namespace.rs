@@ -16,7 +16,8 @@ pub struct TimeOffsets {
     pub monotonic_ns: i64,
     /// Of CLOCK_BOOTTIME.
     pub boottime_ns: i64,
-    /// Of start times in /proc/PID/stat, field 22, which the kernel shifts by the reader's namespace.
+    /// Of start times in /proc/PID/stat, field 22, which the kernel shifts by the reader's
+    /// namespace.
     pub stat_ns: i64,
 }
 
@@ -58,8 +59,9 @@ impl TimeOffsets {
         Some(Self { monotonic_ns: offset("monotonic")?, boottime_ns, stat_ns })
     }
 
-    /// Field 22 of /proc/PID/stat, which this process read, as a reader in the initial namespace would
-    /// have it; one more where the offset is no multiple of a tick and the field is rounded down.
+    /// Field 22 of /proc/PID/stat, which this process read, as a reader in the initial namespace
+    /// would have it; one more where the offset is no multiple of a tick and the field is rounded
+    /// down.
     pub fn initial_ticks(&self, ticks: u64, ticks_a_second: u64) -> u64 {
         let tick_ns = i128::from(1_000_000_000 / ticks_a_second.max(1));
         let ns = i128::from(ticks) * tick_ns - i128::from(self.stat_ns);

@@ -91,8 +91,8 @@ impl Identity {
         !matches!(self.check_process(), Err(Error::Gone { .. }))
     }
 
-    /// Where the first stack of the process begins whose first thread this is: elsewhere in each program
-    /// that it executes.
+    /// Where the first stack of the process begins whose first thread this is: elsewhere in each
+    /// program that it executes.
     pub fn stack_start(self) -> Result<u64, Error> {
         match Stat::of(self.tid)? {
             Some(stat) if self.is_start_of(&stat) => Ok(stat.stack),
@@ -139,8 +139,8 @@ thread_local! {
     static ROUNDED_TICKS: Cell<u64> = const { Cell::new(0) };
 }
 
-/// Calls with identities that another reader wrote down. In a time namespace whose offset is no multiple
-/// of a clock tick that reader may have rounded start times up.
+/// Calls with identities that another reader wrote down. In a time namespace whose offset is no
+/// multiple of a clock tick that reader may have rounded start times up.
 pub(crate) fn of_another_reader<T>(act: impl FnOnce() -> T) -> T {
     let before = ROUNDED_TICKS.replace(1);
     let result = act();

@@ -62,7 +62,8 @@ impl Limits {
     /// Those of a process.
     pub fn of(pid: i32, resource: Resource) -> Result<Self, Error> {
         let limits = match sys::limits(pid, resource.number()) {
-            // prlimit(2) tells limits of others' processes with CAP_SYS_RESOURCE only, /proc always.
+            // prlimit(2) tells limits of others' processes with CAP_SYS_RESOURCE only, /proc
+            // always.
             Err(error) if error.raw_os_error() == Some(libc::EPERM) => Self::in_proc(pid, resource),
             limits => limits,
         };

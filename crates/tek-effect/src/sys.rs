@@ -88,7 +88,8 @@ pub(crate) fn set_nice(tid: i32, nice: i32) -> io::Result<()> {
     done.map(drop)
 }
 
-/// The time since boot in the initial time namespace, in the clock ticks in which start times are told.
+/// The time since boot in the initial time namespace, in the clock ticks in which start times are
+/// told.
 pub(crate) fn boot_ticks() -> u64 {
     let mut now = libc::timespec { tv_sec: 0, tv_nsec: 0 };
     // SAFETY: the kernel writes one struct; this clock is always there.

@@ -198,8 +198,9 @@ impl Process {
         Some(pages.saturating_mul(u64::try_from(page).ok()?))
     }
 
-    /// Whether it can have begun at this time of CLOCK_BOOTTIME of the initial time namespace, which
-    /// may have been read in another namespace and rounded down there; `None` when it has ended.
+    /// Whether it can have begun at this time of CLOCK_BOOTTIME of the initial time namespace,
+    /// which may have been read in another namespace and rounded down there; `None` when it has
+    /// ended.
     pub(crate) fn began_at(&self, initial_ns: u64) -> Option<bool> {
         let start_ns = self.stat(self.pid)?.start_ns;
         let Some(offsets) = TimeOffsets::own() else { return Some(true) };

@@ -126,8 +126,8 @@ impl Table {
         Ok(())
     }
 
-    /// The threads that the table tells of now, with times of this process's clock. One that starts or ends meanwhile may or may not be
-    /// among them.
+    /// The threads that the table tells of now, with times of this process's clock. One that starts
+    /// or ends meanwhile may or may not be among them.
     pub fn snapshot(&mut self) -> Result<Snapshot, Error> {
         let header = self.header()?;
         let mut snapshot = Snapshot::read(&self.file, header.slots, &mut self.retries)

@@ -20,8 +20,9 @@ const GID: u32 = 0x40;
 const LISTEN: u32 = 1;
 const IGNORE: u32 = 2;
 
-/// Where things are in a message: behind the headers of netlink and of the connector, the latter with
-/// a number, an event has its kind, CPU and time, then the ids of a process, or the error of an answer.
+/// Where things are in a message: behind the headers of netlink and of the connector, the latter
+/// with a number, an event has its kind, CPU and time, then the ids of a process, or the error of
+/// an answer.
 const NUMBER_AT: usize = 28;
 const ERROR_AT: usize = 52;
 const KIND_AT: usize = 36;
@@ -108,8 +109,8 @@ impl ExecWatch {
         Ok(())
     }
 
-    /// The kernel answers an order at once, if it obeys. Who may not give orders can open the socket
-    /// all the same since Linux 6.6, and hears nothing, or what others have ordered.
+    /// The kernel answers an order at once if it obeys. In another pid or user namespace the socket
+    /// opens, and the kernel neither answers nor tells news.
     fn hear_answer(&mut self, number: u32) -> io::Result<()> {
         let mut buffer = [0; 1024];
         loop {

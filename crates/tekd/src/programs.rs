@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Which processes with Fast threads executed another program, where the kernel tells no news of that.
+//! Which processes with Fast threads executed another program, where the kernel tells no news of
+//! that.
 //!
-//! The first stack of a process begins elsewhere in each program that it executes. To read where costs some
-//! microseconds, so all such processes are looked at often, while there are any.
+//! The first stack of a process begins elsewhere in each program that it executes. To read where
+//! costs some microseconds, so all such processes are looked at often, while there are any.
 use std::collections::{HashMap, HashSet};
 use tek_effect::Identity;
 
@@ -30,8 +31,8 @@ impl Programs {
         self.next_ns
     }
 
-    /// Those that executed another program since the look before, if a look is due. Processes that are
-    /// not among `present` are forgotten.
+    /// Those that executed another program since the look before, if a look is due. Processes that
+    /// are not among `present` are forgotten.
     pub fn executed(&mut self, present: &HashSet<Identity>, now_ns: u64) -> Vec<Identity> {
         if self.next_ns.is_none_or(|at| at > now_ns) {
             return Vec::new();

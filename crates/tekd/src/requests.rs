@@ -284,7 +284,8 @@ fn targets(server: &mut Server, pid: i32, request: &Request) -> Result<Vec<Targe
     }
 }
 
-/// Whether a request means this one: the client may have rounded its start in another time namespace.
+/// Whether a request means this one: the client may have rounded its start in another time
+/// namespace.
 fn can_be_meant(named: Identity, start_ticks: u64) -> bool {
     start_ticks == 0 || named.start_ticks.abs_diff(start_ticks) <= 1
 }

@@ -38,8 +38,8 @@ pub fn file(value: &Value) -> Result<OwnedFd, Refused> {
     Ok(file.into())
 }
 
-/// All of it, of the processes that the client may be told of. Fields may be added; another meaning of
-/// one is another `schema`.
+/// All of it, of the processes that the client may be told of. Fields may be added; another meaning
+/// of one is another `schema`.
 pub fn of_all(server: &Server, viewer: Viewer) -> Value {
     let now = sys::monotonic_ns();
     let mut clients: Vec<Value> =
@@ -245,7 +245,8 @@ fn policy(number: u32) -> String {
     name.map_or_else(|| number.to_string(), |name| format!("SCHED_{name}"))
 }
 
-/// What tekd knows of any thread of the device. One that the client may not see is not there for it.
+/// What tekd knows of any thread of the device. One that the client may not see is not there for
+/// it.
 pub fn of_thread(server: &Server, tid: i32, viewer: Viewer) -> Result<Value, Refused> {
     if viewer == Viewer::Nobody {
         let why = "the process is in a pid namespace: tekd does not know its threads' ids";

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Which processes a client may be told of: those that it could see in /proc itself.
 //!
-//! tekd sees all of /proc. A client may not: a mount option of its /proc (hidepid) hides processes of
-//! other users, and in another pid namespace there are no others at all.
+//! tekd sees all of /proc. A client may not: a mount option of its /proc (hidepid) hides processes
+//! of other users, and in another pid namespace there are no others at all.
 use crate::process::Status;
 use std::fs;
 use std::os::unix::fs::MetadataExt;
@@ -68,7 +68,8 @@ fn namespace_of(process: &str) -> Option<u64> {
     fs::metadata(format!("/proc/{process}/ns/user")).ok().map(|about| about.ino())
 }
 
-/// Whether a process with these mounts and groups has a /proc, and none that hides others' processes.
+/// Whether a process with these mounts and groups has a /proc, and none that hides others'
+/// processes.
 fn shows_all(mountinfo: &str, gids: &[u32]) -> bool {
     let mut options = mountinfo.lines().filter_map(options_of_proc).peekable();
     options.peek().is_some() && options.all(|options| !hides(options, gids))

@@ -32,8 +32,8 @@ const DAMAGED: &str = "journal.damaged";
 
 /// A journal that is so long, and twice as long as it need be, is written anew.
 const LONG_BYTES: u64 = 256 << 10;
-/// On a small file system a journal is long that takes such a part of it: the new one takes room beside
-/// the old one.
+/// On a small file system a journal is long that takes such a part of it: the new one takes room
+/// beside the old one.
 const LONG_PART: u64 = 8;
 
 /// An open journal, and what is in force by it.

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! The names that the exporter answers to.
 //!
-//! A web page can have its reader's browser ask any address, and reads the answer if the name of its own
-//! site leads to that address (DNS rebinding). The browser then sends the site's name as `Host`.
+//! A web page can have its reader's browser ask any address, and reads the answer if the name of
+//! its own site leads to that address (DNS rebinding). The browser then sends the site's name as
+//! `Host`.
 use std::fs;
 use std::net::{Ipv4Addr, Ipv6Addr};
 

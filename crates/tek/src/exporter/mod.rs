@@ -74,8 +74,8 @@ pub struct Args {
     /// Address and port to listen at; port 0: any that is free
     #[arg(long, value_name = "ADDRESS:PORT", default_value = "127.0.0.1:9835")]
     listen: SocketAddr,
-    /// One more name that requests may ask for in their Host header, besides addresses, localhost and the
-    /// name of this device; can be given several times
+    /// One more name that requests may ask for in their Host header, besides addresses, localhost
+    /// and the name of this device; can be given several times
     #[arg(long, value_name = "NAME", conflicts_with = "once")]
     host: Vec<String>,
     /// Print the metrics to standard output and end

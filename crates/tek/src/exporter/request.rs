@@ -37,7 +37,8 @@ const NOT_ALLOWED: Refusal =
     Refusal { status: "405 Method Not Allowed", text: "Metrics are read, with GET.\n" };
 const NOT_OURS: Refusal = Refusal {
     status: "421 Misdirected Request",
-    text: "The exporter does not know itself by this name: ask for its address, or start it with --host NAME.\n",
+    text: "The exporter does not know itself by this name: ask for its address, or start it with \
+           --host NAME.\n",
 };
 const TOO_LONG: Refusal = Refusal {
     status: "431 Request Header Fields Too Large",
