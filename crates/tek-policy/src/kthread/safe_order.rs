@@ -157,7 +157,11 @@ pub fn plan<Id: Copy>(threads: &[Ordered<Id>]) -> Plan<Id> {
         // It is not lowered for the order's sake, and who is not raised needs nobody above it.
         let raised = level.filter(|_| level > thread.usual);
         top = top.max(raised);
-        if why.is_some() { raised } else { level }
+        if why.is_some() {
+            raised
+        } else {
+            level
+        }
     };
     let softirqs: Vec<_> = of_rank(threads, |rank| rank == Rank::Softirq)
         .map(|thread| (thread, given(thread).or(thread.usual)))
