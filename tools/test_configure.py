@@ -2,6 +2,7 @@
 
 import json
 import os
+import shlex
 import shutil
 import subprocess
 import tempfile
@@ -124,9 +125,9 @@ class Configure(Tree):
     def other_compiler(self):
         """One that calls itself otherwise, as after an upgrade."""
         wrapper = self.commands / "cc"
-        wrapper.write_text(
-            "#!/bin/sh\n" f'{shutil.which("cc")} "$@" | sed "1s/^cc (/cc (upgraded, /"\n'
-        )
+        # Without this one in PATH: where cc is ccache that looks there for the compiler.
+        path = shlex.quote(os.environ["PATH"])
+        wrapper.write_text(f'#!/bin/sh\nPATH={path} cc "$@" | sed "1s/^cc (/cc (upgraded, /"\n')
         wrapper.chmod(0o755)
 
 
