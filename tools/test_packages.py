@@ -54,6 +54,7 @@ PROVIDED = {
     "fish": "fish",
     "unshare": None,  # util-linux, without which there is no Debian
     "setpriv": None,  # the same
+    "objdump": None,
     "readelf": None,  # of binutils, which gcc needs
 }
 FOUND = re.compile(

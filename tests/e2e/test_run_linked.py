@@ -65,6 +65,8 @@ def installed(tmp_path_factory):
     destination = tmp_path_factory.mktemp("destination")
     with records_kept():
         done = run(["make", "-C", TOP, "install", f"DESTDIR={destination}", f"PREFIX={prefix}"])
+        if "generated with an old version of meson" in done.stdout:
+            pytest.skip("the build is another system's, and this Meson installs none of an older one")
     assert done.returncode == 0, done.stdout + done.stderr
     return destination / prefix.lstrip("/")
 
