@@ -4,8 +4,8 @@ use crate::guard::{Account, Overrun};
 use crate::ledger::Owner;
 use crate::lineage::Way;
 use crate::means::{Given, Means};
+use crate::process;
 use std::fs::File;
-use std::os::unix::fs::FileExt;
 use tek_effect::{Error, Identity, Scheduling, Undone};
 use tek_policy::{Budget, Counts, Priority};
 
@@ -70,8 +70,7 @@ impl Member {
     pub fn new(target: Target, owner: Owner, account: Account) -> Result<Self, Error> {
         let tid = target.thread.tid;
         let base = Scheduling::of(tid)?;
-        let clock =
-            File::open(format!("/proc/{tid}/schedstat")).map_err(|_| Error::Gone { tid })?;
+        let clock = process::schedstat(tid).map_err(|_| Error::Gone { tid })?;
         if !target.thread.is_there() {
             return Err(Error::Gone { tid });
         }
@@ -115,10 +114,7 @@ impl Member {
 
     /// CPU time that the thread has used in its life; `None`: it ended.
     pub fn cpu_ns(&self) -> Option<u64> {
-        let mut buffer = [0; 128];
-        let length = self.clock.read_at(&mut buffer, 0).ok()?;
-        let text = std::str::from_utf8(&buffer[..length]).ok()?;
-        text.split_ascii_whitespace().next()?.parse().ok()
+        process::ran_ns_in(&self.clock)
     }
 
     /// The requests in force.

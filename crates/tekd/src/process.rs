@@ -2,8 +2,9 @@
 //! What tekd asks /proc about a process. Only files are read that never wait for the process, nor
 //! for a file system of its own.
 use crate::sys;
-use std::fs;
+use std::fs::{self, File};
 use std::io::{self, Read};
+use std::os::unix::fs::FileExt;
 use std::path::Path;
 use tek_effect::Identity;
 use tek_policy::Requester;
@@ -40,6 +41,24 @@ pub fn threads(pid: i32) -> io::Result<Vec<i32>> {
         tids.extend(entry?.file_name().to_str().and_then(|name| name.parse::<i32>().ok()));
     }
     Ok(tids)
+}
+
+/// What the kernel counts of a thread's time on CPUs, to be read again and again.
+pub fn schedstat(tid: i32) -> io::Result<File> {
+    File::open(format!("/proc/{tid}/schedstat"))
+}
+
+/// CPU time that a thread has used in its life, by its schedstat; `None`: it ended.
+pub fn ran_ns_in(schedstat: &File) -> Option<u64> {
+    let mut buffer = [0; 128];
+    let length = schedstat.read_at(&mut buffer, 0).ok()?;
+    let text = std::str::from_utf8(&buffer[..length]).ok()?;
+    text.split_ascii_whitespace().next()?.parse().ok()
+}
+
+/// The same of a thread that is looked at once.
+pub fn ran_ns(tid: i32) -> Option<u64> {
+    ran_ns_in(&schedstat(tid).ok()?)
 }
 
 /// Whether a thread belongs to a process.

@@ -5,6 +5,7 @@ use super::Server;
 use crate::exec_watch::{Birth, ExecWatch};
 use crate::lineage::Way;
 use crate::log;
+use crate::process;
 use crate::sys;
 use tek_effect::{is_sibling_born_of, Change, Error, Identity};
 
@@ -30,9 +31,10 @@ impl Server {
             }
         }
         if matches!(descent.way, Way::OutOfFast) {
-            // It may have had a CPU since its birth, and its parent's weight.
-            let ns = sys::monotonic_ns().saturating_sub(birth.at_ns);
-            self.region.charge(descent.process, birth.parent_thread, ns);
+            // It had its parent's weight until now. Of one that has ended it is not known how long it ran.
+            let since_ns = sys::monotonic_ns().saturating_sub(birth.at_ns);
+            let ran_ns = process::ran_ns(birth.thread).unwrap_or(since_ns);
+            self.region.charge(descent.process, birth.parent_thread, ran_ns.min(since_ns));
         }
     }
 
