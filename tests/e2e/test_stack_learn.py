@@ -150,6 +150,9 @@ print(run)
 def test_what_a_killed_tek_did_not_learn_the_next_one_does_once(open_build, run, profile, tmp_path, next_ones):
     command = [str(open_build / "bin" / "tek"), "run", "--stack", "report", "--stack-profiles",
                str(tmp_path / "profiles"), "--", sys.executable, "-c", PROGRAM + """
+import ctypes
+PR_SET_PDEATHSIG = 1
+ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, 0)  # it goes on when tek is killed, as one that became another user
 threading.Thread(target=os.getpid).start()
 print(run, flush=True)
 os.read(0, 1)
