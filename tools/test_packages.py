@@ -54,8 +54,10 @@ PROVIDED = {
     "fish": "fish",
     "unshare": None,  # util-linux, without which there is no Debian
     "setpriv": None,  # the same
+    # Of binutils, which gcc needs.
+    "nm": None,
     "objdump": None,
-    "readelf": None,  # of binutils, which gcc needs
+    "readelf": None,
 }
 FOUND = re.compile(
     r"(?:dependency|find_library|find_program)\('([^']+)'[^\n]*(?:\n[^\n]*)?required: false"
