@@ -207,16 +207,22 @@ const struct link_map *tek__defining_file(const char *name, struct tek_definitio
 	return file;
 }
 
-/* The C library: the first file with a function that each program starts with. */
+/*
+ * The C library: the first file with a function that each program starts with, and with another one that no
+ * library wraps.
+ */
 const struct link_map *tek__c_library_file(void)
 {
 	static const struct link_map *found; /* it is never unloaded */
 	const struct link_map *file = __atomic_load_n(&found, __ATOMIC_RELAXED);
-	struct tek_definition start;
+	struct tek_definition any;
 
 	if (file)
 		return file;
-	file = tek__defining_file("__libc_start_main", &start);
+	file = first_file();
+	while (file && !(tek__defined_in(file, "__libc_start_main", &any) &&
+			 tek__defined_in(file, "gnu_get_libc_version", &any)))
+		file = file->l_next;
 	__atomic_store_n(&found, file, __ATOMIC_RELAXED);
 	return file;
 }

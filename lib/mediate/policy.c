@@ -255,7 +255,7 @@ int tek__policy_set_priority(struct tek_target target, int priority,
 	return error;
 }
 
-/* Whether nobody has set a policy for a Fast thread past us; then the kernel knows better. */
+/* Whether the policy of a Fast thread is still the one that TEK knows. */
 static bool has_what_we_know(const struct tek_thread *thread)
 {
 	int saved = errno;

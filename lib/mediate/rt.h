@@ -65,8 +65,8 @@ void tek__rt_move(pid_t tid, struct tek_member *member, int nice);
 void tek__rt_leave(pid_t tid, struct tek_member *member);
 
 /*
- * Whether a Fast thread has another policy or priority than it had when it became Fast: somebody set
- * it past TEK, such as by syscall(2).
+ * Whether a Fast thread has another policy or priority than TEK gave it: a caller set it without TEK,
+ * such as by syscall(2).
  */
 bool tek__rt_is_changed(pid_t tid, const struct tek_member *member);
 

@@ -80,9 +80,9 @@ static struct inside start_inside(void)
 		print_message("# needs root, and a kernel with time namespaces\n");
 		skip();
 	}
+	close(ends[1]); /* so that reading ends if the process inside does */
 	assert_int_equal(read(ends[0], &inside, sizeof(inside)), sizeof(inside));
 	close(ends[0]);
-	close(ends[1]);
 	return inside;
 }
 

@@ -8,7 +8,7 @@ import pathlib
 
 import pytest
 
-from conftest import needs
+from conftest import PATIENCE, needs
 from modes import MODES
 
 pytestmark = pytest.mark.spread
@@ -27,7 +27,7 @@ def all_right(tek, tmp_path):
     """Runs a program that prints this, twice: the second time there is a stack profile."""
     def run(mode, program, **environment):
         for _ in range(2):
-            done = tek(*mode, "--", program, timeout=60,
+            done = tek(*mode, "--", program, timeout=60 * PATIENCE,
                        env={**os.environ, "TEK_STACK_PROFILES": str(tmp_path), **environment})
             assert (done.stdout, done.returncode) == ("all right\n", 0), done.stderr
     return run
@@ -83,11 +83,11 @@ def test_wrappers_of_another_library_lock_a_mutex(all_right, locks, library, mod
 
 @pytest.mark.parametrize("mode", MODES.values(), ids=MODES)
 def test_a_program_runs_under_fakeroot(tek, locks, mode):
-    done = tek(*mode, "--", needs("fakeroot"), locks, timeout=60)
+    done = tek(*mode, "--", needs("fakeroot"), locks, timeout=60 * PATIENCE)
     assert (done.stdout, done.returncode) == ("all right\n", 0), done.stderr
 
 
 @pytest.mark.parametrize("mode", MODES.values(), ids=MODES)
 def test_tek_runs_under_fakeroot(tek, locks, mode):
-    done = tek(*mode, "--", locks, prefix=[needs("fakeroot")], timeout=60)
+    done = tek(*mode, "--", locks, prefix=[needs("fakeroot")], timeout=60 * PATIENCE)
     assert (done.stdout, done.returncode) == ("all right\n", 0), done.stderr

@@ -12,6 +12,7 @@ import signal
 import socket
 import subprocess
 import sys
+import tempfile
 import threading
 import time
 
@@ -210,13 +211,20 @@ def test_whom_a_grant_is_for_gets_it(daemon, thread, rule):
     assert is_fast(thread)
 
 
-def test_a_grant_for_a_link_is_one_for_the_program_behind_it(daemon, thread, tmp_path):
-    (tmp_path / "bin").symlink_to(os.path.dirname(os.path.realpath(sys.executable)))
-    (tmp_path / "player").symlink_to(os.path.realpath(sys.executable))
-    for program in ("player", "play*", "bin/" + os.path.basename(os.path.realpath(sys.executable))):
-        client = daemon.start(f'[[grant]]\nprograms = ["{tmp_path}/{program}"]\n').client()
-        assert client.ask(ENTER, thread).error == 0 and is_fast(thread)
-        daemon.end()
+@pytest.mark.skipif(os.geteuid() != 0, reason="tekd follows links of root's only")
+def test_a_grant_for_a_link_is_one_for_the_program_behind_it(daemon, thread):
+    with tempfile.TemporaryDirectory(dir="/run", prefix="tek-test-") as directory:
+        directory = pathlib.Path(directory)
+        python = pathlib.Path(os.path.realpath(sys.executable))
+        (directory / "bin").symlink_to(python.parent)
+        (directory / "player").symlink_to(python)
+        for program in ("player", "play*", f"bin/{python.name}"):
+            client = daemon.start(f'[[grant]]\nprograms = ["{directory}/{program}"]\n').client()
+            assert client.ask(ENTER, thread).error == 0 and is_fast(thread)
+            daemon.end()
+        directory.chmod(0o777)  # anybody could change the link
+        client = daemon.start(f'[[grant]]\nprograms = ["{directory}/player"]\n').client()
+        assert client.ask(ENTER, thread).error == errno.EPERM
 
 
 def test_a_priority_that_is_not_granted_is_refused(daemon, thread):

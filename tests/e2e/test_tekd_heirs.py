@@ -128,7 +128,7 @@ class Brood:
 
     def __init__(self, program, hogs):
         cpu = str(min(os.sched_getaffinity(0)))
-        spin = ["taskset", "-c", cpu, "sh", "-c", "while :; do :; done"]
+        spin = ["timeout", "120", "taskset", "-c", cpu, "sh", "-c", "while :; do :; done"]
         self.hogs = [subprocess.Popen(spin, stdin=subprocess.DEVNULL) for _ in range(hogs)]
         self.process = subprocess.Popen([str(program), cpu], stdin=subprocess.PIPE,
                                         stdout=subprocess.PIPE, text=True)
@@ -190,7 +190,7 @@ def test_children_of_a_critical_thread_do_not_run_at_its_weight(fair, brood):
 
 @pytest.mark.alone("load of all CPUs")
 def test_what_children_use_at_the_weight_of_their_parent_is_on_its_account(fair, brood):
-    client, breeder = fair('budget = "50ms/1s"\n'), brood(1)
+    client, breeder = fair('budget = "20ms/1s"\n'), brood(1)
     assert client.ask(CRITICAL, breeder.pid).error == 0
     # The parent itself only waits. Each child ends before it can be moved, or soon after.
     breeder.children_ms(3000, 2)

@@ -20,11 +20,11 @@ NOBODY = 65534
 FLAG = 0x40000000  # SCHED_RESET_ON_FORK
 RR = os.SCHED_RR | FLAG
 ORDINARY = (os.SCHED_OTHER, 0)
-GRANT = f"[[grant]]\nusers = [{NOBODY}]\nrate = 1000\nthreads = 64\nuser_threads = 64\n"
+GRANT = f"[[grant]]\nusers = [{NOBODY}]\nrate = 10000\nthreads = 64\nuser_threads = 64\n"
 
 # As nobody: does what it reads, a line each, and prints what came of it. `change` is the attack.
 BENEFICIARY = r"""
-import ctypes
+import ctypes, time
 libc = ctypes.CDLL(None)
 def to_nobody():
     os.setgroups([])
@@ -32,7 +32,8 @@ def to_nobody():
     os.setresuid(65534, 65534, 65534)
     libc.prctl(4, 1, 0, 0, 0)  # PR_SET_DUMPABLE: its files in /proc are its own
 def burn():
-    while os.sched_getscheduler(0) == RR_RESET:
+    end = time.monotonic() + 20  # real-time load ends, whatever tekd does
+    while os.sched_getscheduler(0) == RR_RESET and time.monotonic() < end:
         pass
 to_nobody()
 client, tid = Client(sys.argv[2]), threading.get_native_id()
@@ -127,7 +128,7 @@ def test_a_policy_that_a_beneficiary_lowered_ends_with_the_grant(granted, open_d
         assert policy(beneficiary.tid) == (RR, 48)
         end_the_grant(way, granted, beneficiary, open_directory)
         eventually(lambda: policy(beneficiary.tid) == ORDINARY)
-        if way == "exec":
+        if way == "exec" and not os.statvfs(open_directory).f_flag & os.ST_NOSUID:
             assert read(f"/proc/{beneficiary.tid}/status").split("Uid:")[1].split()[1] == "0"
 
 
@@ -148,7 +149,7 @@ def test_a_policy_that_a_thread_lowered_ends_when_it_executes_a_program(granted)
 
 def test_a_policy_that_a_beneficiary_lowered_ends_with_an_overrun(daemon, open_directory):
     daemon.socket = open_directory / "run" / "tekd"
-    daemon.start(GRANT + 'budget = "50ms/1s"\n')
+    daemon.start(GRANT + 'budget = "50ms/10s"\n')
     with Beneficiary(daemon) as beneficiary:
         assert beneficiary.do("enter") == 0
         assert beneficiary.do("change", RR, 48) == 0
@@ -162,10 +163,12 @@ def test_a_policy_that_root_gave_by_hand_ends_too(daemon, open_directory, way):
     daemon.socket = open_directory / "run" / "tekd"
     client = daemon.start(GRANT + USUAL).client()
     with Beneficiary(daemon) as beneficiary:
-        until = time.monotonic_ns() + 1_000_000_000 if way == "its time is over" else 0
-        assert client.ask(CRITICAL, beneficiary.tid, priority=-20, until=until).error == 0
+        assert client.ask(CRITICAL, beneficiary.tid, priority=-20).error == 0
         assert beneficiary.do("change", RR, 48) == 0
-        if way == "it is made normal":
+        if way == "its time is over":
+            until = time.monotonic_ns() + 1_000_000_000
+            assert client.ask(CRITICAL, beneficiary.tid, priority=-20, until=until).error == 0
+        elif way == "it is made normal":
             assert client.ask(NORMAL, beneficiary.tid).error == 0
         elif way == "tekd ends":
             assert daemon.end() == 0

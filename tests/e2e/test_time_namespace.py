@@ -123,13 +123,13 @@ def test_what_tekd_in_a_namespace_changed_is_undone_from_outside(tekd_inside, th
 @pytest.mark.parametrize("daemon_fixture,inside", [("tekd", True), ("tekd_inside", False)])
 def test_a_request_for_a_time_from_another_namespace_lasts_so_long(request, thread, daemon_fixture, inside):
     socket = request.getfixturevalue(daemon_fixture).socket
-    command = [TEK, "critical", "--thread", str(thread), "--for", "1s"]
+    command = [TEK, "critical", "--thread", str(thread), "--for", "5s"]
     before = time.monotonic()
     subprocess.run([*(IN_NAMESPACE if inside else []), *command], timeout=60, check=True,
                    env={**os.environ, "TEK_SOCKET": str(socket)})
     assert is_fast(thread)
     wait_for(thread, False)
-    assert 1 <= time.monotonic() - before < 30
+    assert 5 <= time.monotonic() - before < 60
 
 
 TIMED = r"""

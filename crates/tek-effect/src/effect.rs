@@ -85,7 +85,8 @@ impl Effect {
         self.returned.settle(who);
     }
 
-    /// When [`Effect::look_at_returned`] has something to do, in ns of CLOCK_MONOTONIC.
+    /// When [`Effect::look_at_returned`] has something to do, in ns of CLOCK_MONOTONIC of the
+    /// initial time namespace.
     pub fn next_look_ns(&self) -> Option<u64> {
         self.returned.next_ns()
     }

@@ -155,11 +155,12 @@ impl LimitChange {
     pub(crate) fn undo(&self, keeps: &Keeps) -> Result<Undone, Error> {
         self.check()?;
         let undone = self.undo_limit()?;
-        if let Some(real_time) = &self.real_time {
-            real_time.take_from(self.who, &self.ours, keeps)?;
-        }
+        let taken = match &self.real_time {
+            Some(real_time) => real_time.take_from(self.who, &self.ours, keeps),
+            None => Ok(()),
+        };
         self.take_from_children(keeps);
-        Ok(undone)
+        taken.map(|()| undone)
     }
 
     fn undo_limit(&self) -> Result<Undone, Error> {

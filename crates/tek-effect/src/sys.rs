@@ -100,12 +100,14 @@ pub(crate) fn boot_ticks() -> u64 {
     ns / (1_000_000_000 / ticks_a_second())
 }
 
-/// CLOCK_MONOTONIC in ns.
+/// CLOCK_MONOTONIC of the initial time namespace in ns.
 pub(crate) fn monotonic_ns() -> u64 {
     let mut now = libc::timespec { tv_sec: 0, tv_nsec: 0 };
     // SAFETY: the kernel writes one struct; this clock is always there.
     unsafe { libc::clock_gettime(libc::CLOCK_MONOTONIC, &mut now) };
-    now.tv_sec as u64 * 1_000_000_000 + now.tv_nsec as u64
+    let own_ns = now.tv_sec as u64 * 1_000_000_000 + now.tv_nsec as u64;
+    let offset = TimeOffsets::own().unwrap_or_default().monotonic_ns;
+    own_ns.saturating_add_signed(offset.saturating_neg())
 }
 
 /// How many of them there are in a second.

@@ -49,7 +49,7 @@ const STACK_BYTES: usize = 8 << 20;
 const LEAST_STACK_BYTES: u64 = 1 << 20;
 
 fn main() -> ExitCode {
-    // Beyond a limit on the size of files a write is an error, and no end.
+    // Errors of writes are handled; SIGXFSZ would kill tek.
     run::inherited::ignore(libc::SIGXFSZ);
     match getrlimit(Resource::RLIMIT_STACK) {
         Ok((bytes, _)) if bytes < LEAST_STACK_BYTES => on_larger_stack(tek),

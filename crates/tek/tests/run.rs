@@ -332,7 +332,7 @@ fn a_continued_group_runs_the_programs_handler_once() {
 
 #[test]
 fn the_program_ends_when_tek_is_killed_and_what_it_started_goes_on() {
-    let mut command = sh("(read line; echo still here) <&0 & echo $$; wait");
+    let mut command = sh("exec 3<&0; (read line <&3; echo still here) & echo $$; wait");
     command.stdin(Stdio::piped());
     let (mut child, mut lines) = start(command);
     // wait() would close it, and what reads from it is to go on after that.

@@ -2,30 +2,62 @@
 //! Where the links lead that a pattern for programs means.
 //!
 //! The kernel tells of a process the path of its file without links, and an administrator writes
-//! /usr/bin/python3.
+//! /usr/bin/python3. A link that another user could change grants nothing: its owner could lead it to
+//! any program.
 use nix::errno::Errno;
 use std::ffi::{CStr, OsStr};
 use std::fs;
 use std::os::unix::ffi::OsStrExt;
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use tek_policy::Pattern;
 
 /// More links than a pattern of use has.
 const MOST: usize = 4096;
 
-/// The files behind the paths that fit the pattern now, where their own paths do not fit it. An
-/// error where nothing fits it, or it cannot be found out what does.
+/// As many as the kernel follows.
+const MOST_HOPS: usize = 40;
+
+/// The files behind the paths that fit the pattern now, where their own paths do not fit it and no
+/// other user can change the way to them. An error where nothing fits it, or it cannot be found out
+/// what does.
 pub fn behind(pattern: &Pattern) -> Result<Vec<PathBuf>, Errno> {
+    behind_trusted(pattern, is_trusted)
+}
+
+fn behind_trusted(
+    pattern: &Pattern,
+    is_trusted: impl Fn(&Path) -> bool,
+) -> Result<Vec<PathBuf>, Errno> {
     let paths = fitting(pattern)?;
     let mut files: Vec<PathBuf> = paths
         .iter()
         .take(MOST)
+        .filter(|path| is_trusted(path))
         .filter_map(|path| fs::canonicalize(path).ok())
         .filter(|file| file.is_file() && !file.to_str().is_some_and(|own| pattern.is_path_of(own)))
         .collect();
     files.sort();
     files.dedup();
     Ok(files)
+}
+
+/// Whether only root, or who runs tekd, can change where a path leads.
+fn is_trusted(path: &Path) -> bool {
+    let own = nix::unistd::geteuid().as_raw();
+    let is_ours = |directory: &Path| {
+        fs::metadata(directory)
+            .is_ok_and(|about| [0, own].contains(&about.uid()) && about.mode() & 0o022 == 0)
+    };
+    let mut path = path.to_owned();
+    for _ in 0..MOST_HOPS {
+        if !path.ancestors().skip(1).all(is_ours) {
+            return false;
+        }
+        let Ok(target) = fs::read_link(&path) else { return true };
+        path = path.parent().unwrap_or(Path::new("/")).join(target);
+    }
+    false
 }
 
 /// The paths that fit the pattern: glob(3), which takes it as fnmatch(3) does.
@@ -67,7 +99,8 @@ mod tests {
         symlink("python3.11", base.join("usr/bin/python3")).unwrap();
         symlink("nowhere", base.join("usr/bin/python4")).unwrap();
         let behind = |pattern: &str| {
-            behind(&Pattern::new(&format!("{}/{pattern}", base.display())).unwrap())
+            let pattern = Pattern::new(&format!("{}/{pattern}", base.display())).unwrap();
+            behind_trusted(&pattern, |_| true)
         };
         let file = base.join("usr/bin/python3.11");
         for link in ["usr/bin/python3", "bin/python3", "bin/python3.11", "*/python3", "b*/py*"] {
@@ -78,5 +111,16 @@ mod tests {
             assert_eq!(behind(without), Ok(Vec::new()), "{without}");
         }
         assert_eq!(behind("usr/bin/perl"), Err(Errno::ENOENT));
+    }
+
+    #[test]
+    fn a_way_that_another_user_can_change_leads_nowhere() {
+        let base = tempfile::tempdir().unwrap();
+        symlink("/bin/sh", base.path().join("sh")).unwrap();
+        // Every user can write to the directory for temporary files, though not to others' files there.
+        assert!(!is_trusted(Path::new("/tmp/sh")) && !is_trusted(&base.path().join("sh")));
+        assert!(is_trusted(Path::new("/bin/sh")));
+        symlink("sh", base.path().join("loop")).unwrap();
+        assert!(!is_trusted(&base.path().join("loop")));
     }
 }

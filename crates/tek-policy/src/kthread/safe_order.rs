@@ -154,7 +154,7 @@ pub fn plan<Id: Copy>(threads: &[Ordered<Id>]) -> Plan<Id> {
         let wish = thread.wish?;
         let (level, why) = room.beneath(wish);
         held.extend(why.map(|why| (thread.id, why)));
-        // It is not lowered for the order's sake, and who is not raised needs nobody above it.
+        // The order lowers no thread, and a thread that is not raised needs no thread above it.
         let raised = level.filter(|_| level > thread.usual);
         top = top.max(raised);
         if why.is_some() {

@@ -44,7 +44,7 @@ impl Child {
         let tek = std::process::id() as i32;
         let own_pid = OwnPid::prepare();
         let become_program = move || {
-            die_with(tek)?;
+            die_with(tek);
             own_pid.name_this_process();
             asker.inspect(Asker::ask);
             inherited::restore();
@@ -127,20 +127,17 @@ fn command(program: &[OsString]) -> Command {
 }
 
 /// Has the kernel kill this process when its parent, tek, ends. The kernel forgets it when the
-/// process changes its user or group. Async-signal-safe.
-fn die_with(tek: i32) -> io::Result<()> {
+/// process changes its user or group. Where a filter refuses the call the program outlives tek.
+/// Async-signal-safe.
+fn die_with(tek: i32) {
     // SAFETY: both calls take plain numbers.
     let (result, parent) =
         unsafe { (libc::prctl(libc::PR_SET_PDEATHSIG, libc::SIGKILL), libc::getppid()) };
-    if result != 0 {
-        return Err(io::Error::last_os_error());
-    }
     // tek may have ended before. A parent outside this process's pid namespace is 0.
-    if parent != tek && parent != 0 {
+    if result == 0 && parent != tek && parent != 0 {
         // SAFETY: takes a plain number.
         unsafe { libc::raise(libc::SIGKILL) };
     }
-    Ok(())
 }
 
 impl End {

@@ -75,7 +75,7 @@ impl RunDirectory {
         &self.events
     }
 
-    /// Removes it now, for who will not drop it.
+    /// Removes it now, for a caller that executes another program.
     pub fn remove(&self) {
         // What cannot be removed is left to a later run.
         let _ = fs::remove_dir_all(self.path());

@@ -52,7 +52,7 @@ pub fn restore() {
         set_action(signal, if ignored { libc::SIG_IGN } else { libc::SIG_DFL });
     }
     for fd in (0..3).filter(|fd| found & (1 << fd) != 0) {
-        // SAFETY: the descriptor is the /dev/null of the runtime; before exec nobody uses it.
+        // SAFETY: the descriptor is the /dev/null of the runtime; before exec no code uses it.
         unsafe { libc::close(fd) };
     }
 }

@@ -346,7 +346,10 @@ fn run_with_libtek(args: Args) -> anyhow::Result<ExitCode> {
     let directory = RunDirectory::create()?;
     let mut collector = Collector::new(&args.critical);
     if !args.critical.is_empty() && getrlimit(Resource::RLIMIT_FSIZE).is_ok_and(is_short) {
-        message::print("what threads do is not known: the limit on the size of files (ulimit -f) leaves no room for it");
+        message::print(
+            "what threads do is not known: the limit on the size of files (ulimit -f) leaves no room \
+             for it",
+        );
         collector.cannot_know_names();
     }
     let mut harvest = Harvest::of(tuning.as_ref(), &directory);

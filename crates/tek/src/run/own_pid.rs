@@ -10,8 +10,8 @@ use std::os::unix::ffi::OsStrExt;
 /// As many digits as a pid can have.
 const DIGITS: usize = i32::MAX.ilog10() as usize + 1;
 
-/// systemd's second name for the process: the inode of its pidfd. Who does not find it goes by the
-/// pid alone.
+/// systemd's second name for the process: the inode of its pidfd. A program that does not find it
+/// compares the pid alone.
 const PIDFD_INODE: &str = "LISTEN_PIDFDID";
 
 /// The values in tek's environment that the program's process overwrites with its own pid.
@@ -30,7 +30,8 @@ impl OwnPid {
     pub fn prepare() -> Self {
         let own = OsString::from(std::process::id().to_string());
         let names_us = |(name, value): (OsString, OsString)| {
-            (name.as_bytes().ends_with(b"PID") && value == own).then_some(name)
+            let is_name = name.as_bytes().ends_with(b"PID") && !name.as_bytes().contains(&b'=');
+            (is_name && value == own).then_some(name)
         };
         let names: Vec<_> = env::vars_os().filter_map(names_us).collect();
         if !names.is_empty() {

@@ -2,14 +2,18 @@
 //! Passes on what the program tells its service manager: sd_notify(3).
 //!
 //! systemd listens to the process that it started, which is tek, and with NotifyAccess=main to no
-//! other. So the program is given a socket of tek's, and tek sends on what arrives there.
+//! other. So the program is given a socket of tek's, and tek sends on what the program and its
+//! descendants write there. It stays the main process: `MAINPID=` is not sent on.
 use super::directory::RunDirectory;
+use super::forward;
 use nix::cmsg_space;
+use nix::errno::Errno;
 use nix::sys::socket::{
     connect, recvmsg, sendmsg, setsockopt, sockopt, ControlMessage, ControlMessageOwned, MsgFlags,
-    UnixAddr,
+    UnixAddr, UnixCredentials,
 };
 use nix::sys::time::{TimeVal, TimeValLike};
+use std::cell::Cell;
 use std::env;
 use std::ffi::OsStr;
 use std::fs::{self, Permissions};
@@ -28,13 +32,18 @@ const LONGEST: usize = 8192;
 /// More descriptors than the kernel lets one message have.
 const MOST_FDS: usize = 256;
 
-/// A manager that does not listen holds tek up for so long at most.
+/// A manager that does not listen holds tek up for so long at most, once.
 const PATIENCE_SECONDS: i64 = 5;
+
+/// So many messages are sent on before tek looks for signals again.
+const AT_ONCE: usize = 64;
 
 /// The socket that the program writes to, and the manager's.
 pub struct Relay {
     from: UnixDatagram,
     to: UnixDatagram,
+    /// The manager did not listen for [`PATIENCE_SECONDS`]: it is not waited for again.
+    is_deaf: Cell<bool>,
 }
 
 impl Relay {
@@ -52,10 +61,11 @@ impl Relay {
         let path = directory.path().join(NAME);
         let from = UnixDatagram::bind(&path)?;
         from.set_nonblocking(true)?;
-        // The program may be another user by then.
+        setsockopt(&from, sockopt::PassCred, &true)?; // before anybody can find the variable
+                                                      // The program may be another user by then.
         fs::set_permissions(&path, Permissions::from_mode(0o777))?;
         env::set_var(VARIABLE, &path);
-        Ok(Some(Self { from, to }))
+        Ok(Some(Self { from, to, is_deaf: Cell::new(false) }))
     }
 
     /// Becomes readable when the program has told something.
@@ -63,34 +73,59 @@ impl Relay {
         self.from.as_fd()
     }
 
-    /// Passes on all that has arrived. What the manager does not take is lost, as without tek.
-    pub fn pass_on(&self) {
-        while self.pass_one().is_ok() {}
+    /// Sends on what has arrived from the program with this pid. What the manager does not take is
+    /// lost, as without tek.
+    pub fn pass_on(&self, program: i32) {
+        for _ in 0..AT_ONCE {
+            if self.pass_one(program).is_err() {
+                break;
+            }
+        }
     }
 
-    fn pass_one(&self) -> nix::Result<()> {
+    fn pass_one(&self, program: i32) -> nix::Result<()> {
         let mut bytes = [0; LONGEST];
         let mut pieces = [IoSliceMut::new(&mut bytes)];
-        let mut space = cmsg_space!([RawFd; MOST_FDS]);
+        let mut space = cmsg_space!([RawFd; MOST_FDS], UnixCredentials);
         let flags = MsgFlags::MSG_CMSG_CLOEXEC;
         let message =
             recvmsg::<UnixAddr>(self.from.as_raw_fd(), &mut pieces, Some(&mut space), flags)?;
         let mut fds: Vec<OwnedFd> = Vec::new();
+        let mut sender = 0;
         for control in message.cmsgs()? {
-            if let ControlMessageOwned::ScmRights(received) = control {
-                // SAFETY: the kernel has just made these descriptors, for us.
-                fds.extend(received.into_iter().map(|fd| unsafe { OwnedFd::from_raw_fd(fd) }));
+            match control {
+                ControlMessageOwned::ScmRights(received) => {
+                    // SAFETY: the kernel has just made these descriptors, for us.
+                    fds.extend(received.into_iter().map(|fd| unsafe { OwnedFd::from_raw_fd(fd) }));
+                }
+                ControlMessageOwned::ScmCredentials(of) => sender = of.pid(),
+                _ => {}
             }
         }
         let length = message.bytes;
+        // Any user can write to the socket, and the manager would take it for the service's word.
+        if forward::descends(sender, program) {
+            self.send(&without_main_pid(&bytes[..length]), &fds);
+        }
+        Ok(())
+    }
+
+    fn send(&self, text: &[u8], fds: &[OwnedFd]) {
         let numbers: Vec<RawFd> = fds.iter().map(AsRawFd::as_raw_fd).collect();
         let rights = [ControlMessage::ScmRights(&numbers)];
         let control: &[_] = if numbers.is_empty() { &[] } else { &rights };
-        let text = [IoSlice::new(&bytes[..length])];
-        let flags = MsgFlags::MSG_NOSIGNAL;
-        let _ = sendmsg::<UnixAddr>(self.to.as_raw_fd(), &text, control, flags, None);
-        Ok(())
+        let mut flags = MsgFlags::MSG_NOSIGNAL;
+        flags.set(MsgFlags::MSG_DONTWAIT, self.is_deaf.get());
+        let text = [IoSlice::new(text)];
+        let sent = sendmsg::<UnixAddr>(self.to.as_raw_fd(), &text, control, flags, None);
+        self.is_deaf.set(sent == Err(Errno::EAGAIN));
     }
+}
+
+/// The lines of a message but those by which another process becomes the main one.
+fn without_main_pid(message: &[u8]) -> Vec<u8> {
+    let lines = message.split(|&byte| byte == b'\n');
+    lines.filter(|line| !line.starts_with(b"MAINPID")).collect::<Vec<_>>().join(&b'\n')
 }
 
 /// The address of a manager: a path, or a name in the abstract name space that begins with `@`.
@@ -99,5 +134,18 @@ fn address(text: &OsStr) -> Option<UnixAddr> {
         [b'@', name @ ..] => UnixAddr::new_abstract(name).ok(),
         [b'/', ..] => UnixAddr::new(text).ok(),
         _ => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn tek_stays_the_main_process() {
+        let text = |message: &[u8]| String::from_utf8(without_main_pid(message)).unwrap();
+        assert_eq!(text(b"READY=1\nMAINPID=7\nSTATUS=x"), "READY=1\nSTATUS=x");
+        assert_eq!(text(b"MAINPID=7\nMAINPIDFDID=8"), "");
+        assert_eq!(text(b"READY=1\n"), "READY=1\n");
     }
 }

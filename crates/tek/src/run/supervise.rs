@@ -89,7 +89,7 @@ impl Supervisor {
     }
 
     fn pass_on_notifications(&self) {
-        self.relay.as_ref().inspect(|relay| relay.pass_on());
+        self.relay.as_ref().inspect(|relay| relay.pass_on(self.child.pid()));
     }
 
     fn handle_signals(&mut self) -> Result<Option<End>, Errno> {
