@@ -54,6 +54,8 @@ PROVIDED = {
     "fish": "fish",
     "unshare": None,  # util-linux, without which there is no Debian
     "setpriv": None,  # the same
+    "ldd": None,  # of the C library
+    "fakeroot": "fakeroot",
     # Of binutils, which gcc needs.
     "nm": None,
     "objdump": None,
