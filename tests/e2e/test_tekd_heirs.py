@@ -128,7 +128,8 @@ class Brood:
 
     def __init__(self, program, hogs):
         cpu = str(min(os.sched_getaffinity(0)))
-        spin = ["timeout", "120", "taskset", "-c", cpu, "sh", "-c", "while :; do :; done"]
+        # A limit and no timeout(1), which would leave the program behind when it is killed.
+        spin = ["prlimit", "--cpu=120", "taskset", "-c", cpu, "sh", "-c", "while :; do :; done"]
         self.hogs = [subprocess.Popen(spin, stdin=subprocess.DEVNULL) for _ in range(hogs)]
         self.process = subprocess.Popen([str(program), cpu], stdin=subprocess.PIPE,
                                         stdout=subprocess.PIPE, text=True)
