@@ -2,11 +2,15 @@
 //! Paragraphs broken into lines.
 use console::measure_text_width;
 
+/// A character takes so many columns at most.
+const WIDEST: usize = 2;
+
 /// The lines of a paragraph, none wider than `width` unless a single character is. Each begins as
-/// far to the right as the paragraph does.
+/// far to the right as the paragraph does, where that leaves room for characters.
 pub fn wrap(paragraph: &str, width: usize) -> Vec<String> {
     let words = paragraph.trim_start_matches(' ');
-    let indent = " ".repeat((paragraph.len() - words.len()).min(width / 2));
+    let most = (width / 2).min(width.saturating_sub(WIDEST));
+    let indent = " ".repeat((paragraph.len() - words.len()).min(most));
     let mut lines = Vec::new();
     let mut line = String::new();
     for word in words.split(' ').flat_map(|word| pieces(word, width - indent.len())) {
@@ -52,6 +56,12 @@ mod tests {
         assert_eq!(wrap("  it runs gas_loop", 11), ["  it runs", "  gas_loop"]);
         assert_eq!(wrap("abcdefgh", 3), ["abc", "def", "gh"]);
         assert_eq!(wrap("", 3), [""]);
+    }
+
+    #[test]
+    fn an_indent_leaves_room_for_a_wide_character() {
+        assert_eq!(wrap("  あ", 2), ["あ"]);
+        assert_eq!(wrap("  あ", 3), [" あ"]);
     }
 
     proptest! {
