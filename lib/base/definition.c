@@ -208,8 +208,8 @@ const struct link_map *tek__defining_file(const char *name, struct tek_definitio
 }
 
 /*
- * The C library: the first file with a function that each program starts with, and with another one that no
- * library wraps.
+ * The C library: the first file with a function that each program starts with, and with another one
+ * that no library wraps.
  */
 const struct link_map *tek__c_library_file(void)
 {

@@ -381,9 +381,9 @@ static bool read_header(struct image *image)
 }
 
 /*
- * Whether the loader can open the library.  It cannot in another root (chroot(2), a container) or as another
- * user, and would complain of it in each program.  access(2) asks for the real user, without the capabilities
- * that exec takes away.
+ * Whether the loader can open the library.  It cannot in another root (chroot(2), a container) or
+ * as another user, and would complain of it in each program.  access(2) asks for the real user,
+ * without the capabilities that exec takes away.
  */
 static bool is_in_reach(const char *library)
 {

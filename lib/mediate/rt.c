@@ -47,14 +47,15 @@ static bool has_slice(unsigned int policy)
 }
 
 /*
- * The kernel's usual slice, which every thread has that was not given one of its own.  It depends on the
- * number of CPUs in use, so it is asked for again whenever a thread seems to have had another one.
+ * The kernel's usual slice, which every thread has that was not given one of its own.  It depends
+ * on the number of CPUs in use, so it is asked for again whenever a thread seems to have had
+ * another one.
  */
 static _Atomic uint64_t usual_slice_ns;
 
 /*
- * Give a thread, which has just got its policy and with that the usual slice, the slice that it had.
- * It is not set where it is the usual one: that would bind the thread to it.
+ * Give a thread, which has just got its policy and with that the usual slice, the slice that it
+ * had. It is not set where it is the usual one: that would bind the thread to it.
  */
 static void set_slice(pid_t tid, uint64_t slice_ns)
 {

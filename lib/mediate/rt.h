@@ -4,12 +4,11 @@
  * thread runs under SCHED_RR, so before everything fair; the kernel's own
  * real-time throttling keeps a floor for the rest.
  *
- * What is saved and restored is policy, real-time priority, reset-on-fork flag
- * and the slice of a fair policy (since Linux 6.12).  The nice value needs neither: the kernel keeps a thread's nice value
- * while the thread is real-time, setpriority(2) changes the kept value, and
- * sched_setscheduler(2) back to a fair policy brings it into force again.  So
- * what anybody sets meanwhile, for the thread, its process group or its user, is
- * what the thread gets on leaving.
+ * What is saved and restored is policy, real-time priority, reset-on-fork flag and the slice of a
+ * fair policy (since Linux 6.12).  The nice value needs neither: the kernel keeps a thread's nice
+ * value while the thread is real-time, setpriority(2) changes the kept value, and
+ * sched_setscheduler(2) back to a fair policy brings it into force again.  So what anybody sets
+ * meanwhile, for the thread, its process group or its user, is what the thread gets on leaving.
  *
  * Functions for other threads need the lock (ident/process.h), which keeps their
  * tids from being reused.
@@ -65,8 +64,8 @@ void tek__rt_move(pid_t tid, struct tek_member *member, int nice);
 void tek__rt_leave(pid_t tid, struct tek_member *member);
 
 /*
- * Whether a Fast thread has another policy or priority than TEK gave it: a caller set it without TEK,
- * such as by syscall(2).
+ * Whether a Fast thread has another policy or priority than TEK gave it: a caller set it without
+ * TEK, such as by syscall(2).
  */
 bool tek__rt_is_changed(pid_t tid, const struct tek_member *member);
 

@@ -144,7 +144,10 @@ __attribute__((cold, noinline)) static bool read_pagemap(int fd, uintptr_t low, 
 	return true;
 }
 
-/* Many lists of system calls that a process may make, such as @system-service of systemd, are without mincore(2). */
+/*
+ * Many lists of system calls that a process may make, such as @system-service of systemd, are
+ * without mincore(2).
+ */
 static bool may_ask_mincore(void)
 {
 	return tek__present_ways & TEK_PRESENT_MINCORE &&

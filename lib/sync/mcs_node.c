@@ -16,7 +16,9 @@
 /* Who has found no page takes so many of the nodes that all share before it looks again: a look at all pages is long. */
 #define LOOKS_APART 1024u
 
-/* A page has one owner at a time.  It is mapped for its first owner, because mlockall() counts it. */
+/*
+ * A page has one owner at a time.  It is mapped for its first owner, because mlockall() counts it.
+ */
 struct page {
 	struct tek_mcs_node *nodes; /* NULL: it is not there yet */
 	atomic_bool taken;

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! `abi/tek_abi.h` for Rust: the thread information table, the event file, and the messages
-//! of the daemon's socket; `abi/tek_trace.h`, the trace of user-level threads; and `abi/tek_profile.h`,
-//! where the time of threads goes. Beside them, what all readers need: text that is fit to be shown,
-//! and the clocks of a time namespace.
+//! `abi/tek_abi.h` for Rust: the thread information table, the event file, and the messages of the
+//! daemon's socket; `abi/tek_trace.h`, the trace of user-level threads; and `abi/tek_profile.h`,
+//! where the time of threads goes. Beside them, what all readers need: text that is fit to be
+//! shown, and the clocks of a time namespace.
 //!
 //! The C headers are the text to read: they say what each field means and how a reader without a
 //! lock goes about it.  This crate repeats them; `tests/c_header.rs` fails when they differ.

@@ -24,8 +24,8 @@ pub struct Change(u64);
 /// Changes stay when an `Effect` is dropped, for the next owner of the journal to undo;
 /// [`Effect::close`] is the clean end. Nothing here waits for other threads or sleeps, but for a
 /// group that is removed while it has members (at most 0.1 s), `move_to` for a thread that is just
-/// being made (10 ms), and `open`, `undo_all` and `close` for one that is executing a program or was
-/// given back its own policy (20 ms).
+/// being made (10 ms), and `open`, `undo_all` and `close` for one that is executing a program or
+/// was given back its own policy (20 ms).
 pub struct Effect {
     journal: Journal,
     /// Changes that nobody wants any more and that could not be undone yet, and whether that was
@@ -91,17 +91,18 @@ impl Effect {
         self.returned.next_ns()
     }
 
-    /// Looks again, a few times within 10 s, at threads that were given back their own policy: a system
-    /// call that the kernel had let pass before may have given them what they had by our change.
+    /// Looks again, a few times within 10 s, at threads that were given back their own policy: a
+    /// system call that the kernel had let pass before may have given them what they had by our
+    /// change.
     pub fn look_at_returned(&mut self, now_ns: u64) {
         let held = self.journal.held();
         let is_changed = |who| held.schedulings().any(|change| change.who == who);
         self.returned.look(now_ns, is_changed);
     }
 
-    /// Another value for such a change; what is restored stays the same. If a process with a right to
-    /// it changed it since, that stays: [`Error::Changed`]. Of several changes of one thread, only the last can
-    /// get another value.
+    /// Another value for such a change; what is restored stays the same. If a process with a right
+    /// to it changed it since, that stays: [`Error::Changed`]. Of several changes of one thread,
+    /// only the last can get another value.
     pub fn set_again(&mut self, change: Change, wanted: Scheduling) -> Result<(), Error> {
         let planned = self.last_scheduling(change)?.clone();
         let value = planned.planned_again(wanted)?;
@@ -141,8 +142,8 @@ impl Effect {
 
     /// Sets a limit of a process, which is named by its first thread: prlimit(2).
     ///
-    /// Real-time policies that threads can have only by a raised RLIMIT_RTPRIO end with the change, and so
-    /// do those that its children have inherited.
+    /// Real-time policies that threads can have only by a raised RLIMIT_RTPRIO end with the change,
+    /// and so do those that its children have inherited.
     ///
     /// Needs CAP_SYS_RESOURCE for other users' processes, and for raising a hard limit.
     pub fn set_limit(
@@ -156,9 +157,9 @@ impl Effect {
         self.make(What::Limit(planned.clone()), || planned.act()).map(|(change, ())| change)
     }
 
-    /// A process that was born of one whose limit is changed has inherited what is set: it gets what
-    /// there was before, for good, and loses real-time policies that it has by that limit only. Nothing
-    /// if a process with a right to it gave it another limit.
+    /// A process that was born of one whose limit is changed has inherited what is set: it gets
+    /// what there was before, for good, and loses real-time policies that it has by that limit
+    /// only. Nothing if a process with a right to it gave it another limit.
     pub fn disinherit_limit(&self, change: Change, child: Identity) -> Result<(), Error> {
         match self.journal.held().get(change.0) {
             Some(What::Limit(limit)) => {
@@ -217,9 +218,9 @@ impl Effect {
         self.make(What::Member(planned.clone()), act).map(|(change, ())| change)
     }
 
-    /// The same for a while, of a thread that may have children meanwhile, which begin in the new group:
-    /// [`Heirs`] moves them to where the thread was. [`Effect::undo_all`] does that, too; a child whose
-    /// parent has ended by then is not found.
+    /// The same for a while, of a thread that may have children meanwhile, which begin in the new
+    /// group: [`Heirs`] moves them to where the thread was. [`Effect::undo_all`] does that, too; a
+    /// child whose parent has ended by then is not found.
     pub fn move_line_to(
         &mut self,
         who: Identity,
@@ -254,7 +255,8 @@ impl Effect {
     }
 
     /// Gives back what was there. After an error the change is still in force, and may be undone
-    /// again. A thread keeps what it has set since only if it could have done so without the change.
+    /// again. A thread keeps what it has set since only if it could have done so without the
+    /// change.
     ///
     /// The same thing may be changed more than once: undoing an earlier change then does nothing at
     /// once, and undoing the last gives back what was there before the first.

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Children of a thread whose policy, or of a process whose limit, was changed: they inherit what was set.
-//! When it is given back they get what there was, which they would have inherited without the change.
+//! Children of a thread whose policy, or of a process whose limit, was changed: they inherit what
+//! was set. When it is given back they get what there was, which they would have inherited without
+//! the change.
 use crate::identity::{parent_of, process_of};
 use crate::scheduling::{set_rule, Rule};
 use crate::sys;
@@ -42,9 +43,9 @@ impl Births {
         });
     }
 
-    /// Calls `visit` for the process and for its descendants that were born since, with a filter of ids
-    /// that threads which were born since can have; not at all if no thread of the device was born. A
-    /// child whose parent has ended is not found.
+    /// Calls `visit` for the process and for its descendants that were born since, with a filter of
+    /// ids that threads which were born since can have; not at all if no thread of the device was
+    /// born. A child whose parent has ended is not found.
     pub(crate) fn each_process(&self, mut visit: impl FnMut(Identity, &dyn Fn(&i32) -> bool)) {
         let last_id = last_id();
         if last_id == self.last_id {

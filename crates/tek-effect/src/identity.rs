@@ -210,9 +210,9 @@ impl Program {
 }
 
 /// Whether a process that is a child of `parent` was rather born of `process`: clone(2) can make a
-/// sibling (CLONE_PARENT). It runs in the memory of the process that made it, or in a copy, where the
-/// first stack lies at the same address. Where `parent` has that address as well, and where the child
-/// has executed a program, it counts as the parent's own.
+/// sibling (CLONE_PARENT). It runs in the memory of the process that made it, or in a copy, where
+/// the first stack lies at the same address. Where `parent` has that address as well, and where the
+/// child has executed a program, it counts as the parent's own.
 pub fn is_sibling_born_of(child: i32, process: i32, parent: i32) -> bool {
     let stack = |pid| Stat::of(pid).ok().flatten().map_or(0, |stat| stat.stack);
     let its = stack(child);

@@ -3,8 +3,9 @@
 //!
 //! An [`Effect`] owns a journal. Each change is written into it before it is made, with what was
 //! there, so that whoever opens the journal next can undo what a killed owner left. Undoing gives
-//! back what was there and no default; what a process with a right to it has changed since is the last
-//! word and stays. A change that a thread could make only by what it was lent ([`loan`]) is undone as well.
+//! back what was there and no default; what a process with a right to it has changed since is the
+//! last word and stays. A change that a thread could make only by what it was lent ([`loan`]) is
+//! undone as well.
 //!
 //! A thread is named by its id and its start time ([`Identity`]), so that one which got the id
 //! later is left alone.

@@ -150,8 +150,8 @@ impl LimitChange {
         self.ours.last().map_or(Ok(()), |&limits| self.set(limits))
     }
 
-    /// The limit first, so that what depends on it cannot be set again. Threads keep policies that other
-    /// changes gave them, as `keeps` says.
+    /// The limit first, so that what depends on it cannot be set again. Threads keep policies that
+    /// other changes gave them, as `keeps` says.
     pub(crate) fn undo(&self, keeps: &Keeps) -> Result<Undone, Error> {
         self.check()?;
         let undone = self.undo_limit()?;
@@ -172,8 +172,8 @@ impl LimitChange {
         Ok(if own == self.was { Undone::Undone } else { Undone::Changed })
     }
 
-    /// The limits of a process without the change. It may have lowered what was raised; a hard limit above
-    /// what it had can only come from the change unless it is above that, too.
+    /// The limits of a process without the change. It may have lowered what was raised; a hard
+    /// limit above what it had can only come from the change unless it is above that, too.
     fn limits_without(&self, present: Limits) -> Limits {
         if self.ours.contains(&present) {
             return self.was;

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! The loan that a change is to a thread: all that the thread could not have set by itself.
 //!
-//! A thread without rights of its own may lower a real-time policy that it was given, and may leave it
-//! for SCHED_OTHER. Its policy then still comes from the change, and ends with it. Pure, but for
+//! A thread without rights of its own may lower a real-time policy that it was given, and may leave
+//! it for SCHED_OTHER. Its policy then still comes from the change, and ends with it. Pure, but for
 //! [`Right::of`].
 use crate::identity::read_all;
 use crate::scheduling::{Rule, Scheduling, DEADLINE, FIFO, IDLE, RR};

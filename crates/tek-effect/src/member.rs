@@ -29,13 +29,13 @@ pub(crate) struct MemberChange {
     pub(crate) births: Option<Births>,
 }
 
-/// Threads and processes that were born of a thread while it was moved to another group for a while.
-/// They begin in that group, and belong where the thread was.
+/// Threads and processes that were born of a thread while it was moved to another group for a
+/// while. They begin in that group, and belong where the thread was.
 #[derive(Clone, Debug)]
 pub struct Heirs(pub(crate) MemberChange);
 
-/// Threads that were born may have children before they are moved. They are looked through so often at
-/// most.
+/// Threads that were born may have children before they are moved. They are looked through so often
+/// at most.
 const MOST_PASSES: usize = 8;
 
 impl Heirs {

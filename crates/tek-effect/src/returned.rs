@@ -3,8 +3,8 @@
 //!
 //! The kernel checks whether a caller may set a policy before it locks the thread. A call that was
 //! checked while the thread was real-time by our change may be carried out after we undid that: at
-//! once, or later if the caller lost its CPU in between. [`SchedulingChange::undo`] repeats itself for
-//! the former, and this is for the latter. Belongs to an [`crate::Effect`].
+//! once, or later if the caller lost its CPU in between. [`SchedulingChange::undo`] repeats itself
+//! for the former, and this is for the latter. Belongs to an [`crate::Effect`].
 use crate::scheduling::SchedulingChange;
 use crate::{sys, Identity, Undone};
 use std::collections::HashMap;
@@ -76,7 +76,8 @@ impl Returned {
         self.0.values().map(|entry| entry.next_ns).min()
     }
 
-    /// Looks at those whose time has come. Threads for which `is_changed` is true are changed again.
+    /// Looks at those whose time has come. Threads for which `is_changed` is true are changed
+    /// again.
     pub(crate) fn look(&mut self, now_ns: u64, is_changed: impl Fn(Identity) -> bool) {
         let look = |entry: &mut Entry| !is_changed(entry.change.who) && entry.look(&is_changed);
         self.0.retain(|_, entry| entry.next_ns > now_ns || look(entry));

@@ -22,8 +22,8 @@ pub(crate) const IDLE: u32 = libc::SCHED_IDLE as u32;
 pub(crate) const DEADLINE: u32 = libc::SCHED_DEADLINE as u32;
 const EXT: u32 = 7;
 
-/// The kernel checks whether a caller may set a policy before it locks the thread. So a call that was
-/// on its way may come after ours, and ours is made so often at most.
+/// The kernel checks whether a caller may set a policy before it locks the thread. So a call that
+/// was on its way may come after ours, and ours is made so often at most.
 const MOST_TRIES: usize = 16;
 
 /// What sched_getattr(2) says.

@@ -86,7 +86,8 @@ impl Glob {
         &self.0
     }
 
-    /// Whether the name of a process or thread fits the pattern, of which the kernel keeps 15 bytes.
+    /// Whether the name of a process or thread fits the pattern, of which the kernel keeps 15
+    /// bytes.
     pub fn matches_task(&self, name: &[u8]) -> bool {
         self.matches(name) || is_cut_from(name, &self.0)
     }

@@ -112,8 +112,8 @@ impl Configuration {
     }
 
     /// Grants programs that are named by a link as if they were named by their own paths, which is
-    /// all that the kernel tells. `behind` gives the files behind a pattern's links, or `None` where
-    /// nothing fits the pattern. What is returned are the patterns that nothing fits.
+    /// all that the kernel tells. `behind` gives the files behind a pattern's links, or `None`
+    /// where nothing fits the pattern. What is returned are the patterns that nothing fits.
     pub fn follow_links(
         &mut self,
         mut behind: impl FnMut(&Pattern) -> Option<Vec<PathBuf>>,

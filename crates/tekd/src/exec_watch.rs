@@ -55,8 +55,8 @@ pub enum News {
 /// The birth of a thread or a process.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Birth {
-    /// The thread that made a process; of a thread, and of a sibling (CLONE_PARENT), a thread of the
-    /// parent of the process that made it.
+    /// The thread that made a process; of a thread, and of a sibling (CLONE_PARENT), a thread of
+    /// the parent of the process that made it.
     pub parent_thread: i32,
     pub parent: i32,
     pub thread: i32,

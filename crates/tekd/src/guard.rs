@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The guard's account: the CPU time that threads used one after another while they were Fast, and bans.
+//! The guard's account: the CPU time that threads used one after another while they were Fast, and
+//! bans.
 use std::collections::VecDeque;
 use std::time::Duration;
 use tek_policy::Budget;
@@ -30,8 +31,8 @@ struct Window {
     /// 0: no budget.
     cpu_ns: u64,
     window_ns: u64,
-    /// When it was looked at, and what had been used since ever; the oldest first, not more often than
-    /// the guard looks.
+    /// When it was looked at, and what had been used since ever; the oldest first, not more often
+    /// than the guard looks.
     looks: VecDeque<(u64, u64)>,
 }
 
@@ -87,13 +88,13 @@ impl Window {
     }
 }
 
-/// Goes on over several stays in the Fast Region, so that leaving for a moment does not clear it, and
-/// over several threads, so that ending does not either: see [`crate::ledger`].
+/// Goes on over several stays in the Fast Region, so that leaving for a moment does not clear it,
+/// and over several threads, so that ending does not either: see [`crate::ledger`].
 #[derive(Clone, Debug)]
 pub struct Account {
     granted: Window,
-    /// The narrower budget that the thread asked to be held to. It is beside the granted one: each may
-    /// ask for another at any time.
+    /// The narrower budget that the thread asked to be held to. It is beside the granted one: each
+    /// may ask for another at any time.
     asked: Option<(Budget, Window)>,
     /// Used in earlier stays, and the thread's clock when this one began.
     booked_ns: u64,

@@ -2,10 +2,10 @@
 //! Accounts of threads that were Fast and are not, and the threads that take them over.
 //!
 //! A thread finds its account again for as long as that matters ([`Account::is_settled`]). A thread
-//! without one takes over one that its process does not use, or that a process which has ended or has
-//! closed its connections left to its user; only without such a one it gets a new account. So threads
-//! that are Fast one after another have one budget, and those at once have one each. Pure, but for
-//! looks whether processes have ended.
+//! without one takes over one that its process does not use, or that a process which has ended or
+//! has closed its connections left to its user; only without such a one it gets a new account. So
+//! threads that are Fast one after another have one budget, and those at once have one each. Pure,
+//! but for looks whether processes have ended.
 use crate::guard::Account;
 use std::collections::HashMap;
 use tek_effect::{Error, Identity};
@@ -89,7 +89,8 @@ impl Ledger {
         }
         self.kept.retain(|_, kept| !kept.account.is_settled(now_ns));
         let free = || self.kept.iter().filter(|(_, kept)| kept.is_free_for(owner));
-        // A ban is the process's, and that of the next process: else it would go on with other threads.
+        // A ban is the process's, and that of the next process: else it would go on with other
+        // threads.
         let banned = free().filter(|(_, kept)| kept.account.banned_for(now_ns).is_some());
         let last_banned = banned.max_by_key(|(_, kept)| kept.account.banned_for(now_ns));
         let least_used = || free().min_by_key(|(_, kept)| kept.account.burden());
@@ -102,7 +103,8 @@ impl Ledger {
         self.kept.remove(&thread).map(|kept| kept.account)
     }
 
-    /// Where the user has as many accounts as there may be, that of another process which was used least.
+    /// Where the user has as many accounts as there may be, that of another process which was used
+    /// least.
     fn shared_with_user(
         &self,
         owner: &Owner,

@@ -52,7 +52,8 @@ impl Lineage {
         self.away.is_empty()
     }
 
-    /// A thread of a process is away. A way that leads to the same place stays: it knows earlier children.
+    /// A thread of a process is away. A way that leads to the same place stays: it knows earlier
+    /// children.
     pub fn add(&mut self, process: i32, way: Way) {
         if !self.away.get(&process).is_some_and(|known| known.leads_as(&way)) {
             self.away.insert(process, way);
@@ -70,8 +71,9 @@ impl Lineage {
         self.away.values()
     }
 
-    /// A thread or process was born. `is_sibling_of` says of a process whether that one rather made it
-    /// than its parent: clone(2) can make the child of a process its sibling. `None`: it is of no process with a thread that is away.
+    /// A thread or process was born. `is_sibling_of` says of a process whether that one rather made
+    /// it than its parent: clone(2) can make the child of a process its sibling. `None`: it is of
+    /// no process with a thread that is away.
     pub fn note(&mut self, birth: Birth, is_sibling_of: impl Fn(i32) -> bool) -> Option<Descent> {
         let is_thread = birth.thread != birth.process;
         if !is_thread {

@@ -2,8 +2,8 @@
 //! Where the links lead that a pattern for programs means.
 //!
 //! The kernel tells of a process the path of its file without links, and an administrator writes
-//! /usr/bin/python3. A link that another user could change grants nothing: its owner could lead it to
-//! any program.
+//! /usr/bin/python3. A link that another user could change grants nothing: its owner could lead it
+//! to any program.
 use nix::errno::Errno;
 use std::ffi::{CStr, OsStr};
 use std::fs;
@@ -117,7 +117,8 @@ mod tests {
     fn a_way_that_another_user_can_change_leads_nowhere() {
         let base = tempfile::tempdir().unwrap();
         symlink("/bin/sh", base.path().join("sh")).unwrap();
-        // Every user can write to the directory for temporary files, though not to others' files there.
+        // Every user can write to the directory for temporary files, though not to others' files
+        // there.
         assert!(!is_trusted(Path::new("/tmp/sh")) && !is_trusted(&base.path().join("sh")));
         assert!(is_trusted(Path::new("/bin/sh")));
         symlink("sh", base.path().join("loop")).unwrap();

@@ -186,8 +186,8 @@ impl Means {
         }
     }
 
-    /// How children of a thread that got this get back to their groups; `None`: they are in theirs, or
-    /// are looked for by [`Means::tidy`] only.
+    /// How children of a thread that got this get back to their groups; `None`: they are in theirs,
+    /// or are looked for by [`Means::tidy`] only.
     pub fn way_of(&self, given: &Given) -> Option<Way> {
         if let Some(moved) = given.moved {
             return self.effect.heirs_of(moved).map(|heirs| Way::Home(Box::new(heirs)));

@@ -45,8 +45,8 @@ pub struct Checked {
     cgroups: Vec<String>,
 }
 
-/// A process's accounts of requests. It finds them again when it connects anew; else the next process of
-/// its user takes them over.
+/// A process's accounts of requests. It finds them again when it connects anew; else the next
+/// process of its user takes them over.
 #[derive(Clone, Copy, Default)]
 pub struct Accounts {
     switches: Bucket,

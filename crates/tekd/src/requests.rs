@@ -158,8 +158,8 @@ fn hello(server: &mut Server, pid: i32) -> Result<u64> {
     }
 }
 
-/// Lets a client give its threads real-time priorities up to this one, the highest that is granted and
-/// one more, for the guard in the process.
+/// Lets a client give its threads real-time priorities up to this one, the highest that is granted
+/// and one more, for the guard in the process.
 fn raise_limit(server: &mut Server, pid: i32, wanted: u64) -> std::result::Result<(), Error> {
     let Some(peer) = server.peers.get_mut(&pid) else { return Err(Error::Gone { tid: pid }) };
     let there = Limits::of(pid, Resource::Rtprio)?;

@@ -19,7 +19,10 @@ static struct {
 	struct tek_posix *free;
 } records;
 
-/* A small part of the addresses that the process may have (RLIMIT_AS): stacks and the heap need them, too. */
+/*
+ * A small part of the addresses that the process may have (RLIMIT_AS): stacks and the heap need
+ * them, too.
+ */
 static size_t most_bytes(void)
 {
 	struct rlimit limit;

@@ -2,9 +2,9 @@
 /*
  * Policies, priorities, CPUs and clocks of user-level threads, as the pthread functions have them.
  *
- * A priority counts among the threads of the program, where the scheduler looks at priorities (fifo).  With SCHED_TEK
- * (tek/tek.h) a thread goes before all others, under every scheduler, and its priority is a nice value.  The kernel's scheduling of the
- * process stays as it is.
+ * A priority counts among the threads of the program, where the scheduler looks at priorities
+ * (fifo).  With SCHED_TEK (tek/tek.h) a thread goes before all others, under every scheduler, and
+ * its priority is a nice value.  The kernel's scheduling of the process stays as it is.
  */
 #ifndef TEK_UTHREAD_POSIX_SCHED_H
 #define TEK_UTHREAD_POSIX_SCHED_H
@@ -15,7 +15,10 @@
 #include <stddef.h>
 #include <time.h>
 
-/* The range of a policy's priorities, as sched_get_priority_min() and _max() tell it; that of SCHED_TEK has nice values. */
+/*
+ * The range of a policy's priorities, as sched_get_priority_min() and _max() tell it; that of
+ * SCHED_TEK has nice values.
+ */
 int tek__sched_least(int policy);
 int tek__sched_most(int policy);
 

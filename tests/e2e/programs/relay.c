@@ -1,8 +1,8 @@
-// SPDX-License-Identifier: MIT OR Apache-2.0
-// relay SOCKET KIND MS WORK_MS: threads or processes become critical by tekd one after another, work
-// for WORK_MS of CPU time each, and make way for the next, for MS in all (0: two of them). It prints
-// the CPU time that was used with a real-time policy, in ms, and what tekd answered: all answers if
-// there are at most 16, else how many were refusals.
+// SPDX-License-Identifier: MIT OR Apache-2.0 relay SOCKET KIND MS WORK_MS: threads or processes
+// become critical by tekd one after another, work for WORK_MS of CPU time each, and make way for
+// the next, for MS in all (0: two of them). It prints the CPU time that was used with a real-time
+// policy, in ms, and what tekd answered: all answers if there are at most 16, else how many were
+// refusals.
 #include "tek_abi.h"
 #include <errno.h>
 #include <pthread.h>

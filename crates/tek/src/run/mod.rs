@@ -305,8 +305,8 @@ fn run_on_uthreads(args: &Args, mut plan: Plan) -> anyhow::Result<ExitCode> {
     })
 }
 
-/// Says what was asked for by the environment and by rules, and holds for threads of the kernel only.
-/// Options that ask for it are refused.
+/// Says what was asked for by the environment and by rules, and holds for threads of the kernel
+/// only. Options that ask for it are refused.
 fn tell_what_uthreads_lack(program: &OsStr, gathered: &Gathered) {
     if std::env::var_os("TEK_CRITICAL").is_some_and(|patterns| !patterns.is_empty()) {
         message::print(
@@ -466,8 +466,8 @@ pub fn run_profiled(
     under_tek(&args, Under::Profile(variable), &directory, &mut Collector::new(&[]), look)
 }
 
-/// Whether an arena of malloc's for each worker, which lasts as long as that, would take the addresses
-/// that the stacks of threads need (ulimit -v).
+/// Whether an arena of malloc's for each worker, which lasts as long as that, would take the
+/// addresses that the stacks of threads need (ulimit -v).
 fn few_addresses(under: Under<'_>) -> bool {
     matches!(under, Under::Uthreads(..))
         && std::env::var_os("MALLOC_ARENA_MAX").is_none()

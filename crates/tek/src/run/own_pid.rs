@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Variables that tell a process its own pid, such as LISTEN_PID and WATCHDOG_PID of systemd.
 //!
-//! They name tek, which was started in the program's place. The program has another pid, and ignores
-//! its sockets or its watchdog unless the variables name it.
+//! They name tek, which was started in the program's place. The program has another pid, and
+//! ignores its sockets or its watchdog unless the variables name it.
 use std::env;
 use std::ffi::{c_char, CString, OsString};
 use std::os::unix::ffi::OsStrExt;
@@ -26,7 +26,8 @@ unsafe impl Send for OwnPid {}
 unsafe impl Sync for OwnPid {}
 
 impl OwnPid {
-    /// Makes room in the variables that name this process. The environment must not change any more.
+    /// Makes room in the variables that name this process. The environment must not change any
+    /// more.
     pub fn prepare() -> Self {
         let own = OsString::from(std::process::id().to_string());
         let names_us = |(name, value): (OsString, OsString)| {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Children inherit from their parents what tekd gave those for a while: a raised limit, and the group
-//! that a Fast thread is in. They lose it as soon as the kernel tells of their birth.
+//! Children inherit from their parents what tekd gave those for a while: a raised limit, and the
+//! group that a Fast thread is in. They lose it as soon as the kernel tells of their birth.
 use super::Server;
 use crate::exec_watch::{Birth, ExecWatch};
 use crate::lineage::Way;
@@ -31,14 +31,16 @@ impl Server {
             }
         }
         if matches!(descent.way, Way::OutOfFast) {
-            // It had its parent's weight until now. Of one that has ended it is not known how long it ran.
+            // It had its parent's weight until now. Of one that has ended it is not known how long
+            // it ran.
             let since_ns = sys::monotonic_ns().saturating_sub(birth.at_ns);
             let ran_ns = process::ran_ns(birth.thread).unwrap_or(since_ns);
             self.region.charge(descent.process, birth.parent_thread, ran_ns.min(since_ns));
         }
     }
 
-    /// A child has inherited the limit that was raised for its parent, and is to have what that had.
+    /// A child has inherited the limit that was raised for its parent, and is to have what that
+    /// had.
     fn disinherit(&mut self, parent: i32, child: i32) {
         let of_peer = self.peers.get(&parent).and_then(|peer| peer.limit);
         let of_line = of_peer.or_else(|| self.born.get(&parent).copied());

@@ -154,7 +154,8 @@ impl Server {
         let is_this = |peer: &&Peer| peer.process == process;
         let has_limit =
             self.peers.get(&process.tid).filter(is_this).is_some_and(|peer| peer.limit.is_some());
-        // A policy that its thread set by the raised limit must not be what a request gives back later.
+        // A policy that its thread set by the raised limit must not be what a request gives back
+        // later.
         self.region.leave_process(&mut self.means, process, also_others || has_limit);
         // A later process may have its id.
         if self.peers.get(&process.tid).is_none_or(|peer| peer.process != process) {
@@ -173,8 +174,8 @@ impl Server {
         }
     }
 
-    /// A process that connects anew finds its accounts as it left them. Another one takes over the worst
-    /// that processes of its user have left: else a new process would clear them.
+    /// A process that connects anew finds its accounts as it left them. Another one takes over the
+    /// worst that processes of its user have left: else a new process would clear them.
     fn spent_accounts(&mut self, process: Identity, uid: u32, now_ns: u64) -> Accounts {
         let of_user = self.spent.iter().filter(|(_, (its, _))| *its == uid);
         let worst = of_user.max_by_key(|(_, (_, accounts))| accounts.missing_ns(now_ns));

@@ -90,8 +90,8 @@ pub struct Server {
     pub born: HashMap<i32, Change>,
     /// It was said that limits cannot be raised.
     pub told_of_limits: bool,
-    /// Of processes that are not connected and have asked lately, with their users, and how many are
-    /// looked through.
+    /// Of processes that are not connected and have asked lately, with their users, and how many
+    /// are looked through.
     spent: HashMap<Identity, (u32, Accounts)>,
     spent_most: usize,
     sent_away: log::Seldom,
