@@ -87,7 +87,7 @@ int main(void)
 """
 
 
-@pytest.mark.skipif(os.geteuid() != 0, reason="only root may become a user whom the limit holds for")
+@pytest.mark.skipif(os.geteuid() != 0, reason="root alone can change to a user, and the limit does not bind root")
 @pytest.mark.parametrize("mode", [[], ["--lock", "park"], ["--lock", "mcs"], ["--place", "spread"]], ids=" ".join)
 def test_a_program_that_locks_its_memory_has_room_for_it(open_build, compile_c, mode):
     program = compile_c(LOCKED, "cc", "-pthread")

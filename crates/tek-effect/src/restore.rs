@@ -8,7 +8,7 @@ pub enum Undone {
     Undone,
     /// The thread ended, or the file or directory is no more.
     Gone,
-    /// It was changed since by whoever had the right to do so without us, which stays.
+    /// A process with a right of its own changed it since, and that stays.
     Changed,
 }
 

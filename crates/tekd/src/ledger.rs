@@ -14,7 +14,7 @@ use tek_policy::Counts;
 /// Accounts are looked through when there are more.
 const MANY: usize = 1024;
 
-/// Whose an account is.
+/// The process, user and grant that an account belongs to.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Owner {
     pub process: Identity,
@@ -74,8 +74,8 @@ impl Ledger {
         self.kept.values_mut().filter(of_process).for_each(|kept| kept.is_orphan = true);
     }
 
-    /// Whose account a thread is to have from now on; `None`: a new one. `there` are those of Fast
-    /// threads, and `most` so many there may be, of the process and of the user.
+    /// The thread whose account this thread takes over; `None`: it gets a new one. `there` counts the
+    /// accounts of Fast threads, and `most` is how many there may be, of the process and of the user.
     pub fn choose(
         &mut self,
         thread: Identity,

@@ -128,7 +128,7 @@ impl Region {
         Some(Refused::new(libc::EDQUOT, why))
     }
 
-    /// Whose account a thread that becomes Fast takes over: its own, or that of an earlier one.
+    /// The thread whose account a thread that becomes Fast takes over: itself, or an earlier one.
     fn choose_account(
         &mut self,
         means: &mut Means,

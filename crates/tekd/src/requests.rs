@@ -3,6 +3,7 @@
 mod group;
 
 use crate::connection::Connection;
+use crate::exec_watch::ExecWatch;
 use crate::history::Asker;
 use crate::log;
 use crate::member::{Ask, Member, Reason, Target};
@@ -144,6 +145,10 @@ fn hello(server: &mut Server, pid: i32) -> Result<u64> {
         return Ok(GRANT_SWITCH);
     }
     server.watch_births(true);
+    if !server.exec_watch.as_ref().is_some_and(ExecWatch::hears_forks) {
+        server.tell_of_limits("the kernel does not tell of children, which would keep the limit");
+        return Ok(GRANT_SWITCH);
+    }
     match raise_limit(server, pid, u64::from(high) + 1) {
         Ok(()) => Ok(GRANT_SWITCH | GRANT_LIMIT),
         Err(gone @ Error::Gone { .. }) => {

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Whether libtek is loaded in a process: it has a table then, in a directory that libtek(7) names.
 //!
-//! Anybody can make names in /tmp, and a user has directories of his own: a link or a file system
-//! in their place could lead anywhere, or keep tekd waiting. Only what the user or root made, and
-//! nobody else can write to, counts.
+//! Any user can make names in /tmp, and has directories of its own: a link or a file system in
+//! their place could lead anywhere, or keep tekd waiting. A directory counts only if the process's
+//! user or root made it and no other user can write to it.
 use crate::process::{self, Status};
 use nix::fcntl::{open, openat2, AtFlags, OFlag, OpenHow, ResolveFlag};
 use nix::sys::stat::{fstat, fstatat, FileStat, Mode, SFlag};

@@ -9,6 +9,7 @@ mod group;
 mod harvest;
 pub mod inherited;
 pub mod libraries;
+mod limits;
 mod locks;
 pub mod message;
 pub mod options;
@@ -38,14 +39,13 @@ use harvest::Harvest;
 use libraries::{Alloc, Beside};
 use message::Messages;
 use nix::poll::PollTimeout;
-use nix::sys::resource::{getrlimit, rlim_t, Resource};
 use options::{Critical, RoleOption, RtRange, MOST_PATTERNS};
 use place::Place;
 use relay::Relay;
 use report::{Collector, Report};
 use rules::{Gathered, Sources};
 use stack::{Modes, Tuning};
-use std::ffi::{OsStr, OsString};
+use std::ffi::OsString;
 use std::fs::File;
 use std::io::{self, ErrorKind};
 use std::path::{Path, PathBuf};
@@ -284,7 +284,7 @@ fn run_on_uthreads(args: &Args, mut plan: Plan) -> anyhow::Result<ExitCode> {
             return Ok(ExitCode::from(MISUSED));
         }
     };
-    tell_what_uthreads_lack(&args.program[0], &gathered);
+    gathered.tell_what_uthreads_lack(&args.program[0]);
     let rules = gathered.rules;
     let recorder = args.uthread.trace.as_deref().map(Recorder::create).transpose()?;
     if let Some(recorder) = &recorder {
@@ -303,23 +303,6 @@ fn run_on_uthreads(args: &Args, mut plan: Plan) -> anyhow::Result<ExitCode> {
         Ok((_, end)) => end.pass_on(),
         Err(status) => status,
     })
-}
-
-/// Says what was asked for by the environment and by rules, and holds for threads of the kernel
-/// only. Options that ask for it are refused.
-fn tell_what_uthreads_lack(program: &OsStr, gathered: &Gathered) {
-    if std::env::var_os("TEK_CRITICAL").is_some_and(|patterns| !patterns.is_empty()) {
-        message::print(
-            "TEK_CRITICAL is not followed: user-level threads are not made time-critical",
-        );
-    }
-    let name = Path::new(program).file_name().unwrap_or(program).to_string_lossy();
-    if gathered.make_critical(&name) {
-        message::print(&format!(
-            "rules that make threads of {name} time-critical, or mark them, are followed for roles \
-             only: its threads are user-level ones"
-        ));
-    }
 }
 
 fn run_with_libtek(args: Args) -> anyhow::Result<ExitCode> {
@@ -345,7 +328,7 @@ fn run_with_libtek(args: Args) -> anyhow::Result<ExitCode> {
     let json = args.report_json.as_ref().map(create).transpose()?;
     let directory = RunDirectory::create()?;
     let mut collector = Collector::new(&args.critical);
-    if !args.critical.is_empty() && getrlimit(Resource::RLIMIT_FSIZE).is_ok_and(is_short) {
+    if !args.critical.is_empty() && limits::leave_no_room_for_events() {
         message::print(
             "what threads do is not known: the limit on the size of files (ulimit -f) leaves no room \
              for it",
@@ -399,11 +382,6 @@ fn run_with_libtek(args: Args) -> anyhow::Result<ExitCode> {
         }
     }
     Ok(end.pass_on())
-}
-
-/// Whether a program may not write what it tells of its threads.
-fn is_short((limit, _): (rlim_t, rlim_t)) -> bool {
-    limit < 1 << 20
 }
 
 /// Runs a program as `tek run --stack report` does, for who wants to know what was learnt, which
@@ -466,14 +444,6 @@ pub fn run_profiled(
     under_tek(&args, Under::Profile(variable), &directory, &mut Collector::new(&[]), look)
 }
 
-/// Whether an arena of malloc's for each worker, which lasts as long as that, would take the
-/// addresses that the stacks of threads need (ulimit -v).
-fn few_addresses(under: Under<'_>) -> bool {
-    matches!(under, Under::Uthreads(..))
-        && std::env::var_os("MALLOC_ARENA_MAX").is_none()
-        && getrlimit(Resource::RLIMIT_AS).is_ok_and(|(limit, _)| limit < 1 << 30)
-}
-
 /// Why a program cannot have the allocator that was asked for, to stand behind its name.
 fn needs_own_allocator(target: &target::Target, beside: &Beside) -> Option<&'static str> {
     if target.uthread_reason == Some(Reason::Sanitizer) {
@@ -520,7 +490,8 @@ fn under_tek(
         message::print(&format!("{program} {}: it runs, but not {how}", reason.text()));
         collector.add_not_covered(program.into_owned());
     }
-    environment::limit_arenas(args.arena_max.or(few_addresses(under).then_some(1)));
+    let one = matches!(under, Under::Uthreads(..)) && limits::leave_no_room_for_arenas();
+    environment::limit_arenas(args.arena_max.or(one.then_some(1)));
     if reason.is_some_and(Reason::forbids_preload) && !args.needs_tek_beside() {
         directory.remove();
         let error = child::replace_tek(&args.program);

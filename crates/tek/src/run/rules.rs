@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Which rules hold for a run: files of the system, of the user and of the command line, in this
 //! order, then `--role`. Whatever is wrong with one is said before anything starts.
+use super::message;
 use super::options::RoleOption;
 use std::env;
+use std::ffi::OsStr;
 use std::fs::{File, OpenOptions};
 use std::io::{self, Read};
 use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
@@ -74,8 +76,25 @@ pub struct Gathered {
 }
 
 impl Gathered {
+    /// Says what of rules and environment does not hold for a program on user-level threads. Options
+    /// that do not are refused.
+    pub fn tell_what_uthreads_lack(&self, program: &OsStr) {
+        if env::var_os("TEK_CRITICAL").is_some_and(|patterns| !patterns.is_empty()) {
+            message::print(
+                "TEK_CRITICAL is not followed: user-level threads are not made time-critical",
+            );
+        }
+        let name = Path::new(program).file_name().unwrap_or(program).to_string_lossy();
+        if self.make_critical(&name) {
+            message::print(&format!(
+                "rules that make threads of {name} time-critical, or mark them, are followed for \
+                 roles only: its threads are user-level ones"
+            ));
+        }
+    }
+
     /// Whether a rule makes threads of a program time-critical, or marks them to follow such.
-    pub fn make_critical(&self, program: &str) -> bool {
+    fn make_critical(&self, program: &str) -> bool {
         self.list.iter().any(|Rule { matches, set, .. }| {
             (set.critical == Some(true) || set.mark == Some(true))
                 && matches.program.as_ref().is_none_or(|glob| glob.matches(program.as_bytes()))

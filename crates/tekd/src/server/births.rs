@@ -80,7 +80,8 @@ impl Server {
             log::warning(&format!("births are not heard of: {error}"));
         }
         if is_away && !heard {
-            self.bring_all_home(); // children that were born until now
+            // Of births before that the kernel has not told.
+            self.bring_all_home();
         }
     }
 
@@ -121,6 +122,7 @@ impl Server {
             self.means.tidy(&self.configuration, &self.domain);
         }
     }
+
     /// Why limits are not raised, once.
     pub fn tell_of_limits(&mut self, why: &str) {
         if !std::mem::replace(&mut self.told_of_limits, true) {
