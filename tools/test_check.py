@@ -158,6 +158,32 @@ def work(request):
         print(request.node.name, os.getpid(), begin, time.monotonic(), file=log)
 """
 
+# Loses the list of free tests when the second process, which has no test to run, has ended: while
+# that begins it would take the empty file for a new one.
+LOSES = SHARED + """
+here = pathlib.Path(__file__)
+here.with_name(f"{os.getpid()}.collects").touch()
+pytestmark = pytest.mark.alone("thing")
+
+def second_has_ended():
+    pids = {int(file.stem) for file in here.parent.glob("*.collects")}
+    others = pids - {os.getpid()}
+    return others and not any(os.path.exists(f"/proc/{pid}") for pid in others)
+
+def test_loses():
+    end = time.monotonic() + 60
+    while not second_has_ended() and time.monotonic() < end:
+        time.sleep(0.01)
+    os.truncate(os.environ["CHECK_SHARE"], 0)
+"""
+
+AFTER = SHARED + """
+pytestmark = pytest.mark.alone("thing")
+
+def test_after():
+    pass
+"""
+
 SPREAD = SHARED + """
 pytestmark = pytest.mark.spread
 
@@ -253,10 +279,7 @@ class EndToEnd(unittest.TestCase):
 
     def test_tests_are_not_lost_with_the_list_of_free_ones(self):
         # A second process does not run test_after beside the first test.
-        text = SHARED + "pytestmark = pytest.mark.alone('thing')\ndef test_{}(): {}\n"
-        cases, _ = self.run_shared(
-            a=text.format("loses", "os.truncate(os.environ['CHECK_SHARE'], 0)"),
-            b=text.format("after", "pass"))
+        cases, _ = self.run_shared(a=LOSES, b=AFTER)
         self.assertIn("no process of pytest ran it", {case.reason for case in cases})
 
     def test_a_module_that_cannot_be_read_is_told_once(self):
