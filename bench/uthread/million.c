@@ -13,6 +13,7 @@
 
 #include <err.h>
 #include <getopt.h>
+#include <stdatomic.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -26,14 +27,14 @@ static on_cond all_wait, go_on;
 static volatile uint64_t threads = 1000; /* fewer, if no more could be created */
 static uint64_t waiting;
 static bool over, preempt;
-static volatile uint64_t begun; /* the last one that has */
+static _Atomic uint64_t begun; /* so many have: a thread can be taken off its CPU while it counts */
 
 /* Until another thread has begun to run: then this one was taken off the worker. */
 static void run_until_preempted(void)
 {
-	uint64_t own = ++begun;
+	uint64_t own = atomic_fetch_add(&begun, 1) + 1;
 
-	while (begun == own && own < threads)
+	while (atomic_load_explicit(&begun, memory_order_relaxed) == own && own < threads)
 		;
 }
 

@@ -124,6 +124,7 @@ static int many_signal_stacks(void)
 	static pthread_t threads[MANY];
 	static pthread_barrier_t barriers[2];
 
+	mallopt(M_ARENA_MAX, 1); /* its arenas, eight a CPU, take two mappings each */
 	pthread_barrier_init(&barriers[0], NULL, MANY + 1);
 	pthread_barrier_init(&barriers[1], NULL, MANY + 1);
 	for (int i = 0; i < MANY; i++)

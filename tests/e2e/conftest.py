@@ -93,10 +93,13 @@ WAITING = r"""
 #include <time.h>
 #include <unistd.h>
 
+static pthread_barrier_t named;
+
 static void *live(void *name)
 {
 	struct timespec used = {0};
 	pthread_setname_np(pthread_self(), name);
+	pthread_barrier_wait(&named);
 	while (strcmp(name, "spin") == 0)
 		;
 	while (strcmp(name, "busy") == 0 && used.tv_sec * 1000 + used.tv_nsec / 1000000 < 500)
@@ -109,8 +112,10 @@ int main(int argc, char **argv)
 {
 	pthread_t thread;
 	alarm(60);
+	pthread_barrier_init(&named, NULL, argc);
 	for (int i = 1; i < argc; i++)
 		pthread_create(&thread, NULL, live, argv[i]);
+	pthread_barrier_wait(&named);
 	puts("ready");
 	fflush(stdout);
 	pause();
