@@ -198,11 +198,11 @@ static void the_kernel_can_be_asked_for_what_others_changed(void **state)
 
 	(void)state;
 	waiter_start(&waiter, NULL);
-	assert_int_equal(setpriority(PRIO_PROCESS, (id_t)waiter.tid, 9), 0);
+	assert_int_equal(setpriority(PRIO_PROCESS, (id_t)waiter.tid, 19), 0);
 	struct tek_attributes attributes = attributes_of(waiter.thread);
 	assert_int_equal(attributes.vm_bytes, 0);
 	assert_int_equal(tek_attributes_refresh(&attributes), 0);
-	assert_int_equal(attributes.priority, 9);
+	assert_int_equal(attributes.priority, 19);
 	assert_true(attributes.vm_bytes > 1000000);
 	waiter_end(&waiter);
 	assert_int_equal(tek_attributes_refresh(&attributes), ESRCH);
