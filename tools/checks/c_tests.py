@@ -3,6 +3,7 @@
 import json
 import os
 import re
+import subprocess
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -96,19 +97,50 @@ def _needed(builddir: Path, suites: list[str]) -> list[str]:
 
 def _test(context: Context, suite: str, builddir: Path, wrapper: list[str], options: list[str],
           environment: dict[str, str] | None = None) -> list[Case]:
+    wrapper = wrapper if wrapper and which(wrapper[0]) else []
+    command = [*wrapper, "meson", "test", "-C", str(builddir), "--no-rebuild", "--print-errorlogs",
+               "--timeout-multiplier", TIMEOUT_FACTOR, "--num-processes", str(AT_A_TIME), *options]
+    left = set(_listed(context, builddir, options))
+    finished, ran = _run_meson(context, suite, builddir, command, environment)
+    left -= ran.keys()
+    if left and ran and not finished.hung:
+        # Meson ended early, as where it cannot start a thread: the rest gets another run.
+        finished, rest = _run_meson(context, suite, builddir, [*command, *sorted(left)],
+                                    environment)
+        left -= rest.keys()
+        ran |= rest
+    cases = [case for program in ran.values() for case in program]
+    if finished.hung or left or (finished.status and not cases):
+        lost = f"{finished.how}, {len(left)} tests did not run" if left else finished.how
+        cases.append(failed(f"{suite}: meson test", lost, finished.log))
+    return cases
+
+
+def _run_meson(context, suite, builddir, command, environment):
+    """How Meson ended, and the tests of each program that ran."""
     logs = builddir / "meson-logs"
     record = logs / "testlog.json"
     record.unlink(missing_ok=True)
-    wrapper = wrapper if wrapper and which(wrapper[0]) else []
-    finished = run(context, suite, [
-        *wrapper, "meson", "test", "-C", str(builddir), "--no-rebuild", "--print-errorlogs",
-        "--timeout-multiplier", TIMEOUT_FACTOR, "--num-processes", str(AT_A_TIME), *options],
-        environment=environment)
-    runs = record.read_text().splitlines() if record.exists() else []
-    cases = [case for line in runs for case in cases_of_run(json.loads(line), logs / "testlog.txt")]
-    if finished.hung or (finished.status and not cases):
-        cases.append(failed(f"{suite}: meson test", finished.how, finished.log))
-    return cases
+    finished = run(context, suite, command, environment=environment)
+    lines = record.read_text().splitlines() if record.exists() else []
+    runs = [json.loads(line) for line in lines]
+    return finished, {_program(run): cases_of_run(run, logs / "testlog.txt") for run in runs}
+
+
+def _listed(context: Context, builddir: Path, options: list[str]) -> list[str]:
+    """The programs that Meson would run."""
+    listed = subprocess.run(["meson", "test", "-C", str(builddir), "--no-rebuild", "--list", *options],
+                            cwd=context.top, env=context.environment(), stdin=subprocess.DEVNULL,
+                            stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True, check=False)
+    return [_without_suite(line) for line in listed.stdout.splitlines() if " / " in line]
+
+
+def _program(record: dict) -> str:
+    return _without_suite(record["name"])
+
+
+def _without_suite(name: str) -> str:
+    return name.split(" / ")[-1]
 
 
 def cases_of_run(record: dict, log: Path) -> list[Case]:
@@ -117,7 +149,7 @@ def cases_of_run(record: dict, log: Path) -> list[Case]:
     A program that says TAP is judged by what it said, by whether it said everything
     that it announced, and by its exit status; any other by Meson's verdict.
     """
-    program = record["name"].split(" / ")[-1]
+    program = _program(record)
     verdict, status = record["result"], record["returncode"]
     if verdict in ("TIMEOUT", "INTERRUPT"):
         how = "did not end in time" if verdict == "TIMEOUT" else "interrupted"

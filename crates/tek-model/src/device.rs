@@ -8,6 +8,7 @@ use crate::group::Groups;
 use crate::process::{own_pid_namespace, SchedStat, Stat, Switches};
 use crate::stack::{StackUse, Stacks};
 use crate::uthread::{Uthread, Worker};
+use crate::wait::Wait;
 use crate::watch::Sleepers;
 use crate::{boot_time_ns, files, processes, Error, Process, Table, Thread};
 use std::collections::HashMap;
@@ -28,6 +29,8 @@ pub struct Wanted {
     pub schedstat: bool,
     /// [`Task::switches`].
     pub switches: bool,
+    /// [`Task::wait`]. For a moment this takes a lock of the process.
+    pub waits: bool,
     /// [`Task::seat`].
     pub groups: bool,
     /// [`Program::vm_bytes`].
@@ -38,7 +41,7 @@ pub struct Wanted {
     pub kinds: bool,
     /// [`Program::uthreads`].
     pub uthreads: bool,
-    /// [`Task::stack`]. This is the one thing that takes a lock of the process, for a moment.
+    /// [`Task::stack`]. This too takes a lock of the process, for a moment.
     pub stacks: bool,
 }
 
@@ -53,6 +56,8 @@ pub struct Task {
     pub schedstat: Option<SchedStat>,
     /// Its context switches.
     pub switches: Option<Switches>,
+    /// What it waits for, if it sleeps.
+    pub wait: Option<Wait>,
     /// How much of its stack it used: as its process says, or else seen from outside.
     pub stack: Option<StackUse>,
     /// The group, `GROUP_*`, that tekd has it in: by its control group.

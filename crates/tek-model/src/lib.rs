@@ -18,6 +18,7 @@ mod snapshot;
 mod stack;
 mod table;
 mod uthread;
+mod wait;
 mod watch;
 
 pub use detail::{environment, Detail};
@@ -30,4 +31,5 @@ pub use snapshot::{Snapshot, Thread};
 pub use stack::StackUse;
 pub use table::Table;
 pub use uthread::{Uthread, Worker};
+pub use wait::{End, Wait};
 pub use watch::{Watch, ROUND};

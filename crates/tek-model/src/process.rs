@@ -234,7 +234,7 @@ impl Process {
         })
     }
 
-    fn read<T: FromRead>(&self, file: &str) -> Option<T> {
+    pub(crate) fn read<T: FromRead>(&self, file: &str) -> Option<T> {
         self.with(file, |bytes| T::from_read(bytes).ok())
     }
 

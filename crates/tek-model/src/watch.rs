@@ -127,8 +127,10 @@ impl Sleepers {
         if let Some(known) = known.filter(|known| slept(known, schedstat)) {
             return Some((entry, known, true));
         }
+        let stat = process.stat(tid)?;
         let task = Task {
-            stat: process.stat(tid)?,
+            wait: (wanted.waits && stat.state == 'S').then(|| process.wait(tid)).flatten(),
+            stat,
             record: None,
             schedstat,
             switches: wanted.switches.then(|| process.switches(tid)).flatten(),
