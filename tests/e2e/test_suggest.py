@@ -3,6 +3,7 @@
 import functools
 import json
 import os
+import pathlib
 import re
 import signal
 import subprocess
@@ -243,7 +244,7 @@ def test_the_event_path_of_the_appliance_is_found_and_then_fast(tek, tmp_path, r
                 start_new_session=True)
     assert ended.returncode == 0, ended.stderr
     suggested = set(rules_in(rules.read_text()))
-    assert {"touch", "ui", "render"} <= suggested
+    assert {"touch", "ui", "render"} <= suggested and not {"door", "gas", "temp"} & suggested
     hogs = ("media", "network", "updater", "indexer")
     assert not [name for name in suggested if name.startswith(hogs)]
     assert all(f"# - {hog}[0-9]* of appliance (5 threads)" in rules.read_text() for hog in hogs)
@@ -253,6 +254,16 @@ def test_the_event_path_of_the_appliance_is_found_and_then_fast(tek, tmp_path, r
     assert ended.returncode == 0, ended.stderr
     fast = {row["thread"] for row in json.loads(report.read_text())["threads"]}
     assert fast == suggested
+
+
+def test_precision_and_recall_are_shown(tmp_path):
+    shown, file = (subprocess.run([pathlib.Path(__file__).parents[2] / "bench/suggest/answers.py", "--hogs", "1", "--seconds", "5",
+                                   "--json", tmp_path / "file", *more, "robot"], stdout=subprocess.PIPE, text=True,
+                                  env={**os.environ, "TEK_BUILD": str(BUILD)}, timeout=120, check=True).stdout
+                   for more in ((), ("--list",)))
+    assert re.search(r"\n +1 +robot +[0-2] of 2 .*\n +1 +all +precision [01]\.\d\d, recall [01]\.\d\d\n$", shown)
+    assert file.split() == ["robot", "bumper", "motor"]
+    assert json.loads((tmp_path / "file").read_text())[0]["hogs"] == 1
 
 
 @unless_disturbed

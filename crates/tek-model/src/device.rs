@@ -29,6 +29,8 @@ pub struct Wanted {
     pub schedstat: bool,
     /// [`Task::switches`].
     pub switches: bool,
+    /// [`Task::storage_bytes`].
+    pub storage: bool,
     /// [`Task::wait`]. For a moment this takes a lock of the process.
     pub waits: bool,
     /// [`Task::seat`].
@@ -56,6 +58,8 @@ pub struct Task {
     pub schedstat: Option<SchedStat>,
     /// Its context switches.
     pub switches: Option<Switches>,
+    /// What it read from storage, and wrote for it, in bytes.
+    pub storage_bytes: Option<u64>,
     /// What it waits for, if it sleeps.
     pub wait: Option<Wait>,
     /// How much of its stack it used: as its process says, or else seen from outside.

@@ -8,7 +8,7 @@ use nix::fcntl::{openat, OFlag};
 use nix::sys::stat::Mode;
 use nix::time::{clock_getcpuclockid, clock_gettime};
 use nix::unistd::{sysconf, Pid, SysconfVar};
-use procfs_core::process::{Schedstat, StatM};
+use procfs_core::process::{Io, Schedstat, StatM};
 use procfs_core::{FromBufRead, FromRead};
 use std::fs::{self, File};
 use std::io::{self, Read};
@@ -184,6 +184,13 @@ impl Process {
                 involuntary: status_field(status, "nonvoluntary_ctxt_switches")?,
             })
         })
+    }
+
+    /// What a thread read from storage, and wrote for it, in bytes; `None` when it has ended or may
+    /// not be traced. Written are pages that were not yet to be written before.
+    pub fn storage_bytes(&self, tid: u32) -> Option<u64> {
+        let io: Io = self.parse(&format!("task/{tid}/io"))?;
+        Some(io.read_bytes.saturating_add(io.write_bytes))
     }
 
     /// A thread's control groups, as in its cgroup file; `None` when it has ended.

@@ -131,6 +131,7 @@ impl Sleepers {
         let task = Task {
             wait: (wanted.waits && stat.state == 'S').then(|| process.wait(tid)).flatten(),
             stat,
+            storage_bytes: wanted.storage.then(|| process.storage_bytes(tid)).flatten(),
             record: None,
             schedstat,
             switches: wanted.switches.then(|| process.switches(tid)).flatten(),

@@ -154,6 +154,7 @@ mod tests {
             record: None,
             schedstat: None,
             switches: None,
+            storage_bytes: None,
             wait: None,
             stack: None,
             seat: None,

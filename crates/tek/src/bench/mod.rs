@@ -17,7 +17,6 @@ mod output;
 mod programs;
 mod random;
 mod response;
-mod sched;
 mod stack;
 mod stats;
 mod table;

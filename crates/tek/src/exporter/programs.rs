@@ -185,6 +185,8 @@ mod tests {
             record: Some(Thread { slot: 0, record, side: Side::new_zeroed() }),
             schedstat: None,
             switches: None,
+            storage_bytes: None,
+            wait: None,
             stack: peak.map(|peak| StackUse { peak_bytes: Some(peak), bound_bytes: 8192 }),
             seat: None,
         }

@@ -337,6 +337,8 @@ fn task_of(uthread: &Uthread, parent: u32, first_name: &str) -> Task {
         record: Some(uthread.own),
         schedstat: None,
         switches: None,
+        storage_bytes: None,
+        wait: None,
         stack: uthread.stack,
         seat: None,
     }

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! The few numbers by which threads are judged.
+use super::clock::Waker;
 use super::window::Window;
 use serde::Serialize;
 
@@ -7,6 +8,10 @@ use serde::Serialize;
 /// number of wake-ups ...
 const EVEN_SHARE: f64 = 2.0 / 3.0;
 const EVEN: f64 = 0.05;
+/// ... within so many wake-ups, or, for a clock that is read at odd moments, this share. Events that
+/// come by chance are the more even the more there are, and a clock is not.
+const EVEN_BY: f64 = 1.5;
+const EVEN_AT_LEAST: f64 = 0.01;
 /// ... and that number is large enough for it to mean something, as is that of seconds.
 const EVEN_WAKEUPS: f64 = 8.0;
 const EVEN_WINDOWS: usize = 3;
@@ -17,6 +22,12 @@ const MORE: f64 = 0.25;
 const MORE_WAKEUPS: f64 = 2.0;
 const MORE_WINDOWS: usize = 2;
 const MORE_SHARE: f64 = 0.1;
+
+/// They are woken by storage, too, where they used it in so large a share of their seconds.
+const STORAGE_SHARE: f64 = 0.5;
+
+/// However long other threads waited for a CPU, no larger share of the time is taken to be theirs.
+const OTHERS_AT_MOST: f64 = 0.75;
 
 /// What threads of one kind did in the seconds in which they ran: "usual" is the median of these
 /// seconds, of all the threads together.
@@ -31,21 +42,35 @@ pub struct Evidence {
     /// Usual wake-ups per second, the time spent waiting for a CPU left out: on a busy machine a
     /// thread that is woken seldom because it cannot keep up is not taken for an idle one.
     pub wakeups_per_s: f64,
+    /// Wake-ups per second that were due: those of the clock that wakes them, or those that there
+    /// would be if other threads of the program, by which they may be woken, need not wait for a
+    /// CPU.
+    pub due_per_s: f64,
+    /// Wake-ups in all that were due.
+    pub due: f64,
     /// Usual CPU time from one wake-up to the next.
     pub cpu_per_wakeup_ns: u64,
     /// Usual share of a CPU, the time spent waiting for one left out: 1 for a thread that would
     /// never stop, however little it gets.
     pub cpu_share: f64,
+    /// Share of the time in which they waited for a CPU.
+    pub delay_share: f64,
     /// Mean time that they waited for a CPU after a wake-up.
     pub delay_per_wakeup_ns: u64,
     /// Of the looks at which they did not run, the share at which they waited for storage.
     pub storage_share: f64,
+    /// Whether they used storage in most of their seconds. Waits for a fast one are seldom seen.
+    pub uses_storage: bool,
     /// Whether they are woken evenly, as by a clock, and by nothing else.
     pub periodic: bool,
+    /// Whether they told the kernel so.
+    #[serde(skip)]
+    pub waker_is_clock: bool,
 }
 
 /// Works the numbers out. The order of the windows does not matter.
-pub fn measure(windows: &[Window], asleep_ns: u64) -> Evidence {
+pub fn measure(windows: &[Window], asleep_ns: u64, waker: Waker) -> Evidence {
+    let wakeups_per_s = usual(windows, |w| w.wakeups as f64 / seconds(free_ns(w)));
     let sum = |field: fn(&Window) -> u64| windows.iter().map(field).sum::<u64>();
     let (time_ns, wakeups) = (sum(|w| w.time_ns), sum(|w| w.wakeups));
     let storage = sum(|w| w.storage);
@@ -53,12 +78,32 @@ pub fn measure(windows: &[Window], asleep_ns: u64) -> Evidence {
         active_s: seconds(time_ns),
         watched_s: seconds(time_ns + asleep_ns),
         wakeups,
-        wakeups_per_s: usual(windows, |w| w.wakeups as f64 / seconds(free_ns(w))),
+        wakeups_per_s,
+        due_per_s: match waker {
+            Waker::Clock(period_ns) => 1.0 / seconds(period_ns),
+            _ => wakeups_per_s,
+        },
+        due: wakeups as f64,
+        delay_share: (sum(|w| w.delay_ns) as f64 / time_ns.max(1) as f64).min(1.0),
         cpu_per_wakeup_ns: usual(windows, |w| w.burst_ns as f64) as u64,
         cpu_share: usual(windows, |w| w.cpu_ns as f64 / free_ns(w) as f64),
         delay_per_wakeup_ns: sum(|w| w.delay_ns) / wakeups.max(1),
         storage_share: storage as f64 / (storage + sum(|w| w.sleeping)).max(1) as f64,
-        periodic: is_periodic(windows),
+        uses_storage: uses_storage(windows),
+        periodic: matches!(waker, Waker::Clock(_)) || is_periodic(windows),
+        waker_is_clock: matches!(waker, Waker::Clock(_)),
+    }
+}
+
+impl Evidence {
+    /// The same where other threads, by which these may be woken, waited for a CPU in this share of
+    /// the time. A clock does not wait.
+    pub fn held_up(self, others: f64) -> Self {
+        if self.waker_is_clock {
+            return self;
+        }
+        let more = 1.0 / (1.0 - others.min(OTHERS_AT_MOST));
+        Self { due_per_s: self.due_per_s * more, due: self.due * more, ..self }
     }
 }
 
@@ -66,6 +111,11 @@ pub fn measure(windows: &[Window], asleep_ns: u64) -> Evidence {
 /// for a CPU when it is over, so that it can seem longer than the window.
 fn free_ns(window: &Window) -> u64 {
     window.time_ns.saturating_sub(window.delay_ns).max(window.cpu_ns).max(1)
+}
+
+fn uses_storage(windows: &[Window]) -> bool {
+    let using = windows.iter().filter(|w| w.storage_bytes > 0).count();
+    using > 0 && using as f64 >= STORAGE_SHARE * windows.len() as f64
 }
 
 /// Whether a clock wakes them and nothing else. A thread that sleeps until a time is woken evenly
@@ -82,7 +132,8 @@ fn is_even(windows: &[Window], clock_ns: fn(&Window) -> u64) -> bool {
     let middle = usual(windows, rate);
     windows.len() >= EVEN_WINDOWS
         && middle >= EVEN_WAKEUPS
-        && quantile(EVEN_SHARE, windows, |w| (rate(w) - middle).abs()) <= EVEN * middle
+        && quantile(EVEN_SHARE, windows, |w| (rate(w) - middle).abs())
+            <= (EVEN * middle).min(EVEN_BY.max(EVEN_AT_LEAST * middle))
 }
 
 /// Whether there were seconds in which something else than the clock woke them.
@@ -137,9 +188,13 @@ mod tests {
         }
     }
 
+    fn did(windows: &[Window]) -> Evidence {
+        measure(windows, 0, Waker::Unknown)
+    }
+
     #[test]
     fn the_time_in_which_a_thread_waited_for_a_cpu_is_left_out() {
-        let evidence = measure(&[second(2, 25, 500)], 0);
+        let evidence = did(&[second(2, 25, 500)]);
         assert_eq!(evidence.wakeups_per_s, 4.0);
         assert_eq!(evidence.cpu_share, 0.05);
         assert_eq!(evidence.delay_per_wakeup_ns, 250 * MS);
@@ -148,13 +203,13 @@ mod tests {
     #[test]
     fn a_thread_that_would_never_stop_has_a_whole_cpu_however_little_it_gets() {
         // The wait of the second before is booked in this one.
-        assert_eq!(measure(&[second(0, 50, 950), second(0, 30, 1200)], 0).cpu_share, 1.0);
+        assert_eq!(did(&[second(0, 50, 950), second(0, 30, 1200)]).cpu_share, 1.0);
     }
 
     #[test]
     fn one_busy_second_does_not_hide_what_is_usual() {
         let usual = second(20, 10, 0);
-        let evidence = measure(&[usual, second(1, 900, 0), usual], 7_000_000_000);
+        let evidence = measure(&[usual, second(1, 900, 0), usual], 7_000_000_000, Waker::Unknown);
         assert_eq!((evidence.wakeups_per_s, evidence.cpu_per_wakeup_ns), (20.0, MS / 2));
         assert_eq!((evidence.active_s, evidence.watched_s, evidence.wakeups), (3.0, 10.0, 41));
     }
@@ -162,7 +217,7 @@ mod tests {
     #[test]
     fn a_short_window_counts_little() {
         let short = Window { time_ns: 10 * MS, ..second(9, 1, 0) };
-        assert_eq!(measure(&[short, second(5, 1, 0)], 0).wakeups_per_s, 5.0);
+        assert_eq!(did(&[short, second(5, 1, 0)]).wakeups_per_s, 5.0);
     }
 
     #[test]
@@ -171,16 +226,16 @@ mod tests {
         let events = [20, 3, 45, 11].map(|wakeups| second(wakeups, 1, 0));
         let by_chance = [10, 10, 10, 10, 10, 4, 7, 12, 12].map(|wakeups| second(wakeups, 1, 0));
         let few = [2, 2, 2, 2].map(|wakeups| second(wakeups, 1, 0));
-        assert!(measure(&clock, 0).periodic);
+        assert!(did(&clock).periodic);
         for other in [&events[..], &by_chance, &few] {
-            assert!(!measure(other, 0).periodic);
+            assert!(!did(other).periodic);
         }
     }
 
     #[test]
     fn a_clock_that_is_not_all_that_wakes_a_thread_is_none() {
         let woken = |often: &[u64]| {
-            measure(&often.iter().map(|&wakeups| second(wakeups, 1, 0)).collect::<Vec<_>>(), 0)
+            did(&often.iter().map(|&wakeups| second(wakeups, 1, 0)).collect::<Vec<_>>())
         };
         let clock = [10; 20];
         assert!(woken(&[&clock[..], &[40]].concat()).periodic, "its start");
@@ -195,12 +250,46 @@ mod tests {
         let sleeps_for = waited.map(|ms| second((1000 - ms) / 50, 1, ms));
         // Asleep until the next 50 ms, it is woken as often as ever.
         let sleeps_until = waited.map(|ms| second(20, 1, ms));
-        assert!(measure(&sleeps_for, 0).periodic);
-        assert!(measure(&sleeps_until, 0).periodic);
+        assert!(did(&sleeps_for).periodic);
+        assert!(did(&sleeps_until).periodic);
     }
 
     #[test]
     fn without_windows_everything_is_zero() {
-        assert_eq!(measure(&[], 0), Evidence::default());
+        assert_eq!(did(&[]), Evidence::default());
+    }
+
+    #[test]
+    fn a_clock_says_which_wake_ups_were_due_and_that_they_are_even() {
+        let late = [9, 3, 5, 1].map(|wakeups| second(wakeups, 1, 700));
+        let evidence = measure(&late, 0, Waker::Clock(50 * MS));
+        assert_eq!((evidence.due_per_s, evidence.periodic), (20.0, true));
+        assert!(!measure(&late, 0, Waker::Events).periodic);
+    }
+
+    #[test]
+    fn wake_ups_are_due_more_often_where_others_wait_for_a_cpu() {
+        let touch = did(&[second(1, 10, 0)]);
+        assert_eq!((touch.due_per_s, touch.due), (1.0, 1.0));
+        let held_up = touch.clone().held_up(0.5);
+        assert_eq!((held_up.due_per_s, held_up.due, held_up.wakeups), (2.0, 2.0, 1));
+        assert_eq!(touch.held_up(1.0).due_per_s, 4.0, "not for ever");
+        let clock = measure(&[second(1, 10, 0)], 0, Waker::Clock(1000 * MS));
+        assert_eq!(clock.held_up(0.5).due_per_s, 1.0);
+    }
+
+    #[test]
+    fn many_events_are_no_clock_because_their_number_is_even() {
+        let by_chance = [300, 309, 293, 305, 296, 311].map(|wakeups| second(wakeups, 1, 0));
+        let clock = [300, 301, 300, 299, 300, 300].map(|wakeups| second(wakeups, 1, 0));
+        assert!(!did(&by_chance).periodic && did(&clock).periodic);
+    }
+
+    #[test]
+    fn storage_counts_if_it_was_used_in_most_seconds() {
+        let used = |bytes| Window { storage_bytes: bytes, ..second(9, 1, 0) };
+        assert!(did(&[used(4096), used(4096), used(0)]).uses_storage);
+        assert!(!did(&[used(1 << 20), used(0), used(0)]).uses_storage);
+        assert!(!did(&[]).uses_storage);
     }
 }

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! `tek suggest`: which threads of a program are time-critical, as rules for `tek run`.
+mod clock;
 mod evidence;
 mod kind;
 mod output;
@@ -53,19 +54,26 @@ WHAT IS SUGGESTED:
       in a row still answer within the 100 ms that people take for at once;
     --max-share of a CPU or less: one that wants more has work, not events, and
       would keep everything else waiting. The guard of `tek run` stops at 80%.
-  if it waits for storage in less than half of its waits, and if it was active
-  for 5 seconds with 20 wake-ups or more: a program's start alone wakes its
-  threads several times.
+  if it waits for storage in less than half of its waits and uses it in less
+  than half of its seconds, and if it was active for 5 seconds with 20 wake-ups
+  or more: a program's start alone wakes its threads several times.
+
+  On a busy machine those that wake a thread have to wait for a CPU, so that it
+  is woken seldomer. So wake-ups that were due count: those of the clock that
+  wakes it, or those that there would be if no other soon done thread of its
+  program had to wait for a CPU.
 
   One that is woken evenly, as by a clock, and by nothing else perhaps is one: a
   sensor or an audio buffer, but also a timer that looks after things. Its rule
   stands in the file commented out: only you know whether somebody waits for
-  what it does. Read the rules before you use them.
+  what it does. What a thread sleeps for tells a clock from events, on a busy
+  machine too; of another user's process only root is told. Read the rules
+  before you use them.
 
   A thread is named in the rules by its own name, or if it has none by the
   function that it runs. One with neither is listed with advice. Threads are
   looked at 10 times a second, less often if there are thousands; one that lives
-  shorter may be missed.
+  shorter may be missed. `tek suggest` itself runs at nice -20, if it may.
 
 OUTPUT:
   The rules, with the evidence in comments, go to FILE of -o; the program then

@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! From threads that were watched to kinds of threads, each with a rule or the reason why not.
+use super::clock::Waker;
 use super::evidence::{measure, Evidence};
 use super::kind::{glob_of, kind_of};
-use super::verdict::{why_not, Reason, Thresholds};
+use super::verdict::{is_soon_done, why_not, Reason, Thresholds};
 use super::window::Window;
 use serde::Serialize;
 use std::collections::{BTreeMap, BTreeSet};
@@ -32,6 +33,8 @@ pub struct Watched {
     pub runs: Option<String>,
     /// Whether it was real-time when it was last seen.
     pub real_time: bool,
+    /// What wakes it.
+    pub waker: Waker,
     /// What it did.
     pub windows: Vec<Window>,
     /// How long it slept besides.
@@ -86,9 +89,17 @@ pub fn plan(threads: &[Watched], borders: &Thresholds) -> Vec<Kind> {
     for thread in threads {
         groups.entry((&thread.program, mark_of(thread))).or_default().push(thread);
     }
+    let evidence: Vec<_> = groups.values().map(|members| evidence_of(members)).collect();
     let mut kinds: Vec<_> = groups
         .iter()
-        .map(|((program, mark), members)| judge(program, mark, members, borders))
+        .enumerate()
+        .map(|(own, ((program, mark), members))| {
+            let others = groups.keys().zip(&evidence).enumerate();
+            let others =
+                others.filter(|(other, ((their, _), _))| *other != own && their == program);
+            let waited = waited_for(others.map(|(_, (_, evidence))| evidence), borders);
+            judge(program, mark, members, evidence[own].clone().held_up(waited), borders)
+        })
         .collect();
     // Only now is it known whom a pattern must not mean.
     let meant: BTreeSet<_> = groups
@@ -122,9 +133,26 @@ pub fn plan(threads: &[Watched], borders: &Thresholds) -> Vec<Kind> {
     kinds
 }
 
-fn judge(program: &str, mark: &Mark, members: &[&Watched], borders: &Thresholds) -> Kind {
+fn evidence_of(members: &[&Watched]) -> Evidence {
     let windows: Vec<_> = members.iter().flat_map(|thread| &thread.windows).copied().collect();
-    let evidence = measure(&windows, members.iter().map(|thread| thread.asleep_ns).sum());
+    let asleep_ns = members.iter().map(|thread| thread.asleep_ns).sum();
+    measure(&windows, asleep_ns, waker_of(members))
+}
+
+/// The share of the time in which one of these threads waited for a CPU and kept others from being
+/// woken. One that a clock wakes, or that is never soon done, is taken to wake nobody.
+fn waited_for<'a>(others: impl Iterator<Item = &'a Evidence>, borders: &Thresholds) -> f64 {
+    let wakes = others.filter(|other| !other.periodic && is_soon_done(other, borders));
+    wakes.map(|other| other.delay_share).fold(0.0, f64::max)
+}
+
+fn judge(
+    program: &str,
+    mark: &Mark,
+    members: &[&Watched],
+    evidence: Evidence,
+    borders: &Thresholds,
+) -> Kind {
     let first = members[0];
     let same = members.iter().all(|thread| thread.runs == first.runs);
     let rule = rule_for(program, mark, members);
@@ -149,6 +177,16 @@ fn judge(program: &str, mark: &Mark, members: &[&Watched], borders: &Thresholds)
         },
         reason,
     }
+}
+
+/// What wakes threads of one kind: events, if they wake one of them.
+fn waker_of(members: &[&Watched]) -> Waker {
+    let rank = |waker: &Waker| match waker {
+        Waker::Unknown => 0,
+        Waker::Clock(_) => 1,
+        Waker::Events => 2,
+    };
+    members.iter().map(|thread| thread.waker).max_by_key(rank).unwrap_or_default()
 }
 
 fn rule_for(program: &str, mark: &Mark, members: &[&Watched]) -> Result<Option<Rule>, Invalid> {
@@ -314,6 +352,24 @@ mod tests {
         assert!(means(&kinds[1].rules, &clock("sensor")));
         let threads = [Watched { real_time: true, ..clock("audio") }];
         assert_eq!(plan(&threads, &BORDERS)[0].reason, Some(Reason::RealTime));
+    }
+
+    #[test]
+    fn who_is_woken_seldom_because_others_wait_for_a_cpu_is_suggested_all_the_same() {
+        // An event a second: most of that time ui waits for a CPU, and touch for ui.
+        let second = Window { time_ns: 1_000_000_000, wakeups: 1, ..Window::default() };
+        let touch = Window { cpu_ns: 100_000, burst_ns: 100_000, ..second };
+        let ui = Window { cpu_ns: 9_000_000, burst_ns: 9_000_000, delay_ns: 700_000_000, ..second };
+        let live = |name, window| Watched { windows: vec![window; 24], ..quick(name) };
+        let tick = Watched { waker: Waker::Clock(1_000_000_000), ..live("tick", touch) };
+        let reasons = |threads: &[Watched]| {
+            let kinds = plan(threads, &BORDERS).into_iter();
+            kinds.map(|kind| (kind.thread, kind.reason)).collect::<BTreeMap<_, _>>()
+        };
+        let both = reasons(&[live("touch", touch), live("ui", ui), tick.clone()]);
+        assert_eq!((both["touch"], both["ui"]), (None, None));
+        assert_eq!(both["tick"], Some(Reason::RarelyWoken));
+        assert_eq!(reasons(&[live("touch", touch), tick])["touch"], Some(Reason::RarelyWoken));
     }
 
     #[test]

@@ -8,10 +8,11 @@ use super::evidence::Evidence;
 use crate::units::time;
 use serde::Serialize;
 
-/// Less than this is no evidence: seconds of activity, and wake-ups in them. A program's start and
-/// end alone wake its threads several times.
+/// Less than this is no evidence: seconds of activity, wake-ups that were due in them, and those that
+/// there were. A program's start and end alone wake its threads several times.
 pub const LEAST_ACTIVE_S: f64 = 5.0;
-const LEAST_WAKEUPS: u64 = 20;
+const LEAST_DUE: f64 = 20.0;
+const LEAST_WAKEUPS: u64 = 10;
 
 /// A thread that waits for storage at more than this share of its waits is woken by it.
 const MOST_STORAGE: f64 = 0.5;
@@ -85,19 +86,31 @@ pub enum Reason {
 pub fn why_not(evidence: &Evidence, borders: &Thresholds) -> Option<Reason> {
     if evidence.cpu_share * 100.0 > borders.max_share {
         Some(Reason::CpuBound)
-    } else if evidence.storage_share > MOST_STORAGE {
+    } else if evidence.storage_share > MOST_STORAGE || evidence.uses_storage {
         Some(Reason::WaitsForStorage)
-    } else if evidence.wakeups_per_s < borders.min_rate {
+    } else if evidence.due_per_s < borders.min_rate {
         Some(Reason::RarelyWoken)
     } else if evidence.wakeups_per_s > borders.max_rate {
         Some(Reason::BusyPoller)
     } else if evidence.cpu_per_wakeup_ns as f64 / 1e6 > borders.max_burst {
         Some(Reason::LongBursts)
-    } else if evidence.active_s < LEAST_ACTIVE_S || evidence.wakeups < LEAST_WAKEUPS {
+    } else if is_hardly_seen(evidence) {
         Some(Reason::HardlySeen)
     } else {
         None
     }
+}
+
+fn is_hardly_seen(evidence: &Evidence) -> bool {
+    evidence.active_s < LEAST_ACTIVE_S
+        || evidence.wakeups < LEAST_WAKEUPS
+        || evidence.due < LEAST_DUE
+}
+
+/// Whether the threads sleep soon after each wake-up, so that others may be woken by them.
+pub fn is_soon_done(evidence: &Evidence, borders: &Thresholds) -> bool {
+    let burst_ms = evidence.cpu_per_wakeup_ns as f64 / 1e6;
+    evidence.cpu_share * 100.0 <= borders.max_share && burst_ms <= borders.max_burst
 }
 
 impl Reason {
@@ -131,6 +144,9 @@ impl Reason {
                 evidence.cpu_share * 100.0,
                 borders.max_share
             ),
+            Self::WaitsForStorage if evidence.storage_share <= MOST_STORAGE => {
+                "waits for storage: it read or wrote files in most of its seconds".into()
+            }
             Self::WaitsForStorage => format!(
                 "waits for storage, not for events, in {:.0}% of its waits",
                 evidence.storage_share * 100.0
@@ -140,7 +156,7 @@ impl Reason {
             }
             Self::RarelyWoken => format!(
                 "rarely woken: {:.1} times a second, below --min-rate {}",
-                evidence.wakeups_per_s, borders.min_rate
+                evidence.due_per_s, borders.min_rate
             ),
             Self::BusyPoller => format!(
                 "polls, or is part of a pipeline: woken {:.0} times a second, above --max-rate {}",
@@ -170,6 +186,7 @@ impl Reason {
 
 #[cfg(test)]
 mod tests {
+    use super::super::clock::Waker;
     use super::super::evidence::measure;
     use super::super::window::Window;
     use super::*;
@@ -184,6 +201,8 @@ mod tests {
             watched_s: 12.0,
             wakeups: 60,
             wakeups_per_s: 6.0,
+            due_per_s: 6.0,
+            due: 60.0,
             cpu_per_wakeup_ns: 10_000_000,
             cpu_share: 0.06,
             ..Evidence::default()
@@ -203,10 +222,11 @@ mod tests {
         let reason = |evidence: Evidence| why_not(&evidence, &BORDERS).unwrap();
         assert_eq!(reason(Evidence { cpu_share: 1.0, ..touch() }), Reason::CpuBound);
         assert_eq!(reason(Evidence { storage_share: 0.9, ..touch() }), Reason::WaitsForStorage);
-        assert_eq!(reason(Evidence { wakeups_per_s: 1.0, ..touch() }), Reason::RarelyWoken);
+        assert_eq!(reason(Evidence { due_per_s: 1.0, ..touch() }), Reason::RarelyWoken);
         assert_eq!(reason(Evidence { wakeups_per_s: 9000.0, ..touch() }), Reason::BusyPoller);
         assert_eq!(reason(Evidence { active_s: 0.4, ..touch() }), Reason::HardlySeen);
-        assert_eq!(reason(Evidence { wakeups: 19, ..touch() }), Reason::HardlySeen);
+        assert_eq!(reason(Evidence { due: 19.0, ..touch() }), Reason::HardlySeen);
+        assert_eq!(reason(Evidence { wakeups: 9, ..touch() }), Reason::HardlySeen);
         let long = Evidence { cpu_per_wakeup_ns: 60_000_000, ..touch() };
         assert_eq!(reason(long), Reason::LongBursts);
     }
@@ -236,16 +256,16 @@ mod tests {
     proptest! {
         #[test]
         fn the_numbers_are_numbers_and_no_thread_has_more_than_a_cpu(windows in windows()) {
-            let evidence = measure(&windows, 0);
+            let evidence = measure(&windows, 0, Waker::Unknown);
             prop_assert!(evidence.wakeups_per_s.is_finite() && evidence.wakeups_per_s >= 0.0);
             prop_assert!((0.0..=1.0).contains(&evidence.cpu_share));
         }
 
         #[test]
         fn the_order_of_the_seconds_does_not_matter(mut windows in windows()) {
-            let forwards = measure(&windows, 5);
+            let forwards = measure(&windows, 5, Waker::Unknown);
             windows.reverse();
-            prop_assert_eq!(forwards, measure(&windows, 5));
+            prop_assert_eq!(forwards, measure(&windows, 5, Waker::Unknown));
         }
 
         #[test]
@@ -256,7 +276,7 @@ mod tests {
                 max_burst: BORDERS.max_burst * by,
                 max_share: BORDERS.max_share * by,
             };
-            let evidence = measure(&windows, 0);
+            let evidence = measure(&windows, 0, Waker::Unknown);
             if why_not(&evidence, &BORDERS).is_none() {
                 prop_assert_eq!(why_not(&evidence, &wider), None);
             }
@@ -271,7 +291,7 @@ mod tests {
                     Window { cpu_ns, ..window }
                 })
                 .collect();
-            prop_assert!(why_not(&measure(&hog, 0), &BORDERS).is_some());
+            prop_assert!(why_not(&measure(&hog, 0, Waker::Unknown), &BORDERS).is_some());
         }
     }
 }

@@ -23,6 +23,8 @@ pub struct Counters {
     pub sleeping: u64,
     /// Looks at which it waited for storage (state D).
     pub storage: u64,
+    /// What it read from storage, and wrote for it.
+    pub storage_bytes: u64,
 }
 
 /// A second in which the thread ran, or what there was of it.
@@ -40,6 +42,8 @@ pub struct Window {
     pub sleeping: u64,
     /// As of the counters.
     pub storage: u64,
+    /// As of the counters.
+    pub storage_bytes: u64,
     /// CPU time of a burst: from one wake-up to the next, earlier windows included. It may not have
     /// ended yet.
     pub burst_ns: u64,
@@ -105,6 +109,7 @@ impl Track {
             delay_ns,
             sleeping,
             storage,
+            storage_bytes: to.storage_bytes.saturating_sub(from.storage_bytes),
             burst_ns,
         });
     }

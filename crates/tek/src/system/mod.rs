@@ -6,6 +6,7 @@ pub mod library;
 pub mod loader;
 pub mod memory;
 pub mod privilege;
+pub mod sched;
 pub mod topology;
 
 use std::fs;

@@ -183,6 +183,7 @@ pub mod tests {
                 record: None,
                 schedstat: Some(schedstat),
                 switches: Some(switches),
+                storage_bytes: None,
                 wait: None,
                 stack: None,
                 seat: None,

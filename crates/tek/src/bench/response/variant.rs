@@ -2,8 +2,8 @@
 //! The ways of running the appliance that are compared.
 
 use crate::bench::appliance::{Kind, Measured, ReadyThread, Scheduling};
-use crate::bench::sched;
 use crate::system::library::BUILD_AGAIN;
+use crate::system::sched;
 use std::io;
 use std::path::PathBuf;
 use std::process::Command;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The scheduling calls that `renice` and `chrt` make for a thread of another process.
+//! The scheduling calls that `renice` and `chrt` make.
 
 use std::io;
 
