@@ -209,14 +209,10 @@ impl Program {
     }
 }
 
-/// Whether a process that is a child of `parent` was rather born of `process`: clone(2) can make a
-/// sibling (CLONE_PARENT). It runs in the memory of the process that made it, or in a copy, where
-/// the first stack lies at the same address. Where `parent` has that address as well, and where the
-/// child has executed a program, it counts as the parent's own.
-pub fn is_sibling_born_of(child: i32, process: i32, parent: i32) -> bool {
-    let stack = |pid| Stat::of(pid).ok().flatten().map_or(0, |stat| stat.stack);
-    let its = stack(child);
-    its != 0 && its == stack(process) && its != stack(parent)
+/// Where the first stack of a process begins: at the same address in a child that has not executed
+/// a program. `None`: there is no such process.
+pub fn stack_of(pid: i32) -> Option<u64> {
+    Stat::of(pid).ok().flatten().map(|stat| stat.stack)
 }
 
 /// What /proc/TID/stat says of it.
@@ -319,7 +315,7 @@ pub(crate) fn process_of(tid: i32) -> Result<i32, Error> {
 }
 
 /// The process that a thread's process is a child of; 0: none.
-pub(crate) fn parent_of(tid: i32) -> Result<i32, Error> {
+pub fn parent_of(tid: i32) -> Result<i32, Error> {
     status_number(tid, "PPid:")
 }
 

@@ -38,7 +38,7 @@ pub use effect::{Change, Effect};
 pub use error::Error;
 pub use groups::{Found, Groups, Moving, Place, Placed};
 pub use hierarchy::{Hierarchy, Version};
-pub use identity::{is_sibling_born_of, Identity};
+pub use identity::{parent_of, stack_of, Identity};
 pub use limit::{Limits, Resource};
 pub use member::Heirs;
 pub use restore::{Restored, Undone};

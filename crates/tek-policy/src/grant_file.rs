@@ -67,6 +67,12 @@ impl Configuration {
         self.places.iter().find(|place| place.is_for(who))
     }
 
+    /// The users that grants name by their numbers.
+    pub fn named_users(&self) -> impl Iterator<Item = u32> + '_ {
+        let id = |user: &User| if let User::Id(uid) = user { Some(*uid) } else { None };
+        self.grants.iter().flat_map(|grant| &grant.users).filter_map(id)
+    }
+
     /// Whether it matters in which supplementary groups a process is.
     pub fn names_groups(&self) -> bool {
         self.grants.iter().any(|grant| !grant.groups.is_empty())

@@ -38,6 +38,8 @@ pub struct Connection {
     pid: i32,
     uid: u32,
     gid: u32,
+    /// The user on whose account it is.
+    pub user: u32,
 }
 
 impl Connection {
@@ -49,7 +51,7 @@ impl Connection {
         sys::refuse_descriptors(socket.as_fd());
         // 0 is a process of a pid namespace that is not beneath tekd's.
         let (pid, uid, gid) = (who.pid(), who.uid(), who.gid());
-        (pid > 0).then_some(Self { socket, pid, uid, gid })
+        (pid > 0).then_some(Self { socket, pid, uid, gid, user: uid })
     }
 
     /// The process that connected, as it was then called.

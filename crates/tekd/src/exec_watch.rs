@@ -2,9 +2,10 @@
 //! News from the kernel: a process executes another program, becomes another user, or has a child.
 //!
 //! The proc connector (linux/cn_proc.h) tells it. It is listened to only while tekd has given
-//! something, because the news are of all processes of the device. Without it, which needs
-//! CAP_NET_ADMIN, looks and each request compare the program instead.
-use crate::sys;
+//! something. The kernel filters the news: those of processes that tekd gave nothing do not arrive.
+//! Births are of a socket of their own, so that a request waits for none of them. Without the
+//! connector, which needs CAP_NET_ADMIN, looks and each request compare the program instead.
+use crate::sys::{self, Wanted};
 use nix::errno::Errno;
 use nix::sys::socket::{setsockopt, sockopt};
 use std::collections::VecDeque;
@@ -33,11 +34,12 @@ const PARENT_AT: usize = 52;
 const CHILD_AT: usize = 60;
 const CHILDS_PROCESS_AT: usize = 64;
 
-/// Room for some thousand news: a crowd of births must not crowd out one that matters.
+/// Room for some thousand news.
 const BUFFER_BYTES: usize = 4 << 20;
 
-const USUAL: [u32; 4] = [ANSWER, EXEC, UID, GID];
-const WITH_FORKS: [u32; 5] = [ANSWER, EXEC, UID, GID, FORK];
+/// Of all processes: what is executed, until it is known whose news matter.
+const ALL_CHANGES: Wanted = Wanted { always: &[ANSWER, EXEC], some: &[], processes: &[] };
+const BIRTHS: Wanted = Wanted { always: &[ANSWER, FORK], some: &[], processes: &[] };
 
 /// What is heard.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -70,18 +72,37 @@ pub struct Birth {
 pub struct ExecWatch {
     socket: OwnedFd,
     listening: bool,
-    hears_forks: bool,
     /// What came before the answer to an order.
     early: VecDeque<News>,
 }
 
 impl ExecWatch {
-    /// Opens the way; nothing is heard yet.
-    pub fn open() -> io::Result<Self> {
-        let socket = sys::process_events(&USUAL)?;
+    /// Opens the way to news of changes; nothing is heard yet.
+    pub fn of_changes() -> io::Result<Self> {
+        Self::open(ALL_CHANGES)
+    }
+
+    /// Opens the way to news of births.
+    pub fn of_births() -> io::Result<Self> {
+        Self::open(BIRTHS)
+    }
+
+    fn open(wanted: Wanted) -> io::Result<Self> {
+        let socket = sys::process_events(wanted)?;
         // Where that is refused news are lost sooner.
         let _ = setsockopt(&socket, sockopt::RcvBufForce, &BUFFER_BYTES);
-        Ok(Self { socket, listening: false, hears_forks: false, early: VecDeque::new() })
+        Ok(Self { socket, listening: false, early: VecDeque::new() })
+    }
+
+    /// Changes of these processes arrive from now on, and what any process executes if `all`
+    /// says so. Where the kernel has no room for so many those of all processes arrive.
+    pub fn hear_changes_of(&mut self, processes: &[i32], all: bool) -> io::Result<()> {
+        let changes = [EXEC, UID, GID];
+        let always: &[u32] = if all { &[ANSWER, EXEC] } else { &[ANSWER] };
+        let some = Wanted { always, some: &changes, processes };
+        let any = Wanted { always: &[ANSWER, EXEC, UID, GID], some: &[], processes: &[] };
+        let fd = self.socket.as_fd();
+        sys::want_events(fd, some).or_else(|_| sys::want_events(fd, any))
     }
 
     /// What to wait for.
@@ -133,21 +154,6 @@ impl ExecWatch {
                 Err(error) => return Err(error.into()),
             }
         }
-    }
-
-    /// Whether births are among the news.
-    pub fn hears_forks(&self) -> bool {
-        self.hears_forks
-    }
-
-    /// Sets whether they are. There may be thousands a second, so only while they matter.
-    pub fn hear_forks(&mut self, hear: bool) -> io::Result<()> {
-        if self.hears_forks != hear {
-            let wanted: &[u32] = if hear { &WITH_FORKS } else { &USUAL };
-            sys::want_events(self.socket.as_fd(), wanted)?;
-            self.hears_forks = hear;
-        }
-        Ok(())
     }
 
     /// The next piece of news; `None`: no more for now.
@@ -262,7 +268,7 @@ mod tests {
     #[test]
     #[ignore = "needs root, and the first network namespace"]
     fn a_process_that_executes_a_program_is_heard_of() {
-        let mut watch = ExecWatch::open().unwrap();
+        let mut watch = ExecWatch::of_changes().unwrap();
         watch.listen(true).unwrap();
         let end = Instant::now() + Duration::from_secs(20);
         // News of others may crowd out this one's: then another one is started.
@@ -270,6 +276,25 @@ mod tests {
             assert!(Instant::now() < end, "nothing was heard");
         }
         watch.listen(false).unwrap();
+    }
+
+    #[test]
+    #[ignore = "needs root, and the first network namespace"]
+    fn what_other_processes_execute_does_not_arrive() {
+        let mut watch = ExecWatch::of_changes().unwrap();
+        let mut wanted = Command::new("sh").args(["-c", "read x; exec true"]);
+        let mut wanted = wanted.stdin(std::process::Stdio::piped()).spawn().unwrap();
+        let pid = i32::try_from(wanted.id()).unwrap();
+        watch.hear_changes_of(&[1_000_000_000, pid], false).unwrap();
+        watch.listen(true).unwrap();
+        assert!(Command::new("true").status().unwrap().success());
+        drop(wanted.stdin.take());
+        wanted.wait().unwrap();
+        let heard: Vec<News> = std::iter::from_fn(|| watch.next()).collect();
+        assert!(matches!(heard[..], [News::Executed(its, _)] if its == pid), "{heard:?}");
+        watch.hear_changes_of(&[], true).unwrap();
+        assert!(Command::new("true").status().unwrap().success());
+        assert!(matches!(watch.next(), Some(News::Executed(..))));
     }
 
     /// Executes a program; whether that is heard of before something is lost, and until then.

@@ -45,6 +45,8 @@ pub struct Lineage {
     away: HashMap<i32, Way>,
     /// Processes that were born, and of which process with a thread that is away.
     born: HashMap<i32, i32>,
+    /// Processes that were added lately.
+    added: Vec<i32>,
 }
 
 impl Lineage {
@@ -57,13 +59,20 @@ impl Lineage {
     pub fn add(&mut self, process: i32, way: Way) {
         if !self.away.get(&process).is_some_and(|known| known.leads_as(&way)) {
             self.away.insert(process, way);
+            self.added.push(process);
         }
+    }
+
+    /// The processes that were added since the last call.
+    pub fn take_added(&mut self) -> Vec<i32> {
+        std::mem::take(&mut self.added)
     }
 
     /// No thread is away any more, and all news were heard.
     pub fn clear(&mut self) {
         self.away.clear();
         self.born.clear();
+        self.added.clear();
     }
 
     /// The ways of all processes.
@@ -71,10 +80,10 @@ impl Lineage {
         self.away.values()
     }
 
-    /// A thread or process was born. `is_sibling_of` says of a process whether that one rather made
-    /// it than its parent: clone(2) can make the child of a process its sibling. `None`: it is of
-    /// no process with a thread that is away.
-    pub fn note(&mut self, birth: Birth, is_sibling_of: impl Fn(i32) -> bool) -> Option<Descent> {
+    /// A thread or process was born. `makers` are processes that may have made it rather than its
+    /// parent: clone(2) can make the child of a process its sibling. `None`: it is of no process
+    /// with a thread that is away.
+    pub fn note(&mut self, birth: Birth, makers: &[i32]) -> Option<Descent> {
         let is_thread = birth.thread != birth.process;
         if !is_thread {
             self.born.remove(&birth.process); // of an earlier one with its id
@@ -84,7 +93,7 @@ impl Lineage {
             true => Some(creator),
             false => self.born.get(&creator).copied(),
         };
-        let sibling = || self.away.keys().copied().find(|process| is_sibling_of(*process));
+        let sibling = || makers.iter().copied().find(|maker| self.away.contains_key(maker));
         let process = of_line.or_else(|| (!is_thread).then(sibling).flatten())?;
         if !is_thread && self.born.len() < MOST_BORN {
             self.born.insert(birth.process, process);
@@ -100,14 +109,16 @@ mod tests {
 
     fn born(lineage: &mut Lineage, parent: i32, thread: i32, process: i32) -> Option<i32> {
         let birth = Birth { parent_thread: parent, parent, thread, process, at_ns: 0 };
-        let is_sibling_of = |made_by| (process, made_by) == (40, 10);
-        lineage.note(birth, is_sibling_of).map(|descent| descent.process)
+        let makers: &[i32] = if process == 40 { &[9, 10] } else { &[] };
+        lineage.note(birth, makers).map(|descent| descent.process)
     }
 
     #[test]
     fn children_and_theirs_and_threads_and_siblings_are_of_the_line_and_others_are_not() {
         let mut lineage = Lineage::default();
         lineage.add(10, Way::OutOfFast);
+        lineage.add(10, Way::OutOfFast);
+        assert_eq!((lineage.take_added(), lineage.take_added()), (vec![10], vec![]));
         assert_eq!(born(&mut lineage, 10, 20, 20), Some(10));
         assert_eq!(born(&mut lineage, 20, 30, 30), Some(10));
         // The parent of a new thread is that of its process.

@@ -21,7 +21,7 @@ pub struct Ask {
     pub budget: Budget,
     /// So many threads of the process and of the user may be critical.
     pub quota: Counts,
-    /// The process that asked, its user, and its name.
+    /// The process that asked, the user on whose account it is, and its name.
     pub pid: i32,
     pub uid: u32,
     pub name: String,

@@ -11,7 +11,7 @@ use crate::process;
 use crate::sys;
 use anyhow::{bail, Result};
 use std::collections::{HashMap, VecDeque};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::rc::Rc;
 use tek_effect::{Change, Effect, Error, Groups, Identity, Moving, Place};
 use tek_policy::{Configuration, Group, GroupSettings, Weights};
@@ -19,7 +19,7 @@ use tek_policy::{Configuration, Group, GroupSettings, Weights};
 /// Those who ended are looked for after so many placements, or more where more are remembered.
 const MANY_PLACED: usize = 256;
 /// Threads are moved for so long, and then others may run: tekd outranks nearly everybody.
-const SLICE_NS: u64 = 1_000_000;
+const SLICE_NS: u64 = 300_000;
 const PAUSE_NS: u64 = 4_000_000;
 /// What placed a process if nothing did.
 const USUAL: &str = "nothing says otherwise";
@@ -205,8 +205,9 @@ impl Placement {
     pub fn given_to(&self, process: Identity) -> Group {
         let Some(there) = &self.there else { return Group::Normal };
         // Its first thread may be away, being Fast, or have ended.
-        let threads = || process::threads(process.tid).unwrap_or_default();
-        let is_in = || threads().into_iter().find_map(|tid| there.groups.is_in(tid));
+        let task = format!("/proc/{}/task", process.tid);
+        let threads = || process::names_in(Path::new(&task)).filter_map(|tid| tid.parse().ok());
+        let is_in = || threads().find_map(|tid| there.groups.is_in(tid));
         let now = || there.groups.group_of(process).or_else(is_in).unwrap_or(Group::Background);
         there.given.get(&process).copied().unwrap_or_else(now)
     }

@@ -3,7 +3,6 @@
 mod group;
 
 use crate::connection::Connection;
-use crate::exec_watch::ExecWatch;
 use crate::history::Asker;
 use crate::log;
 use crate::member::{Ask, Member, Reason, Target};
@@ -21,9 +20,6 @@ use tek_abi::{
 };
 use tek_effect::{Error, Identity, Limits, Resource};
 use tek_policy::{Budget, Counts, Priority};
-
-/// So many threads can be Fast on the device.
-const MOST_MEMBERS: usize = 1024;
 
 type Result<T> = std::result::Result<T, Refused>;
 
@@ -98,11 +94,13 @@ fn act(
 
 /// Finds out about a client, or ends it if it became another one: the grant was not given to that.
 fn is_still_itself(server: &mut Server, pid: i32) -> Result<()> {
-    let is_told = server.is_told_of_others();
     let peer = server.peers.get_mut(&pid).ok_or_else(unknown)?;
     match peer.check(&server.configuration, &server.domain, &server.means.placement.homes)? {
         Still::Itself => {
-            peer.is_sure = is_told;
+            if peer.grant().is_ok() {
+                let uid = peer.connected_uid();
+                server.note_grant(uid);
+            }
             Ok(())
         }
         Still::Another(why) => {
@@ -122,10 +120,12 @@ fn may_have_something(server: &mut Server, pid: i32, now: u64) -> Result<()> {
     }
     is_still_itself(server, pid)?;
     server.peer(pid)?.grant()?;
-    match server.awaken(now) {
-        true => is_still_itself(server, pid),
-        false => Ok(()),
+    let process = server.peer(pid)?.process;
+    if server.awaken(now) | server.hear_changes_of(process) {
+        is_still_itself(server, pid)?;
     }
+    server.peer(pid)?.is_sure = server.is_told_of_others();
+    Ok(())
 }
 
 fn unknown() -> Refused {
@@ -145,7 +145,7 @@ fn hello(server: &mut Server, pid: i32) -> Result<u64> {
         return Ok(GRANT_SWITCH);
     }
     server.watch_births(true);
-    if !server.exec_watch.as_ref().is_some_and(ExecWatch::hears_forks) {
+    if !server.births.are_heard() {
         server.tell_of_limits("the kernel does not tell of children, which would keep the limit");
         return Ok(GRANT_SWITCH);
     }
@@ -168,10 +168,12 @@ fn hello(server: &mut Server, pid: i32) -> Result<u64> {
 fn raise_limit(server: &mut Server, pid: i32, wanted: u64) -> std::result::Result<(), Error> {
     let Some(peer) = server.peers.get_mut(&pid) else { return Err(Error::Gone { tid: pid }) };
     let there = Limits::of(pid, Resource::Rtprio)?;
+    let process = peer.process;
     if peer.limit.is_none() && there.soft < wanted {
         let (soft, hard) = (there.soft.max(wanted), there.hard.max(wanted));
         let change = server.means.effect.set_limit(peer.process, Resource::Rtprio, soft, hard)?;
         peer.limit = Some(change);
+        server.note_maker(process);
     }
     Ok(())
 }
@@ -199,7 +201,9 @@ fn enter(server: &mut Server, pid: i32, request: &Request, now: u64) -> Result<u
         server.region.forget_ended(&mut server.means, of_user);
     }
     may_add(&server.region)?;
-    has_room(server, 1)?;
+    if server.region.member(thread).is_none() {
+        server.make_room_for(ask.uid, 1)?;
+    }
     let target = Target { thread, process };
     server.note_program(process, now);
     let given = server.region.enter(&mut server.means, target, Reason::Own, ask)?;
@@ -228,6 +232,8 @@ fn ask(server: &mut Server, pid: i32, request: &Request, now: u64) -> Result<Ask
         return Err(Refused::new(libc::ETIME, "until_ns is over: give a later time"));
     }
     let asked = asked_budget(request)?;
+    let uid = server.peer(pid)?.checked.as_ref().ok_or_else(unknown)?.person.uid;
+    let uid = server.user_of(uid);
     let peer = server.peer(pid)?;
     let grant = peer.grant()?;
     grant.terms.may_have(priority)?;
@@ -240,7 +246,7 @@ fn ask(server: &mut Server, pid: i32, request: &Request, now: u64) -> Result<Ask
         budget: asked.or_wider(grant.terms.budget),
         quota: Counts { process: grant.terms.threads, user: grant.terms.user_threads },
         pid,
-        uid: checked.person.uid,
+        uid,
         name: checked.name.clone(),
         connected_ns: peer.since_ns,
         grant: grant.source.clone(),
@@ -305,7 +311,7 @@ fn critical(server: &mut Server, pid: i32, request: &Request, now: u64) -> Resul
     let more = u32::try_from(new).unwrap_or(u32::MAX);
     let there = server.region.count_of_others(ask.uid);
     server.peer(pid)?.grant()?.terms.user_may_add(more, there)?;
-    has_room(server, new)?;
+    server.make_room_for(ask.uid, new)?;
     let mut entered = Vec::new();
     let mut given = 0;
     for target in targets {
@@ -350,13 +356,6 @@ fn normal(server: &mut Server, pid: i32, request: &Request) -> Result<()> {
         }
     }
     Ok(())
-}
-
-fn has_room(server: &Server, more: usize) -> Result<()> {
-    match server.region.members().count() + more > MOST_MEMBERS {
-        true => Err(Refused::new(libc::EAGAIN, "the whole device has too many critical threads")),
-        false => Ok(()),
-    }
 }
 
 fn thread_id(request: &Request) -> Result<i32> {

@@ -71,6 +71,7 @@ pub fn run(options: Options) -> Result<()> {
         listener,
         signals,
         canary,
+        birth_watch: exec_watch.as_ref().and_then(|_| ExecWatch::of_births().ok()),
         exec_watch,
         notify: Notify::from_environment(),
     })?;
@@ -199,7 +200,7 @@ fn catch_signals() -> Result<SignalFd> {
 
 /// It listens from now on: who executes a program while everybody is placed is heard of.
 fn watch_exec() -> Option<ExecWatch> {
-    let watch = ExecWatch::open().and_then(|mut watch| {
+    let watch = ExecWatch::of_changes().and_then(|mut watch| {
         watch.listen(true)?;
         Ok(watch)
     });

@@ -74,10 +74,15 @@ pub fn peer_pidfd(socket: BorrowedFd, pid: i32) -> io::Result<OwnedFd> {
         0 => owned(fd.into()),
         _ => match io::Error::last_os_error() {
             error if error.raw_os_error() != Some(libc::ENOPROTOOPT) => Err(error),
-            // SAFETY: takes numbers only.
-            _ => owned(unsafe { libc::syscall(libc::SYS_pidfd_open, pid, 0) }),
+            _ => pidfd_open(pid),
         },
     }
+}
+
+/// The process that has this id now.
+pub fn pidfd_open(pid: i32) -> io::Result<OwnedFd> {
+    // SAFETY: takes numbers only.
+    owned(unsafe { libc::syscall(libc::SYS_pidfd_open, pid, 0) })
 }
 
 /// Whether the process of such a descriptor has ended, with all its threads.
@@ -182,8 +187,8 @@ fn clock_ns(clock: libc::clockid_t) -> u64 {
     now.tv_sec as u64 * 1_000_000_000 + now.tv_nsec as u64
 }
 
-/// A socket for the kernel's news of processes. Of these only the kinds of `wanted` arrive.
-pub fn process_events(wanted: &[u32]) -> io::Result<OwnedFd> {
+/// A socket for the kernel's news of processes. Of these only those arrive that `wanted` says.
+pub fn process_events(wanted: Wanted) -> io::Result<OwnedFd> {
     let kind = libc::SOCK_DGRAM | libc::SOCK_CLOEXEC | libc::SOCK_NONBLOCK;
     // SAFETY: takes numbers only.
     let socket = owned(unsafe { libc::socket(libc::AF_NETLINK, kind, CONNECTOR) }.into())?;
@@ -199,21 +204,45 @@ pub fn process_events(wanted: &[u32]) -> io::Result<OwnedFd> {
     Ok(socket)
 }
 
-/// The kind of an event lies behind two headers: of netlink, 16 bytes, and the connector, 20.
+/// The kind of an event lies behind two headers: of netlink, 16 bytes, and the connector, 20. Behind
+/// its CPU and time are a thread and its process.
 const EVENT_KIND_AT: u32 = 36;
+const EVENT_PROCESS_AT: u32 = 56;
 
-/// Only these kinds arrive from now on: each process of the device that begins or ends would else wake
-/// tekd.
-pub fn want_events(socket: BorrowedFd, wanted: &[u32]) -> io::Result<()> {
-    let op = |code: u32, k, jt| libc::sock_filter { code: code as u16, jt, jf: 0, k };
-    let give = |bytes| op(libc::BPF_RET | libc::BPF_K, bytes, 0);
-    let mut program = vec![op(libc::BPF_LD | libc::BPF_W | libc::BPF_ABS, EVENT_KIND_AT, 0)];
-    for (n, kind) in wanted.iter().enumerate() {
-        // The filter reads big-endian numbers. A jump leads past the others and the refusal.
-        let past = u8::try_from(wanted.len() - n).map_err(io::Error::other)?;
-        program.push(op(libc::BPF_JMP | libc::BPF_JEQ | libc::BPF_K, kind.to_be(), past));
+/// News that arrive.
+#[derive(Clone, Copy)]
+pub struct Wanted<'a> {
+    /// Kinds of which all do.
+    pub always: &'a [u32],
+    /// Kinds of which those about these processes do.
+    pub some: &'a [u32],
+    pub processes: &'a [i32],
+}
+
+/// Only these news arrive from now on: each process of the device that begins, executes a program or
+/// ends would else wake tekd. The one that causes an event runs this filter.
+pub fn want_events(socket: BorrowedFd, wanted: Wanted) -> io::Result<()> {
+    let op = |code: u32, k, jt, jf| libc::sock_filter { code: code as u16, jt, jf, k };
+    let give = |bytes| op(libc::BPF_RET | libc::BPF_K, bytes, 0, 0);
+    let load = |at| op(libc::BPF_LD | libc::BPF_W | libc::BPF_ABS, at, 0, 0);
+    // The filter reads big-endian numbers.
+    let is = |number: u32, jt, jf| {
+        op(libc::BPF_JMP | libc::BPF_JEQ | libc::BPF_K, number.to_be(), jt, jf)
+    };
+    let mut program = vec![load(EVENT_KIND_AT)];
+    for kind in wanted.always {
+        program.extend([is(*kind, 0, 1), give(u32::MAX)]);
     }
-    program.extend([give(0), give(u32::MAX)]);
+    for (n, kind) in wanted.some.iter().enumerate() {
+        // Past the kinds that follow, and the refusal.
+        let past = u8::try_from(wanted.some.len() - n).map_err(io::Error::other)?;
+        program.push(is(*kind, past, 0));
+    }
+    program.extend([give(0), load(EVENT_PROCESS_AT)]);
+    for process in wanted.processes {
+        program.extend([is(*process as u32, 0, 1), give(u32::MAX)]);
+    }
+    program.push(give(0));
     let length = u16::try_from(program.len()).map_err(io::Error::other)?;
     let filter = libc::sock_fprog { len: length, filter: program.as_mut_ptr() };
     // SAFETY: the kernel reads the struct and the `len` instructions that it points to.

@@ -1,26 +1,144 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Children inherit from their parents what tekd gave those for a while: a raised limit, and the
 //! group that a Fast thread is in. They lose it as soon as the kernel tells of their birth.
-use super::Server;
-use crate::exec_watch::{Birth, ExecWatch};
+//!
+//! Any process can make children by the thousand, so news of births are read in batches, and their
+//! time is bounded: beyond that tekd stops to listen for a while and then looks for children.
+use super::{Server, BIRTHS};
+use crate::exec_watch::{Birth, ExecWatch, News};
 use crate::lineage::Way;
 use crate::log;
 use crate::process;
 use crate::sys;
-use tek_effect::{is_sibling_born_of, Change, Error, Identity};
+use nix::sys::epoll::{EpollEvent, EpollFlags};
+use tek_effect::{Error, Identity};
 
 /// Children of processes with a raised limit are looked through when there are more.
 const MANY_BORN: usize = 1024;
+/// News are read no more often than this, and so many at once.
+const BATCH_NS: u64 = 2_000_000;
+const BATCH: usize = 512;
+/// There are no more unread ones than the kernel has room for.
+const MOST_BATCHES: usize = 64;
+
+/// Whether births are listened to.
+#[derive(Default)]
+pub struct Births {
+    watch: Option<ExecWatch>,
+    is_wanted: bool,
+    /// When the next batch may be read; `None`: as soon as there is one.
+    next_ns: Option<u64>,
+    last_ns: u64,
+    /// Some were not listened to.
+    are_lost: bool,
+}
+
+impl Births {
+    /// None is listened to yet. Without the way to the kernel's news, never.
+    pub fn new(watch: Option<ExecWatch>) -> Self {
+        Self { watch, ..Self::default() }
+    }
+
+    /// What to wait for.
+    pub fn watch(&self) -> Option<&ExecWatch> {
+        self.watch.as_ref()
+    }
+
+    /// When there is something to do by the clock.
+    pub fn next_ns(&self) -> Option<u64> {
+        self.next_ns.filter(|_| self.is_wanted)
+    }
+
+    /// Whether all births will be known, if need be by a look.
+    pub fn are_heard(&self) -> bool {
+        self.is_wanted && self.watch.is_some()
+    }
+
+    fn listen(&mut self, listen: bool) {
+        let failed = self.watch.as_mut().and_then(|watch| watch.listen(listen).err());
+        if let Some(error) = failed {
+            log::warning(&format!("births are not heard of: {error}"));
+            self.watch = None;
+        }
+    }
+
+    fn read(&mut self) -> Vec<News> {
+        let watch = &mut self.watch;
+        std::iter::from_fn(|| watch.as_mut()?.next()).take(BATCH).collect()
+    }
+}
 
 impl Server {
-    /// The kernel told of a birth.
-    pub(super) fn born(&mut self, birth: Birth) {
-        if birth.thread == birth.process {
-            self.disinherit(birth.parent, birth.process);
+    /// Some births can be read.
+    pub(super) fn hear_births(&mut self) {
+        self.read_births();
+        let now = sys::monotonic_ns();
+        let exhausted = self.load.births.exhausted_until(now);
+        let births = &mut self.births;
+        if exhausted.is_some() {
+            births.listen(false);
+            births.are_lost = true;
         }
+        let is_often = now < births.last_ns + BATCH_NS;
+        births.last_ns = now;
+        births.next_ns = exhausted.or(is_often.then_some(now + BATCH_NS));
+        if births.next_ns.is_none() {
+            self.wait_for_births();
+        }
+    }
+
+    /// A batch, on the account of births. `false`: there were none.
+    fn read_births(&mut self) -> bool {
+        let before = sys::cpu_ns();
+        let news = self.births.read();
+        self.siblings.keep_up();
+        let mut are_lost = false;
+        for news in &news {
+            match news {
+                News::Born(birth) => self.born(*birth),
+                News::Lost => are_lost = true,
+                News::Executed(..) | News::Became(_) => {}
+            }
+        }
+        if are_lost {
+            self.births_were_lost();
+        }
+        self.load.births.charge(sys::cpu_ns().saturating_sub(before), sys::monotonic_ns());
+        !news.is_empty()
+    }
+
+    /// What is due by the clock.
+    pub(super) fn turn_births(&mut self, now_ns: u64) {
+        if self.births.next_ns().is_none_or(|at| at > now_ns) {
+            return;
+        }
+        self.births.next_ns = None;
+        if std::mem::take(&mut self.births.are_lost) {
+            self.births.listen(true);
+            let before = sys::cpu_ns();
+            self.births_were_lost();
+            self.load.births.charge(sys::cpu_ns().saturating_sub(before), now_ns);
+        }
+        self.wait_for_births();
+    }
+
+    fn wait_for_births(&mut self) {
+        let Some(watch) = self.births.watch() else { return };
+        let mut event = EpollEvent::new(EpollFlags::EPOLLIN | EpollFlags::EPOLLONESHOT, BIRTHS);
+        if let Err(error) = self.epoll.modify(watch.fd(), &mut event) {
+            log::warning(&format!("births are not heard of: {error}"));
+        }
+    }
+
+    /// The kernel told of a birth.
+    fn born(&mut self, birth: Birth) {
         let Birth { process, parent, .. } = birth;
-        let is_sibling_of = |made_by| is_sibling_born_of(process, made_by, parent);
-        let Some(descent) = self.region.lineage.note(birth, is_sibling_of) else { return };
+        let mut makers = Vec::new();
+        if birth.thread == process {
+            makers = self.siblings.makers_of(process, parent);
+            self.disinherit(parent, process, &makers);
+        }
+        let Some(descent) = self.region.lineage.note(birth, &makers) else { return };
         let home =
             Identity::of(birth.thread).and_then(|child| self.means.bring_home(&descent, child));
         match home {
@@ -39,12 +157,12 @@ impl Server {
         }
     }
 
-    /// A child has inherited the limit that was raised for its parent, and is to have what that
-    /// had.
-    fn disinherit(&mut self, parent: i32, child: i32) {
-        let of_peer = self.peers.get(&parent).and_then(|peer| peer.limit);
-        let of_line = of_peer.or_else(|| self.born.get(&parent).copied());
-        let Some(change) = of_line.or_else(|| self.limit_of_sibling(parent, child)) else { return };
+    /// A child has inherited the limit that was raised for its parent, or for the process that made
+    /// it, and is to have what that had.
+    fn disinherit(&mut self, parent: i32, child: i32, makers: &[i32]) {
+        let of_peer = |pid: &i32| self.peers.get(pid).and_then(|peer| peer.limit);
+        let of_line = of_peer(&parent).or_else(|| self.born.get(&parent).copied());
+        let Some(change) = of_line.or_else(|| makers.iter().find_map(of_peer)) else { return };
         let done = Identity::of_process(child)
             .and_then(|child| self.means.effect.disinherit_limit(change, child));
         match done {
@@ -60,11 +178,9 @@ impl Server {
         }
     }
 
-    /// The raised limit of the process that made a child of its parent.
-    fn limit_of_sibling(&self, parent: i32, child: i32) -> Option<Change> {
-        let mut raised = self.peers.values().filter(|peer| peer.limit.is_some());
-        let made = raised.find(|peer| is_sibling_born_of(child, peer.process.tid, parent));
-        made.and_then(|peer| peer.limit)
+    /// Children of this process inherit something from now on, or are about to.
+    pub fn note_maker(&mut self, process: Identity) {
+        self.siblings.add(process.tid);
     }
 
     /// Births matter while the limit of some process is raised, or a thread is away from its group.
@@ -74,12 +190,19 @@ impl Server {
             self.born.clear();
         }
         let is_away = !self.region.lineage.is_empty();
-        let Some(watch) = &mut self.exec_watch else { return };
-        let heard = watch.hears_forks();
-        if let Err(error) = watch.hear_forks(raised || is_away) {
-            log::warning(&format!("births are not heard of: {error}"));
+        let is_wanted = raised || is_away;
+        if is_wanted == self.births.is_wanted {
+            return;
         }
-        if is_away && !heard {
+        self.births.is_wanted = is_wanted;
+        self.births.listen(is_wanted);
+        (self.births.are_lost, self.births.next_ns) = (false, None);
+        if !is_wanted {
+            self.siblings.clear();
+            return;
+        }
+        self.wait_for_births();
+        if is_away {
             // Of births before that the kernel has not told.
             self.bring_all_home();
         }
@@ -87,15 +210,17 @@ impl Server {
 
     /// A thread may be away from its group since a moment ago.
     pub(super) fn follow_lineage(&mut self) {
-        let hears = self.exec_watch.as_ref().is_some_and(ExecWatch::hears_forks);
-        if !hears && !self.region.lineage.is_empty() {
+        let added = self.region.lineage.take_added();
+        if !added.is_empty() {
+            added.into_iter().for_each(|process| self.siblings.add(process));
             self.watch_births(false);
         }
     }
 
     /// No thread is Fast any more.
     pub(super) fn end_lineage(&mut self) {
-        if self.exec_watch.is_none() {
+        let are_all_read = (0..MOST_BATCHES).any(|_| !self.read_births());
+        if !are_all_read || self.births.are_lost || !self.births.are_heard() {
             self.bring_all_home();
         }
         self.region.lineage.clear();
@@ -103,7 +228,7 @@ impl Server {
     }
 
     /// Children may have been born that tekd has not heard of.
-    pub(super) fn births_were_lost(&mut self) {
+    fn births_were_lost(&mut self) {
         let raised = self.peers.values().filter_map(|peer| peer.limit);
         raised.for_each(|change| self.means.effect.disinherit_limit_of_all(change));
         self.bring_all_home();

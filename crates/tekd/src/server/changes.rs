@@ -3,26 +3,52 @@
 use super::Server;
 use crate::configuration;
 use crate::exec_watch::{ExecWatch, News};
+use crate::subordinate::Subordinates;
 use crate::log;
 use crate::means::Means;
 use crate::member::Reason;
 use crate::peer::Still;
 use crate::start;
 use crate::sys;
+use std::collections::HashSet;
 use tek_effect::Identity;
 use tek_policy::{Configuration, RealTime};
 
 /// Each process that executes something is told of, so there may be many at once.
 const MANY_NEWS: usize = 64;
 const MOST_NEWS: usize = 4096;
-/// After news were lost everybody is placed, no more often than this: it takes a while.
-const PLACE_ALL_NS: u64 = 1_000_000_000;
 /// Where the kernel tells no news clients are compared so often, while there is something to do.
 const COMPARE_NS: u64 = 60_000_000;
 
 impl Server {
     pub(super) fn hear_news(&mut self) {
         self.hear_news_of(MANY_NEWS);
+        self.place_newcomers(sys::monotonic_ns());
+    }
+
+    /// The kernel tells of changes of this process from now on. `false`: it did so before.
+    pub fn hear_changes_of(&mut self, process: Identity) -> bool {
+        let is_new = self.heard_of.insert(process.tid);
+        if is_new {
+            self.choose_news();
+        }
+        is_new
+    }
+
+    /// Only news that matter arrive: of processes that tekd gives something, and of programs that
+    /// are executed where they are to be placed.
+    pub(super) fn choose_news(&mut self) {
+        let all = self.has_newcomers();
+        let Self { exec_watch, heard_of, peers, region, .. } = self;
+        let Some(watch) = exec_watch else { return };
+        let members: HashSet<i32> = region.members().map(|its| its.target.process.tid).collect();
+        let mut matter: Vec<i32> = members.iter().copied().collect();
+        // Of those that ended nothing is heard any more.
+        heard_of.retain(|pid| members.contains(pid) || peers.contains_key(pid));
+        matter.extend(heard_of.iter().filter(|pid| !members.contains(pid)));
+        if let Err(error) = watch.hear_changes_of(&matter, all) {
+            log::warning(&format!("news of too many processes arrive: {error}"));
+        }
     }
 
     /// What the kernel has told until now comes before what a client asks for, with all that follows
@@ -53,11 +79,10 @@ impl Server {
                 None => return true,
                 Some(News::Executed(pid, at_ns)) => self.executed(pid, at_ns),
                 Some(News::Became(pid)) => self.compare(pid),
-                Some(News::Born(birth)) => self.born(birth),
+                Some(News::Born(_)) => {}
                 Some(News::Lost) => {
                     self.be_sure_of_nobody();
                     self.compare_all();
-                    self.births_were_lost();
                     self.place_all_soon();
                 }
             }
@@ -81,28 +106,28 @@ impl Server {
         self.ending.sort_by_key(|(process, _)| process.tid);
         self.ending.dedup();
         if self.has_newcomers() {
-            self.place_new(pid);
+            self.newcomers.add(pid, sys::monotonic_ns());
         }
     }
 
     /// Programs were executed that tekd has not heard of.
     fn place_all_soon(&mut self) {
-        if self.has_newcomers() && self.place_at_ns.is_none() {
-            self.place_at_ns = Some(sys::monotonic_ns() + PLACE_ALL_NS);
+        if self.has_newcomers() {
+            self.newcomers.add_all(sys::monotonic_ns());
         }
     }
 
-    /// Everybody is placed, if that is due.
-    pub(super) fn place_all(&mut self, now_ns: u64) {
-        if self.place_at_ns.is_some_and(|at| at <= now_ns) {
-            self.place_at_ns = None;
-            let Self { means, configuration, domain, .. } = self;
-            means.placement.place_all(&mut means.effect, configuration, domain);
+    /// Moves threads of large processes, within the bound.
+    pub(super) fn go_on_placing(&mut self, now_ns: u64) {
+        if self.load.chores.exhausted_until(now_ns).is_none() {
+            self.means.placement.go_on(&mut self.means.effect, now_ns);
+            let then_ns = sys::monotonic_ns();
+            self.load.chores.charge(then_ns - now_ns, then_ns);
         }
     }
 
     /// A process that has executed a program may belong elsewhere now.
-    fn place_new(&mut self, pid: i32) {
+    pub(super) fn place_new(&mut self, pid: i32) {
         let Self { means, configuration, domain, not_placed, .. } = self;
         let Means { placement, effect, .. } = means;
         if let Err(error) = placement.place_new(effect, configuration, domain, pid) {
@@ -125,6 +150,7 @@ impl Server {
 
     /// A process is about to get a Fast thread.
     pub fn note_program(&mut self, process: Identity, now_ns: u64) {
+        self.hear_changes_of(process);
         let has_one = self.region.members().any(|member| member.target.process == process);
         if self.exec_watch.is_none() && !has_one {
             self.programs.note(process, now_ns);
@@ -159,6 +185,8 @@ impl Server {
                 loaded.warnings.iter().for_each(|line| log::warning(line));
                 let before = std::mem::replace(&mut self.configuration, loaded.configuration);
                 self.source = loaded.source;
+                self.subordinates = Subordinates::read();
+                self.load.name_again(self.configuration.named_users());
                 self.decide_again();
                 self.set_range(before.real_time);
                 self.place_again(&before);

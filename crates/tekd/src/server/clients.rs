@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Clients: let in, served, and ended.
-use super::{Server, PROCESS};
+use super::{Server, LISTENER, PROCESS};
 use crate::connection::{Connection, Packet};
 use crate::log;
 use crate::peer::{Accounts, Peer};
@@ -8,61 +8,116 @@ use crate::region::Refused;
 use crate::requests;
 use crate::sys;
 use nix::sys::epoll::{EpollEvent, EpollFlags};
-use std::os::fd::AsFd;
+use std::os::fd::{AsFd, OwnedFd};
 use tek_abi::{Reply, Request, ASK_EXPLAIN, ASK_STATUS, TELL_REFUSED};
 use tek_effect::Identity;
 
 /// Connections of all users, and of one.
 const MOST_CONNECTIONS: usize = 512;
 const MOST_OF_A_USER: usize = 64;
-/// So many clients are let in before others are served.
-const CLIENTS_AT_ONCE: usize = 16;
+/// What has failed for want of memory is tried again so often.
+const PAUSE_NS: u64 = 10_000_000;
 /// Accounts of processes that are not connected are looked through when there are more.
 pub(super) const MANY_ACCOUNTS: usize = 256;
 
 impl Server {
+    /// Accepts a client, if connections have not used too much time lately.
     pub(super) fn let_in(&mut self) {
-        for _ in 0..CLIENTS_AT_ONCE {
-            if !self.may_accept() {
-                return;
-            }
-            let Some(socket) = self.listener.accept() else { return };
-            let Some(connection) = Connection::new(socket) else { continue };
-            let uid = connection.uid();
-            if self.is_tired_of(uid) {
-                continue; // without a word, which would be more to do
-            }
-            let admitted = self.work_for(uid, |server| server.admit(connection));
-            if let Err(refused) = admitted {
-                // Who has no rights must not fill the log.
-                self.sent_away.tell(|| format!("a client was sent away: {}", refused.why));
+        let before = sys::cpu_ns();
+        self.accept_one();
+        let now = sys::monotonic_ns();
+        self.load.door.charge(sys::cpu_ns().saturating_sub(before), now);
+        if let Some(until) = self.load.door.exhausted_until(now) {
+            if self.epoll.delete(self.listener.fd()).is_ok() {
+                self.door_at_ns = Some(until);
             }
         }
     }
 
-    pub(super) fn admit(&mut self, connection: Connection) -> Result<(), Refused> {
-        let (pid, uid) = (connection.pid(), connection.uid());
-        let of_user = self.connections.values().filter(|other| other.uid() == uid).count();
-        let mut reply = Reply::to(&Request::new(TELL_REFUSED, 0));
+    /// Listens to new clients again, if that is due.
+    pub(super) fn open_door(&mut self, now_ns: u64) {
+        if self.door_at_ns.is_some_and(|at| at <= now_ns) {
+            let event = EpollEvent::new(EpollFlags::EPOLLIN, LISTENER);
+            let added = self.epoll.add(self.listener.fd(), event);
+            // Where there is no memory for it, later.
+            self.door_at_ns = added.is_err().then_some(now_ns + PAUSE_NS);
+        }
+    }
+
+    fn accept_one(&mut self) {
+        let Some(socket) = self.listener.accept() else { return };
+        let Some(mut connection) = Connection::new(socket) else { return };
+        connection.user = self.user_of(connection.uid());
+        if self.load.is_exhausted(connection.user, sys::monotonic_ns()) {
+            return; // without a word, which would be more to do
+        }
+        if let Err(refused) = self.admit(connection) {
+            // Who has no rights must not fill the log.
+            self.sent_away.tell(|| format!("a client was sent away: {}", refused.why));
+        }
+    }
+
+    /// Its process is looked at when it asks for something, on its user's account.
+    fn admit(&mut self, connection: Connection) -> Result<(), Refused> {
+        let user = connection.user;
+        let of_user = self.connections_of.get(&user).copied().unwrap_or(0);
         let result = if of_user >= MOST_OF_A_USER {
-            Err(Refused::new(libc::EAGAIN, format!("user {uid} has too many connections")))
+            Err(Refused::new(libc::EAGAIN, format!("user {user} has too many connections")))
         } else if self.connections.len() >= MOST_CONNECTIONS && !self.make_room(of_user) {
             Err(Refused::new(libc::EAGAIN, "tekd has too many connections"))
         } else {
-            self.know_peer(&connection)
+            Ok(())
         };
-        let id = self.next_connection;
         if let Err(refused) = &result {
-            reply = reply.refused(refused.errno, &refused.why);
-            let _ = connection.send(&reply, None);
+            let reply = Reply::to(&Request::new(TELL_REFUSED, 0));
+            let _ = connection.send(&reply.refused(refused.errno, &refused.why), None);
             return result;
         }
-        let event = EpollEvent::new(EpollFlags::EPOLLIN, id);
-        if self.epoll.add(connection.fd(), event).is_err() {
+        let id = self.next_connection;
+        if self.epoll.add(connection.fd(), once(id)).is_err() {
             return Err(Refused::new(libc::ENOMEM, "no memory for another client"));
         }
         self.next_connection += 1;
         self.connections.insert(id, connection);
+        *self.connections_of.entry(user).or_default() += 1;
+        Ok(())
+    }
+
+    /// A connection has something to be read, or its other end is closed.
+    pub(super) fn arrived(&mut self, id: u64, flags: EpollFlags) {
+        let Some(user) = self.connections.get(&id).map(|connection| connection.user) else { return };
+        if flags.contains(EpollFlags::EPOLLHUP) && !self.load.comes_first(user) {
+            // What it asked for is worth nothing any more, and its place is needed.
+            let before = sys::cpu_ns();
+            self.close(id);
+            let spent_ns = sys::cpu_ns().saturating_sub(before);
+            return self.load.door.charge(spent_ns, sys::monotonic_ns());
+        }
+        self.load.arrived(user, id);
+    }
+
+    /// A connection is no more.
+    fn drop_connection(&mut self, id: u64) -> Option<Connection> {
+        let connection = self.connections.remove(&id)?;
+        if let Some(count) = self.connections_of.get_mut(&connection.user) {
+            *count -= 1;
+            if *count == 0 {
+                self.connections_of.remove(&connection.user);
+            }
+        }
+        Some(connection)
+    }
+
+    /// The process that a connection is of is a peer from now on.
+    fn introduce(&mut self, id: u64) -> Result<(), Refused> {
+        let Some(connection) = self.connections.get(&id) else { return Ok(()) };
+        let pid = connection.pid();
+        if self.peers.get(&pid).is_some_and(|peer| peer.connections.contains(&id)) {
+            return Ok(());
+        }
+        let (fd, who) = (connection.fd(), (connection.uid(), connection.gid()));
+        let pidfd = sys::peer_pidfd(fd, pid).map_err(|_| ended())?;
+        self.know_peer(pid, pidfd, who)?;
         if let Some(peer) = self.peers.get_mut(&pid) {
             peer.connections.push(id);
         }
@@ -70,13 +125,10 @@ impl Server {
     }
 
     /// The process of a new connection.
-    pub(super) fn know_peer(&mut self, connection: &Connection) -> Result<(), Refused> {
-        let pid = connection.pid();
-        let ended = || Refused::new(libc::ESRCH, "the process has ended");
-        let pidfd = sys::peer_pidfd(connection.fd(), pid).map_err(|_| ended())?;
+    fn know_peer(&mut self, pid: i32, pidfd: OwnedFd, who: (u32, u32)) -> Result<(), Refused> {
         let process = Identity::of_process(pid)?;
-        // If who connected is there still, that was his start. Else it may be another's, who has his id
-        // by now: while the connection waited, or was somebody's who inherited it.
+        // If the process that connected is there still, that was its start. Else it may be another's
+        // that has its id by now: while the connection waited, or one that inherited it.
         if sys::has_ended(pidfd.as_fd()) {
             return Err(ended());
         }
@@ -89,18 +141,23 @@ impl Server {
         let number = PROCESS | u64::try_from(pid).unwrap_or(0);
         let event = EpollEvent::new(EpollFlags::EPOLLIN, number);
         self.epoll.add(&pidfd, event).map_err(|_| ended())?;
-        let who = (connection.uid(), connection.gid());
         let now = sys::monotonic_ns();
         let accounts = self.spent_accounts(process, who.0, now);
         self.peers.insert(pid, Peer::new(process, pidfd, now, who, accounts));
         Ok(())
     }
 
+    /// Reads one message of a connection, and answers it.
     pub(super) fn serve(&mut self, id: u64) {
-        let Some(uid) = self.connections.get(&id).map(Connection::uid) else { return };
-        if !self.pause(id) {
-            self.work_for(uid, |server| server.serve_one(id));
-        }
+        let Some(user) = self.connections.get(&id).map(|connection| connection.user) else { return };
+        self.work_for(user, |server| {
+            server.serve_one(id);
+            let Some(connection) = server.connections.get(&id) else { return };
+            // Another message makes it arrive again.
+            if server.epoll.modify(connection.fd(), &mut once(id)).is_err() {
+                server.close(id);
+            }
+        });
     }
 
     fn serve_one(&mut self, id: u64) {
@@ -115,7 +172,13 @@ impl Server {
                 self.close(id);
             }
             Packet::Request(request) => {
-                let (uid, is_behind) = (connection.uid(), connection.is_behind());
+                if let Err(refused) = self.introduce(id) {
+                    let reply = Reply::to(&request).refused(refused.errno, &refused.why);
+                    self.send(id, &reply, None);
+                    return self.close(id);
+                }
+                let Some(connection) = self.connections.get(&id) else { return };
+                let (user, is_behind) = (connection.user, connection.is_behind());
                 let wants_file = [ASK_STATUS, ASK_EXPLAIN].contains(&request.kind);
                 if wants_file && is_behind {
                     let why = "read what was answered before";
@@ -124,7 +187,7 @@ impl Server {
                 }
                 let (reply, file) = requests::answer(self, pid, &request);
                 if file.is_some() {
-                    self.note_file_of(uid);
+                    self.note_file_of(user);
                 }
                 self.send(id, &reply, file.as_ref());
             }
@@ -132,10 +195,11 @@ impl Server {
     }
 
     pub(super) fn close(&mut self, id: u64) {
-        let Some(connection) = self.connections.remove(&id) else { return };
+        let Some(connection) = self.drop_connection(id) else { return };
         let Some(peer) = self.peers.get_mut(&connection.pid()) else { return };
+        let there = peer.connections.len();
         peer.connections.retain(|other| *other != id);
-        if peer.connections.is_empty() {
+        if peer.connections.is_empty() && there > 0 {
             let process = peer.process;
             self.end_process(process, false);
         }
@@ -144,8 +208,8 @@ impl Server {
     pub(super) fn process_ended(&mut self, number: u64) {
         let pid = i32::try_from(number & !PROCESS).unwrap_or(0);
         if let Some(peer) = self.peers.get(&pid).filter(|peer| peer.has_ended()) {
-            let process = peer.process;
-            self.end_process(process, true);
+            let (process, uid) = (peer.process, peer.connected_uid());
+            self.work_for(self.user_of(uid), |server| server.end_process(process, true));
         }
     }
 
@@ -170,7 +234,7 @@ impl Server {
         }
         self.keep_accounts(&peer);
         for id in peer.connections {
-            self.connections.remove(&id);
+            self.drop_connection(id);
         }
     }
 
@@ -209,4 +273,13 @@ impl Server {
             self.end_process(process, true);
         }
     }
+}
+
+fn ended() -> Refused {
+    Refused::new(libc::ESRCH, "the process has ended")
+}
+
+/// Tells once that a connection has something to be read.
+fn once(id: u64) -> EpollEvent {
+    EpollEvent::new(EpollFlags::EPOLLIN | EpollFlags::EPOLLONESHOT, id)
 }

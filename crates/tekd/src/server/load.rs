@@ -1,121 +1,188 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! What each user costs. tekd outranks nearly everybody, so nobody may keep it busy: who asks for
-//! more than his share of its time is not listened to for a while. Root may have all of it.
-use super::{Server, LISTENER};
+//! Which connection is served next, and how much CPU time users and kinds of work have used.
+//!
+//! tekd outranks nearly every thread, so its time is bounded as a whole, whatever is sent and
+//! whoever sends it. One message is served at a time. Users with a grant come before others, and
+//! users that wait at the same time get equal times (start-time fair queueing). So a message of a
+//! user that asks seldom waits for one message of another user at most. Root's time is counted
+//! and not bounded.
+use super::Server;
+use crate::share::Share;
 use crate::sys;
-use nix::sys::epoll::{EpollEvent, EpollFlags};
-use std::collections::HashMap;
-use std::os::fd::AsFd;
-use tek_policy::Bucket;
+use std::collections::{HashMap, HashSet, VecDeque};
 
-/// A user may have one part of so many of a CPU.
-const SHARE: u64 = 10;
-/// So much at once. Then he waits until half of it is made up for.
-const BURST_NS: u64 = 50_000_000;
-/// A file with a reply costs so much more: it takes memory until the client, who may be in no hurry,
-/// has read it.
-const FILE_NS: u64 = 4_000_000;
-/// Connections a second, and at once. What is left waits in the kernel.
-const ACCEPTS: u32 = 5000;
-const ACCEPTS_AT_ONCE: u32 = 256;
-const PAUSE_NS: u64 = 10_000_000;
+const MS: u64 = 1_000_000;
+
+/// Of a CPU: one user; all users that have grants; and all that have none. So little of the last
+/// that fewer than one in a hundred messages of the others waits for one of theirs.
+const OF_A_USER: Share = Share::new(10, 50 * MS);
+const OF_GRANTED: Share = Share::new(5, 50 * MS);
+const OF_STRANGERS: Share = Share::new(128, 20 * MS);
+/// New connections: what is left waits in the kernel.
+const OF_DOOR: Share = Share::new(50, 2 * MS);
+/// Work that no user's account pays for: processes that execute programs are placed.
+const OF_CHORES: Share = Share::new(50, 5 * MS);
+/// News of births.
+const OF_BIRTHS: Share = Share::new(20, 5 * MS);
+/// A file with a reply costs so much more: it takes memory until the client has read it.
+const FILE_NS: u64 = 4 * MS;
 /// Users are looked through when there are more.
 const MANY_USERS: usize = 64;
 
-/// The accounts of all users, and who is not listened to.
-#[derive(Default)]
+struct User {
+    share: Share,
+    /// The virtual time at which its next message begins.
+    begins_at: u64,
+    /// Connections with something to be read, and their numbers in the order of arrival.
+    ready: VecDeque<(u64, u64)>,
+}
+
+/// All accounts, and the connections with something to be read.
 pub struct Load {
-    /// When a user has made up for what he has had.
-    even_at_ns: HashMap<u32, u64>,
-    /// Until when; by their numbers in epoll.
-    paused: HashMap<u64, u64>,
-    accepts: Bucket,
+    users: HashMap<u32, User>,
+    /// Users that the configuration names, and those of whose processes one has a grant.
+    with_grant: HashSet<u32>,
+    granted: Share,
+    strangers: Share,
+    pub door: Share,
+    pub chores: Share,
+    pub births: Share,
+    /// When the last message that was served began, of users with grants and of others.
+    virtual_ns: [u64; 2],
+    arrivals: u64,
 }
 
 impl Load {
-    /// So much CPU time was spent on a user.
-    fn note(&mut self, uid: u32, ns: u64, now_ns: u64) {
+    /// New accounts; the configuration names these users in grants.
+    pub fn new(named: impl IntoIterator<Item = u32>) -> Self {
+        Self {
+            users: HashMap::new(),
+            with_grant: named.into_iter().collect(),
+            granted: OF_GRANTED,
+            strangers: OF_STRANGERS,
+            door: OF_DOOR,
+            chores: OF_CHORES,
+            births: OF_BIRTHS,
+            virtual_ns: [0; 2],
+            arrivals: 0,
+        }
+    }
+
+    /// Another configuration names these users in grants.
+    pub fn name_again(&mut self, named: impl IntoIterator<Item = u32>) {
+        self.with_grant = named.into_iter().collect();
+    }
+
+    /// A process of a user has a grant.
+    pub fn note_grant(&mut self, uid: u32) {
+        if self.with_grant.insert(uid) {
+            self.user(uid).begins_at = 0; // others' virtual time is another
+        }
+    }
+
+    /// So much CPU time was used for a user.
+    pub fn charge(&mut self, uid: u32, ns: u64, now_ns: u64) {
+        if self.users.len() > MANY_USERS {
+            let last = self.virtual_ns.into_iter().max().unwrap_or(0);
+            self.users.retain(|_, user| {
+                let is_even = user.share.is_even(now_ns) && user.begins_at <= last;
+                !(user.ready.is_empty() && is_even)
+            });
+        }
+        let user = self.user(uid);
+        user.share.charge(ns, now_ns);
+        user.begins_at += ns;
+        match self.comes_first(uid) {
+            true if uid == 0 => {}
+            true => self.granted.charge(ns, now_ns),
+            false => self.strangers.charge(ns, now_ns),
+        }
+    }
+
+    /// Whether a user has used more than it may by itself.
+    pub fn is_exhausted(&self, uid: u32, now_ns: u64) -> bool {
+        let user = self.users.get(&uid).filter(|_| uid != 0);
+        user.is_some_and(|user| user.share.exhausted_until(now_ns).is_some())
+    }
+
+    /// A connection has something to be read.
+    pub fn arrived(&mut self, uid: u32, id: u64) {
+        self.arrivals += 1;
+        let (arrival, now) = (self.arrivals, self.virtual_ns[self.class_of(uid)]);
+        let user = self.user(uid);
+        if user.ready.is_empty() {
+            user.begins_at = user.begins_at.max(now);
+        }
+        user.ready.push_back((arrival, id));
+    }
+
+    /// The connection that is served next; `None`: none may be served now. It is no longer among
+    /// those that wait.
+    pub fn next(&mut self, now_ns: u64) -> Option<u64> {
+        let rank = |(uid, user): (&u32, &User)| {
+            let (arrival, _) = user.ready.front()?;
+            let may = self.may_at(*uid, user, now_ns) <= now_ns;
+            may.then(|| (self.class_of(*uid), user.begins_at, *arrival, *uid))
+        };
+        let (class, begins_at, _, uid) = self.users.iter().filter_map(rank).min()?;
+        self.virtual_ns[class] = begins_at;
+        self.user(uid).ready.pop_front().map(|(_, id)| id)
+    }
+
+    /// When a connection that waits may be served; `None`: none waits.
+    pub fn next_ns(&self, now_ns: u64) -> Option<u64> {
+        let waiting = self.users.iter().filter(|(_, user)| !user.ready.is_empty());
+        waiting.map(|(uid, user)| self.may_at(*uid, user, now_ns)).min()
+    }
+
+    fn may_at(&self, uid: u32, user: &User, now_ns: u64) -> u64 {
         if uid == 0 {
-            return;
+            return now_ns;
         }
-        if self.even_at_ns.len() > MANY_USERS {
-            self.even_at_ns.retain(|_, at| *at > now_ns);
-        }
-        let even = self.even_at_ns.entry(uid).or_insert(0);
-        *even = now_ns.max(*even) + ns.saturating_mul(SHARE);
+        let all = if self.comes_first(uid) { &self.granted } else { &self.strangers };
+        let until = [&user.share, all].map(|share| share.exhausted_until(now_ns));
+        until.into_iter().flatten().max().unwrap_or(now_ns)
     }
 
-    /// Until when a user has had too much.
-    fn too_much(&self, uid: u32, now_ns: u64) -> Option<u64> {
-        let even = *self.even_at_ns.get(&uid)?;
-        (even > now_ns + BURST_NS * SHARE).then(|| even - BURST_NS * SHARE / 2)
+    /// Whether a user has a grant.
+    pub fn comes_first(&self, uid: u32) -> bool {
+        uid == 0 || self.with_grant.contains(&uid)
     }
 
-    /// When somebody is listened to again.
-    pub fn next_ns(&self) -> Option<u64> {
-        self.paused.values().min().copied()
+    /// Users with grants are served first.
+    fn class_of(&self, uid: u32) -> usize {
+        usize::from(!self.comes_first(uid))
+    }
+
+    fn user(&mut self, uid: u32) -> &mut User {
+        let new = || User { share: OF_A_USER, begins_at: 0, ready: VecDeque::new() };
+        self.users.entry(uid).or_insert_with(new)
     }
 }
 
 impl Server {
-    /// Does something for a user, and puts it on his account.
-    pub(super) fn work_for<T>(&mut self, uid: u32, work: impl FnOnce(&mut Self) -> T) -> T {
+    /// The user on whose account a user id is.
+    pub fn user_of(&self, uid: u32) -> u32 {
+        self.subordinates.owner_of(uid)
+    }
+
+    /// A process of this user has a grant.
+    pub fn note_grant(&mut self, uid: u32) {
+        let user = self.user_of(uid);
+        self.load.note_grant(user);
+    }
+
+    /// Does something for a user, and puts it on its account.
+    pub(super) fn work_for<T>(&mut self, user: u32, work: impl FnOnce(&mut Self) -> T) -> T {
         let before = sys::cpu_ns();
         let done = work(self);
-        self.load.note(uid, sys::cpu_ns().saturating_sub(before), sys::monotonic_ns());
+        self.load.charge(user, sys::cpu_ns().saturating_sub(before), sys::monotonic_ns());
         done
     }
 
-    /// Puts a file that a user was given on his account.
-    pub(super) fn note_file_of(&mut self, uid: u32) {
-        self.load.note(uid, FILE_NS, sys::monotonic_ns());
-    }
-
-    /// Whether a user has had too much.
-    pub(super) fn is_tired_of(&self, uid: u32) -> bool {
-        self.load.too_much(uid, sys::monotonic_ns()).is_some()
-    }
-
-    /// A connection of a user who has had too much is not read for a while. It is out of epoll: a
-    /// hang-up would be told again and again.
-    pub(super) fn pause(&mut self, id: u64) -> bool {
-        let Some(connection) = self.connections.get(&id) else { return false };
-        let until = self.load.too_much(connection.uid(), sys::monotonic_ns());
-        let Some(until) = until else { return false };
-        if self.epoll.delete(connection.fd()).is_err() {
-            return false;
-        }
-        self.load.paused.insert(id, until);
-        true
-    }
-
-    /// Whether one more client may be accepted. If not the socket is left alone for a while.
-    pub(super) fn may_accept(&mut self) -> bool {
-        let now = sys::monotonic_ns();
-        let may = self.load.accepts.take(ACCEPTS, ACCEPTS_AT_ONCE, now);
-        if !may && self.epoll.delete(self.listener.fd()).is_ok() {
-            self.load.paused.insert(LISTENER, now + PAUSE_NS);
-        }
-        may
-    }
-
-    /// Listens again to those whose time has come.
-    pub(super) fn resume(&mut self, now_ns: u64) {
-        if self.load.next_ns().is_none_or(|next| next > now_ns) {
-            return;
-        }
-        let Self { load, connections, listener, epoll, .. } = self;
-        load.paused.retain(|&id, until| {
-            let fd = match id {
-                LISTENER => Some(listener.fd()),
-                id => connections.get(&id).map(|connection| connection.fd()),
-            };
-            let Some(fd) = fd.filter(|_| *until <= now_ns) else { return fd.is_some() };
-            let added = epoll.add(fd.as_fd(), EpollEvent::new(EpollFlags::EPOLLIN, id));
-            // Where there is no memory for it, later.
-            *until = now_ns + PAUSE_NS;
-            added.is_err()
-        });
+    /// Puts a file that a user was given on its account.
+    pub(super) fn note_file_of(&mut self, user: u32) {
+        self.load.charge(user, FILE_NS, sys::monotonic_ns());
     }
 }
 
@@ -123,30 +190,97 @@ impl Server {
 mod tests {
     use super::*;
 
-    const MS: u64 = 1_000_000;
+    const GRANTED: [u32; 2] = [1, 2];
 
-    #[test]
-    fn who_costs_a_tenth_of_a_cpu_is_listened_to_and_who_costs_more_is_not() {
-        let (mut load, mut paused) = (Load::default(), 0);
-        for n in 1..1000 {
-            load.note(1, 90_000, n * MS);
-            assert_eq!(load.too_much(1, n * MS), None);
-            if load.too_much(2, n * MS).is_none() {
-                load.note(2, MS, n * MS);
-            } else {
-                paused += 1;
+    /// Serves for one second, each message for 100 us, and 10 us later the next. `wants` has a
+    /// message again as soon as its last one is served. How often each was served.
+    fn served(load: &mut Load, wants: &[u32]) -> HashMap<u32, u64> {
+        let mut times = HashMap::new();
+        wants.iter().for_each(|uid| load.arrived(*uid, u64::from(*uid)));
+        let mut now_ns = 1000 * MS;
+        while now_ns < 2000 * MS {
+            if let Some(id) = load.next(now_ns) {
+                let uid = u32::try_from(id).unwrap();
+                *times.entry(uid).or_default() += 1;
+                load.charge(uid, MS / 10, now_ns);
+                load.arrived(uid, id);
+                now_ns += MS / 10;
             }
+            now_ns += MS / 100;
         }
-        assert!((800..900).contains(&paused), "{paused}");
+        times
     }
 
     #[test]
-    fn who_has_caused_much_at_once_waits_for_ten_times_as_long_and_root_never_does() {
-        let mut load = Load::default();
-        load.note(1, 200 * MS, MS);
-        assert!(load.too_much(1, 1400 * MS).is_some());
-        assert_eq!(load.too_much(1, 1600 * MS), None);
-        (0..1000).for_each(|_| load.note(0, MS, MS));
-        assert_eq!(load.too_much(0, MS), None);
+    fn all_users_together_have_a_bound_and_those_without_a_grant_a_smaller_one() {
+        let mut load = Load::new(0..40);
+        let granted: u64 = served(&mut load, &(1..40).collect::<Vec<_>>()).values().sum();
+        // A fifth of a second, and a burst of 50 ms: each message is a tenth of a ms.
+        assert!((1900..2600).contains(&granted), "{granted}");
+        let mut load = Load::new(GRANTED);
+        let strangers: u64 = served(&mut load, &(100..400).collect::<Vec<_>>()).values().sum();
+        assert!((200..300).contains(&strangers), "{strangers}");
+    }
+
+    #[test]
+    fn users_have_equal_parts_of_what_is_bounded() {
+        let mut load = Load::new(GRANTED);
+        let mut wants = vec![100];
+        wants.extend([101; 64]); // by 64 connections
+        let times = served(&mut load, &wants);
+        assert!(times[&100].abs_diff(times[&101]) <= 2, "{times:?}");
+    }
+
+    #[test]
+    fn a_user_with_a_grant_comes_before_all_that_have_none_and_then_users_by_what_they_used() {
+        let mut load = Load::new(GRANTED);
+        for (uid, id) in [(100, 1), (1, 2), (2, 3), (0, 4), (1, 5)] {
+            load.arrived(uid, id);
+        }
+        let mut order = Vec::new();
+        while let Some(id) = load.next(MS) {
+            load.charge(if id == 2 { 1 } else { 2 }, 1000, MS);
+            order.push(id);
+        }
+        assert_eq!(order, [2, 3, 4, 5, 1]);
+        assert_eq!(load.next_ns(MS), None);
+    }
+
+    #[test]
+    fn one_that_begins_to_ask_is_not_behind_those_that_have_asked_for_long() {
+        let mut load = Load::new(GRANTED);
+        served(&mut load, &[100, 101]);
+        load.arrived(102, 102);
+        let now_ns = 5000 * MS;
+        let order: Vec<_> = std::iter::from_fn(|| load.next(now_ns)).collect();
+        assert_eq!(order.len(), 3);
+        // Nor has it saved anything up.
+        assert!(load.user(102).begins_at >= load.user(100).begins_at.min(load.user(101).begins_at) - MS);
+    }
+
+    #[test]
+    fn a_user_is_known_to_have_a_grant_until_another_configuration_names_others() {
+        let mut load = Load::new(GRANTED);
+        assert!(!load.comes_first(7));
+        load.note_grant(7);
+        assert!(load.comes_first(7));
+        load.name_again([8]);
+        assert!(load.comes_first(8) && !load.comes_first(7) && !load.comes_first(1));
+    }
+
+    #[test]
+    fn a_user_that_has_used_too_much_waits_and_root_never_does() {
+        let mut load = Load::new(GRANTED);
+        for uid in [0, 1] {
+            (0..1000).for_each(|_| load.charge(uid, MS, MS));
+            load.arrived(uid, u64::from(uid));
+        }
+        assert!(load.is_exhausted(1, MS) && !load.is_exhausted(0, MS));
+        assert_eq!(load.next_ns(MS), Some(MS));
+        assert_eq!(load.next(MS), Some(0));
+        assert_eq!(load.next(MS), None);
+        let then = load.next_ns(MS).unwrap();
+        assert!(then > 9000 * MS);
+        assert_eq!(load.next(then), Some(1));
     }
 }

@@ -8,6 +8,7 @@ mod changes;
 mod clients;
 mod lazy;
 mod load;
+mod newcomers;
 mod room;
 
 use crate::canary::Canary;
@@ -23,6 +24,8 @@ use crate::notify::Notify;
 use crate::peer::{Accounts, Peer};
 use crate::programs::Programs;
 use crate::region::{Left, Refused, Region};
+use crate::siblings::Siblings;
+use crate::subordinate::Subordinates;
 use crate::sys;
 use anyhow::Result;
 use nix::errno::Errno;
@@ -31,7 +34,7 @@ use nix::sys::signal::Signal;
 use nix::sys::signalfd::SignalFd;
 use nix::sys::time::TimeSpec;
 use nix::sys::timerfd::{ClockId, Expiration, TimerFd, TimerFlags, TimerSetTimeFlags};
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::os::fd::AsFd;
 use std::path::PathBuf;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
@@ -45,6 +48,7 @@ const LISTENER: u64 = 0;
 const SIGNALS: u64 = 1;
 const TIMER: u64 = 2;
 const NEWS: u64 = 3;
+const BIRTHS: u64 = 4;
 const FIRST_CONNECTION: u64 = 16;
 const PROCESS: u64 = 1 << 63;
 
@@ -72,11 +76,15 @@ pub struct Server {
     pub region: Region,
     pub peers: HashMap<i32, Peer>,
     pub connections: HashMap<u64, Connection>,
+    /// How many are of each user.
+    connections_of: HashMap<u32, usize>,
     pub configuration: Configuration,
     /// Where the configuration comes from.
     pub source: String,
     pub domain: Domain,
     pub exec_watch: Option<ExecWatch>,
+    /// Processes whose changes the kernel tells.
+    heard_of: HashSet<i32>,
     /// Instead of that one, where there is none.
     programs: Programs,
     compare_at_ns: u64,
@@ -88,6 +96,10 @@ pub struct Server {
     pub ending: Vec<(Identity, &'static str)>,
     /// Children of processes whose limit was raised, and what they must not keep.
     pub born: HashMap<i32, Change>,
+    pub births: births::Births,
+    siblings: Siblings,
+    newcomers: newcomers::Newcomers,
+    subordinates: Subordinates,
     /// It was said that limits cannot be raised.
     pub told_of_limits: bool,
     /// Of processes that are not connected and have asked lately, with their users, and how many
@@ -105,11 +117,11 @@ pub struct Server {
     signals: SignalFd,
     timer: TimerFd,
     timer_at_ns: Option<u64>,
+    /// Until then no connection is accepted.
+    door_at_ns: Option<u64>,
     /// When what could not be undone is tried again.
     try_at_ns: Option<u64>,
     next_tidy_ns: u64,
-    /// When everybody is placed once more.
-    place_at_ns: Option<u64>,
     next_connection: u64,
     awake: bool,
     rest_at_ns: Option<u64>,
@@ -127,14 +139,16 @@ pub struct Parts {
     pub signals: SignalFd,
     pub canary: Canary,
     pub exec_watch: Option<ExecWatch>,
+    pub birth_watch: Option<ExecWatch>,
     pub notify: Notify,
 }
 
 impl Server {
     /// Puts it together. Nobody is served before `run`.
     pub fn new(parts: Parts) -> Result<Self> {
-        let Parts { means, loaded, file, domain, listener, signals, canary, exec_watch, notify } =
-            parts;
+        let Parts { means, loaded, file, domain, listener, signals, canary, .. } = parts;
+        let (exec_watch, notify) = (parts.exec_watch, parts.notify);
+        let births = births::Births::new(parts.birth_watch);
         let epoll = Epoll::new(EpollCreateFlags::EPOLL_CLOEXEC)?;
         let flags = TimerFlags::TFD_CLOEXEC | TimerFlags::TFD_NONBLOCK;
         let timer = TimerFd::new(ClockId::CLOCK_MONOTONIC, flags)?;
@@ -145,15 +159,22 @@ impl Server {
         if let Some(watch) = &exec_watch {
             epoll.add(watch.fd(), readable(NEWS))?;
         }
+        if let Some(watch) = births.watch() {
+            let once = EpollFlags::EPOLLIN | EpollFlags::EPOLLONESHOT;
+            epoll.add(watch.fd(), EpollEvent::new(once, BIRTHS))?;
+        }
+        let load = load::Load::new(loaded.configuration.named_users());
         let mut server = Self {
             means,
             region: Region::default(),
             peers: HashMap::new(),
             connections: HashMap::new(),
+            connections_of: HashMap::new(),
             configuration: loaded.configuration,
             source: loaded.source,
             domain,
             exec_watch,
+            heard_of: HashSet::new(),
             programs: Programs::default(),
             compare_at_ns: 0,
             counters: Counters::default(),
@@ -161,12 +182,16 @@ impl Server {
             started: seconds_since_1970(),
             ending: Vec::new(),
             born: HashMap::new(),
+            births,
+            siblings: Siblings::default(),
+            newcomers: newcomers::Newcomers::default(),
+            subordinates: Subordinates::read(),
             told_of_limits: false,
             spent: HashMap::new(),
             spent_most: clients::MANY_ACCOUNTS,
             sent_away: log::Seldom::default(),
             not_placed: log::Seldom::default(),
-            load: load::Load::default(),
+            load,
             file,
             canary,
             notify,
@@ -175,9 +200,9 @@ impl Server {
             signals,
             timer,
             timer_at_ns: None,
+            door_at_ns: None,
             try_at_ns: None,
             next_tidy_ns: 0,
-            place_at_ns: None,
             next_connection: FIRST_CONNECTION,
             awake: false,
             rest_at_ns: None,
@@ -204,7 +229,10 @@ impl Server {
         let mut events = [EpollEvent::empty(); 32];
         while !self.stop {
             self.set_timer()?;
-            let count = match self.epoll.wait(&mut events, EpollTimeout::NONE) {
+            let now = sys::monotonic_ns();
+            let waits = self.load.next_ns(now).is_none_or(|at| at > now);
+            let timeout = if waits { EpollTimeout::NONE } else { EpollTimeout::ZERO };
+            let count = match self.epoll.wait(&mut events, timeout) {
                 Err(Errno::EINTR) => continue,
                 count => count?,
             };
@@ -216,15 +244,26 @@ impl Server {
                     SIGNALS => self.hear_signals(),
                     TIMER => self.turn(),
                     NEWS => self.hear_news(),
+                    BIRTHS => self.hear_births(),
                     process if process & PROCESS != 0 => self.process_ended(process),
-                    connection => self.serve(connection),
+                    connection => self.arrived(connection, event.events()),
                 }
-                self.end_those_that_are_to();
-                self.follow_mode();
-                self.follow_lineage();
+                self.follow_up();
+            }
+            // One message, and then another look at what is more urgent.
+            if let Some(connection) = self.load.next(sys::monotonic_ns()) {
+                self.serve(connection);
+                self.follow_up();
             }
         }
         Ok(())
+    }
+
+    /// After everything that may have begun or ended something.
+    fn follow_up(&mut self) {
+        self.end_those_that_are_to();
+        self.follow_mode();
+        self.follow_lineage();
     }
 
     fn finish(mut self) {
@@ -288,6 +327,11 @@ impl Server {
         if !listen {
             self.be_sure_of_nobody();
         }
+        if listen {
+            self.choose_news();
+        } else {
+            self.heard_of.clear();
+        }
         let failed = self.exec_watch.as_mut().and_then(|watch| watch.listen(listen).err());
         if let Some(error) = failed {
             log::warning(&format!("the kernel tells no news of processes: {error}"));
@@ -306,12 +350,16 @@ impl Server {
         if self.try_at_ns.is_none() && (self.means.owes() || has_strays) {
             self.try_at_ns = Some(sys::monotonic_ns() + TRY_AGAIN_NS);
         }
-        let (others, placement) = (self.means.others.next_ns(), self.means.placement.next_ns());
-        let (well, load) = (self.next_well_ns, self.load.next_ns());
-        let owed = [self.try_at_ns, self.place_at_ns, self.means.effect.next_look_ns()];
-        let programs = self.programs.next_ns();
-        let next = [self.region.next_ns(), rest, well, load, others, placement, programs];
-        let next = next.into_iter().chain(owed).flatten().min();
+        let now = sys::monotonic_ns();
+        let others = self.means.others.next_ns();
+        // What waits in the kernel is no news while there is no time for it.
+        let load = [self.load.next_ns(now), self.door_at_ns].map(|at| at.filter(|at| *at > now));
+        let placement = self.means.placement.next_ns();
+        let placement = placement.map(|at| at.max(self.load.chores.exhausted_until(now).unwrap_or(0)));
+        let owed = [self.try_at_ns, self.means.effect.next_look_ns(), self.next_well_ns];
+        let news = [self.programs.next_ns(), self.newcomers.next_ns(), self.births.next_ns()];
+        let next = [self.region.next_ns(), rest, others, placement];
+        let next = next.into_iter().chain(owed).chain(load).chain(news).flatten().min();
         if next == self.timer_at_ns {
             return Ok(());
         }
@@ -332,7 +380,7 @@ impl Server {
         let now = sys::monotonic_ns();
         let late = self.timer_at_ns.take().map_or(0, |at| now.saturating_sub(at));
         self.canary.excuse(now, late);
-        self.resume(now);
+        self.open_door(now);
         if self.try_at_ns.is_some_and(|at| at <= now) {
             self.means.try_again(&self.configuration, &self.domain);
             self.try_at_ns = None;
@@ -358,8 +406,9 @@ impl Server {
             self.next_tidy_ns = now + TIDY_NS;
         }
         self.look_at_others(now);
-        self.place_all(now);
-        self.means.placement.go_on(&mut self.means.effect, now);
+        self.place_newcomers(now);
+        self.go_on_placing(now);
+        self.turn_births(now);
         if self.exec_watch.is_none() {
             self.look_for_news(now);
         }

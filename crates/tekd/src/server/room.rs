@@ -1,34 +1,62 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Who makes room when tekd has as many connections as it serves: else some users could keep all
-//! others away.
+//! Room where tekd has as many connections or critical threads as it serves: else some users could
+//! keep all others away.
 use super::Server;
+use crate::region::Refused;
 use std::collections::{HashMap, HashSet};
 
+/// So many threads can be critical on the device.
+pub const MOST_MEMBERS: usize = 1024;
+
 impl Server {
-    /// Closes a connection of a user who has more than another one who has so many: one without a
-    /// grant if there is one, and of the user who has most. Who was given something keeps it. False:
-    /// there is none to be closed.
+    /// Closes a connection of the user that has most, if another user has `for_one_with` and the
+    /// first has more: one without a grant if there is one. A process that was given something keeps
+    /// its connections, unless its user has two more and no other can be closed. `false`: none can.
     pub(super) fn make_room(&mut self, for_one_with: usize) -> bool {
-        let mut counts: HashMap<u32, usize> = HashMap::new();
-        for connection in self.connections.values() {
-            *counts.entry(connection.uid()).or_default() += 1;
-        }
         let members = || self.region.members();
         let of_members = members().map(|member| member.target.process.tid);
-        let who_asked = members().flat_map(|member| member.asks().map(|ask| ask.pid));
-        let with_something: HashSet<i32> = of_members.chain(who_asked).collect();
+        let askers = members().flat_map(|member| member.asks().map(|ask| ask.pid));
+        let with_something: HashSet<i32> = of_members.chain(askers).collect();
         let mut those = Vec::new();
         for (&id, connection) in &self.connections {
-            let count = counts.get(&connection.uid()).copied().unwrap_or(0);
+            let count = self.connections_of.get(&connection.user).copied().unwrap_or(0);
             let peer = self.peers.get(&connection.pid());
             let has_limit = peer.is_some_and(|peer| peer.limit.is_some());
-            if count > for_one_with && !has_limit && !with_something.contains(&connection.pid()) {
+            let has_something = has_limit || with_something.contains(&connection.pid());
+            if count > for_one_with + usize::from(has_something) {
                 let has_grant = peer.is_some_and(|peer| peer.grant().is_ok());
-                those.push((!has_grant, count, id));
+                those.push((!has_something, !has_grant, count, id));
             }
         }
-        let Some(&(_, _, id)) = those.iter().max() else { return false };
+        let Some(&(.., id)) = those.iter().max() else { return false };
         self.close(id);
         true
+    }
+
+    /// Makes room for more critical threads of a user, and takes it from the user that has most if
+    /// that has at least two more threads: its last one is critical no more. Root's stay.
+    pub fn make_room_for(&mut self, user: u32, more: usize) -> Result<(), Refused> {
+        let mut too_many = (self.region.members().count() + more).saturating_sub(MOST_MEMBERS);
+        while too_many > 0 {
+            let mut counts: HashMap<u32, usize> = HashMap::new();
+            for ask in self.region.members().filter_map(|member| member.best()) {
+                *counts.entry(ask.uid).or_default() += 1;
+            }
+            let own = counts.get(&user).copied().unwrap_or(0) + more;
+            let others = counts.into_iter().filter(|(uid, _)| *uid != 0 && *uid != user);
+            let greatest = others.max_by_key(|(_, count)| *count);
+            let greatest = greatest.filter(|(_, count)| user == 0 || *count > own);
+            let last = greatest.and_then(|(uid, _)| self.region.last_of(uid));
+            let Some((tid, reason)) = last else {
+                let why = "the whole device has too many critical threads";
+                return Err(Refused::new(libc::EAGAIN, why));
+            };
+            let why = "another user needs the place of this thread".to_owned();
+            let left = self.region.left(tid, libc::EAGAIN, [0, 0], why);
+            self.region.leave(&mut self.means, tid, reason);
+            left.iter().for_each(|left| self.tell(left));
+            too_many -= 1;
+        }
+        Ok(())
     }
 }

@@ -1,0 +1,141 @@
+// SPDX-License-Identifier: MIT OR Apache-2.0
+//! Processes that have executed a program and may belong into another group now.
+//!
+//! Any user can execute programs without end, so they are placed a few at a time, within a bound.
+//! Where too many wait the last ones are forgotten, and all processes are looked at, by turns with
+//! those that wait.
+use super::Server;
+use crate::process;
+use crate::sys;
+use std::collections::{HashSet, VecDeque};
+
+/// So many wait at most.
+const MOST: usize = 1024;
+/// Some are placed for so long, and then a request may be served.
+const SLICE_NS: u64 = 300_000;
+/// A look at all begins no more often than this.
+const LOOK_NS: u64 = 1_000_000_000;
+
+/// Those that wait.
+#[derive(Default)]
+pub struct Newcomers {
+    waiting: VecDeque<i32>,
+    known: HashSet<i32>,
+    /// What is left of a look at all processes, and whether it has the next turn.
+    looked_at: Vec<i32>,
+    is_look: bool,
+    /// When all processes are to be looked at.
+    look_at_ns: Option<u64>,
+    next_ns: Option<u64>,
+}
+
+impl Newcomers {
+    /// A process has executed a program.
+    pub fn add(&mut self, pid: i32, now_ns: u64) {
+        if self.known.len() >= MOST {
+            self.add_all(now_ns);
+        } else if self.known.insert(pid) {
+            self.waiting.push_back(pid);
+            self.next_ns.get_or_insert(now_ns);
+        }
+    }
+
+    /// Processes may have executed programs that tekd has not heard of.
+    pub fn add_all(&mut self, now_ns: u64) {
+        self.look_at_ns.get_or_insert(now_ns + LOOK_NS);
+        self.next_ns.get_or_insert(now_ns + LOOK_NS);
+    }
+
+    /// When there is something to do.
+    pub fn next_ns(&self) -> Option<u64> {
+        self.next_ns
+    }
+
+    /// The next one, `all` being asked for all processes if that is due.
+    fn next(&mut self, now_ns: u64, all: impl FnOnce() -> Vec<i32>) -> Option<i32> {
+        if self.looked_at.is_empty() && self.look_at_ns.is_some_and(|at| at <= now_ns) {
+            self.look_at_ns = None;
+            self.looked_at = all();
+        }
+        self.is_look = !self.is_look;
+        if self.is_look || self.waiting.is_empty() {
+            if let Some(pid) = self.looked_at.pop() {
+                return Some(pid);
+            }
+        }
+        let pid = self.waiting.pop_front()?;
+        self.known.remove(&pid);
+        Some(pid)
+    }
+
+    /// Goes on at this time, or when a look is due.
+    fn go_on_at(&mut self, at_ns: u64) {
+        let is_empty = self.waiting.is_empty() && self.looked_at.is_empty();
+        let there = (!is_empty).then_some(at_ns);
+        self.next_ns = there.or(self.look_at_ns.map(|look| look.max(at_ns)));
+    }
+}
+
+impl Server {
+    /// Places some of those that wait.
+    pub(super) fn place_newcomers(&mut self, now_ns: u64) {
+        if self.newcomers.next_ns.is_none_or(|at| at > now_ns) {
+            return;
+        }
+        let mut at_ns = now_ns;
+        while at_ns < now_ns + SLICE_NS {
+            if let Some(until) = self.load.chores.exhausted_until(at_ns) {
+                return self.newcomers.go_on_at(until);
+            }
+            let Some(pid) = self.newcomers.next(at_ns, process::all) else { break };
+            self.place_new(pid);
+            // What waits in the kernel for a group keeps tekd from serving, too.
+            let then_ns = sys::monotonic_ns();
+            self.load.chores.charge(then_ns - at_ns, then_ns);
+            at_ns = then_ns;
+        }
+        self.newcomers.go_on_at(at_ns + SLICE_NS);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn none() -> Vec<i32> {
+        unreachable!("no look is due");
+    }
+
+    #[test]
+    fn each_is_placed_once_in_the_order_of_arrival() {
+        let mut newcomers = Newcomers::default();
+        assert_eq!(newcomers.next_ns(), None);
+        [7, 8, 7].into_iter().for_each(|pid| newcomers.add(pid, 5));
+        assert_eq!(newcomers.next_ns(), Some(5));
+        let placed = [(); 3].map(|()| newcomers.next(5, none));
+        assert_eq!(placed, [Some(7), Some(8), None]);
+        newcomers.go_on_at(9);
+        assert_eq!(newcomers.next_ns(), None);
+        newcomers.add(7, 6);
+        assert_eq!(newcomers.next(6, none), Some(7));
+    }
+
+    #[test]
+    fn where_too_many_wait_all_processes_are_looked_at_later() {
+        let mut newcomers = Newcomers::default();
+        (0..2000).for_each(|pid| newcomers.add(pid, 5));
+        let placed = (0..).take_while(|_| newcomers.next(5, none).is_some()).count();
+        assert_eq!(placed, MOST);
+        newcomers.go_on_at(6);
+        assert_eq!(newcomers.next_ns(), Some(5 + LOOK_NS));
+        // More that execute programs do not keep it from its end.
+        [7, 8, 9].into_iter().for_each(|pid| newcomers.add(pid, 5));
+        let mut all = Some(vec![1, 2]);
+        let mut next = || newcomers.next(5 + LOOK_NS, || all.take().unwrap());
+        let placed: Vec<_> = std::iter::from_fn(&mut next).collect();
+        assert_eq!(placed.len(), 5);
+        assert!(placed[..4].contains(&1) && placed[..4].contains(&2), "{placed:?}");
+        newcomers.go_on_at(9 + LOOK_NS);
+        assert_eq!(newcomers.next_ns(), None);
+    }
+}

@@ -1,0 +1,303 @@
+/* SPDX-License-Identifier: MIT OR Apache-2.0 */
+/*
+ * flood SOCKET KIND UID SECONDS - as this user, sends tekd as much of a kind as it can, or does what
+ * the kernel tells tekd of, for so long.  Prints how often it did so.
+ *
+ * flood SOCKET ask UID COUNT - makes a thread critical so often, every 4 ms, and prints how long tekd
+ * took, in ns: the median, the 99th percentile, and how many requests were refused.
+ *
+ * flood SOCKET hold UID COUNT - makes so many threads critical and prints how many are.  Ends with
+ * its input.
+ */
+#define _GNU_SOURCE
+#include "tek_abi.h"
+
+#include <err.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <grp.h>
+#include <pthread.h>
+#include <sched.h>
+#include <signal.h>
+#include <stdbool.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <sys/syscall.h>
+#include <sys/un.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+#define PACE_NS 4000000
+#define CONNECTIONS 8
+
+static struct sockaddr_un address = { .sun_family = AF_UNIX };
+static int64_t end_ns;
+
+static int64_t now_ns(void)
+{
+	struct timespec now;
+	clock_gettime(CLOCK_MONOTONIC, &now);
+	return now.tv_sec * 1000000000LL + now.tv_nsec;
+}
+
+static int connected(void)
+{
+	int fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0);
+	struct timeval patience = { .tv_sec = 20 };
+	if (fd < 0 || setsockopt(fd, SOL_SOCKET, SO_SNDTIMEO, &patience, sizeof patience))
+		err(1, "socket");
+	if (connect(fd, (struct sockaddr *)&address, sizeof address)) {
+		close(fd);
+		return -1;
+	}
+	return fd;
+}
+
+static struct tek_request request(int kind, int tid)
+{
+	static uint32_t number;
+	return (struct tek_request){
+		.magic = TEK_REQUEST_MAGIC,
+		.version = TEK_SOCKET_VERSION,
+		.kind = (uint16_t)kind,
+		.number = ++number,
+		.tid = (uint32_t)tid,
+	};
+}
+
+/* The error of the reply; -1 if tekd has closed the connection. */
+static int ask(int fd, int kind, int tid)
+{
+	struct tek_request sent = request(kind, tid);
+	struct tek_reply reply;
+	if (send(fd, &sent, sizeof sent, MSG_NOSIGNAL) != sizeof sent)
+		return -1;
+	do {
+		if (recv(fd, &reply, sizeof reply, 0) != sizeof reply)
+			return -1;
+	} while (reply.number != sent.number);
+	return reply.error;
+}
+
+/* Several connections, on which requests are sent without waiting for the replies. */
+static long ask_without_end(int kind)
+{
+	int fds[CONNECTIONS];
+	long count = 0;
+	memset(fds, -1, sizeof fds);
+	while (now_ns() < end_ns) {
+		for (int n = 0; n < CONNECTIONS; n++) {
+			struct tek_request sent = request(kind, gettid());
+			char reply[256];
+			if (fds[n] < 0)
+				fds[n] = connected();
+			while (recv(fds[n], reply, sizeof reply, MSG_DONTWAIT) > 0)
+				;
+			if (send(fds[n], &sent, sizeof sent, MSG_NOSIGNAL | MSG_DONTWAIT) >= 0) {
+				count++;
+			} else if (errno != EAGAIN) {
+				close(fds[n]);
+				fds[n] = -1;
+			}
+		}
+	}
+	return count;
+}
+
+static long connect_without_end(int length)
+{
+	long count = 0;
+	for (; now_ns() < end_ns; count++) {
+		struct tek_request sent = request(TEK_ASK_HELLO, 0);
+		int fd = connected();
+		if (fd < 0)
+			continue;
+		if (length > 0)
+			send(fd, &sent, (size_t)length, MSG_NOSIGNAL);
+		close(fd);
+	}
+	return count;
+}
+
+static long keep_connections(void)
+{
+	static int fds[1000];
+	long count = 0;
+	for (; count < 1000 && now_ns() < end_ns; count++)
+		fds[count] = connected();
+	while (now_ns() < end_ns)
+		usleep(10000);
+	return count;
+}
+
+static int nothing(void *unused)
+{
+	(void)unused;
+	return 0;
+}
+
+/* One process after another: a child, a child that executes a program, or a sibling. */
+static long breed_without_end(const char *kind)
+{
+	static char stack[16384];
+	long count = 0;
+	for (; now_ns() < end_ns; count++) {
+		int flags = CLONE_VM | CLONE_VFORK | SIGCHLD;
+		if (!strcmp(kind, "exec")) {
+			pid_t child = vfork();
+			if (child == 0) {
+				execl("/bin/true", "true", NULL);
+				_exit(1);
+			}
+		} else {
+			/* The parent of a sibling ignores the ends of its children. */
+			clone(nothing, stack + sizeof stack,
+			      flags | (strcmp(kind, "sibling") ? 0 : CLONE_PARENT), NULL);
+		}
+		while (waitpid(-1, NULL, WNOHANG) > 0)
+			;
+	}
+	return count;
+}
+
+static void *end_at_once(void *unused)
+{
+	return unused;
+}
+
+static long make_threads_without_end(void)
+{
+	long count = 0;
+	for (; now_ns() < end_ns; count++) {
+		pthread_t thread;
+		if (pthread_create(&thread, NULL, end_at_once, NULL) == 0)
+			pthread_join(thread, NULL);
+	}
+	return count;
+}
+
+static long change_user_without_end(uid_t uid)
+{
+	long count = 0;
+	for (; now_ns() < end_ns; count += 2)
+		if (syscall(SYS_setresuid, -1, uid + 1000, -1) || syscall(SYS_setresuid, -1, uid, -1))
+			err(1, "setresuid");
+	return count;
+}
+
+static long switch_without_end(void)
+{
+	int fd = connected();
+	long count = 0;
+	while (now_ns() < end_ns) {
+		if (ask(fd, TEK_ASK_ENTER, gettid()) < 0 || ask(fd, TEK_ASK_LEAVE, gettid()) < 0) {
+			close(fd);
+			fd = connected();
+		}
+		count++;
+	}
+	return count;
+}
+
+static int critical_tid;
+static pthread_barrier_t born;
+
+static void *sleeper(void *unused)
+{
+	critical_tid = gettid();
+	pthread_barrier_wait(&born);
+	for (;;)
+		pause();
+	return unused;
+}
+
+static int new_sleeper(void)
+{
+	pthread_t thread;
+	pthread_attr_t attr;
+	pthread_attr_init(&attr);
+	pthread_attr_setstacksize(&attr, 65536);
+	pthread_barrier_init(&born, NULL, 2);
+	if (pthread_create(&thread, &attr, sleeper, NULL))
+		errx(1, "no thread");
+	pthread_barrier_wait(&born);
+	return critical_tid;
+}
+
+static int compare(const void *one, const void *other)
+{
+	int64_t a = *(const int64_t *)one, b = *(const int64_t *)other;
+	return (a > b) - (a < b);
+}
+
+static void measure(int count)
+{
+	int64_t *took = calloc((size_t)count, sizeof *took);
+	int fd = connected(), tid = new_sleeper(), refused = 0;
+	if (fd < 0 || ask(fd, TEK_ASK_HELLO, 0))
+		errx(1, "nothing is granted");
+	for (int n = 0; n < count; n++) {
+		struct timespec pace = { .tv_nsec = PACE_NS };
+		int64_t before = now_ns();
+		refused += ask(fd, TEK_ASK_ENTER, tid) != 0;
+		took[n] = now_ns() - before;
+		ask(fd, TEK_ASK_LEAVE, tid);
+		nanosleep(&pace, NULL);
+	}
+	qsort(took, (size_t)count, sizeof *took, compare);
+	printf("%lld %lld %d\n", (long long)took[count / 2],
+	       (long long)took[count - 1 - count / 100], refused);
+}
+
+static void hold(int count)
+{
+	int fd = connected(), held = 0;
+	for (int n = 0; n < count; n++)
+		held += ask(fd, TEK_ASK_ENTER, new_sleeper()) == 0;
+	printf("%d\n", held);
+	fflush(stdout);
+	char end;
+	while (read(0, &end, 1) > 0)
+		;
+}
+
+int main(int argc, char **argv)
+{
+	if (argc != 5)
+		errx(2, "usage: flood SOCKET KIND UID SECONDS");
+	const char *kind = argv[2];
+	uid_t uid = (uid_t)atoi(argv[3]);
+	strncpy(address.sun_path, argv[1], sizeof address.sun_path - 1);
+	bool is_two = !strcmp(kind, "user");
+	if (setgroups(0, NULL) || setresgid(uid, uid, uid) ||
+	    setresuid(uid, uid, is_two ? uid + 1000 : uid))
+		err(1, "cannot become user %u", uid);
+	alarm(300);
+	if (!strcmp(kind, "ask") || !strcmp(kind, "hold")) {
+		(kind[0] == 'a' ? measure : hold)(atoi(argv[4]));
+		return 0;
+	}
+	end_ns = now_ns() + (int64_t)(atof(argv[4]) * 1e9);
+	puts("ready");
+	fflush(stdout);
+	long count = !strcmp(kind, "hello") ? ask_without_end(TEK_ASK_HELLO)
+		   : !strcmp(kind, "enter") ? ask_without_end(TEK_ASK_ENTER)
+		   : !strcmp(kind, "status") ? ask_without_end(TEK_ASK_STATUS)
+		   : !strcmp(kind, "explain") ? ask_without_end(TEK_ASK_EXPLAIN)
+		   : !strcmp(kind, "group") ? ask_without_end(TEK_ASK_GROUP)
+		   : !strcmp(kind, "nonsense") ? ask_without_end(77)
+		   : !strcmp(kind, "connect") ? connect_without_end(0)
+		   : !strcmp(kind, "reconnect") ? connect_without_end(sizeof(struct tek_request))
+		   : !strcmp(kind, "half") ? connect_without_end(5)
+		   : !strcmp(kind, "keep") ? keep_connections()
+		   : !strcmp(kind, "threads") ? make_threads_without_end()
+		   : !strcmp(kind, "user") ? change_user_without_end(uid)
+		   : !strcmp(kind, "switch") ? switch_without_end()
+					     : breed_without_end(kind);
+	printf("%ld\n", count);
+	return 0;
+}

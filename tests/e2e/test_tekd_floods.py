@@ -1,0 +1,161 @@
+# SPDX-License-Identifier: MIT OR Apache-2.0
+"""Users without a grant, alone and many, cannot take tekd's time, its connections or its threads from those
+who have one. SECURITY.md names the bounds."""
+import os
+import pathlib
+import subprocess
+import time
+
+import pytest
+from conftest import PATIENCE, eventually, read
+from test_tekd import STATUS, daemon, pytestmark
+from test_tekd_groups import groups
+
+assert daemon and pytestmark  # which pytest looks for by their names
+
+SOURCE = (pathlib.Path(__file__).parent / "programs" / "flood.c").read_text()
+ABI = pathlib.Path(__file__).resolve().parents[2] / "abi"
+GRANTED, OTHER, FIRST_STRANGER = 54_321, 54_322, 60_000
+TERMS = 'rate = 1000\nbudget = "8s/10s"\nthreads = 512\n'
+GRANT = f"[[grant]]\nusers = [{GRANTED}, {OTHER}]\n{TERMS}"
+ASKS = 400
+FLOODERS = 10
+# Of a CPU: users with grants 1/5, others 1/128, new connections 1/50, programs to be placed 1/50, births
+# 1/20, and bursts; the one that asks uses a part of the first.
+MOST_SHARE = 0.40
+# Of the 99th percentile of an answer to that of a quiet device. Kernel and other programs have a part in it.
+MOST_RATIO = 4
+
+
+class Flooded:
+    """A tekd, programs/flood.c and its processes."""
+
+    def __init__(self, daemon, program):
+        self.daemon = daemon
+        self.program = str(program)
+        self.floods = []
+
+    def command(self, kind, uid, amount):
+        return [self.program, str(self.daemon.socket), kind, str(uid), str(amount)]
+
+    def flood(self, kind, uids, seconds=60):
+        for uid in uids:
+            process = subprocess.Popen(self.command(kind, uid, seconds), stdout=subprocess.PIPE,
+                                       stdin=subprocess.DEVNULL, text=True)
+            self.floods.append(process)
+            assert process.stdout.readline() == "ready\n"
+
+    def end_floods(self):
+        while self.floods:
+            process = self.floods.pop()
+            process.kill()
+            process.communicate(timeout=60)
+
+    def ask(self, uid=GRANTED, count=ASKS):
+        """Median and 99th percentile of tekd's answers in ns. That no ordinary thread runs before the one that
+        asks makes it real-time by itself."""
+        ended = subprocess.run(["chrt", "-f", "5", *self.command("ask", uid, count)], capture_output=True, text=True,
+                               timeout=60 * PATIENCE, check=True)
+        median, p99, refused = map(int, ended.stdout.split())
+        assert refused == 0
+        return median, p99
+
+    def cpu_ns(self):
+        tasks = pathlib.Path(f"/proc/{self.daemon.process.pid}/task")
+        return sum(int(read(task / "schedstat").split()[0]) for task in tasks.iterdir())
+
+
+@pytest.fixture
+def flooded(daemon, compile_c, open_directory):
+    daemon.socket = open_directory / "run" / "tekd"
+    program = compile_c(SOURCE, "cc", "-O1", "-pthread", "-I", str(ABI))
+    flooded = Flooded(daemon, program)
+    yield flooded
+    flooded.end_floods()
+
+
+def judge(flooded, kind, uids):
+    """The answers beside a flood, compared with those before it in the same run."""
+    told = []
+    for _ in range(3):
+        flooded.ask(count=20)
+        _, quiet = flooded.ask()
+        flooded.flood(kind, uids)
+        time.sleep(0.3)
+        before, begin = flooded.cpu_ns(), time.monotonic()
+        median, p99 = flooded.ask()
+        share = (flooded.cpu_ns() - before) / 1e9 / (time.monotonic() - begin)
+        flooded.end_floods()
+        told.append(f"{kind}: tekd {share:.1%} of a CPU, p99 {quiet / 1e3:.0f} -> {p99 / 1e3:.0f} us, "
+                    f"median {median / 1e3:.0f}")
+        if share < MOST_SHARE and p99 < MOST_RATIO * quiet:
+            break
+    else:
+        pytest.fail("; ".join(told))
+    print(*told, sep="\n")
+
+
+KINDS = ["hello", "enter", "status", "explain", "group", "nonsense", "connect", "reconnect", "half", "keep", "exec",
+         "fork", "sibling", "threads", "user"]
+
+
+@pytest.mark.alone("real-time load")
+@pytest.mark.parametrize("kind", KINDS)
+def test_beside_a_flood_of_users_without_a_grant_a_granted_one_is_answered_as_before(flooded, kind):
+    flooded.daemon.start(GRANT)
+    judge(flooded, kind, range(FIRST_STRANGER, FIRST_STRANGER + FLOODERS))
+
+
+@pytest.mark.alone("real-time load")
+@pytest.mark.parametrize("kind", ["switch", "hello", "status", "threads"])
+def test_beside_a_flood_of_another_granted_user_a_granted_one_is_answered_as_before(flooded, kind):
+    flooded.daemon.start(GRANT)
+    judge(flooded, kind, [OTHER] * 4)
+
+
+@pytest.mark.alone("real-time load")
+@pytest.mark.parametrize("kind", ["exec", "group"])
+def test_executed_programs_that_are_to_be_placed_take_little_time(flooded, kind):
+    places = f'[[place]]\ngroup = "background"\nusers = [{FIRST_STRANGER}]\n'
+    flooded.daemon.start(groups(places=places) + GRANT)
+    status = flooded.daemon.client().json(STATUS)
+    if status["groups"] is None:
+        pytest.skip(f"no control groups here: {status['groups_why']}")
+    judge(flooded, kind, range(FIRST_STRANGER, FIRST_STRANGER + FLOODERS))
+
+
+@pytest.mark.alone("real-time load")
+@pytest.mark.parametrize("kind", ["fork", "sibling", "threads", "exec"])
+def test_births_that_are_listened_to_take_little_time(flooded, kind):
+    flooded.daemon.start(GRANT + "limit = true\n")
+    judge(flooded, kind, range(FIRST_STRANGER, FIRST_STRANGER + FLOODERS))
+
+
+def start_hold(flooded, uid, count):
+    process = subprocess.Popen(flooded.command("hold", uid, count), stdin=subprocess.PIPE, stdout=subprocess.PIPE,
+                               text=True)
+    flooded.floods.append(process)
+    return int(process.stdout.readline())
+
+
+def test_a_user_gets_its_part_of_the_threads_though_others_have_taken_all(flooded):
+    flooded.daemon.start(f'[[grant]]\nusers = ["*"]\n{TERMS}user_threads = 32\n')
+    held = [start_hold(flooded, FIRST_STRANGER + n, 32) for n in range(33)]
+    assert held == [32] * 33  # of 1,024 places: others have lost some for the last
+    assert start_hold(flooded, GRANTED, 20) == 20
+    status = flooded.daemon.client().json(STATUS)
+    assert len(status["fast"]) == 1024
+    counts = {}
+    for thread in status["fast"]:
+        counts[thread["uid"]] = counts.get(thread["uid"], 0) + 1
+    assert counts[GRANTED] == 20
+    assert min(counts[FIRST_STRANGER + n] for n in range(33)) >= 28
+
+
+def test_a_user_without_a_grant_is_served_beside_ten_that_flood(flooded):
+    flooded.daemon.start(GRANT)
+    flooded.flood("hello", range(FIRST_STRANGER, FIRST_STRANGER + FLOODERS))
+    command = flooded.command("nonsense", FIRST_STRANGER + 500, 1)
+    served = subprocess.run(command, capture_output=True, text=True, timeout=60 * PATIENCE, check=True)
+    assert int(served.stdout.split()[-1]) > 0
+    eventually(lambda: flooded.daemon.client().json(STATUS)["counts"]["refused"] > 100)
