@@ -4,7 +4,10 @@
  * the kernel tells tekd of, for so long.  Prints how often it did so.
  *
  * flood SOCKET ask UID COUNT - makes a thread critical so often, every 4 ms, and prints how long tekd
- * took, in ns: the median, the 99th percentile, and how many requests were refused.
+ * took, in ns: the median, the 99th percentile, the same of a server that uses as much CPU time (at
+ * SOCKET with ".echo" behind it), and how many requests were refused.
+ *
+ * flood SOCKET echo UID SECONDS - is that server.
  *
  * flood SOCKET hold UID COUNT - makes so many threads critical and prints how many are.  Ends with
  * its input.
@@ -25,6 +28,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
+#include <sys/stat.h>
 #include <sys/syscall.h>
 #include <sys/un.h>
 #include <sys/wait.h>
@@ -44,17 +48,22 @@ static int64_t now_ns(void)
 	return now.tv_sec * 1000000000LL + now.tv_nsec;
 }
 
-static int connected(void)
+static int connected_to(const struct sockaddr_un *address)
 {
 	int fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0);
 	struct timeval patience = { .tv_sec = 20 };
 	if (fd < 0 || setsockopt(fd, SOL_SOCKET, SO_SNDTIMEO, &patience, sizeof patience))
 		err(1, "socket");
-	if (connect(fd, (struct sockaddr *)&address, sizeof address)) {
+	if (connect(fd, (const struct sockaddr *)address, sizeof *address)) {
 		close(fd);
 		return -1;
 	}
 	return fd;
+}
+
+static int connected(void)
+{
+	return connected_to(&address);
 }
 
 static struct tek_request request(int kind, int tid)
@@ -234,12 +243,67 @@ static int compare(const void *one, const void *other)
 	return (a > b) - (a < b);
 }
 
+static struct sockaddr_un echo_address(void)
+{
+	struct sockaddr_un echo = address;
+	strncat(echo.sun_path, ".echo", sizeof echo.sun_path - strlen(echo.sun_path) - 1);
+	return echo;
+}
+
+static int64_t used_ns(void)
+{
+	struct timespec used;
+	clock_gettime(CLOCK_THREAD_CPUTIME_ID, &used);
+	return used.tv_sec * 1000000000LL + used.tv_nsec;
+}
+
+/* The time that an answer is to take stands in place of a thread's id. */
+static void serve_echo(int listener)
+{
+	int fd;
+	while ((fd = accept(listener, NULL, NULL)) >= 0) {
+		struct tek_reply reply = { 0 };
+		struct tek_request received;
+		while (recv(fd, &received, sizeof received, 0) == sizeof received) {
+			int64_t end = used_ns() + received.tid;
+			reply.number = received.number;
+			while (used_ns() < end)
+				;
+			send(fd, &reply, sizeof reply, MSG_NOSIGNAL);
+		}
+		close(fd);
+	}
+}
+
+static int64_t median_of_some(int fd, int tid)
+{
+	int64_t took[20];
+	for (int n = 0; n < 20; n++) {
+		int64_t before = now_ns();
+		ask(fd, TEK_ASK_ENTER, tid);
+		took[n] = now_ns() - before;
+		ask(fd, TEK_ASK_LEAVE, tid);
+	}
+	qsort(took, 20, sizeof *took, compare);
+	return took[10];
+}
+
+static void print_quantiles(int64_t *took, int count)
+{
+	qsort(took, (size_t)count, sizeof *took, compare);
+	printf("%lld %lld ", (long long)took[count / 2],
+	       (long long)took[count - 1 - count / 100]);
+}
+
 static void measure(int count)
 {
 	int64_t *took = calloc((size_t)count, sizeof *took);
-	int fd = connected(), tid = new_sleeper(), refused = 0;
-	if (fd < 0 || ask(fd, TEK_ASK_HELLO, 0))
+	int64_t *echo_took = calloc((size_t)count, sizeof *took);
+	struct sockaddr_un at = echo_address();
+	int fd = connected(), echo = connected_to(&at), tid = new_sleeper(), refused = 0;
+	if (fd < 0 || echo < 0 || ask(fd, TEK_ASK_HELLO, 0))
 		errx(1, "nothing is granted");
+	int usual_ns = (int)median_of_some(fd, tid);
 	for (int n = 0; n < count; n++) {
 		struct timespec pace = { .tv_nsec = PACE_NS };
 		int64_t before = now_ns();
@@ -247,10 +311,13 @@ static void measure(int count)
 		took[n] = now_ns() - before;
 		ask(fd, TEK_ASK_LEAVE, tid);
 		nanosleep(&pace, NULL);
+		before = now_ns();
+		ask(echo, TEK_ASK_HELLO, usual_ns);
+		echo_took[n] = now_ns() - before;
 	}
-	qsort(took, (size_t)count, sizeof *took, compare);
-	printf("%lld %lld %d\n", (long long)took[count / 2],
-	       (long long)took[count - 1 - count / 100], refused);
+	print_quantiles(took, count);
+	print_quantiles(echo_took, count);
+	printf("%d\n", refused);
 }
 
 static void hold(int count)
@@ -277,6 +344,17 @@ int main(int argc, char **argv)
 	    setresuid(uid, uid, is_two ? uid + 1000 : uid))
 		err(1, "cannot become user %u", uid);
 	alarm(300);
+	if (!strcmp(kind, "echo")) {
+		struct sockaddr_un at = echo_address();
+		int listener = socket(AF_UNIX, SOCK_SEQPACKET, 0);
+		unlink(at.sun_path);
+		if (bind(listener, (struct sockaddr *)&at, sizeof at) || listen(listener, 8))
+			err(1, "cannot serve at %s", at.sun_path);
+		chmod(at.sun_path, 0666);
+		puts("ready");
+		fflush(stdout);
+		serve_echo(listener);
+	}
 	if (!strcmp(kind, "ask") || !strcmp(kind, "hold")) {
 		(kind[0] == 'a' ? measure : hold)(atoi(argv[4]));
 		return 0;
