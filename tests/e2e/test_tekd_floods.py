@@ -20,7 +20,7 @@ TERMS = 'rate = 1000\nbudget = "8s/10s"\nthreads = 512\n'
 GRANT = f"[[grant]]\nusers = [{GRANTED}, {OTHER}]\n{TERMS}"
 ASKS = 400
 FLOODERS = 10
-# Of a CPU: users with grants 1/5, others 1/128, new connections 1/50, programs to be placed 1/50, births
+# Of a CPU: users with grants 1/5, others 1/128, new connections 1/50, programs to be placed 1/128, births
 # 1/20, and bursts; the one that asks uses a part of the first.
 MOST_SHARE = 0.40
 # Of the 99th percentile of an answer to that of a quiet device. Kernel and other programs have a part in it.
@@ -34,6 +34,8 @@ class Flooded:
         self.daemon = daemon
         self.program = str(program)
         self.floods = []
+        self.before_others = ["chrt", "-f", "5"]
+        self.told = ""
 
     def command(self, kind, uid, amount):
         return [self.program, str(self.daemon.socket), kind, str(uid), str(amount)]
@@ -54,8 +56,9 @@ class Flooded:
     def ask(self, uid=GRANTED, count=ASKS):
         """The 99th percentiles of the answers of tekd and of a server as urgent that does nothing, in ns. The one that
         asks is real-time by itself, so that it does not wait for the flood."""
-        ended = subprocess.run(["chrt", "-f", "5", *self.command("ask", uid, count)], capture_output=True, text=True,
-                               timeout=60 * PATIENCE, check=True)
+        ended = subprocess.run([*self.before_others, *self.command("ask", uid, count)], capture_output=True,
+                               text=True, timeout=60 * PATIENCE, check=False)
+        assert ended.returncode == 0, ended.stderr
         median, p99, _, echo, refused = map(int, ended.stdout.split())
         assert refused == 0
         self.told = f"median {median / 1e3:.0f} us, p99 {p99 / 1e3:.0f}, echo's {echo / 1e3:.0f}"
@@ -123,6 +126,8 @@ def test_beside_a_flood_of_another_granted_user_a_granted_one_is_answered_as_bef
 @pytest.mark.parametrize("kind", ["exec", "group"])
 def test_executed_programs_that_are_to_be_placed_take_little_time(flooded, kind):
     places = f'[[place]]\ngroup = "background"\nusers = [{FIRST_STRANGER}]\n'
+    # Groups of version 1 may have no real-time runtime.
+    flooded.before_others = ["nice", "-n", "-20"]
     flooded.daemon.start(groups(places=places) + GRANT)
     status = flooded.daemon.client().json(STATUS)
     if status["groups"] is None:
@@ -147,7 +152,8 @@ def start_hold(flooded, uid, count):
 def test_a_user_gets_its_part_of_the_threads_though_others_have_taken_all(flooded):
     flooded.daemon.start(f'[[grant]]\nusers = ["*"]\n{TERMS}user_threads = 32\n')
     held = [start_hold(flooded, FIRST_STRANGER + n, 32) for n in range(33)]
-    assert held == [32] * 33  # of 1,024 places: others have lost some for the last
+    # Of 1,024 places: others have lost some for the last.
+    assert held[:32] == [32] * 32 and held[32] >= 31
     assert start_hold(flooded, GRANTED, 20) == 20
     status = flooded.daemon.client().json(STATUS)
     assert len(status["fast"]) == 1024

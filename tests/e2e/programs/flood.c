@@ -27,6 +27,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/prctl.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
@@ -100,7 +101,8 @@ static long ask_without_end(int kind)
 	memset(fds, -1, sizeof fds);
 	while (now_ns() < end_ns) {
 		for (int n = 0; n < CONNECTIONS; n++) {
-			struct tek_request sent = request(kind, gettid());
+			int tid = kind == TEK_ASK_HELLO || kind == TEK_ASK_STATUS ? 0 : gettid();
+			struct tek_request sent = request(kind, tid);
 			char reply[256];
 			if (fds[n] < 0)
 				fds[n] = connected();
@@ -163,7 +165,6 @@ static long breed_without_end(const char *kind)
 				_exit(1);
 			}
 		} else {
-			/* The parent of a sibling ignores the ends of its children. */
 			clone(nothing, stack + sizeof stack,
 			      flags | (strcmp(kind, "sibling") ? 0 : CLONE_PARENT), NULL);
 		}
@@ -171,6 +172,18 @@ static long breed_without_end(const char *kind)
 			;
 	}
 	return count;
+}
+
+/* Siblings are children of this process, which does not wait for them. */
+static void be_parent(void)
+{
+	signal(SIGCHLD, SIG_IGN);
+	if (fork()) {
+		while (waitpid(-1, NULL, 0) > 0 || errno == EINTR)
+			;
+		exit(0);
+	}
+	prctl(PR_SET_PDEATHSIG, SIGKILL);
 }
 
 static void *end_at_once(void *unused)
@@ -301,8 +314,9 @@ static void measure(int count)
 	int64_t *echo_took = calloc((size_t)count, sizeof *took);
 	struct sockaddr_un at = echo_address();
 	int fd = connected(), echo = connected_to(&at), tid = new_sleeper(), refused = 0;
-	if (fd < 0 || echo < 0 || ask(fd, TEK_ASK_HELLO, 0))
-		errx(1, "nothing is granted");
+	int hello = ask(fd, TEK_ASK_HELLO, 0);
+	if (hello || echo < 0)
+		errx(1, "nothing is granted, or there is no echo: %s", strerror(hello));
 	int usual_ns = (int)median_of_some(fd, tid);
 	for (int n = 0; n < count; n++) {
 		struct timespec pace = { .tv_nsec = PACE_NS };
@@ -359,6 +373,8 @@ int main(int argc, char **argv)
 		(kind[0] == 'a' ? measure : hold)(atoi(argv[4]));
 		return 0;
 	}
+	if (!strcmp(kind, "sibling"))
+		be_parent();
 	end_ns = now_ns() + (int64_t)(atof(argv[4]) * 1e9);
 	puts("ready");
 	fflush(stdout);

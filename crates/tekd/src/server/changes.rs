@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! A client becomes another one, or the configuration says something else.
+use super::load::Stopwatch;
 use super::Server;
 use crate::configuration;
 use crate::exec_watch::{ExecWatch, News};
@@ -120,9 +121,10 @@ impl Server {
     /// Moves threads of large processes, within the bound.
     pub(super) fn go_on_placing(&mut self, now_ns: u64) {
         if self.load.chores.exhausted_until(now_ns).is_none() {
+            let watch = Stopwatch::start();
             self.means.placement.go_on(&mut self.means.effect, now_ns);
             let then_ns = sys::monotonic_ns();
-            self.load.chores.charge(then_ns - now_ns, then_ns);
+            self.load.chores.charge(watch.ns(then_ns), then_ns);
         }
     }
 

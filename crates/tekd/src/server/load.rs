@@ -13,7 +13,7 @@ use std::collections::{HashMap, HashSet, VecDeque};
 
 const MS: u64 = 1_000_000;
 
-/// Of a CPU: one user; all users that have grants; and all that have none. So little of the last
+/// Of a CPU: one user; all users that have grants; and all that have none. The last have so little
 /// that fewer than one in a hundred messages of the others waits for one of theirs.
 const OF_A_USER: Share = Share::new(10, 50 * MS);
 const OF_GRANTED: Share = Share::new(5, 50 * MS);
@@ -21,9 +21,11 @@ const OF_STRANGERS: Share = Share::new(128, 20 * MS);
 /// New connections: what is left waits in the kernel.
 const OF_DOOR: Share = Share::new(50, 2 * MS);
 /// Work that no user's account pays for: processes that execute programs are placed.
-const OF_CHORES: Share = Share::new(50, 5 * MS);
+const OF_CHORES: Share = Share::new(128, 5 * MS);
 /// News of births.
 const OF_BIRTHS: Share = Share::new(20, 5 * MS);
+/// The longest time in which tekd did not run that counts: it may have been stopped.
+const MOST_WAITED_NS: u64 = 100 * MS;
 /// A file with a reply costs so much more: it takes memory until the client has read it.
 const FILE_NS: u64 = 4 * MS;
 /// Users are looked through when there are more.
@@ -160,6 +162,29 @@ impl Load {
     }
 }
 
+/// Measures a piece of work.
+pub(super) struct Stopwatch {
+    began_ns: u64,
+    cpu_ns: u64,
+}
+
+impl Stopwatch {
+    pub(super) fn start() -> Self {
+        Self { began_ns: sys::monotonic_ns(), cpu_ns: sys::cpu_ns() }
+    }
+
+    /// The CPU time that it took.
+    fn cpu_ns(&self) -> u64 {
+        sys::cpu_ns().saturating_sub(self.cpu_ns)
+    }
+
+    /// The time until now that tekd could not serve anything else.
+    pub(super) fn ns(&self, now_ns: u64) -> u64 {
+        let passed_ns = now_ns.saturating_sub(self.began_ns);
+        self.cpu_ns().max(passed_ns.min(MOST_WAITED_NS))
+    }
+}
+
 impl Server {
     /// The user on whose account a user id is.
     pub fn user_of(&self, uid: u32) -> u32 {
@@ -174,9 +199,15 @@ impl Server {
 
     /// Does something for a user, and puts it on its account.
     pub(super) fn work_for<T>(&mut self, user: u32, work: impl FnOnce(&mut Self) -> T) -> T {
-        let before = sys::cpu_ns();
+        let watch = Stopwatch::start();
         let done = work(self);
-        self.load.charge(user, sys::cpu_ns().saturating_sub(before), sys::monotonic_ns());
+        let now_ns = sys::monotonic_ns();
+        let used_ns = match self.load.comes_first(user) {
+            true => watch.cpu_ns(),
+            // Others wait for that, too.
+            false => watch.ns(now_ns),
+        };
+        self.load.charge(user, used_ns, now_ns);
         done
     }
 

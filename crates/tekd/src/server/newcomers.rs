@@ -4,6 +4,7 @@
 //! Any user can execute programs without end, so they are placed a few at a time, within a bound.
 //! Where too many wait the last ones are forgotten, and all processes are looked at, by turns with
 //! those that wait.
+use super::load::Stopwatch;
 use super::Server;
 use crate::process;
 use crate::sys;
@@ -88,11 +89,10 @@ impl Server {
                 return self.newcomers.go_on_at(until);
             }
             let Some(pid) = self.newcomers.next(at_ns, process::all) else { break };
+            let watch = Stopwatch::start();
             self.place_new(pid);
-            // What waits in the kernel for a group keeps tekd from serving, too.
-            let then_ns = sys::monotonic_ns();
-            self.load.chores.charge(then_ns - at_ns, then_ns);
-            at_ns = then_ns;
+            at_ns = sys::monotonic_ns();
+            self.load.chores.charge(watch.ns(at_ns), at_ns);
         }
         self.newcomers.go_on_at(at_ns + SLICE_NS);
     }
