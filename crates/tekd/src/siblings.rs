@@ -118,8 +118,12 @@ mod tests {
 
     fn shell(script: &str) -> (Child, i32) {
         let mut shell = Command::new("sh");
-        let mut child =
-            shell.args(["-c", script]).stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
+        let mut child = shell
+            .args(["-c", script])
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .spawn()
+            .unwrap();
         let mut line = String::new();
         BufReader::new(child.stdout.as_mut().unwrap()).read_line(&mut line).unwrap();
         (child, line.trim().parse().unwrap())

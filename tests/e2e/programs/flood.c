@@ -39,7 +39,7 @@
 #define PACE_NS 4000000
 #define CONNECTIONS 8
 
-static struct sockaddr_un address = { .sun_family = AF_UNIX };
+static struct sockaddr_un address = {.sun_family = AF_UNIX};
 static int64_t end_ns;
 
 static int64_t now_ns(void)
@@ -52,7 +52,7 @@ static int64_t now_ns(void)
 static int connected_to(const struct sockaddr_un *address)
 {
 	int fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0);
-	struct timeval patience = { .tv_sec = 20 };
+	struct timeval patience = {.tv_sec = 20};
 	if (fd < 0 || setsockopt(fd, SOL_SOCKET, SO_SNDTIMEO, &patience, sizeof patience))
 		err(1, "socket");
 	if (connect(fd, (const struct sockaddr *)address, sizeof *address)) {
@@ -206,7 +206,8 @@ static long change_user_without_end(uid_t uid)
 {
 	long count = 0;
 	for (; now_ns() < end_ns; count += 2)
-		if (syscall(SYS_setresuid, -1, uid + 1000, -1) || syscall(SYS_setresuid, -1, uid, -1))
+		if (syscall(SYS_setresuid, -1, uid + 1000, -1) ||
+		    syscall(SYS_setresuid, -1, uid, -1))
 			err(1, "setresuid");
 	return count;
 }
@@ -275,7 +276,7 @@ static void serve_echo(int listener)
 {
 	int fd;
 	while ((fd = accept(listener, NULL, NULL)) >= 0) {
-		struct tek_reply reply = { 0 };
+		struct tek_reply reply = {0};
 		struct tek_request received;
 		while (recv(fd, &received, sizeof received, 0) == sizeof received) {
 			int64_t end = used_ns() + received.tid;
@@ -304,8 +305,7 @@ static int64_t median_of_some(int fd, int tid)
 static void print_quantiles(int64_t *took, int count)
 {
 	qsort(took, (size_t)count, sizeof *took, compare);
-	printf("%lld %lld ", (long long)took[count / 2],
-	       (long long)took[count - 1 - count / 100]);
+	printf("%lld %lld ", (long long)took[count / 2], (long long)took[count - 1 - count / 100]);
 }
 
 static void measure(int count)
@@ -319,7 +319,7 @@ static void measure(int count)
 		errx(1, "nothing is granted, or there is no echo: %s", strerror(hello));
 	int usual_ns = (int)median_of_some(fd, tid);
 	for (int n = 0; n < count; n++) {
-		struct timespec pace = { .tv_nsec = PACE_NS };
+		struct timespec pace = {.tv_nsec = PACE_NS};
 		int64_t before = now_ns();
 		refused += ask(fd, TEK_ASK_ENTER, tid) != 0;
 		took[n] = now_ns() - before;
@@ -378,20 +378,20 @@ int main(int argc, char **argv)
 	end_ns = now_ns() + (int64_t)(atof(argv[4]) * 1e9);
 	puts("ready");
 	fflush(stdout);
-	long count = !strcmp(kind, "hello") ? ask_without_end(TEK_ASK_HELLO)
-		   : !strcmp(kind, "enter") ? ask_without_end(TEK_ASK_ENTER)
-		   : !strcmp(kind, "status") ? ask_without_end(TEK_ASK_STATUS)
-		   : !strcmp(kind, "explain") ? ask_without_end(TEK_ASK_EXPLAIN)
-		   : !strcmp(kind, "group") ? ask_without_end(TEK_ASK_GROUP)
-		   : !strcmp(kind, "nonsense") ? ask_without_end(77)
-		   : !strcmp(kind, "connect") ? connect_without_end(0)
-		   : !strcmp(kind, "reconnect") ? connect_without_end(sizeof(struct tek_request))
-		   : !strcmp(kind, "half") ? connect_without_end(5)
-		   : !strcmp(kind, "keep") ? keep_connections()
-		   : !strcmp(kind, "threads") ? make_threads_without_end()
-		   : !strcmp(kind, "user") ? change_user_without_end(uid)
-		   : !strcmp(kind, "switch") ? switch_without_end()
-					     : breed_without_end(kind);
+	long count = !strcmp(kind, "hello")       ? ask_without_end(TEK_ASK_HELLO)
+		     : !strcmp(kind, "enter")     ? ask_without_end(TEK_ASK_ENTER)
+		     : !strcmp(kind, "status")    ? ask_without_end(TEK_ASK_STATUS)
+		     : !strcmp(kind, "explain")   ? ask_without_end(TEK_ASK_EXPLAIN)
+		     : !strcmp(kind, "group")     ? ask_without_end(TEK_ASK_GROUP)
+		     : !strcmp(kind, "nonsense")  ? ask_without_end(77)
+		     : !strcmp(kind, "connect")   ? connect_without_end(0)
+		     : !strcmp(kind, "reconnect") ? connect_without_end(sizeof(struct tek_request))
+		     : !strcmp(kind, "half")      ? connect_without_end(5)
+		     : !strcmp(kind, "keep")      ? keep_connections()
+		     : !strcmp(kind, "threads")   ? make_threads_without_end()
+		     : !strcmp(kind, "user")      ? change_user_without_end(uid)
+		     : !strcmp(kind, "switch")    ? switch_without_end()
+						  : breed_without_end(kind);
 	printf("%ld\n", count);
 	return 0;
 }

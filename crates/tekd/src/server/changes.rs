@@ -4,12 +4,12 @@ use super::load::Stopwatch;
 use super::Server;
 use crate::configuration;
 use crate::exec_watch::{ExecWatch, News};
-use crate::subordinate::Subordinates;
 use crate::log;
 use crate::means::Means;
 use crate::member::Reason;
 use crate::peer::Still;
 use crate::start;
+use crate::subordinate::Subordinates;
 use crate::sys;
 use std::collections::HashSet;
 use tek_effect::Identity;
@@ -29,25 +29,26 @@ impl Server {
 
     /// The kernel tells of changes of this process from now on. `false`: it did so before.
     pub fn hear_changes_of(&mut self, process: Identity) -> bool {
-        let is_new = self.heard_of.insert(process.tid);
-        if is_new {
-            self.choose_news();
+        if self.heard_of.contains(&process.tid) {
+            return false;
         }
-        is_new
+        // Those that have nothing any more make room.
+        let members: HashSet<i32> =
+            self.region.members().map(|member| member.target.process.tid).collect();
+        let peers = &self.peers;
+        self.heard_of.retain(|pid| members.contains(pid) || peers.contains_key(pid));
+        self.heard_of.insert(process.tid);
+        self.choose_news();
+        true
     }
 
     /// Only news that matter arrive: of processes that tekd gives something, and of programs that
     /// are executed where they are to be placed.
     pub(super) fn choose_news(&mut self) {
         let all = self.has_newcomers();
-        let Self { exec_watch, heard_of, peers, region, .. } = self;
-        let Some(watch) = exec_watch else { return };
-        let members: HashSet<i32> = region.members().map(|its| its.target.process.tid).collect();
-        let mut matter: Vec<i32> = members.iter().copied().collect();
-        // Of those that ended nothing is heard any more.
-        heard_of.retain(|pid| members.contains(pid) || peers.contains_key(pid));
-        matter.extend(heard_of.iter().filter(|pid| !members.contains(pid)));
-        if let Err(error) = watch.hear_changes_of(&matter, all) {
+        let Some(watch) = &mut self.exec_watch else { return };
+        let processes: Vec<i32> = self.heard_of.iter().copied().collect();
+        if let Err(error) = watch.hear_changes_of(&processes, all) {
             log::warning(&format!("news of too many processes arrive: {error}"));
         }
     }

@@ -85,7 +85,9 @@ impl Server {
 
     /// A connection has something to be read, or its other end is closed.
     pub(super) fn arrived(&mut self, id: u64, flags: EpollFlags) {
-        let Some(user) = self.connections.get(&id).map(|connection| connection.user) else { return };
+        let Some(user) = self.connections.get(&id).map(|connection| connection.user) else {
+            return;
+        };
         if flags.contains(EpollFlags::EPOLLHUP) && !self.load.comes_first(user) {
             // What it asked for is worth nothing any more, and its place is needed.
             let before = sys::cpu_ns();
@@ -149,7 +151,9 @@ impl Server {
 
     /// Reads one message of a connection, and answers it.
     pub(super) fn serve(&mut self, id: u64) {
-        let Some(user) = self.connections.get(&id).map(|connection| connection.user) else { return };
+        let Some(user) = self.connections.get(&id).map(|connection| connection.user) else {
+            return;
+        };
         self.work_for(user, |server| {
             server.serve_one(id);
             let Some(connection) = server.connections.get(&id) else { return };
@@ -196,11 +200,19 @@ impl Server {
 
     pub(super) fn close(&mut self, id: u64) {
         let Some(connection) = self.drop_connection(id) else { return };
-        let Some(peer) = self.peers.get_mut(&connection.pid()) else { return };
+        let pid = connection.pid();
+        let Some(peer) = self.peers.get_mut(&pid) else { return };
         let there = peer.connections.len();
         peer.connections.retain(|other| *other != id);
-        if peer.connections.is_empty() && there > 0 {
-            let process = peer.process;
+        if there == 0 || !peer.connections.is_empty() {
+            return;
+        }
+        let process = peer.process;
+        // Others of it may not have been looked at yet.
+        let of_process = self.connections.iter().filter(|(_, other)| other.pid() == pid);
+        let others: Vec<u64> = of_process.map(|(id, _)| *id).collect();
+        let is_connected = others.into_iter().filter(|id| self.introduce(*id).is_ok()).count() > 0;
+        if !is_connected {
             self.end_process(process, false);
         }
     }

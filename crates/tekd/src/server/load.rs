@@ -286,7 +286,9 @@ mod tests {
         let order: Vec<_> = std::iter::from_fn(|| load.next(now_ns)).collect();
         assert_eq!(order.len(), 3);
         // Nor has it saved anything up.
-        assert!(load.user(102).begins_at >= load.user(100).begins_at.min(load.user(101).begins_at) - MS);
+        assert!(
+            load.user(102).begins_at >= load.user(100).begins_at.min(load.user(101).begins_at) - MS
+        );
     }
 
     #[test]

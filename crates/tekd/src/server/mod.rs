@@ -355,7 +355,8 @@ impl Server {
         // What waits in the kernel is no news while there is no time for it.
         let load = [self.load.next_ns(now), self.door_at_ns].map(|at| at.filter(|at| *at > now));
         let placement = self.means.placement.next_ns();
-        let placement = placement.map(|at| at.max(self.load.chores.exhausted_until(now).unwrap_or(0)));
+        let placement =
+            placement.map(|at| at.max(self.load.chores.exhausted_until(now).unwrap_or(0)));
         let owed = [self.try_at_ns, self.means.effect.next_look_ns(), self.next_well_ns];
         let news = [self.programs.next_ns(), self.newcomers.next_ns(), self.births.next_ns()];
         let next = [self.region.next_ns(), rest, others, placement];
