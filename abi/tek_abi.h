@@ -411,7 +411,8 @@ struct tek_request {
 /* struct tek_reply.kind: that of the request, or */
 #define TEK_TELL_LEFT \
 	101u /* the thread `tid` is Fast no more: error is EDQUOT (its budget; value[0] ns used of
-	        value[1] ns), ETIME (`until_ns` has come), EPERM (it may not be so any more) */
+	        value[1] ns), ETIME (`until_ns` has come), EPERM (it may not be so any more), EAGAIN
+	        (another user needs its place) */
 #define TEK_TELL_REFUSED 102u /* what came was no request; the connection is closed */
 
 /* What a process may do, in the reply to HELLO. */

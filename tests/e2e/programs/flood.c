@@ -28,6 +28,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/prctl.h>
+#include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
@@ -226,6 +227,14 @@ static long switch_without_end(void)
 	return count;
 }
 
+/* Children that inherit what tekd gives this process. */
+static long breed_heirs_without_end(void)
+{
+	int fd = connected();
+	ask(fd, TEK_ASK_HELLO, 0);
+	return breed_without_end("fork");
+}
+
 static int critical_tid;
 static pthread_barrier_t born;
 
@@ -337,6 +346,7 @@ static void measure(int count)
 static void hold(int count)
 {
 	int fd = connected(), held = 0;
+	ask(fd, TEK_ASK_HELLO, 0);
 	for (int n = 0; n < count; n++)
 		held += ask(fd, TEK_ASK_ENTER, new_sleeper()) == 0;
 	printf("%d\n", held);
@@ -353,6 +363,8 @@ int main(int argc, char **argv)
 	const char *kind = argv[2];
 	uid_t uid = (uid_t)atoi(argv[3]);
 	strncpy(address.sun_path, argv[1], sizeof address.sun_path - 1);
+	/* No right of its own to be real-time. */
+	setrlimit(RLIMIT_RTPRIO, &(struct rlimit){ 0, 0 });
 	bool is_two = !strcmp(kind, "user");
 	if (setgroups(0, NULL) || setresgid(uid, uid, uid) ||
 	    setresuid(uid, uid, is_two ? uid + 1000 : uid))
