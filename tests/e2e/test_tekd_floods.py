@@ -11,8 +11,9 @@ import pytest
 from conftest import PATIENCE, eventually, read
 from test_tekd import STATUS, daemon, pytestmark
 from test_tekd_groups import groups
+from test_tekd_heirs import group
 
-assert daemon and pytestmark  # which pytest looks for by their names
+assert daemon and group and pytestmark  # which pytest looks for by their names
 
 SOURCE = (pathlib.Path(__file__).parent / "programs" / "flood.c").read_text()
 ABI = pathlib.Path(__file__).resolve().parents[2] / "abi"
@@ -71,9 +72,12 @@ class Flooded:
 
 
 @contextlib.contextmanager
-def holding(flooded, uid, count):
-    """A process that is connected and has this many critical threads; how many it got."""
-    process = subprocess.Popen(flooded.command("hold", uid, count), stdin=subprocess.PIPE, stdout=subprocess.PIPE,
+def holding(flooded, uid, count, group=None):
+    """A process, of this control group, that is connected and has this many critical threads; how many it got."""
+    command = flooded.command("hold", uid, count)
+    if group:
+        command = ["sh", "-c", f'echo $$ > {group}/cgroup.procs; exec "$@"', "sh", *command]
+    process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE,
                                text=True)
     try:
         yield int(process.stdout.readline())
@@ -150,13 +154,14 @@ def test_executed_programs_that_are_to_be_placed_take_little_time(flooded, kind)
 
 @pytest.mark.alone("real-time load")
 @pytest.mark.parametrize("kind", ["fork", "sibling", "threads", "exec"])
-def test_births_that_are_listened_to_take_little_time(flooded, kind):
-    flooded.daemon.start(GRANT + "limit = true\n")
-    # Each fork once cost three reads of /proc for each of these.
-    with contextlib.ExitStack() as raised:
-        for _ in range(30):
-            raised.enter_context(holding(flooded, GRANTED, 0))
+def test_births_that_are_listened_to_take_little_time(flooded, group, kind):
+    flooded.daemon.start('backend = "rt"\n' + GRANT)
+    # Critical threads away from their control group. Each fork once cost three reads of /proc for each process.
+    with contextlib.ExitStack() as away:
+        for _ in range(20):
+            assert away.enter_context(holding(flooded, GRANTED, 1, group)) == 1
         judge(flooded, kind, range(FIRST_STRANGER, FIRST_STRANGER + FLOODERS))
+    eventually(lambda: not (group / "tasks").read_text())
 
 
 @pytest.mark.alone("real-time load")
