@@ -51,6 +51,8 @@ class Daemon:
         self.process = subprocess.Popen([*prefix, *self.command()], stderr=log, stdin=subprocess.DEVNULL, **options)
         log.close()
         eventually(self.serves)
+        if "[kthreads]" in self.config.read_text():
+            eventually(lambda: not self.client().json(STATUS)["kthreads"].get("starting"))
         return self
 
     def serves(self):

@@ -26,6 +26,8 @@ mod journal;
 mod limit;
 mod loan;
 mod member;
+#[allow(unsafe_code)] // the C library's lock
+mod pi_mutex;
 mod restore;
 mod returned;
 mod scheduling;
@@ -41,6 +43,7 @@ pub use hierarchy::{Hierarchy, Version};
 pub use identity::{parent_of, stack_of, Identity};
 pub use limit::{Limits, Resource};
 pub use member::Heirs;
+pub use pi_mutex::{PiGuard, PiMutex};
 pub use restore::{Restored, Undone};
 pub use scheduling::Scheduling;
 pub use watch::Watch;

@@ -18,6 +18,7 @@ unsafe impl<T: Send> Send for PiMutex<T> {}
 unsafe impl<T: Send> Sync for PiMutex<T> {}
 
 impl<T> PiMutex<T> {
+    /// A lock that no thread has.
     pub fn new(value: T) -> Self {
         let raw = Box::new(UnsafeCell::new(libc::PTHREAD_MUTEX_INITIALIZER));
         // SAFETY: the attributes are initialised before they are used and destroyed once; the lock is

@@ -1,14 +1,18 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Threads that are changed so often that /proc would be too slow.
 use crate::identity::Identity;
-use crate::{sys, Error};
+use crate::{sys, Error, PiMutex};
 use nix::poll::{poll, PollFd, PollFlags, PollTimeout};
 use std::collections::BTreeMap;
 use std::os::fd::{AsFd, OwnedFd};
-use std::sync::{PoisonError, RwLock};
+use std::sync::OnceLock;
 
-/// By id and start time.
-static WATCHED: RwLock<BTreeMap<(i32, u64), OwnedFd>> = RwLock::new(BTreeMap::new());
+/// By id and start time. Real-time threads of different priorities share it: a holder must not
+/// wait for a CPU while a more urgent one waits for it.
+fn watched() -> &'static PiMutex<BTreeMap<(i32, u64), OwnedFd>> {
+    static WATCHED: OnceLock<PiMutex<BTreeMap<(i32, u64), OwnedFd>>> = OnceLock::new();
+    WATCHED.get_or_init(|| PiMutex::new(BTreeMap::new()))
+}
 
 /// Until it is dropped, whether a thread is there is asked by a descriptor (pidfd_open(2)), which takes
 /// a tenth of the time that /proc does; each change asks three times. For threads of the kernel and
@@ -25,22 +29,21 @@ impl Watch {
         let failed = |source| Error::thread(who.tid, "watch", source);
         let fd = sys::open_pidfd(who.tid).map_err(failed)?;
         who.check()?; // so that it is this thread's
-        let mut watched = WATCHED.write().unwrap_or_else(PoisonError::into_inner);
-        watched.insert((who.tid, who.start_ticks), fd);
+        watched().lock().insert((who.tid, who.start_ticks), fd);
         Ok(Self(who))
     }
 }
 
 impl Drop for Watch {
     fn drop(&mut self) {
-        let mut watched = WATCHED.write().unwrap_or_else(PoisonError::into_inner);
-        watched.remove(&(self.0.tid, self.0.start_ticks));
+        let removed = watched().lock().remove(&(self.0.tid, self.0.start_ticks));
+        drop(removed); // without the lock
     }
 }
 
 /// Whether a thread is watched, and there.
 pub(crate) fn is_there(who: Identity) -> bool {
-    let watched = WATCHED.read().unwrap_or_else(PoisonError::into_inner);
+    let watched = watched().lock();
     let Some(fd) = watched.get(&(who.tid, who.start_ticks)) else { return false };
     let mut ready = [PollFd::new(fd.as_fd(), PollFlags::POLLIN)];
     poll(&mut ready, PollTimeout::ZERO) == Ok(0)

@@ -2,23 +2,73 @@
 //! Lines on standard error: what happened, once each, and never so many that they do harm.
 use crate::sys;
 use nix::poll::{poll, PollFd, PollFlags, PollTimeout};
+use nix::sys::eventfd::{EfdFlags, EventFd};
+use std::collections::VecDeque;
 use std::io::{stderr, Write};
 use std::os::fd::AsFd;
 use std::os::unix::fs::MetadataExt;
-use std::sync::Mutex;
+use std::sync::{Arc, OnceLock};
+use std::thread::{sleep, Builder};
+use std::time::{Duration, Instant};
+use tek_effect::PiMutex;
 use tek_policy::Bucket;
 
 /// Lines a second, and so many at once.
 const RATE: u32 = 10;
 const BURST: u32 = 50;
+const STACK_BYTES: usize = 64 * 1024;
+
+/// So many lines wait for the writer.
+const MOST_LINES: usize = 128;
+/// The end waits so long for the writer.
+const PATIENCE: Duration = Duration::from_secs(1);
 
 struct Log {
     account: Bucket,
     left_out: u32,
-    for_journal: Option<bool>,
+    lines: VecDeque<(Level, String)>,
+    /// The writer has a line that is not among those.
+    is_writing: bool,
 }
 
-static LOG: Mutex<Log> = Mutex::new(Log { account: Bucket::new(), left_out: 0, for_journal: None });
+/// A real-time thread must not wait for standard error, which may be on a disk or have a slow
+/// reader: lines are queued, and an ordinary thread writes them. The lock inherits priorities.
+fn log() -> &'static PiMutex<Log> {
+    static LOG: OnceLock<PiMutex<Log>> = OnceLock::new();
+    LOG.get_or_init(|| {
+        let (account, lines) = (Bucket::new(), VecDeque::new());
+        PiMutex::new(Log { account, left_out: 0, lines, is_writing: false })
+    })
+}
+
+/// Wakes the writer; without it each line is written at once.
+static BELL: OnceLock<Arc<EventFd>> = OnceLock::new();
+
+/// Has an ordinary thread write all lines from now on. To be called by an ordinary thread.
+pub fn start_writer() -> std::io::Result<()> {
+    let bell = Arc::new(EventFd::from_flags(EfdFlags::EFD_CLOEXEC)?);
+    let named = Builder::new().name("tekd-log".to_owned()).stack_size(STACK_BYTES);
+    let rung = Arc::clone(&bell);
+    named.spawn(move || {
+        while rung.read().is_ok() {
+            write_all();
+        }
+    })?;
+    let _ = BELL.set(bell);
+    Ok(())
+}
+
+/// Waits a while until all lines are written.
+pub fn flush() {
+    let end = Instant::now() + PATIENCE;
+    let is_idle = || {
+        let log = log().lock();
+        log.lines.is_empty() && !log.is_writing
+    };
+    while !is_idle() && Instant::now() < end {
+        sleep(Duration::from_millis(1));
+    }
+}
 
 /// Between two warnings of one kind that would come again and again.
 const SELDOM_NS: u64 = 60_000_000_000;
@@ -70,18 +120,42 @@ pub fn info(line: &str) {
 }
 
 fn write(level: Level, line: &str) {
-    let Ok(mut log) = LOG.lock() else { return };
-    if !log.account.take(RATE, BURST, sys::monotonic_ns()) || !has_room() {
+    let mut log = log().lock();
+    let has_room = log.lines.len() < MOST_LINES;
+    if !has_room || !log.account.take(RATE, BURST, sys::monotonic_ns()) {
         log.left_out = log.left_out.saturating_add(1);
         return;
     }
-    let for_journal = *log.for_journal.get_or_insert_with(is_journal);
-    let left_out = std::mem::take(&mut log.left_out);
-    if left_out > 0 {
-        let told = format!("{left_out} lines were left out here");
-        put(for_journal, Level::Warning, &told);
+    log.lines.push_back((level, line.to_owned()));
+    drop(log);
+    match BELL.get() {
+        Some(bell) => drop(bell.write(1)),
+        None => write_all(),
     }
-    put(for_journal, level, line);
+}
+
+/// Writes what is queued, as long as standard error has room.
+fn write_all() {
+    static FOR_JOURNAL: OnceLock<bool> = OnceLock::new();
+    let for_journal = *FOR_JOURNAL.get_or_init(is_journal);
+    loop {
+        let (left_out, line) = {
+            let mut log = log().lock();
+            let line = log.lines.pop_front();
+            log.is_writing = line.is_some();
+            if line.is_some() && !has_room() {
+                log.left_out = log.left_out.saturating_add(1);
+                continue;
+            }
+            (line.as_ref().map_or(0, |_| std::mem::take(&mut log.left_out)), line)
+        };
+        let Some((level, line)) = line else { return };
+        if left_out > 0 {
+            let told = format!("{left_out} lines were left out here");
+            put(for_journal, Level::Warning, &told);
+        }
+        put(for_journal, level, &line);
+    }
 }
 
 fn put(for_journal: bool, level: Level, line: &str) {

@@ -21,7 +21,6 @@ mod notify;
 mod options;
 mod others;
 mod peer;
-mod pi_mutex;
 mod placement;
 mod process;
 mod programs;
@@ -41,11 +40,14 @@ use clap::Parser;
 use std::process::ExitCode;
 
 fn main() -> ExitCode {
-    match start::run(options::Options::parse()) {
-        Ok(()) => ExitCode::SUCCESS,
-        Err(error) => {
-            log::error(&format!("{error:#}"));
-            ExitCode::FAILURE
-        }
+    let ended = start::run(options::Options::parse());
+    if let Err(error) = &ended {
+        log::error(&format!("{error:#}"));
+    }
+    log::flush();
+    if ended.is_ok() {
+        ExitCode::SUCCESS
+    } else {
+        ExitCode::FAILURE
     }
 }

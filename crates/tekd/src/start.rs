@@ -75,6 +75,9 @@ pub fn run(options: Options) -> Result<()> {
         exec_watch,
         notify: Notify::from_environment(),
     })?;
+    if let Err(error) = log::start_writer() {
+        log::warning(&format!("tekd may have to wait for standard error: {error}"));
+    }
     become_first(high + 2);
     server.run()
 }
@@ -224,9 +227,16 @@ fn raise_own_limits() {
     // What it uses stays in memory; what it does not use is not brought there.
     let flags = MlockAllFlags::MCL_CURRENT | MlockAllFlags::MCL_FUTURE;
     let on_fault = MlockAllFlags::from_bits_retain(libc::MCL_ONFAULT);
-    if let Err(error) = mlockall(flags | on_fault) {
-        log::info(&format!("tekd's memory is not locked ({error}): CAP_IPC_LOCK would allow it"));
+    match mlockall(flags | on_fault) {
+        // A program that is on a disk is brought to memory now, and not in the midst of an answer.
+        Ok(()) => sys::bring_program_to_memory(),
+        Err(error) => {
+            log::info(&format!(
+                "tekd's memory is not locked ({error}): CAP_IPC_LOCK would allow it"
+            ));
+        }
     }
+    sys::keep_freed_memory();
 }
 
 /// Nobody whom it serves can keep it from running.

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! System calls that nix does not have. All unsafe code of tekd is here and in
-//! the lock.
+//! System calls that nix does not have. All unsafe code of tekd is here.
 use nix::errno::Errno;
 use nix::poll::{poll, PollFd, PollFlags, PollTimeout};
 use std::ffi::CString;
@@ -137,6 +136,43 @@ pub fn become_first(priority: u32) -> io::Result<()> {
     let policy = libc::SCHED_FIFO | RESET_ON_FORK;
     // SAFETY: the kernel reads one struct.
     result(unsafe { libc::sched_setscheduler(0, policy, &raw const param) }.into()).map(|_| ())
+}
+
+/// Locks what is mapped of files, the program and its libraries, so that all of it is in memory.
+/// What cannot be locked is brought there when it is first used.
+pub fn bring_program_to_memory() {
+    let maps = std::fs::read_to_string("/proc/self/maps").unwrap_or_default();
+    for line in maps.lines().filter(|line| line.contains(" r") && line.contains(" /")) {
+        let mut ends = line.split(['-', ' ']).map(|end| usize::from_str_radix(end, 16));
+        if let (Some(Ok(from)), Some(Ok(to))) = (ends.next(), ends.next()) {
+            // SAFETY: locking changes nothing of what is there.
+            unsafe { libc::mlock(from as *const libc::c_void, to.saturating_sub(from)) };
+        }
+    }
+}
+
+/// Memory that was freed is used again and not given back: to get some more, a thread waits for the
+/// others of this process, which may be ordinary ones.
+pub fn keep_freed_memory() {
+    // SAFETY: takes numbers only.
+    unsafe {
+        libc::mallopt(libc::M_MMAP_THRESHOLD, 1 << 30);
+        libc::mallopt(libc::M_TRIM_THRESHOLD, libc::c_int::MAX);
+    }
+}
+
+/// Memory for the calling thread is not waited for where that would mean to wait for a disk: the
+/// kernel threads that serve disks may wait for this very thread.
+pub fn never_wait_for_disks() {
+    const PR_SET_IO_FLUSHER: libc::c_int = 57;
+    // SAFETY: takes numbers only. Kernels before 5.6 do not know it.
+    unsafe { libc::prctl(PR_SET_IO_FLUSHER, 1, 0, 0, 0) };
+}
+
+/// Sets the nice value of the calling thread, and of threads that it makes, if that is allowed.
+pub fn be_nice(value: i32) {
+    // SAFETY: takes numbers only; process 0 is the calling thread.
+    unsafe { libc::setpriority(libc::PRIO_PROCESS, 0, value) };
 }
 
 /// The calling thread is SCHED_OTHER.

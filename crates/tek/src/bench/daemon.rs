@@ -191,8 +191,11 @@ impl Daemon {
             ensure!(Instant::now() < end, "tekd did not begin to serve");
             sleep(Duration::from_millis(2));
         }
-        // It can be connected to before it serves.
-        daemon.status()?;
+        // It can be connected to before it serves, and serves before kernel threads follow.
+        while daemon.status()?["kthreads"]["starting"] == true {
+            ensure!(Instant::now() < end, "kernel threads did not begin to follow");
+            sleep(Duration::from_millis(2));
+        }
         Ok(daemon)
     }
 

@@ -5,7 +5,11 @@
 //! the very CPU that a kernel thread needs. It has a journal of its own, so that it and tekd's other
 //! thread need not wait for each other. What the other thread asks for
 //! goes through [`Shared`], which is locked for some microseconds at a time.
+//!
+//! Loading the programs takes the kernel long, so the thread begins as an ordinary one, and tekd
+//! serves meanwhile.
 mod apply;
+mod names;
 mod reactor;
 mod relations;
 mod safe_order;
@@ -17,20 +21,20 @@ mod watcher;
 
 use crate::domain::Domain;
 use crate::log;
-use crate::pi_mutex::PiMutex;
+use crate::sys;
 use apply::Applier;
 use hdrhistogram::Histogram;
+use names::Names;
 use nix::sys::eventfd::{EfdFlags, EventFd};
 use reactor::{Command, Reactor};
 use relations::Relations;
 use serde_json::{json, Value};
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
-use std::sync::mpsc::{channel, Sender};
 use std::sync::Arc;
 use std::thread::{Builder, JoinHandle};
-use tek_bpf::{Dependency, State as Works};
-use tek_effect::{Effect, Error, Restored};
+use tek_bpf::{Dependency, State as Works, Watcher};
+use tek_effect::{Effect, Error, PiMutex, Restored};
 use tek_policy::kthread::KthreadSettings;
 use tek_policy::Pattern;
 use watcher::Watching;
@@ -60,7 +64,16 @@ struct Shared {
     over: EventFd,
 }
 
+/// How far it is.
+enum Stage {
+    Starting,
+    Running,
+    /// And why.
+    Failed(String),
+}
+
 struct State {
+    stage: Stage,
     /// `None` before the beginning, after the end, and while one of the threads works with it.
     reactor: Option<Box<Reactor>>,
     is_over: bool,
@@ -100,8 +113,9 @@ impl Reactions {
     }
 }
 
-/// The thread, if kernel threads are followed.
+/// The thread, if kernel threads are to be followed.
 pub struct Kthreads {
+    names: Names,
     running: Option<(Arc<Shared>, JoinHandle<()>)>,
     why_not: String,
 }
@@ -115,7 +129,8 @@ pub struct Wanted<'a> {
 }
 
 impl Kthreads {
-    /// Begins, if the configuration wants that and this kernel can do it.
+    /// Begins, if the configuration wants that. Whether this kernel can do it is known later:
+    /// [`Kthreads::told`].
     pub fn start(wanted: Wanted) -> Self {
         let Some(settings) = wanted.settings.cloned() else {
             return Self::not("tekd.toml has no [kthreads]");
@@ -145,6 +160,7 @@ impl Kthreads {
             );
         }
         let state = State {
+            stage: Stage::Starting,
             reactor: None,
             is_over: false,
             relations: Relations::new(settings, system::reclaimers(), functions),
@@ -157,32 +173,27 @@ impl Kthreads {
             reactions: Reactions::new(),
         };
         let shared = Arc::new(Shared { state: PiMutex::new(state), bell, over });
-        let (tell, told) = channel();
         let theirs = Arc::clone(&shared);
         let Wanted { domain, protected, .. } = wanted;
-        let begin = move || begin(&theirs, effect, domain, protected, &tell);
+        let begin = move || begin(&theirs, effect, domain, protected);
         let thread =
             Builder::new().name("kthreads".to_owned()).stack_size(STACK_BYTES).spawn(begin);
-        let thread = match thread {
-            Ok(thread) => thread,
-            Err(error) => return Self::failed(&error.to_string()),
-        };
-        match told.recv() {
-            Ok(Ok(())) => Self { running: Some((shared, thread)), why_not: String::new() },
-            Ok(Err(why)) => {
-                let _ = thread.join();
-                Self::failed(&why)
-            }
-            Err(_) => Self::failed("its thread has ended"),
+        match thread {
+            Ok(thread) => Self {
+                names: Names::new(),
+                running: Some((shared, thread)),
+                why_not: String::new(),
+            },
+            Err(error) => Self::failed(&error.to_string()),
         }
     }
 
     fn not(why: &str) -> Self {
-        Self { running: None, why_not: why.to_owned() }
+        Self { names: Names::new(), running: None, why_not: why.to_owned() }
     }
 
     fn failed(why: &str) -> Self {
-        log::warning(&format!("kernel threads do not follow those who wait for them: {why}"));
+        tell_failure(why);
         Self::not(why)
     }
 
@@ -209,6 +220,14 @@ impl Kthreads {
             return json!({ "on": false, "why": self.why_not });
         };
         let state = shared.state.lock();
+        match &state.stage {
+            Stage::Starting => {
+                let why = "its programs are being loaded";
+                return json!({ "on": false, "starting": true, "why": why });
+            }
+            Stage::Failed(why) => return json!({ "on": false, "why": why }),
+            Stage::Running => {}
+        }
         let ended = state.reactor.is_none();
         let (threads, dependencies) = (told::collect(&state.relations), state.dependencies.clone());
         let dependency = |dependency: &Dependency| {
@@ -238,7 +257,7 @@ impl Kthreads {
         });
         // Names are looked up while the other thread goes on.
         drop(state);
-        told["threads"] = told::threads(threads);
+        told["threads"] = told::threads(threads, &self.names);
         told
     }
 }
@@ -260,19 +279,20 @@ fn functions(settings: &KthreadSettings) -> HashMap<u64, String> {
     }
 }
 
+fn tell_failure(why: &str) {
+    log::warning(&format!("kernel threads do not follow those who wait for them: {why}"));
+}
+
 /// The thread's beginning: programs are loaded by the thread that uses them.
-fn begin(
-    shared: &Arc<Shared>,
-    effect: Effect,
-    domain: Domain,
-    protected: Vec<Pattern>,
-    tell: &Sender<Result<(), String>>,
-) {
-    let mut programs = match tek_bpf::Kthreads::open() {
-        Ok(programs) => programs,
-        Err(error) => {
+fn begin(shared: &Arc<Shared>, effect: Effect, domain: Domain, protected: Vec<Pattern>) {
+    // Others may keep an ordinary thread waiting for long.
+    sys::be_nice(-20);
+    let (mut programs, watcher) = match open() {
+        Ok(opened) => opened,
+        Err(why) => {
             effect.close();
-            let _ = tell.send(Err(error.to_string()));
+            tell_failure(&why);
+            shared.state.lock().stage = Stage::Failed(why);
             return;
         }
     };
@@ -283,15 +303,24 @@ fn begin(
         (settings.changes_per_second, settings.priority)
     };
     let applier = Applier::new(effect, rate);
-    let Some(watcher) = programs.watcher() else { return };
     let watching = Watching::start(shared, watcher);
-    let mut reactor = Reactor::new(programs, applier, domain, protected, priority, watching);
     // tekd's other thread is real-time, too.
-    if let Err(error) = reactor.ignore(std::process::id() as i32) {
+    let own = std::process::id() as i32;
+    if let Err(error) = programs.set_who(own, Some(tek_bpf::Follow::Ignore)) {
         log::warning(&error.to_string());
     }
+    let mut reactor = Reactor::new(programs, applier, domain, protected, priority, watching);
     reactor.raise_messengers();
-    shared.state.lock().reactor = Some(Box::new(reactor));
-    let _ = tell.send(Ok(()));
+    {
+        let mut state = shared.state.lock();
+        state.reactor = Some(Box::new(reactor));
+        state.stage = Stage::Running;
+    }
     threads::follow(shared);
+}
+
+fn open() -> Result<(tek_bpf::Kthreads, Watcher), String> {
+    let mut programs = tek_bpf::Kthreads::open().map_err(|error| error.to_string())?;
+    let watcher = programs.watcher().ok_or("its programs are watched already")?;
+    Ok((programs, watcher))
 }

@@ -8,14 +8,24 @@ use std::io::{BufRead, BufReader};
 use std::path::Path;
 use tek_bpf::{Device, Name, Thread};
 
+/// It makes all others.
+const KTHREADD: i32 = 2;
+
 /// All threads of the kernel, by their names.
 pub fn kernel_threads() -> impl Iterator<Item = (i32, String)> {
-    // kthreadd makes all others.
-    process::all().into_iter().filter_map(|pid| {
+    candidates().into_iter().filter_map(|pid| {
         let status = Status::of(pid).ok()?;
-        let is_kernels = pid == 2 || status.parent() == Some(2);
+        let is_kernels = pid == KTHREADD || status.parent() == Some(KTHREADD);
         is_kernels.then(|| (pid, status.name().to_owned()))
     })
+}
+
+/// kthreadd and its children, of which the kernel has a list: users' processes may be many. Without
+/// that list all processes.
+fn candidates() -> Vec<i32> {
+    let Ok(children) = fs::read_to_string("/proc/2/task/2/children") else { return process::all() };
+    let children = children.split_ascii_whitespace().filter_map(|pid| pid.parse().ok());
+    std::iter::once(KTHREADD).chain(children).collect()
 }
 
 /// kswapd of each node.

@@ -9,6 +9,7 @@ use super::reactor::Next;
 use super::Shared;
 use crate::log;
 use crate::start::become_first;
+use crate::sys;
 use nix::errno::Errno;
 use nix::poll::{poll, PollFd, PollFlags, PollTimeout};
 use nix::sched::{sched_getaffinity, sched_setaffinity, CpuSet};
@@ -91,6 +92,7 @@ fn react(shared: &Shared, which: Which) -> io::Result<()> {
         (reactor.events()?, reactor.priority)
     };
     become_first(priority);
+    sys::never_wait_for_disks();
     // Once for each time that the kernel wakes us. An event that it has begun and not finished makes the ring
     // readable, too, and who writes it may be waiting for this very CPU: we would spin for ever.
     epoll.add(&events, EpollEvent::new(EpollFlags::EPOLLIN | EpollFlags::EPOLLET, 0))?;

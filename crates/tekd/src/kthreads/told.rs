@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! What `tek kthreads` and `tek explain` get to know.
+use super::names::Names;
 use super::relations::Relations;
 use super::served::{Served, Why};
 use super::system;
@@ -54,8 +55,8 @@ fn one(relations: &Relations, served: &Served, now: u64) -> Told {
     Told { value, tid, function, members }
 }
 
-/// The same with all names.
-pub fn threads(all: Vec<Told>) -> Value {
+/// The same with all names that are known.
+pub fn threads(all: Vec<Told>, names: &Names) -> Value {
     let of_members = |told: &Told| -> Vec<u64> {
         let whys = told.members.iter().filter_map(|(_, why)| *why);
         let functions = whys.filter_map(|why| match why {
@@ -65,10 +66,7 @@ pub fn threads(all: Vec<Told>) -> Value {
         functions.chain(told.function).collect()
     };
     let addresses: Vec<u64> = all.iter().flat_map(of_members).collect();
-    let functions = match addresses.is_empty() {
-        true => HashMap::new(),
-        false => system::functions(|address, _| addresses.contains(&address)),
-    };
+    let functions = names.of(&addresses);
     all.into_iter().map(|told| named(told, &functions)).collect()
 }
 

@@ -5,55 +5,88 @@ use super::reactor::Command;
 use super::Shared;
 use crate::log;
 use crate::sys;
-use std::sync::mpsc::{channel, Receiver, Sender};
+use nix::sys::eventfd::{EfdFlags, EventFd};
 use std::sync::Arc;
+use tek_effect::PiMutex;
 use std::thread::{Builder, JoinHandle};
 use tek_bpf::{Watch, Watcher};
 
 const STACK_BYTES: usize = 256 << 10;
 
+/// What it is told.
+enum Wish {
+    Watch(Watch),
+    End,
+}
+
+/// The last wish, and how the thread is woken. The one that reacts must not wait for this thread,
+/// which may be without a CPU for long: the lock inherits priorities, as those of channels do not.
+struct Wanted {
+    wish: PiMutex<Option<Wish>>,
+    bell: EventFd,
+}
+
+impl Wanted {
+    fn tell(&self, wish: Wish) {
+        *self.wish.lock() = Some(wish);
+        let _ = self.bell.write(1);
+    }
+}
+
 /// What it is told, and itself. It ends when this is dropped.
 pub struct Watching {
-    wanted: Option<Sender<Watch>>,
+    wanted: Option<Arc<Wanted>>,
     thread: Option<JoinHandle<()>>,
 }
 
 impl Watching {
     pub fn start(shared: &Arc<Shared>, watcher: Watcher) -> Self {
-        let (wanted, told) = channel();
-        let theirs = Arc::clone(shared);
-        let run = move || obey(&theirs, watcher, &told);
-        let named = Builder::new().name("hot-paths".to_owned()).stack_size(STACK_BYTES);
-        let thread = named.spawn(run).inspect_err(|error| {
-            log::warning(&format!("pages and packets of critical tasks are not seen: {error}"));
+        let started = EventFd::from_flags(EfdFlags::EFD_CLOEXEC).map_err(Into::into).and_then(|bell| {
+            let wanted = Arc::new(Wanted { wish: PiMutex::new(None), bell });
+            let (theirs, told) = (Arc::clone(shared), Arc::clone(&wanted));
+            let named = Builder::new().name("hot-paths".to_owned()).stack_size(STACK_BYTES);
+            Ok((wanted, named.spawn(move || obey(&theirs, watcher, &told))?))
         });
-        Self { wanted: Some(wanted), thread: thread.ok() }
+        match started {
+            Ok((wanted, thread)) => Self { wanted: Some(wanted), thread: Some(thread) },
+            Err(error) => {
+                let error: std::io::Error = error;
+                log::warning(&format!("pages and packets of critical tasks are not seen: {error}"));
+                Self { wanted: None, thread: None }
+            }
+        }
     }
 
     /// Has this seen, soon.
     pub fn want(&self, watch: Watch) {
         if let Some(wanted) = &self.wanted {
-            // Without the thread nothing is seen, which was said.
-            let _ = wanted.send(watch);
+            wanted.tell(Wish::Watch(watch));
         }
     }
 }
 
 impl Drop for Watching {
     fn drop(&mut self) {
-        drop(self.wanted.take());
+        if let Some(wanted) = &self.wanted {
+            wanted.tell(Wish::End);
+        }
         if let Some(thread) = self.thread.take() {
             let _ = thread.join();
         }
     }
 }
 
-fn obey(shared: &Shared, mut watcher: Watcher, told: &Receiver<Watch>) {
+fn obey(shared: &Shared, mut watcher: Watcher, wanted: &Wanted) {
     let _ = sys::become_ordinary();
-    while let Ok(first) = told.recv() {
+    while wanted.bell.read().is_ok() {
         // Of several wishes the last one counts.
-        let wanted = told.try_iter().last().unwrap_or(first);
-        match watcher.watch(wanted) {
+        let wish = wanted.wish.lock().take();
+        let watch = match wish {
+            Some(Wish::Watch(watch)) => watch,
+            Some(Wish::End) => return,
+            None => continue,
+        };
+        match watcher.watch(watch) {
             Ok(packets) => {
                 shared.state.lock().commands.push(Command::Packets(packets));
                 let _ = shared.bell.write(1);

@@ -2,7 +2,7 @@
 //! A client becomes another one, or the configuration says something else.
 use super::load::Stopwatch;
 use super::Server;
-use crate::configuration;
+use crate::configuration::Loaded;
 use crate::exec_watch::{ExecWatch, News};
 use crate::log;
 use crate::means::Means;
@@ -177,29 +177,21 @@ impl Server {
         pids.into_iter().for_each(|pid| self.compare(pid));
     }
 
-    /// Reads the configuration again. What it does not grant any more ends; a bad one changes
-    /// nothing.
-    pub(super) fn reload(&mut self) {
-        self.notify.reloading(sys::monotonic_ns());
-        match configuration::load(self.file.as_ref()) {
-            Err(error) => log::error(&format!("{error:#}; what was read before stays in force")),
-            Ok(loaded) => {
-                log::info(&format!("configuration: {}", loaded.source));
-                loaded.warnings.iter().for_each(|line| log::warning(line));
-                let before = std::mem::replace(&mut self.configuration, loaded.configuration);
-                self.source = loaded.source;
-                self.subordinates = Subordinates::read();
-                self.load.name_again(self.configuration.named_users());
-                self.decide_again();
-                self.set_range(before.real_time);
-                self.place_again(&before);
-                if self.awake {
-                    self.canary.rest();
-                    self.wake_canary();
-                }
-            }
+    /// Another configuration is in force from now on.
+    pub(super) fn set_configuration(&mut self, loaded: Loaded, subordinates: Subordinates) {
+        log::info(&format!("configuration: {}", loaded.source));
+        loaded.warnings.iter().for_each(|line| log::warning(line));
+        let before = std::mem::replace(&mut self.configuration, loaded.configuration);
+        self.source = loaded.source;
+        self.subordinates = subordinates;
+        self.load.name_again(self.configuration.named_users());
+        self.decide_again();
+        self.set_range(before.real_time);
+        self.place_again(&before);
+        if self.awake {
+            self.canary.rest();
+            self.wake_canary();
         }
-        self.notify.ready();
     }
 
     pub(super) fn decide_again(&mut self) {

@@ -8,6 +8,7 @@ mod changes;
 mod clients;
 mod lazy;
 mod load;
+mod loading;
 mod newcomers;
 mod room;
 
@@ -49,6 +50,7 @@ const SIGNALS: u64 = 1;
 const TIMER: u64 = 2;
 const NEWS: u64 = 3;
 const BIRTHS: u64 = 4;
+const LOADED: u64 = 5;
 const FIRST_CONNECTION: u64 = 16;
 const PROCESS: u64 = 1 << 63;
 
@@ -109,6 +111,7 @@ pub struct Server {
     sent_away: log::Seldom,
     not_placed: log::Seldom,
     load: load::Load,
+    loading: loading::Loading,
     file: Option<PathBuf>,
     canary: Canary,
     notify: Notify,
@@ -192,6 +195,7 @@ impl Server {
             sent_away: log::Seldom::default(),
             not_placed: log::Seldom::default(),
             load,
+            loading: loading::Loading::new(&epoll)?,
             file,
             canary,
             notify,
@@ -245,6 +249,7 @@ impl Server {
                     TIMER => self.turn(),
                     NEWS => self.hear_news(),
                     BIRTHS => self.hear_births(),
+                    LOADED => self.take_loaded(),
                     process if process & PROCESS != 0 => self.process_ended(process),
                     connection => self.arrived(connection, event.events()),
                 }
