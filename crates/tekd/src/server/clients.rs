@@ -8,13 +8,16 @@ use crate::region::Refused;
 use crate::requests;
 use crate::sys;
 use nix::sys::epoll::{EpollEvent, EpollFlags};
-use std::os::fd::{AsFd, OwnedFd};
+use nix::sys::resource::{getrlimit, Resource};
+use std::os::fd::{AsFd, AsRawFd, OwnedFd};
 use tek_abi::{Reply, Request, ASK_EXPLAIN, ASK_STATUS, TELL_REFUSED};
 use tek_effect::Identity;
 
 /// Connections of all users, and of one.
 const MOST_CONNECTIONS: usize = 512;
 const MOST_OF_A_USER: usize = 64;
+/// So many descriptors are for what clients ask for.
+const SPARE_DESCRIPTORS: libc::rlim_t = 4;
 /// What has failed for want of memory is tried again so often.
 const PAUSE_NS: u64 = 10_000_000;
 /// Accounts of processes that are not connected are looked through when there are more.
@@ -65,6 +68,8 @@ impl Server {
             Err(Refused::new(libc::EAGAIN, format!("user {user} has too many connections")))
         } else if self.connections.len() >= MOST_CONNECTIONS && !self.make_room(of_user) {
             Err(Refused::new(libc::EAGAIN, "tekd has too many connections"))
+        } else if !has_spare_descriptors(&connection) {
+            Err(Refused::new(libc::EAGAIN, "tekd has no descriptors for another client"))
         } else {
             Ok(())
         };
@@ -285,6 +290,13 @@ impl Server {
             self.end_process(process, true);
         }
     }
+}
+
+/// Whether descriptors are left for the work. The kernel gives away the lowest ones first.
+fn has_spare_descriptors(last: &Connection) -> bool {
+    let most = getrlimit(Resource::RLIMIT_NOFILE).map_or(0, |(soft, _)| soft);
+    let number = libc::rlim_t::try_from(last.fd().as_raw_fd()).unwrap_or(0);
+    number + SPARE_DESCRIPTORS < most
 }
 
 fn ended() -> Refused {
