@@ -12,6 +12,7 @@ import tempfile
 import pytest
 from conftest import BUILD, eventually, listens_at
 from fake_tekd import AT_WORK, FakeTekd
+from tekd_client import STATUS, Client
 
 TEKD = BUILD / "bin" / "tekd"
 pytestmark = pytest.mark.alone("kernel threads")  # of which there is one set
@@ -87,11 +88,20 @@ def tekd(tmp_path, real_time):
                     [TEKD, "--socket", tmp_path / "tekd", "--state", state + "/state", "--config",
                      config, "--domain", f"pid:{os.getpid()}"], stdin=subprocess.DEVNULL, stderr=log))
             eventually(lambda: listens_at(tmp_path / "tekd") or started[-1].poll() is not None)
+            eventually(lambda: not is_starting(tmp_path / "tekd"))
 
         yield start
         for process in started:
             process.send_signal(signal.SIGTERM)
             process.wait(timeout=60)
+
+
+def is_starting(socket):
+    """Whether a tekd serves before kernel threads follow."""
+    try:
+        return Client(socket).json(STATUS)["kthreads"].get("starting")
+    except OSError:
+        return False
 
 
 @pytest.fixture

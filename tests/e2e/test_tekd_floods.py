@@ -22,7 +22,7 @@ TERMS = 'rate = 1000\nbudget = "8s/10s"\nthreads = 512\n'
 GRANT = f"[[grant]]\nusers = [{GRANTED}, {OTHER}]\n{TERMS}"
 ASKS = 400
 FLOODERS = 10
-# Of a CPU: users with grants 1/5, others 1/128, new connections 1/50, programs to be placed 1/128, births
+# Of a CPU: users with grants 1/5, others 1/64, new connections 1/50, programs to be placed 1/128, births
 # 1/20, and bursts; the one that asks uses a part of the first.
 MOST_SHARE = 0.40
 # Of the 99th percentile of an answer to that of a quiet device. Kernel and other programs have a part in it.

@@ -205,10 +205,16 @@ impl Means {
 
     /// Undoes everything.
     pub fn close(self) -> Restored {
-        let Self { effect, kthreads, .. } = self;
-        // Its journal lies in the directory of the other one, which is removed.
+        let Self { mut effect, kthreads, .. } = self;
+        let Restored { undone, gone, changed, .. } = effect.undo_all();
+        // An ordinary thread unloads programs from the kernel, which may take long. Its journal lies in
+        // the directory of the other one, which is removed.
         drop(kthreads);
-        effect.close()
+        let mut closed = effect.close();
+        closed.undone += undone;
+        closed.gone += gone;
+        closed.changed += changed;
+        closed
     }
 
     /// A thread may become Fast: what it has by itself is to be seen.

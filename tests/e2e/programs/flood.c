@@ -364,7 +364,7 @@ int main(int argc, char **argv)
 	uid_t uid = (uid_t)atoi(argv[3]);
 	strncpy(address.sun_path, argv[1], sizeof address.sun_path - 1);
 	/* No right of its own to be real-time. */
-	setrlimit(RLIMIT_RTPRIO, &(struct rlimit){ 0, 0 });
+	setrlimit(RLIMIT_RTPRIO, &(struct rlimit){0, 0});
 	bool is_two = !strcmp(kind, "user");
 	if (setgroups(0, NULL) || setresgid(uid, uid, uid) ||
 	    setresuid(uid, uid, is_two ? uid + 1000 : uid))

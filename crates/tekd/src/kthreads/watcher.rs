@@ -7,9 +7,9 @@ use crate::log;
 use crate::sys;
 use nix::sys::eventfd::{EfdFlags, EventFd};
 use std::sync::Arc;
-use tek_effect::PiMutex;
 use std::thread::{Builder, JoinHandle};
 use tek_bpf::{Watch, Watcher};
+use tek_effect::PiMutex;
 
 const STACK_BYTES: usize = 256 << 10;
 
@@ -41,12 +41,13 @@ pub struct Watching {
 
 impl Watching {
     pub fn start(shared: &Arc<Shared>, watcher: Watcher) -> Self {
-        let started = EventFd::from_flags(EfdFlags::EFD_CLOEXEC).map_err(Into::into).and_then(|bell| {
-            let wanted = Arc::new(Wanted { wish: PiMutex::new(None), bell });
-            let (theirs, told) = (Arc::clone(shared), Arc::clone(&wanted));
-            let named = Builder::new().name("hot-paths".to_owned()).stack_size(STACK_BYTES);
-            Ok((wanted, named.spawn(move || obey(&theirs, watcher, &told))?))
-        });
+        let started =
+            EventFd::from_flags(EfdFlags::EFD_CLOEXEC).map_err(Into::into).and_then(|bell| {
+                let wanted = Arc::new(Wanted { wish: PiMutex::new(None), bell });
+                let (theirs, told) = (Arc::clone(shared), Arc::clone(&wanted));
+                let named = Builder::new().name("hot-paths".to_owned()).stack_size(STACK_BYTES);
+                Ok((wanted, named.spawn(move || obey(&theirs, watcher, &told))?))
+            });
         match started {
             Ok((wanted, thread)) => Self { wanted: Some(wanted), thread: Some(thread) },
             Err(error) => {

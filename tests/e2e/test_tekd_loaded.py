@@ -1,0 +1,96 @@
+# SPDX-License-Identifier: MIT OR Apache-2.0
+"""tekd answers on a device under load, whatever it has to do that takes long."""
+import contextlib
+import os
+import signal
+import statistics
+import subprocess
+import time
+
+import pytest
+from conftest import needs
+from test_tekd import ENTER, LEAVE, STATUS, USUAL, daemon, pytestmark, thread
+
+assert daemon and pytestmark and thread  # which pytest looks for by their names
+
+HOGS = 50
+KTHREADS = 'backend = "rt"\nprotected = []\n[kthreads]\n'
+
+
+@contextlib.contextmanager
+def load():
+    """Ordinary programs that spin, with a limit that ends them in any case."""
+    spin = [needs("prlimit"), "--cpu=60", "sh", "-c", "while :; do :; done"]
+    hogs = [subprocess.Popen(spin, stdin=subprocess.DEVNULL) for _ in range(HOGS)]
+    try:
+        yield
+    finally:
+        for hog in hogs:
+            hog.kill()
+        for hog in hogs:
+            hog.wait(60)
+
+
+def seconds_until_it_answers(daemon, configuration):
+    """Of a tekd that has just become the most urgent program: before that it is an ordinary one."""
+    daemon.config.write_text(configuration)
+    with daemon.log.open("a") as log:
+        daemon.process = subprocess.Popen(daemon.command(), stderr=log, stdin=subprocess.DEVNULL)
+    begin = time.monotonic()
+    while not daemon.serves():
+        time.sleep(0.001)
+    took = time.monotonic() - begin
+    assert daemon.end() == 0
+    return took
+
+
+@pytest.mark.alone()
+def test_beside_50_programs_tekd_answers_as_soon_with_kernel_threads_that_follow_as_without(daemon):
+    daemon.start(KTHREADS + USUAL)
+    told = daemon.client().json(STATUS)["kthreads"]
+    if not told["on"]:
+        pytest.skip(f"kernel threads cannot follow here: {told['why']}")
+    assert daemon.end() == 0
+    plain, following = [], []
+    with load():
+        for _ in range(3):
+            plain.append(seconds_until_it_answers(daemon, USUAL))
+            following.append(seconds_until_it_answers(daemon, KTHREADS + USUAL))
+    print(f"until the first answer: {plain} s, with [kthreads] {following} s")
+    # The programs for the kernel take a second and more to load then.
+    assert min(following) < 4 * min(plain)
+
+
+def median_of_enter(client, thread, count=60):
+    took = []
+    for _ in range(count):
+        begin = time.monotonic()
+        assert client.ask(ENTER, thread).error == 0
+        took.append(time.monotonic() - begin)
+        assert client.ask(LEAVE, thread).error == 0
+        time.sleep(0.005)
+    return statistics.median(took)
+
+
+@pytest.mark.alone("real-time load")
+def test_a_configuration_that_takes_long_to_read_delays_nobody(daemon, thread):
+    others = "".join(f'[[grant]]\nusers = [{uid}]\nprograms = ["/usr/bin/program-{uid}*"]\n'
+                     for uid in range(100_000, 108_000))
+    client = daemon.start(USUAL).client()
+    quiet = median_of_enter(client, thread)
+    daemon.config.write_text(USUAL + others)
+    reading = os.fork()
+    if reading == 0:
+        end = time.monotonic() + 20
+        while time.monotonic() < end:
+            daemon.process.send_signal(signal.SIGHUP)
+            time.sleep(0.01)
+        os._exit(0)
+    try:
+        time.sleep(0.2)
+        busy = median_of_enter(client, thread)
+    finally:
+        os.kill(reading, signal.SIGKILL)
+        os.waitpid(reading, 0)
+    print(f"ENTER takes {quiet * 1e6:.0f} us, while the configuration is read again and again {busy * 1e6:.0f}")
+    assert busy < 5 * quiet
