@@ -45,6 +45,8 @@ pub fn run(options: Options) -> Result<()> {
     let signals = catch_signals()?;
     // The canary is an ordinary thread because its maker still is one.
     let canary = Canary::start().context("cannot start the canary")?;
+    // On a device under load the start takes long until tekd is real-time.
+    sys::be_nice(-20);
     let _directories = Directories::make_for(&options.state, "--state")?;
     // Before anything that others could notice: a second tekd ends here.
     let (effect, restored) = open(&options.state)?;
@@ -79,6 +81,8 @@ pub fn run(options: Options) -> Result<()> {
         log::warning(&format!("tekd may have to wait for standard error: {error}"));
     }
     become_first(high + 2);
+    // What is on a disk is brought to memory now, and not in the midst of an answer.
+    sys::bring_program_to_memory();
     server.run()
 }
 
@@ -227,14 +231,8 @@ fn raise_own_limits() {
     // What it uses stays in memory; what it does not use is not brought there.
     let flags = MlockAllFlags::MCL_CURRENT | MlockAllFlags::MCL_FUTURE;
     let on_fault = MlockAllFlags::from_bits_retain(libc::MCL_ONFAULT);
-    match mlockall(flags | on_fault) {
-        // A program that is on a disk is brought to memory now, and not in the midst of an answer.
-        Ok(()) => sys::bring_program_to_memory(),
-        Err(error) => {
-            log::info(&format!(
-                "tekd's memory is not locked ({error}): CAP_IPC_LOCK would allow it"
-            ));
-        }
+    if let Err(error) = mlockall(flags | on_fault) {
+        log::info(&format!("tekd's memory is not locked ({error}): CAP_IPC_LOCK would allow it"));
     }
     sys::keep_freed_memory();
 }

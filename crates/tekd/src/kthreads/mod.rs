@@ -6,8 +6,8 @@
 //! thread need not wait for each other. What the other thread asks for
 //! goes through [`Shared`], which is locked for some microseconds at a time.
 //!
-//! Loading the programs takes the kernel long, so the thread begins as an ordinary one, and tekd
-//! serves meanwhile.
+//! Loading the programs takes the kernel long, so the thread begins as an ordinary one (nice -20),
+//! and tekd serves meanwhile.
 mod apply;
 mod names;
 mod reactor;
@@ -21,7 +21,6 @@ mod watcher;
 
 use crate::domain::Domain;
 use crate::log;
-use crate::sys;
 use apply::Applier;
 use hdrhistogram::Histogram;
 use names::Names;
@@ -285,8 +284,6 @@ fn tell_failure(why: &str) {
 
 /// The thread's beginning: programs are loaded by the thread that uses them.
 fn begin(shared: &Arc<Shared>, effect: Effect, domain: Domain, protected: Vec<Pattern>) {
-    // Others may keep an ordinary thread waiting for long.
-    sys::be_nice(-20);
     let (mut programs, watcher) = match open() {
         Ok(opened) => opened,
         Err(why) => {
