@@ -3,7 +3,6 @@
 import contextlib
 import os
 import signal
-import statistics
 import subprocess
 import time
 
@@ -61,25 +60,25 @@ def test_beside_50_programs_tekd_answers_as_soon_with_kernel_threads_that_follow
     assert min(following) < 4 * min(plain)
 
 
-def median_of_enter(client, thread, count=60):
-    took = []
-    for _ in range(count):
-        begin = time.monotonic()
+def answers(client, thread, seconds=3):
+    """How often ENTER and LEAVE are answered in this time."""
+    count, end = 0, time.monotonic() + seconds
+    while time.monotonic() < end:
         assert client.ask(ENTER, thread).error == 0
-        took.append(time.monotonic() - begin)
         assert client.ask(LEAVE, thread).error == 0
+        count += 1
         time.sleep(0.005)
-    return statistics.median(took)
+    return count
 
 
 @pytest.mark.alone("real-time load")
 def test_a_configuration_that_takes_long_to_read_delays_nobody(daemon, thread):
+    # Patterns are compared with all files of a directory.
     others = "".join(f'[[grant]]\nusers = [{uid}]\nprograms = ["/usr/bin/program-{uid}*"]\n'
                      for uid in range(100_000, 101_000))
     client = daemon.start(USUAL).client()
-    quiet = median_of_enter(client, thread)
+    quiet = answers(client, thread)
     daemon.config.write_text(USUAL + others)
-    # Patterns are compared with all files of a directory.
     reading = os.fork()
     if reading == 0:
         end = time.monotonic() + 20
@@ -89,10 +88,10 @@ def test_a_configuration_that_takes_long_to_read_delays_nobody(daemon, thread):
         os._exit(0)
     try:
         time.sleep(0.2)
-        busy = median_of_enter(client, thread)
+        busy = answers(client, thread)
     finally:
         os.kill(reading, signal.SIGKILL)
         os.waitpid(reading, 0)
     assert f"{daemon.config}:" in daemon.log.read_text()  # what was read has warnings
-    print(f"ENTER takes {quiet * 1e6:.0f} us, while the configuration is read again and again {busy * 1e6:.0f}")
-    assert busy < 5 * quiet
+    print(f"{quiet} answers, while the configuration is read again and again {busy}")
+    assert busy > quiet / 4
