@@ -82,7 +82,11 @@ size_t tek__size_for(const struct tek_known *known)
 	uint64_t margin = config->margin_percent ? config->margin_percent
 			  : tight                ? TIGHT_MARGIN_PERCENT
 						 : AUTO_MARGIN_PERCENT;
-	uint64_t bytes = ((uint64_t)known->bound_bytes * margin + 99) / 100;
+	uint64_t used = known->bound_bytes;
+	/* What has grown from one run to another may grow again by as much. */
+	if (!tight && !config->margin_percent)
+		used += known->growth_bytes;
+	uint64_t bytes = (used * margin + 99) / 100;
 	uint64_t least = config->floor_bytes ? config->floor_bytes : tight ? 0 : floor_bytes;
 	if (least < minimum_bytes)
 		least = minimum_bytes;

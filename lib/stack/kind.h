@@ -23,6 +23,7 @@ struct tek_thread;
 /* What is known of a site. */
 struct tek_known {
 	size_t bound_bytes;    /* most that any of its threads may use; 0: nothing known */
+	size_t growth_bytes;   /* how much more that was in one earlier run than in another */
 	size_t overflow_bytes; /* the largest stack that one ran out of; 0: none did */
 	size_t peak_bytes;     /* most that one certainly used in earlier runs; 0: nothing known */
 };
@@ -39,7 +40,10 @@ struct tek_known tek__site_known(unsigned short site);
 /* The bound that the profile has for it, whatever threads of this process did; 0: none. */
 size_t tek__site_learnt_bytes(unsigned short site);
 
-/* Whether the next thread of this site is to be measured: all until it has settled, then some. */
+/*
+ * Whether the next thread of this site is to be measured: all until it has settled, then some,
+ * the first of each process among them.
+ */
 bool tek__site_wants_measure(unsigned short site);
 
 /*

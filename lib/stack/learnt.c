@@ -99,6 +99,13 @@ static uint64_t larger(uint64_t a, uint64_t b)
 	return a > b ? a : b;
 }
 
+/* How much more such threads used in one run than in another. */
+static uint64_t growth_of(const struct tek_learnt *kind)
+{
+	bool is_known = kind->least_bytes && kind->least_bytes < kind->bound_bytes;
+	return is_known ? kind->bound_bytes - kind->least_bytes : 0;
+}
+
 struct tek_learnt_site tek__learnt_of(uintptr_t function, uintptr_t call_site)
 {
 	struct tek_learnt_site sum = {0};
@@ -112,8 +119,10 @@ struct tek_learnt_site tek__learnt_of(uintptr_t function, uintptr_t call_site)
 		    (kind->caller.module[0] && !same(&kind->caller, &caller)))
 			continue;
 		sum.bound_bytes = larger(sum.bound_bytes, kind->bound_bytes);
+		sum.growth_bytes = larger(sum.growth_bytes, growth_of(kind));
 		sum.peak_bytes = larger(sum.peak_bytes, kind->peak_bytes);
 		sum.overflow_bytes = larger(sum.overflow_bytes, kind->overflow_bytes);
+		sum.runs = larger(sum.runs, kind->runs);
 		if (__builtin_add_overflow(sum.threads, kind->threads, &sum.threads))
 			sum.threads = UINT64_MAX;
 	}

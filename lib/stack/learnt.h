@@ -10,9 +10,11 @@
 
 struct tek_learnt_site {
 	uint64_t bound_bytes;    /* of the kind with the largest; 0: none is known */
-	uint64_t peak_bytes;     /* the same */
+	uint64_t growth_bytes;   /* of the kind whose bound differs most between two runs */
+	uint64_t peak_bytes;     /* of the kind with the largest */
 	uint64_t overflow_bytes; /* the same */
 	uint64_t threads;        /* of all of them */
+	uint64_t runs;           /* of the kind with the most */
 };
 
 void tek__learnt_start(void);

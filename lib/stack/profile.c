@@ -150,6 +150,7 @@ enum key {
 	CALLER,
 	LABEL,
 	BOUND,
+	LEAST,
 	PEAK,
 	STACK,
 	OVERFLOW,
@@ -162,11 +163,11 @@ enum key {
 	KEYS, /* any other */
 };
 static const char *const keys[KEYS] = {
-	[FUNCTION] = "function", [CALLER] = "caller",       [LABEL] = "label",
-	[BOUND] = "bound",       [PEAK] = "peak",           [STACK] = "stack",
-	[OVERFLOW] = "overflow", [OVERFLOWS] = "overflows", [THREADS] = "threads",
-	[RUNS] = "runs",         [SYMBOL] = "symbol",       [IN] = "in",
-	[FROM] = "from",
+	[FUNCTION] = "function",   [CALLER] = "caller",   [LABEL] = "label",
+	[BOUND] = "bound",         [LEAST] = "least",     [PEAK] = "peak",
+	[STACK] = "stack",         [OVERFLOW] = "overflow",
+	[OVERFLOWS] = "overflows", [THREADS] = "threads", [RUNS] = "runs",
+	[SYMBOL] = "symbol",       [IN] = "in",           [FROM] = "from",
 };
 enum { REQUIRED = 1 << FUNCTION | 1 << BOUND | 1 << THREADS };
 
@@ -184,15 +185,18 @@ static bool parse_value(struct tek_learnt *learnt, enum key key, struct span val
 		return check_label(value);
 	case BOUND:
 		return parse_size(value, &learnt->bound_bytes);
+	case LEAST:
+		return parse_size(value, &learnt->least_bytes);
 	case PEAK:
 		return parse_size(value, &learnt->peak_bytes);
 	case OVERFLOW:
 		return parse_size(value, &learnt->overflow_bytes);
 	case THREADS:
 		return parse_number(value, &learnt->threads);
+	case RUNS:
+		return parse_number(value, &learnt->runs);
 	case STACK:
 	case OVERFLOWS:
-	case RUNS:
 		return parse_number(value, &unused);
 	case SYMBOL:
 	case IN:

@@ -16,7 +16,7 @@
 enum {
 	TEK_PROFILE_MOST_BYTES = 1 << 20,
 	TEK_PROFILE_MOST_KINDS = 4096,
-	TEK_PROFILE_MOST_STACK = 1 << 30, /* of bound_bytes, peak_bytes and overflow_bytes */
+	TEK_PROFILE_MOST_STACK = 1 << 30, /* of all sizes */
 };
 
 /* A place in a file: its build id in hexadecimal, or `@` and its name if it has none. */
@@ -29,9 +29,11 @@ struct tek_learnt {
 	struct tek_place function;
 	struct tek_place caller; /* module "" if it is not known */
 	uint64_t bound_bytes;
+	uint64_t least_bytes;    /* bound of the run with the lowest one; 0: not known */
 	uint64_t peak_bytes;     /* certainly used by one of them; 0: not known */
 	uint64_t overflow_bytes; /* 0: none */
 	uint64_t threads;        /* that were measured */
+	uint64_t runs;           /* that had such threads */
 };
 
 /*

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
 #include "stack/site.h"
 
+#include "ident/process.h"
 #include "ident/thread.h"
 #include "stack/learnt.h"
 
@@ -8,7 +9,7 @@ enum {
 	BUCKETS = 1024, /* twice the sites, so that a free one is near */
 	SETTLED_THREADS = 16,
 	SETTLED_SINCE = 8,
-	SAMPLE = 16, /* of a settled site every so many threads are measured */
+	SAMPLE = 16, /* of a settled site one in so many threads is measured, and more of the first */
 };
 
 static struct tek_site sites[TEK_MAX_SITES];
@@ -59,11 +60,13 @@ __attribute__((cold)) static unsigned short make(uintptr_t function, uintptr_t c
 		.is_learnt = learnt.bound_bytes || learnt.overflow_bytes,
 		.learnt_bytes = (size_t)learnt.bound_bytes,
 		.known = {.bound_bytes = (size_t)learnt.bound_bytes,
+			  .growth_bytes = (size_t)learnt.growth_bytes,
 			  .overflow_bytes = (size_t)learnt.overflow_bytes,
 			  .peak_bytes = (size_t)learnt.peak_bytes},
 		.bound_bytes = (size_t)learnt.bound_bytes,
 		.measured = settled ? SETTLED_THREADS : (unsigned int)learnt.threads,
 		.since_higher = settled ? SETTLED_SINCE : 0,
+		.turn = (unsigned int)(learnt.runs % SAMPLE),
 	};
 	*bucket = count;
 	return count;
@@ -92,6 +95,7 @@ struct tek_known tek__site_known(unsigned short number)
 		return (struct tek_known){0};
 	return (struct tek_known){
 		.bound_bytes = site->known.bound_bytes,
+		.growth_bytes = site->known.growth_bytes,
 		.peak_bytes = site->known.peak_bytes,
 		.overflow_bytes = __atomic_load_n(&site->known.overflow_bytes, __ATOMIC_RELAXED),
 	};
@@ -104,13 +108,28 @@ size_t tek__site_learnt_bytes(unsigned short number)
 	return site ? site->learnt_bytes : 0;
 }
 
+/*
+ * A program may create few threads in each of its runs.  So of a process's threads one is measured
+ * of the first, of the next 2, the next 4, the next 8, and then of each 16; which one, takes turns.
+ */
+static bool is_sampled(const struct tek_site *site)
+{
+	unsigned int among = SAMPLE;
+
+	while (among > site->created)
+		among /= 2;
+	return site->created % among == site->turn % among;
+}
+
 bool tek__site_wants_measure(unsigned short number)
 {
 	struct tek_site *site = tek__site_at(number);
 
-	if (!site || site->measured < SETTLED_THREADS || site->since_higher < SETTLED_SINCE)
+	if (!site)
 		return true;
-	if (++site->created % SAMPLE == 0)
+	site->created++;
+	if (site->measured < SETTLED_THREADS || site->since_higher < SETTLED_SINCE ||
+	    is_sampled(site))
 		return true;
 	site->uncounted++;
 	return false;
@@ -148,6 +167,9 @@ void tek__sites_each(void (*visit)(struct tek_site *))
 
 void tek__sites_forget_kinds(void)
 {
-	for (unsigned short i = 0; i < count; i++)
+	for (unsigned short i = 0; i < count; i++) {
 		sites[i].first_kind = sites[i].bare_kind = sites[i].uncounted = 0;
+		sites[i].created = 0;
+		sites[i].turn = (unsigned int)tek__pid() % SAMPLE; /* of many children, each another */
+	}
 }

@@ -18,7 +18,8 @@ struct tek_site {
 	size_t bound_bytes;        /* largest that this process met, or the profile has */
 	unsigned int measured;     /* threads, in earlier runs too */
 	unsigned int since_higher; /* of them, since one that brought a higher bound */
-	unsigned int created;      /* since it settled */
+	unsigned int created;      /* by this process */
+	unsigned int turn;         /* which of them are sampled: another in each run */
 	unsigned int uncounted;    /* of them: not measured, and no kind counts them yet */
 	unsigned short first_kind; /* of its labels: numbers in the table, linked; 0: none */
 	unsigned short bare_kind;  /* the one without label; 0: there was no room for it */

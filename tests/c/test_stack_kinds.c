@@ -9,8 +9,14 @@
 #include "stack/site.h"
 #include "stack/stack.h"
 
+#include <sys/wait.h>
+
 /* In the profile. */
 static void known(void) {}
+static void settled(void)
+{
+	__asm__ volatile("" : : "r"(1)); /* or it would be the same as known() */
+}
 
 static bool measure(uintptr_t function, uint32_t peak)
 {
@@ -60,6 +66,45 @@ static void a_site_whose_bound_still_grows_does_not_settle(void **state)
 	(void)state;
 	for (unsigned int i = 0; i < 40; i++)
 		assert_true(measure(0x4000, 1000 + i));
+}
+
+enum { SETTLED_RUNS = 5 };
+
+/* Which of a process's threads are measured: one of the first, of 2, 4 and 8, then of each 16. */
+static const unsigned int sampled[] = {1, 3, 5, 13, 21, 37, 53};
+
+static unsigned int count_wrong_samples(bool turn_is_known)
+{
+	unsigned int wrong = 0, measured = 0;
+
+	for (unsigned int number = 1; number < 64; number++) {
+		bool expected = false;
+		for (size_t i = 0; i < sizeof(sampled) / sizeof(sampled[0]); i++)
+			expected |= sampled[i] == number;
+		bool is = measure((uintptr_t)settled, 1000);
+		wrong += is != expected;
+		measured += is;
+	}
+	return turn_is_known ? wrong : measured != 7;
+}
+
+static void a_settled_site_is_sampled_from_the_first_thread_of_a_process_on(void **state)
+{
+	int status;
+
+	(void)state;
+	need_tuner();
+	assert_int_equal(count_wrong_samples(true), 0);
+	/* The child of a fork is a process, too; it has a turn of its own. */
+	give_lock(NULL);
+	pid_t child = fork();
+	if (child == 0) {
+		take_lock(NULL);
+		_exit((int)count_wrong_samples(false));
+	}
+	assert_int_equal(waitpid(child, &status, 0), child);
+	assert_int_equal(status, 0);
+	take_lock(NULL);
 }
 
 static struct tek_kind kind_of(const struct tek_thread *thread)
@@ -371,6 +416,8 @@ static void print_kinds(FILE *profile)
 
 	snprintf(rest, sizeof(rest), "bound=%d threads=3", KNOWN_BOUND);
 	print_kind(profile, (uintptr_t)known, 0, rest);
+	snprintf(rest, sizeof(rest), "bound=%d threads=64 runs=%d", KNOWN_BOUND, SETTLED_RUNS);
+	print_kind(profile, (uintptr_t)settled, 0, rest);
 }
 
 #define MADE_UP(test) cmocka_unit_test_setup_teardown(test, take_lock, give_lock)
@@ -380,6 +427,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		MADE_UP(sites_are_told_apart_by_function_and_caller),
 		MADE_UP(a_site_settles_and_is_sampled_then),
+		MADE_UP(a_settled_site_is_sampled_from_the_first_thread_of_a_process_on),
 		MADE_UP(a_site_whose_bound_still_grows_does_not_settle),
 		MADE_UP(labels_tell_kinds_apart_and_numbers_do_not),
 		MADE_UP(a_thread_counts_once_however_often_it_is_measured),

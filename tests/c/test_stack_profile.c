@@ -8,7 +8,8 @@
 #include <sys/stat.h>
 
 #define FIRST "tek-stack-profile 1\n"
-#define GOOD "kind function=ab12+0x10 caller=@main+0x20 bound=4096 overflow=8192 threads=3\n"
+#define GOOD "kind function=ab12+0x10 caller=@main+0x20 bound=4096 least=2048 overflow=8192 " \
+	"threads=3 runs=2\n"
 
 static struct {
 	unsigned int count;
@@ -45,6 +46,8 @@ static void a_kind_is_read_with_all_that_is_known_of_it(void **state)
 	assert_int_equal(seen.last.bound_bytes, 4096);
 	assert_int_equal(seen.last.overflow_bytes, 8192);
 	assert_int_equal(seen.last.threads, 3);
+	assert_int_equal(seen.last.least_bytes, 2048);
+	assert_int_equal(seen.last.runs, 2);
 }
 
 static void names_are_decoded(void **state)

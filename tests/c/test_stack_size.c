@@ -11,7 +11,7 @@
 
 #include <sys/mman.h>
 
-enum { CALLER_BOUND = 300 * KIB, NEARLY_FULL = 7 * MIB };
+enum { CALLER_BOUND = 300 * KIB, NEARLY_FULL = 7 * MIB, GROWN_FROM = 50 * KIB };
 static const size_t huge = 512 * (size_t)MIB; /* of overflowed(): more than it gets */
 
 /* What the calling thread's stack is. */
@@ -53,6 +53,7 @@ FUNCTION(overflowed, 4)       /* known to have overflowed */
 FUNCTION(overflowed_small, 6) /* known to have overflowed a stack much smaller than usual */
 FUNCTION(nearly_full, 7)      /* known to use certainly most of a usual stack */
 FUNCTION(perhaps_full, 8)     /* known to use that perhaps */
+FUNCTION(grown, 9)            /* known to have used more in later runs */
 FUNCTION(elsewhere, 5)        /* in the profile, but in a file of another name */
 
 __attribute__((noinline)) static struct shape create_here(void *(*function)(void *),
@@ -155,6 +156,21 @@ static void a_kind_that_nearly_fills_its_program_s_stack_gets_a_larger_one(void 
 	(void)state;
 	need_tuner();
 	assert_int_equal(in_child(nearly_fill), 0);
+}
+
+static int grow_again(void)
+{
+	const size_t bytes = create_here(grown, NULL).bytes;
+	const size_t expected = (2 * KNOWN_BOUND - GROWN_FROM) * 3 / 2;
+
+	return bytes < expected || bytes > expected + 2 * 4096;
+}
+
+static void a_kind_that_has_grown_can_grow_again_by_as_much(void **state)
+{
+	(void)state;
+	need_tuner();
+	assert_int_equal(in_child(grow_again), 0);
 }
 
 /* The new one looks whether another that had a signal stack is gone, which fails as it should. */
@@ -403,6 +419,8 @@ static void print_kinds(FILE *profile)
 	print_kind(profile, (uintptr_t)known, 0, rest);
 	snprintf(rest, sizeof(rest), "label=name:b bound=%d threads=3", KNOWN_BOUND);
 	print_kind(profile, (uintptr_t)known, 0, rest);
+	snprintf(rest, sizeof(rest), "bound=%d least=%d threads=3", KNOWN_BOUND, GROWN_FROM);
+	print_kind(profile, (uintptr_t)grown, 0, rest);
 	snprintf(rest, sizeof(rest), "bound=%d threads=3", CALLER_BOUND);
 	print_kind(profile, (uintptr_t)by_caller, create_there(by_caller).call_site, rest);
 	snprintf(rest, sizeof(rest), "bound=1000 overflow=%zu threads=3", huge);
@@ -425,6 +443,7 @@ int main(void)
 		cmocka_unit_test(errno_is_zero_where_a_thread_begins),
 		cmocka_unit_test(exact_does_not_paint_a_huge_stack),
 		cmocka_unit_test(where_memory_is_short_the_program_s_own_size_counts),
+		cmocka_unit_test(a_kind_that_has_grown_can_grow_again_by_as_much),
 		cmocka_unit_test(a_kind_that_nearly_fills_its_program_s_stack_gets_a_larger_one),
 		cmocka_unit_test(
 			a_kind_that_overflowed_a_small_stack_gets_what_its_program_asks_for),

@@ -124,6 +124,19 @@ def test_margin_and_floor_are_what_was_asked_for(run, learnt):
         assert expected <= size < expected + 2 * os.sysconf("SC_PAGE_SIZE"), (stack, options)
 
 
+@pytest.mark.parametrize("threads", [1, 2, 5, 15])
+def test_growth_is_learnt_from_run_to_run_however_few_threads_there_are(run, learnt, threads):
+    """Each run is another process, and the kind is settled: it had more than 16 threads in the first runs."""
+    while not learnt() or learnt()["name:worker"]["threads"] < 20:
+        run("auto", threads, 10)
+    for kib in range(15, 46, 5):
+        ended = run("auto", threads, kib)
+        assert "and used 0" not in ended.stderr
+        assert kib * KIB < learnt()["name:worker"]["peak"] < (kib + 12) * KIB
+    # Before, that was more than its stack.
+    run("auto", threads, 90)
+
+
 def test_a_stack_that_is_nearly_full_is_told_while_the_program_runs_once_per_kind(command, program):
     with subprocess.Popen([*command("report"), "--", program, "3", "230", "size=262144", "sleep", "hungry"],
                           stdin=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as tek:

@@ -103,6 +103,8 @@ impl Key {
 pub struct Kind {
     /// Most that one of them can have used.
     pub bound: u64,
+    /// The bound of the run with the lowest one; 0: that is not known.
+    pub least: u64,
     /// Most that one of them certainly used.
     pub peak: u64,
     /// The largest stack that one of them had.
@@ -129,6 +131,10 @@ impl Kind {
     /// Adds what was seen of the same kind in other runs: what is largest of both, and the sum of
     /// what is counted.
     pub fn merge(&mut self, other: &Self) {
+        self.least = match (self.lowest(), other.lowest()) {
+            (0, lowest) | (lowest, 0) => lowest,
+            (one, another) => one.min(another),
+        };
         self.bound = self.bound.max(other.bound);
         self.peak = self.peak.max(other.peak);
         self.stack = self.stack.max(other.stack);
@@ -141,6 +147,19 @@ impl Kind {
         self.symbol = self.symbol.take().max(other.symbol.clone());
         self.file = self.file.take().max(other.file.clone());
         self.creator = self.creator.take().max(other.creator.clone());
+    }
+
+    /// The bound of the run with the lowest one, as far as it is known; 0: there is none.
+    fn lowest(&self) -> u64 {
+        match self.least {
+            0 => self.bound,
+            least => least.min(self.bound),
+        }
+    }
+
+    /// How much more was used in one run than in another.
+    pub fn growth(&self) -> u64 {
+        self.bound - self.lowest()
     }
 }
 
@@ -180,9 +199,11 @@ impl Profile {
         let mut sites = BTreeMap::<Site<'_>, Kind>::new();
         for (key, kind) in &self.kinds {
             let site = sites.entry(key.site()).or_default();
-            let runs = site.runs.max(kind.runs);
+            let (runs, growth) = (site.runs.max(kind.runs), site.growth().max(kind.growth()));
             site.merge(kind);
             site.runs = runs;
+            // Of each kind: two that differ have not grown.
+            site.least = site.bound - growth;
         }
         sites
     }

@@ -98,6 +98,8 @@ pub enum Mode {
 pub struct Rule {
     /// Of what was used at most.
     pub margin_percent: u64,
+    /// What has grown from one run to another may grow again by as much.
+    pub expects_growth: bool,
     /// No stack is made smaller, in bytes.
     pub floor_bytes: u64,
     /// What each stack holds.
@@ -120,6 +122,7 @@ impl Rule {
         };
         Self {
             margin_percent: margin_percent.unwrap_or(margin),
+            expects_growth: mode == Mode::Auto && margin_percent.is_none(),
             floor_bytes: floor_bytes.unwrap_or(floor).max(costs.minimum()),
             costs,
             overrides: false,
@@ -131,7 +134,8 @@ impl Rule {
         if kind.bound == 0 && kind.overflow == 0 {
             return None;
         }
-        let margin = kind.bound.saturating_mul(self.margin_percent).div_ceil(100);
+        let growth = if self.expects_growth { kind.growth() } else { 0 };
+        let margin = kind.bound.saturating_add(growth).saturating_mul(self.margin_percent).div_ceil(100);
         let wanted = margin.max(self.floor_bytes).max(after_overflow(kind));
         Some(self.costs.in_pages(wanted.min(MOST_STACK)))
     }
@@ -307,6 +311,16 @@ mod tests {
     }
 
     #[test]
+    fn a_kind_that_has_grown_has_room_to_grow_again_by_as_much() {
+        let kind = Kind { least: 16 << 10, ..used(48 << 10, 8 << 20) };
+        assert_eq!(rule(Mode::Auto).size(&kind), Some((48 + 32) * 3 / 2 * 1024));
+        assert_eq!(rule(Mode::Tight).size(&kind), Some(52 << 10));
+        let costs = Costs { page: 4096, tls: 4096, frame: 4096 };
+        let own_margin = Rule::new(Mode::Auto, Some(200), None, costs);
+        assert_eq!(own_margin.size(&kind), Some(96 << 10));
+    }
+
+    #[test]
     fn advice_is_to_lower_raise_or_keep() {
         let auto = rule(Mode::Auto);
         let advice = |kind: &Kind| auto.advice(kind, Zones::default());
@@ -375,7 +389,7 @@ mod tests {
         #[test]
         fn no_kind_makes_the_advice_panic(numbers in any::<[u64; 5]>()) {
             let [bound, peak, stack, overflow, threads] = numbers;
-            let kind = Kind { bound, peak, stack, overflow, threads, ..Kind::default() };
+            let kind = Kind { bound, least: threads, peak, stack, overflow, threads, ..Kind::default() };
             let _ = rule(Mode::Tight).advice(&kind, Zones::default());
         }
     }

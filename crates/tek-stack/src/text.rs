@@ -114,6 +114,7 @@ fn read_kind(fields: &[u8]) -> Result<(Key, Kind), String> {
             b"caller",
             b"label",
             b"bound",
+            b"least",
             b"peak",
             b"stack",
             b"overflow",
@@ -139,6 +140,7 @@ fn read_kind(fields: &[u8]) -> Result<(Key, Kind), String> {
             b"caller" => caller = Some(place(value).map_err(wrong)?),
             b"label" => label = read_label(value).map_err(wrong)?,
             b"bound" => bound = Some(number(value).map_err(wrong)?),
+            b"least" => kind.least = number(value).map_err(wrong)?,
             b"peak" => kind.peak = number(value).map_err(wrong)?,
             b"stack" => kind.stack = number(value).map_err(wrong)?,
             b"overflow" => kind.overflow = number(value).map_err(wrong)?,
@@ -288,10 +290,10 @@ fn write_kind(key: &Key, kind: &Kind, to: &mut String) {
             encode(role, to);
         }
     }
-    let Kind { bound, peak, stack, overflow, overflows, threads, runs, .. } = kind;
+    let Kind { bound, least, peak, stack, overflow, overflows, threads, runs, .. } = kind;
     let _ = write!(
         to,
-        " bound={bound} peak={peak} stack={stack} overflow={overflow} overflows={overflows} \
+        " bound={bound} least={least} peak={peak} stack={stack} overflow={overflow} overflows={overflows} \
          threads={threads} runs={runs}"
     );
     if kind.explicit {

@@ -31,11 +31,13 @@ fn label() -> impl Strategy<Value = Label> {
 
 fn kind() -> impl Strategy<Value = Kind> {
     let name = || proptest::option::of("[a-z :<>%é\n]{0,30}");
-    (any::<[u64; 7]>(), name(), name(), name()).prop_map(|(numbers, symbol, file, creator)| {
-        let [bound, peak, stack, overflow, overflows, threads, runs] = numbers;
+    (any::<[u64; 8]>(), name(), name(), name()).prop_map(|(numbers, symbol, file, creator)| {
+        let [bound, least, peak, stack, overflow, overflows, threads, runs] = numbers;
         let explicit = runs % 2 == 1;
         Kind {
             bound,
+            // Of a kind with a bound it is known, and not more.
+            least: least.clamp(bound.min(1), bound),
             peak,
             stack,
             overflow,

@@ -134,6 +134,7 @@ impl Source<'_> {
         for (key, kind) in &mut profile.kinds {
             // All of them were seen in one run.
             kind.runs = 1;
+            kind.least = kind.bound;
             self.name(key, kind, functions);
         }
         Some((program, profile))
@@ -280,7 +281,7 @@ mod tests {
         let places: Vec<_> = profile.kinds.keys().map(|key| key.function.to_string()).collect();
         assert_eq!(places, ["01+0x30", "@lib.so+0x20"]);
         let kind = profile.kinds.values().next().unwrap();
-        assert_eq!((kind.threads, kind.runs, kind.bound), (3, 1, 8192));
+        assert_eq!((kind.threads, kind.runs, kind.bound, kind.least), (3, 1, 8192, 8192));
         assert_eq!(kind.symbol.as_deref(), Some("fridge+0x30"));
         assert_eq!(kind.file.as_deref(), Some("fridge"));
     }
