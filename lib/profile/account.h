@@ -64,7 +64,8 @@ static inline void tek__profile_inside(struct tek_profile_thread *thread, tek_u3
 /* Whether it is still the calling thread's: not in a child that a signal handler forked out of the call. */
 static inline bool tek__profile_is_own(const struct tek_profile_thread *thread)
 {
-	return __builtin_expect(thread == tek__profile_self.thread, 1);
+	return __builtin_expect(thread == tek__profile_self.thread, 1) &&
+	       tek__profile_process_is_known();
 }
 
 /* A call for files begins that is timed: its turn to ask how long the thread runs may have come. */
@@ -194,8 +195,7 @@ uint64_t tek__profile_waited(struct tek_profile_waiting *waiting, tek_u32 part, 
 /* For __attribute__((cleanup)): a cancelled thread does not return from its wait. */
 static inline void tek__profile_wait_cleanup(struct tek_profile_waiting *waiting)
 {
-	if (__builtin_expect(waiting->thread != NULL, 0) &&
-	    waiting->thread == tek__profile_self.thread)
+	if (__builtin_expect(waiting->thread != NULL, 0) && tek__profile_is_own(waiting->thread))
 		tek__profile_left(waiting->thread);
 }
 

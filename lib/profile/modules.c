@@ -3,6 +3,7 @@
 
 #include "ident/module.h"
 #include "profile/file.h"
+#include "profile/process.h"
 
 #include <fcntl.h>
 #include <link.h>
@@ -140,6 +141,7 @@ bool tek__module_is_libstdcxx(uintptr_t address)
 
 void tek__profile_modules_note(void)
 {
+	tek__profile_process_forked();
 	if (tek__profile_file)
 		dl_iterate_phdr(note, NULL);
 }

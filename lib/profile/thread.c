@@ -113,6 +113,7 @@ void tek__profile_threads_open(void)
 
 static bool counts(void)
 {
+	tek__profile_process_forked();
 	return __atomic_load_n(&is_open, __ATOMIC_ACQUIRE) && tek__profile_file;
 }
 
@@ -168,6 +169,16 @@ void tek__profile_thread_begin(uint32_t number)
 	self->is_over = false;
 }
 
+void tek__profile_thread_begin_first(void)
+{
+	uint32_t number = tek__profile_file_take_thread();
+
+	if (number)
+		tek__profile_thread_begin(number);
+	else
+		tek__profile_file->lost_threads = 1;
+}
+
 /*
  * A thread of TEK's own, of `tek run` around us (ident/helper.h): those are made behind our back and named first.  It is
  * not the program's, and would never leave another thread alone.
@@ -184,8 +195,8 @@ struct tek_profile_thread *tek__profile_adopt(void)
 {
 	struct tek_profile_self *self = &tek__profile_self;
 
-	if (self->is_over || !counts())
-		return NULL;
+	if (!counts() || self->is_over || self->thread)
+		return self->thread;
 	/* What is called meanwhile does not come here again. */
 	self->is_over = true;
 	if (is_helper())
@@ -203,7 +214,8 @@ void tek__profile_thread_end(void)
 	struct tek_profile_self *self = &tek__profile_self;
 	struct tek_profile_thread *thread = self->thread;
 
-	if (!thread) {
+	/* Of a child that has not counted anything, nothing is known. */
+	if (!thread || !tek__profile_process_is_known()) {
 		self->is_over = true;
 		return;
 	}
@@ -225,7 +237,8 @@ void tek__profile_thread_end(void)
 
 void tek__profile_thread_named(pthread_t handle, const char *name)
 {
-	struct tek_profile_header *file = tek__profile_file;
+	struct tek_profile_header *file = tek__profile_process_is_known() ? tek__profile_file
+									  : NULL;
 	uint32_t threads = file ? __atomic_load_n(&file->threads, __ATOMIC_RELAXED) : 0;
 
 	/* From the latest one back: who is named was just made. */
@@ -246,7 +259,7 @@ void tek__profile_threads_last(void)
 	struct tek_profile_header *file = tek__profile_file;
 	struct tek_profile_self *self = &tek__profile_self;
 
-	if (!file)
+	if (!file || !tek__profile_process_is_known())
 		return;
 	uint32_t threads = __atomic_load_n(&file->threads, __ATOMIC_RELAXED);
 	for (uint32_t number = 1; number <= threads && number <= TEK_PROFILE_MAX_THREADS;

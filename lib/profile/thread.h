@@ -11,6 +11,7 @@
 #ifndef TEK_PROFILE_THREAD_H
 #define TEK_PROFILE_THREAD_H
 
+#include "profile/process.h"
 #include "tek_profile.h"
 
 #include <pthread.h>
@@ -71,7 +72,9 @@ struct tek_profile_thread *tek__profile_adopt(void);
 static inline struct tek_profile_thread *tek__profile_thread(void)
 {
 	struct tek_profile_thread *thread = tek__profile_self.thread;
-	return __builtin_expect(thread != NULL, 1) ? thread : tek__profile_adopt();
+	if (__builtin_expect(thread != NULL, 1) && tek__profile_process_is_known())
+		return thread;
+	return tek__profile_adopt();
 }
 
 /* Any number below that. */
@@ -97,6 +100,9 @@ void tek__profile_thread_unused(uint32_t number);
 
 /* The calling thread begins, with that number. */
 void tek__profile_thread_begin(uint32_t number);
+
+/* The calling thread is the only one of its process, which has a new file. */
+void tek__profile_thread_begin_first(void);
 
 /* A thread of this process was given a name: one that is killed does not say its own. */
 void tek__profile_thread_named(pthread_t handle, const char *name);

@@ -6,7 +6,7 @@
 	TEK_EXPORT void name(type target, int value) \
 	{ \
 		struct tek_profile_thread *thread = tek__profile_self.thread; \
-		if (thread && thread->inside) \
+		if (thread && tek__profile_is_own(thread) && thread->inside) \
 			tek__profile_left(thread); \
 		REAL(name)(target, value); \
 		__builtin_unreachable(); \

@@ -5,9 +5,9 @@
 #include "preload/profile/real.h"
 #include "profile/account.h"
 #include "profile/modules.h"
-#include "profile/release.h"
+#include "profile/process.h"
+#include "profile/thread.h"
 
-#include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/syscall.h>
@@ -20,28 +20,6 @@ static void say(const char *why)
 	strncat(line, why, sizeof(line) - strlen(line) - 2);
 	strcat(line, "\n");
 	(void)!syscall(SYS_write, STDERR_FILENO, line, strlen(line));
-}
-
-static void begin_first(void)
-{
-	uint32_t number = tek__profile_file_take_thread();
-
-	if (number)
-		tek__profile_thread_begin(number);
-	else
-		tek__profile_file->lost_threads = 1;
-}
-
-static void forked(void)
-{
-	memset(&tek__profile_self, 0, sizeof(tek__profile_self));
-	/* It counts again when it has a file of its own. */
-	tek__profile_self.is_over = true;
-	memset(tek__profile_places, 0, sizeof(tek__profile_places));
-	tek__profile_file_forked();
-	if (!tek__profile_file)
-		return;
-	begin_first();
 }
 
 /* Before the program's own constructors; calls that come even earlier are not counted. */
@@ -63,9 +41,9 @@ __attribute__((constructor)) static void begin(void)
 	if (!tek__profile_file)
 		return;
 	tek__profile_modules_note();
-	pthread_atfork(NULL, NULL, forked);
+	tek__profile_process_start();
 	tek__profile_threads_prepare();
-	begin_first();
+	tek__profile_thread_begin_first();
 	/* A library's constructor may have started threads, which go on without us until here. */
 	tek__profile_threads_open();
 	tek__profile_measure_cost();
