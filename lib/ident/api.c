@@ -12,6 +12,8 @@
 #include "mediate/rt.h"
 #include "mediate/rules.h"
 #include "preload/real.h"
+#include "stack/config.h"
+#include "stack/stack.h"
 
 #include <errno.h>
 #include <string.h>
@@ -172,6 +174,7 @@ static int apply(struct tek_thread *thread, const struct request *request)
 	if (which & TEK_ATTRIBUTE_ROLE) {
 		tek__thread_set_role(thread, attributes->role, request->role_bytes);
 		tek__rules_apply(thread);
+		tek__stack_labelled(thread);
 	}
 	return 0;
 }
@@ -179,7 +182,8 @@ static int apply(struct tek_thread *thread, const struct request *request)
 /* Whether it is a few writes to memory and nothing follows from them. */
 static bool is_brief(const struct tek_thread *thread, const struct request *request)
 {
-	return !(request->which & ~(TEK_ATTRIBUTE_ROLE | TEK_ATTRIBUTE_GROUP)) &&
+	return !(request->which & TEK_ATTRIBUTE_ROLE && tek__stack_is_on()) &&
+	       !(request->which & ~(TEK_ATTRIBUTE_ROLE | TEK_ATTRIBUTE_GROUP)) &&
 	       !tek__region_has_marks() && !tek__rules_any &&
 	       (!(request->which & TEK_ATTRIBUTE_GROUP) ||
 		tek__group_is_brief(thread, request->attributes->group));

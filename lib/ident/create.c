@@ -2,9 +2,10 @@
 #include "ident/create.h"
 
 #include "ident/clock.h"
-#include "ident/cxx_thread.h"
 #include "ident/module.h"
+#include "ident/names.h"
 #include "ident/process.h"
+#include "ident/start_routine.h"
 #include "ident/thread.h"
 #include "mediate/attr.h"
 #include "mediate/daemon.h"
@@ -19,6 +20,8 @@
 #include "stack/stack.h"
 
 #include <errno.h>
+#include <string.h>
+#include <sys/prctl.h>
 
 /* There is one where libtek-profile.so is. */
 #pragma weak tek__profile_passed
@@ -55,6 +58,7 @@ static void *trampoline(void *value)
 		tek__place_settle(thread);
 		enter_if_born_critical(thread);
 		tek__rules_apply(thread);
+		tek__stack_begins(thread);
 		tek__daemon_placed();
 	}
 	/* A copy: once the lock has been released nothing in *thread is stable. */
@@ -98,12 +102,15 @@ static struct tek_seen seen_in_child(struct tek_seen seen)
 /* What a child of the calling thread inherits from it. Needs the lock. */
 static void inherit(struct tek_thread *child, const pthread_attr_t *attr)
 {
-	const struct tek_thread *self = tek__thread_self();
+	struct tek_thread *self = tek__thread_self();
 
 	if (!self)
 		return;
+	if (!self->kernel_name[0] && (tek__stack_is_on() || tek__rules_by_name))
+		tek__c_library.prctl(PR_GET_NAME, self->kernel_name);
 	child->birth.creator = self->tid;
 	child->member.group = self->member.group;
+	memcpy(child->kernel_name, self->kernel_name, sizeof(child->kernel_name));
 	child->seen = seen_in_child(self->seen);
 	bool is_explicit = explicit_scheduling(attr, &child->seen);
 	if (!self->member.fast)
@@ -145,13 +152,14 @@ __attribute__((cold)) static int create_unfitted(struct tek_thread *thread, pthr
  * With the lock held; it is released.  Most threads see to themselves when they begin.
  * One that has to be brought before everything else, that was born as high as its
  * creator, or that waits behind it for a CPU that is not its own, cannot wait until it gets one for that.
+ * Nor can one whose creator may ask for its stack, where that is to be told otherwise than the C library does.
  */
 static int create(enum tek_locked locked, struct tek_thread *thread, pthread_t *handle,
 		  const pthread_attr_t *attr, const pthread_attr_t *fitted)
 {
 	unsigned int generation = thread->generation;
 	bool urgent = thread->inherits || thread->born_critical || thread->birth.place ||
-		      thread->birth.fifo;
+		      thread->birth.fifo || thread->stack.room_bytes;
 
 	tek__unlock_either(locked);
 	int error = tek__real.pthread_create(handle, fitted, trampoline, thread);
@@ -190,10 +198,13 @@ int tek__create(pthread_t *handle, const pthread_attr_t *attr, void *(*routine)(
 	bool critical = born_critical(attr);
 	/* Through the profiler: what it passes on is not what the program asked for. */
 	const struct tek_passed *passed = tek__profile_passed ? tek__profile_passed() : NULL;
-	uintptr_t function = passed ? tek__cxx_function((uintptr_t)passed->routine,
-							passed->argument)
-				    : tek__cxx_function((uintptr_t)routine, argument);
-	uint64_t functions = tek__rules_of_function(function);
+	const uintptr_t asked = (uintptr_t)(passed ? passed->routine : routine);
+	const struct tek_start_routine start = tek__start_routine(asked, passed ? passed->argument
+										: argument);
+	/* A rule may name either. */
+	uint64_t functions = tek__rules_of_function(start.function);
+	if (start.function != asked)
+		functions |= tek__rules_of_function(asked);
 	pthread_attr_t plain, fitted;
 	int error = 0;
 
@@ -219,7 +230,8 @@ int tek__create(pthread_t *handle, const pthread_attr_t *attr, void *(*routine)(
 
 	thread->birth.routine = routine;
 	thread->birth.argument = argument;
-	thread->birth.function = function;
+	thread->birth.function = start.function;
+	memcpy(thread->birth.name, start.name, sizeof(thread->birth.name));
 	thread->birth.call_site = (uintptr_t)call_site;
 	thread->birth.functions = functions;
 	if (critical) {
@@ -234,6 +246,7 @@ int tek__create(pthread_t *handle, const pthread_attr_t *attr, void *(*routine)(
 		}
 	}
 	inherit(thread, attr);
+	tek__names_start();
 	if (tek__place_is_on())
 		tek__place_deal(thread, attr);
 	return create(locked, thread, handle, attr, tek__stack_choose(thread, attr, &fitted));

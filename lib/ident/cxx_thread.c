@@ -19,8 +19,7 @@ static uintptr_t word_in_file(uintptr_t address)
 	return word;
 }
 
-/* The name in the type information of a class with this vtable; NULL if there is none. */
-static const char *class_name_of(uintptr_t vtable)
+const char *tek__cxx_class_of(uintptr_t vtable)
 {
 	uintptr_t type = word_in_file(vtable - sizeof(void *));
 	uintptr_t name = type ? word_in_file(type + sizeof(void *)) : 0;
@@ -36,11 +35,8 @@ uintptr_t tek__cxx_function(uintptr_t routine, const void *argument)
 {
 	uintptr_t vtable, function = 0;
 
-	tek__module_note(routine);
-	if (!argument || !tek__module_is_libstdcxx(routine))
-		return routine;
 	memcpy(&vtable, argument, sizeof(vtable));
-	const char *name = class_name_of(vtable);
+	const char *name = tek__cxx_class_of(vtable);
 	if (!name)
 		return routine;
 	size_t offset = tek__cxx_function_offset(name);

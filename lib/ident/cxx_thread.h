@@ -13,10 +13,12 @@
 
 #include <stdint.h>
 
+/* The name in the type information of a class with this vtable; NULL: there is none. */
+const char *tek__cxx_class_of(uintptr_t vtable);
+
 /*
- * The address that stands for what a thread runs: of a std::thread its function or, if
- * that cannot be told, the vtable of its state; of any other the start routine.  Has the
- * file of the address listed (ident/module.h).
+ * The address that stands for what a std::thread runs: its function or, if that cannot be told, the
+ * vtable of its state.  `routine` where the argument is none.
  */
 uintptr_t tek__cxx_function(uintptr_t routine, const void *argument);
 

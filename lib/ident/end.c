@@ -2,6 +2,7 @@
 #include "ident/end.h"
 
 #include "ident/keys.h"
+#include "ident/names.h"
 #include "ident/process.h"
 #include "ident/sanitizer.h"
 #include "ident/thread.h"
@@ -12,22 +13,29 @@
 #include "stack/watch.h"
 
 #include <limits.h>
+#include <sys/prctl.h>
 
 static pthread_key_t key;
 static int last_round;
 
 static void end(struct tek_thread *thread)
 {
-	bool guard_ends = false, watch_ends = false;
-	pthread_t guard, watch;
+	bool guard_ends = false, watch_ends = false, names_end = false;
+	pthread_t guard, watch, names;
 	struct tek_stack_use use;
+	char name[16] = "";
 
 	bool measured = tek__stack_measure_at_end(thread, &use);
+	/* What was measured is of the kind of this name. */
+	if (measured)
+		tek__c_library.prctl(PR_GET_NAME, name);
 	enum tek_locked locked = tek__lock_either();
 	if (!locked)
 		return;
 	/* Taking the lock is also what notices a fork. */
 	if (tek__thread_known_self() == thread) {
+		if (measured && name[0])
+			tek__stack_ends_as(thread, name, &use);
 		tek__report_summary(thread);
 		if (measured)
 			tek__stack_measured(thread, &use);
@@ -35,6 +43,7 @@ static void end(struct tek_thread *thread)
 		if (!tek__threads_left()) {
 			guard_ends = tek__guard_let_go(&guard);
 			watch_ends = tek__watch_let_go(&watch);
+			names_end = tek__names_let_go(&names);
 		}
 	}
 	tek__unlock_either(locked);
@@ -43,6 +52,8 @@ static void end(struct tek_thread *thread)
 		pthread_join(guard, NULL);
 	if (watch_ends)
 		pthread_join(watch, NULL);
+	if (names_end)
+		pthread_join(names, NULL);
 }
 
 /*

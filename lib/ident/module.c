@@ -3,6 +3,7 @@
 
 #include "base/program.h"
 #include "ident/process.h"
+#include "ident/segment.h"
 #include "ident/table.h"
 
 #include <dlfcn.h>
@@ -16,7 +17,6 @@
 
 /* Written once each, before `count` tells of them; a forked child keeps them. */
 static struct tek_module modules[TEK_MAX_MODULES];
-static bool is_libstdcxx[TEK_MAX_MODULES];
 static unsigned int count;
 static unsigned int program; /* number, from 1, of the program itself; 0: not noted */
 
@@ -46,10 +46,12 @@ bool tek__module_has(uintptr_t address, size_t bytes)
 	return i >= 0 && bytes <= modules[i].end - address;
 }
 
-bool tek__module_is_libstdcxx(uintptr_t address)
+const char *tek__module_name(uintptr_t address)
 {
 	int i = find(address);
-	return i >= 0 && is_libstdcxx[i];
+	const char *path = i >= 0 ? (const char *)modules[i].path : "";
+	const char *slash = strrchr(path, '/');
+	return slash ? slash + 1 : path;
 }
 
 struct search {
@@ -168,24 +170,40 @@ static bool get_segments(const struct dl_find_object *object, struct dl_phdr_inf
  * _dl_find_object(3) takes no lock: one that another thread held while the process forked
  * would never come free in the child.
  */
-static bool look_up(struct search *search)
+static bool visit_file_of(uintptr_t address, int (*visit)(struct dl_phdr_info *, size_t, void *),
+			  void *value)
 {
 	struct dl_find_object object;
 
-	if (_dl_find_object((void *)search->address, &object))
+	if (_dl_find_object((void *)address, &object))
 		return false;
 	struct dl_phdr_info info = {
 		.dlpi_addr = object.dlfo_link_map->l_addr,
 		.dlpi_name = object.dlfo_link_map->l_name,
 	};
-	return get_segments(&object, &info) && examine(&info, sizeof(info), search) == 1;
+	return get_segments(&object, &info) && visit(&info, sizeof(info), value) == 1;
 }
 #else
-static bool look_up(struct search *search)
+static bool visit_file_of(uintptr_t address, int (*visit)(struct dl_phdr_info *, size_t, void *),
+			  void *value)
 {
-	return dl_iterate_phdr(examine, search) == 1;
+	(void)address;
+	return dl_iterate_phdr(visit, value) == 1;
 }
 #endif
+
+static bool look_up(struct search *search)
+{
+	return visit_file_of(search->address, examine, search);
+}
+
+unsigned int tek__module_access(uintptr_t address, size_t bytes)
+{
+	struct tek_segment segment = {.address = address, .bytes = bytes};
+
+	visit_file_of(address, tek__segment_find, &segment);
+	return segment.flags;
+}
 
 const char *tek__module_path(uintptr_t address, uintptr_t *bias)
 {
@@ -207,9 +225,7 @@ static void add(const struct tek_module *module)
 {
 	if (count == TEK_MAX_MODULES || tek__module_has(module->start, 1))
 		return;
-	const char *name = strrchr((const char *)module->path, '/');
 	modules[count] = *module;
-	is_libstdcxx[count] = name && strncmp(name, "/libstdc++.so.", 14) == 0;
 	__atomic_store_n(&count, count + 1, __ATOMIC_RELEASE);
 	tek__table_list_modules(modules, count, program);
 }

@@ -22,8 +22,14 @@ void tek__module_note(uintptr_t address);
 /* Whether so many bytes lie in a file that is listed. Needs no lock. */
 bool tek__module_has(uintptr_t address, size_t bytes);
 
-/* Whether the address lies in the C++ library, which is listed. Needs no lock. */
-bool tek__module_is_libstdcxx(uintptr_t address);
+/* The name of the listed file that has the address, without its directory; "": none. Needs no lock. */
+const char *tek__module_name(uintptr_t address);
+
+/*
+ * PF_R, PF_W and PF_X of the segment of a loaded file that has so many bytes there; 0: none has, or
+ * it was unloaded.  Needs no lock; not under it.
+ */
+unsigned int tek__module_access(uintptr_t address, size_t bytes);
 
 /* The latest that has the address; NULL: none that is known. Needs no lock; stays as it is. */
 const struct tek_module *tek__module_of(uintptr_t address);

@@ -6,6 +6,7 @@
 #include "ident/end.h"
 #include "ident/keys.h"
 #include "ident/lock.h"
+#include "ident/names.h"
 #include "ident/sanitizer.h"
 #include "ident/table.h"
 #include "ident/thread.h"
@@ -53,6 +54,7 @@ __attribute__((cold)) static void begin_again(void)
 	pid = getpid();
 	tek__table_forget();
 	tek__guard_forget();
+	tek__names_forget();
 	tek__daemon_forget();
 	tek__region_forget();
 	tek__report_forget();

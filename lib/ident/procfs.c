@@ -46,6 +46,22 @@ bool tek__procfs_own_text(const char *name, char *text, size_t size)
 	return read_file(path, text, size);
 }
 
+bool tek__procfs_thread_name(pid_t tid, char name[16])
+{
+	char path[48], text[32];
+
+	snprintf(path, sizeof(path), "/proc/self/task/%d/comm", (int)tid);
+	if (!read_file(path, text, sizeof(text)))
+		return false;
+	/* It ends in a newline, and may have others. */
+	size_t length = strlen(text);
+	length = length && text[length - 1] == '\n' ? length - 1 : length;
+	length = length < 15 ? length : 15;
+	memcpy(name, text, length);
+	name[length] = '\0';
+	return true;
+}
+
 bool tek__procfs_stat(pid_t tid, enum tek_stat_field field, uint64_t *value)
 {
 	char text[1024];

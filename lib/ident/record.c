@@ -104,6 +104,7 @@ void tek__thread_set_name(struct tek_thread *thread, const char *name)
 	strncpy(thread->name, name, sizeof(thread->name) - 1);
 	thread->name[sizeof(thread->name) - 1] = '\0';
 	thread->named = true;
+	memcpy(thread->kernel_name, thread->name, sizeof(thread->kernel_name));
 	tek__thread_publish(thread);
 }
 

@@ -4,6 +4,7 @@
 #include "ident/clock.h"
 #include "ident/end.h"
 #include "ident/index.h"
+#include "ident/names.h"
 #include "ident/process.h"
 #include "ident/procfs.h"
 #include "ident/record.h"
@@ -358,7 +359,7 @@ __attribute__((cold)) static struct tek_thread *adopt(pthread_t handle, pid_t ti
 {
 	struct tek_thread *thread;
 
-	if (tek__guard_is(tid) || tek__watch_is(tid))
+	if (tek__guard_is(tid) || tek__watch_is(tid) || tek__names_is(tid))
 		return NULL; /* ours */
 	if (tid != tek__gettid() && tek__thread_is_ending(tid))
 		return NULL;

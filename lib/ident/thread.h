@@ -58,10 +58,11 @@ static inline signed char tek__seen_priority(struct tek_seen seen)
 struct tek_birth {
 	void *(*routine)(void *);
 	void *argument;
-	uintptr_t function;   /* what it runs: see start_routine in struct tek_record */
-	uintptr_t call_site;  /* of pthread_create() */
-	uint64_t functions;   /* the rules whose function it runs: see mediate/rules.h */
-	pid_t creator;        /* its kernel id */
+	uintptr_t function;  /* what it runs: see start_routine in struct tek_record */
+	uintptr_t call_site; /* of pthread_create() */
+	uint64_t functions;  /* the rules whose function it runs: see mediate/rules.h */
+	char name[16]; /* that its runtime will give it: ident/start_routine.h; "": not known */
+	pid_t creator; /* its kernel id */
 	struct tek_base base; /* of a Fast creator: what the thread begins with */
 	int nice;
 
@@ -93,7 +94,8 @@ struct tek_thread {
 	struct tek_stack stack;
 	char name[16]; /* valid if it was set for this thread */
 	bool named;
-	const char *role;         /* in force: own_role, or the one that a rule gives */
+	char kernel_name[16]; /* the kernel's, as far as TEK knows: ident/names.h; "": not known */
+	const char *role;     /* in force: own_role, or the one that a rule gives */
 	unsigned char role_bytes; /* its length, without the NUL */
 	bool adopted;
 	bool coming;              /* made, or being made, but it has not begun */

@@ -26,6 +26,7 @@ static uint64_t here;           /* those for this program: a bit for each */
 static uint64_t function_rules; /* those of them that ask for a function */
 
 bool tek__rules_any;
+bool tek__rules_by_name;
 
 /* What is known of start routines; guarded by the lock. A later one takes the place. */
 static struct {
@@ -55,10 +56,12 @@ void tek__rules_read(void)
 		if (!fits(rule->program, __progname))
 			continue;
 		here |= bit_of(i);
+		tek__rules_by_name |= rule->thread[0] != '\0';
 		if (rule->function[0])
 			function_rules |= bit_of(i);
 	}
 	tek__rules_any = here || tek__config.critical_count > 0;
+	tek__rules_by_name |= tek__config.critical_count > 0;
 }
 
 /* What a std::thread runs may be known by a vtable only (struct tek_record), two words behind its symbol. */

@@ -4,8 +4,8 @@
  * variable TEK_RULES (libtek(7)), which `tek run` writes from rules files
  * (tek-rules(5)), are read once at the start and never change.
  *
- * They are applied to a thread when it begins or is adopted, when its name is set,
- * and when its program sets its role.  All are tried in order; for each setting the
+ * They are applied to a thread when it begins or is adopted, when its name is set (past TEK, too:
+ * ident/names.h), and when its program sets its role.  All are tried in order; for each setting the
  * last matching rule that has it wins.  TEK_CRITICAL comes after them.  A role, a
  * budget, and being Fast last as long as a rule gives them at these moments; a group
  * and a mark are set then, as the program itself could, and stay.
@@ -20,6 +20,9 @@ void tek__rules_read(void);
 
 /* Whether there is anything to do, TEK_CRITICAL included. Constant from the start on. */
 extern bool tek__rules_any;
+
+/* Whether any of it asks for the names of threads. Constant from the start on. */
+extern bool tek__rules_by_name;
 
 /* Do to a thread what the rules say. Needs the lock. Costs nothing where there are none. */
 void tek__rules_apply(struct tek_thread *thread);

@@ -4,6 +4,7 @@
 #include "ident/record.h"
 #include "mediate/rules.h"
 #include "preload/real.h"
+#include "stack/stack.h"
 
 #include <stdarg.h>
 #include <stdint.h>
@@ -17,6 +18,7 @@ static void named(pthread_t handle, const char *name)
 	if (thread) {
 		tek__thread_set_name(thread, name);
 		tek__rules_apply(thread);
+		tek__stack_labelled(thread);
 	}
 	tek__unlock();
 }

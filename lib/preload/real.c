@@ -26,6 +26,7 @@ static const struct {
 	FUNCTION(pthread_getschedparam),
 	FUNCTION(pthread_setschedprio),
 	FUNCTION(pthread_setname_np),
+	FUNCTION(pthread_getattr_np),
 	FUNCTION(sched_setscheduler),
 	FUNCTION(sched_getscheduler),
 	FUNCTION(sched_setparam),

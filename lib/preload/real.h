@@ -26,6 +26,7 @@ struct tek_real {
 	int (*pthread_getschedparam)(pthread_t, int *, struct sched_param *);
 	int (*pthread_setschedprio)(pthread_t, int);
 	int (*pthread_setname_np)(pthread_t, const char *);
+	int (*pthread_getattr_np)(pthread_t, pthread_attr_t *);
 	int (*sched_setscheduler)(pid_t, int, const struct sched_param *);
 	int (*sched_getscheduler)(pid_t);
 	int (*sched_setparam)(pid_t, const struct sched_param *);

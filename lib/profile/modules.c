@@ -2,6 +2,7 @@
 #include "profile/modules.h"
 
 #include "ident/module.h"
+#include "ident/segment.h"
 #include "profile/file.h"
 #include "profile/process.h"
 
@@ -106,7 +107,7 @@ static int note(struct dl_phdr_info *info, size_t size, void *unused)
 }
 
 /* The latest that has the address: of two the first was unloaded. */
-static const struct tek_module *module_of(uintptr_t address)
+const struct tek_module *tek__module_of(uintptr_t address)
 {
 	struct tek_profile_header *file = tek__profile_file;
 	tek_u32 count = file ? __atomic_load_n(&file->modules, __ATOMIC_ACQUIRE) : 0;
@@ -117,26 +118,35 @@ static const struct tek_module *module_of(uintptr_t address)
 	return NULL;
 }
 
-/* What ident/cxx_thread.c asks for: ident/module.h, here of the modules in the file. */
+/* What ident/start_routine.c asks for: ident/module.h, here of the modules in the file. */
 void tek__module_note(uintptr_t address)
 {
-	if (address && !module_of(address))
+	if (address && !tek__module_of(address))
 		tek__profile_modules_note();
 }
 
 bool tek__module_has(uintptr_t address, size_t bytes)
 {
-	const struct tek_module *module = module_of(address);
+	const struct tek_module *module = tek__module_of(address);
 
 	return module && bytes <= module->end - address;
 }
 
-bool tek__module_is_libstdcxx(uintptr_t address)
+const char *tek__module_name(uintptr_t address)
 {
-	const struct tek_module *module = module_of(address);
-	const char *name = module ? strrchr((const char *)module->path, '/') : NULL;
+	const struct tek_module *module = tek__module_of(address);
+	const char *path = module ? (const char *)module->path : "";
+	const char *slash = strrchr(path, '/');
 
-	return name && strncmp(name, "/libstdc++.so.", 14) == 0;
+	return slash ? slash + 1 : path;
+}
+
+unsigned int tek__module_access(uintptr_t address, size_t bytes)
+{
+	struct tek_segment segment = {.address = address, .bytes = bytes};
+
+	dl_iterate_phdr(tek__segment_find, &segment);
+	return segment.flags;
 }
 
 void tek__profile_modules_note(void)

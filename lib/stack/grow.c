@@ -41,6 +41,12 @@ void tek__grow_begin(struct tek_thread *thread)
 	struct tek_stack *stack = &thread->stack;
 	int saved = errno;
 
+	if (stack->room_bytes) {
+		own.low = low_of(stack) - stack->room_bytes;
+		own.closed_end = low_of(stack);
+		own.end = stack->end;
+		return;
+	}
 	/* The stack may have come out smaller, or larger: out of the C library's cache. */
 	stack->reserve_bytes &= ~(tek__page_bytes - 1);
 	if (!stack->end || stack->bytes < stack->reserve_bytes + LEAST_STEP_BYTES / 4) {
@@ -62,10 +68,57 @@ void tek__grow_begin(struct tek_thread *thread)
 	errno = saved;
 }
 
+/* From there on it is the thread's stack. */
+static void note_opened(struct tek_stack *stack, uintptr_t from)
+{
+	if (stack->own_low) {
+		stack->room_bytes -= low_of(stack) - from;
+		stack->bytes = stack->end - from;
+	} else {
+		stack->reserve_bytes = from - low_of(stack);
+	}
+}
+
+void tek__grow_to(struct tek_thread *thread, size_t bytes)
+{
+	struct tek_stack *stack = &thread->stack;
+	const size_t closed = stack->reserve_bytes + stack->room_bytes;
+	const size_t have = stack->bytes - stack->reserve_bytes;
+
+	if (!stack->end || !closed || bytes <= have)
+		return;
+	size_t more = bytes - have;
+	more = more < closed ? (more + tek__page_bytes - 1) & ~(tek__page_bytes - 1) : closed;
+	uintptr_t from = stack->end - have - more;
+	if (open_up(from, stack->end - have))
+		note_opened(stack, from);
+}
+
+/*
+ * The C library takes the room for a part of the guard, and may give the stack to another thread.
+ * What is kept for that one lies above.
+ */
+static void close_room(struct tek_stack *stack)
+{
+	const uintptr_t here = (uintptr_t)__builtin_frame_address(0), low = low_of(stack);
+	const size_t bytes = stack->own_low - low;
+	int saved = errno;
+
+	if (here - stack->own_low >= stack->end - stack->own_low)
+		return; /* another stack, or so deep: the next thread has it without a guard there */
+	if (madvise((void *)low, bytes, MADV_DONTNEED) && munlock((void *)low, bytes) == 0)
+		madvise((void *)low, bytes, MADV_DONTNEED);
+	if (mprotect((void *)low, bytes, PROT_NONE) == 0 && stack->left_from < stack->own_low)
+		stack->left_from = stack->own_low;
+	errno = saved;
+}
+
 void tek__grow_end(struct tek_thread *thread)
 {
 	struct tek_stack *stack = &thread->stack;
 
+	if (stack->own_low && low_of(stack) < stack->own_low)
+		close_room(stack);
 	if (stack->reserve_bytes)
 		open_up(low_of(stack), low_of(stack) + stack->reserve_bytes);
 	stack->reserve_bytes = 0;
@@ -95,7 +148,7 @@ bool tek__grow_at(struct tek_thread *thread, uintptr_t address)
 	own.closed_end = from;
 	if (!thread)
 		return true;
-	thread->stack.reserve_bytes = from - own.low;
+	note_opened(&thread->stack, from);
 	thread->stack.flags |= TEK_STACK_GROWN;
 	if (thread->slot.side)
 		__atomic_fetch_or(&thread->slot.side->stack_flags, TEK_STACK_GROWN,

@@ -1,10 +1,16 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
 /*
- * --stack grow: the low part of a fitted stack, its reserve, cannot be accessed until the thread
- * faults there; then TEK's handler of SIGSEGV gives it more.
+ * Stacks that become larger.
  *
- * stack.reserve_bytes is what cannot be accessed now: less after each fault, 0 once it is all there.
- * A system call that is given an address in the reserve fails with EFAULT.
+ * --stack grow: the low part of a fitted stack, its reserve, cannot be accessed until the thread
+ * faults there; then TEK's handler of SIGSEGV gives it more.  stack.reserve_bytes is what cannot
+ * be accessed now: less after each fault, 0 once it is all there.
+ *
+ * Room: where a thread may turn out to be of a kind that needs more, its guard is larger by
+ * stack.room_bytes.  That costs addresses, but no memory, also where all memory is locked.  It
+ * becomes stack when the thread gets the label of such a kind, or faults there before that.
+ *
+ * A system call that is given an address in the reserve or the room fails with EFAULT.
  */
 #ifndef TEK_STACK_GROW_H
 #define TEK_STACK_GROW_H
@@ -16,7 +22,13 @@ struct tek_thread;
 /* How much larger a stack is made, for its reserve: up to the 8 MiB that a thread has elsewhere. */
 size_t tek__grow_reserve(size_t bytes);
 
-/* The calling thread: take its reserve away; give it back when it ends. Need no lock. */
+/*
+ * The thread, whose area is known, gets the label of a kind that needs stacks of so many bytes: as
+ * much of its reserve or room as that takes becomes stack.  Needs the lock.
+ */
+void tek__grow_to(struct tek_thread *thread, size_t bytes);
+
+/* The calling thread: take its reserve away; give it back, or the room, when it ends. Need no lock. */
 void tek__grow_begin(struct tek_thread *thread);
 void tek__grow_end(struct tek_thread *thread);
 

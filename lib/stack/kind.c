@@ -5,6 +5,7 @@
 #include "ident/process.h"
 #include "ident/thread.h"
 #include "stack/learnt.h"
+#include "stack/sampling.h"
 #include "stack/site.h"
 
 #include <string.h>
@@ -13,6 +14,10 @@ struct kind {
 	struct tek_kind said; /* what the table says of it, and never less */
 	unsigned short next;  /* of the same site; 0: none */
 	bool warned;          /* of the High Zone */
+	bool is_learnt;       /* it is in the profile */
+	size_t bound_bytes;   /* largest that this process met, or the profile has */
+	struct tek_known known;
+	struct tek_sampling sampling; /* not used of a kind without label: its site's counts */
 };
 
 /* Not read back from the table: that is a file, which others of the same user can write. */
@@ -40,17 +45,21 @@ static void put_name(tek_u8 *label, const char *name)
 	}
 }
 
-/* Its label: all but label and label_is are zero. */
+/*
+ * Its label, or the one that it is expected to get from its runtime: all but label and label_is are
+ * zero.
+ */
 static struct tek_kind label_of(const struct tek_thread *thread)
 {
+	const char *name = thread->named ? thread->name : thread->birth.name;
 	struct tek_kind kind = {.label_is = TEK_LABEL_NONE};
 
 	if (thread->role_bytes) {
 		kind.label_is = TEK_LABEL_ROLE;
 		memcpy(kind.label, thread->role, thread->role_bytes);
-	} else if (thread->named && thread->name[0]) {
+	} else if (name[0]) {
 		kind.label_is = TEK_LABEL_NAME;
-		put_name(kind.label, thread->name);
+		put_name(kind.label, name);
 	}
 	return kind;
 }
@@ -64,7 +73,18 @@ static unsigned short make(const struct tek_site *site, struct tek_kind *kind)
 		return 0;
 	kind->function = site->function;
 	kind->call_site = site->call_site;
-	kinds[count++] = (struct kind){.said = *kind};
+	struct tek_label label = {.is = kind->label_is};
+	_Static_assert(sizeof(label.text) == sizeof(kind->label), "they are the same");
+	memcpy(label.text, kind->label, sizeof(label.text));
+	const struct tek_learnt_site learnt = tek__learnt_of_label(site->function, site->call_site,
+								   &label);
+	kinds[count++] = (struct kind){
+		.said = *kind,
+		.is_learnt = learnt.bound_bytes || learnt.overflow_bytes,
+		.bound_bytes = (size_t)learnt.bound_bytes,
+		.known = tek__known_of(&learnt),
+		.sampling = tek__sampling_of(learnt.threads, learnt.runs),
+	};
 	tek__table_write_kind(number, kind);
 	return (unsigned short)number;
 }
@@ -107,7 +127,10 @@ static void move(struct tek_thread *thread, unsigned short number)
 	thread->stack.kind = number;
 }
 
-/* Of a settled site one in so many is measured, which stands for those since the last one. */
+/*
+ * Of a settled site one in so many is measured.  One without label stands for those since the last
+ * one, which have none, either: a thread that gets one is counted then.
+ */
 static void count_those_between(struct tek_site *site, unsigned short number)
 {
 	at(number)->said.threads += site->uncounted;
@@ -120,11 +143,30 @@ static void count_thread(struct tek_site *site, struct tek_stack *stack)
 	/* One of those between, which was to go unmeasured, may have been counted with them. */
 	if (!stack->measured && !site->uncounted)
 		return;
-	if (stack->measured)
-		count_those_between(site, stack->kind);
-	else
+	if (!stack->measured)
 		site->uncounted--;
+	else if (stack->kind == site->bare_kind)
+		count_those_between(site, stack->kind);
 	at(stack->kind)->said.threads++;
+	stack->counted = true;
+}
+
+/* It gets a label, and is not going to be measured. */
+static void count_unmeasured(struct tek_site *site, struct tek_stack *stack, unsigned short number)
+{
+	struct kind *bare = site->bare_kind ? at(site->bare_kind) : NULL;
+
+	if (site->uncounted) {
+		site->uncounted--;
+	} else if (bare && bare->said.threads) { /* it was counted with those without label */
+		bare->said.threads--;
+		tek__table_write_kind(site->bare_kind, &bare->said);
+	} else {
+		return;
+	}
+	at(number)->said.threads++;
+	tek__table_write_kind(number, &at(number)->said);
+	stack->kind = number;
 	stack->counted = true;
 }
 
@@ -160,6 +202,83 @@ static bool once(bool *warned, bool now)
 	return first;
 }
 
+/* What is known of a kind, and when it settles. */
+static void learn(struct kind *kind, size_t bound_bytes, bool first_time)
+{
+	tek__sampling_note(&kind->sampling, first_time, bound_bytes > kind->bound_bytes);
+	if (bound_bytes > kind->bound_bytes)
+		kind->bound_bytes = bound_bytes;
+	/* What the profile does not have is for the next run: until then nothing changes. */
+	if (kind->is_learnt && bound_bytes > kind->known.bound_bytes)
+		kind->known.bound_bytes = bound_bytes;
+}
+
+/* The number of a thread's kind by the label that it has now; 0: there is no room for it. */
+static unsigned short number_of(const struct tek_thread *thread)
+{
+	struct tek_site *site = tek__site_at(thread->stack.site);
+	struct tek_kind label = label_of(thread);
+
+	return site ? find_or_make(site, &label) : 0;
+}
+
+struct tek_known tek__kind_known(const struct tek_thread *thread)
+{
+	unsigned short number = number_of(thread);
+
+	return number && at(number)->is_learnt ? tek__known_now(&at(number)->known)
+					       : tek__site_known(thread->stack.site);
+}
+
+static unsigned short last_label(const struct tek_thread *thread)
+{
+	const struct tek_site *site = tek__site_at(thread->stack.site);
+
+	return thread->stack.labelled || !site ? thread->stack.labelled : site->bare_kind;
+}
+
+bool tek__kind_is_changed(const struct tek_thread *thread)
+{
+	return number_of(thread) != last_label(thread);
+}
+
+void tek__kind_used_before(struct tek_thread *thread, const struct tek_stack_use *use)
+{
+	struct tek_site *site = tek__site_at(thread->stack.site);
+	unsigned short number = last_label(thread);
+
+	if (!site || !number)
+		return;
+	tek_u32 bound_bytes = bound_of(site, use);
+	tek__site_note(site, bound_bytes, false);
+	learn(at(number), bound_bytes, false);
+	raise(&at(number)->said, &thread->stack, use, bound_bytes);
+	tek__table_write_kind(number, &at(number)->said);
+}
+
+bool tek__kind_labelled(struct tek_thread *thread, bool can_measure)
+{
+	struct tek_stack *stack = &thread->stack;
+	struct tek_site *site = tek__site_at(stack->site);
+	unsigned short number = number_of(thread);
+
+	if (!number)
+		return false;
+	stack->labelled = number;
+	bool wanted = tek__sampling_wants(&at(number)->sampling) && can_measure;
+	if (stack->measured)
+		return false;
+	if (stack->kind) {
+		move(thread, number);
+		tek__table_write_kind(number, &at(number)->said);
+	} else if (!wanted) {
+		count_unmeasured(site, stack, number);
+	} else if (site->uncounted) {
+		site->uncounted--;
+	}
+	return wanted;
+}
+
 bool tek__kind_note(struct tek_thread *thread, const struct tek_stack_use *use)
 {
 	struct tek_stack *stack = &thread->stack;
@@ -175,10 +294,12 @@ bool tek__kind_note(struct tek_thread *thread, const struct tek_stack_use *use)
 		tek__site_note(site, bound_of(site, use), first_time);
 	if (!number)
 		return once(thread->tid == tek__pid() ? &warned_first : &warned_others, news);
-	if (number != stack->kind)
+	bool new_to_kind = number != stack->kind;
+	if (new_to_kind)
 		move(thread, number);
 	if (first_time)
 		count_thread(site, stack);
+	learn(at(number), bound_of(site, use), new_to_kind);
 	raise(&at(number)->said, stack, use, bound_of(site, use));
 	tek__table_write_kind(number, &at(number)->said);
 	return once(&at(number)->warned, news);
@@ -192,8 +313,11 @@ void tek__kind_overflowed(struct tek_thread *thread)
 	/* In the child of a fork that TEK has not noticed yet the table is its parent's. */
 	if (!site || !tek__process_is_known())
 		return;
-	tek__table_kind_overflowed(stack->kind ? stack->kind : site->bare_kind, stack->bytes);
+	unsigned short number = stack->kind ? stack->kind : site->bare_kind;
+	tek__table_kind_overflowed(number, stack->bytes);
 	tek__site_overflowed(site, stack->bytes);
+	if (number && at(number)->is_learnt)
+		tek__known_overflowed(&at(number)->known, stack->bytes);
 }
 
 static void finish(struct tek_site *site)

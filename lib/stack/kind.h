@@ -2,11 +2,14 @@
 /*
  * Kinds of threads, and what is known of their stacks.
  *
- * A *site* is what is known of a thread when it is created: its function and the caller of
- * pthread_create().  It says how large the stack is to be, and whether it need be measured.  A
- * *kind* is a site and a label (role or name), which comes later; kinds are listed in the table
- * (struct tek_kind), where `tek` finds what is to be learnt, of a process that was killed too.
- * A site's size is that of its largest kind.
+ * A *site* is what is known of every thread when it is created: its function and the caller of
+ * pthread_create().  A *kind* is a site and a label (role or name), which mostly comes later; kinds
+ * are listed in the table (struct tek_kind), where `tek` finds what is to be learnt, of a process
+ * that was killed too.
+ *
+ * A stack is made for the kind that a thread is expected to be of.  Without a label that is the
+ * kind without one, for which counts, too, what threads used before they got their labels.  The
+ * stack can become as large as the site's largest kind needs: stack/grow.h.
  *
  * Each site has a kind without label in the table from the first, of 0 threads perhaps: the
  * handler of an overflow cannot make one.  It also takes in the labels that find no room.
@@ -39,6 +42,24 @@ struct tek_known tek__site_known(unsigned short site);
 
 /* The bound that the profile has for it, whatever threads of this process did; 0: none. */
 size_t tek__site_learnt_bytes(unsigned short site);
+
+/*
+ * What is known of the kind of a thread by the label that it has, or is expected to get; of its site
+ * if that kind is new.
+ */
+struct tek_known tek__kind_known(const struct tek_thread *thread);
+
+/* Whether the thread has another label than when tek__kind_labelled() was called last. */
+bool tek__kind_is_changed(const struct tek_thread *thread);
+
+/* Before that: so much it used while it had the label before, or none. */
+void tek__kind_used_before(struct tek_thread *thread, const struct tek_stack_use *use);
+
+/*
+ * A thread has got another label.  True: it is to be measured from now on, which it was not to be;
+ * can_measure false: that is not possible.
+ */
+bool tek__kind_labelled(struct tek_thread *thread, bool can_measure);
 
 /*
  * Whether the next thread of this site is to be measured: all until it has settled, then some,

@@ -106,7 +106,15 @@ static uint64_t growth_of(const struct tek_learnt *kind)
 	return is_known ? kind->bound_bytes - kind->least_bytes : 0;
 }
 
-struct tek_learnt_site tek__learnt_of(uintptr_t function, uintptr_t call_site)
+static bool has_label(const struct tek_learnt *kind, const struct tek_label *label)
+{
+	return !label || (kind->label.is == label->is &&
+			  memcmp(kind->label.text, label->text, sizeof(label->text)) == 0);
+}
+
+/* label NULL: any. */
+struct tek_learnt_site tek__learnt_of_label(uintptr_t function, uintptr_t call_site,
+					    const struct tek_label *label)
 {
 	struct tek_learnt_site sum = {0};
 
@@ -115,7 +123,7 @@ struct tek_learnt_site tek__learnt_of(uintptr_t function, uintptr_t call_site)
 	const struct tek_place runs = place_of(function), caller = place_of(call_site);
 	for (unsigned int i = 0; i < count && runs.module[0]; i++) {
 		const struct tek_learnt *kind = &kinds[i];
-		if (!same(&kind->function, &runs) ||
+		if (!has_label(kind, label) || !same(&kind->function, &runs) ||
 		    (kind->caller.module[0] && !same(&kind->caller, &caller)))
 			continue;
 		sum.bound_bytes = larger(sum.bound_bytes, kind->bound_bytes);
@@ -127,4 +135,9 @@ struct tek_learnt_site tek__learnt_of(uintptr_t function, uintptr_t call_site)
 			sum.threads = UINT64_MAX;
 	}
 	return sum;
+}
+
+struct tek_learnt_site tek__learnt_of(uintptr_t function, uintptr_t call_site)
+{
+	return tek__learnt_of_label(function, call_site, NULL);
 }

@@ -6,6 +6,8 @@
 #ifndef TEK_STACK_LEARNT_H
 #define TEK_STACK_LEARNT_H
 
+#include "stack/profile.h"
+
 #include <stdint.h>
 
 struct tek_learnt_site {
@@ -25,5 +27,9 @@ void tek__learnt_start(void);
  * their labels come later, and a kind whose caller is not known may be anybody's.
  */
 struct tek_learnt_site tek__learnt_of(uintptr_t function, uintptr_t call_site);
+
+/* The same of those with this label only, which may be none. */
+struct tek_learnt_site tek__learnt_of_label(uintptr_t function, uintptr_t call_site,
+					    const struct tek_label *label);
 
 #endif

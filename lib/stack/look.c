@@ -133,7 +133,9 @@ void tek__look_sum_up(const struct tek_stack *stack, struct tek_found *found,
 		found->bound = stack->clean_end;
 	found->bound = tek__lower(found->bound, begin);
 	found->certain = found->certain ? tek__lower(found->certain, begin) : begin;
-	if (!stack->clean_end || (hidden && stack->clean_end < begin))
+	/* Pages that were not there before are the thread's own. */
+	const bool has_own = stack->is_late && found->bound < stack->clean_end;
+	if (!stack->clean_end || (hidden && stack->clean_end < begin && !has_own))
 		flags = TEK_STACK_UNCLEAN;
 	else if (found->bound == found->certain && (untouched || found->at_paint))
 		flags = TEK_STACK_EXACT;

@@ -45,6 +45,7 @@ bool tek__measure_other(const struct tek_stack *stack, struct tek_stack_use *use
 		now.fill = stack->fill;
 		now.noted_to = stack->noted_to;
 		now.surely_painted = stack->surely_painted;
+		now.is_late = stack->is_late;
 	}
 	tek__words_other_begin();
 	if (!tek__look(&now, tek__words_other, &found))

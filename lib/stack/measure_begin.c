@@ -102,4 +102,5 @@ void tek__measure_begin_late(struct tek_stack *stack)
 	if (!tek__present_lowest(tek__look_low(stack), stack->end, 1, &run))
 		return;
 	stack->painted_from = stack->clean_end = tek__higher(run.low, tek__look_low(stack));
+	stack->is_late = true;
 }

@@ -140,9 +140,20 @@ static bool parse_place(struct span text, struct tek_place *place)
 }
 
 /* A label of another sort is as good as none: a later version may know it. */
-static bool check_label(struct span text)
+static bool parse_label(struct span text, struct tek_label *label)
 {
-	return (!begins(&text, "name:") && !begins(&text, "role:")) || decode(text, NULL, 0);
+	*label = (struct tek_label){.is = TEK_LABEL_NONE};
+	if (begins(&text, "name:"))
+		label->is = TEK_LABEL_NAME;
+	else if (begins(&text, "role:"))
+		label->is = TEK_LABEL_ROLE;
+	else
+		return true;
+	if (!decode(text, NULL, 0))
+		return false;
+	if (!decode(text, label->text, sizeof(label->text)))
+		label->is = TEK_LABEL_TOO_LONG;
+	return true;
 }
 
 enum key {
@@ -163,11 +174,20 @@ enum key {
 	KEYS, /* any other */
 };
 static const char *const keys[KEYS] = {
-	[FUNCTION] = "function",   [CALLER] = "caller",   [LABEL] = "label",
-	[BOUND] = "bound",         [LEAST] = "least",     [PEAK] = "peak",
-	[STACK] = "stack",         [OVERFLOW] = "overflow",
-	[OVERFLOWS] = "overflows", [THREADS] = "threads", [RUNS] = "runs",
-	[SYMBOL] = "symbol",       [IN] = "in",           [FROM] = "from",
+	[FUNCTION] = "function",
+	[CALLER] = "caller",
+	[LABEL] = "label",
+	[BOUND] = "bound",
+	[LEAST] = "least",
+	[PEAK] = "peak",
+	[STACK] = "stack",
+	[OVERFLOW] = "overflow",
+	[OVERFLOWS] = "overflows",
+	[THREADS] = "threads",
+	[RUNS] = "runs",
+	[SYMBOL] = "symbol",
+	[IN] = "in",
+	[FROM] = "from",
 };
 enum { REQUIRED = 1 << FUNCTION | 1 << BOUND | 1 << THREADS };
 
@@ -182,7 +202,7 @@ static bool parse_value(struct tek_learnt *learnt, enum key key, struct span val
 	case CALLER:
 		return is(value, "-") || parse_place(value, &learnt->caller);
 	case LABEL:
-		return check_label(value);
+		return parse_label(value, &learnt->label);
 	case BOUND:
 		return parse_size(value, &learnt->bound_bytes);
 	case LEAST:

@@ -9,6 +9,8 @@
 #ifndef TEK_STACK_PROFILE_H
 #define TEK_STACK_PROFILE_H
 
+#include "tek_abi.h"
+
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -25,9 +27,17 @@ struct tek_place {
 	uint64_t offset; /* address in its ELF headers */
 };
 
+/* A label as struct tek_kind has it. */
+struct tek_label {
+	unsigned char is; /* TEK_LABEL_*, or: */
+	char text[TEK_ROLE_BYTES];
+};
+enum { TEK_LABEL_TOO_LONG = 255 }; /* no thread of this version can have it */
+
 struct tek_learnt {
 	struct tek_place function;
 	struct tek_place caller; /* module "" if it is not known */
+	struct tek_label label;
 	uint64_t bound_bytes;
 	uint64_t least_bytes;    /* bound of the run with the lowest one; 0: not known */
 	uint64_t peak_bytes;     /* certainly used by one of them; 0: not known */

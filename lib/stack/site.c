@@ -1,15 +1,11 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
 #include "stack/site.h"
 
-#include "ident/process.h"
 #include "ident/thread.h"
 #include "stack/learnt.h"
 
 enum {
 	BUCKETS = 1024, /* twice the sites, so that a free one is near */
-	SETTLED_THREADS = 16,
-	SETTLED_SINCE = 8,
-	SAMPLE = 16, /* of a settled site one in so many threads is measured, and more of the first */
 };
 
 static struct tek_site sites[TEK_MAX_SITES];
@@ -45,6 +41,34 @@ static size_t most(size_t a, size_t b)
 	return a > b ? a : b;
 }
 
+struct tek_known tek__known_of(const struct tek_learnt_site *learnt)
+{
+	return (struct tek_known){.bound_bytes = (size_t)learnt->bound_bytes,
+				  .growth_bytes = (size_t)learnt->growth_bytes,
+				  .overflow_bytes = (size_t)learnt->overflow_bytes,
+				  .peak_bytes = (size_t)learnt->peak_bytes};
+}
+
+struct tek_known tek__known_now(const struct tek_known *known)
+{
+	return (struct tek_known){
+		.bound_bytes = known->bound_bytes,
+		.growth_bytes = known->growth_bytes,
+		.peak_bytes = known->peak_bytes,
+		.overflow_bytes = __atomic_load_n(&known->overflow_bytes, __ATOMIC_RELAXED),
+	};
+}
+
+void tek__known_overflowed(struct tek_known *known, size_t bytes)
+{
+	size_t before = __atomic_load_n(&known->overflow_bytes, __ATOMIC_RELAXED);
+
+	while (before < bytes &&
+	       !__atomic_compare_exchange_n(&known->overflow_bytes, &before, bytes, false,
+					    __ATOMIC_RELAXED, __ATOMIC_RELAXED))
+		;
+}
+
 /* A fork may come in between: the site is complete before it can be found. */
 __attribute__((cold)) static unsigned short make(uintptr_t function, uintptr_t call_site,
 						 unsigned short *bucket)
@@ -52,21 +76,15 @@ __attribute__((cold)) static unsigned short make(uintptr_t function, uintptr_t c
 	if (count == TEK_MAX_SITES)
 		return 0;
 	const struct tek_learnt_site learnt = tek__learnt_of(function, call_site);
-	const bool settled = learnt.threads >= SETTLED_THREADS;
 	struct tek_site *site = &sites[count++];
 	*site = (struct tek_site){
 		.function = function,
 		.call_site = call_site,
 		.is_learnt = learnt.bound_bytes || learnt.overflow_bytes,
 		.learnt_bytes = (size_t)learnt.bound_bytes,
-		.known = {.bound_bytes = (size_t)learnt.bound_bytes,
-			  .growth_bytes = (size_t)learnt.growth_bytes,
-			  .overflow_bytes = (size_t)learnt.overflow_bytes,
-			  .peak_bytes = (size_t)learnt.peak_bytes},
+		.known = tek__known_of(&learnt),
 		.bound_bytes = (size_t)learnt.bound_bytes,
-		.measured = settled ? SETTLED_THREADS : (unsigned int)learnt.threads,
-		.since_higher = settled ? SETTLED_SINCE : 0,
-		.turn = (unsigned int)(learnt.runs % SAMPLE),
+		.sampling = tek__sampling_of(learnt.threads, learnt.runs),
 	};
 	*bucket = count;
 	return count;
@@ -91,14 +109,7 @@ struct tek_known tek__site_known(unsigned short number)
 {
 	const struct tek_site *site = tek__site_at(number);
 
-	if (!site)
-		return (struct tek_known){0};
-	return (struct tek_known){
-		.bound_bytes = site->known.bound_bytes,
-		.growth_bytes = site->known.growth_bytes,
-		.peak_bytes = site->known.peak_bytes,
-		.overflow_bytes = __atomic_load_n(&site->known.overflow_bytes, __ATOMIC_RELAXED),
-	};
+	return site ? tek__known_now(&site->known) : (struct tek_known){0};
 }
 
 size_t tek__site_learnt_bytes(unsigned short number)
@@ -108,28 +119,13 @@ size_t tek__site_learnt_bytes(unsigned short number)
 	return site ? site->learnt_bytes : 0;
 }
 
-/*
- * A program may create few threads in each of its runs.  So of a process's threads one is measured
- * of the first, of the next 2, the next 4, the next 8, and then of each 16; which one, takes turns.
- */
-static bool is_sampled(const struct tek_site *site)
-{
-	unsigned int among = SAMPLE;
-
-	while (among > site->created)
-		among /= 2;
-	return site->created % among == site->turn % among;
-}
-
 bool tek__site_wants_measure(unsigned short number)
 {
 	struct tek_site *site = tek__site_at(number);
 
 	if (!site)
 		return true;
-	site->created++;
-	if (site->measured < SETTLED_THREADS || site->since_higher < SETTLED_SINCE ||
-	    is_sampled(site))
+	if (tek__sampling_wants(&site->sampling))
 		return true;
 	site->uncounted++;
 	return false;
@@ -137,12 +133,8 @@ bool tek__site_wants_measure(unsigned short number)
 
 void tek__site_note(struct tek_site *site, size_t bound_bytes, bool first_time)
 {
-	site->measured += first_time && site->measured < SETTLED_THREADS;
-	site->since_higher += first_time && site->since_higher < SETTLED_SINCE;
-	if (bound_bytes > site->bound_bytes) {
-		site->bound_bytes = bound_bytes;
-		site->since_higher = 0;
-	}
+	tek__sampling_note(&site->sampling, first_time, bound_bytes > site->bound_bytes);
+	site->bound_bytes = most(site->bound_bytes, bound_bytes);
 	/* What the profile does not have is for the next run: until then nothing changes. */
 	if (site->is_learnt)
 		site->known.bound_bytes = most(site->known.bound_bytes, bound_bytes);
@@ -150,13 +142,8 @@ void tek__site_note(struct tek_site *site, size_t bound_bytes, bool first_time)
 
 void tek__site_overflowed(struct tek_site *site, size_t bytes)
 {
-	size_t *largest = &site->known.overflow_bytes;
-	size_t before = __atomic_load_n(largest, __ATOMIC_RELAXED);
-
-	while (site->is_learnt && before < bytes &&
-	       !__atomic_compare_exchange_n(largest, &before, bytes, false, __ATOMIC_RELAXED,
-					    __ATOMIC_RELAXED))
-		;
+	if (site->is_learnt)
+		tek__known_overflowed(&site->known, bytes);
 }
 
 void tek__sites_each(void (*visit)(struct tek_site *))
@@ -169,7 +156,6 @@ void tek__sites_forget_kinds(void)
 {
 	for (unsigned short i = 0; i < count; i++) {
 		sites[i].first_kind = sites[i].bare_kind = sites[i].uncounted = 0;
-		sites[i].created = 0;
-		sites[i].turn = (unsigned int)tek__pid() % SAMPLE; /* of many children, each another */
+		tek__sampling_forget(&sites[i].sampling);
 	}
 }

@@ -7,20 +7,18 @@
 #define TEK_STACK_SITE_H
 
 #include "stack/kind.h"
+#include "stack/sampling.h"
 
 enum { TEK_MAX_SITES = 512 };
 
 struct tek_site {
 	uintptr_t function, call_site;
-	bool is_learnt;            /* it is in the profile, */
-	size_t learnt_bytes;       /* with this bound; 0: not known */
-	struct tek_known known;    /* all zero if it is not in the profile */
-	size_t bound_bytes;        /* largest that this process met, or the profile has */
-	unsigned int measured;     /* threads, in earlier runs too */
-	unsigned int since_higher; /* of them, since one that brought a higher bound */
-	unsigned int created;      /* by this process */
-	unsigned int turn;         /* which of them are sampled: another in each run */
-	unsigned int uncounted;    /* of them: not measured, and no kind counts them yet */
+	bool is_learnt;         /* it is in the profile, */
+	size_t learnt_bytes;    /* with this bound; 0: not known */
+	struct tek_known known; /* all zero if it is not in the profile */
+	size_t bound_bytes;     /* largest that this process met, or the profile has */
+	unsigned int uncounted; /* threads that are not measured, and no kind counts them yet */
+	struct tek_sampling sampling;
 	unsigned short first_kind; /* of its labels: numbers in the table, linked; 0: none */
 	unsigned short bare_kind;  /* the one without label; 0: there was no room for it */
 };
@@ -30,6 +28,14 @@ struct tek_site *tek__site_at(unsigned short number);
 
 /* Its thread was measured, for the first time or again. */
 void tek__site_note(struct tek_site *site, size_t bound_bytes, bool first_time);
+
+/* What a process begins with, and what it knows by now. The latter needs no lock. */
+struct tek_learnt_site;
+struct tek_known tek__known_of(const struct tek_learnt_site *learnt);
+struct tek_known tek__known_now(const struct tek_known *known);
+
+/* A stack of so many bytes ran over. Needs no lock; async-signal-safe. */
+void tek__known_overflowed(struct tek_known *known, size_t bytes);
 
 /* A stack of it ran over. Needs no lock; async-signal-safe. */
 void tek__site_overflowed(struct tek_site *site, size_t bytes);

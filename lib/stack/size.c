@@ -2,6 +2,7 @@
 #include "stack/size.h"
 
 #include "ident/process.h"
+#include "ident/thread.h"
 #include "stack/config.h"
 #include "stack/fit.h"
 #include "stack/grow.h"
@@ -105,8 +106,8 @@ static size_t guard_bytes(void)
 	return tek__page_bytes;
 }
 
-/* *own becomes what *attr, or nothing, stands for, but of this size and with a guard. */
-static bool with_size(pthread_attr_t *own, const pthread_attr_t *attr, size_t bytes)
+/* *own becomes what *attr, or nothing, stands for, but of this size and with a guard that has room. */
+static bool with_size(pthread_attr_t *own, const pthread_attr_t *attr, size_t bytes, size_t room)
 {
 	const size_t least = guard_bytes();
 	size_t guard;
@@ -115,29 +116,52 @@ static bool with_size(pthread_attr_t *own, const pthread_attr_t *attr, size_t by
 	if (pthread_attr_setstacksize(own, bytes))
 		return false;
 	if (pthread_attr_getguardsize(own, &guard) || guard < least)
-		pthread_attr_setguardsize(own, least);
+		guard = least;
+	pthread_attr_setguardsize(own, guard + room);
 	return true;
 }
 
-const pthread_attr_t *tek__size_choose(struct tek_stack *stack, const pthread_attr_t *attr,
+/* What a thread of another kind of the same site needs besides. */
+static size_t room_for_others(const struct tek_stack *stack, size_t bytes, size_t programs)
+{
+#if __GLIBC_PREREQ(2, 27) /* before, the guard is a part of the stack */
+	const struct tek_known largest = tek__site_known(stack->site);
+	const size_t fitted = tek__fit(&largest, programs);
+	const size_t whole = fitted ? fitted : programs;
+
+	return whole > bytes ? (whole - bytes) & ~(tek__page_bytes - 1) : 0;
+#else
+	return 0;
+#endif
+}
+
+const pthread_attr_t *tek__size_choose(struct tek_thread *thread, const pthread_attr_t *attr,
 				       pthread_attr_t *own)
 {
+	struct tek_stack *stack = &thread->stack;
+#if __GLIBC_PREREQ(2, 27)
+	const struct tek_known known = tek__kind_known(thread);
+#else
 	const struct tek_known known = tek__site_known(stack->site);
+#endif
 	const size_t programs = programs_own(stack, attr);
 	const size_t bytes = programs ? tek__fit(&known, programs) : 0;
-	size_t reserve = 0;
+	size_t reserve = 0, room = 0;
 
 	if (!bytes)
 		return attr;
 	if (tek__stack_config.grow)
 		reserve = tek__grow_reserve(bytes);
+	else
+		room = room_for_others(stack, bytes, programs);
 	/* With its reserve it is to take no more addresses than without TEK, if that can be. */
 	if (bytes < programs && reserve > programs - bytes)
 		reserve = (programs - bytes) & ~(tek__page_bytes - 1);
-	if (!with_size(own, attr, bytes + reserve))
+	if (!with_size(own, attr, bytes + reserve, room))
 		return attr;
 	stack->flags |= TEK_STACK_TUNED;
 	stack->bytes = bytes + reserve;
 	stack->reserve_bytes = reserve;
+	stack->room_bytes = room;
 	return own;
 }

@@ -6,6 +6,8 @@
 #include "stack/kind.h"
 #include "stack/use.h"
 
+struct tek_thread;
+
 #include <pthread.h>
 
 void tek__size_start(void);
@@ -15,9 +17,9 @@ void tek__size_default_changed(void);
 
 /*
  * The attributes to create a thread with: `attr`, or *own if it gets another size.  Notes in
- * *stack what was decided: bytes, flags, reserve_bytes.
+ * thread->stack what was decided: bytes, flags, reserve_bytes, room_bytes.
  */
-const pthread_attr_t *tek__size_choose(struct tek_stack *stack, const pthread_attr_t *attr,
+const pthread_attr_t *tek__size_choose(struct tek_thread *thread, const pthread_attr_t *attr,
 				       pthread_attr_t *own);
 
 #endif

@@ -9,6 +9,7 @@
 #include "stack/area.h"
 #include "stack/block.h"
 #include "stack/config.h"
+#include "stack/fit.h"
 #include "stack/grow.h"
 #include "stack/huge_pages.h"
 #include "stack/kind.h"
@@ -19,6 +20,8 @@
 #include "stack/size.h"
 #include "stack/watch.h"
 #include "tek_abi.h"
+
+#include <string.h>
 
 /* What an earlier thread may have left on a stack that was not looked at beforehand. */
 enum { LEFTOVER_BYTES = 64 * 1024 };
@@ -60,13 +63,28 @@ const pthread_attr_t *tek__stack_choose(struct tek_thread *thread, const pthread
 		stack->flags |= TEK_STACK_OWN;
 	stack->hides_segv = tek__mask_is_hidden();
 	tek__watch_start();
-	return tek__size_choose(stack, attr, own);
+	return tek__size_choose(thread, attr, own);
 }
 
 void tek__stack_refused(struct tek_thread *thread)
 {
 	thread->stack.flags &= (unsigned char)~TEK_STACK_TUNED;
-	thread->stack.reserve_bytes = 0;
+	thread->stack.reserve_bytes = thread->stack.room_bytes = 0;
+}
+
+/* Room is a part of the guard; of that a page stays. */
+static size_t room_in(size_t guard_bytes, size_t wanted)
+{
+	size_t most = guard_bytes > tek__page_bytes ? guard_bytes - tek__page_bytes : 0;
+
+	most &= ~(tek__page_bytes - 1);
+	return wanted < most ? wanted : most;
+}
+
+static void set_room(struct tek_stack *stack, const struct tek_area *area)
+{
+	stack->room_bytes = room_in(area->guard_bytes, stack->room_bytes);
+	stack->own_low = stack->room_bytes ? area->low : 0;
 }
 
 static void set_area(struct tek_thread *thread, const struct tek_area *area)
@@ -76,6 +94,8 @@ static void set_area(struct tek_thread *thread, const struct tek_area *area)
 	stack->bytes = area->low ? area->end - area->low : 0;
 	stack->end = area->end;
 	stack->first = area->first;
+	if (stack->room_bytes)
+		set_room(stack, area);
 	if (!area->first && !stack->begin)
 		stack->begin = (uintptr_t)thread->handle; /* that is on it */
 	if (area->first && !stack->begin) {
@@ -117,6 +137,88 @@ void tek__stack_locate(struct tek_thread *thread)
 	}
 }
 
+/* It was made for another kind. */
+static void fit_to_label(struct tek_thread *thread)
+{
+	if (!thread->stack.room_bytes && !thread->stack.reserve_bytes)
+		return;
+	const struct tek_known known = tek__kind_known(thread);
+	const size_t bytes = tek__size_for(&known);
+	/* Of one that overflowed nobody knows how much it needs. */
+	tek__grow_to(thread, bytes && !known.overflow_bytes ? bytes : SIZE_MAX);
+}
+
+void tek__stack_tell(const struct tek_thread *thread, pthread_attr_t *attr)
+{
+	const struct tek_stack *stack = &thread->stack;
+	size_t bytes, guard, more;
+	void *low;
+
+	if ((!stack->own_low && !stack->room_bytes) || pthread_attr_getstack(attr, &low, &bytes) ||
+	    pthread_attr_getguardsize(attr, &guard))
+		return;
+	if ((uintptr_t)low == stack->own_low)
+		more = stack->own_low - (stack->end - stack->bytes) + stack->room_bytes;
+	else if (!stack->end)
+		more = room_in(guard, stack->room_bytes); /* it has not begun */
+	else
+		return;
+	pthread_attr_setstack(attr, (char *)low - more, bytes + more);
+	pthread_attr_setguardsize(attr, guard > more ? guard - more : 0);
+}
+
+void tek__stack_begins(struct tek_thread *thread)
+{
+	if (!tek__stack_is_on() || !tek__kind_is_changed(thread))
+		return;
+	fit_to_label(thread);
+	if (tek__kind_labelled(thread, true))
+		thread->stack.measured = true;
+}
+
+/* What it used without that label is known of the kind that it was of. */
+static void note_use_before(struct tek_thread *thread, bool is_own)
+{
+	struct tek_stack_use use;
+
+	if (!thread->stack.measured || !thread->stack.end ||
+	    !(is_own ? tek__measure_self(&thread->stack, &use)
+		     : tek__measure_other(&thread->stack, &use)) ||
+	    use.unprepared)
+		return;
+	tek__kind_used_before(thread, &use);
+}
+
+void tek__stack_ends_as(struct tek_thread *thread, const char name[16],
+			const struct tek_stack_use *use)
+{
+	const struct tek_thread *creator = tek__thread_known_tid(thread->birth.creator);
+
+	/* Where names are not polled it is known of the others only that they are not the creator's. */
+	if (strcmp(thread->kernel_name, name) == 0 || (!thread->kernel_name[0] && !thread->named))
+		return;
+	if (!thread->named && creator && strcmp(creator->kernel_name, name) == 0)
+		return;
+	tek__kind_used_before(thread, use);
+	tek__thread_set_name(thread, name);
+}
+
+void tek__stack_labelled(struct tek_thread *thread)
+{
+	const bool is_own = thread->tid == tek__gettid();
+
+	/* One that has not begun will see to itself. */
+	if (!tek__stack_is_on() || !thread->tid || !tek__kind_is_changed(thread))
+		return;
+	note_use_before(thread, is_own);
+	fit_to_label(thread);
+	if (tek__kind_labelled(thread, is_own && thread->stack.end)) {
+		thread->stack.measured = true;
+		tek__measure_begin_late(&thread->stack);
+	}
+	tek__thread_publish(thread);
+}
+
 __attribute__((cold, noinline)) void tek__stack_locate_slowly(void)
 {
 	const struct tek_thread *known = tek__process_is_known() ? tek__thread_known_self() : NULL;
@@ -129,6 +231,7 @@ __attribute__((cold, noinline)) void tek__stack_locate_slowly(void)
 		set_area(thread, &area);
 		if (!thread->birth.routine)
 			begin_late(&thread->stack);
+		fit_to_label(thread);
 		tek__thread_publish(thread);
 	}
 	tek__unlock();
@@ -145,7 +248,7 @@ void tek__stack_prepare(struct tek_thread *thread)
 	if (stack->flags & TEK_STACK_TUNED) {
 		tek__signal_stack_give(thread);
 		tek__overflow_watch();
-		if (stack->reserve_bytes)
+		if (stack->reserve_bytes || stack->room_bytes)
 			tek__grow_begin(thread);
 	}
 	if (stack->flags & TEK_STACK_TUNED || stack->hides_segv)
@@ -159,7 +262,7 @@ bool tek__stack_measure_at_end(struct tek_thread *thread, struct tek_stack_use *
 	struct tek_stack *stack = &thread->stack;
 	bool measured = stack->measured && stack->end && tek__measure_last(stack, use);
 
-	if (stack->reserve_bytes)
+	if (stack->reserve_bytes || stack->own_low)
 		tek__grow_end(thread);
 	return measured;
 }

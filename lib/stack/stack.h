@@ -5,6 +5,8 @@
  *
  *   tek__stack_choose()    by the creator: a size, if its kind is known and it may be chosen
  *   tek__stack_locate()    by the thread, first thing, under the lock: where its stack lies
+ *   tek__stack_begins()    by the thread, under the same lock: for the label that it has already
+ *   tek__stack_labelled()  after a name or role was set, by whichever thread
  *   tek__stack_prepare()   by the thread, before it runs: what measuring and overflows need
  *   tek__stack_measure_at_end()
  *                          by the thread, after its last destructor
@@ -37,6 +39,12 @@ void tek__stack_refused(struct tek_thread *thread);
 /* In the thread itself. Needs the lock; makes no system call where it can be helped. */
 void tek__stack_locate(struct tek_thread *thread);
 
+/* In the thread itself, before tek__stack_prepare(). Needs the lock. */
+void tek__stack_begins(struct tek_thread *thread);
+
+/* Its name or role may have changed. Needs the lock, not the brief one. */
+void tek__stack_labelled(struct tek_thread *thread);
+
 /* In the thread itself, without the lock, before the program's function runs. */
 void tek__stack_prepare(struct tek_thread *thread);
 
@@ -45,6 +53,13 @@ void tek__stack_prepare(struct tek_thread *thread);
  * tek__stack_measured() follows, with the lock.
  */
 bool tek__stack_measure_at_end(struct tek_thread *thread, struct tek_stack_use *use);
+
+/*
+ * In the thread itself, at its end: the kernel has this name for it.  If that was set past TEK, all
+ * that it used counts for its kind before, too.  Needs the lock, the brief one will do.
+ */
+void tek__stack_ends_as(struct tek_thread *thread, const char name[16],
+			const struct tek_stack_use *use);
 
 /* It is gone, without having ended here. Needs the lock. */
 void tek__stack_gone(struct tek_thread *thread);
@@ -75,6 +90,12 @@ bool tek__stack_look_at(struct tek_thread *thread);
  * have gone deeper since the last look.  Needs the lock.
  */
 void tek__stack_finish(void);
+
+/*
+ * What a program is told of a thread's stack, in attributes that the C library filled in: room that may
+ * become stack is a part of it, and not of the guard.  Needs the lock, or is the calling thread's.
+ */
+void tek__stack_tell(const struct tek_thread *thread, pthread_attr_t *attr);
 
 /* Its structure is about to be free. Needs the lock. */
 void tek__stack_release(struct tek_thread *thread);

@@ -29,6 +29,7 @@ struct tek_stack {
 	bool measured;            /* it will be measured when it ends */
 	unsigned short site;      /* where it was created: stack/kind.h; 0: none */
 	unsigned short kind;      /* number of its kind in the table; 0: none yet */
+	unsigned short labelled;  /* the kind of the label that it got last; 0: it has none */
 	bool counted;             /* it is one of that kind's threads */
 
 	/*
@@ -40,12 +41,15 @@ struct tek_stack {
 	uintptr_t fill;
 	uintptr_t noted_to;  /* as another thread left it: painted up to here; 0: not known */
 	uintptr_t begin;     /* it certainly used what is above */
+	bool is_late;        /* it ran already, and below clean_end no page was present */
 	bool surely_painted; /* no page of the painted part can have been taken away since */
 	bool first; /* the process's first thread's: `bytes` is its limit, 0 if unlimited */
 
 	uintptr_t left_from, left_to; /* at its end: painted for the next thread; left_to 0: not */
 
 	size_t reserve_bytes; /* of `bytes`, at its low end: stack/grow.h */
+	size_t room_bytes;    /* below it, in its guard: likewise */
+	uintptr_t own_low;    /* its low end as the C library made it, if there was room; else 0 */
 	void *signal_stack;   /* stack/signal_stack.h; NULL: none of ours */
 	bool hides_segv;      /* its creator does: stack/mask.h */
 };

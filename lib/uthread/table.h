@@ -40,7 +40,7 @@ void tek__table_open(const struct tek_table_teller *teller);
 
 /* What is known of a thread at its creation. */
 struct tek_table_birth {
-	uintptr_t function;  /* that it runs: ident/cxx_thread.h */
+	uintptr_t function;  /* that it runs: ident/start_routine.h */
 	uintptr_t call_site; /* of pthread_create(); 0: not known */
 	uint64_t creator;    /* 0: not known */
 	bool explicit_size;  /* of its stack: the program's choice */

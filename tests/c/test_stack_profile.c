@@ -8,7 +8,8 @@
 #include <sys/stat.h>
 
 #define FIRST "tek-stack-profile 1\n"
-#define GOOD "kind function=ab12+0x10 caller=@main+0x20 bound=4096 least=2048 overflow=8192 " \
+#define GOOD \
+	"kind function=ab12+0x10 caller=@main+0x20 bound=4096 least=2048 overflow=8192 " \
 	"threads=3 runs=2\n"
 
 static struct {

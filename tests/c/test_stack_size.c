@@ -336,15 +336,15 @@ static void what_else_the_attributes_say_stays(void **state)
 	need_tuner();
 	pthread_attr_init(&attr);
 	pthread_attr_setguardsize(&attr, 300 * tek__page_bytes);
-	struct tek_stack stack = {0};
+	struct tek_thread next = {.role = ""};
 	pthread_attr_t own;
 	assert_int_equal(pthread_create(&thread, &attr, known, &shape), 0);
 	pthread_join(thread, NULL);
 	assert_int_equal(shape.guard_bytes, 300 * tek__page_bytes);
 	pthread_attr_setdetachstate(&attr, PTHREAD_CREATE_DETACHED);
-	stack.site = shape.stack.site;
+	next.stack.site = shape.stack.site;
 	assert_true(tek__lock());
-	const pthread_attr_t *chosen = tek__size_choose(&stack, &attr, &own);
+	const pthread_attr_t *chosen = tek__size_choose(&next, &attr, &own);
 	tek__unlock();
 	assert_ptr_equal(chosen, &own);
 	pthread_attr_getdetachstate(&own, &detached);

@@ -149,6 +149,11 @@ impl Kind {
         self.creator = self.creator.take().max(other.creator.clone());
     }
 
+    /// Whether it had threads.  Without any it says what threads used before they had a label.
+    pub fn has_threads(&self) -> bool {
+        self.threads != 0 || self.overflows != 0
+    }
+
     /// The bound of the run with the lowest one, as far as it is known; 0: there is none.
     fn lowest(&self) -> u64 {
         match self.least {
@@ -193,8 +198,23 @@ impl Profile {
         self.kinds.entry(key).or_default().merge(kind);
     }
 
-    /// The kinds of each site together: a label comes later than the size of a stack, so the threads
-    /// of a function that are created at one place all have one size.
+    /// What the stacks of a kind are made for: for the kind without label first, and for its own
+    /// when its threads have their labels.  Where no kind without label is known, for all kinds of
+    /// the site.
+    pub fn made_for(&self, key: &Key) -> Kind {
+        let bare = Key { label: Label::None, ..key.clone() };
+        let (Some(bare), Some(own)) = (self.kinds.get(&bare), self.kinds.get(key)) else {
+            return self.sites().remove(&key.site()).unwrap_or_default();
+        };
+        let growth = bare.growth().max(own.growth());
+        let mut both = bare.clone();
+        both.merge(own);
+        both.least = both.bound - growth;
+        Kind { stack: own.stack, explicit: own.explicit, ..both }
+    }
+
+    /// The kinds of each site together: what its threads can be, created by one function at one
+    /// place.
     pub fn sites(&self) -> BTreeMap<Site<'_>, Kind> {
         let mut sites = BTreeMap::<Site<'_>, Kind>::new();
         for (key, kind) in &self.kinds {
@@ -237,6 +257,21 @@ mod tests {
         assert_eq!(Place::module(&[], b"/usr/bin/fridge"), "@fridge");
         let long = Place::module(&[], "é".repeat(40).as_bytes());
         assert_eq!(long.len(), Place::MOST_BYTES);
+    }
+
+    #[test]
+    fn stacks_are_made_for_the_kind_without_label_until_a_thread_has_one() {
+        let mut profile = Profile::new("fridge");
+        let function = Place { module: "@fridge".into(), offset: 1 };
+        let key = |label| Key { function: function.clone(), caller: None, label };
+        let (deep, many) = (key(Label::of_name(b"deep")), key(Label::of_name(b"worker-1")));
+        profile.add(deep.clone(), &Kind { bound: 1 << 20, threads: 1, ..Kind::default() });
+        profile.add(many.clone(), &Kind { bound: 12 << 10, threads: 63, ..Kind::default() });
+        // What they use before they have labels is not known: each may turn out to be deep.
+        assert_eq!(profile.made_for(&many).bound, 1 << 20);
+        profile.add(key(Label::None), &Kind { bound: 16 << 10, ..Kind::default() });
+        assert_eq!(profile.made_for(&many).bound, 16 << 10);
+        assert_eq!(profile.made_for(&deep).bound, 1 << 20);
     }
 
     #[test]

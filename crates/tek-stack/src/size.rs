@@ -135,7 +135,8 @@ impl Rule {
             return None;
         }
         let growth = if self.expects_growth { kind.growth() } else { 0 };
-        let margin = kind.bound.saturating_add(growth).saturating_mul(self.margin_percent).div_ceil(100);
+        let margin =
+            kind.bound.saturating_add(growth).saturating_mul(self.margin_percent).div_ceil(100);
         let wanted = margin.max(self.floor_bytes).max(after_overflow(kind));
         Some(self.costs.in_pages(wanted.min(MOST_STACK)))
     }

@@ -3,7 +3,7 @@
 #include "preload/profile/passed.h"
 #include "preload/profile/start.h"
 
-#include "ident/cxx_thread.h"
+#include "ident/start_routine.h"
 
 static _Thread_local struct tek_passed passed;
 
@@ -42,7 +42,7 @@ static uint32_t new_thread(uintptr_t routine, void *argument)
 		struct tek_profile_thread *thread = tek__profile_file_thread(number);
 		thread->routine = routine;
 		thread->argument = (uintptr_t)argument;
-		thread->function = tek__cxx_function(routine, argument);
+		thread->function = tek__start_routine(routine, argument).function;
 	}
 	return number;
 }

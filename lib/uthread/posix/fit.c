@@ -47,6 +47,7 @@ static struct tek_known learnt_of(uintptr_t function, uintptr_t call_site)
 
 	return (struct tek_known){
 		.bound_bytes = most_size(learnt.bound_bytes),
+		.growth_bytes = most_size(learnt.growth_bytes),
 		.overflow_bytes = most_size(learnt.overflow_bytes),
 		.peak_bytes = most_size(learnt.peak_bytes),
 	};

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
 #include "uthread/posix/thread.h"
 
-#include "ident/cxx_thread.h"
+#include "ident/start_routine.h"
 #include "uthread/engine.h"
 #include "uthread/own_stacks.h"
 #include "uthread/posix/attr.h"
@@ -165,7 +165,7 @@ int tek__posix_create(pthread_t *handle, const pthread_attr_t *attr, void *(*rou
 	if (!tek__table_is_settled)
 		tek__posix_table_open();
 	struct tek_table_birth birth = {
-		.function = tek__cxx_function((uintptr_t)routine, argument),
+		.function = tek__start_routine((uintptr_t)routine, argument).function,
 		.call_site = (uintptr_t)call_site,
 		.creator = tek__here_self()->id,
 		.explicit_size = read.stack_bytes != 0,

@@ -73,9 +73,10 @@ impl Source<'_> {
         let mut profile = Profile::new(printable(&self.header.program));
         let mut keys = HashMap::new();
         let listed: HashSet<_> = kinds.iter().map(|(number, _)| *number).collect();
-        for (number, kind) in
-            kinds.iter().filter(|(_, kind)| kind.threads != 0 || kind.overflows != 0)
-        {
+        let is_known = |kind: &tek_abi::Kind| {
+            kind.threads != 0 || kind.overflows != 0 || kind.bound_bytes != 0
+        };
+        for (number, kind) in kinds.iter().filter(|(_, kind)| is_known(kind)) {
             let Some(key) = self.key(kind.function, kind.call_site, label(kind)) else { continue };
             profile.add(
                 key.clone(),

@@ -80,7 +80,7 @@ pub fn list(args: List) -> anyhow::Result<ExitCode> {
         for one in &stored {
             grid.add_row([
                 printable(one.profile.program.as_bytes()),
-                one.profile.kinds.len().to_string(),
+                kinds(one).to_string(),
                 threads(one).to_string(),
                 printable(one.program.to_string().as_bytes()),
             ]);
@@ -101,9 +101,13 @@ fn as_json(stored: &Stored) -> serde_json::Value {
         "program": stored.profile.program,
         "build_id": stored.program.to_string(),
         "path": stored.path,
-        "kinds": stored.profile.kinds.len(),
+        "kinds": kinds(stored),
         "threads": threads(stored),
     })
+}
+
+fn kinds(stored: &Stored) -> usize {
+    stored.profile.kinds.values().filter(|kind| kind.has_threads()).count()
 }
 
 fn threads(stored: &Stored) -> u64 {

@@ -77,14 +77,16 @@ pub struct Rows {
 impl Rows {
     /// Of a profile.
     pub fn new(profile: &Profile, judgement: Judgement) -> Self {
-        let mut sums = Sums { kinds: profile.kinds.len(), ..Sums::default() };
+        let mut sums = Sums::default();
         let sites = profile.sites();
         let mut kinds: Vec<Row> = profile
             .kinds
             .iter()
+            .filter(|(_, kind)| kind.has_threads())
             .map(|(key, kind)| {
                 let site = &sites[&key.site()];
-                let fitted = judgement.rule.fitted(site, judgement.zones);
+                let fitted = judgement.rule.fitted(&profile.made_for(key), judgement.zones);
+                sums.kinds += 1;
                 let threads = threads_of_a_run(kind);
                 let all = |bytes: u64| bytes.saturating_mul(threads);
                 sums.threads = sums.threads.saturating_add(threads);
@@ -92,7 +94,7 @@ impl Rows {
                 sums.bound_bytes = sums.bound_bytes.saturating_add(all(kind.bound));
                 let stack = fitted.unwrap_or(kind.stack);
                 sums.fitted_bytes = sums.fitted_bytes.saturating_add(all(stack));
-                row(key, kind, site, judgement)
+                row(key, kind, site, fitted, judgement)
             })
             .collect();
         kinds.sort_by_key(|row| std::cmp::Reverse(row.waste_bytes.saturating_mul(row.threads)));
@@ -239,8 +241,15 @@ pub fn label(key: &Key) -> Option<String> {
     }
 }
 
-/// A label comes later than a stack: what to do is the same for all kinds of a site.
-fn row(key: &Key, kind: &Kind, site: &Kind, Judgement { rule, zones }: Judgement) -> Row {
+/// The program gives its threads a size before they have labels: what to do is the same for all kinds of
+/// a site.
+fn row(
+    key: &Key,
+    kind: &Kind,
+    site: &Kind,
+    fitted_bytes: Option<u64>,
+    Judgement { rule, zones }: Judgement,
+) -> Row {
     let advice = rule.advice(site, zones);
     let caller = key.caller.as_ref();
     Row {
@@ -260,7 +269,7 @@ fn row(key: &Key, kind: &Kind, site: &Kind, Judgement { rule, zones }: Judgement
         explicit: kind.explicit,
         advice: advised(advice, kind.explicit && !rule.overrides),
         advised_bytes: advice.size(),
-        fitted_bytes: rule.fitted(site, zones),
+        fitted_bytes,
     }
 }
 

@@ -1,0 +1,134 @@
+/* SPDX-License-Identifier: MIT OR Apache-2.0 */
+#include "ident/names.h"
+
+#include "ident/clock.h"
+#include "ident/helper.h"
+#include "ident/process.h"
+#include "ident/procfs.h"
+#include "ident/record.h"
+#include "ident/thread.h"
+#include "mediate/rules.h"
+#include "preload/real.h"
+#include "stack/stack.h"
+
+#include <string.h>
+
+enum {
+	STACK_BYTES = 64 * 1024,
+	PERIOD_MS = 50,
+	MOST_PERIODS = 16, /* between two rounds, while nothing changes */
+	NS_PER_MS = 1000000,
+};
+
+static uint64_t turn(void);
+
+static struct tek_helper helper = {
+	.name = "tek-names",
+	.turn = turn,
+	.sleeps_until_ns = UINT64_MAX,
+};
+static unsigned int next;    /* number of the thread that is looked at next */
+static unsigned int seen;    /* threads, in this round */
+static bool changed;         /* in this round */
+static bool was_alone;       /* one thread only, in the last round, and no other since */
+static unsigned int periods; /* to the next round */
+static bool refused;         /* it could not be made */
+
+static bool is_inherited(const struct tek_thread *thread, const char *name)
+{
+	const struct tek_thread *creator = thread->birth.creator
+						   ? tek__thread_known_tid(thread->birth.creator)
+						   : NULL;
+
+	if (!creator)
+		creator = tek__thread_known_tid(tek__pid());
+	return creator && creator != thread && strcmp(creator->kernel_name, name) == 0;
+}
+
+bool tek__names_note(struct tek_thread *thread, const char name[16])
+{
+	if (strcmp(thread->kernel_name, name) == 0)
+		return false;
+	const bool is_first = !thread->kernel_name[0];
+	strncpy(thread->kernel_name, name, sizeof(thread->kernel_name) - 1);
+	/* Of a first thread that rules do not ask for it is the program's. */
+	if (!thread->named &&
+	    (is_inherited(thread, name) || (is_first && thread->tid == tek__pid())))
+		return false;
+	tek__thread_set_name(thread, name);
+	tek__rules_apply(thread);
+	tek__stack_labelled(thread);
+	return true;
+}
+
+/* One thread, then others may have the lock. */
+static uint64_t turn(void)
+{
+	char name[16];
+
+	while (next < tek__thread_count()) {
+		struct tek_thread *thread = tek__thread_at(next++);
+		if (!thread || !thread->tid)
+			continue;
+		seen++;
+		if (tek__procfs_thread_name(thread->tid, name))
+			changed |= tek__names_note(thread, name);
+		return 0;
+	}
+	periods = changed ? 1 : 2 * periods;
+	if (periods > MOST_PERIODS)
+		periods = MOST_PERIODS;
+	const bool alone = seen <= 1 && !tek__threads_are_coming();
+	next = seen = 0;
+	changed = false;
+	if (alone && was_alone)
+		return TEK_HELPER_GOES;
+	was_alone = alone;
+	return tek__now(CLOCK_MONOTONIC) + (uint64_t)periods * PERIOD_MS * NS_PER_MS;
+}
+
+/* Not as its creator, which may be Fast. */
+__attribute__((cold, noinline)) static void start(void)
+{
+	const struct sched_param none = {.sched_priority = 0};
+	pthread_attr_t attr;
+
+	pthread_attr_init(&attr);
+	pthread_attr_setinheritsched(&attr, PTHREAD_EXPLICIT_SCHED);
+	tek__c_library.pthread_attr_setschedpolicy(&attr, SCHED_OTHER);
+	tek__c_library.pthread_attr_setschedparam(&attr, &none);
+	pthread_attr_setstacksize(&attr, STACK_BYTES);
+	next = seen = 0;
+	periods = 1;
+	refused = tek__helper_start(&helper, &attr) != 0;
+	pthread_attr_destroy(&attr);
+}
+
+void tek__names_start(void)
+{
+	if (!tek__rules_by_name || refused)
+		return;
+	was_alone = false;
+	if (!helper.running) {
+		start();
+	} else if (periods > 1) {
+		periods = 1;
+		tek__helper_wake(&helper);
+	}
+}
+
+bool tek__names_is(pid_t tid)
+{
+	return tek__helper_is(&helper, tid);
+}
+
+bool tek__names_let_go(pthread_t *handle)
+{
+	return tek__helper_let_go(&helper, handle);
+}
+
+void tek__names_forget(void)
+{
+	tek__helper_forget(&helper);
+	refused = false;
+}

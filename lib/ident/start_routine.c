@@ -1,0 +1,251 @@
+/* SPDX-License-Identifier: MIT OR Apache-2.0 */
+#include "ident/start_routine.h"
+
+#include "ident/cxx_thread.h"
+#include "ident/module.h"
+
+#include <errno.h>
+#include <link.h>
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <string.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+enum { WORD = sizeof(uintptr_t) };
+
+/* What an argument points to may be smaller than what is sought there, or written by other threads. */
+#define UNCHECKED __attribute__((no_sanitize("address", "thread")))
+
+/*
+ * Whether the word at this address can be read.  rt_sigprocmask(2) reads its new mask before it
+ * refuses an impossible `how`; it is allowed wherever threads are.
+ */
+static bool can_read_word(uintptr_t address)
+{
+	const int impossible = ~0, saved = errno;
+	const size_t mask_bytes = 8;
+
+	if (!address || address % WORD)
+		return false;
+	/* The mask may be longer than a word, and the page end behind that. */
+	syscall(SYS_rt_sigprocmask, impossible, address & ~(uintptr_t)(mask_bytes - 1), NULL,
+		mask_bytes);
+	bool can = errno == EINVAL;
+	errno = saved;
+	return can;
+}
+
+/* The word there; 0: it cannot be read. */
+UNCHECKED static uintptr_t word_at(uintptr_t address)
+{
+	return can_read_word(address) ? *(const uintptr_t *)address : 0;
+}
+
+static bool is_code(uintptr_t address)
+{
+	return address && tek__module_access(address, 1) & PF_X;
+}
+
+/* Text of a loaded file, or of the heap, into name: of printable ASCII, and not longer than names are. */
+UNCHECKED static void copy_name(char name[16], uintptr_t text)
+{
+	uintptr_t word = 0;
+	size_t length = 0;
+
+	for (; length < 15; length++) {
+		uintptr_t at = text + length;
+		if (length == 0 || at % WORD == 0) {
+			if (!can_read_word(at & ~(uintptr_t)(WORD - 1)))
+				break;
+			word = *(const uintptr_t *)(at & ~(uintptr_t)(WORD - 1));
+		}
+		char byte;
+		memcpy(&byte, (const char *)&word + at % WORD, 1);
+		if (byte < ' ' || byte > '~')
+			break;
+		name[length] = byte;
+	}
+	name[length] = '\0';
+}
+
+/* struct _GThread of GLib begins with function and data, and has its name behind six numbers of 4 bytes. */
+UNCHECKED static void of_glib(struct tek_start_routine *start, uintptr_t routine,
+			      const uintptr_t *thread)
+{
+	const size_t name_at = 2 * WORD + 4 * sizeof(int);
+	uintptr_t function = thread[0], name;
+
+	if (!is_code(function))
+		return;
+	tek__module_note(function);
+	memcpy(&name, (const char *)thread + name_at, sizeof(name));
+	if (name)
+		copy_name(start->name, name);
+	/* The threads of a pool: a struct _GThreadPool begins with its function. */
+	if (tek__module_of(function) == tek__module_of(routine)) {
+		uintptr_t of_pool = word_at(thread[1]);
+		if (is_code(of_pool) && tek__module_of(of_pool) != tek__module_of(routine))
+			function = of_pool;
+	}
+	start->function = function;
+}
+
+/* struct gomp_thread_start_data begins with the function. */
+UNCHECKED static void of_openmp(struct tek_start_routine *start, const uintptr_t *data)
+{
+	if (is_code(data[0]))
+		start->function = data[0];
+}
+
+/* A QThread: an object with a table of virtual functions. QObject has 12, then comes run(). */
+UNCHECKED static void of_qt(struct tek_start_routine *start, uintptr_t routine,
+			    const uintptr_t *thread)
+{
+	static const char of_create[] = "19QThreadCreateThread";
+	const size_t run_at = 12, future_at = 2;
+	const uintptr_t table = thread[0];
+	const char *name = tek__cxx_class_of(table);
+
+	if (!name || !tek__module_access(table, (run_at + 1) * WORD))
+		return;
+	uintptr_t run = ((const uintptr_t *)table)[run_at];
+	tek__module_note(run);
+	if (is_code(run) && tek__module_of(run) != tek__module_of(routine)) {
+		start->function = run;
+	} else if (strcmp(name, of_create) == 0) {
+		/* QThread::create() keeps what it was given in the state of a std::future. */
+		uintptr_t state = word_at((uintptr_t)&thread[future_at]);
+		uintptr_t of_state = word_at(state);
+		if (tek__cxx_class_of(of_state))
+			start->function = of_state;
+	} else {
+		start->function = table;
+	}
+}
+
+/*
+ * The table of a `dyn FnOnce()` of Rust: the function that drops it or 0, its size, its alignment,
+ * the function that calls it.  Returns that; 0: it is no such table.
+ */
+static uintptr_t closure_of(uintptr_t table)
+{
+	enum { DROP, SIZE, ALIGNMENT, CALL, WORDS };
+	const size_t most_bytes = 1 << 30, most_alignment = 1 << 16;
+
+	if (!table || table % WORD)
+		return 0;
+	unsigned int access = tek__module_access(table, WORDS * WORD);
+	if (!(access & PF_R) || access & PF_X)
+		return 0;
+	const uintptr_t *words = (const uintptr_t *)table;
+	uintptr_t alignment = words[ALIGNMENT];
+	if ((words[DROP] && !is_code(words[DROP])) || !alignment || alignment > most_alignment ||
+	    alignment & (alignment - 1) || words[SIZE] % alignment || words[SIZE] > most_bytes)
+		return 0;
+	return is_code(words[CALL]) ? words[CALL] : 0;
+}
+
+/*
+ * Of any file.  The argument is a Box of a fat pointer, data and table, or since Rust 1.91 of
+ * a structure that has one: in its first words, in any order.
+ */
+UNCHECKED static bool of_rust(struct tek_start_routine *start, const uintptr_t *argument)
+{
+	const size_t most_words = 3;
+
+	for (size_t i = 0; i + 1 < most_words; i++) {
+		uintptr_t closure = argument[i] ? closure_of(argument[i + 1]) : 0;
+		if (closure) {
+			start->function = closure;
+			return true;
+		}
+	}
+	return false;
+}
+
+/*
+ * CPython from 3.7 on: its start routine gets a function of its own and a structure whose second
+ * word is the callable.  Of a bound method (threading.Thread._bootstrap) the object's class has a name.
+ */
+UNCHECKED static bool of_python(struct tek_start_routine *start, uintptr_t routine,
+				const uintptr_t *argument)
+{
+	enum { TYPE = 1, SELF = 3, TYPE_NAME = 3 };
+
+	if (!is_code(argument[0]) || tek__module_of(argument[0]) != tek__module_of(routine))
+		return false;
+	uintptr_t callable = word_at(argument[1] + WORD);
+	uintptr_t type = callable ? word_at(callable + TYPE * WORD) : 0;
+	char name[16] = "";
+	if (type)
+		copy_name(name, word_at(type + TYPE_NAME * WORD));
+	if (strcmp(name, "method") != 0)
+		return false;
+	uintptr_t self = word_at(callable + SELF * WORD);
+	type = self ? word_at(self + TYPE * WORD) : 0;
+	copy_name(name, type ? word_at(type + TYPE_NAME * WORD) : 0);
+	/* All that say what they run otherwise are of this class. */
+	if (strcmp(name, "Thread") != 0)
+		memcpy(start->name, name, sizeof(name));
+	return true;
+}
+
+/*
+ * Which start routines of unknown files have arguments of a runtime.  The first few threads of each
+ * are looked at; then it is one, or none for good.
+ */
+enum { ROUTINES = 64, TRIES = 4, STATES = 8, IS_ONE = STATES - 1 };
+static _Atomic uint64_t
+	routines[ROUTINES]; /* address * STATES + how often it was in vain, or IS_ONE */
+
+static void of_any_file(struct tek_start_routine *start, uintptr_t routine,
+			const uintptr_t *argument)
+{
+	_Atomic uint64_t *place = &routines[(routine >> 4) % ROUTINES];
+	const uint64_t none = (uint64_t)routine * STATES;
+	uint64_t state = atomic_load_explicit(place, memory_order_relaxed);
+
+	if (state / STATES != routine)
+		state = none;
+	if (state % STATES == TRIES)
+		return;
+	/* What such a runtime passes is there to be read. */
+	const uintptr_t last = (uintptr_t)(argument + 2);
+	if (state % STATES != IS_ONE &&
+	    (!can_read_word((uintptr_t)argument) || !can_read_word(last)))
+		state++;
+	else if (of_rust(start, argument) || of_python(start, routine, argument))
+		state = none + IS_ONE;
+	else if (state % STATES != IS_ONE)
+		state++;
+	atomic_store_explicit(place, state, memory_order_relaxed);
+}
+
+static bool is_of(const char *file, const char *name)
+{
+	return strncmp(file, name, strlen(name)) == 0;
+}
+
+struct tek_start_routine tek__start_routine(uintptr_t routine, const void *argument)
+{
+	struct tek_start_routine start = {.function = routine};
+
+	tek__module_note(routine);
+	if (!argument || (uintptr_t)argument % WORD)
+		return start;
+	const char *file = tek__module_name(routine);
+	if (is_of(file, "libstdc++.so."))
+		start.function = tek__cxx_function(routine, argument);
+	else if (is_of(file, "libglib-2.0.so"))
+		of_glib(&start, routine, argument);
+	else if (is_of(file, "libgomp.so") || is_of(file, "libgomp-"))
+		of_openmp(&start, argument);
+	else if (is_of(file, "libQt5Core") || is_of(file, "libQt6Core"))
+		of_qt(&start, routine, argument);
+	else
+		of_any_file(&start, routine, argument);
+	tek__module_note(start.function);
+	return start;
+}
