@@ -19,22 +19,38 @@ enum { WORD = sizeof(uintptr_t) };
 #define UNCHECKED __attribute__((no_sanitize("address", "thread")))
 
 /*
- * Whether the word at this address can be read.  rt_sigprocmask(2) reads its new mask before it
- * refuses an impossible `how`; it is allowed wherever threads are.
+ * Whether the kernel can read a mask of signals there.  rt_sigprocmask(2) reads its new mask before
+ * it refuses an impossible `how`; it is allowed wherever threads are.
  */
-static bool can_read_word(uintptr_t address)
+static bool can_read_mask(uintptr_t address)
 {
 	const int impossible = ~0, saved = errno;
 	const size_t mask_bytes = 8;
 
-	if (!address || address % WORD)
-		return false;
 	/* The mask may be longer than a word, and the page end behind that. */
 	syscall(SYS_rt_sigprocmask, impossible, address & ~(uintptr_t)(mask_bytes - 1), NULL,
 		mask_bytes);
 	bool can = errno == EINVAL;
 	errno = saved;
 	return can;
+}
+
+/* Some emulators refuse `how` first: there nothing is read. */
+static bool kernel_reads_first(void)
+{
+	enum { UNKNOWN, YES, NO };
+	const uintptr_t nowhere = ~(uintptr_t)0;
+	static atomic_int answer;
+
+	if (atomic_load_explicit(&answer, memory_order_relaxed) == UNKNOWN)
+		atomic_store_explicit(&answer, can_read_mask(nowhere) ? NO : YES,
+				      memory_order_relaxed);
+	return atomic_load_explicit(&answer, memory_order_relaxed) == YES;
+}
+
+static bool can_read_word(uintptr_t address)
+{
+	return address && address % WORD == 0 && kernel_reads_first() && can_read_mask(address);
 }
 
 /* The word there; 0: it cannot be read. */

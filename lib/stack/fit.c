@@ -72,6 +72,11 @@ void tek__fit_start(void)
 	minimum_bytes = in_pages(most(least > 0 ? (size_t)least : 0, tls + REST_BYTES));
 }
 
+size_t tek__fit_floor(void)
+{
+	return in_pages(floor_bytes);
+}
+
 size_t tek__size_for(const struct tek_known *known)
 {
 	const struct tek_stack_config *config = &tek__stack_config;

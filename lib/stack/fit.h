@@ -16,6 +16,9 @@ void tek__fit_start(void);
  */
 size_t tek__size_for(const struct tek_known *known);
 
+/* No stack of auto is smaller, unless the user says so. */
+size_t tek__fit_floor(void);
+
 /* The same where the program would have it be so large; 0: the program's own. */
 size_t tek__fit(const struct tek_known *known, size_t programs);
 

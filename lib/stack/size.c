@@ -121,39 +121,35 @@ static bool with_size(pthread_attr_t *own, const pthread_attr_t *attr, size_t by
 	return true;
 }
 
-/* What a thread of another kind of the same site needs besides. */
-static size_t room_for_others(const struct tek_stack *stack, size_t bytes, size_t programs)
+/* The stack of the largest kind of the thread's site. */
+static size_t largest_of_site(const struct tek_stack *stack, size_t programs)
 {
-#if __GLIBC_PREREQ(2, 27) /* before, the guard is a part of the stack */
 	const struct tek_known largest = tek__site_known(stack->site);
-	const size_t fitted = tek__fit(&largest, programs);
-	const size_t whole = fitted ? fitted : programs;
+	const size_t bytes = tek__fit(&largest, programs);
 
-	return whole > bytes ? (whole - bytes) & ~(tek__page_bytes - 1) : 0;
-#else
-	return 0;
-#endif
+	return bytes ? bytes : programs;
 }
 
 const pthread_attr_t *tek__size_choose(struct tek_thread *thread, const pthread_attr_t *attr,
 				       pthread_attr_t *own)
 {
 	struct tek_stack *stack = &thread->stack;
-#if __GLIBC_PREREQ(2, 27)
-	const struct tek_known known = tek__kind_known(thread);
-#else
-	const struct tek_known known = tek__site_known(stack->site);
-#endif
+	/* In C libraries before 2.27 the guard, where room is, is a part of the stack. */
+	const struct tek_known known = __GLIBC_PREREQ(2, 27) ? tek__kind_known(thread)
+							     : tek__site_known(stack->site);
 	const size_t programs = programs_own(stack, attr);
-	const size_t bytes = programs ? tek__fit(&known, programs) : 0;
-	size_t reserve = 0, room = 0;
+	size_t bytes = programs ? tek__fit(&known, programs) : 0, reserve = 0, room = 0;
 
 	if (!bytes)
 		return attr;
+	const size_t whole = __GLIBC_PREREQ(2, 27) ? largest_of_site(stack, programs) : bytes;
+	/* What is in the room cannot be passed to system calls, until the thread has its label. */
+	if (bytes < whole && bytes < tek__fit_floor())
+		bytes = whole < tek__fit_floor() ? whole : tek__fit_floor();
 	if (tek__stack_config.grow)
 		reserve = tek__grow_reserve(bytes);
-	else
-		room = room_for_others(stack, bytes, programs);
+	else if (bytes < whole)
+		room = (whole - bytes) & ~(tek__page_bytes - 1);
 	/* With its reserve it is to take no more addresses than without TEK, if that can be. */
 	if (bytes < programs && reserve > programs - bytes)
 		reserve = (programs - bytes) & ~(tek__page_bytes - 1);

@@ -183,6 +183,88 @@ static void a_thread_counts_once_however_often_it_is_measured(void **state)
 	assert_int_equal(kind_of(&before).peak_bytes, 3000);
 }
 
+/* What libtek.so does when a thread gets a name; whether it is to be measured. */
+static bool labelled(struct tek_thread *thread, const char *text)
+{
+	name(thread, text);
+	bool wanted = tek__kind_labelled(thread, true);
+	thread->stack.measured |= wanted;
+	return wanted;
+}
+
+static struct tek_thread born(uintptr_t function)
+{
+	struct tek_thread thread = made_up(function, 0x77);
+
+	thread.stack.site = tek__site_of(&thread);
+	thread.stack.measured = tek__site_wants_measure(thread.stack.site);
+	return thread;
+}
+
+static unsigned int threads_of(uintptr_t function, const char *label)
+{
+	for (unsigned int i = 1; i <= tek__table_header()->kinds; i++)
+		if (tek__table_kind_at(i)->function == function &&
+		    strcmp((const char *)tek__table_kind_at(i)->label, label) == 0)
+			return tek__table_kind_at(i)->threads;
+	return 0;
+}
+
+static void threads_count_for_the_kind_of_their_label_measured_or_not(void **state)
+{
+	const uintptr_t function = 0xf000;
+	unsigned int measured = 0;
+
+	(void)state;
+	for (unsigned int i = 0; i < 200; i++) {
+		struct tek_thread thread = born(function);
+		labelled(&thread, i % 20 == 7 ? "rare" : "often");
+		measured += thread.stack.measured;
+		if (thread.stack.measured)
+			note(&thread, 1000);
+	}
+	tek__kinds_finish();
+	assert_int_equal(threads_of(function, "rare"), 10);
+	assert_int_equal(threads_of(function, "often"), 190);
+	assert_int_equal(threads_of(function, ""), 0);
+	/* All of the rare ones, and of the others as many as settle it, and some. */
+	assert_in_range(measured, 10 + 16, 10 + 16 + 40);
+}
+
+static void a_new_label_of_a_settled_site_is_measured(void **state)
+{
+	const uintptr_t function = 0xf100;
+
+	(void)state;
+	while (born(function).stack.measured)
+		measure(function, 1000);
+	struct tek_thread thread = born(function);
+	while (thread.stack.measured)
+		thread = born(function);
+	assert_true(labelled(&thread, "new"));
+	assert_int_equal(tek__site_at(thread.stack.site)->known.bound_bytes, 0);
+	note(&thread, 5000);
+	assert_int_equal(threads_of(function, "new"), 1);
+}
+
+static void what_was_used_before_a_label_came_is_known_of_threads_without(void **state)
+{
+	const struct tek_stack_use early = {.peak_bytes = 3000, .bound_bytes = 4096};
+	struct tek_thread thread = born(0xf200);
+
+	(void)state;
+	name(&thread, "late");
+	assert_true(tek__kind_is_changed(&thread));
+	tek__kind_used_before(&thread, &early);
+	tek__kind_labelled(&thread, true);
+	assert_false(tek__kind_is_changed(&thread));
+	note(&thread, 90000);
+	const struct tek_site *site = tek__site_at(thread.stack.site);
+	assert_int_equal(tek__table_kind_at(site->bare_kind)->bound_bytes, 4096);
+	assert_int_equal(tek__table_kind_at(site->bare_kind)->threads, 0);
+	assert_int_equal(kind_of(&thread).bound_bytes, 90100);
+}
+
 enum { BETWEEN = 24 };
 
 /* They were not to be measured, but the watch finds that some of them use much, or all. */
@@ -431,6 +513,9 @@ int main(void)
 		MADE_UP(a_site_whose_bound_still_grows_does_not_settle),
 		MADE_UP(labels_tell_kinds_apart_and_numbers_do_not),
 		MADE_UP(a_thread_counts_once_however_often_it_is_measured),
+		MADE_UP(threads_count_for_the_kind_of_their_label_measured_or_not),
+		MADE_UP(a_new_label_of_a_settled_site_is_measured),
+		MADE_UP(what_was_used_before_a_label_came_is_known_of_threads_without),
 		MADE_UP(threads_that_nobody_was_to_measure_count_once_if_they_are),
 		MADE_UP(the_high_zone_is_news_once_a_kind),
 		MADE_UP(a_fitted_stack_is_meant_to_be_full),

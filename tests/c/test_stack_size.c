@@ -9,7 +9,9 @@
 #include "stack/size.h"
 #include "stack/stack.h"
 
+#include <fcntl.h>
 #include <sys/mman.h>
+#include <sys/uio.h>
 
 enum { CALLER_BOUND = 300 * KIB, NEARLY_FULL = 7 * MIB, GROWN_FROM = 50 * KIB };
 static const size_t huge = 512 * (size_t)MIB; /* of overflowed(): more than it gets */
@@ -171,6 +173,115 @@ static void a_kind_that_has_grown_can_grow_again_by_as_much(void **state)
 	(void)state;
 	need_tuner();
 	assert_int_equal(in_child(grow_again), 0);
+}
+
+/*
+ * Threads of a pool: what they use is known without label, and with two names.  What one sees of its
+ * own stack, in KiB at most.
+ */
+enum { DEEP_BOUND = 400 * KIB, FLAT_BOUND = 16 * KIB, DEEP_USE = 500 * KIB };
+
+struct pooled {
+	const char *name;
+	bool by_system_call; /* it uses its stack so, which cannot fault */
+	size_t before, told, after, used;
+	bool grown;
+	uintptr_t low; /* of the stack that it ended with */
+};
+
+static size_t own_bytes(uintptr_t *low)
+{
+	assert_true(tek__lock());
+	const struct tek_stack *stack = &tek__thread_self()->stack;
+	const size_t bytes = stack->bytes;
+	*low = stack->end - bytes;
+	tek__unlock();
+	return bytes;
+}
+
+__attribute__((noinline)) static size_t use_own(bool by_system_call)
+{
+	char *memory = __builtin_alloca(DEEP_USE);
+	int zeros = by_system_call ? open("/dev/zero", O_RDONLY) : -1;
+
+	if (!by_system_call)
+		memset(memory, 1, DEEP_USE);
+	__asm__ volatile("" : : "r"(memory) : "memory");
+	ssize_t used = by_system_call ? read(zeros, memory, DEEP_USE) : DEEP_USE;
+	close(zeros);
+	return used > 0 ? (size_t)used : 0;
+}
+
+static void *pooled(void *value)
+{
+	struct pooled *self = value;
+	struct shape shape = {0};
+
+	self->before = own_bytes(&self->low);
+	look(&shape);
+	self->told = shape.bytes;
+	if (self->name)
+		pthread_setname_np(pthread_self(), self->name);
+	self->after = own_bytes(&self->low);
+	if (!self->name || strcmp(self->name, "flat") != 0)
+		self->used = use_own(self->by_system_call);
+	own_bytes(&self->low);
+	assert_true(tek__lock());
+	self->grown = tek__thread_self()->stack.flags & TEK_STACK_GROWN;
+	tek__unlock();
+	return NULL;
+}
+
+static struct pooled run_pooled(const char *name, bool by_system_call)
+{
+	struct pooled job = {.name = name, .by_system_call = by_system_call};
+	pthread_t thread;
+
+	assert_int_equal(pthread_create(&thread, NULL, pooled, &job), 0);
+	pthread_join(thread, NULL);
+	return job;
+}
+
+static void a_thread_gets_the_stack_of_its_kind_when_it_gets_its_name(void **state)
+{
+	(void)state;
+	need_tuner();
+	const struct pooled flat = run_pooled("flat", false);
+	assert_true(flat.before < 128 * KIB);
+	assert_int_equal(flat.after, flat.before);
+	/* A program that asks is told what it may become. */
+	assert_in_range(flat.told, DEEP_BOUND * 3 / 2, DEEP_BOUND * 3 / 2 + 2 * 4096);
+	const struct pooled deep = run_pooled("deep", true);
+	assert_int_equal(deep.before, flat.before);
+	assert_in_range(deep.after, DEEP_BOUND * 3 / 2, DEEP_BOUND * 3 / 2 + 2 * 4096);
+	assert_int_equal(deep.used, DEEP_USE);
+	assert_false(deep.grown);
+	/* One whose kind is new may be as deep as any. */
+	assert_true(run_pooled("other", true).after >= DEEP_BOUND * 3 / 2);
+}
+
+static void a_thread_that_is_deep_before_it_has_a_name_grows(void **state)
+{
+	(void)state;
+	need_tuner();
+	const struct pooled nameless = run_pooled(NULL, false);
+	assert_true(nameless.before < 128 * KIB);
+	assert_int_equal(nameless.used, DEEP_USE);
+	assert_true(nameless.grown);
+}
+
+static void what_was_room_is_guard_again_when_the_thread_has_ended(void **state)
+{
+	char byte;
+
+	(void)state;
+	need_tuner();
+	/* The C library keeps its stack for the next thread. */
+	const struct pooled deep = run_pooled("deep", false);
+	struct iovec to = {&byte, 1}, from = {(void *)deep.low, 1};
+	assert_int_equal(process_vm_readv(getpid(), &to, 1, &from, 1, 0), -1);
+	from.iov_base = (char *)deep.low + deep.after - 1;
+	assert_int_equal(process_vm_readv(getpid(), &to, 1, &from, 1, 0), 1);
 }
 
 /* The new one looks whether another that had a signal stack is gone, which fails as it should. */
@@ -421,6 +532,12 @@ static void print_kinds(FILE *profile)
 	print_kind(profile, (uintptr_t)known, 0, rest);
 	snprintf(rest, sizeof(rest), "bound=%d least=%d threads=3", KNOWN_BOUND, GROWN_FROM);
 	print_kind(profile, (uintptr_t)grown, 0, rest);
+	snprintf(rest, sizeof(rest), "label=- bound=%d threads=0", FLAT_BOUND);
+	print_kind(profile, (uintptr_t)pooled, 0, rest);
+	snprintf(rest, sizeof(rest), "label=name:flat bound=%d threads=9", FLAT_BOUND);
+	print_kind(profile, (uintptr_t)pooled, 0, rest);
+	snprintf(rest, sizeof(rest), "label=name:deep bound=%d threads=1", DEEP_BOUND);
+	print_kind(profile, (uintptr_t)pooled, 0, rest);
 	snprintf(rest, sizeof(rest), "bound=%d threads=3", CALLER_BOUND);
 	print_kind(profile, (uintptr_t)by_caller, create_there(by_caller).call_site, rest);
 	snprintf(rest, sizeof(rest), "bound=1000 overflow=%zu threads=3", huge);
@@ -444,6 +561,9 @@ int main(void)
 		cmocka_unit_test(exact_does_not_paint_a_huge_stack),
 		cmocka_unit_test(where_memory_is_short_the_program_s_own_size_counts),
 		cmocka_unit_test(a_kind_that_has_grown_can_grow_again_by_as_much),
+		cmocka_unit_test(a_thread_gets_the_stack_of_its_kind_when_it_gets_its_name),
+		cmocka_unit_test(a_thread_that_is_deep_before_it_has_a_name_grows),
+		cmocka_unit_test(what_was_room_is_guard_again_when_the_thread_has_ended),
 		cmocka_unit_test(a_kind_that_nearly_fills_its_program_s_stack_gets_a_larger_one),
 		cmocka_unit_test(
 			a_kind_that_overflowed_a_small_stack_gets_what_its_program_asks_for),
