@@ -268,6 +268,7 @@ static void a_thread_that_is_deep_before_it_has_a_name_grows(void **state)
 	assert_true(nameless.before < 128 * KIB);
 	assert_int_equal(nameless.used, DEEP_USE);
 	assert_true(nameless.grown);
+	assert_true(run_pooled("flat", false).before > DEEP_USE);
 }
 
 static void what_was_room_is_guard_again_when_the_thread_has_ended(void **state)
@@ -562,8 +563,9 @@ int main(void)
 		cmocka_unit_test(where_memory_is_short_the_program_s_own_size_counts),
 		cmocka_unit_test(a_kind_that_has_grown_can_grow_again_by_as_much),
 		cmocka_unit_test(a_thread_gets_the_stack_of_its_kind_when_it_gets_its_name),
-		cmocka_unit_test(a_thread_that_is_deep_before_it_has_a_name_grows),
 		cmocka_unit_test(what_was_room_is_guard_again_when_the_thread_has_ended),
+		/* From here on threads without a name are known to be deep. */
+		cmocka_unit_test(a_thread_that_is_deep_before_it_has_a_name_grows),
 		cmocka_unit_test(a_kind_that_nearly_fills_its_program_s_stack_gets_a_larger_one),
 		cmocka_unit_test(
 			a_kind_that_overflowed_a_small_stack_gets_what_its_program_asks_for),
