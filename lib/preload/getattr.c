@@ -6,24 +6,31 @@
 #include "stack/config.h"
 #include "stack/stack.h"
 
-TEK_EXPORT int pthread_getattr_np(pthread_t handle, pthread_attr_t *attr)
+/* Without the lock for the calling thread: an allocator may ask, which has locks of its own. */
+static void tell(pthread_t handle, pthread_attr_t *attr)
 {
-	const bool started = tek__start();
-	int error = tek__real.pthread_getattr_np(handle, attr);
+	const struct tek_thread *thread;
 
-	if (error || !started || tek__stack_config.mode < TEK_STACK_MODE_AUTO)
-		return error;
 	if (pthread_equal(handle, pthread_self())) {
-		/* Without the lock: an allocator may ask, which has locks of its own. */
-		const struct tek_thread *self = tek__process_is_known() ? tek__thread_known_self()
-									: NULL;
-		if (self)
-			tek__stack_tell(self, attr);
+		thread = tek__process_is_known() ? tek__thread_known_self() : NULL;
+		if (thread)
+			tek__stack_tell(thread, attr);
 	} else if (tek__lock()) {
-		const struct tek_thread *thread = tek__thread_known(handle);
+		thread = tek__thread_known(handle);
 		if (thread)
 			tek__stack_tell(thread, attr);
 		tek__unlock();
 	}
-	return 0;
+}
+
+/* ThreadSanitizer's runtime calls it in threads that it has not prepared yet, where TEK fits no stacks. */
+TEK_EXPORT __attribute__((no_sanitize("thread"))) int pthread_getattr_np(pthread_t handle,
+									 pthread_attr_t *attr)
+{
+	const bool started = tek__real.pthread_getattr_np || tek__start();
+	int error = tek__real.pthread_getattr_np(handle, attr);
+
+	if (!error && started && tek__stack_config.mode >= TEK_STACK_MODE_AUTO)
+		tell(handle, attr);
+	return error;
 }
