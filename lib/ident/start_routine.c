@@ -64,13 +64,13 @@ static bool is_code(uintptr_t address)
 	return address && tek__module_access(address, 1) & PF_X;
 }
 
-/* Text of a loaded file, or of the heap, into name: of printable ASCII, and not longer than names are. */
-UNCHECKED static void copy_name(char name[16], uintptr_t text)
+/* Text of a loaded file, or of the heap, as far as it is printable ASCII and there is room for it. */
+UNCHECKED static void copy_text(char *to, size_t size, uintptr_t text)
 {
 	uintptr_t word = 0;
 	size_t length = 0;
 
-	for (; length < 15; length++) {
+	for (; length + 1 < size; length++) {
 		uintptr_t at = text + length;
 		if (length == 0 || at % WORD == 0) {
 			if (!can_read_word(at & ~(uintptr_t)(WORD - 1)))
@@ -81,9 +81,14 @@ UNCHECKED static void copy_name(char name[16], uintptr_t text)
 		memcpy(&byte, (const char *)&word + at % WORD, 1);
 		if (byte < ' ' || byte > '~')
 			break;
-		name[length] = byte;
+		to[length] = byte;
 	}
-	name[length] = '\0';
+	to[length] = '\0';
+}
+
+static void copy_name(char name[16], uintptr_t text)
+{
+	copy_text(name, 16, text);
 }
 
 /* struct _GThread of GLib begins with function and data, and has its name behind six numbers of 4 bytes. */
@@ -181,30 +186,89 @@ UNCHECKED static bool of_rust(struct tek_start_routine *start, const uintptr_t *
 	return false;
 }
 
+/* Words of CPython's objects: a count of references, their type, and what is in them. */
+enum { TYPE = 1, TYPE_NAME = 3, TYPE_BYTES = 4, METHOD_SELF = 3, STR_LENGTH = 2 };
+
+/* The name of the class of an object of Python; "": it is none. */
+static void class_of(uintptr_t object, char name[16])
+{
+	uintptr_t type = object ? word_at(object + TYPE * WORD) : 0;
+
+	copy_name(name, type ? word_at(type + TYPE_NAME * WORD) : 0);
+}
+
+/* A str of Python, whose text is so many words behind its beginning. */
+static bool copy_str(uintptr_t object, size_t text_at, char *to, size_t size)
+{
+	char name[16];
+
+	class_of(object, name);
+	if (strcmp(name, "str") != 0)
+		return false;
+	copy_text(to, size, object + text_at * WORD);
+	return to[0] &&
+	       (strlen(to) == word_at(object + STR_LENGTH * WORD) || strlen(to) == size - 1);
+}
+
+/*
+ * The name of a threading.Thread: the second attribute that is set.  Python 3.11 has a pointer to
+ * the attributes before the object, 3.12 one less by a byte at another place, and from 3.13 on they
+ * lie behind the object.
+ */
+static bool copy_thread_name(uintptr_t thread, char *to, size_t size)
+{
+	const uintptr_t values_11 = word_at(thread - 4 * WORD),
+			values_12 = word_at(thread - 3 * WORD);
+	const uintptr_t type = word_at(thread + TYPE * WORD);
+	const uintptr_t bytes = type ? word_at(type + TYPE_BYTES * WORD) : 0;
+
+	if (values_11 && copy_str(word_at(values_11 + WORD), 6, to, size))
+		return true;
+	if (values_12 % 2 && copy_str(word_at(values_12 + 1 + WORD), 5, to, size))
+		return true;
+	return bytes && bytes < 4096 && copy_str(word_at(thread + bytes + 2 * WORD), 5, to, size);
+}
+
+/* Python names a thread "Thread-7 (work)" if its program does not: then work() is what it runs. */
+static void name_thread(char name[16], char *text)
+{
+	static const char usual[] = "Thread-";
+	char *open = strchr(text, '('), *end = open ? strchr(open, ')') : NULL;
+
+	if (strncmp(text, usual, strlen(usual)) == 0) {
+		if (!open)
+			return;
+		text = open + 1;
+		if (end)
+			*end = '\0';
+	}
+	const size_t length = strnlen(text, 15);
+	memcpy(name, text, length);
+	name[length] = '\0';
+}
+
 /*
  * CPython from 3.7 on: its start routine gets a function of its own and a structure whose second
- * word is the callable.  Of a bound method (threading.Thread._bootstrap) the object's class has a name.
+ * word is the callable, a bound method (threading.Thread._bootstrap).
  */
 UNCHECKED static bool of_python(struct tek_start_routine *start, uintptr_t routine,
 				const uintptr_t *argument)
 {
-	enum { TYPE = 1, SELF = 3, TYPE_NAME = 3 };
+	char name[16], text[64];
 
 	if (!is_code(argument[0]) || tek__module_of(argument[0]) != tek__module_of(routine))
 		return false;
 	uintptr_t callable = word_at(argument[1] + WORD);
-	uintptr_t type = callable ? word_at(callable + TYPE * WORD) : 0;
-	char name[16] = "";
-	if (type)
-		copy_name(name, word_at(type + TYPE_NAME * WORD));
+	class_of(callable, name);
 	if (strcmp(name, "method") != 0)
 		return false;
-	uintptr_t self = word_at(callable + SELF * WORD);
-	type = self ? word_at(self + TYPE * WORD) : 0;
-	copy_name(name, type ? word_at(type + TYPE_NAME * WORD) : 0);
-	/* All that say what they run otherwise are of this class. */
+	uintptr_t self = word_at(callable + METHOD_SELF * WORD);
+	class_of(self, name);
+	/* All threads that are not of a class of their own are of this one. */
 	if (strcmp(name, "Thread") != 0)
 		memcpy(start->name, name, sizeof(name));
+	else if (copy_thread_name(self, text, sizeof(text)))
+		name_thread(start->name, text);
 	return true;
 }
 

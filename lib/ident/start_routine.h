@@ -8,7 +8,7 @@
  *   GNU's OpenMP        the function of the thread's first parallel region
  *   Qt                  a QThread: run() of its class, or what QThread::create() was given
  *   Rust                a Box<dyn FnOnce()>: its closure
- *   CPython             a method of an object: the name of its class
+ *   CPython             a method of an object: the name of its class, or of the threading.Thread
  *
  * What is read was checked before: it lies in a segment of a loaded file, or the kernel can read it.
  * An argument that is otherwise than expected leaves the start routine, as in any other program.
@@ -20,7 +20,7 @@
 
 struct tek_start_routine {
 	uintptr_t function; /* the address that stands for what the thread runs, in a listed file */
-	char name[16]; /* that the runtime will give the thread, or the name of its class; "" */
+	char name[16]; /* that the runtime will give or has for the thread, or of its class; "" */
 };
 
 /* By the creator. Not under the lock, which it takes; not in a signal handler. */

@@ -153,7 +153,7 @@ static void the_class_of_a_method_of_python_is_the_name_of_its_thread(void **sta
 	struct tek_start_routine start = tek__start_routine(routine, argument);
 	assert_int_equal(start.function, routine);
 	assert_string_equal(start.name, "Worker");
-	method.self = &thread; /* what that runs is not known */
+	method.self = &thread; /* of that the name is not known */
 	assert_string_equal(tek__start_routine(routine, argument).name, "");
 	method.self = (void *)8;
 	assert_string_equal(tek__start_routine(routine, argument).name, "");
@@ -161,6 +161,44 @@ static void the_class_of_a_method_of_python_is_the_name_of_its_thread(void **sta
 	assert_string_equal(tek__start_routine(routine, argument).name, "");
 	argument[1] = NULL;
 	assert_string_equal(tek__start_routine(routine, argument).name, "");
+}
+
+/* With its attributes where Python 3.11 has them. */
+static void a_thread_of_python_is_known_by_its_target_or_its_name(void **state)
+{
+	static const struct {
+		const char *name, *expected;
+	} cases[] = {{"Thread-7 (work)", "work"},
+		     {"Thread-12 (a_long_target_of_it)", "a_long_target_o"},
+		     {"Thread-3", ""},
+		     {"reader-2", "reader-2"}};
+	const struct type of_methods = {.name = "method"}, of_threads = {.name = "Thread"},
+			  of_str = {.name = "str"};
+	struct {
+		uintptr_t references;
+		const void *type;
+		uintptr_t length, rest[3];
+		char text[64];
+	} name = {.type = &of_str};
+	const void *values[] = {NULL, &name};
+	struct {
+		const void *values, *before[3];
+		struct object thread;
+	} thread = {.values = values, .thread = {.type = &of_threads}};
+	struct method method = {.type = &of_methods, .self = &thread.thread};
+	const void *boot[] = {NULL, &method}, *argument[] = {(void *)call, boot, NULL};
+
+	(void)state;
+	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
+		strcpy(name.text, cases[i].name);
+		name.length = strlen(name.text);
+		assert_string_equal(tek__start_routine(new_routine(), argument).name,
+				    cases[i].expected);
+	}
+	name.length = 99;
+	assert_string_equal(tek__start_routine(new_routine(), argument).name, "");
+	values[1] = (void *)8;
+	assert_string_equal(tek__start_routine(new_routine(), argument).name, "");
 }
 
 int main(void)
@@ -171,6 +209,7 @@ int main(void)
 		cmocka_unit_test(a_start_routine_with_other_arguments_is_not_looked_at_for_ever),
 		cmocka_unit_test(an_argument_that_cannot_be_read_is_not),
 		cmocka_unit_test(the_class_of_a_method_of_python_is_the_name_of_its_thread),
+		cmocka_unit_test(a_thread_of_python_is_known_by_its_target_or_its_name),
 	};
 	return cmocka_run_group_tests_name("start_routine", tests, NULL, NULL);
 }

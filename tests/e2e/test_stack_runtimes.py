@@ -168,6 +168,22 @@ for thread in threads: thread.start()
 for thread in threads: thread.join()
 """
 
+# The same without classes.  WHAT: targets, or names.
+PYTHON_TARGETS = """
+import ctypes, sys, threading
+use = ctypes.CDLL(sys.argv[1])
+def shallow_work(): use.shallow(None)
+def deep_work(): use.deep(None)
+def work(deep): use.deep(None) if deep else use.shallow(None)
+if sys.argv[2] == "targets":
+    threads = [threading.Thread(target=deep_work if i == 40 else shallow_work) for i in range(64)]
+else:
+    threads = [threading.Thread(target=work, args=[i == 40], name=f"{'deep' if i == 40 else 'shallow'}_work-{i}")
+               for i in range(64)]
+for thread in threads: thread.start()
+for thread in threads: thread.join()
+"""
+
 # A pool of C: the name says what a thread is for. HOW: by itself, by its creator, before or after it runs.
 NAMES = COMMON + """
 static pthread_barrier_t created;
@@ -289,6 +305,19 @@ def test_threads_of_python_are_of_the_kind_of_their_class(tuned, tmp_path):
     subprocess.run(["gcc", "-O1", "-w", "-fPIC", "-shared", "-o", library, source], check=True, timeout=120)
     kinds = check(tuned, sys.executable, "-c", PYTHON, library)
     assert {"name:Deep", "name:Shallow"} <= {kind["label"] for kind in kinds}
+
+
+@pytest.mark.parametrize("what", ["targets", "names"])
+def test_threads_of_python_without_a_class_are_of_the_kind_of_their_target_or_name(tuned, tmp_path, what):
+    if sys.version_info < (3, 11):
+        pytest.skip("needs Python 3.11, whose objects TEK knows")
+    source = tmp_path / "use.c"
+    source.write_text(COMMON.replace("static void *", "void *"))
+    library = tmp_path / "use.so"
+    subprocess.run(["gcc", "-O1", "-w", "-fPIC", "-shared", "-o", library, source], check=True, timeout=120)
+    kinds = check(tuned, sys.executable, "-c", PYTHON_TARGETS, library, what)
+    labels = {kind["label"] for kind in kinds}
+    assert {"name:deep_work", "name:shallow_work"} <= labels or {"name:deep_work-#", "name:shallow_work-#"} <= labels
 
 
 @pytest.mark.parametrize("how", ["itself", "creator"])
