@@ -10,7 +10,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <string.h>
-#include <sys/syscall.h>
+#include <sys/mman.h>
 #include <unistd.h>
 
 enum { WORD = sizeof(uintptr_t) };
@@ -18,39 +18,60 @@ enum { WORD = sizeof(uintptr_t) };
 /* What an argument points to may be smaller than what is sought there, or written by other threads. */
 #define UNCHECKED __attribute__((no_sanitize("address", "thread")))
 
-/*
- * Whether the kernel can read a mask of signals there.  rt_sigprocmask(2) reads its new mask before
- * it refuses an impossible `how`; it is allowed wherever threads are.
- */
-static bool can_read_mask(uintptr_t address)
-{
-	const int impossible = ~0, saved = errno;
-	const size_t mask_bytes = 8;
+#ifndef MADV_POPULATE_READ
+#define MADV_POPULATE_READ 22 /* Linux 5.14; before, no argument of an unknown file is read */
+#endif
 
-	/* The mask may be longer than a word, and the page end behind that. */
-	syscall(SYS_rt_sigprocmask, impossible, address & ~(uintptr_t)(mask_bytes - 1), NULL,
-		mask_bytes);
-	bool can = errno == EINVAL;
+/*
+ * Whether ordinary memory is there.  The kernel says so without reading it, and says no of registers of
+ * a device, which may do something when they are read.
+ */
+static bool is_memory(uintptr_t page, size_t bytes)
+{
+	const int saved = errno;
+	bool is = madvise((void *)page, bytes, MADV_POPULATE_READ) == 0;
+
 	errno = saved;
-	return can;
+	return is;
 }
 
-/* Some emulators refuse `how` first: there nothing is read. */
-static bool kernel_reads_first(void)
+/* Some emulators say yes to everything. */
+static bool kernel_can_tell(size_t page_bytes)
 {
 	enum { UNKNOWN, YES, NO };
-	const uintptr_t nowhere = ~(uintptr_t)0;
 	static atomic_int answer;
 
-	if (atomic_load_explicit(&answer, memory_order_relaxed) == UNKNOWN)
-		atomic_store_explicit(&answer, can_read_mask(nowhere) ? NO : YES,
-				      memory_order_relaxed);
+	if (atomic_load_explicit(&answer, memory_order_relaxed) == UNKNOWN) {
+		const int saved = errno;
+		void *page = mmap(NULL, page_bytes, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+		if (page == MAP_FAILED) {
+			errno = saved;
+			return false;
+		}
+		bool can = !is_memory((uintptr_t)page, page_bytes);
+		munmap(page, page_bytes);
+		errno = saved;
+		atomic_store_explicit(&answer, can ? YES : NO, memory_order_relaxed);
+	}
 	return atomic_load_explicit(&answer, memory_order_relaxed) == YES;
 }
 
+/* The page that was found to be memory last, in the present look at an argument; 0: none. */
+static __thread uintptr_t known_page __attribute__((tls_model("initial-exec")));
+
 static bool can_read_word(uintptr_t address)
 {
-	return address && address % WORD == 0 && kernel_reads_first() && can_read_mask(address);
+	const size_t page_bytes = (size_t)sysconf(_SC_PAGESIZE);
+	const uintptr_t page = address & ~(uintptr_t)(page_bytes - 1);
+
+	if (!page || address % WORD)
+		return false;
+	if (page == known_page)
+		return true;
+	if (!kernel_can_tell(page_bytes) || !is_memory(page, page_bytes))
+		return false;
+	known_page = page;
+	return true;
 }
 
 /* The word there; 0: it cannot be read. */
@@ -312,6 +333,7 @@ struct tek_start_routine tek__start_routine(uintptr_t routine, const void *argum
 {
 	struct tek_start_routine start = {.function = routine};
 
+	known_page = 0;
 	tek__module_note(routine);
 	if (!argument || (uintptr_t)argument % WORD)
 		return start;

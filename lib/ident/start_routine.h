@@ -10,7 +10,8 @@
  *   Rust                a Box<dyn FnOnce()>: its closure
  *   CPython             a method of an object: the name of its class, or of the threading.Thread
  *
- * What is read was checked before: it lies in a segment of a loaded file, or the kernel can read it.
+ * What is read was checked before: it lies in a segment of a loaded file, or the kernel says that
+ * memory is there, and no device.
  * An argument that is otherwise than expected leaves the start routine, as in any other program.
  */
 #ifndef TEK_IDENT_START_ROUTINE_H

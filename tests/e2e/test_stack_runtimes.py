@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: MIT OR Apache-2.0
 """Many threads with one start routine, of which one needs much stack: what a runtime's threads run, and names, tell
 their kinds apart, so that the others keep small stacks."""
-import pathlib
+import platform
 import re
 import shutil
 import subprocess
@@ -273,7 +273,14 @@ def test_threads_of_openmp_are_of_the_kind_of_their_first_function(tuned, compil
     check(tuned, program, threads=THREADS - 1)
 
 
+def need_answers_about_memory():
+    """Of unknown files an argument is read only where the kernel says that it is memory."""
+    if tuple(map(int, re.findall(r"\d+", platform.release())[:2])) < (5, 14):
+        pytest.skip("needs madvise(MADV_POPULATE_READ) of Linux 5.14")
+
+
 def test_threads_of_rust_are_of_the_kind_of_their_closure(tuned, tmp_path):
+    need_answers_about_memory()
     if not shutil.which("rustc"):
         pytest.skip("needs rustc")
     (tmp_path / "main.rs").write_text(RUST)
@@ -299,6 +306,7 @@ def test_threads_of_qt_are_of_the_kind_of_their_class(tuned, compile_c, tmp_path
 
 
 def test_threads_of_python_are_of_the_kind_of_their_class(tuned, tmp_path):
+    need_answers_about_memory()
     source = tmp_path / "use.c"
     source.write_text(COMMON.replace("static void *", "void *"))
     library = tmp_path / "use.so"
@@ -309,6 +317,7 @@ def test_threads_of_python_are_of_the_kind_of_their_class(tuned, tmp_path):
 
 @pytest.mark.parametrize("what", ["targets", "names"])
 def test_threads_of_python_without_a_class_are_of_the_kind_of_their_target_or_name(tuned, tmp_path, what):
+    need_answers_about_memory()
     if sys.version_info < (3, 11):
         pytest.skip("needs Python 3.11, whose objects TEK knows")
     source = tmp_path / "use.c"
