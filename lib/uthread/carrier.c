@@ -32,6 +32,7 @@
 #define KERNEL_STACK_BYTES ((size_t)256 << 10)
 
 struct tek_carrier *_Atomic tek__carriers;
+atomic_uint tek__carrier_generation;
 
 /* From here on it carries the worker. */
 static void call(struct tek_carrier *carrier, struct tek_worker *worker)
@@ -64,13 +65,15 @@ void tek__carrier_set_worker(struct tek_here *here, struct tek_worker *worker)
 	tek__spin_unlock(&here->lock);
 }
 
-/* Until it is given a worker, which from then on is its own. By its kernel thread. */
+/* Until it is given a worker, which from then on is its own; NULL: it is dismissed. By its kernel thread. */
 static struct tek_worker *wait_for_worker(struct tek_carrier *carrier)
 {
 	while (!atomic_load_explicit(&carrier->called, memory_order_acquire))
 		syscall(SYS_futex, &carrier->called, FUTEX_WAIT_PRIVATE, 0, NULL, NULL, 0);
 	atomic_store_explicit(&carrier->called, 0, memory_order_relaxed);
 	struct tek_worker *worker = carrier->given;
+	if (!worker)
+		return NULL;
 	struct tek_here *here = tek__here_find();
 	tek__carrier_set_worker(here, worker);
 	here->carrier = carrier;
@@ -128,7 +131,7 @@ bool tek__carrier_stop_here(struct tek_worker *worker)
 	}
 	if (!next)
 		return false;
-	self->carrier = carrier;
+	tek__carrier_pin(self, carrier);
 	tek__set_current(worker, NULL);
 	if (spare)
 		leave_to_spare(worker, spare, next);
@@ -144,11 +147,25 @@ void tek__carrier_hand_over(struct tek_worker *worker, struct tek_uthread *threa
 	tek__carrier_resume(worker, thread);
 }
 
+void tek__carrier_pass_on(struct tek_worker *worker, struct tek_carrier *spare,
+			  struct tek_uthread *next)
+{
+	worker->for_carrier = next;
+	step_back(tek__here_carrier(), worker);
+	tek__carrier_give_worker(spare, worker);
+}
+
 void tek__carrier_resume(struct tek_worker *worker, struct tek_uthread *thread)
 {
 	struct tek_carrier *to = thread->carrier;
 
-	thread->carrier = NULL;
+	if (!thread->stopped) {
+		/* Its carrier's own context switches to it. */
+		worker->for_carrier = thread;
+		tek__carrier_give_worker(to, worker);
+		return;
+	}
+	tek__carrier_unpin(thread);
 	tek__set_current(worker, thread);
 	worker->kernel_mask = thread->mask;
 	worker->switches++;
@@ -223,7 +240,7 @@ bool tek__carrier_take_worker(struct tek_worker *worker,
 		taken = false;
 	}
 	if (taken) {
-		self->carrier = carrier;
+		tek__carrier_pin(self, carrier);
 		tek__set_current(worker, NULL);
 		atomic_store(&carrier->detached, self);
 		carrier->context.mask = worker->kernel_mask;
@@ -258,7 +275,24 @@ static void end(struct tek_carrier *carrier)
 	tek__preempt_remove(carrier);
 	if (tek__engine.own_tls)
 		tek__tls_unadopt(&carrier->context);
+	carrier->tid = 0;
 	tek__carrier_drop(carrier);
+}
+
+/* It has no worker: whether it waits for the next one. */
+static bool stays(struct tek_carrier *carrier)
+{
+	return carrier->dedicated ? !tek__carrier_is_over(carrier) : tek__carrier_keep(carrier);
+}
+
+/* A kernel thread that has just begun. Without a worker it is a spare one, unless it is for one thread only. */
+static bool is_wanted(struct tek_carrier *carrier)
+{
+	if (atomic_load(&carrier->called) || carrier->dedicated)
+		return true;
+	const bool kept = tek__carrier_put_back(carrier);
+	tek__supplier_has_made_one();
+	return kept;
 }
 
 /* The life of a kernel thread that carries whatever worker it is given. */
@@ -279,15 +313,13 @@ static void *carry(void *argument)
 	tek__preempt_add(carrier);
 	if (!carrier->listed)
 		list(carrier);
-	if (!atomic_load(&carrier->called)) {
-		tek__carrier_put_back(carrier);
-		tek__supplier_has_made_one();
-	}
-	do {
-		struct tek_worker *worker = wait_for_worker(carrier);
+	struct tek_worker *worker;
+	bool more = is_wanted(carrier);
+	while (more && (worker = wait_for_worker(carrier))) {
 		tek__after_switch(worker);
 		tek__idle(carrier, worker);
-	} while (tek__carrier_keep(carrier));
+		more = stays(carrier);
+	}
 	end(carrier);
 	return NULL;
 }
@@ -312,12 +344,14 @@ int tek__kernel_thread(void *(*routine)(void *), void *argument)
 	return error;
 }
 
-int tek__carrier_start(struct tek_worker *worker)
+int tek__carrier_start(struct tek_worker *worker, unsigned int generation)
 {
 	struct tek_carrier *carrier = tek__carrier_new();
 
 	if (!carrier)
 		return ENOMEM;
+	carrier->dedicated = false;
+	carrier->generation = generation;
 	if (worker) {
 		worker->kernel_mask = tek__blockable_signals();
 		carrier->given = worker;
@@ -332,7 +366,29 @@ int tek__carrier_start(struct tek_worker *worker)
 	return error;
 }
 
-/* The own context of the kernel thread on whose stack the first thread goes on. */
+struct tek_carrier *tek__carrier_start_dedicated(void)
+{
+	struct tek_carrier *carrier = tek__carrier_new();
+
+	if (!carrier)
+		return NULL;
+	carrier->dedicated = true;
+	atomic_store(&carrier->only, NULL);
+	if (tek__kernel_thread(carry, carrier) != 0) {
+		tek__carrier_drop(carrier);
+		return NULL;
+	}
+	return carrier;
+}
+
+void tek__carrier_dismiss(struct tek_carrier *carrier)
+{
+	carrier->given = NULL;
+	atomic_store_explicit(&carrier->called, 1, memory_order_release);
+	syscall(SYS_futex, &carrier->called, FUTEX_WAKE_PRIVATE, 1, NULL, NULL, 0);
+}
+
+/* The own context of the kernel thread on whose stack the first thread goes on. It never ends: the process would. */
 static const struct tek_context *carry_adopted(void *argument)
 {
 	struct tek_carrier *carrier = argument;
@@ -341,8 +397,10 @@ static const struct tek_context *carry_adopted(void *argument)
 	tek__after_switch(tek__here_worker());
 	for (struct tek_worker *worker = tek__here_worker();;) {
 		tek__idle(carrier, worker);
-		tek__carrier_put_back(carrier);
-		worker = wait_for_worker(carrier);
+		if (!carrier->dedicated)
+			tek__carrier_put_back(carrier);
+		while (!(worker = wait_for_worker(carrier)))
+			;
 		tek__after_switch(worker);
 	}
 	return NULL;
@@ -398,6 +456,9 @@ int tek__carrier_adopt(struct tek_worker *worker, struct tek_uthread *first)
 	if (!carrier)
 		return ENOMEM;
 	prepare(carrier);
+	carrier->dedicated = false;
+	carrier->generation = atomic_load(&tek__carrier_generation);
+	carrier->main = first;
 	carrier->kernel_here = here;
 	if (tek__engine.own_tls)
 		tek__tls_adopt(first);
@@ -451,6 +512,10 @@ void tek__carriers_after_fork(void)
 	atomic_store(&carrier->detached, NULL);
 	atomic_store(&carrier->aside, false);
 	atomic_store(&carrier->kicked, false);
+	/* All that the child will have inherits from this one. */
+	carrier->dedicated = false;
+	carrier->generation = atomic_load(&tek__carrier_generation);
+	carrier->main = tek__here_self();
 	list(carrier);
 	/*
 	 * If its own context was on the stack of a kernel thread, the C library takes that for one that is gone, and

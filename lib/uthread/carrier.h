@@ -11,6 +11,8 @@
  *
  * With KLT preemption (preempt.h) this is how threads are preempted.
  *
+ * A carrier may be for one thread only, and a thread for one carrier: bound.h.
+ *
  * Taking a worker away races with its carrier, which may just be coming back.  The monitor writes "no worker" to
  * what tek__enter() reads (here->entry), makes all CPUs pass a memory barrier (membarrier(2)), and reads whether the thread is in the engine
  * (`defer`); the thread writes `defer` and then reads its worker.  So at least one of them sees the other.
@@ -44,6 +46,11 @@ struct tek_carrier {
 	void *signal_stack; /* overflow.h; it stays with the structure */
 	atomic_bool kicked; /* a tick has been sent that has not come yet */
 	atomic_uint place;  /* the CPU + 1 that it is kept to; 0: none (affinity.h) */
+	/* Which threads it may run: bound.h. */
+	bool dedicated;                   /* `only`, and no other */
+	struct tek_uthread *_Atomic only; /* NULL: that one has ended */
+	unsigned int generation;          /* of kernel state: tek__carrier_generation */
+	struct tek_uthread *main; /* of the process's first kernel thread: whose it is; else NULL */
 };
 
 extern struct tek_carrier *_Atomic tek__carriers __attribute__((visibility("hidden")));
@@ -57,8 +64,57 @@ int tek__carrier_adopt(struct tek_worker *worker, struct tek_uthread *first);
  */
 void tek__carrier_disown(void);
 
-/* A new kernel thread that carries `worker`, or is a spare one (NULL). */
-int tek__carrier_start(struct tek_worker *worker);
+/*
+ * Counts the changes that the kernel state of the whole process has gone through (bound.h).  A
+ * carrier of an earlier generation runs no thread any more.
+ */
+extern atomic_uint tek__carrier_generation __attribute__((visibility("hidden")));
+
+/* Whether this thread may run there. */
+static inline bool tek__carrier_may_run(const struct tek_carrier *carrier,
+					const struct tek_uthread *thread)
+{
+	if (carrier->dedicated)
+		return atomic_load(&carrier->only) == thread;
+	return carrier->generation == atomic_load(&tek__carrier_generation);
+}
+
+/* Whether it runs no thread any more. */
+static inline bool tek__carrier_is_over(const struct tek_carrier *carrier)
+{
+	return carrier->dedicated ? !atomic_load(&carrier->only)
+				  : !tek__carrier_may_run(carrier, NULL);
+}
+
+/*
+ * A new kernel thread that carries `worker`, or is a spare one (NULL).  `generation`: of the caller's
+ * kernel state, which it inherits.  0 or an error number.
+ */
+int tek__carrier_start(struct tek_worker *worker, unsigned int generation);
+
+/*
+ * A new kernel thread with the kernel state of the caller's.  It runs one thread only, which the caller
+ * writes to carrier->only.  NULL: none can be had.
+ */
+struct tek_carrier *tek__carrier_start_dedicated(void);
+
+/* It has no worker, and its kernel thread waits for one: that ends. */
+void tek__carrier_dismiss(struct tek_carrier *carrier);
+
+/* The thread stops in the middle of something, on this carrier. */
+static inline void tek__carrier_pin(struct tek_uthread *thread, struct tek_carrier *carrier)
+{
+	thread->carrier = carrier;
+	thread->stopped = true;
+}
+
+/* It goes on there. */
+static inline void tek__carrier_unpin(struct tek_uthread *thread)
+{
+	thread->stopped = false;
+	if (!thread->bound)
+		thread->carrier = NULL;
+}
 
 /* Gives it a worker that nobody carries, or from which the caller steps back. */
 void tek__carrier_give_worker(struct tek_carrier *spare, struct tek_worker *worker);
@@ -78,6 +134,13 @@ bool tek__carrier_stop_here(struct tek_worker *worker);
 
 /* By the carrier's own context: `thread` belongs to another carrier, which gets this worker. */
 void tek__carrier_hand_over(struct tek_worker *worker, struct tek_uthread *thread);
+
+/*
+ * By the carrier's own context, which may not run `next` (NULL: nobody): a spare carrier carries the worker on,
+ * first with that thread.
+ */
+void tek__carrier_pass_on(struct tek_worker *worker, struct tek_carrier *spare,
+			  struct tek_uthread *next);
 
 /* `thread` belongs to a carrier: that one carries this worker, which nobody does now, from here on. */
 void tek__carrier_resume(struct tek_worker *worker, struct tek_uthread *thread);

@@ -103,7 +103,7 @@ static int start_others(void)
 	if (needs_monitor())
 		error = tek__monitor_start();
 	for (unsigned int i = 1; i < tek__worker_count && !error; i++)
-		error = tek__carrier_start(&tek__workers[i]);
+		error = tek__carrier_start(&tek__workers[i], atomic_load(&tek__carrier_generation));
 	return error;
 }
 
@@ -191,6 +191,7 @@ void tek__engine_after_fork(void)
 	tek__sched->start(1);
 	tek__events_after_fork();
 	self->carrier = NULL;
+	self->bound = self->stopped = false;
 	self->sched.home = worker;
 	tek__set_current(worker, self);
 	worker->kernel_mask = mask;

@@ -35,11 +35,11 @@ static struct tek_carrier *take(struct tek_carrier **list)
 	return carrier;
 }
 
-/* If there are fewer than so many. */
+/* If there are fewer than so many, and it may run threads. */
 static bool add(struct tek_carrier *carrier, unsigned int most)
 {
 	tek__spin_lock(&spares.lock);
-	bool wanted = tek__carrier_spares() < most;
+	bool wanted = tek__carrier_spares() < most && !tek__carrier_is_over(carrier);
 	if (wanted) {
 		carrier->next = spares.first;
 		spares.first = carrier;
@@ -51,9 +51,9 @@ static bool add(struct tek_carrier *carrier, unsigned int most)
 	return wanted;
 }
 
-void tek__carrier_put_back(struct tek_carrier *spare)
+bool tek__carrier_put_back(struct tek_carrier *spare)
 {
-	add(spare, ~0u);
+	return add(spare, ~0u);
 }
 
 bool tek__carrier_keep(struct tek_carrier *carrier)
@@ -69,6 +69,14 @@ struct tek_carrier *tek__carrier_spare(void)
 		atomic_fetch_sub_explicit(&spares.count, 1, memory_order_relaxed);
 	tek__spin_unlock(&spares.lock);
 	return carrier;
+}
+
+void tek__spares_dismiss(void)
+{
+	struct tek_carrier *spare;
+
+	while ((spare = tek__carrier_spare()))
+		tek__carrier_dismiss(spare);
 }
 
 struct tek_carrier *tek__carrier_spare_soon(uint64_t ns)

@@ -14,10 +14,13 @@ struct tek_carrier *tek__carrier_spare(void);
 /* The same, which waits for one in the kernel, so long at most. NULL: none has come. */
 struct tek_carrier *tek__carrier_spare_soon(uint64_t ns);
 
-/* It is a spare one from now on. */
-void tek__carrier_put_back(struct tek_carrier *spare);
+/* It is a spare one from now on; false: it runs no threads any more (bound.h), and its kernel thread can end. */
+bool tek__carrier_put_back(struct tek_carrier *spare);
 
-/* The same, if it is wanted; false: there are enough, and its kernel thread can end. */
+/* There are none any more. */
+void tek__spares_dismiss(void);
+
+/* The same, if it is wanted; false also if there are enough. */
 bool tek__carrier_keep(struct tek_carrier *carrier);
 
 /* So many spare ones there are now. */

@@ -5,6 +5,7 @@
 #include "uthread/monitor.h"
 #include "uthread/spares.h"
 
+#include <limits.h>
 #include <linux/futex.h>
 #include <sys/syscall.h>
 #include <unistd.h>
@@ -42,13 +43,19 @@ struct tek_uthread *tek__next_stopped(struct tek_worker *worker, const struct te
 	return next;
 }
 
-static void make_spares(void)
+/* The kernel state that this kernel thread has, and gives to those that it makes, is the process's still. */
+static bool is_current(unsigned int generation)
+{
+	return generation == atomic_load(&tek__carrier_generation);
+}
+
+static void make_spares(unsigned int generation)
 {
 	const struct timespec moment = {.tv_nsec = REFUSED_NS};
 
-	while (any_missing()) {
+	while (is_current(generation) && any_missing()) {
 		atomic_fetch_add(&coming, 1);
-		if (tek__carrier_start(NULL) != 0) {
+		if (tek__carrier_start(NULL, generation) != 0) {
 			atomic_fetch_sub(&coming, 1);
 			syscall(SYS_nanosleep, &moment, NULL);
 			break;
@@ -65,19 +72,41 @@ void tek__supplier_has_made_one(void)
 
 static void *supply(void *argument)
 {
-	(void)argument;
+	const unsigned int generation = (unsigned int)(uintptr_t)argument;
+
 	tek__here_find()->defer = 1;
 	for (;;) {
-		make_spares();
+		make_spares(generation);
 		if (!atomic_load(&called))
 			syscall(SYS_futex, &called, FUTEX_WAIT_PRIVATE, 0, NULL, NULL, 0);
+		if (!is_current(generation))
+			break; /* another one has been started */
 		atomic_store(&called, 0);
 	}
+	/* The call may have been meant for it. */
+	syscall(SYS_futex, &called, FUTEX_WAKE_PRIVATE, 1, NULL, NULL, 0);
 	return NULL;
+}
+
+static int start(void)
+{
+	const unsigned int generation = atomic_load(&tek__carrier_generation);
+
+	return tek__kernel_thread(supply, (void *)(uintptr_t)generation);
 }
 
 int tek__supplier_start(void)
 {
 	atomic_store(&coming, 0); /* a child of fork() has none of them */
-	return tek__kernel_thread(supply, NULL);
+	return start();
+}
+
+int tek__supplier_replace(void)
+{
+	const int error = start();
+
+	/* The one before looks, and ends. */
+	atomic_store(&called, 1);
+	syscall(SYS_futex, &called, FUTEX_WAKE_PRIVATE, INT_MAX, NULL, NULL, 0);
+	return error;
 }

@@ -13,6 +13,9 @@
 /* 0 or an error number. */
 int tek__supplier_start(void);
 
+/* The kernel state has another generation (bound.h): one that has it makes spare carriers from now on. */
+int tek__supplier_replace(void);
+
 /* Spare carriers may be missing: it makes them. From a signal handler, too. */
 void tek__supplier_look(void);
 

@@ -61,6 +61,8 @@ struct tek_uthread {
 	struct tek_here *here; /* its own, if it has thread-local storage of its own; else NULL */
 	uintptr_t tls;         /* then the thread pointer for it */
 	struct tek_carrier *carrier; /* the kernel thread that it cannot leave now; NULL: any */
+	bool bound;                  /* nor ever: bound.h */
+	bool stopped; /* in the middle of something, on that kernel thread; else its context is saved */
 	struct tek_sched_state sched;
 	uint64_t mask;          /* signals that it blocks, as bits: signal n is bit n - 1 */
 	struct tek_side *shown; /* what the table says of it: shown.h; NULL: nothing */

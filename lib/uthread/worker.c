@@ -236,10 +236,18 @@ leave_to_carrier(struct tek_worker *worker, struct tek_uthread *self, struct tek
 static inline void go_on(struct tek_worker *worker, struct tek_uthread *self,
 			 struct tek_uthread *next)
 {
-	if (next && !RARELY(next->carrier != NULL))
+	if (next && !RARELY(next->carrier || self->carrier))
 		switch_to(worker, self, next, carrier_of(worker), next);
 	else
 		leave_to_carrier(worker, self, next);
+}
+
+void tek__move_to(struct tek_carrier *carrier)
+{
+	struct tek_uthread *self = tek__here_self();
+
+	self->carrier = carrier;
+	leave_to_carrier(tek__here_worker(), self, self);
 }
 
 /* Files and times, by a worker that always has somebody to run. */
@@ -375,7 +383,9 @@ struct tek_uthread *tek__end_current(void)
 
 	leave_ended(worker, self);
 	struct tek_uthread *next = next_one(worker, NULL, TEK_READY_WOKEN);
-	if (next && !RARELY(next->carrier != NULL)) {
+	if (RARELY(self->bound))
+		atomic_store(&carrier->only, NULL);
+	else if (next && !RARELY(next->carrier != NULL)) {
 		tek__trace_switch(worker, self, next);
 		prepare_switch(worker, self, next, carrier, next);
 		return next;

@@ -139,6 +139,9 @@ static inline void tek__leave(void)
 void tek__yield(enum tek_ready why);
 void tek__park(void);
 
+/* The calling thread, whose carrier has another one, goes on on this carrier, which has no worker. */
+void tek__move_to(struct tek_carrier *carrier);
+
 /*
  * The calling thread has ended: returns whom to go on with, another thread or the carrier's own context.  All is done for
  * that but the last: tek__fiber_switch(), tek__context_go().

@@ -6,15 +6,34 @@
 #include "preload/uthread/real.h"
 #include "uthread/posix/blocking.h"
 #include "uthread/posix/start.h"
+#include "uthread/posix/state.h"
 #include "uthread/worker.h"
 
+#include <limits.h>
 #include <stdarg.h>
+#include <stdio.h>
+
+/* A file of the calling thread in /proc, by which its state is changed. */
+static int open_own(const char *rest, int flags)
+{
+	struct tek_state_call call = {.of_process = false};
+	char path[PATH_MAX];
+
+	if (!tek__state_begin_own(&call))
+		return -1;
+	/* Its thread id may be another one now. */
+	snprintf(path, sizeof(path), "/proc/thread-self/%s", rest);
+	const int file = TEK_REAL(openat)(AT_FDCWD, path, flags, 0);
+	tek__state_end(&call);
+	return file;
+}
 
 static int open_at(int directory, const char *path, int flags, mode_t mode)
 {
 	if (!tek__is_uthread() || tek__start_is_borrowed())
 		return TEK_REAL(openat)(directory, path, flags, mode);
-	return tek__openat(directory, path, flags, mode);
+	const char *own = (flags & O_ACCMODE) != O_RDONLY ? tek__state_own_file(path) : NULL;
+	return own ? open_own(own, flags) : tek__openat(directory, path, flags, mode);
 }
 
 #define MODE(last) \

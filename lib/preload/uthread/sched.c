@@ -4,9 +4,11 @@
 
 #include "preload/uthread/real.h"
 #include "uthread/affinity.h"
+#include "uthread/posix/state.h"
 
 #include <errno.h>
 #include <pthread.h>
+#include <sys/syscall.h>
 
 TEK_EXPORT int pthread_setschedparam(pthread_t handle, int policy, const struct sched_param *param)
 {
@@ -116,7 +118,16 @@ TEK_EXPORT int sched_getaffinity(pid_t tid, size_t bytes, cpu_set_t *cpus)
 
 TEK_EXPORT int sched_setaffinity(pid_t tid, size_t bytes, const cpu_set_t *cpus)
 {
+	struct tek_state_call call = {
+		.number = SYS_sched_setaffinity,
+		.argument = {(unsigned long)tid, bytes, (unsigned long)cpus},
+	};
+
 	if (tek__affinity_stays(tid, bytes, cpus))
 		return 0;
-	return TEK_REAL(sched_setaffinity)(tid, bytes, cpus);
+	if (!tek__state_begin(&call))
+		return -1;
+	const int result = TEK_REAL(sched_setaffinity)((pid_t)call.argument[0], bytes, cpus);
+	tek__state_end(&call);
+	return result;
 }

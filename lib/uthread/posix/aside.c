@@ -31,7 +31,7 @@ static void leave_worker(struct tek_worker *worker)
 	struct tek_carrier *carrier = tek__here_carrier();
 
 	tek__carrier_set_worker(tek__here_find(), NULL);
-	self->carrier = carrier;
+	tek__carrier_pin(self, carrier);
 	tek__set_current(worker, NULL);
 	atomic_store(&carrier->aside, true);
 	atomic_store(&carrier->detached, self);
@@ -47,7 +47,7 @@ static void take_back(struct tek_worker *worker)
 
 	atomic_store(&carrier->detached, NULL);
 	atomic_store(&carrier->aside, false);
-	self->carrier = NULL;
+	tek__carrier_unpin(self);
 	worker->kernel_mask = carrier->context.mask;
 	atomic_store(&worker->carrier, carrier);
 	tek__set_current(worker, self);
@@ -61,7 +61,7 @@ enum maker {
 	CALLER,
 	/*
 	 * With kernel threads for preemption nobody else: a thread that was stopped may have a lock of the C library that
-	 * making one takes.
+	 * making one takes.  Nor may a bound thread: the new one would inherit its kernel state.
 	 */
 	SUPPLIER,
 	SUPPLIER_LATER, /* the caller does not wait for it */
@@ -80,7 +80,7 @@ static bool step_aside(struct tek_worker *worker, enum maker maker)
 	leave_worker(worker);
 	if (spare) {
 		tek__carrier_give_worker(spare, worker);
-	} else if (tek__carrier_start(worker) != 0) {
+	} else if (tek__carrier_start(worker, tek__here_carrier()->generation) != 0) {
 		take_back(worker);
 		return false;
 	}
@@ -120,7 +120,8 @@ static bool begin(enum maker maker)
 
 static enum maker maker_at_once(void)
 {
-	return tek__engine.preempt == TEK_PREEMPT_KLT ? SUPPLIER : CALLER;
+	return tek__engine.preempt == TEK_PREEMPT_KLT || tek__here_self()->bound ? SUPPLIER
+										 : CALLER;
 }
 
 void tek__aside_begin(void)

@@ -252,7 +252,7 @@ void tek__posix_attention(struct tek_posix *posix)
 	/* If it is in the engine, or comes there, it looks when it leaves. */
 	if (thread->here)
 		__atomic_fetch_or(&thread->here->pending, TEK_PENDING_LOOK, __ATOMIC_RELAXED);
-	bool runs = thread->carrier != NULL;
+	bool runs = thread->stopped;
 	for (unsigned int i = 0; i < tek__worker_count; i++) {
 		if (tek__runs_on(&tek__workers[i]) == thread) {
 			runs = true;

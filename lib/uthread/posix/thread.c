@@ -2,6 +2,7 @@
 #include "uthread/posix/thread.h"
 
 #include "ident/start_routine.h"
+#include "uthread/bound.h"
 #include "uthread/engine.h"
 #include "uthread/own_stacks.h"
 #include "uthread/posix/attr.h"
@@ -180,6 +181,10 @@ int tek__posix_create(pthread_t *handle, const pthread_attr_t *attr, void *(*rou
 	error = EAGAIN;
 	if (tek__engine.own_tls && tek__tls_reserve() != 0)
 		return error;
+	/* From the kernel thread of a bound one it inherits. */
+	struct tek_carrier *carrier = NULL;
+	if (tek__here_self()->bound && !(carrier = tek__carrier_start_dedicated()))
+		return error;
 	tek__enter();
 	struct tek_posix *posix = tek__posix_new();
 	if (!posix)
@@ -196,6 +201,8 @@ int tek__posix_create(pthread_t *handle, const pthread_attr_t *attr, void *(*rou
 		tek__posix_free(posix);
 		goto out;
 	}
+	if (carrier)
+		tek__bound_create(thread, carrier);
 	posix->routine = routine;
 	posix->argument = argument;
 	posix->c11 = c11;
@@ -207,6 +214,8 @@ int tek__posix_create(pthread_t *handle, const pthread_attr_t *attr, void *(*rou
 	error = 0;
 out:
 	tek__leave();
+	if (error && carrier)
+		tek__carrier_dismiss(carrier);
 	return error;
 }
 

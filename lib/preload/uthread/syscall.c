@@ -1,0 +1,112 @@
+/* SPDX-License-Identifier: MIT OR Apache-2.0 */
+/*
+ * The symbol syscall(2): a program that makes a system call by number gets what the C library's function of that
+ * name does here.
+ */
+#include "uthread/posix/state.h"
+
+#include "preload/uthread/real.h"
+#include "uthread/bound.h"
+#include "uthread/posix/futex.h"
+#include "uthread/posix/signal.h"
+#include "uthread/worker.h"
+
+#include <errno.h>
+#include <stdarg.h>
+#include <stdint.h>
+#include <sys/prctl.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#undef syscall /* system_call.c */
+long syscall(long number, ...);
+
+static long make(const struct tek_state_call *call)
+{
+	const unsigned long *argument = call->argument;
+
+	return TEK_REAL(syscall)(call->number, argument[0], argument[1], argument[2], argument[3],
+				 argument[4], argument[5]);
+}
+
+/* The engine has the mask of each thread. */
+static long change_mask(const unsigned long *argument)
+{
+	const uint64_t *set = (const uint64_t *)argument[1];
+	uint64_t *old = (uint64_t *)argument[2];
+	sigset_t wide, wide_old;
+
+	if (argument[3] != sizeof(*set)) {
+		errno = EINVAL;
+		return -1;
+	}
+	if (set)
+		tek__signals_to(&wide, *set);
+	const int error = tek__signal_mask((int)argument[0], set ? &wide : NULL,
+					   old ? &wide_old : NULL);
+	if (error) {
+		errno = error;
+		return -1;
+	}
+	if (old)
+		*old = tek__signals_of(&wide_old);
+	return 0;
+}
+
+static long make_timer(struct tek_state_call *call)
+{
+	struct sigevent own;
+
+	if (!tek__state_begin_timer(call, &own))
+		return -1;
+	const long result = make(call);
+	tek__state_end(call);
+	return result;
+}
+
+static long make_with_state(struct tek_state_call *call)
+{
+	if (!tek__state_begin(call))
+		return -1;
+	const long result = make(call);
+	tek__state_end(call);
+	return result;
+}
+
+/* By a user-level thread. */
+static long make_for_thread(struct tek_state_call *call)
+{
+	const unsigned long *argument = call->argument;
+
+	switch (call->number) {
+	case SYS_futex:
+		return tek__futex_waits(argument) ? tek__futex_wait(argument, make, call)
+						  : make_with_state(call);
+	case SYS_prctl:
+		if (argument[0] == PR_SET_NAME || argument[0] == PR_GET_NAME)
+			return prctl((int)argument[0], argument[1]);
+		return make_with_state(call);
+	case SYS_rt_sigprocmask:
+		return change_mask(argument);
+	case SYS_timer_create:
+		return make_timer(call);
+	default:
+		return make_with_state(call);
+	}
+}
+
+TEK_EXPORT long syscall(long number, ...)
+{
+	struct tek_state_call call = {.number = number};
+	va_list list;
+
+	/* As the C library does: the kernel takes six words, used or not. */
+	va_start(list, number);
+	for (int i = 0; i < 6; i++)
+		call.argument[i] = va_arg(list, unsigned long);
+	va_end(list);
+	/* In the child of vfork(2) the storage is its parent's. */
+	if (!tek__is_uthread() || !tek__here_self()->posix || !tek__bound_is_own_carrier())
+		return make(&call);
+	return make_for_thread(&call);
+}

@@ -1,0 +1,20 @@
+/* SPDX-License-Identifier: MIT OR Apache-2.0 */
+/*
+ * futex(2) by syscall(2): C++20, Rust, GLib and TBB wait so.  A user-level thread lets others run for a while, since
+ * one of them may be about to wake it, and then waits without its worker (aside.h).
+ */
+#ifndef TEK_UTHREAD_POSIX_FUTEX_H
+#define TEK_UTHREAD_POSIX_FUTEX_H
+
+#include <stdbool.h>
+
+struct tek_state_call;
+
+/* Whether a call with these arguments waits. */
+bool tek__futex_waits(const unsigned long *argument);
+
+/* The result of such a call, which make(call) makes. By a user-level thread. */
+long tek__futex_wait(const unsigned long *argument, long (*make)(const struct tek_state_call *),
+		     const struct tek_state_call *call);
+
+#endif

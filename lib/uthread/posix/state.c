@@ -1,0 +1,447 @@
+/* SPDX-License-Identifier: MIT OR Apache-2.0 */
+#include "uthread/posix/state.h"
+
+#include "base/program.h"
+#include "mediate/channel.h"
+#include "mediate/line.h"
+#include "uthread/bound.h"
+#include "uthread/posix/exit.h"
+#include "uthread/posix/state_effect.h"
+#include "uthread/worker.h"
+
+#include <errno.h>
+#include <limits.h>
+#include <linux/close_range.h>
+#include <linux/seccomp.h>
+#include <sched.h>
+#include <stdatomic.h>
+#include <stddef.h>
+#include <string.h>
+#include <sys/resource.h>
+#include <sys/syscall.h>
+#include <time.h>
+#include <unistd.h>
+
+/* The same on all processors. */
+#ifndef SYS_landlock_restrict_self
+#define SYS_landlock_restrict_self 446
+#endif
+#ifndef SYS_lsm_set_self_attr
+#define SYS_lsm_set_self_attr 460
+#endif
+
+#ifndef sigev_notify_thread_id
+#define sigev_notify_thread_id _sigev_un._tid
+#endif
+
+#define IOPRIO_WHO_PROCESS 1
+
+#if defined(__x86_64__)
+#define ARCH_SET_FS 0x1002
+#define ARCH_GET_FS 0x1003
+#define ARCH_GET_GS 0x1004
+#define ARCH_GET_CPUID 0x1011
+#define ARCH_GET_XCOMP_SUPP 0x1021
+#define ARCH_REQ_XCOMP_GUEST_PERM 0x1025
+#define ARCH_MAP_VDSO_X32 0x2001
+#define ARCH_MAP_VDSO_64 0x2003
+#define ARCH_GET_UNTAG_MASK 0x4001
+#define ARCH_FORCE_TAGGED_SVA 0x4004
+#define ARCH_SHSTK_ENABLE 0x5001
+#define ARCH_SHSTK_STATUS 0x5005
+#endif
+
+/* ---- whether a call is about the calling thread ---- */
+
+static bool is_own_tid(pid_t tid)
+{
+	if (tid == 0 || tid == (pid_t)syscall(SYS_gettid))
+		return true;
+	if (tid != getpid())
+		return false;
+	/* The first thread has the id of the process, wherever it runs. */
+	const struct tek_carrier *each = atomic_load(&tek__carriers);
+	while (each && !each->main)
+		each = each->all;
+	return each && each->main == tek__here_self();
+}
+
+struct tek_effect tek__effect_on_thread(unsigned long *argument, unsigned int number)
+{
+	const pid_t tid = (pid_t)argument[number];
+
+	if (is_own_tid(tid)) {
+		argument[number] = 0;
+		return tek__binds;
+	}
+	for (const struct tek_carrier *each = atomic_load(&tek__carriers); each; each = each->all) {
+		if (each->tid == tid && !each->dedicated)
+			return TEK_REFUSED(EPERM, "a change of another thread by its thread id",
+					   "several user-level threads have that id");
+	}
+	return tek__ordinary;
+}
+
+struct tek_effect tek__effect_of_strict_mode(void)
+{
+	return TEK_REFUSED(EPERM, "seccomp(2) in strict mode",
+			   "user-level threads need further system calls");
+}
+
+static struct tek_effect of_first(unsigned long *argument)
+{
+	return tek__effect_on_thread(argument, 0);
+}
+
+static struct tek_effect of_second(unsigned long *argument)
+{
+	return tek__effect_on_thread(argument, 1);
+}
+
+static struct tek_effect priority(unsigned long *argument)
+{
+	return argument[0] == PRIO_PROCESS ? tek__effect_on_thread(argument, 1) : tek__ordinary;
+}
+
+static struct tek_effect io_priority(unsigned long *argument)
+{
+	return argument[0] == IOPRIO_WHO_PROCESS ? tek__effect_on_thread(argument, 1)
+						 : tek__ordinary;
+}
+
+/* To the CPUs that it has already: nothing changes. */
+static bool has_cpus(size_t bytes, const void *cpus)
+{
+	unsigned char now[1024];
+
+	memset(now, 0, sizeof(now));
+	return bytes && bytes <= sizeof(now) &&
+	       syscall(SYS_sched_getaffinity, 0, sizeof(now), now) > 0 &&
+	       memcmp(now, cpus, bytes) == 0;
+}
+
+static struct tek_effect affinity(unsigned long *argument)
+{
+	const struct tek_effect effect = tek__effect_on_thread(argument, 0);
+
+	if (effect.binds && argument[2] && has_cpus(argument[1], (const void *)argument[2]))
+		return tek__ordinary;
+	return effect;
+}
+
+/* The call changes nothing if the id is the one that it has already, as in a query with -1. */
+static struct tek_effect file_user(unsigned long *argument)
+{
+	return (uid_t)syscall(SYS_setfsuid, -1) == (uid_t)argument[0] || (uid_t)argument[0] == ~0u
+		       ? tek__ordinary
+		       : tek__binds;
+}
+
+static struct tek_effect file_group(unsigned long *argument)
+{
+	return (gid_t)syscall(SYS_setfsgid, -1) == (gid_t)argument[0] || (gid_t)argument[0] == ~0u
+		       ? tek__ordinary
+		       : tek__binds;
+}
+
+static struct tek_effect persona(unsigned long *argument)
+{
+	return (unsigned int)argument[0] == ~0u ? tek__ordinary : tek__binds;
+}
+
+/* Calls that set something where a pointer is given, and only read without it. */
+static struct tek_effect with_pointer(unsigned long *argument)
+{
+	return argument[0] ? tek__binds : tek__ordinary;
+}
+
+/* The engine waits for files by their numbers, which would mean several files then. */
+static struct tek_effect own_files(void)
+{
+	if (atomic_load(&tek__posix_threads) == 1)
+		return tek__binds;
+	return TEK_REFUSED(EPERM, "a table of files of one thread",
+			   "the engine waits for the files of all threads");
+}
+
+static struct tek_effect unshared(unsigned long *argument)
+{
+	return argument[0] & CLONE_FILES ? own_files() : tek__binds;
+}
+
+static struct tek_effect closed(unsigned long *argument)
+{
+	return argument[2] & CLOSE_RANGE_UNSHARE ? own_files() : tek__ordinary;
+}
+
+static struct tek_effect filter(unsigned long *argument)
+{
+	if (argument[0] == SECCOMP_SET_MODE_STRICT)
+		return tek__effect_of_strict_mode();
+	/* With this flag all kernel threads get the filter. */
+	return argument[0] == SECCOMP_SET_MODE_FILTER && !(argument[1] & SECCOMP_FILTER_FLAG_TSYNC)
+		       ? tek__binds
+		       : tek__ordinary;
+}
+
+static struct tek_effect clock_of_thread(unsigned long *argument)
+{
+	return (clockid_t)argument[0] == CLOCK_THREAD_CPUTIME_ID ? tek__binds : tek__ordinary;
+}
+
+static struct tek_effect usage(unsigned long *argument)
+{
+	return (int)argument[0] == RUSAGE_THREAD ? tek__binds : tek__ordinary;
+}
+
+static struct tek_effect sequence(unsigned long *argument)
+{
+	(void)argument;
+	return TEK_REFUSED(ENOSYS, "rseq(2)", "a user-level thread changes its CPU unseen");
+}
+
+static struct tek_effect robust(unsigned long *argument)
+{
+	(void)argument;
+	return TEK_REFUSED(ENOSYS, "set_robust_list(2)", "that list is the C library's");
+}
+
+#if defined(__x86_64__)
+static struct tek_effect processor(unsigned long *argument)
+{
+	switch (argument[0]) {
+	case ARCH_SET_FS:
+		return TEK_REFUSED(EPERM, "arch_prctl(ARCH_SET_FS)",
+				   "the engine switches that register");
+	case ARCH_SHSTK_ENABLE:
+		return TEK_REFUSED(EOPNOTSUPP, "a shadow stack", "user-level threads have none");
+	case ARCH_GET_FS:
+	case ARCH_GET_GS:
+	case ARCH_GET_CPUID:
+	case ARCH_GET_XCOMP_SUPP ... ARCH_REQ_XCOMP_GUEST_PERM:
+	case ARCH_MAP_VDSO_X32 ... ARCH_MAP_VDSO_64:
+	case ARCH_GET_UNTAG_MASK ... ARCH_FORCE_TAGGED_SVA:
+	case ARCH_SHSTK_STATUS:
+		return tek__ordinary;
+	default:
+		return tek__binds;
+	}
+}
+#endif
+
+/* NULL: it binds, whatever its arguments are. */
+static const struct rule {
+	long number;
+	struct tek_effect (*judge)(unsigned long *argument);
+} rules[] = {
+	/* credentials */
+	{SYS_setuid, NULL},
+	{SYS_setgid, NULL},
+	{SYS_setreuid, NULL},
+	{SYS_setregid, NULL},
+	{SYS_setresuid, NULL},
+	{SYS_setresgid, NULL},
+	{SYS_setgroups, NULL},
+	{SYS_setfsuid, file_user},
+	{SYS_setfsgid, file_group},
+	{SYS_capset, NULL},
+	{SYS_prctl, tek__effect_of_prctl},
+	{SYS_keyctl, NULL},
+	{SYS_add_key, NULL},
+	{SYS_request_key, NULL},
+	{SYS_landlock_restrict_self, NULL},
+	{SYS_lsm_set_self_attr, NULL},
+	{SYS_seccomp, filter},
+	/* directories, namespaces, files */
+	{SYS_unshare, unshared},
+	{SYS_setns, NULL},
+	{SYS_close_range, closed},
+	/* scheduling */
+	{SYS_sched_setscheduler, of_first},
+	{SYS_sched_setparam, of_first},
+	{SYS_sched_setattr, of_first},
+	{SYS_sched_setaffinity, affinity},
+	{SYS_setpriority, priority},
+	{SYS_ioprio_set, io_priority},
+	/* memory */
+	{SYS_set_mempolicy, NULL},
+	{SYS_pkey_alloc, NULL},
+	/* clocks and counters */
+	{SYS_clock_gettime, clock_of_thread},
+	{SYS_timer_create, clock_of_thread},
+	{SYS_getrusage, usage},
+	{SYS_perf_event_open, of_second},
+	/* what the kernel knows a thread by */
+	{SYS_sigaltstack, with_pointer},
+	{SYS_set_tid_address, NULL},
+	{SYS_set_robust_list, robust},
+	{SYS_rseq, sequence},
+	{SYS_personality, persona},
+	{SYS_ptrace, NULL},
+	{SYS_io_uring_setup, NULL},
+	{SYS_io_uring_enter, NULL},
+	{SYS_io_uring_register, NULL},
+#if defined(__x86_64__)
+	{SYS_arch_prctl, processor},
+	{SYS_set_thread_area, NULL},
+	{SYS_ioperm, NULL},
+	{SYS_iopl, NULL},
+#endif
+};
+
+static struct tek_effect effect_of(struct tek_state_call *call)
+{
+	for (size_t i = 0; i < sizeof(rules) / sizeof(rules[0]); i++) {
+		if (rules[i].number == call->number)
+			return rules[i].judge ? rules[i].judge(call->argument) : tek__binds;
+	}
+	return tek__ordinary;
+}
+
+/* ---- what is done about it ---- */
+
+static void tell(const char *what, const char *how, const char *why)
+{
+	struct tek_line line = {0};
+
+	tek__line_add(&line, "tek: ");
+	tek__line_add(&line, __progname);
+	tek__line_add(&line, "[");
+	tek__line_add_number(&line, (uint64_t)getpid());
+	tek__line_add(&line, "]: ");
+	tek__line_add(&line, what);
+	tek__line_add(&line, how);
+	tek__line_add(&line, why);
+	tek__line_add(&line, ". To have it, run the program without --model.\n");
+	tek__channel_say(line.text, line.length);
+}
+
+/* Once for each reason. */
+static void tell_refused(const struct tek_effect *effect)
+{
+	static const char *_Atomic told[8];
+
+	for (size_t i = 0; i < sizeof(told) / sizeof(told[0]); i++) {
+		const char *before = NULL;
+		if (atomic_compare_exchange_strong(&told[i], &before, effect->what)) {
+			tell(effect->what, " fails: ", effect->why);
+			return;
+		}
+		if (before == effect->what)
+			return;
+	}
+}
+
+static void tell_no_carrier(void)
+{
+	static atomic_bool told;
+
+	if (!atomic_exchange(&told, true))
+		tell("a thread cannot have kernel state of its own: ", "",
+		     "no further kernel thread is to be had (EAGAIN; see `ulimit -u` and "
+		     "pids.max)");
+}
+
+static bool fails(int error)
+{
+	errno = error;
+	return false;
+}
+
+/* The calling thread is the only one of the process. */
+static bool is_alone(void)
+{
+	return atomic_load(&tek__posix_threads) == 1;
+}
+
+bool tek__state_begin(struct tek_state_call *call)
+{
+	const struct tek_uthread *self = tek__here_self();
+
+	call->of_process = false;
+	if (!self || !self->posix || !tek__bound_is_own_carrier())
+		return true;
+	const struct tek_effect effect = effect_of(call);
+	if (effect.is_refused) {
+		tell_refused(&effect);
+		return fails(effect.error);
+	}
+	if (!effect.binds || self->bound)
+		return true;
+	const int before = errno;
+	if (is_alone() && tek__generation_begin()) {
+		call->of_process = true;
+	} else if (tek__bound_begin() != 0) {
+		tell_no_carrier();
+		return fails(EAGAIN);
+	}
+	errno = before;
+	return true;
+}
+
+void tek__state_end(const struct tek_state_call *call)
+{
+	if (call->of_process)
+		tek__generation_end();
+}
+
+bool tek__state_begin_own(struct tek_state_call *call)
+{
+	call->number = SYS_set_tid_address; /* which binds without a condition */
+	return tek__state_begin(call);
+}
+
+bool tek__state_begin_timer(struct tek_state_call *call, struct sigevent *own)
+{
+	const struct sigevent *event = (const struct sigevent *)call->argument[1];
+
+	if (!event || event->sigev_notify != SIGEV_THREAD_ID ||
+	    event->sigev_notify_thread_id != (pid_t)syscall(SYS_gettid))
+		return tek__state_begin(call);
+	if (!tek__state_begin_own(call))
+		return false;
+	call->number = SYS_timer_create;
+	*own = *event;
+	own->sigev_notify_thread_id = (pid_t)syscall(SYS_gettid);
+	call->argument[1] = (unsigned long)own;
+	return true;
+}
+
+/* What is behind a number and '/', if the text begins so; else NULL. */
+static const char *behind_number(const char *text, pid_t *number)
+{
+	pid_t value = 0;
+	const char *at = text;
+
+	for (; *at >= '0' && *at <= '9' && value < INT_MAX / 10; at++)
+		value = value * 10 + (*at - '0');
+	*number = value;
+	return at > text && *at == '/' ? at + 1 : NULL;
+}
+
+static const char *behind(const char *text, const char *prefix)
+{
+	const size_t length = strlen(prefix);
+	return strncmp(text, prefix, length) == 0 ? text + length : NULL;
+}
+
+const char *tek__state_own_file(const char *path)
+{
+	pid_t number;
+	const char *rest = behind(path, "/proc/thread-self/");
+
+	if (rest)
+		return rest;
+	rest = behind(path, "/proc/");
+	if (!rest)
+		return NULL;
+	const char *task = behind(rest, "self/");
+	if (!task) {
+		task = behind_number(rest, &number);
+		if (!task || number != getpid())
+			return NULL;
+	}
+	task = behind(task, "task/");
+	rest = task ? behind_number(task, &number) : NULL;
+	return rest && is_own_tid(number) ? rest : NULL;
+}

@@ -1,0 +1,53 @@
+/* SPDX-License-Identifier: MIT OR Apache-2.0 */
+/*
+ * System calls that change or read what the kernel keeps for the calling thread alone.
+ *
+ * docs/design/thread-state.md lists that state, and what is done for each part: the engine switches
+ * it, the calling thread is bound to a kernel thread of its own (uthread/bound.h), or the call fails
+ * with one message.  state.c decides by the number of the system call and its arguments, so the
+ * C library's function and syscall(2) are treated alike.
+ *
+ *   struct tek_state_call call = {.number = SYS_setfsuid, .argument = {id}};
+ *   if (!tek__state_begin(&call))
+ *           return -1;
+ *   result = the call, with call.argument
+ *   tek__state_end(&call);
+ *
+ * By any thread, at any moment; for kernel threads, and in the child of vfork(), nothing is done.  In
+ * between the thread may be given another kernel thread.
+ */
+#ifndef TEK_UTHREAD_POSIX_STATE_H
+#define TEK_UTHREAD_POSIX_STATE_H
+
+#include <signal.h>
+#include <stdbool.h>
+#include <sys/types.h>
+
+struct tek_state_call {
+	long number;
+	unsigned long argument[6]; /* a thread id of the caller's own becomes 0 */
+	bool of_process;           /* the state of the whole process changes */
+};
+
+/* Before the call.  False: it is not to be made, and errno says why: EAGAIN, EPERM, ENOSYS, EOPNOTSUPP. */
+bool tek__state_begin(struct tek_state_call *call);
+
+/* After it; errno stays. */
+void tek__state_end(const struct tek_state_call *call);
+
+/*
+ * The same for timer_create(2), whose signal may be for the caller's own thread id: argument[1] becomes `own` then, which
+ * names the id that the thread has now.
+ */
+bool tek__state_begin_timer(struct tek_state_call *call, struct sigevent *own);
+
+/* The same for another way to change state of the calling thread. */
+bool tek__state_begin_own(struct tek_state_call *call);
+
+/*
+ * The rest of a path to a file of the calling thread in /proc, such as "attr/current"; NULL: the path
+ * is another one.  A thread that writes to such a file changes its own state.
+ */
+const char *tek__state_own_file(const char *path);
+
+#endif

@@ -1,0 +1,31 @@
+/* SPDX-License-Identifier: MIT OR Apache-2.0 */
+/* What a system call does to the state of the calling thread: state.h. */
+#ifndef TEK_UTHREAD_POSIX_STATE_EFFECT_H
+#define TEK_UTHREAD_POSIX_STATE_EFFECT_H
+
+#include <stdbool.h>
+
+struct tek_effect {
+	bool binds;      /* it changes or reads what belongs to the calling thread alone */
+	bool is_refused; /* it fails with `error` */
+	int error;
+	const char *what, *why; /* for the message */
+};
+
+static const struct tek_effect tek__ordinary = {.binds = false};
+static const struct tek_effect tek__binds = {.binds = true};
+
+#define TEK_REFUSED(number, call, reason) \
+	((struct tek_effect){ \
+		.is_refused = true, .error = (number), .what = (call), .why = (reason)})
+
+/* Of prctl(2). argument[0] is the option; a thread id of the caller's own becomes 0. */
+struct tek_effect tek__effect_of_prctl(unsigned long *argument);
+
+/* The state of the thread that argument[number] names: 0 and the caller's own id mean the caller. */
+struct tek_effect tek__effect_on_thread(unsigned long *argument, unsigned int number);
+
+/* Of seccomp(2) in strict mode, which forbids what the engine needs to switch threads. */
+struct tek_effect tek__effect_of_strict_mode(void);
+
+#endif
