@@ -4,6 +4,7 @@
 #include "uthread/affinity.h"
 #include "uthread/engine.h"
 #include "uthread/idle.h"
+#include "uthread/monitor.h"
 #include "uthread/overflow.h"
 #include "uthread/parallel.h"
 #include "uthread/preempt.h"
@@ -147,12 +148,21 @@ void tek__carrier_hand_over(struct tek_worker *worker, struct tek_uthread *threa
 	tek__carrier_resume(worker, thread);
 }
 
-void tek__carrier_pass_on(struct tek_worker *worker, struct tek_carrier *spare,
-			  struct tek_uthread *next)
+void tek__carrier_pass_on(struct tek_worker *worker, struct tek_uthread *next)
 {
-	worker->for_carrier = next;
+	struct tek_carrier *spare = tek__carrier_spare();
+
+	tek__supplier_look(); /* for the next time */
+	if (!spare && next)
+		tek__ready(next, TEK_READY_PREEMPTED);
 	step_back(tek__here_carrier(), worker);
-	tek__carrier_give_worker(spare, worker);
+	if (spare) {
+		worker->for_carrier = next;
+		tek__carrier_give_worker(spare, worker);
+	} else {
+		atomic_store(&worker->carrier, NULL);
+		tek__monitor_find_carrier(worker);
+	}
 }
 
 void tek__carrier_resume(struct tek_worker *worker, struct tek_uthread *thread)
@@ -374,6 +384,8 @@ struct tek_carrier *tek__carrier_start_dedicated(void)
 		return NULL;
 	carrier->dedicated = true;
 	atomic_store(&carrier->only, NULL);
+	/* It may be given a worker before it has begun. */
+	carrier->context.mask = tek__blockable_signals();
 	if (tek__kernel_thread(carry, carrier) != 0) {
 		tek__carrier_drop(carrier);
 		return NULL;

@@ -136,11 +136,10 @@ bool tek__carrier_stop_here(struct tek_worker *worker);
 void tek__carrier_hand_over(struct tek_worker *worker, struct tek_uthread *thread);
 
 /*
- * By the carrier's own context, which may not run `next` (NULL: nobody): a spare carrier carries the worker on,
- * first with that thread.
+ * By the carrier's own context, which may not run `next` (NULL: no thread is ready): a spare carrier carries the worker
+ * on, first with that thread; if there is none, the monitor finds one.
  */
-void tek__carrier_pass_on(struct tek_worker *worker, struct tek_carrier *spare,
-			  struct tek_uthread *next);
+void tek__carrier_pass_on(struct tek_worker *worker, struct tek_uthread *next);
 
 /* `thread` belongs to a carrier: that one carries this worker, which nobody does now, from here on. */
 void tek__carrier_resume(struct tek_worker *worker, struct tek_uthread *thread);

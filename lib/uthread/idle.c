@@ -7,16 +7,11 @@
 #include "uthread/events.h"
 #include "uthread/parallel.h"
 #include "uthread/preempt.h"
-#include "uthread/spares.h"
-#include "uthread/supplier.h"
 #include "uthread/wait.h"
 
 #include <linux/futex.h>
 #include <sys/syscall.h>
 #include <unistd.h>
-
-/* So long a carrier that may not run a thread waits for one that may. */
-#define SPARE_NS 10000000
 
 atomic_uint tek__idle_workers;
 
@@ -117,30 +112,15 @@ void tek__idle_timer_changed(uint64_t deadline)
 		tek__events_stop_waiting();
 }
 
-/* Whether another carrier is to carry the worker on. `next`: the thread to run, NULL: none is ready. */
+/*
+ * Whether another carrier is to carry the worker on.  `next`: the thread to run, NULL: none is ready.  A carrier that
+ * is for one thread does not wait with a worker: another worker may give it that thread.
+ */
 static bool must_pass_on(const struct tek_carrier *carrier, const struct tek_uthread *next)
 {
 	if (!next)
-		return tek__carrier_is_over(carrier);
+		return carrier->dedicated || tek__carrier_is_over(carrier);
 	return !next->carrier && !tek__carrier_may_run(carrier, next);
-}
-
-/* Returns whether another one carries it. If not, *next may have changed. */
-static bool pass_on(struct tek_worker *worker, struct tek_uthread **next)
-{
-	struct tek_carrier *spare = *next ? tek__carrier_spare_soon(SPARE_NS)
-					  : tek__carrier_spare();
-
-	if (spare) {
-		tek__carrier_pass_on(worker, spare, *next);
-		return true;
-	}
-	if (!*next)
-		return false;
-	/* None is to be had now. Meanwhile threads run that have a carrier of their own. */
-	tek__ready(*next, TEK_READY_PREEMPTED);
-	*next = tek__next_stopped(worker, NULL);
-	return false;
 }
 
 void tek__idle(struct tek_carrier *carrier, struct tek_worker *worker)
@@ -151,8 +131,10 @@ void tek__idle(struct tek_carrier *carrier, struct tek_worker *worker)
 		worker->for_carrier = NULL;
 		if (!next)
 			next = tek__next(worker, NULL, TEK_READY_WOKEN);
-		if (must_pass_on(carrier, next) && pass_on(worker, &next))
+		if (must_pass_on(carrier, next)) {
+			tek__carrier_pass_on(worker, next);
 			return;
+		}
 		if (!next) {
 			wait_for_work(worker);
 			continue;

@@ -26,8 +26,8 @@
 
 static atomic_uint called;
 static atomic_bool runs;
-static bool can_take;               /* membarrier(2) works */
-static bool taken[TEK_WORKERS_MAX]; /* workers that nobody carries */
+static bool can_take;                      /* membarrier(2) works */
+static atomic_bool taken[TEK_WORKERS_MAX]; /* workers that nobody carries */
 
 bool tek__monitor_runs(void)
 {
@@ -38,6 +38,12 @@ void tek__monitor_wake(void)
 {
 	if (!atomic_exchange(&called, 1))
 		syscall(SYS_futex, &called, FUTEX_WAKE_PRIVATE, 1, NULL, NULL, 0);
+}
+
+void tek__monitor_find_carrier(struct tek_worker *worker)
+{
+	atomic_store(&taken[worker->number], true);
+	tek__monitor_wake();
 }
 
 /* Its kernel thread sleeps: proc(5), /proc/PID/task/TID/stat, the letter behind the name. */
@@ -90,13 +96,15 @@ static bool take(struct tek_worker *worker)
 /* Returns whether nobody carries it. */
 static bool look_at(struct tek_worker *worker)
 {
-	bool *is_taken = &taken[worker->number];
+	atomic_bool *is_taken = &taken[worker->number];
 
-	if (!*is_taken)
-		*is_taken = take(worker);
-	if (*is_taken)
-		*is_taken = !find_carrier(worker);
-	return *is_taken;
+	/* As soon as somebody carries it that may be written by somebody else. */
+	if (!atomic_exchange(is_taken, false) && !take(worker))
+		return false;
+	if (find_carrier(worker))
+		return false;
+	atomic_store(is_taken, true);
+	return true;
 }
 
 /* Whether any thread runs without a worker; those that do are reminded. */
@@ -139,7 +147,8 @@ static void *watch(void *argument)
 
 int tek__monitor_start(void)
 {
-	memset(taken, 0, sizeof(taken));
+	for (unsigned int i = 0; i < TEK_WORKERS_MAX; i++)
+		atomic_store(&taken[i], false);
 	can_take = syscall(SYS_membarrier, MEMBARRIER_CMD_REGISTER_PRIVATE_EXPEDITED, 0, 0) == 0;
 	int error = tek__supplier_start();
 	if (!error)

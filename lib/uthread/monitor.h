@@ -19,6 +19,11 @@ int tek__monitor_start(void);
 /* Not with one worker that nobody else can come to. */
 bool tek__monitor_runs(void);
 
+struct tek_worker;
+
+/* Nobody carries this worker: a spare carrier does as soon as there is one. */
+void tek__monitor_find_carrier(struct tek_worker *worker);
+
 /* It is to look. From a signal handler, too. */
 void tek__monitor_wake(void);
 
