@@ -57,6 +57,7 @@ void tek__bound_create(struct tek_uthread *thread, struct tek_carrier *carrier)
 {
 	dedicate(carrier, thread);
 	thread->carrier = carrier;
+	thread->changed = true;
 }
 
 /* Between tek__enter() and tek__leave(): whether no other worker runs a thread, not even the end of one. */

@@ -15,8 +15,8 @@
  *     supplier makes others.  tek__carrier_generation counts these changes.
  *
  * A bound thread needs a worker to run, as others do.  When it waits, its carrier lets a spare one
- * carry the worker on.  A thread that it creates is bound to a kernel thread that is cloned from its
- * carrier, and so inherits as the kernel has it.
+ * carry the worker on.  If it has changed what a new thread inherits (struct tek_uthread.changed), a
+ * thread that it creates is bound to a kernel thread that is cloned from its carrier.
  *
  * The child of fork() has one kernel thread, from which all that it makes inherit: nothing is bound there.
  */

@@ -191,7 +191,7 @@ void tek__engine_after_fork(void)
 	tek__sched->start(1);
 	tek__events_after_fork();
 	self->carrier = NULL;
-	self->bound = self->stopped = false;
+	self->bound = self->changed = self->stopped = false;
 	self->sched.home = worker;
 	tek__set_current(worker, self);
 	worker->kernel_mask = mask;

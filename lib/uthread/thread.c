@@ -60,7 +60,7 @@ static void reset(struct tek_uthread *thread)
 	atomic_store_explicit(&thread->token, TEK_TOKEN_NONE, memory_order_relaxed);
 	thread->defer = 1; /* as if it had been switched away from */
 	thread->carrier = NULL;
-	thread->bound = thread->stopped = false;
+	thread->bound = thread->changed = thread->stopped = false;
 	thread->sched = (struct tek_sched_state){.next = NULL};
 	thread->mask = 0;
 	thread->result = NULL;

@@ -62,6 +62,7 @@ struct tek_uthread {
 	uintptr_t tls;         /* then the thread pointer for it */
 	struct tek_carrier *carrier; /* the kernel thread that it cannot leave now; NULL: any */
 	bool bound;                  /* nor ever: bound.h */
+	bool changed;                /* and those that it creates inherit kernel state from it */
 	bool stopped; /* in the middle of something, on that kernel thread; else its context is saved */
 	struct tek_sched_state sched;
 	uint64_t mask;          /* signals that it blocks, as bits: signal n is bit n - 1 */

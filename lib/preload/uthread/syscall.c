@@ -7,6 +7,7 @@
 
 #include "preload/uthread/real.h"
 #include "uthread/bound.h"
+#include "uthread/posix/exit.h"
 #include "uthread/posix/futex.h"
 #include "uthread/posix/signal.h"
 #include "uthread/worker.h"
@@ -29,9 +30,13 @@ static long make(const struct tek_state_call *call)
 				 argument[4], argument[5]);
 }
 
-/* The engine has the mask of each thread. */
-static long change_mask(const unsigned long *argument)
+/*
+ * The engine has the mask of each thread.  The only thread of a process may block the engine's own signals, too: no
+ * other one is to be switched to.
+ */
+static long change_mask(const struct tek_state_call *call)
 {
+	const unsigned long *argument = call->argument;
 	const uint64_t *set = (const uint64_t *)argument[1];
 	uint64_t *old = (uint64_t *)argument[2];
 	sigset_t wide, wide_old;
@@ -50,6 +55,13 @@ static long change_mask(const unsigned long *argument)
 	}
 	if (old)
 		*old = tek__signals_of(&wide_old);
+	if (set && atomic_load(&tek__posix_threads) == 1) {
+		const struct tek_state_call exact = {
+			.number = SYS_rt_sigprocmask,
+			.argument = {argument[0], argument[1], 0, argument[3]},
+		};
+		return make(&exact);
+	}
 	return 0;
 }
 
@@ -87,7 +99,7 @@ static long make_for_thread(struct tek_state_call *call)
 			return prctl((int)argument[0], argument[1]);
 		return make_with_state(call);
 	case SYS_rt_sigprocmask:
-		return change_mask(argument);
+		return change_mask(call);
 	case SYS_timer_create:
 		return make_timer(call);
 	default:

@@ -17,6 +17,7 @@
 #include <stdatomic.h>
 #include <stddef.h>
 #include <string.h>
+#include <sys/ptrace.h>
 #include <sys/resource.h>
 #include <sys/syscall.h>
 #include <time.h>
@@ -53,6 +54,12 @@
 
 /* ---- whether a call is about the calling thread ---- */
 
+/* The calling thread is the only one of the process. */
+static bool is_alone(void)
+{
+	return atomic_load(&tek__posix_threads) == 1;
+}
+
 static bool is_own_tid(pid_t tid)
 {
 	if (tid == 0 || tid == (pid_t)syscall(SYS_gettid))
@@ -72,7 +79,7 @@ struct tek_effect tek__effect_on_thread(unsigned long *argument, unsigned int nu
 
 	if (is_own_tid(tid)) {
 		argument[number] = 0;
-		return tek__binds;
+		return tek__changes;
 	}
 	for (const struct tek_carrier *each = atomic_load(&tek__carriers); each; each = each->all) {
 		if (each->tid == tid && !each->dedicated)
@@ -93,9 +100,10 @@ static struct tek_effect of_first(unsigned long *argument)
 	return tek__effect_on_thread(argument, 0);
 }
 
-static struct tek_effect of_second(unsigned long *argument)
+static struct tek_effect of_counter(unsigned long *argument)
 {
-	return tek__effect_on_thread(argument, 1);
+	const struct tek_effect effect = tek__effect_on_thread(argument, 1);
+	return effect.binds ? tek__binds : effect;
 }
 
 static struct tek_effect priority(unsigned long *argument)
@@ -134,19 +142,31 @@ static struct tek_effect file_user(unsigned long *argument)
 {
 	return (uid_t)syscall(SYS_setfsuid, -1) == (uid_t)argument[0] || (uid_t)argument[0] == ~0u
 		       ? tek__ordinary
-		       : tek__binds;
+		       : tek__changes;
 }
 
 static struct tek_effect file_group(unsigned long *argument)
 {
 	return (gid_t)syscall(SYS_setfsgid, -1) == (gid_t)argument[0] || (gid_t)argument[0] == ~0u
 		       ? tek__ordinary
-		       : tek__binds;
+		       : tek__changes;
 }
 
 static struct tek_effect persona(unsigned long *argument)
 {
-	return (unsigned int)argument[0] == ~0u ? tek__ordinary : tek__binds;
+	return (unsigned int)argument[0] == ~0u ? tek__ordinary : tek__changes;
+}
+
+static struct tek_effect always(unsigned long *argument)
+{
+	(void)argument;
+	return tek__binds;
+}
+
+/* A process with one thread asks for that as a rule just before it executes another program. */
+static struct tek_effect tracing(unsigned long *argument)
+{
+	return argument[0] == PTRACE_TRACEME && is_alone() ? tek__ordinary : tek__binds;
 }
 
 /* Calls that set something where a pointer is given, and only read without it. */
@@ -158,15 +178,15 @@ static struct tek_effect with_pointer(unsigned long *argument)
 /* The engine waits for files by their numbers, which would mean several files then. */
 static struct tek_effect own_files(void)
 {
-	if (atomic_load(&tek__posix_threads) == 1)
-		return tek__binds;
+	if (is_alone())
+		return tek__changes;
 	return TEK_REFUSED(EPERM, "a table of files of one thread",
 			   "the engine waits for the files of all threads");
 }
 
 static struct tek_effect unshared(unsigned long *argument)
 {
-	return argument[0] & CLONE_FILES ? own_files() : tek__binds;
+	return argument[0] & CLONE_FILES ? own_files() : tek__changes;
 }
 
 static struct tek_effect closed(unsigned long *argument)
@@ -180,7 +200,7 @@ static struct tek_effect filter(unsigned long *argument)
 		return tek__effect_of_strict_mode();
 	/* With this flag all kernel threads get the filter. */
 	return argument[0] == SECCOMP_SET_MODE_FILTER && !(argument[1] & SECCOMP_FILTER_FLAG_TSYNC)
-		       ? tek__binds
+		       ? tek__changes
 		       : tek__ordinary;
 }
 
@@ -224,12 +244,12 @@ static struct tek_effect processor(unsigned long *argument)
 	case ARCH_SHSTK_STATUS:
 		return tek__ordinary;
 	default:
-		return tek__binds;
+		return tek__changes;
 	}
 }
 #endif
 
-/* NULL: it binds, whatever its arguments are. */
+/* NULL: it changes what new threads inherit, whatever its arguments are. */
 static const struct rule {
 	long number;
 	struct tek_effect (*judge)(unsigned long *argument);
@@ -270,17 +290,17 @@ static const struct rule {
 	{SYS_clock_gettime, clock_of_thread},
 	{SYS_timer_create, clock_of_thread},
 	{SYS_getrusage, usage},
-	{SYS_perf_event_open, of_second},
+	{SYS_perf_event_open, of_counter},
 	/* what the kernel knows a thread by */
 	{SYS_sigaltstack, with_pointer},
-	{SYS_set_tid_address, NULL},
+	{SYS_set_tid_address, always},
 	{SYS_set_robust_list, robust},
 	{SYS_rseq, sequence},
 	{SYS_personality, persona},
-	{SYS_ptrace, NULL},
-	{SYS_io_uring_setup, NULL},
-	{SYS_io_uring_enter, NULL},
-	{SYS_io_uring_register, NULL},
+	{SYS_ptrace, tracing},
+	{SYS_io_uring_setup, always},
+	{SYS_io_uring_enter, always},
+	{SYS_io_uring_register, always},
 #if defined(__x86_64__)
 	{SYS_arch_prctl, processor},
 	{SYS_set_thread_area, NULL},
@@ -293,7 +313,7 @@ static struct tek_effect effect_of(struct tek_state_call *call)
 {
 	for (size_t i = 0; i < sizeof(rules) / sizeof(rules[0]); i++) {
 		if (rules[i].number == call->number)
-			return rules[i].judge ? rules[i].judge(call->argument) : tek__binds;
+			return rules[i].judge ? rules[i].judge(call->argument) : tek__changes;
 	}
 	return tek__ordinary;
 }
@@ -342,41 +362,51 @@ static void tell_no_carrier(void)
 		     "pids.max)");
 }
 
-static bool fails(int error)
+/* The change is made by the calling thread alone, or by the process. 0 or EAGAIN. */
+static int prepare(struct tek_state_call *call, struct tek_effect effect)
 {
-	errno = error;
-	return false;
+	struct tek_uthread *self = tek__here_self();
+
+	call->of_process = effect.inherited && is_alone() && tek__generation_begin();
+	if (call->of_process) {
+		self->changed = false;
+		return 0;
+	}
+	const int error = tek__bound_begin();
+	if (!error && effect.inherited)
+		self->changed = true;
+	return error;
 }
 
-/* The calling thread is the only one of the process. */
-static bool is_alone(void)
+static bool begin(struct tek_state_call *call, struct tek_effect effect)
 {
-	return atomic_load(&tek__posix_threads) == 1;
+	const int before = errno;
+
+	if (effect.is_refused) {
+		tell_refused(&effect);
+		errno = effect.error;
+		return false;
+	}
+	if (effect.binds && prepare(call, effect) != 0) {
+		tell_no_carrier();
+		errno = EAGAIN;
+		return false;
+	}
+	errno = before;
+	return true;
+}
+
+/* The caller is a user-level thread, and no child of vfork(2) in its place. */
+static bool is_thread(void)
+{
+	const struct tek_uthread *self = tek__here_self();
+	return self && self->posix && tek__bound_is_own_carrier();
 }
 
 bool tek__state_begin(struct tek_state_call *call)
 {
-	const struct tek_uthread *self = tek__here_self();
-
 	call->of_process = false;
-	if (!self || !self->posix || !tek__bound_is_own_carrier())
-		return true;
-	const struct tek_effect effect = effect_of(call);
-	if (effect.is_refused) {
-		tell_refused(&effect);
-		return fails(effect.error);
-	}
-	if (!effect.binds || self->bound)
-		return true;
-	const int before = errno;
-	if (is_alone() && tek__generation_begin()) {
-		call->of_process = true;
-	} else if (tek__bound_begin() != 0) {
-		tell_no_carrier();
-		return fails(EAGAIN);
-	}
-	errno = before;
-	return true;
+	return !is_thread() || begin(call, effect_of(call));
 }
 
 void tek__state_end(const struct tek_state_call *call)
@@ -387,8 +417,8 @@ void tek__state_end(const struct tek_state_call *call)
 
 bool tek__state_begin_own(struct tek_state_call *call)
 {
-	call->number = SYS_set_tid_address; /* which binds without a condition */
-	return tek__state_begin(call);
+	call->of_process = false;
+	return !is_thread() || begin(call, tek__changes);
 }
 
 bool tek__state_begin_timer(struct tek_state_call *call, struct sigevent *own)
@@ -398,9 +428,9 @@ bool tek__state_begin_timer(struct tek_state_call *call, struct sigevent *own)
 	if (!event || event->sigev_notify != SIGEV_THREAD_ID ||
 	    event->sigev_notify_thread_id != (pid_t)syscall(SYS_gettid))
 		return tek__state_begin(call);
-	if (!tek__state_begin_own(call))
+	call->of_process = false;
+	if (is_thread() && !begin(call, tek__binds))
 		return false;
-	call->number = SYS_timer_create;
 	*own = *event;
 	own->sigev_notify_thread_id = (pid_t)syscall(SYS_gettid);
 	call->argument[1] = (unsigned long)own;

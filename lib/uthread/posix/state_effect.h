@@ -6,13 +6,15 @@
 #include <stdbool.h>
 
 struct tek_effect {
-	bool binds;      /* it changes or reads what belongs to the calling thread alone */
+	bool binds;      /* it changes or reads what belongs to the calling thread alone, */
+	bool inherited;  /* and new threads inherit from their creator */
 	bool is_refused; /* it fails with `error` */
 	int error;
 	const char *what, *why; /* for the message */
 };
 
 static const struct tek_effect tek__ordinary = {.binds = false};
+static const struct tek_effect tek__changes = {.binds = true, .inherited = true};
 static const struct tek_effect tek__binds = {.binds = true};
 
 #define TEK_REFUSED(number, call, reason) \

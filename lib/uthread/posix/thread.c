@@ -183,7 +183,7 @@ int tek__posix_create(pthread_t *handle, const pthread_attr_t *attr, void *(*rou
 		return error;
 	/* From the kernel thread of a bound one it inherits. */
 	struct tek_carrier *carrier = NULL;
-	if (tek__here_self()->bound && !(carrier = tek__carrier_start_dedicated()))
+	if (tek__here_self()->changed && !(carrier = tek__carrier_start_dedicated()))
 		return error;
 	tek__enter();
 	struct tek_posix *posix = tek__posix_new();
