@@ -536,6 +536,36 @@ static long landlock(void)
 	return 0;
 }
 
+/* The name of the kernel thread, which threads with one kernel thread share: so only once it is the caller's own. */
+static bool set_by_file(void)
+{
+	FILE *file = fopen("/proc/thread-self/comm", "we");
+	return file && fputs("by-file", file) >= 0 && fclose(file) == 0;
+}
+
+static long by_file(void)
+{
+	char text[16] = "";
+	FILE *file = fopen("/proc/thread-self/comm", "re");
+
+	if (file && !fgets(text, sizeof(text), file))
+		text[0] = '\0';
+	if (file)
+		fclose(file);
+	return strcmp(text, "by-file\n") == 0;
+}
+
+static bool set_by_tid_file(void)
+{
+	char path[64];
+
+	snprintf(path, sizeof(path), "/proc/self/task/%d/comm", (int)syscall(SYS_gettid));
+	const int file = open(path, O_WRONLY | O_CLOEXEC);
+	const bool written = file >= 0 && write(file, "by-file", 7) == 7;
+	close(file);
+	return written;
+}
+
 #if defined(__x86_64__)
 static bool set_segment(void)
 {
@@ -612,6 +642,8 @@ static const struct state {
 	{"sigaltstack", set_stack, stack, true},
 	{"the session keyring", set_keys, keys, false},
 	{"Landlock", set_landlock, landlock, false},
+	{"/proc/thread-self", set_by_file, by_file, true},
+	{"/proc/self/task", set_by_tid_file, by_file, true},
 #if defined(__x86_64__)
 	{"ARCH_SET_GS", set_segment, segment, false},
 	{"pkey_alloc", set_rights, rights, false},
@@ -775,7 +807,7 @@ static void what_the_only_thread_sets_it_keeps_and_all_later_ones_inherit(void *
 		char number[16];
 		int status = -1;
 
-		if (states[i].value == name)
+		if (states[i].value == name || states[i].value == by_file)
 			continue; /* the process's, for threads without one */
 		snprintf(number, sizeof(number), "%zu", i);
 		const pid_t child = fork();
@@ -828,6 +860,34 @@ static void the_clock_of_a_thread_counts_no_other_ones_time(void **unused)
 	assert_true(last.ru_utime.tv_sec * 1000000 + last.ru_utime.tv_usec -
 			    first.ru_utime.tv_sec * 1000000 - first.ru_utime.tv_usec <
 		    125000);
+}
+
+static long own_time;
+
+static void *own_clock(void *unused)
+{
+	struct timespec begin, end;
+	clockid_t clock;
+
+	pthread_getcpuclockid(pthread_self(), &clock);
+	clock_gettime(clock, &begin);
+	for (int i = 0; i < 50; i++)
+		nap(5);
+	clock_gettime(clock, &end);
+	own_time = microseconds(&end) - microseconds(&begin);
+	return unused;
+}
+
+static void the_clock_that_a_thread_gets_for_itself_is_its_own(void **unused)
+{
+	(void)unused;
+	NEEDS_PREEMPTION();
+	atomic_store(&over, 0);
+	pthread_t thread = start(compute, NULL);
+	result_of(start(own_clock, NULL));
+	atomic_store(&over, 1);
+	result_of(thread);
+	assert_true(own_time < 125000);
 }
 
 static void *forks(void *wrong)
@@ -923,6 +983,7 @@ int main(int argc, char **argv)
 		cmocka_unit_test(a_thread_keeps_what_it_sets_and_no_other_has_it),
 		cmocka_unit_test(what_the_only_thread_sets_it_keeps_and_all_later_ones_inherit),
 		cmocka_unit_test(the_clock_of_a_thread_counts_no_other_ones_time),
+		cmocka_unit_test(the_clock_that_a_thread_gets_for_itself_is_its_own),
 		cmocka_unit_test(the_child_of_such_a_thread_has_its_state),
 		cmocka_unit_test(a_table_of_files_for_one_thread_is_had_or_refused),
 		cmocka_unit_test(a_hundred_threads_have_users_of_their_own),

@@ -4,7 +4,9 @@
  * thread.
  */
 #include "preload/uthread/real.h"
+#include "uthread/posix/aside.h"
 #include "uthread/posix/blocking.h"
+#include "uthread/posix/interrupt.h"
 #include "uthread/posix/start.h"
 #include "uthread/posix/state.h"
 #include "uthread/worker.h"
@@ -12,18 +14,17 @@
 #include <limits.h>
 #include <stdarg.h>
 #include <stdio.h>
+#include <string.h>
 
-/* A file of the calling thread in /proc, by which its state is changed. */
-static int open_own(const char *rest, int flags)
+/* A file by which the state of the calling thread is changed. */
+static int open_own(const char *path, int flags, mode_t mode)
 {
-	struct tek_state_call call = {.of_process = false};
-	char path[PATH_MAX];
+	struct tek_state_call call;
+	char own[PATH_MAX];
 
-	if (!tek__state_begin_own(&call))
+	if (!tek__state_begin_file(&call, path, own, sizeof(own)))
 		return -1;
-	/* Its thread id may be another one now. */
-	snprintf(path, sizeof(path), "/proc/thread-self/%s", rest);
-	const int file = TEK_REAL(openat)(AT_FDCWD, path, flags, 0);
+	const int file = TEK_REAL(openat)(AT_FDCWD, own, flags, mode);
 	tek__state_end(&call);
 	return file;
 }
@@ -32,8 +33,9 @@ static int open_at(int directory, const char *path, int flags, mode_t mode)
 {
 	if (!tek__is_uthread() || tek__start_is_borrowed())
 		return TEK_REAL(openat)(directory, path, flags, mode);
-	const char *own = (flags & O_ACCMODE) != O_RDONLY ? tek__state_own_file(path) : NULL;
-	return own ? open_own(own, flags) : tek__openat(directory, path, flags, mode);
+	if ((flags & O_ACCMODE) != O_RDONLY && tek__state_is_own_file(path))
+		return open_own(path, flags, mode);
+	return tek__openat(directory, path, flags, mode);
 }
 
 #define MODE(last) \
@@ -105,6 +107,43 @@ int __openat64_2(int directory, const char *path, int flags);
 TEK_EXPORT int __openat64_2(int directory, const char *path, int flags)
 {
 	return __openat_2(directory, path, flags | O_LARGEFILE);
+}
+
+#endif
+
+static FILE *open_stream(const char *path, const char *mode)
+{
+	const bool writes = strpbrk(mode, "wa+") != NULL;
+	struct tek_state_call call;
+	char own[PATH_MAX];
+	FILE *stream;
+
+	if (!tek__is_uthread() || tek__start_is_borrowed())
+		return TEK_REAL(fopen)(path, mode);
+	if (writes && tek__state_is_own_file(path)) {
+		if (!tek__state_begin_file(&call, path, own, sizeof(own)))
+			return NULL;
+		stream = TEK_REAL(fopen)(own, mode);
+		tek__state_end(&call);
+		return stream;
+	}
+	tek__cancel_point();
+	if (!tek__open_may_wait(AT_FDCWD, path))
+		return TEK_REAL(fopen)(path, mode);
+	return TEK_ASIDE(TEK_REAL(fopen)(path, mode));
+}
+
+TEK_EXPORT FILE *fopen(const char *restrict path, const char *restrict mode)
+{
+	return open_stream(path, mode);
+}
+
+#if defined(__GLIBC__)
+
+/* The same function where an off_t has 64 bits. */
+TEK_EXPORT FILE *fopen64(const char *restrict path, const char *restrict mode)
+{
+	return open_stream(path, mode);
 }
 
 #endif

@@ -70,8 +70,7 @@ TEK_EXPORT int pthread_getcpuclockid(pthread_t handle, clockid_t *clock)
 
 	switch (tek__posix_find(handle, &posix)) {
 	case TEK_POSIX_LIVE:
-		*clock = tek__sched_clock();
-		return 0;
+		return tek__sched_get_clock(posix, clock);
 	case TEK_POSIX_GONE:
 		return ESRCH;
 	default:

@@ -91,7 +91,8 @@ int tek__flock(int file, int operation);
 int tek__fcntl_lock(int file, int command, struct flock *lock);
 int tek__lockf(int file, off_t size);
 
-/* blocking_open.c */
+/* blocking_open.c. Whether opening that may wait for something: a FIFO or a device. */
+bool tek__open_may_wait(int directory, const char *path);
 int tek__openat(int directory, const char *path, int flags, mode_t mode);
 
 /* blocking_child.c */

@@ -8,7 +8,7 @@
 
 #include <sys/stat.h>
 
-static bool may_wait(int directory, const char *path)
+bool tek__open_may_wait(int directory, const char *path)
 {
 	struct stat status;
 
@@ -22,7 +22,7 @@ int tek__openat(int directory, const char *path, int flags, mode_t mode)
 	if (flags & (O_NONBLOCK | O_PATH | O_DIRECTORY))
 		return TEK_REAL(openat)(directory, path, flags, mode);
 	tek__cancel_point();
-	if (!may_wait(directory, path))
+	if (!tek__open_may_wait(directory, path))
 		return TEK_REAL(openat)(directory, path, flags, mode);
 	tek__aside_begin();
 	int file = TEK_REAL(openat)(directory, path, flags, mode);

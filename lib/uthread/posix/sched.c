@@ -3,10 +3,12 @@
 
 #include "preload/uthread/real.h"
 #include "uthread/affinity.h"
+#include "uthread/carrier.h"
 #include "uthread/critical.h"
 #include "uthread/engine.h"
 #include "uthread/inherit.h"
 #include "uthread/posix/signal.h"
+#include "uthread/posix/state.h"
 #include "uthread/table.h"
 #include "uthread/worker.h"
 
@@ -137,9 +139,32 @@ int tek__sched_get_cpus(struct tek_posix *posix, size_t bytes, cpu_set_t *cpus)
 	return known ? 0 : process_cpus(bytes, cpus);
 }
 
-clockid_t tek__sched_clock(void)
+/* clock_getcpuclockid(3): the CPU clock of a kernel thread. */
+static clockid_t clock_of(pid_t tid)
 {
-	return CLOCK_PROCESS_CPUTIME_ID;
+	enum { SCHEDULED = 2, OF_THREAD = 4 };
+
+	return (clockid_t)(~(unsigned int)tid << 3 | OF_THREAD | SCHEDULED);
+}
+
+int tek__sched_get_clock(const struct tek_posix *posix, clockid_t *clock)
+{
+	struct tek_state_call call = {
+		.number = SYS_clock_gettime,
+		.argument = {(unsigned long)CLOCK_THREAD_CPUTIME_ID},
+	};
+	struct tek_uthread *thread = tek__posix_thread(posix);
+
+	if (thread && thread == tek__here_self()) {
+		if (!tek__state_begin(&call))
+			return errno;
+		tek__state_end(&call);
+	}
+	tek__enter();
+	const bool is_own = thread && thread->bound;
+	*clock = is_own ? clock_of(thread->carrier->tid) : CLOCK_PROCESS_CPUTIME_ID;
+	tek__leave();
+	return 0;
 }
 
 void tek__sched_adopt(struct tek_posix *first)

@@ -41,10 +41,10 @@ int tek__sched_set_cpus(struct tek_posix *posix, size_t bytes, const cpu_set_t *
 int tek__sched_get_cpus(struct tek_posix *posix, size_t bytes, cpu_set_t *cpus);
 
 /*
- * The kernel counts the time of kernel threads only.  So a user-level thread's clock is that of the process, which is
- * never less.
+ * The kernel counts the time of kernel threads only.  The caller is bound to one (uthread/bound.h), whose clock is its
+ * own; that of another thread, unless it is bound, is that of the process, which is never less.  0 or EAGAIN.
  */
-clockid_t tek__sched_clock(void);
+int tek__sched_get_clock(const struct tek_posix *posix, clockid_t *clock);
 
 /* What the first thread begins with. */
 void tek__sched_adopt(struct tek_posix *first);

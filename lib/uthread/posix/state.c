@@ -12,10 +12,12 @@
 #include <errno.h>
 #include <limits.h>
 #include <linux/close_range.h>
+#include <linux/futex.h>
 #include <linux/seccomp.h>
 #include <sched.h>
 #include <stdatomic.h>
 #include <stddef.h>
+#include <stdio.h>
 #include <string.h>
 #include <sys/ptrace.h>
 #include <sys/resource.h>
@@ -36,6 +38,10 @@
 #endif
 
 #define IOPRIO_WHO_PROCESS 1
+
+#ifndef FUTEX_LOCK_PI2
+#define FUTEX_LOCK_PI2 13
+#endif
 
 #if defined(__x86_64__)
 #define ARCH_SET_FS 0x1002
@@ -214,6 +220,21 @@ static struct tek_effect usage(unsigned long *argument)
 	return (int)argument[0] == RUSAGE_THREAD ? tek__binds : tek__ordinary;
 }
 
+/* The kernel knows the owner of such a futex by its thread id. */
+static struct tek_effect inheriting(unsigned long *argument)
+{
+	switch (argument[1] & FUTEX_CMD_MASK) {
+	case FUTEX_LOCK_PI:
+	case FUTEX_LOCK_PI2:
+	case FUTEX_TRYLOCK_PI:
+	case FUTEX_UNLOCK_PI:
+	case FUTEX_WAIT_REQUEUE_PI:
+		return tek__binds;
+	default:
+		return tek__ordinary;
+	}
+}
+
 static struct tek_effect sequence(unsigned long *argument)
 {
 	(void)argument;
@@ -297,6 +318,7 @@ static const struct rule {
 	{SYS_set_robust_list, robust},
 	{SYS_rseq, sequence},
 	{SYS_personality, persona},
+	{SYS_futex, inheriting},
 	{SYS_ptrace, tracing},
 	{SYS_io_uring_setup, always},
 	{SYS_io_uring_enter, always},
@@ -415,7 +437,7 @@ void tek__state_end(const struct tek_state_call *call)
 		tek__generation_end();
 }
 
-bool tek__state_begin_own(struct tek_state_call *call)
+static bool begin_own(struct tek_state_call *call)
 {
 	call->of_process = false;
 	return !is_thread() || begin(call, tek__changes);
@@ -455,7 +477,8 @@ static const char *behind(const char *text, const char *prefix)
 	return strncmp(text, prefix, length) == 0 ? text + length : NULL;
 }
 
-const char *tek__state_own_file(const char *path)
+/* The rest of a path to a file of the calling thread in /proc, such as "attr/current"; NULL: it is another path. */
+static const char *own_file_in_proc(const char *path)
 {
 	pid_t number;
 	const char *rest = behind(path, "/proc/thread-self/");
@@ -474,4 +497,34 @@ const char *tek__state_own_file(const char *path)
 	task = behind(task, "task/");
 	rest = task ? behind_number(task, &number) : NULL;
 	return rest && is_own_tid(number) ? rest : NULL;
+}
+
+/* Whoever writes 0 there moves itself. */
+static bool is_list_of_threads(const char *path)
+{
+	const char *slash = strrchr(path, '/');
+	const char *name = slash ? slash + 1 : path;
+
+	return strcmp(name, "cgroup.threads") == 0 ||
+	       (strcmp(name, "tasks") == 0 && behind(path, "/sys/fs/cgroup/"));
+}
+
+bool tek__state_is_own_file(const char *path)
+{
+	return path && path[0] == '/' && is_thread() &&
+	       (own_file_in_proc(path) || is_list_of_threads(path));
+}
+
+bool tek__state_begin_file(struct tek_state_call *call, const char *path, char *room, size_t size)
+{
+	const char *rest = own_file_in_proc(path);
+
+	if (!begin_own(call))
+		return false;
+	/* Its thread id may be another one now. */
+	if (rest)
+		snprintf(room, size, "/proc/thread-self/%s", rest);
+	else
+		snprintf(room, size, "%s", path);
+	return true;
 }

@@ -21,6 +21,7 @@
 
 #include <signal.h>
 #include <stdbool.h>
+#include <stddef.h>
 #include <sys/types.h>
 
 struct tek_state_call {
@@ -41,13 +42,13 @@ void tek__state_end(const struct tek_state_call *call);
  */
 bool tek__state_begin_timer(struct tek_state_call *call, struct sigevent *own);
 
-/* The same for another way to change state of the calling thread. */
-bool tek__state_begin_own(struct tek_state_call *call);
-
 /*
- * The rest of a path to a file of the calling thread in /proc, such as "attr/current"; NULL: the path
- * is another one.  A thread that writes to such a file changes its own state.
+ * Whether a thread that opens this file for writing may change its own state by that: a file of the thread in /proc, such
+ * as attr/current, or a control group's list of threads.
  */
-const char *tek__state_own_file(const char *path);
+bool tek__state_is_own_file(const char *path);
+
+/* tek__state_begin() for such a file. `room` (PATH_MAX) becomes the path by which it is to be opened. */
+bool tek__state_begin_file(struct tek_state_call *call, const char *path, char *room, size_t size);
 
 #endif
