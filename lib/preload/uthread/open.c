@@ -113,7 +113,7 @@ TEK_EXPORT int __openat64_2(int directory, const char *path, int flags)
 
 static FILE *open_stream(const char *path, const char *mode)
 {
-	const bool writes = strpbrk(mode, "wa+") != NULL;
+	const bool writes = mode[strcspn(mode, "wa+")] != '\0';
 	struct tek_state_call call;
 	char own[PATH_MAX];
 	FILE *stream;

@@ -117,8 +117,9 @@ TEK_EXPORT long syscall(long number, ...)
 	for (int i = 0; i < 6; i++)
 		call.argument[i] = va_arg(list, unsigned long);
 	va_end(list);
-	/* In the child of vfork(2) the storage is its parent's. */
-	if (!tek__is_uthread() || !tek__here_self()->posix || !tek__bound_is_own_carrier())
+	/* Most calls are none of ours.  In the child of vfork(2) the storage is its parent's. */
+	if (!(number == SYS_rt_sigprocmask || tek__state_concerns(number)) || !tek__is_uthread() ||
+	    !tek__here_self()->posix || !tek__bound_is_own_carrier())
 		return make(&call);
 	return make_for_thread(&call);
 }

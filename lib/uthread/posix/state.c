@@ -331,13 +331,27 @@ static const struct rule {
 #endif
 };
 
-static struct tek_effect effect_of(struct tek_state_call *call)
+static const struct rule *rule_of(long number)
 {
 	for (size_t i = 0; i < sizeof(rules) / sizeof(rules[0]); i++) {
-		if (rules[i].number == call->number)
-			return rules[i].judge ? rules[i].judge(call->argument) : tek__changes;
+		if (rules[i].number == number)
+			return &rules[i];
 	}
-	return tek__ordinary;
+	return NULL;
+}
+
+bool tek__state_concerns(long number)
+{
+	return rule_of(number) != NULL;
+}
+
+static struct tek_effect effect_of(struct tek_state_call *call)
+{
+	const struct rule *rule = rule_of(call->number);
+
+	if (!rule)
+		return tek__ordinary;
+	return rule->judge ? rule->judge(call->argument) : tek__changes;
 }
 
 /* ---- what is done about it ---- */

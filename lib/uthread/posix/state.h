@@ -30,6 +30,9 @@ struct tek_state_call {
 	bool of_process;           /* the state of the whole process changes */
 };
 
+/* Whether tek__state_begin() has anything to do for a system call of this number. */
+bool tek__state_concerns(long number);
+
 /* Before the call.  False: it is not to be made, and errno says why: EAGAIN, EPERM, ENOSYS, EOPNOTSUPP. */
 bool tek__state_begin(struct tek_state_call *call);
 
