@@ -311,7 +311,7 @@ static void *carry(void *argument)
 	struct tek_carrier *carrier = argument;
 	struct tek_here *here = tek__here_find();
 
-	prctl(PR_SET_NAME, "tek-worker");
+	syscall(SYS_prctl, PR_SET_NAME, "tek-worker");
 	prepare(carrier);
 	carrier->kernel_here = here;
 	here->carrier = carrier;

@@ -127,7 +127,7 @@ static void *watch(void *argument)
 	bool soon = false;
 
 	(void)argument;
-	prctl(PR_SET_NAME, "tek-monitor");
+	syscall(SYS_prctl, PR_SET_NAME, "tek-monitor");
 	tek__here_find()->defer = 1;
 	for (;;) {
 		if (!atomic_load(&called))

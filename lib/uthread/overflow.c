@@ -65,13 +65,13 @@ void *tek__overflow_give_stack(void *stack)
 {
 	stack_t before;
 
-	if (sigaltstack(NULL, &before) || !(before.ss_flags & SS_DISABLE))
+	if (syscall(SYS_sigaltstack, NULL, &before) || !(before.ss_flags & SS_DISABLE))
 		return stack;
 	if (!stack)
 		stack = map_stack();
 	const stack_t ours = {.ss_sp = stack, .ss_size = SIGNAL_STACK_BYTES};
 	if (stack)
-		sigaltstack(&ours, NULL);
+		syscall(SYS_sigaltstack, &ours, NULL);
 	return stack;
 }
 

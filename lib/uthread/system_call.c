@@ -1,13 +1,18 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
 /*
- * syscall(2) for the engine itself.  The symbol of that name is one of libtek-uthread.so's own
- * (preload/uthread/syscall.c), and looks at what the program does; so the libraries are compiled with
- * syscall as a macro for this function.  Elsewhere than on these processors there is no such symbol.
+ * syscall(2) and clock_gettime(2) for the engine itself.  The symbols of these names are those of libtek-uthread.so
+ * (preload/uthread/), which look at what the program does; so the libraries are compiled with these names as macros for
+ * the functions here.  Elsewhere than on these processors there are no such symbols.
  */
 #if defined(__x86_64__) || defined(__aarch64__)
 
+#include "base/definition.h"
+
 #include <errno.h>
 #include <stdarg.h>
+#include <string.h>
+#include <sys/syscall.h>
+#include <time.h>
 #include <unistd.h>
 
 static long call(long number, const long *argument)
@@ -55,6 +60,23 @@ long syscall(long number, ...)
 		return -1;
 	}
 	return result;
+}
+
+/* The C library's asks the kernel's vDSO. */
+int clock_gettime(clockid_t clock, struct timespec *time)
+{
+	static void *function;
+	int (*get)(clockid_t, struct timespec *);
+	void *found = __atomic_load_n(&function, __ATOMIC_RELAXED);
+
+	if (!found) {
+		found = tek__c_library_function("clock_gettime");
+		__atomic_store_n(&function, found, __ATOMIC_RELAXED);
+	}
+	if (!found)
+		return (int)syscall(SYS_clock_gettime, clock, time);
+	memcpy(&get, &found, sizeof(get));
+	return get(clock, time);
 }
 
 #endif

@@ -23,6 +23,9 @@
 #include <time.h>
 #include <unistd.h>
 
+#undef clock_gettime /* uthread/system_call.c */
+int clock_gettime(clockid_t clock, struct timespec *time);
+
 /* The C library's function, with arguments that may name call_.argument[], around which the state is seen to. */
 #define WITH_STATE(function, system_call, a, b, c, arguments) \
 	({ \

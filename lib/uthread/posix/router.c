@@ -305,7 +305,7 @@ static void *route(void *argument)
 	int again = -1;
 
 	(void)argument;
-	prctl(PR_SET_NAME, "tek-signals");
+	syscall(SYS_prctl, PR_SET_NAME, "tek-signals");
 	syscall(SYS_rt_sigprocmask, SIG_SETMASK, &blocked, NULL, sizeof(blocked));
 	tek__here_defer();
 	const int tid = (int)syscall(SYS_gettid);
