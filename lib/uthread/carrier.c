@@ -142,6 +142,21 @@ bool tek__carrier_stop_here(struct tek_worker *worker)
 	return true;
 }
 
+/* The monitor may be about to do the same. */
+void tek__carrier_leave_worker(struct tek_worker *worker, bool aside)
+{
+	struct tek_uthread *self = tek__here_self();
+	struct tek_carrier *carrier = tek__here_carrier();
+
+	tek__carrier_set_worker(tek__here_find(), NULL);
+	tek__carrier_pin(self, carrier);
+	tek__set_current(worker, NULL);
+	atomic_store(&carrier->aside, aside);
+	atomic_store(&carrier->detached, self);
+	carrier->context.mask = worker->kernel_mask;
+	tek__preempt_lose(worker, carrier);
+}
+
 void tek__carrier_hand_over(struct tek_worker *worker, struct tek_uthread *thread)
 {
 	step_back(tek__here_carrier(), worker);

@@ -132,6 +132,12 @@ struct tek_worker *tek__carrier_wait(struct tek_uthread *self, struct tek_carrie
  */
 bool tek__carrier_stop_here(struct tek_worker *worker);
 
+/*
+ * By a user-level thread between tek__enter() and tek__leave(): it goes on without its worker, which the caller gives to
+ * another carrier.  `aside`: it comes back by itself (posix/aside.h); else the monitor reminds it.
+ */
+void tek__carrier_leave_worker(struct tek_worker *worker, bool aside);
+
 /* By the carrier's own context: `thread` belongs to another carrier, which gets this worker. */
 void tek__carrier_hand_over(struct tek_worker *worker, struct tek_uthread *thread);
 

@@ -7,6 +7,7 @@
 #include "uthread/events.h"
 #include "uthread/guard.h"
 #include "uthread/idle.h"
+#include "uthread/kernel_wait.h"
 #include "uthread/monitor.h"
 #include "uthread/once.h"
 #include "uthread/overflow.h"
@@ -201,6 +202,7 @@ void tek__engine_after_fork(void)
 	tek__carrier_set_worker(tek__here_find(), worker);
 	tek__parallel_after_fork();
 	tek__zones_after_fork();
+	tek__kernel_wait_after_fork();
 	tek__preempt_after_fork(worker, carrier);
 	tek__trace_after_fork();
 	if (needs_monitor())

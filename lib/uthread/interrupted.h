@@ -40,6 +40,12 @@ static inline long tek__interrupted_result(const ucontext_t *context)
 	return context->uc_mcontext.gregs[REG_RAX];
 }
 
+/* The number of the system call that it is at. */
+static inline long tek__interrupted_number(const ucontext_t *context)
+{
+	return context->uc_mcontext.gregs[REG_RAX];
+}
+
 #elif defined(__aarch64__)
 
 static inline bool tek__is_call(uintptr_t at)
@@ -52,6 +58,11 @@ enum { TEK_CALL_BYTES = 4 };
 static inline long tek__interrupted_result(const ucontext_t *context)
 {
 	return (long)context->uc_mcontext.regs[0];
+}
+
+static inline long tek__interrupted_number(const ucontext_t *context)
+{
+	return (long)context->uc_mcontext.regs[8];
 }
 
 #else
@@ -68,6 +79,12 @@ static inline long tek__interrupted_result(const ucontext_t *context)
 {
 	(void)context;
 	return 0;
+}
+
+static inline long tek__interrupted_number(const ucontext_t *context)
+{
+	(void)context;
+	return -1;
 }
 
 #endif

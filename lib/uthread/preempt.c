@@ -10,6 +10,7 @@
 #include "uthread/engine.h"
 #include "uthread/events.h"
 #include "uthread/interrupted.h"
+#include "uthread/kernel_wait.h"
 #include "uthread/monitor.h"
 #include "uthread/parallel.h"
 #include "uthread/reserved.h"
@@ -123,9 +124,31 @@ void tek__preempt_remove(struct tek_carrier *carrier)
 
 static void start_timer(struct tek_worker *worker, const struct tek_carrier *carrier)
 {
+	const uint64_t interval = tek__kernel_wait_interval();
 	/* Workers tick one after the other, so that they do not all want the same lock. */
-	uint64_t shift = tek__engine.quantum_ns * worker->number / tek__worker_count;
-	set_timer(carrier, tek__engine.quantum_ns + shift, tek__engine.quantum_ns);
+	const uint64_t shift = interval * worker->number / tek__worker_count;
+
+	worker->interval = interval;
+	set_timer(carrier, interval + shift, interval);
+}
+
+/* The timer is another one as soon as there is a wait in the kernel to look for, or none any more. */
+static void adapt_timer(struct tek_worker *worker)
+{
+	const struct tek_carrier *carrier = atomic_load(&worker->carrier);
+
+	if (carrier && carrier->timer >= 0 && atomic_load(&worker->ticking) &&
+	    worker->interval != tek__kernel_wait_interval())
+		start_timer(worker, carrier);
+}
+
+/* A tick has come: whether a quantum has passed with it. */
+static bool is_quantum_over(struct tek_worker *worker)
+{
+	if (++worker->looks < tek__kernel_wait_looks(worker->interval))
+		return false;
+	worker->looks = 0;
+	return true;
 }
 
 void tek__preempt_needed(struct tek_worker *worker)
@@ -214,8 +237,10 @@ static bool is_due(struct tek_worker *worker, unsigned int pending)
 	/* Also a tick that came at a bad moment, and was counted then. */
 	bool due = atomic_exchange(&worker->kicked, false);
 
-	if (pending & TEK_PENDING_TICK)
+	if (pending & TEK_PENDING_TICK && is_quantum_over(worker)) {
 		due = count_tick(worker) || due;
+		adapt_timer(worker);
+	}
 	/*
 	 * Those who have been woken by the tick may go before it: they have kicked this worker, just now.  Who kicks it
 	 * from now on sets `pending` again, which the caller looks at when it leaves the engine.
@@ -232,7 +257,7 @@ static void give_way(struct tek_worker *worker, unsigned int pending)
 	uint64_t switches = worker->switches;
 
 	/* Whoever comes now has the quantum from here on, if it begins now. */
-	if (pending & TEK_PENDING_TICK)
+	if (pending & TEK_PENDING_TICK && !worker->looks)
 		worker->ticked_switches = switches + 1;
 	worker->retries = 0;
 	tek__yield(TEK_READY_PREEMPTED);
@@ -290,6 +315,31 @@ __attribute__((noinline)) void tek__leave_pending(void)
 		tek__preempt_resumed(tek__here_self(), false);
 }
 
+/*
+ * The calling thread waits in the kernel, in a call that is made again when the handler returns.  It leaves its worker to
+ * a spare carrier if another thread is ready.  Returns whether.
+ */
+static bool leave_for_others(struct tek_worker *worker, const ucontext_t *context)
+{
+	if (!tek__any_ready(worker))
+		return false;
+	tek__kernel_wait_found(context);
+	if (!tek__parallel())
+		tek__parallel_grant();
+	struct tek_carrier *spare = tek__carrier_spare();
+	tek__supplier_look(); /* for the next time */
+	adapt_timer(worker);
+	if (!spare)
+		return false;
+	worker->looks = 0;
+	worker->retries = 0;
+	worker->ticked_switches = worker->switches;
+	tek__carrier_leave_worker(worker, false);
+	tek__carrier_give_worker(spare, worker);
+	tek__monitor_wake();
+	return true;
+}
+
 /* The thread can be taken off its worker where it was interrupted. */
 static bool is_good_moment(const ucontext_t *context, const struct tek_uthread *self)
 {
@@ -316,6 +366,11 @@ static void tick(ucontext_t *context, unsigned int pending)
 		return; /* without a worker: it waits for one at a better moment */
 	struct tek_worker *worker = tek__enter();
 	bool due = is_due(worker, pending);
+	const bool waits = pending & TEK_PENDING_TICK && tek__kernel_wait_was_interrupted(context);
+	if (waits && leave_for_others(worker, context)) {
+		tek__here_undefer();
+		return;
+	}
 	/* Whoever comes next on this kernel thread needs it, and so does what the program may do here now. */
 	if (good)
 		tek__tick_unblock();
@@ -326,6 +381,9 @@ static void tick(ucontext_t *context, unsigned int pending)
 			stop_here(worker);
 		else
 			give_way(worker, pending);
+	} else if (waits && good && tek__engine.preempt != TEK_PREEMPT_KLT) {
+		/* No spare carrier: equals run meanwhile, under each scheduler. */
+		tek__yield(TEK_READY_YIELDED);
 	}
 	/* At a bad moment the next tick sees to what has come meanwhile. */
 	if (tek__here_undefer() && good)

@@ -55,6 +55,8 @@ struct tek_worker {
 	atomic_bool kicked;       /* somebody goes before the one that runs here */
 	unsigned int retries;     /* of ticks that came at a bad moment */
 	uint64_t monitor_asked;   /* when, in ns */
+	uint64_t interval;        /* of its timer, in ns: kernel_wait.h */
+	unsigned int looks;       /* of the quantum that passes */
 
 	/* idle.c */
 	atomic_uint idle; /* TEK_IDLE_*; where it sleeps, too */

@@ -24,21 +24,6 @@
 #define FIRST_PAUSE_NS 50000
 #define DOUBLINGS 6
 
-/* The monitor may be about to do the same: carrier.h. */
-static void leave_worker(struct tek_worker *worker)
-{
-	struct tek_uthread *self = tek__here_self();
-	struct tek_carrier *carrier = tek__here_carrier();
-
-	tek__carrier_set_worker(tek__here_find(), NULL);
-	tek__carrier_pin(self, carrier);
-	tek__set_current(worker, NULL);
-	atomic_store(&carrier->aside, true);
-	atomic_store(&carrier->detached, self);
-	carrier->context.mask = worker->kernel_mask;
-	tek__preempt_lose(worker, carrier);
-}
-
 /* Nobody could be had who carries it. */
 static void take_back(struct tek_worker *worker)
 {
@@ -77,7 +62,7 @@ static bool step_aside(struct tek_worker *worker, enum maker maker)
 		tek__supplier_look(); /* for the next time */
 	if (!spare && maker != CALLER)
 		return false;
-	leave_worker(worker);
+	tek__carrier_leave_worker(worker, true);
 	if (spare) {
 		tek__carrier_give_worker(spare, worker);
 	} else if (tek__carrier_start(worker, tek__here_carrier()->generation) != 0) {

@@ -1,0 +1,71 @@
+/* SPDX-License-Identifier: MIT OR Apache-2.0 */
+#include "uthread/kernel_wait.h"
+
+#include "base/program.h"
+#include "mediate/channel.h"
+#include "mediate/line.h"
+#include "uthread/clock.h"
+#include "uthread/engine.h"
+#include "uthread/interrupted.h"
+
+#include <stdatomic.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+/* So often, and so long after the last wait that was found. */
+#define INTERVAL_NS 200000
+#define AFTER_NS 100000000
+
+/* After so many waits for a futex the program is told what they cost. */
+#define MANY 100
+
+static _Atomic uint64_t last; /* when one was found, in ns; 0: never */
+static atomic_uint futexes;
+
+bool tek__kernel_wait_was_interrupted(const ucontext_t *context)
+{
+	return tek__is_call(tek__interrupted_at(context));
+}
+
+static void tell(void)
+{
+	struct tek_line line = {0};
+
+	tek__line_add(&line, "tek: ");
+	tek__line_add(&line, __progname);
+	tek__line_add(&line, "[");
+	tek__line_add_number(&line, (uint64_t)getpid());
+	tek__line_add(&line,
+		      "]: its threads wait by futex(2) past TEK, as those of OpenMP do. Each "
+		      "such wait is noticed up to 0.2 ms late, and takes a kernel thread. "
+		      "Without --model it costs nothing.\n");
+	tek__channel_say(line.text, line.length);
+}
+
+void tek__kernel_wait_found(const ucontext_t *context)
+{
+	atomic_store_explicit(&last, tek__now(), memory_order_relaxed);
+	if (tek__interrupted_number(context) == SYS_futex &&
+	    atomic_fetch_add_explicit(&futexes, 1, memory_order_relaxed) + 1 == MANY)
+		tell();
+}
+
+uint64_t tek__kernel_wait_interval(void)
+{
+	const uint64_t quantum = tek__engine.quantum_ns;
+	const uint64_t found = atomic_load_explicit(&last, memory_order_relaxed);
+
+	if (!found || quantum <= INTERVAL_NS || tek__now() - found > AFTER_NS)
+		return quantum;
+	return INTERVAL_NS;
+}
+
+unsigned int tek__kernel_wait_looks(uint64_t interval)
+{
+	return interval ? (unsigned int)(tek__engine.quantum_ns / interval) : 1;
+}
+
+void tek__kernel_wait_after_fork(void)
+{
+	atomic_store(&last, 0);
+}
