@@ -45,9 +45,24 @@ static int set_cpu(pid_t tid, unsigned int cpu)
 	return (int)syscall(SYS_sched_setaffinity, tid, sizeof(set), &set);
 }
 
+static bool is_at(unsigned int place, const cpu_set_t *cpus)
+{
+	return place && CPU_COUNT(cpus) == 1 && CPU_ISSET(place - 1, cpus);
+}
+
+/* The program has given a bound thread CPUs of its own: bound.h. */
+static bool has_own_cpus(const struct tek_carrier *carrier)
+{
+	cpu_set_t now;
+
+	CPU_ZERO(&now);
+	return carrier->dedicated && syscall(SYS_sched_getaffinity, 0, sizeof(now), &now) > 0 &&
+	       !is_at(atomic_load(&carrier->place), &now);
+}
+
 void tek__affinity_set(struct tek_worker *worker, struct tek_carrier *carrier)
 {
-	if (!tek__engine.pin)
+	if (!tek__engine.pin || has_own_cpus(carrier))
 		return;
 	const unsigned int cpu =
 		tek__engine.pin_count
@@ -71,11 +86,6 @@ static unsigned int place_of(pid_t tid)
 {
 	const struct tek_carrier *carrier = carrier_of(tid);
 	return carrier ? atomic_load(&carrier->place) : 0;
-}
-
-static bool is_at(unsigned int place, const cpu_set_t *cpus)
-{
-	return place && CPU_COUNT(cpus) == 1 && CPU_ISSET(place - 1, cpus);
 }
 
 /* In the size that we have. */

@@ -399,6 +399,7 @@ struct tek_carrier *tek__carrier_start_dedicated(void)
 		return NULL;
 	carrier->dedicated = true;
 	atomic_store(&carrier->only, NULL);
+	atomic_store(&carrier->place, atomic_load(&tek__here_carrier()->place));
 	/* It may be given a worker before it has begun. */
 	carrier->context.mask = tek__blockable_signals();
 	if (tek__kernel_thread(carry, carrier) != 0) {

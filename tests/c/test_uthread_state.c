@@ -758,6 +758,44 @@ static void a_thread_keeps_what_it_sets_and_no_other_has_it(void **unused)
 	assert_int_equal(wrong, 0);
 }
 
+static void the_first_thread_keeps_what_it_sets_while_others_run(void **unused)
+{
+	pthread_t others[2];
+	long mine;
+
+	(void)unused;
+	if (geteuid() != 0) {
+		print_message("# needs root\n");
+		skip();
+	}
+	tried = &states[0];
+	before = tried->value();
+	atomic_store(&over, 0);
+	atomic_store(&wrong_own, 0);
+	atomic_store(&wrong_other, 0);
+	for (int i = 0; i < 2; i++)
+		others[i] = start(stay, NULL);
+	tried->set();
+	mine = tried->value();
+	const pid_t id = gettid();
+	for (int i = 0; i < ROUNDS; i++) {
+		if (tried->value() != mine || gettid() != id)
+			atomic_fetch_add(&wrong_own, 1);
+		let_others_run(i);
+	}
+	/* All threads of the process, as setuid(2): also those with kernel threads of their own. */
+	assert_int_equal(seteuid(OTHER_ID), 0);
+	assert_int_equal(file_user(), OTHER_ID);
+	assert_int_equal(seteuid(0), 0);
+	assert_int_equal(file_user(), 0);
+	setfsuid(0);
+	atomic_store(&over, 1);
+	for (int i = 0; i < 2; i++)
+		result_of(others[i]);
+	assert_int_equal(mine, OTHER_ID);
+	assert_int_equal(atomic_load(&wrong_own), 0);
+}
+
 /* ---- the only thread of a program changes it ---- */
 
 static void check(long expected, atomic_int *wrong)
@@ -981,6 +1019,7 @@ int main(int argc, char **argv)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(a_thread_keeps_what_it_sets_and_no_other_has_it),
+		cmocka_unit_test(the_first_thread_keeps_what_it_sets_while_others_run),
 		cmocka_unit_test(what_the_only_thread_sets_it_keeps_and_all_later_ones_inherit),
 		cmocka_unit_test(the_clock_of_a_thread_counts_no_other_ones_time),
 		cmocka_unit_test(the_clock_that_a_thread_gets_for_itself_is_its_own),

@@ -212,12 +212,12 @@ static struct tek_effect filter(unsigned long *argument)
 
 static struct tek_effect clock_of_thread(unsigned long *argument)
 {
-	return (clockid_t)argument[0] == CLOCK_THREAD_CPUTIME_ID ? tek__binds : tek__ordinary;
+	return (clockid_t)argument[0] == CLOCK_THREAD_CPUTIME_ID ? tek__reads : tek__ordinary;
 }
 
 static struct tek_effect usage(unsigned long *argument)
 {
-	return (int)argument[0] == RUSAGE_THREAD ? tek__binds : tek__ordinary;
+	return (int)argument[0] == RUSAGE_THREAD ? tek__reads : tek__ordinary;
 }
 
 /* The kernel knows the owner of such a futex by its thread id. */
@@ -425,8 +425,10 @@ static bool begin(struct tek_state_call *call, struct tek_effect effect)
 	}
 	if (effect.binds && prepare(call, effect) != 0) {
 		tell_no_carrier();
-		errno = EAGAIN;
-		return false;
+		if (!effect.may_do_without) {
+			errno = EAGAIN;
+			return false;
+		}
 	}
 	errno = before;
 	return true;

@@ -6,9 +6,10 @@
 #include <stdbool.h>
 
 struct tek_effect {
-	bool binds;      /* it changes or reads what belongs to the calling thread alone, */
-	bool inherited;  /* and new threads inherit from their creator */
-	bool is_refused; /* it fails with `error` */
+	bool binds;          /* it changes or reads what belongs to the calling thread alone, */
+	bool inherited;      /* and new threads inherit from their creator */
+	bool may_do_without; /* without a kernel thread of the caller's own it is made all the same */
+	bool is_refused;     /* it fails with `error` */
 	int error;
 	const char *what, *why; /* for the message */
 };
@@ -16,6 +17,7 @@ struct tek_effect {
 static const struct tek_effect tek__ordinary = {.binds = false};
 static const struct tek_effect tek__changes = {.binds = true, .inherited = true};
 static const struct tek_effect tek__binds = {.binds = true};
+static const struct tek_effect tek__reads = {.binds = true, .may_do_without = true};
 
 #define TEK_REFUSED(number, call, reason) \
 	((struct tek_effect){ \
