@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
 #include "uthread/bound.h"
 
+#include "uthread/idle.h"
+#include "uthread/monitor.h"
 #include "uthread/parallel.h"
 #include "uthread/spares.h"
 #include "uthread/supplier.h"
@@ -8,10 +10,15 @@
 
 #include <errno.h>
 #include <sys/syscall.h>
+#include <time.h>
 #include <unistd.h>
 
 /* So long a spare carrier that is being made is waited for. */
 #define SPARE_NS 1000000000
+
+/* How often, and how many times, it is looked whether a kernel thread has ended. */
+#define LOOK_AGAIN_NS 20000
+#define LOOKS 500
 
 static void dedicate(struct tek_carrier *carrier, struct tek_uthread *thread)
 {
@@ -70,26 +77,63 @@ static bool others_are_idle(const struct tek_worker *self)
 	return true;
 }
 
+/* Kernel threads with the earlier state that end. */
+static struct {
+	pid_t tid[TEK_WORKERS_MAX];
+	unsigned int count;
+} ending;
+
+/* Not the process's first one, which cannot end, nor the caller's. */
+static void list_ending(void)
+{
+	const struct tek_carrier *own = tek__here_carrier();
+
+	ending.count = 0;
+	for (struct tek_carrier *each = atomic_load(&tek__carriers); each; each = each->all) {
+		if (each != own && !each->main && each->tid && ending.count < TEK_WORKERS_MAX)
+			ending.tid[ending.count++] = each->tid;
+	}
+}
+
 bool tek__generation_begin(void)
 {
 	const struct tek_worker *worker = tek__enter();
 	const bool alone = others_are_idle(worker);
 
-	if (alone)
+	if (alone) {
+		list_ending();
 		tek__here_carrier()->generation = atomic_fetch_add(&tek__carrier_generation, 1) + 1;
+	}
 	tek__leave();
 	if (alone)
 		tek__spares_dismiss();
 	return alone;
 }
 
-void tek__generation_end(void)
+void tek__generation_await_end(pid_t tid)
 {
-	const int error = errno;
+	const struct timespec moment = {.tv_nsec = LOOK_AGAIN_NS};
 
-	/* Without one there are no spare carriers, as where no further kernel thread is to be had. */
-	tek__supplier_replace();
-	errno = error;
+	for (int i = 0; tid && i < LOOKS && syscall(SYS_tgkill, getpid(), tid, 0) == 0; i++)
+		syscall(SYS_nanosleep, &moment, NULL);
+}
+
+int tek__generation_end(void)
+{
+	const struct tek_worker *own = tek__here_worker();
+	const pid_t supplier = tek__supplier_stop(), monitor = tek__monitor_stop();
+
+	tek__generation_await_end(supplier);
+	tek__generation_await_end(monitor);
+	const int error = tek__monitor_start_again();
+	/* Idle carriers leave their workers to others, and end. */
+	for (unsigned int i = 0; i < tek__worker_count && !error; i++) {
+		if (&tek__workers[i] != own)
+			tek__idle_wake(&tek__workers[i]);
+	}
+	for (unsigned int i = 0; i < ending.count && !error; i++)
+		tek__generation_await_end(ending.tid[i]);
+	return error;
 }
 
 bool tek__bound_is_own_carrier(void)

@@ -42,10 +42,14 @@ void tek__bound_create(struct tek_uthread *thread, struct tek_carrier *carrier);
 /*
  * The calling user-level thread, the only one of the process, changes the state of the process
  * between these two.  False: another thread may still be about to end on its carrier, so this cannot be
- * done now.  Not between tek__enter() and tek__leave().
+ * done now.  The second one replaces the engine's kernel threads, which takes some 0.2 ms, and may be called later, but
+ * before a thread is created: 0 or an error number.  Not between tek__enter() and tek__leave().
  */
 bool tek__generation_begin(void);
-void tek__generation_end(void);
+int tek__generation_end(void);
+
+/* Waits, not for long, until the kernel thread with this id is gone; 0: there is none. */
+void tek__generation_await_end(pid_t tid);
 
 /* Whether the caller is the kernel thread that the engine takes it for: the child of vfork() is not. */
 bool tek__bound_is_own_carrier(void);

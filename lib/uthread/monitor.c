@@ -26,6 +26,7 @@
 
 static atomic_uint called;
 static atomic_bool runs;
+static atomic_int monitor;                 /* its tid; 0: it does not run */
 static bool can_take;                      /* membarrier(2) works */
 static atomic_bool taken[TEK_WORKERS_MAX]; /* workers that nobody carries */
 
@@ -126,10 +127,12 @@ static void *watch(void *argument)
 	const struct timespec again = tek__timespec_of(LOOK_AGAIN_NS);
 	bool soon = false;
 
-	(void)argument;
+	const unsigned int generation = (unsigned int)(uintptr_t)argument;
+
 	syscall(SYS_prctl, PR_SET_NAME, "tek-monitor");
 	tek__here_find()->defer = 1;
-	for (;;) {
+	atomic_store(&monitor, (pid_t)syscall(SYS_gettid));
+	while (generation == atomic_load(&tek__carrier_generation)) {
 		if (!atomic_load(&called))
 			syscall(SYS_futex, &called, FUTEX_WAIT_PRIVATE, 0, soon ? &again : NULL,
 				NULL, 0);
@@ -145,6 +148,27 @@ static void *watch(void *argument)
 	return NULL;
 }
 
+static int start(void)
+{
+	const unsigned int generation = atomic_load(&tek__carrier_generation);
+
+	return tek__kernel_thread(watch, (void *)(uintptr_t)generation);
+}
+
+pid_t tek__monitor_stop(void)
+{
+	const pid_t tid = atomic_exchange(&monitor, 0);
+
+	tek__monitor_wake();
+	return tid;
+}
+
+int tek__monitor_start_again(void)
+{
+	const int error = tek__supplier_start();
+	return error ? error : start();
+}
+
 int tek__monitor_start(void)
 {
 	for (unsigned int i = 0; i < TEK_WORKERS_MAX; i++)
@@ -152,7 +176,7 @@ int tek__monitor_start(void)
 	can_take = syscall(SYS_membarrier, MEMBARRIER_CMD_REGISTER_PRIVATE_EXPEDITED, 0, 0) == 0;
 	int error = tek__supplier_start();
 	if (!error)
-		error = tek__kernel_thread(watch, NULL);
+		error = start();
 	if (error)
 		return error;
 	atomic_store(&runs, true);

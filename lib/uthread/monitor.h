@@ -12,12 +12,20 @@
 #define TEK_UTHREAD_MONITOR_H
 
 #include <stdbool.h>
+#include <sys/types.h>
 
 /* 0 or an error number. */
 int tek__monitor_start(void);
 
 /* Not with one worker that nobody else can come to. */
 bool tek__monitor_runs(void);
+
+/*
+ * After a new generation of kernel state (bound.h): it ends.  Returns its thread id, 0: it did not run.  Once that is
+ * gone, and the supplier, both can be started again: 0 or an error number.
+ */
+pid_t tek__monitor_stop(void);
+int tek__monitor_start_again(void);
 
 struct tek_worker;
 

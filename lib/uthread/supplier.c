@@ -5,7 +5,6 @@
 #include "uthread/monitor.h"
 #include "uthread/spares.h"
 
-#include <limits.h>
 #include <linux/futex.h>
 #include <sys/syscall.h>
 #include <unistd.h>
@@ -17,7 +16,8 @@
 #define REFUSED_NS 1000000
 
 static atomic_uint called;
-static atomic_uint coming; /* have been begun and are not there yet */
+static atomic_int supplier; /* its tid; 0: it does not run */
+static atomic_uint coming;  /* have been begun and are not there yet */
 
 /* They are in the engine as soon as they are there: none before others are. */
 static bool any_missing(void)
@@ -75,38 +75,30 @@ static void *supply(void *argument)
 	const unsigned int generation = (unsigned int)(uintptr_t)argument;
 
 	tek__here_find()->defer = 1;
+	atomic_store(&supplier, (pid_t)syscall(SYS_gettid));
 	for (;;) {
 		make_spares(generation);
 		if (!atomic_load(&called))
 			syscall(SYS_futex, &called, FUTEX_WAIT_PRIVATE, 0, NULL, NULL, 0);
 		if (!is_current(generation))
-			break; /* another one has been started */
+			return NULL;
 		atomic_store(&called, 0);
 	}
-	/* The call may have been meant for it. */
-	syscall(SYS_futex, &called, FUTEX_WAKE_PRIVATE, 1, NULL, NULL, 0);
-	return NULL;
-}
-
-static int start(void)
-{
-	const unsigned int generation = atomic_load(&tek__carrier_generation);
-
-	return tek__kernel_thread(supply, (void *)(uintptr_t)generation);
 }
 
 int tek__supplier_start(void)
 {
+	const unsigned int generation = atomic_load(&tek__carrier_generation);
+
 	atomic_store(&coming, 0); /* a child of fork() has none of them */
-	return start();
+	return tek__kernel_thread(supply, (void *)(uintptr_t)generation);
 }
 
-int tek__supplier_replace(void)
+pid_t tek__supplier_stop(void)
 {
-	const int error = start();
+	const pid_t tid = atomic_exchange(&supplier, 0);
 
-	/* The one before looks, and ends. */
 	atomic_store(&called, 1);
-	syscall(SYS_futex, &called, FUTEX_WAKE_PRIVATE, INT_MAX, NULL, NULL, 0);
-	return error;
+	syscall(SYS_futex, &called, FUTEX_WAKE_PRIVATE, 1, NULL, NULL, 0);
+	return tid;
 }

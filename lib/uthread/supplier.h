@@ -10,11 +10,16 @@
 
 #include "uthread/worker.h"
 
+#include <sys/types.h>
+
 /* 0 or an error number. */
 int tek__supplier_start(void);
 
-/* The kernel state has another generation (bound.h): one that has it makes spare carriers from now on. */
-int tek__supplier_replace(void);
+/*
+ * After a new generation of kernel state (bound.h): it ends.  Returns its thread id, 0: it did not run.  Once that is
+ * gone another one can be started.
+ */
+pid_t tek__supplier_stop(void);
 
 /* Spare carriers may be missing: it makes them. From a signal handler, too. */
 void tek__supplier_look(void);

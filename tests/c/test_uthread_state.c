@@ -862,6 +862,49 @@ static void what_the_only_thread_sets_it_keeps_and_all_later_ones_inherit(void *
 	assert_int_equal(wrong, 0);
 }
 
+/*
+ * As setpriv(1): another user that keeps some rights.  The C library makes all kernel threads follow, and aborts if one of
+ * them has not the rights of the caller.
+ */
+static int drop_rights(void)
+{
+	static atomic_int wrong;
+	struct __user_cap_data_struct data[2];
+	pthread_t thread;
+
+	nap(2);
+	if (prctl(PR_SET_KEEPCAPS, 1) || setresuid(OTHER_ID, OTHER_ID, OTHER_ID) ||
+	    get_capabilities(data))
+		return 1;
+	data[0].effective = data[0].permitted;
+	data[1].effective = data[1].permitted;
+	if (call_capset(data) || setgroups(0, NULL) || setresgid(OTHER_ID, OTHER_ID, OTHER_ID))
+		return 1;
+	tried = &states[0];
+	after = OTHER_ID;
+	thread = start(check_later, &wrong);
+	result_of(thread);
+	return atomic_load(&wrong) != 0;
+}
+
+static void a_program_gives_up_its_user_and_keeps_rights(void **unused)
+{
+	int status = -1;
+
+	(void)unused;
+	if (geteuid() != 0) {
+		print_message("# needs root\n");
+		skip();
+	}
+	const pid_t child = fork();
+	if (child == 0) {
+		execl("/proc/self/exe", "test_uthread_state", "drop", NULL);
+		_exit(127);
+	}
+	assert_int_equal(waitpid(child, &status, 0), child);
+	assert_int_equal(status, 0);
+}
+
 /* ---- what is not a value ---- */
 
 static void *compute(void *unused)
@@ -1021,6 +1064,7 @@ int main(int argc, char **argv)
 		cmocka_unit_test(a_thread_keeps_what_it_sets_and_no_other_has_it),
 		cmocka_unit_test(the_first_thread_keeps_what_it_sets_while_others_run),
 		cmocka_unit_test(what_the_only_thread_sets_it_keeps_and_all_later_ones_inherit),
+		cmocka_unit_test(a_program_gives_up_its_user_and_keeps_rights),
 		cmocka_unit_test(the_clock_of_a_thread_counts_no_other_ones_time),
 		cmocka_unit_test(the_clock_that_a_thread_gets_for_itself_is_its_own),
 		cmocka_unit_test(the_child_of_such_a_thread_has_its_state),
@@ -1028,6 +1072,8 @@ int main(int argc, char **argv)
 		cmocka_unit_test(a_hundred_threads_have_users_of_their_own),
 	};
 
+	if (argc == 2 && strcmp(argv[1], "drop") == 0)
+		return drop_rights();
 	if (argc == 2)
 		return run_alone(&states[atoi(argv[1])]);
 	return cmocka_run_group_tests(tests, NULL, NULL);

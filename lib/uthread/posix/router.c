@@ -304,14 +304,15 @@ static void *route(void *argument)
 	const uint64_t blocked = ~tek__own_signals() | TEK_TICK_BIT;
 	int again = -1;
 
-	(void)argument;
+	const unsigned int generation = (unsigned int)(uintptr_t)argument;
+
 	syscall(SYS_prctl, PR_SET_NAME, "tek-signals");
 	syscall(SYS_rt_sigprocmask, SIG_SETMASK, &blocked, NULL, sizeof(blocked));
 	tek__here_defer();
 	const int tid = (int)syscall(SYS_gettid);
 	deaf = !tek__tick_send(tid);
 	atomic_store(&router, tid);
-	for (;;) {
+	while (generation == atomic_load(&tek__carrier_generation)) {
 		atomic_store(&called, false);
 		atomic_store(&busy, true);
 		route_places();
@@ -347,10 +348,29 @@ int tek__router_start(void)
 	if (!error)
 		error = open_files();
 	if (!error)
-		error = tek__kernel_thread(route, NULL);
+		error = tek__kernel_thread(
+			route, (void *)(uintptr_t)atomic_load(&tek__carrier_generation));
 	if (!error)
 		tek__idle_mask = ~tek__own_signals();
 	return error;
+}
+
+pid_t tek__router_stop(void)
+{
+	const pid_t tid = atomic_load(&router);
+
+	atomic_store(&called, false);
+	call_it();
+	atomic_store(&router, 0);
+	return tid;
+}
+
+int tek__router_start_again(void)
+{
+	atomic_store(&called, false);
+	tek__hidden_close(TEK_HIDDEN_ROUTER);
+	tek__hidden_close(TEK_HIDDEN_SIGNALS);
+	return tek__router_start();
 }
 
 void tek__router_after_fork(void)

@@ -20,6 +20,7 @@
 #include <signal.h>
 #include <stdbool.h>
 #include <stdint.h>
+#include <sys/types.h>
 
 /* 0 or an error number. When the engine runs; in the child of fork(), again. */
 int tek__router_start(void);
@@ -35,6 +36,13 @@ bool tek__router_is_busy(void);
 
 /* A running thread has something to see to. From anywhere. */
 void tek__router_look(void);
+
+/*
+ * After a new generation of kernel state (uthread/bound.h): it ends.  Returns its thread id, 0: it did not run.  Once that
+ * is gone it can be started again: 0 or an error number.
+ */
+pid_t tek__router_stop(void);
+int tek__router_start_again(void);
 
 /* In the child of fork(), before it is started again there. */
 void tek__router_after_fork(void);

@@ -6,6 +6,7 @@
 #include "mediate/line.h"
 #include "uthread/bound.h"
 #include "uthread/posix/exit.h"
+#include "uthread/posix/router.h"
 #include "uthread/posix/state_effect.h"
 #include "uthread/worker.h"
 
@@ -19,6 +20,7 @@
 #include <stddef.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/prctl.h>
 #include <sys/ptrace.h>
 #include <sys/resource.h>
 #include <sys/syscall.h>
@@ -447,10 +449,39 @@ bool tek__state_begin(struct tek_state_call *call)
 	return !is_thread() || begin(call, effect_of(call));
 }
 
+/* The engine's kernel threads have the earlier state. */
+static atomic_bool is_to_finish;
+
+/* A filter may forbid to make kernel threads, so none is made before the program itself makes one. */
+static bool is_filter(const struct tek_state_call *call)
+{
+	return call->number == SYS_seccomp ||
+	       (call->number == SYS_prctl && call->argument[0] == PR_SET_SECCOMP);
+}
+
+void tek__state_finish(void)
+{
+	const int before = errno;
+
+	if (!atomic_load(&is_to_finish) || !atomic_exchange(&is_to_finish, false))
+		return;
+	const pid_t router = tek__router_stop();
+	int error = tek__generation_end();
+	tek__generation_await_end(router);
+	if (!error)
+		error = tek__router_start_again();
+	if (error)
+		tell_no_carrier();
+	errno = before;
+}
+
 void tek__state_end(const struct tek_state_call *call)
 {
-	if (call->of_process)
-		tek__generation_end();
+	if (!call->of_process)
+		return;
+	atomic_store(&is_to_finish, true);
+	if (!is_filter(call))
+		tek__state_finish();
 }
 
 static bool begin_own(struct tek_state_call *call)

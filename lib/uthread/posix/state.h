@@ -36,6 +36,9 @@ bool tek__state_concerns(long number);
 /* Before the call.  False: it is not to be made, and errno says why: EAGAIN, EPERM, ENOSYS, EOPNOTSUPP. */
 bool tek__state_begin(struct tek_state_call *call);
 
+/* Before a thread is created: those that run it inherit what the only thread has changed. errno stays. */
+void tek__state_finish(void);
+
 /* After it; errno stays. */
 void tek__state_end(const struct tek_state_call *call);
 

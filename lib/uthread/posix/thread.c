@@ -13,6 +13,7 @@
 #include "uthread/posix/interrupt.h"
 #include "uthread/posix/sched.h"
 #include "uthread/posix/signal.h"
+#include "uthread/posix/state.h"
 #include "uthread/posix/teller.h"
 #include "uthread/reserved.h"
 #include "uthread/stacks.h"
@@ -181,6 +182,7 @@ int tek__posix_create(pthread_t *handle, const pthread_attr_t *attr, void *(*rou
 	error = EAGAIN;
 	if (tek__engine.own_tls && tek__tls_reserve() != 0)
 		return error;
+	tek__state_finish();
 	/* From the kernel thread of a bound one it inherits. */
 	struct tek_carrier *carrier = NULL;
 	if (tek__here_self()->changed && !(carrier = tek__carrier_start_dedicated()))
