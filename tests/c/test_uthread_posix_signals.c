@@ -2,8 +2,12 @@
 #include "uthread_posix.h"
 
 #include <errno.h>
+#include <poll.h>
 #include <semaphore.h>
 #include <signal.h>
+#include <sys/epoll.h>
+#include <sys/msg.h>
+#include <sys/select.h>
 #include <sys/syscall.h>
 #include <sys/time.h>
 #include <sys/wait.h>
@@ -251,6 +255,228 @@ static void a_signal_of_the_process_finds_a_thread_that_waits(void **state)
 	alarm(100);
 }
 
+/* Waits of the first thread, for ever: each returns what the call does. */
+
+static int no_byte[2]; /* a pipe into which nothing is written */
+
+static int wait_in_read(void)
+{
+	char byte;
+	return (int)read(no_byte[0], &byte, 1);
+}
+
+static int wait_in_poll(void)
+{
+	struct pollfd file = {.fd = no_byte[0], .events = POLLIN};
+	return poll(&file, 1, -1);
+}
+
+static int wait_in_select(void)
+{
+	fd_set files;
+	FD_ZERO(&files);
+	FD_SET(no_byte[0], &files);
+	return select(no_byte[0] + 1, &files, NULL, NULL, NULL);
+}
+
+static int wait_in_epoll(void)
+{
+	struct epoll_event event;
+	int set = epoll_create1(EPOLL_CLOEXEC);
+	int result = epoll_wait(set, &event, 1, -1);
+	int error = errno;
+	close(set);
+	errno = error;
+	return result;
+}
+
+static int wait_in_sigsuspend(void)
+{
+	sigset_t none;
+	sigemptyset(&none);
+	return sigsuspend(&none);
+}
+
+static int wait_in_nanosleep(void)
+{
+	const struct timespec hour = {.tv_sec = 3600};
+	return nanosleep(&hour, NULL);
+}
+
+static int wait_in_sem_wait(void)
+{
+	sem_t semaphore;
+	sem_init(&semaphore, 0, 0);
+	return sem_wait(&semaphore);
+}
+
+static int wait_in_msgrcv(void)
+{
+	struct {
+		long type;
+		char byte;
+	} message;
+	int queue = msgget(IPC_PRIVATE, 0600);
+	int result = (int)msgrcv(queue, &message, 1, 0, 0);
+	int error = errno;
+	msgctl(queue, IPC_RMID, NULL);
+	errno = error;
+	return result;
+}
+
+/* Signals to the process, again and again: the first may come before the thread waits. */
+
+enum { EACH_MS = 20 };
+
+static void end_child(pid_t child)
+{
+	if (child) {
+		kill(child, SIGKILL);
+		waitpid(child, NULL, 0);
+	}
+}
+
+static pid_t by_interval_timer(bool begins)
+{
+	const struct itimerval each = {{0, EACH_MS * 1000}, {0, EACH_MS * 1000}}, never = {0};
+	setitimer(ITIMER_REAL, begins ? &each : &never, NULL);
+	return 0;
+}
+
+static pid_t by_kill(bool begins)
+{
+	const pid_t parent = getpid();
+	pid_t child = begins ? fork() : 0;
+	if (begins && child == 0) {
+		while (getppid() == parent) {
+			kill(parent, SIGUSR1);
+			nap(EACH_MS);
+		}
+		_exit(0);
+	}
+	return child;
+}
+
+static pid_t by_timer(bool begins)
+{
+	static timer_t timer;
+	if (!begins) {
+		timer_delete(timer);
+		return 0;
+	}
+	struct sigevent event = {.sigev_notify = SIGEV_SIGNAL, .sigev_signo = SIGRTMIN + 2};
+	const struct itimerspec each = {{0, EACH_MS * 1000000}, {0, EACH_MS * 1000000}};
+	assert_int_equal(timer_create(CLOCK_MONOTONIC, &event, &timer), 0);
+	assert_int_equal(timer_settime(timer, 0, &each, NULL), 0);
+	return 0;
+}
+
+/* One soon, the last one much later: then the first thread waits, however busy the machine is. */
+static pid_t by_children_that_end(bool begins)
+{
+	enum { CHILDREN = 9 };
+	static pid_t children[CHILDREN];
+	for (int i = 0; i < CHILDREN; i++) {
+		if (!begins) {
+			end_child(children[i]);
+		} else if ((children[i] = fork()) == 0) {
+			nap(EACH_MS << i);
+			_exit(0);
+		}
+	}
+	return 0;
+}
+
+static void *compute(void *argument)
+{
+	while (!atomic_load(&reached))
+		;
+	return argument;
+}
+
+static void a_signal_of_the_process_ends_the_first_threads_wait_while_others_compute(void **state)
+{
+	static int (*const waits[])(void) = {
+		wait_in_read,     wait_in_poll,       wait_in_select,
+		wait_in_epoll,    wait_in_sigsuspend, wait_in_nanosleep,
+		wait_in_sem_wait, wait_in_msgrcv,     pause};
+	const struct {
+		pid_t (*send)(bool begins);
+		int number;
+	} senders[] = {{by_interval_timer, SIGALRM},
+		       {by_kill, SIGUSR1},
+		       {by_children_that_end, SIGCHLD},
+		       {by_timer, SIGRTMIN + 2}};
+	(void)state;
+	NEEDS_PREEMPTION();
+	assert_int_equal(pipe(no_byte), 0);
+	pthread_t threads[2] = {start(compute, NULL), start(compute, NULL)};
+	for (size_t i = 0; i < sizeof(senders) / sizeof(senders[0]); i++) {
+		/* Since Linux 6.3 a timer's signal is for the thread that its interrupt meets. */
+		if (senders[i].send == by_timer && !on_user_level())
+			continue;
+		handle(senders[i].number, 0);
+		for (size_t j = 0; j < sizeof(waits) / sizeof(waits[0]); j++) {
+			atomic_store(&handled, 0);
+			const pid_t sender = senders[i].send(true);
+			const int result = waits[j]();
+			const int error = errno;
+			if (sender)
+				end_child(sender);
+			else
+				senders[i].send(false);
+			assert_int_equal(result, -1);
+			assert_int_equal(error, EINTR);
+			assert_true(atomic_load(&handled) >= 1);
+			assert_true(pthread_equal(atomic_load(&handled_by), pthread_self()));
+		}
+		signal(senders[i].number, SIG_DFL);
+	}
+	atomic_store(&reached, 1);
+	for (int i = 0; i < 2; i++)
+		result_of(threads[i]);
+	close(no_byte[0]);
+	close(no_byte[1]);
+}
+
+static void
+a_signal_of_the_process_is_what_the_first_thread_awaits_while_others_compute(void **state)
+{
+	(void)state;
+	NEEDS_PREEMPTION();
+	handle(SIGUSR1, 0);
+	pthread_t threads[2] = {start(compute, NULL), start(compute, NULL)};
+	sigset_t set = set_of(SIGUSR1);
+	pthread_sigmask(SIG_BLOCK, &set, NULL);
+	const pid_t sender = by_kill(true);
+	/* While this thread does not wait yet the others take it. */
+	assert_int_equal(sigwaitinfo(&set, NULL), SIGUSR1);
+	end_child(sender);
+	atomic_store(&reached, 1);
+	for (int i = 0; i < 2; i++)
+		result_of(threads[i]);
+	const struct timespec at_once = {0};
+	while (sigtimedwait(&set, NULL, &at_once) == SIGUSR1)
+		;
+	pthread_sigmask(SIG_UNBLOCK, &set, NULL);
+	signal(SIGUSR1, SIG_DFL);
+}
+
+static void a_profilers_signal_stays_with_the_thread_that_uses_the_cpu(void **state)
+{
+	(void)state;
+	NEEDS_PREEMPTION();
+	handle(SIGPROF, 0);
+	const struct itimerval each = {{0, 10000}, {0, 10000}}, never = {0};
+	pthread_t thread = start(spin_until_handled, NULL);
+	setitimer(ITIMER_PROF, &each, NULL);
+	/* The first thread waits, and uses no CPU. */
+	result_of(thread);
+	setitimer(ITIMER_PROF, &never, NULL);
+	assert_false(pthread_equal(atomic_load(&handled_by), pthread_self()));
+	signal(SIGPROF, SIG_DFL);
+}
+
 static void queued_signals_come_in_order_with_their_values(void **state)
 {
 	sigset_t set = set_of(SIGRTMIN + 1);
@@ -439,6 +665,14 @@ int main(void)
 		cmocka_unit_test_setup(a_signal_of_the_process_or_the_thread_ends_a_wait_for_it,
 				       reset),
 		cmocka_unit_test_setup(a_signal_of_the_process_finds_a_thread_that_waits, reset),
+		cmocka_unit_test_setup(
+			a_signal_of_the_process_ends_the_first_threads_wait_while_others_compute,
+			reset),
+		cmocka_unit_test_setup(
+			a_signal_of_the_process_is_what_the_first_thread_awaits_while_others_compute,
+			reset),
+		cmocka_unit_test_setup(a_profilers_signal_stays_with_the_thread_that_uses_the_cpu,
+				       reset),
 		cmocka_unit_test_setup(queued_signals_come_in_order_with_their_values, reset),
 		cmocka_unit_test_setup(a_handler_can_be_left_by_a_jump, reset),
 		cmocka_unit_test_setup(handlers_may_post_semaphores_whatever_they_interrupt, reset),

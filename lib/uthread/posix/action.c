@@ -202,12 +202,17 @@ static void on_signal(int number, siginfo_t *info, void *argument)
 	struct tek_posix *self = thread ? thread->posix : NULL;
 	const struct tek_carrier *carrier = tek__here_carrier();
 	const unsigned int depth = tek__here_find()->defer;
+	const bool is_fault = is_error(number, info);
+	const int error = errno;
 
 	tek__quick_restart(context);
 	if (number == SIGSEGV && is_segv_settled(info, context))
 		return;
-	if ((!self && !tek__here_carrier()) || (is_error(number, info) && depth)) {
+	if ((!self && !tek__here_carrier()) || (is_fault && depth)) {
 		call(handler_for(number), number, info, argument);
+	} else if (self && depth == self->level && !is_fault && tek__router_passes(info) &&
+		   tek__router_put(info)) {
+		errno = error;
 	} else if (self && depth <= self->level + self->taking) {
 		const bool aside = self->aside && !tek__here_entry();
 		run(self, depth > self->level, number, info, context);
@@ -216,7 +221,6 @@ static void on_signal(int number, siginfo_t *info, void *argument)
 			tek__aside_begin();
 		tek__overflow_keep_stack(carrier, context);
 	} else {
-		const int error = errno;
 		if (!tek__router_put(info))
 			leave_to_kernel(number, info, context);
 		errno = error;

@@ -5,6 +5,7 @@
  * A handler that the program installs is kept here; the kernel is given ours, which finds out where the signal has
  * come:
  *   - while the thread runs the program's code: the handler is called, and the thread's mask is the handler's meanwhile;
+ *   - the same, but it is for the process and the first thread takes it: router.h passes it on;
  *   - in the engine, or on a kernel thread that has no thread to run: a handler could not call anything there, so the
  *     signal is put off: router.h finds a thread for it;
  *   - an error of the program itself (SIGSEGV of an instruction): at once, wherever that is.

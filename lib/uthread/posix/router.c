@@ -10,6 +10,7 @@
 #include "uthread/posix/signal.h"
 #include "uthread/preempt.h"
 #include "uthread/reserved.h"
+#include "uthread/sched.h"
 #include "uthread/worker.h"
 
 #include <errno.h>
@@ -96,6 +97,45 @@ static int suits(const struct tek_uthread *thread, uint64_t bit)
 	if (thread == tek__posix_first.thread)
 		return 3;
 	return __atomic_load_n(&thread->interruptible, __ATOMIC_RELAXED) ? 2 : 1;
+}
+
+/*
+ * Whether the kernel chose the thread for another reason than that it runs: it was named, or has caused the signal.  A
+ * write(2) that raises SIGPIPE or SIGXFSZ looks like kill(2) by the process itself.
+ */
+static bool is_for_one_thread(const siginfo_t *info)
+{
+	switch (info->si_signo) {
+	case SIGPROF: /* setitimer(2): for the thread that uses the CPU */
+	case SIGVTALRM:
+		return info->si_code != SI_USER && info->si_code != SI_QUEUE;
+	case SIGPIPE:
+	case SIGXFSZ:
+		return info->si_code == SI_USER && info->si_pid == getpid();
+	default:
+		return info->si_code == SI_TKILL;
+	}
+}
+
+static bool runs_now(const struct tek_uthread *thread)
+{
+	bool runs = thread->carrier != NULL;
+
+	for (unsigned int i = 0; i < tek__worker_count && !runs; i++)
+		runs = tek__runs_on(&tek__workers[i]) == thread;
+	return runs;
+}
+
+bool tek__router_passes(const siginfo_t *info)
+{
+	const struct tek_uthread *first = tek__posix_first.thread;
+	/* Else the first thread may have to wait for ever until the calling one gives way. */
+	const bool takes_turns = tek__engine.preempt != TEK_PREEMPT_OFF &&
+				 tek__engine.sched != &tek__sched_fifo;
+
+	if (!first || first == tek__here_self() || is_for_one_thread(info))
+		return false;
+	return suits(first, tek__signal_bit(info->si_signo)) && (takes_turns || runs_now(first));
 }
 
 static struct tek_posix *choose(int number)

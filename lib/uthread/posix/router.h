@@ -8,6 +8,10 @@
  * would take it: that one is woken to take it.  If there is none, all block it, and it stays where it is:
  * for sigwait(), for signalfd(2), for who unblocks it.
  *
+ * The kernel prefers the first thread for a signal to the process.  It knows kernel threads only, so the signal may meet
+ * another user-level thread there while the first one waits in the engine: the router passes it on, and the call in which
+ * the first thread waits fails with EINTR.
+ *
  * A signal that comes while the engine is at work is put into one of a few places, without a lock, and the router
  * finds a thread for it, too: mostly the one that was running.
  *
@@ -27,6 +31,12 @@ int tek__router_start(void);
 
 /* It is to find a thread for this one. False: it cannot now. From anywhere, signal handlers too. */
 bool tek__router_put(const siginfo_t *info);
+
+/*
+ * Whether the router is to find a thread for this signal, which has come to the calling user-level thread: it is for the
+ * process, and the first thread takes it.  From a signal handler.
+ */
+bool tek__router_passes(const siginfo_t *info);
 
 /* One of `wanted` that the router has not come to yet; false: there is none. From anywhere. */
 bool tek__router_take(uint64_t wanted, siginfo_t *info);
