@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
 #include "uthread/carrier.h"
 
+#include "base/definition.h"
 #include "uthread/affinity.h"
 #include "uthread/engine.h"
 #include "uthread/idle.h"
@@ -28,9 +29,14 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-/* Of a carrier's own context, and of kernel threads of the engine's. */
+/*
+ * Of a carrier's own context, and of kernel threads of the engine's, beside what the C library keeps on a stack.  Not more:
+ * mlockall(2) counts it against RLIMIT_MEMLOCK.
+ */
 #define CONTEXT_STACK_BYTES ((size_t)64 << 10)
-#define KERNEL_STACK_BYTES ((size_t)256 << 10)
+#define KERNEL_STACK_BYTES ((size_t)48 << 10)
+/* Where it is not known what that is, or a sanitizer needs more. */
+#define AMPLE_STACK_BYTES ((size_t)256 << 10)
 
 struct tek_carrier *_Atomic tek__carriers;
 atomic_uint tek__carrier_generation;
@@ -349,6 +355,20 @@ static void *carry(void *argument)
 	return NULL;
 }
 
+static size_t kernel_stack_bytes(void)
+{
+#if defined(TEK_FIBERS_ASAN) || defined(TEK_FIBERS_TSAN)
+	return AMPLE_STACK_BYTES;
+#else
+	/* Thread-local storage of the program lies there, too. */
+	size_t (*least)(const pthread_attr_t *);
+	void *found = tek__c_library_function("__pthread_get_minstack");
+
+	memcpy(&least, &found, sizeof(least));
+	return least ? KERNEL_STACK_BYTES + least(NULL) : AMPLE_STACK_BYTES;
+#endif
+}
+
 int tek__kernel_thread(void *(*routine)(void *), void *argument)
 {
 	int (*create)(pthread_t *, const pthread_attr_t *, void *(*)(void *), void *);
@@ -360,7 +380,7 @@ int tek__kernel_thread(void *(*routine)(void *), void *argument)
 	memcpy(&create, &found, sizeof(create));
 	pthread_attr_init(&attr);
 	pthread_attr_setdetachstate(&attr, PTHREAD_CREATE_DETACHED);
-	pthread_attr_setstacksize(&attr, KERNEL_STACK_BYTES);
+	pthread_attr_setstacksize(&attr, kernel_stack_bytes());
 	/* What it blocks is its own business: it begins with everything. */
 	syscall(SYS_rt_sigprocmask, SIG_SETMASK, &all, &before, sizeof(all));
 	int error = create(&handle, &attr, routine, argument);

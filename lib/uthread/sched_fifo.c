@@ -14,18 +14,33 @@
 #include "uthread/sched.h"
 #include "uthread/worker.h"
 
+#include <errno.h>
+#include <sys/mman.h>
+
 #define FIRST_THREAD 1 /* struct tek_uthread.id */
 
-static struct tek_priority_queues queues[TEK_WORKERS_MAX];
-static unsigned int worker_count;
+static struct tek_priority_queues *queues; /* mapped, because few programs need them */
+static unsigned int queue_count, worker_count;
 static atomic_uint dealt; /* threads, so far */
+
+static int map_queues(unsigned int workers)
+{
+	void *memory = mmap(NULL, workers * sizeof(*queues), PROT_READ | PROT_WRITE,
+			    MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+
+	if (memory == MAP_FAILED)
+		return ENOMEM;
+	queues = memory;
+	queue_count = workers;
+	return 0;
+}
 
 static int start(unsigned int workers)
 {
-	/* In the child of fork() there were more. */
-	unsigned int used = worker_count > workers ? worker_count : workers;
-
-	for (unsigned int i = 0; i < used; i++)
+	/* In the child of fork() they are there, and may be more. */
+	if (workers > queue_count && map_queues(workers))
+		return ENOMEM;
+	for (unsigned int i = 0; i < queue_count; i++)
 		tek__priority_queues_clear(&queues[i]);
 	tek__priority_queues_use(tek__engine.lock);
 	worker_count = workers;

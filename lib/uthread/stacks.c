@@ -149,9 +149,14 @@ static struct tek_uthread *map_blocks(size_t block_bytes, size_t count)
 	return first;
 }
 
+/* One block where there is no room for more (RLIMIT_AS, or mlockall(2) within RLIMIT_MEMLOCK). */
 static struct tek_uthread *map_slab(size_t block_bytes)
 {
-	return map_blocks(block_bytes, block_bytes < SLAB_BYTES ? SLAB_BYTES / block_bytes : 1);
+	struct tek_uthread *blocks = NULL;
+
+	if (block_bytes < SLAB_BYTES)
+		blocks = map_blocks(block_bytes, SLAB_BYTES / block_bytes);
+	return blocks ? blocks : map_blocks(block_bytes, 1);
 }
 
 /* Of that size. Under the lock. */

@@ -9,6 +9,7 @@
 #include <fcntl.h>
 #include <stdatomic.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
@@ -25,9 +26,10 @@ struct range {
 };
 
 #define RANGES 4096
+#define FIRST_RANGES 128 /* most programs have fewer */
 struct ranges {
-	unsigned int count;
-	struct range of[RANGES];
+	unsigned int count, most;
+	struct range *of;
 };
 
 /* One is read while the other one is filled; a reader in a signal handler takes no time to speak of. */
@@ -63,6 +65,26 @@ static const char *parse_address(const char *text, uintptr_t *address)
 	}
 }
 
+/* Whether there is room for one more.  What is too small is kept, for a reader may still be in it. */
+static bool has_room(struct ranges *ranges)
+{
+	const unsigned int most = ranges->most ? ranges->most * 2 : FIRST_RANGES;
+
+	if (ranges->count < ranges->most)
+		return true;
+	if (most > RANGES)
+		return false;
+	struct range *of = mmap(NULL, most * sizeof(*of), PROT_READ | PROT_WRITE,
+				MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	if (of == MAP_FAILED)
+		return false;
+	if (ranges->count)
+		memcpy(of, ranges->of, ranges->count * sizeof(*of));
+	ranges->of = of;
+	ranges->most = most;
+	return true;
+}
+
 /* A line of /proc/PID/maps: FROM-TO PERMISSIONS OFFSET DEVICE INODE PATH; proc(5). */
 static void add(struct ranges *ranges, const char *line)
 {
@@ -73,7 +95,7 @@ static void add(struct ranges *ranges, const char *line)
 	if (*line++ != '-')
 		return;
 	line = parse_address(line, &range.to);
-	if (strnlen(line, 4) < 4 || line[3] != 'x' || ranges->count == RANGES)
+	if (strnlen(line, 4) < 4 || line[3] != 'x' || !has_room(ranges))
 		return;
 	for (int field = 0; field < FIELDS_TO_PATH && line; field++)
 		line = strchr(line + 1, ' ');
@@ -173,7 +195,7 @@ bool tek__zones_allow(uintptr_t address)
 	if (range)
 		return !range->kept;
 	/* More than there is room for: of a program that makes code all the time. */
-	if (ranges && ranges->count == RANGES)
+	if (ranges && ranges->count == ranges->most)
 		return true;
 	tek__zones_changed();
 	return false;

@@ -88,7 +88,9 @@ int main(void)
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="root alone can change to a user, and the limit does not bind root")
-@pytest.mark.parametrize("mode", [[], ["--lock", "park"], ["--lock", "mcs"], ["--place", "spread"]], ids=" ".join)
+@pytest.mark.parametrize("mode", [[], ["--lock", "park"], ["--lock", "mcs"], ["--place", "spread"],
+                                  ["--model", "m:1"], ["--model", "m:n", "--workers", "2", "--sched", "fifo"]],
+                         ids=" ".join)
 def test_a_program_that_locks_its_memory_has_room_for_it(open_build, compile_c, mode):
     program = compile_c(LOCKED, "cc", "-pthread")
     ended = subprocess.run(
@@ -103,3 +105,32 @@ def test_what_cannot_be_written_is_not_taken_for_a_mistake(within):
     told = within("-f 0", "--critical", "work").stderr
     assert "(ulimit -f)" in told and "no thread had a name" not in told
     assert "no thread had a name" in within("-f unlimited", "--critical", "nobody").stderr
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="root alone can change to a user that has no other directory")
+@pytest.mark.parametrize("mode", [[], ["--stack", "auto"], ["--model", "m:n"]], ids=" ".join)
+@pytest.mark.parametrize("temporary", ["/nonexistent/tmp", "/proc", "not absolute"])
+def test_without_a_directory_for_temporary_files_another_is_taken(open_build, compile_c, tmp_path, mode, temporary):
+    program = compile_c(PROGRAM, "cc", "-pthread")
+    ended = subprocess.run(
+        ["setpriv", "--reuid", "65534", "--clear-groups", str(open_build / "bin" / "tek"), "run", *mode, "--", program],
+        stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, check=False,
+        timeout=60 * PATIENCE, cwd="/",
+        env={"PATH": "/usr/bin:/bin", "TMPDIR": temporary, "TEK_STACK_PROFILES": str(tmp_path)})
+    assert (ended.returncode, ended.stdout) == (0, "all right\n"), ended.stderr
+    assert "directory for this run" not in ended.stderr
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="root alone can mount")
+@pytest.mark.parametrize("mode", [[], ["--critical", "work"], ["--model", "m:n"]], ids=" ".join)
+def test_where_no_file_can_be_made_the_program_runs_as_it_is(open_build, compile_c, mode):
+    program = compile_c(PROGRAM, "cc", "-pthread")
+    read_only = " && ".join(f"mount -t tmpfs -o ro none {directory}" for directory in ("/run", "/tmp", "/var/tmp"))
+    # The program may lie in one of them.
+    script = f'exec 9< "$0" && {read_only} && exec "$@" -- /proc/self/fd/9'
+    ended = subprocess.run(
+        ["unshare", "--mount", "sh", "-c", script, program, str(open_build / "bin" / "tek"), "run", *mode],
+        stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, check=False,
+        timeout=60 * PATIENCE, env={"PATH": "/usr/bin:/bin"}, cwd="/")
+    assert (ended.returncode, ended.stdout) == (0, "all right\n"), ended.stderr
+    assert len(ended.stderr.splitlines()) == 1 and "runs, but not under TEK" in ended.stderr, ended.stderr

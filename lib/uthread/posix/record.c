@@ -3,71 +3,49 @@
 
 #include <string.h>
 #include <sys/mman.h>
-#include <sys/resource.h>
 
-/* Addresses are taken for all that there can ever be, memory as it is needed, in steps of whole pages. */
-#define MOST_BYTES ((size_t)1 << (sizeof(void *) > 4 ? 31 : 24))
-#define STEP_BYTES ((size_t)256 << 10)
+/*
+ * Records lie in chunks, each twice as large as the one before: few, so that an address is quickly known for one of them,
+ * and no larger than needed, because mlockall(2) and RLIMIT_AS count addresses.
+ */
+#define FIRST_CHUNK_BYTES ((size_t)32 << 10)
+#define CHUNKS (sizeof(void *) > 4 ? 16 : 9) /* 2 GiB, or 16 MiB */
+#define RECORDS_IN(chunk) ((FIRST_CHUNK_BYTES << (chunk)) / sizeof(struct tek_posix))
 
 struct tek_posix_first tek__posix_first;
 
 static struct {
 	struct tek_spin lock;
-	struct tek_posix *all;
-	size_t most_bytes, usable_bytes;
-	size_t used; /* so many have ever been used */
+	_Atomic(struct tek_posix *) chunks[CHUNKS]; /* NULL from the first on that there is not */
+	unsigned int chunk;                         /* the one that is being used up */
+	size_t used;                                /* of that one */
 	struct tek_posix *free;
 } records;
 
-/*
- * A small part of the addresses that the process may have (RLIMIT_AS): stacks and the heap need
- * them, too.
- */
-static size_t most_bytes(void)
+static bool map_chunk(unsigned int chunk)
 {
-	struct rlimit limit;
+	void *memory = mmap(NULL, FIRST_CHUNK_BYTES << chunk, PROT_READ | PROT_WRITE,
+			    MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
 
-	if (getrlimit(RLIMIT_AS, &limit) || limit.rlim_cur / 16 >= MOST_BYTES)
-		return MOST_BYTES;
-	const size_t bytes = (size_t)limit.rlim_cur / 16 / STEP_BYTES * STEP_BYTES;
-	return bytes ? bytes : STEP_BYTES;
-}
-
-/* Less of them where there are not so many. */
-static bool take_addresses(void)
-{
-	for (size_t bytes = most_bytes(); bytes >= STEP_BYTES;
-	     bytes = bytes / 4 / STEP_BYTES * STEP_BYTES) {
-		void *memory = mmap(NULL, bytes, PROT_NONE,
-				    MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-		if (memory != MAP_FAILED) {
-			records.most_bytes = bytes;
-			records.all = memory;
-			return true;
-		}
-	}
-	return false;
-}
-
-/* Under the lock. */
-static bool more(void)
-{
-	if (!records.all && !take_addresses())
+	if (memory == MAP_FAILED)
 		return false;
-	if (records.usable_bytes == records.most_bytes ||
-	    mprotect((char *)records.all + records.usable_bytes, STEP_BYTES,
-		     PROT_READ | PROT_WRITE) != 0)
-		return false;
-	records.usable_bytes += STEP_BYTES;
+	atomic_store_explicit(&records.chunks[chunk], memory, memory_order_release);
 	return true;
 }
 
 /* Under the lock. */
 static struct tek_posix *unused(void)
 {
-	if ((records.used + 1) * sizeof(struct tek_posix) > records.usable_bytes && !more())
+	unsigned int chunk = records.chunk;
+
+	if (records.used == RECORDS_IN(chunk))
+		chunk++;
+	if (chunk == CHUNKS || (!records.chunks[chunk] && !map_chunk(chunk)))
 		return NULL;
-	return &records.all[records.used++];
+	if (chunk != records.chunk)
+		records.used = 0;
+	records.chunk = chunk;
+	return &records.chunks[chunk][records.used++];
 }
 
 struct tek_posix *tek__posix_new(void)
@@ -101,10 +79,16 @@ void tek__posix_give(struct tek_posix *posix, struct tek_uthread *thread)
 
 static bool is_record(const struct tek_posix *posix)
 {
-	uintptr_t first = (uintptr_t)records.all, at = (uintptr_t)posix;
-
-	return first && at >= first && at < first + records.usable_bytes &&
-	       (at - first) % sizeof(*posix) == 0;
+	for (unsigned int chunk = 0; chunk < CHUNKS; chunk++) {
+		const struct tek_posix *first = atomic_load_explicit(&records.chunks[chunk],
+								     memory_order_acquire);
+		const uintptr_t offset = (uintptr_t)posix - (uintptr_t)first;
+		if (!first)
+			return false;
+		if (offset < RECORDS_IN(chunk) * sizeof(*posix))
+			return offset % sizeof(*posix) == 0;
+	}
+	return false;
 }
 
 enum tek_posix_kind tek__posix_find(pthread_t handle, struct tek_posix **found)

@@ -14,6 +14,7 @@
 
 #include <errno.h>
 #include <pthread.h>
+#include <sys/mman.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
@@ -23,14 +24,31 @@ struct tek_pending_signal {
 	siginfo_t info;
 };
 
-/* Those that wait, of all threads. A fixed number, since they come in signal handlers too. */
+/* Those that wait, of all threads. Not by malloc(3), since they come in signal handlers too. */
 #define MOST 1024
+#define AT_ONCE 64 /* so many are mapped together */
 static struct {
 	struct tek_spin lock;
-	struct tek_pending_signal of[MOST];
+	struct tek_pending_signal *of[MOST / AT_ONCE];
 	unsigned int used;
 	struct tek_pending_signal *free;
 } nodes;
+
+/* NULL: they are used up, or there is no memory. Under the lock. */
+static struct tek_pending_signal *unused_node(void)
+{
+	if (nodes.used == MOST)
+		return NULL;
+	struct tek_pending_signal **some = &nodes.of[nodes.used / AT_ONCE];
+	if (!*some) {
+		void *memory = mmap(NULL, AT_ONCE * sizeof(**some), PROT_READ | PROT_WRITE,
+				    MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+		if (memory == MAP_FAILED)
+			return NULL;
+		*some = memory;
+	}
+	return *some + nodes.used++ % AT_ONCE;
+}
 
 static struct tek_pending_signal *new_node(void)
 {
@@ -38,8 +56,8 @@ static struct tek_pending_signal *new_node(void)
 	struct tek_pending_signal *node = nodes.free;
 	if (node)
 		nodes.free = node->next;
-	else if (nodes.used < MOST)
-		node = &nodes.of[nodes.used++];
+	else
+		node = unused_node();
 	tek__spin_unlock(&nodes.lock);
 	return node;
 }
