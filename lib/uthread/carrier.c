@@ -33,8 +33,8 @@
  * Of a carrier's own context, and of kernel threads of the engine's, beside what the C library keeps on a stack.  Not more:
  * mlockall(2) counts it against RLIMIT_MEMLOCK.
  */
-#define CONTEXT_STACK_BYTES ((size_t)64 << 10)
-#define KERNEL_STACK_BYTES ((size_t)48 << 10)
+#define CONTEXT_STACK_BYTES ((size_t)32 << 10)
+#define KERNEL_STACK_BYTES ((size_t)32 << 10)
 /* Where it is not known what that is, or a sanitizer needs more. */
 #define AMPLE_STACK_BYTES ((size_t)256 << 10)
 

@@ -25,7 +25,7 @@
 #endif
 
 enum {
-	SIGNAL_STACK_BYTES = 64 << 10, /* only what is used takes memory */
+	SIGNAL_STACK_BYTES = 32 << 10, /* mlockall(2) takes all of it */
 	SIGNAL_BYTES = 4096,           /* the kernel's frame, where that does not say */
 	REPORT_BYTES = 3072,           /* of stack: what a report takes */
 	BACKTRACE_BYTES = 4096,        /* and a backtrace */

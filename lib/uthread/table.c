@@ -14,6 +14,7 @@
 #include <pthread.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -37,7 +38,8 @@ static struct {
 	struct tek_spin lock;
 	atomic_bool scarce; /* slots change their owners */
 	unsigned int count;
-	unsigned short slot[TEK_MAX_SLOTS];
+	unsigned short
+		*slot; /* TEK_MAX_SLOTS; mapped once they are scarce, NULL: there was no memory */
 } unused;
 
 /* From CLOCK_MONOTONIC_COARSE, which takes no system call anywhere, to CLOCK_BOOTTIME. */
@@ -80,6 +82,13 @@ static void set_room(bool is_room)
 	__atomic_store_n(&tek__shown_newcomer, is_room ? teller->newcomer : NULL, __ATOMIC_RELAXED);
 }
 
+static unsigned short *map_slots(void)
+{
+	void *memory = mmap(NULL, TEK_MAX_SLOTS * sizeof(unsigned short), PROT_READ | PROT_WRITE,
+			    MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	return memory == MAP_FAILED ? NULL : memory;
+}
+
 __attribute__((cold, noinline)) static bool find_slot(struct tek_uthread *thread)
 {
 	unsigned int slot = 0;
@@ -88,6 +97,8 @@ __attribute__((cold, noinline)) static bool find_slot(struct tek_uthread *thread
 	if (!atomic_load_explicit(&unused.scarce, memory_order_relaxed))
 		slot = new_slot();
 	if (!slot) {
+		if (!unused.slot)
+			unused.slot = map_slots();
 		atomic_store_explicit(&unused.scarce, true, memory_order_relaxed);
 		if (unused.count) {
 			slot = unused.slot[--unused.count] + 1u;
@@ -104,8 +115,10 @@ __attribute__((cold, noinline)) static bool find_slot(struct tek_uthread *thread
 __attribute__((cold, noinline)) static void give_slot(struct tek_uthread *thread)
 {
 	tek__spin_lock(&unused.lock);
-	unused.slot[unused.count++] = (unsigned short)(slot_of(thread) - 1);
-	set_room(true);
+	if (unused.slot) {
+		unused.slot[unused.count++] = (unsigned short)(slot_of(thread) - 1);
+		set_room(true);
+	}
 	set_slot(thread, 0);
 	tek__spin_unlock(&unused.lock);
 }

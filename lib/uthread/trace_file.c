@@ -79,7 +79,7 @@ int tek__trace_file_open(const char *path)
  */
 static bool make_room(int file, uint64_t offset)
 {
-	static char zeros[65536];
+	static char zeros[4096];
 	struct rlimit limit;
 
 	if (getrlimit(RLIMIT_FSIZE, &limit) || limit.rlim_cur < offset + TEK_TRACE_BLOCK_BYTES)
