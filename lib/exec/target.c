@@ -1,6 +1,9 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
 #include "exec/target.h"
 
+#include "exec/c_library.h"
+#include "exec/image.h"
+
 #include <elf.h>
 #include <fcntl.h>
 #include <link.h>
@@ -16,9 +19,7 @@
 #include <unistd.h>
 
 enum {
-	MAX_SCRIPTS = 5,   /* as the kernel: a script's interpreter may be a script */
-	MAX_SEGMENTS = 24, /* programs have some 13; room on small stacks counts */
-	MAX_DYNAMIC = 512,
+	MAX_SCRIPTS = 5, /* as the kernel: a script's interpreter may be a script */
 };
 
 static const struct tek_verdict fits = {TEK_FITS, NULL};
@@ -26,8 +27,8 @@ static const struct tek_verdict fits = {TEK_FITS, NULL};
 /* Our own ELF header, by the linker's leave. */
 extern const ElfW(Ehdr) __ehdr_start __attribute__((visibility("hidden")));
 
-/* File name of this process's loader, such as ld-linux-x86-64.so.2: which C library it has. */
-static char own_loader[64];
+/* This process's loader: its file name, such as ld-linux-x86-64.so.2, says which C library it has. */
+static char own_loader[TEK_TARGET_PATH_BYTES];
 
 /* The path that the loader found this library by. */
 static char own_library[TEK_TARGET_PATH_BYTES];
@@ -107,8 +108,7 @@ static int look_at_object(struct dl_phdr_info *info, size_t size, void *counted)
 	for (int i = 0; i < info->dlpi_phnum && *objects == 0; i++) {
 		const ElfW(Phdr) *segment = &info->dlpi_phdr[i];
 		if (segment->p_type == PT_INTERP)
-			strncpy(own_loader,
-				base_name((const char *)(info->dlpi_addr + segment->p_vaddr)),
+			strncpy(own_loader, (const char *)(info->dlpi_addr + segment->p_vaddr),
 				sizeof(own_loader) - 1);
 	}
 	(*objects)++;
@@ -130,99 +130,6 @@ void tek__target_start(void)
 const char *tek__target_sibling(void)
 {
 	return sibling[0] ? sibling : NULL;
-}
-
-/* What is needed of a segment, of either word size. */
-struct segment {
-	uint32_t type;
-	uint64_t address, offset, bytes;
-};
-
-struct image {
-	int fd;
-	bool is_wide; /* of 64 bits */
-	union {
-		unsigned char ident[EI_NIDENT];
-		Elf32_Ehdr narrow;
-		Elf64_Ehdr wide;
-	} header;
-	struct segment segments[MAX_SEGMENTS];
-	unsigned int count;
-};
-
-static bool read_at(int fd, void *to, size_t bytes, uint64_t offset)
-{
-	return pread(fd, to, bytes, (off_t)offset) == (ssize_t)bytes;
-}
-
-/* A string in the file, cut to fit; empty if it cannot be read. */
-static void read_string(int fd, char *to, size_t size, uint64_t offset)
-{
-	ssize_t length = pread(fd, to, size - 1, (off_t)offset);
-	to[length > 0 ? length : 0] = '\0';
-}
-
-/* False: there are none to be read, or more than anybody has. */
-static bool read_segments(struct image *image)
-{
-	const bool wide = image->is_wide;
-	const size_t entry = wide ? sizeof(Elf64_Phdr) : sizeof(Elf32_Phdr);
-	const uint64_t at = wide ? image->header.wide.e_phoff : image->header.narrow.e_phoff;
-	union {
-		Elf32_Phdr narrow;
-		Elf64_Phdr wide;
-	} read;
-
-	image->count = wide ? image->header.wide.e_phnum : image->header.narrow.e_phnum;
-	if (image->count > MAX_SEGMENTS ||
-	    entry != (wide ? image->header.wide.e_phentsize : image->header.narrow.e_phentsize))
-		return false;
-	for (unsigned int i = 0; i < image->count; i++) {
-		if (!read_at(image->fd, &read, entry, at + i * entry))
-			return false;
-		image->segments[i] = wide ? (struct segment){read.wide.p_type, read.wide.p_vaddr,
-							     read.wide.p_offset, read.wide.p_filesz}
-					  : (struct segment){
-						    read.narrow.p_type, read.narrow.p_vaddr,
-						    read.narrow.p_offset, read.narrow.p_filesz};
-	}
-	return true;
-}
-
-static const struct segment *find_segment(const struct image *image, uint32_t type)
-{
-	for (unsigned int i = 0; i < image->count; i++)
-		if (image->segments[i].type == type)
-			return &image->segments[i];
-	return NULL;
-}
-
-static uint64_t file_offset(const struct image *image, uint64_t address)
-{
-	for (unsigned int i = 0; i < image->count; i++) {
-		const struct segment *segment = &image->segments[i];
-		if (segment->type == PT_LOAD && address >= segment->address &&
-		    address - segment->address < segment->bytes)
-			return address - segment->address + segment->offset;
-	}
-	return UINT64_MAX;
-}
-
-static bool get_dynamic(const struct image *image, unsigned int index, Elf64_Dyn *entry)
-{
-	const struct segment *dynamic = find_segment(image, PT_DYNAMIC);
-	const size_t size = image->is_wide ? sizeof(Elf64_Dyn) : sizeof(Elf32_Dyn);
-	union {
-		Elf32_Dyn narrow;
-		Elf64_Dyn wide;
-	} read;
-
-	if (!dynamic || index >= MAX_DYNAMIC || (index + 1) * size > dynamic->bytes ||
-	    !read_at(image->fd, &read, size, dynamic->offset + index * size))
-		return false;
-	entry->d_tag = image->is_wide ? read.wide.d_tag : read.narrow.d_tag;
-	entry->d_un.d_val = image->is_wide ? read.wide.d_un.d_val : read.narrow.d_un.d_val;
-	return entry->d_tag != DT_NULL;
 }
 
 /* Libraries, by the beginnings of their names, beside which ours cannot be. */
@@ -256,23 +163,16 @@ static const char *why_disturbed(const char *library)
 }
 
 /* Why ours cannot be beside the libraries that a program needs; NULL: it can. */
-static const char *needs_disturbed(const struct image *image)
+static const char *needs_disturbed(const struct tek_image *image)
 {
 	const char *why = NULL;
-	uint64_t strings = UINT64_MAX;
 	Elf64_Dyn entry;
 	char name[32];
 
-	for (unsigned int i = 0; get_dynamic(image, i, &entry); i++)
-		if (entry.d_tag == DT_STRTAB)
-			strings = file_offset(image, entry.d_un.d_ptr);
-	for (unsigned int i = 0; !why && strings != UINT64_MAX && get_dynamic(image, i, &entry);
-	     i++) {
-		if (entry.d_tag != DT_NEEDED)
-			continue;
-		read_string(image->fd, name, sizeof(name), strings + entry.d_un.d_val);
-		why = why_disturbed(name);
-	}
+	for (unsigned int i = 0; !why && tek__image_dynamic(image, i, &entry); i++)
+		if (entry.d_tag == DT_NEEDED &&
+		    tek__image_text(image, entry.d_un.d_val, name, sizeof(name)))
+			why = why_disturbed(name);
 	return why;
 }
 
@@ -282,10 +182,40 @@ static bool has_our_libc(const char *loader, bool crosses)
 	/* The GNU C library's loader has another name for each word size. */
 	if (crosses)
 		return strncmp(loader, "ld-linux", strlen("ld-linux")) == 0;
-	return !own_loader[0] || strcmp(loader, own_loader) == 0;
+	return !own_loader[0] || strcmp(loader, base_name(own_loader)) == 0;
 }
 
-static struct tek_verdict examine_elf(struct image *image)
+/*
+ * Whether the C library that comes with a loader has all that this library, or its sibling, needs of it.  The loader of
+ * this process has, so only another one is examined.  What cannot be read is the kernel's affair, or the loader's.
+ */
+static bool has_recent_libc(const struct tek_image *image, const char *loader, bool crosses)
+{
+	struct stat ours, theirs;
+
+	if (!own_loader[0] || strcmp(loader, own_loader) == 0 || stat(loader, &theirs))
+		return true;
+	if (stat(own_loader, &ours) == 0 && ours.st_dev == theirs.st_dev &&
+	    ours.st_ino == theirs.st_ino)
+		return true;
+	return tek__c_library_serves(image, loader, crosses ? sibling : own_library);
+}
+
+/* A loader that is started as a program takes libraries of LD_PRELOAD in. */
+static bool is_loader(const struct tek_image *image, char *path, size_t size)
+{
+	Elf64_Dyn entry;
+	char name[8] = "";
+
+	for (unsigned int i = 0; tek__image_dynamic(image, i, &entry); i++)
+		if (entry.d_tag == DT_SONAME &&
+		    tek__image_text(image, entry.d_un.d_val, name, sizeof(name)) &&
+		    strncmp(name, "ld-", 3) == 0)
+			return tek__image_path(image, path, size);
+	return false;
+}
+
+static struct tek_verdict examine_elf(struct tek_image *image)
 {
 	const unsigned char *ident = image->header.ident;
 	const bool crosses = ident[EI_CLASS] != __ehdr_start.e_ident[EI_CLASS];
@@ -299,16 +229,17 @@ static struct tek_verdict examine_elf(struct image *image)
 	    (!crosses && machine != __ehdr_start.e_machine))
 		return (struct tek_verdict){TEK_DISTURBS, "is for another processor"};
 
-	image->is_wide = ident[EI_CLASS] == ELFCLASS64;
-	if (!read_segments(image))
+	if (!image->count)
 		return fits; /* the kernel will say what it thinks of it */
 
-	const struct segment *interpreter = find_segment(image, PT_INTERP);
-	if (!interpreter)
+	const bool interpreted = tek__image_interpreter(image, loader, sizeof(loader));
+	if (!interpreted && !is_loader(image, loader, sizeof(loader)))
 		return (struct tek_verdict){TEK_PASSES, "is statically linked"};
-	read_string(image->fd, loader, sizeof(loader), interpreter->offset);
-	if (!has_our_libc(base_name(loader), crosses))
+	if (interpreted && !has_our_libc(base_name(loader), crosses))
 		return (struct tek_verdict){TEK_DISTURBS, "is for another C library"};
+	if (!has_recent_libc(image, loader, crosses))
+		return (struct tek_verdict){TEK_DISTURBS,
+					    "has an older C library than TEK's library needs"};
 	const char *why = needs_disturbed(image);
 	if (why)
 		return (struct tek_verdict){TEK_DISTURBS, why};
@@ -353,15 +284,6 @@ static bool find_interpreter(const char *start, char *path, size_t size)
 	return true;
 }
 
-/* Opens nothing but ordinary files: to open a FIFO can wait for ever, a device can act on it. */
-static int open_program(int directory, const char *path)
-{
-	struct stat status;
-	if (fstatat(directory, path, &status, 0) || !S_ISREG(status.st_mode))
-		return -1;
-	return openat(directory, path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
-}
-
 /* The program that the kernel will run for a script, opened; -1 if `fd` is no script. */
 static int open_interpreter(int fd)
 {
@@ -369,15 +291,8 @@ static int open_interpreter(int fd)
 	ssize_t length = pread(fd, start, sizeof(start) - 1, 0);
 
 	return length > 0 && find_interpreter(start, start, sizeof(start))
-		       ? open_program(AT_FDCWD, start)
+		       ? tek__image_open(AT_FDCWD, start)
 		       : -1;
-}
-
-/* A file of 32 bits may be shorter than the longer header. */
-static bool read_header(struct image *image)
-{
-	return pread(image->fd, &image->header, sizeof(image->header), 0) >=
-	       (ssize_t)sizeof(Elf32_Ehdr);
 }
 
 /*
@@ -392,11 +307,10 @@ static bool is_in_reach(const char *library)
 
 static struct tek_verdict examine_binary(int fd)
 {
-	struct image image = {.fd = fd};
+	struct tek_image image;
 	struct tek_verdict verdict = examine_privilege(fd);
 
-	if (verdict.fit == TEK_FITS && read_header(&image) &&
-	    memcmp(image.header.ident, ELFMAG, SELFMAG) == 0)
+	if (verdict.fit == TEK_FITS && tek__image_read(&image, fd))
 		verdict = examine_elf(&image);
 	if (verdict.fit != TEK_DISTURBS &&
 	    !is_in_reach(verdict.fit == TEK_CROSSES ? sibling : own_library))
@@ -427,7 +341,7 @@ struct tek_verdict tek__target_examine_fd(int fd)
 
 struct tek_verdict tek__target_examine(int directory, const char *path)
 {
-	int fd = open_program(directory, path);
+	int fd = tek__image_open(directory, path);
 	if (fd < 0)
 		return fits;
 	struct tek_verdict verdict = tek__target_examine_fd(fd);

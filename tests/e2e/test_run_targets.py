@@ -1,7 +1,10 @@
 # SPDX-License-Identifier: MIT OR Apache-2.0
 """Programs that TEK cannot ride in are named, and run unharmed."""
 import os
+import platform
+import re
 import shutil
+import struct
 import subprocess
 
 import pytest
@@ -135,6 +138,83 @@ def test_a_32_bit_program_on_another_c_library_is_left_alone(tek, compile_c, lib
         ended = tek("run", *prefix, program)
         assert (ended.returncode, ended.stdout) == (7, "no preload\n")
         assert ended.stderr == not_covered(program, "is for another C library")
+
+
+# Needs no version of a function that is younger than x86-64 is.
+OF_LONG_AGO = r"""
+__asm__(".symver puts,puts@GLIBC_2.2.5");
+__asm__(".symver fflush,fflush@GLIBC_2.2.5");
+__asm__(".symver _exit,_exit@GLIBC_2.2.5");
+int puts(const char *);
+int fflush(void *);
+void _exit(int);
+__attribute__((force_align_arg_pointer)) void _start(void)
+{
+	puts("hello");
+	fflush(0);
+	_exit(7);
+}
+"""
+
+
+def elf_hash(name):
+    value = 0
+    for byte in name:
+        value = (value << 4) + byte
+        value = (value ^ (value & 0xF0000000) >> 24) & 0x0FFFFFFF
+    return value
+
+
+@pytest.fixture(scope="session")
+def older_c_library(open_build, open_directory):
+    """A directory with this machine's C library and loader, where the newest version that TEK's library needs has
+    another name."""
+    if platform.machine() != "x86_64":
+        pytest.skip("imitates an older C library of x86-64")
+
+    def needed_by(library):
+        listed = subprocess.run(["readelf", "-V", library], capture_output=True, text=True, timeout=60, check=True)
+        needed = listed.stdout.partition("Version needs section")[2]
+        return set(re.findall(r"Name: GLIBC_2\.(\d+)\b", needed))
+
+    # What the C library needs of the loader has to keep its name.
+    newest = max(needed_by(open_build / "lib" / "libtek.so") - needed_by("/lib/x86_64-linux-gnu/libc.so.6"), key=int)
+    directory = open_directory / "older"
+    directory.mkdir()
+    for file in ("/lib64/ld-linux-x86-64.so.2", "/lib/x86_64-linux-gnu/libc.so.6"):
+        shutil.copy(file, directory)
+    before = f"GLIBC_2.{newest}".encode()
+    after = before[:-1] + b"x"
+    library = directory / "libc.so.6"
+    image = library.read_bytes()
+    for old, new in ((b"\0" + before + b"\0", b"\0" + after + b"\0"),
+                     (struct.pack("<I", elf_hash(before)), struct.pack("<I", elf_hash(after)))):
+        assert old in image
+        image = image.replace(old, new)
+    library.write_bytes(image)
+    return directory
+
+
+@pytest.fixture(params=["run path", "origin", "loader as the program"])
+def with_older_c_library(request, compile_c, older_c_library):
+    """A command whose program has it, and the program."""
+    loader = older_c_library / "ld-linux-x86-64.so.2"
+    run_path = "$ORIGIN/older" if request.param == "origin" else older_c_library
+    program = compile_c(OF_LONG_AGO, "cc", "-w", "-nostartfiles", f"-Wl,-I,{loader}", f"-Wl,-rpath,{run_path}")
+    if request.param != "loader as the program":
+        return [program], program
+    return [loader, "--library-path", older_c_library, program], loader
+
+
+@pytest.mark.parametrize("mode", [[], ["--model", "m:n"], ["--lock", "park"], ["--alloc", "tlsf"]],
+                         ids=lambda mode: mode[1] if mode else "plain")
+@pytest.mark.parametrize("prefix", [[], ["sh", "-c", '"$0" "$@"; exit $?']], ids=["itself", "child"])
+def test_a_program_with_an_older_c_library_is_named_and_runs(tek, with_older_c_library, mode, prefix):
+    command, program = with_older_c_library
+    ended = tek("run", *mode, "--", *prefix, *command)
+    assert (ended.returncode, ended.stdout) == (7, "hello\n")
+    assert ended.stderr.startswith(f"tek: {program} has an older C library than TEK's library needs: it runs, but not")
+    assert len(ended.stderr.splitlines()) == 1
 
 
 def test_an_ordinary_program_is_covered_without_a_word(tek, compile_c):

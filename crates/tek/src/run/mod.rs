@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! `tek run`: runs a program under TEK, and is otherwise not there.
+mod c_library;
 pub mod child;
 mod directory;
 mod environment;

@@ -2,6 +2,7 @@
 //! A look at the program before it starts: can libtek.so ride in it?
 //!
 //! The library looks in the same way at what the program starts later.
+use super::c_library;
 use crate::system::elf::{self, Elf, Machine};
 use std::env;
 use std::ffi::{CString, OsStr, OsString};
@@ -31,6 +32,8 @@ pub enum Reason {
     Processor,
     /// Another C library.
     Libc,
+    /// The same C library, but one that lacks what TEK's library needs.
+    OlderLibc,
     /// Linked with AddressSanitizer, which wants to be first in line.
     Asan,
     /// Linked with another sanitizer, which knows threads of the kernel only.
@@ -47,6 +50,7 @@ impl Reason {
             Self::WordSize
                 | Self::Processor
                 | Self::Libc
+                | Self::OlderLibc
                 | Self::Asan
                 | Self::Sanitizer
                 | Self::Libtek
@@ -64,6 +68,7 @@ impl Reason {
             Self::WordSize => "is of another word size",
             Self::Processor => "is for another processor",
             Self::Libc => "is for another C library",
+            Self::OlderLibc => "has an older C library than TEK's library needs",
             Self::Asan => "is built with AddressSanitizer",
             Self::Sanitizer => "is built with a sanitizer of threads or leaks",
             Self::Libtek => "is linked with libtek.so",
@@ -112,7 +117,7 @@ pub fn examine(program: &OsStr, libraries: &[(PathBuf, Elf)]) -> Option<Target> 
     let own = elf::read(Path::new("/proc/self/exe")).ok().flatten();
     let library = libraries.iter().find(|(_, library)| library.machine() == elf.machine());
     let reason = match library {
-        Some(_) => reason(&file, &elf, own.as_ref()),
+        Some((path, _)) => reason(&file, &elf, own.as_ref(), path),
         None if libraries
             .iter()
             .any(|(_, library)| library.machine().bits == elf.machine().bits) =>
@@ -138,7 +143,7 @@ fn uthread_reason(elf: &Elf) -> Option<Reason> {
 }
 
 /// What stands between a program and the library that is made for its processor.
-fn reason(file: &Path, elf: &Elf, own: Option<&Elf>) -> Option<Reason> {
+fn reason(file: &Path, elf: &Elf, own: Option<&Elf>, library: &Path) -> Option<Reason> {
     if elf.is_static() {
         return Some(Reason::Static);
     }
@@ -152,6 +157,9 @@ fn reason(file: &Path, elf: &Elf, own: Option<&Elf>) -> Option<Reason> {
         if !same {
             return Some(Reason::Libc);
         }
+    }
+    if !c_library::serves(file, elf, own, library) {
+        return Some(Reason::OlderLibc);
     }
     let asan = |name: &String| name.starts_with("libasan.") || name.starts_with("libclang_rt.asan");
     if elf.needed.iter().any(asan) {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! What an ELF file says about itself.
 use goblin::container::Ctx;
-use goblin::elf::dynamic::{Dyn, DT_NEEDED, DT_NULL, DT_SONAME, DT_STRTAB};
+use goblin::elf::dynamic::{Dyn, DT_NEEDED, DT_NULL, DT_RPATH, DT_RUNPATH, DT_SONAME, DT_STRTAB};
 use goblin::elf::header::{machine_to_str, ET_DYN};
 use goblin::elf::program_header::{ProgramHeader, PT_DYNAMIC, PT_INTERP, PT_LOAD};
 use scroll::Pread;
@@ -20,6 +20,8 @@ pub struct Elf {
     pub loader: Option<String>,
     /// Libraries that it needs (DT_NEEDED).
     pub needed: Vec<String>,
+    /// Where it has them searched for first (DT_RUNPATH, or DT_RPATH).
+    pub search: Vec<String>,
     name: Option<String>,
 }
 
@@ -57,8 +59,12 @@ impl Elf {
     /// Whether no dynamic loader has a part in running it, so that nothing can be preloaded. A
     /// loader itself, started as a program (`ld.so PROGRAM`), does preload.
     pub fn is_static(&self) -> bool {
-        let is_loader = self.name.as_deref().is_some_and(|name| name.starts_with("ld-"));
-        self.loader.is_none() && !is_loader
+        self.loader.is_none() && !self.is_loader()
+    }
+
+    /// Whether it is a dynamic loader.
+    pub fn is_loader(&self) -> bool {
+        self.name.as_deref().is_some_and(|name| name.starts_with("ld-"))
     }
 
     /// File name of its dynamic loader, which tells one C library from another.
@@ -95,6 +101,31 @@ pub fn calls_one_of(path: &Path, names: &[&str]) -> bool {
         let mut imported = elf.dynsyms.iter().filter(|symbol| symbol.is_import());
         imported.any(|symbol| {
             elf.dynstrtab.get_at(symbol.st_name).is_some_and(|name| names.contains(&name))
+        })
+    })
+}
+
+/// Whether a C library defines all versions of symbols (GLIBC_2.34) that a library needs of it.
+/// Reads both files. What cannot be read counts as served.
+pub fn serves(c_library: &Path, library: &Path) -> bool {
+    let (Ok(theirs), Ok(ours)) = (std::fs::read(c_library), std::fs::read(library)) else {
+        return true;
+    };
+    let parse = goblin::elf::Elf::parse;
+    let (Ok(theirs), Ok(ours)) = (parse(&theirs), parse(&ours)) else { return true };
+    let name = c_library.file_name().unwrap_or_default();
+    let defined: Vec<&str> = theirs
+        .verdef
+        .iter()
+        .flatten()
+        .filter_map(|version| theirs.dynstrtab.get_at(version.iter().next()?.vda_name))
+        .collect();
+    let of_it = |need: &goblin::elf::symver::Verneed<'_>| {
+        ours.dynstrtab.get_at(need.vn_file).is_some_and(|file| name == file)
+    };
+    ours.verneed.iter().flatten().filter(of_it).all(|need| {
+        need.iter().all(|version| {
+            ours.dynstrtab.get_at(version.vna_name).is_none_or(|name| defined.contains(&name))
         })
     })
 }
@@ -151,6 +182,11 @@ fn parse(read: impl Fn(u64, usize) -> Option<Vec<u8>>) -> Option<Elf> {
         position_independent: header.e_type == ET_DYN,
         loader: segment(PT_INTERP).and_then(|segment| text(segment.p_offset)),
         needed: texts(DT_NEEDED).collect(),
+        search: texts(DT_RUNPATH)
+            .chain(texts(DT_RPATH))
+            .next()
+            .map(|list| list.split(':').map(str::to_owned).collect())
+            .unwrap_or_default(),
         name: texts(DT_SONAME).next(),
     })
 }
