@@ -123,8 +123,11 @@ static int find_table(const struct process *process, struct open_table *table)
 {
 	const char *given = secure_getenv("TEK_RUN_DIR");
 	const char *run_time = secure_getenv("XDG_RUNTIME_DIR");
-	const char *temporary = secure_getenv("TMPDIR");
-	char bases[3][PATH_BYTES] = {"", "/run/tek", ""};
+	const char *given_temporary = secure_getenv("TMPDIR");
+	const char *const temporary[] = {given_temporary ? given_temporary : "/tmp", "/tmp",
+					 "/var/tmp"};
+	enum { FIXED = 2, BASES = FIXED + sizeof(temporary) / sizeof(temporary[0]) };
+	char bases[BASES][PATH_BYTES] = {"", "/run/tek"};
 	int error = ENODATA;
 
 	if (given)
@@ -133,10 +136,12 @@ static int find_table(const struct process *process, struct open_table *table)
 		snprintf(bases[1], PATH_BYTES, "%s/tek", run_time);
 	else if (process->user != 0)
 		snprintf(bases[1], PATH_BYTES, "/run/user/%u/tek", process->user);
-	snprintf(bases[2], PATH_BYTES, "%s/tek-%u", temporary ? temporary : "/tmp", process->user);
-	if (!is_of_user(bases[2], process->user))
-		bases[2][0] = '\0';
-	for (size_t i = 0; i < 3 && error == ENODATA; i++)
+	for (size_t i = FIXED; i < BASES; i++) {
+		snprintf(bases[i], PATH_BYTES, "%s/tek-%u", temporary[i - FIXED], process->user);
+		if (!is_of_user(bases[i], process->user))
+			bases[i][0] = '\0';
+	}
+	for (size_t i = 0; i < BASES && error == ENODATA; i++)
 		if (bases[i][0] == '/')
 			error = search(bases[i], process, table);
 	return error;

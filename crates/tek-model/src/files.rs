@@ -23,9 +23,12 @@ pub fn directories() -> Vec<PathBuf> {
     let mut names_left = MOST_NAMES;
     let users = names_in(Path::new("/run/user"), &mut names_left);
     let users = users.into_iter().map(|user| user.join("tek"));
-    let mut names_left = MOST_NAMES;
-    let temporary = names_in(&env::temp_dir(), &mut names_left);
-    let temporary = temporary.into_iter().filter(|path| is_a_users(path));
+    let temporary = [env::temp_dir(), "/tmp".into(), "/var/tmp".into()];
+    let temporary = temporary.into_iter().flat_map(|parent| {
+        let mut names_left = MOST_NAMES;
+        names_in(&parent, &mut names_left)
+    });
+    let temporary = temporary.filter(|path| is_a_users(path));
     let fixed = given.into_iter().chain([PathBuf::from("/run/tek")]).chain(own);
     let mut seen = HashSet::new();
     fixed

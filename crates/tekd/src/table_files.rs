@@ -21,6 +21,7 @@ pub fn has_table(pid: i32) -> bool {
     let table = format!("{pid}.table");
     is_in(Path::new(&format!("/run/user/{uid}")), "tek", &table, uid)
         || is_in(Path::new("/tmp"), &format!("tek-{uid}"), &table, uid)
+        || is_in(Path::new("/var/tmp"), &format!("tek-{uid}"), &table, uid)
         || is_in(Path::new("/run"), "tek", &table, uid)
 }
 

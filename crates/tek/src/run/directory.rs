@@ -2,8 +2,8 @@
 //! The private directory of a run: its event file and the thread tables of its processes, so that
 //! what killed processes leave behind goes with the run.
 //!
-//! It lies in /run/tek (as root) or $XDG_RUNTIME_DIR/tek, else in tek-UID in the directory for
-//! temporary files. The event file is locked as long as its tek lives, which tells the next run which
+//! It lies in /run/tek (as root) or $XDG_RUNTIME_DIR/tek, else in tek-UID in the first directory for
+//! temporary files that is there: $TMPDIR, /tmp or /var/tmp. The event file is locked as long as its tek lives, which tells the next run which
 //! directories a killed tek left behind.
 use super::harvest;
 use anyhow::Context;
@@ -36,7 +36,7 @@ impl RunDirectory {
                 base
             }
             // Shared with everybody, so nothing in it is ours to clear away.
-            None => env::temp_dir(),
+            None => temporary().find(|parent| parent.is_dir()).unwrap_or_else(env::temp_dir),
         };
         let directory = tempfile::Builder::new()
             .prefix(&format!("{PREFIX}{}-", std::process::id()))
@@ -120,8 +120,13 @@ fn base() -> Option<PathBuf> {
     let run_time =
         if user.is_root() { Some("/run".into()) } else { env::var_os("XDG_RUNTIME_DIR") };
     let run_time = run_time.map(|parent| PathBuf::from(parent).join("tek"));
-    let temporary = env::temp_dir().join(format!("tek-{user}"));
-    run_time.into_iter().chain([temporary]).find(|base| base.is_absolute() && make_own(base))
+    let temporary = temporary().map(|parent| parent.join(format!("tek-{user}")));
+    run_time.into_iter().chain(temporary).find(|base| base.is_absolute() && make_own(base))
+}
+
+/// The directories for temporary files: TMPDIR may name one that does not exist.
+fn temporary() -> impl Iterator<Item = PathBuf> {
+    [env::temp_dir(), "/tmp".into(), "/var/tmp".into()].into_iter()
 }
 
 /// Makes a directory unless it is there; true if it is ours alone to write to. In somebody else's,

@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Limits of the process, setrlimit(2), within which a part of `tek run` has no room.
+use crate::system::elf;
 use nix::sys::resource::{getrlimit, rlim_t, Resource};
 use std::env;
+use std::path::Path;
 
 /// What threads tell goes through a file, which has this size when a thousand of them have told much.
 const EVENTS_BYTES: rlim_t = 1 << 20;
@@ -15,9 +17,13 @@ pub fn leave_no_room_for_events() -> bool {
 }
 
 /// Whether an arena of malloc's for each worker, which lasts as long as the worker, would take the
-/// addresses that the stacks of threads need. A number of arenas that was set stays.
-pub fn leave_no_room_for_arenas() -> bool {
-    env::var_os("MALLOC_ARENA_MAX").is_none() && is_below(Resource::RLIMIT_AS, ARENAS_BYTES)
+/// addresses that the stacks of threads need, or more than mlockall(2) may lock, which counts
+/// addresses. A number of arenas that was set stays.
+pub fn leave_no_room_for_arenas(program: Option<&Path>) -> bool {
+    let locks_memory = || program.is_some_and(|file| elf::calls_one_of(file, &["mlockall"]));
+    env::var_os("MALLOC_ARENA_MAX").is_none()
+        && (is_below(Resource::RLIMIT_AS, ARENAS_BYTES)
+            || is_below(Resource::RLIMIT_MEMLOCK, ARENAS_BYTES) && locks_memory())
 }
 
 fn is_below(resource: Resource, bytes: rlim_t) -> bool {

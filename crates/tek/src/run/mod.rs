@@ -181,8 +181,9 @@ pub struct Args {
     place: Option<Place>,
 
     /// Let malloc keep at most so many arenas: each takes 64 MiB of addresses
-    /// (1 MiB in a 32-bit program), and threads make up to 8 a CPU. With --model and a limit of
-    /// addresses (ulimit -v) below 1 GiB it is 1
+    /// (1 MiB in a 32-bit program), and threads make up to 8 a CPU. With --model it is 1 where
+    /// there is a limit below 1 GiB of addresses (ulimit -v), or, for a program that calls
+    /// mlockall(), of locked memory (ulimit -l)
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=65536))]
     arena_max: Option<u32>,
 
@@ -291,7 +292,10 @@ fn run_on_uthreads(args: &Args, mut plan: Plan) -> anyhow::Result<ExitCode> {
     if let Some(recorder) = &recorder {
         plan.record(recorder);
     }
-    let directory = RunDirectory::create()?;
+    let directory = match RunDirectory::create() {
+        Ok(directory) => directory,
+        Err(error) => return Ok(run_as_it_is(args, &error)),
+    };
     let under = Under::Uthreads(&plan, rules.as_deref(), tuning.as_ref());
     let ended =
         under_tek(args, under, &directory, &mut Collector::new(&[]), |_| PollTimeout::NONE)?;
@@ -327,7 +331,10 @@ fn run_with_libtek(args: Args) -> anyhow::Result<ExitCode> {
         }
     };
     let json = args.report_json.as_ref().map(create).transpose()?;
-    let directory = RunDirectory::create()?;
+    let directory = match RunDirectory::create() {
+        Ok(directory) => directory,
+        Err(error) => return Ok(run_as_it_is(&args, &error)),
+    };
     let mut collector = Collector::new(&args.critical);
     if !args.critical.is_empty() && limits::leave_no_room_for_events() {
         message::print(
@@ -491,7 +498,8 @@ fn under_tek(
         message::print(&format!("{program} {}: it runs, but not {how}", reason.text()));
         collector.add_not_covered(program.into_owned());
     }
-    let one = matches!(under, Under::Uthreads(..)) && limits::leave_no_room_for_arenas();
+    let file = target.as_ref().map(|target| target.file.as_path());
+    let one = matches!(under, Under::Uthreads(..)) && limits::leave_no_room_for_arenas(file);
     environment::limit_arenas(args.arena_max.or(one.then_some(1)));
     if reason.is_some_and(Reason::forbids_preload) && !args.needs_tek_beside() {
         directory.remove();
@@ -578,6 +586,13 @@ fn under_tek(
         }
         Err(error) => Err(error.into()),
     }
+}
+
+/// Becomes the program, because TEK can do nothing for it. The exit status if it cannot be started.
+fn run_as_it_is(args: &Args, why: &anyhow::Error) -> ExitCode {
+    let program = &args.program[0];
+    message::print(&format!("{why:#}: {} runs, but not under TEK", program.to_string_lossy()));
+    not_started(program, None, &child::replace_tek(&args.program))
 }
 
 /// Which locks the program is to have.
