@@ -8,6 +8,7 @@
 #include "ident/start_routine.h"
 #include "ident/thread.h"
 #include "mediate/attr.h"
+#include "mediate/crowd.h"
 #include "mediate/daemon.h"
 #include "mediate/effect.h"
 #include "mediate/region.h"
@@ -247,6 +248,7 @@ int tek__create(pthread_t *handle, const pthread_attr_t *attr, void *(*routine)(
 	}
 	inherit(thread, attr);
 	tek__names_start();
+	tek__crowd_look();
 	if (tek__place_is_on())
 		tek__place_deal(thread, attr);
 	return create(locked, thread, handle, attr, tek__stack_choose(thread, attr, &fitted));

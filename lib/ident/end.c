@@ -67,7 +67,7 @@ static void at_end(void *value)
 	int cancellation;
 
 	/* Not so in the child of a fork in a destructor: the structure is no longer ours. */
-	if (tek__thread_known_self() != thread)
+	if (tek__thread_known_self() != thread || tek__is_confined())
 		return;
 	if (++thread->end_rounds < last_round && tek__keys_have_values()) {
 		pthread_setspecific(key, thread);

@@ -40,8 +40,9 @@ static pid_t pid;
 static __thread int caller_errno __attribute__((tls_model("initial-exec")));
 static __thread int caller_cancellation __attribute__((tls_model("initial-exec")));
 
-/* TEK does nothing in this program. */
-static bool stands_down;
+/* TEK does nothing in this program, or any more. */
+static atomic_bool stands_down;
+static atomic_bool is_confined; /* because of a seccomp filter */
 
 size_t tek__page_bytes;
 unsigned int tek__process_epoch;
@@ -245,6 +246,22 @@ void tek__unlock_either(enum tek_locked locked)
 		tek__unlock();
 	else if (locked == TEK_LOCKED_BRIEFLY)
 		tek__unlock_brief();
+}
+
+void tek__confine(const char *call)
+{
+	if (tek__lock()) {
+		tek__region_end();
+		tek__report_confined(call);
+		tek__unlock();
+	}
+	stands_down = true;
+	atomic_store_explicit(&is_confined, true, memory_order_relaxed);
+}
+
+bool tek__is_confined(void)
+{
+	return atomic_load_explicit(&is_confined, memory_order_relaxed);
 }
 
 pid_t tek__pid(void)

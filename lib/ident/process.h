@@ -54,6 +54,15 @@ enum tek_locked { TEK_NOT_LOCKED, TEK_LOCKED_BRIEFLY, TEK_LOCKED };
 enum tek_locked tek__lock_either(void);
 void tek__unlock_either(enum tek_locked locked);
 
+/*
+ * TEK does nothing in this program any more, because a seccomp filter that is about to be installed would kill it for
+ * that system call of ours.  No thread of it is time-critical then.  Said once.
+ */
+void tek__confine(const char *call);
+
+/* Whether that was so, for what is done without the lock. */
+bool tek__is_confined(void);
+
 /* The process id, cached. */
 pid_t tek__pid(void);
 

@@ -476,6 +476,11 @@ bool tek__threads_left(void)
 	return tracked || coming;
 }
 
+unsigned int tek__threads_living(void)
+{
+	return living;
+}
+
 bool tek__threads_are_coming(void)
 {
 	return coming;

@@ -166,6 +166,9 @@ bool tek__thread_exists(const struct tek_thread *thread);
 /* Whether any thread is left whose end will be noticed, those that have not begun yet included. */
 bool tek__threads_left(void);
 
+/* So many threads are known, those that have not begun yet included. Needs the lock. */
+unsigned int tek__threads_living(void);
+
 /* Whether there are threads that were made, or are just being made, and have not begun yet. */
 bool tek__threads_are_coming(void);
 

@@ -448,6 +448,15 @@ void tek__region_follow_no_rule(struct tek_thread *thread)
 	tek__region_drop(thread, TEK_WHY_RULE);
 }
 
+void tek__region_end(void)
+{
+	tek__region_hear();
+	while (first) {
+		set_returns(&first->member, false);
+		put_out(first);
+	}
+}
+
 static void summarise(struct tek_thread *thread, void *unused)
 {
 	(void)unused;

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
 #include "mediate/report.h"
 
+#include "base/program.h"
 #include "ident/clock.h"
 #include "ident/module.h"
 #include "ident/process.h"
@@ -277,6 +278,25 @@ void tek__report_place(const char *why)
 {
 	struct tek_event event = make_event(TEK_EVENT_BAD_OPTION, NULL);
 	snprintf((char *)event.text, sizeof(event.text), "placement: %s", why);
+	note(&event);
+}
+
+void tek__report_crowd(const char *option, const char *kind, const char *cure, unsigned int threads,
+		       unsigned int cpus)
+{
+	struct tek_event event = make_event(TEK_EVENT_BAD_OPTION, NULL);
+	snprintf((char *)event.text, sizeof(event.text),
+		 "%s %s is slow with more threads (%u) than CPUs (%u): use %s %s", option, kind,
+		 threads, cpus, option, cure);
+	note(&event);
+}
+
+void tek__report_confined(const char *call)
+{
+	struct tek_event event = make_event(TEK_EVENT_BAD_OPTION, NULL);
+	snprintf((char *)event.text, sizeof(event.text),
+		 "a seccomp filter of %.40s kills for %s: it goes on without TEK", __progname,
+		 call);
 	note(&event);
 }
 

@@ -51,6 +51,16 @@ void tek__report_bad_option(const char *name, const char *text);
 /* What of `tek run --place` is not done, and why. Needs the lock. */
 void tek__report_place(const char *why);
 
+/*
+ * There are more threads than CPUs for a kind of locks or barriers: `--lock k42`, for which `--lock auto` is the cure.  Needs
+ * the lock.
+ */
+void tek__report_crowd(const char *option, const char *kind, const char *cure, unsigned int threads,
+		       unsigned int cpus);
+
+/* TEK stands down, because of a seccomp filter that would kill for this call. Needs the lock. */
+void tek__report_confined(const char *call);
+
 /* A program that TEK cannot ride in is about to run. Written at once; needs no lock. */
 void tek__report_not_covered(const char *path, const char *why);
 

@@ -69,8 +69,10 @@ static int execute(const struct call *call)
 	if (!tek__start())
 		return call_real(call, environment);
 	int saved = errno;
-	bool runs;
-	struct tek_verdict verdict = examine(call, &runs);
+	bool runs = false;
+	/* The filter holds for the next program, too: it begins without TEK. */
+	struct tek_verdict verdict = tek__is_confined() ? (struct tek_verdict){.fit = TEK_DISTURBS}
+							: examine(call, &runs);
 	tek__exec_name(call->path, verdict);
 	const char *other = verdict.fit == TEK_CROSSES ? tek__target_sibling() : NULL;
 	if (other)

@@ -1,11 +1,16 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
-/* The two ways to name a thread; rules look at the name as soon as it is set. */
+/*
+ * The two ways to name a thread; rules look at the name as soon as it is set.  One of them, prctl(2), installs seccomp
+ * filters as well (sandbox.h).
+ */
 #include "ident/process.h"
 #include "ident/record.h"
 #include "mediate/rules.h"
 #include "preload/real.h"
 #include "stack/stack.h"
+#include "preload/sandbox.h"
 
+#include <linux/seccomp.h>
 #include <stdarg.h>
 #include <stdint.h>
 #include <sys/prctl.h>
@@ -44,6 +49,12 @@ TEK_EXPORT int prctl(int option, ...)
 	va_end(list);
 
 	const bool started = tek__start();
+	if (option == PR_SET_SECCOMP && started) {
+		if (arguments[0] == SECCOMP_MODE_STRICT)
+			tek__sandbox_comes(NULL);
+		else if (arguments[0] == SECCOMP_MODE_FILTER && arguments[1])
+			tek__sandbox_comes((const struct sock_fprog *)arguments[1]);
+	}
 	int result = tek__real.prctl(option, arguments[0], arguments[1], arguments[2],
 				     arguments[3]);
 	if (option == PR_SET_NAME && result == 0 && started)

@@ -62,6 +62,8 @@ static const struct {
 	FUNCTION(popen),
 	FUNCTION(timer_create),
 	FUNCTION(mq_notify),
+	FUNCTION(dlopen),
+	FUNCTION(syscall),
 };
 
 /* `find` returns the function of a name. */

@@ -64,6 +64,8 @@ struct tek_real {
 	FILE *(*popen)(const char *, const char *);
 	int (*timer_create)(clockid_t, struct sigevent *, timer_t *);
 	int (*mq_notify)(mqd_t, const struct sigevent *);
+	void *(*dlopen)(const char *, int);
+	long (*syscall)(long, long, long, long, long, long, long);
 };
 
 /*

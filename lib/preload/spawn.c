@@ -17,7 +17,8 @@ static int spawn(spawn_function *real, const char *examined, pid_t *pid, const c
 		 char *const arguments[], char *const environment[])
 {
 	void *memory = NULL;
-	struct tek_verdict verdict = tek__target_examine(AT_FDCWD, examined);
+	struct tek_verdict verdict = tek__is_confined() ? (struct tek_verdict){.fit = TEK_DISTURBS}
+							: tek__target_examine(AT_FDCWD, examined);
 
 	tek__exec_name(examined, verdict);
 	const char *other = verdict.fit == TEK_CROSSES ? tek__target_sibling() : NULL;

@@ -48,9 +48,18 @@ __attribute__((constructor)) static void measure_turn(void)
 		tek__turn_pauses = (unsigned int)(pauses < PAUSES_MAX ? pauses : PAUSES_MAX);
 }
 
+static atomic_bool is_confined;
+
+void tek__waiting_is_confined(void)
+{
+	atomic_store_explicit(&is_confined, true, memory_order_relaxed);
+}
+
 /* The kernel is asked: in a program with libtek.so the C library says SCHED_TEK of a thread that is real-time by it. */
 static long policy(void)
 {
+	if (atomic_load_explicit(&is_confined, memory_order_relaxed))
+		return SCHED_OTHER;
 	const int before = errno;
 	const long result = syscall(SYS_sched_getscheduler, 0);
 
@@ -97,7 +106,7 @@ void tek__nap(long ns)
 /* Under SCHED_DEADLINE sched_yield(2) would give up all that is left until the next period. */
 static void yield(void)
 {
-	if (policy() == SCHED_DEADLINE)
+	if (atomic_load_explicit(&is_confined, memory_order_relaxed) || policy() == SCHED_DEADLINE)
 		tek__nap(MOMENT_NS);
 	else
 		sched_yield();

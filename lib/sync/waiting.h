@@ -48,6 +48,12 @@ static inline bool tek__on_user_level(void)
 	return __builtin_expect(tek__sync_host != NULL, 0) && tek__sync_host->self() != NULL;
 }
 
+/*
+ * A seccomp filter may kill for the call by which a thread is asked for its policy: from now on all count as ordinary
+ * ones.
+ */
+void tek__waiting_is_confined(void);
+
 /* Whether the kernel runs the calling kernel thread before all ordinary ones. */
 bool tek__is_real_time(void);
 

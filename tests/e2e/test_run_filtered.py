@@ -63,3 +63,109 @@ def test_the_system_calls_of_a_service_are_enough(filtered, open_build, compile_
                            text=True, check=False, timeout=60 * PATIENCE,
                            env={"PATH": "/usr/bin:/bin", "XDG_STATE_HOME": str(tmp_path)})
     assert (ended.returncode, ended.stdout) == (0, "all right\n"), ended.stderr
+
+
+# What the C library needs for threads; and all but a call that nothing needs.
+TIGHT = """ALLOW(read), ALLOW(write), ALLOW(exit), ALLOW(exit_group), ALLOW(futex), ALLOW(mmap), ALLOW(munmap),
+	ALLOW(mremap), ALLOW(mprotect), ALLOW(madvise), ALLOW(brk), ALLOW(rt_sigreturn), ALLOW(rt_sigprocmask),
+	ALLOW(clone), ALLOW(clone3), ALLOW(set_robust_list), ALLOW(rseq), ALLOW(newfstatat), ALLOW(clock_nanosleep),
+	ALLOW(getrandom), ALLOW(prctl), ALLOW(restart_syscall),"""
+LOOSE = """BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_reboot, 1, 0), BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW),"""
+
+# Makes threads, confines itself to what the C library needs for threads, and makes others.
+CONFINES_ITSELF = r"""
+#define _GNU_SOURCE
+#include <linux/audit.h>
+#include <linux/filter.h>
+#include <linux/seccomp.h>
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+#define ALLOW(call) \
+	BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_##call, 0, 1), BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW)
+static const struct sock_filter steps[] = {
+	BPF_STMT(BPF_LD | BPF_W | BPF_ABS, 4),
+	BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, AUDIT_ARCH_X86_64, 1, 0),
+	BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_KILL_PROCESS),
+	BPF_STMT(BPF_LD | BPF_W | BPF_ABS, 0),
+	STEPS
+	BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_KILL_PROCESS),
+};
+static pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;
+static pthread_barrier_t barrier;
+static void *work(void *argument)
+{
+	volatile char page[40000];
+	prctl(PR_SET_NAME, "work");
+	for (int i = 0; i < 2000; i++) {
+		pthread_mutex_lock(&mutex);
+		free(malloc(100 + (size_t)i));
+		pthread_mutex_unlock(&mutex);
+		free(malloc(100 + (size_t)i));
+	}
+	memset((void *)page, 1, sizeof(page));
+	pthread_barrier_wait(&barrier);
+	return argument;
+}
+static int rounds(int count)
+{
+	pthread_t threads[4];
+	while (count--) {
+		for (int i = 0; i < 4; i++)
+			if (pthread_create(&threads[i], NULL, work, NULL))
+				return 1;
+		for (int i = 0; i < 4; i++)
+			pthread_join(threads[i], NULL);
+	}
+	return 0;
+}
+int main(int argc, char **argv)
+{
+	struct sock_fprog filter = {sizeof(steps) / sizeof(steps[0]), (struct sock_filter *)steps};
+	pthread_barrier_init(&barrier, NULL, 4);
+	if (rounds(3))
+		return 3;
+	if (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0))
+		return 4;
+	if (argc > 1 ? syscall(SYS_seccomp, SECCOMP_SET_MODE_FILTER, SECCOMP_FILTER_FLAG_TSYNC, &filter)
+		     : prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &filter))
+		return 5;
+	if (rounds(3))
+		return 6;
+	(void)argv;
+	puts("all right");
+	return 0;
+}
+"""
+
+
+@pytest.mark.skipif(platform.machine() != "x86_64", reason="the program's filter is for x86-64")
+@pytest.mark.parametrize("mode", [mode for mode in MODES if "--model" not in mode] +
+                         [["--critical", "work", "--stack", "auto", "--lock", "park", "--alloc", "tlsf"],
+                          ["--place", "rtfifo"], ["--lock", "auto", "--report"]], ids=" ".join)
+@pytest.mark.parametrize("by", [[], ["seccomp"]], ids=["prctl", "seccomp"])
+def test_a_program_that_confines_itself_is_not_killed_for_a_call_of_ours(open_build, compile_c, tmp_path, mode, by):
+    program = compile_c(CONFINES_ITSELF.replace("STEPS", TIGHT), "cc", "-pthread")
+    alone = subprocess.run([program, *by], capture_output=True, text=True, check=False, timeout=60 * PATIENCE)
+    if alone.stdout != "all right\n":
+        pytest.skip(f"the C library makes other calls here: {alone.returncode}")
+    ended = subprocess.run([str(open_build / "bin" / "tek"), "run", *mode, "--", program, *by],
+                           stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+                           check=False, timeout=60 * PATIENCE,
+                           env={"PATH": "/usr/bin:/bin", "TEK_STACK_PROFILES": str(tmp_path)})
+    assert (ended.returncode, ended.stdout) == (0, "all right\n"), ended.stderr
+    told = [line for line in ended.stderr.splitlines() if "seccomp filter" in line]
+    assert len(told) == 1 and "goes on without TEK" in told[0], ended.stderr
+
+
+@pytest.mark.skipif(platform.machine() != "x86_64", reason="the program's filter is for x86-64")
+def test_a_filter_that_kills_for_no_call_of_ours_changes_nothing(open_build, compile_c):
+    program = compile_c(CONFINES_ITSELF.replace("STEPS", LOOSE), "cc", "-pthread")
+    ended = subprocess.run([str(open_build / "bin" / "tek"), "run", "--", program], stdin=subprocess.DEVNULL,
+                           stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, check=False,
+                           timeout=60 * PATIENCE)
+    assert (ended.returncode, ended.stdout, ended.stderr) == (0, "all right\n", "")

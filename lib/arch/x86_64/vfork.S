@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
 /* pid_t vfork(void): see preload/self.c. */
+#undef syscall /* an instruction here, and not our name of the function: lib/base/meson.build */
 	.globl	vfork
 	.type	vfork, @function
 	.text

@@ -5,6 +5,7 @@
 #include "mediate/line.h"
 #include "preload/objects.h"
 #include "preload/sync/variable.h"
+#include "preload/sync/wants_cpus.h"
 #include "sync/forked.h"
 #include "sync/waiting.h"
 
@@ -144,6 +145,33 @@ void tek__sync_start(void)
 		if (*setting && !choose(setting))
 			say("TEK_SYNC: ", setting, " is not known: it is ignored");
 	tek__sync_chosen.started = true;
+}
+
+__attribute__((visibility("default"))) const char *tek__sync_wants_cpus(const char **kind)
+{
+	const struct tek_sync_chosen *chosen = tek__sync();
+
+	if (chosen->mutex.lock && chosen->mutex.fifo && !chosen->mutex.sleeps) {
+		*kind = chosen->mutex.name;
+		return "--lock";
+	}
+	if (chosen->rwlock.name && !chosen->rwlock.sleeps) {
+		*kind = chosen->rwlock.name;
+		return "--rwlock";
+	}
+	if (chosen->barrier.name && !chosen->barrier.sleeps) {
+		*kind = chosen->barrier.name;
+		return "--barrier";
+	}
+	return NULL;
+}
+
+/* By libtek.so, before the program installs a seccomp filter: preload/sandbox.c. */
+__attribute__((visibility("default"))) void tek_sync_is_confined(void);
+void tek_sync_is_confined(void)
+{
+	tek__waiting_is_confined();
+	tek__sync_chosen.reports = false; /* into a file, which has to be opened */
 }
 
 __attribute__((constructor)) static void start(void)

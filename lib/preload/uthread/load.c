@@ -7,6 +7,7 @@
  * Where that counts it is called in such a way that it sees the program's call, and nothing can be done after it; the
  * next library that is loaded makes up for that.
  */
+#include "preload/deepbind.h"
 #include "preload/uthread/real.h"
 #include "uthread/engine.h"
 #include "uthread/tls.h"
@@ -44,6 +45,9 @@ static void libraries_changed(void)
 
 TEK_EXPORT void *dlopen(const char *name, int mode)
 {
+	/* With the C library's functions it would have threads, locks and waits of the kernel's. */
+	if (mode & RTLD_DEEPBIND && tek__engine_runs())
+		mode = tek__without_deepbind(name, mode);
 	/* With optimisation this is a jump: the loader sees who called us. */
 	if (!name || caller_counts(name, __builtin_return_address(0)))
 		return TEK_REAL(dlopen)(name, mode);

@@ -1,0 +1,113 @@
+# SPDX-License-Identifier: MIT OR Apache-2.0
+"""Programs run under TEK that open libraries: by the directories of who opens them, and with RTLD_DEEPBIND."""
+import os
+import subprocess
+
+import pytest
+
+from conftest import PATIENCE
+
+pytestmark = pytest.mark.spread
+
+# A library that shares a mutex and a block of memory with its program, and has a function of the same name.
+PLUGIN = r"""
+#include <pthread.h>
+#include <stdlib.h>
+#include <string.h>
+const char *which(void) { return "the library's"; }
+const char *asked(void) { return which(); }
+void *make(void) { return strcpy(malloc(100000), "made by the library"); }
+void drop(void *block) { free(block); }
+int lock(pthread_mutex_t *mutex) { return pthread_mutex_lock(mutex); }
+int unlock(pthread_mutex_t *mutex) { return pthread_mutex_unlock(mutex); }
+"""
+PROGRAM = r"""
+#define _GNU_SOURCE
+#include <dlfcn.h>
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+static pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;
+static void *library;
+static long counter;
+const char *which(void) { return "the program's"; }
+static void *count(void *argument)
+{
+	int (*lock)(pthread_mutex_t *) = dlsym(library, "lock"), (*unlock)(pthread_mutex_t *) = dlsym(library, "unlock");
+	for (int i = 0; i < 20000; i++) {
+		(i % 2 ? lock : pthread_mutex_lock)(&mutex);
+		counter++;
+		(i % 2 ? pthread_mutex_unlock : unlock)(&mutex);
+	}
+	return argument;
+}
+int main(int argc, char **argv)
+{
+	pthread_t threads[3];
+	library = dlopen(argv[1], RTLD_NOW | (argc > 2 ? RTLD_DEEPBIND : 0));
+	if (!library)
+		return fprintf(stderr, "%s\n", dlerror()), 3;
+	void *(*make)(void) = dlsym(library, "make");
+	void (*drop)(void *) = dlsym(library, "drop");
+	const char *(*asked)(void) = dlsym(library, "asked");
+	for (int i = 0; i < 100; i++) {
+		free(make());
+		drop(malloc(100 + (size_t)i * 1000));
+	}
+	for (int i = 0; i < 3; i++)
+		pthread_create(&threads[i], NULL, count, NULL);
+	for (int i = 0; i < 3; i++)
+		pthread_join(threads[i], NULL);
+	printf("%ld %s\n", counter, asked());
+	return 0;
+}
+"""
+
+
+@pytest.fixture(scope="session")
+def program(compile_c):
+    return compile_c(PROGRAM, "cc", "-w", "-rdynamic", "-pthread", "-Wl,--enable-new-dtags,-rpath,$ORIGIN/plugins")
+
+
+@pytest.fixture(scope="session")
+def plugin(open_directory, program, compile_c):
+    directory = open_directory / "plugins"
+    directory.mkdir()
+    return compile_c(PLUGIN, "cc", "-shared", "-fPIC").rename(directory / "libplugin.so")
+
+
+def run(open_build, program, *arguments):
+    ended = subprocess.run([str(open_build / "bin" / "tek"), "run", *map(str, arguments)], stdin=subprocess.DEVNULL,
+                           stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, check=False,
+                           timeout=60 * PATIENCE, cwd="/", env={**os.environ, "LD_LIBRARY_PATH": ""})
+    if "apt-get" in ended.stderr and "install" in ended.stderr:
+        pytest.skip(ended.stderr)
+    return ended
+
+
+REPLACING = [["--alloc", "tlsf"], ["--alloc", "pool=16M"], ["--alloc", "mimalloc"], ["--alloc", "jemalloc"],
+             ["--alloc", "tcmalloc"], ["--lock", "park"], ["--model", "m:1"], ["--model", "m:n", "--workers", "2"],
+             ["--model", "m:1", "--alloc", "tlsf"]]
+
+
+@pytest.mark.parametrize("mode", REPLACING, ids=" ".join)
+def test_a_library_does_not_bind_past_replaced_functions(open_build, program, plugin, mode):
+    ended = run(open_build, program, *mode, "--", program, plugin, "deep")
+    assert (ended.returncode, ended.stdout) == (0, "60000 the program's\n"), ended.stderr
+    told = [line for line in ended.stderr.splitlines() if "RTLD_DEEPBIND" in line]
+    assert len(told) == 1 and "libplugin.so is loaded without RTLD_DEEPBIND" in told[0], ended.stderr
+
+
+@pytest.mark.parametrize("mode", [[], ["--critical", "work"], ["--stack", "auto"], ["--alloc", "glibc"]], ids=" ".join)
+def test_where_none_are_replaced_it_binds_as_it_asked(open_build, program, plugin, mode):
+    ended = run(open_build, program, *mode, "--", program, plugin, "deep")
+    assert (ended.returncode, ended.stdout) == (0, "60000 the library's\n"), ended.stderr
+    assert "RTLD_DEEPBIND" not in ended.stderr
+
+
+@pytest.mark.parametrize("mode", [[], *REPLACING], ids=" ".join)
+@pytest.mark.parametrize("name", ["libplugin.so", "$ORIGIN/plugins/libplugin.so"])
+def test_a_library_is_found_in_the_directories_of_who_opens_it(open_build, program, plugin, mode, name):
+    ended = run(open_build, program, *mode, "--", program, name)
+    assert (ended.returncode, ended.stdout) == (0, "60000 the program's\n"), ended.stderr
