@@ -6,6 +6,7 @@
 #include "ident/thread.h"
 #include "mediate/report.h"
 #include "place/home.h"
+#include "place/keeper.h"
 #include "place/mask.h"
 #include "place/turn.h"
 #include "preload/real.h"
@@ -62,6 +63,8 @@ void tek__place_start(void)
 		tek__turn_start();
 	else
 		nowhere = true;
+	if (tek__place_config.fifo_priority && !tek__keeper_start())
+		tek__place_config.fifo_priority = 0;
 }
 
 unsigned short tek__place_own(void)
@@ -127,6 +130,8 @@ static void set_policy(struct tek_thread *thread)
 {
 	const struct sched_param param = {.sched_priority = tek__place_config.fifo_priority};
 
+	if (!tek__keeper_begin())
+		return;
 	if (tek__c_library.sched_setscheduler(thread->tid, FIFO, &param) == 0) {
 		thread->seen.policy = SCHED_FIFO;
 		thread->seen.rt_priority = tek__place_config.fifo_priority;
@@ -304,7 +309,7 @@ void tek__place_step_in(void)
 		if (!tek__mask_set(0, &mask))
 			lose_place();
 	}
-	if (stepped_out.policy)
+	if (stepped_out.policy && tek__keeper_begin())
 		tek__c_library.sched_setscheduler(0, FIFO, &param);
 	errno = saved;
 }

@@ -39,6 +39,8 @@ static const struct {
 	FUNCTION(pthread_getaffinity_np),
 	FUNCTION(sched_setaffinity),
 	FUNCTION(pthread_setaffinity_np),
+	FUNCTION(pthread_getattr_np),
+	FUNCTION(pthread_attr_setaffinity_np),
 	FUNCTION(prctl),
 	FUNCTION(sigaction),
 	FUNCTION(pthread_sigmask),

@@ -2,6 +2,7 @@
 #include "stack/area.h"
 
 #include "ident/process.h"
+#include "preload/real.h"
 
 #include <errno.h>
 #include <stdatomic.h>
@@ -128,7 +129,7 @@ bool tek__area_ask(struct tek_area *area)
 
 	if (pthread_equal(pthread_self(), first_handle))
 		return first_area(area);
-	if (pthread_getattr_np(pthread_self(), &attr))
+	if (tek__c_library.pthread_getattr_np(pthread_self(), &attr))
 		return false;
 	bool known = pthread_attr_getstack(&attr, &low, &bytes) == 0;
 	*area = (struct tek_area){.low = (uintptr_t)low, .end = (uintptr_t)low + bytes};

@@ -16,7 +16,7 @@ import tempfile
 
 import pytest
 
-from conftest import BUILD, eventually, listens_at, needs
+from conftest import BUILD, INCLUDE, eventually, listens_at, needs
 
 pytestmark = pytest.mark.spread
 
@@ -451,3 +451,81 @@ def test_doctor_tells_what_user_level_threads_can_have(tek, library):
     assert checks["uthread-library"]["found"] == str(library)
     assert checks["uthread-storage"]["answer"] in ("yes", "info")
     assert checks["uthread-guards"]["answer"] in ("yes", "info")
+
+
+# What tek/tek.h says of a thread that is critical, and what one that is not gets to run meanwhile.
+CRITICAL = r"""
+#define _GNU_SOURCE
+#include <errno.h>
+#include <pthread.h>
+#include <stdio.h>
+#include <string.h>
+#include <tek/tek.h>
+#include <time.h>
+static volatile unsigned long other;
+static volatile int stop;
+static void *compute(void *argument)
+{
+	while (!stop)
+		other++;
+	return argument;
+}
+static unsigned long others_while(double seconds)
+{
+	struct timespec begin, now;
+	unsigned long before = other;
+	clock_gettime(CLOCK_MONOTONIC, &begin);
+	do
+		clock_gettime(CLOCK_MONOTONIC, &now);
+	while ((double)(now.tv_sec - begin.tv_sec) + (double)(now.tv_nsec - begin.tv_nsec) / 1e9 < seconds);
+	return other - before;
+}
+int main(void)
+{
+	struct tek_attributes attributes;
+	struct sched_param param;
+	pthread_t thread;
+	int policy;
+	pthread_create(&thread, NULL, compute, NULL);
+	while (!other)
+		sched_yield();
+	printf("enter %d\n", tek_critical_enter());
+	printf("enter %d\n", tek_critical_enter());
+	printf("ran %d\n", others_while(0.3) != 0);
+	printf("leave %d\n", tek_critical_leave());
+	printf("ran %d\n", others_while(0.1) != 0);
+	pthread_getschedparam(pthread_self(), &policy, &param);
+	printf("policy %d\n", policy == SCHED_OTHER);
+	printf("leave %d\n", tek_critical_leave());
+	printf("leave %d\n", tek_critical_leave() == EINVAL);
+	printf("ran %d\n", others_while(1.0) != 0);
+	printf("get %d %d %d\n", tek_thread_get_attributes(pthread_self(), &attributes), attributes.policy,
+	       attributes.critical);
+	attributes.policy = SCHED_TEK;
+	attributes.priority = -5;
+	printf("set %d\n", tek_thread_set_attributes(pthread_self(), TEK_ATTRIBUTE_POLICY, &attributes));
+	pthread_getschedparam(pthread_self(), &policy, &param);
+	printf("policy %d %d\n", policy, param.sched_priority);
+	printf("mark %d\n", tek_thread_mark(thread, 1) == ENOTSUP);
+	printf("group %d\n", tek_thread_set_group(thread, TEK_URGENT) == ENOTSUP);
+	printf("budget %d\n", tek_set_budget(1000000, 10000000) == ENOTSUP);
+	printf("for %d\n", tek_critical_for(1000) == ENOTSUP);
+	printf("check %d %s\n", tek_check(), tek_version() ? "version" : "");
+	stop = 1;
+	pthread_join(thread, NULL);
+	return 0;
+}
+"""
+
+
+@pytest.mark.parametrize("sched", ["rr", "mlfq", "psjf", "steal"])
+def test_what_a_program_asks_of_tek_is_done_or_refused(compile_c, sched):
+    program = compile_c(CRITICAL, "cc", "-DTEK_OPTIONAL", f"-I{INCLUDE}", "-pthread")
+    ended = subprocess.run([TEK, "run", "--no-rules", "--model", "m:1", "--sched", sched, "--quantum", "1ms", "--",
+                            program], stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=120,
+                           check=False)
+    assert ended.stdout.splitlines() == [
+        "enter 0", "enter 0", "ran 0", "leave 0", "ran 0", "policy 1", "leave 0", "leave 1", "ran 1", "get 0 0 0",
+        "set 0", "policy 84 -5", "mark 1", "group 1", "budget 1", "for 1", "check 0 version"]
+    assert ended.returncode == 0
+    assert ended.stderr == "tek: tek_thread_mark() and its like are not supported on user-level threads\n"

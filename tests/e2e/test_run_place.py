@@ -6,6 +6,8 @@ import re
 import shutil
 import signal
 import subprocess
+import sys
+import time
 
 import pytest
 
@@ -336,3 +338,173 @@ def test_explain_tells_where_a_thread_may_run(tek, crowd, two_cpus):
     with Running("--place", f"cores={two_cpus[1]}", crowd) as running:
         told = tek("explain", running.pid).stdout
     assert f"It may run on CPU {two_cpus[1]}." in told
+
+
+# Spins in one thread for so many seconds, of which the other sees how many it has itself had on the same CPU.
+SPINS = r"""
+#define _GNU_SOURCE
+#include <pthread.h>
+#include <sched.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <time.h>
+#include <unistd.h>
+static volatile int stop;
+static double now(clockid_t clock)
+{
+	struct timespec time;
+	clock_gettime(clock, &time);
+	return (double)time.tv_sec + (double)time.tv_nsec / 1e9;
+}
+static void *spin(void *argument)
+{
+	double end = now(CLOCK_MONOTONIC) + *(double *)argument;
+	while (!stop && now(CLOCK_MONOTONIC) < end)
+		;
+	return NULL;
+}
+int main(int argc, char **argv)
+{
+	pthread_t threads[2];
+	double seconds = argc > 1 ? atof(argv[1]) : 4;
+	for (int i = 0; i < 2; i++)
+		pthread_create(&threads[i], NULL, spin, &seconds);
+	if (argc > 2) { /* a daemon, that goes on when its parent ends */
+		printf("%d\n", (int)getpid());
+		fflush(stdout);
+	}
+	for (int i = 0; i < 2; i++)
+		pthread_join(threads[i], NULL);
+	return 0;
+}
+"""
+
+
+@real_time_load
+def test_threads_that_spin_under_rtfifo_are_ordinary_ones_for_a_share_of_the_time(compile_c):
+    needs_real_time()
+    run = subprocess.Popen([BUILD / "bin" / "tek", "run", "--no-rules", "--budget", "100ms/400ms", "--place",
+                            f"rtfifo,cores={ALLOWED[0]}", compile_c(SPINS, *GCC), "4", "tells"],
+                           stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    pid = int(run.stdout.readline())
+    policies = []
+    while run.poll() is None and len(policies) < 1000:
+        try:
+            policies += [os.sched_getscheduler(int(tid)) & 0xff for tid in os.listdir(f"/proc/{pid}/task")]
+        except OSError:
+            break
+        time.sleep(0.02)
+    said = run.communicate(timeout=60)[1]
+    # Without a budget all of them are SCHED_FIFO.
+    share = policies.count(os.SCHED_FIFO) / len(policies)
+    assert 0 < share < 0.7, said
+    assert said.count("--place rtfifo: threads used") == 1 and "--budget" in said
+
+
+@real_time_load
+@pytest.mark.parametrize("end", ["by itself", signal.SIGTERM, signal.SIGKILL])
+def test_nothing_is_real_time_when_tek_run_has_ended(compile_c, end):
+    needs_real_time()
+    program = compile_c(SPINS, *GCC)
+    # The shell is the program; what it leaves behind spins, and starts threads and programs later.
+    script = f"{program} 20 daemon & {'sleep 1' if end == 'by itself' else 'sleep 30'}"
+    run = subprocess.Popen([BUILD / "bin" / "tek", "run", "--no-rules", "--place", f"rtfifo=2,cores={ALLOWED[0]}", "sh",
+                            "-c", script], stdout=subprocess.PIPE, text=True)
+    pid = int(run.stdout.readline())
+    try:
+        assert any(os.sched_getscheduler(int(tid)) & 0xff == os.SCHED_FIFO for tid in os.listdir(f"/proc/{pid}/task"))
+        if end != "by itself":
+            run.send_signal(end)
+        run.wait(30)
+        for _ in range(100):
+            policies = [os.sched_getscheduler(int(tid)) & 0xff for tid in os.listdir(f"/proc/{pid}/task")]
+            if os.SCHED_FIFO not in policies or end != signal.SIGKILL:
+                break
+            time.sleep(0.05)
+        assert len(policies) == 3 and set(policies) == {os.SCHED_OTHER}
+    finally:
+        os.kill(pid, signal.SIGKILL)
+
+
+LATER = r"""
+#include <pthread.h>
+#include <sched.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <unistd.h>
+static void *show(void *file)
+{
+	fprintf(file, "%d ", sched_getscheduler(0) & 0xff);
+	return NULL;
+}
+int main(int argc, char **argv)
+{
+	pthread_t thread;
+	FILE *file = fopen(argv[1], "a");
+	if (argc == 2 && fork())
+		return sleep(1), 0;
+	while (argc == 2 && access(argv[1], X_OK))
+		usleep(10000);
+	show(file);
+	pthread_create(&thread, NULL, show, file);
+	pthread_join(thread, NULL);
+	fflush(file);
+	if (argc == 2 && fork() == 0) {
+		show(file);
+		fflush(file);
+		return execl(argv[0], argv[0], argv[1], "again", NULL);
+	}
+	fflush(file);
+	return sleep(1) * 0;
+}
+"""
+
+
+@real_time_load
+def test_what_goes_on_makes_no_thread_real_time_later(compile_c, tmp_path):
+    needs_real_time()
+    file = tmp_path / "shown"
+    file.touch(mode=0o600)
+    # What goes on keeps its files open.
+    subprocess.run([BUILD / "bin" / "tek", "run", "--no-rules", "--place", f"rtfifo,cores={ALLOWED[0]}",
+                    compile_c(LATER, *GCC), file], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, timeout=60,
+                   check=True)
+    file.chmod(0o700)
+    for _ in range(200):
+        if len(file.read_text().split()) == 5:
+            break
+        time.sleep(0.05)
+    assert file.read_text().split() == [str(os.SCHED_OTHER)] * 5
+
+
+TOLD = r"""
+#define _GNU_SOURCE
+#include <pthread.h>
+#include <sched.h>
+#include <stdio.h>
+static void *tell(void *unused)
+{
+	pthread_attr_t attr;
+	cpu_set_t of_attr, of_thread;
+	pthread_getattr_np(pthread_self(), &attr);
+	pthread_attr_getaffinity_np(&attr, sizeof(of_attr), &of_attr);
+	pthread_getaffinity_np(pthread_self(), sizeof(of_thread), &of_thread);
+	printf("%d %d\n", CPU_COUNT(&of_attr), CPU_EQUAL(&of_attr, &of_thread));
+	pthread_attr_destroy(&attr);
+	return unused;
+}
+int main(void)
+{
+	pthread_t thread;
+	tell(NULL);
+	pthread_create(&thread, NULL, tell, NULL);
+	pthread_join(thread, NULL);
+	return 0;
+}
+"""
+
+
+@pytest.mark.parametrize("mode", [[], ["--model", "m:1"], ["--model", "m:n"]], ids=" ".join)
+def test_the_attributes_of_a_placed_thread_tell_of_no_binding_of_ours(tek, compile_c, mode):
+    ran = tek("run", "--no-rules", *mode, "--place", "spread", compile_c(TOLD, *GCC))
+    assert ran.stdout == f"{len(ALLOWED)} 1\n" * 2, ran.stderr

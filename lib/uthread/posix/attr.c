@@ -134,7 +134,7 @@ int tek__attr_read(const pthread_attr_t *attr, struct tek_attr *read)
 	return tek__sched_check(read->policy, read->priority);
 }
 
-int tek__attr_of(const struct tek_posix *posix, pthread_attr_t *attr)
+int tek__attr_of(struct tek_posix *posix, pthread_attr_t *attr)
 {
 	struct sched_param param = {.sched_priority = atomic_load(&posix->priority)};
 	const int policy = atomic_load(&posix->policy);
@@ -156,5 +156,9 @@ int tek__attr_of(const struct tek_posix *posix, pthread_attr_t *attr)
 	/* A policy of ours is none that the C library lets in. */
 	if (pthread_attr_setschedpolicy(attr, policy) == 0)
 		pthread_attr_setschedparam(attr, &param);
+	/* Not those that its worker is kept to. */
+	cpu_set_t cpus;
+	if (tek__sched_get_cpus(posix, sizeof(cpus), &cpus) == 0)
+		TEK_REAL(pthread_attr_setaffinity_np)(attr, sizeof(cpus), &cpus);
 	return 0;
 }

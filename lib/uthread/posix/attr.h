@@ -34,6 +34,6 @@ void tek__attr_default_changed(void);
 int tek__attr_read(const pthread_attr_t *attr, struct tek_attr *read);
 
 /* pthread_getattr_np(3) of a user-level thread. */
-int tek__attr_of(const struct tek_posix *posix, pthread_attr_t *attr);
+int tek__attr_of(struct tek_posix *posix, pthread_attr_t *attr);
 
 #endif

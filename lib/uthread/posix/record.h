@@ -66,7 +66,8 @@ struct tek_posix {
 
 	/* Scheduling as POSIX has it; the engine's own is in struct tek_uthread.sched. */
 	_Atomic int policy, priority;
-	cpu_set_t *cpus; /* as it was set; NULL: it was not. malloc(3) */
+	unsigned short entered; /* tek_critical_enter() without its leave(), so often; by itself */
+	cpu_set_t *cpus;        /* as it was set; NULL: it was not. malloc(3) */
 	size_t cpus_bytes;
 
 	/* Signals: signal.h. */

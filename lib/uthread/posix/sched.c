@@ -13,6 +13,7 @@
 #include "uthread/worker.h"
 
 #include <errno.h>
+#include <limits.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/syscall.h>
@@ -48,21 +49,19 @@ int tek__sched_check(int policy, int priority)
 		       : EINVAL;
 }
 
-int tek__sched_set(struct tek_posix *posix, int policy, int priority)
+/* The engine goes by what the thread has: its policy and priority, and what it has entered. */
+static void apply(struct tek_posix *posix, struct tek_uthread *thread)
 {
-	struct tek_uthread *thread = tek__posix_thread(posix);
-	int error = tek__sched_check(policy, priority);
+	const int policy = atomic_load(&posix->policy);
+	const int entered = posix->entered ? tek__sched_rank(SCHED_TEK, 0) : INT_MIN;
+	const int own = tek__sched_rank(policy, atomic_load(&posix->priority));
+	/* Ranks of other policies are not to be compared with those of critical threads. */
+	const int rank = entered > own || (posix->entered && policy != SCHED_TEK) ? entered : own;
+	const bool critical = policy == SCHED_TEK || posix->entered;
+	const bool lower = rank < thread->sched.priority || (thread->sched.critical && !critical);
 
-	if (error)
-		return error;
-	if (!thread)
-		return ESRCH;
-	const int rank = tek__sched_rank(policy, priority);
-	const bool lower = rank < thread->sched.priority;
-	atomic_store(&posix->policy, policy);
-	atomic_store(&posix->priority, priority);
 	/* A word of its own, which whoever queues it next reads. */
-	tek__critical_set(thread, policy == SCHED_TEK);
+	tek__critical_set(thread, critical);
 	tek__priority_set(thread, rank);
 	tek__enter();
 	tek__table_scheduled(thread);
@@ -72,6 +71,42 @@ int tek__sched_set(struct tek_posix *posix, int policy, int priority)
 		tek__yield(TEK_READY_YIELDED);
 		tek__leave();
 	}
+}
+
+int tek__sched_set(struct tek_posix *posix, int policy, int priority)
+{
+	struct tek_uthread *thread = tek__posix_thread(posix);
+	int error = tek__sched_check(policy, priority);
+
+	if (error)
+		return error;
+	if (!thread)
+		return ESRCH;
+	atomic_store(&posix->policy, policy);
+	atomic_store(&posix->priority, priority);
+	apply(posix, thread);
+	return 0;
+}
+
+int tek__sched_critical_enter(void)
+{
+	struct tek_posix *self = tek__posix_self();
+
+	if (self->entered == USHRT_MAX)
+		return EOVERFLOW;
+	if (self->entered++ == 0)
+		apply(self, tek__posix_thread(self));
+	return 0;
+}
+
+int tek__sched_critical_leave(void)
+{
+	struct tek_posix *self = tek__posix_self();
+
+	if (!self->entered)
+		return EINVAL;
+	if (--self->entered == 0)
+		apply(self, tek__posix_thread(self));
 	return 0;
 }
 

@@ -9,6 +9,7 @@ pub mod forward;
 mod group;
 mod harvest;
 pub mod inherited;
+mod keeper;
 pub mod libraries;
 mod limits;
 mod locks;
@@ -37,6 +38,7 @@ use directory::RunDirectory;
 use events::EventReader;
 use group::Placing;
 use harvest::Harvest;
+use keeper::Keeper;
 use libraries::{Alloc, Beside};
 use message::Messages;
 use nix::poll::PollTimeout;
@@ -155,8 +157,8 @@ pub struct Args {
     #[arg(long)]
     no_rules: bool,
 
-    /// Send a thread back that uses more CPU time than this in any window
-    /// [default: 800ms/1s]
+    /// Send a thread back that uses more CPU time than this in any window, and with --place
+    /// rtfifo all threads of a CPU that do [default: 800ms/1s]
     #[arg(long, value_name = "CPU/WINDOW|off")]
     budget: Option<Budget>,
 
@@ -176,7 +178,8 @@ pub struct Args {
     /// Keep each thread on one CPU, dealt to it when it is created: far from each other
     /// (spread), near each other (compact), or in turn on those of a list (cores=0-1).
     /// rtfifo, alone or before one of these with a comma, makes all of them SCHED_FIFO of
-    /// one priority, 1 unless rtfifo=PRIORITY says another
+    /// one priority, 1 unless rtfifo=PRIORITY says another; where they use more of a CPU
+    /// than --budget they are ordinary threads for a while
     #[arg(long, value_name = "HOW", value_parser = place::PLACES, hide_possible_values = true)]
     place: Option<Place>,
 
@@ -506,6 +509,7 @@ fn under_tek(
         let error = child::replace_tek(&args.program);
         return Ok(Err(not_started(&args.program[0], target.as_ref(), &error)));
     }
+    let mut keeper = None;
     if !reason.is_some_and(Reason::forbids_preload) {
         let fitting = target.as_ref().and_then(|target| target.library.as_ref());
         let library = fitting.unwrap_or(&libraries[0].0);
@@ -544,6 +548,10 @@ fn under_tek(
             Under::Libtek(rules, tuning) => {
                 let place = place.as_ref();
                 environment::set(args, rules, tuning, library, &beside, place, directory)?;
+                if let Some(priority) = place.and_then(place::Plan::rtfifo) {
+                    let started = Keeper::start(directory.path(), priority, budget(args));
+                    keeper = Some(started.context("cannot watch the threads of --place rtfifo")?);
+                }
             }
             Under::Profile(variable) => environment::set_profile(variable, library)?,
             Under::Uthreads(plan, rules, tuning) => {
@@ -579,13 +587,21 @@ fn under_tek(
         .group
         .map(Placing::prepare)
         .and_then(|placing| placing.inspect_err(|problem| message::print(problem)).ok());
-    match supervise::supervise(&args.program, placing, relay, &mut reader, tell, look) {
+    let ended = supervise::supervise(&args.program, placing, relay, &mut reader, tell, look);
+    drop(keeper);
+    match ended {
         Ok(ended) => Ok(Ok(ended)),
         Err(supervise::Error::Start(error)) => {
             Ok(Err(not_started(&args.program[0], target.as_ref(), &error)))
         }
         Err(error) => Err(error.into()),
     }
+}
+
+/// What threads may use, by the option or, without it, by the environment.
+fn budget(args: &Args) -> Option<Budget> {
+    let inherited = || std::env::var("TEK_BUDGET").ok()?.parse().ok();
+    args.budget.or_else(inherited)
 }
 
 /// Becomes the program, because TEK can do nothing for it. The exit status if it cannot be started.

@@ -264,6 +264,11 @@ impl Plan {
         self.rtfifo.is_some()
     }
 
+    /// The priority that they get, if so.
+    pub fn rtfifo(&self) -> Option<u8> {
+        self.rtfifo
+    }
+
     /// Value of [`VARIABLE`].
     pub fn variable(&self) -> String {
         let rtfifo = self.rtfifo.map(|priority| format!("rtfifo={priority},")).unwrap_or_default();
