@@ -5,6 +5,7 @@
 #include "uthread/hidden.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <limits.h>
 #include <stdatomic.h>
 #include <sys/eventfd.h>
@@ -77,6 +78,28 @@ void tek__event_set_after_fork(void)
 	tek__event_set_start();
 }
 
+/* The program has closed the set by a system call of its own: there is a new one. */
+static bool start_again(void)
+{
+	static atomic_flag is_starting = ATOMIC_FLAG_INIT;
+	const int known = set();
+	bool started = false;
+
+	if (known >= 0 && call(SYS_fcntl, known, F_GETFD, 0, 0, 0, 0) >= 0)
+		return false;
+	if (atomic_flag_test_and_set(&is_starting))
+		return true; /* by another worker: the caller tries again */
+	if (set() == known) {
+		/* That number, too, may be the program's by now. */
+		atomic_store(&tek__hidden[TEK_HIDDEN_STOP], -1);
+		started = tek__event_set_start() == 0;
+	} else {
+		started = true;
+	}
+	atomic_flag_clear(&is_starting);
+	return started;
+}
+
 int tek__event_set_arm(int file, uint32_t events, bool registered)
 {
 	struct epoll_event wanted = {.events = events | EPOLLONESHOT, .data.u64 = (uint64_t)file};
@@ -85,6 +108,8 @@ int tek__event_set_arm(int file, uint32_t events, bool registered)
 	/* What is right depends on what the descriptor means by now, and that may change in between. */
 	for (int tries = 0;; tries++) {
 		int result = call(SYS_epoll_ctl, set(), operation, file, (long)&wanted, 0, 0);
+		if (result == -EBADF && tries < 4 && start_again())
+			continue;
 		if (tries == 4 || (result != -ENOENT && result != -EEXIST))
 			return result;
 		operation = result == -ENOENT ? EPOLL_CTL_ADD : EPOLL_CTL_MOD;

@@ -7,6 +7,11 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
+/* So many numbers below, or beyond, the limit are enough for all of ours. */
+#define MARGIN 16
+/* Beyond that the kernel would have to make a larger table, and programs hardly come so far. */
+#define MOST_BEYOND 65536
+
 atomic_int tek__hidden[TEK_HIDDEN_FILES] = {-1, -1, -1, -1, -1};
 
 static pid_t process;
@@ -21,16 +26,39 @@ bool tek__hidden_borrowed(void)
 	return getpid() != process;
 }
 
+/*
+ * The same file with a number beyond the soft limit, where a program can have none; -1: the hard limit leaves no room.
+ * For a moment the soft limit is higher.
+ */
+static int duplicate_beyond(int file, const struct rlimit *limit)
+{
+	const struct rlimit64 before = {.rlim_cur = limit->rlim_cur, .rlim_max = limit->rlim_max};
+	struct rlimit64 more = before;
+
+	more.rlim_cur += MARGIN;
+	if (more.rlim_cur > more.rlim_max ||
+	    syscall(SYS_prlimit64, 0, RLIMIT_NOFILE, &more, NULL) != 0)
+		return -1;
+	int moved = fcntl(file, F_DUPFD_CLOEXEC, (int)limit->rlim_cur);
+	syscall(SYS_prlimit64, 0, RLIMIT_NOFILE, &before, NULL);
+	return moved;
+}
+
 int tek__hidden_place(int file)
 {
 	struct rlimit limit;
-	int low = 1000;
+	int low = 1000, moved = -1;
 
 	if (file < 0)
 		return -errno;
-	if (getrlimit(RLIMIT_NOFILE, &limit) == 0 && limit.rlim_cur < 1024)
-		low = (int)limit.rlim_cur - 16;
-	int moved = low > file ? fcntl(file, F_DUPFD_CLOEXEC, low) : -1;
+	if (getrlimit(RLIMIT_NOFILE, &limit) == 0) {
+		if (limit.rlim_cur < MOST_BEYOND)
+			moved = duplicate_beyond(file, &limit);
+		if (limit.rlim_cur < 1024)
+			low = (int)limit.rlim_cur - MARGIN;
+	}
+	if (moved < 0 && low > file)
+		moved = fcntl(file, F_DUPFD_CLOEXEC, low);
 	if (moved < 0)
 		return file;
 	/* Not close(2) of the C library, whose symbol is ours. */
@@ -64,9 +92,10 @@ bool tek__hidden_move(int file)
 	if (!tek__hidden_is(file) || tek__hidden_borrowed())
 		return true;
 	int moved = fcntl(file, F_DUPFD_CLOEXEC, file + 1);
-	if (moved < 0)
+	if (moved < 0 && errno != EBADF)
 		moved = fcntl(file, F_DUPFD_CLOEXEC, 3);
-	if (moved < 0)
+	/* The program has closed it by a system call of its own; whoever needs it makes it anew. */
+	if (moved < 0 && errno != EBADF)
 		return false;
 	/* Who waits for it, waits for the file, not for the number: it notices nothing. */
 	for (unsigned int i = 0; i < TEK_HIDDEN_FILES; i++) {
