@@ -111,3 +111,56 @@ def test_where_none_are_replaced_it_binds_as_it_asked(open_build, program, plugi
 def test_a_library_is_found_in_the_directories_of_who_opens_it(open_build, program, plugin, mode, name):
     ended = run(open_build, program, *mode, "--", program, name)
     assert (ended.returncode, ended.stdout) == (0, "60000 the program's\n"), ended.stderr
+
+
+# Variables in the block that each thread has since it began.
+IN_BLOCK = r"""
+static __thread volatile int value __attribute__((tls_model("initial-exec"))) = 42;
+int get(void) { return value; }
+"""
+OPENS_LATE = r"""
+#include <dlfcn.h>
+#include <pthread.h>
+#include <semaphore.h>
+#include <stdio.h>
+static sem_t go, done;
+static int (*get)(void);
+static void *wait_and_read(void *argument)
+{
+	sem_wait(&go);
+	printf("%d ", get());
+	sem_post(&done);
+	return argument;
+}
+int main(int argc, char **argv)
+{
+	pthread_t thread;
+	sem_init(&go, 0, 0);
+	sem_init(&done, 0, 0);
+	pthread_create(&thread, NULL, wait_and_read, NULL);
+	void *library = dlopen(argv[1], RTLD_NOW);
+	if (!library)
+		return fprintf(stderr, "%s\n", dlerror()), 3;
+	get = (int (*)(void))dlsym(library, "get");
+	printf("%d ", get());
+	sem_post(&go);
+	sem_wait(&done);
+	pthread_join(thread, NULL);
+	printf("%s\n", dlerror() ? "an error" : "");
+	return argc * 0;
+}
+"""
+
+
+@pytest.mark.parametrize("mode", [[], ["--model", "m:1"], ["--model", "m:n", "--workers", "2"]], ids=" ".join)
+@pytest.mark.parametrize("tags", ["enable-new-dtags", "disable-new-dtags"])
+@pytest.mark.parametrize("name", ["libblock.so", "$ORIGIN/late/libblock.so", "{directory}/libblock.so"])
+def test_variables_of_a_library_that_is_opened_late_are_there_in_threads_that_are(open_build, open_directory, compile_c,
+                                                                                  mode, tags, name):
+    directory = open_directory / "late"
+    if not directory.exists():
+        directory.mkdir()
+        compile_c(IN_BLOCK, "cc", "-shared", "-fPIC").rename(directory / "libblock.so")
+    program = compile_c(OPENS_LATE, "cc", "-w", "-pthread", f"-Wl,--{tags},-rpath,$ORIGIN/late")
+    ended = run(open_build, program, *mode, "--", program, name.format(directory=directory))
+    assert (ended.returncode, ended.stdout) == (0, "42 42 \n"), ended.stderr
