@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
 #include "uthread_posix.h"
 
+#include <alloca.h>
 #include <errno.h>
 #include <sched.h>
 #include <semaphore.h>
@@ -251,12 +252,15 @@ static int end_with_stack(size_t asked, size_t used)
 static void a_stack_ends_where_its_size_says(void **state)
 {
 	const size_t least = (size_t)sysconf(_SC_THREAD_STACK_MIN), sizes[] = {least, 256 << 10};
+	/* Below a small one is what a tick puts onto the stack of a thread that uses all of it: frame and handler, in pages. */
+	const size_t below[] = {
+		on_user_level() ? (size_t)sysconf(_SC_MINSIGSTKSZ) + 2048 + 4096 : 0, 0};
 
 	(void)state;
 	for (int i = 0; i < 2; i++) {
 		const size_t asked = sizes[i];
 		assert_int_equal(end_with_stack(asked, asked - least / 2), 0);
-		int status = end_with_stack(asked, asked);
+		int status = end_with_stack(asked, asked + below[i]);
 		assert_true(WIFSIGNALED(status) && WTERMSIG(status) == SIGSEGV);
 	}
 }
@@ -542,6 +546,60 @@ static void children_of_any_thread_have_threads_of_their_own(void **state)
 	}
 }
 
+enum { SMALL_STACK = 16384, LEFT = 1200 };
+
+static volatile atomic_int small_have_ended;
+
+static void *compute_beside_small_stacks(void *argument)
+{
+	while (atomic_load(&small_have_ended) < 8)
+		;
+	return argument;
+}
+
+/* Down to nearly the last byte that it may use, and interrupted there. */
+__attribute__((noinline)) static void use_down_to(const char *low)
+{
+	const char *here = __builtin_frame_address(0);
+	volatile char *memory = alloca((size_t)(here - low) - LEFT);
+	const struct timespec end = in_ms(CLOCK_MONOTONIC, 30);
+
+	memory[0] = 1;
+	while (!is_over(&end))
+		;
+}
+
+static void *use_small_stack(void *argument)
+{
+	pthread_attr_t attr;
+	void *low;
+	size_t bytes;
+
+	pthread_getattr_np(pthread_self(), &attr);
+	pthread_attr_getstack(&attr, &low, &bytes);
+	pthread_attr_destroy(&attr);
+	use_down_to(low);
+	atomic_fetch_add(&small_have_ended, 1);
+	return argument;
+}
+
+static void a_small_stack_can_be_used_to_its_end_by_a_thread_that_is_preempted(void **state)
+{
+	(void)state;
+	NEEDS_PREEMPTION();
+	pthread_attr_t attr;
+	pthread_t computes = start(compute_beside_small_stacks, NULL), threads[8];
+
+	pthread_attr_init(&attr);
+	pthread_attr_setstacksize(&attr, SMALL_STACK);
+	for (int i = 0; i < 8; i++)
+		assert_int_equal(pthread_create(&threads[i], &attr, use_small_stack, NULL), 0);
+	for (int i = 0; i < 8; i++)
+		result_of(threads[i]);
+	result_of(computes);
+	pthread_attr_destroy(&attr);
+}
+
 int main(void)
 {
 	alarm(100);
@@ -567,6 +625,8 @@ int main(void)
 		cmocka_unit_test(a_priority_of_sched_tek_is_a_nice_value),
 		cmocka_unit_test(the_process_lives_until_its_last_thread_ends),
 		cmocka_unit_test(children_of_any_thread_have_threads_of_their_own),
+		cmocka_unit_test(
+			a_small_stack_can_be_used_to_its_end_by_a_thread_that_is_preempted),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

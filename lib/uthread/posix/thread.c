@@ -64,17 +64,24 @@ static size_t extra_guard(const struct tek_attr *attr)
 	return !attr->stack && bytes > page_bytes() ? bytes - page_bytes() : 0;
 }
 
+/* So much of a stack the tick's handler uses at most, below the kernel's frame. */
+#define HANDLER_BYTES ((size_t)2048)
 /* What the C library keeps on a thread's stack, at least: its structure of the thread, and thread-local storage. */
 #define C_LIBRARY_BYTES ((size_t)4096)
+/* Programs that choose a size below this use nearly all of it. */
+#define SMALL_BYTES ((size_t)64 << 10)
 
 /*
- * Of one that says its size: just that, so an overflow is found where it is found without us.  A tick puts a signal
- * frame onto a stack, whoever set its size; that takes the place of what the C library would keep there, and lies
- * elsewhere here.  Where frames are larger the stack gets as much more.
+ * Of one that says its size.  A tick puts a signal frame onto a stack, whoever set its size, wherever the program is by
+ * then.  A small stack has room for that and the handler below.  In a larger one it takes the place of what the C library
+ * would keep there, and lies elsewhere here: so an overflow is found where it is found without us.
  */
 static size_t stack_bytes(const struct tek_attr *attr)
 {
 	const size_t frame = tek__frame_bytes();
+
+	if (attr->stack_bytes < SMALL_BYTES)
+		return attr->stack_bytes + frame + HANDLER_BYTES;
 	return attr->stack_bytes + (frame > C_LIBRARY_BYTES ? frame - C_LIBRARY_BYTES : 0);
 }
 
