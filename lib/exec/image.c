@@ -41,10 +41,11 @@ static void read_segments(struct tek_image *image)
 		if (!tek__image_bytes(image, &read, entry, at + i * entry))
 			return;
 		image->segments[i] =
-			wide ? (struct tek_segment){read.wide.p_type, read.wide.p_vaddr,
-						    read.wide.p_offset, read.wide.p_filesz}
-			     : (struct tek_segment){read.narrow.p_type, read.narrow.p_vaddr,
-						    read.narrow.p_offset, read.narrow.p_filesz};
+			wide ? (struct tek_image_segment){read.wide.p_type, read.wide.p_vaddr,
+							  read.wide.p_offset, read.wide.p_filesz}
+			     : (struct tek_image_segment){read.narrow.p_type, read.narrow.p_vaddr,
+							  read.narrow.p_offset,
+							  read.narrow.p_filesz};
 	}
 	image->count = count;
 }
@@ -62,7 +63,7 @@ bool tek__image_read(struct tek_image *image, int fd)
 	return true;
 }
 
-static const struct tek_segment *find_segment(const struct tek_image *image, uint32_t type)
+static const struct tek_image_segment *find_segment(const struct tek_image *image, uint32_t type)
 {
 	for (unsigned int i = 0; i < image->count; i++)
 		if (image->segments[i].type == type)
@@ -79,7 +80,7 @@ static void read_string(int fd, char *to, size_t size, uint64_t offset)
 
 bool tek__image_interpreter(const struct tek_image *image, char *path, size_t size)
 {
-	const struct tek_segment *interpreter = find_segment(image, PT_INTERP);
+	const struct tek_image_segment *interpreter = find_segment(image, PT_INTERP);
 
 	if (interpreter)
 		read_string(image->fd, path, size, interpreter->offset);
@@ -89,7 +90,7 @@ bool tek__image_interpreter(const struct tek_image *image, char *path, size_t si
 uint64_t tek__image_offset(const struct tek_image *image, uint64_t address)
 {
 	for (unsigned int i = 0; i < image->count; i++) {
-		const struct tek_segment *segment = &image->segments[i];
+		const struct tek_image_segment *segment = &image->segments[i];
 		if (segment->type == PT_LOAD && address >= segment->address &&
 		    address - segment->address < segment->bytes)
 			return address - segment->address + segment->offset;
@@ -99,7 +100,7 @@ uint64_t tek__image_offset(const struct tek_image *image, uint64_t address)
 
 bool tek__image_dynamic(const struct tek_image *image, unsigned int index, Elf64_Dyn *entry)
 {
-	const struct tek_segment *dynamic = find_segment(image, PT_DYNAMIC);
+	const struct tek_image_segment *dynamic = find_segment(image, PT_DYNAMIC);
 	const size_t size = image->is_wide ? sizeof(Elf64_Dyn) : sizeof(Elf32_Dyn);
 	union {
 		Elf32_Dyn narrow;
@@ -137,6 +138,35 @@ bool tek__image_text(const struct tek_image *image, uint64_t at, char *to, size_
 		return false;
 	read_string(image->fd, to, size, strings + at);
 	return true;
+}
+
+bool tek__image_has_note(const struct tek_image *image, const char *owner)
+{
+	enum { MAX_NOTES = 32 };
+	const size_t length = strlen(owner) + 1;
+	Elf64_Nhdr note; /* the same in both word sizes */
+	char name[16];
+
+	for (unsigned int i = 0; i < image->count; i++) {
+		const struct tek_image_segment *segment = &image->segments[i];
+		uint64_t at = 0;
+		for (int notes = 0; segment->type == PT_NOTE && notes < MAX_NOTES &&
+				    at + sizeof(note) < segment->bytes;
+		     notes++) {
+			if (!tek__image_bytes(image, &note, sizeof(note), segment->offset + at))
+				break;
+			at += sizeof(note);
+			/* Some count the bytes that fill it up to a multiple of 4. */
+			if (note.n_namesz >= length && note.n_namesz <= (length + 3) / 4 * 4 &&
+			    length <= sizeof(name) &&
+			    tek__image_bytes(image, name, length, segment->offset + at) &&
+			    memcmp(name, owner, length) == 0)
+				return true;
+			at += ((uint64_t)note.n_namesz + 3) / 4 * 4 +
+			      ((uint64_t)note.n_descsz + 3) / 4 * 4;
+		}
+	}
+	return false;
 }
 
 bool tek__image_path(const struct tek_image *image, char *path, size_t size)

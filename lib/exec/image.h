@@ -14,7 +14,7 @@
 #include <stdint.h>
 
 /* What is needed of a segment, of either word size. */
-struct tek_segment {
+struct tek_image_segment {
 	uint32_t type;
 	uint64_t address, offset, bytes;
 };
@@ -27,7 +27,7 @@ struct tek_image {
 		Elf32_Ehdr narrow;
 		Elf64_Ehdr wide;
 	} header;
-	struct tek_segment segments[24]; /* programs have some 13 */
+	struct tek_image_segment segments[24]; /* programs have some 13 */
 	unsigned int count; /* 0: there are none to be read, or more than any program has */
 };
 
@@ -54,6 +54,9 @@ uint64_t tek__image_offset(const struct tek_image *image, uint64_t address);
 
 /* A string of the dynamic section, cut to fit; false: it has none. */
 bool tek__image_text(const struct tek_image *image, uint64_t at, char *to, size_t size);
+
+/* Whether one of the notes has this owner. */
+bool tek__image_has_note(const struct tek_image *image, const char *owner);
 
 /* The path by which the kernel knows the file, as /proc says it; false: unknown, or longer than that. */
 bool tek__image_path(const struct tek_image *image, char *path, size_t size);

@@ -132,48 +132,82 @@ const char *tek__target_sibling(void)
 	return sibling[0] ? sibling : NULL;
 }
 
-/* Libraries, by the beginnings of their names, beside which ours cannot be. */
+/* Programs that ours cannot be in. */
 static struct {
-	const char *library, *why;
-} disturbed[8] = {
+	enum { BY_LIBRARY, BY_FILE_BESIDE, BY_NOTE } how;
+	const char *name, *why; /* of a library the beginning of its name */
+} disturbed[12] = {
 	/* It aborts a program in which it is not the first library. gcc's name, clang's name. */
-	{"libasan.so", "is built with AddressSanitizer"},
-	{"libclang_rt.asan", "is built with AddressSanitizer"},
+	{BY_LIBRARY, "libasan.so", "is built with AddressSanitizer"},
+	{BY_LIBRARY, "libclang_rt.asan", "is built with AddressSanitizer"},
 };
+enum { MAX_DISTURBED = sizeof(disturbed) / sizeof(disturbed[0]) };
 
-void tek__target_disturbs(const char *library, const char *why)
+static void disturbs(int how, const char *name, const char *why)
 {
 	size_t i = 0;
 
-	while (disturbed[i].library && strcmp(disturbed[i].library, library) != 0)
-		if (++i == sizeof(disturbed) / sizeof(disturbed[0]))
+	while (disturbed[i].name &&
+	       (strcmp(disturbed[i].name, name) != 0 || (int)disturbed[i].how != how))
+		if (++i == MAX_DISTURBED)
 			return;
+	disturbed[i].how = how;
 	disturbed[i].why = why;
-	disturbed[i].library = library;
+	disturbed[i].name = name;
 }
 
-static const char *why_disturbed(const char *library)
+void tek__target_disturbs(const char *library, const char *why)
 {
-	for (size_t i = 0; i < sizeof(disturbed) / sizeof(disturbed[0]); i++) {
-		const char *one = disturbed[i].library;
-		if (one && strncmp(library, one, strlen(one)) == 0)
-			return disturbed[i].why;
-	}
-	return NULL;
+	disturbs(BY_LIBRARY, library, why);
 }
 
-/* Why ours cannot be beside the libraries that a program needs; NULL: it can. */
-static const char *needs_disturbed(const struct tek_image *image)
+void tek__target_disturbs_beside(const char *file, const char *why)
 {
-	const char *why = NULL;
+	disturbs(BY_FILE_BESIDE, file, why);
+}
+
+void tek__target_disturbs_note(const char *owner, const char *why)
+{
+	disturbs(BY_NOTE, owner, why);
+}
+
+static bool needs(const struct tek_image *image, const char *library)
+{
 	Elf64_Dyn entry;
 	char name[32];
 
-	for (unsigned int i = 0; !why && tek__image_dynamic(image, i, &entry); i++)
+	for (unsigned int i = 0; tek__image_dynamic(image, i, &entry); i++)
 		if (entry.d_tag == DT_NEEDED &&
-		    tek__image_text(image, entry.d_un.d_val, name, sizeof(name)))
-			why = why_disturbed(name);
-	return why;
+		    tek__image_text(image, entry.d_un.d_val, name, sizeof(name)) &&
+		    strncmp(name, library, strlen(library)) == 0)
+			return true;
+	return false;
+}
+
+static bool lies_beside(const struct tek_image *image, const char *file)
+{
+	char path[TEK_TARGET_PATH_BYTES];
+
+	if (!tek__image_path(image, path, sizeof(path)))
+		return false;
+	char *name = strrchr(path, '/') + 1;
+	if ((size_t)(name - path) + strlen(file) >= sizeof(path))
+		return false;
+	strcpy(name, file);
+	return access(path, F_OK) == 0;
+}
+
+/* Why ours cannot be in the program; NULL: it can. */
+static const char *why_disturbed(const struct tek_image *image)
+{
+	for (size_t i = 0; i < MAX_DISTURBED && disturbed[i].name; i++) {
+		const char *name = disturbed[i].name;
+		if (disturbed[i].how == BY_LIBRARY       ? needs(image, name)
+		    : disturbed[i].how == BY_FILE_BESIDE ? lies_beside(image, name)
+							 : tek__image_has_note(image, name))
+			return disturbed[i].why;
+	}
+	return NULL;
 }
 
 /* The C library of a program is known by its loader. */
@@ -240,7 +274,7 @@ static struct tek_verdict examine_elf(struct tek_image *image)
 	if (!has_recent_libc(image, loader, crosses))
 		return (struct tek_verdict){TEK_DISTURBS,
 					    "has an older C library than TEK's library needs"};
-	const char *why = needs_disturbed(image);
+	const char *why = why_disturbed(image);
 	if (why)
 		return (struct tek_verdict){TEK_DISTURBS, why};
 	return crosses ? (struct tek_verdict){TEK_CROSSES, NULL} : fits;

@@ -50,6 +50,13 @@ void tek__target_start(void);
 void tek__target_disturbs(const char *library, const char *why);
 
 /*
+ * The same for a program beside whose file one with this name lies, which tells what it is.  And for programs with an ELF note
+ * of this owner ("Go").
+ */
+void tek__target_disturbs_beside(const char *file, const char *why);
+void tek__target_disturbs_note(const char *owner, const char *why);
+
+/*
  * The libtek.so for programs of the other word size: NULL unless this one lies in a directory
  * that is one of two for both (such as lib and lib32), and there is one in the other. Constant.
  */

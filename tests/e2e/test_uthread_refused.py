@@ -3,6 +3,7 @@
 import os
 import platform
 import resource
+import shutil
 import subprocess
 
 import pytest
@@ -139,3 +140,84 @@ def test_nothing_is_said_where_nothing_is_refused_or_wanted(program, refused):
     assert run([program], "workers=2,preempt=off" if refused else "workers=2",
                env={"LD_PRELOAD": str(LIBRARY)},
                preexec_fn=without_pending_signals if refused else None) == []
+
+
+SAYS_WHERE = r"""
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+int main(void)
+{
+	const char *preload = getenv("LD_PRELOAD");
+	puts(preload && strstr(preload, "uthread") ? "on user-level threads" : "as it is");
+	return 7;
+}
+"""
+# What Go's linker puts into a program.
+GO_NOTE = r"""
+__asm__(".pushsection .note.go.buildid,\"a\",@note\n.long 4, 4, 4\n.ascii \"Go\\0\\0\"\n.long 0\n.popsection");
+"""
+
+
+def names_itself(tek, program, why, *prefix):
+    """Runs a program that cannot be on user-level threads."""
+    ended = tek("run", "--no-rules", "--model", "m:n", "--", *prefix, program)
+    assert (ended.returncode, ended.stdout) == (7, "as it is\n"), ended.stderr
+    # A long path is shortened at its front.
+    assert ended.stderr.startswith("tek: ") and f"{str(program)[-40:]} {why}: it runs, but not" in ended.stderr
+    assert len(ended.stderr.splitlines()) == 1
+
+
+PREFIXES = pytest.mark.parametrize("prefix", [[], ["sh", "-c", '"$0"; exit $?']], ids=["itself", "child"])
+
+
+@PREFIXES
+def test_a_program_of_gos_linker_runs_as_it_is(tek, compile_c, prefix):
+    names_itself(tek, compile_c(GO_NOTE + SAYS_WHERE, "cc"), "is written in Go", *prefix)
+
+
+@PREFIXES
+@pytest.mark.parametrize("beside, why", [("chrome_crashpad_handler", "is Chromium"), ("libxul.so", "is Firefox")])
+def test_a_browser_runs_as_it_is(tek, compile_c, tmp_path, beside, why, prefix):
+    program = shutil.copy(compile_c(SAYS_WHERE, "cc"), tmp_path / "browser")
+    (tmp_path / beside).touch()
+    link = tmp_path / "bin" / "link"
+    link.parent.mkdir()
+    link.symlink_to(program)
+    names_itself(tek, program, why, *prefix)
+    names_itself(tek, link, why, *prefix)
+
+
+CGO = """
+package main
+
+// #include <pthread.h>
+// static int joined(void *(*unused)(void *)) { return 0; }
+import "C"
+import ("fmt"; "net"; "sync")
+
+func main() {
+	var group sync.WaitGroup
+	for i := 0; i < 20; i++ {
+		group.Add(1)
+		go func() { defer group.Done(); net.LookupHost("localhost"); C.joined(nil) }()
+	}
+	group.Wait()
+	fmt.Println("all right")
+}
+"""
+
+
+def test_a_go_program_with_cgo_runs(tek, tmp_path):
+    go = shutil.which("go")
+    if not go:
+        pytest.skip("needs go")
+    (tmp_path / "main.go").write_text(CGO)
+    built = subprocess.run([go, "build", "-o", str(tmp_path / "cgo"), str(tmp_path / "main.go")], capture_output=True,
+                           text=True, timeout=500, check=False,
+                           env={**os.environ, "CGO_ENABLED": "1", "GOFLAGS": "-mod=mod", "GOPROXY": "off"})
+    if built.returncode:
+        pytest.skip(f"go cannot build here: {built.stderr.strip().splitlines()[-1]}")
+    ended = tek("run", "--no-rules", "--model", "m:n", "--", tmp_path / "cgo")
+    assert (ended.returncode, ended.stdout) == (0, "all right\n"), ended.stderr
+    assert "is written in Go" in ended.stderr

@@ -37,6 +37,11 @@ bool tek__start(void)
 	tek__target_disturbs("libhwasan.", "is built with HWAddressSanitizer");
 	tek__target_disturbs("libclang_rt.", "is built with a sanitizer");
 	tek__target_disturbs("libtek.so", "is linked with libtek.so");
+	/* Its runtime switches stacks and thread-local storage, by signals of its own. */
+	tek__target_disturbs_note("Go", "is written in Go");
+	/* Their sandboxes want processes with one kernel thread, and check that. */
+	tek__target_disturbs_beside("chrome_crashpad_handler", "is Chromium");
+	tek__target_disturbs_beside("libxul.so", "is Firefox");
 	atomic_store_explicit(&started, true, memory_order_release);
 	return true;
 }

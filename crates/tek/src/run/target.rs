@@ -40,6 +40,12 @@ pub enum Reason {
     Sanitizer,
     /// Linked with libtek.so, which has the same functions as libtek-uthread.so.
     Libtek,
+    /// Has a runtime that switches stacks and thread-local storage itself.
+    Go,
+    /// Makes processes that must have one kernel thread.
+    Chromium,
+    /// The same.
+    Firefox,
 }
 
 impl Reason {
@@ -54,6 +60,9 @@ impl Reason {
                 | Self::Asan
                 | Self::Sanitizer
                 | Self::Libtek
+                | Self::Go
+                | Self::Chromium
+                | Self::Firefox
         )
     }
 
@@ -72,6 +81,9 @@ impl Reason {
             Self::Asan => "is built with AddressSanitizer",
             Self::Sanitizer => "is built with a sanitizer of threads or leaks",
             Self::Libtek => "is linked with libtek.so",
+            Self::Go => "is written in Go",
+            Self::Chromium => "is Chromium",
+            Self::Firefox => "is Firefox",
         }
     }
 }
@@ -129,17 +141,27 @@ pub fn examine(program: &OsStr, libraries: &[(PathBuf, Elf)]) -> Option<Target> 
     let library = library.map(|(path, _)| path.clone());
     let missing = elf.loader.clone().filter(|loader| !Path::new(loader).exists());
     let machine = Some(elf.machine());
-    Some(Target { file, reason, uthread_reason: uthread_reason(&elf), library, machine, missing })
+    let uthread_reason = uthread_reason(&file, &elf);
+    Some(Target { file, reason, uthread_reason, library, machine, missing })
 }
 
 /// What stands between a program that could have libtek.so and user-level threads.
-fn uthread_reason(elf: &Elf) -> Option<Reason> {
+fn uthread_reason(file: &Path, elf: &Elf) -> Option<Reason> {
     const SANITIZERS: [&str; 4] = ["libtsan.", "liblsan.", "libhwasan.", "libclang_rt."];
     let needs = |prefix: &str| elf.needed.iter().any(|name| name.starts_with(prefix));
     if SANITIZERS.into_iter().any(needs) {
         return Some(Reason::Sanitizer);
     }
-    needs("libtek.so").then_some(Reason::Libtek)
+    if needs("libtek.so") {
+        return Some(Reason::Libtek);
+    }
+    if elf.is_go {
+        return Some(Reason::Go);
+    }
+    let resolved = file.canonicalize().ok()?;
+    let beside = |name| resolved.with_file_name(name).exists();
+    let browsers = [("chrome_crashpad_handler", Reason::Chromium), ("libxul.so", Reason::Firefox)];
+    browsers.into_iter().find_map(|(name, reason)| beside(name).then_some(reason))
 }
 
 /// What stands between a program and the library that is made for its processor.

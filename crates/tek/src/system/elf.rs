@@ -3,7 +3,7 @@
 use goblin::container::Ctx;
 use goblin::elf::dynamic::{Dyn, DT_NEEDED, DT_NULL, DT_RPATH, DT_RUNPATH, DT_SONAME, DT_STRTAB};
 use goblin::elf::header::{machine_to_str, ET_DYN};
-use goblin::elf::program_header::{ProgramHeader, PT_DYNAMIC, PT_INTERP, PT_LOAD};
+use goblin::elf::program_header::{ProgramHeader, PT_DYNAMIC, PT_INTERP, PT_LOAD, PT_NOTE};
 use scroll::Pread;
 use std::fmt;
 use std::fs::File;
@@ -22,6 +22,8 @@ pub struct Elf {
     pub needed: Vec<String>,
     /// Where it has them searched for first (DT_RUNPATH, or DT_RPATH).
     pub search: Vec<String>,
+    /// Whether Go's linker made it.
+    pub is_go: bool,
     name: Option<String>,
 }
 
@@ -187,8 +189,27 @@ fn parse(read: impl Fn(u64, usize) -> Option<Vec<u8>>) -> Option<Elf> {
             .next()
             .map(|list| list.split(':').map(str::to_owned).collect())
             .unwrap_or_default(),
+        is_go: segments.iter().filter(|segment| segment.p_type == PT_NOTE).any(|segment| {
+            let bytes = (segment.p_filesz as usize).min(DYNAMIC_BYTES);
+            read(segment.p_offset, bytes).is_some_and(|notes| has_note_of(&notes, b"Go\0", context))
+        }),
         name: texts(DT_SONAME).next(),
     })
+}
+
+/// Whether one of the notes of a segment has this owner.
+fn has_note_of(notes: &[u8], owner: &[u8], context: Ctx) -> bool {
+    let mut at = 0;
+    let mut word = || notes.gread_with::<u32>(&mut at, context.le).ok().map(|word| word as usize);
+    let (Some(name), Some(text), Some(_)) = (word(), word(), word()) else { return false };
+    // Some count the bytes that fill it up to a multiple of 4.
+    let fits = (owner.len()..=owner.len().next_multiple_of(4)).contains(&name);
+    if fits && notes[at..].starts_with(owner) {
+        return true;
+    }
+    let next = name.next_multiple_of(4).checked_add(text.next_multiple_of(4));
+    let rest = next.and_then(|next| notes.get(at.checked_add(next)?..));
+    rest.is_some_and(|rest| has_note_of(rest, owner, context))
 }
 
 #[cfg(test)]
