@@ -48,12 +48,14 @@ static void read_segments(struct tek_image *image)
 							  read.narrow.p_filesz};
 	}
 	image->count = count;
+	image->is_strange = false;
 }
 
 bool tek__image_read(struct tek_image *image, int fd)
 {
 	image->fd = fd;
 	image->count = 0;
+	image->is_strange = true;
 	/* A file of 32 bits may be shorter than the longer header. */
 	if (pread(fd, &image->header, sizeof(image->header), 0) < (ssize_t)sizeof(Elf32_Ehdr) ||
 	    memcmp(image->header.ident, ELFMAG, SELFMAG) != 0)

@@ -28,7 +28,8 @@ struct tek_image {
 		Elf64_Ehdr wide;
 	} header;
 	struct tek_image_segment segments[24]; /* programs have some 13 */
-	unsigned int count; /* 0: there are none to be read, or more than any program has */
+	unsigned int count;
+	bool is_strange; /* the segments cannot be read, or are more than any program has: none are here */
 };
 
 /* Opens a regular file only: to open a FIFO can wait for ever, a device can act on it.  -1: it is none. */

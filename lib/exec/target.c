@@ -263,7 +263,7 @@ static struct tek_verdict examine_elf(struct tek_image *image)
 	    (!crosses && machine != __ehdr_start.e_machine))
 		return (struct tek_verdict){TEK_DISTURBS, "is for another processor"};
 
-	if (!image->count)
+	if (image->is_strange)
 		return fits; /* the kernel will say what it thinks of it */
 
 	const bool interpreted = tek__image_interpreter(image, loader, sizeof(loader));

@@ -4,6 +4,7 @@
 #include "base/program.h"
 #include "ident/process.h"
 #include "ident/segment.h"
+#include "ident/script.h"
 #include "ident/table.h"
 
 #include <dlfcn.h>
@@ -257,6 +258,42 @@ static int find_program(struct dl_phdr_info *info, size_t size, void *value)
 	return 1;
 }
 
+/* FNV-1a, from another beginning for each word of the result. */
+static void mix(uint32_t words[], size_t count, const void *bytes, size_t size)
+{
+	const unsigned char *at = bytes;
+
+	for (size_t i = 0; i < count; i++)
+		for (size_t j = 0; j < size; j++)
+			words[i] = (words[i] ^ at[j]) * 16777619u;
+}
+
+/*
+ * The script that an interpreter runs is the program then: a file without addresses, whose build id is made of that of the
+ * interpreter and of its path.  Returns the number of what is the program.
+ */
+static unsigned int add_script(unsigned int interpreter)
+{
+	const struct tek_module *known = &modules[interpreter - 1];
+	struct tek_module script = {.start = 0};
+	uint32_t id[sizeof(script.build_id) / sizeof(uint32_t)];
+
+	if (count == TEK_MAX_MODULES ||
+	    !tek__script_of_process((const char *)known->path, (char *)script.path,
+				    sizeof(script.path)))
+		return interpreter;
+	for (size_t i = 0; i < sizeof(id) / sizeof(id[0]); i++)
+		id[i] = 2166136261u + (uint32_t)i;
+	const size_t words = sizeof(id) / sizeof(id[0]);
+	mix(id, words, known->build_id, known->build_id_bytes);
+	mix(id, words, known->path, known->build_id_bytes ? 0 : strlen((const char *)known->path));
+	mix(id, words, script.path, strlen((const char *)script.path));
+	memcpy(script.build_id, id, sizeof(id));
+	script.build_id_bytes = sizeof(id);
+	add(&script);
+	return count;
+}
+
 void tek__module_note_program(void)
 {
 	struct tek_module module;
@@ -267,6 +304,8 @@ void tek__module_note_program(void)
 	if (search.address && !tek__module_has(search.address, 1) && look_up(&search))
 		add(&module);
 	program = (unsigned int)(find(search.address) + 1);
+	if (program)
+		program = add_script(program);
 	errno = saved;
 }
 

@@ -3,7 +3,6 @@
 #include "place/affinity.h"
 
 #include "ident/process.h"
-#include "place/place.h"
 #include "preload/real.h"
 
 #include <errno.h>
@@ -34,20 +33,6 @@ TEK_EXPORT int pthread_getaffinity_np(pthread_t handle, size_t bytes, cpu_set_t 
 	if (!error && started)
 		tek__affinity_tell(tek__by_handle(handle), bytes, mask);
 	return error;
-}
-
-/* It tells of the CPUs as well, and threads are created with what it tells. */
-TEK_EXPORT int pthread_getattr_np(pthread_t handle, pthread_attr_t *attr)
-{
-	const bool started = tek__start();
-	int error = tek__real.pthread_getattr_np(handle, attr);
-	struct tek_mask mask = {{0}};
-
-	if (error || !started || !tek__place_is_on() ||
-	    pthread_attr_getaffinity_np(attr, sizeof(mask), (cpu_set_t *)&mask))
-		return error;
-	tek__affinity_tell(tek__by_handle(handle), sizeof(mask), (cpu_set_t *)&mask);
-	return tek__real.pthread_attr_setaffinity_np(attr, sizeof(mask), (const cpu_set_t *)&mask);
 }
 
 TEK_EXPORT int sched_setaffinity(pid_t tid, size_t bytes, const cpu_set_t *mask)

@@ -1,13 +1,18 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
-/* A program that asks for a thread's stack is told of the room below it, too: stack/grow.h. */
+/*
+ * pthread_getattr_np(3) tells of a thread's stack, with the room below it (stack/grow.h), and of its CPUs: threads are
+ * created with what it tells.
+ */
 #include "ident/process.h"
 #include "ident/thread.h"
+#include "place/affinity.h"
+#include "place/place.h"
 #include "preload/real.h"
 #include "stack/config.h"
 #include "stack/stack.h"
 
 /* Without the lock for the calling thread: an allocator may ask, which has locks of its own. */
-static void tell(pthread_t handle, pthread_attr_t *attr)
+static void tell_room(pthread_t handle, pthread_attr_t *attr)
 {
 	const struct tek_thread *thread;
 
@@ -23,6 +28,16 @@ static void tell(pthread_t handle, pthread_attr_t *attr)
 	}
 }
 
+static void tell_cpus(pthread_t handle, pthread_attr_t *attr)
+{
+	struct tek_mask mask = {{0}};
+
+	if (pthread_attr_getaffinity_np(attr, sizeof(mask), (cpu_set_t *)&mask))
+		return;
+	tek__affinity_tell(tek__by_handle(handle), sizeof(mask), (cpu_set_t *)&mask);
+	tek__real.pthread_attr_setaffinity_np(attr, sizeof(mask), (const cpu_set_t *)&mask);
+}
+
 /* ThreadSanitizer's runtime calls it in threads that it has not prepared yet, where TEK fits no stacks. */
 TEK_EXPORT __attribute__((no_sanitize("thread"))) int pthread_getattr_np(pthread_t handle,
 									 pthread_attr_t *attr)
@@ -30,7 +45,11 @@ TEK_EXPORT __attribute__((no_sanitize("thread"))) int pthread_getattr_np(pthread
 	const bool started = tek__real.pthread_getattr_np || tek__start();
 	int error = tek__real.pthread_getattr_np(handle, attr);
 
-	if (!error && started && tek__stack_config.mode >= TEK_STACK_MODE_AUTO)
-		tell(handle, attr);
-	return error;
+	if (error || !started)
+		return error;
+	if (tek__stack_config.mode >= TEK_STACK_MODE_AUTO)
+		tell_room(handle, attr);
+	if (tek__place_is_on())
+		tell_cpus(handle, attr);
+	return 0;
 }

@@ -39,7 +39,6 @@ static const struct {
 	FUNCTION(pthread_getaffinity_np),
 	FUNCTION(sched_setaffinity),
 	FUNCTION(pthread_setaffinity_np),
-	FUNCTION(pthread_getattr_np),
 	FUNCTION(pthread_attr_setaffinity_np),
 	FUNCTION(prctl),
 	FUNCTION(sigaction),

@@ -39,7 +39,6 @@ struct tek_real {
 	int (*pthread_getaffinity_np)(pthread_t, size_t, cpu_set_t *);
 	int (*sched_setaffinity)(pid_t, size_t, const cpu_set_t *);
 	int (*pthread_setaffinity_np)(pthread_t, size_t, const cpu_set_t *);
-	int (*pthread_getattr_np)(pthread_t, pthread_attr_t *);
 	int (*pthread_attr_setaffinity_np)(pthread_attr_t *, size_t, const cpu_set_t *);
 	int (*prctl)(int, ...);
 	int (*sigaction)(int, const struct sigaction *, struct sigaction *);

@@ -70,7 +70,7 @@ impl Source<'_> {
         functions: &mut Functions,
     ) -> Option<(Program, Profile)> {
         let program = self.program()?;
-        let mut profile = Profile::new(printable(&self.header.program));
+        let mut profile = Profile::new(self.program_name());
         let mut keys = HashMap::new();
         let listed: HashSet<_> = kinds.iter().map(|(number, _)| *number).collect();
         let is_known = |kind: &tek_abi::Kind| {
@@ -141,9 +141,25 @@ impl Source<'_> {
         Some((program, profile))
     }
 
+    /// The program, or the script that it runs: as a person calls it.
+    fn program_name(&self) -> String {
+        let program = printable(&self.header.program);
+        // A script has no addresses.
+        let script = self.program_module().filter(|module| module.start == module.end);
+        let Some(script) = script.map(|module| printable(&module.path)) else { return program };
+        if script == "-c" {
+            return format!("{program} -c");
+        }
+        let name = script.strip_prefix("-m ").or(script.rsplit('/').next());
+        name.map_or(program, str::to_owned)
+    }
+
+    fn program_module(&self) -> Option<&Module> {
+        self.modules.get((self.header.program_module as usize).checked_sub(1)?)
+    }
+
     fn program(&self) -> Option<Program> {
-        let at = (self.header.program_module as usize).checked_sub(1);
-        if let Some(module) = at.and_then(|at| self.modules.get(at)) {
+        if let Some(module) = self.program_module() {
             let program = Program::new(build_id(module), until_nul(&module.path));
             return Program::parse(&program.to_string());
         }
