@@ -47,7 +47,6 @@ static const char *killed_call(const struct sock_fprog *filter)
 		CALL(mprotect, 0),
 		CALL(munmap, 0),
 		CALL(futex, 0),
-		CALL(gettid, 0),
 		CALL(getpid, 0),
 		CALL(tgkill, pid, TID, 0),
 		CALL(prctl, PR_GET_NAME),

@@ -6,7 +6,7 @@
 #include <sys/syscall.h>
 
 /* What libtek.so has, and libtek-uthread.so looks for. */
-__attribute__((visibility("default"))) void tek_thread_get_attributes(void) {}
+__attribute__((visibility("default"))) unsigned int *tek_epoch_;
 
 /* TIMES iterations; after MOST_MS on a busy machine fewer, at least FEWEST. */
 enum { THREADS = 4, TIMES = 200000, FEWEST = 2000, MOST_MS = 2000 };
