@@ -11,7 +11,8 @@ use crate::log;
 use crate::process;
 use crate::sys;
 use nix::sys::epoll::{EpollEvent, EpollFlags};
-use tek_effect::{Error, Identity};
+use std::collections::VecDeque;
+use tek_effect::{Change, Error, Identity};
 
 /// Children of processes with a raised limit are looked through when there are more.
 const MANY_BORN: usize = 1024;
@@ -31,6 +32,17 @@ pub struct Births {
     last_ns: u64,
     /// Some were not listened to.
     are_lost: bool,
+    /// Looks for children of which the kernel has not told, one at a time, and when the next is due.
+    looks: VecDeque<Look>,
+    look_ns: Option<u64>,
+}
+
+/// For which children to look.
+enum Look {
+    /// Of a process with a raised limit.
+    Limit(Change),
+    /// Of threads that are away.
+    Away(Way),
 }
 
 impl Births {
@@ -46,7 +58,8 @@ impl Births {
 
     /// When there is something to do by the clock.
     pub fn next_ns(&self) -> Option<u64> {
-        self.next_ns.filter(|_| self.is_wanted)
+        let next = [self.next_ns, self.look_ns].into_iter().flatten().min();
+        next.filter(|_| self.is_wanted)
     }
 
     /// Whether all births will be known, if need be by a look.
@@ -109,17 +122,36 @@ impl Server {
 
     /// What is due by the clock.
     pub(super) fn turn_births(&mut self, now_ns: u64) {
-        if self.births.next_ns().is_none_or(|at| at > now_ns) {
+        let is_due = |at: Option<u64>| at.is_some_and(|at| at <= now_ns);
+        if !self.births.is_wanted {
             return;
         }
-        self.births.next_ns = None;
-        if std::mem::take(&mut self.births.are_lost) {
-            self.births.listen(true);
-            let before = sys::cpu_ns();
-            self.births_were_lost();
-            self.load.births.charge(sys::cpu_ns().saturating_sub(before), now_ns);
+        if is_due(self.births.look_ns) {
+            self.look_for_children();
         }
-        self.wait_for_births();
+        if is_due(self.births.next_ns) {
+            self.births.next_ns = None;
+            if std::mem::take(&mut self.births.are_lost) {
+                self.births.listen(true);
+                self.births_were_lost();
+            }
+            self.wait_for_births();
+        }
+    }
+
+    /// One look, on the account of births.
+    fn look_for_children(&mut self) {
+        let before = sys::cpu_ns();
+        match self.births.looks.pop_front() {
+            Some(Look::Limit(change)) => self.means.effect.disinherit_limit_of_all(change),
+            Some(Look::Away(Way::Home(heirs))) => self.means.effect.take_all_heirs(&heirs),
+            Some(Look::Away(Way::OutOfFast)) => self.means.tidy(&self.configuration, &self.domain),
+            None => {}
+        }
+        let now = sys::monotonic_ns();
+        self.load.births.charge(sys::cpu_ns().saturating_sub(before), now);
+        let then = self.load.births.exhausted_until(now).unwrap_or(now + BATCH_NS);
+        self.births.look_ns = (!self.births.looks.is_empty()).then_some(then);
     }
 
     fn wait_for_births(&mut self) {
@@ -197,6 +229,7 @@ impl Server {
         self.births.is_wanted = is_wanted;
         self.births.listen(is_wanted);
         (self.births.are_lost, self.births.next_ns) = (false, None);
+        (self.births.looks, self.births.look_ns) = (VecDeque::new(), None);
         if !is_wanted {
             self.siblings.clear();
             return;
@@ -220,18 +253,27 @@ impl Server {
     /// No thread is Fast any more.
     pub(super) fn end_lineage(&mut self) {
         let are_all_read = (0..MOST_BATCHES).any(|_| !self.read_births());
-        if !are_all_read || self.births.are_lost || !self.births.are_heard() {
+        let are_found = self.births.looks.is_empty() && !self.births.are_lost;
+        if !are_all_read || !are_found || !self.births.are_heard() {
             self.bring_all_home();
         }
         self.region.lineage.clear();
         self.watch_births(false);
     }
 
-    /// Children may have been born that tekd has not heard of.
+    /// Children may have been born that tekd has not heard of: it looks for them, soon.
     fn births_were_lost(&mut self) {
-        let raised = self.peers.values().filter_map(|peer| peer.limit);
-        raised.for_each(|change| self.means.effect.disinherit_limit_of_all(change));
-        self.bring_all_home();
+        let limits = self.peers.values().filter_map(|peer| peer.limit).map(Look::Limit);
+        let mut looks: VecDeque<Look> = limits.collect();
+        let mut out_of_fast = false;
+        for way in self.region.lineage.ways() {
+            // One look finds all that are to leave the group of the Fast Region.
+            let is_known =
+                matches!(way, Way::OutOfFast) && std::mem::replace(&mut out_of_fast, true);
+            looks.extend((!is_known).then(|| Look::Away(way.clone())));
+        }
+        self.births.looks = looks;
+        self.births.look_ns = Some(sys::monotonic_ns());
     }
 
     /// All children of threads that are away from their groups, whose parents are there.
