@@ -141,7 +141,7 @@ def test_beside_a_flood_of_another_granted_user_a_granted_one_is_answered_as_bef
 
 
 @pytest.mark.alone("real-time load")
-@pytest.mark.parametrize("kind", ["hello", "explain"])
+@pytest.mark.parametrize("kind", ["hello", "nonsense"])
 def test_beside_a_flood_of_several_granted_users_another_one_waits_for_few_messages(flooded, kind):
     """They take all that users with grants have together, so that there are pauses."""
     flooded.daemon.start(GRANT)

@@ -244,21 +244,22 @@ mod tests {
 
     const GRANTED: [u32; 2] = [1, 2];
 
-    /// Serves for one second, each message for 100 us, and 10 us later the next. `wants` has a
-    /// message again as soon as its last one is served. How often each was served.
+    /// Serves for one second, each message for 100 us. `wants` has a message again as soon as its last
+    /// one is served. How often each was served.
     fn served(load: &mut Load, wants: &[u32]) -> HashMap<u32, u64> {
         let mut times = HashMap::new();
         wants.iter().for_each(|uid| load.arrived(*uid, u64::from(*uid)));
-        let mut now_ns = 1000 * MS;
-        while now_ns < 2000 * MS {
-            if let Some(id) = load.next(now_ns) {
-                let uid = u32::try_from(id).unwrap();
-                *times.entry(uid).or_default() += 1;
-                load.charge(uid, MS / 10, now_ns);
-                load.arrived(uid, id);
-                now_ns += MS / 10;
-            }
-            now_ns += MS / 100;
+        let (mut now_ns, end_ns) = (1000 * MS, 2000 * MS);
+        while now_ns < end_ns {
+            let Some(id) = load.next(now_ns) else {
+                now_ns = load.next_ns(now_ns).unwrap_or(end_ns);
+                continue;
+            };
+            let uid = u32::try_from(id).unwrap();
+            *times.entry(uid).or_default() += 1;
+            load.charge(uid, MS / 10, now_ns);
+            load.arrived(uid, id);
+            now_ns += MS / 10;
         }
         times
     }
