@@ -199,13 +199,12 @@ impl Profile {
     }
 
     /// What the stacks of a kind are made for: for the kind without label first, and for its own
-    /// when its threads have their labels.  Where no kind without label is known, for all kinds of
-    /// the site.
+    /// when its threads have their labels.  Where there is no kind without label they have them when
+    /// they are created.
     pub fn made_for(&self, key: &Key) -> Kind {
         let bare = Key { label: Label::None, ..key.clone() };
-        let (Some(bare), Some(own)) = (self.kinds.get(&bare), self.kinds.get(key)) else {
-            return self.sites().remove(&key.site()).unwrap_or_default();
-        };
+        let Some(own) = self.kinds.get(key) else { return Kind::default() };
+        let Some(bare) = self.kinds.get(&bare) else { return own.clone() };
         let growth = bare.growth().max(own.growth());
         let mut both = bare.clone();
         both.merge(own);
@@ -267,8 +266,7 @@ mod tests {
         let (deep, many) = (key(Label::of_name(b"deep")), key(Label::of_name(b"worker-1")));
         profile.add(deep.clone(), &Kind { bound: 1 << 20, threads: 1, ..Kind::default() });
         profile.add(many.clone(), &Kind { bound: 12 << 10, threads: 63, ..Kind::default() });
-        // What they use before they have labels is not known: each may turn out to be deep.
-        assert_eq!(profile.made_for(&many).bound, 1 << 20);
+        assert_eq!(profile.made_for(&many).bound, 12 << 10);
         profile.add(key(Label::None), &Kind { bound: 16 << 10, ..Kind::default() });
         assert_eq!(profile.made_for(&many).bound, 16 << 10);
         assert_eq!(profile.made_for(&deep).bound, 1 << 20);
