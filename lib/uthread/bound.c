@@ -18,7 +18,7 @@
 
 /* How often, and how many times, it is looked whether a kernel thread has ended. */
 #define LOOK_AGAIN_NS 20000
-#define LOOKS 500
+#define LOOKS 20000
 
 static void dedicate(struct tek_carrier *carrier, struct tek_uthread *thread)
 {
@@ -115,6 +115,14 @@ void tek__generation_await_end(pid_t tid)
 	const struct timespec moment = {.tv_nsec = LOOK_AGAIN_NS};
 
 	for (int i = 0; tid && i < LOOKS && syscall(SYS_tgkill, getpid(), tid, 0) == 0; i++)
+		syscall(SYS_nanosleep, &moment, NULL);
+}
+
+void tek__generation_await_begin(const atomic_int *tid)
+{
+	const struct timespec moment = {.tv_nsec = LOOK_AGAIN_NS};
+
+	for (int i = 0; i < LOOKS && !atomic_load(tid); i++)
 		syscall(SYS_nanosleep, &moment, NULL);
 }
 

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
 #include "uthread/monitor.h"
 
+#include "uthread/bound.h"
 #include "uthread/carrier.h"
 #include "uthread/clock.h"
 #include "uthread/engine.h"
@@ -165,8 +166,13 @@ pid_t tek__monitor_stop(void)
 
 int tek__monitor_start_again(void)
 {
-	const int error = tek__supplier_start();
-	return error ? error : start();
+	int error = tek__supplier_start_again();
+
+	if (!error)
+		error = start();
+	if (!error)
+		tek__generation_await_begin(&monitor);
+	return error;
 }
 
 int tek__monitor_start(void)

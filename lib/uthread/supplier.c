@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
 #include "uthread/supplier.h"
 
+#include "uthread/bound.h"
 #include "uthread/carrier.h"
 #include "uthread/monitor.h"
 #include "uthread/spares.h"
@@ -80,18 +81,35 @@ static void *supply(void *argument)
 		make_spares(generation);
 		if (!atomic_load(&called))
 			syscall(SYS_futex, &called, FUTEX_WAIT_PRIVATE, 0, NULL, NULL, 0);
+		/* In this order: the call that stops it is not lost. */
+		atomic_store(&called, 0);
 		if (!is_current(generation))
 			return NULL;
-		atomic_store(&called, 0);
 	}
+}
+
+static int start(void)
+{
+	const unsigned int generation = atomic_load(&tek__carrier_generation);
+
+	return tek__kernel_thread(supply, (void *)(uintptr_t)generation);
+}
+
+/* Those that the one before has begun come still. */
+int tek__supplier_start_again(void)
+{
+	const int error = start();
+
+	if (!error)
+		tek__generation_await_begin(&supplier);
+	return error;
 }
 
 int tek__supplier_start(void)
 {
-	const unsigned int generation = atomic_load(&tek__carrier_generation);
-
 	atomic_store(&coming, 0); /* a child of fork() has none of them */
-	return tek__kernel_thread(supply, (void *)(uintptr_t)generation);
+	atomic_store(&supplier, 0);
+	return start();
 }
 
 pid_t tek__supplier_stop(void)

@@ -17,9 +17,10 @@ int tek__supplier_start(void);
 
 /*
  * After a new generation of kernel state (bound.h): it ends.  Returns its thread id, 0: it did not run.  Once that is
- * gone another one can be started.
+ * gone another one can be started: 0 or an error number.
  */
 pid_t tek__supplier_stop(void);
+int tek__supplier_start_again(void);
 
 /* Spare carriers may be missing: it makes them. From a signal handler, too. */
 void tek__supplier_look(void);

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
 #include "uthread/posix/router.h"
 
+#include "uthread/bound.h"
 #include "uthread/carrier.h"
 #include "uthread/engine.h"
 #include "uthread/hidden.h"
@@ -352,8 +353,11 @@ static void *route(void *argument)
 	const int tid = (int)syscall(SYS_gettid);
 	deaf = !tek__tick_send(tid);
 	atomic_store(&router, tid);
-	while (generation == atomic_load(&tek__carrier_generation)) {
+	for (;;) {
+		/* In this order: the call that stops it is not lost. */
 		atomic_store(&called, false);
+		if (generation != atomic_load(&tek__carrier_generation))
+			return NULL;
 		atomic_store(&busy, true);
 		route_places();
 		bool taken_soon = route_process();
@@ -410,7 +414,10 @@ int tek__router_start_again(void)
 	atomic_store(&called, false);
 	tek__hidden_close(TEK_HIDDEN_ROUTER);
 	tek__hidden_close(TEK_HIDDEN_SIGNALS);
-	return tek__router_start();
+	const int error = tek__router_start();
+	if (!error)
+		tek__generation_await_begin(&router);
+	return error;
 }
 
 void tek__router_after_fork(void)
