@@ -1,12 +1,12 @@
 # SPDX-License-Identifier: MIT OR Apache-2.0
-"""docs/design/thread-state.md names each system call that lib/uthread/posix/state.c looks at."""
+"""docs/design/thread-state.md names each system call that lib/uthread/posix/state_effect.c looks at."""
 
 import pathlib
 import re
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 PAGE = ROOT / "docs" / "design" / "thread-state.md"
-CODE = ROOT / "lib" / "uthread" / "posix" / "state.c"
+CODE = ROOT / "lib" / "uthread" / "posix" / "state_effect.c"
 
 
 def test_the_list_of_thread_state_names_the_calls_that_the_library_looks_at():

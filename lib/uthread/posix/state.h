@@ -4,7 +4,7 @@
  *
  * docs/design/thread-state.md lists that state, and what is done for each part: the engine switches
  * it, the calling thread is bound to a kernel thread of its own (uthread/bound.h), or the call fails
- * with one message.  state.c decides by the number of the system call and its arguments, so the
+ * with one message.  state_effect.c decides by the number of the system call and its arguments, so the
  * C library's function and syscall(2) are treated alike.
  *
  *   struct tek_state_call call = {.number = SYS_setfsuid, .argument = {id}};

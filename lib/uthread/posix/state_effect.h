@@ -4,6 +4,7 @@
 #define TEK_UTHREAD_POSIX_STATE_EFFECT_H
 
 #include <stdbool.h>
+#include <sys/types.h>
 
 struct tek_effect {
 	bool binds;          /* it changes or reads what belongs to the calling thread alone, */
@@ -22,6 +23,14 @@ static const struct tek_effect tek__reads = {.binds = true, .may_do_without = tr
 #define TEK_REFUSED(number, call, reason) \
 	((struct tek_effect){ \
 		.is_refused = true, .error = (number), .what = (call), .why = (reason)})
+
+/* Of a system call: state.h. A thread id of the caller's own in its arguments becomes 0. */
+struct tek_state_call;
+struct tek_effect tek__effect_of(struct tek_state_call *call);
+
+/* Whether the calling thread is the only one of the process; whether `tid` is its own, or 0. */
+bool tek__state_is_alone(void);
+bool tek__state_is_own_tid(pid_t tid);
 
 /* Of prctl(2). argument[0] is the option; a thread id of the caller's own becomes 0. */
 struct tek_effect tek__effect_of_prctl(unsigned long *argument);
