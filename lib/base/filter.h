@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
 /*
- * What a seccomp filter, which a program is about to install, does about system calls: a filter may kill a process for
- * a call that the program itself never makes.
+ * What a seccomp filter, which a program is about to install, does about system calls: a filter may
+ * kill a process for a call that the program itself never makes.
  *
  * Runs the filter as the kernel would, without a system call.  Async-signal-safe.
  */
@@ -21,8 +21,8 @@ struct tek_filtered_call {
 };
 
 /*
- * The first of `calls` that the filter does not let go on or fail, because it kills the process or the thread, raises
- * SIGSYS, or asks another process; NULL: there is none.
+ * The first of `calls` that the filter does not let go on or fail, because it kills the process or
+ * the thread, raises SIGSYS, or asks another process; NULL: there is none.
  */
 const struct tek_filtered_call *tek__filter_kills(const struct sock_fprog *filter,
 						  const struct tek_filtered_call *calls,

@@ -74,7 +74,10 @@ static int open_by_program(const struct tek_image *program)
 	return tek__image_text(program, at, list, sizeof(list)) ? open_in_list(program, list) : -1;
 }
 
-/* Beside the loader, or beside what that is a link to: one of ../lib/x86_64-linux-gnu/ld-2.27.so, for example. */
+/*
+ * Beside the loader, or beside what that is a link to: one of ../lib/x86_64-linux-gnu/ld-2.27.so,
+ * for example.
+ */
 static int open_by_loader(const char *loader)
 {
 	char path[TEK_TARGET_PATH_BYTES], target[TEK_TARGET_PATH_BYTES];

@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
 /*
- * An ELF file, read by pread(2) in small pieces: program headers and dynamic section of either word size.
+ * An ELF file, read by pread(2) in small pieces: program headers and dynamic section of either word
+ * size.
  *
- * For target.c and c_library.c.  Async-signal-safe, and small on the stack: these run in the children of fork() and
- * vfork() too.  The caller owns the descriptor.
+ * For target.c and c_library.c.  Async-signal-safe, and small on the stack: these run in the
+ * children of fork() and vfork() too.  The caller owns the descriptor.
  */
 #ifndef TEK_EXEC_IMAGE_H
 #define TEK_EXEC_IMAGE_H
@@ -29,10 +30,13 @@ struct tek_image {
 	} header;
 	struct tek_image_segment segments[24]; /* programs have some 13 */
 	unsigned int count;
-	bool is_strange; /* the segments cannot be read, or are more than any program has: none are here */
+	bool is_strange; /* segments cannot be read, or are more than any program has */
 };
 
-/* Opens a regular file only: to open a FIFO can wait for ever, a device can act on it.  -1: it is none. */
+/*
+ * Opens a regular file only: to open a FIFO can wait for ever, a device can act on it.  -1: it is
+ * none.
+ */
 int tek__image_open(int directory, const char *path);
 
 /* False: it is no ELF file. */
@@ -59,7 +63,10 @@ bool tek__image_text(const struct tek_image *image, uint64_t at, char *to, size_
 /* Whether one of the notes has this owner. */
 bool tek__image_has_note(const struct tek_image *image, const char *owner);
 
-/* The path by which the kernel knows the file, as /proc says it; false: unknown, or longer than that. */
+/*
+ * The path by which the kernel knows the file, as /proc says it; false: unknown, or longer than
+ * that.
+ */
 bool tek__image_path(const struct tek_image *image, char *path, size_t size);
 
 #endif

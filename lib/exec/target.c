@@ -27,7 +27,9 @@ static const struct tek_verdict fits = {TEK_FITS, NULL};
 /* Our own ELF header, by the linker's leave. */
 extern const ElfW(Ehdr) __ehdr_start __attribute__((visibility("hidden")));
 
-/* This process's loader: its file name, such as ld-linux-x86-64.so.2, says which C library it has. */
+/*
+ * This process's loader: its file name, such as ld-linux-x86-64.so.2, says which C library it has.
+ */
 static char own_loader[TEK_TARGET_PATH_BYTES];
 
 /* The path that the loader found this library by. */
@@ -220,8 +222,9 @@ static bool has_our_libc(const char *loader, bool crosses)
 }
 
 /*
- * Whether the C library that comes with a loader has all that this library, or its sibling, needs of it.  The loader of
- * this process has, so only another one is examined.  What cannot be read is the kernel's affair, or the loader's.
+ * Whether the C library that comes with a loader has all that this library, or its sibling, needs
+ * of it.  The loader of this process has, so only another one is examined.  What cannot be read is
+ * the kernel's affair, or the loader's.
  */
 static bool has_recent_libc(const struct tek_image *image, const char *loader, bool crosses)
 {

@@ -50,8 +50,8 @@ void tek__target_start(void);
 void tek__target_disturbs(const char *library, const char *why);
 
 /*
- * The same for a program beside whose file one with this name lies, which tells what it is.  And for programs with an ELF note
- * of this owner ("Go").
+ * The same for a program beside whose file one with this name lies, which tells what it is.  And
+ * for programs with an ELF note of this owner ("Go").
  */
 void tek__target_disturbs_beside(const char *file, const char *why);
 void tek__target_disturbs_note(const char *owner, const char *why);

@@ -269,8 +269,8 @@ static void mix(uint32_t words[], size_t count, const void *bytes, size_t size)
 }
 
 /*
- * The script that an interpreter runs is the program then: a file without addresses, whose build id is made of that of the
- * interpreter and of its path.  Returns the number of what is the program.
+ * The script that an interpreter runs is the program then: a file without addresses, whose build id
+ * is made of that of the interpreter and of its path.  Returns the number of what is the program.
  */
 static unsigned int add_script(unsigned int interpreter)
 {

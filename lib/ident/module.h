@@ -34,11 +34,15 @@ unsigned int tek__module_access(uintptr_t address, size_t bytes);
 /* The latest that has the address; NULL: none that is known. Needs no lock; stays as it is. */
 const struct tek_module *tek__module_of(uintptr_t address);
 
-/* At the start, without the lock: have the program itself listed, and the script if it is an interpreter. */
+/*
+ * At the start, without the lock: have the program itself listed, and the script if it is an
+ * interpreter.
+ */
 void tek__module_note_program(void);
 
 /*
- * The program itself, for an interpreter its script; NULL: it was not noted, or cannot be. Needs no lock.
+ * The program itself, for an interpreter its script; NULL: it was not noted, or cannot be. Needs no
+ * lock.
  */
 const struct tek_module *tek__module_program(void);
 

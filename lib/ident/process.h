@@ -55,8 +55,8 @@ enum tek_locked tek__lock_either(void);
 void tek__unlock_either(enum tek_locked locked);
 
 /*
- * TEK does nothing in this program any more, because a seccomp filter that is about to be installed would kill it for
- * that system call of ours.  No thread of it is time-critical then.  Said once.
+ * TEK does nothing in this program any more, because a seccomp filter that is about to be installed
+ * would kill it for that system call of ours.  No thread of it is time-critical then.  Said once.
  */
 void tek__confine(const char *call);
 

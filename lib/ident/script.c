@@ -82,7 +82,10 @@ static bool copy(const char *first, const char *second, char *script, size_t siz
 	return true;
 }
 
-/* An option of letters, as in -Bm or -cprint(1). True: it says what the program is; *known is whether that is known. */
+/*
+ * An option of letters, as in -Bm or -cprint(1). True: it says what the program is; *known is
+ * whether that is known.
+ */
 static bool is_program(const struct interpreter *interpreter, const char *letters,
 		       struct words *words, char *script, size_t size, bool *known)
 {

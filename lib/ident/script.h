@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
 /*
- * The script that an interpreter runs: for profiles it is a part of what the program is, for the threads of one script
- * have little to do with those of another.
+ * The script that an interpreter runs: for profiles it is a part of what the program is, for the
+ * threads of one script have little to do with those of another.
  */
 #ifndef TEK_IDENT_SCRIPT_H
 #define TEK_IDENT_SCRIPT_H
@@ -10,9 +10,10 @@
 #include <stddef.h>
 
 /*
- * What follows from the arguments of a process whose program has this path: the absolute path of the script, "-m MODULE", or
- * "-c" for code on the command line.  `arguments` has `bytes` bytes, each argument with its NUL.  False: it is no
- * interpreter that is known, or has no script, or one whose name does not fit.
+ * What follows from the arguments of a process whose program has this path: the absolute path of
+ * the script, "-m MODULE", or "-c" for code on the command line.  `arguments` has `bytes` bytes,
+ * each argument with its NUL.  False: it is no interpreter that is known, or has no script, or one
+ * whose name does not fit.
  */
 bool tek__script_in(const char *program, const char *arguments, size_t bytes, char *script,
 		    size_t size);

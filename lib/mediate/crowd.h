@@ -1,9 +1,15 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
-/* More threads than CPUs, under locks or barriers that need a CPU for each thread (preload/sync/wants_cpus.h). */
+/*
+ * More threads than CPUs, under locks or barriers that need a CPU for each thread
+ * (preload/sync/wants_cpus.h).
+ */
 #ifndef TEK_MEDIATE_CROWD_H
 #define TEK_MEDIATE_CROWD_H
 
-/* A thread is about to be created: the first time that this makes too many it is reported. Needs the lock. */
+/*
+ * A thread is about to be created: the first time that this makes too many it is reported. Needs
+ * the lock.
+ */
 void tek__crowd_look(void);
 
 #endif

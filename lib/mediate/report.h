@@ -52,8 +52,8 @@ void tek__report_bad_option(const char *name, const char *text);
 void tek__report_place(const char *why);
 
 /*
- * There are more threads than CPUs for a kind of locks or barriers: `--lock k42`, for which `--lock auto` is the cure.  Needs
- * the lock.
+ * There are more threads than CPUs for a kind of locks or barriers: `--lock k42`, for which `--lock
+ * auto` is the cure.  Needs the lock.
  */
 void tek__report_crowd(const char *option, const char *kind, const char *cure, unsigned int threads,
 		       unsigned int cpus);

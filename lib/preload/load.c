@@ -9,7 +9,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Whether the program has another allocator, or other locks, than the C library's: `tek run --alloc` and `--lock`. */
+/*
+ * Whether the program has another allocator, or other locks, than the C library's: `tek run
+ * --alloc` and `--lock`.
+ */
 static bool has_other_functions(void)
 {
 	const char *alloc = getenv("TEK_ALLOC"), *locks = getenv("TEK_SYNC");
@@ -17,7 +20,10 @@ static bool has_other_functions(void)
 	return (alloc && *alloc && strcmp(alloc, "glibc") != 0) || (locks && *locks);
 }
 
-/* With optimisation the last call is a jump: the loader sees who called us, and searches its directories. */
+/*
+ * With optimisation the last call is a jump: the loader sees who called us, and searches its
+ * directories.
+ */
 TEK_EXPORT void *dlopen(const char *name, int mode)
 {
 	tek__start();

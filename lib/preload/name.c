@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
 /*
- * The two ways to name a thread; rules look at the name as soon as it is set.  One of them, prctl(2), installs seccomp
- * filters as well (sandbox.h).
+ * The two ways to name a thread; rules look at the name as soon as it is set.  One of them,
+ * prctl(2), installs seccomp filters as well (sandbox.h).
  */
 #include "ident/process.h"
 #include "ident/record.h"

@@ -15,7 +15,10 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-/* Libraries of ours, where they are: from now on they make no calls that the C library does not make in their place. */
+/*
+ * Libraries of ours, where they are: from now on they make no calls that the C library does not
+ * make in their place.
+ */
 #pragma weak tek_alloc_is_confined
 #pragma weak tek_sync_is_confined
 void tek_alloc_is_confined(void);
@@ -28,7 +31,10 @@ void tek_sync_is_confined(void);
 /* Of another thread. */
 #define TID 3
 
-/* What TEK's library does in the middle of a program: stacks are measured, policies are set, files of /proc read. */
+/*
+ * What TEK's library does in the middle of a program: stacks are measured, policies are set, files
+ * of /proc read.
+ */
 static const char *killed_call(const struct sock_fprog *filter)
 {
 	const uint64_t here = (uint64_t)(int64_t)AT_FDCWD, pid = (uint64_t)tek__pid();
@@ -106,8 +112,8 @@ __attribute__((cold, noinline)) static void begin_or_confine(long number, long o
 }
 
 /*
- * syscall(2).  With optimisation the last call is a jump, so a child that has its parent's stack, as that of
- * syscall(SYS_vfork), returns to the program and not into a frame that is there no more.
+ * syscall(2).  With optimisation the last call is a jump, so a child that has its parent's stack,
+ * as that of syscall(SYS_vfork), returns to the program and not into a frame that is there no more.
  */
 TEK_EXPORT long tek__syscall(long number, long a, long b, long c, long d, long e,
 			     long f) __asm__("syscall");

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
 /*
- * Programs that confine themselves with seccomp(2).  Where the filter would kill the process for a system call that TEK
- * makes and the program need not make, TEK stands down before it is installed: all threads have what they had without TEK,
- * and from then on every call of the program goes straight to the C library.
+ * Programs that confine themselves with seccomp(2).  Where the filter would kill the process for a
+ * system call that TEK makes and the program need not make, TEK stands down before it is installed:
+ * all threads have what they had without TEK, and from then on every call of the program goes
+ * straight to the C library.
  */
 #ifndef TEK_PRELOAD_SANDBOX_H
 #define TEK_PRELOAD_SANDBOX_H

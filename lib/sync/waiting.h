@@ -49,8 +49,8 @@ static inline bool tek__on_user_level(void)
 }
 
 /*
- * A seccomp filter may kill for the call by which a thread is asked for its policy: from now on all count as ordinary
- * ones.
+ * A seccomp filter may kill for the call by which a thread is asked for its policy: from now on all
+ * count as ordinary ones.
  */
 void tek__waiting_is_confined(void);
 

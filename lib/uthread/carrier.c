@@ -30,8 +30,8 @@
 #include <unistd.h>
 
 /*
- * Of a carrier's own context, and of kernel threads of the engine's, beside what the C library keeps on a stack.  Not more:
- * mlockall(2) counts it against RLIMIT_MEMLOCK.
+ * Of a carrier's own context, and of kernel threads of the engine's, beside what the C library
+ * keeps on a stack.  Not more: mlockall(2) counts it against RLIMIT_MEMLOCK.
  */
 #define CONTEXT_STACK_BYTES ((size_t)32 << 10)
 #define KERNEL_STACK_BYTES ((size_t)32 << 10)

@@ -27,8 +27,8 @@ bool tek__hidden_borrowed(void)
 }
 
 /*
- * The same file with a number beyond the soft limit, where a program can have none; -1: the hard limit leaves no room.
- * For a moment the soft limit is higher.
+ * The same file with a number beyond the soft limit, where a program can have none; -1: the hard
+ * limit leaves no room. For a moment the soft limit is higher.
  */
 static int duplicate_beyond(int file, const struct rlimit *limit)
 {

@@ -65,7 +65,9 @@ static const char *parse_address(const char *text, uintptr_t *address)
 	}
 }
 
-/* Whether there is room for one more.  What is too small is kept, for a reader may still be in it. */
+/*
+ * Whether there is room for one more.  What is too small is kept, for a reader may still be in it.
+ */
 static bool has_room(struct ranges *ranges)
 {
 	const unsigned int most = ranges->most ? ranges->most * 2 : FIRST_RANGES;

@@ -252,7 +252,10 @@ static int end_with_stack(size_t asked, size_t used)
 static void a_stack_ends_where_its_size_says(void **state)
 {
 	const size_t least = (size_t)sysconf(_SC_THREAD_STACK_MIN), sizes[] = {least, 256 << 10};
-	/* Below a small one is what a tick puts onto the stack of a thread that uses all of it: frame and handler, in pages. */
+	/*
+	 * Below a small one is what a tick puts onto the stack of a thread that uses all of it:
+	 * frame and handler, in pages.
+	 */
 	const size_t below[] = {
 		on_user_level() ? (size_t)sysconf(_SC_MINSIGSTKSZ) + 2048 + 4096 : 0, 0};
 

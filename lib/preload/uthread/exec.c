@@ -52,7 +52,10 @@ __attribute__((constructor)) static void start(void)
 	tek__start();
 }
 
-/* The engine goes on under a filter of the program's, and so does this library in what that executes. */
+/*
+ * The engine goes on under a filter of the program's, and so does this library in what that
+ * executes.
+ */
 bool tek__is_confined(void)
 {
 	return false;

@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
 /*
- * Libraries that are loaded while threads are there: thread-local variables of theirs may lie in storage that the
- * loader does not know (uthread/tls_libraries.h).
+ * Libraries that are loaded while threads are there: thread-local variables of theirs may lie in
+ * storage that the loader does not know (uthread/tls_libraries.h).
  *
- * The loader looks at who calls it, for the directories that are written into the caller (DT_RPATH, DT_RUNPATH, $ORIGIN).
- * There the file is looked for by us, and opened by its path.  What is not found so is opened in such a way that the
- * loader sees the program's call, and nothing can be done after it; the next library that is loaded makes up for that.
+ * The loader looks at who calls it, for the directories that are written into the caller (DT_RPATH,
+ * DT_RUNPATH, $ORIGIN). There the file is looked for by us, and opened by its path.  What is not
+ * found so is opened in such a way that the loader sees the program's call, and nothing can be done
+ * after it; the next library that is loaded makes up for that.
  */
 #include "preload/deepbind.h"
 #include "preload/uthread/real.h"
@@ -42,7 +43,10 @@ static bool caller_counts(const char *name, const struct link_map *file)
 
 enum { PATH_BYTES = 4096 };
 
-/* With the directory of the caller's file for $ORIGIN at its beginning. False: it is written in another way. */
+/*
+ * With the directory of the caller's file for $ORIGIN at its beginning. False: it is written in
+ * another way.
+ */
 static bool find_by_origin(const char *name, struct link_map *file, char path[PATH_BYTES])
 {
 	static const char *const origins[] = {"$ORIGIN/", "${ORIGIN}/"};
@@ -128,7 +132,9 @@ TEK_EXPORT void *dlopen(const char *name, int mode)
 		handle = open_found(name, file, mode);
 	if (handle)
 		libraries_changed();
-	/* With optimisation this is a jump: the loader sees who called us, and says what is wrong. */
+	/*
+	 * With optimisation this is a jump: the loader sees who called us, and says what is wrong.
+	 */
 	return handle ? handle : TEK_REAL(dlopen)(name, mode);
 }
 

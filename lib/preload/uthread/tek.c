@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
 /*
- * The functions of tek/tek.h for user-level threads.  What the engine has means the same as in libtek.so, within the program:
- * a critical thread goes before its other threads.  The rest is about threads of the kernel: it fails with ENOTSUP, and that is
- * reported once.
+ * The functions of tek/tek.h for user-level threads.  What the engine has means the same as in
+ * libtek.so, within the program: a critical thread goes before its other threads.  The rest is
+ * about threads of the kernel: it fails with ENOTSUP, and that is reported once.
  */
 #include "uthread/posix/sched.h"
 
@@ -151,7 +151,10 @@ TEK_EXPORT int pthread_set_attributes(pthread_t thread, const struct tek_attribu
 	return tek_thread_set_attributes(thread, TEK_ATTRIBUTE_POLICY, attributes);
 }
 
-/* A kernel thread is another user-level thread's a moment later, so its number says nothing: but 0 is the calling one. */
+/*
+ * A kernel thread is another user-level thread's a moment later, so its number says nothing: but 0
+ * is the calling one.
+ */
 TEK_EXPORT int tek_tid_get_attributes(pid_t tid, struct tek_attributes *attributes)
 {
 	const struct tek_posix *self = tek__posix_self();

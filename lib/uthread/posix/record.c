@@ -5,8 +5,9 @@
 #include <sys/mman.h>
 
 /*
- * Records lie in chunks, each twice as large as the one before: few, so that an address is quickly known for one of them,
- * and no larger than needed, because mlockall(2) and RLIMIT_AS count addresses.
+ * Records lie in chunks, each twice as large as the one before: few, so that an address is quickly
+ * known for one of them, and no larger than needed, because mlockall(2) and RLIMIT_AS count
+ * addresses.
  */
 #define FIRST_CHUNK_BYTES ((size_t)32 << 10)
 #define CHUNKS (sizeof(void *) > 4 ? 16 : 9) /* 2 GiB, or 16 MiB */

@@ -101,8 +101,9 @@ static int suits(const struct tek_uthread *thread, uint64_t bit)
 }
 
 /*
- * Whether the kernel chose the thread for another reason than that it runs: it was named, or has caused the signal.  A
- * write(2) that raises SIGPIPE or SIGXFSZ looks like kill(2) by the process itself.
+ * Whether the kernel chose the thread for another reason than that it runs: it was named, or has
+ * caused the signal.  A write(2) that raises SIGPIPE or SIGXFSZ looks like kill(2) by the process
+ * itself.
  */
 static bool is_for_one_thread(const siginfo_t *info)
 {

@@ -2,21 +2,22 @@
 /*
  * Finds a thread for a signal that the kernel could not give to one.
  *
- * A signal to the process goes to whoever runs and does not block it: the kernel sees to that.  While nobody like that
- * runs, it must not be lost on a kernel thread that waits for work, so these block all signals, and it
- * stays with the process.  A kernel thread, the router, hears of it, and looks for a user-level thread that waits and
- * would take it: that one is woken to take it.  If there is none, all block it, and it stays where it is:
- * for sigwait(), for signalfd(2), for who unblocks it.
+ * A signal to the process goes to whoever runs and does not block it: the kernel sees to that.
+ * While nobody like that runs, it must not be lost on a kernel thread that waits for work, so these
+ * block all signals, and it stays with the process.  A kernel thread, the router, hears of it, and
+ * looks for a user-level thread that waits and would take it: that one is woken to take it.  If
+ * there is none, all block it, and it stays where it is: for sigwait(), for signalfd(2), for who
+ * unblocks it.
  *
- * The kernel prefers the first thread for a signal to the process.  It knows kernel threads only, so the signal may meet
- * another user-level thread there while the first one waits in the engine: the router passes it on, and the call in which
- * the first thread waits fails with EINTR.
+ * The kernel prefers the first thread for a signal to the process.  It knows kernel threads only,
+ * so the signal may meet another user-level thread there while the first one waits in the engine:
+ * the router passes it on, and the call in which the first thread waits fails with EINTR.
  *
- * A signal that comes while the engine is at work is put into one of a few places, without a lock, and the router
- * finds a thread for it, too: mostly the one that was running.
+ * A signal that comes while the engine is at work is put into one of a few places, without a lock,
+ * and the router finds a thread for it, too: mostly the one that was running.
  *
- * Who was to be stopped for a signal or its cancellation at a moment at which it could not be left (preempt.h) is
- * stopped again and again, by the router, until it works.
+ * Who was to be stopped for a signal or its cancellation at a moment at which it could not be left
+ * (preempt.h) is stopped again and again, by the router, until it works.
  */
 #ifndef TEK_UTHREAD_POSIX_ROUTER_H
 #define TEK_UTHREAD_POSIX_ROUTER_H
@@ -33,8 +34,8 @@ int tek__router_start(void);
 bool tek__router_put(const siginfo_t *info);
 
 /*
- * Whether the router is to find a thread for this signal, which has come to the calling user-level thread: it is for the
- * process, and the first thread takes it.  From a signal handler.
+ * Whether the router is to find a thread for this signal, which has come to the calling user-level
+ * thread: it is for the process, and the first thread takes it.  From a signal handler.
  */
 bool tek__router_passes(const siginfo_t *info);
 

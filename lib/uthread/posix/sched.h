@@ -31,8 +31,8 @@ int tek__sched_check(int policy, int priority);
 int tek__sched_set(struct tek_posix *posix, int policy, int priority);
 
 /*
- * tek_critical_enter() and _leave() by the calling thread: meanwhile it goes before all others as with SCHED_TEK, and is
- * still told the policy that it has.  0; EOVERFLOW, EINVAL as in tek/tek.h.
+ * tek_critical_enter() and _leave() by the calling thread: meanwhile it goes before all others as
+ * with SCHED_TEK, and is still told the policy that it has.  0; EOVERFLOW, EINVAL as in tek/tek.h.
  */
 int tek__sched_critical_enter(void);
 int tek__sched_critical_leave(void);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! The C library of a program that brings its own loader (Nix, Guix, snap, a bundle). One that is
-//! older than TEK's libraries need lacks versions of functions, and the loader would refuse to start
-//! the program.
+//! older than TEK's libraries need lacks versions of functions, and the loader would refuse to
+//! start the program.
 //!
 //! lib/exec/c_library.c does the same for what the program starts later.
 use crate::system::elf::{self, Elf};
@@ -10,8 +10,8 @@ use std::path::{Path, PathBuf};
 
 const NAME: &str = "libc.so.6";
 
-/// Whether the C library that a program gets has all that TEK's library needs of it. The loader that
-/// tek itself has is known to have it, so only another one is examined.
+/// Whether the C library that a program gets has all that TEK's library needs of it. The loader
+/// that tek itself has is known to have it, so only another one is examined.
 pub fn serves(file: &Path, program: &Elf, own: Option<&Elf>, library: &Path) -> bool {
     let loader =
         if program.is_loader() { Some(file) } else { program.loader.as_deref().map(Path::new) };

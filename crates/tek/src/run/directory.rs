@@ -2,9 +2,9 @@
 //! The private directory of a run: its event file and the thread tables of its processes, so that
 //! what killed processes leave behind goes with the run.
 //!
-//! It lies in /run/tek (as root) or $XDG_RUNTIME_DIR/tek, else in tek-UID in the first directory for
-//! temporary files that is there: $TMPDIR, /tmp or /var/tmp. The event file is locked as long as its tek lives, which tells the next run which
-//! directories a killed tek left behind.
+//! It lies in /run/tek (as root) or $XDG_RUNTIME_DIR/tek, else in tek-UID in the first directory
+//! for temporary files that is there: $TMPDIR, /tmp or /var/tmp. The event file is locked as long
+//! as its tek lives, which tells the next run which directories a killed tek left behind.
 use super::harvest;
 use anyhow::Context;
 use nix::fcntl::{Flock, FlockArg};

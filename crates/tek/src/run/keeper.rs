@@ -1,12 +1,14 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Watches the threads that `--place rtfifo` made SCHED_FIFO, in a process of its own.
 //!
-//! A thread that spins keeps its CPU for good under SCHED_FIFO. So each CPU has a budget: where these threads used
-//! more of it in a window, they run as SCHED_OTHER for the next one, for twice as long after each further time. And when
-//! tek ends, however it does, all of them become SCHED_OTHER, those of processes that go on, too.
+//! A thread that spins keeps its CPU for good under SCHED_FIFO. So each CPU has a budget: where
+//! these threads used more of it in a window, they run as SCHED_OTHER for the next one, for twice
+//! as long after each further time. And when tek ends, however it does, all of them become
+//! SCHED_OTHER, those of processes that go on, too.
 //!
-//! lib/place/keeper.h has the other half: the library in a process makes the file `PID.fifo` in the run's directory before its
-//! first thread becomes SCHED_FIFO, and makes none so once the file `watched` is gone.
+//! lib/place/keeper.h has the other half: the library in a process makes the file `PID.fifo` in the
+//! run's directory before its first thread becomes SCHED_FIFO, and makes none so once the file
+//! `watched` is gone.
 use super::message;
 use nix::sys::signal::{SigSet, SigmaskHow};
 use nix::sys::wait::waitpid;
@@ -267,8 +269,7 @@ impl Cpu {
     }
 }
 
-/// A process that signals of the terminal do not reach, that is before the threads it watches, and that keeps no
-/// file of tek's open.
+/// A process that signals of the terminal do not reach, and that is before the threads it watches.
 fn stand_apart(priority: i32) {
     let _ = SigSet::all().thread_swap_mask(SigmaskHow::SIG_SETMASK);
     let above = State { policy: FIFO, priority: priority + 1 };
