@@ -1,0 +1,114 @@
+"""Programs that are compiled from tests/programs, and those in languages with a run-time."""
+
+import os
+import shutil
+import subprocess
+from collections.abc import Callable
+from functools import partial
+from pathlib import Path
+
+from .program import Skip
+from .runner import Run
+
+SOURCES = Path(__file__).resolve().parents[2] / "tests/programs"
+MOST_SECONDS = 300  # of a compiler, which may download what it needs
+PYTHON = "/usr/bin/python3"
+
+
+def _call(*command: str | Path, cwd: Path = SOURCES, **environment: str) -> None:
+    done = subprocess.run(
+        [str(word) for word in command],
+        cwd=cwd,
+        env=os.environ | environment,
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=MOST_SECONDS,
+    )
+    if done.returncode:
+        last = (done.stderr or done.stdout).strip().splitlines()[-1:] or ["no message"]
+        raise Skip(f"{command[0]}: {last[0]}")
+
+
+def newer(made: Path, source: Path) -> bool:
+    return made.exists() and made.stat().st_mtime >= source.stat().st_mtime
+
+
+def _compile(name: str, source: str, command: tuple[str, ...], kept: Path, **environment: str):
+    """Makes the program `name`; {source} and {program} stand for the files."""
+    made, file = kept / name, SOURCES / source
+    if not newer(made, file):
+        words = {"source": str(file), "program": str(made)}
+        _call(*(word.format(**words) for word in command), **environment)
+
+
+def _prepare(name: str, source: str, command: str, **environment: str) -> Callable[[Path], None]:
+    return partial(
+        _prepared, name=name, source=source, command=tuple(command.split()), environment=environment
+    )
+
+
+def _prepared(kept: Path, *, name: str, source: str, command: tuple[str, ...], environment) -> None:
+    _compile(name, source, command, kept, **environment)
+
+
+openmp = _prepare("openmp", "openmp.c", "gcc -O2 -fopenmp {source} -o {program}")
+tbb = _prepare("tbb", "tbb.cpp", "g++ -O2 -std=c++17 {source} -o {program} -ltbb -lpthread")
+go = _prepare("go", "tasks.go", "go build -o {program} {source}", CGO_ENABLED="0")
+go_cgo = _prepare("go-cgo", "lookup.go", "go build -o {program} {source}", CGO_ENABLED="1")
+
+
+def kept_program(name: str, run: Run) -> str:
+    """Runs a program that was compiled; its output is the answer."""
+    return run.output(run.kept / name).strip()
+
+
+def lookup(run: Run) -> str:
+    return run.output(run.kept / "go-cgo", GODEBUG="netdns=cgo").strip()
+
+
+def rust(kept: Path) -> None:
+    project = SOURCES / "rust"
+    _call("cargo", "build", "--quiet", "--release", "--locked", cwd=project, CARGO_TARGET_DIR=kept / "rust")
+    for name in ("rayon", "tokio"):
+        shutil.copy2(kept / f"rust/release/tek-{name}", kept / name)
+
+
+def java(kept: Path) -> None:
+    if not newer(kept / "Pool.class", SOURCES / "Pool.java"):
+        _call("javac", "-d", kept, SOURCES / "Pool.java")
+
+
+def java_work(kind: str, run: Run) -> str:
+    return run.output("java", "-Xmx64m", "-cp", run.kept, "Pool", kind).strip()
+
+
+def node_work(run: Run) -> str:
+    return run.output("node", SOURCES / "workers.js").strip()
+
+
+def qt_work(run: Run) -> str:
+    runtime = {"QT_QPA_PLATFORM": "offscreen", "XDG_RUNTIME_DIR": str(run.directory)}
+    return run.output(PYTHON, SOURCES / "window.py", **runtime).strip()
+
+
+def _module(name: str, kept: Path) -> None:
+    _call(PYTHON, "-c", f"import {name}", PYTHONPATH=str(kept / "python"))
+
+
+qt = partial(_module, "PyQt5.QtWidgets")
+
+
+def duckdb(kept: Path) -> None:
+    try:
+        _module("duckdb", kept)
+    except Skip:
+        raise Skip(
+            f"the Python module duckdb is missing: pip install --target {kept}/python duckdb"
+        ) from None
+
+
+def duckdb_work(run: Run) -> str:
+    where = {"PYTHONPATH": str(run.kept / "python")}
+    return run.output(PYTHON, SOURCES / "query.py", **where).strip()
