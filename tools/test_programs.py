@@ -13,7 +13,7 @@ from pathlib import Path
 from checks import packages
 from programs import runner, table, tools
 from programs.catalogue import PROGRAMS
-from programs.known import KNOWN
+from programs.known import KNOWN, known_cells
 from programs.modes import MODES
 from programs.verdict import (
     Cell,
@@ -23,7 +23,7 @@ from programs.verdict import (
     change,
     expected,
     judge,
-    last_lines,
+    telling_lines,
 )
 
 TOOLS = Path(__file__).resolve().parent
@@ -76,8 +76,8 @@ class Verdicts(unittest.TestCase):
     def test_what_does_not_end_hangs(self):
         self.assertEqual(self.verdict(None, "waited", hung=True), (HANGS, "waited"))
 
-    def test_the_last_lines_of_standard_error_are_kept(self):
-        self.assertEqual(last_lines("a\n\nb\nc\nd\ne\nf\ng\n"), ("b", "c", "d", "e", "f", "g"))
+    def test_the_telling_lines_of_standard_error_are_kept(self):
+        self.assertEqual(telling_lines("a\n\nb\nc\nd\ne\nf\ng\n"), ("b", "c", "d", "e", "f", "g"))
 
 
 class Changes(unittest.TestCase):
@@ -103,6 +103,11 @@ class Changes(unittest.TestCase):
     def test_a_skipped_program_is_neither(self):
         self.assertEqual(change(Cell("nginx", "native", SKIPPED), self.known), 0)
 
+    def test_without_a_right_to_real_time_priorities_critical_is_refused(self):
+        cell = Cell("nginx", "critical", REFUSED)
+        self.assertEqual(change(cell, known_cells(root=False)), 0)
+        self.assertGreater(change(cell, known_cells(root=True)), 0)
+
     def test_the_first_entry_that_matches_counts(self):
         both = (Known("go", "klt", HANGS, "first"), *self.known)
         self.assertEqual(expected(Cell("go", "klt", HANGS), both).reason, "first")
@@ -118,14 +123,20 @@ class Table(unittest.TestCase):
     ]
 
     def test_each_program_has_a_line_and_each_reason_is_told_once(self):
-        text = table.markdown(self.cells, {"date": "today"}, {"nginx": "1.22"})
+        text = table.markdown(self.cells, {"date": "today"}, {"nginx": "1.22"}, ())
         self.assertIn("- date: today\n", text)
         self.assertRegex(text, r"\| nginx 1\.22 \| works \|.*\*\*differs\*\* \| \*\*differs\*\* \|")
         self.assertIn("- nginx, m:1, m:n: differs: killed by SIGSEGV\n", text)
         self.assertIn("- java: skipped: java is missing\n", text)
 
+    def test_a_known_reason_stands_in_the_place_of_what_was_seen(self):
+        known = (Known("nginx", "m:1", HANGS, "its workers fork"),)
+        text = table.markdown(self.cells, {}, {}, known)
+        self.assertIn("- nginx, m:1: differs: its workers fork\n", text)
+        self.assertIn("- nginx, m:n: differs: killed by SIGSEGV\n", text)
+
     def test_all_lines_of_the_table_have_the_same_columns(self):
-        text = table.markdown(self.cells, {}, {})
+        text = table.markdown(self.cells, {}, {}, ())
         lines = [line for line in text.splitlines() if line.startswith("|")]
         self.assertEqual({line.count("|") for line in lines}, {len(MODES) + 2})
 

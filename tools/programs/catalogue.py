@@ -11,7 +11,7 @@ def _compiled(name: str, does: str, prepare, answer: str, needs: str, package: s
     return Program(name, does, work, answer, (needs,), package, prepare=prepare, **more)
 
 
-def _java(name: str, kind: str, does: str) -> Program:
+def _java(name: str, kind: str, does: str, prepare) -> Program:
     return Program(
         name,
         does,
@@ -20,7 +20,7 @@ def _java(name: str, kind: str, does: str) -> Program:
         ("java", "javac"),
         "default-jdk-headless",
         ("java", "--version"),
-        prepare=compiled.java,
+        prepare=prepare,
     )
 
 
@@ -108,8 +108,10 @@ PROGRAMS = (
         "nodejs",
         ("node", "--version"),
     ),
-    _java("java", "platform", "runs 200 tasks in 8 threads"),
-    _java("java-virtual", "virtual", "runs 200 tasks in virtual threads (Java 21)"),
+    _java("java", "platform", "runs 200 tasks in 8 threads", compiled.java),
+    _java(
+        "java-virtual", "virtual", "runs 200 tasks in virtual threads (Java 21)", compiled.java_virtual
+    ),
     _compiled(
         "go",
         "sends 5,000 messages among 50 goroutines, without cgo",

@@ -70,7 +70,8 @@ def lookup(run: Run) -> str:
 
 def rust(kept: Path) -> None:
     project = SOURCES / "rust"
-    _call("cargo", "build", "--quiet", "--release", "--locked", cwd=project, CARGO_TARGET_DIR=kept / "rust")
+    build = ("cargo", "build", "--quiet", "--release", "--locked")
+    _call(*build, cwd=project, CARGO_TARGET_DIR=str(kept / "rust"))
     for name in ("rayon", "tokio"):
         shutil.copy2(kept / f"rust/release/tek-{name}", kept / name)
 
@@ -78,6 +79,14 @@ def rust(kept: Path) -> None:
 def java(kept: Path) -> None:
     if not newer(kept / "Pool.class", SOURCES / "Pool.java"):
         _call("javac", "-d", kept, SOURCES / "Pool.java")
+
+
+def java_virtual(kept: Path) -> None:
+    java(kept)
+    try:
+        _call("java", "-cp", kept, "Pool", "virtual")
+    except Skip:
+        raise Skip("this Java has no virtual threads; they need Java 21 or later") from None
 
 
 def java_work(kind: str, run: Run) -> str:

@@ -3,12 +3,16 @@
 import json
 from collections.abc import Iterable
 
-from .known import KNOWN
 from .modes import MODES
-from .verdict import Cell, Verdict, change, expected
+from .verdict import Cell, Known, Verdict, change, expected
 
 
-def markdown(cells: Iterable[Cell], about: dict[str, str], versions: dict[str, str]) -> str:
+def markdown(
+    cells: Iterable[Cell],
+    about: dict[str, str],
+    versions: dict[str, str],
+    known: tuple[Known, ...],
+) -> str:
     by_program: dict[str, dict[str, Cell]] = {}
     for cell in cells:
         by_program.setdefault(cell.program, {})[cell.mode] = cell
@@ -24,7 +28,7 @@ def markdown(cells: Iterable[Cell], about: dict[str, str], versions: dict[str, s
             notes.append(f"- {program}: skipped: {escaped(skipped.why)}")
             continue
         lines.append(f"| {title} | {' | '.join(_word(row.get(name)) for name in names)} |")
-        notes += _notes(row[name] for name in names if name in row)
+        notes += _notes((row[name] for name in names if name in row), known)
     return "\n".join([*lines, "", *notes, ""]) if notes else "\n".join([*lines, ""])
 
 
@@ -34,15 +38,15 @@ def _word(cell: Cell | None) -> str:
     return cell.verdict.value if cell.verdict is Verdict.WORKS else f"**{cell.verdict.value}**"
 
 
-def _notes(cells: Iterable[Cell]) -> list[str]:
+def _notes(cells: Iterable[Cell], known: tuple[Known, ...]) -> list[str]:
     """A line for each reason, with the modes that share it."""
     modes: dict[tuple[str, str], list[str]] = {}
     program = ""
     for cell in cells:
         program = cell.program
         if cell.verdict not in (Verdict.WORKS, Verdict.SKIPPED):
-            known = expected(cell, KNOWN)
-            why = known.reason if known and change(cell, KNOWN) == 0 else cell.why
+            entry = expected(cell, known)
+            why = entry.reason if entry and change(cell, known) == 0 else cell.why
             modes.setdefault((cell.verdict.value, why), []).append(cell.mode)
     return [
         f"- {program}, {', '.join(names)}: {verdict}: {escaped(why)}"

@@ -5,13 +5,13 @@ import re
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
 
-MOST_LINES = 6  # of standard error that are shown
+FIRST_LINES, LAST_LINES = 2, 6  # of standard error that are shown
 # What `tek` says where a mode does not apply to a program, which then runs without it.
 REFUSED = re.compile(
     r"it runs, but|cannot become time-critical|not understood|not put into|cannot be profiled"
     r"|is not profiled|refused|runs as it is|on threads of the kernel|not supported|cannot be"
 )
-OWN_FAILURE = (2, 125)  # exit statuses of tek itself
+OWN_FAILURE = 125  # the exit status of tek itself
 
 
 class Verdict(enum.Enum):
@@ -61,7 +61,7 @@ def judge(outcome: Outcome, right: str) -> tuple[Verdict, str]:
     if outcome.hung:
         return Verdict.HANGS, outcome.problem
     if outcome.answer is None:
-        if outcome.status in OWN_FAILURE and said_by_tek(outcome.errors):
+        if outcome.status == OWN_FAILURE and said_by_tek(outcome.errors):
             return Verdict.REFUSED, said_by_tek(outcome.errors)[-1]
         return Verdict.DIFFERS, outcome.problem
     if not re.fullmatch(right, outcome.answer, re.DOTALL):
@@ -79,8 +79,12 @@ def refusals(errors: str) -> list[str]:
     return [line for line in said_by_tek(errors) if REFUSED.search(line)]
 
 
-def last_lines(errors: str) -> tuple[str, ...]:
-    return tuple(line[:300] for line in errors.splitlines() if line.strip())[-MOST_LINES:]
+def telling_lines(errors: str) -> tuple[str, ...]:
+    """The last lines of standard error, and the first ones: Go begins with the reason."""
+    lines = [line[:300] for line in errors.splitlines() if line.strip()]
+    if len(lines) <= FIRST_LINES + LAST_LINES:
+        return tuple(lines)
+    return (*lines[:FIRST_LINES], "...", *lines[-LAST_LINES:])
 
 
 def short(text: str, most: int = 80) -> str:
@@ -88,6 +92,9 @@ def short(text: str, most: int = 80) -> str:
 
 
 def expected(cell: Cell, known: tuple[Known, ...]) -> Known | None:
+    """The first entry for a cell; none for a program without TEK."""
+    if cell.mode == "native":
+        return None
     return next(
         (
             entry
