@@ -76,8 +76,15 @@ class Verdicts(unittest.TestCase):
     def test_what_does_not_end_hangs(self):
         self.assertEqual(self.verdict(None, "waited", hung=True), (HANGS, "waited"))
 
-    def test_the_telling_lines_of_standard_error_are_kept(self):
-        self.assertEqual(telling_lines("a\n\nb\nc\nd\ne\nf\ng\n"), ("b", "c", "d", "e", "f", "g"))
+    def test_the_first_and_the_last_lines_of_standard_error_are_kept(self):
+        self.assertEqual(telling_lines("a\n\nb\n"), ("a", "b"))
+        self.assertEqual(
+            telling_lines("\n".join("abcdefghij")), ("a", "b", "...", "e", "f", "g", "h", "i", "j")
+        )
+
+    def test_exit_status_2_is_one_of_the_program_also_where_tek_made_a_remark(self):
+        said = "tek: stacks: no thread was measured\n"
+        self.assertEqual(self.verdict(None, "exit status 2", 2, errors=said)[0], DIFFERS)
 
 
 class Changes(unittest.TestCase):
