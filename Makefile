@@ -3,7 +3,8 @@
 ## make check            build, then run every test and style check
 ## make check-lab        build, then run the tests that boot machines of their own (docs/lab.md)
 ## make check-lab-smoke  build, then run a few of these for each kind of kernel (5 minutes)
-## make check-nightly    fuzz for long; demo and check in clean Debian 12 and 13 (hours; root)
+## make check-nightly    fuzz for long, run real programs; demo and check in clean Debian 12 and 13
+##                       (hours; root)
 ## make check-posix      build, then run the Open POSIX Test Suite on user-level threads and other
 ##                       locks (20 minutes; as root it sets the clock)
 ## make install          install what was built (PREFIX=/usr/local, DESTDIR=)

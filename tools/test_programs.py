@@ -150,6 +150,12 @@ class Table(unittest.TestCase):
     def test_text_of_programs_cannot_break_the_table(self):
         self.assertEqual(table.escaped("a|b\x1b[1m\n`c`"), "a\\|b?\\[1m?\\`c\\`")
 
+    def test_a_page_keeps_all_but_the_table(self):
+        page = (TOOLS.parent / "docs/programs.md").read_text()
+        once = table.inserted(page, "one\n")
+        self.assertIn(f"{table.BEGIN}\none\n{table.END}\n", once)
+        self.assertEqual(table.inserted(once, "two\n"), table.inserted(page, "two\n"))
+
     def test_json_keeps_all(self):
         about = {"date": "today"}, {"nginx": "1.22"}
         self.assertEqual(table.from_json(table.to_json(self.cells, *about)), (self.cells, *about))

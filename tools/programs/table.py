@@ -6,6 +6,9 @@ from collections.abc import Iterable
 from .modes import MODES
 from .verdict import Cell, Known, Verdict, change, expected
 
+# The marks of docs/programs.md.
+BEGIN, END = "<!-- table -->", "<!-- end of the table -->"
+
 
 def markdown(
     cells: Iterable[Cell],
@@ -60,6 +63,13 @@ def escaped(text: str) -> str:
     for sign in "\\`*_|<>[]":
         printable = printable.replace(sign, f"\\{sign}")
     return printable
+
+
+def inserted(page: str, text: str) -> str:
+    """A page with a text between its two marks."""
+    before, rest = page.split(BEGIN)
+    _, after = rest.split(END)
+    return f"{before}{BEGIN}\n{text}{END}{after}"
 
 
 def to_json(cells: Iterable[Cell], about: dict[str, str], versions: dict[str, str]) -> str:
