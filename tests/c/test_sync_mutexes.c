@@ -121,6 +121,32 @@ static void each_type_keeps_its_promises(void **state)
 	}
 }
 
+/* Nothing is promised, but Firefox and Chromium read it, and abort if it is not the C library's ID of the thread. */
+static void one_with_an_owner_has_its_id_where_the_c_library_has_it(void **state)
+{
+	pthread_mutex_t made[] = {PTHREAD_RECURSIVE_MUTEX_INITIALIZER_NP,
+				  PTHREAD_ERRORCHECK_MUTEX_INITIALIZER_NP};
+
+	(void)state;
+	if (sizeof(void *) != 8 || on_user_level()) {
+		print_message("# kernel threads and pointers of 8 bytes only\n");
+		skip();
+	}
+	for (int i = 0; i < 4; i++) {
+		pthread_mutex_t *object = &made[i % 2];
+
+		assert_int_equal(pthread_mutex_lock(object), 0);
+		assert_int_equal(object->__data.__owner, getpid());
+		assert_int_equal(tried_by_another(object), EBUSY);
+		assert_int_equal(pthread_mutex_lock(object), i % 2 ? EDEADLK : 0);
+		assert_int_equal(object->__data.__owner, getpid());
+		assert_int_equal(pthread_mutex_unlock(object), 0);
+		if (i % 2 == 0)
+			assert_int_equal(pthread_mutex_unlock(object), 0);
+		assert_int_equal(object->__data.__owner, 0);
+	}
+}
+
 /* As the C library has it, though nothing is promised. */
 static void one_that_is_unlocked_once_too_often_is_free(void **state)
 {
@@ -468,6 +494,7 @@ int main(void)
 		cmocka_unit_test(a_mutex_locked_before_any_constructor_is_locked),
 		cmocka_unit_test(a_wait_for_a_mutex_ends_at_its_time),
 		cmocka_unit_test(each_type_keeps_its_promises),
+		cmocka_unit_test(one_with_an_owner_has_its_id_where_the_c_library_has_it),
 		cmocka_unit_test(one_that_is_unlocked_once_too_often_is_free),
 		cmocka_unit_test(robust_mutexes_and_those_of_several_processes_are_what_they_were),
 		cmocka_unit_test_setup(a_mutex_that_others_wait_for_is_free_again_in_a_child,

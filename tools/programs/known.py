@@ -7,8 +7,20 @@ from .verdict import Known, Verdict
 
 REFUSED, DIFFERS, HANGS = Verdict.REFUSED, Verdict.DIFFERS, Verdict.HANGS
 
+_SANDBOX = "its sandboxed processes may not make the system calls; the others are in this mode"
+_ZYGOTE = "its sandbox and zygotes need processes of one kernel thread, which user-level threads are not"
+_GO = "Go's run-time switches signal stacks and thread-local storage of kernel threads by itself"
+
 KNOWN = (
+    Known("firefox-esr", "critical", REFUSED, _SANDBOX),
+    Known("firefox-esr", "place", REFUSED, _SANDBOX),
+    Known("firefox-esr", "m:[1n]", HANGS, _ZYGOTE),
+    Known("firefox-esr", "klt", HANGS, _ZYGOTE),
+    Known("chromium", "critical", DIFFERS, "children of its zygote do not answer, and it aborts"),
+    Known("chromium", "m:[1n]", HANGS, _ZYGOTE),
+    Known("chromium", "klt", HANGS, _ZYGOTE),
     Known("go", "*", REFUSED, "it is statically linked, so nothing can be preloaded into it"),
+    Known("go-cgo", "m:[1n]", DIFFERS, _GO),
     Known(
         "postgresql",
         "critical",

@@ -55,10 +55,38 @@ static int lock_again(struct tek_sync_mutex *mutex)
 	return 0;
 }
 
+/*
+ * Firefox and Chromium read the thread ID that the C library has for the calling thread: they lock a recursive or
+ * error-checking mutex and read __owner.  After a raw clone() it is not gettid(), so the C library's mutex is asked.
+ */
+static void show_id(struct tek_sync_mutex *mutex)
+{
+#if __SIZEOF_POINTER__ == 8
+	pthread_mutex_t probe = PTHREAD_ERRORCHECK_MUTEX_INITIALIZER_NP;
+
+	TEK_REAL(pthread_mutex_lock)(&probe);
+	mutex->id = (unsigned int)probe.__data.__owner;
+	TEK_REAL(pthread_mutex_unlock)(&probe);
+#else
+	(void)mutex;
+#endif
+}
+
+static void hide_id(struct tek_sync_mutex *mutex)
+{
+#if __SIZEOF_POINTER__ == 8
+	mutex->id = 0;
+#else
+	(void)mutex;
+#endif
+}
+
 static void got(struct tek_sync_mutex *mutex)
 {
-	if (has_owner(mutex))
-		set_owner(mutex, tek__sync_self());
+	if (!has_owner(mutex))
+		return;
+	set_owner(mutex, tek__sync_self());
+	show_id(mutex);
 }
 
 static int lock_until(struct tek_sync_mutex *mutex, const struct tek_lock_kind *kind,
@@ -99,6 +127,7 @@ __attribute__((noinline)) static int unlock_other(pthread_mutex_t *object)
 			mutex->count--;
 			return 0;
 		}
+		hide_id(mutex);
 		set_owner(mutex, 0);
 	}
 	return tek__forked_unlock(&mutex->lock, &mutex->process, kind);

@@ -23,9 +23,16 @@ enum {
 
 struct tek_sync_mutex {
 	_Atomic uintptr_t owner; /* recursive, error-checking: tek__sync_self(); 0: nobody */
-	unsigned int count;      /* recursive: how often it is locked beyond the first time */
-	atomic_uint process;     /* of the lock: forked_lock.h */
+#if __SIZEOF_POINTER__ == 8
+	unsigned int id; /* the same: the owner's ID in the C library, which programs read here */
+	atomic_uint process; /* of the lock: forked_lock.h */
 	int kind;
+	unsigned int count; /* recursive: how often it is locked beyond the first time */
+#else
+	unsigned int count; /* there is no room for the ID */
+	atomic_uint process;
+	int kind;
+#endif
 	struct tek_lock lock;
 };
 
@@ -33,6 +40,10 @@ _Static_assert(sizeof(struct tek_sync_mutex) <= sizeof(pthread_mutex_t), "it lie
 _Static_assert(_Alignof(struct tek_sync_mutex) <= _Alignof(pthread_mutex_t), "it lies in that");
 _Static_assert(offsetof(struct tek_sync_mutex, kind) == offsetof(pthread_mutex_t, __data.__kind),
 	       "static initialisers set it");
+#if __SIZEOF_POINTER__ == 8
+_Static_assert(offsetof(struct tek_sync_mutex, id) == offsetof(pthread_mutex_t, __data.__owner),
+	       "programs read it");
+#endif
 
 static inline struct tek_sync_mutex *tek__mutex_of(pthread_mutex_t *object)
 {
