@@ -16,7 +16,13 @@ KNOWN = (
     Known("firefox-esr", "place", REFUSED, _SANDBOX),
     Known("firefox-esr", "m:[1n]", HANGS, _ZYGOTE),
     Known("firefox-esr", "klt", HANGS, _ZYGOTE),
-    Known("chromium", "critical", DIFFERS, "children of its zygote do not answer, and it aborts"),
+    Known(
+        "chromium",
+        "critical",
+        DIFFERS,
+        "its zygotes abort: they check that they have one kernel thread, and the guard of budgets is"
+        " a second one",
+    ),
     Known("chromium", "m:[1n]", HANGS, _ZYGOTE),
     Known("chromium", "klt", HANGS, _ZYGOTE),
     Known("go", "*", REFUSED, "it is statically linked, so nothing can be preloaded into it"),
