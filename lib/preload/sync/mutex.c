@@ -6,6 +6,7 @@
 #include "preload/sync/start.h"
 #include "sync/forked_lock.h"
 #include "sync/self.h"
+#include "sync/waiting.h"
 
 #include <errno.h>
 #include <limits.h>
@@ -55,18 +56,21 @@ static int lock_again(struct tek_sync_mutex *mutex)
 	return 0;
 }
 
+/* Where glibc has the thread's ID in the memory behind pthread_self(), for libthread_db: bits, number, offset. */
+extern const uint32_t _thread_db_pthread_tid[3];
+
 /*
  * Firefox and Chromium read the thread ID that the C library has for the calling thread: they lock a recursive or
- * error-checking mutex and read __owner.  After a raw clone() it is not gettid(), so the C library's mutex is asked.
+ * error-checking mutex and read __owner.  After a raw clone() that ID is not gettid().
  */
 static void show_id(struct tek_sync_mutex *mutex)
 {
 #if __SIZEOF_POINTER__ == 8
-	pthread_mutex_t probe = PTHREAD_ERRORCHECK_MUTEX_INITIALIZER_NP;
+	const uint32_t(*field)[3] = TEK_REAL(_thread_db_pthread_tid);
 
-	TEK_REAL(pthread_mutex_lock)(&probe);
-	mutex->id = (unsigned int)probe.__data.__owner;
-	TEK_REAL(pthread_mutex_unlock)(&probe);
+	/* pthread_self() of user-level threads is a handle. */
+	if (field && !tek__sync_host)
+		mutex->id = *(const unsigned int *)((const char *)pthread_self() + (*field)[2]);
 #else
 	(void)mutex;
 #endif
