@@ -15,6 +15,7 @@ from programs import runner, table, tools
 from programs.catalogue import PROGRAMS
 from programs.known import KNOWN, known_cells
 from programs.modes import MODES
+from programs.program import version_in
 from programs.verdict import (
     Cell,
     Known,
@@ -234,6 +235,18 @@ class Runs(unittest.TestCase):
 
     def test_a_free_port_can_be_used(self):
         self.assertGreater(runner.free_port(), 0)
+
+
+class Versions(unittest.TestCase):
+    def test_a_version_is_told_from_a_name(self):
+        for said, version in (
+            ("gst-launch-1.0 version 1.22.0", "1.22.0"),
+            ("go version go1.26.8 linux/amd64", "1.26.8"),
+            ("nginx version: nginx/1.22.1", "1.22.1"),
+            ("v20.20.2", "20.20.2"),
+            ('version = "1.11.0"', "1.11.0"),
+        ):
+            self.assertEqual(version_in(said), version)
 
 
 class Command(unittest.TestCase):

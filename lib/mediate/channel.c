@@ -9,6 +9,7 @@
 #include <poll.h>
 #include <signal.h>
 #include <stdint.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -22,9 +23,20 @@ static char event_path[256];
 static struct stat first_stderr;
 static bool have_stderr;
 
+/* Programs that set the title of their process write over the memory of __progname. */
+static char program[256];
+
+const char *tek__channel_program(void)
+{
+	return program[0] ? program : __progname;
+}
+
 void tek__channel_start(void)
 {
 	const char *path = secure_getenv("TEK_EVENTS");
+
+	if (!program[0])
+		snprintf(program, sizeof(program), "%s", __progname);
 	if (path && strlen(path) < sizeof(event_path))
 		strcpy(event_path, path);
 	have_stderr = fstat(STDERR_FILENO, &first_stderr) == 0;
@@ -104,6 +116,6 @@ struct tek_event tek__channel_event(unsigned int kind)
 		.pid = (tek_u32)syscall(SYS_getpid),
 		.time_ns = tek__now(CLOCK_REALTIME),
 	};
-	tek__channel_copy_tail(event.program, sizeof(event.program), __progname);
+	tek__channel_copy_tail(event.program, sizeof(event.program), tek__channel_program());
 	return event;
 }

@@ -17,6 +17,9 @@
 /* Before anything else: looks at the environment. */
 void tek__channel_start(void);
 
+/* The name that the program had at tek__channel_start(). */
+const char *tek__channel_program(void);
+
 /* Whether there is a file for events. */
 bool tek__channel_has_file(void);
 

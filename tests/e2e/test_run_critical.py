@@ -60,6 +60,37 @@ def test_without_privilege_one_message_gives_the_three_ways_and_the_program_runs
     assert "no thread became time-critical" in ended.stderr
 
 
+TITLED = """
+#define _GNU_SOURCE
+#include <pthread.h>
+#include <string.h>
+
+static void *named(void *unused)
+{
+	pthread_setname_np(pthread_self(), "ui");
+	return unused;
+}
+
+int main(int count, char **arguments)
+{
+	pthread_t thread;
+
+	(void)count;
+	memset(arguments[0], 'x', strlen(arguments[0]));
+	pthread_create(&thread, NULL, named, NULL);
+	return pthread_join(thread, NULL);
+}
+"""
+
+
+def test_a_program_that_writes_over_its_arguments_keeps_its_name_in_messages(
+        tek, compile_c, as_nobody):
+    titled = compile_c(TITLED, "cc", "-pthread")
+    ended = tek("run", "--critical=ui", titled, prefix=as_nobody)
+    assert ended.returncode == 0
+    assert f"thread ui of {titled.name} [" in ended.stderr
+
+
 def test_a_cgroup_without_real_time_run_time_is_named_with_its_cure(tek, threads):
     base = pathlib.Path("/sys/fs/cgroup/cpu")
     group = base / f"tek-test-{os.getpid()}"

@@ -11,6 +11,12 @@ def _compiled(name: str, does: str, prepare, answer: str, needs: str, package: s
     return Program(name, does, work, answer, (needs,), package, prepare=prepare, **more)
 
 
+def _crate(name: str) -> tuple[str, ...]:
+    """The command that prints a crate's version."""
+    lock = str(compiled.SOURCES / "rust/Cargo.lock")
+    return ("sed", "-n", f'/^name = "{name}"$/{{n;p}}', lock)
+
+
 def _java(name: str, kind: str, does: str, prepare) -> Program:
     return Program(
         name,
@@ -138,7 +144,7 @@ PROGRAMS = (
         "sum 499999500000, first 0",
         "cargo",
         "cargo",
-        version=("rustc", "--version"),
+        version=_crate("rayon"),
     ),
     _compiled(
         "tokio",
@@ -147,7 +153,7 @@ PROGRAMS = (
         "sum 19900, hello",
         "cargo",
         "cargo",
-        version=("rustc", "--version"),
+        version=_crate("tokio"),
     ),
     _compiled(
         "openmp",

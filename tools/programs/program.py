@@ -1,11 +1,15 @@
 """A program, and the piece of work by which it is judged."""
 
+import re
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from shutil import which
 
 from .runner import Run
+
+# Not a part of a name, such as gst-launch-1.0.
+VERSION = re.compile(r"(?<![\w.-])(?:v|go)?(\d+\.[\w.~+-]*\w)")
 
 
 @dataclass(frozen=True)
@@ -42,3 +46,9 @@ def find(name: str) -> str | None:
     if "*" in name:
         return next(map(str, sorted(Path("/").glob(name.lstrip("/")), reverse=True)), None)
     return which(name) or which(name, path="/usr/local/sbin:/usr/sbin:/sbin")
+
+
+def version_in(text: str) -> str:
+    """The first version in a text; empty if there is none."""
+    found = VERSION.search(text)
+    return found[1] if found else ""

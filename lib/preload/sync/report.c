@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
 /* What locks of kind auto have come to: said when the program ends, if it was asked for. */
-#include "base/program.h"
 #include "mediate/channel.h"
 #include "mediate/line.h"
 #include "preload/sync/mutex.h"
@@ -87,7 +86,7 @@ static void say_all(const struct tek_lock_auto_counts *counts)
 	struct tek_line line = {0};
 
 	tek__line_add(&line, "tek: locks of ");
-	tek__line_add(&line, __progname);
+	tek__line_add(&line, tek__channel_program());
 	tek__line_add(&line, " that auto chose for: ");
 	tek__line_add_number(&line, counts->to_park);
 	tek__line_add(&line, " went from spinning to sleeping, ");
