@@ -121,7 +121,7 @@ static void each_type_keeps_its_promises(void **state)
 	}
 }
 
-/* Nothing is promised, but Firefox and Chromium read it, and abort if it is not the C library's ID of the thread. */
+/* Nothing is promised, but Firefox reads it, and aborts if it is not the C library's ID. */
 static void one_with_an_owner_has_its_id_where_the_c_library_has_it(void **state)
 {
 	pthread_mutex_t made[] = {PTHREAD_RECURSIVE_MUTEX_INITIALIZER_NP,

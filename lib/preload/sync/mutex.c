@@ -56,12 +56,12 @@ static int lock_again(struct tek_sync_mutex *mutex)
 	return 0;
 }
 
-/* Where glibc has the thread's ID in the memory behind pthread_self(), for libthread_db: bits, number, offset. */
+/* Where the ID is in the memory behind pthread_self(), for libthread_db: bits, number, offset. */
 extern const uint32_t _thread_db_pthread_tid[3];
 
 /*
- * Firefox and Chromium read the thread ID that the C library has for the calling thread: they lock a recursive or
- * error-checking mutex and read __owner.  After a raw clone() that ID is not gettid().
+ * Firefox and Chromium read the thread ID that the C library has for the calling thread: they lock
+ * a recursive or error-checking mutex and read __owner.  After a raw clone() it is not gettid().
  */
 static void show_id(struct tek_sync_mutex *mutex)
 {
