@@ -3,8 +3,8 @@
 
 #include "base/program.h"
 #include "ident/process.h"
-#include "ident/segment.h"
 #include "ident/script.h"
+#include "ident/segment.h"
 #include "ident/table.h"
 
 #include <dlfcn.h>

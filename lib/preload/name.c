@@ -7,8 +7,8 @@
 #include "ident/record.h"
 #include "mediate/rules.h"
 #include "preload/real.h"
-#include "stack/stack.h"
 #include "preload/sandbox.h"
+#include "stack/stack.h"
 
 #include <linux/seccomp.h>
 #include <stdarg.h>

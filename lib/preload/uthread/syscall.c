@@ -7,6 +7,7 @@
 
 #include "preload/uthread/real.h"
 #include "uthread/bound.h"
+#include "uthread/posix/blocking.h"
 #include "uthread/posix/exit.h"
 #include "uthread/posix/futex.h"
 #include "uthread/posix/signal.h"
@@ -18,6 +19,12 @@
 #include <sys/prctl.h>
 #include <sys/syscall.h>
 #include <unistd.h>
+
+#ifdef SYS_dup2
+#define SYS_DUP2 SYS_dup2
+#else
+#define SYS_DUP2 (-1) /* only older processors have it */
+#endif
 
 #undef syscall /* system_call.c */
 long syscall(long number, ...);
@@ -107,6 +114,30 @@ static long make_for_thread(struct tek_state_call *call)
 	}
 }
 
+/* Whether the call may close descriptors of the engine, or those that a thread waits for. */
+static bool closes_descriptors(long number)
+{
+	return number == SYS_close || number == SYS_close_range || number == SYS_dup3 ||
+	       number == SYS_DUP2;
+}
+
+static long close_descriptors(const struct tek_state_call *call)
+{
+	const unsigned long *argument = call->argument;
+	const int first = (int)argument[0], second = (int)argument[1], flags = (int)argument[2];
+
+	switch (call->number) {
+	case SYS_close:
+		return tek__close(first);
+	case SYS_close_range:
+		return tek__close_range((unsigned int)first, (unsigned int)second, flags);
+	case SYS_dup3:
+		return tek__dup3(first, second, flags);
+	default:
+		return tek__dup2(first, second);
+	}
+}
+
 TEK_EXPORT long syscall(long number, ...)
 {
 	struct tek_state_call call = {.number = number};
@@ -117,6 +148,8 @@ TEK_EXPORT long syscall(long number, ...)
 	for (int i = 0; i < 6; i++)
 		call.argument[i] = va_arg(list, unsigned long);
 	va_end(list);
+	if (closes_descriptors(number))
+		return close_descriptors(&call);
 	/* Most calls are none of ours.  In the child of vfork(2) the storage is its parent's. */
 	if (!(number == SYS_rt_sigprocmask || tek__state_concerns(number)) || !tek__is_uthread() ||
 	    !tek__here_self()->posix || !tek__bound_is_own_carrier())
