@@ -443,7 +443,7 @@ int main(int argc, char **argv)
 	FILE *file = fopen(argv[1], "a");
 	if (argc == 2 && fork())
 		return sleep(1), 0;
-	while (argc == 2 && access(argv[1], X_OK))
+	for (int i = 0; i < 6000 && argc == 2 && access(argv[1], X_OK); i++)
 		usleep(10000);
 	show(file);
 	pthread_create(&thread, NULL, show, file);
