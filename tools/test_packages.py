@@ -40,7 +40,7 @@ PROVIDED = {
     "mariadbd": "mariadb-server",
     "memcached": "memcached",
     "node": "nodejs",
-    "pigz": "pigz",
+    "perl": None, "pigz": "pigz",
     "redis-benchmark": "redis-tools",
     "redis-cli": "redis-tools",
     "redis-server": "redis-server",

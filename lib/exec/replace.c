@@ -47,6 +47,8 @@ static bool pause_self(void)
 
 bool tek__exec_step_out(void)
 {
+	if (tek__is_confined())
+		return false;
 	is_paused = pause_self();
 	const bool left = tek__place_step_out();
 	return is_paused || left;

@@ -200,8 +200,9 @@ int tek__create(pthread_t *handle, const pthread_attr_t *attr, void *(*routine)(
 	/* Through the profiler: what it passes on is not what the program asked for. */
 	const struct tek_passed *passed = tek__profile_passed ? tek__profile_passed() : NULL;
 	const uintptr_t asked = (uintptr_t)(passed ? passed->routine : routine);
-	const struct tek_start_routine start = tek__start_routine(asked, passed ? passed->argument
-										: argument);
+	struct tek_start_routine start = {.function = asked};
+	if (!tek__is_confined())
+		start = tek__start_routine(asked, passed ? passed->argument : argument);
 	/* A rule may name either. */
 	uint64_t functions = tek__rules_of_function(start.function);
 	if (start.function != asked)

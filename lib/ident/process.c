@@ -188,6 +188,12 @@ bool tek__lock(void)
 		pthread_setcancelstate(saved_cancellation, NULL);
 		return false;
 	}
+	/* While this thread waited for the lock a filter may have come. */
+	if (stands_down) {
+		tek__lock_release(&lock);
+		pthread_setcancelstate(saved_cancellation, NULL);
+		return false;
+	}
 	caller_errno = saved_errno;
 	caller_cancellation = saved_cancellation;
 	return true;
@@ -217,7 +223,12 @@ void tek__unlock(void)
 
 bool tek__lock_brief(void)
 {
-	return tek__process_is_known() && !stands_down && tek__lock_try(&lock);
+	if (!tek__process_is_known() || stands_down || !tek__lock_try(&lock))
+		return false;
+	if (!stands_down)
+		return true;
+	tek__lock_release(&lock);
+	return false;
 }
 
 void tek__unlock_brief(void)
@@ -248,15 +259,23 @@ void tek__unlock_either(enum tek_locked locked)
 		tek__unlock_brief();
 }
 
-void tek__confine(const char *call)
+static void stand_down(void)
 {
-	if (tek__lock()) {
-		tek__region_end();
-		tek__report_confined(call);
-		tek__unlock();
-	}
 	stands_down = true;
 	atomic_store_explicit(&is_confined, true, memory_order_relaxed);
+}
+
+void tek__confine(const char *call)
+{
+	if (!tek__lock()) {
+		stand_down();
+		return;
+	}
+	tek__region_end();
+	tek__report_confined(call);
+	/* Before the lock is free: a thread that waits for it checks again. */
+	stand_down();
+	tek__unlock();
 }
 
 bool tek__is_confined(void)

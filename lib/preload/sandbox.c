@@ -3,6 +3,7 @@
 
 #include "base/filter.h"
 #include "ident/process.h"
+#include "ident/self.h"
 #include "preload/real.h"
 
 #include <fcntl.h>
@@ -49,7 +50,11 @@ static const char *killed_call(const struct sock_fprog *filter)
 		CALL(mincore, 0),
 		CALL(process_vm_readv, pid),
 		CALL(madvise, 0),
+#ifdef SYS_mmap2
+		CALL(mmap2, 0),
+#else
 		CALL(mmap, 0),
+#endif
 		CALL(mprotect, 0),
 		CALL(munmap, 0),
 		CALL(futex, 0),
@@ -87,9 +92,11 @@ static const char *killed_call(const struct sock_fprog *filter)
 
 void tek__sandbox_comes(const struct sock_fprog *filter)
 {
+	/* In a child of vfork(2) what stands down would be its parent's. */
+	if (tek__is_confined() || tek__self_is_borrower())
+		return;
 	const char *call = filter ? killed_call(filter) : "openat";
-
-	if (!call || tek__is_confined())
+	if (!call)
 		return;
 	if (tek_alloc_is_confined)
 		tek_alloc_is_confined();

@@ -213,7 +213,10 @@ def test_a_program_with_an_older_c_library_is_named_and_runs(tek, with_older_c_l
     command, program = with_older_c_library
     ended = tek("run", *mode, "--", *prefix, *command)
     assert (ended.returncode, ended.stdout) == (7, "hello\n")
-    assert ended.stderr.startswith(f"tek: {program} has an older C library than TEK's library needs: it runs, but not")
+    told, _, why = ended.stderr.removeprefix("tek: ").partition(" has an older C library than TEK's library needs: ")
+    assert why.startswith("it runs, but not")
+    # Of a long path the end is told.
+    assert told == str(program) or (len(told) > 40 and str(program).endswith(told))
     assert len(ended.stderr.splitlines()) == 1
 
 

@@ -267,6 +267,11 @@ int tek__action_set(int number, const struct sigaction *action, struct sigaction
 
 	if (number < 1 || number > TEK_SIGNALS || tek__start_is_borrowed())
 		return real(number, action, old);
+	const struct tek_posix *self = tek__posix_self();
+	/* A signal that was put off is still for this handler, and must not meet the default action. */
+	if (action && !is_handler((uintptr_t)action->sa_handler) && self && !self->frames &&
+	    is_handler(atomic_load(&actions[number].handler)))
+		tek__signals_take_last();
 	const uintptr_t old_handler = atomic_load(&actions[number].handler);
 	const int old_flags = atomic_load(&actions[number].flags);
 	struct sigaction ours, before;

@@ -179,12 +179,12 @@ fn judge(
     }
 }
 
-/// What wakes threads of one kind: events, if they wake one of them.
+/// What wakes threads of one kind: events, if they wake one of them, or else the fastest clock.
 fn waker_of(members: &[&Watched]) -> Waker {
     let rank = |waker: &Waker| match waker {
-        Waker::Unknown => 0,
-        Waker::Clock(_) => 1,
-        Waker::Events => 2,
+        Waker::Unknown => (0, 0),
+        Waker::Clock(period_ns) => (1, u64::MAX - period_ns),
+        Waker::Events => (2, 0),
     };
     members.iter().map(|thread| thread.waker).max_by_key(rank).unwrap_or_default()
 }
