@@ -313,7 +313,7 @@ static void of_any_file(struct tek_start_routine *start, uintptr_t routine,
 	if (state % STATES == TRIES)
 		return;
 	/* What such a runtime passes is there to be read. */
-	const uintptr_t last = (uintptr_t)(argument + 2);
+	const uintptr_t last = (uintptr_t)argument + 2 * sizeof(*argument);
 	if (state % STATES != IS_ONE &&
 	    (!can_read_word((uintptr_t)argument) || !can_read_word(last)))
 		state++;

@@ -38,14 +38,23 @@ static void tell_cpus(pthread_t handle, pthread_attr_t *attr)
 	tek__real.pthread_attr_setaffinity_np(attr, sizeof(mask), (const cpu_set_t *)&mask);
 }
 
-/* ThreadSanitizer's runtime calls it in threads that it has not prepared yet, where TEK fits no stacks. */
+/*
+ * ThreadSanitizer's runtime calls it in threads that it has not prepared yet, where nothing may run that was compiled
+ * for it.
+ */
+#ifdef __SANITIZE_THREAD__
+#define IS_PREPARED(handle) (!pthread_equal(handle, pthread_self()))
+#else
+#define IS_PREPARED(handle) true
+#endif
+
 TEK_EXPORT __attribute__((no_sanitize("thread"))) int pthread_getattr_np(pthread_t handle,
 									 pthread_attr_t *attr)
 {
 	const bool started = tek__real.pthread_getattr_np || tek__start();
 	int error = tek__real.pthread_getattr_np(handle, attr);
 
-	if (error || !started)
+	if (error || !started || !IS_PREPARED(handle))
 		return error;
 	if (tek__stack_config.mode >= TEK_STACK_MODE_AUTO)
 		tell_room(handle, attr);

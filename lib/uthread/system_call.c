@@ -44,12 +44,12 @@ static long call(long number, const long *argument)
 #endif
 }
 
-long syscall(long number, ...)
+/* As in the C library six words are read and passed to the kernel, used or not. */
+__attribute__((no_sanitize("address"))) long syscall(long number, ...)
 {
 	long argument[6];
 	va_list list;
 
-	/* As the C library does: the kernel takes six words, used or not. */
 	va_start(list, number);
 	for (int i = 0; i < 6; i++)
 		argument[i] = va_arg(list, long);
