@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
 /* The reader of programs that are about to run: any bytes for a file. */
+#include "exec/c_library.h"
+#include "exec/image.h"
 #include "exec/target.h"
 
 #include <stdint.h>
