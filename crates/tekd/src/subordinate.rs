@@ -30,6 +30,8 @@ impl Subordinates {
             let owner = owner.parse().ok().or_else(|| user_id(owner))?;
             let first: u32 = fields.next()?.parse().ok()?;
             let count: u32 = fields.next()?.parse().ok()?;
+            // A container that root starts is not root: its ids are one user by themselves.
+            let owner = if owner == 0 { first } else { owner };
             Some((first..first.checked_add(count)?, owner))
         };
         let mut ranges: Vec<_> = text.lines().filter_map(range).collect();
@@ -52,8 +54,13 @@ mod tests {
     #[test]
     fn a_subordinate_id_belongs_to_its_owner_and_others_to_themselves() {
         let text = "anna:100000:65536\n# none\n\n1001:165536:10\nnobody-has-it:5:5\nanna:7:x\n\
-                    anna:4294967295:2\n";
-        let ids = Subordinates::parse(text, |name| (name == "anna").then_some(1000));
+                    anna:4294967295:2\nroot:200000:10\n0:300000:10\n";
+        let user_id = |name: &str| match name {
+            "anna" => Some(1000),
+            "root" => Some(0),
+            _ => None,
+        };
+        let ids = Subordinates::parse(text, user_id);
         for (uid, owner) in [
             (0, 0),
             (5, 5),
@@ -64,6 +71,9 @@ mod tests {
             (165_536, 1001),
             (165_546, 165_546),
             (u32::MAX, u32::MAX),
+            (200_000, 200_000),
+            (200_009, 200_000),
+            (300_009, 300_000),
         ] {
             assert_eq!(ids.owner_of(uid), owner, "{uid}");
         }
