@@ -581,6 +581,7 @@ def count_calls(backend, threads, pairs=8):
     return told
 
 
+@pytest.mark.alone()
 def test_entering_and_leaving_need_as_many_system_calls_with_2000_threads_as_with_20(backend):
     many, few = (count_calls(backend, threads) for threads in (2000, 20))
     for what, calls in many.items():

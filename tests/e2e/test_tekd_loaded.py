@@ -57,7 +57,7 @@ def test_beside_50_programs_tekd_answers_as_soon_with_kernel_threads_that_follow
             following.append(seconds_until_it_answers(daemon, KTHREADS + USUAL))
     print(f"until the first answer: {plain} s, with [kthreads] {following} s")
     # The programs for the kernel take a second and more to load then.
-    assert min(following) < 4 * min(plain)
+    assert min(following) < 4 * sorted(plain)[1]
 
 
 def answers(client, thread, seconds=3):
