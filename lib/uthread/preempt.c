@@ -128,7 +128,7 @@ static void start_timer(struct tek_worker *worker, const struct tek_carrier *car
 	/* Workers tick one after the other, so that they do not all want the same lock. */
 	const uint64_t shift = interval * worker->number / tek__worker_count;
 
-	worker->interval = interval;
+	__atomic_store_n(&worker->interval, interval, __ATOMIC_RELAXED);
 	set_timer(carrier, interval + shift, interval);
 }
 
@@ -145,7 +145,10 @@ static void adapt_timer(struct tek_worker *worker)
 /* A tick has come: whether a quantum has passed with it. */
 static bool is_quantum_over(struct tek_worker *worker)
 {
-	if (++worker->looks < tek__kernel_wait_looks(worker->interval))
+	/* Another kernel thread may set the interval of a worker that it takes over. */
+	const uint64_t interval = __atomic_load_n(&worker->interval, __ATOMIC_RELAXED);
+
+	if (++worker->looks < tek__kernel_wait_looks(interval))
 		return false;
 	worker->looks = 0;
 	return true;
