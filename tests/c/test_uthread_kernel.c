@@ -373,6 +373,65 @@ static void a_child_that_is_traced_is_waited_for_when_it_stops(void **state)
 	close(file[1]);
 }
 
+static void *reach(void *unused)
+{
+	atomic_store(&reached, 1);
+	return unused;
+}
+
+static uint64_t blocked_by_the_kernel(void)
+{
+	char line[128];
+	unsigned long long mask = 0;
+	FILE *file = fopen("/proc/thread-self/status", "re");
+
+	while (file && fgets(line, sizeof(line), file))
+		sscanf(line, "SigBlk: %llx", &mask);
+	if (file)
+		fclose(file);
+	return mask;
+}
+
+static int *only_thread_file;
+
+/* 0 if all is blocked after a wait that was asked for, and a second thread can run then. */
+static int block_and_wait(void)
+{
+	const uint64_t can_be = ~(UINT64_C(1) << (SIGKILL - 1) | UINT64_C(1) << (SIGSTOP - 1) |
+				  UINT64_C(1) << (SIGUSR1 - 1));
+	char byte;
+
+	block_all_but(SIGUSR1);
+	if (blocked_by_the_kernel() != can_be)
+		return 1;
+	if (read(only_thread_file[0], &byte, 1) != 1 || blocked_by_the_kernel() != can_be)
+		return 2;
+	atomic_store(&reached, 0);
+	pthread_t thread = start(reach, NULL);
+	result_of(thread);
+	return atomic_load(&reached) == 1 ? 0 : 3;
+}
+
+static void what_the_only_thread_blocks_stays_blocked_when_it_has_waited(void **state)
+{
+	(void)state;
+	int file[2];
+	int status;
+	char byte = 0;
+
+	assert_int_equal(pipe(file), 0);
+	only_thread_file = file;
+	pid_t child = fork();
+	if (child == 0)
+		_exit(block_and_wait());
+	nap(30);
+	assert_int_equal(write(file[1], &byte, 1), 1);
+	assert_int_equal(waitpid(child, &status, 0), child);
+	assert_int_equal(status, 0);
+	close(file[0]);
+	close(file[1]);
+}
+
 static void cancel(void *(*call)(void *))
 {
 	atomic_store(&reached, 0);
@@ -475,6 +534,7 @@ int main(void)
 		TEST(who_opens_a_fifo_waits_for_another_thread_that_opens_its_other_end),
 		TEST(who_waits_for_any_child_does_not_hold_up_others),
 		TEST(a_child_that_is_traced_is_waited_for_when_it_stops),
+		TEST(what_the_only_thread_blocks_stays_blocked_when_it_has_waited),
 		TEST(who_waits_is_cancelled),
 		TEST(handlers_interrupt_messages_and_semaphores),
 		TEST(handlers_interrupt_locks_as_they_were_installed),

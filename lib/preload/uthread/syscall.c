@@ -62,13 +62,8 @@ static long change_mask(const struct tek_state_call *call)
 	}
 	if (old)
 		*old = tek__signals_of(&wide_old);
-	if (set && atomic_load(&tek__posix_threads) == 1) {
-		const struct tek_state_call exact = {
-			.number = SYS_rt_sigprocmask,
-			.argument = {argument[0], argument[1], 0, argument[3]},
-		};
-		return make(&exact);
-	}
+	if (set && atomic_load(&tek__posix_threads) == 1)
+		tek__signal_mask_with_own((int)argument[0], *set);
 	return 0;
 }
 

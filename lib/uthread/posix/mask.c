@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
 /* Masks of user-level threads. */
+#include "uthread/posix/record.h"
 #include "uthread/posix/router.h"
 #include "uthread/posix/signal.h"
 #include "uthread/reserved.h"
@@ -55,6 +56,26 @@ void tek__signal_mask_jump(uint64_t mask, bool out)
 	struct tek_uthread *thread = tek__here_self();
 
 	change(thread, (mask & ~UNBLOCKABLE) | (out ? 0 : thread->mask & tek__own_signals()));
+}
+
+void tek__signal_mask_with_own(int how, uint64_t signals)
+{
+	struct tek_uthread *thread = tek__here_self();
+	const uint64_t kernels = tek__signal_bit(SIGKILL) | tek__signal_bit(SIGSTOP);
+	const uint64_t mask = how == SIG_BLOCK     ? thread->mask | signals
+			      : how == SIG_UNBLOCK ? thread->mask & ~signals
+						   : signals;
+
+	change(thread, mask & ~kernels);
+	tek__posix_resume(thread, false);
+}
+
+void tek__signal_mask_without_own(void)
+{
+	struct tek_uthread *thread = tek__here_self();
+
+	if (!tek__posix_self()->frames)
+		change(thread, thread->mask & ~tek__own_signals());
 }
 
 int tek__signal_mask(int how, const sigset_t *set, sigset_t *old)

@@ -45,6 +45,13 @@ static inline void tek__signals_to(sigset_t *set, uint64_t signals)
 /* pthread_sigmask(3) of the calling user-level thread. 0 or EINVAL. Handlers may run. Not deferred. */
 int tek__signal_mask(int how, const sigset_t *set, sigset_t *old);
 
+/*
+ * By the only thread of a process: the same for the engine's own signals, too.  No other thread is
+ * there that the tick could switch to.  They are unblocked before there is a second thread.
+ */
+void tek__signal_mask_with_own(int how, uint64_t signals);
+void tek__signal_mask_without_own(void);
+
 /* The calling user-level thread blocks just these. Handlers may run. Not deferred. */
 void tek__signal_mask_set(uint64_t mask);
 

@@ -191,6 +191,7 @@ int tek__posix_create(pthread_t *handle, const pthread_attr_t *attr, void *(*rou
 	if (tek__engine.own_tls && tek__tls_reserve() != 0)
 		return error;
 	tek__state_finish();
+	tek__signal_mask_without_own();
 	/* From the kernel thread of a bound one it inherits. */
 	struct tek_carrier *carrier = NULL;
 	if (tek__here_self()->changed && !(carrier = tek__carrier_start_dedicated()))
