@@ -129,6 +129,9 @@ pub(crate) fn open_until(journal: &Path, place: u64) {
 
 #[test]
 fn whoever_is_killed_while_it_writes_the_journal_anew_loses_nothing() {
+    if !common::alone() {
+        return;
+    }
     let (directory, sleeper) = (tempfile::tempdir().unwrap(), Sleeper::new());
     let journal = directory.path().join("state");
     let before = seen(sleeper.tid);
@@ -148,6 +151,9 @@ fn whoever_is_killed_while_it_writes_the_journal_anew_loses_nothing() {
 
 #[test]
 fn whoever_is_killed_at_any_step_leaves_nothing_changed_once_its_journal_is_opened() {
+    if !common::alone() {
+        return;
+    }
     if !common::may_use_real_time() {
         return;
     }

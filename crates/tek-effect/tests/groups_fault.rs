@@ -170,6 +170,9 @@ fn play(within: Hierarchy) {
 
 #[test]
 fn whenever_the_owner_is_killed_everybody_gets_back_and_no_group_is_left() {
+    if !common::alone() {
+        return;
+    }
     if cpu_groups().is_some() && may_use_real_time() {
         play(Hierarchy::with("cpu").unwrap().unwrap());
     }
@@ -177,6 +180,9 @@ fn whenever_the_owner_is_killed_everybody_gets_back_and_no_group_is_left() {
 
 #[test]
 fn the_same_with_the_groups_of_version_2() {
+    if !common::alone() {
+        return;
+    }
     if unified_groups().is_some() {
         play(Hierarchy::unified().unwrap().unwrap());
     }

@@ -191,6 +191,28 @@ impl Drop for Swept {
     }
 }
 
+/// Whether no other test runs in this process. If another does, the calling test has run by itself
+/// in another process when this returns false: a child that is forked beside another test has
+/// copies of that test's locks, and no thread that gives them back.
+pub fn alone() -> bool {
+    const ALONE: &str = "TEK_TEST_ALONE";
+
+    let thread = thread::current();
+    // The harness names a thread after its test, and "main" where it makes none.
+    let Some(name) = thread.name().filter(|&name| name != "main") else { return true };
+    if std::env::var_os(ALONE).is_some() {
+        return true;
+    }
+    let ended = Command::new(std::env::current_exe().unwrap())
+        .args(["--exact", name, "--test-threads=1", "--include-ignored", "--nocapture"])
+        .env(ALONE, "1")
+        .output()
+        .unwrap();
+    print!("{}", String::from_utf8_lossy(&ended.stdout));
+    assert!(ended.status.success(), "{}", String::from_utf8_lossy(&ended.stderr));
+    false
+}
+
 /// Calls in a child that ends with what it returns. The child has copies of this process's memory
 /// and only the calling thread, so it must do nothing that waits for another.
 pub fn in_child(act: impl FnOnce() -> bool) -> Pid {
