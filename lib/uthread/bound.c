@@ -77,33 +77,13 @@ static bool others_are_idle(const struct tek_worker *self)
 	return true;
 }
 
-/* Kernel threads with the earlier state that end. */
-static struct {
-	pid_t tid[TEK_WORKERS_MAX];
-	unsigned int count;
-} ending;
-
-/* Not the process's first one, which cannot end, nor the caller's. */
-static void list_ending(void)
-{
-	const struct tek_carrier *own = tek__here_carrier();
-
-	ending.count = 0;
-	for (struct tek_carrier *each = atomic_load(&tek__carriers); each; each = each->all) {
-		if (each != own && !each->main && each->tid && ending.count < TEK_WORKERS_MAX)
-			ending.tid[ending.count++] = each->tid;
-	}
-}
-
 bool tek__generation_begin(void)
 {
 	const struct tek_worker *worker = tek__enter();
 	const bool alone = others_are_idle(worker);
 
-	if (alone) {
-		list_ending();
+	if (alone)
 		tek__here_carrier()->generation = atomic_fetch_add(&tek__carrier_generation, 1) + 1;
-	}
 	tek__leave();
 	if (alone)
 		tek__spares_dismiss();
@@ -118,12 +98,20 @@ void tek__generation_await_end(pid_t tid)
 		syscall(SYS_nanosleep, &moment, NULL);
 }
 
-void tek__generation_await_begin(const atomic_int *tid)
+/*
+ * Until the carriers' kernel threads of the earlier state are gone, but for the process's first one,
+ * which cannot end.
+ */
+static void await_carriers(const struct tek_carrier *own)
 {
-	const struct timespec moment = {.tv_nsec = LOOK_AGAIN_NS};
-
-	for (int i = 0; i < LOOKS && !atomic_load(tid); i++)
-		syscall(SYS_nanosleep, &moment, NULL);
+	/* The supplier is gone: no other begins. */
+	tek__kernel_threads_await_ids();
+	for (struct tek_carrier *each = atomic_load(&tek__carriers); each; each = each->all) {
+		if (each == own || each->main)
+			continue;
+		tek__generation_await_end(atomic_load(&each->tid));
+		tek__generation_await_end(atomic_load(&each->ended));
+	}
 }
 
 int tek__generation_end(void)
@@ -133,15 +121,13 @@ int tek__generation_end(void)
 
 	tek__generation_await_end(supplier);
 	tek__generation_await_end(monitor);
-	const int error = tek__monitor_start_again();
 	/* Idle carriers leave their workers to others, and end. */
-	for (unsigned int i = 0; i < tek__worker_count && !error; i++) {
+	for (unsigned int i = 0; i < tek__worker_count; i++) {
 		if (&tek__workers[i] != own)
 			tek__idle_wake(&tek__workers[i]);
 	}
-	for (unsigned int i = 0; i < ending.count && !error; i++)
-		tek__generation_await_end(ending.tid[i]);
-	return error;
+	await_carriers(tek__here_carrier());
+	return tek__monitor_start_again();
 }
 
 bool tek__bound_is_own_carrier(void)

@@ -51,9 +51,6 @@ int tek__generation_end(void);
 /* Waits, not for long, until the kernel thread with this id is gone; 0: there is none. */
 void tek__generation_await_end(pid_t tid);
 
-/* And until the one that writes its id there has begun: it could not be stopped before. */
-void tek__generation_await_begin(const atomic_int *tid);
-
 /* Whether the caller is the kernel thread that the engine takes it for: the child of vfork() is not. */
 bool tek__bound_is_own_carrier(void);
 

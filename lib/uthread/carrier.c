@@ -38,8 +38,13 @@
 /* Where it is not known what that is, or a sanitizer needs more. */
 #define AMPLE_STACK_BYTES ((size_t)256 << 10)
 
+/* How often, and how many times, it is looked whether a kernel thread has begun. */
+#define LOOK_AGAIN_NS 20000
+#define LOOKS 20000
+
 struct tek_carrier *_Atomic tek__carriers;
 atomic_uint tek__carrier_generation;
+static atomic_uint beginning; /* kernel threads, without an id so far */
 
 /* From here on it carries the worker. */
 static void call(struct tek_carrier *carrier, struct tek_worker *worker)
@@ -306,7 +311,9 @@ static void end(struct tek_carrier *carrier)
 	tek__preempt_remove(carrier);
 	if (tek__engine.own_tls)
 		tek__tls_unadopt(&carrier->context);
-	carrier->tid = 0;
+	/* In this order: it is found by one of the two until it is gone. */
+	atomic_store(&carrier->ended, atomic_load(&carrier->tid));
+	atomic_store(&carrier->tid, 0);
 	tek__carrier_drop(carrier);
 }
 
@@ -344,6 +351,7 @@ static void *carry(void *argument)
 	tek__preempt_add(carrier);
 	if (!carrier->listed)
 		list(carrier);
+	tek__kernel_thread_has_begun();
 	struct tek_worker *worker;
 	bool more = is_wanted(carrier);
 	while (more && (worker = wait_for_worker(carrier))) {
@@ -383,10 +391,26 @@ int tek__kernel_thread(void *(*routine)(void *), void *argument)
 	pthread_attr_setstacksize(&attr, kernel_stack_bytes());
 	/* What it blocks is its own business: it begins with everything. */
 	syscall(SYS_rt_sigprocmask, SIG_SETMASK, &all, &before, sizeof(all));
+	atomic_fetch_add(&beginning, 1);
 	int error = create(&handle, &attr, routine, argument);
+	if (error)
+		atomic_fetch_sub(&beginning, 1);
 	syscall(SYS_rt_sigprocmask, SIG_SETMASK, &before, NULL, sizeof(before));
 	pthread_attr_destroy(&attr);
 	return error;
+}
+
+void tek__kernel_thread_has_begun(void)
+{
+	atomic_fetch_sub(&beginning, 1);
+}
+
+void tek__kernel_threads_await_ids(void)
+{
+	const struct timespec moment = {.tv_nsec = LOOK_AGAIN_NS};
+
+	for (int i = 0; i < LOOKS && atomic_load(&beginning); i++)
+		syscall(SYS_nanosleep, &moment, NULL);
 }
 
 int tek__carrier_start(struct tek_worker *worker, unsigned int generation)
@@ -552,6 +576,7 @@ void tek__carriers_after_fork(void)
 	/* The others are not there in the child; what they had in memory is left alone. */
 	tek__spares_after_fork();
 	atomic_store(&tek__carriers, NULL);
+	atomic_store(&beginning, 0);
 	carrier->tid = (pid_t)syscall(SYS_gettid);
 	carrier->timer = -1;
 	atomic_store(&carrier->kernel_here->lock.held, 0);

@@ -33,7 +33,8 @@
 
 struct tek_carrier {
 	struct tek_uthread context;   /* its own: what it does while it has no thread to run */
-	atomic_int tid;               /* 0: its kernel thread has not begun */
+	atomic_int tid;               /* 0: its kernel thread has not begun, or ends */
+	atomic_int ended;             /* the id of the one before, which may still end; 0: none */
 	struct tek_here *kernel_here; /* of the storage of its kernel thread */
 	int timer;                    /* its ticks: preempt.c; -1: none */
 	atomic_uint called;           /* a worker has been given to it: a futex */
@@ -166,8 +167,15 @@ void tek__carrier_set_worker(struct tek_here *here, struct tek_worker *worker);
 bool tek__carrier_take_worker(struct tek_worker *worker,
 			      bool (*is_held_up)(const struct tek_carrier *));
 
-/* A kernel thread of the engine's own, which blocks all signals and is never joined. 0 or an error number. */
+/*
+ * A kernel thread of the engine's own, which blocks all signals and is never joined.  Its routine calls
+ * tek__kernel_thread_has_begun() as soon as its id can be found.  0 or an error number.
+ */
 int tek__kernel_thread(void *(*routine)(void *), void *argument);
+void tek__kernel_thread_has_begun(void);
+
+/* Waits, not for long, until the ids of all that have been made can be found. */
+void tek__kernel_threads_await_ids(void);
 
 /* In the child of fork(): only the calling kernel thread is left. */
 void tek__carriers_after_fork(void);

@@ -133,6 +133,7 @@ static void *watch(void *argument)
 	syscall(SYS_prctl, PR_SET_NAME, "tek-monitor");
 	tek__here_find()->defer = 1;
 	atomic_store(&monitor, (pid_t)syscall(SYS_gettid));
+	tek__kernel_thread_has_begun();
 	while (generation == atomic_load(&tek__carrier_generation)) {
 		if (!atomic_load(&called))
 			syscall(SYS_futex, &called, FUTEX_WAIT_PRIVATE, 0, soon ? &again : NULL,
@@ -158,6 +159,7 @@ static int start(void)
 
 pid_t tek__monitor_stop(void)
 {
+	tek__kernel_threads_await_ids();
 	const pid_t tid = atomic_exchange(&monitor, 0);
 
 	tek__monitor_wake();
@@ -166,13 +168,9 @@ pid_t tek__monitor_stop(void)
 
 int tek__monitor_start_again(void)
 {
-	int error = tek__supplier_start_again();
+	const int error = tek__supplier_start_again();
 
-	if (!error)
-		error = start();
-	if (!error)
-		tek__generation_await_begin(&monitor);
-	return error;
+	return error ? error : start();
 }
 
 int tek__monitor_start(void)

@@ -128,27 +128,31 @@ static void start_timer(struct tek_worker *worker, const struct tek_carrier *car
 	/* Workers tick one after the other, so that they do not all want the same lock. */
 	const uint64_t shift = interval * worker->number / tek__worker_count;
 
-	__atomic_store_n(&worker->interval, interval, __ATOMIC_RELAXED);
+	atomic_store_explicit(&worker->interval, interval, memory_order_relaxed);
 	set_timer(carrier, interval + shift, interval);
+}
+
+/* Another kernel thread sets it for a worker that it takes over. */
+static uint64_t interval_of(const struct tek_worker *worker)
+{
+	return atomic_load_explicit(&worker->interval, memory_order_relaxed);
 }
 
 /* The timer is another one as soon as there is a wait in the kernel to look for, or none any more. */
 static void adapt_timer(struct tek_worker *worker)
 {
 	const struct tek_carrier *carrier = atomic_load(&worker->carrier);
+	const uint64_t interval = interval_of(worker);
 
 	if (carrier && carrier->timer >= 0 && atomic_load(&worker->ticking) &&
-	    worker->interval != tek__kernel_wait_interval())
+	    interval != tek__kernel_wait_interval())
 		start_timer(worker, carrier);
 }
 
 /* A tick has come: whether a quantum has passed with it. */
 static bool is_quantum_over(struct tek_worker *worker)
 {
-	/* Another kernel thread may set the interval of a worker that it takes over. */
-	const uint64_t interval = __atomic_load_n(&worker->interval, __ATOMIC_RELAXED);
-
-	if (++worker->looks < tek__kernel_wait_looks(interval))
+	if (++worker->looks < tek__kernel_wait_looks(interval_of(worker)))
 		return false;
 	worker->looks = 0;
 	return true;

@@ -77,6 +77,7 @@ static void *supply(void *argument)
 
 	tek__here_find()->defer = 1;
 	atomic_store(&supplier, (pid_t)syscall(SYS_gettid));
+	tek__kernel_thread_has_begun();
 	for (;;) {
 		make_spares(generation);
 		if (!atomic_load(&called))
@@ -98,11 +99,7 @@ static int start(void)
 /* Those that the one before has begun come still. */
 int tek__supplier_start_again(void)
 {
-	const int error = start();
-
-	if (!error)
-		tek__generation_await_begin(&supplier);
-	return error;
+	return start();
 }
 
 int tek__supplier_start(void)
@@ -114,6 +111,7 @@ int tek__supplier_start(void)
 
 pid_t tek__supplier_stop(void)
 {
+	tek__kernel_threads_await_ids();
 	const pid_t tid = atomic_exchange(&supplier, 0);
 
 	atomic_store(&called, 1);

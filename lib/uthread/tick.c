@@ -173,6 +173,7 @@ static int disable(void *function)
 
 static void *be_cancelled(void *argument)
 {
+	tek__kernel_thread_has_begun();
 	if (real("pthread_setcancelstate", disable) == 0)
 		real("pthread_cancel", cancel_self);
 	atomic_store(&cancelled, true);

@@ -354,6 +354,7 @@ static void *route(void *argument)
 	const int tid = (int)syscall(SYS_gettid);
 	deaf = !tek__tick_send(tid);
 	atomic_store(&router, tid);
+	tek__kernel_thread_has_begun();
 	for (;;) {
 		/* In this order: the call that stops it is not lost. */
 		atomic_store(&called, false);
@@ -402,6 +403,7 @@ int tek__router_start(void)
 
 pid_t tek__router_stop(void)
 {
+	tek__kernel_threads_await_ids();
 	const pid_t tid = atomic_load(&router);
 
 	atomic_store(&called, false);
@@ -415,10 +417,7 @@ int tek__router_start_again(void)
 	atomic_store(&called, false);
 	tek__hidden_close(TEK_HIDDEN_ROUTER);
 	tek__hidden_close(TEK_HIDDEN_SIGNALS);
-	const int error = tek__router_start();
-	if (!error)
-		tek__generation_await_begin(&router);
-	return error;
+	return tek__router_start();
 }
 
 void tek__router_after_fork(void)
