@@ -7,10 +7,15 @@
 #include <signal.h>
 #include <sys/epoll.h>
 #include <sys/msg.h>
+#include <sys/resource.h>
 #include <sys/select.h>
 #include <sys/syscall.h>
 #include <sys/time.h>
 #include <sys/wait.h>
+
+#ifndef sigev_notify_thread_id
+#define sigev_notify_thread_id _sigev_un._tid
+#endif
 
 static atomic_int handled, last_number, last_value, reached;
 static _Atomic(pthread_t) handled_by;
@@ -477,6 +482,40 @@ static void a_profilers_signal_stays_with_the_thread_that_uses_the_cpu(void **st
 	signal(SIGPROF, SIG_DFL);
 }
 
+static void *have_a_timer(void *argument)
+{
+	timer_t timer;
+	const struct itimerspec soon = {.it_value = {.tv_nsec = 1000000}};
+	struct sigevent event = {.sigev_notify = SIGEV_THREAD_ID, .sigev_signo = SIGRTMIN + 2};
+	/* With a nice value of its own it keeps its kernel thread, and so its thread id. */
+	if (setpriority(PRIO_PROCESS, 0, getpriority(PRIO_PROCESS, 0)) != 0)
+		return argument;
+	event.sigev_notify_thread_id = (pid_t)syscall(SYS_gettid);
+	if (timer_create(CLOCK_MONOTONIC, &event, &timer) != 0)
+		return argument;
+	for (int i = 0; i < 20; i++) {
+		const int before = atomic_load(&handled);
+		timer_settime(timer, 0, &soon, NULL);
+		while (atomic_load(&handled) == before)
+			;
+		if (!pthread_equal(atomic_load(&handled_by), pthread_self()))
+			atomic_fetch_add(&reached, 1);
+	}
+	timer_delete(timer);
+	return NULL;
+}
+
+static void the_signal_of_a_timer_for_one_thread_comes_to_that_thread(void **state)
+{
+	(void)state;
+	NEEDS_PREEMPTION();
+	handle(SIGRTMIN + 2, 0);
+	/* The first thread waits, and would take a signal of the process. */
+	assert_null(result_of(start(have_a_timer, &reached)));
+	assert_int_equal(atomic_load(&reached), 0);
+	signal(SIGRTMIN + 2, SIG_DFL);
+}
+
 static void queued_signals_come_in_order_with_their_values(void **state)
 {
 	sigset_t set = set_of(SIGRTMIN + 1);
@@ -672,6 +711,8 @@ int main(void)
 			a_signal_of_the_process_is_what_the_first_thread_awaits_while_others_compute,
 			reset),
 		cmocka_unit_test_setup(a_profilers_signal_stays_with_the_thread_that_uses_the_cpu,
+				       reset),
+		cmocka_unit_test_setup(the_signal_of_a_timer_for_one_thread_comes_to_that_thread,
 				       reset),
 		cmocka_unit_test_setup(queued_signals_come_in_order_with_their_values, reset),
 		cmocka_unit_test_setup(a_handler_can_be_left_by_a_jump, reset),

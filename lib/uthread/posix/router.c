@@ -103,7 +103,8 @@ static int suits(const struct tek_uthread *thread, uint64_t bit)
 /*
  * Whether the kernel chose the thread for another reason than that it runs: it was named, or has
  * caused the signal.  A write(2) that raises SIGPIPE or SIGXFSZ looks like kill(2) by the process
- * itself.
+ * itself.  A timer, a file or a queued signal that names a thread looks as if it named the process,
+ * but only a bound thread has a thread id of its own to be named by.
  */
 static bool is_for_one_thread(const siginfo_t *info)
 {
@@ -115,7 +116,9 @@ static bool is_for_one_thread(const siginfo_t *info)
 	case SIGXFSZ:
 		return info->si_code == SI_USER && info->si_pid == getpid();
 	default:
-		return info->si_code == SI_TKILL;
+		return info->si_code == SI_TKILL ||
+		       (tek__here_self()->bound && info->si_code != SI_USER &&
+			info->si_code != SI_KERNEL);
 	}
 }
 
