@@ -7,6 +7,14 @@
 #include <errno.h>
 #include <sys/mman.h>
 
+#ifndef MADV_POPULATE_READ
+#define MADV_POPULATE_READ 22 /* Linux 5.14 */
+#endif
+#ifndef MADV_GUARD_INSTALL
+#define MADV_GUARD_INSTALL 102 /* Linux 6.13 */
+#define MADV_GUARD_REMOVE 103
+#endif
+
 enum {
 	WHOLE_BYTES = 8 << 20,       /* what a stack may become */
 	LEAST_STEP_BYTES = 64 << 10, /* a fault costs more than such a piece of memory */
@@ -26,6 +34,8 @@ static uintptr_t low_of(const struct tek_stack *stack)
 static bool open_up(uintptr_t from, uintptr_t to)
 {
 	int saved = errno;
+	/* From glibc 2.42 on a guard may be markers in accessible memory, which mprotect() leaves. */
+	madvise((void *)from, to - from, MADV_GUARD_REMOVE);
 	bool opened = mprotect((void *)from, to - from, PROT_READ | PROT_WRITE) == 0;
 	errno = saved;
 	return opened;
@@ -94,6 +104,14 @@ void tek__grow_to(struct tek_thread *thread, size_t bytes)
 		note_opened(stack, from);
 }
 
+/* Whether its guard is markers: to populate the page that stays guard fails with EFAULT then. */
+static bool has_markers(const struct tek_stack *stack)
+{
+	const uintptr_t page = low_of(stack) - stack->room_bytes - tek__page_bytes;
+
+	return madvise((void *)page, tek__page_bytes, MADV_POPULATE_READ) && errno == EFAULT;
+}
+
 /*
  * The C library takes the room for a part of the guard, and may give the stack to another thread.
  * What is kept for that one lies above.
@@ -108,7 +126,10 @@ static void close_room(struct tek_stack *stack)
 		return; /* another stack, or so deep: the next thread has it without a guard there */
 	if (madvise((void *)low, bytes, MADV_DONTNEED) && munlock((void *)low, bytes) == 0)
 		madvise((void *)low, bytes, MADV_DONTNEED);
-	if (mprotect((void *)low, bytes, PROT_NONE) == 0 && stack->left_from < stack->own_low)
+	/* Of the same kind as before: the C library removes that kind only. */
+	if ((has_markers(stack) ? madvise((void *)low, bytes, MADV_GUARD_INSTALL)
+				: mprotect((void *)low, bytes, PROT_NONE)) == 0 &&
+	    stack->left_from < stack->own_low)
 		stack->left_from = stack->own_low;
 	errno = saved;
 }

@@ -111,6 +111,116 @@ static void the_stack_is_whole_for_the_next_thread_that_gets_it(void **state)
 	assert_exited(&ended, 0);
 }
 
+/* The upper part of the stack is as if the C library had made the lower one its guard. */
+static struct tek_thread *have_room_for_stack(int (*make_guard)(void *low, size_t bytes))
+{
+	pthread_attr_t attr;
+	void *low;
+	size_t bytes;
+
+	if (pthread_getattr_np(pthread_self(), &attr) || pthread_attr_getstack(&attr, &low, &bytes))
+		abort();
+	pthread_attr_destroy(&attr);
+	struct tek_thread *thread = fit_self(0);
+	const size_t guard = bytes - COMMITTED_BYTES, room = guard - tek__page_bytes;
+	if (make_guard(low, guard))
+		return NULL;
+	thread->stack.bytes = COMMITTED_BYTES;
+	thread->stack.room_bytes = room;
+	thread->stack.own_low = thread->stack.end - COMMITTED_BYTES;
+	tek__grow_begin(thread);
+	return thread;
+}
+
+static int by_marker(void *low, size_t bytes)
+{
+	return madvise(low, bytes, 102 /* MADV_GUARD_INSTALL */);
+}
+
+static int by_protection(void *low, size_t bytes)
+{
+	return mprotect(low, bytes, PROT_NONE);
+}
+
+static bool is_accessible(uintptr_t address)
+{
+	const int zero = open("/dev/zero", O_RDONLY | O_CLOEXEC);
+	const bool is = read(zero, (char *)address, 1) == 1;
+
+	close(zero);
+	return is;
+}
+
+/* A guard of markers lies in accessible memory. */
+static bool is_protected(uintptr_t address)
+{
+	unsigned long low, high;
+	char access[5] = "", line[512];
+	bool is = false;
+	FILE *file = fopen("/proc/self/maps", "re");
+
+	while (file && !is && fgets(line, sizeof(line), file))
+		is = sscanf(line, "%lx-%lx %4s", &low, &high, access) == 3 && low <= address &&
+		     address < high && access[0] == '-';
+	fclose(file);
+	return is;
+}
+
+static void *use_room(void *make_guard)
+{
+	int (*const make)(void *, size_t) = *(int (**)(void *, size_t))make_guard;
+	volatile struct tek_thread *thread = have_room_for_stack(make);
+
+	if (!thread)
+		return (void *)77;
+	recurse(1 << 20);
+	if (thread->stack.bytes < 1 << 20 || !(thread->stack.flags & TEK_STACK_GROWN))
+		return (void *)1;
+	/* By a label, too. */
+	if (!tek__lock())
+		return (void *)2;
+	tek__grow_to((struct tek_thread *)thread, 4 << 20);
+	tek__unlock();
+	recurse((4 << 20) - (64 << 10));
+	const uintptr_t low = thread->stack.end - thread->stack.bytes;
+	tek__grow_end((struct tek_thread *)thread);
+	if (is_accessible(low) || is_accessible(thread->stack.own_low - 1))
+		return (void *)3;
+	return (void *)(intptr_t)(is_protected(low) == (make == by_protection) ? 0 : 4);
+}
+
+static int (*kind_of_guard)(void *low, size_t bytes);
+
+static int use_room_and_end(void)
+{
+	void *result;
+
+	pthread_join(start_with_stack(STACK_BYTES, use_room, &kind_of_guard), &result);
+	return (int)(intptr_t)result;
+}
+
+static void room_in_a_protected_guard_becomes_stack_and_guard_again(void **state)
+{
+	(void)state;
+	kind_of_guard = by_protection;
+	run_child(&ended, use_room_and_end);
+	assert_exited(&ended, 0);
+	assert_int_equal(ended.events, 0);
+}
+
+static void room_in_a_guard_of_markers_becomes_stack_and_guard_again(void **state)
+{
+	(void)state;
+	kind_of_guard = by_marker;
+	run_child(&ended, use_room_and_end);
+	if (WIFEXITED(ended.status) && WEXITSTATUS(ended.status) == 77) {
+		print_message("# needs Linux 6.13\n");
+		skip();
+	}
+	assert_exited(&ended, 0);
+	assert_int_equal(ended.events, 0);
+}
+
 static size_t resident_kib(void)
 {
 	char line[256];
@@ -277,6 +387,8 @@ int main(void)
 		cmocka_unit_test(a_thread_grows_into_its_reserve),
 		cmocka_unit_test(a_thread_that_needs_more_than_the_reserve_overflows),
 		cmocka_unit_test(the_stack_is_whole_for_the_next_thread_that_gets_it),
+		cmocka_unit_test(room_in_a_protected_guard_becomes_stack_and_guard_again),
+		cmocka_unit_test(room_in_a_guard_of_markers_becomes_stack_and_guard_again),
 		cmocka_unit_test(the_reserve_of_a_program_that_locks_its_memory_is_given_back),
 		cmocka_unit_test(a_system_call_is_refused_an_address_in_the_reserve),
 		cmocka_unit_test(a_signal_that_found_no_room_is_lost_but_the_thread_grows),
