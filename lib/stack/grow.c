@@ -34,7 +34,7 @@ static uintptr_t low_of(const struct tek_stack *stack)
 static bool open_up(uintptr_t from, uintptr_t to)
 {
 	int saved = errno;
-	/* From glibc 2.42 on a guard may be markers in accessible memory, which mprotect() leaves. */
+	/* From glibc 2.42 on a guard may be markers in accessible memory: mprotect() leaves them. */
 	madvise((void *)from, to - from, MADV_GUARD_REMOVE);
 	bool opened = mprotect((void *)from, to - from, PROT_READ | PROT_WRITE) == 0;
 	errno = saved;
@@ -78,9 +78,20 @@ void tek__grow_begin(struct tek_thread *thread)
 	errno = saved;
 }
 
-/* From there on it is the thread's stack. */
+/* From there on it is accessible. */
+static uintptr_t opened_from(const struct tek_stack *stack)
+{
+	return low_of(stack) + stack->reserve_bytes;
+}
+
+/*
+ * From there on it is the thread's stack.  Its handler and a thread that labels it may both have
+ * opened some: the larger part counts.
+ */
 static void note_opened(struct tek_stack *stack, uintptr_t from)
 {
+	if (from >= opened_from(stack))
+		return;
 	if (stack->own_low) {
 		stack->room_bytes -= low_of(stack) - from;
 		stack->bytes = stack->end - from;
@@ -154,6 +165,8 @@ void tek__grow_inherit(struct tek_thread *gone)
 
 bool tek__grow_at(struct tek_thread *thread, uintptr_t address)
 {
+	if (thread && thread->stack.end == own.end && opened_from(&thread->stack) < own.closed_end)
+		own.closed_end = opened_from(&thread->stack); /* tek__grow_to() has opened it */
 	if (address < own.low || address >= own.closed_end)
 		return false;
 	/* Twice what there is, so that a deep recursion faults seldom. */

@@ -221,6 +221,58 @@ static void room_in_a_guard_of_markers_becomes_stack_and_guard_again(void **stat
 	assert_int_equal(ended.events, 0);
 }
 
+static void *label_other(void *thread)
+{
+	if (!tek__lock())
+		return (void *)1;
+	tek__grow_to(thread, SIZE_MAX);
+	tek__unlock();
+	return NULL;
+}
+
+/* In memory that is the stack's by now a fault is the program's affair. */
+static void *fault_where_it_is_open(void *by_other)
+{
+	volatile struct tek_thread *thread = fit_self(RESERVE_BYTES);
+	const uintptr_t low = thread->stack.end - thread->stack.bytes;
+	pthread_t other;
+	void *failed;
+
+	if (*(bool *)by_other) {
+		if (pthread_create(&other, NULL, label_other, (void *)thread) ||
+		    pthread_join(other, &failed))
+			return (void *)1;
+	} else {
+		failed = label_other((void *)thread);
+	}
+	if (failed || thread->stack.reserve_bytes)
+		return (void *)2;
+	if (tek__grow_at((struct tek_thread *)thread, low + (4 << 20)))
+		return (void *)3;
+	return (void *)(intptr_t)(thread->stack.reserve_bytes ? 4 : 0);
+}
+
+static bool opened_by_other;
+
+static int fault_there(void)
+{
+	void *result;
+
+	pthread_join(start_with_stack(STACK_BYTES, fault_where_it_is_open, &opened_by_other),
+		     &result);
+	return (int)(intptr_t)result;
+}
+
+static void what_a_label_opened_does_not_become_reserve_again(void **state)
+{
+	(void)state;
+	for (int i = 0; i < 2; i++) {
+		opened_by_other = i;
+		run_child(&ended, fault_there);
+		assert_exited(&ended, 0);
+	}
+}
+
 static size_t resident_kib(void)
 {
 	char line[256];
@@ -389,6 +441,7 @@ int main(void)
 		cmocka_unit_test(the_stack_is_whole_for_the_next_thread_that_gets_it),
 		cmocka_unit_test(room_in_a_protected_guard_becomes_stack_and_guard_again),
 		cmocka_unit_test(room_in_a_guard_of_markers_becomes_stack_and_guard_again),
+		cmocka_unit_test(what_a_label_opened_does_not_become_reserve_again),
 		cmocka_unit_test(the_reserve_of_a_program_that_locks_its_memory_is_given_back),
 		cmocka_unit_test(a_system_call_is_refused_an_address_in_the_reserve),
 		cmocka_unit_test(a_signal_that_found_no_room_is_lost_but_the_thread_grows),
