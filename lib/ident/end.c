@@ -67,8 +67,12 @@ static void at_end(void *value)
 	int cancellation;
 
 	/* Not so in the child of a fork in a destructor: the structure is no longer ours. */
-	if (tek__thread_known_self() != thread || tek__is_confined())
+	if (tek__thread_known_self() != thread)
 		return;
+	if (tek__is_confined()) {
+		tek__stack_give_back(thread);
+		return;
+	}
 	if (++thread->end_rounds < last_round && tek__keys_have_values()) {
 		pthread_setspecific(key, thread);
 		return;

@@ -24,6 +24,7 @@ enum {
 static __thread struct {
 	uintptr_t low, closed_end; /* closed from low up to, not with, closed_end */
 	uintptr_t end;             /* of the stack */
+	bool is_room;              /* that part is of the guard */
 } own __attribute__((tls_model("initial-exec")));
 
 static uintptr_t low_of(const struct tek_stack *stack)
@@ -31,11 +32,12 @@ static uintptr_t low_of(const struct tek_stack *stack)
 	return stack->end - stack->bytes;
 }
 
-static bool open_up(uintptr_t from, uintptr_t to)
+static bool open_up(bool is_room, uintptr_t from, uintptr_t to)
 {
 	int saved = errno;
 	/* From glibc 2.42 on a guard may be markers in accessible memory: mprotect() leaves them. */
-	madvise((void *)from, to - from, MADV_GUARD_REMOVE);
+	if (is_room)
+		madvise((void *)from, to - from, MADV_GUARD_REMOVE);
 	bool opened = mprotect((void *)from, to - from, PROT_READ | PROT_WRITE) == 0;
 	errno = saved;
 	return opened;
@@ -55,6 +57,7 @@ void tek__grow_begin(struct tek_thread *thread)
 		own.low = low_of(stack) - stack->room_bytes;
 		own.closed_end = low_of(stack);
 		own.end = stack->end;
+		own.is_room = true;
 		return;
 	}
 	/* The stack may have come out smaller, or larger: out of the C library's cache. */
@@ -111,7 +114,7 @@ void tek__grow_to(struct tek_thread *thread, size_t bytes)
 	size_t more = bytes - have;
 	more = more < closed ? (more + tek__page_bytes - 1) & ~(tek__page_bytes - 1) : closed;
 	uintptr_t from = stack->end - have - more;
-	if (open_up(from, stack->end - have))
+	if (open_up(stack->own_low, from, stack->end - have))
 		note_opened(stack, from);
 }
 
@@ -152,7 +155,7 @@ void tek__grow_end(struct tek_thread *thread)
 	if (stack->own_low && low_of(stack) < stack->own_low)
 		close_room(stack);
 	if (stack->reserve_bytes)
-		open_up(low_of(stack), low_of(stack) + stack->reserve_bytes);
+		open_up(false, low_of(stack), low_of(stack) + stack->reserve_bytes);
 	stack->reserve_bytes = 0;
 	own.closed_end = own.low;
 }
@@ -177,7 +180,7 @@ bool tek__grow_at(struct tek_thread *thread, uintptr_t address)
 	if (from > address)
 		from = address;
 	from &= ~(uintptr_t)(tek__page_bytes - 1);
-	if (!open_up(from, own.closed_end))
+	if (!open_up(own.is_room, from, own.closed_end))
 		return false;
 	own.closed_end = from;
 	if (!thread)

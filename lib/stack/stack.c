@@ -267,6 +267,12 @@ bool tek__stack_measure_at_end(struct tek_thread *thread, struct tek_stack_use *
 	return measured;
 }
 
+void tek__stack_give_back(struct tek_thread *thread)
+{
+	if (thread->stack.reserve_bytes)
+		tek__grow_end(thread);
+}
+
 /* It may have been unmapped since, or be another thread's, at the same pthread_t. */
 static bool is_still_there(const struct tek_thread *thread)
 {

@@ -54,6 +54,9 @@ void tek__stack_prepare(struct tek_thread *thread);
  */
 bool tek__stack_measure_at_end(struct tek_thread *thread, struct tek_stack_use *use);
 
+/* Instead, where TEK stands down: the C library may give the stack to another thread. */
+void tek__stack_give_back(struct tek_thread *thread);
+
 /*
  * In the thread itself, at its end: the kernel has this name for it.  If that was set past TEK, all
  * that it used counts for its kind before, too.  Needs the lock, the brief one will do.

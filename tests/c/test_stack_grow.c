@@ -273,6 +273,26 @@ static void what_a_label_opened_does_not_become_reserve_again(void **state)
 	}
 }
 
+static void *begin_and_confine(void *unused)
+{
+	only_begin(unused);
+	tek__confine("openat");
+	return NULL;
+}
+
+static int use_again_confined(void)
+{
+	run_thread(begin_and_confine);
+	return run_thread(do_without_reserve);
+}
+
+static void the_stack_is_whole_for_the_next_thread_of_a_confined_program(void **state)
+{
+	(void)state;
+	run_child(&ended, use_again_confined);
+	assert_exited(&ended, 0);
+}
+
 static size_t resident_kib(void)
 {
 	char line[256];
@@ -439,6 +459,7 @@ int main(void)
 		cmocka_unit_test(a_thread_grows_into_its_reserve),
 		cmocka_unit_test(a_thread_that_needs_more_than_the_reserve_overflows),
 		cmocka_unit_test(the_stack_is_whole_for_the_next_thread_that_gets_it),
+		cmocka_unit_test(the_stack_is_whole_for_the_next_thread_of_a_confined_program),
 		cmocka_unit_test(room_in_a_protected_guard_becomes_stack_and_guard_again),
 		cmocka_unit_test(room_in_a_guard_of_markers_becomes_stack_and_guard_again),
 		cmocka_unit_test(what_a_label_opened_does_not_become_reserve_again),
