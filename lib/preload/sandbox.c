@@ -2,6 +2,7 @@
 #include "preload/sandbox.h"
 
 #include "base/filter.h"
+#include "base/user_memory.h"
 #include "ident/process.h"
 #include "ident/self.h"
 #include "preload/real.h"
@@ -90,10 +91,22 @@ static const char *killed_call(const struct sock_fprog *filter)
 	return killed ? killed->name : NULL;
 }
 
+/* The kernel refuses it for what it is or where it lies: there is nothing to run. */
+static bool is_refused(const struct sock_fprog *filter)
+{
+	struct sock_fprog copy;
+
+	return !tek__user_copy(&copy, filter, sizeof(copy)) || !copy.filter || !copy.len ||
+	       copy.len > BPF_MAXINSNS ||
+	       !tek__user_can_read(copy.filter, copy.len * sizeof(*copy.filter));
+}
+
 void tek__sandbox_comes(const struct sock_fprog *filter)
 {
 	/* In a child of vfork(2) what stands down would be its parent's. */
 	if (tek__is_confined() || tek__self_is_borrower())
+		return;
+	if (filter && is_refused(filter))
 		return;
 	const char *call = filter ? killed_call(filter) : "openat";
 	if (!call)
