@@ -1069,6 +1069,54 @@ static void a_hundred_threads_have_users_of_their_own(void **unused)
 	assert_int_equal(setfsuid(-1), 0);
 }
 
+static void *use_wrong_addresses(void *unused)
+{
+	const long wrong = 8, mask_bytes = 8;
+	const long calls[][5] = {
+		{SYS_rt_sigprocmask, SIG_BLOCK, wrong, 0, mask_bytes},
+		{SYS_rt_sigprocmask, SIG_BLOCK, 0, wrong, mask_bytes},
+		{SYS_prctl, PR_SET_NAME, wrong, 0, 0},
+		{SYS_prctl, PR_GET_NAME, wrong, 0, 0},
+		{SYS_timer_create, CLOCK_MONOTONIC, wrong, wrong, 0},
+		{SYS_sched_setaffinity, 0, sizeof(cpu_set_t), wrong, 0},
+	};
+	(void)unused;
+	for (size_t i = 0; i < sizeof(calls) / sizeof(calls[0]); i++) {
+		errno = 0;
+		if (syscall(calls[i][0], calls[i][1], calls[i][2], calls[i][3], calls[i][4]) !=
+			    -1 ||
+		    errno != EFAULT)
+			return (void *)(intptr_t)(i + 1);
+	}
+	return NULL;
+}
+
+static void calls_with_wrong_addresses_fail(void **unused)
+{
+	(void)unused;
+	assert_null(result_of(start(use_wrong_addresses, NULL)));
+	assert_int_equal(prctl(PR_SET_NAME, (char *)8), -1);
+	assert_int_equal(errno, EFAULT);
+}
+
+static void a_name_may_end_where_memory_ends(void **unused)
+{
+	const size_t page = (size_t)sysconf(_SC_PAGESIZE);
+	char *two = mmap(NULL, 2 * page, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1,
+			 0);
+	char before[16], name[16];
+	(void)unused;
+	assert_ptr_not_equal(two, MAP_FAILED);
+	assert_int_equal(munmap(two + page, page), 0);
+	assert_int_equal(prctl(PR_GET_NAME, before), 0);
+	memcpy(two + page - 6, "short", 6);
+	assert_int_equal(prctl(PR_SET_NAME, two + page - 6), 0);
+	assert_int_equal(prctl(PR_GET_NAME, name), 0);
+	assert_string_equal(name, "short");
+	assert_int_equal(prctl(PR_SET_NAME, before), 0);
+	munmap(two, page);
+}
+
 int main(int argc, char **argv)
 {
 	const struct CMUnitTest tests[] = {
@@ -1081,6 +1129,8 @@ int main(int argc, char **argv)
 		cmocka_unit_test(the_child_of_such_a_thread_has_its_state),
 		cmocka_unit_test(a_table_of_files_for_one_thread_is_had_or_refused),
 		cmocka_unit_test(a_hundred_threads_have_users_of_their_own),
+		cmocka_unit_test(calls_with_wrong_addresses_fail),
+		cmocka_unit_test(a_name_may_end_where_memory_ends),
 	};
 
 	if (argc == 2 && strcmp(argv[1], "drop") == 0)

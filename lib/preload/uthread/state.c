@@ -2,8 +2,10 @@
 /* The symbols of system calls that change or read the state of the calling thread: uthread/posix/state.h. */
 #include "uthread/posix/state.h"
 
+#include "base/user_memory.h"
 #include "preload/uthread/real.h"
 #include "uthread/bound.h"
+#include "uthread/posix/blocked.h"
 #include "uthread/worker.h"
 
 #include <errno.h>
@@ -197,15 +199,37 @@ TEK_EXPORT int timer_create(clockid_t clock, struct sigevent *restrict event,
 	return result;
 }
 
+/* As the kernel does: up to its end, behind which nothing need be readable.  0 or EFAULT. */
+static int copy_name(char copy[16], const char *name)
+{
+	if (tek__user_copy(copy, name, 15))
+		return 0;
+	memset(copy, 0, 16);
+	for (int i = 0; i < 15; i++) {
+		if (!tek__user_copy(&copy[i], &name[i], 1))
+			return EFAULT;
+		if (!copy[i])
+			break;
+	}
+	return 0;
+}
+
 /* A thread's name is the engine's business: name.c. */
 static int name_of_caller(int option, char *name)
 {
 	char copy[16] = "";
+	int error;
 
-	if (option == PR_GET_NAME)
-		return pthread_getname_np(pthread_self(), name, sizeof(copy)) ? -1 : 0;
-	memcpy(copy, name, strnlen(name, sizeof(copy) - 1));
-	return pthread_setname_np(pthread_self(), copy) ? -1 : 0;
+	if (option == PR_GET_NAME) {
+		error = tek__user_can_read(name, sizeof(copy))
+				? pthread_getname_np(pthread_self(), name, sizeof(copy))
+				: EFAULT;
+	} else {
+		error = copy_name(copy, name);
+		if (!error)
+			error = pthread_setname_np(pthread_self(), copy);
+	}
+	return error ? (int)tek__fail(error) : 0;
 }
 
 TEK_EXPORT int prctl(int option, ...)

@@ -5,8 +5,10 @@
  */
 #include "uthread/posix/state.h"
 
+#include "base/user_memory.h"
 #include "preload/uthread/real.h"
 #include "uthread/bound.h"
+#include "uthread/posix/blocked.h"
 #include "uthread/posix/blocking.h"
 #include "uthread/posix/exit.h"
 #include "uthread/posix/futex.h"
@@ -67,6 +69,13 @@ static long change_mask(const struct tek_state_call *call)
 	return 0;
 }
 
+/* Whether both masks of rt_sigprocmask(2), if there are two, are where the kernel would find them. */
+static bool has_masks(const unsigned long *argument)
+{
+	return (!argument[1] || tek__user_can_read((const void *)argument[1], sizeof(uint64_t))) &&
+	       (!argument[2] || tek__user_can_read((const void *)argument[2], sizeof(uint64_t)));
+}
+
 static long make_timer(struct tek_state_call *call)
 {
 	struct sigevent own;
@@ -101,7 +110,7 @@ static long make_for_thread(struct tek_state_call *call)
 			return prctl((int)argument[0], argument[1]);
 		return make_with_state(call);
 	case SYS_rt_sigprocmask:
-		return change_mask(call);
+		return has_masks(argument) ? change_mask(call) : tek__fail(EFAULT);
 	case SYS_timer_create:
 		return make_timer(call);
 	default:

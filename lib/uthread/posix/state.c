@@ -2,6 +2,7 @@
 #include "uthread/posix/state.h"
 
 #include "base/program.h"
+#include "base/user_memory.h"
 #include "mediate/channel.h"
 #include "mediate/line.h"
 #include "uthread/bound.h"
@@ -160,13 +161,13 @@ bool tek__state_begin_timer(struct tek_state_call *call, struct sigevent *own)
 {
 	const struct sigevent *event = (const struct sigevent *)call->argument[1];
 
-	if (!event || event->sigev_notify != SIGEV_THREAD_ID ||
-	    event->sigev_notify_thread_id != (pid_t)syscall(SYS_gettid))
+	if (!event || !tek__user_copy(own, event, sizeof(*own)) ||
+	    own->sigev_notify != SIGEV_THREAD_ID ||
+	    own->sigev_notify_thread_id != (pid_t)syscall(SYS_gettid))
 		return tek__state_begin(call);
 	call->of_process = false;
 	if (is_thread() && !begin(call, tek__binds))
 		return false;
-	*own = *event;
 	own->sigev_notify_thread_id = (pid_t)syscall(SYS_gettid);
 	call->argument[1] = (unsigned long)own;
 	return true;

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
 #include "uthread/posix/state_effect.h"
 
+#include "base/user_memory.h"
 #include "uthread/carrier.h"
 #include "uthread/posix/exit.h"
 #include "uthread/posix/state.h"
@@ -114,12 +115,12 @@ static struct tek_effect io_priority(unsigned long *argument)
 /* To the CPUs that it has already: nothing changes. */
 static bool has_cpus(size_t bytes, const void *cpus)
 {
-	unsigned char now[1024];
+	unsigned char now[1024], wanted[1024];
 
 	memset(now, 0, sizeof(now));
-	return bytes && bytes <= sizeof(now) &&
+	return bytes && bytes <= sizeof(now) && tek__user_copy(wanted, cpus, bytes) &&
 	       syscall(SYS_sched_getaffinity, 0, sizeof(now), now) > 0 &&
-	       memcmp(now, cpus, bytes) == 0;
+	       memcmp(now, wanted, bytes) == 0;
 }
 
 static struct tek_effect affinity(unsigned long *argument)
