@@ -56,6 +56,11 @@ static bool kernel_can_tell(size_t page_bytes)
 	return atomic_load_explicit(&answer, memory_order_relaxed) == YES;
 }
 
+static bool is_on_page_of(uintptr_t address, uintptr_t other)
+{
+	return (address ^ other) < (uintptr_t)sysconf(_SC_PAGESIZE);
+}
+
 /* The page that was found to be memory last, in the present look at an argument; 0: none. */
 static __thread uintptr_t known_page __attribute__((tls_model("initial-exec")));
 
@@ -191,13 +196,12 @@ static uintptr_t closure_of(uintptr_t table)
 
 /*
  * Of any file.  The argument is a Box of a fat pointer, data and table, or since Rust 1.91 of
- * a structure that has one: in its first words, in any order.
+ * a structure that has one: in its first words, in any order.  `words` of them are there.
  */
-UNCHECKED static bool of_rust(struct tek_start_routine *start, const uintptr_t *argument)
+UNCHECKED static bool of_rust(struct tek_start_routine *start, const uintptr_t *argument,
+			      size_t words)
 {
-	const size_t most_words = 3;
-
-	for (size_t i = 0; i + 1 < most_words; i++) {
+	for (size_t i = 0; i + 1 < words; i++) {
 		uintptr_t closure = argument[i] ? closure_of(argument[i + 1]) : 0;
 		if (closure) {
 			start->function = closure;
@@ -301,6 +305,22 @@ enum { ROUTINES = 64, TRIES = 4, STATES = 8, IS_ONE = STATES - 1 };
 static _Atomic uint64_t
 	routines[ROUTINES]; /* address * STATES + how often it was in vain, or IS_ONE */
 
+enum { FEWEST_WORDS = 2, MOST_WORDS = 3 };
+
+/*
+ * How many words of the argument are looked at.  What is not known to be one of a runtime, which has
+ * the fewest, must have all of them.
+ */
+static size_t words_at(uintptr_t argument, bool is_one)
+{
+	const uintptr_t last = argument + (MOST_WORDS - 1) * WORD;
+
+	if (is_one)
+		return is_on_page_of(last, last - WORD) || can_read_word(last) ? MOST_WORDS
+									       : FEWEST_WORDS;
+	return can_read_word(argument) && can_read_word(last) ? MOST_WORDS : 0;
+}
+
 static void of_any_file(struct tek_start_routine *start, uintptr_t routine,
 			const uintptr_t *argument)
 {
@@ -312,12 +332,11 @@ static void of_any_file(struct tek_start_routine *start, uintptr_t routine,
 		state = none;
 	if (state % STATES == TRIES)
 		return;
-	/* What such a runtime passes is there to be read. */
-	const uintptr_t last = (uintptr_t)argument + 2 * sizeof(*argument);
-	if (state % STATES != IS_ONE &&
-	    (!can_read_word((uintptr_t)argument) || !can_read_word(last)))
+	/* What such a runtime passes is there to be read: two words or three. */
+	const size_t words = words_at((uintptr_t)argument, state % STATES == IS_ONE);
+	if (!words)
 		state++;
-	else if (of_rust(start, argument) || of_python(start, routine, argument))
+	else if (of_rust(start, argument, words) || of_python(start, routine, argument))
 		state = none + IS_ONE;
 	else if (state % STATES != IS_ONE)
 		state++;

@@ -105,6 +105,28 @@ static void a_start_routine_with_other_arguments_is_not_looked_at_for_ever(void 
 	assert_int_equal(runs(routine, boxed), routine);
 }
 
+static void two_words_at_the_end_of_memory_are_read_alone(void **state)
+{
+	const void *boxed[] = {&state, &closure, NULL};
+	const uintptr_t routine = new_routine();
+	const size_t page = (size_t)sysconf(_SC_PAGESIZE);
+	char *memory = mmap(NULL, 2 * page, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1,
+			    0);
+
+	need_answers_about_memory();
+	assert_ptr_not_equal(memory, MAP_FAILED);
+	assert_int_equal(munmap(memory + page, page), 0);
+	const void **last = (const void **)(memory + page) - 2;
+	last[0] = last[1] = &state;
+	for (int i = 0; i < 3; i++) {
+		assert_int_equal(runs(routine, boxed), (uintptr_t)call);
+		assert_int_equal(runs(routine, last), routine);
+	}
+	last[1] = &closure;
+	assert_int_equal(runs(routine, last), (uintptr_t)call);
+	munmap(memory, page);
+}
+
 static void an_argument_that_cannot_be_read_is_not(void **state)
 {
 	const size_t page = (size_t)sysconf(_SC_PAGESIZE);
@@ -227,6 +249,7 @@ int main(void)
 		cmocka_unit_test(a_closure_of_rust_is_what_its_thread_runs),
 		cmocka_unit_test(what_is_not_quite_a_closure_is_none),
 		cmocka_unit_test(a_start_routine_with_other_arguments_is_not_looked_at_for_ever),
+		cmocka_unit_test(two_words_at_the_end_of_memory_are_read_alone),
 		cmocka_unit_test(an_argument_that_cannot_be_read_is_not),
 		cmocka_unit_test(the_class_of_a_method_of_python_is_the_name_of_its_thread),
 		cmocka_unit_test(a_thread_of_python_is_known_by_its_target_or_its_name),
