@@ -197,7 +197,7 @@ bool tek__zones_allow(uintptr_t address)
 	if (range)
 		return !range->kept;
 	/* More than there is room for: of a program that makes code all the time. */
-	if (ranges && ranges->count == ranges->most)
+	if (ranges && ranges->count == RANGES)
 		return true;
 	tek__zones_changed();
 	return false;

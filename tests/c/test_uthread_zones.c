@@ -6,7 +6,9 @@
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 #include <sys/mman.h>
 
 #include <cmocka.h>
@@ -57,12 +59,48 @@ static void what_is_no_code_is_never_left(void **state)
 		assert_false(tek__zones_allow(16));
 }
 
+static unsigned int ranges_of_code(void)
+{
+	FILE *maps = fopen("/proc/self/maps", "r");
+	unsigned int count = 0;
+	char line[4096];
+
+	assert_non_null(maps);
+	while (fgets(line, sizeof(line), maps))
+		count += strchr(line, ' ')[3] == 'x';
+	fclose(maps);
+	return count;
+}
+
+/* The list of ranges grows by doubling: at each size it is full once. */
+static void a_full_list_of_ranges_allows_nothing_unknown(void **state)
+{
+	const size_t page = 4096;
+	char *next;
+
+	(void)state;
+	for (unsigned int full = 128; full <= 512; full *= 2) {
+		/* A gap after each, so that the kernel does not make one of two. */
+		while (ranges_of_code() < full) {
+			next = mmap(NULL, 2 * page, PROT_READ | PROT_EXEC,
+				    MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+			assert_true(next != MAP_FAILED);
+			assert_int_equal(mprotect(next + page, page, PROT_NONE), 0);
+		}
+		assert_int_equal(ranges_of_code(), full);
+		find();
+		assert_false(tek__zones_allow(16));
+		assert_true(tek__zones_allow(address_of(own_function)));
+	}
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(the_program_can_be_left_and_the_c_library_cannot),
 		cmocka_unit_test(code_that_comes_later_is_known_at_the_second_look),
 		cmocka_unit_test(what_is_no_code_is_never_left),
+		cmocka_unit_test(a_full_list_of_ranges_allows_nothing_unknown),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }
