@@ -80,13 +80,11 @@ static size_t default_stack_bytes(void)
 	return bytes;
 }
 
-int tek__helper_start(struct tek_helper *helper, pthread_attr_t *attr)
+static int create(struct tek_helper *helper, pthread_attr_t *attr)
 {
 	sigset_t all, before;
 	clockid_t clock;
 
-	if (helper->running)
-		return 0;
 	/* The program's signals are for the program's threads. */
 	sigfillset(&all);
 	tek__c_library.pthread_sigmask(SIG_SETMASK, &all, &before);
@@ -101,6 +99,23 @@ int tek__helper_start(struct tek_helper *helper, pthread_attr_t *attr)
 		helper->tid = tek__tid_of_cpu_clock(clock);
 	tek__c_library.pthread_sigmask(SIG_SETMASK, &before, NULL);
 	helper->running = error == 0;
+	return error;
+}
+
+__attribute__((cold)) int tek__helper_start(struct tek_helper *helper, int policy, int priority)
+{
+	const struct sched_param param = {.sched_priority = priority};
+	pthread_attr_t attr;
+
+	if (helper->running)
+		return 0;
+	pthread_attr_init(&attr);
+	pthread_attr_setinheritsched(&attr, PTHREAD_EXPLICIT_SCHED);
+	tek__c_library.pthread_attr_setschedpolicy(&attr, policy);
+	tek__c_library.pthread_attr_setschedparam(&attr, &param);
+	pthread_attr_setstacksize(&attr, helper->stack_bytes);
+	int error = create(helper, &attr);
+	pthread_attr_destroy(&attr);
 	return error;
 }
 

@@ -16,6 +16,7 @@
 #include <pthread.h>
 #include <stdatomic.h>
 #include <stdbool.h>
+#include <stddef.h>
 #include <stdint.h>
 #include <sys/types.h>
 
@@ -23,6 +24,7 @@ enum { TEK_HELPER_GOES = 1 };
 
 struct tek_helper {
 	const char *name;
+	size_t stack_bytes; /* or the default size, if thread-local storage needs more */
 	uint64_t (*turn)(void);
 	bool (*has_work)(void); /* although no thread is left; NULL: never */
 
@@ -34,10 +36,10 @@ struct tek_helper {
 };
 
 /*
- * Make it, with these attributes; if the stack is too small for the program's thread-local
- * storage, with the default size.  Returns what pthread_create(3) does; 0 if it is running.
+ * Make it, with a policy and a priority (0 for SCHED_OTHER) of its own: its creator may be
+ * time-critical.  Returns what pthread_create(3) does; 0 if it is running.
  */
-int tek__helper_start(struct tek_helper *helper, pthread_attr_t *attr);
+int tek__helper_start(struct tek_helper *helper, int policy, int priority);
 
 /* Whether it is the helper's kernel id. */
 static inline bool tek__helper_is(const struct tek_helper *helper, pid_t tid)

@@ -8,13 +8,11 @@
 #include "ident/record.h"
 #include "ident/thread.h"
 #include "mediate/rules.h"
-#include "preload/real.h"
 #include "stack/stack.h"
 
 #include <string.h>
 
 enum {
-	STACK_BYTES = 64 * 1024,
 	PERIOD_MS = 50,
 	MOST_PERIODS = 16, /* between two rounds, while nothing changes */
 	NS_PER_MS = 1000000,
@@ -24,6 +22,7 @@ static uint64_t turn(void);
 
 static struct tek_helper helper = {
 	.name = "tek-names",
+	.stack_bytes = 64 * 1024,
 	.turn = turn,
 	.sleeps_until_ns = UINT64_MAX,
 };
@@ -87,21 +86,11 @@ static uint64_t turn(void)
 	return tek__now(CLOCK_MONOTONIC) + (uint64_t)periods * PERIOD_MS * NS_PER_MS;
 }
 
-/* Not as its creator, which may be Fast. */
-__attribute__((cold, noinline)) static void start(void)
+static void start(void)
 {
-	const struct sched_param none = {.sched_priority = 0};
-	pthread_attr_t attr;
-
-	pthread_attr_init(&attr);
-	pthread_attr_setinheritsched(&attr, PTHREAD_EXPLICIT_SCHED);
-	tek__c_library.pthread_attr_setschedpolicy(&attr, SCHED_OTHER);
-	tek__c_library.pthread_attr_setschedparam(&attr, &none);
-	pthread_attr_setstacksize(&attr, STACK_BYTES);
 	next = seen = 0;
 	periods = 1;
-	refused = tek__helper_start(&helper, &attr) != 0;
-	pthread_attr_destroy(&attr);
+	refused = tek__helper_start(&helper, SCHED_OTHER, 0) != 0;
 }
 
 void tek__names_start(void)

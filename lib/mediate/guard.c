@@ -7,14 +7,12 @@
 #include "mediate/config.h"
 #include "mediate/region.h"
 #include "mediate/rt.h"
-#include "preload/real.h"
 
 #include <errno.h>
 #include <string.h>
 #include <sys/resource.h>
 
 enum {
-	STACK_BYTES = 128 * 1024,
 	/* Looks without any Fast thread before the guard sleeps for good: a program that
 	   enters and leaves often then need not wake it each time. */
 	LINGER_LOOKS = TEK_GUARD_LOOKS,
@@ -25,6 +23,7 @@ static bool has_work(void);
 
 static struct tek_helper guard = {
 	.name = "tek-guard",
+	.stack_bytes = 128 * 1024,
 	.turn = turn,
 	.has_work = has_work,
 	.sleeps_until_ns = UINT64_MAX,
@@ -184,19 +183,10 @@ static bool has_work(void)
 
 static int create(const struct tek_rt_range *range)
 {
-	const struct sched_param param = {.sched_priority = range->guard};
-	pthread_attr_t attr;
+	int error = tek__helper_start(&guard, SCHED_FIFO, range->guard);
 
-	pthread_attr_init(&attr);
-	pthread_attr_setinheritsched(&attr, PTHREAD_EXPLICIT_SCHED);
-	tek__c_library.pthread_attr_setschedpolicy(&attr, SCHED_FIFO);
-	tek__c_library.pthread_attr_setschedparam(&attr, &param);
-	pthread_attr_setstacksize(&attr, STACK_BYTES);
-
-	int error = tek__helper_start(&guard, &attr);
 	if (!error)
 		tek__rt_learn_flag(guard.tid);
-	pthread_attr_destroy(&attr);
 	return error;
 }
 

@@ -5,12 +5,10 @@
 #include "ident/helper.h"
 #include "ident/process.h"
 #include "ident/thread.h"
-#include "preload/real.h"
 #include "stack/config.h"
 #include "stack/stack.h"
 
 enum {
-	STACK_BYTES = 64 * 1024,
 	MOST_PERIODS = 16, /* between two rounds, while nothing changes */
 	NS_PER_MS = 1000000,
 };
@@ -19,6 +17,7 @@ static uint64_t turn(void);
 
 static struct tek_helper helper = {
 	.name = "tek-stack",
+	.stack_bytes = 64 * 1024,
 	.turn = turn,
 	.sleeps_until_ns = UINT64_MAX,
 };
@@ -56,21 +55,11 @@ static uint64_t turn(void)
 	       (uint64_t)periods * tek__stack_config.period_ms * NS_PER_MS;
 }
 
-/* Not as its creator, which may be Fast. */
-__attribute__((cold, noinline)) static void start(void)
+static void start(void)
 {
-	const struct sched_param none = {.sched_priority = 0};
-	pthread_attr_t attr;
-
-	pthread_attr_init(&attr);
-	pthread_attr_setinheritsched(&attr, PTHREAD_EXPLICIT_SCHED);
-	tek__c_library.pthread_attr_setschedpolicy(&attr, SCHED_OTHER);
-	tek__c_library.pthread_attr_setschedparam(&attr, &none);
-	pthread_attr_setstacksize(&attr, STACK_BYTES);
 	next = seen = 0;
 	periods = 1;
-	refused = tek__helper_start(&helper, &attr) != 0;
-	pthread_attr_destroy(&attr);
+	refused = tek__helper_start(&helper, SCHED_OTHER, 0) != 0;
 }
 
 void tek__watch_start(void)
