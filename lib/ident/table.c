@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
 #include "ident/table.h"
 
-#include "base/program.h"
 #include "ident/clock.h"
 #include "ident/module.h"
 #include "ident/process.h"
 #include "ident/procfs.h"
 #include "ident/rundir.h"
 #include "ident/time_namespace.h"
+#include "mediate/channel.h"
 #include "stack/config.h"
 
 #include <errno.h>
@@ -165,7 +165,7 @@ static void fill_header(void)
 	header->stack_mode = tek__stack_config.mode;
 	header->low_percent = tek__stack_config.low_percent;
 	header->high_percent = tek__stack_config.high_percent;
-	snprintf((char *)header->program, sizeof(header->program), "%s", __progname);
+	snprintf((char *)header->program, sizeof(header->program), "%s", tek__channel_program());
 	/* A reader that sees the whole magic number sees the rest. */
 	put_words(&header->magic, &(const tek_u64){TEK_TABLE_MAGIC}, sizeof(header->magic));
 }

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
 #include "mediate/report.h"
 
-#include "base/program.h"
 #include "ident/clock.h"
 #include "ident/module.h"
 #include "ident/process.h"
@@ -295,8 +294,8 @@ void tek__report_confined(const char *call)
 {
 	struct tek_event event = make_event(TEK_EVENT_BAD_OPTION, NULL);
 	snprintf((char *)event.text, sizeof(event.text),
-		 "a seccomp filter of %.40s kills for %s: it goes on without TEK", __progname,
-		 call);
+		 "a seccomp filter of %.40s kills for %s: it goes on without TEK",
+		 tek__channel_program(), call);
 	note(&event);
 }
 

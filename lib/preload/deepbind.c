@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
 #include "preload/deepbind.h"
 
-#include "base/program.h"
 #include "mediate/channel.h"
 #include "mediate/line.h"
 
@@ -29,7 +28,7 @@ int tek__without_deepbind(const char *name, int mode)
 			 "malloc or locks",
 			 slash ? slash + 1 : name);
 		tek__line_add(&line, "tek: ");
-		tek__line_add(&line, __progname);
+		tek__line_add(&line, tek__channel_program());
 		tek__line_add(&line, ": ");
 		tek__line_add(&line, (const char *)event.text);
 		tek__line_add(&line, "\n");

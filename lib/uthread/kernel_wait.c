@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
 #include "uthread/kernel_wait.h"
 
-#include "base/program.h"
 #include "mediate/channel.h"
 #include "mediate/line.h"
 #include "uthread/clock.h"
@@ -32,7 +31,7 @@ static void tell(void)
 	struct tek_line line = {0};
 
 	tek__line_add(&line, "tek: ");
-	tek__line_add(&line, __progname);
+	tek__line_add(&line, tek__channel_program());
 	tek__line_add(&line, "[");
 	tek__line_add_number(&line, (uint64_t)getpid());
 	tek__line_add(&line,

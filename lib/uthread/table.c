@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
 #include "uthread/table.h"
 
-#include "base/program.h"
 #include "ident/process.h"
 #include "ident/table.h"
+#include "mediate/channel.h"
 #include "uthread/carrier.h"
 #include "uthread/engine.h"
 #include "uthread/shown.h"
@@ -151,7 +151,7 @@ static const char *set_role(struct tek_record *record, const struct tek_uthread 
 	if (!teller->role_of)
 		return NULL;
 	const bool programs = !thread->name[0] && record->flags & TEK_FLAG_MAIN;
-	snprintf(name, sizeof(name), "%s", programs ? __progname : thread->name);
+	snprintf(name, sizeof(name), "%s", programs ? tek__channel_program() : thread->name);
 	const char *role = teller->role_of(name);
 	record->role_bytes = (tek_u16)strlen(role);
 	return role;

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
 #include "uthread/trace_file.h"
 
-#include "base/program.h"
 #include "ident/descriptor.h"
+#include "mediate/channel.h"
 #include "uthread/hidden.h"
 
 #include <errno.h>
@@ -116,7 +116,7 @@ struct tek_trace_block *tek__trace_block_make(unsigned int worker, unsigned int 
 	block->pid = (tek_u32)getpid();
 	block->sequence = sequence;
 	block->start_ns = start_ns;
-	strncpy((char *)block->program, __progname, sizeof(block->program) - 1);
+	strncpy((char *)block->program, tek__channel_program(), sizeof(block->program) - 1);
 	__atomic_store_n(&block->magic, TEK_TRACE_BLOCK_MAGIC, __ATOMIC_RELEASE);
 	return block;
 }

@@ -6,7 +6,6 @@
  */
 #include "uthread/posix/sched.h"
 
-#include "base/program.h"
 #include "mediate/channel.h"
 #include "mediate/line.h"
 #include "preload/uthread/real.h"
@@ -37,7 +36,7 @@ static int refuse(const char *function)
 		if (!tek__channel_append(&event)) {
 			line = (struct tek_line){0};
 			tek__line_add(&line, "tek: ");
-			tek__line_add(&line, __progname);
+			tek__line_add(&line, tek__channel_program());
 			tek__line_add(&line, ": ");
 			tek__line_add(&line, (const char *)event.text);
 			tek__line_add(&line, "\n");
