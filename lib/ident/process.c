@@ -272,6 +272,7 @@ void tek__confine(const char *call)
 		return;
 	}
 	tek__region_end();
+	tek__place_withdraw();
 	tek__report_confined(call);
 	/* Before the lock is free: a thread that waits for it checks again. */
 	stand_down();

@@ -228,12 +228,12 @@ void tek__place_again(void)
 		place_self(tek__turn_next());
 }
 
-/* Whether the kernel has the calling thread as TEK left it. */
-static bool has_fifo_now(void)
+/* Whether the kernel has a thread, 0 being the calling one, as TEK left it. */
+static bool has_fifo_now(pid_t tid)
 {
 	struct sched_param param;
-	return tek__place_config.fifo_priority && tek__c_library.sched_getscheduler(0) == FIFO &&
-	       tek__c_library.sched_getparam(0, &param) == 0 &&
+	return tek__place_config.fifo_priority && tek__c_library.sched_getscheduler(tid) == FIFO &&
+	       tek__c_library.sched_getparam(tid, &param) == 0 &&
 	       param.sched_priority == tek__place_config.fifo_priority;
 }
 
@@ -244,8 +244,35 @@ void tek__place_leave(void)
 	if (!tek__place_is_on())
 		return;
 	tek__mask_set(0, &tek__place_allowed);
-	if (has_fifo_now())
+	if (has_fifo_now(0))
 		tek__c_library.sched_setscheduler(0, SCHED_OTHER | SCHED_RESET_ON_FORK, &none);
+}
+
+static void withdraw(struct tek_thread *thread, void *unused)
+{
+	const struct sched_param none = {0};
+	struct tek_mask now;
+
+	(void)unused;
+	if (!thread->settled || !tek__thread_exists(thread))
+		return;
+	if (thread->birth.place && !thread->moved && tek__mask_get(thread->tid, &now)) {
+		const struct tek_mask given = tek__mask_of(thread->birth.place - 1u);
+		if (tek__mask_equal(&now, &given))
+			tek__mask_set(thread->tid, &tek__place_allowed);
+		/* From now on it is the program's. */
+		__atomic_store_n(&thread->moved, true, __ATOMIC_RELAXED);
+	}
+	if (thread->birth.fifo && has_fifo_now(thread->tid) &&
+	    tek__c_library.sched_setscheduler(thread->tid, SCHED_OTHER, &none) != 0)
+		tek__c_library.sched_setscheduler(thread->tid, SCHED_OTHER | SCHED_RESET_ON_FORK,
+						  &none);
+}
+
+void tek__place_withdraw(void)
+{
+	if (tek__place_is_on())
+		tek__thread_each(withdraw, NULL);
 }
 
 /*
@@ -273,13 +300,13 @@ void tek__place_end(void)
 	const struct sched_param none = {0};
 	int saved = errno;
 
-	if (!tek__place_is_on())
+	if (!tek__place_is_on() || tek__is_confined())
 		return;
 	/* The child of vfork() has no number: the program in it gets the next. */
 	if (own_place && (pid_t)syscall(SYS_getpid) == tek__pid())
 		tek__turn_leave(own_number);
 	/* Where the thread has an affinity of its own too. Without CAP_SYS_NICE the flag stays. */
-	stepped_out.policy = has_fifo_now() &&
+	stepped_out.policy = has_fifo_now(0) &&
 			     tek__c_library.sched_setscheduler(0, SCHED_OTHER | SCHED_RESET_ON_FORK,
 							       &none) == 0;
 	errno = saved;

@@ -65,6 +65,12 @@ void tek__place_again(void);
 void tek__place_leave(void);
 
 /*
+ * TEK stands down: threads that are where TEK put them may run everywhere, and those that it made
+ * SCHED_FIFO are SCHED_OTHER.  Without CAP_SYS_NICE they keep the flag reset-on-fork.  Needs the lock.
+ */
+void tek__place_withdraw(void);
+
+/*
  * Around exec and spawn: the calling thread may run everywhere meanwhile, if it is where TEK put it.  True: _step_in()
  * has to follow.  _end(), between the two, before an exec that will probably succeed: it gives up its policy, and the next
  * program goes on with its number.

@@ -2,6 +2,7 @@
 /* Threads are dealt to CPUs; what the program says itself counts more. Each test is a process that begins anew. */
 #include "support.h"
 
+#include "ident/process.h"
 #include "place/config.h"
 #include "place/home.h"
 #include "place/mask.h"
@@ -530,6 +531,79 @@ static void with_rtfifo_threads_of_timers_run_as_ordinary_ones_on_all_cpus(void 
 	assert_int_equal(in_child(fifo_timer), 0);
 }
 
+static int other_cpu, other_policy;
+
+/* What it is once TEK has stood down, and its new thread. */
+static void *wait_and_tell(void *unused)
+{
+	(void)unused;
+	pthread_barrier_wait(&moment);
+	pthread_barrier_wait(&moment);
+	other_cpu = only_cpu();
+	other_policy = kernel_policy(0);
+	return NULL;
+}
+
+static int stand_down(const char *more)
+{
+	pthread_t thread;
+
+	if (!freopen("/dev/null", "w", stderr))
+		return 2;
+	begin(more);
+	pthread_barrier_init(&moment, NULL, 2);
+	if (pthread_create(&thread, NULL, wait_and_tell, NULL))
+		return 3;
+	pthread_barrier_wait(&moment);
+	tek__confine("openat");
+	pthread_barrier_wait(&moment);
+	pthread_join(thread, NULL);
+	if (only_cpu() != -1 || kernel_policy(0) != SCHED_OTHER)
+		return 4;
+	if (other_cpu != -1 || other_policy != SCHED_OTHER)
+		return 5;
+	return told_by(tell_cpu, NULL) != -1 || told_by(tell_policy, NULL) != SCHED_OTHER * 100;
+}
+
+static int stand_down_placed(void)
+{
+	return stand_down("");
+}
+
+static int stand_down_fifo(void)
+{
+	return stand_down("rtfifo=3,");
+}
+
+static void where_tek_stands_down_threads_are_what_they_were_without_it(void **state)
+{
+	(void)state;
+	need_two_cpus();
+	assert_int_equal(in_child(stand_down_placed), 0);
+	need_fifo();
+	assert_int_equal(in_child(stand_down_fifo), 0);
+}
+
+static int stand_down_moved(void)
+{
+	const struct tek_mask second = tek__mask_of(cpus[1]);
+
+	if (!freopen("/dev/null", "w", stderr))
+		return 2;
+	begin("");
+	if (move(pthread_self(), &second))
+		return 3;
+	tek__confine("openat");
+	return only_cpu() != (int)cpus[1];
+}
+
+static void an_affinity_of_the_program_stays_where_tek_stands_down(void **state)
+{
+	(void)state;
+	need_two_cpus();
+	assert_int_equal(in_child(stand_down_moved), 0);
+}
+
 static int critical_and_back(void)
 {
 	begin("rtfifo=3,");
@@ -699,6 +773,8 @@ int main(void)
 		cmocka_unit_test(
 			with_rtfifo_all_are_sched_fifo_but_those_with_a_policy_of_their_own),
 		cmocka_unit_test(with_rtfifo_threads_of_timers_run_as_ordinary_ones_on_all_cpus),
+		cmocka_unit_test(where_tek_stands_down_threads_are_what_they_were_without_it),
+		cmocka_unit_test(an_affinity_of_the_program_stays_where_tek_stands_down),
 		cmocka_unit_test(a_thread_that_leaves_the_fast_region_is_sched_fifo_again),
 		cmocka_unit_test(
 			where_real_time_is_not_allowed_threads_keep_to_their_cpus_all_the_same),
