@@ -55,6 +55,7 @@ bool tek__image_read(struct tek_image *image, int fd)
 {
 	image->fd = fd;
 	image->count = 0;
+	image->strings = UINT64_MAX;
 	image->is_strange = true;
 	/* A file of 32 bits may be shorter than the longer header. */
 	if (pread(fd, &image->header, sizeof(image->header), 0) < (ssize_t)sizeof(Elf32_Ehdr) ||
@@ -62,6 +63,9 @@ bool tek__image_read(struct tek_image *image, int fd)
 		return false;
 	image->is_wide = image->header.ident[EI_CLASS] == ELFCLASS64;
 	read_segments(image);
+	uint64_t address;
+	if (tek__image_dynamic_value(image, DT_STRTAB, &address))
+		image->strings = tek__image_offset(image, address);
 	return true;
 }
 
@@ -132,13 +136,9 @@ bool tek__image_dynamic_value(const struct tek_image *image, int64_t tag, uint64
 
 bool tek__image_text(const struct tek_image *image, uint64_t at, char *to, size_t size)
 {
-	uint64_t address, strings = UINT64_MAX;
-
-	if (tek__image_dynamic_value(image, DT_STRTAB, &address))
-		strings = tek__image_offset(image, address);
-	if (strings == UINT64_MAX)
+	if (image->strings == UINT64_MAX)
 		return false;
-	read_string(image->fd, to, size, strings + at);
+	read_string(image->fd, to, size, image->strings + at);
 	return true;
 }
 

@@ -173,17 +173,27 @@ void tek__target_disturbs_note(const char *owner, const char *why)
 	disturbs(BY_NOTE, owner, why);
 }
 
-static bool needs(const struct tek_image *image, const char *library)
+/* Which of the first `end` in the list is a library with this name; `end`: none. */
+static size_t find_library(const char *name, size_t end)
+{
+	for (size_t i = 0; i < end; i++)
+		if (disturbed[i].how == BY_LIBRARY &&
+		    strncmp(name, disturbed[i].name, strlen(disturbed[i].name)) == 0)
+			return i;
+	return end;
+}
+
+/* Which in the list is the first that the program needs; `end`: none. */
+static size_t find_needed(const struct tek_image *image, size_t end)
 {
 	Elf64_Dyn entry;
 	char name[32];
 
 	for (unsigned int i = 0; tek__image_dynamic(image, i, &entry); i++)
 		if (entry.d_tag == DT_NEEDED &&
-		    tek__image_text(image, entry.d_un.d_val, name, sizeof(name)) &&
-		    strncmp(name, library, strlen(library)) == 0)
-			return true;
-	return false;
+		    tek__image_text(image, entry.d_un.d_val, name, sizeof(name)))
+			end = find_library(name, end);
+	return end;
 }
 
 static bool lies_beside(const struct tek_image *image, const char *file)
@@ -202,9 +212,14 @@ static bool lies_beside(const struct tek_image *image, const char *file)
 /* Why ours cannot be in the program; NULL: it can. */
 static const char *why_disturbed(const struct tek_image *image)
 {
-	for (size_t i = 0; i < MAX_DISTURBED && disturbed[i].name; i++) {
+	size_t count = 0;
+
+	while (count < MAX_DISTURBED && disturbed[count].name)
+		count++;
+	const size_t needed = find_needed(image, count);
+	for (size_t i = 0; i < count; i++) {
 		const char *name = disturbed[i].name;
-		if (disturbed[i].how == BY_LIBRARY       ? needs(image, name)
+		if (disturbed[i].how == BY_LIBRARY       ? i == needed
 		    : disturbed[i].how == BY_FILE_BESIDE ? lies_beside(image, name)
 							 : tek__image_has_note(image, name))
 			return disturbed[i].why;

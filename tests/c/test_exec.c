@@ -108,6 +108,89 @@ static void a_program_with_another_loader_disturbs(void **state)
 	assert_string_equal(verdict.why, "is for another C library");
 }
 
+static int copy_loader(struct dl_phdr_info *info, size_t size, void *loader)
+{
+	(void)size;
+	for (int i = 0; i < info->dlpi_phnum; i++)
+		if (info->dlpi_phdr[i].p_type == PT_INTERP)
+			strncpy(loader, (const char *)info->dlpi_addr + info->dlpi_phdr[i].p_vaddr,
+				63);
+	return 1; /* the program is the first */
+}
+
+enum { LIBRARIES = 400 };
+
+struct needing {
+	ElfW(Ehdr) header;
+	ElfW(Phdr) segments[3];
+	ElfW(Dyn) needed[LIBRARIES], strings, end;
+	char loader[64], names[64];
+};
+
+/* A program that needs one library many times, and the last one once. */
+static void make_needing(struct needing *program)
+{
+	*program = (struct needing){
+		.header = own_header(),
+		.segments = {{.p_type = PT_LOAD, .p_filesz = sizeof(*program)},
+			     {.p_type = PT_INTERP,
+			      .p_offset = offsetof(struct needing, loader),
+			      .p_filesz = sizeof(program->loader)},
+			     {.p_type = PT_DYNAMIC,
+			      .p_offset = offsetof(struct needing, needed),
+			      .p_filesz = offsetof(struct needing, loader) -
+					  offsetof(struct needing, needed)}},
+		.strings = {DT_STRTAB, {offsetof(struct needing, names)}},
+		.names = "\0liba.so\0libasan.so.8",
+	};
+	program->header.e_phnum = 3;
+	program->header.e_phoff = offsetof(struct needing, segments);
+	dl_iterate_phdr(copy_loader, program->loader);
+	for (int i = 0; i < LIBRARIES; i++)
+		program->needed[i] = (ElfW(Dyn)){DT_NEEDED, {1}};
+}
+
+static void a_program_that_needs_the_address_sanitizer_is_disturbed(void **state)
+{
+	struct needing program;
+
+	(void)state;
+	make_needing(&program);
+	assert_int_equal(examine_bytes(&program, sizeof(program), 0755).fit, TEK_FITS);
+	program.needed[LIBRARIES - 1].d_un.d_val = 9; /* libasan.so.8 */
+	struct tek_verdict verdict = examine_bytes(&program, sizeof(program), 0755);
+	assert_int_equal(verdict.fit, TEK_DISTURBS);
+	assert_string_equal(verdict.why, "is built with AddressSanitizer");
+}
+
+/* System calls of this thread that read; -1: the kernel does not count them. */
+static long reads_made(void)
+{
+	FILE *counts = fopen("/proc/thread-self/io", "r");
+	long reads = -1;
+
+	if (counts && fscanf(counts, "rchar: %*u wchar: %*u syscr: %ld", &reads) != 1)
+		reads = -1;
+	if (counts)
+		fclose(counts);
+	return reads;
+}
+
+static void a_program_with_many_libraries_is_examined_in_a_few_reads_for_each(void **state)
+{
+	struct needing program;
+
+	(void)state;
+	make_needing(&program);
+	const long before = reads_made();
+	if (before < 0) {
+		print_message("# needs /proc/thread-self/io\n");
+		skip();
+	}
+	examine_bytes(&program, sizeof(program), 0755);
+	assert_in_range(reads_made() - before, LIBRARIES, 10 * LIBRARIES);
+}
+
 static void a_set_user_id_program_passes(void **state)
 {
 	(void)state;
@@ -326,6 +409,8 @@ int main(void)
 		cmocka_unit_test(another_word_size_or_processor_disturbs),
 		cmocka_unit_test(a_program_without_a_loader_passes),
 		cmocka_unit_test(a_program_with_another_loader_disturbs),
+		cmocka_unit_test(a_program_that_needs_the_address_sanitizer_is_disturbed),
+		cmocka_unit_test(a_program_with_many_libraries_is_examined_in_a_few_reads_for_each),
 		cmocka_unit_test(a_set_user_id_program_passes),
 		cmocka_unit_test(a_script_is_what_its_interpreter_is),
 		cmocka_unit_test(only_libtek_is_taken_out_of_ld_preload),
