@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: MIT OR Apache-2.0
 """Programs run under TEK that open libraries: by the directories of who opens them, and with RTLD_DEEPBIND."""
 import os
+import shutil
 import subprocess
 
 import pytest
@@ -164,3 +165,36 @@ def test_variables_of_a_library_that_is_opened_late_are_there_in_threads_that_ar
     program = compile_c(OPENS_LATE, "cc", "-w", "-pthread", f"-Wl,--{tags},-rpath,$ORIGIN/late")
     ended = run(open_build, program, *mode, "--", program, name.format(directory=directory))
     assert (ended.returncode, ended.stdout) == (0, "42 42 \n"), ended.stderr
+
+
+NAMED = 'const char *asked(void) { return "%s"; }'
+ASKS = r"""
+#include <dlfcn.h>
+#include <stdio.h>
+int main(int argc, char **argv)
+{
+	void *library = dlopen(argv[1], RTLD_NOW);
+	if (!library)
+		return fprintf(stderr, "%s\n", dlerror()), 3;
+	printf("%s\n", ((const char *(*)(void))dlsym(library, "asked"))());
+	return argc * 0;
+}
+"""
+
+
+@pytest.mark.parametrize("mode", [["--model", "m:1"], ["--model", "m:n", "--workers", "2"]], ids=" ".join)
+def test_a_library_is_the_variant_that_the_loader_prefers(open_build, open_directory, compile_c, mode):
+    directory = open_directory / "variants"
+    if not directory.exists():
+        directory.mkdir()
+        compile_c(NAMED % "usual", "cc", "-shared", "-fPIC").rename(directory / "libvariant.so")
+        preferred = compile_c(NAMED % "preferred", "cc", "-shared", "-fPIC")
+        for variant in ("x86-64-v2", "power9", "z13"):
+            (directory / "glibc-hwcaps" / variant).mkdir(parents=True)
+            shutil.copy(preferred, directory / "glibc-hwcaps" / variant / "libvariant.so")
+    program = compile_c(ASKS, "cc", "-w", "-Wl,--enable-new-dtags,-rpath,$ORIGIN/variants")
+    alone = subprocess.run([program, "libvariant.so"], capture_output=True, text=True, check=True)
+    if alone.stdout != "preferred\n":
+        pytest.skip("the loader here prefers no variant")
+    ended = run(open_build, program, *mode, "--", program, "libvariant.so")
+    assert (ended.returncode, ended.stdout) == (0, "preferred\n"), ended.stderr

@@ -4,9 +4,10 @@
  * storage that the loader does not know (uthread/tls_libraries.h).
  *
  * The loader looks at who calls it, for the directories that are written into the caller (DT_RPATH,
- * DT_RUNPATH, $ORIGIN). There the file is looked for by us, and opened by its path.  What is not
- * found so is opened in such a way that the loader sees the program's call, and nothing can be done
- * after it; the next library that is loaded makes up for that.
+ * DT_RUNPATH, $ORIGIN).  There the file is looked for by us, and opened by its path; what is in none
+ * of them the loader finds for us too.  What is not found so is opened in such a way that the loader
+ * sees the program's call, and nothing can be done after it; the next library that is loaded makes up
+ * for that.
  */
 #include "preload/deepbind.h"
 #include "preload/uthread/real.h"
@@ -62,38 +63,92 @@ static bool find_by_origin(const char *name, struct link_map *file, char path[PA
 	return false;
 }
 
-/* In the directories in which the loader would look, in its order. */
-static bool find_in_list(const char *name, struct link_map *file, char path[PATH_BYTES])
+/* The directories in which the loader looks for what this file opens, to be freed; NULL: unknown. */
+static Dl_serinfo *directories_of(struct link_map *file)
 {
 	Dl_serinfo size;
-	bool found = false;
 
-	if (strchr(name, '/') || dlinfo(file, RTLD_DI_SERINFOSIZE, &size) != 0)
-		return false;
+	if (!file || dlinfo(file, RTLD_DI_SERINFOSIZE, &size) != 0)
+		return NULL;
 	Dl_serinfo *list = malloc(size.dls_size);
 	if (!list)
-		return false;
+		return NULL;
 	*list = size;
-	if (dlinfo(file, RTLD_DI_SERINFO, list) == 0) {
-		for (unsigned int i = 0; i < list->dls_cnt && !found; i++)
-			found = snprintf(path, PATH_BYTES, "%s/%s", list->dls_serpath[i].dls_name,
-					 name) < PATH_BYTES &&
-				access(path, R_OK) == 0;
-	}
+	if (dlinfo(file, RTLD_DI_SERINFO, list) == 0)
+		return list;
 	free(list);
+	return NULL;
+}
+
+/*
+ * How many of these are the caller's own.  Both lists end with the directories of the system, where
+ * the loader prefers what ld.so.cache says: it searches these.
+ */
+static unsigned int count_own(const Dl_serinfo *list, const Dl_serinfo *ours)
+{
+	unsigned int own = list->dls_cnt, left = ours->dls_cnt;
+
+	while (own && left &&
+	       strcmp(list->dls_serpath[own - 1].dls_name, ours->dls_serpath[left - 1].dls_name) ==
+		       0) {
+		own--;
+		left--;
+	}
+	return own;
+}
+
+/* Whether the loader may prefer a variant for this processor there, in a directory below. */
+static bool has_variants(const char *directory)
+{
+	char path[PATH_BYTES];
+
+	return snprintf(path, PATH_BYTES, "%s/glibc-hwcaps", directory) < PATH_BYTES &&
+	       access(path, F_OK) == 0;
+}
+
+/*
+ * In the caller's own directories, in the loader's order.  Where it is in none of them, `path` is
+ * the name alone: the loader finds it for us as well as for the caller.
+ */
+static bool find_among(const char *name, const Dl_serinfo *list, const Dl_serinfo *ours,
+		       char path[PATH_BYTES])
+{
+	const unsigned int own = count_own(list, ours);
+
+	for (unsigned int i = 0; i < own; i++) {
+		const char *directory = list->dls_serpath[i].dls_name;
+		if (has_variants(directory))
+			return false;
+		if (snprintf(path, PATH_BYTES, "%s/%s", directory, name) < PATH_BYTES &&
+		    access(path, R_OK) == 0)
+			return true;
+	}
+	if (own == list->dls_cnt || strlen(name) >= PATH_BYTES)
+		return false;
+	strcpy(path, name);
+	return true;
+}
+
+static bool find_in_list(const char *name, struct link_map *file, char path[PATH_BYTES])
+{
+	if (strchr(name, '/'))
+		return false;
+	Dl_serinfo *list = directories_of(file), *ours = directories_of(file_of(find_in_list));
+	const bool found = list && ours && find_among(name, list, ours, path);
+	free(list);
+	free(ours);
 	return found;
 }
 
-/* The path of a file that is found in the caller's directories. */
+/* How it is opened by us as it would be by its caller; false: it is left to the caller. */
 static bool find(const char *name, struct link_map *file, char path[PATH_BYTES])
 {
 	const bool is_path = strchr(name, '/') && !strchr(name, '$') && strlen(name) < PATH_BYTES;
 
 	if (is_path)
 		strcpy(path, name);
-	return is_path ||
-	       (file && (find_by_origin(name, file, path) || find_in_list(name, file, path)) &&
-		access(path, R_OK) == 0);
+	return is_path || (file && ((find_by_origin(name, file, path) && access(path, R_OK) == 0) ||
+				    find_in_list(name, file, path)));
 }
 
 /* The handle; NULL: it could not be opened in this way. */
