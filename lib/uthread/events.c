@@ -221,9 +221,25 @@ static void events_came(int file, uint32_t events)
 	tek__spin_unlock(&entry->lock);
 }
 
+/* In a new set, which has none of those who wait. */
+__attribute__((cold, noinline)) static void arm_all(void)
+{
+	for (int file = tek__file_from(0); file >= 0; file = tek__file_from(file + 1)) {
+		struct tek_file *entry = tek__file_find(file);
+
+		tek__spin_lock(&entry->lock);
+		if (first_of(entry) && arm(entry, file) < 0)
+			wake_those(entry, ALWAYS);
+		tek__spin_unlock(&entry->lock);
+	}
+}
+
 void tek__events_run(uint64_t ns)
 {
 	struct epoll_event events[EVENTS_AT_ONCE];
+
+	if (tek__event_set_renewed())
+		arm_all();
 	int count = tek__event_set_wait(events, EVENTS_AT_ONCE, ns);
 
 	for (int i = 0; i < count; i++)

@@ -1,8 +1,10 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
 #include "uthread/events_set.h"
 
+#include "uthread/carrier.h"
 #include "uthread/clock.h"
 #include "uthread/hidden.h"
+#include "uthread/tick.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -22,6 +24,9 @@
 #define MASK_BYTES 8
 
 static atomic_bool no_pwait2;
+static atomic_bool renewed;
+static _Atomic(struct tek_carrier *) waiter; /* it waits in the set; NULL: none, or no carrier */
+void (*tek__event_set_lost)(void);
 
 static int set(void)
 {
@@ -75,29 +80,59 @@ void tek__event_set_after_fork(void)
 	/* The old set is the parent's: what we do to it would be done to it there. */
 	tek__hidden_close(TEK_HIDDEN_EPOLL);
 	tek__hidden_close(TEK_HIDDEN_STOP);
+	atomic_store(&waiter, NULL);
+	atomic_store(&renewed, false);
 	tek__event_set_start();
+}
+
+static bool is_open(int file)
+{
+	return file >= 0 && call(SYS_fcntl, file, F_GETFD, 0, 0, 0, 0) >= 0;
+}
+
+/*
+ * The kernel keeps the old set for the worker that waits in it, where no event stops it any more: a tick does.  It may
+ * be about to wait, too: then it finds the new set, and the stop in it.
+ */
+static void end_old_wait(void)
+{
+	struct tek_carrier *carrier = atomic_load(&waiter);
+
+	tek__event_set_stop_waiting();
+	if (carrier && tek__tick_handler())
+		tek__carrier_kick(carrier);
 }
 
 /* The program has closed the set by a system call of its own: there is a new one. */
 static bool start_again(void)
 {
 	static atomic_flag is_starting = ATOMIC_FLAG_INIT;
-	const int known = set();
-	bool started = false;
+	bool started = true;
 
-	if (known >= 0 && call(SYS_fcntl, known, F_GETFD, 0, 0, 0, 0) >= 0)
+	/* What the child of vfork(2) closes stays open here. */
+	if ((is_open(set()) && is_open(stop())) || tek__hidden_borrowed())
 		return false;
 	if (atomic_flag_test_and_set(&is_starting))
 		return true; /* by another worker: the caller tries again */
-	if (set() == known) {
-		/* That number, too, may be the program's by now. */
-		atomic_store(&tek__hidden[TEK_HIDDEN_STOP], -1);
+	if (!is_open(set()) || !is_open(stop())) {
+		/* Those numbers, too, may be the program's by now. */
+		tek__hidden_forget_closed();
 		started = tek__event_set_start() == 0;
-	} else {
-		started = true;
+		if (started) {
+			atomic_store(&renewed, true);
+			end_old_wait();
+		}
 	}
 	atomic_flag_clear(&is_starting);
+	if (started && tek__event_set_lost)
+		tek__event_set_lost();
 	return started;
+}
+
+bool tek__event_set_renewed(void)
+{
+	return atomic_load_explicit(&renewed, memory_order_relaxed) &&
+	       atomic_exchange(&renewed, false);
 }
 
 int tek__event_set_arm(int file, uint32_t events, bool registered)
@@ -154,8 +189,14 @@ static int wait_for(struct epoll_event *events, int most, uint64_t ns)
 int tek__event_set_wait(struct epoll_event *events, int most, uint64_t ns)
 {
 	int files = 0;
-	int count = set() < 0 ? wait_without(ns) : wait_for(events, most, ns);
 
+	if (ns > 0)
+		atomic_store(&waiter, tek__here_carrier());
+	int count = set() < 0 ? wait_without(ns) : wait_for(events, most, ns);
+	if (ns > 0)
+		atomic_store(&waiter, NULL);
+	if (count == -EBADF || set() < 0)
+		start_again();
 	for (int i = 0; i < count; i++) {
 		uint64_t stops;
 		if (events[i].data.u64 != STOP)
@@ -169,7 +210,8 @@ int tek__event_set_wait(struct epoll_event *events, int most, uint64_t ns)
 void tek__event_set_stop_waiting(void)
 {
 	static const uint64_t one = 1;
-	call(SYS_write, stop(), (long)&one, sizeof(one), 0, 0, 0);
+	if (call(SYS_write, stop(), (long)&one, sizeof(one), 0, 0, 0) == -EBADF)
+		start_again();
 }
 
 int tek__event_set_look(struct pollfd *files, nfds_t count)

@@ -12,6 +12,14 @@
 #include <stdint.h>
 #include <sys/epoll.h>
 
+/*
+ * A program may close both by system calls that the C library does not see.  Whoever finds that makes them anew, and
+ * ends the wait in the old set.  tek__event_set_renewed(): whether that was so since the last call; then
+ * all that is waited for has to be armed again.  tek__event_set_lost: NULL, or called then, from anywhere.
+ */
+bool tek__event_set_renewed(void);
+extern void (*tek__event_set_lost)(void) __attribute__((visibility("hidden")));
+
 /* Makes both; again in the child of fork(2). 0 or -errno. */
 int tek__event_set_start(void);
 void tek__event_set_after_fork(void);

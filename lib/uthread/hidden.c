@@ -74,6 +74,15 @@ void tek__hidden_close(unsigned int which)
 		syscall(SYS_close, file);
 }
 
+void tek__hidden_forget_closed(void)
+{
+	for (unsigned int i = 0; i < TEK_HIDDEN_FILES; i++) {
+		int file = tek__hidden_file(i);
+		if (file >= 0 && syscall(SYS_fcntl, file, F_GETFD) < 0)
+			atomic_compare_exchange_strong(&tek__hidden[i], &file, -1);
+	}
+}
+
 int tek__hidden_next(int file)
 {
 	int first = -1;

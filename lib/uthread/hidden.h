@@ -38,6 +38,12 @@ int tek__hidden_place(int file);
 /* Closes it, if there is one. */
 void tek__hidden_close(unsigned int which);
 
+/*
+ * The program has closed some by a system call of its own: those are forgotten, so that a new file, which may get such
+ * a number, is not taken for the old one.  Before any of them is made again.
+ */
+void tek__hidden_forget_closed(void);
+
 /* The first of them from `file` on; -1: none. */
 int tek__hidden_next(int file);
 

@@ -4,6 +4,7 @@
 #include "uthread/bound.h"
 #include "uthread/carrier.h"
 #include "uthread/engine.h"
+#include "uthread/events_set.h"
 #include "uthread/hidden.h"
 #include "uthread/parallel.h"
 #include "uthread/posix/action.h"
@@ -340,6 +341,7 @@ static void wait_for_calls(int ms)
 		return;
 	/* The program has closed what it did not know. */
 	const struct timespec moment = {.tv_nsec = 1000000};
+	tek__hidden_forget_closed();
 	if (open_files() != 0)
 		syscall(SYS_nanosleep, &moment, NULL);
 }
@@ -396,6 +398,8 @@ int tek__router_start(void)
 	int error = tek__engine.preempt == TEK_PREEMPT_OFF ? tek__tick_start(on_call) : 0;
 	if (!error)
 		error = open_files();
+	/* Its own may be closed with that. */
+	tek__event_set_lost = call_it;
 	if (!error)
 		error = tek__kernel_thread(
 			route, (void *)(uintptr_t)atomic_load(&tek__carrier_generation));
