@@ -30,9 +30,8 @@ struct tek_image {
 	} header;
 	struct tek_image_segment segments[24]; /* programs have some 13 */
 	unsigned int count;
-	uint64_t
-		strings; /* where those of the dynamic section begin in the file; UINT64_MAX: nowhere */
-	bool is_strange; /* segments cannot be read, or are more than any program has */
+	uint64_t strings; /* where those of the dynamic section begin; UINT64_MAX: nowhere */
+	bool is_strange;  /* segments cannot be read, or are more than any program has */
 };
 
 /*

@@ -56,8 +56,8 @@ void tek__unlock_either(enum tek_locked locked);
 
 /*
  * TEK does nothing in this program any more, because a seccomp filter that is about to be installed
- * would kill it for that system call of ours.  No thread of it is time-critical then, nor where or what
- * `tek run --place` made it.  Said once.
+ * would kill it for that system call of ours.  No thread of it is time-critical then, nor where or
+ * what `tek run --place` made it.  Said once.
  */
 void tek__confine(const char *call);
 

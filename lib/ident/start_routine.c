@@ -308,8 +308,8 @@ static _Atomic uint64_t
 enum { FEWEST_WORDS = 2, MOST_WORDS = 3 };
 
 /*
- * How many words of the argument are looked at.  What is not known to be one of a runtime, which has
- * the fewest, must have all of them.
+ * How many words of the argument are looked at.  What is not known to be one of a runtime, which
+ * has the fewest, must have all of them.
  */
 static size_t words_at(uintptr_t argument, bool is_one)
 {

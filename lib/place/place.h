@@ -66,7 +66,8 @@ void tek__place_leave(void);
 
 /*
  * TEK stands down: threads that are where TEK put them may run everywhere, and those that it made
- * SCHED_FIFO are SCHED_OTHER.  Without CAP_SYS_NICE they keep the flag reset-on-fork.  Needs the lock.
+ * SCHED_FIFO are SCHED_OTHER.  Without CAP_SYS_NICE they keep the flag reset-on-fork.  Needs the
+ * lock.
  */
 void tek__place_withdraw(void);
 

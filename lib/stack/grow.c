@@ -35,7 +35,9 @@ static uintptr_t low_of(const struct tek_stack *stack)
 static bool open_up(bool is_room, uintptr_t from, uintptr_t to)
 {
 	int saved = errno;
-	/* From glibc 2.42 on a guard may be markers in accessible memory: mprotect() leaves them. */
+	/*
+	 * From glibc 2.42 on a guard may be markers in accessible memory: mprotect() leaves them.
+	 */
 	if (is_room)
 		madvise((void *)from, to - from, MADV_GUARD_REMOVE);
 	bool opened = mprotect((void *)from, to - from, PROT_READ | PROT_WRITE) == 0;

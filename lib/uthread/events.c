@@ -221,7 +221,7 @@ static void events_came(int file, uint32_t events)
 	tek__spin_unlock(&entry->lock);
 }
 
-/* In a new set, which has none of those who wait. */
+/* The set is a new one, which has none of the files that threads wait for. */
 __attribute__((cold, noinline)) static void arm_all(void)
 {
 	for (int file = tek__file_from(0); file >= 0; file = tek__file_from(file + 1)) {

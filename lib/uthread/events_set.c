@@ -91,8 +91,8 @@ static bool is_open(int file)
 }
 
 /*
- * The kernel keeps the old set for the worker that waits in it, where no event stops it any more: a tick does.  It may
- * be about to wait, too: then it finds the new set, and the stop in it.
+ * The kernel keeps the old set for the worker that waits in it, where no event stops it any more: a
+ * tick does.  It may be about to wait, too: then it finds the new set, and the stop in it.
  */
 static void end_old_wait(void)
 {

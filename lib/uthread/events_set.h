@@ -13,9 +13,11 @@
 #include <sys/epoll.h>
 
 /*
- * A program may close both by system calls that the C library does not see.  Whoever finds that makes them anew, and
- * ends the wait in the old set.  tek__event_set_renewed(): whether that was so since the last call; then
- * all that is waited for has to be armed again.  tek__event_set_lost: NULL, or called then, from anywhere.
+ * A program may close both by system calls that the C library does not see.  The next function here
+ * that finds them closed makes them anew, and ends the wait in the old set.
+ *
+ * tek__event_set_renewed(): whether that was so since the last call; then all files that threads
+ * wait for have to be armed again.  tek__event_set_lost: NULL, or called then, from anywhere.
  */
 bool tek__event_set_renewed(void);
 extern void (*tek__event_set_lost)(void) __attribute__((visibility("hidden")));

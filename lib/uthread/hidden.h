@@ -39,8 +39,8 @@ int tek__hidden_place(int file);
 void tek__hidden_close(unsigned int which);
 
 /*
- * The program has closed some by a system call of its own: those are forgotten, so that a new file, which may get such
- * a number, is not taken for the old one.  Before any of them is made again.
+ * The program has closed some by a system call of its own: those are forgotten, so that a new file,
+ * which may get such a number, is not taken for the old one.  Before any of them is made again.
  */
 void tek__hidden_forget_closed(void);
 

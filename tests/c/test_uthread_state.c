@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
-/* Names, policies, CPUs, clocks and other things that a thread has for itself; calls that set them. */
+/*
+ * Names, policies, CPUs, clocks and other things that a thread has for itself; calls that set them.
+ */
 #include "uthread_states.h"
 
 #include <fcntl.h>

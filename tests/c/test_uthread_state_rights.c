@@ -291,8 +291,8 @@ static void the_first_thread_keeps_what_it_sets_while_others_run(void **unused)
 }
 
 /*
- * As setpriv(1): another user that keeps some rights.  The C library makes all kernel threads follow, and aborts if one of
- * them has not the rights of the caller.
+ * As setpriv(1): another user that keeps some rights.  The C library makes all kernel threads
+ * follow, and aborts if one of them has not the rights of the caller.
  */
 static int drop_rights(void)
 {

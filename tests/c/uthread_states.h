@@ -1,9 +1,11 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
 /*
- * What the kernel keeps for one thread, and a thread changes for itself: it keeps that, a thread that it creates
- * inherits it, and no other thread has it.  A change by the only thread of a program is one for all that it creates later.
+ * What the kernel keeps for one thread, and a thread changes for itself: it keeps that, a thread
+ * that it creates inherits it, and no other thread has it.  A change by the only thread of a
+ * program is one for all that it creates later.
  *
- * For the tests of such states: a program has a list of them, and its main() runs the one whose number is its argument.
+ * For the tests of such states: a program has a list of them, and its main() runs the one whose
+ * number is its argument.
  */
 #ifndef TEK_TESTS_UTHREAD_STATES_H
 #define TEK_TESTS_UTHREAD_STATES_H

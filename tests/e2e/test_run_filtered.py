@@ -172,8 +172,10 @@ def test_a_filter_that_kills_for_no_call_of_ours_changes_nothing(open_build, com
 
 
 @pytest.mark.skipif(platform.machine() != "x86_64", reason="the program's filter is for x86-64")
-def test_a_program_that_writes_over_its_arguments_keeps_its_name_when_it_confines_itself(open_build, compile_c):
-    titled = CONFINES_ITSELF.replace("if (rounds(3))", "memset(argv[0], 'x', strlen(argv[0]));\n\tif (rounds(3))", 1)
+def test_a_program_that_writes_over_its_arguments_and_confines_itself_keeps_its_name(
+        open_build, compile_c):
+    titled = CONFINES_ITSELF.replace(
+        "if (rounds(3))", "memset(argv[0], 'x', strlen(argv[0]));\n\tif (rounds(3))", 1)
     program = compile_c(titled.replace("STEPS", TIGHT), "cc", "-pthread")
     alone = subprocess.run([program], capture_output=True, text=True, check=False, timeout=60 * PATIENCE)
     if alone.stdout != "all right\n":

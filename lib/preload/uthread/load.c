@@ -4,10 +4,10 @@
  * storage that the loader does not know (uthread/tls_libraries.h).
  *
  * The loader looks at who calls it, for the directories that are written into the caller (DT_RPATH,
- * DT_RUNPATH, $ORIGIN).  There the file is looked for by us, and opened by its path; what is in none
- * of them the loader finds for us too.  What is not found so is opened in such a way that the loader
- * sees the program's call, and nothing can be done after it; the next library that is loaded makes up
- * for that.
+ * DT_RUNPATH, $ORIGIN).  There the file is looked for by us, and opened by its path; what is in
+ * none of them the loader finds for us too.  What is not found so is opened in such a way that the
+ * loader sees the program's call, and nothing can be done after it; the next library that is loaded
+ * makes up for that.
  */
 #include "preload/deepbind.h"
 #include "preload/uthread/real.h"
@@ -63,7 +63,9 @@ static bool find_by_origin(const char *name, struct link_map *file, char path[PA
 	return false;
 }
 
-/* The directories in which the loader looks for what this file opens, to be freed; NULL: unknown. */
+/*
+ * The directories in which the loader looks for what this file opens, to be freed; NULL: unknown.
+ */
 static Dl_serinfo *directories_of(struct link_map *file)
 {
 	Dl_serinfo size;
