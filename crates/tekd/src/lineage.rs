@@ -63,6 +63,11 @@ impl Lineage {
         }
     }
 
+    /// Whether a process has, or had, a thread that is away.
+    pub fn has(&self, process: i32) -> bool {
+        self.away.contains_key(&process)
+    }
+
     /// The processes that were added since the last call.
     pub fn take_added(&mut self) -> Vec<i32> {
         std::mem::take(&mut self.added)

@@ -173,7 +173,7 @@ fn raise_limit(server: &mut Server, pid: i32, wanted: u64) -> std::result::Resul
         let (soft, hard) = (there.soft.max(wanted), there.hard.max(wanted));
         let change = server.means.effect.set_limit(peer.process, Resource::Rtprio, soft, hard)?;
         peer.limit = Some(change);
-        server.note_maker(process);
+        server.note_maker(process.tid);
     }
     Ok(())
 }

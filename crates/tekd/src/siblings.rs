@@ -5,23 +5,37 @@
 //! something. A child can be a maker's sibling only if both have the same parent, so that of a
 //! maker is known beforehand; a descriptor of it becomes readable when it ends and the maker gets
 //! another one. Nothing is read of any other child.
+//!
+//! A maker leaves when its children inherit nothing any more, or when it has ended, as soon as all
+//! news of births until then were read. The descriptor of a parent is closed with its last maker.
 use nix::sys::epoll::{Epoll, EpollCreateFlags, EpollEvent, EpollFlags, EpollTimeout};
 use std::collections::{HashMap, HashSet};
 use std::os::fd::OwnedFd;
-use tek_effect::{parent_of, stack_of};
+use tek_effect::{parent_of, stack_of, Error, Identity};
 
 /// A parent may end while it is looked at; so often it is looked again.
 const TRIES: usize = 3;
 /// Where descriptors are wanting: any process may be the parent.
 const ANY: i32 = 0;
+/// Makers that have ended are looked for when there are more.
+const MANY: usize = 64;
+
+struct Maker {
+    process: Identity,
+    /// Where its first stack begins.
+    stack: u64,
+    /// Its parents: news of a birth may be older than the end of an earlier one.
+    parents: HashSet<i32>,
+}
 
 /// The makers.
 #[derive(Default)]
 pub struct Siblings {
-    /// Where their first stacks begin.
-    stacks: HashMap<i32, u64>,
-    /// The makers of each parent, earlier parents among them: news of a birth may be older than
-    /// the parent's end.
+    makers: HashMap<i32, Maker>,
+    /// Makers that leave when all news of births until now were read.
+    leaving: HashSet<i32>,
+    /// Ended makers are looked for when there are more makers.
+    most: usize,
     of_parent: HashMap<i32, HashSet<i32>>,
     parents: HashMap<i32, OwnedFd>,
     ends: Option<Epoll>,
@@ -30,13 +44,36 @@ pub struct Siblings {
 impl Siblings {
     /// Children of this process inherit something from now on.
     pub fn add(&mut self, maker: i32) {
-        if self.stacks.contains_key(&maker) {
+        let (Ok(process), Some(stack)) = (Identity::of_process(maker), stack_of(maker)) else {
+            return;
+        };
+        match self.makers.get(&maker) {
+            Some(known) if known.process == process && known.stack == stack => {
+                self.leaving.remove(&maker);
+                return;
+            }
+            // An earlier process with its id, or an earlier program.
+            Some(_) => self.remove(maker),
+            None => self.find_ended(),
+        }
+        self.makers.insert(maker, Maker { process, stack, parents: HashSet::new() });
+        self.find_parent(maker);
+    }
+
+    /// Children that this process makes from now on inherit nothing; it may have ended.
+    pub fn leave(&mut self, maker: i32) {
+        if self.makers.contains_key(&maker) {
+            self.leaving.insert(maker);
+        }
+    }
+
+    /// All news of births until now were read, and looked into.
+    pub fn all_news_were_read(&mut self) {
+        if self.leaving.is_empty() {
             return;
         }
-        if let Some(stack) = stack_of(maker) {
-            self.stacks.insert(maker, stack);
-            self.find_parent(maker);
-        }
+        std::mem::take(&mut self.leaving).into_iter().for_each(|maker| self.remove(maker));
+        self.most = MANY.max(2 * self.makers.len());
     }
 
     /// Nothing is inherited any more.
@@ -63,19 +100,58 @@ impl Siblings {
 
     /// The processes that may have made a child of this parent.
     pub fn makers_of(&self, child: i32, parent: i32) -> Vec<i32> {
-        let of = |parent| self.of_parent.get(&parent).into_iter().flatten().copied();
-        let mut makers: Vec<i32> = of(parent).chain(of(ANY)).collect();
+        let mut makers = self.with_parent(parent);
         if makers.is_empty() {
             return makers;
         }
         // It runs in the memory of its maker, or in a copy. Where the parent's stack is at the same
         // address, and where the child has executed a program, it counts as the parent's own.
         let its = stack_of(child).filter(|&its| its != 0);
-        makers.retain(|maker| its.is_some() && self.stacks.get(maker).copied() == its);
+        makers.retain(|maker| its.is_some() && self.stack(*maker) == its);
         if !makers.is_empty() && stack_of(parent) == its {
             makers.clear();
         }
         makers
+    }
+
+    fn with_parent(&self, parent: i32) -> Vec<i32> {
+        let of = |parent| self.of_parent.get(&parent).into_iter().flatten().copied();
+        of(parent).chain(of(ANY)).collect()
+    }
+
+    fn stack(&self, maker: i32) -> Option<u64> {
+        self.makers.get(&maker).map(|maker| maker.stack)
+    }
+
+    /// Makers of which nothing else tells the end.
+    fn find_ended(&mut self) {
+        if self.makers.len() < self.most.max(MANY) {
+            return;
+        }
+        let has_ended =
+            |maker: &&Maker| matches!(maker.process.check_process(), Err(Error::Gone { .. }));
+        let ended = self.makers.values().filter(has_ended).map(|maker| maker.process.tid);
+        self.leaving.extend(ended);
+        self.most = self.makers.len() + MANY;
+    }
+
+    fn remove(&mut self, maker: i32) {
+        self.leaving.remove(&maker);
+        for parent in self.makers.remove(&maker).into_iter().flat_map(|maker| maker.parents) {
+            let Some(makers) = self.of_parent.get_mut(&parent) else { continue };
+            makers.remove(&maker);
+            if makers.is_empty() {
+                self.of_parent.remove(&parent);
+                self.parents.remove(&parent);
+            }
+        }
+    }
+
+    fn note_parent(&mut self, maker: i32, parent: i32) {
+        if let Some(known) = self.makers.get_mut(&maker) {
+            known.parents.insert(parent);
+            self.of_parent.entry(parent).or_default().insert(maker);
+        }
     }
 
     fn find_parent(&mut self, maker: i32) {
@@ -84,11 +160,11 @@ impl Siblings {
             let watched = self.watch(parent);
             // What was opened is the parent's only if that has not ended until now.
             if watched && parent_of(maker).is_ok_and(|now| now == parent) {
-                self.of_parent.entry(parent).or_default().insert(maker);
+                self.note_parent(maker, parent);
                 return;
             }
         }
-        self.of_parent.entry(ANY).or_default().insert(maker);
+        self.note_parent(maker, ANY);
     }
 
     /// Whether the end of this process will be known.
@@ -113,7 +189,7 @@ impl Siblings {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use std::io::{BufRead, BufReader};
+    use std::io::{BufRead, BufReader, Write};
     use std::process::{Child, Command, Stdio};
 
     fn shell(script: &str) -> (Child, i32) {
@@ -160,5 +236,56 @@ mod tests {
         assert!(siblings.of_parent[&now].contains(&maker));
         assert!(siblings.of_parent[&pid].contains(&maker), "an earlier birth may be told late");
         assert!(!siblings.parents.contains_key(&pid));
+    }
+
+    #[test]
+    fn a_maker_that_left_is_known_until_all_news_were_read_and_its_parent_no_longer() {
+        let own = i32::try_from(std::process::id()).unwrap();
+        let (mut maker, pid) = shell("echo $$; read x");
+        let mut siblings = Siblings::default();
+        siblings.add(pid);
+        siblings.leave(pid);
+        assert_eq!(siblings.makers_of(pid, own), [pid], "news may be unread");
+        siblings.add(pid);
+        siblings.all_news_were_read();
+        assert_eq!(siblings.makers_of(pid, own), [pid], "it makes children again");
+        siblings.leave(pid);
+        siblings.all_news_were_read();
+        assert!(siblings.makers.is_empty() && siblings.of_parent.is_empty());
+        assert!(siblings.parents.is_empty(), "a descriptor is open");
+        drop(maker.stdin.take());
+        maker.wait().unwrap();
+    }
+
+    #[test]
+    fn makers_that_have_ended_take_no_descriptors() {
+        let mut siblings = Siblings::default();
+        for _ in 0..3 * MANY {
+            // Each has a parent of its own.
+            let (mut parent, maker) = shell("sh -c 'echo $$; exec cat' <&0 & wait");
+            siblings.add(maker);
+            drop(parent.stdin.take());
+            parent.wait().unwrap();
+            siblings.all_news_were_read();
+        }
+        assert!(siblings.makers.len() <= MANY, "{} makers", siblings.makers.len());
+        assert!(siblings.parents.len() <= MANY, "{} descriptors", siblings.parents.len());
+    }
+
+    #[test]
+    fn a_maker_that_executes_a_program_has_another_stack() {
+        let own = i32::try_from(std::process::id()).unwrap();
+        let (mut maker, pid) = shell("echo $$; read x; echo; exec cat");
+        let mut siblings = Siblings::default();
+        siblings.add(pid);
+        let before = siblings.stack(pid);
+        writeln!(maker.stdin.as_mut().unwrap()).unwrap();
+        while stack_of(pid).is_none_or(|stack| stack == 0 || Some(stack) == before) {
+            std::thread::yield_now();
+        }
+        siblings.add(pid);
+        assert_eq!(siblings.makers_of(pid, own), [pid]);
+        drop(maker.stdin.take());
+        maker.wait().unwrap();
     }
 }

@@ -116,6 +116,9 @@ impl Server {
         if are_lost {
             self.births_were_lost();
         }
+        if news.len() < BATCH {
+            self.siblings.all_news_were_read();
+        }
         self.load.births.charge(sys::cpu_ns().saturating_sub(before), sys::monotonic_ns());
         !news.is_empty()
     }
@@ -211,8 +214,10 @@ impl Server {
     }
 
     /// Children of this process inherit something from now on, or are about to.
-    pub fn note_maker(&mut self, process: Identity) {
-        self.siblings.add(process.tid);
+    pub fn note_maker(&mut self, process: i32) {
+        if self.births.watch().is_some() {
+            self.siblings.add(process);
+        }
     }
 
     /// Births matter while the limit of some process is raised, or a thread is away from its group.
@@ -245,7 +250,7 @@ impl Server {
     pub(super) fn follow_lineage(&mut self) {
         let added = self.region.lineage.take_added();
         if !added.is_empty() {
-            added.into_iter().for_each(|process| self.siblings.add(process));
+            added.into_iter().for_each(|process| self.note_maker(process));
             self.watch_births(false);
         }
     }

@@ -246,6 +246,9 @@ impl Server {
         if let Some(Err(error)) = peer.limit.map(|change| self.means.effect.give_back(change)) {
             log::warning(&error.to_string());
         }
+        if peer.has_ended() || !self.region.lineage.has(process.tid) {
+            self.siblings.leave(process.tid);
+        }
         if peer.limit.is_some() {
             self.watch_births(false);
         }
