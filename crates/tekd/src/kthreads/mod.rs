@@ -63,12 +63,32 @@ struct Shared {
     over: EventFd,
 }
 
+impl Shared {
+    /// Nothing once the thread takes no commands any more.
+    fn tell(&self, command: Command) {
+        let mut state = self.state.lock();
+        if matches!(state.stage, Stage::Starting | Stage::Running) {
+            state.commands.push(command);
+            drop(state);
+            let _ = self.bell.write(1);
+        }
+    }
+
+    /// It takes none from now on.
+    fn stop_taking(&self, stage: Stage) {
+        let mut state = self.state.lock();
+        state.stage = stage;
+        state.commands = Vec::new();
+    }
+}
+
 /// How far it is.
 enum Stage {
     Starting,
     Running,
     /// And why.
     Failed(String),
+    Ended,
 }
 
 struct State {
@@ -86,6 +106,24 @@ struct State {
     /// Made, and dropped because there were too many.
     changes: (u64, u64),
     reactions: Reactions,
+}
+
+impl State {
+    fn new(relations: Relations) -> Self {
+        Self {
+            stage: Stage::Starting,
+            reactor: None,
+            is_over: false,
+            relations,
+            commands: Vec::new(),
+            dependencies: Vec::new(),
+            raised_along: Vec::new(),
+            lost: 0,
+            events: 0,
+            changes: (0, 0),
+            reactions: Reactions::new(),
+        }
+    }
 }
 
 /// From the event to the changed priority.
@@ -158,19 +196,7 @@ impl Kthreads {
                  be read (CAP_SYSLOG would allow it)",
             );
         }
-        let state = State {
-            stage: Stage::Starting,
-            reactor: None,
-            is_over: false,
-            relations: Relations::new(settings, system::reclaimers(), functions),
-            commands: Vec::new(),
-            dependencies: Vec::new(),
-            raised_along: Vec::new(),
-            lost: 0,
-            events: 0,
-            changes: (0, 0),
-            reactions: Reactions::new(),
-        };
+        let state = State::new(Relations::new(settings, system::reclaimers(), functions));
         let shared = Arc::new(Shared { state: PiMutex::new(state), bell, over });
         let theirs = Arc::clone(&shared);
         let Wanted { domain, protected, .. } = wanted;
@@ -208,8 +234,7 @@ impl Kthreads {
 
     fn tell(&self, command: Command) {
         if let Some((shared, _)) = &self.running {
-            shared.state.lock().commands.push(command);
-            let _ = shared.bell.write(1);
+            shared.tell(command);
         }
     }
 
@@ -225,7 +250,7 @@ impl Kthreads {
                 return json!({ "on": false, "starting": true, "why": why });
             }
             Stage::Failed(why) => return json!({ "on": false, "why": why }),
-            Stage::Running => {}
+            Stage::Running | Stage::Ended => {}
         }
         let ended = state.reactor.is_none();
         let (threads, dependencies) = (told::collect(&state.relations), state.dependencies.clone());
@@ -289,7 +314,7 @@ fn begin(shared: &Arc<Shared>, effect: Effect, domain: Domain, protected: Vec<Pa
         Err(why) => {
             effect.close();
             tell_failure(&why);
-            shared.state.lock().stage = Stage::Failed(why);
+            shared.stop_taking(Stage::Failed(why));
             return;
         }
     };
@@ -314,10 +339,33 @@ fn begin(shared: &Arc<Shared>, effect: Effect, domain: Domain, protected: Vec<Pa
         state.stage = Stage::Running;
     }
     threads::follow(shared);
+    shared.stop_taking(Stage::Ended);
 }
 
 fn open() -> Result<(tek_bpf::Kthreads, Watcher), String> {
     let mut programs = tek_bpf::Kthreads::open().map_err(|error| error.to_string())?;
     let watcher = programs.watcher().ok_or("its programs are watched already")?;
     Ok((programs, watcher))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn commands_wait_only_for_a_thread_that_will_take_them() {
+        let flags = EfdFlags::EFD_CLOEXEC | EfdFlags::EFD_NONBLOCK;
+        let event_fd = || EventFd::from_flags(flags).unwrap();
+        let relations = Relations::new(KthreadSettings::default(), Vec::new(), HashMap::new());
+        let state = PiMutex::new(State::new(relations));
+        let shared = Shared { state, bell: event_fd(), over: event_fd() };
+        let waiting = || shared.state.lock().commands.len();
+        shared.tell(Command::Fast(1, None));
+        shared.tell(Command::Stop);
+        assert_eq!(waiting(), 2);
+        shared.stop_taking(Stage::Failed("no programs".to_owned()));
+        assert_eq!(waiting(), 0);
+        shared.tell(Command::Fast(1, None));
+        assert_eq!(waiting(), 0);
+    }
 }

@@ -89,8 +89,7 @@ fn obey(shared: &Shared, mut watcher: Watcher, wanted: &Wanted) {
         };
         match watcher.watch(watch) {
             Ok(packets) => {
-                shared.state.lock().commands.push(Command::Packets(packets));
-                let _ = shared.bell.write(1);
+                shared.tell(Command::Packets(packets));
             }
             Err(error) => log::warning(&error.to_string()),
         }
