@@ -207,6 +207,10 @@ impl Server {
             }
             peer.checked = None;
             let _ = peer.check(&self.configuration, &self.domain, &self.means.placement.homes);
+            if peer.grant().is_ok() {
+                let uid = peer.connected_uid();
+                self.note_grant(uid);
+            }
         }
         for (tid, reason, why) in self.granted_no_more() {
             let left = self.region.left(tid, libc::EPERM, [0, 0], why);

@@ -73,14 +73,26 @@ impl Load {
 
     /// Another configuration names these users in grants.
     pub fn name_again(&mut self, named: impl IntoIterator<Item = u32>) {
-        self.with_grant = named.into_iter().collect();
+        let named = named.into_iter().collect();
+        let before = std::mem::replace(&mut self.with_grant, named);
+        let uids: Vec<u32> = self.users.keys().copied().collect();
+        for uid in uids.into_iter().filter(|uid| *uid != 0) {
+            if before.contains(&uid) != self.with_grant.contains(&uid) {
+                self.begin_in_class(uid);
+            }
+        }
     }
 
     /// A process of a user has a grant.
     pub fn note_grant(&mut self, uid: u32) {
         if self.with_grant.insert(uid) {
-            self.user(uid).begins_at = 0; // others' virtual time is another
+            self.begin_in_class(uid);
         }
+    }
+
+    /// Users with grants have a virtual time of their own, and others have one.
+    fn begin_in_class(&mut self, uid: u32) {
+        self.user(uid).begins_at = self.virtual_ns[self.class_of(uid)];
     }
 
     /// So much CPU time was used for a user.
@@ -321,6 +333,45 @@ mod tests {
         assert!(load.comes_first(7));
         load.name_again([8]);
         assert!(load.comes_first(8) && !load.comes_first(7) && !load.comes_first(1));
+    }
+
+    /// Whose turns the next four are; each message takes 1 us.
+    fn next_four(load: &mut Load) -> [u64; 4] {
+        [(); 4].map(|()| {
+            let id = load.next(MS).unwrap();
+            load.charge(u32::try_from(id).unwrap(), 1000, MS);
+            id
+        })
+    }
+
+    #[test]
+    fn a_user_whose_messages_wait_when_it_gets_or_loses_a_grant_has_turns_like_the_others() {
+        let ask = |load: &mut Load, uids: &[u32]| {
+            (0..4).for_each(|_| uids.iter().for_each(|uid| load.arrived(*uid, u64::from(*uid))));
+        };
+        let are_equal = |turns: [u64; 4], uid| turns.iter().filter(|id| **id == uid).count() == 2;
+        // The user 1 is far ahead in the time of those that have grants.
+        let far_ahead = || {
+            let mut load = Load::new([1]);
+            (0..25).for_each(|_| {
+                ask(&mut load, &[1]);
+                next_four(&mut load);
+            });
+            load
+        };
+        let mut load = far_ahead();
+        ask(&mut load, &[1, 7]);
+        load.note_grant(7);
+        assert!(are_equal(next_four(&mut load), 7));
+        let mut load = far_ahead();
+        ask(&mut load, &[1, 7]);
+        load.name_again([7]);
+        load.name_again([7, 1]);
+        assert!(are_equal(next_four(&mut load), 7));
+        let mut load = far_ahead();
+        ask(&mut load, &[1, 8]);
+        load.name_again([]);
+        assert!(are_equal(next_four(&mut load), 8));
     }
 
     #[test]
