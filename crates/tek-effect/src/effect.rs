@@ -169,11 +169,14 @@ impl Effect {
         }
     }
 
-    /// The same for all processes that were born of it and whose parents are there: some births may
-    /// have been missed.
-    pub fn disinherit_limit_of_all(&self, change: Change) {
-        if let Some(What::Limit(limit)) = self.journal.held().get(change.0) {
-            limit.take_from_children(&|tid, rule| self.journal.held().gave(tid, rule));
+    /// The same for all processes that were born of it: some births may have been missed. A process
+    /// whose parent has ended counts if it is of this user and has just the limit that was set.
+    pub fn disinherit_limit_of_all(&self, change: Change, uid: u32) {
+        let held = self.journal.held();
+        if let Some(What::Limit(limit)) = held.get(change.0) {
+            let keeps = |tid, rule| held.gave(tid, rule);
+            limit.take_from_children(&keeps);
+            limit.take_from_orphans(uid, &keeps, |who| held.limited(who, limit.resource));
         }
     }
 

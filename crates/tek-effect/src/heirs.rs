@@ -51,21 +51,37 @@ impl Births {
         if last_id == self.last_id {
             return; // nobody was born on the whole device
         }
-        let is_soon = sys::boot_ticks() < self.at_ticks + IN_ORDER * sys::ticks_a_second();
-        let may_be_born = |id: &i32| !is_soon || is_between(*id, self.last_id, last_id);
+        let may_be_born = self.ids_since(last_id);
         let mut processes = HashSet::from([self.process.tid]);
         let mut youngest = vec![self.process];
         for _ in 0..MOST_GENERATIONS {
             youngest.iter().for_each(|process| visit(*process, &may_be_born));
             youngest = LISTED.with_borrow_mut(|listed| {
                 listed.renew(last_id, sys::boot_ticks());
-                self.children(listed, &processes, may_be_born)
+                self.children(listed, &processes, &may_be_born)
             });
             if youngest.is_empty() {
                 return;
             }
             processes.extend(youngest.iter().map(|process| process.tid));
         }
+    }
+
+    /// All processes that were born since.
+    pub(crate) fn all_processes(&self) -> Vec<Identity> {
+        let last_id = last_id();
+        let is_born = |process: &Identity| process.start_ticks >= self.at_ticks;
+        let all = LISTED.with_borrow_mut(|listed| {
+            listed.renew(last_id, sys::boot_ticks());
+            listed.processes(self.ids_since(last_id))
+        });
+        all.into_iter().filter(is_born).collect()
+    }
+
+    /// The ids that threads which were born since can have.
+    fn ids_since(&self, last_id: i32) -> impl Fn(&i32) -> bool + '_ {
+        let is_soon = sys::boot_ticks() < self.at_ticks + IN_ORDER * sys::ticks_a_second();
+        move |id: &i32| !is_soon || is_between(*id, self.last_id, last_id)
     }
 
     fn give_to_threads(

@@ -319,7 +319,13 @@ pub fn parent_of(tid: i32) -> Result<i32, Error> {
     status_number(tid, "PPid:")
 }
 
-fn status_number(tid: i32, name: &str) -> Result<i32, Error> {
+/// The real user of a thread.
+pub(crate) fn user_of(tid: i32) -> Result<u32, Error> {
+    status_number(tid, "Uid:")
+}
+
+/// The first number of a line.
+fn status_number<T: FromStr>(tid: i32, name: &str) -> Result<T, Error> {
     let status = read_once(&format!("/proc/{tid}/status"), STATUS_BYTES).map_err(|error| {
         match is_none(&error) {
             true => Error::Gone { tid },
@@ -327,7 +333,8 @@ fn status_number(tid: i32, name: &str) -> Result<i32, Error> {
         }
     })?;
     let status = String::from_utf8_lossy(&status);
-    let number = status.lines().find_map(|line| line.strip_prefix(name)?.trim().parse().ok());
+    let first = |line: &str| line.strip_prefix(name)?.split_ascii_whitespace().next()?.parse().ok();
+    let number = status.lines().find_map(first);
     number.ok_or(Error::Gone { tid })
 }
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Limits of processes: prlimit(2).
 use crate::heirs::{ids_in, Births};
-use crate::identity::process_of;
+use crate::identity::{process_of, user_of};
 use crate::loan::{has_privilege, Right, CAP_SYS_RESOURCE};
 use crate::scheduling::{set_rule, Rule, FIFO, RR};
 use crate::sys;
@@ -196,6 +196,30 @@ impl LimitChange {
         });
     }
 
+    /// The same for processes of a user that were born since and have just the limit that was set,
+    /// whatever their parents are. A process that has it by a change of its own keeps it.
+    pub(crate) fn take_from_orphans(
+        &self,
+        uid: u32,
+        keeps: &Keeps,
+        has_own: impl Fn(Identity) -> bool,
+    ) {
+        let Some(births) = &self.births else { return };
+        let is_ours = |who: &Identity| {
+            let inherits = |limits: Limits| self.ours.iter().any(|own| own.hard == limits.hard);
+            Limits::of(who.tid, self.resource).is_ok_and(inherits)
+        };
+        for orphan in births.all_processes() {
+            if orphan != self.who
+                && is_ours(&orphan)
+                && user_of(orphan.tid).is_ok_and(|its| its == uid)
+                && !has_own(orphan)
+            {
+                let _ = self.take_from_child(orphan, keeps); // it ends just now
+            }
+        }
+    }
+
     /// A child has what was there before, or less if it has lowered its limit.
     pub(crate) fn take_from_child(&self, child: Identity, keeps: &Keeps) -> Result<(), Error> {
         child.check_process()?;
@@ -295,6 +319,11 @@ fn threads(pid: i32) -> impl Iterator<Item = i32> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::identity::parent_of;
+    use nix::sys::signal::{kill, Signal};
+    use nix::unistd::Pid;
+    use std::io::{BufRead, BufReader, Lines, Write};
+    use std::process::{Child, ChildStdout, Command, Stdio};
 
     fn raised() -> LimitChange {
         LimitChange {
@@ -358,5 +387,85 @@ mod tests {
             assert_eq!(told, sys::limits(own, resource.number()).unwrap(), "{resource:?}");
         }
         assert!(Limits::parse("Max open files            1024\n", "Max open files").is_none());
+    }
+
+    /// A shell with this limit of descriptors. For each line that it reads it starts a process whose
+    /// parent has ended.
+    struct Forker {
+        shell: Child,
+        lines: Lines<BufReader<ChildStdout>>,
+    }
+
+    impl Forker {
+        fn new(limit: u64) -> Self {
+            let script = format!(
+                "ulimit -n {limit}; echo $$; while read x; do (sleep 60 >&2 & echo $!); done"
+            );
+            let mut shell = Command::new("sh");
+            shell.args(["-c", &script]).stdin(Stdio::piped()).stdout(Stdio::piped());
+            let mut shell = shell.stderr(Stdio::null()).spawn().unwrap();
+            let mut lines = BufReader::new(shell.stdout.take().unwrap()).lines();
+            lines.next().unwrap().unwrap();
+            Self { shell, lines }
+        }
+
+        fn pid(&self) -> i32 {
+            self.shell.id() as i32
+        }
+
+        fn start_orphan(&mut self) -> Orphan {
+            writeln!(self.shell.stdin.as_mut().unwrap()).unwrap();
+            let orphan = self.lines.next().unwrap().unwrap().parse().unwrap();
+            while parent_of(parent_of(orphan).unwrap()).is_ok_and(|id| id == self.pid()) {
+                std::thread::yield_now();
+            }
+            Orphan(orphan)
+        }
+    }
+
+    impl Drop for Forker {
+        fn drop(&mut self) {
+            let _ = self.shell.kill();
+            let _ = self.shell.wait();
+        }
+    }
+
+    struct Orphan(i32);
+
+    impl Orphan {
+        fn hard(&self) -> u64 {
+            Limits::of(self.0, Resource::Nofile).unwrap().hard
+        }
+    }
+
+    impl Drop for Orphan {
+        fn drop(&mut self) {
+            let _ = kill(Pid::from_raw(self.0), Signal::SIGKILL);
+        }
+    }
+
+    #[test]
+    fn processes_with_ended_parents_lose_an_inherited_limit_unless_it_is_their_own() {
+        let uid = nix::unistd::getuid().as_raw();
+        let mut forker = Forker::new(110);
+        let limits = |limit| Limits { soft: limit, hard: limit };
+        let change = LimitChange {
+            who: Identity::of(forker.pid()).unwrap(),
+            resource: Resource::Nofile,
+            was: limits(100),
+            ours: vec![limits(110)],
+            births: Some(Births::since_now(forker.pid()).unwrap()),
+            ..raised()
+        };
+        let [heir, own, lower] = [(); 3].map(|()| forker.start_orphan());
+        sys::set_limits(lower.0, Resource::Nofile.number(), limits(105)).unwrap();
+        let has_own = |process: Identity| process.tid == own.0;
+        let all = || [&heir, &own, &lower].map(Orphan::hard);
+        change.take_from_children(&|_, _| false);
+        change.take_from_orphans(uid + 1, &|_, _| false, has_own);
+        assert_eq!(all(), [110, 110, 105], "another user's");
+        change.take_from_orphans(uid, &|_, _| false, has_own);
+        assert_eq!(all(), [100, 110, 105]);
+        assert_eq!(Limits::of(forker.pid(), Resource::Nofile).unwrap(), limits(110));
     }
 }

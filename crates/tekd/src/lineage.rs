@@ -81,8 +81,13 @@ impl Lineage {
     }
 
     /// The ways of all processes.
-    pub fn ways(&self) -> impl Iterator<Item = &Way> {
-        self.away.values()
+    pub fn ways(&self) -> impl Iterator<Item = (i32, &Way)> {
+        self.away.iter().map(|(process, way)| (*process, way))
+    }
+
+    /// That of one process.
+    pub fn way_of(&self, process: i32) -> Option<&Way> {
+        self.away.get(&process)
     }
 
     /// A thread or process was born. `makers` are processes that may have made it rather than its

@@ -2,6 +2,7 @@
 //! What a journal's lines come to: the changes that are in force. No I/O.
 use super::line::{Line, VERSION};
 use super::what::{Thing, What};
+use crate::limit::Resource;
 use crate::member::MemberChange;
 use crate::scheduling::{Rule, SchedulingChange};
 use crate::Identity;
@@ -62,6 +63,12 @@ impl Held {
             What::Member(own) => own.ours.iter().any(|group| by.ours.contains(group)),
             _ => false,
         })
+    }
+
+    /// Whether a process has a limit by a change of its own.
+    pub(crate) fn limited(&self, who: Identity, resource: Resource) -> bool {
+        let changes = self.of_things.get(&Thing::Limit(who, resource));
+        changes.is_some_and(|changes| !changes.is_empty())
     }
 
     /// Takes a line in. `false`: it makes no sense here, and nothing was taken.

@@ -11,7 +11,7 @@ use crate::log;
 use crate::process;
 use crate::sys;
 use nix::sys::epoll::{EpollEvent, EpollFlags};
-use std::collections::VecDeque;
+use std::collections::{HashSet, VecDeque};
 use tek_effect::{Change, Error, Identity};
 
 /// Children of processes with a raised limit are looked through when there are more.
@@ -19,6 +19,9 @@ const MANY_BORN: usize = 1024;
 /// News are read no more often than this, and so many at once.
 const BATCH_NS: u64 = 2_000_000;
 const BATCH: usize = 512;
+/// A batch ends after so long, too, and time is looked at after so many.
+const BATCH_LASTS_NS: u64 = 500_000;
+const FEW: usize = 16;
 /// There are no more unread ones than the kernel has room for.
 const MOST_BATCHES: usize = 64;
 
@@ -38,11 +41,14 @@ pub struct Births {
 }
 
 /// For which children to look.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 enum Look {
-    /// Of a process with a raised limit.
-    Limit(Change),
-    /// Of threads that are away.
-    Away(Way),
+    /// Of this process, whose limit is raised.
+    Limit(i32),
+    /// Of threads of this process that are away.
+    Home(i32),
+    /// All that are to leave the group of the Fast Region.
+    OutOfFast,
 }
 
 impl Births {
@@ -75,10 +81,16 @@ impl Births {
         }
     }
 
-    fn read(&mut self) -> Vec<News> {
+    fn read_few(&mut self) -> Vec<News> {
         let watch = &mut self.watch;
-        std::iter::from_fn(|| watch.as_mut()?.next()).take(BATCH).collect()
+        std::iter::from_fn(|| watch.as_mut()?.next()).take(FEW).collect()
     }
+}
+
+/// Puts in the looks that are not queued: one that is queued finds all births until then.
+fn queue(looks: &mut VecDeque<Look>, more: impl IntoIterator<Item = Look>) {
+    let mut queued: HashSet<Look> = looks.iter().copied().collect();
+    looks.extend(more.into_iter().filter(|look| queued.insert(*look)));
 }
 
 impl Server {
@@ -100,27 +112,44 @@ impl Server {
         }
     }
 
-    /// A batch, on the account of births. `false`: there were none.
+    /// A batch, on the account of births. `false`: there may be more.
     fn read_births(&mut self) -> bool {
         let before = sys::cpu_ns();
-        let news = self.births.read();
-        self.siblings.keep_up();
-        let mut are_lost = false;
-        for news in &news {
-            match news {
-                News::Born(birth) => self.born(*birth),
-                News::Lost => are_lost = true,
-                News::Executed(..) | News::Became(_) => {}
+        let ends_ns = sys::monotonic_ns() + BATCH_LASTS_NS;
+        let (mut are_lost, mut are_all_read) = (false, false);
+        for _ in 0..BATCH / FEW {
+            let news = self.births.read_few();
+            self.siblings.keep_up();
+            for news in &news {
+                match news {
+                    News::Born(birth) => self.born(*birth),
+                    News::Lost => are_lost = true,
+                    News::Executed(..) | News::Became(_) => {}
+                }
+            }
+            are_all_read = news.len() < FEW;
+            if are_all_read || sys::monotonic_ns() >= ends_ns {
+                break;
             }
         }
-        if are_lost {
-            self.births_were_lost();
-        }
-        if news.len() < BATCH {
+        if are_all_read {
             self.siblings.all_news_were_read();
         }
-        self.load.births.charge(sys::cpu_ns().saturating_sub(before), sys::monotonic_ns());
-        !news.is_empty()
+        let now = sys::monotonic_ns();
+        self.load.births.charge(sys::cpu_ns().saturating_sub(before), now);
+        if are_lost {
+            self.births_were_lost(now);
+        }
+        are_all_read
+    }
+
+    /// Before a raised limit is given back: its process may have ended, and the news of its last
+    /// children be unread.
+    pub(super) fn read_births_of(&mut self, limit: Change, uid: u32) {
+        let are_all_read = !self.births.are_lost && self.read_births();
+        if !are_all_read || !self.births.looks.is_empty() {
+            self.means.effect.disinherit_limit_of_all(limit, uid);
+        }
     }
 
     /// What is due by the clock.
@@ -136,7 +165,7 @@ impl Server {
             self.births.next_ns = None;
             if std::mem::take(&mut self.births.are_lost) {
                 self.births.listen(true);
-                self.births_were_lost();
+                self.births_were_lost(now_ns);
             }
             self.wait_for_births();
         }
@@ -146,9 +175,18 @@ impl Server {
     fn look_for_children(&mut self) {
         let before = sys::cpu_ns();
         match self.births.looks.pop_front() {
-            Some(Look::Limit(change)) => self.means.effect.disinherit_limit_of_all(change),
-            Some(Look::Away(Way::Home(heirs))) => self.means.effect.take_all_heirs(&heirs),
-            Some(Look::Away(Way::OutOfFast)) => self.means.tidy(&self.configuration, &self.domain),
+            Some(Look::Limit(pid)) => {
+                let limit = self.peers.get(&pid).and_then(|peer| Some((peer.limit?, peer)));
+                if let Some((limit, peer)) = limit {
+                    self.means.effect.disinherit_limit_of_all(limit, peer.connected_uid());
+                }
+            }
+            Some(Look::Home(process)) => {
+                if let Some(Way::Home(heirs)) = self.region.lineage.way_of(process) {
+                    self.means.effect.take_all_heirs(heirs);
+                }
+            }
+            Some(Look::OutOfFast) => self.means.tidy(&self.configuration, &self.domain),
             None => {}
         }
         let now = sys::monotonic_ns();
@@ -257,7 +295,14 @@ impl Server {
 
     /// No thread is Fast any more.
     pub(super) fn end_lineage(&mut self) {
-        let are_all_read = (0..MOST_BATCHES).any(|_| !self.read_births());
+        let mut are_all_read = false;
+        for _ in 0..MOST_BATCHES {
+            are_all_read = self.read_births();
+            let is_exhausted = self.load.births.exhausted_until(sys::monotonic_ns()).is_some();
+            if are_all_read || is_exhausted {
+                break;
+            }
+        }
         let are_found = self.births.looks.is_empty() && !self.births.are_lost;
         if !are_all_read || !are_found || !self.births.are_heard() {
             self.bring_all_home();
@@ -267,24 +312,24 @@ impl Server {
     }
 
     /// Children may have been born that tekd has not heard of: it looks for them, soon.
-    fn births_were_lost(&mut self) {
-        let limits = self.peers.values().filter_map(|peer| peer.limit).map(Look::Limit);
-        let mut looks: VecDeque<Look> = limits.collect();
-        let mut out_of_fast = false;
-        for way in self.region.lineage.ways() {
-            // One look finds all that are to leave the group of the Fast Region.
-            let is_known =
-                matches!(way, Way::OutOfFast) && std::mem::replace(&mut out_of_fast, true);
-            looks.extend((!is_known).then(|| Look::Away(way.clone())));
+    fn births_were_lost(&mut self, now_ns: u64) {
+        let limits = self.peers.iter().filter(|(_, peer)| peer.limit.is_some());
+        let limits = limits.map(|(pid, _)| Look::Limit(*pid));
+        let ways = self.region.lineage.ways().map(|(process, way)| match way {
+            Way::Home(_) => Look::Home(process),
+            Way::OutOfFast => Look::OutOfFast,
+        });
+        queue(&mut self.births.looks, limits.chain(ways));
+        if !self.births.looks.is_empty() {
+            let at_ns = self.load.births.exhausted_until(now_ns).unwrap_or(now_ns);
+            self.births.look_ns.get_or_insert(at_ns);
         }
-        self.births.looks = looks;
-        self.births.look_ns = Some(sys::monotonic_ns());
     }
 
     /// All children of threads that are away from their groups, whose parents are there.
     pub(super) fn bring_all_home(&mut self) {
         let mut out_of_fast = false;
-        for way in self.region.lineage.ways() {
+        for (_, way) in self.region.lineage.ways() {
             match way {
                 Way::Home(heirs) => self.means.effect.take_all_heirs(heirs),
                 Way::OutOfFast => out_of_fast = true,
@@ -300,5 +345,21 @@ impl Server {
         if !std::mem::replace(&mut self.told_of_limits, true) {
             log::warning(&format!("tekd goes on making each switch itself: {why}"));
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_look_that_waits_keeps_its_place_when_more_births_are_lost() {
+        let all = [Look::Limit(1), Look::OutOfFast, Look::Home(1), Look::OutOfFast];
+        let mut looks = VecDeque::new();
+        queue(&mut looks, all);
+        assert_eq!(looks, [Look::Limit(1), Look::OutOfFast, Look::Home(1)]);
+        looks.pop_front();
+        queue(&mut looks, all);
+        assert_eq!(looks, [Look::OutOfFast, Look::Home(1), Look::Limit(1)]);
     }
 }

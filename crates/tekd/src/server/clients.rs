@@ -233,11 +233,14 @@ impl Server {
     /// Everything that a process was given is taken back, and its connections closed.
     pub(super) fn end_process(&mut self, process: Identity, also_others: bool) {
         let is_this = |peer: &&Peer| peer.process == process;
-        let has_limit =
-            self.peers.get(&process.tid).filter(is_this).is_some_and(|peer| peer.limit.is_some());
+        let peer = self.peers.get(&process.tid).filter(is_this);
+        let limit = peer.and_then(|peer| Some((peer.limit?, peer.connected_uid())));
+        if let Some((limit, uid)) = limit {
+            self.read_births_of(limit, uid);
+        }
         // A policy that its thread set by the raised limit must not be what a request gives back
         // later.
-        self.region.leave_process(&mut self.means, process, also_others || has_limit);
+        self.region.leave_process(&mut self.means, process, also_others || limit.is_some());
         // A later process may have its id.
         if self.peers.get(&process.tid).is_none_or(|peer| peer.process != process) {
             return;
