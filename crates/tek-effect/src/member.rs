@@ -46,6 +46,13 @@ impl Heirs {
         way(self) == way(other)
     }
 
+    /// Whether this thread is in the group in which the children begin that are moved.
+    pub fn begin_with(&self, tid: i32) -> bool {
+        let within = Hierarchy::named(&self.0.hierarchy).ok().flatten();
+        let group = within.and_then(|within| within.group_of(tid).ok());
+        group.is_some_and(|group| self.0.ours.contains(&group))
+    }
+
     /// As [`crate::Effect::take_heir`].
     pub(crate) fn take(&self, child: Identity) -> Result<bool, Error> {
         let Some(within) = Hierarchy::named(&self.0.hierarchy)? else { return Ok(false) };

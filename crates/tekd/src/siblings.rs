@@ -28,6 +28,21 @@ struct Maker {
     parents: HashSet<i32>,
 }
 
+/// The processes that may have made a child.
+#[derive(Default, PartialEq, Eq, Debug)]
+pub struct Makers {
+    pub processes: Vec<i32>,
+    /// By its stack one of them made it, and not its parent.
+    pub are_known: bool,
+}
+
+impl Makers {
+    /// Whether this process made the child, or else the parent of both did.
+    pub fn may_include(&self, process: i32) -> bool {
+        !self.are_known && self.processes.contains(&process)
+    }
+}
+
 /// The makers.
 #[derive(Default)]
 pub struct Siblings {
@@ -99,19 +114,21 @@ impl Siblings {
     }
 
     /// The processes that may have made a child of this parent.
-    pub fn makers_of(&self, child: i32, parent: i32) -> Vec<i32> {
+    pub fn makers_of(&self, child: i32, parent: i32) -> Makers {
         let mut makers = self.with_parent(parent);
         if makers.is_empty() {
-            return makers;
+            return Makers::default();
         }
         // It runs in the memory of its maker, or in a copy. Where the parent's stack is at the same
-        // address, and where the child has executed a program, it counts as the parent's own.
+        // address, it counts as the parent's own. With another stack it has executed a program, and
+        // without a stack it has ended: the parent or any of the makers made it.
         let its = stack_of(child).filter(|&its| its != 0);
-        makers.retain(|maker| its.is_some() && self.stack(*maker) == its);
-        if !makers.is_empty() && stack_of(parent) == its {
-            makers.clear();
+        if its.is_some() && stack_of(parent) == its {
+            return Makers::default();
         }
-        makers
+        let are_known = makers.iter().any(|maker| its.is_some() && self.stack(*maker) == its);
+        makers.retain(|maker| !are_known || self.stack(*maker) == its);
+        Makers { processes: makers, are_known }
     }
 
     fn with_parent(&self, parent: i32) -> Vec<i32> {
@@ -205,6 +222,10 @@ mod tests {
         (child, line.trim().parse().unwrap())
     }
 
+    fn known(maker: i32) -> Makers {
+        Makers { processes: vec![maker], are_known: true }
+    }
+
     #[test]
     fn the_makers_are_those_with_this_parent_and_the_same_stack() {
         let own = i32::try_from(std::process::id()).unwrap();
@@ -212,11 +233,27 @@ mod tests {
         // A copy of the maker is as a child of it would be.
         let mut siblings = Siblings::default();
         siblings.add(pid);
-        assert_eq!(siblings.makers_of(pid, own), [pid]);
-        assert!(siblings.makers_of(pid, 1).is_empty(), "another parent");
-        assert!(siblings.makers_of(own, own).is_empty(), "another stack");
+        assert_eq!(siblings.makers_of(pid, own), known(pid));
+        assert!(siblings.makers_of(pid, 1).processes.is_empty(), "another parent");
+        assert!(siblings.makers_of(own, own).processes.is_empty(), "the parent's stack");
         siblings.clear();
-        assert!(siblings.makers_of(pid, own).is_empty());
+        assert!(siblings.makers_of(pid, own).processes.is_empty());
+        drop(maker.stdin.take());
+        maker.wait().unwrap();
+    }
+
+    #[test]
+    fn a_sibling_that_has_executed_a_program_or_has_ended_may_be_of_each_maker_of_its_parent() {
+        let own = i32::try_from(std::process::id()).unwrap();
+        let (mut maker, pid) = shell("echo $$; read x");
+        let (mut child, executed) = shell("echo $$; read x");
+        let mut siblings = Siblings::default();
+        siblings.add(pid);
+        let possible = Makers { processes: vec![pid], are_known: false };
+        assert_eq!(siblings.makers_of(executed, own), possible);
+        drop(child.stdin.take());
+        child.wait().unwrap();
+        assert_eq!(siblings.makers_of(executed, own), possible);
         drop(maker.stdin.take());
         maker.wait().unwrap();
     }
@@ -245,10 +282,10 @@ mod tests {
         let mut siblings = Siblings::default();
         siblings.add(pid);
         siblings.leave(pid);
-        assert_eq!(siblings.makers_of(pid, own), [pid], "news may be unread");
+        assert_eq!(siblings.makers_of(pid, own), known(pid), "news may be unread");
         siblings.add(pid);
         siblings.all_news_were_read();
-        assert_eq!(siblings.makers_of(pid, own), [pid], "it makes children again");
+        assert_eq!(siblings.makers_of(pid, own), known(pid), "it makes children again");
         siblings.leave(pid);
         siblings.all_news_were_read();
         assert!(siblings.makers.is_empty() && siblings.of_parent.is_empty());
@@ -284,7 +321,7 @@ mod tests {
             std::thread::yield_now();
         }
         siblings.add(pid);
-        assert_eq!(siblings.makers_of(pid, own), [pid]);
+        assert_eq!(siblings.makers_of(pid, own), known(pid));
         drop(maker.stdin.take());
         maker.wait().unwrap();
     }

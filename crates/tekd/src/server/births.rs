@@ -9,10 +9,11 @@ use crate::exec_watch::{Birth, ExecWatch, News};
 use crate::lineage::Way;
 use crate::log;
 use crate::process;
+use crate::siblings::Makers;
 use crate::sys;
 use nix::sys::epoll::{EpollEvent, EpollFlags};
 use std::collections::{HashSet, VecDeque};
-use tek_effect::{Change, Error, Identity};
+use tek_effect::{Change, Error, Identity, Limits, Resource};
 
 /// Children of processes with a raised limit are looked through when there are more.
 const MANY_BORN: usize = 1024;
@@ -85,6 +86,17 @@ impl Births {
         let watch = &mut self.watch;
         std::iter::from_fn(|| watch.as_mut()?.next()).take(FEW).collect()
     }
+}
+
+/// Whether a child of this parent begins where children of a maker begin.
+fn begins_there(way: Option<&Way>, parent: i32) -> bool {
+    matches!(way, Some(Way::Home(heirs)) if heirs.begin_with(parent))
+}
+
+/// Whether a child has the limit that its parent would leave to it.
+fn has_limit_of(parent: i32, child: i32) -> bool {
+    let of = |pid| Limits::of(pid, Resource::Rtprio).ok();
+    of(parent).is_some_and(|limits| of(child) == Some(limits))
 }
 
 /// Puts in the looks that are not queued: one that is queued finds all births until then.
@@ -206,16 +218,22 @@ impl Server {
     /// The kernel told of a birth.
     fn born(&mut self, birth: Birth) {
         let Birth { process, parent, .. } = birth;
-        let mut makers = Vec::new();
+        let mut makers = Makers::default();
         if birth.thread == process {
             makers = self.siblings.makers_of(process, parent);
             self.disinherit(parent, process, &makers);
         }
-        let Some(descent) = self.region.lineage.note(birth, &makers) else { return };
+        if !makers.are_known {
+            let lineage = &self.region.lineage;
+            makers.processes.retain(|&maker| !begins_there(lineage.way_of(maker), parent));
+        }
+        let Some(descent) = self.region.lineage.note(birth, &makers.processes) else { return };
         let home =
             Identity::of(birth.thread).and_then(|child| self.means.bring_home(&descent, child));
         match home {
             Ok(false) => return,
+            // Its parent may have made it.
+            Err(Error::Gone { .. }) if makers.may_include(descent.process) => return,
             Ok(true) | Err(Error::Gone { .. }) => {}
             Err(error) => {
                 self.not_placed.tell(|| format!("a child stays in its parent's group: {error}"));
@@ -232,10 +250,14 @@ impl Server {
 
     /// A child has inherited the limit that was raised for its parent, or for the process that made
     /// it, and is to have what that had.
-    fn disinherit(&mut self, parent: i32, child: i32, makers: &[i32]) {
+    fn disinherit(&mut self, parent: i32, child: i32, makers: &Makers) {
         let of_peer = |pid: &i32| self.peers.get(pid).and_then(|peer| peer.limit);
         let of_line = of_peer(&parent).or_else(|| self.born.get(&parent).copied());
-        let Some(change) = of_line.or_else(|| makers.iter().find_map(of_peer)) else { return };
+        let of_maker = || {
+            let is_of_maker = |_: &Change| makers.are_known || !has_limit_of(parent, child);
+            makers.processes.iter().find_map(of_peer).filter(is_of_maker)
+        };
+        let Some(change) = of_line.or_else(of_maker) else { return };
         let done = Identity::of_process(child)
             .and_then(|child| self.means.effect.disinherit_limit(change, child));
         match done {
