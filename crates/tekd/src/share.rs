@@ -6,7 +6,8 @@
 pub struct Share {
     /// One part of so many.
     parts: u64,
-    /// So much at once. After that nothing may be used until half of it is there again.
+    /// So much at once. The end of a pause is the time at which half of it is there again. A query
+    /// before that time allows more as soon as any of it is there.
     burst_ns: u64,
     /// When all that was used will have been made up for.
     even_at_ns: u64,
@@ -23,7 +24,7 @@ impl Share {
         self.even_at_ns = self.even_at_ns.max(now_ns).saturating_add(ns.saturating_mul(self.parts));
     }
 
-    /// Until when nothing may be used; `None`: something may.
+    /// When to go on after a pause; `None`: something may be used now.
     pub fn exhausted_until(&self, now_ns: u64) -> Option<u64> {
         let burst_ns = self.burst_ns * self.parts;
         (self.even_at_ns > now_ns + burst_ns).then(|| self.even_at_ns - burst_ns / 2)
