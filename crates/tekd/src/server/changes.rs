@@ -16,17 +16,11 @@ use tek_effect::Identity;
 use tek_policy::{Configuration, RealTime};
 
 /// Each process that executes something is told of, so there may be many at once.
-const MANY_NEWS: usize = 64;
 const MOST_NEWS: usize = 4096;
 /// Where the kernel tells no news clients are compared so often, while there is something to do.
 const COMPARE_NS: u64 = 60_000_000;
 
 impl Server {
-    pub(super) fn hear_news(&mut self) {
-        self.hear_news_of(MANY_NEWS);
-        self.place_newcomers(sys::monotonic_ns());
-    }
-
     /// The kernel tells of changes of this process from now on. `false`: it did so before.
     pub fn hear_changes_of(&mut self, process: Identity) -> bool {
         if self.heard_of.contains(&process.tid) {
@@ -45,7 +39,7 @@ impl Server {
     /// Only news that matter arrive: of processes that tekd gives something, and of programs that
     /// are executed where they are to be placed.
     pub(super) fn choose_news(&mut self) {
-        let all = self.has_newcomers();
+        let all = self.has_newcomers() && self.newcomers.are_reported();
         let Some(watch) = &mut self.exec_watch else { return };
         let processes: Vec<i32> = self.heard_of.iter().copied().collect();
         if let Err(error) = watch.hear_changes_of(&processes, all) {
@@ -75,7 +69,7 @@ impl Server {
     }
 
     /// `false`: there may be more.
-    fn hear_news_of(&mut self, most: usize) -> bool {
+    pub(super) fn hear_news_of(&mut self, most: usize) -> bool {
         for _ in 0..most {
             match self.exec_watch.as_mut().and_then(ExecWatch::next) {
                 None => return true,

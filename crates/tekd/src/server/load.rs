@@ -23,6 +23,8 @@ const OF_STRANGERS: Share = Share::new(64, 20 * MS);
 const OF_DOOR: Share = Share::new(50, 2 * MS);
 /// Work that no user's account pays for: processes that execute programs are placed.
 const OF_CHORES: Share = Share::new(128, 5 * MS);
+/// News of programs that are executed.
+const OF_NEWS: Share = Share::new(100, 5 * MS);
 /// News of births.
 const OF_BIRTHS: Share = Share::new(20, 5 * MS);
 /// The longest time in which tekd did not run that counts: it may have been stopped.
@@ -49,6 +51,7 @@ pub struct Load {
     strangers: Share,
     pub door: Share,
     pub chores: Share,
+    pub news: Share,
     pub births: Share,
     /// When the last message that was served began, of users with grants and of others.
     virtual_ns: [u64; 2],
@@ -65,6 +68,7 @@ impl Load {
             strangers: OF_STRANGERS,
             door: OF_DOOR,
             chores: OF_CHORES,
+            news: OF_NEWS,
             births: OF_BIRTHS,
             virtual_ns: [0; 2],
             arrivals: 0,

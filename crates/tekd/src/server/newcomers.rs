@@ -3,7 +3,8 @@
 //!
 //! Any user can execute programs without end, so they are placed a few at a time, within a bound.
 //! Where too many wait the last ones are forgotten, and all processes are looked at, by turns with
-//! those that wait.
+//! those that wait. Where the news alone take too much time, tekd receives none of them for a while
+//! and then looks at all processes.
 use super::load::Stopwatch;
 use super::Server;
 use crate::process;
@@ -14,6 +15,8 @@ use std::collections::{HashSet, VecDeque};
 const MOST: usize = 1024;
 /// Some are placed for so long, and then a request may be served.
 const SLICE_NS: u64 = 300_000;
+/// So many news are read at once.
+const MANY_NEWS: usize = 64;
 /// A look at all begins no more often than this.
 const LOOK_NS: u64 = 1_000_000_000;
 
@@ -28,6 +31,8 @@ pub struct Newcomers {
     /// When all processes are to be looked at.
     look_at_ns: Option<u64>,
     next_ns: Option<u64>,
+    /// Until then executed programs are not reported.
+    silent_until_ns: Option<u64>,
 }
 
 impl Newcomers {
@@ -47,9 +52,23 @@ impl Newcomers {
         self.next_ns.get_or_insert(now_ns + LOOK_NS);
     }
 
+    /// Whether executed programs are to be reported.
+    pub fn are_reported(&self) -> bool {
+        self.silent_until_ns.is_none()
+    }
+
+    /// `true`: they are to be reported again from now on. Then all processes are to be looked at.
+    fn end_silence(&mut self, now_ns: u64) -> bool {
+        let has_ended = self.silent_until_ns.take_if(|until| *until <= now_ns).is_some();
+        if has_ended {
+            self.add_all(now_ns);
+        }
+        has_ended
+    }
+
     /// When there is something to do.
     pub fn next_ns(&self) -> Option<u64> {
-        self.next_ns
+        self.next_ns.into_iter().chain(self.silent_until_ns).min()
     }
 
     /// The next one, `all` being asked for all processes if that is due.
@@ -78,8 +97,26 @@ impl Newcomers {
 }
 
 impl Server {
+    /// Reads some news of processes, on their account. What clients are is reported in any case.
+    pub(super) fn hear_news(&mut self) {
+        let watch = Stopwatch::start();
+        self.hear_news_of(MANY_NEWS);
+        let now_ns = sys::monotonic_ns();
+        self.load.news.charge(watch.ns(now_ns), now_ns);
+        if let Some(until) = self.load.news.exhausted_until(now_ns) {
+            if self.has_newcomers() && self.newcomers.are_reported() {
+                self.newcomers.silent_until_ns = Some(until);
+                self.choose_news();
+            }
+        }
+        self.place_newcomers(now_ns);
+    }
+
     /// Places some of those that wait.
     pub(super) fn place_newcomers(&mut self, now_ns: u64) {
+        if self.newcomers.end_silence(now_ns) {
+            self.choose_news();
+        }
         if self.newcomers.next_ns.is_none_or(|at| at > now_ns) {
             return;
         }
@@ -88,8 +125,8 @@ impl Server {
             if let Some(until) = self.load.chores.exhausted_until(at_ns) {
                 return self.newcomers.go_on_at(until);
             }
-            let Some(pid) = self.newcomers.next(at_ns, process::all) else { break };
             let watch = Stopwatch::start();
+            let Some(pid) = self.newcomers.next(at_ns, process::all) else { break };
             self.place_new(pid);
             at_ns = sys::monotonic_ns();
             self.load.chores.charge(watch.ns(at_ns), at_ns);
@@ -137,5 +174,23 @@ mod tests {
         assert!(placed[..4].contains(&1) && placed[..4].contains(&2), "{placed:?}");
         newcomers.go_on_at(9 + LOOK_NS);
         assert_eq!(newcomers.next_ns(), None);
+    }
+
+    #[test]
+    fn after_a_time_without_reports_all_processes_are_looked_at() {
+        let mut newcomers = Newcomers::default();
+        newcomers.add(7, 5);
+        newcomers.silent_until_ns = Some(20);
+        assert_eq!(newcomers.next(6, none), Some(7));
+        newcomers.go_on_at(7);
+        assert_eq!(newcomers.next_ns(), Some(20));
+        assert!(!newcomers.end_silence(19) && !newcomers.are_reported());
+        assert!(newcomers.end_silence(20) && newcomers.are_reported());
+        assert_eq!(newcomers.next_ns(), Some(20 + LOOK_NS));
+        // Another such time does not put it off.
+        newcomers.silent_until_ns = Some(20 + 2 * LOOK_NS);
+        assert_eq!(newcomers.next(20 + LOOK_NS, || vec![1]), Some(1));
+        assert!(newcomers.end_silence(20 + 2 * LOOK_NS));
+        assert_eq!(newcomers.next(20 + 3 * LOOK_NS, || vec![1]), Some(1));
     }
 }
