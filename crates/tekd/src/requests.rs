@@ -301,8 +301,24 @@ fn can_be_meant(named: Identity, start_ticks: u64) -> bool {
     start_ticks == 0 || named.start_ticks.abs_diff(start_ticks) <= 1
 }
 
+/// The same, of a process whose changes the kernel reports from now on. It may have executed
+/// another program just before.
+fn targets_to_watch(
+    server: &mut Server,
+    pid: i32,
+    request: &Request,
+    now: u64,
+) -> Result<Vec<Target>> {
+    let found = targets(server, pid, request)?;
+    let process = found.first().map(|target| target.process);
+    match process.is_some_and(|process| server.note_program(process, now)) {
+        true => targets(server, pid, request),
+        false => Ok(found),
+    }
+}
+
 fn critical(server: &mut Server, pid: i32, request: &Request, now: u64) -> Result<u32> {
-    let targets = targets(server, pid, request)?;
+    let targets = targets_to_watch(server, pid, request, now)?;
     let ask = ask(server, pid, request, now)?;
     let is_new = |target: &&Target| {
         server.region.member(target.thread).is_none_or(|member| member.others.is_none())
@@ -315,7 +331,6 @@ fn critical(server: &mut Server, pid: i32, request: &Request, now: u64) -> Resul
     let mut entered = Vec::new();
     let mut given = 0;
     for target in targets {
-        server.note_program(target.process, now);
         let was = server.region.member(target.thread).is_some_and(|member| member.others.is_some());
         let result = server.region.enter(&mut server.means, target, Reason::Others, ask.clone());
         match result {

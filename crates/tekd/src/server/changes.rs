@@ -145,13 +145,15 @@ impl Server {
         }
     }
 
-    /// A process is about to get a Fast thread.
-    pub fn note_program(&mut self, process: Identity, now_ns: u64) {
-        self.hear_changes_of(process);
+    /// A process is about to get a Fast thread. `true`: its changes are noticed from now on, and were
+    /// not before.
+    pub fn note_program(&mut self, process: Identity, now_ns: u64) -> bool {
+        let is_new = self.hear_changes_of(process);
         let has_one = self.region.members().any(|member| member.target.process == process);
         if self.exec_watch.is_none() && !has_one {
             self.programs.note(process, now_ns);
         }
+        is_new
     }
 
     /// Where the kernel tells no news: who became another one?
