@@ -9,7 +9,7 @@ import time
 
 import pytest
 from conftest import PATIENCE, eventually, read
-from test_tekd import STATUS, daemon, pytestmark
+from test_tekd import CRITICAL, STATUS, daemon, pytestmark
 from test_tekd_groups import groups
 from test_tekd_heirs import group
 
@@ -190,6 +190,21 @@ def test_a_user_gets_its_part_of_the_threads_though_others_have_taken_all(floode
     counts = collections.Counter(thread["uid"] for thread in status["fast"])
     assert counts.total() == 1024 and counts[GRANTED] == 20
     assert min(counts[FIRST_STRANGER + n] for n in range(33)) >= 28
+
+
+def test_a_thread_that_two_users_need_is_not_taken_to_make_room(flooded):
+    flooded.daemon.start(f'[[grant]]\nusers = ["*"]\n{TERMS}user_threads = 1024\n')
+    root = flooded.daemon.client()
+    with contextlib.ExitStack() as holds:
+        for n in range(32):
+            assert holds.enter_context(holding(flooded, FIRST_STRANGER + n, 32)) == 32
+        for thread in root.json(STATUS)["fast"]:
+            if thread["uid"] != FIRST_STRANGER:
+                assert root.ask(CRITICAL, thread["tid"], priority=19).error == 0
+        assert holds.enter_context(holding(flooded, GRANTED, 5)) == 5
+        counts = collections.Counter(thread["uid"] for thread in root.json(STATUS)["fast"])
+    assert counts.total() == 1024
+    assert (counts[FIRST_STRANGER], counts[GRANTED]) == (27, 5)
 
 
 def test_a_user_without_a_grant_is_served_beside_ten_that_flood(flooded):

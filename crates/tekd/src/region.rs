@@ -115,15 +115,11 @@ impl Region {
         count(self.members.values().filter_map(|m| m.others.as_ref()).filter(|ask| ask.uid == uid))
     }
 
-    /// The thread that became Fast last of those for which this user asked best, and how it asked.
-    pub fn last_of(&self, uid: u32) -> Option<(i32, Reason)> {
-        let asks = self.members.iter().filter_map(|(&tid, member)| {
-            let best = member.best().filter(|best| best.uid == uid)?;
-            let is_own = member.own.as_ref().is_some_and(|own| own.since_ns == best.since_ns);
-            let reason = if is_own { Reason::Own } else { Reason::Others };
-            Some((best.since_ns, tid, reason))
-        });
-        asks.max_by_key(|(since_ns, ..)| *since_ns).map(|(_, tid, reason)| (tid, reason))
+    /// The thread that became Fast last of those that only this user needs.
+    pub fn last_of(&self, uid: u32) -> Option<i32> {
+        let is_sole = |member: &&Member| member.asks().all(|ask| ask.uid == uid);
+        let since = |member: &Member| Some((member.best()?.since_ns, member.target.thread.tid));
+        self.members.values().filter(is_sole).filter_map(since).max().map(|(_, tid)| tid)
     }
 
     /// How long a thread may not enter, and why.

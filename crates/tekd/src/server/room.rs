@@ -2,6 +2,7 @@
 //! Room where tekd has as many connections or critical threads as it serves: else some users could
 //! keep all others away.
 use super::Server;
+use crate::member::Reason;
 use crate::region::Refused;
 use std::collections::{HashMap, HashSet};
 
@@ -34,7 +35,8 @@ impl Server {
     }
 
     /// Makes room for more critical threads of a user, and takes it from the user that has most if
-    /// that has at least two more threads: its last one is critical no more. Root's stay.
+    /// that has at least two more threads: its last one is critical no more. Root's stay, and so do
+    /// threads that are critical by the requests of two users.
     pub fn make_room_for(&mut self, user: u32, more: usize) -> Result<(), Refused> {
         let mut too_many = (self.region.members().count() + more).saturating_sub(MOST_MEMBERS);
         while too_many > 0 {
@@ -43,17 +45,18 @@ impl Server {
                 *counts.entry(ask.uid).or_default() += 1;
             }
             let own = counts.get(&user).copied().unwrap_or(0) + more;
-            let others = counts.into_iter().filter(|(uid, _)| *uid != 0 && *uid != user);
-            let greatest = others.max_by_key(|(_, count)| *count);
-            let greatest = greatest.filter(|(_, count)| user == 0 || *count > own);
-            let last = greatest.and_then(|(uid, _)| self.region.last_of(uid));
-            let Some((tid, reason)) = last else {
+            let has_too_many = |uid, count| uid != 0 && uid != user && (user == 0 || count > own);
+            let others = counts.into_iter().filter(|(uid, count)| has_too_many(*uid, *count));
+            let last = others.filter_map(|(uid, count)| Some((count, self.region.last_of(uid)?)));
+            let Some((_, tid)) = last.max() else {
                 let why = "the whole device has too many critical threads";
                 return Err(Refused::new(libc::EAGAIN, why));
             };
             let why = "another user needs the place of this thread".to_owned();
             let left = self.region.left(tid, libc::EAGAIN, [0, 0], why);
-            self.region.leave(&mut self.means, tid, reason);
+            for reason in [Reason::Own, Reason::Others] {
+                self.region.leave(&mut self.means, tid, reason);
+            }
             left.iter().for_each(|left| self.tell(left));
             too_many -= 1;
         }
