@@ -210,6 +210,9 @@ impl Watch {
             used.insert(thread, ns);
             on.entry(cpu).or_default().push(thread);
         }
+        // While they are lowered they use time on no account.
+        let lowered = self.cpus.values().flat_map(|cpu| &cpu.lowered);
+        used.extend(lowered.filter_map(|&thread| Some((thread, cpu_and_time(thread)?.1))));
         self.used = used;
         let (Some((most, window)), ours) = (self.limit, self.priority) else { return };
         let mut over = None;
@@ -325,6 +328,23 @@ mod tests {
             before = now;
         }
         assert_eq!(cpu_and_time((i32::MAX, 1)), None);
+    }
+
+    #[test]
+    fn what_a_thread_uses_while_it_is_lowered_does_not_count() {
+        let thread = (std::process::id() as i32, nix::unistd::gettid().as_raw());
+        let directory = tempfile::tempdir().unwrap();
+        let budget = Budget::Limit { cpu: USUAL_CPU, window: USUAL_WINDOW };
+        let mut watch = Watch::new(directory.path(), 1, budget);
+        let out_until = Some(Instant::now() + 60 * USUAL_WINDOW);
+        let lowered = BTreeSet::from([thread]);
+        watch.cpus.insert(0, Cpu { out_until, lowered, ..Cpu::default() });
+        for _ in 0..2 {
+            let (_, before) = cpu_and_time(thread).unwrap();
+            watch.look();
+            assert!(watch.used.get(&thread).is_some_and(|used| *used >= before));
+        }
+        assert_eq!(watch.cpus[&0].used(), Duration::ZERO);
     }
 
     #[test]
