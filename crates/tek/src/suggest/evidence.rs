@@ -83,7 +83,11 @@ pub fn measure(windows: &[Window], asleep_ns: u64, waker: Waker) -> Evidence {
             Waker::Clock(period_ns) => 1.0 / seconds(period_ns),
             _ => wakeups_per_s,
         },
-        due: wakeups as f64,
+        due: match waker {
+            // Of a long period only the seconds with a wake-up are here.
+            Waker::Clock(period_ns) => (sum(free_ns) as f64 / period_ns as f64).max(wakeups as f64),
+            _ => wakeups as f64,
+        },
         delay_share: (sum(|w| w.delay_ns) as f64 / time_ns.max(1) as f64).min(1.0),
         cpu_per_wakeup_ns: usual(windows, |w| w.burst_ns as f64) as u64,
         cpu_share: usual(windows, |w| w.cpu_ns as f64 / free_ns(w) as f64),
@@ -264,7 +268,10 @@ mod tests {
         let late = [9, 3, 5, 1].map(|wakeups| second(wakeups, 1, 700));
         let evidence = measure(&late, 0, Waker::Clock(50 * MS));
         assert_eq!((evidence.due_per_s, evidence.periodic), (20.0, true));
-        assert!(!measure(&late, 0, Waker::Events).periodic);
+        assert_eq!((evidence.wakeups, evidence.due), (18, 24.0), "its waits for a CPU left out");
+        let events = measure(&late, 0, Waker::Events);
+        assert_eq!((events.due, events.periodic), (18.0, false));
+        assert_eq!(measure(&late, 0, Waker::Clock(5000 * MS)).due, 18.0);
     }
 
     #[test]
