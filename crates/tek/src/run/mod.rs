@@ -25,26 +25,20 @@ pub mod stack;
 mod supervise;
 pub mod sync;
 mod target;
+mod under;
 pub mod uthread;
 
 use crate::cli;
 use crate::stack::learn::Learnt;
 use crate::stack::render;
-use crate::system::library;
 use crate::trace::Recorder;
-use anyhow::{anyhow, bail, Context};
+use anyhow::Context;
 use child::End;
 use directory::RunDirectory;
-use events::EventReader;
-use group::Placing;
 use harvest::Harvest;
-use keeper::Keeper;
-use libraries::{Alloc, Beside};
-use message::Messages;
 use nix::poll::PollTimeout;
 use options::{Critical, RoleOption, RtRange, MOST_PATTERNS};
 use place::Place;
-use relay::Relay;
 use report::{Collector, Report};
 use rules::{Gathered, Sources};
 use stack::{Modes, Tuning};
@@ -53,9 +47,9 @@ use std::fs::File;
 use std::io::{self, ErrorKind};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
-use target::{Reason, Target};
-use tek_abi::Event;
+use target::Target;
 use tek_policy::{Budget, Group};
+use under::{under_tek, Under};
 use uthread::Plan;
 
 const AFTER_HELP: &str = "\
@@ -256,17 +250,6 @@ impl Args {
     }
 }
 
-/// Which library is in the program, and what it is told.
-#[derive(Clone, Copy)]
-enum Under<'a> {
-    /// libtek.so: rules, and what is done about stacks.
-    Libtek(Option<&'a str>, Option<&'a Tuning>),
-    /// libtek-uthread.so: rules, of which it follows the roles, and how it fits stacks.
-    Uthreads(&'a Plan, Option<&'a str>, Option<&'a Tuning>),
-    /// libtek-profile.so, with its variable; without it the program is not to run.
-    Profile(&'a str),
-}
-
 /// Runs the program; the result is its exit status. Dies by the signal that killed it, if one did.
 pub fn run(args: Args) -> anyhow::Result<ExitCode> {
     match uthread::plan(&args, std::env::var_os(uthread::VARIABLE).as_deref()) {
@@ -455,176 +438,11 @@ pub fn run_profiled(
     under_tek(&args, Under::Profile(variable), &directory, &mut Collector::new(&[]), look)
 }
 
-/// Why a program cannot have the allocator that was asked for, to stand behind its name.
-fn needs_own_allocator(target: &target::Target, beside: &Beside) -> Option<&'static str> {
-    if target.uthread_reason == Some(Reason::Sanitizer) {
-        return Some(Reason::Sanitizer.text());
-    }
-    let calls = beside.lacks_what_it_calls(&target.file);
-    calls.then_some("calls functions that only jemalloc has (mallocx)")
-}
-
-/// Runs the program to its end: its process and how it ended, or the exit status where it could
-/// not be started.
-fn under_tek(
-    args: &Args,
-    under: Under<'_>,
-    directory: &RunDirectory,
-    collector: &mut Collector,
-    look: impl FnMut(i32) -> PollTimeout,
-) -> anyhow::Result<Result<(i32, End), ExitCode>> {
-    let (library, sibling) = match under {
-        Under::Libtek(..) => {
-            let (library, elf) = found(library::find())?;
-            let sibling = library::sibling(&library, &elf);
-            ((library, elf), sibling)
-        }
-        Under::Uthreads(..) => (found(library::find_uthread())?, None),
-        Under::Profile(_) => (found(library::find_profile())?, None),
-    };
-    let libraries: Vec<_> = [library].into_iter().chain(sibling).collect();
-    let target = target::examine(&args.program[0], &libraries);
-    let reason = target.as_ref().and_then(|target| match under {
-        Under::Libtek(..) | Under::Profile(_) => target.reason,
-        Under::Uthreads(..) => target.reason.or(target.uthread_reason),
-    });
-    if let Some(reason) = reason {
-        let program = args.program[0].to_string_lossy();
-        let how = match under {
-            Under::Profile(_) => {
-                message::print(&format!("{program} {}: it cannot be profiled", reason.text()));
-                return Ok(Err(ExitCode::from(FAILED)));
-            }
-            Under::Libtek(..) => "under TEK",
-            Under::Uthreads(..) => "on user-level threads",
-        };
-        message::print(&format!("{program} {}: it runs, but not {how}", reason.text()));
-        collector.add_not_covered(program.into_owned());
-    }
-    let file = target.as_ref().map(|target| target.file.as_path());
-    let one = matches!(under, Under::Uthreads(..)) && limits::leave_no_room_for_arenas(file);
-    environment::limit_arenas(args.arena_max.or(one.then_some(1)));
-    if reason.is_some_and(Reason::forbids_preload) && !args.needs_tek_beside() {
-        directory.remove();
-        let error = child::replace_tek(&args.program);
-        return Ok(Err(not_started(&args.program[0], target.as_ref(), &error)));
-    }
-    let mut keeper = None;
-    if !reason.is_some_and(Reason::forbids_preload) {
-        let fitting = target.as_ref().and_then(|target| target.library.as_ref());
-        let library = fitting.unwrap_or(&libraries[0].0);
-        let machine = target.as_ref().and_then(|target| target.machine);
-        let machine = machine.unwrap_or_else(|| libraries[0].1.machine());
-        let inherited = libraries::Inherited::of_tek();
-        let beside = Beside::find(&args.libraries, &inherited, machine, library);
-        let around = std::env::var_os(place::VARIABLE);
-        let place = || place::Plan::wanted(args.place.as_ref(), around.as_deref());
-        let found = beside.and_then(|beside| Ok((beside, place()?, sync_wanted(args, under)?)));
-        let (mut beside, place, sync) = match found {
-            Ok(found) => found,
-            Err(problem) => {
-                message::print(&problem);
-                return Ok(Err(ExitCode::from(MISUSED)));
-            }
-        };
-        if let Some(missing) = &beside.missing {
-            bail!("{missing}");
-        }
-        if let Some(note) = &beside.note {
-            message::print(note);
-        }
-        if args.arena_max.is_some() && !matches!(beside.alloc, None | Some(Alloc::Glibc)) {
-            message::print(
-                "--arena-max has no effect: only the C library's allocator has such arenas",
-            );
-        }
-        if let Some(why) = target.as_ref().and_then(|target| needs_own_allocator(target, &beside)) {
-            if beside.leave_allocator() {
-                let program = args.program[0].to_string_lossy();
-                message::print(&format!("{program} {why}: it runs, but with its own allocator"));
-            }
-        }
-        match under {
-            Under::Libtek(rules, tuning) => {
-                let place = place.as_ref();
-                environment::set(args, rules, tuning, library, &beside, place, directory)?;
-                if let Some(priority) = place.and_then(place::Plan::rtfifo) {
-                    let started = Keeper::start(directory.path(), priority, budget(args));
-                    keeper = Some(started.context("cannot watch the threads of --place rtfifo")?);
-                }
-            }
-            Under::Profile(variable) => environment::set_profile(variable, library)?,
-            Under::Uthreads(plan, rules, tuning) => {
-                environment::set_uthread(plan, rules, tuning, library, &beside, directory)?;
-            }
-        }
-        if let Some(wanted) = &sync {
-            environment::set_sync(wanted, library, *library == libraries[0].0)?;
-        }
-    }
-
-    let mut messages = Messages::default();
-    let mut reader = EventReader::new(directory.events(), &directory.events_path());
-    if matches!(under, Under::Libtek(_, Some(tuning)) if tuning.is_on()) {
-        reader.watch_names(directory.path());
-    }
-    let tell = |events: Vec<Event>| {
-        for event in events {
-            collector.add(&event);
-            if let Some(message) = messages.tell(&event) {
-                message::print(&message);
-            }
-        }
-    };
-    let relay = Relay::begin(directory).unwrap_or_else(|error| {
-        message::print(&format!(
-            "the service manager may not hear the program (NotifyAccess=all lets it): tek cannot \
-             make a socket for it: {error}"
-        ));
-        None
-    });
-    let placing = args
-        .group
-        .map(Placing::prepare)
-        .and_then(|placing| placing.inspect_err(|problem| message::print(problem)).ok());
-    let ended = supervise::supervise(&args.program, placing, relay, &mut reader, tell, look);
-    drop(keeper);
-    match ended {
-        Ok(ended) => Ok(Ok(ended)),
-        Err(supervise::Error::Start(error)) => {
-            Ok(Err(not_started(&args.program[0], target.as_ref(), &error)))
-        }
-        Err(error) => Err(error.into()),
-    }
-}
-
-/// What threads may use, by the option or, without it, by the environment.
-fn budget(args: &Args) -> Option<Budget> {
-    let inherited = || std::env::var("TEK_BUDGET").ok()?.parse().ok();
-    args.budget.or_else(inherited)
-}
-
 /// Becomes the program, because TEK can do nothing for it. The exit status if it cannot be started.
 fn run_as_it_is(args: &Args, why: &anyhow::Error) -> ExitCode {
     let program = &args.program[0];
     message::print(&format!("{why:#}: {} runs, but not under TEK", program.to_string_lossy()));
     not_started(program, None, &child::replace_tek(&args.program))
-}
-
-/// Which locks the program is to have.
-fn sync_wanted(args: &Args, under: Under<'_>) -> Result<Option<sync::Wanted>, String> {
-    let inherited = std::env::var_os(sync::VARIABLE);
-    let report = args.report || args.report_json.is_some();
-    match under {
-        // What is measured has the locks that it has.
-        Under::Profile(_) => Ok(None),
-        Under::Libtek(..) => args.sync.wanted(inherited.as_deref(), report, false),
-        Under::Uthreads(..) => args.sync.wanted(inherited.as_deref(), report, true),
-    }
-}
-
-fn found<T>(library: Result<T, library::Error>) -> anyhow::Result<T> {
-    library.map_err(|error| anyhow!("{error}; {}", error.cure()))
 }
 
 fn create(path: &PathBuf) -> anyhow::Result<File> {
