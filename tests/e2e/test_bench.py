@@ -42,7 +42,7 @@ def test_a_file_that_cannot_be_written_is_told_before_anything_is_measured(tmp_p
     assert f"tek: cannot write {path}: No such file or directory" in done.stderr
 
 
-def test_the_file_is_written_even_if_nobody_reads_on(tmp_path):
+def test_the_file_is_written_even_if_the_output_is_not_read_on(tmp_path):
     path = tmp_path / "result.json"
     path.write_text("an earlier result")
     least = ["--rounds", "1", "--events", "1", "--variants", "alone"]

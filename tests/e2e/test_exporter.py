@@ -126,7 +126,7 @@ def test_a_tekd_that_tells_nonsense_is_down_and_the_reason_is_told(tek, fake, sa
     assert ended.stderr.startswith("tek: what tekd tells is n")
 
 
-def test_a_tekd_that_does_not_answer_keeps_nobody_waiting_for_long(tek, fake):
+def test_a_tekd_that_does_not_answer_keeps_no_client_waiting_for_long(tek, fake):
     fake.said = None
     begin = time.monotonic()
     ended = tek("exporter", "--once")
@@ -362,7 +362,7 @@ def test_tekd_may_come_and_go(server, directory):
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
-def test_a_signal_ends_it_at_once_whoever_is_connected(server, number):
+def test_a_signal_ends_it_at_once_whatever_is_connected(server, number):
     with server.connect() as client:
         client.sendall(b"GET /met")
         begin = time.monotonic()
@@ -372,7 +372,7 @@ def test_a_signal_ends_it_at_once_whoever_is_connected(server, number):
         server.connect()
 
 
-def test_clients_that_say_nothing_or_a_byte_a_second_stop_nobody(server):
+def test_clients_that_say_nothing_or_a_byte_a_second_stop_no_other(server):
     server.ask()
     before = server.memory()
     slow = [server.connect() for _ in range(300)]
@@ -412,7 +412,7 @@ def test_a_head_of_a_hundred_megabytes_does_not_grow_its_memory(server):
     assert server.ask()[0] == 200
 
 
-def test_clients_that_do_not_read_their_answers_stop_nobody(server):
+def test_clients_that_do_not_read_their_answers_stop_no_other(server):
     server.ask()
     before = server.memory()
     idle = []

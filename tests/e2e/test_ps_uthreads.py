@@ -385,7 +385,7 @@ def test_top_shows_them_with_their_worker(program, model):
         assert busy["tid"] is None and busy["worker"] is not None and busy["cpu_percent"] is None
 
 
-def test_a_user_level_thread_is_explained_and_so_is_who_carries_it(program, model):
+def test_a_user_level_thread_is_explained_and_so_is_its_carrier(program, model):
     def explain(which):
         return subprocess.run([TEK, "explain", which], capture_output=True, text=True, check=True,
                               timeout=60).stdout

@@ -105,7 +105,7 @@ int main(void)
 
 
 @pytest.mark.parametrize("name", ["glibc", "tlsf", "pool=16M"])
-def test_a_library_whose_fork_handlers_wait_for_one_who_allocates_does_not_hang(compile_c, name):
+def test_a_library_whose_fork_handlers_wait_for_one_that_allocates_does_not_hang(compile_c, name):
     library = compile_c(FORK_HANDLERS, "cc", "-shared", "-fPIC", "-pthread")
     program = compile_c(FORKS, "cc", "-pthread", "-Wl,--no-as-needed", str(library))
     assert outcome([TEK, "run", "--alloc", name, "--", program]) == (0, b"", b"")

@@ -109,7 +109,7 @@ def test_where_none_are_replaced_it_binds_as_it_asked(open_build, program, plugi
 
 @pytest.mark.parametrize("mode", [[], *REPLACING], ids=" ".join)
 @pytest.mark.parametrize("name", ["libplugin.so", "$ORIGIN/plugins/libplugin.so"])
-def test_a_library_is_found_in_the_directories_of_who_opens_it(open_build, program, plugin, mode, name):
+def test_a_library_is_found_in_the_directories_of_its_opener(open_build, program, plugin, mode, name):
     ended = run(open_build, program, *mode, "--", program, name)
     assert (ended.returncode, ended.stdout) == (0, "60000 the program's\n"), ended.stderr
 

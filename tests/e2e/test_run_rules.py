@@ -324,7 +324,7 @@ def test_what_cannot_be_read_is_refused(tek, tmp_path, open_directory, as_nobody
     assert "Permission denied" in ended.stderr
 
 
-def test_bad_rules_that_nobody_named_are_refused_with_a_way_out(tek, user_rules):
+def test_bad_rules_that_no_option_named_are_refused_with_a_way_out(tek, user_rules):
     path = user_rules / "bad.toml"
     path.write_text("x = 1\n")
     ended = tek("run", "true")

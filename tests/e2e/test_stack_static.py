@@ -169,7 +169,7 @@ def test_what_makes_a_result_a_lower_bound_is_named(tek, built):
     assert bare([copy["name"]]) == ["call"]
 
 
-def test_the_functions_that_nobody_calls_come_deepest_first(tek, built):
+def test_the_functions_that_are_never_called_come_deepest_first(tek, built):
     answer = static(tek, built(DOUBTFUL))
     names = [root["name"] for root in answer["roots"]]
     assert sorted(names) == ["main", "worker"] and answer["roots_in_all"] == 2

@@ -885,7 +885,7 @@ def test_tekd_outranks_those_it_serves(tekd):
     assert scheduling(tekd.process.pid)[:2] == (os.SCHED_FIFO | 0x40000000, 51)
 
 
-def test_status_and_explain_tell_who_asked(tekd, thread):
+def test_status_and_explain_tell_which_client_asked(tekd, thread):
     client = tekd.client()
     assert client.ask(ENTER, thread, priority=-20).error == 0
     status = client.json(STATUS)

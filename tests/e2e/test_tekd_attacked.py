@@ -202,7 +202,7 @@ ctypes.CDLL(None).pthread_exit(None)
 # Starting
 
 
-def test_a_socket_that_is_served_is_not_taken_from_who_serves(tekd, tmp_path):
+def test_a_socket_that_is_served_is_not_taken_from_its_server(tekd, tmp_path):
     another = Daemon(tmp_path / "another")
     another.directory.mkdir()
     another.config.write_text(USUAL)

@@ -147,7 +147,7 @@ def shared_memory_kib():
     return int(read("/proc/meminfo").split("Shmem:")[1].split()[0])
 
 
-def test_files_that_nobody_reads_do_not_pile_up(tekd, thread):
+def test_files_that_are_not_read_do_not_pile_up(tekd, thread):
     assert tekd.client().ask(ENTER, thread).error == 0
 
     def grown_by_those_who_read_nothing():

@@ -231,7 +231,7 @@ def test_who_is_born_with_the_id_of_a_client_gets_nothing_and_keeps_what_he_has(
         tekd.process.send_signal(signal.SIGCONT)
 
 
-def test_what_a_client_asked_before_it_ended_is_not_given_to_who_has_its_id(tekd, born_as):
+def test_what_a_client_asked_before_it_ended_is_not_given_to_a_process_with_its_id(tekd, born_as):
     tekd.process.send_signal(signal.SIGSTOP)
     heir = None
     try:
@@ -264,7 +264,7 @@ def children_that_sleep(group):
     return None
 
 
-def test_a_restore_leaves_who_has_the_id_of_a_dead_client_alone(tekd, born_as):
+def test_a_restore_leaves_a_process_with_the_id_of_a_dead_client_alone(tekd, born_as):
     process = python(ENTERING, tekd.socket, "ask")
     assert process.stdout.readline() == "0\n"
     tekd.end(signal.SIGKILL)

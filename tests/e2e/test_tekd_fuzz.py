@@ -123,7 +123,7 @@ sys.stdin.readline()
 """
 
 
-def test_random_requests_give_nobody_more_than_he_was_granted(daemon, open_directory, thread):
+def test_random_requests_give_no_client_more_than_it_was_granted(daemon, open_directory, thread):
     daemon.socket = open_directory / "run" / "tekd"
     daemon.start(GRANTS)
     victim = subprocess.Popen(["sleep", "3600"])

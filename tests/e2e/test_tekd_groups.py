@@ -275,7 +275,7 @@ def test_weights_and_places_are_read_again(grouped, sleeper):
     assert daemon.client().json(STATUS)["groups"]["groups"][URGENT]["weight"] == 700
 
 
-def test_a_grant_for_a_control_group_holds_for_those_who_were_placed(daemon, thread):
+def test_a_grant_for_a_control_group_holds_for_those_that_were_placed(daemon, thread):
     text = groups("fair").replace('users = ["root"]', 'cgroups = ["/*"]')
     client = daemon.start(text).client()
     for _ in range(3):

@@ -333,7 +333,7 @@ def test_where_a_group_was_removed_that_is_told_and_the_rest_goes_on(grouped, sl
 
 
 @BACKENDS
-def test_what_others_made_in_a_group_stays_and_who_was_placed_is_brought_back(grouped, sleeper, thread, backend):
+def test_what_others_made_in_a_group_stays_and_what_was_placed_is_brought_back(grouped, sleeper, thread, backend):
     before = {tid: (places_of(tid), scheduling(tid)) for tid in (sleeper, thread, os.getpid())}
     tekd = grouped(backend)
     top = top_of(tekd)

@@ -72,7 +72,7 @@ def answers(client, thread, seconds=3):
 
 
 @pytest.mark.alone("real-time load")
-def test_a_configuration_that_takes_long_to_read_delays_nobody(daemon, thread):
+def test_a_configuration_that_takes_long_to_read_delays_no_client(daemon, thread):
     # Patterns are compared with all files of a directory.
     others = "".join(f'[[grant]]\nusers = [{uid}]\nprograms = ["/usr/bin/program-{uid}*"]\n'
                      for uid in range(100_000, 101_000))

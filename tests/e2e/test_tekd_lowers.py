@@ -148,7 +148,7 @@ def test_whose_policy_somebody_else_has_changed_keeps_that(daemon, process, thre
     assert has(process.pid, os.SCHED_FIFO, 4)
 
 
-def test_a_kill_leaves_nobody_lowered_after_the_restore(daemon, process, thread):
+def test_a_kill_leaves_no_thread_lowered_after_the_restore(daemon, process, thread):
     real_time(process.pid, os.SCHED_RR, 60)
     client = daemon.start(USUAL).client()
     assert client.ask(ENTER, thread).error == 0

@@ -324,7 +324,7 @@ fn wakes_for(kthreads: &mut Kthreads, priority: i32) -> (bool, Vec<What>) {
 
 #[test]
 #[ignore = "needs root"]
-fn a_relation_that_the_boost_covers_already_wakes_nobody() {
+fn a_relation_that_the_boost_covers_already_wakes_no_thread() {
     let mut kthreads = Kthreads::open().unwrap();
     let mut boosted = HashSet::new();
     let (woke, told) = until_boosted(|| {

@@ -303,7 +303,7 @@ mod tests {
     }
 
     #[test]
-    fn a_library_that_is_nowhere_is_named_with_who_needs_it() {
+    fn a_library_that_is_nowhere_is_named_with_what_needs_it() {
         let top = project();
         fs::remove_file(top.path().join("lib/libb.so")).unwrap();
         let program = top.path().join("bin/program");

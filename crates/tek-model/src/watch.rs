@@ -341,7 +341,7 @@ mod tests {
     }
 
     #[test]
-    fn where_no_times_are_kept_nobody_is_taken_to_have_slept() {
+    fn where_no_times_are_kept_no_thread_is_taken_to_have_slept() {
         let sleeper = Sleeper::new();
         let task = settle(&mut own(), sleeper.tid);
         let with = |slices| {

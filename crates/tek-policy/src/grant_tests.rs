@@ -21,7 +21,7 @@ fn nice(nice: i64) -> Priority {
 }
 
 #[test]
-fn without_a_file_root_and_who_sits_at_the_device_may() {
+fn without_a_file_root_and_the_user_at_the_device_may() {
     let usual = Configuration::default();
     assert_eq!(usual, read(""));
     assert!(usual.grant_for(&user(0)).unwrap().terms.may_change_others(0).is_ok());

@@ -15,7 +15,7 @@ set   = { role = "gas detection", group = "urgent", critical = true, mark = fals
 "#;
 
 #[test]
-fn a_rule_says_whom_it_means_and_what_it_sets() {
+fn a_rule_says_which_threads_it_means_and_what_it_sets() {
     let rules = parse(EXAMPLE, "fridge.toml").unwrap();
     let glob = |text, subject| Some(Glob::new(text, subject).unwrap());
     let expected = Rule {

@@ -213,7 +213,7 @@ mod tests {
     }
 
     #[test]
-    fn a_name_that_nobody_has_and_one_of_the_kernels_are_not_found() {
+    fn a_name_that_no_process_has_and_one_of_the_kernels_are_not_found() {
         for name in ["fridg", "kthreadd", "gas", "4711", "\u{1b}[2J"] {
             let told = find(Some(name), None).unwrap_err();
             assert!(told.starts_with("there is no process "), "{told}");

@@ -266,7 +266,7 @@ mod tests {
     }
 
     #[test]
-    fn leaving_for_a_moment_helps_nobody() {
+    fn leaving_for_a_moment_does_not_help() {
         let mut account = account();
         let overran = (1..1000).find(|n| {
             // 8 of every 10 ms are spent inside, 1 without use outside.
@@ -297,7 +297,7 @@ mod tests {
     }
 
     #[test]
-    fn without_a_budget_nobody_overruns() {
+    fn without_a_budget_no_thread_overruns() {
         let mut account = Account::new(START);
         account.set_budgets(Budget::Off, Budget::Off, START, 0);
         account.enter(START, 0);

@@ -89,7 +89,7 @@ fn who_exits_leaves_at_once() {
 }
 
 #[test]
-fn without_a_linger_time_nobody_lingers() {
+fn without_a_linger_time_no_thread_lingers() {
     let mut all = Lingering::new(0);
     all.begin('a', priority(40));
     assert!(all.end('a', 0) && all.dependants().is_empty() && all.tasks.is_empty());

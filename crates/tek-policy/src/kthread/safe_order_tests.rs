@@ -116,7 +116,7 @@ fn who_is_high_enough_already_is_left_alone() {
 }
 
 #[test]
-fn a_ksoftirqd_that_gets_no_more_than_it_has_takes_nobody_along() {
+fn a_ksoftirqd_that_gets_no_more_than_it_has_takes_no_thread_along() {
     let mut threads = vec![thread(0, Rank::Softirq, 98), thread(1, Rank::Rcu, 1)];
     threads[0].wish = wish(99, 99);
     assert_eq!(plan(&threads).steps, []);

@@ -139,7 +139,7 @@ mod tests {
     }
 
     #[test]
-    fn a_request_says_who_how_and_until_when() {
+    fn a_request_says_which_thread_how_and_until_when() {
         let before = after(Duration::ZERO);
         let made = request(&args("815 --for 5s --priority -3").unwrap(), &target());
         assert_eq!((made.kind, made.tid, made.start_ticks), (ASK_CRITICAL, 815, 4711));

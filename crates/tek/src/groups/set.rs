@@ -123,7 +123,7 @@ mod tests {
     }
 
     #[test]
-    fn a_request_names_who_is_meant_and_no_later_one() {
+    fn a_request_names_the_process_and_no_later_one() {
         let target = Target {
             tid: 815,
             start_ticks: 4711,

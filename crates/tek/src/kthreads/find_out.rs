@@ -225,7 +225,7 @@ pub mod tests {
     }
 
     #[test]
-    fn those_that_nobody_waited_for_are_told_only_if_all_are_wanted() {
+    fn those_that_no_thread_waited_for_are_told_only_if_all_are_wanted() {
         let report = by_daemon(false);
         assert!(report.following && report.why_not.is_none());
         assert_eq!(tids(&report), [46, 45, 16, 57]);

@@ -195,7 +195,7 @@ mod tests {
     }
 
     #[test]
-    fn a_thread_that_follows_is_told_with_those_who_wait_and_how_it_was_computed() {
+    fn a_thread_that_follows_is_told_with_its_waiters_and_how_it_was_computed() {
         let lines = lines(&by_daemon(false), false);
         assert!(lines[0].contains("mean priority of those") && lines[0].contains("20 ms"));
         assert_eq!(

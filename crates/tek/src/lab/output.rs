@@ -242,7 +242,7 @@ mod tests {
     }
 
     #[test]
-    fn what_nobody_reads_in_time_is_left_out() {
+    fn what_is_not_read_in_time_is_left_out() {
         let begun = Instant::now();
         let (reader, mut output) = unread(Duration::from_millis(50));
         for _ in 0..10 {

@@ -162,7 +162,7 @@ mod tests {
     }
 
     #[test]
-    fn a_wait_that_nobody_is_known_to_end_is_on_the_path_itself() {
+    fn a_wait_that_no_thread_is_known_to_end_is_on_the_path_itself() {
         let steps = path(&[thread(0, 10, None, &[wait(3, 7, None)])], 0);
         assert_eq!(length(&steps), 10);
         assert_eq!(steps[1].what, What::Waits);

@@ -94,7 +94,7 @@ mod tests {
     }
 
     #[test]
-    fn user_level_threads_stand_below_who_created_them_however_rough_their_times_are() {
+    fn user_level_threads_stand_below_their_creators_however_rough_their_times_are() {
         let kernel = thread(100, 100, "fridge", "fridge", 0);
         let other = thread(100, 2, "fridge", "another", 0);
         let threads = vec![kernel, other, user(1, 0, 10), user(2, 1, 9), user(3, 2, 12)];

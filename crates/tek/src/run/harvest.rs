@@ -220,7 +220,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_lies_in_a_left_directory_instead_of_a_file_stops_nobody() {
+    fn what_lies_in_a_left_directory_instead_of_a_file_stops_no_run() {
         let directory = tempfile::tempdir().unwrap();
         let path = |name: &str| directory.path().join(name);
         for name in [PROFILES, "5-1.ended", "2147483647.table"] {

@@ -238,7 +238,7 @@ mod tests {
     }
 
     #[test]
-    fn a_pipe_among_the_rules_stops_nobody() {
+    fn a_pipe_among_the_rules_stops_no_run() {
         let directory = tempfile::tempdir().unwrap();
         let mode = nix::sys::stat::Mode::S_IRUSR;
         nix::unistd::mkfifo(&directory.path().join("a.toml"), mode).unwrap();

@@ -532,7 +532,7 @@ mod tests {
     }
 
     #[test]
-    fn where_records_are_missing_nobody_is_said_to_have_run() {
+    fn where_records_are_missing_no_thread_is_said_to_have_run() {
         let mut first = block(8, 0, 0);
         first.lost = 3;
         let file = trace(&[(

@@ -81,7 +81,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_slot_that_nobody_uses_any_more_counts_too() {
+    fn a_slot_that_no_thread_uses_any_more_counts_too() {
         let measured = Measured {
             threads: 100,
             slots: 110,

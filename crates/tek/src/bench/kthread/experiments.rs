@@ -227,7 +227,7 @@ mod tests {
     }
 
     #[test]
-    fn hogs_are_above_interrupt_threads_and_below_who_waits_for_them() {
+    fn hogs_are_above_interrupt_threads_and_below_their_waiters() {
         let case = irq(FULL).remove(0);
         let last = |task: &Task| {
             let at = task.arguments.iter().rposition(|it| it == "--priority").unwrap();

@@ -154,7 +154,7 @@ fn the_thread_of_a_file_system_s_journal_follows_as_long_as_something_is_dirty()
 }
 
 #[test]
-fn what_a_worker_that_follows_gives_to_another_is_for_those_whom_it_follows_or_followed_last() {
+fn what_a_worker_that_follows_gives_to_another_is_for_those_that_it_follows_or_followed_last() {
     let mut kernel = Kernel::new("");
     let via = Member { tid: 9, process: 9, priority: 16, via: true };
     kernel.queue(PLAYER, 1, Some(worker(9))).queue(via, 2, Some(worker(10))).dirty(via, 4);
@@ -168,7 +168,7 @@ fn what_a_worker_that_follows_gives_to_another_is_for_those_whom_it_follows_or_f
 }
 
 #[test]
-fn a_task_that_ends_waits_for_nobody() {
+fn a_task_that_ends_waits_for_no_thread() {
     let mut kernel = Kernel::new("");
     kernel.queue(PLAYER, 1, Some(worker(9))).queue(NET, 2, Some(worker(9))).dirty(PLAYER, 1);
     assert_eq!(kernel.wanted(9), Some(28));
@@ -193,7 +193,7 @@ fn an_interrupt_s_thread_may_fall_beneath_its_own_priority() {
 }
 
 #[test]
-fn kswapd_follows_those_who_own_pages_by_their_share() {
+fn kswapd_follows_the_owners_of_pages_by_their_share() {
     let mut kernel = Kernel::new("");
     kernel.tell(What::KswapdWanted { member: PLAYER, node: 0, kswapd: Some(kswapd()) });
     assert_eq!(kernel.wanted(45), Some(16));
@@ -204,7 +204,7 @@ fn kswapd_follows_those_who_own_pages_by_their_share() {
 }
 
 #[test]
-fn a_thread_that_is_being_made_has_to_run_before_who_waits_for_it_goes_on() {
+fn a_thread_that_is_being_made_has_to_run_before_its_waiter_goes_on() {
     let mut kernel = Kernel::new("");
     let new = Thread { tid: 99, name: Name::new("kthreadd") };
     kernel.tell(What::CreationBegan { member: PLAYER });
@@ -227,7 +227,7 @@ fn where_no_worker_is_idle_a_new_one_has_to_be_made_and_to_begin() {
 }
 
 #[test]
-fn a_work_that_nobody_begins_counts_as_cancelled() {
+fn a_work_that_no_worker_begins_counts_as_cancelled() {
     let mut kernel = Kernel::new("");
     kernel.queue(PLAYER, 1, Some(worker(9))).wait(1900);
     assert!(kernel.relations.drop_cancelled(kernel.now).is_empty());
@@ -241,7 +241,7 @@ fn send(packet: u64, carrier: Option<Thread>) -> What {
 }
 
 #[test]
-fn ksoftirqd_follows_who_sent_a_packet_until_that_has_arrived() {
+fn ksoftirqd_follows_the_sender_of_a_packet_until_that_has_arrived() {
     let mut kernel = Kernel::new("");
     let softirq = Thread { tid: 14, name: Name::new("ksoftirqd/0") };
     kernel.tell(send(0, None));
