@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! What a sleeping thread waits for: the system call that it is in, and until when that lasts.
 //!
-//! Only who may trace the process is told. The kernel looks at the thread's registers, and at its
+//! Only a process that may trace it can read that. The kernel reads the thread's registers, and its
 //! memory for the time that it waits for; for that moment it holds the lock of the address space
 //! as a reader.
 use crate::Process;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Users to whom other user ids belong: subuid(5). A user can take on each of its subordinate ids,
+//! Users that own other user ids: subuid(5). A user can take on each of its subordinate ids,
 //! so all of them are one user where something is divided among users.
 use nix::unistd::User;
 use std::fs::File;

@@ -101,12 +101,12 @@ impl<Id: Copy + Eq + Hash> Dependants<Id> {
         true
     }
 
-    /// Nobody is in it any more.
+    /// Removes all dependants.
     pub fn clear(&mut self) {
         *self = Self::default();
     }
 
-    /// Whether nobody depends on the thread.
+    /// Whether no task depends on the thread.
     pub fn is_empty(&self) -> bool {
         self.count == 0
     }

@@ -101,7 +101,7 @@ pub fn plan(threads: &[Watched], borders: &Thresholds) -> Vec<Kind> {
             judge(program, mark, members, evidence[own].clone().held_up(waited), borders)
         })
         .collect();
-    // Only now is it known whom a pattern must not mean.
+    // Only now is it known which threads a pattern must not match.
     let meant: BTreeSet<_> = groups
         .keys()
         .zip(&kinds)
@@ -140,7 +140,7 @@ fn evidence_of(members: &[&Watched]) -> Evidence {
 }
 
 /// The share of the time in which one of these threads waited for a CPU and kept others from being
-/// woken. One that a clock wakes, or that is never soon done, is taken to wake nobody.
+/// woken. A thread that a clock wakes, or that runs for long, is taken to wake no other thread.
 fn waited_for<'a>(others: impl Iterator<Item = &'a Evidence>, borders: &Thresholds) -> f64 {
     let wakes = others.filter(|other| !other.periodic && is_soon_done(other, borders));
     wakes.map(|other| other.delay_share).fold(0.0, f64::max)

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Names of the kernel's functions, for who is told of kernel threads.
+//! Names of the kernel's functions, for reports on kernel threads.
 //!
 //! The list of them is long (/proc/kallsyms): an ordinary thread looks names up and ends. Until then
 //! a function has none.

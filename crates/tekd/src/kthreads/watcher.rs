@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! The thread that attaches programs to hot paths and takes them off again. The kernel needs some time for
-//! that, in which who reacts would hear of nobody; it is urgent to nobody.
+//! The thread that attaches programs to hot paths and detaches them. The kernel needs some time for
+//! that, in which the reactor could not receive events. No thread waits for it.
 use super::reactor::Command;
 use super::Shared;
 use crate::log;
@@ -13,22 +13,22 @@ use tek_effect::PiMutex;
 
 const STACK_BYTES: usize = 256 << 10;
 
-/// What it is told.
-enum Wish {
+/// What the thread is to do.
+enum Request {
     Watch(Watch),
     End,
 }
 
-/// The last wish, and how the thread is woken. The one that reacts must not wait for this thread,
+/// The last request, and how the thread is woken. The reactor must not wait for this thread,
 /// which may be without a CPU for long: the lock inherits priorities, as those of channels do not.
 struct Wanted {
-    wish: PiMutex<Option<Wish>>,
+    request: PiMutex<Option<Request>>,
     bell: EventFd,
 }
 
 impl Wanted {
-    fn tell(&self, wish: Wish) {
-        *self.wish.lock() = Some(wish);
+    fn tell(&self, request: Request) {
+        *self.request.lock() = Some(request);
         let _ = self.bell.write(1);
     }
 }
@@ -43,7 +43,7 @@ impl Watching {
     pub fn start(shared: &Arc<Shared>, watcher: Watcher) -> Self {
         let started =
             EventFd::from_flags(EfdFlags::EFD_CLOEXEC).map_err(Into::into).and_then(|bell| {
-                let wanted = Arc::new(Wanted { wish: PiMutex::new(None), bell });
+                let wanted = Arc::new(Wanted { request: PiMutex::new(None), bell });
                 let (theirs, told) = (Arc::clone(shared), Arc::clone(&wanted));
                 let named = Builder::new().name("hot-paths".to_owned()).stack_size(STACK_BYTES);
                 Ok((wanted, named.spawn(move || obey(&theirs, watcher, &told))?))
@@ -61,7 +61,7 @@ impl Watching {
     /// Has this seen, soon.
     pub fn want(&self, watch: Watch) {
         if let Some(wanted) = &self.wanted {
-            wanted.tell(Wish::Watch(watch));
+            wanted.tell(Request::Watch(watch));
         }
     }
 }
@@ -69,7 +69,7 @@ impl Watching {
 impl Drop for Watching {
     fn drop(&mut self) {
         if let Some(wanted) = &self.wanted {
-            wanted.tell(Wish::End);
+            wanted.tell(Request::End);
         }
         if let Some(thread) = self.thread.take() {
             let _ = thread.join();
@@ -80,11 +80,11 @@ impl Drop for Watching {
 fn obey(shared: &Shared, mut watcher: Watcher, wanted: &Wanted) {
     let _ = sys::become_ordinary();
     while wanted.bell.read().is_ok() {
-        // Of several wishes the last one counts.
-        let wish = wanted.wish.lock().take();
-        let watch = match wish {
-            Some(Wish::Watch(watch)) => watch,
-            Some(Wish::End) => return,
+        // Of several requests the last one counts.
+        let request = wanted.request.lock().take();
+        let watch = match request {
+            Some(Request::Watch(watch)) => watch,
+            Some(Request::End) => return,
             None => continue,
         };
         match watcher.watch(watch) {

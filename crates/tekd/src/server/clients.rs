@@ -55,7 +55,7 @@ impl Server {
             return; // without a word, which would be more to do
         }
         if let Err(refused) = self.admit(connection) {
-            // Who has no rights must not fill the log.
+            // A client without rights must not fill the log.
             self.sent_away.tell(|| format!("a client was sent away: {}", refused.why));
         }
     }

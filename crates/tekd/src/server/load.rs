@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! Which connection is served next, and how much CPU time users and kinds of work have used.
 //!
-//! tekd outranks nearly every thread, so its time is bounded as a whole, whatever is sent and
-//! whoever sends it. One message is served at a time. Users with a grant come before others, and
+//! tekd outranks nearly every thread, so its time is bounded as a whole, for all messages of all
+//! clients. One message is served at a time. Users with a grant come before others, and
 //! users that wait at the same time get equal times (start-time fair queueing). So a message of a
 //! user that asks seldom waits for one message of another user at most. Root's time is counted
 //! and not bounded.
