@@ -21,7 +21,7 @@ void barrier_init(struct barrier *barrier, unsigned int count);
 /* Waits until `count` threads are here. What each did before is seen by all after it. */
 void barrier_wait(struct barrier *barrier);
 
-/* When nobody is in it any more. */
+/* Only after all threads have left it. */
 void barrier_destroy(struct barrier *barrier);
 
 #endif

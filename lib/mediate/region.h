@@ -84,7 +84,7 @@ struct tek_thread *tek__region_first(void);
 void tek__region_follow_rule(struct tek_thread *thread, unsigned int rule, int nice);
 void tek__region_follow_no_rule(struct tek_thread *thread);
 
-/* Nobody is in it any more: each member has what it has without TEK. */
+/* Removes all members: each gets back what it has without TEK. */
 void tek__region_end(void);
 
 /* The process ends: note a summary of every thread that was ever Fast. */

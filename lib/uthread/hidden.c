@@ -103,7 +103,7 @@ bool tek__hidden_move(int file)
 	int moved = fcntl(file, F_DUPFD_CLOEXEC, file + 1);
 	if (moved < 0 && errno != EBADF)
 		moved = fcntl(file, F_DUPFD_CLOEXEC, 3);
-	/* The program has closed it by a system call of its own; whoever needs it makes it anew. */
+	/* The program has closed it by a system call of its own; code that needs it opens it anew. */
 	if (moved < 0 && errno != EBADF)
 		return false;
 	/* Who waits for it, waits for the file, not for the number: it notices nothing. */

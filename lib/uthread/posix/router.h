@@ -2,8 +2,8 @@
 /*
  * Finds a thread for a signal that the kernel could not give to one.
  *
- * A signal to the process goes to whoever runs and does not block it: the kernel sees to that.
- * While nobody like that runs, it must not be lost on a kernel thread that waits for work, so these
+ * The kernel gives a signal to the process to a running thread that does not block it.
+ * While no such thread runs, it must not be lost on a kernel thread that waits for work, so these
  * block all signals, and it stays with the process.  A kernel thread, the router, hears of it, and
  * looks for a user-level thread that waits and would take it: that one is woken to take it.  If
  * there is none, all block it, and it stays where it is: for sigwait(), for signalfd(2), for who
@@ -16,8 +16,8 @@
  * A signal that comes while the engine is at work is put into one of a few places, without a lock,
  * and the router finds a thread for it, too: mostly the one that was running.
  *
- * Who was to be stopped for a signal or its cancellation at a moment at which it could not be left
- * (preempt.h) is stopped again and again, by the router, until it works.
+ * A thread can be in code that must not be interrupted (preempt.h) when it is to stop for a signal
+ * or its cancellation.  The router then stops it again and again until it succeeds.
  */
 #ifndef TEK_UTHREAD_POSIX_ROUTER_H
 #define TEK_UTHREAD_POSIX_ROUTER_H

@@ -213,7 +213,7 @@ static const char *own_file_in_proc(const char *path)
 	return rest && tek__state_is_own_tid(number) ? rest : NULL;
 }
 
-/* Whoever writes 0 there moves itself. */
+/* A thread that writes 0 there moves itself. */
 static bool is_list_of_threads(const char *path)
 {
 	const char *slash = strrchr(path, '/');

@@ -72,10 +72,10 @@ static size_t extra_guard(const struct tek_attr *attr)
 #define SMALL_BYTES ((size_t)64 << 10)
 
 /*
- * Of one that says its size.  A tick puts a signal frame onto a stack, whoever set its size,
- * wherever the program is by then.  A small stack has room for that and the handler below.  In a
- * larger one it takes the place of what the C library would keep there, and lies elsewhere here: so
- * an overflow is found where it is found without us.
+ * Of one that says its size.  A tick puts a signal frame onto any stack, also onto one whose size
+ * the program has set, at any point of the program.  A small stack has room for that and the
+ * handler below.  In a larger one it takes the place of what the C library would keep there, and
+ * lies elsewhere here: so an overflow is found where it is found without us.
  */
 static size_t stack_bytes(const struct tek_attr *attr)
 {
