@@ -68,7 +68,7 @@ def watch_example(options, directory):
 
 
 def ask_redis(port, until):
-    """Questions at times that nobody knows before, about 15 a second."""
+    """Questions at irregular times, about 15 a second."""
     chance = random.Random(1)
     while time.monotonic() < until:
         try:

@@ -15,7 +15,7 @@
 /*
  * At the start, if threads are to be SCHED_FIFO.  False: they must not be, for this process belongs
  * to a run that has ended or cannot see it (another pid namespace, another root).  Outside of a run
- * (TEK_PLACE set by hand) nobody watches, and they may.
+ * (TEK_PLACE set by hand) they may, and no process watches them.
  */
 bool tek__keeper_start(void);
 

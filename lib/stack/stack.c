@@ -144,7 +144,7 @@ static void fit_to_label(struct tek_thread *thread)
 		return;
 	const struct tek_known known = tek__kind_known(thread);
 	const size_t bytes = tek__size_for(&known);
-	/* Of one that overflowed nobody knows how much it needs. */
+	/* How much a thread that overflowed needs is not known. */
 	tek__grow_to(thread, bytes && !known.overflow_bytes ? bytes : SIZE_MAX);
 }
 

@@ -29,7 +29,7 @@ static atomic_uint called;
 static atomic_bool runs;
 static atomic_int monitor;                 /* its tid; 0: it does not run */
 static bool can_take;                      /* membarrier(2) works */
-static atomic_bool taken[TEK_WORKERS_MAX]; /* workers that nobody carries */
+static atomic_bool taken[TEK_WORKERS_MAX]; /* workers without a carrier */
 
 bool tek__monitor_runs(void)
 {
@@ -95,12 +95,12 @@ static bool take(struct tek_worker *worker)
 	return tek__carrier_take_worker(worker, is_held_up);
 }
 
-/* Returns whether nobody carries it. */
+/* Returns whether it has no carrier. */
 static bool look_at(struct tek_worker *worker)
 {
 	atomic_bool *is_taken = &taken[worker->number];
 
-	/* As soon as somebody carries it that may be written by somebody else. */
+	/* As soon as it has a carrier, another thread may write that. */
 	if (!atomic_exchange(is_taken, false) && !take(worker))
 		return false;
 	if (find_carrier(worker))

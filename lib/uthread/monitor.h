@@ -29,7 +29,7 @@ int tek__monitor_start_again(void);
 
 struct tek_worker;
 
-/* Nobody carries this worker: a spare carrier does as soon as there is one. */
+/* This worker has no carrier: it gets a spare one as soon as there is one. */
 void tek__monitor_find_carrier(struct tek_worker *worker);
 
 /* It is to look. From a signal handler, too. */

@@ -52,7 +52,7 @@ struct tek_worker {
 	atomic_bool ticking; /* the timer of its carrier runs */
 	uint64_t ticks;
 	uint64_t ticked_switches;  /* `switches` at the last tick */
-	atomic_bool kicked;        /* somebody goes before the one that runs here */
+	atomic_bool kicked;        /* another thread goes before the one that runs here */
 	unsigned int retries;      /* of ticks that came at a bad moment */
 	uint64_t monitor_asked;    /* when, in ns */
 	_Atomic uint64_t interval; /* of its timer, in ns: kernel_wait.h */

@@ -163,7 +163,7 @@ pub enum What {
     /// It is complete; the worker is told where it was one that completed it.
     UringEnded { member: Member, request: u64, worker: Option<Thread> },
     /// A task handed over a network packet, and this thread has to carry it on. Without a thread only the
-    /// task is told: its packets are not seen, because nobody watches them.
+    /// task is told: its packets are not seen, because no program is attached for them.
     PacketBegan { member: Member, packet: u64, carrier: Option<Thread> },
     /// It is where it was to go, or was dropped.
     PacketEnded { member: Member, packet: u64 },

@@ -80,7 +80,7 @@ TEK_EXPORT int tek_thread_get_group(pthread_t thread, enum tek_group *group)
 	return refuse("tek_thread_get_group");
 }
 
-/* As they are: nobody is marked, all are in the group of the first thread. */
+/* As they are: no thread is marked, all are in the group of the first thread. */
 static int get(const struct tek_posix *posix, struct tek_attributes *attributes)
 {
 	const struct tek_uthread *thread = tek__posix_thread(posix);
