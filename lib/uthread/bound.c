@@ -13,8 +13,12 @@
 #include <time.h>
 #include <unistd.h>
 
-/* So long a spare carrier that is being made is waited for. */
+/*
+ * So long a spare carrier is waited for.  On a busy machine it begins late; so long again a few times,
+ * unless the kernel refuses to make one.
+ */
 #define SPARE_NS 1000000000
+#define SPARE_WAITS 5
 
 /* How often, and how many times, it is looked whether a kernel thread has ended. */
 #define LOOK_AGAIN_NS 20000
@@ -33,6 +37,15 @@ static bool can_stay(const struct tek_carrier *carrier, const struct tek_uthread
 	return !carrier->main || carrier->main == thread;
 }
 
+static struct tek_carrier *await_spare(void)
+{
+	struct tek_carrier *spare = NULL;
+
+	for (int i = 0; i < SPARE_WAITS && !spare && (i == 0 || !tek__supplier_is_refused()); i++)
+		spare = tek__carrier_spare_soon(SPARE_NS);
+	return spare;
+}
+
 int tek__bound_begin(void)
 {
 	struct tek_uthread *self = tek__here_self();
@@ -42,7 +55,7 @@ int tek__bound_begin(void)
 	if (!tek__parallel())
 		tek__parallel_grant();
 	/* In place of the carrier that runs it, or for it. */
-	struct tek_carrier *spare = tek__carrier_spare_soon(SPARE_NS);
+	struct tek_carrier *spare = await_spare();
 	if (!spare)
 		return EAGAIN;
 	tek__enter();

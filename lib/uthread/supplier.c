@@ -19,6 +19,7 @@
 static atomic_uint called;
 static atomic_int supplier; /* its tid; 0: it does not run */
 static atomic_uint coming;  /* have been begun and are not there yet */
+static atomic_bool refused; /* the last one could not be made */
 
 /* They are in the engine as soon as they are there: none before others are. */
 static bool any_missing(void)
@@ -56,12 +57,19 @@ static void make_spares(unsigned int generation)
 
 	while (is_current(generation) && any_missing()) {
 		atomic_fetch_add(&coming, 1);
-		if (tek__carrier_start(NULL, generation) != 0) {
+		const bool fails = tek__carrier_start(NULL, generation) != 0;
+		atomic_store(&refused, fails);
+		if (fails) {
 			atomic_fetch_sub(&coming, 1);
 			syscall(SYS_nanosleep, &moment, NULL);
 			break;
 		}
 	}
+}
+
+bool tek__supplier_is_refused(void)
+{
+	return atomic_load(&refused);
 }
 
 void tek__supplier_has_made_one(void)

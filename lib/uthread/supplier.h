@@ -10,6 +10,7 @@
 
 #include "uthread/worker.h"
 
+#include <stdbool.h>
 #include <sys/types.h>
 
 /* 0 or an error number. */
@@ -24,6 +25,9 @@ int tek__supplier_start_again(void);
 
 /* Spare carriers may be missing: it makes them. From a signal handler, too. */
 void tek__supplier_look(void);
+
+/* Whether the last kernel thread that it tried to make could not be had. */
+bool tek__supplier_is_refused(void);
 
 /* By a carrier that it has made, and that is among the spare ones. */
 void tek__supplier_has_made_one(void);
