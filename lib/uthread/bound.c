@@ -2,6 +2,7 @@
 #include "uthread/bound.h"
 
 #include "uthread/idle.h"
+#include "uthread/kernel_thread.h"
 #include "uthread/monitor.h"
 #include "uthread/parallel.h"
 #include "uthread/spares.h"
@@ -10,7 +11,6 @@
 
 #include <errno.h>
 #include <sys/syscall.h>
-#include <time.h>
 #include <unistd.h>
 
 /*
@@ -19,10 +19,6 @@
  */
 #define SPARE_NS 1000000000
 #define SPARE_WAITS 5
-
-/* How often, and how many times, it is looked whether a kernel thread has ended. */
-#define LOOK_AGAIN_NS 20000
-#define LOOKS 20000
 
 static void dedicate(struct tek_carrier *carrier, struct tek_uthread *thread)
 {
@@ -103,14 +99,6 @@ bool tek__generation_begin(void)
 	return alone;
 }
 
-void tek__generation_await_end(pid_t tid)
-{
-	const struct timespec moment = {.tv_nsec = LOOK_AGAIN_NS};
-
-	for (int i = 0; tid && i < LOOKS && syscall(SYS_tgkill, getpid(), tid, 0) == 0; i++)
-		syscall(SYS_nanosleep, &moment, NULL);
-}
-
 /*
  * Until the carriers' kernel threads of the earlier state are gone, but for the process's first one,
  * which cannot end.
@@ -122,8 +110,8 @@ static void await_carriers(const struct tek_carrier *own)
 	for (struct tek_carrier *each = atomic_load(&tek__carriers); each; each = each->all) {
 		if (each == own || each->main)
 			continue;
-		tek__generation_await_end(atomic_load(&each->tid));
-		tek__generation_await_end(atomic_load(&each->ended));
+		tek__kernel_thread_await_end(atomic_load(&each->tid));
+		tek__kernel_thread_await_end(atomic_load(&each->ended));
 	}
 }
 
@@ -132,8 +120,8 @@ int tek__generation_end(void)
 	const struct tek_worker *own = tek__here_worker();
 	const pid_t supplier = tek__supplier_stop(), monitor = tek__monitor_stop();
 
-	tek__generation_await_end(supplier);
-	tek__generation_await_end(monitor);
+	tek__kernel_thread_await_end(supplier);
+	tek__kernel_thread_await_end(monitor);
 	/* Idle carriers leave their workers to others, and end. */
 	for (unsigned int i = 0; i < tek__worker_count; i++) {
 		if (&tek__workers[i] != own)

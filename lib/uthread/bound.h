@@ -48,9 +48,6 @@ void tek__bound_create(struct tek_uthread *thread, struct tek_carrier *carrier);
 bool tek__generation_begin(void);
 int tek__generation_end(void);
 
-/* Waits, not for long, until the kernel thread with this id is gone; 0: there is none. */
-void tek__generation_await_end(pid_t tid);
-
 /* Whether the caller is the kernel thread that the engine takes it for: the child of vfork() is not. */
 bool tek__bound_is_own_carrier(void);
 

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
 #include "uthread/carrier.h"
 
-#include "base/definition.h"
 #include "uthread/affinity.h"
 #include "uthread/engine.h"
 #include "uthread/idle.h"
+#include "uthread/kernel_thread.h"
 #include "uthread/monitor.h"
 #include "uthread/overflow.h"
 #include "uthread/parallel.h"
@@ -18,33 +18,19 @@
 #include "uthread/tls.h"
 #include "uthread/worker.h"
 
-#include <dlfcn.h>
 #include <errno.h>
 #include <linux/futex.h>
 #include <linux/membarrier.h>
-#include <pthread.h>
-#include <stdlib.h>
 #include <string.h>
 #include <sys/prctl.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
-/*
- * Of a carrier's own context, and of kernel threads of the engine's, beside what the C library
- * keeps on a stack.  Not more: mlockall(2) counts it against RLIMIT_MEMLOCK.
- */
+/* Of a carrier's own context.  Not more: mlockall(2) counts it against RLIMIT_MEMLOCK. */
 #define CONTEXT_STACK_BYTES ((size_t)32 << 10)
-#define KERNEL_STACK_BYTES ((size_t)32 << 10)
-/* Where it is not known what that is, or a sanitizer needs more. */
-#define AMPLE_STACK_BYTES ((size_t)256 << 10)
-
-/* How often, and how many times, it is looked whether a kernel thread has begun. */
-#define LOOK_AGAIN_NS 20000
-#define LOOKS 20000
 
 struct tek_carrier *_Atomic tek__carriers;
 atomic_uint tek__carrier_generation;
-static atomic_uint beginning; /* kernel threads, without an id so far */
 
 /* From here on it carries the worker. */
 static void call(struct tek_carrier *carrier, struct tek_worker *worker)
@@ -363,56 +349,6 @@ static void *carry(void *argument)
 	return NULL;
 }
 
-static size_t kernel_stack_bytes(void)
-{
-#if defined(TEK_FIBERS_ASAN) || defined(TEK_FIBERS_TSAN)
-	return AMPLE_STACK_BYTES;
-#else
-	/* Thread-local storage of the program lies there, too. */
-	size_t (*least)(const pthread_attr_t *);
-	void *found = tek__c_library_function("__pthread_get_minstack");
-
-	memcpy(&least, &found, sizeof(least));
-	return least ? KERNEL_STACK_BYTES + least(NULL) : AMPLE_STACK_BYTES;
-#endif
-}
-
-int tek__kernel_thread(void *(*routine)(void *), void *argument)
-{
-	int (*create)(pthread_t *, const pthread_attr_t *, void *(*)(void *), void *);
-	void *found = dlsym(RTLD_NEXT, "pthread_create");
-	uint64_t all = tek__blockable_signals(), before;
-	pthread_attr_t attr;
-	pthread_t handle;
-
-	memcpy(&create, &found, sizeof(create));
-	pthread_attr_init(&attr);
-	pthread_attr_setdetachstate(&attr, PTHREAD_CREATE_DETACHED);
-	pthread_attr_setstacksize(&attr, kernel_stack_bytes());
-	/* What it blocks is its own business: it begins with everything. */
-	syscall(SYS_rt_sigprocmask, SIG_SETMASK, &all, &before, sizeof(all));
-	atomic_fetch_add(&beginning, 1);
-	int error = create(&handle, &attr, routine, argument);
-	if (error)
-		atomic_fetch_sub(&beginning, 1);
-	syscall(SYS_rt_sigprocmask, SIG_SETMASK, &before, NULL, sizeof(before));
-	pthread_attr_destroy(&attr);
-	return error;
-}
-
-void tek__kernel_thread_has_begun(void)
-{
-	atomic_fetch_sub(&beginning, 1);
-}
-
-void tek__kernel_threads_await_ids(void)
-{
-	const struct timespec moment = {.tv_nsec = LOOK_AGAIN_NS};
-
-	for (int i = 0; i < LOOKS && atomic_load(&beginning); i++)
-		syscall(SYS_nanosleep, &moment, NULL);
-}
-
 int tek__carrier_start(struct tek_worker *worker, unsigned int generation)
 {
 	struct tek_carrier *carrier = tek__carrier_new();
@@ -576,7 +512,7 @@ void tek__carriers_after_fork(void)
 	/* The others are not there in the child; what they had in memory is left alone. */
 	tek__spares_after_fork();
 	atomic_store(&tek__carriers, NULL);
-	atomic_store(&beginning, 0);
+	tek__kernel_threads_after_fork();
 	carrier->tid = (pid_t)syscall(SYS_gettid);
 	carrier->timer = -1;
 	atomic_store(&carrier->kernel_here->lock.held, 0);

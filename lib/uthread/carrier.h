@@ -167,16 +167,6 @@ void tek__carrier_set_worker(struct tek_here *here, struct tek_worker *worker);
 bool tek__carrier_take_worker(struct tek_worker *worker,
 			      bool (*is_held_up)(const struct tek_carrier *));
 
-/*
- * A kernel thread of the engine's own, which blocks all signals and is never joined.  Its routine calls
- * tek__kernel_thread_has_begun() as soon as its id can be found.  0 or an error number.
- */
-int tek__kernel_thread(void *(*routine)(void *), void *argument);
-void tek__kernel_thread_has_begun(void);
-
-/* Waits, not for long, until the ids of all that have been made can be found. */
-void tek__kernel_threads_await_ids(void);
-
 /* In the child of fork(): only the calling kernel thread is left. */
 void tek__carriers_after_fork(void);
 

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
 #include "uthread/monitor.h"
 
-#include "uthread/bound.h"
 #include "uthread/carrier.h"
 #include "uthread/clock.h"
 #include "uthread/engine.h"
+#include "uthread/kernel_thread.h"
 #include "uthread/parallel.h"
 #include "uthread/setxid.h"
 #include "uthread/spares.h"

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
 #include "uthread/preempt.h"
 
-#include "base/program.h"
 #include "mediate/channel.h"
 #include "mediate/line.h"
 #include "uthread/carrier.h"
@@ -56,7 +55,7 @@ static void tell_without(const char *what, int error, void (*cure)(struct tek_li
 	if (atomic_exchange(&told, true))
 		return;
 	tek__line_add(&line, "tek: ");
-	tek__line_add(&line, __progname);
+	tek__line_add(&line, tek__channel_program());
 	tek__line_add(&line, "[");
 	tek__line_add_number(&line, (uint64_t)getpid());
 	tek__line_add(&line, "]: user-level threads are not preempted: ");

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
 #include "uthread/supplier.h"
 
-#include "uthread/bound.h"
 #include "uthread/carrier.h"
+#include "uthread/kernel_thread.h"
 #include "uthread/monitor.h"
 #include "uthread/spares.h"
 

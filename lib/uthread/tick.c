@@ -3,6 +3,7 @@
 
 #include "stack/registers.h"
 #include "uthread/carrier.h"
+#include "uthread/kernel_thread.h"
 #include "uthread/overflow.h"
 #include "uthread/reserved.h"
 

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
 #include "uthread/posix/router.h"
 
-#include "uthread/bound.h"
 #include "uthread/carrier.h"
 #include "uthread/engine.h"
 #include "uthread/events_set.h"
 #include "uthread/hidden.h"
+#include "uthread/kernel_thread.h"
 #include "uthread/parallel.h"
 #include "uthread/posix/action.h"
 #include "uthread/posix/held.h"

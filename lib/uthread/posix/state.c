@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
 #include "uthread/posix/state.h"
 
-#include "base/program.h"
 #include "base/user_memory.h"
 #include "mediate/channel.h"
 #include "mediate/line.h"
 #include "uthread/bound.h"
+#include "uthread/kernel_thread.h"
 #include "uthread/posix/exit.h"
 #include "uthread/posix/router.h"
 #include "uthread/posix/state_effect.h"
@@ -30,7 +30,7 @@ static void tell(const char *what, const char *how, const char *why)
 	struct tek_line line = {0};
 
 	tek__line_add(&line, "tek: ");
-	tek__line_add(&line, __progname);
+	tek__line_add(&line, tek__channel_program());
 	tek__line_add(&line, "[");
 	tek__line_add_number(&line, (uint64_t)getpid());
 	tek__line_add(&line, "]: ");
@@ -134,7 +134,7 @@ void tek__state_finish(void)
 		return;
 	const pid_t router = tek__router_stop();
 	int error = tek__generation_end();
-	tek__generation_await_end(router);
+	tek__kernel_thread_await_end(router);
 	if (!error)
 		error = tek__router_start_again();
 	if (error)
