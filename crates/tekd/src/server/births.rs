@@ -23,7 +23,7 @@ const BATCH: usize = 512;
 /// A batch ends after so long, too, and time is looked at after so many.
 const BATCH_LASTS_NS: u64 = 500_000;
 const FEW: usize = 16;
-/// There are no more unread ones than the kernel has room for.
+/// So many are read at the end. What is unread then is looked for.
 const MOST_BATCHES: usize = 64;
 
 /// Whether births are listened to.
@@ -317,14 +317,8 @@ impl Server {
 
     /// No thread is Fast any more.
     pub(super) fn end_lineage(&mut self) {
-        let mut are_all_read = false;
-        for _ in 0..MOST_BATCHES {
-            are_all_read = self.read_births();
-            let is_exhausted = self.load.births.exhausted_until(sys::monotonic_ns()).is_some();
-            if are_all_read || is_exhausted {
-                break;
-            }
-        }
+        // Also if the account is exhausted: no look finds a child whose parent has ended.
+        let are_all_read = (0..MOST_BATCHES).any(|_| self.read_births());
         let are_found = self.births.looks.is_empty() && !self.births.are_lost;
         if !are_all_read || !are_found || !self.births.are_heard() {
             self.bring_all_home();
