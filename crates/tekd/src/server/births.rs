@@ -23,7 +23,7 @@ const BATCH: usize = 512;
 /// A batch ends after so long, too, and time is looked at after so many.
 const BATCH_LASTS_NS: u64 = 500_000;
 const FEW: usize = 16;
-/// So many are read at the end. What is unread then is looked for.
+/// There are no more unread ones than the kernel has room for.
 const MOST_BATCHES: usize = 64;
 
 /// Whether births are listened to.
@@ -108,7 +108,7 @@ fn queue(looks: &mut VecDeque<Look>, more: impl IntoIterator<Item = Look>) {
 impl Server {
     /// Some births can be read.
     pub(super) fn hear_births(&mut self) {
-        self.read_births();
+        self.read_births(BATCH_LASTS_NS);
         let now = sys::monotonic_ns();
         let exhausted = self.load.births.exhausted_until(now);
         let births = &mut self.births;
@@ -125,9 +125,9 @@ impl Server {
     }
 
     /// A batch, on the account of births. `false`: there may be more.
-    fn read_births(&mut self) -> bool {
+    fn read_births(&mut self, lasts_ns: u64) -> bool {
         let before = sys::cpu_ns();
-        let ends_ns = sys::monotonic_ns() + BATCH_LASTS_NS;
+        let ends_ns = sys::monotonic_ns().saturating_add(lasts_ns);
         let (mut are_lost, mut are_all_read) = (false, false);
         for _ in 0..BATCH / FEW {
             let news = self.births.read_few();
@@ -158,7 +158,7 @@ impl Server {
     /// Before a raised limit is given back: its process may have ended, and the news of its last
     /// children be unread.
     pub(super) fn read_births_of(&mut self, limit: Change, uid: u32) {
-        let are_all_read = !self.births.are_lost && self.read_births();
+        let are_all_read = !self.births.are_lost && self.read_births(BATCH_LASTS_NS);
         if !are_all_read || !self.births.looks.is_empty() {
             self.means.effect.disinherit_limit_of_all(limit, uid);
         }
@@ -318,7 +318,7 @@ impl Server {
     /// No thread is Fast any more.
     pub(super) fn end_lineage(&mut self) {
         // Also if the account is exhausted: no look finds a child whose parent has ended.
-        let are_all_read = (0..MOST_BATCHES).any(|_| self.read_births());
+        let are_all_read = (0..MOST_BATCHES).any(|_| self.read_births(u64::MAX));
         let are_found = self.births.looks.is_empty() && !self.births.are_lost;
         if !are_all_read || !are_found || !self.births.are_heard() {
             self.bring_all_home();
