@@ -35,11 +35,14 @@ impl Births {
         Ok(Self { process, last_id: last_id(), at_ticks: sys::boot_ticks() })
     }
 
-    /// Gives `was` to all who were born since of the process, and of those who were born of it, and
+    /// Gives `was`, with this slice, to all who were born since of the process, and of those who were born of it, and
     /// have one of `ours`. A child whose parent has ended is not found.
-    pub(crate) fn give(&self, ours: &[Rule], was: Rule) {
+    pub(crate) fn give(&self, ours: &[Rule], was: Rule, slice_ns: Option<u64>) {
         self.each_process(|process, may_be_born| {
-            self.give_to_threads(process.tid, may_be_born, ours, was);
+            self.give_to_threads(process.tid, may_be_born, ours, |tid, present| {
+                // It ends just now, or its process may not be touched any more.
+                let _ = set_rule(tid, present, was).and_then(|()| sys::give_slice(tid, slice_ns));
+            });
         });
     }
 
@@ -89,7 +92,7 @@ impl Births {
         process: i32,
         may_be_born: impl Fn(&i32) -> bool,
         ours: &[Rule],
-        was: Rule,
+        give: impl Fn(i32, Rule),
     ) {
         for tid in ids_in(&format!("/proc/{process}/task")).into_iter().filter(may_be_born) {
             let Ok(present) = sys::rule(tid) else { continue };
@@ -98,8 +101,7 @@ impl Births {
             }
             let is_heir = |who: &Identity| who.start_ticks >= self.at_ticks;
             if Identity::of(tid).ok().filter(is_heir).is_some() {
-                // It ends just now, or its process may not be touched any more.
-                let _ = set_rule(tid, present, was);
+                give(tid, present);
             }
         }
     }

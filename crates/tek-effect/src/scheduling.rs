@@ -145,6 +145,9 @@ pub(crate) struct SchedulingChange {
     /// Of a thread that is not the first of its process.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) program: Option<Program>,
+    /// The slice that it had for itself: sched_attr.sched_runtime.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) slice_ns: Option<u64>,
     /// If those who are born of it, and so have what was set, are to get what it had.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) births: Option<Births>,
@@ -155,13 +158,15 @@ impl SchedulingChange {
     pub(crate) fn planned(who: Identity, wanted: Scheduling) -> Result<Self, Error> {
         wanted.check()?;
         let was = Scheduling::of(who.tid)?;
-        who.check()?; // so that it was this thread's
+        let slice_ns = sys::own_slice_ns(who.tid).unwrap_or(None);
+        who.check()?; // so that they were this thread's
         if was.policy == DEADLINE {
             return Err(Error::Deadline { tid: who.tid });
         }
         let right = Right::of(who.tid)?;
         let program = Program::of_other_thread(who.tid)?;
-        Ok(Self { who, was, ours: vec![wanted.keeping(was.nice)], right, program, births: None })
+        let ours = vec![wanted.keeping(was.nice)];
+        Ok(Self { who, was, ours, right, program, slice_ns, births: None })
     }
 
     /// The same of a change that its children are to be relieved of, too.
@@ -241,6 +246,7 @@ impl SchedulingChange {
         if to.nice != from.nice {
             if let Err(error) = sys::set_nice(tid, to.nice) {
                 let _ = sys::set_rule(tid, from.rule());
+                let _ = self.give_slice_under(from.rule());
                 return Err(failed(error));
             }
         }
@@ -268,7 +274,7 @@ impl SchedulingChange {
         // Afterwards, because it may have children until then.
         if let Some(births) = &self.births {
             let ours: Vec<Rule> = self.ours.iter().map(|ours| ours.rule()).collect();
-            births.give(&ours, self.was.rule());
+            births.give(&ours, self.was.rule(), self.slice_ns);
         }
         Ok(undone)
     }
@@ -373,11 +379,18 @@ impl SchedulingChange {
                 false => self.loan().rule_without(has),
             };
             if own == has {
+                self.give_slice_under(own).map_err(failed)?;
                 return Ok(own);
             }
             set_rule(tid, has, own).map_err(failed)?;
         }
         Err(Error::Contended { tid })
+    }
+
+    /// The slice goes with the rule that the thread had.
+    fn give_slice_under(&self, rule: Rule) -> io::Result<()> {
+        let is_its_own = rule == self.was.rule();
+        sys::give_slice(self.who.tid, self.slice_ns.filter(|_| is_its_own))
     }
 
     /// The nice value that it has then.

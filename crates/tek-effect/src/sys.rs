@@ -11,6 +11,8 @@ use std::io;
 use std::os::fd::{FromRawFd, OwnedFd, RawFd};
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
+use std::sync::OnceLock;
+use std::thread;
 use tek_abi::TimeOffsets;
 
 /// The first version of sched_getattr(2)'s struct, which every kernel knows.
@@ -22,7 +24,9 @@ struct Attributes {
     flags: u64,
     nice: i32,
     priority: u32,
-    deadline: [u64; 3],
+    /// Under a fair policy its slice in ns (Linux 6.12; 0: this kernel has none).
+    runtime: u64,
+    deadline: [u64; 2],
 }
 
 const RESET_ON_FORK: u64 = 1;
@@ -43,12 +47,17 @@ pub(crate) fn open_pidfd(tid: i32) -> io::Result<OwnedFd> {
     Ok(unsafe { OwnedFd::from_raw_fd(fd) })
 }
 
-/// What a thread runs under.
-pub(crate) fn rule(tid: i32) -> io::Result<Rule> {
+fn attributes(tid: i32) -> io::Result<Attributes> {
     let mut attributes = Attributes::default();
     let size = size_of::<Attributes>();
     // SAFETY: the kernel writes at most `size` bytes into `attributes`.
     checked(unsafe { libc::syscall(libc::SYS_sched_getattr, tid, &mut attributes, size, 0) })?;
+    Ok(attributes)
+}
+
+/// What a thread runs under.
+pub(crate) fn rule(tid: i32) -> io::Result<Rule> {
+    let attributes = attributes(tid)?;
     Ok(Rule {
         policy: attributes.policy,
         priority: attributes.priority,
@@ -56,8 +65,8 @@ pub(crate) fn rule(tid: i32) -> io::Result<Rule> {
     })
 }
 
-/// Sets it. sched_setscheduler(2) and not sched_setattr(2): the former keeps the nice value, and a
-/// slice that the thread chose for itself.
+/// Sets it. sched_setscheduler(2) and not sched_setattr(2): the former keeps the nice value. A fair
+/// policy comes with the usual slice: [`give_slice`].
 pub(crate) fn set_rule(tid: i32, rule: Rule) -> io::Result<()> {
     let flag = if rule.reset_on_fork { libc::SCHED_RESET_ON_FORK } else { 0 };
     let policy = rule.policy as i32 | flag;
@@ -66,6 +75,47 @@ pub(crate) fn set_rule(tid: i32, rule: Rule) -> io::Result<()> {
     // SAFETY: the kernel reads one int, which is all that struct sched_param is to it.
     let done = unsafe { libc::syscall(libc::SYS_sched_setscheduler, tid, policy, &priority) };
     let done = checked(done);
+    step::here();
+    done.map(drop)
+}
+
+/// The slice of a thread that has a fair policy, in ns.
+fn slice_ns(attributes: &Attributes) -> Option<u64> {
+    let is_fair = matches!(attributes.policy as i32, libc::SCHED_OTHER | libc::SCHED_BATCH);
+    (is_fair && attributes.runtime != 0).then_some(attributes.runtime)
+}
+
+/// The slice that the kernel gives with a fair policy; `None`: this kernel has none. It is asked for
+/// once: it changes with the number of CPUs only.
+fn usual_slice_ns() -> Option<u64> {
+    static USUAL: OnceLock<Option<u64>> = OnceLock::new();
+    let ask = || {
+        let usual = Rule { policy: 0, priority: 0, reset_on_fork: true };
+        set_rule(0, usual).and_then(|()| attributes(0)).ok().and_then(|has| slice_ns(&has))
+    };
+    *USUAL.get_or_init(|| thread::spawn(ask).join().ok().flatten())
+}
+
+/// The slice that a thread has been given for itself, in ns; `None`: it has the usual one, or a policy
+/// without slices.
+pub(crate) fn own_slice_ns(tid: i32) -> io::Result<Option<u64>> {
+    let slice_ns = slice_ns(&attributes(tid)?);
+    Ok(slice_ns.filter(|_| slice_ns != usual_slice_ns()))
+}
+
+/// Gives a thread, which has just got a fair policy, the slice that it had. One that it has set for
+/// itself meanwhile stays.
+pub(crate) fn give_slice(tid: i32, slice_ns: Option<u64>) -> io::Result<()> {
+    let Some(runtime) = slice_ns else { return Ok(()) };
+    let has = attributes(tid)?;
+    if self::slice_ns(&has).is_none_or(|has| Some(has) != usual_slice_ns()) {
+        return Ok(());
+    }
+    let size = size_of::<Attributes>() as u32;
+    let wanted = Attributes { size, runtime, deadline: [0; 2], ..has };
+    step::here();
+    // SAFETY: the kernel reads `size` bytes of `wanted`.
+    let done = checked(unsafe { libc::syscall(libc::SYS_sched_setattr, tid, &wanted, 0) });
     step::here();
     done.map(drop)
 }

@@ -22,6 +22,7 @@ fn what() -> impl Strategy<Value = What> {
             ours: vec![set],
             right: Default::default(),
             program: None,
+            slice_ns: None,
             births: None,
         })
     })
@@ -121,7 +122,7 @@ proptest! {
         for (note, set, which) in steps {
             let numbers: Vec<u64> = held.all().map(|(change, _)| change).collect();
             let line = if note || numbers.is_empty() {
-                let what = SchedulingChange { who, was: present, ours: vec![set], right: Default::default(), program: None, births: None };
+                let what = SchedulingChange { who, was: present, ours: vec![set], right: Default::default(), program: None, slice_ns: None, births: None };
                 present = set;
                 Line::Note { change: held.next(), what: What::Scheduling(what) }
             } else {
@@ -158,6 +159,7 @@ fn noted(change: u64, tid: i32) -> Line {
             ours: vec![usual],
             right: Default::default(),
             program: None,
+            slice_ns: None,
             births: None,
         }),
     }
