@@ -193,6 +193,23 @@ static const struct link_map *first_file(void)
 	return _r_debug.r_map;
 }
 
+void tek__each_file_elsewhere(void (*visit)(struct link_map *file, void *value), void *value)
+{
+#if __GLIBC_PREREQ(2, 35)
+	if (_r_debug.r_version < 2)
+		return;
+	const struct r_debug_extended *namespace = (const void *)&_r_debug;
+	for (; namespace; namespace = namespace->r_next) {
+		if (own_file_in(namespace->base.r_map))
+			continue;
+		for (struct link_map *file = namespace->base.r_map; file; file = file->l_next)
+			visit(file, value);
+	}
+#else
+	(void)visit, (void)value;
+#endif
+}
+
 const struct link_map *tek__own_file(void)
 {
 	return own_file_in(first_file());

@@ -26,6 +26,13 @@ struct tek_definition {
 /* The file that contains this code, in the loader's list; NULL: it is not there. */
 const struct link_map *tek__own_file(void);
 
+/*
+ * Calls `visit` for each file of the other namespaces (dlmopen(3)).  Only for a function that
+ * dl_iterate_phdr(3) calls: nothing is loaded or unloaded meanwhile.  Before glibc 2.35 it finds
+ * none.
+ */
+void tek__each_file_elsewhere(void (*visit)(struct link_map *file, void *value), void *value);
+
 /* The C library, in the loader's list. */
 const struct link_map *tek__c_library_file(void);
 

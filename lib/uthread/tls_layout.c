@@ -1,8 +1,10 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
 #include "uthread/tls_layout.h"
 
+#include "base/definition.h"
 #include "uthread/tls_glibc.h"
 
+#include <dlfcn.h>
 #include <link.h>
 #include <stdlib.h>
 #include <string.h>
@@ -15,25 +17,45 @@ enum {
 struct search {
 	struct tek_tls_layout *layout;
 	size_t capacity, count;
+	bool is_begun;
 };
 
+static void note(struct search *search, size_t number, const ElfW(Phdr) * segments, size_t count)
+{
+	if (!number || search->count++ >= search->capacity)
+		return;
+	struct tek_tls_module *module = &search->layout->modules[search->layout->module_count++];
+	*module = (struct tek_tls_module){.number = number};
+	for (size_t i = 0; i < count; i++) {
+		if (segments[i].p_type == PT_TLS) {
+			module->image_bytes = segments[i].p_filesz;
+			module->bytes = segments[i].p_memsz;
+		}
+	}
+}
+
+/* A file of another namespace, such as the C library that dlmopen(3) has loaded once more. */
+static void note_elsewhere(struct link_map *file, void *search)
+{
+	const ElfW(Ehdr) *head = (const void *)file->l_addr;
+	size_t number = 0;
+
+	if (dlinfo(file, RTLD_DI_TLS_MODID, &number) == 0 && number && head &&
+	    memcmp(head->e_ident, ELFMAG, SELFMAG) == 0)
+		note(search, number, (const void *)((const char *)head + head->e_phoff),
+		     head->e_phnum);
+}
+
+/* For dl_iterate_phdr(3), which keeps all lists of files as they are meanwhile. */
 static int note_module(struct dl_phdr_info *info, size_t size, void *argument)
 {
 	struct search *search = argument;
-	(void)size;
 
-	if (!info->dlpi_tls_modid)
-		return 0;
-	if (search->count++ >= search->capacity)
-		return 0;
-	struct tek_tls_module *module = &search->layout->modules[search->layout->module_count++];
-	*module = (struct tek_tls_module){.number = info->dlpi_tls_modid};
-	for (size_t i = 0; i < info->dlpi_phnum; i++) {
-		if (info->dlpi_phdr[i].p_type == PT_TLS) {
-			module->image_bytes = info->dlpi_phdr[i].p_filesz;
-			module->bytes = info->dlpi_phdr[i].p_memsz;
-		}
-	}
+	(void)size;
+	if (!search->is_begun)
+		tek__each_file_elsewhere(note_elsewhere, search);
+	search->is_begun = true;
+	note(search, info->dlpi_tls_modid, info->dlpi_phdr, info->dlpi_phnum);
 	return 0;
 }
 
@@ -45,6 +67,7 @@ static struct tek_tls_layout *list_modules(void)
 	dl_iterate_phdr(note_module, &search);
 	search.capacity = search.count;
 	search.count = 0;
+	search.is_begun = false;
 	search.layout = calloc(1, sizeof(*search.layout) +
 					  search.capacity * sizeof(struct tek_tls_module));
 	if (search.layout)

@@ -198,3 +198,58 @@ def test_a_library_is_the_variant_that_the_loader_prefers(open_build, open_direc
         pytest.skip("the loader here prefers no variant")
     ended = run(open_build, program, *mode, "--", program, "libvariant.so")
     assert (ended.returncode, ended.stdout) == (0, "preferred\n"), ended.stderr
+
+
+# A second C library: its functions use thread-local variables of its own.
+OPENS_C_LIBRARY = r"""
+#define _GNU_SOURCE
+#include <dlfcn.h>
+#include <gnu/lib-names.h>
+#include <pthread.h>
+#include <semaphore.h>
+#include <stdio.h>
+#include <string.h>
+static sem_t go;
+static long (*number)(const char *, char **, int);
+static void *wait_and_read(void *argument)
+{
+	sem_wait(&go);
+	return (void *)number(argument, NULL, 10);
+}
+static void *open_and_read(void *name)
+{
+	if (dlmopen(LM_ID_NEWLM, "libnone.so", RTLD_NOW) || !strstr(dlerror(), "libnone.so"))
+		return NULL;
+	void *library = dlmopen(LM_ID_NEWLM, name, RTLD_NOW);
+	number = library ? (long (*)(const char *, char **, int))dlsym(library, "strtol") : NULL;
+	return (void *)(number ? number("7", NULL, 10) : 0);
+}
+int main(int argc, char **argv)
+{
+	pthread_t before, opener, after;
+	void *results[3];
+	sem_init(&go, 0, 0);
+	pthread_create(&before, NULL, wait_and_read, " 42");
+	if (argc > 1 && pthread_create(&opener, NULL, open_and_read, LIBC_SO) == 0)
+		pthread_join(opener, &results[0]);
+	else
+		results[0] = open_and_read(LIBC_SO);
+	if (!results[0])
+		return fprintf(stderr, "%s\n", dlerror()), 3;
+	pthread_create(&after, NULL, wait_and_read, "\t43");
+	sem_post(&go);
+	sem_post(&go);
+	pthread_join(before, &results[1]);
+	pthread_join(after, &results[2]);
+	printf("%ld %ld %ld %ld\n", (long)results[0], number("8", NULL, 10), (long)results[1], (long)results[2]);
+	return argv[0] == NULL;
+}
+"""
+
+
+@pytest.mark.parametrize("mode", [[], *REPLACING], ids=" ".join)
+@pytest.mark.parametrize("opener", [[], ["thread"]], ids=["first", "other"])
+def test_a_second_c_library_works_in_all_threads(open_build, compile_c, mode, opener):
+    program = compile_c(OPENS_C_LIBRARY, "cc", "-w", "-pthread")
+    ended = run(open_build, program, *mode, "--", program, *opener)
+    assert (ended.returncode, ended.stdout) == (0, "7 8 42 43\n"), ended.stderr

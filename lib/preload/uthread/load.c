@@ -12,14 +12,21 @@
 #include "preload/deepbind.h"
 #include "preload/uthread/real.h"
 #include "uthread/engine.h"
+#include "uthread/posix/record.h"
+#include "uthread/reserved.h"
 #include "uthread/tls.h"
+#include "uthread/worker.h"
 #include "uthread/zones.h"
 
+#include <dlfcn.h>
 #include <link.h>
+#include <pthread.h>
+#include <signal.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
 static struct link_map *file_of(void *caller)
@@ -193,6 +200,73 @@ TEK_EXPORT void *dlopen(const char *name, int mode)
 	 * With optimisation this is a jump: the loader sees who called us, and says what is wrong.
 	 */
 	return handle ? handle : TEK_REAL(dlopen)(name, mode);
+}
+
+/* What a kernel thread opens in another namespace. */
+struct request {
+	Lmid_t namespace;
+	const char *name;
+	int mode;
+	void *handle;
+};
+
+static void *open_elsewhere(void *argument)
+{
+	struct request *request = argument;
+
+	request->handle = TEK_REAL(dlmopen)(request->namespace, request->name, request->mode);
+	return NULL;
+}
+
+/*
+ * The C library of a new namespace uses its own thread-local variables at once.  The loader gives them
+ * their first values in storage of kernel threads only, so another thread than the first one has the
+ * library opened by a new one.  False: none is to be had.
+ */
+static bool let_open_elsewhere(struct request *request)
+{
+	const uint64_t all = tek__blockable_signals();
+	uint64_t before;
+	pthread_t opener;
+
+	syscall(SYS_rt_sigprocmask, SIG_SETMASK, &all, &before, sizeof(all));
+	const int error = TEK_REAL(pthread_create)(&opener, NULL, open_elsewhere, request);
+	syscall(SYS_rt_sigprocmask, SIG_SETMASK, &before, NULL, sizeof(before));
+	return !error && TEK_REAL(pthread_join)(opener, NULL) == 0;
+}
+
+static bool has_own_storage(void)
+{
+	return tek__engine_runs() && tek__engine.own_tls &&
+	       tek__here_self() != tek__posix_first.thread;
+}
+
+/* The handle; NULL: it could not be opened in this way. */
+__attribute__((noinline)) static void *open_in(Lmid_t namespace, const char *name,
+					       struct link_map *file, int mode)
+{
+	struct request request = {namespace, name, mode, NULL};
+	char path[PATH_BYTES];
+
+	if (caller_counts(name, file)) {
+		if (mode & RTLD_NOLOAD || !find(name, file, path))
+			return NULL;
+		request.name = path;
+	}
+	if (!has_own_storage() || namespace == LM_ID_BASE || !let_open_elsewhere(&request))
+		open_elsewhere(&request);
+	return request.handle;
+}
+
+TEK_EXPORT void *dlmopen(Lmid_t namespace, const char *name, int mode)
+{
+	struct link_map *file = name ? file_of(__builtin_return_address(0)) : NULL;
+	void *handle = name ? open_in(namespace, name, file, mode) : NULL;
+
+	if (handle)
+		libraries_changed();
+	/* As in dlopen(). */
+	return handle ? handle : TEK_REAL(dlmopen)(namespace, name, mode);
 }
 
 TEK_EXPORT int dlclose(void *handle)
