@@ -355,6 +355,20 @@ class AheadOfTime(unittest.TestCase):
             pass
         self.assertIsNotNone(builder.process.returncode)
 
+    @unittest.skipUnless(os.geteuid() == 0, "needs root")
+    def test_a_build_that_is_waited_for_is_not_gentle_any_more(self):
+        build = self.context.top / "tools-of-its-own"
+        build.mkdir()
+        (self.context.top / "tools").unlink()
+        (self.context.top / "tools").symlink_to(build)
+        told = self.context.top / "told"
+        (build / "build").write_text(f"#!/bin/sh\nsleep 3\nps -o ni= -p $$ > {told}\n")
+        (build / "build").chmod(0o755)
+        (build / "checks").symlink_to(Path(__file__).resolve().parent / "checks")
+        with ahead.Ahead(self.context, ["e2e"]) as builder:
+            builder.wait("e2e")
+        self.assertEqual(told.read_text().strip(), str(os.nice(0)))
+
     def test_a_command_has_the_signals_that_we_ignore(self):
         ignored = {number: signal.signal(number, signal.SIG_IGN)
                    for number in (signal.SIGINT, signal.SIGHUP)}
