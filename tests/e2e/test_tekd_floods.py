@@ -3,6 +3,7 @@
 who have one. SECURITY.md names the bounds."""
 import collections
 import contextlib
+import os
 import pathlib
 import subprocess
 import time
@@ -87,17 +88,45 @@ def holding(flooded, uid, count, group=None):
         process.communicate(timeout=60)
 
 
+@contextlib.contextmanager
+def echo(flooded, groups=0):
+    """A server that is as urgent as tekd and uses as much CPU time; it moves a process between these groups."""
+    serves = subprocess.Popen(["chrt", "-f", "51", *flooded.command("echo", 0, groups)], stdout=subprocess.PIPE,
+                              text=True)
+    try:
+        assert serves.stdout.readline() == "ready\n"
+        yield
+    finally:
+        serves.kill()
+        serves.communicate(timeout=60)
+
+
+@contextlib.contextmanager
+def two_groups():
+    """Two control groups of the hierarchy that has CPU time."""
+    tops = map(pathlib.Path, ("/sys/fs/cgroup/cpu", "/sys/fs/cgroup/cpu,cpuacct", "/sys/fs/cgroup"))
+    top = next((top for top in tops if (top / "cgroup.procs").exists()), None)
+    if top is None:
+        pytest.skip("no control groups here")
+    both = [top / f"tek-test-moves-{os.getpid()}-{number}" for number in (1, 2)]
+    for path in both:
+        path.mkdir()
+    try:
+        yield ":".join(map(str, both))
+    finally:
+        for path in both:
+            eventually(lambda path=path: not read(path / "cgroup.procs"))
+            path.rmdir()
+
+
 @pytest.fixture
 def flooded(daemon, compile_c, open_directory):
     daemon.socket = open_directory / "tekd"
     program = compile_c(SOURCE, "cc", "-O1", "-pthread", "-I", str(ABI))
     flooded = Flooded(daemon, program)
-    serves = subprocess.Popen(["chrt", "-f", "51", *flooded.command("echo", 0, 0)], stdout=subprocess.PIPE, text=True)
-    assert serves.stdout.readline() == "ready\n"
-    yield flooded
-    flooded.end_floods()
-    serves.kill()
-    serves.communicate(timeout=60)
+    with echo(flooded):
+        yield flooded
+        flooded.end_floods()
 
 
 def judge(flooded, kind, uids, most_ratio=MOST_RATIO):
@@ -154,11 +183,13 @@ def test_executed_programs_that_are_to_be_placed_take_little_time(flooded, kind)
     places = f'[[place]]\ngroup = "background"\nusers = [{FIRST_STRANGER}]\n'
     # Groups of version 1 may have no real-time runtime.
     flooded.before_others = ["nice", "-n", "-20"]
-    flooded.daemon.start(groups(places=places) + GRANT)
-    status = flooded.daemon.client().json(STATUS)
-    if status["groups"] is None:
-        pytest.skip(f"no control groups here: {status['groups_why']}")
-    judge(flooded, kind, range(FIRST_STRANGER, FIRST_STRANGER + FLOODERS))
+    # tekd moves the thread. The kernel makes a move wait for programs that are just executed.
+    with two_groups() as both, echo(flooded, both):
+        flooded.daemon.start(groups(places=places) + GRANT)
+        status = flooded.daemon.client().json(STATUS)
+        if status["groups"] is None:
+            pytest.skip(f"no control groups here: {status['groups_why']}")
+        judge(flooded, kind, range(FIRST_STRANGER, FIRST_STRANGER + FLOODERS))
 
 
 @pytest.mark.alone("real-time load")

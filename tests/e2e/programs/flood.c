@@ -7,7 +7,10 @@
  * took, in ns: the median, the 99th percentile, the same of a server that uses as much CPU time (at
  * SOCKET with ".echo" behind it), and how many requests were refused.
  *
- * flood SOCKET echo UID SECONDS - is that server.
+ * flood SOCKET echo UID 0 - is that server.
+ *
+ * flood SOCKET echo UID GROUP:GROUP - the same, which also moves a process from one of these control
+ * groups to the other for each answer.
  *
  * flood SOCKET hold UID COUNT - makes so many threads critical and prints how many are.  Ends with
  * its input.
@@ -280,6 +283,38 @@ static int64_t used_ns(void)
 	return used.tv_sec * 1000000000LL + used.tv_nsec;
 }
 
+/* What an echo moves from one group to the other. */
+static pid_t moved;
+static int lists[2] = {-1, -1}; /* of processes, of the groups */
+
+static void open_groups(char *groups)
+{
+	char path[512], *second = strchr(groups, ':');
+	if (!second)
+		return;
+	*second++ = 0;
+	for (int i = 0; i < 2; i++) {
+		snprintf(path, sizeof path, "%s/cgroup.procs", i ? second : groups);
+		lists[i] = open(path, O_WRONLY | O_CLOEXEC);
+		if (lists[i] < 0)
+			err(1, "%s", path);
+	}
+	moved = fork();
+	if (moved == 0) {
+		prctl(PR_SET_PDEATHSIG, SIGKILL);
+		sched_setscheduler(0, SCHED_OTHER, &(struct sched_param){0});
+		for (;;)
+			pause();
+	}
+}
+
+static void move_once(void)
+{
+	static int turn;
+	if (moved && dprintf(lists[turn = !turn], "%d", moved) < 0)
+		err(1, "cannot move a process");
+}
+
 /* The time that an answer is to take stands in place of a thread's id. */
 static void serve_echo(int listener)
 {
@@ -290,6 +325,7 @@ static void serve_echo(int listener)
 		while (recv(fd, &received, sizeof received, 0) == sizeof received) {
 			int64_t end = used_ns() + received.tid;
 			reply.number = received.number;
+			move_once();
 			while (used_ns() < end)
 				;
 			send(fd, &reply, sizeof reply, MSG_NOSIGNAL);
@@ -377,6 +413,7 @@ int main(int argc, char **argv)
 		if (bind(listener, (struct sockaddr *)&at, sizeof at) || listen(listener, 8))
 			err(1, "cannot serve at %s", at.sun_path);
 		chmod(at.sun_path, 0666);
+		open_groups(argv[4]);
 		puts("ready");
 		fflush(stdout);
 		serve_echo(listener);
