@@ -7,6 +7,7 @@ mod curves;
 mod equations;
 mod experiments;
 mod faults;
+mod files;
 mod keeper;
 mod losses;
 mod overhead;
@@ -40,6 +41,8 @@ use variant::Variant;
   tek bench kthread --quick --parts pdflush    a few seconds, to see whether it runs
   tek bench kthread --parts worker --variants alone,as-it-is,tek --no-figures --rounds 9
   tek bench kthread --json result.json         all points of all curves for other programs
+  tek bench kthread --parts files --operations fdatasync --rounds 25 --directory /mnt
+                                               3,000 answers that wait for one file system
   tek bench kthread --assert                   exit status 1 if a bar is missed
   tek lab run --kind irqthreads --memory 256M --limit 900 --manifest lab/manifest.toml --with build -- \\
       /tek/build/bin/tek bench kthread --parts irq,kswapd --directory /disk
@@ -73,6 +76,9 @@ pub struct Args {
     /// Only what is judged: not the other periods and sizes of the paper's figures
     #[arg(long)]
     no_figures: bool,
+    /// Which operations of the part files, separated by commas [default: all]
+    #[arg(long, value_delimiter = ',', value_name = "LIST")]
+    operations: Vec<String>,
     /// Where files are written and read: on a disk, not in memory [default: where temporary files lie]
     #[arg(long, value_name = "DIR")]
     directory: Option<PathBuf>,
@@ -94,6 +100,8 @@ enum Part {
     Kswapd,
     /// A writer while new kernel workers have to be created
     Worker,
+    /// Operations on files that wait for the disk, and what late answers wait for
+    Files,
     /// What a third task loses, by equation (2) and by equation (1)
     Equations,
     /// From an event to the changed priority
@@ -108,6 +116,7 @@ enum Part {
 struct Plan {
     extent: Extent,
     variants: Vec<Variant>,
+    operations: Vec<String>,
     settle: bool,
     rounds: usize,
     overhead_rounds: usize,
@@ -117,6 +126,7 @@ struct Plan {
 const FULL: Plan = Plan {
     extent: Extent { seconds: 6.0, varied: true },
     variants: Vec::new(),
+    operations: Vec::new(),
     settle: true,
     rounds: 5,
     overhead_rounds: 9,
@@ -125,6 +135,7 @@ const FULL: Plan = Plan {
 const QUICK: Plan = Plan {
     extent: Extent { seconds: 0.6, varied: false },
     variants: Vec::new(),
+    operations: Vec::new(),
     settle: false,
     rounds: 1,
     overhead_rounds: 1,
@@ -169,7 +180,10 @@ pub fn run(args: &Args) -> anyhow::Result<ExitCode> {
         measured.sessions.iter().flat_map(|session| session.failed.clone()).collect();
     let mut sections = Vec::new();
     for session in &measured.sessions {
-        sections.push(summary::report(session, terminal));
+        sections.push(match session.part {
+            "files" => files::report(session, terminal),
+            _ => summary::report(session, terminal),
+        });
         if session.part == "equations" {
             sections.push(equations::report(session, terminal));
         }
@@ -197,7 +211,13 @@ pub fn run(args: &Args) -> anyhow::Result<ExitCode> {
 }
 
 fn rows(measured: &Measured, judged: &[super::verdict::Verdict]) -> Vec<Row> {
-    let mut rows: Vec<Row> = measured.sessions.iter().flat_map(summary::rows).collect();
+    let mut rows: Vec<Row> = Vec::new();
+    for session in &measured.sessions {
+        rows.extend(match session.part {
+            "files" => files::rows(session),
+            _ => summary::rows(session),
+        });
+    }
     rows.extend(measured.session("equations").iter().flat_map(|it| equations::rows(it)));
     rows.extend(measured.reaction.iter().flat_map(reaction::rows));
     rows.extend(measured.overhead.iter().flat_map(overhead::rows));
@@ -211,6 +231,7 @@ fn measure(args: &Args, parts: &[Part]) -> anyhow::Result<(Measured, Vec<NotRun>
     let mut plan = if args.judge.quick { QUICK } else { FULL };
     plan.extent.varied &= !args.no_figures;
     plan.variants = variants(&args.variants);
+    plan.operations.clone_from(&args.operations);
     let rounds = args.rounds.map_or(plan.rounds, usize::from);
     let kills = args.faults.map_or(plan.kills, |kills| kills as usize);
     let mut stage = Stage::prepare(args.directory.as_deref())?;
@@ -270,6 +291,7 @@ fn experiment(
             }
             ("kswapd", experiments::kswapd(extent, memory))
         }
+        Part::Files => ("files", files::cases(extent, &plan.operations)?),
         Part::Worker => ("worker", experiments::worker(extent, stage.writes()?)),
         Part::Equations => ("equations", experiments::equations(extent, stage.writes()?)),
         _ => ("pdflush", experiments::pdflush(extent, stage.writes()?)),
@@ -277,7 +299,9 @@ fn experiment(
     if plan.settle && cases.iter().any(|case| case.dirty_bytes().is_some()) {
         stage.settle(&cases)?;
     }
-    Ok(session::measure(stage, name, &cases, &plan.variants, rounds))
+    let only = |it: &Variant| name != "files" || FILES.contains(it);
+    let variants: Vec<Variant> = plan.variants.iter().copied().filter(only).collect();
+    Ok(session::measure(stage, name, &cases, &variants, rounds))
 }
 
 /// These, or all; stalld then only where it is installed.
@@ -293,6 +317,9 @@ fn variants(wanted: &[Variant]) -> Vec<Variant> {
     variants.dedup();
     variants
 }
+
+/// The variants of the part files, whose operations are many.
+const FILES: [Variant; 4] = [Variant::Alone, Variant::AloneAgain, Variant::AsItIs, Variant::Tek];
 
 /// More than this is not filled by reading a file.
 const MUCH_MEMORY: u64 = 1 << 30;

@@ -3,9 +3,10 @@
 
 use super::case::{dirty, Case, Task};
 use super::experiments::Writes;
+use super::files::Look;
 use super::keeper::Keeper;
 use super::losses::{self, Losses, Trace};
-use super::threads::{Between, Look};
+use super::threads::{self, Between};
 use super::variant::{Variant, STATIC};
 use crate::bench::daemon::Daemon;
 use crate::bench::ground::{Copied, Ground, User};
@@ -25,9 +26,10 @@ use tek_advice::Package;
 
 const BYSTANDER: &str = "bystander";
 /// The programs; `bystander` does what `hog` does and is not one.
-const PROGRAMS: [Copied; 9] = [
+const PROGRAMS: [Copied; 10] = [
     ("kthread", "writer", "writer"),
     ("kthread", "reader", "reader"),
+    ("kthread", "file_ops", "file_ops"),
     ("kthread", "hog", "hog"),
     ("kthread", "hog", BYSTANDER),
     ("kthread", "spawner", "spawner"),
@@ -77,6 +79,8 @@ pub struct Run {
     /// CPU, from, to: when the kernel stopped all real-time threads.
     pub stopped: Vec<(i32, u64, u64)>,
     pub threads: Between,
+    /// What late answers waited for.
+    pub late: Vec<Look>,
     pub tekd: Option<Used>,
     /// What tekd says of kernel threads.
     pub kthreads: Value,
@@ -87,6 +91,8 @@ struct Took {
     turns: Vec<(u64, u64)>,
     cpu_ns: u64,
     samples: Vec<(u64, u64, u64, u64)>,
+    #[serde(default)]
+    late: Vec<Look>,
 }
 
 #[derive(Deserialize)]
@@ -195,7 +201,7 @@ impl Stage {
         daemon: &Option<Daemon>,
     ) -> anyhow::Result<Run> {
         let usage = || daemon.as_ref().map(Daemon::usage).transpose();
-        let (before, used_before, begin) = (Look::now(), usage()?, Instant::now());
+        let (before, used_before, begin) = (threads::Look::now(), usage()?, Instant::now());
         let mut threads = losses::Threads::default();
         if let Some(trace) = &self.trace {
             for (number, (task, program)) in tasks.iter().zip(&*programs).enumerate() {
@@ -215,8 +221,9 @@ impl Stage {
         let mut run = Run::default();
         for (number, (task, program)) in tasks.iter().zip(programs).enumerate() {
             if number == 0 {
-                let Took { turns, cpu_ns, samples } = program.read_line().context(task.program)?;
-                (run.turns, run.task_cpu_ns, run.samples) = (turns, cpu_ns, samples);
+                let took: Took = program.read_line().context(task.program)?;
+                (run.turns, run.task_cpu_ns) = (took.turns, took.cpu_ns);
+                (run.samples, run.late) = (took.samples, took.late);
             } else if matches!(task.program, "hog" | BYSTANDER) {
                 let Hogged { hogs, stopped } = program.read_line().context(task.program)?;
                 run.stopped.extend(stopped);
@@ -226,7 +233,7 @@ impl Stage {
             }
         }
         ensure!(!run.turns.is_empty(), "{} did nothing", case.task.program);
-        let after = Look::now();
+        let after = threads::Look::now();
         run.threads = after.since(&before);
         if let Some(trace) = &self.trace {
             threads.kernel = before.tids().chain(after.tids()).collect();

@@ -2,6 +2,7 @@
 //! What must be shown of kernel threads, and whether it was.
 
 use super::equations::{extra_loss, to_kernel_threads};
+use super::files;
 use super::overhead::With;
 use super::session::{Measured as Case, Session};
 use super::summary::sum;
@@ -15,6 +16,9 @@ const MAX_RATIO: f64 = 2.0;
 /// How far the kernel as it is must be above it, or there is nothing to solve.
 const PDFLUSH_PROBLEM: f64 = 10.0;
 const PROBLEM: f64 = 5.0;
+/// Of operations on files: outside what RT throttling stopped.
+const FILES_RATIO: f64 = 2.0;
+const FILES_PROBLEM_PERCENT: f64 = 5.0;
 const REACTION_US: f64 = 100.0;
 const TEKD_PERCENT: f64 = 1.0;
 /// Beyond what two equal measurements differ by.
@@ -41,6 +45,7 @@ pub fn judge(measured: &Measured, parts: &[Part]) -> Vec<Verdict> {
                 ["worker: TEK max of a round / alone", "worker: as it is max of a round / alone"],
                 measured.session("worker"),
             ),
+            Part::Files => files(measured.session("files")),
             Part::Equations => equations(measured.session("equations")),
             Part::Reaction => reaction(measured),
             Part::Overhead => overhead(measured),
@@ -93,6 +98,38 @@ fn problem(what: [&'static str; 2], session: Option<&Session>) -> Vec<Verdict> {
     vec![
         verdict(what[0], Must::BeAtMost(MAX_RATIO), "times", max(Variant::Tek)),
         verdict(what[1], Must::BeAtLeast(PROBLEM), "times", max(Variant::AsItIs)),
+    ]
+}
+
+/// The worst of all operations.
+fn files(session: Option<&Session>) -> Vec<Verdict> {
+    let cases = || session.into_iter().flat_map(|session| &session.cases);
+    let ratio = cases().filter_map(|case| files::p99_ratio(case, Variant::Tek));
+    let late = |variant| {
+        let all: Vec<_> = cases().filter_map(|case| files::late(case, variant)).collect();
+        let late = all.iter().map(|(late, _)| late).sum::<usize>() as f64;
+        (!all.is_empty()).then_some((late, all.iter().map(|(_, n)| n).sum::<usize>() as f64))
+    };
+    let percent = late(Variant::AsItIs).map(|(late, all)| 100.0 * late / all.max(1.0));
+    vec![
+        verdict(
+            "files: TEK p99 of the worst operation / alone",
+            Must::BeAtMost(FILES_RATIO),
+            "times",
+            ratio.reduce(f64::max),
+        ),
+        verdict(
+            "files: TEK answers over 20 ms",
+            Must::BeAtMost(0.0),
+            "answers",
+            late(Variant::Tek).map(|(late, _)| late),
+        ),
+        verdict(
+            "files: as it is answers over 20 ms",
+            Must::BeAtLeast(FILES_PROBLEM_PERCENT),
+            "%",
+            percent,
+        ),
     ]
 }
 
@@ -187,7 +224,14 @@ mod tests {
         for runs in equations.cases.iter_mut().flat_map(|case| case.runs.values_mut()) {
             *runs = vec![runs[0].clone(); MIN_ROUNDS];
         }
-        let mut sessions: Vec<_> = ["pdflush", "irq", "kswapd", "worker"].map(session).into();
+        let mut sessions: Vec<_> =
+            ["pdflush", "irq", "kswapd", "worker", "files"].map(session).into();
+        let files = sessions.last_mut().unwrap();
+        let late = files.cases[0].runs.values_mut().flatten();
+        late.for_each(|run| run.turns.truncate(200));
+        for run in files.cases[0].runs.get_mut(&Variant::AsItIs).unwrap() {
+            run.turns.iter_mut().take(20).for_each(|turn| turn.1 = 400_000_000);
+        }
         sessions.push(equations);
         let reaction = reaction::Reaction { p50: 9e3, p99: 1e5, max: 2e5, n: 900 };
         Measured {
