@@ -240,7 +240,7 @@ def test_options_that_make_no_sense_are_refused(lab, arguments):
     (["--", ""], "error: COMMAND is empty"),
     (["--env", "A", "--", "a"], "write it as NAME=VALUE"),
     (["--env", "=x", "--", "a"], "write it as NAME=VALUE"),
-    (["--kind", "rtx", "--", "a"], "no kind rtx; there are arm64, board, hotplug, irqthreads"),
+    (["--kind", "rtx", "--", "a"], "no kind rtx; there are arm64, board, filesystems, hotplug"),
 ])
 def test_what_is_wrong_with_an_option_is_said(lab, arguments, message):
     assert message in lab.run(*arguments, status=2).stderr

@@ -116,6 +116,7 @@ fn add_modules(tree: &mut Tree, kind: &Kind, kernel: &Obtained) -> Result<(), Er
         if kind.disk.is_some() {
             names.extend(["virtio_blk", "ext4"]);
         }
+        names.extend(kind.modules.iter().map(String::as_str));
         for (number, file) in kernel::modules(kernel, &names)?.iter().enumerate() {
             let name = file.file_name().unwrap_or_default().to_string_lossy();
             let name = format!("{number:02}-{}", name.trim_end_matches(".xz"));

@@ -81,9 +81,19 @@ pub struct Kind {
     pub append: String,
     /// Size of an empty disk, as QEMU takes it; the guest finds it formatted at /disk.
     pub disk: Option<String>,
+    /// More modules of the kernel, which are loaded before the guest is up.
+    #[serde(default)]
+    pub modules: Vec<String>,
     /// Which control groups the guest mounts.
     #[serde(default)]
     pub cgroups: Cgroups,
+}
+
+impl Kind {
+    /// Whether its kernel's modules have to be there.
+    pub fn needs_modules(&self) -> bool {
+        self.disk.is_some() || !self.modules.is_empty()
+    }
 }
 
 /// Version of control groups.

@@ -140,7 +140,7 @@ fn fetch(
     source: &Source,
     args: &Args,
 ) -> anyhow::Result<Got> {
-    let modules = args.modules || kind.disk.is_some();
+    let modules = args.modules || kind.needs_modules();
     let wanted = Wanted { modules, newest: args.newest, settle: false, source };
     let record = kernel::record(kinds, kinds.kernel_of(kind), cache, &wanted, &mut tell)?;
     let obtained = record.obtained(cache);

@@ -179,7 +179,7 @@ impl Which {
         let Some(image) = &self.kernel else {
             let source = self.origin.source();
             let wanted = Wanted {
-                modules: kind.disk.is_some(),
+                modules: kind.needs_modules(),
                 newest: false,
                 settle: true,
                 source: &source,
