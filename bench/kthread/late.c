@@ -87,8 +87,8 @@ static bool parse_stat(char *text, struct thread *found, unsigned *threads)
 	return true;
 }
 
-/* Whether a thread was interrupted in user space, or woken from there: nobody in the kernel waits for
- * it. */
+/* Whether a thread was interrupted in user space, or sleeps for its own sake: no other thread waits
+ * for it inside the kernel. */
 static bool is_in_user_space(const char *stack)
 {
 	static const char *const functions[] = {

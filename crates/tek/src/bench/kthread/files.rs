@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
-//! Operations on files that wait for a disk, beside real-time tasks of lower priority: how late their
-//! answers are, and what the late ones waited for.
+//! Operations on files that wait for a disk, beside real-time tasks of lower priority: how late
+//! their answers are, and what the late ones waited for.
 
 use super::case::{Case, Task, MIB};
 use super::experiments::Extent;
@@ -31,7 +31,7 @@ const OPERATIONS: [&str; 11] = [
 ];
 /// The same as the first one, while another task does so on the same disk.
 const TWO: &str = "two-tasks";
-/// The same while ordinary programs write to this disk as much as they can: operation, bytes, period.
+/// The same while ordinary programs write to this disk: operation, bytes, period in us.
 const BESIDE: &str = "beside-others";
 const OTHERS: [(&str, u64, u64); 3] =
     [("fsync", 4 << 10, 5_000), ("unlink", 4 << 10, 7_000), ("fdatasync", 256 << 10, 11_000)];
@@ -193,8 +193,8 @@ fn late_answers(run: &Run) -> Vec<(f64, &Look)> {
     .collect()
 }
 
-/// In which functions the task slept, and which threads were ready meanwhile and had no CPU, or slept in
-/// the kernel for a third one.
+/// In which functions the task slept, and which threads were ready meanwhile and had no CPU, or
+/// slept in the kernel for a third one.
 fn wait(look: &Look) -> String {
     let within = |it: &Waiting| {
         let functions: Vec<&str> = it.stack.iter().take(FUNCTIONS).map(String::as_str).collect();
