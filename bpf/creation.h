@@ -5,8 +5,6 @@
 
 #include "common.h"
 
-#define KTHREADD 2 /* its tid */
-
 /* tid of a task that waits for a new kernel thread -> who that is */
 struct {
 	__uint(type, BPF_MAP_TYPE_HASH);

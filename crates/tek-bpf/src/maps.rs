@@ -20,7 +20,7 @@ pub(crate) struct Maps {
     pub remembered: Vec<MapHandle>,
 }
 
-const REMEMBERED: [&str; 10] = [
+const REMEMBERED: [&str; 11] = [
     "works",
     "running",
     "wbs",
@@ -31,6 +31,7 @@ const REMEMBERED: [&str; 10] = [
     "creating",
     "uring",
     "packets",
+    "waiting",
 ];
 
 impl Maps {

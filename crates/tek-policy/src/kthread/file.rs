@@ -136,6 +136,8 @@ pub struct ClassWeights {
     pub io_uring: Weight,
     /// Of [`Class::Creator`].
     pub kthreadd: Weight,
+    /// Of [`Class::Holder`].
+    pub holder: Weight,
 }
 
 impl Default for ClassWeights {
@@ -149,6 +151,7 @@ impl Default for ClassWeights {
             worker: Weight::INDIRECT,
             io_uring: Weight::INDIRECT,
             kthreadd: Weight::INDIRECT,
+            holder: Weight::INDIRECT,
         }
     }
 }
@@ -165,6 +168,7 @@ impl ClassWeights {
             Class::Worker => self.worker,
             Class::IoUring => self.io_uring,
             Class::Creator => self.kthreadd,
+            Class::Holder => self.holder,
             Class::Untouchable | Class::Unknown => return None,
         })
     }

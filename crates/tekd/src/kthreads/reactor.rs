@@ -227,13 +227,21 @@ impl Reactor {
             self.followed.remove(&tid);
             return true;
         }
+        if let What::StorageAwaited { owner: Some(process), .. } = event.what {
+            // Another's thread is not touched, whoever waits.
+            if self.domain.check(process, &self.protected, &Homes::default()).is_err() {
+                return false;
+            }
+        }
         let Some(member) = event.what.member().filter(|member| !member.via) else { return true };
         if let Some(known) = self.followed.get_mut(&member.tid) {
             known.priority = member.priority;
             return true;
         }
         let check = self.domain.check(member.process, &self.protected, &Homes::default());
-        let follow = if check.is_ok() { Follow::Follow } else { Follow::Ignore };
+        // Nor is one of tekd's own threads anybody's task, the one for hot paths among them.
+        let is_own = u32::try_from(member.process) == Ok(std::process::id());
+        let follow = if check.is_ok() && !is_own { Follow::Follow } else { Follow::Ignore };
         let _ = self.programs.set_who(member.tid, Some(follow));
         if follow == Follow::Follow {
             self.followed.insert(member.tid, member);
@@ -307,6 +315,8 @@ impl Reactor {
         self.want(Watch {
             pages: watches && (self.wanted.pages || !self.followed.is_empty()),
             packets: self.packets_until.is_some(),
+            // From its first operation on a file on: one that comes after a pause is as urgent.
+            storage: !self.followed.is_empty(),
         });
         if relations.changes_by_itself() {
             return Some(relations.settings.linger_ns().max(LEAST_TICK_NS));
