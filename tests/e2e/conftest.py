@@ -12,6 +12,13 @@ import time
 import pytest
 
 BUILD = pathlib.Path(os.environ.get("TEK_BUILD", "build")).resolve()
+# Prefix of a program, in a session of its own: other load of the machine must not change the behaviour of its
+# threads. Only some users may.
+FIRST = ["sh", "-c",
+         "echo -10 2>/dev/null >/proc/self/autogroup; renice -n -10 $$ >/dev/null 2>&1; "
+         'exec "$@"', "first"]
+# The same of one that takes all CPUs, and so must be alone.
+ALL = [word.replace("-10", "-20") for word in FIRST]
 # Factor of all timeouts. Guests of the kernel lab are emulated, several at a time.
 PATIENCE = float(os.environ.get("TEK_TEST_PATIENCE", "1"))
 INCLUDE = pathlib.Path(__file__).resolve().parents[2] / "include"

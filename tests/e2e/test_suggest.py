@@ -12,18 +12,10 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
-from conftest import BUILD, child_of, tids_by_name
+from conftest import ALL, BUILD, FIRST, child_of, tids_by_name
 
 # `tek suggest` asks for 5 seconds of activity; on a busy machine some of them pass otherwise.
 SECONDS = 9
-# Prefix of the watched program, in a session of its own: other load of the machine must not change
-# the behaviour of its threads.
-# Only some users may.
-FIRST = ["sh", "-c",
-         "echo -10 2>/dev/null >/proc/self/autogroup; renice -n -10 $$ >/dev/null 2>&1; "
-         'exec "$@"', "first"]
-# The same of one that takes all CPUs, and so must be alone.
-ALL = [word.replace("-10", "-20") for word in FIRST]
 
 # Threads that each live one way for so many seconds; then the exit status.
 LIVES = r"""

@@ -23,8 +23,8 @@ with open("/proc/self/timens_offsets", "w") as offsets:
     offsets.write("monotonic 100000 3000000\\nboottime 200000 7000000\\n")
 child = os.fork()
 if child == 0:
+    print(os.getpid(), flush=True)
     os.execvp(sys.argv[1], sys.argv[1:])
-print(child, flush=True)
 os._exit(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]))
 """]
 
