@@ -26,7 +26,7 @@
 /* A work that waits for so long was cancelled, which not all kernels tell. */
 #define CANCELLED_NS 2000000000ull
 
-/* tid of a critical task that sleeps -> who that is */
+/* tid of a critical task that sleeps -> that task */
 struct {
 	__uint(type, BPF_MAP_TYPE_HASH);
 	__uint(max_entries, 1024);
@@ -34,7 +34,7 @@ struct {
 	__type(value, struct member);
 } waiting SEC(".maps");
 
-/* A work for storage that nobody has begun, whoever queued it. */
+/* A work for storage that no worker has begun, queued by any task. */
 struct pending {
 	__u64 pool;
 	__u64 since; /* ns */

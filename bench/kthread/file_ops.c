@@ -191,14 +191,14 @@ int main(int argc, char **argv)
 	if (options.late_ns)
 		late_start(options.late_ns, options.priority ? LATE_PRIORITY : 0);
 	be_realtime(options.priority);
-	/* The first time is another one: who watches gets to know of the task. */
+	/* The first operation takes longer: tekd gets to know the task by it. */
 	if (options.operation->prepare)
 		options.operation->prepare(&options.ops, 0);
 	options.operation->work(&options.ops, 0);
 	wait_for_times(&from_ns, &to_ns);
 	uint64_t cpu_ns = process_cpu_ns();
 	uint64_t count = run(&options, turns, from_ns, to_ns);
-	/* What is printed is nobody's real-time work. */
+	/* To print is not real-time work. */
 	sched_other();
 	late_join();
 	print(turns, count, process_cpu_ns() - cpu_ns, from_ns);

@@ -152,7 +152,7 @@ void periodic_run(struct periodic *task, int flags, periodic_work work)
 		if (due_ns < now_ns)
 			due_ns = now_ns;
 	}
-	/* What is printed is nobody's real-time work. */
+	/* To print is not real-time work. */
 	sched_other();
 	sampler_join();
 	print(turns, count, process_cpu_ns() - cpu_ns);

@@ -23,7 +23,7 @@ pub enum Kind {
     Exits,
     /// Network packets that softirqs of threads carry on.
     Network,
-    /// Tasks that sleep until something is done for storage, whoever asked for it.
+    /// Tasks that sleep until something is done for storage, at any task's request.
     Storage,
 }
 

@@ -232,7 +232,7 @@ fn a_critical_thread_that_sleeps_in_the_kernel_is_told_with_who_works_for_storag
     let awaited = told.iter().filter(|what| matches!(what, What::StorageAwaited { .. })).count();
     let ended = told.iter().filter(|what| matches!(what, What::StorageEnded { .. })).count();
     assert!(ended > 0, "of {} events", told.len());
-    // Where the file system and the disk work without threads there is nobody to be told of.
+    // Where the file system and the disk work without threads no thread is reported.
     let is_work = |event: &Event| matches!(event.what, What::WorkQueued { .. });
     assert!(awaited > 0 || !events.iter().any(is_work), "{told:?}");
     assert!(

@@ -228,7 +228,7 @@ impl Reactor {
             return true;
         }
         if let What::StorageAwaited { owner: Some(process), .. } = event.what {
-            // Another's thread is not touched, whoever waits.
+            // A thread outside the domain is not touched for any task.
             if self.domain.check(process, &self.protected, &Homes::default()).is_err() {
                 return false;
             }

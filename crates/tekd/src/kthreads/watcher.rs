@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! The thread that attaches programs to hot paths and detaches them. The kernel needs some time for
 //! that, in which the reactor could not receive events. It is almost as urgent as the reactor: what
-//! it attaches shows who else keeps a critical task waiting.
+//! it attaches shows which other threads keep a critical task waiting.
 use super::reactor::Command;
 use super::Shared;
 use crate::log;
