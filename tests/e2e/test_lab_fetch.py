@@ -416,7 +416,7 @@ def test_a_kind_that_there_is_not_is_refused_with_those_that_there_are(lab):
     process = lab.start(kind="none")
     _, said = process.communicate(timeout=60)
     assert process.returncode == 2
-    assert "no kind none; there are arm64, board, hotplug" in said
+    assert "no kind none; there are arm64, board, filesystems, hotplug" in said
 
 
 @pytest.mark.parametrize("mirror", ["example.org", "http://a b", "http://a\nTrusted: yes"])

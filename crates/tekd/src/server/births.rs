@@ -20,8 +20,7 @@ const MANY_BORN: usize = 1024;
 /// News are read no more often than this, and so many at once.
 const BATCH_NS: u64 = 2_000_000;
 const BATCH: usize = 512;
-/// A batch ends after so long, too, and time is looked at after so many.
-const BATCH_LASTS_NS: u64 = 500_000;
+/// A batch is read in parts of so many.
 const FEW: usize = 16;
 /// There are no more unread ones than the kernel has room for.
 const MOST_BATCHES: usize = 64;
@@ -108,7 +107,7 @@ fn queue(looks: &mut VecDeque<Look>, more: impl IntoIterator<Item = Look>) {
 impl Server {
     /// Some births can be read.
     pub(super) fn hear_births(&mut self) {
-        self.read_births(BATCH_LASTS_NS);
+        self.read_births();
         let now = sys::monotonic_ns();
         let exhausted = self.load.births.exhausted_until(now);
         let births = &mut self.births;
@@ -124,10 +123,10 @@ impl Server {
         }
     }
 
-    /// A batch, on the account of births. `false`: there may be more.
-    fn read_births(&mut self, lasts_ns: u64) -> bool {
+    /// A batch, on the account of births. `false`: there may be more. It does not end by time: a child
+    /// that ends before its birth is read is charged as if it had used a CPU all the time.
+    fn read_births(&mut self) -> bool {
         let before = sys::cpu_ns();
-        let ends_ns = sys::monotonic_ns().saturating_add(lasts_ns);
         let (mut are_lost, mut are_all_read) = (false, false);
         for _ in 0..BATCH / FEW {
             let news = self.births.read_few();
@@ -140,7 +139,7 @@ impl Server {
                 }
             }
             are_all_read = news.len() < FEW;
-            if are_all_read || sys::monotonic_ns() >= ends_ns {
+            if are_all_read {
                 break;
             }
         }
@@ -158,7 +157,7 @@ impl Server {
     /// Before a raised limit is given back: its process may have ended, and the news of its last
     /// children be unread.
     pub(super) fn read_births_of(&mut self, limit: Change, uid: u32) {
-        let are_all_read = !self.births.are_lost && self.read_births(BATCH_LASTS_NS);
+        let are_all_read = !self.births.are_lost && self.read_births();
         if !are_all_read || !self.births.looks.is_empty() {
             self.means.effect.disinherit_limit_of_all(limit, uid);
         }
@@ -318,7 +317,7 @@ impl Server {
     /// No thread is Fast any more.
     pub(super) fn end_lineage(&mut self) {
         // Also if the account is exhausted: no look finds a child whose parent has ended.
-        let are_all_read = (0..MOST_BATCHES).any(|_| self.read_births(u64::MAX));
+        let are_all_read = (0..MOST_BATCHES).any(|_| self.read_births());
         let are_found = self.births.looks.is_empty() && !self.births.are_lost;
         if !are_all_read || !are_found || !self.births.are_heard() {
             self.bring_all_home();
