@@ -17,6 +17,28 @@ struct {
 	__type(value, struct member);
 } requests SEC(".maps");
 
+/* A queue of a disk. */
+struct place {
+	__u32 disk;
+	__u32 queue;
+};
+
+#define ANY_QUEUE ((__u32)-1)
+
+/* The thread that completed the last request there. */
+struct completer {
+	int tid;
+	char name[TEK_KTHREAD_NAME_BYTES];
+};
+
+/* disk and queue -> that */
+struct {
+	__uint(type, BPF_MAP_TYPE_LRU_HASH);
+	__uint(max_entries, 1024);
+	__type(key, struct place);
+	__type(value, struct completer);
+} completers SEC(".maps");
+
 static __always_inline __u32 disk_of(struct request *request)
 {
 	struct gendisk *disk = BPF_CORE_READ(request, q, disk);

@@ -78,30 +78,6 @@ struct {
 	__type(value, int);
 } cpu_threads SEC(".maps");
 
-/* A queue of a disk. */
-struct place {
-	__u32 disk;
-	__u32 queue;
-};
-
-#define ANY_QUEUE ((__u32)-1)
-
-/* The thread that completed the last request there. */
-struct completer {
-	int tid;
-	char name[TEK_KTHREAD_NAME_BYTES];
-};
-
-/* disk and queue -> that */
-struct {
-	__uint(type, BPF_MAP_TYPE_LRU_HASH);
-	__uint(max_entries, 1024);
-	__type(key, struct place);
-	__type(value, struct completer);
-} completers SEC(".maps");
-
-#define KTHREADD 2 /* its tid */
-
 volatile struct tek_kthread_settings settings SEC(".data.settings") = {};
 struct tek_kthread_tallies tallies SEC(".data.tallies") = {};
 
@@ -151,16 +127,17 @@ static __always_inline bool find_member(struct member *member)
 	member->priority = prio < 0 ? MAX_RT_PRIO - 1 : prio > 98 ? 1 : MAX_RT_PRIO - 1 - prio;
 	member->via = false;
 	member->is_new = false;
-	/* A kernel thread, or one that is helped for others' sake (storage.h). */
-	if (prio < MAX_RT_PRIO && is_boosted(tid)) {
-		member->via = true;
-		return !interrupts(task);
-	}
-	if (flags & PF_KTHREAD) {
-		/* It got a CPU before it got its boost. What it queues has to be hurried all the same. */
-		member->via = tallies.running > 0 && bpf_map_lookup_elem(&running, &tid);
-		member->is_new = true;
-		return member->via && !interrupts(task);
+	if (flags & (PF_KTHREAD | PF_IO_WORKER)) {
+		if (prio < MAX_RT_PRIO && is_boosted(tid)) {
+			member->via = true;
+			return !interrupts(task);
+		}
+		if (flags & PF_KTHREAD) {
+			/* It got a CPU before it got its boost. What it queues has to be hurried all the same. */
+			member->via = tallies.running > 0 && bpf_map_lookup_elem(&running, &tid);
+			member->is_new = true;
+			return member->via && !interrupts(task);
+		}
 	}
 	if (prio >= MAX_RT_PRIO) {
 		if (!settings.fast)

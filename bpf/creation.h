@@ -5,6 +5,8 @@
 
 #include "common.h"
 
+#define KTHREADD 2 /* its tid */
+
 /* tid of a task that waits for a new kernel thread -> who that is */
 struct {
 	__uint(type, BPF_MAP_TYPE_HASH);

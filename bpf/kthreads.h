@@ -85,19 +85,6 @@ enum tek_kthread_kind {
 	TEK_KTHREAD_PACKET_BEGAN = 70,
 	/* It is where it was to go, or was dropped. */
 	TEK_KTHREAD_PACKET_ENDED = 71,
-
-	/* Tasks that sleep inside the kernel until something is done. thing: the tid of the task.
-	 * kthread has something to do for storage meanwhile. second: 0; or kthread is an ordinary
-	 * thread of this process, which holds something inside a file system and has no CPU. */
-	TEK_KTHREAD_STORAGE_AWAITED = 80,
-	/* kthread has done it: its relations with all such tasks end. */
-	TEK_KTHREAD_STORAGE_DONE = 81,
-	/* The task goes on: its relations with all such threads end. */
-	TEK_KTHREAD_STORAGE_ENDED = 82,
-	/* A task that is not known yet uses a file system. No relation begins. */
-	TEK_KTHREAD_STORAGE_USED = 83,
-	/* A thread left the end of a request to a softirq. No relation begins. */
-	TEK_KTHREAD_STORAGE_RAISED = 84,
 };
 
 /* Groups of programs that work or are missing together. */
@@ -111,8 +98,7 @@ enum tek_kthread_dependency {
 	TEK_KTHREAD_URING = 6,
 	TEK_KTHREAD_EXITS = 7,
 	TEK_KTHREAD_NETWORK = 8,
-	TEK_KTHREAD_STORAGE = 9,
-	TEK_KTHREAD_DEPENDENCIES = 10,
+	TEK_KTHREAD_DEPENDENCIES = 9,
 };
 
 /* Bits of an event's flags. */
@@ -200,9 +186,6 @@ struct tek_kthread_tallies {
 	int creations;                /* of `creating` */
 	int uring;                    /* not 0 once there was an entry in `uring` */
 	int packets;                  /* of `packets`, and those that others pushed out of it */
-	int waiting;                  /* of `waiting` */
-	int busy;                     /* of `busy` */
-	int pending;                  /* not 0 once there was an entry in `pending` */
 	unsigned int turn;            /* number of the last inode that became dirty */
 	unsigned long long kswapd;    /* nodes whose kswapd a critical task woke: a bit each */
 	unsigned long long kcompactd; /* the same */

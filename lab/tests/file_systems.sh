@@ -1,7 +1,7 @@
 #!/bin/sh
-# `tek bench kthread --parts files` on each file system: the table of docs/file-operations.md.
-# The disk lies in the guest's memory. It takes 0.3 ms for a request, and has a cache that must be
-# flushed. Its time is the guest's own, which a disk of QEMU's has not.
+# A table of operations and file systems: `tek bench kthread --parts files` on
+# each file system, on a disk in the guest's memory that takes 0.3 ms for a request and has a
+# cache that must be flushed.  Its time is the guest's own, which a disk of QEMU's has not.
 #
 # FILE_SYSTEMS, OPERATIONS (of the benchmark's, separated by commas) and ROUNDS narrow it down.
 : "${FILE_SYSTEMS=ext4 xfs btrfs f2fs loop}" "${OPERATIONS=}" "${ROUNDS=1}" "${OUT=/tmp}"

@@ -23,8 +23,6 @@ pub enum Kind {
     Exits,
     /// Network packets that softirqs of threads carry on.
     Network,
-    /// Tasks that sleep until something is done for storage, at any task's request.
-    Storage,
 }
 
 impl Kind {
@@ -40,7 +38,6 @@ impl Kind {
             Kind::Uring => "io_uring",
             Kind::Exits => "exits",
             Kind::Network => "network",
-            Kind::Storage => "storage",
         }
     }
 }
@@ -154,7 +151,7 @@ const IN_QUEUES: &str = "packets that wait in queues of devices are not told";
 const WHO_WAITS: &str = "who waits for a new kernel thread is not told, only its birth";
 
 /// In the order of `enum tek_kthread_dependency`.
-pub(crate) const GROUPS: [Group; 10] = [
+pub(crate) const GROUPS: [Group; 9] = [
     Group {
         kind: Kind::Workers,
         needs: Some(Kind::Exits),
@@ -265,20 +262,6 @@ pub(crate) const GROUPS: [Group; 10] = [
                 function("packet_handed", "__dev_queue_xmit"),
                 "packets are told that the task itself carries on a moment later",
             )),
-        ],
-    },
-    Group {
-        kind: Kind::Storage,
-        needs: Some(Kind::Workers),
-        variable: None,
-        hooks: &[
-            hot(tracepoint("task_switched", "sched_switch")),
-            hot(tracepoint("thread_woken", "sched_waking")),
-            hot(tracepoint("softirq_raised", "softirq_raise")),
-            or_else(
-                tracepoint("buffer_touched", "block_touch_buffer"),
-                "a task is not known before its first own request, work or write",
-            ),
         ],
     },
 ];

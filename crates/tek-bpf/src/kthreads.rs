@@ -19,7 +19,7 @@ use zerocopy::FromBytes;
 const AT_ONCE: usize = 4096;
 
 /// `struct tek_kthread_tallies`: as many counts of what was lost come first.
-const DEPENDENCIES: usize = 10;
+const DEPENDENCIES: usize = 9;
 
 /// The programs, attached until this is dropped. Nothing of it outlives the process.
 ///
@@ -232,7 +232,6 @@ impl Kthreads {
             Kind::Uring,
             Kind::Exits,
             Kind::Network,
-            Kind::Storage,
         ];
         Ok(kinds.into_iter().zip(counts).collect())
     }

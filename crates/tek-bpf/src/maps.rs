@@ -20,7 +20,7 @@ pub(crate) struct Maps {
     pub remembered: Vec<MapHandle>,
 }
 
-const REMEMBERED: [&str; 11] = [
+const REMEMBERED: [&str; 10] = [
     "works",
     "running",
     "wbs",
@@ -31,7 +31,6 @@ const REMEMBERED: [&str; 11] = [
     "creating",
     "uring",
     "packets",
-    "waiting",
 ];
 
 impl Maps {

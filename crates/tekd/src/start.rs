@@ -235,7 +235,6 @@ fn raise_own_limits() {
         log::info(&format!("tekd's memory is not locked ({error}): CAP_IPC_LOCK would allow it"));
     }
     sys::keep_freed_memory();
-    sys::have_no_huge_pages();
 }
 
 /// Nobody whom it serves can keep it from running.

@@ -136,8 +136,6 @@ pub struct ClassWeights {
     pub io_uring: Weight,
     /// Of [`Class::Creator`].
     pub kthreadd: Weight,
-    /// Of [`Class::Holder`].
-    pub holder: Weight,
 }
 
 impl Default for ClassWeights {
@@ -151,7 +149,6 @@ impl Default for ClassWeights {
             worker: Weight::INDIRECT,
             io_uring: Weight::INDIRECT,
             kthreadd: Weight::INDIRECT,
-            holder: Weight::INDIRECT,
         }
     }
 }
@@ -168,7 +165,6 @@ impl ClassWeights {
             Class::Worker => self.worker,
             Class::IoUring => self.io_uring,
             Class::Creator => self.kthreadd,
-            Class::Holder => self.holder,
             Class::Untouchable | Class::Unknown => return None,
         })
     }

@@ -325,7 +325,7 @@ fn begin(shared: &Arc<Shared>, effect: Effect, domain: Domain, protected: Vec<Pa
         (settings.changes_per_second, settings.priority)
     };
     let applier = Applier::new(effect, rate);
-    let watching = Watching::start(shared, watcher, priority);
+    let watching = Watching::start(shared, watcher);
     // tekd's other thread is real-time, too.
     let own = std::process::id() as i32;
     if let Err(error) = programs.set_who(own, Some(tek_bpf::Follow::Ignore)) {

@@ -227,21 +227,13 @@ impl Reactor {
             self.followed.remove(&tid);
             return true;
         }
-        if let What::StorageAwaited { owner: Some(process), .. } = event.what {
-            // A thread outside the domain is not touched for any task.
-            if self.domain.check(process, &self.protected, &Homes::default()).is_err() {
-                return false;
-            }
-        }
         let Some(member) = event.what.member().filter(|member| !member.via) else { return true };
         if let Some(known) = self.followed.get_mut(&member.tid) {
             known.priority = member.priority;
             return true;
         }
         let check = self.domain.check(member.process, &self.protected, &Homes::default());
-        // Nor is one of tekd's own threads anybody's task, the one for hot paths among them.
-        let is_own = u32::try_from(member.process) == Ok(std::process::id());
-        let follow = if check.is_ok() && !is_own { Follow::Follow } else { Follow::Ignore };
+        let follow = if check.is_ok() { Follow::Follow } else { Follow::Ignore };
         let _ = self.programs.set_who(member.tid, Some(follow));
         if follow == Follow::Follow {
             self.followed.insert(member.tid, member);
@@ -315,8 +307,6 @@ impl Reactor {
         self.want(Watch {
             pages: watches && (self.wanted.pages || !self.followed.is_empty()),
             packets: self.packets_until.is_some(),
-            // From its first operation on a file on: one that comes after a pause is as urgent.
-            storage: !self.followed.is_empty(),
         });
         if relations.changes_by_itself() {
             return Some(relations.settings.linger_ns().max(LEAST_TICK_NS));

@@ -1,11 +1,9 @@
 // SPDX-License-Identifier: MIT OR Apache-2.0
 //! The thread that attaches programs to hot paths and detaches them. The kernel needs some time for
-//! that, in which the reactor could not receive events. It is almost as urgent as the reactor: what
-//! it attaches shows which other threads keep a critical task waiting.
+//! that, in which the reactor could not receive events. No thread waits for it.
 use super::reactor::Command;
 use super::Shared;
 use crate::log;
-use crate::start::become_first;
 use crate::sys;
 use nix::sys::eventfd::{EfdFlags, EventFd};
 use std::sync::Arc;
@@ -42,13 +40,13 @@ pub struct Watching {
 }
 
 impl Watching {
-    pub fn start(shared: &Arc<Shared>, watcher: Watcher, priority: u32) -> Self {
+    pub fn start(shared: &Arc<Shared>, watcher: Watcher) -> Self {
         let started =
             EventFd::from_flags(EfdFlags::EFD_CLOEXEC).map_err(Into::into).and_then(|bell| {
                 let wanted = Arc::new(Wanted { request: PiMutex::new(None), bell });
                 let (theirs, told) = (Arc::clone(shared), Arc::clone(&wanted));
                 let named = Builder::new().name("hot-paths".to_owned()).stack_size(STACK_BYTES);
-                Ok((wanted, named.spawn(move || obey(&theirs, watcher, &told, priority))?))
+                Ok((wanted, named.spawn(move || obey(&theirs, watcher, &told))?))
             });
         match started {
             Ok((wanted, thread)) => Self { wanted: Some(wanted), thread: Some(thread) },
@@ -79,15 +77,14 @@ impl Drop for Watching {
     }
 }
 
-fn obey(shared: &Shared, mut watcher: Watcher, wanted: &Wanted, priority: u32) {
-    become_first(priority.saturating_sub(1).max(1));
-    sys::never_wait_for_disks();
+fn obey(shared: &Shared, mut watcher: Watcher, wanted: &Wanted) {
+    let _ = sys::become_ordinary();
     while wanted.bell.read().is_ok() {
         // Of several requests the last one counts.
         let request = wanted.request.lock().take();
         let watch = match request {
             Some(Request::Watch(watch)) => watch,
-            Some(Request::End) => break,
+            Some(Request::End) => return,
             None => continue,
         };
         match watcher.watch(watch) {
@@ -97,5 +94,4 @@ fn obey(shared: &Shared, mut watcher: Watcher, wanted: &Wanted, priority: u32) {
             Err(error) => log::warning(&error.to_string()),
         }
     }
-    let _ = sys::become_ordinary();
 }

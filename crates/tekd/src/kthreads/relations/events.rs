@@ -117,14 +117,6 @@ impl Relations {
                 self.packets.remove(&packet);
                 self.end(Thing::Packet(packet), at);
             }
-            What::StorageAwaited { member, thread, owner } => {
-                let why = owner.map_or(Why::Storage, |_| Why::Held);
-                self.begin(Thing::Storage(member.tid), thread, member, why, woken);
-            }
-            What::StorageDone { thread } => self.end_for_storage(thread, at),
-            What::StorageEnded { member } => self.end_wait_for_storage(member.tid, at),
-            // The task is followed from now on; the softirq runs already.
-            What::StorageUsed { .. } | What::StorageRaised => {}
             What::TaskExited { tid, .. } => self.forget_task(tid),
         }
     }
