@@ -41,11 +41,6 @@ static const char help[] =
 	"  --list            the names of the operations\n"
 	"  --help            this text\n";
 
-struct turn {
-	uint64_t begin_ns; /* since FROM */
-	uint64_t response_ns;
-};
-
 struct options {
 	struct file_ops ops;
 	const struct operation *operation;
@@ -144,11 +139,8 @@ static void open_all(struct options *options)
 
 static void print(const struct turn *turns, uint64_t count, uint64_t cpu_ns, uint64_t from_ns)
 {
-	printf("{\"turns\":[");
-	for (uint64_t i = 0; i < count; i++)
-		printf("%s[%" PRIu64 ",%" PRIu64 "]", i ? "," : "", turns[i].begin_ns,
-		       turns[i].response_ns);
-	printf("],\"cpu_ns\":%" PRIu64 ",\"samples\":[],", cpu_ns);
+	print_turns(turns, count);
+	printf(",\"cpu_ns\":%" PRIu64 ",\"samples\":[],", cpu_ns);
 	late_print(from_ns);
 	printf("}\n");
 }

@@ -37,7 +37,9 @@ const struct operation *find_operation(const char *name);
 /* Print their names, one a line. */
 void list_operations(void);
 
-/* Commits of SQLite: file_ops_sqlite.c.  It exits with the status 77 where the library is missing. */
+/*
+ * Commits of SQLite: file_ops_sqlite.c.  It exits with the status 77 where the library is missing.
+ */
 void sqlite_open_wal(struct file_ops *ops);
 void sqlite_open_rollback(struct file_ops *ops);
 void sqlite_commit(struct file_ops *ops, uint64_t turn);

@@ -19,11 +19,6 @@
 #define MAX_TURNS 400000
 #define PAGE 4096
 
-struct turn {
-	uint64_t begin_ns; /* since FROM */
-	uint64_t response_ns;
-};
-
 struct periodic periodic_parse(int argc, char **argv, const char *help)
 {
 	enum { BYTES, PERIOD, COUNT, PRIORITY, CPU, FILE_BYTES, FILES, DIRECT, SYNC, SAMPLE, HELP };
@@ -115,11 +110,8 @@ static void open_files(struct periodic *task, int flags)
 
 static void print(const struct turn *turns, uint64_t count, uint64_t cpu_ns)
 {
-	printf("{\"turns\":[");
-	for (uint64_t i = 0; i < count; i++)
-		printf("%s[%" PRIu64 ",%" PRIu64 "]", i ? "," : "", turns[i].begin_ns,
-		       turns[i].response_ns);
-	printf("],\"cpu_ns\":%" PRIu64 ",", cpu_ns);
+	print_turns(turns, count);
+	printf(",\"cpu_ns\":%" PRIu64 ",", cpu_ns);
 	sampler_print();
 	printf("}\n");
 }

@@ -54,3 +54,12 @@ void wait_for_times(uint64_t *from_ns, uint64_t *to_ns)
 	/* However it hangs, it ends. */
 	alarm(2 * MAX_SECONDS);
 }
+
+void print_turns(const struct turn *turns, uint64_t count)
+{
+	printf("{\"turns\":[");
+	for (uint64_t i = 0; i < count; i++)
+		printf("%s[%" PRIu64 ",%" PRIu64 "]", i ? "," : "", turns[i].begin_ns,
+		       turns[i].response_ns);
+	printf("]");
+}

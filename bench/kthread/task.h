@@ -27,6 +27,15 @@ void stay_on(int cpu);
 /* Have all memory present before it is needed, now and later. */
 void lock_memory(void);
 
+/* One piece of work, in ns. */
+struct turn {
+	uint64_t begin_ns; /* when its period began, since FROM */
+	uint64_t response_ns;
+};
+
+/* Print them as the first member of the line of JSON, which stays open. */
+void print_turns(const struct turn *turns, uint64_t count);
+
 /* Say `ready` and wait for the times. Exits if nobody says any. */
 void wait_for_times(uint64_t *from_ns, uint64_t *to_ns);
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
 /*
- * Programs of ten devices.  Of each of their threads it is known whether a user or a device waits for
- * what it does.
+ * Programs of ten devices.  Of each of their threads it is known whether a user or a device waits
+ * for what it does.
  *
  * Usage: devices NAME SECONDS FD...          the program: a pipe for each of its sources of events
  *        devices NAME --world SECONDS FD...  what happens around it: writes events to these pipes

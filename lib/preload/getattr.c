@@ -39,8 +39,8 @@ static void tell_cpus(pthread_t handle, pthread_attr_t *attr)
 }
 
 /*
- * ThreadSanitizer's runtime calls it in threads that it has not prepared yet, where nothing may run that was compiled
- * for it.
+ * ThreadSanitizer's runtime calls it in threads that it has not prepared yet, where nothing may run
+ * that was compiled for it.
  */
 #ifdef __SANITIZE_THREAD__
 #define IS_PREPARED(handle) (!pthread_equal(handle, pthread_self()))

@@ -14,8 +14,8 @@
 #include <unistd.h>
 
 /*
- * So long a spare carrier is waited for.  On a busy machine it begins late; so long again a few times,
- * unless the kernel refuses to make one.
+ * So long a spare carrier is waited for.  On a busy machine it begins late; so long again a few
+ * times, unless the kernel refuses to make one.
  */
 #define SPARE_NS 1000000000
 #define SPARE_WAITS 5
@@ -100,8 +100,8 @@ bool tek__generation_begin(void)
 }
 
 /*
- * Until the carriers' kernel threads of the earlier state are gone, but for the process's first one,
- * which cannot end.
+ * Until the carriers' kernel threads of the earlier state are gone, but for the process's first
+ * one, which cannot end.
  */
 static void await_carriers(const struct tek_carrier *own)
 {

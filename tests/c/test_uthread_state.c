@@ -282,19 +282,7 @@ static const struct state states[] = {
 #endif
 };
 
-enum { COUNT = sizeof(states) / sizeof(states[0]) };
-
-static void a_thread_keeps_what_it_sets_and_no_other_has_it(void **unused)
-{
-	(void)unused;
-	all_hold(states, COUNT);
-}
-
-static void what_the_only_thread_sets_it_keeps_and_all_later_ones_inherit(void **unused)
-{
-	(void)unused;
-	all_hold_alone(states, COUNT);
-}
+static struct state_list list = {states, sizeof(states) / sizeof(states[0])};
 
 /* ---- what is not a value ---- */
 
@@ -405,8 +393,7 @@ static void a_name_may_end_where_memory_ends(void **unused)
 int main(int argc, char **argv)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(a_thread_keeps_what_it_sets_and_no_other_has_it),
-		cmocka_unit_test(what_the_only_thread_sets_it_keeps_and_all_later_ones_inherit),
+		TESTS_OF_STATES(&list),
 		cmocka_unit_test(the_clock_of_a_thread_counts_no_other_ones_time),
 		cmocka_unit_test(the_clock_that_a_thread_gets_for_itself_is_its_own),
 		cmocka_unit_test(calls_with_wrong_addresses_fail),

@@ -131,19 +131,7 @@ static const struct state states[] = {
 	{"setns", set_ipc_by_setns, ipc, false, false},
 };
 
-enum { COUNT = sizeof(states) / sizeof(states[0]) };
-
-static void a_thread_keeps_what_it_sets_and_no_other_has_it(void **unused)
-{
-	(void)unused;
-	all_hold(states, COUNT);
-}
-
-static void what_the_only_thread_sets_it_keeps_and_all_later_ones_inherit(void **unused)
-{
-	(void)unused;
-	all_hold_alone(states, COUNT);
-}
+static struct state_list list = {states, sizeof(states) / sizeof(states[0])};
 
 static void *files_of_its_own(void *failed)
 {
@@ -171,8 +159,7 @@ static void a_table_of_files_for_one_thread_is_had_or_refused(void **unused)
 int main(int argc, char **argv)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(a_thread_keeps_what_it_sets_and_no_other_has_it),
-		cmocka_unit_test(what_the_only_thread_sets_it_keeps_and_all_later_ones_inherit),
+		TESTS_OF_STATES(&list),
 		cmocka_unit_test(a_table_of_files_for_one_thread_is_had_or_refused),
 	};
 

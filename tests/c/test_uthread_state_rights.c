@@ -238,19 +238,7 @@ static const struct state states[] = {
 	{"Landlock", set_landlock, landlock, false, false},
 };
 
-enum { COUNT = sizeof(states) / sizeof(states[0]) };
-
-static void a_thread_keeps_what_it_sets_and_no_other_has_it(void **unused)
-{
-	(void)unused;
-	all_hold(states, COUNT);
-}
-
-static void what_the_only_thread_sets_it_keeps_and_all_later_ones_inherit(void **unused)
-{
-	(void)unused;
-	all_hold_alone(states, COUNT);
-}
+static struct state_list list = {states, sizeof(states) / sizeof(states[0])};
 
 static void the_first_thread_keeps_what_it_sets_while_others_run(void **unused)
 {
@@ -411,8 +399,7 @@ static void a_hundred_threads_have_users_of_their_own(void **unused)
 int main(int argc, char **argv)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(a_thread_keeps_what_it_sets_and_no_other_has_it),
-		cmocka_unit_test(what_the_only_thread_sets_it_keeps_and_all_later_ones_inherit),
+		TESTS_OF_STATES(&list),
 		cmocka_unit_test(the_first_thread_keeps_what_it_sets_while_others_run),
 		cmocka_unit_test(programs_give_up_their_user_and_keep_rights),
 		cmocka_unit_test(the_child_of_such_a_thread_has_its_state),

@@ -120,17 +120,24 @@ static inline bool holds(const struct state *state, bool *skipped)
 	return right;
 }
 
-/* A thread keeps what it sets, and no other has it. */
-static inline void all_hold(const struct state *states, size_t count)
+/* The states that a program tries: the state of its tests. */
+struct state_list {
+	const struct state *states;
+	size_t count;
+};
+
+static inline void a_thread_keeps_what_it_sets_and_no_other_has_it(void **list)
 {
+	const struct state_list *all = *list;
 	int wrong = 0;
 
-	for (size_t i = 0; i < count; i++) {
+	for (size_t i = 0; i < all->count; i++) {
+		const struct state *state = &all->states[i];
 		bool skipped;
-		if (!holds(&states[i], &skipped))
+		if (!holds(state, &skipped))
 			wrong++;
 		if (skipped)
-			print_message("# left out here: %s\n", states[i].name);
+			print_message("# left out here: %s\n", state->name);
 	}
 	assert_int_equal(wrong, 0);
 }
@@ -173,16 +180,18 @@ static inline int run_alone(const struct state *state)
 	return atomic_load(&wrong) ? 1 : 0;
 }
 
-/* What the only thread sets it keeps, and all later ones inherit: each in a program of its own. */
-static inline void all_hold_alone(const struct state *states, size_t count)
+/* Each state in a program of its own. */
+static inline void what_the_only_thread_sets_it_keeps_and_all_later_ones_inherit(void **list)
 {
+	const struct state_list *all = *list;
 	int wrong = 0;
 
-	for (size_t i = 0; i < count; i++) {
-		char number[16];
+	for (size_t i = 0; i < all->count; i++) {
+		const struct state *state = &all->states[i];
+		char number[24];
 		int status = -1;
 
-		if (states[i].of_process)
+		if (state->of_process)
 			continue;
 		snprintf(number, sizeof(number), "%zu", i);
 		const pid_t child = fork();
@@ -192,12 +201,18 @@ static inline void all_hold_alone(const struct state *states, size_t count)
 		}
 		assert_int_equal(waitpid(child, &status, 0), child);
 		if (status && WEXITSTATUS(status) != 2) {
-			print_message("# %s: status %#x\n", states[i].name, (unsigned int)status);
+			print_message("# %s: status %#x\n", state->name, (unsigned int)status);
 			wrong++;
 		}
 	}
 	assert_int_equal(wrong, 0);
 }
+
+/* Both tests, of this list. */
+#define TESTS_OF_STATES(list) \
+	cmocka_unit_test_prestate(a_thread_keeps_what_it_sets_and_no_other_has_it, list), \
+		cmocka_unit_test_prestate( \
+			what_the_only_thread_sets_it_keeps_and_all_later_ones_inherit, list)
 
 /* Until `over`. */
 static inline void *compute(void *unused)

@@ -12,8 +12,8 @@ import time
 import pytest
 
 BUILD = pathlib.Path(os.environ.get("TEK_BUILD", "build")).resolve()
-# Prefix of a program, in a session of its own: other load of the machine must not change the behaviour of its
-# threads. Only some users may.
+# Prefix of a program, in a session of its own: other load of the machine must not change the
+# behaviour of its threads. Only some users may.
 FIRST = ["sh", "-c",
          "echo -10 2>/dev/null >/proc/self/autogroup; renice -n -10 $$ >/dev/null 2>&1; "
          'exec "$@"', "first"]

@@ -24,8 +24,8 @@ OTHERS = [OTHER + n for n in range(6)]
 GRANT = f"[[grant]]\nusers = {[GRANTED, *OTHERS]}\n{TERMS}"
 ASKS = 400
 FLOODERS = 10
-# Of a CPU: users with grants 1/4, others 1/64, new connections 1/50, programs to be placed 1/128, news of
-# programs 1/100, births 1/20, and bursts; the one that asks uses a part of the first.
+# Of a CPU: users with grants 1/4, others 1/64, new connections 1/50, programs to be placed 1/128,
+# news of programs 1/100, births 1/20, and bursts; the one that asks uses a part of the first.
 MOST_SHARE = 0.45
 # Of the 99th percentile of an answer to that of a quiet device. Kernel and other programs have a part in it.
 MOST_RATIO = 4

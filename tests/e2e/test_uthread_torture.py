@@ -71,7 +71,8 @@ def run(program, options, seconds=0):
     arguments = [str(seconds), str(THREADS)] if seconds else []
     ended = subprocess.run([program, *arguments], env=environment, capture_output=True, text=True,
                            timeout=seconds + TIME_TO_END, check=False)
-    # That waits past TEK are slower, as those in the C library's own locks, is said once. It is no complaint.
+    # That waits past TEK are slower, as those in the C library's own locks, is said once. It is no
+    # complaint.
     complaints = [line for line in ended.stderr.splitlines() if "its threads wait by futex(2) past TEK" not in line]
     assert (ended.returncode, complaints) == (0, []), ended.stdout
     return ended.stdout

@@ -35,8 +35,8 @@ impl Births {
         Ok(Self { process, last_id: last_id(), at_ticks: sys::boot_ticks() })
     }
 
-    /// Gives `was`, with this slice, to all who were born since of the process, and of those who were born of it, and
-    /// have one of `ours`. A child whose parent has ended is not found.
+    /// Gives `was`, with this slice, to all who were born since of the process, and of those who
+    /// were born of it, and have one of `ours`. A child whose parent has ended is not found.
     pub(crate) fn give(&self, ours: &[Rule], was: Rule, slice_ns: Option<u64>) {
         self.each_process(|process, may_be_born| {
             self.give_to_threads(process.tid, may_be_born, ours, |tid, present| {

@@ -389,8 +389,8 @@ mod tests {
         assert!(Limits::parse("Max open files            1024\n", "Max open files").is_none());
     }
 
-    /// A shell with this limit of descriptors. For each line that it reads it starts a process whose
-    /// parent has ended.
+    /// A shell with this limit of descriptors. For each line that it reads it starts a process
+    /// whose parent has ended.
     struct Forker {
         shell: Child,
         lines: Lines<BufReader<ChildStdout>>,

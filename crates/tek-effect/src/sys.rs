@@ -85,8 +85,8 @@ fn slice_ns(attributes: &Attributes) -> Option<u64> {
     (is_fair && attributes.runtime != 0).then_some(attributes.runtime)
 }
 
-/// The slice that the kernel gives with a fair policy; `None`: this kernel has none. It is asked for
-/// once: it changes with the number of CPUs only.
+/// The slice that the kernel gives with a fair policy; `None`: this kernel has none. It is asked
+/// for once: it changes with the number of CPUs only.
 fn usual_slice_ns() -> Option<u64> {
     static USUAL: OnceLock<Option<u64>> = OnceLock::new();
     let ask = || {
@@ -96,8 +96,8 @@ fn usual_slice_ns() -> Option<u64> {
     *USUAL.get_or_init(|| thread::spawn(ask).join().ok().flatten())
 }
 
-/// The slice that a thread has been given for itself, in ns; `None`: it has the usual one, or a policy
-/// without slices.
+/// The slice that a thread has been given for itself, in ns; `None`: it has the usual one, or a
+/// policy without slices.
 pub(crate) fn own_slice_ns(tid: i32) -> io::Result<Option<u64>> {
     let slice_ns = slice_ns(&attributes(tid)?);
     Ok(slice_ns.filter(|_| slice_ns != usual_slice_ns()))

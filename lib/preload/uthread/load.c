@@ -219,9 +219,9 @@ static void *open_elsewhere(void *argument)
 }
 
 /*
- * The C library of a new namespace uses its own thread-local variables at once.  The loader gives them
- * their first values in storage of kernel threads only, so another thread than the first one has the
- * library opened by a new one.  False: none is to be had.
+ * The C library of a new namespace uses its own thread-local variables at once.  The loader gives
+ * them their first values in storage of kernel threads only, so another thread than the first one
+ * has the library opened by a new one.  False: none is to be had.
  */
 static bool let_open_elsewhere(struct request *request)
 {

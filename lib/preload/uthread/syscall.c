@@ -69,7 +69,7 @@ static long change_mask(const struct tek_state_call *call)
 	return 0;
 }
 
-/* Whether both masks of rt_sigprocmask(2), if there are two, are where the kernel would find them. */
+/* Whether the masks of rt_sigprocmask(2) can be read: both, if there are two. */
 static bool has_masks(const unsigned long *argument)
 {
 	return (!argument[1] || tek__user_can_read((const void *)argument[1], sizeof(uint64_t))) &&

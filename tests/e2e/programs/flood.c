@@ -9,8 +9,8 @@
  *
  * flood SOCKET echo UID 0 - is that server.
  *
- * flood SOCKET echo UID GROUP:GROUP - the same, which also moves a process from one of these control
- * groups to the other for each answer.
+ * flood SOCKET echo UID GROUP:GROUP - the same, which also moves a process from one of these
+ * control groups to the other for each answer.
  *
  * flood SOCKET hold UID COUNT - makes so many threads critical and prints how many are.  Ends with
  * its input.

@@ -122,7 +122,15 @@ proptest! {
         for (note, set, which) in steps {
             let numbers: Vec<u64> = held.all().map(|(change, _)| change).collect();
             let line = if note || numbers.is_empty() {
-                let what = SchedulingChange { who, was: present, ours: vec![set], right: Default::default(), program: None, slice_ns: None, births: None };
+                let what = SchedulingChange {
+                    who,
+                    was: present,
+                    ours: vec![set],
+                    right: Default::default(),
+                    program: None,
+                    slice_ns: None,
+                    births: None,
+                };
                 present = set;
                 Line::Note { change: held.next(), what: What::Scheduling(what) }
             } else {

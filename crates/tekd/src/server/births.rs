@@ -123,8 +123,8 @@ impl Server {
         }
     }
 
-    /// A batch, on the account of births. `false`: there may be more. It does not end by time: a child
-    /// that ends before its birth is read is charged as if it had used a CPU all the time.
+    /// A batch, on the account of births. `false`: there may be more. It does not end by time: a
+    /// child that ends before its birth is read is charged as if it had used a CPU all the time.
     fn read_births(&mut self) -> bool {
         let before = sys::cpu_ns();
         let (mut are_lost, mut are_all_read) = (false, false);

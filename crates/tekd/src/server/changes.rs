@@ -145,8 +145,8 @@ impl Server {
         }
     }
 
-    /// A process is about to get a Fast thread. `true`: its changes are noticed from now on, and were
-    /// not before.
+    /// A process is about to get a Fast thread. `true`: its changes are noticed from now on, and
+    /// were not before.
     pub fn note_program(&mut self, process: Identity, now_ns: u64) -> bool {
         let is_new = self.hear_changes_of(process);
         let has_one = self.region.members().any(|member| member.target.process == process);

@@ -339,7 +339,7 @@ mod tests {
         assert!(load.comes_first(8) && !load.comes_first(7) && !load.comes_first(1));
     }
 
-    /// Whose turns the next four are; each message takes 1 us.
+    /// The users that are served next, four of them; each message takes 1 us.
     fn next_four(load: &mut Load) -> [u64; 4] {
         [(); 4].map(|()| {
             let id = load.next(MS).unwrap();

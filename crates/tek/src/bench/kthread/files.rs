@@ -155,8 +155,9 @@ pub fn report(session: &Session, terminal: Terminal) -> String {
             notes += &note(case, variant, runs);
         }
     }
-    let legend = "in windows: answers that were not there yet while real-time threads were stopped; they are in \
-                  no other column\n";
+    let legend =
+        "in windows: answers that were not there yet while real-time threads were stopped; \
+                  they are in no other column\n";
     format!("{}\n{legend}{notes}", table.trim_fmt())
 }
 
@@ -277,8 +278,9 @@ mod tests {
         let case = Measured { name: "fsync".to_owned(), judged: true, runs: runs.into() };
         let session = Session { part: "files", cases: vec![case], ..Session::default() };
         let text = report(&session, Terminal { width: 100, unicode: false });
-        let wait = "1 late, at most 40.0 ms: jbd2_log_wait_commit < ext4_sync_file; kworker/u8:3 ready at \
-                    0 in ext4_end_io_rsv_work";
+        let wait =
+            "1 late, at most 40.0 ms: jbd2_log_wait_commit < ext4_sync_file; kworker/u8:3 ready \
+                    at 0 in ext4_end_io_rsv_work";
         assert!(text.contains(&wait.replace("u8:3", "u")), "{text}");
         assert!(rows(&session)
             .iter()
