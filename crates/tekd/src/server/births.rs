@@ -20,8 +20,6 @@ const MANY_BORN: usize = 1024;
 /// News are read no more often than this, and so many at once.
 const BATCH_NS: u64 = 2_000_000;
 const BATCH: usize = 512;
-/// A batch is read in parts of so many.
-const FEW: usize = 16;
 /// There are no more unread ones than the kernel has room for.
 const MOST_BATCHES: usize = 64;
 
@@ -81,9 +79,9 @@ impl Births {
         }
     }
 
-    fn read_few(&mut self) -> Vec<News> {
+    fn read(&mut self) -> Vec<News> {
         let watch = &mut self.watch;
-        std::iter::from_fn(|| watch.as_mut()?.next()).take(FEW).collect()
+        std::iter::from_fn(|| watch.as_mut()?.next()).take(BATCH).collect()
     }
 }
 
@@ -127,22 +125,17 @@ impl Server {
     /// child that ends before its birth is read is charged as if it had used a CPU all the time.
     fn read_births(&mut self) -> bool {
         let before = sys::cpu_ns();
-        let (mut are_lost, mut are_all_read) = (false, false);
-        for _ in 0..BATCH / FEW {
-            let news = self.births.read_few();
-            self.siblings.keep_up();
-            for news in &news {
-                match news {
-                    News::Born(birth) => self.born(*birth),
-                    News::Lost => are_lost = true,
-                    News::Executed(..) | News::Became(_) => {}
-                }
-            }
-            are_all_read = news.len() < FEW;
-            if are_all_read {
-                break;
+        let news = self.births.read();
+        self.siblings.keep_up();
+        let mut are_lost = false;
+        for news in &news {
+            match news {
+                News::Born(birth) => self.born(*birth),
+                News::Lost => are_lost = true,
+                News::Executed(..) | News::Became(_) => {}
             }
         }
+        let are_all_read = news.len() < BATCH;
         if are_all_read {
             self.siblings.all_news_were_read();
         }
