@@ -88,8 +88,8 @@ def test_a_file_that_is_replaced_by_none_changes_nothing(tekd, thread, make, sai
     assert client.ask(ENTER, thread).error == 0
     make(tekd.config)
     tekd.process.send_signal(signal.SIGHUP)
-    eventually(lambda: said in tekd.log.read_text())
-    assert "what was read before stays in force" in tekd.log.read_text()
+    tekd.says(said)
+    tekd.says("what was read before stays in force")
     assert is_fast(thread) and client.ask(HELLO).error == 0
 
 
@@ -118,6 +118,7 @@ def test_a_file_that_is_replaced_again_and_again_is_read_whole_or_not_at_all(tek
     finally:
         stop.set()
         replacing.join()
+    assert tekd.end() == 0
     # A mistake in it would be told with its line.
     assert not re.search(r"tekd\.toml:\d", tekd.log.read_text())
 
