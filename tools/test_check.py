@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import shutil
 import signal
 import tempfile
@@ -298,6 +299,13 @@ class Run(unittest.TestCase):
         top = Path(tempfile.mkdtemp())
         self.addCleanup(shutil.rmtree, top)
         self.context = process.Context(top, top / "build", False)
+
+    def test_a_test_gives_up_before_silence_ends_its_whole_process(self):
+        tests = Path(__file__).resolve().parents[1] / "tests"
+        limits = [(path.name, int(limit)) for path in tests.rglob("*.py")
+                  for limit in re.findall(r"\btimeout=(\d+)\b", path.read_text(encoding="utf-8"))]
+        self.assertTrue(limits)
+        self.assertEqual([], [found for found in limits if found[1] >= process.TEST_SILENCE])
 
     def run_shell(self, script, silence=60):
         return process.run(self.context, "test", ["sh", "-c", script], silence)

@@ -42,7 +42,7 @@ class MariaDb:
         subprocess.run([needs("mariadb-install-db"), "--no-defaults", *self.user(),
                         f"--datadir={directory}/new/data",
                         "--skip-test-db", "--auth-root-authentication-method=normal"],
-                       check=True, capture_output=True, timeout=300)
+                       check=True, capture_output=True, timeout=280)
 
     @staticmethod
     def user():

@@ -146,7 +146,7 @@ def stack(tmp_path_factory):
     command = [BUILD / "bin" / "tek", "bench", "stack", "--quick", "--days", "3", "--hour-ms", "0", "--assert",
                "--json", result]
     done = subprocess.run(command, env={**os.environ, "XDG_STATE_HOME": str(state)}, stdin=subprocess.DEVNULL,
-                          stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, timeout=300)
+                          stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, timeout=280)
     return done, json.loads(result.read_text()), state
 
 

@@ -15,20 +15,29 @@ pytestmark = pytest.mark.alone()
 needs_root = pytest.mark.skipif(os.geteuid() != 0, reason="needs root, for a tekd that grants something")
 
 
-@pytest.fixture(scope="module")
-def device(tmp_path_factory):
-    """One run of everything but the kills, which test_tekd_killed.py has: (what it did, its document)."""
-    result = tmp_path_factory.mktemp("device") / "result.json"
-    command = [BUILD / "bin" / "tek", "bench", "device", "--quick", "--parts", "response,floor,switches,rest",
-               "--assert", "--json", result]
+def device(directory, parts):
+    """A short run of these parts: (how it ended, its document)."""
+    result = directory / "result.json"
+    command = [BUILD / "bin" / "tek", "bench", "device", "--quick", "--parts", parts, "--assert", "--json", result]
     done = subprocess.run(command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
-                          text=True, timeout=400)
+                          text=True, timeout=280)
     return done, json.loads(result.read_text())
 
 
+@pytest.fixture(scope="module")
+def response(tmp_path_factory):
+    return device(tmp_path_factory.mktemp("device"), "response")
+
+
+@pytest.fixture(scope="module")
+def daemon_itself(tmp_path_factory):
+    """All other parts but the kills, which test_tekd_killed.py has."""
+    return device(tmp_path_factory.mktemp("device"), "floor,switches,rest")
+
+
 @needs_root
-def test_device_measures_every_variant_under_every_load(device):
-    _, document = device
+def test_device_measures_every_variant_under_every_load(response):
+    _, document = response
     rows = {(row["case"], row["variant"]): row for row in document["rows"] if row["metric"] == "response"}
     loaded = {(case, variant) for case in ("20 hogs", "200 hogs")
               for variant in ("conventional", "groups only", "rt", "fair")}
@@ -40,8 +49,8 @@ def test_device_measures_every_variant_under_every_load(device):
 
 
 @needs_root
-def test_device_measures_tekd_itself_or_says_why_not(device):
-    done, document = device
+def test_device_measures_tekd_itself_or_says_why_not(daemon_itself):
+    done, document = daemon_itself
     not_run = [entry["variant"] for entry in document["not_run"]]
     ways = {row["variant"] for row in document["rows"] if row["metric"] == "time to become critical"}
     assert "rt" in ways and ("rt, limit" in ways or any("rt, limit" in name for name in not_run))
@@ -54,8 +63,8 @@ def test_device_measures_tekd_itself_or_says_why_not(device):
 
 
 @needs_root
-def test_device_asks_for_as_many_measurements_as_the_bars_do(device):
-    done, _ = device
+def test_device_asks_for_as_many_measurements_as_the_bars_do(response):
+    done, _ = response
     assert done.returncode == 1
     assert "--assert: the bars ask for 9 rounds and 200 events" in done.stderr
 

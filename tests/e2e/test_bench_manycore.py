@@ -14,7 +14,7 @@ MODELS = {"1:1": [], "m:1": ["--model", "m:1"], "m:n": ["--model", "m:n", "--wor
           "m:n-fifo": ["--model", "m:n", "--workers", "2", "--sched", "fifo"]}
 
 
-def bench(*args, timeout=300):
+def bench(*args, timeout=280):
     return subprocess.run([TEK, "bench", "manycore", *args], stdin=subprocess.DEVNULL,
                           stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, timeout=timeout)
 

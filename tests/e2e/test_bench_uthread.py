@@ -14,7 +14,7 @@ PROGRAMS = ["vector", "parallel", "external", "banking", "philosophers", "fibona
 SCHEDULERS = ["rr", "mlfq", "psjf", "fifo", "steal"]
 
 
-def bench(*args, timeout=300):
+def bench(*args, timeout=280):
     return subprocess.run([BUILD / "bin" / "tek", "bench", "uthread", *args], stdin=subprocess.DEVNULL,
                           stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, timeout=timeout)
 

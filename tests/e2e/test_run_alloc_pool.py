@@ -166,7 +166,7 @@ def instructions(program, blocks, directory):
     counted = directory / f"counted.{blocks}"
     subprocess.run([needs("valgrind"), "--tool=callgrind", "--collect-atstart=no", "--toggle-collect=measured",
                     f"--callgrind-out-file={counted}", str(program), str(blocks)],
-                   check=True, timeout=300, capture_output=True)
+                   check=True, timeout=280, capture_output=True)
     return int(re.search(r"^(?:summary|totals): (\d+)", counted.read_text(), re.MULTILINE)[1])
 
 

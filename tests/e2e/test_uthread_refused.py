@@ -214,7 +214,7 @@ def test_a_go_program_with_cgo_runs(tek, tmp_path):
         pytest.skip("needs go")
     (tmp_path / "main.go").write_text(CGO)
     built = subprocess.run([go, "build", "-o", str(tmp_path / "cgo"), str(tmp_path / "main.go")], capture_output=True,
-                           text=True, timeout=500, check=False,
+                           text=True, timeout=280, check=False,
                            env={**os.environ, "CGO_ENABLED": "1", "GOFLAGS": "-mod=mod", "GOPROXY": "off"})
     if built.returncode:
         pytest.skip(f"go cannot build here: {built.stderr.strip().splitlines()[-1]}")
