@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
 /*
- * What TEK's C and Rust halves agree on: the thread information table in
- * shared memory, the event file of a run, and the messages of the daemon's socket.
+ * The interface of TEK's C and Rust halves: the thread information table in shared memory, the
+ * event file of a run, and the messages of the daemon's socket.
  *
  * This header includes nothing and holds plain structs only, so that C, BPF and
  * Rust (crates/tek-abi, which repeats it and asserts the same sizes and
@@ -31,11 +31,11 @@
  * copy only if both loads gave the same even number.  A writer may be stopped
  * in mid-write, so try a bounded number of times.
  *
- * By system calls (pread), for who does not want to map a file that its owner
- * might shrink: read the records, then records and side records, then the records
- * again, with an acquire fence between the calls.  The middle copy of a record is good if its
- * seq is the same even number in the first and the last copy.  A kind has a seq of its own,
- * to be read in the same way.  A module is written once, before header.modules counts it.
+ * By system calls (pread), for a reader that does not map a file which its owner might shrink: read
+ * the records, then records and side records, then the records again, with an acquire fence between
+ * the calls. The middle copy of a record is good if its seq is the same even number in the first
+ * and the last copy. A kind has a seq of its own, to be read in the same way. A module is written
+ * once, before header.modules counts it.
  */
 #ifndef TEK_ABI_H
 #define TEK_ABI_H
@@ -85,16 +85,16 @@ typedef signed long long tek_s64;
 #define TEK_FLAG_MARKED 0x01u    /* marked time-critical: follows a request of its group */
 #define TEK_FLAG_NAMED 0x02u     /* its name was set for this very thread, not inherited */
 #define TEK_FLAG_MAIN 0x04u      /* the process's first thread */
-#define TEK_FLAG_ADOPTED 0x08u   /* came by no door of ours; found later */
+#define TEK_FLAG_ADOPTED 0x08u   /* not created through TEK; found later */
 #define TEK_FLAG_OVERRAN 0x10u   /* the guard sent it back at least once */
 #define TEK_FLAG_ASKED 0x40u     /* it was given the policy SCHED_TEK (TEK_WHY_POLICY) */
 #define TEK_FLAG_UNWATCHED 0x20u /* its end will be noticed late: it may be gone */
 #define TEK_FLAG_USER 0x80u      /* a user-level thread, which the kernel knows nothing of */
 
 /*
- * User-level threads (libtek-uthread(7)) have records like any other, with TEK_FLAG_USER.  What their
- * tid and creator_tid are is a number of the engine: from 1, the first thread's, and never used again in
- * a process, but for the lowest 32 bits.
+ * User-level threads (libtek-uthread(7)) have records like any other, with TEK_FLAG_USER. Their tid
+ * and creator_tid are numbers of the engine: from 1, the first thread's, and never reused in a
+ * process, but for the lowest 32 bits.
  */
 
 /* One thread: 40 bytes (tek-2020, IV-C). */
@@ -133,8 +133,8 @@ struct tek_record {
 #define TEK_WHY_FOLLOW 0x10u /* it is marked, and a thread of its group asks */
 
 /*
- * struct tek_side.waits: what a user-level thread waits for.  The numbers stay; there may be more some day, which
- * a reader takes for TEK_WAITS_OTHER.
+ * struct tek_side.waits: what a user-level thread waits for.  The numbers stay; there may be more
+ * some day, which a reader takes for TEK_WAITS_OTHER.
  */
 #define TEK_WAITS_NO 0u
 #define TEK_WAITS_OTHER 1u  /* for something that is not listed here */
@@ -148,7 +148,7 @@ struct tek_record {
 #define TEK_WAITS_FILE 9u      /* for a file or a socket, by whatever call: read, accept, poll */
 #define TEK_WAITS_SLEEP 10u    /* for a time */
 #define TEK_WAITS_SIGNAL 11u   /* for a signal: pause, sigwait */
-#define TEK_WAITS_PAUSE 12u    /* a moment, to try again what nobody tells the end of */
+#define TEK_WAITS_PAUSE 12u    /* a moment, to try again: no thread reports the end of this wait */
 
 #define TEK_ROLE_BYTES 64 /* of a role, with its NUL */
 
@@ -162,8 +162,8 @@ struct tek_record {
 #define TEK_STACK_OVERFLOWED 0x40u /* it ran into its guard */
 
 /*
- * What a record has no room for: 144 bytes, guarded by the seq of the record of the same slot, but
- * for those that say otherwise.
+ * The fields beyond a record: 144 bytes, guarded by the seq of the record of the same slot, unless
+ * noted otherwise.
  */
 struct tek_side {
 	tek_u8 name[16];       /* the thread's name, NUL-terminated; valid with TEK_FLAG_NAMED */
@@ -285,8 +285,11 @@ struct tek_table_header {
 	tek_u8 high_percent;    /* and one of which more is used in the High Zone */
 	tek_u8 reserved;        /* zero */
 	tek_u32 workers; /* struct tek_worker_place that are there; 0: no user-level threads */
-	/* From where the first stack of the process begins, as in /proc/PID/stat, field 28, lowest bits left out.
-	   Who may see that there and finds another has found another program: it was executed since.  0: not known */
+	/*
+	 * Where the first stack of the process begins, as in /proc/PID/stat, field 28, lowest bits
+	 * left out. A reader that may see that field and finds another value sees another program:
+	 * the process has executed it since. 0: not known
+	 */
 	tek_u32 image;
 	/* How far CLOCK_BOOTTIME of the process, in which the other times are, is ahead of the
 	   initial time namespace's */
@@ -302,9 +305,9 @@ struct tek_table_header {
 #define TEK_STACK_MODE_TIGHT 3u  /* to the page */
 
 /*
- * The event file of a run: struct tek_event after struct tek_event, each
- * appended with one write.  $TEK_EVENTS names it; without that variable a
- * process tells its warnings on its standard error instead.
+ * The event file of a run: struct tek_event after struct tek_event, each appended with one write.
+ * $TEK_EVENTS names it; without that variable a process writes its warnings to its standard error
+ * instead.
  */
 #define TEK_EVENT_MAGIC 0x564b4554u /* "TEKV", little-endian */
 
@@ -337,7 +340,7 @@ struct tek_table_header {
 	9u /* tekd did not put a thread into the group value[0]; error and text say why.  Once a
 	      process */
 #define TEK_EVENT_LOCKS \
-	10u /* a process ends whose locks are of kind auto: they went value[0] times from spinning to
+	10u /* a process with locks of kind auto ends: they went value[0] times from spinning to
 	       sleeping and value[1] times back.  LOCKs follow */
 #define TEK_EVENT_LOCK \
 	11u /* one of these: value[0] and value[1] as there; value[2] its address in the ELF headers of the
@@ -359,12 +362,12 @@ struct tek_event {
 };
 
 /*
- * The daemon's socket: SOCK_SEQPACKET, a struct to a packet.  $TEK_SOCKET names it, otherwise it
- * is TEK_SOCKET_PATH.  Each request gets one reply, in order, with its number; NOTICEs come
- * unasked, between them.  Who asks is what the kernel says of the sender of each packet
- * (SCM_CREDENTIALS): the process that connected, and no other one that got hold of the socket.
- * What it was given ends when it ends, executes another program, or closes its last connection.
- * Fields that a kind does not name are zero.
+ * The daemon's socket: SOCK_SEQPACKET, a struct to a packet. $TEK_SOCKET names it, otherwise it is
+ * TEK_SOCKET_PATH. Each request gets one reply, in order, with its number; NOTICEs come unasked,
+ * between them. The kernel reports the sender of each packet (SCM_CREDENTIALS): the client is the
+ * process that connected, and no other one that got hold of the socket. Its grants end when it
+ * ends, executes another program, or closes its last connection. Fields that a kind does not name
+ * are zero.
  */
 #define TEK_SOCKET_PATH "/run/tek/tekd"
 #define TEK_SOCKET_VERSION 1u
@@ -385,9 +388,9 @@ struct tek_event {
 	5u /* what tekd is at; the reply brings a file (SCM_RIGHTS) with JSON in it */
 #define TEK_ASK_EXPLAIN 6u /* the same about the thread `tid` */
 #define TEK_ASK_CRITICAL \
-	7u /* as ENTER, for somebody else's thread or, with TEK_ASK_PROCESS, all threads of the
+	7u /* as ENTER, for a foreign thread or, with TEK_ASK_PROCESS, all threads of the
 	      process `tid` that began at `start_ticks`, if that is not 0 (/proc/PID/stat, field
-	      22, give or take one); only who may do so by tekd's configuration */
+	      22, give or take one); only for clients that tekd allows */
 #define TEK_ASK_NORMAL 8u /* and back again */
 
 /* struct tek_request.flags */
@@ -416,7 +419,7 @@ struct tek_request {
 	        (another user needs its place) */
 #define TEK_TELL_REFUSED 102u /* what came was no request; the connection is closed */
 
-/* What a process may do, in the reply to HELLO. */
+/* Permissions of a process, in the reply to HELLO. */
 #define TEK_GRANT_SWITCH 0x01u /* tekd makes each switch */
 #define TEK_GRANT_LIMIT 0x02u  /* its RLIMIT_RTPRIO was raised: it can do so itself */
 

@@ -14,9 +14,9 @@
  *   TEK_PROFILE_BLOCKS_OFFSET    blocks of TEK_PROFILE_BLOCK_BYTES: struct tek_profile_block, then
  *                                struct tek_profile_wait
  *
- * The file is sparse, and mapped: what a thread counts is in it at once, so a program that is killed
- * loses nothing.  Only its own thread writes to what is a thread's (but `serial_ticks`), without a
- * lock, so who reads while it runs may find numbers that do not quite fit each other.
+ * The file is sparse, and mapped: what a thread counts is in it at once, so a program that is
+ * killed loses nothing. Only its own thread writes to what is a thread's (but `serial_ticks`),
+ * without a lock, so a concurrent reader may find numbers that do not quite fit each other.
  *
  * Times are in ticks of the clock in header.clock.  Thread numbers count from 1; 0 is none.
  *
@@ -51,7 +51,7 @@
 /* Calls that take so long may have been interrupted: no CPU is lost for less, and given back. */
 #define TEK_PROFILE_LONG_NS 100000u
 
-/* What time is spent in, other than work.  Inside one of them others do not count. */
+/* The parts of time other than work. Inside one part the other ones do not count. */
 #define TEK_PROFILE_SYNC 1u  /* waiting for other threads: locks, conditions, barriers, ends */
 #define TEK_PROFILE_FILE 2u  /* calls for files, those of stdio too */
 #define TEK_PROFILE_ALLOC 3u /* malloc() and its family */
@@ -81,13 +81,13 @@ struct tek_profile_header {
 	tek_u64 last_ns;
 	tek_u64 end_ticks; /* 0: the process was killed, or still runs */
 	tek_u64 active; /* bits 0-15: threads that do not wait; above: the sum of their numbers */
-	tek_u64 serial_since; /* since when there is only one of them; 0: there are others, or none */
-	tek_u32 threads;      /* that were given numbers; may be more than there is room for */
-	tek_u32 blocks;       /* the same */
-	tek_u32 modules;      /* struct tek_module that are there */
-	tek_u32 clock_cost;   /* ticks between two looks at the clock */
-	tek_u64 start_cost;   /* ns that it took until counting began; in ticks: */
-	tek_u64 lock_cost;    /* what it adds to a lock and an unlock, in 1/1024 of ticks, */
+	tek_u64 serial_since;   /* since when there is only one; 0: several, or none */
+	tek_u32 threads;        /* that were given numbers; may be more than there is room for */
+	tek_u32 blocks;         /* the same */
+	tek_u32 modules;        /* struct tek_module that are there */
+	tek_u32 clock_cost;     /* ticks between two looks at the clock */
+	tek_u64 start_cost;     /* ns that it took until counting began; in ticks: */
+	tek_u64 lock_cost;      /* what it adds to a lock and an unlock, in 1/1024 of ticks, */
 	tek_u64 counted_cost;   /* to a call that is only counted, */
 	tek_u64 timed_cost;     /* to one that is timed, */
 	tek_u64 scheduler_cost; /* and to one around which the scheduler is asked */
@@ -151,7 +151,7 @@ struct tek_profile_object {
 
 struct tek_profile_block {
 	tek_u32 magic;    /* TEK_PROFILE_BLOCK_MAGIC, written last */
-	tek_u32 thread;   /* whose waits they are */
+	tek_u32 thread;   /* the thread of these waits */
 	tek_u32 sequence; /* of the thread's blocks, from 0 */
 	tek_u32 waits;    /* that are there; atomic */
 	tek_u64 reserved[6];

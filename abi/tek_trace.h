@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
 /*
- * The trace of user-level threads: which of them ran where, as the engine writes it down
- * (lib/uthread/trace.c) and `tek run --trace` reads it when the program has ended.
+ * The trace of user-level threads: which thread ran where. The engine writes it
+ * (lib/uthread/trace.c), and `tek run --trace` reads it when the program has ended.
  *
  * The file
  * --------
@@ -12,8 +12,8 @@
  * then records.  What was written is in the file at once, so a program that is killed loses
  * nothing.  Processes that a traced program starts have blocks in the same file.
  *
- * A record counts if its time is not 0: that is written last.  The first one without ends its
- * block.  A block without its magic is none (yet).  Those of a worker are in order by `sequence`.
+ * A record counts if its time is not 0: that is written last. The first one without ends its block.
+ * A block without its magic is unused (yet). Those of a worker are in order by `sequence`.
  *
  * This header is for C, and crates/tek-abi repeats it.  Change a struct and TEK_TRACE_VERSION
  * changes too.
@@ -33,15 +33,15 @@
 #define TEK_TRACE_NO_WORKER 0xffffffffu
 
 /* struct tek_trace_record.kind */
-#define TEK_TRACE_SWITCH 1u /* `thread` left, for `reason`, and `other` runs; 0: nobody */
-#define TEK_TRACE_READY 2u  /* `thread` can run, because of `other`; 0: nobody, its time has come */
+#define TEK_TRACE_SWITCH 1u /* `thread` left, for `reason`, and `other` runs; 0: no thread */
+#define TEK_TRACE_READY 2u  /* `thread` can run, because of `other`; 0: its time has come */
 #define TEK_TRACE_NAME 3u   /* `other`: 8 bytes of the name of `thread`, from 8 x `reason` on */
 #define TEK_TRACE_TEXT 4u   /* the same, of what is waited for: TEK_TRACE_WAITS + `thread` */
 
 /* Why a thread left: struct tek_trace_record.reason of a switch. */
-#define TEK_TRACE_IDLE 0u      /* nobody left: the worker had nothing to do */
-#define TEK_TRACE_YIELDED 1u   /* it let others run */
-#define TEK_TRACE_PREEMPTED 2u /* its quantum was over, or somebody goes before it */
+#define TEK_TRACE_IDLE 0u      /* no thread left: the worker had nothing to do */
+#define TEK_TRACE_YIELDED 1u   /* it yielded */
+#define TEK_TRACE_PREEMPTED 2u /* its quantum was over, or a thread goes before it */
 #define TEK_TRACE_ENDED 3u
 #define TEK_TRACE_HELD_UP 4u /* in the kernel: its worker was given to another kernel thread */
 #define TEK_TRACE_WAITS 8u   /* for something; more than that: for that text */

@@ -17,7 +17,10 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-/* A piece of memory that the heap grows by has an eighth of what it has already, within these limits. */
+/*
+ * A piece of memory that the heap grows by has an eighth of what it has already, within these
+ * limits.
+ */
 #define PIECE_LEAST ((size_t)1 << 20)
 #define PIECE_MOST ((size_t)64 << 20)
 
@@ -26,7 +29,10 @@
 static struct tek_alloc_lock lock;
 static struct tek_tlsf heap; /* under the lock */
 static bool has_begun;       /* under the lock */
-/* Above it there are no more than a few pages of data that are written to, which a pool has present as well. */
+/*
+ * Above it there are no more than a few pages of data that are written to, which a pool has present
+ * as well.
+ */
 static char first_memory[64 << 10] __attribute__((aligned(64)));
 
 /* Before the start the heap grows, whatever it will be. */
@@ -74,7 +80,7 @@ static void leave(void)
 		complain_of_damage();
 }
 
-/* A piece, without the lock: others go on. What is no large block fits into one. */
+/* A piece, without the lock: other threads go on. Only a large block exceeds a piece. */
 static bool grow(size_t has)
 {
 	size_t size = has / 8;
@@ -215,7 +221,10 @@ void *tek__heap_resize(void *memory, size_t bytes)
 			return move(memory, tek__large_usable(memory), bytes);
 		const int saved = errno;
 		void *resized = tek__large_resize(memory, bytes);
-		/* The kernel does not move what is of several kinds, as after madvise(2) for a part of it. */
+		/*
+		 * The kernel does not move what is of several kinds, as after madvise(2) for a part
+		 * of it.
+		 */
 		if (!resized)
 			return move(memory, tek__large_usable(memory), bytes);
 		errno = saved;
@@ -249,7 +258,7 @@ static void tell_unlocked(size_t bytes, int error)
 		       strerrordesc_np(error), kib, (int)getppid(), kib << 10, kib << 10);
 }
 
-/* What the process has for its pool: the pool, and what came before it. */
+/* Locks the pool, the first static memory, and the heap's own data. */
 static void lock_pages(void *pool, size_t bytes)
 {
 	int error = tek__pool_lock(pool, bytes);

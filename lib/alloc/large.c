@@ -7,7 +7,10 @@
 #include <stdint.h>
 #include <sys/mman.h>
 
-/* Before its owner's memory. The last word is where blocks of the heap have their size, which is never this one. */
+/*
+ * Before its owner's memory. The last word is where blocks of the heap have their size, which is
+ * never this one.
+ */
 struct large {
 	uintptr_t check;
 	void *map;

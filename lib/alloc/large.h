@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
 /*
- * Large blocks of a heap that grows: each has a mapping of its own, which goes back to the kernel when it is freed, and
- * which the kernel moves instead of copying it when it grows.  So what is free of the heap itself is not in such pieces
- * as no block fits into, and its size follows what the program has.
+ * Large blocks of a heap that grows: each has a mapping of its own, which goes back to the kernel
+ * when it is freed, and which the kernel moves instead of copying it when it grows. So the free
+ * memory of the heap itself is less fragmented, and the heap's size follows the program's use.
  *
  * Each call takes as long as the kernel takes.  No locks: a block is its owner's.
  */
@@ -15,7 +15,10 @@
 /* From so many bytes on, with their alignment. */
 #define TEK_LARGE ((size_t)256 << 10)
 
-/* Zero bytes; NULL and errno. `alignment`: a power of two. Neither is more than PTRDIFF_MAX, nor both together. */
+/*
+ * Zero bytes; NULL and errno. `alignment`: a power of two. Neither is more than PTRDIFF_MAX, nor
+ * both together.
+ */
 void *tek__large_allocate(size_t alignment, size_t bytes);
 
 /* Whether memory that the program has is such a block. */

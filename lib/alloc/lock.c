@@ -22,12 +22,12 @@
 #include <time.h>
 #include <unistd.h>
 
-/* Turns of about what ten operations take; and how often others may run before one sleeps. */
+/* Spin iterations, about as long as ten operations; and yields before the thread sleeps. */
 enum { TURNS = 100, YIELDS = 8 };
 
-/* Who sleeps looks again after this time whether the lock is free: see tek__alloc_unlock(). */
+/* A sleeper polls the lock again after this time: see tek__alloc_unlock(). */
 #define SLEEP_NS 10000000L
-/* The same where the kernel does not tell it. */
+/* The same where the kernel does not wake it. */
 #define PAUSE_NS 50000L
 
 /*
@@ -46,12 +46,13 @@ static unsigned int last_epoch = 1;
 static bool ids_stay; /* each thread's, until a fork */
 static struct tek_alloc_lock *the_lock;
 
-/* What *epoch is while a thread of a child begins it: none has learnt its id then. */
+/* Value of *epoch while a thread of a child begins it: no thread has queried its id then. */
 #define BEGINS UINT_MAX
 
 /*
- * In a child, by the thread that comes first, which may have made others before: what the parent's threads had is free, but
- * for what this one has, in a signal handler.
+ * In a child, called by the first thread to need the lock, which may not be the only one. A lock of
+ * the parent's threads is freed; one that this thread holds itself, in a signal handler, stays
+ * locked.
  */
 static void begin_child(void)
 {
@@ -108,7 +109,10 @@ static unsigned int own_tid(void)
 	return __builtin_expect(now && self.epoch == now, 1) ? self.tid : ask_kernel();
 }
 
-/* User-level threads go from one thread of the kernel to another, and take their thread-local storage along. */
+/*
+ * User-level threads go from one thread of the kernel to another, and take their thread-local
+ * storage along.
+ */
 static int is_engine(struct dl_phdr_info *info, size_t size, void *unused)
 {
 	(void)size;
@@ -141,8 +145,9 @@ void tek__alloc_lock_start(struct tek_alloc_lock *lock)
 }
 
 /*
- * Acquires: synchronises with the compare-and-swap that releases the word, or in the slow path, where the kernel writes
- * our tid into it, with the release that came before the system call of who handed it over.
+ * Acquires: synchronises with the compare-and-swap that releases the word, or in the slow path,
+ * where the kernel writes our tid into it, with the release before the system call of the thread
+ * that handed it over.
  */
 static bool take(struct tek_alloc_lock *lock, unsigned int tid)
 {
@@ -152,9 +157,9 @@ static bool take(struct tek_alloc_lock *lock, unsigned int tid)
 }
 
 /*
- * Somebody has it.  Who has a real-time priority does not wait long for the kernel to know that he waits.  Of ordinary threads
- * there may be more than CPUs, and as long as one of them sleeps the kernel hands the lock on, a switch of threads each
- * time: so they let others run, the holder among them, and who sleeps already, before they join those.
+ * The lock is held. A real-time thread goes to the kernel soon, so that its wait is known there.
+ * Ordinary threads may outnumber the CPUs, and while one sleeps each hand-over costs a context
+ * switch. So they first yield to the holder and to the sleepers.
  */
 static bool spin(struct tek_alloc_lock *lock, unsigned int tid)
 {
@@ -244,15 +249,15 @@ bool tek__alloc_lock(struct tek_alloc_lock *lock)
 }
 
 /*
- * The child of a vfork(2) has its parent's memory, thread-local storage included, and so takes the lock in the parent's
- * name.  The kernel does not let it hand the lock on to those who sleep: they wake of themselves (SLEEP_NS), and until
- * all have done so it refuses to put others to sleep, who look again and again.
+ * The child of a vfork(2) has its parent's memory, thread-local storage included, and so takes the
+ * lock as its parent. The kernel refuses its hand-over to sleepers: they wake by their timeout
+ * (SLEEP_NS). Until all have done so, the kernel refuses new sleepers, which poll instead.
  */
 void tek__alloc_unlock(struct tek_alloc_lock *lock)
 {
 	if (!ids_stay)
 		self.tid = 0;
-	/* Our own tid, and nobody but those who come to sleep changes the word. */
+	/* The caller's tid; only threads that go to sleep change the word. */
 	unsigned int word = __atomic_load_n(&lock->word, __ATOMIC_RELAXED);
 
 	if (!(word & FUTEX_WAITERS) &&

@@ -1,17 +1,18 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
 /*
- * The allocator's one lock: a futex with priority inheritance, after a few turns of spinning.
+ * The allocator's one lock: a futex with priority inheritance, after a few spin iterations.
  *
- * Inheritance, because a time-critical thread that wants memory must not wait longer than the work that is left to the
- * holder, who would otherwise not run while others of a middling priority do.  Spinning, because under the lock little
- * is done, and the kernel hands such a lock from one to the next, a switch of threads each.
+ * Inheritance bounds the wait of a time-critical thread by the holder's remaining work: otherwise
+ * threads of a middle priority could preempt the holder. Spinning pays because the lock is held for
+ * a short time, and each hand-over by the kernel costs a context switch.
  *
- * Its owner is a thread of the kernel.  User-level threads hold it, too: whoever runs on this thread of the kernel, as
- * the engine takes nobody off the CPU within this library (uthread/zones.c).  A thread of the kernel that has the lock
- * and asks for it again is in a signal handler, and gets "no".
+ * Its owner is a kernel thread. The user-level thread on that kernel thread may hold it, as the
+ * engine preempts no thread within this library (uthread/zones.c). A kernel thread that holds the
+ * lock and requests it again is in a signal handler: the request fails.
  *
- * Nobody takes it for a fork(2): the C library's locks are taken then, whose holders may want memory.  A child finds out
- * that it is one when it first wants the lock, and frees it if a thread has it that is not there.
+ * It is not taken for a fork(2): the C library's locks are taken then, and their holders may
+ * allocate. A child detects the fork at its first request, and frees the lock if the holder does
+ * not exist there.
  */
 #ifndef TEK_ALLOC_LOCK_H
 #define TEK_ALLOC_LOCK_H
@@ -20,10 +21,10 @@
 
 struct tek_alloc_lock {
 	unsigned int word; /* 0, or the holder's tid, with FUTEX_WAITERS; futex(2), PI futexes */
-	bool was_left; /* under the lock: at a fork a thread had it; who sees this mends what it protects */
+	bool was_left;     /* under the lock: held at a fork; the next holder repairs the heap */
 };
 
-/* Once, before there are threads. Until then each call asks the kernel who calls. */
+/* Once, before there are threads. Until then each call queries the thread id from the kernel. */
 void tek__alloc_lock_start(struct tek_alloc_lock *lock);
 
 /* False: the calling thread holds it. errno stays. */

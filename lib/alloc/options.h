@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
-/* TEK_ALLOC: what kind of allocator libtek-alloc.so is.  `tek run --alloc` reads the same (crates/tek/src/run/libraries.rs). */
+/*
+ * TEK_ALLOC: what kind of allocator libtek-alloc.so is.  `tek run --alloc` reads the same
+ * (crates/tek/src/run/libraries.rs).
+ */
 #ifndef TEK_ALLOC_OPTIONS_H
 #define TEK_ALLOC_OPTIONS_H
 
@@ -18,7 +21,10 @@ struct tek_alloc_options {
 	size_t pool; /* bytes; 0: no pool */
 };
 
-/* "tlsf" or "pool=SIZE", as in pool=65536, pool=64K, pool=8M, pool=1G.  False, and nothing is set: it is neither. */
+/*
+ * "tlsf" or "pool=SIZE", as in pool=65536, pool=64K, pool=8M, pool=1G.  False, and nothing is set:
+ * it is neither.
+ */
 bool tek__alloc_options_parse(struct tek_alloc_options *options, const char *text);
 
 #endif

@@ -40,7 +40,10 @@ int tek__pool_populate(void *memory, size_t bytes)
 		return 0;
 	if (errno != EINVAL)
 		return errno;
-	/* An older kernel. A write to each page; what others write there meanwhile must stay. */
+	/*
+	 * An older kernel. A write to each page, which preserves concurrent writes of other
+	 * threads.
+	 */
 	const size_t page = (size_t)sysconf(_SC_PAGESIZE);
 	for (size_t at = 0; at < bytes; at += page)
 		__atomic_fetch_or(pages + at, 0, __ATOMIC_RELAXED);
@@ -53,7 +56,7 @@ int tek__pool_lock(void *memory, size_t bytes)
 	return mlock(pages, bytes) ? errno : 0;
 }
 
-/* What the kernel could give without swapping; SIZE_MAX: it does not say. proc_meminfo(5). */
+/* The bytes that the kernel could give without swapping; SIZE_MAX: unknown. proc_meminfo(5). */
 static size_t available(void)
 {
 	static const char name[] = "MemAvailable:";
@@ -77,7 +80,7 @@ static size_t available(void)
 
 void *tek__pool_make(size_t bytes)
 {
-	/* To fill it would have the kernel kill somebody. */
+	/* Filling it would make the kernel kill a process. */
 	if (bytes > available()) {
 		errno = ENOMEM;
 		return NULL;
@@ -87,9 +90,15 @@ void *tek__pool_make(size_t bytes)
 
 	if (memory == MAP_FAILED)
 		return NULL;
-	/* A policy of its own, whichever: so the kernel's balancing of NUMA nodes leaves its page table alone. */
+	/*
+	 * A policy of its own, whichever: so the kernel's balancing of NUMA nodes leaves its page
+	 * table alone.
+	 */
 	syscall(SYS_mbind, memory, bytes, MPOL_LOCAL, NULL, 0, 0);
-	/* Huge pages while it is filled, if there are any; later nobody may make some of what is there. */
+	/*
+	 * Huge pages while it is filled, if there are any; later none are to be made from its
+	 * pages.
+	 */
 	madvise(memory, bytes, MADV_HUGEPAGE);
 	int error = tek__pool_populate(memory, bytes);
 	madvise(memory, bytes, MADV_NOHUGEPAGE);

@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
-/* Memory that is there: every page in the page table, written to, and locked where that is allowed. */
+/*
+ * Memory that is there: every page in the page table, written to, and locked where that is allowed.
+ */
 #ifndef TEK_ALLOC_POOL_H
 #define TEK_ALLOC_POOL_H
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
-/* What the allocator has to say, on standard error, without allocating. */
+/* Messages of the allocator, on standard error, without allocating. */
 #ifndef TEK_ALLOC_SAY_H
 #define TEK_ALLOC_SAY_H
 

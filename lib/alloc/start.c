@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
-/* The start of libtek-alloc.so, if nobody asked for memory before, and the environment is empty. */
+/* The start of libtek-alloc.so, if no call wanted memory before, and the environment is empty. */
 #include "alloc/heap.h"
 
 __attribute__((constructor(101))) static void start(void)

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
-/* The symbols: malloc(3), posix_memalign(3). What C++ has for it calls these. */
+/* The symbols: malloc(3), posix_memalign(3). The operators of C++ call these. */
 #include "alloc/heap.h"
 #include "alloc/tlsf.h"
 
@@ -10,7 +10,7 @@
 #include <unistd.h>
 
 #define TEK_EXPORT __attribute__((visibility("default")))
-/* What GCC wants to hear again of an alias. */
+/* Attributes that GCC wants repeated on an alias. */
 #if __has_attribute(copy)
 #define TEK_AS(name) __attribute__((copy(name)))
 #else

@@ -22,8 +22,9 @@ static void mark_used(struct tek_tlsf_block *block)
 }
 
 /*
- * A block that is in no list goes into one, together with its neighbours that are free.  Free at once: in a copy of the
- * memory that a fork makes in between it must not count as used (tek__tlsf_rebuild()).
+ * A block that is in no list goes into one, together with its neighbours that are free.  Free at
+ * once: in a copy of the memory that a fork makes in between it must not count as used
+ * (tek__tlsf_rebuild()).
  */
 static void give(struct tek_tlsf *heap, struct tek_tlsf_block *block)
 {
@@ -44,7 +45,10 @@ static void give(struct tek_tlsf *heap, struct tek_tlsf_block *block)
 	list(heap, block);
 }
 
-/* Behind so much of a block begins another one, free and in no list yet. From block to block there is always a way. */
+/*
+ * Behind so much of a block begins another one, free and in no list yet. From block to block there
+ * is always a way.
+ */
 static struct tek_tlsf_block *split(struct tek_tlsf_block *block, size_t size)
 {
 	struct tek_tlsf_block *other = (void *)((char *)block + size);
@@ -96,13 +100,16 @@ bool tek__tlsf_add(struct tek_tlsf *heap, void *memory, size_t bytes)
 	const size_t size = (end - (uintptr_t)block) & ~(size_t)(TEK_TLSF_ALIGNMENT - 1);
 
 	block->size = size;
-	/* Behind all others a used one without memory: blocks do not merge beyond it. */
+	/* After all other blocks a used one without memory: blocks do not merge beyond it. */
 	block_after(block)->size = 0;
 	mark_free(block);
 	list(heap, block);
 	/* No block is before the first one. */
 	block->before = heap->pieces;
-	/* Before the piece is there: a fork between them leaves a range that is too wide, and not one that lacks it. */
+	/*
+	 * Before the piece is there: a fork between them leaves a range that is too wide, and not
+	 * one that lacks it.
+	 */
 	if (!heap->from || (uintptr_t)memory < heap->from)
 		heap->from = (uintptr_t)memory;
 	if (end > heap->to)
@@ -123,7 +130,10 @@ void *tek__tlsf_allocate(struct tek_tlsf *heap, size_t bytes)
 	return hand_out(heap, block, rounded(size));
 }
 
-/* How far behind a block's begin one begins whose memory is aligned: 0, or a block's room at least. */
+/*
+ * The distance from a block's begin to that of a block with aligned memory: 0, or at least a
+ * block's size.
+ */
 static size_t gap_of(struct tek_tlsf_block *block, size_t alignment)
 {
 	const uintptr_t begin = (uintptr_t)memory_of(block);
@@ -133,7 +143,10 @@ static size_t gap_of(struct tek_tlsf_block *block, size_t alignment)
 	return ((begin + LEAST + alignment - 1) & ~(uintptr_t)(alignment - 1)) - begin;
 }
 
-/* One that is just large enough, and happens to be where it should, as one that was freed; or one with room for a gap. */
+/*
+ * One that is just large enough, and happens to be where it should, as one that was freed; or one
+ * with room for a gap.
+ */
 static struct tek_tlsf_block *find_aligned(const struct tek_tlsf *heap, size_t alignment,
 					   size_t size)
 {
@@ -162,7 +175,7 @@ void *tek__tlsf_allocate_aligned(struct tek_tlsf *heap, size_t alignment, size_t
 	return memory;
 }
 
-/* NULL: it cannot be a block that somebody has. */
+/* NULL: it cannot be a block in use. */
 static struct tek_tlsf_block *used_block(const struct tek_tlsf *heap, const void *memory)
 {
 	struct tek_tlsf_block *block = block_of((void *)memory);
@@ -223,7 +236,7 @@ bool tek__tlsf_resize(struct tek_tlsf *heap, void *memory, size_t bytes)
 	return true;
 }
 
-/* From a sound chain of blocks all else can be told. */
+/* All else follows from a sound chain of blocks. */
 static void rebuild_piece(struct tek_tlsf *heap, struct tek_tlsf_block *block)
 {
 	block->size &= ~FREE_BEFORE;

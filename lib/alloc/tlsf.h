@@ -1,16 +1,18 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
 /*
- * Two-level segregated fit: an allocator whose every operation takes bounded time, whatever is in the heap.
- * M. Masmano, I. Ripoll, A. Crespo, J. Real: TLSF: A New Dynamic Memory Allocator for Real-Time Systems, ECRTS 2004.
+ * Two-level segregated fit: an allocator of which each operation takes bounded time, whatever the
+ * heap contains. M. Masmano, I. Ripoll, A. Crespo, J. Real: TLSF: A New Dynamic Memory Allocator
+ * for Real-Time Systems, ECRTS 2004.
  *
- * Free blocks are in lists by size: a first level of powers of two, each cut into 32 equal classes.  A bit for each
- * list says whether there is a block in it, so that the list to take from is found by two searches for a lowest bit.
- * Blocks that are freed merge with their neighbours at once.  Sizes are rounded up to those of a class, so that a block that
- * was freed serves who asks for as much again, whatever else is in its class.  Nothing here loops, but for
- * tek__tlsf_rebuild().
+ * Free blocks are in lists by size: a first level of powers of two, each cut into 32 equal classes.
+ * A bit for each list records whether it has a block, so two searches for a lowest bit find the
+ * list to take from. Freed blocks merge with their neighbours at once. Sizes are rounded up to
+ * those of a class, so a freed block fits the next request of that size, whatever else is in its
+ * class. Nothing here loops, but for tek__tlsf_rebuild().
  *
- * Life: all zero is a heap without memory; memory is added and never leaves.  The caller locks.  No function allocates,
- * makes a system call, or knows of errno.  A block costs one word, and is 32 bytes at least (16 in a 32-bit program).
+ * Life: all zero is a heap without memory; memory is added and never leaves.  The caller locks.  No
+ * function allocates, makes a system call, or knows of errno.  A block costs one word, and is 32
+ * bytes at least (16 in a 32-bit program).
  */
 #ifndef TEK_ALLOC_TLSF_H
 #define TEK_ALLOC_TLSF_H
@@ -22,7 +24,7 @@
 /* Of each block that is handed out. */
 #define TEK_TLSF_ALIGNMENT 16
 
-/* What a piece of memory has to have beyond the one block that is to fit into it. */
+/* The bytes that a piece of memory needs beyond the one block that is to fit into it. */
 #define TEK_TLSF_OVERHEAD 64
 
 #define TEK_TLSF_FIRST 32
@@ -38,7 +40,7 @@ struct tek_tlsf {
 	size_t bytes;       /* that were added */
 	size_t used;        /* in blocks that are handed out, with their words */
 	size_t most_used;
-	bool is_damaged; /* a list is not as it was left: somebody wrote where he has no memory */
+	bool is_damaged; /* a list was changed from outside: the program wrote beyond its memory */
 };
 
 /* From now on the heap's. False, and not taken: too small, or 1 TiB and more. */
@@ -50,25 +52,32 @@ void *tek__tlsf_allocate(struct tek_tlsf *heap, size_t bytes);
 /* The same at a multiple of `alignment`, a power of two. */
 void *tek__tlsf_allocate_aligned(struct tek_tlsf *heap, size_t alignment, size_t bytes);
 
-/* False, and nothing is done: it is no block of this heap, or free already, as far as can be seen at once. */
+/*
+ * False, and nothing is done: it is no block of this heap, or free already, as far as can be seen
+ * at once.
+ */
 bool tek__tlsf_free(struct tek_tlsf *heap, void *block);
 
-/* Makes a block larger or smaller where it is. False, and it stays as it was: there is no room behind it. */
+/*
+ * Makes a block larger or smaller where it is. False, and it stays as it was: there is no room
+ * behind it.
+ */
 bool tek__tlsf_resize(struct tek_tlsf *heap, void *block, size_t bytes);
 
 /*
- * In the copy of a heap that fork(2) made while another thread was in one of these functions, which will never end here:
- * makes a sound heap of it.  What that thread was about to give or get is lost or free.  It loops over all blocks.
+ * In the copy of a heap that fork(2) made while another thread was in one of these functions, which
+ * will never end here: makes a sound heap of it. A block that that thread was about to free or get
+ * is lost or free. It loops over all blocks.
  *
- * It needs of the copy that the thread's writes are in it up to one of them, and none after: so the kernel does it, whose
- * page tables no longer allow writes when it is done.
+ * The copy must have that thread's writes up to one of them, and none after it. So the kernel makes
+ * the copy: when it is done, the page tables no longer allow writes.
  */
 void tek__tlsf_rebuild(struct tek_tlsf *heap);
 
 /* Whether tek__tlsf_free() would. */
 bool tek__tlsf_has(const struct tek_tlsf *heap, const void *block);
 
-/* How many bytes of a block its owner may use: as many as he asked for or a few more. */
+/* The bytes of a block that its owner may use: as many as requested, or a few more. */
 size_t tek__tlsf_usable(const void *block);
 
 #endif

@@ -1,13 +1,14 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
-/* What a block of tlsf.h looks like in memory. */
+/* The layout of a block of tlsf.h in memory. */
 #ifndef TEK_ALLOC_TLSF_BLOCK_H
 #define TEK_ALLOC_TLSF_BLOCK_H
 
 #include "alloc/tlsf.h"
 
 /*
- * A block's size counts from its own word `size` to that of the next block, which is where its owner's memory ends:
- * `before` of the next one is the last word of it, and `next` and `previous` are the first ones.
+ * A block's size counts from its own word `size` to that of the next block, which is where its
+ * owner's memory ends: `before` of the next one is the last word of it, and `next` and `previous`
+ * are the first ones.
  */
 struct tek_tlsf_block {
 	struct tek_tlsf_block *before;          /* while that is free */

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
-/* Apart from the rest, because it loops and nobody but tests needs it. */
+/* A file of its own, because it loops and only tests need it. */
 #include "alloc/tlsf_check.h"
 
 #include "alloc/tlsf_block.h"

@@ -16,7 +16,10 @@ static inline unsigned int highest_bit(size_t value)
 	       (unsigned int)__builtin_clzl((unsigned long)value);
 }
 
-/* The class that has blocks of this size. Below SMALL each size has its own, and they are all of the first level's 0. */
+/*
+ * The class that has blocks of this size. Below SMALL each size has its own, and they are all of
+ * the first level's 0.
+ */
 static inline struct place place_of(size_t size)
 {
 	if (size < SMALL)
@@ -26,7 +29,7 @@ static inline struct place place_of(size_t size)
 			      (unsigned int)(size >> (power - SECOND_LOG2)) ^ TEK_TLSF_SECOND};
 }
 
-/* The first class all of whose blocks have this size at least; false: there is none. */
+/* The first class in which all blocks have this size at least; false: there is none. */
 static inline bool place_from(size_t size, struct place *place)
 {
 	if (size >= SMALL)
@@ -71,7 +74,10 @@ static inline void unlist(struct tek_tlsf *heap, struct tek_tlsf_block *block)
 {
 	const struct place at = place_of(size_of(block));
 
-	/* Somebody wrote behind the end of his block, or into one that he had freed: it stays as it is. */
+	/*
+	 * The program wrote beyond the end of a block, or into a freed one: the block stays as it
+	 * is.
+	 */
 	if (!is_linked(heap, block, heap->lists[at.first][at.second])) {
 		heap->is_damaged = true;
 		return;
@@ -91,8 +97,9 @@ static inline void unlist(struct tek_tlsf *heap, struct tek_tlsf_block *block)
 }
 
 /*
- * A listed block of this size or more, from the smallest class in which there is one.  Large sizes are those that
- * rounded() gave, and blocks get such sizes: so what was freed is found again by who asks for as much.
+ * A listed block of this size or more, from the smallest class in which there is one. Large sizes
+ * come from rounded(), and blocks get such sizes: so a freed block is found again by a request of
+ * that size.
  */
 static inline struct tek_tlsf_block *find(const struct tek_tlsf *heap, size_t size)
 {
@@ -111,7 +118,10 @@ static inline struct tek_tlsf_block *find(const struct tek_tlsf *heap, size_t si
 		if (second)
 			return heap->lists[at.first][__builtin_ctz(second)];
 	}
-	/* In the class below some may be large enough. One look, to stay bounded; in a full heap it finds the last. */
+	/*
+	 * In the class below some may be large enough. One look, to stay bounded; in a full heap it
+	 * finds the last.
+	 */
 	if (size > MOST)
 		return NULL;
 	at = place_of(size);
@@ -119,7 +129,7 @@ static inline struct tek_tlsf_block *find(const struct tek_tlsf *heap, size_t si
 	return last && size_of(last) >= size ? last : NULL;
 }
 
-/* The least size of the first class all of whose blocks are as large: a 32nd more at most. */
+/* The least size of the first class in which all blocks are as large: a 32nd more at most. */
 static inline size_t rounded(size_t size)
 {
 	if (size < SMALL)

@@ -34,7 +34,9 @@ struct tables {
 /* Set in the version of a symbol if another version is the default one. */
 #define HIDDEN_VERSION 0x8000u
 
-/* The loader has relocated most of these addresses on most processors; the others are offsets. */
+/*
+ * The loader has relocated most of these addresses on most processors; the other ones are offsets.
+ */
 static const void *address_of(const struct link_map *file, ElfW(Addr) value)
 {
 	return (const void *)(value < file->l_addr ? file->l_addr + value : value);

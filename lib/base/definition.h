@@ -49,10 +49,10 @@ const struct link_map *tek__defining_file(const char *name, struct tek_definitio
  */
 void *tek__c_library_function(const char *name);
 
-/* That of libtek-uthread.so, if it is loaded and defines the name; else the C library's. */
+/* The function of libtek-uthread.so, if it is loaded and defines the name; else the C library's. */
 void *tek__engine_function(const char *name);
 
-/* That of the first of TEK's libraries that defines the name; else the C library's. */
+/* The function of the first of TEK's libraries that defines the name; else the C library's. */
 void *tek__shared_function(const char *name);
 
 #endif

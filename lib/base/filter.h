@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
 /*
- * What a seccomp filter, which a program is about to install, does about system calls: a filter may
- * kill a process for a call that the program itself never makes.
+ * The effect of a seccomp filter, which a program is about to install, on system calls: a filter
+ * may kill a process for a call that the program itself never makes.
  *
  * Runs the filter as the kernel would, without a system call.  Async-signal-safe.
  */

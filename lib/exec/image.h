@@ -14,7 +14,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* What is needed of a segment, of either word size. */
+/* The fields of a segment that are needed, of either word size. */
 struct tek_image_segment {
 	uint32_t type;
 	uint64_t address, offset, bytes;

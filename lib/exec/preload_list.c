@@ -21,7 +21,10 @@ static const char *name_in(const char *word, size_t length)
 	return slash ? slash + 1 : word;
 }
 
-/* The name in a list, which NULL ends, that the file in a word of LD_PRELOAD has, wherever it lies; or NULL. */
+/*
+ * The name in a list, which NULL ends, that the file in a word of LD_PRELOAD has, wherever it lies;
+ * or NULL.
+ */
 static const char *named(const char *const names[], const char *word, size_t length)
 {
 	const char *name = name_in(word, length);
@@ -29,7 +32,7 @@ static const char *named(const char *const names[], const char *word, size_t len
 
 	for (; *names; names++) {
 		const size_t known = strlen(*names);
-		/* What ends with a star is the beginning of a name. */
+		/* An entry that ends with a star is the beginning of a name. */
 		const bool begins = (*names)[known - 1] == '*';
 		if ((begins ? size >= known - 1 : size == known) &&
 		    memcmp(name, *names, known - begins) == 0)
@@ -42,8 +45,9 @@ static const char *named(const char *const names[], const char *word, size_t len
 static const char *const ours[] = {"libtek.so", "libtek.so.*", "libtek-uthread.so", NULL};
 
 /*
- * What `tek run --alloc` and `--libm` or `tek profile` preload: for the same kind of programs, and not for others.  The
- * allocators are those of crates/tek/src/run/libraries.rs; lib/uthread/zones.c has them among more.
+ * The libraries that `tek run --alloc` and `--libm` or `tek profile` preload: for the same kind of
+ * programs only. The allocators are those of crates/tek/src/run/libraries.rs; lib/uthread/zones.c
+ * has them among more.
  */
 static const char *const companions[] = {"libtek-alloc.so*",
 					 "libtek-libm-*",
@@ -54,8 +58,8 @@ static const char *const companions[] = {"libtek-alloc.so*",
 					 NULL};
 
 /*
- * Libraries of TEK's own that come along with libtek.so.  In a program that that is not in these are not either; where
- * another one takes its place their siblings lie beside that.
+ * Libraries of TEK's own that come along with libtek.so. A program without libtek.so has none of
+ * these either; where another library replaces it, their siblings lie beside that one.
  */
 static const char *const along_with_us[] = {"libtek-rtfifo.so", "libtek-sync.so", NULL};
 
@@ -76,7 +80,9 @@ static bool is_companion(const char *word, size_t length, const char *libm)
 	       (libm && strlen(libm) == length && memcmp(word, libm, length) == 0);
 }
 
-/* Its sibling in the directory of `other`, if there is one, to `to`. Returns its length, 0: none. */
+/*
+ * Its sibling in the directory of `other`, if there is one, to `to`. Returns its length, 0: none.
+ */
 static size_t copy_sibling(char *to, const char *name, const char *other)
 {
 	const char *slash = other ? strrchr(other, '/') : NULL;

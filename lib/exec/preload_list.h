@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
 /*
- * The environment without TEK's library in LD_PRELOAD, or with another one in its place, and without what `tek run --alloc`
- * and `--libm` preload: programs that cannot have the one cannot have the others.
+ * The environment without TEK's library in LD_PRELOAD, or with another one in its place, and
+ * without the libraries of `tek run --alloc` and `--libm`: a program that cannot have one of them
+ * cannot have any.
  *
  * Allocates nothing, so that it can be used after fork() and vfork().
  */
@@ -18,8 +19,8 @@
 size_t tek__preload_list_size(char *const environment[], const char *other);
 
 /*
- * The names of the libraries, as many as fit, that are left out with `other` in the place of libtek.so, with commas
- * between.  False: none is.
+ * The names of the libraries, as many as fit, that are left out with `other` in the place of
+ * libtek.so, with commas between.  False: none is.
  */
 bool tek__preload_list_lacks(char *const environment[], const char *other, char *names,
 			     size_t size);
@@ -27,7 +28,7 @@ bool tek__preload_list_lacks(char *const environment[], const char *other, char 
 /* The result, in `memory` of that many bytes; its other entries are those of `environment`. */
 char *const *tek__preload_list_exchange(char *const environment[], const char *other, void *memory);
 
-/* The same without that library, and with all others. */
+/* The same without that library, and with all other ones. */
 char *const *tek__preload_list_without(char *const environment[], const char *name, void *memory);
 
 #endif

@@ -33,7 +33,9 @@ static bool pause_self(void)
 	if (!self)
 		return false;
 	if (in_vfork_child()) {
-		/* The parent waits, so nothing changes; but its lock may be held by others. */
+		/*
+		 * The parent waits, so nothing changes; but its lock may be held by other threads.
+		 */
 		if (self->member.fast)
 			tek__rt_inherit(0, &self->member.base, tek__rt_nice(self->tid));
 		return false;
@@ -92,7 +94,10 @@ void tek__exec_show_table(void)
 	with_table(tek__table_show);
 }
 
-/* Whether it is one of the last few that were named, by a hash of their path: a shell runs the same ones. */
+/*
+ * Whether it is one of the last few that were named, by a hash of their path: a shell runs the same
+ * ones.
+ */
 static bool was_named(const char *path)
 {
 	static uint32_t named[16];

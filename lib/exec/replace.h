@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
 /*
- * What TEK does around exec and spawn.
+ * The actions of TEK around exec and spawn.
  *
- * exec and spawn: a thread that was placed on a CPU (place/place.h) may run everywhere meanwhile, and so may the program;
+ * exec and spawn: a thread that was placed on a CPU (place/place.h) may run everywhere meanwhile,
+ * and so may the program;
  *        exec takes a policy that TEK gave it away too, if it is to run.
  * exec:  a Fast thread that becomes another program stops being Fast, because
  *        that program has not asked; if exec fails it is Fast again.
@@ -31,7 +32,10 @@ void tek__exec_show_table(void);
 /* Name a program in which TEK cannot ride. */
 void tek__exec_name(const char *path, struct tek_verdict verdict);
 
-/* The same for one that has `other` in the place of this library, if others in LD_PRELOAD have nothing for it. */
+/*
+ * The same for one that has `other` in the place of this library, if the other libraries in
+ * LD_PRELOAD have nothing for it.
+ */
 void tek__exec_name_lacking(const char *path, char *const environment[], const char *other);
 
 #endif

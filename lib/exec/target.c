@@ -173,7 +173,7 @@ void tek__target_disturbs_note(const char *owner, const char *why)
 	disturbs(BY_NOTE, owner, why);
 }
 
-/* Which of the first `end` in the list is a library with this name; `end`: none. */
+/* The index of the library with this name among the first `end` in the list; `end`: none. */
 static size_t find_library(const char *name, size_t end)
 {
 	for (size_t i = 0; i < end; i++)
@@ -183,7 +183,7 @@ static size_t find_library(const char *name, size_t end)
 	return end;
 }
 
-/* Which in the list is the first that the program needs; `end`: none. */
+/* The index of the first library in the list that the program needs; `end`: none. */
 static size_t find_needed(const struct tek_image *image, size_t end)
 {
 	Elf64_Dyn entry;
@@ -238,8 +238,8 @@ static bool has_our_libc(const char *loader, bool crosses)
 
 /*
  * Whether the C library that comes with a loader has all that this library, or its sibling, needs
- * of it.  The loader of this process has, so only another one is examined.  What cannot be read is
- * the kernel's affair, or the loader's.
+ * of it. The loader of this process has, so only another one is examined. An unreadable file is
+ * left to the kernel, or the loader.
  */
 static bool has_recent_libc(const struct tek_image *image, const char *loader, bool crosses)
 {
@@ -315,7 +315,7 @@ static struct tek_verdict examine_privilege(int fd)
 		    status.st_gid != getgid())
 			return (struct tek_verdict){TEK_PASSES, "is set-group-id"};
 	}
-	/* Root has all capabilities already; only others gain by those of the file. */
+	/* Root has all capabilities already; only other users gain by those of the file. */
 	if (geteuid() != 0 && fgetxattr(fd, "security.capability", NULL, 0) > 0)
 		return (struct tek_verdict){TEK_PASSES, "has file capabilities"};
 	return fits;
@@ -376,7 +376,7 @@ struct tek_verdict tek__target_examine_fd(int fd)
 {
 	int program = fd, interpreter;
 
-	/* What the kernel will refuse, a missing or endless interpreter, is its affair. */
+	/* A missing or endless interpreter is left to the kernel, which will refuse it. */
 	for (int scripts = 0; scripts < MAX_SCRIPTS; scripts++) {
 		interpreter = open_interpreter(program);
 		if (interpreter < 0)

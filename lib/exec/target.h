@@ -25,7 +25,7 @@ struct tek_verdict {
 	const char *why; /* half a sentence for TEK_PASSES and TEK_DISTURBS */
 };
 
-/* Examine an open file; scripts are followed to their interpreter. What cannot be read fits. */
+/* Examine an open file; scripts are followed to their interpreter. An unreadable file fits. */
 struct tek_verdict tek__target_examine_fd(int fd);
 
 /* The same by path; *path relative to the directory `directory` (AT_FDCWD). */
@@ -44,14 +44,14 @@ const char *tek__target_search(const char *file, char *path, size_t size);
 void tek__target_start(void);
 
 /*
- * At the start: a program that needs a library whose name begins so is disturbed by ours.  Both are strings that
- * stay.  AddressSanitizer is known to be one; there is room for a few more.
+ * At the start: ours disturbs a program that needs a library with this prefix of its name. Both
+ * strings must stay valid. AddressSanitizer is preset; there is room for a few more.
  */
 void tek__target_disturbs(const char *library, const char *why);
 
 /*
- * The same for a program beside whose file one with this name lies, which tells what it is.  And
- * for programs with an ELF note of this owner ("Go").
+ * The same for a program with a file of this name beside it, which identifies the program. And for
+ * programs with an ELF note of this owner ("Go").
  */
 void tek__target_disturbs_beside(const char *file, const char *why);
 void tek__target_disturbs_note(const char *owner, const char *why);

@@ -32,7 +32,7 @@ TEK_EXPORT pid_t tek_self_fast(void)
 
 TEK_EXPORT int tek_self_checked(pid_t *tid)
 {
-	/* Known to TEK, and nobody else runs with these variables: no lock for that. */
+	/* Known to TEK, and no other thread runs with these variables: so no lock is needed. */
 	const bool known = tek__process_is_known() && tek__self_use == TEK_SELF_OWN;
 
 	if (!known || !tek__thread_known_self()) {
@@ -55,7 +55,7 @@ __attribute__((noinline)) static int get(struct tek_target target,
 		return EAGAIN;
 	struct tek_thread *thread = tek__policy_find(target);
 	int error = thread ? 0 : tek__policy_why_not_found(target);
-	/* Nobody knows the tid of one that has not begun yet, unless the C library tells. */
+	/* The tid of a starting thread is unknown, unless the C library reports it. */
 	if (thread &&
 	    (!thread->tid || !tek__attributes_copy(thread->slot, thread->tid, attributes)))
 		error = ESRCH;
@@ -134,7 +134,7 @@ static int check_role(const char role[TEK_ROLE_BYTES], unsigned char *bytes)
 	return tek__is_utf8(role, length) ? 0 : EILSEQ;
 }
 
-/* What is to be set, and of which nothing can be wrong any more but the policy. */
+/* A checked request: of its settings only the policy can still fail. */
 struct request {
 	unsigned int which;
 	const struct tek_attributes *attributes;

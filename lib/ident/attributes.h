@@ -79,7 +79,7 @@ static inline bool tek__attributes_copy(struct tek_slot slot, pid_t tid,
 	return false;
 }
 
-/* The same for a thread whose end would have been noticed; false for any other. */
+/* The same for a thread that runs its destructor; false for any other. */
 static inline bool tek__attributes_copy_watched(struct tek_slot slot, pid_t tid,
 						struct tek_attributes *attributes)
 {

@@ -73,7 +73,7 @@ static void *trampoline(void *value)
 	return birth.routine(birth.argument);
 }
 
-/* What the C library sets before the child runs. Returns whether it sets anything. */
+/* The scheduling that the C library sets before the child runs. Returns true if it sets any. */
 static bool explicit_scheduling(const pthread_attr_t *attr, struct tek_seen *seen)
 {
 	int scheduling = PTHREAD_INHERIT_SCHED, policy;
@@ -89,7 +89,7 @@ static bool explicit_scheduling(const pthread_attr_t *attr, struct tek_seen *see
 	return true;
 }
 
-/* What the kernel gives to a child: sched(7), reset-on-fork. */
+/* The scheduling that the kernel gives to a child: sched(7), reset-on-fork. */
 static struct tek_seen seen_in_child(struct tek_seen seen)
 {
 	if (seen.reset_on_fork && tek__is_real_time(seen.policy))
@@ -100,7 +100,7 @@ static struct tek_seen seen_in_child(struct tek_seen seen)
 	return seen;
 }
 
-/* What a child of the calling thread inherits from it. Needs the lock. */
+/* Fills in the state that a child inherits from the calling thread. Needs the lock. */
 static void inherit(struct tek_thread *child, const pthread_attr_t *attr)
 {
 	struct tek_thread *self = tek__thread_self();
@@ -150,10 +150,10 @@ __attribute__((cold)) static int create_unfitted(struct tek_thread *thread, pthr
 }
 
 /*
- * With the lock held; it is released.  Most threads see to themselves when they begin.
- * One that has to be brought before everything else, that was born as high as its
- * creator, or that waits behind it for a CPU that is not its own, cannot wait until it gets one for that.
- * Nor can one whose creator may ask for its stack, where that is to be told otherwise than the C library does.
+ * With the lock held; it is released. Most threads set themselves up when they begin. The creator
+ * does so for a thread that may not get a CPU in time: one that has to precede all others, that
+ * inherits its creator's priority, or that waits behind it for a foreign CPU. It also does so where
+ * it may query the stack and the C library's answer would be wrong.
  */
 static int create(enum tek_locked locked, struct tek_thread *thread, pthread_t *handle,
 		  const pthread_attr_t *attr, const pthread_attr_t *fitted)

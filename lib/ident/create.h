@@ -4,7 +4,7 @@
 
 #include <pthread.h>
 
-/* pthread_create(3) with TEK, called from `call_site`: the one door by which most threads come. */
+/* pthread_create(3) with TEK, called from `call_site`: most threads are created here. */
 int tek__create(pthread_t *handle, const pthread_attr_t *attr, void *(*routine)(void *),
 		void *argument, const void *call_site);
 

@@ -157,7 +157,7 @@ static bool skip_inner(struct reader *reader)
 	return skip_type(reader, &size);
 }
 
-/* What is neither a letter of its own nor a number of what was there before. */
+/* Skips a type that is neither a builtin letter nor a substitution. */
 static bool skip_compound(struct reader *reader, size_t *size)
 {
 	if (take(reader, "P") || take(reader, "R") || take(reader, "O")) {

@@ -5,9 +5,9 @@
 #include <stddef.h>
 
 /*
- * Where the address of the function lies in a state whose class has this name (mangled, as in
- * the type information; Itanium C++ ABI, 5.1), in bytes; 0 if it runs something else or has
- * arguments whose size the name does not tell.
+ * The offset of the function's address in a state of the class with this name (mangled, as in the
+ * type information; Itanium C++ ABI, 5.1), in bytes. 0: it runs something else, or the name does
+ * not give the size of its arguments.
  */
 size_t tek__cxx_function_offset(const char *class_name);
 

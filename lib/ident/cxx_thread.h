@@ -1,10 +1,9 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
 /*
- * What a std::thread of GNU's C++ library runs.  All of them have one start routine,
- * in that library, and as its argument a std::thread::_State: an object with a virtual
- * function, whose class is made for the type of what the thread runs.  So its vtable
- * tells lambdas and function objects apart, and where the type is a plain function or a
- * member function the object holds its address.
+ * The function of a std::thread of GNU's C++ library. All such threads have one start routine, in
+ * that library. Its argument is a std::thread::_State: an object with a virtual function, of a
+ * class that is made for the type of the callable. So its vtable distinguishes lambdas and function
+ * objects. For a plain or a member function the object holds its address.
  *
  * Functions that need no lock and must not be called under it.
  */
@@ -17,8 +16,8 @@
 const char *tek__cxx_class_of(uintptr_t vtable);
 
 /*
- * The address that stands for what a std::thread runs: its function or, if that cannot be told, the
- * vtable of its state.  `routine` where the argument is none.
+ * The address that identifies the callable of a std::thread: its function or, if that is unknown,
+ * the vtable of its state. `routine` where the argument is no state.
  */
 uintptr_t tek__cxx_function(uintptr_t routine, const void *argument);
 

@@ -11,7 +11,7 @@
 #include <stdbool.h>
 #include <sys/types.h>
 
-/* Which file a descriptor stands for: the number can come to stand for another one. */
+/* The identity of a descriptor's file: the number can come to stand for another one. */
 struct tek_file {
 	dev_t device;
 	ino_t inode;
@@ -23,7 +23,7 @@ struct tek_file {
  */
 int tek__descriptor_move_up(int fd);
 
-/* What it stands for now; false, with *file as it was, if nothing. */
+/* The descriptor's file now; false, with *file as it was, if there is none. */
 bool tek__descriptor_file(int fd, struct tek_file *file);
 
 /* Whether it still stands for that file. */

@@ -26,7 +26,7 @@ static void end(struct tek_thread *thread)
 	char name[16] = "";
 
 	bool measured = tek__stack_measure_at_end(thread, &use);
-	/* What was measured is of the kind of this name. */
+	/* The measurement belongs to the kind of this name. */
 	if (measured)
 		tek__c_library.prctl(PR_GET_NAME, name);
 	enum tek_locked locked = tek__lock_either();

@@ -10,7 +10,7 @@
 #include <time.h>
 #include <unistd.h>
 
-/* A 32-bit C library whose time_t has 64 bits needs the system call that takes it. */
+/* A 32-bit C library with a 64-bit time_t needs the system call that takes it. */
 #if defined(SYS_futex_time64) && __TIMESIZE != 64
 #define TEK_SYS_FUTEX (sizeof(time_t) > sizeof(long) ? SYS_futex_time64 : SYS_futex)
 #else

@@ -12,7 +12,7 @@
 #include <signal.h>
 #include <sys/prctl.h>
 
-/* Nobody will join it. */
+/* No thread will join it. */
 static void leave(struct tek_helper *helper)
 {
 	pthread_detach(pthread_self());

@@ -5,8 +5,8 @@
  * the last thread that is known: a process ends with its last thread, which must not be ours.
  *
  * It calls turn() again and again, with the lock, and sleeps until the time (CLOCK_MONOTONIC) that
- * it returns; 0: no sleep, but others may have the lock in between.  It goes by itself when
- * neither has_work() nor any thread is left, and when turn() returns TEK_HELPER_GOES.
+ * it returns; 0: no sleep, but other threads may take the lock in between. It exits when neither
+ * has_work() nor any thread is left, and when turn() returns TEK_HELPER_GOES.
  *
  * All functions need the lock (ident/process.h).
  */

@@ -27,7 +27,7 @@ static unsigned int get(const unsigned int *word)
 	return __atomic_load_n(word, __ATOMIC_ACQUIRE);
 }
 
-/* The slot first: who sees the id sees a slot that was its own at some time. */
+/* The slot first: a reader that sees the id sees a slot that was its own at some time. */
 static void put(struct entry *entry, struct entry value)
 {
 	__atomic_store_n(&entry->slot, value.slot, __ATOMIC_RELEASE);
@@ -132,7 +132,7 @@ bool tek__index_find(pid_t tid, unsigned int *slot)
 	return false;
 }
 
-/* Whoever was interrupted by a signal handler that forked may still look for an id. */
+/* A function that was interrupted by a signal handler that forked may still search for an id. */
 void tek__index_forget(void)
 {
 	if (!current)

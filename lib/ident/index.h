@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
 /*
- * Which slot of the table the thread with a kernel id has: a hash table with
- * linear probing that is changed under the lock and read without it.
+ * The slot in the table of the thread with a kernel id: a hash table with linear probing that is
+ * changed under the lock and read without it.
  *
- * A reader that meets a change may miss an entry, or get the slot of another thread:
- * it compares the id in the slot's record (ident/table.h), and asks again under the
- * lock when it found nothing.  When the table grows the old one stays where it is.
+ * A reader that meets a change may miss an entry, or get the slot of another thread: so it compares
+ * the id in the slot's record (ident/table.h), and queries again under the lock when it found
+ * nothing. When the table grows the old one stays where it is.
  */
 #ifndef TEK_IDENT_INDEX_H
 #define TEK_IDENT_INDEX_H

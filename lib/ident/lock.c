@@ -10,7 +10,7 @@
 #include <time.h>
 #include <unistd.h>
 
-/* Whoever the calling thread was when it last took, or tried to take, the lock. */
+/* The identity of the calling thread when it last took, or tried to take, the lock. */
 static __thread unsigned int taker __attribute__((tls_model("initial-exec")));
 
 static unsigned int own_tid(void)
@@ -63,7 +63,7 @@ void tek__lock_release(struct tek_lock *lock)
 	if (__atomic_compare_exchange_n(&lock->word, &own, 0, false, __ATOMIC_RELEASE,
 					__ATOMIC_RELAXED))
 		return;
-	/* Somebody waits: the kernel hands the lock over, behind this release. */
+	/* A thread waits: the kernel hands the lock over, after this release. */
 	int saved = errno;
 	__atomic_fetch_or(&lock->word, 0, __ATOMIC_RELEASE);
 	syscall(SYS_futex, &lock->word, FUTEX_UNLOCK_PI_PRIVATE, 0, NULL, NULL, 0);

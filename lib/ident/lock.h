@@ -17,7 +17,7 @@ struct tek_lock {
 	unsigned int word; /* 0, or the holder's tid, with FUTEX_WAITERS; futex(2), PI futexes */
 };
 
-/* Once, without waiting: false if anybody holds it. */
+/* Once, without waiting: false if a thread holds it. */
 bool tek__lock_try(struct tek_lock *lock);
 
 /* False if the calling thread holds it already. */

@@ -87,8 +87,8 @@ static void read_build_id(struct tek_module *module, const char *note, size_t si
 }
 
 /*
- * Where the dynamic linker was told to run the program, and so has no linker above it,
- * /proc/self/exe is the linker.  A function of its own, for the size of its frame.
+ * Where the dynamic linker was started with the program as its argument, and so has no linker above
+ * it, /proc/self/exe is the linker. A function of its own, for the size of its frame.
  */
 __attribute__((cold, noinline)) static void set_path_of_argument(struct tek_module *module)
 {
@@ -150,7 +150,7 @@ static bool get_segments(const struct dl_find_object *object, struct dl_phdr_inf
 {
 	ElfW(Ehdr) header;
 
-	/* Of a program whose segments lie apart the object is one of them, without the header. */
+	/* In a program with separate segments the object is one of them, without the header. */
 	if (!info->dlpi_name[0] && getauxval(AT_BASE)) {
 		info->dlpi_phdr = (const void *)getauxval(AT_PHDR);
 		info->dlpi_phnum = (ElfW(Half))getauxval(AT_PHNUM);
@@ -269,8 +269,8 @@ static void mix(uint32_t words[], size_t count, const void *bytes, size_t size)
 }
 
 /*
- * The script that an interpreter runs is the program then: a file without addresses, whose build id
- * is made of that of the interpreter and of its path.  Returns the number of what is the program.
+ * The script that an interpreter runs is the program then: a file without addresses, with a build
+ * id made of the interpreter's and of the script's path. Returns the module number of the program.
  */
 static unsigned int add_script(unsigned int interpreter)
 {

@@ -1,11 +1,10 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
 /*
- * The files that start routines lie in: the program and its libraries, as the table
- * lists them (struct tek_module), so that others can name a routine without looking
- * into the process.
+ * The files that start routines lie in: the program and its libraries, as the table lists them
+ * (struct tek_module), so that other processes can name a routine without reading this one.
  *
- * A file is looked up when a thread first begins in it, and believed to stay.  Of two that cover an address (the first was unloaded) the
- * later one counts.
+ * A file is looked up when a thread first begins in it, and assumed to stay loaded. Of two that
+ * cover an address (the first was unloaded) the later one counts.
  */
 #ifndef TEK_IDENT_MODULE_H
 #define TEK_IDENT_MODULE_H
@@ -16,13 +15,17 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* Have the file of an address listed. Not under the lock, which it takes; not in a signal handler. */
+/*
+ * Have the file of an address listed. Not under the lock, which it takes; not in a signal handler.
+ */
 void tek__module_note(uintptr_t address);
 
 /* Whether so many bytes lie in a file that is listed. Needs no lock. */
 bool tek__module_has(uintptr_t address, size_t bytes);
 
-/* The name of the listed file that has the address, without its directory; "": none. Needs no lock. */
+/*
+ * The name of the listed file that has the address, without its directory; "": none. Needs no lock.
+ */
 const char *tek__module_name(uintptr_t address);
 
 /*
@@ -52,7 +55,10 @@ const struct tek_module *tek__module_program(void);
  */
 const char *tek__module_path(uintptr_t address, uintptr_t *bias);
 
-/* List them in a table that was just made; in the child of a fork they are the same. Needs the lock. */
+/*
+ * List them in a table that was just made; in the child of a fork they are the same. Needs the
+ * lock.
+ */
 void tek__modules_list(void);
 
 #endif

@@ -60,7 +60,7 @@ bool tek__names_note(struct tek_thread *thread, const char name[16])
 	return true;
 }
 
-/* One thread, then others may have the lock. */
+/* One thread, then other threads may take the lock. */
 static uint64_t turn(void)
 {
 	char name[16];

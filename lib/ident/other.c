@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
 /*
- * A thread of another process, from that process's table.  The table is read by system
- * calls and believed in nothing that could harm: its owner may write what he likes.
+ * A thread of another process, from that process's table. The table is read by system calls, and
+ * each field is checked before use: its owner may write anything.
  */
 #include "ident/attributes.h"
 #include "ident/procfs.h"
@@ -110,7 +110,9 @@ static int search(const char *base, const struct process *process, struct open_t
 	return error;
 }
 
-/* Whether a directory in /tmp, where anybody can make names and links, is this user's alone. */
+/*
+ * True if a directory in /tmp, where any user can make names and links, belongs to this user alone.
+ */
 static bool is_of_user(const char *directory, uid_t user)
 {
 	struct stat status;
@@ -163,7 +165,7 @@ static uint64_t side_at(unsigned int slot)
 	       slot % TEK_CHUNK_SLOTS * sizeof(struct tek_side);
 }
 
-/* What was read before it was there before what is read after it. */
+/* Orders the reads before it before the reads after it. */
 static void fence(void)
 {
 #ifndef __SANITIZE_THREAD__ /* which does not know fences */

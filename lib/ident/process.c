@@ -36,7 +36,7 @@ static atomic_int started;
 static struct tek_lock lock;
 static pid_t pid;
 
-/* What the holder of the lock gets back when it releases it. */
+/* The values that are restored when the holder releases the lock. */
 static __thread int caller_errno __attribute__((tls_model("initial-exec")));
 static __thread int caller_cancellation __attribute__((tls_model("initial-exec")));
 
@@ -182,7 +182,7 @@ bool tek__lock(void)
 		return false;
 	if (stands_down)
 		return false;
-	/* What is done under the lock includes cancellation points such as open(2). */
+	/* The code under the lock includes cancellation points such as open(2). */
 	pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &saved_cancellation);
 	if (!tek__lock_take(&lock)) {
 		pthread_setcancelstate(saved_cancellation, NULL);

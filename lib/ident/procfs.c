@@ -53,7 +53,7 @@ bool tek__procfs_thread_name(pid_t tid, char name[16])
 	snprintf(path, sizeof(path), "/proc/self/task/%d/comm", (int)tid);
 	if (!read_file(path, text, sizeof(text)))
 		return false;
-	/* It ends in a newline, and may have others. */
+	/* It ends in a newline, and may have more of them. */
 	size_t length = strlen(text);
 	length = length && text[length - 1] == '\n' ? length - 1 : length;
 	length = length < 15 ? length : 15;

@@ -108,7 +108,7 @@ void tek__thread_set_name(struct tek_thread *thread, const char *name)
 	tek__thread_publish(thread);
 }
 
-/* Zeros behind the role: what the caller has there is nobody's business, and it goes out in words. */
+/* Zeros after the role: the caller's bytes there stay private, and the role is copied by words. */
 static void copy_role(char to[TEK_ROLE_BYTES], const char from[TEK_ROLE_BYTES], unsigned int bytes)
 {
 	for (unsigned int i = 0; i < TEK_ROLE_BYTES; i += sizeof(uint64_t)) {

@@ -12,7 +12,7 @@
 /* Write what is known of the thread into the table. */
 void tek__thread_publish(struct tek_thread *thread);
 
-/* The same after a change that the record tells alone, not the side record. */
+/* The same after a change of the record alone, not of the side record. */
 void tek__thread_publish_record(struct tek_thread *thread);
 
 /* Its name was set: by the program, or by exec for the first thread. */

@@ -28,7 +28,7 @@ static bool find_directory(char *directory, bool *made)
 	const char *user = secure_getenv("XDG_RUNTIME_DIR");
 	int length;
 
-	/* A given one belongs to somebody, who may have removed it again. */
+	/* A given directory has an owner, which may have removed it again. */
 	*made = !given || !*given;
 	if (!*made)
 		length = snprintf(directory, DIRECTORY_BYTES, "%s", given);
@@ -98,9 +98,9 @@ bool tek__rundir_is_foreign(const char *path)
 }
 
 /*
- * Whether the process that wrote a table file is gone: nobody has its pid, or somebody who
- * began at another time.  A file that does not say so counts as alive, and so does one of
- * another pid namespace, whose pids mean nothing here.
+ * True if the process that wrote a table file is gone: no process has its pid, or one with another
+ * start time. A file without that information counts as alive, and so does one of another pid
+ * namespace: its pids mean nothing here.
  */
 static bool is_dead(int directory, const char *name, pid_t owner)
 {
@@ -120,7 +120,7 @@ static bool is_dead(int directory, const char *name, pid_t owner)
 	return start_ns && !tek__is_same_start(start_ns, header.start_ns);
 }
 
-/* Whether there may be something to be learnt from it, by whoever gave the directory. */
+/* True if the owner of the directory may learn from it. */
 static bool has_kinds(int directory, const char *name)
 {
 	struct tek_table_header header;
@@ -144,7 +144,7 @@ static void remove_dead(int directory, bool is_given)
 	}
 }
 
-/* In a directory that others can write to, our files could be swapped. */
+/* In a directory that other users can write to, our files could be swapped. */
 static bool is_trusted(int directory)
 {
 	struct stat status;

@@ -7,12 +7,12 @@
 #include <string.h>
 #include <unistd.h>
 
-/* What options of an interpreter mean, by letters. */
+/* The options of an interpreter, by letters. */
 static const struct interpreter {
 	const char *name;      /* the beginning of its file's name; versions follow */
 	const char *arguments; /* options with an argument, joined to it or behind it */
-	const char *code;      /* those whose argument is the program */
-	const char *module;    /* those whose argument names a module that is the program */
+	const char *code;      /* options with the program as their argument */
+	const char *module;    /* options with the name of a module as their argument */
 	const char *files; /* long options with an argument behind them, with commas around each */
 } interpreters[] = {
 	{"python", "WX", "c", "m", ",--check-hash-based-pycs,"},

@@ -10,10 +10,10 @@
 #include <stddef.h>
 
 /*
- * What follows from the arguments of a process whose program has this path: the absolute path of
- * the script, "-m MODULE", or "-c" for code on the command line.  `arguments` has `bytes` bytes,
- * each argument with its NUL.  False: it is no interpreter that is known, or has no script, or one
- * whose name does not fit.
+ * The script of a process with this program and these arguments: the absolute path of the script,
+ * "-m MODULE", or "-c" for code on the command line. `arguments` has `bytes` bytes, each argument
+ * with its NUL. False: it is no known interpreter, or has no script, or the script's name does not
+ * fit.
  */
 bool tek__script_in(const char *program, const char *arguments, size_t bytes, char *script,
 		    size_t size);

@@ -1,12 +1,11 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
 /*
- * Which thread is calling: its kernel id, without a system call once it is known.
+ * The kernel id of the calling thread, without a system call once it is known.
  *
- * A cached id goes wrong in the child of a fork, where the thread has another id
- * but the same memory.  fork(), _Fork() and clone calls without CLONE_VM are
- * noticed by a word that the kernel clears in their children (madvise(2),
- * MADV_WIPEONFORK).  vfork() and clone() with CLONE_VM share the memory, that word
- * and the thread's own included: their children say first of all that it is lent.
+ * A cached id goes wrong in the child of a fork, where the thread has another id but the same
+ * memory. fork(), _Fork() and clone calls without CLONE_VM are noticed by a word that the kernel
+ * clears in their children (madvise(2), MADV_WIPEONFORK). vfork() and clone() with CLONE_VM share
+ * the memory, that word and the thread's own included: their children first mark it as lent.
  *
  * These functions need no lock and are async-signal-safe, tek__self_start() apart.
  */

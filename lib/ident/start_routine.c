@@ -15,7 +15,7 @@
 
 enum { WORD = sizeof(uintptr_t) };
 
-/* What an argument points to may be smaller than what is sought there, or written by other threads. */
+/* The object of an argument may be smaller than expected, or written by other threads. */
 #define UNCHECKED __attribute__((no_sanitize("address", "thread")))
 
 #ifndef MADV_POPULATE_READ
@@ -23,8 +23,8 @@ enum { WORD = sizeof(uintptr_t) };
 #endif
 
 /*
- * Whether ordinary memory is there.  The kernel says so without reading it, and says no of registers of
- * a device, which may do something when they are read.
+ * Whether ordinary memory is there.  The kernel says so without reading it, and says no of
+ * registers of a device, which may do something when they are read.
  */
 static bool is_memory(uintptr_t page, size_t bytes)
 {
@@ -90,7 +90,9 @@ static bool is_code(uintptr_t address)
 	return address && tek__module_access(address, 1) & PF_X;
 }
 
-/* Text of a loaded file, or of the heap, as far as it is printable ASCII and there is room for it. */
+/*
+ * Text of a loaded file, or of the heap, as far as it is printable ASCII and there is room for it.
+ */
 UNCHECKED static void copy_text(char *to, size_t size, uintptr_t text)
 {
 	uintptr_t word = 0;
@@ -117,7 +119,10 @@ static void copy_name(char name[16], uintptr_t text)
 	copy_text(name, 16, text);
 }
 
-/* struct _GThread of GLib begins with function and data, and has its name behind six numbers of 4 bytes. */
+/*
+ * struct _GThread of GLib begins with function and data, and has its name behind six numbers of 4
+ * bytes.
+ */
 UNCHECKED static void of_glib(struct tek_start_routine *start, uintptr_t routine,
 			      const uintptr_t *thread)
 {
@@ -222,7 +227,7 @@ static void class_of(uintptr_t object, char name[16])
 	copy_name(name, type ? word_at(type + TYPE_NAME * WORD) : 0);
 }
 
-/* A str of Python, whose text is so many words behind its beginning. */
+/* A str of Python; its text is so many words behind its beginning. */
 static bool copy_str(uintptr_t object, size_t text_at, char *to, size_t size)
 {
 	char name[16];
@@ -273,8 +278,8 @@ static void name_thread(char name[16], char *text)
 }
 
 /*
- * CPython from 3.7 on: its start routine gets a function of its own and a structure whose second
- * word is the callable, a bound method (threading.Thread._bootstrap).
+ * CPython from 3.7 on: its start routine gets a function of its own and a structure; the
+ * structure's second word is the callable, a bound method (threading.Thread._bootstrap).
  */
 UNCHECKED static bool of_python(struct tek_start_routine *start, uintptr_t routine,
 				const uintptr_t *argument)
@@ -298,8 +303,8 @@ UNCHECKED static bool of_python(struct tek_start_routine *start, uintptr_t routi
 }
 
 /*
- * Which start routines of unknown files have arguments of a runtime.  The first few threads of each
- * are looked at; then it is one, or none for good.
+ * Start routines of unknown files with arguments of a runtime. The first few threads of each are
+ * checked; then the result is final.
  */
 enum { ROUTINES = 64, TRIES = 4, STATES = 8, IS_ONE = STATES - 1 };
 static _Atomic uint64_t
@@ -308,8 +313,8 @@ static _Atomic uint64_t
 enum { FEWEST_WORDS = 2, MOST_WORDS = 3 };
 
 /*
- * How many words of the argument are looked at.  What is not known to be one of a runtime, which
- * has the fewest, must have all of them.
+ * The number of readable words of the argument. A routine that is not known to be a runtime's must
+ * have all of them; a runtime's argument has at least the fewest.
  */
 static size_t words_at(uintptr_t argument, bool is_one)
 {
@@ -332,7 +337,7 @@ static void of_any_file(struct tek_start_routine *start, uintptr_t routine,
 		state = none;
 	if (state % STATES == TRIES)
 		return;
-	/* What such a runtime passes is there to be read: two words or three. */
+	/* The argument of such a runtime is readable: two words or three. */
 	const size_t words = words_at((uintptr_t)argument, state % STATES == IS_ONE);
 	if (!words)
 		state++;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
 /*
- * What a thread runs.  Runtimes have one start routine for all of their threads, and say in its
- * argument what the thread is for:
+ * The function of a thread. Runtimes have one start routine for all of their threads; its argument
+ * leads to the thread's own function:
  *
  *   GNU's C++ library   a std::thread::_State: cxx_thread.h
  *   GLib                a GThread: its function, or that of the GThreadPool; its name
@@ -10,9 +10,9 @@
  *   Rust                a Box<dyn FnOnce()>: its closure
  *   CPython             a method of an object: the name of its class, or of the threading.Thread
  *
- * What is read was checked before: it lies in a segment of a loaded file, or the kernel says that
- * memory is there, and no device.
- * An argument that is otherwise than expected leaves the start routine, as in any other program.
+ * Each address is checked before it is read: it lies in a segment of a loaded file, or the kernel
+ * reports that memory is there, and no device. With an unexpected argument the start routine
+ * counts, as in any other program.
  */
 #ifndef TEK_IDENT_START_ROUTINE_H
 #define TEK_IDENT_START_ROUTINE_H

@@ -12,8 +12,8 @@
 #include <stdint.h>
 
 /*
- * What begins at this address of the file.  False if it has no name, or one that does not
- * fit.  Opens the file and closes it again, and is no cancellation point.
+ * The symbol that begins at this address of the file. False if it has no name, or one that does not
+ * fit. Opens the file and closes it again, and is no cancellation point.
  */
 bool tek__symbol_of(const char *path, uint64_t address, char *name, size_t size);
 

@@ -27,17 +27,17 @@
 
 enum {
 	FILE_BYTES = TEK_TABLE_HEADER_BYTES + TEK_MAX_CHUNKS * TEK_TABLE_CHUNK_BYTES,
-	READY_STEP = 64, /* slots whose memory is made ready at a time: one page of sides */
+	READY_STEP = 64, /* slots that are prepared at a time: one page of sides */
 };
 
 static struct {
 	char *base;          /* newest mapping, from offset 0; older ones stay mapped */
 	unsigned int chunks; /* chunks within that mapping */
-	unsigned int ready;  /* slots whose memory is there */
+	unsigned int ready;  /* slots with memory */
 	bool failed;         /* no table can be had; not tried again */
 	unsigned int kinds;  /* of threads, for which there is room */
 	bool shared;         /* it is a file's memory, which may run out */
-	bool awaited;    /* somebody waits for it to end: programs overwrite their environment */
+	bool awaited;    /* a process waits for it to end: programs overwrite their environment */
 	char path[512];  /* its file's name; empty: none */
 	char ended[512]; /* the name it has once an exec has succeeded; empty: as it was */
 } table;
@@ -285,7 +285,7 @@ void tek__table_write(struct tek_slot slot, const struct tek_record *record,
 	end_write(slot, seq);
 }
 
-/* What the rest still says counts no more. */
+/* The other fields keep their values, which are no longer valid. */
 void tek__table_clear(struct tek_slot slot)
 {
 	tek_u32 seq = begin_write(slot);
@@ -316,13 +316,13 @@ struct tek_kind *tek__table_new_kind(unsigned int number)
 }
 
 /*
- * A kind has two kinds of writer.  The holder of the lock writes it as it writes a record, with
- * an odd number meanwhile; but it adds to the number and never sets it, leaves overflow_bytes and
- * overflows alone, and adds to stack_flags.  Handlers of overflows, of any number of threads and
- * of the holder itself, write those three only, each in one piece and never downwards, and add 2
- * before and after.  So nobody's write is lost, odd still means that the holder writes, and who
- * copies across a handler's writes sees another number.  Who copies between two of them, while
- * the handler is stopped, can miss the later: the size is written first, the count last.
+ * A kind has two kinds of writer. The holder of the lock writes it as it writes a record, with an
+ * odd number meanwhile; but it adds to the number and never sets it, leaves overflow_bytes and
+ * overflows alone, and adds to stack_flags. Handlers of overflows, of any number of threads and of
+ * the holder itself, write those three only, each in one piece and never downwards, and add 2
+ * before and after. So no write is lost, and odd still means that the holder writes. A reader that
+ * copies across a handler's writes sees another number. A reader that copies between two of them,
+ * while the handler is stopped, can miss the later one: the size is written first, the count last.
  */
 void tek__table_write_kind(unsigned int number, const struct tek_kind *kind)
 {
@@ -429,8 +429,8 @@ static bool hidden_path(char *hidden, const char *path)
 }
 
 /*
- * The name under which a table stays: of this process, whose pid may come again, and so may its
- * start time; the time does not.
+ * The name under which a table stays. The pid and the start time of this process may recur; the
+ * time in the name does not.
  */
 static bool ended_path(char *ended, const char *path)
 {
@@ -522,7 +522,7 @@ void tek__table_hide(void)
 		table.ended[0] = '\0';
 }
 
-/* If it is no longer there, then somebody took it for that of a process that had ended. */
+/* If it is gone, another process took it for the table of an ended process. */
 void tek__table_show(void)
 {
 	if (table.ended[0] && rename(table.ended, table.path))

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
 /*
- * The thread information table of this process (abi/tek_abi.h, tek-2020 IV-C):
- * where it lies and how a slot is written.  Who is in it: ident/thread.h.
+ * The thread information table of this process (abi/tek_abi.h, tek-2020 IV-C): where it lies and
+ * how a slot is written. The threads in it: ident/thread.h.
  *
- * All functions need the lock (ident/process.h) unless they say otherwise.
+ * All functions need the lock (ident/process.h) unless noted otherwise.
  */
 #ifndef TEK_IDENT_TABLE_H
 #define TEK_IDENT_TABLE_H
@@ -64,7 +64,10 @@ void tek__table_write_kind(unsigned int number, const struct tek_kind *kind);
  */
 void tek__table_kind_overflowed(unsigned int number, size_t bytes);
 
-/* Make room for so many workers of user-level threads, list them, and say where they lie; NULL: there is no memory. */
+/*
+ * Make room for so many workers of user-level threads, list them, and say where they lie; NULL:
+ * there is no memory.
+ */
 struct tek_worker_place *tek__table_list_workers(unsigned int count);
 
 /* The header, for its counters; NULL while there is no table. */
@@ -77,9 +80,8 @@ static inline void tek__table_count(tek_u32 *counter, tek_u32 value)
 }
 
 /*
- * In the child of a fork: empty private memory takes the place of the parent's table, which
- * whoever was interrupted by a signal handler that forked may still read or write.  Needs no
- * lock.
+ * In the child of a fork: empty private memory replaces the parent's table. A function that was
+ * interrupted by a signal handler that forked may still access that table. Needs no lock.
  */
 void tek__table_make_private(void);
 
@@ -100,8 +102,8 @@ void tek__table_hide(void);
 void tek__table_show(void);
 
 /*
- * The process ends: its table's file goes, or stays as PID-NUMBER.ended if there is something to
- * be learnt from it, and somebody who does.  The memory stays usable.
+ * The process ends: its table's file is removed. It stays as PID-NUMBER.ended if it has stack kinds
+ * and `tek run` waits for them. The memory stays usable.
  */
 void tek__table_end(void);
 

@@ -35,9 +35,9 @@ static struct tek_thread *buckets[BUCKETS];
 static struct tek_thread *free_list;
 static unsigned int used;                   /* structures ever used: indices below it are valid */
 static unsigned int living;                 /* structures in use */
-static unsigned int unborn;                 /* those of threads whose handle is not known yet */
-static unsigned int coming;                 /* those of threads that have not begun yet */
-static unsigned int tracked;                /* those of them whose end will be noticed */
+static unsigned int unborn;                 /* those of threads without a known handle */
+static unsigned int coming;                 /* those of starting threads */
+static unsigned int tracked;                /* those of threads that will run their destructor */
 static unsigned int lost;                   /* threads that found no slot */
 static unsigned int serial;                 /* threads known so far */
 static unsigned int sweep_at = FIRST_SWEEP; /* when as many structures are used, look again */
@@ -84,7 +84,7 @@ static struct tek_thread *lookup_tid(pid_t tid)
 	return thread && thread->state == TEK_SLOT_LIVE && thread->tid == tid ? thread : NULL;
 }
 
-/* From here on nobody finds it by its tid, in the table neither. */
+/* From here on it is not found by its tid, neither in the table. */
 static void no_tid(struct tek_thread *thread)
 {
 	if (!thread->tid)
@@ -229,8 +229,8 @@ bool tek__thread_at_hand(void)
 }
 
 /*
- * Its creator took another thread's pthread_t for this one's, because two threads
- * use one variable for pthread_create().  It will say itself who it is.
+ * Its creator took another thread's pthread_t for this one's, because two threads use one variable
+ * for pthread_create(). That thread registers its handle itself.
  */
 __attribute__((cold)) static void forget_handle(struct tek_thread *thread)
 {
@@ -247,7 +247,7 @@ static void set_handle(struct tek_thread *thread, pthread_t handle)
 	if (other && other->birth.routine && !other->tracked)
 		forget_handle(other);
 	else if (other)
-		tek__thread_free(other); /* it left by no door */
+		tek__thread_free(other); /* it exited without its destructor */
 	thread->handle = handle;
 	hash_insert(thread);
 }
@@ -257,7 +257,7 @@ static void make_live(struct tek_thread *thread, pthread_t handle, pid_t tid)
 {
 	struct tek_thread *other = tid ? lookup_tid(tid) : NULL;
 	if (other)
-		tek__thread_free(other); /* it left by no door */
+		tek__thread_free(other); /* it exited without its destructor */
 	if (handle)
 		set_handle(thread, handle);
 	set_tid(thread, tid);
@@ -281,7 +281,7 @@ pid_t tek__thread_tid_of(pthread_t handle)
 	return tid > 0 && syscall(SYS_tgkill, tek__pid(), tid, 0) == 0 ? tid : 0;
 }
 
-/* Somebody met `thread` by its tid, and adopted it, before it began. */
+/* Returns the structure by which `thread` was adopted, by its tid, before it began. */
 static struct tek_thread *met_before(const struct tek_thread *thread, pid_t tid)
 {
 	struct tek_thread *met = lookup_tid(tid);
@@ -306,7 +306,7 @@ static void track(struct tek_thread *thread)
 	thread->tracked = true;
 }
 
-/* What was done to `met` stays; what the creator left for `thread` comes to it. */
+/* The settings of `met` stay; the creator's data for `thread` is added to it. */
 __attribute__((cold)) static struct tek_thread *merge(struct tek_thread *met,
 						      struct tek_thread *thread)
 {
@@ -422,8 +422,8 @@ struct tek_thread *tek__thread_known_tid(pid_t tid)
 }
 
 /*
- * The kernel knows a thread for a while after it was joined. One whose end will be noticed is no
- * longer known by then.
+ * The kernel knows a thread for a while after it was joined. A thread that runs its destructor is
+ * forgotten before that.
  */
 static bool is_there(const struct tek_thread *thread)
 {
@@ -447,8 +447,8 @@ struct tek_thread *tek__thread_find(pthread_t handle)
 
 	struct tek_thread *thread = if_it_exists(lookup(handle));
 	/*
-	 * The kernel may still know a thread that was joined, whose handle the C library has given
-	 * to one that has not begun yet.
+	 * The kernel may still know a joined thread after the C library has given its handle to a
+	 * starting one.
 	 */
 	pid_t tid = !thread || unborn ? tek__thread_tid_of(handle) : 0;
 	if (!tid || (thread && (!thread->tid || thread->tid == tid)))

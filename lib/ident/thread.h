@@ -9,12 +9,12 @@
  *   tek__thread_begin()   by the thread itself, first thing; either may come first
  *   tek__thread_end()     by the thread itself, last thing (ident/end.h)
  *
- * A thread that came by no door of ours is adopted when it, or somebody who knows
- * its pthread_t, first talks to TEK.  One that leaves by none (SYS_exit) is
- * reaped by whoever finds that it is gone.
+ * A thread that was not created through TEK is adopted when it, or a thread that knows its
+ * pthread_t, first calls TEK. One that exits without its destructor (SYS_exit) is reaped by the
+ * first thread that finds it gone.
  *
- * All functions need the lock (ident/process.h) unless they say otherwise; those for
- * start and fork do not.
+ * All functions need the lock (ident/process.h) unless noted otherwise; those for start and fork do
+ * not.
  */
 #ifndef TEK_IDENT_THREAD_H
 #define TEK_IDENT_THREAD_H
@@ -54,13 +54,13 @@ static inline signed char tek__seen_priority(struct tek_seen seen)
 	return tek__is_real_time(seen.policy) ? (signed char)seen.rt_priority : seen.nice;
 }
 
-/* What its creator hands to a thread; constant once that exists. */
+/* The data that a creator hands to its thread; constant once that exists. */
 struct tek_birth {
 	void *(*routine)(void *);
 	void *argument;
 	uintptr_t function;  /* what it runs: see start_routine in struct tek_record */
 	uintptr_t call_site; /* of pthread_create() */
-	uint64_t functions;  /* the rules whose function it runs: see mediate/rules.h */
+	uint64_t functions;  /* the rules that match its function: see mediate/rules.h */
 	char name[16]; /* that its runtime will give it: ident/start_routine.h; "": not known */
 	pid_t creator; /* its kernel id */
 	struct tek_base base; /* of a Fast creator: what the thread begins with */
@@ -149,8 +149,8 @@ bool tek__thread_at_hand(void);
 void tek__thread_born(struct tek_thread *thread, pthread_t handle);
 
 /*
- * The new thread itself, which knows its tid (ident/self.h).  Returns what it is from
- * here on: another structure if somebody has met and adopted it before it ran.
+ * Called by the new thread itself, which knows its tid (ident/self.h). Returns its structure from
+ * here on: another one if it was adopted before it ran.
  */
 struct tek_thread *tek__thread_begin(struct tek_thread *thread);
 
@@ -163,7 +163,7 @@ pid_t tek__thread_tid_of(pthread_t handle);
 /* Whether its kernel thread still exists. One system call. */
 bool tek__thread_exists(const struct tek_thread *thread);
 
-/* Whether any thread is left whose end will be noticed, those that have not begun yet included. */
+/* True if a thread is left that will run its destructor, starting threads included. */
 bool tek__threads_left(void);
 
 /* So many threads are known, those that have not begun yet included. Needs the lock. */
@@ -175,7 +175,9 @@ bool tek__threads_are_coming(void);
 /* Call visit for every live thread. visit may free the thread it is given. */
 void tek__thread_each(void (*visit)(struct tek_thread *, void *), void *context);
 
-/* Those of which tek__thread_each() tells, one by one: numbers from 0 to tek__thread_count() - 1. */
+/*
+ * Those of which tek__thread_each() tells, one by one: numbers from 0 to tek__thread_count() - 1.
+ */
 unsigned int tek__thread_count(void);
 struct tek_thread *tek__thread_at(unsigned int number); /* NULL: there is none now */
 

@@ -20,7 +20,7 @@ static uint64_t tick_ns(void)
 	return TEK_NS_PER_SEC / (uint64_t)(second > 0 ? second : 100);
 }
 
-/* The offset of a clock in a text whose lines are its name, seconds and nanoseconds. */
+/* The offset of a clock in a text of lines with name, seconds and nanoseconds. */
 static bool offset_of(const char *text, const char *clock, int64_t *offset)
 {
 	const char *at = strstr(text, clock);

@@ -4,7 +4,10 @@
 #include <stdint.h>
 #include <string.h>
 
-/* How many bytes follow the first of a character that is not ASCII; *low and *high bound the next one, the rest are 80 to BF. */
+/*
+ * How many bytes follow the first of a character that is not ASCII; *low and *high bound the next
+ * one, the rest are 80 to BF.
+ */
 static int follow(unsigned char first, unsigned char *low, unsigned char *high)
 {
 	*low = first == 0xe0 ? 0xa0 : first == 0xf0 ? 0x90 : 0x80;

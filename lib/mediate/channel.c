@@ -19,7 +19,7 @@
 /* The variable is copied: a program may change its environment at any time. */
 static char event_path[256];
 
-/* What standard error was at the start. A program may have put a file of its own there since. */
+/* The file of standard error at the start. A program may have put a file of its own there since. */
 static struct stat first_stderr;
 static bool have_stderr;
 
@@ -64,7 +64,7 @@ static void write_quietly(int fd, const void *bytes, size_t length)
 	syscall(SYS_rt_sigprocmask, SIG_BLOCK, &ours, &before, sizeof(before));
 	syscall(SYS_rt_sigpending, &pending, sizeof(pending));
 	ours &= ~pending; /* the program's own */
-	/* A full disk, nobody left to tell: the event is lost, the program is not. */
+	/* A full disk, or no reader left: the event is lost, the program is not. */
 	syscall(SYS_write, fd, bytes, length);
 	while (syscall(SYS_rt_sigtimedwait, &ours, NULL, &now, sizeof(ours)) > 0)
 		;
@@ -80,7 +80,9 @@ void tek__channel_say(const char *line, size_t length)
 	if (!have_stderr || fstat(STDERR_FILENO, &now) || now.st_dev != first_stderr.st_dev ||
 	    now.st_ino != first_stderr.st_ino)
 		return;
-	/* A pipe that nobody empties must not stop the program, or the guard. */
+	/*
+	 * A pipe without a reader that empties it must not stop the program, or the budget guard.
+	 */
 	if (syscall(SYS_ppoll, &ready, 1, &at_once, NULL, sizeof(uint64_t)) == 1 &&
 	    ready.revents & POLLOUT)
 		write_quietly(STDERR_FILENO, line, length);

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
 /*
- * Where TEK says what it has to say: the file that $TEK_EVENTS names, or standard error, as long as that is what it was
- * at the start.  Neither kills the program nor holds it up.
+ * Where TEK says what it has to say: the file that $TEK_EVENTS names, or standard error, as long as
+ * that is what it was at the start.  Neither kills the program nor holds it up.
  *
- * But for the start all of it is async-signal-safe, and past the symbols of the C library that a program may find
- * replaced.
+ * But for the start all of it is async-signal-safe, and past the symbols of the C library that a
+ * program may find replaced.
  */
 #ifndef TEK_MEDIATE_CHANNEL_H
 #define TEK_MEDIATE_CHANNEL_H

@@ -112,7 +112,7 @@ void tek__config_read(void)
 		{"TEK_SOCKET", tek__config_parse_socket},
 	};
 
-	/* Who runs a set-user-id program shall not decide what it talks to. */
+	/* The user of a set-user-id program must not choose the socket that it connects to. */
 	if (!getauxval(AT_SECURE))
 		strcpy(tek__config.socket, TEK_SOCKET_PATH);
 	for (size_t i = 0; i < sizeof(variables) / sizeof(variables[0]); i++) {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
 /*
- * What the environment of the process asks for, its rules apart (mediate/rules.h);
- * libtek(7) describes the variables.  Read once at the start, and not at all in a set-user-id program.
+ * The configuration from the process's environment, its rules apart (mediate/rules.h); libtek(7)
+ * describes the variables. Read once at the start, and not at all in a set-user-id program.
  */
 #ifndef TEK_MEDIATE_CONFIG_H
 #define TEK_MEDIATE_CONFIG_H

@@ -31,7 +31,7 @@ static const char silence[] = "it does not answer";
 static const char something_else[] = "what listens at its socket is something else";
 static const char other_version[] = "it is of another version than libtek";
 
-/* What a call here must leave as it was. */
+/* The state of the caller that each call here preserves. */
 struct caller {
 	int error, cancellation;
 };
@@ -65,7 +65,7 @@ static void forget_because(const char *reason)
 
 void tek__connection_note_why(const struct tek_reply *reply)
 {
-	/* Whoever it was that wrote it. */
+	/* Made safe for a terminal, as the text may come from any process. */
 	for (size_t i = 0; i < sizeof(why) - 1; i++)
 		why[i] = iscntrl(reply->text[i]) && reply->text[i] ? '?' : (char)reply->text[i];
 	why[sizeof(why) - 1] = '\0';
@@ -197,7 +197,7 @@ static bool is_told_unasked(const struct tek_reply *reply)
 	return reply->kind == TEK_TELL_LEFT && reply->number == 0;
 }
 
-/* Until the reply comes. Others were told unasked before it was sent. */
+/* Reads until the reply comes. NOTICEs may precede it. */
 static bool await(const struct tek_request *request, struct tek_reply *reply, tek_told *told)
 {
 	uint64_t deadline_ns = tek__now(CLOCK_MONOTONIC) + WAIT_NS;
@@ -249,7 +249,7 @@ bool tek__connection_ask(unsigned int kind, struct tek_request *request, struct 
 	request->magic = TEK_REQUEST_MAGIC;
 	request->version = TEK_SOCKET_VERSION;
 	request->kind = (tek_u16)kind;
-	request->number = ++requests ? requests : ++requests; /* 0 is for what nobody asked */
+	request->number = ++requests ? requests : ++requests; /* 0 marks a NOTICE */
 	bool answered = tek__connection_is_open() && send_request(request) &&
 			await(request, reply, told);
 	end(caller);

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
 /*
- * The connection to tekd: one request, one reply, and what it tells unasked in between
- * (abi/tek_abi.h, the daemon's socket).
+ * The connection to tekd: one request, one reply, and NOTICEs in between (abi/tek_abi.h, the
+ * daemon's socket).
  *
- * Nothing here waits much longer than a second, whatever listens there; a daemon that was silent
- * for so long is left alone for ten.  The program may close the descriptor, or put a file of its
- * own there: then the connection is lost, and the next request makes a new one.
+ * No function waits much longer than a second, whichever process listens; a daemon that was silent
+ * for so long is not called for ten. The program may close the descriptor, or put a file of its own
+ * there: then the connection is lost, and the next request makes a new one.
  *
  * All functions need the lock (ident/process.h).  errno stays as it is, no signal comes of
  * them, and none is a cancellation point.
@@ -31,8 +31,8 @@ bool tek__connection_open(void);
 void tek__connection_close(const char *reason);
 
 /*
- * Send a request and get its reply, `told` being called for what else comes.  The caller fills
- * in what follows `number`.  False: the connection is lost.
+ * Send a request and get its reply; `told` is called for each NOTICE in between. The caller fills
+ * in what follows `number`. False: the connection is lost.
  */
 typedef void tek_told(const struct tek_reply *reply);
 bool tek__connection_ask(unsigned int kind, struct tek_request *request, struct tek_reply *reply,
@@ -42,8 +42,8 @@ bool tek__connection_ask(unsigned int kind, struct tek_request *request, struct 
 void tek__connection_listen(tek_told *told);
 
 /*
- * Why nothing came of it, for people: the rest of a sentence, fit for a terminal; "": nobody
- * listens.  It is what a reply says, or what went wrong here.
+ * The reason of a failure, for people: the rest of a sentence, fit for a terminal; "": no process
+ * listens. It comes from a reply, or from an error here.
  */
 const char *tek__connection_why(void);
 void tek__connection_note_why(const struct tek_reply *reply);

@@ -39,7 +39,7 @@ void tek__crowd_look(void)
 		return;
 	if (!cpus)
 		cpus = usable_cpus();
-	/* The first thread waits for the others in most programs. */
+	/* The first thread waits for the other ones in most programs. */
 	const unsigned int threads = tek__threads_living() - 1;
 	if (cpus && threads <= cpus)
 		return;

@@ -83,7 +83,7 @@ bool tek__daemon_serves(void)
 	return tek__connection() && !(grant & TEK_GRANT_LIMIT) && is_greeted();
 }
 
-/* What tekd is to hold it to, beside what it grants: a budget that somebody asked for. */
+/* The budget that tekd is to enforce, beside its own limits: one that was requested. */
 static struct tek_budget wanted_budget(const struct tek_member *member)
 {
 	const struct tek_budget none = {0};
@@ -167,7 +167,7 @@ int tek__daemon_enter(pid_t tid, struct tek_member *member, int nice, uint64_t u
 	return answered ? note_answer(&reply, member, nice, until_ns) : EPERM;
 }
 
-/* Whether there is still somebody to tell that a thread leaves or changes. */
+/* True if tekd still has to be notified that a thread leaves or changes. */
 static bool is_granted(const struct tek_member *member)
 {
 	struct tek_taken taken;

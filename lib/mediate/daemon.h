@@ -3,11 +3,11 @@
  * The client of tekd, for a process that may not make its threads real-time itself: tekd makes
  * each switch, within what its configuration grants.
  *
- * Budgets and the ends of timed stays are tekd's then.  It tells when it takes a thread back; that
- * is heard whenever the library has to do with tekd or is asked about a thread (region.h).  With
- * the connection, whoever loses it, goes what was granted over it.
+ * Budgets and the ends of timed stays are tekd's then. It sends a NOTICE when it takes a thread
+ * back. The library receives that when it calls tekd or is queried about a thread (region.h). When
+ * the connection ends on either side, all that was granted over it ends.
  *
- * All functions need the lock (ident/process.h) unless they say otherwise.
+ * All functions need the lock (ident/process.h) unless noted otherwise.
  */
 #ifndef TEK_MEDIATE_DAEMON_H
 #define TEK_MEDIATE_DAEMON_H
@@ -17,7 +17,9 @@
 #include <stdatomic.h>
 #include <sys/types.h>
 
-/* Whether a thread of this process was ever Fast by tekd; until then there is nothing to hear. */
+/*
+ * Whether a thread of this process was ever Fast by tekd; until then there is nothing to receive.
+ */
 extern atomic_bool tek__daemon_was_used;
 
 static inline bool tek__daemon_is_in_play(void)
@@ -46,12 +48,13 @@ void tek__daemon_move(pid_t tid, struct tek_member *member, int nice, uint64_t u
 void tek__daemon_leave(pid_t tid, struct tek_member *member);
 
 /*
- * Put a thread into a group of the device.  Returns 0; EPERM and others as tekd has them, ESRCH if
+ * Put a thread into a group of the device. Returns 0; EPERM and other errors of tekd's, ESRCH if
  * the thread ends, EBUSY if that was a request too many, EOPNOTSUPP if tekd makes no groups, ENOENT
  * if it is not there, and ENOTCONN if it does not answer.
  *
- * A connection that is made for this is closed when no thread is on its way any more, which may be
- * the next to be placed: tek__daemon_placed() does so, after this and whenever a thread has begun.
+ * A connection that is made for this is closed when no thread is starting any more, as such a
+ * thread may be the next to be placed: tek__daemon_placed() does so, after this and whenever a
+ * thread has begun.
  */
 int tek__daemon_place(pid_t tid, unsigned int group);
 void tek__daemon_hang_up(void);
@@ -62,7 +65,7 @@ static inline void tek__daemon_placed(void)
 		tek__daemon_hang_up();
 }
 
-/* Hear what tekd told unasked. */
+/* Receive the pending NOTICEs of tekd. */
 void tek__daemon_listen(void);
 
 /* Whether it took this thread back, which is still a member. Fills *taken. */

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
 /*
- * What it takes to make a thread Fast: the process itself, where it may (rt.h, with a guard of
- * its own), else tekd (daemon.h).  A thread leaves in the way in which it came.
+ * The backend that makes a thread Fast: the process itself, where it may (rt.h, with a budget guard
+ * of its own), else tekd (daemon.h). A thread leaves by the backend by which it entered.
  *
  * All functions need the lock (ident/process.h).
  */

@@ -39,7 +39,7 @@ static void place(const struct tek_thread *thread, unsigned int group)
 	case 0:
 	case ESRCH: /* it ends */
 		break;
-	case ENOENT:     /* no tekd, and nobody promised one */
+	case ENOENT:     /* no tekd, and none is required */
 	case EOPNOTSUPP: /* it makes no groups */
 		leave_alone(0, TEK_GROUPS - 1);
 		break;

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
 /*
- * The group of a thread, given by its program or by a rule.  Inside the process it says whose marks
- * belong together (region.h); on the device it is a control group with a weight, into which tekd
- * puts the thread.  A thread begins in the groups of its creator, both of them, so tekd
- * is asked only where a group is given that the thread is not in.
+ * The group of a thread, given by its program or by a rule. Inside the process it defines which
+ * marks belong together (region.h); on the device it is a control group with a weight, into which
+ * tekd puts the thread. A thread begins in the groups of its creator, both of them, so tekd is
+ * asked only where a group is given that the thread is not in.
  *
- * Without tekd, or where it makes no groups, they are what they are inside the process.  It is
- * left alone then for ten seconds, and so is a group that it refuses.
+ * Without tekd, or where it makes no groups, groups only have their meaning inside the process.
+ * tekd is not called again then for ten seconds; the same holds for a group that it refuses.
  *
  * All functions need the lock (ident/process.h).
  */

@@ -77,7 +77,7 @@ static void check_budget(struct tek_thread *thread, void *context)
 	uint64_t cpu;
 
 	if (!tek__thread_cpu_time(thread->tid, &cpu)) {
-		tek__thread_free(thread); /* it ended by no door of ours */
+		tek__thread_free(thread); /* it exited without its destructor */
 		return;
 	}
 	uint64_t now = fast_cpu_time(member, cpu);
@@ -143,7 +143,7 @@ static void each_member(void (*check)(struct tek_thread *, void *), void *contex
 	for (struct tek_thread *thread = tek__region_first(); thread; thread = next) {
 		next = thread->member.region_next;
 		check(thread, context);
-		/* If others left with this one, begin again: a second look does no harm. */
+		/* If other threads left with this one, begin again: a second check does no harm. */
 		if (next && !next->member.fast)
 			next = tek__region_first();
 	}
@@ -191,8 +191,8 @@ static int create(const struct tek_rt_range *range)
 }
 
 /*
- * RLIMIT_RTTIME kills a process whose real-time thread runs that long without a
- * break.  Where a program has set it, the guard has to come first.
+ * RLIMIT_RTTIME kills a process when a real-time thread of it runs that long without a break. Where
+ * a program has set it, the budget guard has to act first.
  */
 static void respect_rttime(struct tek_budget *budget)
 {
@@ -325,7 +325,9 @@ void tek__guard_budget_changed(void)
 {
 	uint64_t now = tek__now(CLOCK_MONOTONIC), cpu;
 
-	/* The looks so far were at other distances: the new window begins now, for everybody. */
+	/*
+	 * The earlier checks were at other distances: the new window begins now, for all threads.
+	 */
 	look += TEK_GUARD_LOOKS;
 	for (unsigned int i = 0; i < TEK_GUARD_LOOKS; i++)
 		look_ns[i] = now;

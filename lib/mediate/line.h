@@ -6,7 +6,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* Begins all zero. What does not fit is left out; there is always room for one more byte. */
+/* Begins all zero. Text that does not fit is left out; there is always room for one more byte. */
 struct tek_line {
 	size_t length;
 	char text[400];

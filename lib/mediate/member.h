@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
-/* What the mediator keeps for each thread. */
+/* The mediator's data for each thread. */
 #ifndef TEK_MEDIATE_MEMBER_H
 #define TEK_MEDIATE_MEMBER_H
 
@@ -19,7 +19,7 @@ struct tek_thread;
 /* Looks that the guard takes in one budget window. */
 #define TEK_GUARD_LOOKS 16
 
-/* What the kernel had for a thread before it became Fast, nice apart: see rt.h. */
+/* The kernel's settings of a thread before it became Fast, nice apart: see rt.h. */
 struct tek_base {
 	unsigned char policy;   /* SCHED_* */
 	unsigned char priority; /* real-time priority */
@@ -27,7 +27,7 @@ struct tek_base {
 	uint64_t slice_ns; /* of a fair policy; 0: this kernel does not tell */
 };
 
-/* What the daemon tells of a thread that it took back. */
+/* The daemon's NOTICE about a thread that it took back. */
 struct tek_taken {
 	int error;                    /* 0: it did not */
 	uint64_t used_ns, allowed_ns; /* CPU time; 0: it is not about that */

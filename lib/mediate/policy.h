@@ -23,7 +23,7 @@ struct sched_attr; /* the kernel's */
 
 enum { TEK_NOT_OURS = -1 };
 
-/* Which thread a call is about. */
+/* The target thread of a call. */
 struct tek_target {
 	bool by_tid;
 	pthread_t handle;

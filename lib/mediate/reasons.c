@@ -28,7 +28,7 @@ uint64_t tek__reasons_end(const struct tek_member *member)
 
 	if (member->reasons & ~(TEK_WHY_TIMED | TEK_WHY_FOLLOW))
 		return 0;
-	/* Whoever stays for ever says so with the last moment that there is. */
+	/* A stay without end has the largest time value as its deadline. */
 	if (timed && member->deadline_ns == UINT64_MAX)
 		return 0;
 	if (timed && follows)

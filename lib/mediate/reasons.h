@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
-/* What the reasons of a thread come to: a priority, and how long. Pure functions of a member. */
+/* The result of a thread's reasons: a priority, and a duration. Pure functions of a member. */
 #ifndef TEK_MEDIATE_REASONS_H
 #define TEK_MEDIATE_REASONS_H
 

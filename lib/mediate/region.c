@@ -76,7 +76,7 @@ static int settle(struct tek_thread *thread)
 	bool wanted = member->reasons != 0;
 	if (wanted && !thread->tid)
 		return ESRCH; /* not known yet; and 0 would mean the caller to the kernel */
-	/* One that left by no door: its tid may be another process's by now. */
+	/* A thread that exited without its destructor: its tid may be another process's by now. */
 	if (wanted && !member->fast && thread != tek__thread_known_self() &&
 	    !tek__thread_exists(thread))
 		return ESRCH;
@@ -146,7 +146,7 @@ static void follow(struct tek_thread *thread, void *context)
 		member->reasons |= TEK_WHY_FOLLOW;
 		if (settle(thread) == 0)
 			return;
-		/* The thread whose request this is has got the same error. */
+		/* The requesting thread has got the same error. */
 	} else if (!(member->reasons & TEK_WHY_FOLLOW)) {
 		return;
 	}
@@ -219,7 +219,7 @@ static void set_returns(struct tek_member *member, bool returns)
 	member->returns = returns;
 }
 
-/* It is out, whoever decided so. */
+/* It is out, by a decision of this library or of tekd. */
 static void put_out(struct tek_thread *thread)
 {
 	thread->member.reasons = 0;
@@ -288,12 +288,12 @@ static void follow_daemon(struct tek_thread *thread, const struct tek_taken *tak
 	switch (taken->error) {
 	case EDQUOT:
 		if (allowed_ns) {
-			/* What it may use is not more than tekd's window, so the ban not longer. */
+			/* Its allowance is at most tekd's window, so the ban is not longer. */
 			ban(thread, allowed_ns);
 			tek__report_overrun_of(thread, taken->used_ns, allowed_ns);
 			break;
 		}
-		/* Everybody had to leave. */
+		/* All threads had to leave. */
 		tek__report_refused(thread, EDQUOT);
 		/* fall through */
 	case ECONNRESET: /* tekd is gone; the next one shall have the thread again */
@@ -321,7 +321,7 @@ void tek__region_hear(void)
 		bool is_out = tek__daemon_has_taken(&thread->member, &taken);
 		if (is_out)
 			follow_daemon(thread, &taken);
-		/* Others may have left with it: begin again. */
+		/* Other threads may have left with it: begin again. */
 		thread = is_out ? first : thread->member.region_next;
 	}
 	tek__region_readmit(tek__now(CLOCK_MONOTONIC));

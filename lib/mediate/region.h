@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
 /*
- * The Fast Region of this process: who is in it and why.
+ * The Fast Region of this process: the threads in it and the reasons.
  *
  * A thread is Fast as long as it has at least one reason (mediate/member.h).
  * tek__region_ask() adds one, tek__region_drop() takes one away; entering,
  * leaving, the change of priority and the marked threads that follow are worked
  * out from the reasons.
  *
- * All functions need the lock (ident/process.h) unless they say otherwise.
+ * All functions need the lock (ident/process.h) unless noted otherwise.
  */
 #ifndef TEK_MEDIATE_REGION_H
 #define TEK_MEDIATE_REGION_H
@@ -31,9 +31,9 @@ void tek__region_drop(struct tek_thread *thread, unsigned int reasons);
 void tek__region_expel(struct tek_thread *thread, uint64_t used_ns);
 
 /*
- * Before anything is said of a thread: put those out whom tekd took back, and take those
- * back whom a rule names and whose time has come, for where tekd makes the switches there is no
- * guard to do so.  No system call where it does not.
+ * Called before any report about a thread. Puts out the threads that tekd took back, and readmits
+ * threads that a rule names and that are due: where tekd makes the switches there is no budget
+ * guard to do so. No system call where it does not.
  */
 void tek__region_hear(void);
 
@@ -46,12 +46,12 @@ static inline void tek__region_keep_up(void)
 		tek__region_hear_locked();
 }
 
-/* The budget of the process has changed: tekd, which holds them to it, is told. */
+/* The budget of the process has changed: notifies tekd, which enforces it. */
 void tek__region_budget_changed(void);
 
 /*
- * Take those back whom a rule names and whose time has come (CLOCK_MONOTONIC).
- * Returns when the next one's comes, UINT64_MAX if none waits.
+ * Readmits the threads that a rule names and that are due (CLOCK_MONOTONIC). Returns the time of
+ * the next one, UINT64_MAX if none waits.
  */
 uint64_t tek__region_readmit(uint64_t now);
 
@@ -59,10 +59,10 @@ uint64_t tek__region_readmit(uint64_t now);
 void tek__region_remove(struct tek_thread *thread);
 
 /*
- * For a moment a thread shall have what it has without TEK, Fast or not: its
- * policy is about to be set by somebody else, or it starts a process, which
- * inherits.  What happens to it meanwhile takes effect at resume, which takes what
- * the thread has then as its new base.  pause returns whether resume must follow.
+ * Between pause and resume a thread has its scheduling without TEK, Fast or not: other code is
+ * about to set its policy, or it starts a process, which inherits. Changes meanwhile take effect at
+ * resume, which takes the thread's scheduling at that time as its new base. pause returns whether
+ * resume must follow.
  */
 bool tek__region_pause(struct tek_thread *thread);
 void tek__region_resume(struct tek_thread *thread);

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
 /*
- * What TEK has to say: struct tek_event (abi/tek_abi.h) to the file that
- * $TEK_EVENTS names, else one line on standard error.  TEK says each thing once
- * and never more than it must, because both belong to the program.
+ * TEK's reports: struct tek_event (abi/tek_abi.h) to the file that $TEK_EVENTS names, else one line
+ * on standard error. TEK reports each event once and no more than it must, because both belong to
+ * the program.
  *
  * tek__report_*() note an event under the lock; tek__unlock() writes it.
  */
@@ -48,7 +48,7 @@ void tek__report_overflow(const struct tek_thread *thread, uintptr_t address,
 /* A variable of the environment was not understood and is not followed. */
 void tek__report_bad_option(const char *name, const char *text);
 
-/* What of `tek run --place` is not done, and why. Needs the lock. */
+/* Reports the part of `tek run --place` that is not done, and the reason. Needs the lock. */
 void tek__report_place(const char *why);
 
 /*

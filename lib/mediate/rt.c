@@ -238,7 +238,7 @@ void tek__rt_inherit(pid_t tid, const struct tek_base *base, int nice)
 	uint64_t slice_ns = base->slice_ns;
 
 	if (base->reset_on_fork) {
-		/* What the kernel would have done: sched_setscheduler(2). */
+		/* As the kernel would have done: sched_setscheduler(2). */
 		slice_ns = 0;
 		if (tek__is_real_time(policy)) {
 			policy = SCHED_OTHER;

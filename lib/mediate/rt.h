@@ -4,14 +4,13 @@
  * thread runs under SCHED_RR, so before everything fair; the kernel's own
  * real-time throttling keeps a floor for the rest.
  *
- * What is saved and restored is policy, real-time priority, reset-on-fork flag and the slice of a
- * fair policy (since Linux 6.12).  The nice value needs neither: the kernel keeps a thread's nice
- * value while the thread is real-time, setpriority(2) changes the kept value, and
- * sched_setscheduler(2) back to a fair policy brings it into force again.  So what anybody sets
- * meanwhile, for the thread, its process group or its user, is what the thread gets on leaving.
+ * Saved and restored are policy, real-time priority, reset-on-fork flag and the slice of a fair
+ * policy (since Linux 6.12). The nice value needs neither: the kernel keeps it while the thread is
+ * real-time, and setpriority(2) changes the kept value. sched_setscheduler(2) back to a fair policy
+ * brings it into force again. So a nice value that is set meanwhile, for the thread, its process
+ * group or its user, is the thread's on leaving.
  *
- * Functions for other threads need the lock (ident/process.h), which keeps their
- * tids from being reused.
+ * Functions for other threads need the lock (ident/process.h), which prevents reuse of their tids.
  */
 #ifndef TEK_MEDIATE_RT_H
 #define TEK_MEDIATE_RT_H
@@ -48,9 +47,9 @@ int tek__rt_priority(int nice);
 int tek__rt_note_base(pid_t tid, struct tek_member *member);
 
 /*
- * Bring a thread before everything fair.  Fills member's base and rt_priority.
- * A thread whose own real-time priority is as high already, or which has a
- * deadline, is left as it is.  Returns 0 or an errno value; then nothing changed.
+ * Bring a thread before everything fair. Fills member's base and rt_priority. A thread with a
+ * real-time priority as high already, or with a deadline, is left as it is. Returns 0 or an errno
+ * value; then nothing changed.
  */
 int tek__rt_enter(pid_t tid, struct tek_member *member, int nice);
 
@@ -58,8 +57,8 @@ int tek__rt_enter(pid_t tid, struct tek_member *member, int nice);
 void tek__rt_move(pid_t tid, struct tek_member *member, int nice);
 
 /*
- * Give back what it had.  If somebody else has changed its policy or priority
- * since, that was the last word and stays.
+ * Restore the saved values. If other code has changed its policy or priority since, that change
+ * stays.
  */
 void tek__rt_leave(pid_t tid, struct tek_member *member);
 
@@ -69,7 +68,10 @@ void tek__rt_leave(pid_t tid, struct tek_member *member);
  */
 bool tek__rt_is_changed(pid_t tid, const struct tek_member *member);
 
-/* What the kernel has for a thread now, as far as a record tells it. Returns 0 or an errno value. */
+/*
+ * The kernel's settings of a thread now, as far as a record holds them. Returns 0 or an errno
+ * value.
+ */
 int tek__rt_ask(pid_t tid, struct tek_seen *seen);
 
 /*

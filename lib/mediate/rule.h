@@ -12,7 +12,7 @@
 
 enum { TEK_MAX_RULES = 64 };
 
-/* What a rule can set. */
+/* The settings of a rule. */
 enum tek_setting {
 	TEK_SET_ROLE,
 	TEK_SET_GROUP,

@@ -28,7 +28,7 @@ static uint64_t function_rules; /* those of them that ask for a function */
 bool tek__rules_any;
 bool tek__rules_by_name;
 
-/* What is known of start routines; guarded by the lock. A later one takes the place. */
+/* The known start routines; guarded by the lock. A later one takes the place. */
 static struct {
 	uintptr_t function;
 	uint64_t rules;
@@ -64,7 +64,10 @@ void tek__rules_read(void)
 	tek__rules_by_name |= tek__config.critical_count > 0;
 }
 
-/* What a std::thread runs may be known by a vtable only (struct tek_record), two words behind its symbol. */
+/*
+ * The callable of a std::thread may be known by a vtable only (struct tek_record), two words behind
+ * its symbol.
+ */
 static bool symbol_of(uintptr_t function, char *symbol, size_t size)
 {
 	static const char vtable[] = "_ZTV";

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
 /*
- * Rules: what whoever runs the program says of its threads.  They come in the
- * variable TEK_RULES (libtek(7)), which `tek run` writes from rules files
- * (tek-rules(5)), are read once at the start and never change.
+ * Rules: settings of the program's threads by the user who runs it. They come in the variable
+ * TEK_RULES (libtek(7)), which `tek run` writes from rules files (tek-rules(5)), are read once at
+ * the start and never change.
  *
  * They are applied to a thread when it begins or is adopted, when its name is set (past TEK, too:
  * ident/names.h), and when its program sets its role.  All are tried in order; for each setting the
@@ -28,8 +28,8 @@ extern bool tek__rules_by_name;
 void tek__rules_apply(struct tek_thread *thread);
 
 /*
- * The rules whose function pattern fits what is at this address: a bit for each, 1 <<
- * index.  Takes the lock; must be called without it, because it may read a file.
+ * The rules with a function pattern that matches the function at this address: a bit for each, 1 <<
+ * index. Takes the lock; must be called without it, because it may read a file.
  */
 uint64_t tek__rules_of_function(uintptr_t function);
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
 /*
- * What the environment asks of placement: the variable TEK_PLACE of libtek(7), as `tek run --place` makes it.  Read
- * once at the start, and not at all in a set-user-id program.
+ * The configuration of placement: the variable TEK_PLACE of libtek(7), as `tek run --place` makes
+ * it. Read once at the start, and not at all in a set-user-id program.
  */
 #ifndef TEK_PLACE_CONFIG_H
 #define TEK_PLACE_CONFIG_H
@@ -30,8 +30,9 @@ static inline bool tek__place_is_on(void)
 }
 
 /*
- * The parser, for tests and fuzzers: items separated by commas, as in "rtfifo=1,numa,cpus=0:2:1:3", of which `cpus` has
- * to be there.  False, with *config as it was, if the text is not wholly understood.
+ * The parser, for tests and fuzzers: items separated by commas, as in "rtfifo=1,numa,cpus=0:2:1:3",
+ * of which `cpus` has to be there.  False, with *config as it was, if the text is not wholly
+ * understood.
  */
 bool tek__place_config_parse(struct tek_place_config *config, const char *text);
 

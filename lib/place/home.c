@@ -35,7 +35,7 @@ static bool bring_home(void *pages[], unsigned int count, int own)
 		return true;
 	for (unsigned int i = 0; i < strangers; i++)
 		nodes[i] = own;
-	/* What cannot be moved stays: that is no error. */
+	/* A page that cannot be moved stays: that is no error. */
 	return syscall(SYS_move_pages, 0, (unsigned long)strangers, pages, nodes, status,
 		       MOVE_OWN) >= 0;
 }

@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
 /*
- * Stacks that are local to the CPU of their thread, on machines where memory is nearer to some CPUs than to others
- * (the page homing of rtos-linux-scalability-2018, 3.1.4).
+ * Stacks that are local to the CPU of their thread, on machines where memory is nearer to some CPUs
+ * than to others (the page homing of rtos-linux-scalability-2018, 3.1.4).
  *
- * Linux takes a page from the node of the CPU that touches it first.  A thread that was placed touches its stack itself,
- * but for two cases: the C library gives it the stack of a thread that has ended, maybe elsewhere; and the creator has
- * written the top of a new one.  Those pages are moved, with what is in them: dropping them (MADV_DONTNEED) would
- * cost a fault for each that is used again, and lose what stacks are measured by.
+ * Linux takes a page from the node of the CPU that touches it first. A thread that was placed
+ * touches its stack itself, but for two cases: the C library gives it the stack of a thread that
+ * has ended, maybe elsewhere; and the creator has written the top of a new one. Those pages are
+ * moved, with what is in them: dropping them (MADV_DONTNEED) would cost a fault for each that is
+ * used again, and lose the paint that measures stacks.
  */
 #ifndef TEK_PLACE_HOME_H
 #define TEK_PLACE_HOME_H
@@ -15,15 +16,16 @@
 enum { TEK_HOME_PAGES = 64 };
 
 /*
- * The calling thread's stack, if the C library made it: what of it lies on other nodes than the one of the CPU that
- * it runs on comes here.  Only what is present is touched.  The kernel is asked once for 64 pages, and once more if some of
- * them have to move.
+ * The calling thread's stack, if the C library made it: what of it lies on other nodes than the one
+ * of the CPU that it runs on comes here.  Only what is present is touched.  The kernel is asked
+ * once for 64 pages, and once more if some of them have to move.
  */
 void tek__home_own_stack(void);
 
 /*
- * Which of the pages are strangers: by what move_pages(2) says of each, a node or a negative error number, those on
- * other nodes than `own`.  They come to the front of `pages`; returns how many.
+ * Selects the strangers of the pages, those on other nodes than `own`. `status` is the result of
+ * move_pages(2) for each page: a node or a negative error number. They come to the front of
+ * `pages`; returns how many.
  */
 unsigned int tek__home_strangers(void *pages[], const int status[], unsigned int count, int own);
 

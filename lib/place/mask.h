@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
-/* Sets of CPUs, of the size that any kernel has; by system calls made by hand, because the C library's are ours too. */
+/*
+ * Sets of CPUs, of the size that any kernel has; by system calls made by hand, because the C
+ * library's are ours too.
+ */
 #ifndef TEK_PLACE_MASK_H
 #define TEK_PLACE_MASK_H
 

@@ -15,15 +15,15 @@
 
 struct tek_mask tek__place_allowed;
 static bool nowhere;     /* the process may use none of the CPUs */
-static bool refused;     /* the policy; told once */
-static bool has_lost_it; /* a thread its place; told once */
+static bool refused;     /* the policy; reported once */
+static bool has_lost_it; /* a thread its place; reported once */
 
-/* What is set with rtfifo: what these threads start, processes and threads, begins as SCHED_OTHER. */
+/* The policy with rtfifo: processes and threads that these threads start begin as SCHED_OTHER. */
 #define FIFO (SCHED_FIFO | SCHED_RESET_ON_FORK)
 
 /*
- * The calling thread's place: its CPU + 1, or 0, and which number that was.  Both are constant in the thread but in the
- * child of a fork, so that a signal handler may look.
+ * The calling thread's place: its CPU + 1, or 0, and which number that was.  Both are constant in
+ * the thread but in the child of a fork, so that a signal handler may look.
  */
 static __thread unsigned short own_place __attribute__((tls_model("initial-exec")));
 static __thread unsigned int own_number __attribute__((tls_model("initial-exec")));
@@ -37,7 +37,7 @@ static unsigned short place_of_number(unsigned int number)
 	return (unsigned short)(config->cpus[number % config->count] + 1);
 }
 
-/* Who runs this in a set of CPUs, or a container, that is smaller than the list has the rest of it. */
+/* In a smaller set of CPUs, or a container, only the list's CPUs in that set are used. */
 static void keep_allowed(struct tek_place_config *config)
 {
 	unsigned int kept = 0;
@@ -70,7 +70,7 @@ void tek__place_start(void)
 unsigned short tek__place_own(void)
 {
 	const struct tek_thread *self = tek__thread_known_self();
-	/* Others may set it just now. */
+	/* Another thread may set it just now. */
 	return self && __atomic_load_n(&self->moved, __ATOMIC_RELAXED) ? 0 : own_place;
 }
 
@@ -85,7 +85,10 @@ static bool is_in_place(void)
 	return tek__mask_get(0, &now) && tek__mask_equal(&now, &given);
 }
 
-/* The C library says of attributes without an affinity that they have all CPUs; and what a thread was told says nothing. */
+/*
+ * The C library reports all CPUs for attributes without an affinity. The mask that TEK reports to
+ * the program (tek__place_allowed) is no choice of the program's either.
+ */
 static bool has_affinity(const pthread_attr_t *attr)
 {
 	struct tek_mask mask;
@@ -107,7 +110,9 @@ static bool has_policy(const pthread_attr_t *attr)
 	       scheduling == PTHREAD_EXPLICIT_SCHED;
 }
 
-/* Whether the calling thread has the policy that TEK gave it, as far as the program set no other. */
+/*
+ * Whether the calling thread has the policy that TEK gave it, as far as the program set no other.
+ */
 static bool is_fifo(void)
 {
 	const struct tek_thread *self = tek__thread_self();
@@ -143,7 +148,7 @@ static void set_policy(struct tek_thread *thread)
 	}
 }
 
-/* Its CPU went offline, or was taken from the process: it may run where Linux likes. Needs the lock. */
+/* Its CPU went offline, or was taken from the process: it may run on any CPU. Needs the lock. */
 __attribute__((cold)) static void give_place_up(struct tek_thread *thread)
 {
 	struct tek_mask all;
@@ -184,7 +189,7 @@ void tek__place_begun(const struct tek_birth *birth)
 		tek__home_own_stack();
 }
 
-/* The calling thread, which came by no door of ours. */
+/* The calling thread, which was not created through TEK. */
 static void place_self(unsigned int number)
 {
 	if (!tek__lock())
@@ -276,8 +281,9 @@ void tek__place_withdraw(void)
 }
 
 /*
- * The child of vfork() has its parent's variables, and a scheduling of its own: what the kernel says counts, and it
- * can be put back all the same.  The parent, which waits, is not between these functions.
+ * The child of vfork() has its parent's variables, and a scheduling of its own: what the kernel
+ * says counts, and it can be put back all the same.  The parent, which waits, is not between these
+ * functions.
  */
 static __thread struct {
 	bool affinity, policy;
@@ -312,7 +318,10 @@ void tek__place_end(void)
 	errno = saved;
 }
 
-/* The calling thread's CPU is gone since it stepped out. In the child of vfork() nobody is to be told. */
+/*
+ * The calling thread's CPU is gone since it stepped out. The child of vfork() reports that to no
+ * thread.
+ */
 __attribute__((cold)) static void lose_place(void)
 {
 	if (!tek__lock())

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
 /*
- * `tek run --place`: each thread of the program stays on one CPU of a list, dealt to it in turn when it is created, and
- * with `rtfifo` all are SCHED_FIFO of one priority (rtos-linux-scalability-2018, 3.1.3).
+ * `tek run --place`: each thread of the program stays on one CPU of a list, dealt to it in turn
+ * when it is created, and with `rtfifo` all are SCHED_FIFO of one priority
+ * (rtos-linux-scalability-2018, 3.1.3).
  *
  * Life of a place
  * ---------------
@@ -11,12 +12,14 @@
  *   tek__place_begun()   by the thread itself
  *   tek__place_again()   in the child of a fork: a place of its own
  *
- * The program's word counts more: a thread with an affinity in its attributes, and what is created by a thread that is
- * no longer where TEK put it, is left alone.  So is, by itself, the policy of one with a policy in its attributes, or
- * of a creator with another policy than TEK gave it.  What a program that sets affinities means is in place/affinity.h.
+ * The program's settings take precedence: a thread with an affinity in its attributes is left
+ * alone, and so is a thread of a creator that is no longer where TEK put it. So is, by itself, the
+ * policy of one with a policy in its attributes, or of a creator with another policy than TEK gave
+ * it. The treatment of programs that set affinities is in place/affinity.h.
  *
- * What a thread starts, other processes, begins with the affinity that the process was started with, and, because
- * of the flag reset-on-fork, without a real-time policy.  If TEK is in there, it deals places there too.
+ * Processes that a thread starts begin with the affinity that this process was started with, and,
+ * because of the flag reset-on-fork, without a real-time policy. If TEK is loaded there, it deals
+ * places there too.
  */
 #ifndef TEK_PLACE_PLACE_H
 #define TEK_PLACE_PLACE_H
@@ -33,7 +36,7 @@
 struct tek_birth;
 struct tek_thread;
 
-/* What the process might use before TEK placed its first thread. Constant once it has started. */
+/* The CPUs of the process before TEK placed its first thread. Constant once it has started. */
 extern struct tek_mask tek__place_allowed;
 
 /* At the start, after tek__place_config_read(): which CPUs this process may use. */
@@ -43,8 +46,8 @@ void tek__place_start(void);
 void tek__place_main(void);
 
 /*
- * The place of a thread that the calling one is about to create, into thread->birth.  Needs the lock; only if
- * tek__place_is_on().
+ * The place of a thread that the calling one is about to create, into thread->birth.  Needs the
+ * lock; only if tek__place_is_on().
  */
 void tek__place_deal(struct tek_thread *thread, const pthread_attr_t *attr);
 
@@ -72,9 +75,9 @@ void tek__place_leave(void);
 void tek__place_withdraw(void);
 
 /*
- * Around exec and spawn: the calling thread may run everywhere meanwhile, if it is where TEK put it.  True: _step_in()
- * has to follow.  _end(), between the two, before an exec that will probably succeed: it gives up its policy, and the next
- * program goes on with its number.
+ * Around exec and spawn: the calling thread may run everywhere meanwhile, if it is where TEK put
+ * it.  True: _step_in() has to follow.  _end(), between the two, before an exec that will probably
+ * succeed: it gives up its policy, and the next program goes on with its number.
  */
 bool tek__place_step_out(void);
 void tek__place_end(void);

@@ -12,8 +12,8 @@
 #include <unistd.h>
 
 /*
- * Numbers that are left for programs, by pid; a later one may take a place before it was read, and then the program gets
- * the next number.
+ * Numbers that are left for programs, by pid; a later one may take a place before it was read, and
+ * then the program gets the next number.
  */
 enum { PLACES = 256 };
 

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
 /*
- * Whose turn it is: threads of all processes of a run are numbered in one row, so that a second process does not begin
- * at the first CPU again.  The numbers are in a file beside the tables if `tek run` says where, else in memory that
- * fork() shares.
+ * The order of placement: threads of all processes of a run are numbered in one sequence, so that a
+ * second process does not begin at the first CPU again. The numbers are in a file beside the tables
+ * if `tek run` names it, else in memory that fork() shares.
  *
  * Needs no lock; async-signal-safe but for the start.
  */
@@ -15,7 +15,7 @@ void tek__turn_start(void);
 /* The next number: 0, 1, 2 and so on. */
 unsigned int tek__turn_next(void);
 
-/* The process is about to become another program, whose first thread shall have this number. */
+/* The process is about to become another program: its first thread shall have this number. */
 void tek__turn_leave(unsigned int number);
 
 /* The number for the first thread of a program: what was left for it, or the next. */

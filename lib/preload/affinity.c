@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
-/* Which CPUs a thread may use: a program must not take the one where TEK put it for the machine. */
+/* Queries of a thread's CPUs: a program must not take the one where TEK put it for the machine. */
 #include "place/affinity.h"
 
 #include "ident/process.h"

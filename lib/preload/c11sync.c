@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
-/* The symbols of threads.h for mutexes and condition variables, on those of pthread.h, in each library that has these. */
+/*
+ * The symbols of threads.h for mutexes and condition variables, on those of pthread.h, in each
+ * library that has these.
+ */
 #include <errno.h>
 #include <pthread.h>
 #include <threads.h>

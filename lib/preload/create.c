@@ -16,7 +16,7 @@ TEK_EXPORT int pthread_create(pthread_t *handle, const pthread_attr_t *attr,
 	return tek__create(handle, attr, routine, argument, __builtin_return_address(0));
 }
 
-/* C11's threads are the same ones. Who joins looks only at the half of the result that an int has. */
+/* C11's threads are the same ones. The joiner reads only the part of the result that an int has. */
 TEK_EXPORT int thrd_create(thrd_t *thread, thrd_start_t routine, void *argument)
 {
 	void *(*function)(void *) = (void *(*)(void *))(void (*)(void))routine;
@@ -31,7 +31,7 @@ TEK_EXPORT int thrd_create(thrd_t *thread, thrd_start_t routine, void *argument)
 
 TEK_EXPORT int pthread_setattr_default_np(const pthread_attr_t *attr)
 {
-	tek__start(); /* whose last step asks for the default */
+	tek__start(); /* its last step queries the default */
 	int error = tek__real.pthread_setattr_default_np(attr);
 	if (!error)
 		tek__size_default_changed();

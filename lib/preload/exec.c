@@ -42,8 +42,8 @@ static int call_real(const struct call *call, char *const environment[])
 }
 
 /*
- * What kind of program it is.  *runs: it will probably run, because there is such
- * a file and it may be executed.
+ * Examines the kind of the program. *runs: it will probably run, because there is such a file and
+ * it may be executed.
  */
 static struct tek_verdict examine(const struct call *call, bool *runs)
 {
@@ -142,7 +142,7 @@ TEK_EXPORT int execveat(int directory, const char *path, char *const arguments[]
 				      .flags = flags});
 }
 
-/* The calls whose arguments are a list that NULL ends, with the environment behind it or not. */
+/* The calls with a list of arguments that NULL ends, with the environment behind it or not. */
 static int execute_list(struct call call, const char *first, va_list list, bool with_environment)
 {
 	size_t count = 1;

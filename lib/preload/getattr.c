@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
 /*
- * pthread_getattr_np(3) tells of a thread's stack, with the room below it (stack/grow.h), and of its CPUs: threads are
- * created with what it tells.
+ * pthread_getattr_np(3) reports a thread's stack, with the room below it (stack/grow.h), and its
+ * CPUs: programs create threads with its result.
  */
 #include "ident/process.h"
 #include "ident/thread.h"

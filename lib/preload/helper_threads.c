@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
 /*
- * Calls in which the C library makes threads of its own, out of our sight: they begin with what the caller has.  Its
- * one CPU is not meant for them, and under SCHED_FIFO they would wait there until it waits; nor is the Fast Region.
+ * Calls in which the C library makes threads of its own, out of our sight: they begin with what the
+ * caller has.  Its one CPU is not meant for them, and under SCHED_FIFO they would wait there until
+ * it waits; nor is the Fast Region.
  */
 #include "exec/replace.h"
 #include "ident/process.h"
@@ -12,7 +13,10 @@
 #include <signal.h>
 #include <time.h>
 
-/* Whether a thread is to be told, which the C library then makes, and one that waits for the time to do so. */
+/*
+ * True for SIGEV_THREAD: the C library makes the notified thread, and a helper that waits for the
+ * time.
+ */
 static bool is_told_by_thread(const struct sigevent *event)
 {
 	return event && event->sigev_notify == SIGEV_THREAD;

@@ -21,7 +21,7 @@ static bool has_other_functions(void)
 }
 
 /*
- * With optimisation the last call is a jump: the loader sees who called us, and searches its
+ * With optimisation the last call is a jump: the loader sees our caller, and searches the caller's
  * directories.
  */
 TEK_EXPORT void *dlopen(const char *name, int mode)

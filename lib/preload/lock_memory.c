@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
-/* The ways to lock memory, which bring pages that nobody has used yet (stack/measure.h). */
+/* The functions that lock memory, which make unused pages present (stack/measure.h). */
 #include "ident/process.h"
 #include "preload/real.h"
 #include "stack/measure.h"

@@ -34,8 +34,8 @@ void tek_sync_is_confined(void);
 #define TID 3
 
 /*
- * What TEK's library does in the middle of a program: stacks are measured, policies are set, files
- * of /proc read.
+ * The work of TEK's library in the middle of a program: stacks are measured, policies are set,
+ * files of /proc read.
  */
 static const char *killed_call(const struct sock_fprog *filter)
 {

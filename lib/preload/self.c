@@ -18,7 +18,7 @@ TEK_EXPORT pid_t gettid(void)
 	return tek__gettid();
 }
 
-/* What a child that borrows its parent's variables is to run. */
+/* The function of a child that borrows its parent's variables. */
 struct borrower {
 	int (*run)(void *);
 	void *argument;
@@ -59,10 +59,10 @@ TEK_EXPORT int clone(int (*run)(void *), void *stack, int flags, void *argument,
 }
 
 /*
- * What arch/CPU/vfork.S calls.  It makes the system call itself, so that the child marks the
- * variables as lent before anything else runs in it: until then they are the parent's, in a
- * signal handler too.  Where a sanitizer has a vfork() of its own that one is used: it is
- * returned, and jumped to, because a frame of C would not survive the child.
+ * Called by arch/CPU/vfork.S. It makes the system call itself, so that the child marks the
+ * variables as lent before anything else runs in it: until then they are the parent's, in a signal
+ * handler too. Where a sanitizer has a vfork() of its own that one is used: it is returned, and
+ * jumped to, because a frame of C would not survive the child.
  */
 typedef pid_t vfork_function(void);
 vfork_function *tek__vfork_begin(void);

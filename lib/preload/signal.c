@@ -13,7 +13,7 @@
 #include "stack/action.h"
 #include "stack/mask.h"
 
-/* Found at the start; who comes before that looks it up. */
+/* Set at the start; a call before that looks the function up. */
 #define REAL(name) (tek__real.name ? (void *)tek__real.name : tek__next_definition(#name))
 
 TEK_EXPORT int sigaction(int number, const struct sigaction *restrict act,
@@ -62,7 +62,7 @@ TEK_EXPORT sighandler_t ssignal(int number, sighandler_t handler)
 	return set(REAL(signal), number, handler);
 }
 
-/* What signal() is in programs that are compiled for a standard only. */
+/* The signal() of programs that are compiled for a standard only. */
 TEK_EXPORT sighandler_t __sysv_signal(int number, sighandler_t handler)
 {
 	return set(REAL(sysv_signal), number, handler);

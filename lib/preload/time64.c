@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
 /*
- * In the C library for 32 bits each function with a time exists twice.  Programs whose time_t has
- * 64 bits (_TIME_BITS), such as those of Debian 13 for armhf, call the names that are defined here.
+ * In the C library for 32 bits each function with a time exists twice. Programs with a 64-bit
+ * time_t (_TIME_BITS), such as those of Debian 13 for armhf, call the names that are defined here.
  * Times after 2038 are taken for the last second of a 32-bit time_t.
  */
 #include <pthread.h>

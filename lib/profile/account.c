@@ -4,13 +4,13 @@
 #include "profile/release.h"
 #include "profile/waits.h"
 
-/* Waits for others that take so long are written down one by one, and idle ones. */
+/* Waits for other threads of at least this length are recorded one by one, and idle ones. */
 #define NOTED_NS 1000
 #define NOTED_IDLE_NS 100000
 
 /*
- * The scheduler is asked around a wait about once in so long: it takes some microseconds, and many threads wait at the
- * same time.
+ * The scheduler is asked around a wait about once in so long: it takes some microseconds, and many
+ * threads wait at the same time.
  */
 #define ASK_NS 10000000
 #define MOST_ASK_EACH 65536
@@ -28,8 +28,8 @@ static void end_serial(uint32_t number, uint64_t now)
 {
 	struct tek_profile_header *file = tek__profile_file;
 	/*
-	 * Whoever made it the only one writes the time down behind its change of `active`, so it may not be here yet:
-	 * then it was a moment only.
+	 * The thread that made it the only one stores the time after its change of `active`. So the
+	 * time may not be here yet: then the wait was a moment only.
 	 */
 	uint64_t since = __atomic_exchange_n(&file->serial_since, 0, __ATOMIC_RELAXED);
 
@@ -45,8 +45,8 @@ static void end_serial(uint32_t number, uint64_t now)
 }
 
 /*
- * The number of those that do something and the sum of their numbers change as one word, so whoever
- * changes it knows whom it leaves alone, and who was alone before.
+ * The number of active threads and the sum of their thread numbers change as one word. So each
+ * change shows which thread it leaves alone, and which one was alone before.
  */
 void tek__profile_active(uint32_t number, uint64_t now)
 {
@@ -95,7 +95,10 @@ void tek__profile_left(struct tek_profile_thread *thread)
 	thread->inside = 0;
 }
 
-/* Not in step with what the program does: from half to one and a half times as many, the last of which is meant. */
+/*
+ * Not in step with what the program does: from half to one and a half times as many, the last of
+ * which is meant.
+ */
 static uint32_t among(uint32_t each)
 {
 	return each / 2 + tek__profile_random(each + 1);
@@ -146,13 +149,13 @@ void tek__profile_leave_timed(struct tek_profile_thread *thread, tek_u32 part, u
 		return;
 	uint64_t now = tek__profile_ticks();
 	uint64_t took = now > thread->since_ticks ? now - thread->since_ticks : 0;
-	/* What the clock itself takes between two looks at it would count for all. */
+	/* The cost of the clock itself would count for all calls. */
 	uint64_t clock = tek__profile_file->clock_cost;
 
 	thread->inside = 0;
 	thread->timed[part]++;
 	took = took > clock ? took - clock : 0;
-	/* What was interrupted stands for itself only: the others were not. */
+	/* An interrupted call stands for itself only: the other calls were not interrupted. */
 	if (took >= tek__profile_ticks_of_ns(TEK_PROFILE_LONG_NS))
 		weight = 1;
 	tek__profile_add(thread, part, took, weight);
@@ -200,7 +203,10 @@ struct tek_profile_waiting tek__profile_wait(tek_u32 part, const void *object, c
 	return waiting;
 }
 
-/* Whether a wait is written down by itself: those in files are known by the sum of files, which others carry. */
+/*
+ * True if a wait is recorded one by one. Waits in files are known by the sum of files, which other
+ * records carry.
+ */
 static bool is_noted(tek_u32 part, uint64_t took)
 {
 	if (part == TEK_PROFILE_FILE)

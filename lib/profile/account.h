@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
 /*
- * What a thread's time goes into.  A call is in one part (TEK_PROFILE_SYNC, ...); calls that it
- * makes inside itself are its own business and do not count: malloc() inside fopen() is file, the
- * lock inside malloc() is allocator.
+ * The parts of a thread's time. A call is in one part (TEK_PROFILE_SYNC, ...); calls that it makes
+ * inside itself are its own business and do not count: malloc() inside fopen() is file, the lock
+ * inside malloc() is allocator.
  *
  *   timed       every call's time is taken: what waits, and what goes into the kernel.  Around a few of those
  *               for files the kernel is asked how long the thread ran: the rest of them it was blocked
@@ -24,7 +24,10 @@
 #define TEK_PROFILE_ALL_TIMED 256
 #define TEK_PROFILE_TIMED_EACH 32
 
-/* Around the first calls for files, too, and then one of so many, the thread's CPU time is asked for. */
+/*
+ * Around the first calls for files, too, and then one of so many, the thread's CPU time is asked
+ * for.
+ */
 #define TEK_PROFILE_SAMPLED_EACH 8
 
 /* The calling thread has left the call that its last one was made from, by a jump. */
@@ -39,8 +42,8 @@ static inline struct tek_profile_thread *tek__profile_call(tek_u32 part, const v
 		return NULL;
 	if (thread->inside) {
 		/*
-		 * Calls that it makes have frames below its own.  One at the same place or above it was made by who
-		 * called it, or by his callers: it did not return, but was left by longjmp().
+		 * Calls that it makes have frames below its own. A call at the same place or above
+		 * was made by one of its callers: it did not return, but was left by longjmp().
 		 */
 		if (__builtin_expect((const char *)frame < tek__profile_self.frame, 1))
 			return NULL;
@@ -51,7 +54,7 @@ static inline struct tek_profile_thread *tek__profile_call(tek_u32 part, const v
 	return thread;
 }
 
-/* It is in that part, since then; 0: nobody looked. */
+/* It is in that part, since then; 0: the time was not read. */
 static inline void tek__profile_inside(struct tek_profile_thread *thread, tek_u32 part,
 				       uint64_t since)
 {
@@ -61,7 +64,10 @@ static inline void tek__profile_inside(struct tek_profile_thread *thread, tek_u3
 	thread->inside = part;
 }
 
-/* Whether it is still the calling thread's: not in a child that a signal handler forked out of the call. */
+/*
+ * Whether it is still the calling thread's: not in a child that a signal handler forked out of the
+ * call.
+ */
 static inline bool tek__profile_is_own(const struct tek_profile_thread *thread)
 {
 	return __builtin_expect(thread == tek__profile_self.thread, 1) &&
@@ -134,8 +140,8 @@ static inline uint32_t tek__profile_count(struct tek_profile_thread *thread, tek
 }
 
 /*
- * The same for a call that may only be counted; *weight says for how many it stands, 0: it is not timed.  `is_long`: it
- * is known to take long, and is always timed.
+ * The same for a call that may only be counted; *weight says for how many it stands, 0: it is not
+ * timed.  `is_long`: it is known to take long, and is always timed.
  */
 static inline struct tek_profile_thread *tek__profile_enter_counted(tek_u32 part, const void *frame,
 								    bool is_long, uint32_t *weight)
@@ -155,7 +161,7 @@ void tek__profile_leave_timed(struct tek_profile_thread *thread, tek_u32 part, u
 static inline void tek__profile_leave_counted(struct tek_profile_thread *thread, tek_u32 part,
 					      uint32_t weight)
 {
-	/* Where it is no longer the thread's own nobody reads what is written there. */
+	/* Where it is no longer the thread's own, these writes are never read. */
 	if (__builtin_expect(weight != 0, 0))
 		tek__profile_leave_timed(thread, part, weight);
 	else
@@ -169,7 +175,7 @@ struct tek_profile_waiting {
 	uint64_t delay_ns; /* as the scheduler had it then */
 	const void *object;
 	bool is_asked;
-	bool is_noted; /* whoever lets it go on is to say so */
+	bool is_noted; /* the thread that releases it is to record that */
 };
 
 /* One begins: for that part, an object and a TEK_PROFILE_MUTEX, ... . */

@@ -46,7 +46,9 @@ static inline uint64_t tek__profile_ticks_of_ns(uint64_t ns)
 	return ns * tek__profile_rate / 1000000;
 }
 
-/* ns that the calling thread ran on a CPU, keeping errno: it costs as much as a short system call. */
+/*
+ * ns that the calling thread ran on a CPU, keeping errno: it costs as much as a short system call.
+ */
 static inline uint64_t tek__profile_run_ns(void)
 {
 	struct timespec now = {0, 0};

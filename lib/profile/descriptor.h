@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
 /*
- * What calls for a descriptor may sleep for.  A thread that reads from a pipe waits for somebody else, and does nothing
- * meanwhile; one that reads a regular file has what it reads copied.  What a descriptor is, is asked once.
+ * The kind of sleep of calls for a descriptor. A thread that reads from a pipe waits for another
+ * one, and does nothing meanwhile; one that reads a regular file has its data copied. The type of a
+ * descriptor is queried once.
  */
 #ifndef TEK_PROFILE_DESCRIPTOR_H
 #define TEK_PROFILE_DESCRIPTOR_H
@@ -9,8 +10,8 @@
 #include "tek_abi.h"
 
 /*
- * The part (TEK_PROFILE_*) in which calls for it wait: files for pipes, sockets and terminals, idle for timers and
- * events; 0: they do not wait, or it is none.  Keeps errno.
+ * The part (TEK_PROFILE_*) in which calls for it wait: files for pipes, sockets and terminals, idle
+ * for timers and events; 0: they do not wait, or it is none.  Keeps errno.
  */
 tek_u32 tek__profile_descriptor(int fd);
 

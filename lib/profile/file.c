@@ -45,12 +45,15 @@ uint64_t tek__profile_rate = NS_PER_MS;
 struct tek_profile_header *tek__profile_file;
 static char directory[3072];
 static char path[sizeof(directory) + 64];
-static pid_t only_children_of; /* 0: everybody */
+static pid_t only_children_of; /* 0: all processes */
 static uint32_t spare_thread;  /* taken, and not used; 0: none */
 
 /* System calls, and not the C library's functions: some of those are ours, and count. */
 
-/* The same for a kernel before 5.14.  The file is opened again: a descriptor that stays could be closed by the program. */
+/*
+ * The same for a kernel before 5.14.  The file is opened again: a descriptor that stays could be
+ * closed by the program.
+ */
 static bool allocate(size_t at, size_t bytes)
 {
 	int fd = (int)syscall(SYS_openat, AT_FDCWD, path, O_RDWR | O_CLOEXEC | O_NOFOLLOW);
@@ -202,8 +205,8 @@ void tek__profile_file_forked(void)
 	if (is_meant() && !make())
 		tek__profile_modules_copy(tek__profile_file, parents);
 	/*
-	 * The parent goes on counting in its own.  Whoever forked in a signal handler returns to a call that still
-	 * writes there: it finds memory that nobody reads.
+	 * The parent goes on counting in its own file. A thread that forked in a signal handler
+	 * returns to a call that still writes there: these writes go to memory that is never read.
 	 */
 	(void)mmap(parents, FILE_BYTES, PROT_READ | PROT_WRITE,
 		   MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED, -1, 0);
@@ -239,7 +242,7 @@ void tek__profile_file_give_back_thread(uint32_t number)
 {
 	uint32_t none = 0;
 
-	/* Of several at once one is enough: who is refused threads tries again later. */
+	/* Of several at once one is enough: a thread creator that was refused tries again later. */
 	__atomic_compare_exchange_n(&spare_thread, &none, number, false, __ATOMIC_RELEASE,
 				    __ATOMIC_RELAXED);
 }

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
 /*
  * The file of a profiled process (abi/tek_profile.h): made when counting begins, mapped as a whole,
- * never closed again.  A child has one of its own.  Pages are asked for before they are used, so that
- * a full file system costs counts and not the program; until then they cannot be reached, and what
- * mlockall() asks for does not fill the whole file.
+ * never closed again.  A child has one of its own.  Pages are asked for before they are used, so
+ * that a full file system costs counts and not the program; until then they cannot be reached, and
+ * what mlockall() asks for does not fill the whole file.
  */
 #ifndef TEK_PROFILE_FILE_H
 #define TEK_PROFILE_FILE_H
@@ -18,9 +18,9 @@
 extern struct tek_profile_header *tek__profile_file __attribute__((visibility("hidden")));
 
 /*
- * Makes the file as TEK_PROFILE says, CLOCK:PARENT:DIRECTORY: the clock is MONOTONIC, or COUNTER@TICKS
- * where it has so many ticks in a millisecond, and only children of that process are profiled, or with 0 everybody.  Returns NULL, or why there is none
- * although there should be.
+ * Makes the file as TEK_PROFILE requests, CLOCK:PARENT:DIRECTORY. The clock is MONOTONIC, or
+ * COUNTER@TICKS with so many ticks in a millisecond. Only children of that process are profiled, or
+ * with 0 all processes. Returns NULL, or the reason why an expected file is missing.
  */
 const char *tek__profile_file_make(const char *variable);
 
@@ -50,14 +50,14 @@ tek__profile_file_objects(struct tek_profile_thread *thread)
 }
 
 /*
- * Opens that part of the file, and has memory for it; false where there is none.  Many short processes may be profiled at
- * once, so what one does not need is not there.
+ * Opens that part of the file, and has memory for it; false where there is none.  Many short
+ * processes may be profiled at once, so what one does not need is not there.
  */
 bool tek__profile_file_populate(struct tek_profile_header *file, size_t at, size_t bytes);
 
-/* The next part of the file for a thread, by number, that nobody else gets; 0: there is no more room. */
+/* The next part of the file for a thread, by number, exclusive to it; 0: there is no more room. */
 uint32_t tek__profile_file_take_thread(void);
-/* One that nobody has used: the next one that is asked for. */
+/* An unused number: the next request gets it. */
 void tek__profile_file_give_back_thread(uint32_t number);
 
 /* Whether that part can be reached. */

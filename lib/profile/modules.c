@@ -118,7 +118,9 @@ const struct tek_module *tek__module_of(uintptr_t address)
 	return NULL;
 }
 
-/* What ident/start_routine.c asks for: ident/module.h, here of the modules in the file. */
+/*
+ * The functions that ident/start_routine.c needs: ident/module.h, here of the modules in the file.
+ */
 void tek__module_note(uintptr_t address)
 {
 	if (address && !tek__module_of(address))

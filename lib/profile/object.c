@@ -36,7 +36,7 @@ struct tek_profile_object *tek__profile_object(struct tek_profile_thread *thread
 {
 	struct tek_profile_self *self = &tek__profile_self;
 	uint64_t place = (uintptr_t)site;
-	/* Objects of which nobody waits get no more than half of the table. */
+	/* Objects without waiters get no more than half of the table. */
 	bool may_take = is_contended || self->objects < TEK_PROFILE_OBJECTS / 2;
 	struct tek_profile_object *found = find(thread, (uintptr_t)object, place, kind, may_take);
 
@@ -83,7 +83,10 @@ void tek__profile_holds(const void *object, struct tek_profile_object *counted, 
 	}
 	if (!counted)
 		return;
-	/* One that is destroyed, or given back by another thread, is not given back here: the oldest makes room. */
+	/*
+	 * One that is destroyed, or given back by another thread, is not given back here: the
+	 * oldest makes room.
+	 */
 	unsigned int at = self->held < TEK_PROFILE_HELD ? self->held++ : oldest();
 	self->holds[at] = (struct tek_profile_held){object, counted, now, weight};
 }

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
 /*
- * What a thread did with each lock, barrier, ... at each place of the program: a small hash table in the
- * thread's part of the file, so nobody else writes to it.  A program may have any number of locks: where
- * there is no room for another one, those of a place count together.
+ * The operations of a thread on each lock, barrier, ... at each place of the program: a small hash
+ * table in the thread's part of the file, which no other thread writes. A program may have any
+ * number of locks: where there is no room for another one, those of a place count together.
  *
- * How long a lock is held is measured always where it was waited for, and else now and then; then it stands for
- * those, too, that were not measured.
+ * The time of holding a lock is always measured after a wait, and otherwise now and then; such a
+ * sample stands for the unmeasured ones, too.
  */
 #ifndef TEK_PROFILE_OBJECT_H
 #define TEK_PROFILE_OBJECT_H
@@ -15,7 +15,7 @@
 /* One acquisition in so many on average is measured. */
 #define TEK_PROFILE_HOLD_EACH 16
 
-/* Where it is counted; NULL: nowhere.  For a wait more room is taken than for others. */
+/* The object's counters; NULL: none. A wait may use more of the table than other operations. */
 struct tek_profile_object *tek__profile_object(struct tek_profile_thread *thread,
 					       const void *object, const void *site, tek_u32 kind,
 					       bool is_contended);

@@ -42,7 +42,7 @@ void tek__profile_process_forked(void)
 {
 	if (tek__profile_process_is_known())
 		return;
-	/* What is called meanwhile is neither counted nor comes here again. */
+	/* Calls meanwhile are not counted, and do not come here again. */
 	memset(&tek__profile_self, 0, sizeof(tek__profile_self));
 	tek__profile_self.is_over = true;
 	__atomic_signal_fence(__ATOMIC_SEQ_CST);

@@ -2,11 +2,11 @@
 /*
  * Whether the calling process is the one that the profiler's memory is about.
  *
- * A child of fork(), _Fork(), clone() or clone3() without CLONE_VM has a copy of that memory, but the
- * file that is mapped there is its parent's: the parent opens parts of it that the child cannot
+ * A child of fork(), _Fork(), clone() or clone3() without CLONE_VM has a copy of that memory, but
+ * the file that is mapped there is its parent's: the parent opens parts of it that the child cannot
  * access.  The kernel clears a word in such a child (madvise(2), MADV_WIPEONFORK), so each function
- * that reads the file notices, whichever system call made the child.  A child with CLONE_VM (vfork(),
- * posix_spawn()) has its parent's memory itself, and counts as the thread that made it.
+ * that reads the file notices, whichever system call made the child.  A child with CLONE_VM
+ * (vfork(), posix_spawn()) has its parent's memory itself, and counts as the thread that made it.
  *
  * All functions are async-signal-safe and need no lock.
  */

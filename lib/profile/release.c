@@ -27,7 +27,10 @@ uint32_t tek__profile_releaser(const void *object, uint64_t begin, uint64_t *whe
 {
 	uint64_t last = __atomic_load_n(&tek__profile_place(object)->last, __ATOMIC_RELAXED);
 	uint64_t now = tek__profile_ticks();
-	/* What was cut off is as now, or else it was longer ago than waits are; another CPU's counter may be a bit ahead. */
+	/*
+	 * The missing upper bits are those of now, or the release is older than any wait; another
+	 * CPU's counter may be a bit ahead.
+	 */
 	uint64_t ago = (now - tek__profile_file->start_ticks - last) & TICKS_MASK;
 	uint64_t ticks = ago > TICKS_MASK / 2 ? now : now - ago;
 

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
 /*
- * Who let whom go on.  A thread that waits for an object says so in a small table, at a place that the
- * object's address gives; who releases an object looks there, and only where somebody waits writes
- * down who it is and when.  Two objects may share a place: then a release of the other one may be taken
- * for one of this, which the time of a wait bounds.
+ * Records which thread released a waiter. A waiter registers in a small table, at a place that the
+ * object's address gives. A thread that releases an object reads that place, and only where a
+ * thread waits it records its number and the time. Two objects may share a place: then a release of
+ * the other object may be taken for one of this object, which the time of a wait bounds.
  */
 #ifndef TEK_PROFILE_RELEASE_H
 #define TEK_PROFILE_RELEASE_H
@@ -15,7 +15,10 @@
 
 struct tek_profile_place {
 	uint32_t waiters;
-	/* The last release: the thread's number above, ticks since the file's start in the lower 48 bits. */
+	/*
+	 * The last release: the thread's number above, ticks since the file's start in the lower 48
+	 * bits.
+	 */
 	uint64_t last;
 } __attribute__((aligned(64)));
 
@@ -32,8 +35,8 @@ static inline struct tek_profile_place *tek__profile_place(const void *object)
 void tek__profile_note_release(struct tek_profile_place *place);
 
 /*
- * The calling thread is about to release the object: to be called before, so that who goes on finds it.
- * A waiter that comes after the look waits for a later release, or hardly at all.
+ * The calling thread is about to release the object: call it before, so that the waiter finds the
+ * record. A waiter that comes after the check waits for a later release, or hardly at all.
  */
 static inline void tek__profile_releases(const void *object)
 {
@@ -43,7 +46,7 @@ static inline void tek__profile_releases(const void *object)
 		tek__profile_note_release(place);
 }
 
-/* Who released it last, and when; 0: nobody since `begin`. */
+/* The thread that released it last, and the time; 0: none since `begin`. */
 uint32_t tek__profile_releaser(const void *object, uint64_t begin, uint64_t *when);
 
 #endif

@@ -16,7 +16,7 @@
 
 _Thread_local struct tek_profile_self tek__profile_self;
 
-/* Decimal digits of a number, before `end`. Not snprintf(): it may be called by who has a lock of stdio. */
+/* Decimal digits of a number, before `end`. Not snprintf(): the caller may hold a lock of stdio. */
 static char *digits(char *end, uint32_t number)
 {
 	do
@@ -26,9 +26,9 @@ static char *digits(char *end, uint32_t number)
 }
 
 /*
- * ns that a thread of this process ran.  In schedstat a thread that runs has what it had at the scheduler's last tick, some
- * ms ago, and the rest would be taken for waiting; its clock is exact.  Of such clocks the tid is the upper bits,
- * negated: pthread_getcpuclockid(3).
+ * ns that a thread of this process ran.  In schedstat a thread that runs has what it had at the
+ * scheduler's last tick, some ms ago, and the rest would be taken for waiting; its clock is exact.
+ * Of such clocks the tid is the upper bits, negated: pthread_getcpuclockid(3).
  */
 static uint64_t clock_ns(uint32_t tid, uint64_t otherwise)
 {
@@ -135,7 +135,7 @@ void tek__profile_thread_unused(uint32_t number)
 {
 	struct tek_profile_thread *thread = tek__profile_file_thread(number);
 
-	/* Whoever has it next may have come by no door. */
+	/* Its next owner may not have been created through TEK. */
 	thread->routine = thread->argument = thread->function = 0;
 	thread->created_ticks = 0;
 	thread->creator = 0;
@@ -147,7 +147,7 @@ void tek__profile_thread_begin(uint32_t number)
 	struct tek_profile_self *self = &tek__profile_self;
 	struct tek_profile_thread *thread = tek__profile_file_thread(number);
 
-	/* What is called meanwhile does not count, and finds no other thread. */
+	/* Calls meanwhile do not count, and find no other thread. */
 	self->is_over = true;
 	self->number = number;
 	self->random = number;
@@ -159,7 +159,10 @@ void tek__profile_thread_begin(uint32_t number)
 	thread->first_run_ns = thread->run_ns;
 	thread->first_delay_ns = thread->delay_ns;
 	uint64_t now = tek__profile_ticks();
-	/* Until it ran it was ready: that is the scheduler's delay, which began when it was created. */
+	/*
+	 * Until it ran it was ready: that is the scheduler's delay, which began when it was
+	 * created.
+	 */
 	__atomic_store_n(&thread->begin_ticks, now, __ATOMIC_RELEASE);
 	tek__profile_active(number, now);
 	self->asked = now;
@@ -180,8 +183,8 @@ void tek__profile_thread_begin_first(void)
 }
 
 /*
- * A thread of TEK's own, of `tek run` around us (ident/helper.h): those are made behind our back and named first.  It is
- * not the program's, and would never leave another thread alone.
+ * A thread of TEK's own, of `tek run` around us (ident/helper.h): those are made behind our back
+ * and named first.  It is not the program's, and would never leave another thread alone.
  */
 static bool is_helper(void)
 {
@@ -197,7 +200,7 @@ struct tek_profile_thread *tek__profile_adopt(void)
 
 	if (!counts() || self->is_over || self->thread)
 		return self->thread;
-	/* What is called meanwhile does not come here again. */
+	/* Calls meanwhile do not come here again. */
 	self->is_over = true;
 	if (is_helper())
 		return NULL;
@@ -241,7 +244,7 @@ void tek__profile_thread_named(pthread_t handle, const char *name)
 									  : NULL;
 	uint32_t threads = file ? __atomic_load_n(&file->threads, __ATOMIC_RELAXED) : 0;
 
-	/* From the latest one back: who is named was just made. */
+	/* From the latest one back: a thread that gets a name was usually just made. */
 	for (uint32_t number = threads; number > 0; number--) {
 		if (!tek__profile_file_has(number))
 			continue;

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
 /*
- * The threads of a profiled process, and what each knows of itself.
+ * The threads of a profiled process, and the own data of each.
  *
  * Life: pthread_create() gives a thread its number and its part of the file; it counts there from
- * its first moment, and until the last of its destructors that we know of.  A thread that came by
- * no door of ours is found at its first call.  What it does behind its end is not counted.
+ * its first moment, and until the last of its destructors that we know of. A thread that was not
+ * created through TEK is found at its first call. Calls after its end are not counted.
  *
- * Only a thread itself writes to what is its own.  Nothing here takes a lock or allocates.
+ * Only a thread itself writes its own data. Nothing here takes a lock or allocates.
  */
 #ifndef TEK_PROFILE_THREAD_H
 #define TEK_PROFILE_THREAD_H
@@ -29,7 +29,7 @@ struct tek_profile_held {
 	uint32_t weight; /* for how many acquisitions it stands */
 };
 
-/* What the running thread knows of itself. */
+/* The own data of the running thread. */
 struct tek_profile_self {
 	struct tek_profile_thread *thread; /* NULL: it does not count */
 	struct tek_profile_block *block;   /* where its next wait is written; NULL: none yet */
@@ -47,8 +47,8 @@ struct tek_profile_self {
 	uint32_t until_timed[TEK_PROFILE_PARTS];
 	uint32_t stands_for[TEK_PROFILE_PARTS];
 	/*
-	 * The same of calls for files around which it is asked how long the thread ran; then the weight of the call
-	 * that it is in, 0: it is not asked, and how long it had run before.
+	 * The same of calls for files around which it is asked how long the thread ran; then the
+	 * weight of the call that it is in, 0: it is not asked, and how long it had run before.
 	 */
 	uint32_t until_sampled;
 	uint32_t sample_stands;
@@ -56,7 +56,10 @@ struct tek_profile_self {
 	uint64_t sample_run;
 	uint32_t
 		long_lines; /* calls by stream that went to the kernel although the buffer had a lot */
-	/* Waits until the next one around which the scheduler is asked, from one to the next, and when that was. */
+	/*
+	 * Waits until the next one around which the scheduler is asked, from one to the next, and
+	 * when that was.
+	 */
 	uint32_t until_asked;
 	uint32_t ask_each;
 	uint64_t asked;

@@ -27,6 +27,6 @@ void tek__profile_waits_add(struct tek_profile_thread *thread, const struct tek_
 		self->blocks++;
 	}
 	((struct tek_profile_wait *)(block + 1))[block->waits] = *wait;
-	/* Who reads while it runs finds the wait before it is counted. */
+	/* A concurrent reader finds the wait before it is counted. */
 	__atomic_store_n(&block->waits, block->waits + 1, __ATOMIC_RELEASE);
 }

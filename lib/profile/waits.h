@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
 /*
- * Waits, written down one by one in blocks of the file that a thread takes when it needs another one.
- * What there is no room for is counted.
+ * Waits, recorded one by one in blocks of the file that a thread takes when it needs another one.
+ * Waits without room are counted.
  */
 #ifndef TEK_PROFILE_WAITS_H
 #define TEK_PROFILE_WAITS_H

@@ -84,7 +84,7 @@ static bool has_no_handler(const struct sigaction *action)
 	return action->sa_handler == SIG_DFL || action->sa_handler == SIG_IGN;
 }
 
-/* What the kernel gets in the place of an action. */
+/* The action of TEK's that the kernel gets in the place of the program's. */
 static struct sigaction ours_for(int own)
 {
 	const struct sigaction *action = &actions[own].action;
@@ -243,7 +243,7 @@ static void hand_over(const struct sigaction *action, int signal, siginfo_t *inf
 	}
 	if (action->sa_flags & SA_RESETHAND)
 		reset(action);
-	/* A handler without SA_SIGINFO gets the others too: the kernel does the same. */
+	/* A handler without SA_SIGINFO gets the other arguments too: the kernel does the same. */
 	action->sa_sigaction(signal, info, context);
 }
 

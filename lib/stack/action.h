@@ -2,11 +2,11 @@
 /*
  * The program's action for SIGSEGV, and TEK's in its place.
  *
- * Once tek__action_watch() was called the kernel has a handler of TEK's, and the program goes on
- * to see, set and get back its own action.  Which one that is the kernel knows too: each action
- * that the program had has its own entry, a handler of TEK's that differs from the others only in
- * its number.  So nothing can get out of step, in the child of vfork() neither, and what is set
- * past TEK, by a raw system call, simply counts.
+ * After tek__action_watch() the kernel has a handler of TEK's, while the program still reads and
+ * sets its own action. The kernel's handler identifies that action: each action of the program has
+ * its own entry, a handler of TEK's that differs from the other ones only in its number. So both
+ * stay consistent, in the child of vfork() too. An action that a raw system call sets past TEK
+ * simply applies.
  *
  * All functions are async-signal-safe and need no lock.
  */

@@ -26,7 +26,7 @@ static int measure_now(struct tek_thread *thread, struct tek_stack_info *info)
 
 	if (!tek__stack_locate_other(thread) || !measure(thread, &use))
 		return ENODATA;
-	/* What may be an earlier thread's is told, but not learnt. */
+	/* A use that may be an earlier thread's is reported, but not learnt. */
 	if (tek__stack_is_on() && !(use.flags & TEK_STACK_UNCLEAN)) {
 		if (use.peak_bytes > stack->use.peak_bytes ||
 		    use.bound_bytes != stack->use.bound_bytes) {
@@ -52,7 +52,7 @@ static int get(struct tek_target target, struct tek_stack_info *info)
 	tek__stack_locate_slowly();
 	if (!tek__lock())
 		return EAGAIN;
-	/* Of one whose end will be noticed the kernel need not be asked whether it exists. */
+	/* For a thread with a destructor the kernel need not be queried whether it exists. */
 	struct tek_thread *thread = tek__policy_find_known(target);
 	if (!thread || !thread->tracked)
 		thread = tek__policy_find(target);

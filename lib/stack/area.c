@@ -41,7 +41,7 @@ static bool is_trusted(void)
 	return atomic_load_explicit(&agreed, memory_order_acquire) >= AGREE;
 }
 
-/* Whether this can be the block of the thread whose structure lies at `self`. */
+/* True if this can be the block of the thread with its structure at `self`. */
 static bool makes_sense(const struct words *words, uintptr_t self)
 {
 	uintptr_t end = words->block + words->bytes;

@@ -76,7 +76,7 @@ static uintptr_t frame_of(struct _Unwind_Context *context)
 #endif
 }
 
-/* What was called, or where a signal came. */
+/* The address of the call, or of the signal. */
 static uintptr_t address_of(struct _Unwind_Context *context, uintptr_t interrupted)
 {
 #ifdef __ARM_EABI__

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
-/* Who called whom, in the handler of a signal: the innermost functions and the outermost few. */
+/* The call chain, in the handler of a signal: the innermost functions and the outermost few. */
 #ifndef TEK_STACK_BACKTRACE_H
 #define TEK_STACK_BACKTRACE_H
 
@@ -21,10 +21,9 @@ struct tek_backtrace {
 };
 
 /*
- * Of the calling thread, from the frame that a signal interrupted, whose handler got this
- * context; nothing if that is not found.  Async-signal-safe, but for what it reads: a broken
- * stack makes it fault.  The context may then have another program counter, which the caller puts
- * right, after a fault too.
+ * For the calling thread, from the frame that a signal interrupted; `context` is the handler's.
+ * Empty if the frame is not found. Async-signal-safe, but a broken stack makes it fault. The
+ * context may then have another program counter, which the caller restores, after a fault too.
  */
 void tek__backtrace(struct tek_backtrace *trace, ucontext_t *context);
 

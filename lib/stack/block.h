@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
 /*
- * What threads left behind on their stacks.  The C library gives the stack of a thread that has
- * ended to another, at the same pthread_t, with much of what it held.  A thread that was
- * measured at its end paints that over and leaves a note of it here, so that the next one need
- * neither ask the kernel nor paint much.
+ * The data that threads left on their stacks. The C library gives the stack of a thread that has
+ * ended to another, at the same pthread_t, with much of what it held. A thread that was measured at
+ * its end paints that over and leaves a note of it here, so that the next one need neither ask the
+ * kernel nor paint much.
  *
- * A small table: a note that finds its place taken drives the other out.  In the child of a fork
- * what it says is as true as before.  All functions need the lock.
+ * A small table: a note that finds its place taken replaces the other one. In the child of a fork
+ * the notes stay valid. All functions need the lock.
  */
 #ifndef TEK_STACK_BLOCK_H
 #define TEK_STACK_BLOCK_H
@@ -16,7 +16,7 @@
 #include <stdint.h>
 
 struct tek_block {
-	uintptr_t painted_from; /* below it pages were not present, nor has anybody used them */
+	uintptr_t painted_from; /* below it pages were not present, and are still unused */
 	uintptr_t painted_to;   /* up to here each word holds the paint */
 };
 

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
 /*
- * What the environment asks of the Stack Tuner: the variables TEK_STACK and
- * TEK_STACK_PROFILES of libtek(7).  Read once at the start, and not at all in a
- * set-user-id program.
+ * The configuration of the Stack Tuner: the variables TEK_STACK and TEK_STACK_PROFILES of
+ * libtek(7). Read once at the start, and not at all in a set-user-id program.
  */
 #ifndef TEK_STACK_CONFIG_H
 #define TEK_STACK_CONFIG_H

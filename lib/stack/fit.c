@@ -88,7 +88,7 @@ size_t tek__size_for(const struct tek_known *known)
 			  : tight                ? TIGHT_MARGIN_PERCENT
 						 : AUTO_MARGIN_PERCENT;
 	uint64_t used = known->bound_bytes;
-	/* What has grown from one run to another may grow again by as much. */
+	/* A use that has grown from one run to another may grow again by as much. */
 	if (!tight && !config->margin_percent)
 		used += known->growth_bytes;
 	uint64_t bytes = (used * margin + 99) / 100;
@@ -115,7 +115,7 @@ size_t tek__fit(const struct tek_known *known, size_t programs)
 
 	if (!bytes || (bytes >= programs && !needs_more(known, programs)))
 		return 0;
-	/* How deep it would have gone nobody knows: what its program meant it to have may do. */
+	/* The depth that it needed is unknown: the program's own choice may suffice. */
 	if (known->overflow_bytes)
 		return bytes / MOST_TIMES > programs ? programs * MOST_TIMES
 						     : most(bytes, programs);

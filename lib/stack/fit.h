@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
-/* Which size fits: the rules, for kernel threads (stack/size.h) and user-level ones (uthread/posix/fit.h). */
+/*
+ * The rules of fitting sizes, for kernel threads (stack/size.h) and user-level ones
+ * (uthread/posix/fit.h).
+ */
 #ifndef TEK_STACK_FIT_H
 #define TEK_STACK_FIT_H
 

@@ -130,7 +130,7 @@ static bool has_markers(const struct tek_stack *stack)
 
 /*
  * The C library takes the room for a part of the guard, and may give the stack to another thread.
- * What is kept for that one lies above.
+ * The data that is reserved for that thread lies above.
  */
 static void close_room(struct tek_stack *stack)
 {

@@ -3,8 +3,8 @@
  * Stacks that become larger.
  *
  * --stack grow: the low part of a fitted stack, its reserve, cannot be accessed until the thread
- * faults there; then TEK's handler of SIGSEGV gives it more.  stack.reserve_bytes is what cannot
- * be accessed now: less after each fault, 0 once it is all there.
+ * faults there; then TEK's handler of SIGSEGV gives it more. stack.reserve_bytes is the
+ * inaccessible part now: less after each fault, 0 once it is all there.
  *
  * Room: where a thread may turn out to be of a kind that needs more, its guard is larger by
  * stack.room_bytes.  That costs addresses, but no memory, also where all memory is locked.  It
@@ -23,12 +23,12 @@ struct tek_thread;
 size_t tek__grow_reserve(size_t bytes);
 
 /*
- * The thread, whose area is known, gets the label of a kind that needs stacks of so many bytes: as
- * much of its reserve or room as that takes becomes stack.  Needs the lock.
+ * The thread, with a known area, gets the label of a kind that needs stacks of so many bytes: as
+ * much of its reserve or room as that takes becomes stack. Needs the lock.
  */
 void tek__grow_to(struct tek_thread *thread, size_t bytes);
 
-/* The calling thread: take its reserve away; give it back, or the room, when it ends. Need no lock. */
+/* The calling thread: take its reserve away; return it, or the room, when it ends. Need no lock. */
 void tek__grow_begin(struct tek_thread *thread);
 void tek__grow_end(struct tek_thread *thread);
 
@@ -46,7 +46,7 @@ bool tek__grow_at(struct tek_thread *thread, uintptr_t address);
 
 /*
  * The same where the kernel found no room for the frame of a signal, of so many bytes, below the
- * stack pointer.  That signal is lost: the kernel does not say which one it was.
+ * stack pointer. That signal is lost: the kernel does not report which one it was.
  */
 bool tek__grow_for_signal(struct tek_thread *thread, uintptr_t pointer, size_t bytes);
 

@@ -21,7 +21,7 @@ enum {
 	MOST_BYTES = 1 << 30,  /* larger ones are for no anonymous memory */
 };
 
-/* Bytes of the smallest page that the kernel gives to everybody; 0: it gives none. */
+/* Bytes of the smallest huge page that the kernel gives to all processes; 0: it gives none. */
 static size_t smallest;
 
 /* A file below the directory as a string: empty if there is none. */

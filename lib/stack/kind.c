@@ -20,11 +20,13 @@ struct kind {
 	struct tek_sampling sampling; /* not used of a kind without label: its site's counts */
 };
 
-/* Not read back from the table: that is a file, which others of the same user can write. */
+/*
+ * Not read back from the table: that is a file, which other processes of the same user can write.
+ */
 static struct kind kinds[TEK_MAX_KINDS];
 static unsigned short count;
 
-/* Threads without a kind: the first one, and those that came by no door of ours. */
+/* Threads without a kind: the first one, and those that were not created through TEK. */
 static bool warned_first, warned_others;
 
 static struct kind *at(unsigned short number)
@@ -176,8 +178,8 @@ static tek_u32 most(tek_u32 a, tek_u32 b)
 }
 
 /*
- * What is learnt from a bound.  One that may not be the thread's own, and is perhaps its whole
- * stack, says nothing where enough is known already: each run would make the stacks larger.
+ * The bound to learn from. A bound that may not be the thread's own, and is perhaps its whole
+ * stack, is ignored where enough is known already: each run would make the stacks larger.
  */
 static tek_u32 bound_of(const struct tek_site *site, const struct tek_stack_use *use)
 {
@@ -202,13 +204,13 @@ static bool once(bool *warned, bool now)
 	return first;
 }
 
-/* What is known of a kind, and when it settles. */
+/* Updates the known bound of a kind, and whether it settles. */
 static void learn(struct kind *kind, size_t bound_bytes, bool first_time)
 {
 	tek__sampling_note(&kind->sampling, first_time, bound_bytes > kind->bound_bytes);
 	if (bound_bytes > kind->bound_bytes)
 		kind->bound_bytes = bound_bytes;
-	/* What the profile does not have is for the next run: until then nothing changes. */
+	/* A bound beyond the profile's is for the next run: until then nothing changes. */
 	if (kind->is_learnt && bound_bytes > kind->known.bound_bytes)
 		kind->known.bound_bytes = bound_bytes;
 }
@@ -287,7 +289,7 @@ bool tek__kind_note(struct tek_thread *thread, const struct tek_stack_use *use)
 	if (!stack->site)
 		stack->site = tek__site_of(thread);
 	struct tek_site *site = tek__site_at(stack->site);
-	bool news = stack->zone == TEK_ZONE_HIGH; /* somebody should know */
+	bool news = stack->zone == TEK_ZONE_HIGH; /* to be reported */
 	bool first_time = !stack->kind;
 	unsigned short number = site ? find_or_make(site, &label) : 0;
 	if (site)

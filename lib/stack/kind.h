@@ -23,7 +23,7 @@
 
 struct tek_thread;
 
-/* What is known of a site. */
+/* The known data of a site. */
 struct tek_known {
 	size_t bound_bytes;    /* most that any of its threads may use; 0: nothing known */
 	size_t growth_bytes;   /* how much more that was in one earlier run than in another */
@@ -44,8 +44,8 @@ struct tek_known tek__site_known(unsigned short site);
 size_t tek__site_learnt_bytes(unsigned short site);
 
 /*
- * What is known of the kind of a thread by the label that it has, or is expected to get; of its site
- * if that kind is new.
+ * The known data of the kind of a thread, by the label that it has or is expected to get; of its
+ * site if that kind is new.
  */
 struct tek_known tek__kind_known(const struct tek_thread *thread);
 
@@ -76,7 +76,7 @@ bool tek__kind_note(struct tek_thread *thread, const struct tek_stack_use *use);
 /* A thread ran into its guard. In a signal handler of that thread: no lock, async-signal-safe. */
 void tek__kind_overflowed(struct tek_thread *thread);
 
-/* The table is about to be left to who learns from it: count threads that nobody measured. */
+/* The table is about to be left to its reader, `tek run`: count the unmeasured threads. */
 void tek__kinds_finish(void);
 
 /* At the start: reads the profile; in the child of a fork. */

@@ -40,7 +40,7 @@ static void keep(const struct tek_learnt *learnt, void *unused)
 		kinds[count++] = *learnt;
 }
 
-/* What every directory has counts. */
+/* The profiles of all directories count. */
 static void read_all(const char *module)
 {
 	char path[sizeof(tek__stack_config.profiles) + 64];
@@ -70,7 +70,7 @@ void tek__learnt_start(void)
 		return;
 	kinds = memory;
 	read_all(module);
-	/* What it did not need, which may be all of it. */
+	/* The unused part, which may be all of it. */
 	size_t used = (count * sizeof(*kinds) + tek__page_bytes - 1) & ~(tek__page_bytes - 1);
 	if (used < most)
 		munmap((char *)memory + used, most - used);

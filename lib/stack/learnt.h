@@ -12,7 +12,7 @@
 
 struct tek_learnt_site {
 	uint64_t bound_bytes;    /* of the kind with the largest; 0: none is known */
-	uint64_t growth_bytes;   /* of the kind whose bound differs most between two runs */
+	uint64_t growth_bytes;   /* of the kind with the bound that differs most between two runs */
 	uint64_t peak_bytes;     /* of the kind with the largest */
 	uint64_t overflow_bytes; /* the same */
 	uint64_t threads;        /* of all of them */
@@ -22,9 +22,9 @@ struct tek_learnt_site {
 void tek__learnt_start(void);
 
 /*
- * What is known of threads that run this function and are created there, both addresses in this
- * process, whose files must be listed (ident/module.h).  All kinds count that the two may be of:
- * their labels come later, and a kind whose caller is not known may be anybody's.
+ * The known data of threads that run this function and are created there, both addresses in this
+ * process, with files that must be listed (ident/module.h). All kinds count that may have the two:
+ * their labels come later, and a kind without a known caller may have any.
  */
 struct tek_learnt_site tek__learnt_of(uintptr_t function, uintptr_t call_site);
 

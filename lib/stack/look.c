@@ -47,7 +47,9 @@ tek__look_through(const struct tek_stack *stack, tek_words_reader *read, uintptr
 		if (!words)
 			return false;
 		if (!count) {
-			/* Not to be read: unmapped, forbidden, too much. It may all have been used. */
+			/*
+			 * Not to be read: unmapped, forbidden, too much. It may all have been used.
+			 */
 			if (!found->bound)
 				found->bound = low;
 			found->at_paint = false;

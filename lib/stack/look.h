@@ -9,7 +9,7 @@
 #include "stack/use.h"
 #include "stack/words.h"
 
-/* What was found. Addresses. */
+/* The result of a measurement, in addresses. */
 struct tek_found {
 	uintptr_t lowest;  /* present page */
 	uintptr_t bound;   /* nothing below was used */
@@ -30,7 +30,7 @@ bool tek__look(const struct tek_stack *stack, tek_words_reader *read, struct tek
 bool tek__look_through(const struct tek_stack *stack, tek_words_reader *read, uintptr_t low,
 		       uintptr_t end, struct tek_found *found);
 
-/* What was found, in bytes. */
+/* The result of a measurement, in bytes. */
 void tek__look_sum_up(const struct tek_stack *stack, struct tek_found *found,
 		      struct tek_stack_use *use);
 

@@ -57,7 +57,7 @@ bool tek__mask_is_hidden(void)
 	return own.hidden;
 }
 
-/* In a thread whose mask is not the kernel's alone. */
+/* In a thread with a mask that differs from the kernel's. */
 static int change(tek__mask_function *real, int how, const sigset_t *set, sigset_t *old)
 {
 	const bool hidden = own.hidden, names = set && sigismember(set, SIGSEGV) == 1;
@@ -103,7 +103,7 @@ void tek__mask_keep(const siginfo_t *info, ucontext_t *context)
 	tek__c_library.pthread_sigmask(SIG_BLOCK, &segv, NULL);
 	sigaddset(&context->uc_sigmask, SIGSEGV);
 	own.hidden = false;
-	/* What was sent to the process may be meant for a thread that waits for it. */
+	/* A signal that was sent to the process may be meant for a thread that waits for it. */
 	if (info->si_code == SI_TKILL)
 		syscall(SYS_rt_tgsigqueueinfo, pid, syscall(SYS_gettid), SIGSEGV, &again);
 	else

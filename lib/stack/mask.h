@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
 /*
- * SIGSEGV in the signal masks of fitted threads.  A program that blocks all signals in a thread
+ * SIGSEGV in the signal masks of fitted threads. A program that blocks all signals in a thread
  * blocks SIGSEGV too, and the kernel kills it for a fault then, without TEK's handler: an overflow
- * would be neither reported nor learnt.  So the kernel is not told to block it there, and what
- * SIGSEGV does is done here as if it were blocked: a fault kills, and one that was sent waits.
+ * would be neither reported nor learnt. So the kernel does not block it there, and TEK acts as if
+ * it were blocked: a fault kills, and a SIGSEGV that was sent waits.
  *
  * Other threads' masks are the kernel's alone, and so are those set in other ways than by
  * pthread_sigmask(3) and sigprocmask(2).

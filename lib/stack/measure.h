@@ -2,17 +2,17 @@
 /*
  * How much of a stack was used.
  *
- * What lies in pages that are not present was not: the lowest present page is the bound.  What
- * was certainly used is what differs from what was there before.  A page that is not present
- * is never read, because reading makes it present.
+ * Pages that are not present were not used: the lowest present page is the bound. A word that
+ * differs from its earlier value was certainly used. A page that is not present is never read,
+ * because reading makes it present.
  *
- * Before: pages that the kernel gives are zero, so a word that is not was written; one that is
- * may have been, too.  Where the C library hands on the stack of an earlier thread, and where
- * all pages are present from the start (mlockall(2)), what is present is painted before the
- * thread runs: there both numbers are the same.  A painted page that was taken away (the C
- * library drops all but the top of a stack that it keeps) has zeros instead of paint: then only
- * the bound says so.  Stacks that the program gave are never painted, but what is in them is
- * looked at beforehand: it may be one value over and over.
+ * Before: pages that the kernel gives are zero, so a word that is not was written; one that is may
+ * have been, too. Where the C library hands on the stack of an earlier thread, and where all pages
+ * are present from the start (mlockall(2)), what is present is painted before the thread runs:
+ * there both numbers are the same. A painted page that was taken away (the C library drops all but
+ * the top of a stack that it keeps) has zeros instead of paint: then only the bound says so. Stacks
+ * that the program gave are never painted, but their content is read beforehand: it may be one
+ * value over and over.
  */
 #ifndef TEK_STACK_MEASURE_H
 #define TEK_STACK_MEASURE_H
@@ -32,8 +32,9 @@ bool tek__measure_self(const struct tek_stack *stack, struct tek_stack_use *use)
 bool tek__measure_last(struct tek_stack *stack, struct tek_stack_use *use);
 
 /*
- * Another's of this process, which may begin or end meanwhile: then false.  Reads by system calls
- * only, of tens of megabytes of zeros not all: then only the bound is told.  Needs the lock.
+ * The stack of another thread of this process, which may begin or end meanwhile: then false. Reads
+ * by system calls only, and of tens of megabytes of zeros not all: then only the bound is reported.
+ * Needs the lock.
  */
 bool tek__measure_other(const struct tek_stack *stack, struct tek_stack_use *use);
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
-/* What is on a stack before its thread runs. */
+/* The content of a stack before its thread runs. */
 #include "ident/process.h"
 #include "stack/config.h"
 #include "stack/huge_pages.h"
@@ -19,7 +19,9 @@ enum {
 	EXACT_BYTES = 1 << 20,    /* the largest stack that --stack exact paints: a millisecond */
 };
 
-/* A stack that the program gave: up to where what is present has one value, the same all the way. */
+/*
+ * A stack that the program gave: up to where what is present has one value, the same all the way.
+ */
 static void look_beforehand(struct tek_stack *stack, uintptr_t end)
 {
 	const uintptr_t low = (tek__look_low(stack) + sizeof(low) - 1) & ~(sizeof(low) - 1);

@@ -55,9 +55,9 @@ static bool look_at_paint(const struct tek_stack *stack, struct tek_found *found
 }
 
 /*
- * Paint what was used, up to `to`, for the thread that gets this stack next; below, it holds
- * paint already, or nothing.  What the C library is about to drop is dropped now, which costs it
- * nothing any more; of a stack whose pages are locked it cannot drop anything.
+ * Paint what was used, up to `to`, for the thread that gets this stack next; below, it holds paint
+ * already, or nothing. Pages that the C library is about to drop are dropped now, so its own call
+ * costs nothing more; it cannot drop locked pages.
  */
 static bool paint_for_next(struct tek_stack *stack, const struct tek_found *found, uintptr_t to)
 {
@@ -96,7 +96,7 @@ __attribute__((noinline)) bool tek__measure_last(struct tek_stack *stack, struct
 	if (stack->flags & TEK_STACK_OWN || stack->first || stack->fill != TEK_PAINT ||
 	    frame >= stack->end || to <= stack->end - stack->bytes)
 		return true;
-	/* Nobody may take the new paint for what this thread wrote. */
+	/* No reader may take the new paint for data of this thread. */
 	__atomic_exchange_n(&stack->clean_end, 0, __ATOMIC_SEQ_CST);
 	if (paint_for_next(stack, &found, to))
 		stack->left_to = to;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
-/* What memory costs the process beside what it touches. */
+/* The cost of memory to the process beside the pages that it touches. */
 #ifndef TEK_STACK_MEMORY_H
 #define TEK_STACK_MEMORY_H
 

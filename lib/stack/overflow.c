@@ -55,7 +55,7 @@ static bool is_of_signal_stack(const struct tek_stack *stack, const ucontext_t *
 	return low - pointer <= TEK_STACK_GUARD_BYTES || low - address <= TEK_STACK_GUARD_BYTES;
 }
 
-/* What a signal takes of a stack before its handler begins. */
+/* The bytes of a stack that a signal takes before its handler begins. */
 static size_t signal_bytes(void)
 {
 	unsigned long bytes = getauxval(AT_MINSIGSTKSZ);
@@ -88,7 +88,7 @@ __attribute__((noinline)) static void backtrace(struct tek_backtrace *trace, uco
 	sigset_t all_others, before;
 	const uintptr_t counter = tek__program_counter(context);
 
-	/* What cannot be read is a second fault, which must come to us and not kill. */
+	/* An unreadable word is a second fault, which must come to this handler and not kill. */
 	sigfillset(&all_others);
 	sigdelset(&all_others, SIGSEGV);
 	tek__c_library.pthread_sigmask(SIG_SETMASK, &all_others, &before);
@@ -123,7 +123,7 @@ bool tek__overflow_at(const siginfo_t *info, ucontext_t *context)
 	if (info->si_code != SEGV_MAPERR && info->si_code != SEGV_ACCERR && !refused)
 		return false;
 
-	/* What a borrower of the thread's variables does is not the thread's doing. */
+	/* An overflow of a borrower of the thread's variables is not the thread's own. */
 	struct tek_thread *thread = tek__process_is_known() ? tek__thread_known_self() : NULL;
 	const uintptr_t pointer = tek__stack_pointer(context);
 	if (refused)

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
 /*
- * What happens when a thread runs into the guard of its stack: it is reported, and then the
- * program's own handler, or the kernel, gets the signal as if TEK were not there
- * (stack/action.h).  With --stack grow the reserve is tried first (stack/grow.h).
+ * Handles a thread that runs into the guard page of its stack: the overflow is reported, and then
+ * the program's own handler, or the kernel, gets the signal as if TEK were not there
+ * (stack/action.h). With --stack grow the reserve is tried first (stack/grow.h).
  */
 #ifndef TEK_STACK_OVERFLOW_H
 #define TEK_STACK_OVERFLOW_H

@@ -61,7 +61,7 @@ static void say_frame(const struct tek_event *event)
 	say_line(&line);
 }
 
-/* Which file an address lies in, and where there. */
+/* Finds the file of an address, and the offset there. */
 static void locate(struct tek_event *event, uintptr_t address)
 {
 	uintptr_t bias;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
-/* How the overflow of a stack is told: with who called whom, as events or as lines. Async-signal-safe. */
+/* The report of a stack overflow: with the call chain, as events or as lines. Async-signal-safe. */
 #ifndef TEK_STACK_OVERFLOW_TEXT_H
 #define TEK_STACK_OVERFLOW_TEXT_H
 
@@ -8,7 +8,10 @@
 
 #include <stdint.h>
 
-/* `event`: a TEK_EVENT_OVERFLOW; what is in it is changed. `function`: what the thread runs; 0: not known. */
+/*
+ * `event`: a TEK_EVENT_OVERFLOW; what is in it is changed. `function`: what the thread runs; 0: not
+ * known.
+ */
 void tek__overflow_tell(struct tek_event *event, uintptr_t function,
 			const struct tek_backtrace *trace);
 

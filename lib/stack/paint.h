@@ -18,8 +18,8 @@ enum { TEK_PAINT_BYTE = 0xd7 };
 bool tek__paint(uintptr_t low, uintptr_t end);
 
 /*
- * What is present of [low, end), and nothing else: from `*lowest` on, with holes or without.
- * False: not known.
+ * Paints the present pages of [low, end), and nothing else: from `*lowest` on, with holes or
+ * without. False: not known.
  */
 bool tek__paint_present(uintptr_t low, uintptr_t end, uintptr_t *lowest, bool *holes);
 

@@ -154,7 +154,9 @@ static bool may_ask_mincore(void)
 	       syscall(SYS_prctl, PR_GET_SECCOMP, 0, 0, 0, 0) == 0;
 }
 
-/* Where nothing is mapped it fails, page by page: a stack that is mapped in part is looked at so. */
+/*
+ * Where nothing is mapped it fails, page by page: a stack that is mapped in part is looked at so.
+ */
 __attribute__((cold, noinline)) static bool ask_mincore(uintptr_t low, uintptr_t end,
 							struct tek_run *run)
 {
@@ -193,7 +195,7 @@ static bool can_scan(void)
 	       !atomic_load_explicit(&without_scan, memory_order_relaxed);
 }
 
-/* By the file, whose descriptor may turn out to be somebody else's. */
+/* By the file: the program may have closed and reused its descriptor. */
 static bool ask_file(uintptr_t low, uintptr_t end, unsigned int most, struct tek_run *run)
 {
 	int fd = descriptor();

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
 /*
- * Which pages of a stretch of this process's memory are present, or were and are swapped out. The
- * kernel is asked: by PAGEMAP_SCAN (Linux 6.7), else from pagemap, else by mincore(2), which does
- * not know of pages that were swapped out, and which a process with a filter of system calls
- * (seccomp) does not ask.
+ * Finds the pages of a stretch of this process's memory that are present, or were and are swapped
+ * out. The kernel is asked: by PAGEMAP_SCAN (Linux 6.7), else from pagemap, else by mincore(2),
+ * which does not know of pages that were swapped out, and which a process with a filter of system
+ * calls (seccomp) does not ask.
  *
  * One descriptor of /proc/self/pagemap is kept, since opening it costs more than asking.  The
  * program may close it or put a file of its own there: then it is opened anew.  It is never

@@ -37,8 +37,8 @@ static bool begins(struct span *span, const char *word)
 }
 
 /*
- * What is before the next such byte, into *first; *rest is then what is behind it. False: there
- * is none.
+ * Puts the text before the next such byte into *first, and the text behind it into *rest. False:
+ * there is none.
  */
 static bool split(struct span *rest, char separator, struct span *first)
 {
@@ -102,7 +102,7 @@ static bool parse_number(struct span text, uint64_t *number)
 	return true;
 }
 
-/* What is too much for any stack counts as the most. */
+/* A size that is too much for any stack counts as the most. */
 static bool parse_size(struct span text, uint64_t *bytes)
 {
 	if (!parse_number(text, bytes))
@@ -191,7 +191,7 @@ static const char *const keys[KEYS] = {
 };
 enum { REQUIRED = 1 << FUNCTION | 1 << BOUND | 1 << THREADS };
 
-/* What is not needed here is read all the same: `tek` would find the line damaged. */
+/* Unneeded keys are parsed all the same: `tek` would find the line damaged. */
 static bool parse_value(struct tek_learnt *learnt, enum key key, struct span value)
 {
 	uint64_t unused;
@@ -332,7 +332,7 @@ bool tek__profile_read(const char *path, void (*visit)(const struct tek_learnt *
 		return false;
 	if (status.st_size > 0 && status.st_size <= TEK_PROFILE_MOST_BYTES) {
 		size_t size = (size_t)status.st_size;
-		/* Not mapped: who shortens a mapped file kills its reader. */
+		/* Not mapped: shortening a mapped file kills its reader. */
 		char *text = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS,
 				  -1, 0);
 		if (text != MAP_FAILED) {

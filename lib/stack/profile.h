@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
 /*
- * What earlier runs of this program learnt about its threads: the file BUILD-ID.stack in the
- * directory of the profiles; tek-stack-profile(5).  `tek` writes it, this reads it.  Anybody may
- * have written anything into it.
+ * The stack profile of earlier runs of this program: the file BUILD-ID.stack in the directory of
+ * the profiles; tek-stack-profile(5). `tek` writes it, this reads it. Its content is untrusted.
  *
  * Both halves judge each line alike; tests/profiles/lines.txt has the cases.
  */
@@ -54,8 +53,8 @@ bool tek__profile_parse(const char *text, size_t bytes,
 			void (*visit)(const struct tek_learnt *, void *), void *context);
 
 /*
- * The same with a file, if it and its directory are root's or the user's and others cannot write
- * to them: who can write to the directory could put an older file of the user's in its place.
+ * The same with a file, if it and its directory are root's or the user's and no other user can
+ * write to them. A writer of the directory could put an older file of the user's in its place.
  */
 bool tek__profile_read(const char *path, void (*visit)(const struct tek_learnt *, void *),
 		       void *context);

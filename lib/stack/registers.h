@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
-/* What a thread had in its registers when a signal came. 0: not known on this processor. */
+/* The registers of a thread when a signal came. 0: not known on this processor. */
 #ifndef TEK_STACK_REGISTERS_H
 #define TEK_STACK_REGISTERS_H
 

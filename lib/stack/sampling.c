@@ -22,7 +22,7 @@ struct tek_sampling tek__sampling_of(uint64_t threads, uint64_t runs)
 
 /*
  * One of the first thread of a process, of the next 2, the next 4, the next 8, and then of each 16.
- * Which one, takes turns: in so many runs each of them is.
+ * The chosen one differs between runs: in so many runs each of them is measured.
  */
 static bool is_sampled(const struct tek_sampling *sampling)
 {

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
 /*
- * Which threads of a kind or site are measured: all until SETTLED_THREADS of them were, the last
- * SETTLED_SINCE without a higher bound; then some.  A program may create few threads in each of
- * its runs, so of the first threads of a process more are measured than of the others.
+ * Selects the threads of a kind or site to measure: all until SETTLED_THREADS of them were, the
+ * last SETTLED_SINCE without a higher bound; then some. A program may create few threads in each of
+ * its runs, so of the first threads of a process more are measured than of the later ones.
  *
  * The functions need the lock (ident/process.h).
  */
@@ -16,7 +16,7 @@ struct tek_sampling {
 	unsigned int measured;     /* threads, in earlier runs too */
 	unsigned int since_higher; /* of them, since one that brought a higher bound */
 	unsigned int created;      /* by this process */
-	unsigned int turn;         /* which of them are sampled: others in each run */
+	unsigned int turn;         /* which of them are sampled: it differs between runs */
 };
 
 /* Of a kind that earlier runs learnt. */

@@ -23,7 +23,7 @@
 
 enum {
 	/*
-	 * What a handler has, besides the kernel's frame.  A program's handler with SA_ONSTACK
+	 * The bytes for a handler, besides the kernel's frame. A program's handler with SA_ONSTACK
 	 * would have had the thread's whole stack, without TEK; so it gets much where that costs
 	 * nothing but addresses, and elsewhere the SIGSTKSZ of old.
 	 */
@@ -58,7 +58,7 @@ struct slab {
 };
 
 static struct slab *slabs;
-static struct place *free_places;      /* nobody has them */
+static struct place *free_places;      /* unused */
 static struct place *buckets[BUCKETS]; /* left, by the pthread_t of their thread */
 static struct place *oldest, *latest;  /* the same, in the order in which they were left */
 static size_t large_bytes;             /* of the slabs of large ones */
@@ -118,7 +118,7 @@ static struct place *left_by_the_dead(void)
 		unleave(place);
 		if (syscall(SYS_tgkill, tek__pid(), place->tid, 0) && errno == ESRCH)
 			return place;
-		leave(place); /* behind the others */
+		leave(place); /* at the end of the list */
 	}
 	return NULL;
 }
@@ -149,7 +149,7 @@ static bool map_slab(size_t stack_bytes)
 {
 	const size_t bytes = slab_for(stack_bytes);
 	const bool locked = tek__memory_is_filled();
-	/* What cannot be accessed is not filled: megabytes would take a millisecond. */
+	/* Inaccessible memory is not filled: megabytes would take a millisecond. */
 	struct slab *slab = mmap(NULL, bytes, locked ? PROT_NONE : PROT_READ | PROT_WRITE,
 				 MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
 
@@ -254,7 +254,7 @@ void tek__signal_stack_give(const struct tek_thread *thread)
 	if (!place)
 		return;
 	stack_t ours = {.ss_sp = place->low, .ss_size = place->bytes}, before;
-	/* Who began the thread before us may have given it one. */
+	/* The C library, or another wrapper, may have given it one before. */
 	if (sigaltstack(&ours, &before) == 0 && !(before.ss_flags & SS_DISABLE))
 		sigaltstack(&before, NULL);
 	errno = saved;

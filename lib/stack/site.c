@@ -135,7 +135,7 @@ void tek__site_note(struct tek_site *site, size_t bound_bytes, bool first_time)
 {
 	tek__sampling_note(&site->sampling, first_time, bound_bytes > site->bound_bytes);
 	site->bound_bytes = most(site->bound_bytes, bound_bytes);
-	/* What the profile does not have is for the next run: until then nothing changes. */
+	/* A bound beyond the profile's is for the next run: until then nothing changes. */
 	if (site->is_learnt)
 		site->known.bound_bytes = most(site->known.bound_bytes, bound_bytes);
 }

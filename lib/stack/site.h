@@ -29,7 +29,7 @@ struct tek_site *tek__site_at(unsigned short number);
 /* Its thread was measured, for the first time or again. */
 void tek__site_note(struct tek_site *site, size_t bound_bytes, bool first_time);
 
-/* What a process begins with, and what it knows by now. The latter needs no lock. */
+/* The known data at the start of a process, and now. The latter needs no lock. */
 struct tek_learnt_site;
 struct tek_known tek__known_of(const struct tek_learnt_site *learnt);
 struct tek_known tek__known_now(const struct tek_known *known);

@@ -12,19 +12,21 @@
 #include <string.h>
 
 enum {
-	ODD_BYTES = 1 << 29,           /* a size that nobody sets */
+	ODD_BYTES = 1 << 29,           /* a size that no program sets */
 	LARGE_GUARD_BYTES = 64 * 1024, /* a page is jumped over by an array of some KiB */
 	LOOK_EVERY = 64,               /* at what memory costs; once for so many stacks */
 };
 
 static bool explicit_shows; /* size_in() works */
 
-/* What a thread without attributes gets, unless the program changes it: asked for once. */
+/* The attributes of a thread without any, unless the program changes them: queried once. */
 static pthread_attr_t default_attr;
 static size_t default_bytes; /* 0: not known */
 static bool default_changed;
 
-/* The size in attributes, 0 if they have none: pthread_attr_getstacksize() tells the default, then. */
+/*
+ * The size in attributes, 0 if they have none: pthread_attr_getstacksize() tells the default, then.
+ */
 static size_t size_in(const pthread_attr_t *attr, bool *own_memory)
 {
 	void *low;
@@ -64,7 +66,7 @@ void tek__size_default_changed(void)
 	__atomic_store_n(&default_changed, true, __ATOMIC_RELAXED);
 }
 
-/* What a thread would get without TEK; 0: its stack is not to be changed. */
+/* The size that a thread would get without TEK; 0: its stack is not to be changed. */
 static size_t programs_own(struct tek_stack *stack, const pthread_attr_t *attr)
 {
 	bool changed = __atomic_load_n(&default_changed, __ATOMIC_RELAXED), own_memory = false;
@@ -80,7 +82,7 @@ static size_t programs_own(struct tek_stack *stack, const pthread_attr_t *attr)
 		return 0;
 	if (set)
 		return set;
-	/* What else the program put into its default attributes, only the C library knows. */
+	/* Only the C library knows the other default attributes that the program set. */
 	if (changed && (!attr || pthread_attr_getstacksize(attr, &set)))
 		return 0;
 	return changed ? set : default_bytes;
@@ -106,7 +108,9 @@ static size_t guard_bytes(void)
 	return tek__page_bytes;
 }
 
-/* *own becomes what *attr, or nothing, stands for, but of this size and with a guard that has room. */
+/*
+ * *own becomes what *attr, or nothing, stands for, but of this size and with a guard that has room.
+ */
 static bool with_size(pthread_attr_t *own, const pthread_attr_t *attr, size_t bytes, size_t room)
 {
 	const size_t least = guard_bytes();
@@ -143,7 +147,9 @@ const pthread_attr_t *tek__size_choose(struct tek_thread *thread, const pthread_
 	if (!bytes)
 		return attr;
 	const size_t whole = __GLIBC_PREREQ(2, 27) ? largest_of_site(stack, programs) : bytes;
-	/* What is in the room cannot be passed to system calls, until the thread has its label. */
+	/*
+	 * Addresses in the room cannot be passed to system calls, until the thread has its label.
+	 */
 	if (bytes < whole && bytes < tek__fit_floor())
 		bytes = whole < tek__fit_floor() ? whole : tek__fit_floor();
 	if (tek__stack_config.grow)

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
-/* Which size a stack gets. */
+/* Chooses the size of a stack. */
 #ifndef TEK_STACK_SIZE_H
 #define TEK_STACK_SIZE_H
 

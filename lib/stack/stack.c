@@ -23,7 +23,7 @@
 
 #include <string.h>
 
-/* What an earlier thread may have left on a stack that was not looked at beforehand. */
+/* Bytes that an earlier thread may have left on a stack that was not checked beforehand. */
 enum { LEFTOVER_BYTES = 64 * 1024 };
 
 void tek__stack_start(void)
@@ -57,7 +57,7 @@ const pthread_attr_t *tek__stack_choose(struct tek_thread *thread, const pthread
 	if (!tek__stack_is_on())
 		return attr;
 	stack->site = tek__site_of(thread);
-	/* Where pages come unused nothing can be told of a thread that was not prepared. */
+	/* Where pages come unused, an unprepared thread cannot be measured. */
 	stack->measured = tek__measure_pages_come_unused() || tek__site_wants_measure(stack->site);
 	if (attr && tek__area_is_given(attr))
 		stack->flags |= TEK_STACK_OWN;
@@ -108,7 +108,7 @@ static void set_area(struct tek_thread *thread, const struct tek_area *area)
 		stack->flags |= TEK_STACK_OWN;
 }
 
-/* It runs already, and came by no door of ours. */
+/* It runs already, and was not created through TEK. */
 static void begin_late(struct tek_stack *stack)
 {
 	if (!tek__stack_is_on() || stack->measured)
@@ -176,7 +176,7 @@ void tek__stack_begins(struct tek_thread *thread)
 		thread->stack.measured = true;
 }
 
-/* What it used without that label is known of the kind that it was of. */
+/* The use before that label is recorded for the thread's earlier kind. */
 static void note_use_before(struct tek_thread *thread, bool is_own)
 {
 	struct tek_stack_use use;
@@ -194,7 +194,10 @@ void tek__stack_ends_as(struct tek_thread *thread, const char name[16],
 {
 	const struct tek_thread *creator = tek__thread_known_tid(thread->birth.creator);
 
-	/* Where names are not polled it is known of the others only that they are not the creator's. */
+	/*
+	 * Where names are not polled, the other threads are only known not to have the creator's
+	 * name.
+	 */
 	if (strcmp(thread->kernel_name, name) == 0 || (!thread->kernel_name[0] && !thread->named))
 		return;
 	if (!thread->named && creator && strcmp(creator->kernel_name, name) == 0)
@@ -286,13 +289,16 @@ void tek__stack_gone(struct tek_thread *thread)
 {
 	struct tek_stack_use use;
 
-	/* What was measured is its own if it is there afterwards. */
+	/* The measurement is the thread's own if the thread still exists afterwards. */
 	if (tek__stack_is_on() && thread->stack.measured && thread->stack.end &&
 	    tek__measure_other(&thread->stack, &use) && is_still_there(thread))
 		tek__stack_measured(thread, &use);
 }
 
-/* Whether what is found can be told from what an earlier thread left there, or mlockall(2) brought. */
+/*
+ * True if the measured use can be distinguished from an earlier thread's, or from mlockall(2)'s
+ * pages.
+ */
 static bool is_news(const struct tek_stack *stack, const struct tek_stack_use *use)
 {
 	if (use->unprepared && (stack->measured || tek__measure_pages_come_unused() ||
@@ -380,7 +386,7 @@ unsigned char tek__stack_zone(const struct tek_stack *stack, const struct tek_st
 	return expected ? TEK_ZONE_NORMAL : TEK_ZONE_HIGH;
 }
 
-/* What was used stays used, also where the program has dropped the pages since. */
+/* A use stays known, also where the program has dropped the pages since. */
 static struct tek_stack_use joined(const struct tek_stack_use *before,
 				   const struct tek_stack_use *now)
 {

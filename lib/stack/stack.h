@@ -1,17 +1,17 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
 /*
- * The Stack Tuner's part in the life of a thread (tek-2020, IV-B).  ident/ calls these at the
- * doors; each does nothing unless TEK_STACK asks for it.
+ * The Stack Tuner's part in the life of a thread (tek-2020, IV-B). ident/ calls these at creation
+ * and exit; each does nothing unless TEK_STACK requests it.
  *
  *   tek__stack_choose()    by the creator: a size, if its kind is known and it may be chosen
  *   tek__stack_locate()    by the thread, first thing, under the lock: where its stack lies
  *   tek__stack_begins()    by the thread, under the same lock: for the label that it has already
- *   tek__stack_labelled()  after a name or role was set, by whichever thread
+ *   tek__stack_labelled()  after a name or role was set, by any thread
  *   tek__stack_prepare()   by the thread, before it runs: what measuring and overflows need
  *   tek__stack_measure_at_end()
  *                          by the thread, after its last destructor
- *   tek__stack_gone()      by whoever finds that it left by no door
- *   tek__stack_release()   by whoever frees its structure
+ *   tek__stack_gone()      by the thread that finds it gone without its destructor
+ *   tek__stack_release()   by the thread that frees its structure
  */
 #ifndef TEK_STACK_STACK_H
 #define TEK_STACK_STACK_H
@@ -89,14 +89,15 @@ bool tek__stack_locate_other(struct tek_thread *thread);
 bool tek__stack_look_at(struct tek_thread *thread);
 
 /*
- * The table is about to be left to who learns from it (exit, exec): threads that still run may
- * have gone deeper since the last look.  Needs the lock.
+ * The table is about to be left to its reader, `tek run` (exit, exec): running threads may have
+ * gone deeper since the last measurement. Needs the lock.
  */
 void tek__stack_finish(void);
 
 /*
- * What a program is told of a thread's stack, in attributes that the C library filled in: room that may
- * become stack is a part of it, and not of the guard.  Needs the lock, or is the calling thread's.
+ * Corrects a thread's stack in attributes that the C library filled in for the program: room that
+ * may become stack is a part of it, and not of the guard. Needs the lock, or is the calling
+ * thread's.
  */
 void tek__stack_tell(const struct tek_thread *thread, pthread_attr_t *attr);
 

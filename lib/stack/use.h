@@ -2,9 +2,9 @@
 /*
  * A thread's stack, and how much of it was used (tek-2020, IV-B).
  *
- * Sizes are counted from the end of the stack, its highest address, so the thread's control
- * block and static TLS, which the C library keeps there, are in them; the guard is not.
- * What is used lies between two numbers: `peak` bytes certainly, `bound` bytes at most.
+ * Sizes are counted from the end of the stack, its highest address, so the thread's control block
+ * and static TLS, which the C library keeps there, are in them; the guard is not. The use lies
+ * between two numbers: `peak` bytes certainly, `bound` bytes at most.
  */
 #ifndef TEK_STACK_USE_H
 #define TEK_STACK_USE_H
@@ -33,9 +33,9 @@ struct tek_stack {
 	bool counted;             /* it is one of that kind's threads */
 
 	/*
-	 * What was there before it ran, for stack/measure.h.  Below `painted_from` nothing: zeros,
-	 * once pages are there.  From there to `clean_end` the word `fill`.  Above, anything.
-	 * The thread itself writes it without the lock, clean_end last, which is 0 meanwhile.
+	 * The content before it ran, for stack/measure.h. Below `painted_from` nothing: zeros, once
+	 * pages are there. From there to `clean_end` the word `fill`. Above, anything. The thread
+	 * itself writes it without the lock, clean_end last, which is 0 meanwhile.
 	 */
 	uintptr_t painted_from, clean_end; /* clean_end 0: nothing is known */
 	uintptr_t fill;

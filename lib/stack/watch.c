@@ -28,7 +28,7 @@ static bool was_alone;       /* one thread only, in the last round, and no other
 static unsigned int periods; /* to the next one */
 static bool refused;         /* it could not be made */
 
-/* One thread, then others may have the lock. */
+/* One thread, then other threads may take the lock. */
 static uint64_t turn(void)
 {
 	while (next < tek__thread_count()) {

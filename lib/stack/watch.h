@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
 /*
- * Looks at the stacks of running threads from time to time, so that the table is up to date and
- * a stack that is nearly full is told of while the program runs.  A helper thread of ours,
- * `tek-stack`, made with the second thread of the process, gone with the last one that is known,
- * or a period after all threads but one have gone: a process with two threads may not do all that
- * a process with one may, unshare(2) for example.
+ * Measures the stacks of running threads from time to time, so that the table is up to date and a
+ * nearly full stack is reported while the program runs. A helper thread of ours, `tek-stack`, made
+ * with the second thread of the process, gone with the last one that is known, or a period after
+ * all threads but one have gone: a process with two threads may not do all that a process with one
+ * may, unshare(2) for example.
  *
  * All functions need the lock.
  */

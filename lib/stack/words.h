@@ -18,7 +18,9 @@ typedef const uintptr_t *tek_words_reader(uintptr_t from, size_t words, size_t *
 
 const uintptr_t *tek__words_own(uintptr_t from, size_t words, size_t *count);
 
-/* Of a thread of this process; in all only so many since tek__words_other_begin(). Needs the lock. */
+/*
+ * Of a thread of this process; in all only so many since tek__words_other_begin(). Needs the lock.
+ */
 const uintptr_t *tek__words_other(uintptr_t from, size_t words, size_t *count);
 void tek__words_other_begin(void);
 

@@ -1,17 +1,20 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
 /*
- * Barriers, one kind in each file: barrier_NAME.c.
+ * Barriers, one kind in each file: barrier_NAME.c. The callers are the functions of
+ * preload/sync/barrier.c.
  *
- * A barrier lies in a pthread_barrier_t (preload/sync/barrier.c); what threads share and wait for lies elsewhere, in
- * lines of caches of its own, which init() gets.
+ * A barrier lies in a pthread_barrier_t. The state that the threads share lies elsewhere, in cache
+ * lines of its own, which init() allocates.
  *
- * Life: init(), wait() by any number of threads, destroy().  As soon as one of a round has come out of wait() it may
- * destroy the barrier, and free it, while the others are on their way out.  More threads than `count` may use it; each
- * takes part in the round that it arrives in.
+ * Life cycle: init(), wait() by any number of threads, destroy(). Once one thread of a round has
+ * returned from wait(), it may destroy and free the barrier while the other threads are still in
+ * wait(). More threads than `count` may use a barrier; each takes part in the round that it arrives
+ * in.
  *
- * wait() is a release and an acquire operation, in the sense of C11: what threads wrote before they arrived is seen by
- * all that come out.  Who waits does so by the means of waiting.h: kernel threads and user-level threads alike.
- * No function here is async-signal-safe or a cancellation point.
+ * wait() is a release and an acquire operation in the sense of C11: all threads of the round see
+ * what each thread wrote before it arrived. Waiters wait by the functions of waiting.h, kernel
+ * threads and user-level threads alike. No function here is async-signal-safe or a cancellation
+ * point.
  */
 #ifndef TEK_SYNC_BARRIER_H
 #define TEK_SYNC_BARRIER_H
@@ -23,21 +26,21 @@
 #define TEK_BARRIER_MAX 0x7fffffffu
 
 struct tek_barrier {
-	unsigned int count;       /* so many make a round: 1 to TEK_BARRIER_MAX */
+	unsigned int count;       /* threads of a round: 1 to TEK_BARRIER_MAX */
 	unsigned int reserved[3]; /* zero: in one of them the C library has "shared by processes" */
-	void *place;              /* NULL: nobody has initialised it */
+	void *place;              /* NULL: not initialised */
 };
 
 struct tek_barrier_kind {
 	const char *name;  /* as --barrier has it */
 	const char *about; /* a few words for --help */
-	bool sleeps;       /* who waits for long sleeps */
+	bool sleeps;       /* a long wait sleeps */
 
-	/* 0, ENOMEM.  The count is sound. */
+	/* 0, ENOMEM. The count is valid. */
 	int (*init)(struct tek_barrier *barrier, unsigned int count);
 	/* Returns true in one thread of each round. */
 	bool (*wait)(struct tek_barrier *barrier);
-	/* 0, EBUSY: some wait, but not enough. */
+	/* 0; EBUSY: some threads wait, fewer than a round. */
 	int (*destroy)(struct tek_barrier *barrier);
 };
 
@@ -45,7 +48,7 @@ struct tek_barrier_kind {
 extern const struct tek_barrier_kind *const tek__barrier_kinds[]
 	__attribute__((visibility("hidden")));
 
-/* NULL: there is none of that name. */
+/* NULL: no kind has that name. */
 const struct tek_barrier_kind *tek__barrier_kind_named(const char *name);
 
 #define TEK_BARRIER_KIND(kind) \

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
 /*
- * Chooses at run time.  Where a round has more threads than the process has CPUs, who waits gives way at once: the CPU
- * is for somebody who is still to come.  Otherwise it is as `block`.
+ * Chooses at run time. Where a round has more threads than the process has CPUs, a waiter yields at
+ * once: a thread that has not arrived yet needs the CPU. Otherwise it is as `block`.
  */
 #include "sync/barrier_round.h"
 

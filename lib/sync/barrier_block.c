@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
 /*
- * Spin, then sleep: the central barrier for threads that have better use for their CPU than to spin for long.  It spins
- * for longer where that has been enough, and for less long where it was in vain.  The last one makes a system call only if
- * somebody sleeps.
+ * Spin, then sleep: the central barrier for threads that have better use for their CPU than to spin
+ * for long. It spins for longer where that has been enough, and for less long where it was in vain.
+ * The last one makes a system call only if a thread sleeps.
  */
 #include "sync/barrier_round.h"
 

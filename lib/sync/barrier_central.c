@@ -1,10 +1,12 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
 /*
- * Sense-reversing central barrier: threads count themselves in one line, and spin on another one, which the last one
- * changes.  Now and then they give way to those who may be still to come.  The sense is the number of the round, not its
- * parity, so that nobody can take one round for another.
+ * Sense-reversing central barrier: threads count themselves in one line, and spin on another one,
+ * which the last one changes. Now and then they yield to threads that may not have arrived yet. The
+ * sense is the number of the round, not its parity, so that no thread can take one round for
+ * another.
  *
- * J. Mellor-Crummey and M. Scott, Algorithms for Scalable Synchronization on Shared-Memory Multiprocessors (1991), 3.1.
+ * J. Mellor-Crummey and M. Scott, Algorithms for Scalable Synchronization on Shared-Memory
+ * Multiprocessors (1991), 3.1.
  */
 #include "sync/barrier_round.h"
 

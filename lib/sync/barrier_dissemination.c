@@ -1,13 +1,15 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
 /*
- * Dissemination barrier: in step k each thread tells the one 2^k places further on that it, and all that it has heard
- * of, have come.  After log2(count) steps everybody has heard of everybody, and no line is written by many.
+ * Dissemination barrier: in step k each thread notifies the one 2^k places further on that it, and
+ * all threads that it knows of, have arrived. After log2(count) steps each thread knows of all, and
+ * no line has many writers.
  *
- * D. Hensgen, R. Finkel and U. Manber, Two Algorithms for Barrier Synchronization (1988); Mellor-Crummey and Scott
- * (1991), 3.3.  There each thread has its place for ever.  pthread_barrier_wait() does not say who comes, so places are
- * dealt out by a counter, for each round anew; and instead of flags there are counters of how often somebody was told,
- * because who is late in one round may tell after who is early in the next one.  That the other one was told in its place
- * does no harm: who is early has acquired, by the counter of places, that all of the round before had come.
+ * D. Hensgen, R. Finkel and U. Manber, Two Algorithms for Barrier Synchronization (1988);
+ * Mellor-Crummey and Scott (1991), 3.3. There each thread keeps its place for ever.
+ * pthread_barrier_wait() does not identify the thread, so a counter assigns places anew in each
+ * round. Counters of notifications replace flags: a late thread of one round may notify after an
+ * early one of the next. Their exchange is harmless: by the counter of places the early thread has
+ * acquired the arrival of the whole round before.
  */
 #include "sync/barrier_round.h"
 
@@ -20,7 +22,10 @@ struct place {
 	_Atomic uint64_t tickets __attribute__((aligned(64)));
 	unsigned int steps;
 	size_t slot_words;
-	/* Of each place in the round: how often somebody has left it, and how often it was told in each step. */
+	/*
+	 * For each place in the round: how often a thread has left it, and its notifications in
+	 * each step.
+	 */
 	atomic_uint slots[] __attribute__((aligned(64)));
 };
 
@@ -75,7 +80,7 @@ static bool wait(struct tek_barrier *barrier)
 	return me == count - 1;
 }
 
-/* Waits for those who are on their way out. */
+/* Waits for the threads that are leaving. */
 static int destroy(struct tek_barrier *barrier)
 {
 	struct place *place = barrier->place;

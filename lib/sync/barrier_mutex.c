@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
 /*
- * Mutex and condition variable: what programs write themselves, as streamcluster does (rtos-linux-scalability-2018, 4.4).
- * The baseline for the others; with --lock its mutex is of that kind.
+ * Mutex and condition variable: what programs write themselves, as streamcluster does
+ * (rtos-linux-scalability-2018, 4.4). The baseline for the other kinds; with --lock its mutex is of
+ * that kind.
  */
 #include "sync/barrier.h"
 
@@ -52,7 +53,7 @@ static bool wait(struct tek_barrier *barrier)
 	return last;
 }
 
-/* Waits for those who are on their way out. */
+/* Waits for the threads that are leaving. */
 static int destroy(struct tek_barrier *barrier)
 {
 	struct place *place = barrier->place;

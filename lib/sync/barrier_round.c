@@ -9,14 +9,15 @@
 #include <sys/mman.h>
 
 /*
- * Threads meet after work of about the same length, so it may pay to spin for longer than for a lock, and for longer than
- * it takes to wake somebody: who has been woken comes late to the next round, and if the others sleep by then all sleep
- * in each round from then on.  It does not pay where others have the CPUs, or threads are dealt out badly.
+ * Threads meet after work of about the same length, so it may pay to spin for longer than for a
+ * lock, and longer than a wake-up takes. A woken thread comes late to the next round; if the other
+ * threads sleep by then, all sleep in each later round. Spinning does not pay where other programs
+ * have the CPUs, or threads are placed badly.
  */
 #define TURNS_MOST times_limit(32)
 #define TURNS_BEGIN times_limit(8)
 #define PROBE 64u /* so many times in vain, then for once as long as it may be */
-/* Where those who are to come can run, they come in less time than it takes to sleep and be woken. */
+/* Where the missing threads can run, they arrive in less time than sleeping and waking takes. */
 #define YIELDS 8u
 
 #define BLOCK_BYTES 4096u
@@ -58,7 +59,10 @@ int tek__round_init(struct tek_barrier *barrier, unsigned int count)
 	errno = before;
 	if (!place)
 		return ENOMEM;
-	/* Rounds go on where `arrived` stands: the last one of the barrier before may be about to say that its is over. */
+	/*
+	 * Rounds go on where `arrived` stands: the last thread of the previous barrier may be about
+	 * to complete its round.
+	 */
 	atomic_store_explicit(&place->turns, TURNS_BEGIN, memory_order_relaxed);
 	*barrier = (struct tek_barrier){.count = count, .place = place};
 	return 0;
@@ -78,7 +82,7 @@ int tek__round_destroy(struct tek_barrier *barrier)
 	return 0;
 }
 
-/* One more is over.  Releases what all have written who have arrived. */
+/* Completes a round. Releases what all arrived threads have written. */
 static void release(struct tek_round *place)
 {
 	unsigned int over = atomic_load_explicit(&place->over, memory_order_relaxed);
@@ -91,9 +95,10 @@ static void release(struct tek_round *place)
 }
 
 /*
- * Where more threads come than make a round, some may arrive in the next one before the last of this one has begun it,
- * and two last ones may then release in either order.  What both add is right in any order; and who arrives in a
- * round acquires what those of the round before have released, so it may release them.
+ * Where more threads come than make a round, some may arrive in the next one before the last of
+ * this one has begun it, and two last ones may then release in either order. The sum is right in
+ * any order. A thread that arrives in a round acquires what the round before has released, so it
+ * may release that round.
  */
 bool tek__round_arrive(struct tek_barrier *barrier, unsigned int *target)
 {
@@ -143,7 +148,7 @@ static void sleep_until_over(struct tek_round *place, unsigned int target)
 
 	while ((int)((over = atomic_load_explicit(&place->over, memory_order_acquire)) - target) <
 	       0) {
-		/* Who releases sees it, or it fails. */
+		/* The releasing thread sees the bit, or the exchange fails. */
 		if ((over & 1) || atomic_compare_exchange_strong_explicit(
 					  &place->over, &over, over | 1, memory_order_relaxed,
 					  memory_order_relaxed))
@@ -155,7 +160,10 @@ static void set_turns(struct tek_round *place, unsigned int now, unsigned int ne
 {
 	if (next > TURNS_MOST)
 		next = TURNS_MOST;
-	/* What somebody else stores at the same time is as good; and so is what another barrier finds there. */
+	/*
+	 * A concurrent store by another thread is as good; so is the value that another barrier
+	 * finds there.
+	 */
 	if (next != now)
 		atomic_store_explicit(&place->turns, next, memory_order_relaxed);
 }
@@ -178,7 +186,7 @@ static bool spin_as_learned(struct tek_round *place, unsigned int target)
 
 void tek__round_wait(struct tek_round *place, unsigned int target, bool spins)
 {
-	/* What a user-level thread waits for is most likely to run on its own worker. */
+	/* A user-level thread most likely waits for threads of its own worker. */
 	if (spins && !tek__on_user_level() && spin_as_learned(place, target))
 		return;
 	if (!give_way(place, target))

@@ -1,10 +1,12 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
 /*
- * What the barriers have in common that count in one place and release in another: central, block, auto.
+ * The common part of the barriers that count in one place and release in another: central, block,
+ * auto.
  *
- * The place is memory that is never freed and never anything else: whoever comes out late reads the round there, of
- * another barrier by then, and sees that it is over, for rounds are numbered on from one barrier to the next.  So nobody
- * has to say that it is out, and destroy() waits for nobody.
+ * The place is memory that is never freed and never reused for another purpose. Rounds are numbered
+ * on from one barrier to the next. A late thread therefore reads a later round there, of another
+ * barrier perhaps, and sees that its own is over. No thread reports that it has left, and destroy()
+ * waits for no thread.
  */
 #ifndef TEK_SYNC_BARRIER_ROUND_H
 #define TEK_SYNC_BARRIER_ROUND_H
@@ -17,10 +19,10 @@
 struct tek_round {
 	/* The upper half is the number of the round, the lower half how many have arrived in it. */
 	_Atomic uint64_t arrived __attribute__((aligned(64)));
-	struct tek_round *next; /* of those that are free */
-	/* Rounds that are over, times 2; odd: somebody sleeps until the next one is. */
+	struct tek_round *next; /* next free one */
+	/* Completed rounds, times 2; odd: a thread sleeps until the next one is complete. */
 	atomic_uint over __attribute__((aligned(64)));
-	/* For who spins, then sleeps: for how long, and how often that was in vain. */
+	/* For waiters that spin, then sleep: the spin iterations, and how often they failed. */
 	atomic_uint turns, failures;
 	bool crowded; /* auto */
 };
@@ -28,10 +30,13 @@ struct tek_round {
 int tek__round_init(struct tek_barrier *barrier, unsigned int count);
 int tek__round_destroy(struct tek_barrier *barrier);
 
-/* Arrives.  The last one: returns true, and everybody is released. Otherwise *target is what to wait for. */
+/*
+ * Arrives. The last thread: returns true, and all waiters are released. Otherwise *target is the
+ * value to wait for.
+ */
 bool tek__round_arrive(struct tek_barrier *barrier, unsigned int *target);
 
-/* Acquires what all have released who have arrived. */
+/* Acquires what all arrived threads have released. */
 static inline bool tek__round_is_over(struct tek_round *place, unsigned int target)
 {
 	if ((int)(atomic_load_explicit(&place->over, memory_order_relaxed) - target) < 0)
@@ -40,14 +45,18 @@ static inline bool tek__round_is_over(struct tek_round *place, unsigned int targ
 	return true;
 }
 
-/* Waits: if it spins, for as long as that has paid until now; then it lets others run; at last it sleeps. */
+/*
+ * Waits. If `spins`, it first spins as long as that has paid so far; then it yields; at last it
+ * sleeps.
+ */
 void tek__round_wait(struct tek_round *place, unsigned int target, bool spins);
 
 #define TEK_BARRIER_TURNS 1024u
 
 /*
- * One turn of who waits at a barrier.  Others of its worker have to arrive, too; and so have those of its CPU, where
- * threads outnumber CPUs: a switch costs less than so many turns.
+ * One spin iteration of a waiter at a barrier. Other threads of its worker have to arrive, too; so
+ * have those of its CPU where threads outnumber CPUs. A switch costs less than TEK_BARRIER_TURNS
+ * iterations.
  */
 static inline void tek__barrier_spin(struct tek_spinning *spinning)
 {

@@ -8,21 +8,21 @@
 #include <unistd.h>
 
 /*
- * Where a waiter is.  From LISTED one of two ways leads on, and who changes the word decides which: the one who wakes, or
- * the one who waits and gives up.
+ * A waiter's state. LISTED has two successors, and the thread that changes the word decides: the
+ * waker, or the waiter that gives up.
  */
 enum {
 	LISTED,
-	SIGNALLED, /* out of the list, about to be woken, and others waited still: one of `owing` */
-	LAST,    /* the same, and nobody else waited: by a broadcast, or a signal to the only one */
-	LEAVING, /* takes itself out */
+	SIGNALLED, /* out of the list, to be woken, while another waited: one of `owing` */
+	LAST,      /* the same, with no other waiter: by a broadcast, or a signal to the only one */
+	LEAVING,   /* takes itself out */
 };
 
 /* ---- under the lock of the list ---- */
 
 /*
- * Whether the list is of this process.  If it is of the one that forked this one, nobody is here who waits; and if of a
- * child that has the memory of *cond in common, nobody whom this one could wake.
+ * True if the list belongs to this process. A list of the parent has no waiters here. A list of a
+ * child that shares the memory of *cond has none that this process could wake.
  */
 static bool is_ours(const struct tek_cond *cond)
 {
@@ -42,7 +42,7 @@ static void add(struct tek_cond *cond, struct tek_cond_waiter *waiter)
 	if (!is_ours(cond))
 		cond->owing = 0;
 	cond->process = tek__process();
-	/* An ordinary thread is the last one without a look. */
+	/* An ordinary thread goes to the end at once. */
 	while (before && before->urgency < waiter->urgency)
 		before = before->previous;
 	waiter->previous = before;
@@ -69,7 +69,7 @@ static void take_out(struct tek_cond *cond, struct tek_cond_waiter *waiter)
 		cond->last = waiter->previous;
 }
 
-/* Whether it was LISTED.  The list's lock orders all else. */
+/* Returns whether it was LISTED. The list's lock orders all other accesses. */
 static bool change(struct tek_cond_waiter *waiter, unsigned int to)
 {
 	unsigned int listed = LISTED;
@@ -77,7 +77,7 @@ static bool change(struct tek_cond_waiter *waiter, unsigned int to)
 						       memory_order_relaxed, memory_order_relaxed);
 }
 
-/* ---- by who waits ---- */
+/* ---- called by the waiter ---- */
 
 void tek__cond_enter(struct tek_cond *cond, struct tek_cond_waiter *waiter)
 {
@@ -89,7 +89,7 @@ void tek__cond_enter(struct tek_cond *cond, struct tek_cond_waiter *waiter)
 	tek__guard_let_go(&cond->held);
 }
 
-/* Whether nobody wakes it; then it is out of the list, and else about to be woken. */
+/* True: no thread wakes it, and it is out of the list. False: it is about to be woken. */
 static bool withdraw(struct tek_cond *cond, struct tek_cond_waiter *waiter)
 {
 	if (!change(waiter, LEAVING))
@@ -101,13 +101,19 @@ static bool withdraw(struct tek_cond *cond, struct tek_cond_waiter *waiter)
 	return true;
 }
 
-/* Whether it was signalled while others waited: if it is cancelled it owes them that signal. */
+/*
+ * True if it was signalled while another thread waited: if cancelled, it has to hand that signal
+ * on.
+ */
 static bool is_owing(struct tek_cond_waiter *waiter)
 {
 	return atomic_load_explicit(&waiter->place, memory_order_relaxed) == SIGNALLED;
 }
 
-/* One of `owing` less, as the last thing that it does with the condition variable, which may be gone then. */
+/*
+ * Takes one from `owing`: the waiter's last access to the condition variable, which may be gone
+ * then.
+ */
 static void be_quits(struct tek_cond *cond)
 {
 	tek__guard_hold(&cond->held);
@@ -122,10 +128,10 @@ static bool is_awake(struct tek_cond_waiter *waiter)
 }
 
 /*
- * One that has left PTHREAD_CANCEL_ASYNCHRONOUS may have a cancellation on its way to it still, which comes wherever it is
- * then: even when it has returned from its first function, and pthread_join(3) says PTHREAD_CANCELED of a thread that was
- * not cancelled (glibc 2.36).  The C library's points of cancellation wait for that at their end: this is one that does
- * nothing else, for a system call that fails at once.  Programs have functions of their own for read(2), but not of this name.
+ * A cancellation may still be on its way to a thread that has left PTHREAD_CANCEL_ASYNCHRONOUS, and
+ * arrive even after its start routine has returned. pthread_join(3) then reports PTHREAD_CANCELED
+ * for a thread that was not cancelled (glibc 2.36). The C library's cancellation points wait for
+ * that at their end; this one does nothing else. Programs may replace read(2), but not this name.
  */
 extern ssize_t __read(int file, void *bytes, size_t size);
 
@@ -138,9 +144,9 @@ static void let_cancellation_arrive(void)
 }
 
 /*
- * One sleep, of which a cancellation ends the thread.  The C library does that in its own system calls only, or
- * wherever the thread is; so this is allowed for as long as it sleeps here, and nothing else is in it.  An engine wakes
- * its thread and leaves the rest to the next point of cancellation.
+ * One sleep that a cancellation interrupts. The C library cancels in its own system calls only, or,
+ * if asynchronous, anywhere: so that is enabled for the sleep alone. An engine wakes its thread and
+ * leaves the rest to the next cancellation point.
  */
 static int sleep_cancellably(struct tek_cond_waiter *waiter, struct tek_until until)
 {
@@ -166,7 +172,7 @@ int tek__cond_sleep(struct tek_cond *cond, struct tek_cond_waiter *waiter, struc
 		error = sleep_cancellably(waiter, until);
 	if (!is_awake(waiter) && withdraw(cond, waiter))
 		return error;
-	/* *waiter is needed by who wakes it, until it has been let go. */
+	/* The waker needs *waiter until it has let it go. */
 	tek__sleep(&waiter->sleeper, TEK_FOR_EVER);
 	if (is_owing(waiter))
 		be_quits(cond);
@@ -178,17 +184,21 @@ void tek__cond_leave(struct tek_cond *cond, struct tek_cond_waiter *waiter)
 	if (withdraw(cond, waiter))
 		return;
 	tek__sleep(&waiter->sleeper, TEK_FOR_EVER);
-	/* If nobody else waited then, nobody is owed a signal, and the condition variable may be gone. */
+	/*
+	 * If no other thread waited, no signal has to be handed on, and the condition variable may
+	 * be gone.
+	 */
 	if (is_owing(waiter)) {
 		tek__cond_signal(cond);
 		be_quits(cond);
 	}
 }
 
-/* ---- by others ---- */
+/* ---- called by the waker ---- */
 
 /*
- * Who unlocked the lock, or told the caller in any other way, after it had entered, is seen here without the list's lock.
+ * A waiter is seen here without the list's lock, if its unlock, or another synchronisation with the
+ * caller, came after it had entered.
  */
 static bool is_empty(struct tek_cond *cond)
 {
@@ -239,7 +249,7 @@ void tek__cond_broadcast(struct tek_cond *cond)
 	}
 }
 
-/* Whom it waits for may be of lesser priority, and of this CPU. */
+/* The thread that it waits for may be of lower priority, on this CPU. */
 #define NAP_NS 50000
 
 int tek__cond_destroy(struct tek_cond *cond)

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
 /*
- * Condition variables, over whatever lock: who waits enters the list, releases the lock, sleeps, and acquires the lock
- * again.
+ * Condition variables over any kind of lock. A waiter enters the list, releases the lock, sleeps,
+ * and acquires the lock again. Waiters are kernel threads or user-level threads. Nothing here
+ * allocates.
  *
  *	struct tek_cond_waiter waiter;
  *	tek__cond_enter(&cond, &waiter);
@@ -9,19 +10,19 @@
  *	error = tek__cond_sleep(&cond, &waiter, until);
  *	kind->lock(&lock);
  *
- * All zero is one that nobody waits for.  It lies in a pthread_cond_t (preload/sync/cond.c) and is of one process.
+ * All zero is a condition variable without waiters. It lies in a pthread_cond_t
+ * (preload/sync/cond.c) and belongs to one process.
  *
- * Each sleeps in a sleeper of its own, so nobody is woken but by a signal that came after it had entered, and nobody in vain.
- * Real-time threads are woken first, by their priority when they began to wait, and among equals who came first
- * (pthread_cond_signal(3p)).  Nothing is lost: who enters under the lock is in the list before anybody changes, under the
- * same lock, what it waits for.
+ * Each waiter sleeps in a sleeper of its own. Only a signal that came after it had entered wakes
+ * it, so there are no spurious wake-ups. Real-time threads are woken first, by their priority at
+ * the beginning of the wait, and in FIFO order among equals (pthread_cond_signal(3p)). No signal is
+ * lost: a waiter enters the list under the lock, before another thread can change the condition.
  *
- * Life: it may be destroyed after a broadcast, and at once freed.  Who wakes somebody does not touch it any more when he is
- * awake.  Of those who were woken only who was signalled while others waited does so once, for he may be cancelled, and hand
- * the signal on.  tek__cond_destroy() waits for those, and for those who are just giving up: for ever, as the C library's,
- * for one that never comes out of its wait (longjmp(3) in a handler).
- *
- * What waits is a kernel thread or a user-level thread.  Nothing here allocates.
+ * Life cycle: it may be destroyed after a broadcast, and freed at once. The waker does not access
+ * it once the waiter is awake. Of the woken waiters only one that was signalled while another one
+ * waited accesses it once more: if cancelled, it hands the signal on. tek__cond_destroy() waits for
+ * those waiters, and for those that are giving up. As in the C library, it waits for ever for a
+ * waiter that never leaves its wait (longjmp(3) in a handler).
  */
 #ifndef TEK_SYNC_COND_H
 #define TEK_SYNC_COND_H
@@ -31,37 +32,40 @@
 
 struct tek_cond_waiter {
 	struct tek_sleeper sleeper;
-	atomic_uint place; /* cond.c */
-	int urgency;       /* of two the more urgent one is woken first: tek__urgency() */
+	atomic_uint place; /* its state: cond.c */
+	int urgency;       /* the more urgent waiter is woken first: tek__urgency() */
 	struct tek_cond_waiter *next, *previous;
 };
 
 struct tek_cond {
 	atomic_uint held;     /* the lock of the list: guard.h */
-	unsigned int process; /* which has written the list last: forked.h */
+	unsigned int process; /* the process that wrote the list last: forked.h */
 	_Atomic(struct tek_cond_waiter *) first;
 	struct tek_cond_waiter *last;
-	unsigned int owing; /* that many may have to hand a signal on still */
+	unsigned int owing; /* waiters that may still have to hand a signal on */
 };
 
-/* The calling thread waits, which has what protects the condition locked. */
+/* Puts the calling thread, which holds the lock of the condition, into the list. */
 void tek__cond_enter(struct tek_cond *cond, struct tek_cond_waiter *waiter);
 
 /*
- * Until it is woken: 0, ETIMEDOUT, EINVAL (`until` is no time).  Signals are handled meanwhile.  A cancellation point,
- * where tek__cond_leave() is to be called by a clean-up handler.
+ * Waits until it is woken: 0, ETIMEDOUT, EINVAL (`until` is not a valid time). Signals are handled
+ * meanwhile. A cancellation point: its clean-up handler has to call tek__cond_leave().
  */
 int tek__cond_sleep(struct tek_cond *cond, struct tek_cond_waiter *waiter, struct tek_until until);
 
-/* It has entered, but does not wait: a signal that has found it already goes to another one. */
+/*
+ * For a waiter that has entered and does not wait. A signal that it has received goes to another
+ * waiter.
+ */
 void tek__cond_leave(struct tek_cond *cond, struct tek_cond_waiter *waiter);
 
-/* One of those who wait. */
+/* Wakes one waiter. */
 void tek__cond_signal(struct tek_cond *cond);
-/* All of them. */
+/* Wakes all waiters. */
 void tek__cond_broadcast(struct tek_cond *cond);
 
-/* 0, EBUSY: somebody waits.  May wait itself: above. */
+/* 0; EBUSY: a thread waits. May block: see above. */
 int tek__cond_destroy(struct tek_cond *cond);
 
 #endif

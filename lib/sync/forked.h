@@ -1,13 +1,15 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
 /*
- * fork(2): the child has one thread and the memory of all.  Objects at which others wait in the parent have these in
- * their queues there, on stacks that are not theirs any more, and nobody is there who could be handed a lock or be woken.
+ * Objects after fork(2): the child has one thread and a copy of all memory. An object's queue in
+ * the child still has the parent's waiters, which do not exist there: none can own a lock or be
+ * woken.
  *
- * One rule for all of them: an object says which process wrote it last.  Where that is another one, whoever comes first
- * takes the queue for empty, and touches nothing of it.
+ * One rule for all objects: each records the process that wrote it last. Where that is another
+ * process, the first thread to use the object takes the queue as empty and does not access its
+ * entries.
  *
- * A process is known by a number in a page that the kernel clears in the child (madvise(2), MADV_WIPEONFORK): so it is
- * right in everybody's pthread_atfork(3) handlers, and after _Fork(3).
+ * A process is identified by a number in a page that the kernel clears in the child (madvise(2),
+ * MADV_WIPEONFORK). So the number is right in all pthread_atfork(3) handlers, and after _Fork(3).
  */
 #ifndef TEK_SYNC_FORKED_H
 #define TEK_SYNC_FORKED_H
@@ -15,17 +17,20 @@
 #include <stdatomic.h>
 #include <stdbool.h>
 
-/* Beside the number in an object's word: one thread puts it in order. */
+/* Flag beside the number in an object's word: one thread is resetting the object. */
 #define TEK_PROCESS_CLAIMED 1u
 /* The number of the first process, and the step to the next one. */
 #define TEK_PROCESS_FIRST 2u
 
 extern atomic_uint *tek__process_word __attribute__((visibility("hidden")));
 
-/* In a child that nobody has asked yet. */
+/* Slow path: the first call in a child. */
 __attribute__((cold, noinline)) unsigned int tek__process_ask(void);
 
-/* Which process this is of those that have had memory in common: not 0, and without CLAIMED. */
+/*
+ * The number of this process among those that descend from one another by fork(): not 0, without
+ * CLAIMED.
+ */
 static inline unsigned int tek__process(void)
 {
 	const unsigned int number = atomic_load_explicit(tek__process_word, memory_order_relaxed);
@@ -40,8 +45,8 @@ static inline bool tek__process_is_ours(atomic_uint *process)
 }
 
 /*
- * Makes an object that another process wrote last this one's: true in one thread, which puts it in order and then says
- * tek__process_claimed(), while others wait; false when that was done.
+ * Takes over an object that another process wrote last. True in one thread: it resets the object
+ * and then calls tek__process_claimed(), while the other callers wait. False once that is done.
  */
 bool tek__process_claim(atomic_uint *process);
 void tek__process_claimed(atomic_uint *process);

@@ -5,7 +5,7 @@
 
 #define NAP_NS 1000000
 
-/* What somebody has claimed and not put in order yet, of whatever process, is free. */
+/* A word that is claimed and not reset yet, of any process, is free. */
 static bool is_held(const struct tek_lock *lock, atomic_uint *process,
 		    const struct tek_lock_kind *kind)
 {
@@ -21,8 +21,8 @@ static void clear(struct tek_lock *lock, atomic_uint *process)
 }
 
 /*
- * As long as the word says another process nobody of this one has written the lock, but who has claimed it: only that one
- * clears it.  If it is this one's by now, it is just locked.
+ * While the word names another process, only the thread that has claimed the lock writes it, to
+ * clear it. Once the word names this process, the lock is simply locked.
  */
 bool tek__forked_lock_adopt(struct tek_lock *lock, atomic_uint *process,
 			    const struct tek_lock_kind *kind)

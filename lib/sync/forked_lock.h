@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
 /*
- * A lock of whatever kind with a word that says which process wrote it last: forked.h.  Zero, beside a lock of zeros, is a
- * free one.
+ * A lock of any kind with a word that records the process that wrote it last: forked.h. Zero,
+ * beside a lock of zeros, is a free one.
  *
- * What a child finds free is free: what is left in it are those who waited in the parent.  What it finds locked is locked
- * until the thread that was so when it forked unlocks it, which makes it a lock of zeros, a free one of each kind; until then
- * the others wait beside the lock.
+ * A lock that the child finds free is free; its queue has waiters of the parent only. A lock that
+ * it finds locked stays locked until the thread that held it at the fork unlocks it. That makes it
+ * a lock of zeros, free in each kind. Until then the other threads wait beside the lock.
  */
 #ifndef TEK_SYNC_FORKED_LOCK_H
 #define TEK_SYNC_FORKED_LOCK_H
@@ -13,13 +13,13 @@
 #include "sync/forked.h"
 #include "sync/lock.h"
 
-/* Where another process wrote it last.  False: it was locked then. */
+/* For a lock that another process wrote last. False: it was locked then. */
 bool tek__forked_lock_adopt(struct tek_lock *lock, atomic_uint *process,
 			    const struct tek_lock_kind *kind);
-/* Waits for that: 0, ETIMEDOUT, EINVAL. */
+/* The same, but waits: 0, ETIMEDOUT, EINVAL. */
 int tek__forked_lock_adopt_until(struct tek_lock *lock, atomic_uint *process,
 				 const struct tek_lock_kind *kind, struct tek_until until);
-/* By a holder since before the fork; or it is not locked, then nothing happens.  0. */
+/* For the thread that has held it since before the fork; a free lock is left alone. Returns 0. */
 int tek__forked_lock_unlock(struct tek_lock *lock, atomic_uint *process,
 			    const struct tek_lock_kind *kind);
 

@@ -46,7 +46,7 @@ static long lock_pi(atomic_uint *word, struct tek_until until)
 	return syscall(TEK_SYS_FUTEX, word, FUTEX_LOCK_PI2 | FUTEX_PRIVATE_FLAG, 0, until.at);
 }
 
-/* EOVERFLOW and such are the kernel's; what it says of who waits is one of these. */
+/* EOVERFLOW and such mean a failure of the kernel's; a waiter's own error is one of these. */
 int tek__futex_lock_pi(atomic_uint *word, struct tek_until until)
 {
 	const int before = errno;

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
 /*
- * What guards a list for a few instructions: a word, 0 or the number of the process that holds it (forked.h).  Of the
- * parent of a fork() nobody holds it in the child, who may have been in the middle.
+ * An object lock that protects a list for a few instructions: a word, 0 or the number of the
+ * process that holds it (forked.h). In the child of a fork() the word may hold the parent's number;
+ * the child then takes it as free.
  */
 #ifndef TEK_SYNC_GUARD_H
 #define TEK_SYNC_GUARD_H

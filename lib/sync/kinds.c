@@ -32,6 +32,9 @@ const struct tek_spin_kind *tek__spin_kind_for(const char *name)
 	for (const struct tek_spin_kind *const *kind = tek__spin_kinds; *kind; kind++)
 		if (strcmp((*kind)->name, name) == 0)
 			return *kind;
-	/* Whoever sleeps elsewhere spins here, and not in a queue of those that may be preempted. */
+	/*
+	 * A kind that sleeps elsewhere spins here, and not in a queue of threads that may be
+	 * preempted.
+	 */
 	return !lock ? NULL : lock->fifo ? &tek__spin_ticket : &tek__spin_tatas;
 }

@@ -1,15 +1,18 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
 /*
- * Locks, one kind in each file: lock_NAME.c.
+ * Locks, one kind in each file: lock_NAME.c. The callers are the functions of preload/sync/.
  *
- * A lock is two words that fit into a pthread_mutex_t beside what the C library keeps there (preload/sync/mutex.c).
- * All zero is a free one of whatever kind.  It has no owner, cannot be locked again by who holds it, and knows nothing
- * of kinds: who uses it calls the functions of one kind from its first use to its last.
+ * A lock is two words that fit into a pthread_mutex_t beside the fields of the C library
+ * (preload/sync/mutex.c). All zero is a free lock of any kind. It has no owner, its holder cannot
+ * lock it again, and it does not record its kind: a user calls the functions of one kind from first
+ * use to last.
  *
- * Life: nobody reads or writes a lock after the store that unlocks it, so who locks it next may destroy and free it.
+ * Life cycle: no thread accesses a lock after the store that unlocks it, so the next holder may
+ * destroy and free it.
  *
- * Who waits does so by the means of waiting.h: kernel threads and user-level threads alike.  No function here is
- * async-signal-safe or a cancellation point, and none allocates, so that allocators may lock.
+ * Waiters wait by the functions of waiting.h, kernel threads and user-level threads alike. No
+ * function here is async-signal-safe or a cancellation point, and none allocates, so allocators may
+ * lock.
  */
 #ifndef TEK_SYNC_LOCK_H
 #define TEK_SYNC_LOCK_H
@@ -26,27 +29,30 @@ struct tek_lock {
 };
 
 /*
- * The functions of a kind.  Acquiring is an acquire operation, and releasing a release operation, in the sense of C11:
- * what was written under the lock is seen by who has it next.
+ * The functions of a kind. Locking is an acquire operation, and unlocking a release operation, in
+ * the sense of C11: the next holder sees what was written under the lock.
  */
 struct tek_lock_kind {
 	const char *name;  /* as --lock has it */
 	const char *about; /* a few words for --help */
-	bool fifo;         /* who came first gets it first */
-	bool sleeps;       /* who waits for long sleeps */
+	bool fifo;         /* waiters get it in FIFO order */
+	bool sleeps;       /* a long wait sleeps */
 
-	/* 0, as of unlock(): so pthread_mutex_lock(3) ends with a jump. */
+	/* Returns 0, as unlock() does: so pthread_mutex_lock(3) ends with a jump. */
 	int (*lock)(struct tek_lock *lock);
 	bool (*try)(struct tek_lock *lock);
-	/* 0, ETIMEDOUT, EINVAL: `until` is no time (found out only if it has to wait). */
+	/* 0, ETIMEDOUT; EINVAL: `until` is not a valid time (checked only if it has to wait). */
 	int (*lock_until)(struct tek_lock *lock, struct tek_until until);
-	/* By the thread that has locked it.  Of a free one: it stays so; not if others lock it meanwhile. */
+	/*
+	 * By the thread that has locked it. A free lock stays free, unless another thread locks it
+	 * meanwhile.
+	 */
 	int (*unlock)(struct tek_lock *lock);
-	/* Of one that nobody writes meanwhile: a copy. */
+	/* For a lock that no thread writes meanwhile: a copy. */
 	bool (*is_locked)(const struct tek_lock *lock);
 	/*
-	 * In a child of fork(), of one that the calling thread had locked in the parent, before its words are cleared.  NULL:
-	 * it has nothing beside them.
+	 * In a child of fork(), for a lock that the calling thread had locked in the parent, before
+	 * its words are cleared. NULL: the kind has no state beside them.
 	 */
 	void (*leave)(const struct tek_lock *lock);
 };
@@ -54,10 +60,10 @@ struct tek_lock_kind {
 /* Ends with NULL; the order is that of --help. */
 extern const struct tek_lock_kind *const tek__lock_kinds[] __attribute__((visibility("hidden")));
 
-/* NULL: there is none of that name. */
+/* NULL: no kind has that name. */
 const struct tek_lock_kind *tek__lock_kind_named(const char *name);
 
-/* Of the kinds whose first word is 0 exactly if it is free. */
+/* For the kinds where a first word of 0 means free, and any other one locked. */
 static inline bool tek__lock_has_first(const struct tek_lock *lock)
 {
 	return atomic_load_explicit(&lock->first, memory_order_relaxed) != 0;
@@ -77,17 +83,22 @@ TEK_LOCK_KIND(futex);
 TEK_LOCK_KIND(pi);
 TEK_LOCK_KIND(auto);
 
-/* What the locks of kind auto of this process have done since it began (lock_auto.c). */
+/* Counts of all locks of kind auto since this process began (lock_auto.c). */
 struct tek_lock_auto_counts {
-	unsigned long to_park; /* how often one went from spinning to parking */
+	unsigned long to_park; /* changes from spinning to parking */
 	unsigned long to_spin; /* and back */
 };
 void tek__lock_auto_counts(struct tek_lock_auto_counts *counts);
 
-/* So often in a row must a thread find that nobody has slept, at whichever locks, and this one spins again. */
+/*
+ * A thread has to find no sleeper so many times in a row, at any locks; then the lock at hand spins
+ * again.
+ */
 extern unsigned int tek__lock_auto_calm __attribute__((visibility("hidden")));
 
-/* The same of single ones, by number from 0; false: there are no more.  Whether *lock still exists nobody knows. */
+/*
+ * The same of single locks, by number from 0; false: there are no more. *lock may no longer exist.
+ */
 #define TEK_LOCK_AUTO_CHANGED 16
 bool tek__lock_auto_changed(unsigned int number, const struct tek_lock **lock,
 			    struct tek_lock_auto_counts *counts);

@@ -1,45 +1,47 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
 /*
- * A lock that chooses: it is a spin lock until somebody has waited for long, then one at which waiters sleep, until
- * nobody has slept for a while.  What differs is how it is unlocked: by a plain store, or by an exchange that sees
- * whether somebody is to be woken.  That is settled when it is locked, by its holder.
+ * An adaptive lock. It is a spin lock until a waiter has waited for long; then its waiters sleep,
+ * until none has slept for a while. The two modes differ in unlocking: by a plain store, or by an
+ * exchange that shows whether a waiter is to be woken. The holder settles the mode when it locks.
  *
- * After B.-H. Lim, A. Agarwal: Reactive Synchronization Algorithms for Multiprocessors (1994): the holder alone may change
- * what the lock is.
+ * After B.-H. Lim, A. Agarwal: Reactive Synchronization Algorithms for Multiprocessors (1994): only
+ * the holder may change the mode.
  *
  *	first	a number, and LOCKED, PARKED, or KEPT
- *	second	the number of a free lock; PARKS: who locks it next is to let others sleep; OWED: who sleeps has been
- *		too late before, so it is to be kept for those who sleep.  Behind it, turn.h
+ *	second	the number of a free lock; PARKS: the next holder is to let waiters sleep; OWED: a
+ *		sleeper is starved, so the lock is to be reserved for sleepers.  Behind it, turn.h
  *
- * It is free when both have the same number and `first` no flags.  Who locks it so that others spin raises the number in
- * `first`, and its unlock the one in `second`: the instruction that locks it finds a word that nobody has just written,
- * which is a quarter of what locking and unlocking take on some processors.  Who locks it so that others may sleep sets
- * LOCKED and keeps the number.
+ * It is free when both words have the same number and `first` no flags. A holder that lets waiters
+ * spin raises the number in `first`, and its unlock the one in `second`. So the locking instruction
+ * finds a word that was not written just before, a quarter of the cost on some processors. A holder
+ * that lets waiters sleep sets LOCKED and keeps the number.
  *
- * No number comes again in `first` once the one in `second` is past it (but after 2^30 times), so one that is found equal to a
- * number read from `second` before shows that the lock is free.
+ * No number recurs in `first` once `second` is past it (within 2^30 times). So if `first` equals a
+ * number that was read from `second` before, the lock is free.
  */
 #include "sync/lock.h"
 #include "sync/poll.h"
 #include "sync/turn.h"
 
-#define LOCKED 1u /* others may sleep */
-#define PARKED 2u /* and may do so already */
-#define KEPT 2u   /* alone: free, for those who have slept; others let them come first */
+#define LOCKED 1u /* locked, and waiters may sleep */
+#define PARKED 2u /* and a waiter may sleep already */
+#define KEPT 2u   /* alone: free, reserved for waiters that have slept */
 #define FLAGS (LOCKED | PARKED)
 #define PARKS 1u
 #define OWED 2u
 #define NEXT 4u /* number */
 
-/* While it may not sleep it looks now and then: as long as it has waited, until it looks again. */
+/*
+ * While a waiter may not sleep, it naps between polls, each time as long as it has waited so far.
+ */
 #define NAP_NS 50000
 #define NAP_NS_MAX 200000
 
-/* Where pointers have 32 bits there is no room for a turn: all have it at once. */
+/* With 32-bit pointers there is no room for the turn: each waiter is a designated waiter. */
 #define HAS_TURN (sizeof(uintptr_t) > sizeof(atomic_uint))
 
 static atomic_ulong to_park, to_spin;
-/* The first ones that changed. */
+/* The first locks that changed their mode. */
 static struct {
 	_Atomic(struct tek_lock *) lock;
 	atomic_bool parks;
@@ -75,20 +77,23 @@ static unsigned int free_one(unsigned int number)
 	return number & ~FLAGS;
 }
 
-/* By what its words say. */
+/* By the values of both words. */
 static bool has_holder(unsigned int seen, unsigned int number)
 {
 	return (seen & LOCKED) || (int)(free_one(seen) - free_one(number)) > 0;
 }
 
-/* Acquires: synchronises with the exchange that unlocks; with the store that unlocks does read_number(), before. */
+/*
+ * Acquires: synchronises with the exchange that unlocks. read_number(), called before, synchronises
+ * with the store that unlocks.
+ */
 static bool exchange(struct tek_lock *lock, unsigned int seen, unsigned int wanted)
 {
 	return atomic_compare_exchange_strong_explicit(word_of(lock), &seen, wanted,
 						       memory_order_acquire, memory_order_relaxed);
 }
 
-/* Counts what it was not before: what asks for a change may do so twice. */
+/* Counts changes of the mode only: a request for a change may come twice. */
 static void note(struct tek_lock *lock, bool parks)
 {
 	for (unsigned int i = 0; i < TEK_LOCK_AUTO_CHANGED; i++) {
@@ -108,13 +113,16 @@ static void note(struct tek_lock *lock, bool parks)
 	atomic_fetch_add_explicit(parks ? &to_park : &to_spin, 1, memory_order_relaxed);
 }
 
-/* So that others may sleep.  `seen` is as it was and free, with that number. */
+/* Locks it so that waiters may sleep. `seen` is the word of a free lock with that number. */
 static bool take_as(struct tek_lock *lock, unsigned int seen, unsigned int number,
 		    unsigned int flags)
 {
 	if (!exchange(lock, seen, free_one(number) | flags))
 		return false;
-	/* While it is LOCKED this says so, too: unlock() looks here only.  It may have been cleared since it was read. */
+	/*
+	 * While it is LOCKED, PARKS is set here too: unlock() reads this word only. It may be clear
+	 * since `number` was read.
+	 */
 	if (!(atomic_load_explicit(number_of(lock), memory_order_relaxed) & PARKS)) {
 		atomic_store_explicit(number_of(lock), free_one(number) | PARKS,
 				      memory_order_relaxed);
@@ -133,8 +141,8 @@ static bool take(struct tek_lock *lock)
 }
 
 /*
- * No holder puts the number in `second` before the other one.  Where a second unlock has done so, which was late, the lock is free
- * indeed, and is put in order.
+ * No holder advances `second` past `first`. A late second unlock may have done so: then the lock is
+ * free, and its words are repaired here.
  */
 static bool is_free(struct tek_lock *lock)
 {
@@ -153,16 +161,16 @@ static bool try(struct tek_lock *lock)
 	       take_as(lock, free_one(number) | KEPT, number, FLAGS);
 }
 
-/* Looks first: others write there. */
+/* Reads first, because other threads write this word. */
 static bool look(struct tek_lock *lock)
 {
 	return is_free(lock) && take(lock);
 }
 
-/* For who has slept: it says PARKED also for others, as it cannot know that nobody else does. */
+/* For a waiter that has slept: it sets PARKED, as it cannot know that no other thread sleeps. */
 static bool look_again(struct tek_lock *lock)
 {
-	(void)is_free(lock); /* puts it in order */
+	(void)is_free(lock); /* repairs it */
 	const unsigned int number = read_number(lock);
 	const unsigned int seen = atomic_load_explicit(word_of(lock), memory_order_relaxed);
 
@@ -170,7 +178,9 @@ static bool look_again(struct tek_lock *lock)
 	       take_as(lock, seen, number, FLAGS);
 }
 
-/* The next one who locks it will let others sleep.  An unlock at the same time may undo that: it is asked again, then. */
+/*
+ * The next holder will let waiters sleep. A concurrent unlock may undo that; then it is set again.
+ */
 static void ask_to_park(struct tek_lock *lock)
 {
 	if (!(atomic_load_explicit(number_of(lock), memory_order_relaxed) & PARKS) &&
@@ -178,7 +188,10 @@ static void ask_to_park(struct tek_lock *lock)
 		note(lock, true);
 }
 
-/* As long as this one holder has it: 0, ETIMEDOUT or EINVAL.  A real-time thread looks each time as soon. */
+/*
+ * Sleeps between polls while the lock is in spin mode: 0, ETIMEDOUT or EINVAL. A real-time thread
+ * keeps the first interval.
+ */
 static int nap(long *ns, struct tek_until until)
 {
 	struct tek_spinning spinning = {0};
@@ -192,7 +205,7 @@ static int nap(long *ns, struct tek_until until)
 	return 0;
 }
 
-/* Until it may be free; 0, ETIMEDOUT, EINVAL. */
+/* Sleeps until the lock may be free: 0, ETIMEDOUT, EINVAL. */
 static int sleep(struct tek_lock *lock, unsigned int seen, bool is_owed, struct tek_until until)
 {
 	if (is_owed)
@@ -200,7 +213,7 @@ static int sleep(struct tek_lock *lock, unsigned int seen, bool is_owed, struct 
 	return tek__park(word_of(lock), seen, until);
 }
 
-/* Who has slept and goes without the lock wakes another one in its place. */
+/* A waiter that has slept and leaves without the lock wakes another one in its place. */
 static int take_turn(struct tek_lock *lock, struct tek_until until)
 {
 	bool has_slept = false;
@@ -251,7 +264,7 @@ static __attribute__((noinline)) int lock_slowly(struct tek_lock *lock)
 	return lock_until(lock, TEK_FOR_EVER);
 }
 
-/* As take(), and so few instructions where nobody sleeps or has slept. */
+/* As take(), in few instructions where no waiter sleeps or has slept. */
 static int lock(struct tek_lock *lock)
 {
 	const unsigned int number = read_number(lock);
@@ -261,7 +274,10 @@ static int lock(struct tek_lock *lock)
 	return exchange(lock, number, number + NEXT) ? 0 : lock_slowly(lock);
 }
 
-/* Whether nobody has slept for so long that it may spin again.  By a holder that let others sleep. */
+/*
+ * True if no waiter has slept for so long that it may spin again. Called by a holder that let
+ * waiters sleep.
+ */
 static bool has_calmed(unsigned int seen)
 {
 	if (!(seen & PARKED) && ++calm < tek__lock_auto_calm)
@@ -270,7 +286,7 @@ static bool has_calmed(unsigned int seen)
 	return !(seen & PARKED);
 }
 
-/* By a holder that let others spin.  That one is OWED helps nobody where none is to sleep. */
+/* By a holder that let waiters spin. OWED is dropped where no waiter is to sleep. */
 static int let_go(struct tek_lock *lock, unsigned int number)
 {
 	const unsigned int asked = number & PARKS ? number & (PARKS | OWED) : 0;
@@ -280,7 +296,7 @@ static int let_go(struct tek_lock *lock, unsigned int number)
 	return 0;
 }
 
-/* By one that let others sleep.  The word may change meanwhile from LOCKED to PARKED, and not otherwise. */
+/* By a holder that let waiters sleep. Meanwhile the word may change from LOCKED to PARKED only. */
 static int let_go_and_wake(struct tek_lock *lock, unsigned int number, unsigned int seen)
 {
 	unsigned int left = free_one(number);
@@ -306,7 +322,7 @@ static __attribute__((noinline)) int unlock_slowly(struct tek_lock *lock, unsign
 	return seen & LOCKED ? let_go_and_wake(lock, number, seen) : let_go(lock, number);
 }
 
-/* Looks whether it is locked, and so that others spin, for who unlocks twice. */
+/* Checks that it is locked in spin mode, for the sake of a double unlock. */
 static int unlock(struct tek_lock *lock)
 {
 	const unsigned int number = atomic_load_explicit(number_of(lock), memory_order_relaxed);

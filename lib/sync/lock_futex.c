@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
 /*
- * The futex mutex: who does not get it at once sleeps.
+ * The futex mutex: a thread that does not get it at once sleeps.
  *
  * U. Drepper, Futexes Are Tricky (2011), mutex 2; sync/word.h.
  */

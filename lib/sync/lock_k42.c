@@ -1,14 +1,15 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
 /*
- * K42: a queue lock like MCS that needs no node from its user: who waits has one on its stack, and when it gets the lock
- * moves what it says into the lock.
+ * K42: a queue lock like MCS that needs no node from its user. A waiter has one on its stack, and
+ * moves its content into the lock when it gets the lock.
  *
  * M. L. Scott: Shared-Memory Synchronization (2013), 4.3.2; rtos-linux-scalability-2018, 3.1.5.
  *
- * The lock itself is a node, of the holder:
- *	first	the last of the queue: NULL, it is free; the lock's own address, it is locked and nobody waits
- *	second	the first who waits, once that has said so
- * All nodes begin with the fields of a waiter, so who comes last writes to the one before it without knowing which it is.
+ * The lock itself is the holder's node:
+ *	first	the last of the queue: NULL, it is free; the lock's own address, no waiter
+ *	second	the first waiter, once it has linked itself
+ * All nodes begin with the fields of a waiter, so a new waiter writes to the one before it without
+ * knowing its kind.
  */
 #include "sync/lock.h"
 #include "sync/poll.h"
@@ -31,7 +32,7 @@ static bool try(struct tek_lock *lock)
 						       memory_order_acquire, memory_order_relaxed);
 }
 
-/* Of who is about to say so. */
+/* Waits for a waiter that is about to link itself. */
 static uintptr_t next_of(_Atomic uintptr_t *next)
 {
 	struct tek_spinning spinning = {0};
@@ -43,9 +44,9 @@ static uintptr_t next_of(_Atomic uintptr_t *next)
 }
 
 /*
- * This thread has the lock now, and its node goes: what it knows of the next one moves into the lock.  Who comes
- * meanwhile finds this node as the last one, or the lock: `second` is cleared before the exchange, which releases it.
- * Who has found this node writes to it, and is waited for.
+ * This thread has the lock now, and its node goes away: the link to the next waiter moves into the
+ * lock. A new waiter finds this node as the last one, or the lock; the exchange releases the
+ * cleared `second`. A waiter that has found this node writes to it, and is waited for.
  */
 static void leave_queue(struct tek_lock *lock, struct waiter *waiter)
 {
@@ -64,8 +65,8 @@ static void leave_queue(struct tek_lock *lock, struct waiter *waiter)
 }
 
 /*
- * The exchange releases the node's content to who comes next, and acquires that of the node before.  The lock is acquired
- * where `waits` is read as 0, which the holder has released.
+ * The exchange released the node's content to the next waiter, and acquired that of the node
+ * before. Reading `waits` as 0, which the holder has released, acquires the lock.
  */
 static void wait_in_queue(struct tek_lock *lock, struct waiter *waiter, uintptr_t before)
 {
@@ -78,7 +79,10 @@ static void wait_in_queue(struct tek_lock *lock, struct waiter *waiter, uintptr_
 	leave_queue(lock, waiter);
 }
 
-/* Apart, so that who need not wait saves no registers.  `last` is what was found at its end. */
+/*
+ * A function of its own, so that an uncontended lock saves no registers. `last` is the observed
+ * end.
+ */
 static __attribute__((noinline)) int wait(struct tek_lock *lock, uintptr_t last)
 {
 	struct waiter waiter = {.waits = 1};
@@ -107,7 +111,7 @@ static int lock(struct tek_lock *lock)
 		       : wait(lock, last);
 }
 
-/* Nobody can leave the queue: its node would go. */
+/* A waiter cannot leave the queue, as its node would go: so a wait with a deadline polls. */
 static int lock_until(struct tek_lock *lock, struct tek_until until)
 {
 	return tek__poll_until(lock, try, until);
@@ -125,7 +129,7 @@ static int unlock(struct tek_lock *lock)
 			return 0;
 		next = next_of(&lock->second);
 	}
-	/* From here on neither the lock nor the node is touched. */
+	/* From here on neither the lock nor the node is accessed. */
 	atomic_store_explicit(&((struct waiter *)next)->waits, 0, memory_order_release);
 	return 0;
 }

@@ -1,18 +1,21 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
 /*
- * MCS: a queue; each who waits spins at a node of its own, which the one before it writes once.
+ * MCS: a queue; each waiter spins on a node of its own, which its predecessor writes once.
  *
  * J. M. Mellor-Crummey, M. L. Scott: Algorithms for Scalable Synchronization (1991), 2.4.
  *
- * The lock is one word, which only those who come write to: the last of the queue, the holder's node included; NULL: it is
- * free.  The holder finds its node among its own (mcs_node.h).
+ * The lock is one word, which only arriving threads write: the last node of the queue, the holder's
+ * included; NULL: it is free. The holder finds its node among its own (mcs_node.h).
  */
 #include "sync/lock.h"
 #include "sync/mcs_node.h"
 #include "sync/poll.h"
 #include "sync/waiting.h"
 
-/* Looks at one's own node disturb nobody, so the first ones are closer together than turns. */
+/*
+ * Polling its own node disturbs no other thread, so the first polls are closer than spin
+ * iterations.
+ */
 #define LOOKS_BEFORE 64
 
 /* Acquires the lock where it reads what the one before has released. */
@@ -26,7 +29,9 @@ wait_behind(struct tek_mcs_node *before, struct tek_mcs_node *node, const struct
 {
 	struct tek_spinning spinning = {0};
 
-	/* First, for who may search for the holder, and before anybody hands on the lock. */
+	/*
+	 * First, for a thread that may search for the holder, and before the lock can be handed on.
+	 */
 	atomic_store_explicit(&node->waits_for, before, memory_order_release);
 	atomic_store_explicit(&before->next, node, memory_order_release);
 	for (int looks = 0; looks < LOOKS_BEFORE && waits(node); looks++)
@@ -38,8 +43,8 @@ wait_behind(struct tek_mcs_node *before, struct tek_mcs_node *node, const struct
 }
 
 /*
- * The exchange releases the node's content to who comes next, and acquires that of the one before; or it acquires the
- * lock from the exchange that has released it.
+ * The exchange releases the node's content to the next waiter, and acquires the predecessor's.
+ * Without a predecessor it acquires the lock from the exchange that has released it.
  */
 static inline int lock_with(struct tek_mcs_node *node, struct tek_lock *lock)
 {
@@ -88,15 +93,15 @@ static bool try(struct tek_lock *lock)
 	return true;
 }
 
-/* Nobody can leave the queue. */
+/* A waiter cannot leave the queue. */
 static int lock_until(struct tek_lock *lock, struct tek_until until)
 {
 	return tek__poll_until(lock, try, until);
 }
 
 /*
- * To the one behind it, which may be about to say that it is there.  Where another thread unlocks, too, it may have handed it
- * over.
+ * Hands the lock to the next waiter, which may be about to link itself. Another thread that
+ * unlocks, too, may have handed it over already.
  */
 static __attribute__((noinline)) int hand_over(struct tek_mcs_node *node,
 					       const struct tek_lock *lock)
@@ -115,7 +120,10 @@ static __attribute__((noinline)) int hand_over(struct tek_mcs_node *node,
 	return 0;
 }
 
-/* The node stays the holder's until nobody can find it any more; the lock is not touched after it was let go. */
+/*
+ * The node stays the holder's until no thread can find it; the lock is not accessed after its
+ * release.
+ */
 static inline int unlock_with(struct tek_mcs_node *node, struct tek_lock *lock)
 {
 	uintptr_t last = (uintptr_t)node;
@@ -136,8 +144,8 @@ static __attribute__((noinline)) int unlock_with_other(struct tek_lock *lock)
 }
 
 /*
- * Mostly the calling thread has locked it itself, with its first node: then nothing of the lock is read, which others write
- * to.
+ * Mostly the calling thread has locked it itself, with its first node. Then the lock, which other
+ * threads write, is not read.
  */
 static int unlock(struct tek_lock *lock)
 {

@@ -1,14 +1,15 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
 /*
- * Spin, then sleep, one of those who wait for the lock and the others for their turn; whoever comes by takes it if it is free.
- * Its word says whether somebody sleeps for it, so no system call is made where nobody does.
+ * Spin, then sleep: the designated waiter for the lock, the other waiters for the turn. Any thread
+ * takes the lock when it is free. Its word records whether a thread sleeps, so no system call is
+ * made without sleepers.
  *
  * U. Drepper, Futexes Are Tricky (2011), mutex 2, twice; with spinning before.
  *
- * Who unlocks it and locks it again at once would always be before those whom it has woken.  So now and then it is kept for
- * them.
+ * A thread that unlocks and locks again at once would always precede the waiters that it has woken.
+ * So now and then the lock is reserved for them.
  *
- *	first	whose it is, below
+ *	first	its state, below
  *	second	turn.h
  */
 #include "sync/lock.h"
@@ -18,9 +19,9 @@
 enum {
 	FREE,
 	LOCKED,
-	PARKED, /* locked, and somebody may sleep */
-	OWED,   /* the same, and who sleeps has been too late before */
-	KEPT,   /* free, for those who have slept: others let them come first */
+	PARKED, /* locked, and a thread may sleep */
+	OWED,   /* the same, and a sleeper is starved */
+	KEPT,   /* free, reserved for waiters that have slept */
 };
 
 static atomic_uint *word_of(struct tek_lock *lock)
@@ -49,13 +50,13 @@ static bool try(struct tek_lock *lock)
 	return take(lock) || exchange(lock, KEPT, PARKED);
 }
 
-/* Looks first: others write there. */
+/* Reads first, because other threads write this word. */
 static bool look(struct tek_lock *lock)
 {
 	return atomic_load_explicit(word_of(lock), memory_order_relaxed) == FREE && take(lock);
 }
 
-/* For who has slept: it says PARKED also for others, as it cannot know that nobody else does. */
+/* For a waiter that has slept: it sets PARKED, as it cannot know that no other thread sleeps. */
 static bool look_again(struct tek_lock *lock)
 {
 	const unsigned int seen = atomic_load_explicit(word_of(lock), memory_order_relaxed);
@@ -113,7 +114,7 @@ static __attribute__((noinline)) int unlock_and_wake(struct tek_lock *lock, unsi
 	return 0;
 }
 
-/* An exchange, so that what is written by who will sleep is either seen or follows. */
+/* An exchange: a waiter's concurrent store is either seen here or comes after it. */
 static int unlock(struct tek_lock *lock)
 {
 	unsigned int seen = LOCKED;

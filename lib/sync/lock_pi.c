@@ -1,12 +1,14 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
 /*
- * Spin, then sleep, with priority inheritance: while somebody of higher priority sleeps for it, its holder has that
- * priority.  The kernel keeps the queue, by priority, and hands the lock over.
+ * Spin, then sleep, with priority inheritance: while a thread of higher priority sleeps for it, its
+ * holder has that priority. The kernel keeps the queue, by priority, and hands the lock over.
  *
- * futex(2), FUTEX_LOCK_PI; L. Sha, R. Rajkumar, J. P. Lehoczky: Priority Inheritance Protocols (1990).
+ * futex(2), FUTEX_LOCK_PI; L. Sha, R. Rajkumar, J. P. Lehoczky: Priority Inheritance Protocols
+ * (1990).
  *
- * The kernel knows kernel threads only.  In a process with user-level threads the lock is the futex mutex: a user-level
- * thread goes from kernel thread to kernel thread while it holds it, and has no priority of the kernel's.
+ * The kernel knows kernel threads only.  In a process with user-level threads the lock is the futex
+ * mutex: a user-level thread goes from kernel thread to kernel thread while it holds it, and has no
+ * priority of the kernel's.
  */
 #include "sync/futex.h"
 #include "sync/lock.h"
@@ -25,7 +27,7 @@ static atomic_uint *word_of(struct tek_lock *lock)
 	return (atomic_uint *)&lock->first;
 }
 
-/* The kernel keeps these 30 bits free for it, and has the others. */
+/* The kernel leaves 30 bits for the thread id, and uses the other ones. */
 static unsigned int self(void)
 {
 	return (unsigned int)tek__sync_gettid();
@@ -47,7 +49,9 @@ static bool look(struct tek_lock *lock)
 	return atomic_load_explicit(word_of(lock), memory_order_relaxed) == 0 && try(lock);
 }
 
-/* Its holder has ended, or is this thread: nobody will ever unlock it.  As the C library's mutexes do. */
+/*
+ * Its holder has ended, or is this thread: no thread will unlock it. As the C library's mutexes do.
+ */
 static int wait_in_vain(struct tek_until until)
 {
 	atomic_uint nobody = 0;
@@ -95,8 +99,8 @@ static int sleep(struct tek_lock *lock, struct tek_until until)
 }
 
 /*
- * As long as anybody sleeps the kernel hands the lock on, a switch of threads each time: so ordinary threads are patient
- * before.  The priority of a real-time thread only counts once it sleeps.
+ * While a thread sleeps, the kernel hands the lock on, with a context switch each time: so ordinary
+ * threads poll patiently first. The priority of a real-time thread only counts once it sleeps.
  */
 static __attribute__((noinline)) int wait(struct tek_lock *lock, struct tek_until until)
 {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
 /*
- * Test-and-set: who waits writes again and again, and the lock's line goes from cache to cache.  One instruction is all
- * that it asks of a processor: what RTOS for few cores have.
+ * Test-and-set: a waiter writes again and again, and the lock's line goes from cache to cache. One
+ * instruction is all that it asks of a processor: what RTOS for few cores have.
  *
  * rtos-linux-scalability-2018, 3.1.5.
  */
@@ -9,7 +9,10 @@
 #include "sync/poll.h"
 #include "sync/waiting.h"
 
-/* The exchange acquires: what is read under the lock is read after it.  It synchronises with the store that unlocks. */
+/*
+ * The exchange acquires: what is read under the lock is read after it.  It synchronises with the
+ * store that unlocks.
+ */
 static bool try(struct tek_lock *lock)
 {
 	return atomic_exchange_explicit(&lock->first, 1, memory_order_acquire) == 0;
@@ -25,7 +28,7 @@ static __attribute__((noinline)) int spin(struct tek_lock *lock)
 	return 0;
 }
 
-/* Apart, so that who need not wait saves no registers. */
+/* A function of its own, so that an uncontended lock saves no registers. */
 static int lock(struct tek_lock *lock)
 {
 	return try(lock) ? 0 : spin(lock);

@@ -1,20 +1,25 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
 /*
- * Test, and test-and-set: who waits only reads, so the lock's line stays in its cache until it is released.
+ * Test, and test-and-set: a waiter only reads, so the lock's line stays in its cache until it is
+ * released.
  *
- * T. E. Anderson, The Performance of Spin Lock Alternatives (1990); rtos-linux-scalability-2018, 3.1.5.
+ * T. E. Anderson, The Performance of Spin Lock Alternatives (1990); rtos-linux-scalability-2018,
+ * 3.1.5.
  */
 #include "sync/lock.h"
 #include "sync/poll.h"
 #include "sync/waiting.h"
 
-/* The exchange acquires: what is read under the lock is read after it.  It synchronises with the store that unlocks. */
+/*
+ * The exchange acquires: what is read under the lock is read after it.  It synchronises with the
+ * store that unlocks.
+ */
 static bool take(struct tek_lock *lock)
 {
 	return atomic_exchange_explicit(&lock->first, 1, memory_order_acquire) == 0;
 }
 
-/* Whoever reads so goes on to take(), which orders what follows. */
+/* Each reader goes on to take(), which orders the later accesses. */
 static bool is_free(struct tek_lock *lock)
 {
 	return atomic_load_explicit(&lock->first, memory_order_relaxed) == 0;

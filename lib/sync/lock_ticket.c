@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
 /*
- * A ticket lock with exponential back-off: who comes takes a number, and looks more and more rarely whether it is called.
- * The paper's BACKOFF, which Linux had on TILE-Gx (rtos-linux-scalability-2018, 3.1.5).
+ * A ticket lock with exponential back-off: a waiter takes a number, and polls ever more rarely
+ * whether it is served. The paper's BACKOFF, which Linux had on TILE-Gx
+ * (rtos-linux-scalability-2018, 3.1.5).
  *
  * J. M. Mellor-Crummey, M. L. Scott: Algorithms for Scalable Synchronization (1991), 2.2.
  */
@@ -11,8 +12,9 @@
 #include "sync/waiting.h"
 
 /*
- * Turns from look to look.  Who looks late lets everybody behind wait, so it stays short, and the first looks are many:
- * where the holder has the lock for moments only, a look that takes some cycles more than need be is much.
+ * Spin iterations between two polls. A late poll delays all later waiters, so it stays short, and
+ * the first looks are many: where the holder has the lock for moments only, a look that takes some
+ * cycles more than need be is much.
  */
 #define LOOKS_BEFORE 32
 #define TURNS_MAX 16
@@ -45,7 +47,7 @@ static int lock(struct tek_lock *lock)
 	return 0;
 }
 
-/* Nobody can give a ticket back. */
+/* A ticket cannot be returned. */
 static int lock_until(struct tek_lock *lock, struct tek_until until)
 {
 	return tek__poll_until(lock, tek__ticket_try, until);

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
 /*
- * A ticket lock with proportional back-off: who waits looks the more rarely the more are before it.
+ * A ticket lock with proportional back-off: the more waiters are before it, the more rarely a
+ * waiter polls.
  *
  * J. M. Mellor-Crummey, M. L. Scott: Algorithms for Scalable Synchronization (1991), 2.2.
  */
@@ -9,10 +10,12 @@
 #include "sync/ticket.h"
 #include "sync/waiting.h"
 
-/* Turns for each who is before the next one; the next one itself looks at each turn. */
+/*
+ * Spin iterations for each waiter before the next one; the next one itself polls at each iteration.
+ */
 #define TURNS_EACH 4
 
-/* Apart, so that who need not wait saves no registers. */
+/* A function of its own, so that an uncontended lock saves no registers. */
 static __attribute__((noinline)) void back_off(struct tek_lock *lock, uintptr_t ticket)
 {
 	struct tek_spinning spinning = {0};
@@ -33,7 +36,7 @@ static int lock(struct tek_lock *lock)
 	return 0;
 }
 
-/* Nobody can give a ticket back. */
+/* A ticket cannot be returned. */
 static int lock_until(struct tek_lock *lock, struct tek_until until)
 {
 	return tek__poll_until(lock, tek__ticket_try, until);

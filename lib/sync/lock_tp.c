@@ -1,17 +1,18 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
 /*
- * A time-published queue lock: who waits in the queue writes down again and again what time it is, so who passes the
- * turn on sees which of them runs, and passes over those that do not.  These find that out when they run again, and
- * queue anew.  Who has waited for long takes its holder for preempted and gives way.
+ * A time-published queue lock. Each waiter in the queue writes the time again and again. The thread
+ * that passes the turn on sees from it which waiters run, and passes over the preempted ones. Those
+ * see that when they run again, and queue anew. A waiter that has waited for long takes the holder
+ * for preempted and yields.
  *
- * After B. He, W. N. Scherer, M. L. Scott: Preemption Adaptivity in Time-Published Queue-Based Spin Locks (2005), with
- * two changes.  What is passed on is not the lock but the turn to try for it next, and whoever comes by takes it if it is
- * free: so nobody waits for a hand-over to a thread that was preempted a moment ago, and a thread that runs alone is as
- * fast as with a test-and-set lock.  And nodes are on the stacks of those who wait, as K42's (lock_k42.c): nobody leaves
- * the queue on its own.
+ * After B. He, W. N. Scherer, M. L. Scott: Preemption Adaptivity in Time-Published Queue-Based Spin
+ * Locks (2005), with two changes. The queue passes on not the lock but the turn to try for it, and
+ * any thread takes the lock when it is free. So no thread waits for a hand-over to a thread that
+ * was just preempted, and a single thread is as fast as with a test-and-set lock. Nodes are on the
+ * waiters' stacks, as in K42 (lock_k42.c): a waiter cannot leave the queue on its own.
  *
- *	first	the last of the queue of those who wait; NULL: nobody
- *	second	HELD, and WANTED: whose turn it is has tried for long
+ *	first	the last waiter of the queue; NULL: none
+ *	second	HELD, and WANTED: the designated waiter has tried for long
  */
 #include "sync/lock.h"
 #include "sync/poll.h"
@@ -20,13 +21,15 @@
 #define HELD 1u
 #define WANTED 2u
 
-/* Who has not written the time for so long does not run.  A turn of spinning is shorter by far. */
+/*
+ * A waiter that has not written the time for so long does not run. A spin iteration is far shorter.
+ */
 #define STALE_US 20
-/* In turn for so long, it says that it wants it... */
+/* A designated waiter sets WANTED after so long... */
 #define PATIENCE_US 200
-/* ...and who unlocks then stays away for so many turns. */
+/* ...and the unlocker then stays away for so many spin iterations. */
 #define TURNS_AWAY 32
-/* From look to look; from giving way to giving way. */
+/* Spin iterations between two polls; between two yields. */
 #define TURNS_APART 16
 #define TURNS_TO_WAY 64
 
@@ -46,7 +49,10 @@ static unsigned int now_us(void)
 	return (unsigned int)now.tv_sec * 1000000u + (unsigned int)(now.tv_nsec / 1000);
 }
 
-/* Acquires: synchronises with the store that unlocks.  An exchange could take WANTED away, and is no faster. */
+/*
+ * Acquires: synchronises with the store that unlocks. An exchange could erase WANTED, and is no
+ * faster.
+ */
 static bool take(struct tek_lock *lock)
 {
 	uintptr_t held = 0;
@@ -60,13 +66,13 @@ static bool try(struct tek_lock *lock)
 	return atomic_load_explicit(&lock->second, memory_order_relaxed) == 0 && take(lock);
 }
 
-/* Releases what is known of the queue to the one that is called, which acquires it in wait_for_turn(). */
+/* Releases the queue's state to the waiter, which acquires it in wait_for_turn(). */
 static void call(struct waiter *waiter, unsigned int status)
 {
 	atomic_store_explicit(&waiter->status, status, memory_order_release);
 }
 
-/* Who stands behind it; NULL: nobody, and it is no longer in the queue. */
+/* Returns the next waiter; NULL: none, and the queue is empty now. */
 static struct waiter *take_out(struct tek_lock *lock, struct waiter *waiter)
 {
 	struct tek_spinning spinning = {0};
@@ -78,7 +84,10 @@ static struct waiter *take_out(struct tek_lock *lock, struct waiter *waiter)
 		return NULL;
 	while (!next) {
 		tek__spin(&spinning);
-		/* Who comes may have been preempted before it said so, and waits for this CPU. */
+		/*
+		 * The next waiter may have been preempted before it linked itself, and wait for
+		 * this CPU.
+		 */
 		if (spinning.turns % TURNS_TO_WAY == 0)
 			tek__give_way();
 		next = atomic_load_explicit(&waiter->next, memory_order_acquire);
@@ -86,13 +95,16 @@ static struct waiter *take_out(struct tek_lock *lock, struct waiter *waiter)
 	return next;
 }
 
-/* The turn of the one that runs and has waited longest.  A node is not touched after its thread was called. */
+/*
+ * Passes the turn to the running waiter that has waited longest. A node is not accessed after its
+ * thread was called.
+ */
 static void pass_turn(struct tek_lock *lock, struct waiter *mine)
 {
 	struct waiter *waiter = take_out(lock, mine), *next;
 
 	for (; waiter; waiter = next) {
-		/* Its own time may be later than ours: it runs, then. */
+		/* Its time may be later than now_us(): then it runs. */
 		const unsigned int time = atomic_load_explicit(&waiter->time_us,
 							       memory_order_relaxed);
 		if ((int)(now_us() - time) <= STALE_US) {
@@ -109,7 +121,7 @@ static void publish(struct waiter *waiter)
 	atomic_store_explicit(&waiter->time_us, now_us(), memory_order_relaxed);
 }
 
-/* Whether its turn has come; otherwise it was passed over, and is no longer in the queue. */
+/* True: its turn has come. False: it was passed over, and is no longer in the queue. */
 static bool wait_for_turn(struct waiter *waiter)
 {
 	struct tek_spinning spinning = {0};
@@ -132,7 +144,7 @@ static void want(struct tek_lock *lock)
 						memory_order_relaxed, memory_order_relaxed);
 }
 
-/* It is this thread's turn: no other one of the queue tries. */
+/* The caller is the designated waiter: no other thread of the queue tries. */
 static void take_turn(struct tek_lock *lock)
 {
 	struct tek_spinning spinning = {0};
@@ -154,8 +166,8 @@ static void take_turn(struct tek_lock *lock)
 }
 
 /*
- * The exchange releases the node to who comes next, and acquires that of the one before.  The lock itself is acquired by
- * try() alone.
+ * The exchange releases the node to the next waiter, and acquires the previous one's. Only try()
+ * acquires the lock itself.
  */
 static __attribute__((noinline)) int wait_in_queue(struct tek_lock *lock)
 {
@@ -182,13 +194,13 @@ static int lock(struct tek_lock *lock)
 	return take(lock) ? 0 : wait_in_queue(lock);
 }
 
-/* Beside the queue: whoever comes by may take it. */
+/* Beside the queue: any thread may take a free lock. */
 static int lock_until(struct tek_lock *lock, struct tek_until until)
 {
 	return tek__poll_until(lock, try, until);
 }
 
-/* A WANTED that is said between the two is lost, and said again. */
+/* A WANTED that is set between the two is lost, and set again. */
 static __attribute__((noinline)) int unlock_wanted(struct tek_lock *lock)
 {
 	const uintptr_t seen = atomic_load_explicit(&lock->second, memory_order_relaxed);
@@ -199,7 +211,7 @@ static __attribute__((noinline)) int unlock_wanted(struct tek_lock *lock)
 	return 0;
 }
 
-/* To read the word that was written last takes longer than to read the other one: 3 ns of 10. */
+/* Reading the word that was written last takes longer than reading the other one: 3 ns of 10. */
 static int unlock(struct tek_lock *lock)
 {
 	if (atomic_load_explicit(&lock->first, memory_order_relaxed) != 0)

@@ -11,9 +11,9 @@
 
 #define PAGES 1024u
 #define SHARED 256u
-/* So many of a thread's nodes are looked at before the queue is searched, which finds each. */
+/* Nodes of a thread that are checked before the queue is searched, which finds each node. */
 #define FIRST 8u
-/* Who has found no page takes so many of the nodes that all share before it looks again: a look at all pages is long. */
+/* A thread that has found no page takes so many shared nodes before it searches all pages again. */
 #define LOOKS_APART 1024u
 
 /*
@@ -32,14 +32,20 @@ const struct tek_lock tek__mcs_waits;
 static pthread_key_t key;
 static bool has_key;
 
-/* Nodes of locks that the thread has left locked stay in use; the next owner of the page passes over them. */
+/*
+ * Nodes of locks that the thread has left locked stay in use; the next owner of the page passes
+ * over them.
+ */
 static void give_page_back(void *page)
 {
 	tek__mcs_page = NULL;
 	atomic_store_explicit(&((struct page *)page)->taken, false, memory_order_release);
 }
 
-/* When the library is loaded: a key of the first ones, for which pthread_setspecific() allocates nothing. */
+/*
+ * When the library is loaded: a key of the first ones, for which pthread_setspecific() allocates
+ * nothing.
+ */
 __attribute__((constructor)) static void make_key(void)
 {
 	has_key = pthread_key_create(&key, give_page_back) == 0;
@@ -171,8 +177,9 @@ struct tek_mcs_node *tek__mcs_node_take_other(void)
 }
 
 /*
- * Somebody has made a new lock of the memory of one that was locked.  Who stood behind such a node may still write to it, so
- * nobody uses it again; but who unlocks in the thread's place may give it back at this moment.
+ * The program has made a new lock in the memory of a locked one. A waiter behind such a node may
+ * still write to it, so it is never used again. A thread that unlocks in its place may return it
+ * right now.
  */
 void tek__mcs_node_forget_before(struct tek_mcs_node *node, const struct tek_lock *lock)
 {
@@ -199,9 +206,10 @@ void tek__mcs_node_leave(const struct tek_lock *lock)
 }
 
 /*
- * Nobody but the caller unlocks, so the holder's node and those behind it stay where they are.  What a node says of the one
- * before it is acquired with it.  Where one says nothing its thread has just come, or has the lock from this moment on; or
- * another thread unlocks, too, which is an error of the program: so the search begins again.
+ * Only the caller unlocks, so the holder's node and the later ones stay in place. A node's link to
+ * its predecessor is acquired with it. A node without that link belongs to a new waiter, or to a
+ * thread that gets the lock just now; or a second thread unlocks, an error of the program. So the
+ * search restarts.
  */
 static struct tek_mcs_node *search_queue(struct tek_lock *lock)
 {

@@ -17,11 +17,11 @@ struct parked {
 	struct parked *next;
 };
 
-/* Those who sleep at words of one bucket, first come first. */
+/* The user-level threads that sleep on words of one bucket, in FIFO order. */
 struct bucket {
 	atomic_uint held;     /* the lock of the list */
-	unsigned int process; /* which has written it last: forked.h */
-	atomic_uint count;    /* who sleeps, or is about to */
+	unsigned int process; /* the process that wrote it last: forked.h */
+	atomic_uint count;    /* threads that sleep, or are about to */
 	struct parked *first, **end;
 } __attribute__((aligned(64)));
 
@@ -33,7 +33,7 @@ static struct bucket *bucket_of(const atomic_uint *word)
 	return &buckets[(address >> 4 ^ address >> 12) % BUCKETS];
 }
 
-/* In the child of a fork() none of those is there who slept in the parent. */
+/* The parent's sleepers do not exist in the child of a fork(). */
 static void hold(struct bucket *bucket)
 {
 	tek__guard_hold(&bucket->held);
@@ -84,8 +84,9 @@ static int park_on_user_level(atomic_uint *word, unsigned int seen, struct tek_u
 	tek__sleeper_init(&parked.sleeper);
 	hold(bucket);
 	/*
-	 * Both this and tek__unpark() write the count: there after the word has changed, here before it is read.  Either
-	 * this write comes first, and is seen there; or it reads what the other has written, and so acquires the change.
+	 * Both this and tek__unpark() write the count: there after the word has changed, here
+	 * before it is read.  Either this write comes first, and is seen there; or it reads what
+	 * the other has written, and so acquires the change.
 	 */
 	atomic_fetch_add(&bucket->count, 1);
 	if (atomic_load(word) != seen) {
@@ -98,7 +99,7 @@ static int park_on_user_level(atomic_uint *word, unsigned int seen, struct tek_u
 	bucket->end = &parked.next;
 	let_go(bucket);
 	int error = tek__sleep(&parked.sleeper, until);
-	/* Whoever has taken it out is about to wake it, and needs it until then. */
+	/* The thread that took it out is about to wake it, and needs it until then. */
 	if (error && !leave(bucket, &parked))
 		error = tek__sleep(&parked.sleeper, TEK_FOR_EVER);
 	return error;
@@ -116,7 +117,9 @@ static unsigned int unpark_user_level(atomic_uint *word, unsigned int most)
 	struct bucket *bucket = bucket_of(word);
 	struct parked *woken = NULL, **last = &woken;
 
-	/* A write, so that it stands before or after the one of who parks; and what TSan understands. */
+	/*
+	 * A write, so that it is ordered with the parking thread's write; and TSan understands it.
+	 */
 	if (atomic_fetch_add(&bucket->count, 0) == 0)
 		return most;
 	hold(bucket);

@@ -3,7 +3,9 @@
 
 #include <time.h>
 
-/* It lets others run so often at most, and so long: when they need the CPU for longer it sleeps, and is woken. */
+/*
+ * Limits of yielding, in number and time: where other threads need the CPU for longer, it sleeps.
+ */
 #define WAYS 8
 #define PATIENCE_NS 100000
 
@@ -17,7 +19,7 @@ static long ns_since(const struct timespec *then)
 	return (now.tv_sec - then->tv_sec) * 1000000000L + (now.tv_nsec - then->tv_nsec);
 }
 
-/* Not for real-time threads: those who should run then may be of lesser priority. */
+/* Not for real-time threads: the threads that should run then may be of lower priority. */
 bool tek__poll_patiently(struct tek_lock *lock, bool (*try)(struct tek_lock *))
 {
 	struct timespec begin;

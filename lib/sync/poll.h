@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
 /*
- * Waiting for a lock by trying again and again, beside its queue if it has one: where others always wait in that, it may
- * never be found free.
+ * Waiting for a lock by trying again and again, beside its queue if it has one. Where other threads
+ * always wait in the queue, the caller may never find the lock free.
  */
 #ifndef TEK_SYNC_POLL_H
 #define TEK_SYNC_POLL_H
@@ -10,8 +10,9 @@
 #include "sync/waiting.h"
 
 /*
- * From look to look, at first and at most.  Fewer looks disturb the holder less, and a lock that goes from CPU to CPU takes
- * its line and what it guards with it: 0.06 to 0.3 us by `spin`, whose locks guard four lines.
+ * Spin iterations between two polls, at first and at most. Fewer polls disturb the holder less. A
+ * lock that goes from CPU to CPU takes its line and the data that it protects with it: 0.06 to 0.3
+ * us by `spin`: its locks protect four lines.
  */
 #define TEK_TURNS_FIRST 8u
 #define TEK_TURNS_APART 64u
@@ -23,13 +24,15 @@ static inline int tek__poll_until(struct tek_lock *lock, bool (*try)(struct tek_
 	struct tek_spinning spinning = {0};
 	int error = 0;
 
-	/* With an error it does not try again: then it would have a lock of which it says that it has none. */
+	/*
+	 * After an error it does not try again: it would report a lock that it holds as not held.
+	 */
 	while (!error && !try(lock))
 		error = tek__spin_until(&spinning, until);
 	return error;
 }
 
-/* Each halves the turns of this thread until the next time that spinning pays. */
+/* Each halves this thread's spin iterations until spinning pays again. */
 #define TEK_HALVINGS_MOST 4u
 extern __thread unsigned int tek__spin_halvings
 	__attribute__((tls_model("initial-exec"), visibility("hidden")));
@@ -43,8 +46,9 @@ static inline void tek__spin_has_paid(bool has_paid)
 }
 
 /*
- * Whether it was had in the turns that one spins before it sleeps; from look to look so many at first.  It spins less where
- * that does not pay: who has the lock may wait for this CPU.  A user-level thread lets others of its worker run instead.
+ * True if the lock was taken within the spin iterations before sleeping; `apart`: the first
+ * distance of polls. It spins less where that does not pay: the holder may wait for this CPU. A
+ * user-level thread yields to the other threads of its worker instead.
  */
 static inline bool tek__poll_apart(struct tek_lock *lock, bool (*try)(struct tek_lock *),
 				   struct tek_until until, unsigned int apart)
@@ -77,7 +81,7 @@ static inline bool tek__poll(struct tek_lock *lock, bool (*try)(struct tek_lock 
 	return tek__poll_apart(lock, try, until, TEK_TURNS_FIRST);
 }
 
-/* Whether it was had by who lets others run, its holder among them, for a while. */
+/* True if the lock was taken within a while in which the caller yields, to the holder perhaps. */
 bool tek__poll_patiently(struct tek_lock *lock, bool (*try)(struct tek_lock *));
 
 #endif

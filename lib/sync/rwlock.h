@@ -1,15 +1,17 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
 /*
- * Read-write locks, one kind in each file: rwlock_NAME.c.
+ * Read-write locks, one kind in each file: rwlock_NAME.c. The callers are the functions of
+ * preload/sync/rwlock.c.
  *
- * A lock lies in a pthread_rwlock_t (preload/sync/rwlock.c), and `prefers` where the C library's static initialisers
- * have it; otherwise all zero is a free one of whatever kind.  Who uses it calls the functions of one kind from its
- * first use to its last.
+ * A lock lies in a pthread_rwlock_t, with `prefers` where the C library's static initialisers have
+ * it; otherwise all zero is a free lock of any kind. A user calls the functions of one kind from
+ * first use to last.
  *
- * Life: nobody reads or writes a lock after the store that unlocks it, so who locks it next may destroy and free it.
+ * Life cycle: no thread accesses a lock after the store that unlocks it, so the next holder may
+ * destroy and free it.
  *
- * Who waits does so by the means of waiting.h: kernel threads and user-level threads alike.  No function here is
- * async-signal-safe or a cancellation point, and none allocates.
+ * Waiters wait by the functions of waiting.h, kernel threads and user-level threads alike. No
+ * function here is async-signal-safe or a cancellation point, and none allocates.
  */
 #ifndef TEK_SYNC_RWLOCK_H
 #define TEK_SYNC_RWLOCK_H
@@ -24,7 +26,7 @@
 /* tek_rwlock.prefers: PTHREAD_RWLOCK_PREFER_*_NP. */
 enum {
 	TEK_RWLOCK_READERS = 0,
-	TEK_RWLOCK_WRITERS_RECURSIVE = 1, /* as the first: else nobody could read-lock it twice */
+	TEK_RWLOCK_WRITERS_RECURSIVE = 1, /* as the first, so that a thread may read-lock twice */
 	TEK_RWLOCK_WRITERS = 2,
 };
 
@@ -43,9 +45,9 @@ struct tek_rwlock {
 	};
 #if __SIZEOF_POINTER__ == 8
 	uint64_t theirs; /* "shared by processes" is here, or behind `prefers`, and stays zero */
-	/* For who has to know the writer (EDEADLK); no kind looks at it. */
+	/* For callers that need the writer (EDEADLK); no kind reads it. */
 	_Atomic uintptr_t writer;
-	atomic_uint process; /* which wrote it last, kept by who calls adopt(): forked.h */
+	atomic_uint process; /* the process that wrote it last, set by adopt()'s caller: forked.h */
 	unsigned char prefers __attribute__((aligned(8)));
 #else
 	uint32_t reserved;
@@ -57,26 +59,28 @@ struct tek_rwlock {
 };
 
 /*
- * The functions of a kind.  Locking is an acquire operation, and unlocking a release operation, in the sense of C11:
- * what was written under the write lock is seen by who has it next, and who writes comes after all that was read.
+ * The functions of a kind. Locking is an acquire operation, and unlocking a release operation, in
+ * the sense of C11. The next holder sees what was written under the write lock, and a writer comes
+ * after all earlier reads.
  */
 struct tek_rwlock_kind {
 	const char *name;  /* as --rwlock has it */
 	const char *about; /* a few words for --help */
-	bool recursive; /* who reads may read-lock it again while a writer waits, unless it prefers writers */
-	bool sleeps; /* who waits for long sleeps */
+	bool recursive;    /* a reader may lock again past a waiting writer, if readers go first */
+	bool sleeps;       /* a long wait sleeps */
 
 	bool (*try_read)(struct tek_rwlock *lock);
 	bool (*try_write)(struct tek_rwlock *lock);
-	/* 0, ETIMEDOUT, EINVAL: `until` is no time (found out only if it has to wait). */
+	/* 0, ETIMEDOUT; EINVAL: `until` is not a valid time (checked only if it has to wait). */
 	int (*read_until)(struct tek_rwlock *lock, struct tek_until until);
 	int (*write_until)(struct tek_rwlock *lock, struct tek_until until);
 	/*
-	 * In the child of a process, before anything else: nobody waits.  Who had it when the child was forked has it still;
-	 * `written`: that is a writer, who may have been on the way in or out otherwise.
+	 * In a child process, before any other call: there are no waiters. Holders at the fork
+	 * still hold it. `written`: the holder is a writer; otherwise a writer may have been
+	 * entering or leaving.
 	 */
 	void (*adopt)(struct tek_rwlock *lock, bool written);
-	/* By who has read-locked, or write-locked it. */
+	/* By the holder of the read lock, or of the write lock. */
 	void (*unlock_read)(struct tek_rwlock *lock);
 	void (*unlock_write)(struct tek_rwlock *lock);
 };
@@ -85,7 +89,7 @@ struct tek_rwlock_kind {
 extern const struct tek_rwlock_kind *const tek__rwlock_kinds[]
 	__attribute__((visibility("hidden")));
 
-/* NULL: there is none of that name. */
+/* NULL: no kind has that name. */
 const struct tek_rwlock_kind *tek__rwlock_kind_named(const char *name);
 
 #define TEK_RWLOCK_KIND(kind) \

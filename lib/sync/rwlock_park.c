@@ -1,19 +1,20 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
 /*
- * Spin, then sleep; whoever comes by takes it if it is free.
+ * Spin, then sleep; any thread takes it when it is free.
  *
- *   prefers readers: a reader gets it unless a writer has it, so it may have it several times; when a writer lets it go
- *                    all readers that wait are woken
- *   prefers writers: a reader waits if a writer waits; whoever lets it go wakes the first writer
+ *   prefers readers: a reader gets it unless a writer has it, so it may have it several times; a
+ *                    writer's unlock wakes all waiting readers
+ *   prefers writers: a reader waits if a writer waits; each unlock wakes the first writer
  *
- * Who sleeps is in a list, under a bit of the state word (GUARD) which is held for a few instructions.  Nobody changes
- * the word while another one has that bit.  Who unlocks takes out those it will wake, stores the word, and wakes them
- * after that: by their own words, not by the lock, which may be gone.
+ * Sleepers are in a list under a bit of the state word (GUARD), which is held for a few
+ * instructions. While it is held, only its holder changes the word. The unlocker takes out the
+ * waiters that it will wake, stores the word, and then wakes them by their own words: the lock may
+ * be gone.
  *
- * Who is woken tries again, and sleeps again if somebody was faster.  WOKEN says that somebody is on the way to do that,
- * so nobody else needs to be woken.  What holds whenever the guard is free:
- *   if anybody sleeps, then the lock is held by somebody who keeps all sleepers out, or WOKEN is set
- * and who was woken restores it (settle) before it sleeps again, gives up, or has it.
+ * A woken waiter tries again, and sleeps again if another thread was faster. WOKEN means that a
+ * woken waiter is about to try, so no other one has to be woken. The invariant while GUARD is free:
+ *   if a thread sleeps, the lock is held in a mode that excludes all sleepers, or WOKEN is set
+ * A woken waiter restores it (settle) before it sleeps again, gives up, or has the lock.
  */
 #include "sync/rwlock.h"
 #include "sync/waiting.h"
@@ -22,8 +23,8 @@
 #define WRITER 2u
 #define WAITERS 4u /* the list is not empty */
 #define WOKEN 8u
-#define BARRED 16u /* to readers: it prefers writers, and one waits */
-#define READER 32u /* times how many have it */
+#define BARRED 16u /* to readers: it prefers writers, and a writer waits */
+#define READER 32u /* times the number of readers that hold it */
 
 struct tek_rwlock_waiter {
 	struct tek_sleeper sleeper;
@@ -55,8 +56,8 @@ static void let_holder_go_on(struct tek_spinning *spinning)
 }
 
 /*
- * Acquires what every earlier holder has released: either there are only exchanges between, which do not hide it, or
- * somebody has had the guard, which acquires and releases as well.
+ * Acquires what every earlier holder has released. Either only exchanges lie between, which do not
+ * hide it, or a thread has held GUARD, which acquires and releases too.
  */
 static inline bool try(struct tek_rwlock *lock, bool writes)
 {
@@ -140,7 +141,7 @@ static struct tek_rwlock_waiter *first_that(struct tek_rwlock *lock, bool writes
 	return waiter;
 }
 
-/* Whom the lock could go to, taken out: all readers, or one writer. */
+/* Takes out the next owners: all readers, or one writer. */
 static struct tek_rwlock_waiter *choose(struct tek_rwlock *lock, unsigned int state)
 {
 	struct tek_rwlock_waiter *chosen = NULL, *waiter;
@@ -159,7 +160,7 @@ static struct tek_rwlock_waiter *choose(struct tek_rwlock *lock, unsigned int st
 	return chosen;
 }
 
-/* Restores what holds without the guard, gives it back, and wakes.  The store that does is the last access. */
+/* Restores the invariant, releases GUARD, and wakes. The store that releases is the last access. */
 static void settle(struct tek_rwlock *lock, unsigned int state)
 {
 	struct tek_rwlock_waiter *woken = NULL, *next;
@@ -180,7 +181,10 @@ static void settle(struct tek_rwlock *lock, unsigned int state)
 
 /* ---- waiting ---- */
 
-/* Until it is woken: 0; or its time has come, and it is out of the list: ETIMEDOUT, EINVAL. */
+/*
+ * Sleeps until it is woken: 0; or until the deadline, and is out of the list then: ETIMEDOUT,
+ * EINVAL.
+ */
 static int sleep_in_list(struct tek_rwlock *lock, struct tek_rwlock_waiter *waiter,
 			 struct tek_until until)
 {
@@ -198,7 +202,7 @@ static int sleep_in_list(struct tek_rwlock *lock, struct tek_rwlock_waiter *wait
 		return error;
 	}
 	settle(lock, state);
-	/* Somebody is about to wake it, and needs it until then. */
+	/* The waker still needs *waiter. */
 	return tek__sleep(&waiter->sleeper, TEK_FOR_EVER);
 }
 
@@ -250,8 +254,8 @@ static int lock_until(struct tek_rwlock *lock, bool writes, struct tek_until unt
 }
 
 /*
- * Nobody is to be woken if none sleeps, or one is on the way, or others still read: then all who sleep are writers, or
- * readers who wait for one.
+ * No thread is to be woken if none sleeps, if a woken one is about to try, or if readers still hold
+ * it: then all sleepers are writers, or readers that wait for a writer.
  */
 static inline bool wakes_nobody(unsigned int state, unsigned int left)
 {
@@ -301,7 +305,7 @@ static void unlock_write(struct tek_rwlock *lock)
 	unlock(lock, true);
 }
 
-/* The words say exactly who had it: whoever held the guard had not changed that yet. */
+/* The state records the holders exactly: a holder of GUARD had not changed it yet. */
 static void adopt(struct tek_rwlock *lock, bool written)
 {
 	(void)written;

@@ -1,28 +1,35 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
 /*
- * Phase-fair read-write spin lock with tickets: where both wait, a phase of readers and one writer take turns.  So a
- * reader waits for one writer at most, and a writer for one phase of readers and the writers before it.
+ * Phase-fair read-write spin lock with tickets: where both wait, a phase of readers and one writer
+ * alternate. So a reader waits for one writer at most, and a writer for one phase of readers and
+ * the writers before it.
  *
- * B. Brandenburg and J. Anderson, Spin-Based Reader-Writer Synchronization for Multiprocessor Real-Time Systems (2010),
- * PF-T.  It differs in one thing: a writer that leaves lets the next writer come before it lets readers in, and the next
- * one waits until it has; so its last access is the one that unlocks, and a reader may free the lock.
+ * B. Brandenburg and J. Anderson, Spin-Based Reader-Writer Synchronization for Multiprocessor
+ * Real-Time Systems (2010), PF-T, with one difference. A leaving writer first admits the next
+ * writer and then the readers, and the next writer waits for that. So its last access is the one
+ * that unlocks, and a reader may free the lock.
  *
- * Who reads must not read-lock it again: a writer that has come meanwhile waits for the first one, and lets no
- * second one pass.  Nobody can leave the queues, so who waits until a point of time tries again and again instead.
+ * A reader must not read-lock it again: a writer that has arrived meanwhile waits for the first
+ * lock and blocks the second one. A waiter cannot leave the queues, so a wait with a deadline polls
+ * instead.
  */
 #include "sync/rwlock.h"
 #include "sync/waiting.h"
 
 /*
- * readers_in: how many have come, and whether a writer is there.  A reader sees by the phase that it is another writer;
- * it is not the ticket's lowest bit, as in the paper, because a writer that only tries may leave without having been in.
+ * readers_in: the number of readers that have arrived, and whether a writer is present. The phase
+ * shows a reader that the writer is another one. It is not the ticket's lowest bit, as in the
+ * paper: a writer that only tries may leave without having been in.
  */
 #define PRESENT 2u
-#define PHASE 1u /* of the last writer that was in */
+#define PHASE 1u /* of the last writer that was inside */
 #define BITS (PRESENT | PHASE)
 #define READER 4u
 
-/* Who spins until it sees something acquires it then, by one of the next two or as they do. */
+/*
+ * For spinning. The spinner then acquires by one of the next two functions, or by a load like
+ * theirs.
+ */
 static unsigned int look(atomic_uint *word)
 {
 	return atomic_load_explicit(word, memory_order_relaxed);
@@ -58,8 +65,9 @@ static void read_in_turn(struct tek_rwlock *lock)
 	struct tek_spinning spinning = {0};
 
 	/*
-	 * Until this writer has left: none of the same phase can come before this reader has.  Additions to the word, by
-	 * other readers and the next writer, do not hide from the load what the writer has released.
+	 * Waits until this writer has left: no writer of the same phase can enter before this
+	 * reader. Additions to the word, by other readers and the next writer, do not hide from the
+	 * load what the writer has released.
 	 */
 	if (!(in & PRESENT))
 		return;
@@ -68,19 +76,19 @@ static void read_in_turn(struct tek_rwlock *lock)
 	readers_in(lock);
 }
 
-/* Releases what was read: the next writer acquires it by seeing that all have left. */
+/* Releases the reads: the next writer acquires them when it sees that all readers have left. */
 static void unlock_read(struct tek_rwlock *lock)
 {
 	atomic_fetch_add_explicit(&lock->pf.readers_out, READER, memory_order_release);
 }
 
-/* What a writer adds: it is there, and the phase is the other one. */
+/* The addend of a writer: it is present, and the phase is the other one. */
 static unsigned int entry(unsigned int in)
 {
 	return in & PHASE ? PRESENT - PHASE : PRESENT + PHASE;
 }
 
-/* By the writer whose turn it is. */
+/* Called by the writer whose ticket is served. */
 static void pass_turn(struct tek_rwlock *lock, unsigned int ticket)
 {
 	atomic_store_explicit(&lock->pf.writers_out, ticket + 1, memory_order_release);
@@ -96,8 +104,9 @@ static bool try_write(struct tek_rwlock *lock)
 		return false;
 	do {
 		/*
-		 * In this order.  If as many have left as had come by then, and nobody comes until the exchange, nobody is in.
-		 * Both acquire: what the last writer wrote, and that what readers read was read before.
+		 * In this order. If as many readers have left as had arrived, and none arrives
+		 * until the exchange, none is inside. Both loads acquire: the last writer's writes,
+		 * and the completion of the readers' reads.
 		 */
 		in = readers_in(lock);
 		out = readers_out(lock);
@@ -120,11 +129,11 @@ static void write_in_turn(struct tek_rwlock *lock)
 	while (look(&lock->pf.writers_out) != ticket)
 		tek__spin(&spinning);
 	(void)atomic_load_explicit(&lock->pf.writers_out, memory_order_acquire);
-	/* The one before is leaving. */
+	/* The previous writer is leaving. */
 	unsigned int in;
 	while ((in = readers_in(lock)) & PRESENT)
 		tek__spin(&spinning);
-	/* From here on readers wait; those who came before are to leave. */
+	/* From here on new readers wait; the earlier ones are to leave. */
 	in = atomic_fetch_add_explicit(&lock->pf.readers_in, entry(in), memory_order_acquire);
 	while (look(&lock->pf.readers_out) != (in & ~BITS))
 		tek__spin(&spinning);
@@ -133,14 +142,14 @@ static void write_in_turn(struct tek_rwlock *lock)
 
 static void unlock_write(struct tek_rwlock *lock)
 {
-	/* Only who has the turn writes there. */
+	/* Only the writer that is served writes there. */
 	pass_turn(lock, atomic_load_explicit(&lock->pf.writers_out, memory_order_relaxed));
 	atomic_fetch_and_explicit(&lock->pf.readers_in, ~PRESENT, memory_order_release);
 }
 
 /*
- * Where a writer waits for readers to leave, nobody knows how many of those who have come since have it: one is taken to,
- * who may be the child's only thread.
+ * Where a writer waits for readers to leave, the number of readers inside is unknown. One is
+ * assumed, which may be the child's only thread.
  */
 static void adopt(struct tek_rwlock *lock, bool written)
 {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
-/* Who the calling thread is, without a system call once it is known. */
+/* The identity of the calling thread, without a system call once it is known. */
 #ifndef TEK_SYNC_SELF_H
 #define TEK_SYNC_SELF_H
 
@@ -8,7 +8,10 @@
 #include <stdint.h>
 #include <sys/types.h>
 
-/* The kernel's id, in the process in which it was asked for: a child's thread has the memory, but not the id. */
+/*
+ * The kernel's id and the process in which it was queried. A child's thread inherits the memory,
+ * not the id.
+ */
 struct tek_sync_id {
 	pid_t tid;
 	unsigned int process;
@@ -18,20 +21,23 @@ extern __thread struct tek_sync_id tek__sync_id
 
 __attribute__((cold, noinline)) pid_t tek__sync_ask_tid(void);
 
-/* Of kernel threads.  Not for the child of a vfork(), which has its parent's variables. */
+/* For kernel threads. Not for the child of a vfork(), which has its parent's variables. */
 static inline pid_t tek__sync_gettid(void)
 {
 	return __builtin_expect(tek__sync_id.process == tek__process(), 1) ? tek__sync_id.tid
 									   : tek__sync_ask_tid();
 }
 
-/* 0: it has none yet. */
+/* 0: the thread has no number yet. */
 extern __thread uintptr_t tek__sync_serial
 	__attribute__((tls_model("initial-exec"), visibility("hidden")));
 
 __attribute__((cold, noinline)) uintptr_t tek__sync_take_serial(void);
 
-/* A number that no other thread of the process has, or had; not 0.  A child's thread keeps the one it had. */
+/*
+ * A number that no other thread of the process has or had; not 0. A child's thread keeps its
+ * number.
+ */
 static inline uintptr_t tek__sync_self(void)
 {
 	return __builtin_expect(tek__sync_serial != 0, 1) ? tek__sync_serial

@@ -1,9 +1,11 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
 /*
- * Spin locks of one 32-bit word, which is all that a pthread_spinlock_t has; one kind in each file: spin_NAME.c.
+ * Spin locks of one 32-bit word, the size of a pthread_spinlock_t; one kind in each file:
+ * spin_NAME.c.
  *
- * As for lock.h: zero is a free one, nobody touches a lock after the store that unlocks it, and who waits lets others
- * run as waiting.h says.  Queue locks are longer than that: who asks for one gets the ticket lock, which is as fair.
+ * As for lock.h: zero is a free lock, no thread accesses a lock after the store that unlocks it,
+ * and waiters yield as waiting.h describes. Queue locks need more than one word: the ticket lock,
+ * which is as fair, stands in for them.
  */
 #ifndef TEK_SYNC_SPIN_H
 #define TEK_SYNC_SPIN_H
@@ -25,8 +27,8 @@ struct tek_spin_kind {
 extern const struct tek_spin_kind *const tek__spin_kinds[] __attribute__((visibility("hidden")));
 
 /*
- * The kind to take where a lock of that name (lock.h) is asked for: its own, or the one that comes next to it, which has
- * another name.  NULL: there is no such lock.
+ * The kind for a lock of that name (lock.h): the same kind, or its nearest substitute, which has
+ * another name. NULL: there is no such lock.
  */
 const struct tek_spin_kind *tek__spin_kind_for(const char *name);
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
 /*
- * A ticket lock in one word: the next ticket in the upper half, the one that is served in the lower.  For 65,535 threads
- * that wait for one lock at most.
+ * A ticket lock in one word: the next ticket in the upper half, the one that is served in the
+ * lower.  For 65,535 threads that wait for one lock at most.
  */
 #include "sync/spin.h"
 #include "sync/waiting.h"
@@ -26,7 +26,10 @@ static bool is_before(uint16_t served, uint16_t ticket)
 	return (int16_t)(served - ticket) < 0;
 }
 
-/* The word is as it was read when it is exchanged, so the lock is free then.  Acquires, as lock() does. */
+/*
+ * The word is as it was read when it is exchanged, so the lock is free then.  Acquires, as lock()
+ * does.
+ */
 static bool try(atomic_uint *word)
 {
 	unsigned int seen = atomic_load_explicit(word, memory_order_relaxed);
@@ -37,8 +40,9 @@ static bool try(atomic_uint *word)
 }
 
 /*
- * Acquires where it reads its number, once it has seen it.  That was written by the one who unlocked, perhaps with tickets
- * taken since by others: they read it and wrote it back in one step, so they belong to what the writer has released.
+ * Acquires when it reads its number. The unlocker wrote that, perhaps with tickets that other
+ * threads have taken since. Those read and wrote it in one step, so they belong to the writer's
+ * release sequence.
  */
 static void lock(atomic_uint *word)
 {
@@ -54,7 +58,10 @@ static void lock(atomic_uint *word)
 	(void)atomic_load_explicit(word, memory_order_acquire);
 }
 
-/* The lower half is the holder's alone; it is exchanged with the upper one, which is everybody's. */
+/*
+ * Only the holder changes the lower half; the exchange includes the upper one, which all threads
+ * change.
+ */
 static void unlock(atomic_uint *word)
 {
 	unsigned int seen = atomic_load_explicit(word, memory_order_relaxed), next;

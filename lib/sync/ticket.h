@@ -1,26 +1,29 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
-/* What ticket locks have in common: the first word is the next ticket, the second the one that is served. */
+/*
+ * The common part of ticket locks: the first word is the next ticket, the second the one now
+ * served.
+ */
 #ifndef TEK_SYNC_TICKET_H
 #define TEK_SYNC_TICKET_H
 
 #include "sync/lock.h"
 
-/* The order comes from tek__ticket_served(), which whoever takes one calls until it is its turn. */
+/* Relaxed: the order comes from tek__ticket_served(), which the waiter calls until it is served. */
 static inline uintptr_t tek__ticket_take(struct tek_lock *lock)
 {
 	return atomic_fetch_add_explicit(&lock->first, 1, memory_order_relaxed);
 }
 
 /*
- * Whether that ticket's turn is still to come.  Who unlocks twice serves two, and the first of them may see the second number
- * only.
+ * True while that ticket is not served yet. A double unlock serves two tickets, and the waiter of
+ * the first may read the second number only.
  */
 static inline bool tek__ticket_is_before(uintptr_t served, uintptr_t ticket)
 {
 	return (intptr_t)(served - ticket) < 0;
 }
 
-/* Whoever has seen by this that it is served calls tek__ticket_begin(). */
+/* A waiter that finds itself served calls tek__ticket_begin(). */
 static inline uintptr_t tek__ticket_served(struct tek_lock *lock)
 {
 	return atomic_load_explicit(&lock->second, memory_order_relaxed);
@@ -33,8 +36,8 @@ static inline uintptr_t tek__ticket_begin(struct tek_lock *lock)
 }
 
 /*
- * Served never passes the next ticket.  So when the latter is found to be what was served, the former is that, too, and
- * nobody has the lock.  What the last holder did was acquired with `served`.
+ * The served number never passes the next ticket. So if the next ticket equals the number served,
+ * the lock is free. Loading `served` acquires what the last holder did.
  */
 static inline bool tek__ticket_try(struct tek_lock *lock)
 {

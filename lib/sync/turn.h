@@ -1,11 +1,13 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
 /*
- * Of those who wait for a lock one alone has the turn to look for it, and who unlocks it has at most that one to wake, now and
- * then.  The others sleep until that one has the lock: the turn is a futex mutex of its own.
+ * The designated waiter: only one waiter of a lock polls it, and the unlocker wakes at most that
+ * one, now and then. The other waiters sleep until that one has the lock: the turn is a futex
+ * mutex.
  *
- * A real-time thread needs no turn: who has it may be of lesser priority, and not run.  Of those who sleep for the lock itself
- * the kernel wakes the one of the highest priority.  Nor does who waits until a point of time, nor who has waited for its
- * turn for some ms: who has it may be stopped, or in a signal handler.
+ * A real-time thread bypasses the turn: the designated waiter may be of lower priority and not run.
+ * The kernel wakes the sleeper of the highest priority for the lock itself. A waiter with a
+ * deadline bypasses it too, and so does one that has waited for the turn for some ms: the
+ * designated waiter may be stopped, or in a signal handler.
  */
 #ifndef TEK_SYNC_TURN_H
 #define TEK_SYNC_TURN_H
@@ -14,10 +16,10 @@
 #include "sync/waiting.h"
 #include "sync/word.h"
 
-/* So long it takes at most until who was woken runs, for whom a lock is kept; or it has gone. */
+/* How long a lock stays reserved for a woken waiter: by then it runs, or it has left. */
 #define TEK_KEPT_NS 200000
 
-/* A lock is kept for those who have slept.  They do not come before a real-time thread. */
+/* A lock is reserved for waiters that have slept. They do not precede a real-time thread. */
 static inline void tek__let_come_first(void)
 {
 	if (!tek__is_real_time())
@@ -25,8 +27,9 @@ static inline void tek__let_come_first(void)
 }
 
 /*
- * Whether a lock is to be kept for those who have slept for it, by one that was woken and was too late.  By chance: the one
- * that is woken then is the first that sleeps, and if it went by numbers that could always be another one.
+ * Called by a woken waiter that came too late: true if the lock is to be reserved for starved
+ * waiters. By chance, because the one woken is the first sleeper: with a count that could always be
+ * another one.
  */
 static inline bool tek__is_owed(void)
 {
@@ -35,7 +38,10 @@ static inline bool tek__is_owed(void)
 
 #define TEK_TURN_NS 4000000
 
-/* By `take`, which several may be in, and which returns what this does: 0, ETIMEDOUT, EINVAL. */
+/*
+ * Locks by `take`, which several threads may run at once, and returns its result: 0, ETIMEDOUT,
+ * EINVAL.
+ */
 static inline int tek__wait_in_turn(struct tek_lock *lock, atomic_uint *turn,
 				    struct tek_until until,
 				    int (*take)(struct tek_lock *lock, struct tek_until until))

@@ -32,7 +32,9 @@ __attribute__((noinline)) int tek__until_convert(struct tek_until until, struct 
 		return 0;
 	}
 	if (until.clock != CLOCK_MONOTONIC) {
-		/* In this order: time that passes between the two makes it later, never too early. */
+		/*
+		 * In this order: time that passes between the two makes it later, never too early.
+		 */
 		clock_gettime(until.clock, &there);
 		clock_gettime(CLOCK_MONOTONIC, &here);
 		room->tv_sec -= there.tv_sec;

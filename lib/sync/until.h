@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
 /*
- * Points of time until which somebody waits: of CLOCK_REALTIME or CLOCK_MONOTONIC, as the program gave them.
- * The engine knows CLOCK_MONOTONIC only.  What somebody does to CLOCK_REALTIME while a thread waits is not noticed.
+ * Deadlines of waits: of CLOCK_REALTIME or CLOCK_MONOTONIC, as the program gave them. The engine
+ * knows CLOCK_MONOTONIC only: setting CLOCK_REALTIME while a thread waits has no effect on it.
  */
 #ifndef TEK_SYNC_UNTIL_H
 #define TEK_SYNC_UNTIL_H
@@ -13,12 +13,12 @@
 
 struct tek_until {
 	clockid_t clock;
-	const struct timespec *at; /* NULL: for ever */
+	const struct timespec *at; /* NULL: no deadline */
 };
 
 #define TEK_FOR_EVER ((struct tek_until){CLOCK_MONOTONIC, NULL})
 
-/* Of CLOCK_MONOTONIC, so many ns from now, of less than a second. */
+/* The time of CLOCK_MONOTONIC `ns` from now, less than a second. */
 struct timespec tek__in_ns(long ns);
 
 static inline bool tek__clock_is_known(clockid_t clock)
@@ -32,8 +32,8 @@ static inline bool tek__is_time(const struct timespec *time)
 }
 
 /*
- * The same of CLOCK_MONOTONIC: *deadline points to *room, or is NULL for ever.  0 or EINVAL: that is no time.
- * To be called only when there is nothing left but to wait: a time that is not looked at may be anything.
+ * Converts to CLOCK_MONOTONIC: *deadline points to *room, or is NULL for ever. 0; EINVAL: not a
+ * valid time. Call it only before waiting: an unused deadline may have any value.
  */
 int tek__until_convert(struct tek_until until, struct timespec *room,
 		       const struct timespec **deadline);

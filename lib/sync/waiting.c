@@ -8,7 +8,7 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-/* After so many turns under a real-time policy it sleeps each time, and others of lesser priority run. */
+/* After so many spin iterations a real-time thread naps each time, so that lower priorities run. */
 #define TURNS_AWAKE (1u << 16)
 #define MOMENT_NS 50000
 
@@ -30,7 +30,7 @@ static long ns_of_pauses(unsigned int pauses)
 	return (end.tv_sec - begin.tv_sec) * 1000000000L + end.tv_nsec - begin.tv_nsec;
 }
 
-/* The least of some: others may have run in between.  It takes 1 to 4 us. */
+/* The least of some measurements: other threads may have run in between. It takes 1 to 4 us. */
 __attribute__((constructor)) static void measure_turn(void)
 {
 	enum { TRIES = 5, PAUSES = 16 };
@@ -55,7 +55,10 @@ void tek__waiting_is_confined(void)
 	atomic_store_explicit(&is_confined, true, memory_order_relaxed);
 }
 
-/* The kernel is asked: in a program with libtek.so the C library says SCHED_TEK of a thread that is real-time by it. */
+/*
+ * The kernel is asked: in a program with libtek.so the C library says SCHED_TEK of a thread that is
+ * real-time by it.
+ */
 static long policy(void)
 {
 	if (atomic_load_explicit(&is_confined, memory_order_relaxed))
@@ -145,8 +148,9 @@ int tek__time_is_left(struct tek_until until)
 }
 
 /*
- * What a sleeper's word says.  A user-level thread ends, and its memory goes, when nobody expects that: so it does not
- * leave before the one who wakes it has let go of it.  Of a kernel thread nothing but the word's address is used.
+ * The values of a sleeper's word. A user-level thread may end, and its memory go, at any time: so
+ * it does not leave before its waker has let go of it. Of a kernel thread the waker needs the
+ * address only.
  */
 enum { ASLEEP, AWAKE, LET_GO };
 
@@ -156,7 +160,7 @@ void tek__sleeper_init(struct tek_sleeper *sleeper)
 	sleeper->thread = tek__sync_host ? tek__sync_host->self() : NULL;
 }
 
-/* Acquires what the one who wakes it has released. */
+/* Acquires what its waker has released. */
 static bool is_awake(struct tek_sleeper *sleeper)
 {
 	return atomic_load_explicit(&sleeper->awake, memory_order_acquire) != ASLEEP;

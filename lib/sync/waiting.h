@@ -1,18 +1,18 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
 /*
- * How a thread waits: it spins, and where its kind of lock has it so, sleeps then.
+ * How a thread waits: it spins, and then sleeps if its kind of lock sleeps.
  *
- * Spinning.  A plain spin lock spins for ever, as the paper's do (rtos-linux-scalability-2018, 3.1.5).  There are two
- * cases in which that would be for ever indeed, because the holder may wait for the CPU that spins: a user-level thread
- * lets others of its worker run, and a thread under a real-time policy lets those of its priority run, and at last
- * sleeps for moments, so that those of lesser priority run too (dedup's starvation, 4.5).  Where many look at one word they
- * do so by relaxed loads, and acquire what they wait for once they have seen it: under ThreadSanitizer an acquire is a lock
- * of the word, and who wants to write it may never get that.
+ * Spinning. A plain spin lock spins for ever, as in the paper (rtos-linux-scalability-2018, 3.1.5).
+ * In two cases the holder may need the CPU that spins. So a user-level thread yields to the other
+ * threads of its worker. A real-time thread yields to those of its priority, and at last sleeps for
+ * moments, so that lower priorities run too (dedup's starvation, 4.5). Many threads poll one word
+ * by relaxed loads, and acquire after the expected value is read: under ThreadSanitizer an acquire
+ * load locks the word, and a writer may starve.
  *
- * Sleeping.  Who is to be woken by name sleeps in a struct tek_sleeper of its own, which it shows to whoever is to wake
- * it; who waits for a word to change parks there: parking.h.
+ * Sleeping. A waiter that is woken individually sleeps in a struct tek_sleeper of its own, which it
+ * shows to its waker. A waiter for a change of a word parks there: parking.h.
  *
- * What user-level threads do comes from their engine, if there is one in the process: tek_sync_host.
+ * User-level threads wait by the functions of their engine, if the process has one: tek_sync_host.
  */
 #ifndef TEK_SYNC_WAITING_H
 #define TEK_SYNC_WAITING_H
@@ -24,20 +24,23 @@
 #include <stddef.h>
 
 /*
- * What an engine of user-level threads does for those who run on it.  libtek-uthread.so has one, which libtek-sync.so
- * finds by its name when it is loaded.
+ * The functions of an engine of user-level threads for its threads. libtek-uthread.so has them;
+ * libtek-sync.so finds them by name when it is loaded.
  */
 struct tek_sync_host {
-	/* The calling user-level thread; NULL: a kernel thread, for which nothing of this is to be called. */
+	/*
+	 * The calling user-level thread; NULL: a kernel thread, which must not call the other
+	 * functions.
+	 */
 	void *(*self)(void);
-	/* Lets others of its worker run. */
+	/* Yields to the other threads of its worker. */
 	void (*yield)(void);
 	/*
-	 * Waits for unpark(), which may have come before, until that time: 0, ETIMEDOUT, EINVAL.  May return early.
-	 * Signals are handled meanwhile; it is not cancelled.
+	 * Waits for unpark(), which may have come before, until that time: 0, ETIMEDOUT, EINVAL.
+	 * May return early. Signals are handled meanwhile; the call is not cancelled.
 	 */
 	int (*park)(struct tek_until until);
-	/* By any thread; that one exists until it has returned. */
+	/* By any thread; the caller keeps `thread` alive until this has returned. */
 	void (*unpark)(void *thread);
 };
 
@@ -49,18 +52,18 @@ static inline bool tek__on_user_level(void)
 }
 
 /*
- * A seccomp filter may kill for the call by which a thread is asked for its policy: from now on all
- * count as ordinary ones.
+ * A seccomp filter may kill the process for the call that queries a thread's policy. From now on
+ * all threads count as ordinary ones.
  */
 void tek__waiting_is_confined(void);
 
-/* Whether the kernel runs the calling kernel thread before all ordinary ones. */
+/* True if the kernel runs the calling kernel thread before all ordinary ones. */
 bool tek__is_real_time(void);
 
-/* In which order the kernel would wake the calling thread among others: 0: an ordinary one, as user-level threads are. */
+/* The wake-up priority of the calling thread; 0: an ordinary thread, as user-level threads are. */
 int tek__urgency(void);
 
-/* How often who would sleep looks before (--spin). */
+/* Spin iterations before a waiter sleeps (--spin). */
 extern unsigned int tek__spin_limit __attribute__((visibility("hidden")));
 
 static inline void tek__relax_cpu(void)
@@ -75,9 +78,9 @@ static inline void tek__relax_cpu(void)
 }
 
 /*
- * So many of these are a turn: of about 50 ns, measured when the library is loaded.  How long a pause takes differs by the
- * processor (25 ns on AMD's Zen 4).  Who looks at a line more often than it can go from cache to cache makes whoever writes
- * there wait for it.
+ * Pauses of one spin iteration: about 50 ns, measured when the library is loaded. The length of a
+ * pause depends on the processor (25 ns on AMD's Zen 4). Polling a line faster than it travels
+ * between caches delays its writer.
  */
 extern unsigned int tek__turn_pauses __attribute__((visibility("hidden")));
 
@@ -87,17 +90,20 @@ static inline void tek__turn(void)
 		tek__relax_cpu();
 }
 
-/* One who spins: zero at first. */
+/* The state of one spinning thread: zero at first. */
 struct tek_spinning {
 	unsigned int turns;
 };
 
-/* So many turns, then who carries the thread is asked: an engine, or the kernel's scheduler. */
+/* After so many spin iterations the engine or the kernel's scheduler is queried. */
 #define TEK_TURNS 128
 
 void tek__spin_long(unsigned int turns);
 
-/* One turn.  Nobody keeps *spinning, so it can be in a register: what a look takes decides how fast a lock is handed over. */
+/*
+ * One spin iteration. No callee keeps *spinning, so it can be in a register: the time of a poll
+ * determines how fast a lock is handed over.
+ */
 static inline void tek__spin(struct tek_spinning *spinning)
 {
 	tek__turn();
@@ -105,10 +111,10 @@ static inline void tek__spin(struct tek_spinning *spinning)
 		tek__spin_long(spinning->turns);
 }
 
-/* ETIMEDOUT: that time has come.  EINVAL: it is none. */
+/* 0; ETIMEDOUT: the deadline has passed. EINVAL: it is not a valid time. */
 int tek__time_is_left(struct tek_until until);
 
-/* The same for who waits until then at most: 0, ETIMEDOUT, EINVAL (found out at the first turn). */
+/* The same with a deadline: 0, ETIMEDOUT, EINVAL (detected at the first iteration). */
 static inline int tek__spin_until(struct tek_spinning *spinning, struct tek_until until)
 {
 	int error = 0;
@@ -120,24 +126,27 @@ static inline int tek__spin_until(struct tek_spinning *spinning, struct tek_unti
 	return error;
 }
 
-/* Others may run now: of its worker, or of its CPU. */
+/* Yields to the other threads of its worker, or of its CPU. */
 void tek__give_way(void);
 
-/* Sleeps for so many ns, of less than a second; a user-level thread lets others run instead.  May return early. */
+/* Sleeps for `ns`, less than a second; a user-level thread yields instead. May return early. */
 void tek__nap(long ns);
 
 struct tek_sleeper {
-	atomic_uint awake; /* for the one who waits; a kernel thread's futex */
+	atomic_uint awake; /* read by the waiter; a kernel thread's futex */
 	void *thread;      /* NULL: a kernel thread */
 };
 
-/* The calling thread will sleep in it. */
+/* Prepares it for the calling thread to sleep in. */
 void tek__sleeper_init(struct tek_sleeper *sleeper);
 
-/* Until tek__awaken(), which may have come before: 0, ETIMEDOUT, EINVAL.  Never early. */
+/*
+ * Sleeps until tek__awaken(), which may have come before: 0, ETIMEDOUT, EINVAL. Never returns
+ * early.
+ */
 int tek__sleep(struct tek_sleeper *sleeper, struct tek_until until);
 
-/* Once.  From then on *sleeper may be gone. */
+/* Called once. From then on *sleeper may be gone. */
 void tek__awaken(struct tek_sleeper *sleeper);
 
 #endif

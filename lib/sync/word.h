@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
 /*
- * A lock of one word that says whether anybody sleeps, so that no system call is made where nobody does.  Whoever comes by
- * takes it if it is free.
+ * A lock of one word that records whether a thread sleeps, so that no system call is made without
+ * sleepers. Any thread takes it when it is free.
  */
 #ifndef TEK_SYNC_WORD_H
 #define TEK_SYNC_WORD_H
@@ -13,7 +13,7 @@
 enum {
 	TEK_WORD_FREE,
 	TEK_WORD_LOCKED,
-	TEK_WORD_PARKED, /* locked, and somebody may sleep */
+	TEK_WORD_PARKED, /* locked, and a thread may sleep */
 };
 
 /* Acquires: synchronises with the exchange that releases. */
@@ -24,7 +24,10 @@ static inline bool tek__word_try(atomic_uint *word)
 						       memory_order_acquire, memory_order_relaxed);
 }
 
-/* 0, ETIMEDOUT, EINVAL.  Who has slept says PARKED also for others: it cannot know that nobody else does. */
+/*
+ * 0, ETIMEDOUT, EINVAL. A thread that has slept sets PARKED: it cannot know that no other one
+ * sleeps.
+ */
 static inline int tek__word_sleep(atomic_uint *word, struct tek_until until)
 {
 	while (atomic_exchange_explicit(word, TEK_WORD_PARKED, memory_order_acquire) !=
@@ -36,7 +39,7 @@ static inline int tek__word_sleep(atomic_uint *word, struct tek_until until)
 	return 0;
 }
 
-/* An exchange, so that a PARKED that is written now is either seen or follows. */
+/* An exchange: a concurrent store of PARKED is either seen here or comes after it. */
 static inline void tek__word_unlock(atomic_uint *word)
 {
 	if (atomic_exchange_explicit(word, TEK_WORD_FREE, memory_order_release) == TEK_WORD_PARKED)

@@ -2,9 +2,9 @@
 /*
  * void tek__context_switch(struct tek_context *from, const struct tek_context *to)
  *
- * Saves what a function must preserve (AAPCS64, 6.1), the low halves of v8 to v15 and FPCR among it, on the stack of
- * the one that leaves.  Writing FPCR waits for all that was begun before, so it is done only where they
- * differ.  It ends with `ret`, for which the address needs no landing pad.
+ * Saves what a function must preserve (AAPCS64, 6.1), the low halves of v8 to v15 and FPCR among
+ * it, on the stack of the one that leaves.  Writing FPCR waits for all that was begun before, so it
+ * is done only where they differ.  It ends with `ret`, for which the address needs no landing pad.
  */
 	.globl	tek__context_switch
 	.hidden	tek__context_switch
@@ -79,7 +79,10 @@ tek__context_switch:
 	.cfi_endproc
 	.size	tek__context_switch, .-tek__context_switch
 
-/* Where a new context begins: x19 is a function, x20 its argument.  It returns the context to go on with. */
+/*
+ * Where a new context begins: x19 is a function, x20 its argument.  It returns the context to go on
+ * with.
+ */
 	.globl	tek__context_enter
 	.hidden	tek__context_enter
 	.type	tek__context_enter, %function
@@ -129,7 +132,10 @@ tek__context_go:
 	.cfi_endproc
 	.size	tek__context_go, .-tek__context_go
 
-/* All have their landing pads: the linker may say so of the whole (NT_GNU_PROPERTY_TYPE_0, AND, BTI). */
+/*
+ * All have their landing pads: the linker may say so of the whole (NT_GNU_PROPERTY_TYPE_0, AND,
+ * BTI).
+ */
 	.section .note.gnu.property, "a"
 	.p2align 3
 	.word	4

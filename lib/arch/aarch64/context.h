@@ -7,8 +7,8 @@
 
 struct tek_context {
 	/*
-	 * Where the stack ends.  From there up, in words: x19 to x28, x29 (the frame), x30 (the address to go on at), d8 to
-	 * d15, FPCR, one that is unused.  tools/gdb/tek.py reads it.
+	 * Where the stack ends.  From there up, in words: x19 to x28, x29 (the frame), x30 (the
+	 * address to go on at), d8 to d15, FPCR, one that is unused.  tools/gdb/tek.py reads it.
 	 */
 	uintptr_t *sp;
 };

@@ -2,8 +2,8 @@
 /*
  * See arch/context.h.  For processors without a switch of their own here: the C library's ucontext.
  *
- * That one takes the mask of signals along, with a system call.  So that masks stay as they are, the mask in force is
- * put into the context that comes next: one system call more.
+ * That one takes the mask of signals along, with a system call.  So that masks stay as they are,
+ * the mask in force is put into the context that comes next: one system call more.
  */
 #ifndef TEK_ARCH_PORTABLE_CONTEXT_H
 #define TEK_ARCH_PORTABLE_CONTEXT_H
@@ -19,7 +19,7 @@ struct tek_context {
 	ucontext_t registers;
 };
 
-/* It begins with the mask in force.  Nobody else looks at a context that is about to run. */
+/* It begins with the mask in force. No other thread reads a context that is about to run. */
 static inline ucontext_t *tek__context_prepare(const struct tek_context *to)
 {
 	ucontext_t *next = (ucontext_t *)&to->registers;

@@ -2,13 +2,14 @@
 /*
  * void tek__context_switch(struct tek_context *from, const struct tek_context *to)
  *
- * Saves what a function must preserve (System V ABI, 3.2.1), the control words of SSE and x87 among it, on
- * the stack of the one that leaves.  Loading a control word waits for all that was begun before, so it
- * is done only where they differ.
+ * Saves what a function must preserve (System V ABI, 3.2.1), the control words of SSE and x87 among
+ * it, on the stack of the one that leaves.  Loading a control word waits for all that was begun
+ * before, so it is done only where they differ.
  *
- * Processors predict that a return goes back to the last call.  If the other one left at the same place of the
- * program as this one, as when threads yield to each other, that is where it goes on, and the returns of its callers are
- * predicted, too: three times as fast.  Else a return would be predicted wrongly for certain, a jump is not.
+ * Processors predict that a return goes back to the last call.  If the other one left at the same
+ * place of the program as this one, as when threads yield to each other, that is where it goes on,
+ * and the returns of its callers are predicted, too: three times as fast.  Else a return would be
+ * predicted wrongly for certain, a jump is not.
  */
 	.globl	tek__context_switch
 	.hidden	tek__context_switch
@@ -62,8 +63,9 @@ tek__context_switch:
 	.size	tek__context_switch, .-tek__context_switch
 
 /*
- * Where a new context begins: r12 is a function, r13 its argument.  It returns the context to go on with, so the
- * processor sees as many returns as calls, and predicts those of whoever called tek__context_switch() last.
+ * Where a new context begins: r12 is a function, r13 its argument. It returns the context to go on
+ * with, so the processor sees as many returns as calls, and predicts those of the last caller of
+ * tek__context_switch().
  */
 	.globl	tek__context_enter
 	.hidden	tek__context_enter
@@ -113,7 +115,7 @@ tek__context_go:
 	je	3f
 	ret
 	.cfi_restore_state
-	/* One that is new, too: nobody returns. */
+	/* A new one, too: no function returns. */
 3:	addq	$8, %rsp
 	jmp	tek__context_enter
 1:	ldmxcsr	(%rdx)
@@ -125,8 +127,9 @@ tek__context_go:
 /*
  * int tek__context_call(int (*function)(void))
  *
- * If the function switches, the last call that the processor has seen was another context's, from another place of
- * the program, and a return would be predicted to go there.  A jump is predicted by where it went before.
+ * If the function switches, the last call that the processor has seen was another context's, from
+ * another place of the program, and a return would be predicted to go there.  A jump is predicted
+ * by where it went before.
  */
 	.globl	tek__context_call
 	.hidden	tek__context_call

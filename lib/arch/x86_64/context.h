@@ -7,8 +7,8 @@
 
 struct tek_context {
 	/*
-	 * Where the stack ends.  From there up, in words: control words of SSE and x87, r15, r14, r13, r12, rbx,
-	 * rbp, the address to go on at.  tools/gdb/tek.py reads it.
+	 * Where the stack ends.  From there up, in words: control words of SSE and x87, r15, r14,
+	 * r13, r12, rbx, rbp, the address to go on at.  tools/gdb/tek.py reads it.
 	 */
 	uintptr_t *sp;
 };

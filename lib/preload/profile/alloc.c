@@ -8,8 +8,8 @@
 #define LONG_BYTES 65536
 
 /*
- * What the dynamic loader needs while we look for functions: never given back.  An allocator that is called
- * then would call functions that are not found yet.
+ * Memory for the dynamic loader during the lookup of functions: never freed. An allocator that is
+ * called then would call functions that are not found yet.
  */
 static char early[65536] __attribute__((aligned(16)));
 static size_t early_used;

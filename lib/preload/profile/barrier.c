@@ -3,7 +3,7 @@
 
 TEK_EXPORT int pthread_barrier_wait(pthread_barrier_t *barrier)
 {
-	/* Who comes last lets the others go on; each may be the last one. */
+	/* The last thread to arrive releases the other ones; each may be the last one. */
 	tek__profile_releases(barrier);
 	return TEK_WAIT(TEK_PROFILE_BARRIER, barrier, REAL(pthread_barrier_wait)(barrier));
 }

@@ -54,7 +54,7 @@ static inline struct tek_profile_thread *tek__profile_locks(void)
 	return thread && !thread->inside ? thread : NULL;
 }
 
-/* It has a lock that nobody else had. */
+/* It has a lock that was free. */
 static inline void tek__profile_got(struct tek_profile_thread *thread, const void *object,
 				    const void *site, tek_u32 kind)
 {
@@ -81,8 +81,8 @@ void tek__profile_got_after(struct tek_profile_waiting *waiting, const void *obj
 			    const void *site, tek_u32 kind, int result);
 
 /*
- * Locking: what can be had at once costs a count and no look at the clock.  A mutex whose last owner
- * died is had, too.
+ * Locking: a free lock costs a count and no query of the clock. A mutex with a dead owner is
+ * acquired, too.
  */
 #define TEK_LOCK(kind, object, try_, call) \
 	struct tek_profile_thread *thread_ = tek__profile_locks(); \
@@ -105,8 +105,8 @@ void tek__profile_got_after(struct tek_profile_waiting *waiting, const void *obj
 	return error_
 
 /*
- * Whether a call that waits until then can have what is free: the C library refuses some clocks and
- * times, and says so even where nobody waits.
+ * True if a call with that deadline can acquire a free object: the C library refuses some clocks
+ * and times, even without a wait.
  */
 static inline bool tek__profile_can_wait(clockid_t clock, const struct timespec *until)
 {

@@ -7,7 +7,7 @@
 #define ROUNDS 128
 #define TRIES 3
 
-/* The least of several tries, in 1/1024 of ticks for one round: others only make it more. */
+/* The least of several tries, in 1/1024 of ticks for one round: other threads only increase it. */
 #define COST(action) \
 	({ \
 		uint64_t least_ = UINT64_MAX; \

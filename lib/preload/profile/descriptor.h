@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
-/* Calls that read or write by a descriptor, which may wait for who is at its other end. */
+/* Calls that read or write by a descriptor, which may wait for the peer at its other end. */
 #ifndef TEK_PRELOAD_PROFILE_DESCRIPTOR_H
 #define TEK_PRELOAD_PROFILE_DESCRIPTOR_H
 

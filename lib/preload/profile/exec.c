@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
 /*
- * exec and spawn.  What is known of the threads is noted before the program is another one; and this library is taken out of
- * LD_PRELOAD for programs that cannot have it, and for those that nobody profiles.  libtek.so, which is called behind us
- * where there is one (preload/exec.c), does so with itself.
+ * exec and spawn. The state of the threads is recorded before the program is replaced. This library
+ * is removed from LD_PRELOAD for programs that cannot have it, and for those that are not profiled.
+ * libtek.so, which is called after this library (preload/exec.c), removes itself.
  */
 #include "exec/preload_list.h"
 #include "exec/target.h"
@@ -142,7 +142,7 @@ TEK_EXPORT int execveat(int directory, const char *path, char *const arguments[]
 		       environment);
 }
 
-/* The calls whose arguments are a list that NULL ends, with the environment behind it or not. */
+/* The calls with a list of arguments that NULL ends, with the environment behind it or not. */
 #define EXECUTE_LIST(how_, path_, first, environment_) \
 	({ \
 		va_list list_; \

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
 /* The functions of the C library that libtek-profile.so has, too: FUNCTION(name) for each. */
-/* First, because looking for the others may allocate. */
+/* First, because the lookup of the other functions may allocate. */
 FUNCTION(malloc)
 FUNCTION(calloc)
 FUNCTION(realloc)

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
-/* What waits for a time, for somebody outside, or for another process. */
+/* Calls that wait for a time, for input from outside, or for another process. */
 #include "preload/profile/call.h"
 
 TEK_IDLE(int, nanosleep, (const struct timespec *time, struct timespec *left), (time, left))

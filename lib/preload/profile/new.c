@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
 /*
- * operator new and delete of C++, where the allocator behind us has its own.  Those of the C++ library call
- * malloc() and free(), and are counted there.
+ * operator new and delete of C++, where the allocator behind us has its own.  Those of the C++
+ * library call malloc() and free(), and are counted there.
  */
 #include "preload/profile/call.h"
 
@@ -15,8 +15,8 @@ struct operator
 };
 
 /*
- * Not with the others: the C++ library may come later, with a plugin, and into a name space of its own
- * where RTLD_NEXT does not look.  Whoever calls this has one.
+ * Not with the other functions: the C++ library may come later, with a plugin, and into a name
+ * space of its own where RTLD_NEXT does not search. The caller of this operator has one.
  */
 __attribute__((cold)) static void find(struct operator* operator)
 {
@@ -70,7 +70,10 @@ __attribute__((cold)) static void find(struct operator* operator)
 			tek__profile_leave_counted(thread_, TEK_PROFILE_ALLOC, weight_); \
 	}
 
-/* In C++'s names size_t is m or j, std::align_val_t is a size_t, and std::nothrow_t is passed by its address. */
+/*
+ * In C++'s names size_t is m or j, std::align_val_t is a size_t, and std::nothrow_t is passed by
+ * its address.
+ */
 #if __SIZEOF_SIZE_T__ == 8
 #define SIZE m
 #else

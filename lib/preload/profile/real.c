@@ -36,7 +36,10 @@ static void find(size_t i)
 
 void tek__profile_find_real(size_t at)
 {
-	/* What the loader calls meanwhile, and what that calls: malloc() and its family are served by alloc.c. */
+	/*
+	 * What the loader calls meanwhile, and what that calls: malloc() and its family are served
+	 * by alloc.c.
+	 */
 	if (tek__profile_is_looking) {
 		for (size_t i = 0; i < sizeof(functions) / sizeof(functions[0]); i++)
 			if (functions[i].at == at)

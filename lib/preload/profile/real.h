@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
 /*
- * The next functions of the names that libtek-profile.so takes: the C library's, or those of another
- * library that is preloaded behind it.  Found by the constructor, or by the first call where that comes
- * before it, when there is one thread.
+ * The next functions of the names that libtek-profile.so takes: the C library's, or those of
+ * another library that is preloaded behind it.  Found by the constructor, or by the first call
+ * where that comes before it, when there is one thread.
  */
 #ifndef TEK_PRELOAD_PROFILE_REAL_H
 #define TEK_PRELOAD_PROFILE_REAL_H
@@ -40,9 +40,9 @@
 
 #define TEK_EXPORT __attribute__((visibility("default")))
 
-/* What the headers make of vfscanf(). */
+/* vfscanf() as the headers rename it. */
 int __isoc99_vfscanf(FILE *stream, const char *format, va_list arguments);
-/* What programs call that are built with _FORTIFY_SOURCE; no header has them without. */
+/* Functions that programs built with _FORTIFY_SOURCE call; headers declare them only there. */
 int __vprintf_chk(int flag, const char *format, va_list arguments);
 int __vfprintf_chk(FILE *stream, int flag, const char *format, va_list arguments);
 ssize_t __read_chk(int fd, void *buffer, size_t bytes, size_t room);
@@ -64,14 +64,14 @@ int __open64_2(const char *path, int flags);
 int __openat_2(int directory, const char *path, int flags);
 int __openat64_2(int directory, const char *path, int flags);
 void __longjmp_chk(jmp_buf target, int value) __attribute__((noreturn));
-/* What C23's headers make of vfscanf() and vscanf(). */
+/* vfscanf() and vscanf() as C23's headers rename them. */
 int __isoc23_vfscanf(FILE *stream, const char *format, va_list arguments);
 int __isoc23_vscanf(const char *format, va_list arguments);
 int __isoc99_vscanf(const char *format, va_list arguments);
-/* What the macros of stdio call where a buffer is empty or full. */
+/* Functions that the macros of stdio call where a buffer is empty or full. */
 int __uflow(FILE *stream);
 int __overflow(FILE *stream, int character);
-/* What stat() was before glibc 2.33. */
+/* stat() before glibc 2.33. */
 int __xstat(int version, const char *path, struct stat *status);
 int __lxstat(int version, const char *path, struct stat *status);
 int __fxstat(int version, int fd, struct stat *status);

@@ -3,7 +3,7 @@
 
 #include <errno.h>
 
-/* One that can be had at once is counted, and nobody holds it: whoever likes may post. */
+/* A free semaphore is counted, and has no holder: any thread may post. */
 #define TEK_SEMAPHORE_WAIT(call) \
 	struct tek_profile_thread *thread_ = tek__profile_locks(); \
 	if (!thread_) \

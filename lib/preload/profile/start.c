@@ -61,7 +61,7 @@ void tek__profile_over(void)
 {
 	struct tek_profile_header *file = tek__profile_file;
 
-	/* A child by vfork() or _Fork() ends, and not the process whose memory or file it has. */
+	/* A child by vfork() or _Fork() ends, and not the process that owns its memory or file. */
 	if (!file || file->end_ticks || file->pid != (tek_u32)getpid())
 		return;
 	tek__profile_last();

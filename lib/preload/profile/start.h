@@ -6,15 +6,18 @@
 #define TEK_PRELOAD_PROFILE_START_H
 
 /*
- * The process is about to end, or to become another program: notes what is to be known of its threads.
- * May be called twice, and goes on counting if nothing comes of it.
+ * The process is about to end, or to become another program: notes what is to be known of its
+ * threads. May be called twice, and goes on counting if nothing comes of it.
  */
 void tek__profile_last(void);
 
 /* The process ends by itself, now. */
 void tek__profile_over(void);
 
-/* Measures in this process what counting adds to a call of each kind; takes some tens of microseconds. */
+/*
+ * Measures in this process what counting adds to a call of each kind; takes some tens of
+ * microseconds.
+ */
 void tek__profile_measure_cost(void);
 
 #endif

@@ -35,7 +35,7 @@
 		return result_; \
 	}
 
-/* A stream whose descriptor is a new one. */
+/* A stream with a new descriptor. */
 #define TEK_OPENS(name, parameters, arguments) \
 	TEK_EXPORT FILE *name parameters \
 	{ \
@@ -59,7 +59,10 @@ TEK_FILE(int, fseek, (FILE * stream, long at, int from), (stream, at, from))
 TEK_FILE(int, fseeko, (FILE * stream, off_t at, int from), (stream, at, from))
 TEK_FILE(int, fseeko64, (FILE * stream, off64_t at, int from), (stream, at, from))
 
-/* The descriptor to which it writes what was not written yet; -1: there is nothing, or it is all streams. */
+/*
+ * The descriptor to which it writes what was not written yet; -1: there is nothing, or it is all
+ * streams.
+ */
 static int waits_to_write(FILE *stream)
 {
 	bool has_some = stream && stream->_IO_write_ptr > stream->_IO_write_base;
@@ -199,7 +202,7 @@ TEK_EXPORT void rewind(FILE *stream)
 TEK_VARIADIC(printf, (const char *format, ...), format, vprintf(format, arguments))
 TEK_VARIADIC(fprintf, (FILE * stream, const char *format, ...), format,
 	     vfprintf(stream, format, arguments))
-/* What the headers make of fscanf(). */
+/* fscanf() as the headers rename it. */
 TEK_VARIADIC(__isoc99_fscanf, (FILE * stream, const char *format, ...), format,
 	     __isoc99_vfscanf(stream, format, arguments))
 TEK_VARIADIC(__isoc99_scanf, (const char *format, ...), format, __isoc99_vscanf(format, arguments))

@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
 /*
- * Calls by stream.  Most only copy from a buffer or to it, and are counted; those that go to the kernel take what all the
- * others do together, and each of them is timed.  The stream says before the call which they are; of a line it does not
- * say how long that is, and where the buffer does not have a lot any more each call is timed.  What another thread does
- * to the stream meanwhile may be mistaken for the call's own, which costs a look at the clock.
+ * Calls by stream. Most only copy from a buffer or to it, and are counted. The calls that enter the
+ * kernel take as long as all the other ones together, and each is timed. The stream shows before
+ * the call which kind it is. The length of a line is unknown, so each call is timed where the
+ * buffer is nearly used up. A concurrent operation of another thread may be mistaken for the call's
+ * own, which costs a query of the clock.
  */
 #ifndef TEK_PRELOAD_PROFILE_STREAM_H
 #define TEK_PRELOAD_PROFILE_STREAM_H
@@ -20,7 +21,10 @@ struct tek_profile_stream {
 	const char *at; /* where the stream was */
 };
 
-/* Where the buffer has so much, a line of text hardly goes to the kernel: twice as much each time that one did. */
+/*
+ * Where the buffer has so much, a line of text hardly goes to the kernel: twice as much each time
+ * that one did.
+ */
 #define TEK_PROFILE_ROOM ((size_t)512 << tek__profile_self.long_lines)
 
 static inline size_t tek__profile_readable(const FILE *stream)
@@ -38,7 +42,7 @@ static inline size_t tek__profile_writable(const FILE *stream)
 		       : 0;
 }
 
-/* One of so many bytes, 0: that is not known, on a stream whose buffer has so much. */
+/* A call of so many bytes, 0: unknown, on a stream with `room` bytes in its buffer. */
 static inline struct tek_profile_stream tek__profile_stream(const FILE *stream, size_t bytes,
 							    size_t room, const void *frame)
 {

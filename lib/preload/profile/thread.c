@@ -33,7 +33,9 @@ static int run_c11(void *number)
 	return routine(argument);
 }
 
-/* The part of the file that is the new thread's tells it what to run: there is nothing to allocate. */
+/*
+ * The part of the file that is the new thread's tells it what to run: there is nothing to allocate.
+ */
 static uint32_t new_thread(uintptr_t routine, void *argument)
 {
 	uint32_t number = tek__profile_thread_new();
@@ -47,7 +49,10 @@ static uint32_t new_thread(uintptr_t routine, void *argument)
 	return number;
 }
 
-/* What became of it. Its handle is noted by the thread itself, too, which may not have begun when its creator names it. */
+/*
+ * Records the result of the creation. Its handle is noted by the thread itself, too, which may not
+ * have begun when its creator names it.
+ */
 static void began(uint32_t number, bool is_there, const pthread_t *handle)
 {
 	if (number && is_there)

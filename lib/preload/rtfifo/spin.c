@@ -1,15 +1,16 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
 /*
- * libtek-rtfifo.so, which `tek run --place rtfifo` preloads beside libtek.so: pthread_spin_lock() for threads of one
- * real-time priority.
+ * libtek-rtfifo.so, which `tek run --place rtfifo` preloads beside libtek.so: pthread_spin_lock()
+ * for threads of one real-time priority.
  *
- * The C library's spins for ever.  On a CPU where the holder waits for the one who spins that is for ever indeed: it lets
- * nobody else run (the starvation of dedup, rtos-linux-scalability-2018, 4.5).  This one spins as spins in TEK do
- * (sync/waiting.h): under a real-time policy it lets others of its priority run, and at last sleeps for moments.
+ * The C library's spins for ever. If the holder waits for the CPU of the spinning thread, it never
+ * runs (the starvation of dedup, rtos-linux-scalability-2018, 4.5). This one spins as all of TEK
+ * does (sync/waiting.h): under a real-time policy it yields to threads of its priority, and at last
+ * sleeps for moments.
  *
- * What a free lock looks like is the C library's business, which differs by processor: it is asked by
- * pthread_spin_trylock(), and between two attempts the word is watched for a change.  So locks that other processes
- * share, or that were locked before, are locks here too.
+ * The representation of a free lock is private to the C library and differs by processor. So
+ * pthread_spin_trylock() tests it, and between two attempts the word is polled for a change. Locks
+ * that other processes share, or that were locked before, work here too.
  */
 #include "sync/waiting.h"
 

@@ -56,7 +56,7 @@ TEK_EXPORT int pthread_barrier_wait(pthread_barrier_t *object)
 	if (!kind)
 		return TEK_REAL(pthread_barrier_wait)(object);
 	if (!of(object)->place)
-		return EINVAL; /* nobody has initialised it */
+		return EINVAL; /* not initialised */
 	return kind->wait(of(object)) ? PTHREAD_BARRIER_SERIAL_THREAD : 0;
 }
 

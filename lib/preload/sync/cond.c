@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
 /*
- * The symbols of condition variables.  Two flags are where the C library has them
- * (preload/objects.h): one is set of those of several processes, which stay the C library's; one
- * of those whose times are of CLOCK_MONOTONIC.
+ * The symbols of condition variables. Two flags are where the C library has them
+ * (preload/objects.h): one marks those of several processes, which stay the C library's; the other
+ * one marks CLOCK_MONOTONIC.
  *
- * All others are ours where mutexes are, whosever the mutex is that somebody waits with: it is unlocked and locked by its
- * own functions.  The C library's know its own mutexes only, so one of several processes cannot be waited for with a
- * mutex of ours: such a wait ends at once, as any wait may, and is tried again.
+ * All other ones are ours where mutexes are, with any mutex: that is unlocked and locked by its own
+ * functions. The C library's condition variables know its own mutexes only. So a condition variable
+ * of several processes cannot wait with a mutex of ours: that wait ends at once, as any wait may,
+ * and is retried.
  */
 #include "sync/cond.h"
 
@@ -66,7 +67,7 @@ static int wait(pthread_cond_t *object, pthread_mutex_t *mutex, struct tek_until
 	pthread_cleanup_push(cancelled, &wait);
 	result = tek__cond_sleep(wait.cond, &wait.waiter, wait.until);
 	pthread_cleanup_pop(0);
-	/* What locking it comes to goes before how the wait ended: EOWNERDEAD. */
+	/* The result of locking precedes the result of the wait: EOWNERDEAD. */
 	error = tek__mutex_lock(mutex);
 	return error ? error : result;
 }

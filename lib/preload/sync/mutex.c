@@ -25,8 +25,8 @@ const struct tek_lock_kind *tek__mutex_kind(const struct tek_sync_mutex *mutex)
 /* ---- types ---- */
 
 /*
- * Nobody but the owner himself ever finds himself there, so no order is needed: he sees what he wrote, and
- * everybody else anything but himself.
+ * Only the owner ever finds its own id here, so no order is needed: it sees its own write, and any
+ * other thread sees another id.
  */
 static bool is_mine(struct tek_sync_mutex *mutex)
 {

@@ -2,9 +2,10 @@
 /*
  * How our mutex lies in a pthread_mutex_t.
  *
- * A static initialiser of glibc sets `kind` to one of the four types and all else to zero, which is a free lock here, too.
- * So no mutex is looked up anywhere, and none needs memory beside.  `kind` says also whose the mutex is: those that are
- * robust, of several processes, or have a protocol carry the C library's bits for that and are the C library's.
+ * A static initialiser of glibc sets `kind` to one of the four types and all else to zero, which is
+ * a free lock here, too. So no mutex is looked up anywhere, and none needs memory beside. `kind`
+ * also shows the owner of the implementation: mutexes that are robust, of several processes, or
+ * with a protocol carry the C library's bits for that and are the C library's.
  */
 #ifndef TEK_PRELOAD_SYNC_MUTEX_H
 #define TEK_PRELOAD_SYNC_MUTEX_H
@@ -22,7 +23,7 @@ enum {
 };
 
 struct tek_sync_mutex {
-	_Atomic uintptr_t owner; /* recursive, error-checking: tek__sync_self(); 0: nobody */
+	_Atomic uintptr_t owner; /* recursive, error-checking: tek__sync_self(); 0: none */
 #if __SIZEOF_POINTER__ == 8
 	unsigned int id; /* the same: the owner's ID in the C library, which programs read here */
 	atomic_uint process; /* of the lock: forked_lock.h */

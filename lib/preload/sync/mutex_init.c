@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
-/* The symbols of mutexes that begin and end one: here is decided whose it is. */
+/*
+ * The symbols of mutexes that begin and end one: here its implementation is chosen: TEK's or the C
+ * library's.
+ */
 #include "preload/sync/mutex.h"
 #include "preload/sync/real.h"
 #include "preload/sync/start.h"
@@ -26,7 +29,7 @@ static bool is_robust(const pthread_mutexattr_t *attributes)
 	return robust == PTHREAD_MUTEX_ROBUST;
 }
 
-/* What `kind` becomes; -1: it is the C library's. */
+/* The new value of `kind`; -1: it is the C library's. */
 static int kind_for(const pthread_mutexattr_t *attributes)
 {
 	static bool said_robust, said_shared, said_protocol;
@@ -71,7 +74,7 @@ TEK_EXPORT int pthread_mutex_destroy(pthread_mutex_t *object)
 
 	if (!kind)
 		return TEK_REAL(pthread_mutex_destroy)(object);
-	/* Who has it may use it still.  Of a lock that is free nobody touches a word. */
+	/* A holder may still use it. No thread accesses a word of a free lock. */
 	if (!tek__forked_lock_try(&mutex->lock, &mutex->process, kind))
 		return EBUSY;
 	tek__forked_unlock(&mutex->lock, &mutex->process, kind);

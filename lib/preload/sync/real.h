@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
-/* The functions behind the symbols of libtek-sync.so: the C library's, or those of libtek-uthread.so. */
+/*
+ * The functions behind the symbols of libtek-sync.so: the C library's, or those of
+ * libtek-uthread.so.
+ */
 #ifndef TEK_PRELOAD_SYNC_REAL_H
 #define TEK_PRELOAD_SYNC_REAL_H
 
@@ -8,8 +11,8 @@
 #define TEK_EXPORT __attribute__((visibility("default")))
 
 /*
- * TEK_REAL(pthread_mutex_lock)(mutex): the next definition of a function after ours.  Looked up at the first call from
- * each place, so it works before any constructor has run.
+ * TEK_REAL(pthread_mutex_lock)(mutex): the next definition of a function after ours.  Looked up at
+ * the first call from each place, so it works before any constructor has run.
  */
 #define TEK_REAL(name) \
 	({ \

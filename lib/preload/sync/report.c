@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
-/* What locks of kind auto have come to: said when the program ends, if it was asked for. */
+/* The counts of locks of kind auto: reported when the program ends, if requested. */
 #include "mediate/channel.h"
 #include "mediate/line.h"
 #include "preload/sync/mutex.h"
@@ -104,7 +104,7 @@ static struct tek_event event_of(unsigned int kind, const struct tek_lock_auto_c
 	return event;
 }
 
-/* The file tells of it also where the program has closed its standard error. */
+/* The file gets the report also where the program has closed its standard error. */
 static void tell_all(const struct tek_lock_auto_counts *counts)
 {
 	const struct tek_event event = event_of(TEK_EVENT_LOCKS, counts);

@@ -163,7 +163,10 @@ TEK_EXPORT int pthread_rwlock_unlock(pthread_rwlock_t *object)
 
 	if (!kind)
 		return TEK_REAL(pthread_rwlock_unlock)(object);
-	/* Who has read-locked it has acquired what the last writer wrote: that nobody writes. */
+	/*
+	 * A read holder has acquired the last writer's store here, which records that no thread
+	 * writes.
+	 */
 	if (atomic_load_explicit(&lock->writer, memory_order_relaxed)) {
 		set_writer(lock, 0);
 		kind->unlock_write(lock);

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
 /*
- * The symbols of spin locks: of the kind that --lock names, where one of 32 bits goes by that name, else of the next to it
- * (sync/spin.h).  There is no room to say whose a lock is, so those of several processes are ours, too: all of these
- * have to run under the same --lock.
+ * The symbols of spin locks: of the kind that --lock names, where one of 32 bits goes by that name,
+ * else of the next to it (sync/spin.h). There is no room to record a lock's implementation, so
+ * locks of several processes are ours, too: all of these processes have to run under the same
+ * --lock.
  */
 #include "preload/sync/real.h"
 #include "preload/sync/start.h"

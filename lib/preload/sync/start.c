@@ -17,7 +17,10 @@
 
 struct tek_sync_chosen tek__sync_chosen;
 
-/* Of libtek-uthread.so, if that is in the process.  Found by the loader, for dlsym() may allocate, and allocators lock. */
+/*
+ * Of libtek-uthread.so, if that is in the process.  Found by the loader, for dlsym() may allocate,
+ * and allocators lock.
+ */
 extern const struct tek_sync_host tek_sync_host __attribute__((weak));
 
 static void say(const char *first, const char *name, const char *last)

@@ -1,10 +1,12 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
 /*
- * What libtek-sync.so was asked for: the variable TEK_SYNC, "lock=NAME,rwlock=NAME,barrier=NAME,spin=N,report=1".
+ * The configuration of libtek-sync.so: the variable TEK_SYNC,
+ * "lock=NAME,rwlock=NAME,barrier=NAME,spin=N,report=1".
  *
- * It is read at the first call of one of our symbols, which may come from anybody's constructor or from an allocator,
- * and before there is a second thread.  From then on nothing here changes: an object is of one kind from its first use to
- * its last.  What was not asked for stays the next library's: its functions are NULL.
+ * It is read at the first call of one of our symbols, which may come from any constructor or from
+ * an allocator, and before there is a second thread. From then on nothing here changes: an object
+ * is of one kind from its first use to its last. Objects that were not requested stay the next
+ * library's: its functions are NULL.
  */
 #ifndef TEK_PRELOAD_SYNC_START_H
 #define TEK_PRELOAD_SYNC_START_H

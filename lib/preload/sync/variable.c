@@ -7,7 +7,7 @@
 #include <string.h>
 #include <unistd.h>
 
-/* What /proc/self/environ holds is read byte by byte: NAME=VALUE, with a zero behind each. */
+/* /proc/self/environ is read byte by byte: NAME=VALUE, with a zero behind each. */
 struct reading {
 	const char *name;
 	size_t matched; /* so many bytes of the entry are those of "NAME="; or OTHER */

@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
-/* The symbols by which attributes of running threads are asked for, and those of threads to come are set for all. */
+/*
+ * The symbols by which attributes of running threads are asked for, and those of threads to come
+ * are set for all.
+ */
 #include "uthread/posix/attr.h"
 
 #include "preload/uthread/real.h"

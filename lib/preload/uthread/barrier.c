@@ -55,7 +55,7 @@ TEK_EXPORT int pthread_barrier_wait(pthread_barrier_t *object)
 	if (is_shared(object))
 		return TEK_ASIDE(TEK_REAL(pthread_barrier_wait)(object));
 	if (of(object)->shared)
-		return EINVAL; /* nobody has initialised it */
+		return EINVAL; /* not initialised */
 	/* No cancellation point. */
 	int result = tek__barrier_wait(of(object), &waiter, true);
 	while (result == EINTR) {

@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
-/* The symbols of cancellation and of clean-up handlers, those that the macros of pthread.h call among them. */
+/*
+ * The symbols of cancellation and of clean-up handlers, those that the macros of pthread.h call
+ * among them.
+ */
 #include "uthread/posix/cancel.h"
 
 #include "preload/uthread/real.h"
@@ -47,8 +50,8 @@ TEK_EXPORT void pthread_testcancel(void)
 }
 
 /*
- * The stack pointer in the function that calls this one, as the unwinder will tell it.  Only there do they mean
- * the same place, so these functions are not to be inlined into others of ours.
+ * The stack pointer in the function that calls this one, as the unwinder will report it. Only there
+ * do they mean the same place, so these functions must not be inlined into our other functions.
  */
 #define CALLERS_FRAME ((uintptr_t)__builtin_dwarf_cfa())
 
@@ -112,7 +115,7 @@ TEK_EXPORT void __pthread_unwind_next(__pthread_unwind_buf_t *buffer)
 	tek__cleanup_next();
 }
 
-/* What programs of long ago call. Nothing declares these any more. */
+/* Functions that old programs call. No header declares them any more. */
 void _pthread_cleanup_push(struct _pthread_cleanup_buffer *buffer, void (*routine)(void *),
 			   void *argument);
 void _pthread_cleanup_pop(struct _pthread_cleanup_buffer *buffer, int execute);

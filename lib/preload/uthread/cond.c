@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
 /*
- * The symbols of condition variables.  Two flags are where the C library has them
- * (preload/objects.h): one is set of those of several processes, which are the C library's; one
- * of those whose times are of CLOCK_MONOTONIC.
+ * The symbols of condition variables. Two flags are where the C library has them
+ * (preload/objects.h): one marks those of several processes, which are the C library's; the other
+ * one marks CLOCK_MONOTONIC.
  */
 #include "uthread/cond.h"
 #include "preload/objects.h"
@@ -26,8 +26,8 @@ static bool is_shared(pthread_cond_t *object)
 }
 
 /*
- * The mutex is locked again; what that comes to goes before how the wait ended: EOWNERDEAD.  Handlers of signals ran
- * before, when it was not locked.
+ * The mutex is locked again; what that comes to goes before how the wait ended: EOWNERDEAD.
+ * Handlers of signals ran before, when it was not locked.
  */
 static int lock_again(pthread_mutex_t *mutex, struct tek_cond_waiter *waiter, int result)
 {

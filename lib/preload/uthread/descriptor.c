@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
-/* The symbols that close a descriptor: those who wait for it have to hear of it, whoever closes it. */
+/* The symbols that close a descriptor: its waiters are notified, whichever thread closes it. */
 #include "preload/uthread/real.h"
 #include "uthread/posix/blocking.h"
 

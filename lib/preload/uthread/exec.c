@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
 /*
- * The exec and spawn families.  Their symbols are those of preload/exec.c and preload/spawn.c, which look at the program
- * that is to run, as in libtek.so, and take this library out of LD_PRELOAD where it would do harm.  Here is what
- * they call around that.
+ * The exec and spawn families.  Their symbols are those of preload/exec.c and preload/spawn.c,
+ * which look at the program that is to run, as in libtek.so, and take this library out of
+ * LD_PRELOAD where it would do harm.  Here is what they call around that.
  *
- * Handlers end with the program that calls exec, a signal that waits to be handled does not: a tick that came just before
- * would kill the next program.  So ticks are ignored from here on, which also drops those that wait.
+ * Handlers end with the program that calls exec, a signal that waits to be handled does not: a tick
+ * that came just before would kill the next program.  So ticks are ignored from here on, which also
+ * drops those that wait.
  */
 #include "exec/replace.h"
 #include "ident/process.h"
@@ -31,7 +32,9 @@ bool tek__start(void)
 		return true;
 	tek__real_find();
 	tek__target_start();
-	/* What they do at their start, and how they know a thread, is not for this library. */
+	/*
+	 * Their work at the start, and their ways to identify a thread, conflict with this library.
+	 */
 	tek__target_disturbs("libtsan.", "is built with ThreadSanitizer");
 	tek__target_disturbs("liblsan.", "is built with LeakSanitizer");
 	tek__target_disturbs("libhwasan.", "is built with HWAddressSanitizer");
@@ -82,7 +85,7 @@ void tek__exec_show_table(void)
 		tek__table_show();
 }
 
-/* Nobody is in libtek.so's Fast Region here; but workers may be kept to their CPUs. */
+/* No thread is in libtek.so's Fast Region here; but workers may be bound to their CPUs. */
 bool tek__exec_step_out(void)
 {
 	return tek__affinity_step_out();
@@ -93,7 +96,7 @@ void tek__exec_step_in(void)
 	tek__affinity_step_in();
 }
 
-/* Without the file of a run it is not told: there is nobody but standard error, which is the program's. */
+/* Without the file of a run it is not reported: standard error is the program's. */
 void tek__exec_name(const char *path, struct tek_verdict verdict)
 {
 	const int saved = errno;

@@ -2,8 +2,8 @@
 /*
  * The symbols read, write, their kin, and what closes a descriptor; thin: blocking.h has the logic.
  *
- * In all files of this kind: whoever is no user-level thread gets the C library's function at once.  Names with two
- * underscores are what programs and libraries import as well.
+ * In all files of this kind: a caller that is no user-level thread gets the C library's function at
+ * once. Programs and libraries import the names with two underscores as well.
  */
 #include "preload/uthread/real.h"
 #include "uthread/posix/blocked.h"
@@ -110,7 +110,9 @@ TEK_EXPORT ssize_t pwritev64(int file, const struct iovec *vector, int count, of
 	return TEK_REAL(pwritev64)(file, vector, count, offset);
 }
 
-/* With the offset -1 they are readv() and writev(): "the current file offset is used and updated". */
+/*
+ * With the offset -1 they are readv() and writev(): "the current file offset is used and updated".
+ */
 
 TEK_EXPORT ssize_t preadv2(int file, const struct iovec *vector, int count, off_t offset, int flags)
 {

@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
-/* The symbol behind pthread_atfork(3), which lies in each program and library itself: ours come before all others. */
+/*
+ * The symbol behind pthread_atfork(3), which lies in each program and library itself: our handlers
+ * come first.
+ */
 #include "uthread/posix/start.h"
 
 #include "preload/uthread/real.h"

@@ -3,11 +3,10 @@
  * Libraries that are loaded while threads are there: thread-local variables of theirs may lie in
  * storage that the loader does not know (uthread/tls_libraries.h).
  *
- * The loader looks at who calls it, for the directories that are written into the caller (DT_RPATH,
- * DT_RUNPATH, $ORIGIN).  There the file is looked for by us, and opened by its path; what is in
- * none of them the loader finds for us too.  What is not found so is opened in such a way that the
- * loader sees the program's call, and nothing can be done after it; the next library that is loaded
- * makes up for that.
+ * The loader checks its caller for the directories that are written into it (DT_RPATH, DT_RUNPATH,
+ * $ORIGIN). TEK searches them and opens the file by its path; the loader finds files outside them
+ * for TEK, too. A file that is not found so is opened by a jump, so that the loader sees the
+ * program's call. No code runs after that; the next library that is loaded makes up for it.
  */
 #include "preload/deepbind.h"
 #include "preload/uthread/real.h"
@@ -196,13 +195,11 @@ TEK_EXPORT void *dlopen(const char *name, int mode)
 		handle = open_found(name, file, mode);
 	if (handle)
 		libraries_changed();
-	/*
-	 * With optimisation this is a jump: the loader sees who called us, and says what is wrong.
-	 */
+	/* With optimisation this is a jump: the loader sees our caller, and reports the error. */
 	return handle ? handle : TEK_REAL(dlopen)(name, mode);
 }
 
-/* What a kernel thread opens in another namespace. */
+/* A file that a kernel thread opens in another namespace. */
 struct request {
 	Lmid_t namespace;
 	const char *name;

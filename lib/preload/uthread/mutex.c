@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
 /*
- * The symbols of mutexes.  Those of several processes are the C library's: their kind says so, as the C library
- * writes it.
+ * The symbols of mutexes.  Those of several processes are the C library's: their kind says so, as
+ * the C library writes it.
  */
 #include "preload/uthread/mutex.h"
 
@@ -182,7 +182,7 @@ TEK_EXPORT int pthread_mutex_setprioceiling(pthread_mutex_t *object, int ceiling
 	if (!has_ceiling(mutex) || ceiling < sched_get_priority_min(SCHED_FIFO) ||
 	    ceiling > sched_get_priority_max(SCHED_FIFO))
 		return EINVAL;
-	/* Its owner's priority depends on it: nobody has it meanwhile, or the caller. */
+	/* Its owner's priority depends on it: meanwhile the mutex is free, or the caller's. */
 	tek__mutex_waiter_init(&waiter);
 	int error = tek__posix_mutex_lock(object, &waiter, TEK_FOR_EVER);
 	bool held = error == EDEADLK;

@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
-/* Names of threads. A user-level thread's is the engine's; that of the first one is the process's too, as ever. */
+/*
+ * Names of threads. A user-level thread's is the engine's; that of the first one is the process's
+ * too, as ever.
+ */
 #include "preload/uthread/real.h"
 #include "uthread/carrier.h"
 #include "uthread/posix/record.h"
@@ -21,7 +24,9 @@ static struct tek_uthread *thread_of(const struct tek_posix *posix)
 	return tek__posix_thread(posix);
 }
 
-/* The first thread's name is that of the process's first kernel thread, wherever the thread runs. */
+/*
+ * The first thread's name is that of the process's first kernel thread, wherever the thread runs.
+ */
 static bool is_elsewhere(void)
 {
 	const struct tek_carrier *carrier = tek__here_carrier();
@@ -75,7 +80,7 @@ TEK_EXPORT int pthread_setname_np(pthread_t handle, const char *name)
 	const size_t size = strnlen(name, sizeof(thread->name));
 	if (size == sizeof(thread->name))
 		return ERANGE;
-	/* Who looks on meanwhile sees a mixture of two names, with an end. */
+	/* A concurrent reader sees a mixture of two names, with an end. */
 	memcpy(thread->name, name, size);
 	memset(thread->name + size, 0, sizeof(thread->name) - size);
 	if (thread->bound && thread == tek__here_self() && handle != tek__posix_first.handle)

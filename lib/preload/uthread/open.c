@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
 /*
- * The symbols that open a file; see file.c.  A child of vfork(2) has its parent's storage and must not be taken for that
- * thread.
+ * The symbols that open a file; see file.c.  A child of vfork(2) has its parent's storage and must
+ * not be taken for that thread.
  */
 #include "preload/uthread/real.h"
 #include "uthread/posix/aside.h"

@@ -8,8 +8,8 @@
 #define TEK_EXPORT __attribute__((visibility("default")))
 
 /*
- * TEK_REAL(read)(file, bytes, size): the next definition of a function after ours.  Looked up at the first call from
- * each place, so it works before any constructor has run.
+ * TEK_REAL(read)(file, bytes, size): the next definition of a function after ours.  Looked up at
+ * the first call from each place, so it works before any constructor has run.
  */
 #define TEK_REAL(name) \
 	({ \

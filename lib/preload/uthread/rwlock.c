@@ -119,7 +119,7 @@ TEK_EXPORT int pthread_rwlock_unlock(pthread_rwlock_t *object)
 {
 	if (is_shared(object))
 		return TEK_REAL(pthread_rwlock_unlock)(object);
-	/* The C library does not find out that nobody has it, and there are programs that look at what it says. */
+	/* The C library does not detect that it is free, and some programs check its result. */
 	tek__rwlock_unlock(of(object));
 	return 0;
 }

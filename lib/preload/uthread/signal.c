@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
-/* The symbols of signals: actions, masks, sending, and waiting for them; and jumps out of handlers. */
+/*
+ * The symbols of signals: actions, masks, sending, and waiting for them; and jumps out of handlers.
+ */
 #include "uthread/posix/signal.h"
 #include "preload/uthread/real.h"
 #include "uthread/posix/action.h"
@@ -57,7 +59,7 @@ TEK_EXPORT sighandler_t ssignal(int number, sighandler_t handler)
 	return signal(number, handler);
 }
 
-/* What signal() is in programs that are compiled for a standard only. */
+/* The signal() of programs that are compiled for a standard only. */
 TEK_EXPORT sighandler_t __sysv_signal(int number, sighandler_t handler)
 {
 	return set(number, handler, (int)SA_RESETHAND | SA_NODEFER, false);
@@ -136,7 +138,7 @@ TEK_EXPORT int sigprocmask(int how, const sigset_t *restrict set, sigset_t *rest
 	return error ? fail(error) : 0;
 }
 
-/* As 4.3BSD has them, with the first signals in an int; dash(1) and others still do. */
+/* As in 4.3BSD, with the first signals in an int; dash(1) and other programs still use that. */
 static int change_old_mask(int how, int mask)
 {
 	sigset_t set, before;
@@ -277,7 +279,7 @@ TEK_EXPORT void siglongjmp(sigjmp_buf env, int value)
 	__builtin_unreachable();
 }
 
-/* What they are where _FORTIFY_SOURCE is set. */
+/* Their names where _FORTIFY_SOURCE is set. */
 _Noreturn void __longjmp_chk(struct __jmp_buf_tag env[1], int value);
 TEK_EXPORT void __longjmp_chk(struct __jmp_buf_tag env[1], int value)
 {

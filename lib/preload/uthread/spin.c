@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
-/* The symbols of spin locks. One kind for all, those of several processes too: uthread/spinlock.h. */
+/*
+ * The symbols of spin locks. One kind for all, those of several processes too: uthread/spinlock.h.
+ */
 #include "preload/uthread/real.h"
 #include "uthread/spinlock.h"
 

@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
-/* The symbols of system calls that change or read the state of the calling thread: uthread/posix/state.h. */
+/*
+ * The symbols of system calls that change or read the state of the calling thread:
+ * uthread/posix/state.h.
+ */
 #include "uthread/posix/state.h"
 
 #include "base/user_memory.h"
@@ -28,7 +31,10 @@
 #undef clock_gettime /* uthread/system_call.c */
 int clock_gettime(clockid_t clock, struct timespec *time);
 
-/* The C library's function, with arguments that may name call_.argument[], around which the state is seen to. */
+/*
+ * The C library's function, with arguments that may name call_.argument[], around which the state
+ * is seen to.
+ */
 #define WITH_STATE(function, system_call, a, b, c, arguments) \
 	({ \
 		struct tek_state_call call_ = { \
@@ -157,7 +163,9 @@ TEK_EXPORT int pkey_set(int key, unsigned int rights)
 	return WITH_STATE(pkey_set, SYS_pkey_alloc, 0, rights, 0, (key, rights));
 }
 
-/* Requests that read words have another form in the C library, which looks at the same four words. */
+/*
+ * Requests that read words have another form in the C library, which looks at the same four words.
+ */
 TEK_EXPORT long ptrace(enum __ptrace_request request, ...)
 {
 	va_list list;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
 /*
- * The symbol syscall(2): a program that makes a system call by number gets what the C library's function of that
- * name does here.
+ * The symbol syscall(2): a program that makes a system call by number gets what the C library's
+ * function of that name does here.
  */
 #include "uthread/posix/state.h"
 
@@ -40,8 +40,8 @@ static long make(const struct tek_state_call *call)
 }
 
 /*
- * The engine has the mask of each thread.  The only thread of a process may block the engine's own signals, too: no
- * other one is to be switched to.
+ * The engine has the mask of each thread.  The only thread of a process may block the engine's own
+ * signals, too: no other one is to be switched to.
  */
 static long change_mask(const struct tek_state_call *call)
 {

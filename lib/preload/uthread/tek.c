@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
 /*
- * The functions of tek/tek.h for user-level threads.  What the engine has means the same as in
- * libtek.so, within the program: a critical thread goes before its other threads.  The rest is
- * about threads of the kernel: it fails with ENOTSUP, and that is reported once.
+ * The functions of tek/tek.h for user-level threads. The settings of the engine mean the same as in
+ * libtek.so, within the program: a critical thread goes before its other threads. The other
+ * settings concern kernel threads: setting them fails with ENOTSUP, and that is reported once.
  */
 #include "uthread/posix/sched.h"
 
@@ -134,7 +134,7 @@ TEK_EXPORT int pthread_get_attributes(pthread_t thread, struct tek_attributes *a
 	return tek_thread_get_attributes(thread, attributes);
 }
 
-/* What is not set here must be as pthread_get_attributes() gives it. */
+/* Fields that are not set here must be as pthread_get_attributes() gives them. */
 TEK_EXPORT int pthread_set_attributes(pthread_t thread, const struct tek_attributes *attributes)
 {
 	struct tek_attributes now;
@@ -216,7 +216,7 @@ TEK_EXPORT int tek_set_budget(uint64_t cpu_ns, uint64_t window_ns)
 	return refuse("tek_set_budget");
 }
 
-/* That needs no right of the process. */
+/* User-level threads need no right of the process. */
 TEK_EXPORT int tek_check(void)
 {
 	return 0;

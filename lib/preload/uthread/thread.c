@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
 /*
- * The symbols by which threads are made, end, and are waited for.  What is not about a user-level thread goes to the
- * C library: calls by kernel threads that make threads, and handles of kernel threads.
+ * The symbols by which threads are made, end, and are waited for. All other calls go to the C
+ * library: calls by kernel threads that make threads, and handles of kernel threads.
  */
 #include "uthread/posix/thread.h"
 #include "preload/uthread/real.h"
