@@ -98,7 +98,7 @@ install_packages() {
 	disable_services $new
 }
 
-# install_each NAME...: each by itself, so that one failure does not prevent the others.
+# install_each NAME...: each by itself, so that one failure does not prevent the rest.
 install_each() {
 	local name
 	for name; do

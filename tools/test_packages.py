@@ -21,7 +21,7 @@ OPTIONAL = {
     "pth": "libpth-dev",
     "boost": "libboost-fiber-dev",
     "musl-gcc": "musl-tools",
-    "go": None,  # nobody is told to install it: tools/packages has it among the programs
+    "go": None,  # no document advises to install it: tools/packages has it among the programs
     "m": None,  # a part of the C library
 }
 # What end-to-end tests look for, with needs("..."), and the package that brings it.  A clean system

@@ -4,9 +4,9 @@
  * threads, and many that are idle but for a little work every two seconds.
  *
  * It prints a line of JSON when its threads are there, begins at the line `go` on standard input
- * and ends at `stop`, or when nobody holds the other end any more; then it prints what the
+ * and ends at `stop`, or at the end of standard input; then it prints what the
  * threads had.  With `go FROM TO`, CLOCK_MONOTONIC in ns, they run until TO and what they had
- * between the two is told.
+ * between the two is reported.
  */
 #include "threads.h"
 
@@ -113,7 +113,7 @@ int main(int argc, char **argv)
 		errx(2, "expected the line `go` or `go FROM TO` on standard input");
 	load_go(from_ns, to_ns);
 	if (to_ns == UINT64_MAX) {
-		/* `stop`, or nobody is there to say it. */
+		/* `stop`, or the end of standard input. */
 		if (!fgets(line, sizeof(line), stdin))
 			return EXIT_SUCCESS;
 		load_stop();

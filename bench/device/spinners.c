@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
 /*
  * spinners - time-critical threads that never wait, two on each CPU, for a bounded time: what is
- * left to all others?  Prints `ready` when all are critical, spins from FROM to TO, CLOCK_MONOTONIC in
- * ns, which it reads as a line from standard input, and prints the CPU time that they had as JSON.
+ * left to all other threads?  Prints `ready` when all are critical, spins from FROM to TO,
+ * CLOCK_MONOTONIC in ns, which it reads as a line from standard input, and prints the CPU time that
+ * they had as JSON.
  */
 #include "../response/clock.h"
 
@@ -85,7 +86,7 @@ int main(void)
 {
 	char line[80];
 
-	/* What can fill every CPU must end by itself. */
+	/* A program that can fill every CPU must end by itself. */
 	alarm(MAX_SECONDS);
 	start();
 	pthread_barrier_wait(&ready);

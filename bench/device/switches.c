@@ -57,7 +57,7 @@ int main(int argc, char **argv)
 		if (!times[i])
 			err(EXIT_FAILURE, "cannot keep %lu times", count);
 	}
-	/* Whoever measures looks at what it is now, and lets it go. */
+	/* The benchmark reads the present policy, and lets this process go on. */
 	timed(SCHED_TEK);
 	puts("ready");
 	fflush(stdout);

@@ -50,7 +50,8 @@ static void stay_on(int cpu)
 
 /*
  * A thread that gets no CPU notices late that its time has begun or is over, but does not use any
- * meanwhile either, so what it had is exact to a turn.  A gap counts if a part of it is inside.
+ * meanwhile either, so what it had is exact to one iteration.  A gap counts if a part of it is
+ * inside.
  */
 static void *hog_run(void *arg)
 {

@@ -13,11 +13,11 @@ struct load {
 	uint64_t iterations_per_ms; /* of work() */
 };
 
-/* What a CPU-bound thread had. */
+/* The measurements of a CPU-bound thread. */
 struct hog {
 	int cpu;           /* on which it stayed; -1: on any */
 	uint64_t cpu_ns;   /* time on a CPU between from_ns and to_ns */
-	uint64_t stall_ns; /* longest time there between two turns of about 50 us */
+	uint64_t stall_ns; /* longest time there between two iterations of about 50 us */
 };
 
 extern struct hog *hogs; /* load.hogs of them */

@@ -10,7 +10,7 @@ double batch_ns(batch_fn *call, uint64_t times)
 	return (double)(clock_ns() - begin) / (double)times;
 }
 
-/* The fastest of a few is one that nobody interrupted. */
+/* The fastest of a few is one that was not interrupted. */
 static double fastest_ns(batch_fn *call, uint64_t times)
 {
 	double fastest = batch_ns(call, times);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
 /*
  * The time of a call that takes some nanoseconds: a batch of calls is timed as a whole.
- * Batches are short, about 1 ms, so that most are over before anybody else gets the CPU,
+ * Batches are short, about 1 ms, so that most are over before another thread gets the CPU,
  * and the median of many is one of those.
  */
 #ifndef IDENT_BATCH_H

@@ -5,7 +5,7 @@
  *
  * Each round times one batch of every call, on one CPU, and one of the loop around them and
  * one of a call that only returns: what is left of each is the work.  Prints one line of
- * JSON and then waits for the end of its standard input, so that others can look at it.
+ * JSON and then waits for the end of its standard input, so that tools can read its table.
  */
 #include "batch.h"
 #include "crowd.h"
@@ -35,7 +35,7 @@ static pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;
 static int (*libc_getschedparam)(pthread_t, int *, struct sched_param *);
 static char stat_path[64];
 
-/* What is set in turns: each differs from the one before, so that none is a call for nothing. */
+/* Set alternately: each value differs from the one before, so no call is without effect. */
 static const struct tek_attributes turns[2] = {
 	{.group = TEK_NORMAL, .role = "reads the temperature"},
 	{.group = TEK_SERVICE, .role = "shows the temperature"},
@@ -43,7 +43,7 @@ static const struct tek_attributes turns[2] = {
 
 /*
  * Defines NAME(times), which evaluates the expression so often with i counting.  The
- * compiler has to believe that somebody else looks at i in each turn, so the loop stays.
+ * compiler has to assume that i is read in each iteration, so the loop stays.
  */
 #define CALL(name, expression) \
 	static int name(uint64_t times) \
@@ -183,7 +183,7 @@ int main(int argc, char **argv)
 			argv[0], DEFAULT_ROUNDS, CROWD_MAX, DEFAULT_THREADS);
 		return 2;
 	}
-	alarm(300); /* it must end by itself, whoever waits for it */
+	alarm(300); /* it must end by itself, even if no process waits for it */
 	double *ns = calloc(CALLS * (size_t)rounds, sizeof(*ns));
 	if (!ns)
 		err(EXIT_FAILURE, "no memory");

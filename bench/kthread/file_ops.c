@@ -125,7 +125,7 @@ static void open_all(struct options *options)
 	if (!ops->buffer)
 		err(EXIT_FAILURE, "cannot keep %zu bytes", ops->bytes);
 	memset(ops->buffer, 'k', ops->bytes);
-	/* What an earlier run left would be overwritten, for which no blocks have to be found. */
+	/* A file of an earlier run would be overwritten, which allocates no blocks. */
 	char other[300];
 	snprintf(other, sizeof(other), "%s.other", ops->name);
 	unlinkat(ops->directory_fd, ops->name, 0);
@@ -155,7 +155,7 @@ static uint64_t run(struct options *options, struct turn *turns, uint64_t from_n
 		/* One was before. */
 		if (operation->prepare)
 			operation->prepare(&options->ops, count + 1);
-		/* What is prepared late is no late answer. */
+		/* A late preparation is no late answer. */
 		while (due_ns < clock_ns())
 			due_ns += options->period_ns;
 		if (due_ns >= to_ns)

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
 /*
- * hog - real-time tasks, on each CPU the same, that use a share of each period: they leave the rest of
- * each CPU idle, whoever else runs meanwhile, because their turns end by the clock.  What they
- * lost to others is counted: the same program is the bystander whom a boost must not hurt.
+ * hog - real-time tasks, on each CPU the same, that use a share of each period: they leave the rest
+ * of each CPU idle, whatever else runs meanwhile, because their shares end by the clock.  The time
+ * that they lost to other threads is counted: the same program is the bystander that a boost must
+ * not hurt.
  *
  * Saturating ones leave nothing; then the kernel stops all real-time threads of a CPU now and then
  * (RT throttling), the highest too. A witness of the highest priority on each CPU notes when.
@@ -25,10 +26,10 @@
 #define MAX_SATURATING_S 5
 #define MOST_PERCENT 90
 #define MAX_WINDOWS 1000
-/* The witness wakes so often; whoever is so late was stopped. */
+/* The witness wakes so often; a wake-up that is STOPPED_NS late means that its CPU was stopped. */
 #define WITNESS_NS (2 * NS_PER_MS)
 #define STOPPED_NS (15 * NS_PER_MS)
-/* Work between two looks at the clock. */
+/* Work between two readings of the clock. */
 #define WORK 300
 
 static const char help[] =
@@ -49,8 +50,8 @@ struct hog {
 	int cpu;
 	unsigned number;   /* of those of its CPU */
 	uint64_t cpu_ns;   /* CPU time that it had */
-	uint64_t lost_ns;  /* of its turns, when it did not have the CPU */
-	uint64_t worst_ns; /* the most that it lost in one turn */
+	uint64_t lost_ns;  /* of its shares, when it did not have the CPU */
+	uint64_t worst_ns; /* the most that it lost in one share */
 	uint64_t turns;
 };
 
@@ -149,7 +150,7 @@ static void *hog_run(void *arg)
 	for (; due_ns < to_ns; due_ns += period_ns) {
 		uint64_t end_ns = due_ns + part_ns < to_ns ? due_ns + part_ns : to_ns;
 		sleep_until(due_ns);
-		/* Whoever was kept away for the whole turn lost all of it. */
+		/* A task that had no CPU for the whole share lost all of it. */
 		turn(self, due_ns, end_ns);
 	}
 	return NULL;

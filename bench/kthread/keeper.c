@@ -6,9 +6,9 @@
  *   keep PATH          remember what is in this file
  *   write PATH VALUE   and write this to it
  *   static PRIORITY    make all kworkers, kswapd and ksoftirqd SCHED_FIFO, as tools do that know
- *                      nothing of who waits for whom
+ *                      nothing of which thread waits for which
  *   trace NAME         make an instance of the kernel's tracing of this name, below TRACING in this
- *                      process's own file system (/proc/PID/root): others do not see it mounted
+ *                      process's own file system (/proc/PID/root): no other process sees it mounted
  *   undo               put back what was changed, the last first
  *
  * It answers `ok`, or `no: REASON`.
@@ -256,7 +256,7 @@ int main(void)
 	struct sched_param param = {.sched_priority = OWN_PRIORITY};
 	char line[512];
 
-	/* What ends the benchmark, or its session, must not end it. */
+	/* A signal that ends the benchmark or its session must not end this program. */
 	setsid();
 	for (int i = 0; i < 4; i++)
 		signal((int[]){SIGINT, SIGTERM, SIGHUP, SIGPIPE}[i], SIG_IGN);

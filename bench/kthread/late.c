@@ -19,8 +19,8 @@
 #include <string.h>
 #include <unistd.h>
 
-#define MAX_LATE 200   /* looks that are kept */
-#define MAX_THREADS 40 /* of one look */
+#define MAX_LATE 200   /* samples that are kept */
+#define MAX_THREADS 40 /* of one sample */
 #define STACK_BYTES 1500
 #define LOOKS 6 /* at one answer, each after twice the time */
 
@@ -61,7 +61,7 @@ static const char *read_file(const char *path, char *text, size_t size)
 	return text;
 }
 
-/* What follows in stat behind the name: false where the thread has ended. */
+/* The part of stat behind the name: false if the thread has ended. */
 static bool parse_stat(char *text, struct thread *found, unsigned *threads)
 {
 	char *name = strchr(text, '('), *end = strrchr(text, ')');

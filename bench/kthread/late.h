@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
 /*
- * What a late answer waits for.  A thread more urgent than the task notes, while an answer is late,
+ * The cause of a late answer.  A thread more urgent than the task notes, while an answer is late,
  * which threads wait inside the kernel: the task itself, kernel threads that are ready and have no
  * CPU, and all that sleep until another one is done.
  *

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
 /*
- * micro DIRECTORY - measures what everybody pays for: system calls, signals, processes, context
- * switches, files, memory, local communication. Prints one line of JSON: each column with its value.
+ * micro DIRECTORY - measures operations that all programs use: system calls, signals, processes,
+ * context switches, files, memory, local communication. Prints one line of JSON: each column with
+ * its value.
  */
 #include "micro.h"
 

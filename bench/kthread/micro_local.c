@@ -12,7 +12,7 @@
 #define BLOCK (64u << 10)
 #define BLOCKS 128
 
-/* What this process reads and writes, and what the other one does. */
+/* The ends of this process, and those of the other one. */
 static int own_in, own_out, other_in, other_out, listener;
 static char block[BLOCK];
 

@@ -2,7 +2,7 @@
 /*
  * A task that does something to files in each period, and how long each time took
  * (kernel-threads-wapip-2007, Figs. 2, 7 and 12): the response is the time from when a period
- * began to the end of the work.  Who is late begins the next period at once.
+ * began to the end of the work.  A task that is late begins the next period at once.
  */
 #ifndef KTHREAD_PERIODIC_H
 #define KTHREAD_PERIODIC_H
@@ -24,7 +24,7 @@ struct periodic {
 	int cpu;             /* on which it stays; -1: on any */
 	bool direct;         /* past the page cache */
 	bool sync;           /* each write waits for the disk */
-	uint64_t sample_ns;  /* period in which memory is looked at; 0: never */
+	uint64_t sample_ns;  /* period in which memory is sampled; 0: never */
 
 	/* Made by periodic_run(). */
 	int fd[MAX_FILES];

@@ -6,7 +6,7 @@
  * pool of its own: with one worker, which kthreadd creates; and that one has kthreadd create the
  * next one before it does its first work.  So while kthreadd is starved the write-back waits.
  *
- * Whoever starts this program keeps the nice value and writes it back.
+ * The process that starts this program saves the nice value and writes it back.
  */
 #include "task.h"
 
@@ -21,7 +21,7 @@
 #include <unistd.h>
 
 #define DEFAULT "/sys/devices/virtual/workqueue/writeback/nice"
-/* A pool that is not used any more is gone when its turn comes again. */
+/* An unused pool is gone when its nice value is set again. */
 #define NICE_VALUES 8
 
 int main(int argc, char **argv)

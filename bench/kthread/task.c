@@ -14,7 +14,7 @@
 void be_realtime(int priority)
 {
 	struct sched_param param = {.sched_priority = priority};
-	/* What it starts is not real-time by inheritance. */
+	/* Its children are not real-time by inheritance. */
 	if (priority && sched_setscheduler(0, SCHED_FIFO | SCHED_RESET_ON_FORK, &param))
 		err(EXIT_FAILURE, "cannot become SCHED_FIFO %d", priority);
 }

@@ -36,7 +36,7 @@ struct turn {
 /* Print them as the first member of the line of JSON, which stays open. */
 void print_turns(const struct turn *turns, uint64_t count);
 
-/* Say `ready` and wait for the times. Exits if nobody says any. */
+/* Say `ready` and wait for the times. Exits if standard input ends before. */
 void wait_for_times(uint64_t *from_ns, uint64_t *to_ns);
 
 #endif

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
 /*
- * waker - how soon the most urgent thread changes a priority after another one has woken it: what nobody can
- * beat who reacts to the kernel from a process.  As in tekd two threads wait, on two halves of the
- * CPUs, and whichever comes first does it.
+ * waker - how soon the most urgent thread changes a priority after another one has woken it: the
+ * lower bound for a process that reacts to the kernel.  As in tekd two threads wait, on two halves
+ * of the CPUs, and the first to run does it.
  */
 #include "task.h"
 

@@ -1,9 +1,11 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
 /*
- * What dedup has found: chunks of data, each once, by their SHA-1, in a hash table with a mutex in each bucket.
+ * The chunks that dedup has found: data, each once, by their SHA-1, in a hash table with a mutex in
+ * each bucket.
  *
- * A chunk that is in the table stays, with its address, until chunks_clear().  Who has found one that is new is to
- * compress it; who needs that waits on the chunk's own condition variable, under the mutex of its bucket.
+ * A chunk that is in the table stays, with its address, until chunks_clear().  The thread that
+ * found a new one compresses it.  A thread that needs the result waits on the chunk's own condition
+ * variable, under the mutex of its bucket.
  */
 #ifndef MANYCORE_CHUNKS_H
 #define MANYCORE_CHUNKS_H
@@ -28,7 +30,9 @@ struct chunk {
 
 void chunks_init(void);
 
-/* The chunk with this SHA-1; *is_new: the caller has to compress it, as nobody asked for it before. */
+/*
+ * The chunk with this SHA-1; *is_new: this is its first request, and the caller has to compress it.
+ */
 struct chunk *chunks_find(const uint8_t digest[SHA1_BYTES], bool *is_new);
 
 /* `data` is the chunk's from then on. */

@@ -6,7 +6,7 @@
  *
  *   fragment (1) -> refine (N) -> deduplicate (N) -> compress (N) -> reorder (1)
  *
- * What is known already goes from the third stage to the last.  The size is that of the data in bytes.
+ * A known chunk goes from the third stage to the last.  The size is that of the data in bytes.
  */
 #include "chunks.h"
 #include "dedup_data.h"
@@ -160,7 +160,7 @@ static void put(const void *data, size_t size)
 		err(EXIT_FAILURE, "cannot write");
 }
 
-/* The first time its data, whoever was to compress it; then what tells which it is. */
+/* The first time the chunk's data, whichever thread compressed it; later only its SHA-1. */
 static void write_chunk(struct chunk *chunk)
 {
 	if (chunk->written) {
@@ -251,7 +251,10 @@ int main(int argc, char **argv)
 	queue_init(&to_refine, 1, false);
 	queue_init(&to_deduplicate, program.threads, false);
 	queue_init(&to_compress, program.threads, false);
-	/* Its consumer waits for a chunk that somebody before may still have to compress: nobody may wait for it. */
+	/*
+	 * Its consumer waits for a chunk that an earlier stage may still have to compress, so no
+	 * stage may wait for room in this queue.
+	 */
 	queue_init(&to_reorder, 2 * program.threads, true);
 	program_enter(PARALLEL);
 	program_run(2 + 3 * program.threads, work);

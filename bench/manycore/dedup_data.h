@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
-/* What dedup compresses, and whether that can be unpacked again. */
+/* The input of dedup, and whether its output can be unpacked again. */
 #ifndef MANYCORE_DEDUP_DATA_H
 #define MANYCORE_DEDUP_DATA_H
 

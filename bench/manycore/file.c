@@ -49,7 +49,7 @@ static int make_room(struct memory_file *file, size_t size)
 	return 0;
 }
 
-/* Nobody here goes beyond the end, so there are no holes. */
+/* No caller seeks beyond the end, so there are no holes. */
 static ssize_t memory_write(void *cookie, const char *buffer, size_t size)
 {
 	struct memory_file *file = cookie;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
-/* FNV-1a: tells results apart, for people and tests. */
+/* FNV-1a: distinguishes results, for people and tests. */
 #ifndef MANYCORE_FINGERPRINT_H
 #define MANYCORE_FINGERPRINT_H
 

@@ -9,15 +9,15 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define CANDIDATES_BY_CENTRE 3 /* that are looked at in a round are so many times k log k */
+#define CANDIDATES_BY_CENTRE 3 /* times k log k candidates are examined in a round */
 #define ENOUGH 0.01            /* a round that gains less is the last */
 #define MOST_COSTS 12          /* of a centre, that are tried */
 #define NOBODY UINT32_MAX
 
 /*
- * All threads do the same steps and come to the same decisions, from what they find after a barrier.  Who writes what
- * between two barriers: each thread its share of the points, its row of `extra` and its part of `saved`; each centre's
- * `closes` is written by one; the rest is thread 0's.
+ * All threads do the same steps and come to the same decisions, from what they find after a
+ * barrier.  Between two barriers each thread writes its share of the points, its row of `extra` and
+ * its part of `saved`; each centre's `closes` is written by one thread, the rest by thread 0.
  */
 static struct {
 	const struct point *points;
@@ -28,7 +28,7 @@ static struct {
 
 	struct random random;
 	int64_t centre_cost;
-	uint32_t chosen; /* the point to be looked at, or NOBODY */
+	uint32_t chosen; /* the point to be examined, or NOBODY */
 	uint32_t *order;
 
 	unsigned int centres;
@@ -202,7 +202,10 @@ static int64_t gain(const struct share *share, uint32_t x)
 	work.saved[share->number] = saved + close_some(share);
 	wait_for_all(share->number);
 	gained = sum_saved() - work.centre_cost;
-	/* One that is a centre has nothing to gain but closing others, and would stand in the list twice. */
+	/*
+	 * One that is a centre has nothing to gain but closing other centres, and would stand in
+	 * the list twice.
+	 */
 	bool is_centre = work.assignment.centre[x] == x;
 	if (gained <= 0 || is_centre)
 		return 0;
@@ -231,7 +234,7 @@ static int64_t total_cost(const struct share *share)
 
 	for (uint64_t i = share->begin; i < share->end; i++)
 		sum += work.assignment.cost[i];
-	wait_for_all(share->number); /* somebody may still read what he found before */
+	wait_for_all(share->number); /* another thread may still read the earlier values */
 	work.saved[share->number] = sum;
 	wait_for_all(share->number);
 	sum = sum_saved();

@@ -4,7 +4,8 @@
  * for facilities at a cost (Charikar, Guha: Improved combinatorial algorithms for the facility location and k-median
  * problems, 1999), where the cost of a centre is searched for that gives the number of centres that is wanted.
  *
- * Distances are whole numbers, so sums do not depend on who adds: the result is that of one thread.
+ * Distances are whole numbers, so sums do not depend on which thread adds: the result is that of
+ * one thread.
  */
 #ifndef MANYCORE_KMEDIAN_H
 #define MANYCORE_KMEDIAN_H
@@ -21,7 +22,7 @@ struct point {
 /* Between two places; 2^20 is 1. */
 int64_t place_distance(const float *one, const float *other);
 
-/* Which point each belongs to, and at what distance times its weight. */
+/* The centre of each point, and its distance to it times its weight. */
 struct assignment {
 	uint32_t *centre;
 	int64_t *cost;

@@ -84,7 +84,7 @@ void program_begin(int argc, char **argv, const struct program_about *about)
 		errx(2, "usage: %s [--threads N] [--size N]%s%s", about->name,
 		     about->has_files ? " [--files tmpfs|memory]" : "",
 		     about->has_barrier ? " [--barrier mutex|pthread]" : "");
-	alarm(LIMIT_S); /* it must end by itself, whoever waits for it */
+	alarm(LIMIT_S); /* it must end by itself, even if no process waits for it */
 	program_forget();
 }
 

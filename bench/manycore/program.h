@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
 /*
- * What the four programs of the paper (rtos-linux-scalability-2018, 4) have in common.  They are plain programs of POSIX
- * threads that know nothing of TEK: what differs between two runs is under whose locks, allocator and scheduler they run.
+ * What the four programs of the paper (rtos-linux-scalability-2018, 4) have in common.  They are
+ * plain programs of POSIX threads that know nothing of TEK: two runs differ in the library of the
+ * locks, the allocator and the scheduler.
  *
  *   int main(int argc, char **argv)
  *   {
@@ -29,7 +30,7 @@ struct program_about {
 	bool has_files, has_barrier;          /* and so the option */
 };
 
-/* What the main thread is at. */
+/* The phase of the main thread. */
 enum program_part { SERIAL, FILES, PARALLEL, PROGRAM_PARTS };
 
 struct program {
@@ -37,7 +38,7 @@ struct program {
 	uint64_t size;
 	bool files_in_memory; /* --files memory: of this process, no system calls */
 	bool pthread_barrier; /* --barrier pthread: not the program's own */
-	/* What the program counted, for its line. */
+	/* The program's counters, for its line. */
 	uint64_t locks, barriers;
 };
 extern struct program program;

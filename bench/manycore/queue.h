@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
 /*
  * A queue between two stages of a pipeline: a ring under a mutex, with a condition variable for each side that may have to
- * wait.  It ends when all who put something in have said that they will no more.
+ * wait.  It ends when all producers have declared their end.
  */
 #ifndef MANYCORE_QUEUE_H
 #define MANYCORE_QUEUE_H
@@ -18,7 +18,7 @@ struct queue {
 	bool grows;
 };
 
-/* One that grows always has room: whoever puts something in never waits. */
+/* One that grows always has room: a producer never waits. */
 void queue_init(struct queue *queue, unsigned int producers, bool grows);
 
 /* Waits for room. */

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
-/* SHA-1 (FIPS 180-4): what dedup tells chunks apart by. Not for secrets. */
+/* SHA-1 (FIPS 180-4): by which dedup distinguishes chunks. Not for secrets. */
 #ifndef MANYCORE_SHA1_H
 #define MANYCORE_SHA1_H
 

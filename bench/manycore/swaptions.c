@@ -72,7 +72,10 @@ static void normals(struct random *random, double *one, double *other)
 	*other = radius * sin(angle);
 }
 
-/* What one step does to the forward rate of the period that begins in `ahead`: see drift in the head. */
+/*
+ * The effect of one step on the forward rate of the period that begins in `ahead`: see drift in the
+ * head.
+ */
 struct step {
 	double drift[PERIODS], volatility[FACTORS][PERIODS];
 };
@@ -116,7 +119,7 @@ static double simulate(const struct step *step, unsigned int expiry, double *for
 	return exp(-rates * YEARS);
 }
 
-/* What a swap that begins at the expiry is worth then to who pays the fixed rate. */
+/* The value at the expiry of a swap that begins then, for the payer of the fixed rate. */
 static double swap_value(const struct swaption *it, const double *forward)
 {
 	double bond = 1, fixed = 0;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
 /*
- * What locking and unlocking a mutex costs that nobody else wants, in a process with two threads: as the program does it,
- * with the C library's or, under `tek run --lock NAME`, with another one.
+ * The cost of locking and unlocking an uncontended mutex, in a process with two threads: as the
+ * program does it, with the C library's or, under `tek run --lock NAME`, with another one.
  *
  *	uncontended [ROUNDS]		a line of JSON: ns of CPU time for each pair, the median of rounds
  */
@@ -33,7 +33,7 @@ int main(int count, char **arguments)
 	if (pthread_create(&other, NULL, wait_for_ever, NULL))
 		return 1;
 	for (uint64_t i = 0; i < rounds; i++) {
-		const uint64_t begin = thread_cpu_ns(); /* not that of others */
+		const uint64_t begin = thread_cpu_ns(); /* not that of other threads */
 		for (int j = 0; j < PAIRS; j++) {
 			pthread_mutex_lock(&mutex);
 			pthread_mutex_unlock(&mutex);

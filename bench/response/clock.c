@@ -61,7 +61,7 @@ uint64_t calibrate(void)
 	while (timed(iterations) < NS_PER_MS)
 		iterations *= 2;
 
-	/* The fastest of many is the one that nobody preempted. */
+	/* The fastest of many is the one that was not preempted. */
 	uint64_t fastest = UINT64_MAX;
 	for (int i = 0; i < 200; i++) {
 		uint64_t ns = timed(iterations);

@@ -27,7 +27,7 @@ void sleep_until(uint64_t due_ns);
  */
 void work(uint64_t iterations);
 
-/* How many iterations of work() this CPU does in 1 ms when nobody disturbs it. */
+/* How many iterations of work() this CPU does in 1 ms when no other thread disturbs it. */
 uint64_t calibrate(void);
 
 #endif

@@ -20,7 +20,7 @@ static const struct {
 
 #define KINDS (sizeof(kinds) / sizeof(kinds[0]))
 
-/* A turn is about 50 us long. */
+/* An iteration is about 50 us long. */
 static uint64_t turn_iterations;
 
 static void hog_run(struct thread *self)

@@ -5,7 +5,7 @@
 #include <errno.h>
 #include <tek/tek.h>
 
-/* A refusal is said, and the program runs on: whoever measures it must see that it was refused. */
+/* A refusal is reported, and the program runs on: the benchmark must see that it was refused. */
 static void set_policy(int policy)
 {
 	struct sched_param param = {.sched_priority = 0};

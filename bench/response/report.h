@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
-/* What the appliance prints: lines of JSON. */
+/* The output of the appliance: lines of JSON. */
 #ifndef APPLIANCE_REPORT_H
 #define APPLIANCE_REPORT_H
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
 /*
  * The stages of a run.  The main thread alone moves from one to the next; the
- * others wait for a stage or, when they are busy, look at it now and then.
+ * other threads wait for a stage or, when they are busy, poll it now and then.
  */
 #ifndef APPLIANCE_STAGE_H
 #define APPLIANCE_STAGE_H
@@ -14,7 +14,7 @@ enum stage {
 	STAGE_CALM,   /* CPU-bound threads have stopped */
 	STAGE_QUIET,  /* sensors have stopped; the cost of a switch is measured */
 	STAGE_LEAVE,  /* critical threads give up their scheduling */
-	STAGE_EXIT,   /* everybody returns */
+	STAGE_EXIT,   /* all threads return */
 };
 
 enum stage stage_now(void);

@@ -13,7 +13,7 @@
 
 double switch_cost_ns[SWITCH_GAMES];
 
-/* Who returns the balls of each game. */
+/* The player that returns the balls of each game. */
 static const unsigned returners[SWITCH_GAMES] = {1, 2, 0, 4};
 
 static pthread_barrier_t between_games;

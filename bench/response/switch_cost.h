@@ -15,7 +15,7 @@
 #define SWITCH_BATCHES 120
 #define SWITCH_ROUND_TRIPS 200 /* in a batch */
 
-/* Main thread, before the others start. With `skip` no game is played. */
+/* Main thread, before the other threads start. With `skip` no game is played. */
 void switch_cost_init(bool skip);
 
 /*

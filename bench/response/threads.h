@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
-/* The appliance's threads: who they are, and what the kernel says about each. */
+/* The appliance's threads: their roles, and what the kernel reports of each. */
 #ifndef APPLIANCE_THREADS_H
 #define APPLIANCE_THREADS_H
 
@@ -14,7 +14,7 @@ enum thread_kind {
 	KIND_HOG,    /* CPU-bound */
 };
 
-/* What the kernel counts for a thread. */
+/* The kernel's counters for a thread. */
 struct thread_counts {
 	uint64_t voluntary; /* context switches */
 	uint64_t involuntary;
@@ -43,7 +43,7 @@ struct thread {
 	struct thread_sched before;  /* at its start, before anything makes it critical */
 	struct thread_sched during;  /* at the end of the events */
 	struct thread_sched after;   /* when it has left everything it asked for */
-	uint64_t turns;              /* a hog's loop turns during the events */
+	uint64_t turns;              /* a hog's loop iterations during the events */
 	/* A hog's longest gap between two of them, a sensor's longest time from when a
 	   reading was due until it was made. */
 	uint64_t stall_ns;

@@ -28,7 +28,7 @@ struct options {
 	bool lock;     /* all memory, now and from now on */
 };
 
-/* Creations tried, at which the failures so far are told. */
+/* Creations tried, at which the failures so far are reported. */
 static const unsigned int milestones[] = {100,  200,  300,  500,   1000,  2000,
 					  3000, 5000, 7500, 10000, 15000, 20000};
 #define MILESTONES (sizeof(milestones) / sizeof(milestones[0]))

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
-/* What is mapped, as the kernel says it. */
+/* The mappings of the process, as the kernel reports them. */
 #ifndef STACK_MAPS_H
 #define STACK_MAPS_H
 

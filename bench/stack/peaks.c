@@ -34,7 +34,7 @@ static __attribute__((noinline)) void use_stack(void)
 	char used[USED];
 
 	memset(used, 1, sizeof(used));
-	/* Somebody reads it as far as the compiler knows, so it stays. */
+	/* As far as the compiler knows it is read, so it stays. */
 	__asm__ volatile("" : : "r"(used) : "memory");
 }
 
@@ -88,7 +88,7 @@ int main(int argc, char **argv)
 	double *ns = malloc((size_t)batches * sizeof(*ns));
 	if (!ns)
 		err(EXIT_FAILURE, "no memory");
-	memset(ns, 1, (size_t)batches * sizeof(*ns)); /* resident before it is looked at */
+	memset(ns, 1, (size_t)batches * sizeof(*ns)); /* resident before it is measured */
 	start();
 	pin_to_last_cpu(NULL);
 	errno = tek_stack_get(threads[0], &first);

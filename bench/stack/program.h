@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
-/* What the programs that count stacks have in common. */
+/* Shared by the programs that count stacks. */
 #ifndef TEK_BENCH_PROGRAM_H
 #define TEK_BENCH_PROGRAM_H
 

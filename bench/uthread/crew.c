@@ -59,7 +59,7 @@ void crew_begin(int argc, char **argv, unsigned int least_threads, uint64_t leas
 	}
 	if (optind < argc)
 		errx(2, "usage: %s [--threads N] [--size N]", argv[0]);
-	alarm(LIMIT_S); /* it must end by itself, whoever waits for it */
+	alarm(LIMIT_S); /* it must end by itself, even if no process waits for it */
 }
 
 struct crew_share crew_share(unsigned int number)

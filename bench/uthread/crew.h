@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
 /*
  * What the seven programs of the paper (uthreads, 5) have in common.  They are plain programs of POSIX threads
- * that know nothing of TEK: what differs between two runs is whose threads these are.
+ * that know nothing of TEK: two runs differ in the library of the threads.
  *
  *   int main(int argc, char **argv)
  *   {

@@ -81,7 +81,7 @@ int main(int argc, char **argv)
 		chosen++;
 	if (chosen == CASES)
 		errx(2, "'%s' is none of shares, interactive, mixed, priorities", argv[optind]);
-	alarm(LIMIT_S); /* it must end by itself, whoever waits for it */
+	alarm(LIMIT_S); /* it must end by itself, even if no process waits for it */
 	work_per_ms = calibrate();
 	printf("{\"case\":\"%s\",\"threads\":%u,", cases[chosen].name, options.threads);
 	cases[chosen].measure(&options);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
-/* What `fair` measures: each prints the members of a JSON object, without its braces. */
+/* The measurements of `fair`: each prints the members of a JSON object, without its braces. */
 #ifndef UTHREAD_FAIR_H
 #define UTHREAD_FAIR_H
 

@@ -13,7 +13,7 @@
 
 #define PRIORITIES_MAX 64
 
-/* A thread of this priority (0: the lowest) waits until somebody wakes it. */
+/* A thread of this priority (0: the lowest) waits until another thread wakes it. */
 struct member {
 	pthread_t thread;
 	sem_t wake;
@@ -26,7 +26,10 @@ static unsigned int priorities;
 static atomic_bool over;
 static atomic_ulong checks, wake_ups, violations;
 
-/* By the thread that runs: is anybody ready who goes before it?  At the end some have ended meanwhile. */
+/*
+ * By the running thread: is a thread of higher priority ready?  At the end some have ended
+ * meanwhile.
+ */
 static void look(unsigned int own)
 {
 	if (over)
@@ -46,8 +49,8 @@ static void wake(unsigned int number)
 }
 
 /*
- * A short turn: work, and now and then somebody is woken, of lower or of higher priority.  Each turn leads to
- * one more at most, on average, so that those of lowest priority come to run, too.
+ * A short turn: work, and now and then a thread is woken, of lower or of higher priority.  Each
+ * turn leads to one more at most, on average, so that those of lowest priority come to run, too.
  */
 static void take_turn(unsigned int own)
 {

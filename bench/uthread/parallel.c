@@ -14,8 +14,9 @@ static pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;
 static uint64_t sum;
 
 /*
- * Unrolled to 16 turns, so that every CPU foresees the last one.  Whether it does with 1,024 hangs on the branches in
- * between: with mutexes that do nothing, by one branch more or less, the program took up to 40% longer.
+ * Unrolled to 16 iterations, so that every CPU foresees the last one.  Whether it does with 1,024
+ * hangs on the branches in between: with mutexes that do nothing, by one branch more or less, the
+ * program took up to 40% longer.
  */
 static uint64_t multiply(const uint32_t *row)
 {

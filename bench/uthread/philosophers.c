@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
 /*
- * philosophers - dining philosophers, who take the fork with the lower number first (uthreads, 5.5).
+ * philosophers - dining philosophers, which take the fork with the lower number first (uthreads,
+ * 5.5).
  *
  * Each thread is one of them; the size is the number of meals of all.  The result is that number, or 0
  * if a fork was ever in two hands.

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
 /*
- * preemption - what it costs to interrupt threads that only compute, by quantum.  Built with each library of
- * user-level threads (on/on.h), whose quantum it is told by --quantum-us, for the timer to compare with.
+ * preemption - what it costs to interrupt threads that only compute, by quantum.  Built with each
+ * library of user-level threads (on/on.h).  --quantum-us is the quantum of that library, for the
+ * timer to compare with.
  *
  * A round does the same work three times: by one thread alone, which nothing interrupts; by one thread, with
  * a bare timer whose signal has a handler that only counts; by two threads, half of the work each, between
@@ -111,7 +112,7 @@ static uint64_t threads_ns(uint64_t *first_ns)
 	return ns;
 }
 
-/* Which of the three is first changes, so what one leaves behind falls on all alike. */
+/* The first of the three changes, so the after-effects of one fall on all alike. */
 static void measure(struct round *result, uint64_t round)
 {
 	for (uint64_t i = 0; i < 3; i++) {
@@ -153,7 +154,7 @@ static void read_arguments(int argc, char **argv)
 int main(int argc, char **argv)
 {
 	read_arguments(argc, argv);
-	alarm(LIMIT_S); /* it must end by itself, whoever waits for it */
+	alarm(LIMIT_S); /* it must end by itself, even if no process waits for it */
 	pin_to_last_cpu(NULL);
 	uint64_t ms = quantum_us * LEAST_QUANTA / 1000;
 	iterations = calibrate() * (ms > LEAST_MS ? ms : LEAST_MS);

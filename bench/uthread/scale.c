@@ -106,7 +106,7 @@ static void read_arguments(int argc, char **argv)
 int main(int argc, char **argv)
 {
 	read_arguments(argc, argv);
-	alarm(LIMIT_S); /* it must end by itself, whoever waits for it */
+	alarm(LIMIT_S); /* it must end by itself, even if no process waits for it */
 	on_start();
 	on_mutex_init(&mutex);
 	on_cond_init(&all_wait);

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
 /*
- * What calls of a thread library cost, on one CPU: a yield, creating and joining a thread, a mutex that nobody
- * else wants, a condition variable by which two threads hand over to each other.  Built once for each
- * library (on/on.h), in C and in C++.
+ * The cost of calls of a thread library, on one CPU: a yield, creating and joining a thread, an
+ * uncontended mutex, a condition variable by which two threads hand over to each other.  Built once
+ * for each library (on/on.h), in C and in C++.
  *
  * Usage: PROGRAM [ROUNDS [--unpinned]].  Each round times one batch of every call. Prints one line of JSON.
  */
@@ -51,7 +51,7 @@ static void *yield_until_over(void *unused)
 	return unused;
 }
 
-/* Two threads yield to each other, and to nobody else. */
+/* Two threads yield to each other, and to no third one. */
 static double yield_ns(uint64_t times)
 {
 	on_thread partner;
@@ -166,7 +166,7 @@ static const struct {
 };
 #define CALLS (sizeof(calls) / sizeof(calls[0]))
 
-/* So many that a batch takes about 2 ms: mostly over before anybody else gets the CPU. */
+/* So many that a batch takes about 2 ms: mostly over before another thread gets the CPU. */
 static uint64_t batch_size(double (*ns)(uint64_t times))
 {
 	uint64_t times = 16;

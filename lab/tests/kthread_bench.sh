@@ -1,6 +1,6 @@
 #!/bin/sh
 # Experiments of `tek bench kthread` that need a disk of their own and interrupts in threads: the problem is
-# there, and the report says whom of the kernel's threads it was. One round, so the margins are wide.
+# there, and the report names the kernel thread that waited. One round, so the margins are wide.
 . "${0%/*}/tap.sh"
 
 # measure PART VARIANTS: the report is in /tmp/report.
@@ -21,7 +21,8 @@ ratio() { sed -n "s/^ $1  *//p" /tmp/report | awk 'NF > 6 { print $6; exit }'; }
 is_at_least() { awk "BEGIN { exit !(${1:-0} >= $2) }"; }
 
 who_reads_from_the_disk_waits_long_while_real_time_tasks_starve_interrupt_threads() {
-	# Others' turns are 350 ms. Alone may be held up for 100 ms in an emulated machine.
+	# The real-time tasks run for 350 ms at a time.
+	# Alone may be held up for 100 ms in an emulated machine.
 	measure irq alone,as-it-is && is_at_least "$(longest 'as it is')" 200 &&
 		grep 'as it is: .*waited for a CPU: .*irq/' /tmp/report
 }

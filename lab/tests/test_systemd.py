@@ -74,7 +74,7 @@ class Machine:
         eventually(lambda: self.systemctl("is-system-running", check=False).stdout == "running\n", 60)
 
     def inside(self, *command):
-        """A command that sees what those see whom systemd starts."""
+        """A command with the view of a process that systemd starts."""
         first = children(self.unshare.pid) or [0]
         return ["nsenter", "-t", str(first[0]), "-m", "-p", *map(str, command)]
 

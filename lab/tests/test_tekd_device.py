@@ -22,13 +22,13 @@ from test_tekd import STATUS, Daemon, scheduling  # noqa: E402
 LIMIT = 2  # TEK_GRANT_LIMIT
 GRANTS = '[[grant]]\nusers = ["nobody"]\nrate = 10000\nburst = 10000\n'
 LIMITS = resource.RLIMIT_RTPRIO, resource.RLIMIT_NICE, resource.RLIMIT_RTTIME
-# Attributes of groups that somebody sets; the others are counters.
+# Attributes of groups that a process sets; all other files are counters.
 ATTRIBUTES = re.compile(r"cpu\.(weight|shares|idle|max|cfs_.*|rt_.*|uclamp.*)|cgroup\.(type|subtree_control)")
 # connect, sendto, recvfrom, sendmsg, recvmsg
 ASKING = {42, 44, 45, 46, 47}
 PLACES = '[groups]\n[[place]]\ngroup = "background"\nnames = ["python*"]\n'
 
-# As nobody: enters and leaves with all its threads, forks and executes meanwhile, for ever.
+# As the user nobody: enters and leaves with all its threads for ever, forks and executes meanwhile.
 RESTLESS = """
 import os, random, sys, threading
 from test_tekd import Client, ENTER, LEAVE, Closed
@@ -99,7 +99,7 @@ def snapshot():
 
 
 def groups():
-    """All control groups, with what somebody has set."""
+    """All control groups, with the attributes that can be set."""
     found = {}
     for directory, _, files in os.walk("/sys/fs/cgroup"):
         with contextlib.suppress(OSError):

@@ -14,7 +14,7 @@ from pathlib import Path
 # Seconds without a word after which a command counts as hung.  Compilers are silent for long.
 TEST_SILENCE = 300
 BUILD_SILENCE = 900
-# Prefix of a command that gives way to others. Each command is a session, and the kernel's
+# Prefix of a command that gives way to other processes. Each command is a session, and the kernel's
 # autogroups share the CPUs among sessions before nice values count.
 GENTLY = ["sh", "-c", 'echo 10 2>/dev/null > /proc/self/autogroup; exec nice -n 10 "$@"', "gently"]
 # Prefix of every command: a shell's background jobs and nohup(1) ignore these signals, and children

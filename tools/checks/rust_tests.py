@@ -28,7 +28,7 @@ TOTAL = re.compile(r"^test result: \w+\. (\d+) passed; (\d+) failed; (\d+) ignor
 
 
 # Property tests take the same cases in each run, so that none fails by chance.  tools/nightly takes
-# others, and many more.
+# different cases, and many more.
 os.environ.setdefault("PROPTEST_RNG_SEED", "1")
 
 BUILD = ["tools/cargo", "test", "--locked", "--workspace", "--no-run"]

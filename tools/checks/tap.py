@@ -23,7 +23,7 @@ class Report:
 
     @property
     def missing(self) -> int:
-        """Tests that were announced and never told of."""
+        """Tests that were announced and never reported."""
         return max(0, (self.planned or 0) - len(self.cases))
 
 

@@ -16,7 +16,7 @@ from . import sources
 
 ENTER = Path(__file__).with_name("enter")
 PR_SET_CHILD_SUBREAPER = 36
-# The packages that README.md tells a user to install. tools/setup installs the others.
+# The packages that README.md tells a user to install. tools/setup installs the remaining ones.
 BY_HAND = ["git", "make"]
 # Copied from this machine, so that name resolution and trusted certificates are the same.
 COPIED = ["/etc/resolv.conf", "/etc/hosts", "/etc/hostname"]

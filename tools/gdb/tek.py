@@ -214,7 +214,7 @@ BACKTRACE = re.compile(r"(bt|backtrace|where)\b(.*)")
 
 
 def without_innermost(text):
-    """A backtrace without frame 0, which is not the thread's; the others count from 0."""
+    """A backtrace without frame 0, which is not the thread's; the other frames count from 0."""
     lines, skipping = [], False
     for line in text.splitlines():
         match = re.match(r"#(\d+)", line)

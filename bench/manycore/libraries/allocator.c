@@ -112,7 +112,7 @@ static void exchange(struct worker *worker)
 	unsigned int taken = atomic_load_explicit(&worker->from->taken, memory_order_relaxed);
 	const unsigned int there = atomic_load_explicit(&worker->from->put, memory_order_acquire) -
 				   taken;
-	/* Nothing to do: the others may not come to anything while this one looks. */
+	/* Nothing to do: while this thread polls, the other ones may get no CPU. */
 	worker->idle = room || there ? 0 : worker->idle + 1;
 	if (worker->idle % PATIENCE == PATIENCE - 1)
 		sched_yield();

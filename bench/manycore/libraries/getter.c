@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
 /*
- * Throughput of an allocator that keeps a cache for each thread, by how it finds out which thread calls
- * (rtos-linux-scalability-2018, 3.1.6 and Fig. 7):
+ * Throughput of an allocator that keeps a cache for each thread, by how it identifies the calling
+ * thread (rtos-linux-scalability-2018, 3.1.6 and Fig. 7):
  *   kernel    gettid(2), a system call each time
  *   checked   tek_self_checked(): a call, and it makes sure of what it knows
  *   fast      tek_self_fast(): one load
  *   register  tek_self_register(): the processor's thread pointer
  * The caches are found by a hash of the id, as in Hoard, whose heaps the paper had; all threads have the same code but
- * for the getter.  One line of JSON for each getter, all measured in turns in one run.
+ * for the getter.  One line of JSON for each getter, measured alternately in one run.
  */
 #include "../../response/clock.h"
 #include "../../response/median.h"
@@ -38,7 +38,7 @@ struct cache {
 };
 static struct cache caches[CACHES];
 
-/* Linear probing; nobody leaves. */
+/* Linear probing; no entry is removed. */
 static inline struct cache *cache_of(uintptr_t id)
 {
 	for (size_t at = id * UINT64_C(0x9e3779b97f4a7c15) >> 52;; at = (at + 1) % CACHES) {

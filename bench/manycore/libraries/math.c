@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
 /*
- * What mathematical functions cost (rtos-linux-scalability-2018, Fig. 5): those of whatever library this program is linked
- * with, or has by `tek run --libm`.  A line of JSON for each: median and least of the rounds, per call, without what
- * the loop costs.
+ * The cost of mathematical functions (rtos-linux-scalability-2018, Fig. 5): those of whatever
+ * library this program is linked with, or has by `tek run --libm`.  A line of JSON for each: median
+ * and least of the rounds, per call, without what the loop costs.
  */
 #include "../../response/clock.h"
 #include "../../response/median.h"

@@ -56,7 +56,10 @@ static const struct tek_barrier_kind of_pthread = {
 static const struct tek_barrier_kind *kind;
 static struct tek_barrier barrier;
 static uint64_t deadline_ns;
-/* So many times; stopped early by who was the last one at a barrier, which all see after the next one. */
+/*
+ * The number of rounds.  The last thread at a barrier may lower it; all threads see that after the
+ * next one.
+ */
 static _Alignas(128) atomic_ullong most;
 static _Alignas(128) struct {
 	uint64_t done;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
-/* What the two programs here, and spin, have in common: options, and threads that begin together. */
+/* Shared by the two programs here and spin: options, and threads that begin together. */
 #ifndef MANYCORE_MEET_CROWD_H
 #define MANYCORE_MEET_CROWD_H
 

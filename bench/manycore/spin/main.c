@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
 /*
- * spin - how many times a second is a lock had that everybody wants (rtos-linux-scalability-2018, Figs 3 and 4)?
+ * spin - how many times a second is a lock had that all threads want (rtos-linux-scalability-2018,
+ * Figs 3 and 4)?
  *
  * Each thread locks 100,000 times, reads and writes 4 shared cache lines, and unlocks.  All kinds of locks take turns in
  * each round.  One line of JSON for each kind and number of threads: the median of the rounds.  A measurement is ended
@@ -80,9 +81,9 @@ static inline __attribute__((always_inline)) uint64_t lock_often(const struct sp
 }
 
 /*
- * Where the loop stands in a line of the processor's instruction cache is worth a tenth of what locks take that nobody else
- * wants, and to some kinds only; which ones depends on where those stand.  So it is in four places, a quarter of a line apart
- * (where a nop is one byte), and they take turns.
+ * Where the loop stands in a line of the processor's instruction cache is worth a tenth of the cost
+ * of an uncontended lock, and to some kinds only; which ones depends on where those stand.  So it
+ * is in four places, a quarter of a line apart (where a nop is one byte), and they take turns.
  */
 #define IN_PLACE(nops) \
 	static __attribute__((noinline, aligned(64))) \
@@ -178,7 +179,7 @@ static struct had measure_once(const struct spin_kind *kind, unsigned int count,
 	return (struct had){.times = done, .ns = last - begin};
 }
 
-/* The ns for each time that somebody had the lock. */
+/* The ns for each time that a thread had the lock. */
 static double measure(const struct spin_kind *kind, unsigned int count, bool *stopped)
 {
 	struct had all = {0};
